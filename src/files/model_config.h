@@ -1,0 +1,91 @@
+// What a model is, whichever file said so: config.json (as transformers 4 or 5 writes it) or GGUF
+// metadata. Every field is checked; code behind this folder does not check them again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "sluice/status.h"
+
+namespace sluice::files {
+
+enum class Architecture { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3, kSmolLM3 };
+std::string_view ArchitectureName(Architecture architecture);  // "llama", "qwen2", ...
+
+enum class RopeScaling { kNone, kLinear, kDynamicNtk, kYarn, kLlama3, kLongRope };
+
+struct RopeConfig {
+  float theta = 10000.0f;
+  int rotary_dims = 0;       // <= head_dim; the rest of a head passes through
+  bool interleaved = false;  // pairs (2i, 2i+1) instead of (i, i + rotary_dims / 2)
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0f;
+  int original_context = 0;  // max position the model was first trained with
+  float low_freq_factor = 1.0f, high_freq_factor = 4.0f;  // Llama 3
+  float beta_fast = 32.0f, beta_slow = 1.0f;              // YaRN
+  std::optional<float> attention_factor;                  // YaRN, LongRoPE
+  std::optional<float> mscale, mscale_all_dim;            // YaRN
+  bool truncate = true;                                   // YaRN: round the ramp's ends
+  std::vector<float> short_factor, long_factor;           // LongRoPE, rotary_dims / 2 each
+  std::vector<float>
+      frequency_factors;  // GGUF's rope_freqs tensor: divides each frequency; or empty
+};
+
+enum class LayerKind { kFull, kWindow };
+enum class ActivationKind { kSilu, kGeluTanh, kGeluErf };
+
+struct LayerConfig {
+  LayerKind kind = LayerKind::kFull;
+  bool use_rope = true;
+  bool local_rope = false;  // uses `local_rope` of the model instead of `rope` (Gemma 3)
+};
+
+struct ModelConfig {
+  Architecture architecture = Architecture::kLlama;
+  std::string name;  // for people; may be empty
+  int vocab_size = 0;
+  int hidden_size = 0;
+  int num_layers = 0;
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  int intermediate_size = 0;
+  int context_length = 0;  // declared by the model, after scaling
+  float norm_eps = 1e-5f;
+  bool tied_embeddings = false;
+  bool attention_bias = false;         // on q, k, v
+  bool attention_output_bias = false;  // on o
+  bool mlp_bias = false;
+  bool qk_norm = false;
+  ActivationKind activation = ActivationKind::kSilu;
+  int sliding_window = 0;        // tokens a kWindow layer sees, itself included
+  float attention_scale = 0.0f;  // of q.k; always set (1 / sqrt(head_dim) where the file is silent)
+  std::optional<float> attention_soft_cap;
+  std::optional<float> logit_soft_cap;
+  float embedding_scale = 1.0f;  // Gemma: sqrt(hidden_size)
+  RopeConfig rope;
+  RopeConfig local_rope;            // for layers with local_rope
+  std::vector<LayerConfig> layers;  // num_layers
+  DType dtype = DType::kF32;        // of most weights
+  std::vector<int> eos_ids;         // of config and generation_config, without duplicates
+  std::optional<int> bos_id;
+};
+
+// generation_config.json or GGUF's sampling keys: defaults of a request that says nothing.
+struct GenerationDefaults {
+  std::optional<bool> do_sample;
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int> top_k;
+};
+
+class GgufFile;
+// kBadModel with one sentence that names the key, its value and what is legal.
+Result<ModelConfig> ConfigFromGguf(const GgufFile& file);
+Result<ModelConfig> ConfigFromJson(std::string_view config_json,
+                                   std::string_view generation_config_json);
+Result<GenerationDefaults> GenerationDefaultsFromJson(std::string_view generation_config_json);
+
+}  // namespace sluice::files

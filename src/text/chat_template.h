@@ -1,0 +1,36 @@
+// Chat templates: Jinja as transformers runs it, interpreted with limits. A ChatTemplate is
+// immutable after Parse; any thread may render with it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "sluice/status.h"
+
+namespace sluice::text {
+
+struct RenderLimits {
+  int64_t steps_max = 10'000'000;       // statements and expressions evaluated
+  size_t output_bytes_max = 16u << 20;  // of output, and of any one string on the way
+  int depth_max = 100;                  // of macro calls and expression nesting
+};
+
+class ChatTemplate {
+ public:
+  // kUnprocessable with line and reason when the template does not parse.
+  static Result<std::shared_ptr<const ChatTemplate>> Parse(std::string source);
+  virtual ~ChatTemplate() = default;
+
+  // `context` is the object of template variables: messages, tools (absent means none),
+  // add_generation_prompt, bos_token, eos_token, ... `now` is local time "YYYY-MM-DDTHH:MM:SS" for
+  // strftime_now, or absent for the clock. kInvalidArgument when the template refuses the
+  // conversation (raise_exception, undefined access, wrong types) or a limit is passed.
+  virtual Result<std::string> Render(const OrderedJson& context, std::optional<std::string> now,
+                                     const RenderLimits& limits = {}) const = 0;
+};
+
+}  // namespace sluice::text

@@ -1,0 +1,32 @@
+// Token ids of one answer, one by one, to text. Never splits a UTF-8 character and holds back no
+// more than an unfinished character; what it has emitted plus Finish equals Tokenizer::Decode of
+// all ids. One per sequence; not thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "text/tokenizer.h"
+
+namespace sluice::text {
+
+class Detokenizer {
+ public:
+  // `prompt_tail`: the last ids of the prompt, which decide about a leading space of the first
+  // token; may be empty (then the text starts here).
+  Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool render_special,
+              std::span<const TokenId> prompt_tail);
+
+  // The text that `id` completes; may be empty.
+  std::string Add(TokenId id);
+  // What is held back, with U+FFFD for an unfinished character.
+  std::string Finish();
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  bool render_special_;
+  bool at_start_;
+  std::string pending_;  // bytes of an unfinished character
+};
+
+}  // namespace sluice::text

@@ -1,0 +1,48 @@
+// Text to token ids and back. A Tokenizer is immutable after Make; any thread may call it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/tokenizer_data.h"
+#include "sluice/status.h"
+
+namespace sluice::text {
+
+using TokenId = int32_t;
+
+struct EncodeOptions {
+  bool add_special = true;    // put the model's prefix and suffix ids (BOS, ...) around the text
+  bool parse_special = true;  // special strings in the text become their tokens
+};
+
+class Tokenizer {
+ public:
+  static Result<std::shared_ptr<const Tokenizer>> Make(files::TokenizerData data);
+  virtual ~Tokenizer() = default;
+
+  // Any bytes are accepted; bytes that are not UTF-8 become U+FFFD first. Time is bounded by
+  // O(n log n) in the bytes of the text, also for one long run of a character.
+  virtual std::vector<TokenId> Encode(std::string_view text,
+                                      const EncodeOptions& options) const = 0;
+
+  // The bytes that a token adds to a text (a byte-fallback token gives its one byte). Special
+  // tokens give their text if `render_special`, otherwise nothing. An id out of range gives
+  // nothing.
+  virtual std::string PieceBytes(TokenId id, bool render_special) const = 0;
+  // The whole text, with the decoder's rules for the beginning (a dropped leading space); broken
+  // UTF-8 becomes U+FFFD.
+  virtual std::string Decode(std::span<const TokenId> ids, bool render_special) const = 0;
+
+  virtual int vocab_size() const = 0;
+  virtual const files::TokenizerData& data() const = 0;
+  virtual bool IsEndOfGeneration(TokenId id) const = 0;
+  // The id whose piece is exactly `piece`, or -1.
+  virtual TokenId Find(std::string_view piece) const = 0;
+};
+
+}  // namespace sluice::text
