@@ -1,0 +1,96 @@
+// BatchPlan: what one step computes, as a flat value without pointers, so that rank 0 can send it
+// to others. The scheduler fills it; exec reads it. No logic here beyond serialization.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "batch/sampling_params.h"
+#include "sluice/status.h"
+
+namespace sluice::batch {
+
+using SequenceId = uint64_t;
+
+// A token id (>= 0), or a row of the previous step's result whose token was not known when this
+// plan was made: -1 - row.
+using TokenRef = int32_t;
+inline constexpr TokenRef PreviousRow(int32_t row) { return -1 - row; }
+
+enum class RowPurpose : uint8_t {
+  kSample,  // draw the next token
+  kVerify,  // check the draft token that follows this row (the last one draws the bonus token)
+  kScore,   // log-prob of a known next token (prompt log-probs, perplexity); draws nothing
+};
+
+// One row of the step's tokens that needs logits.
+struct LogitsRow {
+  int32_t token = 0;    // index into BatchPlan::tokens
+  int32_t target = -1;  // kScore and kVerify: the token id that is scored
+  RowPurpose purpose = RowPurpose::kSample;
+};
+
+// A run of consecutive tokens of one sequence: prefill, chunk, decode and verify are all this.
+struct PlanEntry {
+  SequenceId sequence = 0;
+  int32_t slot = 0;  // sampler state of the sequence, < max_num_seqs, stable while it runs
+  int32_t first_position = 0;  // of its first query token = KV tokens already present
+  int32_t query_tokens = 0;
+  int32_t token_begin = 0;   // index into BatchPlan::tokens
+  int32_t logits_begin = 0;  // index into BatchPlan::logits_rows
+  int32_t logits_count = 0;
+  bool needs_previous_commit = false;  // overlap pauses for this entry (beams)
+};
+
+// Block ids of all entries for one layer group, in kernel-block units. Entry e owns
+// ids[begin[e], begin[e + 1]); its i-th id holds positions [i * tokens, (i + 1) * tokens) of the
+// sequence, tokens being the group's kernel-block tokens; -1 where a window layer dropped the
+// block.
+struct GroupTable {
+  std::vector<int32_t> begin;  // entries + 1
+  std::vector<int32_t> ids;
+};
+
+// Copies between KV blocks (cache-block ids) of one group before the step runs.
+struct BlockCopy {
+  int32_t group = 0;
+  int32_t source = 0;
+  int32_t destination = 0;
+};
+
+// A slot that starts, or starts again after preemption, in this step.
+struct SlotStart {
+  int32_t slot = 0;
+  SamplingParams sampling;
+  int32_t prompt_tokens = 0;     // how many of `history` are the prompt
+  std::vector<int32_t> history;  // prompt and what was already answered
+  double cumulative_logprob = 0.0;
+};
+
+enum class GraphMode : uint8_t { kNone, kPiecewise, kFull };
+
+struct BatchPlan {
+  uint64_t step = 0;
+  std::vector<PlanEntry> entries;  // may be empty: an idle data-parallel rank still steps
+  std::vector<TokenRef> tokens;    // query tokens of all entries
+  std::vector<int32_t> positions;  // [position_dims, tokens]
+  int32_t position_dims = 1;
+  std::vector<LogitsRow> logits_rows;
+  std::vector<GroupTable> groups;  // by layer group
+  std::vector<BlockCopy> copies;
+  std::vector<SlotStart> starts;
+  int32_t padded_tokens = 0;  // agreed by all ranks; 0: no padding
+  GraphMode graph = GraphMode::kNone;
+  std::vector<int32_t> type_ids;    // per token, or empty
+  std::vector<int32_t> media_rows;  // per token: row of spliced embeddings or -1; or empty
+};
+
+// A byte string that Deserialize turns into an equal plan; both fail on nothing but malformed bytes
+// (every count is checked against the bytes that are left).
+std::vector<std::byte> Serialize(const BatchPlan& plan);
+Result<BatchPlan> Deserialize(std::span<const std::byte> bytes);
+
+}  // namespace sluice::batch

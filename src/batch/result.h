@@ -1,0 +1,54 @@
+// StepResult: what one step gave, in the order of the plan's rows. Filled by sample/, read by
+// schedule/. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "batch/plan.h"
+
+namespace sluice::batch {
+
+enum class RowStatus : uint8_t {
+  kOk,
+  kDegenerate,  // logits were NaN, infinite or all equal to -inf; the token is the argmax; the
+                // request ends
+};
+
+struct TokenLogprob {
+  int32_t id = -1;
+  float logprob = 0.0f;
+};
+
+// One token that a step produced, or one prompt token that it scored.
+struct ResultToken {
+  int32_t id = -1;
+  float logprob = 0.0f;  // of the raw logits; set when the sequence asked for log-probs, else 0
+  int32_t rank = 0;      // 0: the most likely of the row; set with logprob
+  int32_t top_begin =
+      0;  // its top-k in StepResult::top, best first, the chosen one always among them
+  int32_t top_count = 0;
+};
+
+// One plan entry's outcome.
+struct ResultEntry {
+  SequenceId sequence = 0;
+  RowStatus status = RowStatus::kOk;
+  int32_t parent = 0;       // beams: which row of the step before it continues
+  int32_t token_begin = 0;  // drawn tokens (0 for a chunk that ends before the prompt does, 1, or
+  int32_t token_count = 0;  // accepted + 1) in StepResult::tokens
+  int32_t score_begin = 0;  // scored prompt tokens in StepResult::scores
+  int32_t score_count = 0;
+  double cumulative_logprob = 0.0;  // after penalties, masks and temperature; of the drawn tokens
+};
+
+struct StepResult {
+  uint64_t step = 0;
+  std::vector<ResultEntry> entries;  // one per plan entry, in its order
+  std::vector<ResultToken> tokens;
+  std::vector<ResultToken> scores;
+  std::vector<TokenLogprob> top;
+  std::vector<float> distributions;  // [rows that asked, vocab] log-softmax of the raw logits
+};
+
+}  // namespace sluice::batch

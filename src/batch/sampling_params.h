@@ -1,0 +1,28 @@
+// How one sequence's tokens are drawn. Plain data; validated where a request enters the engine.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice::batch {
+
+struct SamplingParams {
+  float temperature = 1.0f;         // 0: greedy
+  int32_t top_k = 0;                // <= 0: off; exactly K tokens are kept, ties by lowest id
+  float top_p = 1.0f;               // 1: off
+  float min_p = 0.0f;               // 0: off; relative to the largest probability
+  float repetition_penalty = 1.0f;  // 1: off; over prompt and answer
+  float presence_penalty = 0.0f;    // over the answer
+  float frequency_penalty = 0.0f;   // over the answer
+  int32_t no_repeat_ngram = 0;      // 0: off; over prompt and answer
+  int32_t min_tokens = 0;           // end-of-generation and stop ids are masked before this many
+  uint64_t seed = 0;                // always set; the engine draws one for a request without
+  int32_t choice = 0;               // which of `n` answers this sequence is; part of the random key
+  int32_t top_logprobs = -1;        // log-probs of the K best beside the chosen; -1: none at all
+  bool full_distribution = false;   // the whole log-softmax row comes back
+  std::vector<std::pair<int32_t, float>> logit_bias;  // (id, bias); ids outside are ignored
+  std::vector<int32_t> end_ids;  // masked while fewer than min_tokens were drawn
+};
+
+}  // namespace sluice::batch

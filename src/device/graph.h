@@ -1,0 +1,38 @@
+// Graph capture and replay. A graph is captured once per bucket after KV memory is bound, and
+// replayed with fresh parameters; a parameter that is missing or has another size than at capture
+// is an error.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "device/types.h"
+#include "sluice/status.h"
+
+namespace sluice::device {
+
+class Stream;
+class Communicator;  // collectives in comm/; opaque here, null where a device has none
+
+// The work that is captured; called once, on the capturing thread.
+using CaptureBody = std::function<Status(Stream&)>;
+
+// Every value that a replay refreshes, on the device and on the host.
+struct ReplayParams {
+  struct Value {
+    std::string name;
+    View source;       // host bytes of this step
+    View destination;  // the captured buffer, on the device or on the host
+  };
+  std::vector<Value> values;
+};
+
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  // REQUIRES: `params` has the names and sizes of the first call.
+  virtual Status Replay(Stream& stream, const ReplayParams& params) = 0;
+};
+
+}  // namespace sluice::device

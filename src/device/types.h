@@ -1,0 +1,46 @@
+// Names of devices and of kinds of memory. Plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::device {
+
+enum class DeviceKind : uint8_t { kCpu, kCuda, kXpu };
+enum class MemoryKind : uint8_t { kHost, kPinned, kDevice, kShared };
+
+struct DeviceId {
+  DeviceKind kind = DeviceKind::kCpu;
+  int index = 0;
+  friend bool operator==(const DeviceId&, const DeviceId&) = default;
+};
+
+std::string ToString(DeviceId id);  // "cpu", "cuda:0", "xpu:1"
+
+// A range of bytes with the memory it lies in. Does not own.
+struct View {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  MemoryKind memory = MemoryKind::kHost;
+  DeviceId device;
+};
+
+enum class GraphSupport : uint8_t { kNone, kPiecewise, kFull };
+
+// What kernels' choices may depend on; fixed once the device is open.
+struct DeviceFacts {
+  DeviceId id;
+  std::string name;          // "Intel Xeon ..., AVX-512 VNNI", "NVIDIA H200"
+  std::string architecture;  // CPU: the instruction set in use: "ref", "avx2", "avx512", "amx"
+  std::vector<std::string> capabilities;  // for people: every set or feature found
+  int compute_units = 1;                  // CPU: threads; GPU: SMs
+  size_t memory_bytes = 0;                // total
+  size_t cache_bytes = 0;                 // last level
+  bool device_memory = false;             // the host can't read its memory
+  bool pinned_memory = false;             // host memory can be pinned for it
+  GraphSupport graphs = GraphSupport::kNone;
+};
+
+}  // namespace sluice::device

@@ -1,0 +1,46 @@
+// Element-wise ops: gated activations and the soft cap.
+#pragma once
+
+#include "ops/op.h"
+#include "ops/tensor.h"
+
+namespace sluice::ops {
+
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf };
+
+// out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i]: the first half is the gate.
+struct GatedActivation {
+  static constexpr std::string_view kName = "gated_activation";
+  struct Desc {
+    Activation kind = Activation::kSilu;
+    DType activation = DType::kF32;
+    int64_t width = 0;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor gate_up;  // [tokens, 2 * width]
+    Tensor out;      // [tokens, width]; may not overlap
+  };
+};
+
+// x = cap * tanh(x / cap), in place.
+struct SoftCap {
+  static constexpr std::string_view kName = "soft_cap";
+  struct Desc {
+    DType activation = DType::kF32;
+    float cap = 0.0f;  // > 0
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;  // [rows, columns]
+  };
+};
+
+Support RefGatedActivationSupports(const GatedActivation::Desc& desc,
+                                   const device::DeviceFacts& facts);
+Status RefGatedActivation(device::Stream& stream, const GatedActivation::Desc& desc,
+                          const GatedActivation::Args& args);
+Support RefSoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts& facts);
+Status RefSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftCap::Args& args);
+
+}  // namespace sluice::ops

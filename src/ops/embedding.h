@@ -1,0 +1,51 @@
+// Embedding: rows of a table by token id, and gathering rows by index.
+#pragma once
+
+#include "ops/op.h"
+#include "ops/tensor.h"
+
+namespace sluice::ops {
+
+// out[t] = scale * table[ids[t]], or spliced[splice[t]] unscaled where splice[t] >= 0.
+// An id outside the table is an error; nothing is then promised of out.
+struct Embedding {
+  static constexpr std::string_view kName = "embedding";
+  struct Desc {
+    DType table = DType::kF32;  // any stored format
+    DType activation = DType::kF32;
+    int64_t vocab = 0, hidden = 0;
+    float scale = 1.0f;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor ids;      // I32 [tokens]
+    Tensor table;    // [vocab, hidden] row-major in its stored format
+    Tensor spliced;  // [rows, hidden] or empty
+    Tensor splice;   // I32 [tokens], -1: the token's own embedding; or empty
+    Tensor out;      // [tokens, hidden]
+  };
+};
+
+// out[i] = x[rows[i]]
+struct GatherRows {
+  static constexpr std::string_view kName = "gather_rows";
+  struct Desc {
+    DType activation = DType::kF32;
+    int64_t width = 0;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;     // [tokens, width]
+    Tensor rows;  // I32 [n]
+    Tensor out;   // [n, width]; may not overlap x
+  };
+};
+
+Support RefEmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts& facts);
+Status RefEmbedding(device::Stream& stream, const Embedding::Desc& desc,
+                    const Embedding::Args& args);
+Support RefGatherRowsSupports(const GatherRows::Desc& desc, const device::DeviceFacts& facts);
+Status RefGatherRows(device::Stream& stream, const GatherRows::Desc& desc,
+                     const GatherRows::Args& args);
+
+}  // namespace sluice::ops

@@ -1,0 +1,54 @@
+// RMSNorm and LayerNorm over the last dimension, and RMSNorm of Q and K heads inside packed QKV.
+// Sums run in F32 in ascending order of the element (the order is part of the contract between
+// implementations of one device, not across devices).
+#pragma once
+
+#include "ops/op.h"
+#include "ops/tensor.h"
+
+namespace sluice::ops {
+
+enum class NormKind : uint8_t { kRms, kLayer };
+
+struct Norm {
+  static constexpr std::string_view kName = "norm";
+  struct Desc {
+    NormKind kind = NormKind::kRms;
+    DType activation = DType::kF32;
+    int64_t hidden = 0;
+    float eps = 1e-5f;
+    bool add = false;   // residual += x first, then out = norm(residual)
+    bool bias = false;  // LayerNorm's
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;         // [tokens, hidden], rows may be strided
+    Tensor residual;  // [tokens, hidden] updated in place when desc.add; else empty
+    Tensor weight;    // F32 [hidden]
+    Tensor bias;      // F32 [hidden] or empty
+    Tensor out;       // [tokens, hidden]; may be x
+  };
+};
+
+// In place on the first q_heads + kv_heads heads of each row; V is untouched.
+struct QkNorm {
+  static constexpr std::string_view kName = "qk_norm";
+  struct Desc {
+    DType activation = DType::kF32;
+    int q_heads = 0, kv_heads = 0, head_dim = 0;
+    float eps = 1e-5f;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor qkv;       // [tokens, (q_heads + 2 kv_heads) * head_dim], rows may be strided
+    Tensor q_weight;  // F32 [head_dim]
+    Tensor k_weight;  // F32 [head_dim]
+  };
+};
+
+Support RefNormSupports(const Norm::Desc& desc, const device::DeviceFacts& facts);
+Status RefNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args& args);
+Support RefQkNormSupports(const QkNorm::Desc& desc, const device::DeviceFacts& facts);
+Status RefQkNorm(device::Stream& stream, const QkNorm::Desc& desc, const QkNorm::Args& args);
+
+}  // namespace sluice::ops

@@ -1,0 +1,122 @@
+// How an op is declared, implemented and chosen. An op is a struct with
+//   static constexpr std::string_view kName;  struct Desc;  struct Args;
+// Desc is all that is known at load (types, sizes that do not change, options), Args the tensors of
+// a call. A backend lists implementations best first, the reference last. Bind picks the first
+// whose `supports` accepts the descriptor; calls then go straight to it.
+//
+// A kernel's result for one row depends on that row alone, never on the rows around it. Once `run`
+// may have written, an error is final: nothing else is tried.
+#pragma once
+
+#include <any>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/str_cat.h"
+#include "device/device.h"
+#include "sluice/status.h"
+
+namespace sluice::ops {
+
+// Whether an implementation takes a descriptor; if not, why.
+struct Support {
+  bool ok = true;
+  std::string reason;
+  static Support Yes() { return {}; }
+  static Support No(std::string reason) { return {false, std::move(reason)}; }
+};
+
+template <class Op>
+struct Implementation {
+  std::string_view name;  // <arch>_<dtype>_<op>[_<variant>], or ref_<op>
+  Support (*supports)(const typename Op::Desc&, const device::DeviceFacts&);
+  Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&);
+};
+
+// One line per binding: what was chosen and why the better ones declined (--explain-kernels).
+struct BindRecord {
+  std::string op, shape, chosen;
+  std::vector<std::string> declined;  // "name: reason"
+};
+
+class OpTable {
+ public:
+  explicit OpTable(const device::DeviceFacts* facts) : facts_(facts) {}
+
+  // Appends; earlier means better.
+  template <class Op>
+  void Add(const Implementation<Op>& implementation) {
+    auto& slot = lists_[std::string(Op::kName)];
+    if (!slot.has_value()) slot = std::vector<Implementation<Op>>();
+    std::any_cast<std::vector<Implementation<Op>>&>(slot).push_back(implementation);
+  }
+  template <class Op>
+  const std::vector<Implementation<Op>>& List() const {
+    static const std::vector<Implementation<Op>> kNone;
+    auto found = lists_.find(Op::kName);
+    return found == lists_.end()
+               ? kNone
+               : std::any_cast<const std::vector<Implementation<Op>>&>(found->second);
+  }
+  const device::DeviceFacts& facts() const { return *facts_; }
+
+  // Makes Bind use `implementation` for `op` or fail.
+  void Force(std::string op, std::string implementation) {
+    forced_[std::move(op)] = std::move(implementation);
+  }
+  const std::string* Forced(std::string_view op) const {
+    auto found = forced_.find(op);
+    return found == forced_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  const device::DeviceFacts* facts_;
+  std::map<std::string, std::any, std::less<>> lists_;
+  std::map<std::string, std::string, std::less<>> forced_;
+};
+
+// An op with its implementation chosen. Copyable; the table must outlive it.
+template <class Op>
+class Bound {
+ public:
+  Bound() = default;
+  Bound(const Implementation<Op>* implementation, typename Op::Desc desc)
+      : implementation_(implementation), desc_(std::move(desc)) {}
+
+  Status operator()(device::Stream& stream, const typename Op::Args& args) const {
+    return implementation_->run(stream, desc_, args);
+  }
+  bool bound() const { return implementation_ != nullptr; }
+  std::string_view name() const { return implementation_->name; }
+  const typename Op::Desc& desc() const { return desc_; }
+
+ private:
+  const Implementation<Op>* implementation_ = nullptr;
+  typename Op::Desc desc_;
+};
+
+// kUnimplemented with every implementation's reason when none takes `desc`. Desc has ToString().
+template <class Op>
+Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
+                       std::vector<BindRecord>* records = nullptr) {
+  BindRecord record{std::string(Op::kName), desc.ToString(), "", {}};
+  const std::string* forced = table.Forced(Op::kName);
+  for (const Implementation<Op>& candidate : table.List<Op>()) {
+    if (forced != nullptr && candidate.name != *forced) continue;
+    Support support = candidate.supports(desc, table.facts());
+    if (support.ok) {
+      record.chosen = candidate.name;
+      if (records != nullptr) records->push_back(std::move(record));
+      return Bound<Op>(&candidate, desc);
+    }
+    record.declined.push_back(StrCat(candidate.name, ": ", support.reason));
+  }
+  std::string message = StrCat("no implementation of ", Op::kName, " on ",
+                               device::ToString(table.facts().id), " for ", record.shape);
+  for (const std::string& reason : record.declined) message += "; " + reason;
+  return Status(StatusCode::kUnimplemented, std::move(message));
+}
+
+}  // namespace sluice::ops

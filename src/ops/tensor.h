@@ -1,0 +1,62 @@
+// Tensor: a typed, strided view of device memory. Does not own; copying it is cheap.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+
+#include "base/check.h"
+#include "base/dtype.h"
+#include "device/types.h"
+
+namespace sluice::ops {
+
+struct Tensor {
+  std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  int rank = 0;
+  std::array<int64_t, 4> dims{};     // outermost first
+  std::array<int64_t, 4> strides{};  // in elements; the last is 1
+  device::MemoryKind memory = device::MemoryKind::kHost;
+  device::DeviceId device;
+
+  bool empty() const { return data == nullptr; }
+  int64_t size() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dims[i];
+    return rank == 0 ? 0 : n;
+  }
+  template <class T>
+  T* ptr() const {
+    return reinterpret_cast<T*>(data);
+  }
+  // The rows [begin, begin + count) of the first dimension. REQUIRES: a plain dtype.
+  Tensor Rows(int64_t begin, int64_t count) const {
+    CHECK(begin >= 0 && count >= 0 && begin + count <= dims[0], begin, " + ", count, " of ",
+          dims[0]);
+    Tensor t = *this;
+    t.data += begin * strides[0] * Info(dtype).bytes;
+    t.dims[0] = count;
+    return t;
+  }
+};
+
+// A dense tensor over `view`. REQUIRES: the view is large enough.
+inline Tensor Dense(const device::View& view, DType dtype, std::initializer_list<int64_t> dims) {
+  Tensor t;
+  t.data = view.data;
+  t.dtype = dtype;
+  t.memory = view.memory;
+  t.device = view.device;
+  for (int64_t dim : dims) t.dims[t.rank++] = dim;
+  int64_t stride = 1;
+  for (int i = t.rank - 1; i >= 0; --i) {
+    t.strides[i] = stride;
+    stride *= t.dims[i];
+  }
+  CHECK(RowBytes(dtype, static_cast<size_t>(t.size())) <= view.bytes, "view of ", view.bytes,
+        " bytes is too small for ", t.size(), " elements of ", Name(dtype));
+  return t;
+}
+
+}  // namespace sluice::ops
