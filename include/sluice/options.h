@@ -1,0 +1,66 @@
+// EngineOptions: everything that shapes an engine, const after Open. Each option is declared once,
+// in ForEach: field, flag, help with unit, and range; the command line, the TOML file and the
+// environment are all derived from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+struct EngineOptions {
+  std::string model;  // a .gguf file, a Hugging Face folder, or a name in the model cache
+  std::string served_model_name;
+  std::string device = "auto";
+  int threads = 0;
+  std::string isa;
+  int max_model_len = 0;
+  int max_num_seqs = 64;
+  int max_batch_tokens = 512;
+  std::string kv_memory;
+  std::string kv_dtype = "auto";
+  int block_size = 32;
+  int kernel_block_size = 32;
+  bool prefix_cache = true;
+  int max_queue = 1024;
+  std::string scheduler_policy = "priority";
+  std::string graphs = "full";
+  double memory_reserve_ratio = 0.10;
+  bool overlap = true;
+  int text_workers = 1;
+  uint64_t seed = 0;
+  std::string force_op;
+  bool explain_kernels = false;
+
+  // visitor(field, flag, help, min, max) for numbers; visitor(field, flag, help) for the rest.
+  template <class Visitor>
+  void ForEach(Visitor&& v) {
+    v(served_model_name, "served-model-name",
+      "name that clients use; default: the model's file name");
+    v(device, "device", "auto, cpu, cuda[:i] or xpu[:i]");
+    v(threads, "threads", "CPU worker threads; 0: one per physical core", 0, 1024);
+    v(isa, "isa", "CPU instruction set: ref, avx2, avx512 or amx; default: the best");
+    v(max_model_len, "max-model-len",
+      "tokens of prompt and answer; 0: what the model declares or fits", 0, 1 << 24);
+    v(max_num_seqs, "max-num-seqs", "sequences that run at once", 1, 4096);
+    v(max_batch_tokens, "max-batch-tokens", "tokens computed in one step", 1, 1 << 20);
+    v(kv_memory, "kv-memory", "memory of the KV cache, as 512MiB or 2GiB; default: what fits");
+    v(kv_dtype, "kv-dtype", "number format of the KV cache: auto, f32, f16 or bf16");
+    v(block_size, "block-size", "tokens of a cache block", 1, 1024);
+    v(kernel_block_size, "kernel-block-size", "tokens of a kernel block; divides the block size", 1,
+      1024);
+    v(prefix_cache, "prefix-cache", "share KV of equal prompt beginnings within one API key");
+    v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
+    v(scheduler_policy, "scheduler-policy", "priority or fcfs");
+    v(graphs, "graphs", "graph capture: none, piecewise or full");
+    v(memory_reserve_ratio, "memory-reserve-ratio", "share of device memory left free", 0.0, 0.9);
+    v(overlap, "overlap", "plan the next step while one runs");
+    v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
+    v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: from the clock");
+    v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
+    v(explain_kernels, "explain-kernels",
+      "print which implementation was chosen for each op and why");
+  }
+};
+
+}  // namespace sluice
