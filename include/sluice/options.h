@@ -24,9 +24,6 @@ struct EngineOptions {
   bool prefix_cache = true;
   int max_queue = 1024;
   std::string scheduler_policy = "priority";
-  std::string graphs = "full";
-  double memory_reserve_ratio = 0.10;
-  bool overlap = true;
   int text_workers = 1;
   uint64_t seed = 0;
   std::string force_op;
@@ -52,9 +49,6 @@ struct EngineOptions {
     v(prefix_cache, "prefix-cache", "share KV of equal prompt beginnings within one API key");
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
     v(scheduler_policy, "scheduler-policy", "priority or fcfs");
-    v(graphs, "graphs", "graph capture: none, piecewise or full");
-    v(memory_reserve_ratio, "memory-reserve-ratio", "share of device memory left free", 0.0, 0.9);
-    v(overlap, "overlap", "plan the next step while one runs");
     v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
     v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: from the clock");
     v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");

@@ -1,0 +1,96 @@
+#include "sample/slot_state.h"
+
+#include <algorithm>
+
+namespace sluice::sample {
+
+void SlotState::Start(const batch::SlotStart& start) {
+  params_ = start.sampling;
+  prompt_tokens_ = start.prompt_tokens;
+  cumulative_logprob_ = start.cumulative_logprob;
+  counts_.clear();
+  history_.clear();
+  for (int32_t token : start.history) Append(token);
+}
+
+void SlotState::Append(int32_t token) {
+  const bool answer = static_cast<int32_t>(history_.size()) >= prompt_tokens_;
+  history_.push_back(token);
+  if (!NeedsCounts()) return;
+  Count& count = counts_[token];
+  ++count.total;
+  count.answer += answer;
+}
+
+void SlotState::RemoveLast() {
+  const int32_t token = history_.back();
+  history_.pop_back();
+  if (!NeedsCounts()) return;
+  const bool answer = static_cast<int32_t>(history_.size()) >= prompt_tokens_;
+  auto found = counts_.find(token);
+  found->second.answer -= answer;
+  if (--found->second.total == 0) counts_.erase(found);
+}
+
+bool SlotState::NeedsCounts() const {
+  return params_.repetition_penalty != 1.0f || params_.presence_penalty != 0.0f ||
+         params_.frequency_penalty != 0.0f;
+}
+
+void SlotState::AppendNgramBans(std::vector<int32_t>* banned) const {
+  const int64_t n = params_.no_repeat_ngram;
+  const int64_t size = static_cast<int64_t>(history_.size());
+  if (n <= 0 || size < n) return;
+  const auto prefix = history_.end() - (n - 1);
+  for (int64_t start = 0; start + n <= size; ++start) {
+    if (std::equal(prefix, history_.end(), history_.begin() + start)) {
+      banned->push_back(history_[start + n - 1]);
+    }
+  }
+}
+
+void SlotState::AppendEdits(int64_t vocab, std::vector<ops::LogitEdit>* edits) const {
+  const size_t begin = edits->size();
+  const auto add = [&](int32_t id) -> ops::LogitEdit& {
+    edits->push_back({.id = id});
+    return edits->back();
+  };
+  for (const auto& [id, bias] : params_.logit_bias) add(id).bias = bias;
+  for (const auto& [id, count] : counts_) {
+    ops::LogitEdit& edit = add(id);
+    edit.repetition = params_.repetition_penalty;
+    if (count.answer > 0) {
+      edit.subtract = params_.presence_penalty + params_.frequency_penalty * count.answer;
+    }
+  }
+  std::vector<int32_t> banned;
+  AppendNgramBans(&banned);
+  if (drawn() < params_.min_tokens) {
+    banned.insert(banned.end(), params_.end_ids.begin(), params_.end_ids.end());
+  }
+  for (int32_t id : banned) add(id).banned = true;
+
+  // Ids that a request named but the vocabulary lacks are ignored; parts of one id are joined.
+  const auto first = edits->begin() + static_cast<int64_t>(begin);
+  edits->erase(std::remove_if(first, edits->end(),
+                              [&](const ops::LogitEdit& e) { return e.id < 0 || e.id >= vocab; }),
+               edits->end());
+  const auto by_id = [](const ops::LogitEdit& a, const ops::LogitEdit& b) { return a.id < b.id; };
+  std::stable_sort(edits->begin() + static_cast<int64_t>(begin), edits->end(), by_id);
+  size_t out = begin;
+  for (size_t i = begin; i < edits->size(); ++i) {
+    const ops::LogitEdit edit = (*edits)[i];
+    if (out > begin && (*edits)[out - 1].id == edit.id) {
+      ops::LogitEdit& joined = (*edits)[out - 1];
+      joined.bias += edit.bias;
+      joined.repetition *= edit.repetition;
+      joined.subtract += edit.subtract;
+      joined.banned |= edit.banned;
+    } else {
+      (*edits)[out++] = edit;
+    }
+  }
+  edits->resize(out);
+}
+
+}  // namespace sluice::sample

@@ -1,0 +1,45 @@
+// What the sampler remembers of one running sequence: its parameters and the tokens so far, counted
+// for penalties. Owned by the sampler; step thread only.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "batch/plan.h"
+#include "ops/sampling.h"
+
+namespace sluice::sample {
+
+class SlotState {
+ public:
+  void Start(const batch::SlotStart& start);
+  // Appends a drawn token.
+  void Append(int32_t token);
+  // Takes back what was appended last (drafts that were tried for one row's edits).
+  void RemoveLast();
+
+  const batch::SamplingParams& params() const { return params_; }
+  int32_t drawn() const { return static_cast<int32_t>(history_.size()) - prompt_tokens_; }
+  double cumulative_logprob() const { return cumulative_logprob_; }
+  void AddLogprob(double logprob) { cumulative_logprob_ += logprob; }
+
+  // Appends the edits of the next token's logits to `edits`, ids ascending, each once.
+  void AppendEdits(int64_t vocab, std::vector<ops::LogitEdit>* edits) const;
+
+ private:
+  struct Count {
+    int32_t total = 0;  // prompt and answer
+    int32_t answer = 0;
+  };
+  bool NeedsCounts() const;
+  void AppendNgramBans(std::vector<int32_t>* banned) const;
+
+  batch::SamplingParams params_;
+  int32_t prompt_tokens_ = 0;
+  std::vector<int32_t> history_;
+  std::unordered_map<int32_t, Count> counts_;  // kept only if a penalty needs them
+  double cumulative_logprob_ = 0;
+};
+
+}  // namespace sluice::sample
