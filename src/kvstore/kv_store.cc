@@ -1,0 +1,110 @@
+#include "kvstore/kv_store.h"
+
+#include "base/check.h"
+
+namespace sluice::kvstore {
+namespace {
+
+Status CheckGroup(const GroupLayout& group, size_t index) {
+  if (group.kv_heads <= 0 || group.k_head_dim <= 0 || group.v_head_dim < 0 ||
+      group.kernel_block_tokens <= 0 || group.num_blocks <= 0) {
+    return InvalidArgument(StrCat("layer group ", index, " has a size that is not positive"));
+  }
+  if (group.block_tokens <= 0 || group.block_tokens % group.kernel_block_tokens != 0) {
+    return InvalidArgument(StrCat("the block size ", group.block_tokens,
+                                  " is not a multiple of the kernel block size ",
+                                  group.kernel_block_tokens, "; change --block-size"));
+  }
+  return OkStatus();
+}
+
+// Bytes of K or V of one cache block in one layer.
+size_t HalfBytes(const GroupLayout& group, int head_dim) {
+  return RowBytes(group.dtype, static_cast<size_t>(group.block_tokens) * group.kv_heads * head_dim);
+}
+
+device::View Part(const device::View& view, size_t offset, size_t bytes) {
+  device::View part = view;
+  part.data += offset;
+  part.bytes = bytes;
+  return part;
+}
+
+}  // namespace
+
+size_t BlockBytes(const GroupLayout& group) {
+  return group.layers.size() *
+         (HalfBytes(group, group.k_head_dim) + HalfBytes(group, group.v_head_dim));
+}
+
+Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
+                                               std::vector<GroupLayout> groups) {
+  size_t layers = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    SLUICE_RETURN_IF_ERROR(CheckGroup(groups[g], g));
+    layers += groups[g].layers.size();
+  }
+  std::unique_ptr<KvStore> store(new KvStore(device, std::move(groups)));
+  store->layers_.resize(layers);
+  const auto memory =
+      device.facts().device_memory ? device::MemoryKind::kDevice : device::MemoryKind::kHost;
+  for (size_t g = 0; g < store->groups_.size(); ++g) {
+    const GroupLayout& group = store->groups_[g];
+    for (const int index : group.layers) {
+      if (index < 0 || index >= static_cast<int>(layers) || store->layers_[index].group >= 0) {
+        return InvalidArgument(StrCat("layer ", index, " is in no group or in two"));
+      }
+      Layer& layer = store->layers_[index];
+      layer.group = static_cast<int>(g);
+      for (auto [view, head_dim] :
+           {std::pair{&layer.k, group.k_head_dim}, std::pair{&layer.v, group.v_head_dim}}) {
+        if (head_dim == 0) continue;
+        SLUICE_ASSIGN_OR_RETURN(
+            device::Buffer buffer,
+            device.Allocate(HalfBytes(group, head_dim) * group.num_blocks, memory));
+        *view = buffer.view();
+        store->buffers_.push_back(std::move(buffer));
+      }
+    }
+  }
+  return store;
+}
+
+const KvStore::Layer& KvStore::layer(int index) const {
+  CHECK(index >= 0 && index < layer_count(), "layer ", index, " of ", layer_count());
+  return layers_[index];
+}
+
+size_t KvStore::bytes() const {
+  size_t sum = 0;
+  for (const device::Buffer& buffer : buffers_) sum += buffer.bytes();
+  return sum;
+}
+
+Status KvStore::Copy(device::Stream& stream, std::span<const BlockMove> moves) {
+  items_.clear();
+  for (const BlockMove& move : moves) {
+    if (move.group < 0 || move.group >= static_cast<int>(groups_.size())) {
+      return Status(StatusCode::kInternal, StrCat("block copy in group ", move.group));
+    }
+    const GroupLayout& group = groups_[move.group];
+    for (const int id : {move.source, move.destination}) {
+      if (id < 0 || id >= group.num_blocks) {
+        return Status(StatusCode::kInternal,
+                      StrCat("block copy names block ", id, " of ", group.num_blocks));
+      }
+    }
+    for (const int index : group.layers) {
+      for (auto [view, head_dim] : {std::pair{&layers_[index].k, group.k_head_dim},
+                                    std::pair{&layers_[index].v, group.v_head_dim}}) {
+        if (head_dim == 0) continue;
+        const size_t bytes = HalfBytes(group, head_dim);
+        items_.push_back({Part(*view, bytes * move.destination, bytes),
+                          Part(*view, bytes * move.source, bytes)});
+      }
+    }
+  }
+  return device_.Copy(stream, items_);
+}
+
+}  // namespace sluice::kvstore

@@ -1,0 +1,73 @@
+// KvStore: the bytes of the KV cache. Every layer has a K and a V tensor of
+// [kernel_blocks, kv_heads, kernel_block_tokens, head_dim]; the layers of a group share block ids,
+// and groups have separate pools. A cache block b is the kernel blocks [b * ratio, (b + 1) *
+// ratio). Which block belongs to whom is blocks/'s affair. Step thread only; the Device must
+// outlive it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "device/device.h"
+
+namespace sluice::kvstore {
+
+struct GroupLayout {
+  std::vector<int> layers;  // model layers, ascending
+  DType dtype = DType::kF16;
+  int kv_heads = 0;
+  int k_head_dim = 0;
+  int v_head_dim = 0;
+  int block_tokens = 0;
+  int kernel_block_tokens = 0;  // divides block_tokens
+  int num_blocks = 0;           // cache blocks
+
+  int ratio() const { return block_tokens / kernel_block_tokens; }
+};
+
+// Of one cache block, all layers of the group, K and V.
+size_t BlockBytes(const GroupLayout& group);
+
+struct BlockMove {
+  int group = 0;
+  int source = 0;  // cache-block ids
+  int destination = 0;
+};
+
+class KvStore {
+ public:
+  // Where a layer's KV is.
+  struct Layer {
+    int group = -1;
+    device::View k, v;
+  };
+
+  // kInvalidArgument when groups overlap, skip a layer or a size is not positive; kOutOfMemory when
+  // the device has not the room.
+  static Result<std::unique_ptr<KvStore>> Make(device::Device& device,
+                                               std::vector<GroupLayout> groups);
+
+  // REQUIRES: 0 <= index < layer_count().
+  const Layer& layer(int index) const;
+  int layer_count() const { return static_cast<int>(layers_.size()); }
+  const std::vector<GroupLayout>& groups() const { return groups_; }
+  size_t bytes() const;
+
+  // Copies whole blocks in all layers of their groups, in order on `stream`. Ids out of range are
+  // errors and nothing is copied.
+  Status Copy(device::Stream& stream, std::span<const BlockMove> moves);
+
+ private:
+  KvStore(device::Device& device, std::vector<GroupLayout> groups)
+      : device_(device), groups_(std::move(groups)) {}
+
+  device::Device& device_;
+  const std::vector<GroupLayout> groups_;
+  std::vector<device::Buffer> buffers_;
+  std::vector<Layer> layers_;
+  std::vector<device::CopyItem> items_;  // reused by Copy
+};
+
+}  // namespace sluice::kvstore
