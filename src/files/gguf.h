@@ -22,6 +22,9 @@ class GgufFile : public TensorSource {
  public:
   // kNotFound or kIo when the path cannot be read, kBadModel when it is malformed.
   static Result<std::shared_ptr<const GgufFile>> Open(const std::string& path);
+  // The same from bytes that the caller keeps alive, aligned to 8; `name` stands in messages.
+  static Result<std::shared_ptr<const GgufFile>> FromMemory(std::span<const std::byte> bytes,
+                                                            const std::string& name);
 
   virtual const std::map<std::string, GgufValue, std::less<>>& metadata() const = 0;
   // Typed look-ups: nothing when the key is absent; kBadModel when it has another type.

@@ -86,6 +86,7 @@ class GgufFile;
 Result<ModelConfig> ConfigFromGguf(const GgufFile& file);
 Result<ModelConfig> ConfigFromJson(std::string_view config_json,
                                    std::string_view generation_config_json);
+Result<GenerationDefaults> GenerationDefaultsFromGguf(const GgufFile& file);
 Result<GenerationDefaults> GenerationDefaultsFromJson(std::string_view generation_config_json);
 
 }  // namespace sluice::files

@@ -1,0 +1,129 @@
+#include "files/config_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/str_cat.h"
+
+namespace sluice::files {
+namespace {
+
+// The list of a model's RoPE factors: `name` is what the file calls it.
+Status CheckFactors(std::string_view name, const std::vector<float>& factors, int rotary_dims) {
+  if (factors.size() != static_cast<size_t>(rotary_dims / 2)) {
+    return BadModel(StrCat(name, " has ", factors.size(), " values; half of the ", rotary_dims,
+                           " rotated dimensions, ", rotary_dims / 2, ", are needed"));
+  }
+  for (float factor : factors) {
+    if (!(factor >= 1e-6f && factor <= 1e6f)) {
+      return BadModel(StrCat(name, " holds ", factor, "; values from 1e-6 to 1e6 are legal"));
+    }
+  }
+  return OkStatus();
+}
+
+Status CheckRope(const RopeConfig& rope, int head_dim) {
+  if (rope.rotary_dims < 2 || rope.rotary_dims > head_dim || rope.rotary_dims % 2 != 0) {
+    return BadModel(StrCat("RoPE rotates ", rope.rotary_dims, " of ", head_dim,
+                           " dimensions of a head; an even number from 2 to ", head_dim,
+                           " is legal"));
+  }
+  if (!rope.frequency_factors.empty()) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckFactors("the tensor rope_freqs", rope.frequency_factors, rope.rotary_dims));
+  }
+  if (rope.scaling == RopeScaling::kLongRope) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckFactors("LongRoPE's short factor", rope.short_factor, rope.rotary_dims));
+    SLUICE_RETURN_IF_ERROR(
+        CheckFactors("LongRoPE's long factor", rope.long_factor, rope.rotary_dims));
+  }
+  const bool needs_original =
+      rope.scaling == RopeScaling::kDynamicNtk || rope.scaling == RopeScaling::kYarn ||
+      rope.scaling == RopeScaling::kLlama3 || rope.scaling == RopeScaling::kLongRope;
+  if (needs_original && rope.original_context < 1) {
+    return BadModel(StrCat("RoPE scaling needs the context it was first trained with, not ",
+                           rope.original_context));
+  }
+  if (rope.scaling == RopeScaling::kLongRope && rope.original_context < 2) {
+    return BadModel("LongRoPE needs an original context of at least 2");
+  }
+  if (rope.scaling == RopeScaling::kLlama3 && !(rope.high_freq_factor > rope.low_freq_factor)) {
+    return BadModel(StrCat("RoPE's high_freq_factor ", rope.high_freq_factor,
+                           " must be above its low_freq_factor ", rope.low_freq_factor));
+  }
+  if (rope.scaling == RopeScaling::kYarn && !(rope.beta_fast >= rope.beta_slow)) {
+    return BadModel(StrCat("YaRN's beta_fast ", rope.beta_fast, " must not be below its beta_slow ",
+                           rope.beta_slow));
+  }
+  return OkStatus();
+}
+
+Status CheckHeads(const ModelConfig& config) {
+  if (config.num_kv_heads > config.num_heads || config.num_heads % config.num_kv_heads != 0) {
+    return BadModel(StrCat(config.num_heads, " attention heads cannot be shared evenly by ",
+                           config.num_kv_heads, " KV heads"));
+  }
+  if (config.head_dim < kHeadDimRange.min || config.head_dim > kHeadDimRange.max) {
+    return BadModel(StrCat("a head has ", config.head_dim, " dimensions; ", kHeadDimRange.min,
+                           " to ", kHeadDimRange.max, " are legal"));
+  }
+  return OkStatus();
+}
+
+Status CheckLayers(const ModelConfig& config) {
+  if (config.layers.size() != static_cast<size_t>(config.num_layers)) {
+    return BadModel(StrCat("the kinds of ", config.layers.size(),
+                           " layers are given, but there are ", config.num_layers));
+  }
+  const bool any_window = std::any_of(config.layers.begin(), config.layers.end(),
+                                      [](const auto& l) { return l.kind == LayerKind::kWindow; });
+  if (any_window && config.sliding_window < 1) {
+    return BadModel(StrCat("layers use a sliding window of ", config.sliding_window,
+                           " tokens; at least 1 is needed"));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string_view ArchitectureName(Architecture architecture) {
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3"};
+  return kNames[static_cast<size_t>(architecture)];
+}
+
+Status FinishConfig(ModelConfig* config) {
+  SLUICE_RETURN_IF_ERROR(CheckHeads(*config));
+  SLUICE_RETURN_IF_ERROR(CheckLayers(*config));
+  SLUICE_RETURN_IF_ERROR(CheckRope(config->rope, config->head_dim));
+  const bool any_local = std::any_of(config->layers.begin(), config->layers.end(),
+                                     [](const auto& layer) { return layer.local_rope; });
+  if (any_local) SLUICE_RETURN_IF_ERROR(CheckRope(config->local_rope, config->head_dim));
+  if (!(config->attention_scale >= kAttentionScaleRange.min &&
+        config->attention_scale <= kAttentionScaleRange.max)) {
+    return BadModel(StrCat("the scale of attention scores is ", config->attention_scale, "; ",
+                           kAttentionScaleRange.min, " to ", kAttentionScaleRange.max,
+                           " are legal"));
+  }
+  std::vector<int>& ids = config->eos_ids;
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  std::erase_if(ids, [&](int id) { return id >= config->vocab_size; });
+  if (config->bos_id && *config->bos_id >= config->vocab_size) config->bos_id.reset();
+  return OkStatus();
+}
+
+int ScaledContext(const RopeConfig& rope, int declared) {
+  double scaled = declared;
+  if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamicNtk) {
+    scaled = declared * static_cast<double>(rope.factor);
+  } else if (rope.scaling == RopeScaling::kYarn) {
+    scaled = rope.original_context * static_cast<double>(rope.factor);
+  }
+  const double longest = std::min(scaled, static_cast<double>(kContextRange.max));
+  return std::max(declared, static_cast<int>(std::lround(longest)));
+}
+
+}  // namespace sluice::files

@@ -1,0 +1,42 @@
+// Bounds and cross-checks of a ModelConfig that hold whichever file it came from.
+#pragma once
+
+#include <cstdint>
+
+#include "files/model_config.h"
+#include "sluice/status.h"
+
+namespace sluice::files {
+
+struct IntRange {
+  int64_t min;
+  int64_t max;
+};
+inline constexpr IntRange kVocabRange{1, 1 << 22};
+inline constexpr IntRange kHiddenRange{1, 1 << 17};
+inline constexpr IntRange kLayersRange{1, 1024};
+inline constexpr IntRange kHeadsRange{1, 1024};
+inline constexpr IntRange kHeadDimRange{2, 4096};
+inline constexpr IntRange kIntermediateRange{1, 1 << 20};
+inline constexpr IntRange kContextRange{1, 1 << 28};
+
+struct RealRange {
+  double min;
+  double max;
+};
+inline constexpr RealRange kNormEpsRange{1e-20, 0.1};
+inline constexpr RealRange kThetaRange{1.0, 1e12};
+inline constexpr RealRange kRopeFactorRange{1e-3, 1e6};
+inline constexpr RealRange kAttentionScaleRange{1e-6, 1e3};
+inline constexpr RealRange kSoftCapRange{1e-3, 1e6};
+
+// The last step of reading a config: checks what involves several fields (heads against KV heads,
+// the width of rotation, RoPE's lists, one LayerConfig per layer, token ids), and drops eos_ids
+// beyond the vocabulary, which no logit can ever choose. kBadModel with one sentence.
+Status FinishConfig(ModelConfig* config);
+
+// What a model with this RoPE can attend to, when `declared` is its max_position_embeddings: the
+// files of linear, dynamic and YaRN scaling declare the unscaled length.
+int ScaledContext(const RopeConfig& rope, int declared);
+
+}  // namespace sluice::files
