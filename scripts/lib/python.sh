@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# What the tests need from the Python package index, kept in the cache. Needs steps.sh.
+
+SLUICE_VENV=$SLUICE_CACHE/venv
+SLUICE_FIXTURES=$SLUICE_CACHE/fixtures
+SLUICE_PYTHON=$SLUICE_VENV/bin/python
+FIXTURES_PACKAGE=llama-cpp-python==0.3.36
+export SLUICE_FIXTURES SLUICE_PYTHON
+
+# A virtual environment with scripts/lib/requirements.txt, made again when that file changes.
+get_test_python() {
+  local wanted=$SLUICE_ROOT/scripts/lib/requirements.txt
+  if cmp -s "$wanted" "$SLUICE_VENV/requirements.txt" && [[ -x $SLUICE_PYTHON ]]; then return 0; fi
+  step "Making the tests' Python environment in $SLUICE_VENV"
+  rm -rf "$SLUICE_VENV"
+  follow python-venv python3 -m venv "$SLUICE_VENV"
+  follow python-packages "$SLUICE_PYTHON" -m pip install -r "$wanted"
+  cp "$wanted" "$SLUICE_VENV/requirements.txt"
+}
+
+# Vocabularies and chat templates of public models, read by tests from $SLUICE_FIXTURES: the folder
+# vendor/llama.cpp/models of the source package of llama-cpp-python. The archive is kept beside it
+# for bench/peers.
+get_fixtures() {
+  local stamp=$SLUICE_FIXTURES/.package folder archive
+  if [[ -f $stamp && $(cat "$stamp") == "$FIXTURES_PACKAGE" ]]; then return 0; fi
+  step "Getting vocabularies and chat templates of public models ($FIXTURES_PACKAGE, 73 MiB)"
+  folder=$(mktemp -d "$SLUICE_CACHE/download.XXXXXX")
+  # shellcheck disable=SC2064
+  trap "rm -rf '$folder'" EXIT
+  follow fixtures "$SLUICE_PYTHON" -m pip download --no-deps --no-binary llama-cpp-python \
+    --dest "$folder" "$FIXTURES_PACKAGE"
+  archive=$(echo "$folder"/llama_cpp_python-*.tar.gz)
+  mkdir "$folder/models"
+  tar -xzf "$archive" -C "$folder/models" --strip-components=4 --wildcards '*/vendor/llama.cpp/models/*'
+  echo "$FIXTURES_PACKAGE" >"$folder/models/.package"
+  rm -rf "$SLUICE_FIXTURES"
+  mv "$folder/models" "$SLUICE_FIXTURES"
+  mv "$archive" "$SLUICE_CACHE/"
+  rm -rf "$folder"
+  trap - EXIT
+}

@@ -1,0 +1,144 @@
+"""Self-test of tools/tidy: a clean tree passes, and each broken tree is caught by its rule."""
+import os
+import tempfile
+
+CLEAN = {
+    "README.md": "# Sluice\n",
+    "src/README.md": "| folder | one line | may include |\n| --- | --- | --- |\n"
+                     "| `base/` | ground | – |\n| `files/` | formats | – |\n"
+                     "| `text/` | tokens | files |\n| `ops/` | contracts | files |\n"
+                     "| `backend/` | devices | ops |\n",
+    "src/base/CMakeLists.txt": "sluice_folder(base)\n",
+    "src/base/status.h": '#pragma once\n#include "sluice/status.h"\n',
+    "src/files/CMakeLists.txt": "sluice_folder(files)\n",
+    "src/files/gguf.h": '#pragma once\n#include <vector>\n#include "base/status.h"\n',
+    "src/text/CMakeLists.txt": "sluice_folder(text DEPENDS files LIBRARIES PCRE2)\n",
+    "src/text/bpe.cc": '#include "files/gguf.h"\n#include "text/bpe.h"\nint f() {\n  return 1;\n}\n',
+    "src/ops/CMakeLists.txt": "sluice_folder(ops DEPENDS files TEST_DEPENDS backend/cpu)\n",
+    "src/backend/CMakeLists.txt": "add_subdirectory(cpu)\n",
+    "src/backend/cpu/linear.cc": '#include <immintrin.h>\n#include "ops/linear.h"\n'
+                                 '#include "backend/cpu/pool.h"\n#if defined(__AVX2__)\n#endif\n',
+    "include/sluice/status.h": "#pragma once\n#include <string>\n",
+    "apps/sluice.cc": '#include "sluice/status.h"\nint main() { return 0; }\n',
+    "tests/e2e/end_test.cc": '#include "text/bpe.h"\n',
+}
+
+LONG_BODY = "".join(f"  x += {i};\n" for i in range(80))
+
+# (what is broken, files to add or replace, the rule that must speak, the path it must name)
+BROKEN = [
+    ("forbidden folder", {"src/text/a.cc": '#include "ops/x.h"\n'}, "include-folder", "src/text/a.cc"),
+    ("forbidden, in <>", {"src/text/a.cc": "#include <ops/x.h>\n"}, "include-folder", "src/text/a.cc"),
+    ("upward include", {"src/base/a.h": '#pragma once\n#include "files/gguf.h"\n'},
+     "include-folder", "src/base/a.h"),
+    ("backend from outside", {"src/ops/a.cc": '#include "backend/cpu/pool.h"\n'},
+     "include-folder", "src/ops/a.cc"),
+    ("backend from a backend", {"src/backend/cpu/a.cc": '#include "backend/cuda/x.h"\n'},
+     "include-folder", "src/backend/cpu/a.cc"),
+    ("app sees the engine", {"apps/a.cc": '#include "ops/x.h"\n'}, "include-folder", "apps/a.cc"),
+    ("public header sees src", {"include/sluice/a.h": '#pragma once\n#include "base/status.h"\n'},
+     "include-folder", "include/sluice/a.h"),
+    ("library in quotes", {"src/text/a.cc": '#include "boost/asio.hpp"\n'},
+     "include-folder", "src/text/a.cc"),
+    ("bare name", {"src/text/a.cc": '#include "bpe.h"\n'}, "include-relative", "src/text/a.cc"),
+    ("dot dot", {"src/text/a.cc": '#include "../base/status.h"\n'},
+     "include-relative", "src/text/a.cc"),
+    ("cycle", {"src/README.md": CLEAN["src/README.md"].replace(
+        "| formats | – |", "| formats | text |")}, "include-cycle", "src/README.md"),
+    ("folder without row", {"src/model/CMakeLists.txt": "sluice_folder(model)\n"},
+     "include-table", "src/model"),
+    ("row without folder", {"src/README.md": CLEAN["src/README.md"] + "| `comm/` | x | – |\n"},
+     "include-table", "src/README.md"),
+    ("no table", {"src/README.md": "# src\n"}, "include-table", "src/README.md"),
+    ("no CMakeLists", {"src/text/CMakeLists.txt": None}, "folder-cmake", "src/text"),
+    ("CMake beyond the table", {"src/text/CMakeLists.txt": "sluice_folder(text DEPENDS files ops)\n"},
+     "cmake-depends", "src/text/CMakeLists.txt"),
+    ("long file", {"src/text/a.cc": "int a;\n" * 601}, "file-lines", "src/text/a.cc"),
+    ("long test", {"src/text/a_test.cc": "int a;\n" * 901}, "file-lines", "src/text/a_test.cc"),
+    ("long kernel file", {"src/backend/cpu/a.cc": "int a;\n" * 901},
+     "file-lines", "src/backend/cpu/a.cc"),
+    ("long README", {"README.md": "x\n" * 151}, "file-lines", "README.md"),
+    ("long public header", {"include/sluice/engine.h": "#pragma once\n" * 201},
+     "file-lines", "include/sluice/engine.h"),
+    ("long main", {"apps/a.cc": "int a;\n" * 151}, "file-lines", "apps/a.cc"),
+    ("long function", {"src/text/a.cc": "int f(int x) {\n" + LONG_BODY + "  return x;\n}\n"},
+     "function-lines", "src/text/a.cc"),
+    ("long method", {"src/text/a.cc": "class A {\n public:\n  int f(int x) const {\n" + LONG_BODY
+                     + "  }\n  int y = 0;\n};\n"}, "function-lines", "src/text/a.cc"),
+    ("long constructor", {"src/text/a.cc": "A::A(int x) : a_{x}, b_(x) {\n" + LONG_BODY + "}\n"},
+     "function-lines", "src/text/a.cc"),
+    ("long kernel", {"src/backend/cpu/a.cc": "int f(int x) {\n" + 3 * LONG_BODY + "}\n"},
+     "function-lines", "src/backend/cpu/a.cc"),
+    ("long Python function", {"tools/a.py": "def f(x):\n" + "    x += 1\n" * 80},
+     "function-lines", "tools/a.py"),
+    ("extra entry", {"notes.txt": "x\n"}, "top-level", "notes.txt"),
+    ("banned name", {"src/text/string_utils.cc": "int a;\n"}, "banned-name",
+     "src/text/string_utils.cc"),
+    ("banned camel name", {"src/text/BlockManager.cc": "int a;\n"}, "banned-name",
+     "src/text/BlockManager.cc"),
+    ("device header", {"src/text/a.cc": "#include <immintrin.h>\n"}, "device-header", "src/text/a.cc"),
+    ("cuda header", {"src/ops/a.cc": "#include <cuda_runtime.h>\n"}, "device-header", "src/ops/a.cc"),
+    ("device macro", {"src/text/a.cc": "#ifdef __AVX2__\n#endif\n"}, "device-macro", "src/text/a.cc"),
+    ("no final newline", {"src/text/a.cc": "int a;"}, "final-newline", "src/text/a.cc"),
+    ("no pragma once", {"src/text/a.h": "int a;\n"}, "pragma-once", "src/text/a.h"),
+    ("unfinished", {"src/text/a.cc": "// TO" "DO: later\n"}, "unfinished", "src/text/a.cc"),
+    ("huge file", {"tests/golden/a.bin": "x" * (2 * 1024 * 1024 + 1)},
+     "file-bytes", "tests/golden/a.bin"),
+    ("idle waiver", {"tools/tidy-waivers": "file-lines src/text/a.cc it was long once\n"},
+     "waiver", "tools/tidy-waivers"),
+    ("waiver without reason", {"tools/tidy-waivers": "file-lines src/text/a.cc\n"},
+     "waiver", "tools/tidy-waivers"),
+]
+
+# Function bodies that the length heuristic must see: (source, [(name, first, last)]).
+SHAPES = [
+    ("int f() {\n  if (x) {\n  }\n}\n", [("f", 1, 4)]),
+    ("namespace a {\nstruct B {\n  int x = 3;\n  int g() const { return x; }\n};\n}\n",
+     [("g", 4, 4)]),
+    ("A::A(int x)\n    : a_{x},\n      b_(x) {\n  c();\n}\n", [("A::A", 1, 5)]),
+    ("const int kTable[] = {\n  1,\n  2,\n};\nint f() {\n}\n", [("f", 5, 6)]),
+    ("template <typename T>\nauto f(T t = {}) -> int {\n  return R\"x(}{)x\";\n}\n", [("f", 1, 4)]),
+    ("template <typename T = std::vector<int>, int N = (2 > 1)>\nT f() {\n}\n", [("f", 1, 3)]),
+    ("#if A\nint f() {\n#else\nint f(int) {\n#endif\n  return '{';\n}\nint g() {\n}\n",
+     [("f", 2, 7), ("g", 8, 9)]),
+    ("bool operator==(const A& a, const A& b) {\n  return true;\n}\n", [("operator==", 1, 3)]),
+    ("TEST(Suite, Name) {\n  EXPECT_EQ(1, 1'000);\n}\n", [("TEST", 1, 3)]),
+    ("enum class E { kA, kB };\nstruct alignas(64) S {\n  int a{3};\n};\n", []),
+    ("const auto kF = [](int x) {\n  return x;\n};\n", [("function", 1, 3)]),
+]
+
+
+def write_tree(root, files):
+    for path, text in files.items():
+        if text is None:
+            continue
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w") as file:
+            file.write(text)
+
+
+def run(check, cpp_functions):
+    failures = []
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, CLEAN)
+        failures += [f"clean tree: {found}" for found in check(root)[0]]
+    for what, files, rule, path in BROKEN:
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, {**CLEAN, **files})
+            if not any(found[0] == path and found[2] == rule for found in check(root)[0]):
+                failures.append(f"{what}: expected {rule} in {path}, found {check(root)[0]}")
+    with tempfile.TemporaryDirectory() as root:
+        waived = {"src/text/a.cc": "int a;\n" * 601,
+                  "tools/tidy-waivers": "# reasons\nfile-lines src/text/a.cc a generated table\n"}
+        write_tree(root, {**CLEAN, **waived})
+        failures += [f"waiver ignored: {found}" for found in check(root)[0]]
+    for source, expected in SHAPES:
+        found = cpp_functions(source)
+        if [item[1:] for item in found] != [item[1:] for item in expected]:
+            failures.append(f"functions of {source!r}: expected {expected}, found {found}")
+    for failure in failures:
+        print(failure)
+    total = len(BROKEN) + len(SHAPES) + 2
+    print(f"tidy self-test: {total} cases, {len(failures)} failures")
+    return 1 if failures else 0
