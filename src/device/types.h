@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice::device {
@@ -17,7 +18,8 @@ struct DeviceId {
   friend bool operator==(const DeviceId&, const DeviceId&) = default;
 };
 
-std::string ToString(DeviceId id);  // "cpu", "cuda:0", "xpu:1"
+std::string_view ToString(DeviceKind kind);  // "cpu", "cuda", "xpu"
+std::string ToString(DeviceId id);           // "cpu", "cuda:0", "xpu:1"
 
 // A range of bytes with the memory it lies in. Does not own.
 struct View {
@@ -40,6 +42,7 @@ struct DeviceFacts {
   size_t cache_bytes = 0;                 // last level
   bool device_memory = false;             // the host can't read its memory
   bool pinned_memory = false;             // host memory can be pinned for it
+  bool on_host_processor = false;         // an OpenCL device of type CPU: used only when named
   GraphSupport graphs = GraphSupport::kNone;
 };
 
