@@ -1,0 +1,57 @@
+// What one forward pass reads and writes. exec fills a DeviceBatch for each step; its tensors are
+// views of device memory that exec owns and keeps alive until the stream has passed the forward.
+// Used by one thread at a time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+#include "ops/paged_kv.h"
+#include "ops/tensor.h"
+
+namespace sluice::model {
+
+// The KV addresses of a step in one layer group (Model::groups()).
+struct GroupInputs {
+  // I32 [tokens]: kernel_block * kernel_block_tokens + offset where the token's K and V go; -1:
+  // not written (padding).
+  ops::Tensor slots;
+  // I32 [sequences, blocks_max]: kernel-block ids by position; -1 where a window layer dropped it.
+  ops::Tensor block_table;
+};
+
+// Tokens of all sequences of a step, packed; sequence s owns rows [query_start[s],
+// query_start[s + 1]). Rows past query_start[sequences] are padding: token 0, position 0, slot -1.
+struct DeviceBatch {
+  ops::Tensor token_ids;            // I32 [tokens]
+  ops::Tensor positions;            // I32 [tokens], each below ModelOptions::max_model_len
+  ops::Tensor query_start;          // I32 [sequences + 1]
+  ops::Tensor context;              // I32 [sequences]: KV tokens, this step's own included
+  ops::Tensor logits_rows;          // I32 [rows]: which tokens need logits; may have no rows
+  std::vector<GroupInputs> groups;  // one per layer group
+  ops::Tensor spliced;              // [media rows, hidden] or empty
+  ops::Tensor splice;               // I32 [tokens]: row of `spliced`, -1: the token's own; or empty
+
+  int64_t tokens() const { return token_ids.dims[0]; }
+  int64_t sequences() const { return context.dims[0]; }
+  int64_t rows() const { return logits_rows.empty() ? 0 : logits_rows.dims[0]; }
+};
+
+// Told after each layer's KV write was put on the stream, layers in ascending order. An error ends
+// the forward pass and becomes its result.
+class LayerObserver {
+ public:
+  virtual ~LayerObserver() = default;
+  virtual Status LayerWritten(int layer, int group) = 0;
+};
+
+// What a forward pass runs with, the same from step to step.
+struct ForwardContext {
+  device::Stream* stream = nullptr;
+  device::View workspace;             // >= Model::workspace_bytes(); 256-byte aligned
+  std::span<const ops::PagedKv> kv;   // by layer
+  LayerObserver* observer = nullptr;  // may be null
+};
+
+}  // namespace sluice::model

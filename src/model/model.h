@@ -1,0 +1,84 @@
+// A loaded model: weights on one device and the forward pass over them. Immutable but for weight
+// updates (parameters()), which happen between steps. Forward may run on one stream at a time per
+// workspace. The Device must outlive it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "files/model_config.h"
+#include "files/model_files.h"
+#include "model/forward.h"
+#include "ops/op.h"
+#include "ops/paged_kv.h"
+#include "weights/parameters.h"
+
+namespace sluice::model {
+
+// Layers whose KV have one shape and one lifetime: they share block ids and a pool.
+struct LayerGroup {
+  files::LayerKind kind = files::LayerKind::kFull;
+  int window = 0;           // kWindow: a token sees the last `window` positions, its own included
+  std::vector<int> layers;  // ascending
+  ops::KvDesc kv;
+};
+
+struct ModelOptions {
+  int64_t max_tokens = 2048;     // of one step, padding included
+  int64_t max_logits_rows = 64;  // of one step
+  int64_t max_model_len = 0;     // positions; 0: what the model declares
+  DType activation = DType::kF32;
+  DType kv_dtype = DType::kF16;
+  int kernel_block_tokens = 16;
+  weights::Progress progress;                       // may be empty
+  std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  const files::ModelConfig& config() const { return config_; }
+  // With max_model_len resolved.
+  const ModelOptions& options() const { return options_; }
+  int vocab_size() const { return config_.vocab_size; }
+  const std::vector<LayerGroup>& groups() const { return groups_; }
+  // The group of a layer.
+  int group_of(int layer) const { return group_of_[layer]; }
+  weights::ParameterMap& parameters() { return parameters_; }
+  const weights::ParameterMap& parameters() const { return parameters_; }
+
+  // Bytes that a forward pass of options().max_tokens needs for activations.
+  virtual size_t workspace_bytes() const = 0;
+  // Puts the pass on context.stream: writes the KV of every token and `logits` [batch.rows(),
+  // vocab_size] of the activation type. The final norm and the output matrix run on
+  // batch.logits_rows alone. With no rows `logits` may be empty.
+  // REQUIRES: batch.tokens() <= max_tokens and batch.rows() <= max_logits_rows. Zero tokens are
+  // legal and do nothing.
+  virtual Status Forward(ForwardContext& context, const DeviceBatch& batch,
+                         const ops::Tensor& logits) const = 0;
+
+ protected:
+  Model(files::ModelConfig config, ModelOptions options);
+
+  files::ModelConfig config_;
+  ModelOptions options_;
+  std::vector<LayerGroup> groups_;
+  std::vector<int> group_of_;  // by layer
+  weights::ParameterMap parameters_;
+};
+
+// Groups layers by kind and window, in order of their first layer. Needs no weights.
+std::vector<LayerGroup> LayerGroups(const files::ModelConfig& config, const ModelOptions& options);
+
+// Loads the weights onto `device` and binds every op. kBadModel where the files do not fit the
+// config; kOutOfMemory (before anything is allocated) where the device is too small;
+// kUnimplemented where the device lacks an op for this model.
+Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device::Device& device,
+                                         const ModelOptions& options);
+// Bytes that the weights of LoadModel will take; reads no weight bytes.
+Result<size_t> WeightBytes(const files::ModelFiles& files, device::Device& device,
+                           const ModelOptions& options);
+
+}  // namespace sluice::model

@@ -1,0 +1,60 @@
+// What parameters a model has, and which tensors of a checkpoint they come from. An architecture
+// declares ParamSpecs (model/<arch>_params.cc); Resolve finds and checks their tensors. Plain
+// values; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/tensor_source.h"
+#include "sluice/status.h"
+
+namespace sluice::weights {
+
+enum class Naming : uint8_t { kHuggingFace, kGguf };
+
+enum class ParamRole : uint8_t {
+  kLinear,     // [rows, columns], in the packed layout that the bound Linear asks for
+  kEmbedding,  // [rows, columns], row-major in its stored format
+  kNorm,       // [rows], F32
+  kBias,       // [rows], of the activation type
+};
+
+// One tensor of the checkpoint; several are stacked by rows.
+struct ParamSource {
+  std::string name;
+  int64_t rows = 0;
+};
+using SourceList = std::vector<ParamSource>;
+
+struct ParamSpec {
+  std::string name;  // ours, without the checkpoint's spelling: "layers.0.attention.qkv"
+  ParamRole role = ParamRole::kLinear;
+  int64_t rows = 0;
+  int64_t columns = 0;  // 0: a vector
+  // Alternatives in order of preference; the first whose tensors are all there is taken.
+  std::vector<SourceList> hugging_face, gguf;
+  bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
+  bool optional = false;               // absent: no parameter
+  bool bias = false, residual = false;  // kLinear: how it is used, for choosing the kernel
+};
+
+// A ParamSpec with its tensors. Points into the source.
+struct ResolvedParam {
+  ParamSpec spec;
+  std::vector<const files::FileTensor*> tensors;
+  // HF's F8 matrices: the scalar that the stored values are multiplied by, or null.
+  std::vector<const files::FileTensor*> scales;
+  bool add_one = false;
+};
+
+// kBadModel with one sentence: a tensor that is missing, one whose shape does not fit the config
+// (both shapes), a number format that its role does not allow.
+Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
+                              Naming naming);
+// All of them, in order; absent optional ones are left out.
+Result<std::vector<ResolvedParam>> Resolve(const std::vector<ParamSpec>& specs,
+                                           const files::TensorSource& source, Naming naming);
+
+}  // namespace sluice::weights
