@@ -1,0 +1,52 @@
+// Executor: runs BatchPlans on one device, one after another. Prepare may run on another thread
+// than Execute, on a stream of its own; each of the two is called by one thread at a time.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "batch/kv_sink.h"
+#include "batch/mask_source.h"
+#include "batch/result.h"
+#include "exec/input_builder.h"
+#include "kvstore/kv_store.h"
+#include "model/model.h"
+#include "sample/sampler.h"
+
+namespace sluice::exec {
+
+class Executor {
+ public:
+  // `device`, `model` and `store` must outlive it.
+  static Result<std::unique_ptr<Executor>> Make(device::Device& device, const model::Model& model,
+                                                kvstore::KvStore& store, int max_num_seqs);
+
+  Result<PreparedBatch> Prepare(batch::BatchPlan plan);
+
+  // Copies blocks, runs the model, samples. `masks` and `sink` may be null. kFailedPrecondition
+  // when the batch was not synced. After any other error the KV of the plan's tokens is undefined,
+  // and the sink was told to abort.
+  Result<batch::StepResult> Execute(PreparedBatch batch, batch::MaskSource* masks,
+                                    batch::KvSink* sink);
+
+ private:
+  Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
+      : device_(device), model_(model), store_(store) {}
+  Status ResolveTokens(PreparedBatch* batch) const;
+  Status RunModel(PreparedBatch* batch, batch::KvSink* sink, ops::Tensor* logits);
+
+  device::Device& device_;
+  const model::Model& model_;
+  kvstore::KvStore& store_;
+  std::unique_ptr<InputBuilder> builder_;
+  std::unique_ptr<sample::Sampler> sampler_;
+  std::unique_ptr<device::Stream> stream_, prepare_stream_;
+  std::unique_ptr<device::Event> layer_event_;
+  std::vector<ops::PagedKv> kv_;  // by layer
+  device::Buffer workspace_, logits_;
+  std::vector<kvstore::BlockMove> moves_;
+  uint64_t last_step_ = 0;
+  std::vector<int32_t> last_row_tokens_;  // by logits row of the last step
+};
+
+}  // namespace sluice::exec

@@ -1,0 +1,273 @@
+#include "exec/input_builder.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice::exec {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+Status BadPlan(std::string what) { return InvalidArgument("the batch plan is wrong: " + what); }
+
+// Hands out I32 arrays of a buffer, in order.
+class Carver {
+ public:
+  explicit Carver(const device::View& view) : view_(view) {}
+  ops::Tensor Take(std::initializer_list<int64_t> dims) {
+    int64_t count = 1;
+    for (const int64_t dim : dims) count *= dim;
+    device::View part = view_;
+    part.data += used_;
+    part.bytes = count * sizeof(int32_t);
+    used_ += Aligned(part.bytes);
+    CHECK(used_ <= view_.bytes, "inputs take ", used_, " of ", view_.bytes, " bytes");
+    return ops::Dense(part, DType::kI32, dims);
+  }
+
+ private:
+  device::View view_;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+int64_t InputBuilder::BlocksMax(int group) const {
+  const int tokens = store_.groups()[group].kernel_block_tokens;
+  return (limits_.positions + tokens - 1) / tokens;
+}
+
+size_t InputBuilder::BytesMax() const {
+  size_t bytes = 2 * Aligned(limits_.tokens * 4) + Aligned((limits_.sequences + 1) * 4) +
+                 Aligned(limits_.sequences * 4) + Aligned(limits_.logits_rows * 4);
+  for (size_t g = 0; g < store_.groups().size(); ++g) {
+    bytes += Aligned(limits_.tokens * 4) +
+             Aligned(limits_.sequences * BlocksMax(static_cast<int>(g)) * 4);
+  }
+  return bytes;
+}
+
+Status InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index,
+                                int64_t next_token) const {
+  const batch::PlanEntry& entry = plan.entries[index];
+  if (entry.query_tokens < 1 || entry.token_begin != next_token ||
+      next_token + entry.query_tokens > static_cast<int64_t>(plan.tokens.size())) {
+    return BadPlan(StrCat("entry ", index, " names tokens [", entry.token_begin, ", +",
+                          entry.query_tokens, ") of ", plan.tokens.size()));
+  }
+  if (entry.first_position < 0 ||
+      static_cast<int64_t>(entry.first_position) + entry.query_tokens > limits_.positions) {
+    return BadPlan(StrCat("entry ", index, " ends at position ",
+                          static_cast<int64_t>(entry.first_position) + entry.query_tokens, " of ",
+                          limits_.positions));
+  }
+  if (entry.slot < 0 || entry.slot >= limits_.slots) {
+    return BadPlan(StrCat("entry ", index, " has slot ", entry.slot, " of ", limits_.slots));
+  }
+  if (entry.logits_begin < 0 || entry.logits_count < 0 ||
+      static_cast<int64_t>(entry.logits_begin) + entry.logits_count >
+          static_cast<int64_t>(plan.logits_rows.size())) {
+    return BadPlan(StrCat("entry ", index, " names logits rows out of range"));
+  }
+  for (int row = 0; row < entry.logits_count; ++row) {
+    const batch::LogitsRow& logits = plan.logits_rows[entry.logits_begin + row];
+    if (logits.token < entry.token_begin ||
+        logits.token >= entry.token_begin + entry.query_tokens) {
+      return BadPlan(StrCat("a logits row of entry ", index, " is not one of its tokens"));
+    }
+    if (logits.purpose == batch::RowPurpose::kScore &&
+        (logits.target < 0 || logits.target >= limits_.vocab)) {
+      return BadPlan(StrCat("entry ", index, " scores token ", logits.target));
+    }
+  }
+  return OkStatus();
+}
+
+Status InputBuilder::CheckTables(const batch::BatchPlan& plan) const {
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    const batch::GroupTable& table = plan.groups[g];
+    const kvstore::GroupLayout& layout = store_.groups()[g];
+    const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
+    if (table.begin.size() != plan.entries.size() + 1 || table.begin.front() != 0 ||
+        table.begin.back() != static_cast<int64_t>(table.ids.size())) {
+      return BadPlan(StrCat("the block tables of group ", g, " do not match the entries"));
+    }
+    for (const int32_t id : table.ids) {
+      if (id < -1 || id >= blocks) return BadPlan(StrCat("block ", id, " of ", blocks));
+    }
+    for (size_t e = 0; e < plan.entries.size(); ++e) {
+      const batch::PlanEntry& entry = plan.entries[e];
+      const int64_t count = static_cast<int64_t>(table.begin[e + 1]) - table.begin[e];
+      const int64_t end = entry.first_position + entry.query_tokens;
+      const int64_t needed = (end + layout.kernel_block_tokens - 1) / layout.kernel_block_tokens;
+      if (count < needed || count > BlocksMax(static_cast<int>(g))) {
+        return BadPlan(
+            StrCat("entry ", e, " has ", count, " blocks in group ", g, " and needs ", needed));
+      }
+      // Tokens are written through the table: a missing block is an error, never a skipped write.
+      for (int64_t b = entry.first_position / layout.kernel_block_tokens; b < needed; ++b) {
+        if (table.ids[table.begin[e] + b] < 0) {
+          return BadPlan(StrCat("entry ", e, " has no block for position ",
+                                b * layout.kernel_block_tokens, " in group ", g));
+        }
+      }
+    }
+  }
+  return OkStatus();
+}
+
+Status InputBuilder::Check(const batch::BatchPlan& plan) const {
+  const int64_t tokens = static_cast<int64_t>(plan.tokens.size());
+  if (std::max<int64_t>(tokens, plan.padded_tokens) > limits_.tokens ||
+      static_cast<int64_t>(plan.entries.size()) > limits_.sequences ||
+      static_cast<int64_t>(plan.logits_rows.size()) > limits_.logits_rows) {
+    return BadPlan(StrCat(tokens, " tokens (padded to ", plan.padded_tokens, "), ",
+                          plan.entries.size(), " entries and ", plan.logits_rows.size(),
+                          " logits rows pass the limits ", limits_.tokens, ", ", limits_.sequences,
+                          ", ", limits_.logits_rows));
+  }
+  if (plan.position_dims != 1 || plan.positions.size() != plan.tokens.size()) {
+    return BadPlan(StrCat(plan.positions.size(), " positions for ", tokens, " tokens"));
+  }
+  if (!plan.media_rows.empty() || !plan.type_ids.empty()) {
+    return Status(StatusCode::kUnimplemented,
+                  "media rows and type ids need a model that takes them");
+  }
+  if (plan.groups.size() != store_.groups().size()) {
+    return BadPlan(StrCat(plan.groups.size(), " layer groups of ", store_.groups().size()));
+  }
+  for (int64_t t = 0; t < tokens; ++t) {
+    if (plan.tokens[t] >= limits_.vocab) return BadPlan(StrCat("token id ", plan.tokens[t]));
+    if (plan.positions[t] < 0 || plan.positions[t] >= limits_.positions) {
+      return BadPlan(StrCat("position ", plan.positions[t]));
+    }
+  }
+  int64_t next_token = 0, next_row = 0;
+  for (size_t e = 0; e < plan.entries.size(); ++e) {
+    SLUICE_RETURN_IF_ERROR(CheckEntry(plan, e, next_token));
+    next_token += plan.entries[e].query_tokens;
+    if (plan.entries[e].logits_begin != next_row) return BadPlan("logits rows are out of order");
+    next_row += plan.entries[e].logits_count;
+  }
+  if (next_token != tokens || next_row != static_cast<int64_t>(plan.logits_rows.size())) {
+    return BadPlan("tokens or logits rows belong to no entry");
+  }
+  for (const batch::SlotStart& start : plan.starts) {
+    if (start.slot < 0 || start.slot >= limits_.slots || start.prompt_tokens < 0 ||
+        start.prompt_tokens > static_cast<int64_t>(start.history.size())) {
+      return BadPlan(StrCat("a start of slot ", start.slot));
+    }
+  }
+  return CheckTables(plan);
+}
+
+Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
+  if (!spare_.empty()) {
+    batch->host_ = std::move(spare_.back().host_);
+    batch->device_ = std::move(spare_.back().device_);
+    batch->copied_ = std::move(spare_.back().copied_);
+    batch->copies_ = std::move(spare_.back().copies_);
+    spare_.pop_back();
+    return OkStatus();
+  }
+  const device::DeviceFacts& facts = device_.facts();
+  SLUICE_ASSIGN_OR_RETURN(
+      batch->host_, device_.Allocate(BytesMax(), facts.pinned_memory ? device::MemoryKind::kPinned
+                                                                     : device::MemoryKind::kHost));
+  if (facts.device_memory) {
+    SLUICE_ASSIGN_OR_RETURN(batch->device_,
+                            device_.Allocate(BytesMax(), device::MemoryKind::kDevice));
+  }
+  SLUICE_ASSIGN_OR_RETURN(batch->copied_, device_.CreateEvent());
+  return OkStatus();
+}
+
+void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group,
+                             model::GroupInputs* inputs) const {
+  const batch::GroupTable& table = plan.groups[group];
+  const int block = store_.groups()[group].kernel_block_tokens;
+  int32_t* slots = inputs->slots.ptr<int32_t>();
+  std::fill_n(slots, inputs->slots.size(), -1);
+  int32_t* ids = inputs->block_table.ptr<int32_t>();
+  std::fill_n(ids, inputs->block_table.size(), -1);
+  const int64_t width = inputs->block_table.dims[1];
+  for (size_t e = 0; e < plan.entries.size(); ++e) {
+    const batch::PlanEntry& entry = plan.entries[e];
+    const int32_t* row = table.ids.data() + table.begin[e];
+    std::copy(row, table.ids.data() + table.begin[e + 1], ids + e * width);
+    for (int i = 0; i < entry.query_tokens; ++i) {
+      const int position = entry.first_position + i;
+      slots[entry.token_begin + i] = row[position / block] * block + position % block;
+    }
+  }
+}
+
+// The arrays lie in one host buffer; a device that cannot read it gets them by one copy.
+void InputBuilder::Fill(PreparedBatch* batch) const {
+  const batch::BatchPlan& plan = batch->plan_;
+  const int64_t count = static_cast<int64_t>(plan.tokens.size());
+  const int64_t tokens = std::max<int64_t>(count, plan.padded_tokens);
+  const int64_t sequences = static_cast<int64_t>(plan.entries.size());
+  const auto carve = [&](const device::View& view, model::DeviceBatch* inputs) {
+    Carver carver(view);
+    inputs->token_ids = carver.Take({tokens});
+    inputs->positions = carver.Take({tokens});
+    inputs->query_start = carver.Take({sequences + 1});
+    inputs->context = carver.Take({sequences});
+    inputs->logits_rows = carver.Take({static_cast<int64_t>(plan.logits_rows.size())});
+    inputs->groups.resize(plan.groups.size());
+    for (size_t g = 0; g < plan.groups.size(); ++g) {
+      int64_t width = 0;
+      for (size_t e = 0; e < plan.entries.size(); ++e) {
+        width = std::max<int64_t>(width, plan.groups[g].begin[e + 1] - plan.groups[g].begin[e]);
+      }
+      inputs->groups[g].slots = carver.Take({tokens});
+      inputs->groups[g].block_table = carver.Take({sequences, width});
+    }
+  };
+  model::DeviceBatch host;
+  carve(batch->host_.view(), &host);
+  std::fill_n(host.token_ids.ptr<int32_t>(), tokens, 0);
+  std::fill_n(host.positions.ptr<int32_t>(), tokens, 0);
+  std::copy_n(plan.tokens.data(), count, host.token_ids.ptr<int32_t>());
+  std::copy_n(plan.positions.data(), count, host.positions.ptr<int32_t>());
+  host.query_start.ptr<int32_t>()[0] = 0;
+  for (int64_t e = 0; e < sequences; ++e) {
+    const batch::PlanEntry& entry = plan.entries[e];
+    host.query_start.ptr<int32_t>()[e + 1] = entry.token_begin + entry.query_tokens;
+    host.context.ptr<int32_t>()[e] = entry.first_position + entry.query_tokens;
+  }
+  for (size_t r = 0; r < plan.logits_rows.size(); ++r) {
+    host.logits_rows.ptr<int32_t>()[r] = plan.logits_rows[r].token;
+  }
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    FillGroup(plan, static_cast<int>(g), &host.groups[g]);
+  }
+  batch->inputs_ = host;
+  batch->copies_.clear();
+  if (batch->device_.data() != nullptr) {
+    carve(batch->device_.view(), &batch->inputs_);
+    batch->copies_.push_back({batch->device_.view(), batch->host_.view()});
+  }
+}
+
+Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan plan, device::Stream& stream) {
+  SLUICE_RETURN_IF_ERROR(Check(plan));
+  PreparedBatch batch;
+  SLUICE_RETURN_IF_ERROR(TakeBuffers(&batch));
+  batch.plan_ = std::move(plan);
+  Fill(&batch);
+  if (!batch.copies_.empty()) SLUICE_RETURN_IF_ERROR(device_.Copy(stream, batch.copies_));
+  SLUICE_RETURN_IF_ERROR(stream.Record(*batch.copied_));
+  return batch;
+}
+
+void InputBuilder::Recycle(PreparedBatch&& batch) {
+  batch.plan_ = {};
+  spare_.push_back(std::move(batch));
+}
+
+}  // namespace sluice::exec

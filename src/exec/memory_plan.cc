@@ -1,0 +1,124 @@
+#include "exec/memory_plan.h"
+
+#include <algorithm>
+
+namespace sluice::exec {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+kvstore::GroupLayout LayoutOf(const model::LayerGroup& group, const MemoryRequest& request) {
+  kvstore::GroupLayout layout;
+  layout.layers = group.layers;
+  layout.dtype = group.kv.dtype;
+  layout.kv_heads = group.kv.kv_heads;
+  layout.k_head_dim = group.kv.k_head_dim;
+  layout.v_head_dim = group.kv.v_head_dim;
+  layout.block_tokens = request.block_tokens;
+  layout.kernel_block_tokens = request.kernel_block_tokens;
+  return layout;
+}
+
+// Blocks that one sequence of `length` tokens holds at most at a time. A window group holds its
+// window, the step's own tokens, and a block on either side that both edges may cut.
+int64_t BlocksOfSequence(const model::LayerGroup& group, const MemoryRequest& request,
+                         int64_t length) {
+  int64_t tokens = length;
+  int64_t edges = 0;
+  if (group.kind == files::LayerKind::kWindow) {
+    const int64_t held = static_cast<int64_t>(group.window) + request.max_batch_tokens;
+    if (held < length) {
+      tokens = held;
+      edges = 2;
+    }
+  }
+  return (tokens + request.block_tokens - 1) / request.block_tokens + edges;
+}
+
+size_t BytesOfSequence(const MemoryRequest& request, int64_t length) {
+  size_t bytes = 0;
+  for (const model::LayerGroup& group : request.groups) {
+    bytes +=
+        BlocksOfSequence(group, request, length) * kvstore::BlockBytes(LayoutOf(group, request));
+  }
+  return bytes;
+}
+
+// The longest sequence that fits, in whole blocks; 0 when not even one block does.
+int64_t LongestThatFits(const MemoryRequest& request, size_t budget, int64_t length_max) {
+  int64_t low = 0, high = length_max;
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (BytesOfSequence(request, middle) <= budget) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+Status CheckRequest(const MemoryRequest& request) {
+  if (request.kernel_block_tokens <= 0 || request.block_tokens <= 0 ||
+      request.block_tokens % request.kernel_block_tokens != 0) {
+    return InvalidArgument(
+        StrCat("--block-size ", request.block_tokens, " is not a multiple of --kernel-block-size ",
+               request.kernel_block_tokens),
+        "block-size");
+  }
+  if (request.max_model_len > request.declared_model_len) {
+    return InvalidArgument(StrCat("--max-model-len ", request.max_model_len, " is above the ",
+                                  request.declared_model_len, " tokens that the model declares"),
+                           "max-model-len");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
+  SLUICE_RETURN_IF_ERROR(CheckRequest(request));
+  MemoryPlan plan;
+  plan.max_model_len =
+      request.max_model_len > 0 ? request.max_model_len : request.declared_model_len;
+  const size_t wanted = BytesOfSequence(request, plan.max_model_len) * request.max_num_seqs;
+  size_t budget = request.kv_bytes;
+  if (budget > request.free_bytes) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("--kv-memory asks for ", budget / kMiB, " MiB, but ",
+                         request.free_bytes / kMiB, " MiB are free; lower it"),
+                  "kv-memory");
+  }
+  if (budget == 0) budget = std::min(wanted, request.free_bytes / 4);
+
+  const int64_t longest = LongestThatFits(request, budget, plan.max_model_len);
+  if (longest < plan.max_model_len) {
+    if (request.max_model_len > 0 || longest < request.block_tokens) {
+      return Status(StatusCode::kOutOfMemory,
+                    StrCat("a sequence of ", plan.max_model_len, " tokens needs ",
+                           BytesOfSequence(request, plan.max_model_len) / kMiB,
+                           " MiB of KV cache, but there are ", budget / kMiB,
+                           " MiB; lower --max-model-len or raise --kv-memory"),
+                    "max-model-len");
+    }
+    plan.note = StrCat("--max-model-len is ", longest, " because the KV cache has ", budget / kMiB,
+                       " MiB (the model declares ", request.declared_model_len,
+                       "); raise --kv-memory for more");
+    plan.max_model_len = static_cast<int>(longest);
+  }
+  // Every group gets its share of the budget by what full use would take, and at least one
+  // sequence.
+  const size_t one = BytesOfSequence(request, plan.max_model_len);
+  const double sequences =
+      std::clamp(static_cast<double>(budget) / one, 1.0, static_cast<double>(request.max_num_seqs));
+  for (const model::LayerGroup& group : request.groups) {
+    kvstore::GroupLayout layout = LayoutOf(group, request);
+    layout.num_blocks = static_cast<int>(std::min<double>(
+        BlocksOfSequence(group, request, plan.max_model_len) * sequences, 1 << 30));
+    plan.bytes += kvstore::BlockBytes(layout) * layout.num_blocks;
+    plan.groups.push_back(std::move(layout));
+  }
+  return plan;
+}
+
+}  // namespace sluice::exec

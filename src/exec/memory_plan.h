@@ -1,0 +1,39 @@
+// How the KV memory is shared out: a pure function from the model's layer groups and a budget to
+// blocks per group, decided once at start.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kvstore/kv_store.h"
+#include "model/model.h"
+#include "sluice/status.h"
+
+namespace sluice::exec {
+
+struct MemoryRequest {
+  std::vector<model::LayerGroup> groups;
+  int block_tokens = 32;
+  int kernel_block_tokens = 32;
+  int max_num_seqs = 1;
+  int max_batch_tokens = 1;
+  int declared_model_len = 0;  // by the model
+  int max_model_len = 0;       // by the user; 0: what the model declares or what fits
+  size_t free_bytes = 0;       // of the device, after the weights
+  size_t kv_bytes = 0;         // by the user; 0: the lesser of what sequences * length need and a
+                               // quarter of free_bytes
+};
+
+struct MemoryPlan {
+  int max_model_len = 0;
+  std::vector<kvstore::GroupLayout> groups;
+  size_t bytes = 0;
+  std::string note;  // one line when the length was cut to what fits; else empty
+};
+
+// kOutOfMemory, naming the flags, when one sequence of the length asked for does not fit;
+// kInvalidArgument when block sizes or the length are not possible.
+Result<MemoryPlan> PlanMemory(const MemoryRequest& request);
+
+}  // namespace sluice::exec
