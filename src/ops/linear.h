@@ -48,19 +48,26 @@ struct Linear {
   };
 };
 
-// The layout an implementation reads, and how to make it; beside each implementation by name.
+// The layout an implementation reads, and how to make it. A backend attaches one to its table under
+// the name of each implementation whose layout is not row-major.
 struct LinearPacking {
-  std::string_view implementation;
   LayoutId layout = LayoutId::kRowMajor;
+  int row_group = 1;  // rows that are stored together
   size_t (*packed_bytes)(const Linear::Desc&) = nullptr;
-  // `rows`: the whole matrix as the file has it, row-major. `out`: packed_bytes bytes.
-  Status (*pack)(const Linear::Desc&, std::span<const std::byte> rows,
-                 std::span<std::byte> out) = nullptr;
+  // Packs the file's rows [first_row, first_row + count) of W, where count is what `rows` holds,
+  // into `packed`, the whole packed matrix: packed_bytes bytes, zero before the first call. So
+  // parts of W (Q, K and V) can come from several places. Calls for disjoint rows may run at the
+  // same time if no two share a row group. Errors: rows outside W, a size that does not fit.
+  Status (*pack)(const Linear::Desc&, int64_t first_row, std::span<const std::byte> rows,
+                 std::span<std::byte> packed) = nullptr;
 };
 
-// How the implementation that Bind chose wants its weight. REQUIRES: registered with AddPacking.
-const LinearPacking& PackingOf(std::string_view implementation);
-void AddPacking(const LinearPacking& packing);
+// How the implementation that Bind chose wants its weight: the packing attached to `table` under
+// its name, or row-major rows copied as they are. Lives as long as the table.
+const LinearPacking& PackingOf(const OpTable& table, std::string_view implementation);
+
+// For packings: `bytes` are whole rows of W in its format, and lie inside it from `first_row` on.
+Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes);
 
 Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts& facts);
 Status RefLinear(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args);

@@ -62,6 +62,18 @@ class OpTable {
   }
   const device::DeviceFacts& facts() const { return *facts_; }
 
+  // A value of type T that goes with an implementation, by its name: how it wants its weight, say.
+  template <class T>
+  void Attach(std::string_view implementation, T value) {
+    attached_.insert_or_assign(std::string(implementation), std::move(value));
+  }
+  // Null where nothing of type T is attached.
+  template <class T>
+  const T* Attached(std::string_view implementation) const {
+    auto found = attached_.find(implementation);
+    return found == attached_.end() ? nullptr : std::any_cast<T>(&found->second);
+  }
+
   // Makes Bind use `implementation` for `op` or fail.
   void Force(std::string op, std::string implementation) {
     forced_[std::move(op)] = std::move(implementation);
@@ -74,6 +86,7 @@ class OpTable {
  private:
   const device::DeviceFacts* facts_;
   std::map<std::string, std::any, std::less<>> lists_;
+  std::map<std::string, std::any, std::less<>> attached_;
   std::map<std::string, std::string, std::less<>> forced_;
 };
 

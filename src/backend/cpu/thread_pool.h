@@ -1,0 +1,95 @@
+// ThreadPool: persistent threads that run one job at a time, the caller among them.
+//
+// A job is static: every thread of the pool runs the body once and takes its share by its index, or
+// by an atomic counter. Nothing is allocated per job. Between jobs a worker spins for some tens of
+// microseconds (the next op of a step comes within that), then sleeps: an idle pool uses no CPU.
+//
+// One thread at a time may start jobs; a body must not start another one and must not throw.
+// What a job computes may not depend on the number of threads: split rows and outputs, never sums.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace sluice::cpu {
+
+// Physical cores that this process may use: the affinity mask without sibling hyperthreads, at most
+// the CPU quota of its control group (rounded up). At least 1.
+int UsableCores();
+
+class ThreadPool {
+ public:
+  struct Options {
+    int threads = 1;   // the caller included; 1 starts none
+    bool pin = false;  // one CPU of the affinity mask per worker; ignored if the mask is too small
+  };
+
+  explicit ThreadPool(const Options& options);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return threads_; }
+
+  // Calls body(thread, threads) once on every thread, and returns when all have returned.
+  template <class Body>
+  void Run(const Body& body) {
+    RunErased([](const void* context, int thread,
+                 int threads) { (*static_cast<const Body*>(context))(thread, threads); },
+              &body);
+  }
+
+  // Calls body(task, thread) for each task in [0, tasks), each on some thread, in no order.
+  template <class Body>
+  void ParallelFor(int64_t tasks, const Body& body) {
+    if (tasks <= 1 || threads_ == 1) {
+      for (int64_t task = 0; task < tasks; ++task) body(task, 0);
+      return;
+    }
+    next_.store(0, std::memory_order_relaxed);
+    Run([&](int thread, int) {
+      for (;;) {
+        const int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
+        if (task >= tasks) return;
+        body(task, thread);
+      }
+    });
+  }
+
+  // Inside Run: returns once every thread of the pool has called it. What a thread wrote before is
+  // visible to all after.
+  void Barrier();
+
+ private:
+  using Erased = void (*)(const void* context, int thread, int threads);
+
+  void RunErased(Erased body, const void* context);
+  void Work(int thread, bool pin);
+
+  const int threads_;
+  std::vector<std::thread> workers_;
+
+  // The job; written by the caller before job_ is raised.
+  Erased body_ = nullptr;
+  const void* context_ = nullptr;
+  bool running_ = false;
+
+  // Apart from each other, so that a spinning thread does not slow the others' writes.
+  alignas(64) std::atomic<uint32_t> job_{0};      // number of jobs started; the last one is to stop
+  alignas(64) std::atomic<uint32_t> pending_{0};  // workers that have not finished the job
+  alignas(64) std::atomic<int64_t> next_{0};      // ParallelFor's next task
+  alignas(64) std::atomic<uint32_t> arrived_{0};  // at the barrier
+  alignas(64) std::atomic<uint32_t> phase_{0};    // barriers passed
+};
+
+// The share of thread `thread` of [0, count): [begin, end) of nearly equal parts in order.
+struct Share {
+  int64_t begin = 0, end = 0;
+};
+inline Share ShareOf(int64_t count, int thread, int threads) {
+  return {count * thread / threads, count * (thread + 1) / threads};
+}
+
+}  // namespace sluice::cpu
