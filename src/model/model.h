@@ -35,6 +35,14 @@ struct ModelOptions {
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };
 
+// What a model is built from; filled by LoadModel.
+struct ModelParts {
+  files::ModelConfig config;
+  ModelOptions options;  // max_model_len resolved
+  weights::ParameterMap parameters;
+  device::Device* device = nullptr;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -60,13 +68,14 @@ class Model {
                          const ops::Tensor& logits) const = 0;
 
  protected:
-  Model(files::ModelConfig config, ModelOptions options);
+  explicit Model(ModelParts parts);
 
   files::ModelConfig config_;
   ModelOptions options_;
   std::vector<LayerGroup> groups_;
   std::vector<int> group_of_;  // by layer
   weights::ParameterMap parameters_;
+  device::Device& device_;
 };
 
 // Groups layers by kind and window, in order of their first layer. Needs no weights.

@@ -1,0 +1,62 @@
+// Builds the ParamSpecs of a dense decoder in the spelling that Hugging Face checkpoints and GGUF
+// files share. An architecture's <arch>_params.cc calls what it has; names given here are ours.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/model_config.h"
+#include "weights/manifest.h"
+
+namespace sluice::model::layers {
+
+class ParamList {
+ public:
+  // Where a Hugging Face checkpoint may keep the decoder and the output matrix.
+  struct Prefix {
+    std::string decoder = "model.";
+    std::string output;
+  };
+
+  // `prefixes`: in order of preference.
+  explicit ParamList(const files::ModelConfig& config, std::vector<Prefix> prefixes = {Prefix{}});
+
+  // Norms are stored as weight - 1 in Hugging Face checkpoints (Gemma).
+  void NormsAddOne() { norms_add_one_ = true; }
+
+  void Embedding();
+  // The output matrix: the embedding itself where the checkpoint ties them.
+  void Output();
+  void FinalNorm();
+  // RMSNorm of the hidden state in layer `i`.
+  void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf);
+
+  // "attention.qkv" with its biases and Q/K norms where the config has them. `fused`: one tensor in
+  // both kinds of file (Phi-3).
+  void Qkv(int i, bool fused = false);
+  // `residual`: the product is added to the hidden state by the Linear itself.
+  void AttentionOutput(int i, bool residual = true);
+  // "mlp.gate_up": gate rows, then up rows.
+  void GateUp(int i, bool fused = false);
+  void Down(int i, bool residual = true);
+
+  std::vector<weights::ParamSpec> Take() { return std::move(specs_); }
+
+ private:
+  struct Piece {
+    std::string hugging_face, gguf;  // within the layer, without ".weight" or ".bias"
+    int64_t rows = 0;
+  };
+  // Adds a matrix or vector of layer `i` made of `pieces`.
+  weights::ParamSpec& Add(int i, std::string_view name, weights::ParamRole role,
+                          const std::vector<Piece>& pieces, int64_t columns,
+                          std::string_view suffix);
+
+  const files::ModelConfig& config_;
+  std::vector<Prefix> prefixes_;
+  bool norms_add_one_ = false;
+  std::vector<weights::ParamSpec> specs_;
+};
+
+}  // namespace sluice::model::layers

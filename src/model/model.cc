@@ -1,0 +1,40 @@
+#include "model/model.h"
+
+#include <algorithm>
+
+namespace sluice::model {
+
+Model::Model(ModelParts parts)
+    : config_(std::move(parts.config)),
+      options_(std::move(parts.options)),
+      groups_(LayerGroups(config_, options_)),
+      group_of_(config_.layers.size()),
+      parameters_(std::move(parts.parameters)),
+      device_(*parts.device) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (int layer : groups_[g].layers) group_of_[layer] = static_cast<int>(g);
+  }
+}
+
+std::vector<LayerGroup> LayerGroups(const files::ModelConfig& config, const ModelOptions& options) {
+  std::vector<LayerGroup> groups;
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    const files::LayerKind kind = config.layers[layer].kind;
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const LayerGroup& g) { return g.kind == kind; });
+    if (group == groups.end()) {
+      LayerGroup fresh;
+      fresh.kind = kind;
+      fresh.window = kind == files::LayerKind::kWindow ? config.sliding_window : 0;
+      fresh.kv.dtype = options.kv_dtype;
+      fresh.kv.kv_heads = config.num_kv_heads;
+      fresh.kv.k_head_dim = fresh.kv.v_head_dim = config.head_dim;
+      fresh.kv.kernel_block_tokens = options.kernel_block_tokens;
+      group = groups.insert(groups.end(), std::move(fresh));
+    }
+    group->layers.push_back(layer);
+  }
+  return groups;
+}
+
+}  // namespace sluice::model

@@ -1,0 +1,140 @@
+#include "weights/manifest.h"
+
+#include "base/check.h"
+#include "base/str_cat.h"
+
+namespace sluice::weights {
+namespace {
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += StrCat(i == 0 ? "" : ", ", shape[i]);
+  return text + "]";
+}
+
+bool RoleAllows(ParamRole role, DType dtype) {
+  const bool plain = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+  switch (role) {
+    case ParamRole::kLinear:
+      return plain || dtype == DType::kF8E4M3 || IsQuantized(dtype);
+    case ParamRole::kEmbedding:
+      return plain || IsQuantized(dtype);
+    case ParamRole::kNorm:
+    case ParamRole::kBias:
+      return plain;
+  }
+  return false;
+}
+
+std::string_view RoleFormats(ParamRole role) {
+  switch (role) {
+    case ParamRole::kLinear:
+      return "F32, F16, BF16, F8_E4M3 or a GGUF block format";
+    case ParamRole::kEmbedding:
+      return "F32, F16, BF16 or a GGUF block format";
+    default:
+      return "F32, F16 or BF16";
+  }
+}
+
+Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
+                   const files::FileTensor& tensor) {
+  std::vector<int64_t> shape = {wanted.rows};
+  if (spec.columns > 0) shape.push_back(spec.columns);
+  if (tensor.shape != shape) {
+    return BadModel(StrCat("tensor \"", tensor.name, "\" has shape ", ShapeText(tensor.shape),
+                           " but the model's config asks for ", ShapeText(shape),
+                           "; the files do not belong together"));
+  }
+  if (!RoleAllows(spec.role, tensor.dtype)) {
+    return BadModel(StrCat("tensor \"", tensor.name, "\" is stored as ", Name(tensor.dtype),
+                           " but this kind of parameter must be ", RoleFormats(spec.role)));
+  }
+  return OkStatus();
+}
+
+// The scale of an F8 matrix: one for the whole matrix or one per row.
+Result<const files::FileTensor*> FindScale(const files::FileTensor& tensor,
+                                           const files::TensorSource& source) {
+  for (std::string_view suffix : {"_scale", "_scale_inv"}) {
+    const files::FileTensor* scale = source.Find(tensor.name + std::string(suffix));
+    if (scale == nullptr) continue;
+    int64_t count = 1;
+    for (int64_t dim : scale->shape) count *= dim;
+    const bool per_row =
+        !scale->shape.empty() && count == tensor.shape[0] && scale->shape[0] == count;
+    if (count != 1 && !per_row) {
+      return BadModel(StrCat("tensor \"", scale->name, "\" has shape ", ShapeText(scale->shape),
+                             "; F8 weights may have one scale per matrix or per row, not per "
+                             "block; use a BF16 or GGUF version of the model"));
+    }
+    if (!RoleAllows(ParamRole::kNorm, scale->dtype)) {
+      return BadModel(StrCat("tensor \"", scale->name, "\" is stored as ", Name(scale->dtype),
+                             " but a scale must be F32, F16 or BF16"));
+    }
+    return scale;
+  }
+  return static_cast<const files::FileTensor*>(nullptr);
+}
+
+// The first alternative whose tensors are all there, or nullptr.
+const SourceList* Choose(const std::vector<SourceList>& alternatives,
+                         const files::TensorSource& source) {
+  for (const SourceList& list : alternatives) {
+    bool complete = true;
+    for (const ParamSource& wanted : list) complete &= source.Find(wanted.name) != nullptr;
+    if (complete) return &list;
+  }
+  return nullptr;
+}
+
+Status Missing(const ParamSpec& spec, const SourceList& list, const files::TensorSource& source) {
+  for (const ParamSource& wanted : list) {
+    if (source.Find(wanted.name) != nullptr) continue;
+    return BadModel(StrCat("the model's files have no tensor \"", wanted.name, "\", needed for ",
+                           spec.name, "; the download may be incomplete"));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
+                              Naming naming) {
+  const auto& alternatives = naming == Naming::kGguf ? spec.gguf : spec.hugging_face;
+  CHECK(!alternatives.empty(), spec.name, " has no source");
+  ResolvedParam resolved;
+  resolved.spec = spec;
+  resolved.add_one = spec.hugging_face_adds_one && naming == Naming::kHuggingFace;
+  const SourceList* list = Choose(alternatives, source);
+  if (list == nullptr) return Missing(spec, alternatives.front(), source);
+
+  int64_t rows = 0;
+  for (const ParamSource& wanted : *list) {
+    const files::FileTensor* tensor = source.Find(wanted.name);
+    SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor));
+    const files::FileTensor* scale = nullptr;
+    if (tensor->dtype == DType::kF8E4M3) {
+      SLUICE_ASSIGN_OR_RETURN(scale, FindScale(*tensor, source));
+    }
+    resolved.tensors.push_back(tensor);
+    resolved.scales.push_back(scale);
+    rows += wanted.rows;
+  }
+  CHECK(rows == spec.rows, spec.name, ": sources have ", rows, " rows, not ", spec.rows);
+  return resolved;
+}
+
+Result<std::vector<ResolvedParam>> Resolve(const std::vector<ParamSpec>& specs,
+                                           const files::TensorSource& source, Naming naming) {
+  std::vector<ResolvedParam> all;
+  for (const ParamSpec& spec : specs) {
+    const auto& alternatives = naming == Naming::kGguf ? spec.gguf : spec.hugging_face;
+    if (spec.optional && Choose(alternatives, source) == nullptr) continue;
+    SLUICE_ASSIGN_OR_RETURN(ResolvedParam resolved, Resolve(spec, source, naming));
+    all.push_back(std::move(resolved));
+  }
+  return all;
+}
+
+}  // namespace sluice::weights

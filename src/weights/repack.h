@@ -1,0 +1,30 @@
+// From the rows of a checkpoint to the layout that the chosen Linear reads. Any thread.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/linear.h"
+#include "ops/op.h"
+#include "weights/manifest.h"
+
+namespace sluice::weights {
+
+// Consecutive sources of one number format: one matrix on the device, with its kernel chosen.
+struct PartPlan {
+  size_t first = 0, count = 0;  // of ResolvedParam::tensors
+  DType dtype = DType::kF32;
+  int64_t rows = 0, row_begin = 0;
+  ops::Bound<ops::Linear> linear;
+  ops::LayoutId layout = ops::LayoutId::kRowMajor;
+  size_t bytes = 0;
+};
+
+// kUnimplemented when the device has no Linear for a part.
+Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::OpTable& table,
+                                        DType activation, std::vector<ops::BindRecord>* records);
+
+// Writes plan.bytes bytes. `out` is host memory.
+Status PackPart(const ResolvedParam& param, const PartPlan& plan, std::span<std::byte> out);
+
+}  // namespace sluice::weights

@@ -1,0 +1,80 @@
+#include "weights/transform.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace sluice::weights {
+namespace {
+
+template <class T>
+T Load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+void Append(std::vector<std::byte>* out, const void* from, size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(from);
+  out->insert(out->end(), begin, begin + bytes);
+}
+
+}  // namespace
+
+std::vector<float> ToF32(const files::FileTensor& tensor) {
+  const size_t width = static_cast<size_t>(Info(tensor.dtype).bytes);
+  std::vector<float> values(tensor.data.size() / width);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::byte* at = tensor.data.data() + i * width;
+    switch (tensor.dtype) {
+      case DType::kF32:
+        values[i] = Load<float>(at);
+        break;
+      case DType::kF16:
+        values[i] = F16ToF32(Load<uint16_t>(at));
+        break;
+      case DType::kBF16:
+        values[i] = BF16ToF32(Load<uint16_t>(at));
+        break;
+      default:
+        CHECK(false, tensor.name, " is ", Name(tensor.dtype));
+    }
+  }
+  return values;
+}
+
+std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
+  std::vector<std::byte> out;
+  for (const files::FileTensor* tensor : param.tensors) {
+    for (float value : ToF32(*tensor)) {
+      if (param.add_one) value += 1.0f;
+      if (dtype == DType::kF32) {
+        Append(&out, &value, sizeof value);
+      } else {
+        const uint16_t half = dtype == DType::kF16 ? F32ToF16(value) : F32ToBF16(value);
+        Append(&out, &half, sizeof half);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale) {
+  const size_t rows = static_cast<size_t>(tensor.shape[0]);
+  const size_t columns = tensor.data.size() / rows;
+  std::vector<float> scales = scale == nullptr ? std::vector<float>{1.0f} : ToF32(*scale);
+  std::vector<std::byte> out(tensor.data.size() * sizeof(uint16_t));
+  for (size_t r = 0; r < rows; ++r) {
+    const float factor = scales[scales.size() == 1 ? 0 : r];
+    for (size_t c = 0; c < columns; ++c) {
+      const size_t i = r * columns + c;
+      const uint16_t value = F32ToBF16(F8E4M3ToF32(static_cast<uint8_t>(tensor.data[i])) * factor);
+      std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+    }
+  }
+  return out;
+}
+
+DType LoadedDType(DType stored) { return stored == DType::kF8E4M3 ? DType::kBF16 : stored; }
+
+}  // namespace sluice::weights

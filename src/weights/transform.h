@@ -1,0 +1,26 @@
+// Values of checkpoint tensors in the form that ops want. Pure functions; any thread.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "files/tensor_source.h"
+#include "weights/manifest.h"
+
+namespace sluice::weights {
+
+// The elements of a plain tensor (F32, F16, BF16) as F32.
+std::vector<float> ToF32(const files::FileTensor& tensor);
+
+// A kNorm or kBias parameter as bytes of `dtype` (F32, F16 or BF16): sources one after the other,
+// plus one where the spec says so.
+std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype);
+
+// An F8 matrix times its scale (one, or one per row; none: 1) as BF16: the product of F8's four
+// significant bits and the scale is rounded to BF16's eight, far below F8's own error.
+std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale);
+
+// What `tensor` is stored as once loaded: BF16 for F8, else its own format.
+DType LoadedDType(DType stored);
+
+}  // namespace sluice::weights
