@@ -1,0 +1,234 @@
+// Scheduler: decides what the next step computes and books what the last one gave. Step thread
+// only. It has no device and no clock: time comes as an argument, and equal calls give equal plans.
+//
+// The loop is Plan, execute, Commit. Commit may come one step late: at most one plan is uncommitted
+// when Plan is called, and a token that is still being drawn appears in the new plan as
+// PreviousRow(its row in the logits_rows of the plan before). Every plan is committed or failed, in
+// order, the empty ones included.
+//
+// A step serves running sequences in rank order (decode: one token each, then chunks of prompts),
+// then admits waiting ones, under max_batch_tokens. Memory that runs short is taken from the
+// sequence of the largest rank, which is recomputed later; an admitted sequence never fails for
+// memory. Blocks and slots are reused after the last step that names them has been committed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "batch/plan.h"
+#include "batch/result.h"
+#include "blocks/kv_blocks.h"
+#include "schedule/policy.h"
+#include "schedule/sequence.h"
+#include "sluice/status.h"
+
+namespace sluice::schedule {
+
+struct SchedulerOptions {
+  int32_t max_num_seqs = 64;        // sampler slots
+  int32_t max_batch_tokens = 2048;  // query tokens of a step; >= max_num_seqs
+  int32_t chunk_tokens = 0;         // of one sequence in a step; 0: max_batch_tokens
+  int32_t max_extra_rows = 2048;    // logits rows of a step beyond one per sequence (prompt
+                                    // log-probs, drafts); >= 1
+  int32_t max_draft_tokens = 0;     // drafts per sequence and step
+  int32_t max_model_len = 4096;     // prompt and answer
+  int32_t queue_limit = 1024;       // sequences that wait for their first admission
+  bool prefix_cache = true;
+  std::string policy = "fcfs";
+  int64_t priority_aging_us = 10'000'000;
+};
+
+// What a step changed for one sequence.
+struct SequenceOutcome {
+  SequenceId id = 0;
+  uint64_t request = 0;
+  int32_t choice = 0;
+  int32_t token_begin = 0;  // its kept tokens in StepResult::tokens; those past a stop are dropped
+  int32_t token_count = 0;
+  int32_t score_begin = 0;  // its prompt scores in StepResult::scores
+  int32_t score_count = 0;
+  int32_t first_scored = 0;  // prompt index of the first of them
+  FinishReason finish = FinishReason::kNone;
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache
+  int32_t drawn = 0;          // tokens drawn so far, these included
+  double cumulative_logprob = 0.0;
+  int64_t arrival_us = 0;
+  int64_t admitted_us = 0;
+};
+
+struct CommitOutcome {
+  std::vector<SequenceOutcome> sequences;  // those with tokens, scores or an end
+};
+
+struct SchedulerStats {
+  int32_t running = 0;  // awaiting KV included
+  int32_t waiting = 0;  // preempted included
+  int32_t awaiting_kv = 0;
+  double kv_usage = 0.0;  // share of the fullest pool's blocks that sequences hold, 0..1
+  // Totals since the start.
+  uint64_t preemptions = 0;
+  uint64_t prefix_queries = 0;  // tokens looked up
+  uint64_t prefix_hits = 0;     // tokens found
+  uint64_t drafted = 0;
+  uint64_t accepted = 0;
+};
+
+class Scheduler {
+ public:
+  // kInvalidArgument names the option that is out of range or does not fit the others.
+  static Result<std::unique_ptr<Scheduler>> Create(const SchedulerOptions& options,
+                                                   std::vector<blocks::GroupSpec> groups);
+  ~Scheduler();
+
+  // Queues the choices of one request, all or none; the later ones share the first one's prompt KV.
+  // kResourceExhausted: the queue is full. kInvalidArgument: they could never be served; the
+  // message names limit and flag.
+  Status Add(std::vector<SequenceSpec> choices, int64_t now_us);
+  Status Add(SequenceSpec spec, int64_t now_us);
+
+  // Ends a sequence at any moment, also while steps that name it are in flight: nothing more comes
+  // out for it. kStop when a stop string was found, kCancelled when the caller left. False when it
+  // has ended already.
+  bool Finish(SequenceId id, FinishReason reason);
+  bool Cancel(SequenceId id) { return Finish(id, FinishReason::kCancelled); }
+
+  // Tokens to verify after the sequence's last one in the next plan. False, and they are dropped,
+  // when the sequence is not decoding, a step of it is in flight, or a group cannot roll back.
+  // No more than max_draft_tokens are taken; Plan may take fewer.
+  bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts);
+
+  // The KV of the first `kv_tokens` tokens has been written into the blocks of a sequence in state
+  // kAwaitingKv: it runs on from there. KvFailed: it computes its prompt itself. Both also end the
+  // hold on the blocks of a sequence that was cancelled meanwhile; both return false for other ids.
+  bool KvArrived(SequenceId id, int32_t kv_tokens);
+  bool KvFailed(SequenceId id);
+
+  // Fills the next step; buffers of *plan are reused. A plan without entries means there is nothing
+  // to do before a Commit, an arrival, or KV that is awaited.
+  // REQUIRES: at most one plan is uncommitted.
+  void Plan(int64_t now_us, batch::BatchPlan* plan);
+  // Books the oldest uncommitted plan. REQUIRES: result.step is its step, one entry per plan entry.
+  void Commit(const batch::StepResult& result, int64_t now_us, CommitOutcome* outcome);
+  // The step could not be computed: every sequence it names ends with kError.
+  void Fail(uint64_t step, int64_t now_us, CommitOutcome* outcome);
+
+  // Holds back every block that step `step` or a later one named, until LetGo (a KvSink that is
+  // still reading). Holds may be nested. REQUIRES for Hold: the step is uncommitted.
+  void Hold(uint64_t step);
+  void LetGo(uint64_t step);
+
+  bool HasWork() const { return !sequences_.empty(); }
+  int32_t uncommitted() const { return static_cast<int32_t>(in_flight_.size()); }
+  // Null when unknown or ended.
+  const Sequence* Find(SequenceId id) const;
+  // The longest sequence that a pool can hold alone and max_model_len allows.
+  int32_t LongestSequence() const;
+  SchedulerStats Stats() const;
+  int32_t ClearPrefixCache() { return kv_.ClearCache(); }
+  const blocks::KvBlocks& kv() const { return kv_; }
+  const SchedulerOptions& options() const { return options_; }
+  // Running and awaiting KV, in rank order.
+  std::span<Sequence* const> running() const { return running_; }
+  void CheckInvariants() const;
+
+ private:
+  // One plan entry, as Commit needs it.
+  struct Booked {
+    SequenceId id = 0;
+    uint32_t generation = 0;
+    int32_t first = 0, query = 0;
+    int32_t drafts = 0;
+    int32_t score_count = 0, first_scored = 0;
+    bool samples = false;
+  };
+  struct Step {
+    uint64_t id = 0;
+    std::vector<Booked> entries;
+  };
+  struct Scheduled {
+    Sequence* sequence;
+    int32_t query;
+    int32_t drafts;
+  };
+  struct SlotRelease {
+    uint64_t step;
+    int32_t slot;
+  };
+  // What is left of the step's limits.
+  struct Budget {
+    int32_t tokens = 0;
+    int32_t extra_rows = 0;
+    bool memory_short = false;
+  };
+
+  Scheduler(const SchedulerOptions& options, std::vector<blocks::GroupSpec> groups,
+            std::unique_ptr<Policy> policy);
+
+  // scheduler.cc
+  Status CheckFits(SequenceSpec* spec) const;
+  void End(Sequence* sequence);
+  void LeaveRunning(Sequence* sequence);
+  void ReleaseSlot(Sequence* sequence);
+  void Retire();
+  static bool Before(const Sequence* a, const Sequence* b);
+  static void InsertByRank(std::vector<Sequence*>* list, Sequence* sequence);
+  static void Remove(std::vector<Sequence*>* list, const Sequence* sequence);
+
+  // plan.cc
+  void PreemptForUrgent();
+  void ScheduleRunning(Budget* budget);
+  void ScheduleDecode(Sequence* sequence, Budget* budget);
+  void SchedulePrefill(Sequence* sequence, Budget* budget);
+  int32_t ChunkOf(const Sequence& sequence, int32_t limit, const Budget& budget) const;
+  bool MakeRoom(Sequence* sequence, int32_t length);
+  void Preempt(Sequence* sequence);
+  void Admit(int64_t now_us, Budget* budget, std::vector<blocks::Copy>* copies);
+  bool WaitsForParent(Sequence* sequence) const;
+  bool TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget);
+  bool TryFork(Sequence* sequence);
+  bool MemoryForAdmission(const Sequence& sequence) const;
+  void AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan);
+  void AppendRows(Sequence* sequence, const Scheduled& scheduled, batch::BatchPlan* plan,
+                  Booked* booked);
+
+  // commit.cc
+  void CommitEntry(const Booked& booked, const batch::StepResult& result,
+                   const batch::ResultEntry& entry, CommitOutcome* outcome);
+  FinishReason TakeTokens(Sequence* sequence, const batch::StepResult& result,
+                          const batch::ResultEntry& entry, SequenceOutcome* out);
+
+  // Constant after construction.
+  const SchedulerOptions options_;
+  const std::unique_ptr<Policy> policy_;
+
+  blocks::KvBlocks kv_;
+  std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
+  std::vector<Sequence*> waiting_;  // in rank order; preempted ones included
+  std::vector<Sequence*> running_;  // in rank order; awaiting KV included
+  int32_t queued_ = 0;              // waiting and never admitted
+  std::vector<int32_t> free_slots_;
+  std::vector<SlotRelease> slot_releases_;
+  // Blocks of cancelled sequences that another process may still write.
+  std::map<SequenceId, blocks::SequenceBlocks> kv_holds_;
+  uint64_t step_ = 0;              // the newest plan
+  std::vector<Step> in_flight_;    // oldest first; at most two
+  std::vector<Step> spare_steps_;  // recycled buffers
+  std::map<uint64_t, int32_t> step_holds_;
+  uint64_t retired_ = 0;
+  SchedulerStats totals_;
+  // The head of the queue that did not fit, and when; it is not tried again before memory changes.
+  SequenceId blocked_ = 0;
+  uint64_t blocked_version_ = 0;
+  // Scratch of Plan.
+  std::vector<Scheduled> scheduled_;
+  std::vector<blocks::Copy> copies_;
+  mutable std::vector<int32_t> need_;
+};
+
+}  // namespace sluice::schedule

@@ -1,0 +1,93 @@
+// Sequence: one answer that is being computed, as the scheduler sees it: a prompt, what was drawn
+// so far, and where its KV stands. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "batch/plan.h"
+#include "batch/sampling_params.h"
+#include "blocks/kv_blocks.h"
+#include "blocks/prefix_key.h"
+
+namespace sluice::schedule {
+
+using batch::SequenceId;
+
+enum class FinishReason : uint8_t {
+  kNone,
+  kEnd,        // drew an end-of-generation id
+  kStop,       // drew a stop id, or the text workers found a stop string
+  kLength,     // max_tokens or the context is used up
+  kCancelled,  // the caller gave up
+  kError,      // its logits were degenerate, or its step failed
+};
+
+// "end", "stop", "length", "cancelled", "error" for logs and metrics.
+std::string_view FinishReasonName(FinishReason reason);
+
+enum class SequenceState : uint8_t {
+  kWaiting,     // not admitted yet
+  kAwaitingKv,  // holds slot and blocks; another process is filling them
+  kRunning,     // holds slot and blocks
+  kPreempted,   // gave both back; will be recomputed
+};
+
+// What the engine hands to Scheduler::Add. `choices` of one request differ in id and
+// sampling.choice.
+struct SequenceSpec {
+  SequenceId id = 0;  // unique for the life of the scheduler, > 0
+  uint64_t request = 0;
+  std::vector<int32_t> prompt;
+  std::vector<int32_t> answered;    // already drawn by another process (hand-off); counts as drawn
+  double cumulative_logprob = 0.0;  // of `answered`
+  batch::SamplingParams sampling;   // end_ids is filled by Add
+  int32_t max_tokens = 1;           // cut to the room left; 0: only compute (and score) the prompt
+  std::vector<int32_t> end_ids;     // the model's end-of-generation ids
+  std::vector<int32_t> stop_ids;    // the request's; obeyed under ignore_eos too
+  bool ignore_eos = false;
+  int32_t priority = 0;  // lower is more urgent
+  blocks::PrefixKey key;
+  bool prefix_cache = true;      // may use and feed the prefix cache
+  bool prompt_logprobs = false;  // score every prompt token but the first
+  bool no_overlap = false;       // each step needs the Commit of the one before (beams)
+  bool await_kv = false;         // the prompt's KV comes from another process (KvArrived)
+};
+
+// The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit.
+struct Sequence {
+  SequenceSpec spec;
+  int64_t arrival_us = 0;
+  int64_t admitted_us = -1;    // first admission; -1: none yet
+  int64_t rank = 0;            // the policy's; smaller goes first, ties by id
+  SequenceId fork_parent = 0;  // waits for it to finish the shared prompt; 0: none
+  SequenceState state = SequenceState::kWaiting;
+  std::vector<int32_t> tokens;  // prompt and everything drawn and committed [commit]
+  int32_t prompt_tokens = 0;
+  int32_t computed = 0;        // tokens whose KV is written and committed [commit]
+  int32_t planned = 0;         // tokens whose KV is written after the steps in flight [plan]
+  int32_t unknown_tokens = 0;  // 1: a step in flight draws one more token [plan]
+  int32_t sample_row = -1;     // logits row that draws it, in the newest step [plan]
+  bool verifying = false;      // a step in flight may draw several [plan]
+  int32_t in_flight = 0;       // uncommitted steps that name it [plan, commit]
+  uint64_t last_step = 0;      // the newest step that names it [plan]
+  uint32_t generation = 0;     // grows with each preemption, so that late results are told apart
+  int32_t scored = 0;          // prompt tokens scored and committed [commit]
+  int32_t planned_scored = 0;  // and after the steps in flight [plan]
+  int32_t slot = -1;
+  bool slot_started = false;
+  int32_t cached_tokens = 0;  // found in the prefix cache at the first admission
+  double cumulative_logprob = 0.0;
+  std::vector<int32_t> drafts;  // to be verified in the next plan
+  blocks::SequenceBlocks kv;
+
+  int32_t drawn() const { return static_cast<int32_t>(tokens.size()) - prompt_tokens; }
+  // Tokens that have no KV yet, the one that is being drawn included.
+  int32_t uncomputed() const {
+    return static_cast<int32_t>(tokens.size()) + unknown_tokens - planned;
+  }
+  bool done_drawing() const { return drawn() + unknown_tokens >= spec.max_tokens; }
+};
+
+}  // namespace sluice::schedule
