@@ -15,6 +15,7 @@ namespace sluice::device {
 struct OpenOptions {
   int threads = 0;  // CPU: worker threads; 0: one per physical core this process may use
   std::string instruction_set;  // CPU: "ref", "avx2", "avx512", "amx"; empty: the best
+  std::string force_ops;        // "op=implementation,...": Bind uses these or fails
 };
 
 class Backend {

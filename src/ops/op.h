@@ -78,6 +78,9 @@ class OpTable {
   void Force(std::string op, std::string implementation) {
     forced_[std::move(op)] = std::move(implementation);
   }
+  // "linear=ref_linear,norm=ref_norm", as --force-op has it. kInvalidArgument for an op that the
+  // table lacks or text without "=".
+  Status ForceAll(std::string_view list);
   const std::string* Forced(std::string_view op) const {
     auto found = forced_.find(op);
     return found == forced_.end() ? nullptr : &found->second;

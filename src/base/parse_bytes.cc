@@ -1,0 +1,36 @@
+#include "base/parse_bytes.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <string>
+
+#include "base/str_cat.h"
+
+namespace sluice {
+
+Result<size_t> ParseBytes(std::string_view text, std::string_view what) {
+  const Status wrong = InvalidArgument(
+      StrCat(what, " \"", text, "\" is not a size; write it as 512MiB or 2GiB"), std::string(what));
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return wrong;
+  std::string unit(end, text.data() + text.size());
+  unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
+  std::transform(unit.begin(), unit.end(), unit.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  constexpr std::string_view kPrefixes = "kmgt";
+  double scale = 1;
+  if (!unit.empty() && unit != "b") {
+    const size_t prefix = kPrefixes.find(unit[0]);
+    const std::string_view rest = std::string_view(unit).substr(1);
+    if (prefix == std::string_view::npos || (rest != "b" && rest != "ib")) return wrong;
+    scale = std::pow(rest == "ib" ? 1024.0 : 1000.0, static_cast<double>(prefix + 1));
+  }
+  const double bytes = number * scale;
+  if (bytes >= 9.0e18) return wrong;
+  return static_cast<size_t>(bytes);
+}
+
+}  // namespace sluice

@@ -1,0 +1,140 @@
+#include "engine/request_check.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/str_cat.h"
+
+namespace sluice::engine {
+namespace {
+
+Status OutOfRange(std::string_view field, double value, std::string_view range) {
+  return InvalidArgument(StrCat(field, " is ", value, "; it must be ", range), std::string(field));
+}
+
+Status CheckRange(std::string_view field, double value, double low, double high) {
+  if (value >= low && value <= high) return OkStatus();  // false for NaN
+  return OutOfRange(field, value, StrCat("between ", low, " and ", high));
+}
+
+Status CheckSampling(const Sampling& sampling) {
+  if (sampling.temperature) {
+    SLUICE_RETURN_IF_ERROR(CheckRange("temperature", *sampling.temperature, 0, 100));
+  }
+  if (sampling.top_p && !(*sampling.top_p > 0 && *sampling.top_p <= 1)) {
+    return OutOfRange("top_p", *sampling.top_p, "above 0 and at most 1");
+  }
+  if (sampling.min_p) SLUICE_RETURN_IF_ERROR(CheckRange("min_p", *sampling.min_p, 0, 1));
+  if (sampling.repetition_penalty &&
+      !(*sampling.repetition_penalty >= 0.01 && *sampling.repetition_penalty <= 100)) {
+    return OutOfRange("repetition_penalty", *sampling.repetition_penalty, "between 0.01 and 100");
+  }
+  SLUICE_RETURN_IF_ERROR(CheckRange("presence_penalty", sampling.presence_penalty, -2, 2));
+  SLUICE_RETURN_IF_ERROR(CheckRange("frequency_penalty", sampling.frequency_penalty, -2, 2));
+  SLUICE_RETURN_IF_ERROR(CheckRange("no_repeat_ngram_size", sampling.no_repeat_ngram, 0, 1024));
+  if (sampling.logit_bias.size() > kLogitBiasMax) {
+    return InvalidArgument(StrCat("logit_bias has ", sampling.logit_bias.size(),
+                                  " entries; the limit is ", kLogitBiasMax),
+                           "logit_bias");
+  }
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    SLUICE_RETURN_IF_ERROR(CheckRange("logit_bias", bias, -100, 100));
+  }
+  return OkStatus();
+}
+
+Status CheckStops(const Request& request, int vocab) {
+  if (request.stop.size() > kStopsMax) {
+    return InvalidArgument(
+        StrCat("stop has ", request.stop.size(), " strings; the limit is ", kStopsMax), "stop");
+  }
+  for (const std::string& stop : request.stop) {
+    if (stop.empty() || stop.size() > kStopBytesMax) {
+      return InvalidArgument(
+          StrCat("a stop string has ", stop.size(), " bytes; it must have 1 to ", kStopBytesMax),
+          "stop");
+    }
+  }
+  if (request.stop_token_ids.size() > kLogitBiasMax) {
+    return InvalidArgument(StrCat("stop_token_ids has ", request.stop_token_ids.size(),
+                                  " ids; the limit is ", kLogitBiasMax),
+                           "stop_token_ids");
+  }
+  for (const int32_t id : request.stop_token_ids) {
+    if (id < 0 || id >= vocab) {
+      return InvalidArgument(
+          StrCat("stop_token_ids has the id ", id, "; the vocabulary has ", vocab),
+          "stop_token_ids");
+    }
+  }
+  return OkStatus();
+}
+
+Status CheckFeatures(const Request& request) {
+  const auto missing = [](std::string_view field) {
+    return InvalidArgument(StrCat(field, " is not supported by this version; leave it out"),
+                           std::string(field));
+  };
+  if (!request.adapter.empty()) return missing("adapter");
+  if (!request.constraint_json.empty()) return missing("response_format");
+  if (!request.media_json.empty()) return missing("media");
+  if (!request.handoff_ticket.empty()) return missing("handoff_ticket");
+  if (!request.beam_widths.empty()) return missing("beam_widths");
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CheckRequest(const Request& request, int vocab) {
+  SLUICE_RETURN_IF_ERROR(CheckFeatures(request));
+  SLUICE_RETURN_IF_ERROR(CheckRange("n", request.n, 1, kChoicesMax));
+  if (request.max_tokens && *request.max_tokens < 0) {
+    return OutOfRange("max_tokens", *request.max_tokens, "0 or more");
+  }
+  if (request.min_tokens < 0 || (request.max_tokens && request.min_tokens > *request.max_tokens)) {
+    return OutOfRange("min_tokens", request.min_tokens, "between 0 and max_tokens");
+  }
+  for (const auto& [field, value] : {std::pair{"logprobs", request.logprobs},
+                                     std::pair{"prompt_logprobs", request.prompt_logprobs}}) {
+    if (value) SLUICE_RETURN_IF_ERROR(CheckRange(field, *value, 0, kTopLogprobsMax));
+  }
+  SLUICE_RETURN_IF_ERROR(CheckSampling(request.sampling));
+  SLUICE_RETURN_IF_ERROR(CheckStops(request, vocab));
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
+    for (const int32_t id : *ids) {
+      if (id < 0 || id >= vocab) {
+        return InvalidArgument(
+            StrCat("prompt has the token id ", id, "; the vocabulary has ", vocab), "prompt");
+      }
+    }
+  }
+  return OkStatus();
+}
+
+batch::SamplingParams ResolveSampling(const Request& request,
+                                      const files::GenerationDefaults& defaults, uint64_t seed) {
+  const Sampling& asked = request.sampling;
+  const auto pick = [](const auto& first, const auto& second, double otherwise) {
+    return static_cast<float>(first ? *first : second ? *second : otherwise);
+  };
+  batch::SamplingParams params;
+  const double temperature = defaults.do_sample && !*defaults.do_sample ? 0.0 : 1.0;
+  params.temperature = pick(asked.temperature, defaults.temperature, temperature);
+  params.top_k = asked.top_k ? *asked.top_k : defaults.top_k.value_or(0);
+  params.top_p = pick(asked.top_p, defaults.top_p, 1.0);
+  params.min_p = pick(asked.min_p, defaults.min_p, 0.0);
+  params.repetition_penalty = pick(asked.repetition_penalty, defaults.repetition_penalty, 1.0);
+  params.presence_penalty = static_cast<float>(asked.presence_penalty);
+  params.frequency_penalty = static_cast<float>(asked.frequency_penalty);
+  params.no_repeat_ngram = asked.no_repeat_ngram;
+  params.min_tokens = request.min_tokens;
+  params.seed = asked.seed.value_or(seed);
+  params.top_logprobs = request.logprobs.value_or(-1);
+  params.prompt_top_logprobs = request.prompt_logprobs.value_or(request.prompt_loss ? 0 : -1);
+  for (const auto& [id, bias] : asked.logit_bias) {
+    params.logit_bias.emplace_back(id, static_cast<float>(bias));
+  }
+  return params;
+}
+
+}  // namespace sluice::engine

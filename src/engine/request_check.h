@@ -1,0 +1,24 @@
+// Checks and completes what a client asked for, before anything is spent on it. Pure functions.
+#pragma once
+
+#include "batch/sampling_params.h"
+#include "files/model_config.h"
+#include "sluice/engine.h"
+
+namespace sluice::engine {
+
+inline constexpr int kChoicesMax = 16;
+inline constexpr int kStopsMax = 16;
+inline constexpr int kStopBytesMax = 256;
+inline constexpr int kTopLogprobsMax = 20;
+inline constexpr int kLogitBiasMax = 1024;
+
+// kInvalidArgument with the field's name in OpenAI's spelling. `vocab`: ids must be below it.
+Status CheckRequest(const Request& request, int vocab);
+
+// The sampling of choice 0, with the model's defaults filled in and `seed` where the request has
+// none. REQUIRES: CheckRequest passed.
+batch::SamplingParams ResolveSampling(const Request& request,
+                                      const files::GenerationDefaults& defaults, uint64_t seed);
+
+}  // namespace sluice::engine

@@ -1,0 +1,95 @@
+#include "exec/runtime.h"
+
+#include <algorithm>
+
+#include "base/parse_bytes.h"
+
+namespace sluice::exec {
+namespace {
+
+// Floats of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts): 32
+// MiB.
+constexpr int64_t kExtraLogits = 8 << 20;
+
+Result<DType> ParseKvDtype(const std::string& name, const device::DeviceFacts&) {
+  if (name == "auto" || name == "f16") return DType::kF16;
+  if (name == "f32") return DType::kF32;
+  if (name == "bf16") return DType::kBF16;
+  return InvalidArgument(StrCat("--kv-dtype \"", name, "\" is unknown; use auto, f32, f16 or bf16"),
+                         "kv-dtype");
+}
+
+Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
+                           const model::ModelOptions& model_options, const EngineOptions& options) {
+  MemoryRequest request;
+  request.groups = model::LayerGroups(files.config, model_options);
+  request.block_tokens = options.block_size;
+  request.kernel_block_tokens = options.kernel_block_size;
+  request.max_num_seqs = options.max_num_seqs;
+  request.max_batch_tokens = options.max_batch_tokens;
+  request.declared_model_len = files.config.context_length;
+  request.max_model_len = options.max_model_len;
+  if (!options.kv_memory.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(request.kv_bytes, ParseBytes(options.kv_memory, "--kv-memory"));
+    if (request.kv_bytes == 0)
+      return InvalidArgument("--kv-memory is 0; give it a size", "kv-memory");
+  }
+  SLUICE_ASSIGN_OR_RETURN(const device::MemoryInfo memory, device.Memory());
+  SLUICE_ASSIGN_OR_RETURN(const size_t weights, model::WeightBytes(files, device, model_options));
+  if (weights >= memory.free_bytes) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("the weights need ", weights >> 20, " MiB, but ", memory.free_bytes >> 20,
+                         " MiB are free on ", device::ToString(device.facts().id),
+                         "; use a smaller number format"));
+  }
+  request.free_bytes = memory.free_bytes - weights;
+  return PlanMemory(request);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
+                                               const EngineOptions& options,
+                                               std::function<void(int64_t, int64_t)> progress) {
+  std::unique_ptr<Runtime> runtime(new Runtime());
+  SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
+                          device::ResolveDevice(options.device, device::LinkedBackends()));
+  runtime->device_reason_ = resolution.reason;
+  device::OpenOptions open;
+  open.threads = options.threads;
+  open.instruction_set = options.isa;
+  open.force_ops = options.force_op;
+  SLUICE_ASSIGN_OR_RETURN(runtime->device_, resolution.backend->Open(resolution.index, open));
+  device::Device& device = *runtime->device_;
+
+  model::ModelOptions model_options;
+  model_options.max_tokens = options.max_batch_tokens;
+  model_options.max_logits_rows =
+      options.max_num_seqs +
+      std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
+  model_options.kernel_block_tokens = options.kernel_block_size;
+  SLUICE_ASSIGN_OR_RETURN(model_options.kv_dtype, ParseKvDtype(options.kv_dtype, device.facts()));
+  model_options.max_model_len = options.max_model_len;
+  if (options.max_batch_tokens < options.max_num_seqs) {
+    return InvalidArgument(
+        StrCat("--max-batch-tokens ", options.max_batch_tokens, " is below --max-num-seqs ",
+               options.max_num_seqs, ": every running sequence takes one token of a step"),
+        "max-batch-tokens");
+  }
+  SLUICE_ASSIGN_OR_RETURN(runtime->memory_, PlanFor(device, files, model_options, options));
+  model_options.max_model_len = runtime->memory_.max_model_len;
+  model_options.records = &runtime->bindings_;
+  if (progress) {
+    model_options.progress = [&progress](size_t done, size_t total) {
+      progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
+    };
+  }
+  SLUICE_ASSIGN_OR_RETURN(runtime->model_, model::LoadModel(files, device, model_options));
+  SLUICE_ASSIGN_OR_RETURN(runtime->store_, kvstore::KvStore::Make(device, runtime->memory_.groups));
+  SLUICE_ASSIGN_OR_RETURN(
+      runtime->executor_,
+      Executor::Make(device, *runtime->model_, *runtime->store_, options.max_num_seqs));
+  return runtime;
+}
+
+}  // namespace sluice::exec
