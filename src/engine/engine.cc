@@ -1,0 +1,364 @@
+// The Engine behind the public header: opens everything, checks requests, and joins the text
+// workers with the step loop.
+#include "sluice/engine.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/philox.h"
+#include "engine/metrics.h"
+#include "engine/request_check.h"
+#include "engine/request_state.h"
+#include "engine/step.h"
+#include "engine/text_model.h"
+#include "engine/text_workers.h"
+#include "exec/runtime.h"
+#include "files/model_files.h"
+
+namespace sluice::engine {
+namespace {
+
+// A step that takes longer than this is taken for a hang; the largest chunk on the slowest machine
+// takes a few seconds.
+constexpr int64_t kStuckMsMax = 30'000;
+// Steps that may fail in a row before the engine calls itself unhealthy.
+constexpr int kFailuresMax = 3;
+
+uint64_t SeedFromEntropy() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) ^ device();
+}
+
+class EngineImpl : public Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
+                                              std::function<void(int64_t, int64_t)> progress);
+  ~EngineImpl() override {
+    loop_->Stop();
+    workers_->Stop();
+  }
+
+  Result<std::vector<int32_t>> Tokenize(const std::string& text, bool add_special,
+                                        bool parse_special) const override {
+    return text_->Tokenize(text, add_special, parse_special);
+  }
+  Result<std::string> Detokenize(const std::vector<int32_t>& ids,
+                                 bool skip_special) const override {
+    return text_->Detokenize(ids, skip_special);
+  }
+  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override {
+    return text_->RenderChat(chat, now);
+  }
+
+  Result<RequestId> Submit(Request request, Sink sink) override;
+  void Cancel(RequestId id) override;
+  EngineInfo Info() const override;
+  EngineHealth Health() const override;
+  std::string Metrics() const override { return metrics_->Text(); }
+  Status Drain(double seconds_max) override;
+  Status Pause() override;
+  Status Resume() override;
+  Result<std::string> Admin(const std::string& command_json) override;
+
+ private:
+  Status OpenScheduler();
+  void StartThreads();
+  void FillInfo(const files::ModelFiles& files, double load_ms);
+  void Ended(RequestId id);
+  Status CheckAdmission() const;
+
+  EngineOptions options_;
+  EngineInfo info_;  // what does not change
+  files::GenerationDefaults defaults_;
+  std::vector<int32_t> end_ids_;
+  uint64_t seed_ = 0;
+  std::unique_ptr<TextModelImpl> text_;
+  std::unique_ptr<exec::Runtime> runtime_;
+  std::unique_ptr<engine::Metrics> metrics_;
+  std::unique_ptr<StepLoop> loop_;
+  std::unique_ptr<TextWorkers> workers_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable idle_;
+  std::map<RequestId, std::shared_ptr<RequestState>> requests_;  // guarded by mutex_
+  RequestId next_id_ = 1;                                        // guarded by mutex_
+  int64_t handed_ = 0;     // requests given to the scheduler or ended before; guarded by mutex_
+  int64_t submitted_ = 0;  // guarded by mutex_
+  bool draining_ = false;  // guarded by mutex_
+};
+
+std::vector<int32_t> EndIds(const files::ModelFiles& files) {
+  std::vector<int32_t> ids = files.tokenizer.end_of_generation_ids;
+  ids.insert(ids.end(), files.config.eos_ids.begin(), files.config.eos_ids.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+// "Q4_1" for the number format that most of the weight elements have.
+std::string MainFormat(const files::TensorSource& tensors) {
+  std::map<std::string_view, int64_t> elements;
+  for (const files::FileTensor& tensor : tensors.tensors()) {
+    int64_t count = 1;
+    for (const int64_t dim : tensor.shape) count *= dim;
+    elements[Name(tensor.dtype)] += count;
+  }
+  const auto most =
+      std::max_element(elements.begin(), elements.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == elements.end() ? std::string() : std::string(most->first);
+}
+
+void EngineImpl::FillInfo(const files::ModelFiles& files, double load_ms) {
+  info_.model_name = options_.served_model_name.empty()
+                         ? std::filesystem::path(files.path).stem().string()
+                         : options_.served_model_name;
+  info_.architecture = files::ArchitectureName(files.config.architecture);
+  info_.device = runtime_->facts().name;
+  info_.isa = runtime_->facts().architecture;
+  info_.quantization = MainFormat(*files.tensors);
+  info_.max_model_len = runtime_->memory().max_model_len;
+  info_.vocab_size = files.config.vocab_size;
+  info_.threads = runtime_->facts().compute_units;
+  for (const files::FileTensor& tensor : files.tensors->tensors()) {
+    int64_t count = 1;
+    for (const int64_t dim : tensor.shape) count *= dim;
+    info_.parameters += count;
+  }
+  info_.weight_bytes = static_cast<int64_t>(runtime_->weight_bytes());
+  info_.kv_bytes = static_cast<int64_t>(runtime_->memory().bytes);
+  for (const auto& group : runtime_->memory().groups) info_.kv_blocks += group.num_blocks;
+  info_.block_size = options_.block_size;
+  info_.max_num_seqs = options_.max_num_seqs;
+  info_.load_ms = load_ms;
+  info_.has_chat_template = text_->has_template();
+}
+
+Status EngineImpl::OpenScheduler() {
+  schedule::SchedulerOptions options;
+  options.max_num_seqs = options_.max_num_seqs;
+  options.max_batch_tokens = options_.max_batch_tokens;
+  options.max_extra_rows =
+      static_cast<int32_t>(runtime_->model().options().max_logits_rows) - options_.max_num_seqs;
+  options.max_model_len = runtime_->memory().max_model_len;
+  // Submit refuses what passes --max-queue; a request of n choices is n sequences.
+  options.queue_limit = options_.max_queue * kChoicesMax;
+  options.prefix_cache = options_.prefix_cache;
+  options.policy = options_.scheduler_policy;
+  std::vector<blocks::GroupSpec> groups;
+  for (size_t g = 0; g < runtime_->memory().groups.size(); ++g) {
+    const auto& layout = runtime_->memory().groups[g];
+    const auto& group = runtime_->model().groups()[g];
+    const bool window = group.kind == files::LayerKind::kWindow;
+    blocks::GroupSpec spec;
+    spec.kind = window ? blocks::GroupKind::kWindow : blocks::GroupKind::kFull;
+    spec.window = window ? group.window : 0;
+    spec.block_tokens = layout.block_tokens;
+    spec.kernel_block_tokens = layout.kernel_block_tokens;
+    spec.num_blocks = layout.num_blocks;
+    groups.push_back(spec);
+  }
+  SLUICE_ASSIGN_OR_RETURN(auto scheduler, schedule::Scheduler::Create(options, std::move(groups)));
+  loop_ = std::make_unique<StepLoop>(runtime_->executor(), std::move(scheduler), *metrics_);
+  return OkStatus();
+}
+
+void EngineImpl::StartThreads() {
+  TextContext context;
+  context.text = text_.get();
+  context.metrics = metrics_.get();
+  context.defaults = defaults_;
+  context.end_ids = end_ids_;
+  context.kv_dtype = runtime_->kv_dtype();
+  context.prefix_cache = options_.prefix_cache;
+  context.max_model_len = info_.max_model_len;
+  context.longest_sequence = loop_->longest_sequence();
+  context.add = [this](auto request, auto sequences) {
+    loop_->Add(std::move(request), std::move(sequences));
+    std::lock_guard lock(mutex_);
+    ++handed_;
+  };
+  context.stop = [this](auto request, int choice) {
+    loop_->StopChoice(std::move(request), choice);
+  };
+  context.ended = [this](RequestId id) { Ended(id); };
+  workers_ = std::make_unique<TextWorkers>(options_.text_workers, std::move(context));
+  loop_->Start(workers_.get());
+}
+
+Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
+                                                 std::function<void(int64_t, int64_t)> progress) {
+  const int64_t start = NowMicros();
+  auto engine = std::make_unique<EngineImpl>();
+  engine->options_ = options;
+  engine->seed_ = options.seed != 0 ? options.seed : SeedFromEntropy();
+  SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(options.model));
+  SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenModel(path));
+  SLUICE_ASSIGN_OR_RETURN(engine->runtime_,
+                          exec::Runtime::Open(files, options, std::move(progress)));
+  if (!engine->runtime_->memory().note.empty()) LogWarning(engine->runtime_->memory().note);
+  if (options.explain_kernels) {
+    for (const auto& binding : engine->runtime_->bindings()) {
+      LogInfo(binding.op, " ", binding.shape, ": ", binding.chosen);
+      for (const std::string& reason : binding.declined) LogInfo("  not ", reason);
+    }
+  }
+  engine->defaults_ = files.generation_defaults;
+  engine->end_ids_ = EndIds(files);
+  const auto tensors = files.tensors;
+  files::ModelFiles text_files = files;
+  SLUICE_ASSIGN_OR_RETURN(engine->text_, TextModelImpl::Make(std::move(text_files)));
+  engine->FillInfo(files, (NowMicros() - start) * 1e-3);
+  engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);
+  SLUICE_RETURN_IF_ERROR(engine->OpenScheduler());
+  engine->StartThreads();
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+Status EngineImpl::CheckAdmission() const {
+  if (draining_)
+    return Status(StatusCode::kUnavailable, "the server is shutting down; try another");
+  const StepLoop::State state = loop_->state();
+  if (submitted_ - handed_ + state.waiting >= options_.max_queue) {
+    return Status(StatusCode::kResourceExhausted,
+                  StrCat("the queue holds ", options_.max_queue,
+                         " requests, which is its limit (--max-queue); try again later"));
+  }
+  return OkStatus();
+}
+
+Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
+  SLUICE_RETURN_IF_ERROR(CheckRequest(request, info_.vocab_size));
+  auto state = std::make_shared<RequestState>();
+  state->sink = std::move(sink);
+  state->submitted_us = NowMicros();
+  {
+    std::lock_guard lock(mutex_);
+    SLUICE_RETURN_IF_ERROR(CheckAdmission());
+    state->id = next_id_++;
+    // 53 bits, so that the seed survives a client that reads numbers as doubles.
+    const auto bits = Philox(
+        seed_, {static_cast<uint32_t>(state->id), static_cast<uint32_t>(state->id >> 32), 0, 0});
+    const uint64_t drawn = ((static_cast<uint64_t>(bits[0]) << 32) | bits[1]) >> 11;
+    state->seed = request.sampling.seed.value_or(drawn);
+    state->request = std::move(request);
+    requests_[state->id] = state;
+    ++submitted_;
+  }
+  const RequestId id = state->id;
+  workers_->Start(std::move(state));
+  return id;
+}
+
+void EngineImpl::Cancel(RequestId id) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) return;
+    found->second->cancelled = true;
+  }
+  loop_->Cancel(id);
+}
+
+void EngineImpl::Ended(RequestId id) {
+  {
+    std::lock_guard lock(mutex_);
+    requests_.erase(id);
+  }
+  idle_.notify_all();
+}
+
+EngineInfo EngineImpl::Info() const {
+  EngineInfo info = info_;
+  const StepLoop::State state = loop_->state();
+  info.running = state.running;
+  info.waiting = state.waiting;
+  info.steps = state.steps;
+  info.kv_free_blocks = state.free_blocks;
+  return info;
+}
+
+EngineHealth EngineImpl::Health() const {
+  const StepLoop::State state = loop_->state();
+  EngineHealth health;
+  health.ok = true;
+  if (state.stuck_ms > kStuckMsMax) {
+    health.ok = false;
+    health.reason = StrCat("no step has finished for ", state.stuck_ms / 1000, " s");
+  } else if (state.consecutive_failures >= kFailuresMax) {
+    health.ok = false;
+    health.reason = StrCat("the last ", state.consecutive_failures, " steps failed");
+  }
+  std::lock_guard lock(mutex_);
+  health.ready = health.ok && !draining_ && !state.paused;
+  if (draining_) health.reason = "draining";
+  if (state.paused) health.reason = "paused";
+  return health;
+}
+
+Status EngineImpl::Drain(double seconds_max) {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  const auto none_left = [&] { return requests_.empty(); };
+  if (idle_.wait_for(lock, std::chrono::duration<double>(seconds_max), none_left))
+    return OkStatus();
+  std::vector<RequestId> left;
+  for (const auto& [id, state] : requests_) {
+    state->cancelled = true;
+    left.push_back(id);
+  }
+  lock.unlock();
+  for (const RequestId id : left) loop_->Cancel(id);
+  lock.lock();
+  // A cancelled request ends within a step.
+  idle_.wait_for(lock, std::chrono::milliseconds(kStuckMsMax), none_left);
+  return Status(StatusCode::kDeadlineExceeded,
+                StrCat(left.size(), " requests were cancelled after ", seconds_max, " s"));
+}
+
+Status EngineImpl::Pause() {
+  loop_->SetPaused(true);
+  return OkStatus();
+}
+
+Status EngineImpl::Resume() {
+  loop_->SetPaused(false);
+  return OkStatus();
+}
+
+Result<std::string> EngineImpl::Admin(const std::string& command_json) {
+  SLUICE_ASSIGN_OR_RETURN(const Json command, ParseJson(command_json, "the command"));
+  const std::string name = command.is_object() ? command.value("command", Json()).dump() : "";
+  if (name == "\"pause\"" || name == "\"resume\"") {
+    loop_->SetPaused(name == "\"pause\"");
+    return std::string("{\"ok\":true}");
+  }
+  if (name == "\"cache_flush\"") {
+    int32_t blocks = 0;
+    if (!loop_->Call(
+            [&](schedule::Scheduler& scheduler) { blocks = scheduler.ClearPrefixCache(); })) {
+      return Status(StatusCode::kUnavailable, "the engine has stopped");
+    }
+    return DumpJson(Json{{"ok", true}, {"blocks", blocks}});
+  }
+  return InvalidArgument("command must be pause, resume or cache_flush", "command");
+}
+
+}  // namespace
+}  // namespace sluice::engine
+
+namespace sluice {
+
+Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
+                                             std::function<void(int64_t, int64_t)> progress) {
+  return engine::EngineImpl::Open(options, std::move(progress));
+}
+
+}  // namespace sluice

@@ -1,0 +1,49 @@
+// The engine's metrics, in Prometheus' text format. Names that routers and dashboards know carry
+// the vllm: prefix; ours carry sluice_. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace sluice::engine {
+
+struct GaugeValues {
+  int64_t running = 0;
+  int64_t waiting = 0;
+  double kv_usage = 0;
+  uint64_t preemptions = 0;
+  uint64_t prefix_queries = 0;
+  uint64_t prefix_hits = 0;
+  uint64_t drafted = 0;
+  uint64_t accepted = 0;
+};
+
+struct StepTimes {
+  double plan_s = 0, prepare_s = 0, execute_s = 0, emit_s = 0;
+  int tokens = 0;
+};
+
+struct RequestTimes {
+  double queue_s = 0, prefill_s = 0, decode_s = 0, e2e_s = 0, first_token_s = 0;
+  int prompt_tokens = 0, generation_tokens = 0;
+  std::string finish;  // "stop", "length", "cancelled", "error"
+};
+
+class Metrics {
+ public:
+  explicit Metrics(const std::string& model_name);
+  ~Metrics();
+
+  void SetGauges(const GaugeValues& values);
+  void ObserveStep(const StepTimes& times);
+  void ObserveInterToken(double seconds);
+  void ObserveRequest(const RequestTimes& times);
+  std::string Text() const;
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace sluice::engine

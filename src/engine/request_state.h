@@ -1,0 +1,70 @@
+// One request's life, from Submit to its last event.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "engine/stop_matcher.h"
+#include "schedule/sequence.h"
+#include "sluice/engine.h"
+#include "text/detokenizer.h"
+
+namespace sluice::engine {
+
+// A sequence's id holds its request and its choice.
+inline constexpr uint64_t kChoicesPerRequest = 16;
+inline schedule::SequenceId SequenceOf(RequestId request, int choice) {
+  return request * kChoicesPerRequest + static_cast<uint64_t>(choice);
+}
+
+struct ChoiceState {
+  ChoiceState(text::Detokenizer d, StopMatcher m)
+      : detokenizer(std::move(d)), stops(std::move(m)) {}
+  text::Detokenizer detokenizer;
+  StopMatcher stops;
+  bool finished = false;
+};
+
+struct RequestState {
+  // Constant after Submit.
+  RequestId id = 0;
+  Request request;
+  Sink sink;
+  uint64_t seed = 0;
+  int64_t submitted_us = 0;
+
+  std::atomic<bool> cancelled = false;
+
+  // Text worker of this request only.
+  std::vector<int32_t> prompt;
+  std::vector<ChoiceState> choices;
+  int unfinished = 0;
+  std::vector<TokenInfo> prompt_infos;  // until they are sent
+  bool prompt_sent = false;
+  double loss_sum = 0;
+  int loss_count = 0;
+  int64_t first_token_us = 0;
+  int64_t last_token_us = 0;
+  Usage usage;
+
+  // Step thread only.
+  int open_sequences = 0;
+};
+
+// What a step, or a failure, means for one choice; copied out of the step's result, so that the
+// text worker reads nothing that the step thread reuses.
+struct ChoiceUpdate {
+  std::shared_ptr<RequestState> request;
+  int choice = 0;
+  std::vector<batch::ResultToken> tokens;
+  std::vector<batch::ResultToken> scores;
+  std::vector<batch::TokenLogprob> top;  // what tokens and scores point into
+  schedule::FinishReason finish = schedule::FinishReason::kNone;
+  int cached_tokens = 0;
+  int64_t admitted_us = 0;
+  int64_t now_us = 0;
+  Status error;
+};
+
+}  // namespace sluice::engine

@@ -1,0 +1,96 @@
+// StepLoop: the one thread that drives the scheduler and the executor. Everything else talks to it
+// through commands. Start and Stop are for the owner; the rest is thread-safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/metrics.h"
+#include "engine/request_state.h"
+#include "engine/text_workers.h"
+#include "exec/runtime.h"
+#include "schedule/scheduler.h"
+
+namespace sluice::engine {
+
+class StepLoop {
+ public:
+  // All must outlive it; `workers` may be set later, before Start.
+  StepLoop(exec::Executor& executor, std::unique_ptr<schedule::Scheduler> scheduler,
+           Metrics& metrics)
+      : executor_(executor), scheduler_(std::move(scheduler)), metrics_(metrics) {}
+  ~StepLoop() { Stop(); }
+
+  void Start(TextWorkers* workers);
+  void Stop();  // ends every request with kCancelled
+
+  void Add(std::shared_ptr<RequestState> request, std::vector<schedule::SequenceSpec> sequences);
+  void Cancel(RequestId id);
+  void StopChoice(std::shared_ptr<RequestState> request, int choice);
+  // Runs `call` on the step thread and waits for it. False when the loop has stopped.
+  bool Call(std::function<void(schedule::Scheduler&)> call);
+  void SetPaused(bool paused);
+
+  struct State {
+    int64_t running = 0, waiting = 0, steps = 0, free_blocks = 0;
+    int64_t stuck_ms = 0;  // since the last sign of progress, while there is work; else 0
+    int consecutive_failures = 0;
+    bool paused = false;
+  };
+  State state() const;
+  int longest_sequence() const { return longest_sequence_; }
+
+ private:
+  struct Command {
+    enum class Kind { kAdd, kCancel, kStopChoice, kCall } kind;
+    std::shared_ptr<RequestState> request;
+    std::vector<schedule::SequenceSpec> sequences;
+    RequestId id = 0;
+    int choice = 0;
+    std::function<void(schedule::Scheduler&)> call;
+  };
+
+  void Post(Command command);
+  void Run();
+  // The five calls of a step. Returns false when there was nothing to do.
+  bool Step();
+  void Apply(Command* command);
+  void Admit(Command* command);
+  void CancelRequest(RequestId id);
+  void Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
+            const Status& error);
+  void Release(RequestState* request);
+  void Publish();
+
+  exec::Executor& executor_;
+  const std::unique_ptr<schedule::Scheduler> scheduler_;  // step thread
+  Metrics& metrics_;
+  TextWorkers* workers_ = nullptr;
+  std::thread thread_;
+  const int longest_sequence_ = scheduler_->LongestSequence();
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Command> inbox_;  // guarded by mutex_
+  bool stopping_ = false;       // guarded by mutex_
+  bool paused_ = false;         // guarded by mutex_
+
+  // Step thread.
+  std::unordered_map<RequestId, std::shared_ptr<RequestState>> requests_;
+  std::vector<Command> taken_;
+  batch::BatchPlan plan_;
+  schedule::CommitOutcome outcome_;
+
+  std::atomic<int64_t> running_{0}, waiting_{0}, steps_{0}, free_blocks_{0};
+  std::atomic<int64_t> progress_us_{0};
+  std::atomic<bool> has_work_{false};
+  std::atomic<int> failures_{0};
+};
+
+}  // namespace sluice::engine

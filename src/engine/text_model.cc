@@ -1,0 +1,115 @@
+#include "engine/text_model.h"
+
+#include "base/json.h"
+#include "base/str_cat.h"
+
+namespace sluice::engine {
+
+Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles files) {
+  auto model = std::make_unique<TextModelImpl>();
+  if (!files.tokenizer.pieces.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(model->tokenizer_, text::Tokenizer::Make(std::move(files.tokenizer)));
+  }
+  if (!files.chat_template.empty()) {
+    auto parsed = text::ChatTemplate::Parse(std::move(files.chat_template));
+    if (!parsed.ok()) {
+      return Status(StatusCode::kBadModel,
+                    StrCat("the chat template does not parse: ", parsed.status().message()));
+    }
+    model->template_ = *std::move(parsed);
+  }
+  return model;
+}
+
+Result<std::vector<int32_t>> TextModelImpl::Tokenize(const std::string& text, bool add_special,
+                                                     bool parse_special) const {
+  if (tokenizer_ == nullptr) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "this file has a chat template but no tokenizer");
+  }
+  return tokenizer_->Encode(text, {.add_special = add_special, .parse_special = parse_special});
+}
+
+Result<std::string> TextModelImpl::Detokenize(const std::vector<int32_t>& ids,
+                                              bool skip_special) const {
+  if (tokenizer_ == nullptr) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "this file has a chat template but no tokenizer");
+  }
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= tokenizer_->vocab_size()) {
+      return InvalidArgument(
+          StrCat("tokens has the id ", id, "; the vocabulary has ", tokenizer_->vocab_size()),
+          "tokens");
+    }
+  }
+  return tokenizer_->Decode(ids, !skip_special);
+}
+
+std::string TextModelImpl::SpecialText(const std::optional<int32_t>& id) const {
+  return id ? tokenizer_->PieceBytes(*id, true) : std::string();
+}
+
+Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
+                                              const std::string& now) const {
+  if (template_ == nullptr) {
+    return InvalidArgument("the model has no chat template; use a plain prompt", "messages");
+  }
+  OrderedJson context = OrderedJson::object();
+  if (tokenizer_ != nullptr) {
+    context["bos_token"] = SpecialText(tokenizer_->data().bos_id);
+    context["eos_token"] = SpecialText(tokenizer_->data().eos_id);
+  }
+  SLUICE_ASSIGN_OR_RETURN(context["messages"], ParseOrderedJson(chat.messages_json, "messages"));
+  if (!context["messages"].is_array())
+    return InvalidArgument("messages is not an array", "messages");
+  context["tools"] = nullptr;
+  if (!chat.tools_json.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(context["tools"], ParseOrderedJson(chat.tools_json, "tools"));
+  }
+  context["add_generation_prompt"] = chat.add_generation_prompt;
+  if (!chat.template_kwargs_json.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const OrderedJson extra,
+                            ParseOrderedJson(chat.template_kwargs_json, "chat_template_kwargs"));
+    if (!extra.is_object()) {
+      return InvalidArgument("chat_template_kwargs is not an object", "chat_template_kwargs");
+    }
+    for (const auto& [key, value] : extra.items()) {
+      if (key == "messages" || key == "tools") {
+        return InvalidArgument(StrCat("chat_template_kwargs may not set ", key),
+                               "chat_template_kwargs");
+      }
+      context[key] = value;
+    }
+  }
+  auto rendered =
+      template_->Render(context, now.empty() ? std::nullopt : std::optional<std::string>(now));
+  if (!rendered.ok()) {
+    return Status(rendered.status().code(), rendered.status().message(), "messages");
+  }
+  return rendered;
+}
+
+Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request) const {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) return *ids;
+  if (const auto* text = std::get_if<std::string>(&request.prompt)) {
+    return Tokenize(*text, request.add_special_tokens, true);
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::string text,
+                          RenderChat(std::get<ChatPrompt>(request.prompt), ""));
+  return Tokenize(text, false, true);  // the template writes the special tokens itself
+}
+
+}  // namespace sluice::engine
+
+namespace sluice {
+
+Result<std::unique_ptr<TextModel>> TextModel::Open(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string resolved, files::ResolveModel(path));
+  SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenText(resolved));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<engine::TextModelImpl> model,
+                          engine::TextModelImpl::Make(std::move(files)));
+  return std::unique_ptr<TextModel>(std::move(model));
+}
+
+}  // namespace sluice

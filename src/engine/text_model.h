@@ -1,0 +1,39 @@
+// The tokenizer and the chat template of a model, as the public header has them. Immutable; any
+// thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "files/model_files.h"
+#include "sluice/engine.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace sluice::engine {
+
+class TextModelImpl : public TextModel {
+ public:
+  // `files` gives its tokenizer and template away.
+  static Result<std::unique_ptr<TextModelImpl>> Make(files::ModelFiles files);
+
+  Result<std::vector<int32_t>> Tokenize(const std::string& text, bool add_special,
+                                        bool parse_special) const override;
+  Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special) const override;
+  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override;
+
+  // Token ids of any prompt.
+  Result<std::vector<int32_t>> PromptIds(const Request& request) const;
+  // Null for a bare template.
+  const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
+  bool has_template() const { return template_ != nullptr; }
+
+ private:
+  std::string SpecialText(const std::optional<int32_t>& id) const;
+
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const text::ChatTemplate> template_;
+};
+
+}  // namespace sluice::engine

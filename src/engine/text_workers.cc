@@ -1,0 +1,302 @@
+#include "engine/text_workers.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/request_check.h"
+
+namespace sluice::engine {
+namespace {
+
+// Of the prompt's end, given to the detokenizer.
+constexpr size_t kPromptTail = 8;
+
+FinishReason ToPublic(schedule::FinishReason reason) {
+  switch (reason) {
+    case schedule::FinishReason::kNone:
+      return FinishReason::kNone;
+    case schedule::FinishReason::kEnd:
+    case schedule::FinishReason::kStop:
+      return FinishReason::kStop;
+    case schedule::FinishReason::kLength:
+      return FinishReason::kLength;
+    case schedule::FinishReason::kCancelled:
+      return FinishReason::kCancelled;
+    case schedule::FinishReason::kError:
+      return FinishReason::kError;
+  }
+  return FinishReason::kError;
+}
+
+std::string_view FinishLabel(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    default:
+      return "error";
+  }
+}
+
+}  // namespace
+
+TextWorkers::TextWorkers(int threads, TextContext context) : context_(std::move(context)) {
+  for (int i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>());
+  for (auto& worker : workers_) {
+    worker->thread = std::thread([this, w = worker.get()] { Run(w); });
+  }
+}
+
+TextWorkers::~TextWorkers() { Stop(); }
+
+void TextWorkers::Stop() {
+  for (auto& worker : workers_) {
+    {
+      std::lock_guard lock(worker->mutex);
+      worker->stopping = true;
+    }
+    worker->ready.notify_all();
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+void TextWorkers::Start(std::shared_ptr<RequestState> request) {
+  Worker& worker = WorkerOf(request->id);
+  {
+    std::lock_guard lock(worker.mutex);
+    worker.tasks.push_back({.start = std::move(request), .update = {}});
+  }
+  worker.ready.notify_one();
+}
+
+void TextWorkers::Post(std::vector<ChoiceUpdate> updates) {
+  for (ChoiceUpdate& update : updates) {
+    Worker& worker = WorkerOf(update.request->id);
+    {
+      std::unique_lock lock(worker.mutex);
+      worker.drained.wait(lock,
+                          [&] { return worker.stopping || worker.tasks.size() < kBacklogMax; });
+      worker.tasks.push_back({.start = nullptr, .update = std::move(update)});
+    }
+    worker.ready.notify_one();
+  }
+}
+
+void TextWorkers::Run(Worker* worker) {
+  for (;;) {
+    Task task;
+    {
+      std::unique_lock lock(worker->mutex);
+      worker->ready.wait(lock, [&] { return worker->stopping || !worker->tasks.empty(); });
+      if (worker->tasks.empty()) return;
+      task = std::move(worker->tasks.front());
+      worker->tasks.pop_front();
+    }
+    worker->drained.notify_one();
+    if (task.start != nullptr) {
+      Begin(task.start);
+    } else {
+      Apply(task.update);
+    }
+  }
+}
+
+void TextWorkers::Begin(const std::shared_ptr<RequestState>& request) {
+  request->unfinished = request->request.n;
+  auto sequences = MakeSequences(request.get());
+  if (sequences.ok()) {
+    context_.add(request, *std::move(sequences));
+    return;
+  }
+  // No choice ever started: one event ends the request.
+  TextDelta delta;
+  delta.finish = FinishReason::kError;
+  delta.error = sequences.status();
+  delta.seed = request->seed;
+  EndRequest(request.get(), &delta, NowMicros());
+  request->sink(std::move(delta));
+  context_.ended(request->id);
+}
+
+Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestState* state) const {
+  const Request& request = state->request;
+  SLUICE_ASSIGN_OR_RETURN(state->prompt, context_.text->PromptIds(request));
+  const int prompt = static_cast<int>(state->prompt.size());
+  if (prompt == 0) return InvalidArgument("the prompt has no tokens", "prompt");
+  const int longest = std::min(context_.max_model_len, context_.longest_sequence);
+  const bool only_score = request.max_tokens == 0;
+  if (prompt + (only_score ? 0 : 1) > longest) {
+    return InvalidArgument(StrCat("the prompt has ", prompt, " tokens and the context ", longest,
+                                  "; shorten the prompt or raise --max-model-len"),
+                           "prompt");
+  }
+  state->usage.prompt_tokens = prompt;
+  const std::span<const int32_t> all(state->prompt);
+  const auto tail = all.last(std::min(all.size(), kPromptTail));
+  std::vector<schedule::SequenceSpec> sequences;
+  for (int choice = 0; choice < request.n; ++choice) {
+    state->choices.emplace_back(
+        text::Detokenizer(context_.text->tokenizer(), !request.skip_special_tokens, tail),
+        StopMatcher(request.stop, request.include_stop));
+    schedule::SequenceSpec spec;
+    spec.id = SequenceOf(state->id, choice);
+    spec.request = state->id;
+    spec.prompt = state->prompt;
+    spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
+    spec.sampling.choice = choice;
+    spec.max_tokens = request.max_tokens.value_or(longest - prompt);
+    spec.end_ids = context_.end_ids;
+    spec.stop_ids = request.stop_token_ids;
+    spec.ignore_eos = request.ignore_eos;
+    spec.priority = request.priority;
+    spec.key.salt = request.cache_salt;
+    spec.key.kv_dtype = context_.kv_dtype;
+    spec.prefix_cache = context_.prefix_cache;
+    spec.prompt_logprobs = choice == 0 && spec.sampling.prompt_top_logprobs >= 0;
+    sequences.push_back(std::move(spec));
+  }
+  return sequences;
+}
+
+TokenInfo TextWorkers::InfoOf(const batch::ResultToken& token,
+                              const std::vector<batch::TokenLogprob>& top,
+                              bool with_logprob) const {
+  TokenInfo info;
+  info.id = token.id;
+  if (!with_logprob) return info;
+  const text::Tokenizer& tokenizer = *context_.text->tokenizer();
+  info.bytes = tokenizer.PieceBytes(token.id, true);
+  info.logprob = token.logprob;
+  for (int i = 0; i < token.top_count; ++i) {
+    const batch::TokenLogprob& entry = top[token.top_begin + i];
+    info.top.push_back({entry.id, entry.logprob, tokenizer.PieceBytes(entry.id, true)});
+  }
+  return info;
+}
+
+void TextWorkers::TakeScores(const ChoiceUpdate& update, RequestState* request) const {
+  const bool wants_infos = request->request.prompt_logprobs.has_value();
+  if (wants_infos && request->prompt_infos.empty() && !request->prompt_sent) {
+    TokenInfo first;  // nothing comes before it that could predict it
+    first.id = request->prompt.front();
+    first.bytes = context_.text->tokenizer()->PieceBytes(first.id, true);
+    request->prompt_infos.push_back(std::move(first));
+  }
+  for (const batch::ResultToken& score : update.scores) {
+    request->loss_sum -= score.logprob;
+    ++request->loss_count;
+    if (wants_infos) request->prompt_infos.push_back(InfoOf(score, update.top, true));
+  }
+}
+
+void TextWorkers::TakeTokens(const ChoiceUpdate& update, ChoiceState* choice,
+                             TextDelta* delta) const {
+  RequestState& request = *update.request;
+  const bool ends_by_token = update.finish == schedule::FinishReason::kEnd ||
+                             update.finish == schedule::FinishReason::kStop;
+  for (size_t i = 0; i < update.tokens.size(); ++i) {
+    const batch::ResultToken& token = update.tokens[i];
+    ++request.usage.completion_tokens;
+    if (request.first_token_us == 0) {
+      request.first_token_us = update.now_us;
+    } else {
+      context_.metrics->ObserveInterToken((update.now_us - request.last_token_us) * 1e-6);
+    }
+    request.last_token_us = update.now_us;
+    delta->tokens.push_back(InfoOf(token, update.top, request.request.logprobs.has_value()));
+    if (ends_by_token && i + 1 == update.tokens.size()) {
+      delta->stop_match = context_.text->tokenizer()->PieceBytes(token.id, true);
+      // The token that ends an answer is not a part of it.
+      if (!request.request.include_stop) break;
+    }
+    delta->text += choice->stops.Add(choice->detokenizer.Add(token.id));
+    if (choice->stops.matched()) break;
+  }
+}
+
+void TextWorkers::FinishChoice(const ChoiceUpdate& update, ChoiceState* choice, TextDelta* delta) {
+  const std::shared_ptr<RequestState>& request = update.request;
+  if (choice->stops.matched()) {
+    delta->finish = FinishReason::kStop;
+    delta->stop_match = choice->stops.match();
+    if (update.finish == schedule::FinishReason::kNone) context_.stop(request, update.choice);
+  } else {
+    delta->finish = ToPublic(update.finish);
+    delta->text += choice->stops.Add(choice->detokenizer.Finish());
+    if (choice->stops.matched()) {
+      delta->finish = FinishReason::kStop;
+      delta->stop_match = choice->stops.match();
+    } else {
+      delta->text += choice->stops.Finish();
+    }
+  }
+  if (delta->finish == FinishReason::kError) {
+    delta->error =
+        update.error.ok()
+            ? Status(StatusCode::kInternal, "the model's output for this request was not a number")
+            : update.error;
+  }
+  choice->finished = true;
+  --request->unfinished;
+}
+
+void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const {
+  delta->last = true;
+  Usage& usage = request->usage;
+  const int64_t admitted = std::max(
+      request->submitted_us, request->submitted_us + static_cast<int64_t>(usage.queue_ms * 1e3));
+  if (request->first_token_us > 0) {
+    usage.prefill_ms = (request->first_token_us - admitted) * 1e-3;
+    usage.decode_ms = (request->last_token_us - request->first_token_us) * 1e-3;
+  } else {
+    usage.prefill_ms = (now_us - admitted) * 1e-3;
+  }
+  delta->usage = usage;
+  if (request->loss_count > 0 && request->request.prompt_loss) {
+    delta->prompt_loss = request->loss_sum / request->loss_count;
+  }
+  RequestTimes times;
+  times.queue_s = usage.queue_ms * 1e-3;
+  times.prefill_s = usage.prefill_ms * 1e-3;
+  times.decode_s = usage.decode_ms * 1e-3;
+  times.e2e_s = (now_us - request->submitted_us) * 1e-6;
+  times.first_token_s = (request->first_token_us - request->submitted_us) * 1e-6;
+  times.prompt_tokens = usage.prompt_tokens;
+  times.generation_tokens = usage.completion_tokens;
+  times.finish = FinishLabel(delta->finish);
+  context_.metrics->ObserveRequest(times);
+}
+
+void TextWorkers::Apply(const ChoiceUpdate& update) {
+  RequestState& request = *update.request;
+  ChoiceState& choice = request.choices[update.choice];
+  if (choice.finished) return;  // what was drawn after a stop string was found
+  TextDelta delta;
+  delta.choice = update.choice;
+  delta.seed = request.seed;
+  if (request.first_token_us == 0 && update.admitted_us > 0) {
+    request.usage.queue_ms = (update.admitted_us - request.submitted_us) * 1e-3;
+  }
+  request.usage.cached_tokens = std::max(request.usage.cached_tokens, update.cached_tokens);
+  TakeScores(update, &request);
+  TakeTokens(update, &choice, &delta);
+  const bool ends = update.finish != schedule::FinishReason::kNone || choice.stops.matched();
+  if (ends) FinishChoice(update, &choice, &delta);
+  const bool prompt_done = !update.tokens.empty() || ends;
+  if (!request.prompt_infos.empty() && prompt_done && update.choice == 0) {
+    delta.prompt_tokens = std::move(request.prompt_infos);
+    request.prompt_infos.clear();
+    request.prompt_sent = true;
+  }
+  delta.usage = request.usage;
+  const bool last = request.unfinished == 0;
+  if (last) EndRequest(&request, &delta, update.now_us);
+  if (!delta.tokens.empty() || !delta.text.empty() || ends) request.sink(std::move(delta));
+  if (last) context_.ended(request.id);
+}
+
+}  // namespace sluice::engine
