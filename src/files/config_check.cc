@@ -46,6 +46,9 @@ Status CheckRope(const RopeConfig& rope, int head_dim) {
     return BadModel(StrCat("RoPE scaling needs the context it was first trained with, not ",
                            rope.original_context));
   }
+  if (rope.scaling == RopeScaling::kDynamicNtk && rope.rotary_dims < 4) {
+    return BadModel("dynamic RoPE scaling needs at least 4 rotated dimensions");
+  }
   if (rope.scaling == RopeScaling::kLongRope && rope.original_context < 2) {
     return BadModel("LongRoPE needs an original context of at least 2");
   }
@@ -124,6 +127,17 @@ int ScaledContext(const RopeConfig& rope, int declared) {
   }
   const double longest = std::min(scaled, static_cast<double>(kContextRange.max));
   return std::max(declared, static_cast<int>(std::lround(longest)));
+}
+
+DType MostCommonDType(const std::vector<FileTensor>& tensors) {
+  std::array<double, kDTypeCount> elements = {};
+  for (const FileTensor& tensor : tensors) {
+    double count = 1.0;
+    for (int64_t dim : tensor.shape) count *= static_cast<double>(dim);
+    elements[static_cast<size_t>(tensor.dtype)] += count;
+  }
+  const auto most = std::max_element(elements.begin(), elements.end());
+  return static_cast<DType>(most - elements.begin());
 }
 
 }  // namespace sluice::files

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "files/model_config.h"
+#include "files/tensor_source.h"
 #include "sluice/status.h"
 
 namespace sluice::files {
@@ -25,7 +27,7 @@ struct RealRange {
   double max;
 };
 inline constexpr RealRange kNormEpsRange{1e-20, 0.1};
-inline constexpr RealRange kThetaRange{1.0, 1e12};
+inline constexpr RealRange kThetaRange{1.001, 1e12};
 inline constexpr RealRange kRopeFactorRange{1e-3, 1e6};
 inline constexpr RealRange kAttentionScaleRange{1e-6, 1e3};
 inline constexpr RealRange kSoftCapRange{1e-3, 1e6};
@@ -38,5 +40,8 @@ Status FinishConfig(ModelConfig* config);
 // What a model with this RoPE can attend to, when `declared` is its max_position_embeddings: the
 // files of linear, dynamic and YaRN scaling declare the unscaled length.
 int ScaledContext(const RopeConfig& rope, int declared);
+
+// The format of most elements; kF32 when there are no tensors.
+DType MostCommonDType(const std::vector<FileTensor>& tensors);
 
 }  // namespace sluice::files

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include "base/str_cat.h"
@@ -91,7 +90,6 @@ class GgufConfigReader {
   // Which layers see a window: from the file's array or period, else from `period`.
   Status ReadWindowPattern(int period);
   void ReadTraits();
-  DType MostCommonDType() const;
 
   const GgufFile& file_;
   const std::string prefix_;
@@ -430,20 +428,7 @@ void GgufConfigReader::ReadTraits() {
     config_.activation = ActivationKind::kGeluTanh;
     config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));
   }
-  config_.dtype = MostCommonDType();
-}
-
-DType GgufConfigReader::MostCommonDType() const {
-  std::map<DType, double> elements;
-  for (const FileTensor& tensor : file_.tensors()) {
-    double count = 1.0;
-    for (int64_t dim : tensor.shape) count *= static_cast<double>(dim);
-    elements[tensor.dtype] += count;
-  }
-  const auto most =
-      std::max_element(elements.begin(), elements.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == elements.end() ? DType::kF32 : most->first;
+  config_.dtype = MostCommonDType(file_.tensors());
 }
 
 }  // namespace

@@ -19,8 +19,11 @@ namespace sluice::files {
 struct FileTensor {
   std::string name;
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;       // outermost first: [rows, columns]; at most 4 dims, each >= 1
-  std::span<const std::byte> data;  // exactly the bytes that dtype and shape ask for
+  std::vector<int64_t>
+      shape;  // outermost first: [rows, columns]; at most 4 dims, each >= 1; a scalar has none
+  // Exactly the bytes that dtype and shape ask for. Aligned to 8 in GGUF files; in safetensors they
+  // may begin at any byte.
+  std::span<const std::byte> data;
 };
 
 class TensorSource {

@@ -1,0 +1,439 @@
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/str_cat.h"
+#include "files/config_check.h"
+#include "files/hf_rope.h"
+#include "files/json_fields.h"
+#include "files/model_config.h"
+#include "files/quote.h"
+
+namespace sluice::files {
+namespace {
+
+// What transformers 5.23 takes for a key that config.json does not have.
+struct HfDefaults {
+  std::string_view class_name;
+  std::string_view model_type;
+  Architecture architecture;
+  int vocab, hidden, intermediate, layers, heads;
+  int kv_heads;  // 0: as many as heads
+  int head_dim;  // 0: hidden / heads
+  int context;
+  float norm_eps;
+  int window;          // 0: none
+  int bos_id, eos_id;  // -1: none
+  bool tied;
+};
+constexpr HfDefaults kDefaults[] = {
+    {"LlamaForCausalLM", "llama", Architecture::kLlama, 32000, 4096, 11008, 32, 32, 0, 0, 2048,
+     1e-6f, 0, 1, 2, false},
+    {"MistralForCausalLM", "mistral", Architecture::kMistral, 32000, 4096, 14336, 32, 32, 8, 0,
+     131072, 1e-6f, 4096, 1, 2, false},
+    {"Qwen2ForCausalLM", "qwen2", Architecture::kQwen2, 151936, 4096, 22016, 32, 32, 32, 0, 32768,
+     1e-6f, 4096, -1, -1, false},
+    {"Qwen3ForCausalLM", "qwen3", Architecture::kQwen3, 151936, 4096, 22016, 32, 32, 32, 128, 32768,
+     1e-6f, 4096, -1, -1, false},
+    {"Gemma2ForCausalLM", "gemma2", Architecture::kGemma2, 256000, 2304, 9216, 26, 8, 4, 256, 8192,
+     1e-6f, 4096, 2, 1, true},
+    {"Gemma3ForCausalLM", "gemma3_text", Architecture::kGemma3, 262208, 2304, 9216, 26, 8, 4, 256,
+     131072, 1e-6f, 4096, 2, 1, true},
+    {"Gemma3ForConditionalGeneration", "gemma3", Architecture::kGemma3, 262208, 2304, 9216, 26, 8,
+     4, 256, 131072, 1e-6f, 4096, 2, 1, true},
+    {"Phi3ForCausalLM", "phi3", Architecture::kPhi3, 32064, 3072, 8192, 32, 32, 0, 0, 4096, 1e-5f,
+     0, 1, 32000, false},
+    {"SmolLM3ForCausalLM", "smollm3", Architecture::kSmolLM3, 128256, 2048, 11008, 36, 16, 4, 0,
+     32768, 1e-6f, 0, 128000, 128001, true},
+};
+
+constexpr IntRange kIdRange{0, kVocabRange.max};
+constexpr int kQwenMaxWindowLayers = 28;
+constexpr int kGemma2WindowPeriod = 2;
+constexpr int kGemma3WindowPeriod = 6;
+constexpr int kSmolLM3NoRopePeriod = 4;
+constexpr float kGemmaQueryScalar = 256.0f;
+constexpr float kGemma2AttentionCap = 50.0f;
+constexpr float kGemma2LogitCap = 30.0f;
+
+class HfConfigReader {
+ public:
+  // `top` is the whole config.json, `fields` the part that describes the language model.
+  HfConfigReader(const JsonFields& top, const JsonFields& fields, const HfDefaults& defaults)
+      : top_(top), fields_(fields), defaults_(defaults) {
+    config_.architecture = defaults.architecture;
+  }
+
+  Result<ModelConfig> Read(const std::optional<JsonFields>& generation) {
+    SLUICE_RETURN_IF_ERROR(RefuseUnsupported());
+    SLUICE_RETURN_IF_ERROR(ReadSizes());
+    SLUICE_RETURN_IF_ERROR(ReadHeads());
+    SLUICE_RETURN_IF_ERROR(ReadTraits());
+    SLUICE_RETURN_IF_ERROR(ReadDType());
+    SLUICE_RETURN_IF_ERROR(ReadActivation());
+    SLUICE_RETURN_IF_ERROR(ReadHfRope(fields_, &config_));
+    SLUICE_RETURN_IF_ERROR(ReadScales());
+    // Gemma 3 declares the length after its linear scaling.
+    if (!Is(Architecture::kGemma3)) {
+      config_.context_length = ScaledContext(config_.rope, config_.context_length);
+    }
+    SLUICE_RETURN_IF_ERROR(ReadLayers());
+    SLUICE_RETURN_IF_ERROR(ReadIds(generation));
+    SLUICE_RETURN_IF_ERROR(FinishConfig(&config_));
+    return std::move(config_);
+  }
+
+ private:
+  bool Is(Architecture architecture) const { return config_.architecture == architecture; }
+  bool IsGemma() const { return Is(Architecture::kGemma2) || Is(Architecture::kGemma3); }
+  bool IsQwen() const { return Is(Architecture::kQwen2) || Is(Architecture::kQwen3); }
+
+  Status RefuseUnsupported() const;
+  Status ReadSizes();
+  Status ReadHeads();
+  Status ReadTraits();
+  Status ReadDType();
+  Status ReadActivation();
+  Status ReadScales();
+  Status ReadCap(std::string_view key, std::optional<float>* cap) const;
+  Status ReadIds(const std::optional<JsonFields>& generation);
+  Status ReadLayers();
+  Status ReadWindow();
+  Status ReadQwenLayers();
+  Status ReadGemmaLayers(int period);
+  Status ReadSmolLM3Layers();
+  // Sets the kinds from "layer_types"; false when there is none.
+  Result<bool> ReadLayerTypes();
+  void SetAllWindow();
+
+  const JsonFields& top_;
+  const JsonFields& fields_;
+  const HfDefaults& defaults_;
+  ModelConfig config_;
+};
+
+Status HfConfigReader::RefuseUnsupported() const {
+  for (const JsonFields* fields : {&top_, &fields_}) {
+    SLUICE_ASSIGN_OR_RETURN(const auto quantization, fields->Object("quantization_config"));
+    if (!quantization) continue;
+    std::string method = "unnamed";
+    SLUICE_RETURN_IF_ERROR(quantization->Text("quant_method", &method));
+    return BadModel(StrCat("the weights are quantized by the method ", Quote(method),
+                           ", which is not supported; use the unquantized model or a GGUF file"));
+  }
+  bool bidirectional = false;
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_bidirectional_attention", &bidirectional));
+  if (bidirectional) {
+    return BadModel("the model's attention is not causal; only generating models are supported");
+  }
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadSizes() {
+  SLUICE_RETURN_IF_ERROR(top_.Text("_name_or_path", &config_.name));
+  config_.vocab_size = defaults_.vocab;
+  config_.hidden_size = defaults_.hidden;
+  config_.intermediate_size = defaults_.intermediate;
+  config_.num_layers = defaults_.layers;
+  config_.context_length = defaults_.context;
+  config_.norm_eps = defaults_.norm_eps;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("vocab_size", kVocabRange, &config_.vocab_size));
+  SLUICE_RETURN_IF_ERROR(fields_.Int("hidden_size", kHiddenRange, &config_.hidden_size));
+  SLUICE_RETURN_IF_ERROR(
+      fields_.Int("intermediate_size", kIntermediateRange, &config_.intermediate_size));
+  SLUICE_RETURN_IF_ERROR(fields_.Int("num_hidden_layers", kLayersRange, &config_.num_layers));
+  SLUICE_RETURN_IF_ERROR(
+      fields_.Int("max_position_embeddings", kContextRange, &config_.context_length));
+  return fields_.Real("rms_norm_eps", kNormEpsRange, &config_.norm_eps);
+}
+
+Status HfConfigReader::ReadHeads() {
+  config_.num_heads = defaults_.heads;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("num_attention_heads", kHeadsRange, &config_.num_heads));
+  const bool as_heads = defaults_.kv_heads == 0 || fields_.IsNull("num_key_value_heads");
+  config_.num_kv_heads = as_heads ? config_.num_heads : defaults_.kv_heads;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("num_key_value_heads", kHeadsRange, &config_.num_kv_heads));
+  config_.head_dim = fields_.IsNull("head_dim") ? 0 : defaults_.head_dim;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("head_dim", kHeadDimRange, &config_.head_dim));
+  if (config_.head_dim != 0) return OkStatus();
+  if (config_.hidden_size % config_.num_heads != 0) {
+    return BadModel(StrCat("\"hidden_size\" ", config_.hidden_size, " is not a multiple of ",
+                           config_.num_heads, " heads, and \"head_dim\" is not given"));
+  }
+  config_.head_dim = config_.hidden_size / config_.num_heads;
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadTraits() {
+  config_.tied_embeddings = defaults_.tied;
+  SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
+  config_.qk_norm = Is(Architecture::kQwen3) || Is(Architecture::kGemma3);
+  switch (config_.architecture) {
+    case Architecture::kQwen2:
+      config_.attention_bias = true;
+      return OkStatus();
+    case Architecture::kMistral:
+    case Architecture::kPhi3:
+      return OkStatus();
+    case Architecture::kLlama:
+    case Architecture::kSmolLM3:
+      SLUICE_RETURN_IF_ERROR(fields_.Bool("mlp_bias", &config_.mlp_bias));
+      break;
+    case Architecture::kQwen3:
+    case Architecture::kGemma2:
+    case Architecture::kGemma3:
+      break;
+  }
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("attention_bias", &config_.attention_bias));
+  config_.attention_output_bias = config_.attention_bias;
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadDType() {
+  std::string name = "float32";
+  for (const JsonFields* fields : {&top_, &fields_}) {
+    SLUICE_RETURN_IF_ERROR(fields->Text("torch_dtype", &name));
+    SLUICE_RETURN_IF_ERROR(fields->Text("dtype", &name));
+  }
+  constexpr std::pair<std::string_view, DType> kNames[] = {{"float32", DType::kF32},
+                                                           {"float16", DType::kF16},
+                                                           {"bfloat16", DType::kBF16},
+                                                           {"float8_e4m3fn", DType::kF8E4M3},
+                                                           {"auto", DType::kF32}};
+  for (const auto& [known, dtype] : kNames) {
+    if (name == known) {
+      config_.dtype = dtype;
+      return OkStatus();
+    }
+  }
+  return BadModel(StrCat("\"torch_dtype\" is ", Quote(name),
+                         "; float32, float16, bfloat16 and float8_e4m3fn are supported"));
+}
+
+Status HfConfigReader::ReadActivation() {
+  std::string name = IsGemma() ? "gelu_pytorch_tanh" : "silu";
+  SLUICE_RETURN_IF_ERROR(fields_.Text(IsGemma() ? "hidden_activation" : "hidden_act", &name));
+  if (name == "silu" || name == "swish") {
+    config_.activation = ActivationKind::kSilu;
+  } else if (name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" || name == "gelu_new") {
+    config_.activation = ActivationKind::kGeluTanh;
+  } else if (name == "gelu" || name == "gelu_python") {
+    config_.activation = ActivationKind::kGeluErf;
+  } else {
+    return BadModel(StrCat("the activation is ", Quote(name),
+                           "; silu, gelu and gelu_pytorch_tanh are supported"));
+  }
+  return OkStatus();
+}
+
+// null stands for "no cap".
+Status HfConfigReader::ReadCap(std::string_view key, std::optional<float>* cap) const {
+  if (fields_.IsNull(key)) cap->reset();
+  return fields_.Real(key, kSoftCapRange, cap);
+}
+
+Status HfConfigReader::ReadScales() {
+  config_.attention_scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  if (!IsGemma()) return OkStatus();
+  float scalar = kGemmaQueryScalar;
+  SLUICE_RETURN_IF_ERROR(fields_.Real("query_pre_attn_scalar", {1e-3, 1e6}, &scalar));
+  config_.attention_scale = 1.0f / std::sqrt(scalar);
+  config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));
+  if (Is(Architecture::kGemma2)) {
+    config_.attention_soft_cap = kGemma2AttentionCap;
+    config_.logit_soft_cap = kGemma2LogitCap;
+  }
+  SLUICE_RETURN_IF_ERROR(ReadCap("attn_logit_softcapping", &config_.attention_soft_cap));
+  return ReadCap("final_logit_softcapping", &config_.logit_soft_cap);
+}
+
+Status HfConfigReader::ReadIds(const std::optional<JsonFields>& generation) {
+  std::vector<const JsonFields*> sources = {&top_, &fields_};
+  if (generation) sources.push_back(&*generation);
+  bool said = false;
+  int bos = -1;
+  for (const JsonFields* fields : sources) {
+    said = said || fields->Has("eos_token_id") || fields->IsNull("eos_token_id");
+    SLUICE_RETURN_IF_ERROR(fields->Ids("eos_token_id", kIdRange, &config_.eos_ids));
+    SLUICE_RETURN_IF_ERROR(fields->Int("bos_token_id", kIdRange, &bos));
+  }
+  if (!said && defaults_.eos_id >= 0) config_.eos_ids.push_back(defaults_.eos_id);
+  if (bos < 0 && !fields_.IsNull("bos_token_id")) bos = defaults_.bos_id;
+  if (bos >= 0) config_.bos_id = bos;
+  return OkStatus();
+}
+
+Result<bool> HfConfigReader::ReadLayerTypes() {
+  const Json* types = fields_.Find("layer_types");
+  if (!types) return false;
+  if (!types->is_array() || types->size() != config_.layers.size()) {
+    return BadModel(StrCat("\"layer_types\" is not a list of ", config_.num_layers, " names"));
+  }
+  for (size_t i = 0; i < types->size(); ++i) {
+    const Json& type = (*types)[i];
+    const std::string name = type.is_string() ? type.get<std::string>() : "";
+    if (name != "full_attention" && name != "sliding_attention") {
+      return BadModel(StrCat("\"layer_types\" gives layer ", i, " the type ", Quote(name),
+                             "; full_attention and sliding_attention are supported"));
+    }
+    config_.layers[i].kind = name == "full_attention" ? LayerKind::kFull : LayerKind::kWindow;
+  }
+  return true;
+}
+
+void HfConfigReader::SetAllWindow() {
+  // A window that no sequence outgrows is none.
+  if (config_.sliding_window >= config_.context_length) config_.sliding_window = 0;
+  if (config_.sliding_window == 0) return;
+  for (LayerConfig& layer : config_.layers) layer.kind = LayerKind::kWindow;
+}
+
+Status HfConfigReader::ReadWindow() {
+  config_.sliding_window = fields_.IsNull("sliding_window") ? 0 : defaults_.window;
+  return fields_.Int("sliding_window", kContextRange, &config_.sliding_window);
+}
+
+Status HfConfigReader::ReadLayers() {
+  config_.layers.assign(static_cast<size_t>(config_.num_layers), LayerConfig());
+  switch (config_.architecture) {
+    case Architecture::kLlama:
+      return OkStatus();
+    case Architecture::kMistral:
+    case Architecture::kPhi3:
+      SLUICE_RETURN_IF_ERROR(ReadWindow());
+      SetAllWindow();
+      return OkStatus();
+    case Architecture::kQwen2:
+    case Architecture::kQwen3:
+      return ReadQwenLayers();
+    case Architecture::kGemma2:
+      return ReadGemmaLayers(kGemma2WindowPeriod);
+    case Architecture::kGemma3: {
+      int period = kGemma3WindowPeriod;
+      SLUICE_RETURN_IF_ERROR(fields_.Int("_sliding_window_pattern", kLayersRange, &period));
+      SLUICE_RETURN_IF_ERROR(fields_.Int("sliding_window_pattern", kLayersRange, &period));
+      return ReadGemmaLayers(period);
+    }
+    case Architecture::kSmolLM3:
+      return ReadSmolLM3Layers();
+  }
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadQwenLayers() {
+  bool use_window = false;
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
+  SLUICE_RETURN_IF_ERROR(ReadWindow());
+  if (!use_window) config_.sliding_window = 0;
+  int full_layers = kQwenMaxWindowLayers;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("max_window_layers", {0, 1 << 20}, &full_layers));
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  if (given || config_.sliding_window == 0) return OkStatus();
+  for (int i = full_layers; i < config_.num_layers; ++i) {
+    config_.layers[static_cast<size_t>(i)].kind = LayerKind::kWindow;
+  }
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadGemmaLayers(int period) {
+  SLUICE_RETURN_IF_ERROR(ReadWindow());
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  for (size_t i = 0; i < config_.layers.size(); ++i) {
+    LayerConfig& layer = config_.layers[i];
+    if (!given) {
+      const bool full = (i + 1) % static_cast<size_t>(period) == 0;
+      layer.kind = full ? LayerKind::kFull : LayerKind::kWindow;
+    }
+    layer.local_rope = Is(Architecture::kGemma3) && layer.kind == LayerKind::kWindow;
+  }
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadSmolLM3Layers() {
+  int period = kSmolLM3NoRopePeriod;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("no_rope_layer_interval", kLayersRange, &period));
+  std::vector<int> use_rope;
+  SLUICE_RETURN_IF_ERROR(fields_.Ids("no_rope_layers", {0, 1}, &use_rope));
+  if (fields_.Has("no_rope_layers") && use_rope.size() < config_.layers.size()) {
+    return BadModel(StrCat("\"no_rope_layers\" has ", use_rope.size(), " items for ",
+                           config_.num_layers, " layers"));
+  }
+  for (size_t i = 0; i < config_.layers.size(); ++i) {
+    config_.layers[i].use_rope =
+        use_rope.empty() ? (i + 1) % static_cast<size_t>(period) != 0 : use_rope[i] == 1;
+  }
+  bool use_window = false;
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
+  SLUICE_RETURN_IF_ERROR(ReadWindow());
+  if (!use_window) config_.sliding_window = 0;
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  if (given || config_.sliding_window == 0) return OkStatus();
+  for (LayerConfig& layer : config_.layers) {
+    if (!layer.use_rope) layer.kind = LayerKind::kWindow;
+  }
+  return OkStatus();
+}
+
+// The first of "architectures", or what "model_type" stands for.
+Result<const HfDefaults*> FindArchitecture(const JsonFields& top) {
+  std::string name;
+  const Json* architectures = top.Find("architectures");
+  if (architectures && architectures->is_array() && !architectures->empty() &&
+      architectures->front().is_string()) {
+    name = architectures->front().get<std::string>();
+  } else {
+    SLUICE_RETURN_IF_ERROR(top.Text("model_type", &name));
+  }
+  for (const HfDefaults& known : kDefaults) {
+    if (name == known.class_name || name == known.model_type) return &known;
+  }
+  std::string message = name.empty()
+                            ? "config.json names no architecture; "
+                            : StrCat("the architecture ", Quote(name), " is not supported; ");
+  for (const HfDefaults& known : kDefaults) {
+    message += StrCat(&known == kDefaults ? "" : ", ", known.class_name);
+  }
+  return BadModel(message + " are");
+}
+
+}  // namespace
+
+Result<ModelConfig> ConfigFromJson(std::string_view config_json,
+                                   std::string_view generation_config_json) {
+  SLUICE_ASSIGN_OR_RETURN(const Json config, ParseModelJson(config_json, "config.json"));
+  const JsonFields top(config);
+  SLUICE_ASSIGN_OR_RETURN(const HfDefaults* defaults, FindArchitecture(top));
+  SLUICE_ASSIGN_OR_RETURN(const auto text, top.Object("text_config"));
+  Json generation_json;
+  std::optional<JsonFields> generation;
+  if (!generation_config_json.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(generation_json,
+                            ParseModelJson(generation_config_json, "generation_config.json"));
+    generation.emplace(generation_json);
+  }
+  return HfConfigReader(top, text ? *text : top, *defaults).Read(generation);
+}
+
+Result<GenerationDefaults> GenerationDefaultsFromJson(std::string_view generation_config_json) {
+  GenerationDefaults defaults;
+  if (generation_config_json.empty()) return defaults;
+  SLUICE_ASSIGN_OR_RETURN(const Json json,
+                          ParseModelJson(generation_config_json, "generation_config.json"));
+  const JsonFields fields(json);
+  if (fields.Has("do_sample")) {
+    SLUICE_RETURN_IF_ERROR(fields.Bool("do_sample", &defaults.do_sample.emplace()));
+  }
+  SLUICE_RETURN_IF_ERROR(fields.Real("temperature", {0.0, 100.0}, &defaults.temperature));
+  SLUICE_RETURN_IF_ERROR(fields.Real("top_p", {0.0, 1.0}, &defaults.top_p));
+  SLUICE_RETURN_IF_ERROR(fields.Real("min_p", {0.0, 1.0}, &defaults.min_p));
+  SLUICE_RETURN_IF_ERROR(
+      fields.Real("repetition_penalty", {1e-3, 1e3}, &defaults.repetition_penalty));
+  if (fields.Has("top_k")) {
+    SLUICE_RETURN_IF_ERROR(fields.Int("top_k", {-1, kVocabRange.max}, &defaults.top_k.emplace()));
+  }
+  return defaults;
+}
+
+}  // namespace sluice::files

@@ -1,0 +1,414 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/json.h"
+#include "files/model_config.h"
+
+namespace sluice::files {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A config.json of `class_name` with the keys of `text` (a JSON object) on top.
+std::string Config(const std::string& class_name, const std::string& text = "{}") {
+  Json json = {{"hidden_size", 64},        {"intermediate_size", 96},  {"num_hidden_layers", 4},
+               {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"vocab_size", 100},
+               {"eos_token_id", 2}};
+  json.update(Json::parse(text));
+  if (class_name == "Gemma3ForConditionalGeneration") json = {{"text_config", json}};
+  json["architectures"] = {class_name};
+  return DumpJson(json);
+}
+
+ModelConfig Good(const std::string& class_name, const std::string& text = "{}",
+                 const std::string& generation = "") {
+  auto config = ConfigFromJson(Config(class_name, text), generation);
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? *config : ModelConfig();
+}
+ModelConfig Llama(const std::string& text) { return Good("LlamaForCausalLM", text); }
+
+std::string ErrorOf(const std::string& config_json, const std::string& generation = "") {
+  auto config = ConfigFromJson(config_json, generation);
+  if (config.ok()) return "no error";
+  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
+  return config.status().message();
+}
+std::string LlamaError(const std::string& text) {
+  return ErrorOf(Config("LlamaForCausalLM", text));
+}
+
+std::vector<bool> Windows(const ModelConfig& config) {
+  std::vector<bool> windows;
+  for (const LayerConfig& layer : config.layers)
+    windows.push_back(layer.kind == LayerKind::kWindow);
+  return windows;
+}
+
+TEST(HfConfigTest, Llama) {
+  const ModelConfig config = Llama(
+      R"({"_name_or_path":"Tiny","rms_norm_eps":1e-5,"max_position_embeddings":256,
+          "tie_word_embeddings":true,"attention_bias":true,"mlp_bias":true,"head_dim":32,
+          "torch_dtype":"bfloat16","bos_token_id":1,"rope_theta":500000,"sliding_window":8})");
+  EXPECT_EQ(config.architecture, Architecture::kLlama);
+  EXPECT_EQ(config.name, "Tiny");
+  EXPECT_EQ(config.vocab_size, 100);
+  EXPECT_EQ(config.hidden_size, 64);
+  EXPECT_EQ(config.intermediate_size, 96);
+  EXPECT_EQ(config.num_layers, 4);
+  EXPECT_EQ(config.num_heads, 4);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 32);
+  EXPECT_EQ(config.context_length, 256);
+  EXPECT_EQ(config.norm_eps, 1e-5f);
+  EXPECT_TRUE(config.tied_embeddings && config.attention_bias && config.attention_output_bias &&
+              config.mlp_bias);
+  EXPECT_EQ(config.dtype, DType::kBF16);
+  EXPECT_EQ(config.bos_id, 1);
+  EXPECT_THAT(config.eos_ids, ElementsAre(2));
+  EXPECT_EQ(config.rope.theta, 500000.0f);
+  EXPECT_EQ(config.rope.rotary_dims, 32);
+  EXPECT_FALSE(config.rope.interleaved);
+  EXPECT_NEAR(config.attention_scale, 1 / std::sqrt(32.0f), 1e-7f);
+  EXPECT_THAT(Windows(config), ElementsAre(false, false, false, false));
+}
+
+TEST(HfConfigTest, AbsentKeysHaveTheDefaultsOfTransformers) {
+  const auto bare = [](const std::string& class_name) {
+    auto config = ConfigFromJson(R"({"architectures":[")" + class_name + "\"]}", "");
+    EXPECT_TRUE(config.ok()) << config.status().message();
+    return config.ok() ? *config : ModelConfig();
+  };
+  const ModelConfig llama = bare("LlamaForCausalLM");
+  EXPECT_EQ(llama.vocab_size, 32000);
+  EXPECT_EQ(llama.num_kv_heads, 32);
+  EXPECT_EQ(llama.head_dim, 128);
+  EXPECT_EQ(llama.context_length, 2048);
+  EXPECT_EQ(llama.norm_eps, 1e-6f);
+  EXPECT_EQ(llama.rope.theta, 10000.0f);
+  EXPECT_FALSE(llama.tied_embeddings);
+  EXPECT_THAT(llama.eos_ids, ElementsAre(2));
+  EXPECT_EQ(llama.bos_id, 1);
+  const ModelConfig mistral = bare("MistralForCausalLM");
+  EXPECT_EQ(mistral.num_kv_heads, 8);
+  EXPECT_EQ(mistral.sliding_window, 4096);
+  EXPECT_EQ(mistral.layers[31].kind, LayerKind::kWindow);
+  const ModelConfig qwen2 = bare("Qwen2ForCausalLM");
+  EXPECT_EQ(qwen2.sliding_window, 0);
+  EXPECT_TRUE(qwen2.attention_bias);
+  EXPECT_FALSE(qwen2.attention_output_bias);
+  EXPECT_TRUE(qwen2.eos_ids.empty());
+  EXPECT_EQ(bare("Qwen3ForCausalLM").head_dim, 128);
+  const ModelConfig gemma2 = bare("Gemma2ForCausalLM");
+  EXPECT_EQ(gemma2.attention_soft_cap, 50.0f);
+  EXPECT_EQ(gemma2.logit_soft_cap, 30.0f);
+  EXPECT_EQ(gemma2.attention_scale, 0.0625f);
+  EXPECT_EQ(gemma2.embedding_scale, 48.0f);
+  EXPECT_TRUE(gemma2.tied_embeddings);
+  EXPECT_THAT(gemma2.eos_ids, ElementsAre(1));
+  const ModelConfig gemma3 = bare("Gemma3ForCausalLM");
+  EXPECT_EQ(gemma3.rope.theta, 1e6f);
+  EXPECT_EQ(gemma3.local_rope.theta, 1e4f);
+  EXPECT_FALSE(gemma3.attention_soft_cap || gemma3.logit_soft_cap);
+  const ModelConfig phi3 = bare("Phi3ForCausalLM");
+  EXPECT_EQ(phi3.norm_eps, 1e-5f);
+  EXPECT_EQ(phi3.sliding_window, 0);
+  EXPECT_THAT(phi3.eos_ids, ElementsAre(32000));
+  const ModelConfig smollm3 = bare("SmolLM3ForCausalLM");
+  EXPECT_EQ(smollm3.rope.theta, 2e6f);
+  EXPECT_TRUE(smollm3.tied_embeddings);
+  EXPECT_FALSE(smollm3.layers[35].use_rope);
+}
+
+TEST(HfConfigTest, ModelTypeStandsInForArchitectures) {
+  EXPECT_EQ(ConfigFromJson(R"({"model_type":"qwen3"})", "")->architecture, Architecture::kQwen3);
+  EXPECT_THAT(ErrorOf("{}"), HasSubstr("names no architecture"));
+  EXPECT_THAT(ErrorOf(R"({"architectures":["BertModel"]})"), HasSubstr("\"BertModel\""));
+}
+
+TEST(HfConfigTest, NullHeadsMeanAsManyAsQueries) {
+  EXPECT_EQ(Good("MistralForCausalLM", R"({"num_key_value_heads":null})").num_kv_heads, 4);
+  EXPECT_EQ(Good("Qwen3ForCausalLM", R"({"head_dim":null})").head_dim, 16);
+}
+
+TEST(HfConfigTest, EosIdsAreTheUnionOfBothFiles) {
+  const ModelConfig config = Good("LlamaForCausalLM", R"({"eos_token_id":[5,3]})",
+                                  R"({"eos_token_id":[7,3,100],"bos_token_id":4})");
+  EXPECT_THAT(config.eos_ids, ElementsAre(3, 5, 7));  // 100 is beyond the vocabulary
+  EXPECT_EQ(config.bos_id, 4);
+  EXPECT_TRUE(Llama(R"({"eos_token_id":null})").eos_ids.empty());
+}
+
+TEST(HfConfigTest, WindowsOfMistralAndPhi3) {
+  const std::string window = R"({"max_position_embeddings":64,"sliding_window":)";
+  for (const char* name : {"MistralForCausalLM", "Phi3ForCausalLM"}) {
+    EXPECT_THAT(Windows(Good(name, window + "16}")), ElementsAre(true, true, true, true));
+    EXPECT_THAT(Windows(Good(name, window + "64}")), ElementsAre(false, false, false, false));
+    EXPECT_THAT(Windows(Good(name, window + "null}")), ElementsAre(false, false, false, false));
+  }
+}
+
+TEST(HfConfigTest, WindowsOfQwen) {
+  for (const char* name : {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    EXPECT_THAT(Windows(Good(name, R"({"sliding_window":8,"max_window_layers":1})")),
+                ElementsAre(false, false, false, false));
+    const ModelConfig used =
+        Good(name, R"({"use_sliding_window":true,"sliding_window":8,"max_window_layers":1})");
+    EXPECT_THAT(Windows(used), ElementsAre(false, true, true, true));
+    EXPECT_EQ(used.sliding_window, 8);
+    const std::string types =
+        R"("layer_types":["sliding_attention","full_attention","full_attention","full_attention"])";
+    EXPECT_THAT(
+        Windows(Good(name, R"({"use_sliding_window":true,"sliding_window":8,)" + types + "}")),
+        ElementsAre(true, false, false, false));
+    EXPECT_THAT(ErrorOf(Config(name, "{" + types + "}")), HasSubstr("sliding window of 0"));
+  }
+}
+
+TEST(HfConfigTest, LayerTypesAreChecked) {
+  const auto error = [](const char* types) {
+    return ErrorOf(Config("Gemma2ForCausalLM", std::string(R"({"layer_types":)") + types + "}"));
+  };
+  EXPECT_THAT(error(R"(["full_attention"])"), HasSubstr("list of 4 names"));
+  EXPECT_THAT(error("1"), HasSubstr("list of 4 names"));
+  EXPECT_THAT(error(R"(["full_attention","linear_attention",1,2])"), HasSubstr("layer 1"));
+  EXPECT_THAT(error(R"(["full_attention",2,1,2])"), HasSubstr("layer 1"));
+}
+
+TEST(HfConfigTest, Gemma2) {
+  const ModelConfig config =
+      Good("Gemma2ForCausalLM",
+           R"({"head_dim":32,"query_pre_attn_scalar":64,"sliding_window":8,"hidden_act":"silu",
+          "attn_logit_softcapping":null,"final_logit_softcapping":20.5})");
+  EXPECT_THAT(Windows(config), ElementsAre(true, false, true, false));
+  EXPECT_EQ(config.head_dim, 32);
+  EXPECT_EQ(config.attention_scale, 0.125f);
+  EXPECT_EQ(config.embedding_scale, 8.0f);
+  EXPECT_EQ(config.activation, ActivationKind::kGeluTanh);
+  EXPECT_FALSE(config.attention_soft_cap.has_value());
+  EXPECT_EQ(config.logit_soft_cap, 20.5f);
+}
+
+TEST(HfConfigTest, Gemma3InBothSpellingsAndInsideText) {
+  const std::string four = R"({"head_dim":16,"sliding_window":8,"sliding_window_pattern":2,
+      "rope_theta":1000000,"rope_local_base_freq":20000,
+      "rope_scaling":{"rope_type":"linear","factor":8.0},"max_position_embeddings":512})";
+  const std::string five = R"({"head_dim":16,"sliding_window":8,"max_position_embeddings":512,
+      "layer_types":["sliding_attention","full_attention","sliding_attention","full_attention"],
+      "dtype":"float16","rope_parameters":{
+        "full_attention":{"rope_type":"linear","factor":8.0,"rope_theta":1000000.0},
+        "sliding_attention":{"rope_type":"default","rope_theta":20000.0}}})";
+  for (const std::string& text : {four, five}) {
+    for (const char* name : {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"}) {
+      const ModelConfig config = Good(name, text);
+      EXPECT_EQ(config.architecture, Architecture::kGemma3);
+      EXPECT_THAT(Windows(config), ElementsAre(true, false, true, false));
+      EXPECT_TRUE(config.layers[0].local_rope);
+      EXPECT_FALSE(config.layers[1].local_rope);
+      EXPECT_EQ(config.rope.theta, 1e6f);
+      EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
+      EXPECT_EQ(config.rope.factor, 8.0f);
+      EXPECT_EQ(config.local_rope.theta, 20000.0f);
+      EXPECT_EQ(config.local_rope.scaling, RopeScaling::kNone);
+      EXPECT_EQ(config.local_rope.rotary_dims, 16);
+      EXPECT_EQ(config.context_length, 512);
+      EXPECT_TRUE(config.qk_norm);
+      EXPECT_TRUE(config.tied_embeddings);
+    }
+  }
+  EXPECT_THAT(ErrorOf(Config("Gemma3ForCausalLM", R"({"rope_parameters":{"rope_theta":5}})")),
+              HasSubstr("full_attention"));
+  EXPECT_THAT(ErrorOf(Config("Gemma3ForCausalLM", R"({"use_bidirectional_attention":true})")),
+              HasSubstr("not causal"));
+}
+
+TEST(HfConfigTest, SmolLM3LayersWithoutRope) {
+  const auto ropes = [](const std::string& text) {
+    std::vector<bool> used;
+    for (const auto& layer : Good("SmolLM3ForCausalLM", text).layers)
+      used.push_back(layer.use_rope);
+    return used;
+  };
+  EXPECT_THAT(ropes("{}"), ElementsAre(true, true, true, false));
+  EXPECT_THAT(ropes(R"({"no_rope_layer_interval":2})"), ElementsAre(true, false, true, false));
+  EXPECT_THAT(ropes(R"({"no_rope_layers":[0,1,1,1]})"), ElementsAre(false, true, true, true));
+  EXPECT_THAT(ErrorOf(Config("SmolLM3ForCausalLM", R"({"no_rope_layers":[0]})")),
+              HasSubstr("has 1 items"));
+  EXPECT_THAT(ErrorOf(Config("SmolLM3ForCausalLM", R"({"no_rope_layers":[2,1,1,1]})")),
+              HasSubstr("no_rope_layers"));
+  EXPECT_THAT(
+      Windows(Good("SmolLM3ForCausalLM", R"({"use_sliding_window":true,"sliding_window":8})")),
+      ElementsAre(false, false, false, true));
+}
+
+TEST(HfConfigTest, RopeInBothSpellings) {
+  for (const char* text :
+       {R"({"rope_theta":5e5,"max_position_embeddings":1024,"rope_scaling":{"type":"llama3",
+            "factor":8,"low_freq_factor":1.0,"high_freq_factor":4.0,
+            "original_max_position_embeddings":128}})",
+        R"({"max_position_embeddings":1024,"rope_parameters":{"rope_type":"llama3","factor":8,
+            "rope_theta":5e5,"low_freq_factor":1.0,"high_freq_factor":4.0,
+            "original_max_position_embeddings":128}})",
+        R"({"max_position_embeddings":1024,"rope_parameters":{"full_attention":{
+            "rope_type":"llama3","factor":8,"rope_theta":5e5,"low_freq_factor":1.0,
+            "high_freq_factor":4.0,"original_max_position_embeddings":128}}})"}) {
+    const ModelConfig config = Llama(text);
+    EXPECT_EQ(config.rope.scaling, RopeScaling::kLlama3);
+    EXPECT_EQ(config.rope.theta, 5e5f);
+    EXPECT_EQ(config.rope.factor, 8.0f);
+    EXPECT_EQ(config.rope.low_freq_factor, 1.0f);
+    EXPECT_EQ(config.rope.high_freq_factor, 4.0f);
+    EXPECT_EQ(config.rope.original_context, 128);
+    EXPECT_EQ(config.context_length, 1024);
+  }
+}
+
+TEST(HfConfigTest, RopeScalingTypes) {
+  const std::string head = R"({"max_position_embeddings":64,"rope_scaling":)";
+  ModelConfig config = Llama(head + R"({"type":"linear","factor":2.5}})");
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
+  EXPECT_EQ(config.rope.factor, 2.5f);
+  EXPECT_EQ(config.context_length, 160);
+  config = Llama(head + R"({"rope_type":"dynamic","factor":2.0}})");
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kDynamicNtk);
+  EXPECT_EQ(config.rope.original_context, 64);
+  EXPECT_EQ(config.context_length, 128);
+  config = Llama(head + R"({"rope_type":"yarn","factor":4.0,"beta_fast":16,"beta_slow":2,
+      "original_max_position_embeddings":32,"mscale":1.0,"mscale_all_dim":0.5,
+      "truncate":false,"attention_factor":1.5}})");
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kYarn);
+  EXPECT_EQ(config.rope.original_context, 32);
+  EXPECT_EQ(config.rope.beta_fast, 16.0f);
+  EXPECT_EQ(config.rope.beta_slow, 2.0f);
+  EXPECT_EQ(config.rope.mscale, 1.0f);
+  EXPECT_EQ(config.rope.mscale_all_dim, 0.5f);
+  EXPECT_EQ(config.rope.attention_factor, 1.5f);
+  EXPECT_FALSE(config.rope.truncate);
+  EXPECT_EQ(config.context_length, 128);
+  config = Llama(head + R"({"rope_type":"default"}})");
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
+  EXPECT_EQ(Llama(R"({"partial_rotary_factor":0.5})").rope.rotary_dims, 8);
+}
+
+TEST(HfConfigTest, Phi3LongRopeUnderItsOldNames) {
+  for (const char* type : {"su", "yarn", "longrope"}) {
+    const ModelConfig config =
+        Good("Phi3ForCausalLM", std::string(R"({"max_position_embeddings":128,
+            "original_max_position_embeddings":32,"rope_scaling":{
+            "short_factor":[1,1,1,1,1,1,1,1],"long_factor":[1,2,3,4,5,6,7,8],"type":")") +
+                                    type + "\"}}");
+    EXPECT_EQ(config.rope.scaling, RopeScaling::kLongRope);
+    EXPECT_EQ(config.rope.original_context, 32);
+    EXPECT_EQ(config.rope.factor, 4.0f);
+    EXPECT_EQ(config.rope.long_factor[7], 8.0f);
+    EXPECT_EQ(config.context_length, 128);
+  }
+  const auto error = [](const char* rope) {
+    return ErrorOf(Config("Phi3ForCausalLM", std::string(R"({"rope_scaling":)") + rope + "}"));
+  };
+  EXPECT_THAT(error(R"({"type":"su","short_factor":[1]})"), HasSubstr("needs \"long_factor\""));
+  EXPECT_THAT(error(R"({"type":"su","short_factor":[1],"long_factor":[1]})"),
+              HasSubstr("short factor has 1 values"));
+  EXPECT_THAT(error(R"({"type":"su","short_factor":["x"],"long_factor":[1]})"),
+              HasSubstr("short_factor"));
+  EXPECT_THAT(error(R"({"type":"su","short_factor":[0],"long_factor":[1]})"),
+              HasSubstr("short_factor"));
+  EXPECT_THAT(error(R"({"type":"su","short_factor":1,"long_factor":[1]})"), HasSubstr("list of"));
+}
+
+TEST(HfConfigTest, RefusesBadRope) {
+  const auto error = [](const std::string& rope) {
+    return LlamaError(R"({"rope_scaling":)" + rope + "}");
+  };
+  EXPECT_THAT(error("1"), HasSubstr("object is needed"));
+  EXPECT_THAT(error(R"({"type":"magic"})"), HasSubstr("\"magic\""));
+  EXPECT_THAT(error(R"({"type":1})"), HasSubstr("string is needed"));
+  EXPECT_THAT(error(R"({"type":"linear"})"), HasSubstr("needs \"factor\""));
+  EXPECT_THAT(error(R"({"type":"linear","factor":0})"), HasSubstr("\"factor\" is 0"));
+  EXPECT_THAT(error(R"({"type":"linear","factor":"2"})"), HasSubstr("number"));
+  EXPECT_THAT(error(R"({"type":"yarn"})"), HasSubstr("needs \"factor\""));
+  EXPECT_THAT(error(R"({"type":"yarn","factor":2,"beta_fast":1,"beta_slow":2})"),
+              HasSubstr("beta_fast"));
+  EXPECT_THAT(error(R"({"type":"llama3","factor":2,"low_freq_factor":4})"),
+              HasSubstr("high_freq_factor"));
+  EXPECT_THAT(error(R"({"type":"llama3","factor":2,"low_freq_factor":4,"high_freq_factor":4})"),
+              HasSubstr("above"));
+  EXPECT_THAT(LlamaError(R"({"rope_theta":0})"), HasSubstr("rope_theta"));
+  EXPECT_THAT(LlamaError(R"({"partial_rotary_factor":0.3,"head_dim":10})"),
+              HasSubstr("even number"));
+  EXPECT_THAT(LlamaError(R"({"partial_rotary_factor":1.5})"), HasSubstr("partial_rotary_factor"));
+  EXPECT_THAT(LlamaError(R"({"rope_parameters":{"full_attention":{"rope_theta":5},
+                                                "sliding_attention":{"rope_theta":6}}})"),
+              HasSubstr("differ between kinds"));
+}
+
+TEST(HfConfigTest, RefusesValuesOutOfRange) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"vocab_size":0})", "vocab_size"},
+      {R"({"vocab_size":5000000})", "1 to 4194304"},
+      {R"({"hidden_size":0})", "hidden_size"},
+      {R"({"hidden_size":-64})", "hidden_size"},
+      {R"({"hidden_size":"64"})", "hidden_size"},
+      {R"({"hidden_size":64.0})", "hidden_size"},
+      {R"({"hidden_size":18446744073709551615})", "hidden_size"},
+      {R"({"hidden_size":65})", "multiple of 4 heads"},
+      {R"({"intermediate_size":0})", "intermediate_size"},
+      {R"({"num_hidden_layers":0})", "num_hidden_layers"},
+      {R"({"num_hidden_layers":1025})", "1 to 1024"},
+      {R"({"num_attention_heads":0})", "num_attention_heads"},
+      {R"({"num_key_value_heads":0})", "num_key_value_heads"},
+      {R"({"num_key_value_heads":3})", "shared evenly"},
+      {R"({"num_key_value_heads":8})", "shared evenly"},
+      {R"({"head_dim":0})", "head_dim"},
+      {R"({"head_dim":15})", "even number"},
+      {R"({"max_position_embeddings":0})", "max_position_embeddings"},
+      {R"({"rms_norm_eps":0})", "rms_norm_eps"},
+      {R"({"rms_norm_eps":"1e-5"})", "rms_norm_eps"},
+      {R"({"hidden_act":"relu6"})", "\"relu6\""},
+      {R"({"torch_dtype":"int4"})", "\"int4\""},
+      {R"({"tie_word_embeddings":1})", "true or false"},
+      {R"({"eos_token_id":-1})", "eos_token_id"},
+      {R"({"eos_token_id":[1,"2"]})", "eos_token_id"},
+      {R"({"bos_token_id":1e3})", "bos_token_id"},
+      {R"({"quantization_config":{"quant_method":"gptq"}})", "\"gptq\""},
+  };
+  for (const auto& [text, message] : cases) EXPECT_THAT(LlamaError(text), HasSubstr(message));
+}
+
+TEST(HfConfigTest, RefusesWhatIsNoJsonObject) {
+  EXPECT_THAT(ErrorOf("{"), HasSubstr("config.json is not valid JSON"));
+  EXPECT_THAT(ErrorOf("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(ErrorOf(std::string(100000, '[')), HasSubstr("nested deeper"));
+  EXPECT_THAT(ErrorOf(R"({"a":1,"a":1})"), HasSubstr("twice"));
+  EXPECT_THAT(ErrorOf(R"({"rms_norm_eps":1e999})"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(ErrorOf(Config("LlamaForCausalLM"), "[]"), HasSubstr("generation_config.json"));
+  EXPECT_THAT(ErrorOf(R"({"architectures":["Gemma3ForConditionalGeneration"],"text_config":1})"),
+              HasSubstr("text_config"));
+}
+
+TEST(GenerationDefaultsTest, ReadsAndChecks) {
+  const auto good = GenerationDefaultsFromJson(
+      R"({"do_sample":true,"temperature":0.6,"top_p":0.95,"top_k":20,"min_p":0,
+          "repetition_penalty":1.1,"max_length":5})");
+  ASSERT_TRUE(good.ok());
+  EXPECT_EQ(good->do_sample, true);
+  EXPECT_EQ(good->temperature, 0.6f);
+  EXPECT_EQ(good->top_p, 0.95f);
+  EXPECT_EQ(good->top_k, 20);
+  EXPECT_EQ(good->min_p, 0.0f);
+  EXPECT_EQ(good->repetition_penalty, 1.1f);
+  const auto none = GenerationDefaultsFromJson("");
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->temperature || none->top_k || none->do_sample);
+  EXPECT_FALSE(GenerationDefaultsFromJson(R"({"temperature":null})")->temperature.has_value());
+  for (const char* bad : {R"({"temperature":-1})", R"({"top_p":1.5})", R"({"top_k":"x"})",
+                          R"({"repetition_penalty":0})", R"({"do_sample":1})", "[]"}) {
+    EXPECT_EQ(GenerationDefaultsFromJson(bad).status().code(), StatusCode::kBadModel) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::files
