@@ -34,7 +34,7 @@ size_t PartCount(const PlannedParam& param) {
 const PlannedParam* FindShared(const std::vector<std::unique_ptr<PlannedParam>>& earlier,
                                const PlannedParam& param) {
   if (param.resolved.spec.role != ParamRole::kLinear || param.parts.size() != 1 ||
-      param.parts[0].count != 1 || param.parts[0].layout != ops::LayoutId::kRowMajor) {
+      param.parts[0].count != 1 || param.parts[0].packing->layout != ops::LayoutId::kRowMajor) {
     return nullptr;
   }
   for (const auto& other : earlier) {
@@ -167,8 +167,8 @@ class Placer {
     const ParamSpec& spec = plan.resolved.spec;
     if (spec.role == ParamRole::kLinear) {
       const PartPlan& part = plan.parts[i];
-      ops::PackedWeight weight{{}, part.dtype, part.layout, part.rows, spec.columns};
-      weight.data = part.layout == ops::LayoutId::kRowMajor
+      ops::PackedWeight weight{{}, part.dtype, part.packing->layout, part.rows, spec.columns};
+      weight.data = weight.layout == ops::LayoutId::kRowMajor
                         ? ops::Dense(view, part.dtype, {part.rows, spec.columns})
                         : ops::Dense(view, DType::kU8, {static_cast<int64_t>(part.bytes)});
       parameter->parts.push_back({part.linear, weight, part.row_begin});

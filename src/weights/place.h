@@ -27,7 +27,7 @@ Result<std::vector<std::unique_ptr<PlannedParam>>> PlanParams(const std::vector<
                                                               const PlaceOptions& options);
 
 // The bytes of part `i` of a parameter (or of the whole, for other roles), as they lie on the
-// device. `out` is host memory of exactly that size.
+// device. `out` is host memory of exactly that size, zero.
 Status FillPart(const PlannedParam& param, size_t i, DType activation, std::span<std::byte> out);
 
 }  // namespace sluice::weights

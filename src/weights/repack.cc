@@ -1,11 +1,17 @@
 #include "weights/repack.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/check.h"
 #include "weights/transform.h"
 
 namespace sluice::weights {
+namespace {
+
+// Rows that are widened at a time.
+constexpr int64_t kWidenRows = 256;
+
+}  // namespace
 
 Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::OpTable& table,
                                         DType activation, std::vector<ops::BindRecord>* records) {
@@ -33,32 +39,31 @@ Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::O
     desc.bias = param.spec.bias;
     desc.residual = param.spec.residual;
     SLUICE_ASSIGN_OR_RETURN(part.linear, ops::Bind<ops::Linear>(table, desc, records));
-    const ops::LinearPacking& packing = ops::PackingOf(part.linear.name());
-    part.layout = packing.layout;
-    part.bytes = packing.packed_bytes(desc);
+    part.packing = &ops::PackingOf(table, part.linear.name());
+    part.bytes = part.packing->packed_bytes(desc);
   }
   return parts;
 }
 
 Status PackPart(const ResolvedParam& param, const PartPlan& plan, std::span<std::byte> out) {
   CHECK(out.size() == plan.bytes, param.spec.name, ": ", out.size(), " != ", plan.bytes);
-  const ops::LinearPacking& packing = ops::PackingOf(plan.linear.name());
-  const files::FileTensor& first = *param.tensors[plan.first];
-  if (plan.count == 1 && first.dtype != DType::kF8E4M3) {
-    return packing.pack(plan.linear.desc(), first.data, out);
-  }
-  std::vector<std::byte> rows;
-  rows.reserve(RowBytes(plan.dtype, static_cast<size_t>(plan.rows * param.spec.columns)));
+  const ops::Linear::Desc& desc = plan.linear.desc();
+  int64_t row = 0;
   for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
     const files::FileTensor& tensor = *param.tensors[i];
-    if (tensor.dtype == DType::kF8E4M3) {
-      const std::vector<std::byte> wide = WidenF8(tensor, param.scales[i]);
-      rows.insert(rows.end(), wide.begin(), wide.end());
-    } else {
-      rows.insert(rows.end(), tensor.data.begin(), tensor.data.end());
+    if (tensor.dtype != DType::kF8E4M3) {
+      SLUICE_RETURN_IF_ERROR(plan.packing->pack(desc, row, tensor.data, out));
+      row += tensor.shape[0];
+      continue;
     }
+    for (int64_t done = 0; done < tensor.shape[0]; done += kWidenRows) {
+      const int64_t count = std::min(kWidenRows, tensor.shape[0] - done);
+      const std::vector<std::byte> wide = WidenF8(tensor, param.scales[i], done, count);
+      SLUICE_RETURN_IF_ERROR(plan.packing->pack(desc, row + done, wide, out));
+    }
+    row += tensor.shape[0];
   }
-  return packing.pack(plan.linear.desc(), rows, out);
+  return OkStatus();
 }
 
 }  // namespace sluice::weights

@@ -16,7 +16,7 @@ struct PartPlan {
   DType dtype = DType::kF32;
   int64_t rows = 0, row_begin = 0;
   ops::Bound<ops::Linear> linear;
-  ops::LayoutId layout = ops::LayoutId::kRowMajor;
+  const ops::LinearPacking* packing = nullptr;  // lives as long as the device's op table
   size_t bytes = 0;
 };
 
@@ -24,7 +24,7 @@ struct PartPlan {
 Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::OpTable& table,
                                         DType activation, std::vector<ops::BindRecord>* records);
 
-// Writes plan.bytes bytes. `out` is host memory.
+// Writes the part's plan.bytes bytes to `out`, which is host memory and zero.
 Status PackPart(const ResolvedParam& param, const PartPlan& plan, std::span<std::byte> out);
 
 }  // namespace sluice::weights

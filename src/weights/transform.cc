@@ -59,17 +59,18 @@ std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
   return out;
 }
 
-std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale) {
-  const size_t rows = static_cast<size_t>(tensor.shape[0]);
-  const size_t columns = tensor.data.size() / rows;
-  std::vector<float> scales = scale == nullptr ? std::vector<float>{1.0f} : ToF32(*scale);
-  std::vector<std::byte> out(tensor.data.size() * sizeof(uint16_t));
-  for (size_t r = 0; r < rows; ++r) {
-    const float factor = scales[scales.size() == 1 ? 0 : r];
-    for (size_t c = 0; c < columns; ++c) {
-      const size_t i = r * columns + c;
-      const uint16_t value = F32ToBF16(F8E4M3ToF32(static_cast<uint8_t>(tensor.data[i])) * factor);
-      std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale,
+                               int64_t first, int64_t count) {
+  const size_t columns = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
+  const std::vector<float> scales = scale == nullptr ? std::vector<float>{1.0f} : ToF32(*scale);
+  std::vector<std::byte> out(static_cast<size_t>(count) * columns * sizeof(uint16_t));
+  std::byte* to = out.data();
+  for (int64_t r = first; r < first + count; ++r) {
+    const float factor = scales[scales.size() == 1 ? 0 : static_cast<size_t>(r)];
+    const std::byte* from = tensor.data.data() + static_cast<size_t>(r) * columns;
+    for (size_t c = 0; c < columns; ++c, to += sizeof(uint16_t)) {
+      const uint16_t value = F32ToBF16(F8E4M3ToF32(static_cast<uint8_t>(from[c])) * factor);
+      std::memcpy(to, &value, sizeof value);
     }
   }
   return out;

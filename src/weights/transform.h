@@ -16,9 +16,11 @@ std::vector<float> ToF32(const files::FileTensor& tensor);
 // plus one where the spec says so.
 std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype);
 
-// An F8 matrix times its scale (one, or one per row; none: 1) as BF16: the product of F8's four
+// Rows [first, first + count) of an F8 matrix times its scale (one, or one per row; none: 1) as
+// BF16: the product of F8's four
 // significant bits and the scale is rounded to BF16's eight, far below F8's own error.
-std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale);
+std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale,
+                               int64_t first, int64_t count);
 
 // What `tensor` is stored as once loaded: BF16 for F8, else its own format.
 DType LoadedDType(DType stored);

@@ -15,12 +15,13 @@ class ParamList {
  public:
   // Where a Hugging Face checkpoint may keep the decoder and the output matrix.
   struct Prefix {
-    std::string decoder = "model.";
+    std::string decoder;  // "model."
     std::string output;
   };
 
   // `prefixes`: in order of preference.
-  explicit ParamList(const files::ModelConfig& config, std::vector<Prefix> prefixes = {Prefix{}});
+  explicit ParamList(const files::ModelConfig& config,
+                     std::vector<Prefix> prefixes = {{"model.", ""}});
 
   // Norms are stored as weight - 1 in Hugging Face checkpoints (Gemma).
   void NormsAddOne() { norms_add_one_ = true; }

@@ -1,0 +1,72 @@
+#include "model/layers/activations.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice::model::layers {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t Align(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Offsets of the regions, for the most tokens.
+struct Plan {
+  size_t hidden = 0, normed = 0, branch = 0;
+  size_t first = 0;  // qkv, attended, gate_up
+  size_t q = 0;      // after qkv
+  size_t gated = 0;  // after gate_up
+  size_t bytes = 0;
+
+  Plan(const files::ModelConfig& config, const ModelOptions& options) {
+    const auto region = [&](int64_t rows, int64_t width) {
+      return Align(RowBytes(options.activation, static_cast<size_t>(rows * width)));
+    };
+    const int64_t tokens = options.max_tokens;
+    const int64_t q_width = int64_t{config.num_heads} * config.head_dim;
+    const int64_t kv_width = int64_t{config.num_kv_heads} * config.head_dim;
+    const size_t state = region(tokens, config.hidden_size);
+    normed = hidden + state;
+    branch = normed + state;
+    first = branch + region(std::max(tokens, options.max_logits_rows), config.hidden_size);
+    q = first + region(tokens, q_width + 2 * kv_width);
+    gated = first + region(tokens, 2 * int64_t{config.intermediate_size});
+    bytes = std::max(q + region(tokens, q_width), gated + region(tokens, config.intermediate_size));
+  }
+};
+
+}  // namespace
+
+size_t Activations::Bytes(const files::ModelConfig& config, const ModelOptions& options) {
+  return Plan(config, options).bytes;
+}
+
+Activations Activations::Slice(const device::View& workspace, const files::ModelConfig& config,
+                               const ModelOptions& options, int64_t tokens, int64_t rows) {
+  const Plan plan(config, options);
+  CHECK(workspace.bytes >= plan.bytes, "workspace of ", workspace.bytes, " of ", plan.bytes);
+  CHECK(tokens <= options.max_tokens, tokens, " tokens of ", options.max_tokens);
+  CHECK(rows <= options.max_logits_rows, rows, " rows of ", options.max_logits_rows);
+  const auto at = [&](size_t offset, int64_t n, int64_t width) {
+    device::View view = workspace;
+    view.data += offset;
+    view.bytes -= offset;
+    return ops::Dense(view, options.activation, {n, width});
+  };
+  const int64_t q_width = int64_t{config.num_heads} * config.head_dim;
+  const int64_t kv_width = int64_t{config.num_kv_heads} * config.head_dim;
+  Activations a;
+  a.hidden = at(plan.hidden, tokens, config.hidden_size);
+  a.normed = at(plan.normed, tokens, config.hidden_size);
+  a.branch = at(plan.branch, tokens, config.hidden_size);
+  a.last = at(plan.branch, rows, config.hidden_size);
+  a.qkv = at(plan.first, tokens, q_width + 2 * kv_width);
+  a.attended = at(plan.first, tokens, q_width);
+  a.q = at(plan.q, tokens, q_width);
+  a.gate_up = at(plan.first, tokens, 2 * int64_t{config.intermediate_size});
+  a.gated = at(plan.gated, tokens, config.intermediate_size);
+  return a;
+}
+
+}  // namespace sluice::model::layers

@@ -1,0 +1,31 @@
+// The activations of one forward pass, laid out in the workspace. Nothing is allocated per step:
+// the sizes follow from the config and max_tokens. Regions whose lives do not cross share memory.
+#pragma once
+
+#include "files/model_config.h"
+#include "model/forward.h"
+#include "model/model.h"
+#include "ops/tensor.h"
+
+namespace sluice::model::layers {
+
+struct Activations {
+  ops::Tensor hidden;    // [tokens, hidden]: the residual stream
+  ops::Tensor normed;    // [tokens, hidden]
+  ops::Tensor branch;    // [tokens, hidden]: a block's output before its post-norm
+  ops::Tensor qkv;       // [tokens, (q_heads + 2 kv_heads) * head_dim]
+  ops::Tensor q;         // [tokens, q_heads * head_dim], rotated
+  ops::Tensor attended;  // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then
+  ops::Tensor gate_up;   // [tokens, 2 * intermediate]; in the memory of qkv and q
+  ops::Tensor gated;     // [tokens, intermediate]
+  ops::Tensor last;      // [rows, hidden]: the rows that need logits; in branch's memory, which is
+                         // read no more by then
+
+  // Bytes for options.max_tokens tokens and options.max_logits_rows rows.
+  static size_t Bytes(const files::ModelConfig& config, const ModelOptions& options);
+  // REQUIRES: `workspace` has Bytes() bytes; tokens and rows are within the options.
+  static Activations Slice(const device::View& workspace, const files::ModelConfig& config,
+                           const ModelOptions& options, int64_t tokens, int64_t rows);
+};
+
+}  // namespace sluice::model::layers

@@ -1,0 +1,110 @@
+#include "model/layers/attention.h"
+
+#include "base/str_cat.h"
+
+namespace sluice::model::layers {
+namespace {
+
+ops::RopeKv::Desc RopeDesc(const Binder& binder, const LayerGroup& group, int rotary_dims,
+                           bool interleaved) {
+  ops::RopeKv::Desc desc;
+  desc.form = ops::RopeKvForm::kPrefillQOut;
+  desc.activation = binder.options.activation;
+  desc.q_heads = binder.config.num_heads;
+  desc.kv_heads = binder.config.num_kv_heads;
+  desc.head_dim = binder.config.head_dim;
+  desc.rotary_dims = rotary_dims;
+  desc.interleaved = interleaved;
+  desc.kv = group.kv;
+  return desc;
+}
+
+ops::Attention::Desc AttentionDesc(const Binder& binder, const LayerGroup& group) {
+  ops::Attention::Desc desc;
+  desc.activation = binder.options.activation;
+  desc.q_heads = binder.config.num_heads;
+  desc.kv_heads = binder.config.num_kv_heads;
+  desc.head_dim = binder.config.head_dim;
+  desc.scale = binder.config.attention_scale;
+  desc.soft_cap = binder.config.attention_soft_cap;
+  desc.window = group.window;
+  desc.kv = group.kv;
+  return desc;
+}
+
+}  // namespace
+
+Result<Attention> Attention::Make(const Binder& binder, int layer, const LayerGroup& group,
+                                  int group_index, const ops::Tensor& rope) {
+  const files::ModelConfig& config = binder.config;
+  const std::string prefix = StrCat("layers.", layer, ".attention.");
+  Attention attention;
+  attention.layer_ = layer;
+  attention.group_ = group_index;
+  attention.qkv_ = FusedLinear::Make(binder, prefix + "qkv");
+  attention.output_ = FusedLinear::Make(binder, prefix + "output");
+  if (config.qk_norm) {
+    ops::QkNorm::Desc desc;
+    desc.activation = binder.options.activation;
+    desc.q_heads = config.num_heads;
+    desc.kv_heads = config.num_kv_heads;
+    desc.head_dim = config.head_dim;
+    desc.eps = config.norm_eps;
+    SLUICE_ASSIGN_OR_RETURN(attention.qk_norm_, binder.Bind<ops::QkNorm>(desc));
+    attention.q_norm_ = binder.Get(prefix + "q_norm")->tensor;
+    attention.k_norm_ = binder.Get(prefix + "k_norm")->tensor;
+  }
+  const bool local = config.layers[layer].local_rope;
+  const int rotary_dims = rope.empty() ? 0 : static_cast<int>(rope.dims[1]);
+  const bool interleaved = local ? config.local_rope.interleaved : config.rope.interleaved;
+  SLUICE_ASSIGN_OR_RETURN(attention.rope_kv_, binder.Bind<ops::RopeKv>(RopeDesc(
+                                                  binder, group, rotary_dims, interleaved)));
+  attention.rope_ = rope;
+  SLUICE_ASSIGN_OR_RETURN(attention.attention_,
+                          binder.Bind<ops::Attention>(AttentionDesc(binder, group)));
+  return attention;
+}
+
+Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
+                             const Activations& a, const ops::Tensor& residual,
+                             const ops::Tensor& out) const {
+  SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv));
+  if (qk_norm_.bound()) {
+    ops::QkNorm::Args args;
+    args.qkv = a.qkv;
+    args.q_weight = q_norm_;
+    args.k_weight = k_norm_;
+    SLUICE_RETURN_IF_ERROR(qk_norm_(*context.stream, args));
+  }
+  SLUICE_RETURN_IF_ERROR(Rotate(context, batch, a));
+  SLUICE_RETURN_IF_ERROR(Attend(context, batch, a));
+  return output_(*context.stream, a.attended, residual, out);
+}
+
+Status Attention::Rotate(ForwardContext& context, const DeviceBatch& batch,
+                         const Activations& a) const {
+  ops::RopeKv::Args args;
+  args.qkv = a.qkv;
+  args.positions = batch.positions;
+  args.table = rope_;
+  args.slots = batch.groups[group_].slots;
+  args.q_out = a.q;
+  args.kv = context.kv[layer_];
+  SLUICE_RETURN_IF_ERROR(rope_kv_(*context.stream, args));
+  if (context.observer == nullptr) return OkStatus();
+  return context.observer->LayerWritten(layer_, group_);
+}
+
+Status Attention::Attend(ForwardContext& context, const DeviceBatch& batch,
+                         const Activations& a) const {
+  ops::Attention::Args args;
+  args.q = a.q;
+  args.query_start = batch.query_start;
+  args.context = batch.context;
+  args.block_table = batch.groups[group_].block_table;
+  args.kv = context.kv[layer_];
+  args.out = a.attended;
+  return attention_(*context.stream, args);
+}
+
+}  // namespace sluice::model::layers

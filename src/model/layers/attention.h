@@ -1,0 +1,39 @@
+// Self-attention of one layer: QKV, Q/K norms, RoPE and KV write, paged attention, output matrix.
+// Immutable; the ParameterMap and the RopeTable must outlive it.
+#pragma once
+
+#include "model/forward.h"
+#include "model/layers/activations.h"
+#include "model/layers/binder.h"
+#include "model/layers/fused_linear.h"
+#include "ops/attention.h"
+#include "ops/norm.h"
+#include "ops/rope_kv.h"
+
+namespace sluice::model::layers {
+
+class Attention {
+ public:
+  // `group`: the layer's group and its index. `rope`: the table; empty where the layer does not
+  // rotate.
+  static Result<Attention> Make(const Binder& binder, int layer, const LayerGroup& group,
+                                int group_index, const ops::Tensor& rope);
+
+  // out = output matrix of the attention over a.normed (+ residual). Uses a.qkv, a.q, a.attended.
+  Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+                    const ops::Tensor& residual, const ops::Tensor& out) const;
+
+ private:
+  Status Rotate(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
+  Status Attend(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
+
+  int layer_ = 0, group_ = 0;
+  FusedLinear qkv_, output_;
+  ops::Bound<ops::QkNorm> qk_norm_;  // unbound: the model has none
+  ops::Tensor q_norm_, k_norm_;
+  ops::Bound<ops::RopeKv> rope_kv_;
+  ops::Tensor rope_;
+  ops::Bound<ops::Attention> attention_;
+};
+
+}  // namespace sluice::model::layers

@@ -1,0 +1,33 @@
+// What a layer needs while it is built: the loaded parameters, the device's ops and the model's
+// sizes. Used on the loading thread only.
+#pragma once
+
+#include <string_view>
+
+#include "base/check.h"
+#include "files/model_config.h"
+#include "model/model.h"
+#include "ops/op.h"
+#include "weights/parameters.h"
+
+namespace sluice::model::layers {
+
+struct Binder {
+  const files::ModelConfig& config;
+  const ModelOptions& options;
+  const weights::ParameterMap& parameters;
+  const ops::OpTable& table;
+
+  template <class Op>
+  Result<ops::Bound<Op>> Bind(const typename Op::Desc& desc) const {
+    return ops::Bind<Op>(table, desc, options.records);
+  }
+  // REQUIRES: the architecture's params declare `name`, and it is not optional.
+  const weights::Parameter* Get(std::string_view name) const {
+    const weights::Parameter* parameter = parameters.Find(name);
+    CHECK(parameter != nullptr, "no parameter ", name);
+    return parameter;
+  }
+};
+
+}  // namespace sluice::model::layers

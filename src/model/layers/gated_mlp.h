@@ -1,0 +1,24 @@
+// The feed-forward block: down(act(gate(x)) * up(x)). Immutable; the ParameterMap must outlive it.
+#pragma once
+
+#include "model/layers/activations.h"
+#include "model/layers/binder.h"
+#include "model/layers/fused_linear.h"
+#include "ops/activation.h"
+
+namespace sluice::model::layers {
+
+class GatedMlp {
+ public:
+  static Result<GatedMlp> Make(const Binder& binder, int layer);
+
+  // out = the block over a.normed (+ residual). Uses a.gate_up and a.gated.
+  Status operator()(device::Stream& stream, const Activations& a, const ops::Tensor& residual,
+                    const ops::Tensor& out) const;
+
+ private:
+  FusedLinear gate_up_, down_;
+  ops::Bound<ops::GatedActivation> activation_;
+};
+
+}  // namespace sluice::model::layers

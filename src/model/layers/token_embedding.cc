@@ -1,0 +1,60 @@
+#include "model/layers/token_embedding.h"
+
+namespace sluice::model::layers {
+
+Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder) {
+  TokenEmbedding layer;
+  layer.table_ = binder.Get("embedding")->tensor;
+  ops::Embedding::Desc desc;
+  desc.table = layer.table_.dtype;
+  desc.activation = binder.options.activation;
+  desc.vocab = binder.config.vocab_size;
+  desc.hidden = binder.config.hidden_size;
+  desc.scale = binder.config.embedding_scale;
+  SLUICE_ASSIGN_OR_RETURN(layer.embedding_, binder.Bind<ops::Embedding>(desc));
+  return layer;
+}
+
+Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& batch,
+                                  const ops::Tensor& out) const {
+  ops::Embedding::Args args;
+  args.ids = batch.token_ids;
+  args.table = table_;
+  args.spliced = batch.spliced;
+  args.splice = batch.splice;
+  args.out = out;
+  return embedding_(stream, args);
+}
+
+Result<LogitsHead> LogitsHead::Make(const Binder& binder, bool final_norm) {
+  LogitsHead head;
+  ops::GatherRows::Desc gather;
+  gather.activation = binder.options.activation;
+  gather.width = binder.config.hidden_size;
+  SLUICE_ASSIGN_OR_RETURN(head.gather_, binder.Bind<ops::GatherRows>(gather));
+  head.has_norm_ = final_norm;
+  if (final_norm) {
+    SLUICE_ASSIGN_OR_RETURN(head.norm_, RmsNorm::Make(binder, "final_norm"));
+  }
+  head.output_ = FusedLinear::Make(binder, "output");
+  if (binder.config.logit_soft_cap) {
+    ops::SoftCap::Desc cap;
+    cap.activation = binder.options.activation;
+    cap.cap = *binder.config.logit_soft_cap;
+    SLUICE_ASSIGN_OR_RETURN(head.soft_cap_, binder.Bind<ops::SoftCap>(cap));
+  }
+  return head;
+}
+
+Status LogitsHead::operator()(device::Stream& stream, const DeviceBatch& batch,
+                              const ops::Tensor& hidden, const ops::Tensor& last,
+                              const ops::Tensor& logits) const {
+  if (batch.rows() == 0) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(gather_(stream, {hidden, batch.logits_rows, last}));
+  if (has_norm_) SLUICE_RETURN_IF_ERROR(norm_(stream, last, last));
+  SLUICE_RETURN_IF_ERROR(output_(stream, last, {}, logits));
+  if (!soft_cap_.bound()) return OkStatus();
+  return soft_cap_(stream, {logits});
+}
+
+}  // namespace sluice::model::layers

@@ -1,0 +1,42 @@
+// Both ends of a decoder: token ids to hidden states, and hidden states to logits. Immutable; the
+// ParameterMap must outlive them.
+#pragma once
+
+#include "model/forward.h"
+#include "model/layers/binder.h"
+#include "model/layers/fused_linear.h"
+#include "model/layers/norm.h"
+#include "ops/activation.h"
+#include "ops/embedding.h"
+
+namespace sluice::model::layers {
+
+class TokenEmbedding {
+ public:
+  static Result<TokenEmbedding> Make(const Binder& binder);
+  // out [tokens, hidden]: the scaled rows of batch.token_ids, or the spliced ones.
+  Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& out) const;
+
+ private:
+  ops::Bound<ops::Embedding> embedding_;
+  ops::Tensor table_;
+};
+
+// Final norm, output matrix and soft cap of the rows that need logits.
+class LogitsHead {
+ public:
+  // `final_norm`: false where hidden states arrive normed.
+  static Result<LogitsHead> Make(const Binder& binder, bool final_norm);
+  // `last` [rows, hidden] is scratch; logits [rows, vocab]. Zero rows do nothing.
+  Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& hidden,
+                    const ops::Tensor& last, const ops::Tensor& logits) const;
+
+ private:
+  ops::Bound<ops::GatherRows> gather_;
+  bool has_norm_ = false;
+  RmsNorm norm_;
+  FusedLinear output_;
+  ops::Bound<ops::SoftCap> soft_cap_;  // unbound: the model has none
+};
+
+}  // namespace sluice::model::layers

@@ -1,0 +1,435 @@
+// Manifest, transform, repack, place and update over a small made-up checkpoint and a device that
+// counts what is asked of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <numeric>
+
+#include "weights/manifest.h"
+#include "weights/parameters.h"
+#include "weights/transform.h"
+
+namespace sluice::weights {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A checkpoint in memory.
+class FakeSource : public files::TensorSource {
+ public:
+  FakeSource& Add(std::string name, DType dtype, std::vector<int64_t> shape,
+                  std::vector<std::byte> bytes) {
+    bytes_.push_back(std::move(bytes));
+    tensors_.push_back({std::move(name), dtype, std::move(shape), bytes_.back()});
+    return *this;
+  }
+  FakeSource& AddF32(std::string name, std::vector<int64_t> shape, std::vector<float> values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return Add(std::move(name), DType::kF32, std::move(shape), std::move(bytes));
+  }
+  FakeSource& AddHalf(std::string name, DType dtype, std::vector<int64_t> shape,
+                      std::vector<float> values) {
+    std::vector<std::byte> bytes;
+    for (float value : values) {
+      const uint16_t bits = dtype == DType::kF16 ? F32ToF16(value) : F32ToBF16(value);
+      bytes.push_back(static_cast<std::byte>(bits & 0xff));
+      bytes.push_back(static_cast<std::byte>(bits >> 8));
+    }
+    return Add(std::move(name), dtype, std::move(shape), std::move(bytes));
+  }
+
+  const std::vector<files::FileTensor>& tensors() const override { return tensors_; }
+  const files::FileTensor* Find(std::string_view name) const override {
+    for (const files::FileTensor& tensor : tensors_) {
+      if (tensor.name == name) return &tensor;
+    }
+    return nullptr;
+  }
+  void Release(const files::FileTensor& tensor) const override { released.push_back(tensor.name); }
+
+  mutable std::vector<std::string> released;
+
+ private:
+  std::vector<files::FileTensor> tensors_;
+  std::deque<std::vector<std::byte>> bytes_;
+};
+
+// Stored with every byte inverted, so that a test sees whether pack ran.
+size_t InvertedBytes(const ops::Linear::Desc& desc) {
+  return RowBytes(desc.weight, static_cast<size_t>(desc.k * desc.n));
+}
+Status Invert(const ops::Linear::Desc& desc, int64_t first_row, std::span<const std::byte> rows,
+              std::span<std::byte> packed) {
+  const size_t offset = RowBytes(desc.weight, static_cast<size_t>(desc.k * first_row));
+  for (size_t i = 0; i < rows.size(); ++i) packed[offset + i] = ~rows[i];
+  return OkStatus();
+}
+
+class FakeDevice : public device::Device {
+ public:
+  FakeDevice() : ops_(&facts_) {
+    // F16 is packed, all else row-major.
+    ops_.Add(ops::Implementation<ops::Linear>{
+        "fake_f16_linear",
+        [](const ops::Linear::Desc& desc, const device::DeviceFacts&) {
+          return desc.weight == DType::kF16 ? ops::Support::Yes() : ops::Support::No("not F16");
+        },
+        &Run});
+    ops_.Attach("fake_f16_linear",
+                ops::LinearPacking{ops::LayoutId::kCpuInterleaved8, 1, &InvertedBytes, &Invert});
+    ops_.Add(ops::Implementation<ops::Linear>{
+        "fake_linear",
+        [](const ops::Linear::Desc& desc, const device::DeviceFacts&) {
+          return desc.weight == DType::kQ2_K ? ops::Support::No("no Q2_K") : ops::Support::Yes();
+        },
+        &Run});
+  }
+  const device::DeviceFacts& facts() const override { return facts_; }
+  Result<device::MemoryInfo> Memory() const override {
+    return device::MemoryInfo{free_bytes, free_bytes};
+  }
+  Result<device::Buffer> Allocate(size_t bytes, device::MemoryKind kind) override {
+    allocations += 1;
+    auto memory = std::make_shared<Memory_>();
+    memory->bytes.resize(bytes);
+    const device::View view{memory->bytes.data(), bytes, kind, {}};
+    return device::Buffer(view, memory);
+  }
+  Result<std::unique_ptr<device::Stream>> CreateStream() override {
+    return std::unique_ptr<device::Stream>(new FakeStream);
+  }
+  Result<std::unique_ptr<device::Event>> CreateEvent() override {
+    return Status(StatusCode::kUnimplemented, "no events");
+  }
+  Status Copy(device::Stream&, std::span<const device::CopyItem> items) override {
+    for (const device::CopyItem& item : items) {
+      copies += 1;
+      if (item.destination.bytes < item.source.bytes) return InvalidArgument("too small");
+      std::memcpy(item.destination.data, item.source.data, item.source.bytes);
+    }
+    return OkStatus();
+  }
+  Result<std::unique_ptr<device::Graph>> Capture(device::Stream&, device::Communicator*,
+                                                 const device::CaptureBody&) override {
+    return Status(StatusCode::kUnimplemented, "no graphs");
+  }
+  const ops::OpTable& ops() const override { return ops_; }
+
+  size_t free_bytes = 1u << 20;
+  int allocations = 0, copies = 0;
+  device::DeviceFacts facts_;
+
+ private:
+  struct FakeStream : device::Stream {
+    Status Synchronize() override { return OkStatus(); }
+    Status Record(device::Event&) override { return OkStatus(); }
+    Status Wait(device::Event&) override { return OkStatus(); }
+  };
+  struct Memory_ : device::Buffer::Deleter {
+    void Free(const device::View&) override {}
+    std::vector<std::byte> bytes;
+  };
+  static Status Run(device::Stream&, const ops::Linear::Desc&, const ops::Linear::Args&) {
+    return OkStatus();
+  }
+  ops::OpTable ops_;
+};
+
+std::vector<float> Ramp(int64_t count, float from) {
+  std::vector<float> values(static_cast<size_t>(count));
+  std::iota(values.begin(), values.end(), from);
+  return values;
+}
+
+std::vector<float> Values(const ops::Tensor& t) {
+  EXPECT_EQ(t.dtype, DType::kF32);
+  return {t.ptr<float>(), t.ptr<float>() + t.size()};
+}
+
+ParamSpec Matrix(std::string name, int64_t columns, SourceList sources) {
+  ParamSpec spec;
+  spec.name = std::move(name);
+  spec.columns = columns;
+  for (const ParamSource& source : sources) spec.rows += source.rows;
+  spec.hugging_face = spec.gguf = {sources};
+  return spec;
+}
+
+ParamSpec Vector(std::string name, ParamRole role, std::string source, int64_t size) {
+  ParamSpec spec;
+  spec.name = std::move(name);
+  spec.role = role;
+  spec.rows = size;
+  spec.hugging_face = spec.gguf = {{{std::move(source), size}}};
+  return spec;
+}
+
+ParamSpec Qkv() { return Matrix("qkv", 2, {{"q", 4}, {"k", 2}, {"v", 2}}); }
+
+TEST(Manifest, MissingTensorIsNamed) {
+  FakeSource source;
+  source.AddF32("q", {4, 2}, Ramp(8, 0)).AddF32("v", {2, 2}, Ramp(4, 0));
+  const auto resolved = Resolve(Qkv(), source, Naming::kHuggingFace);
+  ASSERT_FALSE(resolved.ok());
+  EXPECT_EQ(resolved.status().code(), StatusCode::kBadModel);
+  EXPECT_THAT(resolved.status().message(), HasSubstr("no tensor \"k\", needed for qkv"));
+}
+
+TEST(Manifest, ShapeThatDoesNotFitNamesBothShapes) {
+  FakeSource source;
+  source.AddF32("q", {4, 3}, Ramp(12, 0)).AddF32("k", {2, 2}, Ramp(4, 0));
+  source.AddF32("v", {2, 2}, Ramp(4, 0));
+  const auto resolved = Resolve(Qkv(), source, Naming::kHuggingFace);
+  ASSERT_FALSE(resolved.ok());
+  EXPECT_EQ(resolved.status().code(), StatusCode::kBadModel);
+  EXPECT_THAT(resolved.status().message(),
+              AllOf(HasSubstr("\"q\""), HasSubstr("[4, 3]"), HasSubstr("[4, 2]")));
+}
+
+TEST(Manifest, MatrixWhereVectorIsWantedIsRefused) {
+  FakeSource source;
+  source.AddF32("norm", {4, 1}, Ramp(4, 0));
+  EXPECT_FALSE(Resolve(Vector("norm", ParamRole::kNorm, "norm", 4), source, Naming::kGguf).ok());
+}
+
+TEST(Manifest, FormatThatTheRoleDoesNotAllowIsRefused) {
+  FakeSource source;
+  source.Add("norm", DType::kQ8_0, {32}, std::vector<std::byte>(34));
+  source.Add("ids", DType::kI32, {2, 2}, std::vector<std::byte>(16));
+  const auto norm = Resolve(Vector("n", ParamRole::kNorm, "norm", 32), source, Naming::kGguf);
+  ASSERT_FALSE(norm.ok());
+  EXPECT_THAT(norm.status().message(), AllOf(HasSubstr("\"norm\""), HasSubstr("Q8_0")));
+  const auto ids = Resolve(Matrix("m", 2, {{"ids", 2}}), source, Naming::kGguf);
+  ASSERT_FALSE(ids.ok());
+  EXPECT_THAT(ids.status().message(), HasSubstr("I32"));
+}
+
+TEST(Manifest, TakesTheFirstCompleteAlternativeAndLeavesOutAbsentOptionals) {
+  FakeSource source;
+  source.AddF32("tied", {2, 2}, Ramp(4, 0));
+  ParamSpec output = Matrix("output", 2, {{"own", 2}});
+  output.gguf.push_back({{"tied", 2}});
+  ParamSpec extra = Vector("extra", ParamRole::kNorm, "none", 2);
+  extra.optional = true;
+  const auto resolved = Resolve({output, extra}, source, Naming::kGguf);
+  ASSERT_TRUE(resolved.ok()) << resolved.status().message();
+  ASSERT_EQ(resolved->size(), 1u);
+  EXPECT_EQ(resolved->front().tensors.front()->name, "tied");
+}
+
+TEST(Transform, NormsBecomeF32AndGainOneOnlyInHuggingFaceNaming) {
+  for (DType dtype : {DType::kBF16, DType::kF16}) {
+    FakeSource source;
+    source.AddHalf("norm", dtype, {2}, {0.5f, -0.25f});
+    ParamSpec spec = Vector("norm", ParamRole::kNorm, "norm", 2);
+    spec.hugging_face_adds_one = true;
+    FakeDevice device;
+    PlaceOptions options;
+    auto map = Place({spec}, source, device, options);
+    ASSERT_TRUE(map.ok()) << map.status().message();
+    EXPECT_THAT(Values(map->Find("norm")->tensor), ElementsAre(1.5f, 0.75f));
+    options.naming = Naming::kGguf;
+    map = Place({spec}, source, device, options);
+    ASSERT_TRUE(map.ok());
+    EXPECT_THAT(Values(map->Find("norm")->tensor), ElementsAre(0.5f, -0.25f));
+  }
+}
+
+TEST(Transform, F8IsWidenedByItsScale) {
+  const std::vector<std::byte> bits = {std::byte{F32ToF8E4M3(1.0f)}, std::byte{F32ToF8E4M3(-2.0f)},
+                                       std::byte{F32ToF8E4M3(0.5f)}, std::byte{F32ToF8E4M3(3.0f)}};
+  struct Case {
+    std::vector<int64_t> shape;
+    std::vector<float> scale;
+    std::vector<float> want;
+  };
+  for (const Case& c : {Case{{}, {2.0f}, {2, -4, 1, 6}}, Case{{1}, {0.5f}, {0.5f, -1, 0.25f, 1.5f}},
+                        Case{{2, 1}, {1.0f, 4.0f}, {1, -2, 2, 12}}}) {
+    FakeSource source;
+    source.Add("w", DType::kF8E4M3, {2, 2}, bits).AddF32("w_scale", c.shape, c.scale);
+    FakeDevice device;
+    const auto map = Place({Matrix("m", 2, {{"w", 2}})}, source, device, {});
+    ASSERT_TRUE(map.ok()) << map.status().message();
+    const ops::PackedWeight& weight = map->Find("m")->parts.front().weight;
+    ASSERT_EQ(weight.dtype, DType::kBF16);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(BF16ToF32(weight.data.ptr<uint16_t>()[i]), c.want[i]);
+    }
+  }
+}
+
+TEST(Transform, F8WithBlockScalesIsRefused) {
+  FakeSource source;
+  source.Add("w", DType::kF8E4M3, {2, 2}, std::vector<std::byte>(4));
+  source.AddF32("w_scale_inv", {1, 2}, {1, 1});
+  const auto resolved = Resolve(Matrix("m", 2, {{"w", 2}}), source, Naming::kHuggingFace);
+  ASSERT_FALSE(resolved.ok());
+  EXPECT_THAT(resolved.status().message(), HasSubstr("per block"));
+}
+
+TEST(Place, SourcesOfOneFormatBecomeOneMatrix) {
+  FakeSource source;
+  source.AddF32("q", {4, 2}, Ramp(8, 0)).AddF32("k", {2, 2}, Ramp(4, 8));
+  source.AddF32("v", {2, 2}, Ramp(4, 12));
+  FakeDevice device;
+  const auto map = Place({Qkv()}, source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  const Parameter* qkv = map->Find("qkv");
+  ASSERT_EQ(qkv->parts.size(), 1u);
+  EXPECT_EQ(qkv->parts[0].weight.n, 8);
+  EXPECT_EQ(Values(qkv->parts[0].weight.data), Ramp(16, 0));
+}
+
+TEST(Place, SourcesOfOtherFormatsStayApart) {
+  FakeSource source;
+  source.AddF32("q", {4, 2}, Ramp(8, 0)).AddF32("k", {2, 2}, Ramp(4, 8));
+  source.AddHalf("v", DType::kF16, {2, 2}, Ramp(4, 1));
+  FakeDevice device;
+  const auto map = Place({Qkv()}, source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  const Parameter* qkv = map->Find("qkv");
+  ASSERT_EQ(qkv->parts.size(), 2u);
+  EXPECT_EQ(qkv->parts[0].row_begin, 0);
+  EXPECT_EQ(qkv->parts[0].weight.n, 6);
+  EXPECT_EQ(qkv->parts[0].linear.name(), "fake_linear");
+  EXPECT_EQ(qkv->parts[1].row_begin, 6);
+  EXPECT_EQ(qkv->parts[1].weight.n, 2);
+  EXPECT_EQ(qkv->parts[1].linear.name(), "fake_f16_linear");
+  // Packed as its kernel asks: every byte inverted.
+  const ops::PackedWeight& packed = qkv->parts[1].weight;
+  EXPECT_EQ(packed.layout, ops::LayoutId::kCpuInterleaved8);
+  ASSERT_EQ(packed.data.size(), 8);
+  const uint16_t first = static_cast<uint16_t>(~packed.data.ptr<uint16_t>()[0]);
+  EXPECT_EQ(F16ToF32(first), 1.0f);
+}
+
+TEST(Place, ReportsPlansReleasesAndGoesThroughCopyWhereTheHostCannotWrite) {
+  FakeSource source;
+  source.AddF32("q", {4, 2}, Ramp(8, 0)).AddF32("k", {2, 2}, Ramp(4, 8));
+  source.AddF32("v", {2, 2}, Ramp(4, 12)).AddF32("norm", {2}, {1, 2});
+  const std::vector<ParamSpec> specs = {Qkv(), Vector("norm", ParamRole::kNorm, "norm", 2)};
+  FakeDevice device;
+  device.facts_.device_memory = true;
+  std::vector<std::pair<size_t, size_t>> seen;
+  PlaceOptions options;
+  options.progress = [&](size_t done, size_t total) { seen.emplace_back(done, total); };
+  const auto planned = PlacedBytes(specs, source, device, options);
+  ASSERT_TRUE(planned.ok());
+  EXPECT_EQ(device.allocations, 0);
+  const auto map = Place(specs, source, device, options);
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_EQ(*planned, 72u);
+  EXPECT_EQ(map->bytes(), *planned);
+  EXPECT_EQ(device.copies, 2);
+  EXPECT_EQ(Values(map->Find("qkv")->parts[0].weight.data), Ramp(16, 0));
+  EXPECT_THAT(source.released, ElementsAre("q", "k", "v", "norm"));
+  EXPECT_THAT(seen, ElementsAre(std::pair(64u, 72u), std::pair(72u, 72u)));
+}
+
+TEST(Place, OutOfMemoryIsSaidBeforeAnythingIsAllocated) {
+  FakeSource source;
+  source.AddF32("w", {2, 2}, Ramp(4, 0));
+  FakeDevice device;
+  device.free_bytes = 15;
+  const auto map = Place({Matrix("m", 2, {{"w", 2}})}, source, device, {});
+  ASSERT_FALSE(map.ok());
+  EXPECT_EQ(map.status().code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(device.allocations, 0);
+}
+
+TEST(Place, FormatWithoutKernelIsAnErrorWithItsReasons) {
+  FakeSource source;
+  source.Add("w", DType::kQ2_K, {1, 256}, std::vector<std::byte>(84));
+  FakeDevice device;
+  const auto map = Place({Matrix("m", 256, {{"w", 1}})}, source, device, {});
+  ASSERT_FALSE(map.ok());
+  EXPECT_EQ(map.status().code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(map.status().message(), HasSubstr("no Q2_K"));
+}
+
+std::vector<ParamSpec> Tied() {
+  ParamSpec embedding = Matrix("embedding", 2, {{"e", 3}});
+  embedding.role = ParamRole::kEmbedding;
+  return {embedding, Matrix("output", 2, {{"e", 3}})};
+}
+
+TEST(Place, TiedOutputReadsTheEmbeddingsMemory) {
+  FakeSource source;
+  source.AddF32("e", {3, 2}, Ramp(6, 0));
+  FakeDevice device;
+  const auto map = Place(Tied(), source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_EQ(map->Find("output")->parts[0].weight.data.data, map->Find("embedding")->tensor.data);
+  EXPECT_EQ(map->bytes(), 24u);
+}
+
+TEST(Place, TiedOutputThatIsPackedHasItsOwnMemory) {
+  FakeSource source;
+  source.AddHalf("e", DType::kF16, {3, 2}, Ramp(6, 0));
+  FakeDevice device;
+  const auto map = Place(Tied(), source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_NE(map->Find("output")->parts[0].weight.data.data, map->Find("embedding")->tensor.data);
+  EXPECT_EQ(map->bytes(), 24u);
+}
+
+class UpdateTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    source_.AddF32("q", {4, 2}, Ramp(8, 0)).AddF32("k", {2, 2}, Ramp(4, 8));
+    source_.AddHalf("v", DType::kF16, {2, 2}, Ramp(4, 1));
+    auto map = Place({Qkv()}, source_, device_, {});
+    ASSERT_TRUE(map.ok()) << map.status().message();
+    map_ = std::move(map).value();
+    stream_ = std::move(device_.CreateStream()).value();
+  }
+  FakeSource source_;
+  FakeDevice device_;
+  ParameterMap map_;
+  std::unique_ptr<device::Stream> stream_;
+};
+
+TEST_F(UpdateTest, WritesInPlaceAndBumpsTheVersion) {
+  const Parameter* qkv = map_.Find("qkv");
+  const std::byte* address = qkv->parts[0].weight.data.data;
+  EXPECT_EQ(qkv->version, 1u);
+  FakeSource fresh;
+  fresh.AddF32("q", {4, 2}, Ramp(8, 100)).AddF32("k", {2, 2}, Ramp(4, 108));
+  fresh.AddHalf("v", DType::kF16, {2, 2}, Ramp(4, 7));
+  const Status status = map_.Update(device_, *stream_, "qkv", fresh);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(map_.Find("qkv"), qkv);
+  EXPECT_EQ(qkv->parts[0].weight.data.data, address);
+  EXPECT_EQ(qkv->version, 2u);
+  EXPECT_EQ(Values(qkv->parts[0].weight.data), Ramp(12, 100));
+  const uint16_t first = static_cast<uint16_t>(~qkv->parts[1].weight.data.ptr<uint16_t>()[0]);
+  EXPECT_EQ(F16ToF32(first), 7.0f);
+}
+
+TEST_F(UpdateTest, AnotherFormatOrShapeLeavesTheOldValues) {
+  const Parameter* qkv = map_.Find("qkv");
+  FakeSource all_f32;
+  all_f32.AddF32("q", {4, 2}, Ramp(8, 100)).AddF32("k", {2, 2}, Ramp(4, 108));
+  all_f32.AddF32("v", {2, 2}, Ramp(4, 112));
+  EXPECT_EQ(map_.Update(device_, *stream_, "qkv", all_f32).code(), StatusCode::kInvalidArgument);
+  FakeSource swapped;
+  swapped.AddHalf("q", DType::kF16, {4, 2}, Ramp(8, 100))
+      .AddHalf("k", DType::kF16, {2, 2}, Ramp(4, 0));
+  swapped.AddF32("v", {2, 2}, Ramp(4, 112));
+  EXPECT_EQ(map_.Update(device_, *stream_, "qkv", swapped).code(), StatusCode::kInvalidArgument);
+  FakeSource small;
+  small.AddF32("q", {4, 1}, Ramp(4, 100)).AddF32("k", {2, 2}, Ramp(4, 108));
+  small.AddHalf("v", DType::kF16, {2, 2}, Ramp(4, 7));
+  EXPECT_EQ(map_.Update(device_, *stream_, "qkv", small).code(), StatusCode::kBadModel);
+  EXPECT_EQ(map_.Update(device_, *stream_, "nothing", small).code(), StatusCode::kNotFound);
+  EXPECT_EQ(qkv->version, 1u);
+  EXPECT_EQ(Values(qkv->parts[0].weight.data), Ramp(12, 0));
+}
+
+}  // namespace
+}  // namespace sluice::weights
