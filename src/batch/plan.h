@@ -15,14 +15,15 @@ namespace sluice::batch {
 
 using SequenceId = uint64_t;
 
-// A token id (>= 0), or a row of the previous step's result whose token was not known when this
-// plan was made: -1 - row.
+// A token id (>= 0), or a row of the step before (plan.step - 1) whose token was not known when
+// this plan was made: -1 - row, row being an index into that plan's logits_rows.
 using TokenRef = int32_t;
 inline constexpr TokenRef PreviousRow(int32_t row) { return -1 - row; }
 
 enum class RowPurpose : uint8_t {
   kSample,  // draw the next token
-  kVerify,  // check the draft token that follows this row (the last one draws the bonus token)
+  kVerify,  // check the draft token that follows this row; the last row of an entry has no target
+            // and draws the bonus token
   kScore,   // log-prob of a known next token (prompt log-probs, perplexity); draws nothing
 };
 
@@ -31,6 +32,8 @@ struct LogitsRow {
   int32_t token = 0;    // index into BatchPlan::tokens
   int32_t target = -1;  // kScore and kVerify: the token id that is scored
   RowPurpose purpose = RowPurpose::kSample;
+
+  friend bool operator==(const LogitsRow&, const LogitsRow&) = default;
 };
 
 // A run of consecutive tokens of one sequence: prefill, chunk, decode and verify are all this.
@@ -42,7 +45,11 @@ struct PlanEntry {
   int32_t token_begin = 0;   // index into BatchPlan::tokens
   int32_t logits_begin = 0;  // index into BatchPlan::logits_rows
   int32_t logits_count = 0;
-  bool needs_previous_commit = false;  // overlap pauses for this entry (beams)
+  // Overlap pauses for this entry (beams, drafts): it was planned after the Commit of the
+  // sequence's entry before, and its own Commit comes before the next is planned.
+  bool needs_previous_commit = false;
+
+  friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };
 
 // Block ids of all entries for one layer group, in kernel-block units. Entry e owns
@@ -52,6 +59,8 @@ struct PlanEntry {
 struct GroupTable {
   std::vector<int32_t> begin;  // entries + 1
   std::vector<int32_t> ids;
+
+  friend bool operator==(const GroupTable&, const GroupTable&) = default;
 };
 
 // Copies between KV blocks (cache-block ids) of one group before the step runs.
@@ -59,6 +68,8 @@ struct BlockCopy {
   int32_t group = 0;
   int32_t source = 0;
   int32_t destination = 0;
+
+  friend bool operator==(const BlockCopy&, const BlockCopy&) = default;
 };
 
 // A slot that starts, or starts again after preemption, in this step.
@@ -68,6 +79,8 @@ struct SlotStart {
   int32_t prompt_tokens = 0;     // how many of `history` are the prompt
   std::vector<int32_t> history;  // prompt and what was already answered
   double cumulative_logprob = 0.0;
+
+  friend bool operator==(const SlotStart&, const SlotStart&) = default;
 };
 
 enum class GraphMode : uint8_t { kNone, kPiecewise, kFull };
@@ -86,10 +99,14 @@ struct BatchPlan {
   GraphMode graph = GraphMode::kNone;
   std::vector<int32_t> type_ids;    // per token, or empty
   std::vector<int32_t> media_rows;  // per token: row of spliced embeddings or -1; or empty
+
+  friend bool operator==(const BatchPlan&, const BatchPlan&) = default;
 };
 
-// A byte string that Deserialize turns into an equal plan; both fail on nothing but malformed bytes
-// (every count is checked against the bytes that are left).
+// A byte string that Deserialize turns into an equal plan, between machines of one byte order.
+// Deserialize fails (kInvalidArgument) on malformed bytes only: every count is checked against the
+// bytes that are left, and every index against what it points into, so that a plan it returns is
+// safe to read.
 std::vector<std::byte> Serialize(const BatchPlan& plan);
 Result<BatchPlan> Deserialize(std::span<const std::byte> bytes);
 

@@ -24,6 +24,8 @@ struct SamplingParams {
   bool full_distribution = false;   // the whole log-softmax row comes back
   std::vector<std::pair<int32_t, float>> logit_bias;  // (id, bias); ids outside are ignored
   std::vector<int32_t> end_ids;  // masked while fewer than min_tokens were drawn
+
+  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
 }  // namespace sluice::batch

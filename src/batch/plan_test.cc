@@ -1,0 +1,143 @@
+#include "batch/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace sluice::batch {
+namespace {
+
+BatchPlan FullPlan() {
+  BatchPlan plan;
+  plan.step = 42;
+  plan.entries = {{.sequence = 7,
+                   .slot = 3,
+                   .first_position = 11,
+                   .query_tokens = 2,
+                   .token_begin = 0,
+                   .logits_begin = 0,
+                   .logits_count = 2,
+                   .needs_previous_commit = true},
+                  {.sequence = 9, .query_tokens = 1, .token_begin = 2, .logits_begin = 2}};
+  plan.tokens = {5, 6, PreviousRow(4)};
+  plan.positions = {11, 12, 0, 1, 2, 3};
+  plan.position_dims = 2;
+  plan.logits_rows = {{0, 6, RowPurpose::kVerify}, {1, -1, RowPurpose::kSample}};
+  plan.groups = {{{0, 2, 3}, {4, 5, 6}}, {{0, 1, 1}, {-1}}};
+  plan.copies = {{1, 2, 3}};
+  SlotStart start;
+  start.slot = 3;
+  start.sampling.temperature = 0.5f;
+  start.sampling.seed = 1234567890123ull;
+  start.sampling.full_distribution = true;
+  start.sampling.logit_bias = {{17, -1.5f}};
+  start.sampling.end_ids = {2, 3};
+  start.prompt_tokens = 2;
+  start.history = {1, 2, 3};
+  start.cumulative_logprob = -3.25;
+  plan.starts = {start};
+  plan.padded_tokens = 8;
+  plan.graph = GraphMode::kPiecewise;
+  plan.type_ids = {0, 1, 0};
+  plan.media_rows = {-1, -1, 2};
+  return plan;
+}
+
+TEST(PlanSerialization, AFullPlanComesBackEqual) {
+  const BatchPlan plan = FullPlan();
+  Result<BatchPlan> back = Deserialize(Serialize(plan));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, plan);
+}
+
+TEST(PlanSerialization, AnEmptyPlanComesBackEqual) {
+  BatchPlan plan;
+  plan.step = 1;
+  plan.groups.resize(2);
+  Result<BatchPlan> back = Deserialize(Serialize(plan));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, plan);
+}
+
+TEST(PlanSerialization, EveryFieldTakesPart) {
+  const std::vector<std::byte> bytes = Serialize(FullPlan());
+  const auto differs = [&](auto change) {
+    BatchPlan plan = FullPlan();
+    change(plan);
+    return Serialize(plan) != bytes;
+  };
+  EXPECT_TRUE(differs([](BatchPlan& p) { p.step = 43; }));
+  EXPECT_TRUE(differs([](BatchPlan& p) { p.entries[0].needs_previous_commit = false; }));
+  EXPECT_TRUE(differs([](BatchPlan& p) { p.starts[0].sampling.min_tokens = 1; }));
+  EXPECT_TRUE(differs([](BatchPlan& p) { p.starts[0].cumulative_logprob = 0; }));
+  EXPECT_TRUE(differs([](BatchPlan& p) { p.graph = GraphMode::kFull; }));
+}
+
+TEST(PlanSerialization, EveryTruncationIsRefused) {
+  const std::vector<std::byte> bytes = Serialize(FullPlan());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(Deserialize(std::span(bytes).first(size)).ok()) << size;
+  }
+}
+
+TEST(PlanSerialization, TrailingBytesAreRefused) {
+  std::vector<std::byte> bytes = Serialize(FullPlan());
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(Deserialize(bytes).ok());
+}
+
+TEST(PlanSerialization, AHugeCountIsRefusedWithoutAllocating) {
+  std::vector<std::byte> bytes = Serialize(BatchPlan{});
+  const uint64_t count = ~0ull / 2;
+  std::memcpy(bytes.data() + 16, &count, sizeof count);  // behind magic, version and step: entries
+  EXPECT_EQ(Deserialize(bytes).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(PlanSerialization, AnIndexOutOfRangeIsRefused) {
+  const auto refused = [](auto change) {
+    BatchPlan plan = FullPlan();
+    change(plan);
+    return !Deserialize(Serialize(plan)).ok();
+  };
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[1].query_tokens = 2; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].token_begin = -1; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].logits_count = 3; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].slot = -1; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.logits_rows[0].token = 3; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.positions.pop_back(); }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.position_dims = 0; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].begin[1] = 9; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].ids.pop_back(); }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[1].begin.clear(); }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.copies[0].group = 2; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.starts[0].prompt_tokens = 4; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.type_ids.pop_back(); }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.media_rows.push_back(0); }));
+}
+
+// Whatever the bytes, Deserialize returns; what it accepts, it writes again byte for byte.
+TEST(PlanSerialization, GarbageNeverCrashes) {
+  std::mt19937_64 random(1);
+  const std::vector<std::byte> sound = Serialize(FullPlan());
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> bytes = sound;
+    if (round % 4 == 0) {
+      bytes.resize(random() % 300);
+      for (size_t i = 8; i < bytes.size(); ++i) bytes[i] = std::byte(random());
+    } else {
+      for (int flips = 1 + static_cast<int>(random() % 3); flips > 0; --flips) {
+        bytes[random() % bytes.size()] = std::byte(random());
+      }
+    }
+    Result<BatchPlan> plan = Deserialize(bytes);
+    if (!plan.ok()) continue;
+    ++accepted;
+    EXPECT_EQ(Serialize(*plan), bytes);
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+}  // namespace
+}  // namespace sluice::batch
