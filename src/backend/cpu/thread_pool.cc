@@ -93,7 +93,6 @@ ThreadPool::ThreadPool(const Options& options) : threads_(options.threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  CHECK(!running_, "a thread pool was destroyed inside a job");
   body_ = nullptr;
   job_.fetch_add(1, std::memory_order_release);
   job_.notify_all();
@@ -101,8 +100,6 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::RunErased(Erased body, const void* context) {
-  CHECK(!running_, "a job of a thread pool started another one");
-  running_ = true;
   if (threads_ > 1) {
     body_ = body;
     context_ = context;
@@ -114,7 +111,6 @@ void ThreadPool::RunErased(Erased body, const void* context) {
   for (uint32_t left; (left = pending_.load(std::memory_order_acquire)) != 0;) {
     WaitWhile(pending_, left);
   }
-  running_ = false;
 }
 
 void ThreadPool::Work(int thread, bool pin) {

@@ -4,12 +4,14 @@
 // by an atomic counter. Nothing is allocated per job. Between jobs a worker spins for some tens of
 // microseconds (the next op of a step comes within that), then sleeps: an idle pool uses no CPU.
 //
-// One thread at a time may start jobs; a body must not start another one and must not throw.
+// Any thread may start jobs; they run one after the other. A body must not start another job of the
+// same pool and must not throw.
 // What a job computes may not depend on the number of threads: split rows and outputs, never sums.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -36,26 +38,27 @@ class ThreadPool {
   // Calls body(thread, threads) once on every thread, and returns when all have returned.
   template <class Body>
   void Run(const Body& body) {
-    RunErased([](const void* context, int thread,
-                 int threads) { (*static_cast<const Body*>(context))(thread, threads); },
-              &body);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    RunLocked(body);
   }
 
   // Calls body(task, thread) for each task in [0, tasks), each on some thread, in no order.
   template <class Body>
   void ParallelFor(int64_t tasks, const Body& body) {
-    if (tasks <= 1 || threads_ == 1) {
-      for (int64_t task = 0; task < tasks; ++task) body(task, 0);
-      return;
-    }
+    const std::lock_guard<std::mutex> lock(mutex_);
     next_.store(0, std::memory_order_relaxed);
-    Run([&](int thread, int) {
+    const auto share = [&](int thread, int) {
       for (;;) {
         const int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
         if (task >= tasks) return;
         body(task, thread);
       }
-    });
+    };
+    if (tasks <= 1) {
+      share(0, 1);
+    } else {
+      RunLocked(share);
+    }
   }
 
   // Inside Run: returns once every thread of the pool has called it. What a thread wrote before is
@@ -65,16 +68,24 @@ class ThreadPool {
  private:
   using Erased = void (*)(const void* context, int thread, int threads);
 
+  template <class Body>
+  void RunLocked(const Body& body) {
+    RunErased([](const void* context, int thread,
+                 int threads) { (*static_cast<const Body*>(context))(thread, threads); },
+              &body);
+  }
+
   void RunErased(Erased body, const void* context);
   void Work(int thread, bool pin);
 
   const int threads_;
   std::vector<std::thread> workers_;
 
+  std::mutex mutex_;  // held by the thread whose job runs
+
   // The job; written by the caller before job_ is raised.
   Erased body_ = nullptr;
   const void* context_ = nullptr;
-  bool running_ = false;
 
   // Apart from each other, so that a spinning thread does not slow the others' writes.
   alignas(64) std::atomic<uint32_t> job_{0};      // number of jobs started; the last one is to stop

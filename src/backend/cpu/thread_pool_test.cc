@@ -1,0 +1,131 @@
+#include "backend/cpu/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice::cpu {
+namespace {
+
+TEST(ThreadPool, RunsTheBodyOnceOnEveryThread) {
+  for (int threads = 1; threads <= 5; ++threads) {
+    ThreadPool pool({.threads = threads});
+    EXPECT_EQ(pool.threads(), threads);
+    for (int job = 0; job < 300; ++job) {
+      std::vector<int> calls(threads, 0);
+      pool.Run([&](int thread, int count) { calls[thread] += count; });
+      EXPECT_EQ(calls, std::vector<int>(threads, threads));
+    }
+  }
+}
+
+TEST(ThreadPool, ParallelForCoversEveryTaskOnce) {
+  ThreadPool pool({.threads = 3});
+  for (int64_t tasks : {0, 1, 2, 3, 100, 1001}) {
+    std::vector<std::atomic<int>> calls(tasks);
+    std::atomic<int> bad_threads{0};
+    pool.ParallelFor(tasks, [&](int64_t task, int thread) {
+      calls[task].fetch_add(1);
+      if (thread < 0 || thread >= 3) bad_threads.fetch_add(1);
+    });
+    for (const std::atomic<int>& count : calls) EXPECT_EQ(count.load(), 1);
+    EXPECT_EQ(bad_threads.load(), 0);
+  }
+}
+
+// Each phase reads what every other thread wrote in the one before.
+TEST(ThreadPool, BarrierPublishesWrites) {
+  constexpr int kThreads = 4, kPhases = 200;
+  ThreadPool pool({.threads = kThreads});
+  std::vector<int> values(kThreads, 0);
+  std::atomic<int> wrong{0};
+  pool.Run([&](int thread, int threads) {
+    for (int phase = 1; phase <= kPhases; ++phase) {
+      values[thread] = phase;
+      pool.Barrier();
+      if (std::accumulate(values.begin(), values.end(), 0) != phase * threads) wrong.fetch_add(1);
+      pool.Barrier();
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST(ThreadPool, JobsOfSeveralCallersExcludeOneAnother) {
+  ThreadPool pool({.threads = 2});
+  std::atomic<int> inside{0}, overlaps{0};
+  int64_t sum = 0;  // guarded by the pool: only thread 0 of a job writes
+  auto caller = [&] {
+    for (int job = 0; job < 500; ++job) {
+      pool.Run([&](int thread, int) {
+        if (thread != 0) return;
+        if (inside.fetch_add(1) != 0) overlaps.fetch_add(1);
+        ++sum;
+        inside.fetch_sub(1);
+      });
+    }
+  };
+  std::thread first(caller), second(caller);
+  first.join();
+  second.join();
+  EXPECT_EQ(overlaps.load(), 0);
+  EXPECT_EQ(sum, 1000);
+}
+
+// The states of this process's threads but the caller, as the kernel tells them: 'R', 'S', ...
+std::string OtherThreadStates() {
+  std::string states;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream file(task.path() / "stat");
+    const std::string stat((std::istreambuf_iterator<char>(file)), {});
+    states += stat[stat.rfind(')') + 2];
+  }
+  return states;
+}
+
+// The defect of pools that spin: an idle server that burns a core per thread. A worker that never
+// sleeps keeps this test from ending.
+TEST(ThreadPool, IdleWorkersSleep) {
+  ThreadPool pool({.threads = 4});
+  pool.Run([](int, int) {});
+  while (OtherThreadStates() != "SSS") std::this_thread::yield();
+  std::atomic<int> calls{0};
+  pool.Run([&](int, int) { calls.fetch_add(1); });  // and they wake up
+  EXPECT_EQ(calls.load(), 4);
+}
+
+TEST(ThreadPool, PinnedPoolWorks) {
+  ThreadPool pool({.threads = 2, .pin = true});
+  std::atomic<int> calls{0};
+  pool.Run([&](int, int) { calls.fetch_add(1); });
+  EXPECT_EQ(calls.load(), 2);
+}
+
+TEST(ThreadPool, SharesCoverTheRangeInOrder) {
+  for (int64_t count : {0, 1, 7, 16, 1000}) {
+    int64_t end = 0;
+    for (int thread = 0; thread < 3; ++thread) {
+      const Share share = ShareOf(count, thread, 3);
+      EXPECT_EQ(share.begin, end);
+      EXPECT_LE(share.begin, share.end);
+      end = share.end;
+    }
+    EXPECT_EQ(end, count);
+  }
+}
+
+TEST(UsableCores, IsAtLeastOneAndAtMostTheMachine) {
+  EXPECT_GE(UsableCores(), 1);
+  EXPECT_LE(UsableCores(), static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+}  // namespace sluice::cpu
