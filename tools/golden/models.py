@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Tiny random checkpoints of every architecture, with the log-probs that transformers gives for them.
+
+Usage: python tools/golden/models.py [NAME...]      (needs tools/golden/requirements.txt)
+
+Writes tests/golden/models/<name>/; tests/golden/README.md tells what is in there. Weights are drawn
+from a fixed seed and rounded to bfloat16, so the files are the same at every run and compress well.
+"""
+import json
+import os
+import shutil
+import sys
+
+import numpy
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from tiny_tokenizer import write_tokenizer
+from transformers4 import config_of_transformers4
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/golden/models")
+TOKENS = 48       # of the prompt; longer than every window and original context below
+TOLERANCE = 3e-5  # between one prefill and step-by-step decode, both in float32
+
+BASE = dict(vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
+            rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+            tie_word_embeddings=False)
+
+
+def rope(kind, theta=10000.0, **more):
+    return {"rope_type": kind, "rope_theta": theta, **more}
+
+
+LONG_FACTORS = dict(short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
+                    long_factor=[1.0, 1.5, 2.0, 3.0, 4.5, 6.0, 8.0, 12.0])
+
+# name -> (configuration class, its options, options of the fixture). Options of the fixture:
+#   decode_from: tokens of the first prefill of the decode check (default 1). LongRoPE picks its
+#     factors by the length of the call, so the check stays on one side of the original context.
+#   decode: False where transformers itself has no consistent decode (dynamic NTK).
+#   tokens: prompt length; dtype: of the stored matrices; shard: bytes a file; full_bytes: tokenizer
+CASES = {
+    "llama": ("Llama", dict(vocab_size=320), dict(full_bytes=True)),
+    "llama_tied": ("Llama", dict(tie_word_embeddings=True, num_key_value_heads=1), {}),
+    "llama_mha": ("Llama", dict(num_key_value_heads=4, rms_norm_eps=1e-3), dict(dtype="float16")),
+    "llama_bias": ("Llama", dict(attention_bias=True, mlp_bias=True, head_dim=32),
+                   dict(dtype="bfloat16")),
+    "llama_f8": ("Llama", dict(), dict(dtype="float8_e4m3fn")),
+    "llama_linear": ("Llama", dict(rope_parameters=rope("linear", factor=4.0)), {}),
+    "llama_dynamic": ("Llama", dict(rope_parameters=rope("dynamic", factor=2.0),
+                                    max_position_embeddings=24), dict(decode=False)),
+    "llama_dynamic_short": ("Llama", dict(rope_parameters=rope("dynamic", factor=2.0),
+                                          max_position_embeddings=24), dict(tokens=24)),
+    "llama_yarn": ("Llama", dict(rope_parameters=rope(
+        "yarn", factor=8.0, original_max_position_embeddings=32)), {}),
+    "llama_yarn_options": ("Llama", dict(rope_parameters=rope(
+        "yarn", factor=8.0, original_max_position_embeddings=32, beta_fast=16.0, beta_slow=2.0,
+        mscale=1.2, mscale_all_dim=0.8, truncate=False)), {}),
+    "llama_llama3": ("Llama", dict(head_dim=32, rope_parameters=rope(
+        "llama3", 500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+        original_max_position_embeddings=32)), {}),
+    "mistral": ("Mistral", dict(sliding_window=16), {}),
+    "qwen2": ("Qwen2", dict(rope_parameters=rope("default", 1000000.0)), {}),
+    "qwen2_window": ("Qwen2", dict(num_hidden_layers=3, use_sliding_window=True, sliding_window=16,
+                                   max_window_layers=1), {}),
+    "qwen3": ("Qwen3", dict(head_dim=32, rope_parameters=rope("default", 1000000.0)),
+              dict(shard=150000)),
+    "gemma2": ("Gemma2", dict(num_hidden_layers=4, intermediate_size=64, head_dim=16,
+                              sliding_window=16, query_pre_attn_scalar=24,
+                              attn_logit_softcapping=4.0, final_logit_softcapping=6.0,
+                              tie_word_embeddings=True), {}),
+    "gemma3": ("Gemma3Text", dict(
+        num_hidden_layers=6, num_key_value_heads=1, intermediate_size=64, head_dim=16,
+        rms_norm_eps=1e-3,
+        sliding_window=16, query_pre_attn_scalar=24, tie_word_embeddings=True,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2,
+        rope_parameters={"sliding_attention": rope("default", 100.0),
+                         "full_attention": rope("linear", 10000.0, factor=8.0)}), {}),
+    "phi3": ("Phi3", dict(), {}),
+    "phi3_window": ("Phi3", dict(sliding_window=16, rope_parameters=rope(
+        "default", partial_rotary_factor=0.5)), {}),
+    "phi3_long": ("Phi3", dict(original_max_position_embeddings=32,
+                               rope_parameters=rope("longrope", **LONG_FACTORS)),
+                  dict(decode_from=40)),
+    "phi3_short": ("Phi3", dict(original_max_position_embeddings=32,
+                                rope_parameters=rope("longrope", **LONG_FACTORS)),
+                   dict(tokens=32)),
+    "smollm3": ("SmolLM3", dict(num_hidden_layers=4, intermediate_size=64, no_rope_layer_interval=2,
+                                tie_word_embeddings=True), {}),
+}
+
+
+def randomize(model, seed):
+    """Weights that make every part of the model matter: sharp attention, norms and biases at work."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if "norm" in name:
+            center = 0.0 if "Gemma" in type(model).__name__ else 1.0
+            value = center + 0.25 * noise
+        elif name.endswith("bias"):
+            value = 0.3 * noise
+        elif "embed_tokens" in name:
+            value = (0.2 if model.config.tie_word_embeddings else 1.0) * noise
+        else:
+            value = 1.3 * noise / parameter.shape[-1] ** 0.5
+        parameter.data.copy_(value.bfloat16().float())
+
+
+def log_probs(model, ids, **more):
+    return torch.log_softmax(model(input_ids=ids, **more).logits.float(), dim=-1)[0]
+
+
+def check_decode(model, ids, expected, first):
+    """Largest difference between `expected` and a prefill of `first` tokens with single steps after."""
+    cache = transformers.DynamicCache(config=model.config)
+    rows = [log_probs(model, ids[:, :first], past_key_values=cache, use_cache=True)]
+    for at in range(first, ids.shape[1]):
+        rows.append(log_probs(model, ids[:, at:at + 1], past_key_values=cache, use_cache=True))
+    return (torch.cat(rows) - expected).abs().max().item()
+
+
+def check_float64(model, ids, expected):
+    """How far float32 is from the exact result: the fixture must leave room below 1e-4."""
+    model.double()
+    difference = (log_probs(model, ids) - expected).abs().max().item()
+    model.float()
+    return difference
+
+
+def check_old_config(model, old, ids, expected):
+    """transformers reads its own older configs: the hand-made one must mean the same."""
+    again = type(model)(type(model.config)(**old)).float().eval()
+    again.config._attn_implementation = "eager"
+    again.load_state_dict(model.state_dict())
+    difference = (log_probs(again, ids) - expected).abs().max().item()
+    assert difference < TOLERANCE, f"the transformers 4 config gives another model: {difference}"
+
+
+def store_weights(model, folder, dtype, shard):
+    """The checkpoint as save_pretrained writes it; then the matrices in `dtype`, if not float32."""
+    if dtype.startswith("float8"):
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2 and "proj" in name:
+                parameter.data.copy_(parameter.data.to(torch.float8_e4m3fn).float())
+    model.save_pretrained(folder, max_shard_size=shard)
+    if dtype == "float32":
+        return
+    path = os.path.join(folder, "model.safetensors")
+    stored = load_file(path)
+    for name, tensor in stored.items():
+        if dtype != "float8_e4m3fn" or "proj" in name:
+            stored[name] = tensor.to(getattr(torch, dtype))
+    save_file(stored, path, metadata={"format": "pt"})
+    config = read_json(folder, "config.json")
+    config["dtype"] = "bfloat16" if dtype.startswith("float8") else dtype
+    write_json(folder, "config.json", config)
+
+
+def read_json(folder, name):
+    with open(os.path.join(folder, name)) as file:
+        return json.load(file)
+
+
+def write_json(folder, name, value):
+    with open(os.path.join(folder, name), "w") as file:
+        json.dump(value, file, indent=1)
+        file.write("\n")
+
+
+def generate(name, seed):
+    kind, options, fixture = CASES[name]
+    folder = os.path.join(ROOT, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    config = getattr(transformers, kind + "Config")(**{**BASE, **options})
+    config._attn_implementation = "eager"
+    model_class = "Gemma3" if kind == "Gemma3Text" else kind
+    model = getattr(transformers, model_class + "ForCausalLM")(config).float().eval()
+    randomize(model, seed)
+    store_weights(model, folder, fixture.get("dtype", "float32"), fixture.get("shard", "2MB"))
+    tokens = fixture.get("tokens", TOKENS)
+    generator = torch.Generator().manual_seed(seed + 1000)
+    ids = torch.randint(3, config.vocab_size, (1, tokens), generator=generator)
+    ids[0, 0] = config.bos_token_id
+
+    with torch.no_grad():
+        expected = log_probs(model, ids)
+        decode = None
+        if fixture.get("decode", True):
+            decode = check_decode(model, ids, expected, fixture.get("decode_from", 1))
+            assert decode < TOLERANCE, f"{name}: decode differs from prefill by {decode}"
+        exact = check_float64(model, ids, expected)
+        assert exact < TOLERANCE, f"{name}: float32 is {exact} from float64"
+    expected.numpy().astype("<f4").tofile(os.path.join(folder, "logprobs.bin"))
+    write_json(folder, "expected.json", {
+        "prompt": ids[0].tolist(),
+        "shape": list(expected.shape),
+        "decode_from": fixture.get("decode_from", 1) if fixture.get("decode", True) else None,
+        "rope_length": tokens,
+        "float64_difference": float(f"{exact:.1e}"),
+        "generator": f"transformers {transformers.__version__}, torch {torch.__version__}",
+    })
+    old = config_of_transformers4(read_json(folder, "config.json"))
+    write_json(folder, "config.v4.json", old)
+    with torch.no_grad():
+        check_old_config(model, old, ids, expected)
+    write_tokenizer(folder, config.vocab_size, fixture.get("full_bytes", False))
+    top = expected.max(dim=-1).values.exp()
+    size = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))
+    print(f"{name:20} {size / 1024:6.0f} KiB  decode {decode or 0:.1e}  float64 {exact:.1e}  "
+          f"top-1 probability {top.min():.3f} to {top.max():.3f}", flush=True)
+
+
+def main():
+    torch.manual_seed(0)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    numpy.seterr(all="raise")
+    for seed, name in enumerate(CASES):
+        if len(sys.argv) < 2 or name in sys.argv[1:]:
+            generate(name, seed)
+
+
+if __name__ == "__main__":
+    main()

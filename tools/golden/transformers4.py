@@ -1,0 +1,40 @@
+"""The config.json that transformers 4 would have written for a config of transformers 5."""
+
+
+def old_rope(new):
+    """rope_parameters without theta -> rope_scaling, or None for the default."""
+    scaling = {key: value for key, value in new.items()
+               if key not in ("rope_theta", "partial_rotary_factor")}
+    return None if scaling.get("rope_type", "default") == "default" else scaling
+
+
+def config_of_transformers4(new):
+    """Spelling of 4.4x: rope_theta, rope_scaling, torch_dtype, no layer_types."""
+    old = {key: value for key, value in new.items()
+           if key not in ("rope_parameters", "dtype", "layer_types") and not key.startswith("_")}
+    old["torch_dtype"] = new.get("dtype", "float32")
+    old["transformers_version"] = "4.48.0"
+    kind = new["model_type"]
+    parameters = new["rope_parameters"]
+    if kind == "gemma3_text":
+        old["rope_theta"] = parameters["full_attention"]["rope_theta"]
+        old["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
+        old["rope_scaling"] = old_rope(parameters["full_attention"])
+        old["sliding_window_pattern"] = new["layer_types"].index("full_attention") + 1
+        old["cache_implementation"] = "hybrid"
+        return old
+    old["rope_theta"] = parameters["rope_theta"]
+    old["rope_scaling"] = old_rope(parameters)
+    if "partial_rotary_factor" in parameters:
+        old["partial_rotary_factor"] = parameters["partial_rotary_factor"]
+    if kind == "phi3" and old["rope_scaling"]:
+        # Phi-3 spells the kind `type` and keeps the original context beside it.
+        scaling = old["rope_scaling"]
+        old["original_max_position_embeddings"] = scaling.pop(
+            "original_max_position_embeddings", new.get("original_max_position_embeddings"))
+        scaling["type"] = scaling.pop("rope_type")
+        scaling.pop("factor", None)
+    if kind == "qwen2" and not new.get("use_sliding_window"):
+        old["sliding_window"] = 4096  # written even where it is not used
+        old["max_window_layers"] = 28
+    return old
