@@ -336,7 +336,7 @@ TEST_P(AttentionTest, WhatMakesNoSenseIsAnErrorAndNothingIsWritten) {
     value = good;
   };
   with(batch.query_start.Int(0), 1, "query_start[0] is 1");
-  with(batch.query_start.Int(1), 5, "query_start falls");
+  with(batch.query_start.Int(2), 1, "query_start falls from 2 to 1");
   with(batch.query_start.Int(2), 4, "q has 3 rows");
   with(batch.context.Int(0), 1, "2 query tokens in a context of 1");
   with(batch.context.Int(0), -3, "in a context of -3");
