@@ -36,6 +36,10 @@ struct SoftCap {
   };
 };
 
+// The shape rules of a call; what every implementation checks first.
+Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args& args);
+Status CheckArgs(const SoftCap::Desc& desc, const SoftCap::Args& args);
+
 Support RefGatedActivationSupports(const GatedActivation::Desc& desc,
                                    const device::DeviceFacts& facts);
 Status RefGatedActivation(device::Stream& stream, const GatedActivation::Desc& desc,

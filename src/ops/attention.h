@@ -2,10 +2,12 @@
 // Prefill, chunk, decode and verify are the same op: sequence s has query rows
 // [query_start[s], query_start[s + 1]), the last of which stands at position context[s] - 1.
 //
-// KV is walked in fixed blocks of positions from the first visible one, and partial
-// results are combined in ascending order, so a row's bits do not depend on what else is computed.
+// KV is walked in fixed blocks at absolute positions, and partial results are combined in ascending
+// order, so a row's bits do not depend on what else is computed. Rows past query_start's last entry
+// are padding: neither read nor written.
 #pragma once
 
+#include <cmath>
 #include <optional>
 
 #include "ops/op.h"
@@ -38,6 +40,21 @@ struct Attention {
     Tensor out;  // [tokens, q_heads * head_dim]; may not overlap q
   };
 };
+
+// The factor of q.k.
+inline float ScaleOf(const Attention::Desc& desc) {
+  return desc.scale.value_or(1.0f / std::sqrt(static_cast<float>(desc.head_dim)));
+}
+// The first position that the row at `position` sees.
+inline int64_t FirstVisible(const Attention::Desc& desc, int64_t position) {
+  return desc.window > 0 && position >= desc.window ? position - desc.window + 1 : 0;
+}
+
+// The shape rules of a call; what every implementation checks first.
+Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args);
+// Query rows, contexts and the block ids that will be read make sense. REQUIRES: CheckArgs is ok;
+// they lie in host memory.
+Status CheckIndices(const Attention::Desc& desc, const Attention::Args& args);
 
 Support RefAttentionSupports(const Attention::Desc& desc, const device::DeviceFacts& facts);
 Status RefAttention(device::Stream& stream, const Attention::Desc& desc,

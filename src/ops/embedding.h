@@ -41,6 +41,14 @@ struct GatherRows {
   };
 };
 
+// The shape rules of a call; what every implementation checks first.
+Status CheckArgs(const Embedding::Desc& desc, const Embedding::Args& args);
+Status CheckArgs(const GatherRows::Desc& desc, const GatherRows::Args& args);
+// Ids, splice rows and row numbers lie inside their tables. REQUIRES: CheckArgs is ok; they lie in
+// host memory.
+Status CheckIndices(const Embedding::Desc& desc, const Embedding::Args& args);
+Status CheckIndices(const GatherRows::Desc& desc, const GatherRows::Args& args);
+
 Support RefEmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts& facts);
 Status RefEmbedding(device::Stream& stream, const Embedding::Desc& desc,
                     const Embedding::Args& args);

@@ -46,6 +46,10 @@ struct QkNorm {
   };
 };
 
+// The shape rules of a call; what every implementation checks first.
+Status CheckArgs(const Norm::Desc& desc, const Norm::Args& args);
+Status CheckArgs(const QkNorm::Desc& desc, const QkNorm::Args& args);
+
 Support RefNormSupports(const Norm::Desc& desc, const device::DeviceFacts& facts);
 Status RefNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args& args);
 Support RefQkNormSupports(const QkNorm::Desc& desc, const device::DeviceFacts& facts);

@@ -1,6 +1,8 @@
 // A layer's paged KV cache as kernels see it.
 #pragma once
 
+#include <string>
+
 #include "ops/layout.h"
 #include "ops/tensor.h"
 
@@ -20,6 +22,11 @@ struct KvDesc {
   int k_head_dim = 0, v_head_dim = 0;
   int kernel_block_tokens = 0;
   KvLayoutId layout = KvLayoutId::kHeadsTokensDim;
+  std::string ToString() const;
 };
+
+class ArgsChecker;
+// `kv` has the types, sizes and layout of `desc`. Scales belong to formats that no op reads yet.
+void ExpectPagedKv(const KvDesc& desc, const PagedKv& kv, ArgsChecker& check);
 
 }  // namespace sluice::ops

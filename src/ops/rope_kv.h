@@ -1,6 +1,7 @@
 // Fused RoPE + KV write: rotates Q and K of packed QKV by position and writes K and V into the
-// paged cache, in three forms. The rotation table is made once per model (MakeRopeTable); dims past
-// rotary_dims pass through.
+// paged cache, in three forms. A rotated value is rounded to the activation type before it goes to
+// the cache, in every form, so that the form never changes what is kept. The rotation table is made
+// once per model (MakeRopeTable); dims past rotary_dims pass through.
 #pragma once
 
 #include <span>
@@ -38,6 +39,11 @@ struct RopeKv {
     PagedKv kv;
   };
 };
+
+// The shape rules of a call; what every implementation checks first.
+Status CheckArgs(const RopeKv::Desc& desc, const RopeKv::Args& args);
+// Positions lie inside the table and slots inside the KV. REQUIRES: CheckArgs is ok; host memory.
+Status CheckIndices(const RopeKv::Desc& desc, const RopeKv::Args& args);
 
 // cos and sin of every position below `positions` for one inverse frequency per pair, times
 // `scale`, computed in double: [positions, 2 * frequencies.size()], row = cos..., sin... . Host

@@ -1,0 +1,31 @@
+#include "ops/activation.h"
+
+#include "ops/check_args.h"
+
+namespace sluice::ops {
+
+std::string GatedActivation::Desc::ToString() const {
+  const std::string_view name = kind == Activation::kSilu       ? "silu"
+                                : kind == Activation::kGeluTanh ? "gelu_tanh"
+                                                                : "gelu_erf";
+  return StrCat(name, " ", Name(activation), " ", width);
+}
+
+std::string SoftCap::Desc::ToString() const { return StrCat(Name(activation), " cap ", cap); }
+
+Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args& args) {
+  const int64_t tokens = args.gate_up.rank == 2 ? args.gate_up.dims[0] : -1;
+  ArgsChecker check(GatedActivation::kName, args.gate_up);
+  check.Expect("gate_up", args.gate_up, desc.activation, {tokens, 2 * desc.width})
+      .Expect("out", args.out, desc.activation, {tokens, desc.width})
+      .ExpectApart("gate_up", args.gate_up, "out", args.out);
+  return check.status();
+}
+
+Status CheckArgs(const SoftCap::Desc& desc, const SoftCap::Args& args) {
+  ArgsChecker check(SoftCap::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {-1, -1});
+  return check.status();
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,68 @@
+#include <cmath>
+
+#include "ops/activation.h"
+#include "ops/element.h"
+
+namespace sluice::ops {
+namespace {
+
+double Activate(Activation kind, double x) {
+  constexpr double kSqrt2OverPi = 0.79788456080286535588;
+  constexpr double kSqrtHalf = 0.70710678118654752440;
+  switch (kind) {
+    case Activation::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluErf:
+      return 0.5 * x * (1.0 + std::erf(x * kSqrtHalf));
+  }
+  return x;
+}
+
+}  // namespace
+
+Support RefGatedActivationSupports(const GatedActivation::Desc& desc, const device::DeviceFacts&) {
+  if (!IsPlainFloat(desc.activation))
+    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
+  return Support::Yes();
+}
+
+Status RefGatedActivation(device::Stream&, const GatedActivation::Desc& desc,
+                          const GatedActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  for (int64_t t = 0; t < args.gate_up.dims[0]; ++t) {
+    const std::byte* row = RowData(args.gate_up, t);
+    for (int64_t i = 0; i < desc.width; ++i) {
+      const float gate = LoadElement(desc.activation, row, i);
+      const float up = LoadElement(desc.activation, row, desc.width + i);
+      StoreElement(desc.activation, RowData(args.out, t), i,
+                   static_cast<float>(Activate(desc.kind, gate) * up));
+    }
+  }
+  return OkStatus();
+}
+
+Support RefSoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts&) {
+  if (!IsPlainFloat(desc.activation))
+    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (!(desc.cap > 0.0f) || !std::isfinite(desc.cap))
+    return Support::No(StrCat("cap is ", desc.cap, ", it must be above 0"));
+  return Support::Yes();
+}
+
+Status RefSoftCap(device::Stream&, const SoftCap::Desc& desc, const SoftCap::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const double cap = desc.cap;
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    std::byte* row = RowData(args.x, t);
+    for (int64_t i = 0; i < args.x.dims[1]; ++i) {
+      const double x = LoadElement(desc.activation, row, i);
+      StoreElement(desc.activation, row, i, static_cast<float>(cap * std::tanh(x / cap)));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,114 @@
+#include "ops/activation.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "ops/op_fixture.h"
+
+namespace sluice::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ActivationTest : public OpTest {};
+SLUICE_FOR_EACH_INSTRUCTION_SET(ActivationTest);
+
+double Expected(Activation kind, double x) {
+  if (kind == Activation::kSilu) return x / (1 + std::exp(-x));
+  if (kind == Activation::kGeluErf) return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+TEST_P(ActivationTest, TheFirstHalfIsTheGate) {
+  Array in = Array::Floats(DType::kF32, {1, 4}, {0.0f, 1.0f, 5.0f, 2.0f}), out(DType::kF32, {1, 2});
+  ASSERT_TRUE(
+      Run<GatedActivation>({.width = 2}, {.gate_up = in.tensor(), .out = out.tensor()}).ok());
+  EXPECT_EQ(out.At(0), 0.0f);  // silu(0) * 5; the other order would give more than 0
+  EXPECT_NEAR(out.At(1), 2.0f * 0.7310586f, 1e-6f);
+}
+
+TEST_P(ActivationTest, EveryKindIsAccurateOverTheWholeRange) {
+  const int width = 4001;
+  for (Activation kind : {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf}) {
+    Array in(DType::kF32, {1, 2 * width}), out(DType::kF32, {1, width});
+    for (int i = 0; i < width; ++i) {
+      in.Set(i, static_cast<float>(i - 2000) * 0.06f);
+      in.Set(width + i, 1.0f);
+    }
+    ASSERT_TRUE(Run<GatedActivation>({.kind = kind, .width = width},
+                                     {.gate_up = in.tensor(), .out = out.tensor()})
+                    .ok());
+    for (int i = 0; i < width; ++i) {
+      const double expected = Expected(kind, in.At(i));
+      // 1 + tanh cancels where x is very negative: an error there is relative to x.
+      const double scale = kind == Activation::kSilu
+                               ? std::abs(expected) + 1e-30
+                               : std::abs(expected) + 0.1 * std::abs(in.At(i));
+      EXPECT_NEAR(out.At(i), expected, 5e-7 * scale + 1e-37) << in.At(i);
+    }
+  }
+}
+
+TEST_P(ActivationTest, HalfTypesRoundOnce) {
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    Array in = Array::Floats(dtype, {1, 4}, {1.5f, -0.75f, 0.3f, 2.0f}), out(dtype, {1, 2});
+    ASSERT_TRUE(Run<GatedActivation>({.activation = dtype, .width = 2},
+                                     {.gate_up = in.tensor(), .out = out.tensor()})
+                    .ok());
+    for (int i = 0; i < 2; ++i) {
+      const double expected = Expected(Activation::kSilu, in.At(i)) * in.At(2 + i);
+      EXPECT_EQ(out.At(i), RoundTo(dtype, static_cast<float>(expected)));
+    }
+  }
+}
+
+TEST_P(ActivationTest, RowsAreStridedAndTheEmptyBatchIsFine) {
+  TestNoise noise(3);
+  Array wide(DType::kF32, {3, 50}), out(DType::kF32, {3, 21}), dense(DType::kF32, {3, 42});
+  noise.Fill(wide);
+  for (int t = 0; t < 3; ++t) {
+    for (int i = 0; i < 42; ++i) dense.Set(t * 42 + i, wide.At(t * 50 + i));
+  }
+  Tensor in = wide.tensor();
+  in.dims[1] = 42;
+  ASSERT_TRUE(Run<GatedActivation>({.width = 21}, {.gate_up = in, .out = out.tensor()}).ok());
+  Array again(DType::kF32, {3, 21});
+  ASSERT_TRUE(
+      Run<GatedActivation>({.width = 21}, {.gate_up = dense.tensor(), .out = again.tensor()}).ok());
+  EXPECT_EQ(out, again);
+  EXPECT_TRUE(Run<GatedActivation>({.width = 21}, {.gate_up = Array(DType::kF32, {0, 42}).tensor(),
+                                                   .out = Array(DType::kF32, {0, 21}).tensor()})
+                  .ok());
+}
+
+TEST_P(ActivationTest, OverlapAndWrongWidthsAreRefused) {
+  Array in(DType::kF32, {2, 8}), out(DType::kF32, {2, 4});
+  Tensor inside = out.tensor();
+  inside.data = in.tensor().data;
+  EXPECT_THAT(Run<GatedActivation>({.width = 4}, {.gate_up = in.tensor(), .out = inside}).message(),
+              HasSubstr("overlap"));
+  EXPECT_THAT(
+      Run<GatedActivation>({.width = 3}, {.gate_up = in.tensor(), .out = out.tensor()}).message(),
+      HasSubstr("gate_up is F32 [2, 8], expected F32 [2, 6]"));
+}
+
+TEST_P(ActivationTest, SoftCapIsTanhAtEveryScale) {
+  for (float cap : {30.0f, 50.0f, 0.5f}) {
+    const int n = 3001;
+    Array x(DType::kF32, {1, n});
+    for (int i = 0; i < n; ++i)
+      x.Set(i, (i - 1500) * (i % 3 == 0 ? 1e-4f : i % 3 == 1 ? 0.05f : 3.0f));
+    const Array before = x;
+    ASSERT_TRUE(Run<SoftCap>({.cap = cap}, {.x = x.tensor()}).ok());
+    for (int i = 0; i < n; ++i) {
+      const double expected = cap * std::tanh(double{before.At(i)} / cap);
+      EXPECT_NEAR(x.At(i), expected, 4e-7 * std::abs(expected)) << before.At(i);
+    }
+  }
+  EXPECT_THAT(Bind<SoftCap>(device_->ops(), {.cap = 0.0f}).status().message(),
+              HasSubstr("cap is 0"));
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,66 @@
+#include "ops/attention.h"
+
+#include "ops/check_args.h"
+
+namespace sluice::ops {
+
+std::string Attention::Desc::ToString() const {
+  std::string out = StrCat(Name(activation), " ", q_heads, "/", kv_heads, " heads of ", head_dim,
+                           causal ? " causal" : " all", " kv ", kv.ToString());
+  if (window > 0) out += StrCat(" window ", window);
+  if (scale.has_value()) out += StrCat(" scale ", *scale);
+  if (soft_cap.has_value()) out += StrCat(" soft cap ", *soft_cap);
+  return out;
+}
+
+Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args) {
+  const int64_t tokens = args.q.rank == 2 ? args.q.dims[0] : -1;
+  const int64_t width = int64_t{desc.q_heads} * desc.head_dim;
+  const int64_t sequences = args.context.rank == 1 ? args.context.dims[0] : -1;
+  ArgsChecker check(Attention::kName, args.q);
+  check.Expect("q", args.q, desc.activation, {tokens, width})
+      .Expect("context", args.context, DType::kI32, {sequences})
+      .Expect("query_start", args.query_start, DType::kI32, {sequences + 1})
+      .Expect("block_table", args.block_table, DType::kI32, {sequences, -1})
+      .Expect("out", args.out, desc.activation, {tokens, width})
+      .ExpectApart("q", args.q, "out", args.out);
+  ExpectPagedKv(desc.kv, args.kv, check);
+  return check.status();
+}
+
+Status CheckIndices(const Attention::Desc& desc, const Attention::Args& args) {
+  const auto bad = [](const auto&... parts) {
+    return InvalidArgument(StrCat(Attention::kName, ": ", parts...));
+  };
+  const int32_t* start = args.query_start.ptr<int32_t>();
+  const int32_t* context = args.context.ptr<int32_t>();
+  const int64_t sequences = args.context.dims[0];
+  const int64_t kernel_blocks = args.kv.k.dims[0];
+  const int64_t block_tokens = desc.kv.kernel_block_tokens;
+  if (start[0] != 0) return bad("query_start[0] is ", start[0], ", expected 0");
+  for (int64_t s = 0; s < sequences; ++s) {
+    const int64_t count = int64_t{start[s + 1]} - start[s];
+    if (count < 0) return bad("query_start falls from ", start[s], " to ", start[s + 1]);
+    if (start[s + 1] > args.q.dims[0])
+      return bad("query_start[", s + 1, "] is ", start[s + 1], ", q has ", args.q.dims[0], " rows");
+    if (count == 0) continue;
+    if (desc.query_tokens_max > 0 && count > desc.query_tokens_max)
+      return bad("sequence ", s, " has ", count, " query tokens, bound for at most ",
+                 desc.query_tokens_max);
+    if (context[s] < count)
+      return bad("sequence ", s, " has ", count, " query tokens in a context of ", context[s]);
+    if (context[s] > args.block_table.dims[1] * block_tokens)
+      return bad("a context of ", context[s], " tokens does not fit ", args.block_table.dims[1],
+                 " blocks of ", block_tokens);
+    const int64_t first = FirstVisible(desc, context[s] - count);
+    const int32_t* row = args.block_table.ptr<int32_t>() + s * args.block_table.strides[0];
+    for (int64_t b = first / block_tokens; b * block_tokens < context[s]; ++b) {
+      if (row[b] < 0 || row[b] >= kernel_blocks)
+        return bad("block_table[", s, "][", b, "] is ", row[b], ", the KV has ", kernel_blocks,
+                   " blocks");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::ops

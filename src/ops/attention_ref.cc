@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/attention.h"
+#include "ops/element.h"
+
+namespace sluice::ops {
+namespace {
+
+// Where the KV of one head of one sequence lies.
+class History {
+ public:
+  History(const Attention::Desc& desc, const Attention::Args& args, int64_t sequence, int head)
+      : desc_(desc),
+        kv_(args.kv),
+        blocks_(args.block_table.ptr<int32_t>() + sequence * args.block_table.strides[0]),
+        head_(head) {}
+
+  float K(int64_t position, int i) const { return At(kv_.k, position, i); }
+  float V(int64_t position, int i) const { return At(kv_.v, position, i); }
+
+ private:
+  float At(const Tensor& cache, int64_t position, int i) const {
+    const int64_t block = blocks_[position / desc_.kv.kernel_block_tokens];
+    const int64_t offset = position % desc_.kv.kernel_block_tokens;
+    return LoadElement(
+        desc_.kv.dtype, cache.data,
+        block * cache.strides[0] + head_ * cache.strides[1] + offset * cache.strides[2] + i);
+  }
+
+  const Attention::Desc& desc_;
+  const PagedKv& kv_;
+  const int32_t* blocks_;
+  int head_;
+};
+
+// softmax(scale * q K^T) V over positions [first, end), in double.
+std::vector<double> Attend(const Attention::Desc& desc, const History& history,
+                           const std::vector<double>& q, int64_t first, int64_t end) {
+  const double scale = ScaleOf(desc);
+  std::vector<double> scores;
+  for (int64_t p = first; p < end; ++p) {
+    double score = 0.0;
+    for (int i = 0; i < desc.head_dim; ++i) score += q[i] * history.K(p, i);
+    score *= scale;
+    if (desc.soft_cap.has_value()) score = *desc.soft_cap * std::tanh(score / *desc.soft_cap);
+    scores.push_back(score);
+  }
+  const double largest = *std::max_element(scores.begin(), scores.end());
+  std::vector<double> out(static_cast<size_t>(desc.head_dim), 0.0);
+  double sum = 0.0;
+  for (int64_t p = first; p < end; ++p) {
+    const double weight = std::exp(scores[p - first] - largest);
+    sum += weight;
+    for (int i = 0; i < desc.head_dim; ++i) out[i] += weight * history.V(p, i);
+  }
+  for (double& value : out) value /= sum;
+  return out;
+}
+
+}  // namespace
+
+Support RefAttentionSupports(const Attention::Desc& desc, const device::DeviceFacts&) {
+  if (!IsPlainFloat(desc.activation))
+    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (!IsPlainFloat(desc.kv.dtype))
+    return Support::No(StrCat("KV of ", Name(desc.kv.dtype), " is not supported"));
+  if (desc.kv.layout != KvLayoutId::kHeadsTokensDim)
+    return Support::No(
+        StrCat("KV layout ", static_cast<uint32_t>(desc.kv.layout), " is not supported"));
+  if (desc.q_heads <= 0 || desc.kv_heads <= 0 || desc.head_dim <= 0)
+    return Support::No("head counts and head_dim must be above 0");
+  if (desc.q_heads % desc.kv_heads != 0)
+    return Support::No(
+        StrCat(desc.q_heads, " query heads are no multiple of ", desc.kv_heads, " KV heads"));
+  if (desc.kv.kv_heads != desc.kv_heads || desc.kv.k_head_dim != desc.head_dim ||
+      desc.kv.v_head_dim != desc.head_dim)
+    return Support::No("the KV's heads or widths differ from the query's");
+  if (desc.kv.kernel_block_tokens <= 0)
+    return Support::No(StrCat("kernel_block_tokens is ", desc.kv.kernel_block_tokens));
+  if (desc.window < 0) return Support::No(StrCat("window is ", desc.window));
+  if (desc.window > 0 && !desc.causal) return Support::No("a window needs the causal mask");
+  if (desc.soft_cap.has_value() && !(*desc.soft_cap > 0.0f && std::isfinite(*desc.soft_cap)))
+    return Support::No(StrCat("soft_cap is ", *desc.soft_cap, ", it must be above 0"));
+  if (desc.scale.has_value() && !std::isfinite(*desc.scale))
+    return Support::No("scale is not finite");
+  return Support::Yes();
+}
+
+Status RefAttention(device::Stream&, const Attention::Desc& desc, const Attention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  const int group = desc.q_heads / desc.kv_heads;
+  std::vector<double> q(static_cast<size_t>(desc.head_dim));
+  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+    const int32_t* start = args.query_start.ptr<int32_t>() + s;
+    const int64_t context = args.context.ptr<int32_t>()[s];
+    for (int64_t t = start[0]; t < start[1]; ++t) {
+      const int64_t position = context - (start[1] - t);
+      const int64_t end = desc.causal ? position + 1 : context;
+      for (int h = 0; h < desc.q_heads; ++h) {
+        const int64_t column = int64_t{h} * desc.head_dim;
+        for (int i = 0; i < desc.head_dim; ++i)
+          q[i] = LoadElement(desc.activation, RowData(args.q, t), column + i);
+        const auto out =
+            Attend(desc, History(desc, args, s, h / group), q, FirstVisible(desc, position), end);
+        for (int i = 0; i < desc.head_dim; ++i)
+          StoreElement(desc.activation, RowData(args.out, t), column + i,
+                       static_cast<float>(out[i]));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,365 @@
+#include "ops/attention.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/op_fixture.h"
+
+namespace sluice::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+struct Sequence {
+  int queries = 1, context = 1;
+};
+
+// A batch whose K, V and Q are known per (sequence, position); the cache is paged in a shuffled
+// order and everything that no row may see is NaN.
+class Batch {
+ public:
+  Batch(Attention::Desc d, std::vector<Sequence> s, uint64_t seed = 1)
+      : desc(d), sequences(std::move(s)), noise_(seed) {
+    desc.kv.kv_heads = desc.kv_heads;
+    desc.kv.k_head_dim = desc.kv.v_head_dim = desc.head_dim;
+    int tokens = 0, blocks = 0, blocks_max = 1;
+    std::vector<int32_t> start = {0}, lengths;
+    for (const Sequence& sequence : sequences) {
+      start.push_back(tokens += sequence.queries);
+      lengths.push_back(sequence.context);
+      const int need = (sequence.context - 1) / desc.kv.kernel_block_tokens + 1;
+      blocks += need;
+      blocks_max = std::max(blocks_max, need);
+    }
+    query_start = Array::Ints(start);
+    context = Array::Ints(lengths);
+    const int64_t count = static_cast<int64_t>(sequences.size());
+    block_table = Array::Ints({count, blocks_max},
+                              std::vector<int32_t>(static_cast<size_t>(count * blocks_max), -1));
+    k = v = Array(desc.kv.dtype,
+                  {blocks + 2, desc.kv_heads, desc.kv.kernel_block_tokens, desc.head_dim});
+    k.Fill(kNan);
+    v.Fill(kNan);
+    q = Array(DType::kF32, {tokens, desc.q_heads * desc.head_dim});
+    out = q;
+    noise_.Fill(q, 2.0f);
+    out.Fill(kNan);
+    FillHistory(blocks + 2, blocks_max);
+  }
+
+  Attention::Args args() {
+    Attention::Args a{.q = q.tensor(),
+                      .query_start = query_start.tensor(),
+                      .context = context.tensor(),
+                      .block_table = block_table.tensor()};
+    a.kv.k = k.tensor();
+    a.kv.v = v.tensor();
+    a.out = out.tensor();
+    return a;
+  }
+
+  // Softmax over the dense history, in double.
+  void ExpectRight(double tolerance = 2e-5) {
+    const int group = desc.q_heads / desc.kv_heads;
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      for (int i = 0; i < sequences[s].queries; ++i) {
+        const int position = sequences[s].context - sequences[s].queries + i;
+        for (int h = 0; h < desc.q_heads; ++h) {
+          const int64_t row = (int64_t{query_start.Int(s) + i} * desc.q_heads + h) * desc.head_dim;
+          ExpectHead(s, position, h / group, row, tolerance);
+        }
+      }
+    }
+  }
+
+  int First(int position) const {
+    return desc.window > 0 ? std::max(0, position - desc.window + 1) : 0;
+  }
+
+  Attention::Desc desc;
+  std::vector<Sequence> sequences;
+  Array query_start, context, block_table, k, v, q, out;
+  std::vector<std::vector<float>> dense_k, dense_v;  // [sequence][position, kv head, dim]
+
+ private:
+  void FillHistory(int total_blocks, int blocks_max) {
+    std::vector<int> free;
+    for (int b = 0; b < total_blocks; ++b) free.push_back(b);
+    for (int b = total_blocks - 1; b > 0; --b) std::swap(free[b], free[noise_.Below(b + 1)]);
+    const int block_tokens = desc.kv.kernel_block_tokens;
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      const int first = First(sequences[s].context - sequences[s].queries);
+      const size_t row = static_cast<size_t>(desc.kv_heads) * desc.head_dim;
+      dense_k.emplace_back(sequences[s].context * row);
+      dense_v.emplace_back(sequences[s].context * row);
+      for (int p = first; p < sequences[s].context; ++p) {
+        int32_t& block = block_table.Int(s * blocks_max + p / block_tokens);
+        if (block < 0) {
+          block = free.back();
+          free.pop_back();
+        }
+        for (int h = 0; h < desc.kv_heads; ++h) {
+          for (int i = 0; i < desc.head_dim; ++i) {
+            const size_t at = ((static_cast<size_t>(block) * desc.kv_heads + h) * block_tokens +
+                               p % block_tokens) *
+                                  desc.head_dim +
+                              i;
+            k.Set(at, noise_.Value());
+            v.Set(at, noise_.Value());
+            dense_k[s][p * row + h * desc.head_dim + i] = k.At(at);
+            dense_v[s][p * row + h * desc.head_dim + i] = v.At(at);
+          }
+        }
+      }
+    }
+  }
+
+  void ExpectHead(size_t s, int position, int kv_head, int64_t row, double tolerance) {
+    const int end = desc.causal ? position + 1 : sequences[s].context;
+    const double scale = desc.scale.value_or(1 / std::sqrt(static_cast<double>(desc.head_dim)));
+    std::vector<double> sums(static_cast<size_t>(desc.head_dim));
+    double total = 0, largest = -1e300;
+    std::vector<double> scores;
+    for (int p = First(position); p < end; ++p) {
+      double score = 0;
+      for (int i = 0; i < desc.head_dim; ++i)
+        score +=
+            double{q.At(row + i)} * dense_k[s][(p * desc.kv_heads + kv_head) * desc.head_dim + i];
+      score *= scale;
+      if (desc.soft_cap) score = *desc.soft_cap * std::tanh(score / *desc.soft_cap);
+      scores.push_back(score);
+      largest = std::max(largest, score);
+    }
+    for (int p = First(position); p < end; ++p) {
+      const double weight = std::exp(scores[p - First(position)] - largest);
+      total += weight;
+      for (int i = 0; i < desc.head_dim; ++i)
+        sums[i] += weight * dense_v[s][(p * desc.kv_heads + kv_head) * desc.head_dim + i];
+    }
+    for (int i = 0; i < desc.head_dim; ++i)
+      ASSERT_NEAR(out.At(row + i), sums[i] / total, tolerance)
+          << "sequence " << s << " position " << position << " row element " << row + i;
+  }
+
+  TestNoise noise_;
+};
+
+Attention::Desc Describe(int q_heads, int kv_heads, int head_dim, DType kv = DType::kF32,
+                         int block_tokens = 16) {
+  Attention::Desc desc{.q_heads = q_heads, .kv_heads = kv_heads, .head_dim = head_dim};
+  desc.kv.dtype = kv;
+  desc.kv.kernel_block_tokens = block_tokens;
+  return desc;
+}
+
+class AttentionTest : public OpTest {
+ protected:
+  void ExpectRight(Attention::Desc desc, std::vector<Sequence> sequences) {
+    Batch batch(desc, std::move(sequences));
+    const Status status = Run<Attention>(batch.desc, batch.args());
+    ASSERT_TRUE(status.ok()) << status.message();
+    batch.ExpectRight();
+  }
+};
+SLUICE_FOR_EACH_INSTRUCTION_SET(AttentionTest);
+
+TEST_P(AttentionTest, AContextOfOneGivesItsOwnV) {
+  Batch batch(Describe(2, 1, 16), {{1, 1}});
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  for (int h = 0; h < 2; ++h) {
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(batch.out.At(h * 16 + i), batch.dense_v[0][i]);
+  }
+}
+
+TEST_P(AttentionTest, TwoTokensByHand) {
+  // Scores 1 and 3 with scale 0.5: weights 1 / (1 + e) and e / (1 + e).
+  Attention::Desc desc = Describe(1, 1, 16);
+  desc.scale = 0.5f;
+  Batch batch(desc, {{1, 2}});
+  batch.q.Fill(0.0f);
+  batch.q.Set(0, 1.0f);
+  const size_t block = static_cast<size_t>(batch.block_table.Int(0)) * 16 * 16;
+  for (int i = 0; i < 32; ++i) {
+    batch.k.Set(block + i, i == 0 ? 1.0f : i == 16 ? 3.0f : 9.0f);
+    batch.v.Set(block + i, i < 16 ? 10.0f : 20.0f);
+  }
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  EXPECT_NEAR(batch.out.At(0), 10.0 + 10.0 * M_E / (1 + M_E), 1e-5);
+}
+
+TEST_P(AttentionTest, HeadShapes) {
+  for (int head_dim : {16, 32, 64, 80, 96, 128, 256}) {
+    ExpectRight(Describe(4, 2, head_dim), {{1, 37}, {5, 5}, {3, 70}});
+  }
+  ExpectRight(Describe(9, 3, 64), {{1, 129}, {40, 40}});
+  ExpectRight(Describe(8, 8, 64), {{1, 65}});
+  ExpectRight(Describe(14, 1, 32), {{7, 200}});
+  ExpectRight(Describe(4, 2, 20), {{2, 20}});
+}
+
+TEST_P(AttentionTest, KvTypesAndBlockSizes) {
+  for (DType kv : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int block_tokens : {1, 5, 16, 32, 64, 100}) {
+      ExpectRight(Describe(6, 2, 32, kv, block_tokens), {{1, 100}, {17, 90}, {1, 1}, {64, 64}});
+    }
+  }
+}
+
+TEST_P(AttentionTest, LengthsAroundEveryBlockEdge) {
+  for (int context : {2, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 255, 256, 257, 300, 513}) {
+    ExpectRight(Describe(3, 1, 16), {{1, context}, {2, context}, {(context + 1) / 2, context}});
+  }
+}
+
+TEST_P(AttentionTest, PrefillOfSeveralHundredTokens) {
+  ExpectRight(Describe(3, 1, 64, DType::kF16), {{300, 300}, {60, 400}});
+}
+
+TEST_P(AttentionTest, WindowsShorterAndLongerThanTheContextAndAcrossBlocks) {
+  for (int window : {1, 2, 15, 16, 17, 40, 64, 65, 100, 1000}) {
+    Attention::Desc desc = Describe(4, 2, 32);
+    desc.window = window;
+    // Blocks that fell out of every row's window are -1 in the table, the rest of a block is NaN.
+    ExpectRight(desc, {{1, 200}, {30, 200}, {3, 10}, {64, 64}, {1, 333}});
+  }
+}
+
+TEST_P(AttentionTest, NonCausalRowsSeeTheWholeContext) {
+  Attention::Desc desc = Describe(4, 2, 32);
+  desc.causal = false;
+  ExpectRight(desc, {{33, 33}, {1, 1}, {70, 100}});
+}
+
+TEST_P(AttentionTest, SoftCapAndScale) {
+  for (float scale : {0.0f, 1.0f, 0.03f}) {
+    Attention::Desc desc = Describe(4, 2, 32);
+    desc.scale = scale;
+    ExpectRight(desc, {{5, 90}});
+    desc.soft_cap = 2.5f;
+    ExpectRight(desc, {{5, 90}, {1, 300}});
+  }
+}
+
+TEST_P(AttentionTest, AnExplicitScaleOfZeroAveragesV) {
+  Attention::Desc desc = Describe(1, 1, 16);
+  desc.scale = 0.0f;
+  Batch batch(desc, {{1, 50}});
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  double mean = 0;
+  for (int p = 0; p < 50; ++p) mean += batch.dense_v[0][p * 16] / 50.0;
+  EXPECT_NEAR(batch.out.At(0), mean, 1e-6);
+}
+
+TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
+  Attention::Desc desc = Describe(2, 1, 16);
+  desc.scale = 400.0f;
+  ExpectRight(desc, {{4, 150}});
+}
+
+TEST_P(AttentionTest, ABlockTableEditedInPlaceIsSeenByTheNextCall) {
+  Batch batch(Describe(2, 1, 16), {{1, 40}});
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  const Array before = batch.out;
+  std::swap(batch.block_table.Int(0), batch.block_table.Int(1));
+  for (int p = 0; p < 16; ++p) {
+    for (int i = 0; i < 16; ++i) {
+      std::swap(batch.dense_k[0][p * 16 + i], batch.dense_k[0][(p + 16) * 16 + i]);
+      std::swap(batch.dense_v[0][p * 16 + i], batch.dense_v[0][(p + 16) * 16 + i]);
+    }
+  }
+  batch.k.Set(static_cast<size_t>(batch.block_table.Int(0)) * 16 * 16, 9.0f);
+  batch.dense_k[0][0] = 9.0f;
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  EXPECT_NE(batch.out, before);
+  batch.ExpectRight();
+}
+
+TEST_P(AttentionTest, SequencesWithoutRowsAndPaddingRowsAreLeftAlone) {
+  Batch batch(Describe(2, 1, 16), {{1, 20}, {2, 30}});
+  batch.query_start.Int(2) = 1;  // the second has no rows now; two rows of q are padding
+  batch.sequences[1].queries = 0;
+  batch.context.Int(1) = 1 << 30;
+  batch.q.Set(40, kNan);
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  batch.ExpectRight();
+  for (int i = 32; i < 96; ++i) EXPECT_TRUE(std::isnan(batch.out.At(i)));
+}
+
+TEST_P(AttentionTest, TheEmptyBatchIsFine) {
+  Batch batch(Describe(2, 1, 16), {{1, 4}});
+  Attention::Args args = batch.args();
+  args.q.dims[0] = args.out.dims[0] = args.context.dims[0] = args.block_table.dims[0] = 0;
+  args.query_start.dims[0] = 1;
+  args.q.data = args.out.data = args.block_table.data = args.context.data = nullptr;
+  EXPECT_TRUE(Run<Attention>(batch.desc, args).ok());
+}
+
+TEST_P(AttentionTest, QAndOutMayBeRowsOfSomethingWider) {
+  Batch batch(Describe(2, 1, 16), {{3, 40}});
+  Array wide(DType::kF32, {3, 100});
+  for (int t = 0; t < 3; ++t) {
+    for (int i = 0; i < 32; ++i) wide.Set(t * 100 + 7 + i, batch.q.At(t * 32 + i));
+  }
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  const Array dense = batch.out;
+  Attention::Args args = batch.args();
+  args.q = wide.tensor();
+  args.q.data += 7 * sizeof(float);
+  args.q.dims[1] = 32;
+  ASSERT_TRUE(Run<Attention>(batch.desc, args).ok());
+  EXPECT_EQ(batch.out, dense);
+}
+
+TEST_P(AttentionTest, WhatMakesNoSenseIsAnErrorAndNothingIsWritten) {
+  Batch batch(Describe(2, 1, 16), {{2, 40}, {1, 20}});
+  const auto refused = [&](const Attention::Args& args, const char* why) {
+    EXPECT_THAT(Run<Attention>(batch.desc, args).message(), HasSubstr(why));
+    EXPECT_TRUE(std::isnan(batch.out.At(0)));
+  };
+  Attention::Args args = batch.args();
+  args.query_start = Tensor();
+  refused(args, "query_start is missing");
+  args = batch.args();
+  args.out = args.q;
+  refused(args, "overlap");
+  args = batch.args();
+  args.kv.v = Tensor();
+  refused(args, "v is missing");
+  const auto with = [&](int32_t& value, int32_t bad, const char* why) {
+    const int32_t good = std::exchange(value, bad);
+    refused(batch.args(), why);
+    value = good;
+  };
+  with(batch.query_start.Int(0), 1, "query_start[0] is 1");
+  with(batch.query_start.Int(2), 1, "query_start falls from 2 to 1");
+  with(batch.query_start.Int(2), 4, "q has 3 rows");
+  with(batch.context.Int(0), 1, "2 query tokens in a context of 1");
+  with(batch.context.Int(0), -3, "in a context of -3");
+  with(batch.context.Int(1), 49, "does not fit 3 blocks of 16");
+  with(batch.block_table.Int(1), -1, "block_table[0][1] is -1");
+  with(batch.block_table.Int(2), 99, "block_table[0][2] is 99");
+  batch.desc.query_tokens_max = 1;
+  refused(batch.args(), "bound for at most 1");
+}
+
+TEST_P(AttentionTest, UnsupportedDescriptorsSayWhy) {
+  const Batch batch(Describe(4, 2, 16), {{1, 1}});
+  const auto reason = [&](auto&& change) {
+    Attention::Desc desc = batch.desc;
+    change(desc);
+    return Bind<Attention>(device_->ops(), desc).status().message();
+  };
+  EXPECT_THAT(reason([](auto& d) { d.q_heads = 3; }), HasSubstr("no multiple of 2 KV heads"));
+  EXPECT_THAT(reason([](auto& d) { d.kv.dtype = DType::kI8; }), HasSubstr("KV of I8"));
+  EXPECT_THAT(reason([](auto& d) { d.kv.v_head_dim = 8; }), HasSubstr("differ"));
+  EXPECT_THAT(reason([](auto& d) { d.window = 8, d.causal = false; }), HasSubstr("causal mask"));
+  EXPECT_THAT(reason([](auto& d) { d.soft_cap = 0.0f; }), HasSubstr("soft_cap is 0"));
+}
+
+}  // namespace
+}  // namespace sluice::ops

@@ -1,0 +1,61 @@
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "ops/element.h"
+#include "ops/embedding.h"
+#include "ops/formats/rows.h"
+
+namespace sluice::ops {
+
+Support RefEmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts&) {
+  if (!CanDequantize(desc.table))
+    return Support::No(StrCat("a table of ", Name(desc.table), " is not supported"));
+  if (!IsPlainFloat(desc.activation))
+    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (desc.vocab <= 0 || desc.hidden <= 0) return Support::No("vocab and hidden must be above 0");
+  if (desc.hidden % Info(desc.table).block != 0)
+    return Support::No(StrCat("hidden is ", desc.hidden, ", no multiple of the block of ",
+                              Info(desc.table).block));
+  if (!std::isfinite(desc.scale)) return Support::No("scale is not finite");
+  return Support::Yes();
+}
+
+Status RefEmbedding(device::Stream&, const Embedding::Desc& desc, const Embedding::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  const size_t row_bytes = RowBytes(desc.table, static_cast<size_t>(desc.hidden));
+  const size_t out_bytes = RowBytes(desc.activation, static_cast<size_t>(desc.hidden));
+  std::vector<float> row(static_cast<size_t>(desc.hidden));
+  for (int64_t t = 0; t < args.ids.dims[0]; ++t) {
+    std::byte* out = RowData(args.out, t);
+    const int64_t spliced = args.splice.empty() ? -1 : args.splice.ptr<int32_t>()[t];
+    if (spliced >= 0) {
+      std::memcpy(out, RowData(args.spliced, spliced), out_bytes);
+      continue;
+    }
+    const int64_t id = args.ids.ptr<int32_t>()[t];
+    DequantizeRow(desc.table, args.table.data + id * row_bytes, row);
+    for (int64_t i = 0; i < desc.hidden; ++i)
+      StoreElement(desc.activation, out, i, desc.scale * row[i]);
+  }
+  return OkStatus();
+}
+
+Support RefGatherRowsSupports(const GatherRows::Desc& desc, const device::DeviceFacts&) {
+  if (!IsPlainFloat(desc.activation))
+    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
+  return Support::Yes();
+}
+
+Status RefGatherRows(device::Stream&, const GatherRows::Desc& desc, const GatherRows::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  const size_t bytes = RowBytes(desc.activation, static_cast<size_t>(desc.width));
+  for (int64_t i = 0; i < args.rows.dims[0]; ++i)
+    std::memcpy(RowData(args.out, i), RowData(args.x, args.rows.ptr<int32_t>()[i]), bytes);
+  return OkStatus();
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,40 @@
+#include "ops/norm.h"
+
+#include "ops/check_args.h"
+
+namespace sluice::ops {
+
+std::string Norm::Desc::ToString() const {
+  return StrCat(kind == NormKind::kRms ? "rms " : "layer ", Name(activation), " ", hidden, " eps ",
+                eps, add ? " +add" : "", bias ? " +bias" : "");
+}
+
+std::string QkNorm::Desc::ToString() const {
+  return StrCat(Name(activation), " ", q_heads, "/", kv_heads, " heads of ", head_dim, " eps ",
+                eps);
+}
+
+Status CheckArgs(const Norm::Desc& desc, const Norm::Args& args) {
+  const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
+  ArgsChecker check(Norm::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {tokens, desc.hidden})
+      .ExpectIf(desc.add, "residual", args.residual, desc.activation, {tokens, desc.hidden})
+      .Expect("weight", args.weight, DType::kF32, {desc.hidden})
+      .ExpectIf(desc.bias, "bias", args.bias, DType::kF32, {desc.hidden})
+      .Expect("out", args.out, desc.activation, {tokens, desc.hidden})
+      .ExpectApartOrSame("x", args.x, "out", args.out)
+      .ExpectApart("x", args.x, "residual", args.residual)
+      .ExpectApart("out", args.out, "residual", args.residual);
+  return check.status();
+}
+
+Status CheckArgs(const QkNorm::Desc& desc, const QkNorm::Args& args) {
+  const int64_t width = int64_t{desc.q_heads + 2 * desc.kv_heads} * desc.head_dim;
+  ArgsChecker check(QkNorm::kName, args.qkv);
+  check.Expect("qkv", args.qkv, desc.activation, {-1, width})
+      .Expect("q_weight", args.q_weight, DType::kF32, {desc.head_dim})
+      .Expect("k_weight", args.k_weight, DType::kF32, {desc.head_dim});
+  return check.status();
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,88 @@
+#include <cmath>
+#include <vector>
+
+#include "ops/element.h"
+#include "ops/norm.h"
+
+namespace sluice::ops {
+namespace {
+
+// 1 / sqrt(mean of squares + eps)
+float InverseRms(const float* x, int64_t n, float eps) {
+  float sum = 0.0f;
+  for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
+  return 1.0f / std::sqrt(sum / static_cast<float>(n) + eps);
+}
+
+void Center(float* x, int64_t n) {
+  float sum = 0.0f;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  const float mean = sum / static_cast<float>(n);
+  for (int64_t i = 0; i < n; ++i) x[i] -= mean;
+}
+
+Support CheckNumbers(DType activation, float eps) {
+  if (!IsPlainFloat(activation))
+    return Support::No(StrCat("activations of ", Name(activation), " are not supported"));
+  if (!(eps > 0.0f) || !std::isfinite(eps))
+    return Support::No(StrCat("eps is ", eps, ", it must be above 0"));
+  return Support::Yes();
+}
+
+}  // namespace
+
+Support RefNormSupports(const Norm::Desc& desc, const device::DeviceFacts&) {
+  if (desc.hidden <= 0) return Support::No(StrCat("hidden is ", desc.hidden));
+  if (desc.bias && desc.kind == NormKind::kRms) return Support::No("RMSNorm has no bias");
+  return CheckNumbers(desc.activation, desc.eps);
+}
+
+Status RefNorm(device::Stream&, const Norm::Desc& desc, const Norm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const float* weight = args.weight.ptr<float>();
+  const float* bias = args.bias.ptr<float>();
+  std::vector<float> row(static_cast<size_t>(desc.hidden));
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    for (int64_t i = 0; i < desc.hidden; ++i) {
+      row[i] = LoadElement(desc.activation, RowData(args.x, t), i);
+      if (!desc.add) continue;
+      std::byte* residual = RowData(args.residual, t);
+      StoreElement(desc.activation, residual, i,
+                   row[i] + LoadElement(desc.activation, residual, i));
+      row[i] = LoadElement(desc.activation, residual, i);
+    }
+    if (desc.kind == NormKind::kLayer) Center(row.data(), desc.hidden);
+    const float inverse = InverseRms(row.data(), desc.hidden, desc.eps);
+    for (int64_t i = 0; i < desc.hidden; ++i) {
+      const float value = row[i] * inverse * weight[i] + (bias != nullptr ? bias[i] : 0.0f);
+      StoreElement(desc.activation, RowData(args.out, t), i, value);
+    }
+  }
+  return OkStatus();
+}
+
+Support RefQkNormSupports(const QkNorm::Desc& desc, const device::DeviceFacts&) {
+  if (desc.q_heads <= 0 || desc.kv_heads <= 0 || desc.head_dim <= 0)
+    return Support::No("head counts and head_dim must be above 0");
+  return CheckNumbers(desc.activation, desc.eps);
+}
+
+Status RefQkNorm(device::Stream&, const QkNorm::Desc& desc, const QkNorm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  std::vector<float> head(static_cast<size_t>(desc.head_dim));
+  for (int64_t t = 0; t < args.qkv.dims[0]; ++t) {
+    for (int h = 0; h < desc.q_heads + desc.kv_heads; ++h) {
+      const float* weight = (h < desc.q_heads ? args.q_weight : args.k_weight).ptr<float>();
+      const int64_t first = int64_t{h} * desc.head_dim;
+      std::byte* row = RowData(args.qkv, t);
+      for (int i = 0; i < desc.head_dim; ++i)
+        head[i] = LoadElement(desc.activation, row, first + i);
+      const float inverse = InverseRms(head.data(), desc.head_dim, desc.eps);
+      for (int i = 0; i < desc.head_dim; ++i)
+        StoreElement(desc.activation, row, first + i, head[i] * inverse * weight[i]);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::ops

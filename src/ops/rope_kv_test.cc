@@ -1,0 +1,267 @@
+#include "ops/rope_kv.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ops/op_fixture.h"
+
+namespace sluice::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kBlocks = 6, kBlockTokens = 4, kTokens = 5, kPositions = 40;
+
+// One call with everything it needs; q_heads 3, kv_heads 2.
+struct Call {
+  explicit Call(RopeKv::Desc d, uint64_t seed = 1) : desc(d) {
+    desc.q_heads = 3;
+    desc.kv_heads = 2;
+    desc.kv.kv_heads = 2;
+    desc.kv.k_head_dim = desc.head_dim;
+    desc.kv.kernel_block_tokens = kBlockTokens;
+    TestNoise noise(seed);
+    qkv = Array(desc.activation, {kTokens, 7 * desc.head_dim});
+    noise.Fill(qkv);
+    table = Array(DType::kF32, {kPositions, desc.rotary_dims});
+    std::vector<double> frequencies;
+    for (int i = 0; i < desc.rotary_dims / 2; ++i)
+      frequencies.push_back(std::pow(100.0, -2.0 * i / desc.rotary_dims));
+    FillRopeTable(frequencies, 1.0, kPositions, table.tensor().ptr<float>());
+    k = Array(desc.kv.dtype, {kBlocks, 2, kBlockTokens, desc.head_dim});
+    v = Array(desc.kv.dtype, {kBlocks, 2, kBlockTokens, desc.kv.v_head_dim});
+    q_out = Array(desc.activation, {kTokens, 3 * desc.head_dim});
+  }
+  RopeKv::Args args() {
+    RopeKv::Args a{.qkv = qkv.tensor(),
+                   .positions = positions.tensor(),
+                   .table = table.tensor(),
+                   .slots = slots.tensor()};
+    if (desc.form != RopeKvForm::kPrefillQkvOut) a.q_out = q_out.tensor();
+    a.kv.k = k.tensor();
+    if (desc.kv.v_head_dim > 0) a.kv.v = v.tensor();
+    return a;
+  }
+  // Element i of head h of token t, rotated, in double, from what qkv held in `before`.
+  double Rotated(const Array& before, int t, int h, int i) {
+    const int first = (t * 7 + h) * desc.head_dim, pairs = desc.rotary_dims / 2;
+    const double x = before.At(first + i);
+    if (i >= desc.rotary_dims) return x;
+    const int pair = desc.interleaved ? i / 2 : i % pairs;
+    const bool is_first = desc.interleaved ? i % 2 == 0 : i < pairs;
+    const int step = desc.interleaved ? 1 : pairs;
+    const double other = before.At(first + (is_first ? i + step : i - step));
+    const double angle = positions.Int(t) * std::pow(100.0, -2.0 * pair / desc.rotary_dims);
+    return is_first ? x * std::cos(angle) - other * std::sin(angle)
+                    : other * std::sin(angle) + x * std::cos(angle);
+  }
+  float Kept(const Array& cache, int width, int t, int head, int i) {
+    const int slot = slots.Int(t);
+    return cache.At(
+        ((slot / kBlockTokens * 2 + head) * kBlockTokens + slot % kBlockTokens) * width + i);
+  }
+
+  RopeKv::Desc desc;
+  Array qkv, table, k, v, q_out;
+  Array positions = Array::Ints({0, 1, 17, 39, 3});
+  Array slots = Array::Ints({0, 23, 9, -1, 14});
+};
+
+double StepOf(DType dtype) {
+  return dtype == DType::kF32 ? 1e-6 : dtype == DType::kF16 ? 1e-3 : 8e-3;
+}
+
+class RopeKvTest : public OpTest {
+ protected:
+  void Check(Call call) {
+    const Array before = call.qkv;
+    const int d = call.desc.head_dim;
+    ASSERT_TRUE(Run<RopeKv>(call.desc, call.args()).ok());
+    const bool keep = call.desc.form == RopeKvForm::kPrefillQkvOut;
+    const double step = StepOf(call.desc.activation);
+    const double kv_step = std::max(step, StepOf(call.desc.kv.dtype));
+    for (int t = 0; t < kTokens; ++t) {
+      for (int h = 0; h < 7; ++h) {
+        for (int i = 0; i < d; ++i) {
+          const double expected =
+              h < 5 ? call.Rotated(before, t, h, i) : before.At((t * 7 + h) * d + i);
+          const float left = call.qkv.At((t * 7 + h) * d + i);
+          if (keep) {
+            EXPECT_NEAR(left, expected, step);
+          } else {
+            EXPECT_EQ(left, before.At((t * 7 + h) * d + i)) << "qkv changed";
+          }
+          if (!keep && h < 3) {
+            EXPECT_NEAR(call.q_out.At((t * 3 + h) * d + i), expected, step);
+          }
+          if (call.slots.Int(t) < 0 || h < 3) continue;
+          if (h < 5) {
+            EXPECT_NEAR(call.Kept(call.k, d, t, h - 3, i), expected, kv_step);
+          }
+          if (h >= 5 && i < call.desc.kv.v_head_dim) {
+            EXPECT_EQ(call.Kept(call.v, call.desc.kv.v_head_dim, t, h - 5, i),
+                      RoundTo(call.desc.kv.dtype, static_cast<float>(expected)));
+          }
+        }
+      }
+    }
+    for (const Array* cache : {&call.k, &call.v}) {
+      size_t written = 0;
+      for (size_t i = 0; i < cache->Count(); ++i) written += cache->At(i) != 0.0f;
+      EXPECT_LE(written, cache->Count() / (kBlocks * kBlockTokens) * 4) << "a slot too many";
+    }
+  }
+};
+SLUICE_FOR_EACH_INSTRUCTION_SET(RopeKvTest);
+
+TEST_P(RopeKvTest, EveryFormStyleTypeAndWidth) {
+  for (RopeKvForm form :
+       {RopeKvForm::kPrefillQkvOut, RopeKvForm::kPrefillQOut, RopeKvForm::kDecode}) {
+    for (DType kv : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (DType activation : {DType::kF32, DType::kBF16, DType::kF16}) {
+        for (int head_dim : {6, 32, 64, 80}) {
+          for (int rotary : {0, head_dim, head_dim / 4 * 2}) {
+            for (bool interleaved : {false, true}) {
+              RopeKv::Desc desc{.form = form,
+                                .activation = activation,
+                                .head_dim = head_dim,
+                                .rotary_dims = rotary,
+                                .interleaved = interleaved};
+              desc.kv.dtype = kv;
+              desc.kv.v_head_dim = head_dim;
+              Check(Call(desc));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RopeKvTest, VMayBeNarrowerOrAbsent) {
+  for (int v_head_dim : {0, 4, 20}) {
+    RopeKv::Desc desc{.head_dim = 32, .rotary_dims = 32};
+    desc.kv.v_head_dim = v_head_dim;
+    Check(Call(desc));
+  }
+}
+
+TEST_P(RopeKvTest, FormsKeepTheSameBitsInTheCache) {
+  for (DType activation : {DType::kF32, DType::kBF16}) {
+    RopeKv::Desc desc{.activation = activation, .head_dim = 64, .rotary_dims = 64};
+    desc.kv.v_head_dim = 64;
+    desc.form = RopeKvForm::kPrefillQkvOut;
+    Call all(desc);
+    desc.form = RopeKvForm::kDecode;
+    Call decode(desc);
+    ASSERT_TRUE(Run<RopeKv>(all.desc, all.args()).ok());
+    ASSERT_TRUE(Run<RopeKv>(decode.desc, decode.args()).ok());
+    EXPECT_EQ(all.k, decode.k);
+    EXPECT_EQ(all.v, decode.v);
+    for (int t = 0; t < kTokens; ++t) {
+      for (int i = 0; i < 3 * 64; ++i)
+        EXPECT_EQ(all.qkv.At(t * 7 * 64 + i), decode.q_out.At(t * 3 * 64 + i));
+    }
+  }
+}
+
+TEST_P(RopeKvTest, WithoutRotationTheTableIsNeverRead) {
+  RopeKv::Desc desc{.head_dim = 16, .rotary_dims = 0};
+  desc.kv.v_head_dim = 16;
+  Call call(desc);
+  RopeKv::Args args = call.args();
+  args.table = Array(DType::kF32, {1, 16}).tensor();
+  args.table.data = nullptr;
+  const Array positions = Array::Ints({-5, 1 << 30, 0, 7, 9});
+  args.positions = positions.tensor();
+  ASSERT_TRUE(Run<RopeKv>(call.desc, args).ok());
+  for (int i = 0; i < 48; ++i) EXPECT_EQ(call.q_out.At(i), call.qkv.At(i));
+}
+
+TEST_P(RopeKvTest, WhatIsMissingOrOutsideIsAnErrorAndNothingIsWritten) {
+  RopeKv::Desc desc{.head_dim = 16, .rotary_dims = 16};
+  desc.kv.v_head_dim = 16;
+  Call call(desc);
+  const Array k = call.k, q_out = call.q_out;
+  const auto refused = [&](RopeKv::Args args, const char* why) {
+    EXPECT_THAT(Run<RopeKv>(call.desc, args).message(), HasSubstr(why));
+    EXPECT_EQ(call.k, k);
+    EXPECT_EQ(call.q_out, q_out);
+  };
+  RopeKv::Args args = call.args();
+  args.slots = Tensor();
+  refused(args, "slots is missing");
+  args = call.args();
+  args.slots.data = nullptr;
+  refused(args, "slots is null");
+  args = call.args();
+  args.table = Tensor();
+  refused(args, "table is missing");
+  args = call.args();
+  args.q_out = Tensor();
+  refused(args, "q_out is missing");
+  args = call.args();
+  args.kv.v = Tensor();
+  refused(args, "v is missing");
+  args = call.args();
+  args.kv.k_scale = call.table.tensor();
+  refused(args, "k_scale is given");
+  args = call.args();
+  args.kv.k.dims[2] = 8;
+  refused(args, "expected F16");
+  args = call.args();
+  args.q_out.data = call.qkv.tensor().data;
+  refused(args, "overlap");
+  for (int32_t bad : {-2, kBlocks * kBlockTokens}) {
+    call.slots.Int(3) = bad;
+    refused(call.args(), "slots[3]");
+  }
+  call.slots.Int(3) = -1;
+  for (int32_t bad : {-1, kPositions}) {
+    call.positions.Int(2) = bad;
+    refused(call.args(), "positions[2]");
+  }
+}
+
+TEST_P(RopeKvTest, UnsupportedDescriptorsSayWhy) {
+  RopeKv::Desc good{.head_dim = 16, .rotary_dims = 16};
+  good.kv.v_head_dim = 16;
+  const Call call(good);
+  const auto reason = [&](auto&& change) {
+    RopeKv::Desc desc = call.desc;
+    change(desc);
+    return Bind<RopeKv>(device_->ops(), desc).status().message();
+  };
+  EXPECT_THAT(reason([](auto& d) { d.rotary_dims = 7; }), HasSubstr("must be even"));
+  EXPECT_THAT(reason([](auto& d) { d.rotary_dims = 18; }), HasSubstr("at most head_dim"));
+  EXPECT_THAT(reason([](auto& d) { d.kv.dtype = DType::kF8E4M3; }), HasSubstr("F8_E4M3"));
+  EXPECT_THAT(reason([](auto& d) { d.kv.k_head_dim = 8; }), HasSubstr("other heads"));
+  EXPECT_THAT(reason([](auto& d) { d.kv.v_head_dim = 17; }), HasSubstr("V width"));
+}
+
+TEST_P(RopeKvTest, TheEmptyBatchIsFine) {
+  RopeKv::Desc desc{.head_dim = 16, .rotary_dims = 16};
+  desc.kv.v_head_dim = 16;
+  Call call(desc);
+  RopeKv::Args args = call.args();
+  for (Tensor* t : {&args.qkv, &args.positions, &args.slots, &args.q_out}) {
+    t->dims[0] = 0;
+    t->data = nullptr;
+  }
+  EXPECT_TRUE(Run<RopeKv>(call.desc, args).ok());
+}
+
+TEST(RopeTableTest, HoldsCosinesThenSinesInFullPrecision) {
+  const double frequencies[] = {1.0, 1e-4};
+  std::vector<float> table(3 * 4);
+  FillRopeTable(frequencies, 2.0, 3, table.data());
+  EXPECT_EQ(table[0], 2.0f);
+  EXPECT_EQ(table[2], 0.0f);
+  EXPECT_EQ(table[8], static_cast<float>(2.0 * std::cos(2.0)));
+  EXPECT_EQ(table[11], static_cast<float>(2.0 * std::sin(2e-4)));
+}
+
+}  // namespace
+}  // namespace sluice::ops
