@@ -181,9 +181,12 @@ void EngineImpl::StartThreads() {
   context.max_model_len = info_.max_model_len;
   context.longest_sequence = loop_->longest_sequence();
   context.add = [this](auto request, auto sequences) {
+    {
+      std::lock_guard lock(mutex_);
+      request->handed = true;
+      ++handed_;
+    }
     loop_->Add(std::move(request), std::move(sequences));
-    std::lock_guard lock(mutex_);
-    ++handed_;
   };
   context.stop = [this](auto request, int choice) {
     loop_->StopChoice(std::move(request), choice);
@@ -270,7 +273,9 @@ void EngineImpl::Cancel(RequestId id) {
 void EngineImpl::Ended(RequestId id) {
   {
     std::lock_guard lock(mutex_);
-    requests_.erase(id);
+    const auto found = requests_.find(id);
+    if (!found->second->handed) ++handed_;
+    requests_.erase(found);
   }
   idle_.notify_all();
 }

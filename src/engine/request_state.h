@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "batch/result.h"
 #include "engine/stop_matcher.h"
 #include "schedule/sequence.h"
 #include "sluice/engine.h"
@@ -35,6 +36,7 @@ struct RequestState {
   int64_t submitted_us = 0;
 
   std::atomic<bool> cancelled = false;
+  bool handed = false;  // to the step thread; guarded by the engine's mutex
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;

@@ -1,0 +1,40 @@
+// The command line: one file per subcommand. A subcommand declares its options on a CLI11 app and
+// returns what runs it. Main thread only.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+#include <string>
+
+#include "sluice/options.h"
+#include "sluice/status.h"
+
+namespace sluice::cli {
+
+using Action = std::function<Status()>;
+
+// Runs `sluice ARGS...` and returns the exit code: 0 done, 1 failed while running, 2 wrong usage, 3
+// the model cannot be loaded, 4 the device or its memory is not available, 130 stopped by the user.
+int Run(int argc, char** argv);
+
+// The exit code that a status asks for; 0 for an ok one.
+int ExitCode(const Status& status);
+
+// Declares MODEL and every option of an engine on `app`.
+void AddEngineOptions(CLI::App& app, EngineOptions* options);
+
+// Gives an option its environment name: SLUICE_ and its flag in capitals.
+void AddEnvironment(CLI::App& app);
+
+// Each declares its subcommand's options on `app`.
+Action SetUpServe(CLI::App& app);
+Action SetUpChat(CLI::App& app);
+Action SetUpGenerate(CLI::App& app);
+Action SetUpBench(CLI::App& app);
+Action SetUpPerplexity(CLI::App& app);
+Action SetUpTokenize(CLI::App& app);
+Action SetUpTemplate(CLI::App& app);
+Action SetUpInspect(CLI::App& app);
+Action SetUpDevices(CLI::App& app);
+
+}  // namespace sluice::cli

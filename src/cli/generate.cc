@@ -1,0 +1,94 @@
+// sluice generate: one completion to standard output.
+#include <CLI/CLI.hpp>
+#include <condition_variable>
+#include <iostream>
+#include <memory>
+#include <mutex>
+
+#include "base/json.h"
+#include "base/str_cat.h"
+#include "cli/cli.h"
+#include "cli/completion_json.h"
+#include "cli/interrupt.h"
+#include "cli/run_request.h"
+#include "sluice/engine.h"
+
+namespace sluice::cli {
+namespace {
+
+struct GenerateOptions {
+  EngineOptions engine;
+  std::string prompt;
+  int max_tokens = 128;
+  double temperature = -1;
+  uint64_t seed = 0;
+  bool has_seed = false;
+  int logprobs = -1;
+  bool json = false;
+  bool chat = false;
+  bool ignore_eos = false;
+  std::vector<std::string> stop;
+};
+
+Request RequestOf(const GenerateOptions& options) {
+  Request request;
+  if (options.chat) {
+    ChatPrompt chat;
+    chat.messages_json = DumpJson(Json::array({{{"role", "user"}, {"content", options.prompt}}}));
+    request.prompt = std::move(chat);
+  } else {
+    request.prompt = options.prompt;
+  }
+  request.max_tokens = options.max_tokens;
+  request.ignore_eos = options.ignore_eos;
+  request.stop = options.stop;
+  if (options.temperature >= 0) request.sampling.temperature = options.temperature;
+  if (options.has_seed) request.sampling.seed = options.seed;
+  if (options.logprobs >= 0) request.logprobs = options.logprobs;
+  return request;
+}
+
+Status Generate(const GenerateOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(options.engine, {}));
+  InterruptGuard interrupt;
+  const bool stream = !options.json;
+  SLUICE_ASSIGN_OR_RETURN(const RunResult result,
+                          RunRequest(*engine, RequestOf(options), [&](const TextDelta& delta) {
+                            if (stream) std::cout << delta.text << std::flush;
+                          }));
+  if (options.json) {
+    std::cout << DumpJson(CompletionJson(*engine, result)) << "\n";
+  } else {
+    std::cout << "\n";
+    if (options.logprobs >= 0) PrintLogprobs(result, std::cout);
+    std::cerr << SpeedLine(result) << "\n";
+  }
+  if (interrupt.raised()) return Status(StatusCode::kCancelled, "stopped by the user");
+  return OkStatus();
+}
+
+}  // namespace
+
+Action SetUpGenerate(CLI::App& app) {
+  auto options = std::make_shared<GenerateOptions>();
+  AddEngineOptions(app, &options->engine);
+  app.add_option("-p,--prompt", options->prompt, "the text to continue")->required();
+  app.add_option("-n,--max-tokens", options->max_tokens, "tokens to draw at most")
+      ->check(CLI::Range(0, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--temperature", options->temperature, "0: greedy; default: the model's")
+      ->check(CLI::Range(0.0, 100.0));
+  CLI::Option* seed = app.add_option("--seed", options->seed, "for the same answer again");
+  app.add_option("--logprobs", options->logprobs, "print log-probs of this many best tokens")
+      ->check(CLI::Range(0, 20));
+  app.add_option("--stop", options->stop, "end before this text (may be repeated)");
+  app.add_flag("--ignore-eos", options->ignore_eos, "go on after the end of the answer");
+  app.add_flag("--chat", options->chat, "put the prompt into the model's chat template");
+  app.add_flag("--json", options->json, "print one JSON object instead of text");
+  return [options, seed] {
+    options->has_seed = seed->count() > 0;
+    return Generate(*options);
+  };
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,57 @@
+#include "cli/run_request.h"
+
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "base/bounded_queue.h"
+#include "cli/interrupt.h"
+
+namespace sluice::cli {
+namespace {
+
+// How soon Ctrl-C is noticed.
+constexpr auto kPoll = std::chrono::milliseconds(50);
+
+}  // namespace
+
+Result<RunResult> RunRequest(Engine& engine, Request request,
+                             const std::function<void(const TextDelta&)>& on_delta) {
+  // The sink outlives this call only if the request does, and it does not: its last event ends it.
+  BoundedQueue<TextDelta> events(1u << 20);
+  SLUICE_ASSIGN_OR_RETURN(const RequestId id,
+                          engine.Submit(std::move(request), [&events](TextDelta&& delta) {
+                            events.TryPush(std::move(delta));
+                          }));
+  RunResult result;
+  bool cancelled = false;
+  for (;;) {
+    if (InterruptRaised() && !std::exchange(cancelled, true)) engine.Cancel(id);
+    std::optional<TextDelta> delta = events.PopFor(kPoll);
+    if (!delta) continue;
+    if (on_delta) on_delta(*delta);
+    result.text += delta->text;
+    for (TokenInfo& token : delta->tokens) result.tokens.push_back(std::move(token));
+    for (TokenInfo& token : delta->prompt_tokens) result.prompt_tokens.push_back(std::move(token));
+    if (!delta->last) continue;
+    result.finish = delta->finish;
+    result.usage = delta->usage;
+    result.seed = delta->seed;
+    if (!delta->error.ok()) return delta->error;
+    return result;
+  }
+}
+
+std::string SpeedLine(const RunResult& result) {
+  const Usage& usage = result.usage;
+  const auto rate = [](double tokens, double ms) { return ms > 0 ? tokens * 1e3 / ms : 0.0; };
+  char line[200];
+  std::snprintf(line, sizeof line,
+                "%d tokens, %.1f tokens/s; prompt %d tokens (%d cached), %.1f tokens/s",
+                usage.completion_tokens, rate(usage.completion_tokens - 1, usage.decode_ms),
+                usage.prompt_tokens, usage.cached_tokens,
+                rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));
+  return line;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,29 @@
+// Runs one request on an engine and waits for its end; what generate, chat and perplexity share.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sluice/engine.h"
+
+namespace sluice::cli {
+
+struct RunResult {
+  std::string text;
+  std::vector<TokenInfo> tokens;
+  std::vector<TokenInfo> prompt_tokens;
+  FinishReason finish = FinishReason::kNone;
+  Usage usage;
+  uint64_t seed = 0;
+};
+
+// Calls `on_delta` for each event on this thread, and cancels the request on SIGINT
+// (InterruptGuard). REQUIRES: request.n == 1. An error of the request becomes the result's status.
+Result<RunResult> RunRequest(Engine& engine, Request request,
+                             const std::function<void(const TextDelta&)>& on_delta);
+
+// "128 tokens, 95.1 tokens/s; prompt 12 tokens, 731.0 tokens/s"
+std::string SpeedLine(const RunResult& result);
+
+}  // namespace sluice::cli
