@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/str_cat.h"
+#include "files/model_files.h"
+#include "files/quote.h"
+
+namespace sluice::files {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool Exists(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+Result<fs::path> CacheFolder() {
+  if (const char* cache = std::getenv("SLUICE_CACHE"); cache && *cache) return fs::path(cache);
+  if (const char* home = std::getenv("HOME"); home && *home) {
+    return fs::path(home) / ".cache" / "sluice";
+  }
+  return Status(StatusCode::kNotFound,
+                "neither SLUICE_CACHE nor HOME is set, so there is no model cache");
+}
+
+// What a user may name in the cache, at most a handful; "; it holds A, B" or empty.
+std::string CacheListing(const fs::path& cache) {
+  constexpr size_t kListedMax = 8;
+  constexpr int kSeenMax = 1000;
+  std::vector<std::string> names;
+  std::error_code error;
+  int seen = 0;
+  for (fs::directory_iterator entry(cache, error);
+       !error && entry != fs::directory_iterator() && ++seen < kSeenMax; entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.extension() == ".gguf" || Exists(path / "config.json")) {
+      names.push_back(path.filename().string());
+    }
+  }
+  if (names.empty()) return "";
+  std::sort(names.begin(), names.end());
+  if (names.size() > kListedMax) names.resize(kListedMax);
+  std::string listing = "; it holds ";
+  for (const std::string& name : names) {
+    if (&name != &names.front()) listing += ", ";
+    listing += Quote(name);
+  }
+  return listing;
+}
+
+}  // namespace
+
+Result<std::string> ResolveModel(const std::string& name_or_path) {
+  if (name_or_path.empty()) return InvalidArgument("the model's name is empty");
+  if (Exists(name_or_path)) return name_or_path;
+  const fs::path name(name_or_path);
+  const Status missing(StatusCode::kNotFound, StrCat("there is no file or folder ", name_or_path));
+  const bool leads_out = std::find(name.begin(), name.end(), "..") != name.end();
+  if (name.is_absolute() || leads_out || name_or_path.starts_with("./")) return missing;
+  SLUICE_ASSIGN_OR_RETURN(const fs::path cache, CacheFolder());
+  for (const char* suffix : {"", ".gguf"}) {
+    const fs::path candidate = cache / StrCat(name_or_path, suffix);
+    if (Exists(candidate)) return candidate.string();
+  }
+  return Status(StatusCode::kNotFound, StrCat(missing.message(), ", and no such name in the cache ",
+                                              cache.string(), CacheListing(cache)));
+}
+
+}  // namespace sluice::files
