@@ -11,7 +11,7 @@ BUILD_PACKAGES=(
 # shellcheck disable=SC2034
 TEST_PACKAGES=(
   git libgtest-dev libgmock-dev libbenchmark-dev
-  clang-14 libclang-rt-14-dev curl debian-handbook
+  clang-14 clang-format-14 libclang-rt-14-dev curl debian-handbook
 )
 
 # True if Debian's package is installed, or the tool that it is wanted for is there otherwise.

@@ -62,14 +62,13 @@ Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device:
   parts.device = &device;
   if (parts.options.max_model_len == 0) parts.options.max_model_len = files.config.context_length;
   if (options.max_tokens < 1 || options.max_logits_rows < 1 || parts.options.max_model_len < 1) {
-    return InvalidArgument(StrCat("a model needs room for at least one token, one row of logits "
-                                  "and one position, not for ",
-                                  options.max_tokens, ", ", options.max_logits_rows, " and ",
-                                  parts.options.max_model_len));
+    return InvalidArgument(StrCat(
+        "a model needs room for at least one token, one row of logits "
+        "and one position, not for ",
+        options.max_tokens, ", ", options.max_logits_rows, " and ", parts.options.max_model_len));
   }
-  SLUICE_ASSIGN_OR_RETURN(parts.parameters,
-                          weights::Place(Params(files.config), *files.tensors, device,
-                                         PlaceOptionsOf(files, options)));
+  SLUICE_ASSIGN_OR_RETURN(parts.parameters, weights::Place(Params(files.config), *files.tensors,
+                                                           device, PlaceOptionsOf(files, options)));
   auto model = Find(files.config.architecture).make(std::move(parts));
   if (options.records != nullptr) DropRepeats(options.records);
   return model;

@@ -65,7 +65,8 @@ ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role,
     spec.rows += piece.rows;
     for (size_t p = 0; p < prefixes_.size(); ++p) {
       spec.hugging_face[p].push_back(
-          {StrCat(prefixes_[p].decoder, "layers.", i, ".", piece.hugging_face, suffix), piece.rows});
+          {StrCat(prefixes_[p].decoder, "layers.", i, ".", piece.hugging_face, suffix),
+           piece.rows});
     }
     spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows});
   }
