@@ -30,7 +30,8 @@ struct SequenceBlocks {
   bool cacheable = false;
   NodeId tip = kNoNode;         // pinned: the node of block `published - 1`, or the root
   int32_t published = 0;        // blocks known to the tree
-  std::vector<Hash128> hashes;  // of the first blocks, computed once
+  Hash128 root;                 // of the prefix key
+  std::vector<Hash128> hashes;  // of the first blocks, computed once; kept when closed
 };
 
 // A copy of one cache block to another before the step runs.
@@ -69,18 +70,21 @@ class KvBlocks {
 
   // Extends the tables to hold `length` tokens in every group, or changes nothing.
   bool Grow(SequenceBlocks* sequence, int32_t length);
-  // The largest length <= `length` to which Grow would succeed; at least what the tables hold now.
-  int32_t GrowableTo(const SequenceBlocks& sequence, int32_t length) const;
+  // The largest length <= `length` to which Grow would succeed; with `soon`, once all pending
+  // releases have retired.
+  int32_t GrowableTo(const SequenceBlocks& sequence, int32_t length, bool soon) const;
   // Lets go of window blocks that no query at or after `first` reads; they were last named by
   // `last_step`.
   void LetGo(SequenceBlocks* sequence, int32_t first, uint64_t last_step);
+  // Whether a query at `first` finds every block it reads, if their KV is written.
+  bool Holds(const SequenceBlocks& sequence, int32_t first) const;
   // Makes the full blocks among the first `computed` tokens known to the prefix tree.
   // REQUIRES: their KV is written and the tokens are final.
   void Publish(std::span<const int32_t> tokens, int32_t computed, SequenceBlocks* sequence);
 
   // Adds to need[group] the blocks that the sequence still lacks to reach `length` tokens in chunks
-  // of at most `chunk`. A null sequence has none.
-  void AddNeed(const SequenceBlocks* sequence, int32_t length, int32_t chunk,
+  // of at most `chunk`.
+  void AddNeed(const SequenceBlocks& sequence, int32_t length, int32_t chunk,
                std::span<int32_t> need) const;
   // Whether the pools cover need[group] now; with `soon`, once all pending releases have retired.
   bool Covers(std::span<const int32_t> need, bool soon) const;
@@ -107,6 +111,7 @@ class KvBlocks {
     int32_t block;
   };
   int32_t BlocksFor(int32_t group, int32_t length) const;
+  int32_t Available(int32_t group, bool soon) const;
   int32_t Allocate(int32_t group);
   void Unref(int32_t group, int32_t block);
   void Release(int32_t group, int32_t block, uint64_t last_step);
@@ -114,8 +119,7 @@ class KvBlocks {
   // Hashes up to `blocks` blocks of `tokens` that are not hashed yet.
   void Hash(std::span<const int32_t> tokens, int32_t blocks, SequenceBlocks* sequence);
   // The number of blocks of the longest usable hit; fills match_nodes_.
-  int32_t LongestHit(std::span<const int32_t> tokens, int32_t max_blocks,
-                     const SequenceBlocks& sequence);
+  int32_t LongestHit(std::span<const int32_t> tokens, int32_t max_blocks, SequenceBlocks* sequence);
 
   const std::vector<GroupSpec> groups_;
   const bool prefix_cache_;  // on, and every group can share blocks

@@ -72,7 +72,8 @@ class PrefixTree {
   std::vector<Node> nodes_;
   std::vector<int32_t> tokens_;  // [nodes, block_tokens]
   std::vector<int32_t> blocks_;  // [nodes, groups]
-  std::map<std::string, NodeId, std::less<>> roots_;
+  std::map<std::string, NodeId> roots_;
+  std::map<NodeId, std::string> root_keys_;
   NodeId unused_ = kNoNode;
   int32_t live_ = 0;
 };
