@@ -1,0 +1,150 @@
+#include "model_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace sluice::golden {
+
+using device::Buffer;
+using device::MemoryKind;
+
+Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string& path,
+                                                       model::ModelOptions options, int sequences,
+                                                       const device::OpenOptions& device_options) {
+  std::unique_ptr<ModelRunner> runner(new ModelRunner);
+  SLUICE_ASSIGN_OR_RETURN(runner->files_, files::OpenModel(path));
+  SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
+                          device::ResolveDevice("cpu", device::LinkedBackends()));
+  SLUICE_ASSIGN_OR_RETURN(runner->device_,
+                          resolution.backend->Open(resolution.index, device_options));
+  SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
+  SLUICE_ASSIGN_OR_RETURN(runner->model_,
+                          model::LoadModel(runner->files_, *runner->device_, options));
+  SLUICE_RETURN_IF_ERROR(runner->AllocateKv(sequences));
+  SLUICE_ASSIGN_OR_RETURN(
+      runner->workspace_,
+      runner->device_->Allocate(runner->model_->workspace_bytes(), MemoryKind::kDevice));
+  runner->Reset();
+  // Nothing may depend on what an earlier step left behind: NaN shows where it does.
+  std::memset(runner->workspace_.data(), 0xff, runner->workspace_.bytes());
+  return runner;
+}
+
+Status ModelRunner::AllocateKv(int sequences) {
+  const model::ModelOptions& options = model_->options();
+  const int block_tokens = options.kernel_block_tokens;
+  lengths_.assign(sequences, 0);
+  blocks_per_sequence_ =
+      static_cast<int>((options.max_model_len + block_tokens - 1) / block_tokens);
+  const int64_t blocks = int64_t{sequences} * blocks_per_sequence_;
+  for (int layer = 0; layer < model_->config().num_layers; ++layer) {
+    const ops::KvDesc& desc = model_->groups()[model_->group_of(layer)].kv;
+    ops::PagedKv kv;
+    for (ops::Tensor* tensor : {&kv.k, &kv.v}) {
+      const int64_t dim = tensor == &kv.k ? desc.k_head_dim : desc.v_head_dim;
+      const size_t elements = static_cast<size_t>(blocks * desc.kv_heads * block_tokens * dim);
+      SLUICE_ASSIGN_OR_RETURN(
+          Buffer pool, device_->Allocate(RowBytes(desc.dtype, elements), MemoryKind::kDevice));
+      *tensor = ops::Dense(pool.view(), desc.dtype, {blocks, desc.kv_heads, block_tokens, dim});
+      pools_.push_back(std::move(pool));
+    }
+    kv_.push_back(kv);
+  }
+  return OkStatus();
+}
+
+void ModelRunner::Reset() {
+  lengths_.assign(lengths_.size(), 0);
+  for (const Buffer& pool : pools_) std::memset(pool.data(), 0xff, pool.bytes());
+}
+
+// Blocks of a sequence lie apart and backwards, so that only the block table leads to them.
+int ModelRunner::BlockId(int sequence, int index) const {
+  const int sequences = static_cast<int>(lengths_.size());
+  return (blocks_per_sequence_ - 1 - index) * sequences + sequence;
+}
+
+ops::Tensor ModelRunner::Ints(const std::vector<int32_t>& values,
+                              std::initializer_list<int64_t> dims) {
+  auto buffer = device_->Allocate(values.size() * sizeof(int32_t), MemoryKind::kDevice);
+  CHECK(buffer.ok(), buffer.status().message());
+  if (!values.empty()) std::memcpy(buffer->data(), values.data(), values.size() * sizeof(int32_t));
+  const ops::Tensor tensor = ops::Dense(buffer->view(), DType::kI32, dims);
+  inputs_.push_back(std::move(buffer).value());
+  return tensor;
+}
+
+model::GroupInputs ModelRunner::Inputs(const std::vector<Chunk>& chunks, int group) {
+  const int block_tokens = model_->options().kernel_block_tokens;
+  const int window = model_->groups()[group].window;
+  std::vector<int32_t> slots, table;
+  for (const Chunk& chunk : chunks) {
+    const int first = lengths_[chunk.sequence];
+    const int count = static_cast<int>(chunk.tokens.size());
+    for (int p = first; p < first + count; ++p) {
+      slots.push_back(BlockId(chunk.sequence, p / block_tokens) * block_tokens + p % block_tokens);
+    }
+    for (int i = 0; i < blocks_per_sequence_; ++i) {
+      const bool ahead = i * block_tokens >= first + count;
+      const bool dropped = window > 0 && (i + 1) * block_tokens <= first - window + 1;
+      table.push_back(ahead || dropped ? -1 : BlockId(chunk.sequence, i));
+    }
+  }
+  const int64_t tokens = static_cast<int64_t>(slots.size());
+  return {Ints(slots, {tokens}),
+          Ints(table, {static_cast<int64_t>(chunks.size()), blocks_per_sequence_})};
+}
+
+Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, bool every_row) {
+  inputs_.clear();
+  std::vector<int32_t> ids, positions, query_start = {0}, context, rows;
+  for (const Chunk& chunk : chunks) {
+    const int first = lengths_[chunk.sequence];
+    for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+      if (every_row || i + 1 == chunk.tokens.size()) rows.push_back(static_cast<int>(ids.size()));
+      ids.push_back(chunk.tokens[i]);
+      positions.push_back(first + static_cast<int>(i));
+    }
+    query_start.push_back(static_cast<int32_t>(ids.size()));
+    context.push_back(first + static_cast<int>(chunk.tokens.size()));
+  }
+  const int64_t tokens = static_cast<int64_t>(ids.size());
+  const int64_t sequences = static_cast<int64_t>(chunks.size());
+  const int64_t row_count = static_cast<int64_t>(rows.size());
+  model::DeviceBatch batch;
+  batch.token_ids = Ints(ids, {tokens});
+  batch.positions = Ints(positions, {tokens});
+  batch.query_start = Ints(query_start, {sequences + 1});
+  batch.context = Ints(context, {sequences});
+  batch.logits_rows = Ints(rows, {row_count});
+  for (size_t g = 0; g < model_->groups().size(); ++g) {
+    batch.groups.push_back(Inputs(chunks, static_cast<int>(g)));
+  }
+  const int64_t vocab = model_->vocab_size();
+  SLUICE_ASSIGN_OR_RETURN(const Buffer logits,
+                          device_->Allocate(static_cast<size_t>(row_count * vocab) * sizeof(float),
+                                            MemoryKind::kDevice));
+  model::ForwardContext context_of_step{stream_.get(), workspace_.view(), kv_, observer};
+  SLUICE_RETURN_IF_ERROR(model_->Forward(
+      context_of_step, batch, ops::Dense(logits.view(), DType::kF32, {row_count, vocab})));
+  SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
+  for (const Chunk& chunk : chunks) {
+    lengths_[chunk.sequence] += static_cast<int>(chunk.tokens.size());
+  }
+  const float* values = reinterpret_cast<const float*>(logits.data());
+  return std::vector<float>(values, values + row_count * vocab);
+}
+
+void LogSoftmax(std::vector<float>* logits, int vocab_size) {
+  for (size_t row = 0; row < logits->size(); row += vocab_size) {
+    float* x = logits->data() + row;
+    const double top = *std::max_element(x, x + vocab_size);
+    double sum = 0.0;
+    for (int i = 0; i < vocab_size; ++i) sum += std::exp(x[i] - top);
+    const double log_sum = top + std::log(sum);
+    for (int i = 0; i < vocab_size; ++i) x[i] = static_cast<float>(x[i] - log_sum);
+  }
+}
+
+}  // namespace sluice::golden

@@ -1,0 +1,65 @@
+// Runs a Model without the executor: KV pools, block tables and a DeviceBatch made by hand. For
+// tests, on one thread, on a device whose memory the host can read.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/backend.h"
+#include "files/model_files.h"
+#include "model/model.h"
+
+namespace sluice::golden {
+
+// The next tokens of one sequence.
+struct Chunk {
+  int sequence = 0;
+  std::vector<int> tokens;
+};
+
+class ModelRunner {
+ public:
+  // Room for `sequences` sequences of options.max_model_len tokens each.
+  static Result<std::unique_ptr<ModelRunner>> Open(const std::string& path,
+                                                   model::ModelOptions options, int sequences,
+                                                   const device::OpenOptions& device_options = {});
+
+  // One forward pass over all chunks. `every_row`: logits of every token, otherwise of the last one
+  // of each chunk; row-major [rows, vocab_size].
+  Result<std::vector<float>> Step(const std::vector<Chunk>& chunks, bool every_row);
+  // Forgets every sequence and spoils its KV.
+  void Reset();
+
+  const model::Model& model() const { return *model_; }
+  model::Model& model() { return *model_; }
+  device::Device& device() { return *device_; }
+  device::Stream& stream() { return *stream_; }
+  const files::ModelFiles& files() const { return files_; }
+  // Set on the next Steps; may be null.
+  model::LayerObserver* observer = nullptr;
+
+ private:
+  ModelRunner() = default;
+  Status AllocateKv(int sequences);
+  int BlockId(int sequence, int index) const;
+  // Slots and block table of one layer group.
+  model::GroupInputs Inputs(const std::vector<Chunk>& chunks, int group);
+  ops::Tensor Ints(const std::vector<int32_t>& values, std::initializer_list<int64_t> dims);
+
+  files::ModelFiles files_;
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Stream> stream_;
+  std::unique_ptr<model::Model> model_;
+  std::vector<device::Buffer> pools_;
+  std::vector<ops::PagedKv> kv_;  // by layer
+  device::Buffer workspace_;
+  std::vector<int> lengths_;  // of each sequence, in tokens
+  int blocks_per_sequence_ = 0;
+  std::vector<device::Buffer> inputs_;  // of the current step
+};
+
+// In place, per row, in double.
+void LogSoftmax(std::vector<float>* logits, int vocab_size);
+
+}  // namespace sluice::golden
