@@ -1,0 +1,21 @@
+// How code inside the interpreter reports an error: it throws a Failure, which ChatTemplate::Parse
+// and Render catch and turn into a Status. Never leaves this folder. Any thread.
+#pragma once
+
+#include <string>
+
+#include "base/str_cat.h"
+
+namespace sluice::text::jinja {
+
+struct Failure {
+  std::string message;    // without the line
+  bool verbatim = false;  // raise_exception's text, passed on as it is
+};
+
+template <class... Parts>
+[[noreturn]] void Fail(const Parts&... parts) {
+  throw Failure{StrCat(parts...)};
+}
+
+}  // namespace sluice::text::jinja

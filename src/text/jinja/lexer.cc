@@ -1,0 +1,348 @@
+#include "text/jinja/lexer.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+#include "text/jinja/failure.h"
+#include "text/jinja/numbers.h"
+#include "text/jinja/string_literal.h"
+#include "text/jinja/unicode.h"
+
+namespace sluice::text::jinja {
+namespace {
+
+// Every newline as \n, without the last one.
+std::string NormalizeNewlines(std::string_view source) {
+  std::string out;
+  out.reserve(source.size());
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (source[i] == '\r') {
+      if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
+      out.push_back('\n');
+    } else {
+      out.push_back(source[i]);
+    }
+  }
+  if (!out.empty() && out.back() == '\n') out.pop_back();
+  return out;
+}
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+class Lexer {
+ public:
+  explicit Lexer(std::string_view source) : source_(NormalizeNewlines(source)) {}
+
+  std::vector<Token> Run() {
+    while (place_ < source_.size()) LexData();
+    Emit(TokenType::kEnd, "");
+    return std::move(tokens_);
+  }
+
+ private:
+  [[noreturn]] void Error(std::string message) { throw SyntaxFailure{std::move(message), line_}; }
+
+  bool At(std::string_view what) const { return source_.compare(place_, what.size(), what) == 0; }
+  bool AtFrom(size_t place, std::string_view what) const {
+    return source_.compare(place, what.size(), what) == 0;
+  }
+
+  void Emit(TokenType type, std::string text) {
+    tokens_.push_back({type, line_, std::move(text), Value()});
+  }
+
+  // Moves to `end`, counting lines.
+  void MoveTo(size_t end) {
+    line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(place_),
+                                         source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+    place_ = end;
+  }
+
+  size_t SkipSpace(size_t place) const {
+    while (place < source_.size()) {
+      size_t next = place;
+      if (!IsSpace(DecodeChar(source_, &next))) break;
+      place = next;
+    }
+    return place;
+  }
+
+  // The text before a tag without what the tag's sign strips. `sign` is '-', '+' or 0.
+  std::string_view StripBefore(std::string_view text, char sign, bool is_variable) const {
+    if (sign == '-') return StripRight(text);
+    if (sign == '+' || is_variable) return text;
+    const size_t newline = text.rfind('\n');
+    const size_t start = newline == std::string_view::npos ? 0 : newline + 1;
+    if (start == 0 && !line_starting_) return text;
+    if (StripRight(text.substr(start)).empty()) return text.substr(0, start);
+    return text;
+  }
+
+  void EmitData(std::string_view text) {
+    if (!text.empty()) Emit(TokenType::kData, std::string(text));
+  }
+
+  char SignAt(size_t place) const {
+    const char c = place < source_.size() ? source_[place] : '\0';
+    return c == '-' || c == '+' ? c : '\0';
+  }
+
+  // If a raw tag starts here, the place after it, otherwise npos.
+  size_t RawEnd(size_t tag) const {
+    size_t place = tag + 2;
+    if (SignAt(place) != '\0') ++place;
+    place = SkipSpace(place);
+    if (!AtFrom(place, "raw")) return std::string::npos;
+    place = SkipSpace(place + 3);
+    if (AtFrom(place, "-%}")) return SkipSpace(place + 3);
+    if (AtFrom(place, "%}")) return place + 2;
+    return std::string::npos;
+  }
+
+  // Text up to a tag, and the tag.
+  void LexData() {
+    size_t tag = place_;
+    while (true) {
+      tag = source_.find('{', tag);
+      if (tag == std::string::npos || tag + 1 >= source_.size()) {
+        EmitData(std::string_view(source_).substr(place_));
+        MoveTo(source_.size());
+        return;
+      }
+      const char next = source_[tag + 1];
+      if (next == '%' || next == '{' || next == '#') break;
+      ++tag;
+    }
+    const char opener = source_[tag + 1];
+    const char sign = SignAt(tag + 2);
+    const std::string_view text(source_.data() + place_, tag - place_);
+    EmitData(StripBefore(text, sign, opener == '{'));
+    MoveTo(tag);
+    const size_t inside = tag + (sign == '\0' ? 2 : 3);
+    line_starting_ = false;
+    if (opener == '#') {
+      MoveTo(inside);
+      SkipComment();
+      return;
+    }
+    if (opener == '%') {
+      if (const size_t raw = RawEnd(tag); raw != std::string::npos) {
+        line_starting_ = source_[raw - 1] == '\n';
+        MoveTo(raw);
+        LexRaw();
+        return;
+      }
+    }
+    Emit(opener == '{' ? TokenType::kVariableBegin : TokenType::kBlockBegin, "");
+    MoveTo(inside);
+    LexTag(opener == '{');
+  }
+
+  // Ends a tag at `place`, which is at its last two characters; `trim` drops a newline after it.
+  void EndTag(size_t place, bool strip, bool trim) {
+    place += 2;
+    if (strip) {
+      place = SkipSpace(place);
+    } else if (trim && place < source_.size() && source_[place] == '\n') {
+      ++place;
+    }
+    line_starting_ = source_[place - 1] == '\n';
+    MoveTo(place);
+  }
+
+  void SkipComment() {
+    const size_t end = source_.find("#}", place_);
+    if (end == std::string::npos) Error("a comment is not closed by #}");
+    const char sign = end > place_ ? SignAt(end - 1) : '\0';
+    EndTag(end, sign == '-', sign == '\0');
+  }
+
+  void LexRaw() {
+    size_t tag = place_;
+    while ((tag = source_.find("{%", tag)) != std::string::npos) {
+      const char sign = SignAt(tag + 2);
+      size_t place = SkipSpace(tag + (sign == '\0' ? 2 : 3));
+      if (AtFrom(place, "endraw")) {
+        place = SkipSpace(place + 6);
+        const char end_sign = SignAt(place);
+        if (end_sign != '\0') ++place;
+        if (AtFrom(place, "%}")) {
+          EmitData(
+              StripBefore(std::string_view(source_.data() + place_, tag - place_), sign, false));
+          EndTag(place, end_sign == '-', end_sign == '\0');
+          return;
+        }
+      }
+      tag += 2;
+    }
+    Error("a raw block is not closed by {% endraw %}");
+  }
+
+  // The end of the tag, if it is here and no bracket is open.
+  bool LexTagEnd(bool is_variable) {
+    if (!brackets_.empty()) return false;
+    const std::string_view closer = is_variable ? "}}" : "%}";
+    const TokenType type = is_variable ? TokenType::kVariableEnd : TokenType::kBlockEnd;
+    const char sign = SignAt(place_);
+    if (sign == '+' && is_variable) return false;
+    const size_t place = place_ + (sign == '\0' ? 0 : 1);
+    if (!AtFrom(place, closer)) return false;
+    Emit(type, "");
+    EndTag(place, sign == '-', sign == '\0' && !is_variable);
+    return true;
+  }
+
+  void LexTag(bool is_variable) {
+    brackets_.clear();
+    while (place_ < source_.size()) {
+      if (LexTagEnd(is_variable)) return;
+      const size_t after_space = SkipSpace(place_);
+      if (after_space != place_) {
+        MoveTo(after_space);
+      } else if (!LexNumber() && !LexName() && !LexString()) {
+        LexOperator();
+      }
+    }
+  }
+
+  // Digits with single underscores between them, from `place`.
+  size_t SkipDigits(size_t place) const {
+    while (place < source_.size() &&
+           (IsDigit(source_[place]) ||
+            (source_[place] == '_' && place + 1 < source_.size() && IsDigit(source_[place + 1])))) {
+      ++place;
+    }
+    return place;
+  }
+
+  // The end of a fraction and exponent that make the digits before `place` a float, or `place`.
+  size_t FloatEnd(size_t place) const {
+    size_t end = place;
+    if (end + 1 < source_.size() && source_[end] == '.' && IsDigit(source_[end + 1])) {
+      end = SkipDigits(end + 1);
+    }
+    if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
+      size_t exponent = end + 1;
+      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) {
+        ++exponent;
+      }
+      if (exponent < source_.size() && IsDigit(source_[exponent])) return SkipDigits(exponent);
+    }
+    return end;
+  }
+
+  size_t IntegerEnd() const {
+    if (source_[place_] == '0' && place_ + 1 < source_.size()) {
+      const char base = static_cast<char>(source_[place_ + 1] | 0x20);
+      const auto is_digit = [base](char c) {
+        if (base == 'b') return c == '0' || c == '1';
+        if (base == 'o') return c >= '0' && c <= '7';
+        return IsDigit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+      };
+      if (base == 'b' || base == 'o' || base == 'x') {
+        size_t end = place_ + 2;
+        while (end < source_.size()) {
+          const size_t digit = end + (source_[end] == '_' ? 1 : 0);
+          if (digit >= source_.size() || !is_digit(source_[digit])) break;
+          end = digit + 1;
+        }
+        if (end > place_ + 2) return end;
+      }
+    }
+    if (source_[place_] != '0') return SkipDigits(place_);
+    size_t end = place_ + 1;  // zeros alone: "012" is two numbers
+    while (end < source_.size()) {
+      const size_t digit = end + (source_[end] == '_' ? 1 : 0);
+      if (digit >= source_.size() || source_[digit] != '0') break;
+      end = digit + 1;
+    }
+    return end;
+  }
+
+  bool LexNumber() {
+    if (!IsDigit(source_[place_])) return false;
+    const bool after_dot = place_ > 0 && source_[place_ - 1] == '.';
+    const size_t digits = SkipDigits(place_);
+    const size_t float_end = after_dot ? digits : FloatEnd(digits);
+    const bool is_float = float_end > digits;
+    const size_t end = is_float ? float_end : IntegerEnd();
+    std::string text = source_.substr(place_, end - place_);
+    text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
+    Emit(is_float ? TokenType::kFloat : TokenType::kInteger, text);
+    if (is_float) {
+      tokens_.back().number = Value::Float(ParseFloat(text).value_or(0));
+    } else {
+      const std::optional<Int> number = ParseInteger(text, 0);
+      if (!number) Error(StrCat("the integer ", text.substr(0, 40), " is larger than 127 bits"));
+      tokens_.back().number = Value::Integer(*number);
+    }
+    MoveTo(end);
+    return true;
+  }
+
+  bool LexName() {
+    size_t end = place_;
+    while (end < source_.size()) {
+      size_t next = end;
+      if (!IsNameChar(DecodeChar(source_, &next))) break;
+      end = next;
+    }
+    if (end == place_) return false;
+    Emit(TokenType::kName, source_.substr(place_, end - place_));
+    MoveTo(end);
+    return true;
+  }
+
+  bool LexString() {
+    const char quote = source_[place_];
+    if (quote != '\'' && quote != '"') return false;
+    size_t end = place_ + 1;
+    while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
+    if (end >= source_.size()) Error("a string is not closed");
+    std::string problem;
+    std::optional<std::string> text = DecodeStringLiteral(
+        std::string_view(source_).substr(place_ + 1, end - place_ - 1), &problem);
+    if (!text) Error(std::move(problem));
+    Emit(TokenType::kString, std::move(*text));
+    MoveTo(end + 1);
+    return true;
+  }
+
+  void LexOperator() {
+    static constexpr std::string_view kOperators[] = {
+        "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
+        "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
+    const auto found = std::find_if(std::begin(kOperators), std::end(kOperators),
+                                    [this](std::string_view op) { return At(op); });
+    if (found == std::end(kOperators)) {
+      Error(StrCat("unexpected character '",
+                   source_.substr(place_, CharBytes(source_, place_)), "'"));
+    }
+    const char c = (*found)[0];
+    if (c == '(') brackets_.push_back(')');
+    if (c == '[') brackets_.push_back(']');
+    if (c == '{') brackets_.push_back('}');
+    if (c == ')' || c == ']' || c == '}') {
+      if (brackets_.empty()) Error(StrCat("unexpected '", c, "'"));
+      if (brackets_.back() != c) {
+        Error(StrCat("unexpected '", c, "', expected '", brackets_.back(), "'"));
+      }
+      brackets_.pop_back();
+    }
+    Emit(TokenType::kOperator, std::string(*found));
+    MoveTo(place_ + found->size());
+  }
+
+  const std::string source_;
+  size_t place_ = 0;
+  int line_ = 1;
+  bool line_starting_ = true;
+  std::string brackets_;  // the closers expected
+  std::vector<Token> tokens_;
+};
+
+}  // namespace
+
+std::vector<Token> Tokenize(std::string_view source) { return Lexer(source).Run(); }
+
+}  // namespace sluice::text::jinja

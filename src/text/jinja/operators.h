@@ -1,0 +1,73 @@
+// Python's operators on values: comparing, arithmetic, membership, subscripts, slices, iteration
+// and str() and repr(). They throw Failure where Python raises. For one rendering's thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/jinja/runtime.h"
+#include "text/jinja/value.h"
+
+namespace sluice::text::jinja {
+
+enum class BinaryOp : uint8_t { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
+
+// ---- compare.cc
+bool Equal(Runtime& runtime, const Value& a, const Value& b);
+// a < b; throws Failure for types that have no order.
+bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol = "<");
+// a <= b, which for NaN is not the opposite of b < a.
+bool LessOrEqual(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol = "<=");
+bool Contains(Runtime& runtime, const Value& container, const Value& item);
+// Throws Failure for a list, a dict, or a tuple that holds one.
+void CheckHashable(const Value& value);
+// Equal values have equal hashes. REQUIRES: hashable
+size_t Hash(Runtime& runtime, const Value& value);
+// Python's `is`, as far as it can be told.
+bool Identical(const Value& a, const Value& b);
+
+// ---- arithmetic.cc
+Value Binary(Runtime& runtime, BinaryOp op, const Value& a, const Value& b);
+Value Negate(const Value& value);
+Value Plus(const Value& value);
+// The integer value of an int, a bool; nothing for other kinds.
+std::optional<Int> AsInt(const Value& value);
+// AsInt cut to int64; throws Failure "'str' object cannot be interpreted as an integer".
+int64_t Index(const Value& value);
+
+// ---- subscript.cc
+// obj.name as Python's getattr: methods and properties, undefined for what the sandbox hides,
+// nothing if there is no such attribute.
+std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::string_view name);
+// obj[key] as Python has it; nothing for a wrong key or type.
+std::optional<Value> FindItem(Runtime& runtime, const Value& object, const Value& key);
+// Jinja's x.name and x[key], which fall back on each other and give undefined in the end.
+Value GetAttribute(Runtime& runtime, const Value& object, std::string_view name);
+Value GetItem(Runtime& runtime, const Value& object, const Value& key);
+// x[start:stop:step]; an absent bound is None.
+Value Slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
+            const Value& step);
+
+// ---- iterate.cc
+std::shared_ptr<Iterator> Iterate(Runtime& runtime, const Value& value);
+std::vector<Value> Collect(Runtime& runtime, const Value& value);
+bool IsIterable(const Value& value);
+// len(); nothing for values that have none.
+std::optional<int64_t> Length(const Value& value);
+// len(); throws Failure for values that have none.
+int64_t LengthOf(const Value& value);
+
+// ---- print.cc
+// str() and repr().
+std::string ToString(Runtime& runtime, const Value& value);
+std::string Repr(Runtime& runtime, const Value& value);
+void AppendRepr(Runtime& runtime, const Value& value, TextBuilder* out);
+// str() as a value; a string (also a safe one) is returned as it is.
+Value SoftString(Runtime& runtime, const Value& value);
+// The characters & < > ' " as HTML entities.
+std::string EscapeHtml(Runtime& runtime, std::string_view text);
+// markupsafe.escape: safe strings stay.
+Value Escape(Runtime& runtime, const Value& value);
+
+}  // namespace sluice::text::jinja

@@ -1,0 +1,154 @@
+#include "text/jinja/runtime.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "text/jinja/failure.h"
+#include "text/jinja/operators.h"
+
+namespace sluice::text::jinja {
+namespace {
+
+// Far more than a conversation needs, far less than a server has.
+constexpr size_t kLiveBytesMax = 256u << 20;
+
+int DepthOf(const std::vector<Value>& items) {
+  int depth = 0;
+  for (const Value& item : items) depth = std::max(depth, item.depth());
+  return depth + 1;
+}
+
+}  // namespace
+
+Runtime::Runtime(const RenderLimits& limits, std::optional<Moment> now)
+    : limits_(limits), now_(now) {
+  meter_.live_bytes_max = kLiveBytesMax;
+}
+
+Runtime::~Runtime() {
+  for (const auto& object : namespaces_) {
+    static_cast<NamespaceObject&>(*object).attributes.clear();
+  }
+}
+
+void Runtime::Step(size_t count) {
+  const int64_t left = limits_.steps_max - steps_;
+  if (left < 0 || count > static_cast<size_t>(left)) {
+    Fail("the template runs more than ", limits_.steps_max, " steps");
+  }
+  steps_ += static_cast<int64_t>(count);
+}
+
+void Runtime::CheckString(size_t bytes) const {
+  if (bytes > limits_.output_bytes_max) {
+    Fail("the template makes a string longer than ", limits_.output_bytes_max, " bytes");
+  }
+}
+
+void Runtime::CheckCount(size_t count) const {
+  if (count > (meter_.live_bytes_max - meter_.live_bytes) / sizeof(Value)) {
+    Fail("the template makes a list of ", count, " values, which is too long");
+  }
+}
+
+Value Runtime::String(std::string text, bool markup) {
+  CheckString(text.size());
+  Work(text.size());
+  return {Kind::kString, std::make_shared<StringObject>(&meter_, std::move(text), markup)};
+}
+
+Value Runtime::List(std::vector<Value> items) {
+  Step(items.size() / 16);
+  const int depth = DepthOf(items);
+  return {Kind::kList, std::make_shared<SequenceObject>(&meter_, std::move(items), depth, false)};
+}
+
+Value Runtime::Tuple(std::vector<Value> items, bool group) {
+  Step(items.size() / 16);
+  const int depth = DepthOf(items);
+  return {Kind::kTuple, std::make_shared<SequenceObject>(&meter_, std::move(items), depth, group)};
+}
+
+Value Runtime::Dict(std::vector<DictObject::Entry> entries) {
+  Step(entries.size() / 16);
+  int depth = 0;
+  for (const auto& [key, value] : entries) depth = std::max({depth, key.depth(), value.depth()});
+  return {Kind::kDict, std::make_shared<DictObject>(&meter_, std::move(entries), depth + 1)};
+}
+
+Value Runtime::Undefined(std::string message) {
+  return {Kind::kUndefined, std::make_shared<UndefinedObject>(&meter_, std::move(message))};
+}
+
+Value Runtime::View(const Value& dict, ViewKind what) {
+  return {Kind::kView, std::make_shared<ViewObject>(&meter_, dict, what)};
+}
+
+Value Runtime::Range(int64_t start, int64_t stop, int64_t step) {
+  return {Kind::kRange, std::make_shared<RangeObject>(&meter_, start, stop, step)};
+}
+
+Value Runtime::Namespace() {
+  namespaces_.push_back(std::make_shared<NamespaceObject>(&meter_));
+  return {Kind::kNamespace, namespaces_.back()};
+}
+
+Value Runtime::Method(std::string_view name, Function call, Value self) {
+  return {Kind::kFunction, std::make_shared<FunctionObject>(&meter_, name, call, std::move(self))};
+}
+
+Moment Runtime::now() const {
+  if (now_) return *now_;
+  Moment moment;
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
+  const std::time_t seconds = static_cast<std::time_t>(micros / 1000000);
+  moment.microseconds = static_cast<int>(micros % 1000000);
+  localtime_r(&seconds, &moment.time);
+  return moment;
+}
+
+TextBuilder::~TextBuilder() { runtime_.meter()->live_bytes -= counted_; }
+
+void TextBuilder::Append(std::string_view part) {
+  runtime_.CheckString(text_.size() + part.size());
+  text_.append(part);
+  if (text_.capacity() > counted_) {
+    runtime_.meter()->Take(text_.capacity() - counted_);
+    counted_ = text_.capacity();
+  }
+}
+
+void TextBuilder::AppendRepeated(std::string_view part, size_t count) {
+  if (part.empty() || count == 0) return;
+  if (count > runtime_.limits().output_bytes_max / part.size()) {
+    runtime_.CheckString(runtime_.limits().output_bytes_max + 1);
+  }
+  runtime_.CheckString(text_.size() + part.size() * count);
+  runtime_.Work(part.size() * count);
+  for (size_t i = 0; i < count; ++i) Append(part);
+}
+
+void DictBuilder::Set(const Value& key, Value value) {
+  if (key.IsString()) {
+    auto [place, is_new] = by_text_.try_emplace(key.text(), entries_.size());
+    if (!is_new) {
+      entries_[place->second].second = std::move(value);
+      return;
+    }
+  } else {
+    CheckHashable(key);
+    for (size_t place : others_) {
+      runtime_.Step();
+      if (Equal(runtime_, entries_[place].first, key)) {
+        entries_[place].second = std::move(value);
+        return;
+      }
+    }
+    others_.push_back(entries_.size());
+  }
+  runtime_.CheckCount(entries_.size());
+  entries_.emplace_back(key, std::move(value));
+}
+
+}  // namespace sluice::text::jinja

@@ -1,0 +1,109 @@
+// What one rendering may spend and the makers of its values: counts steps, live bytes and the size
+// of every string against RenderLimits. One per rendering, used by its thread alone; it outlives
+// every value that it makes.
+#pragma once
+
+#include <ctime>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/chat_template.h"
+#include "text/jinja/value.h"
+
+namespace sluice::text::jinja {
+
+// A moment of local time.
+struct Moment {
+  std::tm time = {};
+  int microseconds = 0;
+};
+
+class Runtime {
+ public:
+  Runtime(const RenderLimits& limits, std::optional<Moment> now);
+  // Empties namespaces, so that those which hold each other are freed.
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // Counts `count` steps; throws Failure over the limit.
+  void Step(size_t count = 1);
+  // Counts the work of touching `bytes` bytes.
+  void Work(size_t bytes) { Step(bytes / kBytesPerStep); }
+  // Throws Failure unless a string of `bytes` bytes may exist.
+  void CheckString(size_t bytes) const;
+  // Throws Failure unless a list of `count` values may exist.
+  void CheckCount(size_t count) const;
+
+  Value String(std::string text, bool markup = false);
+  Value List(std::vector<Value> items);
+  Value Tuple(std::vector<Value> items, bool group = false);
+  // REQUIRES: no two equal keys
+  Value Dict(std::vector<DictObject::Entry> entries);
+  Value Undefined(std::string message);
+  Value View(const Value& dict, ViewKind what);
+  Value Range(int64_t start, int64_t stop, int64_t step);
+  Value Namespace();
+  Value Method(std::string_view name, Function call, Value self);
+
+  Meter* meter() { return &meter_; }
+  const RenderLimits& limits() const { return limits_; }
+  Moment now() const;
+
+  // The line of the statement or expression at work, for messages.
+  int line = 0;
+
+ private:
+  // A string operation touches so many bytes in about the time of one expression.
+  static constexpr size_t kBytesPerStep = 256;
+
+  const RenderLimits limits_;
+  const std::optional<Moment> now_;
+  int64_t steps_ = 0;
+  Meter meter_;
+  // Namespaces are the values that can come to hold each other; kept here so that taking them apart
+  // never recurses.
+  std::vector<std::shared_ptr<Object>> namespaces_;
+};
+
+// Collects a string under the limits; what it holds counts as live.
+class TextBuilder {
+ public:
+  explicit TextBuilder(Runtime& runtime) : runtime_(runtime) {}
+  ~TextBuilder();
+  TextBuilder(const TextBuilder&) = delete;
+  TextBuilder& operator=(const TextBuilder&) = delete;
+
+  void Append(std::string_view part);
+  void Append(char part) { Append(std::string_view(&part, 1)); }
+  void AppendRepeated(std::string_view part, size_t count);
+  const std::string& text() const { return text_; }
+  std::string Take() { return std::move(text_); }
+  Value Finish(bool markup = false) { return runtime_.String(std::move(text_), markup); }
+
+ private:
+  Runtime& runtime_;
+  std::string text_;
+  size_t counted_ = 0;
+};
+
+// Collects a dict; a key that comes again keeps its first place and takes the new value.
+class DictBuilder {
+ public:
+  explicit DictBuilder(Runtime& runtime) : runtime_(runtime) {}
+  // Throws Failure for a key that cannot be hashed.
+  void Set(const Value& key, Value value);
+  Value Finish() { return runtime_.Dict(std::move(entries_)); }
+
+ private:
+  Runtime& runtime_;
+  std::vector<DictObject::Entry> entries_;
+  std::map<std::string_view, size_t> by_text_;  // places of string keys
+  std::vector<size_t> others_;                  // places of other keys
+};
+
+}  // namespace sluice::text::jinja

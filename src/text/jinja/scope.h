@@ -1,0 +1,62 @@
+// The variables of a template while it renders, and the macros that see them. Names are numbered
+// by the parser. Belong to one rendering and its thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/jinja/ast.h"
+#include "text/jinja/value.h"
+
+namespace sluice::text::jinja {
+
+// One frame of variables: of the template, a loop's body, a macro's call ... A variable can be
+// present without a value: a name that its frame sets later hides the one outside.
+class Scope final : public Object {
+ public:
+  Scope(Meter* meter, std::shared_ptr<Scope> parent)
+      : Object(meter, 160, 0), parent_(std::move(parent)) {}
+
+  void Set(Name name, Value value) { Place(name) = std::move(value); }
+  void SetMissing(Name name) { Place(name) = std::nullopt; }
+  void Clear() { variables_.clear(); }
+  // The nearest variable of that name: null if there is none, a pointer to nothing if it has no
+  // value yet.
+  const std::optional<Value>* Find(Name name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
+      for (const auto& [key, value] : scope->variables_) {
+        if (key == name) return &value;
+      }
+    }
+    return nullptr;
+  }
+  Scope* parent() const { return parent_.get(); }
+
+ private:
+  std::optional<Value>& Place(Name name) {
+    for (auto& [key, value] : variables_) {
+      if (key == name) return value;
+    }
+    if (variables_.size() == variables_.capacity()) {
+      const size_t room = variables_.capacity() == 0 ? 4 : variables_.capacity();
+      Grow(room * sizeof variables_[0]);
+      variables_.reserve(variables_.capacity() + room);
+    }
+    return variables_.emplace_back(name, std::nullopt).second;
+  }
+
+  const std::shared_ptr<Scope> parent_;
+  std::vector<std::pair<Name, std::optional<Value>>> variables_;
+};
+
+struct MacroObject final : Object {
+  MacroObject(Meter* meter, const MacroDefinition* definition_in, std::shared_ptr<Scope> scope_in)
+      : Object(meter, 128, 1), definition(definition_in), scope(std::move(scope_in)) {}
+  const MacroDefinition* const definition;  // owned by the template
+  const std::shared_ptr<Scope> scope;       // where it was defined
+};
+
+}  // namespace sluice::text::jinja

@@ -1,0 +1,165 @@
+#include "text/jinja/string_parts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "text/jinja/failure.h"
+#include "text/jinja/unicode.h"
+
+namespace sluice::text::jinja {
+
+std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit) {
+  std::vector<std::string_view> parts;
+  text = StripLeft(text);
+  while (!text.empty()) {
+    if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
+      parts.push_back(StripRight(text));
+      break;
+    }
+    size_t end = 0;
+    while (end < text.size()) {
+      size_t next = end;
+      if (IsSpace(DecodeChar(text, &next))) break;
+      end = next;
+    }
+    parts.push_back(text.substr(0, end));
+    text = StripLeft(text.substr(end));
+  }
+  return parts;
+}
+
+std::vector<std::string_view> SplitSpaceFromRight(std::string_view text, int64_t limit) {
+  std::vector<std::string_view> parts;
+  text = StripRight(text);
+  while (!text.empty()) {
+    if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
+      parts.push_back(StripLeft(text));
+      break;
+    }
+    size_t start = text.size();
+    while (start > 0) {
+      size_t before = start;
+      if (IsSpace(DecodeCharBefore(text, &before))) break;
+      start = before;
+    }
+    parts.push_back(text.substr(start));
+    text = StripRight(text.substr(0, start));
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+std::vector<std::string_view> SplitText(std::string_view text, std::string_view separator,
+                                        int64_t limit) {
+  std::vector<std::string_view> parts;
+  while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
+    const size_t at = text.find(separator);
+    if (at == std::string_view::npos) break;
+    parts.push_back(text.substr(0, at));
+    text.remove_prefix(at + separator.size());
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+std::vector<std::string_view> SplitTextFromRight(std::string_view text, std::string_view separator,
+                                                 int64_t limit) {
+  std::vector<std::string_view> parts;
+  while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
+    const size_t at = text.rfind(separator);
+    if (at == std::string_view::npos) break;
+    parts.push_back(text.substr(at + separator.size()));
+    text = text.substr(0, at);
+  }
+  parts.push_back(text);
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends) {
+  std::vector<std::string_view> parts;
+  size_t start = 0;
+  for (size_t place = 0; place < text.size();) {
+    const size_t end = place;
+    const char32_t c = DecodeChar(text, &place);
+    if (!IsLineBreak(c)) continue;
+    if (c == '\r' && place < text.size() && text[place] == '\n') ++place;
+    parts.push_back(text.substr(start, (keep_ends ? place : end) - start));
+    start = place;
+  }
+  if (start < text.size()) parts.push_back(text.substr(start));
+  return parts;
+}
+
+Value PartsToList(Runtime& runtime, const std::vector<std::string_view>& parts, bool markup) {
+  runtime.CheckCount(parts.size());
+  runtime.Step(parts.size());
+  std::vector<Value> out;
+  out.reserve(parts.size());
+  for (std::string_view part : parts) out.push_back(runtime.String(std::string(part), markup));
+  return runtime.List(std::move(out));
+}
+
+std::string ReplaceText(Runtime& runtime, std::string_view text, std::string_view old,
+                        std::string_view with, int64_t limit) {
+  TextBuilder out(runtime);
+  runtime.Work(text.size());
+  int64_t done = 0;
+  size_t place = 0;
+  while (limit < 0 || done < limit) {
+    const size_t at = old.empty() ? place : text.find(old, place);
+    if (at == std::string_view::npos) break;
+    out.Append(text.substr(place, at - place));
+    out.Append(with);
+    ++done;
+    place = at + old.size();
+    if (!old.empty()) continue;
+    if (place >= text.size()) break;
+    const size_t bytes = CharBytes(text, place);
+    out.Append(text.substr(place, bytes));
+    place += bytes;
+  }
+  out.Append(text.substr(place));
+  return out.Take();
+}
+
+Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool left, bool right) {
+  if (!chars.IsNone() && !chars.IsString()) {
+    Fail("strip arg must be None or str, not ", TypeName(chars));
+  }
+  std::string_view text = value.text();
+  runtime.Work(text.size());
+  if (chars.IsNone()) {
+    if (left) text = StripLeft(text);
+    if (right) text = StripRight(text);
+  } else {
+    std::set<char32_t> strip;
+    for (size_t place = 0; place < chars.text().size();) {
+      strip.insert(DecodeChar(chars.text(), &place));
+    }
+    while (left && !text.empty()) {
+      size_t next = 0;
+      if (strip.count(DecodeChar(text, &next)) == 0) break;
+      text.remove_prefix(next);
+    }
+    while (right && !text.empty()) {
+      size_t before = text.size();
+      if (strip.count(DecodeCharBefore(text, &before)) == 0) break;
+      text = text.substr(0, before);
+    }
+  }
+  if (text.size() == value.text().size()) return value;
+  return runtime.String(std::string(text), value.markup());
+}
+
+bool HasCase(std::string_view text, bool upper) {
+  bool any = false;
+  for (size_t place = 0; place < text.size();) {
+    const char32_t c = DecodeChar(text, &place);
+    if (IsTitle(c) || (upper ? IsLower(c) : IsUpper(c))) return false;
+    any = any || (upper ? IsUpper(c) : IsLower(c));
+  }
+  return any;
+}
+
+}  // namespace sluice::text::jinja

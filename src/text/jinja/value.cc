@@ -1,0 +1,253 @@
+#include "text/jinja/value.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "text/jinja/failure.h"
+#include "text/jinja/operators.h"
+#include "text/jinja/unicode.h"
+
+namespace sluice::text::jinja {
+namespace {
+
+// Deep enough for every schema (JSON is read 64 deep), shallow enough for recursive printing,
+// comparing and destroying.
+constexpr int kValueDepthMax = 128;
+
+int MaxDepth(const Value& value, int depth) { return std::max(value.depth(), depth); }
+
+}  // namespace
+
+void Meter::Take(size_t bytes) {
+  if (bytes > live_bytes_max - live_bytes) {
+    Fail("the template holds more than ", live_bytes_max, " bytes of values");
+  }
+  live_bytes += bytes;
+}
+
+Object::Object(Meter* meter, size_t bytes, int depth) : meter_(meter), bytes_(0), depth_(depth) {
+  if (depth > kValueDepthMax) {
+    Fail("a value is nested deeper than ", kValueDepthMax, " levels");
+  }
+  Grow(bytes);
+}
+
+Object::~Object() {
+  if (meter_ != nullptr) meter_->live_bytes -= bytes_;
+}
+
+void Object::Grow(size_t bytes) {
+  if (meter_ == nullptr) return;
+  meter_->Take(bytes);
+  bytes_ += bytes;
+}
+
+Value Value::Bool(bool value) {
+  Value out;
+  out.kind_ = Kind::kBool;
+  out.scalar_.integer = value ? 1 : 0;
+  return out;
+}
+
+Value Value::Integer(Int value) {
+  Value out;
+  out.kind_ = Kind::kInt;
+  out.scalar_.integer = value;
+  return out;
+}
+
+Value Value::Float(double value) {
+  Value out;
+  out.kind_ = Kind::kFloat;
+  out.scalar_.real = value;
+  return out;
+}
+
+Value Value::Constant(std::string text) {
+  return {Kind::kString, std::make_shared<StringObject>(nullptr, std::move(text), false)};
+}
+
+double Value::AsDouble() const {
+  return kind_ == Kind::kFloat ? scalar_.real : static_cast<double>(scalar_.integer);
+}
+
+const std::string& Value::text() const { return As<StringObject>().text; }
+bool Value::markup() const { return IsString() && As<StringObject>().markup; }
+size_t Value::chars() const { return As<StringObject>().chars; }
+const std::vector<Value>& Value::items() const { return As<SequenceObject>().items; }
+const DictObject& Value::dict() const { return As<DictObject>(); }
+const std::string& Value::undefined_message() const { return As<UndefinedObject>().message; }
+
+StringObject::StringObject(Meter* meter, std::string text_in, bool markup_in)
+    : Object(meter, 96 + text_in.capacity(), 1),
+      text(std::move(text_in)),
+      chars(CountChars(text)),
+      markup(markup_in) {}
+
+SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in,
+                               bool group_in)
+    : Object(meter, 96 + items_in.capacity() * sizeof(Value), depth_in),
+      items(std::move(items_in)),
+      group(group_in) {}
+
+DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in, int depth_in)
+    : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + sizeof(uint32_t)), depth_in),
+      entries(std::move(entries_in)) {}
+
+void DictObject::BuildIndex() const {
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].first.IsString()) by_text_.push_back(i);
+  }
+  std::sort(by_text_.begin(), by_text_.end(), [this](uint32_t a, uint32_t b) {
+    return entries[a].first.text() < entries[b].first.text();
+  });
+  indexed_ = true;
+}
+
+const Value* DictObject::Find(std::string_view key) const {
+  constexpr size_t kScanMax = 8;
+  if (entries.size() <= kScanMax) {
+    for (const auto& [name, value] : entries) {
+      if (name.IsString() && name.text() == key) return &value;
+    }
+    return nullptr;
+  }
+  if (!indexed_) BuildIndex();
+  auto found = std::lower_bound(
+      by_text_.begin(), by_text_.end(), key,
+      [this](uint32_t i, std::string_view wanted) { return entries[i].first.text() < wanted; });
+  if (found == by_text_.end() || entries[*found].first.text() != key) return nullptr;
+  return &entries[*found].second;
+}
+
+const Value* DictObject::Find(Runtime& runtime, const Value& key) const {
+  if (key.IsString()) return Find(key.text());
+  CheckHashable(key);
+  for (const auto& [name, value] : entries) {
+    if (!name.IsString() && Equal(runtime, name, key)) return &value;
+  }
+  return nullptr;
+}
+
+UndefinedObject::UndefinedObject(Meter* meter, std::string message_in)
+    : Object(meter, 96 + message_in.capacity(), 1), message(std::move(message_in)) {}
+
+ViewObject::ViewObject(Meter* meter, Value dict_in, ViewKind what_in)
+    : Object(meter, 96, MaxDepth(dict_in, 0) + 1), dict(std::move(dict_in)), what(what_in) {}
+
+RangeObject::RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in)
+    : Object(meter, 96, 1), start(start_in), stop(stop_in), step(step_in), size(0) {
+  const Int span = step > 0 ? static_cast<Int>(stop) - start : static_cast<Int>(start) - stop;
+  const Int stride = step > 0 ? static_cast<Int>(step) : -static_cast<Int>(step);
+  if (span > 0) size = static_cast<int64_t>((span + stride - 1) / stride);
+}
+
+const Value* NamespaceObject::Find(std::string_view name) const {
+  for (const auto& [key, value] : attributes) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+void NamespaceObject::Set(std::string_view name, Value value) {
+  for (auto& [key, old] : attributes) {
+    if (key == name) {
+      old = std::move(value);
+      return;
+    }
+  }
+  Grow(64 + name.size() + sizeof(Value));
+  attributes.emplace_back(std::string(name), std::move(value));
+}
+
+const Value* Arguments::Named(std::string_view name) const {
+  for (const auto& [key, value] : named) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string TypeName(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kString:
+      return value.markup() ? "Markup" : "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kView:
+      switch (value.As<ViewObject>().what) {
+        case ViewKind::kKeys:
+          return "dict_keys";
+        case ViewKind::kValues:
+          return "dict_values";
+        case ViewKind::kItems:
+          return "dict_items";
+      }
+      return "dict_items";
+    case Kind::kRange:
+      return "range";
+    case Kind::kIterator:
+      return std::string(value.As<Iterator>().type_name());
+    case Kind::kNamespace:
+      return "Namespace";
+    case Kind::kLoop:
+      return "LoopContext";
+    case Kind::kMacro:
+      return "Macro";
+    case Kind::kFunction:
+      return "builtin_function_or_method";
+    case Kind::kCycler:
+      return "Cycler";
+    case Kind::kJoiner:
+      return "Joiner";
+  }
+  return "object";
+}
+
+bool Truthy(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone:
+      return false;
+    case Kind::kBool:
+    case Kind::kInt:
+      return value.integer() != 0;
+    case Kind::kFloat:
+      return value.real() != 0.0;
+    case Kind::kString:
+      return !value.text().empty();
+    case Kind::kList:
+    case Kind::kTuple:
+      return !value.items().empty();
+    case Kind::kDict:
+      return !value.dict().entries.empty();
+    case Kind::kView:
+      return !value.As<ViewObject>().dict.dict().entries.empty();
+    case Kind::kRange:
+      return value.As<RangeObject>().size != 0;
+    case Kind::kIterator:
+    case Kind::kNamespace:
+    case Kind::kLoop:
+    case Kind::kMacro:
+    case Kind::kFunction:
+    case Kind::kCycler:
+    case Kind::kJoiner:
+      return true;
+  }
+  return true;
+}
+
+}  // namespace sluice::text::jinja

@@ -1,0 +1,221 @@
+// The values of a template: Python's None, bool, int, float, str, list, tuple and dict, and the
+// objects that Jinja adds (undefined, namespaces, macros, lazy iterators ...). Values are cheap to
+// copy; strings, lists, tuples and dicts never change after they are made. A value made while
+// rendering belongs to that rendering and its thread and must not outlive its Runtime; the string
+// constants of a parsed template are shared by all threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice::text::jinja {
+
+class Runtime;
+
+// Python's integers are unbounded; ours hold every JSON integer and report an overflow.
+using Int = __int128;
+
+enum class Kind : uint8_t {
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kList,
+  kTuple,
+  kDict,
+  kView,       // dict.keys(), .values(), .items()
+  kRange,
+  kIterator,   // a generator: read once
+  kNamespace,
+  kLoop,
+  kMacro,
+  kFunction,   // a global function or a method bound to its object
+  kCycler,
+  kJoiner,
+};
+
+// Live bytes of one rendering.
+struct Meter {
+  // Counts `bytes` more; throws Failure when that is over the limit.
+  void Take(size_t bytes);
+
+  size_t live_bytes = 0;
+  size_t live_bytes_max = 0;
+};
+
+// What a value points at. Counts itself into a Meter while it lives (constants have none).
+class Object {
+ public:
+  // Throws Failure when the meter is full or `depth` (of nested objects) is over the limit.
+  Object(Meter* meter, size_t bytes, int depth);
+  virtual ~Object();
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  // Counts `bytes` more of this object.
+  void Grow(size_t bytes);
+  int depth() const { return depth_; }
+
+ private:
+  Meter* meter_;
+  size_t bytes_;
+  int depth_;
+};
+
+struct StringObject;
+struct SequenceObject;
+struct DictObject;
+struct UndefinedObject;
+
+class Value {
+ public:
+  Value() = default;  // None
+  Value(Kind kind, std::shared_ptr<Object> object) : kind_(kind), object_(std::move(object)) {}
+  static Value Bool(bool value);
+  static Value Integer(Int value);
+  static Value Float(double value);
+  // A constant, which no Meter counts.
+  static Value Constant(std::string text);
+
+  Kind kind() const { return kind_; }
+  bool Is(Kind kind) const { return kind_ == kind; }
+  bool IsString() const { return kind_ == Kind::kString; }
+  bool IsNone() const { return kind_ == Kind::kNone; }
+  bool IsUndefined() const { return kind_ == Kind::kUndefined; }
+  // An int or a bool, which Python takes for one.
+  bool IsIntegral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
+  bool IsNumber() const { return IsIntegral() || kind_ == Kind::kFloat; }
+  bool IsSequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
+
+  bool boolean() const { return scalar_.integer != 0; }    // REQUIRES: kBool
+  Int integer() const { return scalar_.integer; }          // REQUIRES: IsIntegral()
+  double real() const { return scalar_.real; }             // REQUIRES: kFloat
+  double AsDouble() const;                                 // REQUIRES: IsNumber()
+  const std::string& text() const;                         // REQUIRES: IsString()
+  bool markup() const;                                     // a string marked safe
+  size_t chars() const;                                    // REQUIRES: IsString(); code points
+  const std::vector<Value>& items() const;                 // REQUIRES: IsSequence()
+  const DictObject& dict() const;                          // REQUIRES: kDict
+  const std::string& undefined_message() const;            // REQUIRES: kUndefined
+
+  // The object behind a value whose kind says that it is a T.
+  template <class T>
+  T& As() const {
+    return static_cast<T&>(*object_);
+  }
+  const std::shared_ptr<Object>& object() const { return object_; }
+  int depth() const { return object_ ? object_->depth() : 0; }
+
+ private:
+  Kind kind_ = Kind::kNone;
+  union {
+    Int integer = 0;
+    double real;
+  } scalar_;
+  std::shared_ptr<Object> object_;
+};
+
+struct StringObject final : Object {
+  StringObject(Meter* meter, std::string text_in, bool markup_in);
+  const std::string text;  // UTF-8
+  const size_t chars;      // code points
+  const bool markup;       // marked safe: its operators escape what they join
+};
+
+struct SequenceObject final : Object {
+  SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in, bool group_in);
+  const std::vector<Value> items;
+  const bool group;  // a tuple of groupby, which has .grouper and .list
+};
+
+struct DictObject final : Object {
+  using Entry = std::pair<Value, Value>;
+  // REQUIRES: no two equal keys
+  DictObject(Meter* meter, std::vector<Entry> entries_in, int depth_in);
+  const Value* Find(std::string_view key) const;
+  // Throws Failure for a key that cannot be hashed.
+  const Value* Find(Runtime& runtime, const Value& key) const;
+
+  const std::vector<Entry> entries;  // in order of insertion
+
+ private:
+  void BuildIndex() const;
+  mutable bool indexed_ = false;
+  mutable std::vector<uint32_t> by_text_;  // entries with string keys, sorted by key
+};
+
+struct UndefinedObject final : Object {
+  UndefinedObject(Meter* meter, std::string message_in);
+  const std::string message;  // what using it says
+};
+
+enum class ViewKind : uint8_t { kKeys, kValues, kItems };
+struct ViewObject final : Object {
+  ViewObject(Meter* meter, Value dict_in, ViewKind what_in);
+  const Value dict;
+  const ViewKind what;
+};
+
+struct RangeObject final : Object {
+  RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in);
+  int64_t At(int64_t index) const { return start + index * step; }
+  const int64_t start, stop, step;
+  int64_t size;
+};
+
+// A lazy sequence, read once.
+class Iterator : public Object {
+ public:
+  using Object::Object;
+  virtual bool Next(Runtime& runtime, Value* item) = 0;
+  virtual std::string_view type_name() const { return "generator"; }
+};
+
+struct NamespaceObject final : Object {
+  explicit NamespaceObject(Meter* meter) : Object(meter, 128, 1) {}
+  std::vector<std::pair<std::string, Value>> attributes;
+  const Value* Find(std::string_view name) const;
+  void Set(std::string_view name, Value value);
+};
+
+struct CyclerObject final : Object {
+  CyclerObject(Meter* meter, Value items_in) : Object(meter, 96, items_in.depth() + 1), items(std::move(items_in)) {}
+  const Value items;  // a tuple
+  size_t position = 0;
+};
+
+struct JoinerObject final : Object {
+  JoinerObject(Meter* meter, Value separator_in)
+      : Object(meter, 96, 2), separator(std::move(separator_in)) {}
+  const Value separator;
+  bool used = false;
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+  const Value* Named(std::string_view name) const;
+};
+
+using Function = Value (*)(Runtime& runtime, const Value& self, const Arguments& arguments);
+struct FunctionObject final : Object {
+  FunctionObject(Meter* meter, std::string_view name_in, Function call_in, Value self_in)
+      : Object(meter, 96, self_in.depth() + 1), name(name_in), call(call_in), self(std::move(self_in)) {}
+  const std::string_view name;  // of static storage
+  const Function call;
+  const Value self;  // None for a global function
+};
+
+// The name of the value's Python type: "int", "NoneType", "dict_items" ...
+std::string TypeName(const Value& value);
+bool Truthy(const Value& value);
+
+}  // namespace sluice::text::jinja
