@@ -10,8 +10,13 @@
 // then admits waiting ones, under max_batch_tokens. Memory that runs short is taken from the
 // sequence of the largest rank, which is recomputed later; an admitted sequence never fails for
 // memory. Blocks and slots are reused after the last step that names them has been committed.
+//
+// Invariants (CheckInvariants): every sequence is in exactly one of the two lists, each in rank
+// order; every slot is free, held by one sequence or waits for its last step; block tables cover
+// the planned tokens; what KvBlocks and BlockPool state holds.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +29,7 @@
 #include "batch/result.h"
 #include "blocks/kv_blocks.h"
 #include "schedule/policy.h"
+#include "schedule/rank_list.h"
 #include "schedule/sequence.h"
 #include "sluice/status.h"
 
@@ -77,6 +83,7 @@ struct SchedulerStats {
   uint64_t prefix_hits = 0;     // tokens found
   uint64_t drafted = 0;
   uint64_t accepted = 0;
+  std::array<uint64_t, kFinishReasons> finished = {};  // sequences, by FinishReason
 };
 
 class Scheduler {
@@ -89,12 +96,13 @@ class Scheduler {
   // Queues the choices of one request, all or none; the later ones share the first one's prompt KV.
   // kResourceExhausted: the queue is full. kInvalidArgument: they could never be served; the
   // message names limit and flag.
+  // REQUIRES: ids are new.
   Status Add(std::vector<SequenceSpec> choices, int64_t now_us);
   Status Add(SequenceSpec spec, int64_t now_us);
 
   // Ends a sequence at any moment, also while steps that name it are in flight: nothing more comes
-  // out for it. kStop when a stop string was found, kCancelled when the caller left. False when it
-  // has ended already.
+  // out for it. `reason` is for the statistics: kStop when a stop string was found, kCancelled when
+  // the caller left. False when it has ended already.
   bool Finish(SequenceId id, FinishReason reason);
   bool Cancel(SequenceId id) { return Finish(id, FinishReason::kCancelled); }
 
@@ -104,8 +112,9 @@ class Scheduler {
   bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts);
 
   // The KV of the first `kv_tokens` tokens has been written into the blocks of a sequence in state
-  // kAwaitingKv: it runs on from there. KvFailed: it computes its prompt itself. Both also end the
-  // hold on the blocks of a sequence that was cancelled meanwhile; both return false for other ids.
+  // kAwaitingKv: it runs on from there. KvFailed: it queues again and computes its prompt itself.
+  // Both also end the hold on the blocks of a sequence that ended meanwhile; both return false for
+  // other ids.
   bool KvArrived(SequenceId id, int32_t kv_tokens);
   bool KvFailed(SequenceId id);
 
@@ -114,9 +123,10 @@ class Scheduler {
   // REQUIRES: at most one plan is uncommitted.
   void Plan(int64_t now_us, batch::BatchPlan* plan);
   // Books the oldest uncommitted plan. REQUIRES: result.step is its step, one entry per plan entry.
-  void Commit(const batch::StepResult& result, int64_t now_us, CommitOutcome* outcome);
-  // The step could not be computed: every sequence it names ends with kError.
-  void Fail(uint64_t step, int64_t now_us, CommitOutcome* outcome);
+  void Commit(const batch::StepResult& result, CommitOutcome* outcome);
+  // The oldest uncommitted plan could not be computed: every sequence it names ends with kError. A
+  // plan made after it stands on its results, so it is failed too.
+  void Fail(uint64_t step, CommitOutcome* outcome);
 
   // Holds back every block that step `step` or a later one named, until LetGo (a KvSink that is
   // still reading). Holds may be nested. REQUIRES for Hold: the step is uncommitted.
@@ -127,14 +137,14 @@ class Scheduler {
   int32_t uncommitted() const { return static_cast<int32_t>(in_flight_.size()); }
   // Null when unknown or ended.
   const Sequence* Find(SequenceId id) const;
-  // The longest sequence that a pool can hold alone and max_model_len allows.
+  // The longest prompt and answer that max_model_len allows and the pools hold when it is alone.
   int32_t LongestSequence() const;
   SchedulerStats Stats() const;
   int32_t ClearPrefixCache() { return kv_.ClearCache(); }
   const blocks::KvBlocks& kv() const { return kv_; }
   const SchedulerOptions& options() const { return options_; }
   // Running and awaiting KV, in rank order.
-  std::span<Sequence* const> running() const { return running_; }
+  std::span<Sequence* const> running() const { return running_.items(); }
   void CheckInvariants() const;
 
  private:
@@ -144,7 +154,8 @@ class Scheduler {
     uint32_t generation = 0;
     int32_t first = 0, query = 0;
     int32_t drafts = 0;
-    int32_t score_count = 0, first_scored = 0;
+    int32_t score_count = 0;
+    int32_t first_score_row = 0;  // prompt position
     bool samples = false;
   };
   struct Step {
@@ -170,48 +181,54 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, std::vector<blocks::GroupSpec> groups,
             std::unique_ptr<Policy> policy);
 
-  // scheduler.cc
+  // scheduler.cc: from arrival to end.
   Status CheckFits(SequenceSpec* spec) const;
-  void End(Sequence* sequence);
+  void Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_us);
+  void End(Sequence* sequence, FinishReason reason);
   void LeaveRunning(Sequence* sequence);
-  void ReleaseSlot(Sequence* sequence);
+  void Requeue(Sequence* sequence);
   void Retire();
-  static bool Before(const Sequence* a, const Sequence* b);
-  static void InsertByRank(std::vector<Sequence*>* list, Sequence* sequence);
-  static void Remove(std::vector<Sequence*>* list, const Sequence* sequence);
 
-  // plan.cc
+  // plan_step.cc: what the next step computes.
   void PreemptForUrgent();
   void ScheduleRunning(Budget* budget);
   void ScheduleDecode(Sequence* sequence, Budget* budget);
   void SchedulePrefill(Sequence* sequence, Budget* budget);
-  int32_t ChunkOf(const Sequence& sequence, int32_t limit, const Budget& budget) const;
-  bool MakeRoom(Sequence* sequence, int32_t length);
+  int32_t ChunkOf(const Sequence& sequence, const Budget& budget) const;
+  bool MakeRoom(Sequence* sequence, int32_t length, Budget* budget);
   void Preempt(Sequence* sequence);
-  void Admit(int64_t now_us, Budget* budget, std::vector<blocks::Copy>* copies);
-  bool WaitsForParent(Sequence* sequence) const;
-  bool TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget);
-  bool TryFork(Sequence* sequence);
-  bool MemoryForAdmission(const Sequence& sequence) const;
-  void AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan);
-  void AppendRows(Sequence* sequence, const Scheduled& scheduled, batch::BatchPlan* plan,
-                  Booked* booked);
 
-  // commit.cc
+  // admit.cc: who joins.
+  void Admit(int64_t now_us, Budget* budget);
+  bool WaitsForParent(const Sequence& sequence) const;
+  bool TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget);
+  int32_t SharePrefix(Sequence* sequence);
+  void AllocateAwaited(Sequence* sequence);
+  bool MemoryForAdmission(const Sequence& sequence, bool soon) const;
+
+  // fill_plan.cc: decisions turned into a BatchPlan.
+  void FillPlan(batch::BatchPlan* plan);
+  void AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan);
+  void AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, Booked* booked);
+
+  // commit.cc: what the step gave.
   void CommitEntry(const Booked& booked, const batch::StepResult& result,
                    const batch::ResultEntry& entry, CommitOutcome* outcome);
+  void AdvanceKv(Sequence* sequence, const Booked& booked, const batch::ResultEntry& entry);
   FinishReason TakeTokens(Sequence* sequence, const batch::StepResult& result,
                           const batch::ResultEntry& entry, SequenceOutcome* out);
+  Step TakeOldestStep(uint64_t id);
 
   // Constant after construction.
-  const SchedulerOptions options_;
+  const SchedulerOptions options_;  // chunk_tokens is set
   const std::unique_ptr<Policy> policy_;
+  const int32_t peak_chunk_;  // the most tokens that an entry has
 
   blocks::KvBlocks kv_;
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
-  std::vector<Sequence*> waiting_;  // in rank order; preempted ones included
-  std::vector<Sequence*> running_;  // in rank order; awaiting KV included
-  int32_t queued_ = 0;              // waiting and never admitted
+  RankList waiting_;    // in rank order; preempted ones included
+  RankList running_;    // in rank order; awaiting KV included
+  int32_t queued_ = 0;  // waiting and never admitted
   std::vector<int32_t> free_slots_;
   std::vector<SlotRelease> slot_releases_;
   // Blocks of cancelled sequences that another process may still write.
@@ -220,7 +237,7 @@ class Scheduler {
   std::vector<Step> in_flight_;    // oldest first; at most two
   std::vector<Step> spare_steps_;  // recycled buffers
   std::map<uint64_t, int32_t> step_holds_;
-  uint64_t retired_ = 0;
+  uint64_t committed_ = 0;  // the newest committed plan
   SchedulerStats totals_;
   // The head of the queue that did not fit, and when; it is not tried again before memory changes.
   SequenceId blocked_ = 0;

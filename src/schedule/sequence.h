@@ -2,6 +2,7 @@
 // so far, and where its KV stands. Plain data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@ enum class FinishReason : uint8_t {
   kCancelled,  // the caller gave up
   kError,      // its logits were degenerate, or its step failed
 };
+inline constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kError) + 1;
 
 // "end", "stop", "length", "cancelled", "error" for logs and metrics.
 std::string_view FinishReasonName(FinishReason reason);
@@ -31,7 +33,7 @@ enum class SequenceState : uint8_t {
   kWaiting,     // not admitted yet
   kAwaitingKv,  // holds slot and blocks; another process is filling them
   kRunning,     // holds slot and blocks
-  kPreempted,   // gave both back; will be recomputed
+  kPreempted,   // gave both back; waits to be recomputed
 };
 
 // What the engine hands to Scheduler::Add. `choices` of one request differ in id and
@@ -57,7 +59,7 @@ struct SequenceSpec {
 
 // The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit.
 struct Sequence {
-  SequenceSpec spec;
+  SequenceSpec spec;  // prompt and answered have moved to `tokens`
   int64_t arrival_us = 0;
   int64_t admitted_us = -1;    // first admission; -1: none yet
   int64_t rank = 0;            // the policy's; smaller goes first, ties by id
@@ -65,29 +67,32 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<int32_t> tokens;  // prompt and everything drawn and committed [commit]
   int32_t prompt_tokens = 0;
-  int32_t computed = 0;        // tokens whose KV is written and committed [commit]
-  int32_t planned = 0;         // tokens whose KV is written after the steps in flight [plan]
-  int32_t unknown_tokens = 0;  // 1: a step in flight draws one more token [plan]
-  int32_t sample_row = -1;     // logits row that draws it, in the newest step [plan]
-  bool verifying = false;      // a step in flight may draw several [plan]
+  int32_t computed = 0;  // tokens whose KV is written and committed [commit]
+  int32_t planned = 0;   // tokens whose KV is written after the steps in flight [plan, commit]
+  int32_t unknown_tokens = 0;  // that the steps in flight draw at least [plan, commit]
+  int32_t sample_row = -1;     // logits row that draws the last of them, in step last_step [plan]
+  bool verifying = false;      // a step in flight may draw several [plan, commit]
   int32_t in_flight = 0;       // uncommitted steps that name it [plan, commit]
   uint64_t last_step = 0;      // the newest step that names it [plan]
-  uint32_t generation = 0;     // grows with each preemption, so that late results are told apart
-  int32_t scored = 0;          // prompt tokens scored and committed [commit]
-  int32_t planned_scored = 0;  // and after the steps in flight [plan]
+  uint32_t generation = 0;  // grows when it leaves its blocks, so that late results are told apart
+  int32_t scored = 0;       // prompt positions whose row was scored and committed [commit]
+  int32_t planned_scored = 0;  // and after the steps in flight [plan, commit]
   int32_t slot = -1;
-  bool slot_started = false;
+  bool slot_started = false;  // its SlotStart was planned [plan]
   int32_t cached_tokens = 0;  // found in the prefix cache at the first admission
   double cumulative_logprob = 0.0;
   std::vector<int32_t> drafts;  // to be verified in the next plan
   blocks::SequenceBlocks kv;
 
   int32_t drawn() const { return static_cast<int32_t>(tokens.size()) - prompt_tokens; }
-  // Tokens that have no KV yet, the one that is being drawn included.
-  int32_t uncomputed() const {
-    return static_cast<int32_t>(tokens.size()) + unknown_tokens - planned;
-  }
-  bool done_drawing() const { return drawn() + unknown_tokens >= spec.max_tokens; }
+  // Tokens after the steps in flight, those that they are drawing included.
+  int32_t length() const { return static_cast<int32_t>(tokens.size()) + unknown_tokens; }
+  // Of those, the ones that have no KV yet.
+  int32_t uncomputed() const { return length() - planned; }
+  // Whether the steps in flight draw the last token.
+  bool done_drawing() const { return length() - prompt_tokens >= spec.max_tokens; }
+  // Prompt positions whose rows give prompt log-probs.
+  int32_t to_score() const { return spec.prompt_logprobs ? prompt_tokens - 1 : 0; }
 };
 
 }  // namespace sluice::schedule

@@ -1,0 +1,139 @@
+// Scheduler::Commit: what a step gave, booked on the sequences that are still there.
+#include <algorithm>
+
+#include "base/check.h"
+#include "schedule/scheduler.h"
+
+namespace sluice::schedule {
+namespace {
+
+bool Contains(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+FinishReason ReasonOf(const SequenceSpec& spec, int32_t drawn, int32_t id) {
+  if (drawn > spec.sampling.min_tokens) {
+    if (!spec.ignore_eos && Contains(spec.end_ids, id)) return FinishReason::kEnd;
+    if (Contains(spec.stop_ids, id)) return FinishReason::kStop;
+  }
+  return drawn >= spec.max_tokens ? FinishReason::kLength : FinishReason::kNone;
+}
+
+void Describe(const Sequence& sequence, SequenceOutcome* out) {
+  out->id = sequence.spec.id;
+  out->request = sequence.spec.request;
+  out->choice = sequence.spec.sampling.choice;
+  out->prompt_tokens = sequence.prompt_tokens;
+  out->cached_tokens = sequence.cached_tokens;
+  out->drawn = sequence.drawn();
+  out->cumulative_logprob = sequence.cumulative_logprob;
+  out->arrival_us = sequence.arrival_us;
+  out->admitted_us = sequence.admitted_us;
+}
+
+}  // namespace
+
+Scheduler::Step Scheduler::TakeOldestStep(uint64_t id) {
+  CHECK(!in_flight_.empty() && in_flight_[0].id == id, "step ", id, " is not the oldest");
+  Step step = std::move(in_flight_[0]);
+  in_flight_.erase(in_flight_.begin());
+  committed_ = id;
+  return step;
+}
+
+void Scheduler::Commit(const batch::StepResult& result, CommitOutcome* outcome) {
+  outcome->sequences.clear();
+  Step step = TakeOldestStep(result.step);
+  CHECK(result.entries.size() == step.entries.size(), "entries=", result.entries.size());
+  for (size_t i = 0; i < step.entries.size(); ++i) {
+    CommitEntry(step.entries[i], result, result.entries[i], outcome);
+  }
+  Retire();
+  spare_steps_.push_back(std::move(step));
+}
+
+void Scheduler::Fail(uint64_t id, CommitOutcome* outcome) {
+  outcome->sequences.clear();
+  Step step = TakeOldestStep(id);
+  for (const Booked& booked : step.entries) {
+    const auto it = sequences_.find(booked.id);
+    if (it == sequences_.end()) continue;
+    SequenceOutcome& out = outcome->sequences.emplace_back();
+    Describe(*it->second, &out);
+    out.finish = FinishReason::kError;
+    End(it->second.get(), FinishReason::kError);
+  }
+  Retire();
+  spare_steps_.push_back(std::move(step));
+}
+
+void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& result,
+                            const batch::ResultEntry& entry, CommitOutcome* outcome) {
+  CHECK(entry.sequence == booked.id, "sequence ", entry.sequence, " instead of ", booked.id);
+  const bool degenerate = entry.status == batch::RowStatus::kDegenerate;
+  CHECK(entry.token_count <= booked.drafts + 1 &&
+            (degenerate || entry.token_count > 0) == (degenerate || booked.samples),
+        "sequence ", booked.id, " got ", entry.token_count, " tokens");
+  CHECK(degenerate || entry.score_count == booked.score_count, "scores=", entry.score_count);
+  const auto it = sequences_.find(booked.id);
+  if (it == sequences_.end()) return;  // ended meanwhile: what it drew is dropped
+  Sequence* sequence = it->second.get();
+  --sequence->in_flight;
+  sequence->unknown_tokens -= booked.samples ? 1 : 0;
+  if (booked.drafts > 0) sequence->verifying = false;
+  SequenceOutcome out;
+  out.score_begin = entry.score_begin;
+  out.score_count = entry.score_count;
+  out.first_scored = booked.first_score_row + 1;
+  sequence->scored += entry.score_count;
+  if (booked.samples) sequence->cumulative_logprob = entry.cumulative_logprob;
+  out.finish = TakeTokens(sequence, result, entry, &out);
+  AdvanceKv(sequence, booked, entry);
+  if (sequence->spec.max_tokens == 0 && sequence->computed == sequence->prompt_tokens) {
+    out.finish = FinishReason::kLength;
+  }
+  if (degenerate) {
+    out.finish = FinishReason::kError;
+  } else if (booked.generation == sequence->generation) {
+    kv_.Publish(sequence->tokens, sequence->computed, &sequence->kv);
+  }
+  Describe(*sequence, &out);
+  if (out.token_count > 0 || out.score_count > 0 || out.finish != FinishReason::kNone) {
+    outcome->sequences.push_back(out);
+  }
+  if (out.finish != FinishReason::kNone) End(sequence, out.finish);
+}
+
+// Appends what was drawn, up to and including the token that ends the sequence.
+FinishReason Scheduler::TakeTokens(Sequence* sequence, const batch::StepResult& result,
+                                   const batch::ResultEntry& entry, SequenceOutcome* out) {
+  out->token_begin = entry.token_begin;
+  for (int32_t i = 0; i < entry.token_count; ++i) {
+    const int32_t id = result.tokens[entry.token_begin + i].id;
+    sequence->tokens.push_back(id);
+    ++out->token_count;
+    const FinishReason reason = ReasonOf(sequence->spec, sequence->drawn(), id);
+    if (reason != FinishReason::kNone) return reason;
+  }
+  return FinishReason::kNone;
+}
+
+void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
+                          const batch::ResultEntry& entry) {
+  if (booked.generation != sequence->generation) {  // preempted meanwhile: the KV is gone
+    sequence->planned_scored = sequence->scored;
+    return;
+  }
+  if (booked.drafts == 0) {
+    sequence->computed = booked.first + booked.query;
+    return;
+  }
+  // Rejected drafts are forgotten: their positions are computed again.
+  totals_.drafted += static_cast<uint64_t>(booked.drafts);
+  totals_.accepted += static_cast<uint64_t>(std::max(0, entry.token_count - 1));
+  const int32_t known = static_cast<int32_t>(sequence->tokens.size());
+  sequence->computed = std::min(booked.first + entry.token_count, known);
+  sequence->planned = sequence->computed;
+}
+
+}  // namespace sluice::schedule

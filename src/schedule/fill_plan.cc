@@ -1,0 +1,133 @@
+// Scheduler: the decisions of a step turned into a BatchPlan, and booked for Commit.
+#include <algorithm>
+
+#include "base/check.h"
+#include "schedule/scheduler.h"
+
+namespace sluice::schedule {
+namespace {
+
+void Clear(size_t groups, batch::BatchPlan* plan) {
+  plan->entries.clear();
+  plan->tokens.clear();
+  plan->positions.clear();
+  plan->position_dims = 1;
+  plan->logits_rows.clear();
+  plan->groups.resize(groups);
+  for (batch::GroupTable& table : plan->groups) {
+    table.begin.assign(1, 0);
+    table.ids.clear();
+  }
+  plan->copies.clear();
+  plan->starts.clear();
+  plan->padded_tokens = 0;
+  plan->graph = batch::GraphMode::kNone;
+  plan->type_ids.clear();
+  plan->media_rows.clear();
+}
+
+}  // namespace
+
+void Scheduler::FillPlan(batch::BatchPlan* plan) {
+  Clear(kv_.groups().size(), plan);
+  plan->step = step_;
+  Step step;
+  if (!spare_steps_.empty()) {
+    step = std::move(spare_steps_.back());
+    spare_steps_.pop_back();
+  }
+  step.id = step_;
+  step.entries.clear();
+  in_flight_.push_back(std::move(step));
+  for (const blocks::Copy& copy : copies_) {
+    plan->copies.push_back({copy.group, copy.source, copy.destination});
+  }
+  // Single tokens first: a backend may run them by another kernel than longer runs.
+  for (const bool single : {true, false}) {
+    for (const Scheduled& scheduled : scheduled_) {
+      if ((scheduled.query == 1) == single) AppendEntry(scheduled, plan);
+    }
+  }
+  CHECK(static_cast<int32_t>(plan->tokens.size()) <= options_.max_batch_tokens);
+}
+
+void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) {
+  Sequence& sequence = *scheduled.sequence;
+  const int32_t first = sequence.planned;
+  const int32_t known = static_cast<int32_t>(sequence.tokens.size());
+  batch::PlanEntry& entry = plan->entries.emplace_back();
+  entry.sequence = sequence.spec.id;
+  entry.slot = sequence.slot;
+  entry.first_position = first;
+  entry.query_tokens = scheduled.query;
+  entry.token_begin = static_cast<int32_t>(plan->tokens.size());
+  entry.needs_previous_commit = scheduled.drafts > 0 || sequence.spec.no_overlap;
+  const int32_t sure = scheduled.query - scheduled.drafts;
+  for (int32_t i = 0; i < scheduled.query; ++i) {
+    plan->positions.push_back(first + i);
+    if (i >= sure) {
+      plan->tokens.push_back(sequence.drafts[i - sure]);
+    } else if (first + i < known) {
+      plan->tokens.push_back(sequence.tokens[first + i]);
+    } else {
+      CHECK(sequence.unknown_tokens == 1 && sequence.last_step + 1 == step_, "first=", first);
+      plan->tokens.push_back(batch::PreviousRow(sequence.sample_row));
+    }
+  }
+  for (size_t g = 0; g < plan->groups.size(); ++g) {
+    batch::GroupTable& table = plan->groups[g];
+    kv_.AppendKernelTable(sequence.kv, static_cast<int32_t>(g), first + scheduled.query,
+                          &table.ids);
+    table.begin.push_back(static_cast<int32_t>(table.ids.size()));
+  }
+  if (!sequence.slot_started) {
+    sequence.slot_started = true;
+    plan->starts.push_back({sequence.slot, sequence.spec.sampling, sequence.prompt_tokens,
+                            sequence.tokens, sequence.cumulative_logprob});
+  }
+  Booked booked{.id = sequence.spec.id,
+                .generation = sequence.generation,
+                .first = first,
+                .query = scheduled.query,
+                .drafts = scheduled.drafts};
+  AppendRows(scheduled, plan, &booked);
+  sequence.planned += scheduled.query;
+  sequence.unknown_tokens += booked.samples ? 1 : 0;
+  sequence.planned_scored += booked.score_count;
+  sequence.verifying = scheduled.drafts > 0;
+  sequence.drafts.clear();
+  sequence.last_step = step_;
+  ++sequence.in_flight;
+  in_flight_.back().entries.push_back(booked);
+}
+
+// The rows of the entry that was appended last.
+void Scheduler::AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, Booked* booked) {
+  Sequence& sequence = *scheduled.sequence;
+  batch::PlanEntry& entry = plan->entries.back();
+  const int32_t first = sequence.planned;
+  const int32_t end = first + scheduled.query;
+  entry.logits_begin = static_cast<int32_t>(plan->logits_rows.size());
+  const auto add_row = [&](int32_t position, int32_t target, batch::RowPurpose purpose) {
+    plan->logits_rows.push_back({entry.token_begin + position - first, target, purpose});
+  };
+  booked->first_score_row = std::max(first, sequence.planned_scored);
+  for (int32_t p = booked->first_score_row; p < std::min(end, sequence.to_score()); ++p) {
+    add_row(p, sequence.tokens[p + 1], batch::RowPurpose::kScore);
+    ++booked->score_count;
+  }
+  if (scheduled.drafts > 0) {
+    for (int32_t i = 0; i < scheduled.drafts; ++i) {
+      add_row(first + i, sequence.drafts[i], batch::RowPurpose::kVerify);
+    }
+    add_row(end - 1, -1, batch::RowPurpose::kVerify);
+    booked->samples = true;
+  } else if (end == sequence.length() && !sequence.done_drawing()) {
+    sequence.sample_row = static_cast<int32_t>(plan->logits_rows.size());
+    add_row(end - 1, -1, batch::RowPurpose::kSample);
+    booked->samples = true;
+  }
+  entry.logits_count = static_cast<int32_t>(plan->logits_rows.size()) - entry.logits_begin;
+}
+
+}  // namespace sluice::schedule

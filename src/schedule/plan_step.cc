@@ -1,0 +1,124 @@
+// Scheduler::Plan: what the next step computes, in rank order, under its limits.
+#include <algorithm>
+
+#include "base/check.h"
+#include "schedule/scheduler.h"
+
+namespace sluice::schedule {
+namespace {
+
+// Whether the next step can compute something for a sequence.
+bool Plannable(const Sequence& sequence) {
+  if (sequence.state != SequenceState::kRunning || sequence.uncomputed() == 0) return false;
+  if (sequence.in_flight > 0 && (sequence.verifying || sequence.spec.no_overlap)) return false;
+  return sequence.spec.max_tokens == 0 || !sequence.done_drawing();
+}
+
+bool Decodes(const Sequence& sequence) { return Plannable(sequence) && sequence.uncomputed() == 1; }
+
+}  // namespace
+
+void Scheduler::Plan(int64_t now_us, batch::BatchPlan* plan) {
+  CHECK(in_flight_.size() <= 1, "two plans are uncommitted");
+  ++step_;
+  scheduled_.clear();
+  copies_.clear();
+  PreemptForUrgent();
+  Budget budget{.tokens = options_.max_batch_tokens, .extra_rows = options_.max_extra_rows};
+  ScheduleRunning(&budget);
+  if (!budget.memory_short) Admit(now_us, &budget);
+  FillPlan(plan);
+}
+
+void Scheduler::PreemptForUrgent() {
+  const auto head = std::find_if(waiting_.items().begin(), waiting_.items().end(),
+                                 [this](const Sequence* s) { return !WaitsForParent(*s); });
+  if (head == waiting_.items().end() || (*head)->in_flight > 0) return;
+  const Sequence& urgent = **head;
+  for (size_t i = running_.size(); i-- > 0;) {
+    Sequence* victim = running_[i];
+    if (victim->state != SequenceState::kRunning || !policy_->MayPreempt(urgent, *victim)) continue;
+    const bool slot_soon = !free_slots_.empty() || !slot_releases_.empty();
+    if (slot_soon && MemoryForAdmission(urgent, true)) return;
+    Preempt(victim);
+  }
+}
+
+void Scheduler::Preempt(Sequence* sequence) {
+  ++totals_.preemptions;
+  Requeue(sequence);
+}
+
+void Scheduler::ScheduleRunning(Budget* budget) {
+  // A token for each that decodes is set aside before prompts take the rest.
+  for (const Sequence* sequence : running_.items()) budget->tokens -= Decodes(*sequence) ? 1 : 0;
+  // The list shrinks behind `i` when memory is taken from those that come later.
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence* sequence = running_[i];
+    if (Decodes(*sequence)) {
+      ScheduleDecode(sequence, budget);
+    } else if (Plannable(*sequence)) {
+      SchedulePrefill(sequence, budget);
+    }
+  }
+}
+
+void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
+  kv_.LetGo(&sequence->kv, sequence->planned, sequence->last_step);
+  const int32_t length = sequence->planned + 1;
+  if (!MakeRoom(sequence, length, budget)) {
+    ++budget->tokens;
+    return;
+  }
+  int32_t drafts = std::min(static_cast<int32_t>(sequence->drafts.size()),
+                            sequence->spec.max_tokens - sequence->drawn() - 1);
+  drafts = std::max(0, std::min({drafts, budget->tokens, budget->extra_rows}));
+  drafts = kv_.GrowableTo(sequence->kv, length + drafts, false) - length;
+  CHECK(kv_.Grow(&sequence->kv, length + drafts), "length=", length);
+  budget->tokens -= drafts;
+  budget->extra_rows -= drafts;
+  scheduled_.push_back({sequence, 1 + drafts, drafts});
+}
+
+void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
+  int32_t chunk = ChunkOf(*sequence, *budget);
+  if (chunk <= 0) return;
+  const int32_t planned = sequence->planned;
+  kv_.LetGo(&sequence->kv, planned, sequence->last_step);
+  if (!MakeRoom(sequence, planned + 1, budget)) return;
+  chunk = kv_.GrowableTo(sequence->kv, planned + chunk, false) - planned;
+  CHECK(chunk > 0 && kv_.Grow(&sequence->kv, planned + chunk), "chunk=", chunk);
+  budget->tokens -= chunk;
+  const int32_t first_row = std::max(planned, sequence->planned_scored);
+  budget->extra_rows -= std::max(0, std::min(planned + chunk, sequence->to_score()) - first_row);
+  scheduled_.push_back({sequence, chunk, 0});
+}
+
+int32_t Scheduler::ChunkOf(const Sequence& sequence, const Budget& budget) const {
+  const int32_t chunk = std::min({sequence.uncomputed(), options_.chunk_tokens, budget.tokens});
+  const int32_t first_row = std::max(sequence.planned, sequence.planned_scored);
+  const int32_t rows = std::min(sequence.planned + chunk, sequence.to_score()) - first_row;
+  if (rows <= budget.extra_rows) return chunk;
+  return first_row + budget.extra_rows - sequence.planned;
+}
+
+// Makes sure that the tables of `sequence` can grow to `length`, taking memory from running
+// sequences of larger rank. False: not in this step.
+bool Scheduler::MakeRoom(Sequence* sequence, int32_t length, Budget* budget) {
+  while (kv_.GrowableTo(sequence->kv, length, false) < length) {
+    budget->memory_short = true;
+    if (kv_.GrowableTo(sequence->kv, length, true) >= length) return false;
+    Sequence* victim = nullptr;
+    for (size_t i = running_.size(); i-- > 0 && RankList::Before(sequence, running_[i]);) {
+      if (running_[i]->state != SequenceState::kRunning) continue;
+      victim = running_[i];
+      break;
+    }
+    if (victim == nullptr) return false;
+    budget->tokens += Decodes(*victim) ? 1 : 0;
+    Preempt(victim);
+  }
+  return true;
+}
+
+}  // namespace sluice::schedule

@@ -1,0 +1,14 @@
+#include "schedule/policy.h"
+
+#include "base/str_cat.h"
+
+namespace sluice::schedule {
+
+Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, int64_t aging_us) {
+  if (name == "fcfs") return MakeFcfsPolicy();
+  if (name == "priority") return MakePriorityPolicy(aging_us);
+  return InvalidArgument(
+      StrCat("There is no scheduling policy '", name, "'; choose 'fcfs' or 'priority'."), "policy");
+}
+
+}  // namespace sluice::schedule

@@ -1,0 +1,331 @@
+#include "schedule/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "base/str_cat.h"
+
+namespace sluice::schedule {
+namespace {
+
+constexpr int32_t kMaxSequences = 1 << 16;
+constexpr int32_t kMaxTokens = 1 << 24;
+constexpr int32_t kMaxDrafts = 64;
+constexpr int64_t kMaxAgingUs = 1'000'000'000;
+
+Status CheckRange(std::string_view flag, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return OkStatus();
+  return InvalidArgument(
+      StrCat("--", flag, " is ", value, "; it must be from ", low, " to ", high, "."),
+      std::string(flag));
+}
+
+Status CheckOptions(const SchedulerOptions& o) {
+  SLUICE_RETURN_IF_ERROR(CheckRange("max-num-seqs", o.max_num_seqs, 1, kMaxSequences));
+  SLUICE_RETURN_IF_ERROR(
+      CheckRange("max-batch-tokens", o.max_batch_tokens, o.max_num_seqs, kMaxTokens));
+  SLUICE_RETURN_IF_ERROR(CheckRange("chunk-tokens", o.chunk_tokens, 0, o.max_batch_tokens));
+  SLUICE_RETURN_IF_ERROR(CheckRange("max-extra-rows", o.max_extra_rows, 1, kMaxTokens));
+  SLUICE_RETURN_IF_ERROR(CheckRange("max-draft-tokens", o.max_draft_tokens, 0, kMaxDrafts));
+  SLUICE_RETURN_IF_ERROR(CheckRange("max-model-len", o.max_model_len, 1, kMaxTokens));
+  SLUICE_RETURN_IF_ERROR(CheckRange("queue-limit", o.queue_limit, 1, kMaxTokens));
+  return CheckRange("priority-aging-us", o.priority_aging_us, 1, kMaxAgingUs);
+}
+
+SchedulerOptions Resolved(SchedulerOptions options) {
+  if (options.chunk_tokens == 0) options.chunk_tokens = options.max_batch_tokens;
+  return options;
+}
+
+// KV positions that a sequence reaches: the last token drawn is never computed.
+int32_t KvLength(int32_t prompt, int32_t max_tokens) {
+  return prompt + std::max(0, max_tokens - 1);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerOptions& options,
+                                                     std::vector<blocks::GroupSpec> groups) {
+  SLUICE_RETURN_IF_ERROR(CheckOptions(options));
+  SLUICE_RETURN_IF_ERROR(blocks::Validate(groups));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Policy> policy,
+                          MakePolicy(options.policy, options.priority_aging_us));
+  return std::unique_ptr<Scheduler>(
+      new Scheduler(Resolved(options), std::move(groups), std::move(policy)));
+}
+
+Scheduler::Scheduler(const SchedulerOptions& options, std::vector<blocks::GroupSpec> groups,
+                     std::unique_ptr<Policy> policy)
+    : options_(options),
+      policy_(std::move(policy)),
+      peak_chunk_(std::max(options.chunk_tokens, 1 + options.max_draft_tokens)),
+      kv_(std::move(groups), options.prefix_cache) {
+  for (int32_t slot = options_.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
+  need_.resize(kv_.groups().size());
+}
+
+Scheduler::~Scheduler() = default;
+
+Status Scheduler::CheckFits(SequenceSpec* spec) const {
+  const int64_t prompt = static_cast<int64_t>(spec->prompt.size());
+  const int32_t limit = options_.max_model_len;
+  if (prompt == 0)
+    return InvalidArgument("The prompt is empty; give at least one token.", "prompt");
+  if (std::any_of(spec->prompt.begin(), spec->prompt.end(), [](int32_t id) { return id < 0; })) {
+    return InvalidArgument("The prompt has a negative token id.", "prompt");
+  }
+  if (spec->max_tokens < 0) {
+    return InvalidArgument(StrCat("max_tokens is ", spec->max_tokens, "; it must not be negative."),
+                           "max_tokens");
+  }
+  if (prompt + (spec->max_tokens > 0 ? 1 : 0) > limit) {
+    return InvalidArgument(
+        StrCat("The prompt of ", prompt, " tokens leaves no room for an answer: the context is ",
+               limit, " tokens; shorten the prompt or raise --max-model-len."),
+        "prompt");
+  }
+  spec->max_tokens = static_cast<int32_t>(std::min<int64_t>(spec->max_tokens, limit - prompt));
+  if (spec->answered.size() >= static_cast<size_t>(std::max(spec->max_tokens, 1))) {
+    return InvalidArgument(StrCat("The sequence was handed over with ", spec->answered.size(),
+                                  " of ", spec->max_tokens, " tokens drawn; none is left to draw."),
+                           "max_tokens");
+  }
+  const int32_t length = KvLength(static_cast<int32_t>(prompt), spec->max_tokens);
+  for (const blocks::GroupSpec& group : kv_.groups()) {
+    const int32_t need = blocks::PeakBlocks(group, length, peak_chunk_);
+    if (need <= group.num_blocks) continue;
+    return InvalidArgument(StrCat("The prompt of ", prompt, " tokens and up to ", spec->max_tokens,
+                                  " tokens of answer need ", need, " KV blocks of ",
+                                  group.block_tokens, " tokens, but there are ", group.num_blocks,
+                                  "; ask for less or give more memory with --kv-memory."),
+                           "max_tokens");
+  }
+  return OkStatus();
+}
+
+Status Scheduler::Add(SequenceSpec spec, int64_t now_us) {
+  std::vector<SequenceSpec> choices;
+  choices.push_back(std::move(spec));
+  return Add(std::move(choices), now_us);
+}
+
+Status Scheduler::Add(std::vector<SequenceSpec> choices, int64_t now_us) {
+  CHECK(!choices.empty());
+  for (SequenceSpec& spec : choices) SLUICE_RETURN_IF_ERROR(CheckFits(&spec));
+  if (queued_ + choices.size() > static_cast<size_t>(options_.queue_limit)) {
+    return Status(StatusCode::kResourceExhausted,
+                  StrCat("The queue is full: ", queued_, " sequences wait and ", choices.size(),
+                         " more would pass the limit of ", options_.queue_limit,
+                         " (--queue-limit); try again later."));
+  }
+  const SequenceId first = choices[0].id;
+  for (size_t i = choices.size(); i-- > 1;) {
+    const bool same = !choices[0].await_kv && choices[i].prompt == choices[0].prompt &&
+                      choices[i].key == choices[0].key;
+    Enqueue(std::move(choices[i]), same ? first : 0, now_us);
+  }
+  Enqueue(std::move(choices[0]), 0, now_us);
+  return OkStatus();
+}
+
+void Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_us) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->arrival_us = now_us;
+  sequence->rank = policy_->Rank(spec, now_us);
+  sequence->fork_parent = fork_parent;
+  sequence->prompt_tokens = static_cast<int32_t>(spec.prompt.size());
+  sequence->tokens = std::move(spec.prompt);
+  sequence->tokens.insert(sequence->tokens.end(), spec.answered.begin(), spec.answered.end());
+  sequence->cumulative_logprob = spec.cumulative_logprob;
+  spec.prompt = {};
+  spec.answered = {};
+  if (spec.sampling.min_tokens > 0) {
+    spec.sampling.end_ids = spec.stop_ids;
+    if (!spec.ignore_eos) {
+      spec.sampling.end_ids.insert(spec.sampling.end_ids.end(), spec.end_ids.begin(),
+                                   spec.end_ids.end());
+    }
+  }
+  sequence->spec = std::move(spec);
+  const SequenceId id = sequence->spec.id;
+  waiting_.Insert(sequence.get());
+  ++queued_;
+  const bool is_new = id != 0 && sequences_.emplace(id, std::move(sequence)).second;
+  CHECK(is_new, "sequence id ", id, " is zero or taken");
+}
+
+bool Scheduler::Finish(SequenceId id, FinishReason reason) {
+  CHECK(reason != FinishReason::kNone);
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return false;
+  End(it->second.get(), reason);
+  return true;
+}
+
+void Scheduler::End(Sequence* sequence, FinishReason reason) {
+  ++totals_.finished[static_cast<size_t>(reason)];
+  if (sequence->state == SequenceState::kAwaitingKv) {
+    kv_holds_[sequence->spec.id] = std::move(sequence->kv);
+    sequence->kv = {};
+  }
+  if (waiting_.Remove(sequence)) {
+    if (sequence->admitted_us < 0) --queued_;
+  } else {
+    LeaveRunning(sequence);
+  }
+  sequences_.erase(sequence->spec.id);
+}
+
+void Scheduler::LeaveRunning(Sequence* sequence) {
+  CHECK(running_.Remove(sequence), "sequence ", sequence->spec.id);
+  kv_.Close(&sequence->kv, sequence->last_step);
+  if (sequence->last_step <= committed_) {
+    free_slots_.push_back(sequence->slot);
+  } else {
+    slot_releases_.push_back({sequence->last_step, sequence->slot});
+  }
+  sequence->slot = -1;
+  blocked_ = 0;
+}
+
+void Scheduler::Requeue(Sequence* sequence) {
+  LeaveRunning(sequence);
+  sequence->state = SequenceState::kPreempted;
+  ++sequence->generation;
+  sequence->computed = sequence->planned = 0;
+  sequence->planned_scored = sequence->scored;
+  sequence->sample_row = -1;
+  sequence->slot_started = false;
+  sequence->drafts.clear();
+  waiting_.Insert(sequence);
+}
+
+bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end() || options_.max_draft_tokens == 0) return false;
+  Sequence& sequence = *it->second;
+  if (sequence.state != SequenceState::kRunning || sequence.in_flight > 0 ||
+      sequence.uncomputed() != 1 || sequence.drawn() == 0) {
+    return false;
+  }
+  if (std::any_of(kv_.groups().begin(), kv_.groups().end(), [](const blocks::GroupSpec& group) {
+        return group.kind == blocks::GroupKind::kState;
+      })) {
+    return false;
+  }
+  const size_t count = std::min(drafts.size(), static_cast<size_t>(options_.max_draft_tokens));
+  sequence.drafts.assign(drafts.begin(), drafts.begin() + static_cast<int64_t>(count));
+  return true;
+}
+
+bool Scheduler::KvArrived(SequenceId id, int32_t kv_tokens) {
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return KvFailed(id);
+  Sequence& sequence = *it->second;
+  if (sequence.state != SequenceState::kAwaitingKv) return false;
+  // The last token is computed here in any case, for its logits.
+  const int32_t usable = std::min(kv_tokens, static_cast<int32_t>(sequence.tokens.size()) - 1);
+  if (usable < 0 || !kv_.Holds(sequence.kv, usable)) return KvFailed(id);
+  sequence.computed = sequence.planned = usable;
+  sequence.state = SequenceState::kRunning;
+  return true;
+}
+
+bool Scheduler::KvFailed(SequenceId id) {
+  if (const auto hold = kv_holds_.find(id); hold != kv_holds_.end()) {
+    kv_.Close(&hold->second, 0);
+    kv_holds_.erase(hold);
+    return true;
+  }
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end() || it->second->state != SequenceState::kAwaitingKv) return false;
+  it->second->spec.await_kv = false;
+  Requeue(it->second.get());
+  return true;
+}
+
+void Scheduler::Hold(uint64_t step) {
+  CHECK(step > committed_ && step <= step_, "step ", step);
+  ++step_holds_[step];
+}
+
+void Scheduler::LetGo(uint64_t step) {
+  const auto it = step_holds_.find(step);
+  CHECK(it != step_holds_.end(), "step ", step, " is not held");
+  if (--it->second == 0) step_holds_.erase(it);
+  Retire();
+}
+
+void Scheduler::Retire() {
+  const uint64_t unheld = step_holds_.empty() ? committed_ : step_holds_.begin()->first - 1;
+  kv_.Retire(std::min(committed_, unheld));
+  std::erase_if(slot_releases_, [this](const SlotRelease& release) {
+    if (release.step > committed_) return false;
+    free_slots_.push_back(release.slot);
+    return true;
+  });
+}
+
+const Sequence* Scheduler::Find(SequenceId id) const {
+  const auto it = sequences_.find(id);
+  return it == sequences_.end() ? nullptr : it->second.get();
+}
+
+int32_t Scheduler::LongestSequence() const {
+  int64_t length = options_.max_model_len;
+  for (const blocks::GroupSpec& group : kv_.groups()) {
+    if (blocks::PeakBlocks(group, kMaxTokens, peak_chunk_) <= group.num_blocks) continue;
+    length = std::min(length, static_cast<int64_t>(group.num_blocks) * group.block_tokens + 1);
+  }
+  return static_cast<int32_t>(length);
+}
+
+SchedulerStats Scheduler::Stats() const {
+  SchedulerStats stats = totals_;
+  stats.running = static_cast<int32_t>(running_.size());
+  stats.waiting = static_cast<int32_t>(waiting_.size());
+  for (const Sequence* sequence : running_.items()) {
+    stats.awaiting_kv += sequence->state == SequenceState::kAwaitingKv ? 1 : 0;
+  }
+  for (size_t g = 0; g < kv_.groups().size(); ++g) {
+    const blocks::BlockPool& pool = kv_.pool(static_cast<int32_t>(g));
+    stats.kv_usage = std::max(stats.kv_usage, static_cast<double>(pool.referenced()) / pool.size());
+  }
+  return stats;
+}
+
+void Scheduler::CheckInvariants() const {
+  CHECK(waiting_.Sorted() && running_.Sorted());
+  CHECK(waiting_.size() + running_.size() == sequences_.size(), sequences_.size());
+  std::vector<bool> slots(options_.max_num_seqs, false);
+  const auto take_slot = [&slots](int32_t slot) {
+    CHECK(slot >= 0 && !slots[slot], "slot ", slot);
+    slots[slot] = true;
+  };
+  std::vector<const blocks::SequenceBlocks*> open;
+  for (const Sequence* sequence : running_.items()) {
+    take_slot(sequence->slot);
+    open.push_back(&sequence->kv);
+    CHECK(sequence->state != SequenceState::kRunning || kv_.Holds(sequence->kv, sequence->planned),
+          "sequence ", sequence->spec.id);
+    CHECK(sequence->computed <= sequence->planned, "sequence ", sequence->spec.id);
+    const int64_t room =
+        static_cast<int64_t>(sequence->kv.groups[0].table.size()) * kv_.block_tokens();
+    CHECK(kv_.groups()[0].kind == blocks::GroupKind::kState || sequence->planned <= room,
+          "sequence ", sequence->spec.id);
+  }
+  int32_t queued = 0;
+  for (const Sequence* sequence : waiting_.items()) {
+    CHECK(sequence->slot < 0 && sequence->planned == 0, "sequence ", sequence->spec.id);
+    queued += sequence->admitted_us < 0 ? 1 : 0;
+  }
+  CHECK(queued == queued_, "queued=", queued);
+  for (const int32_t slot : free_slots_) take_slot(slot);
+  for (const SlotRelease& release : slot_releases_) take_slot(release.slot);
+  CHECK(std::find(slots.begin(), slots.end(), false) == slots.end(), "a slot is lost");
+  for (const auto& [id, kv] : kv_holds_) open.push_back(&kv);
+  kv_.CheckInvariants(open);
+}
+
+}  // namespace sluice::schedule

@@ -1,0 +1,683 @@
+#include "schedule/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace sluice::schedule {
+namespace {
+
+using batch::BatchPlan;
+using batch::PreviousRow;
+using batch::RowPurpose;
+using batch::StepResult;
+using blocks::GroupKind;
+using blocks::GroupSpec;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Tokens = std::vector<int32_t>;
+
+constexpr int32_t kEnd = 2;
+constexpr int32_t kDrawn = 50;  // what Answer draws unless told otherwise
+
+SchedulerOptions Options() {
+  SchedulerOptions options;
+  options.max_num_seqs = 4;
+  options.max_batch_tokens = 16;
+  options.max_model_len = 64;
+  options.queue_limit = 8;
+  return options;
+}
+
+std::vector<GroupSpec> Blocks(int32_t num_blocks) {
+  return {{GroupKind::kFull, 4, 4, 0, num_blocks}};
+}
+
+Tokens Count(int32_t n, int32_t from = 100) {
+  Tokens tokens(n);
+  std::iota(tokens.begin(), tokens.end(), from);
+  return tokens;
+}
+
+SequenceSpec Spec(SequenceId id, Tokens prompt, int32_t max_tokens = 8) {
+  SequenceSpec spec;
+  spec.id = id;
+  spec.prompt = std::move(prompt);
+  spec.max_tokens = max_tokens;
+  spec.end_ids = {kEnd};
+  return spec;
+}
+
+// A scheduler and what an engine does around it.
+class SchedulerTest : public testing::Test {
+ protected:
+  void Start(SchedulerOptions options, std::vector<GroupSpec> groups) {
+    auto scheduler = Scheduler::Create(options, std::move(groups));
+    ASSERT_TRUE(scheduler.ok()) << scheduler.status().message();
+    s = std::move(scheduler).value();
+  }
+  void Start() { Start(Options(), Blocks(16)); }
+
+  void Add(SequenceSpec spec) {
+    const Status status = s->Add(std::move(spec), now++);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  BatchPlan Plan() {
+    BatchPlan plan;
+    s->Plan(now++, &plan);
+    s->CheckInvariants();
+    return plan;
+  }
+  // A result that draws `token` in every sampling row and accepts every draft.
+  static StepResult Answer(const BatchPlan& plan, int32_t token = kDrawn) {
+    StepResult result;
+    result.step = plan.step;
+    for (const batch::PlanEntry& entry : plan.entries) {
+      batch::ResultEntry out;
+      out.sequence = entry.sequence;
+      out.token_begin = static_cast<int32_t>(result.tokens.size());
+      out.score_begin = static_cast<int32_t>(result.scores.size());
+      for (int32_t r = entry.logits_begin; r < entry.logits_begin + entry.logits_count; ++r) {
+        const batch::LogitsRow& row = plan.logits_rows[r];
+        if (row.purpose == RowPurpose::kScore) {
+          result.scores.push_back({.id = row.target, .logprob = -1.0f});
+          ++out.score_count;
+        } else {
+          result.tokens.push_back({.id = row.target >= 0 ? row.target : token});
+          ++out.token_count;
+        }
+      }
+      result.entries.push_back(out);
+    }
+    return result;
+  }
+  const CommitOutcome& Commit(const StepResult& result) {
+    s->Commit(result, &outcome);
+    s->CheckInvariants();
+    return outcome;
+  }
+  const CommitOutcome& Run(int32_t token = kDrawn) { return Commit(Answer(Plan(), token)); }
+  void RunToTheEnd() {
+    for (int i = 0; i < 1000 && s->HasWork(); ++i) Run();
+    ASSERT_FALSE(s->HasWork());
+  }
+  static Tokens QueryTokens(const BatchPlan& plan, size_t e) {
+    const auto begin = plan.tokens.begin() + plan.entries[e].token_begin;
+    return {begin, begin + plan.entries[e].query_tokens};
+  }
+
+  std::unique_ptr<Scheduler> s;
+  CommitOutcome outcome;
+  int64_t now = 1;
+};
+
+TEST_F(SchedulerTest, RefusesOptionsThatDoNotFit) {
+  const auto field = [](auto change) {
+    SchedulerOptions options = Options();
+    change(options);
+    return Scheduler::Create(options, Blocks(4)).status().field();
+  };
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.max_num_seqs = 0; }), "max-num-seqs");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.max_batch_tokens = 3; }), "max-batch-tokens");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.chunk_tokens = 17; }), "chunk-tokens");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.max_extra_rows = 0; }), "max-extra-rows");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.max_model_len = 0; }), "max-model-len");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.queue_limit = 0; }), "queue-limit");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.policy = "lottery"; }), "policy");
+  EXPECT_EQ(Scheduler::Create(Options(), Blocks(0)).status().field(), "kv-memory");
+}
+
+TEST_F(SchedulerTest, AnEmptyPlanIsAStep) {
+  Start();
+  const BatchPlan plan = Plan();
+  EXPECT_EQ(plan.step, 1u);
+  EXPECT_THAT(plan.entries, IsEmpty());
+  EXPECT_EQ(s->uncommitted(), 1);
+  EXPECT_THAT(Commit(Answer(plan)).sequences, IsEmpty());
+  EXPECT_EQ(s->uncommitted(), 0);
+}
+
+TEST_F(SchedulerTest, PrefillThenDecodeToTheLength) {
+  Start();
+  Add(Spec(1, Count(5), 3));
+  const BatchPlan prefill = Plan();
+  ASSERT_EQ(prefill.entries.size(), 1u);
+  EXPECT_EQ(QueryTokens(prefill, 0), Count(5));
+  EXPECT_THAT(prefill.positions, ElementsAre(0, 1, 2, 3, 4));
+  ASSERT_EQ(prefill.logits_rows.size(), 1u);
+  EXPECT_EQ(prefill.logits_rows[0].token, 4);
+  ASSERT_EQ(prefill.starts.size(), 1u);
+  EXPECT_EQ(prefill.starts[0].history, Count(5));
+  EXPECT_EQ(prefill.starts[0].prompt_tokens, 5);
+  EXPECT_EQ(prefill.groups[0].ids.size(), 2u);
+  ASSERT_EQ(Commit(Answer(prefill, 7)).sequences.size(), 1u);
+  EXPECT_EQ(outcome.sequences[0].token_count, 1);
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kNone);
+
+  const BatchPlan decode = Plan();
+  EXPECT_EQ(QueryTokens(decode, 0), Tokens{7});
+  EXPECT_EQ(decode.entries[0].first_position, 5);
+  EXPECT_THAT(decode.starts, IsEmpty());
+  Commit(Answer(decode));
+  EXPECT_EQ(Run().sequences[0].finish, FinishReason::kLength);
+  EXPECT_FALSE(s->HasWork());
+  EXPECT_EQ(s->kv().pool(0).referenced(), 0);
+}
+
+TEST_F(SchedulerTest, DecodesGoFirstAndChunksShareTheStep) {
+  Start();
+  Add(Spec(1, Count(3)));
+  Run();
+  Add(Spec(2, Count(20, 200)));
+  Add(Spec(3, Count(20, 300)));
+  const BatchPlan plan = Plan();
+  ASSERT_EQ(plan.entries.size(), 2u);
+  EXPECT_EQ(plan.entries[0].sequence, 1u);
+  EXPECT_EQ(plan.entries[1].sequence, 2u);
+  EXPECT_EQ(plan.entries[1].query_tokens, 15);  // 16 less the decode
+  EXPECT_EQ(plan.entries[1].logits_count, 0);   // the prompt goes on
+  Commit(Answer(plan));
+  const BatchPlan next = Plan();
+  ASSERT_EQ(next.entries.size(), 3u);
+  EXPECT_EQ(next.entries[1].first_position, 15);
+  EXPECT_EQ(next.entries[1].query_tokens, 5);
+  EXPECT_EQ(next.entries[1].logits_count, 1);
+  EXPECT_EQ(next.entries[2].query_tokens, 10);
+}
+
+TEST_F(SchedulerTest, EndAndStopIds) {
+  Start();
+  const auto finish = [&](SequenceSpec spec, int32_t token) {
+    static SequenceId id = 1;
+    spec.id = id++;
+    Add(std::move(spec));
+    const FinishReason reason = Run(token).sequences.at(0).finish;
+    s->Cancel(id - 1);
+    return reason;
+  };
+  SequenceSpec spec = Spec(0, Count(3));
+  spec.stop_ids = {9};
+  EXPECT_EQ(finish(spec, kEnd), FinishReason::kEnd);
+  EXPECT_EQ(finish(spec, 9), FinishReason::kStop);
+  EXPECT_EQ(finish(spec, 8), FinishReason::kNone);
+  spec.ignore_eos = true;
+  EXPECT_EQ(finish(spec, kEnd), FinishReason::kNone);
+  EXPECT_EQ(finish(spec, 9), FinishReason::kStop);
+  spec.ignore_eos = false;
+  spec.sampling.min_tokens = 1;
+  EXPECT_EQ(finish(spec, kEnd), FinishReason::kNone);
+  EXPECT_EQ(s->Stats().finished[static_cast<size_t>(FinishReason::kStop)], 2u);
+}
+
+TEST_F(SchedulerTest, MinTokensTellsTheSamplerWhatToMask) {
+  Start();
+  SequenceSpec spec = Spec(1, Count(3));
+  spec.sampling.min_tokens = 2;
+  spec.stop_ids = {9};
+  Add(spec);
+  EXPECT_THAT(Plan().starts.at(0).sampling.end_ids, ElementsAre(9, kEnd));
+}
+
+TEST_F(SchedulerTest, ARequestThatCanNeverFitNamesLimitAndFlag) {
+  Start(Options(), Blocks(8));
+  const auto refusal = [&](Tokens prompt, int32_t max_tokens) {
+    const Status status = s->Add(Spec(1, std::move(prompt), max_tokens), 0);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_THAT(refusal(Count(64), 1), HasSubstr("--max-model-len"));
+  EXPECT_THAT(refusal(Count(30), 10), HasSubstr("--kv-memory"));
+  EXPECT_THAT(refusal({}, 1), HasSubstr("empty"));
+  EXPECT_THAT(refusal({-1}, 1), HasSubstr("negative"));
+  EXPECT_THAT(refusal({1}, -1), HasSubstr("max_tokens"));
+  EXPECT_EQ(s->LongestSequence(), 33);  // the last token drawn needs no KV
+  Add(Spec(1, Count(30), 3));
+  RunToTheEnd();
+}
+
+TEST_F(SchedulerTest, MaxTokensIsCutToTheRoomLeft) {
+  Start();
+  Add(Spec(1, Count(60), 1000));
+  RunToTheEnd();
+  EXPECT_EQ(outcome.sequences[0].drawn, 4);
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kLength);
+}
+
+TEST_F(SchedulerTest, TheQueueIsBoundedAndTakesAllChoicesOrNone) {
+  Start();
+  for (SequenceId id = 1; id <= 7; ++id) Add(Spec(id, Count(3)));
+  EXPECT_EQ(s->Add({Spec(8, Count(3)), Spec(9, Count(3))}, 0).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(s->Stats().waiting, 7);
+  Add(Spec(8, Count(3)));
+  EXPECT_EQ(s->Add(Spec(9, Count(3)), 0).code(), StatusCode::kResourceExhausted);
+  Run();  // four are admitted
+  Add(Spec(9, Count(3)));
+  s->Cancel(8);
+  s->Cancel(9);
+  RunToTheEnd();
+}
+
+TEST_F(SchedulerTest, ALateCommitReadsTheTokenFromTheRowBefore) {
+  Start();
+  Add(Spec(1, Count(3), 3));
+  Add(Spec(2, Count(2, 200), 8));
+  const BatchPlan first = Plan();
+  const BatchPlan second = Plan();  // before the Commit of the first
+  ASSERT_EQ(second.entries.size(), 2u);
+  EXPECT_EQ(QueryTokens(second, 0), Tokens{PreviousRow(0)});
+  EXPECT_EQ(QueryTokens(second, 1), Tokens{PreviousRow(1)});
+  EXPECT_EQ(second.entries[0].first_position, 3);
+  Commit(Answer(first, 7));
+  const BatchPlan third = Plan();
+  EXPECT_EQ(QueryTokens(third, 0), Tokens{PreviousRow(0)});
+  Commit(Answer(second, 8));
+  // Sequence 1 draws its last token in the third step: the fourth does without it.
+  const BatchPlan fourth = Plan();
+  ASSERT_EQ(fourth.entries.size(), 1u);
+  EXPECT_EQ(fourth.entries[0].sequence, 2u);
+  Commit(Answer(third));
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kLength);
+  EXPECT_EQ(s->Find(2)->tokens, (Tokens{200, 201, 7, 8, kDrawn}));
+  Commit(Answer(fourth));
+}
+
+TEST_F(SchedulerTest, TokensPastAStopAreDroppedAndBlocksWaitForTheirLastStep) {
+  Start();
+  Add(Spec(1, Count(3)));
+  const BatchPlan first = Plan();
+  const BatchPlan second = Plan();
+  EXPECT_EQ(Commit(Answer(first, kEnd)).sequences.at(0).finish, FinishReason::kEnd);
+  EXPECT_FALSE(s->HasWork());
+  EXPECT_EQ(s->kv().pool(0).referenced(), 1);  // the second step still writes there
+  EXPECT_THAT(Commit(Answer(second)).sequences, IsEmpty());
+  EXPECT_EQ(s->kv().pool(0).referenced(), 0);
+}
+
+TEST_F(SchedulerTest, CancelWorksInEveryStateAndInFlight) {
+  Start();
+  for (SequenceId id = 1; id <= 6; ++id) Add(Spec(id, Count(6)));
+  EXPECT_TRUE(s->Cancel(6));  // waiting
+  const BatchPlan first = Plan();
+  EXPECT_TRUE(s->Cancel(1));  // in flight
+  const BatchPlan second = Plan();
+  EXPECT_TRUE(s->Cancel(2));  // in flight twice
+  EXPECT_FALSE(s->Cancel(2));
+  EXPECT_FALSE(s->Cancel(77));
+  for (const SequenceOutcome& out : Commit(Answer(first)).sequences) EXPECT_GT(out.id, 2u);
+  for (const SequenceOutcome& out : Commit(Answer(second)).sequences) EXPECT_GT(out.id, 2u);
+  for (SequenceId id = 3; id <= 5; ++id) EXPECT_TRUE(s->Cancel(id));
+  EXPECT_FALSE(s->HasWork());
+  EXPECT_EQ(s->kv().pool(0).referenced(), 0);
+}
+
+TEST_F(SchedulerTest, ASlotIsReusedAfterItsLastStep) {
+  SchedulerOptions options = Options();
+  options.max_num_seqs = 1;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3)));
+  const BatchPlan first = Plan();
+  s->Cancel(1);
+  Add(Spec(2, Count(3, 200)));
+  const BatchPlan second = Plan();
+  EXPECT_THAT(second.entries, IsEmpty());
+  Commit(Answer(first));
+  Commit(Answer(second));
+  EXPECT_EQ(Plan().entries.at(0).sequence, 2u);
+}
+
+TEST_F(SchedulerTest, MemoryShortagePreemptsTheLatestAndNothingIsLost) {
+  Start(Options(), Blocks(6));
+  Add(Spec(1, Count(8), 12));
+  Add(Spec(2, Count(7, 200), 12));
+  for (int i = 0; i < 4; ++i) Run(30 + i);
+  EXPECT_EQ(s->Stats().preemptions, 0u);
+  while (s->Stats().preemptions == 0) Run();
+  EXPECT_EQ(s->Find(2)->state, SequenceState::kPreempted);
+  EXPECT_EQ(s->Find(1)->state, SequenceState::kRunning);
+  const Tokens drawn = s->Find(2)->tokens;
+  EXPECT_GE(drawn.size(), 11u);
+  while (s->Find(1) != nullptr) Run();
+  const BatchPlan again = Plan();
+  ASSERT_EQ(again.starts.size(), 1u);
+  EXPECT_EQ(again.starts[0].history, drawn);
+  EXPECT_EQ(again.starts[0].prompt_tokens, 7);
+  Commit(Answer(again));
+  RunToTheEnd();
+  EXPECT_EQ(outcome.sequences.back().drawn, 12);
+}
+
+TEST_F(SchedulerTest, APreemptedSequenceKeepsTheTokenThatWasInFlight) {
+  Start(Options(), Blocks(4));
+  Add(Spec(1, Count(7), 9));
+  Add(Spec(2, Count(7, 200), 9));
+  BatchPlan before = Plan();
+  while (s->Stats().preemptions == 0) {
+    BatchPlan next = Plan();
+    Commit(Answer(before, 40));
+    before = std::move(next);
+  }
+  const size_t known = s->Find(2)->tokens.size();
+  EXPECT_EQ(s->Find(2)->state, SequenceState::kPreempted);
+  Commit(Answer(before, 41));
+  RunToTheEnd();
+  EXPECT_LE(known, 16u);
+  EXPECT_EQ(outcome.sequences.back().drawn, 9);
+}
+
+TEST_F(SchedulerTest, AFullPromptHitLeavesOneTokenToCompute) {
+  Start();
+  Add(Spec(1, Count(8), 1));
+  RunToTheEnd();
+  Add(Spec(2, Count(8), 1));
+  const BatchPlan plan = Plan();
+  EXPECT_EQ(plan.entries[0].first_position, 4);
+  EXPECT_EQ(plan.entries[0].query_tokens, 4);
+  EXPECT_EQ(Commit(Answer(plan)).sequences[0].cached_tokens, 4);
+  SequenceSpec other = Spec(3, Count(8), 1);
+  other.key.salt = "another API key";
+  Add(other);
+  EXPECT_EQ(Plan().entries[0].first_position, 0);
+}
+
+TEST_F(SchedulerTest, ChoicesShareThePromptByForkAndCopyTheLastBlock) {
+  Start();
+  std::vector<SequenceSpec> choices = {Spec(1, Count(7)), Spec(2, Count(7)), Spec(3, Count(7))};
+  for (int i = 0; i < 3; ++i) choices[i].sampling.choice = i;
+  ASSERT_TRUE(s->Add(std::move(choices), now).ok());
+  const BatchPlan first = Plan();
+  ASSERT_EQ(first.entries.size(), 1u);
+  EXPECT_EQ(first.entries[0].sequence, 1u);
+  const BatchPlan second = Plan();  // while the first is in flight
+  ASSERT_EQ(second.entries.size(), 3u);
+  ASSERT_EQ(second.copies.size(), 2u);
+  EXPECT_EQ(second.copies[0].source, first.groups[0].ids[1]);
+  EXPECT_NE(second.copies[0].destination, second.copies[1].destination);
+  EXPECT_EQ(QueryTokens(second, 1), Tokens{106});
+  EXPECT_EQ(second.entries[1].first_position, 6);
+  EXPECT_EQ(s->kv().pool(0).referenced(), 4);  // one shared, three own
+  Commit(Answer(first));
+  Commit(Answer(second));
+  RunToTheEnd();
+}
+
+TEST_F(SchedulerTest, AChoiceWhoseFirstSiblingIsCancelledComputesThePromptItself) {
+  Start();
+  ASSERT_TRUE(s->Add({Spec(1, Count(7)), Spec(2, Count(7))}, now).ok());
+  s->Cancel(1);
+  const BatchPlan plan = Plan();
+  ASSERT_EQ(plan.entries.size(), 1u);
+  EXPECT_EQ(plan.entries[0].query_tokens, 7);
+}
+
+TEST_F(SchedulerTest, PromptScoresComeInChunksOnceEach) {
+  SchedulerOptions options = Options();
+  options.max_extra_rows = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(9), 1));
+  RunToTheEnd();  // warms the cache, which scoring must not use
+  SequenceSpec spec = Spec(2, Count(9), 1);
+  spec.prompt_logprobs = true;
+  Add(spec);
+  const BatchPlan plan = Plan();
+  EXPECT_EQ(plan.entries[0].first_position, 0);
+  EXPECT_EQ(plan.entries[0].query_tokens, 3);
+  ASSERT_EQ(plan.logits_rows.size(), 3u);
+  EXPECT_EQ(plan.logits_rows[1].purpose, RowPurpose::kScore);
+  EXPECT_EQ(plan.logits_rows[1].target, 102);
+  Commit(Answer(plan));
+  EXPECT_EQ(outcome.sequences[0].first_scored, 1);
+  EXPECT_EQ(outcome.sequences[0].score_count, 3);
+  EXPECT_EQ(Run().sequences.at(0).first_scored, 4);
+  EXPECT_EQ(Run().sequences.at(0).first_scored, 7);
+  EXPECT_EQ(outcome.sequences[0].score_count, 2);
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kLength);
+  EXPECT_EQ(outcome.sequences[0].token_count, 1);
+}
+
+TEST_F(SchedulerTest, ScoringAloneDrawsNothing) {
+  Start();
+  SequenceSpec spec = Spec(1, Count(5), 0);
+  spec.prompt_logprobs = true;
+  Add(spec);
+  const SequenceOutcome out = Run().sequences.at(0);
+  EXPECT_EQ(out.score_count, 4);
+  EXPECT_EQ(out.token_count, 0);
+  EXPECT_EQ(out.finish, FinishReason::kLength);
+}
+
+TEST_F(SchedulerTest, ADegenerateRowEndsItsOwnRequestOnly) {
+  Start();
+  Add(Spec(1, Count(3)));
+  Add(Spec(2, Count(3, 200)));
+  StepResult result = Answer(Plan());
+  result.entries[0].status = batch::RowStatus::kDegenerate;
+  Commit(result);
+  ASSERT_EQ(outcome.sequences.size(), 2u);
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kError);
+  EXPECT_EQ(outcome.sequences[0].token_count, 1);  // the argmax stays
+  EXPECT_EQ(outcome.sequences[1].finish, FinishReason::kNone);
+  RunToTheEnd();
+}
+
+TEST_F(SchedulerTest, AFailedStepEndsItsSequencesAndTheSchedulerGoesOn) {
+  Start();
+  Add(Spec(1, Count(3)));
+  const BatchPlan first = Plan();
+  const BatchPlan second = Plan();
+  Add(Spec(2, Count(3)));
+  s->Fail(first.step, &outcome);
+  ASSERT_EQ(outcome.sequences.size(), 1u);
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kError);
+  s->Fail(second.step, &outcome);
+  EXPECT_THAT(outcome.sequences, IsEmpty());
+  s->CheckInvariants();
+  RunToTheEnd();
+  EXPECT_EQ(outcome.sequences[0].id, 2u);
+}
+
+TEST_F(SchedulerTest, AVerifyEntryHasLogitsOnEachOfItsTokens) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 20));
+  EXPECT_FALSE(s->AttachDrafts(1, Tokens{60}));  // not decoding yet
+  Run(50);
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60, 61, 62, 63}));  // one more than the limit
+  const BatchPlan plan = Plan();
+  EXPECT_FALSE(s->AttachDrafts(1, Tokens{60}));  // in flight
+  EXPECT_EQ(QueryTokens(plan, 0), (Tokens{50, 60, 61, 62}));
+  EXPECT_TRUE(plan.entries[0].needs_previous_commit);
+  ASSERT_EQ(plan.logits_rows.size(), 4u);
+  const Tokens targets = {60, 61, 62, -1};
+  for (int32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(plan.logits_rows[i].purpose, RowPurpose::kVerify);
+    EXPECT_EQ(plan.logits_rows[i].token, i);
+    EXPECT_EQ(plan.logits_rows[i].target, targets[i]);
+  }
+  const BatchPlan overlapped = Plan();
+  EXPECT_THAT(overlapped.entries, IsEmpty());  // how many are accepted is not known yet
+  StepResult result = Answer(plan);
+  result.tokens = {{.id = 60}, {.id = 70}};  // the second draft is rejected
+  result.entries[0].token_count = 2;
+  EXPECT_EQ(Commit(result).sequences.at(0).token_count, 2);
+  Commit(Answer(overlapped));
+  EXPECT_EQ(s->Stats().drafted, 3u);
+  EXPECT_EQ(s->Stats().accepted, 1u);
+  // The KV of the rejected drafts is rolled back: the next entry overwrites it.
+  const BatchPlan next = Plan();
+  EXPECT_EQ(next.entries[0].first_position, 5);
+  EXPECT_EQ(QueryTokens(next, 0), Tokens{70});
+}
+
+TEST_F(SchedulerTest, AStopAmongAcceptedDraftsDropsTheRest) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 20));
+  Run(50);
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60, kEnd, 62}));
+  const SequenceOutcome out = Run().sequences.at(0);
+  EXPECT_EQ(out.token_count, 2);
+  EXPECT_EQ(out.finish, FinishReason::kEnd);
+  EXPECT_FALSE(s->HasWork());
+}
+
+TEST_F(SchedulerTest, DraftsNeverPassMaxTokens) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 3));
+  Run(50);
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60, 61, 62}));
+  EXPECT_EQ(Plan().entries[0].query_tokens, 2);
+}
+
+TEST_F(SchedulerTest, ASequenceWithoutOverlapWaitsForItsCommit) {
+  Start();
+  SequenceSpec spec = Spec(1, Count(3));
+  spec.no_overlap = true;
+  Add(spec);
+  Add(Spec(2, Count(3)));
+  const BatchPlan first = Plan();
+  EXPECT_TRUE(first.entries[0].needs_previous_commit);
+  EXPECT_FALSE(first.entries[1].needs_previous_commit);
+  const BatchPlan second = Plan();
+  ASSERT_EQ(second.entries.size(), 1u);
+  EXPECT_EQ(second.entries[0].sequence, 2u);
+  Commit(Answer(first));
+  EXPECT_EQ(Plan().entries.size(), 2u);
+}
+
+TEST_F(SchedulerTest, AwaitedKvArrivesAndTheSequenceRunsOn) {
+  Start();
+  SequenceSpec spec = Spec(1, Count(6));
+  spec.answered = {40};
+  spec.await_kv = true;
+  Add(spec);
+  BatchPlan plan = Plan();
+  EXPECT_THAT(plan.entries, IsEmpty());
+  Commit(Answer(plan));
+  ASSERT_EQ(s->Find(1)->state, SequenceState::kAwaitingKv);
+  EXPECT_EQ(s->Find(1)->kv.groups[0].held, 2);
+  EXPECT_EQ(s->Stats().awaiting_kv, 1);
+  EXPECT_TRUE(s->KvArrived(1, 6));
+  EXPECT_FALSE(s->KvArrived(1, 6));
+  plan = Plan();
+  EXPECT_EQ(plan.entries[0].first_position, 6);
+  EXPECT_EQ(QueryTokens(plan, 0), Tokens{40});
+  EXPECT_EQ(plan.starts[0].prompt_tokens, 6);
+  EXPECT_EQ(Commit(Answer(plan)).sequences[0].drawn, 2);
+  RunToTheEnd();
+}
+
+TEST_F(SchedulerTest, AwaitedKvThatFailsIsComputedHere) {
+  Start();
+  SequenceSpec spec = Spec(1, Count(6));
+  spec.await_kv = true;
+  Add(spec);
+  Run();
+  EXPECT_TRUE(s->KvFailed(1));
+  const BatchPlan plan = Plan();
+  EXPECT_EQ(QueryTokens(plan, 0), Count(6));
+  Commit(Answer(plan));
+  EXPECT_EQ(s->Stats().preemptions, 0u);
+}
+
+TEST_F(SchedulerTest, BlocksOfACancelledTransferAreKeptUntilItEnds) {
+  Start();
+  SequenceSpec spec = Spec(1, Count(6));
+  spec.await_kv = true;
+  Add(spec);
+  Run();
+  EXPECT_TRUE(s->Cancel(1));
+  EXPECT_FALSE(s->HasWork());
+  EXPECT_EQ(s->kv().pool(0).referenced(), 2);
+  s->CheckInvariants();
+  EXPECT_TRUE(s->KvArrived(1, 6));
+  EXPECT_EQ(s->kv().pool(0).referenced(), 0);
+}
+
+TEST_F(SchedulerTest, ASinkHoldsTheBlocksOfItsStep) {
+  Start();
+  Add(Spec(1, Count(6), 1));
+  const BatchPlan plan = Plan();
+  s->Hold(plan.step);
+  Commit(Answer(plan));
+  EXPECT_FALSE(s->HasWork());
+  EXPECT_EQ(s->kv().pool(0).referenced(), 2);
+  s->LetGo(plan.step);
+  EXPECT_EQ(s->kv().pool(0).referenced(), 0);
+}
+
+TEST_F(SchedulerTest, PriorityGoesFirstAndPushesOut) {
+  SchedulerOptions options = Options();
+  options.max_num_seqs = 1;
+  options.policy = "priority";
+  Start(options, Blocks(16));
+  const auto with_priority = [](SequenceId id, int32_t priority) {
+    SequenceSpec spec = Spec(id, Count(3, static_cast<int32_t>(id) * 100));
+    spec.priority = priority;
+    return spec;
+  };
+  Add(with_priority(1, 5));
+  Run();
+  Add(with_priority(2, 5));  // no more urgent: waits
+  EXPECT_EQ(Run().sequences.at(0).id, 1u);
+  Add(with_priority(3, 0));
+  EXPECT_EQ(Run().sequences.at(0).id, 3u);
+  EXPECT_EQ(s->Find(1)->state, SequenceState::kPreempted);
+  while (s->Find(3) != nullptr) Run();
+  EXPECT_EQ(Run().sequences.at(0).id, 1u);
+  RunToTheEnd();
+}
+
+TEST_F(SchedulerTest, WaitingMakesUrgent) {
+  SchedulerOptions options = Options();
+  options.max_num_seqs = 1;
+  options.policy = "priority";
+  options.priority_aging_us = 1000;
+  Start(options, Blocks(16));
+  SequenceSpec patient = Spec(1, Count(3));
+  patient.priority = 3;
+  ASSERT_TRUE(s->Add(patient, 0).ok());
+  ASSERT_TRUE(s->Add(Spec(2, Count(3, 200)), 2999).ok());  // three steps of priority: 3 ms
+  ASSERT_TRUE(s->Add(Spec(3, Count(3, 300)), 3001).ok());
+  EXPECT_EQ(Run().sequences.at(0).id, 2u);
+  while (s->Find(2) != nullptr) Run();
+  EXPECT_EQ(Run().sequences.at(0).id, 1u);
+}
+
+TEST_F(SchedulerTest, AWindowGroupHoldsOnlyItsWindow) {
+  std::vector<GroupSpec> groups = Blocks(16);
+  groups.push_back({GroupKind::kWindow, 4, 4, 6, 8});
+  Start(Options(), groups);
+  Add(Spec(1, Count(30), 20));
+  for (int i = 0; i < 10; ++i) Run();
+  const BatchPlan plan = Plan();
+  const Sequence& sequence = *s->Find(1);
+  EXPECT_LE(sequence.kv.groups[1].held, 3);
+  EXPECT_GE(sequence.kv.groups[0].held, 10);
+  EXPECT_EQ(plan.groups[1].ids.front(), -1);
+  EXPECT_GE(plan.groups[1].ids.back(), 0);
+  EXPECT_EQ(plan.groups[0].ids.size(), plan.groups[1].ids.size());
+}
+
+TEST_F(SchedulerTest, SteadyDecodingAllocatesNoPlanBuffers) {
+  Start();
+  Add(Spec(1, Count(3), 40));
+  BatchPlan plan;
+  plan.tokens.reserve(64);
+  s->Plan(0, &plan);
+  const int32_t* tokens = plan.tokens.data();
+  for (int i = 0; i < 20; ++i) {
+    Commit(Answer(plan));
+    s->Plan(0, &plan);
+  }
+  EXPECT_EQ(plan.tokens.data(), tokens);
+}
+
+}  // namespace
+}  // namespace sluice::schedule

@@ -1,0 +1,189 @@
+#include "fake_device.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/str_cat.h"
+
+namespace sluice::sim {
+namespace {
+
+template <class... Parts>
+void Require(bool condition, const Parts&... parts) {
+  if (!condition) throw std::runtime_error(StrCat(parts...));
+}
+
+}  // namespace
+
+uint64_t Mix(uint64_t a, uint64_t b) {
+  uint64_t h = (a ^ (b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2))) * 0xff51afd7ed558ccdull;
+  h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53ull;
+  return h ^ (h >> 29);
+}
+
+Draw DrawAfter(uint64_t chain, const batch::SamplingParams& sampling) {
+  const uint64_t h = Mix(Mix(chain, sampling.seed), static_cast<uint64_t>(sampling.choice));
+  return {.token = static_cast<int32_t>(h % kVocabulary),
+          .degenerate = (h >> 32) % 4001 == 7,
+          .logprob = -static_cast<double>(h >> 50)};
+}
+
+float ScoreOf(uint64_t chain, int32_t target) {
+  return -static_cast<float>(Mix(chain, static_cast<uint64_t>(target)) >> 48);
+}
+
+FakeDevice::FakeDevice(std::vector<blocks::GroupSpec> groups, int32_t slots)
+    : groups_(std::move(groups)), slots_(slots) {
+  for (const blocks::GroupSpec& group : groups_) {
+    cells_.emplace_back(static_cast<size_t>(group.num_blocks) * group.block_tokens);
+  }
+}
+
+FakeDevice::Cell& FakeDevice::At(const EntryRun& run, size_t g, int32_t position) {
+  const batch::GroupTable& table = run.plan.groups[g];
+  const int32_t size = groups_[g].kernel_block_tokens;
+  const int32_t offset =
+      groups_[g].kind == blocks::GroupKind::kState ? 0 : position;  // a state has one cell
+  const int32_t i = table.begin[run.index] + offset / size;
+  Require(i < table.begin[run.index + 1], "sequence ", run.entry.sequence, " group ", g,
+          ": position ", position, " is outside its table");
+  const int32_t block = table.ids[i];
+  Require(block >= 0, "sequence ", run.entry.sequence, " group ", g, ": position ", position,
+          " was let go");
+  return cells_[g].at(static_cast<size_t>(block) * size + offset % size);
+}
+
+int32_t FakeDevice::Resolve(batch::TokenRef ref) const {
+  if (ref >= 0) return ref;
+  const int32_t token = previous_rows_.at(-1 - ref);
+  Require(token >= 0, "row ", -1 - ref, " of the step before drew nothing");
+  return token;
+}
+
+void FakeDevice::Copy(const batch::BlockCopy& copy) {
+  const int32_t size = groups_[copy.group].block_tokens;
+  std::vector<Cell>& cells = cells_[copy.group];
+  std::copy_n(cells.begin() + static_cast<int64_t>(copy.source) * size, size,
+              cells.begin() + static_cast<int64_t>(copy.destination) * size);
+}
+
+batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan) {
+  Require(plan.step == last_step_ + 1, "step ", plan.step, " follows ", last_step_);
+  last_step_ = plan.step;
+  for (const batch::BlockCopy& copy : plan.copies) Copy(copy);
+  for (const batch::SlotStart& start : plan.starts) {
+    slots_.at(start.slot) = {start.sampling, start.history, start.cumulative_logprob};
+  }
+  rows_.assign(plan.logits_rows.size(), -1);
+  batch::StepResult result;
+  result.step = plan.step;
+  std::vector<EntryRun> runs;
+  for (size_t e = 0; e < plan.entries.size(); ++e) {
+    runs.push_back({plan, plan.entries[e], e, {}, {}});
+    WriteEntry(&runs.back());
+  }
+  // All writes come first: an entry that overwrites what another reads is found.
+  for (const EntryRun& run : runs) {
+    Attend(run);
+    Sample(run, &result);
+  }
+  previous_rows_.swap(rows_);
+  return result;
+}
+
+void FakeDevice::WriteEntry(EntryRun* run) {
+  const batch::PlanEntry& entry = run->entry;
+  const int32_t first = entry.first_position;
+  uint64_t chain = 1;
+  for (size_t g = 0; g < groups_.size() && first > 0; ++g) {
+    if (groups_[g].kind == blocks::GroupKind::kWindow && groups_[g].window < 2) continue;
+    const Cell& before = At(*run, g, first - 1);
+    Require(before.position == first - 1, "sequence ", entry.sequence, " group ", g, ": position ",
+            first - 1, " holds ", before.position);
+    Require(g == 0 || before.chain == chain, "sequence ", entry.sequence, ": group ", g,
+            " holds another history");
+    chain = before.chain;
+  }
+  for (int32_t i = 0; i < entry.query_tokens; ++i) {
+    Require(run->plan.positions[entry.token_begin + i] == first + i, "wrong position");
+    const int32_t token = Resolve(run->plan.tokens[entry.token_begin + i]);
+    chain = Mix(chain, static_cast<uint64_t>(token));
+    for (size_t g = 0; g < groups_.size(); ++g) At(*run, g, first + i) = {chain, token, first + i};
+    run->tokens.push_back(token);
+    run->chains.push_back(chain);
+    ++tokens_computed_;
+  }
+}
+
+// Reads what the first and the last query token of the entry read.
+void FakeDevice::Attend(const EntryRun& run) {
+  const int32_t last = run.entry.first_position + run.entry.query_tokens - 1;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].kind == blocks::GroupKind::kState) continue;
+    const int32_t from = groups_[g].kind == blocks::GroupKind::kWindow
+                             ? std::max(0, run.entry.first_position - groups_[g].window + 1)
+                             : 0;
+    uint64_t before = 1;
+    for (int32_t p = from; p <= last; ++p) {
+      const Cell& cell = At(run, g, p);
+      Require(
+          cell.position == p &&
+              (p > 0 && p == from ? true
+                                  : cell.chain == Mix(before, static_cast<uint64_t>(cell.token))),
+          "sequence ", run.entry.sequence, " group ", g, ": position ", p, " holds ", cell.position,
+          " of another history");
+      before = cell.chain;
+    }
+  }
+}
+
+void FakeDevice::Sample(const EntryRun& run, batch::StepResult* result) {
+  const batch::PlanEntry& entry = run.entry;
+  Slot& slot = slots_.at(entry.slot);
+  batch::ResultEntry out;
+  out.sequence = entry.sequence;
+  out.token_begin = static_cast<int32_t>(result->tokens.size());
+  out.score_begin = static_cast<int32_t>(result->scores.size());
+  for (int32_t r = entry.logits_begin; r < entry.logits_begin + entry.logits_count; ++r) {
+    const batch::LogitsRow& row = run.plan.logits_rows[r];
+    const int32_t i = row.token - entry.token_begin;
+    const uint64_t chain = run.chains.at(i);
+    if (row.purpose == batch::RowPurpose::kScore) {
+      result->scores.push_back({.id = row.target, .logprob = ScoreOf(chain, row.target)});
+      ++out.score_count;
+      continue;
+    }
+    Require(static_cast<int32_t>(slot.history.size()) == entry.first_position + i + 1 &&
+                slot.history.back() == run.tokens[i],
+            "sequence ", entry.sequence, ": the slot's history differs at position ",
+            entry.first_position + i);
+    const Draw draw = DrawAfter(chain, slot.sampling);
+    rows_[r] = draw.token;
+    slot.history.push_back(draw.token);
+    slot.cumulative += draw.logprob;
+    result->tokens.push_back({.id = draw.token, .logprob = static_cast<float>(draw.logprob)});
+    ++out.token_count;
+    if (draw.degenerate) out.status = batch::RowStatus::kDegenerate;
+    if (draw.degenerate || draw.token != row.target) break;  // a rejected draft ends the entry
+  }
+  out.cumulative_logprob = slot.cumulative;
+  result->entries.push_back(out);
+}
+
+void FakeDevice::WriteKv(const std::vector<std::vector<int32_t>>& tables,
+                         const std::vector<int32_t>& tokens) {
+  uint64_t chain = 1;
+  for (int32_t p = 0; p < static_cast<int32_t>(tokens.size()); ++p) {
+    chain = Mix(chain, static_cast<uint64_t>(tokens[p]));
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const bool state = groups_[g].kind == blocks::GroupKind::kState;
+      const int32_t offset = state ? 0 : p;
+      const int32_t size = groups_[g].block_tokens;
+      const int32_t block = tables[g].at(offset / size);
+      if (block < 0) continue;
+      cells_[g][static_cast<size_t>(block) * size + offset % size] = {chain, tokens[p], p};
+    }
+  }
+}
+
+}  // namespace sluice::sim

@@ -1,0 +1,75 @@
+// FakeDevice: executes plans on a KV memory that holds, instead of keys and values, what each cell
+// was written with: token, position and a chained hash of everything before. Every read is checked,
+// and the next token is a hash of the true history, so a plan that names a wrong block, a stale one
+// or a wrong position fails or changes the answer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "batch/plan.h"
+#include "batch/result.h"
+#include "blocks/group_spec.h"
+
+namespace sluice::sim {
+
+inline constexpr int32_t kVocabulary = 200;
+inline constexpr int32_t kEndId = 0;
+
+uint64_t Mix(uint64_t a, uint64_t b);
+
+// What a row of the model gives after the history with hash `chain`.
+struct Draw {
+  int32_t token = 0;
+  bool degenerate = false;
+  double logprob = 0.0;
+};
+Draw DrawAfter(uint64_t chain, const batch::SamplingParams& sampling);
+float ScoreOf(uint64_t chain, int32_t target);
+
+class FakeDevice {
+ public:
+  FakeDevice(std::vector<blocks::GroupSpec> groups, int32_t slots);
+
+  // Throws std::runtime_error on a plan that no device could compute rightly.
+  batch::StepResult Run(const batch::BatchPlan& plan);
+  // Another process writes the KV of `tokens` into cache blocks (by group; -1: not needed).
+  void WriteKv(const std::vector<std::vector<int32_t>>& tables, const std::vector<int32_t>& tokens);
+  uint64_t tokens_computed() const { return tokens_computed_; }
+
+ private:
+  struct Cell {
+    uint64_t chain = 0;
+    int32_t token = -1;
+    int32_t position = -1;
+  };
+  struct Slot {
+    batch::SamplingParams sampling;
+    std::vector<int32_t> history;
+    double cumulative = 0.0;
+  };
+  struct EntryRun {
+    const batch::BatchPlan& plan;
+    const batch::PlanEntry& entry;
+    size_t index;
+    std::vector<int32_t> tokens;   // resolved
+    std::vector<uint64_t> chains;  // after each of them
+  };
+
+  Cell& At(const EntryRun& run, size_t group, int32_t position);
+  int32_t Resolve(batch::TokenRef ref) const;
+  void Copy(const batch::BlockCopy& copy);
+  void Attend(const EntryRun& run);
+  void WriteEntry(EntryRun* run);
+  void Sample(const EntryRun& run, batch::StepResult* result);
+
+  const std::vector<blocks::GroupSpec> groups_;
+  std::vector<std::vector<Cell>> cells_;  // by group: [kernel_blocks, kernel_block_tokens]
+  std::vector<Slot> slots_;
+  uint64_t last_step_ = 0;
+  std::vector<int32_t> previous_rows_;  // token drawn by each logits row of the step before, or -1
+  std::vector<int32_t> rows_;
+  uint64_t tokens_computed_ = 0;
+};
+
+}  // namespace sluice::sim

@@ -1,0 +1,97 @@
+// The scheduler simulator: 120,000 steps over seven scenarios. SLUICE_SIM_STEPS and SLUICE_SIM_SEED
+// in the environment run more of it, or other draws.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "simulator.h"
+
+namespace sluice::sim {
+namespace {
+
+using blocks::GroupKind;
+using blocks::GroupSpec;
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::strtoull(value, nullptr, 10) : otherwise;
+}
+
+schedule::SchedulerOptions Options() {
+  schedule::SchedulerOptions options;
+  options.max_num_seqs = 8;
+  options.max_batch_tokens = 64;
+  options.chunk_tokens = 32;
+  options.max_extra_rows = 24;
+  options.max_model_len = 200;
+  options.queue_limit = 40;
+  options.priority_aging_us = 200'000;
+  return options;
+}
+
+std::vector<Scenario> Scenarios() {
+  const GroupSpec full{GroupKind::kFull, 8, 4, 0, 90};
+  const GroupSpec window{GroupKind::kWindow, 8, 8, 20, 50};
+  std::vector<Scenario> all;
+  const auto add = [&](std::string name, std::vector<GroupSpec> groups) -> Scenario& {
+    Scenario& scenario = all.emplace_back();
+    scenario.name = std::move(name);
+    scenario.options = Options();
+    scenario.groups = std::move(groups);
+    return scenario;
+  };
+  add("full", {full});
+  Scenario& tight = add("tight_memory", {{GroupKind::kFull, 8, 8, 0, 26}});
+  tight.options.policy = "priority";
+  Scenario& hybrid = add("full_and_window", {full, window});
+  hybrid.options.policy = "priority";
+  Scenario& windows = add("window_only", {{GroupKind::kWindow, 4, 2, 30, 120}});
+  windows.options.max_batch_tokens = 17;
+  windows.options.chunk_tokens = 0;
+  Scenario& drafts = add("drafts", {{GroupKind::kLatent, 8, 8, 0, 60}, window});
+  drafts.drafts = true;
+  drafts.options.max_draft_tokens = 4;
+  Scenario& hand_off = add("hand_off", {full, window});
+  hand_off.hand_off = true;
+  add("state", {full, {GroupKind::kState, 8, 8, 0, 8}});
+  return all;
+}
+
+class SchedulerSimulation : public testing::TestWithParam<Scenario> {};
+
+TEST_P(SchedulerSimulation, HoldsItsInvariants) {
+  const uint64_t seed = FromEnvironment("SLUICE_SIM_SEED", 1);
+  const uint64_t steps = FromEnvironment("SLUICE_SIM_STEPS", 17'200);
+  Totals t;
+  ASSERT_NO_THROW(t = Simulator(GetParam(), seed).Run(steps));
+  std::cout << GetParam().name << ": " << t.steps << " steps (" << t.empty_steps << " empty, "
+            << t.late_commits << " late commits), " << t.added << " sequences, " << t.refused
+            << " refused, " << t.finished << " finished, " << t.ended_early << " ended early, "
+            << t.degenerate << " degenerate; " << t.tokens_checked << " tokens and "
+            << t.scores_checked << " scores equal; " << t.scheduler.preemptions
+            << " preemptions, prefix " << t.scheduler.prefix_hits << "/"
+            << t.scheduler.prefix_queries << ", " << t.forks << " copies, drafts "
+            << t.scheduler.accepted << "/" << t.scheduler.drafted << ", KV " << t.kv_arrived << "/"
+            << t.kv_arrived + t.kv_failed << ", longest wait " << t.longest_wait_steps
+            << " steps\n";
+  EXPECT_EQ(t.added, t.finished + t.ended_early);
+  EXPECT_GT(t.finished, steps / 100);
+  EXPECT_GT(t.late_commits, steps / 10);
+  EXPECT_GT(t.degenerate, 0u);
+  EXPECT_GT(t.scores_checked, 0u);
+  // Starvation: with at most 40 queued and 8 running of at most 200 tokens, nobody waits longer.
+  EXPECT_LT(t.longest_wait_steps, 48u * 200u);
+}
+
+TEST_P(SchedulerSimulation, ReplaysFromItsSeed) {
+  const auto hash = [&](uint64_t seed) { return Simulator(GetParam(), seed).Run(500).plan_hash; };
+  EXPECT_EQ(hash(7), hash(7));
+  EXPECT_NE(hash(7), hash(8));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SchedulerSimulation, testing::ValuesIn(Scenarios()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace sluice::sim

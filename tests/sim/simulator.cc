@@ -1,0 +1,392 @@
+#include "simulator.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/hash128.h"
+#include "base/str_cat.h"
+
+namespace sluice::sim {
+namespace {
+
+using schedule::FinishReason;
+using schedule::SequenceState;
+
+template <class... Parts>
+void Require(bool condition, const Parts&... parts) {
+  if (!condition) throw std::runtime_error(StrCat(parts...));
+}
+
+std::unique_ptr<schedule::Scheduler> MakeScheduler(const Scenario& scenario) {
+  auto scheduler = schedule::Scheduler::Create(scenario.options, scenario.groups);
+  Require(scheduler.ok(), scheduler.status().message());
+  return std::move(scheduler).value();
+}
+
+}  // namespace
+
+Simulator::Simulator(Scenario scenario, uint64_t seed)
+    : scenario_(std::move(scenario)),
+      random_(seed),
+      scheduler_(MakeScheduler(scenario_)),
+      device_(scenario_.groups, scenario_.options.max_num_seqs) {
+  for (int i = 0; i < 6; ++i) {
+    std::vector<int32_t>& text = texts_.emplace_back();
+    while (static_cast<int32_t>(text.size()) < scenario_.max_prompt) {
+      text.push_back(static_cast<int32_t>(Draw(kVocabulary)));
+    }
+  }
+}
+
+Totals Simulator::Run(uint64_t steps) {
+  while (totals_.steps < steps) {
+    if (Chance(0.01)) late_ = Chance(scenario_.overlap);
+    Arrive();
+    EndSomeEarly();
+    Step();
+  }
+  for (uint64_t limit = steps + 100'000; scheduler_->HasWork() || !transfers_.empty();) {
+    Require(totals_.steps < limit, "work is left after ", limit, " steps");
+    Step();
+  }
+  while (!uncommitted_.empty()) CommitOldest();
+  while (!held_.empty()) HoldSteps();
+  Require(requests_.empty(), requests_.size(), " requests never ended");
+  scheduler_->CheckInvariants();
+  scheduler_->ClearPrefixCache();
+  for (int32_t g = 0; g < static_cast<int32_t>(scenario_.groups.size()); ++g) {
+    const blocks::BlockPool& pool = scheduler_->kv().pool(g);
+    Require(pool.free() == pool.size(), "group ", g, ": ", pool.free(), " of ", pool.size(),
+            " blocks are free at the end");
+  }
+  Require(scheduler_->kv().tree().live_nodes() == 0, "the prefix tree keeps nodes");
+  totals_.scheduler = scheduler_->Stats();
+  return totals_;
+}
+
+schedule::SequenceSpec Simulator::MakeSpec() {
+  schedule::SequenceSpec spec;
+  const int32_t length = 1 + static_cast<int32_t>(Draw(scenario_.max_prompt));
+  const std::vector<int32_t>& text = texts_[Draw(texts_.size())];
+  const size_t shared = Chance(0.7) ? Draw(static_cast<uint64_t>(length) + 1) : 0;
+  spec.prompt.assign(text.begin(), text.begin() + static_cast<int64_t>(shared));
+  while (static_cast<int32_t>(spec.prompt.size()) < length) {
+    spec.prompt.push_back(static_cast<int32_t>(Draw(kVocabulary)));
+  }
+  spec.max_tokens = 1 + static_cast<int32_t>(Draw(scenario_.max_answer));
+  spec.sampling.seed = Draw(3);
+  spec.end_ids = {kEndId};
+  if (Chance(0.3)) spec.stop_ids = {5, 6};
+  spec.ignore_eos = Chance(0.2);
+  if (Chance(0.2)) spec.sampling.min_tokens = static_cast<int32_t>(Draw(10));
+  spec.priority = static_cast<int32_t>(Draw(4));
+  spec.key.salt = Chance(0.5) ? "alice" : "bob";
+  spec.prefix_cache = Chance(0.9);
+  spec.prompt_logprobs = Chance(0.1);
+  if (Chance(0.03)) spec.max_tokens = 0;
+  spec.no_overlap = Chance(0.05);
+  return spec;
+}
+
+// What the sequence gives when it runs alone, by the definition of the fake model.
+void Simulator::Expect(Request* request) const {
+  const schedule::SequenceSpec& spec = request->spec;
+  uint64_t chain = 1;
+  for (const int32_t token : spec.prompt) chain = Mix(chain, static_cast<uint64_t>(token));
+  request->expected_finish = FinishReason::kLength;
+  for (int32_t drawn = 1; drawn <= spec.max_tokens; ++drawn) {
+    const Draw draw = DrawAfter(chain, spec.sampling);
+    request->expected.push_back(draw.token);
+    request->expected_cumulative += draw.logprob;
+    chain = Mix(chain, static_cast<uint64_t>(draw.token));
+    const bool may_end = drawn > spec.sampling.min_tokens;
+    const bool stops = std::count(spec.stop_ids.begin(), spec.stop_ids.end(), draw.token) > 0;
+    if (draw.degenerate) {
+      request->expected_finish = FinishReason::kError;
+    } else if (may_end && !spec.ignore_eos && draw.token == kEndId) {
+      request->expected_finish = FinishReason::kEnd;
+    } else if (may_end && stops) {
+      request->expected_finish = FinishReason::kStop;
+    } else {
+      continue;
+    }
+    return;
+  }
+}
+
+void Simulator::Arrive() {
+  while (Chance(scenario_.arrivals_per_step)) {
+    schedule::SequenceSpec spec = MakeSpec();
+    const int choices = Chance(0.15) ? 2 + static_cast<int>(Draw(3)) : 1;
+    spec.await_kv = scenario_.hand_off && choices == 1 && !spec.prompt_logprobs && Chance(0.3);
+    spec.prefix_cache = spec.prefix_cache && !spec.await_kv;
+    spec.request = next_id_;
+    std::vector<schedule::SequenceSpec> specs;
+    for (int i = 0; i < choices; ++i) {
+      spec.id = next_id_++;
+      spec.sampling.choice = i;
+      specs.push_back(spec);
+    }
+    AddRequest(std::move(specs));
+  }
+}
+
+void Simulator::AddRequest(std::vector<schedule::SequenceSpec> choices) {
+  const Status status = scheduler_->Add(choices, now_us_);
+  if (!status.ok()) {
+    Require(status.code() == StatusCode::kResourceExhausted, status.message());
+    totals_.refused += choices.size();
+    return;
+  }
+  for (schedule::SequenceSpec& spec : choices) {
+    ++totals_.added;
+    Request request;
+    request.spec = std::move(spec);
+    request.added_step = totals_.steps;
+    Expect(&request);
+    if (Chance(0.15)) request.may_stop_after = 1 + static_cast<int32_t>(Draw(20));
+    requests_.emplace(request.spec.id, std::move(request));
+  }
+}
+
+void Simulator::EndSomeEarly() {
+  if (requests_.empty() || !Chance(0.01)) return;
+  auto victim = requests_.begin();
+  std::advance(victim, static_cast<int64_t>(Draw(requests_.size())));
+  Require(scheduler_->Cancel(victim->first), "cancel of a live sequence");
+  Require(!scheduler_->Cancel(victim->first), "a second cancel");
+  requests_.erase(victim);
+  ++totals_.ended_early;
+}
+
+void Simulator::AttachSomeDrafts() {
+  for (const auto& [id, request] : requests_) {
+    if (!Chance(0.5)) continue;
+    std::vector<int32_t> drafts;
+    for (size_t i = request.got.size(); i < request.expected.size() && drafts.size() < 5; ++i) {
+      drafts.push_back(Chance(0.8) ? request.expected[i] : static_cast<int32_t>(Draw(kVocabulary)));
+    }
+    scheduler_->AttachDrafts(id, drafts);
+  }
+}
+
+void Simulator::StartTransfers() {
+  for (const schedule::Sequence* sequence : scheduler_->running()) {
+    if (sequence->state != SequenceState::kAwaitingKv) continue;
+    const auto [it, is_new] = transfers_.try_emplace(sequence->spec.id);
+    if (!is_new) continue;
+    for (const auto& group : sequence->kv.groups) it->second.tables.push_back(group.table);
+    it->second.tokens = sequence->tokens;
+    it->second.due_step = totals_.steps + Draw(20);
+  }
+}
+
+void Simulator::EndTransfers() {
+  for (auto it = transfers_.begin(); it != transfers_.end();) {
+    const Transfer& transfer = it->second;
+    if (totals_.steps < transfer.due_step) {
+      ++it;
+      continue;
+    }
+    // Its blocks are written even when the sequence was cancelled meanwhile.
+    device_.WriteKv(transfer.tables, transfer.tokens);
+    const bool state = scenario_.groups.back().kind == blocks::GroupKind::kState;
+    if (Chance(0.8) && !state) {
+      Require(scheduler_->KvArrived(it->first, static_cast<int32_t>(transfer.tokens.size())),
+              "KvArrived");
+      ++totals_.kv_arrived;
+    } else {
+      Require(scheduler_->KvFailed(it->first), "KvFailed");
+      ++totals_.kv_failed;
+    }
+    Require(!scheduler_->KvFailed(it->first), "a second end of a transfer");
+    it = transfers_.erase(it);
+  }
+}
+
+// A sink takes hold of the newest step, and lets go of another.
+void Simulator::HoldSteps() {
+  if (!named_.empty() && held_.size() < 3 && Chance(0.05)) {
+    const NamedBlocks& newest = named_.back();
+    scheduler_->Hold(newest.step);
+    held_[newest.step] = newest;
+  }
+  if (!held_.empty() && Chance(0.2)) {
+    const uint64_t step = std::next(held_.begin(), static_cast<int64_t>(Draw(held_.size())))->first;
+    scheduler_->LetGo(step);
+    held_.erase(step);
+  }
+}
+
+void Simulator::Step() {
+  ++totals_.steps;
+  now_us_ += static_cast<int64_t>(Draw(2000));
+  if (scenario_.drafts) AttachSomeDrafts();
+  scheduler_->Plan(now_us_, &plan_);
+  CheckPlan(plan_);
+  CheckWrites(plan_);
+  CheckSharing();
+  scheduler_->CheckInvariants();
+  uncommitted_.push_back(device_.Run(plan_));
+  if (scenario_.hand_off) {
+    HoldSteps();
+    StartTransfers();
+  }
+  CheckProgress(plan_);
+  if (Chance(0.02)) EndSomeEarly();
+  if (!late_) {
+    while (!uncommitted_.empty()) CommitOldest();
+  } else {
+    if (uncommitted_.size() > 1) {
+      CommitOldest();
+      ++totals_.late_commits;
+    }
+  }
+  if (scenario_.hand_off) EndTransfers();
+}
+
+void Simulator::CommitOldest() {
+  const batch::StepResult& result = uncommitted_.front();
+  scheduler_->Commit(result, &outcome_);
+  scheduler_->CheckInvariants();
+  for (const schedule::SequenceOutcome& out : outcome_.sequences) Take(out, result);
+  uncommitted_.pop_front();
+  named_.pop_front();
+}
+
+void Simulator::Take(const schedule::SequenceOutcome& out, const batch::StepResult& result) {
+  const auto it = requests_.find(out.id);
+  Require(it != requests_.end(), "sequence ", out.id, " has ended, yet something came out for it");
+  Request& request = it->second;
+  for (int32_t i = 0; i < out.token_count; ++i) {
+    const int32_t token = result.tokens[out.token_begin + i].id;
+    const size_t at = request.got.size();
+    Require(at < request.expected.size() && token == request.expected[at], "sequence ", out.id,
+            ": token ", at, " is ", token);
+    request.got.push_back(token);
+    ++totals_.tokens_checked;
+  }
+  if (out.score_count > 0) {
+    Require(out.first_scored == request.scored + 1, "scores leave a gap");
+    uint64_t chain = 1;
+    for (int32_t i = 0; i < out.first_scored; ++i) {
+      chain = Mix(chain, static_cast<uint64_t>(request.spec.prompt[i]));
+    }
+    for (int32_t i = 0; i < out.score_count; ++i, ++request.scored, ++totals_.scores_checked) {
+      const int32_t target = request.spec.prompt[out.first_scored + i];
+      const batch::ResultToken& score = result.scores[out.score_begin + i];
+      Require(score.id == target && score.logprob == ScoreOf(chain, target), "a wrong score");
+      chain = Mix(chain, static_cast<uint64_t>(target));
+    }
+  }
+  Require(out.drawn == static_cast<int32_t>(request.got.size()), "drawn=", out.drawn);
+  if (out.finish != FinishReason::kNone) {
+    CheckFinished(request, out);
+    requests_.erase(it);
+  } else if (request.may_stop_after >= 0 && out.drawn >= request.may_stop_after) {
+    Require(scheduler_->Finish(out.id, FinishReason::kStop), "Finish of a live sequence");
+    requests_.erase(it);
+    ++totals_.ended_early;
+  }
+}
+
+void Simulator::CheckFinished(const Request& request, const schedule::SequenceOutcome& out) {
+  ++totals_.finished;
+  totals_.degenerate += out.finish == FinishReason::kError ? 1 : 0;
+  Require(out.finish == request.expected_finish, "sequence ", out.id, " ended with ",
+          FinishReasonName(out.finish));
+  Require(request.got == request.expected, "sequence ", out.id, " gave ", request.got.size(),
+          " of ", request.expected.size(), " tokens");
+  const int32_t scores =
+      request.spec.prompt_logprobs ? static_cast<int32_t>(request.spec.prompt.size()) - 1 : 0;
+  Require(request.scored == scores, "sequence ", out.id, " scored ", request.scored);
+  Require(scenario_.drafts || out.cumulative_logprob == request.expected_cumulative,
+          "cumulative log-prob");
+  Require(out.cached_tokens < out.prompt_tokens, "all of the prompt came from the cache");
+}
+
+void Simulator::CheckPlan(const batch::BatchPlan& plan) {
+  const schedule::SchedulerOptions& options = scheduler_->options();
+  const std::vector<std::byte> bytes = batch::Serialize(plan);
+  const Hash128 hash = HashBytes(bytes, Hash128{});
+  totals_.plan_hash = Mix(totals_.plan_hash, hash.low);
+  if (totals_.steps % 64 == 0) {
+    Result<batch::BatchPlan> back = batch::Deserialize(bytes);
+    Require(back.ok() && *back == plan, "the plan does not survive serialization");
+  }
+  totals_.empty_steps += plan.entries.empty() ? 1 : 0;
+  totals_.forks += plan.copies.size();
+  totals_.slot_starts += plan.starts.size();
+  const int32_t max_rows = options.max_num_seqs + options.max_extra_rows;
+  Require(static_cast<int32_t>(plan.tokens.size()) <= options.max_batch_tokens, "token limit");
+  Require(static_cast<int32_t>(plan.logits_rows.size()) <= max_rows, "row limit");
+  std::set<int32_t> slots;
+  for (const batch::PlanEntry& entry : plan.entries) {
+    Require(slots.insert(entry.slot).second, "two entries have slot ", entry.slot);
+    Require(entry.query_tokens >= 1 && entry.query_tokens <= options.chunk_tokens, "chunk limit");
+    const auto it = requests_.find(entry.sequence);
+    Require(it != requests_.end(), "sequence ", entry.sequence, " has ended");
+    if (!it->second.admitted) {
+      it->second.admitted = true;
+      totals_.longest_wait_steps =
+          std::max(totals_.longest_wait_steps, totals_.steps - it->second.added_step);
+    }
+  }
+}
+
+// A block is written by one sequence, and by none while a step in flight or a sink still knows it
+// as another's.
+void Simulator::CheckWrites(const batch::BatchPlan& plan) {
+  NamedBlocks named;
+  named.step = plan.step;
+  std::map<std::pair<int32_t, int32_t>, uint64_t> writers;
+  for (int32_t g = 0; g < static_cast<int32_t>(plan.groups.size()); ++g) {
+    const batch::GroupTable& table = plan.groups[g];
+    const blocks::GroupSpec& spec = scenario_.groups[g];
+    for (size_t e = 0; e < plan.entries.size(); ++e) {
+      const batch::PlanEntry& entry = plan.entries[e];
+      for (int32_t i = table.begin[e]; i < table.begin[e + 1]; ++i) {
+        if (table.ids[i] < 0) continue;
+        const int32_t block = table.ids[i] / spec.ratio();
+        named.blocks.insert({g, {block, entry.sequence}});
+        const int32_t end = (i - table.begin[e] + 1) * spec.kernel_block_tokens;
+        if (spec.kind != blocks::GroupKind::kState && end <= entry.first_position) continue;
+        const uint64_t writer = writers.try_emplace({g, block}, entry.sequence).first->second;
+        Require(writer == entry.sequence, "two sequences write block ", block);
+        Require(scheduler_->kv().pool(g).references(block) == 1, "a shared block is written");
+      }
+    }
+  }
+  const auto check = [&](const NamedBlocks& other) {
+    for (const auto& [group, use] : other.blocks) {
+      const auto it = writers.find({group, use.first});
+      Require(it == writers.end() || it->second == use.second, "block ", use.first,
+              " is written while step ", other.step, " still names it");
+    }
+  };
+  for (const NamedBlocks& other : named_) check(other);
+  for (const auto& [step, other] : held_) check(other);
+  named_.push_back(std::move(named));
+}
+
+void Simulator::CheckSharing() {
+  std::map<std::pair<size_t, int32_t>, const schedule::Sequence*> owners;
+  for (const schedule::Sequence* sequence : scheduler_->running()) {
+    for (size_t g = 0; g < sequence->kv.groups.size(); ++g) {
+      for (const int32_t block : sequence->kv.groups[g].table) {
+        if (block < 0) continue;
+        const schedule::Sequence* owner = owners.try_emplace({g, block}, sequence).first->second;
+        Require(owner->spec.key == sequence->spec.key, "a block is shared across API keys");
+      }
+    }
+  }
+}
+
+// With nothing in flight and nothing to wait for, a step must compute something.
+void Simulator::CheckProgress(const batch::BatchPlan& plan) {
+  const bool waits = uncommitted_.size() > 1 || !held_.empty() || !transfers_.empty();
+  if (waits || !plan.entries.empty()) return;
+  Require(!scheduler_->HasWork(), "an empty step while there is work");
+}
+
+}  // namespace sluice::sim

@@ -1,0 +1,112 @@
+// Simulator: drives a Scheduler over a FakeDevice from a seed, with random arrivals, lengths,
+// priorities, cancels, stop strings, drafts, hand-offs, late commits and memory pressure, and
+// checks after each step that everything still holds. Throws std::runtime_error at the first
+// violation.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fake_device.h"
+#include "schedule/scheduler.h"
+
+namespace sluice::sim {
+
+struct Scenario {
+  std::string name;
+  schedule::SchedulerOptions options;
+  std::vector<blocks::GroupSpec> groups;
+  int32_t max_prompt = 120;
+  int32_t max_answer = 60;
+  double arrivals_per_step = 0.12;
+  double overlap = 0.5;  // share of phases in which Commit comes one step late
+  bool drafts = false;
+  bool hand_off = false;  // some sequences await KV, some steps are held by a sink
+};
+
+struct Totals {
+  uint64_t steps = 0, empty_steps = 0, late_commits = 0;
+  uint64_t added = 0, refused = 0, finished = 0, ended_early = 0, degenerate = 0;
+  uint64_t tokens_checked = 0, scores_checked = 0;
+  uint64_t forks = 0, slot_starts = 0, kv_arrived = 0, kv_failed = 0;
+  uint64_t longest_wait_steps = 0;
+  uint64_t plan_hash = 0;  // of every plan, in order
+  schedule::SchedulerStats scheduler;
+};
+
+class Simulator {
+ public:
+  Simulator(Scenario scenario, uint64_t seed);
+  // Runs `steps` steps with arrivals, then lets everything finish and checks that nothing is left.
+  Totals Run(uint64_t steps);
+
+ private:
+  struct Request {  // one sequence, as its user sees it
+    schedule::SequenceSpec spec;
+    std::vector<int32_t> expected;  // all tokens that it gives alone
+    schedule::FinishReason expected_finish = schedule::FinishReason::kNone;
+    double expected_cumulative = 0.0;
+    std::vector<int32_t> got;
+    int32_t scored = 0;
+    int32_t may_stop_after = -1;  // a text worker ends it after so many tokens
+    uint64_t added_step = 0;
+    bool admitted = false;
+  };
+  struct Transfer {  // KV on its way from another process
+    std::vector<std::vector<int32_t>> tables;
+    std::vector<int32_t> tokens;
+    uint64_t due_step = 0;
+  };
+  // Blocks that a step in flight, or one that a sink still reads, names.
+  struct NamedBlocks {
+    uint64_t step = 0;
+    std::set<std::pair<int32_t, std::pair<int32_t, uint64_t>>> blocks;  // group, block, sequence
+  };
+
+  uint64_t Draw(uint64_t below) { return random_() % below; }
+  bool Chance(double p) { return static_cast<double>(random_() >> 11) * 0x1p-53 < p; }
+
+  void Arrive();
+  schedule::SequenceSpec MakeSpec();
+  void AddRequest(std::vector<schedule::SequenceSpec> choices);
+  void Expect(Request* request) const;
+  void EndSomeEarly();
+  void AttachSomeDrafts();
+  void StartTransfers();
+  void EndTransfers();
+  void HoldSteps();
+  void Step();
+  void CommitOldest();
+  void Take(const schedule::SequenceOutcome& out, const batch::StepResult& result);
+  void CheckFinished(const Request& request, const schedule::SequenceOutcome& out);
+  void CheckPlan(const batch::BatchPlan& plan);
+  void CheckWrites(const batch::BatchPlan& plan);
+  void CheckSharing();
+  void CheckProgress(const batch::BatchPlan& plan);
+
+  const Scenario scenario_;
+  std::mt19937_64 random_;
+  std::unique_ptr<schedule::Scheduler> scheduler_;
+  FakeDevice device_;
+  int64_t now_us_ = 0;
+  uint64_t next_id_ = 1;
+  std::map<schedule::SequenceId, Request> requests_;  // alive
+  std::map<schedule::SequenceId, Transfer> transfers_;
+  std::deque<batch::StepResult> uncommitted_;
+  std::deque<NamedBlocks> named_;            // of uncommitted steps
+  std::map<uint64_t, NamedBlocks> held_;     // by step, until the sink lets go
+  std::vector<std::vector<int32_t>> texts_;  // shared beginnings of prompts
+  bool late_ = false;
+  batch::BatchPlan plan_;
+  schedule::CommitOutcome outcome_;
+  Totals totals_;
+};
+
+}  // namespace sluice::sim
