@@ -1,9 +1,9 @@
 #include "backend/cpu/ops.h"
 
 #include "backend/cpu/activation/impls.h"
+#include "backend/cpu/attention/impls.h"
 #include "backend/cpu/norm/impls.h"
 #include "backend/cpu/rope_kv/impls.h"
-#include "ops/attention.h"
 #include "ops/embedding.h"
 
 namespace sluice::cpu {
@@ -15,7 +15,7 @@ void RegisterCpuOps(ops::OpTable& table) {
   // Rows are copied or dequantized once per token: nothing to gain beside the other ops.
   table.Add<ops::Embedding>({"ref_embedding", &ops::RefEmbeddingSupports, &ops::RefEmbedding});
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});
-  table.Add<ops::Attention>({"ref_attention", &ops::RefAttentionSupports, &ops::RefAttention});
+  RegisterAttention(table);
 }
 
 }  // namespace sluice::cpu
