@@ -1,0 +1,49 @@
+// Element-wise kernels of F32 rows over any F32x16.
+#pragma once
+
+#include "backend/cpu/activation/kernels.h"
+#include "backend/cpu/simd/math.h"
+
+namespace sluice::cpu {
+
+template <class V>
+struct ActivationKernel {
+  static constexpr int kLanes = 16;
+
+  static V SiluOf(V x) { return x / (V::Set1(1.0f) + Exp(V::Zero() - x)); }
+
+  static V GeluTanhOf(V x) {
+    const V cubic = V::Fma(x * x * x, V::Set1(0.044715f), x);
+    const V tanh = Tanh(cubic * V::Set1(0.79788456080286535588f));
+    return V::Set1(0.5f) * x * (V::Set1(1.0f) + tanh);
+  }
+
+  template <V (*Act)(V)>
+  static void Gated(const GatedCall& call, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* gate = call.gate_up + row * call.in_stride;
+      const float* up = gate + call.width;
+      float* out = call.out + row * call.out_stride;
+      int64_t i = 0;
+      for (; i + kLanes <= call.width; i += kLanes)
+        (Act(V::Load(gate + i)) * V::Load(up + i)).Store(out + i);
+      const int rest = static_cast<int>(call.width - i);
+      if (rest > 0) {
+        (Act(V::LoadFirst(gate + i, rest)) * V::LoadFirst(up + i, rest)).StoreFirst(out + i, rest);
+      }
+    }
+  }
+
+  static void SoftCap(const SoftCapCall& call, int64_t begin, int64_t end) {
+    const V cap = V::Set1(call.cap);
+    for (int64_t row = begin; row < end; ++row) {
+      float* x = call.x + row * call.stride;
+      int64_t i = 0;
+      for (; i + kLanes <= call.width; i += kLanes) (cap * Tanh(V::Load(x + i) / cap)).Store(x + i);
+      const int rest = static_cast<int>(call.width - i);
+      if (rest > 0) (cap * Tanh(V::LoadFirst(x + i, rest) / cap)).StoreFirst(x + i, rest);
+    }
+  }
+};
+
+}  // namespace sluice::cpu

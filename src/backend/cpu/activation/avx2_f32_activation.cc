@@ -1,0 +1,11 @@
+#include "backend/cpu/activation/activation_kernel.h"
+#include "backend/cpu/simd/avx2.h"
+
+namespace sluice::cpu {
+
+using Kernel = ActivationKernel<avx2::F32x16>;
+
+const ActivationKernels kAvx2ActivationKernels = {
+    &Kernel::Gated<&Kernel::SiluOf>, &Kernel::Gated<&Kernel::GeluTanhOf>, &Kernel::SoftCap};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,11 @@
+#include "backend/cpu/activation/activation_kernel.h"
+#include "backend/cpu/simd/avx512.h"
+
+namespace sluice::cpu {
+
+using Kernel = ActivationKernel<avx512::F32x16>;
+
+const ActivationKernels kAvx512ActivationKernels = {
+    &Kernel::Gated<&Kernel::SiluOf>, &Kernel::Gated<&Kernel::GeluTanhOf>, &Kernel::SoftCap};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,71 @@
+#include "backend/cpu/activation/impls.h"
+
+#include "backend/cpu/activation/kernels.h"
+#include "backend/cpu/kernel_support.h"
+#include "backend/cpu/parallel.h"
+#include "ops/activation.h"
+
+namespace sluice::cpu {
+namespace {
+
+using ops::GatedActivation;
+using ops::SoftCap;
+
+template <Isa isa>
+ops::Support GatedSupports(const GatedActivation::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.kind == ops::Activation::kGeluErf) return ops::Support::No("has no gelu_erf");
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefGatedActivationSupports(desc, facts) : support;
+}
+
+template <const ActivationKernels& kernels>
+Status RunGated(device::Stream& stream, const GatedActivation::Desc& desc,
+                const GatedActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const GatedCall call = {.gate_up = args.gate_up.ptr<float>(),
+                          .out = args.out.ptr<float>(),
+                          .in_stride = args.gate_up.strides[0],
+                          .out_stride = args.out.strides[0],
+                          .width = desc.width};
+  const auto kernel = desc.kind == ops::Activation::kSilu ? kernels.silu : kernels.gelu_tanh;
+  ForRows(AsCpu(stream), args.out.dims[0], 4 * desc.width,
+          [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
+  return OkStatus();
+}
+
+template <Isa isa>
+ops::Support SoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefSoftCapSupports(desc, facts) : support;
+}
+
+template <const ActivationKernels& kernels>
+Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftCap::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const SoftCapCall call = {.x = args.x.ptr<float>(),
+                            .stride = args.x.strides[0],
+                            .width = args.x.dims[1],
+                            .cap = desc.cap};
+  ForRows(AsCpu(stream), args.x.dims[0], 4 * call.width,
+          [&](int64_t begin, int64_t end) { kernels.soft_cap(call, begin, end); });
+  return OkStatus();
+}
+
+}  // namespace
+
+void RegisterActivation(ops::OpTable& table) {
+  table.Add<GatedActivation>({"avx512_f32_gated_activation", &GatedSupports<Isa::kAvx512>,
+                              &RunGated<kAvx512ActivationKernels>});
+  table.Add<GatedActivation>(
+      {"avx2_f32_gated_activation", &GatedSupports<Isa::kAvx2>, &RunGated<kAvx2ActivationKernels>});
+  table.Add<GatedActivation>(
+      {"ref_gated_activation", &ops::RefGatedActivationSupports, &ops::RefGatedActivation});
+
+  table.Add<SoftCap>({"avx512_f32_soft_cap", &SoftCapSupports<Isa::kAvx512>,
+                      &RunSoftCap<kAvx512ActivationKernels>});
+  table.Add<SoftCap>(
+      {"avx2_f32_soft_cap", &SoftCapSupports<Isa::kAvx2>, &RunSoftCap<kAvx2ActivationKernels>});
+  table.Add<SoftCap>({"ref_soft_cap", &ops::RefSoftCapSupports, &ops::RefSoftCap});
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,28 @@
+// The element-wise kernels of each instruction set: plain functions over ranges of rows.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cpu {
+
+struct GatedCall {
+  const float* gate_up = nullptr;  // [rows, 2 * width]
+  float* out = nullptr;            // [rows, width]
+  int64_t in_stride = 0, out_stride = 0, width = 0;
+};
+
+struct SoftCapCall {
+  float* x = nullptr;  // [rows, width]
+  int64_t stride = 0, width = 0;
+  float cap = 0.0f;
+};
+
+struct ActivationKernels {
+  void (*silu)(const GatedCall& call, int64_t begin, int64_t end);
+  void (*gelu_tanh)(const GatedCall& call, int64_t begin, int64_t end);
+  void (*soft_cap)(const SoftCapCall& call, int64_t begin, int64_t end);
+};
+
+extern const ActivationKernels kAvx2ActivationKernels, kAvx512ActivationKernels;
+
+}  // namespace sluice::cpu

@@ -1,0 +1,230 @@
+#include "backend/cpu/attention/attention.h"
+
+#include <algorithm>
+
+#include "backend/cpu/stream.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace sluice::cpu {
+namespace {
+
+using ops::Attention;
+
+// Rows of a tile: enough that turning K and V into F32 tiles is a small part of the work, few
+// enough that their state stays in the L2 cache.
+constexpr int kTileRows = 48;
+constexpr int kTileRowsSmall = 12;
+// Tasks per thread that even out their different lengths.
+constexpr int kTasksPerThread = 4;
+
+AttentionCall MakeCall(const Attention::Desc& desc, const Attention::Args& args, int tile_tokens) {
+  const int group = desc.q_heads / desc.kv_heads;
+  return {.q = args.q.ptr<float>(),
+          .out = args.out.ptr<float>(),
+          .k = args.kv.k.data,
+          .v = args.kv.v.data,
+          .q_stride = args.q.strides[0],
+          .out_stride = args.out.strides[0],
+          .k_block_stride = args.kv.k.strides[0],
+          .v_block_stride = args.kv.v.strides[0],
+          .block_tokens = desc.kv.kernel_block_tokens,
+          .group = group,
+          .kv_heads = desc.kv_heads,
+          .head_dim = desc.head_dim,
+          .rows_max = tile_tokens * group,
+          .scale = ops::ScaleOf(desc),
+          .soft_cap = desc.soft_cap.value_or(0.0f),
+          .causal = desc.causal,
+          .window = desc.window};
+}
+
+struct SplitRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+SplitRange SplitsOf(const AttentionCall& call, const AttentionTile& tile) {
+  const Visible visible = VisibleOfTile(call, tile);
+  return {visible.first / kSplitTokens, (visible.end + kSplitTokens - 1) / kSplitTokens};
+}
+
+// Calls body(tile) for the tiles of a step, those with the longest history of a sequence first.
+template <class Body>
+void ForTiles(const AttentionCall& call, const Attention::Args& args, int tile_tokens,
+              const Body& body) {
+  const int32_t* start = args.query_start.ptr<int32_t>();
+  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+    const int count = start[s + 1] - start[s];
+    AttentionTile tile;
+    tile.blocks = args.block_table.ptr<int32_t>() + s * args.block_table.strides[0];
+    tile.context = args.context.ptr<int32_t>()[s];
+    for (int end = count; end > 0; end -= tile.tokens) {
+      tile.tokens = std::min(tile_tokens, end);
+      tile.token = start[s] + end - tile.tokens;
+      tile.position = tile.context - count + end - tile.tokens;
+      for (tile.kv_head = 0; tile.kv_head < call.kv_heads; ++tile.kv_head) body(tile);
+    }
+  }
+}
+
+struct Task {
+  AttentionTile tile;
+  SplitRange splits;
+  float* states = nullptr;  // by split; one for each split of the tile
+};
+
+// What a call needs, counted before anything is laid out in the stream's scratch.
+struct Needs {
+  int64_t tiles = 0, splits = 0, splits_max = 0;
+};
+
+Needs CountNeeds(const AttentionCall& call, const Attention::Args& args, int tile_tokens) {
+  Needs needs;
+  ForTiles(call, args, tile_tokens, [&](const AttentionTile& tile) {
+    const int64_t splits = SplitsOf(call, tile).size();
+    ++needs.tiles;
+    needs.splits += splits;
+    needs.splits_max = std::max(needs.splits_max, splits);
+  });
+  return needs;
+}
+
+// Memory of a call, in the stream's scratch; every part starts on a cache line.
+class Layout {
+ public:
+  template <class T>
+  T* Take(std::byte* base, int64_t count) {
+    T* out = base == nullptr ? nullptr : reinterpret_cast<T*>(base + bytes_);
+    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    return out;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+struct Memory {
+  Task* tasks = nullptr;    // [tiles]
+  float* thread = nullptr;  // per thread: work, state, total
+  float* states = nullptr;  // by split: the states of all splits of all tiles
+  size_t bytes = 0;
+};
+
+int64_t RoundToLine(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+int64_t ThreadFloats(const AttentionCall& call) {
+  return RoundToLine(WorkFloats(call)) + 2 * RoundToLine(StateFloats(call));
+}
+
+Memory LayOut(const AttentionCall& call, const Needs& needs, bool by_split, int threads,
+              std::byte* base) {
+  Layout layout;
+  Memory memory;
+  memory.tasks = layout.Take<Task>(base, needs.tiles);
+  memory.thread = layout.Take<float>(base, ThreadFloats(call) * threads);
+  memory.states =
+      layout.Take<float>(base, by_split ? needs.splits * RoundToLine(StateFloats(call)) : 0);
+  memory.bytes = layout.bytes();
+  return memory;
+}
+
+// One tile from its first split to its last on one thread.
+void RunTile(const AttentionKernel& kernel, const AttentionCall& call, const Task& task,
+             float* thread) {
+  float* state = thread + RoundToLine(WorkFloats(call));
+  float* total = state + RoundToLine(StateFloats(call));
+  for (int64_t split = task.splits.begin; split < task.splits.end; ++split) {
+    kernel.split(call, task.tile, split, state, thread);
+    kernel.merge(call, task.tile, split, state, total);
+  }
+  kernel.finish(call, task.tile, total);
+}
+
+// Every split of every tile is a task of its own; then each tile's are merged in order, as RunTile
+// does it.
+void RunBySplit(const AttentionKernel& kernel, const AttentionCall& call, const Needs& needs,
+                const Memory& memory, ThreadPool& pool) {
+  const int64_t state_floats = RoundToLine(StateFloats(call));
+  const int64_t tasks = needs.tiles * needs.splits_max;
+  pool.ParallelFor(tasks, [&](int64_t i, int thread) {
+    const Task& task = memory.tasks[i / needs.splits_max];
+    const int64_t index = i % needs.splits_max;
+    if (index >= task.splits.size()) return;
+    kernel.split(call, task.tile, task.splits.begin + index, task.states + index * state_floats,
+                 memory.thread + thread * ThreadFloats(call));
+  });
+  pool.ParallelFor(needs.tiles, [&](int64_t i, int thread) {
+    const Task& task = memory.tasks[i];
+    float* total = memory.thread + thread * ThreadFloats(call);
+    for (int64_t index = 0; index < task.splits.size(); ++index) {
+      kernel.merge(call, task.tile, task.splits.begin + index, task.states + index * state_floats,
+                   total);
+    }
+    kernel.finish(call, task.tile, total);
+  });
+}
+
+int64_t SplitsMax(const Attention::Args& args) {
+  int64_t longest = 0;
+  for (int64_t s = 0; s < args.context.dims[0]; ++s)
+    longest = std::max<int64_t>(longest, args.context.ptr<int32_t>()[s]);
+  return (longest + kSplitTokens - 1) / kSplitTokens;
+}
+
+}  // namespace
+
+AttentionPlan PlanAttention(int64_t query_tokens, int64_t sequences, int kv_heads, int group,
+                            int64_t splits, int threads) {
+  AttentionPlan plan;
+  const int64_t wanted = int64_t{kTasksPerThread} * threads;
+  const int64_t even = query_tokens * kv_heads / wanted + 1;
+  const int64_t most = std::max(1, kTileRows / group), least = std::max(1, kTileRowsSmall / group);
+  plan.tile_tokens = static_cast<int>(std::clamp(even, least, most));
+  const int64_t tiles = std::max(sequences, query_tokens / plan.tile_tokens) * kv_heads;
+  plan.by_split = threads > 1 && splits > 1 && tiles < wanted;
+  return plan;
+}
+
+Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
+                    const Attention::Desc& desc, const Attention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  CpuStream& cpu = AsCpu(stream);
+  const int threads = cpu.pool().threads();
+  const int64_t sequences = args.context.dims[0];
+  const AttentionPlan plan =
+      PlanAttention(args.query_start.ptr<int32_t>()[sequences], sequences, desc.kv_heads,
+                    desc.q_heads / desc.kv_heads, SplitsMax(args), threads);
+  const AttentionCall call = MakeCall(desc, args, plan.tile_tokens);
+  const Needs needs = CountNeeds(call, args, plan.tile_tokens);
+  if (needs.tiles == 0) return OkStatus();
+
+  const size_t bytes = LayOut(call, needs, plan.by_split, threads, nullptr).bytes;
+  std::byte* base = cpu.Scratch(bytes);
+  if (base == nullptr) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("attention needs ", bytes, " bytes of scratch memory"));
+  }
+  const Memory memory = LayOut(call, needs, plan.by_split, threads, base);
+  int64_t tiles = 0;
+  float* states = memory.states;
+  ForTiles(call, args, plan.tile_tokens, [&](const AttentionTile& tile) {
+    const SplitRange splits = SplitsOf(call, tile);
+    memory.tasks[tiles++] = {tile, splits, states};
+    if (plan.by_split) states += splits.size() * RoundToLine(StateFloats(call));
+  });
+
+  const AttentionKernel& kernel = desc.kv.dtype == DType::kF32   ? kernels.f32
+                                  : desc.kv.dtype == DType::kF16 ? kernels.f16
+                                                                 : kernels.bf16;
+  if (plan.by_split) {
+    RunBySplit(kernel, call, needs, memory, cpu.pool());
+  } else {
+    cpu.pool().ParallelFor(tiles, [&](int64_t i, int thread) {
+      RunTile(kernel, call, memory.tasks[i], memory.thread + thread * ThreadFloats(call));
+    });
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,20 @@
+// Runs attention by tiles of query rows on the stream's threads.
+#pragma once
+
+#include "backend/cpu/attention/kernels.h"
+#include "ops/attention.h"
+
+namespace sluice::cpu {
+
+// What fits how many threads; a pure function, so that it can be tested and printed.
+struct AttentionPlan {
+  int tile_tokens = 1;    // query tokens of a tile
+  bool by_split = false;  // one task per split of a tile, merged afterwards
+};
+AttentionPlan PlanAttention(int64_t query_tokens, int64_t sequences, int kv_heads, int group,
+                            int64_t splits, int threads);
+
+Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
+                    const ops::Attention::Desc& desc, const ops::Attention::Args& args);
+
+}  // namespace sluice::cpu

@@ -1,0 +1,353 @@
+// Attention of a tile of query rows over paged KV, for any F32x16 `V` and KV type `Kv`. `kRows` and
+// `kColumns` size the register tile: rows by vectors of sixteen. See kernels.h for the arithmetic.
+#pragma once
+
+#include "backend/cpu/attention/kernels.h"
+#include "backend/cpu/simd/half.h"
+#include "backend/cpu/simd/math.h"
+
+namespace sluice::cpu {
+
+// Shapes of register tiles: C[row, column] += sum over i of A[row, i] * B[i, column], each C one
+// chain of fused multiply-adds over ascending i.
+template <class V>
+struct RegisterTile {
+  static constexpr int kLanes = 16;
+
+  template <int R, int C>
+  static void Multiply(const float* const* a, const float* b, int64_t b_stride, int count,
+                       float* const* c, bool accumulate) {
+    V sum[R][C];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < C; ++j) sum[r][j] = accumulate ? V::Load(c[r] + j * kLanes) : V::Zero();
+    }
+    for (int i = 0; i < count; ++i) {
+      V column[C];
+#pragma GCC unroll 4
+      for (int j = 0; j < C; ++j) column[j] = V::Load(b + i * b_stride + j * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const V x = V::Set1(a[r][i]);
+#pragma GCC unroll 4
+        for (int j = 0; j < C; ++j) sum[r][j] = V::Fma(x, column[j], sum[r][j]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < C; ++j) sum[r][j].Store(c[r] + j * kLanes);
+    }
+  }
+
+  template <int C>
+  static void MultiplyRows(int rows, const float* const* a, const float* b, int64_t b_stride,
+                           int count, float* const* c, bool accumulate) {
+    switch (rows) {
+      case 1:
+        return Multiply<1, C>(a, b, b_stride, count, c, accumulate);
+      case 2:
+        return Multiply<2, C>(a, b, b_stride, count, c, accumulate);
+      case 3:
+        return Multiply<3, C>(a, b, b_stride, count, c, accumulate);
+      case 4:
+        return Multiply<4, C>(a, b, b_stride, count, c, accumulate);
+      case 5:
+        return Multiply<5, C>(a, b, b_stride, count, c, accumulate);
+      default:
+        return Multiply<6, C>(a, b, b_stride, count, c, accumulate);
+    }
+  }
+};
+
+template <class V, class Kv, int kColumns>
+struct TileAttention {
+  static constexpr int kLanes = 16;
+  static constexpr int kRows = 6;
+  static constexpr int kBlockVectors = kBlockTokens / kLanes;
+
+  // The state of a tile's rows inside a buffer.
+  struct State {
+    State(const AttentionCall& call, float* p)
+        : largest(p), weight(p + call.rows_max), sums(p + 2 * call.rows_max) {}
+    float* largest;  // [rows]
+    float* weight;   // [rows]
+    float* sums;     // [rows, head_dim]
+  };
+
+  // The part of a block of positions that a query token sees, as offsets into the block.
+  struct Range {
+    int first = 0, end = 0;
+    bool empty() const { return first >= end; }
+  };
+  static Range RangeOf(const AttentionCall& call, const AttentionTile& tile, int token,
+                       int64_t block) {
+    const Visible v = VisibleOf(call, tile, tile.position + token);
+    const int64_t first = v.first - block, end = v.end - block;
+    return {static_cast<int>(first < 0              ? 0
+                             : first < kBlockTokens ? first
+                                                    : kBlockTokens),
+            static_cast<int>(end < 0              ? 0
+                             : end < kBlockTokens ? end
+                                                  : kBlockTokens)};
+  }
+
+  static const Kv* RowAt(const AttentionCall& call, const AttentionTile& tile, const void* cache,
+                         int64_t block_stride, int64_t position) {
+    const int64_t block = tile.blocks[position / call.block_tokens];
+    const int64_t offset = position % call.block_tokens;
+    return static_cast<const Kv*>(cache) + block * block_stride +
+           (tile.kv_head * call.block_tokens + offset) * call.head_dim;
+  }
+
+  // Calls body(offset, K or V row) for the offsets of `range` in the block at `block`.
+  template <class Body>
+  static void ForPositions(const AttentionCall& call, const AttentionTile& tile, const void* cache,
+                           int64_t block_stride, int64_t block, Range range, const Body& body) {
+    for (int i = range.first; i < range.end;) {
+      const int64_t position = block + i;
+      const int64_t left = call.block_tokens - position % call.block_tokens;
+      const int run = left < range.end - i ? static_cast<int>(left) : range.end - i;
+      const Kv* row = RowAt(call, tile, cache, block_stride, position);
+      for (int j = 0; j < run; ++j) body(i + j, row + int64_t{j} * call.head_dim);
+      i += run;
+    }
+  }
+
+  // Brings the rows of a block into the cache while the block before it is worked on.
+  static void Prefetch(const AttentionCall& call, const AttentionTile& tile, const void* cache,
+                       int64_t block_stride, int64_t block, Range range) {
+    ForPositions(call, tile, cache, block_stride, block, range, [&](int, const Kv* row) {
+      const char* bytes = reinterpret_cast<const char*>(row);
+      for (size_t at = 0; at < call.head_dim * sizeof(Kv); at += 64)
+        __builtin_prefetch(bytes + at, 0, 2);
+    });
+  }
+
+  // out[dim, offset] = K[offset, dim]; offsets outside `range` are 0 and not read.
+  static void LoadK(const AttentionCall& call, const AttentionTile& tile, int64_t block,
+                    Range range, float* out) {
+    const Kv* rows[kBlockTokens];
+    for (int i = 0; i < kBlockTokens; ++i) rows[i] = nullptr;
+    ForPositions(call, tile, call.k, call.k_block_stride, block, range,
+                 [&](int i, const Kv* row) { rows[i] = row; });
+    for (int part = 0; part < kBlockTokens; part += kLanes) {
+      if (part >= range.end || part + kLanes <= range.first) {
+        for (int d = 0; d < call.head_dim; ++d) V::Zero().Store(out + d * kBlockTokens + part);
+        continue;
+      }
+      for (int d = 0; d < call.head_dim; d += kLanes) {
+        V square[kLanes];
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; ++i) {
+          const Kv* row = rows[part + i];
+          square[i] = row != nullptr ? V::Load(row + d) : V::Zero();
+        }
+        V::Transpose(square);
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; ++i) square[i].Store(out + (d + i) * kBlockTokens + part);
+      }
+    }
+  }
+
+  // out[offset, dim] = V[offset, dim] for the offsets of `range`.
+  static void LoadV(const AttentionCall& call, const AttentionTile& tile, int64_t block,
+                    Range range, float* out) {
+    ForPositions(call, tile, call.v, call.v_block_stride, block, range, [&](int i, const Kv* row) {
+      for (int d = 0; d < call.head_dim; d += kLanes)
+        V::Load(row + d).Store(out + i * call.head_dim + d);
+    });
+  }
+
+  // Turns a row's scores into weights and brings its state up to them.
+  static void Softmax(const AttentionCall& call, Range range, float* scores, float* largest,
+                      float* weight, float* sums) {
+    constexpr float kInfinity = __builtin_inff();
+    const bool all = range.first == 0 && range.end == kBlockTokens;
+    V s[kBlockVectors];
+    V top = V::Set1(-kInfinity);
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlockVectors; ++i) {
+      s[i] = V::Load(scores + i * kLanes) * V::Set1(call.scale);
+      if (call.soft_cap > 0.0f) s[i] = V::Set1(call.soft_cap) * Tanh(s[i] / V::Set1(call.soft_cap));
+      if (!all) s[i] = Clip(s[i], range, i, V::Set1(-kInfinity));
+      top = V::Max(top, s[i]);
+    }
+    const float block_largest = top.Largest();
+    const float next = block_largest > *largest ? block_largest : *largest;
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlockVectors; ++i) {
+      s[i] = Exp(s[i] - V::Set1(next));
+      if (!all) s[i] = Clip(s[i], range, i, V::Zero());
+      s[i].Store(scores + i * kLanes);
+    }
+    const float sum = ((s[0] + s[1]) + (s[2] + s[3])).Sum();
+    if (*largest == -kInfinity) {
+      *weight = sum;
+    } else {
+      const V fade = Exp(V::Set1(*largest) - V::Set1(next));
+      alignas(64) float lanes[kLanes];
+      fade.Store(lanes);
+      *weight = *weight * lanes[0] + sum;
+      if (next != *largest) {
+        for (int d = 0; d < call.head_dim; d += kLanes) (V::Load(sums + d) * fade).Store(sums + d);
+      }
+    }
+    *largest = next;
+  }
+
+  // Lanes of vector `i` of a block that lie in `range`; `other` elsewhere.
+  static V Clip(V x, Range range, int i, V other) {
+    return V::InRange(x, InVector(range.first, i), InVector(range.end, i), other);
+  }
+  static int InVector(int offset, int i) {
+    const int lane = offset - i * kLanes;
+    return lane < 0 ? 0 : lane < kLanes ? lane : kLanes;
+  }
+
+  // sums[row] += weights[row] V over [first, end) for up to kRows rows.
+  static void AddV(const AttentionCall& call, int rows, float* const* weights, float* const* sums,
+                   const float* v, int first, int end) {
+    if (first >= end) return;
+    const float* a[kRows];
+    float* c[kRows];
+    for (int r = 0; r < rows; ++r) a[r] = weights[r] + first;
+    const float* b = v + int64_t{first} * call.head_dim;
+    int d = 0;
+    for (; d + kColumns * kLanes <= call.head_dim; d += kColumns * kLanes) {
+      for (int r = 0; r < rows; ++r) c[r] = sums[r] + d;
+      RegisterTile<V>::template MultiplyRows<kColumns>(rows, a, b + d, call.head_dim, end - first,
+                                                       c, true);
+    }
+    for (; d < call.head_dim; d += kLanes) {
+      for (int r = 0; r < rows; ++r) c[r] = sums[r] + d;
+      RegisterTile<V>::template MultiplyRows<1>(rows, a, b + d, call.head_dim, end - first, c,
+                                                true);
+    }
+  }
+
+  // Up to kRows rows over one block: scores, weights, sums. `full`: every row sees all of it.
+  static void Rows(const AttentionCall& call, const AttentionTile& tile, int64_t block, bool full,
+                   int first, int rows, const float* k, const float* v, float* scores,
+                   State state) {
+    const float* q[kRows];
+    float* s[kRows];
+    float* sums[kRows];
+    Range ranges[kRows];
+    Range common = {0, kBlockTokens};
+    int token = first / call.group, head = first % call.group;
+    for (int r = 0; r < rows; ++r) {
+      q[r] = call.q + (tile.token + token) * call.q_stride +
+             (int64_t{tile.kv_head} * call.group + head) * call.head_dim;
+      s[r] = scores + int64_t{r} * kBlockTokens;
+      sums[r] = state.sums + int64_t{first + r} * call.head_dim;
+      ranges[r] = full ? Range{0, kBlockTokens} : RangeOf(call, tile, token, block);
+      if (ranges[r].first > common.first) common.first = ranges[r].first;
+      if (ranges[r].end < common.end) common.end = ranges[r].end;
+      if (++head == call.group) head = 0, ++token;
+    }
+    for (int column = 0; column < kBlockTokens; column += kColumns * kLanes) {
+      float* c[kRows];
+      for (int r = 0; r < rows; ++r) c[r] = s[r] + column;
+      RegisterTile<V>::template MultiplyRows<kColumns>(rows, q, k + column, kBlockTokens,
+                                                       call.head_dim, c, false);
+    }
+    for (int r = 0; r < rows; ++r) {
+      const int row = first + r;
+      Softmax(call, ranges[r], s[r], state.largest + row, state.weight + row, sums[r]);
+    }
+    // A row never meets V that it does not see, not even with weight 0: 0 * NaN is no 0.
+    if (common.empty()) {
+      for (int r = 0; r < rows; ++r)
+        AddV(call, 1, s + r, sums + r, v, ranges[r].first, ranges[r].end);
+      return;
+    }
+    for (int r = 0; r < rows; ++r) AddV(call, 1, s + r, sums + r, v, ranges[r].first, common.first);
+    AddV(call, rows, s, sums, v, common.first, common.end);
+    for (int r = 0; r < rows; ++r) AddV(call, 1, s + r, sums + r, v, common.end, ranges[r].end);
+  }
+
+  // The offsets that some row of the tile sees.
+  static Range TileRange(const AttentionCall& call, const AttentionTile& tile, int64_t block) {
+    return {RangeOf(call, tile, 0, block).first, RangeOf(call, tile, tile.tokens - 1, block).end};
+  }
+
+  static void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+                    float* state_floats, float* work) {
+    const State state(call, state_floats);
+    const int rows = tile.tokens * call.group;
+    for (int r = 0; r < rows; ++r) {
+      state.largest[r] = -__builtin_inff();
+      state.weight[r] = 0.0f;
+    }
+    for (int64_t i = 0; i < int64_t{rows} * call.head_dim; i += kLanes)
+      V::Zero().Store(state.sums + i);
+    float* k = work;
+    float* v = k + int64_t{kBlockTokens} * call.head_dim;
+    float* scores = v + int64_t{kBlockTokens} * call.head_dim;
+    const int64_t end = (split + 1) * kSplitTokens;
+    for (int64_t block = split * kSplitTokens; block < end; block += kBlockTokens) {
+      const Range range = TileRange(call, tile, block);
+      if (range.empty()) continue;
+      const Range next = TileRange(call, tile, block + kBlockTokens);
+      Prefetch(call, tile, call.v, call.v_block_stride, block, range);
+      LoadK(call, tile, block, range, k);
+      Prefetch(call, tile, call.k, call.k_block_stride, block + kBlockTokens, next);
+      LoadV(call, tile, block, range, v);
+      // Sights only move forward with the position, so the first and last tokens tell.
+      int first = 0, last = tile.tokens;
+      while (RangeOf(call, tile, first, block).empty()) ++first;
+      while (RangeOf(call, tile, last - 1, block).empty()) --last;
+      const bool full = RangeOf(call, tile, first, block).end == kBlockTokens &&
+                        RangeOf(call, tile, last - 1, block).first == 0;
+      for (int r = first * call.group; r < last * call.group; r += kRows) {
+        const int left = last * call.group - r;
+        Rows(call, tile, block, full, r, left < kRows ? left : kRows, k, v, scores, state);
+      }
+    }
+  }
+
+  static void Merge(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+                    float* state_floats, float* total_floats) {
+    const State state(call, state_floats), total(call, total_floats);
+    for (int r = 0; r < tile.tokens * call.group; ++r) {
+      const Visible v = VisibleOf(call, tile, tile.position + r / call.group);
+      if (v.first >= (split + 1) * kSplitTokens || v.end <= split * kSplitTokens) continue;
+      const float* from = state.sums + int64_t{r} * call.head_dim;
+      float* to = total.sums + int64_t{r} * call.head_dim;
+      if (v.first >= split * kSplitTokens || split == 0) {
+        total.largest[r] = state.largest[r];
+        total.weight[r] = state.weight[r];
+        for (int d = 0; d < call.head_dim; d += kLanes) V::Load(from + d).Store(to + d);
+        continue;
+      }
+      const float next = state.largest[r] > total.largest[r] ? state.largest[r] : total.largest[r];
+      const V old_fade = Exp(V::Set1(total.largest[r]) - V::Set1(next));
+      const V new_fade = Exp(V::Set1(state.largest[r]) - V::Set1(next));
+      for (int d = 0; d < call.head_dim; d += kLanes)
+        V::Fma(V::Load(from + d), new_fade, V::Load(to + d) * old_fade).Store(to + d);
+      alignas(64) float weights[kLanes];
+      V::Fma(V::Set1(state.weight[r]), new_fade, V::Set1(total.weight[r]) * old_fade)
+          .Store(weights);
+      total.weight[r] = weights[0];
+      total.largest[r] = next;
+    }
+  }
+
+  static void Finish(const AttentionCall& call, const AttentionTile& tile, float* total_floats) {
+    const State total(call, total_floats);
+    for (int r = 0; r < tile.tokens * call.group; ++r) {
+      const int64_t head = int64_t{tile.kv_head} * call.group + r % call.group;
+      float* out =
+          call.out + (tile.token + r / call.group) * call.out_stride + head * call.head_dim;
+      const float* sums = total.sums + int64_t{r} * call.head_dim;
+      const V weight = V::Set1(total.weight[r]);
+      for (int d = 0; d < call.head_dim; d += kLanes) (V::Load(sums + d) / weight).Store(out + d);
+    }
+  }
+
+  static constexpr AttentionKernel kKernel = {&Split, &Merge, &Finish};
+};
+
+}  // namespace sluice::cpu

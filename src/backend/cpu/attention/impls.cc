@@ -1,0 +1,33 @@
+#include "backend/cpu/attention/impls.h"
+
+#include "backend/cpu/attention/attention.h"
+#include "backend/cpu/kernel_support.h"
+
+namespace sluice::cpu {
+namespace {
+
+using Op = ops::Attention;
+
+template <Isa isa>
+ops::Support Supports(const Op::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.head_dim % 16 != 0 || desc.head_dim > 256)
+    return ops::Support::No(
+        StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 16 up to 256"));
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefAttentionSupports(desc, facts) : support;
+}
+
+template <const AttentionKernels& kernels>
+Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
+  return RunAttention(kernels, stream, desc, args);
+}
+
+}  // namespace
+
+void RegisterAttention(ops::OpTable& table) {
+  table.Add<Op>({"avx512_f32_attention", &Supports<Isa::kAvx512>, &Run<kAvx512AttentionKernels>});
+  table.Add<Op>({"avx2_f32_attention", &Supports<Isa::kAvx2>, &Run<kAvx2AttentionKernels>});
+  table.Add<Op>({"ref_attention", &ops::RefAttentionSupports, &ops::RefAttention});
+}
+
+}  // namespace sluice::cpu

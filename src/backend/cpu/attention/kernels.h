@@ -1,0 +1,86 @@
+// The attention kernels of each instruction set, and the plain values that they work on.
+//
+// Arithmetic, the same for prefill, chunk, decode and verify and for every tiling: positions are
+// cut at absolute multiples of kSplitTokens, splits at multiples of kBlockTokens. A score is one
+// chain of fused multiply-adds over ascending dims. Inside a split, blocks are folded in ascending
+// order by the online softmax, each row's V sum being one chain over ascending positions that the
+// row sees; then splits are merged in ascending order. So a row's bits depend on its query, its
+// position and the KV that it sees alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::cpu {
+
+inline constexpr int kBlockTokens = 64;
+inline constexpr int kSplitTokens = 256;
+
+struct AttentionCall {
+  const float* q = nullptr;  // [tokens, q_heads * head_dim]
+  float* out = nullptr;
+  const void* k = nullptr;  // [blocks, kv_heads, block_tokens, head_dim]
+  const void* v = nullptr;
+  int64_t q_stride = 0, out_stride = 0;            // elements between tokens
+  int64_t k_block_stride = 0, v_block_stride = 0;  // elements between kernel blocks
+  int64_t block_tokens = 0;                        // of a kernel block
+  int group = 0, kv_heads = 0, head_dim = 0;       // group: query heads of a KV head
+  int rows_max = 0;                                // of a tile
+  float scale = 0.0f, soft_cap = 0.0f;             // soft_cap 0: none
+  bool causal = true;
+  int64_t window = 0;  // 0: all
+};
+
+// Consecutive query tokens of one sequence, for all query heads of one KV head. Row r is token
+// r / group and query head kv_head * group + r % group.
+struct AttentionTile {
+  const int32_t* blocks = nullptr;  // the sequence's row of the block table
+  int64_t token = 0;                // the first row of q
+  int64_t position = 0;             // of that token
+  int64_t context = 0;              // of the sequence
+  int tokens = 0;
+  int kv_head = 0;
+};
+
+// The positions that a row sees, and those that any row of a tile sees.
+struct Visible {
+  int64_t first = 0, end = 0;
+};
+inline Visible VisibleOf(const AttentionCall& call, const AttentionTile& tile, int64_t position) {
+  const int64_t cut = position - call.window + 1;
+  return {call.window > 0 && cut > 0 ? cut : 0, call.causal ? position + 1 : tile.context};
+}
+inline Visible VisibleOfTile(const AttentionCall& call, const AttentionTile& tile) {
+  const Visible last = VisibleOf(call, tile, tile.position + tile.tokens - 1);
+  return {VisibleOf(call, tile, tile.position).first, last.end};
+}
+
+// Floats of the state of a tile's rows: largest score and weight sum of each, then their sums of V.
+inline int64_t StateFloats(const AttentionCall& call) {
+  return int64_t{call.rows_max} * (2 + call.head_dim);
+}
+// Floats that `split` uses for itself.
+inline int64_t WorkFloats(const AttentionCall& call) {
+  return int64_t{2} * kBlockTokens * call.head_dim + int64_t{call.rows_max} * kBlockTokens;
+}
+
+struct AttentionKernel {
+  // Attends to the positions of split number `split`; `state` becomes that of the rows that see
+  // some of them.
+  void (*split)(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
+                float* work);
+  // Folds the state of split number `split` into `total`, the state of the splits before it.
+  void (*merge)(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
+                float* total);
+  // Writes the rows of `out`.
+  void (*finish)(const AttentionCall& call, const AttentionTile& tile, float* total);
+};
+
+// By the type of the KV.
+struct AttentionKernels {
+  AttentionKernel f32, f16, bf16;
+};
+
+extern const AttentionKernels kAvx2AttentionKernels, kAvx512AttentionKernels;
+
+}  // namespace sluice::cpu

@@ -1,0 +1,24 @@
+// What the supports functions of this backend's kernels have in common.
+#pragma once
+
+#include "backend/cpu/isa.h"
+#include "base/dtype.h"
+#include "ops/op.h"
+
+namespace sluice::cpu {
+
+// Whether the device runs kernels of `isa`.
+inline ops::Support NeedsIsa(Isa isa, const device::DeviceFacts& facts) {
+  if (IsaOf(facts.architecture) >= isa) return ops::Support::Yes();
+  return ops::Support::No(
+      StrCat("needs ", Name(isa), ", the instruction set in use is ", facts.architecture));
+}
+
+// For kernels of one activation type.
+inline ops::Support NeedsIsaAndF32(Isa isa, DType activation, const device::DeviceFacts& facts) {
+  if (activation != DType::kF32)
+    return ops::Support::No(StrCat("takes F32 activations, not ", Name(activation)));
+  return NeedsIsa(isa, facts);
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,48 @@
+// Functions over F32x16, the same to the bit on every instruction set. `V` is avx2::F32x16 or
+// avx512::F32x16.
+#pragma once
+
+namespace sluice::cpu {
+
+// e^r - 1 for |r| <= ln(2) / 2 by the series to r^7: relative error below 2^-26.
+template <class V>
+inline V SmallExpMinus1(V r) {
+  V p = V::Fma(r, V::Set1(1.0f / 5040), V::Set1(1.0f / 720));
+  p = V::Fma(p, r, V::Set1(1.0f / 120));
+  p = V::Fma(p, r, V::Set1(1.0f / 24));
+  p = V::Fma(p, r, V::Set1(1.0f / 6));
+  p = V::Fma(p, r, V::Set1(0.5f));
+  return V::Fma(p, r * r, r);
+}
+
+// n = round(x / ln 2) and r = x - n ln 2, with ln 2 in two parts.
+template <class V>
+inline V SplitByLn2(V x, V* n) {
+  *n = V::Round(x * V::Set1(1.44269504088896341f));
+  const V r = V::Fma(*n, V::Set1(-0.693145751953125f), x);
+  return V::Fma(*n, V::Set1(-1.42860682030941723212e-6f), r);
+}
+
+// e^x, below 2 ulp; 0 below -104, infinity above 89, NaN stays NaN.
+template <class V>
+inline V Exp(V x) {
+  x = V::Min(V::Set1(89.0f), V::Max(V::Set1(-104.0f), x));
+  V n;
+  const V p = SmallExpMinus1(SplitByLn2(x, &n)) + V::Set1(1.0f);
+  // In two steps, since 2^n itself may be no normal number.
+  const V half = V::Round(n * V::Set1(0.5f));
+  return p * V::PowerOfTwo(half) * V::PowerOfTwo(n - half);
+}
+
+// tanh(x), below 3 ulp, from e^(2|x|) - 1 so that small x keep their digits.
+template <class V>
+inline V Tanh(V x) {
+  const V twice = V::Min(V::Set1(20.0f), V::Abs(x) * V::Set1(2.0f));
+  V n;
+  const V p = SmallExpMinus1(SplitByLn2(twice, &n));
+  const V power = V::PowerOfTwo(n);
+  const V m = V::Fma(p, power, power - V::Set1(1.0f));
+  return V::CopySign(m / (m + V::Set1(2.0f)), x);
+}
+
+}  // namespace sluice::cpu
