@@ -20,7 +20,8 @@ CLEAN = {
                                  '#include "backend/cpu/pool.h"\n#if defined(__AVX2__)\n#endif\n',
     "include/sluice/status.h": "#pragma once\n#include <string>\n",
     "apps/sluice.cc": '#include "sluice/status.h"\nint main() { return 0; }\n',
-    "tests/e2e/end_test.cc": '#include "text/bpe.h"\n',
+    "tests/e2e/end_test.cc": '#include "runner.h"\n#include "text/bpe.h"\n',
+    "tests/e2e/runner.h": "#pragma once\n",
 }
 
 LONG_BODY = "".join(f"  x += {i};\n" for i in range(80))
@@ -41,6 +42,8 @@ BROKEN = [
     ("library in quotes", {"src/text/a.cc": '#include "boost/asio.hpp"\n'},
      "include-folder", "src/text/a.cc"),
     ("bare name", {"src/text/a.cc": '#include "bpe.h"\n'}, "include-relative", "src/text/a.cc"),
+    ("a test's header from elsewhere", {"tests/sim/a_test.cc": '#include "runner.h"\n'},
+     "include-relative", "tests/sim/a_test.cc"),
     ("dot dot", {"src/text/a.cc": '#include "../base/status.h"\n'},
      "include-relative", "src/text/a.cc"),
     ("cycle", {"src/README.md": CLEAN["src/README.md"].replace(

@@ -6,11 +6,11 @@ BUILD_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config
   libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
   prometheus-cpp-dev libpcre2-dev libutf8proc-dev
-  python3-pip python3-venv ca-certificates
+  python3-pip ca-certificates
 )
 # shellcheck disable=SC2034
 TEST_PACKAGES=(
-  git libgtest-dev libgmock-dev libbenchmark-dev
+  git python3-venv libgtest-dev libgmock-dev libbenchmark-dev
   clang-14 clang-format-14 libclang-rt-14-dev curl debian-handbook
 )
 
