@@ -17,7 +17,14 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"chat", "talk with a model in the terminal", SetUpChat},
     {"generate", "continue a text, or answer one question", SetUpGenerate},
+    {"bench", "measure prefill and decode speed", SetUpBench},
+    {"perplexity", "measure how well a model predicts a text", SetUpPerplexity},
+    {"tokenize", "turn text into token ids, or back", SetUpTokenize},
+    {"template", "render a conversation with a chat template", SetUpTemplate},
+    {"inspect", "show what is in a model", SetUpInspect},
+    {"devices", "show the devices found and which one would be used", SetUpDevices},
 };
 
 }  // namespace

@@ -1,0 +1,232 @@
+// sluice bench: prefill and decode speed of a model, through the engine as clients use it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "base/bounded_queue.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/philox.h"
+#include "base/str_cat.h"
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "sluice/engine.h"
+
+namespace sluice::cli {
+namespace {
+
+struct BenchOptions {
+  EngineOptions engine;
+  std::vector<int> prompt_tokens = {512};
+  int output_tokens = 128;
+  std::vector<int> context = {0};
+  std::vector<int> batch = {1, 8, 32};
+  int repeat = 5;
+  bool json = false;
+};
+
+struct Figure {
+  std::string kind;
+  int prompt_tokens = 0, context = 0, batch = 1;
+  std::vector<double> rates;  // tokens per second, over the whole batch
+
+  double Median() const {
+    std::vector<double> sorted = rates;
+    std::sort(sorted.begin(), sorted.end());
+    const size_t n = sorted.size();
+    return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+  }
+  double Min() const { return *std::min_element(rates.begin(), rates.end()); }
+  double Max() const { return *std::max_element(rates.begin(), rates.end()); }
+};
+
+struct Event {
+  int index = 0;
+  int tokens = 0;
+  bool last = false;
+  int64_t at_us = 0;
+  Usage usage;
+  Status error;
+};
+
+class Bench {
+ public:
+  Bench(Engine& engine, const BenchOptions& options) : engine_(engine), options_(options) {}
+
+  // Tokens per second of prefilling one prompt.
+  Result<double> Prefill(int prompt_tokens) {
+    SLUICE_RETURN_IF_ERROR(Submit(0, prompt_tokens, 1));
+    for (;;) {
+      SLUICE_ASSIGN_OR_RETURN(const Event event, Next());
+      if (event.last) return prompt_tokens * 1e3 / event.usage.prefill_ms;
+    }
+  }
+
+  // Tokens per second of all sequences together, while all of them decode.
+  Result<double> Decode(int context, int batch) {
+    // The first ones draw while the last ones are still prefilled; they must not end before.
+    const int prefill_steps = batch * context / options_.engine.max_batch_tokens + batch + 8;
+    std::vector<RequestId> ids;
+    for (int i = 0; i < batch; ++i) {
+      SLUICE_RETURN_IF_ERROR(
+          Submit(i, std::max(context, 1), options_.output_tokens + prefill_steps + 1));
+      ids.push_back(last_id_);
+    }
+    std::vector<bool> started(batch);
+    int waiting = batch, ended = 0;
+    int64_t start_us = 0, end_us = 0, tokens = 0;
+    const int64_t wanted = static_cast<int64_t>(batch) * options_.output_tokens;
+    while (ended < batch) {
+      SLUICE_ASSIGN_OR_RETURN(const Event event, Next());
+      ended += event.last;
+      if (waiting == 0 && tokens < wanted) {
+        tokens += event.tokens;
+        end_us = event.at_us;
+        if (tokens >= wanted) {
+          for (const RequestId id : ids) engine_.Cancel(id);
+        }
+      }
+      if (waiting > 0 && event.tokens > 0 && !started[event.index]) {
+        started[event.index] = true;
+        if (--waiting == 0) start_us = event.at_us;
+      }
+    }
+    return tokens * 1e6 / static_cast<double>(end_us - start_us);
+  }
+
+ private:
+  Status Submit(int index, int prompt_tokens, int max_tokens) {
+    Request request;
+    std::vector<int32_t> ids(prompt_tokens);
+    const int vocab = engine_.Info().vocab_size;
+    for (int32_t& id : ids) {
+      id = static_cast<int32_t>(UniformDraw(1, 0, ++drawn_, DrawPurpose::kToken) * vocab);
+    }
+    request.prompt = std::move(ids);
+    request.max_tokens = max_tokens;
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    auto id = engine_.Submit(std::move(request), [this, index](TextDelta&& delta) {
+      events_.TryPush({.index = index,
+                       .tokens = static_cast<int>(delta.tokens.size()),
+                       .last = delta.last,
+                       .at_us = NowMicros(),
+                       .usage = delta.usage,
+                       .error = delta.error});
+    });
+    if (!id.ok()) return id.status();
+    last_id_ = *id;
+    return OkStatus();
+  }
+
+  Result<Event> Next() {
+    for (;;) {
+      if (InterruptRaised()) return Status(StatusCode::kCancelled, "stopped by the user");
+      std::optional<Event> event = events_.PopFor(std::chrono::milliseconds(100));
+      if (!event) continue;
+      if (!event->error.ok()) return event->error;
+      return *std::move(event);
+    }
+  }
+
+  Engine& engine_;
+  const BenchOptions& options_;
+  BoundedQueue<Event> events_{1u << 22};
+  RequestId last_id_ = 0;
+  int64_t drawn_ = 0;
+};
+
+Json ToJson(const Figure& figure, int threads) {
+  return Json{{"kind", figure.kind},
+              {"prompt_tokens", figure.prompt_tokens},
+              {"context", figure.context},
+              {"batch", figure.batch},
+              {"threads", threads},
+              {"tokens_per_second",
+               {{"median", figure.Median()}, {"min", figure.Min()}, {"max", figure.Max()}}}};
+}
+
+void PrintRow(const Figure& figure) {
+  char line[160];
+  std::snprintf(line, sizeof line, "%-8s %8d %8d %6d %12.1f %12.1f %12.1f\n", figure.kind.c_str(),
+                figure.prompt_tokens, figure.context, figure.batch, figure.Median(), figure.Min(),
+                figure.Max());
+  std::cout << line << std::flush;
+}
+
+std::vector<Figure> FiguresOf(const BenchOptions& options) {
+  std::vector<Figure> figures;
+  for (const int tokens : options.prompt_tokens) {
+    figures.push_back({.kind = "prefill", .prompt_tokens = tokens, .rates = {}});
+  }
+  for (const int context : options.context) {
+    for (const int batch : options.batch) {
+      figures.push_back({.kind = "decode", .context = context, .batch = batch, .rates = {}});
+    }
+  }
+  return figures;
+}
+
+Status RunBench(const BenchOptions& options) {
+  EngineOptions engine_options = options.engine;
+  engine_options.prefix_cache = false;
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(engine_options, {}));
+  const EngineInfo info = engine->Info();
+  InterruptGuard interrupt;
+  Bench bench(*engine, options);
+  std::vector<Figure> figures = FiguresOf(options);
+  if (!options.json) {
+    std::cout << info.model_name << " (" << info.quantization << ") on " << info.device << ", "
+              << info.isa << " kernels, " << info.threads << " threads; tokens per second\n"
+              << "kind       prompt  context  batch       median          min          max\n";
+  }
+  Json results = Json::array();
+  for (Figure& figure : figures) {
+    for (int i = 0; i <= options.repeat; ++i) {
+      auto rate = figure.kind == "prefill" ? bench.Prefill(figure.prompt_tokens)
+                                           : bench.Decode(figure.context, figure.batch);
+      if (!rate.ok()) return rate.status();
+      if (i > 0) figure.rates.push_back(*rate);  // the first run warms up
+    }
+    if (!options.json) PrintRow(figure);
+    results.push_back(ToJson(figure, info.threads));
+  }
+  if (options.json) {
+    const Json machine = {{"cpu", info.device},
+                          {"isa", info.isa},
+                          {"threads", info.threads},
+                          {"device", options.engine.device}};
+    std::cout << DumpJson(
+                     Json{{"machine", machine}, {"model", info.model_name}, {"results", results}})
+              << "\n";
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Action SetUpBench(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  AddEngineOptions(app, &options->engine);
+  const auto list = [&](const char* name, std::vector<int>& field, const char* help, int low) {
+    app.add_option(name, field, help)
+        ->delimiter(',')
+        ->check(CLI::Range(low, 1 << 20))
+        ->capture_default_str();
+  };
+  list("--prompt-tokens", options->prompt_tokens, "lengths of the prompts to prefill", 1);
+  list("--context", options->context, "tokens in the cache when decoding starts", 0);
+  list("--batch", options->batch, "sequences that decode at once", 1);
+  app.add_option("--output-tokens", options->output_tokens, "tokens per sequence that are timed")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--repeat", options->repeat, "timed runs of each figure, after one to warm up")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "print one JSON object");
+  return [options] { return RunBench(*options); };
+}
+
+}  // namespace sluice::cli

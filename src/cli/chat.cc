@@ -1,0 +1,114 @@
+// sluice chat: a conversation in the terminal.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "cli/run_request.h"
+#include "sluice/engine.h"
+
+namespace sluice::cli {
+namespace {
+
+struct ChatOptions {
+  EngineOptions engine;
+  std::string system;
+  int max_tokens = 1024;
+  double temperature = -1;
+};
+
+constexpr const char* kHelp =
+    "/reset forgets the conversation, /stats shows the speed of the last answer, /exit ends.\n"
+    "Ctrl-C stops an answer; Ctrl-D ends.\n";
+
+class Conversation {
+ public:
+  Conversation(Engine& engine, const ChatOptions& options) : engine_(engine), options_(options) {
+    Reset();
+  }
+
+  void Reset() {
+    messages_ = Json::array();
+    if (!options_.system.empty()) {
+      messages_.push_back({{"role", "system"}, {"content", options_.system}});
+    }
+  }
+
+  // Answers one line; what was drawn before Ctrl-C stays in the history.
+  Status Answer(const std::string& line) {
+    messages_.push_back({{"role", "user"}, {"content", line}});
+    Request request;
+    ChatPrompt chat;
+    chat.messages_json = DumpJson(messages_);
+    request.prompt = std::move(chat);
+    request.max_tokens = options_.max_tokens;
+    if (options_.temperature >= 0) request.sampling.temperature = options_.temperature;
+    InterruptGuard interrupt;
+    auto result = RunRequest(engine_, std::move(request),
+                             [](const TextDelta& delta) { std::cout << delta.text << std::flush; });
+    std::cout << "\n";
+    if (!result.ok()) {
+      messages_.erase(messages_.size() - 1);
+      return result.status();
+    }
+    messages_.push_back({{"role", "assistant"}, {"content", result->text}});
+    last_speed_ = SpeedLine(*result);
+    return OkStatus();
+  }
+
+  const std::string& last_speed() const { return last_speed_; }
+
+ private:
+  Engine& engine_;
+  const ChatOptions& options_;
+  Json messages_;
+  std::string last_speed_ = "nothing was answered yet";
+};
+
+Status Chat(const ChatOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(options.engine, {}));
+  if (!engine->Info().has_chat_template) {
+    return InvalidArgument("the model has no chat template; use sluice generate");
+  }
+  const bool terminal = isatty(STDIN_FILENO) != 0;
+  if (terminal) std::cout << "Chat with " << engine->Info().model_name << ". " << kHelp;
+  Conversation conversation(*engine, options);
+  std::string line;
+  for (;;) {
+    if (terminal) std::cout << "> " << std::flush;
+    if (!std::getline(std::cin, line)) break;
+    if (line.empty()) continue;
+    if (line == "/exit") break;
+    if (line == "/reset") {
+      conversation.Reset();
+    } else if (line == "/stats") {
+      std::cout << conversation.last_speed() << "\n";
+    } else if (line == "/help") {
+      std::cout << kHelp;
+    } else if (Status status = conversation.Answer(line); !status.ok()) {
+      std::cerr << "sluice: " << status.message() << "\n";
+    }
+  }
+  if (terminal) std::cout << "\n";
+  return OkStatus();
+}
+
+}  // namespace
+
+Action SetUpChat(CLI::App& app) {
+  auto options = std::make_shared<ChatOptions>();
+  AddEngineOptions(app, &options->engine);
+  app.add_option("--system", options->system, "the system message");
+  app.add_option("-n,--max-tokens", options->max_tokens, "tokens of an answer at most")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--temperature", options->temperature, "0: greedy; default: the model's")
+      ->check(CLI::Range(0.0, 100.0));
+  return [options] { return Chat(*options); };
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,146 @@
+// sluice inspect: what is in a model folder or file; never runs it.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "base/json.h"
+#include "base/str_cat.h"
+#include "cli/cli.h"
+#include "device/backend.h"
+#include "files/model_files.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+// Of one token in all layers, in F16.
+int64_t KvBytesPerToken(const files::ModelConfig& config) {
+  return static_cast<int64_t>(config.num_layers) * 2 * config.num_kv_heads * config.head_dim * 2;
+}
+
+Json FormatsOf(const files::TensorSource& tensors) {
+  std::map<std::string, std::pair<int64_t, int64_t>> formats;  // tensors, bytes
+  for (const files::FileTensor& tensor : tensors.tensors()) {
+    auto& [count, bytes] = formats[std::string(Name(tensor.dtype))];
+    ++count;
+    bytes += static_cast<int64_t>(tensor.data.size());
+  }
+  Json json = Json::object();
+  for (const auto& [name, sums] : formats) {
+    json[name] = {{"tensors", sums.first}, {"bytes", sums.second}};
+  }
+  return json;
+}
+
+const char* TokenizerName(files::TokenizerModel model) {
+  switch (model) {
+    case files::TokenizerModel::kByteBpe:
+      return "byte-level BPE";
+    case files::TokenizerModel::kSentencePieceBpe:
+      return "SentencePiece BPE";
+    case files::TokenizerModel::kUnigram:
+      return "Unigram";
+    case files::TokenizerModel::kWordPiece:
+      return "WordPiece";
+  }
+  return "unknown";
+}
+
+Json Describe(const files::ModelFiles& files) {
+  const files::ModelConfig& config = files.config;
+  int64_t parameters = 0, bytes = 0;
+  for (const files::FileTensor& tensor : files.tensors->tensors()) {
+    int64_t elements = 1;
+    for (const int64_t dim : tensor.shape) elements *= dim;
+    parameters += elements;
+    bytes += static_cast<int64_t>(tensor.data.size());
+  }
+  Json memory = Json::object();
+  for (const device::Backend* backend : device::LinkedBackends()) {
+    for (const device::DeviceFacts& facts : backend->Probe()) {
+      memory[device::ToString(facts.id)] = {
+          {"weights_bytes", bytes},
+          {"kv_bytes_per_token", KvBytesPerToken(config)},
+          {"kv_bytes_full_context", KvBytesPerToken(config) * config.context_length},
+          {"device_bytes", facts.memory_bytes}};
+    }
+  }
+  return Json{{"path", files.path},
+              {"name", config.name},
+              {"architecture", files::ArchitectureName(config.architecture)},
+              {"parameters", parameters},
+              {"weight_bytes", bytes},
+              {"formats", FormatsOf(*files.tensors)},
+              {"layers", config.num_layers},
+              {"hidden_size", config.hidden_size},
+              {"heads", config.num_heads},
+              {"kv_heads", config.num_kv_heads},
+              {"head_dim", config.head_dim},
+              {"intermediate_size", config.intermediate_size},
+              {"vocab_size", config.vocab_size},
+              {"context_length", config.context_length},
+              {"sliding_window", config.sliding_window},
+              {"tied_embeddings", config.tied_embeddings},
+              {"tokenizer", TokenizerName(files.tokenizer.model)},
+              {"chat_template", !files.chat_template.empty()},
+              {"memory", memory}};
+}
+
+void PrintDescription(const Json& d) {
+  const auto row = [](const char* name, const std::string& value) {
+    std::cout << std::string(name).append(16 - std::string_view(name).size(), ' ') << value << "\n";
+  };
+  const auto number = [&](const char* key) { return StrCat(d[key].get<int64_t>()); };
+  row("file", d["path"]);
+  row("name", d["name"]);
+  row("architecture", d["architecture"]);
+  row("parameters", StrCat(d["parameters"].get<int64_t>() / 1'000'000, " M"));
+  for (const auto& [format, sums] : d["formats"].items()) {
+    row("format", StrCat(format, ": ", sums["tensors"].get<int64_t>(), " tensors, ",
+                         sums["bytes"].get<int64_t>() / kMiB, " MiB"));
+  }
+  row("layers", StrCat(number("layers"), " of ", number("hidden_size"), ", ", number("heads"),
+                       " heads of ", number("head_dim"), ", ", number("kv_heads"),
+                       " KV heads, MLP ", number("intermediate_size")));
+  row("vocabulary", number("vocab_size"));
+  row("context", StrCat(number("context_length"), " tokens"));
+  if (d["sliding_window"].get<int64_t>() > 0) row("window", number("sliding_window"));
+  row("tokenizer", d["tokenizer"]);
+  row("chat template", d["chat_template"].get<bool>() ? "yes" : "no");
+  for (const auto& [id, memory] : d["memory"].items()) {
+    row("memory", StrCat(id, ": weights ", memory["weights_bytes"].get<int64_t>() / kMiB,
+                         " MiB, KV in F16 ", memory["kv_bytes_per_token"].get<int64_t>() / 1024,
+                         " KiB a token, ", memory["kv_bytes_full_context"].get<int64_t>() / kMiB,
+                         " MiB for the whole context, of ",
+                         memory["device_bytes"].get<int64_t>() / kMiB, " MiB"));
+  }
+}
+
+Status Inspect(const std::string& model, bool json) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
+  SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, files::OpenModel(path));
+  const Json description = Describe(files);
+  if (json) {
+    std::cout << DumpJson(description) << "\n";
+  } else {
+    PrintDescription(description);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Action SetUpInspect(CLI::App& app) {
+  auto model = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  app.add_option("model", *model,
+                 "a .gguf file, a Hugging Face folder, or a name in the model cache")
+      ->required()
+      ->type_name("MODEL");
+  app.add_flag("--json", *json, "print one JSON object");
+  return [model, json] { return Inspect(*model, *json); };
+}
+
+}  // namespace sluice::cli
