@@ -220,9 +220,12 @@ class PipelineTokenizer : public Tokenizer {
       const std::string& piece = data_.pieces[i];
       if (piece.empty()) continue;
       pieces_.Insert(piece, id);
-      bool spelled = bytes && BytesOfAlphabet(piece, &piece_bytes_[i]);
-      if (bytes && !spelled) piece_bytes_[i] = piece;
-      words_.Insert(bytes ? piece_bytes_[i] : piece, id);
+      if (!bytes) {
+        words_.Insert(piece, id);
+      } else if (BytesOfAlphabet(piece, &piece_bytes_[i])) {
+        // Any other piece (an added token, or one that no text can give) is not of bytes.
+        words_.Insert(piece_bytes_[i], id);
+      }
     }
     added_ = Vocabulary(data_.added_tokens.size());
     for (const files::AddedToken& token : data_.added_tokens) added_.Insert(token.text, token.id);
