@@ -47,6 +47,7 @@ struct TokenizerData {
   std::vector<float> scores;                                // by id, or empty
   std::vector<TokenKind> kinds;                             // by id
   std::vector<std::pair<std::string, std::string>> merges;  // best first; byte-level BPE and HF BPE
+  bool derive_merges = false;  // any two pieces merge whose text is a piece: by score, else by id
   std::vector<AddedToken> added_tokens;
   std::vector<TextStep> normalizers;
   std::vector<TextStep> pre_tokenizers;
@@ -54,7 +55,9 @@ struct TokenizerData {
   bool byte_fallback = false;
   bool ignore_merges = false;  // a word that is a whole piece is not merged from parts
   std::optional<int32_t> bos_id, eos_id, unk_id, pad_id;
-  std::string continuing_prefix;  // WordPiece: "##"
+  bool fuse_unknown = false;      // BPE: neighbouring unknown characters are one unknown token
+  std::string continuing_prefix;  // WordPiece: "##"; BPE: of characters after a word's first
+  std::string word_suffix;        // BPE: of a word's last character
   int max_chars_per_word = 100;   // WordPiece
   // Ids put around a text when special tokens are asked for.
   std::vector<int32_t> prefix_ids, suffix_ids;

@@ -34,6 +34,9 @@ class Tokenizer {
   // tokens give their text if `render_special`, otherwise nothing. An id out of range gives
   // nothing.
   virtual std::string PieceBytes(TokenId id, bool render_special) const = 0;
+  // The same for the first token of a text: without the leading space that encoding puts there.
+  virtual std::string FirstPieceBytes(TokenId id, bool render_special) const = 0;
+  virtual bool IsSpecial(TokenId id) const = 0;
   // The whole text, with the decoder's rules for the beginning (a dropped leading space); broken
   // UTF-8 becomes U+FFFD.
   virtual std::string Decode(std::span<const TokenId> ids, bool render_special) const = 0;

@@ -1,0 +1,68 @@
+// Splits normalized text into the words that a tokenizer's model encodes one by one. A PreTokenizer
+// is immutable; any thread may use it with a PreTokenizerState of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/tokenizer_data.h"
+#include "text/pre_tokenizer_pattern.h"
+
+namespace sluice::text {
+
+// Working memory of one Split.
+class PreTokenizerState {
+ private:
+  friend class PreTokenizer;
+  std::vector<PatternState> patterns_;  // by step
+  std::vector<std::string> buffers_;    // by step: text that the step has changed
+};
+
+class PreTokenizer {
+ public:
+  // Takes the words in order; a word is only valid during the call.
+  class Sink {
+   public:
+    virtual void Word(std::string_view word) = 0;
+
+   protected:
+    ~Sink() = default;
+  };
+
+  // `unit` says how the normalizer leaves the text. kBadModel when a step is unknown or its options
+  // are wrong.
+  static Result<PreTokenizer> Make(const std::vector<files::TextStep>& steps, TextUnit unit);
+
+  // `text` is valid UTF-8; `at_start` says that it begins where the whole text begins.
+  void Split(std::string_view text, bool at_start, PreTokenizerState* state, Sink* sink) const;
+
+ private:
+  enum class Kind { kPattern, kMetaspace, kByteLevel, kFixedLength };
+  enum class Behavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
+  enum class Prepend { kAlways, kFirst, kNever };
+  struct Step {
+    Kind kind = Kind::kPattern;
+    Behavior behavior = Behavior::kIsolated;
+    bool inverted = false;                   // the parts between matches count as matches
+    std::shared_ptr<const Pattern> pattern;  // none: do not split
+    TextUnit unit = TextUnit::kUtf8;         // of the text that comes to the step
+    std::string mark;                        // kMetaspace
+    Prepend prepend = Prepend::kNever;       // kMetaspace, kByteLevel (a space)
+    size_t length = 0;                       // kFixedLength, characters
+  };
+  struct Run;
+  class Merger;
+
+  Status AddStep(const files::TextStep& step);
+  Status AddPattern(Result<Pattern> pattern, Behavior behavior, bool inverted);
+  void RunFrom(size_t step, std::string_view text, Run* run) const;
+  void RunPattern(size_t number, std::string_view text, Run* run) const;
+  void RunFixedLength(size_t number, std::string_view text, Run* run) const;
+
+  std::vector<Step> steps_;
+  TextUnit unit_ = TextUnit::kUtf8;  // after the last step
+};
+
+}  // namespace sluice::text

@@ -1,0 +1,271 @@
+// Turns the tree of an expression into the nodes that Pattern walks.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/str_cat.h"
+#include "text/pre_tokenizer_pattern.h"
+#include "text/pre_tokenizer_pattern_parser.h"
+
+namespace sluice::text {
+namespace {
+
+constexpr size_t kNodesMax = 20'000;
+constexpr size_t kClassesMax = 64;
+constexpr size_t kUnrollMax = 64;
+constexpr size_t kAlternativesMax = 32;
+
+}  // namespace
+
+class PatternCompiler {
+ public:
+  Result<Pattern> Compile(const PatternTree& tree) {
+    CollectSets(tree);
+    if (!BuildClasses()) {
+      return BadModel("a regular expression distinguishes more than 64 classes of characters");
+    }
+    pattern_.nodes_.emplace_back();  // node 0 ends every match
+    if (tree.kind == Kind::kChoice && tree.children.size() <= kAlternativesMax) {
+      for (const PatternTree& child : tree.children) AddAlternative(child);
+    } else {
+      AddAlternative(tree);
+    }
+    if (!error_.empty()) return BadModel(error_);
+    ComputeFirst();
+    MarkPossessive();
+    for (auto& alternative : pattern_.alternatives_) {
+      alternative.first = first_[alternative.node];
+    }
+    pattern_.candidates_.assign(kClassesMax, 0);
+    for (size_t bit = 0; bit < kClassesMax; ++bit) {
+      for (size_t i = 0; i < pattern_.alternatives_.size(); ++i) {
+        if ((pattern_.alternatives_[i].first >> bit & 1) != 0) {
+          pattern_.candidates_[bit] |= 1u << i;
+        }
+      }
+    }
+    return std::move(pattern_);
+  }
+
+ private:
+  using Kind = PatternTree::Kind;
+  using NodeKind = Pattern::NodeKind;
+
+  void CollectSets(const PatternTree& tree) {
+    if (tree.kind == Kind::kSet || tree.kind == Kind::kAhead || tree.kind == Kind::kNotAhead) {
+      if (std::find_if(sets_.begin(), sets_.end(), [&](const CodePointSet& set) {
+            return SameSet(set, tree.set);
+          }) == sets_.end()) {
+        sets_.push_back(tree.set);
+      }
+    }
+    for (const PatternTree& child : tree.children) CollectSets(child);
+  }
+
+  static bool SameSet(const CodePointSet& a, const CodePointSet& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const CodePointRange& x, const CodePointRange& y) {
+                        return x.first == y.first && x.last == y.last;
+                      });
+  }
+
+  // Code points that the same sets hold are one class.
+  bool BuildClasses() {
+    std::vector<uint32_t> edges = {0, kCodePointEnd};
+    for (const CodePointSet& set : sets_) {
+      for (const CodePointRange& range : set) {
+        edges.push_back(range.first);
+        edges.push_back(range.last + 1);
+      }
+    }
+    std::sort(edges.begin(), edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    std::vector<size_t> next_range(sets_.size(), 0);
+    std::map<std::vector<bool>, uint8_t> class_of_members;
+    std::vector<uint8_t> classes(kCodePointEnd);
+    masks_.assign(sets_.size(), 0);
+    for (size_t i = 0; i + 1 < edges.size(); ++i) {
+      std::vector<bool> members(sets_.size());
+      for (size_t s = 0; s < sets_.size(); ++s) {
+        size_t& range = next_range[s];
+        while (range < sets_[s].size() && sets_[s][range].last < edges[i]) ++range;
+        members[s] = range < sets_[s].size() && sets_[s][range].first <= edges[i];
+      }
+      auto number = static_cast<uint8_t>(class_of_members.size());
+      auto [found, added] = class_of_members.emplace(members, number);
+      if (added) {
+        if (number == kClassesMax) return false;
+        for (size_t s = 0; s < sets_.size(); ++s) {
+          if (members[s]) masks_[s] |= uint64_t{1} << number;
+        }
+      }
+      std::fill(classes.begin() + edges[i], classes.begin() + edges[i + 1], found->second);
+    }
+    StoreClasses(classes);
+    return true;
+  }
+
+  void StoreClasses(const std::vector<uint8_t>& classes) {
+    for (size_t i = 0; i < 128; ++i) pattern_.class_of_ascii_[i] = classes[i];
+    for (size_t i = 0; i < 256; ++i) {
+      pattern_.class_of_byte_[i] = classes[ByteToCharacter(static_cast<uint8_t>(i))];
+    }
+    std::map<std::vector<uint8_t>, uint16_t> pages;
+    pattern_.page_of_.resize(kCodePointEnd >> 8);
+    for (size_t page = 0; page < pattern_.page_of_.size(); ++page) {
+      std::vector<uint8_t> values(classes.begin() + static_cast<ptrdiff_t>(page << 8),
+                                  classes.begin() + static_cast<ptrdiff_t>((page + 1) << 8));
+      auto [found, added] = pages.emplace(values, static_cast<uint16_t>(pages.size()));
+      if (added) {
+        pattern_.class_of_.insert(pattern_.class_of_.end(), values.begin(), values.end());
+      }
+      pattern_.page_of_[page] = found->second;
+    }
+  }
+
+  uint64_t MaskOf(const CodePointSet& set) const {
+    for (size_t i = 0; i < sets_.size(); ++i) {
+      if (SameSet(sets_[i], set)) return masks_[i];
+    }
+    return 0;
+  }
+
+  void AddAlternative(const PatternTree& tree) {
+    pattern_.alternatives_.push_back({Emit(tree, 0), 0});
+  }
+
+  uint32_t Add(Pattern::Node node) {
+    if (pattern_.nodes_.size() >= kNodesMax) {
+      error_ = "a regular expression is too large when its counts are written out";
+      return 0;
+    }
+    pattern_.nodes_.push_back(std::move(node));
+    return static_cast<uint32_t>(pattern_.nodes_.size() - 1);
+  }
+
+  // The node where `tree` followed by `next` begins.
+  uint32_t Emit(const PatternTree& tree, uint32_t next) {
+    Pattern::Node node;
+    node.next = next;
+    switch (tree.kind) {
+      case Kind::kEmpty:
+        return next;
+      case Kind::kSet:
+        node.kind = NodeKind::kRun;
+        node.mask = MaskOf(tree.set);
+        return Add(std::move(node));
+      case Kind::kAhead:
+      case Kind::kNotAhead:
+        node.kind = tree.kind == Kind::kAhead ? NodeKind::kAhead : NodeKind::kNotAhead;
+        node.mask = MaskOf(tree.set);
+        return Add(std::move(node));
+      case Kind::kLineStart:
+      case Kind::kLineEnd:
+        node.kind = tree.kind == Kind::kLineStart ? NodeKind::kLineStart : NodeKind::kLineEnd;
+        return Add(std::move(node));
+      case Kind::kSequence: {
+        uint32_t begin = next;
+        for (size_t i = tree.children.size(); i-- > 0;) begin = Emit(tree.children[i], begin);
+        return begin;
+      }
+      case Kind::kChoice:
+        node.kind = NodeKind::kSplit;
+        for (const PatternTree& child : tree.children) {
+          node.alternatives.push_back(Emit(child, next));
+        }
+        return Add(std::move(node));
+      case Kind::kRepeat:
+        return EmitRepeat(tree, next);
+    }
+    return next;
+  }
+
+  uint32_t EmitRepeat(const PatternTree& tree, uint32_t next) {
+    const PatternTree& child = tree.children[0];
+    if (child.kind == Kind::kSet) {
+      Pattern::Node node;
+      node.kind = NodeKind::kRun;
+      node.next = next;
+      node.mask = MaskOf(child.set);
+      node.least = tree.least;
+      node.most = tree.most;
+      node.possessive = tree.possessive;
+      return Add(std::move(node));
+    }
+    if (tree.most > kUnrollMax || tree.possessive) {
+      error_ = tree.possessive ? "a regular expression has a possessive group, which is not supported"
+                               : "a regular expression repeats a group without end or more than 64 "
+                                 "times, which is not supported";
+      return next;
+    }
+    uint32_t begin = next;
+    for (uint32_t i = tree.least; i < tree.most && error_.empty(); ++i) {
+      Pattern::Node node;
+      node.kind = NodeKind::kSplit;
+      node.alternatives = {Emit(child, begin), next};
+      begin = Add(std::move(node));
+    }
+    for (uint32_t i = 0; i < tree.least && error_.empty(); ++i) begin = Emit(child, begin);
+    return begin;
+  }
+
+  // By node: classes that a match of what begins there can begin with; all if it may be empty.
+  // A node's successors stand before it.
+  void ComputeFirst() {
+    first_.clear();
+    for (const Pattern::Node& node : pattern_.nodes_) {
+      uint64_t first = ~uint64_t{0};
+      if (node.kind == NodeKind::kRun) {
+        first = node.least > 0 ? node.mask : node.mask | first_[node.next];
+      } else if (node.kind == NodeKind::kSplit) {
+        first = 0;
+        for (uint32_t alternative : node.alternatives) first |= first_[alternative];
+      }
+      first_.push_back(first);
+    }
+  }
+
+  // A run need give nothing back when what follows cannot begin with one of its characters.
+  void MarkPossessive() {
+    for (auto& node : pattern_.nodes_) {
+      if (node.kind == NodeKind::kRun && (first_[node.next] & node.mask) == 0) {
+        node.possessive = true;
+      }
+    }
+  }
+
+  std::vector<CodePointSet> sets_;
+  std::vector<uint64_t> masks_;
+  std::vector<uint64_t> first_;
+  Pattern pattern_;
+  std::string error_;
+};
+
+Result<Pattern> Pattern::Compile(std::string_view source) {
+  SLUICE_ASSIGN_OR_RETURN(PatternTree tree, ParsePattern(source));
+  return PatternCompiler().Compile(tree);
+}
+
+Pattern Pattern::OfSet(const CodePointSet& set) {
+  PatternTree tree;
+  tree.kind = PatternTree::Kind::kSet;
+  tree.set = set;
+  return std::move(PatternCompiler().Compile(tree)).value();
+}
+
+Result<Pattern> Pattern::OfLiteral(std::string_view text) {
+  if (text.empty() || !IsValidUtf8(text)) {
+    return BadModel("a text to split at or to replace is empty or not UTF-8");
+  }
+  PatternTree tree;
+  tree.kind = PatternTree::Kind::kSequence;
+  for (uint32_t code_point : DecodeAll(text)) {
+    PatternTree character;
+    character.kind = PatternTree::Kind::kSet;
+    character.set = {{code_point, code_point}};
+    tree.children.push_back(std::move(character));
+  }
+  return PatternCompiler().Compile(tree);
+}
+
+}  // namespace sluice::text

@@ -1,0 +1,273 @@
+#include "text/tokenizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include "base/str_cat.h"
+#include "text/normalizer.h"
+#include "text/pre_tokenizer.h"
+#include "text/tokenizer_added.h"
+#include "text/tokenizer_decoder.h"
+#include "text/tokenizer_model.h"
+#include "text/unicode.h"
+
+namespace sluice::text {
+namespace {
+
+constexpr size_t kPiecesMax = 1u << 24;
+
+Status CheckData(const files::TokenizerData& data) {
+  size_t count = data.pieces.size();
+  if (count == 0) return BadModel("the tokenizer has an empty vocabulary");
+  if (count > kPiecesMax) {
+    return BadModel(StrCat("the tokenizer has ", count, " pieces; the limit is ", kPiecesMax));
+  }
+  if (!data.scores.empty() && data.scores.size() != count) {
+    return BadModel(StrCat("the tokenizer has ", count, " pieces but ", data.scores.size(), " scores"));
+  }
+  if (!data.kinds.empty() && data.kinds.size() != count) {
+    return BadModel(StrCat("the tokenizer has ", count, " pieces but ", data.kinds.size(), " kinds"));
+  }
+  for (size_t id = 0; id < data.scores.size(); ++id) {
+    if (!std::isfinite(data.scores[id])) {
+      return BadModel(StrCat("the score of piece ", id, " of the tokenizer is not a finite number"));
+    }
+  }
+  for (size_t id = 0; id < count; ++id) {
+    if (!IsValidUtf8(data.pieces[id])) {
+      return BadModel(StrCat("piece ", id, " of the tokenizer is not UTF-8"));
+    }
+  }
+  auto check_id = [&](int32_t id, std::string_view what) {
+    if (id >= 0 && static_cast<size_t>(id) < count) return OkStatus();
+    return BadModel(StrCat("the tokenizer's ", what, " id ", id, " is outside its ", count, " pieces"));
+  };
+  const std::pair<std::optional<int32_t>, std::string_view> named[] = {
+      {data.bos_id, "BOS"}, {data.eos_id, "EOS"}, {data.unk_id, "unknown"}, {data.pad_id, "padding"}};
+  for (const auto& [id, what] : named) {
+    if (id) SLUICE_RETURN_IF_ERROR(check_id(*id, what));
+  }
+  for (int32_t id : data.prefix_ids) SLUICE_RETURN_IF_ERROR(check_id(id, "prefix"));
+  for (int32_t id : data.suffix_ids) SLUICE_RETURN_IF_ERROR(check_id(id, "suffix"));
+  for (int32_t id : data.end_of_generation_ids) {
+    SLUICE_RETURN_IF_ERROR(check_id(id, "end-of-generation"));
+  }
+  for (const files::AddedToken& token : data.added_tokens) {
+    SLUICE_RETURN_IF_ERROR(check_id(token.id, "added token"));
+    if (!IsValidUtf8(token.text)) {
+      return BadModel(StrCat("added token ", token.id, " of the tokenizer is not UTF-8"));
+    }
+  }
+  return OkStatus();
+}
+
+class PipelineTokenizer : public Tokenizer {
+ public:
+  explicit PipelineTokenizer(files::TokenizerData data) : data_(std::move(data)) {}
+
+  Status Init() {
+    SLUICE_RETURN_IF_ERROR(CheckData(data_));
+    IndexPieces();
+    SLUICE_ASSIGN_OR_RETURN(normalizer_, Normalizer::Make(data_.normalizers));
+    SLUICE_ASSIGN_OR_RETURN(pre_tokenizer_,
+                            PreTokenizer::Make(data_.pre_tokenizers, normalizer_.unit()));
+    SLUICE_ASSIGN_OR_RETURN(added_raw_, AddedTokens::Make(data_.added_tokens, false, normalizer_));
+    SLUICE_ASSIGN_OR_RETURN(added_normalized_,
+                            AddedTokens::Make(data_.added_tokens, true, normalizer_));
+    SLUICE_ASSIGN_OR_RETURN(decoder_, TokenDecoder::Make(data_));
+    switch (data_.model) {
+      case files::TokenizerModel::kByteBpe:
+      case files::TokenizerModel::kSentencePieceBpe: {
+        SLUICE_ASSIGN_OR_RETURN(model_, MakeBpeModel(data_, words_));
+        return OkStatus();
+      }
+      case files::TokenizerModel::kUnigram: {
+        SLUICE_ASSIGN_OR_RETURN(model_, MakeUnigramModel(data_, words_));
+        return OkStatus();
+      }
+      case files::TokenizerModel::kWordPiece: {
+        SLUICE_ASSIGN_OR_RETURN(model_, MakeWordPieceModel(data_, words_));
+        return OkStatus();
+      }
+    }
+    return BadModel("the tokenizer's model is not known");
+  }
+
+  std::vector<TokenId> Encode(std::string_view text, const EncodeOptions& options) const override {
+    std::vector<TokenId> ids;
+    if (options.add_special) ids = data_.prefix_ids;
+    std::string repaired;
+    if (!IsValidUtf8(text)) {
+      repaired = RepairUtf8(text);
+      text = repaired;
+    }
+    std::unique_ptr<State> state = TakeState();
+    RawSink sink(this, options.parse_special, text.data(), state.get(), &ids);
+    added_raw_.Split(text, options.parse_special, &sink);
+    ReturnState(std::move(state));
+    if (options.add_special) {
+      ids.insert(ids.end(), data_.suffix_ids.begin(), data_.suffix_ids.end());
+    }
+    return ids;
+  }
+
+  std::string PieceBytes(TokenId id, bool render_special) const override {
+    if (decoder_.IsSpecial(id) && !render_special) return {};
+    return std::string(decoder_.Bytes(id));
+  }
+
+  std::string FirstPieceBytes(TokenId id, bool render_special) const override {
+    if (decoder_.IsSpecial(id) && !render_special) return {};
+    return std::string(decoder_.FirstBytes(id));
+  }
+
+  bool IsSpecial(TokenId id) const override { return decoder_.IsSpecial(id); }
+
+  std::string Decode(std::span<const TokenId> ids, bool render_special) const override {
+    std::string bytes;
+    bool first = true;
+    for (TokenId id : ids) {
+      if (id < 0 || id >= vocab_size() || (decoder_.IsSpecial(id) && !render_special)) continue;
+      bytes += first ? decoder_.FirstBytes(id) : decoder_.Bytes(id);
+      first = false;
+    }
+    return IsValidUtf8(bytes) ? bytes : RepairUtf8(bytes);
+  }
+
+  int vocab_size() const override { return static_cast<int>(data_.pieces.size()); }
+  const files::TokenizerData& data() const override { return data_; }
+  bool IsEndOfGeneration(TokenId id) const override {
+    const auto& ends = data_.end_of_generation_ids;
+    return std::find(ends.begin(), ends.end(), id) != ends.end();
+  }
+  TokenId Find(std::string_view piece) const override {
+    int32_t id = added_.Find(piece);
+    return id != Vocabulary::kNone ? id : pieces_.Find(piece);
+  }
+
+ private:
+  struct State {
+    NormalizerState normalizer;
+    PreTokenizerState pre_tokenizer;
+    ModelState model;
+  };
+
+  // Words to ids.
+  class WordSink final : public PreTokenizer::Sink {
+   public:
+    WordSink(const PipelineTokenizer* owner, State* state, std::vector<TokenId>* ids)
+        : owner_(owner), state_(state), ids_(ids) {}
+    void Word(std::string_view word) override {
+      owner_->model_->Encode(word, &state_->model, ids_);
+    }
+
+   private:
+    const PipelineTokenizer* owner_;
+    State* state_;
+    std::vector<TokenId>* ids_;
+  };
+
+  // Normalized text between added tokens to words.
+  class NormalizedSink final : public AddedTokens::Sink {
+   public:
+    NormalizedSink(const PipelineTokenizer* owner, const char* start, State* state,
+                   std::vector<TokenId>* ids)
+        : owner_(owner), start_(start), state_(state), ids_(ids), words_(owner, state, ids) {}
+    void Text(std::string_view text) override {
+      owner_->pre_tokenizer_.Split(text, text.data() == start_, &state_->pre_tokenizer, &words_);
+    }
+    void Token(int32_t id) override { ids_->push_back(id); }
+
+   private:
+    const PipelineTokenizer* owner_;
+    const char* start_;
+    State* state_;
+    std::vector<TokenId>* ids_;
+    WordSink words_;
+  };
+
+  // Text as it came, between the added tokens that match it so, to normalized text.
+  class RawSink final : public AddedTokens::Sink {
+   public:
+    RawSink(const PipelineTokenizer* owner, bool parse_special, const char* start, State* state,
+            std::vector<TokenId>* ids)
+        : owner_(owner), parse_special_(parse_special), start_(start), state_(state), ids_(ids) {}
+    void Text(std::string_view text) override {
+      std::string_view normalized = owner_->normalizer_.Normalize(text, &state_->normalizer);
+      const char* start = text.data() == start_ ? normalized.data() : nullptr;
+      NormalizedSink sink(owner_, start, state_, ids_);
+      owner_->added_normalized_.Split(normalized, parse_special_, &sink);
+    }
+    void Token(int32_t id) override { ids_->push_back(id); }
+
+   private:
+    const PipelineTokenizer* owner_;
+    bool parse_special_;
+    const char* start_;
+    State* state_;
+    std::vector<TokenId>* ids_;
+  };
+
+  void IndexPieces() {
+    pieces_ = Vocabulary(data_.pieces.size());
+    words_ = Vocabulary(data_.pieces.size());
+    bool bytes = data_.model == files::TokenizerModel::kByteBpe;
+    if (bytes) piece_bytes_.resize(data_.pieces.size());
+    for (size_t i = 0; i < data_.pieces.size(); ++i) {
+      auto id = static_cast<int32_t>(i);
+      const std::string& piece = data_.pieces[i];
+      if (piece.empty()) continue;
+      pieces_.Insert(piece, id);
+      if (!bytes) {
+        words_.Insert(piece, id);
+      } else if (BytesOfAlphabet(piece, &piece_bytes_[i])) {
+        // Any other piece (an added token, or one that no text can give) is not of bytes.
+        words_.Insert(piece_bytes_[i], id);
+      }
+    }
+    added_ = Vocabulary(data_.added_tokens.size());
+    for (const files::AddedToken& token : data_.added_tokens) added_.Insert(token.text, token.id);
+  }
+
+  std::unique_ptr<State> TakeState() const {
+    {
+      std::lock_guard lock(mutex_);
+      if (!free_states_.empty()) {
+        std::unique_ptr<State> state = std::move(free_states_.back());
+        free_states_.pop_back();
+        return state;
+      }
+    }
+    return std::make_unique<State>();
+  }
+  void ReturnState(std::unique_ptr<State> state) const {
+    std::lock_guard lock(mutex_);
+    free_states_.push_back(std::move(state));
+  }
+
+  // Constant after Init.
+  const files::TokenizerData data_;
+  std::vector<std::string> piece_bytes_;  // byte-level: pieces as bytes
+  Vocabulary pieces_, words_, added_;     // point into data_ and piece_bytes_
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  AddedTokens added_raw_, added_normalized_;
+  TokenDecoder decoder_;
+  std::unique_ptr<TokenizerModel> model_;
+
+  // Guarded by mutex_: working memory that no Encode uses now.
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<State>> free_states_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::Make(files::TokenizerData data) {
+  auto tokenizer = std::make_shared<PipelineTokenizer>(std::move(data));
+  SLUICE_RETURN_IF_ERROR(tokenizer->Init());
+  return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
+}
+
+}  // namespace sluice::text

@@ -1,0 +1,50 @@
+#include <cstdio>
+
+#include "text/tokenizer_model.h"
+
+namespace sluice::text {
+namespace {
+
+constexpr size_t kEntries = 1u << 15;
+constexpr size_t kBytesMax = 2u << 20;  // of words kept
+
+}  // namespace
+
+WordCache::WordCache() : entries_(kEntries) {}
+
+bool WordCache::Find(std::string_view word, uint64_t hash, std::span<const int32_t>* ids) const {
+  const Entry& entry = entries_[hash & (kEntries - 1)];
+  if (entry.hash != hash || entry.byte_count != word.size() ||
+      std::string_view(bytes_.data() + entry.bytes_at, entry.byte_count) != word) {
+    return false;
+  }
+  *ids = std::span(ids_.data() + entry.ids_at, entry.id_count);
+  return true;
+}
+
+void WordCache::Insert(std::string_view word, uint64_t hash, std::span<const int32_t> ids) {
+  if (bytes_.size() + word.size() > kBytesMax || ids_.size() + ids.size() > kBytesMax) {
+    std::fill(entries_.begin(), entries_.end(), Entry{});
+    bytes_.clear();
+    ids_.clear();
+  }
+  entries_[hash & (kEntries - 1)] = {hash, static_cast<uint32_t>(bytes_.size()),
+                                     static_cast<uint32_t>(ids_.size()),
+                                     static_cast<uint32_t>(word.size()),
+                                     static_cast<uint32_t>(ids.size())};
+  bytes_ += word;
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+}
+
+std::vector<int32_t> ByteFallbackIds(const Vocabulary& vocabulary) {
+  std::vector<int32_t> ids(256);
+  for (int byte = 0; byte < 256; ++byte) {
+    char piece[8];
+    std::snprintf(piece, sizeof piece, "<0x%02X>", byte);
+    ids[static_cast<size_t>(byte)] = vocabulary.Find(piece);
+    if (ids[static_cast<size_t>(byte)] == Vocabulary::kNone) return {};
+  }
+  return ids;
+}
+
+}  // namespace sluice::text
