@@ -37,6 +37,40 @@ const LinearPacking& PackingOf(const OpTable& table, std::string_view implementa
   return packing != nullptr ? *packing : kRowMajorPacking;
 }
 
+namespace {
+
+Status CheckMatrix(const Tensor& tensor, std::string_view what, int64_t rows, int64_t columns) {
+  if (!tensor.empty() && tensor.dtype == DType::kF32 && tensor.rank == 2 &&
+      tensor.dims[0] == rows && tensor.dims[1] == columns && tensor.strides[1] == 1 &&
+      (rows <= 1 || tensor.strides[0] >= columns)) {
+    return OkStatus();
+  }
+  return InvalidArgument(StrCat("linear: ", what, " must be F32 [", rows, ", ", columns,
+                                "] with dense rows, not ", Name(tensor.dtype), " [", tensor.dims[0],
+                                ", ", tensor.dims[1], "]"));
+}
+
+}  // namespace
+
+Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout) {
+  const PackedWeight* weight = args.weight;
+  if (weight == nullptr || weight->data.empty() || weight->dtype != desc.weight ||
+      weight->layout != layout || weight->n != desc.n || weight->k != desc.k) {
+    return InvalidArgument(StrCat("linear: the weight given is not the ", desc.ToString(),
+                                  " in layout ", static_cast<uint32_t>(layout)));
+  }
+  const int64_t m = args.x.dims[0];
+  if (m == 0) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.x, "x", m, desc.k));
+  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.out, "out", m, desc.n));
+  if (desc.residual) SLUICE_RETURN_IF_ERROR(CheckMatrix(args.residual, "residual", m, desc.n));
+  const Tensor& bias = args.bias;
+  if (desc.bias && (bias.empty() || bias.dtype != DType::kF32 || bias.size() != desc.n)) {
+    return InvalidArgument(StrCat("linear: bias must be F32 [", desc.n, "]"));
+  }
+  return OkStatus();
+}
+
 Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes) {
   const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
   if (desc.k % Info(desc.weight).block != 0 || row_bytes == 0 || bytes % row_bytes != 0) {

@@ -1,10 +1,16 @@
 // Linear: out[m, n] = sum over k of x[m, k] * W[n, k] (+ bias[n]) (+ residual[m, n]).
 //
-// W is stored in its own number format, in the layout that the chosen implementation asks for. Each
-// output is accumulated over k in one order, whatever m is: one row gives the same bits in any
-// batch. Where W is quantized, the reference quantizes x per block of 32 to int8 (scale = max|x| /
-// 127 in F32, round to nearest even), and multiplies integers inside a block exactly; block results
-// are added in ascending k, one F32 accumulator and one fused multiply-add per block.
+// W is stored in its own number format, in the layout that the chosen implementation asks for. The
+// arithmetic of one output is fixed, whatever m is and on every instruction set of the CPU, so one
+// row gives the same bits in any batch:
+//   W in F32, F16, BF16, F8: acc = fma(w[k], x[k], acc) in F32, k ascending.
+//   W in a block format: x is quantized per 32 elements to int8 with dx = max|x| / 127 and
+//   code = x * (127 / max|x|) to the nearest even integer; a block with max|x| < 2^-100 counts as
+//   zeros, one with NaN or infinity makes the row's outputs NaN. Then, for each sub-block of W
+//   (ops/formats/format.h), k ascending, with exact integer sums:
+//     acc = fma(scale * dx, F32(sum of (value - offset) * code), acc)
+//     acc = fma(minimum, dx * F32(sum of code), acc)      where the format has a minimum
+// At the end out = (acc + bias) + residual.
 #pragma once
 
 #include <span>
@@ -68,6 +74,14 @@ const LinearPacking& PackingOf(const OpTable& table, std::string_view implementa
 
 // For packings: `bytes` are whole rows of W in its format, and lie inside it from `first_row` on.
 Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes);
+
+// Types and sizes of a call against its descriptor, for a weight in `layout`. An error is a defect
+// of the caller; kernels trust what this has checked. x and out may have strided rows.
+Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout);
+
+// What x becomes for block formats: `codes` [k], `scales` [k / 32]. REQUIRES: k is a multiple
+// of 32.
+void QuantizeActivations(std::span<const float> x, int8_t* codes, float* scales);
 
 Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts& facts);
 Status RefLinear(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args);

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/activation/impls.h"
 #include "backend/cpu/attention/impls.h"
+#include "backend/cpu/linear/impls.h"
 #include "backend/cpu/norm/impls.h"
 #include "backend/cpu/rope_kv/impls.h"
 #include "ops/embedding.h"
@@ -16,6 +17,7 @@ void RegisterCpuOps(ops::OpTable& table) {
   table.Add<ops::Embedding>({"ref_embedding", &ops::RefEmbeddingSupports, &ops::RefEmbedding});
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});
   RegisterAttention(table);
+  RegisterLinear(table);
 }
 
 }  // namespace sluice::cpu

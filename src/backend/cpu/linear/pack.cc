@@ -1,0 +1,164 @@
+#include "backend/cpu/linear/pack.h"
+
+#include <cstring>
+
+#include "backend/cpu/linear/packed.h"
+#include "ops/formats/format.h"
+
+namespace sluice::cpu {
+
+namespace {
+
+constexpr size_t kGroupAlignment = 64;
+
+// Bytes of the scales of one block of the file, for all rows of a group.
+size_t ScaleRecordBytes(const ops::BlockFormat& format, int lanes) {
+  size_t bytes = format.power_of_two_scale ? 1 : 2;
+  if (format.minimum) bytes += 2;
+  if (format.sub_scales) {
+    const size_t per_sub = format.minimum && format.bits != 2 ? 2 : 1;
+    bytes += per_sub * (format.block / format.sub);
+  }
+  return bytes * lanes;
+}
+
+// One row's codes of 32 elements into the bit planes of its group. `out` is the row's first byte of
+// the first vector; vectors are `vector` bytes apart.
+void PackCodes(int bits, const uint8_t* codes, size_t vector, std::byte* out) {
+  uint8_t bytes[4];
+  auto put = [&](auto&& byte_of) {
+    for (int b = 0; b < 4; ++b) bytes[b] = static_cast<uint8_t>(byte_of(b));
+    std::memcpy(out, bytes, sizeof bytes);
+    out += vector;
+  };
+  if (bits == 8) {
+    for (int v = 0; v < 8; ++v) put([&](int b) { return codes[4 * v + b]; });
+    return;
+  }
+  int shift = 0;
+  if (bits >= 4) {
+    for (int v = 0; v < 4; ++v) {
+      put([&](int b) { return (codes[8 * v + b] & 15) | (codes[8 * v + 4 + b] & 15) << 4; });
+    }
+    shift = 4;
+  }
+  if ((bits & 2) != 0) {
+    for (int v = 0; v < 2; ++v) {
+      const uint8_t* c = codes + 16 * v;
+      put([&](int b) {
+        return (c[b] >> shift & 3) | (c[4 + b] >> shift & 3) << 2 | (c[8 + b] >> shift & 3) << 4 |
+               (c[12 + b] >> shift & 3) << 6;
+      });
+    }
+    shift += 2;
+  }
+  if ((bits & 1) != 0) {
+    put([&](int b) {
+      int byte = 0;
+      for (int v = 0; v < 8; ++v) byte |= (codes[4 * v + b] >> shift & 1) << v;
+      return byte;
+    });
+  }
+}
+
+void PackScales(const ops::BlockFormat& format, const ops::BlockParts& parts, int lanes, int lane,
+                std::byte* out) {
+  if (format.power_of_two_scale) {
+    out[lane] = static_cast<std::byte>(parts.d);
+    return;
+  }
+  std::memcpy(out + 2 * lane, &parts.d, 2);
+  out += 2 * lanes;
+  if (format.minimum) {
+    std::memcpy(out + 2 * lane, &parts.m, 2);
+    out += 2 * lanes;
+  }
+  if (!format.sub_scales) return;
+  for (int i = 0; i < format.block / format.sub; ++i) {
+    if (format.minimum && format.bits == 2) {
+      out[lane] = static_cast<std::byte>(parts.scales[i] | parts.mins[i] << 4);
+    } else {
+      out[lane] = static_cast<std::byte>(parts.scales[i]);
+      if (format.minimum) {
+        out += lanes;
+        out[lane] = static_cast<std::byte>(parts.mins[i]);
+      }
+    }
+    out += lanes;
+  }
+}
+
+void PackBlockRow(const ops::BlockFormat& format, int64_t k, int lanes, int lane,
+                  const std::byte* row, std::byte* group) {
+  const size_t vector = static_cast<size_t>(lanes) * 4;
+  const size_t code_bytes = vector * format.bits;
+  const size_t record_bytes = ScaleRecordBytes(format, lanes);
+  std::byte* codes = group + 4 * lane;
+  std::byte* scales = group + k / kActivationBlock * code_bytes;
+  ops::BlockParts parts;
+  for (int64_t begin = 0; begin < k; begin += format.block) {
+    ops::TakeApart(format, row, &parts);
+    row += Info(format.dtype).bytes;
+    for (int i = 0; i < format.block; i += kActivationBlock) {
+      PackCodes(format.bits, parts.codes + i, vector, codes);
+      codes += code_bytes;
+    }
+    PackScales(format, parts, lanes, lane, scales);
+    scales += record_bytes;
+  }
+}
+
+void PackPlainRow(int bytes, int64_t k, int lanes, int lane, const std::byte* row,
+                  std::byte* group) {
+  std::byte* out = group + static_cast<size_t>(lane) * bytes;
+  for (int64_t i = 0; i < k; ++i) {
+    std::memcpy(out, row, bytes);
+    row += bytes;
+    out += static_cast<size_t>(lanes) * bytes;
+  }
+}
+
+}  // namespace
+
+size_t GroupBytes(DType dtype, int64_t k, int lanes) {
+  size_t bytes = 0;
+  if (const ops::BlockFormat* format = ops::FindBlockFormat(dtype)) {
+    bytes = static_cast<size_t>(k) / kActivationBlock * lanes * 4 * format->bits +
+            static_cast<size_t>(k) / format->block * ScaleRecordBytes(*format, lanes);
+  } else {
+    bytes = static_cast<size_t>(k) * lanes * Info(dtype).bytes;
+  }
+  return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment;
+}
+
+size_t PackedBytes(const ops::Linear::Desc& desc, int lanes) {
+  return GroupBytes(desc.weight, desc.k, lanes) *
+         ((static_cast<size_t>(desc.n) + lanes - 1) / lanes);
+}
+
+Status PackRows(const ops::Linear::Desc& desc, int lanes, int64_t first_row,
+                std::span<const std::byte> rows, std::span<std::byte> packed) {
+  SLUICE_RETURN_IF_ERROR(ops::CheckPackedRows(desc, first_row, rows.size()));
+  if (packed.size() != PackedBytes(desc, lanes)) {
+    return InvalidArgument(StrCat("the packed weight has ", packed.size(), " bytes, ",
+                                  desc.ToString(), " needs ", PackedBytes(desc, lanes)));
+  }
+  const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  const size_t group_bytes = GroupBytes(desc.weight, desc.k, lanes);
+  const ops::BlockFormat* format = ops::FindBlockFormat(desc.weight);
+  const int64_t count = static_cast<int64_t>(rows.size() / row_bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = first_row + i;
+    std::byte* group = packed.data() + row / lanes * group_bytes;
+    const int lane = static_cast<int>(row % lanes);
+    const std::byte* in = rows.data() + i * row_bytes;
+    if (format != nullptr) {
+      PackBlockRow(*format, desc.k, lanes, lane, in, group);
+    } else {
+      PackPlainRow(Info(desc.weight).bytes, desc.k, lanes, lane, in, group);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,91 @@
+// Packed weights of the CPU kernels, and the table of kernels of one instruction set.
+//
+// A group is `lanes` consecutive rows of W (16 for AVX-512, 8 for AVX2; the last group is padded
+// with zeros), so that one lane of a vector is one output. A group starts at a multiple of 64
+// bytes:
+//
+// Block formats: first the codes, per 32 elements `lanes * 4 * bits` bytes; then the scales, per
+// block of the file. A vector of codes has, for each row, 4 consecutive elements k = 4i .. 4i+3
+// (i = 0..7), a byte each. Vectors are stored as bit planes, high bits after low ones:
+//   8 bits: vector i as it is
+//   4 bits: byte v of the plane has vector 2v in its low half and 2v + 1 in its high half
+//   2 bits: byte v has vectors 4v .. 4v+3, from the low bits up
+//   1 bit:  bit i is of vector i
+//   so 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2. IQ4_NL and MXFP4 keep their 4-bit codes.
+// The scales of a block: d [lanes] as the file has it; m [lanes], if there is one; then per
+// sub-block scales [lanes] in int8 and mins [lanes] in int8 (Q2_K: both in one byte, scale low).
+//
+// Plain formats: [k][lanes] elements as the file has them.
+//
+// This header is compiled for every instruction set: nothing here may generate code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/formats/format.h"
+
+namespace sluice::cpu {
+
+inline constexpr int kActivationBlock = 32;
+
+// Where a kernel's results go: rows x lanes of the output, bias and residual added.
+struct LinearSink {
+  float* out = nullptr;  // of the first row and lane; rows are `stride` apart
+  int64_t stride = 0;
+  const float* bias = nullptr;      // [lanes] or null
+  const float* residual = nullptr;  // as `out`, or null
+  int64_t residual_stride = 0;
+  int rows = 0, lanes = 0;  // that exist; the kernel's own rows and lanes may be more
+};
+
+// One group of W times one tile of x. `steps`: blocks of 32 elements, or elements for plain
+// formats.
+using LinearKernel = void (*)(const std::byte* group, const std::byte* tile, int64_t steps,
+                              const LinearSink& sink);
+
+// Rows of x as a kernel for `tile_rows` rows reads them; rows past `rows` become zeros.
+// Block formats, per 32 elements: codes [8][tile_rows][4] int8, dx [tile_rows], and per sub-block
+// of the weight's format [tile_rows]: -offset * sum of codes as int32, or, for formats with a
+// minimum, dx * sum of codes. Plain formats: [k][tile_rows] F32.
+struct TileSource {
+  const float* x = nullptr;  // rows are `stride` apart
+  int64_t stride = 0, k = 0;
+  int rows = 0, tile_rows = 0;
+};
+using QuantizeTile = void (*)(const TileSource& source, const ops::BlockFormat& format,
+                              std::byte* tile);
+using CopyTile = void (*)(const TileSource& source, std::byte* tile);
+
+inline constexpr int kRowCounts = 5;  // kernels per format, by rows of a tile
+inline constexpr int kBlockFormatCount =
+    static_cast<int>(sizeof ops::kBlockFormats / sizeof ops::kBlockFormats[0]);
+inline constexpr DType kPlainFormats[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
+inline constexpr int kPlainFormatCount = 4;
+
+struct LinearKernels {
+  int lanes = 0;
+  int row_counts = 0;         // used entries of `rows`
+  int rows[kRowCounts] = {};  // rows of a tile, ascending
+  QuantizeTile quantize = nullptr;
+  CopyTile copy = nullptr;
+  LinearKernel block[kBlockFormatCount][kRowCounts] = {};  // in the order of kBlockFormats
+  LinearKernel plain[kPlainFormatCount][kRowCounts] = {};  // in the order of kPlainFormats
+};
+
+extern const LinearKernels kAvx2LinearKernels;
+extern const LinearKernels kAvx512LinearKernels;
+
+// Sizes as constants, without a function that could be emitted.
+template <int kFormat, int kLanes>
+struct GroupLayout {
+  static constexpr ops::BlockFormat kBlock = ops::kBlockFormats[kFormat];
+  static constexpr bool kNibbleScales = kBlock.sub_scales && kBlock.bits == 2;
+  static constexpr int kCodeBytes = kLanes * 4 * kBlock.bits;  // per 32 elements
+  static constexpr int kScaleBytes = kBlock.power_of_two_scale ? kLanes : 2 * kLanes;
+  static constexpr int kMinimumBytes = kBlock.minimum ? 2 * kLanes : 0;
+  static constexpr int kSubBytes =
+      !kBlock.sub_scales ? 0 : (kBlock.minimum && !kNibbleScales ? 2 * kLanes : kLanes);
+};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ops/formats/format.h"
+#include "ops/formats/rows.h"
+#include "ops/linear.h"
+
+namespace sluice::ops {
+
+namespace {
+
+constexpr int kActivationBlock = 32;
+constexpr float kSmallest = 0x1p-100f;  // 127 / max|x| stays finite above it
+
+float Finish(const Linear::Desc& desc, const Linear::Args& args, int64_t row, int64_t column,
+             float acc) {
+  if (desc.bias) acc += args.bias.ptr<float>()[column];
+  if (desc.residual) {
+    acc += args.residual.ptr<float>()[row * args.residual.strides[0] + column];
+  }
+  return acc;
+}
+
+void RunPlain(const Linear::Desc& desc, const Linear::Args& args) {
+  const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  std::vector<float> w(desc.k);
+  for (int64_t column = 0; column < desc.n; ++column) {
+    DequantizeRow(desc.weight, args.weight->data.data + column * row_bytes, w);
+    for (int64_t row = 0; row < args.x.dims[0]; ++row) {
+      const float* x = args.x.ptr<float>() + row * args.x.strides[0];
+      float acc = 0.0f;
+      for (int64_t k = 0; k < desc.k; ++k) acc = std::fma(w[k], x[k], acc);
+      args.out.ptr<float>()[row * args.out.strides[0] + column] =
+          Finish(desc, args, row, column, acc);
+    }
+  }
+}
+
+// A row of W as integers, value - offset, with scale and minimum per sub-block.
+struct IntegerRow {
+  std::vector<int16_t> values;
+  std::vector<float> scales, minimums;
+
+  void Load(const BlockFormat& format, const std::byte* row, int64_t k) {
+    values.resize(k);
+    scales.resize(k / format.sub);
+    minimums.resize(k / format.sub);
+    BlockParts parts;
+    for (int64_t begin = 0; begin < k; begin += format.block) {
+      TakeApart(format, row + RowBytes(format.dtype, static_cast<size_t>(begin)), &parts);
+      for (int i = 0; i < format.block; ++i) {
+        const int code = parts.codes[i];
+        const int value = format.table ? CodeValues(format.dtype)[code] : code;
+        values[begin + i] = static_cast<int16_t>(value - format.offset);
+      }
+      for (int i = 0; i < format.block / format.sub; ++i) {
+        scales[begin / format.sub + i] = ScaleOf(format, parts, i);
+        minimums[begin / format.sub + i] = MinimumOf(format, parts, i);
+      }
+    }
+  }
+};
+
+float IntegerDot(const BlockFormat& format, const IntegerRow& w, const int8_t* codes,
+                 const float* scales) {
+  float acc = 0.0f;
+  for (size_t s = 0; s < w.scales.size(); ++s) {
+    int32_t dot = 0, sum = 0;
+    for (int i = 0; i < format.sub; ++i) {
+      const size_t k = s * format.sub + i;
+      dot += w.values[k] * codes[k];
+      sum += codes[k];
+    }
+    const float dx = scales[s * format.sub / kActivationBlock];
+    acc = std::fma(w.scales[s] * dx, static_cast<float>(dot), acc);
+    if (format.minimum) acc = std::fma(w.minimums[s], dx * static_cast<float>(sum), acc);
+  }
+  return acc;
+}
+
+void RunInteger(const BlockFormat& format, const Linear::Desc& desc, const Linear::Args& args) {
+  const int64_t m = args.x.dims[0], blocks = desc.k / kActivationBlock;
+  std::vector<int8_t> codes(m * desc.k);
+  std::vector<float> scales(m * blocks);
+  for (int64_t row = 0; row < m; ++row) {
+    const float* x = args.x.ptr<float>() + row * args.x.strides[0];
+    QuantizeActivations({x, static_cast<size_t>(desc.k)}, &codes[row * desc.k],
+                        &scales[row * blocks]);
+  }
+  const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  IntegerRow w;
+  for (int64_t column = 0; column < desc.n; ++column) {
+    w.Load(format, args.weight->data.data + column * row_bytes, desc.k);
+    for (int64_t row = 0; row < m; ++row) {
+      const float acc = IntegerDot(format, w, &codes[row * desc.k], &scales[row * blocks]);
+      args.out.ptr<float>()[row * args.out.strides[0] + column] =
+          Finish(desc, args, row, column, acc);
+    }
+  }
+}
+
+}  // namespace
+
+void QuantizeActivations(std::span<const float> x, int8_t* codes, float* scales) {
+  for (size_t begin = 0; begin < x.size(); begin += kActivationBlock) {
+    // Compared as integers, so that NaN is the largest.
+    uint32_t bits = 0;
+    for (int i = 0; i < kActivationBlock; ++i) {
+      bits = std::max(bits, std::bit_cast<uint32_t>(x[begin + i]) & 0x7fffffffu);
+    }
+    const float largest = std::bit_cast<float>(bits);
+    const bool finite = bits < 0x7f800000u;
+    const float inverse = finite && largest >= kSmallest ? 127.0f / largest : 0.0f;
+    float* scale = scales + begin / kActivationBlock;
+    *scale = !finite ? std::numeric_limits<float>::quiet_NaN()
+                     : (largest >= kSmallest ? largest / 127.0f : 0.0f);
+    for (int i = 0; i < kActivationBlock; ++i) {
+      codes[begin + i] =
+          inverse > 0.0f ? static_cast<int8_t>(std::lrintf(x[begin + i] * inverse)) : 0;
+    }
+  }
+}
+
+Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts&) {
+  if (desc.activation != DType::kF32) {
+    return Support::No(StrCat("activations in ", Name(desc.activation), ", not F32"));
+  }
+  if (!CanDequantize(desc.weight)) {
+    return Support::No(StrCat("weights in ", Name(desc.weight)));
+  }
+  if (desc.n < 1 || desc.k < 1 || desc.k % Info(desc.weight).block != 0) {
+    return Support::No(StrCat("k = ", desc.k, " is no multiple of the block of ",
+                              Info(desc.weight).block, " elements"));
+  }
+  if (desc.adapters != 0) return Support::No("adapters");
+  return Support::Yes();
+}
+
+Status RefLinear(device::Stream&, const Linear::Desc& desc, const Linear::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, LayoutId::kRowMajor));
+  if (const BlockFormat* format = FindBlockFormat(desc.weight)) {
+    RunInteger(*format, desc, args);
+  } else {
+    RunPlain(desc, args);
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::ops
