@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/json.h"
+#include "model/registry.h"
 #include "model_runner.h"
 
 namespace sluice::golden {
@@ -63,15 +65,29 @@ Fixture LoadGguf(const std::string& name) {
   return fixture;
 }
 
-std::unique_ptr<ModelRunner> Open(const Fixture& fixture, DType kv = DType::kF32) {
+model::ModelOptions OptionsOf(const Fixture& fixture) {
   model::ModelOptions options;
   options.max_tokens = options.max_logits_rows = 2 * static_cast<int64_t>(fixture.prompt.size());
   options.max_model_len = fixture.rope_length;
-  options.kv_dtype = kv;
+  options.kv_dtype = DType::kF32;
   options.kernel_block_tokens = 8;
-  auto runner = ModelRunner::Open(fixture.model, options, 2);
+  return options;
+}
+
+files::ModelFiles OpenFiles(const Fixture& fixture) {
+  auto files = files::OpenModel(fixture.model);
+  EXPECT_TRUE(files.ok()) << files.status().message();
+  return files.ok() ? std::move(files).value() : files::ModelFiles();
+}
+
+std::unique_ptr<ModelRunner> Open(const Fixture& fixture, files::ModelFiles files) {
+  auto runner = ModelRunner::Open(std::move(files), OptionsOf(fixture), 2);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
   return runner.ok() ? std::move(runner).value() : nullptr;
+}
+
+std::unique_ptr<ModelRunner> Open(const Fixture& fixture) {
+  return Open(fixture, OpenFiles(fixture));
 }
 
 // Logits of every prompt token, `chunk` tokens at a time. With `neighbour` each step also runs a
@@ -155,17 +171,18 @@ TEST_P(Golden, LogProbsAreThoseOfTransformers) {
   std::vector<float> rows = RunChunks(runner.get(), fixture.prompt, fixture.prompt.size(), false);
   LogSoftmax(&rows, runner->model().vocab_size());
   const double difference = LargestDifference(rows, fixture.log_probs);
-  RecordProperty("largest_difference", StrCat(difference));
+  RecordProperty("difference", StrCat(difference));
   EXPECT_LE(difference, kTolerance);
 }
 
-TEST_P(Golden, ChunksDecodeAndNeighboursGiveTheSameBits) {
+TEST_P(Golden, ChunksDecodeNeighboursAndPaddingGiveTheSameBits) {
   const Fixture fixture = LoadFolder(GetParam());
   auto runner = Open(fixture);
   ASSERT_NE(runner, nullptr);
   const std::vector<float> at_once =
       RunChunks(runner.get(), fixture.prompt, fixture.prompt.size(), false);
   for (size_t chunk : {1, 3, 8, 13}) {
+    runner->padding = chunk == 3 ? 5 : 0;
     for (bool neighbour : {false, true}) {
       EXPECT_EQ(CountDifferent(RunChunks(runner.get(), fixture.prompt, chunk, neighbour), at_once),
                 0u)
@@ -178,13 +195,24 @@ INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::ValuesIn(Folders()), TestNam
 
 class GoldenGguf : public ::testing::TestWithParam<std::string> {};
 
-// How far log-probs may be from those of the dequantized weights. F32 files have the weights of
-// the folder. In the others activations are quantized to 8 bits per block of 32 as well, on which
-// 16-bit formats are exact only in the weights.
-double ToleranceOf(const std::string& name) {
+// With block formats the activations are quantized too, to 8 bits per block of 32, which the
+// expected log-probs do not know. On these checkpoints, whose attention is sharper than that of
+// trained ones, this costs 0.026 to 0.028 (root of the mean square over positions and vocabulary).
+constexpr double kQuantizedTolerance = 0.04;
+
+bool IsBlockFormat(const std::string& name) {
   const std::string format = name.substr(name.rfind('-') + 1);
-  if (format == "F32" || format == "F16" || format == "BF16") return kTolerance;
-  return 0.35;
+  return format != "F32" && format != "F16" && format != "BF16";
+}
+
+double RootMeanSquare(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double sum = 0.0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double difference = static_cast<double>(a[i]) - b[i];
+    sum += difference * difference;
+  }
+  return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
 TEST_P(GoldenGguf, LogProbsAreThoseOfTheDequantizedWeights) {
@@ -194,9 +222,11 @@ TEST_P(GoldenGguf, LogProbsAreThoseOfTheDequantizedWeights) {
   std::vector<float> rows = RunChunks(runner.get(), fixture.prompt, fixture.prompt.size(), false);
   EXPECT_EQ(CountDifferent(RunChunks(runner.get(), fixture.prompt, 5, true), rows), 0u);
   LogSoftmax(&rows, runner->model().vocab_size());
-  const double difference = LargestDifference(rows, fixture.log_probs);
-  RecordProperty("largest_difference", StrCat(difference));
-  EXPECT_LE(difference, ToleranceOf(GetParam()));
+  const bool blocks = IsBlockFormat(GetParam());
+  const double difference =
+      blocks ? RootMeanSquare(rows, fixture.log_probs) : LargestDifference(rows, fixture.log_probs);
+  RecordProperty("difference", StrCat(difference));
+  EXPECT_LE(difference, blocks ? kQuantizedTolerance : kTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenGguf, ::testing::ValuesIn(Ggufs()), TestName);
@@ -233,6 +263,136 @@ TEST(GoldenObserver, SeesEveryLayerInOrderAndMayStopThePass) {
   ASSERT_FALSE(stopped.ok());
   EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(recorder.seen.size(), 2u);
+}
+
+double DifferenceFrom(const Fixture& fixture, ModelRunner* runner) {
+  std::vector<float> rows = RunChunks(runner, fixture.prompt, fixture.prompt.size(), false);
+  LogSoftmax(&rows, runner->model().vocab_size());
+  return LargestDifference(rows, fixture.log_probs);
+}
+
+// Two checkpoints of one config: after an update of every parameter the first is the second.
+TEST(GoldenUpdate, AModelUpdatedInPlaceIsTheOtherModel) {
+  const Fixture target = LoadFolder("llama_dynamic_short");
+  Fixture start = target;
+  start.model = LoadFolder("llama_dynamic").model;
+  auto runner = Open(start);
+  ASSERT_NE(runner, nullptr);
+  EXPECT_GT(DifferenceFrom(target, runner.get()), 1.0);
+  const files::ModelFiles fresh = OpenFiles(target);
+  for (const weights::ParamSpec& spec : model::Params(fresh.config)) {
+    const Status status = runner->model().parameters().Update(runner->device(), runner->stream(),
+                                                              spec.name, *fresh.tensors);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(runner->model().parameters().Find(spec.name)->version, 2u);
+  }
+  EXPECT_LE(DifferenceFrom(target, runner.get()), kTolerance);
+}
+
+// Another checkpoint's tensors with some of them replaced.
+class PatchedSource : public files::TensorSource {
+ public:
+  explicit PatchedSource(std::shared_ptr<const files::TensorSource> base)
+      : base_(std::move(base)), tensors_(base_->tensors()) {}
+
+  files::FileTensor* Edit(std::string_view name) {
+    for (files::FileTensor& tensor : tensors_) {
+      if (tensor.name == name) return &tensor;
+    }
+    return nullptr;
+  }
+  // Stores an F32 tensor as BF16; exact, since the fixtures' weights are rounded to it.
+  void ToBF16(std::string_view name) {
+    files::FileTensor* tensor = Edit(name);
+    ASSERT_NE(tensor, nullptr);
+    auto& bytes = bytes_.emplace_back();
+    for (size_t at = 0; at < tensor->data.size(); at += sizeof(float)) {
+      bytes.insert(bytes.end(), {tensor->data[at + 2], tensor->data[at + 3]});
+    }
+    tensor->dtype = DType::kBF16;
+    tensor->data = bytes;
+  }
+  void Remove(std::string_view name) {
+    std::erase_if(tensors_, [&](const files::FileTensor& t) { return t.name == name; });
+  }
+
+  const std::vector<files::FileTensor>& tensors() const override { return tensors_; }
+  const files::FileTensor* Find(std::string_view name) const override {
+    for (const files::FileTensor& tensor : tensors_) {
+      if (tensor.name == name) return &tensor;
+    }
+    return nullptr;
+  }
+  void Release(const files::FileTensor&) const override {}
+
+ private:
+  std::shared_ptr<const files::TensorSource> base_;
+  std::vector<files::FileTensor> tensors_;
+  std::deque<std::vector<std::byte>> bytes_;
+};
+
+// As in GGUF's mixtures, where attn_v has more bits than attn_q and attn_k.
+TEST(GoldenLoad, MatricesThatAreFusedMayHaveDifferentFormats) {
+  for (const char* projection : {"self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj"}) {
+    const Fixture f32 = LoadFolder("qwen2");  // biases on Q, K and V
+    files::ModelFiles files = OpenFiles(f32);
+    auto patched = std::make_shared<PatchedSource>(files.tensors);
+    patched->ToBF16(StrCat("model.layers.0.", projection, ".weight"));
+    files.tensors = patched;
+    auto runner = Open(f32, std::move(files));
+    ASSERT_NE(runner, nullptr);
+    EXPECT_LE(DifferenceFrom(f32, runner.get()), kTolerance) << projection;
+  }
+}
+
+Status LoadStatus(const Fixture& fixture, files::ModelFiles files,
+                  std::function<void(model::ModelOptions*)> change = {}) {
+  model::ModelOptions options = OptionsOf(fixture);
+  if (change) change(&options);
+  return ModelRunner::Open(std::move(files), options, 1).status();
+}
+
+TEST(GoldenLoad, FilesThatDoNotFitTheConfigAreNamed) {
+  const Fixture fixture = LoadFolder("llama");
+  files::ModelFiles files = OpenFiles(fixture);
+  auto patched = std::make_shared<PatchedSource>(files.tensors);
+  patched->Remove("model.layers.1.mlp.up_proj.weight");
+  files.tensors = patched;
+  Status status = LoadStatus(fixture, files);
+  EXPECT_EQ(status.code(), StatusCode::kBadModel);
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("model.layers.1.mlp.up_proj.weight"));
+
+  files = OpenFiles(fixture);
+  files.config.intermediate_size = 128;
+  status = LoadStatus(fixture, files);
+  EXPECT_EQ(status.code(), StatusCode::kBadModel);
+  EXPECT_THAT(status.message(), ::testing::AllOf(::testing::HasSubstr("[96, 64]"),
+                                                 ::testing::HasSubstr("[128, 64]")));
+
+  files = OpenFiles(fixture);
+  EXPECT_EQ(LoadStatus(fixture, files, [](auto* o) { o->max_tokens = 0; }).code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
+  for (const char* name : {"llama", "gemma3", "qwen3"}) {
+    const Fixture fixture = LoadFolder(name);
+    auto runner = Open(fixture);
+    ASSERT_NE(runner, nullptr);
+    const auto planned =
+        model::WeightBytes(runner->files(), runner->device(), runner->model().options());
+    ASSERT_TRUE(planned.ok()) << planned.status().message();
+    EXPECT_EQ(*planned, runner->model().parameters().bytes());
+  }
+}
+
+TEST(GoldenForward, NoTokensAndNoRowsAreLegal) {
+  const Fixture fixture = LoadFolder("llama");
+  auto runner = Open(fixture);
+  ASSERT_NE(runner, nullptr);
+  const auto nothing = runner->Step({}, false);
+  ASSERT_TRUE(nothing.ok()) << nothing.status().message();
+  EXPECT_TRUE(nothing->empty());
 }
 
 }  // namespace

@@ -9,11 +9,11 @@ namespace sluice::golden {
 using device::Buffer;
 using device::MemoryKind;
 
-Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string& path,
+Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
                                                        model::ModelOptions options, int sequences,
                                                        const device::OpenOptions& device_options) {
   std::unique_ptr<ModelRunner> runner(new ModelRunner);
-  SLUICE_ASSIGN_OR_RETURN(runner->files_, files::OpenModel(path));
+  runner->files_ = std::move(files);
   SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
                           device::ResolveDevice("cpu", device::LinkedBackends()));
   SLUICE_ASSIGN_OR_RETURN(runner->device_,
@@ -91,6 +91,7 @@ model::GroupInputs ModelRunner::Inputs(const std::vector<Chunk>& chunks, int gro
       table.push_back(ahead || dropped ? -1 : BlockId(chunk.sequence, i));
     }
   }
+  slots.insert(slots.end(), padding, -1);
   const int64_t tokens = static_cast<int64_t>(slots.size());
   return {Ints(slots, {tokens}),
           Ints(table, {static_cast<int64_t>(chunks.size()), blocks_per_sequence_})};
@@ -109,6 +110,8 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
     query_start.push_back(static_cast<int32_t>(ids.size()));
     context.push_back(first + static_cast<int>(chunk.tokens.size()));
   }
+  ids.insert(ids.end(), padding, 0);
+  positions.insert(positions.end(), padding, 0);
   const int64_t tokens = static_cast<int64_t>(ids.size());
   const int64_t sequences = static_cast<int64_t>(chunks.size());
   const int64_t row_count = static_cast<int64_t>(rows.size());

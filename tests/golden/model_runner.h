@@ -21,7 +21,7 @@ struct Chunk {
 class ModelRunner {
  public:
   // Room for `sequences` sequences of options.max_model_len tokens each.
-  static Result<std::unique_ptr<ModelRunner>> Open(const std::string& path,
+  static Result<std::unique_ptr<ModelRunner>> Open(files::ModelFiles files,
                                                    model::ModelOptions options, int sequences,
                                                    const device::OpenOptions& device_options = {});
 
@@ -36,8 +36,9 @@ class ModelRunner {
   device::Device& device() { return *device_; }
   device::Stream& stream() { return *stream_; }
   const files::ModelFiles& files() const { return files_; }
-  // Set on the next Steps; may be null.
+  // For the next Steps: may be null; padding tokens after the last sequence.
   model::LayerObserver* observer = nullptr;
+  int padding = 0;
 
  private:
   ModelRunner() = default;

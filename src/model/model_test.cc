@@ -1,0 +1,226 @@
+// Layer groups, RoPE's rules, the workspace and the declared parameters: all that needs no device.
+#include "model/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "model/layers/activations.h"
+#include "model/layers/rope_table.h"
+#include "model/registry.h"
+
+namespace sluice::model {
+namespace {
+
+using files::Architecture;
+using files::LayerKind;
+using files::ModelConfig;
+using files::RopeConfig;
+using files::RopeScaling;
+using layers::ComputeRopeFrequencies;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+
+ModelConfig SmallConfig(Architecture architecture) {
+  ModelConfig config;
+  config.architecture = architecture;
+  config.vocab_size = 100;
+  config.hidden_size = 64;
+  config.num_layers = 6;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 16;
+  config.intermediate_size = 96;
+  config.context_length = 128;
+  config.rope.rotary_dims = 16;
+  config.layers.resize(6);
+  return config;
+}
+
+TEST(LayerGroups, OneGroupPerKindInOrderOfItsFirstLayer) {
+  ModelConfig config = SmallConfig(Architecture::kGemma3);
+  config.sliding_window = 32;
+  for (int i = 0; i < 6; ++i) {
+    config.layers[i].kind = i % 3 == 2 ? LayerKind::kFull : LayerKind::kWindow;
+  }
+  ModelOptions options;
+  options.kernel_block_tokens = 8;
+  options.kv_dtype = DType::kBF16;
+  const std::vector<LayerGroup> groups = LayerGroups(config, options);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].kind, LayerKind::kWindow);
+  EXPECT_EQ(groups[0].window, 32);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 1, 3, 4));
+  EXPECT_EQ(groups[1].kind, LayerKind::kFull);
+  EXPECT_EQ(groups[1].window, 0);
+  EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
+  EXPECT_EQ(groups[1].kv.kv_heads, 2);
+  EXPECT_EQ(groups[1].kv.k_head_dim, 16);
+  EXPECT_EQ(groups[1].kv.v_head_dim, 16);
+  EXPECT_EQ(groups[1].kv.kernel_block_tokens, 8);
+  EXPECT_EQ(groups[1].kv.dtype, DType::kBF16);
+}
+
+TEST(LayerGroups, AModelWithoutWindowsHasOne) {
+  const ModelConfig config = SmallConfig(Architecture::kLlama);
+  const std::vector<LayerGroup> groups = LayerGroups(config, {});
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].layers.size(), 6u);
+}
+
+RopeConfig FourDims(RopeScaling scaling) {
+  RopeConfig rope;
+  rope.theta = 100.0f;
+  rope.rotary_dims = 4;
+  rope.scaling = scaling;
+  rope.factor = 4.0f;
+  rope.original_context = 32;
+  return rope;
+}
+
+TEST(Rope, PlainAndLinear) {
+  EXPECT_THAT(ComputeRopeFrequencies(FourDims(RopeScaling::kNone), 32, 32).inverse,
+              ElementsAre(1.0, DoubleNear(0.1, 1e-12)));
+  EXPECT_THAT(ComputeRopeFrequencies(FourDims(RopeScaling::kLinear), 128, 128).inverse,
+              ElementsAre(0.25, DoubleNear(0.025, 1e-12)));
+}
+
+TEST(Rope, FrequencyFactorsDivide) {
+  RopeConfig rope = FourDims(RopeScaling::kNone);
+  rope.frequency_factors = {1.0f, 8.0f};
+  EXPECT_THAT(ComputeRopeFrequencies(rope, 32, 32).inverse,
+              ElementsAre(1.0, DoubleNear(0.0125, 1e-12)));
+}
+
+TEST(Rope, DynamicNtkIsPlainWithinTheOriginalContextAndFixedByTheLongestBeyond) {
+  const RopeConfig rope = FourDims(RopeScaling::kDynamicNtk);
+  EXPECT_THAT(ComputeRopeFrequencies(rope, 128, 32).inverse,
+              ElementsAre(1.0, DoubleNear(0.1, 1e-12)));
+  // theta' = 100 * (4 * 64 / 32 - 3)^(4 / 2) = 2500
+  EXPECT_THAT(ComputeRopeFrequencies(rope, 128, 64).inverse,
+              ElementsAre(1.0, DoubleNear(0.02, 1e-12)));
+}
+
+TEST(Rope, LongRopePicksItsFactorsByTheLongestSequence) {
+  RopeConfig rope = FourDims(RopeScaling::kLongRope);
+  rope.short_factor = {1.0f, 2.0f};
+  rope.long_factor = {1.0f, 5.0f};
+  const double scale = std::sqrt(1.0 + std::log(4.0) / std::log(32.0));
+  const auto within = ComputeRopeFrequencies(rope, 128, 32);
+  EXPECT_THAT(within.inverse, ElementsAre(1.0, DoubleNear(0.05, 1e-12)));
+  EXPECT_NEAR(within.scale, scale, 1e-12);
+  const auto beyond = ComputeRopeFrequencies(rope, 128, 33);
+  EXPECT_THAT(beyond.inverse, ElementsAre(1.0, DoubleNear(0.02, 1e-12)));
+  EXPECT_NEAR(beyond.scale, scale, 1e-12);
+  rope.factor = 1.0f;  // the file gives none: the ratio of the contexts
+  EXPECT_NEAR(ComputeRopeFrequencies(rope, 128, 32).scale, scale, 1e-12);
+  rope.attention_factor = 1.5f;
+  EXPECT_EQ(ComputeRopeFrequencies(rope, 128, 32).scale, 1.5);
+}
+
+TEST(Rope, YarnScalesCosAndSinByItsMagnitude) {
+  RopeConfig rope = FourDims(RopeScaling::kYarn);
+  EXPECT_NEAR(ComputeRopeFrequencies(rope, 128, 128).scale, 0.1 * std::log(4.0) + 1.0, 1e-12);
+  rope.mscale = rope.mscale_all_dim = 0.7f;
+  EXPECT_NEAR(ComputeRopeFrequencies(rope, 128, 128).scale, 1.0, 1e-12);
+  rope.attention_factor = 0.5f;
+  EXPECT_EQ(ComputeRopeFrequencies(rope, 128, 128).scale, 0.5);
+}
+
+bool Overlap(const ops::Tensor& a, const ops::Tensor& b) {
+  const auto end = [](const ops::Tensor& t) {
+    return t.data + RowBytes(t.dtype, static_cast<size_t>(t.size()));
+  };
+  return a.data < end(b) && b.data < end(a);
+}
+
+TEST(Activations, LiveRegionsLieInTheWorkspaceAndApart) {
+  ModelConfig config = SmallConfig(Architecture::kLlama);
+  ModelOptions options;
+  options.max_tokens = 5;
+  options.max_logits_rows = 9;  // more rows than tokens
+  std::vector<std::byte> memory(layers::Activations::Bytes(config, options));
+  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
+  const auto a = layers::Activations::Slice(view, config, options, 5, 9);
+  for (const ops::Tensor* t : {&a.hidden, &a.normed, &a.branch, &a.qkv, &a.q, &a.attended,
+                               &a.gate_up, &a.gated, &a.last}) {
+    EXPECT_GE(t->data, memory.data());
+    EXPECT_LE(t->data + t->size() * 4, memory.data() + memory.size());
+  }
+  // What is read and written by one op, or survives a block.
+  const std::vector<std::vector<const ops::Tensor*>> apart = {
+      {&a.hidden, &a.normed, &a.branch, &a.qkv, &a.q},
+      {&a.hidden, &a.normed, &a.branch, &a.attended, &a.q},
+      {&a.hidden, &a.normed, &a.branch, &a.gate_up, &a.gated},
+      {&a.hidden, &a.normed, &a.last}};
+  for (const auto& group : apart) {
+    for (size_t i = 0; i < group.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) EXPECT_FALSE(Overlap(*group[i], *group[j])) << i << " " << j;
+    }
+  }
+}
+
+class ParamsOf : public ::testing::TestWithParam<Architecture> {};
+
+TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
+  ModelConfig config = SmallConfig(GetParam());
+  config.qk_norm = config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+  std::set<std::string> names;
+  for (const weights::ParamSpec& spec : Params(config)) {
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
+    for (const auto& alternatives : {spec.hugging_face, spec.gguf}) {
+      ASSERT_FALSE(alternatives.empty()) << spec.name;
+      for (const weights::SourceList& list : alternatives) {
+        int64_t rows = 0;
+        for (const weights::ParamSource& source : list) rows += source.rows;
+        EXPECT_EQ(rows, spec.rows) << spec.name;
+      }
+    }
+  }
+  for (const char* name : {"embedding", "output", "final_norm", "layers.5.attention.qkv",
+                           "layers.5.attention.qkv_bias", "layers.5.attention.output_bias",
+                           "layers.0.attention.q_norm", "layers.0.mlp.gate_up_bias"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ParamsOf,
+                         ::testing::Values(Architecture::kLlama, Architecture::kMistral,
+                                           Architecture::kQwen2, Architecture::kQwen3,
+                                           Architecture::kGemma2, Architecture::kGemma3,
+                                           Architecture::kPhi3, Architecture::kSmolLM3),
+                         [](const auto& architecture) {
+                           return std::string(files::ArchitectureName(architecture.param));
+                         });
+
+const weights::ParamSpec& Find(const std::vector<weights::ParamSpec>& specs,
+                               std::string_view name) {
+  for (const weights::ParamSpec& spec : specs) {
+    if (spec.name == name) return spec;
+  }
+  ADD_FAILURE() << name;
+  return specs.front();
+}
+
+TEST(Params, GemmaMayStandInsideAMultimodalCheckpoint) {
+  const auto specs = Params(SmallConfig(Architecture::kGemma3));
+  const auto& qkv = Find(specs, "layers.2.attention.qkv");
+  ASSERT_EQ(qkv.hugging_face.size(), 3u);
+  EXPECT_EQ(qkv.hugging_face[0][0].name, "model.layers.2.self_attn.q_proj.weight");
+  EXPECT_EQ(qkv.hugging_face[1][0].name, "language_model.model.layers.2.self_attn.q_proj.weight");
+  EXPECT_EQ(qkv.hugging_face[2][0].name, "model.language_model.layers.2.self_attn.q_proj.weight");
+  EXPECT_TRUE(Find(specs, "layers.2.mlp_norm").hugging_face_adds_one);
+  EXPECT_FALSE(qkv.hugging_face_adds_one);
+}
+
+TEST(Params, TiedOutputIsTheEmbedding) {
+  ModelConfig config = SmallConfig(Architecture::kLlama);
+  EXPECT_EQ(Find(Params(config), "output").hugging_face[0][0].name, "lm_head.weight");
+  config.tied_embeddings = true;
+  EXPECT_EQ(Find(Params(config), "output").hugging_face[0][0].name, "model.embed_tokens.weight");
+}
+
+}  // namespace
+}  // namespace sluice::model
