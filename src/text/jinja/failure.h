@@ -13,6 +13,12 @@ struct Failure {
   bool verbatim = false;  // raise_exception's text, passed on as it is
 };
 
+// An error in a template's syntax, with its line; caught by ChatTemplate::Parse.
+struct SyntaxFailure {
+  std::string message;
+  int line;
+};
+
 template <class... Parts>
 [[noreturn]] void Fail(const Parts&... parts) {
   throw Failure{StrCat(parts...)};

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/jinja/failure.h"
 #include "text/jinja/value.h"
 
 namespace sluice::text::jinja {
@@ -33,11 +34,5 @@ struct Token {
 
 // Throws SyntaxFailure. REQUIRES: `source` is UTF-8. The last token is kEnd.
 std::vector<Token> Tokenize(std::string_view source);
-
-// An error with its line; caught by ChatTemplate::Parse.
-struct SyntaxFailure {
-  std::string message;
-  int line;
-};
 
 }  // namespace sluice::text::jinja

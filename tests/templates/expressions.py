@@ -1,0 +1,2 @@
+def cases():
+    yield "{{ 1 + 1 }}", {}
