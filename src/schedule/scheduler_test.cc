@@ -527,6 +527,18 @@ TEST_F(SchedulerTest, AStopAmongAcceptedDraftsDropsTheRest) {
   EXPECT_FALSE(s->HasWork());
 }
 
+TEST_F(SchedulerTest, AStopBeforeADegenerateRowComesFirst) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 20));
+  Run(50);
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{kEnd, 61}));
+  StepResult result = Answer(Plan());
+  result.entries[0].status = batch::RowStatus::kDegenerate;
+  EXPECT_EQ(Commit(result).sequences.at(0).finish, FinishReason::kEnd);
+}
+
 TEST_F(SchedulerTest, DraftsNeverPassMaxTokens) {
   SchedulerOptions options = Options();
   options.max_draft_tokens = 3;
