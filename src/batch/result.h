@@ -12,7 +12,7 @@ namespace sluice::batch {
 enum class RowStatus : uint8_t {
   kOk,
   kDegenerate,  // logits were NaN, infinite or all equal to -inf; the token is the argmax; the
-                // request ends
+                // request ends. In a verify entry the rows end with it
 };
 
 struct TokenLogprob {

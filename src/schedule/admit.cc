@@ -31,7 +31,7 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   if (blocked_ == id && blocked_version_ == kv_.availability_version()) return false;
   const size_t copies_before = copies_.size();
   kv_.Open(sequence->spec.key, sequence->spec.prefix_cache, &sequence->kv);
-  const int32_t shared = sequence->spec.await_kv ? 0 : SharePrefix(sequence);
+  const Shared shared = sequence->spec.await_kv ? Shared{} : SharePrefix(sequence);
   if (!MemoryForAdmission(*sequence, false)) {
     kv_.Close(&sequence->kv, 0);
     copies_.resize(copies_before);
@@ -39,12 +39,17 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
     blocked_version_ = kv_.availability_version();
     return false;
   }
+  if (shared.looked_up) {
+    totals_.prefix_queries += sequence->tokens.size();
+    totals_.prefix_hits += static_cast<uint64_t>(shared.tokens);
+  }
   if (sequence->admitted_us < 0) {
     sequence->admitted_us = now_us;
+    sequence->cached_tokens = shared.looked_up ? shared.tokens : 0;
     --queued_;
   }
   sequence->fork_parent = 0;
-  sequence->computed = sequence->planned = shared;
+  sequence->computed = sequence->planned = shared.tokens;
   sequence->slot = free_slots_.back();
   free_slots_.pop_back();
   waiting_.Remove(sequence);
@@ -59,22 +64,18 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   return true;
 }
 
-// Gives the sequence the blocks that hold the beginning of its tokens already. Returns how many.
-int32_t Scheduler::SharePrefix(Sequence* sequence) {
+// Gives the sequence the blocks that hold the beginning of its tokens already.
+Scheduler::Shared Scheduler::SharePrefix(Sequence* sequence) {
   const int32_t length = static_cast<int32_t>(sequence->tokens.size());
+  const bool scored = sequence->scored >= sequence->to_score();
   if (const Sequence* parent = Find(sequence->fork_parent);
-      parent != nullptr && length == sequence->prompt_tokens && length > 1 &&
-      sequence->scored >= sequence->to_score() &&
+      parent != nullptr && length == sequence->prompt_tokens && length > 1 && scored &&
       kv_.Fork(parent->kv, length - 1, step_, &sequence->kv, &copies_)) {
-    return length - 1;
+    return {length - 1, false};
   }
   // One token is left to compute, for its logits; so is every row that is still to be scored.
-  const int32_t limit = sequence->scored < sequence->to_score() ? sequence->scored : length - 1;
-  const int32_t hit = kv_.Match(sequence->tokens, limit, &sequence->kv);
-  if (sequence->admitted_us < 0 && sequence->kv.cacheable) {
-    sequence->cached_tokens = std::min(hit, sequence->prompt_tokens);
-  }
-  return hit;
+  const int32_t limit = scored ? length - 1 : sequence->scored;
+  return {kv_.Match(sequence->tokens, limit, &sequence->kv), sequence->kv.cacheable};
 }
 
 // Blocks for tokens whose KV comes from elsewhere, as if they had been computed in chunks.

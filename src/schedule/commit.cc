@@ -92,7 +92,8 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   if (sequence->spec.max_tokens == 0 && sequence->computed == sequence->prompt_tokens) {
     out.finish = FinishReason::kLength;
   }
-  if (degenerate) {
+  // The degenerate row is the last one: a stop before it came first.
+  if (degenerate && out.token_count == entry.token_count) {
     out.finish = FinishReason::kError;
   } else if (booked.generation == sequence->generation) {
     kv_.Publish(sequence->tokens, sequence->computed, &sequence->kv);

@@ -171,6 +171,11 @@ class Scheduler {
     uint64_t step;
     int32_t slot;
   };
+  // The beginning of a sequence that needs no computing.
+  struct Shared {
+    int32_t tokens = 0;
+    bool looked_up = false;  // in the prefix cache
+  };
   // What is left of the step's limits.
   struct Budget {
     int32_t tokens = 0;
@@ -202,7 +207,7 @@ class Scheduler {
   void Admit(int64_t now_us, Budget* budget);
   bool WaitsForParent(const Sequence& sequence) const;
   bool TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget);
-  int32_t SharePrefix(Sequence* sequence);
+  Shared SharePrefix(Sequence* sequence);
   void AllocateAwaited(Sequence* sequence);
   bool MemoryForAdmission(const Sequence& sequence, bool soon) const;
 

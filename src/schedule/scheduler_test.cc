@@ -352,19 +352,19 @@ TEST_F(SchedulerTest, MemoryShortagePreemptsTheLatestAndNothingIsLost) {
 TEST_F(SchedulerTest, APreemptedSequenceKeepsTheTokenThatWasInFlight) {
   Start(Options(), Blocks(4));
   Add(Spec(1, Count(7), 9));
-  Add(Spec(2, Count(7, 200), 9));
-  BatchPlan before = Plan();
-  while (s->Stats().preemptions == 0) {
-    BatchPlan next = Plan();
-    Commit(Answer(before, 40));
-    before = std::move(next);
-  }
-  const size_t known = s->Find(2)->tokens.size();
+  Add(Spec(2, Count(4, 200), 9));
+  const BatchPlan first = Plan();
+  const BatchPlan second = Plan();  // sequence 2 takes the last block
+  Commit(Answer(first, 40));
+  const BatchPlan third = Plan();  // sequence 1 needs one
   EXPECT_EQ(s->Find(2)->state, SequenceState::kPreempted);
-  Commit(Answer(before, 41));
-  RunToTheEnd();
-  EXPECT_LE(known, 16u);
-  EXPECT_EQ(outcome.sequences.back().drawn, 9);
+  EXPECT_THAT(third.entries, IsEmpty());  // the block comes free with the second step
+  EXPECT_EQ(s->Find(2)->tokens.size(), 5u);
+  Commit(Answer(second, 41));
+  EXPECT_EQ(s->Find(2)->tokens, (Tokens{200, 201, 202, 203, 40, 41}));
+  Commit(Answer(third));
+  EXPECT_EQ(Plan().entries.at(0).sequence, 1u);
+  EXPECT_EQ(s->Stats().preemptions, 1u);
 }
 
 TEST_F(SchedulerTest, AFullPromptHitLeavesOneTokenToCompute) {
@@ -376,6 +376,8 @@ TEST_F(SchedulerTest, AFullPromptHitLeavesOneTokenToCompute) {
   EXPECT_EQ(plan.entries[0].first_position, 4);
   EXPECT_EQ(plan.entries[0].query_tokens, 4);
   EXPECT_EQ(Commit(Answer(plan)).sequences[0].cached_tokens, 4);
+  EXPECT_EQ(s->Stats().prefix_queries, 16u);
+  EXPECT_EQ(s->Stats().prefix_hits, 4u);
   SequenceSpec other = Spec(3, Count(8), 1);
   other.key.salt = "another API key";
   Add(other);
@@ -523,6 +525,18 @@ TEST_F(SchedulerTest, AStopAmongAcceptedDraftsDropsTheRest) {
   EXPECT_EQ(out.token_count, 2);
   EXPECT_EQ(out.finish, FinishReason::kEnd);
   EXPECT_FALSE(s->HasWork());
+}
+
+TEST_F(SchedulerTest, AStopBeforeADegenerateRowComesFirst) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 20));
+  Run(50);
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{kEnd, 61}));
+  StepResult result = Answer(Plan());
+  result.entries[0].status = batch::RowStatus::kDegenerate;
+  EXPECT_EQ(Commit(result).sequences.at(0).finish, FinishReason::kEnd);
 }
 
 TEST_F(SchedulerTest, DraftsNeverPassMaxTokens) {

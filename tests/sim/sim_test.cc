@@ -91,7 +91,7 @@ TEST_P(SchedulerSimulation, ReplaysFromItsSeed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SchedulerSimulation, testing::ValuesIn(Scenarios()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& scenario) { return scenario.param.name; });
 
 }  // namespace
 }  // namespace sluice::sim

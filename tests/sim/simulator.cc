@@ -33,7 +33,7 @@ Simulator::Simulator(Scenario scenario, uint64_t seed)
   for (int i = 0; i < 6; ++i) {
     std::vector<int32_t>& text = texts_.emplace_back();
     while (static_cast<int32_t>(text.size()) < scenario_.max_prompt) {
-      text.push_back(static_cast<int32_t>(Draw(kVocabulary)));
+      text.push_back(static_cast<int32_t>(Below(kVocabulary)));
     }
   }
 }
@@ -66,20 +66,20 @@ Totals Simulator::Run(uint64_t steps) {
 
 schedule::SequenceSpec Simulator::MakeSpec() {
   schedule::SequenceSpec spec;
-  const int32_t length = 1 + static_cast<int32_t>(Draw(scenario_.max_prompt));
-  const std::vector<int32_t>& text = texts_[Draw(texts_.size())];
-  const size_t shared = Chance(0.7) ? Draw(static_cast<uint64_t>(length) + 1) : 0;
+  const int32_t length = 1 + static_cast<int32_t>(Below(scenario_.max_prompt));
+  const std::vector<int32_t>& text = texts_[Below(texts_.size())];
+  const size_t shared = Chance(0.7) ? Below(static_cast<uint64_t>(length) + 1) : 0;
   spec.prompt.assign(text.begin(), text.begin() + static_cast<int64_t>(shared));
   while (static_cast<int32_t>(spec.prompt.size()) < length) {
-    spec.prompt.push_back(static_cast<int32_t>(Draw(kVocabulary)));
+    spec.prompt.push_back(static_cast<int32_t>(Below(kVocabulary)));
   }
-  spec.max_tokens = 1 + static_cast<int32_t>(Draw(scenario_.max_answer));
-  spec.sampling.seed = Draw(3);
+  spec.max_tokens = 1 + static_cast<int32_t>(Below(scenario_.max_answer));
+  spec.sampling.seed = Below(3);
   spec.end_ids = {kEndId};
   if (Chance(0.3)) spec.stop_ids = {5, 6};
   spec.ignore_eos = Chance(0.2);
-  if (Chance(0.2)) spec.sampling.min_tokens = static_cast<int32_t>(Draw(10));
-  spec.priority = static_cast<int32_t>(Draw(4));
+  if (Chance(0.2)) spec.sampling.min_tokens = static_cast<int32_t>(Below(10));
+  spec.priority = static_cast<int32_t>(Below(4));
   spec.key.salt = Chance(0.5) ? "alice" : "bob";
   spec.prefix_cache = Chance(0.9);
   spec.prompt_logprobs = Chance(0.1);
@@ -117,7 +117,7 @@ void Simulator::Expect(Request* request) const {
 void Simulator::Arrive() {
   while (Chance(scenario_.arrivals_per_step)) {
     schedule::SequenceSpec spec = MakeSpec();
-    const int choices = Chance(0.15) ? 2 + static_cast<int>(Draw(3)) : 1;
+    const int choices = Chance(0.15) ? 2 + static_cast<int>(Below(3)) : 1;
     spec.await_kv = scenario_.hand_off && choices == 1 && !spec.prompt_logprobs && Chance(0.3);
     spec.prefix_cache = spec.prefix_cache && !spec.await_kv;
     spec.request = next_id_;
@@ -144,7 +144,7 @@ void Simulator::AddRequest(std::vector<schedule::SequenceSpec> choices) {
     request.spec = std::move(spec);
     request.added_step = totals_.steps;
     Expect(&request);
-    if (Chance(0.15)) request.may_stop_after = 1 + static_cast<int32_t>(Draw(20));
+    if (Chance(0.15)) request.may_stop_after = 1 + static_cast<int32_t>(Below(20));
     requests_.emplace(request.spec.id, std::move(request));
   }
 }
@@ -152,7 +152,7 @@ void Simulator::AddRequest(std::vector<schedule::SequenceSpec> choices) {
 void Simulator::EndSomeEarly() {
   if (requests_.empty() || !Chance(0.01)) return;
   auto victim = requests_.begin();
-  std::advance(victim, static_cast<int64_t>(Draw(requests_.size())));
+  std::advance(victim, static_cast<int64_t>(Below(requests_.size())));
   Require(scheduler_->Cancel(victim->first), "cancel of a live sequence");
   Require(!scheduler_->Cancel(victim->first), "a second cancel");
   requests_.erase(victim);
@@ -164,7 +164,8 @@ void Simulator::AttachSomeDrafts() {
     if (!Chance(0.5)) continue;
     std::vector<int32_t> drafts;
     for (size_t i = request.got.size(); i < request.expected.size() && drafts.size() < 5; ++i) {
-      drafts.push_back(Chance(0.8) ? request.expected[i] : static_cast<int32_t>(Draw(kVocabulary)));
+      drafts.push_back(Chance(0.8) ? request.expected[i]
+                                   : static_cast<int32_t>(Below(kVocabulary)));
     }
     scheduler_->AttachDrafts(id, drafts);
   }
@@ -177,7 +178,7 @@ void Simulator::StartTransfers() {
     if (!is_new) continue;
     for (const auto& group : sequence->kv.groups) it->second.tables.push_back(group.table);
     it->second.tokens = sequence->tokens;
-    it->second.due_step = totals_.steps + Draw(20);
+    it->second.due_step = totals_.steps + Below(20);
   }
 }
 
@@ -212,7 +213,8 @@ void Simulator::HoldSteps() {
     held_[newest.step] = newest;
   }
   if (!held_.empty() && Chance(0.2)) {
-    const uint64_t step = std::next(held_.begin(), static_cast<int64_t>(Draw(held_.size())))->first;
+    const uint64_t step =
+        std::next(held_.begin(), static_cast<int64_t>(Below(held_.size())))->first;
     scheduler_->LetGo(step);
     held_.erase(step);
   }
@@ -220,8 +222,9 @@ void Simulator::HoldSteps() {
 
 void Simulator::Step() {
   ++totals_.steps;
-  now_us_ += static_cast<int64_t>(Draw(2000));
+  now_us_ += static_cast<int64_t>(Below(2000));
   if (scenario_.drafts) AttachSomeDrafts();
+  const bool held = !held_.empty();
   scheduler_->Plan(now_us_, &plan_);
   CheckPlan(plan_);
   CheckWrites(plan_);
@@ -232,7 +235,7 @@ void Simulator::Step() {
     HoldSteps();
     StartTransfers();
   }
-  CheckProgress(plan_);
+  if (!held) CheckProgress(plan_);
   if (Chance(0.02)) EndSomeEarly();
   if (!late_) {
     while (!uncommitted_.empty()) CommitOldest();
@@ -353,7 +356,15 @@ void Simulator::CheckWrites(const batch::BatchPlan& plan) {
         if (spec.kind != blocks::GroupKind::kState && end <= entry.first_position) continue;
         const uint64_t writer = writers.try_emplace({g, block}, entry.sequence).first->second;
         Require(writer == entry.sequence, "two sequences write block ", block);
-        Require(scheduler_->kv().pool(g).references(block) == 1, "a shared block is written");
+      }
+    }
+  }
+  for (const schedule::Sequence* sequence : scheduler_->running()) {
+    for (int32_t g = 0; g < static_cast<int32_t>(sequence->kv.groups.size()); ++g) {
+      for (const int32_t block : sequence->kv.groups[g].table) {
+        const auto it = writers.find({g, block});
+        Require(it == writers.end() || it->second == sequence->spec.id, "sequence ", it->second,
+                " writes block ", block, " of sequence ", sequence->spec.id);
       }
     }
   }
@@ -384,7 +395,7 @@ void Simulator::CheckSharing() {
 
 // With nothing in flight and nothing to wait for, a step must compute something.
 void Simulator::CheckProgress(const batch::BatchPlan& plan) {
-  const bool waits = uncommitted_.size() > 1 || !held_.empty() || !transfers_.empty();
+  const bool waits = uncommitted_.size() > 1 || !transfers_.empty();
   if (waits || !plan.entries.empty()) return;
   Require(!scheduler_->HasWork(), "an empty step while there is work");
 }

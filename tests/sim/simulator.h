@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <set>
 #include <string>
@@ -30,6 +31,8 @@ struct Scenario {
   bool drafts = false;
   bool hand_off = false;  // some sequences await KV, some steps are held by a sink
 };
+
+inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 
 struct Totals {
   uint64_t steps = 0, empty_steps = 0, late_commits = 0;
@@ -70,7 +73,7 @@ class Simulator {
     std::set<std::pair<int32_t, std::pair<int32_t, uint64_t>>> blocks;  // group, block, sequence
   };
 
-  uint64_t Draw(uint64_t below) { return random_() % below; }
+  uint64_t Below(uint64_t below) { return random_() % below; }
   bool Chance(double p) { return static_cast<double>(random_() >> 11) * 0x1p-53 < p; }
 
   void Arrive();
