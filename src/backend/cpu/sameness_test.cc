@@ -1,0 +1,293 @@
+// A row's bits depend on that row alone: not on the batch around it, the chunk it came in, the
+// number of threads, and here not even on the instruction set.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "backend/cpu/device.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/norm.h"
+#include "ops/rope_kv.h"
+
+namespace sluice::cpu {
+namespace {
+
+using Floats = std::vector<float>;
+using Ints = std::vector<int32_t>;
+
+template <class T>
+ops::Tensor TensorOf(const std::vector<T>& values, DType dtype,
+                     std::initializer_list<int64_t> dims) {
+  device::View view;
+  view.data = reinterpret_cast<std::byte*>(const_cast<T*>(values.data()));
+  view.bytes = values.size() * sizeof(T);
+  return ops::Dense(view, dtype, dims);
+}
+
+Floats Noise(size_t count, uint32_t seed) {
+  Floats out(count);
+  for (float& x : out) {
+    seed = seed * 1664525u + 1013904223u;
+    x = static_cast<float>(seed >> 8) * 0x1p-22f - 2.0f;
+  }
+  return out;
+}
+
+bool SameBits(const float* a, const float* b, size_t count) {
+  return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+struct Machine {
+  Machine(Isa isa, int threads) : device(DetectCpu(), isa, threads) {
+    stream = std::move(device.CreateStream().value());
+  }
+  template <class Op>
+  void Run(const typename Op::Desc& desc, const typename Op::Args& args) {
+    const auto bound = ops::Bind<Op>(device.ops(), desc);
+    ASSERT_TRUE(bound.ok()) << bound.status().message();
+    const Status status = (*bound)(*stream, args);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  CpuDevice device;
+  std::unique_ptr<device::Stream> stream;
+};
+
+// Instruction set and threads. The first one's bits are everyone's but the reference's.
+class SamenessTest : public ::testing::TestWithParam<std::tuple<Isa, int>> {
+ protected:
+  SamenessTest() : machine_(std::get<0>(GetParam()), std::get<1>(GetParam())) {}
+  Machine machine_;
+};
+
+// The reference uses one thread whatever there are.
+std::vector<std::tuple<Isa, int>> Machines() {
+  std::vector<std::tuple<Isa, int>> machines = {{Isa::kRef, 1}};
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    for (int threads = 1; threads <= 4 && isa <= DetectCpu().best; ++threads)
+      machines.emplace_back(isa, threads);
+  }
+  return machines;
+}
+INSTANTIATE_TEST_SUITE_P(Cpu, SamenessTest, ::testing::ValuesIn(Machines()), [](const auto& test) {
+  return StrCat(Name(std::get<0>(test.param)), "_threads", std::get<1>(test.param));
+});
+
+constexpr int kQHeads = 6, kKvHeads = 2, kHeadDim = 32, kContext = 330, kBlock = 16;
+constexpr int kWidth = kQHeads * kHeadDim, kBlocks = (kContext + kBlock - 1) / kBlock;
+
+// One sequence of kContext tokens in a paged cache, beside a neighbour that shares it.
+struct History {
+  explicit History(DType dtype) : kv(dtype) {
+    const Floats noise = Noise(size_t{2} * kBlocks * kKvHeads * kBlock * kHeadDim, 5);
+    bits.resize(noise.size());
+    wide = noise;
+    for (size_t i = 0; i < noise.size(); ++i) bits[i] = F32ToF16(noise[i]);
+    for (int b = 0; b < 2 * kBlocks; ++b) table.push_back(2 * kBlocks - 1 - b);
+  }
+  ops::PagedKv Cache() const {
+    ops::PagedKv cache;
+    cache.k = kv == DType::kF32 ? TensorOf(wide, kv, {2 * kBlocks, kKvHeads, kBlock, kHeadDim})
+                                : TensorOf(bits, kv, {2 * kBlocks, kKvHeads, kBlock, kHeadDim});
+    cache.v = cache.k;
+    return cache;
+  }
+  DType kv;
+  Floats wide;
+  std::vector<uint16_t> bits;
+  Ints table;  // [2, kBlocks]
+};
+
+struct Chunk {
+  int first, end;
+};
+
+// The rows [first, end) of the sequence, alone or behind a neighbour with 7 rows of its own.
+Floats Attend(Machine& machine, const ops::Attention::Desc& desc, const History& history,
+              const Floats& q, Chunk chunk, bool neighbour) {
+  const int count = chunk.end - chunk.first, before = neighbour ? 7 : 0;
+  Floats rows = Noise(static_cast<size_t>(before) * kWidth, 99);
+  rows.insert(rows.end(), q.begin() + chunk.first * kWidth, q.begin() + chunk.end * kWidth);
+  Floats out(rows.size());
+  Ints start = {0}, context, table;
+  if (neighbour) {
+    start.push_back(7);
+    context.push_back(200);
+    table.insert(table.end(), history.table.begin() + kBlocks, history.table.end());
+  }
+  start.push_back(before + count);
+  context.push_back(chunk.end);
+  table.insert(table.end(), history.table.begin(), history.table.begin() + kBlocks);
+  const int64_t sequences = static_cast<int64_t>(context.size());
+  ops::Attention::Args args;
+  args.q = TensorOf(rows, DType::kF32, {before + count, kWidth});
+  args.out = TensorOf(out, DType::kF32, {before + count, kWidth});
+  args.query_start = TensorOf(start, DType::kI32, {sequences + 1});
+  args.context = TensorOf(context, DType::kI32, {sequences});
+  args.block_table = TensorOf(table, DType::kI32, {sequences, kBlocks});
+  args.kv = history.Cache();
+  machine.Run<ops::Attention>(desc, args);
+  return Floats(out.begin() + before * kWidth, out.end());
+}
+
+TEST_P(SamenessTest, AttentionRowsInAnyChunkBesideAnyoneOnAnyThreads) {
+  const bool reference = std::get<0>(GetParam()) == Isa::kRef;
+  const Floats q = Noise(size_t{kContext} * kWidth, 3);
+  for (DType kv : {DType::kF16, DType::kF32}) {
+    for (int window : {0, 100}) {
+      ops::Attention::Desc desc{.q_heads = kQHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim};
+      desc.window = window;
+      desc.kv = {kv, kKvHeads, kHeadDim, kHeadDim, kBlock};
+      if (window > 0) desc.soft_cap = 20.0f;
+      const History history(kv);
+      Machine one(reference ? Isa::kRef : Isa::kAvx2, 1);
+      const Floats whole = Attend(one, desc, history, q, {0, kContext}, false);
+      const auto expect_same = [&](Chunk chunk, bool neighbour) {
+        const Floats part = Attend(machine_, desc, history, q, chunk, neighbour);
+        EXPECT_TRUE(SameBits(part.data(), whole.data() + chunk.first * kWidth, part.size()))
+            << "rows " << chunk.first << " to " << chunk.end << " neighbour " << neighbour;
+      };
+      expect_same({0, kContext}, false);
+      expect_same({0, kContext}, true);
+      for (int at : {0, 1, 15, 63, 64, 65, 255, 256, 257, kContext - 1}) {
+        expect_same({at, at + 1}, false);
+        expect_same({at, at + 1}, true);
+      }
+      for (int size : {3, 7, 64, 100, 129}) {
+        for (int at = 0; at < kContext; at += size)
+          expect_same({at, std::min(at + size, kContext)}, size == 7);
+      }
+    }
+  }
+}
+
+constexpr int kRows = 130, kHidden = 300;
+
+// Runs `op` on all rows and on each part alone, and compares the parts' bits.
+template <class RunRows>
+void ExpectRowsAlone(const RunRows& run_rows) {
+  const Floats all = run_rows(0, kRows);
+  const size_t width = all.size() / kRows;
+  for (const auto& [first, end] : {std::pair{0, 1}, {77, 78}, {kRows - 1, kRows}, {5, 40}}) {
+    const Floats part = run_rows(first, end);
+    EXPECT_TRUE(SameBits(part.data(), all.data() + first * width, part.size()))
+        << "rows " << first << " to " << end;
+  }
+}
+
+TEST_P(SamenessTest, NormRows) {
+  const Floats x = Noise(size_t{kRows} * kHidden, 1), weight = Noise(kHidden, 2);
+  for (ops::NormKind kind : {ops::NormKind::kRms, ops::NormKind::kLayer}) {
+    ExpectRowsAlone([&](int first, int end) {
+      Floats out(static_cast<size_t>(end - first) * kHidden);
+      const ops::Tensor in = TensorOf(x, DType::kF32, {kRows, kHidden});
+      machine_.Run<ops::Norm>({.kind = kind, .hidden = kHidden},
+                              {.x = in.Rows(first, end - first),
+                               .weight = TensorOf(weight, DType::kF32, {kHidden}),
+                               .out = TensorOf(out, DType::kF32, {end - first, kHidden})});
+      return out;
+    });
+  }
+}
+
+TEST_P(SamenessTest, QkNormAndSoftCapRows) {
+  const Floats x = Noise(size_t{kRows} * kHidden, 3), weight = Noise(60, 4);
+  ExpectRowsAlone([&](int first, int end) {
+    Floats out(x.begin() + first * kHidden, x.begin() + end * kHidden);
+    const ops::Tensor w = TensorOf(weight, DType::kF32, {60});
+    const ops::Tensor rows = TensorOf(out, DType::kF32, {end - first, kHidden});
+    machine_.Run<ops::QkNorm>({.q_heads = 3, .kv_heads = 1, .head_dim = 60},
+                              {.qkv = rows, .q_weight = w, .k_weight = w});
+    machine_.Run<ops::SoftCap>({.cap = 1.5f}, {.x = rows});
+    return out;
+  });
+}
+
+TEST_P(SamenessTest, GatedActivationRows) {
+  const Floats x = Noise(size_t{kRows} * 2 * kHidden, 5);
+  for (ops::Activation kind : {ops::Activation::kSilu, ops::Activation::kGeluTanh}) {
+    ExpectRowsAlone([&](int first, int end) {
+      Floats out(static_cast<size_t>(end - first) * kHidden);
+      const ops::Tensor in = TensorOf(x, DType::kF32, {kRows, 2 * kHidden});
+      machine_.Run<ops::GatedActivation>(
+          {.kind = kind, .width = kHidden},
+          {.gate_up = in.Rows(first, end - first),
+           .out = TensorOf(out, DType::kF32, {end - first, kHidden})});
+      return out;
+    });
+  }
+}
+
+TEST_P(SamenessTest, RopeRowsAndWhatTheyKeep) {
+  const int d = 60, width = 5 * d;
+  const Floats x = Noise(size_t{kRows} * width, 6), table = Noise(size_t{kRows} * d, 7);
+  Ints positions, slots;
+  for (int t = 0; t < kRows; ++t) {
+    positions.push_back(kRows - 1 - t);
+    slots.push_back((t * 37) % kRows);
+  }
+  for (bool interleaved : {false, true}) {
+    ops::RopeKv::Desc desc{
+        .q_heads = 3, .kv_heads = 1, .head_dim = d, .rotary_dims = d, .interleaved = interleaved};
+    desc.kv = {DType::kF32, 1, d, d, 1};
+    ExpectRowsAlone([&](int first, int end) {
+      const int count = end - first;
+      Floats q(static_cast<size_t>(count) * 3 * d), k(size_t{kRows} * d), v(k), out;
+      ops::RopeKv::Args args;
+      args.qkv = TensorOf(x, DType::kF32, {kRows, width}).Rows(first, count);
+      args.positions = TensorOf(positions, DType::kI32, {kRows}).Rows(first, count);
+      args.slots = TensorOf(slots, DType::kI32, {kRows}).Rows(first, count);
+      args.table = TensorOf(table, DType::kF32, {kRows, d});
+      args.q_out = TensorOf(q, DType::kF32, {count, 3 * d});
+      args.kv.k = TensorOf(k, DType::kF32, {kRows, 1, 1, d});
+      args.kv.v = TensorOf(v, DType::kF32, {kRows, 1, 1, d});
+      machine_.Run<ops::RopeKv>(desc, args);
+      for (int t = first; t < end; ++t) {
+        const auto append = [&](const Floats& from, int row, int count_of) {
+          out.insert(out.end(), from.begin() + row * count_of, from.begin() + (row + 1) * count_of);
+        };
+        append(q, t - first, 3 * d);
+        append(k, slots[t], d);
+        append(v, slots[t], d);
+      }
+      return out;
+    });
+  }
+}
+
+TEST_P(SamenessTest, ElementWiseOpsGiveTheBitsOfAvx2) {
+  if (std::get<0>(GetParam()) == Isa::kRef) return;  // the reference sums in another order
+  Machine avx2(Isa::kAvx2, 1);
+  const Floats x = Noise(size_t{kRows} * 2 * kHidden, 8), weight = Noise(2 * kHidden, 9);
+  const ops::Tensor in = TensorOf(x, DType::kF32, {kRows, 2 * kHidden});
+  const auto both = [&](const auto& run) {
+    Floats a(x.size()), b(x.size());
+    run(avx2, a);
+    run(machine_, b);
+    EXPECT_TRUE(SameBits(a.data(), b.data(), a.size()));
+  };
+  for (ops::NormKind kind : {ops::NormKind::kRms, ops::NormKind::kLayer}) {
+    both([&](Machine& m, Floats& out) {
+      m.Run<ops::Norm>({.kind = kind, .hidden = 2 * kHidden},
+                       {.x = in,
+                        .weight = TensorOf(weight, DType::kF32, {2 * kHidden}),
+                        .out = TensorOf(out, DType::kF32, {kRows, 2 * kHidden})});
+    });
+  }
+  for (ops::Activation kind : {ops::Activation::kSilu, ops::Activation::kGeluTanh}) {
+    both([&](Machine& m, Floats& out) {
+      m.Run<ops::GatedActivation>(
+          {.kind = kind, .width = kHidden},
+          {.gate_up = in, .out = TensorOf(out, DType::kF32, {kRows, kHidden})});
+    });
+  }
+  both([&](Machine& m, Floats& out) {
+    out = x;
+    m.Run<ops::SoftCap>({.cap = 0.7f}, {.x = TensorOf(out, DType::kF32, {kRows, 2 * kHidden})});
+  });
+}
+
+}  // namespace
+}  // namespace sluice::cpu

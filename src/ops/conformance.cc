@@ -1,0 +1,197 @@
+#include "ops/conformance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "ops/conformance_case.h"
+
+namespace sluice::ops {
+namespace {
+
+// The reference of an op and whether it takes a descriptor.
+template <class Op>
+struct Reference {
+  Support (*supports)(const typename Op::Desc&, const device::DeviceFacts&);
+  Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&);
+};
+
+Tensor At(const Array& array, const device::View& view) {
+  Tensor t = array.tensor();
+  t.data = view.data;
+  t.memory = view.memory;
+  t.device = view.device;
+  return t;
+}
+
+device::View HostView(const Array& array, const device::Device& device) {
+  device::View view;
+  view.data = const_cast<std::byte*>(array.bytes().data());
+  view.bytes = array.bytes().size();
+  view.device = device.facts().id;
+  return view;
+}
+
+// Runs one call and brings `memory` to what the call left.
+template <class Op>
+Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation,
+             const ConformanceCase<Op>& generated, std::vector<Array>& memory) {
+  std::vector<Tensor> tensors;
+  for (const Array& array : memory) {
+    SLUICE_ASSIGN_OR_RETURN(const Tensor tensor, target.Upload(array));
+    tensors.push_back(tensor);
+  }
+  SLUICE_ASSIGN_OR_RETURN(const typename Op::Args args, generated.args(target, tensors));
+  SLUICE_RETURN_IF_ERROR(implementation.run(*target.stream, generated.desc, args));
+  SLUICE_RETURN_IF_ERROR(target.stream->Synchronize());
+  if (target.device == nullptr) return OkStatus();
+  std::vector<device::CopyItem> items;
+  for (size_t i = 0; i < memory.size(); ++i)
+    items.push_back({HostView(memory[i], *target.device), target.buffers[i].view()});
+  return target.device->Copy(*target.stream, items);
+}
+
+template <class Op>
+void Judge(const ConformanceCase<Op>& generated, int number, const Status& status,
+           const std::vector<Array>& got, const std::vector<Array>& expected,
+           ConformanceResult& result) {
+  ++result.cases;
+  std::string wrong = status.ok() ? "" : status.message();
+  for (size_t i = 0; i < got.size() && wrong.empty(); ++i) {
+    const Comparison comparison = Compare(got[i], expected[i], generated.limits[i]);
+    result.error_max = std::max(result.error_max, comparison.error);
+    result.error_limit = std::max(result.error_limit, generated.limits[i]);
+    if (!comparison.ok) wrong = StrCat("array ", i, ": ", comparison.what);
+  }
+  if (wrong.empty()) return;
+  if (result.failures++ == 0)
+    result.first_failure = StrCat("case ", number, " (", generated.desc.ToString(), "): ", wrong);
+}
+
+template <class Op>
+Status RunOp(device::Device& device, const OpTable& table, const ConformanceOptions& options,
+             const Reference<Op>& reference, std::vector<ConformanceResult>& results) {
+  const size_t first = results.size();
+  for (const Implementation<Op>& implementation : table.List<Op>()) {
+    results.push_back({});
+    results.back().op = Op::kName;
+    results.back().implementation = implementation.name;
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
+  TestNoise noise(options.seed);
+  for (int number = 0; number < options.cases; ++number) {
+    const ConformanceCase<Op> generated = MakeCase(Op(), noise);
+    const Support takes = reference.supports(generated.desc, table.facts());
+    CHECK(takes.ok, "the reference declines ", generated.desc.ToString(), ": ", takes.reason);
+    std::vector<Array> expected = generated.memory;
+    ConformanceTarget host;
+    host.stream = stream.get();
+    const Implementation<Op> truth = {"reference", reference.supports, reference.run};
+    SLUICE_RETURN_IF_ERROR(RunOn(host, truth, generated, expected));
+    size_t index = first;
+    for (const Implementation<Op>& implementation : table.List<Op>()) {
+      ConformanceResult& result = results[index++];
+      if (!implementation.supports(generated.desc, table.facts()).ok) {
+        ++result.declined;
+        continue;
+      }
+      ConformanceTarget target;
+      target.device = &device;
+      target.stream = stream.get();
+      target.table = &table;
+      target.implementation = implementation.name;
+      std::vector<Array> got = generated.memory;
+      const Status status = RunOn(target, implementation, generated, got);
+      Judge(generated, number, status, got, expected, result);
+    }
+  }
+  return OkStatus();
+}
+
+std::string Cell(const std::string& text, size_t width) {
+  return text.size() >= width ? text + ' ' : text + std::string(width - text.size(), ' ');
+}
+
+std::string Scientific(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2e", value);
+  return value == 0.0 ? "0" : buffer;
+}
+
+}  // namespace
+
+Result<Tensor> ConformanceTarget::Upload(const Array& array) {
+  if (device == nullptr) return array.tensor();
+  SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
+                          device->Allocate(array.bytes().size(), device::MemoryKind::kDevice));
+  const device::CopyItem item = {buffer.view(), HostView(array, *device)};
+  SLUICE_RETURN_IF_ERROR(device->Copy(*stream, {&item, 1}));
+  buffers.push_back(std::move(buffer));
+  return At(array, buffers.back().view());
+}
+
+Comparison Compare(const Array& got, const Array& expected, double limit) {
+  Comparison comparison;
+  if (got.bytes() == expected.bytes()) return comparison;
+  const Tensor shape = expected.tensor();
+  if (limit == 0.0 || !IsPlainFloat(shape.dtype) || got.Count() != expected.Count()) {
+    const auto& a = got.bytes();
+    const auto& b = expected.bytes();
+    const auto differs = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    comparison.ok = false;
+    comparison.error = INFINITY;
+    comparison.what = StrCat("byte ", differs.first - a.begin(), " of ", a.size(), " differs");
+    return comparison;
+  }
+  for (size_t i = 0; i < got.Count(); ++i) {
+    const double a = got.At(i), b = expected.At(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    double error = std::abs(a - b) / (1.0 + std::abs(b));
+    if (std::isnan(error) || std::isinf(b)) error = INFINITY;
+    comparison.error = std::max(comparison.error, error);
+    if (error <= limit || !comparison.ok) continue;
+    comparison.ok = false;
+    comparison.what = StrCat("element ", i, " is ", a, ", expected ", b, " within ", limit);
+  }
+  return comparison;
+}
+
+Result<std::vector<ConformanceResult>> RunConformance(device::Device& device, const OpTable& table,
+                                                      const ConformanceOptions& options) {
+  std::vector<ConformanceResult> results;
+  const auto run = [&]<class Op>(const Reference<Op>& reference) {
+    return RunOp<Op>(device, table, options, reference, results);
+  };
+  SLUICE_RETURN_IF_ERROR(run(Reference<Embedding>{&RefEmbeddingSupports, &RefEmbedding}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<Norm>{&RefNormSupports, &RefNorm}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<QkNorm>{&RefQkNormSupports, &RefQkNorm}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<RopeKv>{&RefRopeKvSupports, &RefRopeKv}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<Attention>{&RefAttentionSupports, &RefAttention}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<GatedActivation>{&RefGatedActivationSupports, &RefGatedActivation}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<SoftCap>{&RefSoftCapSupports, &RefSoftCap}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<GatherRows>{&RefGatherRowsSupports, &RefGatherRows}));
+  return results;
+}
+
+Result<std::vector<ConformanceResult>> RunConformance(device::Device& device,
+                                                      const ConformanceOptions& options) {
+  return RunConformance(device, device.ops(), options);
+}
+
+std::string FormatConformance(std::span<const ConformanceResult> results) {
+  std::string out = Cell("implementation", 32) + Cell("cases", 7) + Cell("declined", 10) +
+                    Cell("max error", 11) + Cell("limit", 10) + "verdict\n";
+  for (const ConformanceResult& result : results) {
+    const std::string_view verdict = !result.ok() ? "FAILED" : result.cases == 0 ? "-" : "ok";
+    out += Cell(result.implementation, 32) + Cell(StrCat(result.cases), 7) +
+           Cell(StrCat(result.declined), 10) + Cell(Scientific(result.error_max), 11) +
+           Cell(Scientific(result.error_limit), 10) + std::string(verdict) + '\n';
+    if (!result.ok())
+      out += StrCat("  ", result.failures, " failed; first: ", result.first_failure, "\n");
+  }
+  return out;
+}
+
+}  // namespace sluice::ops

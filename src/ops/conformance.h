@@ -1,0 +1,55 @@
+// Holds every implementation in a device's op table against the plain-loop references, on cases
+// generated from a seed. Used by the conformance program and by `sluice devices --verify`. Runs on
+// the calling thread; allocates on the device and frees what it took.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "ops/host_array.h"
+#include "sluice/status.h"
+
+namespace sluice::ops {
+
+struct ConformanceOptions {
+  uint64_t seed = 1;
+  int cases = 100;  // per op
+};
+
+// One implementation over all cases of its op.
+struct ConformanceResult {
+  std::string op, implementation;
+  int cases = 0;             // run
+  int declined = 0;          // descriptors that it does not support
+  double error_max = 0.0;    // largest |got - expected| / (1 + |expected|)
+  double error_limit = 0.0;  // what is allowed at most; 0: the same bits
+  int failures = 0;
+  std::string first_failure;  // the case and what was wrong; empty without
+  bool ok() const { return failures == 0; }
+};
+
+// How far `got` is from `expected`. Not-a-numbers match only each other. A limit of 0 asks for the
+// same bytes.
+struct Comparison {
+  double error = 0.0;
+  bool ok = true;
+  std::string what;  // the first element that differs too much
+};
+Comparison Compare(const Array& got, const Array& expected, double limit);
+
+// Every implementation of every op in device.ops(), in the table's order. An error is one of the
+// device, not of an implementation.
+Result<std::vector<ConformanceResult>> RunConformance(device::Device& device,
+                                                      const ConformanceOptions& options);
+
+// The same for another table of that device, so that a test can plant a broken implementation.
+Result<std::vector<ConformanceResult>> RunConformance(device::Device& device, const OpTable& table,
+                                                      const ConformanceOptions& options);
+
+// A table for people: implementation, cases, declined, largest error, limit, verdict.
+std::string FormatConformance(std::span<const ConformanceResult> results);
+
+}  // namespace sluice::ops

@@ -1,0 +1,105 @@
+// One generated call of an op: all memory that it reads or writes, and how its arguments lie in it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/host_array.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+#include "ops/rope_kv.h"
+
+namespace sluice::ops {
+
+// Where a call runs. Null `device`: the reference, on host memory.
+struct ConformanceTarget {
+  device::Device* device = nullptr;
+  device::Stream* stream = nullptr;
+  const OpTable* table = nullptr;
+  std::string_view implementation;
+  // What arguments may point to; lives as long as the call.
+  std::deque<PackedWeight> weights;
+  std::vector<device::Buffer> buffers;
+
+  // `array` in the target's memory.
+  Result<Tensor> Upload(const Array& array);
+};
+
+template <class Op>
+struct ConformanceCase {
+  typename Op::Desc desc;
+  std::vector<Array> memory;
+  std::vector<double> limits;  // per array, see Compare; what is only read has 0
+  // The arguments over `tensors`, one per array of `memory`.
+  std::function<Result<typename Op::Args>(ConformanceTarget&, std::span<const Tensor> tensors)>
+      args;
+
+  // Adds an array and returns its index.
+  size_t Add(Array array, double limit = 0.0) {
+    memory.push_back(std::move(array));
+    limits.push_back(limit);
+    return memory.size() - 1;
+  }
+};
+
+// What the generators draw from.
+inline constexpr float kUntouched = 12345.0f;  // what nobody writes must still be there
+
+template <class T, size_t N>
+T Pick(TestNoise& noise, const T (&choices)[N]) {
+  return choices[noise.Below(N)];
+}
+
+inline bool Flip(TestNoise& noise) { return noise.Below(2) == 1; }
+
+inline DType AnyFloat(TestNoise& noise) {
+  // F32 is what most kernels are for.
+  return Pick(noise, {DType::kF32, DType::kF32, DType::kF32, DType::kF16, DType::kBF16});
+}
+
+// What one rounding to `dtype` may add to an error of `base`.
+inline double LimitFor(DType dtype, double base) {
+  return dtype == DType::kF32 ? base : dtype == DType::kF16 ? base + 0x1p-10 : base + 0x1p-7;
+}
+
+inline Array Filled(TestNoise& noise, DType dtype, std::vector<int64_t> dims, float scale = 1.0f) {
+  Array array(dtype, std::move(dims));
+  noise.Fill(array, scale);
+  return array;
+}
+
+inline Array Untouched(DType dtype, std::vector<int64_t> dims) {
+  Array array(dtype, std::move(dims));
+  array.Fill(kUntouched);
+  return array;
+}
+
+// The first `width` columns of a tensor whose rows are wider.
+inline Tensor Columns(Tensor t, int64_t width) {
+  t.dims[1] = width;
+  return t;
+}
+
+inline int64_t AnyTokens(TestNoise& noise) {
+  return Pick<int64_t>(noise, {0, 1, 1, 2, 3, 7, 16, 33, 100});
+}
+
+// A generator per op; each call draws another case.
+ConformanceCase<Norm> MakeCase(const Norm&, TestNoise& noise);
+ConformanceCase<QkNorm> MakeCase(const QkNorm&, TestNoise& noise);
+ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, TestNoise& noise);
+ConformanceCase<SoftCap> MakeCase(const SoftCap&, TestNoise& noise);
+ConformanceCase<Embedding> MakeCase(const Embedding&, TestNoise& noise);
+ConformanceCase<GatherRows> MakeCase(const GatherRows&, TestNoise& noise);
+ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise);
+ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise);
+ConformanceCase<Linear> MakeCase(const Linear&, TestNoise& noise);
+
+}  // namespace sluice::ops

@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/conformance_case.h"
+
+namespace sluice::ops {
+
+ConformanceCase<Norm> MakeCase(const Norm&, TestNoise& noise) {
+  ConformanceCase<Norm> c;
+  const NormKind kind = Flip(noise) ? NormKind::kRms : NormKind::kLayer;
+  c.desc = {.kind = kind,
+            .activation = AnyFloat(noise),
+            .hidden = Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100, 576, 1000, 2048}),
+            .eps = Pick(noise, {1e-6f, 1e-5f, 1e-3f}),
+            .add = Flip(noise),
+            .bias = kind == NormKind::kLayer && Flip(noise)};
+  const int64_t tokens = AnyTokens(noise), n = c.desc.hidden, gap = noise.Below(3) * 5;
+  const DType type = c.desc.activation;
+  const double limit = LimitFor(type, 2e-5);
+  const bool in_place = Flip(noise);
+  const size_t x = c.Add(Filled(noise, type, {tokens, n + gap}, 4.0f), in_place ? limit : 0.0);
+  const size_t residual = c.Add(Filled(noise, type, {tokens, n}), LimitFor(type, 1e-7));
+  const size_t weight = c.Add(Filled(noise, DType::kF32, {n}));
+  const size_t bias = c.Add(Filled(noise, DType::kF32, {n}));
+  const size_t out = c.Add(Untouched(type, {tokens, n}), limit);
+  c.args = [=, desc = c.desc](ConformanceTarget&, std::span<const Tensor> t) -> Result<Norm::Args> {
+    Norm::Args args{.x = Columns(t[x], n), .weight = t[weight]};
+    if (desc.add) args.residual = t[residual];
+    if (desc.bias) args.bias = t[bias];
+    args.out = in_place ? args.x : t[out];
+    return args;
+  };
+  return c;
+}
+
+ConformanceCase<QkNorm> MakeCase(const QkNorm&, TestNoise& noise) {
+  ConformanceCase<QkNorm> c;
+  c.desc = {.activation = AnyFloat(noise),
+            .q_heads = Pick(noise, {1, 3, 9, 32}),
+            .kv_heads = Pick(noise, {1, 3}),
+            .head_dim = Pick(noise, {1, 20, 64, 80, 128}),
+            .eps = 1e-6f};
+  const int64_t width = int64_t{c.desc.q_heads + 2 * c.desc.kv_heads} * c.desc.head_dim;
+  const size_t qkv = c.Add(Filled(noise, c.desc.activation, {AnyTokens(noise), width + 3}),
+                           LimitFor(c.desc.activation, 1e-5));
+  const size_t q = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
+  const size_t k = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<QkNorm::Args> {
+    return QkNorm::Args{.qkv = Columns(t[qkv], width), .q_weight = t[q], .k_weight = t[k]};
+  };
+  return c;
+}
+
+ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, TestNoise& noise) {
+  ConformanceCase<GatedActivation> c;
+  c.desc = {.kind = Pick(noise, {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf}),
+            .activation = AnyFloat(noise),
+            .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536})};
+  const int64_t tokens = AnyTokens(noise);
+  const DType type = c.desc.activation;
+  const size_t in =
+      c.Add(Filled(noise, type, {tokens, 2 * c.desc.width}, Pick(noise, {0.1f, 3.0f, 60.0f})));
+  const size_t out = c.Add(Untouched(type, {tokens, c.desc.width}), LimitFor(type, 3e-6));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatedActivation::Args> {
+    return GatedActivation::Args{.gate_up = t[in], .out = t[out]};
+  };
+  return c;
+}
+
+ConformanceCase<SoftCap> MakeCase(const SoftCap&, TestNoise& noise) {
+  ConformanceCase<SoftCap> c;
+  c.desc = {.activation = AnyFloat(noise), .cap = Pick(noise, {0.5f, 30.0f, 50.0f})};
+  const int64_t width = Pick<int64_t>(noise, {1, 17, 512});
+  const size_t x = c.Add(Filled(noise, c.desc.activation, {AnyTokens(noise), width + 2},
+                                Pick(noise, {0.01f, 2.0f, 300.0f})),
+                         LimitFor(c.desc.activation, 1e-6));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<SoftCap::Args> {
+    return SoftCap::Args{.x = Columns(t[x], width)};
+  };
+  return c;
+}
+
+ConformanceCase<GatherRows> MakeCase(const GatherRows&, TestNoise& noise) {
+  ConformanceCase<GatherRows> c;
+  c.desc = {.activation = AnyFloat(noise), .width = Pick<int64_t>(noise, {1, 30, 576})};
+  const int64_t tokens = 1 + AnyTokens(noise), count = AnyTokens(noise);
+  std::vector<int32_t> rows;
+  for (int64_t i = 0; i < count; ++i) rows.push_back(static_cast<int32_t>(noise.Below(tokens)));
+  const size_t x = c.Add(Filled(noise, c.desc.activation, {tokens, c.desc.width}));
+  const size_t row = c.Add(Array::Ints(rows));
+  const size_t out = c.Add(Untouched(c.desc.activation, {count, c.desc.width}));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatherRows::Args> {
+    return GatherRows::Args{.x = t[x], .rows = t[row], .out = t[out]};
+  };
+  return c;
+}
+
+ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise) {
+  ConformanceCase<RopeKv> c;
+  const int head_dim = Pick(noise, {16, 32, 64, 80, 128});
+  const int rotary = Pick(noise, {0, head_dim, head_dim, head_dim / 2, head_dim / 4 * 2});
+  c.desc = {.form = Pick(
+                noise, {RopeKvForm::kPrefillQkvOut, RopeKvForm::kPrefillQOut, RopeKvForm::kDecode}),
+            .activation = AnyFloat(noise),
+            .q_heads = Pick(noise, {1, 3, 9}),
+            .kv_heads = Pick(noise, {1, 3}),
+            .head_dim = head_dim,
+            .rotary_dims = rotary,
+            .interleaved = Flip(noise)};
+  const int v_dim = Pick(noise, {head_dim, head_dim, head_dim, 0, head_dim / 2});
+  c.desc.kv = {Pick(noise, {DType::kF32, DType::kF16, DType::kBF16}), c.desc.kv_heads, head_dim,
+               v_dim, Pick(noise, {1, 16, 32})};
+  const int64_t tokens = AnyTokens(noise), positions = 200;
+  const int64_t blocks = tokens / c.desc.kv.kernel_block_tokens + 2;
+  std::vector<int32_t> position, slot;
+  for (int64_t t = 0; t < tokens; ++t) {
+    position.push_back(static_cast<int32_t>(noise.Below(positions)));
+    slot.push_back(noise.Below(4) == 0 ? -1 : static_cast<int32_t>(tokens - 1 - t));
+  }
+  const DType type = c.desc.activation, kv = c.desc.kv.dtype;
+  const double limit = LimitFor(type, 1e-6), kv_limit = limit + LimitFor(kv, 0.0);
+  const int64_t width = int64_t{c.desc.q_heads + 2 * c.desc.kv_heads} * head_dim;
+  const bool keep = c.desc.form == RopeKvForm::kPrefillQkvOut;
+  std::vector<double> frequencies;
+  for (int i = 0; i < rotary / 2; ++i) frequencies.push_back(std::pow(1e4, -2.0 * i / rotary));
+  Array rows(DType::kF32, {positions, rotary});
+  FillRopeTable(frequencies, 1.0, positions, rows.tensor().ptr<float>());
+
+  const size_t qkv = c.Add(Filled(noise, type, {tokens, width + 4}), keep ? limit : 0.0);
+  const size_t at = c.Add(Array::Ints(position));
+  const size_t table = c.Add(std::move(rows));
+  const size_t slots = c.Add(Array::Ints(slot));
+  const size_t q_out = c.Add(Untouched(type, {tokens, c.desc.q_heads * int64_t{head_dim}}), limit);
+  const std::vector<int64_t> k_dims = {blocks, c.desc.kv_heads, c.desc.kv.kernel_block_tokens,
+                                       head_dim};
+  const size_t k = c.Add(Untouched(kv, k_dims), kv_limit);
+  const size_t v = c.Add(Untouched(kv, {k_dims[0], k_dims[1], k_dims[2], v_dim}));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<RopeKv::Args> {
+    RopeKv::Args args{.qkv = Columns(t[qkv], width), .positions = t[at], .slots = t[slots]};
+    if (rotary > 0) args.table = t[table];
+    if (!keep) args.q_out = t[q_out];
+    args.kv.k = t[k];
+    if (v_dim > 0) args.kv.v = t[v];
+    return args;
+  };
+  return c;
+}
+
+ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
+  ConformanceCase<Attention> c;
+  const int kv_heads = Pick(noise, {1, 2, 3}), group = Pick(noise, {1, 2, 3, 7});
+  const int head_dim = Pick(noise, {16, 32, 64, 80, 128, 20});
+  c.desc = {.activation = AnyFloat(noise),
+            .q_heads = kv_heads * group,
+            .kv_heads = kv_heads,
+            .head_dim = head_dim};
+  c.desc.kv = {Pick(noise, {DType::kF32, DType::kF16, DType::kBF16}), kv_heads, head_dim, head_dim,
+               Pick(noise, {1, 16, 16, 32, 100})};
+  if (Flip(noise)) c.desc.scale = Pick(noise, {0.0f, 0.3f, 5.0f});
+  if (noise.Below(4) == 0) c.desc.soft_cap = Pick(noise, {2.0f, 50.0f});
+  if (noise.Below(3) == 0) {
+    c.desc.window = Pick(noise, {1, 16, 50, 64, 1000});
+  } else {
+    c.desc.causal = noise.Below(4) != 0;
+  }
+  std::vector<int32_t> start = {0}, context;
+  const int64_t block_tokens = c.desc.kv.kernel_block_tokens;
+  int64_t blocks_max = 1, blocks = 0;
+  for (int64_t s = noise.Below(5); s > 0; --s) {
+    context.push_back(Pick(noise, {1, 2, 17, 64, 65, 100, 300, 520}));
+    const int queries = Pick(noise, {0, 1, 1, 2, 5, 40, 1000});
+    start.push_back(start.back() + std::min(queries, context.back()));
+    const int64_t need = (context.back() + block_tokens - 1) / block_tokens;
+    blocks_max = std::max(blocks_max, need);
+    blocks += need;
+  }
+  const int64_t sequences = static_cast<int64_t>(context.size());
+  // Ids fall, so that neighbours in a sequence are none in memory; two blocks belong to nobody.
+  std::vector<int32_t> table(static_cast<size_t>(sequences * blocks_max), -1);
+  Array keys(c.desc.kv.dtype, {blocks + 2, kv_heads, block_tokens, head_dim}), values = keys;
+  keys.Fill(std::numeric_limits<float>::quiet_NaN());
+  values.Fill(std::numeric_limits<float>::quiet_NaN());
+  int32_t next = static_cast<int32_t>(blocks);
+  for (int64_t s = 0; s < sequences; ++s) {
+    const int32_t first_row = context[s] - (start[s + 1] - start[s]);
+    for (int64_t p = FirstVisible(c.desc, first_row); p < context[s]; ++p) {
+      int32_t& block = table[s * blocks_max + p / block_tokens];
+      if (block < 0) block = next--;
+      for (int h = 0; h < kv_heads; ++h) {
+        const int64_t row = ((block * kv_heads + h) * block_tokens + p % block_tokens) * head_dim;
+        for (int i = 0; i < head_dim; ++i) {
+          keys.Set(row + i, noise.Value());
+          values.Set(row + i, noise.Value());
+        }
+      }
+    }
+  }
+  const int64_t tokens = start.back() + noise.Below(3);  // the last rows are padding
+  const DType type = c.desc.activation;
+  const std::vector<int64_t> shape = {tokens, int64_t{c.desc.q_heads} * head_dim};
+  const size_t q = c.Add(Filled(noise, type, shape, 2.0f));
+  const size_t starts = c.Add(Array::Ints(start));
+  const size_t contexts = c.Add(Array::Ints(context));
+  const size_t ids = c.Add(Array::Ints({sequences, blocks_max}, table));
+  const size_t k = c.Add(std::move(keys));
+  const size_t v = c.Add(std::move(values));
+  const size_t out = c.Add(Untouched(type, shape), LimitFor(type, 3e-5));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Attention::Args> {
+    Attention::Args args{
+        .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};
+    args.kv.k = t[k];
+    args.kv.v = t[v];
+    args.out = t[out];
+    return args;
+  };
+  return c;
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,111 @@
+#include "ops/conformance.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "ops/attention.h"
+#include "ops/norm.h"
+#include "ops/op_fixture.h"
+
+namespace sluice::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Array Row(const std::vector<float>& values) {
+  return Array::Floats(DType::kF32, {static_cast<int64_t>(values.size())}, values);
+}
+
+TEST(CompareTest, SeesEveryDifference) {
+  const Array expected = Row({1.0f, -2.0f, kNan, 0.0f});
+  EXPECT_TRUE(Compare(expected, expected, 0.0).ok);
+  EXPECT_TRUE(Compare(Row({1.00001f, -2.0f, kNan, 0.0f}), expected, 1e-4).ok);
+  for (const Array& wrong :
+       {Row({1.001f, -2.0f, kNan, 0.0f}), Row({1.0f, 2.0f, kNan, 0.0f}),
+        Row({1.0f, -2.0f, 3.0f, 0.0f}), Row({1.0f, -2.0f, kNan, kNan}),
+        Row({1.0f, -2.0f, kNan, kInfinity}), Row({1.0f, -kInfinity, kNan, 0.0f})}) {
+    const Comparison comparison = Compare(wrong, expected, 1e-4);
+    EXPECT_FALSE(comparison.ok);
+    EXPECT_GT(comparison.error, 1e-4);
+    EXPECT_THAT(comparison.what, HasSubstr("element"));
+  }
+  EXPECT_FALSE(Compare(Row({kInfinity}), Row({-kInfinity}), 1e-4).ok);
+  EXPECT_TRUE(Compare(Row({kInfinity}), Row({kInfinity}), 1e-4).ok);
+}
+
+TEST(CompareTest, ALimitOfZeroAsksForTheSameBytes) {
+  EXPECT_FALSE(Compare(Row({0.0f}), Row({-0.0f}), 0.0).ok);
+  EXPECT_FALSE(Compare(Array::Ints({1, 2}), Array::Ints({1, 3}), 0.0).ok);
+  EXPECT_TRUE(Compare(Row({kNan}), Row({kNan}), 0.0).ok);
+  EXPECT_FALSE(Compare(Row({1.0f}), Row({1.0f, 2.0f}), 1.0).ok);
+}
+
+Status ForgetsTheLastElement(device::Stream& stream, const Norm::Desc& desc,
+                             const Norm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(RefNorm(stream, desc, args));
+  if (args.out.size() > 0 && desc.activation == DType::kF32)
+    args.out.ptr<float>()[desc.hidden - 1] *= 1.01f;
+  return OkStatus();
+}
+
+Status WritesIntoItsInput(device::Stream& stream, const Norm::Desc& desc, const Norm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(RefNorm(stream, desc, args));
+  args.weight.ptr<float>()[0] += 1.0f;
+  return OkStatus();
+}
+
+Status GivesUp(device::Stream&, const Norm::Desc&, const Norm::Args&) {
+  return Status(StatusCode::kDevice, "gave up");
+}
+
+// Ignores the window: what lies before it is NaN or has no block.
+Status IgnoresTheWindow(device::Stream& stream, const Attention::Desc& desc,
+                        const Attention::Args& args) {
+  Attention::Desc changed = desc;
+  changed.window = desc.window > 1 ? desc.window - 1 : desc.window;
+  return RefAttention(stream, changed, args);
+}
+
+class ConformanceTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, ConformanceTest, ::testing::Values("ref"),
+                         [](const auto& set) { return set.param; });
+
+TEST_P(ConformanceTest, PlantedDefectsAreFound) {
+  OpTable table(&device_->facts());
+  table.Add<Norm>({"good", &RefNormSupports, &RefNorm});
+  table.Add<Norm>({"bad_element", &RefNormSupports, &ForgetsTheLastElement});
+  table.Add<Norm>({"bad_input", &RefNormSupports, &WritesIntoItsInput});
+  table.Add<Norm>({"bad_status", &RefNormSupports, &GivesUp});
+  table.Add<Attention>({"bad_window", &RefAttentionSupports, &IgnoresTheWindow});
+  const auto results = RunConformance(*device_, table, {.seed = 3, .cases = 40});
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  ASSERT_EQ(results->size(), 5u);
+  for (const ConformanceResult& result : *results) {
+    EXPECT_EQ(result.cases, 40);
+    EXPECT_EQ(result.ok(), result.implementation == "good") << result.implementation;
+  }
+  const std::string text = FormatConformance(*results);
+  EXPECT_THAT(text, HasSubstr("good"));
+  EXPECT_THAT(text, HasSubstr("FAILED"));
+  EXPECT_THAT(text, HasSubstr("gave up"));
+}
+
+TEST_P(ConformanceTest, ADeclinedDescriptorIsCountedAndNotRun) {
+  OpTable table(&device_->facts());
+  table.Add<Norm>(
+      {"picky", [](const Norm::Desc&, const device::DeviceFacts&) { return Support::No("never"); },
+       &GivesUp});
+  const auto results = RunConformance(*device_, table, {.cases = 5});
+  ASSERT_TRUE(results.ok());
+  EXPECT_EQ(results->at(0).declined, 5);
+  EXPECT_EQ(results->at(0).cases, 0);
+  EXPECT_TRUE(results->at(0).ok());
+}
+
+}  // namespace
+}  // namespace sluice::ops

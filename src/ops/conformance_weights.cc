@@ -1,0 +1,134 @@
+#include <memory>
+
+#include "ops/conformance_case.h"
+#include "ops/formats/rows.h"
+
+namespace sluice::ops {
+namespace {
+
+// A matrix in its stored format. Formats that nothing writes are made of random bytes, with the
+// F16 scales of every block kept small.
+Array StoredMatrix(TestNoise& noise, DType dtype, int64_t rows, int64_t columns) {
+  Array array(dtype, {rows, columns});
+  std::byte* data = array.tensor().data;
+  const size_t row_bytes = RowBytes(dtype, static_cast<size_t>(columns));
+  if (CanQuantize(dtype)) {
+    std::vector<float> row(static_cast<size_t>(columns));
+    for (int64_t r = 0; r < rows; ++r) {
+      for (float& value : row) value = noise.Value();
+      QuantizeRow(dtype, row, data + r * row_bytes);
+    }
+    return array;
+  }
+  const size_t block = static_cast<size_t>(Info(dtype).bytes);
+  for (size_t at = 0; at < rows * row_bytes; at += block) {
+    for (size_t i = 0; i < block; ++i) data[at + i] = static_cast<std::byte>(noise.Next());
+    const auto scale_at = [&](size_t offset) {
+      const uint16_t bits = F32ToF16(noise.Value() * 0.02f);
+      data[at + offset] = static_cast<std::byte>(bits);
+      data[at + offset + 1] = static_cast<std::byte>(bits >> 8);
+    };
+    if (dtype == DType::kMXFP4) {
+      data[at] = static_cast<std::byte>(120 + noise.Below(6));
+    } else if (dtype == DType::kQ2_K) {
+      scale_at(block - 4), scale_at(block - 2);
+    } else if (dtype == DType::kQ4_K || dtype == DType::kQ5_K) {
+      scale_at(0), scale_at(2);
+    } else if (dtype == DType::kIQ4_NL) {
+      scale_at(0);
+    } else {
+      scale_at(block - 2);  // Q3_K, Q6_K
+    }
+  }
+  return array;
+}
+
+constexpr DType kStored[] = {DType::kF32,  DType::kF16,    DType::kBF16,  DType::kQ8_0,
+                             DType::kQ4_0, DType::kQ4_1,   DType::kQ5_0,  DType::kQ5_1,
+                             DType::kQ2_K, DType::kQ3_K,   DType::kQ4_K,  DType::kQ5_K,
+                             DType::kQ6_K, DType::kIQ4_NL, DType::kMXFP4, DType::kF8E4M3};
+
+// `stored` as the target's implementation wants it; `rows` is the same in the target's memory.
+Result<const PackedWeight*> Packed(ConformanceTarget& target, const Linear::Desc& desc,
+                                   const Array& stored, const Tensor& rows) {
+  PackedWeight weight = {rows, desc.weight, LayoutId::kRowMajor, desc.n, desc.k};
+  if (target.table != nullptr) {
+    const LinearPacking& packing = PackingOf(*target.table, target.implementation);
+    if (packing.layout != LayoutId::kRowMajor) {
+      Array packed(DType::kU8, {static_cast<int64_t>(packing.packed_bytes(desc))});
+      const size_t bytes = static_cast<size_t>(desc.n) * RowBytes(desc.weight, desc.k);
+      SLUICE_RETURN_IF_ERROR(packing.pack(desc, 0, {stored.tensor().data, bytes},
+                                          {packed.tensor().data, packed.Count()}));
+      SLUICE_ASSIGN_OR_RETURN(weight.data, target.Upload(packed));
+      weight.layout = packing.layout;
+    }
+  }
+  target.weights.push_back(weight);
+  return &target.weights.back();
+}
+
+}  // namespace
+
+ConformanceCase<Embedding> MakeCase(const Embedding&, TestNoise& noise) {
+  ConformanceCase<Embedding> c;
+  c.desc.table = Pick(noise, kStored);
+  c.desc.activation = AnyFloat(noise);
+  c.desc.vocab = Pick<int64_t>(noise, {1, 7, 50});
+  c.desc.hidden = Info(c.desc.table).block * Pick<int64_t>(noise, {1, 2, 5});
+  c.desc.scale = Pick(noise, {1.0f, 24.0f});
+  const int64_t tokens = AnyTokens(noise);
+  const bool spliced = Flip(noise);
+  std::vector<int32_t> ids, splice;
+  for (int64_t t = 0; t < tokens; ++t) {
+    ids.push_back(static_cast<int32_t>(noise.Below(c.desc.vocab)));
+    splice.push_back(static_cast<int32_t>(noise.Below(5)) - 1);
+  }
+  const DType type = c.desc.activation;
+  const size_t id = c.Add(Array::Ints(ids));
+  const size_t table = c.Add(StoredMatrix(noise, c.desc.table, c.desc.vocab, c.desc.hidden));
+  const size_t rows = c.Add(Filled(noise, type, {4, c.desc.hidden}));
+  const size_t where = c.Add(Array::Ints(splice));
+  const size_t out = c.Add(Untouched(type, {tokens, c.desc.hidden}), LimitFor(type, 1e-6));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Embedding::Args> {
+    Embedding::Args args{.ids = t[id], .table = t[table]};
+    if (spliced) {
+      args.spliced = t[rows];
+      args.splice = t[where];
+    }
+    args.out = t[out];
+    return args;
+  };
+  return c;
+}
+
+ConformanceCase<Linear> MakeCase(const Linear&, TestNoise& noise) {
+  ConformanceCase<Linear> c;
+  c.desc.weight = Pick(noise, kStored);
+  c.desc.activation = AnyFloat(noise);
+  c.desc.n = Pick<int64_t>(noise, {1, 7, 16, 33, 96, 200});
+  c.desc.k = Info(c.desc.weight).block * Pick<int64_t>(noise, {1, 2, 3, 18});
+  c.desc.bias = Flip(noise);
+  c.desc.residual = Flip(noise);
+  const int64_t m = AnyTokens(noise), n = c.desc.n, k = c.desc.k;
+  const DType type = c.desc.activation;
+  const bool in_place = c.desc.residual && Flip(noise);
+  // The contract fixes every rounding, so implementations agree to the bit.
+  const size_t x = c.Add(Filled(noise, type, {m, k + 5}, Pick(noise, {0.01f, 1.0f, 50.0f})));
+  const auto stored = std::make_shared<const Array>(StoredMatrix(noise, c.desc.weight, n, k));
+  const size_t w = c.Add(*stored);
+  const size_t bias = c.Add(Filled(noise, type, {n}));
+  const size_t residual = c.Add(Filled(noise, type, {m, n}));
+  const size_t out = c.Add(Untouched(type, {m, n}));
+  c.args = [=, desc = c.desc](ConformanceTarget& target,
+                              std::span<const Tensor> t) -> Result<Linear::Args> {
+    Linear::Args args{.x = Columns(t[x], k)};
+    if (desc.bias) args.bias = t[bias];
+    if (desc.residual) args.residual = t[residual];
+    args.out = in_place ? t[residual] : t[out];
+    SLUICE_ASSIGN_OR_RETURN(args.weight, Packed(target, desc, *stored, t[w]));
+    return args;
+  };
+  return c;
+}
+
+}  // namespace sluice::ops
