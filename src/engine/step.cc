@@ -14,7 +14,7 @@ bool StepLoop::Step() {
   if (plan_.entries.empty() && scheduler_->uncommitted() == 1) {
     batch::StepResult nothing;
     nothing.step = plan_.step;
-    scheduler_->Commit(nothing, start, &outcome_);
+    scheduler_->Commit(nothing, &outcome_);
     Emit(nothing, outcome_, OkStatus());
     return false;
   }
@@ -32,11 +32,11 @@ bool StepLoop::Step() {
   }();
   const int64_t executed = NowMicros();
   if (status.ok()) {
-    scheduler_->Commit(result, executed, &outcome_);
+    scheduler_->Commit(result, &outcome_);
     failures_ = 0;
   } else {
     LogError("step ", step, " failed: ", status.message());
-    scheduler_->Fail(step, executed, &outcome_);
+    scheduler_->Fail(step, &outcome_);
     ++failures_;
   }
   Emit(result, outcome_, status);
