@@ -41,8 +41,9 @@ class EngineImpl : public Engine {
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
                                               std::function<void(int64_t, int64_t)> progress);
   ~EngineImpl() override {
-    loop_->Stop();
-    workers_->Stop();
+    // Null when Open failed on the way.
+    if (loop_ != nullptr) loop_->Stop();
+    if (workers_ != nullptr) workers_->Stop();
   }
 
   Result<std::vector<int32_t>> Tokenize(const std::string& text, bool add_special,

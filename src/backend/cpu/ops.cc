@@ -5,6 +5,7 @@
 #include "backend/cpu/linear/impls.h"
 #include "backend/cpu/norm/impls.h"
 #include "backend/cpu/rope_kv/impls.h"
+#include "backend/cpu/sampling/impls.h"
 #include "ops/embedding.h"
 
 namespace sluice::cpu {
@@ -18,6 +19,7 @@ void RegisterCpuOps(ops::OpTable& table) {
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});
   RegisterAttention(table);
   RegisterLinear(table);
+  RegisterSampling(table);
 }
 
 }  // namespace sluice::cpu
