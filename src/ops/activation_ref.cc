@@ -6,16 +6,17 @@
 namespace sluice::ops {
 namespace {
 
+// Without the cancellation of 1 + tanh and 1 + erf near -1.
 double Activate(Activation kind, double x) {
-  constexpr double kSqrt2OverPi = 0.79788456080286535588;
+  constexpr double kTwoSqrt2OverPi = 1.59576912160573071176;
   constexpr double kSqrtHalf = 0.70710678118654752440;
   switch (kind) {
     case Activation::kSilu:
       return x / (1.0 + std::exp(-x));
     case Activation::kGeluTanh:
-      return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
+      return x / (1.0 + std::exp(-kTwoSqrt2OverPi * (x + 0.044715 * x * x * x)));
     case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x * kSqrtHalf));
+      return 0.5 * x * std::erfc(-x * kSqrtHalf);
   }
   return x;
 }

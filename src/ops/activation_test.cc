@@ -14,10 +14,14 @@ using ::testing::HasSubstr;
 class ActivationTest : public OpTest {};
 SLUICE_FOR_EACH_INSTRUCTION_SET(ActivationTest);
 
+// By the textbook, in long double, whose digits outlast the cancellation down to x = -8.
 double Expected(Activation kind, double x) {
-  if (kind == Activation::kSilu) return x / (1 + std::exp(-x));
-  if (kind == Activation::kGeluErf) return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  const long double y = x;
+  if (kind == Activation::kSilu) return static_cast<double>(y / (1 + std::exp(-y)));
+  if (kind == Activation::kGeluErf)
+    return static_cast<double>(0.5L * y * (1 + std::erf(y / std::sqrt(2.0L))));
+  const long double u = std::sqrt(2 / 3.14159265358979323846L) * (y + 0.044715L * y * y * y);
+  return static_cast<double>(0.5L * y * (1 + std::tanh(u)));
 }
 
 TEST_P(ActivationTest, TheFirstHalfIsTheGate) {
@@ -41,11 +45,9 @@ TEST_P(ActivationTest, EveryKindIsAccurateOverTheWholeRange) {
                     .ok());
     for (int i = 0; i < width; ++i) {
       const double expected = Expected(kind, in.At(i));
-      // 1 + tanh cancels where x is very negative: an error there is relative to x.
-      const double scale = kind == Activation::kSilu
-                               ? std::abs(expected) + 1e-30
-                               : std::abs(expected) + 0.1 * std::abs(in.At(i));
-      EXPECT_NEAR(out.At(i), expected, 5e-7 * scale + 1e-37) << in.At(i);
+      // The cube in gelu_tanh's exponent makes relative errors grow with it.
+      const double cube = kind == Activation::kGeluTanh ? std::abs(std::pow(in.At(i), 3)) : 0;
+      EXPECT_NEAR(out.At(i), expected, 5e-7 * std::abs(expected) * (1 + cube) + 1e-18) << in.At(i);
     }
   }
 }

@@ -166,6 +166,7 @@ Result<std::vector<ConformanceResult>> RunConformance(device::Device& device, co
   SLUICE_RETURN_IF_ERROR(run(Reference<Embedding>{&RefEmbeddingSupports, &RefEmbedding}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Norm>{&RefNormSupports, &RefNorm}));
   SLUICE_RETURN_IF_ERROR(run(Reference<QkNorm>{&RefQkNormSupports, &RefQkNorm}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<Linear>{&RefLinearSupports, &RefLinear}));
   SLUICE_RETURN_IF_ERROR(run(Reference<RopeKv>{&RefRopeKvSupports, &RefRopeKv}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Attention>{&RefAttentionSupports, &RefAttention}));
   SLUICE_RETURN_IF_ERROR(

@@ -12,10 +12,10 @@ struct ActivationKernel {
 
   static V SiluOf(V x) { return x / (V::Set1(1.0f) + Exp(V::Zero() - x)); }
 
+  // (1 + tanh(u)) / 2 = 1 / (1 + e^-2u), which keeps its digits where tanh is near -1.
   static V GeluTanhOf(V x) {
     const V cubic = V::Fma(x * x * x, V::Set1(0.044715f), x);
-    const V tanh = Tanh(cubic * V::Set1(0.79788456080286535588f));
-    return V::Set1(0.5f) * x * (V::Set1(1.0f) + tanh);
+    return x / (V::Set1(1.0f) + Exp(cubic * V::Set1(-1.59576912160573071176f)));
   }
 
   template <V (*Act)(V)>
