@@ -56,7 +56,7 @@ void ApplyYarn(const RopeConfig& rope, std::vector<double>* inverse) {
 double YarnScale(const RopeConfig& rope) {
   if (rope.attention_factor) return *rope.attention_factor;
   auto magnitude = [&](double scale) {
-    return rope.factor <= 1.0f ? 1.0 : 0.1 * scale * std::log(rope.factor) + 1.0;
+    return rope.factor <= 1.0f ? 1.0 : 0.1 * scale * std::log(double{rope.factor}) + 1.0;
   };
   if (rope.mscale.value_or(0.0f) != 0.0f && rope.mscale_all_dim.value_or(0.0f) != 0.0f) {
     return magnitude(*rope.mscale) / magnitude(*rope.mscale_all_dim);
