@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <map>
 
@@ -26,6 +27,28 @@ constexpr Command kCommands[] = {
     {"inspect", "show what is in a model", SetUpInspect},
     {"devices", "show the devices found and which one would be used", SetUpDevices},
 };
+
+// One line per option, so that the help of a subcommand fits a screen.
+class CompactFormatter : public CLI::Formatter {
+ public:
+  CompactFormatter() { column_width(30); }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return "";
+    std::string text = " " + option->get_type_name();
+    if (const size_t range = text.find(':'); range != std::string::npos) text.erase(range);
+    if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
+    return text;
+  }
+};
+
+constexpr const char* kFooter =
+    "Options may also stand in a TOML file (--config) or in the environment (--max-queue as\n"
+    "SLUICE_MAX_QUEUE).";
+
+int UsageError(const std::string& message) {
+  std::cerr << "sluice: " << message << "\n";
+  return 2;
+}
 
 }  // namespace
 
@@ -53,6 +76,7 @@ int ExitCode(const Status& status) {
 int Run(int argc, char** argv) {
   CLI::App app("Sluice serves large language models on CPUs and GPUs.", "sluice");
   app.require_subcommand(1);
+  app.formatter(std::make_shared<CompactFormatter>());
   app.set_version_flag("--version", VersionText());
   std::map<CLI::App*, Action> actions;
   for (const Command& command : kCommands) {
@@ -60,14 +84,26 @@ int Run(int argc, char** argv) {
     sub->set_config("--config", "", "read options from this TOML file");
     actions[sub] = command.set_up(*sub);
     AddEnvironment(*sub);
+    if (sub->get_footer().empty()) sub->footer(kFooter);
+  }
+  const std::string first = argc > 1 ? argv[1] : "";
+  const auto is_first = [&](const Command& command) { return first == command.name; };
+  if (!first.empty() && first[0] != '-' &&
+      std::none_of(std::begin(kCommands), std::end(kCommands), is_first)) {
+    return UsageError("there is no command \"" + first + "\"; see sluice --help");
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "sluice: " << error.what() << "; see sluice --help\n";
-    return 2;
+    if (argc < 2) {
+      std::cerr << app.help();
+      return 2;
+    }
+    std::string message = error.what();
+    std::replace(message.begin(), message.end(), '\n', ' ');
+    return UsageError(message + "; see sluice " + first + " --help");
   }
   const Status status = actions[app.get_subcommands().front()]();
   if (!status.ok() && status.code() != StatusCode::kCancelled) {

@@ -17,22 +17,23 @@ class OptionDeclarer {
   void operator()(T& field, const char* flag, const char* help, Bound low, Bound high) {
     app_.add_option(Flag(flag), field, help)
         ->check(CLI::Range(static_cast<T>(low), static_cast<T>(high)))
+        ->group(kGroup)
         ->capture_default_str();
   }
   void operator()(std::string& field, const char* flag, const char* help) {
-    CLI::Option* option = app_.add_option(Flag(flag), field, help);
+    CLI::Option* option = app_.add_option(Flag(flag), field, help)->group(kGroup);
     if (!field.empty()) option->capture_default_str();
   }
   void operator()(bool& field, const char* flag, const char* help) {
     const std::string name = Flag(flag);
-    app_.add_flag(field ? name + ",!--no-" + flag : name, field,
-                  field ? std::string(help) + " (on; --no-" + flag + " turns it off)" : help);
+    app_.add_flag(field ? name + ",!--no-" + flag : name, field, help)->group(kGroup);
   }
   void operator()(uint64_t& field, const char* flag, const char* help) {
-    app_.add_option(Flag(flag), field, help)->capture_default_str();
+    app_.add_option(Flag(flag), field, help)->group(kGroup)->capture_default_str();
   }
 
  private:
+  static constexpr const char* kGroup = "Engine options";
   static std::string Flag(const char* flag) { return std::string("--") + flag; }
   CLI::App& app_;
 };
