@@ -42,27 +42,34 @@ struct AttentionTile {
   int kv_head = 0;
 };
 
+// The functions here are always inlined: an out-of-line copy compiled for one instruction set could
+// be linked into code that runs on another.
+#define SLUICE_KERNEL_INLINE [[gnu::always_inline]] inline
+
 // The positions that a row sees, and those that any row of a tile sees.
 struct Visible {
   int64_t first = 0, end = 0;
 };
-inline Visible VisibleOf(const AttentionCall& call, const AttentionTile& tile, int64_t position) {
+SLUICE_KERNEL_INLINE Visible VisibleOf(const AttentionCall& call, const AttentionTile& tile,
+                                       int64_t position) {
   const int64_t cut = position - call.window + 1;
   return {call.window > 0 && cut > 0 ? cut : 0, call.causal ? position + 1 : tile.context};
 }
-inline Visible VisibleOfTile(const AttentionCall& call, const AttentionTile& tile) {
+SLUICE_KERNEL_INLINE Visible VisibleOfTile(const AttentionCall& call, const AttentionTile& tile) {
   const Visible last = VisibleOf(call, tile, tile.position + tile.tokens - 1);
   return {VisibleOf(call, tile, tile.position).first, last.end};
 }
 
 // Floats of the state of a tile's rows: largest score and weight sum of each, then their sums of V.
-inline int64_t StateFloats(const AttentionCall& call) {
+SLUICE_KERNEL_INLINE int64_t StateFloats(const AttentionCall& call) {
   return int64_t{call.rows_max} * (2 + call.head_dim);
 }
 // Floats that `split` uses for itself.
-inline int64_t WorkFloats(const AttentionCall& call) {
+SLUICE_KERNEL_INLINE int64_t WorkFloats(const AttentionCall& call) {
   return int64_t{2} * kBlockTokens * call.head_dim + int64_t{call.rows_max} * kBlockTokens;
 }
+
+#undef SLUICE_KERNEL_INLINE
 
 struct AttentionKernel {
   // Attends to the positions of split number `split`; `state` becomes that of the rows that see
