@@ -79,7 +79,8 @@ Status ParameterMap::Update(device::Device& device, device::Stream& stream, std:
   for (size_t i = 0; i < slots.size(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
                             device.Allocate(slots[i].bytes, device::MemoryKind::kHost));
-    SLUICE_RETURN_IF_ERROR(FillPart(plan, i, activation_, {buffer.data(), slots[i].bytes}));
+    SLUICE_RETURN_IF_ERROR(
+        FillPart(plan, i, activation_, PackThreads(device), {buffer.data(), slots[i].bytes}));
     copies.push_back(
         {slots[i], {buffer.data(), slots[i].bytes, buffer.view().memory, buffer.view().device}});
     staging.push_back(std::move(buffer));

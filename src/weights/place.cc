@@ -1,6 +1,8 @@
 #include "weights/place.h"
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "base/check.h"
 #include "base/str_cat.h"
@@ -8,6 +10,9 @@
 
 namespace sluice::weights {
 namespace {
+
+// Packing is bound by memory; more threads of a large host do not help.
+constexpr int kPackThreadsMax = 16;
 
 DType VectorDType(ParamRole role, DType activation) {
   return role == ParamRole::kBias ? activation : DType::kF32;
@@ -77,9 +82,12 @@ Result<std::vector<std::unique_ptr<PlannedParam>>> PlanParams(const std::vector<
   return planned;
 }
 
-Status FillPart(const PlannedParam& param, size_t i, DType activation, std::span<std::byte> out) {
+Status FillPart(const PlannedParam& param, size_t i, DType activation, int threads,
+                std::span<std::byte> out) {
   const ResolvedParam& resolved = param.resolved;
-  if (resolved.spec.role == ParamRole::kLinear) return PackPart(resolved, param.parts[i], out);
+  if (resolved.spec.role == ParamRole::kLinear) {
+    return PackPart(resolved, param.parts[i], threads, out);
+  }
   if (resolved.spec.role == ParamRole::kEmbedding) {
     const std::span<const std::byte> rows = resolved.tensors.front()->data;
     CHECK(rows.size() == out.size(), resolved.spec.name, ": ", rows.size(), " != ", out.size());
@@ -93,11 +101,16 @@ Status FillPart(const PlannedParam& param, size_t i, DType activation, std::span
   return OkStatus();
 }
 
+int PackThreads(const device::Device& device) {
+  if (device.facts().id.kind == device::DeviceKind::kCpu) return device.facts().compute_units;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kPackThreadsMax);
+}
+
 // Allocates and fills the parameters of one load.
 class Placer {
  public:
   Placer(device::Device& device, const files::TensorSource& source, const PlaceOptions& options)
-      : device_(device), source_(source), options_(options) {
+      : device_(device), source_(source), options_(options), threads_(PackThreads(device)) {
     map_.naming_ = options.naming;
     map_.activation_ = options.activation;
   }
@@ -150,12 +163,14 @@ class Placer {
     SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
                             device_.Allocate(bytes, device::MemoryKind::kDevice));
     if (!device_.facts().device_memory) {
-      SLUICE_RETURN_IF_ERROR(FillPart(plan, i, options_.activation, {buffer.data(), bytes}));
+      SLUICE_RETURN_IF_ERROR(
+          FillPart(plan, i, options_.activation, threads_, {buffer.data(), bytes}));
       return buffer;
     }
     SLUICE_ASSIGN_OR_RETURN(device::Buffer staging,
                             device_.Allocate(bytes, device::MemoryKind::kHost));
-    SLUICE_RETURN_IF_ERROR(FillPart(plan, i, options_.activation, {staging.data(), bytes}));
+    SLUICE_RETURN_IF_ERROR(
+        FillPart(plan, i, options_.activation, threads_, {staging.data(), bytes}));
     const device::CopyItem item{buffer.view(), staging.view()};
     SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
     SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
@@ -184,6 +199,7 @@ class Placer {
   device::Device& device_;
   const files::TensorSource& source_;
   const PlaceOptions& options_;
+  const int threads_;
   std::unique_ptr<device::Stream> stream_;
   ParameterMap map_;
   size_t bytes_done_ = 0, bytes_total_ = 0;

@@ -28,6 +28,10 @@ Result<std::vector<std::unique_ptr<PlannedParam>>> PlanParams(const std::vector<
 
 // The bytes of part `i` of a parameter (or of the whole, for other roles), as they lie on the
 // device. `out` is host memory of exactly that size, zero.
-Status FillPart(const PlannedParam& param, size_t i, DType activation, std::span<std::byte> out);
+Status FillPart(const PlannedParam& param, size_t i, DType activation, int threads,
+                std::span<std::byte> out);
+
+// Threads that may pack weights for `device`: its own where it is the CPU, else the host's.
+int PackThreads(const device::Device& device);
 
 }  // namespace sluice::weights

@@ -24,7 +24,9 @@ struct PartPlan {
 Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::OpTable& table,
                                         DType activation, std::vector<ops::BindRecord>* records);
 
-// Writes the part's plan.bytes bytes to `out`, which is host memory and zero.
-Status PackPart(const ResolvedParam& param, const PartPlan& plan, std::span<std::byte> out);
+// Writes the part's plan.bytes bytes to `out`, which is host memory and zero, with up to `threads`
+// threads.
+Status PackPart(const ResolvedParam& param, const PartPlan& plan, int threads,
+                std::span<std::byte> out);
 
 }  // namespace sluice::weights

@@ -59,13 +59,20 @@ class FakeSource : public files::TensorSource {
   std::deque<std::vector<std::byte>> bytes_;
 };
 
+constexpr int kGroup = 8;
+
 // Stored with every byte inverted, so that a test sees whether pack ran.
 size_t InvertedBytes(const ops::Linear::Desc& desc) {
   return RowBytes(desc.weight, static_cast<size_t>(desc.k * desc.n));
 }
 Status Invert(const ops::Linear::Desc& desc, int64_t first_row, std::span<const std::byte> rows,
               std::span<std::byte> packed) {
-  const size_t offset = RowBytes(desc.weight, static_cast<size_t>(desc.k * first_row));
+  const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  // Calls that share a row group would race; the last rows of a source may end inside one.
+  if (rows.size() / row_bytes > kGroup && first_row % kGroup != 0 && first_row > kGroup) {
+    return InvalidArgument("a call starts inside a row group");
+  }
+  const size_t offset = row_bytes * static_cast<size_t>(first_row);
   for (size_t i = 0; i < rows.size(); ++i) packed[offset + i] = ~rows[i];
   return OkStatus();
 }
@@ -80,8 +87,8 @@ class FakeDevice : public device::Device {
           return desc.weight == DType::kF16 ? ops::Support::Yes() : ops::Support::No("not F16");
         },
         &Run});
-    ops_.Attach("fake_f16_linear",
-                ops::LinearPacking{ops::LayoutId::kCpuInterleaved8, 1, &InvertedBytes, &Invert});
+    ops_.Attach("fake_f16_linear", ops::LinearPacking{ops::LayoutId::kCpuInterleaved8, kGroup,
+                                                      &InvertedBytes, &Invert});
     ops_.Add(ops::Implementation<ops::Linear>{
         "fake_linear",
         [](const ops::Linear::Desc& desc, const device::DeviceFacts&) {
@@ -306,6 +313,29 @@ TEST(Place, SourcesOfOtherFormatsStayApart) {
   ASSERT_EQ(packed.data.size(), 8);
   const uint16_t first = static_cast<uint16_t>(~packed.data.ptr<uint16_t>()[0]);
   EXPECT_EQ(F16ToF32(first), 1.0f);
+}
+
+// Large enough to be packed by several threads, whose rows may share no row group: the sources'
+// borders are no multiples of it.
+TEST(Place, ThreadsPackWholeRowGroups) {
+  constexpr int64_t kRows = 1031, kColumns = 1024;
+  FakeSource source;
+  std::vector<float> first(3 * kColumns, 1.5f), second(kRows * kColumns);
+  for (size_t i = 0; i < second.size(); ++i) second[i] = static_cast<float>(i % 2039);
+  source.AddHalf("a", DType::kF16, {3, kColumns}, first);
+  source.AddHalf("b", DType::kF16, {kRows, kColumns}, second);
+  FakeDevice device;
+  device.free_bytes = 8u << 20;
+  device.facts_.compute_units = 7;
+  const auto map = Place({Matrix("m", kColumns, {{"a", 3}, {"b", kRows}})}, source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  const ops::Tensor& packed = map->Find("m")->parts[0].weight.data;
+  ASSERT_EQ(packed.size(), 2 * (kRows + 3) * kColumns);
+  const auto at = [&](size_t i) {
+    return F16ToF32(static_cast<uint16_t>(~packed.ptr<uint16_t>()[i]));
+  };
+  for (size_t i = 0; i < first.size(); ++i) ASSERT_EQ(at(i), 1.5f) << i;
+  for (size_t i = 0; i < second.size(); ++i) ASSERT_EQ(at(first.size() + i), second[i]) << i;
 }
 
 TEST(Place, ReportsPlansReleasesAndGoesThroughCopyWhereTheHostCannotWrite) {

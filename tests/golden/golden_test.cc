@@ -80,8 +80,12 @@ files::ModelFiles OpenFiles(const Fixture& fixture) {
   return files.ok() ? std::move(files).value() : files::ModelFiles();
 }
 
-std::unique_ptr<ModelRunner> Open(const Fixture& fixture, files::ModelFiles files) {
-  auto runner = ModelRunner::Open(std::move(files), OptionsOf(fixture), 2);
+// One thread: the models are so small that handing work over would take most of the time.
+std::unique_ptr<ModelRunner> Open(const Fixture& fixture, files::ModelFiles files,
+                                  int threads = 1) {
+  device::OpenOptions device;
+  device.threads = threads;
+  auto runner = ModelRunner::Open(std::move(files), OptionsOf(fixture), 2, device);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
   return runner.ok() ? std::move(runner).value() : nullptr;
 }
@@ -383,6 +387,20 @@ TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
         model::WeightBytes(runner->files(), runner->device(), runner->model().options());
     ASSERT_TRUE(planned.ok()) << planned.status().message();
     EXPECT_EQ(*planned, runner->model().parameters().bytes());
+  }
+}
+
+TEST(GoldenForward, AllThreadsGiveTheBitsOfOne) {
+  for (const char* name : {"gemma2", "llama_bias"}) {
+    const Fixture fixture = LoadFolder(name);
+    auto one = Open(fixture);
+    auto all = Open(fixture, OpenFiles(fixture), /*threads=*/0);
+    ASSERT_TRUE(one != nullptr && all != nullptr);
+    for (size_t chunk : {7, 48}) {
+      EXPECT_EQ(CountDifferent(RunChunks(one.get(), fixture.prompt, chunk, true),
+                               RunChunks(all.get(), fixture.prompt, chunk, true)),
+                0u);
+    }
   }
 }
 
