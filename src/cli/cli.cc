@@ -79,9 +79,10 @@ int Run(int argc, char** argv) {
   app.formatter(std::make_shared<CompactFormatter>());
   app.set_version_flag("--version", VersionText());
   std::map<CLI::App*, Action> actions;
+  std::string config_path;
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.description);
-    sub->set_config("--config", "", "read options from this TOML file");
+    sub->add_option("--config", config_path, "read options from this TOML file");
     actions[sub] = command.set_up(*sub);
     AddEnvironment(*sub);
     if (sub->get_footer().empty()) sub->footer(kFooter);
@@ -91,6 +92,9 @@ int Run(int argc, char** argv) {
   if (!first.empty() && first[0] != '-' &&
       std::none_of(std::begin(kCommands), std::end(kCommands), is_first)) {
     return UsageError("there is no command \"" + first + "\"; see sluice --help");
+  }
+  if (const Status status = ReadConfig(argc, argv, app); !status.ok()) {
+    return UsageError(status.message());
   }
   try {
     app.parse(argc, argv);

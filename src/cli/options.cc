@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
+#include <fstream>
 #include <type_traits>
 
 #include "cli/cli.h"
@@ -38,6 +40,15 @@ class OptionDeclarer {
   CLI::App& app_;
 };
 
+std::string ConfigPath(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--config" && i + 1 < argc) return argv[i + 1];
+    if (argument.starts_with("--config=")) return std::string(argument.substr(9));
+  }
+  return {};
+}
+
 }  // namespace
 
 void AddEngineOptions(CLI::App& app, EngineOptions* options) {
@@ -46,6 +57,34 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
       ->required()
       ->type_name("MODEL");
   options->ForEach(OptionDeclarer(app));
+}
+
+Status ReadConfig(int argc, char** argv, CLI::App& app) {
+  const std::string path = ConfigPath(argc, argv);
+  if (path.empty() || argc < 2) return OkStatus();
+  std::ifstream file(path);
+  if (!file) return InvalidArgument("cannot read " + path + "; give --config a TOML file");
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_config(file);
+  } catch (const CLI::Error& error) {
+    return InvalidArgument(path + " is not TOML: " + error.what());
+  }
+  CLI::App* sub = app.get_subcommand(argv[1]);
+  for (const CLI::ConfigItem& item : items) {
+    if (item.name == "++" || item.name == "--") continue;  // the borders of a table
+    if (!item.parents.empty() && item.parents.front() != sub->get_name()) continue;
+    const CLI::Option* option = sub->get_option_no_throw("--" + item.name);
+    if (option == nullptr || option->get_envname().empty()) {
+      return InvalidArgument(path + " has the key " + item.name + ", which sluice " +
+                             sub->get_name() + " does not know; see sluice " + sub->get_name() +
+                             " --help");
+    }
+    std::string value;
+    for (const std::string& part : item.inputs) value += (value.empty() ? "" : ",") + part;
+    setenv(option->get_envname().c_str(), value.c_str(), 0);
+  }
+  return OkStatus();
 }
 
 void AddEnvironment(CLI::App& app) {

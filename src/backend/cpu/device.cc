@@ -166,7 +166,9 @@ Result<std::unique_ptr<device::Device>> CpuBackend::Open(int index,
   const CpuFacts cpu = DetectCpu();
   SLUICE_ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.instruction_set, cpu));
   const int threads = options.threads == 0 ? UsableCores() : options.threads;
-  return std::unique_ptr<device::Device>(std::make_unique<CpuDevice>(cpu, isa, threads));
+  auto device = std::make_unique<CpuDevice>(cpu, isa, threads);
+  SLUICE_RETURN_IF_ERROR(device->mutable_ops().ForceAll(options.force_ops));
+  return std::unique_ptr<device::Device>(std::move(device));
 }
 
 const device::Backend* BackendInstance() {

@@ -1,0 +1,191 @@
+"""The subcommands on the demo model: what they print, their exit codes, and their one-sentence errors."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import demo_model
+
+PROGRAM = sys.argv.pop(1)
+MODEL = demo_model.path()
+
+
+def run(*arguments, stdin="", env=None):
+    return subprocess.run(
+        [PROGRAM, *arguments], input=stdin, capture_output=True, text=True, timeout=300,
+        env={**os.environ, **(env or {})}, check=False)
+
+
+def generate(*arguments, env=None):
+    done = run("generate", MODEL, "--temperature", "0", "--json", *arguments, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class Errors(unittest.TestCase):
+    def refuse(self, code, words, *arguments, stdin=""):
+        done = run(*arguments, stdin=stdin)
+        self.assertEqual(done.returncode, code, done.stderr)
+        lines = done.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].startswith("sluice: "), lines[0])
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_usage_is_exit_code_2(self):
+        self.refuse(2, ["nonsense"], "nonsense")
+        self.refuse(2, ["model"], "generate")
+        self.refuse(2, ["--no-such-flag"], "generate", MODEL, "-p", "x", "--no-such-flag")
+        self.refuse(2, ["threads", "100"], "generate", MODEL, "-p", "x", "--threads", "100")
+        self.refuse(2, ["isa", "avx2"][1:], "generate", MODEL, "-p", "x", "--isa", "mmx")
+        self.refuse(2, ["--kv-memory", "1XB"], "generate", MODEL, "-p", "x", "--kv-memory", "1XB")
+        self.refuse(2, ["8192"], "generate", MODEL, "-p", "x", "--max-model-len", "100000")
+        self.refuse(2, ["--max-num-seqs"], "generate", MODEL, "-p", "x", "--max-batch-tokens", "8")
+        self.refuse(2, ["no tokens"], "generate", MODEL, "-p", "")
+        self.refuse(2, ["--force-op"], "generate", MODEL, "-p", "x", "--force-op", "nothing")
+
+    def test_a_model_that_cannot_be_loaded_is_exit_code_3(self):
+        self.refuse(3, ["/nonexistent"], "generate", "/nonexistent", "-p", "x")
+        self.refuse(3, ["GGUF"], "inspect", __file__)
+        with tempfile.NamedTemporaryFile(suffix=".gguf") as cut:
+            with open(MODEL, "rb") as whole:
+                cut.write(whole.read(1 << 20))
+            cut.flush()
+            self.refuse(3, [cut.name], "generate", cut.name, "-p", "x")
+
+    def test_an_absent_device_is_exit_code_4(self):
+        self.refuse(4, ["cuda"], "generate", MODEL, "-p", "x", "--device", "cuda")
+        self.refuse(4, ["--max-model-len", "--kv-memory"], "generate", MODEL, "-p", "x",
+                    "--kv-memory", "1MiB", "--max-model-len", "8192")
+
+    def test_a_template_that_refuses_is_2_and_one_that_does_not_parse_is_3(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
+            template.write("{{ raise_exception('no ' + messages[0].role) }}")
+            template.flush()
+            body = json.dumps({"messages": [{"role": "robot", "content": "x"}]})
+            self.refuse(2, ["no robot"], "template", template.name, stdin=body)
+            template.seek(0)
+            template.truncate()
+            template.write("{% if %}")
+            template.flush()
+            self.refuse(3, ["line 1"], "template", template.name, stdin=body)
+
+
+class Answers(unittest.TestCase):
+    def test_equal_whatever_the_threads_the_instruction_set_and_the_chunks(self):
+        prompt = "The sky is blue because of the way " * 12
+        answers = {
+            name: generate("-p", prompt, "-n", "24", "--logprobs", "2", *flags)["choices"][0]
+            for name, flags in {
+                "default": [],
+                "one thread": ["--threads", "1"],
+                "two threads": ["--threads", "2"],
+                "chunks of 5": ["--max-batch-tokens", "5", "--max-num-seqs", "2"],
+                "no prefix cache": ["--no-prefix-cache"],
+            }.items()
+        }
+        for name, answer in answers.items():
+            self.assertEqual(answer, answers["default"], name)
+
+    def test_every_instruction_set_answers(self):
+        for isa in ["avx2", "avx512", "amx"]:
+            done = run("generate", MODEL, "-p", "Photosynthesis is", "-n", "8", "--temperature", "0",
+                       "--isa", isa)
+            if done.returncode == 2 and "lacks" in done.stderr or "cannot" in done.stderr:
+                continue  # this processor has it not, and the program says so
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stdout.strip())
+
+    def test_json_has_what_the_contract_names(self):
+        answer = generate("-p", "Hello", "-n", "5", "--logprobs", "3", "--ignore-eos")
+        self.assertEqual(answer["usage"]["completion_tokens"], 5)
+        self.assertEqual(answer["usage"]["total_tokens"], answer["usage"]["prompt_tokens"] + 5)
+        for key in ["load_ms", "prefill_ms", "decode_ms", "prefill_tokens_per_second",
+                    "decode_tokens_per_second"]:
+            self.assertGreater(answer["timings"][key], 0, key)
+        logprobs = answer["choices"][0]["logprobs"]
+        self.assertEqual(len(logprobs["tokens"]), 5)
+        for token, logprob, top in zip(logprobs["tokens"], logprobs["token_logprobs"],
+                                       logprobs["top_logprobs"]):
+            self.assertAlmostEqual(top[token], logprob)
+            self.assertLessEqual(max(top.values()), 0)
+
+    def test_a_seed_repeats_and_another_differs(self):
+        def draw(seed):
+            done = run("generate", MODEL, "-p", "Once", "-n", "24", "--seed", seed, "--temperature", "1")
+            return done.stdout
+
+        self.assertEqual(draw("7"), draw("7"))
+        self.assertNotEqual(draw("7"), draw("8"))
+
+    def test_options_come_from_environment_and_file(self):
+        done = run("generate", MODEL, "-p", "x", env={"SLUICE_DEVICE": "cuda"})
+        self.assertEqual(done.returncode, 4)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            config.write('device = "cuda"\n')
+            config.flush()
+            done = run("generate", MODEL, "-p", "x", "--config", config.name)
+            self.assertEqual(done.returncode, 4, done.stderr)
+
+    def test_ctrl_c_ends_with_130(self):
+        program = subprocess.Popen([PROGRAM, "generate", MODEL, "-p", "Once", "-n", "4000",
+                                    "--ignore-eos", "--temperature", "0"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        program.stdout.read(20)  # it answers
+        program.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        program.stdout.read()
+        self.assertEqual(program.wait(60), 130)
+        self.assertLess(time.monotonic() - start, 30)
+
+
+class Others(unittest.TestCase):
+    def test_tokenize_goes_there_and_back(self):
+        text = "Grüße, 世界! 🙂 <|im_end|>\n\n  x"
+        ids = run("tokenize", MODEL, stdin=text).stdout
+        self.assertEqual(run("tokenize", MODEL, "--decode", stdin=ids).stdout, text)
+        lines = run("tokenize", MODEL, "--jsonl", stdin='"a\\nb"\n"c"\n').stdout.splitlines()
+        self.assertEqual([type(json.loads(line)) for line in lines], [list, list])
+        special = json.loads(run("tokenize", MODEL, "--jsonl", stdin='"<|im_end|>"').stdout)
+        plain = json.loads(run("tokenize", MODEL, "--jsonl", "--no-special",
+                               stdin='"<|im_end|>"').stdout)
+        self.assertEqual(len(special), 1)
+        self.assertGreater(len(plain), 1)
+
+    def test_template_renders(self):
+        body = {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": True}
+        done = run("template", MODEL, stdin=json.dumps(body))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.endswith("<|im_start|>assistant\n"))
+
+    def test_chat_keeps_the_conversation(self):
+        done = run("chat", MODEL, "--temperature", "0", "-n", "16",
+                   stdin="My name is Ada.\n/stats\nWhat is my name?\n/reset\n/exit\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("tokens/s", done.stdout)
+
+    def test_inspect_and_devices(self):
+        described = json.loads(run("inspect", MODEL, "--json").stdout)
+        self.assertEqual(described["layers"], 30)
+        self.assertEqual(described["formats"]["Q4_1"]["tensors"], 210)
+        devices = json.loads(run("devices", "--json").stdout)
+        self.assertIn(devices["chosen"], [device["id"] for device in devices["devices"]])
+
+    def test_bench(self):
+        figures = json.loads(run("bench", MODEL, "--prompt-tokens", "32", "--output-tokens", "4",
+                                 "--batch", "1,3", "--context", "0,40", "--repeat", "1",
+                                 "--json").stdout)
+        self.assertEqual(len(figures["results"]), 5)
+        for figure in figures["results"]:
+            rates = figure["tokens_per_second"]
+            self.assertLessEqual(rates["min"], rates["median"])
+            self.assertGreater(rates["min"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
