@@ -14,9 +14,8 @@ constexpr char kLlama3[] =
 constexpr char kQwen2[] =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr char kQwen35[] =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
-    R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr char kQwen35[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+                           R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr char kGpt4o[] =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
@@ -137,7 +136,8 @@ GgufPreTokenizer Tekken() {
 
 // Its digits are split after the bytes have become characters.
 GgufPreTokenizer Falcon() {
-  return Make({Punctuation("Contiguous"), ByteLevel(true), Digits(false), Regex("[0-9][0-9][0-9]")});
+  return Make(
+      {Punctuation("Contiguous"), ByteLevel(true), Digits(false), Regex("[0-9][0-9][0-9]")});
 }
 
 GgufPreTokenizer DeepSeekLlm() {
@@ -151,8 +151,8 @@ GgufPreTokenizer DeepSeekCoder() {
 }
 
 GgufPreTokenizer DeepSeekV3() {
-  return Make({Regex(R"(\p{N}{1,3})"), Regex(kDeepSeekV3Cjk), Regex(kDeepSeekV3Words),
-               ByteLevel(false)});
+  return Make(
+      {Regex(R"(\p{N}{1,3})"), Regex(kDeepSeekV3Cjk), Regex(kDeepSeekV3Words), ByteLevel(false)});
 }
 
 struct Named {
@@ -161,30 +161,61 @@ struct Named {
 };
 
 constexpr Named kByName[] = {
-    {"gpt-2", Gpt2},          {"phi-2", Gpt2},           {"modern-bert", GptNeoX},
-    {"gigachat", Gpt2},       {"mellum", Gpt2},          {"exaone4", Gpt2},
-    {"jais", Gpt2},           {"trillion", Gpt2},        {"gpt-neox", GptNeoX},
-    {"mpt", GptNeoX},         {"olmo", GptNeoX},         {"starcoder", StarCoder},
-    {"refact", StarCoder},    {"smollm", StarCoder},     {"codeshell", StarCoder},
-    {"exaone", StarCoder},    {"minerva-7b", StarCoder}, {"command-r", CommandR},
-    {"falcon", Falcon},       {"llama3", Llama3},        {"llama-v3", Llama3},
-    {"llama-bpe", Llama3},    {"falcon3", Llama3},       {"falcon-h1", Llama3},
-    {"midm-2.0", Llama3},     {"lfm2", Llama3},          {"dbrx", Dbrx},
-    {"smaug-bpe", Dbrx},      {"chatglm-bpe", Dbrx},     {"glm4", Glm4},
-    {"glm5", Glm4},           {"qwen2", Qwen2},          {"deepseek-r1-qwen", Qwen2},
-    {"megrez", Qwen2},        {"qwen35", Qwen35},        {"stablelm2", PlainQwen2},
-    {"hunyuan", PlainQwen2},  {"grok-2", PlainQwen2},    {"deepseek-llm", DeepSeekLlm},
-    {"deepseek-coder", DeepSeekCoder},                   {"deepseek-v3", DeepSeekV3},
-    {"hunyuan-dense", DeepSeekV3},                       {"tekken", Tekken},
-    {"pixtral", Tekken},      {"gpt-4o", Gpt4o},         {"llama4", Gpt4o},
-    {"minimax-m2", Gpt4o},    {"kimi-k2", KimiK2},
+    {"gpt-2", Gpt2},
+    {"phi-2", Gpt2},
+    {"modern-bert", GptNeoX},
+    {"gigachat", Gpt2},
+    {"mellum", Gpt2},
+    {"exaone4", Gpt2},
+    {"jais", Gpt2},
+    {"trillion", Gpt2},
+    {"gpt-neox", GptNeoX},
+    {"mpt", GptNeoX},
+    {"olmo", GptNeoX},
+    {"starcoder", StarCoder},
+    {"refact", StarCoder},
+    {"smollm", StarCoder},
+    {"codeshell", StarCoder},
+    {"exaone", StarCoder},
+    {"minerva-7b", StarCoder},
+    {"command-r", CommandR},
+    {"falcon", Falcon},
+    {"llama3", Llama3},
+    {"llama-v3", Llama3},
+    {"llama-bpe", Llama3},
+    {"falcon3", Llama3},
+    {"falcon-h1", Llama3},
+    {"midm-2.0", Llama3},
+    {"lfm2", Llama3},
+    {"dbrx", Dbrx},
+    {"smaug-bpe", Dbrx},
+    {"chatglm-bpe", Dbrx},
+    {"glm4", Glm4},
+    {"glm5", Glm4},
+    {"qwen2", Qwen2},
+    {"deepseek-r1-qwen", Qwen2},
+    {"megrez", Qwen2},
+    {"qwen35", Qwen35},
+    {"stablelm2", PlainQwen2},
+    {"hunyuan", PlainQwen2},
+    {"grok-2", PlainQwen2},
+    {"deepseek-llm", DeepSeekLlm},
+    {"deepseek-coder", DeepSeekCoder},
+    {"deepseek-v3", DeepSeekV3},
+    {"hunyuan-dense", DeepSeekV3},
+    {"tekken", Tekken},
+    {"pixtral", Tekken},
+    {"gpt-4o", Gpt4o},
+    {"llama4", Gpt4o},
+    {"minimax-m2", Gpt4o},
+    {"kimi-k2", KimiK2},
 };
 
 // Files from before tokenizer.ggml.pre existed.
 constexpr Named kByArchitecture[] = {
-    {"gptneox", GptNeoX},      {"mpt", GptNeoX},          {"falcon", Falcon},
-    {"starcoder", StarCoder},  {"starcoder2", StarCoder}, {"refact", StarCoder},
-    {"command-r", CommandR},   {"qwen2", Qwen2},          {"qwen2moe", Qwen2},
+    {"gptneox", GptNeoX},     {"mpt", GptNeoX},          {"falcon", Falcon},
+    {"starcoder", StarCoder}, {"starcoder2", StarCoder}, {"refact", StarCoder},
+    {"command-r", CommandR},  {"qwen2", Qwen2},          {"qwen2moe", Qwen2},
     {"qwen3", Qwen2},
 };
 

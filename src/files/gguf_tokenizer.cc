@@ -101,10 +101,9 @@ class Reader {
       return BadModel(StrCat("the tokenizer has ", data_.pieces.size(), " pieces but ",
                              kinds->size(), " token types"));
     }
-    constexpr std::array kKinds = {TokenKind::kNormal,      TokenKind::kNormal,
-                                   TokenKind::kUnknown,     TokenKind::kControl,
-                                   TokenKind::kUserDefined, TokenKind::kUnused,
-                                   TokenKind::kByte};
+    constexpr std::array kKinds = {
+        TokenKind::kNormal,      TokenKind::kNormal, TokenKind::kUnknown, TokenKind::kControl,
+        TokenKind::kUserDefined, TokenKind::kUnused, TokenKind::kByte};
     for (size_t id = 0; id < kinds->size(); ++id) {
       int64_t kind = (*kinds)[id];
       if (kind < 0 || kind >= static_cast<int64_t>(kKinds.size())) {
@@ -131,8 +130,8 @@ class Reader {
     // Converters write the largest number for "none".
     if (*value == -1 || *value == std::numeric_limits<uint32_t>::max()) return OkStatus();
     if (*value < 0 || *value >= static_cast<int64_t>(data_.pieces.size())) {
-      return BadModel(StrCat(Key(name), " is ", *value, "; the tokenizer has ",
-                             data_.pieces.size(), " pieces"));
+      return BadModel(StrCat(Key(name), " is ", *value, "; the tokenizer has ", data_.pieces.size(),
+                             " pieces"));
     }
     *id = static_cast<int32_t>(*value);
     return OkStatus();
@@ -304,7 +303,8 @@ class Reader {
     for (size_t i = 0; i < data_.pieces.size(); ++i) {
       TokenKind kind = data_.kinds[i];
       auto id = static_cast<int32_t>(i);
-      bool special = kind == TokenKind::kControl || (kind == TokenKind::kUnknown && data_.unk_id == id);
+      bool special =
+          kind == TokenKind::kControl || (kind == TokenKind::kUnknown && data_.unk_id == id);
       bool user = kind == TokenKind::kUserDefined;
       if ((!special && !user) || data_.pieces[i].empty() || IsPadding(data_.pieces[i])) continue;
       AddedToken token;
@@ -329,7 +329,8 @@ class Reader {
         token.right_strip =
             token.text != "<unk>" && token.text != "<s>" && token.text != "<|endoftext|>";
       }
-      if (data_.model == TokenizerModel::kUnigram && token.text == "<mask>") token.left_strip = true;
+      if (data_.model == TokenizerModel::kUnigram && token.text == "<mask>")
+        token.left_strip = true;
     }
     return OkStatus();
   }

@@ -7,28 +7,27 @@
 namespace sluice::files {
 namespace {
 
-constexpr std::string_view kNames[] = {
-    "<|eot_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<|return|>",
-    "<|call|>",
-    "<|flush|>",
-    "<|calls|>",
-    "<end_of_turn>",
-    "<|endoftext|>",
-    "<|eom_id|>",
-    "<EOT>",
-    "_<EOT>",
-    "[EOT]",
-    "[EOS]",
-    "<|end_of_text|>",
-    "<end_of_utterance>",
-    "<turn|>",
-    "<|tool_response>",
-    "[e~[",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
+constexpr std::string_view kNames[] = {"<|eot_id|>",
+                                       "<|im_end|>",
+                                       "<|end|>",
+                                       "<|return|>",
+                                       "<|call|>",
+                                       "<|flush|>",
+                                       "<|calls|>",
+                                       "<end_of_turn>",
+                                       "<|endoftext|>",
+                                       "<|eom_id|>",
+                                       "<EOT>",
+                                       "_<EOT>",
+                                       "[EOT]",
+                                       "[EOS]",
+                                       "<|end_of_text|>",
+                                       "<end_of_utterance>",
+                                       "<turn|>",
+                                       "<|tool_response>",
+                                       "[e~[",
+                                       "<\xEF\xBD\x9C"
+                                       "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
 
 }  // namespace
 

@@ -30,7 +30,8 @@ class Reader {
       auto found = root.find(key);
       return found == root.end() ? kNull : *found;
     };
-    SLUICE_RETURN_IF_ERROR(ReadTextSteps(member("normalizer"), "the normalizer", &data_.normalizers));
+    SLUICE_RETURN_IF_ERROR(
+        ReadTextSteps(member("normalizer"), "the normalizer", &data_.normalizers));
     SLUICE_RETURN_IF_ERROR(
         ReadTextSteps(member("pre_tokenizer"), "the pre-tokenizer", &data_.pre_tokenizers));
     SLUICE_RETURN_IF_ERROR(ReadTextSteps(member("decoder"), "the decoder", &data_.decoders));

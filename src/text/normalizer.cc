@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "files/quote.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -11,14 +12,14 @@ namespace {
 
 // Ideographs that Bert puts spaces around.
 constexpr CodePointRange kBertIdeographs[] = {
-    {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
+    {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
     {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
 // What SentencePiece's nmt rules remove and turn into a space.
 constexpr CodePointRange kNmtRemoved[] = {{0x1, 0x8},   {0xB, 0xB},   {0xE, 0x1F},
                                           {0x7F, 0x7F}, {0x8F, 0x8F}, {0x9F, 0x9F}};
-constexpr CodePointRange kNmtSpaces[] = {
-    {0x9, 0xA},       {0xC, 0xD},       {0x1680, 0x1680}, {0x200B, 0x200F},
-    {0x2028, 0x2029}, {0x2581, 0x2581}, {0xFEFF, 0xFEFF}, {0xFFFD, 0xFFFD}};
+constexpr CodePointRange kNmtSpaces[] = {{0x9, 0xA},       {0xC, 0xD},       {0x1680, 0x1680},
+                                         {0x200B, 0x200F}, {0x2028, 0x2029}, {0x2581, 0x2581},
+                                         {0xFEFF, 0xFEFF}, {0xFFFD, 0xFFFD}};
 
 template <size_t count>
 bool InRanges(const CodePointRange (&ranges)[count], uint32_t code_point) {
@@ -91,8 +92,8 @@ bool ReplacePattern(std::string_view text, const Pattern& pattern, std::string_v
 
 void BertClean(uint32_t code_point, std::string* out) {
   bool blank = code_point == '\t' || code_point == '\n' || code_point == '\r';
-  if (!blank && (code_point == 0 || code_point == 0xFFFD ||
-                 (PropertiesOf(code_point) & kBertControl) != 0)) {
+  if (!blank &&
+      (code_point == 0 || code_point == 0xFFFD || (PropertiesOf(code_point) & kBertControl) != 0)) {
     return;
   }
   AppendUtf8(blank || IsWhitespace(code_point) ? ' ' : code_point, out);
@@ -160,7 +161,7 @@ Status Normalizer::AddStep(const files::TextStep& step) {
   } else if (step.type == "BertNormalizer") {
     return AddBert(step);
   } else {
-    return BadModel(StrCat("the normalizer \"", step.type, "\" is not known"));
+    return BadModel(StrCat("the normalizer ", files::Quote(step.type), " is not known"));
   }
   return OkStatus();
 }
@@ -170,8 +171,8 @@ Status Normalizer::AddReplace(const files::TextStep& step) {
     Add(Kind::kReplaceCharacter);
     steps_.back().character = step.pattern[0];
   } else {
-    Result<Pattern> pattern = step.pattern_is_regex ? Pattern::Compile(step.pattern)
-                                                    : Pattern::OfLiteral(step.pattern);
+    Result<Pattern> pattern =
+        step.pattern_is_regex ? Pattern::Compile(step.pattern) : Pattern::OfLiteral(step.pattern);
     if (!pattern.ok()) return pattern.status();
     Add(Kind::kReplace);
     steps_.back().pattern = std::make_shared<const Pattern>(std::move(pattern).value());

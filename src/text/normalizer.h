@@ -37,8 +37,18 @@ class Normalizer {
 
  private:
   enum class Kind {
-    kForm, kLowercase, kStrip, kStripAccents, kPrepend, kReplaceCharacter, kReplace, kNmt,
-    kCharacterMap, kBertClean, kBertChinese, kBertAccents,
+    kForm,
+    kLowercase,
+    kStrip,
+    kStripAccents,
+    kPrepend,
+    kReplaceCharacter,
+    kReplace,
+    kNmt,
+    kCharacterMap,
+    kBertClean,
+    kBertChinese,
+    kBertAccents,
   };
   struct Step {
     Kind kind;

@@ -88,7 +88,8 @@ void CharacterMap::Append(std::string_view valid_utf8, std::string* out) const {
   for (size_t offset = 0; offset < valid_utf8.size();) {
     size_t begin = offset;
     auto code_point = static_cast<utf8proc_int32_t>(DecodeUtf8(valid_utf8, &offset));
-    bool ascii_pair = previous >= 0x20 && previous < 0x7F && code_point >= 0x20 && code_point < 0x7F;
+    bool ascii_pair =
+        previous >= 0x20 && previous < 0x7F && code_point >= 0x20 && code_point < 0x7F;
     if (previous >= 0 &&
         (ascii_pair || utf8proc_grapheme_break_stateful(previous, code_point, &state))) {
       if (ascii_pair) state = 0;

@@ -1,9 +1,9 @@
 #include "text/pre_tokenizer.h"
 
-#include <optional>
 #include <utility>
 
 #include "base/str_cat.h"
+#include "files/quote.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -116,7 +116,7 @@ Status PreTokenizer::AddPattern(Result<Pattern> pattern, Behavior behavior, bool
   return OkStatus();
 }
 
-Status PreTokenizer::AddStep(const files::TextStep& step) {
+Result<PreTokenizer::Behavior> PreTokenizer::FindBehavior(const files::TextStep& step) {
   static const std::pair<std::string_view, Behavior> kBehaviors[] = {
       {"", Behavior::kIsolated},
       {"Isolated", Behavior::kIsolated},
@@ -124,29 +124,28 @@ Status PreTokenizer::AddStep(const files::TextStep& step) {
       {"MergedWithPrevious", Behavior::kMergedWithPrevious},
       {"MergedWithNext", Behavior::kMergedWithNext},
       {"Contiguous", Behavior::kContiguous}};
-  std::optional<Behavior> behavior;
   for (const auto& [name, value] : kBehaviors) {
-    if (step.behavior == name) behavior = value;
+    if (step.behavior == name) return value;
   }
-  Step made;
-  made.unit = unit_;
+  return BadModel(StrCat(step.type, " has the unknown behavior ", files::Quote(step.behavior)));
+}
+
+Status PreTokenizer::AddStep(const files::TextStep& step) {
   if (step.type == "Split") {
-    if (!behavior) return BadModel(StrCat("Split has the unknown behavior \"", step.behavior, "\""));
-    return AddPattern(step.pattern_is_regex ? Pattern::Compile(step.pattern)
-                                            : Pattern::OfLiteral(step.pattern),
-                      *behavior, Option(step, "invert", false));
+    SLUICE_ASSIGN_OR_RETURN(Behavior behavior, FindBehavior(step));
+    return AddPattern(
+        step.pattern_is_regex ? Pattern::Compile(step.pattern) : Pattern::OfLiteral(step.pattern),
+        behavior, Option(step, "invert", false));
   }
   if (step.type == "Punctuation") {
-    if (!behavior) {
-      return BadModel(StrCat("Punctuation has the unknown behavior \"", step.behavior, "\""));
-    }
-    return AddPattern(Pattern::OfSet(PunctuationSet()), *behavior, false);
+    SLUICE_ASSIGN_OR_RETURN(Behavior behavior, FindBehavior(step));
+    return AddPattern(Pattern::OfSet(PunctuationSet()), behavior, false);
   }
   if (step.type == "Digits") {
-    return AddPattern(Pattern::OfSet(NumericSet()),
-                      Option(step, "individual_digits", false) ? Behavior::kIsolated
-                                                               : Behavior::kContiguous,
-                      false);
+    return AddPattern(
+        Pattern::OfSet(NumericSet()),
+        Option(step, "individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous,
+        false);
   }
   if (step.type == "WhitespaceSplit") {
     return AddPattern(Pattern::OfSet(WhitespaceSet()), Behavior::kRemoved, false);
@@ -161,41 +160,53 @@ Status PreTokenizer::AddStep(const files::TextStep& step) {
     SLUICE_RETURN_IF_ERROR(AddPattern(Pattern::OfSet(WhitespaceSet()), Behavior::kRemoved, false));
     return AddPattern(Pattern::OfSet(PunctuationSet()), Behavior::kIsolated, false);
   }
-  if (step.type == "FixedLength") {
-    made.kind = Kind::kFixedLength;
-    if (step.content.empty() || step.content.size() > 6 ||
-        step.content.find_first_not_of("0123456789") != std::string::npos ||
-        std::stoul(step.content) == 0) {
-      return BadModel("FixedLength needs a length between 1 and 999999");
-    }
-    made.length = std::stoul(step.content);
+  if (step.type == "FixedLength") return AddFixedLength(step);
+  if (step.type == "Metaspace") return AddMetaspace(step);
+  if (step.type == "ByteLevel") return AddByteLevel(step);
+  return BadModel(StrCat("the pre-tokenizer ", files::Quote(step.type), " is not known"));
+}
+
+Status PreTokenizer::AddFixedLength(const files::TextStep& step) {
+  if (step.content.empty() || step.content.size() > 6 ||
+      step.content.find_first_not_of("0123456789") != std::string::npos ||
+      std::stoul(step.content) == 0) {
+    return BadModel("FixedLength needs a length between 1 and 999999");
+  }
+  Step made;
+  made.kind = Kind::kFixedLength;
+  made.unit = unit_;
+  made.length = std::stoul(step.content);
+  steps_.push_back(std::move(made));
+  return OkStatus();
+}
+
+Status PreTokenizer::AddMetaspace(const files::TextStep& step) {
+  Step made;
+  made.kind = Kind::kMetaspace;
+  made.unit = unit_;
+  made.mark = step.content.empty() ? std::string(kSpaceMark) : step.content;
+  made.prepend = step.behavior == "first"   ? Prepend::kFirst
+                 : step.behavior == "never" ? Prepend::kNever
+                                            : Prepend::kAlways;
+  std::string mark = made.mark;
+  steps_.push_back(std::move(made));
+  if (!Option(step, "split", true)) return OkStatus();
+  return AddPattern(Pattern::OfLiteral(mark), Behavior::kMergedWithNext, false);
+}
+
+Status PreTokenizer::AddByteLevel(const files::TextStep& step) {
+  if (Option(step, "add_prefix_space", false)) {
+    Step made;
+    made.kind = Kind::kByteLevel;
+    made.unit = unit_;
+    made.prepend = Prepend::kAlways;
     steps_.push_back(std::move(made));
-    return OkStatus();
   }
-  if (step.type == "Metaspace") {
-    made.kind = Kind::kMetaspace;
-    made.mark = step.content.empty() ? std::string(kSpaceMark) : step.content;
-    made.prepend = step.behavior == "first"   ? Prepend::kFirst
-                   : step.behavior == "never" ? Prepend::kNever
-                                              : Prepend::kAlways;
-    std::string mark = made.mark;
-    steps_.push_back(std::move(made));
-    if (!Option(step, "split", true)) return OkStatus();
-    return AddPattern(Pattern::OfLiteral(mark), Behavior::kMergedWithNext, false);
+  if (Option(step, "use_regex", true)) {
+    SLUICE_RETURN_IF_ERROR(AddPattern(Pattern::Compile(kGpt2Pattern), Behavior::kIsolated, false));
   }
-  if (step.type == "ByteLevel") {
-    if (Option(step, "add_prefix_space", false)) {
-      made.kind = Kind::kByteLevel;
-      made.prepend = Prepend::kAlways;
-      steps_.push_back(std::move(made));
-    }
-    if (Option(step, "use_regex", true)) {
-      SLUICE_RETURN_IF_ERROR(AddPattern(Pattern::Compile(kGpt2Pattern), Behavior::kIsolated, false));
-    }
-    unit_ = TextUnit::kByte;
-    return OkStatus();
-  }
-  return BadModel(StrCat("the pre-tokenizer \"", step.type, "\" is not known"));
+  unit_ = TextUnit::kByte;
+  return OkStatus();
 }
 
 void PreTokenizer::Split(std::string_view text, bool at_start, PreTokenizerState* state,
@@ -265,9 +276,8 @@ void PreTokenizer::RunFixedLength(size_t number, std::string_view text, Run* run
   size_t begin = 0;
   size_t count = 0;
   for (size_t offset = 0; offset < text.size();) {
-    offset += step.unit == TextUnit::kByte
-                  ? 1
-                  : Utf8Length(static_cast<unsigned char>(text[offset]));
+    offset +=
+        step.unit == TextUnit::kByte ? 1 : Utf8Length(static_cast<unsigned char>(text[offset]));
     if (++count == step.length || offset == text.size()) {
       RunFrom(number + 1, text.substr(begin, offset - begin), run);
       begin = offset;

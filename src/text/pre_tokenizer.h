@@ -55,7 +55,11 @@ class PreTokenizer {
   struct Run;
   class Merger;
 
+  static Result<Behavior> FindBehavior(const files::TextStep& step);
   Status AddStep(const files::TextStep& step);
+  Status AddFixedLength(const files::TextStep& step);
+  Status AddMetaspace(const files::TextStep& step);
+  Status AddByteLevel(const files::TextStep& step);
   Status AddPattern(Result<Pattern> pattern, Behavior behavior, bool inverted);
   void RunFrom(size_t step, std::string_view text, Run* run) const;
   void RunPattern(size_t number, std::string_view text, Run* run) const;

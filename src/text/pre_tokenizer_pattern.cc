@@ -80,8 +80,8 @@ inline size_t Pattern::RunEnd(const Node& node, std::string_view text, size_t po
 // Depth-first, first alternative first. `first_run_end` becomes the end of the run that the
 // expression begins with, if it begins with one.
 template <TextUnit unit>
-bool Pattern::MatchAt(uint32_t start_node, std::string_view text, size_t start,
-                      PatternState* state, size_t* end, size_t* first_run_end) const {
+bool Pattern::MatchAt(uint32_t start_node, std::string_view text, size_t start, PatternState* state,
+                      size_t* end, size_t* first_run_end) const {
   auto& frames = state->frames_;
   frames.clear();
   uint32_t current = start_node;

@@ -30,9 +30,9 @@ class PatternState {
   friend class Pattern;
   struct Frame {
     uint32_t node;
-    uint32_t kind;     // 0: continue at node; 1: give back one character of a run before node
-    size_t position;   // where to continue
-    size_t least;      // of a run: the shortest end
+    uint32_t kind;    // 0: continue at node; 1: give back one character of a run before node
+    size_t position;  // where to continue
+    size_t least;     // of a run: the shortest end
   };
   std::vector<Frame> frames_;
   std::vector<size_t> dead_until_;  // by alternative: starts before this cannot match
@@ -63,8 +63,8 @@ class Pattern {
     NodeKind kind = NodeKind::kMatch;
     bool possessive = false;
     uint32_t next = 0;
-    uint64_t mask = 0;                  // kRun, kAhead, kNotAhead: classes of characters
-    uint32_t least = 1, most = 1;       // kRun
+    uint64_t mask = 0;                   // kRun, kAhead, kNotAhead: classes of characters
+    uint32_t least = 1, most = 1;        // kRun
     std::vector<uint32_t> alternatives;  // kSplit, first tried first
   };
   struct Alternative {
@@ -88,11 +88,11 @@ class Pattern {
   std::vector<Node> nodes_;
   std::vector<Alternative> alternatives_;
   // Every code point belongs to one class; a class is one bit of a mask.
-  std::array<uint8_t, 256> class_of_byte_{};   // of the characters of GPT-2's byte alphabet
+  std::array<uint8_t, 256> class_of_byte_{};  // of the characters of GPT-2's byte alphabet
   std::array<uint8_t, 128> class_of_ascii_{};
-  std::vector<uint16_t> page_of_;              // code point >> 8 to page
-  std::vector<uint8_t> class_of_;              // page << 8 | low byte
-  std::vector<uint32_t> candidates_;           // by class: bits of alternatives_
+  std::vector<uint16_t> page_of_;     // code point >> 8 to page
+  std::vector<uint8_t> class_of_;     // page << 8 | low byte
+  std::vector<uint32_t> candidates_;  // by class: bits of alternatives_
 };
 
 }  // namespace sluice::text

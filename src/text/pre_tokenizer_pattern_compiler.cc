@@ -193,9 +193,10 @@ class PatternCompiler {
       return Add(std::move(node));
     }
     if (tree.most > kUnrollMax || tree.possessive) {
-      error_ = tree.possessive ? "a regular expression has a possessive group, which is not supported"
-                               : "a regular expression repeats a group without end or more than 64 "
-                                 "times, which is not supported";
+      error_ = tree.possessive
+                   ? "a regular expression has a possessive group, which is not supported"
+                   : "a regular expression repeats a group without end or more than 64 "
+                     "times, which is not supported";
       return next;
     }
     uint32_t begin = next;

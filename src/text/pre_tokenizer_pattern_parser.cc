@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "files/quote.h"
 
 namespace sluice::text {
 namespace {
@@ -19,17 +20,13 @@ constexpr std::array<std::string_view, 30> kCategoryNames = {
     "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
     "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
 constexpr std::pair<std::string_view, char> kLongNames[] = {
-    {"letter", 'L'}, {"mark", 'M'},      {"number", 'N'}, {"punctuation", 'P'}, {"punct", 'P'},
-    {"symbol", 'S'}, {"separator", 'Z'}, {"other", 'C'}};
+    {"letter", 'L'}, {"mark", 'M'},   {"number", 'N'},    {"punctuation", 'P'},
+    {"punct", 'P'},  {"symbol", 'S'}, {"separator", 'Z'}, {"other", 'C'}};
 
-CodePointSet DigitSet() {
-  return SetOfCategories(1u << static_cast<int>(Category::kNd));
-}
+CodePointSet DigitSet() { return SetOfCategories(1u << static_cast<int>(Category::kNd)); }
 
 // \w of the regular expressions counts Latin-1's superscripts and fractions as word characters.
-CodePointSet RegexWordSet() {
-  return Union(WordSet(), {{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}});
-}
+CodePointSet RegexWordSet() { return Union(WordSet(), {{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}}); }
 
 std::optional<CodePointSet> PropertySet(std::string_view name) {
   std::string lower(name);
@@ -92,8 +89,8 @@ class Parser {
   uint32_t Next() { return DecodeUtf8(source_, &offset_); }
   void Fail(std::string_view what) {
     if (!error_.empty()) return;
-    error_ = StrCat("the regular expression \"", source_.substr(0, 200), "\" has ", what,
-                    " at byte ", offset_, ", which is not supported");
+    error_ = StrCat("the regular expression ", files::Quote(source_), " has ", what, " at byte ",
+                    offset_, ", which is not supported");
   }
 
   PatternTree ParseChoice(int depth) {
@@ -282,28 +279,44 @@ class Parser {
     auto one = [](uint32_t code_point) { return CodePointSet{{code_point, code_point}}; };
     uint32_t letter = Next();
     switch (letter) {
-      case 'n': return one('\n');
-      case 'r': return one('\r');
-      case 't': return one('\t');
-      case 'f': return one('\f');
-      case 'v': return one('\v');
-      case '0': return one(0);
-      case 's': return WhitespaceSet();
-      case 'S': return Complement(WhitespaceSet());
-      case 'd': return DigitSet();
-      case 'D': return Complement(DigitSet());
-      case 'w': return RegexWordSet();
-      case 'W': return Complement(RegexWordSet());
-      case 'p': return ParseProperty(false);
-      case 'P': return ParseProperty(true);
-      case 'u': return one(ParseHex(4));
+      case 'n':
+        return one('\n');
+      case 'r':
+        return one('\r');
+      case 't':
+        return one('\t');
+      case 'f':
+        return one('\f');
+      case 'v':
+        return one('\v');
+      case '0':
+        return one(0);
+      case 's':
+        return WhitespaceSet();
+      case 'S':
+        return Complement(WhitespaceSet());
+      case 'd':
+        return DigitSet();
+      case 'D':
+        return Complement(DigitSet());
+      case 'w':
+        return RegexWordSet();
+      case 'W':
+        return Complement(RegexWordSet());
+      case 'p':
+        return ParseProperty(false);
+      case 'P':
+        return ParseProperty(true);
+      case 'u':
+        return one(ParseHex(4));
       case 'x': {
         if (!Eat("{")) return one(ParseHex(2));
         uint32_t code_point = ParseHex(6);
         if (!Eat("}")) Fail("\\x{ without '}'");
         return one(code_point);
       }
-      default: break;
+      default:
+        break;
     }
     if ((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
         (letter >= '1' && letter <= '9')) {

@@ -12,8 +12,17 @@
 namespace sluice::text {
 
 struct PatternTree {
-  enum class Kind { kEmpty, kSet, kSequence, kChoice, kRepeat, kAhead, kNotAhead, kLineStart,
-                    kLineEnd };
+  enum class Kind {
+    kEmpty,
+    kSet,
+    kSequence,
+    kChoice,
+    kRepeat,
+    kAhead,
+    kNotAhead,
+    kLineStart,
+    kLineEnd
+  };
   static constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 
   Kind kind = Kind::kEmpty;

@@ -17,6 +17,9 @@ namespace sluice::text {
 namespace {
 
 constexpr size_t kPiecesMax = 1u << 24;
+// Working memory is kept for the next text unless it has grown with a longer text than this.
+constexpr size_t kKeptTextBytes = 1u << 20;
+constexpr size_t kKeptStates = 64;
 
 Status CheckData(const files::TokenizerData& data) {
   size_t count = data.pieces.size();
@@ -25,14 +28,17 @@ Status CheckData(const files::TokenizerData& data) {
     return BadModel(StrCat("the tokenizer has ", count, " pieces; the limit is ", kPiecesMax));
   }
   if (!data.scores.empty() && data.scores.size() != count) {
-    return BadModel(StrCat("the tokenizer has ", count, " pieces but ", data.scores.size(), " scores"));
+    return BadModel(
+        StrCat("the tokenizer has ", count, " pieces but ", data.scores.size(), " scores"));
   }
   if (!data.kinds.empty() && data.kinds.size() != count) {
-    return BadModel(StrCat("the tokenizer has ", count, " pieces but ", data.kinds.size(), " kinds"));
+    return BadModel(
+        StrCat("the tokenizer has ", count, " pieces but ", data.kinds.size(), " kinds"));
   }
   for (size_t id = 0; id < data.scores.size(); ++id) {
     if (!std::isfinite(data.scores[id])) {
-      return BadModel(StrCat("the score of piece ", id, " of the tokenizer is not a finite number"));
+      return BadModel(
+          StrCat("the score of piece ", id, " of the tokenizer is not a finite number"));
     }
   }
   for (size_t id = 0; id < count; ++id) {
@@ -42,10 +48,13 @@ Status CheckData(const files::TokenizerData& data) {
   }
   auto check_id = [&](int32_t id, std::string_view what) {
     if (id >= 0 && static_cast<size_t>(id) < count) return OkStatus();
-    return BadModel(StrCat("the tokenizer's ", what, " id ", id, " is outside its ", count, " pieces"));
+    return BadModel(
+        StrCat("the tokenizer's ", what, " id ", id, " is outside its ", count, " pieces"));
   };
-  const std::pair<std::optional<int32_t>, std::string_view> named[] = {
-      {data.bos_id, "BOS"}, {data.eos_id, "EOS"}, {data.unk_id, "unknown"}, {data.pad_id, "padding"}};
+  const std::pair<std::optional<int32_t>, std::string_view> named[] = {{data.bos_id, "BOS"},
+                                                                       {data.eos_id, "EOS"},
+                                                                       {data.unk_id, "unknown"},
+                                                                       {data.pad_id, "padding"}};
   for (const auto& [id, what] : named) {
     if (id) SLUICE_RETURN_IF_ERROR(check_id(*id, what));
   }
@@ -106,7 +115,7 @@ class PipelineTokenizer : public Tokenizer {
     std::unique_ptr<State> state = TakeState();
     RawSink sink(this, options.parse_special, text.data(), state.get(), &ids);
     added_raw_.Split(text, options.parse_special, &sink);
-    ReturnState(std::move(state));
+    if (text.size() <= kKeptTextBytes) ReturnState(std::move(state));
     if (options.add_special) {
       ids.insert(ids.end(), data_.suffix_ids.begin(), data_.suffix_ids.end());
     }
@@ -244,7 +253,7 @@ class PipelineTokenizer : public Tokenizer {
   }
   void ReturnState(std::unique_ptr<State> state) const {
     std::lock_guard lock(mutex_);
-    free_states_.push_back(std::move(state));
+    if (free_states_.size() < kKeptStates) free_states_.push_back(std::move(state));
   }
 
   // Constant after Init.

@@ -36,8 +36,8 @@ class BpeModel : public TokenizerModel {
   void FindJoins(const files::TokenizerData& data);
 
   const Merge& FindMerge(int32_t left, int32_t right) const {
-    uint64_t pair = static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 |
-                    static_cast<uint32_t>(right);
+    uint64_t pair =
+        static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
     size_t slot = Slot(pair);
     while (merges_[slot].pair != pair && merges_[slot].pair != UINT64_MAX) {
       slot = (slot + 1) & (merges_.size() - 1);

@@ -28,10 +28,9 @@ void WordCache::Insert(std::string_view word, uint64_t hash, std::span<const int
     bytes_.clear();
     ids_.clear();
   }
-  entries_[hash & (kEntries - 1)] = {hash, static_cast<uint32_t>(bytes_.size()),
-                                     static_cast<uint32_t>(ids_.size()),
-                                     static_cast<uint32_t>(word.size()),
-                                     static_cast<uint32_t>(ids.size())};
+  entries_[hash & (kEntries - 1)] = {
+      hash, static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(ids_.size()),
+      static_cast<uint32_t>(word.size()), static_cast<uint32_t>(ids.size())};
   bytes_ += word;
   ids_.insert(ids_.end(), ids.begin(), ids.end());
 }

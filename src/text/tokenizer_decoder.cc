@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/str_cat.h"
+#include "files/quote.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -13,12 +14,14 @@ constexpr size_t kBytesMax = 1u << 30;
 
 // What WordPiece's clean-up joins to the word before it.
 constexpr std::pair<std::string_view, std::string_view> kCleanUp[] = {
-    {" .", "."},   {" ?", "?"},   {" !", "!"},           {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
-    {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+    {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+    {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
 
 void ReplaceAll(std::string_view from, std::string_view to, std::string* text) {
   if (from.empty()) return;
-  for (size_t at = text->find(from); at != std::string::npos; at = text->find(from, at + to.size())) {
+  for (size_t at = text->find(from); at != std::string::npos;
+       at = text->find(from, at + to.size())) {
     text->replace(at, from.size(), to);
   }
 }
@@ -94,7 +97,7 @@ Status TokenDecoder::AddStep(const files::TextStep& step, Rules* rules) {
   } else if (step.type == "BPEDecoder") {
     rules->suffix = step.content;
   } else if (step.type != "Fuse") {
-    return BadModel(StrCat("the decoder \"", step.type, "\" is not known"));
+    return BadModel(StrCat("the decoder ", files::Quote(step.type), " is not known"));
   }
   return OkStatus();
 }

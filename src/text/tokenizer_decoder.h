@@ -26,12 +26,12 @@ class TokenDecoder {
  private:
   enum class Start { kKeep, kDropOneSpace, kDropSpaces };
   struct Rules {
-    bool bytes = false;           // pieces are spelled in GPT-2's byte alphabet
-    bool fallback = false;        // <0xNN> is a byte
-    bool word_piece = false;      // a piece without the prefix begins a word
-    bool clean_up = false;        // WordPiece: no space before punctuation
-    std::string prefix;           // WordPiece
-    std::string suffix;           // BPEDecoder: ends a word
+    bool bytes = false;       // pieces are spelled in GPT-2's byte alphabet
+    bool fallback = false;    // <0xNN> is a byte
+    bool word_piece = false;  // a piece without the prefix begins a word
+    bool clean_up = false;    // WordPiece: no space before punctuation
+    std::string prefix;       // WordPiece
+    std::string suffix;       // BPEDecoder: ends a word
     std::vector<std::pair<std::string, std::string>> replacements;
     Start start = Start::kKeep;
   };
@@ -39,9 +39,9 @@ class TokenDecoder {
   static Rules DefaultRules(const files::TokenizerData& data);
   static std::string Decode(const Rules& rules, std::string_view piece);
 
-  std::string bytes_;               // of all tokens, one after the other
-  std::vector<uint32_t> ends_;      // by id
-  std::vector<bool> special_;       // by id
+  std::string bytes_;           // of all tokens, one after the other
+  std::vector<uint32_t> ends_;  // by id
+  std::vector<bool> special_;   // by id
   Start start_ = Start::kKeep;
 };
 

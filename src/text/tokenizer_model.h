@@ -62,7 +62,8 @@ class TokenizerModel {
  public:
   virtual ~TokenizerModel() = default;
   // Appends the ids of `word`, which is valid UTF-8 or, in byte-level tokenizers, any bytes.
-  virtual void Encode(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const = 0;
+  virtual void Encode(std::string_view word, ModelState* state,
+                      std::vector<int32_t>* ids) const = 0;
 };
 
 // `vocabulary` maps the pieces of `data` (of byte-level tokenizers: their bytes) to ids. kBadModel

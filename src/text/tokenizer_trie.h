@@ -30,7 +30,7 @@ class Trie {
  private:
   static constexpr uint32_t kFree = UINT32_MAX;
   struct Unit {
-    uint32_t base = 0;         // children stand at base + byte
+    uint32_t base = 0;  // children stand at base + byte
     uint32_t parent = kFree;
     int32_t value = kNoValue;
   };

@@ -19,7 +19,8 @@ constexpr uint32_t kUnreached = UINT32_MAX;
 class UnigramModel : public TokenizerModel {
  public:
   UnigramModel(const files::TokenizerData& data, const Vocabulary& vocabulary)
-      : vocabulary_(vocabulary), scores_(data.scores.begin(), data.scores.end()),
+      : vocabulary_(vocabulary),
+        scores_(data.scores.begin(), data.scores.end()),
         unknown_id_(*data.unk_id) {
     std::vector<std::pair<std::string_view, int32_t>> keys;
     for (size_t id = 0; id < data.pieces.size(); ++id) {

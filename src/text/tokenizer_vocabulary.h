@@ -1,5 +1,5 @@
-// Pieces and their ids: a hash table over strings that others own. Immutable after its inserts; then
-// thread-safe.
+// Pieces and their ids: a hash table over strings that others own. Immutable after its inserts;
+// then thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,7 @@ constexpr uint32_t kPageSize = 1u << kPageBits;
 constexpr uint32_t kPageCount = kCodePointEnd >> kPageBits;
 
 constexpr uint32_t Bit(Category category) { return 1u << static_cast<int>(category); }
-constexpr uint32_t kNumberCategories =
-    Bit(Category::kNd) | Bit(Category::kNl) | Bit(Category::kNo);
+constexpr uint32_t kNumberCategories = Bit(Category::kNd) | Bit(Category::kNl) | Bit(Category::kNo);
 constexpr uint32_t kWordCategories = Bit(Category::kLu) | Bit(Category::kLl) | Bit(Category::kLt) |
                                      Bit(Category::kLm) | Bit(Category::kLo) | Bit(Category::kMn) |
                                      Bit(Category::kMc) | Bit(Category::kMe) | Bit(Category::kNd) |
@@ -234,7 +233,8 @@ bool BytesOfAlphabet(std::string_view piece, std::string* bytes) {
 }
 
 CodePointSet SetOfCategories(uint32_t categories) {
-  return SetWhere([&](Properties value) { return (categories >> (value & kCategoryMask) & 1) != 0; });
+  return SetWhere(
+      [&](Properties value) { return (categories >> (value & kCategoryMask) & 1) != 0; });
 }
 
 CodePointSet SetOfProperty(Properties flag) {

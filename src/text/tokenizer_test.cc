@@ -1,0 +1,451 @@
+#include "text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "text/unicode.h"
+
+namespace sluice::text {
+namespace {
+
+using files::AddedToken;
+using files::TextStep;
+using files::TokenizerData;
+using files::TokenizerModel;
+using files::TokenKind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = true};
+constexpr EncodeOptions kNoSpecial = {.add_special = false, .parse_special = false};
+
+TextStep Step(std::string type) {
+  TextStep step;
+  step.type = std::move(type);
+  return step;
+}
+
+TextStep Replace(std::string pattern, std::string content) {
+  TextStep step = Step("Replace");
+  step.pattern = std::move(pattern);
+  step.content = std::move(content);
+  return step;
+}
+
+std::shared_ptr<const Tokenizer> Make(TokenizerData data) {
+  Result<std::shared_ptr<const Tokenizer>> made = Tokenizer::Make(std::move(data));
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return made.ok() ? *made : nullptr;
+}
+
+std::string ErrorOf(TokenizerData data) {
+  Result<std::shared_ptr<const Tokenizer>> made = Tokenizer::Make(std::move(data));
+  if (made.ok()) return "no error";
+  EXPECT_EQ(made.status().code(), StatusCode::kBadModel);
+  return made.status().message();
+}
+
+// Every byte is the piece of that id; each merge "a b" adds a piece from 256 on.
+TokenizerData ByteLevel(const std::vector<std::pair<std::string, std::string>>& merges) {
+  TokenizerData data;
+  data.model = TokenizerModel::kByteBpe;
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string piece;
+    AppendUtf8(ByteToCharacter(static_cast<uint8_t>(byte)), &piece);
+    data.pieces.push_back(piece);
+  }
+  for (const auto& [left, right] : merges) data.pieces.push_back(left + right);
+  data.merges = merges;
+  data.pre_tokenizers = {Step("ByteLevel")};
+  data.decoders = {Step("ByteLevel")};
+  return data;
+}
+
+int32_t Add(TokenizerData* data, std::string text, bool special = true) {
+  AddedToken token;
+  token.id = static_cast<int32_t>(data->pieces.size());
+  token.text = text;
+  token.special = special;
+  data->pieces.push_back(std::move(text));
+  data->added_tokens.push_back(token);
+  return token.id;
+}
+
+// Pieces with scores, as a SentencePiece model has them: <unk>, then all bytes if asked for, then
+// `pieces`, the first best.
+TokenizerData Marks(const std::vector<std::string>& pieces, bool fallback) {
+  TokenizerData data;
+  data.model = TokenizerModel::kSentencePieceBpe;
+  data.pieces = {"<unk>"};
+  data.kinds = {TokenKind::kUnknown};
+  data.scores = {0};
+  for (int byte = 0; fallback && byte < 256; ++byte) {
+    char piece[8];
+    std::snprintf(piece, sizeof piece, "<0x%02X>", byte);
+    data.pieces.emplace_back(piece);
+    data.kinds.push_back(TokenKind::kByte);
+    data.scores.push_back(0);
+  }
+  for (const std::string& piece : pieces) {
+    data.scores.push_back(-static_cast<float>(data.pieces.size()));
+    data.pieces.push_back(piece);
+    data.kinds.push_back(TokenKind::kNormal);
+  }
+  data.unk_id = 0;
+  data.byte_fallback = fallback;
+  data.fuse_unknown = true;
+  data.derive_merges = true;
+  TextStep prepend = Step("Prepend");
+  prepend.content = kSpaceMark;
+  data.normalizers = {prepend, Replace(" ", std::string(kSpaceMark))};
+  TextStep strip = Step("Strip");
+  strip.content = " ";
+  strip.options["start"] = true;
+  data.decoders = {Replace(std::string(kSpaceMark), " "), Step("ByteFallback"), Step("Fuse"),
+                   strip};
+  return data;
+}
+
+std::vector<std::string> Pieces(const Tokenizer& tokenizer, std::string_view text,
+                                const EncodeOptions& options = kPlain) {
+  std::vector<std::string> pieces;
+  for (TokenId id : tokenizer.Encode(text, options)) {
+    pieces.push_back(tokenizer.data().pieces[static_cast<size_t>(id)]);
+  }
+  return pieces;
+}
+
+TEST(TokenizerTest, MergesTheBestPairFirst) {
+  auto tokenizer =
+      Make(ByteLevel({{"l", "l"}, {"h", "e"}, {"he", "ll"}, {"hell", "o"}, {"e", "l"}}));
+  EXPECT_THAT(Pieces(*tokenizer, "hello"), ElementsAre("hello"));
+  EXPECT_THAT(Pieces(*tokenizer, "helo"), ElementsAre("he", "l", "o"));
+  EXPECT_THAT(Pieces(*tokenizer, "elll"), ElementsAre("e", "ll", "l"));
+  EXPECT_THAT(tokenizer->Encode("", kPlain), IsEmpty());
+}
+
+TEST(TokenizerTest, EqualPairsMergeFromTheLeft) {
+  auto tokenizer = Make(ByteLevel({{"a", "a"}}));
+  EXPECT_THAT(Pieces(*tokenizer, "aaa"), ElementsAre("aa", "a"));
+}
+
+// The scan of short words and the heap of long ones, against merging by the book.
+TEST(TokenizerTest, WordsOfEveryLengthMergeByTheBook) {
+  const std::vector<std::pair<std::string, std::string>> merges = {
+      {"a", "b"},    {"ab", "ab"}, {"b", "a"},   {"c", "a"},
+      {"abab", "c"}, {"c", "c"},   {"cc", "cc"}, {"ba", "ba"}};
+  auto tokenizer = Make(ByteLevel(merges));
+  uint32_t random = 1;
+  for (size_t length = 1; length <= 200; ++length) {
+    std::string text;
+    for (size_t i = 0; i < length; ++i) {
+      random = random * 1664525 + 1013904223;
+      text.push_back("abc"[random >> 16 & 3 ? random >> 20 & 1 : 2]);
+    }
+    std::vector<std::string> expected;
+    for (char c : text) expected.emplace_back(1, c);
+    for (size_t rank = 0; rank < merges.size();) {
+      size_t at = 0;
+      while (at + 1 < expected.size() &&
+             (expected[at] != merges[rank].first || expected[at + 1] != merges[rank].second)) {
+        ++at;
+      }
+      if (at + 1 >= expected.size()) {
+        ++rank;
+        continue;
+      }
+      expected[at] += expected[at + 1];
+      expected.erase(expected.begin() + static_cast<ptrdiff_t>(at) + 1);
+      rank = 0;
+    }
+    EXPECT_EQ(Pieces(*tokenizer, text), expected) << text;
+  }
+}
+
+TEST(TokenizerTest, IgnoreMergesTakesWholeWords) {
+  TokenizerData data = ByteLevel({{"a", "b"}});
+  data.pieces.push_back("abc");
+  auto merged = Make(data);
+  EXPECT_THAT(Pieces(*merged, "abc"), ElementsAre("ab", "c"));
+  data.ignore_merges = true;
+  EXPECT_THAT(Pieces(*Make(data), "abc"), ElementsAre("abc"));
+}
+
+TEST(TokenizerTest, MergesWithoutAListFollowTheIds) {
+  TokenizerData data = ByteLevel({});
+  data.pieces.insert(data.pieces.end(), {"bc", "ab", "abc"});
+  data.derive_merges = true;
+  EXPECT_THAT(Pieces(*Make(data), "abc"), ElementsAre("abc"));
+  EXPECT_THAT(Pieces(*Make(data), "abd"), ElementsAre("ab", "d"));
+}
+
+// A piece that is not spelled in the byte alphabet must not stand for the bytes that it looks like.
+TEST(TokenizerTest, UnspelledPiecesAreNotWords) {
+  TokenizerData data = ByteLevel({{"\xC3\xA2", "\xC4\xA2"}, {"\xC3\xA2\xC4\xA2", "\xC4\xAF"}});
+  data.pieces.insert(data.pieces.begin(), "\xE2\x80\x8D");  // as text; the last piece spells it
+  auto tokenizer = Make(data);
+  EXPECT_THAT(tokenizer->Encode("\xE2\x80\x8D", kPlain), ElementsAre(258));
+}
+
+TEST(TokenizerTest, BrokenUtf8BecomesReplacementCharacters) {
+  auto tokenizer = Make(ByteLevel({}));
+  EXPECT_THAT(tokenizer->Encode("\xFF"
+                                "a",
+                                kPlain),
+              ElementsAre(0xEF, 0xBF, 0xBD, 'a'));
+}
+
+TEST(TokenizerTest, MarksFallBackToBytes) {
+  auto tokenizer = Make(Marks({"\xE2\x96\x81", "a", "b",
+                               "\xE2\x96\x81"
+                               "a",
+                               "ab"},
+                              true));
+  EXPECT_THAT(Pieces(*tokenizer, "ab b"), ElementsAre("\xE2\x96\x81"
+                                                      "a",
+                                                      "b", "\xE2\x96\x81", "b"));
+  EXPECT_THAT(Pieces(*tokenizer, "\xC3\xA9"), ElementsAre("\xE2\x96\x81", "<0xC3>", "<0xA9>"));
+}
+
+TEST(TokenizerTest, UnknownCharactersFuse) {
+  TokenizerData data = Marks({"\xE2\x96\x81", "a"}, false);
+  EXPECT_THAT(Pieces(*Make(data), "xya"), ElementsAre("\xE2\x96\x81", "<unk>", "a"));
+  data.fuse_unknown = false;
+  EXPECT_THAT(Pieces(*Make(data), "xya"), ElementsAre("\xE2\x96\x81", "<unk>", "<unk>", "a"));
+}
+
+// Words are encoded one by one only where no piece reaches over the mark.
+TEST(TokenizerTest, PiecesMayReachOverAMark) {
+  auto tokenizer = Make(Marks({"\xE2\x96\x81", "a", "b", "a\xE2\x96\x81",
+                               "a\xE2\x96\x81"
+                               "b"},
+                              true));
+  EXPECT_THAT(Pieces(*tokenizer, "a b"), ElementsAre("\xE2\x96\x81",
+                                                     "a\xE2\x96\x81"
+                                                     "b"));
+  EXPECT_THAT(Pieces(*tokenizer, "b b"), ElementsAre("\xE2\x96\x81", "b", "\xE2\x96\x81", "b"));
+}
+
+TEST(TokenizerTest, ControlPiecesAreNeverMerged) {
+  TokenizerData data = Marks({"<", "s", ">", "<s", "<s>", "\xE2\x96\x81"}, true);
+  data.kinds[261] = TokenKind::kControl;
+  EXPECT_THAT(Pieces(*Make(data), "<s>"), ElementsAre("\xE2\x96\x81", "<s", ">"));
+}
+
+TEST(TokenizerTest, UnigramTakesTheBestWay) {
+  TokenizerData data;
+  data.model = TokenizerModel::kUnigram;
+  data.pieces = {"<unk>", "a", "b", "c", "ab", "bc", "abc"};
+  data.scores = {0, -1, -2, -2, -2.5, -4, -9};
+  data.unk_id = 0;
+  auto tokenizer = Make(data);
+  EXPECT_THAT(Pieces(*tokenizer, "abc"), ElementsAre("ab", "c"));
+  EXPECT_THAT(Pieces(*tokenizer, "axyb"), ElementsAre("a", "<unk>", "b"));
+  EXPECT_THAT(Pieces(*tokenizer, "x"), ElementsAre("<unk>"));
+  std::string text(300, 'a');
+  EXPECT_EQ(tokenizer->Encode(text, kPlain).size(), 300u);
+  data.unk_id.reset();
+  EXPECT_THAT(ErrorOf(data), HasSubstr("has no unknown token"));
+}
+
+TokenizerData WordPiece() {
+  TokenizerData data;
+  data.model = TokenizerModel::kWordPiece;
+  data.pieces = {"[UNK]", "un", "##aff", "##able", "##a", "able", ","};
+  data.unk_id = 0;
+  data.continuing_prefix = "##";
+  data.max_chars_per_word = 10;
+  data.normalizers = {Step("BertNormalizer")};
+  data.pre_tokenizers = {Step("BertPreTokenizer")};
+  return data;
+}
+
+TEST(TokenizerTest, WordPieceTakesTheLongest) {
+  auto tokenizer = Make(WordPiece());
+  EXPECT_THAT(Pieces(*tokenizer, "Unaffable, able"),
+              ElementsAre("un", "##aff", "##able", ",", "able"));
+  EXPECT_THAT(Pieces(*tokenizer, "unx able"), ElementsAre("[UNK]", "able"));
+  EXPECT_THAT(Pieces(*tokenizer, "unaaaaaaaaa"), ElementsAre("[UNK]"));
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("unaffable , able", kPlain), false),
+            "unaffable, able");
+}
+
+TEST(TokenizerTest, AddsPrefixAndSuffix) {
+  TokenizerData data = ByteLevel({});
+  int32_t begin = Add(&data, "<s>");
+  int32_t end = Add(&data, "</s>");
+  data.prefix_ids = {begin};
+  data.suffix_ids = {end};
+  auto tokenizer = Make(data);
+  EXPECT_THAT(tokenizer->Encode("a", {}), ElementsAre(begin, 'a', end));
+  EXPECT_THAT(tokenizer->Encode("", {}), ElementsAre(begin, end));
+  EXPECT_THAT(tokenizer->Encode("a", kPlain), ElementsAre('a'));
+}
+
+TEST(TokenizerTest, SpecialTextIsATokenOnlyWhenAsked) {
+  TokenizerData data = ByteLevel({});
+  int32_t special = Add(&data, "<s>");
+  int32_t user = Add(&data, "<u>", false);
+  auto tokenizer = Make(data);
+  EXPECT_THAT(tokenizer->Encode("a<s><u>b", kPlain), ElementsAre('a', special, user, 'b'));
+  EXPECT_THAT(tokenizer->Encode("<s><u>", kNoSpecial), ElementsAre('<', 's', '>', user));
+}
+
+TEST(TokenizerTest, TheLongestAddedTokenWins) {
+  TokenizerData data = ByteLevel({});
+  Add(&data, "<a", false);
+  int32_t longer = Add(&data, "<a>", false);
+  int32_t other = Add(&data, "b", false);
+  auto tokenizer = Make(data);
+  EXPECT_THAT(tokenizer->Encode("<a>b", kPlain), ElementsAre(longer, other));
+}
+
+TEST(TokenizerTest, AddedTokensStripAndStandAlone) {
+  TokenizerData data = ByteLevel({});
+  int32_t left = Add(&data, "<l>");
+  data.added_tokens.back().left_strip = true;
+  int32_t right = Add(&data, "<r>");
+  data.added_tokens.back().right_strip = true;
+  int32_t word = Add(&data, "on", false);
+  data.added_tokens.back().single_word = true;
+  auto tokenizer = Make(data);
+  EXPECT_THAT(tokenizer->Encode("a \n<l> b", kPlain), ElementsAre('a', left, ' ', 'b'));
+  EXPECT_THAT(tokenizer->Encode("a <r> \n b", kPlain), ElementsAre('a', ' ', right, 'b'));
+  EXPECT_THAT(tokenizer->Encode("<r>  <l>", kPlain), ElementsAre(right, left));
+  EXPECT_THAT(tokenizer->Encode("on,one", kPlain), ElementsAre(word, ',', 'o', 'n', 'e'));
+}
+
+TEST(TokenizerTest, AddedTokensMayMatchNormalizedText) {
+  TokenizerData data = ByteLevel({});
+  data.normalizers = {Step("Lowercase")};
+  int32_t raw = Add(&data, "Raw", false);
+  int32_t normalized = Add(&data, "Norm", false);
+  data.added_tokens.back().normalized = true;
+  auto tokenizer = Make(data);
+  EXPECT_THAT(tokenizer->Encode("Raw", kPlain), ElementsAre(raw));
+  EXPECT_THAT(tokenizer->Encode("raw", kPlain), ElementsAre('r', 'a', 'w'));
+  EXPECT_THAT(tokenizer->Encode("NORM", kPlain), ElementsAre(normalized));
+}
+
+TEST(TokenizerTest, MetaspaceFirstMeansTheFirstOfTheText) {
+  TokenizerData data = Marks({"\xE2\x96\x81", "a",
+                              "\xE2\x96\x81"
+                              "a"},
+                             true);
+  data.normalizers.clear();
+  TextStep metaspace = Step("Metaspace");
+  metaspace.behavior = "first";
+  data.pre_tokenizers = {metaspace};
+  int32_t special = Add(&data, "<s>");
+  data.scores.push_back(0);
+  data.kinds.push_back(TokenKind::kControl);
+  auto tokenizer = Make(data);
+  EXPECT_THAT(tokenizer->Encode("a<s>a", kPlain), ElementsAre(259, special, 258));
+}
+
+TEST(TokenizerTest, DecodesWithTheRulesForTheBeginning) {
+  TokenizerData data = Marks({"\xE2\x96\x81", "a",
+                              "\xE2\x96\x81"
+                              "a"},
+                             true);
+  int32_t special = Add(&data, "<s>");
+  data.scores.push_back(0);
+  data.kinds.push_back(TokenKind::kControl);
+  auto tokenizer = Make(data);
+  const std::vector<TokenId> ids = {special, 259, 259};
+  EXPECT_EQ(tokenizer->Decode(ids, false), "a a");
+  EXPECT_EQ(tokenizer->Decode(ids, true), "<s> a a");
+  EXPECT_EQ(tokenizer->PieceBytes(259, false), " a");
+  EXPECT_EQ(tokenizer->FirstPieceBytes(259, false), "a");
+  EXPECT_EQ(tokenizer->PieceBytes(1 + 0xC3, false), "\xC3");
+  EXPECT_EQ(tokenizer->PieceBytes(special, false), "");
+  EXPECT_EQ(tokenizer->PieceBytes(special, true), "<s>");
+  EXPECT_EQ(tokenizer->PieceBytes(-1, true), "");
+  EXPECT_EQ(tokenizer->PieceBytes(1 << 20, true), "");
+  EXPECT_EQ(tokenizer->Decode(std::vector<TokenId>{1 + 0xC3, 258}, false),
+            "\xEF\xBF\xBD"
+            "a");
+}
+
+TEST(TokenizerTest, FindsPieces) {
+  TokenizerData data = ByteLevel({{"a", "b"}});
+  int32_t special = Add(&data, "<s>");
+  data.end_of_generation_ids = {special};
+  auto tokenizer = Make(data);
+  EXPECT_EQ(tokenizer->Find("ab"), 256);
+  EXPECT_EQ(tokenizer->Find("<s>"), special);
+  EXPECT_EQ(tokenizer->Find("nothing"), -1);
+  EXPECT_EQ(tokenizer->vocab_size(), 258);
+  EXPECT_TRUE(tokenizer->IsEndOfGeneration(special));
+  EXPECT_FALSE(tokenizer->IsEndOfGeneration('a'));
+}
+
+TEST(TokenizerTest, RefusesMalformedData) {
+  EXPECT_THAT(ErrorOf(TokenizerData{}), HasSubstr("an empty vocabulary"));
+  TokenizerData data = ByteLevel({});
+  data.bos_id = 256;
+  EXPECT_THAT(ErrorOf(data), HasSubstr("BOS id 256 is outside its 256 pieces"));
+  data = ByteLevel({});
+  data.suffix_ids = {-1};
+  EXPECT_THAT(ErrorOf(data), HasSubstr("suffix id -1"));
+  data = ByteLevel({});
+  Add(&data, "<s>");
+  data.added_tokens[0].id = 1000;
+  EXPECT_THAT(ErrorOf(data), HasSubstr("added token id 1000"));
+  data = ByteLevel({});
+  data.merges = {{"a", "zz"}};
+  EXPECT_THAT(ErrorOf(data), HasSubstr("merge 0 of the tokenizer (\"a\" with \"zz\")"));
+  data = ByteLevel({});
+  data.scores = {1};
+  EXPECT_THAT(ErrorOf(data), HasSubstr("256 pieces but 1 scores"));
+  data = Marks({"a"}, false);
+  data.scores[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(ErrorOf(data), HasSubstr("score of piece 1"));
+  data = ByteLevel({});
+  data.pieces[3] = "\xFF";
+  EXPECT_THAT(ErrorOf(data), HasSubstr("piece 3 of the tokenizer is not UTF-8"));
+  data = ByteLevel({});
+  Add(&data, std::string(5000, 'x'));
+  EXPECT_THAT(ErrorOf(data), HasSubstr("has 5000 bytes; the limit is 4096"));
+  data = Marks({std::string(100'000, 'a')}, false);
+  EXPECT_THAT(ErrorOf(data), HasSubstr("too long to derive its merges"));
+  data = ByteLevel({});
+  data.decoders = {Step("Morse")};
+  EXPECT_THAT(ErrorOf(data), HasSubstr("\"Morse\" is not known"));
+  data = WordPiece();
+  data.max_chars_per_word = 0;
+  EXPECT_THAT(ErrorOf(data), HasSubstr("0 characters per word"));
+}
+
+// Would take hours if it grew with the square of the length.
+TEST(TokenizerTest, LongRunsOfOneCharacter) {
+  auto bytes = Make(ByteLevel({{"a", "a"}, {"aa", "aa"}, {"aaaa", "aaaa"}}));
+  EXPECT_EQ(bytes->Encode(std::string(1'000'000, 'a'), kPlain).size(), 125'000u);
+  auto marks = Make(Marks({"\xE2\x96\x81", "\xE2\x96\x81\xE2\x96\x81"}, true));
+  EXPECT_EQ(marks->Encode(std::string(999'999, ' '), kPlain).size(), 500'000u);
+}
+
+TEST(TokenizerTest, ThreadsShareATokenizer) {
+  auto tokenizer = Make(ByteLevel({{"l", "l"}, {"h", "e"}, {"he", "ll"}}));
+  const std::string text = "hello hell held well 12345 hello";
+  const std::vector<TokenId> expected = tokenizer->Encode(text, kPlain);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 200; ++round) {
+        wrong[i] += tokenizer->Encode(text, kPlain) != expected;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(wrong, ::testing::Each(0));
+}
+
+}  // namespace
+}  // namespace sluice::text
