@@ -122,7 +122,6 @@ FinishReason Scheduler::TakeTokens(Sequence* sequence, const batch::StepResult& 
 void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
                           const batch::ResultEntry& entry) {
   if (booked.generation != sequence->generation) {  // preempted meanwhile: the KV is gone
-    sequence->planned_scored = sequence->scored;
     return;
   }
   if (booked.drafts == 0) {

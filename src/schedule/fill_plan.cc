@@ -93,7 +93,6 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   AppendRows(scheduled, plan, &booked);
   sequence.planned += scheduled.query;
   sequence.unknown_tokens += booked.samples ? 1 : 0;
-  sequence.planned_scored += booked.score_count;
   sequence.verifying = scheduled.drafts > 0;
   sequence.drafts.clear();
   sequence.last_step = step_;
@@ -111,7 +110,7 @@ void Scheduler::AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, B
   const auto add_row = [&](int32_t position, int32_t target, batch::RowPurpose purpose) {
     plan->logits_rows.push_back({entry.token_begin + position - first, target, purpose});
   };
-  booked->first_score_row = std::max(first, sequence.planned_scored);
+  booked->first_score_row = std::max(first, sequence.scored);
   for (int32_t p = booked->first_score_row; p < std::min(end, sequence.to_score()); ++p) {
     add_row(p, sequence.tokens[p + 1], batch::RowPurpose::kScore);
     ++booked->score_count;

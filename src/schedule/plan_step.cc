@@ -89,14 +89,14 @@ void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
   chunk = kv_.GrowableTo(sequence->kv, planned + chunk, false) - planned;
   CHECK(chunk > 0 && kv_.Grow(&sequence->kv, planned + chunk), "chunk=", chunk);
   budget->tokens -= chunk;
-  const int32_t first_row = std::max(planned, sequence->planned_scored);
+  const int32_t first_row = std::max(planned, sequence->scored);
   budget->extra_rows -= std::max(0, std::min(planned + chunk, sequence->to_score()) - first_row);
   scheduled_.push_back({sequence, chunk, 0});
 }
 
 int32_t Scheduler::ChunkOf(const Sequence& sequence, const Budget& budget) const {
   const int32_t chunk = std::min({sequence.uncomputed(), options_.chunk_tokens, budget.tokens});
-  const int32_t first_row = std::max(sequence.planned, sequence.planned_scored);
+  const int32_t first_row = std::max(sequence.planned, sequence.scored);
   const int32_t rows = std::min(sequence.planned + chunk, sequence.to_score()) - first_row;
   if (rows <= budget.extra_rows) return chunk;
   return first_row + budget.extra_rows - sequence.planned;

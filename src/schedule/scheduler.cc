@@ -194,7 +194,6 @@ void Scheduler::Requeue(Sequence* sequence) {
   sequence->state = SequenceState::kPreempted;
   ++sequence->generation;
   sequence->computed = sequence->planned = 0;
-  sequence->planned_scored = sequence->scored;
   sequence->sample_row = -1;
   sequence->slot_started = false;
   sequence->drafts.clear();

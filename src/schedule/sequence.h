@@ -76,7 +76,6 @@ struct Sequence {
   uint64_t last_step = 0;      // the newest step that names it [plan]
   uint32_t generation = 0;  // grows when it leaves its blocks, so that late results are told apart
   int32_t scored = 0;       // prompt positions whose row was scored and committed [commit]
-  int32_t planned_scored = 0;  // and after the steps in flight [plan, commit]
   int32_t slot = -1;
   bool slot_started = false;  // its SlotStart was planned [plan]
   int32_t cached_tokens = 0;  // found in the prefix cache at the first admission

@@ -80,7 +80,7 @@ schedule::SequenceSpec Simulator::MakeSpec() {
   spec.ignore_eos = Chance(0.2);
   if (Chance(0.2)) spec.sampling.min_tokens = static_cast<int32_t>(Below(10));
   spec.priority = static_cast<int32_t>(Below(4));
-  spec.key.salt = Chance(0.5) ? "alice" : "bob";
+  spec.key.salt = Chance(0.5) ? "alice" : "bobby";
   spec.prefix_cache = Chance(0.9);
   spec.prompt_logprobs = Chance(0.1);
   if (Chance(0.03)) spec.max_tokens = 0;
@@ -333,7 +333,20 @@ void Simulator::CheckPlan(const batch::BatchPlan& plan) {
       it->second.admitted = true;
       totals_.longest_wait_steps =
           std::max(totals_.longest_wait_steps, totals_.steps - it->second.added_step);
+      CheckNobodyWasPassed(*scheduler_->Find(entry.sequence));
     }
+  }
+}
+
+// Who joins in this step leaves nobody of smaller rank behind, but for choices that wait for the
+// first of their request.
+void Simulator::CheckNobodyWasPassed(const schedule::Sequence& joined) const {
+  if (joined.admitted_us != now_us_) return;
+  for (const auto& [id, request] : requests_) {
+    const schedule::Sequence& other = *scheduler_->Find(id);
+    Require(other.admitted_us >= 0 || request.spec.sampling.choice > 0 ||
+                !schedule::RankList::Before(&other, &joined),
+            "sequence ", joined.spec.id, " passed ", id);
   }
 }
 
@@ -359,9 +372,12 @@ void Simulator::CheckWrites(const batch::BatchPlan& plan) {
       }
     }
   }
+  std::set<std::pair<int32_t, int32_t>> copied;
+  for (const batch::BlockCopy& copy : plan.copies) copied.insert({copy.group, copy.source});
   for (const schedule::Sequence* sequence : scheduler_->running()) {
     for (int32_t g = 0; g < static_cast<int32_t>(sequence->kv.groups.size()); ++g) {
       for (const int32_t block : sequence->kv.groups[g].table) {
+        if (copied.contains({g, block})) named.blocks.insert({g, {block, sequence->spec.id}});
         const auto it = writers.find({g, block});
         Require(it == writers.end() || it->second == sequence->spec.id, "sequence ", it->second,
                 " writes block ", block, " of sequence ", sequence->spec.id);
@@ -375,7 +391,15 @@ void Simulator::CheckWrites(const batch::BatchPlan& plan) {
               " is written while step ", other.step, " still names it");
     }
   };
-  for (const NamedBlocks& other : named_) check(other);
+  for (const batch::PlanEntry& entry : plan.entries) named.slots[entry.slot] = entry.sequence;
+  for (const NamedBlocks& other : named_) {
+    check(other);
+    for (const auto& [slot, sequence] : other.slots) {
+      const auto it = named.slots.find(slot);
+      Require(it == named.slots.end() || it->second == sequence, "slot ", slot,
+              " is reused while step ", other.step, " still names it");
+    }
+  }
   for (const auto& [step, other] : held_) check(other);
   named_.push_back(std::move(named));
 }

@@ -67,9 +67,10 @@ class Simulator {
     std::vector<int32_t> tokens;
     uint64_t due_step = 0;
   };
-  // Blocks that a step in flight, or one that a sink still reads, names.
+  // What a step in flight, or one that a sink still reads, names.
   struct NamedBlocks {
     uint64_t step = 0;
+    std::map<int32_t, uint64_t> slots;                                  // slot, sequence
     std::set<std::pair<int32_t, std::pair<int32_t, uint64_t>>> blocks;  // group, block, sequence
   };
 
@@ -91,6 +92,7 @@ class Simulator {
   void CheckFinished(const Request& request, const schedule::SequenceOutcome& out);
   void CheckPlan(const batch::BatchPlan& plan);
   void CheckWrites(const batch::BatchPlan& plan);
+  void CheckNobodyWasPassed(const schedule::Sequence& joined) const;
   void CheckSharing();
   void CheckProgress(const batch::BatchPlan& plan);
 
