@@ -83,8 +83,8 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::string sour
     return Status(StatusCode::kUnprocessable, std::move(message));
   };
   if (source.size() > kSourceBytesMax) {
-    return unprocessable(StrCat("a chat template has ", source.size(), " bytes; the limit is ",
-                                kSourceBytesMax));
+    return unprocessable(
+        StrCat("a chat template has ", source.size(), " bytes; the limit is ", kSourceBytesMax));
   }
   if (!jinja::IsUtf8(source)) return unprocessable("a chat template is not UTF-8");
   try {
