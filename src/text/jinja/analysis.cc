@@ -77,7 +77,9 @@ class Analyzer {
  public:
   explicit Analyzer(ParsedTemplate* parsed) : parsed_(parsed) {}
 
-  void Run() { AnalyzeFrame(&parsed_->body, nullptr, false, [](Frame*) {}); }
+  void Run() {
+    AnalyzeFrame(&parsed_->body, nullptr, false, [](Frame*) {});
+  }
 
  private:
   // ---- The names of one frame, in the order in which Jinja looks at them

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "text/jinja/failure.h"
+#include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/string_format.h"
 
@@ -132,6 +133,8 @@ Value FloatBinary(BinaryOp op, double a, double b) {
 
 Value Repeat(Runtime& runtime, const Value& what, const Value& times) {
   const int64_t wanted = Index(times);
+  if (times.integer() != wanted)
+    Fail("cannot repeat a value ", FormatInteger(times.integer()), " times");
   const size_t count = wanted > 0 ? static_cast<size_t>(wanted) : 0;
   if (what.IsString()) {
     TextBuilder out(runtime);

@@ -26,21 +26,21 @@ struct FilterEntry;
 struct TestEntry;
 
 enum class ExprKind : uint8_t {
-  kConstant,     // constant
-  kName,         // name, text
-  kTuple,        // items
-  kList,         // items
-  kDict,         // items: key, value, key, value ...
-  kAttribute,    // items[0].text
-  kItem,         // items[0][items[1]]
-  kSlice,        // items[0][items[1]:items[2]:items[3]], absent bounds null
-  kCall,         // items[0](arguments)
-  kFilter,       // items[0] | text(arguments); a null items[0] is the text of a block
-  kTest,         // items[0] is text(arguments)
+  kConstant,   // constant
+  kName,       // name, text
+  kTuple,      // items
+  kList,       // items
+  kDict,       // items: key, value, key, value ...
+  kAttribute,  // items[0].text
+  kItem,       // items[0][items[1]]
+  kSlice,      // items[0][items[1]:items[2]:items[3]], absent bounds null
+  kCall,       // items[0](arguments)
+  kFilter,     // items[0] | text(arguments); a null items[0] is the text of a block
+  kTest,       // items[0] is text(arguments)
   kNot,
   kNegate,
   kPlus,
-  kBinary,       // op
+  kBinary,  // op
   kAnd,
   kOr,
   kConcat,       // items joined as strings
@@ -48,8 +48,16 @@ enum class ExprKind : uint8_t {
   kConditional,  // items[1] if items[0] else items[2], which may be null
 };
 
-enum class CompareOp : uint8_t { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn,
-                                 kNotIn };
+enum class CompareOp : uint8_t {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn
+};
 
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
@@ -80,9 +88,9 @@ struct Expr {
 struct Target {
   enum class Kind : uint8_t { kName, kTuple, kNamespace } kind = Kind::kName;
   int line = 1;
-  Name name = 0;             // kName, kNamespace
-  std::string text;          // the same as written
-  std::string attribute;     // kNamespace
+  Name name = 0;              // kName, kNamespace
+  std::string text;           // the same as written
+  std::string attribute;      // kNamespace
   std::vector<Target> items;  // kTuple
 };
 

@@ -126,8 +126,9 @@ void Interpreter::BindMacro(const MacroDefinition& definition, const Arguments& 
     if (i >= first_default) {
       scope_->Set(parameters[i].first, Evaluate(*definition.defaults[i - first_default]));
     } else {
-      scope_->Set(parameters[i].first, runtime_.Undefined(StrCat("parameter '", parameters[i].second,
-                                                                 "' was not provided")));
+      scope_->Set(
+          parameters[i].first,
+          runtime_.Undefined(StrCat("parameter '", parameters[i].second, "' was not provided")));
     }
   }
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -202,13 +203,22 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item) {
   }
 }
 
+bool IsHashable(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kList:
+    case Kind::kDict:
+      return false;
+    case Kind::kView:
+      return value.As<ViewObject>().what == ViewKind::kValues;
+    case Kind::kTuple:
+      return std::all_of(value.items().begin(), value.items().end(), IsHashable);
+    default:
+      return true;
+  }
+}
+
 void CheckHashable(const Value& value) {
-  if (value.Is(Kind::kList) || value.Is(Kind::kDict)) {
-    Fail("unhashable type: '", TypeName(value), "'");
-  }
-  if (value.Is(Kind::kTuple)) {
-    for (const Value& item : value.items()) CheckHashable(item);
-  }
+  if (!IsHashable(value)) Fail("unhashable type: '", TypeName(value), "'");
 }
 
 size_t Hash(Runtime& runtime, const Value& value) {

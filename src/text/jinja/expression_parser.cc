@@ -182,8 +182,9 @@ ExprPtr ExpressionParser::ParseNot() {
 
 ExprPtr ExpressionParser::ParseCompare() {
   static constexpr std::pair<std::string_view, CompareOp> kOperators[] = {
-      {"==", CompareOp::kEqual}, {"!=", CompareOp::kNotEqual},     {"<", CompareOp::kLess},
-      {"<=", CompareOp::kLessEqual}, {">", CompareOp::kGreater}, {">=", CompareOp::kGreaterEqual}};
+      {"==", CompareOp::kEqual},  {"!=", CompareOp::kNotEqual},
+      {"<", CompareOp::kLess},    {"<=", CompareOp::kLessEqual},
+      {">", CompareOp::kGreater}, {">=", CompareOp::kGreaterEqual}};
   const int line = current().line;
   ExprPtr first = ParseSum();
   ExprPtr expr;

@@ -1,9 +1,9 @@
 // The functions that every template sees.
 
+#include <locale.h>
 #include <algorithm>
 #include <clocale>
 #include <iterator>
-#include <locale.h>
 
 #include "text/jinja/arguments.h"
 #include "text/jinja/failure.h"
@@ -71,8 +71,8 @@ Value Namespace(Runtime& runtime, const Value&, const Arguments& arguments) {
 Value Cycler(Runtime& runtime, const Value&, const Arguments& arguments) {
   if (!arguments.named.empty()) Fail("cycler() takes no keyword arguments");
   if (arguments.positional.empty()) Fail("cycler() needs at least one item");
-  return {Kind::kCycler, std::make_shared<CyclerObject>(runtime.meter(),
-                                                        runtime.Tuple(arguments.positional))};
+  return {Kind::kCycler,
+          std::make_shared<CyclerObject>(runtime.meter(), runtime.Tuple(arguments.positional))};
 }
 
 Value Joiner(Runtime& runtime, const Value&, const Arguments& arguments) {
@@ -99,8 +99,9 @@ std::string ExpandFormat(const std::string& format, int microseconds) {
       out.push_back(format[i]);
       continue;
     }
-    if (++i == format.size()) Fail("strftime_now() got a format that ends with a raw %");
-    if (format[i] == 'f') {
+    if (++i == format.size()) {
+      out += "%%";
+    } else if (format[i] == 'f') {
       char digits[16];
       std::snprintf(digits, sizeof digits, "%06d", microseconds);
       out += digits;
@@ -139,9 +140,14 @@ Value StrftimeNow(Runtime& runtime, const Value&, const Arguments& arguments) {
 }
 
 constexpr Method kGlobals[] = {
-    {"range", Range},   {"dict", Dict},     {"namespace", Namespace},
-    {"cycler", Cycler}, {"joiner", Joiner}, {"lipsum", Lipsum},
-    {"raise_exception", RaiseException},    {"strftime_now", StrftimeNow},
+    {"range", Range},
+    {"dict", Dict},
+    {"namespace", Namespace},
+    {"cycler", Cycler},
+    {"joiner", Joiner},
+    {"lipsum", Lipsum},
+    {"raise_exception", RaiseException},
+    {"strftime_now", StrftimeNow},
 };
 
 }  // namespace

@@ -293,16 +293,16 @@ Interpreter::Flow Interpreter::ExecuteWith(const WithStatement& statement, TextB
 
 void Interpreter::ExecuteCallBlock(const CallBlockStatement& statement, TextBuilder* out) {
   const Value caller = MakeMacro(statement.caller);
-  const Value value = statement.call == nullptr ? Call(caller, {})
-                                                : EvaluateCall(*statement.call, &caller);
+  const Value value =
+      statement.call == nullptr ? Call(caller, {}) : EvaluateCall(*statement.call, &caller);
   if (!value.IsString()) Fail("a call block gave a ", TypeName(value), " instead of a str");
   out->Append(value.text());
 }
 
 void Interpreter::ExecuteBlock(const BlockStatement& statement, TextBuilder* out) {
   if (statement.required) Fail("the required block '", statement.name, "' is not defined");
-  ExecuteScoped(statement.body,
-                MakeScope(statement.scoped ? scope_ : root_, statement.body.hidden), out);
+  ExecuteScoped(statement.body, MakeScope(statement.scoped ? scope_ : root_, statement.body.hidden),
+                out);
 }
 
 void Interpreter::Assign(const Target& target, const Value& value) {

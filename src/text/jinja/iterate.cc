@@ -7,6 +7,7 @@
 namespace sluice::text::jinja {
 namespace {
 
+// The characters of a string; those of a safe string are plain, as in Python.
 class TextIterator final : public Iterator {
  public:
   TextIterator(Runtime& runtime, Value text)
@@ -15,7 +16,7 @@ class TextIterator final : public Iterator {
     if (place_ >= text_.text().size()) return false;
     runtime.Step();
     const size_t bytes = CharBytes(text_.text(), place_);
-    *item = runtime.String(text_.text().substr(place_, bytes), text_.markup());
+    *item = runtime.String(text_.text().substr(place_, bytes));
     place_ += bytes;
     return true;
   }

@@ -46,7 +46,8 @@ class MapIterator final : public FilterIterator {
     const Value* attribute = arguments_.Named("attribute");
     if (arguments_.positional.empty() && attribute != nullptr) {
       for (const auto& [name, value] : arguments_.named) {
-        if (name != "attribute" && name != "default") Fail("unexpected keyword argument '", name, "'");
+        if (name != "attribute" && name != "default")
+          Fail("unexpected keyword argument '", name, "'");
         if (name == "default" && !value.IsNone()) fallback_ = value;
       }
       getter_.emplace(runtime, *attribute);
@@ -268,13 +269,14 @@ Value Items(Runtime& runtime, const Value& subject, const Arguments& arguments) 
 
 Value Batch(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const Bound bound("batch", arguments, {"linecount", "fill_with"}, 1);
-  return MakeLazy(std::make_shared<BatchIterator>(runtime, subject, bound[0], bound.Or(1, Value())));
+  return MakeLazy(
+      std::make_shared<BatchIterator>(runtime, subject, bound[0], bound.Or(1, Value())));
 }
 
 Value SliceFilter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const Bound bound("slice", arguments, {"slices", "fill_with"}, 1);
-  return MakeLazy(std::make_shared<SliceIterator>(runtime, subject, bound.Integer(0, 0),
-                                                  bound.Or(1, Value())));
+  return MakeLazy(
+      std::make_shared<SliceIterator>(runtime, subject, bound.Integer(0, 0), bound.Or(1, Value())));
 }
 
 constexpr FilterEntry kFilters[] = {

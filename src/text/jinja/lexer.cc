@@ -151,6 +151,7 @@ class Lexer {
   }
 
   void SkipComment() {
+    if (place_ == source_.size()) return;  // Jinja takes "{#" as the last characters
     const size_t end = source_.find("#}", place_);
     if (end == std::string::npos) Error("a comment is not closed by #}");
     const char sign = end > place_ ? SignAt(end - 1) : '\0';
@@ -158,6 +159,7 @@ class Lexer {
   }
 
   void LexRaw() {
+    if (place_ == source_.size()) return;  // as with comments
     size_t tag = place_;
     while ((tag = source_.find("{%", tag)) != std::string::npos) {
       const char sign = SignAt(tag + 2);
@@ -315,8 +317,8 @@ class Lexer {
     const auto found = std::find_if(std::begin(kOperators), std::end(kOperators),
                                     [this](std::string_view op) { return At(op); });
     if (found == std::end(kOperators)) {
-      Error(StrCat("unexpected character '",
-                   source_.substr(place_, CharBytes(source_, place_)), "'"));
+      Error(StrCat("unexpected character '", source_.substr(place_, CharBytes(source_, place_)),
+                   "'"));
     }
     const char c = (*found)[0];
     if (c == '(') brackets_.push_back(')');

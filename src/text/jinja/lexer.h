@@ -18,7 +18,7 @@ enum class TokenType : uint8_t {
   kVariableBegin,  // {{
   kVariableEnd,    // }}
   kName,
-  kString,    // text: the characters meant
+  kString,  // text: the characters meant
   kInteger,
   kFloat,
   kOperator,  // text: the operator

@@ -131,8 +131,8 @@ Value FileSize(Runtime& runtime, const Value& subject, const Arguments& argument
 }
 
 constexpr FilterEntry kFilters[] = {
-    {"abs", Abs},     {"filesizeformat", FileSize}, {"float", FloatFilter},
-    {"int", IntFilter}, {"round", Round},
+    {"abs", Abs},     {"filesizeformat", FileSize}, {"float", FloatFilter}, {"int", IntFilter},
+    {"round", Round},
 };
 
 }  // namespace

@@ -61,8 +61,9 @@ std::string PlainFloat(const FormatSpec& spec, double magnitude) {
   const int exponent =
       magnitude == 0.0
           ? 0
-          : std::atoi(Printf('e', false, precision - 1, magnitude).substr(
-                static_cast<size_t>(precision > 1 ? precision + 2 : 2)).c_str());
+          : std::atoi(Printf('e', false, precision - 1, magnitude)
+                          .substr(static_cast<size_t>(precision > 1 ? precision + 2 : 2))
+                          .c_str());
   // One digit less than 'g' stays fixed: the point needs a digit behind it.
   if (exponent >= -4 && exponent < precision - (precision > 1 ? 1 : 0)) {
     std::string text = Printf('g', false, precision, magnitude);

@@ -11,7 +11,15 @@
 
 namespace sluice::text::jinja {
 
-enum class BinaryOp : uint8_t { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
+enum class BinaryOp : uint8_t {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower
+};
 
 // ---- compare.cc
 bool Equal(Runtime& runtime, const Value& a, const Value& b);
@@ -20,7 +28,9 @@ bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view sym
 // a <= b, which for NaN is not the opposite of b < a.
 bool LessOrEqual(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol = "<=");
 bool Contains(Runtime& runtime, const Value& container, const Value& item);
-// Throws Failure for a list, a dict, or a tuple that holds one.
+// False for a list, a dict, and a tuple that holds one.
+bool IsHashable(const Value& value);
+// Throws Failure unless IsHashable.
 void CheckHashable(const Value& value);
 // Equal values have equal hashes. REQUIRES: hashable
 size_t Hash(Runtime& runtime, const Value& value);

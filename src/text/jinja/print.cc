@@ -17,7 +17,10 @@ void AppendEscape(char32_t c, TextBuilder* out) {
   char buffer[16];
   const unsigned value = static_cast<unsigned>(c);
   std::snprintf(buffer, sizeof buffer,
-                value < 0x100 ? "\\x%02x" : value < 0x10000 ? "\\u%04x" : "\\U%08x", value);
+                value < 0x100     ? "\\x%02x"
+                : value < 0x10000 ? "\\u%04x"
+                                  : "\\U%08x",
+                value);
   out->Append(buffer);
 }
 

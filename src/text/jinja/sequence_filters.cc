@@ -153,8 +153,8 @@ Value DictSort(Runtime& runtime, const Value& subject, const Arguments& argument
   std::vector<Keyed> keyed;
   for (const auto& [key, value] : subject.dict().entries) {
     const Value& chosen = by == "key" ? key : value;
-    keyed.push_back({{case_sensitive ? chosen : IgnoreCase(runtime, chosen)},
-                     runtime.Tuple({key, value})});
+    keyed.push_back(
+        {{case_sensitive ? chosen : IgnoreCase(runtime, chosen)}, runtime.Tuple({key, value})});
   }
   SortKeyed(runtime, &keyed, bound.Flag(2, false));
   return Unkey(runtime, std::move(keyed));
@@ -237,12 +237,10 @@ Value Attr(Runtime& runtime, const Value& subject, const Arguments& arguments) {
 }
 
 constexpr FilterEntry kFilters[] = {
-    {"attr", Attr},       {"count", LengthFilter}, {"d", Default},
-    {"default", Default}, {"dictsort", DictSort},  {"first", First},
-    {"groupby", GroupBy}, {"join", Join},          {"last", Last},
-    {"length", LengthFilter}, {"list", ListFilter}, {"max", Extreme<true>},
-    {"min", Extreme<false>}, {"reverse", Reverse}, {"sort", Sort},
-    {"sum", Sum},
+    {"attr", Attr},          {"count", LengthFilter},  {"d", Default},       {"default", Default},
+    {"dictsort", DictSort},  {"first", First},         {"groupby", GroupBy}, {"join", Join},
+    {"last", Last},          {"length", LengthFilter}, {"list", ListFilter}, {"max", Extreme<true>},
+    {"min", Extreme<false>}, {"reverse", Reverse},     {"sort", Sort},       {"sum", Sum},
 };
 
 }  // namespace

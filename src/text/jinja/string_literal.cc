@@ -19,7 +19,10 @@ int HexDigit(char c) {
 std::string BackslashReplace(char32_t c) {
   char text[16];
   const unsigned value = static_cast<unsigned>(c);
-  std::snprintf(text, sizeof text, value < 0x100 ? "x%02x" : value < 0x10000 ? "u%04x" : "U%08x",
+  std::snprintf(text, sizeof text,
+                value < 0x100     ? "x%02x"
+                : value < 0x10000 ? "u%04x"
+                                  : "U%08x",
                 value);
   return text;
 }
@@ -98,8 +101,8 @@ bool DecodeEscape(std::string_view in, size_t* place, std::string* out, std::str
     return false;
   }
   if (*value > 0x10FFFF || (*value >= 0xD800 && *value < 0xE000)) {
-    *problem = StrCat("a string has the escape \\", BackslashReplace(*value),
-                      ", which is no character");
+    *problem =
+        StrCat("a string has the escape \\", BackslashReplace(*value), ", which is no character");
     return false;
   }
   AppendChar(*value, out);

@@ -394,11 +394,9 @@ constexpr Method kMethods[] = {
 }  // namespace
 
 const Method* FindStringMethod(std::string_view name) {
-  const auto found =
-      std::lower_bound(std::begin(kMethods), std::end(kMethods), name,
-                       [](const Method& method, std::string_view wanted) {
-                         return method.name < wanted;
-                       });
+  const auto found = std::lower_bound(
+      std::begin(kMethods), std::end(kMethods), name,
+      [](const Method& method, std::string_view wanted) { return method.name < wanted; });
   return found != std::end(kMethods) && found->name == name ? found : nullptr;
 }
 

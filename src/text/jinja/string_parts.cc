@@ -13,7 +13,7 @@ std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit) {
   text = StripLeft(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(StripRight(text));
+      parts.push_back(text);
       break;
     }
     size_t end = 0;
@@ -33,7 +33,7 @@ std::vector<std::string_view> SplitSpaceFromRight(std::string_view text, int64_t
   text = StripRight(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(StripLeft(text));
+      parts.push_back(text);
       break;
     }
     size_t start = text.size();

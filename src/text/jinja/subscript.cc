@@ -16,20 +16,21 @@ bool IsOneOf(std::string_view name, const std::string_view (&names)[n]) {
 }
 
 // Methods that would change a list or a dict: the sandbox hides them.
-constexpr std::string_view kListMutators[] = {"append", "clear",   "pop",    "reverse",
-                                              "insert", "sort",    "extend", "remove"};
+constexpr std::string_view kListMutators[] = {"append", "clear", "pop",    "reverse",
+                                              "insert", "sort",  "extend", "remove"};
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
 // Attributes that every Python object has and the sandbox hides.
 constexpr std::string_view kHidden[] = {
-    "__class__",   "__delattr__", "__dir__",        "__doc__",       "__eq__",
-    "__format__",  "__ge__",      "__getattribute__", "__gt__",      "__hash__",
-    "__init__",    "__init_subclass__", "__le__",   "__lt__",        "__ne__",
-    "__new__",     "__reduce__",  "__reduce_ex__",  "__repr__",      "__setattr__",
-    "__sizeof__",  "__str__",     "__subclasshook__"};
+    "__class__",  "__delattr__",   "__dir__",         "__doc__",
+    "__eq__",     "__format__",    "__ge__",          "__getattribute__",
+    "__gt__",     "__hash__",      "__init__",        "__init_subclass__",
+    "__le__",     "__lt__",        "__ne__",          "__new__",
+    "__reduce__", "__reduce_ex__", "__repr__",        "__setattr__",
+    "__sizeof__", "__str__",       "__subclasshook__"};
 
 Value Unsafe(Runtime& runtime, const Value& object, std::string_view name) {
-  return runtime.Undefined(StrCat("access to attribute '", name, "' of '", TypeName(object),
-                                  "' object is unsafe"));
+  return runtime.Undefined(
+      StrCat("access to attribute '", name, "' of '", TypeName(object), "' object is unsafe"));
 }
 
 std::optional<Value> BindMethod(Runtime& runtime, const Value& object, const Method* method) {
@@ -53,8 +54,7 @@ std::optional<Value> RangeAttribute(Runtime& runtime, const Value& object, std::
   return BindMethod(runtime, object, FindListMethod(name));
 }
 
-std::optional<Value> NumberAttribute(Runtime& runtime, const Value& object,
-                                     std::string_view name) {
+std::optional<Value> NumberAttribute(Runtime& runtime, const Value& object, std::string_view name) {
   const bool is_float = object.Is(Kind::kFloat);
   if (name == "real") return is_float ? object : Value::Integer(object.integer());
   if (name == "imag") return is_float ? Value::Float(0.0) : Value::Integer(0);
@@ -80,8 +80,7 @@ std::optional<Value> MacroAttribute(Runtime& runtime, const Value& object, std::
   return std::nullopt;
 }
 
-std::optional<Value> CyclerAttribute(Runtime& runtime, const Value& object,
-                                     std::string_view name) {
+std::optional<Value> CyclerAttribute(Runtime& runtime, const Value& object, std::string_view name) {
   const CyclerObject& cycler = object.As<CyclerObject>();
   if (name == "items") return cycler.items;
   if (name == "pos") return Value::Integer(static_cast<Int>(cycler.position));
@@ -244,7 +243,7 @@ std::optional<Value> FindItem(Runtime& runtime, const Value& object, const Value
     case Kind::kUndefined:
       Fail(object.undefined_message());
     case Kind::kDict: {
-      if (key.Is(Kind::kList) || key.Is(Kind::kDict)) return std::nullopt;
+      if (!IsHashable(key)) return std::nullopt;
       const Value* value = object.dict().Find(runtime, key);
       return value == nullptr ? std::nullopt : std::optional<Value>(*value);
     }

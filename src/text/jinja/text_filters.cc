@@ -53,8 +53,9 @@ Value Trim(Runtime& runtime, const Value& subject, const Arguments& arguments) {
 Value Replace(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
   const int64_t count = bound.IsNoneOrAbsent(2) ? -1 : bound.Integer(2, -1);
-  return runtime.String(ReplaceText(runtime, ToString(runtime, subject), ToString(runtime, bound[0]),
-                                    ToString(runtime, bound[1]), count));
+  return runtime.String(ReplaceText(runtime, ToString(runtime, subject),
+                                    ToString(runtime, bound[0]), ToString(runtime, bound[1]),
+                                    count));
 }
 
 Value Center(Runtime& runtime, const Value& subject, const Arguments& arguments) {
@@ -190,8 +191,7 @@ Value UrlEncode(Runtime& runtime, const Value& subject, const Arguments& argumen
     AppendQuoted(ToString(runtime, subject), false, &out);
     return out.Finish();
   }
-  const Value pairs =
-      subject.Is(Kind::kDict) ? runtime.View(subject, ViewKind::kItems) : subject;
+  const Value pairs = subject.Is(Kind::kDict) ? runtime.View(subject, ViewKind::kItems) : subject;
   std::shared_ptr<Iterator> iterator = Iterate(runtime, pairs);
   Value item;
   bool first = true;

@@ -1,5 +1,5 @@
-// UTF-8 and the properties of characters as Python's str has them. All strings given here, save to IsUtf8,
-// must be UTF-8. Any thread.
+// UTF-8 and the properties of characters as Python's str has them. All strings given here, save to
+// IsUtf8, must be UTF-8. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ std::string_view StripRight(std::string_view text);
 // Full mappings: a character can become up to three.
 std::string ToUpper(std::string_view text);
 std::string ToLower(std::string_view text);
-std::string ToTitle(std::string_view text);       // str.title
-std::string Capitalize(std::string_view text);    // str.capitalize
+std::string ToTitle(std::string_view text);     // str.title
+std::string Capitalize(std::string_view text);  // str.capitalize
 std::string SwapCase(std::string_view text);
 std::string CaseFold(std::string_view text);
 

@@ -31,13 +31,13 @@ enum class Kind : uint8_t {
   kList,
   kTuple,
   kDict,
-  kView,       // dict.keys(), .values(), .items()
+  kView,  // dict.keys(), .values(), .items()
   kRange,
-  kIterator,   // a generator: read once
+  kIterator,  // a generator: read once
   kNamespace,
   kLoop,
   kMacro,
-  kFunction,   // a global function or a method bound to its object
+  kFunction,  // a global function or a method bound to its object
   kCycler,
   kJoiner,
 };
@@ -95,16 +95,16 @@ class Value {
   bool IsNumber() const { return IsIntegral() || kind_ == Kind::kFloat; }
   bool IsSequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
 
-  bool boolean() const { return scalar_.integer != 0; }    // REQUIRES: kBool
-  Int integer() const { return scalar_.integer; }          // REQUIRES: IsIntegral()
-  double real() const { return scalar_.real; }             // REQUIRES: kFloat
-  double AsDouble() const;                                 // REQUIRES: IsNumber()
-  const std::string& text() const;                         // REQUIRES: IsString()
-  bool markup() const;                                     // a string marked safe
-  size_t chars() const;                                    // REQUIRES: IsString(); code points
-  const std::vector<Value>& items() const;                 // REQUIRES: IsSequence()
-  const DictObject& dict() const;                          // REQUIRES: kDict
-  const std::string& undefined_message() const;            // REQUIRES: kUndefined
+  bool boolean() const { return scalar_.integer != 0; }  // REQUIRES: kBool
+  Int integer() const { return scalar_.integer; }        // REQUIRES: IsIntegral()
+  double real() const { return scalar_.real; }           // REQUIRES: kFloat
+  double AsDouble() const;                               // REQUIRES: IsNumber()
+  const std::string& text() const;                       // REQUIRES: IsString()
+  bool markup() const;                                   // a string marked safe
+  size_t chars() const;                                  // REQUIRES: IsString(); code points
+  const std::vector<Value>& items() const;               // REQUIRES: IsSequence()
+  const DictObject& dict() const;                        // REQUIRES: kDict
+  const std::string& undefined_message() const;          // REQUIRES: kUndefined
 
   // The object behind a value whose kind says that it is a T.
   template <class T>
@@ -187,7 +187,8 @@ struct NamespaceObject final : Object {
 };
 
 struct CyclerObject final : Object {
-  CyclerObject(Meter* meter, Value items_in) : Object(meter, 96, items_in.depth() + 1), items(std::move(items_in)) {}
+  CyclerObject(Meter* meter, Value items_in)
+      : Object(meter, 96, items_in.depth() + 1), items(std::move(items_in)) {}
   const Value items;  // a tuple
   size_t position = 0;
 };
@@ -208,7 +209,10 @@ struct Arguments {
 using Function = Value (*)(Runtime& runtime, const Value& self, const Arguments& arguments);
 struct FunctionObject final : Object {
   FunctionObject(Meter* meter, std::string_view name_in, Function call_in, Value self_in)
-      : Object(meter, 96, self_in.depth() + 1), name(name_in), call(call_in), self(std::move(self_in)) {}
+      : Object(meter, 96, self_in.depth() + 1),
+        name(name_in),
+        call(call_in),
+        self(std::move(self_in)) {}
   const std::string_view name;  // of static storage
   const Function call;
   const Value self;  // None for a global function
