@@ -10,7 +10,7 @@
 namespace sluice::cli {
 namespace {
 
-// Turns EngineOptions::ForEach into options of CLI11.
+// Turns the ForEach of an options struct into options of CLI11.
 class OptionDeclarer {
  public:
   explicit OptionDeclarer(CLI::App& app) : app_(app) {}
@@ -85,6 +85,10 @@ Status ReadConfig(int argc, char** argv, CLI::App& app) {
     setenv(option->get_envname().c_str(), value.c_str(), 0);
   }
   return OkStatus();
+}
+
+void AddServerOptions(CLI::App& app, ServerOptions* options) {
+  options->ForEach(OptionDeclarer(app));
 }
 
 void AddEnvironment(CLI::App& app) {
