@@ -13,31 +13,32 @@ namespace {
 // Turns the ForEach of an options struct into options of CLI11.
 class OptionDeclarer {
  public:
-  explicit OptionDeclarer(CLI::App& app) : app_(app) {}
+  OptionDeclarer(CLI::App& app, const char* group) : app_(app), group_(group) {}
 
   template <class T, class Bound>
   void operator()(T& field, const char* flag, const char* help, Bound low, Bound high) {
     app_.add_option(Flag(flag), field, help)
         ->check(CLI::Range(static_cast<T>(low), static_cast<T>(high)))
-        ->group(kGroup)
+        ->group(group_)
         ->capture_default_str();
   }
   void operator()(std::string& field, const char* flag, const char* help) {
-    CLI::Option* option = app_.add_option(Flag(flag), field, help)->group(kGroup);
+    CLI::Option* option = app_.add_option(Flag(flag), field, help)->group(group_);
     if (!field.empty()) option->capture_default_str();
   }
   void operator()(bool& field, const char* flag, const char* help) {
     const std::string name = Flag(flag);
-    app_.add_flag(field ? name + ",!--no-" + flag : name, field, help)->group(kGroup);
+    app_.add_flag(field ? "!--no-" + std::string(flag) + "," + name : name, field, help)
+        ->group(group_);
   }
   void operator()(uint64_t& field, const char* flag, const char* help) {
-    app_.add_option(Flag(flag), field, help)->group(kGroup)->capture_default_str();
+    app_.add_option(Flag(flag), field, help)->group(group_)->capture_default_str();
   }
 
  private:
-  static constexpr const char* kGroup = "Engine options";
   static std::string Flag(const char* flag) { return std::string("--") + flag; }
   CLI::App& app_;
+  const char* const group_;
 };
 
 std::string ConfigPath(int argc, char** argv) {
@@ -56,7 +57,7 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
                  "a .gguf file, a Hugging Face folder, or a name in the model cache")
       ->required()
       ->type_name("MODEL");
-  options->ForEach(OptionDeclarer(app));
+  options->ForEach(OptionDeclarer(app, "Engine options"));
 }
 
 Status ReadConfig(int argc, char** argv, CLI::App& app) {
@@ -88,7 +89,7 @@ Status ReadConfig(int argc, char** argv, CLI::App& app) {
 }
 
 void AddServerOptions(CLI::App& app, ServerOptions* options) {
-  options->ForEach(OptionDeclarer(app));
+  options->ForEach(OptionDeclarer(app, "Server options"));
 }
 
 void AddEnvironment(CLI::App& app) {
