@@ -50,6 +50,10 @@ float Reported(double logprob) {
   return std::isfinite(logprob) ? static_cast<float>(logprob) : kZeroProbability;
 }
 
+float* Distribution(const Sample::Args& args, const SampleRow& params) {
+  return args.distributions.ptr<float>() + params.distribution_row * args.distributions.strides[0];
+}
+
 // Whether id a comes before id b in descending order of value, ties by ascending id.
 struct Before {
   const float* values;
@@ -189,8 +193,8 @@ void DrawToken(const Sample::Args& args, const SampleRow& params, std::span<cons
     output->token = Draw(params, logits, max, reinterpret_cast<int32_t*>(workspace.data() + vocab));
   }
   if (wants_logprob) {
-    output->processed_logprob =
-        Reported(logits[output->token] / temperature - LogSumExp(logits, max, temperature));
+    const double scaled = static_cast<double>(logits[output->token]) / temperature;
+    output->processed_logprob = Reported(scaled - LogSumExp(logits, max, temperature));
   }
 }
 
@@ -217,6 +221,9 @@ void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t ro
       args.top_logprobs.ptr<float>()[row * args.top_ids.strides[0]] = kZeroProbability;
       output.rank = 0;
     }
+    if (params.distribution_row >= 0) {
+      std::fill_n(Distribution(args, params), desc.vocab, kZeroProbability);
+    }
     return;
   }
   if (params.draw) {
@@ -231,8 +238,7 @@ void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t ro
                    reinterpret_cast<int32_t*>(workspace.data() + desc.vocab), &output);
   }
   if (params.distribution_row >= 0) {
-    float* distribution =
-        args.distributions.ptr<float>() + params.distribution_row * args.distributions.strides[0];
+    float* distribution = Distribution(args, params);
     for (int64_t i = 0; i < desc.vocab; ++i) distribution[i] = Reported(raw[i] - log_sum);
   }
 }
