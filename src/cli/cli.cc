@@ -33,6 +33,11 @@ constexpr Command kCommands[] = {
 class CompactFormatter : public CLI::Formatter {
  public:
   CompactFormatter() { column_width(30); }
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, positional);
+    if (const size_t value = name.find("{false}"); value != std::string::npos) name.erase(value);
+    return name;
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0) return "";
     std::string text = " " + option->get_type_name();

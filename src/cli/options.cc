@@ -28,8 +28,7 @@ class OptionDeclarer {
   }
   void operator()(bool& field, const char* flag, const char* help) {
     const std::string name = Flag(flag);
-    app_.add_flag(field ? "!--no-" + std::string(flag) + "," + name : name, field, help)
-        ->group(group_);
+    app_.add_flag(field ? name + ",!--no-" + flag : name, field, help)->group(group_);
   }
   void operator()(uint64_t& field, const char* flag, const char* help) {
     app_.add_option(Flag(flag), field, help)->group(group_)->capture_default_str();
