@@ -25,7 +25,7 @@ from serving import MODEL, Serving, post, read_all, read_head  # noqa: E402
 
 PROGRAM = ""
 SHORT = False
-QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
 long_test = unittest.skipIf("--short" in sys.argv, "needs a fast build")
 
 
@@ -67,7 +67,7 @@ class OpenAIClientTest(ServerCase):
     def test_chat(self):
         answer = self.client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0,
                                                      max_tokens=24)
-        self.assertIn("Paris", answer.choices[0].message.content)
+        self.assertIn("energy", answer.choices[0].message.content)
         self.assertIn(answer.choices[0].finish_reason, ("stop", "length"))
         self.assertGreater(answer.usage.prompt_tokens, 0)
         self.assertEqual(answer.usage.total_tokens,
