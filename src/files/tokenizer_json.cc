@@ -48,25 +48,21 @@ class Reader {
   Status ReadModel(const Json& model) {
     if (!model.is_object()) return BadModel("tokenizer.json has no model");
     std::string type = TypeOf(model);
-    bool byte_level = IsByteLevel(data_.pre_tokenizers) || IsByteLevel(data_.normalizers);
-    if (byte_level && type != "BPE") {
-      return BadModel(StrCat("tokenizer.json puts ByteLevel before the model ", Quote(type),
-                             "; only BPE is supported there"));
+    if (type != "BPE" && type != "Unigram" && type != "WordPiece") {
+      return BadModel(StrCat("the tokenizer model ", Quote(type),
+                             " is not known; known are BPE, Unigram and WordPiece"));
     }
+    bool byte_level = IsByteLevel(data_.pre_tokenizers) || IsByteLevel(data_.normalizers);
     if (type == "BPE") {
       data_.model = byte_level ? TokenizerModel::kByteBpe : TokenizerModel::kSentencePieceBpe;
       return ReadBpe(model);
     }
-    if (type == "Unigram") {
-      data_.model = TokenizerModel::kUnigram;
-      return ReadUnigram(model);
+    if (byte_level) {
+      return BadModel(StrCat("tokenizer.json puts ByteLevel before the model ", type,
+                             "; only BPE is supported there"));
     }
-    if (type == "WordPiece") {
-      data_.model = TokenizerModel::kWordPiece;
-      return ReadWordPiece(model);
-    }
-    return BadModel(StrCat("the tokenizer model ", Quote(type),
-                           " is not known; known are BPE, Unigram and WordPiece"));
+    data_.model = type == "Unigram" ? TokenizerModel::kUnigram : TokenizerModel::kWordPiece;
+    return type == "Unigram" ? ReadUnigram(model) : ReadWordPiece(model);
   }
 
   // Old files do not say it.
@@ -275,8 +271,24 @@ class Reader {
     data_.bos_id = ConfigToken(config, "bos_token");
     data_.eos_id = ConfigToken(config, "eos_token");
     data_.pad_id = ConfigToken(config, "pad_token");
+    SLUICE_RETURN_IF_ERROR(AdjustPattern(config));
     SLUICE_RETURN_IF_ERROR(AdjustEnd(config, "add_bos_token", data_.bos_id, true));
     return AdjustEnd(config, "add_eos_token", data_.eos_id, false);
+  }
+
+  // Qwen 3.5 was released with an older expression in tokenizer.json than the one that it was
+  // trained with, which stands here; transformers uses this one, too.
+  Status AdjustPattern(const Json& config) {
+    SLUICE_ASSIGN_OR_RETURN(std::string pattern, Text(config, "pretokenize_regex"));
+    auto is_split = [](const TextStep& step) {
+      return step.type == "Split" && step.pattern_is_regex;
+    };
+    auto& steps = data_.pre_tokenizers;
+    if (pattern.empty() || std::count_if(steps.begin(), steps.end(), is_split) != 1) {
+      return OkStatus();
+    }
+    std::find_if(steps.begin(), steps.end(), is_split)->pattern = std::move(pattern);
+    return OkStatus();
   }
 
   // What the config says explicitly wins over the post-processor.

@@ -71,7 +71,7 @@ TEST(TokenizerJsonTest, ReadsByteLevelBpe) {
 
 TEST(TokenizerJsonTest, ReadsMergesAsPairs) {
   Json json = Tiny();
-  json["model"]["merges"] = {{"a", "b"}};
+  json["model"]["merges"] = Json::parse(R"([["a", "b"]])");
   Result<TokenizerData> data = Read(json);
   ASSERT_TRUE(data.ok());
   EXPECT_THAT(data->merges, ElementsAre(Pair("a", "b")));
@@ -92,6 +92,15 @@ TEST(TokenizerJsonTest, TheConfigNamesTokensAndDecidesAboutTheEnds) {
   EXPECT_THAT(data->prefix_ids, IsEmpty());
   EXPECT_THAT(data->suffix_ids, ElementsAre(4));
   EXPECT_THAT(data->end_of_generation_ids, ElementsAre(4));
+}
+
+TEST(TokenizerJsonTest, TheConfigsExpressionReplacesTheOnlyOne) {
+  const std::string config = R"({"pretokenize_regex": "b+"})";
+  EXPECT_EQ(Read(Tiny(), config)->pre_tokenizers[0].pattern, "b+");
+  Json json = Tiny();
+  auto& steps = json["pre_tokenizer"]["pretokenizers"];
+  steps.push_back(steps[0]);
+  EXPECT_EQ(Read(json, config)->pre_tokenizers[0].pattern, "a+");
 }
 
 TEST(TokenizerJsonTest, ReadsUnigram) {
