@@ -29,6 +29,9 @@ class LimitGuard {
     } else if (event == Event::key) {
       const auto& key = value.template get_ref<const std::string&>();
       if (!keys_.back().insert(key).second) Fail(StrCat("has the key \"", key, "\" twice"));
+      if (keys_.back().size() > limits_.keys_max) {
+        Fail(StrCat("has an object of more than ", limits_.keys_max, " keys"));
+      }
     }
     if (++values_ > limits_.values_max) {
       Fail(StrCat("has more than ", limits_.values_max, " values"));

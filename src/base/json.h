@@ -18,6 +18,7 @@ struct JsonLimits {
   size_t bytes_max = 64u << 20;  // of text
   int depth_max = 64;            // of nested arrays and objects
   size_t values_max = 1u << 22;  // values in all
+  size_t keys_max = 1u << 22;    // of one object
 };
 
 // Parses one JSON text. Errors (kInvalidArgument): over a limit, not JSON, invalid UTF-8, a number

@@ -18,6 +18,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"serve", "serve a model over HTTP, as OpenAI does", SetUpServe},
     {"chat", "talk with a model in the terminal", SetUpChat},
     {"generate", "continue a text, or answer one question", SetUpGenerate},
     {"bench", "measure prefill and decode speed", SetUpBench},

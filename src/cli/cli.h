@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sluice/options.h"
+#include "sluice/server.h"
 #include "sluice/status.h"
 
 namespace sluice::cli {
@@ -22,6 +23,9 @@ int ExitCode(const Status& status);
 
 // Declares MODEL and every option of an engine on `app`.
 void AddEngineOptions(CLI::App& app, EngineOptions* options);
+
+// Declares every option of the HTTP server on `app`.
+void AddServerOptions(CLI::App& app, ServerOptions* options);
 
 // Gives an option its environment name: SLUICE_ and its flag in capitals.
 void AddEnvironment(CLI::App& app);

@@ -10,7 +10,7 @@
 namespace sluice::cli {
 namespace {
 
-// Turns EngineOptions::ForEach into options of CLI11.
+// Turns the ForEach of an options struct into options of CLI11.
 class OptionDeclarer {
  public:
   explicit OptionDeclarer(CLI::App& app) : app_(app) {}
@@ -56,6 +56,10 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
                  "a .gguf file, a Hugging Face folder, or a name in the model cache")
       ->required()
       ->type_name("MODEL");
+  options->ForEach(OptionDeclarer(app));
+}
+
+void AddServerOptions(CLI::App& app, ServerOptions* options) {
   options->ForEach(OptionDeclarer(app));
 }
 

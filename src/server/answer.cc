@@ -1,0 +1,175 @@
+#include "server/answer.h"
+
+#include "base/str_cat.h"
+#include "server/logprobs.h"
+
+namespace sluice::server {
+namespace {
+
+// A choice that failed or was cancelled has no name here: its call ends with an error.
+OrderedJson FinishName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+OrderedJson UsageJson(const Usage& usage) {
+  OrderedJson json;
+  json["prompt_tokens"] = usage.prompt_tokens;
+  json["completion_tokens"] = usage.completion_tokens;
+  json["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
+  json["prompt_tokens_details"] = OrderedJson{{"cached_tokens", usage.cached_tokens}};
+  return json;
+}
+
+AnswerFormat::AnswerFormat(const ApiCall& call, AnswerHead head, std::vector<std::string> echoes)
+    : call_(call), head_(std::move(head)), echoes_(std::move(echoes)) {
+  OrderedJson json;
+  json["id"] = head_.id;
+  json["object"] = call_.chat ? "chat.completion.chunk" : "text_completion";
+  json["created"] = head_.created;
+  json["model"] = call_.model;
+  json["system_fingerprint"] = head_.fingerprint;
+  chunk_head_ = DumpJson(json);
+  chunk_head_.back() = ',';
+}
+
+const std::string& AnswerFormat::EchoOf(int index) const {
+  return echoes_.at(static_cast<size_t>(index / call_.requests.front().n));
+}
+
+OrderedJson AnswerFormat::StopReason(const std::string& match) const {
+  for (const std::string& stop : call_.requests.front().stop) {
+    if (stop == match) return match;
+  }
+  return nullptr;
+}
+
+OrderedJson AnswerFormat::WholeChoice(int index, const Choice& choice) const {
+  OrderedJson json;
+  json["index"] = index;
+  OrderedJson logprobs = nullptr;
+  if (call_.chat) {
+    json["message"] =
+        OrderedJson{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    if (call_.logprobs) logprobs = ChatLogprobs(choice.tokens, *call_.logprobs);
+  } else {
+    json["text"] = call_.echo ? EchoOf(index) + choice.text : choice.text;
+    if (call_.logprobs) {
+      int64_t offset = 0;
+      std::vector<TokenInfo> tokens;
+      if (call_.echo) tokens = choice.prompt_tokens;
+      tokens.insert(tokens.end(), choice.tokens.begin(), choice.tokens.end());
+      logprobs = CompletionLogprobs(tokens, &offset);
+    }
+  }
+  json["logprobs"] = std::move(logprobs);
+  json["finish_reason"] = FinishName(choice.finish);
+  json["stop_reason"] = StopReason(choice.stop_match);
+  if (call_.requests.size() > 1) json["seed"] = choice.seed;
+  if (call_.prompt_logprobs && !call_.chat) {
+    json["prompt_logprobs"] = PromptLogprobs(choice.prompt_tokens);
+  }
+  return json;
+}
+
+std::string AnswerFormat::Whole(const std::vector<Choice>& choices, const Usage& usage) const {
+  OrderedJson json;
+  json["id"] = head_.id;
+  json["object"] = call_.chat ? "chat.completion" : "text_completion";
+  json["created"] = head_.created;
+  json["model"] = call_.model;
+  json["system_fingerprint"] = head_.fingerprint;
+  json["choices"] = OrderedJson::array();
+  for (size_t i = 0; i < choices.size(); ++i) {
+    json["choices"].push_back(WholeChoice(static_cast<int>(i), choices[i]));
+  }
+  json["usage"] = UsageJson(usage);
+  json["seed"] = choices.front().seed;
+  if (call_.prompt_logprobs && call_.chat) {
+    json["prompt_logprobs"] = PromptLogprobs(choices.front().prompt_tokens);
+  }
+  return DumpJson(json);
+}
+
+std::string AnswerFormat::Chunk(const std::string& choices, const TextDelta* last) const {
+  std::string chunk = StrCat(chunk_head_, "\"choices\":[", choices, "]");
+  if (call_.include_usage) chunk += ",\"usage\":null";
+  if (last != nullptr) chunk += StrCat(",\"seed\":", last->seed);
+  return chunk + "}";
+}
+
+std::string AnswerFormat::ChatChoice(int index, const TextDelta& delta) const {
+  OrderedJson logprobs = nullptr;
+  if (call_.logprobs && !delta.tokens.empty()) {
+    logprobs = ChatLogprobs(delta.tokens, *call_.logprobs);
+  }
+  return StrCat("{\"index\":", index, ",\"delta\":{\"content\":", DumpJson(Json(delta.text)),
+                "},\"logprobs\":", DumpJson(logprobs), ",\"finish_reason\":null}");
+}
+
+std::string AnswerFormat::CompletionChoice(int index, const TextDelta& delta,
+                                           Choice* choice) const {
+  std::string text = delta.text;
+  std::vector<TokenInfo> tokens;
+  if (call_.echo) {
+    if (!choice->begun) text = EchoOf(index) + text;
+    tokens = delta.prompt_tokens;
+  }
+  OrderedJson logprobs = nullptr;
+  if (call_.logprobs) {
+    tokens.insert(tokens.end(), delta.tokens.begin(), delta.tokens.end());
+    logprobs = CompletionLogprobs(tokens, &choice->text_offset);
+  }
+  const bool ends = delta.finish != FinishReason::kNone;
+  return StrCat("{\"index\":", index, ",\"text\":", DumpJson(Json(text)),
+                ",\"logprobs\":", DumpJson(logprobs),
+                ",\"finish_reason\":", DumpJson(FinishName(delta.finish)),
+                ",\"stop_reason\":", DumpJson(ends ? StopReason(delta.stop_match) : nullptr), "}");
+}
+
+std::vector<std::string> AnswerFormat::Chunks(int index, const TextDelta& delta,
+                                              Choice* choice) const {
+  std::vector<std::string> chunks;
+  const bool ends = delta.finish != FinishReason::kNone;
+  const bool shows_tokens = call_.logprobs && !delta.tokens.empty();
+  if (!call_.chat) {
+    const bool echoes = call_.echo && !choice->begun;
+    if (!delta.text.empty() || shows_tokens || ends || echoes) {
+      chunks.push_back(Chunk(CompletionChoice(index, delta, choice), ends ? &delta : nullptr));
+      choice->begun = true;
+    }
+    return chunks;
+  }
+  if (!choice->begun) {
+    chunks.push_back(Chunk(StrCat("{\"index\":", index,
+                                  ",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+                                  "\"logprobs\":null,\"finish_reason\":null}"),
+                           nullptr));
+    choice->begun = true;
+  }
+  if (!delta.text.empty() || shows_tokens) {
+    chunks.push_back(Chunk(ChatChoice(index, delta), nullptr));
+  }
+  if (ends) {
+    const std::string end = StrCat(
+        "{\"index\":", index,
+        ",\"delta\":{},\"logprobs\":null,\"finish_reason\":", DumpJson(FinishName(delta.finish)),
+        ",\"stop_reason\":", DumpJson(StopReason(delta.stop_match)), "}");
+    chunks.push_back(Chunk(end, &delta));
+  }
+  return chunks;
+}
+
+std::string AnswerFormat::UsageChunk(const Usage& usage) const {
+  return StrCat(chunk_head_, "\"choices\":[],\"usage\":", DumpJson(UsageJson(usage)), "}");
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,54 @@
+// What a body of /v1/chat/completions or /v1/completions asks for, checked. Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/fields.h"
+#include "sluice/engine.h"
+
+namespace sluice::server {
+
+inline constexpr int kChoicesMax = 16;
+inline constexpr int kPromptsMax = 64;
+inline constexpr int kAnswersMax = 128;  // prompts x n
+inline constexpr int kTopLogprobsMax = 20;
+inline constexpr int kMessagesMax = 2048;
+
+struct ModelFacts {
+  std::string name;
+  int vocab_size = 0;
+};
+
+struct ApiCall {
+  bool chat = false;
+  std::vector<Request> requests;  // one per prompt; equal but for the prompt
+  std::string model;              // as it is served
+  bool stream = false;
+  bool include_usage = false;    // in a stream
+  bool echo = false;             // of the prompt before the answer
+  std::optional<int> logprobs;   // best tokens shown beside each chosen one
+  bool prompt_logprobs = false;  // asked for by that name
+};
+
+// Errors are kInvalidArgument with the field's name, or kNotFound for the model.
+Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model);
+Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& model);
+
+// The fields that a conversation has wherever it stands: messages, tools, tool_choice,
+// chat_template_kwargs, reasoning_effort, add_generation_prompt.
+ChatPrompt ReadChatPrompt(Fields* fields);
+
+// The field `model`: absent, or the name that is served.
+void ReadModel(Fields* fields, const ModelFacts& model);
+
+// The fields that both kinds of call share, all but the prompt and log-probs.
+void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request* request);
+
+// A list of token ids within the vocabulary.
+std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const OrderedJson& list,
+                                  int vocab_size);
+
+}  // namespace sluice::server

@@ -1,0 +1,230 @@
+// The body of /v1/chat/completions: messages and tools, then the shared fields.
+#include <algorithm>
+#include <array>
+
+#include "base/str_cat.h"
+#include "server/api_call.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
+constexpr size_t kNameBytesMax = 256;
+constexpr size_t kPartsMax = 1024;
+constexpr size_t kToolsMax = 128;
+constexpr size_t kToolCallsMax = 128;
+constexpr size_t kToolBytesMax = 256u << 10;
+constexpr size_t kKwargsBytesMax = 16u << 10;
+constexpr std::array<std::string_view, 6> kRoles = {"system",    "user", "assistant",
+                                                    "developer", "tool", "function"};
+// What a template must not learn from a client: its own text, and what other fields say.
+constexpr std::array<std::string_view, 6> kReservedKwargs = {
+    "messages", "tools", "add_generation_prompt", "chat_template", "tokenize", "bos_token"};
+
+// Text parts are joined by line ends: most templates take a string alone.
+std::optional<std::string> JoinParts(Fields* message, const OrderedJson& parts,
+                                     const std::string& path) {
+  std::string joined;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Fields part(parts[i], StrCat(path, "[", i, "]."));
+    const std::optional<std::string> type = part.String("type", kNameBytesMax);
+    if (part.ok() && !type) part.Fail("type", "a part of content has no type; it must be text");
+    if (part.ok() && *type != "text") {
+      part.Fail("type", StrCat("content of type \"", type->substr(0, 64),
+                               "\" is not supported by this version; send text"));
+    }
+    const std::optional<std::string> text = part.String("text", kTextBytesMax);
+    if (part.ok() && !text) part.Fail("text", "a part of content has no text");
+    if (Status status = part.Finish(); !status.ok()) {
+      message->Take(std::move(status));
+      return std::nullopt;
+    }
+    if (i > 0) joined += '\n';
+    joined += *text;
+  }
+  return joined;
+}
+
+void ReadContent(Fields* message, const std::string& path, bool may_be_absent, OrderedJson* out) {
+  const OrderedJson* content = message->Any("content");
+  if (content == nullptr) {
+    if (!may_be_absent) {
+      message->Fail(
+          "content",
+          StrCat(path, "content is missing; it must be a string or a list of text parts"));
+    }
+    (*out)["content"] = nullptr;
+  } else if (content->is_string()) {
+    (*out)["content"] = *content;
+  } else if (const OrderedJson* parts =
+                 content->is_array() ? message->Array("content", kPartsMax) : nullptr) {
+    if (auto text = JoinParts(message, *parts, path + "content")) (*out)["content"] = *text;
+  } else {
+    message->Fail("content", StrCat(path, "content is ", TypeName(*content),
+                                    "; it must be a string or a list of text parts"));
+  }
+}
+
+// Call arguments stay as the client wrote them: a JSON text.
+void CheckFunctionCall(Fields* parent, const OrderedJson& value, const std::string& path) {
+  Fields function(value, path + ".");
+  if (!function.String("name", kNameBytesMax)) function.Fail("name", path + " has no name");
+  const OrderedJson* arguments = function.Any("arguments");
+  if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
+    function.Fail("arguments", StrCat(path, ".arguments is ", TypeName(*arguments),
+                                      "; it must be a string of JSON"));
+  }
+  parent->Take(function.Finish());
+}
+
+void ReadToolCalls(Fields* message, const std::string& path, OrderedJson* out) {
+  const OrderedJson* calls = message->Array("tool_calls", kToolCallsMax);
+  if (calls == nullptr) return;
+  for (size_t i = 0; i < calls->size() && message->ok(); ++i) {
+    const std::string item = StrCat(path, "tool_calls[", i, "]");
+    Fields call((*calls)[i], item + ".");
+    call.String("id", kNameBytesMax);
+    call.Int("index", 0, 1 << 20);
+    call.OnlyValue("type", "function");
+    const OrderedJson* function = call.Object("function");
+    if (function == nullptr) {
+      call.Fail("function", item + ".function is missing; it must be an object");
+    } else {
+      CheckFunctionCall(&call, *function, item + ".function");
+    }
+    message->Take(call.Finish());
+  }
+  if (!calls->empty()) (*out)["tool_calls"] = *calls;
+}
+
+OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index) {
+  const std::string path = StrCat("messages[", index, "].");
+  Fields message(value, path);
+  OrderedJson out = OrderedJson::object();
+  const std::string role = message.String("role", kNameBytesMax).value_or("");
+  if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end()) {
+    message.Fail("role", StrCat(path, "role is \"", role.substr(0, 64),
+                                "\"; it must be system, developer, user, assistant or tool"));
+  }
+  out["role"] = role;
+  const bool answers = role == "assistant" || role == "tool" || role == "function";
+  ReadContent(&message, path, answers, &out);
+  ReadToolCalls(&message, path, &out);
+  for (const char* name : {"name", "tool_call_id"}) {
+    if (auto text = message.String(name, kNameBytesMax)) out[name] = *text;
+  }
+  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+    if (auto text = message.String(name, kTextBytesMax)) out[name] = *text;
+  }
+  message.String("refusal", kTextBytesMax);
+  message.Array("annotations", 1024);
+  for (const char* name : {"audio", "function_call"}) message.OnlyValue(name, nullptr);
+  fields->Take(message.Finish());
+  return out;
+}
+
+void ReadTools(Fields* fields, ChatPrompt* chat) {
+  const OrderedJson* choice = fields->Any("tool_choice");
+  if (choice != nullptr && *choice != "none" && *choice != "auto") {
+    fields->Fail("tool_choice",
+                 "tool_choice is not supported by this version but for \"none\" and \"auto\"");
+  }
+  fields->Bool("parallel_tool_calls");
+  for (const char* name : {"functions", "function_call"}) fields->OnlyValue(name, nullptr);
+  const OrderedJson* tools = fields->Array("tools", kToolsMax);
+  for (size_t i = 0; tools != nullptr && i < tools->size() && fields->ok(); ++i) {
+    const std::string path = StrCat("tools[", i, "]");
+    Fields tool((*tools)[i], path + ".");
+    if (tool.String("type", kNameBytesMax) != "function") {
+      tool.Fail("type", StrCat(path, ".type must be \"function\""));
+    }
+    if (const OrderedJson* object = tool.Object("function")) {
+      Fields function(*object, path + ".function.");
+      const std::optional<std::string> name = function.String("name", kNameBytesMax);
+      if (function.ok() && (!name || name->empty())) {
+        function.Fail("name", path + ".function.name is missing");
+      }
+      function.String("description", kToolBytesMax);
+      function.Object("parameters");
+      function.Bool("strict");
+      tool.Take(function.Finish());
+    } else {
+      tool.Fail("function", path + ".function is missing; it must be an object");
+    }
+    fields->Take(tool.Finish());
+    if (fields->ok() && DumpJson((*tools)[i]).size() > kToolBytesMax) {
+      fields->Fail("tools", StrCat(path, " has more than ", kToolBytesMax, " bytes"));
+    }
+  }
+  if (tools == nullptr || tools->empty() || !fields->ok()) return;
+  if (choice == nullptr || *choice != "none") chat->tools_json = DumpJson(*tools);
+}
+
+void ReadTemplateKwargs(Fields* fields, ChatPrompt* chat) {
+  OrderedJson kwargs = OrderedJson::object();
+  if (const OrderedJson* object = fields->Object("chat_template_kwargs")) kwargs = *object;
+  for (const std::string_view name : kReservedKwargs) {
+    if (kwargs.contains(std::string(name))) {
+      fields->Fail("chat_template_kwargs", StrCat("chat_template_kwargs may not set ", name));
+    }
+  }
+  if (const auto effort = fields->String("reasoning_effort", kNameBytesMax)) {
+    kwargs["reasoning_effort"] = *effort;
+  }
+  if (kwargs.empty()) return;
+  chat->template_kwargs_json = DumpJson(kwargs);
+  if (chat->template_kwargs_json.size() > kKwargsBytesMax) {
+    fields->Fail("chat_template_kwargs",
+                 StrCat("chat_template_kwargs has more than ", kKwargsBytesMax, " bytes"));
+  }
+}
+
+}  // namespace
+
+ChatPrompt ReadChatPrompt(Fields* fields) {
+  ChatPrompt chat;
+  const OrderedJson* list = fields->Array("messages", kMessagesMax);
+  if (list == nullptr || list->empty()) {
+    fields->Fail("messages", "messages is missing or empty; it must be an array of messages");
+    list = nullptr;
+  }
+  OrderedJson messages = OrderedJson::array();
+  for (size_t i = 0; list != nullptr && i < list->size() && fields->ok(); ++i) {
+    messages.push_back(ReadMessage(fields, (*list)[i], i));
+  }
+  chat.messages_json = DumpJson(messages);
+  ReadTools(fields, &chat);
+  ReadTemplateKwargs(fields, &chat);
+  chat.add_generation_prompt = fields->Bool("add_generation_prompt").value_or(true);
+  fields->OnlyValue("continue_final_message", false);
+  return chat;
+}
+
+Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  ReadModel(&fields, model);
+  ApiCall call;
+  call.chat = true;
+  Request request;
+  ReadShared(&fields, model, &call, &request);
+  if (request.max_tokens == 0) fields.Fail("max_tokens", "max_tokens is 0; it must be at least 1");
+  const bool logprobs = fields.Bool("logprobs").value_or(false);
+  const std::optional<int> top = fields.Int("top_logprobs", 0, kTopLogprobsMax);
+  if (top && *top > 0 && !logprobs) {
+    fields.Fail("top_logprobs", "top_logprobs needs logprobs to be true");
+  }
+  if (logprobs) call.logprobs = top.value_or(0);
+  request.logprobs = call.logprobs;
+  request.prompt = ReadChatPrompt(&fields);
+  fields.OnlyValue("modalities", OrderedJson::array({"text"}));
+  for (const char* name : {"audio", "web_search_options"}) fields.OnlyValue(name, nullptr);
+  for (const char* name : {"echo", "add_special_tokens"}) fields.OnlyValue(name, false);
+  fields.OnlyValue("verbosity", "medium");
+  fields.Object("prediction");  // a hint for speed alone
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  call.requests.push_back(std::move(request));
+  return call;
+}
+
+}  // namespace sluice::server

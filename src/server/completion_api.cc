@@ -1,0 +1,96 @@
+// The body of /v1/completions: prompts in four forms, echo and log-probs, then the shared fields.
+#include "base/str_cat.h"
+#include "server/api_call.h"
+
+namespace sluice::server {
+namespace {
+
+// OpenAI's default for this endpoint.
+constexpr int kDefaultMaxTokens = 16;
+
+using Prompt = std::variant<std::string, std::vector<int32_t>, ChatPrompt>;
+
+// A string, a list of ids, or a list of either.
+std::vector<Prompt> ReadPrompts(Fields* fields, int vocab_size) {
+  const OrderedJson* value = fields->Any("prompt");
+  std::vector<Prompt> prompts;
+  if (value != nullptr && value->is_string()) {
+    prompts.emplace_back(value->get<std::string>());
+  } else if (value != nullptr && value->is_array() && !value->empty() &&
+             value->front().is_number()) {
+    prompts.emplace_back(ReadTokenIds(fields, "prompt", *value, vocab_size));
+  } else if (value != nullptr && value->is_array() && !value->empty()) {
+    if (value->size() > kPromptsMax) {
+      fields->Fail("prompt",
+                   StrCat("prompt has ", value->size(), " prompts; the limit is ", kPromptsMax));
+      return prompts;
+    }
+    for (const OrderedJson& item : *value) {
+      if (item.is_string()) {
+        prompts.emplace_back(item.get<std::string>());
+      } else if (item.is_array()) {
+        prompts.emplace_back(ReadTokenIds(fields, "prompt", item, vocab_size));
+      } else {
+        fields->Fail("prompt", StrCat("prompt has an item that is ", TypeName(item),
+                                      "; it must be text or a list of token ids"));
+      }
+    }
+  } else {
+    fields->Fail("prompt",
+                 "prompt is missing, empty or of the wrong type; it must be a string, a list of "
+                 "token ids, or a list of either");
+  }
+  return prompts;
+}
+
+void CheckPrompts(Fields* fields, const std::vector<Prompt>& prompts, int n) {
+  for (const Prompt& prompt : prompts) {
+    const auto* text = std::get_if<std::string>(&prompt);
+    const auto* ids = std::get_if<std::vector<int32_t>>(&prompt);
+    if ((text != nullptr && text->empty()) || (ids != nullptr && ids->empty())) {
+      fields->Fail("prompt", "a prompt is empty; it must have at least one token");
+    }
+  }
+  if (static_cast<int>(prompts.size()) * n > kAnswersMax) {
+    fields->Fail("n", StrCat(prompts.size(), " prompts with n of ", n, " ask for ",
+                             prompts.size() * n, " answers; the limit is ", kAnswersMax));
+  }
+}
+
+}  // namespace
+
+Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& model) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  ReadModel(&fields, model);
+  ApiCall call;
+  Request request;
+  ReadShared(&fields, model, &call, &request);
+  const bool unlimited = object.contains("n_predict") && object["n_predict"] == -1;
+  if (!request.max_tokens && !unlimited) request.max_tokens = kDefaultMaxTokens;
+  if (request.min_tokens > request.max_tokens.value_or(request.min_tokens)) {
+    fields.Fail("min_tokens", StrCat("min_tokens is ", request.min_tokens,
+                                     "; it must be at most max_tokens, ", *request.max_tokens));
+  }
+  call.logprobs = fields.Int("logprobs", 0, kTopLogprobsMax);
+  call.echo = fields.Bool("echo").value_or(false);
+  request.logprobs = call.logprobs;
+  if (call.echo && call.logprobs && !call.prompt_logprobs) request.prompt_logprobs = call.logprobs;
+  if (call.echo && call.logprobs && call.stream && request.n > 1) {
+    fields.Fail("n",
+                "echo with logprobs of several streamed answers is not supported; send n of 1");
+  }
+  request.add_special_tokens = fields.Bool("add_special_tokens").value_or(true);
+  fields.OnlyValue("best_of", 1);
+  fields.OnlyValue("suffix", "");
+  std::vector<Prompt> prompts = ReadPrompts(&fields, model.vocab_size);
+  CheckPrompts(&fields, prompts, request.n);
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  for (Prompt& prompt : prompts) {
+    call.requests.push_back(request);
+    call.requests.back().prompt = std::move(prompt);
+  }
+  return call;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,78 @@
+// An Engine for tests: it has no model, keeps what is submitted, and says what the test tells it
+// to.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sluice/engine.h"
+
+namespace sluice::server {
+
+class FakeEngine : public Engine {
+ public:
+  struct Submitted {
+    Request request;
+    Sink sink;
+  };
+
+  Result<std::vector<int32_t>> Tokenize(const std::string& text, bool, bool) const override {
+    return std::vector<int32_t>(text.begin(), text.end());
+  }
+  Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool) const override {
+    return std::string(ids.begin(), ids.end());
+  }
+  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string&) const override {
+    return chat.messages_json + chat.tools_json + chat.template_kwargs_json;
+  }
+  Result<RequestId> Submit(Request request, Sink sink) override {
+    if (!submit_status.ok() && submits_before_failure-- <= 0) return submit_status;
+    submitted.push_back({std::move(request), std::move(sink)});
+    if (on_submit) on_submit(submitted.size() - 1);
+    return static_cast<RequestId>(submitted.size());
+  }
+  void Cancel(RequestId id) override { cancelled.push_back(id); }
+  EngineInfo Info() const override {
+    EngineInfo info;
+    info.model_name = "tiny";
+    info.architecture = "llama";
+    info.vocab_size = 256;
+    info.max_model_len = 64;
+    info.kv_blocks = 10;
+    info.kv_free_blocks = 7;
+    return info;
+  }
+  EngineHealth Health() const override { return health; }
+  std::string Metrics() const override { return "vllm:num_requests_running 0\n"; }
+  Status Drain(double) override { return OkStatus(); }
+  Status Pause() override { return OkStatus(); }
+  Status Resume() override { return OkStatus(); }
+  Result<std::string> Admin(const std::string&) override { return std::string("{}"); }
+
+  // One event of the request that was submitted as number `index`.
+  void Emit(size_t index, const std::string& text, FinishReason finish = FinishReason::kNone,
+            bool last = false, int choice = 0) {
+    TextDelta delta;
+    delta.choice = choice;
+    delta.text = text;
+    delta.finish = finish;
+    delta.last = last;
+    delta.seed = 7;
+    delta.usage.prompt_tokens = 3;
+    delta.usage.completion_tokens = 2;
+    submitted.at(index).sink(std::move(delta));
+  }
+  void EmitDelta(size_t index, TextDelta delta) { submitted.at(index).sink(std::move(delta)); }
+
+  std::vector<Submitted> submitted;
+  std::vector<RequestId> cancelled;
+  Status submit_status;
+  int submits_before_failure = 0;
+  std::function<void(size_t)> on_submit;  // runs within Submit
+  EngineHealth health{true, true, ""};
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,189 @@
+#include "server/fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/str_cat.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr int kDepthMax = 64;
+constexpr size_t kValuesMax = 2u << 20;
+// nlohmann's ordered object looks for a key from the front at each insertion.
+constexpr size_t kKeysMax = 1024;
+constexpr size_t kQuotedBytesMax = 64;
+
+// What an error repeats of a client's own text.
+std::string Quoted(std::string_view text) {
+  const bool long_text = text.size() > kQuotedBytesMax;
+  return StrCat('"', text.substr(0, kQuotedBytesMax), long_text ? "..." : "", '"');
+}
+
+}  // namespace
+
+std::string_view TypeName(const OrderedJson& value) {
+  switch (value.type()) {
+    case OrderedJson::value_t::null:
+      return "null";
+    case OrderedJson::value_t::boolean:
+      return "a boolean";
+    case OrderedJson::value_t::string:
+      return "a string";
+    case OrderedJson::value_t::array:
+      return "an array";
+    case OrderedJson::value_t::object:
+      return "an object";
+    default:
+      return "a number";
+  }
+}
+
+Result<OrderedJson> ParseBody(std::string_view body) {
+  JsonLimits limits;
+  limits.bytes_max = std::numeric_limits<size_t>::max();  // the connection has its own
+  limits.depth_max = kDepthMax;
+  limits.values_max = kValuesMax;
+  limits.keys_max = kKeysMax;
+  SLUICE_ASSIGN_OR_RETURN(OrderedJson value, ParseOrderedJson(body, "the body", limits));
+  if (!value.is_object()) {
+    return InvalidArgument(StrCat("the body is ", TypeName(value), "; it must be a JSON object"));
+  }
+  return value;
+}
+
+Fields::Fields(const OrderedJson& object, std::string path)
+    : object_(object), path_(std::move(path)) {
+  if (!object.is_object()) {
+    std::string name = path_;
+    while (!name.empty() && name.back() == '.') name.pop_back();
+    status_ =
+        InvalidArgument(StrCat(name, " is ", TypeName(object), "; it must be an object"), name);
+  }
+}
+
+void Fields::Fail(std::string_view name, std::string message) {
+  if (status_.ok()) status_ = InvalidArgument(std::move(message), StrCat(path_, name));
+}
+
+void Fields::Take(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+void Fields::WrongType(std::string_view name, const OrderedJson& value, std::string_view wanted) {
+  Fail(name, StrCat(path_, name, " is ", TypeName(value), "; it must be ", wanted));
+}
+
+const OrderedJson* Fields::Any(std::string_view name) {
+  known_.emplace_back(name);
+  if (!status_.ok()) return nullptr;
+  const auto found = object_.find(std::string(name));
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<bool> Fields::Bool(std::string_view name) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_boolean()) return value->get<bool>();
+  WrongType(name, *value, "true or false");
+  return std::nullopt;
+}
+
+std::optional<int64_t> Fields::Integer(std::string_view name, int64_t low, int64_t high) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number()) {
+    WrongType(name, *value, "an integer");
+    return std::nullopt;
+  }
+  constexpr uint64_t kInt64Max = std::numeric_limits<int64_t>::max();
+  std::optional<int64_t> number;
+  if (value->is_number_unsigned()) {
+    if (value->get<uint64_t>() <= kInt64Max) number = value->get<int64_t>();
+  } else if (value->is_number_integer()) {
+    number = value->get<int64_t>();
+  } else {
+    const double real = value->get<double>();
+    if (real != std::floor(real)) {
+      Fail(name, StrCat(path_, name, " is ", real, "; it must be an integer"));
+      return std::nullopt;
+    }
+    if (std::abs(real) < 0x1p62) number = static_cast<int64_t>(real);
+  }
+  if (!number || *number < low || *number > high) {
+    const std::string shown = value->dump();
+    Fail(name, StrCat(path_, name, " is ", shown, "; it must be between ", low, " and ", high));
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<int> Fields::Int(std::string_view name, int low, int high) {
+  const std::optional<int64_t> value = Integer(name, low, high);
+  return value ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
+}
+
+std::optional<double> Fields::Number(std::string_view name) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number()) return value->get<double>();
+  WrongType(name, *value, "a number");
+  return std::nullopt;
+}
+
+std::optional<std::string> Fields::String(std::string_view name, size_t bytes_max) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) {
+    WrongType(name, *value, "a string");
+    return std::nullopt;
+  }
+  const auto& text = value->get_ref<const std::string&>();
+  if (text.size() > bytes_max) {
+    Fail(name, StrCat(path_, name, " has ", text.size(), " bytes; the limit is ", bytes_max));
+    return std::nullopt;
+  }
+  return text;
+}
+
+const OrderedJson* Fields::Array(std::string_view name, size_t items_max) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr) return nullptr;
+  if (!value->is_array()) {
+    WrongType(name, *value, "an array");
+    return nullptr;
+  }
+  if (value->size() > items_max) {
+    Fail(name, StrCat(path_, name, " has ", value->size(), " items; the limit is ", items_max));
+    return nullptr;
+  }
+  return value;
+}
+
+const OrderedJson* Fields::Object(std::string_view name) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr || value->is_object()) return value;
+  WrongType(name, *value, "an object");
+  return nullptr;
+}
+
+void Fields::OnlyValue(std::string_view name, const OrderedJson& neutral) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr || *value == neutral) return;
+  Fail(name, StrCat(path_, name, " is not supported by this version; leave it out or send ",
+                    neutral.dump()));
+}
+
+Status Fields::Finish() {
+  if (!status_.ok()) return status_;
+  for (const auto& [key, value] : object_.items()) {
+    if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+    const std::string shown = key.substr(0, kQuotedBytesMax);
+    return InvalidArgument(StrCat("the field ", Quoted(path_ + key), " is not known; remove it"),
+                           path_ + shown);
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,241 @@
+#include "server/generation.h"
+
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+#include <mutex>
+#include <random>
+
+#include "base/philox.h"
+#include "base/str_cat.h"
+#include "server/answer.h"
+#include "server/errors.h"
+#include "server/sse.h"
+
+namespace sluice::server {
+namespace {
+
+// Unguessable enough that two servers' ids do not meet; unique within one.
+std::string DrawId(bool chat) {
+  static const uint64_t key = [] {
+    std::random_device device;
+    return (static_cast<uint64_t>(device()) << 32) ^ device();
+  }();
+  static std::atomic<uint64_t> counter = 0;
+  const uint64_t count = ++counter;
+  const auto bits =
+      Philox(key, {static_cast<uint32_t>(count), static_cast<uint32_t>(count >> 32), 0, 0});
+  char text[40];
+  std::snprintf(text, sizeof text, "%08x%08x%08x", bits[0], bits[1], bits[2]);
+  return StrCat(chat ? "chatcmpl-" : "cmpl-", text);
+}
+
+// Events of one request come in order; those of several may come from several text workers.
+class Generation : public std::enable_shared_from_this<Generation> {
+ public:
+  Generation(Engine& engine, ApiCall call, std::string fingerprint, std::vector<std::string> echoes,
+             std::shared_ptr<Exchange> exchange)
+      : engine_(engine),
+        call_(std::move(call)),
+        format_(call_, {DrawId(call_.chat), std::time(nullptr), std::move(fingerprint)},
+                std::move(echoes)),
+        exchange_(std::move(exchange)),
+        usages_(call_.requests.size()),
+        choices_(call_.requests.size() * call_.requests.front().n),
+        unfinished_(call_.requests.size()) {}
+
+  void Run();
+
+ private:
+  void OnEvent(size_t request, TextDelta&& delta);
+  void OnDisconnect();
+  void SendEvent(int index, const TextDelta& delta);
+  void KeepEvent(int index, TextDelta&& delta);
+  void Emit(const std::string& bytes);
+  void Fail(const Status& status);
+  void Finish();
+  void CancelAll();
+
+  // Constant after construction.
+  Engine& engine_;
+  const ApiCall call_;
+  const AnswerFormat format_;
+  const std::shared_ptr<Exchange> exchange_;
+
+  std::mutex mutex_;  // guards the rest; never held while the engine is called
+  std::vector<RequestId> ids_;
+  std::vector<Usage> usages_;    // of each request
+  std::vector<Choice> choices_;  // of request r from r * n on
+  size_t unfinished_;            // requests whose last event has not come
+  bool submitting_ = true;       // until then nothing is sent: a prompt may yet be refused
+  std::string held_;             // of the stream, while submitting
+  bool streaming_ = false;       // the stream has begun
+  bool done_ = false;            // answered, or nobody is there to answer
+};
+
+void Generation::Run() {
+  std::weak_ptr<Generation> weak = weak_from_this();
+  exchange_->OnDisconnect([weak] {
+    if (auto self = weak.lock()) self->OnDisconnect();
+  });
+  for (size_t i = 0; i < call_.requests.size(); ++i) {
+    auto id = engine_.Submit(call_.requests[i], [self = shared_from_this(), i](TextDelta&& delta) {
+      self->OnEvent(i, std::move(delta));
+    });
+    std::unique_lock lock(mutex_);
+    if (id.ok()) ids_.push_back(*id);
+    if (!id.ok() && !done_) Fail(id.status());
+    const bool stop = done_;
+    lock.unlock();
+    if (stop) {
+      CancelAll();
+      return;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  submitting_ = false;
+  if (done_) return;
+  if (!held_.empty()) Emit(std::exchange(held_, {}));
+  if (unfinished_ == 0) Finish();
+}
+
+void Generation::OnEvent(size_t request, TextDelta&& delta) {
+  bool cancel = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (done_) return;
+    if (delta.last) {
+      --unfinished_;
+      usages_[request] = delta.usage;
+    }
+    if (delta.finish == FinishReason::kError) {
+      Fail(!delta.error.ok() ? delta.error : Status(StatusCode::kInternal, "the request failed"));
+    } else if (delta.finish == FinishReason::kCancelled) {
+      Fail(Status(StatusCode::kCancelled, "the server cancelled the request as it shuts down"));
+    } else {
+      const int index = static_cast<int>(request) * call_.requests.front().n + delta.choice;
+      if (call_.stream) {
+        SendEvent(index, delta);
+      } else {
+        KeepEvent(index, std::move(delta));
+      }
+      if (unfinished_ == 0 && !submitting_ && !done_) Finish();
+    }
+    cancel = done_ && unfinished_ > 0;
+  }
+  if (cancel) CancelAll();
+}
+
+void Generation::OnDisconnect() {
+  {
+    std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  CancelAll();
+}
+
+void Generation::SendEvent(int index, const TextDelta& delta) {
+  std::string bytes;
+  for (const std::string& chunk : format_.Chunks(index, delta, &choices_[index])) {
+    bytes += SseEvent(chunk);
+  }
+  if (!bytes.empty()) Emit(bytes);
+}
+
+void Generation::KeepEvent(int index, TextDelta&& delta) {
+  Choice& choice = choices_[index];
+  choice.text += delta.text;
+  choice.seed = delta.seed;
+  if (call_.logprobs) {
+    for (TokenInfo& token : delta.tokens) choice.tokens.push_back(std::move(token));
+  }
+  if (!delta.prompt_tokens.empty()) {
+    // They come with the first choice; every choice of the prompt shows them.
+    const int n = call_.requests.front().n;
+    const int first = index / n * n;
+    for (int i = 0; i < n; ++i) choices_[first + i].prompt_tokens = delta.prompt_tokens;
+  }
+  if (delta.finish != FinishReason::kNone) {
+    choice.finish = delta.finish;
+    choice.stop_match = std::move(delta.stop_match);
+  }
+}
+
+void Generation::Emit(const std::string& bytes) {
+  if (submitting_) {
+    held_ += bytes;
+    return;
+  }
+  streaming_ = true;
+  if (!exchange_->Stream(bytes)) done_ = true;
+}
+
+void Generation::Fail(const Status& status) {
+  done_ = true;
+  if (!streaming_) {
+    exchange_->Reply(ErrorReply(status));
+    return;
+  }
+  exchange_->Stream(SseEvent(ErrorBody(status)));
+  exchange_->EndStream(/*close=*/true);
+}
+
+void Generation::Finish() {
+  done_ = true;
+  Usage usage;
+  for (const Usage& one : usages_) {
+    usage.prompt_tokens += one.prompt_tokens;
+    usage.cached_tokens += one.cached_tokens;
+    usage.completion_tokens += one.completion_tokens;
+  }
+  if (!call_.stream) {
+    HttpReply reply;
+    reply.body = format_.Whole(choices_, usage);
+    exchange_->Reply(std::move(reply));
+    return;
+  }
+  std::string bytes;
+  if (call_.include_usage) bytes += SseEvent(format_.UsageChunk(usage));
+  exchange_->Stream(bytes + SseDone());
+  exchange_->EndStream(/*close=*/false);
+}
+
+void Generation::CancelAll() {
+  std::vector<RequestId> ids;
+  {
+    std::lock_guard lock(mutex_);
+    ids = ids_;
+  }
+  for (const RequestId id : ids) engine_.Cancel(id);
+}
+
+// The prompts' texts for `echo`.
+Result<std::vector<std::string>> EchoTexts(const Engine& engine, const ApiCall& call) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; call.echo && i < call.requests.size(); ++i) {
+    const auto& prompt = call.requests[i].prompt;
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
+      SLUICE_ASSIGN_OR_RETURN(std::string text, engine.Detokenize(*ids, /*skip_special=*/false));
+      texts.push_back(std::move(text));
+    } else {
+      texts.push_back(std::get<std::string>(prompt));
+    }
+  }
+  return texts;
+}
+
+}  // namespace
+
+void StartGeneration(Engine& engine, ApiCall call, std::string fingerprint,
+                     std::shared_ptr<Exchange> exchange) {
+  auto echoes = EchoTexts(engine, call);
+  if (!echoes.ok()) {
+    exchange->Reply(ErrorReply(echoes.status()));
+    return;
+  }
+  std::make_shared<Generation>(engine, std::move(call), std::move(fingerprint),
+                               std::move(echoes).value(), std::move(exchange))
+      ->Run();
+}
+
+}  // namespace sluice::server

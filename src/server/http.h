@@ -1,0 +1,65 @@
+// HTTP/1.1 over TCP: bytes to HttpRequest, HttpReply or an event stream to bytes; limits, timeouts
+// and slow readers. Knows nothing of what is served. http.cc is the only file that sees Boost.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sluice/server.h"
+
+namespace sluice::server {
+
+struct HttpRequest {
+  std::string method;         // as sent; GET for HEAD, whose body is left out
+  std::string path;           // without the query; escapes are as sent
+  std::string body;           // within the limit
+  std::string authorization;  // the header of that name
+  std::string api_key;        // the header x-api-key
+};
+
+struct HttpReply {
+  int status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;  // beside type and length
+};
+
+// One request that awaits its answer: one Reply, or Stream calls and one EndStream. Any thread may
+// call; no call blocks. May outlive its connection; calls then have no effect.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual void Reply(HttpReply reply) = 0;
+  // Sends a piece of a text/event-stream. False when the client is gone or reads too slowly: the
+  // stream is then over.
+  virtual bool Stream(std::string_view bytes) = 0;
+  // `close`: the connection does not serve another request.
+  virtual void EndStream(bool close) = 0;
+  // Runs `call` once, on a thread of the server, if the client goes before the answer is complete.
+  virtual void OnDisconnect(std::function<void()> call) = 0;
+};
+
+// GET runs on a network thread and must be short; other methods run on a worker.
+using Handler = std::function<void(HttpRequest&&, std::shared_ptr<Exchange>)>;
+
+class HttpServer {
+ public:
+  virtual ~HttpServer() = default;  // as Stop(0)
+  // Has the port; serves from Run on.
+  static Result<std::unique_ptr<HttpServer>> Open(const ServerOptions& options, Handler handler);
+
+  virtual void Run() = 0;
+  virtual int port() const = 0;
+  virtual int64_t connections() const = 0;
+  // Answers from here on close their connections.
+  virtual void StopAccepting() = 0;
+  // Waits up to `seconds` for running exchanges, then closes everything and joins the threads.
+  virtual void Stop(double seconds) = 0;
+};
+
+}  // namespace sluice::server

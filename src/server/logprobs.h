@@ -1,0 +1,24 @@
+// Log-probs in the forms of OpenAI's chat, OpenAI's completions, and vLLM's prompt_logprobs. Pure
+// functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/json.h"
+#include "sluice/engine.h"
+
+namespace sluice::server {
+
+// {"content": [{token, bytes, logprob, top_logprobs}], "refusal": null}; exactly `top` best, or the
+// vocabulary's size where that is less.
+OrderedJson ChatLogprobs(const std::vector<TokenInfo>& tokens, int top);
+
+// {tokens, token_logprobs, top_logprobs, text_offset}; offsets are in characters and begin at
+// `*offset`, which moves past the tokens.
+OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* offset);
+
+// One entry per prompt token: null for the first, then {id: {logprob, decoded_token}}.
+OrderedJson PromptLogprobs(const std::vector<TokenInfo>& tokens);
+
+}  // namespace sluice::server

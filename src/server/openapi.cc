@@ -1,0 +1,247 @@
+#include "base/str_cat.h"
+#include "server/pages.h"
+
+namespace sluice::server {
+namespace {
+
+// The fields of a body that chat and plain completions share.
+constexpr const char* kSharedFields = R"json(
+        "model": {"type": "string", "description": "The served name; may be left out"},
+        "n": {"type": "integer", "minimum": 1, "maximum": 16, "default": 1},
+        "max_tokens": {"type": "integer", "minimum": 0},
+        "max_completion_tokens": {"type": "integer", "minimum": 0},
+        "n_predict": {"type": "integer", "minimum": -1, "description": "max_tokens; -1: no limit"},
+        "min_tokens": {"type": "integer", "minimum": 0, "default": 0},
+        "temperature": {"type": "number", "minimum": 0, "maximum": 100},
+        "top_k": {"type": "integer", "description": "0 and below: off"},
+        "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "min_p": {"type": "number", "minimum": 0, "maximum": 1},
+        "repetition_penalty": {"type": "number", "minimum": 0.01, "maximum": 100},
+        "repeat_penalty": {"type": "number", "minimum": 0.01, "maximum": 100},
+        "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2, "default": 0},
+        "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2, "default": 0},
+        "no_repeat_ngram_size": {"type": "integer", "minimum": 0, "maximum": 1024, "default": 0},
+        "seed": {"type": "integer", "description": "-1: drawn and returned"},
+        "logit_bias": {"type": "object", "maxProperties": 1024,
+          "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
+        "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 256},
+          {"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1, "maxLength": 256}}]},
+        "stop_token_ids": {"type": "array", "maxItems": 1024, "items": {"type": "integer"}},
+        "include_stop_str_in_output": {"type": "boolean", "default": false},
+        "skip_special_tokens": {"type": "boolean", "default": true},
+        "ignore_eos": {"type": "boolean", "default": false},
+        "stream": {"type": "boolean", "default": false},
+        "stream_options": {"type": "object", "additionalProperties": false, "properties": {
+          "include_usage": {"type": "boolean", "default": false},
+          "include_obfuscation": {"type": "boolean", "description": "Without effect"}}},
+        "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+        "priority": {"type": "integer", "minimum": -100, "maximum": 100, "default": 0},
+        "cache_salt": {"type": "string", "maxLength": 256,
+          "description": "Prefixes are shared only among equal salts of one API key"},
+        "response_format": {"type": "object", "additionalProperties": false,
+          "properties": {"type": {"enum": ["text"]}}},
+        "user": {"type": "string", "description": "Without effect"},
+        "service_tier": {"type": "string", "description": "Without effect"},
+        "safety_identifier": {"type": "string", "description": "Without effect"},
+        "prompt_cache_key": {"type": "string", "description": "Without effect"},
+        "prompt_cache_retention": {"type": "string", "description": "Without effect"},
+        "request_id": {"type": "string", "description": "Without effect"},
+        "store": {"type": "boolean", "description": "Without effect"},
+        "cache_prompt": {"type": "boolean", "description": "Without effect"},
+        "metadata": {"type": "object", "description": "Without effect"},
+        "typical_p": {"enum": [1]}, "length_penalty": {"enum": [1]}, "tfs_z": {"enum": [1]},
+        "top_n_sigma": {"enum": [-1]}, "mirostat": {"enum": [0]}, "dry_multiplier": {"enum": [0]},
+        "xtc_probability": {"enum": [0]}, "dynatemp_range": {"enum": [0]},
+        "use_beam_search": {"enum": [false]}, "spaces_between_special_tokens": {"enum": [true]},
+        "grammar": {"type": "null"}, "json_schema": {"type": "null"}, "guided_json": {"type": "null"},
+        "guided_regex": {"type": "null"}, "guided_choice": {"type": "null"},
+        "guided_grammar": {"type": "null"}, "structured_outputs": {"type": "null"})json";
+
+constexpr const char* kChatFields = R"json(
+        "messages": {"type": "array", "minItems": 1, "maxItems": 2048,
+          "items": {"$ref": "#/components/schemas/Message"}},
+        "tools": {"type": "array", "maxItems": 128, "items": {"$ref": "#/components/schemas/Tool"}},
+        "tool_choice": {"enum": ["none", "auto"]},
+        "parallel_tool_calls": {"type": "boolean", "description": "Without effect"},
+        "functions": {"type": "null"}, "function_call": {"type": "null"},
+        "chat_template_kwargs": {"type": "object",
+          "description": "Further variables of the template, up to 16 KiB"},
+        "reasoning_effort": {"type": "string", "description": "A variable of the template"},
+        "add_generation_prompt": {"type": "boolean", "default": true},
+        "continue_final_message": {"enum": [false]})json";
+
+constexpr const char* kSchemas = R"json(
+    "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "object",
+      "required": ["message", "type", "param", "code"], "properties": {
+        "message": {"type": "string"}, "type": {"type": "string"},
+        "param": {"type": ["string", "null"], "description": "The field at fault"},
+        "code": {"type": ["string", "null"]}}}}},
+    "TextPart": {"type": "object", "required": ["type", "text"], "additionalProperties": false,
+      "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"}}},
+    "FunctionCall": {"type": "object", "required": ["name"], "additionalProperties": false,
+      "properties": {"name": {"type": "string"}, "arguments": {"type": ["string", "object"]}}},
+    "Message": {"type": "object", "required": ["role"], "additionalProperties": false, "properties": {
+      "role": {"enum": ["system", "developer", "user", "assistant", "tool", "function"]},
+      "content": {"oneOf": [{"type": ["string", "null"]},
+        {"type": "array", "maxItems": 1024, "items": {"$ref": "#/components/schemas/TextPart"}}]},
+      "name": {"type": "string"}, "tool_call_id": {"type": "string"},
+      "tool_calls": {"type": "array", "maxItems": 128, "items": {"type": "object",
+        "required": ["function"], "additionalProperties": false, "properties": {
+          "id": {"type": "string"}, "index": {"type": "integer"}, "type": {"enum": ["function"]},
+          "function": {"$ref": "#/components/schemas/FunctionCall"}}}},
+      "reasoning_content": {"type": "string"}, "reasoning": {"type": "string"},
+      "thinking": {"type": "string"}, "refusal": {"type": ["string", "null"]},
+      "annotations": {"type": "array"}, "audio": {"type": "null"}, "function_call": {"type": "null"}}},
+    "Tool": {"type": "object", "required": ["type", "function"], "additionalProperties": false,
+      "properties": {"type": {"enum": ["function"]}, "function": {"type": "object",
+        "required": ["name"], "additionalProperties": false, "properties": {
+          "name": {"type": "string", "minLength": 1}, "description": {"type": "string"},
+          "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}}},
+    "Usage": {"type": "object", "properties": {"prompt_tokens": {"type": "integer"},
+      "completion_tokens": {"type": "integer"}, "total_tokens": {"type": "integer"},
+      "prompt_tokens_details": {"type": "object", "properties": {
+        "cached_tokens": {"type": "integer"}}}}},
+    "ChatChoice": {"type": "object", "properties": {"index": {"type": "integer"},
+      "message": {"$ref": "#/components/schemas/Message"},
+      "logprobs": {"type": ["object", "null"]},
+      "finish_reason": {"enum": ["stop", "length", null]},
+      "stop_reason": {"type": ["string", "null"], "description": "The stop string that ended it"}}},
+    "CompletionChoice": {"type": "object", "properties": {"index": {"type": "integer"},
+      "text": {"type": "string"}, "logprobs": {"type": ["object", "null"]},
+      "finish_reason": {"enum": ["stop", "length", null]},
+      "stop_reason": {"type": ["string", "null"]}, "seed": {"type": "integer"},
+      "prompt_logprobs": {"type": "array"}}},
+    "ChatCompletion": {"type": "object", "properties": {"id": {"type": "string"},
+      "object": {"enum": ["chat.completion"]}, "created": {"type": "integer"},
+      "model": {"type": "string"}, "system_fingerprint": {"type": "string"},
+      "choices": {"type": "array", "items": {"$ref": "#/components/schemas/ChatChoice"}},
+      "usage": {"$ref": "#/components/schemas/Usage"}, "seed": {"type": "integer"},
+      "prompt_logprobs": {"type": "array"}}},
+    "Completion": {"type": "object", "properties": {"id": {"type": "string"},
+      "object": {"enum": ["text_completion"]}, "created": {"type": "integer"},
+      "model": {"type": "string"}, "system_fingerprint": {"type": "string"},
+      "choices": {"type": "array", "items": {"$ref": "#/components/schemas/CompletionChoice"}},
+      "usage": {"$ref": "#/components/schemas/Usage"}, "seed": {"type": "integer"}}},
+    "Model": {"type": "object", "properties": {"id": {"type": "string"},
+      "object": {"enum": ["model"]}, "created": {"type": "integer"}, "owned_by": {"type": "string"},
+      "max_model_len": {"type": "integer"}, "meta": {"type": "object"}}},
+    "Models": {"type": "object", "properties": {"object": {"enum": ["list"]},
+      "data": {"type": "array", "items": {"$ref": "#/components/schemas/Model"}}}},
+    "TokenizeRequest": {"type": "object", "additionalProperties": false, "properties": {
+      "model": {"type": "string"}, "prompt": {"type": "string"},
+      "content": {"type": "string", "description": "Another name of prompt"},
+      "add_special_tokens": {"type": "boolean", "default": true}, "add_special": {"type": "boolean"},
+      "parse_special": {"type": "boolean", "default": true},
+      "return_token_strs": {"type": "boolean", "default": false}, "with_pieces": {"type": "boolean"}}},
+    "Tokens": {"type": "object", "properties": {
+      "tokens": {"type": "array", "items": {"type": "integer"}}, "count": {"type": "integer"},
+      "max_model_len": {"type": "integer"},
+      "token_strs": {"type": "array", "items": {"type": "string"}}}},
+    "DetokenizeRequest": {"type": "object", "required": ["tokens"], "additionalProperties": false,
+      "properties": {"model": {"type": "string"},
+        "tokens": {"type": "array", "items": {"type": "integer"}},
+        "skip_special_tokens": {"type": "boolean", "default": false}}},
+    "Text": {"type": "object", "properties": {"prompt": {"type": "string"},
+      "content": {"type": "string"}}},
+    "State": {"type": "object", "properties": {"status": {"enum": ["ok"]}}},
+    "Version": {"type": "object", "properties": {"name": {"enum": ["sluice"]},
+      "version": {"type": "string"}}})json";
+
+constexpr const char* kErrors = R"json("default": {"description": "An error", "content":
+        {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}})json";
+
+std::string Content(const std::string& schema) {
+  return StrCat(R"("content": {"application/json": {"schema": {"$ref": "#/components/schemas/)",
+                schema, R"("}}})");
+}
+
+std::string Answers(const std::string& content) {
+  return StrCat(R"("responses": {"200": {"description": "Done", )", content, "}, ", kErrors, "}");
+}
+
+// A path that is read: its summary and the schema of its answer.
+std::string Get(const char* path, const char* summary, const std::string& content,
+                const char* parameters = "") {
+  return StrCat("    \"", path, "\": {\"get\": {\"summary\": \"", summary, "\", ", parameters,
+                Answers(content), "}}");
+}
+
+std::string Post(const char* path, const char* summary, const std::string& body,
+                 const std::string& content) {
+  return StrCat("    \"", path, "\": {\"post\": {\"summary\": \"", summary,
+                R"(", "requestBody": {"required": true, )", Content(body), "}, ", Answers(content),
+                "}}");
+}
+
+std::string Typed(const char* type) {
+  return StrCat(R"("content": {")", type, R"(": {"schema": {"type": "string"}}})");
+}
+
+// The answer of a call that may stream.
+std::string OrStream(const char* schema) {
+  return StrCat(R"("content": {"application/json": {"schema": {"$ref": "#/components/schemas/)",
+                schema, R"("}}, "text/event-stream": {"schema": {"type": "string"}}})");
+}
+
+std::string Paths() {
+  constexpr const char* kModelParameter =
+      R"("parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}], )";
+  return StrCat(
+      Post("/v1/chat/completions", "Answers a conversation", "ChatRequest",
+           OrStream("ChatCompletion")),
+      ",\n",
+      Post("/v1/completions", "Continues texts", "CompletionRequest", OrStream("Completion")),
+      ",\n", Get("/v1/models", "The models served", Content("Models")), ",\n",
+      Get("/v1/models/{model}", "One model", Content("Model"), kModelParameter), ",\n",
+      Post("/tokenize", "Text to token ids", "TokenizeRequest", Content("Tokens")), ",\n",
+      Post("/detokenize", "Token ids to text", "DetokenizeRequest", Content("Text")), ",\n",
+      Post("/apply-template", "Renders a conversation", "TemplateRequest", Content("Text")), ",\n",
+      Get("/health", "200 while the engine makes progress", Content("State")), ",\n",
+      Get("/live", "200 while the process lives", Content("State")), ",\n",
+      Get("/ready", "200 while requests are taken", Content("State")), ",\n",
+      Get("/metrics", "Prometheus metrics", Typed("text/plain")), ",\n",
+      Get("/version", "What runs here", Content("Version")), ",\n",
+      Get("/openapi.json", "This document", Typed("application/json")), ",\n",
+      Get("/", "A page that says what runs here", Typed("text/html")), "\n");
+}
+
+std::string RequestSchema(const char* name, const std::string& required,
+                          const std::string& fields) {
+  return StrCat(",\n    \"", name, "\": {\"type\": \"object\", \"required\": [", required,
+                "], \"additionalProperties\": false, \"properties\": {", fields, "}}");
+}
+
+}  // namespace
+
+std::string OpenApiDocument() {
+  constexpr const char* kChatOnly = R"json(
+        "logprobs": {"type": "boolean", "default": false},
+        "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+        "modalities": {"enum": [["text"]]}, "audio": {"type": "null"},
+        "web_search_options": {"type": "null"}, "echo": {"enum": [false]},
+        "add_special_tokens": {"enum": [false]}, "verbosity": {"enum": ["medium"]},
+        "prediction": {"type": "object", "description": "Without effect"})json";
+  constexpr const char* kCompletionOnly = R"json(
+        "prompt": {"oneOf": [{"type": "string", "minLength": 1},
+          {"type": "array", "minItems": 1, "items": {"type": "integer"}},
+          {"type": "array", "minItems": 1, "maxItems": 64, "items": {"oneOf": [{"type": "string"},
+            {"type": "array", "minItems": 1, "items": {"type": "integer"}}]}}]},
+        "logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+        "echo": {"type": "boolean", "default": false},
+        "add_special_tokens": {"type": "boolean", "default": true},
+        "best_of": {"enum": [1]}, "suffix": {"enum": ["", null]})json";
+  return StrCat(
+      "{\"openapi\": \"3.1.0\", \"info\": {\"title\": \"Sluice\", \"version\": \"", SLUICE_VERSION,
+      "\"},\n  \"paths\": {\n", Paths(),
+      "  },\n  \"components\": {\n  \"securitySchemes\": {\"key\": {\"type\": \"http\", "
+      "\"scheme\": \"bearer\"}},\n  \"schemas\": {",
+      kSchemas,
+      RequestSchema("ChatRequest", "\"messages\"",
+                    StrCat(kSharedFields, ",", kChatFields, ",", kChatOnly)),
+      RequestSchema("CompletionRequest", "\"prompt\"", StrCat(kSharedFields, ",", kCompletionOnly)),
+      RequestSchema("TemplateRequest", "\"messages\"",
+                    StrCat("\"model\": {\"type\": \"string\"},", kChatFields)),
+      "\n  }}}\n");
+}
+
+}  // namespace sluice::server

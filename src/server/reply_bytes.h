@@ -1,0 +1,25 @@
+// What an answer looks like on the wire. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/http.h"
+
+namespace sluice::server {
+
+// What of the request shapes its answer.
+struct ReplyHead {
+  bool keep_alive = true;
+  bool http_1_0 = false;  // knows no chunks: the end of the connection ends a stream
+  bool head = false;      // HEAD: headers alone
+};
+
+std::string ReplyBytes(const ReplyHead& head, const HttpReply& reply);
+
+// A text/event-stream: its header, a piece of it, and its end.
+std::string StreamHead(const ReplyHead& head);
+std::string StreamPiece(const ReplyHead& head, std::string_view bytes);
+std::string StreamEnd(const ReplyHead& head);
+
+}  // namespace sluice::server

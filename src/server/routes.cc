@@ -1,0 +1,258 @@
+#include "server/routes.h"
+
+#include <ctime>
+#include <exception>
+
+#include "base/log.h"
+#include "base/str_cat.h"
+#include "server/errors.h"
+#include "server/generation.h"
+#include "server/pages.h"
+#include "server/text_api.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr const char* kModelPrefix = "/v1/models/";
+
+HttpReply JsonReply(const OrderedJson& json) {
+  HttpReply reply;
+  reply.body = DumpJson(json);
+  return reply;
+}
+
+HttpReply BodyReply(Result<std::string> body) {
+  if (!body.ok()) return ErrorReply(body.status());
+  HttpReply reply;
+  reply.body = std::move(body).value();
+  return reply;
+}
+
+std::string FingerprintOf(const EngineInfo& info) {
+  std::string text = StrCat("sluice-", SLUICE_VERSION, "-", info.quantization, "-", info.isa);
+  for (char& c : text) {
+    if (c == ' ') c = '-';
+  }
+  return text;
+}
+
+// %41 becomes A; anything else stays as it is.
+std::string Unescaped(const std::string& path) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  std::string text;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '%' && i + 2 < path.size() && digit(path[i + 1]) >= 0 &&
+        digit(path[i + 2]) >= 0) {
+      text += static_cast<char>(digit(path[i + 1]) * 16 + digit(path[i + 2]));
+      i += 2;
+    } else {
+      text += path[i];
+    }
+  }
+  return text;
+}
+
+OrderedJson ModelJson(const EngineInfo& info, int64_t created) {
+  OrderedJson json;
+  json["id"] = info.model_name;
+  json["object"] = "model";
+  json["created"] = created;
+  json["owned_by"] = "sluice";
+  json["max_model_len"] = info.max_model_len;
+  json["meta"] = OrderedJson{{"architecture", info.architecture},
+                             {"quantization", info.quantization},
+                             {"n_params", info.parameters},
+                             {"n_vocab", info.vocab_size},
+                             {"size", info.weight_bytes}};
+  return json;
+}
+
+}  // namespace
+
+struct Routes::Route {
+  const char* path;
+  const char* method;
+  bool open;                                              // asks for no key
+  HttpReply (Routes::*answer)(const HttpRequest&) const;  // nullptr: generates
+};
+
+const Routes::Route Routes::kRoutes[] = {
+    {"/v1/chat/completions", "POST", false, nullptr},
+    {"/v1/completions", "POST", false, nullptr},
+    {"/v1/models", "GET", false, &Routes::Models},
+    {kModelPrefix, "GET", false, &Routes::Model},
+    {"/tokenize", "POST", false, &Routes::TokenizeText},
+    {"/detokenize", "POST", false, &Routes::DetokenizeIds},
+    {"/apply-template", "POST", false, &Routes::RenderTemplate},
+    {"/health", "GET", true, &Routes::Health},
+    {"/live", "GET", true, &Routes::Live},
+    {"/ready", "GET", true, &Routes::Ready},
+    {"/metrics", "GET", false, &Routes::Metrics},
+    {"/version", "GET", false, &Routes::Version},
+    {"/openapi.json", "GET", false, &Routes::OpenApi},
+    {"/", "GET", false, &Routes::Home},
+};
+
+const Routes::Route* Routes::Find(const std::string& path) {
+  for (const Route& route : kRoutes) {
+    if (path == route.path && route.path != kModelPrefix) return &route;
+    if (route.path == kModelPrefix && path.starts_with(kModelPrefix) &&
+        path.size() > std::string_view(kModelPrefix).size()) {
+      return &route;
+    }
+  }
+  return nullptr;
+}
+
+Routes::Routes(Engine& engine, ApiKeys keys, std::function<int64_t()> connections)
+    : engine_(engine),
+      keys_(std::move(keys)),
+      connections_(std::move(connections)),
+      model_{engine.Info().model_name, engine.Info().vocab_size},
+      fingerprint_(FingerprintOf(engine.Info())),
+      started_(std::time(nullptr)) {}
+
+void Routes::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
+  try {
+    Dispatch(request, exchange);
+  } catch (const std::exception& error) {
+    // Memory ran out, or a library threw: this request fails, the server goes on.
+    LogError(request.method, " failed: ", error.what());
+    exchange->Reply(ErrorReply(Status(StatusCode::kInternal, "the server failed at this request")));
+  }
+}
+
+void Routes::Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  const Route* route = Find(request.path);
+  Count(route == nullptr ? "other" : route->path);
+  const std::optional<std::string> salt = keys_.SaltOf(request.authorization, request.api_key);
+  if (!salt && (route == nullptr || !route->open)) {
+    exchange->Reply(
+        ErrorReply(Status(StatusCode::kUnauthenticated,
+                          "no or wrong API key; send the header Authorization: Bearer KEY")));
+    return;
+  }
+  if (route == nullptr) {
+    exchange->Reply(HttpErrorReply(404, "no such path; GET /openapi.json lists what is here"));
+    return;
+  }
+  if (request.method != route->method) {
+    HttpReply reply = HttpErrorReply(405, StrCat("this path takes ", route->method, " only"));
+    reply.headers.emplace_back("Allow", route->method);
+    exchange->Reply(std::move(reply));
+    return;
+  }
+  if (route->answer == nullptr) {
+    Generate(request, *salt, exchange);
+  } else {
+    exchange->Reply((this->*route->answer)(request));
+  }
+}
+
+void Routes::Generate(const HttpRequest& request, const std::string& salt,
+                      const std::shared_ptr<Exchange>& exchange) {
+  const bool chat = request.path == "/v1/chat/completions";
+  Result<ApiCall> call =
+      chat ? ParseChatCall(request.body, model_) : ParseCompletionCall(request.body, model_);
+  if (!call.ok()) {
+    exchange->Reply(ErrorReply(call.status()));
+    return;
+  }
+  for (Request& one : call->requests) {
+    if (!salt.empty()) one.cache_salt = StrCat(salt, ":", one.cache_salt);
+  }
+  StartGeneration(engine_, std::move(call).value(), fingerprint_, exchange);
+}
+
+void Routes::Count(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  ++requests_[path];
+}
+
+HttpReply Routes::Models(const HttpRequest&) const {
+  OrderedJson json;
+  json["object"] = "list";
+  json["data"] = OrderedJson::array({ModelJson(engine_.Info(), started_)});
+  return JsonReply(json);
+}
+
+HttpReply Routes::Model(const HttpRequest& request) const {
+  const std::string name = Unescaped(request.path.substr(std::string_view(kModelPrefix).size()));
+  if (name == model_.name) return JsonReply(ModelJson(engine_.Info(), started_));
+  return ErrorReply(Status(StatusCode::kNotFound,
+                           StrCat("the model \"", name.substr(0, 128),
+                                  "\" is not served here; this server has \"", model_.name, "\""),
+                           "model"));
+}
+
+HttpReply Routes::Health(const HttpRequest&) const {
+  const EngineHealth health = engine_.Health();
+  if (!health.ok) return ErrorReply(Status(StatusCode::kUnavailable, health.reason));
+  return JsonReply(OrderedJson{{"status", "ok"}});
+}
+
+HttpReply Routes::Live(const HttpRequest&) const { return JsonReply({{"status", "ok"}}); }
+
+HttpReply Routes::Ready(const HttpRequest&) const {
+  const EngineHealth health = engine_.Health();
+  if (!health.ready) return ErrorReply(Status(StatusCode::kUnavailable, health.reason));
+  return JsonReply(OrderedJson{{"status", "ok"}});
+}
+
+HttpReply Routes::Metrics(const HttpRequest&) const {
+  HttpReply reply;
+  reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  reply.body = engine_.Metrics();
+  const EngineInfo info = engine_.Info();
+  const auto family = [&reply](const char* name, const char* type, const char* help) {
+    reply.body += StrCat("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
+  };
+  family("sluice_kv_blocks_free", "gauge", "KV blocks that no sequence holds");
+  reply.body += StrCat("sluice_kv_blocks_free ", info.kv_free_blocks, "\n");
+  family("sluice_kv_blocks_total", "gauge", "KV blocks in all");
+  reply.body += StrCat("sluice_kv_blocks_total ", info.kv_blocks, "\n");
+  family("sluice_http_connections", "gauge", "Open connections");
+  reply.body += StrCat("sluice_http_connections ", connections_(), "\n");
+  family("sluice_http_requests_total", "counter", "Requests by path");
+  std::lock_guard lock(mutex_);
+  for (const auto& [path, count] : requests_) {
+    reply.body += StrCat("sluice_http_requests_total{path=\"", path, "\"} ", count, "\n");
+  }
+  return reply;
+}
+
+HttpReply Routes::Version(const HttpRequest&) const {
+  return JsonReply(OrderedJson{{"name", "sluice"}, {"version", SLUICE_VERSION}});
+}
+
+HttpReply Routes::OpenApi(const HttpRequest&) const {
+  HttpReply reply;
+  reply.body = OpenApiDocument();
+  return reply;
+}
+
+HttpReply Routes::Home(const HttpRequest&) const {
+  HttpReply reply;
+  reply.content_type = "text/html; charset=utf-8";
+  reply.headers.emplace_back("Content-Security-Policy",
+                             "default-src 'none'; style-src 'unsafe-inline'");
+  reply.body = HomePage(engine_.Info());
+  return reply;
+}
+
+HttpReply Routes::TokenizeText(const HttpRequest& request) const {
+  return BodyReply(Tokenize(engine_, model_, request.body));
+}
+HttpReply Routes::DetokenizeIds(const HttpRequest& request) const {
+  return BodyReply(Detokenize(engine_, model_, request.body));
+}
+HttpReply Routes::RenderTemplate(const HttpRequest& request) const {
+  return BodyReply(ApplyTemplate(engine_, model_, request.body));
+}
+
+}  // namespace sluice::server

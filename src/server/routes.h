@@ -1,0 +1,59 @@
+// Which path does what: one call per request, from the API key to the answer. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "server/api_call.h"
+#include "server/api_keys.h"
+#include "server/http.h"
+
+namespace sluice::server {
+
+class Routes {
+ public:
+  // `connections` counts the open ones, for /metrics.
+  Routes(Engine& engine, ApiKeys keys, std::function<int64_t()> connections);
+
+  // Answers through the exchange, now or later. Never throws.
+  void Handle(HttpRequest request, std::shared_ptr<Exchange> exchange);
+
+ private:
+  struct Route;
+  static const Route kRoutes[];
+  static const Route* Find(const std::string& path);
+
+  HttpReply Models(const HttpRequest& request) const;
+  HttpReply Model(const HttpRequest& request) const;
+  HttpReply Health(const HttpRequest& request) const;
+  HttpReply Live(const HttpRequest& request) const;
+  HttpReply Ready(const HttpRequest& request) const;
+  HttpReply Metrics(const HttpRequest& request) const;
+  HttpReply Version(const HttpRequest& request) const;
+  HttpReply OpenApi(const HttpRequest& request) const;
+  HttpReply Home(const HttpRequest& request) const;
+  HttpReply TokenizeText(const HttpRequest& request) const;
+  HttpReply DetokenizeIds(const HttpRequest& request) const;
+  HttpReply RenderTemplate(const HttpRequest& request) const;
+  void Generate(const HttpRequest& request, const std::string& salt,
+                const std::shared_ptr<Exchange>& exchange);
+  void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void Count(const std::string& path);
+
+  Engine& engine_;
+  const ApiKeys keys_;
+  const std::function<int64_t()> connections_;
+  const ModelFacts model_;
+  const std::string fingerprint_;
+  const int64_t started_;  // seconds since the epoch
+
+  mutable std::mutex mutex_;
+  std::map<std::string, uint64_t> requests_;  // by route; guarded by mutex_
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,362 @@
+#include "server/routes.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/str_cat.h"
+#include "server/fake_engine.h"
+#include "server/pages.h"
+
+namespace sluice::server {
+namespace {
+
+class FakeExchange : public Exchange {
+ public:
+  void Reply(HttpReply answer) override {
+    EXPECT_FALSE(replied || !streamed.empty());
+    replied = true;
+    reply = std::move(answer);
+  }
+  bool Stream(std::string_view bytes) override {
+    if (slow) return false;
+    streamed += bytes;
+    return true;
+  }
+  void EndStream(bool close) override {
+    ended = true;
+    closed = close;
+  }
+  void OnDisconnect(std::function<void()> call) override { disconnect = std::move(call); }
+
+  Json body() const { return Json::parse(reply.body); }
+  std::string param() const {
+    const Json param = body().at("error").at("param");
+    return param.is_null() ? "" : param.get<std::string>();
+  }
+  // The events of the stream, without "data: ".
+  std::vector<std::string> events() const {
+    std::vector<std::string> list;
+    size_t at = 0;
+    while (at < streamed.size()) {
+      EXPECT_EQ(streamed.compare(at, 6, "data: "), 0);
+      const size_t end = streamed.find("\n\n", at);
+      list.push_back(streamed.substr(at + 6, end - at - 6));
+      at = end + 2;
+    }
+    return list;
+  }
+
+  bool replied = false, ended = false, closed = false, slow = false;
+  HttpReply reply;
+  std::string streamed;
+  std::function<void()> disconnect;
+};
+
+class RoutesTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<FakeExchange> Send(const std::string& method, const std::string& path,
+                                     const std::string& body = "", const std::string& key = "") {
+    auto exchange = std::make_shared<FakeExchange>();
+    HttpRequest request;
+    request.method = method;
+    request.path = path;
+    request.body = body;
+    request.authorization = key;
+    routes_->Handle(std::move(request), exchange);
+    return exchange;
+  }
+  void UseKeys(const std::string& text) {
+    const std::string path = ::testing::TempDir() + "/sluice_routes_test_keys";
+    std::ofstream(path) << text;
+    auto keys = ApiKeys::Load(path);
+    ASSERT_TRUE(keys.ok()) << keys.status().message();
+    routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [] { return 1; });
+  }
+
+  FakeEngine engine_;
+  std::unique_ptr<Routes> routes_ =
+      std::make_unique<Routes>(engine_, ApiKeys(), [] { return int64_t{1}; });
+};
+
+constexpr const char* kChat = R"({"messages":[{"role":"user","content":"hi"}]})";
+constexpr const char* kChatStream =
+    R"({"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]})";
+
+TEST_F(RoutesTest, AnswersAChatWhole) {
+  auto exchange = Send("POST", "/v1/chat/completions", kChat);
+  engine_.Emit(0, "Hel");
+  EXPECT_FALSE(exchange->replied);
+  engine_.Emit(0, "lo", FinishReason::kStop, true);
+  ASSERT_TRUE(exchange->replied);
+  EXPECT_EQ(exchange->reply.status, 200);
+  const Json body = exchange->body();
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["model"], "tiny");
+  EXPECT_EQ(body["seed"], 7);
+  EXPECT_EQ(body["choices"][0]["message"]["content"], "Hello");
+  EXPECT_EQ(body["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(body["usage"]["total_tokens"], 5);
+}
+
+TEST_F(RoutesTest, StreamsAChat) {
+  auto exchange = Send("POST", "/v1/chat/completions", kChatStream);
+  engine_.Emit(0, "Hel");
+  engine_.Emit(0, "lo", FinishReason::kLength, true);
+  const auto events = exchange->events();
+  ASSERT_EQ(events.size(), 6u) << exchange->streamed;
+  EXPECT_EQ(Json::parse(events[0])["choices"][0]["delta"]["role"], "assistant");
+  EXPECT_TRUE(Json::parse(events[0])["usage"].is_null());
+  EXPECT_EQ(Json::parse(events[1])["choices"][0]["delta"]["content"], "Hel");
+  EXPECT_EQ(Json::parse(events[2])["choices"][0]["delta"]["content"], "lo");
+  EXPECT_TRUE(Json::parse(events[2])["choices"][0]["finish_reason"].is_null());
+  EXPECT_EQ(Json::parse(events[3])["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(Json::parse(events[4])["choices"].empty());
+  EXPECT_EQ(Json::parse(events[4])["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(events[5], "[DONE]");
+  EXPECT_TRUE(exchange->ended);
+  EXPECT_FALSE(exchange->closed);
+}
+
+TEST_F(RoutesTest, GivesEveryPromptAndChoiceItsIndex) {
+  auto exchange = Send("POST", "/v1/completions", R"({"prompt":["a","b"],"n":2,"echo":true})");
+  ASSERT_EQ(engine_.submitted.size(), 2u);
+  EXPECT_EQ(engine_.submitted[0].request.max_tokens, 16);
+  engine_.Emit(1, "3", FinishReason::kStop, false, 1);
+  engine_.Emit(0, "0", FinishReason::kStop, false, 0);
+  engine_.Emit(0, "1", FinishReason::kLength, true, 1);
+  engine_.Emit(1, "2", FinishReason::kStop, true, 0);
+  const Json body = exchange->body();
+  ASSERT_EQ(body["choices"].size(), 4u);
+  EXPECT_EQ(body["choices"][0]["text"], "a0");
+  EXPECT_EQ(body["choices"][1]["text"], "a1");
+  EXPECT_EQ(body["choices"][1]["finish_reason"], "length");
+  EXPECT_EQ(body["choices"][2]["text"], "b2");
+  EXPECT_EQ(body["choices"][3]["text"], "b3");
+  EXPECT_EQ(body["usage"]["prompt_tokens"], 6);
+}
+
+TEST_F(RoutesTest, ShowsLogprobsOfEchoedPrompts) {
+  auto exchange = Send("POST", "/v1/completions",
+                       R"({"prompt":[65,66],"echo":true,"logprobs":1,"max_tokens":1})");
+  EXPECT_EQ(engine_.submitted.at(0).request.prompt_logprobs, 1);
+  TextDelta delta;
+  delta.prompt_tokens = {{65, "A", std::nullopt, {}}, {66, "B", -0.5, {{66, -0.5, "B"}}}};
+  delta.tokens = {{200, "\xc3", -1.5, {{67, -0.25, "C"}, {200, -1.5, "\xc3"}}}};
+  delta.finish = FinishReason::kLength;
+  delta.last = true;
+  engine_.EmitDelta(0, delta);
+  const Json choice = exchange->body()["choices"][0];
+  EXPECT_EQ(choice["text"], "AB");
+  const Json logprobs = choice["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], (Json{"A", "B", "bytes:\\xc3"}));
+  EXPECT_EQ(logprobs["token_logprobs"], (Json{nullptr, -0.5, -1.5}));
+  EXPECT_EQ(logprobs["text_offset"], (Json{0, 1, 2}));
+  EXPECT_EQ(logprobs["top_logprobs"][2]["C"], -0.25);
+  EXPECT_FALSE(choice.contains("prompt_logprobs"));
+}
+
+TEST_F(RoutesTest, ShowsChatLogprobs) {
+  auto exchange =
+      Send("POST", "/v1/chat/completions",
+           R"({"logprobs":true,"top_logprobs":1,"messages":[{"role":"user","content":"hi"}]})");
+  TextDelta delta;
+  delta.tokens = {{200, "\xc3\xa9", -1.5, {{67, -0.25, "C"}, {200, -1.5, "\xc3\xa9"}}}};
+  delta.finish = FinishReason::kStop;
+  delta.last = true;
+  engine_.EmitDelta(0, delta);
+  const Json entry = exchange->body()["choices"][0]["logprobs"]["content"][0];
+  EXPECT_EQ(entry["token"], "\xc3\xa9");
+  EXPECT_EQ(entry["bytes"], (Json{0xc3, 0xa9}));
+  EXPECT_EQ(entry["logprob"], -1.5);
+  ASSERT_EQ(entry["top_logprobs"].size(), 1u);
+  EXPECT_EQ(entry["top_logprobs"][0]["token"], "C");
+}
+
+TEST_F(RoutesTest, AnErrorBeforeTheFirstTextHasItsStatus) {
+  for (const char* body : {kChat, kChatStream}) {
+    auto exchange = Send("POST", "/v1/chat/completions", body);
+    TextDelta delta;
+    delta.finish = FinishReason::kError;
+    delta.error = InvalidArgument("the prompt is too long", "messages");
+    delta.last = true;
+    engine_.EmitDelta(engine_.submitted.size() - 1, delta);
+    EXPECT_EQ(exchange->reply.status, 400);
+    EXPECT_EQ(exchange->param(), "messages");
+    EXPECT_TRUE(exchange->streamed.empty());
+  }
+}
+
+TEST_F(RoutesTest, AnErrorInAStreamEndsItWithAnEvent) {
+  auto exchange = Send("POST", "/v1/chat/completions", kChatStream);
+  engine_.Emit(0, "Hel");
+  TextDelta delta;
+  delta.finish = FinishReason::kError;
+  delta.error = Status(StatusCode::kInternal, "broken");
+  delta.last = true;
+  engine_.EmitDelta(0, delta);
+  const auto events = exchange->events();
+  EXPECT_EQ(Json::parse(events.back())["error"]["message"], "broken");
+  EXPECT_TRUE(exchange->ended);
+  EXPECT_TRUE(exchange->closed);
+}
+
+TEST_F(RoutesTest, AFailedChoiceEndsItsRequestAlone) {
+  auto exchange = Send("POST", "/v1/completions", R"({"prompt":"a","n":2})");
+  TextDelta delta;
+  delta.finish = FinishReason::kError;
+  engine_.EmitDelta(0, delta);
+  EXPECT_EQ(exchange->reply.status, 500);
+  EXPECT_EQ(engine_.cancelled, (std::vector<RequestId>{1}));
+  engine_.Emit(0, "late", FinishReason::kCancelled, true, 1);  // answered already
+}
+
+TEST_F(RoutesTest, AFullQueueSaysWhenToComeBack) {
+  engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
+  auto exchange = Send("POST", "/v1/chat/completions", kChat);
+  EXPECT_EQ(exchange->reply.status, 429);
+  EXPECT_EQ(exchange->reply.headers.at(0).first, "Retry-After");
+  engine_.submit_status = Status(StatusCode::kUnavailable, "draining");
+  EXPECT_EQ(Send("POST", "/v1/chat/completions", kChat)->reply.status, 503);
+}
+
+TEST_F(RoutesTest, ARefusedPromptCancelsTheOthersAndSendsNothingOfThem) {
+  engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
+  engine_.submits_before_failure = 2;
+  engine_.on_submit = [this](size_t i) { engine_.Emit(i, "early"); };
+  auto exchange = Send("POST", "/v1/completions", R"({"prompt":["a","b","c"],"stream":true})");
+  EXPECT_EQ(exchange->reply.status, 429);
+  EXPECT_TRUE(exchange->streamed.empty());
+  EXPECT_EQ(engine_.cancelled, (std::vector<RequestId>{1, 2}));
+}
+
+TEST_F(RoutesTest, EventsWithinSubmitAreKept) {
+  engine_.on_submit = [this](size_t i) { engine_.Emit(i, "x", FinishReason::kStop, true); };
+  auto stream = Send("POST", "/v1/completions", R"({"prompt":["a","b"],"stream":true})");
+  EXPECT_EQ(stream->events().back(), "[DONE]");
+  auto whole = Send("POST", "/v1/completions", R"({"prompt":["a","b"]})");
+  EXPECT_EQ(whole->body()["choices"][1]["text"], "x");
+}
+
+TEST_F(RoutesTest, ADisconnectCancelsEveryPrompt) {
+  auto exchange = Send("POST", "/v1/completions", R"({"prompt":["a","b"]})");
+  exchange->disconnect();
+  EXPECT_EQ(engine_.cancelled, (std::vector<RequestId>{1, 2}));
+  engine_.Emit(0, "", FinishReason::kCancelled, true);
+  EXPECT_FALSE(exchange->replied);
+}
+
+TEST_F(RoutesTest, ASlowReaderIsCancelled) {
+  auto exchange = Send("POST", "/v1/chat/completions", kChatStream);
+  exchange->slow = true;
+  engine_.Emit(0, "Hel");
+  EXPECT_EQ(engine_.cancelled, (std::vector<RequestId>{1}));
+}
+
+TEST_F(RoutesTest, AShutdownIs503) {
+  auto exchange = Send("POST", "/v1/chat/completions", kChat);
+  engine_.Emit(0, "", FinishReason::kCancelled, true);
+  EXPECT_EQ(exchange->reply.status, 503);
+}
+
+TEST_F(RoutesTest, KeysOpenEveryPathButThreeAndGiveEachItsSalt) {
+  UseKeys("# ours\nsecret-one\n\n  secret-two \n");
+  for (const char* path : {"/v1/models", "/metrics", "/", "/openapi.json", "/none"}) {
+    EXPECT_EQ(Send("GET", path)->reply.status, 401) << path;
+    EXPECT_EQ(Send("GET", path, "", "Bearer secret-onf")->reply.status, 401) << path;
+  }
+  for (const char* path : {"/health", "/live", "/ready"}) {
+    EXPECT_EQ(Send("GET", path)->reply.status, 200) << path;
+  }
+  EXPECT_EQ(Send("GET", "/v1/models", "", "Bearer ")->reply.status, 401);
+  EXPECT_EQ(Send("GET", "/v1/models", "", "bearer secret-two")->reply.status, 200);
+  Send("POST", "/v1/chat/completions", kChat, "Bearer secret-one");
+  Send("POST", "/v1/chat/completions", kChat, "Bearer secret-two");
+  const std::string first = engine_.submitted.at(0).request.cache_salt;
+  const std::string second = engine_.submitted.at(1).request.cache_salt;
+  EXPECT_FALSE(first.empty());
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first.find("secret"), std::string::npos);
+}
+
+TEST_F(RoutesTest, ABadKeyFileIsAnError) {
+  EXPECT_FALSE(ApiKeys::Load("/no/such/file").ok());
+  const std::string path = ::testing::TempDir() + "/sluice_routes_test_empty";
+  std::ofstream(path) << "# none\n";
+  EXPECT_FALSE(ApiKeys::Load(path).ok());
+}
+
+TEST_F(RoutesTest, PathsAndMethods) {
+  EXPECT_EQ(Send("GET", "/nowhere")->reply.status, 404);
+  EXPECT_EQ(Send("POST", "/health")->reply.status, 405);
+  auto wrong = Send("GET", "/v1/chat/completions");
+  EXPECT_EQ(wrong->reply.status, 405);
+  EXPECT_EQ(wrong->reply.headers.at(0), (std::pair<std::string, std::string>{"Allow", "POST"}));
+  EXPECT_EQ(Send("GET", "/v1/models/tiny")->body()["id"], "tiny");
+  EXPECT_EQ(Send("GET", "/v1/models/t%69ny")->body()["id"], "tiny");
+  EXPECT_EQ(Send("GET", "/v1/models/other")->reply.status, 404);
+  EXPECT_EQ(Send("GET", "/v1/models/")->reply.status, 404);
+  EXPECT_EQ(Send("GET", "/v1/models")->body()["data"][0]["id"], "tiny");
+  EXPECT_NE(Send("GET", "/")->reply.body.find("tiny"), std::string::npos);
+  EXPECT_EQ(Send("GET", "/version")->body()["name"], "sluice");
+}
+
+TEST_F(RoutesTest, HealthFollowsTheEngine) {
+  EXPECT_EQ(Send("GET", "/health")->reply.status, 200);
+  engine_.health = {true, false, "draining"};
+  EXPECT_EQ(Send("GET", "/health")->reply.status, 200);
+  EXPECT_EQ(Send("GET", "/ready")->reply.status, 503);
+  engine_.health = {false, false, "no step has finished for 31 s"};
+  EXPECT_EQ(Send("GET", "/health")->reply.status, 503);
+  EXPECT_EQ(Send("GET", "/live")->reply.status, 200);
+}
+
+TEST_F(RoutesTest, MetricsShowBlocksAndRequests) {
+  Send("GET", "/health");
+  const std::string text = Send("GET", "/metrics")->reply.body;
+  EXPECT_NE(text.find("vllm:num_requests_running 0\n"), std::string::npos);
+  EXPECT_NE(text.find("\nsluice_kv_blocks_free 7\n"), std::string::npos);
+  EXPECT_NE(text.find("\nsluice_kv_blocks_total 10\n"), std::string::npos);
+  EXPECT_NE(text.find("sluice_http_requests_total{path=\"/health\"} 1\n"), std::string::npos);
+}
+
+TEST_F(RoutesTest, TextPaths) {
+  EXPECT_EQ(Send("POST", "/tokenize", R"({"content":"AB"})")->body()["tokens"], (Json{65, 66}));
+  EXPECT_EQ(
+      Send("POST", "/tokenize", R"({"prompt":"AB","with_pieces":true})")->body()["token_strs"],
+      (Json{"A", "B"}));
+  EXPECT_EQ(Send("POST", "/detokenize", R"({"tokens":[65,66]})")->body()["content"], "AB");
+  EXPECT_EQ(Send("POST", "/detokenize", R"({"tokens":[256]})")->param(), "tokens");
+  EXPECT_EQ(Send("POST", "/detokenize", R"({})")->param(), "tokens");
+  EXPECT_EQ(Send("POST", "/tokenize", R"({})")->param(), "prompt");
+  EXPECT_EQ(Send("POST", "/apply-template", kChat)->body()["prompt"],
+            R"([{"role":"user","content":"hi"}])");
+  EXPECT_EQ(Send("POST", "/apply-template", R"({"messages":[]})")->param(), "messages");
+}
+
+TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
+  const Json document = Send("GET", "/openapi.json")->body();
+  for (const char* path :
+       {"/v1/chat/completions", "/v1/completions", "/v1/models", "/v1/models/{model}", "/tokenize",
+        "/detokenize", "/apply-template", "/health", "/live", "/ready", "/metrics", "/version",
+        "/openapi.json", "/"}) {
+    EXPECT_TRUE(document["paths"].contains(path)) << path;
+  }
+  const OrderedJson empty = OrderedJson::object();
+  Fields fields(empty);
+  ApiCall call;
+  Request request;
+  const ModelFacts model{"tiny", 256};
+  ReadModel(&fields, model);
+  ReadShared(&fields, model, &call, &request);
+  for (const char* schema : {"ChatRequest", "CompletionRequest"}) {
+    const Json& properties = document["components"]["schemas"][schema]["properties"];
+    for (const std::string& name : fields.known()) {
+      EXPECT_TRUE(properties.contains(name)) << schema << " " << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::server

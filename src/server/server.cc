@@ -1,0 +1,86 @@
+// The server behind the public header: options and keys in, an HTTP server over the routes out.
+#include "sluice/server.h"
+
+#include "base/log.h"
+#include "base/str_cat.h"
+#include "server/api_keys.h"
+#include "server/http.h"
+#include "server/routes.h"
+
+namespace sluice {
+namespace {
+
+// After the engine has drained, what the last answers get to reach their clients.
+constexpr double kFlushSeconds = 2;
+
+// Numbers that did not come through a command line are checked here.
+class RangeCheck {
+ public:
+  template <class T, class Bound>
+  void operator()(const T& value, const char* name, const char*, Bound low, Bound high) {
+    if (status.ok() && (value < static_cast<T>(low) || value > static_cast<T>(high))) {
+      status = InvalidArgument(
+          StrCat(name, " is ", value, "; it must be between ", low, " and ", high), name);
+    }
+  }
+  void operator()(const std::string&, const char*, const char*) {}
+
+  Status status;
+};
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+class ServerImpl : public Server {
+ public:
+  ServerImpl(Engine& engine, server::ApiKeys keys)
+      : engine_(engine),
+        routes_(engine, std::move(keys), [this] { return http_->connections(); }) {}
+  ~ServerImpl() override { Stop(0); }
+
+  Status Listen(const ServerOptions& options) {
+    auto http = server::HttpServer::Open(
+        options, [this](server::HttpRequest&& request, std::shared_ptr<server::Exchange> exchange) {
+          routes_.Handle(std::move(request), std::move(exchange));
+        });
+    if (!http.ok()) return http.status();
+    http_ = std::move(http).value();
+    http_->Run();
+    return OkStatus();
+  }
+
+  int port() const override { return http_->port(); }
+
+  void Stop(double drain_seconds) override {
+    if (stopped_ || !http_) return;
+    stopped_ = true;
+    http_->StopAccepting();
+    if (Status status = engine_.Drain(drain_seconds); !status.ok()) LogWarning(status.message());
+    http_->Stop(kFlushSeconds);
+  }
+
+ private:
+  Engine& engine_;
+  server::Routes routes_;
+  std::unique_ptr<server::HttpServer> http_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::Start(Engine& engine, const ServerOptions& options) {
+  RangeCheck ranges;
+  ServerOptions(options).ForEach(ranges);
+  SLUICE_RETURN_IF_ERROR(ranges.status);
+  SLUICE_ASSIGN_OR_RETURN(server::ApiKeys keys, server::ApiKeys::Load(options.api_key_file));
+  if (!keys.required() && !IsLoopback(options.host)) {
+    LogWarning("the server listens on ", options.host,
+               " and asks for no key: anyone who reaches it may use it; set --api-key-file");
+  }
+  auto server = std::make_unique<ServerImpl>(engine, std::move(keys));
+  SLUICE_RETURN_IF_ERROR(server->Listen(options));
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace sluice

@@ -1,0 +1,245 @@
+// The fields that chat and plain completions share: sampling, stops, lengths, streaming.
+#include <cmath>
+#include <limits>
+
+#include "base/str_cat.h"
+#include "server/api_call.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr int kIntMax = std::numeric_limits<int>::max();
+constexpr int kPriorityMax = 100;
+constexpr size_t kStopsMax = 16;
+constexpr size_t kStopBytesMax = 256;
+constexpr size_t kIdsMax = 1024;
+constexpr size_t kNameBytesMax = 4096;
+constexpr size_t kSaltBytesMax = 256;
+
+// The value of a field that has several spellings; they may not disagree.
+std::optional<int> IntOfAny(Fields* fields, std::initializer_list<std::string_view> names,
+                            int low) {
+  std::optional<int> first;
+  std::string_view first_name;
+  for (const std::string_view name : names) {
+    const std::optional<int> value = fields->Int(name, low, kIntMax);
+    if (!value) continue;
+    if (first && *first != *value) {
+      fields->Fail(name, StrCat(first_name, " and ", name, " differ; send one of them"));
+    }
+    first = value;
+    first_name = name;
+  }
+  return first;
+}
+
+void CheckRange(Fields* fields, std::string_view name, double value, double low, double high) {
+  if (value >= low && value <= high) return;
+  fields->Fail(name, StrCat(name, " is ", value, "; it must be between ", low, " and ", high));
+}
+
+std::optional<double> NumberIn(Fields* fields, std::string_view name, double low, double high) {
+  const std::optional<double> value = fields->Number(name);
+  if (value) CheckRange(fields, name, *value, low, high);
+  return value;
+}
+
+void ReadSampling(Fields* fields, Sampling* sampling) {
+  sampling->temperature = NumberIn(fields, "temperature", 0, 100);
+  sampling->top_k = fields->Int("top_k", std::numeric_limits<int>::min(), kIntMax);
+  sampling->top_p = NumberIn(fields, "top_p", 0, 1);
+  if (sampling->top_p == 0.0) fields->Fail("top_p", "top_p is 0; it must be above 0");
+  sampling->min_p = NumberIn(fields, "min_p", 0, 1);
+  sampling->repetition_penalty = NumberIn(fields, "repetition_penalty", 0.01, 100);
+  const std::optional<double> repeat = NumberIn(fields, "repeat_penalty", 0.01, 100);
+  if (repeat && sampling->repetition_penalty && *repeat != *sampling->repetition_penalty) {
+    fields->Fail("repeat_penalty",
+                 "repetition_penalty and repeat_penalty differ; send one of them");
+  }
+  if (repeat) sampling->repetition_penalty = repeat;
+  sampling->presence_penalty = NumberIn(fields, "presence_penalty", -2, 2).value_or(0);
+  sampling->frequency_penalty = NumberIn(fields, "frequency_penalty", -2, 2).value_or(0);
+  sampling->no_repeat_ngram = fields->Int("no_repeat_ngram_size", 0, 1024).value_or(0);
+  const OrderedJson* seed = fields->Any("seed");
+  if (seed != nullptr && seed->is_number_unsigned()) {
+    sampling->seed = seed->get<uint64_t>();
+  } else if (seed != nullptr) {
+    // -1 is how peers ask for a drawn one; other negative seeds are taken by their bits.
+    const auto value = fields->Integer("seed", std::numeric_limits<int64_t>::min(),
+                                       std::numeric_limits<int64_t>::max());
+    if (value && *value != -1) sampling->seed = static_cast<uint64_t>(*value);
+  }
+}
+
+std::optional<int32_t> BiasId(const std::string& key, int vocab_size) {
+  if (key.empty() || key.size() > 9 || key.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  const int id = std::stoi(key);
+  return id < vocab_size ? std::optional<int32_t>(id) : std::nullopt;
+}
+
+void ReadLogitBias(Fields* fields, const ModelFacts& model, Sampling* sampling) {
+  const OrderedJson* biases = fields->Object("logit_bias");
+  if (biases == nullptr) return;
+  if (biases->size() > kIdsMax) {
+    fields->Fail("logit_bias",
+                 StrCat("logit_bias has ", biases->size(), " entries; the limit is ", kIdsMax));
+    return;
+  }
+  for (const auto& [key, value] : biases->items()) {
+    const std::optional<int32_t> id = BiasId(key, model.vocab_size);
+    if (!id || !value.is_number()) {
+      fields->Fail("logit_bias", StrCat("logit_bias has an entry that is not a token id below ",
+                                        model.vocab_size, " with a number"));
+      return;
+    }
+    CheckRange(fields, "logit_bias", value.get<double>(), -100, 100);
+    sampling->logit_bias.emplace_back(*id, value.get<double>());
+  }
+}
+
+void ReadStops(Fields* fields, const ModelFacts& model, Request* request) {
+  if (const OrderedJson* stop = fields->Any("stop")) {
+    const OrderedJson list = stop->is_string() ? OrderedJson::array({*stop}) : *stop;
+    if (!list.is_array()) {
+      fields->Fail("stop", StrCat("stop is ", TypeName(list), "; it must be a string or an array"));
+      return;
+    }
+    if (list.size() > kStopsMax) {
+      fields->Fail("stop", StrCat("stop has ", list.size(), " strings; the limit is ", kStopsMax));
+      return;
+    }
+    for (const OrderedJson& item : list) {
+      const size_t bytes = item.is_string() ? item.get_ref<const std::string&>().size() : 0;
+      if (bytes == 0 || bytes > kStopBytesMax) {
+        fields->Fail("stop", StrCat("stop has an item that is not a string of 1 to ", kStopBytesMax,
+                                    " bytes"));
+        return;
+      }
+      request->stop.push_back(item.get<std::string>());
+    }
+  }
+  if (const OrderedJson* ids = fields->Array("stop_token_ids", kIdsMax)) {
+    request->stop_token_ids = ReadTokenIds(fields, "stop_token_ids", *ids, model.vocab_size);
+  }
+  request->include_stop = fields->Bool("include_stop_str_in_output").value_or(false);
+  request->skip_special_tokens = fields->Bool("skip_special_tokens").value_or(true);
+  request->ignore_eos = fields->Bool("ignore_eos").value_or(false);
+}
+
+void ReadStream(Fields* fields, ApiCall* call) {
+  call->stream = fields->Bool("stream").value_or(false);
+  const OrderedJson* object = fields->Object("stream_options");
+  if (object == nullptr) return;
+  if (!call->stream) {
+    fields->Fail("stream_options", "stream_options needs stream to be true");
+    return;
+  }
+  Fields options(*object, "stream_options.");
+  call->include_usage = options.Bool("include_usage").value_or(false);
+  options.Bool("include_obfuscation");
+  fields->Take(options.Finish());
+}
+
+// Documented by OpenAI, vLLM or llama.cpp, and without influence on the answer's text.
+void ReadHarmless(Fields* fields) {
+  for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key",
+                           "prompt_cache_retention", "request_id"}) {
+    fields->String(name, kNameBytesMax);
+  }
+  for (const char* name : {"store", "cache_prompt"}) fields->Bool(name);
+  fields->Object("metadata");
+}
+
+// Known to clients, and not done here: only the value that asks for nothing is taken.
+void ReadNeutral(Fields* fields) {
+  for (const char* name : {"typical_p", "length_penalty", "top_n_sigma", "tfs_z"}) {
+    fields->OnlyValue(name, name == std::string_view("top_n_sigma") ? -1 : 1);
+  }
+  for (const char* name : {"mirostat", "dry_multiplier", "xtc_probability", "dynatemp_range"}) {
+    fields->OnlyValue(name, 0);
+  }
+  fields->OnlyValue("use_beam_search", false);
+  fields->OnlyValue("spaces_between_special_tokens", true);
+  for (const char* name : {"grammar", "guided_json", "guided_regex", "guided_choice",
+                           "guided_grammar", "structured_outputs", "json_schema"}) {
+    fields->OnlyValue(name, nullptr);
+  }
+}
+
+void ReadResponseFormat(Fields* fields) {
+  const OrderedJson* object = fields->Object("response_format");
+  if (object == nullptr) return;
+  Fields format(*object, "response_format.");
+  const std::optional<std::string> type = format.String("type", kNameBytesMax);
+  if (format.ok() && type != "text") {
+    fields->Fail("response_format",
+                 "response_format is not supported by this version but for the type text");
+    return;
+  }
+  fields->Take(format.Finish());
+}
+
+}  // namespace
+
+std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const OrderedJson& list,
+                                  int vocab_size) {
+  std::vector<int32_t> ids;
+  ids.reserve(list.size());
+  for (const OrderedJson& item : list) {
+    const bool whole = item.is_number_integer() ||
+                       (item.is_number() && item.get<double>() == std::floor(item.get<double>()));
+    if (!whole || item.get<double>() < 0 || item.get<double>() >= vocab_size) {
+      fields->Fail(name,
+                   StrCat(name, " has an item that is not a token id; ids are integers from 0 to ",
+                          vocab_size - 1));
+      return {};
+    }
+    ids.push_back(item.get<int32_t>());
+  }
+  return ids;
+}
+
+void ReadModel(Fields* fields, const ModelFacts& model) {
+  const std::optional<std::string> asked = fields->String("model", kNameBytesMax);
+  if (!asked || *asked == model.name) return;
+  fields->Take(Status(StatusCode::kNotFound,
+                      StrCat("the model \"", asked->substr(0, 128),
+                             "\" is not served here; this server has \"", model.name, "\""),
+                      "model"));
+}
+
+void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request* request) {
+  call->model = model.name;
+  request->n = fields->Int("n", 1, kChoicesMax).value_or(1);
+  request->max_tokens = IntOfAny(fields, {"max_tokens", "max_completion_tokens"}, 0);
+  // llama.cpp's spelling, where -1 is no limit.
+  const std::optional<int> predict = fields->Int("n_predict", -1, kIntMax);
+  if (predict && request->max_tokens && *predict != *request->max_tokens) {
+    fields->Fail("n_predict", "max_tokens and n_predict differ; send one of them");
+  }
+  if (predict && *predict >= 0) request->max_tokens = predict;
+  request->min_tokens = fields->Int("min_tokens", 0, kIntMax).value_or(0);
+  if (request->max_tokens && request->min_tokens > *request->max_tokens) {
+    fields->Fail("min_tokens", StrCat("min_tokens is ", request->min_tokens,
+                                      "; it must be at most max_tokens, ", *request->max_tokens));
+  }
+  request->prompt_logprobs = fields->Int("prompt_logprobs", 0, kTopLogprobsMax);
+  call->prompt_logprobs = request->prompt_logprobs.has_value();
+  request->priority = fields->Int("priority", -kPriorityMax, kPriorityMax).value_or(0);
+  request->cache_salt = fields->String("cache_salt", kSaltBytesMax).value_or("");
+  ReadSampling(fields, &request->sampling);
+  ReadLogitBias(fields, model, &request->sampling);
+  ReadStops(fields, model, request);
+  ReadStream(fields, call);
+  ReadResponseFormat(fields);
+  ReadHarmless(fields);
+  ReadNeutral(fields);
+  if (call->stream && call->prompt_logprobs) {
+    fields->Fail("prompt_logprobs",
+                 "prompt_logprobs is not supported with stream; send one of them");
+  }
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,79 @@
+#include "server/text_api.h"
+
+#include "base/str_cat.h"
+#include "server/answer.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
+constexpr size_t kIdsMax = 1u << 22;
+
+// A flag of two spellings, of which the first wins.
+bool Flag(Fields* fields, std::string_view name, std::string_view other, bool otherwise) {
+  const std::optional<bool> first = fields->Bool(name), second = fields->Bool(other);
+  return first ? *first : second.value_or(otherwise);
+}
+
+}  // namespace
+
+Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std::string_view body) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  ReadModel(&fields, model);
+  std::optional<std::string> text = fields.String("prompt", kTextBytesMax);
+  const std::optional<std::string> content = fields.String("content", kTextBytesMax);
+  if (text && content) fields.Fail("content", "prompt and content are the same; send one of them");
+  if (!text) text = content;
+  if (!text) fields.Fail("prompt", "prompt is missing; it must be the text to tokenize");
+  const bool add_special = Flag(&fields, "add_special_tokens", "add_special", true);
+  const bool parse_special = fields.Bool("parse_special").value_or(true);
+  const bool with_texts = Flag(&fields, "return_token_strs", "with_pieces", false);
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
+                          engine.Tokenize(*text, add_special, parse_special));
+  OrderedJson answer;
+  answer["tokens"] = ids;
+  answer["count"] = ids.size();
+  answer["max_model_len"] = engine.Info().max_model_len;
+  if (with_texts) {
+    OrderedJson texts = OrderedJson::array();
+    for (const int32_t id : ids) {
+      SLUICE_ASSIGN_OR_RETURN(const std::string piece, engine.Detokenize({id}, false));
+      texts.push_back(TokenText(piece));
+    }
+    answer["token_strs"] = std::move(texts);
+  }
+  return DumpJson(answer);
+}
+
+Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model,
+                               std::string_view body) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  ReadModel(&fields, model);
+  const OrderedJson* list = fields.Array("tokens", kIdsMax);
+  if (list == nullptr) fields.Fail("tokens", "tokens is missing; it must be a list of token ids");
+  std::vector<int32_t> ids;
+  if (list != nullptr) ids = ReadTokenIds(&fields, "tokens", *list, model.vocab_size);
+  const bool skip_special = fields.Bool("skip_special_tokens").value_or(false);
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.Detokenize(ids, skip_special));
+  OrderedJson answer;
+  answer["prompt"] = text;
+  answer["content"] = text;
+  return DumpJson(answer);
+}
+
+Result<std::string> ApplyTemplate(const Engine& engine, const ModelFacts& model,
+                                  std::string_view body) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  ReadModel(&fields, model);
+  const ChatPrompt chat = ReadChatPrompt(&fields);
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.RenderChat(chat, ""));
+  return DumpJson(OrderedJson{{"prompt", text}});
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,19 @@
+// /tokenize, /detokenize and /apply-template. Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/api_call.h"
+#include "sluice/engine.h"
+
+namespace sluice::server {
+
+// Each takes a body and gives the answer's body.
+Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std::string_view body);
+Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model,
+                               std::string_view body);
+Result<std::string> ApplyTemplate(const Engine& engine, const ModelFacts& model,
+                                  std::string_view body);
+
+}  // namespace sluice::server

@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+"""The server with the demo model, through the openai package, curl and raw sockets.
+
+Usage: server_test.py PROGRAM [--short] [unittest options]
+
+--short leaves out the tests that need a fast build. Needs the openai package: $SLUICE_PYTHON.
+"""
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.executable:
+    os.execv(os.environ["SLUICE_PYTHON"], [os.environ["SLUICE_PYTHON"], *sys.argv])
+
+import openai  # noqa: E402  (after the change of interpreter)
+
+from serving import MODEL, Serving, post, read_all, read_head  # noqa: E402
+
+PROGRAM = ""
+SHORT = False
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+long_test = unittest.skipIf("--short" in sys.argv, "needs a fast build")
+
+
+def chat_body(**fields):
+    return {"messages": QUESTION, "max_tokens": 8, "temperature": 0, **fields}
+
+
+class ServerCase(unittest.TestCase):
+    """One server for all tests of a class."""
+    options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = cls.enterClassContext(Serving(PROGRAM, *cls.options))
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0,
+                                   timeout=300)
+
+    def error(self, status, answer, param=None):
+        code, body = answer
+        self.assertEqual(code, status, body)
+        self.assertEqual(set(body["error"]), {"message", "type", "param", "code"})
+        self.assertTrue(body["error"]["message"])
+        if param is not None:
+            self.assertEqual(body["error"]["param"], param)
+
+    def canary(self):
+        answer = self.client.chat.completions.create(model=MODEL, messages=QUESTION, max_tokens=12,
+                                                     temperature=0)
+        return answer.choices[0].message.content
+
+
+class OpenAIClientTest(ServerCase):
+    def test_models(self):
+        self.assertEqual([model.id for model in self.client.models.list()], [MODEL])
+        self.assertEqual(self.client.models.retrieve(MODEL).id, MODEL)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.models.retrieve("gpt-9")
+
+    def test_chat(self):
+        answer = self.client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0,
+                                                     max_tokens=24)
+        self.assertIn("Paris", answer.choices[0].message.content)
+        self.assertIn(answer.choices[0].finish_reason, ("stop", "length"))
+        self.assertGreater(answer.usage.prompt_tokens, 0)
+        self.assertEqual(answer.usage.total_tokens,
+                         answer.usage.prompt_tokens + answer.usage.completion_tokens)
+        self.assertTrue(answer.id.startswith("chatcmpl-"))
+
+    def test_stream_says_what_the_whole_answer_says(self):
+        whole = self.canary()
+        stream = self.client.chat.completions.create(
+            model=MODEL, messages=QUESTION, max_tokens=12, temperature=0, stream=True,
+            stream_options={"include_usage": True})
+        chunks = list(stream)
+        text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+        self.assertEqual(text, whole)
+        self.assertEqual(chunks[0].choices[0].delta.role, "assistant")
+        self.assertIn(chunks[-2].choices[0].finish_reason, ("stop", "length"))
+        self.assertEqual(chunks[-1].choices, [])
+        self.assertGreater(chunks[-1].usage.completion_tokens, 0)
+        self.assertTrue(all(c.usage is None for c in chunks[:-1]))
+
+    def test_chat_logprobs(self):
+        answer = self.client.chat.completions.create(
+            model=MODEL, messages=QUESTION, max_tokens=4, temperature=0, logprobs=True,
+            top_logprobs=3)
+        content = answer.choices[0].logprobs.content
+        self.assertEqual(len(content), 4)
+        for entry in content:
+            self.assertEqual(len(entry.top_logprobs), 3)
+            self.assertEqual(entry.token, entry.top_logprobs[0].token)  # greedy
+            self.assertEqual(bytes(entry.bytes).decode(), entry.token)
+            self.assertLessEqual(entry.logprob, 0)
+
+    def test_completions(self):
+        answer = self.client.completions.create(model=MODEL, prompt="The sky is", max_tokens=5,
+                                                temperature=0)
+        self.assertTrue(answer.choices[0].text)
+        self.assertEqual(answer.usage.completion_tokens, 5)
+        ids = self.server.json("POST", "/tokenize", {"prompt": "The sky is"})[1]["tokens"]
+        for prompt in (ids, ["The sky is"], [ids]):
+            again = self.client.completions.create(model=MODEL, prompt=prompt, max_tokens=5,
+                                                   temperature=0)
+            self.assertEqual(again.choices[0].text, answer.choices[0].text)
+        two = self.client.completions.create(model=MODEL, prompt=["The sky is", "One, two,"], n=2,
+                                             max_tokens=5, seed=1)
+        self.assertEqual([c.index for c in two.choices], [0, 1, 2, 3])
+
+    def test_echo_with_logprobs(self):
+        answer = self.client.completions.create(model=MODEL, prompt="The sky is blue", max_tokens=2,
+                                                temperature=0, echo=True, logprobs=2)
+        choice = answer.choices[0]
+        self.assertTrue(choice.text.startswith("The sky is blue"))
+        logprobs = choice.logprobs
+        self.assertEqual("".join(logprobs.tokens), choice.text)
+        self.assertIsNone(logprobs.token_logprobs[0])
+        self.assertTrue(all(value <= 0 for value in logprobs.token_logprobs[1:]))
+        self.assertEqual(logprobs.text_offset[1], len(logprobs.tokens[0]))
+        for token, top in zip(logprobs.tokens[1:], logprobs.top_logprobs[1:]):
+            self.assertIn(token, top)
+        score = self.client.completions.create(model=MODEL, prompt="The sky is blue", max_tokens=0,
+                                               echo=True, logprobs=0)
+        self.assertEqual(score.choices[0].text, "The sky is blue")
+        self.assertEqual(score.usage.completion_tokens, 0)
+        for a, b in zip(score.choices[0].logprobs.token_logprobs[1:], logprobs.token_logprobs[1:]):
+            self.assertAlmostEqual(a, b, places=3)
+
+    def test_seeds_repeat_and_differ(self):
+        def draw(seed):
+            answer = self.client.completions.create(model=MODEL, prompt="Once upon a time", n=3,
+                                                    max_tokens=12, temperature=1, seed=seed)
+            return [choice.text for choice in answer.choices]
+        first = draw(7)
+        self.assertEqual(first, draw(7))
+        self.assertNotEqual(first, draw(8))
+        self.assertEqual(len(set(first)), 3)
+        drawn = self.client.completions.create(model=MODEL, prompt="Once upon a time",
+                                               max_tokens=8, temperature=1)
+        again = self.client.completions.create(model=MODEL, prompt="Once upon a time", max_tokens=8,
+                                               temperature=1, seed=drawn.seed)
+        self.assertEqual(drawn.choices[0].text, again.choices[0].text)
+
+    def test_stop_strings(self):
+        body = {"prompt": "1, 2, 3, 4, 5,", "max_tokens": 24, "temperature": 0}
+        text = self.server.json("POST", "/v1/completions", body)[1]["choices"][0]["text"]
+        stop = text[4:7]
+        status, answer = self.server.json("POST", "/v1/completions", {**body, "stop": stop})
+        self.assertEqual(status, 200)
+        choice = answer["choices"][0]
+        self.assertEqual(choice["text"], text[:text.index(stop)])
+        self.assertEqual((choice["finish_reason"], choice["stop_reason"]), ("stop", stop))
+        kept = self.server.json("POST", "/v1/completions",
+                                {**body, "stop": [stop], "include_stop_str_in_output": True})[1]
+        self.assertEqual(kept["choices"][0]["text"], text[:text.index(stop)] + stop)
+
+    def test_text_paths(self):
+        text = "Grüße, 世界! 🙂"
+        ids = self.server.json("POST", "/tokenize", {"content": text})[1]["tokens"]
+        self.assertEqual(self.server.json("POST", "/detokenize", {"tokens": ids})[1]["content"], text)
+        prompt = self.server.json("POST", "/apply-template", {"messages": QUESTION})[1]["prompt"]
+        self.assertIn(QUESTION[0]["content"], prompt)
+        self.assertTrue(prompt.endswith("<|im_start|>assistant\n"))
+
+    def test_paths_for_machines(self):
+        for path in ("/health", "/live", "/ready", "/version", "/openapi.json"):
+            self.assertEqual(self.server.json("GET", path)[0], 200, path)
+        self.assertEqual(self.server.request("GET", "/")[0], 200)
+        self.assertGreater(self.server.metric("sluice_kv_blocks_total"), 0)
+        self.error(404, self.server.json("GET", "/nowhere"))
+        self.error(405, self.server.json("DELETE", "/v1/models"))
+        status, headers, body = self.server.request("HEAD", "/health")
+        self.assertEqual((status, body), (200, b""))
+        self.assertGreater(int(headers["Content-Length"]), 0)
+
+    def test_curl(self):
+        answer = subprocess.run(
+            ["curl", "-sS", "--max-time", "120", self.server.url + "/v1/chat/completions", "-d",
+             json.dumps(chat_body())], capture_output=True, check=True)
+        self.assertTrue(json.loads(answer.stdout)["choices"][0]["message"]["content"])
+        # Over 1 MiB, curl asks before it sends (Expect: 100-continue).
+        body = json.dumps({"prompt": "a " * (1 << 20)}).encode()
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(body)
+            file.flush()
+            answer = subprocess.run(
+                ["curl", "-sS", "--max-time", "120", "-w", "%{http_code}", "-o", os.devnull,
+                 self.server.url + "/tokenize", "--data-binary", "@" + file.name],
+                capture_output=True, check=True)
+        self.assertEqual(answer.stdout, b"200")
+
+    def test_context_is_a_limit(self):
+        limit = self.client.models.list().data[0].max_model_len
+        ids = [5] * (limit + 1)
+        self.error(400, self.server.json("POST", "/v1/completions", {"prompt": ids}), "prompt")
+
+
+class BadRequestTest(ServerCase):
+    """The server answers with the right status, names the field, and goes on."""
+    options = ("--max-body-bytes", "100000", "--idle-seconds", "2")
+
+    def tearDown(self):
+        self.assertEqual(self.server.json("GET", "/health")[0], 200)
+
+    def test_wrong_types_of_every_field(self):
+        wrong = {
+            "n": ["1", True, 1.5, [], {}, 0, 17], "max_tokens": ["1", True, 1.5, [], -1, 2**31],
+            "temperature": ["1", True, [], {}, -1, 101], "top_p": ["1", True, [], 0, 1.5],
+            "top_k": ["1", True, [], 1.5], "min_p": ["1", -1, 2], "seed": ["1", True, [], 1.5],
+            "stop": [1, {}, [1], "", ["x"] * 17], "stream": ["true", 1, []],
+            "logit_bias": [[], 1, {"x": 1}, {"1": 1000}, {"999999999": 1}],
+            "presence_penalty": ["1", 3], "frequency_penalty": [True, -3],
+            "repetition_penalty": ["1", 0], "user": [1, []], "metadata": ["x"],
+            "response_format": ["text", {"type": "json_object"}], "ignore_eos": [1, "x"],
+            "stop_token_ids": ["x", [-1], [10**9], ["1"]], "min_tokens": ["1", -1],
+            "no_such_field": [1],
+        }
+        chat = {"messages": [[], {}, "x", [1], [{"role": "user"}], [{"role": "x", "content": "a"}],
+                             [{"role": "user", "content": 1}]],
+                "logprobs": [1, "true"], "top_logprobs": [21, "1"], "tools": [{}, [1]],
+                "tool_choice": ["required", 1]}
+        plain = {"prompt": [None, 1, {}, [], "", [[]], [1.5], [-1], [10**9], ["a"] * 65],
+                 "logprobs": [True, 21], "echo": [1], "best_of": [2], "suffix": ["x"]}
+        for path, good, fields in (("/v1/chat/completions", chat_body(), {**wrong, **chat}),
+                                   ("/v1/completions", {"prompt": "a"}, {**wrong, **plain})):
+            for name, values in fields.items():
+                for value in values:
+                    with self.subTest(path=path, name=name, value=str(value)[:40]):
+                        status, body = self.server.json("POST", path, {**good, name: value})
+                        self.error(400, (status, body))
+                        param = body["error"]["param"]
+                        self.assertTrue(param == name or param.startswith((name + ".", name + "[")),
+                                        body)
+
+    def test_what_is_not_json(self):
+        deep = b"[" * 100_000
+        for body in (b"", b"hi", b"[]", b"null", b"{", b'{"temperature": NaN}', b'{"n":1,"n":1}',
+                     b'{"temperature": 1e999}', b'{"temperature": -Infinity}',
+                     b'{"prompt": "\xff\xfe"}', b'{"prompt": "\\ud800"}', b'{"prompt": "a\x00"}',
+                     deep[:99_000], b'{"prompt":' + deep[:90_000],
+                     b'{"metadata":' + b'{"a":' * 15_000):
+            for path in ("/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize",
+                         "/apply-template"):
+                with self.subTest(path=path, body=body[:30]):
+                    self.error(400, self.server.json("POST", path, body))
+
+    def test_deep_nesting_in_a_large_body(self):
+        with Serving(PROGRAM) as server:
+            deep = b"[" * 100_000 + b"]" * 100_000
+            self.error(400, server.json("POST", "/v1/completions", b'{"prompt":' + deep + b"}"))
+            self.assertEqual(server.json("GET", "/health")[0], 200)
+
+    def test_unknown_model(self):
+        with self.assertRaises(openai.NotFoundError) as caught:
+            self.client.chat.completions.create(model="gpt-9", messages=QUESTION)
+        self.assertEqual(caught.exception.code, "model_not_found")
+
+    def test_bodies_at_and_over_the_limit(self):
+        frame = b'{"content": ""}'
+        fits = frame[:-2] + b"a" * (100_000 - len(frame)) + frame[-2:]
+        self.assertEqual(self.server.request("POST", "/tokenize", fits)[0], 200)
+        self.error(413, self.server.json("POST", "/tokenize", fits + b" "))
+        self.error(413, self.server.json("POST", "/tokenize", b" " * 1_000_000))
+        chunked = (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   + b"ea60\r\n" + b" " * 60_000 + b"\r\n" + b"ea60\r\n" + b" " * 60_000 + b"\r\n")
+        self.assertIn(b" 413 ", self.server.raw(chunked).split(b"\r\n")[0])
+        huge = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n"
+        self.assertIn(b" 4", self.server.raw(huge).split(b"\r\n")[0])
+
+    def test_headers_at_and_over_the_limit(self):
+        def status(size):
+            head = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: "
+            return self.server.raw(head + b"a" * (size - len(head) - 4) + b"\r\n\r\n").split()[1]
+        self.assertEqual(status(16_000), b"200")
+        self.assertEqual(status(17_000), b"431")
+        self.assertEqual(status(1_000_000), b"431")
+
+    def test_what_is_not_http(self):
+        for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 10, b"hello\r\n\r\n",
+                     b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 1000, b"GET /\r\n\r\n"):
+            answer = self.server.raw(data)
+            self.assertIn(b" 400 ", answer.split(b"\r\n")[0], data[:20])
+            self.assertIn(b'"error"', answer)
+
+    def test_half_sent_requests_time_out(self):
+        whole = post("/v1/completions", json.dumps({"prompt": "a", "max_tokens": 1}).encode())
+        for part in (whole[:10], whole[:80], whole[:-1]):
+            answer = self.server.raw(part)
+            self.assertIn(b" 408 ", answer.split(b"\r\n")[0], part)
+        self.assertEqual(self.server.raw(b""), b"")  # idle: closed without a word
+
+    def test_pipelined_and_kept_connections(self):
+        one = b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n"
+        last = b"GET /live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        self.assertEqual(self.server.raw(one * 20 + last).count(b"HTTP/1.1 200"), 21)
+        with self.server.connect() as sock:
+            for _ in range(5):
+                body = json.dumps({"content": "a"}).encode()
+                sock.sendall(post("/tokenize", body))
+                head = read_head(sock)
+                self.assertIn(b" 200 ", head)
+            sock.sendall(last)
+            self.assertIn(b" 200 ", read_all(sock))
+
+    def test_http_1_0_streams_end_with_the_connection(self):
+        body = json.dumps(chat_body(stream=True)).encode()
+        answer = self.server.raw(post("/v1/chat/completions", body).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        self.assertNotIn(b"chunked", answer)
+        self.assertTrue(answer.endswith(b"data: [DONE]\n\n"))
+
+
+class LoadTest(ServerCase):
+    options = ("--stream-buffer-bytes", "65536")
+
+    def one_stream(self, number, errors):
+        draw = random.Random(number)
+        try:
+            stream = self.client.chat.completions.create(
+                model=MODEL, messages=[{"role": "user", "content": f"Count to {number}."}],
+                max_tokens=draw.randint(4, 40), stream=True, seed=number)
+            leave_after = draw.choice([None, 0, 1, 3, 8])
+            for count, _ in enumerate(stream):
+                if leave_after is not None and count >= leave_after:
+                    stream.close()
+                    break
+        except Exception as error:  # pylint: disable=broad-except  (shown by the test)
+            errors.append(error)
+
+    @long_test
+    def test_64_streams_with_random_cancels(self):
+        before = self.canary()
+        errors = []
+        threads = [threading.Thread(target=self.one_stream, args=(i, errors)) for i in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+        self.server.wait_idle()
+        self.assertEqual(self.server.metric("sluice_kv_blocks_free"),
+                         self.server.metric("sluice_kv_blocks_total"))
+        self.assertEqual(self.canary(), before)
+
+    def test_a_client_that_leaves_frees_its_request(self):
+        for stream in (True, False):
+            body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True,
+                               "stream": stream}).encode()
+            with self.server.connect() as sock:
+                sock.sendall(post("/v1/completions", body))
+                if stream:
+                    read_head(sock)
+                while not self.server.metric("vllm:num_requests_running"):
+                    pass
+            self.server.wait_idle()
+
+    @long_test
+    def test_2000_idle_connections(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+        sockets = []
+        try:
+            for _ in range(2000):
+                sockets.append(self.server.connect())
+            self.assertTrue(self.canary())
+            for sock in sockets[::100]:
+                sock.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertIn(b" 200 ", read_head(sock))
+            self.assertGreaterEqual(self.server.metric("sluice_http_connections"), 2000)
+        finally:
+            for sock in sockets:
+                sock.close()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    @long_test
+    def test_a_slow_reader_is_cancelled(self):
+        body = json.dumps({"prompt": ["a"] * 16, "n": 8, "max_tokens": 1000, "ignore_eos": True,
+                           "logprobs": 20, "stream": True}).encode()
+        with self.server.connect() as sock:
+            sock.setsockopt(__import__("socket").SOL_SOCKET, __import__("socket").SO_RCVBUF, 4096)
+            sock.sendall(post("/v1/completions", body))
+            sock.recv(100)
+            self.server.wait_idle()  # it never reads on, and the server does not wait for it
+        self.assertTrue(self.canary())
+
+
+class KeyTest(unittest.TestCase):
+    def test_keys_and_shutdown(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".keys") as file:
+            file.write("right-key\n")
+            file.flush()
+            with Serving(PROGRAM, "--api-key-file", file.name) as server:
+                self.assertEqual(server.json("GET", "/v1/models")[0], 401)
+                self.assertEqual(server.json("GET", "/health")[0], 200)
+                for headers in ({"Authorization": "Bearer right-key"}, {"x-api-key": "right-key"}):
+                    self.assertEqual(server.json("GET", "/v1/models", None, headers)[0], 200)
+                client = openai.OpenAI(base_url=server.url + "/v1", api_key="wrong-key",
+                                       max_retries=0)
+                with self.assertRaises(openai.AuthenticationError):
+                    client.models.list()
+
+    def test_sigterm_lets_running_requests_end(self):
+        with Serving(PROGRAM) as server:
+            client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+            stream = client.completions.create(model=MODEL, prompt="a", max_tokens=40, stream=True,
+                                               extra_body={"ignore_eos": True})
+            chunks = [next(stream)]
+            server.process.send_signal(signal.SIGTERM)
+            chunks += list(stream)
+            self.assertEqual(chunks[-1].choices[0].finish_reason, "length")
+            self.assertEqual(server.process.wait(60), 0)
+            with self.assertRaises(OSError):
+                server.connect()
+
+    def test_a_port_in_use_is_one_sentence(self):
+        with Serving(PROGRAM) as server:
+            command = [PROGRAM, *server.command[1:3], "--port", str(server.port)]
+            second = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual(second.returncode, 1)
+            self.assertIn(f"port {server.port} of 127.0.0.1 is in use", second.stderr)
+
+
+if __name__ == "__main__":
+    arguments = [argument for argument in sys.argv[1:] if argument != "--short"]
+    PROGRAM = os.path.abspath(arguments[0])
+    unittest.main(argv=[sys.argv[0], *arguments[1:]], verbosity=2)

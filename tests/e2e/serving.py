@@ -1,0 +1,112 @@
+"""A `sluice serve` process for tests, and raw HTTP to it. Standard library only."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+
+MODEL = "SmolLM2-135M-Instruct.Q4_1"
+
+
+def model_path():
+    cache = os.environ.get("SLUICE_CACHE", os.path.expanduser("~/.cache/sluice"))
+    return os.path.join(cache, MODEL + ".gguf")
+
+
+class Serving:
+    """Starts a server on a port that the system chooses; ends it on leaving the context."""
+
+    def __init__(self, program, *options):
+        self.command = [program, "serve", model_path(), "--port", "0", *options]
+
+    def __enter__(self):
+        # Its errors go to a file: a pipe that nobody reads would fill.
+        self.errors = open(os.devnull, "w", encoding="utf-8")
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=None, text=True)
+        line = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        if not found:
+            self.process.kill()
+            raise AssertionError(f"the server said {line!r} and {self.process.wait()}")
+        self.port = int(found.group(1))
+        self.url = f"http://127.0.0.1:{self.port}"
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise
+        self.process.stdout.close()
+        self.errors.close()
+
+    def request(self, method, path, body=None, headers=None, timeout=120):
+        """Status, headers and body of one request; `body` is bytes, or a value to send as JSON."""
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, body, headers or {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def json(self, method, path, body=None, headers=None):
+        status, _, text = self.request(method, path, body, headers)
+        return status, json.loads(text)
+
+    def metric(self, name):
+        _, _, text = self.request("GET", "/metrics")
+        found = re.search(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", text.decode(), re.MULTILINE)
+        return float(found.group(1))
+
+    def connect(self, timeout=120):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+
+    def raw(self, data, timeout=120):
+        """Everything that comes back for `data` until the server closes."""
+        with self.connect(timeout) as sock:
+            sock.sendall(data)
+            return read_all(sock)
+
+    def wait_idle(self):
+        """Returns once no request runs or waits; the test's own time limit ends a wait in vain."""
+        turn = threading.Event()
+        while (self.metric("vllm:num_requests_running") or self.metric("vllm:num_requests_waiting")
+               or self.metric("sluice_kv_blocks_free") != self.metric("sluice_kv_blocks_total")):
+            turn.wait(0.05)
+
+
+def read_all(sock):
+    parts = []
+    try:
+        while part := sock.recv(65536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def read_head(sock):
+    """Reads up to the end of an answer's header."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        part = sock.recv(4096)
+        if not part:
+            break
+        data += part
+    return data
+
+
+def post(path, body, extra=""):
+    """The bytes of a POST."""
+    return (f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{extra}"
+            f"Content-Length: {len(body)}\r\n\r\n").encode() + body
