@@ -31,7 +31,7 @@
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "server/errors.h"
-#include "server/reply_bytes.h"
+#include "server/outbox.h"
 
 namespace sluice::server {
 namespace {
@@ -70,36 +70,25 @@ struct Core {
   int64_t exchanges = 0;                                                   // guarded by mutex
 };
 
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection final : public std::enable_shared_from_this<Connection>, private Outbox::Owner {
  public:
   Connection(std::shared_ptr<Core> core, tcp::socket socket)
       : core_(std::move(core)),
         socket_(std::move(socket)),
         timer_(socket_.get_executor()),
-        buffer_(core_->options.max_header_bytes + kAheadBytesMax) {}
+        buffer_(core_->options.max_header_bytes + kAheadBytesMax),
+        outbox_(core_->options.stream_buffer_bytes, core_->draining, *this) {}
   ~Connection() {
     std::lock_guard lock(core_->mutex);
     core_->connections.erase(this);
   }
 
   // `full`: the server has as many connections as it may; this one is told so and closed.
-  void Start(bool full) {
-    asio::dispatch(socket_.get_executor(), [self = shared_from_this(), full] {
-      error_code ignored;
-      self->socket_.set_option(tcp::no_delay(true), ignored);
-      if (!full) return self->ReadHeader();
-      self->Refuse(503, "the server has as many connections as it may (--max-connections)");
-    });
-  }
-  void CloseSoon() {
+  void Start(bool full);
+  void CloseSoon() override {
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Abort(); });
   }
-
-  // The three that an exchange calls, on any thread; `serial` names the exchange.
-  void Reply(uint64_t serial, HttpReply reply);
-  bool Stream(uint64_t serial, std::string_view bytes);
-  void EndStream(uint64_t serial, bool close);
-  void OnDisconnect(uint64_t serial, std::function<void()> call);
+  Outbox& outbox() { return outbox_; }
 
  private:
   enum class State { kReading, kExchange, kIdle, kLingering, kClosed };
@@ -112,28 +101,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnReadError(error_code error);
   bool ReserveBody();
   void Refuse(int status, const std::string& message);
-  void BeginExchange();
-  void Dispatch();
+  uint64_t BeginExchange(const ReplyHead& head);
+  void Dispatch(HttpRequest request, uint64_t serial);
   void Watch();
   void OnWatched(error_code error, size_t bytes);
 
-  // Writing and ending; all on the strand.
+  // Writing and ending; all on the strand, but for FlushSoon.
+  void FlushSoon() override {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Flush(); });
+  }
   void Flush();
   void Write();
   void OnWritten(error_code error, size_t bytes);
   void Done();
   void Linger();
-  void ClientGone();
   void Abort();
   void Arm(std::chrono::seconds time);
   void Disarm();
   void OnTimeout();
   void EndExchange();
-
-  ReplyHead Head() const {
-    return {.keep_alive = keep_alive_, .http_1_0 = http_1_0_, .head = head_};
-  }
-  void PostFlush();  // REQUIRES: mutex_ is held
 
   const std::shared_ptr<Core> core_;
 
@@ -153,21 +139,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t lingered_bytes_ = 0;
   std::string sending_;
   size_t sent_ = 0;
-  HttpRequest request_;
 
-  // Written by the strand between exchanges, read by the exchange's threads under the mutex.
-  std::mutex mutex_;
-  uint64_t serial_ = 0;
-  bool keep_alive_ = false, http_1_0_ = false, head_ = false;
-  bool open_ = false;  // the exchange may write
-  bool streaming_ = false;
-  bool finished_ = false;  // the answer is complete in the outbox
-  bool gone_ = false;      // the client is
-  bool flush_posted_ = false;
-  size_t unsent_ = 0;         // bytes in outbox_ and sending_
-  size_t largest_piece_ = 0;  // of this exchange's stream
-  std::string outbox_;
-  std::function<void()> on_disconnect_;
+  Outbox outbox_;  // has its own lock
 };
 
 class ConnectionExchange : public Exchange {
@@ -176,15 +149,17 @@ class ConnectionExchange : public Exchange {
       : connection_(std::move(connection)), serial_(serial) {}
   // Nobody is left who could answer: a defect, but not one to let a client hang for.
   ~ConnectionExchange() override {
-    connection_->Reply(serial_, HttpErrorReply(500, "the request was dropped"));
-    connection_->EndStream(serial_, true);
+    connection_->outbox().Reply(serial_, HttpErrorReply(500, "the request was dropped"));
+    connection_->outbox().EndStream(serial_, true);
   }
 
-  void Reply(HttpReply reply) override { connection_->Reply(serial_, std::move(reply)); }
-  bool Stream(std::string_view bytes) override { return connection_->Stream(serial_, bytes); }
-  void EndStream(bool close) override { connection_->EndStream(serial_, close); }
+  void Reply(HttpReply reply) override { connection_->outbox().Reply(serial_, std::move(reply)); }
+  bool Stream(std::string_view bytes) override {
+    return connection_->outbox().Stream(serial_, bytes);
+  }
+  void EndStream(bool close) override { connection_->outbox().EndStream(serial_, close); }
   void OnDisconnect(std::function<void()> call) override {
-    connection_->OnDisconnect(serial_, std::move(call));
+    connection_->outbox().OnDisconnect(serial_, std::move(call));
   }
 
  private:
@@ -193,6 +168,15 @@ class ConnectionExchange : public Exchange {
 };
 
 // --- Reading ------------------------------------------------------------------------------------
+
+void Connection::Start(bool full) {
+  asio::dispatch(socket_.get_executor(), [self = shared_from_this(), full] {
+    error_code ignored;
+    self->socket_.set_option(tcp::no_delay(true), ignored);
+    if (!full) return self->ReadHeader();
+    self->Refuse(503, "the server has as many connections as it may (--max-connections)");
+  });
+}
 
 void Connection::ReadHeader() {
   state_ = State::kReading;
@@ -248,21 +232,17 @@ void Connection::OnBody(error_code error) {
   Disarm();
   auto message = parser_->release();
   const auto text = [](auto view) { return std::string(view.data(), view.size()); };
-  {
-    std::lock_guard lock(mutex_);
-    keep_alive_ = message.keep_alive() && !core_->draining;
-    http_1_0_ = message.version() < 11;
-    head_ = message.method() == http::verb::head;
-  }
-  request_ = {};
-  request_.method = head_ ? "GET" : text(message.method_string());
-  request_.path = text(message.target().substr(0, message.target().find('?')));
-  request_.authorization = text(message[http::field::authorization]);
-  request_.api_key = text(message["x-api-key"]);
-  request_.body = std::move(message.body());
-  BeginExchange();
+  const bool head = message.method() == http::verb::head;
+  HttpRequest request;
+  request.method = head ? "GET" : text(message.method_string());
+  request.path = text(message.target().substr(0, message.target().find('?')));
+  request.authorization = text(message[http::field::authorization]);
+  request.api_key = text(message["x-api-key"]);
+  request.body = std::move(message.body());
+  const uint64_t serial = BeginExchange(
+      {.keep_alive = message.keep_alive(), .http_1_0 = message.version() < 11, .head = head});
   Watch();
-  Dispatch();
+  Dispatch(std::move(request), serial);
 }
 
 void Connection::OnReadError(error_code error) {
@@ -286,32 +266,24 @@ void Connection::OnReadError(error_code error) {
 // Answers a request that did not become one, and closes.
 void Connection::Refuse(int status, const std::string& message) {
   Disarm();
-  {
-    std::lock_guard lock(mutex_);
-    keep_alive_ = http_1_0_ = head_ = false;
-  }
-  BeginExchange();
-  Reply(serial_, HttpErrorReply(status, message));
+  const uint64_t serial = BeginExchange({.keep_alive = false});
+  outbox_.Reply(serial, HttpErrorReply(status, message));
 }
 
-void Connection::BeginExchange() {
+uint64_t Connection::BeginExchange(const ReplyHead& head) {
   state_ = State::kExchange;
   in_exchange_ = true;
   {
-    std::lock_guard lock(mutex_);
-    ++serial_;
-    open_ = true;
-    streaming_ = finished_ = false;
-    largest_piece_ = 0;
+    std::lock_guard lock(core_->mutex);
+    ++core_->exchanges;
   }
-  std::lock_guard lock(core_->mutex);
-  ++core_->exchanges;
+  return outbox_.Begin(head);
 }
 
-void Connection::Dispatch() {
-  auto exchange = std::make_shared<ConnectionExchange>(shared_from_this(), serial_);
-  const bool quick = request_.method == "GET";
-  auto run = [core = core_, exchange, request = std::move(request_)]() mutable {
+void Connection::Dispatch(HttpRequest request, uint64_t serial) {
+  auto exchange = std::make_shared<ConnectionExchange>(shared_from_this(), serial);
+  const bool quick = request.method == "GET";
+  auto run = [core = core_, exchange, request = std::move(request)]() mutable {
     core->handler(std::move(request), exchange);
   };
   if (quick) {
@@ -341,7 +313,9 @@ void Connection::OnWatched(error_code error, size_t bytes) {
   }
   if (state_ == State::kIdle && error == asio::error::operation_aborted) return ReadHeader();
   if (error) {
-    if (state_ == State::kExchange && error == asio::error::eof) return ClientGone();
+    // Nobody knows whether it still reads: an answer that is being computed is given up.
+    half_closed_ = state_ == State::kExchange && error == asio::error::eof;
+    if (half_closed_ && outbox_.ClientSendsNoMore()) return;
     return Abort();
   }
   buffer_.commit(bytes);
@@ -350,92 +324,12 @@ void Connection::OnWatched(error_code error, size_t bytes) {
   Watch();
 }
 
-// The client sends no more. Nobody knows whether it still reads: an answer that is being computed
-// is given up, one that is there is sent.
-void Connection::ClientGone() {
-  half_closed_ = true;
-  std::unique_lock lock(mutex_);
-  keep_alive_ = false;
-  gone_ = true;
-  const bool wanted = finished_ || !on_disconnect_;
-  lock.unlock();
-  if (!wanted) Abort();
-}
-
-// --- What an exchange calls ---------------------------------------------------------------------
-
-void Connection::PostFlush() {
-  if (std::exchange(flush_posted_, true)) return;
-  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Flush(); });
-}
-
-void Connection::Reply(uint64_t serial, HttpReply reply) {
-  std::lock_guard lock(mutex_);
-  if (!open_ || serial != serial_ || streaming_ || finished_) return;
-  if (core_->draining) keep_alive_ = false;
-  outbox_ += ReplyBytes(Head(), reply);
-  unsent_ += outbox_.size();
-  finished_ = true;
-  PostFlush();
-}
-
-bool Connection::Stream(uint64_t serial, std::string_view bytes) {
-  std::lock_guard lock(mutex_);
-  if (!open_ || serial != serial_ || finished_ || gone_) return false;
-  // One large piece is no sign of a slow reader.
-  largest_piece_ = std::max(largest_piece_, bytes.size());
-  if (unsent_ > static_cast<size_t>(core_->options.stream_buffer_bytes) + largest_piece_) {
-    gone_ = true;
-    CloseSoon();
-    return false;
-  }
-  const size_t before = outbox_.size();
-  if (!std::exchange(streaming_, true)) {
-    if (core_->draining || http_1_0_) keep_alive_ = false;
-    outbox_ += StreamHead(Head());
-  }
-  outbox_ += StreamPiece(Head(), bytes);
-  unsent_ += outbox_.size() - before;
-  PostFlush();
-  return true;
-}
-
-void Connection::EndStream(uint64_t serial, bool close) {
-  std::lock_guard lock(mutex_);
-  if (!open_ || serial != serial_ || finished_) return;
-  if (close) keep_alive_ = false;
-  outbox_ += StreamEnd(Head());
-  finished_ = true;
-  PostFlush();
-}
-
-void Connection::OnDisconnect(uint64_t serial, std::function<void()> call) {
-  {
-    std::lock_guard lock(mutex_);
-    if (serial != serial_ || (open_ && finished_)) return;
-    if (open_ && !gone_) {
-      on_disconnect_ = std::move(call);
-      return;
-    }
-    if (open_) CloseSoon();
-  }
-  call();
-}
-
 // --- Writing and ending -------------------------------------------------------------------------
 
 void Connection::Flush() {
-  bool finished;
-  {
-    std::lock_guard lock(mutex_);
-    flush_posted_ = false;
-    if (state_ != State::kExchange || writing_) return;
-    sending_.clear();
-    sent_ = 0;
-    sending_.swap(outbox_);
-    unsent_ = sending_.size();
-    finished = finished_;
-  }
+  if (state_ != State::kExchange || writing_) return;
+  const bool finished = outbox_.Take(&sending_);
+  sent_ = 0;
   if (sending_.empty()) {
     if (finished) Done();
     return;
@@ -456,10 +350,7 @@ void Connection::OnWritten(error_code error, size_t bytes) {
   if (state_ == State::kClosed) return;
   if (error) return Abort();
   sent_ += bytes;
-  {
-    std::lock_guard lock(mutex_);
-    unsent_ = outbox_.size() + sending_.size() - sent_;
-  }
+  outbox_.Sent(bytes);
   if (sent_ < sending_.size()) return Write();
   Disarm();
   writing_ = false;
@@ -469,7 +360,7 @@ void Connection::OnWritten(error_code error, size_t bytes) {
 // The answer is out.
 void Connection::Done() {
   EndExchange();
-  if (!keep_alive_ || half_closed_) return Linger();
+  if (!outbox_.End()) return Linger();
   if (!watching_) return ReadHeader();
   if (buffer_.size() > 0) {
     // The next request has begun to arrive; the pending read would never see its first bytes.
@@ -494,12 +385,6 @@ void Connection::Linger() {
 
 void Connection::EndExchange() {
   if (!std::exchange(in_exchange_, false)) return;
-  std::function<void()> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    open_ = false;
-    dropped = std::exchange(on_disconnect_, nullptr);
-  }
   core_->body_bytes -= std::exchange(body_reserved_, 0);
   std::lock_guard lock(core_->mutex);
   if (--core_->exchanges == 0) core_->idle.notify_all();
@@ -508,14 +393,7 @@ void Connection::EndExchange() {
 void Connection::Abort() {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
-  std::function<void()> call;
-  {
-    std::lock_guard lock(mutex_);
-    gone_ = true;
-    open_ = false;
-    if (!finished_) call = std::exchange(on_disconnect_, nullptr);
-    outbox_ = {};
-  }
+  const std::function<void()> call = outbox_.Close();
   error_code ignored;
   Disarm();
   socket_.close(ignored);
