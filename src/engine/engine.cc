@@ -182,12 +182,11 @@ void EngineImpl::StartThreads() {
   context.max_model_len = info_.max_model_len;
   context.longest_sequence = loop_->longest_sequence();
   context.add = [this](auto request, auto sequences) {
-    {
-      std::lock_guard lock(mutex_);
-      request->handed = true;
-      ++handed_;
-    }
-    loop_->Add(std::move(request), std::move(sequences));
+    // At once, so that CheckAdmission counts the request in one place.
+    std::lock_guard lock(mutex_);
+    request->handed = true;
+    ++handed_;
+    return loop_->Add(std::move(request), std::move(sequences));
   };
   context.stop = [this](auto request, int choice) {
     loop_->StopChoice(std::move(request), choice);
@@ -200,6 +199,7 @@ void EngineImpl::StartThreads() {
 Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
                                                  std::function<void(int64_t, int64_t)> progress) {
   const int64_t start = NowMicros();
+  SLUICE_RETURN_IF_ERROR(CheckOptions(options));
   auto engine = std::make_unique<EngineImpl>();
   engine->options_ = options;
   engine->seed_ = options.seed != 0 ? options.seed : SeedFromEntropy();

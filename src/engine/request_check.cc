@@ -1,5 +1,6 @@
 #include "engine/request_check.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -111,6 +112,21 @@ Status CheckRequest(const Request& request, int vocab) {
   return OkStatus();
 }
 
+Status CheckOptions(EngineOptions options) {
+  Status status;
+  options.ForEach([&](auto& field, std::string_view flag, std::string_view, auto... range) {
+    if constexpr (sizeof...(range) == 2) {
+      const std::array<int64_t, 2> limits = {range...};
+      if (status.ok() && (field < limits[0] || field > limits[1])) {
+        status = InvalidArgument(StrCat("--", flag, " is ", field, "; it must be between ",
+                                        limits[0], " and ", limits[1]),
+                                 std::string(flag));
+      }
+    }
+  });
+  return status;
+}
+
 batch::SamplingParams ResolveSampling(const Request& request,
                                       const files::GenerationDefaults& defaults, uint64_t seed) {
   const Sampling& asked = request.sampling;
@@ -118,8 +134,10 @@ batch::SamplingParams ResolveSampling(const Request& request,
     return static_cast<float>(first ? *first : second ? *second : otherwise);
   };
   batch::SamplingParams params;
-  const double temperature = defaults.do_sample && !*defaults.do_sample ? 0.0 : 1.0;
-  params.temperature = pick(asked.temperature, defaults.temperature, temperature);
+  // A model that says not to sample is greedy, whatever temperature stands beside it.
+  const bool greedy = defaults.do_sample && !*defaults.do_sample;
+  params.temperature =
+      greedy && !asked.temperature ? 0.0f : pick(asked.temperature, defaults.temperature, 1.0);
   params.top_k = asked.top_k ? *asked.top_k : defaults.top_k.value_or(0);
   params.top_p = pick(asked.top_p, defaults.top_p, 1.0);
   params.min_p = pick(asked.min_p, defaults.min_p, 0.0);

@@ -1,4 +1,5 @@
-// Checks and completes what a client asked for, before anything is spent on it. Pure functions.
+// Checks and completes what a client asked for, before anything is spent on it; and the options of
+// an embedder. Pure functions.
 #pragma once
 
 #include "batch/sampling_params.h"
@@ -20,5 +21,8 @@ Status CheckRequest(const Request& request, int vocab);
 // none. REQUIRES: CheckRequest passed.
 batch::SamplingParams ResolveSampling(const Request& request,
                                       const files::GenerationDefaults& defaults, uint64_t seed);
+
+// kInvalidArgument with the flag's name when a number is outside its declared range.
+Status CheckOptions(EngineOptions options);
 
 }  // namespace sluice::engine

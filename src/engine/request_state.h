@@ -25,6 +25,7 @@ struct ChoiceState {
   text::Detokenizer detokenizer;
   StopMatcher stops;
   bool finished = false;
+  int64_t last_token_us = 0;
 };
 
 struct RequestState {
@@ -46,6 +47,7 @@ struct RequestState {
   bool prompt_sent = false;
   double loss_sum = 0;
   int loss_count = 0;
+  int64_t admitted_us = 0;  // its first choice's; 0: none yet
   int64_t first_token_us = 0;
   int64_t last_token_us = 0;
   Usage usage;

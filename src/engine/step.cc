@@ -1,5 +1,6 @@
 #include "engine/step.h"
 
+#include <algorithm>
 #include <future>
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@ namespace sluice::engine {
 bool StepLoop::Step() {
   const int64_t start = NowMicros();
   scheduler_->Plan(start, &plan_);
+  PublishQueue(scheduler_->Stats());
   if (plan_.entries.empty() && scheduler_->uncommitted() == 1) {
     batch::StepResult nothing;
     nothing.step = plan_.step;
@@ -63,6 +65,7 @@ void StepLoop::Run() {
       }
       if (stopping_) break;
       taken_.swap(inbox_);
+      arriving_ = 0;
     }
     progress_us_ = NowMicros();
     has_work_ = true;
@@ -81,9 +84,26 @@ void StepLoop::Run() {
     }
     Publish();
   }
+  EndAll();
+}
+
+void StepLoop::EndAll() {
+  {
+    // Post takes nothing more. Calls that are dropped answer their callers.
+    std::lock_guard lock(mutex_);
+    taken_.swap(inbox_);
+    arriving_ = 0;
+  }
+  for (Command& command : taken_) {
+    if (command.kind != Command::Kind::kAdd) continue;
+    command.request->cancelled = true;
+    Admit(&command);
+  }
+  taken_.clear();
   std::vector<RequestId> open;
   for (const auto& [id, request] : requests_) open.push_back(id);
   for (const RequestId id : open) CancelRequest(id);
+  Publish();
 }
 
 void StepLoop::Apply(Command* command) {
@@ -137,8 +157,12 @@ void StepLoop::CancelRequest(RequestId id) {
   const std::shared_ptr<RequestState> request = found->second;
   std::vector<ChoiceUpdate> updates;
   for (int choice = 0; choice < request->request.n; ++choice) {
-    if (!scheduler_->Cancel(SequenceOf(id, choice))) continue;
     ChoiceUpdate update;
+    if (const schedule::Sequence* sequence = scheduler_->Find(SequenceOf(id, choice))) {
+      update.admitted_us = std::max<int64_t>(sequence->admitted_us, 0);
+      update.cached_tokens = sequence->cached_tokens;
+    }
+    if (!scheduler_->Cancel(SequenceOf(id, choice))) continue;
     update.request = request;
     update.choice = choice;
     update.now_us = NowMicros();
@@ -188,10 +212,15 @@ void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutco
   if (!updates.empty()) workers_->Post(std::move(updates));
 }
 
+void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
+  std::lock_guard lock(mutex_);
+  running_ = stats.running;
+  waiting_ = stats.waiting + arriving_;
+}
+
 void StepLoop::Publish() {
   const schedule::SchedulerStats stats = scheduler_->Stats();
-  running_ = stats.running;
-  waiting_ = stats.waiting;
+  PublishQueue(stats);
   int64_t free = 0;
   for (size_t g = 0; g < scheduler_->kv().groups().size(); ++g) {
     free += scheduler_->kv().pool(static_cast<int32_t>(g)).available();
@@ -222,20 +251,26 @@ void StepLoop::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void StepLoop::Post(Command command) {
+bool StepLoop::Post(Command command) {
   {
     std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    // An idle loop has shown no progress for long; it is not stuck.
+    if (inbox_.empty() && !has_work_) progress_us_ = NowMicros();
+    arriving_ += static_cast<int64_t>(command.sequences.size());
+    waiting_ += static_cast<int64_t>(command.sequences.size());
     inbox_.push_back(std::move(command));
   }
   wake_.notify_all();
+  return true;
 }
 
-void StepLoop::Add(std::shared_ptr<RequestState> request,
+bool StepLoop::Add(std::shared_ptr<RequestState> request,
                    std::vector<schedule::SequenceSpec> sequences) {
   Command command{.kind = Command::Kind::kAdd};
   command.request = std::move(request);
   command.sequences = std::move(sequences);
-  Post(std::move(command));
+  return Post(std::move(command));
 }
 
 void StepLoop::Cancel(RequestId id) {
@@ -254,17 +289,12 @@ void StepLoop::StopChoice(std::shared_ptr<RequestState> request, int choice) {
 bool StepLoop::Call(std::function<void(schedule::Scheduler&)> call) {
   auto done = std::make_shared<std::promise<void>>();
   std::future<void> future = done->get_future();
-  {
-    std::lock_guard lock(mutex_);
-    if (stopping_) return false;
-    Command command{.kind = Command::Kind::kCall};
-    command.call = [call = std::move(call), done](schedule::Scheduler& scheduler) {
-      call(scheduler);
-      done->set_value();
-    };
-    inbox_.push_back(std::move(command));
-  }
-  wake_.notify_all();
+  Command command{.kind = Command::Kind::kCall};
+  command.call = [call = std::move(call), done = std::move(done)](schedule::Scheduler& scheduler) {
+    call(scheduler);
+    done->set_value();
+  };
+  if (!Post(std::move(command))) return false;
   try {
     future.get();
   } catch (const std::future_error&) {  // the loop stopped first and dropped the command

@@ -30,7 +30,8 @@ class StepLoop {
   void Start(TextWorkers* workers);
   void Stop();  // ends every request with kCancelled
 
-  void Add(std::shared_ptr<RequestState> request, std::vector<schedule::SequenceSpec> sequences);
+  // False when the loop has stopped: nobody will tell the request's end.
+  bool Add(std::shared_ptr<RequestState> request, std::vector<schedule::SequenceSpec> sequences);
   void Cancel(RequestId id);
   void StopChoice(std::shared_ptr<RequestState> request, int choice);
   // Runs `call` on the step thread and waits for it. False when the loop has stopped.
@@ -38,6 +39,7 @@ class StepLoop {
   void SetPaused(bool paused);
 
   struct State {
+    // `waiting` counts from Add on.
     int64_t running = 0, waiting = 0, steps = 0, free_blocks = 0;
     int64_t stuck_ms = 0;  // since the last sign of progress, while there is work; else 0
     int consecutive_failures = 0;
@@ -56,8 +58,11 @@ class StepLoop {
     std::function<void(schedule::Scheduler&)> call;
   };
 
-  void Post(Command command);
+  // False when the loop has stopped; the command is dropped.
+  bool Post(Command command);
   void Run();
+  // Ends what is left, the commands that nobody will take any more included.
+  void EndAll();
   // The five calls of a step. Returns false when there was nothing to do.
   bool Step();
   void Apply(Command* command);
@@ -66,6 +71,7 @@ class StepLoop {
   void Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
             const Status& error);
   void Release(RequestState* request);
+  void PublishQueue(const schedule::SchedulerStats& stats);
   void Publish();
 
   exec::Executor& executor_;
@@ -78,6 +84,7 @@ class StepLoop {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Command> inbox_;  // guarded by mutex_
+  int64_t arriving_ = 0;        // sequences in inbox_; guarded by mutex_
   bool stopping_ = false;       // guarded by mutex_
   bool paused_ = false;         // guarded by mutex_
 

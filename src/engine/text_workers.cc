@@ -109,7 +109,15 @@ void TextWorkers::Begin(const std::shared_ptr<RequestState>& request) {
   request->unfinished = request->request.n;
   auto sequences = MakeSequences(request.get());
   if (sequences.ok()) {
-    context_.add(request, *std::move(sequences));
+    if (context_.add(request, *std::move(sequences))) return;
+    for (int choice = 0; choice < request->request.n; ++choice) {
+      ChoiceUpdate update;
+      update.request = request;
+      update.choice = choice;
+      update.now_us = NowMicros();
+      update.finish = schedule::FinishReason::kCancelled;
+      Apply(update);
+    }
     return;
   }
   // No choice ever started: one event ends the request.
@@ -201,12 +209,11 @@ void TextWorkers::TakeTokens(const ChoiceUpdate& update, ChoiceState* choice,
   for (size_t i = 0; i < update.tokens.size(); ++i) {
     const batch::ResultToken& token = update.tokens[i];
     ++request.usage.completion_tokens;
-    if (request.first_token_us == 0) {
-      request.first_token_us = update.now_us;
-    } else {
-      context_.metrics->ObserveInterToken((update.now_us - request.last_token_us) * 1e-6);
+    if (request.first_token_us == 0) request.first_token_us = update.now_us;
+    if (choice->last_token_us > 0) {
+      context_.metrics->ObserveInterToken((update.now_us - choice->last_token_us) * 1e-6);
     }
-    request.last_token_us = update.now_us;
+    choice->last_token_us = request.last_token_us = update.now_us;
     delta->tokens.push_back(InfoOf(token, update.top, request.request.logprobs.has_value()));
     if (ends_by_token && i + 1 == update.tokens.size()) {
       delta->stop_match = context_.text->tokenizer()->PieceBytes(token.id, true);
@@ -247,8 +254,9 @@ void TextWorkers::FinishChoice(const ChoiceUpdate& update, ChoiceState* choice, 
 void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const {
   delta->last = true;
   Usage& usage = request->usage;
-  const int64_t admitted = std::max(
-      request->submitted_us, request->submitted_us + static_cast<int64_t>(usage.queue_ms * 1e3));
+  // A request that ended in the queue was never prefilled.
+  const int64_t admitted = request->admitted_us > 0 ? request->admitted_us : now_us;
+  usage.queue_ms = (admitted - request->submitted_us) * 1e-3;
   if (request->first_token_us > 0) {
     usage.prefill_ms = (request->first_token_us - admitted) * 1e-3;
     usage.decode_ms = (request->last_token_us - request->first_token_us) * 1e-3;
@@ -278,7 +286,8 @@ void TextWorkers::Apply(const ChoiceUpdate& update) {
   TextDelta delta;
   delta.choice = update.choice;
   delta.seed = request.seed;
-  if (request.first_token_us == 0 && update.admitted_us > 0) {
+  if (request.admitted_us == 0 && update.admitted_us > 0) {
+    request.admitted_us = update.admitted_us;
     request.usage.queue_ms = (update.admitted_us - request.submitted_us) * 1e-3;
   }
   request.usage.cached_tokens = std::max(request.usage.cached_tokens, update.cached_tokens);

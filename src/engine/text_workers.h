@@ -28,8 +28,8 @@ struct TextContext {
   bool prefix_cache = true;
   int max_model_len = 0;
   int longest_sequence = 0;  // that the KV cache holds
-  // Hands the sequences of a tokenized request to the step thread.
-  std::function<void(std::shared_ptr<RequestState>, std::vector<schedule::SequenceSpec>)> add;
+  // Hands the sequences of a tokenized request to the step thread; false when that has stopped.
+  std::function<bool(std::shared_ptr<RequestState>, std::vector<schedule::SequenceSpec>)> add;
   // A stop string ended the choice.
   std::function<void(std::shared_ptr<RequestState>, int choice)> stop;
   // The last event of the request was delivered.

@@ -50,6 +50,9 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   limits.slots = max_num_seqs;
   limits.positions = options.max_model_len;
   limits.vocab = model.vocab_size();
+  for (const model::LayerGroup& group : model.groups()) {
+    limits.windows.push_back(group.kind == files::LayerKind::kWindow ? group.window : 0);
+  }
   executor->builder_ = std::make_unique<InputBuilder>(device, store, limits);
   sample::Sampler::Options sampling;
   sampling.vocab = model.vocab_size();
@@ -119,11 +122,13 @@ Status Executor::RunModel(PreparedBatch* batch, batch::KvSink* sink, ops::Tensor
 
 Result<batch::StepResult> Executor::Execute(PreparedBatch batch, batch::MaskSource* masks,
                                             batch::KvSink* sink) {
-  if (!batch.synced()) {
+  // A batch that was moved from has no buffers.
+  if (!batch.synced() || batch.host_.data() == nullptr) {
     return Status(StatusCode::kFailedPrecondition,
                   StrCat("step ", batch.plan().step, " was executed before it was synced"));
   }
   const batch::BatchPlan& plan = batch.plan();
+  if (plan.tokens.empty()) sink = nullptr;  // no forward, so nothing is written
   sampler_->Begin(plan);
   if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(plan));
   batch::StepResult result;
@@ -131,11 +136,11 @@ Result<batch::StepResult> Executor::Execute(PreparedBatch batch, batch::MaskSour
   Status status = RunModel(&batch, sink, &logits);
   if (status.ok()) status = sampler_->Run(*stream_, plan, logits, masks, &result);
   if (status.ok()) status = stream_->Synchronize();
-  if (status.ok() && sink != nullptr) status = sink->Finish();
   if (!status.ok()) {
     if (sink != nullptr) sink->Abort();
     return status;
   }
+  if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Finish());
   last_step_ = plan.step;
   last_row_tokens_.assign(plan.logits_rows.size(), -1);
   for (size_t e = 0; e < plan.entries.size(); ++e) {

@@ -25,7 +25,8 @@ class Executor {
 
   // Copies blocks, runs the model, samples. `masks` and `sink` may be null. kFailedPrecondition
   // when the batch was not synced. After any other error the KV of the plan's tokens is undefined,
-  // and the sink was told to abort.
+  // and the sink was told to abort (unless the error is its own Begin's or Finish's). A plan
+  // without tokens has no forward pass, so the sink hears nothing of it.
   Result<batch::StepResult> Execute(PreparedBatch batch, batch::MaskSource* masks,
                                     batch::KvSink* sink);
 

@@ -72,48 +72,102 @@ Status InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index,
           static_cast<int64_t>(plan.logits_rows.size())) {
     return BadPlan(StrCat("entry ", index, " names logits rows out of range"));
   }
+  for (int i = 0; i < entry.query_tokens; ++i) {
+    const int32_t position = plan.positions[entry.token_begin + i];
+    if (position != entry.first_position + i) {
+      return BadPlan(StrCat("token ", i, " of entry ", index, " has position ", position,
+                            " and not ", entry.first_position + i));
+    }
+  }
+  return CheckRows(plan, index);
+}
+
+Status InputBuilder::CheckRows(const batch::BatchPlan& plan, size_t index) const {
+  const batch::PlanEntry& entry = plan.entries[index];
   for (int row = 0; row < entry.logits_count; ++row) {
     const batch::LogitsRow& logits = plan.logits_rows[entry.logits_begin + row];
     if (logits.token < entry.token_begin ||
         logits.token >= entry.token_begin + entry.query_tokens) {
       return BadPlan(StrCat("a logits row of entry ", index, " is not one of its tokens"));
     }
-    if (logits.purpose == batch::RowPurpose::kScore &&
-        (logits.target < 0 || logits.target >= limits_.vocab)) {
-      return BadPlan(StrCat("entry ", index, " scores token ", logits.target));
+    if (logits.purpose > batch::RowPurpose::kScore) {
+      return BadPlan(StrCat("a logits row of entry ", index, " has the unknown purpose ",
+                            static_cast<int>(logits.purpose)));
+    }
+    const int32_t least = logits.purpose == batch::RowPurpose::kScore ? 0 : -1;
+    if (logits.target < least || logits.target >= limits_.vocab) {
+      return BadPlan(StrCat("entry ", index, " has the target token ", logits.target));
     }
   }
   return OkStatus();
 }
 
-Status InputBuilder::CheckTables(const batch::BatchPlan& plan) const {
-  for (size_t g = 0; g < plan.groups.size(); ++g) {
-    const batch::GroupTable& table = plan.groups[g];
-    const kvstore::GroupLayout& layout = store_.groups()[g];
-    const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
-    if (table.begin.size() != plan.entries.size() + 1 || table.begin.front() != 0 ||
-        table.begin.back() != static_cast<int64_t>(table.ids.size())) {
-      return BadPlan(StrCat("the block tables of group ", g, " do not match the entries"));
+Status InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group) const {
+  const batch::GroupTable& table = plan.groups[group];
+  const kvstore::GroupLayout& layout = store_.groups()[group];
+  const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
+  const int64_t tokens = layout.kernel_block_tokens;
+  const int window = group < limits_.windows.size() ? limits_.windows[group] : 0;
+  if (table.begin.size() != plan.entries.size() + 1 || table.begin.front() != 0 ||
+      table.begin.back() != static_cast<int64_t>(table.ids.size())) {
+    return BadPlan(StrCat("the block tables of group ", group, " do not match the entries"));
+  }
+  for (const int32_t id : table.ids) {
+    if (id < -1 || id >= blocks) return BadPlan(StrCat("block ", id, " of ", blocks));
+  }
+  for (size_t e = 0; e < plan.entries.size(); ++e) {
+    const batch::PlanEntry& entry = plan.entries[e];
+    const int64_t begin = table.begin[e];
+    const int64_t count = table.begin[e + 1] - begin;
+    const int64_t end = static_cast<int64_t>(entry.first_position) + entry.query_tokens;
+    const int64_t needed = (end + tokens - 1) / tokens;
+    if (count < needed || count > BlocksMax(static_cast<int>(group)) ||
+        begin + count > static_cast<int64_t>(table.ids.size())) {
+      return BadPlan(
+          StrCat("entry ", e, " has ", count, " blocks in group ", group, " and needs ", needed));
     }
-    for (const int32_t id : table.ids) {
-      if (id < -1 || id >= blocks) return BadPlan(StrCat("block ", id, " of ", blocks));
-    }
-    for (size_t e = 0; e < plan.entries.size(); ++e) {
-      const batch::PlanEntry& entry = plan.entries[e];
-      const int64_t count = static_cast<int64_t>(table.begin[e + 1]) - table.begin[e];
-      const int64_t end = entry.first_position + entry.query_tokens;
-      const int64_t needed = (end + layout.kernel_block_tokens - 1) / layout.kernel_block_tokens;
-      if (count < needed || count > BlocksMax(static_cast<int>(g))) {
+    // Tokens are written and read through the table: a missing block is an error, never a skipped
+    // write or a read of another sequence's.
+    const int64_t first = window > 0 ? std::max(0, entry.first_position - window + 1) : 0;
+    for (int64_t b = first / tokens; b < needed; ++b) {
+      if (table.ids[begin + b] < 0) {
         return BadPlan(
-            StrCat("entry ", e, " has ", count, " blocks in group ", g, " and needs ", needed));
+            StrCat("entry ", e, " has no block for position ", b * tokens, " in group ", group));
       }
-      // Tokens are written through the table: a missing block is an error, never a skipped write.
-      for (int64_t b = entry.first_position / layout.kernel_block_tokens; b < needed; ++b) {
-        if (table.ids[table.begin[e] + b] < 0) {
-          return BadPlan(StrCat("entry ", e, " has no block for position ",
-                                b * layout.kernel_block_tokens, " in group ", g));
-        }
-      }
+    }
+  }
+  return OkStatus();
+}
+
+// The sampler computes with these: a NaN among them would spoil its sorting.
+Status InputBuilder::CheckStart(const batch::SlotStart& start) const {
+  constexpr float kLarge = 1e6f;
+  const auto within = [](float value, float low, float high) {
+    return value >= low && value <= high;  // false for NaN
+  };
+  const batch::SamplingParams& params = start.sampling;
+  bool good = start.slot >= 0 && start.slot < limits_.slots && start.prompt_tokens >= 0 &&
+              start.prompt_tokens <= static_cast<int64_t>(start.history.size());
+  good &= within(params.temperature, 0.0f, kLarge) && within(params.top_p, 0.0f, 1.0f) &&
+          within(params.min_p, 0.0f, 1.0f) &&
+          within(params.repetition_penalty, 1 / kLarge, kLarge) &&
+          within(params.presence_penalty, -kLarge, kLarge) &&
+          within(params.frequency_penalty, -kLarge, kLarge);
+  for (const auto& [id, bias] : params.logit_bias) good &= within(bias, -kLarge, kLarge);
+  return good
+             ? OkStatus()
+             : BadPlan(StrCat("a start of slot ", start.slot,
+                              " has a slot, a prompt length or a sampling parameter out of range"));
+}
+
+Status InputBuilder::CheckCopies(const batch::BatchPlan& plan) const {
+  for (const batch::BlockCopy& copy : plan.copies) {
+    if (copy.group < 0 || copy.group >= static_cast<int64_t>(store_.groups().size())) {
+      return BadPlan(StrCat("a block copy in group ", copy.group));
+    }
+    const int blocks = store_.groups()[copy.group].num_blocks;
+    for (const int32_t id : {copy.source, copy.destination}) {
+      if (id < 0 || id >= blocks) return BadPlan(StrCat("a copy of block ", id, " of ", blocks));
     }
   }
   return OkStatus();
@@ -146,32 +200,35 @@ Status InputBuilder::Check(const batch::BatchPlan& plan) const {
     }
   }
   int64_t next_token = 0, next_row = 0;
+  std::vector<bool> taken(limits_.slots, false);
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     SLUICE_RETURN_IF_ERROR(CheckEntry(plan, e, next_token));
-    next_token += plan.entries[e].query_tokens;
-    if (plan.entries[e].logits_begin != next_row) return BadPlan("logits rows are out of order");
-    next_row += plan.entries[e].logits_count;
+    const batch::PlanEntry& entry = plan.entries[e];
+    next_token += entry.query_tokens;
+    if (entry.logits_begin != next_row) return BadPlan("logits rows are out of order");
+    next_row += entry.logits_count;
+    if (taken[entry.slot]) return BadPlan(StrCat("two entries have slot ", entry.slot));
+    taken[entry.slot] = true;
   }
   if (next_token != tokens || next_row != static_cast<int64_t>(plan.logits_rows.size())) {
     return BadPlan("tokens or logits rows belong to no entry");
   }
-  for (const batch::SlotStart& start : plan.starts) {
-    if (start.slot < 0 || start.slot >= limits_.slots || start.prompt_tokens < 0 ||
-        start.prompt_tokens > static_cast<int64_t>(start.history.size())) {
-      return BadPlan(StrCat("a start of slot ", start.slot));
-    }
-  }
-  return CheckTables(plan);
+  for (const batch::SlotStart& start : plan.starts) SLUICE_RETURN_IF_ERROR(CheckStart(start));
+  for (size_t g = 0; g < plan.groups.size(); ++g) SLUICE_RETURN_IF_ERROR(CheckTable(plan, g));
+  return CheckCopies(plan);
 }
 
 Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
-  if (!spare_.empty()) {
-    batch->host_ = std::move(spare_.back().host_);
-    batch->device_ = std::move(spare_.back().device_);
-    batch->copied_ = std::move(spare_.back().copied_);
-    batch->copies_ = std::move(spare_.back().copies_);
-    spare_.pop_back();
-    return OkStatus();
+  {
+    std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      batch->host_ = std::move(spare_.back().host_);
+      batch->device_ = std::move(spare_.back().device_);
+      batch->copied_ = std::move(spare_.back().copied_);
+      batch->copies_ = std::move(spare_.back().copies_);
+      spare_.pop_back();
+      return OkStatus();
+    }
   }
   const device::DeviceFacts& facts = device_.facts();
   SLUICE_ASSIGN_OR_RETURN(
@@ -267,6 +324,7 @@ Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan plan, device::Stream&
 
 void InputBuilder::Recycle(PreparedBatch&& batch) {
   batch.plan_ = {};
+  std::lock_guard lock(mutex_);
   spare_.push_back(std::move(batch));
 }
 

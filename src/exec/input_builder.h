@@ -1,8 +1,9 @@
 // InputBuilder: BatchPlan to PreparedBatch. Checks every number of the plan, which may come from
 // another process, so that nothing behind it reads or writes out of range. Buffers are recycled.
-// One thread at a time.
+// Build is for one thread at a time; Recycle may run on another.
 #pragma once
 
+#include <mutex>
 #include <vector>
 
 #include "exec/prepared_batch.h"
@@ -17,6 +18,8 @@ struct InputLimits {
   int64_t slots = 0;      // sampler slots
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
+  // By layer group: how many positions a token sees, its own included; 0 or absent: all before it.
+  std::vector<int> windows = {};
 };
 
 class InputBuilder {
@@ -27,13 +30,16 @@ class InputBuilder {
   // `stream`: where the copies to the device go. kInvalidArgument names what is wrong with the
   // plan.
   Result<PreparedBatch> Build(batch::BatchPlan plan, device::Stream& stream);
-  // Takes a batch's buffers for the next one.
+  // Takes a batch's buffers for a later one.
   void Recycle(PreparedBatch&& batch);
 
  private:
   Status Check(const batch::BatchPlan& plan) const;
   Status CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token) const;
-  Status CheckTables(const batch::BatchPlan& plan) const;
+  Status CheckRows(const batch::BatchPlan& plan, size_t index) const;
+  Status CheckTable(const batch::BatchPlan& plan, size_t group) const;
+  Status CheckStart(const batch::SlotStart& start) const;
+  Status CheckCopies(const batch::BatchPlan& plan) const;
   Status TakeBuffers(PreparedBatch* batch);
   void Fill(PreparedBatch* batch) const;
   void FillGroup(const batch::BatchPlan& plan, int group, model::GroupInputs* inputs) const;
@@ -43,7 +49,8 @@ class InputBuilder {
   device::Device& device_;
   const kvstore::KvStore& store_;
   const InputLimits limits_;
-  std::vector<PreparedBatch> spare_;
+  std::mutex mutex_;
+  std::vector<PreparedBatch> spare_;  // guarded by mutex_
 };
 
 }  // namespace sluice::exec

@@ -26,6 +26,8 @@ class PreparedBatch {
   }
   bool synced() const { return synced_; }
   const batch::BatchPlan& plan() const { return plan_; }
+  // What the model will read; valid as long as this batch.
+  const model::DeviceBatch& inputs() const { return inputs_; }
 
  private:
   friend class InputBuilder;

@@ -1,0 +1,431 @@
+// The engine behind the public header, over a tiny checkpoint: lives of requests from Submit to
+// their last event.
+#include "sluice/engine.h"
+
+#include <atomic>
+#include <future>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "engine/engine_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
+
+TEST(EngineOpen, OptionsOutOfRangeAreRefusedByName) {
+  const std::vector<std::pair<int EngineOptions::*, std::string>> fields = {
+      {&EngineOptions::text_workers, "text-workers"},
+      {&EngineOptions::max_num_seqs, "max-num-seqs"},
+      {&EngineOptions::max_batch_tokens, "max-batch-tokens"},
+      {&EngineOptions::block_size, "block-size"},
+      {&EngineOptions::max_queue, "max-queue"}};
+  for (const auto& [field, flag] : fields) {
+    for (const int value : {0, -1}) {
+      EngineOptions options = TinyOptions();
+      options.*field = value;
+      const Status status = Engine::Open(options, {}).status();
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << flag;
+      EXPECT_EQ(status.field(), flag);
+    }
+  }
+}
+
+TEST(EngineOpen, ErrorsOnTheWayAreErrorsAndNotCrashes) {
+  EngineOptions options = TinyOptions();
+  options.model = "/does/not/exist";
+  EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kNotFound);
+  options = TinyOptions();
+  options.kv_memory = "1KiB";
+  EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kOutOfMemory);
+  options = TinyOptions();
+  options.scheduler_policy = "best";
+  EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
+  options = TinyOptions();
+  options.max_batch_tokens = 4;  // below max_num_seqs
+  EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Engine, AnswersArriveOnceAndInFull) {
+  const auto engine = OpenTiny(TinyOptions());
+  Request request = TinyRequest(kPrompt, 10);
+  request.logprobs = 2;
+  const auto answer = Ask(*engine, request);
+  ASSERT_TRUE(answer->error.ok()) << answer->error.message();
+  EXPECT_EQ(answer->lasts, 1);
+  EXPECT_EQ(answer->choices.size(), 1u);
+  EXPECT_EQ(answer->choices[0].finish, FinishReason::kLength);
+  EXPECT_EQ(answer->choices[0].finishes, 1);
+  EXPECT_EQ(answer->choices[0].ids.size(), 10u);
+  EXPECT_EQ(answer->choices[0].logprobs.size(), 10u);
+  EXPECT_EQ(answer->usage.prompt_tokens, 12);
+  EXPECT_EQ(answer->usage.completion_tokens, 10);
+  EXPECT_EQ(answer->usage.cached_tokens, 0);
+  EXPECT_GE(answer->usage.queue_ms, 0.0);
+  EXPECT_GT(answer->usage.prefill_ms, 0.0);
+  EXPECT_GT(answer->usage.decode_ms, 0.0);
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, WithoutAMaximumTheContextIsFilled) {
+  for (const std::string model : {"llama", "gemma2", "phi3_window"}) {
+    EngineOptions options = TinyOptions(model);
+    options.max_model_len = 64;
+    options.max_num_seqs = 1;
+    options.kv_memory.clear();  // room for one sequence
+    const auto engine = OpenTiny(options);
+    Request request = TinyRequest({3, 75, 65, 67, 109}, 0);
+    request.max_tokens.reset();
+    const auto answer = Ask(*engine, request);
+    EXPECT_TRUE(answer->error.ok()) << answer->error.message();
+    EXPECT_EQ(answer->choices[0].finish, FinishReason::kLength);
+    EXPECT_EQ(answer->choices[0].ids.size(), 59u) << model;
+    ExpectNothingLeft(*engine);
+  }
+}
+
+TEST(Engine, AStopStringEndsTheAnswerBeforeIt) {
+  const auto engine = OpenTiny(TinyOptions());
+  const std::string whole = Ask(*engine, TinyRequest(kPrompt, 60))->choices[0].text;
+  const auto boundary = [&](size_t at) {
+    while (at < whole.size() && (whole[at] & 0xc0) == 0x80) ++at;
+    return at;
+  };
+  const size_t begin = boundary(whole.size() / 3);
+  const std::string stop = whole.substr(begin, boundary(begin + 4) - begin);
+  ASSERT_FALSE(stop.empty());
+  Request request = TinyRequest(kPrompt, 60);
+  request.stop = {"this does not come", stop};
+  auto answer = Ask(*engine, request);
+  EXPECT_EQ(answer->choices[0].finish, FinishReason::kStop);
+  EXPECT_EQ(answer->choices[0].text, whole.substr(0, whole.find(stop)));
+  EXPECT_EQ(answer->choices[0].stop_match, stop);
+  EXPECT_EQ(answer->choices[0].finishes, 1);
+  EXPECT_LT(answer->usage.completion_tokens, 60);
+  request.include_stop = true;
+  answer = Ask(*engine, request);
+  EXPECT_EQ(answer->choices[0].text, whole.substr(0, whole.find(stop) + stop.size()));
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, AStopTokenEndsTheAnswerBeforeIt) {
+  const auto engine = OpenTiny(TinyOptions());
+  const std::vector<int32_t> ids = Ask(*engine, TinyRequest(kPrompt, 20))->choices[0].ids;
+  Request request = TinyRequest(kPrompt, 20);
+  request.stop_token_ids = {ids[7]};
+  const size_t first = std::find(ids.begin(), ids.end(), ids[7]) - ids.begin();
+  auto answer = Ask(*engine, request);
+  EXPECT_EQ(answer->choices[0].finish, FinishReason::kStop);
+  EXPECT_EQ(answer->choices[0].ids.size(), first + 1);
+  // ... but not before min_tokens of them were drawn.
+  request.min_tokens = static_cast<int>(first) + 2;
+  answer = Ask(*engine, request);
+  EXPECT_GE(answer->choices[0].ids.size(), first + 2);
+}
+
+TEST(Engine, ChoicesDifferAndAreReproducedByTheirSeed) {
+  const auto engine = OpenTiny(TinyOptions());
+  Request request = TinyRequest(kPrompt, 12);
+  request.sampling.temperature = 1.0;
+  request.n = 4;
+  request.logprobs = 0;
+  const auto first = Ask(*engine, request);
+  ASSERT_EQ(first->choices.size(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(first->choices[i].finishes, 1);
+    EXPECT_EQ(first->choices[i].ids.size(), 12u);
+    for (int j = 0; j < i; ++j) EXPECT_NE(first->choices[i].ids, first->choices[j].ids);
+  }
+  EXPECT_EQ(first->lasts, 1);
+  EXPECT_EQ(first->usage.completion_tokens, 48);
+  EXPECT_NE(first->seed, 0u);
+  request.sampling.seed = first->seed;  // one that was drawn is as good as one that was given
+  const auto again = Ask(*engine, request);
+  EXPECT_EQ(again->choices, first->choices);
+  request.n = 1;
+  EXPECT_EQ(Ask(*engine, request)->choices[0], first->choices[0]);
+  request.sampling.seed = first->seed + 1;
+  EXPECT_NE(Ask(*engine, request)->choices[0].ids, first->choices[0].ids);
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, MaxTokensZeroScoresThePromptAlone) {
+  const auto engine = OpenTiny(TinyOptions());
+  Request request = TinyRequest(kPrompt, 0);
+  request.prompt_logprobs = 1;
+  request.prompt_loss = true;
+  const auto answer = Ask(*engine, request);
+  ASSERT_TRUE(answer->error.ok()) << answer->error.message();
+  EXPECT_TRUE(answer->choices[0].ids.empty());
+  EXPECT_EQ(answer->choices[0].finish, FinishReason::kLength);
+  ASSERT_EQ(answer->prompt.size(), kPrompt.size());
+  EXPECT_FALSE(answer->prompt[0].logprob.has_value());
+  double loss = 0;
+  for (size_t i = 0; i < kPrompt.size(); ++i) {
+    EXPECT_EQ(answer->prompt[i].id, kPrompt[i]);
+    if (i == 0) continue;
+    ASSERT_TRUE(answer->prompt[i].logprob.has_value());
+    EXPECT_LE(*answer->prompt[i].logprob, 0.0);
+    EXPECT_GE(answer->prompt[i].top.size(), 1u);
+    loss -= *answer->prompt[i].logprob;
+  }
+  ASSERT_TRUE(answer->prompt_loss.has_value());
+  EXPECT_NEAR(*answer->prompt_loss, loss / (kPrompt.size() - 1.0), 1e-9);
+  // A prompt that is in the cache by now is scored all the same.
+  const auto again = Ask(*engine, request);
+  ASSERT_EQ(again->prompt.size(), kPrompt.size());
+  for (size_t i = 1; i < kPrompt.size(); ++i) {
+    EXPECT_EQ(again->prompt[i].logprob, answer->prompt[i].logprob);
+  }
+  request.prompt = std::vector<int32_t>{5};  // nothing to score
+  EXPECT_EQ(Ask(*engine, request)->prompt.size(), 1u);
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, PromptsThatCannotBeServedEndWithOneEvent) {
+  const auto engine = OpenTiny(TinyOptions());
+  for (const size_t tokens : {0u, 128u, 1000u}) {
+    const auto answer = Ask(*engine, TinyRequest(std::vector<int32_t>(tokens, 5), 4));
+    EXPECT_EQ(answer->error.code(), StatusCode::kInvalidArgument) << tokens;
+    EXPECT_EQ(answer->error.field(), "prompt");
+    EXPECT_EQ(answer->events, 1);
+    EXPECT_EQ(answer->choices[0].finish, FinishReason::kError);
+  }
+  EXPECT_TRUE(Ask(*engine, TinyRequest(std::vector<int32_t>(127, 5), 4))->error.ok());
+  EXPECT_TRUE(Ask(*engine, TinyRequest(std::vector<int32_t>(128, 5), 0))->error.ok());
+  Request chat = TinyRequest({}, 4);
+  chat.prompt = ChatPrompt{.messages_json = "{}"};
+  EXPECT_EQ(Ask(*engine, chat)->error.field(), "messages");
+  chat.prompt = ChatPrompt{.messages_json = R"([{"role": "user", "content": "hello"}])"};
+  EXPECT_TRUE(Ask(*engine, chat)->error.ok());
+  EXPECT_EQ(Ask(*engine, TinyRequest({320}, 4))->error.field(), "prompt");  // Submit's own
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, AFullQueueRefusesAndServesWhatItTook) {
+  EngineOptions options = TinyOptions();
+  options.max_queue = 5;
+  const auto engine = OpenTiny(options);
+  ASSERT_TRUE(engine->Pause().ok());
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (int i = 0; i < 5; ++i) {
+    auto [answer, sink] = Answer::Make();
+    ASSERT_TRUE(engine->Submit(TinyRequest(kPrompt, 3), sink).ok()) << i;
+    answers.push_back(answer);
+  }
+  auto [late, sink] = Answer::Make();
+  const Status status = engine->Submit(TinyRequest(kPrompt, 3), sink).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("--max-queue"));
+  ASSERT_TRUE(engine->Resume().ok());
+  for (const auto& answer : answers) {
+    answer->Wait();
+    EXPECT_TRUE(answer->error.ok());
+  }
+  EXPECT_TRUE(Ask(*engine, TinyRequest(kPrompt, 3))->error.ok());
+  EXPECT_EQ(late->events, 0);
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, PausedNothingStepsAndResumedItGoesOn) {
+  const auto engine = OpenTiny(TinyOptions());
+  EXPECT_TRUE(engine->Health().ok);
+  EXPECT_TRUE(engine->Health().ready);
+  ASSERT_TRUE(engine->Pause().ok());
+  EXPECT_TRUE(engine->Health().ok);
+  EXPECT_FALSE(engine->Health().ready);
+  EXPECT_EQ(engine->Health().reason, "paused");
+  auto [answer, sink] = Answer::Make();
+  ASSERT_TRUE(engine->Submit(TinyRequest(kPrompt, 3), sink).ok());
+  while (engine->Info().waiting == 0) std::this_thread::yield();
+  Settle(*engine);
+  EXPECT_EQ(engine->Info().steps, 0);
+  EXPECT_FALSE(answer->ended());
+  EXPECT_TRUE(engine->Admin(R"({"command": "resume"})").ok());
+  answer->Wait();
+  EXPECT_EQ(answer->choices[0].ids.size(), 3u);
+  EXPECT_TRUE(engine->Health().ready);
+}
+
+TEST(Engine, ADrainedEngineRefusesAndEndsWhatIsLeft) {
+  const auto engine = OpenTiny(TinyOptions());
+  auto [answer, sink] = Answer::Make();
+  ASSERT_TRUE(engine->Submit(TinyRequest(kPrompt, 20), sink).ok());
+  EXPECT_TRUE(engine->Drain(600).ok());
+  EXPECT_TRUE(answer->ended());
+  EXPECT_EQ(answer->choices[0].finish, FinishReason::kLength);
+  auto [refused, refused_sink] = Answer::Make();
+  EXPECT_EQ(engine->Submit(TinyRequest(kPrompt, 3), refused_sink).status().code(),
+            StatusCode::kUnavailable);
+  EXPECT_FALSE(engine->Health().ready);
+  EXPECT_EQ(engine->Health().reason, "draining");
+
+  const auto other = OpenTiny(TinyOptions());
+  ASSERT_TRUE(other->Pause().ok());
+  auto [stuck, stuck_sink] = Answer::Make();
+  ASSERT_TRUE(other->Submit(TinyRequest(kPrompt, 20), stuck_sink).ok());
+  EXPECT_EQ(other->Drain(0).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(stuck->ended());
+  EXPECT_EQ(stuck->choices[0].finish, FinishReason::kCancelled);
+}
+
+TEST(Engine, ARequestCancelledBeforeItWasTokenizedEndsWithOneEvent) {
+  const auto engine = OpenTiny(TinyOptions());  // one text worker
+  std::promise<void> entered, release;
+  std::atomic<bool> blocked = false;
+  auto [first, first_sink] = Answer::Make();
+  const auto id =
+      engine->Submit(TinyRequest(kPrompt, 3), [&, sink = first_sink](TextDelta&& delta) {
+        if (!blocked.exchange(true)) {
+          entered.set_value();
+          release.get_future().wait();
+        }
+        sink(std::move(delta));
+      });
+  ASSERT_TRUE(id.ok());
+  entered.get_future().wait();
+  auto [second, second_sink] = Answer::Make();
+  Request request = TinyRequest(kPrompt, 3);
+  request.n = 2;
+  const auto second_id = engine->Submit(request, second_sink);
+  ASSERT_TRUE(second_id.ok());
+  engine->Cancel(*second_id);
+  engine->Cancel(*second_id);
+  engine->Cancel(123456);
+  release.set_value();
+  second->Wait();
+  first->Wait();
+  for (int choice = 0; choice < 2; ++choice) {
+    EXPECT_EQ(second->choices[choice].finish, FinishReason::kCancelled);
+    EXPECT_EQ(second->choices[choice].finishes, 1);
+    EXPECT_TRUE(second->choices[choice].ids.empty());
+  }
+  EXPECT_EQ(second->usage.prefill_ms, 0.0);  // all its time was in the queue
+  EXPECT_GT(second->usage.queue_ms, 0.0);
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, RequestsCancelledAtAnyMomentLeaveNothingBehind) {
+  EngineOptions options = TinyOptions();
+  options.kv_memory = "80KiB";  // 40 blocks for eight sequences of up to sixteen
+  options.text_workers = 2;
+  const auto engine = OpenTiny(options);
+  constexpr int kThreads = 4, kRequests = 30;
+  std::vector<std::shared_ptr<Answer>> answers(kThreads * kRequests);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      std::vector<RequestId> ids;
+      for (int i = 0; i < kRequests; ++i) {
+        Request request = TinyRequest(std::vector<int32_t>(1 + random() % 60, 3 + random() % 9),
+                                      static_cast<int>(random() % 40));
+        request.n = 1 + static_cast<int>(random() % 3);
+        request.sampling.temperature = random() % 2;
+        request.ignore_eos = random() % 2;
+        if (random() % 3 == 0) request.stop = {"a", "\n", "e"};
+        if (random() % 4 == 0) request.prompt_logprobs = 0;
+        auto [answer, sink] = Answer::Make();
+        answers[t * kRequests + i] = answer;
+        const auto id = engine->Submit(std::move(request), sink);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+        if (random() % 2) engine->Cancel(ids[random() % ids.size()]);
+        if (random() % 8 == 0) answers[t * kRequests + i]->Wait();
+        if (random() % 16 == 0) Settle(*engine);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  int cancelled = 0;
+  for (const auto& answer : answers) {
+    answer->Wait();
+    EXPECT_TRUE(answer->error.ok()) << answer->error.message();
+    for (const auto& [index, choice] : answer->choices) EXPECT_EQ(choice.finishes, 1);
+    cancelled += answer->choices[0].finish == FinishReason::kCancelled;
+  }
+  ExpectNothingLeft(*engine);
+  for (const auto& answer : answers) {
+    EXPECT_EQ(answer->lasts, 1);
+    EXPECT_EQ(answer->after_last, 0);
+  }
+  EXPECT_GT(cancelled, 0);
+  EXPECT_LT(cancelled, kThreads * kRequests);
+  EXPECT_EQ(Metric(*engine, "vllm:request_success_total"), kThreads * kRequests);
+}
+
+TEST(Engine, ClosedWithLiveRequestsItTellsEveryOneOfThem) {
+  for (const bool paused : {false, true}) {
+    auto engine = OpenTiny(TinyOptions());
+    if (paused) {
+      ASSERT_TRUE(engine->Pause().ok());
+    }
+    std::vector<std::shared_ptr<Answer>> answers;
+    for (int i = 0; i < 40; ++i) {
+      auto [answer, sink] = Answer::Make();
+      Request request = TinyRequest(kPrompt, 100);
+      request.n = 1 + i % 3;
+      ASSERT_TRUE(engine->Submit(request, sink).ok());
+      answers.push_back(answer);
+    }
+    engine.reset();
+    for (size_t i = 0; i < answers.size(); ++i) {
+      EXPECT_EQ(answers[i]->lasts, 1) << i;
+      EXPECT_EQ(answers[i]->after_last, 0);
+      EXPECT_EQ(answers[i]->choices.size(), 1 + i % 3);
+      for (const auto& [index, choice] : answers[i]->choices) {
+        EXPECT_EQ(choice.finishes, 1);
+        EXPECT_TRUE(!paused || choice.finish == FinishReason::kCancelled);
+      }
+    }
+  }
+}
+
+TEST(Engine, MetricsAreWellFormedAndCount) {
+  const auto engine = OpenTiny(TinyOptions());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Ask(*engine, TinyRequest(kPrompt, 5))->error.ok());
+  Request two = TinyRequest(kPrompt, 4);
+  two.n = 2;
+  Ask(*engine, two);
+  Settle(*engine);
+  std::istringstream lines(engine->Metrics());
+  std::string line;
+  int samples = 0;
+  while (std::getline(lines, line)) {
+    if (line.empty() || line[0] == '#') {
+      EXPECT_TRUE(line.rfind("# HELP ", 0) == 0 || line.rfind("# TYPE ", 0) == 0) << line;
+      continue;
+    }
+    EXPECT_TRUE(line.rfind("vllm:", 0) == 0 || line.rfind("sluice_", 0) == 0) << line;
+    EXPECT_THAT(line, HasSubstr("model_name=\"llama\""));
+    size_t used = 0;
+    const std::string value = line.substr(line.rfind(' ') + 1);
+    std::stod(value, &used);
+    EXPECT_EQ(used, value.size()) << line;
+    ++samples;
+  }
+  EXPECT_GT(samples, 50);
+  EXPECT_EQ(Metric(*engine, "vllm:prompt_tokens_total"), 4 * 12);
+  EXPECT_EQ(Metric(*engine, "vllm:generation_tokens_total"), 3 * 5 + 2 * 4);
+  EXPECT_EQ(Metric(*engine, "vllm:request_success_total"), 4);
+  EXPECT_EQ(Metric(*engine, "vllm:time_to_first_token_seconds_count"), 4);
+  EXPECT_EQ(Metric(*engine, "vllm:inter_token_latency_seconds_count"), 3 * 4 + 2 * 3);
+  EXPECT_EQ(Metric(*engine, "vllm:num_requests_running"), 0);
+  EXPECT_EQ(Metric(*engine, "vllm:kv_cache_usage_perc"), 0);
+  EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits"), 0);
+  EXPECT_EQ(Metric(*engine, "sluice_execute_tokens_count"), engine->Info().steps);
+}
+
+TEST(Engine, CommandsThatItDoesNotKnowAreRefused) {
+  const auto engine = OpenTiny(TinyOptions());
+  for (const char* command : {"", "{", "[]", "{}", "3", R"({"command": "explode"})"}) {
+    EXPECT_EQ(engine->Admin(command).status().code(), StatusCode::kInvalidArgument) << command;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::engine

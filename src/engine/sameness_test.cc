@@ -1,0 +1,138 @@
+// The same request gets the same tokens and log-probs, bit for bit, whatever runs beside it,
+// however its prompt is cut, whatever the prefix cache holds, and when it is preempted.
+#include <random>
+
+#include "engine/engine_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+std::vector<int32_t> RandomPrompt(int tokens, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> ids;
+  for (int i = 0; i < tokens; ++i) ids.push_back(3 + static_cast<int32_t>(random() % 120));
+  return ids;
+}
+
+// One greedy, one sampled with filters, one with penalties and two choices.
+std::vector<Request> Subjects() {
+  std::vector<Request> subjects;
+  for (int i = 0; i < 3; ++i) {
+    Request request = TinyRequest(RandomPrompt(20 + 9 * i, 77 + i), 24);
+    request.logprobs = 3;
+    request.sampling.seed = 1000 + i;
+    if (i > 0) request.sampling.temperature = 0.9;
+    if (i == 1) request.sampling.top_p = 0.9;
+    if (i == 1) request.prompt_logprobs = 0;
+    if (i == 2) request.sampling.frequency_penalty = 0.7;
+    if (i == 2) request.sampling.repetition_penalty = 1.1;
+    if (i == 2) request.n = 2;
+    subjects.push_back(request);
+  }
+  return subjects;
+}
+
+struct Expected {
+  std::map<int, Answer::Choice> choices;
+  std::vector<double> prompt;
+  friend bool operator==(const Expected&, const Expected&) = default;
+};
+
+Expected Of(const Answer& answer) {
+  Expected expected{answer.choices, {}};
+  for (const TokenInfo& token : answer.prompt) expected.prompt.push_back(token.logprob.value_or(1));
+  return expected;
+}
+
+// Each subject alone, one after another, without the prefix cache.
+std::vector<Expected> Alone(const std::string& model) {
+  EngineOptions options = TinyOptions(model);
+  options.prefix_cache = false;
+  const auto engine = OpenTiny(options);
+  std::vector<Expected> expected;
+  for (const Request& subject : Subjects()) expected.push_back(Of(*Ask(*engine, subject)));
+  return expected;
+}
+
+class Sameness : public ::testing::TestWithParam<std::string> {
+ protected:
+  // The subjects between `neighbours` random requests, all at once; twice, so that the second round
+  // finds what the first left in the prefix cache.
+  void ExpectSame(const EngineOptions& options, int neighbours, double* preemptions = nullptr) {
+    const auto engine = OpenTiny(options);
+    std::mt19937 random(5);
+    for (int round = 0; round < 2; ++round) {
+      std::vector<std::shared_ptr<Answer>> others, answers;
+      const auto submit = [&](Request request, std::vector<std::shared_ptr<Answer>>* to) {
+        auto [answer, sink] = Answer::Make();
+        ASSERT_TRUE(engine->Submit(std::move(request), sink).ok());
+        to->push_back(answer);
+      };
+      for (const Request& subject : Subjects()) {
+        for (int i = 0; i < neighbours / 3; ++i) {
+          // Some share the beginning of a subject's prompt.
+          std::vector<int32_t> prompt = RandomPrompt(1 + static_cast<int>(random() % 50), random());
+          if (random() % 3 == 0) {
+            const auto& ids = std::get<std::vector<int32_t>>(subject.prompt);
+            prompt.insert(prompt.begin(), ids.begin(),
+                          ids.begin() + static_cast<long>(random() % ids.size()));
+          }
+          Request other = TinyRequest(prompt, 1 + static_cast<int>(random() % 40));
+          other.sampling.temperature = random() % 2;
+          submit(other, &others);
+        }
+        submit(subject, &answers);
+      }
+      for (size_t i = 0; i < answers.size(); ++i) {
+        answers[i]->Wait();
+        ASSERT_TRUE(answers[i]->error.ok()) << answers[i]->error.message();
+        EXPECT_TRUE(Of(*answers[i]) == expected_[i]) << "subject " << i << " in round " << round;
+      }
+      for (const auto& other : others) other->Wait();
+    }
+    ExpectNothingLeft(*engine);
+    if (preemptions != nullptr) *preemptions = Metric(*engine, "vllm:num_preemptions_total");
+  }
+
+  const std::vector<Expected> expected_ = Alone(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Models, Sameness, ::testing::Values("llama", "gemma2"),
+                         [](const auto& name) { return name.param; });
+
+TEST_P(Sameness, AmongNeighbours) {
+  for (const bool cache : {false, true}) {
+    EngineOptions options = TinyOptions(GetParam());
+    options.prefix_cache = cache;
+    ExpectSame(options, 20);
+  }
+}
+
+TEST_P(Sameness, WhateverTheChunks) {
+  for (const int tokens : {8, 11, 33}) {
+    EngineOptions options = TinyOptions(GetParam());
+    options.max_batch_tokens = tokens;
+    ExpectSame(options, 3);
+  }
+}
+
+TEST_P(Sameness, WithOtherThreads) {
+  EngineOptions options = TinyOptions(GetParam());
+  options.threads = 2;
+  options.text_workers = 3;
+  ExpectSame(options, 6);
+}
+
+TEST_P(Sameness, ThroughPreemption) {
+  EngineOptions options = TinyOptions(GetParam());
+  // A little more than one sequence of the full length.
+  EngineOptions one = options;
+  one.max_num_seqs = 1;
+  one.kv_memory.clear();
+  options.kv_memory = std::to_string(OpenTiny(one)->Info().kv_bytes * 5 / 4);
+  double preemptions = 0;
+  ExpectSame(options, 20, &preemptions);
+  EXPECT_GT(preemptions, 0) << "nothing was preempted: the test shows nothing";
+}
+
+}  // namespace
+}  // namespace sluice::engine

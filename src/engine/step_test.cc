@@ -1,0 +1,116 @@
+#include "engine/step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "exec/executor_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+class StepLoopTest : public ::testing::Test {
+ protected:
+  StepLoopTest() : workers_(1, MakeContext()) {
+    schedule::SchedulerOptions options;
+    options.max_num_seqs = exec::kTestSlots;
+    options.max_batch_tokens = 64;
+    options.max_model_len = exec::kTestLength;
+    blocks::GroupSpec group;
+    group.block_tokens = exec::kTestBlock;
+    group.kernel_block_tokens = exec::kTestKernelBlock;
+    group.num_blocks = tiny_.store->groups()[0].num_blocks;
+    auto scheduler = schedule::Scheduler::Create(options, {group});
+    EXPECT_TRUE(scheduler.ok()) << scheduler.status().message();
+    loop_ = std::make_unique<StepLoop>(*tiny_.executor, std::move(scheduler).value(), metrics_);
+  }
+  TextContext MakeContext() {
+    TextContext context;
+    context.metrics = &metrics_;
+    context.ended = [this](RequestId) { ++ended_; };
+    return context;
+  }
+
+  exec::TinyExecutor tiny_{"llama"};
+  Metrics metrics_{"tiny"};
+  std::atomic<int> ended_ = 0;
+  TextWorkers workers_;
+  std::unique_ptr<StepLoop> loop_;
+};
+
+TEST_F(StepLoopTest, CallsRunOnTheLoop) {
+  loop_->Start(&workers_);
+  std::thread::id id;
+  EXPECT_TRUE(loop_->Call([&](schedule::Scheduler&) { id = std::this_thread::get_id(); }));
+  EXPECT_NE(id, std::thread::id());
+  EXPECT_NE(id, std::this_thread::get_id());
+}
+
+TEST_F(StepLoopTest, AfterStopNothingIsTaken) {
+  loop_->Start(&workers_);
+  loop_->Stop();
+  EXPECT_FALSE(loop_->Call([](schedule::Scheduler&) { FAIL(); }));
+  EXPECT_FALSE(loop_->Add(std::make_shared<RequestState>(), {}));
+  loop_->Cancel(1);
+  loop_->Stop();
+}
+
+// A call that the loop has not come to when it stops must return too.
+TEST_F(StepLoopTest, CallsThatRaceStopAllReturn) {
+  loop_->Start(&workers_);
+  std::atomic<int> ran = 0, accepted = 0;
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 4; ++t) {
+    callers.emplace_back([&] {
+      while (loop_->Call([&](schedule::Scheduler&) { ++ran; })) ++accepted;
+    });
+  }
+  while (accepted < 20) std::this_thread::yield();
+  loop_->Stop();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(ran, accepted);
+}
+
+TEST_F(StepLoopTest, ARequestThatArrivedButWasNeverStartedIsToldOfTheEnd) {
+  // The loop is stopped inside a command, with the request behind it in the inbox.
+  loop_->Start(&workers_);
+  std::atomic<bool> entered = false, release = false;
+  std::thread caller([&] {
+    loop_->Call([&](schedule::Scheduler&) {
+      entered = true;
+      while (!release) std::this_thread::yield();
+    });
+  });
+  while (!entered) std::this_thread::yield();
+  auto request = std::make_shared<RequestState>();
+  std::atomic<int> events = 0;
+  FinishReason finish = FinishReason::kNone;
+  request->id = 1;
+  request->request.n = request->unfinished = 1;
+  request->sink = [&](TextDelta&& delta) {
+    finish = delta.finish;
+    ++events;
+  };
+  request->choices.emplace_back(text::Detokenizer(nullptr, false, {}), StopMatcher({}, false));
+  schedule::SequenceSpec spec;
+  spec.id = SequenceOf(1, 0);
+  spec.request = 1;
+  spec.prompt = {1, 2, 3};
+  EXPECT_TRUE(loop_->Add(request, {spec}));
+  EXPECT_EQ(loop_->state().waiting, 1);
+  std::thread stopper([&] { loop_->Stop(); });
+  while (loop_->Add(std::make_shared<RequestState>(), {})) std::this_thread::yield();
+  release = true;
+  stopper.join();
+  caller.join();
+  workers_.Stop();
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(finish, FinishReason::kCancelled);
+  EXPECT_EQ(ended_, 1);
+  EXPECT_EQ(loop_->state().waiting, 0);
+}
+
+}  // namespace
+}  // namespace sluice::engine

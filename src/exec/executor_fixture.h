@@ -1,0 +1,138 @@
+// For tests: a tiny checkpoint of tests/golden/models on the CPU with an executor over it, and
+// plans made by hand. One thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batch/plan.h"
+#include "device/backend.h"
+#include "exec/executor.h"
+#include "exec/memory_plan.h"
+#include "files/model_files.h"
+#include "model/model.h"
+
+namespace sluice::exec {
+
+inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTestSlots = 8;
+
+// Everything below an executor. Blocks for kTestSlots sequences of kTestLength tokens in every
+// group, window groups too, unless `group_blocks` says how many.
+struct TinyExecutor {
+  explicit TinyExecutor(const std::string& name, int group_blocks = 0) {
+    files = std::move(
+        files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
+    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
+    device = std::move(resolved->backend->Open(resolved->index, {}).value());
+    model::ModelOptions options;
+    options.max_tokens = 128;
+    options.max_logits_rows = 128;
+    options.max_model_len = kTestLength;
+    options.kernel_block_tokens = kTestKernelBlock;
+    model = std::move(model::LoadModel(files, *device, options).value());
+    std::vector<kvstore::GroupLayout> layouts;
+    for (const model::LayerGroup& group : model->groups()) {
+      kvstore::GroupLayout layout;
+      layout.layers = group.layers;
+      layout.dtype = group.kv.dtype;
+      layout.kv_heads = group.kv.kv_heads;
+      layout.k_head_dim = group.kv.k_head_dim;
+      layout.v_head_dim = group.kv.v_head_dim;
+      layout.block_tokens = kTestBlock;
+      layout.kernel_block_tokens = kTestKernelBlock;
+      layout.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;
+      layouts.push_back(layout);
+    }
+    store = std::move(kvstore::KvStore::Make(*device, layouts).value());
+    executor = std::move(Executor::Make(*device, *model, *store, kTestSlots).value());
+  }
+
+  Result<batch::StepResult> Run(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
+                                batch::KvSink* sink = nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, executor->Prepare(std::move(plan)));
+    SLUICE_RETURN_IF_ERROR(batch.Sync());
+    return executor->Execute(std::move(batch), masks, sink);
+  }
+
+  files::ModelFiles files;
+  std::unique_ptr<device::Device> device;
+  std::unique_ptr<model::Model> model;
+  std::unique_ptr<kvstore::KvStore> store;
+  std::unique_ptr<Executor> executor;
+};
+
+// A logits row of an entry: `offset` counts the entry's tokens.
+struct TestRow {
+  int offset = 0;
+  batch::RowPurpose purpose = batch::RowPurpose::kSample;
+  int32_t target = -1;
+};
+
+// A plan put together entry by entry. The blocks of the sequence in slot s are the s-th part of
+// every pool, in descending order.
+class PlanBuilder {
+ public:
+  PlanBuilder(uint64_t step, size_t groups) {
+    plan_.step = step;
+    plan_.groups.resize(groups);
+    for (batch::GroupTable& table : plan_.groups) table.begin = {0};
+  }
+  PlanBuilder& Entry(int slot, int first, const std::vector<batch::TokenRef>& tokens,
+                     const std::vector<TestRow>& rows, int blocks_of = -1) {
+    batch::PlanEntry entry;
+    entry.sequence = static_cast<batch::SequenceId>(slot + 1);
+    entry.slot = slot;
+    entry.first_position = first;
+    entry.query_tokens = static_cast<int32_t>(tokens.size());
+    entry.token_begin = static_cast<int32_t>(plan_.tokens.size());
+    entry.logits_begin = static_cast<int32_t>(plan_.logits_rows.size());
+    entry.logits_count = static_cast<int32_t>(rows.size());
+    for (const TestRow& row : rows) {
+      plan_.logits_rows.push_back({entry.token_begin + row.offset, row.target, row.purpose});
+    }
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      plan_.tokens.push_back(tokens[i]);
+      plan_.positions.push_back(first + static_cast<int>(i));
+    }
+    const int end = first + entry.query_tokens;
+    for (batch::GroupTable& table : plan_.groups) {
+      for (int i = 0; i * kTestKernelBlock < end; ++i) {
+        table.ids.push_back(KernelBlock(blocks_of < 0 ? slot : blocks_of, i));
+      }
+      table.begin.push_back(static_cast<int32_t>(table.ids.size()));
+    }
+    plan_.entries.push_back(entry);
+    return *this;
+  }
+  PlanBuilder& Start(int slot, const batch::SamplingParams& sampling,
+                     std::vector<int32_t> history) {
+    batch::SlotStart start;
+    start.slot = slot;
+    start.sampling = sampling;
+    start.prompt_tokens = static_cast<int32_t>(history.size());
+    start.history = std::move(history);
+    plan_.starts.push_back(std::move(start));
+    return *this;
+  }
+  batch::BatchPlan& plan() { return plan_; }
+
+  // The cache block that holds tokens [i * kTestBlock, ...) of the sequence in `slot`.
+  static int CacheBlock(int slot, int i) {
+    constexpr int kBlocks = kTestLength / kTestBlock;
+    return slot * kBlocks + kBlocks - 1 - i;
+  }
+  static int KernelBlock(int slot, int i) {
+    constexpr int kRatio = kTestBlock / kTestKernelBlock;
+    return CacheBlock(slot, i / kRatio) * kRatio + i % kRatio;
+  }
+
+ private:
+  batch::BatchPlan plan_;
+};
+
+}  // namespace sluice::exec

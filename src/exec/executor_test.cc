@@ -1,0 +1,373 @@
+// The executor over a tiny checkpoint, with plans made by hand. Plans of the real scheduler are in
+// tests/steps.
+#include "exec/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <thread>
+
+#include "base/str_cat.h"
+#include "batch/kv_sink_checker.h"
+#include "exec/executor_fixture.h"
+
+namespace sluice::exec {
+namespace {
+
+using batch::RowPurpose;
+using batch::StepResult;
+using ::testing::ElementsAre;
+
+const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53, 85};
+
+class FakeSink : public batch::KvSink {
+ public:
+  Status Begin(const batch::BatchPlan& plan) override {
+    calls.push_back(StrCat("begin ", plan.step));
+    return Answer("begin");
+  }
+  Status LayerWritten(int layer, int group, EventHandle event) override {
+    calls.push_back(StrCat("layer ", layer, " of ", group));
+    EXPECT_EQ(event, 0u);  // the CPU's work is done when the call returns
+    return Answer(StrCat("layer ", layer));
+  }
+  Status Finish() override {
+    calls.push_back("finish");
+    return Answer("finish");
+  }
+  void Abort() override { calls.push_back("abort"); }
+
+  std::vector<std::string> calls;
+  std::string fail_at;
+
+ private:
+  Status Answer(const std::string& place) const {
+    return place == fail_at ? Status(StatusCode::kIo, "the peer is gone") : OkStatus();
+  }
+};
+
+class BanMask : public batch::MaskSource {
+ public:
+  explicit BanMask(int32_t banned) : banned_(banned) {}
+  bool HasMask(const batch::PlanEntry&) override { return true; }
+  Status Fill(const batch::PlanEntry&, int, std::span<uint32_t> allowed) override {
+    if (fail) return Status(StatusCode::kInternal, "the grammar failed");
+    std::fill(allowed.begin(), allowed.end(), ~0u);
+    allowed[banned_ / 32] &= ~(1u << (banned_ % 32));
+    return OkStatus();
+  }
+  bool fail = false;
+
+ private:
+  const int32_t banned_;
+};
+
+batch::SamplingParams Greedy(int top_logprobs = 2) {
+  batch::SamplingParams params;
+  params.temperature = 0.0f;
+  params.top_logprobs = top_logprobs;
+  return params;
+}
+
+struct Drawn {
+  int32_t id = 0;
+  float logprob = 0;
+  friend bool operator==(const Drawn&, const Drawn&) = default;
+  friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
+};
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  PlanBuilder NextPlan() { return PlanBuilder(++step_, tiny_.model->groups().size()); }
+  StepResult Run(PlanBuilder& builder, batch::MaskSource* masks = nullptr,
+                 batch::KvSink* sink = nullptr) {
+    auto result = tiny_.Run(std::move(builder.plan()), masks, sink);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.ok() ? std::move(result).value() : StepResult();
+  }
+  static Drawn Last(const StepResult& result) {
+    if (result.tokens.empty()) return {-1, 0};
+    return {result.tokens.back().id, result.tokens.back().logprob};
+  }
+  // The prompt in chunks, then `count` tokens in all, one by one.
+  std::vector<Drawn> Generate(int slot, int count, size_t chunk = 100, int padded = 0,
+                              batch::SamplingParams params = Greedy()) {
+    std::vector<Drawn> drawn;
+    for (size_t at = 0; at < kPrompt.size(); at += chunk) {
+      const size_t n = std::min(chunk, kPrompt.size() - at);
+      const bool last = at + n == kPrompt.size();
+      PlanBuilder plan = NextPlan();
+      if (at == 0) plan.Start(slot, params, kPrompt);
+      plan.Entry(
+          slot, static_cast<int>(at),
+          {kPrompt.begin() + static_cast<long>(at), kPrompt.begin() + static_cast<long>(at + n)},
+          last ? std::vector<TestRow>{{static_cast<int>(n) - 1}} : std::vector<TestRow>{});
+      plan.plan().padded_tokens = padded;
+      const StepResult result = Run(plan);
+      if (last) drawn.push_back(Last(result));
+    }
+    while (static_cast<int>(drawn.size()) < count) {
+      PlanBuilder plan = NextPlan();
+      plan.Entry(slot, static_cast<int>(kPrompt.size() + drawn.size()) - 1, {drawn.back().id},
+                 {{0}});
+      plan.plan().padded_tokens = padded;
+      drawn.push_back(Last(Run(plan)));
+    }
+    return drawn;
+  }
+
+  TinyExecutor tiny_{"llama"};
+  uint64_t step_ = 0;
+};
+
+TEST_F(ExecutorTest, ABatchThatWasNotSyncedIsRefused) {
+  PlanBuilder plan = NextPlan();
+  plan.Entry(0, 0, kPrompt, {{12}});
+  auto batch = tiny_.executor->Prepare(std::move(plan.plan()));
+  ASSERT_TRUE(batch.ok());
+  EXPECT_EQ(tiny_.executor->Execute(std::move(batch).value(), nullptr, nullptr).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Generate(1, 3).size(), 3u);  // and the next one runs
+}
+
+TEST_F(ExecutorTest, ABatchWithoutBuffersIsRefused) {
+  PreparedBatch none;
+  ASSERT_TRUE(none.Sync().ok());
+  EXPECT_EQ(tiny_.executor->Execute(std::move(none), nullptr, nullptr).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Generate(1, 3).size(), 3u);
+}
+
+TEST_F(ExecutorTest, AnEmptyPlanSteps) {
+  FakeSink sink;
+  PlanBuilder plan = NextPlan();
+  const StepResult result = Run(plan, nullptr, &sink);
+  EXPECT_EQ(result.step, 1u);
+  EXPECT_TRUE(result.entries.empty());
+  EXPECT_TRUE(sink.calls.empty());  // nothing was written
+  EXPECT_EQ(Generate(0, 2).size(), 2u);
+}
+
+TEST_F(ExecutorTest, TheSinkHearsOfEveryLayerInOrder) {
+  FakeSink sink;
+  batch::KvSinkChecker checker(tiny_.store->layer_count(), &sink);
+  for (uint64_t step = 1; step <= 2; ++step) {
+    PlanBuilder plan = NextPlan();
+    plan.Entry(0, 0, kPrompt, {});
+    Run(plan, nullptr, &checker);
+  }
+  EXPECT_THAT(sink.calls, ElementsAre("begin 1", "layer 0 of 0", "layer 1 of 0", "finish",
+                                      "begin 2", "layer 0 of 0", "layer 1 of 0", "finish"));
+  EXPECT_FALSE(checker.open());
+}
+
+TEST_F(ExecutorTest, TheSinkIsToldToAbortWhenTheForwardFails) {
+  const std::vector<Drawn> expected = Generate(0, 3);
+  FakeSink sink;
+  sink.fail_at = "layer 1";
+  PlanBuilder plan = NextPlan();
+  plan.Entry(0, 0, kPrompt, {{12}});
+  const Status status = tiny_.Run(plan.plan(), nullptr, &sink).status();
+  EXPECT_EQ(status.code(), StatusCode::kIo);
+  EXPECT_THAT(sink.calls, ElementsAre("begin 4", "layer 0 of 0", "layer 1 of 0", "abort"));
+  EXPECT_EQ(Generate(0, 3), expected);  // the next request is not hurt
+}
+
+TEST_F(ExecutorTest, TheSinkIsToldToAbortWhenTheMaskFails) {
+  FakeSink sink;
+  BanMask mask(0);
+  mask.fail = true;
+  PlanBuilder plan = NextPlan();
+  plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+  EXPECT_EQ(tiny_.Run(plan.plan(), &mask, &sink).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(sink.calls.back(), "abort");
+}
+
+TEST_F(ExecutorTest, ASinkThatRefusesToBeginOrToFinishIsNotAborted) {
+  for (const std::string place : {"begin", "finish"}) {
+    FakeSink sink;
+    sink.fail_at = place;
+    PlanBuilder plan = NextPlan();
+    plan.Entry(0, 0, kPrompt, {{12}});
+    EXPECT_EQ(tiny_.Run(plan.plan(), nullptr, &sink).status().code(), StatusCode::kIo);
+    EXPECT_THAT(sink.calls, ::testing::Not(::testing::Contains("abort"))) << place;
+  }
+}
+
+TEST_F(ExecutorTest, APlanThatTravelledGivesTheSameResult) {
+  PlanBuilder plan = NextPlan();
+  plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
+  auto back = batch::Deserialize(batch::Serialize(plan.plan()));
+  ASSERT_TRUE(back.ok());
+  const auto first = tiny_.Run(plan.plan());
+  const auto second = tiny_.Run(*back);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(Last(*first), Last(*second));
+  EXPECT_EQ(first->scores[0].logprob, second->scores[0].logprob);
+}
+
+TEST_F(ExecutorTest, AMaskThatBansTheArgmaxChangesTheToken) {
+  const Drawn argmax = Generate(0, 1)[0];
+  BanMask mask(argmax.id);
+  PlanBuilder plan = NextPlan();
+  plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+  const StepResult result = Run(plan, &mask);
+  EXPECT_NE(Last(result).id, argmax.id);
+  // Log-probs stay those of the raw logits: it is the second of them now.
+  EXPECT_EQ(result.tokens[0].rank, 1);
+  EXPECT_EQ(result.top[result.tokens[0].top_begin].id, argmax.id);
+  EXPECT_EQ(result.top[result.tokens[0].top_begin].logprob, argmax.logprob);
+}
+
+TEST_F(ExecutorTest, ATokenOfTheStepBeforeIsFilledIn) {
+  const std::vector<Drawn> expected = Generate(0, 3);
+  PlanBuilder prefill = NextPlan();
+  prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
+  EXPECT_EQ(Last(Run(prefill)), expected[0]);
+  PlanBuilder second = NextPlan();
+  second.Entry(1, 13, {batch::PreviousRow(1)}, {{0}});  // row 0 scored, row 1 drew
+  EXPECT_EQ(Last(Run(second)), expected[1]);
+  PlanBuilder third = NextPlan();
+  third.Entry(1, 14, {batch::PreviousRow(0)}, {{0}});
+  EXPECT_EQ(Last(Run(third)), expected[2]);
+}
+
+TEST_F(ExecutorTest, ATokenThatTheStepBeforeDidNotDrawIsAnError) {
+  PlanBuilder prefill = NextPlan();
+  prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
+  Run(prefill);
+  for (const int row : {0, 2, std::numeric_limits<int32_t>::max()}) {
+    PlanBuilder plan(step_ + 1, 1);
+    plan.Entry(1, 13, {batch::PreviousRow(row)}, {{0}});
+    EXPECT_EQ(tiny_.Run(plan.plan()).status().code(), StatusCode::kInvalidArgument) << row;
+  }
+  PlanBuilder late(step_ + 2, 1);  // a step lies between
+  late.Entry(1, 13, {batch::PreviousRow(1)}, {{0}});
+  EXPECT_EQ(tiny_.Run(late.plan()).status().code(), StatusCode::kInvalidArgument);
+  PlanBuilder good(step_ + 1, 1);
+  good.Entry(1, 13, {batch::PreviousRow(1)}, {{0}});
+  EXPECT_TRUE(tiny_.Run(good.plan()).ok());
+}
+
+TEST_F(ExecutorTest, ChunksAndPaddingDoNotChangeABit) {
+  const std::vector<Drawn> whole = Generate(0, 12);
+  EXPECT_LT(whole[0].logprob, 0.0f);
+  for (const size_t chunk : {1, 3, 5, 8, 12}) EXPECT_EQ(Generate(1, 12, chunk), whole) << chunk;
+  for (const int padded : {14, 64}) EXPECT_EQ(Generate(2, 12, 100, padded), whole) << padded;
+}
+
+TEST_F(ExecutorTest, ScoresDoNotDependOnTheChunks) {
+  const auto scores = [&](size_t chunk) {
+    std::vector<float> logprobs;
+    for (size_t at = 0; at < kPrompt.size(); at += chunk) {
+      const size_t end = std::min(at + chunk, kPrompt.size());
+      std::vector<TestRow> rows;
+      for (size_t i = at; i < end && i + 1 < kPrompt.size(); ++i) {
+        rows.push_back({static_cast<int>(i - at), RowPurpose::kScore, kPrompt[i + 1]});
+      }
+      batch::SamplingParams params = Greedy();
+      params.prompt_top_logprobs = 0;
+      PlanBuilder plan = NextPlan();
+      if (at == 0) plan.Start(3, params, kPrompt);
+      plan.Entry(
+          3, static_cast<int>(at),
+          {kPrompt.begin() + static_cast<long>(at), kPrompt.begin() + static_cast<long>(end)},
+          rows);
+      for (const auto& score : Run(plan).scores) logprobs.push_back(score.logprob);
+    }
+    return logprobs;
+  };
+  const std::vector<float> whole = scores(100);
+  ASSERT_EQ(whole.size(), kPrompt.size() - 1);
+  for (const size_t chunk : {1, 4, 7}) EXPECT_EQ(scores(chunk), whole);
+}
+
+TEST_F(ExecutorTest, ASequenceGivesTheSameBitsAmongOthers) {
+  batch::SamplingParams params;
+  params.seed = 9;
+  params.temperature = 0.8f;
+  params.top_logprobs = 0;
+  const std::vector<Drawn> alone = Generate(0, 6, 100, 0, params);
+  std::vector<Drawn> among;
+  for (int i = 0; i < 6; ++i) {
+    PlanBuilder plan = NextPlan();
+    // A neighbour on either side: one decodes, one prefills in chunks of five.
+    plan.Entry(5, i, {200 + i}, {{0}});
+    if (i == 0) {
+      plan.Start(2, params, kPrompt).Entry(2, 0, kPrompt, {{12}});
+    } else {
+      plan.Entry(2, 12 + i, {among.back().id}, {{0}});
+    }
+    plan.Entry(1, 5 * i, {10, 20, 30 + i, 40, 50}, {{2, RowPurpose::kScore, 7}, {4}});
+    const StepResult result = Run(plan);
+    const auto& token = result.tokens[result.entries[1].token_begin];
+    among.push_back({token.id, token.logprob});
+  }
+  EXPECT_EQ(among, alone);
+}
+
+TEST_F(ExecutorTest, VerifyingEqualsOneByOneDecoding) {
+  batch::SamplingParams params;
+  params.seed = 5;
+  params.temperature = 0.7f;
+  params.top_logprobs = 1;
+  params.frequency_penalty = 1.0f;
+  const std::vector<Drawn> expected = Generate(0, 20, 100, 0, params);
+  PlanBuilder prefill = NextPlan();
+  prefill.Start(4, params, kPrompt).Entry(4, 0, kPrompt, {{12}});
+  std::vector<Drawn> drawn = {Last(Run(prefill))};
+  int steps = 0;
+  while (drawn.size() < expected.size()) {
+    const size_t at = drawn.size();
+    const auto draft = [&](size_t i) { return i < expected.size() ? expected[i].id : 3; };
+    // Every third step the second draft is wrong, and what it wrote must not stay.
+    const int32_t second = steps % 3 == 2 ? (draft(at + 1) + 1) % 320 : draft(at + 1);
+    PlanBuilder plan = NextPlan();
+    plan.Entry(4, static_cast<int>(kPrompt.size() + at) - 1, {drawn.back().id, draft(at), second},
+               {{0, RowPurpose::kVerify, draft(at)}, {1, RowPurpose::kVerify, second}, {2}});
+    for (const auto& token : Run(plan).tokens) drawn.push_back({token.id, token.logprob});
+    ++steps;
+  }
+  drawn.resize(expected.size());
+  EXPECT_EQ(drawn, expected);
+  EXPECT_LT(steps, 12);
+}
+
+TEST_F(ExecutorTest, ACopiedBlockHoldsTheSameKv) {
+  const std::vector<Drawn> expected = Generate(0, 2);
+  // The sequence of slot 0 is copied to the blocks of slot 6 and goes on there.
+  PlanBuilder plan = NextPlan();
+  for (int i = 0; i < 2; ++i) {
+    plan.plan().copies.push_back({0, PlanBuilder::CacheBlock(0, i), PlanBuilder::CacheBlock(6, i)});
+  }
+  plan.Start(6, Greedy(), kPrompt).Entry(6, 13, {expected[0].id}, {{0}});
+  EXPECT_EQ(Last(Run(plan)), expected[1]);
+  // Without the copy it would have read other bytes.
+  PlanBuilder without = NextPlan();
+  without.Start(7, Greedy(), kPrompt).Entry(7, 13, {expected[0].id}, {{0}});
+  EXPECT_NE(Last(Run(without)), expected[1]);
+}
+
+TEST_F(ExecutorTest, PrepareMayRunBesideExecute) {
+  const std::vector<Drawn> expected = Generate(0, 8);
+  PlanBuilder prefill = NextPlan();
+  prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
+  auto next = tiny_.executor->Prepare(std::move(prefill.plan()));
+  std::vector<Drawn> drawn;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(next.ok() && next->Sync().ok());
+    PreparedBatch current = std::move(next).value();
+    PlanBuilder plan = NextPlan();
+    plan.Entry(1, 13 + i, {batch::PreviousRow(0)}, {{0}});
+    std::thread preparing([&] { next = tiny_.executor->Prepare(std::move(plan.plan())); });
+    auto result = tiny_.executor->Execute(std::move(current), nullptr, nullptr);
+    preparing.join();
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    drawn.push_back(Last(*result));
+  }
+  EXPECT_EQ(drawn, expected);
+}
+
+}  // namespace
+}  // namespace sluice::exec

@@ -1,0 +1,307 @@
+#include "exec/input_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "device/backend.h"
+
+namespace sluice::exec {
+namespace {
+
+using batch::BatchPlan;
+using batch::RowPurpose;
+
+constexpr int kWindow = 6;
+
+class InputBuilderTest : public ::testing::Test {
+ protected:
+  InputBuilderTest() {
+    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
+    device_ = std::move(resolved->backend->Open(resolved->index, {.threads = 1}).value());
+    stream_ = std::move(device_->CreateStream().value());
+    kvstore::GroupLayout full;
+    full.layers = {0};
+    full.kv_heads = 1;
+    full.k_head_dim = full.v_head_dim = 4;
+    full.block_tokens = full.kernel_block_tokens = 4;
+    full.num_blocks = 10;
+    kvstore::GroupLayout window = full;
+    window.layers = {1};
+    window.block_tokens = 4;
+    window.kernel_block_tokens = 2;
+    window.num_blocks = 5;
+    store_ = std::move(kvstore::KvStore::Make(*device_, {full, window}).value());
+    builder_ = std::make_unique<InputBuilder>(*device_, *store_,
+                                              InputLimits{.tokens = 16,
+                                                          .sequences = 3,
+                                                          .logits_rows = 4,
+                                                          .slots = 3,
+                                                          .positions = 24,
+                                                          .vocab = 100,
+                                                          .windows = {0, kWindow}});
+  }
+
+  // Two tokens of a sequence at position 9, whose early window blocks are gone, and three of one
+  // that starts.
+  static BatchPlan Good() {
+    BatchPlan plan;
+    plan.step = 4;
+    plan.entries = {{.sequence = 7,
+                     .slot = 2,
+                     .first_position = 9,
+                     .query_tokens = 2,
+                     .token_begin = 0,
+                     .logits_begin = 0,
+                     .logits_count = 1},
+                    {.sequence = 8,
+                     .slot = 0,
+                     .first_position = 0,
+                     .query_tokens = 3,
+                     .token_begin = 2,
+                     .logits_begin = 1,
+                     .logits_count = 2}};
+    plan.tokens = {5, batch::PreviousRow(0), 20, 21, 99};
+    plan.positions = {9, 10, 0, 1, 2};
+    plan.logits_rows = {
+        {1, -1, RowPurpose::kSample}, {2, 21, RowPurpose::kScore}, {4, -1, RowPurpose::kVerify}};
+    plan.groups = {{{0, 3, 4}, {3, 9, 5, 0}}, {{0, 6, 8}, {-1, -1, 2, 3, 8, 9, 0, 1}}};
+    batch::SlotStart start;
+    start.slot = 0;
+    start.prompt_tokens = 2;
+    start.history = {20, 21, 99};
+    plan.starts = {start};
+    plan.copies = {{1, 4, 0}};
+    return plan;
+  }
+
+  Result<PreparedBatch> Build(BatchPlan plan) { return builder_->Build(std::move(plan), *stream_); }
+  static std::vector<int32_t> Ints(const ops::Tensor& t) {
+    return {t.ptr<int32_t>(), t.ptr<int32_t>() + t.size()};
+  }
+
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Stream> stream_;
+  std::unique_ptr<kvstore::KvStore> store_;
+  std::unique_ptr<InputBuilder> builder_;
+};
+
+TEST_F(InputBuilderTest, AGoodPlanBecomesTheModelsInputs) {
+  auto batch = Build(Good());
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  EXPECT_FALSE(batch->synced());
+  EXPECT_TRUE(batch->Sync().ok());
+  EXPECT_TRUE(batch->synced());
+  EXPECT_EQ(batch->plan(), Good());
+  const model::DeviceBatch& in = batch->inputs();
+  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(5, -1, 20, 21, 99));
+  EXPECT_THAT(Ints(in.positions), ::testing::ElementsAre(9, 10, 0, 1, 2));
+  EXPECT_THAT(Ints(in.query_start), ::testing::ElementsAre(0, 2, 5));
+  EXPECT_THAT(Ints(in.context), ::testing::ElementsAre(11, 3));
+  EXPECT_THAT(Ints(in.logits_rows), ::testing::ElementsAre(1, 2, 4));
+  ASSERT_EQ(in.groups.size(), 2u);
+  EXPECT_THAT(Ints(in.groups[0].slots), ::testing::ElementsAre(21, 22, 0, 1, 2));
+  EXPECT_THAT(Ints(in.groups[0].block_table), ::testing::ElementsAre(3, 9, 5, 0, -1, -1));
+  EXPECT_EQ(in.groups[0].block_table.dims[1], 3);
+  EXPECT_THAT(Ints(in.groups[1].slots), ::testing::ElementsAre(17, 18, 0, 1, 2));
+  EXPECT_THAT(Ints(in.groups[1].block_table),
+              ::testing::ElementsAre(-1, -1, 2, 3, 8, 9, 0, 1, -1, -1, -1, -1));
+}
+
+TEST_F(InputBuilderTest, PaddingIsTokenZeroThatIsNotWritten) {
+  BatchPlan plan = Good();
+  plan.padded_tokens = 8;
+  auto batch = Build(plan);
+  ASSERT_TRUE(batch.ok());
+  const model::DeviceBatch& in = batch->inputs();
+  EXPECT_EQ(in.tokens(), 8);
+  EXPECT_EQ(in.sequences(), 2);
+  for (int t = 5; t < 8; ++t) {
+    EXPECT_EQ(Ints(in.token_ids)[t], 0);
+    EXPECT_EQ(Ints(in.positions)[t], 0);
+    for (const model::GroupInputs& group : in.groups) EXPECT_EQ(Ints(group.slots)[t], -1);
+  }
+  EXPECT_EQ(Ints(in.query_start).back(), 5);
+}
+
+TEST_F(InputBuilderTest, AnEmptyPlanIsGood) {
+  BatchPlan plan;
+  plan.groups = {{{0}, {}}, {{0}, {}}};
+  auto batch = Build(plan);
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  EXPECT_EQ(batch->inputs().tokens(), 0);
+  EXPECT_EQ(batch->inputs().sequences(), 0);
+  EXPECT_EQ(batch->inputs().rows(), 0);
+}
+
+TEST_F(InputBuilderTest, ThePlanAtEveryLimitIsGood) {
+  BatchPlan plan;
+  plan.groups = {{{0}, {}}, {{0}, {}}};
+  for (int e = 0; e < 3; ++e) {
+    const int query = e == 0 ? 14 : 1;
+    plan.entries.push_back({.sequence = static_cast<batch::SequenceId>(e + 1),
+                            .slot = e,
+                            .first_position = 24 - query,
+                            .query_tokens = query,
+                            .token_begin = static_cast<int32_t>(plan.tokens.size()),
+                            .logits_begin = static_cast<int32_t>(plan.logits_rows.size()),
+                            .logits_count = e == 0 ? 2 : 1});
+    for (int i = 0; i < query; ++i) {
+      if (i < plan.entries[e].logits_count) {
+        plan.logits_rows.push_back({static_cast<int32_t>(plan.tokens.size())});
+      }
+      plan.tokens.push_back(99);
+      plan.positions.push_back(24 - query + i);
+    }
+    for (int g = 0; g < 2; ++g) {
+      plan.groups[g].ids.insert(plan.groups[g].ids.end(), g == 0 ? 6 : 12, 9);
+      plan.groups[g].begin.push_back(static_cast<int32_t>(plan.groups[g].ids.size()));
+    }
+  }
+  plan.padded_tokens = 16;
+  const auto batch = Build(plan);
+  EXPECT_TRUE(batch.ok()) << batch.status().message();
+}
+
+TEST_F(InputBuilderTest, EveryMalformedFieldIsAnErrorOfThePlan) {
+  static constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
+  static constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
+  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  using Spoil = std::function<void(BatchPlan&)>;
+  const std::vector<Spoil> spoils = {
+      [](BatchPlan& p) { p.entries[0].query_tokens = 0; },
+      [](BatchPlan& p) { p.entries[0].query_tokens = -1; },
+      [](BatchPlan& p) { p.entries[1].query_tokens = 4; },
+      [](BatchPlan& p) { p.entries[1].query_tokens = 2; },
+      [](BatchPlan& p) { p.entries[1].query_tokens = kHuge; },
+      [](BatchPlan& p) { p.entries[1].token_begin = 1; },
+      [](BatchPlan& p) { p.entries[1].token_begin = kLeast; },
+      [](BatchPlan& p) { p.entries[0].first_position = -1; },
+      [](BatchPlan& p) { p.entries[0].first_position = kHuge; },
+      [](BatchPlan& p) { p.entries[0].first_position = 8; },  // not the tokens' positions
+      [](BatchPlan& p) { p.entries[0].slot = -1; },
+      [](BatchPlan& p) { p.entries[0].slot = 3; },
+      [](BatchPlan& p) { p.entries[0].slot = 0; },  // twice
+      [](BatchPlan& p) { p.entries[0].logits_begin = -1; },
+      [](BatchPlan& p) { p.entries[1].logits_begin = 2; },
+      [](BatchPlan& p) { p.entries[1].logits_count = 3; },
+      [](BatchPlan& p) { p.entries[1].logits_count = 1; },
+      [](BatchPlan& p) { p.entries[1].logits_count = -1; },
+      [](BatchPlan& p) { p.entries[1].logits_count = kHuge; },
+      [](BatchPlan& p) { p.logits_rows[0].token = 2; },
+      [](BatchPlan& p) { p.logits_rows[1].token = 1; },
+      [](BatchPlan& p) { p.logits_rows[1].token = kLeast; },
+      [](BatchPlan& p) { p.logits_rows[1].target = -1; },
+      [](BatchPlan& p) { p.logits_rows[1].target = 100; },
+      [](BatchPlan& p) { p.logits_rows[2].target = -2; },
+      [](BatchPlan& p) { p.logits_rows[2].target = 100; },
+      [](BatchPlan& p) { p.logits_rows[0].purpose = static_cast<RowPurpose>(3); },
+      [](BatchPlan& p) { p.logits_rows.push_back({4}); },
+      [](BatchPlan& p) { p.tokens[0] = 100; },
+      [](BatchPlan& p) { p.tokens.push_back(1); },
+      [](BatchPlan& p) { p.positions[0] = -1; },
+      [](BatchPlan& p) { p.positions[1] = 24; },
+      [](BatchPlan& p) { p.positions[1] = 9; },
+      [](BatchPlan& p) { p.positions.pop_back(); },
+      [](BatchPlan& p) { p.position_dims = 3; },
+      [](BatchPlan& p) { p.groups.pop_back(); },
+      [](BatchPlan& p) { p.groups.emplace_back(); },
+      [](BatchPlan& p) { p.groups[0].begin.clear(); },
+      [](BatchPlan& p) {
+        p.groups[0].begin = {0, 4};
+      },
+      [](BatchPlan& p) { p.groups[0].begin[0] = -1; },
+      [](BatchPlan& p) { p.groups[0].begin[1] = 2; },  // two blocks where three are needed
+      [](BatchPlan& p) { p.groups[0].begin[1] = 4; },  // none left for the next
+      [](BatchPlan& p) { p.groups[0].begin[1] = 6; },  // past the ids, and back
+      [](BatchPlan& p) { p.groups[0].begin[1] = -3; },
+      [](BatchPlan& p) { p.groups[0].begin[2] = 3; },
+      [](BatchPlan& p) { p.groups[0].ids.push_back(1); },
+      [](BatchPlan& p) { p.groups[0].ids[0] = 10; },
+      [](BatchPlan& p) { p.groups[0].ids[0] = -2; },
+      [](BatchPlan& p) { p.groups[0].ids[2] = -1; },  // where the step writes
+      [](BatchPlan& p) { p.groups[0].ids[0] = -1; },  // where attention reads
+      [](BatchPlan& p) { p.groups[1].ids[2] = -1; },  // position 4: the first in the window
+      [](BatchPlan& p) { p.groups[1].ids[5] = 10; },
+      [](BatchPlan& p) { p.copies[0].group = 2; },
+      [](BatchPlan& p) { p.copies[0].group = -1; },
+      [](BatchPlan& p) { p.copies[0].source = 5; },
+      [](BatchPlan& p) { p.copies[0].destination = -1; },
+      [](BatchPlan& p) { p.starts[0].slot = 3; },
+      [](BatchPlan& p) { p.starts[0].slot = -1; },
+      [](BatchPlan& p) { p.starts[0].prompt_tokens = 4; },
+      [](BatchPlan& p) { p.starts[0].prompt_tokens = -1; },
+      [](BatchPlan& p) { p.starts[0].sampling.temperature = kNan; },
+      [](BatchPlan& p) { p.starts[0].sampling.temperature = -0.5f; },
+      [](BatchPlan& p) { p.starts[0].sampling.top_p = kNan; },
+      [](BatchPlan& p) { p.starts[0].sampling.min_p = kNan; },
+      [](BatchPlan& p) { p.starts[0].sampling.repetition_penalty = 0.0f; },
+      [](BatchPlan& p) { p.starts[0].sampling.repetition_penalty = kNan; },
+      [](BatchPlan& p) { p.starts[0].sampling.presence_penalty = kNan; },
+      [](BatchPlan& p) { p.starts[0].sampling.frequency_penalty = 3e38f; },
+      [](BatchPlan& p) {
+        p.starts[0].sampling.logit_bias = {{1, kNan}};
+      },
+      [](BatchPlan& p) { p.padded_tokens = 17; },
+      [](BatchPlan& p) { p.padded_tokens = kHuge; },
+  };
+  for (size_t i = 0; i < spoils.size(); ++i) {
+    BatchPlan plan = Good();
+    spoils[i](plan);
+    EXPECT_EQ(Build(plan).status().code(), StatusCode::kInvalidArgument) << "case " << i;
+  }
+  EXPECT_TRUE(Build(Good()).ok());
+}
+
+TEST_F(InputBuilderTest, AReferenceToTheStepBeforeOfAnySizeIsLeftToTheExecutor) {
+  BatchPlan plan = Good();
+  plan.tokens[1] = std::numeric_limits<int32_t>::min();
+  EXPECT_TRUE(Build(plan).ok());
+}
+
+TEST_F(InputBuilderTest, MediaNeedAModelThatTakesThem) {
+  BatchPlan plan = Good();
+  plan.media_rows.assign(5, -1);
+  EXPECT_EQ(Build(plan).status().code(), StatusCode::kUnimplemented);
+  plan = Good();
+  plan.type_ids.assign(5, 0);
+  EXPECT_EQ(Build(plan).status().code(), StatusCode::kUnimplemented);
+}
+
+TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
+  BatchPlan large = Good();
+  large.padded_tokens = 16;
+  auto first = Build(large);
+  ASSERT_TRUE(first.ok() && first->Sync().ok());
+  const std::byte* memory = first->inputs().token_ids.data;
+  builder_->Recycle(std::move(first).value());
+  auto second = Build(Good());
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->inputs().token_ids.data, memory);
+  EXPECT_FALSE(second->synced());
+  auto third = Build(Good());  // nothing to recycle: its own memory
+  EXPECT_NE(third->inputs().token_ids.data, memory);
+  EXPECT_EQ(Ints(second->inputs().groups[1].block_table),
+            Ints(third->inputs().groups[1].block_table));
+  EXPECT_EQ(Ints(second->inputs().token_ids), Ints(third->inputs().token_ids));
+}
+
+// Execute recycles on its thread while Prepare builds on another; a data race shows under the
+// thread sanitizer.
+TEST_F(InputBuilderTest, RecycleMayRunBesideBuild) {
+  for (int round = 0; round < 50; ++round) {
+    auto batch = Build(Good());
+    ASSERT_TRUE(batch.ok());
+    std::thread recycler([&] { builder_->Recycle(std::move(batch).value()); });
+    auto other = Build(Good());
+    recycler.join();
+    ASSERT_TRUE(other.ok());
+    EXPECT_THAT(Ints(other->inputs().context), ::testing::ElementsAre(11, 3));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::exec

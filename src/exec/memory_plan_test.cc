@@ -1,0 +1,154 @@
+#include "exec/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice::exec {
+namespace {
+
+constexpr size_t kTokenBytes = 2 * (8 + 8) * 2;  // heads * (K + V) * F16, of one layer
+
+model::LayerGroup Group(std::vector<int> layers, int window = 0) {
+  model::LayerGroup group;
+  group.layers = std::move(layers);
+  group.kind = window > 0 ? files::LayerKind::kWindow : files::LayerKind::kFull;
+  group.window = window;
+  group.kv.dtype = DType::kF16;
+  group.kv.kv_heads = 2;
+  group.kv.k_head_dim = group.kv.v_head_dim = 8;
+  return group;
+}
+
+MemoryRequest Request() {
+  MemoryRequest request;
+  request.groups = {Group({0, 1})};
+  request.block_tokens = 16;
+  request.kernel_block_tokens = 8;
+  request.max_num_seqs = 4;
+  request.max_batch_tokens = 32;
+  request.declared_model_len = 1000;
+  request.free_bytes = size_t{1} << 30;
+  return request;
+}
+
+// Of one sequence of Request() with `length` tokens.
+size_t Bytes(int length) { return size_t{(length + 15u) / 16 * 16} * 2 * kTokenBytes; }
+
+void ExpectOutOfMemory(const MemoryRequest& request, std::vector<std::string> names) {
+  const Status status = PlanMemory(request).status();
+  EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
+  for (const std::string& name : names) EXPECT_THAT(status.message(), ::testing::HasSubstr(name));
+}
+
+TEST(PlanMemory, WithRoomEverySequenceGetsTheWholeLength) {
+  const auto plan = PlanMemory(Request());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->max_model_len, 1000);
+  EXPECT_EQ(plan->note, "");
+  ASSERT_EQ(plan->groups.size(), 1u);
+  EXPECT_EQ(plan->groups[0].num_blocks, 4 * 63);
+  EXPECT_EQ(plan->groups[0].block_tokens, 16);
+  EXPECT_EQ(plan->groups[0].kernel_block_tokens, 8);
+  EXPECT_THAT(plan->groups[0].layers, ::testing::ElementsAre(0, 1));
+  EXPECT_EQ(plan->bytes, 4 * Bytes(1000));
+}
+
+TEST(PlanMemory, TheDefaultTakesAQuarterOfWhatIsFreeAtMost) {
+  MemoryRequest request = Request();
+  request.free_bytes = 4 * 2 * Bytes(1000);
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->groups[0].num_blocks, 2 * 63);
+  EXPECT_EQ(plan->max_model_len, 1000);
+}
+
+TEST(PlanMemory, TheDeclaredLengthIsCutToWhatFitsAndSaidSo) {
+  MemoryRequest request = Request();
+  request.kv_bytes = Bytes(320);
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->max_model_len, 320);
+  EXPECT_EQ(plan->groups[0].num_blocks, 20);
+  EXPECT_THAT(plan->note, ::testing::HasSubstr("320"));
+  EXPECT_THAT(plan->note, ::testing::HasSubstr("1000"));
+  EXPECT_THAT(plan->note, ::testing::HasSubstr("--kv-memory"));
+  EXPECT_LE(plan->bytes, request.kv_bytes);
+}
+
+TEST(PlanMemory, AnExplicitLengthIsNeverCut) {
+  MemoryRequest request = Request();
+  request.max_model_len = 321;
+  request.kv_bytes = Bytes(320);
+  ExpectOutOfMemory(request, {"--max-model-len", "--kv-memory", "321"});
+  request.max_model_len = 320;
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->max_model_len, 320);
+  EXPECT_EQ(plan->note, "");
+}
+
+TEST(PlanMemory, NotEvenOneBlockIsOutOfMemory) {
+  MemoryRequest request = Request();
+  request.kv_bytes = Bytes(16) - 1;
+  ExpectOutOfMemory(request, {"--max-model-len", "--kv-memory"});
+  request.kv_bytes = 0;
+  request.free_bytes = 0;
+  ExpectOutOfMemory(request, {"--kv-memory"});
+}
+
+TEST(PlanMemory, MoreThanIsFreeIsRefused) {
+  MemoryRequest request = Request();
+  request.kv_bytes = request.free_bytes + 1;
+  ExpectOutOfMemory(request, {"--kv-memory", "1024"});
+}
+
+TEST(PlanMemory, BlockSizesThatDoNotFitAreNamed) {
+  for (const auto& [block, kernel] :
+       std::vector<std::pair<int, int>>{{16, 12}, {8, 16}, {0, 8}, {16, 0}, {-16, 8}, {16, -8}}) {
+    MemoryRequest request = Request();
+    request.block_tokens = block;
+    request.kernel_block_tokens = kernel;
+    const Status status = PlanMemory(request).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << block << " " << kernel;
+    EXPECT_EQ(status.field(), "block-size");
+  }
+}
+
+TEST(PlanMemory, ALengthAboveTheDeclaredOneIsRefused) {
+  MemoryRequest request = Request();
+  request.max_model_len = 1001;
+  EXPECT_EQ(PlanMemory(request).status().field(), "max-model-len");
+}
+
+TEST(PlanMemory, AWindowGroupHoldsItsWindowAndAStep) {
+  MemoryRequest request = Request();
+  request.groups = {Group({0}), Group({1}, 64)};
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok());
+  ASSERT_EQ(plan->groups.size(), 2u);
+  EXPECT_EQ(plan->groups[0].num_blocks, 4 * 63);
+  EXPECT_EQ(plan->groups[1].num_blocks, 4 * (6 + 2));  // 64 + 32 tokens, and both edges
+  EXPECT_EQ(plan->bytes, (4 * 63 + 4 * 8) * 16 * kTokenBytes);
+}
+
+TEST(PlanMemory, AWindowLargerThanTheLengthIsTheLength) {
+  MemoryRequest request = Request();
+  request.groups = {Group({0, 1}, 4096)};
+  EXPECT_EQ(PlanMemory(request)->groups[0].num_blocks, 4 * 63);
+}
+
+TEST(PlanMemory, WhateverTheBudgetOneSequenceFitsEveryGroupAndTheBudgetHolds) {
+  for (size_t budget = Bytes(16); budget < 5 * Bytes(1000); budget += 7919) {
+    MemoryRequest request = Request();
+    request.groups = {Group({0}), Group({1}, 100)};
+    request.kv_bytes = budget;
+    const auto plan = PlanMemory(request);
+    if (!plan.ok()) continue;
+    EXPECT_LE(plan->bytes, budget);
+    EXPECT_GE(plan->groups[0].num_blocks * 16, plan->max_model_len);
+    EXPECT_GE(plan->groups[1].num_blocks * 16, std::min(plan->max_model_len, 100 + 32));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::exec

@@ -1,0 +1,186 @@
+#include "kvstore/kv_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "device/backend.h"
+
+namespace sluice::kvstore {
+namespace {
+
+GroupLayout Layout(std::vector<int> layers, int k_dim = 8, int v_dim = 4) {
+  GroupLayout layout;
+  layout.layers = std::move(layers);
+  layout.dtype = DType::kF16;
+  layout.kv_heads = 2;
+  layout.k_head_dim = k_dim;
+  layout.v_head_dim = v_dim;
+  layout.block_tokens = 6;
+  layout.kernel_block_tokens = 3;
+  layout.num_blocks = 5;
+  return layout;
+}
+
+class KvStoreTest : public ::testing::Test {
+ protected:
+  KvStoreTest() {
+    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
+    device_ = std::move(resolved->backend->Open(resolved->index, {.threads = 1}).value());
+    stream_ = std::move(device_->CreateStream().value());
+  }
+  std::unique_ptr<KvStore> Open(std::vector<GroupLayout> groups) {
+    auto store = KvStore::Make(*device_, std::move(groups));
+    EXPECT_TRUE(store.ok()) << store.status().message();
+    return std::move(store).value();
+  }
+  StatusCode Refused(std::vector<GroupLayout> groups) {
+    return KvStore::Make(*device_, std::move(groups)).status().code();
+  }
+  // Every byte of K and V tells its layer, half and block.
+  static std::byte Mark(int layer, bool value, int block) {
+    return static_cast<std::byte>(1 + layer * 40 + value * 20 + block);
+  }
+  static void Fill(const KvStore& store) {
+    for (int l = 0; l < store.layer_count(); ++l) {
+      const int blocks = store.groups()[store.layer(l).group].num_blocks;
+      for (const bool value : {false, true}) {
+        const device::View& view = value ? store.layer(l).v : store.layer(l).k;
+        const size_t bytes = view.bytes / blocks;
+        for (int b = 0; b < blocks && view.data != nullptr; ++b) {
+          std::memset(view.data + b * bytes, static_cast<int>(Mark(l, value, b)), bytes);
+        }
+      }
+    }
+  }
+  // The block that each cache block of a layer now holds; -1 where it is mixed.
+  static std::vector<int> Contents(const KvStore& store, int l, bool value) {
+    const device::View& view = value ? store.layer(l).v : store.layer(l).k;
+    const int blocks = store.groups()[store.layer(l).group].num_blocks;
+    const size_t bytes = view.bytes / blocks;
+    std::vector<int> found;
+    for (int b = 0; b < blocks; ++b) {
+      int holds = static_cast<int>(view.data[b * bytes]) - static_cast<int>(Mark(l, value, 0));
+      for (size_t i = 0; i < bytes; ++i) {
+        if (view.data[b * bytes + i] != view.data[b * bytes]) holds = -1;
+      }
+      found.push_back(holds);
+    }
+    return found;
+  }
+
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Stream> stream_;
+};
+
+TEST_F(KvStoreTest, EveryLayerHasItsOwnMemoryOfItsGroupsSize) {
+  GroupLayout wide = Layout({1}, 16, 16);
+  wide.dtype = DType::kF32;
+  wide.num_blocks = 3;
+  const auto store = Open({Layout({0, 2}), wide});
+  ASSERT_EQ(store->layer_count(), 3);
+  EXPECT_EQ(store->layer(0).group, 0);
+  EXPECT_EQ(store->layer(1).group, 1);
+  EXPECT_EQ(store->layer(2).group, 0);
+  EXPECT_EQ(store->layer(0).k.bytes, 5u * 6 * 2 * 8 * 2);
+  EXPECT_EQ(store->layer(0).v.bytes, 5u * 6 * 2 * 4 * 2);
+  EXPECT_EQ(store->layer(1).k.bytes, 3u * 6 * 2 * 16 * 4);
+  EXPECT_EQ(store->bytes(), 5 * BlockBytes(store->groups()[0]) + 3 * BlockBytes(wide));
+  std::set<const std::byte*> starts;
+  for (int l = 0; l < 3; ++l) {
+    starts.insert(store->layer(l).k.data);
+    starts.insert(store->layer(l).v.data);
+  }
+  EXPECT_EQ(starts.size(), 6u);
+  Fill(*store);  // and none overlaps another
+  for (int l = 0; l < 3; ++l) {
+    for (const bool value : {false, true}) {
+      const std::vector<int> found = Contents(*store, l, value);
+      for (size_t b = 0; b < found.size(); ++b) EXPECT_EQ(found[b], static_cast<int>(b));
+    }
+  }
+}
+
+TEST_F(KvStoreTest, AGroupMayHaveNoV) {
+  const auto store = Open({Layout({0}, 8, 0)});
+  EXPECT_EQ(store->layer(0).v.data, nullptr);
+  EXPECT_EQ(BlockBytes(store->groups()[0]), 6u * 2 * 8 * 2);
+  Fill(*store);
+  EXPECT_TRUE(store->Copy(*stream_, std::vector<BlockMove>{{0, 4, 1}}).ok());
+  EXPECT_THAT(Contents(*store, 0, false), ::testing::ElementsAre(0, 4, 2, 3, 4));
+}
+
+TEST_F(KvStoreTest, GroupsThatOverlapOrSkipALayerAreRefused) {
+  EXPECT_EQ(Refused({Layout({0, 1}), Layout({1})}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refused({Layout({0, 0})}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refused({Layout({0, 2})}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refused({Layout({-1})}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refused({Layout({1 << 30})}), StatusCode::kInvalidArgument);
+}
+
+TEST_F(KvStoreTest, SizesThatAreNotPossibleAreRefused) {
+  const std::vector<int GroupLayout::*> positive = {
+      &GroupLayout::kv_heads, &GroupLayout::k_head_dim, &GroupLayout::block_tokens,
+      &GroupLayout::kernel_block_tokens, &GroupLayout::num_blocks};
+  for (const auto field : positive) {
+    for (const int value : {0, -1}) {
+      GroupLayout layout = Layout({0});
+      layout.*field = value;
+      EXPECT_EQ(Refused({layout}), StatusCode::kInvalidArgument) << value;
+    }
+  }
+  GroupLayout layout = Layout({0});
+  layout.v_head_dim = -1;
+  EXPECT_EQ(Refused({layout}), StatusCode::kInvalidArgument);
+  layout = Layout({0});
+  layout.kernel_block_tokens = 4;  // does not divide 6
+  const Status status = KvStore::Make(*device_, {layout}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("--block-size"));
+}
+
+TEST_F(KvStoreTest, MoreThanTheMachineHasIsOutOfMemory) {
+  GroupLayout layout = Layout({0}, 1 << 15, 1 << 15);
+  layout.kv_heads = 1 << 10;
+  layout.num_blocks = 1 << 30;
+  EXPECT_EQ(Refused({layout}), StatusCode::kOutOfMemory);
+}
+
+TEST_F(KvStoreTest, CopiesMoveWholeBlocksInEveryLayerOfTheirGroupAlone) {
+  const auto store = Open({Layout({0, 2}), Layout({1})});
+  Fill(*store);
+  ASSERT_TRUE(store->Copy(*stream_, std::vector<BlockMove>{{0, 1, 3}}).ok());
+  for (const int l : {0, 2}) {
+    for (const bool value : {false, true}) {
+      EXPECT_THAT(Contents(*store, l, value), ::testing::ElementsAre(0, 1, 2, 1, 4));
+    }
+  }
+  for (const bool value : {false, true}) {
+    EXPECT_THAT(Contents(*store, 1, value), ::testing::ElementsAre(0, 1, 2, 3, 4));
+  }
+}
+
+TEST_F(KvStoreTest, CopiesRunInOrder) {
+  const auto store = Open({Layout({0})});
+  Fill(*store);
+  ASSERT_TRUE(
+      store->Copy(*stream_, std::vector<BlockMove>{{0, 0, 1}, {0, 1, 2}, {0, 4, 0}, {0, 3, 3}})
+          .ok());
+  EXPECT_THAT(Contents(*store, 0, true), ::testing::ElementsAre(4, 0, 0, 3, 4));
+}
+
+TEST_F(KvStoreTest, IdsOutOfRangeAreErrorsAndNothingIsCopied) {
+  const auto store = Open({Layout({0})});
+  for (const BlockMove& bad : {BlockMove{0, 5, 1}, BlockMove{0, 1, 5}, BlockMove{0, -1, 1},
+                               BlockMove{0, 1, -1}, BlockMove{1, 0, 1}, BlockMove{-1, 0, 1}}) {
+    Fill(*store);
+    EXPECT_FALSE(store->Copy(*stream_, std::vector<BlockMove>{{0, 1, 3}, bad}).ok());
+    EXPECT_THAT(Contents(*store, 0, false), ::testing::ElementsAre(0, 1, 2, 3, 4));
+  }
+  EXPECT_TRUE(store->Copy(*stream_, {}).ok());
+}
+
+}  // namespace
+}  // namespace sluice::kvstore

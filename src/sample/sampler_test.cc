@@ -1,0 +1,441 @@
+// The sampler over whole plans: entries, slots, verification, scores and what a step result holds.
+#include "sample/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "device/backend.h"
+#include "ops/host_array.h"
+
+namespace sluice::sample {
+namespace {
+
+using batch::BatchPlan;
+using batch::LogitsRow;
+using batch::RowPurpose;
+using batch::RowStatus;
+using batch::StepResult;
+
+constexpr int64_t kVocab = 40;
+
+// Bans one token for one sequence.
+class Ban : public batch::MaskSource {
+ public:
+  Ban(batch::SequenceId sequence, std::vector<int32_t> allowed)
+      : sequence_(sequence), allowed_(std::move(allowed)) {}
+  bool HasMask(const batch::PlanEntry& entry) override { return entry.sequence == sequence_; }
+  Status Fill(const batch::PlanEntry&, int row, std::span<uint32_t> allowed) override {
+    if (fail) return Status(StatusCode::kInternal, "the grammar failed");
+    rows.push_back(row);
+    std::fill(allowed.begin(), allowed.end(), 0u);
+    for (const int32_t id : allowed_) allowed[id / 32] |= 1u << (id % 32);
+    return OkStatus();
+  }
+  std::vector<int> rows;
+  bool fail = false;
+
+ private:
+  const batch::SequenceId sequence_;
+  const std::vector<int32_t> allowed_;
+};
+
+class SamplerTest : public ::testing::Test {
+ protected:
+  SamplerTest() {
+    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
+    device_ = std::move(resolved->backend->Open(resolved->index, {}).value());
+    stream_ = std::move(device_->CreateStream().value());
+    Restart();
+  }
+
+  void Restart() {
+    sampler_ = std::move(
+        Sampler::Make(*device_,
+                      {.vocab = kVocab, .slots = 8, .rows_max = 16, .top_logprobs_max = 4})
+            .value());
+    step_ = 0;
+  }
+
+  // An entry of `rows` query tokens, each with logits; row i is one of `rows`.
+  void AddEntry(batch::SequenceId sequence, int slot, int first, std::vector<LogitsRow> rows) {
+    batch::PlanEntry entry;
+    entry.sequence = sequence;
+    entry.slot = slot;
+    entry.first_position = first;
+    entry.query_tokens = static_cast<int32_t>(rows.size());
+    entry.token_begin = static_cast<int32_t>(plan_.tokens.size());
+    entry.logits_begin = static_cast<int32_t>(plan_.logits_rows.size());
+    entry.logits_count = static_cast<int32_t>(rows.size());
+    for (LogitsRow row : rows) {
+      row.token = static_cast<int32_t>(plan_.tokens.size());
+      plan_.tokens.push_back(0);
+      plan_.logits_rows.push_back(row);
+    }
+    plan_.entries.push_back(entry);
+  }
+  void Start(int slot, const batch::SamplingParams& sampling, std::vector<int32_t> prompt = {0}) {
+    batch::SlotStart start;
+    start.slot = slot;
+    start.sampling = sampling;
+    start.prompt_tokens = static_cast<int32_t>(prompt.size());
+    start.history = std::move(prompt);
+    plan_.starts.push_back(start);
+  }
+
+  // Runs the plan over `logits`, one vector per row, and begins the next.
+  Result<StepResult> TryRun(const std::vector<std::vector<float>>& logits,
+                            batch::MaskSource* masks = nullptr) {
+    plan_.step = ++step_;
+    ops::Array values(DType::kF32, {static_cast<int64_t>(logits.size()), kVocab});
+    for (size_t r = 0; r < logits.size(); ++r) {
+      for (int64_t i = 0; i < kVocab; ++i) values.Set(r * kVocab + i, logits[r][i]);
+    }
+    const ops::Array before = values;
+    StepResult result;
+    sampler_->Begin(plan_);
+    const Status status = sampler_->Run(*stream_, plan_, values.tensor(), masks, &result);
+    EXPECT_TRUE(values.bytes() == before.bytes()) << "the logits changed";
+    plan_ = {};
+    if (!status.ok()) return status;
+    return result;
+  }
+  StepResult Run(const std::vector<std::vector<float>>& logits,
+                 batch::MaskSource* masks = nullptr) {
+    auto result = TryRun(logits, masks);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.ok() ? *result : StepResult();
+  }
+
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Stream> stream_;
+  std::unique_ptr<Sampler> sampler_;
+  BatchPlan plan_;
+  uint64_t step_ = 0;
+};
+
+// Logits whose argmax is `best` and whose runner-up is `second`.
+std::vector<float> Peak(int32_t best, int32_t second = -1) {
+  std::vector<float> logits(kVocab, 0.25f);
+  logits[best] = 6.0f;
+  if (second >= 0) logits[second] = 5.0f;
+  return logits;
+}
+
+std::vector<float> Noise(uint64_t seed) {
+  ops::TestNoise noise(seed);
+  std::vector<float> logits;
+  for (int64_t i = 0; i < kVocab; ++i) logits.push_back(2.0f * noise.Value());
+  return logits;
+}
+
+batch::SamplingParams Greedy() {
+  batch::SamplingParams params;
+  params.temperature = 0.0f;
+  return params;
+}
+
+LogitsRow Sample() { return {}; }
+LogitsRow Verify(int32_t target) { return {.target = target, .purpose = RowPurpose::kVerify}; }
+LogitsRow Score(int32_t target) { return {.target = target, .purpose = RowPurpose::kScore}; }
+
+std::vector<int32_t> Ids(const StepResult& result, size_t entry) {
+  std::vector<int32_t> ids;
+  const batch::ResultEntry& out = result.entries[entry];
+  for (int i = 0; i < out.token_count; ++i) ids.push_back(result.tokens[out.token_begin + i].id);
+  return ids;
+}
+
+TEST_F(SamplerTest, EveryEntryGetsItsOwnRowsAndAChunkWithoutRowsGetsNone) {
+  Start(0, Greedy());
+  Start(3, Greedy());
+  AddEntry(11, 0, 4, {Sample()});
+  AddEntry(12, 5, 0, {});
+  AddEntry(13, 3, 7, {Sample()});
+  const StepResult result = Run({Peak(9), Peak(30)});
+  ASSERT_EQ(result.entries.size(), 3u);
+  EXPECT_EQ(result.step, 1u);
+  EXPECT_EQ(result.entries[1].sequence, 12u);
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(9));
+  EXPECT_TRUE(Ids(result, 1).empty());
+  EXPECT_THAT(Ids(result, 2), ::testing::ElementsAre(30));
+}
+
+TEST_F(SamplerTest, AnEmptyPlanGivesAnEmptyResult) {
+  const StepResult result = Run({});
+  EXPECT_EQ(result.step, 1u);
+  EXPECT_TRUE(result.entries.empty());
+  EXPECT_TRUE(result.tokens.empty());
+}
+
+TEST_F(SamplerTest, DrawnTokensAreCountedByTheNextStepsPenalties) {
+  batch::SamplingParams params = Greedy();
+  params.frequency_penalty = 2.0f;
+  Start(1, params);
+  AddEntry(1, 1, 0, {Sample()});
+  EXPECT_THAT(Ids(Run({Peak(7, 8)}), 0), ::testing::ElementsAre(7));
+  AddEntry(1, 1, 1, {Sample()});  // 6 - 2 < 5
+  EXPECT_THAT(Ids(Run({Peak(7, 8)}), 0), ::testing::ElementsAre(8));
+}
+
+TEST_F(SamplerTest, LogprobsComeOnlyWhereAskedFor) {
+  batch::SamplingParams params = Greedy();
+  params.top_logprobs = 2;
+  Start(0, params);
+  Start(1, Greedy());
+  AddEntry(1, 0, 0, {Sample()});
+  AddEntry(2, 1, 0, {Sample()});
+  const StepResult result = Run({Peak(7, 8), Peak(9)});
+  const batch::ResultToken& asked = result.tokens[0];
+  ASSERT_EQ(asked.top_count, 2);
+  EXPECT_EQ(result.top[asked.top_begin].id, 7);
+  EXPECT_EQ(result.top[asked.top_begin].logprob, asked.logprob);
+  EXPECT_EQ(result.top[asked.top_begin + 1].id, 8);
+  EXPECT_LT(asked.logprob, 0.0f);
+  EXPECT_EQ(result.tokens[1].top_count, 0);
+  EXPECT_EQ(result.tokens[1].logprob, 0.0f);
+  EXPECT_EQ(result.top.size(), 2u);
+}
+
+TEST_F(SamplerTest, TheChosenTokenIsAmongTheTopOnesAlsoWhenNoneOfThemWasAllowed) {
+  for (const int k : {0, 1, 3, 4, 20}) {  // 20 is cut to the most that the sampler gives
+    batch::SamplingParams params = Greedy();
+    params.top_logprobs = k;
+    Start(0, params);
+    AddEntry(5, 0, k, {Sample()});
+    Ban mask(5, {33});
+    const StepResult result = Run({Peak(7, 8)}, &mask);
+    const batch::ResultToken& token = result.tokens[0];
+    EXPECT_EQ(token.id, 33);
+    ASSERT_EQ(token.top_count, std::min(k, 4) + 1);
+    const batch::TokenLogprob& last = result.top[token.top_begin + token.top_count - 1];
+    EXPECT_EQ(last.id, 33);
+    EXPECT_EQ(last.logprob, token.logprob);
+    EXPECT_TRUE(std::isfinite(last.logprob));
+    EXPECT_EQ(token.rank, 33);  // 7, 8 and the equal ones of lower ids, which are 31
+  }
+}
+
+TEST_F(SamplerTest, AMaskTouchesItsSequenceAloneAndItsErrorIsTheSteps) {
+  Start(0, Greedy());
+  Start(1, Greedy());
+  AddEntry(5, 0, 0, {Sample()});
+  AddEntry(6, 1, 0, {Sample()});
+  Ban mask(6, {20});
+  const StepResult result = Run({Peak(7), Peak(7)}, &mask);
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(7));
+  EXPECT_THAT(Ids(result, 1), ::testing::ElementsAre(20));
+  mask.fail = true;
+  AddEntry(6, 1, 1, {Sample()});
+  EXPECT_EQ(TryRun({Peak(7)}, &mask).status().code(), StatusCode::kInternal);
+}
+
+TEST_F(SamplerTest, AMaskThatAllowsNothingEndsItsRequestAlone) {
+  Start(0, Greedy());
+  Start(1, Greedy());
+  AddEntry(5, 0, 0, {Sample()});
+  AddEntry(6, 1, 0, {Sample()});
+  Ban mask(5, {});
+  const StepResult result = Run({Peak(7), Peak(9)}, &mask);
+  EXPECT_EQ(result.entries[0].status, RowStatus::kDegenerate);
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(7));
+  EXPECT_EQ(result.entries[1].status, RowStatus::kOk);
+  EXPECT_THAT(Ids(result, 1), ::testing::ElementsAre(9));
+}
+
+TEST_F(SamplerTest, ADegenerateRowIsReportedAndItsNeighbourIsNot) {
+  Start(0, Greedy());
+  Start(1, Greedy());
+  AddEntry(5, 0, 0, {Sample()});
+  AddEntry(6, 1, 0, {Sample()});
+  std::vector<float> bad = Peak(12);
+  bad[3] = std::numeric_limits<float>::quiet_NaN();
+  const StepResult result = Run({bad, Peak(9)});
+  EXPECT_EQ(result.entries[0].status, RowStatus::kDegenerate);
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(12));
+  EXPECT_EQ(result.entries[1].status, RowStatus::kOk);
+}
+
+TEST_F(SamplerTest, VerificationKeepsTheAcceptedDraftsAndOneMore) {
+  Start(0, Greedy());
+  Start(1, Greedy());
+  Start(2, Greedy());
+  AddEntry(1, 0, 5, {Verify(7), Verify(8), Sample()});  // all accepted
+  AddEntry(2, 1, 5, {Verify(7), Verify(8), Sample()});  // the second is refused
+  AddEntry(3, 2, 5, {Verify(7), Verify(8), Sample()});  // the first is
+  const StepResult result =
+      Run({Peak(7), Peak(8), Peak(9), Peak(7), Peak(10), Peak(9), Peak(11), Peak(8), Peak(9)});
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(7, 8, 9));
+  EXPECT_THAT(Ids(result, 1), ::testing::ElementsAre(7, 10));
+  EXPECT_THAT(Ids(result, 2), ::testing::ElementsAre(11));
+}
+
+TEST_F(SamplerTest, RowsPastTheAcceptedLengthDoNotCountDegenerateOrNot) {
+  const std::vector<float> bad(kVocab, 0.0f);
+  Start(0, Greedy());
+  Start(1, Greedy());
+  AddEntry(1, 0, 5, {Verify(7), Verify(8), Sample()});
+  AddEntry(2, 1, 5, {Verify(7), Verify(0), Sample()});
+  const StepResult result = Run({Peak(9), bad, bad, Peak(7), bad, Peak(9)});
+  EXPECT_EQ(result.entries[0].status, RowStatus::kOk);
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(9));
+  // Here the bad row is reached. Its argmax equals the draft, but nothing may follow it.
+  EXPECT_EQ(result.entries[1].status, RowStatus::kDegenerate);
+  EXPECT_THAT(Ids(result, 1), ::testing::ElementsAre(7, 0));
+}
+
+// Drafts that a request refuses must leave no trace in its penalties, and accepted ones must count.
+TEST_F(SamplerTest, VerifyingEqualsOneByOneDecoding) {
+  batch::SamplingParams params;
+  params.temperature = 0.9f;
+  params.seed = 31;
+  params.frequency_penalty = 1.5f;
+  params.repetition_penalty = 1.3f;
+  params.no_repeat_ngram = 2;
+  params.min_tokens = 4;
+  params.end_ids = {1, 2, 3};
+  params.top_logprobs = 3;
+  constexpr int kTokens = 24;
+  std::vector<std::vector<float>> logits;
+  for (int i = 0; i < kTokens + 3; ++i) logits.push_back(Noise(100 + i % 4));
+
+  std::vector<batch::ResultToken> one_by_one;
+  double cumulative = 0;
+  Start(2, params);
+  for (int i = 0; i < kTokens; ++i) {
+    AddEntry(1, 2, i, {Sample()});
+    const StepResult result = Run({logits[i]});
+    one_by_one.push_back(result.tokens.front());
+    cumulative = result.entries[0].cumulative_logprob;
+  }
+
+  Restart();
+  Start(6, params);
+  std::vector<batch::ResultToken> verified;
+  double verified_cumulative = 0;
+  size_t steps = 0;
+  while (verified.size() < kTokens) {
+    const size_t at = verified.size();
+    // The first draft is right, the second wrong every other time.
+    const auto draft = [&](size_t i) { return i < one_by_one.size() ? one_by_one[i].id : 0; };
+    const int32_t second = (draft(at + 1) + static_cast<int32_t>(steps % 2)) % kVocab;
+    AddEntry(1, 6, static_cast<int>(at), {Verify(draft(at)), Verify(second), Sample()});
+    const StepResult result = Run({logits[at], logits[at + 1], logits[at + 2]});
+    verified.insert(verified.end(), result.tokens.begin(), result.tokens.end());
+    verified_cumulative = result.entries[0].cumulative_logprob;
+    ++steps;
+  }
+  EXPECT_LT(steps, static_cast<size_t>(kTokens));
+  for (size_t i = 0; i < kTokens; ++i) {
+    EXPECT_EQ(verified[i].id, one_by_one[i].id) << i;
+    EXPECT_EQ(verified[i].logprob, one_by_one[i].logprob) << i;
+    EXPECT_EQ(verified[i].rank, one_by_one[i].rank) << i;
+  }
+  if (verified.size() == kTokens) {
+    EXPECT_EQ(verified_cumulative, cumulative);
+  }
+  EXPECT_LT(cumulative, 0.0);
+}
+
+TEST_F(SamplerTest, ScoresComeBesideTheDrawnToken) {
+  batch::SamplingParams params = Greedy();
+  params.prompt_top_logprobs = 1;
+  params.frequency_penalty = 2.0f;  // prompt scores are of the raw logits
+  Start(0, params, {4, 7, 9});
+  AddEntry(1, 0, 0, {Score(7), Score(9), Sample()});
+  const StepResult result = Run({Peak(7), Peak(20, 9), Peak(30)});
+  ASSERT_EQ(result.entries[0].score_count, 2);
+  EXPECT_EQ(result.scores[0].id, 7);
+  EXPECT_EQ(result.scores[0].rank, 0);
+  EXPECT_EQ(result.scores[0].top_count, 1);
+  EXPECT_EQ(result.scores[1].id, 9);
+  EXPECT_EQ(result.scores[1].rank, 1);
+  EXPECT_EQ(result.scores[1].top_count, 2);
+  EXPECT_EQ(result.top[result.scores[1].top_begin].id, 20);
+  EXPECT_NEAR(result.top[result.scores[1].top_begin].logprob - result.scores[1].logprob, 1.0, 1e-5);
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(30));
+  // Scored tokens are not drawn ones.
+  AddEntry(1, 0, 3, {Sample()});
+  EXPECT_THAT(Ids(Run({Peak(7)}), 0), ::testing::ElementsAre(7));
+}
+
+TEST_F(SamplerTest, DistributionsComeForTheRowsThatAsk) {
+  batch::SamplingParams params = Greedy();
+  params.full_distribution = true;
+  Start(0, Greedy());
+  Start(1, params);
+  AddEntry(1, 0, 0, {Sample()});
+  AddEntry(2, 1, 0, {Sample()});
+  StepResult result = Run({Peak(7), Peak(9)});
+  ASSERT_EQ(result.distributions.size(), static_cast<size_t>(kVocab));
+  double sum = 0;
+  for (const float logprob : result.distributions) sum += std::exp(logprob);
+  EXPECT_NEAR(sum, 1.0, 1e-5);
+  EXPECT_GT(result.distributions[9], result.distributions[7]);
+  AddEntry(1, 0, 1, {Sample()});
+  result = Run({Peak(7)});
+  EXPECT_TRUE(result.distributions.empty());
+}
+
+TEST_F(SamplerTest, ASequenceThatComesBackAfterPreemptionGoesOnAsBefore) {
+  batch::SamplingParams params;
+  params.seed = 5;
+  params.frequency_penalty = 1.0f;
+  params.top_logprobs = 0;
+  const auto run = [&](int interrupt_at) {
+    Restart();
+    std::vector<int32_t> drawn;
+    double cumulative = 0;
+    Start(0, params, {3, 4});
+    for (int i = 0; i < 12; ++i) {
+      int slot = i < interrupt_at ? 0 : 5;
+      if (i == interrupt_at) {
+        std::vector<int32_t> history = {3, 4};
+        history.insert(history.end(), drawn.begin(), drawn.end());
+        Start(5, params, history);
+        plan_.starts.back().prompt_tokens = 2;
+        plan_.starts.back().cumulative_logprob = cumulative;
+      }
+      AddEntry(1, slot, 1 + i, {Sample()});
+      const StepResult result = Run({Noise(i % 3)});
+      drawn.push_back(result.tokens[0].id);
+      cumulative = result.entries[0].cumulative_logprob;
+    }
+    return std::pair(drawn, cumulative);
+  };
+  EXPECT_EQ(run(6), run(100));
+}
+
+TEST_F(SamplerTest, ASequenceDrawsTheSameAloneAndAmongOthers) {
+  const auto params = [](int i) {
+    batch::SamplingParams p;
+    p.temperature = i % 3 == 0 ? 0.0f : 0.9f;
+    p.seed = 40 + i;
+    p.top_p = 0.95f;
+    p.presence_penalty = i % 2 == 0 ? 0.5f : 0.0f;
+    p.top_logprobs = i % 2;
+    return p;
+  };
+  std::vector<batch::ResultToken> together;
+  for (int i = 0; i < 8; ++i) Start(i, params(i));
+  std::vector<std::vector<float>> logits;
+  for (int i = 0; i < 8; ++i) {
+    AddEntry(i + 1, i, 10 * i, {Sample()});
+    logits.push_back(Noise(i));
+  }
+  together = Run(logits).tokens;
+  for (int i = 0; i < 8; ++i) {
+    Restart();
+    Start(0, params(i));
+    AddEntry(99, 0, 10 * i, {Sample()});
+    const StepResult alone = Run({logits[i]});
+    EXPECT_EQ(alone.tokens[0].id, together[i].id) << i;
+    EXPECT_EQ(alone.tokens[0].logprob, together[i].logprob) << i;
+    EXPECT_EQ(alone.tokens[0].rank, together[i].rank) << i;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::sample

@@ -1,0 +1,169 @@
+#include "sample/slot_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice::sample {
+namespace {
+
+constexpr int64_t kVocab = 16;
+
+batch::SlotStart Start(std::vector<int32_t> prompt, std::vector<int32_t> answered = {}) {
+  batch::SlotStart start;
+  start.prompt_tokens = static_cast<int32_t>(prompt.size());
+  start.history = std::move(prompt);
+  start.history.insert(start.history.end(), answered.begin(), answered.end());
+  return start;
+}
+
+std::vector<ops::LogitEdit> Edits(const SlotState& slot) {
+  std::vector<ops::LogitEdit> edits;
+  slot.AppendEdits(kVocab, &edits);
+  return edits;
+}
+
+std::vector<int32_t> Banned(const SlotState& slot) {
+  std::vector<int32_t> ids;
+  for (const ops::LogitEdit& edit : Edits(slot)) {
+    if (edit.banned) ids.push_back(edit.id);
+  }
+  return ids;
+}
+
+TEST(SlotState, ThePlainRequestEditsNothing) {
+  SlotState slot;
+  slot.Start(Start({1, 2, 3}, {4}));
+  EXPECT_TRUE(Edits(slot).empty());
+  EXPECT_EQ(slot.drawn(), 1);
+}
+
+TEST(SlotState, RepetitionCountsPromptAndAnswerTheOthersTheAnswerAlone) {
+  SlotState slot;
+  batch::SlotStart start = Start({5, 6, 6}, {7});
+  start.sampling.repetition_penalty = 1.5f;
+  start.sampling.presence_penalty = 0.25f;
+  start.sampling.frequency_penalty = 0.5f;
+  slot.Start(start);
+  slot.Append(7);
+  slot.Append(6);
+  const std::vector<ops::LogitEdit> edits = Edits(slot);
+  ASSERT_EQ(edits.size(), 3u);
+  EXPECT_EQ(edits[0].id, 5);
+  EXPECT_EQ(edits[0].repetition, 1.5f);
+  EXPECT_EQ(edits[0].subtract, 0.0f);
+  EXPECT_EQ(edits[1].id, 6);
+  EXPECT_EQ(edits[1].subtract, 0.75f);
+  EXPECT_EQ(edits[2].id, 7);
+  EXPECT_EQ(edits[2].repetition, 1.5f);
+  EXPECT_EQ(edits[2].subtract, 1.25f);
+}
+
+TEST(SlotState, RemoveLastTakesBackWhatAppendCounted) {
+  SlotState slot;
+  batch::SlotStart start = Start({5}, {6});
+  start.sampling.frequency_penalty = 1.0f;
+  slot.Start(start);
+  slot.Append(6);
+  slot.Append(9);
+  slot.RemoveLast();
+  slot.RemoveLast();
+  const std::vector<ops::LogitEdit> edits = Edits(slot);
+  ASSERT_EQ(edits.size(), 2u);
+  EXPECT_EQ(edits[1].id, 6);
+  EXPECT_EQ(edits[1].subtract, 1.0f);
+  EXPECT_EQ(slot.drawn(), 1);
+}
+
+TEST(SlotState, IdsOutsideTheVocabularyAreDropped) {
+  SlotState slot;
+  batch::SlotStart start = Start({-3, 1, 16, 1 << 30});
+  start.sampling.repetition_penalty = 2.0f;
+  start.sampling.logit_bias = {{-1, 1.0f}, {16, 1.0f}, {15, 1.0f}};
+  start.sampling.min_tokens = 5;
+  start.sampling.end_ids = {99, -7, 0};
+  start.sampling.no_repeat_ngram = 1;
+  slot.Start(start);
+  std::vector<int32_t> ids;
+  for (const ops::LogitEdit& edit : Edits(slot)) ids.push_back(edit.id);
+  EXPECT_THAT(ids, ::testing::ElementsAre(0, 1, 15));
+}
+
+TEST(SlotState, EditsOfOneIdAreJoinedAndAscending) {
+  SlotState slot;
+  batch::SlotStart start = Start({8}, {3});
+  start.sampling.repetition_penalty = 2.0f;
+  start.sampling.presence_penalty = 1.0f;
+  start.sampling.logit_bias = {{8, 0.5f}, {3, 4.0f}, {8, 0.25f}};
+  start.sampling.min_tokens = 2;
+  start.sampling.end_ids = {3};
+  slot.Start(start);
+  std::vector<ops::LogitEdit> edits = {{.id = 77}};  // of the row before
+  slot.AppendEdits(kVocab, &edits);
+  ASSERT_EQ(edits.size(), 3u);
+  EXPECT_EQ(edits[0].id, 77);
+  EXPECT_EQ(edits[1].id, 3);
+  EXPECT_EQ(edits[1].bias, 4.0f);
+  EXPECT_EQ(edits[1].repetition, 2.0f);
+  EXPECT_EQ(edits[1].subtract, 1.0f);
+  EXPECT_TRUE(edits[1].banned);
+  EXPECT_EQ(edits[2].id, 8);
+  EXPECT_EQ(edits[2].bias, 0.75f);
+  EXPECT_FALSE(edits[2].banned);
+}
+
+TEST(SlotState, NoRepeatNgramBansWhatWouldRepeatOne) {
+  SlotState slot;
+  batch::SlotStart start = Start({1, 2, 3, 1, 2, 4}, {1, 2});
+  start.sampling.no_repeat_ngram = 3;
+  slot.Start(start);
+  EXPECT_THAT(Banned(slot), ::testing::ElementsAre(3, 4));
+  start.sampling.no_repeat_ngram = 1;
+  slot.Start(start);
+  EXPECT_THAT(Banned(slot), ::testing::ElementsAre(1, 2, 3, 4));
+  for (const int off : {0, -2, 9, 1024}) {  // off, or longer than the history
+    start.sampling.no_repeat_ngram = off;
+    slot.Start(start);
+    EXPECT_TRUE(Banned(slot).empty()) << off;
+  }
+}
+
+TEST(SlotState, AnNgramMayOverlapItself) {
+  SlotState slot;
+  batch::SlotStart start = Start({7, 7});
+  start.sampling.no_repeat_ngram = 2;
+  slot.Start(start);
+  EXPECT_THAT(Banned(slot), ::testing::ElementsAre(7));
+}
+
+TEST(SlotState, EndIdsAreBannedUntilMinTokensWereDrawn) {
+  SlotState slot;
+  batch::SlotStart start = Start({1, 2}, {5});  // one was drawn before a preemption
+  start.sampling.min_tokens = 2;
+  start.sampling.end_ids = {2, 3};
+  slot.Start(start);
+  EXPECT_THAT(Banned(slot), ::testing::ElementsAre(2, 3));
+  slot.Append(6);
+  EXPECT_TRUE(Banned(slot).empty());
+}
+
+TEST(SlotState, ANewStartForgetsTheSequenceBefore) {
+  SlotState slot;
+  batch::SlotStart start = Start({1}, {2, 2});
+  start.sampling.frequency_penalty = 1.0f;
+  start.cumulative_logprob = -3.0;
+  slot.Start(start);
+  slot.AddLogprob(-1.0);
+  EXPECT_EQ(slot.cumulative_logprob(), -4.0);
+  start = Start({9});
+  start.sampling.frequency_penalty = 1.0f;
+  slot.Start(start);
+  const std::vector<ops::LogitEdit> edits = Edits(slot);
+  ASSERT_EQ(edits.size(), 1u);
+  EXPECT_EQ(edits[0].id, 9);
+  EXPECT_EQ(edits[0].subtract, 0.0f);
+  EXPECT_EQ(slot.cumulative_logprob(), 0.0);
+  EXPECT_EQ(slot.drawn(), 0);
+}
+
+}  // namespace
+}  // namespace sluice::sample
