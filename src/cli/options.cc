@@ -59,10 +59,6 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
   options->ForEach(OptionDeclarer(app, "Engine options"));
 }
 
-void AddServerOptions(CLI::App& app, ServerOptions* options) {
-  options->ForEach(OptionDeclarer(app));
-}
-
 Status ReadConfig(int argc, char** argv, CLI::App& app) {
   const std::string path = ConfigPath(argc, argv);
   if (path.empty() || argc < 2) return OkStatus();
