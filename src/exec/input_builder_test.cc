@@ -166,12 +166,13 @@ TEST_F(InputBuilderTest, ThePlanAtEveryLimitIsGood) {
   EXPECT_TRUE(batch.ok()) << batch.status().message();
 }
 
-TEST_F(InputBuilderTest, EveryMalformedFieldIsAnErrorOfThePlan) {
-  static constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
-  static constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
-  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  using Spoil = std::function<void(BatchPlan&)>;
-  const std::vector<Spoil> spoils = {
+constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
+constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using Spoil = std::function<void(BatchPlan&)>;
+
+std::vector<Spoil> SpoiltEntries() {
+  return {
       [](BatchPlan& p) { p.entries[0].query_tokens = 0; },
       [](BatchPlan& p) { p.entries[0].query_tokens = -1; },
       [](BatchPlan& p) { p.entries[1].query_tokens = 4; },
@@ -207,6 +208,11 @@ TEST_F(InputBuilderTest, EveryMalformedFieldIsAnErrorOfThePlan) {
       [](BatchPlan& p) { p.positions[1] = 9; },
       [](BatchPlan& p) { p.positions.pop_back(); },
       [](BatchPlan& p) { p.position_dims = 3; },
+  };
+}
+
+std::vector<Spoil> SpoiltTablesAndStarts() {
+  return {
       [](BatchPlan& p) { p.groups.pop_back(); },
       [](BatchPlan& p) { p.groups.emplace_back(); },
       [](BatchPlan& p) { p.groups[0].begin.clear(); },
@@ -248,6 +254,11 @@ TEST_F(InputBuilderTest, EveryMalformedFieldIsAnErrorOfThePlan) {
       [](BatchPlan& p) { p.padded_tokens = 17; },
       [](BatchPlan& p) { p.padded_tokens = kHuge; },
   };
+}
+
+TEST_F(InputBuilderTest, EveryMalformedFieldIsAnErrorOfThePlan) {
+  std::vector<Spoil> spoils = SpoiltEntries();
+  for (const Spoil& spoil : SpoiltTablesAndStarts()) spoils.push_back(spoil);
   for (size_t i = 0; i < spoils.size(); ++i) {
     BatchPlan plan = Good();
     spoils[i](plan);

@@ -7,8 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "device/backend.h"
-#include "ops/host_array.h"
+#include "ops/op_fixture.h"
 
 namespace sluice::sample {
 namespace {
