@@ -13,7 +13,8 @@ namespace sluice::text {
 class Detokenizer {
  public:
   // `prompt_tail`: the last ids of the prompt, which decide about a leading space of the first
-  // token; may be empty (then the text starts here).
+  // token. A text starts here, without the space that encoding puts there, when the tail is empty
+  // or ends with a special token.
   Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool render_special,
               std::span<const TokenId> prompt_tail);
 

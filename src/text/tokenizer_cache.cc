@@ -6,7 +6,9 @@ namespace sluice::text {
 namespace {
 
 constexpr size_t kEntries = 1u << 15;
-constexpr size_t kBytesMax = 2u << 20;  // of words kept
+// Of the words kept; a full cache has under 4 MiB in all.
+constexpr size_t kBytesMax = 1u << 20;
+constexpr size_t kIdsMax = 1u << 19;
 
 }  // namespace
 
@@ -23,7 +25,7 @@ bool WordCache::Find(std::string_view word, uint64_t hash, std::span<const int32
 }
 
 void WordCache::Insert(std::string_view word, uint64_t hash, std::span<const int32_t> ids) {
-  if (bytes_.size() + word.size() > kBytesMax || ids_.size() + ids.size() > kBytesMax) {
+  if (bytes_.size() + word.size() > kBytesMax || ids_.size() + ids.size() > kIdsMax) {
     std::fill(entries_.begin(), entries_.end(), Entry{});
     bytes_.clear();
     ids_.clear();
