@@ -155,7 +155,10 @@ TEST_P(SamenessTest, AttentionRowsInAnyChunkBesideAnyoneOnAnyThreads) {
         expect_same({at, at + 1}, false);
         expect_same({at, at + 1}, true);
       }
-      for (int size : {3, 7, 64, 100, 129}) {
+      // The reference is slow, and looks at one row at a time anyway.
+      const std::vector<int> sizes =
+          reference ? std::vector<int>{129} : std::vector<int>{3, 7, 64, 100, 129};
+      for (int size : sizes) {
         for (int at = 0; at < kContext; at += size)
           expect_same({at, std::min(at + size, kContext)}, size == 7);
       }
