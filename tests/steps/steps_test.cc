@@ -163,7 +163,7 @@ std::vector<std::vector<SequenceSpec>> Requests() {
       spec.prompt.push_back(3 + static_cast<int32_t>(random() % 120));
     }
     spec.max_tokens = 1 + static_cast<int32_t>(random() % 30);
-    spec.sampling.temperature = r % 2 == 0 ? 0.0f : 0.9f;
+    spec.sampling.temperature = r % 4 == 0 ? 0.0f : 0.9f;
     spec.sampling.seed = 70 + r;
     spec.sampling.top_logprobs = 1;
     if (r % 4 == 1) spec.sampling.frequency_penalty = 0.8f;
