@@ -14,6 +14,8 @@ namespace {
 
 // The longest published template has some 30 KB.
 constexpr size_t kSourceBytesMax = 1u << 20;
+// Enough for what a template tells its user.
+constexpr size_t kMessageBytesMax = 4096;
 
 // "YYYY-MM-DDTHH:MM:SS", or nothing if it is not a moment.
 std::optional<jinja::Moment> ParseMoment(const std::string& text) {
@@ -65,8 +67,9 @@ class JinjaTemplate final : public ChatTemplate {
       interpreter.SetContext(context);
       return interpreter.Render();
     } catch (const jinja::Failure& failure) {
-      if (failure.verbatim) return InvalidArgument(failure.message);
-      return InvalidArgument(StrCat("chat template, line ", runtime.line, ": ", failure.message));
+      const std::string_view message = jinja::Shorten(failure.message, kMessageBytesMax);
+      if (failure.verbatim) return InvalidArgument(std::string(message));
+      return InvalidArgument(StrCat("chat template, line ", runtime.line, ": ", message));
     } catch (const std::bad_alloc&) {
       return Status(StatusCode::kOutOfMemory, "there is no memory left to render a chat template");
     }
@@ -91,7 +94,8 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::string sour
     return std::shared_ptr<const ChatTemplate>(
         std::make_shared<JinjaTemplate>(jinja::ParseTemplate(source)));
   } catch (const jinja::SyntaxFailure& failure) {
-    return unprocessable(StrCat("chat template, line ", failure.line, ": ", failure.message));
+    return unprocessable(StrCat("chat template, line ", failure.line, ": ",
+                                jinja::Shorten(failure.message, kMessageBytesMax)));
   } catch (const jinja::Failure& failure) {
     return unprocessable(StrCat("chat template: ", failure.message));
   } catch (const std::bad_alloc&) {

@@ -75,7 +75,9 @@ Value Interpreter::CallMacro(const MacroObject& macro, const Arguments& argument
 
 void Interpreter::BindMacro(const MacroDefinition& definition, const Arguments& arguments) {
   const auto& parameters = definition.parameters;
-  const std::string_view name = definition.anonymous ? "caller" : definition.name;
+  const std::string name = definition.anonymous ? "caller" : definition.name;
+  // Names are looked for one by one.
+  runtime_.Step(parameters.size() * (parameters.size() + arguments.named.size()) / 16);
   std::vector<bool> used(arguments.named.size(), false);
   const auto take_named = [&](std::string_view wanted) -> const Value* {
     for (size_t i = 0; i < arguments.named.size(); ++i) {
@@ -122,7 +124,7 @@ void Interpreter::BindMacro(const MacroDefinition& definition, const Arguments& 
   }
   const size_t first_default = parameters.size() - definition.defaults.size();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (*scope_->Find(parameters[i].first)) continue;
+    if (scope_->Has(parameters[i].first)) continue;
     if (i >= first_default) {
       scope_->Set(parameters[i].first, Evaluate(*definition.defaults[i - first_default]));
     } else {

@@ -4,6 +4,7 @@
 
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/string_parts.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -23,12 +24,17 @@ bool EqualNumbers(const Value& a, const Value& b) {
   return a.AsDouble() == b.AsDouble();
 }
 
+// What Python's containers take for equal without asking: the same object.
+bool SameObject(const Value& a, const Value& b) {
+  return a.object() != nullptr && a.object() == b.object();
+}
+
 bool EqualItems(Runtime& runtime, const Value& a, const Value& b) {
   if (a.items().size() != b.items().size()) return false;
   for (size_t i = 0; i < a.items().size(); ++i) {
     const Value& x = a.items()[i];
     const Value& y = b.items()[i];
-    if (!Identical(x, y) && !Equal(runtime, x, y)) return false;
+    if (!SameObject(x, y) && !Equal(runtime, x, y)) return false;
   }
   return true;
 }
@@ -38,7 +44,7 @@ bool EqualDicts(Runtime& runtime, const DictObject& a, const DictObject& b) {
   for (const auto& [key, value] : a.entries) {
     const Value* other = b.Find(runtime, key);
     if (other == nullptr) return false;
-    if (!Identical(value, *other) && !Equal(runtime, value, *other)) return false;
+    if (!SameObject(value, *other) && !Equal(runtime, value, *other)) return false;
   }
   return true;
 }
@@ -72,7 +78,7 @@ bool EqualKeys(Runtime& runtime, const Value& a, const Value& b) {
 bool ContainsItem(Runtime& runtime, const std::vector<Value>& items, const Value& item) {
   for (const Value& candidate : items) {
     runtime.Step();
-    if (Identical(candidate, item) || Equal(runtime, candidate, item)) return true;
+    if (SameObject(candidate, item) || Equal(runtime, candidate, item)) return true;
   }
   return false;
 }
@@ -135,6 +141,7 @@ bool Equal(Runtime& runtime, const Value& a, const Value& b) {
     case Kind::kUndefined:
       return true;
     case Kind::kString:
+      if (a.text().size() == b.text().size()) runtime.Work(a.text().size());
       return a.text() == b.text();
     case Kind::kList:
     case Kind::kTuple:
@@ -153,13 +160,16 @@ bool Equal(Runtime& runtime, const Value& a, const Value& b) {
 bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol) {
   runtime.Step();
   if (a.IsNumber() && b.IsNumber()) return CompareNumbers(a, b) < 0;
-  if (a.IsString() && b.IsString()) return a.text() < b.text();
+  if (a.IsString() && b.IsString()) {
+    runtime.Work(std::min(a.text().size(), b.text().size()));
+    return a.text() < b.text();
+  }
   if (!a.IsSequence() || a.kind() != b.kind()) NoOrder(symbol, a, b);
   const size_t common = std::min(a.items().size(), b.items().size());
   for (size_t i = 0; i < common; ++i) {
     const Value& x = a.items()[i];
     const Value& y = b.items()[i];
-    if (!Identical(x, y) && !Equal(runtime, x, y)) return Less(runtime, x, y, symbol);
+    if (!SameObject(x, y) && !Equal(runtime, x, y)) return Less(runtime, x, y, symbol);
   }
   return a.items().size() < b.items().size();
 }
@@ -179,7 +189,7 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item) {
         Fail("'in <string>' requires string as left operand, not ", TypeName(item));
       }
       runtime.Work(container.text().size());
-      return container.text().find(item.text()) != std::string::npos;
+      return FindIn(container.text(), item.text()) != std::string::npos;
     case Kind::kList:
     case Kind::kTuple:
       return ContainsItem(runtime, container.items(), item);
@@ -229,6 +239,7 @@ size_t Hash(Runtime& runtime, const Value& value) {
     case Kind::kFloat:
       return std::hash<double>()(value.AsDouble());
     case Kind::kString:
+      runtime.Work(value.text().size());
       return std::hash<std::string>()(value.text());
     case Kind::kTuple: {
       size_t hash = value.items().size();

@@ -8,6 +8,7 @@
 #include "text/jinja/failure.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -30,7 +31,7 @@ Value ListCount(Runtime& runtime, const Value& self, const Arguments& arguments)
   const Bound bound("count", arguments, {"value"}, 1, kPositionalOnly);
   Int count = 0;
   for (const Value& item : Collect(runtime, self)) {
-    if (Identical(item, bound[0]) || Equal(runtime, item, bound[0])) ++count;
+    if (Equal(runtime, item, bound[0])) ++count;
   }
   return Value::Integer(count);
 }
@@ -45,9 +46,9 @@ Value ListIndex(Runtime& runtime, const Value& self, const Arguments& arguments)
   const int64_t stop = clamp(bound.Integer(2, size));
   for (int64_t i = clamp(bound.Integer(1, 0)); i < stop; ++i) {
     const Value& item = items[static_cast<size_t>(i)];
-    if (Identical(item, bound[0]) || Equal(runtime, item, bound[0])) return Value::Integer(i);
+    if (Equal(runtime, item, bound[0])) return Value::Integer(i);
   }
-  Fail(Repr(runtime, bound[0]).substr(0, 100), " is not in the ", TypeName(self));
+  Fail(Shorten(Repr(runtime, bound[0])), " is not in the ", TypeName(self));
 }
 
 constexpr Method kListMethods[] = {{"copy", ListCopy}, {"count", ListCount}, {"index", ListIndex}};

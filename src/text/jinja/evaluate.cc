@@ -20,11 +20,14 @@ Value Interpreter::Evaluate(const Expr& expr) {
 }
 
 Value Interpreter::LookUp(const Expr& expr) {
-  if (const std::optional<Value>* found = scope_->Find(expr.name)) {
+  size_t seen = 0;
+  const std::optional<Value>* found = scope_->Find(expr.name, &seen);
+  runtime_.Step(seen / 64);
+  if (found != nullptr) {
     if (*found) return **found;
     return runtime_.Undefined(StrCat("'", expr.text, "' is undefined"));
   }
-  if (const auto found = context_.find(expr.text); found != context_.end()) return found->second;
+  if (const auto given = context_.find(expr.text); given != context_.end()) return given->second;
   if (const Method* function = FindGlobal(expr.text)) {
     return runtime_.Method(function->name, function->call, Value());
   }

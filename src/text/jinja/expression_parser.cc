@@ -5,6 +5,7 @@
 #include "base/str_cat.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/tests.h"
+#include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 
@@ -25,7 +26,7 @@ std::string DescribeToken(const Token& token) {
     case TokenType::kString:
       return "a string";
     default:
-      return token.text.substr(0, 80);
+      return std::string(Shorten(token.text));
   }
 }
 

@@ -63,7 +63,7 @@ Value Namespace(Runtime& runtime, const Value&, const Arguments& arguments) {
     if (key.text().substr(0, 1) == "_") {
       Fail("a namespace cannot hold '", key.text(), "', which starts with an underscore");
     }
-    space.As<NamespaceObject>().Set(key.text(), value);
+    space.As<NamespaceObject>().Add(key.text(), value);
   }
   return space;
 }

@@ -311,7 +311,8 @@ void Interpreter::Assign(const Target& target, const Value& value) {
       scope_->Set(target.name, value);
       return;
     case Target::Kind::kNamespace: {
-      const std::optional<Value>* found = scope_->Find(target.name);
+      size_t seen = 0;
+      const std::optional<Value>* found = scope_->Find(target.name, &seen);
       if (found == nullptr || !*found || !(*found)->Is(Kind::kNamespace)) {
         Fail("cannot assign to '", target.text, ".", target.attribute, "': '", target.text,
              "' is not a namespace");
@@ -319,6 +320,7 @@ void Interpreter::Assign(const Target& target, const Value& value) {
       if (target.attribute.substr(0, 1) == "_") {
         Fail("a namespace cannot hold '", target.attribute, "', which starts with an underscore");
       }
+      runtime_.Step((*found)->As<NamespaceObject>().attributes.size() / 16);
       (*found)->As<NamespaceObject>().Set(target.attribute, value);
       return;
     }

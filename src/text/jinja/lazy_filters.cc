@@ -9,6 +9,7 @@
 #include "text/jinja/iterators.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/tests.h"
+#include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -56,7 +57,7 @@ class MapIterator final : public FilterIterator {
     if (arguments_.positional.empty()) Fail("map requires a filter argument");
     const Value& name = arguments_.positional[0];
     if (name.IsString()) filter_ = FindFilter(name.text());
-    if (filter_ == nullptr) Fail("there is no filter named ", Repr(runtime, name).substr(0, 100));
+    if (filter_ == nullptr) Fail("there is no filter named ", Shorten(Repr(runtime, name)));
     rest_ = Rest(arguments_, 1);
   }
 
@@ -99,7 +100,7 @@ class SelectIterator final : public FilterIterator {
     if (used == arguments_.positional.size()) return;
     const Value& name = arguments_.positional[used++];
     if (name.IsString()) test_ = FindTest(name.text());
-    if (test_ == nullptr) Fail("there is no test named ", Repr(runtime, name).substr(0, 100));
+    if (test_ == nullptr) Fail("there is no test named ", Shorten(Repr(runtime, name)));
     rest_ = Rest(arguments_, used);
   }
 
@@ -133,7 +134,7 @@ class UniqueIterator final : public FilterIterator {
   bool IsNew(Runtime& runtime, const Value& key) {
     std::vector<Value>& bucket = seen_[Hash(runtime, key)];
     for (const Value& other : bucket) {
-      if (Identical(other, key) || Equal(runtime, other, key)) return false;
+      if (Equal(runtime, other, key)) return false;
     }
     Grow(sizeof(Value) * 3);
     bucket.push_back(key);

@@ -187,7 +187,10 @@ std::string Repr(Runtime& runtime, const Value& value) {
 }
 
 std::string ToString(Runtime& runtime, const Value& value) {
-  if (value.IsString()) return value.text();
+  if (value.IsString()) {
+    runtime.Work(value.text().size());
+    return value.text();
+  }
   if (value.IsUndefined()) return "";
   return Repr(runtime, value);
 }

@@ -72,7 +72,11 @@ Value Runtime::Tuple(std::vector<Value> items, bool group) {
 Value Runtime::Dict(std::vector<DictObject::Entry> entries) {
   Step(entries.size() / 16);
   int depth = 0;
-  for (const auto& [key, value] : entries) depth = std::max({depth, key.depth(), value.depth()});
+  for (const auto& [key, value] : entries) {
+    depth = std::max({depth, key.depth(), value.depth()});
+    // Keys are sorted when one is looked up.
+    if (key.IsString()) Work(key.text().size() * 4);
+  }
   return {Kind::kDict, std::make_shared<DictObject>(&meter_, std::move(entries), depth + 1)};
 }
 
@@ -126,7 +130,10 @@ void TextBuilder::AppendRepeated(std::string_view part, size_t count) {
   }
   runtime_.CheckString(text_.size() + part.size() * count);
   runtime_.Work(part.size() * count);
-  for (size_t i = 0; i < count; ++i) Append(part);
+  runtime_.meter()->Take(part.size() * count);
+  counted_ += part.size() * count;
+  text_.reserve(text_.size() + part.size() * count);
+  for (size_t i = 0; i < count; ++i) text_.append(part);
 }
 
 void DictBuilder::Set(const Value& key, Value value) {

@@ -23,10 +23,19 @@ class Scope final : public Object {
   void Set(Name name, Value value) { Place(name) = std::move(value); }
   void SetMissing(Name name) { Place(name) = std::nullopt; }
   void Clear() { variables_.clear(); }
+  // Whether this scope itself has a value of that name.
+  bool Has(Name name) const {
+    for (const auto& [key, value] : variables_) {
+      if (key == name) return value.has_value();
+    }
+    return false;
+  }
   // The nearest variable of that name: null if there is none, a pointer to nothing if it has no
   // value yet.
-  const std::optional<Value>* Find(Name name) const {
+  // `seen` counts the variables looked at.
+  const std::optional<Value>* Find(Name name, size_t* seen) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
+      *seen += scope->variables_.size();
       for (const auto& [key, value] : scope->variables_) {
         if (key == name) return &value;
       }

@@ -233,7 +233,7 @@ Value Attr(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const std::string& name = bound.Text(0);
   if (std::optional<Value> value = FindAttribute(runtime, subject, name)) return *value;
   return runtime.Undefined(
-      StrCat("'", TypeName(subject), " object' has no attribute '", name, "'"));
+      StrCat("'", TypeName(subject), " object' has no attribute '", Shorten(name), "'"));
 }
 
 constexpr FilterEntry kFilters[] = {

@@ -28,7 +28,7 @@ Value MapCase(Runtime& runtime, const Value& self, const Arguments& arguments) {
 template <bool (*holds)(char32_t)>
 Value AllChars(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Bound("str method", arguments, {}, 0);
-  runtime.Work(self.text().size());
+  runtime.Work(self.text().size() * 8);
   const std::string& text = self.text();
   for (size_t place = 0; place < text.size();) {
     if (!holds(DecodeChar(text, &place))) return Value::Bool(false);
@@ -45,16 +45,18 @@ Value IsAscii(Runtime&, const Value& self, const Arguments& arguments) {
   return Value::Bool(self.chars() == self.text().size());
 }
 
-Value IsPrintableText(Runtime&, const Value& self, const Arguments& arguments) {
+Value IsPrintableText(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Bound("isprintable", arguments, {}, 0);
+  runtime.Work(self.text().size() * 8);
   for (size_t place = 0; place < self.text().size();) {
     if (!IsPrintable(DecodeChar(self.text(), &place))) return Value::Bool(false);
   }
   return Value::Bool(true);
 }
 
-Value IsIdentifier(Runtime&, const Value& self, const Arguments& arguments) {
+Value IsIdentifier(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Bound("isidentifier", arguments, {}, 0);
+  runtime.Work(self.text().size() * 8);
   const std::string& text = self.text();
   for (size_t place = 0; place < text.size();) {
     const bool first = place == 0;
@@ -65,13 +67,15 @@ Value IsIdentifier(Runtime&, const Value& self, const Arguments& arguments) {
 }
 
 template <bool upper>
-Value IsCase(Runtime&, const Value& self, const Arguments& arguments) {
+Value IsCase(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Bound(upper ? "isupper" : "islower", arguments, {}, 0);
+  runtime.Work(self.text().size() * 8);
   return Value::Bool(HasCase(self.text(), upper));
 }
 
-Value IsTitleText(Runtime&, const Value& self, const Arguments& arguments) {
+Value IsTitleText(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Bound("istitle", arguments, {}, 0);
+  runtime.Work(self.text().size() * 8);
   bool any = false;
   bool after_cased = false;
   for (size_t place = 0; place < self.text().size();) {
@@ -94,6 +98,9 @@ struct Window {
 };
 
 Window MakeWindow(const Value& self, const Bound& bound, size_t start_place) {
+  if (bound.IsNoneOrAbsent(start_place) && bound.IsNoneOrAbsent(start_place + 1)) {
+    return {self.text(), 0, false};
+  }
   const int64_t size = static_cast<int64_t>(self.chars());
   const auto resolve = [&](size_t place, int64_t fallback) {
     if (bound.IsNoneOrAbsent(place)) return fallback;
@@ -124,7 +131,7 @@ int64_t FindText(Runtime& runtime, std::string_view name, const Value& self,
   const std::string& wanted = bound.Text(0);
   const Window window = MakeWindow(self, bound, 1);
   if (window.empty) return -1;
-  const size_t at = last ? window.text.rfind(wanted) : window.text.find(wanted);
+  const size_t at = last ? FindLastIn(window.text, wanted) : FindIn(window.text, wanted);
   if (at == std::string_view::npos) return -1;
   return static_cast<int64_t>(window.first_char + CountChars(window.text.substr(0, at)));
 }
@@ -149,20 +156,22 @@ Value Count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   if (window.empty) return Value::Integer(0);
   if (wanted.empty()) return Value::Integer(static_cast<Int>(CountChars(window.text)) + 1);
   Int count = 0;
-  for (size_t at = window.text.find(wanted); at != std::string_view::npos;
-       at = window.text.find(wanted, at + wanted.size())) {
+  for (size_t at = FindIn(window.text, wanted); at != std::string_view::npos;
+       at = FindIn(window.text, wanted, at + wanted.size())) {
     ++count;
   }
   return Value::Integer(count);
 }
 
 template <bool at_end>
-bool TouchesEnd(std::string_view text, const Value& affix, std::string_view method) {
+bool TouchesEnd(Runtime& runtime, std::string_view text, const Value& affix,
+                std::string_view method) {
   if (!affix.IsString()) {
     Fail(method, " needs a str or a tuple of str, not ", TypeName(affix));
   }
   const std::string& wanted = affix.text();
   if (wanted.size() > text.size()) return false;
+  runtime.Work(wanted.size());
   return at_end ? text.substr(text.size() - wanted.size()) == wanted
                 : text.substr(0, wanted.size()) == wanted;
 }
@@ -174,12 +183,13 @@ Value StartsOrEnds(Runtime& runtime, const Value& self, const Arguments& argumen
   if (bound.Has(1)) runtime.Work(self.text().size());
   const Window window = MakeWindow(self, bound, 1);
   if (!bound[0].Is(Kind::kTuple)) {
-    const bool holds = TouchesEnd<at_end>(window.text, bound[0], method);
+    const bool holds = TouchesEnd<at_end>(runtime, window.text, bound[0], method);
     return Value::Bool(holds && !window.empty);
   }
   for (const Value& affix : bound[0].items()) {
     runtime.Step();
-    if (TouchesEnd<at_end>(window.text, affix, method) && !window.empty) return Value::Bool(true);
+    if (TouchesEnd<at_end>(runtime, window.text, affix, method) && !window.empty)
+      return Value::Bool(true);
   }
   return Value::Bool(false);
 }
@@ -221,7 +231,8 @@ Value Partition(Runtime& runtime, const Value& self, const Arguments& arguments)
   const std::string& separator = bound.Text(0);
   if (separator.empty()) Fail("empty separator");
   const std::string& text = self.text();
-  const size_t at = from_right ? text.rfind(separator) : text.find(separator);
+  runtime.Work(text.size());
+  const size_t at = from_right ? FindLastIn(text, separator) : FindIn(text, separator);
   const Value nothing = runtime.String("", self.markup());
   const Value whole = runtime.String(text, self.markup());
   if (at == std::string::npos) {
@@ -238,7 +249,8 @@ Value RemoveAffix(Runtime& runtime, const Value& self, const Arguments& argument
   const Bound bound(at_end ? "removesuffix" : "removeprefix", arguments, {"affix"}, 1,
                     kPositionalOnly);
   const std::string& affix = bound.Text(0);
-  if (affix.empty() || !TouchesEnd<at_end>(self.text(), bound[0], "removeprefix()")) return self;
+  if (affix.empty() || !TouchesEnd<at_end>(runtime, self.text(), bound[0], "removeprefix()"))
+    return self;
   const size_t left = self.text().size() - affix.size();
   return runtime.String(self.text().substr(at_end ? 0 : affix.size(), left), self.markup());
 }

@@ -1,12 +1,32 @@
 #include "text/jinja/string_parts.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "text/jinja/failure.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
+
+size_t FindIn(std::string_view text, std::string_view wanted, size_t start) {
+  if (start > text.size()) return std::string_view::npos;
+  if (wanted.empty()) return start;
+  const void* found =
+      memmem(text.data() + start, text.size() - start, wanted.data(), wanted.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t FindLastIn(std::string_view text, std::string_view wanted) {
+  // rfind compares the whole of `wanted` at each place.
+  constexpr size_t kShort = 32;
+  if (wanted.size() <= kShort) return text.rfind(wanted);
+  if (wanted.size() > text.size()) return std::string_view::npos;
+  const std::string backwards(text.rbegin(), text.rend());
+  const size_t at = FindIn(backwards, std::string(wanted.rbegin(), wanted.rend()));
+  return at == std::string_view::npos ? at : text.size() - at - wanted.size();
+}
 
 std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit) {
   std::vector<std::string_view> parts;
@@ -53,7 +73,7 @@ std::vector<std::string_view> SplitText(std::string_view text, std::string_view 
                                         int64_t limit) {
   std::vector<std::string_view> parts;
   while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    const size_t at = text.find(separator);
+    const size_t at = FindIn(text, separator);
     if (at == std::string_view::npos) break;
     parts.push_back(text.substr(0, at));
     text.remove_prefix(at + separator.size());
@@ -66,7 +86,7 @@ std::vector<std::string_view> SplitTextFromRight(std::string_view text, std::str
                                                  int64_t limit) {
   std::vector<std::string_view> parts;
   while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    const size_t at = text.rfind(separator);
+    const size_t at = FindLastIn(text, separator);
     if (at == std::string_view::npos) break;
     parts.push_back(text.substr(at + separator.size()));
     text = text.substr(0, at);
@@ -107,7 +127,7 @@ std::string ReplaceText(Runtime& runtime, std::string_view text, std::string_vie
   int64_t done = 0;
   size_t place = 0;
   while (limit < 0 || done < limit) {
-    const size_t at = old.empty() ? place : text.find(old, place);
+    const size_t at = old.empty() ? place : FindIn(text, old, place);
     if (at == std::string_view::npos) break;
     out.Append(text.substr(place, at - place));
     out.Append(with);

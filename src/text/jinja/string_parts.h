@@ -11,6 +11,11 @@
 
 namespace sluice::text::jinja {
 
+// The first or last place of `wanted` in `text` from `start` on, or npos, in linear time whatever
+// the strings are.
+size_t FindIn(std::string_view text, std::string_view wanted, size_t start = 0);
+size_t FindLastIn(std::string_view text, std::string_view wanted);
+
 // The parts point into `text`. A negative `limit` of splits is none.
 std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit);
 std::vector<std::string_view> SplitSpaceFromRight(std::string_view text, int64_t limit);

@@ -133,13 +133,13 @@ std::optional<Value> KindAttribute(Runtime& runtime, const Value& object, std::s
 std::string DescribeMissing(const Value& object, std::string_view name) {
   const std::string type = TypeName(object);
   return StrCat("'", object.IsNone() ? "None" : type, object.IsNone() ? "" : " object",
-                "' has no attribute '", name, "'");
+                "' has no attribute '", Shorten(name), "'");
 }
 
 Value NoItem(Runtime& runtime, const Value& object, const Value& key) {
   if (key.IsString()) return runtime.Undefined(DescribeMissing(object, key.text()));
   return runtime.Undefined(
-      StrCat(TypeName(object), " object has no element ", Repr(runtime, key).substr(0, 100)));
+      StrCat(TypeName(object), " object has no element ", Shorten(Repr(runtime, key))));
 }
 
 // A place in a sequence of `size` items, counted from the end if negative; nothing if outside.
@@ -232,6 +232,7 @@ std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::s
   if (object.IsUndefined() && name.substr(0, 2) != "__") Fail(object.undefined_message());
   if (IsOneOf(name, kHidden)) return Unsafe(runtime, object, name);
   if (object.Is(Kind::kNamespace)) {
+    runtime.Step(object.As<NamespaceObject>().attributes.size() / 16);
     const Value* value = object.As<NamespaceObject>().Find(name);
     return value == nullptr ? std::nullopt : std::optional<Value>(*value);
   }

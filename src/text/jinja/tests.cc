@@ -76,7 +76,9 @@ bool DivisibleBy(Runtime& runtime, const Value& subject, const Arguments& argume
 template <bool upper>
 bool Cased(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   Bound("case test", arguments, {}, 0);
-  return HasCase(ToString(runtime, subject), upper);
+  const std::string text = ToString(runtime, subject);
+  runtime.Work(text.size() * 8);
+  return HasCase(text, upper);
 }
 
 bool IsFilter(Runtime&, const Value& subject, const Arguments& arguments) {

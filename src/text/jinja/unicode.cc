@@ -238,6 +238,13 @@ int DecimalValue(char32_t c) {
   return static_cast<int>(c - found[-1]);
 }
 
+std::string_view Shorten(std::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
 std::string_view StripLeft(std::string_view text) {
   size_t start = 0;
   while (start < text.size()) {

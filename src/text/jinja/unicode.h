@@ -35,6 +35,8 @@ bool IsTitle(char32_t c);
 // The value of a decimal digit of any script, or -1.
 int DecimalValue(char32_t c);
 
+// At most `bytes_max` bytes of the beginning, whole characters.
+std::string_view Shorten(std::string_view text, size_t bytes_max = 100);
 std::string_view StripLeft(std::string_view text);
 std::string_view StripRight(std::string_view text);
 

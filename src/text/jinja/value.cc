@@ -5,6 +5,7 @@
 
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/runtime.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
@@ -121,9 +122,13 @@ const Value* DictObject::Find(std::string_view key) const {
 }
 
 const Value* DictObject::Find(Runtime& runtime, const Value& key) const {
-  if (key.IsString()) return Find(key.text());
+  if (key.IsString()) {
+    runtime.Work(key.text().size() * 8);
+    return Find(key.text());
+  }
   CheckHashable(key);
   for (const auto& [name, value] : entries) {
+    runtime.Step();
     if (!name.IsString() && Equal(runtime, name, key)) return &value;
   }
   return nullptr;
@@ -156,6 +161,10 @@ void NamespaceObject::Set(std::string_view name, Value value) {
       return;
     }
   }
+  Add(name, std::move(value));
+}
+
+void NamespaceObject::Add(std::string_view name, Value value) {
   Grow(64 + name.size() + sizeof(Value));
   attributes.emplace_back(std::string(name), std::move(value));
 }

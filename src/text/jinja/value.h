@@ -184,6 +184,8 @@ struct NamespaceObject final : Object {
   std::vector<std::pair<std::string, Value>> attributes;
   const Value* Find(std::string_view name) const;
   void Set(std::string_view name, Value value);
+  // REQUIRES: Find(name) == nullptr
+  void Add(std::string_view name, Value value);
 };
 
 struct CyclerObject final : Object {
