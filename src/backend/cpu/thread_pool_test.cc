@@ -19,7 +19,7 @@ TEST(ThreadPool, RunsTheBodyOnceOnEveryThread) {
   for (int threads = 1; threads <= 5; ++threads) {
     ThreadPool pool({.threads = threads});
     EXPECT_EQ(pool.threads(), threads);
-    for (int job = 0; job < 300; ++job) {
+    for (int job = 0; job < 50; ++job) {
       std::vector<int> calls(threads, 0);
       pool.Run([&](int thread, int count) { calls[thread] += count; });
       EXPECT_EQ(calls, std::vector<int>(threads, threads));
@@ -43,7 +43,7 @@ TEST(ThreadPool, ParallelForCoversEveryTaskOnce) {
 
 // Each phase reads what every other thread wrote in the one before.
 TEST(ThreadPool, BarrierPublishesWrites) {
-  constexpr int kThreads = 4, kPhases = 200;
+  constexpr int kThreads = 4, kPhases = 40;
   ThreadPool pool({.threads = kThreads});
   std::vector<int> values(kThreads, 0);
   std::atomic<int> wrong{0};
@@ -63,7 +63,7 @@ TEST(ThreadPool, JobsOfSeveralCallersExcludeOneAnother) {
   std::atomic<int> inside{0}, overlaps{0};
   int64_t sum = 0;  // guarded by the pool: only thread 0 of a job writes
   auto caller = [&] {
-    for (int job = 0; job < 500; ++job) {
+    for (int job = 0; job < 50; ++job) {
       pool.Run([&](int thread, int) {
         if (thread != 0) return;
         if (inside.fetch_add(1) != 0) overlaps.fetch_add(1);
@@ -76,7 +76,7 @@ TEST(ThreadPool, JobsOfSeveralCallersExcludeOneAnother) {
   first.join();
   second.join();
   EXPECT_EQ(overlaps.load(), 0);
-  EXPECT_EQ(sum, 1000);
+  EXPECT_EQ(sum, 100);
 }
 
 // The states of this process's threads but the caller, as the kernel tells them: 'R', 'S', ...
