@@ -1,5 +1,7 @@
 #include "engine/text_model.h"
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "base/str_cat.h"
 
@@ -8,6 +10,13 @@ namespace sluice::engine {
 Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles files) {
   auto model = std::make_unique<TextModelImpl>();
   if (!files.tokenizer.pieces.empty()) {
+    // Other models may drop text or take a word of any length as one unknown token. Normalization
+    // shrinks a text to a third at most.
+    if (files.tokenizer.model == files::TokenizerModel::kByteBpe) {
+      for (const std::string& piece : files.tokenizer.pieces) {
+        model->bytes_per_token_max_ = std::max(model->bytes_per_token_max_, 4 * piece.size());
+      }
+    }
     SLUICE_ASSIGN_OR_RETURN(model->tokenizer_, text::Tokenizer::Make(std::move(files.tokenizer)));
   }
   if (!files.chat_template.empty()) {
@@ -90,14 +99,27 @@ Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
   return rendered;
 }
 
-Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request) const {
+Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text, bool add_special,
+                                                         int tokens_max) const {
+  if (bytes_per_token_max_ > 0 &&
+      text.size() / bytes_per_token_max_ > static_cast<size_t>(tokens_max)) {
+    return InvalidArgument(
+        StrCat("the prompt has ", text.size(), " bytes, which is more than the context of ",
+               tokens_max, " tokens can hold; shorten the prompt or raise --max-model-len"),
+        "prompt");
+  }
+  return Tokenize(text, add_special, true);
+}
+
+Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request,
+                                                      int tokens_max) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) return *ids;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
-    return Tokenize(*text, request.add_special_tokens, true);
+    return EncodePrompt(*text, request.add_special_tokens, tokens_max);
   }
   SLUICE_ASSIGN_OR_RETURN(const std::string text,
                           RenderChat(std::get<ChatPrompt>(request.prompt), ""));
-  return Tokenize(text, false, true);  // the template writes the special tokens itself
+  return EncodePrompt(text, false, tokens_max);  // the template writes the special tokens itself
 }
 
 }  // namespace sluice::engine

@@ -132,10 +132,10 @@ void TextWorkers::Begin(const std::shared_ptr<RequestState>& request) {
 
 Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestState* state) const {
   const Request& request = state->request;
-  SLUICE_ASSIGN_OR_RETURN(state->prompt, context_.text->PromptIds(request));
+  const int longest = std::min(context_.max_model_len, context_.longest_sequence);
+  SLUICE_ASSIGN_OR_RETURN(state->prompt, context_.text->PromptIds(request, longest));
   const int prompt = static_cast<int>(state->prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens", "prompt");
-  const int longest = std::min(context_.max_model_len, context_.longest_sequence);
   const bool only_score = request.max_tokens == 0;
   if (prompt + (only_score ? 0 : 1) > longest) {
     return InvalidArgument(StrCat("the prompt has ", prompt, " tokens and the context ", longest,

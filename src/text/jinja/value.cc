@@ -1,6 +1,7 @@
 #include "text/jinja/value.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "text/jinja/failure.h"
@@ -144,7 +145,9 @@ RangeObject::RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_
     : Object(meter, 96, 1), start(start_in), stop(stop_in), step(step_in), size(0) {
   const Int span = step > 0 ? static_cast<Int>(stop) - start : static_cast<Int>(start) - stop;
   const Int stride = step > 0 ? static_cast<Int>(step) : -static_cast<Int>(step);
-  if (span > 0) size = static_cast<int64_t>((span + stride - 1) / stride);
+  // More items than fit are as good as too many: whoever makes a range limits its size.
+  const Int items = span > 0 ? (span + stride - 1) / stride : 0;
+  size = static_cast<int64_t>(std::min<Int>(items, std::numeric_limits<int64_t>::max()));
 }
 
 const Value* NamespaceObject::Find(std::string_view name) const {

@@ -210,9 +210,10 @@ void QuantizeRows(const TileSource& source, const ops::BlockFormat& format, std:
       std::byte* rest = step + 32 * tile_rows;
       __builtin_memcpy(rest + 4 * row, &dx, 4);
       rest += 4 * tile_rows;
-      if (subs == 1) sums[0] += sums[1];
+      // In unsigned numbers: the codes of a NaN are the smallest integers, and their sums may wrap.
+      if (subs == 1) sums[0] = static_cast<int32_t>(static_cast<uint32_t>(sums[0]) + sums[1]);
       for (int s = 0; s < subs; ++s) {
-        const int32_t start = -format.offset * sums[s];
+        const uint32_t start = 0u - static_cast<uint32_t>(format.offset) * sums[s];
         const float sum = dx * static_cast<float>(sums[s]);
         __builtin_memcpy(rest + 4 * row, format.minimum ? static_cast<const void*>(&sum) : &start,
                          4);
