@@ -41,7 +41,7 @@ ops::PagedKv LayerView(const kvstore::KvStore& store, int index, const model::La
 
 Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
                                                  kvstore::KvStore& store, int max_num_seqs) {
-  std::unique_ptr<Executor> executor(new Executor(device, model, store));
+  std::unique_ptr<Executor> executor(new Executor(model, store));
   const model::ModelOptions& options = model.options();
   InputLimits limits;
   limits.tokens = options.max_tokens;

@@ -31,12 +31,10 @@ class Executor {
                                     batch::KvSink* sink);
 
  private:
-  Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
-      : device_(device), model_(model), store_(store) {}
+  Executor(const model::Model& model, kvstore::KvStore& store) : model_(model), store_(store) {}
   Status ResolveTokens(PreparedBatch* batch) const;
   Status RunModel(PreparedBatch* batch, batch::KvSink* sink, ops::Tensor* logits);
 
-  device::Device& device_;
   const model::Model& model_;
   kvstore::KvStore& store_;
   std::unique_ptr<InputBuilder> builder_;
