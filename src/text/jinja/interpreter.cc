@@ -109,7 +109,8 @@ std::string Interpreter::Render() {
 std::shared_ptr<Scope> Interpreter::MakeScope(std::shared_ptr<Scope> parent,
                                               const std::vector<Name>& hidden) {
   auto scope = std::make_shared<Scope>(runtime_.meter(), std::move(parent));
-  for (Name name : hidden) scope->SetMissing(name);
+  runtime_.Step(hidden.size() / 16);
+  scope->SetAllMissing(hidden);
   return scope;
 }
 
@@ -236,7 +237,8 @@ Interpreter::Flow Interpreter::RunLoop(const ForStatement& statement, const Valu
     while (loop->Advance(runtime_)) {
       runtime_.Step();
       scope->Clear();
-      for (Name name : statement.body.hidden) scope->SetMissing(name);
+      runtime_.Step(statement.body.hidden.size() / 16);
+      scope->SetAllMissing(statement.body.hidden);
       scope->Set(kLoop, {Kind::kLoop, loop});
       Assign(statement.target, loop->current);
       const Flow flow = Execute(statement.body.statements, out);
@@ -308,6 +310,7 @@ void Interpreter::ExecuteBlock(const BlockStatement& statement, TextBuilder* out
 void Interpreter::Assign(const Target& target, const Value& value) {
   switch (target.kind) {
     case Target::Kind::kName:
+      runtime_.Step(scope_->size() / 64);
       scope_->Set(target.name, value);
       return;
     case Target::Kind::kNamespace: {

@@ -290,6 +290,10 @@ class Lexer {
       end = next;
     }
     if (end == place_) return false;
+    constexpr size_t kNameBytesMax = 1024;
+    if (end - place_ > kNameBytesMax) {
+      Error(StrCat("a name is longer than ", kNameBytesMax, " bytes"));
+    }
     Emit(TokenType::kName, source_.substr(place_, end - place_));
     MoveTo(end);
     return true;

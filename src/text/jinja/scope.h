@@ -2,6 +2,7 @@
 // by the parser. Belong to one rendering and its thread.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,12 @@ class Scope final : public Object {
 
   void Set(Name name, Value value) { Place(name) = std::move(value); }
   void SetMissing(Name name) { Place(name) = std::nullopt; }
+  // SetMissing of each. REQUIRES: the scope is empty and no name comes twice
+  void SetAllMissing(const std::vector<Name>& names) {
+    MakeRoom(names.size());
+    for (Name name : names) variables_.emplace_back(name, std::nullopt);
+  }
+  size_t size() const { return variables_.size(); }
   void Clear() { variables_.clear(); }
   // Whether this scope itself has a value of that name.
   bool Has(Name name) const {
@@ -31,8 +38,7 @@ class Scope final : public Object {
     return false;
   }
   // The nearest variable of that name: null if there is none, a pointer to nothing if it has no
-  // value yet.
-  // `seen` counts the variables looked at.
+  // value yet. `seen` counts the variables looked at.
   const std::optional<Value>* Find(Name name, size_t* seen) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
       *seen += scope->variables_.size();
@@ -45,20 +51,25 @@ class Scope final : public Object {
   Scope* parent() const { return parent_.get(); }
 
  private:
+  using Variable = std::pair<Name, std::optional<Value>>;
+
   std::optional<Value>& Place(Name name) {
     for (auto& [key, value] : variables_) {
       if (key == name) return value;
     }
-    if (variables_.size() == variables_.capacity()) {
-      const size_t room = variables_.capacity() == 0 ? 4 : variables_.capacity();
-      Grow(room * sizeof variables_[0]);
-      variables_.reserve(variables_.capacity() + room);
-    }
+    MakeRoom(1);
     return variables_.emplace_back(name, std::nullopt).second;
   }
 
+  void MakeRoom(size_t more) {
+    if (variables_.size() + more <= variables_.capacity()) return;
+    const size_t room = std::max<size_t>({more, variables_.capacity(), 4});
+    Grow(room * sizeof(Variable));
+    variables_.reserve(variables_.capacity() + room);
+  }
+
   const std::shared_ptr<Scope> parent_;
-  std::vector<std::pair<Name, std::optional<Value>>> variables_;
+  std::vector<Variable> variables_;
 };
 
 struct MacroObject final : Object {
