@@ -24,7 +24,6 @@ import openai  # noqa: E402  (after the change of interpreter)
 from serving import MODEL, Serving, post, read_all, read_head  # noqa: E402
 
 PROGRAM = ""
-SHORT = False
 QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
 long_test = unittest.skipIf("--short" in sys.argv, "needs a fast build")
 
@@ -382,11 +381,13 @@ class LoadTest(ServerCase):
     def test_a_slow_reader_is_cancelled(self):
         body = json.dumps({"prompt": ["a"] * 16, "n": 8, "max_tokens": 1000, "ignore_eos": True,
                            "logprobs": 20, "stream": True}).encode()
-        with self.server.connect() as sock:
-            sock.setsockopt(__import__("socket").SOL_SOCKET, __import__("socket").SO_RCVBUF, 4096)
+        before = self.server.metric("vllm:generation_tokens_total")
+        with self.server.connect(receive_bytes=4096) as sock:
             sock.sendall(post("/v1/completions", body))
             sock.recv(100)
             self.server.wait_idle()  # it never reads on, and the server does not wait for it
+        drawn = self.server.metric("vllm:generation_tokens_total") - before
+        self.assertLess(drawn, 16 * 8 * 1000)
         self.assertTrue(self.canary())
 
 

@@ -23,9 +23,7 @@ class Serving:
         self.command = [program, "serve", model_path(), "--port", "0", *options]
 
     def __enter__(self):
-        # Its errors go to a file: a pipe that nobody reads would fill.
-        self.errors = open(os.devnull, "w", encoding="utf-8")
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=None, text=True)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         if not found:
@@ -45,7 +43,6 @@ class Serving:
                 self.process.wait()
                 raise
         self.process.stdout.close()
-        self.errors.close()
 
     def request(self, method, path, body=None, headers=None, timeout=120):
         """Status, headers and body of one request; `body` is bytes, or a value to send as JSON."""
@@ -68,8 +65,13 @@ class Serving:
         found = re.search(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", text.decode(), re.MULTILINE)
         return float(found.group(1))
 
-    def connect(self, timeout=120):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+    def connect(self, timeout=120, receive_bytes=None):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.settimeout(timeout)
+        if receive_bytes:  # counts only if it is set before the connection is made
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        sock.connect(("127.0.0.1", self.port))
+        return sock
 
     def raw(self, data, timeout=120):
         """Everything that comes back for `data` until the server closes."""
