@@ -87,7 +87,6 @@ class HfConfigReader {
  private:
   bool Is(Architecture architecture) const { return config_.architecture == architecture; }
   bool IsGemma() const { return Is(Architecture::kGemma2) || Is(Architecture::kGemma3); }
-  bool IsQwen() const { return Is(Architecture::kQwen2) || Is(Architecture::kQwen3); }
 
   Status RefuseUnsupported() const;
   Status ReadSizes();

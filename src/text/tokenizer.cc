@@ -147,10 +147,6 @@ class PipelineTokenizer : public Tokenizer {
 
   int vocab_size() const override { return static_cast<int>(data_.pieces.size()); }
   const files::TokenizerData& data() const override { return data_; }
-  bool IsEndOfGeneration(TokenId id) const override {
-    const auto& ends = data_.end_of_generation_ids;
-    return std::find(ends.begin(), ends.end(), id) != ends.end();
-  }
   TokenId Find(std::string_view piece) const override {
     int32_t id = added_.Find(piece);
     return id != Vocabulary::kNone ? id : pieces_.Find(piece);

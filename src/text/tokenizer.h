@@ -43,7 +43,6 @@ class Tokenizer {
 
   virtual int vocab_size() const = 0;
   virtual const files::TokenizerData& data() const = 0;
-  virtual bool IsEndOfGeneration(TokenId id) const = 0;
   // The id whose piece is exactly `piece`, or -1.
   virtual TokenId Find(std::string_view piece) const = 0;
 };

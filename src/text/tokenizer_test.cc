@@ -375,14 +375,11 @@ TEST(TokenizerTest, DecodesWithTheRulesForTheBeginning) {
 TEST(TokenizerTest, FindsPieces) {
   TokenizerData data = ByteLevel({{"a", "b"}});
   int32_t special = Add(&data, "<s>");
-  data.end_of_generation_ids = {special};
   auto tokenizer = Make(data);
   EXPECT_EQ(tokenizer->Find("ab"), 256);
   EXPECT_EQ(tokenizer->Find("<s>"), special);
   EXPECT_EQ(tokenizer->Find("nothing"), -1);
   EXPECT_EQ(tokenizer->vocab_size(), 258);
-  EXPECT_TRUE(tokenizer->IsEndOfGeneration(special));
-  EXPECT_FALSE(tokenizer->IsEndOfGeneration('a'));
 }
 
 TEST(TokenizerTest, RefusesMalformedData) {
