@@ -22,6 +22,8 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
+  // kBadModel when a step or a pattern of the pipeline is not known or too large.
+  // REQUIRES: files::FinishTokenizer(data) is ok, as for all that files/ reads
   static Result<std::shared_ptr<const Tokenizer>> Make(files::TokenizerData data);
   virtual ~Tokenizer() = default;
 
