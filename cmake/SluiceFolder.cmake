@@ -1,7 +1,7 @@
 # sluice_folder(NAME DEPENDS <folders...> LIBRARIES <targets...> [OBJECT])
 #
-# One folder of src/ is one target. Its sources are the *.cc beside the call, without *_test, *_bench
-# and *_fuzz, which become sluice_<name>_test, ..._bench and ..._fuzz. A target sees only its own
+# One folder of src/ is one target. Its sources are the *.cc beside the call and below it, as far as no
+# folder there is a target itself, without *_test, *_bench and *_fuzz, which become sluice_<name>_test, ..._bench and ..._fuzz. A target sees only its own
 # headers and those of the folders it depends on: the include path is a folder of links, one per
 # folder, so an include that the layout forbids finds no file. OBJECT keeps every object of the
 # folder in the program (implementations that register themselves by being linked).
@@ -11,6 +11,13 @@ function(sluice_folder name)
   set(target sluice_${id})
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB_RECURSE lists CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/CMakeLists.txt)
+  list(REMOVE_ITEM lists ${CMAKE_CURRENT_SOURCE_DIR}/CMakeLists.txt)
+  foreach(list ${lists})  # a folder inside this one that is a target of its own
+    get_filename_component(inner ${list} DIRECTORY)
+    file(GLOB_RECURSE others CONFIGURE_DEPENDS ${inner}/*.cc)
+    list(REMOVE_ITEM sources ${others})
+  endforeach()
   set(tests ${sources})
   set(benches ${sources})
   set(fuzzers ${sources})

@@ -6,13 +6,17 @@ CLEAN = {
     "README.md": "# Sluice\n",
     "src/README.md": "| folder | one line | may include |\n| --- | --- | --- |\n"
                      "| `base/` | ground | – |\n| `files/` | formats | – |\n"
-                     "| `text/` | tokens | files |\n| `ops/` | contracts | files |\n"
+                     "| `text/` | tokens | files, text/jinja |\n"
+                     "| `text/jinja/` | templates | – |\n| `ops/` | contracts | files |\n"
                      "| `backend/` | devices | ops |\n",
     "src/base/CMakeLists.txt": "sluice_folder(base)\n",
     "src/base/status.h": '#pragma once\n#include "sluice/status.h"\n',
     "src/files/CMakeLists.txt": "sluice_folder(files)\n",
     "src/files/gguf.h": '#pragma once\n#include <vector>\n#include "base/status.h"\n',
-    "src/text/CMakeLists.txt": "sluice_folder(text DEPENDS files LIBRARIES PCRE2)\n",
+    "src/text/CMakeLists.txt": "sluice_folder(text DEPENDS files text/jinja LIBRARIES PCRE2)\n",
+    "src/text/template.cc": '#include "text/jinja/ast.h"\n',
+    "src/text/jinja/CMakeLists.txt": "sluice_folder(text/jinja)\n",
+    "src/text/jinja/ast.h": '#pragma once\n#include "base/status.h"\n',
     "src/text/bpe.cc": '#include "files/gguf.h"\n#include "text/bpe.h"\nint f() {\n  return 1;\n}\n',
     "src/ops/CMakeLists.txt": "sluice_folder(ops DEPENDS files TEST_DEPENDS backend/cpu)\n",
     "src/backend/CMakeLists.txt": "add_subdirectory(cpu)\n",
@@ -46,6 +50,19 @@ BROKEN = [
      "include-relative", "tests/sim/a_test.cc"),
     ("dot dot", {"src/text/a.cc": '#include "../base/status.h"\n'},
      "include-relative", "src/text/a.cc"),
+    ("inner folder sees the outer", {"src/text/jinja/a.cc": '#include "text/bpe.h"\n'},
+     "include-folder", "src/text/jinja/a.cc"),
+    ("inner folder sees what the outer may", {"src/text/jinja/a.cc": '#include "files/gguf.h"\n'},
+     "include-folder", "src/text/jinja/a.cc"),
+    ("inner folder from elsewhere", {"src/ops/a.cc": '#include "text/jinja/ast.h"\n'},
+     "include-folder", "src/ops/a.cc"),
+    ("inner folder without row", {"src/files/zip/CMakeLists.txt": "sluice_folder(files/zip)\n"},
+     "include-table", "src/files/zip"),
+    ("inner folder that is no target", {"src/text/jinja/CMakeLists.txt": None},
+     "include-table", "src/README.md"),
+    ("inner CMake beyond its row",
+     {"src/text/jinja/CMakeLists.txt": "sluice_folder(text/jinja DEPENDS files)\n"},
+     "cmake-depends", "src/text/jinja/CMakeLists.txt"),
     ("cycle", {"src/README.md": CLEAN["src/README.md"].replace(
         "| formats | – |", "| formats | text |")}, "include-cycle", "src/README.md"),
     ("folder without row", {"src/model/CMakeLists.txt": "sluice_folder(model)\n"},

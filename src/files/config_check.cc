@@ -91,12 +91,6 @@ Status CheckLayers(const ModelConfig& config) {
 
 }  // namespace
 
-std::string_view ArchitectureName(Architecture architecture) {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3"};
-  return kNames[static_cast<size_t>(architecture)];
-}
-
 Status FinishConfig(ModelConfig* config) {
   SLUICE_RETURN_IF_ERROR(CheckHeads(*config));
   SLUICE_RETURN_IF_ERROR(CheckLayers(*config));

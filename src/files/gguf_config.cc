@@ -4,46 +4,27 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "files/architectures.h"
 #include "files/config_check.h"
 #include "files/gguf.h"
 #include "files/model_config.h"
+#include "files/published_values.h"
 #include "files/quote.h"
 
 namespace sluice::files {
 namespace {
 
-// Where GGUF's metadata says nothing, these are the published models' values.
-constexpr int kGemma2Window = 4096;
-constexpr int kGemma2WindowPeriod = 2;
-constexpr float kGemma2AttentionCap = 50.0f;
-constexpr float kGemma2LogitCap = 30.0f;
-constexpr int kGemma3WindowPeriod = 6;
-constexpr float kGemma3LocalTheta = 10000.0f;
-constexpr int kSmolLM3NoRopePeriod = 4;
 // Gemma's 27B models scale scores by hidden_size / heads, all others by head_dim; the file does not
 // say which, so the number of layers must.
 constexpr int kGemma2Layers27B = 46;
 constexpr int kGemma3Layers27B = 62;
 
-struct GgufArchitecture {
-  std::string_view name;
-  Architecture architecture;
-  // The converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
-  bool interleaved;
-};
-constexpr GgufArchitecture kArchitectures[] = {
-    {"llama", Architecture::kLlama, true},    {"mistral3", Architecture::kMistral, true},
-    {"qwen2", Architecture::kQwen2, false},   {"qwen3", Architecture::kQwen3, false},
-    {"gemma2", Architecture::kGemma2, false}, {"gemma3", Architecture::kGemma3, false},
-    {"phi3", Architecture::kPhi3, false},     {"smollm3", Architecture::kSmolLM3, true},
-};
-
 class GgufConfigReader {
  public:
-  GgufConfigReader(const GgufFile& file, const GgufArchitecture& architecture)
-      : file_(file), prefix_(StrCat(architecture.name, ".")) {
-    config_.architecture = architecture.architecture;
-    config_.rope.interleaved = architecture.interleaved;
+  GgufConfigReader(const GgufFile& file, const ArchitectureInfo& info)
+      : file_(file), info_(info), prefix_(StrCat(info.gguf_name, ".")) {
+    config_.architecture = info.architecture;
+    config_.rope.interleaved = info.gguf_interleaved;
   }
 
   Result<ModelConfig> Read() {
@@ -92,6 +73,7 @@ class GgufConfigReader {
   void ReadTraits();
 
   const GgufFile& file_;
+  const ArchitectureInfo& info_;
   const std::string prefix_;
   ModelConfig config_;
 };
@@ -241,7 +223,7 @@ Status GgufConfigReader::ReadRope() {
   SLUICE_RETURN_IF_ERROR(OptionalInt("rope.dimension_count", kHeadDimRange, &rope.rotary_dims));
   std::optional<float> theta;
   SLUICE_RETURN_IF_ERROR(OptionalReal("rope.freq_base", kThetaRange, &theta));
-  rope.theta = theta.value_or(10000.0f);
+  rope.theta = theta.value_or(rope.theta);
   rope.original_context = config_.context_length;
   SLUICE_RETURN_IF_ERROR(
       OptionalInt("rope.scaling.original_context_length", kContextRange, &rope.original_context));
@@ -350,7 +332,7 @@ Status GgufConfigReader::ReadAttention() {
 
 Status GgufConfigReader::ReadLayers() {
   config_.layers.assign(static_cast<size_t>(config_.num_layers), LayerConfig());
-  int window = Is(Architecture::kGemma2) ? kGemma2Window : 0;
+  int window = Is(Architecture::kGemma2) ? info_.hf_defaults.window : 0;
   // 0 stands for "none".
   SLUICE_RETURN_IF_ERROR(OptionalInt("attention.sliding_window", {0, kContextRange.max}, &window));
   switch (config_.architecture) {
@@ -423,7 +405,7 @@ void GgufConfigReader::ReadTraits() {
       any({"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias", "blk.0.attn_qkv.bias"});
   config_.attention_output_bias = any({"blk.0.attn_output.bias"});
   config_.mlp_bias = any({"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias"});
-  config_.qk_norm = Is(Architecture::kQwen3) || Is(Architecture::kGemma3);
+  config_.qk_norm = info_.qk_norm;
   if (IsGemma()) {
     config_.activation = ActivationKind::kGeluTanh;
     config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));
@@ -436,12 +418,12 @@ void GgufConfigReader::ReadTraits() {
 Result<ModelConfig> ConfigFromGguf(const GgufFile& file) {
   SLUICE_ASSIGN_OR_RETURN(const auto name, file.String("general.architecture"));
   if (!name) return BadModel("the metadata key \"general.architecture\" is missing");
-  for (const GgufArchitecture& architecture : kArchitectures) {
-    if (architecture.name == *name) return GgufConfigReader(file, architecture).Read();
+  std::string names;
+  for (const ArchitectureInfo& known : Architectures()) {
+    if (known.gguf_name == *name) return GgufConfigReader(file, known).Read();
+    names += StrCat(names.empty() ? "" : ", ", known.gguf_name);
   }
-  return BadModel(StrCat("the architecture ", Quote(*name),
-                         " is not supported; llama, mistral3, qwen2, qwen3, gemma2, gemma3, phi3 "
-                         "and smollm3 are"));
+  return BadModel(StrCat("the architecture ", Quote(*name), " is not supported; ", names, " are"));
 }
 
 Result<GenerationDefaults> GenerationDefaultsFromGguf(const GgufFile& file) {

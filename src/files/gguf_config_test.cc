@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "files/architectures.h"
 #include "files/gguf.h"
 #include "files/model_config.h"
 #include "files/test_files.h"
@@ -271,6 +272,10 @@ TEST(GgufConfigTest, RefusesMissingKeysAndWrongTypes) {
   GgufWriter file = TinyGguf("llama");
   file.tensors.clear();
   EXPECT_THAT(ErrorOf(file), HasSubstr("token_embd.weight"));
+  const std::string refused = ErrorOf(TinyGguf("bert"));
+  for (const ArchitectureInfo& known : Architectures()) {
+    EXPECT_THAT(refused, HasSubstr(known.gguf_name));
+  }
 }
 
 TEST(GgufConfigTest, PerLayerCountsMustAgree) {

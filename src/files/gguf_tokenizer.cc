@@ -7,13 +7,13 @@
 #include "files/gguf.h"
 #include "files/gguf_pre_tokenizers.h"
 #include "files/quote.h"
+#include "files/tokenizer_check.h"
 #include "files/tokenizer_data.h"
 #include "files/tokenizer_end.h"
 
 namespace sluice::files {
 namespace {
 
-constexpr size_t kPiecesMax = 1u << 24;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 constexpr std::string_view kPrefix = "tokenizer.ggml.";
 
@@ -63,6 +63,7 @@ class Reader {
     FindAddedTokens();
     SLUICE_RETURN_IF_ERROR(AdjustAddedTokens());
     FindEndOfGeneration({data_.eos_id, eot_id_, eom_id_}, &data_);
+    SLUICE_RETURN_IF_ERROR(FinishTokenizer(data_));
     return std::move(data_);
   }
 
@@ -88,10 +89,6 @@ class Reader {
     SLUICE_ASSIGN_OR_RETURN(const auto* pieces, Array<std::string>("tokens"));
     if (pieces == nullptr || pieces->empty()) {
       return BadModel("the tokenizer has no pieces (tokenizer.ggml.tokens is missing or empty)");
-    }
-    if (pieces->size() > kPiecesMax) {
-      return BadModel(
-          StrCat("the tokenizer has ", pieces->size(), " pieces; the limit is ", kPiecesMax));
     }
     data_.pieces = *pieces;
     SLUICE_ASSIGN_OR_RETURN(const auto* kinds, Array<int64_t>("token_type"));

@@ -4,65 +4,27 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "files/architectures.h"
 #include "files/config_check.h"
 #include "files/hf_rope.h"
 #include "files/json_fields.h"
 #include "files/model_config.h"
+#include "files/published_values.h"
 #include "files/quote.h"
 
 namespace sluice::files {
 namespace {
 
-// What transformers 5.23 takes for a key that config.json does not have.
-struct HfDefaults {
-  std::string_view class_name;
-  std::string_view model_type;
-  Architecture architecture;
-  int vocab, hidden, intermediate, layers, heads;
-  int kv_heads;  // 0: as many as heads
-  int head_dim;  // 0: hidden / heads
-  int context;
-  float norm_eps;
-  int window;          // 0: none
-  int bos_id, eos_id;  // -1: none
-  bool tied;
-};
-constexpr HfDefaults kDefaults[] = {
-    {"LlamaForCausalLM", "llama", Architecture::kLlama, 32000, 4096, 11008, 32, 32, 0, 0, 2048,
-     1e-6f, 0, 1, 2, false},
-    {"MistralForCausalLM", "mistral", Architecture::kMistral, 32000, 4096, 14336, 32, 32, 8, 0,
-     131072, 1e-6f, 4096, 1, 2, false},
-    {"Qwen2ForCausalLM", "qwen2", Architecture::kQwen2, 151936, 4096, 22016, 32, 32, 32, 0, 32768,
-     1e-6f, 4096, -1, -1, false},
-    {"Qwen3ForCausalLM", "qwen3", Architecture::kQwen3, 151936, 4096, 22016, 32, 32, 32, 128, 32768,
-     1e-6f, 4096, -1, -1, false},
-    {"Gemma2ForCausalLM", "gemma2", Architecture::kGemma2, 256000, 2304, 9216, 26, 8, 4, 256, 8192,
-     1e-6f, 4096, 2, 1, true},
-    {"Gemma3ForCausalLM", "gemma3_text", Architecture::kGemma3, 262208, 2304, 9216, 26, 8, 4, 256,
-     131072, 1e-6f, 4096, 2, 1, true},
-    {"Gemma3ForConditionalGeneration", "gemma3", Architecture::kGemma3, 262208, 2304, 9216, 26, 8,
-     4, 256, 131072, 1e-6f, 4096, 2, 1, true},
-    {"Phi3ForCausalLM", "phi3", Architecture::kPhi3, 32064, 3072, 8192, 32, 32, 0, 0, 4096, 1e-5f,
-     0, 1, 32000, false},
-    {"SmolLM3ForCausalLM", "smollm3", Architecture::kSmolLM3, 128256, 2048, 11008, 36, 16, 4, 0,
-     32768, 1e-6f, 0, 128000, 128001, true},
-};
-
 constexpr IntRange kIdRange{0, kVocabRange.max};
 constexpr int kQwenMaxWindowLayers = 28;
-constexpr int kGemma2WindowPeriod = 2;
-constexpr int kGemma3WindowPeriod = 6;
-constexpr int kSmolLM3NoRopePeriod = 4;
 constexpr float kGemmaQueryScalar = 256.0f;
-constexpr float kGemma2AttentionCap = 50.0f;
-constexpr float kGemma2LogitCap = 30.0f;
 
 class HfConfigReader {
  public:
   // `top` is the whole config.json, `fields` the part that describes the language model.
-  HfConfigReader(const JsonFields& top, const JsonFields& fields, const HfDefaults& defaults)
-      : top_(top), fields_(fields), defaults_(defaults) {
-    config_.architecture = defaults.architecture;
+  HfConfigReader(const JsonFields& top, const JsonFields& fields, const ArchitectureInfo& info)
+      : top_(top), fields_(fields), info_(info), defaults_(info.hf_defaults) {
+    config_.architecture = info.architecture;
   }
 
   Result<ModelConfig> Read(const std::optional<JsonFields>& generation) {
@@ -87,7 +49,6 @@ class HfConfigReader {
  private:
   bool Is(Architecture architecture) const { return config_.architecture == architecture; }
   bool IsGemma() const { return Is(Architecture::kGemma2) || Is(Architecture::kGemma3); }
-  bool IsQwen() const { return Is(Architecture::kQwen2) || Is(Architecture::kQwen3); }
 
   Status RefuseUnsupported() const;
   Status ReadSizes();
@@ -109,6 +70,7 @@ class HfConfigReader {
 
   const JsonFields& top_;
   const JsonFields& fields_;
+  const ArchitectureInfo& info_;
   const HfDefaults& defaults_;
   ModelConfig config_;
 };
@@ -169,7 +131,7 @@ Status HfConfigReader::ReadTraits() {
   config_.tied_embeddings = defaults_.tied;
   SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
-  config_.qk_norm = Is(Architecture::kQwen3) || Is(Architecture::kGemma3);
+  config_.qk_norm = info_.qk_norm;
   switch (config_.architecture) {
     case Architecture::kQwen2:
       config_.attention_bias = true;
@@ -377,7 +339,7 @@ Status HfConfigReader::ReadSmolLM3Layers() {
 }
 
 // The first of "architectures", or what "model_type" stands for.
-Result<const HfDefaults*> FindArchitecture(const JsonFields& top) {
+Result<const ArchitectureInfo*> FindArchitecture(const JsonFields& top) {
   std::string name;
   const Json* architectures = top.Find("architectures");
   if (architectures && architectures->is_array() && !architectures->empty() &&
@@ -386,16 +348,18 @@ Result<const HfDefaults*> FindArchitecture(const JsonFields& top) {
   } else {
     SLUICE_RETURN_IF_ERROR(top.Text("model_type", &name));
   }
-  for (const HfDefaults& known : kDefaults) {
-    if (name == known.class_name || name == known.model_type) return &known;
+  std::string classes;
+  for (const ArchitectureInfo& known : Architectures()) {
+    for (const HfName& hf : known.hf_names) {
+      if (hf.class_name.empty()) continue;
+      if (name == hf.class_name || name == hf.model_type) return &known;
+      classes += StrCat(classes.empty() ? "" : ", ", hf.class_name);
+    }
   }
-  std::string message = name.empty()
-                            ? "config.json names no architecture; "
-                            : StrCat("the architecture ", Quote(name), " is not supported; ");
-  for (const HfDefaults& known : kDefaults) {
-    message += StrCat(&known == kDefaults ? "" : ", ", known.class_name);
-  }
-  return BadModel(message + " are");
+  return BadModel(StrCat(name.empty()
+                             ? "config.json names no architecture"
+                             : StrCat("the architecture ", Quote(name), " is not supported"),
+                         "; ", classes, " are"));
 }
 
 }  // namespace
@@ -404,7 +368,7 @@ Result<ModelConfig> ConfigFromJson(std::string_view config_json,
                                    std::string_view generation_config_json) {
   SLUICE_ASSIGN_OR_RETURN(const Json config, ParseModelJson(config_json, "config.json"));
   const JsonFields top(config);
-  SLUICE_ASSIGN_OR_RETURN(const HfDefaults* defaults, FindArchitecture(top));
+  SLUICE_ASSIGN_OR_RETURN(const ArchitectureInfo* info, FindArchitecture(top));
   SLUICE_ASSIGN_OR_RETURN(const auto text, top.Object("text_config"));
   Json generation_json;
   std::optional<JsonFields> generation;
@@ -413,7 +377,7 @@ Result<ModelConfig> ConfigFromJson(std::string_view config_json,
                             ParseModelJson(generation_config_json, "generation_config.json"));
     generation.emplace(generation_json);
   }
-  return HfConfigReader(top, text ? *text : top, *defaults).Read(generation);
+  return HfConfigReader(top, text ? *text : top, *info).Read(generation);
 }
 
 Result<GenerationDefaults> GenerationDefaultsFromJson(std::string_view generation_config_json) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "files/architectures.h"
 #include "files/model_config.h"
 
 namespace sluice::files {
@@ -126,7 +127,11 @@ TEST(HfConfigTest, AbsentKeysHaveTheDefaultsOfTransformers) {
 TEST(HfConfigTest, ModelTypeStandsInForArchitectures) {
   EXPECT_EQ(ConfigFromJson(R"({"model_type":"qwen3"})", "")->architecture, Architecture::kQwen3);
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("names no architecture"));
-  EXPECT_THAT(ErrorOf(R"({"architectures":["BertModel"]})"), HasSubstr("\"BertModel\""));
+  const std::string refused = ErrorOf(R"({"architectures":["BertModel"]})");
+  EXPECT_THAT(refused, HasSubstr("\"BertModel\""));
+  for (const ArchitectureInfo& known : Architectures()) {
+    for (const HfName& hf : known.hf_names) EXPECT_THAT(refused, HasSubstr(hf.class_name));
+  }
 }
 
 TEST(HfConfigTest, NullHeadsMeanAsManyAsQueries) {

@@ -3,25 +3,18 @@
 #include <string>
 
 #include "base/str_cat.h"
+#include "files/architectures.h"
+#include "files/published_values.h"
 #include "files/quote.h"
 
 namespace sluice::files {
 namespace {
 
-constexpr float kGemma3Theta = 1e6f;
-constexpr float kGemma3LocalTheta = 1e4f;
-constexpr float kSmolLM3Theta = 2e6f;
 constexpr int kPhi3OriginalContext = 4096;
 constexpr RealRange kBetaRange{1e-3, 1e4};
 constexpr RealRange kMscaleRange{0.0, 1e3};
 constexpr RealRange kAttentionFactorRange{1e-3, 1e3};
 constexpr RealRange kFrequencyFactorRange{1e-6, 1e6};
-
-float DefaultTheta(Architecture architecture) {
-  if (architecture == Architecture::kGemma3) return kGemma3Theta;
-  if (architecture == Architecture::kSmolLM3) return kSmolLM3Theta;
-  return 10000.0f;
-}
 
 Status Missing(std::string_view type, std::string_view key) {
   return BadModel(StrCat("RoPE scaling of type ", Quote(type), " needs ", Quote(key)));
@@ -157,7 +150,7 @@ Status ReadGemma3Rope(const JsonFields& top, const std::optional<JsonFields>& pa
 }  // namespace
 
 Status ReadHfRope(const JsonFields& fields, ModelConfig* config) {
-  config->rope.theta = DefaultTheta(config->architecture);
+  config->rope.theta = InfoOf(config->architecture).hf_defaults.rope_theta;
   SLUICE_RETURN_IF_ERROR(fields.Real("rope_theta", kThetaRange, &config->rope.theta));
   SLUICE_ASSIGN_OR_RETURN(auto parameters, fields.Object("rope_parameters"));
   SLUICE_ASSIGN_OR_RETURN(const auto scaling, fields.Object("rope_scaling"));

@@ -2,6 +2,7 @@
 // metadata. Every field is checked; code behind this folder does not check them again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,7 +13,17 @@
 
 namespace sluice::files {
 
-enum class Architecture { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3, kSmolLM3 };
+// Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama here, and for
+// LlamaParams and MakeLlama in model/. Their names and defaults are the table in architectures.cc.
+#define SLUICE_ARCHITECTURES(M) \
+  M(Llama) M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3)
+
+#define SLUICE_ENUMERATOR(name) k##name,
+enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
+#undef SLUICE_ENUMERATOR
+#define SLUICE_ONE(name) +1
+inline constexpr size_t kArchitectureCount = 0 SLUICE_ARCHITECTURES(SLUICE_ONE);
+#undef SLUICE_ONE
 std::string_view ArchitectureName(Architecture architecture);  // "llama", "qwen2", ...
 
 enum class RopeScaling { kNone, kLinear, kDynamicNtk, kYarn, kLlama3, kLongRope };

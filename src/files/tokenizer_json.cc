@@ -5,7 +5,9 @@
 
 #include "base/json.h"
 #include "base/str_cat.h"
+#include "files/config_check.h"
 #include "files/quote.h"
+#include "files/tokenizer_check.h"
 #include "files/tokenizer_data.h"
 #include "files/tokenizer_end.h"
 #include "files/tokenizer_json_steps.h"
@@ -14,7 +16,7 @@ namespace sluice::files {
 namespace {
 
 constexpr JsonLimits kLimits = {.bytes_max = 256u << 20, .depth_max = 32, .values_max = 1u << 24};
-constexpr int64_t kIdsMax = 1 << 22;
+constexpr int64_t kIdsMax = kVocabRange.max;
 
 bool IsByteLevel(const std::vector<TextStep>& steps) {
   return std::any_of(steps.begin(), steps.end(),
@@ -41,6 +43,7 @@ class Reader {
     SLUICE_RETURN_IF_ERROR(ReadConfig(config));
     SetKinds();
     FindEndOfGeneration({data_.eos_id}, &data_);
+    SLUICE_RETURN_IF_ERROR(FinishTokenizer(data_));
     return std::move(data_);
   }
 

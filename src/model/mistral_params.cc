@@ -1,22 +1,10 @@
-#include "model/layers/param_list.h"
+#include "model/layers/decoder_params.h"
 #include "model/registry.h"
 
 namespace sluice::model {
 
 std::vector<weights::ParamSpec> MistralParams(const files::ModelConfig& config) {
-  layers::ParamList list(config);
-  list.Embedding();
-  for (int i = 0; i < config.num_layers; ++i) {
-    list.Norm(i, "input_norm", "input_layernorm", "attn_norm");
-    list.Qkv(i);
-    list.AttentionOutput(i);
-    list.Norm(i, "mlp_norm", "post_attention_layernorm", "ffn_norm");
-    list.GateUp(i);
-    list.Down(i);
-  }
-  list.FinalNorm();
-  list.Output();
-  return list.Take();
+  return layers::PreNormParams(config);
 }
 
 }  // namespace sluice::model

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "files/architectures.h"
 #include "model/layers/activations.h"
 #include "model/layers/rope_table.h"
 #include "model/registry.h"
@@ -162,10 +163,10 @@ TEST(Activations, LiveRegionsLieInTheWorkspaceAndApart) {
   }
 }
 
-class ParamsOf : public ::testing::TestWithParam<Architecture> {};
+class ParamsOf : public ::testing::TestWithParam<files::ArchitectureInfo> {};
 
 TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
-  ModelConfig config = SmallConfig(GetParam());
+  ModelConfig config = SmallConfig(GetParam().architecture);
   config.qk_norm = config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
   std::set<std::string> names;
   for (const weights::ParamSpec& spec : Params(config)) {
@@ -187,13 +188,9 @@ TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParamsOf,
-                         ::testing::Values(Architecture::kLlama, Architecture::kMistral,
-                                           Architecture::kQwen2, Architecture::kQwen3,
-                                           Architecture::kGemma2, Architecture::kGemma3,
-                                           Architecture::kPhi3, Architecture::kSmolLM3),
-                         [](const auto& architecture) {
-                           return std::string(files::ArchitectureName(architecture.param));
-                         });
+                         ::testing::ValuesIn(files::Architectures().begin(),
+                                             files::Architectures().end()),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 const weights::ParamSpec& Find(const std::vector<weights::ParamSpec>& specs,
                                std::string_view name) {

@@ -9,22 +9,17 @@ namespace sluice::model {
 namespace {
 
 struct Entry {
-  files::Architecture architecture;
   std::vector<weights::ParamSpec> (*params)(const files::ModelConfig&);
   Result<std::unique_ptr<Model>> (*make)(ModelParts);
 };
 
-#define SLUICE_MODEL_ENTRY(architecture, name) \
-  {files::Architecture::architecture, name##Params, Make##name},
-constexpr Entry kEntries[] = {SLUICE_MODELS(SLUICE_MODEL_ENTRY)};
+// In the order of the enum, which the same list makes.
+#define SLUICE_MODEL_ENTRY(name) {name##Params, Make##name},
+constexpr Entry kEntries[] = {SLUICE_ARCHITECTURES(SLUICE_MODEL_ENTRY)};
 #undef SLUICE_MODEL_ENTRY
 
 const Entry& Find(files::Architecture architecture) {
-  for (const Entry& entry : kEntries) {
-    if (entry.architecture == architecture) return entry;
-  }
-  CHECK(false, "no model for ", files::ArchitectureName(architecture));
-  __builtin_unreachable();
+  return kEntries[static_cast<size_t>(architecture)];
 }
 
 weights::PlaceOptions PlaceOptionsOf(const files::ModelFiles& files, const ModelOptions& options) {

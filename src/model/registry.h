@@ -1,5 +1,5 @@
-// Every architecture that Sluice runs, one line each: M(files::Architecture value, name) stands for
-// <name>Params in model/<arch>_params.cc and Make<name> in model/<arch>.cc.
+// What model/ has for every name in SLUICE_ARCHITECTURES (files/model_config.h): <name>Params in
+// model/<arch>_params.cc and Make<name> in model/<arch>.cc.
 #pragma once
 
 #include <memory>
@@ -8,22 +8,12 @@
 #include "model/model.h"
 #include "weights/manifest.h"
 
-#define SLUICE_MODELS(M) \
-  M(kLlama, Llama)       \
-  M(kMistral, Mistral)   \
-  M(kQwen2, Qwen2)       \
-  M(kQwen3, Qwen3)       \
-  M(kGemma2, Gemma2)     \
-  M(kGemma3, Gemma3)     \
-  M(kPhi3, Phi3)         \
-  M(kSmolLM3, SmolLM3)
-
 namespace sluice::model {
 
-#define SLUICE_DECLARE_MODEL(architecture, name)                                  \
+#define SLUICE_DECLARE_MODEL(name)                                                \
   std::vector<weights::ParamSpec> name##Params(const files::ModelConfig& config); \
   Result<std::unique_ptr<Model>> Make##name(ModelParts parts);
-SLUICE_MODELS(SLUICE_DECLARE_MODEL)
+SLUICE_ARCHITECTURES(SLUICE_DECLARE_MODEL)
 #undef SLUICE_DECLARE_MODEL
 
 // What the files of this model must hold.

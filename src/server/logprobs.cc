@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/utf8.h"
 #include "server/answer.h"
 
 namespace sluice::server {
@@ -16,29 +17,8 @@ double Finite(double logprob) { return std::isfinite(logprob) ? logprob : kImpos
 
 // Length of the UTF-8 character that starts at `at`; 0 if there is no whole valid one.
 size_t CharacterAt(const std::string& bytes, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned char lead = byte(at);
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                        : lead >= 0xE0 && lead < 0xF0 ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 0;
-  if (length == 0 || at + length > bytes.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and what lies past U+10FFFF.
-  if (length == 3 && lead == 0xE0 && byte(at + 1) < 0xA0) return 0;
-  if (length == 3 && lead == 0xED && byte(at + 1) > 0x9F) return 0;
-  if (length == 4 && lead == 0xF0 && byte(at + 1) < 0x90) return 0;
-  if (length == 4 && lead == 0xF4 && byte(at + 1) > 0x8F) return 0;
-  return length;
-}
-
-// Characters that begin in these bytes, whole or not.
-int64_t CharacterCount(const std::string& bytes) {
-  return std::count_if(bytes.begin(), bytes.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  const Utf8Front front = ReadUtf8Front(std::string_view(bytes).substr(at));
+  return front.kind == Utf8Front::Kind::kValid ? front.length : 0;
 }
 
 OrderedJson ByteList(const std::string& bytes) {
@@ -98,7 +78,7 @@ OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* of
   for (const TokenInfo& token : tokens) {
     texts.push_back(TokenText(token.bytes));
     offsets.push_back(*offset);
-    *offset += CharacterCount(token.bytes);
+    *offset += static_cast<int64_t>(CountUtf8(token.bytes));
     if (!token.logprob) {  // the first token of a prompt
       logprobs.push_back(nullptr);
       tops.push_back(nullptr);

@@ -67,7 +67,7 @@ class JinjaTemplate final : public ChatTemplate {
       interpreter.SetContext(context);
       return interpreter.Render();
     } catch (const jinja::Failure& failure) {
-      const std::string_view message = jinja::Shorten(failure.message, kMessageBytesMax);
+      const std::string_view message = Utf8Prefix(failure.message, kMessageBytesMax);
       if (failure.verbatim) return InvalidArgument(std::string(message));
       return InvalidArgument(StrCat("chat template, line ", runtime.line, ": ", message));
     } catch (const std::bad_alloc&) {
@@ -89,13 +89,13 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::string sour
     return unprocessable(
         StrCat("a chat template has ", source.size(), " bytes; the limit is ", kSourceBytesMax));
   }
-  if (!jinja::IsUtf8(source)) return unprocessable("a chat template is not UTF-8");
+  if (!IsValidUtf8(source)) return unprocessable("a chat template is not UTF-8");
   try {
     return std::shared_ptr<const ChatTemplate>(
         std::make_shared<JinjaTemplate>(jinja::ParseTemplate(source)));
   } catch (const jinja::SyntaxFailure& failure) {
     return unprocessable(StrCat("chat template, line ", failure.line, ": ",
-                                jinja::Shorten(failure.message, kMessageBytesMax)));
+                                Utf8Prefix(failure.message, kMessageBytesMax)));
   } catch (const jinja::Failure& failure) {
     return unprocessable(StrCat("chat template: ", failure.message));
   } catch (const std::bad_alloc&) {

@@ -2,7 +2,6 @@
 // immutable after Parse; any thread may render with it.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,14 +9,9 @@
 
 #include "base/json.h"
 #include "sluice/status.h"
+#include "text/jinja/limits.h"
 
 namespace sluice::text {
-
-struct RenderLimits {
-  int64_t steps_max = 10'000'000;       // statements and expressions evaluated
-  size_t output_bytes_max = 16u << 20;  // of output, and of any one string on the way
-  int depth_max = 100;                  // of macro calls and expression nesting
-};
 
 class ChatTemplate {
  public:

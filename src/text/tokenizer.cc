@@ -1,7 +1,6 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 #include <utility>
 
@@ -16,68 +15,15 @@
 namespace sluice::text {
 namespace {
 
-constexpr size_t kPiecesMax = 1u << 24;
 // Working memory is kept for the next text unless it has grown with a longer text than this.
 constexpr size_t kKeptTextBytes = 1u << 20;
 constexpr size_t kKeptStates = 64;
-
-Status CheckData(const files::TokenizerData& data) {
-  size_t count = data.pieces.size();
-  if (count == 0) return BadModel("the tokenizer has an empty vocabulary");
-  if (count > kPiecesMax) {
-    return BadModel(StrCat("the tokenizer has ", count, " pieces; the limit is ", kPiecesMax));
-  }
-  if (!data.scores.empty() && data.scores.size() != count) {
-    return BadModel(
-        StrCat("the tokenizer has ", count, " pieces but ", data.scores.size(), " scores"));
-  }
-  if (!data.kinds.empty() && data.kinds.size() != count) {
-    return BadModel(
-        StrCat("the tokenizer has ", count, " pieces but ", data.kinds.size(), " kinds"));
-  }
-  for (size_t id = 0; id < data.scores.size(); ++id) {
-    if (!std::isfinite(data.scores[id])) {
-      return BadModel(
-          StrCat("the score of piece ", id, " of the tokenizer is not a finite number"));
-    }
-  }
-  for (size_t id = 0; id < count; ++id) {
-    if (!IsValidUtf8(data.pieces[id])) {
-      return BadModel(StrCat("piece ", id, " of the tokenizer is not UTF-8"));
-    }
-  }
-  auto check_id = [&](int32_t id, std::string_view what) {
-    if (id >= 0 && static_cast<size_t>(id) < count) return OkStatus();
-    return BadModel(
-        StrCat("the tokenizer's ", what, " id ", id, " is outside its ", count, " pieces"));
-  };
-  const std::pair<std::optional<int32_t>, std::string_view> named[] = {{data.bos_id, "BOS"},
-                                                                       {data.eos_id, "EOS"},
-                                                                       {data.unk_id, "unknown"},
-                                                                       {data.pad_id, "padding"}};
-  for (const auto& [id, what] : named) {
-    if (id) SLUICE_RETURN_IF_ERROR(check_id(*id, what));
-  }
-  for (int32_t id : data.prefix_ids) SLUICE_RETURN_IF_ERROR(check_id(id, "prefix"));
-  for (int32_t id : data.suffix_ids) SLUICE_RETURN_IF_ERROR(check_id(id, "suffix"));
-  for (int32_t id : data.end_of_generation_ids) {
-    SLUICE_RETURN_IF_ERROR(check_id(id, "end-of-generation"));
-  }
-  for (const files::AddedToken& token : data.added_tokens) {
-    SLUICE_RETURN_IF_ERROR(check_id(token.id, "added token"));
-    if (!IsValidUtf8(token.text)) {
-      return BadModel(StrCat("added token ", token.id, " of the tokenizer is not UTF-8"));
-    }
-  }
-  return OkStatus();
-}
 
 class PipelineTokenizer : public Tokenizer {
  public:
   explicit PipelineTokenizer(files::TokenizerData data) : data_(std::move(data)) {}
 
   Status Init() {
-    SLUICE_RETURN_IF_ERROR(CheckData(data_));
     IndexPieces();
     SLUICE_ASSIGN_OR_RETURN(normalizer_, Normalizer::Make(data_.normalizers));
     SLUICE_ASSIGN_OR_RETURN(pre_tokenizer_,
@@ -147,10 +93,6 @@ class PipelineTokenizer : public Tokenizer {
 
   int vocab_size() const override { return static_cast<int>(data_.pieces.size()); }
   const files::TokenizerData& data() const override { return data_; }
-  bool IsEndOfGeneration(TokenId id) const override {
-    const auto& ends = data_.end_of_generation_ids;
-    return std::find(ends.begin(), ends.end(), id) != ends.end();
-  }
   TokenId Find(std::string_view piece) const override {
     int32_t id = added_.Find(piece);
     return id != Vocabulary::kNone ? id : pieces_.Find(piece);

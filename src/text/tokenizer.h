@@ -22,6 +22,8 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
+  // kBadModel when a step or a pattern of the pipeline is not known or too large.
+  // REQUIRES: files::FinishTokenizer(data) is ok, as for all that files/ reads
   static Result<std::shared_ptr<const Tokenizer>> Make(files::TokenizerData data);
   virtual ~Tokenizer() = default;
 
@@ -43,7 +45,6 @@ class Tokenizer {
 
   virtual int vocab_size() const = 0;
   virtual const files::TokenizerData& data() const = 0;
-  virtual bool IsEndOfGeneration(TokenId id) const = 0;
   // The id whose piece is exactly `piece`, or -1.
   virtual TokenId Find(std::string_view piece) const = 0;
 };

@@ -1,6 +1,6 @@
-// Code points, UTF-8, and the character classes that published tokenizers use. The classes are
-// those of the Python package `tokenizers` (its regular expressions know Unicode 16, its Bert
-// classes Unicode 8), not the newest Unicode: see docs/tokenizers.md. Thread-safe.
+// Code points and the character classes that published tokenizers use. The classes are those of the
+// Python package `tokenizers` (its regular expressions know Unicode 16, its Bert classes Unicode
+// 8), not the newest Unicode: see docs/tokenizers.md. Thread-safe.
 #pragma once
 
 #include <array>
@@ -10,10 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
+
 namespace sluice::text {
 
 constexpr uint32_t kCodePointEnd = 0x110000;
-constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, SentencePiece's space
 
 enum class Category : uint8_t {
@@ -68,44 +69,6 @@ bool IsNumeric(uint32_t code_point);
 bool IsWordCharacter(uint32_t code_point);  // \w
 // False when NFC neither changes nor moves the code point, whatever stands around it.
 bool MayRecompose(uint32_t code_point);
-
-// Decodes the character at text[*offset] and moves past it. REQUIRES: text is valid UTF-8 and
-// *offset is at the start of a character.
-inline uint32_t DecodeUtf8(std::string_view text, size_t* offset) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data()) + *offset;
-  if (bytes[0] < 0x80) {
-    *offset += 1;
-    return bytes[0];
-  }
-  if (bytes[0] < 0xE0) {
-    *offset += 2;
-    return (bytes[0] & 0x1Fu) << 6 | (bytes[1] & 0x3Fu);
-  }
-  if (bytes[0] < 0xF0) {
-    *offset += 3;
-    return (bytes[0] & 0x0Fu) << 12 | (bytes[1] & 0x3Fu) << 6 | (bytes[2] & 0x3Fu);
-  }
-  *offset += 4;
-  return (bytes[0] & 0x07u) << 18 | (bytes[1] & 0x3Fu) << 12 | (bytes[2] & 0x3Fu) << 6 |
-         (bytes[3] & 0x3Fu);
-}
-// Length of the character that begins with `byte` in valid UTF-8.
-inline size_t Utf8Length(unsigned char byte) {
-  return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
-}
-void AppendUtf8(uint32_t code_point, std::string* out);
-std::vector<uint32_t> DecodeAll(std::string_view valid_utf8);
-
-// What stands at the front of `bytes` (not empty) when read as UTF-8. A broken sequence is as long
-// as Unicode's "maximal subpart": the bytes that one U+FFFD stands for.
-struct Utf8Front {
-  enum class Kind { kValid, kBroken, kUnfinished } kind;
-  size_t length;  // bytes; of kUnfinished, all of them
-};
-Utf8Front ReadUtf8Front(std::string_view bytes);
-bool IsValidUtf8(std::string_view bytes);
-// `bytes` with U+FFFD for each broken or unfinished sequence.
-std::string RepairUtf8(std::string_view bytes);
 
 // GPT-2's byte alphabet: every byte as a printable character, U+0000..U+0143.
 uint32_t ByteToCharacter(uint8_t byte);

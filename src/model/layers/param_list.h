@@ -1,5 +1,5 @@
 // Builds the ParamSpecs of a dense decoder in the spelling that Hugging Face checkpoints and GGUF
-// files share. An architecture's <arch>_params.cc calls what it has; names given here are ours.
+// files share, one call for each thing that it has; names given here are ours.
 #pragma once
 
 #include <string>

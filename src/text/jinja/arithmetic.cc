@@ -175,11 +175,6 @@ Value Concatenate(Runtime& runtime, const Value& a, const Value& b) {
 
 }  // namespace
 
-std::optional<Int> AsInt(const Value& value) {
-  if (value.IsIntegral()) return value.integer();
-  return std::nullopt;
-}
-
 int64_t Index(const Value& value) {
   if (!value.IsIntegral()) {
     Fail("'", TypeName(value), "' object cannot be interpreted as an integer");

@@ -48,7 +48,7 @@ Value ListIndex(Runtime& runtime, const Value& self, const Arguments& arguments)
     const Value& item = items[static_cast<size_t>(i)];
     if (Equal(runtime, item, bound[0])) return Value::Integer(i);
   }
-  Fail(Shorten(Repr(runtime, bound[0])), " is not in the ", TypeName(self));
+  Fail(Utf8Prefix(Repr(runtime, bound[0]), kQuotedBytesMax), " is not in the ", TypeName(self));
 }
 
 constexpr Method kListMethods[] = {{"copy", ListCopy}, {"count", ListCount}, {"index", ListIndex}};

@@ -26,7 +26,7 @@ std::string DescribeToken(const Token& token) {
     case TokenType::kString:
       return "a string";
     default:
-      return std::string(Shorten(token.text));
+      return std::string(Utf8Prefix(token.text, kQuotedBytesMax));
   }
 }
 

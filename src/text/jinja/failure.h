@@ -2,11 +2,15 @@
 // and Render catch and turn into a Status. Never leaves this folder. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "base/str_cat.h"
 
 namespace sluice::text::jinja {
+
+// How much of a name or value from the template or the conversation stands in a message.
+constexpr size_t kQuotedBytesMax = 100;
 
 struct Failure {
   std::string message;    // without the line

@@ -76,7 +76,7 @@ Value Interpreter::FromJson(const OrderedJson& json) {
       return Value::Float(json.get<double>());
     case OrderedJson::value_t::string: {
       const std::string& text = json.get_ref<const std::string&>();
-      if (!IsUtf8(text)) Fail("a string of the conversation is not UTF-8");
+      if (!IsValidUtf8(text)) Fail("a string of the conversation is not UTF-8");
       return runtime_.String(text);
     }
     case OrderedJson::value_t::array: {
@@ -88,7 +88,7 @@ Value Interpreter::FromJson(const OrderedJson& json) {
     case OrderedJson::value_t::object: {
       DictBuilder dict(runtime_);
       for (const auto& [key, value] : json.items()) {
-        if (!IsUtf8(key)) Fail("a key of the conversation is not UTF-8");
+        if (!IsValidUtf8(key)) Fail("a key of the conversation is not UTF-8");
         dict.Set(runtime_.String(key), FromJson(value));
       }
       return dict.Finish();

@@ -15,7 +15,7 @@ class TextIterator final : public Iterator {
   bool Next(Runtime& runtime, Value* item) override {
     if (place_ >= text_.text().size()) return false;
     runtime.Step();
-    const size_t bytes = CharBytes(text_.text(), place_);
+    const size_t bytes = Utf8LengthAt(text_.text(), place_);
     *item = runtime.String(text_.text().substr(place_, bytes));
     place_ += bytes;
     return true;

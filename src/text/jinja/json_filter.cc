@@ -51,7 +51,7 @@ class JsonWriter {
     size_t plain = 0;
     for (size_t place = 0; place < text.size();) {
       const size_t start = place;
-      const char32_t c = DecodeChar(text, &place);
+      const char32_t c = DecodeUtf8(text, &place);
       const bool escaped = c < 0x20 || c == '"' || c == '\\' || (style_.ascii && c > 0x7E);
       if (!escaped) continue;
       out_.Append(text.substr(plain, start - plain));

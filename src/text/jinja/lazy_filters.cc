@@ -57,7 +57,8 @@ class MapIterator final : public FilterIterator {
     if (arguments_.positional.empty()) Fail("map requires a filter argument");
     const Value& name = arguments_.positional[0];
     if (name.IsString()) filter_ = FindFilter(name.text());
-    if (filter_ == nullptr) Fail("there is no filter named ", Shorten(Repr(runtime, name)));
+    if (filter_ == nullptr)
+      Fail("there is no filter named ", Utf8Prefix(Repr(runtime, name), kQuotedBytesMax));
     rest_ = Rest(arguments_, 1);
   }
 
@@ -100,7 +101,8 @@ class SelectIterator final : public FilterIterator {
     if (used == arguments_.positional.size()) return;
     const Value& name = arguments_.positional[used++];
     if (name.IsString()) test_ = FindTest(name.text());
-    if (test_ == nullptr) Fail("there is no test named ", Shorten(Repr(runtime, name)));
+    if (test_ == nullptr)
+      Fail("there is no test named ", Utf8Prefix(Repr(runtime, name), kQuotedBytesMax));
     rest_ = Rest(arguments_, used);
   }
 

@@ -61,7 +61,7 @@ class Lexer {
   size_t SkipSpace(size_t place) const {
     while (place < source_.size()) {
       size_t next = place;
-      if (!IsSpace(DecodeChar(source_, &next))) break;
+      if (!IsSpace(DecodeUtf8(source_, &next))) break;
       place = next;
     }
     return place;
@@ -286,7 +286,7 @@ class Lexer {
     size_t end = place_;
     while (end < source_.size()) {
       size_t next = end;
-      if (!IsNameChar(DecodeChar(source_, &next))) break;
+      if (!IsNameChar(DecodeUtf8(source_, &next))) break;
       end = next;
     }
     if (end == place_) return false;
@@ -321,7 +321,7 @@ class Lexer {
     const auto found = std::find_if(std::begin(kOperators), std::end(kOperators),
                                     [this](std::string_view op) { return At(op); });
     if (found == std::end(kOperators)) {
-      Error(StrCat("unexpected character '", source_.substr(place_, CharBytes(source_, place_)),
+      Error(StrCat("unexpected character '", source_.substr(place_, Utf8LengthAt(source_, place_)),
                    "'"));
     }
     const char c = (*found)[0];

@@ -84,7 +84,7 @@ std::string PlainFloat(const FormatSpec& spec, double magnitude) {
 
 std::string Pad(Runtime& runtime, const FormatSpec& spec, std::string_view head,
                 std::string_view body, char default_align) {
-  const int64_t used = static_cast<int64_t>(head.size() + CountChars(body));
+  const int64_t used = static_cast<int64_t>(head.size() + CountUtf8(body));
   const size_t padding = spec.width > used ? static_cast<size_t>(spec.width - used) : 0;
   char align = spec.align != '\0' ? spec.align : default_align;
   std::string_view fill = spec.fill;

@@ -20,12 +20,12 @@ std::string_view Strip(std::string_view text) { return StripLeft(StripRight(text
 std::string ToAsciiDigits(std::string_view text) {
   std::string out;
   for (size_t place = 0; place < text.size();) {
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     const int digit = c < 0x80 ? -1 : DecimalValue(c);
     if (digit >= 0) {
       out.push_back(static_cast<char>('0' + digit));
     } else {
-      AppendChar(c, &out);
+      AppendUtf8(c, &out);
     }
   }
   return out;

@@ -41,9 +41,8 @@ bool Identical(const Value& a, const Value& b);
 Value Binary(Runtime& runtime, BinaryOp op, const Value& a, const Value& b);
 Value Negate(const Value& value);
 Value Plus(const Value& value);
-// The integer value of an int, a bool; nothing for other kinds.
-std::optional<Int> AsInt(const Value& value);
-// AsInt cut to int64; throws Failure "'str' object cannot be interpreted as an integer".
+// The value of an int or a bool, cut to int64; throws Failure "'str' object cannot be interpreted
+// as an integer".
 int64_t Index(const Value& value);
 
 // ---- subscript.cc

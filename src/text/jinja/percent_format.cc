@@ -170,7 +170,7 @@ class PercentFormatter {
     std::string text = type == 's' ? ToString(runtime_, value) : Repr(runtime_, value);
     if (markup_ && !value.markup()) text = EscapeHtml(runtime_, text);
     if (spec.precision >= 0) {
-      text.resize(ByteOffset(text, static_cast<size_t>(spec.precision)));
+      text.resize(Utf8Offset(text, static_cast<size_t>(spec.precision)));
     }
     return Padded(spec, text);
   }

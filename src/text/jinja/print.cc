@@ -31,7 +31,7 @@ void AppendStringRepr(std::string_view text, TextBuilder* out) {
   out->Append(quote);
   for (size_t place = 0; place < text.size();) {
     const size_t start = place;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     if (c == static_cast<char32_t>(quote) || c == '\\') {
       out->Append('\\');
       out->Append(static_cast<char>(c));

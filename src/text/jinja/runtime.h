@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/chat_template.h"
+#include "text/jinja/limits.h"
 #include "text/jinja/value.h"
 
 namespace sluice::text::jinja {

@@ -232,8 +232,8 @@ Value Attr(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   if (subject.IsUndefined()) Fail(subject.undefined_message());
   const std::string& name = bound.Text(0);
   if (std::optional<Value> value = FindAttribute(runtime, subject, name)) return *value;
-  return runtime.Undefined(
-      StrCat("'", TypeName(subject), " object' has no attribute '", Shorten(name), "'"));
+  return runtime.Undefined(StrCat("'", TypeName(subject), " object' has no attribute '",
+                                  Utf8Prefix(name, kQuotedBytesMax), "'"));
 }
 
 constexpr FilterEntry kFilters[] = {

@@ -29,7 +29,7 @@ FormatSpec ParseSpec(std::string_view text) {
   size_t place = 0;
   const auto at = [&](char c) { return place < text.size() && text[place] == c; };
   if (!text.empty()) {
-    const size_t fill = CharBytes(text, 0);
+    const size_t fill = Utf8LengthAt(text, 0);
     if (fill < text.size() && IsAlign(text[fill])) {
       spec.fill = std::string(text.substr(0, fill));
       spec.align = text[fill];
@@ -71,7 +71,7 @@ std::string FormatText(Runtime& runtime, FormatSpec spec, const Value& value) {
   }
   std::string_view text = value.text();
   if (spec.precision >= 0) {
-    text = text.substr(0, ByteOffset(text, static_cast<size_t>(spec.precision)));
+    text = text.substr(0, Utf8Offset(text, static_cast<size_t>(spec.precision)));
   }
   if (spec.zero && spec.align == '\0') {
     spec.zero = false;
@@ -100,7 +100,7 @@ std::string FormatInt(Runtime& runtime, FormatSpec spec, const Value& value) {
         Fail("%c needs a character's number");
       }
       std::string text;
-      AppendChar(static_cast<char32_t>(code), &text);
+      AppendUtf8(static_cast<char32_t>(code), &text);
       return Pad(runtime, spec, "", text, '<');
     }
     case 'e':

@@ -69,7 +69,7 @@ bool DecodeEscape(std::string_view in, size_t* place, std::string* out, std::str
   if (static_cast<unsigned char>(c) >= 0x80) {
     // Python writes the character as an escape first, whose backslash this one then escapes.
     out->push_back('\\');
-    out->append(BackslashReplace(DecodeChar(in, place)));
+    out->append(BackslashReplace(DecodeUtf8(in, place)));
     return true;
   }
   ++*place;
@@ -83,7 +83,7 @@ bool DecodeEscape(std::string_view in, size_t* place, std::string* out, std::str
     for (int i = 0; i < 2 && *place < in.size() && in[*place] >= '0' && in[*place] <= '7'; ++i) {
       value = value * 8 + static_cast<char32_t>(in[(*place)++] - '0');
     }
-    AppendChar(value, out);
+    AppendUtf8(value, out);
     return true;
   }
   if (c == 'N') {
@@ -105,7 +105,7 @@ bool DecodeEscape(std::string_view in, size_t* place, std::string* out, std::str
         StrCat("a string has the escape \\", BackslashReplace(*value), ", which is no character");
     return false;
   }
-  AppendChar(*value, out);
+  AppendUtf8(*value, out);
   return true;
 }
 

@@ -31,7 +31,7 @@ Value AllChars(Runtime& runtime, const Value& self, const Arguments& arguments) 
   runtime.Work(self.text().size() * 8);
   const std::string& text = self.text();
   for (size_t place = 0; place < text.size();) {
-    if (!holds(DecodeChar(text, &place))) return Value::Bool(false);
+    if (!holds(DecodeUtf8(text, &place))) return Value::Bool(false);
   }
   return Value::Bool(!text.empty());
 }
@@ -49,7 +49,7 @@ Value IsPrintableText(Runtime& runtime, const Value& self, const Arguments& argu
   Bound("isprintable", arguments, {}, 0);
   runtime.Work(self.text().size() * 8);
   for (size_t place = 0; place < self.text().size();) {
-    if (!IsPrintable(DecodeChar(self.text(), &place))) return Value::Bool(false);
+    if (!IsPrintable(DecodeUtf8(self.text(), &place))) return Value::Bool(false);
   }
   return Value::Bool(true);
 }
@@ -60,7 +60,7 @@ Value IsIdentifier(Runtime& runtime, const Value& self, const Arguments& argumen
   const std::string& text = self.text();
   for (size_t place = 0; place < text.size();) {
     const bool first = place == 0;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     if (!IsNameChar(c) || (first && c != '_' && !IsAlpha(c))) return Value::Bool(false);
   }
   return Value::Bool(!text.empty());
@@ -79,7 +79,7 @@ Value IsTitleText(Runtime& runtime, const Value& self, const Arguments& argument
   bool any = false;
   bool after_cased = false;
   for (size_t place = 0; place < self.text().size();) {
-    const char32_t c = DecodeChar(self.text(), &place);
+    const char32_t c = DecodeUtf8(self.text(), &place);
     const bool upper = IsUpper(c) || IsTitle(c);
     if ((upper && after_cased) || (IsLower(c) && !after_cased)) return Value::Bool(false);
     after_cased = upper || IsLower(c);
@@ -116,8 +116,8 @@ Window MakeWindow(const Value& self, const Bound& bound, size_t start_place) {
     return window;
   }
   const std::string_view text = self.text();
-  const size_t from = ByteOffset(text, static_cast<size_t>(start));
-  const size_t bytes = ByteOffset(text.substr(from), static_cast<size_t>(end - start));
+  const size_t from = Utf8Offset(text, static_cast<size_t>(start));
+  const size_t bytes = Utf8Offset(text.substr(from), static_cast<size_t>(end - start));
   window.text = text.substr(from, bytes);
   window.first_char = static_cast<size_t>(start);
   return window;
@@ -133,7 +133,7 @@ int64_t FindText(Runtime& runtime, std::string_view name, const Value& self,
   if (window.empty) return -1;
   const size_t at = last ? FindLastIn(window.text, wanted) : FindIn(window.text, wanted);
   if (at == std::string_view::npos) return -1;
-  return static_cast<int64_t>(window.first_char + CountChars(window.text.substr(0, at)));
+  return static_cast<int64_t>(window.first_char + CountUtf8(window.text.substr(0, at)));
 }
 
 template <bool last>
@@ -154,7 +154,7 @@ Value Count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const std::string& wanted = bound.Text(0);
   const Window window = MakeWindow(self, bound, 1);
   if (window.empty) return Value::Integer(0);
-  if (wanted.empty()) return Value::Integer(static_cast<Int>(CountChars(window.text)) + 1);
+  if (wanted.empty()) return Value::Integer(static_cast<Int>(CountUtf8(window.text)) + 1);
   Int count = 0;
   for (size_t at = FindIn(window.text, wanted); at != std::string_view::npos;
        at = FindIn(window.text, wanted, at + wanted.size())) {
@@ -333,7 +333,7 @@ Value ExpandTabs(Runtime& runtime, const Value& self, const Arguments& arguments
       column += spaces;
       continue;
     }
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++column;
+    if (!IsUtf8Continuation(c)) ++column;
     if (c == '\n' || c == '\r') column = 0;
     out.Append(c);
   }

@@ -39,7 +39,7 @@ std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit) {
     size_t end = 0;
     while (end < text.size()) {
       size_t next = end;
-      if (IsSpace(DecodeChar(text, &next))) break;
+      if (IsSpace(DecodeUtf8(text, &next))) break;
       end = next;
     }
     parts.push_back(text.substr(0, end));
@@ -59,7 +59,7 @@ std::vector<std::string_view> SplitSpaceFromRight(std::string_view text, int64_t
     size_t start = text.size();
     while (start > 0) {
       size_t before = start;
-      if (IsSpace(DecodeCharBefore(text, &before))) break;
+      if (IsSpace(DecodeUtf8Before(text, &before))) break;
       start = before;
     }
     parts.push_back(text.substr(start));
@@ -101,7 +101,7 @@ std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends) 
   size_t start = 0;
   for (size_t place = 0; place < text.size();) {
     const size_t end = place;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     if (!IsLineBreak(c)) continue;
     if (c == '\r' && place < text.size() && text[place] == '\n') ++place;
     parts.push_back(text.substr(start, (keep_ends ? place : end) - start));
@@ -135,7 +135,7 @@ std::string ReplaceText(Runtime& runtime, std::string_view text, std::string_vie
     place = at + old.size();
     if (!old.empty()) continue;
     if (place >= text.size()) break;
-    const size_t bytes = CharBytes(text, place);
+    const size_t bytes = Utf8LengthAt(text, place);
     out.Append(text.substr(place, bytes));
     place += bytes;
   }
@@ -155,16 +155,16 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
   } else {
     std::set<char32_t> strip;
     for (size_t place = 0; place < chars.text().size();) {
-      strip.insert(DecodeChar(chars.text(), &place));
+      strip.insert(DecodeUtf8(chars.text(), &place));
     }
     while (left && !text.empty()) {
       size_t next = 0;
-      if (strip.count(DecodeChar(text, &next)) == 0) break;
+      if (strip.count(DecodeUtf8(text, &next)) == 0) break;
       text.remove_prefix(next);
     }
     while (right && !text.empty()) {
       size_t before = text.size();
-      if (strip.count(DecodeCharBefore(text, &before)) == 0) break;
+      if (strip.count(DecodeUtf8Before(text, &before)) == 0) break;
       text = text.substr(0, before);
     }
   }
@@ -175,7 +175,7 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
 bool HasCase(std::string_view text, bool upper) {
   bool any = false;
   for (size_t place = 0; place < text.size();) {
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     if (IsTitle(c) || (upper ? IsLower(c) : IsUpper(c))) return false;
     any = any || (upper ? IsUpper(c) : IsLower(c));
   }

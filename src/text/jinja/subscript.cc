@@ -133,13 +133,13 @@ std::optional<Value> KindAttribute(Runtime& runtime, const Value& object, std::s
 std::string DescribeMissing(const Value& object, std::string_view name) {
   const std::string type = TypeName(object);
   return StrCat("'", object.IsNone() ? "None" : type, object.IsNone() ? "" : " object",
-                "' has no attribute '", Shorten(name), "'");
+                "' has no attribute '", Utf8Prefix(name, kQuotedBytesMax), "'");
 }
 
 Value NoItem(Runtime& runtime, const Value& object, const Value& key) {
   if (key.IsString()) return runtime.Undefined(DescribeMissing(object, key.text()));
-  return runtime.Undefined(
-      StrCat(TypeName(object), " object has no element ", Shorten(Repr(runtime, key))));
+  return runtime.Undefined(StrCat(TypeName(object), " object has no element ",
+                                  Utf8Prefix(Repr(runtime, key), kQuotedBytesMax)));
 }
 
 // A place in a sequence of `size` items, counted from the end if negative; nothing if outside.
@@ -158,8 +158,8 @@ std::optional<Value> CharAt(Runtime& runtime, const Value& text, const Value& in
     return runtime.String(text.text().substr(*place, 1), text.markup());
   }
   runtime.Work(text.text().size());
-  const size_t start = ByteOffset(text.text(), *place);
-  return runtime.String(text.text().substr(start, CharBytes(text.text(), start)), text.markup());
+  const size_t start = Utf8Offset(text.text(), *place);
+  return runtime.String(text.text().substr(start, Utf8LengthAt(text.text(), start)), text.markup());
 }
 
 struct Bounds {
@@ -203,9 +203,9 @@ Value SliceText(Runtime& runtime, const Value& object, const Bounds& bounds) {
   if (bounds.step == 1) {
     const size_t start = static_cast<size_t>(bounds.start);
     const size_t stop = static_cast<size_t>(std::max(bounds.start, bounds.stop));
-    const size_t from = ascii ? start : ByteOffset(text, start);
+    const size_t from = ascii ? start : Utf8Offset(text, start);
     const size_t to =
-        ascii ? stop : from + ByteOffset(std::string_view(text).substr(from), stop - start);
+        ascii ? stop : from + Utf8Offset(std::string_view(text).substr(from), stop - start);
     out = text.substr(from, to - from);
   } else if (ascii) {
     for (int64_t i = 0; i < bounds.count; ++i) {
@@ -215,7 +215,7 @@ Value SliceText(Runtime& runtime, const Value& object, const Bounds& bounds) {
     std::vector<std::string_view> chars;
     chars.reserve(object.chars());
     for (size_t place = 0; place < text.size();) {
-      const size_t bytes = CharBytes(text, place);
+      const size_t bytes = Utf8LengthAt(text, place);
       chars.push_back(std::string_view(text).substr(place, bytes));
       place += bytes;
     }

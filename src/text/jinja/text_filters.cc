@@ -28,13 +28,13 @@ std::string TitleWords(std::string_view text) {
   size_t word = 0;
   const auto flush = [&](size_t end) {
     if (end <= word) return;
-    const size_t first = CharBytes(text, word);
+    const size_t first = Utf8LengthAt(text, word);
     out += ToUpper(text.substr(word, first));
     out += ToLower(text.substr(word + first, end - word - first));
   };
   for (size_t place = 0; place < text.size();) {
     const size_t start = place;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     const bool separates = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || IsSpace(c);
     if (!separates) continue;
     flush(start);
@@ -113,7 +113,7 @@ Value Truncate(Runtime& runtime, const Value& subject, const Arguments& argument
   if (LengthOf(subject) - leeway <= length) return subject;
   if (!subject.IsString() || !end.IsString()) Fail("truncate needs a str");
   const size_t kept = static_cast<size_t>(length - end_chars);
-  std::string text = subject.text().substr(0, ByteOffset(subject.text(), kept));
+  std::string text = subject.text().substr(0, Utf8Offset(subject.text(), kept));
   if (!bound.Flag(1, false)) {
     if (const size_t space = text.rfind(' '); space != std::string::npos) text.resize(space);
   }
@@ -127,7 +127,7 @@ Value WordCount(Runtime& runtime, const Value& subject, const Arguments& argumen
   Int words = 0;
   bool in_word = false;
   for (size_t place = 0; place < text.text().size();) {
-    const bool is_word = IsWordChar(DecodeChar(text.text(), &place));
+    const bool is_word = IsWordChar(DecodeUtf8(text.text(), &place));
     if (is_word && !in_word) ++words;
     in_word = is_word;
   }

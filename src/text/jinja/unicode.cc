@@ -29,19 +29,19 @@ bool AppendFull(const FullMapping* mappings, size_t count, char32_t c, std::stri
       [](const FullMapping& mapping, char32_t wanted) { return mapping.from < wanted; });
   if (found == end || found->from != c) return false;
   for (char32_t to : found->to) {
-    if (to != 0) AppendChar(to, out);
+    if (to != 0) AppendUtf8(to, out);
   }
   return true;
 }
 
 void AppendUpper(char32_t c, std::string* out) {
   if (AppendFull(kFullUpper, kFullUpperCount, c, out)) return;
-  AppendChar(static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))), out);
+  AppendUtf8(static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))), out);
 }
 
 void AppendTitle(char32_t c, std::string* out) {
   if (AppendFull(kFullTitle, kFullTitleCount, c, out)) return;
-  AppendChar(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))), out);
+  AppendUtf8(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))), out);
 }
 
 bool IsCased(char32_t c) { return IsUpper(c) || IsLower(c) || IsTitle(c); }
@@ -68,14 +68,14 @@ constexpr char32_t kSigma = 0x3A3;
 bool IsFinalSigma(std::string_view text, size_t start, size_t end) {
   bool cased_before = false;
   while (start > 0) {
-    const char32_t c = DecodeCharBefore(text, &start);
+    const char32_t c = DecodeUtf8Before(text, &start);
     if (IsCaseIgnorable(c)) continue;
     cased_before = IsCased(c);
     break;
   }
   if (!cased_before) return false;
   while (end < text.size()) {
-    const char32_t c = DecodeChar(text, &end);
+    const char32_t c = DecodeUtf8(text, &end);
     if (IsCaseIgnorable(c)) continue;
     return !IsCased(c);
   }
@@ -87,80 +87,13 @@ void AppendLower(std::string_view text, size_t start, size_t end, char32_t c, st
   if (c == 0x130) {
     out->append("i\xCC\x87");
   } else if (c == kSigma) {
-    AppendChar(IsFinalSigma(text, start, end) ? 0x3C2 : 0x3C3, out);
+    AppendUtf8(IsFinalSigma(text, start, end) ? 0x3C2 : 0x3C3, out);
   } else {
-    AppendChar(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
+    AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
   }
 }
 
 }  // namespace
-
-bool IsUtf8(std::string_view bytes) {
-  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
-  const auto* end = at + bytes.size();
-  while (at < end) {
-    if (*at < 0x80) {
-      ++at;
-      continue;
-    }
-    utf8proc_int32_t c = 0;
-    const utf8proc_ssize_t length = utf8proc_iterate(at, end - at, &c);
-    if (length <= 0) return false;
-    at += length;
-  }
-  return true;
-}
-
-char32_t DecodeChar(std::string_view text, size_t* place) {
-  const auto byte = [&](size_t i) {
-    return static_cast<char32_t>(static_cast<unsigned char>(text[*place + i]));
-  };
-  const char32_t first = byte(0);
-  const size_t length = CharBytes(text, *place);
-  char32_t c = first;
-  if (length == 2) c = (first & 0x1F) << 6 | (byte(1) & 0x3F);
-  if (length == 3) c = (first & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
-  if (length == 4) {
-    c = (first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
-  }
-  *place += length;
-  return c;
-}
-
-char32_t DecodeCharBefore(std::string_view text, size_t* place) {
-  do {
-    --*place;
-  } while (*place > 0 && (static_cast<unsigned char>(text[*place]) & 0xC0) == 0x80);
-  size_t start = *place;
-  return DecodeChar(text, &start);
-}
-
-void AppendChar(char32_t c, std::string* out) {
-  utf8proc_uint8_t bytes[4];
-  const utf8proc_ssize_t length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(c), bytes);
-  out->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
-}
-
-size_t CharBytes(std::string_view text, size_t place) {
-  const unsigned char first = static_cast<unsigned char>(text[place]);
-  const size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  return std::min(length, text.size() - place);
-}
-
-size_t CountChars(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
-size_t ByteOffset(std::string_view text, size_t index) {
-  size_t place = 0;
-  while (index > 0 && place < text.size()) {
-    place += CharBytes(text, place);
-    --index;
-  }
-  return place;
-}
 
 bool IsSpace(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
@@ -238,18 +171,11 @@ int DecimalValue(char32_t c) {
   return static_cast<int>(c - found[-1]);
 }
 
-std::string_view Shorten(std::string_view text, size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
-}
-
 std::string_view StripLeft(std::string_view text) {
   size_t start = 0;
   while (start < text.size()) {
     size_t next = start;
-    if (!IsSpace(DecodeChar(text, &next))) break;
+    if (!IsSpace(DecodeUtf8(text, &next))) break;
     start = next;
   }
   return text.substr(start);
@@ -259,7 +185,7 @@ std::string_view StripRight(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
     size_t start = end;
-    if (!IsSpace(DecodeCharBefore(text, &start))) break;
+    if (!IsSpace(DecodeUtf8Before(text, &start))) break;
     end = start;
   }
   return text.substr(0, end);
@@ -268,7 +194,7 @@ std::string_view StripRight(std::string_view text) {
 std::string ToUpper(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (size_t place = 0; place < text.size();) AppendUpper(DecodeChar(text, &place), &out);
+  for (size_t place = 0; place < text.size();) AppendUpper(DecodeUtf8(text, &place), &out);
   return out;
 }
 
@@ -277,7 +203,7 @@ std::string ToLower(std::string_view text) {
   out.reserve(text.size());
   for (size_t place = 0; place < text.size();) {
     const size_t start = place;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     AppendLower(text, start, place, c, &out);
   }
   return out;
@@ -289,7 +215,7 @@ std::string ToTitle(std::string_view text) {
   bool in_word = false;
   for (size_t place = 0; place < text.size();) {
     const size_t start = place;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     if (in_word) {
       AppendLower(text, start, place, c, &out);
     } else {
@@ -305,7 +231,7 @@ std::string Capitalize(std::string_view text) {
   out.reserve(text.size());
   for (size_t place = 0; place < text.size();) {
     const size_t start = place;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     if (start == 0) {
       AppendTitle(c, &out);
     } else {
@@ -320,13 +246,13 @@ std::string SwapCase(std::string_view text) {
   out.reserve(text.size());
   for (size_t place = 0; place < text.size();) {
     const size_t start = place;
-    const char32_t c = DecodeChar(text, &place);
+    const char32_t c = DecodeUtf8(text, &place);
     if (IsUpper(c)) {
       AppendLower(text, start, place, c, &out);
     } else if (IsLower(c)) {
       AppendUpper(c, &out);
     } else {
-      AppendChar(c, &out);
+      AppendUtf8(c, &out);
     }
   }
   return out;

@@ -1,24 +1,14 @@
-// UTF-8 and the properties of characters as Python's str has them. All strings given here, save to
-// IsUtf8, must be UTF-8. Any thread.
+// The properties and mappings of characters as Python's str has them. All strings given here must
+// be UTF-8. Any thread.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace sluice::text::jinja {
+#include "base/utf8.h"
 
-bool IsUtf8(std::string_view bytes);
-// The character at `*place`, which moves behind it. REQUIRES: *place < text.size()
-char32_t DecodeChar(std::string_view text, size_t* place);
-// The character that ends at `*place`, which moves before it. REQUIRES: *place > 0
-char32_t DecodeCharBefore(std::string_view text, size_t* place);
-void AppendChar(char32_t c, std::string* out);
-// Bytes of the character at `place`.
-size_t CharBytes(std::string_view text, size_t place);
-size_t CountChars(std::string_view text);
-// The byte where character `index` starts; the end for an index past it.
-size_t ByteOffset(std::string_view text, size_t index);
+namespace sluice::text::jinja {
 
 bool IsSpace(char32_t c);
 bool IsLineBreak(char32_t c);
@@ -35,8 +25,6 @@ bool IsTitle(char32_t c);
 // The value of a decimal digit of any script, or -1.
 int DecimalValue(char32_t c);
 
-// At most `bytes_max` bytes of the beginning, whole characters.
-std::string_view Shorten(std::string_view text, size_t bytes_max = 100);
 std::string_view StripLeft(std::string_view text);
 std::string_view StripRight(std::string_view text);
 

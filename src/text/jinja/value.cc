@@ -83,7 +83,7 @@ const std::string& Value::undefined_message() const { return As<UndefinedObject>
 StringObject::StringObject(Meter* meter, std::string text_in, bool markup_in)
     : Object(meter, 96 + text_in.capacity(), 1),
       text(std::move(text_in)),
-      chars(CountChars(text)),
+      chars(CountUtf8(text)),
       markup(markup_in) {}
 
 SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in,

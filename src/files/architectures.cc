@@ -1,0 +1,78 @@
+#include "files/architectures.h"
+
+namespace sluice::files {
+namespace {
+
+// clang-format would put each row on as few lines as it can.
+// clang-format off
+constexpr ArchitectureInfo kTable[] = {
+    {.architecture = Architecture::kLlama, .name = "llama",
+     .hf_names = {{{"LlamaForCausalLM", "llama"}}},
+     .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 2048, .bos_id = 1, .eos_id = 2},
+     .gguf_name = "llama", .gguf_interleaved = true},
+    {.architecture = Architecture::kMistral, .name = "mistral",
+     .hf_names = {{{"MistralForCausalLM", "mistral"}}},
+     .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+                     .heads = 32, .kv_heads = 8, .context = 131072, .window = 4096, .bos_id = 1,
+                     .eos_id = 2},
+     .gguf_name = "mistral3", .gguf_interleaved = true},
+    {.architecture = Architecture::kQwen2, .name = "qwen2",
+     .hf_names = {{{"Qwen2ForCausalLM", "qwen2"}}},
+     .hf_defaults = {.vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
+                     .heads = 32, .kv_heads = 32, .context = 32768, .window = 4096},
+     .gguf_name = "qwen2"},
+    {.architecture = Architecture::kQwen3, .name = "qwen3",
+     .hf_names = {{{"Qwen3ForCausalLM", "qwen3"}}},
+     .hf_defaults = {.vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
+                     .heads = 32, .kv_heads = 32, .head_dim = 128, .context = 32768,
+                     .window = 4096},
+     .gguf_name = "qwen3", .qk_norm = true},
+    {.architecture = Architecture::kGemma2, .name = "gemma2",
+     .hf_names = {{{"Gemma2ForCausalLM", "gemma2"}}},
+     .hf_defaults = {.vocab = 256000, .hidden = 2304, .intermediate = 9216, .layers = 26,
+                     .heads = 8, .kv_heads = 4, .head_dim = 256, .context = 8192, .window = 4096,
+                     .bos_id = 2, .eos_id = 1, .tied = true},
+     .gguf_name = "gemma2"},
+    {.architecture = Architecture::kGemma3, .name = "gemma3",
+     .hf_names = {{{"Gemma3ForCausalLM", "gemma3_text"},
+                   {"Gemma3ForConditionalGeneration", "gemma3"}}},
+     .hf_defaults = {.vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,
+                     .heads = 8, .kv_heads = 4, .head_dim = 256, .context = 131072,
+                     .rope_theta = 1e6f, .window = 4096, .bos_id = 2, .eos_id = 1, .tied = true},
+     .gguf_name = "gemma3", .qk_norm = true},
+    {.architecture = Architecture::kPhi3, .name = "phi3",
+     .hf_names = {{{"Phi3ForCausalLM", "phi3"}}},
+     .hf_defaults = {.vocab = 32064, .hidden = 3072, .intermediate = 8192, .layers = 32,
+                     .heads = 32, .context = 4096, .norm_eps = 1e-5f, .bos_id = 1,
+                     .eos_id = 32000},
+     .gguf_name = "phi3"},
+    {.architecture = Architecture::kSmolLM3, .name = "smollm3",
+     .hf_names = {{{"SmolLM3ForCausalLM", "smollm3"}}},
+     .hf_defaults = {.vocab = 128256, .hidden = 2048, .intermediate = 11008, .layers = 36,
+                     .heads = 16, .kv_heads = 4, .context = 32768, .rope_theta = 2e6f,
+                     .bos_id = 128000, .eos_id = 128001, .tied = true},
+     .gguf_name = "smollm3", .gguf_interleaved = true},
+};
+// clang-format on
+
+consteval bool IsInOrder() {
+  for (size_t i = 0; i < std::size(kTable); ++i) {
+    if (kTable[i].architecture != static_cast<Architecture>(i)) return false;
+  }
+  return true;
+}
+static_assert(std::size(kTable) == kArchitectureCount && IsInOrder(),
+              "the table needs one row for each architecture, in the order of the enum");
+
+}  // namespace
+
+std::span<const ArchitectureInfo> Architectures() { return kTable; }
+
+const ArchitectureInfo& InfoOf(Architecture architecture) {
+  return kTable[static_cast<size_t>(architecture)];
+}
+
+std::string_view ArchitectureName(Architecture architecture) { return InfoOf(architecture).name; }
+
+}  // namespace sluice::files
