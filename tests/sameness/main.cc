@@ -1,0 +1,137 @@
+// sluice_sameness MODEL [--tokens N] [--isa NAME] [--seed S]
+//
+// Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
+// cache, preemption, threads) until N tokens were compared, and prints how many differ in their id
+// or in any bit of their log-prob. Exit code 0 only if none does.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/str_cat.h"
+#include "perturbations.h"
+
+namespace sluice::sameness {
+namespace {
+
+struct Arguments {
+  EngineOptions options;
+  int64_t tokens = 20000;
+  uint64_t seed = 1;
+};
+
+bool Parse(int argc, char** argv, Arguments* arguments) {
+  for (int i = 1; i < argc; ++i) {
+    const bool value = i + 1 < argc;
+    if (std::strcmp(argv[i], "--tokens") == 0 && value) {
+      arguments->tokens = std::atoll(argv[++i]);
+    } else if (std::strcmp(argv[i], "--seed") == 0 && value) {
+      arguments->seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (std::strcmp(argv[i], "--isa") == 0 && value) {
+      arguments->options.isa = argv[++i];
+    } else if (argv[i][0] != '-' && arguments->options.model.empty()) {
+      arguments->options.model = argv[i];
+    } else {
+      return false;
+    }
+  }
+  return !arguments->options.model.empty() && arguments->tokens > 0;
+}
+
+// Bytes of KV that hold the longest subject and little more, found from what the engine plans for
+// one sequence.
+int64_t TightMemory(const EngineInfo& info, int64_t longest) {
+  return info.kv_bytes / info.kv_blocks * (longest / info.block_size + 2) * 2;
+}
+
+class Runner {
+ public:
+  explicit Runner(Arguments arguments) : arguments_(std::move(arguments)) {}
+
+  Status Run() {
+    SLUICE_RETURN_IF_ERROR(RunAlone());
+    const std::vector<Perturbation> all = Perturbations(arguments_.options, tight_kv_);
+    SLUICE_ASSIGN_OR_RETURN(const Difference read,
+                            ReadBack(arguments_.options, subjects_, expected_));
+    SLUICE_RETURN_IF_ERROR(Report("answers read back as prompts", read, 0));
+    for (uint64_t seed = arguments_.seed; sum_.tokens < arguments_.tokens; ++seed) {
+      for (const Perturbation& perturbation : all) {
+        double preempted = 0;
+        SLUICE_ASSIGN_OR_RETURN(
+            const Difference one,
+            sameness::Run(perturbation, subjects_, expected_, vocab_, seed, &preempted));
+        SLUICE_RETURN_IF_ERROR(Report(perturbation.name, one, preempted));
+        if (perturbation.must_preempt && preempted <= 0) {
+          return Status{StatusCode::kInternal,
+                        "nothing was preempted: the run with little memory shows nothing"};
+        }
+      }
+    }
+    std::printf("sameness: %lld of %lld tokens differ\n", static_cast<long long>(sum_.differing),
+                static_cast<long long>(sum_.tokens));
+    return sum_.differing == 0
+               ? OkStatus()
+               : Status{StatusCode::kInternal, "the same request got another answer"};
+  }
+
+ private:
+  // One by one, one thread, no prefix cache: what everything else is held against.
+  Status RunAlone() {
+    EngineOptions options = arguments_.options;
+    options.prefix_cache = false;
+    options.threads = 1;
+    SLUICE_ASSIGN_OR_RETURN(const auto engine, Engine::Open(options, {}));
+    const EngineInfo info = engine->Info();
+    vocab_ = info.vocab_size;
+    const int room = std::min(info.max_model_len, 1024);
+    subjects_ = MakeSubjects(kSubjects, room * 5 / 8, room / 8, vocab_, arguments_.seed);
+    int64_t longest = 0, tokens = 0;
+    for (const Request& subject : subjects_) {
+      expected_.push_back(Pending::Submit(*engine, subject).Wait());
+      SLUICE_RETURN_IF_ERROR(expected_.back().error);
+      const auto& prompt = std::get<std::vector<int32_t>>(subject.prompt);
+      longest = std::max(longest, static_cast<int64_t>(prompt.size()) + *subject.max_tokens);
+      for (const auto& choice : expected_.back().choices) tokens += choice.tokens.size();
+    }
+    tight_kv_ = TightMemory(info, longest);
+    std::printf("%s on %s, %s: %d requests, %lld tokens alone\n", info.model_name.c_str(),
+                info.device.c_str(), info.isa.c_str(), kSubjects, static_cast<long long>(tokens));
+    return OkStatus();
+  }
+
+  Status Report(const std::string& name, const Difference& one, double preempted) {
+    sum_.tokens += one.tokens;
+    sum_.differing += one.differing;
+    std::printf("  %-32s %8lld tokens, %lld differ", name.c_str(),
+                static_cast<long long>(one.tokens), static_cast<long long>(one.differing));
+    if (preempted > 0) std::printf(", %.0f preemptions", preempted);
+    std::printf("\n");
+    std::fflush(stdout);
+    if (one.tokens == 0)
+      return Status{StatusCode::kInternal, StrCat(name, ": no token was compared")};
+    return OkStatus();
+  }
+
+  static constexpr int kSubjects = 32;
+
+  const Arguments arguments_;
+  std::vector<Request> subjects_;
+  std::vector<Outcome> expected_;
+  Difference sum_;
+  int vocab_ = 0;
+  int64_t tight_kv_ = 0;
+};
+
+}  // namespace
+}  // namespace sluice::sameness
+
+int main(int argc, char** argv) {
+  sluice::sameness::Arguments arguments;
+  if (!sluice::sameness::Parse(argc, argv, &arguments)) {
+    std::fprintf(stderr, "Usage: sluice_sameness MODEL [--tokens N] [--isa NAME] [--seed S]\n");
+    return 2;
+  }
+  const sluice::Status status = sluice::sameness::Runner(std::move(arguments)).Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "sameness: %s\n", status.message().c_str());
+  return 1;
+}

@@ -1,0 +1,36 @@
+// What may change around a request without changing its answer.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "subjects.h"
+
+namespace sluice::sameness {
+
+struct Perturbation {
+  std::string name;
+  EngineOptions options;
+  int neighbours = 0;         // random requests per subject, running beside them
+  int cancelled = 0;          // of the neighbours, in percent, while they run
+  int rounds = 1;             // later ones find the prefix cache filled
+  bool must_preempt = false;  // the run shows nothing unless something was preempted
+};
+
+// All of them for a model, on the instruction set of `base`. `tight_kv`: bytes that hold few of the
+// subjects at a time.
+std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv);
+
+// Runs all subjects at once in a random order between neighbours, and compares with `expected`.
+// `preempted`: how often a sequence lost its memory. An engine that does not open, or blocks that
+// are not free at the end, are an error.
+Result<Difference> Run(const Perturbation& perturbation, const std::vector<Request>& subjects,
+                       const std::vector<Outcome>& expected, int vocab, uint64_t seed,
+                       double* preempted);
+
+// Each answer read back as a prompt: its tokens' log-probs from prefill against those of decoding.
+Result<Difference> ReadBack(const EngineOptions& options, const std::vector<Request>& subjects,
+                            const std::vector<Outcome>& expected);
+
+}  // namespace sluice::sameness
