@@ -7,6 +7,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/linear/pack.h"
 #include "backend/cpu/linear/packed.h"
+#include "backend/cpu/linear/row_split.h"
 #include "backend/cpu/stream.h"
 #include "backend/cpu/thread_pool.h"
 #include "ops/linear.h"
@@ -19,10 +20,14 @@ using ops::Linear;
 
 // Quantized x of one pass over W stays in a core's second-level cache beside a group of weights.
 constexpr size_t kPanelBytes = size_t{1} << 20;
+// Unpacked groups of one pass stay in the first-level cache beside a tile of x.
+constexpr size_t kPassBytes = size_t{24} << 10;
 // Up to here each thread makes its own copy of the tiles; that costs less than a barrier.
 constexpr int64_t kCopyElements = 4096;
 // Parts per thread, so that a thread that was interrupted does not hold up the others.
 constexpr int64_t kPartsPerThread = 4;
+
+size_t Align(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Grows and stays: a step in steady state allocates nothing. Null when memory does not suffice.
 class Scratch {
@@ -52,41 +57,48 @@ struct Problem {
   const Linear::Desc* desc;
   const Linear::Args* args;
   const ops::BlockFormat* format;  // null: a plain format
-  const LinearKernel* by_rows;     // [kRowCounts]
+  int kernel;                      // index into RowKernels::block or ::plain
+  RowSplit split;                  // of m
   int64_t steps;                   // of the kernels
   size_t row_bytes;                // of a tile, per row
   size_t group_bytes;
+  size_t unpacked_bytes;  // of a group; 0: no kernel wants one
+  int64_t pass_groups;    // that meet a tile of x one after the other
   int64_t groups;
 };
 
-// Rows [first, first + rows) of x, computed by the kernel for rows of `count`.
+// Rows [first, first + rows) of x, computed by `kernels`.
 struct Tile {
   int64_t first;
-  int rows, count;
+  int rows;
+  const RowKernels* kernels;
 };
 
-int rows_max(const Problem& p) { return p.kernels->rows[p.kernels->row_counts - 1]; }
-
-Tile TileAt(const Problem& p, int64_t index, int64_t m) {
-  const int64_t first = index * rows_max(p);
-  const int rows = static_cast<int>(std::min<int64_t>(rows_max(p), m - first));
-  int count = 0;
-  while (p.kernels->rows[count] < rows) ++count;
-  return {first, rows, count};
+Tile TileAt(const Problem& p, int64_t index) {
+  const bool tail = index == p.split.tiles - 1;
+  const RowKernels& kernels = p.kernels->by_rows[tail ? p.split.tail : p.split.full];
+  const int64_t first = index * p.kernels->by_rows[p.split.full].rows;
+  const int64_t rows = std::min<int64_t>(kernels.rows, p.args->x.dims[0] - first);
+  return {first, static_cast<int>(rows), &kernels};
 }
 
 void MakeTile(const Problem& p, const Tile& tile, std::byte* out) {
   const ops::Tensor& x = p.args->x;
   const TileSource source = {x.ptr<float>() + tile.first * x.strides[0], x.strides[0], p.desc->k,
-                             tile.rows, p.kernels->rows[tile.count]};
+                             tile.rows, tile.kernels->rows};
   if (p.format != nullptr) {
-    p.kernels->quantize(source, *p.format, out);
+    tile.kernels->quantize(source, *p.format, out);
   } else {
-    p.kernels->copy(source, out);
+    tile.kernels->copy(source, out);
   }
 }
 
-void RunTile(const Problem& p, int64_t group, const Tile& tile, const std::byte* in) {
+const std::byte* GroupOf(const Problem& p, int64_t group) {
+  return p.args->weight->data.data + group * p.group_bytes;
+}
+
+void RunTile(const Problem& p, int64_t group, const std::byte* unpacked, const Tile& tile,
+             const std::byte* in) {
   const Linear::Args& args = *p.args;
   const int lanes = p.kernels->lanes;
   const int64_t column = group * lanes;
@@ -100,31 +112,50 @@ void RunTile(const Problem& p, int64_t group, const Tile& tile, const std::byte*
   }
   sink.rows = tile.rows;
   sink.lanes = static_cast<int>(std::min<int64_t>(lanes, p.desc->n - column));
-  p.by_rows[tile.count](args.weight->data.data + group * p.group_bytes, in, p.steps, sink);
+  const LinearKernel run =
+      p.format != nullptr ? tile.kernels->block[p.kernel] : tile.kernels->plain[p.kernel];
+  run(tile.kernels->unpacked ? unpacked : GroupOf(p, group), in, p.steps, sink);
 }
 
-// Tiles [begin, end) of the m rows, whose contents stand one after the other in `in`, against all
-// of W: the calling thread takes parts until there are none left.
-void Multiply(const Problem& p, int64_t m, Share tiles, const std::byte* in, int threads,
+// Tiles [begin, end) of x, whose contents stand one after the other in `in`, against all of W: the
+// calling thread takes parts until there are none left. `unpacked` is this thread's memory for a
+// group.
+void Multiply(const Problem& p, Share tiles, const std::byte* in, std::byte* unpacked, int threads,
               std::atomic<int64_t>* next) {
-  const size_t tile_bytes = p.row_bytes * rows_max(p);
+  const size_t tile_bytes = p.row_bytes * p.kernels->by_rows[p.split.full].rows;
   const int64_t count = tiles.end - tiles.begin;
   const int64_t wanted = threads * kPartsPerThread;
   // Few groups on many threads: the tiles are split as well.
   const int64_t tile_parts = std::clamp<int64_t>((wanted + p.groups - 1) / p.groups, 1, count);
   const int64_t group_parts = std::min(p.groups, wanted);
+  const MatrixUnit* matrix = p.unpacked_bytes > 0 ? p.kernels->matrix : nullptr;
+  if (matrix != nullptr) {
+    matrix->configure(p.kernels->by_rows[p.split.full].rows, p.format->sub);
+  }
   for (;;) {
     const int64_t part = next->fetch_add(1, std::memory_order_relaxed);
-    if (part >= tile_parts * group_parts) return;
+    if (part >= tile_parts * group_parts) break;
     const int64_t group_part = part / tile_parts, tile_part = part % tile_parts;
     const int64_t group_end = p.groups * (group_part + 1) / group_parts;
     const int64_t tile_end = count * (tile_part + 1) / tile_parts;
-    for (int64_t group = p.groups * group_part / group_parts; group < group_end; ++group) {
-      for (int64_t i = count * tile_part / tile_parts; i < tile_end; ++i) {
-        RunTile(p, group, TileAt(p, tiles.begin + i, m), in + i * tile_bytes);
+    for (int64_t group = p.groups * group_part / group_parts; group < group_end;) {
+      const int64_t pass_end = std::min(group + p.pass_groups, group_end);
+      if (matrix != nullptr) {
+        for (int64_t i = group; i < pass_end; ++i) {
+          matrix->unpack[p.kernel](GroupOf(p, i), p.steps,
+                                   unpacked + (i - group) * p.unpacked_bytes);
+        }
       }
+      for (int64_t i = count * tile_part / tile_parts; i < tile_end; ++i) {
+        const Tile tile = TileAt(p, tiles.begin + i);
+        for (int64_t g = group; g < pass_end; ++g) {
+          RunTile(p, g, unpacked + (g - group) * p.unpacked_bytes, tile, in + i * tile_bytes);
+        }
+      }
+      group = pass_end;
     }
   }
+  if (matrix != nullptr) matrix->release();
 }
 
 Status OutOfScratch(size_t bytes) {
@@ -134,34 +165,37 @@ Status OutOfScratch(size_t bytes) {
 
 Status RunProblem(const Problem& p, ThreadPool& pool) {
   thread_local Scratch scratch;
-  const int64_t m = p.args->x.dims[0];
-  const int64_t tiles = (m + rows_max(p) - 1) / rows_max(p);
-  const size_t tile_bytes = p.row_bytes * rows_max(p);
+  const int64_t tiles = p.split.tiles;
+  const size_t tile_bytes = p.row_bytes * p.kernels->by_rows[p.split.full].rows;
+  const bool copies = p.args->x.dims[0] * p.desc->k <= kCopyElements && tiles == 1;
+  const int64_t panel =
+      copies ? pool.threads()
+             : std::clamp<int64_t>(static_cast<int64_t>(kPanelBytes / tile_bytes), 1, tiles);
+  const size_t content_bytes = Align(tile_bytes * panel),
+               group_bytes = Align(p.unpacked_bytes * p.pass_groups);
+  const size_t bytes = content_bytes + group_bytes * pool.threads();
+  std::byte* contents = scratch.Get(bytes);
+  if (contents == nullptr) return OutOfScratch(bytes);
+  std::byte* groups = contents + content_bytes;
   std::atomic<int64_t> next{0};
-  if (m * p.desc->k <= kCopyElements && tiles == 1) {
-    std::byte* copies = scratch.Get(tile_bytes * pool.threads());
-    if (copies == nullptr) return OutOfScratch(tile_bytes * pool.threads());
+  if (copies) {
     pool.Run([&](int thread, int threads) {
-      std::byte* copy = copies + tile_bytes * thread;
-      MakeTile(p, TileAt(p, 0, m), copy);
-      Multiply(p, m, {0, 1}, copy, threads, &next);
+      std::byte* copy = contents + tile_bytes * thread;
+      MakeTile(p, TileAt(p, 0), copy);
+      Multiply(p, {0, 1}, copy, groups + group_bytes * thread, threads, &next);
     });
     return OkStatus();
   }
-  const int64_t panel =
-      std::clamp<int64_t>(static_cast<int64_t>(kPanelBytes / tile_bytes), 1, tiles);
-  std::byte* contents = scratch.Get(tile_bytes * panel);
-  if (contents == nullptr) return OutOfScratch(tile_bytes * panel);
   for (int64_t begin = 0; begin < tiles; begin += panel) {
     const Share share = {begin, std::min(begin + panel, tiles)};
     std::atomic<int64_t> next_tile{begin};
     next.store(0, std::memory_order_relaxed);
-    pool.Run([&](int, int threads) {
+    pool.Run([&](int thread, int threads) {
       for (int64_t i; (i = next_tile.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
-        MakeTile(p, TileAt(p, i, m), contents + (i - begin) * tile_bytes);
+        MakeTile(p, TileAt(p, i), contents + (i - begin) * tile_bytes);
       }
       pool.Barrier();
-      Multiply(p, m, share, contents, threads, &next);
+      Multiply(p, share, contents, groups + group_bytes * thread, threads, &next);
     });
   }
   return OkStatus();
@@ -180,14 +214,19 @@ Status RunKernels(device::Stream& stream, const Linear::Desc& desc, const Linear
   p.desc = &desc;
   p.args = &args;
   p.format = ops::FindBlockFormat(desc.weight);
+  p.pass_groups = 1;
+  p.split = SplitRows(kernels, args.x.dims[0]);
   if (p.format != nullptr) {
-    p.by_rows = kernels.block[p.format - ops::kBlockFormats];
+    p.kernel = static_cast<int>(p.format - ops::kBlockFormats);
     p.steps = desc.k / kActivationBlock;
     p.row_bytes = p.steps * (36 + 4 * (kActivationBlock / p.format->sub));
+    if (kernels.by_rows[p.split.full].unpacked) {
+      p.unpacked_bytes = desc.k / p.format->sub * UnpackedBytes(*p.format);
+      p.pass_groups = std::clamp<int64_t>(kPassBytes / p.unpacked_bytes, 1, 4);
+    }
   } else {
-    p.by_rows =
-        kernels.plain[std::find(std::begin(kPlainFormats), std::end(kPlainFormats), desc.weight) -
-                      kPlainFormats];
+    p.kernel = static_cast<int>(
+        std::find(std::begin(kPlainFormats), std::end(kPlainFormats), desc.weight) - kPlainFormats);
     p.steps = desc.k;
     p.row_bytes = desc.k * sizeof(float);
   }
@@ -227,13 +266,29 @@ struct Interleaved {
                        std::string_view plain_name) {
     if (IsaOf(table.facts().architecture) < kIsa) return;
     table.Add<Linear>({block_name, &Supports<true>, &Run});
-    table.Add<Linear>({plain_name, &Supports<false>, &Run});
     const ops::LinearPacking packing = {kLayout, kLanes, &Bytes, &Pack};
     table.Attach(block_name, packing);
+    if (plain_name.empty()) return;
+    table.Add<Linear>({plain_name, &Supports<false>, &Run});
     table.Attach(plain_name, packing);
   }
 };
 
+// The vector kernels for few rows, then tiles.
+LinearKernels WithMatrixUnit(const LinearKernels& vector, const MatrixUnit& unit) {
+  LinearKernels kernels;
+  kernels.lanes = vector.lanes;
+  kernels.matrix = &unit;
+  for (const RowKernels& rows : vector.by_rows) {
+    if (rows.rows > 0 && rows.rows < kMatrixRowsMin) kernels.by_rows[kernels.row_counts++] = rows;
+  }
+  for (const RowKernels& rows : unit.by_rows) kernels.by_rows[kernels.row_counts++] = rows;
+  return kernels;
+}
+
+const LinearKernels kAmxLinearKernels = WithMatrixUnit(kAvx512LinearKernels, kAmxUnit);
+
+using Amx = Interleaved<kAmxLinearKernels, ops::LayoutId::kCpuInterleaved16, 16, Isa::kAmx>;
 using Avx512 =
     Interleaved<kAvx512LinearKernels, ops::LayoutId::kCpuInterleaved16, 16, Isa::kAvx512>;
 using Avx2 = Interleaved<kAvx2LinearKernels, ops::LayoutId::kCpuInterleaved8, 8, Isa::kAvx2>;
@@ -241,6 +296,7 @@ using Avx2 = Interleaved<kAvx2LinearKernels, ops::LayoutId::kCpuInterleaved8, 8,
 }  // namespace
 
 void RegisterLinear(ops::OpTable& table) {
+  Amx::Register(table, "amx_int8_linear", {});
   Avx512::Register(table, "avx512_int8_linear", "avx512_f32_linear");
   Avx2::Register(table, "avx2_int8_linear", "avx2_f32_linear");
   table.Add<Linear>({"ref_linear", &ops::RefLinearSupports, &ops::RefLinear});

@@ -1,5 +1,5 @@
 // Speed of linear by implementation and format: GMAC/s and GB/s of weights. The shapes are those of
-// SmolLM2-135M; decode (m = 1) walks over copies of the weight, 96 MB in all.
+// SmolLM2-135M; decode (m to 64) walks over copies of the weight, 96 MB in all.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void RunShape(benchmark::State& state, const std::string& name, Shape shape, int
   if (!bound.ok()) return state.SkipWithError(bound.status().message().c_str());
   const LinearPacking& packing = PackingOf(table, name);
   const size_t bytes = packing.packed_bytes(bound->desc());
-  const int copies = shape.m > 4 || shape.cached
+  const int copies = shape.m > 64 || shape.cached
                          ? 1
                          : static_cast<int>(std::clamp<size_t>((96u << 20) / bytes, 1, 400));
   std::vector<std::vector<std::byte>> packed(copies, std::vector<std::byte>(bytes));
@@ -99,6 +99,8 @@ void Register() {
       {DType::kQ4_1, 1, 1536, 576, true}, {DType::kQ4_1, 1, 576, 576},
       {DType::kQ4_1, 1, 1536, 576},       {DType::kQ4_1, 1, 576, 1536},
       {DType::kQ8_0, 1, 49152, 576},      {DType::kQ4_1, 8, 1536, 576},
+      {DType::kQ4_1, 32, 1536, 576},      {DType::kQ4_1, 4, 1536, 576},
+      {DType::kQ4_1, 16, 1536, 576},      {DType::kQ4_1, 64, 1536, 576},
       {DType::kQ4_1, 512, 576, 576},      {DType::kQ4_1, 512, 1536, 576},
       {DType::kQ4_1, 512, 576, 1536},     {DType::kQ4_0, 512, 1536, 576},
       {DType::kQ8_0, 512, 1536, 576},     {DType::kQ5_0, 512, 1536, 576},
@@ -109,8 +111,9 @@ void Register() {
       {DType::kF16, 1, 1536, 576},        {DType::kF32, 1, 1536, 576},
       {DType::kF8E4M3, 1, 1536, 576},
   };
-  for (const char* isa : {"avx512", "avx2"}) {
+  for (const char* isa : {"amx", "avx512", "avx2"}) {
     for (const Shape& shape : shapes) {
+      if (isa == std::string_view("amx") && !IsQuantized(shape.dtype)) continue;
       const std::string name =
           StrCat(isa, IsQuantized(shape.dtype) ? "_int8_linear" : "_f32_linear");
       for (int threads : {1, 2}) {

@@ -78,6 +78,24 @@ SLUICE_INLINE void StoreTile(const typename V::F (&acc)[kRows], const LinearSink
   });
 }
 
+// Scale and minimum of a sub-block from those of its block, in place.
+template <class V, int kFormat>
+SLUICE_INLINE void SubScales(const std::byte* scales, typename V::F* scale,
+                             typename V::F* minimum) {
+  using Layout = GroupLayout<kFormat, V::kLanes>;
+  constexpr ops::BlockFormat kBlock = ops::kBlockFormats[kFormat];
+  if constexpr (Layout::kNibbleScales) {
+    const typename V::I both = V::LoadInt8(scales);
+    *scale = V::Mul(*scale, V::ToFloat(V::And(both, V::Int(15))));
+    *minimum = V::Mul(V::Negate(*minimum), V::ToFloat(V::And(V::ShiftRightInt4(both), V::Int(15))));
+  } else if constexpr (kBlock.sub_scales) {
+    *scale = V::Mul(*scale, V::ToFloat(V::LoadInt8(scales)));
+    if constexpr (kBlock.minimum) {
+      *minimum = V::Mul(V::Negate(*minimum), V::ToFloat(V::LoadInt8(scales + V::kLanes)));
+    }
+  }
+}
+
 // One sub-block: exact integer sums, then one fused multiply-add per output and term.
 template <class V, int kFormat, int kRows, int kSub>
 SLUICE_INLINE void SubBlock(const std::byte* planes, const std::byte* tile, typename V::F scale,
@@ -134,19 +152,10 @@ void BlockKernel(const std::byte* group, const std::byte* tile, int64_t steps,
     if constexpr (kBlock.minimum) m = V::LoadF16(scales + Layout::kScaleBytes);
     scales += Layout::kScaleBytes + Layout::kMinimumBytes;
     for (int i = 0; i < kStepsPerBlock; ++i) {
-      if constexpr (kRows == 1) V::Prefetch(planes + V::kPrefetchBytes, Layout::kCodeBytes);
+      V::Prefetch(planes + V::kPrefetchBytes, Layout::kCodeBytes);
       Unroll<0, kSubs>(SLUICE_EACH(s) {
         typename V::F scale = d, minimum = m;
-        if constexpr (Layout::kNibbleScales) {
-          const typename V::I both = V::LoadInt8(scales);
-          scale = V::Mul(d, V::ToFloat(V::And(both, V::Int(15))));
-          minimum = V::Mul(V::Negate(m), V::ToFloat(V::And(V::ShiftRightInt4(both), V::Int(15))));
-        } else if constexpr (kBlock.sub_scales) {
-          scale = V::Mul(d, V::ToFloat(V::LoadInt8(scales)));
-          if constexpr (kBlock.minimum) {
-            minimum = V::Mul(V::Negate(m), V::ToFloat(V::LoadInt8(scales + V::kLanes)));
-          }
-        }
+        SubScales<V, kFormat>(scales, &scale, &minimum);
         SubBlock<V, kFormat, kRows, s.value>(planes, tile, scale, minimum, acc);
         scales += Layout::kSubBytes;
       });
@@ -234,24 +243,27 @@ inline void CopyRows(const TileSource& source, std::byte* tile) {
   }
 }
 
-// kernels->block[kFormat][...] and so on for the row counts given.
+// The kernels for tiles of kCount rows.
+template <class V, int kCount>
+constexpr RowKernels MakeRowKernels() {
+  RowKernels kernels;
+  kernels.rows = kCount;
+  kernels.quantize = &QuantizeRows<V>;
+  kernels.copy = &CopyRows;
+  Unroll<0, kBlockFormatCount>(
+      [&](auto f) { kernels.block[f.value] = &BlockKernel<V, f.value, kCount>; });
+  kernels.plain[0] = &PlainKernel<V, DType::kF32, 4, kCount>;
+  kernels.plain[1] = &PlainKernel<V, DType::kF16, 2, kCount>;
+  kernels.plain[2] = &PlainKernel<V, DType::kBF16, 2, kCount>;
+  kernels.plain[3] = &PlainKernel<V, DType::kF8E4M3, 1, kCount>;
+  return kernels;
+}
+
 template <class V, int... kRows>
 constexpr LinearKernels MakeKernels() {
   LinearKernels kernels;
   kernels.lanes = V::kLanes;
-  kernels.quantize = &QuantizeRows<V>;
-  kernels.copy = &CopyRows;
-  auto add = [&]<int kCount>(Index<kCount>) {
-    const int at = kernels.row_counts++;
-    kernels.rows[at] = kCount;
-    Unroll<0, kBlockFormatCount>(
-        [&](auto f) { kernels.block[f.value][at] = &BlockKernel<V, f.value, kCount>; });
-    kernels.plain[0][at] = &PlainKernel<V, DType::kF32, 4, kCount>;
-    kernels.plain[1][at] = &PlainKernel<V, DType::kF16, 2, kCount>;
-    kernels.plain[2][at] = &PlainKernel<V, DType::kBF16, 2, kCount>;
-    kernels.plain[3][at] = &PlainKernel<V, DType::kF8E4M3, 1, kCount>;
-  };
-  (add(Index<kRows>{}), ...);
+  ((kernels.by_rows[kernels.row_counts++] = MakeRowKernels<V, kRows>()), ...);
   return kernels;
 }
 

@@ -39,15 +39,16 @@ struct LinearSink {
   int rows = 0, lanes = 0;  // that exist; the kernel's own rows and lanes may be more
 };
 
-// One group of W times one tile of x. `steps`: blocks of 32 elements, or elements for plain
-// formats.
+// One group of W, packed or unpacked, times one tile of x. `steps`: blocks of 32 elements, or
+// elements for plain formats.
 using LinearKernel = void (*)(const std::byte* group, const std::byte* tile, int64_t steps,
                               const LinearSink& sink);
 
 // Rows of x as a kernel for `tile_rows` rows reads them; rows past `rows` become zeros.
 // Block formats, per 32 elements: codes [8][tile_rows][4] int8, dx [tile_rows], and per sub-block
 // of the weight's format [tile_rows]: -offset * sum of codes as int32, or, for formats with a
-// minimum, dx * sum of codes. Plain formats: [k][tile_rows] F32.
+// minimum, dx * sum of codes. For `unpacked` kernels the codes are [tile_rows][32] int8, and only
+// formats with a minimum have sums. Plain formats: [k][tile_rows] F32.
 struct TileSource {
   const float* x = nullptr;  // rows are `stride` apart
   int64_t stride = 0, k = 0;
@@ -57,24 +58,45 @@ using QuantizeTile = void (*)(const TileSource& source, const ops::BlockFormat& 
                               std::byte* tile);
 using CopyTile = void (*)(const TileSource& source, std::byte* tile);
 
-inline constexpr int kRowCounts = 5;  // kernels per format, by rows of a tile
+inline constexpr int kRowCounts = 5;  // entries of LinearKernels::by_rows
 inline constexpr int kBlockFormatCount =
     static_cast<int>(sizeof ops::kBlockFormats / sizeof ops::kBlockFormats[0]);
 inline constexpr DType kPlainFormats[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
 inline constexpr int kPlainFormatCount = 4;
 
-struct LinearKernels {
-  int lanes = 0;
-  int row_counts = 0;         // used entries of `rows`
-  int rows[kRowCounts] = {};  // rows of a tile, ascending
+// Kernels for tiles of `rows` rows.
+struct RowKernels {
+  int rows = 0;
+  bool unpacked = false;  // block kernels read what UnpackGroup made of a group
   QuantizeTile quantize = nullptr;
   CopyTile copy = nullptr;
-  LinearKernel block[kBlockFormatCount][kRowCounts] = {};  // in the order of kBlockFormats
-  LinearKernel plain[kPlainFormatCount][kRowCounts] = {};  // in the order of kPlainFormats
+  LinearKernel block[kBlockFormatCount] = {};  // in the order of kBlockFormats
+  LinearKernel plain[kPlainFormatCount] = {};  // in the order of kPlainFormats
+};
+
+// For matrix tiles (AMX). A group unpacked: per sub-block of W, k ascending, first the signed codes
+// value - offset, [sub / 4][lanes][4] int8, then scales [lanes] F32, then, for formats with a
+// minimum, minima [lanes] F32.
+using UnpackGroup = void (*)(const std::byte* group, int64_t steps, std::byte* unpacked);
+struct MatrixUnit {
+  RowKernels by_rows[2] = {};  // for 8 and 16 rows
+  UnpackGroup unpack[kBlockFormatCount] = {};
+  // Sets the calling thread's tiles for `rows` rows and sub-blocks of `sub` elements; Release gives
+  // them back.
+  void (*configure)(int rows, int sub) = nullptr;
+  void (*release)() = nullptr;
+};
+
+struct LinearKernels {
+  int lanes = 0;
+  int row_counts = 0;                   // used entries of by_rows
+  RowKernels by_rows[kRowCounts] = {};  // rows ascending
+  const MatrixUnit* matrix = nullptr;   // where by_rows has `unpacked` kernels
 };
 
 extern const LinearKernels kAvx2LinearKernels;
 extern const LinearKernels kAvx512LinearKernels;
+extern const MatrixUnit kAmxUnit;
 
 // Sizes as constants, without a function that could be emitted.
 template <int kFormat, int kLanes>

@@ -1,0 +1,29 @@
+#include "backend/cpu/linear/row_split.h"
+
+#include "base/check.h"
+
+namespace sluice::cpu {
+
+RowSplit SplitRows(const LinearKernels& kernels, int64_t m) {
+  CHECK(m >= 1, m, " rows");
+  // The smallest kernel that takes all of `rows`, or the largest there is.
+  auto smallest = [&](int64_t rows) {
+    int at = 0;
+    while (at + 1 < kernels.row_counts && kernels.by_rows[at].rows < rows) ++at;
+    return at;
+  };
+  RowSplit split;
+  split.full = smallest(m);
+  const int rows = kernels.by_rows[split.full].rows;
+  split.tiles = (m + rows - 1) / rows;
+  split.tail = smallest(m - (split.tiles - 1) * rows);
+  if (kernels.by_rows[split.tail].unpacked) split.tail = split.full;
+  return split;
+}
+
+size_t UnpackedBytes(const ops::BlockFormat& format) {
+  const size_t lanes = 16;
+  return lanes * (format.sub + sizeof(float) * (format.minimum ? 2 : 1));
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,48 @@
+#include "backend/cpu/linear/row_split.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::cpu {
+namespace {
+
+LinearKernels Kernels(std::initializer_list<int> rows, int unpacked_from) {
+  LinearKernels kernels;
+  for (const int count : rows) {
+    kernels.by_rows[kernels.row_counts].rows = count;
+    kernels.by_rows[kernels.row_counts++].unpacked = count >= unpacked_from;
+  }
+  return kernels;
+}
+
+TEST(RowSplitTest, TilesCoverEveryRowOnce) {
+  for (const LinearKernels& kernels :
+       {Kernels({1, 2, 4, 8, 12}, 99), Kernels({1, 2, 4, 8, 16}, 8), Kernels({1}, 99)}) {
+    for (int64_t m = 1; m <= 70; ++m) {
+      const RowSplit split = SplitRows(kernels, m);
+      const int64_t full = kernels.by_rows[split.full].rows,
+                    tail = kernels.by_rows[split.tail].rows;
+      const int64_t rest = m - full * (split.tiles - 1);
+      EXPECT_GE(rest, 1) << m;
+      EXPECT_LE(rest, tail) << m;
+      EXPECT_LE(tail, full) << m;
+    }
+  }
+}
+
+TEST(RowSplitTest, TheTailTakesTheSmallestKernelThatHoldsIt) {
+  const LinearKernels kernels = Kernels({1, 2, 4, 8, 12}, 99);
+  EXPECT_EQ(SplitRows(kernels, 12 + 3).tail, 2);
+  EXPECT_EQ(SplitRows(kernels, 12 + 9).tail, 4);
+  EXPECT_EQ(SplitRows(kernels, 3).full, 2) << "few rows don't pay for many";
+}
+
+TEST(RowSplitTest, MatrixTilesOfTwoShapesNeverMix) {
+  const LinearKernels kernels = Kernels({1, 2, 4, 8, 16}, 8);
+  EXPECT_EQ(SplitRows(kernels, 7).full, 3);
+  EXPECT_EQ(SplitRows(kernels, 16 + 4).tail, 2) << "a vector kernel may take the tail";
+  EXPECT_EQ(SplitRows(kernels, 16 + 5).tail, 4);
+  EXPECT_EQ(SplitRows(kernels, 9).tiles, 1);
+}
+
+}  // namespace
+}  // namespace sluice::cpu
