@@ -21,6 +21,7 @@
 #include "engine/text_workers.h"
 #include "exec/runtime.h"
 #include "files/model_files.h"
+#include "sluice/limits.h"
 
 namespace sluice::engine {
 namespace {
@@ -150,7 +151,7 @@ Status EngineImpl::OpenScheduler() {
       static_cast<int32_t>(runtime_->model().options().max_logits_rows) - options_.max_num_seqs;
   options.max_model_len = runtime_->memory().max_model_len;
   // Submit refuses what passes --max-queue; a request of n choices is n sequences.
-  options.queue_limit = options_.max_queue * kChoicesMax;
+  options.queue_limit = options_.max_queue * limits::kChoicesMax;
   options.prefix_cache = options_.prefix_cache;
   options.policy = options_.scheduler_policy;
   std::vector<blocks::GroupSpec> groups;

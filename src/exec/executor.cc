@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sluice/limits.h"
+
 namespace sluice::exec {
 namespace {
 
@@ -58,6 +60,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   sampling.vocab = model.vocab_size();
   sampling.slots = max_num_seqs;
   sampling.rows_max = static_cast<int>(options.max_logits_rows);
+  sampling.top_logprobs_max = limits::kTopLogprobsMax;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   SLUICE_ASSIGN_OR_RETURN(executor->prepare_stream_, device.CreateStream());

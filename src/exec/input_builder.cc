@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "sluice/limits.h"
 
 namespace sluice::exec {
 namespace {
@@ -142,6 +143,11 @@ Status InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group) cons
 // The sampler computes with these: a NaN among them would spoil its sorting.
 Status InputBuilder::CheckStart(const batch::SlotStart& start) const {
   constexpr float kLarge = 1e6f;
+  // A model's own defaults may pass what a request may ask for; both stay below.
+  static_assert(
+      limits::kTemperature.high <= kLarge && limits::kLogitBias.high <= kLarge &&
+      limits::kRepetitionPenalty.high <= kLarge && limits::kRepetitionPenalty.low >= 1 / kLarge &&
+      limits::kPresencePenalty.high <= kLarge && limits::kFrequencyPenalty.high <= kLarge);
   const auto within = [](float value, float low, float high) {
     return value >= low && value <= high;  // false for NaN
   };

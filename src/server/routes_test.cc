@@ -343,6 +343,12 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
         "/openapi.json", "/"}) {
     EXPECT_TRUE(document["paths"].contains(path)) << path;
   }
+  EXPECT_EQ(document.dump().find('@'), std::string::npos);  // a number that was not filled in
+  const Json& chat = document["components"]["schemas"]["ChatRequest"]["properties"];
+  EXPECT_EQ(chat["n"]["maximum"], limits::kChoicesMax);
+  EXPECT_EQ(chat["repetition_penalty"]["minimum"], limits::kRepetitionPenalty.low);
+  EXPECT_EQ(chat["stop"]["oneOf"][1]["maxItems"], limits::kStopsMax);
+  EXPECT_EQ(chat["messages"]["maxItems"], kMessagesMax);
   const OrderedJson empty = OrderedJson::object();
   Fields fields(empty);
   ApiCall call;
