@@ -221,14 +221,17 @@ void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
 void StepLoop::Publish() {
   const schedule::SchedulerStats stats = scheduler_->Stats();
   PublishQueue(stats);
-  int64_t free = 0;
+  int64_t free = 0, total = 0;
   for (size_t g = 0; g < scheduler_->kv().groups().size(); ++g) {
     free += scheduler_->kv().pool(static_cast<int32_t>(g)).available();
+    total += scheduler_->kv().pool(static_cast<int32_t>(g)).size();
   }
   free_blocks_ = free;
   metrics_.SetGauges({.running = stats.running,
                       .waiting = stats.waiting,
                       .kv_usage = stats.kv_usage,
+                      .free_blocks = free,
+                      .total_blocks = total,
                       .preemptions = stats.preemptions,
                       .prefix_queries = stats.prefix_queries,
                       .prefix_hits = stats.prefix_hits,
