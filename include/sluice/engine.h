@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -73,6 +74,23 @@ struct TokenInfo {
 };
 
 enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
+
+// "stop", "length", "cancelled", "error"; "" while there is none.
+constexpr std::string_view Name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "";
+}
 
 struct Usage {
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
