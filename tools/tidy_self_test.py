@@ -8,7 +8,8 @@ CLEAN = {
                      "| `base/` | ground | – |\n| `files/` | formats | – |\n"
                      "| `text/` | tokens | files, text/jinja |\n"
                      "| `text/jinja/` | templates | – |\n| `ops/` | contracts | files |\n"
-                     "| `backend/` | devices | ops |\n",
+                     "| `backend/` | devices | ops |\n\n"
+                     "`text/bpe.cc`, `backend/<device>/<op>.cc`, `include/sluice/`, `README.md`, `f()`\n",
     "src/base/CMakeLists.txt": "sluice_folder(base)\n",
     "src/base/status.h": '#pragma once\n#include "sluice/status.h"\n',
     "src/files/CMakeLists.txt": "sluice_folder(files)\n",
@@ -70,6 +71,12 @@ BROKEN = [
     ("row without folder", {"src/README.md": CLEAN["src/README.md"] + "| `comm/` | x | – |\n"},
      "include-table", "src/README.md"),
     ("no table", {"src/README.md": "# src\n"}, "include-table", "src/README.md"),
+    ("map names a file that is gone", {"src/README.md": CLEAN["src/README.md"]
+                                       + "A request enters by `text/gone.cc`.\n"},
+     "map-path", "src/README.md"),
+    ("map names a pattern without a match", {"src/README.md": CLEAN["src/README.md"]
+                                             + "`backend/<device>/<op>.cu`\n"},
+     "map-path", "src/README.md"),
     ("no CMakeLists", {"src/text/CMakeLists.txt": None}, "folder-cmake", "src/text"),
     ("CMake beyond the table", {"src/text/CMakeLists.txt": "sluice_folder(text DEPENDS files ops)\n"},
      "cmake-depends", "src/text/CMakeLists.txt"),

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -74,6 +75,23 @@ struct TokenInfo {
 
 enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
 
+// "stop", "length", "cancelled", "error"; "" while there is none.
+constexpr std::string_view Name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "";
+}
+
 struct Usage {
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
@@ -100,6 +118,7 @@ using Sink = std::function<void(TextDelta&&)>;
 
 struct EngineInfo {
   std::string model_name, architecture, device, isa, quantization;
+  std::string device_reason;  // one line for people: which device and why
   int max_model_len = 0, vocab_size = 0, threads = 0;
   int64_t parameters = 0, weight_bytes = 0, kv_bytes = 0, kv_blocks = 0, kv_free_blocks = 0;
   int block_size = 0, max_num_seqs = 0;

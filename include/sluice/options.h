@@ -50,7 +50,7 @@ struct EngineOptions {
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
     v(scheduler_policy, "scheduler-policy", "priority or fcfs");
     v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
-    v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: from the clock");
+    v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: drawn at random");
     v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
     v(explain_kernels, "explain-kernels",
       "print which implementation was chosen for each op and why");

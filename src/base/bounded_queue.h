@@ -1,6 +1,6 @@
 // A queue of at most `capacity` items between threads. All calls are thread-safe.
 //
-// Invariants: (1) size <= capacity; (2) after Close no item enters, and Pop drains what is left.
+// Invariant: size <= capacity. The memory grows with what is in it, not with the capacity.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace sluice {
 
@@ -18,62 +17,32 @@ class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // False when full or closed; the item is then untouched.
+  // False when full; the item is then untouched.
   bool TryPush(T&& item) {
     {
       std::lock_guard lock(mutex_);
-      if (closed_ || items_.size() >= capacity_) return false;
+      if (items_.size() >= capacity_) return false;
       items_.push_back(std::move(item));
     }
     ready_.notify_one();
     return true;
   }
 
-  // Waits for an item; nothing once closed and empty.
-  std::optional<T> Pop() {
-    std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    return Take();
-  }
-
-  // Waits until an item is there, the queue is closed, or the time is up.
+  // Waits until an item is there or the time is up.
   std::optional<T> PopFor(std::chrono::nanoseconds timeout) {
     std::unique_lock lock(mutex_);
-    ready_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
-    return Take();
-  }
-
-  std::optional<T> TryPop() {
-    std::lock_guard lock(mutex_);
-    return Take();
-  }
-
-  void Close() {
-    {
-      std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    ready_.notify_all();
-  }
-
-  size_t size() const {
-    std::lock_guard lock(mutex_);
-    return items_.size();
-  }
-
- private:
-  std::optional<T> Take() {
+    ready_.wait_for(lock, timeout, [&] { return !items_.empty(); });
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();
     return item;
   }
 
+ private:
   const size_t capacity_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<T> items_;  // guarded by mutex_
-  bool closed_ = false;  // guarded by mutex_
 };
 
 }  // namespace sluice

@@ -18,8 +18,4 @@ struct Hash128 {
 
 Hash128 HashBytes(std::span<const std::byte> bytes, const Hash128& seed);
 
-struct Hash128Hasher {
-  size_t operator()(const Hash128& hash) const { return hash.low; }
-};
-
 }  // namespace sluice

@@ -8,16 +8,12 @@ namespace {
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
     case LogLevel::kInfo:
       return spdlog::level::info;
     case LogLevel::kWarning:
       return spdlog::level::warn;
     case LogLevel::kError:
       return spdlog::level::err;
-    case LogLevel::kOff:
-      return spdlog::level::off;
   }
   return spdlog::level::off;
 }
@@ -35,17 +31,5 @@ spdlog::logger& Logger() {
 }  // namespace
 
 void Log(LogLevel level, std::string_view message) { Logger().log(ToSpdlog(level), "{}", message); }
-
-void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
-
-Result<LogLevel> ParseLogLevel(std::string_view name) {
-  if (name == "debug") return LogLevel::kDebug;
-  if (name == "info") return LogLevel::kInfo;
-  if (name == "warning") return LogLevel::kWarning;
-  if (name == "error") return LogLevel::kError;
-  if (name == "off") return LogLevel::kOff;
-  return InvalidArgument(
-      StrCat("log level \"", name, "\" is unknown; use debug, info, warning, error or off"));
-}
 
 }  // namespace sluice

@@ -5,21 +5,13 @@
 #include <string_view>
 
 #include "base/str_cat.h"
-#include "sluice/status.h"
 
 namespace sluice {
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
+enum class LogLevel { kInfo, kWarning, kError };
 
 void Log(LogLevel level, std::string_view message);
-void SetLogLevel(LogLevel level);
-// "debug", "info", "warning", "error", "off"; anything else is an error that lists them.
-Result<LogLevel> ParseLogLevel(std::string_view name);
 
-template <class... Parts>
-void LogDebug(const Parts&... parts) {
-  Log(LogLevel::kDebug, StrCat(parts...));
-}
 template <class... Parts>
 void LogInfo(const Parts&... parts) {
   Log(LogLevel::kInfo, StrCat(parts...));

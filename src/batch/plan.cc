@@ -10,27 +10,32 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
+// Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
  public:
   template <class T>
-  void Put(const T& value) {
+  void Value(const T& value) {
     static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
     const auto* begin = reinterpret_cast<const std::byte*>(&value);
     out_.insert(out_.end(), begin, begin + sizeof value);
   }
   template <class T>
-  void PutArray(const std::vector<T>& values) {
+  void Enum(const T& value, T) {
+    Value(value);
+  }
+  template <class T>
+  void Array(const std::vector<T>& values) {
     static_assert(std::is_arithmetic_v<T>);
-    Put<uint64_t>(values.size());
+    Value<uint64_t>(values.size());
     const auto* begin = reinterpret_cast<const std::byte*>(values.data());
     out_.insert(out_.end(), begin, begin + values.size() * sizeof(T));
   }
-  template <class T, class PutOne>
-  void PutList(const std::vector<T>& values, PutOne put_one) {
-    Put<uint64_t>(values.size());
-    for (const T& value : values) put_one(value);
+  template <class T, class VisitOne>
+  void List(const std::vector<T>& values, size_t, VisitOne visit_one) {
+    Value<uint64_t>(values.size());
+    for (const T& value : values) visit_one(value);
   }
   std::vector<std::byte> Take() { return std::move(out_); }
 
@@ -47,31 +52,31 @@ class Reader {
   bool at_end() const { return bytes_.empty(); }
 
   template <class T>
-  void Get(T* value) {
+  void Value(T& value) {
     static_assert(std::is_arithmetic_v<T>);
-    if (!Has(sizeof *value)) return;
-    std::memcpy(value, bytes_.data(), sizeof *value);
-    bytes_ = bytes_.subspan(sizeof *value);
+    if (!Has(sizeof value)) return;
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_ = bytes_.subspan(sizeof value);
   }
-  void Get(bool* value) { *value = GetBelow(2) != 0; }
-  // An enum of one byte with `count` values.
+  void Value(bool& value) { value = GetBelow(2) != 0; }
+  // An enum of one byte whose last value is `last`.
   template <class T>
-  void GetEnum(T* value, uint8_t count) {
-    *value = static_cast<T>(GetBelow(count));
+  void Enum(T& value, T last) {
+    value = static_cast<T>(GetBelow(static_cast<uint8_t>(last) + 1));
   }
   template <class T>
-  void GetArray(std::vector<T>* values) {
+  void Array(std::vector<T>& values) {
     const uint64_t count = GetCount(sizeof(T));
     if (!ok_) return;
-    values->resize(count);
-    if (count > 0) std::memcpy(values->data(), bytes_.data(), count * sizeof(T));
+    values.resize(count);
+    if (count > 0) std::memcpy(values.data(), bytes_.data(), count * sizeof(T));
     bytes_ = bytes_.subspan(count * sizeof(T));
   }
   // `smallest` is the least number of bytes that one value takes.
-  template <class T, class GetOne>
-  void GetList(std::vector<T>* values, size_t smallest, GetOne get_one) {
+  template <class T, class VisitOne>
+  void List(std::vector<T>& values, size_t smallest, VisitOne visit_one) {
     const uint64_t count = GetCount(smallest);
-    for (uint64_t i = 0; i < count && ok_; ++i) get_one(&values->emplace_back());
+    for (uint64_t i = 0; i < count && ok_; ++i) visit_one(values.emplace_back());
   }
 
  private:
@@ -81,13 +86,13 @@ class Reader {
   }
   uint8_t GetBelow(uint8_t count) {
     uint8_t value = 0;
-    Get(&value);
+    Value(value);
     ok_ = ok_ && value < count;
     return ok_ ? value : 0;
   }
   uint64_t GetCount(size_t smallest) {
     uint64_t count = 0;
-    Get(&count);
+    Value(count);
     ok_ = ok_ && count <= bytes_.size() / smallest;
     return ok_ ? count : 0;
   }
@@ -96,61 +101,90 @@ class Reader {
   bool ok_ = true;
 };
 
-// Fixed-size values: one list of fields serves both directions.
-template <class Entry, class Visit>
-void VisitFields(Entry& e,
-                 Visit visit) requires std::is_same_v<std::remove_const_t<Entry>, PlanEntry> {
-  visit(e.sequence), visit(e.slot), visit(e.first_position), visit(e.query_tokens);
-  visit(e.token_begin), visit(e.logits_begin), visit(e.logits_count);
-  visit(e.needs_previous_commit);
-}
-
-template <class Params, class Visit>
-void VisitFields(Params& p,
-                 Visit visit) requires std::is_same_v<std::remove_const_t<Params>, SamplingParams> {
-  visit(p.temperature), visit(p.top_k), visit(p.top_p), visit(p.min_p);
-  visit(p.repetition_penalty), visit(p.presence_penalty), visit(p.frequency_penalty);
-  visit(p.no_repeat_ngram), visit(p.min_tokens), visit(p.seed), visit(p.choice);
-  visit(p.top_logprobs), visit(p.full_distribution);
-}
-
-template <class Copy, class Visit>
-void VisitFields(Copy& c,
-                 Visit visit) requires std::is_same_v<std::remove_const_t<Copy>, BlockCopy> {
-  visit(c.group), visit(c.source), visit(c.destination);
-}
-
 constexpr size_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(int32_t) + 1;
 constexpr size_t kRowBytes = 2 * sizeof(int32_t) + 1;
 constexpr size_t kCopyBytes = 3 * sizeof(int32_t);
+constexpr size_t kBiasBytes = sizeof(int32_t) + sizeof(float);
 constexpr size_t kGroupBytes = 2 * sizeof(uint64_t);  // its two counts
 constexpr size_t kStartBytes = 2 * sizeof(int32_t) + sizeof(double) + 3 * sizeof(uint64_t);
 
-void PutStart(const SlotStart& start, Writer* w) {
-  w->Put(start.slot);
-  VisitFields(start.sampling, [w](const auto& field) { w->Put(field); });
-  w->PutList(start.sampling.logit_bias, [w](const std::pair<int32_t, float>& bias) {
-    w->Put(bias.first);
-    w->Put(bias.second);
-  });
-  w->PutArray(start.sampling.end_ids);
-  w->Put(start.prompt_tokens);
-  w->PutArray(start.history);
-  w->Put(start.cumulative_logprob);
+template <class T, class Type>
+concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
+
+// Each Visit names every member in a structured binding: a type that got a new one does not compile
+// here before it is visited.
+template <class Archive, Is<PlanEntry> Entry>
+void Visit(Archive& archive, Entry& entry) {
+  auto& [sequence, slot, first_position, query_tokens, token_begin, logits_begin, logits_count,
+         needs_previous_commit] = entry;
+  archive.Value(sequence), archive.Value(slot), archive.Value(first_position);
+  archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
+  archive.Value(logits_count), archive.Value(needs_previous_commit);
 }
 
-void GetStart(Reader* r, SlotStart* start) {
-  r->Get(&start->slot);
-  VisitFields(start->sampling, [r](auto& field) { r->Get(&field); });
-  r->GetList(&start->sampling.logit_bias, sizeof(int32_t) + sizeof(float),
-             [r](std::pair<int32_t, float>* bias) {
-               r->Get(&bias->first);
-               r->Get(&bias->second);
-             });
-  r->GetArray(&start->sampling.end_ids);
-  r->Get(&start->prompt_tokens);
-  r->GetArray(&start->history);
-  r->Get(&start->cumulative_logprob);
+template <class Archive, Is<LogitsRow> Row>
+void Visit(Archive& archive, Row& row) {
+  auto& [token, target, purpose] = row;
+  archive.Value(token), archive.Value(target), archive.Enum(purpose, RowPurpose::kScore);
+}
+
+template <class Archive, Is<GroupTable> Table>
+void Visit(Archive& archive, Table& table) {
+  auto& [begin, ids] = table;
+  archive.Array(begin), archive.Array(ids);
+}
+
+template <class Archive, Is<BlockCopy> Copy>
+void Visit(Archive& archive, Copy& copy) {
+  auto& [group, source, destination] = copy;
+  archive.Value(group), archive.Value(source), archive.Value(destination);
+}
+
+template <class Archive, Is<SamplingParams> Params>
+void Visit(Archive& archive, Params& params) {
+  auto& [temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
+         no_repeat_ngram, min_tokens, seed, choice, top_logprobs, prompt_top_logprobs,
+         full_distribution, logit_bias, end_ids] = params;
+  archive.Value(temperature), archive.Value(top_k), archive.Value(top_p), archive.Value(min_p);
+  archive.Value(repetition_penalty), archive.Value(presence_penalty);
+  archive.Value(frequency_penalty), archive.Value(no_repeat_ngram), archive.Value(min_tokens);
+  archive.Value(seed), archive.Value(choice), archive.Value(top_logprobs);
+  archive.Value(prompt_top_logprobs), archive.Value(full_distribution);
+  archive.List(logit_bias, kBiasBytes, [&archive](auto& bias) {
+    archive.Value(bias.first);
+    archive.Value(bias.second);
+  });
+  archive.Array(end_ids);
+}
+
+template <class Archive, Is<SlotStart> Start>
+void Visit(Archive& archive, Start& start) {
+  auto& [slot, sampling, prompt_tokens, history, cumulative_logprob] = start;
+  archive.Value(slot);
+  Visit(archive, sampling);
+  archive.Value(prompt_tokens);
+  archive.Array(history);
+  archive.Value(cumulative_logprob);
+}
+
+template <class Archive, Is<BatchPlan> Plan>
+void Visit(Archive& archive, Plan& plan) {
+  auto& [step, entries, tokens, positions, position_dims, logits_rows, groups, copies, starts,
+         padded_tokens, graph, type_ids, media_rows] = plan;
+  const auto each = [&archive](auto& item) { Visit(archive, item); };
+  archive.Value(step);
+  archive.List(entries, kEntryBytes, each);
+  archive.Array(tokens);
+  archive.Array(positions);
+  archive.Value(position_dims);
+  archive.List(logits_rows, kRowBytes, each);
+  archive.List(groups, kGroupBytes, each);
+  archive.List(copies, kCopyBytes, each);
+  archive.List(starts, kStartBytes, each);
+  archive.Value(padded_tokens);
+  archive.Enum(graph, GraphMode::kFull);
+  archive.Array(type_ids);
+  archive.Array(media_rows);
 }
 
 bool InRange(int64_t begin, int64_t count, size_t size) {
@@ -204,65 +238,25 @@ const char* BrokenRule(const BatchPlan& plan) {
 }  // namespace
 
 std::vector<std::byte> Serialize(const BatchPlan& plan) {
-  Writer w;
-  const auto put = [&w](const auto& field) { w.Put(field); };
-  w.Put(kMagic);
-  w.Put(kVersion);
-  w.Put(plan.step);
-  w.PutList(plan.entries, [put](const PlanEntry& entry) { VisitFields(entry, put); });
-  w.PutArray(plan.tokens);
-  w.PutArray(plan.positions);
-  w.Put(plan.position_dims);
-  w.PutList(plan.logits_rows, [&w](const LogitsRow& row) {
-    w.Put(row.token);
-    w.Put(row.target);
-    w.Put(row.purpose);
-  });
-  w.PutList(plan.groups, [&w](const GroupTable& table) {
-    w.PutArray(table.begin);
-    w.PutArray(table.ids);
-  });
-  w.PutList(plan.copies, [put](const BlockCopy& copy) { VisitFields(copy, put); });
-  w.PutList(plan.starts, [&w](const SlotStart& start) { PutStart(start, &w); });
-  w.Put(plan.padded_tokens);
-  w.Put(plan.graph);
-  w.PutArray(plan.type_ids);
-  w.PutArray(plan.media_rows);
-  return w.Take();
+  Writer writer;
+  writer.Value(kMagic);
+  writer.Value(kVersion);
+  Visit(writer, plan);
+  return writer.Take();
 }
 
 Result<BatchPlan> Deserialize(std::span<const std::byte> bytes) {
-  Reader r(bytes);
-  const auto get = [&r](auto& field) { r.Get(&field); };
+  Reader reader(bytes);
   uint32_t magic = 0, version = 0;
-  r.Get(&magic);
-  r.Get(&version);
-  if (!r.ok() || magic != kMagic || version != kVersion) {
+  reader.Value(magic);
+  reader.Value(version);
+  if (!reader.ok() || magic != kMagic || version != kVersion) {
     return InvalidArgument(
         "The bytes are not a batch plan of this version; all ranks must run the same build.");
   }
   BatchPlan plan;
-  r.Get(&plan.step);
-  r.GetList(&plan.entries, kEntryBytes, [get](PlanEntry* entry) { VisitFields(*entry, get); });
-  r.GetArray(&plan.tokens);
-  r.GetArray(&plan.positions);
-  r.Get(&plan.position_dims);
-  r.GetList(&plan.logits_rows, kRowBytes, [&r](LogitsRow* row) {
-    r.Get(&row->token);
-    r.Get(&row->target);
-    r.GetEnum(&row->purpose, static_cast<uint8_t>(RowPurpose::kScore) + 1);
-  });
-  r.GetList(&plan.groups, kGroupBytes, [&r](GroupTable* table) {
-    r.GetArray(&table->begin);
-    r.GetArray(&table->ids);
-  });
-  r.GetList(&plan.copies, kCopyBytes, [get](BlockCopy* copy) { VisitFields(*copy, get); });
-  r.GetList(&plan.starts, kStartBytes, [&r](SlotStart* start) { GetStart(&r, start); });
-  r.Get(&plan.padded_tokens);
-  r.GetEnum(&plan.graph, static_cast<uint8_t>(GraphMode::kFull) + 1);
-  r.GetArray(&plan.type_ids);
-  r.GetArray(&plan.media_rows);
-  if (!r.ok() || !r.at_end()) {
+  Visit(reader, plan);
+  if (!reader.ok() || !reader.at_end()) {
     return InvalidArgument(StrCat("The batch plan of ", bytes.size(),
                                   " bytes is malformed: a field or count does not fit the bytes."));
   }

@@ -49,6 +49,16 @@ struct StepResult {
   std::vector<ResultToken> scores;
   std::vector<TokenLogprob> top;
   std::vector<float> distributions;  // [rows that asked, vocab] log-softmax of the raw logits
+
+  // Leaves the result of `new_step` without entries; the buffers stay.
+  void Reset(uint64_t new_step) {
+    step = new_step;
+    entries.clear();
+    tokens.clear();
+    scores.clear();
+    top.clear();
+    distributions.clear();
+  }
 };
 
 }  // namespace sluice::batch

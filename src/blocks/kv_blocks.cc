@@ -27,6 +27,7 @@ KvBlocks::KvBlocks(std::vector<GroupSpec> groups, bool prefix_cache)
             prefix_cache_ ? TotalBlocks(groups_) : 0) {
   CHECK(Validate(groups_).ok(), Validate(groups_).message());
   for (const GroupSpec& group : groups_) pools_.emplace_back(group.num_blocks);
+  pending_.reserve(TotalBlocks(groups_));
 }
 
 void KvBlocks::Open(const PrefixKey& key, bool cacheable, SequenceBlocks* sequence) {
@@ -36,6 +37,13 @@ void KvBlocks::Open(const PrefixKey& key, bool cacheable, SequenceBlocks* sequen
   if (!sequence->cacheable) return;
   sequence->tip = tree_.PinRoot(key.Encode());
   sequence->root = tree_.hash(sequence->tip);
+}
+
+void KvBlocks::Reserve(SequenceBlocks* sequence, int32_t length) const {
+  for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
+    sequence->groups[g].table.reserve(BlocksFor(g, length));
+  }
+  if (sequence->cacheable) sequence->hashes.reserve(length / block_tokens());
 }
 
 void KvBlocks::Close(SequenceBlocks* sequence, uint64_t last_step) {

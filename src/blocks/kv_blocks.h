@@ -53,6 +53,8 @@ class KvBlocks {
 
   // Starts a sequence without blocks. `cacheable`: it may use and feed the prefix cache.
   void Open(const PrefixKey& key, bool cacheable, SequenceBlocks* sequence);
+  // Makes room for the bookkeeping of `length` tokens, so that growing to them allocates nothing.
+  void Reserve(SequenceBlocks* sequence, int32_t length) const;
   // Gives everything back once step `last_step` has retired; the sequence may be opened again.
   void Close(SequenceBlocks* sequence, uint64_t last_step);
 

@@ -11,7 +11,11 @@ namespace sluice::blocks {
 PrefixTree::PrefixTree(int32_t groups, int32_t block_tokens, int32_t expected_nodes)
     : groups_(groups),
       block_tokens_(block_tokens),
-      buckets_(std::bit_ceil(static_cast<uint32_t>(std::max(expected_nodes, 16))), kNoNode) {}
+      buckets_(std::bit_ceil(static_cast<uint32_t>(std::max(expected_nodes, 16))), kNoNode) {
+  nodes_.reserve(expected_nodes);
+  tokens_.reserve(static_cast<size_t>(expected_nodes) * block_tokens_);
+  blocks_.reserve(static_cast<size_t>(expected_nodes) * groups_);
+}
 
 NodeId PrefixTree::PinRoot(const std::string& encoded_key) {
   auto [it, is_new] = roots_.try_emplace(encoded_key, kNoNode);

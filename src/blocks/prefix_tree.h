@@ -26,7 +26,8 @@ inline constexpr NodeId kNoNode = -1;
 
 class PrefixTree {
  public:
-  // `expected_nodes` sizes the hash table (the number of blocks is a good guess).
+  // `expected_nodes` (the number of blocks is a good guess) sizes the tables: up to it a new node
+  // allocates nothing.
   PrefixTree(int32_t groups, int32_t block_tokens, int32_t expected_nodes);
 
   // The root of an encoded prefix key, pinned once for the caller.

@@ -6,12 +6,14 @@
 #include <memory>
 
 #include "base/bounded_queue.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/philox.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/run_request.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -51,9 +53,16 @@ struct Event {
   Status error;
 };
 
+// The most requests that run at a time.
+int RequestsMax(const BenchOptions& options) {
+  const auto most = std::max_element(options.batch.begin(), options.batch.end());
+  return most == options.batch.end() ? 1 : std::max(1, *most);
+}
+
 class Bench {
  public:
-  Bench(Engine& engine, const BenchOptions& options) : engine_(engine), options_(options) {}
+  Bench(Engine& engine, const BenchOptions& options)
+      : engine_(engine), options_(options), events_(EventsMax(engine, RequestsMax(options))) {}
 
   // Tokens per second of prefilling one prompt.
   Result<double> Prefill(int prompt_tokens) {
@@ -109,12 +118,13 @@ class Bench {
     request.ignore_eos = true;
     request.sampling.temperature = 0;
     auto id = engine_.Submit(std::move(request), [this, index](TextDelta&& delta) {
-      events_.TryPush({.index = index,
-                       .tokens = static_cast<int>(delta.tokens.size()),
-                       .last = delta.last,
-                       .at_us = NowMicros(),
-                       .usage = delta.usage,
-                       .error = delta.error});
+      const bool taken = events_.TryPush({.index = index,
+                                          .tokens = static_cast<int>(delta.tokens.size()),
+                                          .last = delta.last,
+                                          .at_us = NowMicros(),
+                                          .usage = delta.usage,
+                                          .error = delta.error});
+      CHECK(taken, "more events than tokens");
     });
     if (!id.ok()) return id.status();
     last_id_ = *id;
@@ -133,7 +143,7 @@ class Bench {
 
   Engine& engine_;
   const BenchOptions& options_;
-  BoundedQueue<Event> events_{1u << 22};
+  BoundedQueue<Event> events_;
   RequestId last_id_ = 0;
   int64_t drawn_ = 0;
 };

@@ -6,19 +6,6 @@
 namespace sluice::cli {
 namespace {
 
-const char* FinishName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    default:
-      return "error";
-  }
-}
-
 Json LogprobsJson(const RunResult& result) {
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(),
        offsets = Json::array();
@@ -51,7 +38,7 @@ Json CompletionJson(const Engine& engine, const RunResult& result) {
                  {"text", result.text},
                  {"token_ids", ids},
                  {"logprobs", LogprobsJson(result)},
-                 {"finish_reason", FinishName(result.finish)}};
+                 {"finish_reason", Name(result.finish)}};
   return Json{{"id", "cmpl-1"},
               {"object", "text_completion"},
               {"created", std::time(nullptr)},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bounded_queue.h"
+#include "base/check.h"
 #include "cli/interrupt.h"
 
 namespace sluice::cli {
@@ -15,13 +16,17 @@ constexpr auto kPoll = std::chrono::milliseconds(50);
 
 }  // namespace
 
+size_t EventsMax(const Engine& engine, int requests) {
+  return static_cast<size_t>(requests) * (static_cast<size_t>(engine.Info().max_model_len) + 1);
+}
+
 Result<RunResult> RunRequest(Engine& engine, Request request,
                              const std::function<void(const TextDelta&)>& on_delta) {
   // The sink outlives this call only if the request does, and it does not: its last event ends it.
-  BoundedQueue<TextDelta> events(1u << 20);
+  BoundedQueue<TextDelta> events(EventsMax(engine, 1));
   SLUICE_ASSIGN_OR_RETURN(const RequestId id,
                           engine.Submit(std::move(request), [&events](TextDelta&& delta) {
-                            events.TryPush(std::move(delta));
+                            CHECK(events.TryPush(std::move(delta)), "more events than tokens");
                           }));
   RunResult result;
   bool cancelled = false;

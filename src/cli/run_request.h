@@ -1,6 +1,7 @@
 // Runs one request on an engine and waits for its end; what generate, chat and perplexity share.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@ struct RunResult {
   Usage usage;
   uint64_t seed = 0;
 };
+
+// The most events that `requests` requests at a time can have waiting: one per token and one for
+// the end of each.
+size_t EventsMax(const Engine& engine, int requests);
 
 // Calls `on_delta` for each event on this thread, and cancels the request on SIGINT
 // (InterruptGuard). REQUIRES: request.n == 1. An error of the request becomes the result's status.

@@ -88,6 +88,7 @@ Status Serve(const EngineOptions& engine_options, const ServerOptions& server_op
                              [&](int64_t done, int64_t total) { progress.Show(done, total); });
   progress.End();
   if (!engine.ok()) return engine.status();
+  LogInfo("device: ", (*engine)->Info().device_reason);
   HandleSignals();
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(**engine, server_options));
   std::cout << "serving " << (*engine)->Info().model_name << " at "

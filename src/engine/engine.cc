@@ -21,6 +21,7 @@
 #include "engine/text_workers.h"
 #include "exec/runtime.h"
 #include "files/model_files.h"
+#include "sluice/limits.h"
 
 namespace sluice::engine {
 namespace {
@@ -71,7 +72,7 @@ class EngineImpl : public Engine {
  private:
   Status OpenScheduler();
   void StartThreads();
-  void FillInfo(const files::ModelFiles& files, double load_ms);
+  void FillInfo(const files::ModelFiles& files);
   void Ended(RequestId id);
   Status CheckAdmission() const;
 
@@ -117,12 +118,13 @@ std::string MainFormat(const files::TensorSource& tensors) {
   return most == elements.end() ? std::string() : std::string(most->first);
 }
 
-void EngineImpl::FillInfo(const files::ModelFiles& files, double load_ms) {
+void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.model_name = options_.served_model_name.empty()
                          ? std::filesystem::path(files.path).stem().string()
                          : options_.served_model_name;
   info_.architecture = files::ArchitectureName(files.config.architecture);
   info_.device = runtime_->facts().name;
+  info_.device_reason = runtime_->device_reason();
   info_.isa = runtime_->facts().architecture;
   info_.quantization = MainFormat(*files.tensors);
   info_.max_model_len = runtime_->memory().max_model_len;
@@ -138,8 +140,6 @@ void EngineImpl::FillInfo(const files::ModelFiles& files, double load_ms) {
   for (const auto& group : runtime_->memory().groups) info_.kv_blocks += group.num_blocks;
   info_.block_size = options_.block_size;
   info_.max_num_seqs = options_.max_num_seqs;
-  info_.load_ms = load_ms;
-  info_.has_chat_template = text_->has_template();
 }
 
 Status EngineImpl::OpenScheduler() {
@@ -150,7 +150,7 @@ Status EngineImpl::OpenScheduler() {
       static_cast<int32_t>(runtime_->model().options().max_logits_rows) - options_.max_num_seqs;
   options.max_model_len = runtime_->memory().max_model_len;
   // Submit refuses what passes --max-queue; a request of n choices is n sequences.
-  options.queue_limit = options_.max_queue * kChoicesMax;
+  options.queue_limit = options_.max_queue * limits::kChoicesMax;
   options.prefix_cache = options_.prefix_cache;
   options.policy = options_.scheduler_policy;
   std::vector<blocks::GroupSpec> groups;
@@ -214,12 +214,17 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
       for (const std::string& reason : binding.declined) LogInfo("  not ", reason);
     }
   }
+  if (options.isa != "ref") {  // who asks for the references knows
+    for (const std::string& warning : ops::SlowFallbacks(engine->runtime_->bindings())) {
+      LogWarning(warning);
+    }
+  }
   engine->defaults_ = files.generation_defaults;
   engine->end_ids_ = EndIds(files);
-  const auto tensors = files.tensors;
-  files::ModelFiles text_files = files;
-  SLUICE_ASSIGN_OR_RETURN(engine->text_, TextModelImpl::Make(std::move(text_files)));
-  engine->FillInfo(files, (NowMicros() - start) * 1e-3);
+  engine->FillInfo(files);
+  SLUICE_ASSIGN_OR_RETURN(engine->text_, TextModelImpl::Make(std::move(files)));
+  engine->info_.has_chat_template = engine->text_->has_template();
+  engine->info_.load_ms = (NowMicros() - start) * 1e-3;
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);
   SLUICE_RETURN_IF_ERROR(engine->OpenScheduler());
   engine->StartThreads();

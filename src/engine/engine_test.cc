@@ -398,6 +398,10 @@ TEST(Engine, MetricsAreWellFormedAndCount) {
   while (std::getline(lines, line)) {
     if (line.empty() || line[0] == '#') {
       EXPECT_TRUE(line.rfind("# HELP ", 0) == 0 || line.rfind("# TYPE ", 0) == 0) << line;
+      // As Prometheus' own clients, and so vLLM, name counters.
+      if (line.ends_with(" counter")) {
+        EXPECT_TRUE(line.ends_with("_total counter")) << line;
+      }
       continue;
     }
     EXPECT_TRUE(line.rfind("vllm:", 0) == 0 || line.rfind("sluice_", 0) == 0) << line;
@@ -416,7 +420,11 @@ TEST(Engine, MetricsAreWellFormedAndCount) {
   EXPECT_EQ(Metric(*engine, "vllm:inter_token_latency_seconds_count"), 3 * 4 + 2 * 3);
   EXPECT_EQ(Metric(*engine, "vllm:num_requests_running"), 0);
   EXPECT_EQ(Metric(*engine, "vllm:kv_cache_usage_perc"), 0);
-  EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits"), 0);
+  EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0);
+  EXPECT_GT(Metric(*engine, "vllm:prefix_cache_queries_total"),
+            Metric(*engine, "vllm:prefix_cache_hits_total"));
+  EXPECT_EQ(Metric(*engine, "sluice_kv_blocks_total"), engine->Info().kv_blocks);
+  EXPECT_EQ(Metric(*engine, "sluice_kv_blocks_free"), engine->Info().kv_blocks);
   EXPECT_EQ(Metric(*engine, "sluice_execute_tokens_count"), engine->Info().steps);
 }
 

@@ -50,10 +50,12 @@ struct Metrics::Families {
   Gauge& running = MakeGauge("vllm:num_requests_running", "Sequences that hold KV blocks");
   Gauge& waiting = MakeGauge("vllm:num_requests_waiting", "Sequences that wait to be served");
   Gauge& kv_usage = MakeGauge("vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1");
+  Gauge& free_blocks = MakeGauge("sluice_kv_blocks_free", "KV blocks that no sequence holds");
+  Gauge& total_blocks = MakeGauge("sluice_kv_blocks_total", "KV blocks in all");
   Counter& prefix_queries =
-      MakeCounter("vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache");
+      MakeCounter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
   Counter& prefix_hits =
-      MakeCounter("vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache");
+      MakeCounter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache");
   Counter& preemptions = MakeCounter("vllm:num_preemptions_total",
                                      "Sequences that gave up their KV blocks for others");
   Counter& drafted =
@@ -103,6 +105,8 @@ void Metrics::SetGauges(const GaugeValues& values) {
   families_->running.Set(static_cast<double>(values.running));
   families_->waiting.Set(static_cast<double>(values.waiting));
   families_->kv_usage.Set(values.kv_usage);
+  families_->free_blocks.Set(static_cast<double>(values.free_blocks));
+  families_->total_blocks.Set(static_cast<double>(values.total_blocks));
   raise(families_->preemptions, values.preemptions);
   raise(families_->prefix_queries, values.prefix_queries);
   raise(families_->prefix_hits, values.prefix_hits);

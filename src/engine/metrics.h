@@ -12,6 +12,7 @@ struct GaugeValues {
   int64_t running = 0;
   int64_t waiting = 0;
   double kv_usage = 0;
+  int64_t free_blocks = 0, total_blocks = 0;  // of all layer groups
   uint64_t preemptions = 0;
   uint64_t prefix_queries = 0;
   uint64_t prefix_hits = 0;

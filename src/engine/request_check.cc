@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/str_cat.h"
+#include "sluice/limits.h"
 
 namespace sluice::engine {
 namespace {
@@ -18,47 +19,57 @@ Status CheckRange(std::string_view field, double value, double low, double high)
   return OutOfRange(field, value, StrCat("between ", low, " and ", high));
 }
 
+Status CheckRange(std::string_view field, double value, limits::Range range) {
+  return CheckRange(field, value, range.low, range.high);
+}
+
 Status CheckSampling(const Sampling& sampling) {
   if (sampling.temperature) {
-    SLUICE_RETURN_IF_ERROR(CheckRange("temperature", *sampling.temperature, 0, 100));
+    SLUICE_RETURN_IF_ERROR(CheckRange("temperature", *sampling.temperature, limits::kTemperature));
   }
-  if (sampling.top_p && !(*sampling.top_p > 0 && *sampling.top_p <= 1)) {
-    return OutOfRange("top_p", *sampling.top_p, "above 0 and at most 1");
+  if (sampling.top_p &&
+      !(*sampling.top_p > limits::kTopP.low && *sampling.top_p <= limits::kTopP.high)) {
+    return OutOfRange("top_p", *sampling.top_p,
+                      StrCat("above ", limits::kTopP.low, " and at most ", limits::kTopP.high));
   }
-  if (sampling.min_p) SLUICE_RETURN_IF_ERROR(CheckRange("min_p", *sampling.min_p, 0, 1));
-  if (sampling.repetition_penalty &&
-      !(*sampling.repetition_penalty >= 0.01 && *sampling.repetition_penalty <= 100)) {
-    return OutOfRange("repetition_penalty", *sampling.repetition_penalty, "between 0.01 and 100");
+  if (sampling.min_p) SLUICE_RETURN_IF_ERROR(CheckRange("min_p", *sampling.min_p, limits::kMinP));
+  if (sampling.repetition_penalty) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckRange("repetition_penalty", *sampling.repetition_penalty, limits::kRepetitionPenalty));
   }
-  SLUICE_RETURN_IF_ERROR(CheckRange("presence_penalty", sampling.presence_penalty, -2, 2));
-  SLUICE_RETURN_IF_ERROR(CheckRange("frequency_penalty", sampling.frequency_penalty, -2, 2));
-  SLUICE_RETURN_IF_ERROR(CheckRange("no_repeat_ngram_size", sampling.no_repeat_ngram, 0, 1024));
-  if (sampling.logit_bias.size() > kLogitBiasMax) {
+  SLUICE_RETURN_IF_ERROR(
+      CheckRange("presence_penalty", sampling.presence_penalty, limits::kPresencePenalty));
+  SLUICE_RETURN_IF_ERROR(
+      CheckRange("frequency_penalty", sampling.frequency_penalty, limits::kFrequencyPenalty));
+  SLUICE_RETURN_IF_ERROR(
+      CheckRange("no_repeat_ngram_size", sampling.no_repeat_ngram, 0, limits::kNoRepeatNgramMax));
+  if (sampling.logit_bias.size() > limits::kLogitBiasesMax) {
     return InvalidArgument(StrCat("logit_bias has ", sampling.logit_bias.size(),
-                                  " entries; the limit is ", kLogitBiasMax),
+                                  " entries; the limit is ", limits::kLogitBiasesMax),
                            "logit_bias");
   }
   for (const auto& [id, bias] : sampling.logit_bias) {
-    SLUICE_RETURN_IF_ERROR(CheckRange("logit_bias", bias, -100, 100));
+    SLUICE_RETURN_IF_ERROR(CheckRange("logit_bias", bias, limits::kLogitBias));
   }
   return OkStatus();
 }
 
 Status CheckStops(const Request& request, int vocab) {
-  if (request.stop.size() > kStopsMax) {
+  if (request.stop.size() > limits::kStopsMax) {
     return InvalidArgument(
-        StrCat("stop has ", request.stop.size(), " strings; the limit is ", kStopsMax), "stop");
+        StrCat("stop has ", request.stop.size(), " strings; the limit is ", limits::kStopsMax),
+        "stop");
   }
   for (const std::string& stop : request.stop) {
-    if (stop.empty() || stop.size() > kStopBytesMax) {
-      return InvalidArgument(
-          StrCat("a stop string has ", stop.size(), " bytes; it must have 1 to ", kStopBytesMax),
-          "stop");
+    if (stop.empty() || stop.size() > limits::kStopBytesMax) {
+      return InvalidArgument(StrCat("a stop string has ", stop.size(), " bytes; it must have 1 to ",
+                                    limits::kStopBytesMax),
+                             "stop");
     }
   }
-  if (request.stop_token_ids.size() > kLogitBiasMax) {
+  if (request.stop_token_ids.size() > limits::kStopIdsMax) {
     return InvalidArgument(StrCat("stop_token_ids has ", request.stop_token_ids.size(),
-                                  " ids; the limit is ", kLogitBiasMax),
+                                  " ids; the limit is ", limits::kStopIdsMax),
                            "stop_token_ids");
   }
   for (const int32_t id : request.stop_token_ids) {
@@ -88,7 +99,7 @@ Status CheckFeatures(const Request& request) {
 
 Status CheckRequest(const Request& request, int vocab) {
   SLUICE_RETURN_IF_ERROR(CheckFeatures(request));
-  SLUICE_RETURN_IF_ERROR(CheckRange("n", request.n, 1, kChoicesMax));
+  SLUICE_RETURN_IF_ERROR(CheckRange("n", request.n, 1, limits::kChoicesMax));
   if (request.max_tokens && *request.max_tokens < 0) {
     return OutOfRange("max_tokens", *request.max_tokens, "0 or more");
   }
@@ -97,7 +108,7 @@ Status CheckRequest(const Request& request, int vocab) {
   }
   for (const auto& [field, value] : {std::pair{"logprobs", request.logprobs},
                                      std::pair{"prompt_logprobs", request.prompt_logprobs}}) {
-    if (value) SLUICE_RETURN_IF_ERROR(CheckRange(field, *value, 0, kTopLogprobsMax));
+    if (value) SLUICE_RETURN_IF_ERROR(CheckRange(field, *value, 0, limits::kTopLogprobsMax));
   }
   SLUICE_RETURN_IF_ERROR(CheckSampling(request.sampling));
   SLUICE_RETURN_IF_ERROR(CheckStops(request, vocab));

@@ -8,12 +8,6 @@
 
 namespace sluice::engine {
 
-inline constexpr int kChoicesMax = 16;
-inline constexpr int kStopsMax = 16;
-inline constexpr int kStopBytesMax = 256;
-inline constexpr int kTopLogprobsMax = 20;
-inline constexpr int kLogitBiasMax = 1024;
-
 // kInvalidArgument with the field's name in OpenAI's spelling. `vocab`: ids must be below it.
 Status CheckRequest(const Request& request, int vocab);
 

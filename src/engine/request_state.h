@@ -9,14 +9,14 @@
 #include "engine/stop_matcher.h"
 #include "schedule/sequence.h"
 #include "sluice/engine.h"
+#include "sluice/limits.h"
 #include "text/detokenizer.h"
 
 namespace sluice::engine {
 
 // A sequence's id holds its request and its choice.
-inline constexpr uint64_t kChoicesPerRequest = 16;
 inline schedule::SequenceId SequenceOf(RequestId request, int choice) {
-  return request * kChoicesPerRequest + static_cast<uint64_t>(choice);
+  return request * limits::kChoicesMax + static_cast<uint64_t>(choice);
 }
 
 struct ChoiceState {

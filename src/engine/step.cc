@@ -14,34 +14,31 @@ bool StepLoop::Step() {
   scheduler_->Plan(start, &plan_);
   PublishQueue(scheduler_->Stats());
   if (plan_.entries.empty() && scheduler_->uncommitted() == 1) {
-    batch::StepResult nothing;
-    nothing.step = plan_.step;
-    scheduler_->Commit(nothing, &outcome_);
-    Emit(nothing, outcome_, OkStatus());
+    result_.Reset(plan_.step);
+    scheduler_->Commit(result_, &outcome_);
+    Emit(result_, outcome_, OkStatus());
     return false;
   }
   const int tokens = static_cast<int>(plan_.tokens.size());
   const uint64_t step = plan_.step;
   const int64_t planned = NowMicros();
   int64_t prepared = planned;
-  batch::StepResult result;
   const Status status = [&]() -> Status {
-    SLUICE_ASSIGN_OR_RETURN(exec::PreparedBatch batch, executor_.Prepare(std::move(plan_)));
+    SLUICE_ASSIGN_OR_RETURN(exec::PreparedBatch batch, executor_.Prepare(&plan_));
     SLUICE_RETURN_IF_ERROR(batch.Sync());
     prepared = NowMicros();
-    SLUICE_ASSIGN_OR_RETURN(result, executor_.Execute(std::move(batch), nullptr, nullptr));
-    return OkStatus();
+    return executor_.Execute(std::move(batch), nullptr, nullptr, &result_);
   }();
   const int64_t executed = NowMicros();
   if (status.ok()) {
-    scheduler_->Commit(result, &outcome_);
+    scheduler_->Commit(result_, &outcome_);
     failures_ = 0;
   } else {
     LogError("step ", step, " failed: ", status.message());
     scheduler_->Fail(step, &outcome_);
     ++failures_;
   }
-  Emit(result, outcome_, status);
+  Emit(result_, outcome_, status);
   ++steps_;
   const int64_t emitted = NowMicros();
   metrics_.ObserveStep({.plan_s = (planned - start) * 1e-6,
@@ -221,14 +218,17 @@ void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
 void StepLoop::Publish() {
   const schedule::SchedulerStats stats = scheduler_->Stats();
   PublishQueue(stats);
-  int64_t free = 0;
+  int64_t free = 0, total = 0;
   for (size_t g = 0; g < scheduler_->kv().groups().size(); ++g) {
     free += scheduler_->kv().pool(static_cast<int32_t>(g)).available();
+    total += scheduler_->kv().pool(static_cast<int32_t>(g)).size();
   }
   free_blocks_ = free;
   metrics_.SetGauges({.running = stats.running,
                       .waiting = stats.waiting,
                       .kv_usage = stats.kv_usage,
+                      .free_blocks = free,
+                      .total_blocks = total,
                       .preemptions = stats.preemptions,
                       .prefix_queries = stats.prefix_queries,
                       .prefix_hits = stats.prefix_hits,

@@ -91,7 +91,9 @@ class StepLoop {
   // Step thread.
   std::unordered_map<RequestId, std::shared_ptr<RequestState>> requests_;
   std::vector<Command> taken_;
+  // Reused by every step.
   batch::BatchPlan plan_;
+  batch::StepResult result_;
   schedule::CommitOutcome outcome_;
 
   std::atomic<int64_t> running_{0}, waiting_{0}, steps_{0}, free_blocks_{0};

@@ -29,19 +29,6 @@ FinishReason ToPublic(schedule::FinishReason reason) {
   return FinishReason::kError;
 }
 
-std::string_view FinishLabel(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    default:
-      return "error";
-  }
-}
-
 }  // namespace
 
 TextWorkers::TextWorkers(int threads, TextContext context) : context_(std::move(context)) {
@@ -275,7 +262,7 @@ void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t no
   times.first_token_s = (request->first_token_us - request->submitted_us) * 1e-6;
   times.prompt_tokens = usage.prompt_tokens;
   times.generation_tokens = usage.completion_tokens;
-  times.finish = FinishLabel(delta->finish);
+  times.finish = Name(delta->finish);
   context_.metrics->ObserveRequest(times);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sluice/limits.h"
+
 namespace sluice::exec {
 namespace {
 
@@ -58,6 +60,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   sampling.vocab = model.vocab_size();
   sampling.slots = max_num_seqs;
   sampling.rows_max = static_cast<int>(options.max_logits_rows);
+  sampling.top_logprobs_max = limits::kTopLogprobsMax;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   SLUICE_ASSIGN_OR_RETURN(executor->prepare_stream_, device.CreateStream());
@@ -75,8 +78,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   return executor;
 }
 
-Result<PreparedBatch> Executor::Prepare(batch::BatchPlan plan) {
-  return builder_->Build(std::move(plan), *prepare_stream_);
+Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
+  return builder_->Build(plan, *prepare_stream_);
 }
 
 // Tokens that were unknown when the plan was made are rows of the step just executed.
@@ -120,8 +123,8 @@ Status Executor::RunModel(PreparedBatch* batch, batch::KvSink* sink, ops::Tensor
   return model_.Forward(context, batch->inputs_, *logits);
 }
 
-Result<batch::StepResult> Executor::Execute(PreparedBatch batch, batch::MaskSource* masks,
-                                            batch::KvSink* sink) {
+Status Executor::Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
+                         batch::StepResult* result) {
   // A batch that was moved from has no buffers.
   if (!batch.synced() || batch.host_.data() == nullptr) {
     return Status(StatusCode::kFailedPrecondition,
@@ -131,10 +134,9 @@ Result<batch::StepResult> Executor::Execute(PreparedBatch batch, batch::MaskSour
   if (plan.tokens.empty()) sink = nullptr;  // no forward, so nothing is written
   sampler_->Begin(plan);
   if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(plan));
-  batch::StepResult result;
   ops::Tensor logits;
   Status status = RunModel(&batch, sink, &logits);
-  if (status.ok()) status = sampler_->Run(*stream_, plan, logits, masks, &result);
+  if (status.ok()) status = sampler_->Run(*stream_, plan, logits, masks, result);
   if (status.ok()) status = stream_->Synchronize();
   if (!status.ok()) {
     if (sink != nullptr) sink->Abort();
@@ -146,14 +148,14 @@ Result<batch::StepResult> Executor::Execute(PreparedBatch batch, batch::MaskSour
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     // Drawn tokens belong to the entry's last rows that draw, in order.
     const batch::PlanEntry& entry = plan.entries[e];
-    const batch::ResultEntry& out = result.entries[e];
+    const batch::ResultEntry& out = result->entries[e];
     for (int row = out.score_count, token = 0; row < entry.logits_count && token < out.token_count;
          ++row, ++token) {
-      last_row_tokens_[entry.logits_begin + row] = result.tokens[out.token_begin + token].id;
+      last_row_tokens_[entry.logits_begin + row] = result->tokens[out.token_begin + token].id;
     }
   }
   builder_->Recycle(std::move(batch));
-  return result;
+  return OkStatus();
 }
 
 }  // namespace sluice::exec

@@ -21,14 +21,16 @@ class Executor {
   static Result<std::unique_ptr<Executor>> Make(device::Device& device, const model::Model& model,
                                                 kvstore::KvStore& store, int max_num_seqs);
 
-  Result<PreparedBatch> Prepare(batch::BatchPlan plan);
+  // Takes the content of *plan and leaves the buffers of an earlier plan in it.
+  Result<PreparedBatch> Prepare(batch::BatchPlan* plan);
 
-  // Copies blocks, runs the model, samples. `masks` and `sink` may be null. kFailedPrecondition
-  // when the batch was not synced. After any other error the KV of the plan's tokens is undefined,
-  // and the sink was told to abort (unless the error is its own Begin's or Finish's). A plan
-  // without tokens has no forward pass, so the sink hears nothing of it.
-  Result<batch::StepResult> Execute(PreparedBatch batch, batch::MaskSource* masks,
-                                    batch::KvSink* sink);
+  // Copies blocks, runs the model, samples into *result, whose buffers are reused. `masks` and
+  // `sink` may be null. kFailedPrecondition when the batch was not synced. After any other error
+  // the KV of the plan's tokens is undefined, and the sink was told to abort (unless the error is
+  // its own Begin's or Finish's). A plan without tokens has no forward pass, so the sink hears
+  // nothing of it.
+  Status Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
+                 batch::StepResult* result);
 
  private:
   Executor(const model::Model& model, kvstore::KvStore& store) : model_(model), store_(store) {}

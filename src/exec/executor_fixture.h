@@ -54,9 +54,11 @@ struct TinyExecutor {
 
   Result<batch::StepResult> Run(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
                                 batch::KvSink* sink = nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, executor->Prepare(std::move(plan)));
+    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, executor->Prepare(&plan));
     SLUICE_RETURN_IF_ERROR(batch.Sync());
-    return executor->Execute(std::move(batch), masks, sink);
+    batch::StepResult result;
+    SLUICE_RETURN_IF_ERROR(executor->Execute(std::move(batch), masks, sink, &result));
+    return result;
   }
 
   files::ModelFiles files;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "sluice/limits.h"
 
 namespace sluice::exec {
 namespace {
@@ -142,6 +143,11 @@ Status InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group) cons
 // The sampler computes with these: a NaN among them would spoil its sorting.
 Status InputBuilder::CheckStart(const batch::SlotStart& start) const {
   constexpr float kLarge = 1e6f;
+  // A model's own defaults may pass what a request may ask for; both stay below.
+  static_assert(
+      limits::kTemperature.high <= kLarge && limits::kLogitBias.high <= kLarge &&
+      limits::kRepetitionPenalty.high <= kLarge && limits::kRepetitionPenalty.low >= 1 / kLarge &&
+      limits::kPresencePenalty.high <= kLarge && limits::kFrequencyPenalty.high <= kLarge);
   const auto within = [](float value, float low, float high) {
     return value >= low && value <= high;  // false for NaN
   };
@@ -173,7 +179,7 @@ Status InputBuilder::CheckCopies(const batch::BatchPlan& plan) const {
   return OkStatus();
 }
 
-Status InputBuilder::Check(const batch::BatchPlan& plan) const {
+Status InputBuilder::Check(const batch::BatchPlan& plan) {
   const int64_t tokens = static_cast<int64_t>(plan.tokens.size());
   if (std::max<int64_t>(tokens, plan.padded_tokens) > limits_.tokens ||
       static_cast<int64_t>(plan.entries.size()) > limits_.sequences ||
@@ -200,15 +206,15 @@ Status InputBuilder::Check(const batch::BatchPlan& plan) const {
     }
   }
   int64_t next_token = 0, next_row = 0;
-  std::vector<bool> taken(limits_.slots, false);
+  taken_slots_.assign(limits_.slots, false);
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     SLUICE_RETURN_IF_ERROR(CheckEntry(plan, e, next_token));
     const batch::PlanEntry& entry = plan.entries[e];
     next_token += entry.query_tokens;
     if (entry.logits_begin != next_row) return BadPlan("logits rows are out of order");
     next_row += entry.logits_count;
-    if (taken[entry.slot]) return BadPlan(StrCat("two entries have slot ", entry.slot));
-    taken[entry.slot] = true;
+    if (taken_slots_[entry.slot]) return BadPlan(StrCat("two entries have slot ", entry.slot));
+    taken_slots_[entry.slot] = true;
   }
   if (next_token != tokens || next_row != static_cast<int64_t>(plan.logits_rows.size())) {
     return BadPlan("tokens or logits rows belong to no entry");
@@ -222,10 +228,7 @@ Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
   {
     std::lock_guard lock(mutex_);
     if (!spare_.empty()) {
-      batch->host_ = std::move(spare_.back().host_);
-      batch->device_ = std::move(spare_.back().device_);
-      batch->copied_ = std::move(spare_.back().copied_);
-      batch->copies_ = std::move(spare_.back().copies_);
+      *batch = std::move(spare_.back());
       spare_.pop_back();
       return OkStatus();
     }
@@ -263,7 +266,7 @@ void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group,
 }
 
 // The arrays lie in one host buffer; a device that cannot read it gets them by one copy.
-void InputBuilder::Fill(PreparedBatch* batch) const {
+void InputBuilder::Fill(PreparedBatch* batch) {
   const batch::BatchPlan& plan = batch->plan_;
   const int64_t count = static_cast<int64_t>(plan.tokens.size());
   const int64_t tokens = std::max<int64_t>(count, plan.padded_tokens);
@@ -285,7 +288,7 @@ void InputBuilder::Fill(PreparedBatch* batch) const {
       inputs->groups[g].block_table = carver.Take({sequences, width});
     }
   };
-  model::DeviceBatch host;
+  model::DeviceBatch& host = host_inputs_;
   carve(batch->host_.view(), &host);
   std::fill_n(host.token_ids.ptr<int32_t>(), tokens, 0);
   std::fill_n(host.positions.ptr<int32_t>(), tokens, 0);
@@ -311,11 +314,11 @@ void InputBuilder::Fill(PreparedBatch* batch) const {
   }
 }
 
-Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan plan, device::Stream& stream) {
-  SLUICE_RETURN_IF_ERROR(Check(plan));
+Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan, device::Stream& stream) {
+  SLUICE_RETURN_IF_ERROR(Check(*plan));
   PreparedBatch batch;
   SLUICE_RETURN_IF_ERROR(TakeBuffers(&batch));
-  batch.plan_ = std::move(plan);
+  std::swap(batch.plan_, *plan);
   Fill(&batch);
   if (!batch.copies_.empty()) SLUICE_RETURN_IF_ERROR(device_.Copy(stream, batch.copies_));
   SLUICE_RETURN_IF_ERROR(stream.Record(*batch.copied_));
@@ -323,7 +326,7 @@ Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan plan, device::Stream&
 }
 
 void InputBuilder::Recycle(PreparedBatch&& batch) {
-  batch.plan_ = {};
+  batch.synced_ = false;
   std::lock_guard lock(mutex_);
   spare_.push_back(std::move(batch));
 }

@@ -1,6 +1,7 @@
 // InputBuilder: BatchPlan to PreparedBatch. Checks every number of the plan, which may come from
-// another process, so that nothing behind it reads or writes out of range. Buffers are recycled.
-// Build is for one thread at a time; Recycle may run on another.
+// another process, so that nothing behind it reads or writes out of range. Buffers are recycled:
+// once batches have come back, Build allocates nothing. Build is for one thread at a time; Recycle
+// may run on another.
 #pragma once
 
 #include <mutex>
@@ -27,21 +28,22 @@ class InputBuilder {
   InputBuilder(device::Device& device, const kvstore::KvStore& store, const InputLimits& limits)
       : device_(device), store_(store), limits_(limits) {}
 
+  // Takes the content of *plan and leaves the buffers of an earlier plan in it, to be filled anew.
   // `stream`: where the copies to the device go. kInvalidArgument names what is wrong with the
-  // plan.
-  Result<PreparedBatch> Build(batch::BatchPlan plan, device::Stream& stream);
+  // plan, which is then left as it was.
+  Result<PreparedBatch> Build(batch::BatchPlan* plan, device::Stream& stream);
   // Takes a batch's buffers for a later one.
   void Recycle(PreparedBatch&& batch);
 
  private:
-  Status Check(const batch::BatchPlan& plan) const;
+  Status Check(const batch::BatchPlan& plan);
   Status CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token) const;
   Status CheckRows(const batch::BatchPlan& plan, size_t index) const;
   Status CheckTable(const batch::BatchPlan& plan, size_t group) const;
   Status CheckStart(const batch::SlotStart& start) const;
   Status CheckCopies(const batch::BatchPlan& plan) const;
   Status TakeBuffers(PreparedBatch* batch);
-  void Fill(PreparedBatch* batch) const;
+  void Fill(PreparedBatch* batch);
   void FillGroup(const batch::BatchPlan& plan, int group, model::GroupInputs* inputs) const;
   int64_t BlocksMax(int group) const;
   size_t BytesMax() const;
@@ -49,6 +51,9 @@ class InputBuilder {
   device::Device& device_;
   const kvstore::KvStore& store_;
   const InputLimits limits_;
+  // Scratch of Build.
+  std::vector<bool> taken_slots_;
+  model::DeviceBatch host_inputs_;
   std::mutex mutex_;
   std::vector<PreparedBatch> spare_;  // guarded by mutex_
 };

@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "base/allocation_fixture.h"
 #include "device/backend.h"
 
 namespace sluice::exec {
@@ -78,7 +79,7 @@ class InputBuilderTest : public ::testing::Test {
     return plan;
   }
 
-  Result<PreparedBatch> Build(BatchPlan plan) { return builder_->Build(std::move(plan), *stream_); }
+  Result<PreparedBatch> Build(BatchPlan plan) { return builder_->Build(&plan, *stream_); }
   static std::vector<int32_t> Ints(const ops::Tensor& t) {
     return {t.ptr<int32_t>(), t.ptr<int32_t>() + t.size()};
   }
@@ -298,6 +299,41 @@ TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
   EXPECT_EQ(Ints(second->inputs().groups[1].block_table),
             Ints(third->inputs().groups[1].block_table));
   EXPECT_EQ(Ints(second->inputs().token_ids), Ints(third->inputs().token_ids));
+}
+
+TEST_F(InputBuilderTest, ARefusedPlanIsLeftAsItWas) {
+  BatchPlan plan = Good();
+  plan.tokens[2] = 100;
+  const BatchPlan before = plan;
+  EXPECT_FALSE(builder_->Build(&plan, *stream_).ok());
+  EXPECT_EQ(plan, before);
+}
+
+// A plan's buffers go into the batch and come back with a later one, so that in the end neither the
+// plan nor the batch asks for memory, one step ahead or not.
+TEST_F(InputBuilderTest, OnceBatchesComeBackBuildAllocatesNothing) {
+  BatchPlan good = Good();
+  good.starts.clear();
+  for (const bool overlap : {false, true}) {
+    BatchPlan plan;
+    PreparedBatch running;
+    for (int step = 0; step < 20; ++step) {
+      const int64_t allocations = AllocationsOf([&] {
+        plan = good;
+        auto batch = builder_->Build(&plan, *stream_);
+        ASSERT_TRUE(batch.ok() && batch->Sync().ok());
+        if (!overlap) {
+          builder_->Recycle(std::move(batch).value());
+          return;
+        }
+        if (step > 0) builder_->Recycle(std::move(running));
+        running = std::move(batch).value();
+      });
+      if (step >= 6) {
+        EXPECT_EQ(allocations, 0) << "step " << step;
+      }
+    }
+  }
 }
 
 // Execute recycles on its thread while Prepare builds on another; a data race shows under the

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parse_bytes.h"
+#include "weights/parameters.h"
 
 namespace sluice::exec {
 namespace {
@@ -34,15 +35,8 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
     if (request.kv_bytes == 0)
       return InvalidArgument("--kv-memory is 0; give it a size", "kv-memory");
   }
-  SLUICE_ASSIGN_OR_RETURN(const device::MemoryInfo memory, device.Memory());
   SLUICE_ASSIGN_OR_RETURN(const size_t weights, model::WeightBytes(files, device, model_options));
-  if (weights >= memory.free_bytes) {
-    return Status(StatusCode::kOutOfMemory,
-                  StrCat("the weights need ", weights >> 20, " MiB, but ", memory.free_bytes >> 20,
-                         " MiB are free on ", device::ToString(device.facts().id),
-                         "; use a smaller number format"));
-  }
-  request.free_bytes = memory.free_bytes - weights;
+  SLUICE_ASSIGN_OR_RETURN(request.free_bytes, weights::FreeBytesBeside(weights, device));
   return PlanMemory(request);
 }
 

@@ -4,11 +4,20 @@
 
 namespace sluice::ops {
 
+std::string_view Name(Activation kind) {
+  switch (kind) {
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kGeluTanh:
+      return "gelu_tanh";
+    case Activation::kGeluErf:
+      return "gelu_erf";
+  }
+  return "unknown";
+}
+
 std::string GatedActivation::Desc::ToString() const {
-  const std::string_view name = kind == Activation::kSilu       ? "silu"
-                                : kind == Activation::kGeluTanh ? "gelu_tanh"
-                                                                : "gelu_erf";
-  return StrCat(name, " ", Name(activation), " ", width);
+  return StrCat(Name(kind), " ", Name(activation), " ", width);
 }
 
 std::string SoftCap::Desc::ToString() const { return StrCat(Name(activation), " cap ", cap); }

@@ -8,6 +8,9 @@ namespace sluice::ops {
 
 enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf };
 
+// "silu", "gelu_tanh", "gelu_erf".
+std::string_view Name(Activation kind);
+
 // out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i]: the first half is the gate.
 struct GatedActivation {
   static constexpr std::string_view kName = "gated_activation";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "ops/attention.h"
 #include "ops/norm.h"
@@ -105,6 +106,44 @@ TEST_P(ConformanceTest, ADeclinedDescriptorIsCountedAndNotRun) {
   EXPECT_EQ(results->at(0).declined, 5);
   EXPECT_EQ(results->at(0).cases, 0);
   EXPECT_TRUE(results->at(0).ok());
+}
+
+// Not of the engine: nothing generates cases for it.
+struct Forgotten {
+  static constexpr std::string_view kName = "forgotten";
+  using Desc = Norm::Desc;
+  using Args = Norm::Args;
+};
+
+TEST_P(ConformanceTest, AnOpThatNothingChecksFails) {
+  OpTable table(&device_->facts());
+  table.Add<Norm>({"good", &RefNormSupports, &RefNorm});
+  table.Add<Forgotten>({"ref_forgotten", &RefNormSupports, &RefNorm});
+  const auto results = RunConformance(*device_, table, {.cases = 1});
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  ASSERT_EQ(results->size(), 2u);
+  EXPECT_TRUE(results->at(0).ok());
+  EXPECT_EQ(results->at(1).op, "forgotten");
+  EXPECT_FALSE(results->at(1).ok());
+}
+
+TEST_P(ConformanceTest, EveryOpOfTheDeviceIsCheckedOrExceptedWithAReason) {
+  const auto results = RunConformance(*device_, {.cases = 1});
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  std::set<std::string, std::less<>> checked;
+  for (const ConformanceResult& result : *results) {
+    EXPECT_TRUE(result.ok()) << result.op << ": " << result.first_failure;
+    checked.insert(result.op);
+  }
+  std::set<std::string, std::less<>> left;
+  for (const std::string& op : device_->ops().Ops()) {
+    if (checked.count(op) == 0) left.insert(op);
+  }
+  for (const ConformanceException& exception : ConformanceExceptions()) {
+    EXPECT_FALSE(exception.reason.empty()) << exception.op;
+    EXPECT_EQ(left.count(exception.op), 1u) << exception.op << " needs no exception";
+  }
+  EXPECT_EQ(left.size(), ConformanceExceptions().size());
 }
 
 }  // namespace

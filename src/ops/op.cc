@@ -1,6 +1,30 @@
 #include "ops/op.h"
 
+#include <set>
+
 namespace sluice::ops {
+
+std::vector<std::string> SlowFallbacks(std::span<const BindRecord> bindings) {
+  std::vector<std::string> warnings;
+  std::set<std::string_view> told;
+  for (const BindRecord& binding : bindings) {
+    if (binding.declined.empty() || !binding.chosen.starts_with("ref_")) continue;
+    if (!told.insert(binding.op).second) continue;
+    std::string reasons;
+    for (const std::string& reason : binding.declined) {
+      reasons += (reasons.empty() ? "" : "; ") + reason;
+    }
+    warnings.push_back(StrCat(binding.op, " runs on ", binding.chosen, ", which is slow, for ",
+                              binding.shape, " (", reasons, "); --explain-kernels shows all"));
+  }
+  return warnings;
+}
+
+std::vector<std::string> OpTable::Ops() const {
+  std::vector<std::string> names;
+  for (const auto& [name, list] : lists_) names.push_back(name);
+  return names;
+}
 
 Status OpTable::ForceAll(std::string_view list) {
   while (!list.empty()) {

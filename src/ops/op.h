@@ -10,6 +10,7 @@
 
 #include <any>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,10 @@ struct BindRecord {
   std::vector<std::string> declined;  // "name: reason"
 };
 
+// One sentence per op whose reference was chosen because every faster implementation declined, with
+// the first such binding's shape and reasons.
+std::vector<std::string> SlowFallbacks(std::span<const BindRecord> bindings);
+
 class OpTable {
  public:
   explicit OpTable(const device::DeviceFacts* facts) : facts_(facts) {}
@@ -60,6 +65,8 @@ class OpTable {
                ? kNone
                : std::any_cast<const std::vector<Implementation<Op>>&>(found->second);
   }
+  // The names of the ops that have an implementation.
+  std::vector<std::string> Ops() const;
   const device::DeviceFacts& facts() const { return *facts_; }
 
   // A value of type T that goes with an implementation, by its name: how it wants its weight, say.

@@ -173,7 +173,7 @@ Status Sampler::Run(device::Stream& stream, const BatchPlan& plan, const ops::Te
     }
     SLUICE_RETURN_IF_ERROR(sample_(stream, args));
   }
-  result->step = plan.step;
+  result->Reset(plan.step);
   Collect(plan, result);
   result->distributions.assign(distributions_.begin(), distributions_.end());
   return OkStatus();

@@ -27,6 +27,7 @@ class Sampler {
   // Takes the starts of the plan; to be called once per plan, before Run.
   void Begin(const batch::BatchPlan& plan);
   // `logits`: F32 [plan rows, vocab], readable by the device of `stream`. `masks` may be null.
+  // *result is overwritten, its buffers are reused.
   // A verify entry's rows are drawn in turn: row i counts only while every row before it drew the
   // draft token that follows, so the tokens are those of one-by-one decoding.
   Status Run(device::Stream& stream, const batch::BatchPlan& plan, const ops::Tensor& logits,

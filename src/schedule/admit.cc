@@ -48,6 +48,10 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
     sequence->cached_tokens = shared.looked_up ? shared.tokens : 0;
     --queued_;
   }
+  // Steps extend these until the sequence ends.
+  const int32_t longest = sequence->prompt_tokens + sequence->spec.max_tokens;
+  sequence->tokens.reserve(longest);
+  kv_.Reserve(&sequence->kv, longest);
   sequence->fork_parent = 0;
   sequence->computed = sequence->planned = shared.tokens;
   sequence->slot = free_slots_.back();

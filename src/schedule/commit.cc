@@ -43,6 +43,7 @@ Scheduler::Step Scheduler::TakeOldestStep(uint64_t id) {
 
 void Scheduler::Commit(const batch::StepResult& result, CommitOutcome* outcome) {
   outcome->sequences.clear();
+  outcome->sequences.reserve(options_.max_num_seqs);
   Step step = TakeOldestStep(result.step);
   CHECK(result.entries.size() == step.entries.size(), "entries=", result.entries.size());
   for (size_t i = 0; i < step.entries.size(); ++i) {

@@ -7,13 +7,40 @@
 namespace sluice::schedule {
 namespace {
 
-void Clear(size_t groups, batch::BatchPlan* plan) {
+// The tokens whose KV all sequences together can have, as long as they share none.
+int64_t KvTokensMax(const SchedulerOptions& options, std::span<const blocks::GroupSpec> groups) {
+  int64_t most = static_cast<int64_t>(options.max_num_seqs) * options.max_model_len;
+  for (const blocks::GroupSpec& group : groups) {
+    const bool keeps_all =
+        group.kind == blocks::GroupKind::kFull || group.kind == blocks::GroupKind::kLatent;
+    if (keeps_all) most = std::min(most, int64_t{group.num_blocks} * group.block_tokens);
+  }
+  return most;
+}
+
+// Makes room for the largest plan, once per buffer: a step allocates nothing. Only the block tables
+// of sequences that share prefixes may pass it.
+void Reserve(const SchedulerOptions& options, std::span<const blocks::GroupSpec> groups,
+             batch::BatchPlan* plan) {
+  const size_t sequences = static_cast<size_t>(options.max_num_seqs);
+  plan->entries.reserve(sequences);
+  plan->tokens.reserve(options.max_batch_tokens);
+  plan->positions.reserve(options.max_batch_tokens);
+  plan->logits_rows.reserve(sequences + options.max_extra_rows);
+  plan->groups.resize(groups.size());
+  const int64_t tokens = KvTokensMax(options, groups);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    plan->groups[g].begin.reserve(sequences + 1);
+    plan->groups[g].ids.reserve(tokens / groups[g].kernel_block_tokens + sequences);
+  }
+}
+
+void Clear(batch::BatchPlan* plan) {
   plan->entries.clear();
   plan->tokens.clear();
   plan->positions.clear();
   plan->position_dims = 1;
   plan->logits_rows.clear();
-  plan->groups.resize(groups);
   for (batch::GroupTable& table : plan->groups) {
     table.begin.assign(1, 0);
     table.ids.clear();
@@ -29,7 +56,8 @@ void Clear(size_t groups, batch::BatchPlan* plan) {
 }  // namespace
 
 void Scheduler::FillPlan(batch::BatchPlan* plan) {
-  Clear(kv_.groups().size(), plan);
+  Reserve(options_, kv_.groups(), plan);
+  Clear(plan);
   plan->step = step_;
   Step step;
   if (!spare_steps_.empty()) {
@@ -38,6 +66,7 @@ void Scheduler::FillPlan(batch::BatchPlan* plan) {
   }
   step.id = step_;
   step.entries.clear();
+  step.entries.reserve(options_.max_num_seqs);
   in_flight_.push_back(std::move(step));
   for (const blocks::Copy& copy : copies_) {
     plan->copies.push_back({copy.group, copy.source, copy.destination});

@@ -7,8 +7,9 @@ namespace sluice::schedule {
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, int64_t aging_us) {
   if (name == "fcfs") return MakeFcfsPolicy();
   if (name == "priority") return MakePriorityPolicy(aging_us);
-  return InvalidArgument(
-      StrCat("There is no scheduling policy '", name, "'; choose 'fcfs' or 'priority'."), "policy");
+  return InvalidArgument(StrCat("There is no scheduling policy '", name,
+                                "'; choose fcfs or priority with --scheduler-policy."),
+                         "scheduler-policy");
 }
 
 }  // namespace sluice::schedule

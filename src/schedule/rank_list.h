@@ -26,6 +26,7 @@ class RankList {
     return true;
   }
 
+  void Reserve(size_t count) { items_.reserve(count); }
   bool empty() const { return items_.empty(); }
   size_t size() const { return items_.size(); }
   Sequence* operator[](size_t i) const { return items_[i]; }

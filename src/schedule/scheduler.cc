@@ -63,6 +63,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::vector<blocks::GroupS
       kv_(std::move(groups), options.prefix_cache) {
   for (int32_t slot = options_.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
   need_.resize(kv_.groups().size());
+  const size_t sequences = static_cast<size_t>(options_.max_num_seqs);
+  running_.Reserve(sequences);
+  scheduled_.reserve(sequences);
+  slot_releases_.reserve(sequences);
 }
 
 Scheduler::~Scheduler() = default;

@@ -118,9 +118,9 @@ class Scheduler {
   bool KvArrived(SequenceId id, int32_t kv_tokens);
   bool KvFailed(SequenceId id);
 
-  // Fills the next step; buffers of *plan are reused. A plan without entries means there is nothing
-  // to do before a Commit, an arrival, or KV that is awaited.
-  // REQUIRES: at most one plan is uncommitted.
+  // Fills the next step. Buffers of *plan and *outcome are reused: while nobody is admitted or
+  // ends, neither Plan nor Commit allocates. A plan without entries means there is nothing to do
+  // before a Commit, an arrival, or KV that is awaited. REQUIRES: at most one plan is uncommitted.
   void Plan(int64_t now_us, batch::BatchPlan* plan);
   // Books the oldest uncommitted plan. REQUIRES: result.step is its step, one entry per plan entry.
   void Commit(const batch::StepResult& result, CommitOutcome* outcome);

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "batch/plan.h"
@@ -25,9 +24,6 @@ enum class FinishReason : uint8_t {
   kError,      // its logits were degenerate, or its step failed
 };
 inline constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kError) + 1;
-
-// "end", "stop", "length", "cancelled", "error" for logs and metrics.
-std::string_view FinishReasonName(FinishReason reason);
 
 enum class SequenceState : uint8_t {
   kWaiting,     // not admitted yet

@@ -6,16 +6,10 @@
 namespace sluice::server {
 namespace {
 
-// A choice that failed or was cancelled has no name here: its call ends with an error.
-OrderedJson FinishName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    default:
-      return nullptr;
-  }
+// A choice that failed or was cancelled has no reason here: its call ends with an error.
+OrderedJson FinishJson(FinishReason reason) {
+  const bool ended = reason == FinishReason::kStop || reason == FinishReason::kLength;
+  return ended ? OrderedJson(Name(reason)) : OrderedJson(nullptr);
 }
 
 }  // namespace
@@ -71,7 +65,7 @@ OrderedJson AnswerFormat::WholeChoice(int index, const Choice& choice) const {
     }
   }
   json["logprobs"] = std::move(logprobs);
-  json["finish_reason"] = FinishName(choice.finish);
+  json["finish_reason"] = FinishJson(choice.finish);
   json["stop_reason"] = StopReason(choice.stop_match);
   if (call_.requests.size() > 1) json["seed"] = choice.seed;
   if (call_.prompt_logprobs && !call_.chat) {
@@ -131,7 +125,7 @@ std::string AnswerFormat::CompletionChoice(int index, const TextDelta& delta,
   const bool ends = delta.finish != FinishReason::kNone;
   return StrCat("{\"index\":", index, ",\"text\":", DumpJson(Json(text)),
                 ",\"logprobs\":", DumpJson(logprobs),
-                ",\"finish_reason\":", DumpJson(FinishName(delta.finish)),
+                ",\"finish_reason\":", DumpJson(FinishJson(delta.finish)),
                 ",\"stop_reason\":", DumpJson(ends ? StopReason(delta.stop_match) : nullptr), "}");
 }
 
@@ -161,7 +155,7 @@ std::vector<std::string> AnswerFormat::Chunks(int index, const TextDelta& delta,
   if (ends) {
     const std::string end = StrCat(
         "{\"index\":", index,
-        ",\"delta\":{},\"logprobs\":null,\"finish_reason\":", DumpJson(FinishName(delta.finish)),
+        ",\"delta\":{},\"logprobs\":null,\"finish_reason\":", DumpJson(FinishJson(delta.finish)),
         ",\"stop_reason\":", DumpJson(StopReason(delta.stop_match)), "}");
     chunks.push_back(Chunk(end, &delta));
   }

@@ -8,14 +8,20 @@
 
 #include "server/fields.h"
 #include "sluice/engine.h"
+#include "sluice/limits.h"
 
 namespace sluice::server {
 
-inline constexpr int kChoicesMax = 16;
+// Beside those of sluice/limits.h, which hold for every embedder.
 inline constexpr int kPromptsMax = 64;
 inline constexpr int kAnswersMax = 128;  // prompts x n
-inline constexpr int kTopLogprobsMax = 20;
 inline constexpr int kMessagesMax = 2048;
+inline constexpr size_t kPartsMax = 1024;
+inline constexpr size_t kToolsMax = 128;
+inline constexpr size_t kToolCallsMax = 128;
+inline constexpr size_t kKwargsBytesMax = 16u << 10;
+inline constexpr int kPriorityMax = 100;
+inline constexpr size_t kSaltBytesMax = 256;
 
 struct ModelFacts {
   std::string name;

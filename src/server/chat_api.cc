@@ -10,11 +10,7 @@ namespace {
 
 constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
 constexpr size_t kNameBytesMax = 256;
-constexpr size_t kPartsMax = 1024;
-constexpr size_t kToolsMax = 128;
-constexpr size_t kToolCallsMax = 128;
 constexpr size_t kToolBytesMax = 256u << 10;
-constexpr size_t kKwargsBytesMax = 16u << 10;
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "user", "assistant",
                                                     "developer", "tool", "function"};
 // What a template must not learn from a client: its own text, and what other fields say.
@@ -210,7 +206,7 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   ReadShared(&fields, model, &call, &request);
   if (request.max_tokens == 0) fields.Fail("max_tokens", "max_tokens is 0; it must be at least 1");
   const bool logprobs = fields.Bool("logprobs").value_or(false);
-  const std::optional<int> top = fields.Int("top_logprobs", 0, kTopLogprobsMax);
+  const std::optional<int> top = fields.Int("top_logprobs", 0, limits::kTopLogprobsMax);
   if (top && *top > 0 && !logprobs) {
     fields.Fail("top_logprobs", "top_logprobs needs logprobs to be true");
   }

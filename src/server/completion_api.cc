@@ -72,7 +72,7 @@ Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& mod
     fields.Fail("min_tokens", StrCat("min_tokens is ", request.min_tokens,
                                      "; it must be at most max_tokens, ", *request.max_tokens));
   }
-  call.logprobs = fields.Int("logprobs", 0, kTopLogprobsMax);
+  call.logprobs = fields.Int("logprobs", 0, limits::kTopLogprobsMax);
   call.echo = fields.Bool("echo").value_or(false);
   request.logprobs = call.logprobs;
   if (call.echo && call.logprobs && !call.prompt_logprobs) request.prompt_logprobs = call.logprobs;

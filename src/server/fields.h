@@ -34,8 +34,6 @@ class Fields {
   // Any type; nullptr when absent or null.
   const OrderedJson* Any(std::string_view name);
 
-  // The field may be there, with any value: it cannot change the answer.
-  void Ignore(std::string_view name) { Any(name); }
   // The field may be there with this value alone, which is what happens without it.
   void OnlyValue(std::string_view name, const OrderedJson& neutral);
 

@@ -1,4 +1,8 @@
+#include <map>
+
+#include "base/check.h"
 #include "base/str_cat.h"
+#include "server/api_call.h"
 #include "server/pages.h"
 
 namespace sluice::server {
@@ -7,26 +11,27 @@ namespace {
 // The fields of a body that chat and plain completions share.
 constexpr const char* kSharedFields = R"json(
         "model": {"type": "string", "description": "The served name; may be left out"},
-        "n": {"type": "integer", "minimum": 1, "maximum": 16, "default": 1},
+        "n": {"type": "integer", "minimum": 1, "maximum": @choices_max@, "default": 1},
         "max_tokens": {"type": "integer", "minimum": 0},
         "max_completion_tokens": {"type": "integer", "minimum": 0},
         "n_predict": {"type": "integer", "minimum": -1, "description": "max_tokens; -1: no limit"},
         "min_tokens": {"type": "integer", "minimum": 0, "default": 0},
-        "temperature": {"type": "number", "minimum": 0, "maximum": 100},
+        "temperature": {"type": "number", "minimum": @temperature_low@, "maximum": @temperature_high@},
         "top_k": {"type": "integer", "description": "0 and below: off"},
-        "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-        "min_p": {"type": "number", "minimum": 0, "maximum": 1},
-        "repetition_penalty": {"type": "number", "minimum": 0.01, "maximum": 100},
-        "repeat_penalty": {"type": "number", "minimum": 0.01, "maximum": 100},
-        "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2, "default": 0},
-        "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2, "default": 0},
-        "no_repeat_ngram_size": {"type": "integer", "minimum": 0, "maximum": 1024, "default": 0},
+        "top_p": {"type": "number", "exclusiveMinimum": @top_p_low@, "maximum": @top_p_high@},
+        "min_p": {"type": "number", "minimum": @min_p_low@, "maximum": @min_p_high@},
+        "repetition_penalty": {"type": "number", "minimum": @repetition_low@, "maximum": @repetition_high@},
+        "repeat_penalty": {"type": "number", "minimum": @repetition_low@, "maximum": @repetition_high@},
+        "presence_penalty": {"type": "number", "minimum": @presence_low@, "maximum": @presence_high@, "default": 0},
+        "frequency_penalty": {"type": "number", "minimum": @frequency_low@, "maximum": @frequency_high@, "default": 0},
+        "no_repeat_ngram_size": {"type": "integer", "minimum": 0, "maximum": @ngram_max@, "default": 0},
         "seed": {"type": "integer", "description": "-1: drawn and returned"},
-        "logit_bias": {"type": "object", "maxProperties": 1024,
-          "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
-        "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 256},
-          {"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1, "maxLength": 256}}]},
-        "stop_token_ids": {"type": "array", "maxItems": 1024, "items": {"type": "integer"}},
+        "logit_bias": {"type": "object", "maxProperties": @biases_max@,
+          "additionalProperties": {"type": "number", "minimum": @bias_low@, "maximum": @bias_high@}},
+        "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": @stop_bytes_max@},
+          {"type": "array", "maxItems": @stops_max@,
+            "items": {"type": "string", "minLength": 1, "maxLength": @stop_bytes_max@}}]},
+        "stop_token_ids": {"type": "array", "maxItems": @stop_ids_max@, "items": {"type": "integer"}},
         "include_stop_str_in_output": {"type": "boolean", "default": false},
         "skip_special_tokens": {"type": "boolean", "default": true},
         "ignore_eos": {"type": "boolean", "default": false},
@@ -34,9 +39,9 @@ constexpr const char* kSharedFields = R"json(
         "stream_options": {"type": "object", "additionalProperties": false, "properties": {
           "include_usage": {"type": "boolean", "default": false},
           "include_obfuscation": {"type": "boolean", "description": "Without effect"}}},
-        "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
-        "priority": {"type": "integer", "minimum": -100, "maximum": 100, "default": 0},
-        "cache_salt": {"type": "string", "maxLength": 256,
+        "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
+        "priority": {"type": "integer", "minimum": -@priority_max@, "maximum": @priority_max@, "default": 0},
+        "cache_salt": {"type": "string", "maxLength": @salt_bytes_max@,
           "description": "Prefixes are shared only among equal salts of one API key"},
         "response_format": {"type": "object", "additionalProperties": false,
           "properties": {"type": {"enum": ["text"]}}},
@@ -58,14 +63,14 @@ constexpr const char* kSharedFields = R"json(
         "guided_grammar": {"type": "null"}, "structured_outputs": {"type": "null"})json";
 
 constexpr const char* kChatFields = R"json(
-        "messages": {"type": "array", "minItems": 1, "maxItems": 2048,
+        "messages": {"type": "array", "minItems": 1, "maxItems": @messages_max@,
           "items": {"$ref": "#/components/schemas/Message"}},
-        "tools": {"type": "array", "maxItems": 128, "items": {"$ref": "#/components/schemas/Tool"}},
+        "tools": {"type": "array", "maxItems": @tools_max@, "items": {"$ref": "#/components/schemas/Tool"}},
         "tool_choice": {"enum": ["none", "auto"]},
         "parallel_tool_calls": {"type": "boolean", "description": "Without effect"},
         "functions": {"type": "null"}, "function_call": {"type": "null"},
         "chat_template_kwargs": {"type": "object",
-          "description": "Further variables of the template, up to 16 KiB"},
+          "description": "Further variables of the template, up to @kwargs_kib@ KiB"},
         "reasoning_effort": {"type": "string", "description": "A variable of the template"},
         "add_generation_prompt": {"type": "boolean", "default": true},
         "continue_final_message": {"enum": [false]})json";
@@ -83,9 +88,9 @@ constexpr const char* kSchemas = R"json(
     "Message": {"type": "object", "required": ["role"], "additionalProperties": false, "properties": {
       "role": {"enum": ["system", "developer", "user", "assistant", "tool", "function"]},
       "content": {"oneOf": [{"type": ["string", "null"]},
-        {"type": "array", "maxItems": 1024, "items": {"$ref": "#/components/schemas/TextPart"}}]},
+        {"type": "array", "maxItems": @parts_max@, "items": {"$ref": "#/components/schemas/TextPart"}}]},
       "name": {"type": "string"}, "tool_call_id": {"type": "string"},
-      "tool_calls": {"type": "array", "maxItems": 128, "items": {"type": "object",
+      "tool_calls": {"type": "array", "maxItems": @tool_calls_max@, "items": {"type": "object",
         "required": ["function"], "additionalProperties": false, "properties": {
           "id": {"type": "string"}, "index": {"type": "integer"}, "type": {"enum": ["function"]},
           "function": {"$ref": "#/components/schemas/FunctionCall"}}}},
@@ -211,12 +216,59 @@ std::string RequestSchema(const char* name, const std::string& required,
                 "], \"additionalProperties\": false, \"properties\": {", fields, "}}");
 }
 
+// The numbers that stand as @name@ in the texts above.
+std::map<std::string, std::string, std::less<>> Numbers() {
+  std::map<std::string, std::string, std::less<>> numbers;
+  const auto range = [&numbers](const std::string& name, limits::Range ends) {
+    numbers[name + "_low"] = StrCat(ends.low);
+    numbers[name + "_high"] = StrCat(ends.high);
+  };
+  range("temperature", limits::kTemperature);
+  range("top_p", limits::kTopP);
+  range("min_p", limits::kMinP);
+  range("repetition", limits::kRepetitionPenalty);
+  range("presence", limits::kPresencePenalty);
+  range("frequency", limits::kFrequencyPenalty);
+  range("bias", limits::kLogitBias);
+  numbers["choices_max"] = StrCat(limits::kChoicesMax);
+  numbers["ngram_max"] = StrCat(limits::kNoRepeatNgramMax);
+  numbers["biases_max"] = StrCat(limits::kLogitBiasesMax);
+  numbers["stops_max"] = StrCat(limits::kStopsMax);
+  numbers["stop_bytes_max"] = StrCat(limits::kStopBytesMax);
+  numbers["stop_ids_max"] = StrCat(limits::kStopIdsMax);
+  numbers["logprobs_max"] = StrCat(limits::kTopLogprobsMax);
+  numbers["priority_max"] = StrCat(kPriorityMax);
+  numbers["salt_bytes_max"] = StrCat(kSaltBytesMax);
+  numbers["messages_max"] = StrCat(kMessagesMax);
+  numbers["tools_max"] = StrCat(kToolsMax);
+  numbers["parts_max"] = StrCat(kPartsMax);
+  numbers["tool_calls_max"] = StrCat(kToolCallsMax);
+  numbers["prompts_max"] = StrCat(kPromptsMax);
+  numbers["kwargs_kib"] = StrCat(kKwargsBytesMax >> 10);
+  return numbers;
+}
+
+std::string WithNumbers(std::string_view text) {
+  const auto numbers = Numbers();
+  std::string out;
+  for (;;) {
+    const size_t begin = text.find('@');
+    out += text.substr(0, begin);
+    if (begin == std::string_view::npos) return out;
+    const size_t end = text.find('@', begin + 1);
+    const auto number = numbers.find(text.substr(begin + 1, end - begin - 1));
+    CHECK(end != std::string_view::npos && number != numbers.end(), text.substr(begin, 32));
+    out += number->second;
+    text.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
 
 std::string OpenApiDocument() {
   constexpr const char* kChatOnly = R"json(
         "logprobs": {"type": "boolean", "default": false},
-        "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+        "top_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
         "modalities": {"enum": [["text"]]}, "audio": {"type": "null"},
         "web_search_options": {"type": "null"}, "echo": {"enum": [false]},
         "add_special_tokens": {"enum": [false]}, "verbosity": {"enum": ["medium"]},
@@ -224,13 +276,13 @@ std::string OpenApiDocument() {
   constexpr const char* kCompletionOnly = R"json(
         "prompt": {"oneOf": [{"type": "string", "minLength": 1},
           {"type": "array", "minItems": 1, "items": {"type": "integer"}},
-          {"type": "array", "minItems": 1, "maxItems": 64, "items": {"oneOf": [{"type": "string"},
+          {"type": "array", "minItems": 1, "maxItems": @prompts_max@, "items": {"oneOf": [{"type": "string"},
             {"type": "array", "minItems": 1, "items": {"type": "integer"}}]}}]},
-        "logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+        "logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
         "echo": {"type": "boolean", "default": false},
         "add_special_tokens": {"type": "boolean", "default": true},
         "best_of": {"enum": [1]}, "suffix": {"enum": ["", null]})json";
-  return StrCat(
+  return WithNumbers(StrCat(
       "{\"openapi\": \"3.1.0\", \"info\": {\"title\": \"Sluice\", \"version\": \"", SLUICE_VERSION,
       "\"},\n  \"paths\": {\n", Paths(),
       "  },\n  \"components\": {\n  \"securitySchemes\": {\"key\": {\"type\": \"http\", "
@@ -241,7 +293,7 @@ std::string OpenApiDocument() {
       RequestSchema("CompletionRequest", "\"prompt\"", StrCat(kSharedFields, ",", kCompletionOnly)),
       RequestSchema("TemplateRequest", "\"messages\"",
                     StrCat("\"model\": {\"type\": \"string\"},", kChatFields)),
-      "\n  }}}\n");
+      "\n  }}}\n"));
 }
 
 }  // namespace sluice::server

@@ -208,14 +208,9 @@ HttpReply Routes::Metrics(const HttpRequest&) const {
   HttpReply reply;
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
   reply.body = engine_.Metrics();
-  const EngineInfo info = engine_.Info();
   const auto family = [&reply](const char* name, const char* type, const char* help) {
     reply.body += StrCat("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
   };
-  family("sluice_kv_blocks_free", "gauge", "KV blocks that no sequence holds");
-  reply.body += StrCat("sluice_kv_blocks_free ", info.kv_free_blocks, "\n");
-  family("sluice_kv_blocks_total", "gauge", "KV blocks in all");
-  reply.body += StrCat("sluice_kv_blocks_total ", info.kv_blocks, "\n");
   family("sluice_http_connections", "gauge", "Open connections");
   reply.body += StrCat("sluice_http_connections ", connections_(), "\n");
   family("sluice_http_requests_total", "counter", "Requests by path");

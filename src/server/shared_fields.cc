@@ -9,12 +9,7 @@ namespace sluice::server {
 namespace {
 
 constexpr int kIntMax = std::numeric_limits<int>::max();
-constexpr int kPriorityMax = 100;
-constexpr size_t kStopsMax = 16;
-constexpr size_t kStopBytesMax = 256;
-constexpr size_t kIdsMax = 1024;
 constexpr size_t kNameBytesMax = 4096;
-constexpr size_t kSaltBytesMax = 256;
 
 // The value of a field that has several spellings; they may not disagree.
 std::optional<int> IntOfAny(Fields* fields, std::initializer_list<std::string_view> names,
@@ -33,33 +28,38 @@ std::optional<int> IntOfAny(Fields* fields, std::initializer_list<std::string_vi
   return first;
 }
 
-void CheckRange(Fields* fields, std::string_view name, double value, double low, double high) {
-  if (value >= low && value <= high) return;
-  fields->Fail(name, StrCat(name, " is ", value, "; it must be between ", low, " and ", high));
+void CheckRange(Fields* fields, std::string_view name, double value, limits::Range range) {
+  if (value >= range.low && value <= range.high) return;
+  fields->Fail(
+      name, StrCat(name, " is ", value, "; it must be between ", range.low, " and ", range.high));
 }
 
-std::optional<double> NumberIn(Fields* fields, std::string_view name, double low, double high) {
+std::optional<double> NumberIn(Fields* fields, std::string_view name, limits::Range range) {
   const std::optional<double> value = fields->Number(name);
-  if (value) CheckRange(fields, name, *value, low, high);
+  if (value) CheckRange(fields, name, *value, range);
   return value;
 }
 
 void ReadSampling(Fields* fields, Sampling* sampling) {
-  sampling->temperature = NumberIn(fields, "temperature", 0, 100);
+  sampling->temperature = NumberIn(fields, "temperature", limits::kTemperature);
   sampling->top_k = fields->Int("top_k", std::numeric_limits<int>::min(), kIntMax);
-  sampling->top_p = NumberIn(fields, "top_p", 0, 1);
+  sampling->top_p = NumberIn(fields, "top_p", limits::kTopP);
   if (sampling->top_p == 0.0) fields->Fail("top_p", "top_p is 0; it must be above 0");
-  sampling->min_p = NumberIn(fields, "min_p", 0, 1);
-  sampling->repetition_penalty = NumberIn(fields, "repetition_penalty", 0.01, 100);
-  const std::optional<double> repeat = NumberIn(fields, "repeat_penalty", 0.01, 100);
+  sampling->min_p = NumberIn(fields, "min_p", limits::kMinP);
+  sampling->repetition_penalty = NumberIn(fields, "repetition_penalty", limits::kRepetitionPenalty);
+  const std::optional<double> repeat =
+      NumberIn(fields, "repeat_penalty", limits::kRepetitionPenalty);
   if (repeat && sampling->repetition_penalty && *repeat != *sampling->repetition_penalty) {
     fields->Fail("repeat_penalty",
                  "repetition_penalty and repeat_penalty differ; send one of them");
   }
   if (repeat) sampling->repetition_penalty = repeat;
-  sampling->presence_penalty = NumberIn(fields, "presence_penalty", -2, 2).value_or(0);
-  sampling->frequency_penalty = NumberIn(fields, "frequency_penalty", -2, 2).value_or(0);
-  sampling->no_repeat_ngram = fields->Int("no_repeat_ngram_size", 0, 1024).value_or(0);
+  sampling->presence_penalty =
+      NumberIn(fields, "presence_penalty", limits::kPresencePenalty).value_or(0);
+  sampling->frequency_penalty =
+      NumberIn(fields, "frequency_penalty", limits::kFrequencyPenalty).value_or(0);
+  sampling->no_repeat_ngram =
+      fields->Int("no_repeat_ngram_size", 0, limits::kNoRepeatNgramMax).value_or(0);
   const OrderedJson* seed = fields->Any("seed");
   if (seed != nullptr && seed->is_number_unsigned()) {
     sampling->seed = seed->get<uint64_t>();
@@ -82,9 +82,9 @@ std::optional<int32_t> BiasId(const std::string& key, int vocab_size) {
 void ReadLogitBias(Fields* fields, const ModelFacts& model, Sampling* sampling) {
   const OrderedJson* biases = fields->Object("logit_bias");
   if (biases == nullptr) return;
-  if (biases->size() > kIdsMax) {
-    fields->Fail("logit_bias",
-                 StrCat("logit_bias has ", biases->size(), " entries; the limit is ", kIdsMax));
+  if (biases->size() > limits::kLogitBiasesMax) {
+    fields->Fail("logit_bias", StrCat("logit_bias has ", biases->size(), " entries; the limit is ",
+                                      limits::kLogitBiasesMax));
     return;
   }
   for (const auto& [key, value] : biases->items()) {
@@ -94,7 +94,7 @@ void ReadLogitBias(Fields* fields, const ModelFacts& model, Sampling* sampling) 
                                         model.vocab_size, " with a number"));
       return;
     }
-    CheckRange(fields, "logit_bias", value.get<double>(), -100, 100);
+    CheckRange(fields, "logit_bias", value.get<double>(), limits::kLogitBias);
     sampling->logit_bias.emplace_back(*id, value.get<double>());
   }
 }
@@ -106,21 +106,22 @@ void ReadStops(Fields* fields, const ModelFacts& model, Request* request) {
       fields->Fail("stop", StrCat("stop is ", TypeName(list), "; it must be a string or an array"));
       return;
     }
-    if (list.size() > kStopsMax) {
-      fields->Fail("stop", StrCat("stop has ", list.size(), " strings; the limit is ", kStopsMax));
+    if (list.size() > limits::kStopsMax) {
+      fields->Fail("stop",
+                   StrCat("stop has ", list.size(), " strings; the limit is ", limits::kStopsMax));
       return;
     }
     for (const OrderedJson& item : list) {
       const size_t bytes = item.is_string() ? item.get_ref<const std::string&>().size() : 0;
-      if (bytes == 0 || bytes > kStopBytesMax) {
-        fields->Fail("stop", StrCat("stop has an item that is not a string of 1 to ", kStopBytesMax,
-                                    " bytes"));
+      if (bytes == 0 || bytes > limits::kStopBytesMax) {
+        fields->Fail("stop", StrCat("stop has an item that is not a string of 1 to ",
+                                    limits::kStopBytesMax, " bytes"));
         return;
       }
       request->stop.push_back(item.get<std::string>());
     }
   }
-  if (const OrderedJson* ids = fields->Array("stop_token_ids", kIdsMax)) {
+  if (const OrderedJson* ids = fields->Array("stop_token_ids", limits::kStopIdsMax)) {
     request->stop_token_ids = ReadTokenIds(fields, "stop_token_ids", *ids, model.vocab_size);
   }
   request->include_stop = fields->Bool("include_stop_str_in_output").value_or(false);
@@ -212,7 +213,7 @@ void ReadModel(Fields* fields, const ModelFacts& model) {
 
 void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request* request) {
   call->model = model.name;
-  request->n = fields->Int("n", 1, kChoicesMax).value_or(1);
+  request->n = fields->Int("n", 1, limits::kChoicesMax).value_or(1);
   request->max_tokens = IntOfAny(fields, {"max_tokens", "max_completion_tokens"}, 0);
   // llama.cpp's spelling, where -1 is no limit.
   const std::optional<int> predict = fields->Int("n_predict", -1, kIntMax);
@@ -225,7 +226,7 @@ void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request*
     fields->Fail("min_tokens", StrCat("min_tokens is ", request->min_tokens,
                                       "; it must be at most max_tokens, ", *request->max_tokens));
   }
-  request->prompt_logprobs = fields->Int("prompt_logprobs", 0, kTopLogprobsMax);
+  request->prompt_logprobs = fields->Int("prompt_logprobs", 0, limits::kTopLogprobsMax);
   call->prompt_logprobs = request->prompt_logprobs.has_value();
   request->priority = fields->Int("priority", -kPriorityMax, kPriorityMax).value_or(0);
   request->cache_salt = fields->String("cache_salt", kSaltBytesMax).value_or("");

@@ -71,6 +71,10 @@ struct PlaceOptions {
 Result<size_t> PlacedBytes(const std::vector<ParamSpec>& specs, const files::TensorSource& source,
                            const device::Device& device, const PlaceOptions& options);
 
+// What is left of the device's free memory beside `bytes` of weights. kOutOfMemory when they do not
+// fit.
+Result<size_t> FreeBytesBeside(size_t bytes, const device::Device& device);
+
 // Finds, checks, converts, packs and copies every parameter; pages of the file are released as they
 // are used. kOutOfMemory before anything is allocated when the device has too little free memory.
 Result<ParameterMap> Place(const std::vector<ParamSpec>& specs, const files::TensorSource& source,

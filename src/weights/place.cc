@@ -117,13 +117,7 @@ class Placer {
 
   Status CheckMemory(const std::vector<std::unique_ptr<PlannedParam>>& params) {
     for (const auto& param : params) bytes_total_ += param->bytes(options_.activation);
-    SLUICE_ASSIGN_OR_RETURN(const device::MemoryInfo memory, device_.Memory());
-    if (bytes_total_ <= memory.free_bytes) return OkStatus();
-    return Status(
-        StatusCode::kOutOfMemory,
-        StrCat("the model's weights need ", Mebibytes(bytes_total_), " but ",
-               device::ToString(device_.facts().id), " has ", Mebibytes(memory.free_bytes),
-               " free; use a smaller model or one with fewer bits per weight"));
+    return FreeBytesBeside(bytes_total_, device_).status();
   }
 
   Status PlaceAll(const std::vector<std::unique_ptr<PlannedParam>>& params) {
@@ -211,6 +205,15 @@ Result<size_t> PlacedBytes(const std::vector<ParamSpec>& specs, const files::Ten
   size_t total = 0;
   for (const auto& param : params) total += param->bytes(options.activation);
   return total;
+}
+
+Result<size_t> FreeBytesBeside(size_t bytes, const device::Device& device) {
+  SLUICE_ASSIGN_OR_RETURN(const device::MemoryInfo memory, device.Memory());
+  if (bytes <= memory.free_bytes) return memory.free_bytes - bytes;
+  return Status(StatusCode::kOutOfMemory,
+                StrCat("the model's weights need ", Mebibytes(bytes), " but ",
+                       device::ToString(device.facts().id), " has ", Mebibytes(memory.free_bytes),
+                       " free; use a smaller model or one with fewer bits per weight"));
 }
 
 Result<ParameterMap> Place(const std::vector<ParamSpec>& specs, const files::TensorSource& source,

@@ -297,7 +297,7 @@ void Simulator::CheckFinished(const Request& request, const schedule::SequenceOu
   ++totals_.finished;
   totals_.degenerate += out.finish == FinishReason::kError ? 1 : 0;
   Require(out.finish == request.expected_finish, "sequence ", out.id, " ended with ",
-          FinishReasonName(out.finish));
+          static_cast<int>(out.finish));
   Require(request.got == request.expected, "sequence ", out.id, " gave ", request.got.size(),
           " of ", request.expected.size(), " tokens");
   const int32_t scores =

@@ -142,7 +142,7 @@ Status CpuDevice::Copy(device::Stream&, std::span<const CopyItem> items) {
 Result<std::unique_ptr<device::Graph>> CpuDevice::Capture(device::Stream&, device::Communicator*,
                                                           const device::CaptureBody&) {
   return Status(StatusCode::kUnimplemented,
-                "the CPU device has no graph capture; use --graphs none");
+                "the CPU device has no graph capture; run without graphs");
 }
 
 std::vector<device::DeviceFacts> CpuBackend::Probe() const {

@@ -11,9 +11,27 @@ namespace {
 using ops::GatedActivation;
 using ops::SoftCap;
 
-template <Isa isa>
+using GatedKernel = decltype(ActivationKernels::silu);
+
+// The kernel of a kind; null for those that only the reference computes. Without a default, so that
+// a new kind does not compile before it is placed.
+GatedKernel KernelOf(const ActivationKernels& kernels, ops::Activation kind) {
+  switch (kind) {
+    case ops::Activation::kSilu:
+      return kernels.silu;
+    case ops::Activation::kGeluTanh:
+      return kernels.gelu_tanh;
+    case ops::Activation::kGeluErf:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+template <Isa isa, const ActivationKernels& kernels>
 ops::Support GatedSupports(const GatedActivation::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.kind == ops::Activation::kGeluErf) return ops::Support::No("has no gelu_erf");
+  if (KernelOf(kernels, desc.kind) == nullptr) {
+    return ops::Support::No(StrCat("has no ", Name(desc.kind)));
+  }
   const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
   return support.ok ? ops::RefGatedActivationSupports(desc, facts) : support;
 }
@@ -27,7 +45,8 @@ Status RunGated(device::Stream& stream, const GatedActivation::Desc& desc,
                           .in_stride = args.gate_up.strides[0],
                           .out_stride = args.out.strides[0],
                           .width = desc.width};
-  const auto kernel = desc.kind == ops::Activation::kSilu ? kernels.silu : kernels.gelu_tanh;
+  const GatedKernel kernel = KernelOf(kernels, desc.kind);
+  CHECK(kernel != nullptr, Name(desc.kind));
   ForRows(AsCpu(stream), args.out.dims[0], 4 * desc.width,
           [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
   return OkStatus();
@@ -54,10 +73,12 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
-  table.Add<GatedActivation>({"avx512_f32_gated_activation", &GatedSupports<Isa::kAvx512>,
+  table.Add<GatedActivation>({"avx512_f32_gated_activation",
+                              &GatedSupports<Isa::kAvx512, kAvx512ActivationKernels>,
                               &RunGated<kAvx512ActivationKernels>});
-  table.Add<GatedActivation>(
-      {"avx2_f32_gated_activation", &GatedSupports<Isa::kAvx2>, &RunGated<kAvx2ActivationKernels>});
+  table.Add<GatedActivation>({"avx2_f32_gated_activation",
+                              &GatedSupports<Isa::kAvx2, kAvx2ActivationKernels>,
+                              &RunGated<kAvx2ActivationKernels>});
   table.Add<GatedActivation>(
       {"ref_gated_activation", &ops::RefGatedActivationSupports, &ops::RefGatedActivation});
 

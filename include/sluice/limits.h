@@ -1,0 +1,29 @@
+// What one request may ask for. The engine's check, the server's and its OpenAPI document take
+// their numbers from here.
+#pragma once
+
+#include <cstddef>
+
+namespace sluice::limits {
+
+// Both ends included.
+struct Range {
+  double low, high;
+};
+
+inline constexpr int kChoicesMax = 16;  // answers to one prompt
+inline constexpr int kTopLogprobsMax = 20;
+inline constexpr size_t kStopsMax = 16;
+inline constexpr size_t kStopBytesMax = 256;
+inline constexpr size_t kStopIdsMax = 1024;
+inline constexpr size_t kLogitBiasesMax = 1024;
+inline constexpr int kNoRepeatNgramMax = 1024;
+inline constexpr Range kTemperature = {0, 100};
+inline constexpr Range kTopP = {0, 1};  // 0 itself is refused
+inline constexpr Range kMinP = {0, 1};
+inline constexpr Range kRepetitionPenalty = {0.01, 100};
+inline constexpr Range kPresencePenalty = {-2, 2};
+inline constexpr Range kFrequencyPenalty = {-2, 2};
+inline constexpr Range kLogitBias = {-100, 100};
+
+}  // namespace sluice::limits
