@@ -41,6 +41,7 @@ class EngineImpl : public Engine {
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
                                               std::function<void(int64_t, int64_t)> progress);
   ~EngineImpl() override {
+    FlagAll();
     // Null when Open failed on the way.
     if (loop_ != nullptr) loop_->Stop();
     if (workers_ != nullptr) workers_->Stop();
@@ -73,6 +74,8 @@ class EngineImpl : public Engine {
   void StartThreads();
   void FillInfo(const files::ModelFiles& files, double load_ms);
   void Ended(RequestId id);
+  // Marks what runs and waits as cancelled: its tokenizing ends soon. Gives its ids.
+  std::vector<RequestId> FlagAll();
   Status CheckAdmission() const;
 
   EngineOptions options_;
@@ -309,18 +312,24 @@ EngineHealth EngineImpl::Health() const {
   return health;
 }
 
+std::vector<RequestId> EngineImpl::FlagAll() {
+  std::lock_guard lock(mutex_);
+  std::vector<RequestId> flagged;
+  for (const auto& [id, state] : requests_) {
+    state->cancelled = true;
+    flagged.push_back(id);
+  }
+  return flagged;
+}
+
 Status EngineImpl::Drain(double seconds_max) {
   std::unique_lock lock(mutex_);
   draining_ = true;
   const auto none_left = [&] { return requests_.empty(); };
   if (idle_.wait_for(lock, std::chrono::duration<double>(seconds_max), none_left))
     return OkStatus();
-  std::vector<RequestId> left;
-  for (const auto& [id, state] : requests_) {
-    state->cancelled = true;
-    left.push_back(id);
-  }
   lock.unlock();
+  const std::vector<RequestId> left = FlagAll();
   for (const RequestId id : left) loop_->Cancel(id);
   lock.lock();
   // A cancelled request ends within a step.
