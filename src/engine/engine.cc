@@ -130,6 +130,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files, double load_ms) {
   info_.quantization = MainFormat(*files.tensors);
   info_.max_model_len = runtime_->memory().max_model_len;
   info_.vocab_size = files.config.vocab_size;
+  info_.backends = exec::Runtime::Backends();
   info_.threads = runtime_->facts().compute_units;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
     int64_t count = 1;
@@ -224,6 +225,11 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   SLUICE_ASSIGN_OR_RETURN(engine->text_, TextModelImpl::Make(std::move(text_files)));
   engine->FillInfo(files, (NowMicros() - start) * 1e-3);
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);
+  for (const auto& binding : engine->runtime_->bindings()) {
+    for (const std::string& reason : binding.declined) {
+      engine->metrics_->CountFallback(binding.op, reason);
+    }
+  }
   SLUICE_RETURN_IF_ERROR(engine->OpenScheduler());
   engine->StartThreads();
   return std::unique_ptr<Engine>(std::move(engine));
