@@ -1,7 +1,7 @@
 #include "text/tokenizer_bound.h"
 
 #include <algorithm>
-#include <bitset>
+#include <cstdio>
 #include <string>
 #include <unordered_set>
 
@@ -19,16 +19,8 @@ constexpr size_t kLowercaseShrink = 3;
 // No text is so long that more would refuse it.
 constexpr size_t kBoundMax = 1u << 30;
 
-size_t BytesOtherThanSpaces(std::string_view valid_utf8) {
-  size_t bytes = 0;
-  for (size_t offset = 0; offset < valid_utf8.size();) {
-    const size_t begin = offset;
-    if (!IsWhitespace(DecodeUtf8(valid_utf8, &offset))) bytes += offset - begin;
-  }
-  return bytes;
-}
-
-bool HasEveryByte(const files::TokenizerData& data) {
+// Of byte-level pieces: the bytes that are one.
+std::bitset<256> BytesThatArePieces(const files::TokenizerData& data) {
   std::bitset<256> found;
   std::string bytes;
   for (const std::string& piece : data.pieces) {
@@ -36,8 +28,11 @@ bool HasEveryByte(const files::TokenizerData& data) {
       found.set(static_cast<unsigned char>(bytes[0]));
     }
   }
-  return found.all();
+  return found;
 }
+
+// Whether UTF-8 has such bytes.
+bool OccursInText(size_t byte) { return byte != 0xC0 && byte != 0xC1 && byte <= 0xF4; }
 
 bool HasEveryFallback(const files::TokenizerData& data) {
   if (!data.byte_fallback) return false;
@@ -60,9 +55,14 @@ TokenBound::TokenBound(const files::TokenizerData& data) {
 }
 
 size_t TokenBound::LeastTokens(std::string_view text) const {
-  if (bytes_per_token_ == 0) return 0;
-  if (!drops_spaces_) return text.size() / bytes_per_token_;
-  return IsValidUtf8(text) ? BytesOtherThanSpaces(text) / bytes_per_token_ : 0;
+  if (bytes_per_token_ == 0 || text.size() < bytes_per_token_ || !IsValidUtf8(text)) return 0;
+  size_t bytes = 0;
+  for (size_t offset = 0; offset < text.size();) {
+    size_t at = offset;
+    const bool dropped = IsWhitespace(DecodeUtf8(text, &offset)) && drops_spaces_;
+    for (; at < offset && !dropped; ++at) bytes += kept_[static_cast<unsigned char>(text[at])];
+  }
+  return bytes / bytes_per_token_;
 }
 
 void TokenBound::ReadPieces(const files::TokenizerData& data) {
@@ -82,7 +82,12 @@ void TokenBound::ReadModel(const files::TokenizerData& data) {
   bool keeps_all = false;
   switch (data.model) {
     case files::TokenizerModel::kByteBpe:
-      keeps_all = HasEveryByte(data);
+      // SmolLM2 lacks some control characters: they vanish.
+      kept_ = BytesThatArePieces(data);
+      keeps_all = true;
+      for (size_t byte = 0; byte < 256 && !data.normalizers.empty(); ++byte) {
+        keeps_all = keeps_all && (kept_[byte] || !OccursInText(byte));
+      }
       break;
     case files::TokenizerModel::kSentencePieceBpe:
       keeps_all = HasEveryFallback(data);

@@ -2,6 +2,7 @@
 // before any work on it. Immutable; thread-safe.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <string_view>
 
@@ -14,8 +15,8 @@ class TokenBound {
   TokenBound() = default;
   explicit TokenBound(const files::TokenizerData& data);
 
-  // A lower bound of the number of tokens of `text` (any bytes); 0 where none is known, because the
-  // tokenizer may drop text or take a word of any length as one unknown token.
+  // A lower bound of the number of tokens of `text`; 0 where it is not UTF-8, and where none is
+  // known, because the tokenizer may drop text or take a word of any length as one unknown token.
   size_t LeastTokens(std::string_view text) const;
 
  private:
@@ -26,6 +27,7 @@ class TokenBound {
 
   size_t bytes_per_token_ = 0;  // of the text as it came, at most; 0: not known
   bool drops_spaces_ = false;   // whitespace may vanish
+  std::bitset<256> kept_ = std::bitset<256>().set();  // bytes that do not vanish
 };
 
 }  // namespace sluice::text

@@ -525,7 +525,8 @@ TEST(TokenizerTest, TheLeastTokensAreNeverMoreThanThereAre) {
   EXPECT_EQ(Make(Marks({"aaaaaaaa"}, true))->LeastTokens(text), 125u);
   EXPECT_EQ(Make(Marks({"aaaaaaaa"}, false))->LeastTokens(text), 0u);  // fuses unknown characters
   EXPECT_EQ(Make(drops)->LeastTokens(text), 0u);
-  EXPECT_EQ(Make(misses)->LeastTokens(text), 0u);
+  EXPECT_EQ(Make(misses)->LeastTokens(text), 500u);
+  EXPECT_EQ(Make(misses)->LeastTokens(std::string(1000, 'b')), 0u);
   EXPECT_EQ(Make(WordPiece())->LeastTokens(text), 0u);
 }
 
