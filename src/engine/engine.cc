@@ -42,6 +42,7 @@ class EngineImpl : public Engine {
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
                                               std::function<void(int64_t, int64_t)> progress);
   ~EngineImpl() override {
+    FlagAll();
     // Null when Open failed on the way.
     if (loop_ != nullptr) loop_->Stop();
     if (workers_ != nullptr) workers_->Stop();
@@ -74,6 +75,8 @@ class EngineImpl : public Engine {
   void StartThreads();
   void FillInfo(const files::ModelFiles& files);
   void Ended(RequestId id);
+  // Marks what runs and waits as cancelled: its tokenizing ends soon. Gives its ids.
+  std::vector<RequestId> FlagAll();
   Status CheckAdmission() const;
 
   EngineOptions options_;
@@ -129,6 +132,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.quantization = MainFormat(*files.tensors);
   info_.max_model_len = runtime_->memory().max_model_len;
   info_.vocab_size = files.config.vocab_size;
+  info_.backends = exec::Runtime::Backends();
   info_.threads = runtime_->facts().compute_units;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
     int64_t count = 1;
@@ -226,6 +230,11 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->info_.has_chat_template = engine->text_->has_template();
   engine->info_.load_ms = (NowMicros() - start) * 1e-3;
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);
+  for (const auto& binding : engine->runtime_->bindings()) {
+    for (const std::string& reason : binding.declined) {
+      engine->metrics_->CountFallback(binding.op, reason);
+    }
+  }
   SLUICE_RETURN_IF_ERROR(engine->OpenScheduler());
   engine->StartThreads();
   return std::unique_ptr<Engine>(std::move(engine));
@@ -314,18 +323,24 @@ EngineHealth EngineImpl::Health() const {
   return health;
 }
 
+std::vector<RequestId> EngineImpl::FlagAll() {
+  std::lock_guard lock(mutex_);
+  std::vector<RequestId> flagged;
+  for (const auto& [id, state] : requests_) {
+    state->cancelled = true;
+    flagged.push_back(id);
+  }
+  return flagged;
+}
+
 Status EngineImpl::Drain(double seconds_max) {
   std::unique_lock lock(mutex_);
   draining_ = true;
   const auto none_left = [&] { return requests_.empty(); };
   if (idle_.wait_for(lock, std::chrono::duration<double>(seconds_max), none_left))
     return OkStatus();
-  std::vector<RequestId> left;
-  for (const auto& [id, state] : requests_) {
-    state->cancelled = true;
-    left.push_back(id);
-  }
   lock.unlock();
+  const std::vector<RequestId> left = FlagAll();
   for (const RequestId id : left) loop_->Cancel(id);
   lock.lock();
   // A cancelled request ends within a step.

@@ -197,6 +197,13 @@ TEST(Engine, PromptsThatCannotBeServedEndWithOneEvent) {
   }
   EXPECT_TRUE(Ask(*engine, TinyRequest(std::vector<int32_t>(127, 5), 4))->error.ok());
   EXPECT_TRUE(Ask(*engine, TinyRequest(std::vector<int32_t>(128, 5), 0))->error.ok());
+  Request text = TinyRequest({}, 4);
+  text.prompt = std::string(1 << 20, 'a');
+  EXPECT_THAT(Ask(*engine, text)->error.message(), HasSubstr("has 1048576 bytes"));
+  std::string words;
+  for (int i = 0; i < 600; ++i) words += " a";
+  text.prompt = words;
+  EXPECT_THAT(Ask(*engine, text)->error.message(), HasSubstr("tokens and the context 128"));
   Request chat = TinyRequest({}, 4);
   chat.prompt = ChatPrompt{.messages_json = "{}"};
   EXPECT_EQ(Ask(*engine, chat)->error.field(), "messages");
@@ -304,7 +311,10 @@ TEST(Engine, ARequestCancelledBeforeItWasTokenizedEndsWithOneEvent) {
     EXPECT_EQ(second->choices[choice].finishes, 1);
     EXPECT_TRUE(second->choices[choice].ids.empty());
   }
-  EXPECT_EQ(second->usage.prefill_ms, 0.0);  // all its time was in the queue
+  EXPECT_EQ(second->lasts, 1);
+  EXPECT_EQ(second->events, 2);
+  EXPECT_EQ(second->usage.prefill_ms, 0.0);   // all its time was in the queue
+  EXPECT_EQ(second->usage.prompt_tokens, 0);  // it was not tokenized any more
   EXPECT_GT(second->usage.queue_ms, 0.0);
   ExpectNothingLeft(*engine);
 }
@@ -426,6 +436,14 @@ TEST(Engine, MetricsAreWellFormedAndCount) {
   EXPECT_EQ(Metric(*engine, "sluice_kv_blocks_total"), engine->Info().kv_blocks);
   EXPECT_EQ(Metric(*engine, "sluice_kv_blocks_free"), engine->Info().kv_blocks);
   EXPECT_EQ(Metric(*engine, "sluice_execute_tokens_count"), engine->Info().steps);
+  EXPECT_THAT(engine->Info().backends, ::testing::Contains("cpu"));
+}
+
+TEST(Engine, MetricsNameWhatFellBack) {
+  EngineOptions options = TinyOptions();
+  options.isa = "ref";
+  const auto engine = OpenTiny(options);
+  EXPECT_GT(Metric(*engine, "sluice_fallback_total"), 0);
 }
 
 TEST(Engine, CommandsThatItDoesNotKnowAreRefused) {

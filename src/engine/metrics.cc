@@ -86,6 +86,11 @@ struct Metrics::Families {
                                               .Name("sluice_step_seconds")
                                               .Help("Time of a step by phase")
                                               .Register(registry);
+  prometheus::Family<Counter>& fallback =
+      prometheus::BuildCounter()
+          .Name("sluice_fallback_total")
+          .Help("Better implementations of an op that declined, by reason")
+          .Register(registry);
   Histogram& plan = MakePhase("plan");
   Histogram& prepare = MakePhase("prepare");
   Histogram& execute = MakePhase("execute");
@@ -112,6 +117,13 @@ void Metrics::SetGauges(const GaugeValues& values) {
   raise(families_->prefix_hits, values.prefix_hits);
   raise(families_->drafted, values.drafted);
   raise(families_->accepted, values.accepted);
+}
+
+void Metrics::CountFallback(const std::string& op, const std::string& reason) {
+  prometheus::Labels labels = families_->labels;
+  labels["op"] = op;
+  labels["reason"] = reason;
+  families_->fallback.Add(labels).Increment();
 }
 
 void Metrics::ObserveStep(const StepTimes& times) {

@@ -38,6 +38,8 @@ class Metrics {
 
   void SetGauges(const GaugeValues& values);
   void ObserveStep(const StepTimes& times);
+  // An implementation of an op that would have been better declined.
+  void CountFallback(const std::string& op, const std::string& reason);
   void ObserveInterToken(double seconds);
   void ObserveRequest(const RequestTimes& times);
   std::string Text() const;

@@ -6,17 +6,20 @@
 #include "base/str_cat.h"
 
 namespace sluice::engine {
+namespace {
+
+// Of a prompt that is too long, so many times the context is tokenized.
+constexpr size_t kCountedContexts = 4;
+
+Status NoTokenizer() {
+  return {StatusCode::kFailedPrecondition, "this file has a chat template but no tokenizer"};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles files) {
   auto model = std::make_unique<TextModelImpl>();
   if (!files.tokenizer.pieces.empty()) {
-    // Other models may drop text or take a word of any length as one unknown token. Normalization
-    // shrinks a text to a third at most.
-    if (files.tokenizer.model == files::TokenizerModel::kByteBpe) {
-      for (const std::string& piece : files.tokenizer.pieces) {
-        model->bytes_per_token_max_ = std::max(model->bytes_per_token_max_, 4 * piece.size());
-      }
-    }
     SLUICE_ASSIGN_OR_RETURN(model->tokenizer_, text::Tokenizer::Make(std::move(files.tokenizer)));
   }
   if (!files.chat_template.empty()) {
@@ -32,19 +35,13 @@ Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles fil
 
 Result<std::vector<int32_t>> TextModelImpl::Tokenize(const std::string& text, bool add_special,
                                                      bool parse_special) const {
-  if (tokenizer_ == nullptr) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "this file has a chat template but no tokenizer");
-  }
+  if (tokenizer_ == nullptr) return NoTokenizer();
   return tokenizer_->Encode(text, {.add_special = add_special, .parse_special = parse_special});
 }
 
 Result<std::string> TextModelImpl::Detokenize(const std::vector<int32_t>& ids,
                                               bool skip_special) const {
-  if (tokenizer_ == nullptr) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "this file has a chat template but no tokenizer");
-  }
+  if (tokenizer_ == nullptr) return NoTokenizer();
   for (const int32_t id : ids) {
     if (id < 0 || id >= tokenizer_->vocab_size()) {
       return InvalidArgument(
@@ -100,26 +97,41 @@ Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
 }
 
 Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text, bool add_special,
-                                                         int tokens_max) const {
-  if (bytes_per_token_max_ > 0 &&
-      text.size() / bytes_per_token_max_ > static_cast<size_t>(tokens_max)) {
+                                                         int tokens_max,
+                                                         const std::atomic<bool>& cancelled) const {
+  if (tokenizer_ == nullptr) return NoTokenizer();
+  if (tokenizer_->LeastTokens(text) > static_cast<size_t>(tokens_max)) {
     return InvalidArgument(
         StrCat("the prompt has ", text.size(), " bytes, which is more than the context of ",
                tokens_max, " tokens can hold; shorten the prompt or raise --max-model-len"),
         "prompt");
   }
-  return Tokenize(text, add_special, true);
+  text::EncodeOptions options;
+  options.add_special = add_special;
+  // Far enough to tell the length of a prompt that is a little too long.
+  const size_t counted_max = kCountedContexts * static_cast<size_t>(tokens_max);
+  options.tokens_max = counted_max;
+  options.cancelled = &cancelled;
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(text, options));
+  if (ids.size() > counted_max) {
+    return InvalidArgument(
+        StrCat("the prompt has more than ", counted_max, " tokens and the context ", tokens_max,
+               "; shorten the prompt or raise --max-model-len"),
+        "prompt");
+  }
+  return ids;
 }
 
-Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request,
-                                                      int tokens_max) const {
+Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, int tokens_max,
+                                                      const std::atomic<bool>& cancelled) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) return *ids;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
-    return EncodePrompt(*text, request.add_special_tokens, tokens_max);
+    return EncodePrompt(*text, request.add_special_tokens, tokens_max, cancelled);
   }
   SLUICE_ASSIGN_OR_RETURN(const std::string text,
                           RenderChat(std::get<ChatPrompt>(request.prompt), ""));
-  return EncodePrompt(text, false, tokens_max);  // the template writes the special tokens itself
+  // The template writes the special tokens itself.
+  return EncodePrompt(text, false, tokens_max, cancelled);
 }
 
 }  // namespace sluice::engine

@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,21 +24,23 @@ class TextModelImpl : public TextModel {
   Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special) const override;
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override;
 
-  // Token ids of any prompt. kInvalidArgument, before any work on it, for a text that no tokenizer
-  // could bring to `tokens_max` tokens: it has more bytes than so many of the longest pieces.
-  Result<std::vector<int32_t>> PromptIds(const Request& request, int tokens_max) const;
+  // Token ids of any prompt. kInvalidArgument for a text that is far too long for `tokens_max`
+  // tokens, before any work on it where its bytes tell. kCancelled soon after `cancelled` has
+  // become true.
+  Result<std::vector<int32_t>> PromptIds(const Request& request, int tokens_max,
+                                         const std::atomic<bool>& cancelled) const;
   // Null for a bare template.
   const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_template() const { return template_ != nullptr; }
 
  private:
   Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool add_special,
-                                            int tokens_max) const;
+                                            int tokens_max,
+                                            const std::atomic<bool>& cancelled) const;
   std::string SpecialText(const std::optional<int32_t>& id) const;
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
-  size_t bytes_per_token_max_ = 0;  // of any text; 0: not known
 };
 
 }  // namespace sluice::engine

@@ -97,30 +97,34 @@ void TextWorkers::Begin(const std::shared_ptr<RequestState>& request) {
   auto sequences = MakeSequences(request.get());
   if (sequences.ok()) {
     if (context_.add(request, *std::move(sequences))) return;
-    for (int choice = 0; choice < request->request.n; ++choice) {
-      ChoiceUpdate update;
-      update.request = request;
-      update.choice = choice;
-      update.now_us = NowMicros();
-      update.finish = schedule::FinishReason::kCancelled;
-      Apply(update);
-    }
-    return;
+    return EndUnstarted(request, Status(StatusCode::kCancelled, "the engine has stopped"));
   }
-  // No choice ever started: one event ends the request.
-  TextDelta delta;
-  delta.finish = FinishReason::kError;
-  delta.error = sequences.status();
-  delta.seed = request->seed;
-  EndRequest(request.get(), &delta, NowMicros());
-  request->sink(std::move(delta));
+  EndUnstarted(request, sequences.status());
+}
+
+// No choice ever started: an error is one event, a cancelled request still tells each choice.
+void TextWorkers::EndUnstarted(const std::shared_ptr<RequestState>& request, const Status& status) {
+  const bool cancelled = status.code() == StatusCode::kCancelled;
+  const int events = cancelled ? request->request.n : 1;
+  for (int choice = 0; choice < events; ++choice) {
+    TextDelta delta;
+    delta.choice = choice;
+    delta.finish = cancelled ? FinishReason::kCancelled : FinishReason::kError;
+    if (!cancelled) delta.error = status;
+    delta.seed = request->seed;
+    delta.usage = request->usage;
+    if (choice + 1 == events) EndRequest(request.get(), &delta, NowMicros());
+    request->sink(std::move(delta));
+  }
   context_.ended(request->id);
 }
 
 Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestState* state) const {
   const Request& request = state->request;
   const int longest = std::min(context_.max_model_len, context_.longest_sequence);
-  SLUICE_ASSIGN_OR_RETURN(state->prompt, context_.text->PromptIds(request, longest));
+  if (state->cancelled) return Status(StatusCode::kCancelled, "the request was cancelled");
+  SLUICE_ASSIGN_OR_RETURN(state->prompt,
+                          context_.text->PromptIds(request, longest, state->cancelled));
   const int prompt = static_cast<int>(state->prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens", "prompt");
   const bool only_score = request.max_tokens == 0;

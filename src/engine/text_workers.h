@@ -68,6 +68,7 @@ class TextWorkers {
   Worker& WorkerOf(RequestId id) { return *workers_[id % workers_.size()]; }
   void Run(Worker* worker);
   void Begin(const std::shared_ptr<RequestState>& request);
+  void EndUnstarted(const std::shared_ptr<RequestState>& request, const Status& status);
   Result<std::vector<schedule::SequenceSpec>> MakeSequences(RequestState* request) const;
   void Apply(const ChoiceUpdate& update);
   void TakeScores(const ChoiceUpdate& update, RequestState* request) const;

@@ -86,4 +86,12 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
   return runtime;
 }
 
+std::vector<std::string> Runtime::Backends() {
+  std::vector<std::string> names;
+  for (const device::Backend* backend : device::LinkedBackends()) {
+    names.emplace_back(device::ToString(backend->kind()));
+  }
+  return names;
+}
+
 }  // namespace sluice::exec

@@ -22,6 +22,9 @@ class Runtime {
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress);
 
+  // The backends in this program, as --device names them.
+  static std::vector<std::string> Backends();
+
   Executor& executor() { return *executor_; }
   const model::Model& model() const { return *model_; }
   const device::DeviceFacts& facts() const { return device_->facts(); }

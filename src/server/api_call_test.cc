@@ -71,6 +71,8 @@ constexpr Case kSharedBad[] = {
     {R"("logit_bias":[])", "logit_bias"},
     {R"("logit_bias":{"a":1})", "logit_bias"},
     {R"("logit_bias":{"-1":1})", "logit_bias"},
+    {R"("logit_bias":{"01":1})", "logit_bias"},
+    {R"("logit_bias":{"00":1})", "logit_bias"},
     {R"("logit_bias":{"1000":1})", "logit_bias"},
     {R"("logit_bias":{"99999999999999999999":1})", "logit_bias"},
     {R"("logit_bias":{"1":101})", "logit_bias"},
@@ -366,6 +368,20 @@ TEST(ApiCallTest, NullIsAbsentAndMinusOneIsAnySeed) {
   ASSERT_TRUE(call.ok()) << call.status().message();
   EXPECT_FALSE(call->requests[0].sampling.seed.has_value());
   EXPECT_FALSE(call->requests[0].max_tokens.has_value());
+}
+
+TEST(ApiCallTest, TheErrorOfASeedNamesTheRangeThatIsTaken) {
+  const auto seed = [](std::string_view text) {
+    return ParseCompletionCall(StrCat(R"({"prompt":"a","seed":)", text, "}"), kModel);
+  };
+  EXPECT_TRUE(seed("18446744073709551615").ok());
+  EXPECT_TRUE(seed("-9223372036854775808").ok());
+  for (const char* text : {"18446744073709551616", "-9223372036854775809", "1e30"}) {
+    EXPECT_NE(
+        seed(text).status().message().find("from -9223372036854775808 to 18446744073709551615"),
+        std::string::npos)
+        << seed(text).status().message();
+  }
 }
 
 TEST(ApiCallTest, GivesTheTemplateMessagesInTheirOwnOrder) {

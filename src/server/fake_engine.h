@@ -40,6 +40,7 @@ class FakeEngine : public Engine {
     info.model_name = "tiny";
     info.architecture = "llama";
     info.vocab_size = 256;
+    info.backends = {"cpu"};
     info.max_model_len = 64;
     info.kv_blocks = 10;
     info.kv_free_blocks = 7;

@@ -32,6 +32,7 @@
 #include "base/str_cat.h"
 #include "server/errors.h"
 #include "server/outbox.h"
+#include "server/target.h"
 
 namespace sluice::server {
 namespace {
@@ -235,7 +236,7 @@ void Connection::OnBody(error_code error) {
   const bool head = message.method() == http::verb::head;
   HttpRequest request;
   request.method = head ? "GET" : text(message.method_string());
-  request.path = text(message.target().substr(0, message.target().find('?')));
+  request.path = PathOf({message.target().data(), message.target().size()});
   request.authorization = text(message[http::field::authorization]);
   request.api_key = text(message["x-api-key"]);
   request.body = std::move(message.body());
@@ -313,7 +314,9 @@ void Connection::OnWatched(error_code error, size_t bytes) {
   }
   if (state_ == State::kIdle && error == asio::error::operation_aborted) return ReadHeader();
   if (error) {
-    // Nobody knows whether it still reads: an answer that is being computed is given up.
+    // A client that closed looks like one that only ended its side (nc -N) until something is sent
+    // to it. The first is the common one and must free its sequence within a step, so an answer
+    // that is being computed is given up for both.
     half_closed_ = state_ == State::kExchange && error == asio::error::eof;
     if (half_closed_ && outbox_.ClientSendsNoMore()) return;
     return Abort();

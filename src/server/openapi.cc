@@ -150,7 +150,8 @@ constexpr const char* kSchemas = R"json(
       "content": {"type": "string"}}},
     "State": {"type": "object", "properties": {"status": {"enum": ["ok"]}}},
     "Version": {"type": "object", "properties": {"name": {"enum": ["sluice"]},
-      "version": {"type": "string"}}})json";
+      "version": {"type": "string"}, "commit": {"type": "string"}, "compiler": {"type": "string"},
+      "backends": {"type": "array", "items": {"type": "string"}}}})json";
 
 constexpr const char* kErrors = R"json("default": {"description": "An error", "content":
         {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}})json";

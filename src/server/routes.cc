@@ -222,7 +222,11 @@ HttpReply Routes::Metrics(const HttpRequest&) const {
 }
 
 HttpReply Routes::Version(const HttpRequest&) const {
-  return JsonReply(OrderedJson{{"name", "sluice"}, {"version", SLUICE_VERSION}});
+  return JsonReply(OrderedJson{{"name", "sluice"},
+                               {"version", SLUICE_VERSION},
+                               {"commit", SLUICE_COMMIT},
+                               {"compiler", SLUICE_COMPILER},
+                               {"backends", engine_.Info().backends}});
 }
 
 HttpReply Routes::OpenApi(const HttpRequest&) const {

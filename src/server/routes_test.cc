@@ -299,7 +299,11 @@ TEST_F(RoutesTest, PathsAndMethods) {
   EXPECT_EQ(Send("GET", "/v1/models/")->reply.status, 404);
   EXPECT_EQ(Send("GET", "/v1/models")->body()["data"][0]["id"], "tiny");
   EXPECT_NE(Send("GET", "/")->reply.body.find("tiny"), std::string::npos);
-  EXPECT_EQ(Send("GET", "/version")->body()["name"], "sluice");
+  const Json version = Send("GET", "/version")->body();
+  EXPECT_EQ(version["name"], "sluice");
+  EXPECT_EQ(version["backends"], Json::array({"cpu"}));
+  EXPECT_FALSE(version["commit"].get<std::string>().empty());
+  EXPECT_FALSE(version["compiler"].get<std::string>().empty());
 }
 
 TEST_F(RoutesTest, HealthFollowsTheEngine) {

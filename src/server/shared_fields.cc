@@ -65,8 +65,14 @@ void ReadSampling(Fields* fields, Sampling* sampling) {
     sampling->seed = seed->get<uint64_t>();
   } else if (seed != nullptr) {
     // -1 is how peers ask for a drawn one; other negative seeds are taken by their bits.
-    const auto value = fields->Integer("seed", std::numeric_limits<int64_t>::min(),
-                                       std::numeric_limits<int64_t>::max());
+    constexpr int64_t kLow = std::numeric_limits<int64_t>::min();
+    constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
+    if (seed->is_number_float() && std::abs(seed->get<double>()) >= 0x1p62) {
+      fields->Fail("seed",
+                   StrCat("seed is ", seed->dump(), "; it must be an integer from ", kLow, " to ",
+                          std::numeric_limits<uint64_t>::max(), ", written in digits"));
+    }
+    const auto value = fields->Integer("seed", kLow, kHigh);
     if (value && *value != -1) sampling->seed = static_cast<uint64_t>(*value);
   }
 }
@@ -75,6 +81,8 @@ std::optional<int32_t> BiasId(const std::string& key, int vocab_size) {
   if (key.empty() || key.size() > 9 || key.find_first_not_of("0123456789") != std::string::npos) {
     return std::nullopt;
   }
+  // "01" beside "1" would be one id with two biases.
+  if (key.size() > 1 && key[0] == '0') return std::nullopt;
   const int id = std::stoi(key);
   return id < vocab_size ? std::optional<int32_t>(id) : std::nullopt;
 }

@@ -10,6 +10,13 @@
 namespace sluice::text {
 namespace {
 
+// Published tokenizers have at most 7.
+constexpr size_t kStepsMax = 32;
+// A text may become so many times longer, and this much. The longest compatible form (U+FDFA) with
+// marks for its spaces has 13 times the bytes of its character.
+constexpr size_t kGrowthMax = 16;
+constexpr size_t kGrowthFree = 4096;
+
 // Ideographs that Bert puts spaces around.
 constexpr CodePointRange kBertIdeographs[] = {
     {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
@@ -58,7 +65,7 @@ std::string_view Strip(std::string_view text, bool left, bool right) {
 }
 
 bool ReplaceCharacter(std::string_view text, char character, std::string_view content,
-                      std::string* out) {
+                      size_t bytes_max, std::string* out) {
   size_t found = text.find(character);
   if (found == std::string_view::npos) return false;
   out->clear();
@@ -68,13 +75,14 @@ bool ReplaceCharacter(std::string_view text, char character, std::string_view co
     out->append(text, done, found - done);
     out->append(content);
     done = found + 1;
+    if (out->size() > bytes_max) return true;
   }
   out->append(text, done);
   return true;
 }
 
 bool ReplacePattern(std::string_view text, const Pattern& pattern, std::string_view content,
-                    PatternState* state, std::string* out) {
+                    size_t bytes_max, PatternState* state, std::string* out) {
   state->Start(text.size());
   out->clear();
   size_t done = 0;
@@ -84,6 +92,7 @@ bool ReplacePattern(std::string_view text, const Pattern& pattern, std::string_v
     out->append(text, done, begin - done);
     out->append(content);
     done = end;
+    if (out->size() > bytes_max) return true;
   }
   if (done == 0) return false;
   out->append(text, done);
@@ -115,6 +124,10 @@ void Nmt(uint32_t code_point, std::string* out) {
 
 Result<Normalizer> Normalizer::Make(const std::vector<files::TextStep>& steps) {
   Normalizer made;
+  if (steps.size() > kStepsMax) {
+    return BadModel(
+        StrCat("the tokenizer has ", steps.size(), " normalizers; the limit is ", kStepsMax));
+  }
   for (const files::TextStep& step : steps) SLUICE_RETURN_IF_ERROR(made.AddStep(step));
   return made;
 }
@@ -194,8 +207,8 @@ Status Normalizer::AddBert(const files::TextStep& step) {
   return OkStatus();
 }
 
-bool Normalizer::Apply(const Step& step, std::string_view text, PatternState* state,
-                       std::string* out) {
+bool Normalizer::Apply(const Step& step, std::string_view text, size_t bytes_max,
+                       PatternState* state, std::string* out) {
   auto drop = [&](Properties flag) {
     MapCharacters(text, out, [&](uint32_t code_point, std::string* to) {
       if ((PropertiesOf(code_point) & flag) == 0) AppendUtf8(code_point, to);
@@ -230,26 +243,38 @@ bool Normalizer::Apply(const Step& step, std::string_view text, PatternState* st
       out->append(text);
       return true;
     case Kind::kReplaceCharacter:
-      return ReplaceCharacter(text, step.character, step.content, out);
+      return ReplaceCharacter(text, step.character, step.content, bytes_max, out);
     case Kind::kReplace:
-      return ReplacePattern(text, *step.pattern, step.content, state, out);
+      return ReplacePattern(text, *step.pattern, step.content, bytes_max, state, out);
     case Kind::kCharacterMap:
       out->clear();
-      if (!text.empty()) step.map->Append(text, out);
+      if (!text.empty()) step.map->Append(text, bytes_max, out);
       return true;
   }
   return false;
 }
 
-std::string_view Normalizer::Normalize(std::string_view valid_utf8, NormalizerState* state) const {
+void NormalizerState::Start(size_t text_bytes, Cancel cancel) {
+  bytes_max_ = bytes_left_ = kGrowthMax * text_bytes + kGrowthFree;
+  cancel_ = cancel;
+}
+
+Result<std::string_view> Normalizer::Normalize(std::string_view valid_utf8,
+                                               NormalizerState* state) const {
   std::string_view text = valid_utf8;
   size_t free_buffer = 0;
   for (const Step& step : steps_) {
     std::string& out = state->buffers_[free_buffer];
-    if (!Apply(step, text, &state->pattern_, &out)) continue;
+    if (state->cancel_.asked()) return GivenUp();
+    if (!Apply(step, text, state->bytes_left_, &state->pattern_, &out)) continue;
+    if (out.size() > state->bytes_left_) {
+      return InvalidArgument(StrCat("the tokenizer's normalizer makes the text longer than ",
+                                    state->bytes_max_, " bytes, the limit for its length"));
+    }
     text = out;
     free_buffer = 1 - free_buffer;
   }
+  state->bytes_left_ -= std::min(state->bytes_left_, text.size());
   return text;
 }
 

@@ -9,28 +9,37 @@
 #include <vector>
 
 #include "files/tokenizer_data.h"
+#include "text/cancel.h"
 #include "text/normalizer_charsmap.h"
 #include "text/pre_tokenizer_pattern.h"
 #include "text/unicode_normalization.h"
 
 namespace sluice::text {
 
-// Working memory of one Normalize.
+// Working memory of the parts of one text.
 class NormalizerState {
+ public:
+  // Before the first part of a text of that many bytes: bounds what all its parts may grow to.
+  void Start(size_t text_bytes, Cancel cancel = Cancel());
+
  private:
   friend class Normalizer;
   std::array<std::string, 2> buffers_;
   PatternState pattern_;
+  size_t bytes_max_ = 0;
+  size_t bytes_left_ = 0;
+  Cancel cancel_;
 };
 
 class Normalizer {
  public:
-  // kBadModel when a step is unknown or its options are wrong.
+  // kBadModel when a step is unknown, its options are wrong, or there are too many.
   static Result<Normalizer> Make(const std::vector<files::TextStep>& steps);
 
   // The normalized text: `valid_utf8` itself when nothing changes, otherwise inside `state` until
-  // its next use.
-  std::string_view Normalize(std::string_view valid_utf8, NormalizerState* state) const;
+  // its next use. kInvalidArgument when the text of `state` grows past what published tokenizers
+  // need; kCancelled when its work was given up.
+  Result<std::string_view> Normalize(std::string_view valid_utf8, NormalizerState* state) const;
 
   // kByte when a ByteLevel step leaves the text spelled in bytes.
   TextUnit unit() const { return unit_; }
@@ -64,8 +73,10 @@ class Normalizer {
   Status AddReplace(const files::TextStep& step);
   Status AddBert(const files::TextStep& step);
   void Add(Kind kind);
-  // Sets `out` and returns true, or returns false when nothing changes.
-  static bool Apply(const Step& step, std::string_view text, PatternState* state, std::string* out);
+  // Sets `out` and returns true, or returns false when nothing changes. Stops soon after `out` has
+  // more than `bytes_max`.
+  static bool Apply(const Step& step, std::string_view text, size_t bytes_max, PatternState* state,
+                    std::string* out);
 
   std::vector<Step> steps_;
   TextUnit unit_ = TextUnit::kUtf8;

@@ -67,13 +67,14 @@ bool CharacterMap::Find(std::string_view text, std::string_view* replacement) co
   return false;
 }
 
-void CharacterMap::AppendGrapheme(std::string_view grapheme, std::string* out) const {
+void CharacterMap::AppendGrapheme(std::string_view grapheme, size_t bytes_max,
+                                  std::string* out) const {
   std::string_view replacement;
   if (grapheme.size() < kGraphemeBytesMax && Find(grapheme, &replacement)) {
     *out += replacement;
     return;
   }
-  for (size_t offset = 0; offset < grapheme.size();) {
+  for (size_t offset = 0; offset < grapheme.size() && out->size() <= bytes_max;) {
     size_t length = Utf8Length(static_cast<unsigned char>(grapheme[offset]));
     std::string_view character = grapheme.substr(offset, length);
     *out += Find(character, &replacement) ? replacement : character;
@@ -81,11 +82,11 @@ void CharacterMap::AppendGrapheme(std::string_view grapheme, std::string* out) c
   }
 }
 
-void CharacterMap::Append(std::string_view valid_utf8, std::string* out) const {
+void CharacterMap::Append(std::string_view valid_utf8, size_t bytes_max, std::string* out) const {
   size_t start = 0;
   utf8proc_int32_t state = 0;
   utf8proc_int32_t previous = -1;
-  for (size_t offset = 0; offset < valid_utf8.size();) {
+  for (size_t offset = 0; offset < valid_utf8.size() && out->size() <= bytes_max;) {
     size_t begin = offset;
     auto code_point = static_cast<utf8proc_int32_t>(DecodeUtf8(valid_utf8, &offset));
     bool ascii_pair =
@@ -93,12 +94,12 @@ void CharacterMap::Append(std::string_view valid_utf8, std::string* out) const {
     if (previous >= 0 &&
         (ascii_pair || utf8proc_grapheme_break_stateful(previous, code_point, &state))) {
       if (ascii_pair) state = 0;
-      AppendGrapheme(valid_utf8.substr(start, begin - start), out);
+      AppendGrapheme(valid_utf8.substr(start, begin - start), bytes_max, out);
       start = begin;
     }
     previous = code_point;
   }
-  AppendGrapheme(valid_utf8.substr(start), out);
+  AppendGrapheme(valid_utf8.substr(start), bytes_max, out);
 }
 
 }  // namespace sluice::text

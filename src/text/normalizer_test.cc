@@ -30,7 +30,10 @@ std::string Normalize(const std::vector<TextStep>& steps, std::string_view text)
   EXPECT_TRUE(made.ok()) << made.status().message();
   if (!made.ok()) return {};
   NormalizerState state;
-  return std::string(made->Normalize(text, &state));
+  state.Start(text.size());
+  const Result<std::string_view> normalized = made->Normalize(text, &state);
+  EXPECT_TRUE(normalized.ok()) << normalized.status().message();
+  return normalized.ok() ? std::string(*normalized) : std::string();
 }
 
 std::string ErrorOf(TextStep step) {

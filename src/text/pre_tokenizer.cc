@@ -9,6 +9,12 @@
 namespace sluice::text {
 namespace {
 
+// Published tokenizers have at most 6.
+constexpr size_t kStepsMax = 32;
+// What the steps may write, all together, by the bytes of the text; see the normalizer's.
+constexpr size_t kGrowthMax = 64;
+constexpr size_t kGrowthFree = 4096;
+
 // What ByteLevel splits at when it is asked to: GPT-2's expression.
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -99,6 +105,10 @@ class PreTokenizer::Merger {
 };
 
 Result<PreTokenizer> PreTokenizer::Make(const std::vector<files::TextStep>& steps, TextUnit unit) {
+  if (steps.size() > kStepsMax) {
+    return BadModel(
+        StrCat("the tokenizer has ", steps.size(), " pre-tokenizers; the limit is ", kStepsMax));
+  }
   PreTokenizer made;
   made.unit_ = unit;
   for (const files::TextStep& step : steps) SLUICE_RETURN_IF_ERROR(made.AddStep(step));
@@ -185,6 +195,10 @@ Status PreTokenizer::AddMetaspace(const files::TextStep& step) {
   made.kind = Kind::kMetaspace;
   made.unit = unit_;
   made.mark = step.content.empty() ? std::string(kSpaceMark) : step.content;
+  if (Utf8Length(static_cast<unsigned char>(made.mark[0])) != made.mark.size()) {
+    return BadModel(StrCat("Metaspace has the replacement ", files::Quote(step.content),
+                           "; it must be one character"));
+  }
   made.prepend = step.behavior == "first"   ? Prepend::kFirst
                  : step.behavior == "never" ? Prepend::kNever
                                             : Prepend::kAlways;
@@ -209,18 +223,38 @@ Status PreTokenizer::AddByteLevel(const files::TextStep& step) {
   return OkStatus();
 }
 
-void PreTokenizer::Split(std::string_view text, bool at_start, PreTokenizerState* state,
-                         Sink* sink) const {
+void PreTokenizerState::Start(size_t text_bytes) {
+  bytes_max_ = bytes_left_ = kGrowthMax * text_bytes + kGrowthFree;
+  status_ = OkStatus();
+  stopped_ = false;
+}
+
+Status PreTokenizer::Split(std::string_view text, bool at_start, PreTokenizerState* state,
+                           Sink* sink) const {
   state->patterns_.resize(steps_.size());
   state->buffers_.resize(steps_.size());
   Run run{at_start ? text.data() : nullptr, state, sink};
   RunFrom(0, text, &run);
+  return state->status_;
+}
+
+bool PreTokenizer::Spend(size_t bytes, Run* run) {
+  PreTokenizerState& state = *run->state;
+  if (bytes <= state.bytes_left_) {
+    state.bytes_left_ -= bytes;
+    return true;
+  }
+  state.stopped_ = true;
+  state.status_ =
+      InvalidArgument(StrCat("the tokenizer's pre-tokenizer writes more than ", state.bytes_max_,
+                             " bytes, the limit for the text's length"));
+  return false;
 }
 
 void PreTokenizer::RunFrom(size_t number, std::string_view text, Run* run) const {
-  if (text.empty()) return;
+  if (text.empty() || run->state->stopped_) return;
   if (number == steps_.size()) {
-    run->sink->Word(text);
+    run->state->stopped_ = !run->sink->Word(text);
     return;
   }
   const Step& step = steps_[number];
@@ -234,6 +268,7 @@ void PreTokenizer::RunFrom(size_t number, std::string_view text, Run* run) const
       std::string& buffer = run->state->buffers_[number];
       buffer.assign(1, ' ');
       buffer += text;
+      if (!Spend(buffer.size(), run)) return;
       return RunFrom(number + 1, buffer, run);
     }
     case Kind::kMetaspace: {
@@ -249,6 +284,7 @@ void PreTokenizer::RunFrom(size_t number, std::string_view text, Run* run) const
           buffer.push_back(c);
         }
       }
+      if (!Spend(buffer.size(), run)) return;
       return RunFrom(number + 1, buffer, run);
     }
   }
@@ -263,6 +299,7 @@ void PreTokenizer::RunPattern(size_t number, std::string_view text, Run* run) co
   size_t begin = 0;
   size_t end = 0;
   while (step.pattern->Find(text, step.unit, done, &state, &begin, &end)) {
+    if (run->state->stopped_) return;
     if (begin > done) merger.Part(text.substr(done, begin - done), step.inverted);
     merger.Part(text.substr(begin, end - begin), !step.inverted);
     done = end;

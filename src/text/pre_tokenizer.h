@@ -12,31 +12,41 @@
 
 namespace sluice::text {
 
-// Working memory of one Split.
+// Working memory of the parts of one text.
 class PreTokenizerState {
+ public:
+  // Before the first part of a text of that many bytes: bounds what the steps may write.
+  void Start(size_t text_bytes);
+
  private:
   friend class PreTokenizer;
   std::vector<PatternState> patterns_;  // by step
   std::vector<std::string> buffers_;    // by step: text that the step has changed
+  size_t bytes_max_ = 0;
+  size_t bytes_left_ = 0;
+  Status status_;
+  bool stopped_ = false;
 };
 
 class PreTokenizer {
  public:
-  // Takes the words in order; a word is only valid during the call.
+  // Takes the words in order; a word is only valid during the call. False: no more, please.
   class Sink {
    public:
-    virtual void Word(std::string_view word) = 0;
+    virtual bool Word(std::string_view word) = 0;
 
    protected:
     ~Sink() = default;
   };
 
-  // `unit` says how the normalizer leaves the text. kBadModel when a step is unknown or its options
-  // are wrong.
+  // `unit` says how the normalizer leaves the text. kBadModel when a step is unknown, its options
+  // are wrong, or there are too many.
   static Result<PreTokenizer> Make(const std::vector<files::TextStep>& steps, TextUnit unit);
 
   // `text` is valid UTF-8; `at_start` says that it begins where the whole text begins.
-  void Split(std::string_view text, bool at_start, PreTokenizerState* state, Sink* sink) const;
+  // kInvalidArgument when the text of `state` grows past what published tokenizers need; the sink
+  // has a part of the words then.
+  Status Split(std::string_view text, bool at_start, PreTokenizerState* state, Sink* sink) const;
 
  private:
   enum class Kind { kPattern, kMetaspace, kByteLevel, kFixedLength };
@@ -61,6 +71,8 @@ class PreTokenizer {
   Status AddMetaspace(const files::TextStep& step);
   Status AddByteLevel(const files::TextStep& step);
   Status AddPattern(Result<Pattern> pattern, Behavior behavior, bool inverted);
+  // Counts what a step writes; false when the text has grown too far.
+  static bool Spend(size_t bytes, Run* run);
   void RunFrom(size_t step, std::string_view text, Run* run) const;
   void RunPattern(size_t number, std::string_view text, Run* run) const;
   void RunFixedLength(size_t number, std::string_view text, Run* run) const;

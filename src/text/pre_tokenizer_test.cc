@@ -13,8 +13,12 @@ using Words = std::vector<std::string>;
 
 class Collector final : public PreTokenizer::Sink {
  public:
-  void Word(std::string_view word) override { words.emplace_back(word); }
+  bool Word(std::string_view word) override {
+    words.emplace_back(word);
+    return words.size() < words_max;
+  }
   Words words;
+  size_t words_max = SIZE_MAX;
 };
 
 Words Split(const std::vector<TextStep>& steps, std::string_view text, bool at_start = true) {
@@ -23,7 +27,9 @@ Words Split(const std::vector<TextStep>& steps, std::string_view text, bool at_s
   if (!made.ok()) return {};
   PreTokenizerState state;
   Collector collector;
-  made->Split(text, at_start, &state, &collector);
+  state.Start(text.size());
+  const Status status = made->Split(text, at_start, &state, &collector);
+  EXPECT_TRUE(status.ok()) << status.message();
   return collector.words;
 }
 
@@ -140,6 +146,18 @@ TEST(PreTokenizerTest, RefusesWhatItDoesNotKnow) {
     length.content = value;
     EXPECT_THAT(error(length), HasSubstr("FixedLength needs a length"));
   }
+}
+
+TEST(PreTokenizerTest, StopsWhenTheSinkWantsNoMore) {
+  Result<PreTokenizer> made =
+      PreTokenizer::Make({Step("WhitespaceSplit"), SplitStep("-", "Isolated")}, TextUnit::kUtf8);
+  ASSERT_TRUE(made.ok());
+  PreTokenizerState state;
+  state.Start(100);
+  Collector collector;
+  collector.words_max = 2;
+  EXPECT_TRUE(made->Split("a b-c d e", true, &state, &collector).ok());
+  EXPECT_THAT(collector.words, ElementsAre("a", "b"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/tokenizer_added.h"
+#include "text/tokenizer_bound.h"
 #include "text/tokenizer_decoder.h"
 #include "text/tokenizer_model.h"
 #include "text/unicode.h"
@@ -25,6 +26,7 @@ class PipelineTokenizer : public Tokenizer {
 
   Status Init() {
     IndexPieces();
+    bound_ = TokenBound(data_);
     SLUICE_ASSIGN_OR_RETURN(normalizer_, Normalizer::Make(data_.normalizers));
     SLUICE_ASSIGN_OR_RETURN(pre_tokenizer_,
                             PreTokenizer::Make(data_.pre_tokenizers, normalizer_.unit()));
@@ -50,7 +52,8 @@ class PipelineTokenizer : public Tokenizer {
     return BadModel("the tokenizer's model is not known");
   }
 
-  std::vector<TokenId> Encode(std::string_view text, const EncodeOptions& options) const override {
+  Result<std::vector<TokenId>> Encode(std::string_view text,
+                                      const EncodeOptions& options) const override {
     std::vector<TokenId> ids;
     if (options.add_special) ids = data_.prefix_ids;
     std::string repaired;
@@ -59,14 +62,19 @@ class PipelineTokenizer : public Tokenizer {
       text = repaired;
     }
     std::unique_ptr<State> state = TakeState();
+    state->Start(text.size(), options);
     RawSink sink(this, options.parse_special, text.data(), state.get(), &ids);
     added_raw_.Split(text, options.parse_special, &sink);
+    const Status status = state->model.cancel.asked() ? GivenUp() : state->status;
     if (text.size() <= kKeptTextBytes) ReturnState(std::move(state));
+    SLUICE_RETURN_IF_ERROR(status);
     if (options.add_special) {
       ids.insert(ids.end(), data_.suffix_ids.begin(), data_.suffix_ids.end());
     }
     return ids;
   }
+
+  size_t LeastTokens(std::string_view text) const override { return bound_.LeastTokens(text); }
 
   std::string PieceBytes(TokenId id, bool render_special) const override {
     if (decoder_.IsSpecial(id) && !render_special) return {};
@@ -103,6 +111,20 @@ class PipelineTokenizer : public Tokenizer {
     NormalizerState normalizer;
     PreTokenizerState pre_tokenizer;
     ModelState model;
+    size_t tokens_max = 0;
+    Status status;  // of the text so far
+
+    void Start(size_t text_bytes, const EncodeOptions& options) {
+      const Cancel cancel(options.cancelled);
+      normalizer.Start(text_bytes, cancel);
+      pre_tokenizer.Start(text_bytes);
+      model.cancel = cancel;
+      tokens_max = options.tokens_max;
+      status = OkStatus();
+    }
+    bool GoesOn(const std::vector<TokenId>& ids) const {
+      return status.ok() && ids.size() <= tokens_max && !model.cancel.asked();
+    }
   };
 
   // Words to ids.
@@ -110,8 +132,9 @@ class PipelineTokenizer : public Tokenizer {
    public:
     WordSink(const PipelineTokenizer* owner, State* state, std::vector<TokenId>* ids)
         : owner_(owner), state_(state), ids_(ids) {}
-    void Word(std::string_view word) override {
+    bool Word(std::string_view word) override {
       owner_->model_->Encode(word, &state_->model, ids_);
+      return state_->GoesOn(*ids_);
     }
 
    private:
@@ -127,7 +150,9 @@ class PipelineTokenizer : public Tokenizer {
                    std::vector<TokenId>* ids)
         : owner_(owner), start_(start), state_(state), ids_(ids), words_(owner, state, ids) {}
     void Text(std::string_view text) override {
-      owner_->pre_tokenizer_.Split(text, text.data() == start_, &state_->pre_tokenizer, &words_);
+      if (!state_->GoesOn(*ids_)) return;
+      state_->status = owner_->pre_tokenizer_.Split(text, text.data() == start_,
+                                                    &state_->pre_tokenizer, &words_);
     }
     void Token(int32_t id) override { ids_->push_back(id); }
 
@@ -146,7 +171,14 @@ class PipelineTokenizer : public Tokenizer {
             std::vector<TokenId>* ids)
         : owner_(owner), parse_special_(parse_special), start_(start), state_(state), ids_(ids) {}
     void Text(std::string_view text) override {
-      std::string_view normalized = owner_->normalizer_.Normalize(text, &state_->normalizer);
+      if (!state_->GoesOn(*ids_)) return;
+      const Result<std::string_view> made =
+          owner_->normalizer_.Normalize(text, &state_->normalizer);
+      if (!made.ok()) {
+        state_->status = made.status();
+        return;
+      }
+      const std::string_view normalized = *made;
       const char* start = text.data() == start_ ? normalized.data() : nullptr;
       NormalizedSink sink(owner_, start, state_, ids_);
       owner_->added_normalized_.Split(normalized, parse_special_, &sink);
@@ -206,6 +238,7 @@ class PipelineTokenizer : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   AddedTokens added_raw_, added_normalized_;
   TokenDecoder decoder_;
+  TokenBound bound_;
   std::unique_ptr<TokenizerModel> model_;
 
   // Guarded by mutex_: working memory that no Encode uses now.

@@ -1,6 +1,7 @@
 // Text to token ids and back. A Tokenizer is immutable after Make; any thread may call it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +19,10 @@ using TokenId = int32_t;
 struct EncodeOptions {
   bool add_special = true;    // put the model's prefix and suffix ids (BOS, ...) around the text
   bool parse_special = true;  // special strings in the text become their tokens
+  // Encode ends soon after it has more ids than this; the text's rest is then not among them.
+  size_t tokens_max = SIZE_MAX;
+  // Encode gives kCancelled soon after this has become true; may be null.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 class Tokenizer {
@@ -28,9 +33,14 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // Any bytes are accepted; bytes that are not UTF-8 become U+FFFD first. Time is bounded by
-  // O(n log n) in the bytes of the text, also for one long run of a character.
-  virtual std::vector<TokenId> Encode(std::string_view text,
-                                      const EncodeOptions& options) const = 0;
+  // O(n log n) in the bytes of the text, also for one long run of a character. kInvalidArgument
+  // when the tokenizer makes the text many times longer, as no published one does.
+  virtual Result<std::vector<TokenId>> Encode(std::string_view text,
+                                              const EncodeOptions& options) const = 0;
+
+  // A lower bound of the ids that Encode gives, without its work: from the bytes of the text and of
+  // the longest piece. 0 where the tokenizer may drop text.
+  virtual size_t LeastTokens(std::string_view text) const = 0;
 
   // The bytes that a token adds to a text (a byte-fallback token gives its one byte). Special
   // tokens give their text if `render_special`, otherwise nothing. An id out of range gives

@@ -38,7 +38,10 @@ Result<AddedTokens> AddedTokens::Make(const std::vector<files::AddedToken>& toke
     if (token.normalized != normalized || token.text.empty()) continue;
     std::string text = token.text;
     if (normalized && normalizer.unit() == TextUnit::kUtf8) {
-      text = std::string(normalizer.Normalize(text, &state));
+      state.Start(text.size());
+      Result<std::string_view> normal = normalizer.Normalize(text, &state);
+      if (!normal.ok()) return BadModel(normal.status().message());
+      text = std::string(*normal);
     }
     if (text.size() > kTokenBytesMax) {
       return BadModel(StrCat("added token ", token.id, " has ", text.size(),

@@ -15,6 +15,8 @@ constexpr uint32_t kEnd = UINT32_MAX;
 // Symbols are counted in 32 bits, so a longer word is cut. No text that the program accepts comes
 // near.
 constexpr size_t kWordBytesMax = 1u << 30;
+// What is put before or behind each character.
+constexpr size_t kAffixBytesMax = 64;
 // Sum of the squared lengths of pieces whose every cut is looked up: bounds the time of Make.
 constexpr uint64_t kCutWorkMax = uint64_t{1} << 32;
 
@@ -33,6 +35,12 @@ Result<std::unique_ptr<TokenizerModel>> BpeModel::Make(const files::TokenizerDat
   model->ignore_merges_ = data.ignore_merges;
   model->fuse_unknown_ = data.fuse_unknown;
   if (data.unk_id) model->unknown_id_ = *data.unk_id;
+  for (const std::string& affix : {data.continuing_prefix, data.word_suffix}) {
+    if (affix.size() > kAffixBytesMax) {
+      return BadModel(StrCat("the tokenizer's prefix or suffix of characters has ", affix.size(),
+                             " bytes; the limit is ", kAffixBytesMax));
+    }
+  }
   model->continuing_prefix_ = data.continuing_prefix;
   model->word_suffix_ = data.word_suffix;
   if (data.byte_fallback) model->fallback_ids_ = ByteFallbackIds(vocabulary);
@@ -310,7 +318,8 @@ void BpeModel::MergeLong(ModelState* state) const {
     queue.push_back(static_cast<uint64_t>(ranks[at]) << 32 | at);
     std::push_heap(queue.begin(), queue.end(), later);
   };
-  while (!queue.empty()) {
+  for (size_t step = 1; !queue.empty(); ++step) {
+    if (state->cancel.asked_at(step)) return symbols.clear();
     std::pop_heap(queue.begin(), queue.end(), later);
     auto at = static_cast<uint32_t>(queue.back());
     auto rank = static_cast<uint32_t>(queue.back() >> 32);

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "base/str_cat.h"
 #include "text/tokenizer_model.h"
 
 namespace sluice::text {
@@ -9,6 +10,8 @@ constexpr size_t kEntries = 1u << 15;
 // Of the words kept; a full cache has under 4 MiB in all.
 constexpr size_t kBytesMax = 1u << 20;
 constexpr size_t kIdsMax = 1u << 19;
+// Published ones have at most 128 characters.
+constexpr size_t kPieceBytesMax = 4096;
 
 }  // namespace
 
@@ -35,6 +38,15 @@ void WordCache::Insert(std::string_view word, uint64_t hash, std::span<const int
       static_cast<uint32_t>(word.size()), static_cast<uint32_t>(ids.size())};
   bytes_ += word;
   ids_.insert(ids_.end(), ids.begin(), ids.end());
+}
+
+Status CheckPieceLengths(const files::TokenizerData& data) {
+  for (size_t id = 0; id < data.pieces.size(); ++id) {
+    if (data.pieces[id].size() <= kPieceBytesMax) continue;
+    return BadModel(StrCat("piece ", id, " of the tokenizer has ", data.pieces[id].size(),
+                           " bytes; the limit is ", kPieceBytesMax));
+  }
+  return OkStatus();
 }
 
 std::vector<int32_t> ByteFallbackIds(const Vocabulary& vocabulary) {

@@ -11,6 +11,9 @@ namespace sluice::text {
 namespace {
 
 constexpr size_t kBytesMax = 1u << 30;
+// Of one decoded piece. Published ones have a few hundred.
+constexpr size_t kPieceBytesMax = 1u << 20;
+constexpr size_t kStepsMax = 32;
 
 // What WordPiece's clean-up joins to the word before it.
 constexpr std::pair<std::string_view, std::string_view> kCleanUp[] = {
@@ -18,12 +21,19 @@ constexpr std::pair<std::string_view, std::string_view> kCleanUp[] = {
     {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
     {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
 
+// Ends when the text has grown past the limit of a piece.
 void ReplaceAll(std::string_view from, std::string_view to, std::string* text) {
-  if (from.empty()) return;
-  for (size_t at = text->find(from); at != std::string::npos;
-       at = text->find(from, at + to.size())) {
-    text->replace(at, from.size(), to);
+  size_t at = from.empty() ? std::string::npos : text->find(from);
+  if (at == std::string::npos) return;
+  std::string made;
+  size_t done = 0;
+  for (; at != std::string::npos && made.size() <= kPieceBytesMax; at = text->find(from, done)) {
+    made.append(*text, done, at - done);
+    made += to;
+    done = at + from.size();
   }
+  made.append(*text, done);
+  *text = std::move(made);
 }
 
 // The byte of "<0xNN>".
@@ -50,6 +60,10 @@ bool Option(const files::TextStep& step, const char* name, bool otherwise) {
 
 Result<TokenDecoder> TokenDecoder::Make(const files::TokenizerData& data) {
   Rules rules;
+  if (data.decoders.size() > kStepsMax) {
+    return BadModel(
+        StrCat("the tokenizer has ", data.decoders.size(), " decoders; the limit is ", kStepsMax));
+  }
   for (const files::TextStep& step : data.decoders) SLUICE_RETURN_IF_ERROR(AddStep(step, &rules));
   if (data.decoders.empty()) rules = DefaultRules(data);
   std::vector<const files::AddedToken*> added(data.pieces.size(), nullptr);
@@ -66,7 +80,12 @@ Result<TokenDecoder> TokenDecoder::Make(const files::TokenizerData& data) {
       if (rules.word_piece) made.bytes_ += ' ';
       made.bytes_ += added[id]->text;
     } else {
-      made.bytes_ += Decode(rules, data.pieces[id]);
+      const std::string text = Decode(rules, data.pieces[id]);
+      if (text.size() > kPieceBytesMax) {
+        return BadModel(StrCat("piece ", id, " of the tokenizer is decoded to more than ",
+                               kPieceBytesMax, " bytes"));
+      }
+      made.bytes_ += text;
     }
     if (made.bytes_.size() > kBytesMax) {
       return BadModel(StrCat("the tokenizer's pieces have more than ", kBytesMax, " bytes"));
@@ -130,7 +149,10 @@ std::string TokenDecoder::Decode(const Rules& rules, std::string_view piece) {
     if (auto byte = FallbackByte(piece)) return std::string(1, static_cast<char>(*byte));
   }
   text = piece;
-  for (const auto& [from, to] : rules.replacements) ReplaceAll(from, to, &text);
+  for (const auto& [from, to] : rules.replacements) {
+    if (text.size() > kPieceBytesMax) return text;
+    ReplaceAll(from, to, &text);
+  }
   if (!rules.suffix.empty()) ReplaceAll(rules.suffix, " ", &text);
   if (!rules.word_piece) return text;
   if (!rules.prefix.empty() && text.starts_with(rules.prefix)) {

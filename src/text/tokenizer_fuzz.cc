@@ -32,7 +32,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (std::string_view sample :
        {text, std::string_view("It's  12 caf\xC3\xA9\xCC\x81 \xFF\n<s>")}) {
     for (bool special : {false, true}) {
-      std::vector<text::TokenId> ids = tokenizer.Encode(sample, {special, special});
+      Result<std::vector<text::TokenId>> encoded = tokenizer.Encode(sample, {special, special});
+      if (!encoded.ok()) continue;
+      const std::vector<text::TokenId>& ids = *encoded;
+      CHECK(tokenizer.LeastTokens(sample) <= ids.size(), ids.size());
       for (text::TokenId id : ids) CHECK(id >= 0 && id < tokenizer.vocab_size(), id);
       text::Detokenizer detokenizer(*made, special, {});
       std::string streamed;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "files/tokenizer_data.h"
+#include "text/cancel.h"
 #include "text/tokenizer_vocabulary.h"
 
 namespace sluice::text {
@@ -43,6 +44,7 @@ class WordCache {
 // Working memory of one thread's encoding; each model uses what it needs.
 struct ModelState {
   WordCache cache;
+  Cancel cancel;  // asked: a long word's ids may be missing
   std::string text;
   // Byte-pair encoding: symbols of a word as a linked list, and the merges that wait.
   std::vector<int32_t> symbols;
@@ -74,6 +76,9 @@ Result<std::unique_ptr<TokenizerModel>> MakeUnigramModel(const files::TokenizerD
                                                          const Vocabulary& vocabulary);
 Result<std::unique_ptr<TokenizerModel>> MakeWordPieceModel(const files::TokenizerData& data,
                                                            const Vocabulary& vocabulary);
+
+// Where every position of a text is compared with the pieces, their length bounds the time.
+Status CheckPieceLengths(const files::TokenizerData& data);
 
 // The ids of <0x00> .. <0xFF>; empty when one of them is missing.
 std::vector<int32_t> ByteFallbackIds(const Vocabulary& vocabulary);

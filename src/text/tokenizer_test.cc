@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
 
+#include "text/tokenizer_model.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -111,10 +113,17 @@ TokenizerData Marks(const std::vector<std::string>& pieces, bool fallback) {
   return data;
 }
 
+std::vector<TokenId> Ids(const Tokenizer& tokenizer, std::string_view text,
+                         const EncodeOptions& options) {
+  Result<std::vector<TokenId>> ids = tokenizer.Encode(text, options);
+  EXPECT_TRUE(ids.ok()) << ids.status().message();
+  return ids.ok() ? *std::move(ids) : std::vector<TokenId>();
+}
+
 std::vector<std::string> Pieces(const Tokenizer& tokenizer, std::string_view text,
                                 const EncodeOptions& options = kPlain) {
   std::vector<std::string> pieces;
-  for (TokenId id : tokenizer.Encode(text, options)) {
+  for (TokenId id : Ids(tokenizer, text, options)) {
     pieces.push_back(tokenizer.data().pieces[static_cast<size_t>(id)]);
   }
   return pieces;
@@ -126,7 +135,7 @@ TEST(TokenizerTest, MergesTheBestPairFirst) {
   EXPECT_THAT(Pieces(*tokenizer, "hello"), ElementsAre("hello"));
   EXPECT_THAT(Pieces(*tokenizer, "helo"), ElementsAre("he", "l", "o"));
   EXPECT_THAT(Pieces(*tokenizer, "elll"), ElementsAre("e", "ll", "l"));
-  EXPECT_THAT(tokenizer->Encode("", kPlain), IsEmpty());
+  EXPECT_THAT(Ids(*tokenizer, "", kPlain), IsEmpty());
 }
 
 TEST(TokenizerTest, EqualPairsMergeFromTheLeft) {
@@ -189,14 +198,15 @@ TEST(TokenizerTest, UnspelledPiecesAreNotWords) {
   TokenizerData data = ByteLevel({{"\xC3\xA2", "\xC4\xA2"}, {"\xC3\xA2\xC4\xA2", "\xC4\xAF"}});
   data.pieces.insert(data.pieces.begin(), "\xE2\x80\x8D");  // as text; the last piece spells it
   auto tokenizer = Make(data);
-  EXPECT_THAT(tokenizer->Encode("\xE2\x80\x8D", kPlain), ElementsAre(258));
+  EXPECT_THAT(Ids(*tokenizer, "\xE2\x80\x8D", kPlain), ElementsAre(258));
 }
 
 TEST(TokenizerTest, BrokenUtf8BecomesReplacementCharacters) {
   auto tokenizer = Make(ByteLevel({}));
-  EXPECT_THAT(tokenizer->Encode("\xFF"
-                                "a",
-                                kPlain),
+  EXPECT_THAT(Ids(*tokenizer,
+                  "\xFF"
+                  "a",
+                  kPlain),
               ElementsAre(0xEF, 0xBF, 0xBD, 'a'));
 }
 
@@ -248,9 +258,22 @@ TEST(TokenizerTest, UnigramTakesTheBestWay) {
   EXPECT_THAT(Pieces(*tokenizer, "axyb"), ElementsAre("a", "<unk>", "b"));
   EXPECT_THAT(Pieces(*tokenizer, "x"), ElementsAre("<unk>"));
   std::string text(300, 'a');
-  EXPECT_EQ(tokenizer->Encode(text, kPlain).size(), 300u);
+  EXPECT_EQ(Ids(*tokenizer, text, kPlain).size(), 300u);
   data.unk_id.reset();
   EXPECT_THAT(ErrorOf(data), HasSubstr("has no unknown token"));
+}
+
+TokenizerData Unigram(const std::vector<std::pair<std::string, float>>& pieces) {
+  TokenizerData data;
+  data.model = TokenizerModel::kUnigram;
+  data.pieces = {"<unk>"};
+  data.scores = {0};
+  data.unk_id = 0;
+  for (const auto& [piece, score] : pieces) {
+    data.pieces.push_back(piece);
+    data.scores.push_back(score);
+  }
+  return data;
 }
 
 TokenizerData WordPiece() {
@@ -271,7 +294,7 @@ TEST(TokenizerTest, WordPieceTakesTheLongest) {
               ElementsAre("un", "##aff", "##able", ",", "able"));
   EXPECT_THAT(Pieces(*tokenizer, "unx able"), ElementsAre("[UNK]", "able"));
   EXPECT_THAT(Pieces(*tokenizer, "unaaaaaaaaa"), ElementsAre("[UNK]"));
-  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("unaffable , able", kPlain), false),
+  EXPECT_EQ(tokenizer->Decode(Ids(*tokenizer, "unaffable , able", kPlain), false),
             "unaffable, able");
 }
 
@@ -282,9 +305,9 @@ TEST(TokenizerTest, AddsPrefixAndSuffix) {
   data.prefix_ids = {begin};
   data.suffix_ids = {end};
   auto tokenizer = Make(data);
-  EXPECT_THAT(tokenizer->Encode("a", {}), ElementsAre(begin, 'a', end));
-  EXPECT_THAT(tokenizer->Encode("", {}), ElementsAre(begin, end));
-  EXPECT_THAT(tokenizer->Encode("a", kPlain), ElementsAre('a'));
+  EXPECT_THAT(Ids(*tokenizer, "a", {}), ElementsAre(begin, 'a', end));
+  EXPECT_THAT(Ids(*tokenizer, "", {}), ElementsAre(begin, end));
+  EXPECT_THAT(Ids(*tokenizer, "a", kPlain), ElementsAre('a'));
 }
 
 TEST(TokenizerTest, SpecialTextIsATokenOnlyWhenAsked) {
@@ -292,8 +315,8 @@ TEST(TokenizerTest, SpecialTextIsATokenOnlyWhenAsked) {
   int32_t special = Add(&data, "<s>");
   int32_t user = Add(&data, "<u>", false);
   auto tokenizer = Make(data);
-  EXPECT_THAT(tokenizer->Encode("a<s><u>b", kPlain), ElementsAre('a', special, user, 'b'));
-  EXPECT_THAT(tokenizer->Encode("<s><u>", kNoSpecial), ElementsAre('<', 's', '>', user));
+  EXPECT_THAT(Ids(*tokenizer, "a<s><u>b", kPlain), ElementsAre('a', special, user, 'b'));
+  EXPECT_THAT(Ids(*tokenizer, "<s><u>", kNoSpecial), ElementsAre('<', 's', '>', user));
 }
 
 TEST(TokenizerTest, TheLongestAddedTokenWins) {
@@ -302,7 +325,7 @@ TEST(TokenizerTest, TheLongestAddedTokenWins) {
   int32_t longer = Add(&data, "<a>", false);
   int32_t other = Add(&data, "b", false);
   auto tokenizer = Make(data);
-  EXPECT_THAT(tokenizer->Encode("<a>b", kPlain), ElementsAre(longer, other));
+  EXPECT_THAT(Ids(*tokenizer, "<a>b", kPlain), ElementsAre(longer, other));
 }
 
 TEST(TokenizerTest, AddedTokensStripAndStandAlone) {
@@ -314,10 +337,10 @@ TEST(TokenizerTest, AddedTokensStripAndStandAlone) {
   int32_t word = Add(&data, "on", false);
   data.added_tokens.back().single_word = true;
   auto tokenizer = Make(data);
-  EXPECT_THAT(tokenizer->Encode("a \n<l> b", kPlain), ElementsAre('a', left, ' ', 'b'));
-  EXPECT_THAT(tokenizer->Encode("a <r> \n b", kPlain), ElementsAre('a', ' ', right, 'b'));
-  EXPECT_THAT(tokenizer->Encode("<r>  <l>", kPlain), ElementsAre(right, left));
-  EXPECT_THAT(tokenizer->Encode("on,one", kPlain), ElementsAre(word, ',', 'o', 'n', 'e'));
+  EXPECT_THAT(Ids(*tokenizer, "a \n<l> b", kPlain), ElementsAre('a', left, ' ', 'b'));
+  EXPECT_THAT(Ids(*tokenizer, "a <r> \n b", kPlain), ElementsAre('a', ' ', right, 'b'));
+  EXPECT_THAT(Ids(*tokenizer, "<r>  <l>", kPlain), ElementsAre(right, left));
+  EXPECT_THAT(Ids(*tokenizer, "on,one", kPlain), ElementsAre(word, ',', 'o', 'n', 'e'));
 }
 
 TEST(TokenizerTest, AddedTokensMayMatchNormalizedText) {
@@ -327,9 +350,9 @@ TEST(TokenizerTest, AddedTokensMayMatchNormalizedText) {
   int32_t normalized = Add(&data, "Norm", false);
   data.added_tokens.back().normalized = true;
   auto tokenizer = Make(data);
-  EXPECT_THAT(tokenizer->Encode("Raw", kPlain), ElementsAre(raw));
-  EXPECT_THAT(tokenizer->Encode("raw", kPlain), ElementsAre('r', 'a', 'w'));
-  EXPECT_THAT(tokenizer->Encode("NORM", kPlain), ElementsAre(normalized));
+  EXPECT_THAT(Ids(*tokenizer, "Raw", kPlain), ElementsAre(raw));
+  EXPECT_THAT(Ids(*tokenizer, "raw", kPlain), ElementsAre('r', 'a', 'w'));
+  EXPECT_THAT(Ids(*tokenizer, "NORM", kPlain), ElementsAre(normalized));
 }
 
 TEST(TokenizerTest, MetaspaceFirstMeansTheFirstOfTheText) {
@@ -345,7 +368,7 @@ TEST(TokenizerTest, MetaspaceFirstMeansTheFirstOfTheText) {
   data.scores.push_back(0);
   data.kinds.push_back(TokenKind::kControl);
   auto tokenizer = Make(data);
-  EXPECT_THAT(tokenizer->Encode("a<s>a", kPlain), ElementsAre(259, special, 258));
+  EXPECT_THAT(Ids(*tokenizer, "a<s>a", kPlain), ElementsAre(259, special, 258));
 }
 
 TEST(TokenizerTest, DecodesWithTheRulesForTheBeginning) {
@@ -402,21 +425,153 @@ TEST(TokenizerTest, RefusesWhatItCannotRun) {
 // Would take hours if it grew with the square of the length.
 TEST(TokenizerTest, LongRunsOfOneCharacter) {
   auto bytes = Make(ByteLevel({{"a", "a"}, {"aa", "aa"}, {"aaaa", "aaaa"}}));
-  EXPECT_EQ(bytes->Encode(std::string(1'000'000, 'a'), kPlain).size(), 125'000u);
+  EXPECT_EQ(Ids(*bytes, std::string(1'000'000, 'a'), kPlain).size(), 125'000u);
   auto marks = Make(Marks({"\xE2\x96\x81", "\xE2\x96\x81\xE2\x96\x81"}, true));
-  EXPECT_EQ(marks->Encode(std::string(999'999, ' '), kPlain).size(), 500'000u);
+  EXPECT_EQ(Ids(*marks, std::string(999'999, ' '), kPlain).size(), 500'000u);
+}
+
+// What is still a word's first symbols then was given up within the word.
+TEST(TokenizerTest, GivesUpWithinALongWord) {
+  const std::atomic<bool> cancelled = true;
+  const std::string word(100'000, 'a');
+  ModelState state;
+  state.cancel = Cancel(&cancelled);
+  for (TokenizerData data : {ByteLevel({{"a", "a"}}), Unigram({{"a", -1}, {"aa", -1}})}) {
+    Vocabulary vocabulary(data.pieces.size());
+    for (size_t id = 0; id < data.pieces.size(); ++id) {
+      vocabulary.Insert(data.pieces[id], static_cast<int32_t>(id));
+    }
+    auto model = data.model == TokenizerModel::kUnigram ? MakeUnigramModel(data, vocabulary)
+                                                        : MakeBpeModel(data, vocabulary);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    std::vector<int32_t> ids;
+    (*model)->Encode(word, &state, &ids);
+    EXPECT_THAT(ids, IsEmpty());
+    EncodeOptions options = kPlain;
+    options.cancelled = &cancelled;
+    EXPECT_EQ(Make(data)->Encode(word, options).status().code(), StatusCode::kCancelled);
+    // The working memory that was left in the middle serves the next text.
+    EXPECT_THAT(Ids(*Make(data), "aa", kPlain), ElementsAre(data.pieces.size() - 1));
+  }
+}
+
+TEST(TokenizerTest, GivesUpAfterTheTokensThatWereAskedFor) {
+  auto tokenizer = Make(ByteLevel({}));
+  EncodeOptions options = kPlain;
+  options.tokens_max = 10;
+  std::string text;
+  for (int word = 0; word < 1000; ++word) text += " ab";
+  const size_t given = Ids(*tokenizer, text, options).size();
+  EXPECT_GT(given, 10u);
+  EXPECT_LT(given, 20u);
+  options.tokens_max = 3000;
+  EXPECT_EQ(Ids(*tokenizer, text, options), Ids(*tokenizer, text, kPlain));
+}
+
+TEST(TokenizerTest, TheLeastTokensAreNeverMoreThanThereAre) {
+  TokenizerData strips = ByteLevel({{"a", "a"}});
+  Add(&strips, "<strips>");
+  strips.added_tokens[0].left_strip = strips.added_tokens[0].right_strip = true;
+  TokenizerData composes = ByteLevel({{"a", "a"}});
+  composes.normalizers = {Step("NFKC"), Step("Lowercase"), Replace("abc", "a")};
+  TokenizerData drops = ByteLevel({{"a", "a"}});
+  drops.normalizers = {Replace("a", "")};
+  TokenizerData misses = ByteLevel({});
+  misses.pieces['b'] = "bb";
+  const std::string_view samples[] = {"aaaaaaaa",
+                                      "abcabcabcabcabcabc",
+                                      "                ",
+                                      "<strips>                <strips>",
+                                      "\xF0\x9D\x90\x80\xF0\x9D\x90\x80\xE2\x84\xAA\xE2\x84\xAA",
+                                      "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB",
+                                      "\xFF\xFF\xFF\xFF"};
+  for (const TokenizerData& data :
+       {ByteLevel({}), ByteLevel({{"a", "a"}}), strips, composes, drops, misses,
+        Marks({"\xE2\x96\x81", "aa"}, true), Marks({"\xE2\x96\x81", "aa"}, false),
+        Unigram({{"a", -1}}), WordPiece()}) {
+    auto tokenizer = Make(data);
+    for (const std::string_view sample : samples) {
+      std::string text;
+      for (int i = 0; i < 100; ++i) text += sample;
+      EXPECT_LE(tokenizer->LeastTokens(text), Ids(*tokenizer, text, kPlain).size()) << text;
+    }
+  }
+  const std::string text(1000, 'x');
+  EXPECT_EQ(Make(ByteLevel({}))->LeastTokens(text), 1000u);
+  EXPECT_EQ(Make(ByteLevel({{"a", "a"}}))->LeastTokens(text), 500u);
+  EXPECT_EQ(Make(Marks({"aaaaaaaa"}, true))->LeastTokens(text), 125u);
+  EXPECT_EQ(Make(Marks({"aaaaaaaa"}, false))->LeastTokens(text), 0u);  // fuses unknown characters
+  EXPECT_EQ(Make(drops)->LeastTokens(text), 0u);
+  EXPECT_EQ(Make(misses)->LeastTokens(text), 500u);
+  EXPECT_EQ(Make(misses)->LeastTokens(std::string(1000, 'b')), 0u);
+  EXPECT_EQ(Make(WordPiece())->LeastTokens(text), 0u);
+}
+
+// Each would need more memory than there is.
+TEST(TokenizerTest, TextThatGrowsWithoutEndIsRefused) {
+  const TextStep grow = Replace("a", std::string(10, 'a'));
+  TokenizerData data = ByteLevel({});
+  data.normalizers.assign(20, grow);
+  auto refused = Make(data)->Encode(std::string(1000, 'a'), kPlain);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("normalizer makes the text longer than 20096"));
+  EXPECT_EQ(Make(data)->Encode("b", kPlain)->size(), 1u);
+  // By little for each of many parts.
+  data = ByteLevel({});
+  TextStep prepend = Step("Prepend");
+  prepend.content = std::string(2000, 'a');
+  data.normalizers = {prepend};
+  Add(&data, "<s>");
+  std::string text;
+  for (int part = 0; part < 1000; ++part) text += "<s>b";
+  EXPECT_EQ(Make(data)->Encode(text, kPlain).status().code(), StatusCode::kInvalidArgument);
+  data.normalizers.assign(33, Step("Lowercase"));
+  EXPECT_THAT(ErrorOf(data), HasSubstr("33 normalizers; the limit is 32"));
+  // Every second step doubles the number of parts.
+  data = ByteLevel({});
+  data.pre_tokenizers.clear();
+  for (int i = 0; i < 16; ++i) {
+    TextStep mark = Step("Metaspace");
+    mark.content = i % 2 == 0 ? "x" : "y";
+    mark.behavior = "always";
+    mark.options["split"] = false;
+    TextStep split = Step("Split");
+    split.pattern = ".";
+    split.pattern_is_regex = true;
+    data.pre_tokenizers.push_back(mark);
+    data.pre_tokenizers.push_back(split);
+  }
+  refused = Make(data)->Encode("a", kPlain);
+  EXPECT_THAT(refused.status().message(), HasSubstr("pre-tokenizer writes more than 4160 bytes"));
+  data.pre_tokenizers.resize(33, Step("Digits"));
+  EXPECT_THAT(ErrorOf(data), HasSubstr("33 pre-tokenizers; the limit is 32"));
+  TextStep mark = Step("Metaspace");
+  mark.content = "ab";
+  data.pre_tokenizers = {mark};
+  EXPECT_THAT(ErrorOf(data), HasSubstr("must be one character"));
+  data = ByteLevel({});
+  data.decoders.assign(20, grow);
+  EXPECT_THAT(ErrorOf(data), HasSubstr("decoded to more than"));
+  data.decoders.assign(33, Step("Fuse"));
+  EXPECT_THAT(ErrorOf(data), HasSubstr("33 decoders; the limit is 32"));
+  data = ByteLevel({});
+  data.word_suffix = std::string(65, 'w');
+  EXPECT_THAT(ErrorOf(data), HasSubstr("65 bytes; the limit is 64"));
+  data = WordPiece();
+  data.pieces.push_back(std::string(5000, 'a'));
+  EXPECT_THAT(ErrorOf(data), HasSubstr("5000 bytes; the limit is 4096"));
 }
 
 TEST(TokenizerTest, ThreadsShareATokenizer) {
   auto tokenizer = Make(ByteLevel({{"l", "l"}, {"h", "e"}, {"he", "ll"}}));
   const std::string text = "hello hell held well 12345 hello";
-  const std::vector<TokenId> expected = tokenizer->Encode(text, kPlain);
+  const std::vector<TokenId> expected = Ids(*tokenizer, text, kPlain);
   std::vector<std::thread> threads;
   std::vector<int> wrong(4, 0);
   for (size_t i = 0; i < wrong.size(); ++i) {
     threads.emplace_back([&, i] {
       for (int round = 0; round < 200; ++round) {
-        wrong[i] += tokenizer->Encode(text, kPlain) != expected;
+        wrong[i] += Ids(*tokenizer, text, kPlain) != expected;
       }
     });
   }

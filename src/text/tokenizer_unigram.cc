@@ -66,7 +66,9 @@ class UnigramModel : public TokenizerModel {
       if (best[to].start != kUnreached && total <= best[to].score) return;
       best[to] = {total, id, static_cast<uint32_t>(from)};
     };
+    size_t step = 0;
     for (size_t from = 0; from < word.size();) {
+      if (state->cancel.asked_at(++step)) return;
       size_t length = Utf8Length(static_cast<unsigned char>(word[from]));
       bool has_single = false;
       uint32_t node = Trie::kRoot;
@@ -131,6 +133,7 @@ Result<std::unique_ptr<TokenizerModel>> MakeUnigramModel(const files::TokenizerD
     return BadModel(StrCat("the unigram tokenizer has ", data.pieces.size(), " pieces but ",
                            data.scores.size(), " scores"));
   }
+  SLUICE_RETURN_IF_ERROR(CheckPieceLengths(data));
   if (!data.unk_id) return BadModel("the unigram tokenizer has no unknown token");
   return std::unique_ptr<TokenizerModel>(std::make_unique<UnigramModel>(data, vocabulary));
 }

@@ -72,6 +72,7 @@ class WordPieceModel : public TokenizerModel {
 
 Result<std::unique_ptr<TokenizerModel>> MakeWordPieceModel(const files::TokenizerData& data,
                                                            const Vocabulary& vocabulary) {
+  SLUICE_RETURN_IF_ERROR(CheckPieceLengths(data));
   if (!data.unk_id) return BadModel("the WordPiece tokenizer has no unknown token");
   if (data.max_chars_per_word < 1) {
     return BadModel(StrCat("the WordPiece tokenizer allows ", data.max_chars_per_word,

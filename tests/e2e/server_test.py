@@ -175,6 +175,8 @@ class OpenAIClientTest(ServerCase):
         self.assertGreater(self.server.metric("sluice_kv_blocks_total"), 0)
         self.error(404, self.server.json("GET", "/nowhere"))
         self.error(405, self.server.json("DELETE", "/v1/models"))
+        self.assertEqual(self.server.json("GET", self.server.url + "/v1/models?a=b")[0], 200)
+        self.assertEqual(self.server.json("GET", "/version")[1]["backends"][0], "cpu")
         status, headers, body = self.server.request("HEAD", "/health")
         self.assertEqual((status, body), (200, b""))
         self.assertGreater(int(headers["Content-Length"]), 0)

@@ -62,7 +62,8 @@ int Time(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
     std::clock_t start = std::clock();
     size_t count = 0;
     for (const std::string& text : texts) {
-      count += tokenizer.Encode(text, {false, options.parse_special}).size();
+      auto ids = tokenizer.Encode(text, {false, options.parse_special});
+      count += ids.ok() ? ids->size() : 0;
     }
     double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     std::cout << count << " ids, " << static_cast<double>(bytes) / 1e6 / seconds << " MB/s\n";
@@ -90,7 +91,11 @@ int Run(const Options& options) {
       texts.push_back(value->get<std::string>());
     } else {
       auto ids = (*tokenizer)->Encode(value->get<std::string>(), {false, options.parse_special});
-      std::cout << sluice::DumpJson(sluice::Json(ids)) << "\n";
+      if (!ids.ok()) {
+        std::cerr << ids.status().message() << "\n";
+        return 2;
+      }
+      std::cout << sluice::DumpJson(sluice::Json(*ids)) << "\n";
     }
   }
   return options.repeat > 0 ? Time(**tokenizer, texts, options) : 0;
