@@ -118,7 +118,7 @@ using Sink = std::function<void(TextDelta&&)>;
 
 struct EngineInfo {
   std::string model_name, architecture, device, isa, quantization;
-  std::string device_reason;  // one line for people: which device and why
+  std::string device_reason;          // one line for people: which device and why
   std::vector<std::string> backends;  // in this program: "cpu", ...
   int max_model_len = 0, vocab_size = 0, threads = 0;
   int64_t parameters = 0, weight_bytes = 0, kv_bytes = 0, kv_blocks = 0, kv_free_blocks = 0;

@@ -1,4 +1,4 @@
-// sluice_sameness MODEL [--tokens N] [--isa NAME] [--seed S]
+// sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--seed S]
 //
 // Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
 // cache, preemption, threads) until N tokens were compared, and prints how many differ in their id
@@ -16,6 +16,7 @@ namespace {
 struct Arguments {
   EngineOptions options;
   int64_t tokens = 20000;
+  int requests = 32;
   uint64_t seed = 1;
 };
 
@@ -24,6 +25,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
     const bool value = i + 1 < argc;
     if (std::strcmp(argv[i], "--tokens") == 0 && value) {
       arguments->tokens = std::atoll(argv[++i]);
+    } else if (std::strcmp(argv[i], "--requests") == 0 && value) {
+      arguments->requests = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--seed") == 0 && value) {
       arguments->seed = std::strtoull(argv[++i], nullptr, 10);
     } else if (std::strcmp(argv[i], "--isa") == 0 && value) {
@@ -34,7 +37,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       return false;
     }
   }
-  return !arguments->options.model.empty() && arguments->tokens > 0;
+  return !arguments->options.model.empty() && arguments->tokens > 0 && arguments->requests > 0;
 }
 
 // Bytes of KV that hold the longest subject and little more, found from what the engine plans for
@@ -83,7 +86,7 @@ class Runner {
     const EngineInfo info = engine->Info();
     vocab_ = info.vocab_size;
     const int room = std::min(info.max_model_len, 1024);
-    subjects_ = MakeSubjects(kSubjects, room * 5 / 8, room / 8, vocab_, arguments_.seed);
+    subjects_ = MakeSubjects(arguments_.requests, room * 5 / 8, room / 8, vocab_, arguments_.seed);
     int64_t longest = 0, tokens = 0;
     for (const Request& subject : subjects_) {
       expected_.push_back(Pending::Submit(*engine, subject).Wait());
@@ -94,7 +97,8 @@ class Runner {
     }
     tight_kv_ = TightMemory(info, longest);
     std::printf("%s on %s, %s: %d requests, %lld tokens alone\n", info.model_name.c_str(),
-                info.device.c_str(), info.isa.c_str(), kSubjects, static_cast<long long>(tokens));
+                info.device.c_str(), info.isa.c_str(), arguments_.requests,
+                static_cast<long long>(tokens));
     return OkStatus();
   }
 
@@ -111,8 +115,6 @@ class Runner {
     return OkStatus();
   }
 
-  static constexpr int kSubjects = 32;
-
   const Arguments arguments_;
   std::vector<Request> subjects_;
   std::vector<Outcome> expected_;
@@ -127,7 +129,9 @@ class Runner {
 int main(int argc, char** argv) {
   sluice::sameness::Arguments arguments;
   if (!sluice::sameness::Parse(argc, argv, &arguments)) {
-    std::fprintf(stderr, "Usage: sluice_sameness MODEL [--tokens N] [--isa NAME] [--seed S]\n");
+    std::fprintf(
+        stderr,
+        "Usage: sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--seed S]\n");
     return 2;
   }
   const sluice::Status status = sluice::sameness::Runner(std::move(arguments)).Run();
