@@ -221,6 +221,23 @@ TEST(KvBlocks, AForkSharesWholeBlocksAndCopiesTheLast) {
   EXPECT_EQ(kv.pool(0).referenced(), 3);
 }
 
+// A pending block that another sequence holds will not come free with its step.
+TEST(KvBlocks, ABlockThatASiblingHoldsIsNotSoonFree) {
+  KvBlocks kv({Full(2)}, true);
+  SequenceBlocks a, b;
+  std::vector<Copy> copies;
+  kv.Open({}, true, &a);
+  kv.Open({}, true, &b);
+  ASSERT_TRUE(kv.Grow(&a, 8));
+  ASSERT_TRUE(kv.Fork(a, 8, 5, &b, &copies));
+  const int32_t need[] = {1};
+  kv.Close(&a, 5);
+  EXPECT_FALSE(kv.Covers(need, true));
+  kv.Close(&b, 0);  // now the pending step is the only owner
+  EXPECT_FALSE(kv.Covers(need, false));
+  EXPECT_TRUE(kv.Covers(need, true));
+}
+
 TEST(KvBlocks, AForkAtABlockBorderCopiesNothing) {
   KvBlocks kv({Full(8)}, true);
   SequenceBlocks a, b;

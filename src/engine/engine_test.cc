@@ -238,6 +238,42 @@ TEST(Engine, AFullQueueRefusesAndServesWhatItTook) {
   ExpectNothingLeft(*engine);
 }
 
+TEST(Engine, PrefixesAreSharedWithinOneSaltOnly) {
+  const auto engine = OpenTiny(TinyOptions());
+  const auto cached = [&](const std::string& salt) {
+    Request request = TinyRequest(kPrompt, 3);
+    request.cache_salt = salt;
+    return Ask(*engine, request)->usage.cached_tokens;
+  };
+  EXPECT_EQ(cached("alice"), 0);
+  EXPECT_EQ(cached("alice"), 8);
+  EXPECT_EQ(cached("bob"), 0);
+  EXPECT_EQ(cached(""), 0);
+}
+
+TEST(Engine, TheMoreUrgentRequestIsServedFirst) {
+  EngineOptions options = TinyOptions();
+  options.max_num_seqs = 1;
+  const auto engine = OpenTiny(options);
+  ASSERT_TRUE(engine->Pause().ok());
+  std::vector<int> order;  // of the only text worker, until the last promise is kept
+  std::promise<void> done;
+  for (const int priority : {5, 0, -5}) {
+    Request request = TinyRequest(kPrompt, 3);
+    request.priority = priority;
+    const auto sink = [&order, &done, priority](TextDelta&& delta) {
+      if (!delta.last) return;
+      order.push_back(priority);
+      if (order.size() == 3) done.set_value();
+    };
+    ASSERT_TRUE(engine->Submit(std::move(request), sink).ok());
+  }
+  while (engine->Info().waiting < 3) std::this_thread::yield();
+  ASSERT_TRUE(engine->Resume().ok());
+  done.get_future().wait();
+  EXPECT_THAT(order, ::testing::ElementsAre(-5, 0, 5));
+}
+
 TEST(Engine, PausedNothingStepsAndResumedItGoesOn) {
   const auto engine = OpenTiny(TinyOptions());
   EXPECT_TRUE(engine->Health().ok);

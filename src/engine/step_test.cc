@@ -73,6 +73,32 @@ TEST_F(StepLoopTest, CallsThatRaceStopAllReturn) {
   EXPECT_EQ(ran, accepted);
 }
 
+// What /health reports: failures in a row, none once a step succeeds.
+TEST_F(StepLoopTest, FailedStepsAreCountedUntilOneSucceeds) {
+  loop_->Start(&workers_);
+  const auto serve = [&](RequestId id, int32_t token) {
+    auto request = std::make_shared<RequestState>();
+    request->id = id;
+    request->request.n = request->unfinished = 1;
+    request->sink = [](TextDelta&&) {};
+    request->choices.emplace_back(text::Detokenizer(nullptr, false, {}), StopMatcher({}, false));
+    schedule::SequenceSpec spec;
+    spec.id = SequenceOf(id, 0);
+    spec.request = id;
+    spec.prompt = {1, token, 3};
+    spec.max_tokens = 0;
+    EXPECT_TRUE(loop_->Add(request, {spec}));
+    while (ended_ < static_cast<int>(id)) std::this_thread::yield();
+    return loop_->state().consecutive_failures;
+  };
+  constexpr int32_t kNoToken = 1 << 20;  // the executor refuses the plan
+  EXPECT_EQ(serve(1, kNoToken), 1);
+  EXPECT_EQ(serve(2, kNoToken), 2);
+  EXPECT_EQ(serve(3, 2), 0);
+  EXPECT_EQ(serve(4, kNoToken), 1);
+  loop_->Stop();
+}
+
 TEST_F(StepLoopTest, ARequestThatArrivedButWasNeverStartedIsToldOfTheEnd) {
   // The loop is stopped inside a command, with the request behind it in the inbox.
   loop_->Start(&workers_);

@@ -201,6 +201,15 @@ TEST(GgufTest, RefusesMalformedMetadata) {
   EXPECT_THAT(ErrorOf(file), HasSubstr("truncated"));
 }
 
+// Each array is within the limit, all of them together are not.
+TEST(GgufTest, ArraysShareOneLimit) {
+  GgufWriter file;
+  file.Array<uint8_t>("a", 0, std::vector<uint8_t>(1000));
+  const auto claim = ByteWriter().Put<uint32_t>(0).Put<uint64_t>((1u << 24) - 999).bytes();
+  file.keys.push_back({"b", 9, claim});
+  EXPECT_THAT(ErrorOf(file), HasSubstr("limit of all arrays together"));
+}
+
 TEST(GgufTest, RefusesBadAlignment) {
   for (uint32_t alignment : {0u, 1u, 4u, 24u, 0x80000000u}) {
     EXPECT_THAT(ErrorOf(GgufWriter().U32("general.alignment", alignment)),

@@ -121,6 +121,17 @@ TEST(Rope, LongRopePicksItsFactorsByTheLongestSequence) {
   EXPECT_EQ(ComputeRopeFrequencies(rope, 128, 32).scale, 1.5);
 }
 
+// The last pair still turns within the original context: the ramp ends past the last pair, at the
+// number of dimensions less one.
+TEST(Rope, YarnsRampMayEndPastTheLastPair) {
+  RopeConfig rope = FourDims(RopeScaling::kYarn);
+  rope.theta = 10.0f;
+  rope.original_context = 64;
+  // A third of the way from 1 / sqrt(10) to a quarter of it.
+  EXPECT_THAT(ComputeRopeFrequencies(rope, 256, 256).inverse,
+              ElementsAre(1.0, DoubleNear(0.75 / std::sqrt(10.0), 1e-7)));
+}
+
 TEST(Rope, YarnScalesCosAndSinByItsMagnitude) {
   RopeConfig rope = FourDims(RopeScaling::kYarn);
   EXPECT_NEAR(ComputeRopeFrequencies(rope, 128, 128).scale, 0.1 * std::log(4.0) + 1.0, 1e-12);

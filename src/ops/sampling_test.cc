@@ -248,6 +248,13 @@ TEST_P(SampleTest, TopPSeesTheProbabilitiesRenormalisedAfterTopK) {
   EXPECT_EQ(counts[0], 200);
 }
 
+TEST_P(SampleTest, TopPIsReachedByExactlyItsShare) {
+  // Two of one half each, and two that cannot come: the first reaches 0.5.
+  const std::vector<float> logits = {2.0f, 2.0f, -1e9f, -1e9f};
+  EXPECT_EQ(Draws(logits, {.top_p = 0.5f, .seed = 3}, 100)[0], 100);
+  EXPECT_GT(Draws(logits, {.top_p = 0.51f, .seed = 3}, 100)[1], 0);
+}
+
 TEST_P(SampleTest, TopPAndMinPSeeTheTemperature) {
   const std::vector<float> logits = {5.0f, 0.0f, -0.1f, -0.2f};
   const std::vector<int> top_p = Draws(logits, {.temperature = 100.0f, .top_p = 0.5f}, 400);

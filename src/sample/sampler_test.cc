@@ -257,6 +257,25 @@ TEST_F(SamplerTest, ADegenerateRowIsReportedAndItsNeighbourIsNot) {
   EXPECT_EQ(result.entries[1].status, RowStatus::kOk);
 }
 
+// What stands in the buffers from the step before is not shown as a log-prob of the failed row.
+TEST_F(SamplerTest, ADegenerateRowShowsItsTokenAlone) {
+  batch::SamplingParams params = Greedy();
+  params.top_logprobs = 3;
+  Start(0, params);
+  AddEntry(5, 0, 0, {Sample()});
+  Run({Peak(7, 8)});
+  std::vector<float> bad = Peak(12);
+  bad[3] = std::numeric_limits<float>::quiet_NaN();
+  AddEntry(5, 0, 1, {Sample()});
+  const StepResult result = Run({bad});
+  const batch::ResultToken& token = result.tokens[0];
+  EXPECT_EQ(token.id, 12);
+  ASSERT_EQ(token.top_count, 1);
+  EXPECT_EQ(result.top[token.top_begin].id, 12);
+  EXPECT_EQ(result.top[token.top_begin].logprob, token.logprob);
+  EXPECT_TRUE(std::isfinite(token.logprob));
+}
+
 TEST_F(SamplerTest, VerificationKeepsTheAcceptedDraftsAndOneMore) {
   Start(0, Greedy());
   Start(1, Greedy());

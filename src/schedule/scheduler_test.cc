@@ -349,6 +349,18 @@ TEST_F(SchedulerTest, MemoryShortagePreemptsTheLatestAndNothingIsLost) {
   EXPECT_EQ(outcome.sequences.back().drawn, 12);
 }
 
+// Beside what runs, a new sequence needs a block more than it fills: else the next token preempts.
+TEST_F(SchedulerTest, AdmissionLeavesABlockForWhatRunningOnesDraw) {
+  Start(Options(), Blocks(4));
+  Add(Spec(1, Count(7), 3));
+  Add(Spec(2, Count(8, 200), 3));  // the two blocks that are left hold it exactly
+  EXPECT_EQ(Plan().entries.size(), 1u);
+  Start(Options(), Blocks(5));
+  Add(Spec(1, Count(7), 3));
+  Add(Spec(2, Count(8, 200), 3));
+  EXPECT_EQ(Plan().entries.size(), 2u);
+}
+
 TEST_F(SchedulerTest, APreemptedSequenceKeepsTheTokenThatWasInFlight) {
   Start(Options(), Blocks(4));
   Add(Spec(1, Count(7), 9));
@@ -646,6 +658,30 @@ TEST_F(SchedulerTest, PriorityGoesFirstAndPushesOut) {
   while (s->Find(3) != nullptr) Run();
   EXPECT_EQ(Run().sequences.at(0).id, 1u);
   RunToTheEnd();
+}
+
+TEST_F(SchedulerTest, NobodyIsPushedOutForMemoryThatIsAboutToComeFree) {
+  SchedulerOptions options = Options();
+  options.policy = "priority";
+  Start(options, Blocks(6));
+  SequenceSpec running = Spec(1, Count(3));
+  running.priority = 5;
+  Add(running);
+  SequenceSpec ending = Spec(2, Count(15, 200), 1);
+  ending.priority = 5;
+  Add(ending);
+  const BatchPlan first = Plan();
+  ASSERT_EQ(first.entries.size(), 2u);
+  s->Cancel(2);                  // its four blocks come free with the step in flight
+  Add(Spec(3, Count(11, 300)));  // more urgent; three blocks
+  const BatchPlan second = Plan();
+  EXPECT_EQ(s->Stats().preemptions, 0u);
+  EXPECT_EQ(s->Find(3)->state, SequenceState::kWaiting);
+  Commit(Answer(first));
+  Commit(Answer(second));
+  Run();
+  EXPECT_EQ(s->Find(3)->state, SequenceState::kRunning);
+  EXPECT_EQ(s->Stats().preemptions, 0u);
 }
 
 TEST_F(SchedulerTest, WaitingMakesUrgent) {

@@ -276,6 +276,12 @@ TokenizerData Unigram(const std::vector<std::pair<std::string, float>>& pieces) 
   return data;
 }
 
+// As the package `tokenizers`: a later way must be better, so the piece that begins first stays.
+TEST(TokenizerTest, UnigramKeepsTheFirstOfEqualWays) {
+  EXPECT_THAT(Pieces(*Make(Unigram({{"a", -1}, {"b", -2}, {"ab", -3}})), "abab"),
+              ElementsAre("ab", "ab"));
+}
+
 TokenizerData WordPiece() {
   TokenizerData data;
   data.model = TokenizerModel::kWordPiece;

@@ -169,6 +169,16 @@ class Others(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("tokens/s", done.stdout)
 
+        def ask(*lines):
+            return run("chat", MODEL, "--temperature", "0", "-n", "16",
+                       stdin="\n".join(lines) + "\n").stdout
+
+        alone = ask("What is my name?")
+        kept = ask("My name is Ada.", "What is my name?")
+        self.assertFalse(kept.endswith(alone), kept)
+        reset = ask("My name is Ada.", "/reset", "What is my name?")
+        self.assertTrue(reset.endswith(alone), reset)
+
     def test_inspect_and_devices(self):
         described = json.loads(run("inspect", MODEL, "--json").stdout)
         self.assertEqual(described["layers"], 30)

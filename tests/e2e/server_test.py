@@ -351,6 +351,7 @@ class LoadTest(ServerCase):
 
     def test_a_client_that_leaves_frees_its_request(self):
         for stream in (True, False):
+            before = self.server.metric("vllm:generation_tokens_total")
             body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True,
                                "stream": stream}).encode()
             with self.server.connect() as sock:
@@ -360,6 +361,8 @@ class LoadTest(ServerCase):
                 while not self.server.metric("vllm:num_requests_running"):
                     pass
             self.server.wait_idle()
+            drawn = self.server.metric("vllm:generation_tokens_total") - before
+            self.assertLess(drawn, 4000, "it was served to its end")
 
     @long_test
     def test_2000_idle_connections(self):

@@ -1,6 +1,7 @@
 #include "backend/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -103,11 +104,24 @@ TEST(ThreadPool, IdleWorkersSleep) {
   EXPECT_EQ(calls.load(), 4);
 }
 
-TEST(ThreadPool, PinnedPoolWorks) {
+std::vector<int> AllowedCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+TEST(ThreadPool, PinnedWorkersHaveACpuOfTheirOwn) {
+  const std::vector<int> all = AllowedCpus();
   ThreadPool pool({.threads = 2, .pin = true});
-  std::atomic<int> calls{0};
-  pool.Run([&](int, int) { calls.fetch_add(1); });
-  EXPECT_EQ(calls.load(), 2);
+  std::vector<std::vector<int>> cpus(2);
+  pool.Run([&](int thread, int) { cpus[thread] = AllowedCpus(); });
+  EXPECT_EQ(cpus[0], all);  // the caller's thread is not ours to pin
+  EXPECT_EQ(cpus[1], all.size() < 2 ? all : std::vector<int>{all[1]});
 }
 
 TEST(ThreadPool, SharesCoverTheRangeInOrder) {
