@@ -94,6 +94,7 @@ struct Metrics::Families {
   Histogram& plan = MakePhase("plan");
   Histogram& prepare = MakePhase("prepare");
   Histogram& execute = MakePhase("execute");
+  Histogram& sample = MakePhase("sample");
   Histogram& emit = MakePhase("emit");
   Histogram& tokens = MakeHistogram("sluice_execute_tokens", "Tokens computed in a step", kTokens);
 };
@@ -130,6 +131,7 @@ void Metrics::ObserveStep(const StepTimes& times) {
   families_->plan.Observe(times.plan_s);
   families_->prepare.Observe(times.prepare_s);
   families_->execute.Observe(times.execute_s);
+  families_->sample.Observe(times.sample_s);
   families_->emit.Observe(times.emit_s);
   families_->tokens.Observe(times.tokens);
 }

@@ -21,7 +21,7 @@ struct GaugeValues {
 };
 
 struct StepTimes {
-  double plan_s = 0, prepare_s = 0, execute_s = 0, emit_s = 0;
+  double plan_s = 0, prepare_s = 0, execute_s = 0, sample_s = 0, emit_s = 0;
   int tokens = 0;
 };
 

@@ -30,6 +30,7 @@ bool StepLoop::Step() {
     return executor_.Execute(std::move(batch), nullptr, nullptr, &result_);
   }();
   const int64_t executed = NowMicros();
+  const int64_t sample_us = status.ok() ? executor_.sample_us() : 0;
   if (status.ok()) {
     scheduler_->Commit(result_, &outcome_);
     failures_ = 0;
@@ -43,7 +44,8 @@ bool StepLoop::Step() {
   const int64_t emitted = NowMicros();
   metrics_.ObserveStep({.plan_s = (planned - start) * 1e-6,
                         .prepare_s = (prepared - planned) * 1e-6,
-                        .execute_s = (executed - prepared) * 1e-6,
+                        .execute_s = (executed - prepared - sample_us) * 1e-6,
+                        .sample_s = sample_us * 1e-6,
                         .emit_s = (emitted - executed) * 1e-6,
                         .tokens = tokens});
   return true;

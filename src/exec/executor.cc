@@ -1,5 +1,7 @@
 #include "exec/executor.h"
 
+#include "base/clock.h"
+
 #include <algorithm>
 
 #include "sluice/limits.h"
@@ -136,8 +138,10 @@ Status Executor::Execute(PreparedBatch batch, batch::MaskSource* masks, batch::K
   if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(plan));
   ops::Tensor logits;
   Status status = RunModel(&batch, sink, &logits);
+  const int64_t modelled = NowMicros();
   if (status.ok()) status = sampler_->Run(*stream_, plan, logits, masks, result);
   if (status.ok()) status = stream_->Synchronize();
+  sample_us_ = NowMicros() - modelled;
   if (!status.ok()) {
     if (sink != nullptr) sink->Abort();
     return status;

@@ -32,6 +32,10 @@ class Executor {
   Status Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
                  batch::StepResult* result);
 
+  // Of the last Execute: from the model's last op to the end; an asynchronous device's work falls
+  // into it.
+  int64_t sample_us() const { return sample_us_; }
+
  private:
   Executor(const model::Model& model, kvstore::KvStore& store) : model_(model), store_(store) {}
   Status ResolveTokens(PreparedBatch* batch) const;
@@ -47,6 +51,7 @@ class Executor {
   device::Buffer workspace_, logits_;
   std::vector<kvstore::BlockMove> moves_;
   uint64_t last_step_ = 0;
+  int64_t sample_us_ = 0;
   std::vector<int32_t> last_row_tokens_;  // by logits row of the last step
 };
 
