@@ -30,14 +30,17 @@ ops::PagedKv LayerView(const kvstore::KvStore& store, int index, const model::La
   const kvstore::KvStore::Layer& layer = store.layer(index);
   const kvstore::GroupLayout& layout = store.groups()[layer.group];
   const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
+  const auto tensor = [&](const device::View& view, int head_dim) {
+    ops::Tensor t =
+        ops::Dense(view, layout.dtype,
+                   {blocks, layout.kv_heads, layout.kernel_block_tokens, int64_t{head_dim}});
+    t.strides[0] = static_cast<int64_t>(layer.stride / Info(layout.dtype).bytes);
+    return t;
+  };
   ops::PagedKv kv;
   kv.layout = group.kv.layout;
-  kv.k = ops::Dense(layer.k, layout.dtype,
-                    {blocks, layout.kv_heads, layout.kernel_block_tokens, layout.k_head_dim});
-  if (layout.v_head_dim > 0) {
-    kv.v = ops::Dense(layer.v, layout.dtype,
-                      {blocks, layout.kv_heads, layout.kernel_block_tokens, layout.v_head_dim});
-  }
+  kv.k = tensor(layer.k, layout.k_head_dim);
+  if (layout.v_head_dim > 0) kv.v = tensor(layer.v, layout.v_head_dim);
   return kv;
 }
 

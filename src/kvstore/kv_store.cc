@@ -18,9 +18,14 @@ Status CheckGroup(const GroupLayout& group, size_t index) {
   return OkStatus();
 }
 
-// Bytes of K or V of one cache block in one layer.
+// Bytes of K or V of one kernel block in one layer.
 size_t HalfBytes(const GroupLayout& group, int head_dim) {
-  return RowBytes(group.dtype, static_cast<size_t>(group.block_tokens) * group.kv_heads * head_dim);
+  return RowBytes(group.dtype,
+                  static_cast<size_t>(group.kernel_block_tokens) * group.kv_heads * head_dim);
+}
+
+size_t LayerBytes(const GroupLayout& group) {
+  return HalfBytes(group, group.k_head_dim) + HalfBytes(group, group.v_head_dim);
 }
 
 device::View Part(const device::View& view, size_t offset, size_t bytes) {
@@ -33,8 +38,7 @@ device::View Part(const device::View& view, size_t offset, size_t bytes) {
 }  // namespace
 
 size_t BlockBytes(const GroupLayout& group) {
-  return group.layers.size() *
-         (HalfBytes(group, group.k_head_dim) + HalfBytes(group, group.v_head_dim));
+  return group.layers.size() * LayerBytes(group) * group.ratio();
 }
 
 Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
@@ -50,22 +54,27 @@ Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
       device.facts().device_memory ? device::MemoryKind::kDevice : device::MemoryKind::kHost;
   for (size_t g = 0; g < store->groups_.size(); ++g) {
     const GroupLayout& group = store->groups_[g];
+    SLUICE_ASSIGN_OR_RETURN(device::Buffer pool,
+                            device.Allocate(BlockBytes(group) * group.num_blocks, memory));
+    size_t offset = 0;
     for (const int index : group.layers) {
       if (index < 0 || index >= static_cast<int>(layers) || store->layers_[index].group >= 0) {
         return InvalidArgument(StrCat("layer ", index, " is in no group or in two"));
       }
       Layer& layer = store->layers_[index];
       layer.group = static_cast<int>(g);
+      layer.stride = BlockBytes(group) / group.ratio();
+      const size_t last =
+          layer.stride * (static_cast<size_t>(group.num_blocks) * group.ratio() - 1);
       for (auto [view, head_dim] :
            {std::pair{&layer.k, group.k_head_dim}, std::pair{&layer.v, group.v_head_dim}}) {
         if (head_dim == 0) continue;
-        SLUICE_ASSIGN_OR_RETURN(
-            device::Buffer buffer,
-            device.Allocate(HalfBytes(group, head_dim) * group.num_blocks, memory));
-        *view = buffer.view();
-        store->buffers_.push_back(std::move(buffer));
+        const size_t bytes = HalfBytes(group, head_dim);
+        *view = Part(pool.view(), offset, last + bytes);
+        offset += bytes;
       }
     }
+    store->pools_.push_back(std::move(pool));
   }
   return store;
 }
@@ -77,7 +86,7 @@ const KvStore::Layer& KvStore::layer(int index) const {
 
 size_t KvStore::bytes() const {
   size_t sum = 0;
-  for (const device::Buffer& buffer : buffers_) sum += buffer.bytes();
+  for (const device::Buffer& pool : pools_) sum += pool.bytes();
   return sum;
 }
 
@@ -94,15 +103,10 @@ Status KvStore::Copy(device::Stream& stream, std::span<const BlockMove> moves) {
                       StrCat("block copy names block ", id, " of ", group.num_blocks));
       }
     }
-    for (const int index : group.layers) {
-      for (auto [view, head_dim] : {std::pair{&layers_[index].k, group.k_head_dim},
-                                    std::pair{&layers_[index].v, group.v_head_dim}}) {
-        if (head_dim == 0) continue;
-        const size_t bytes = HalfBytes(group, head_dim);
-        items_.push_back({Part(*view, bytes * move.destination, bytes),
-                          Part(*view, bytes * move.source, bytes)});
-      }
-    }
+    const size_t bytes = BlockBytes(group);
+    const device::View pool = pools_[move.group].view();
+    items_.push_back(
+        {Part(pool, bytes * move.destination, bytes), Part(pool, bytes * move.source, bytes)});
   }
   return device_.Copy(stream, items_);
 }

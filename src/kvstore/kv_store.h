@@ -1,6 +1,7 @@
-// KvStore: the bytes of the KV cache. Every layer has a K and a V tensor of
-// [kernel_blocks, kv_heads, kernel_block_tokens, head_dim]; the layers of a group share block ids,
-// and groups have separate pools. A cache block b is the kernel blocks [b * ratio, (b + 1) *
+// KvStore: the bytes of the KV cache. A group of layers has one pool
+//   [kernel_blocks][layers][K then V], each K and V of [kv_heads, kernel_block_tokens, head_dim],
+// so that a block is one piece of memory for all its layers: it is copied and moved as a whole, and
+// a short sequence touches few pages. Cache block b is the kernel blocks [b * ratio, (b + 1) *
 // ratio). Which block belongs to whom is blocks/'s affair. Step thread only; the Device must
 // outlive it.
 #pragma once
@@ -38,9 +39,11 @@ struct BlockMove {
 
 class KvStore {
  public:
-  // Where a layer's KV is.
+  // Where a layer's KV is: K and V of the first kernel block begin at k and v, those of the next
+  // `stride` bytes further. The views end with the last block.
   struct Layer {
     int group = -1;
+    size_t stride = 0;
     device::View k, v;
   };
 
@@ -65,7 +68,7 @@ class KvStore {
 
   device::Device& device_;
   const std::vector<GroupLayout> groups_;
-  std::vector<device::Buffer> buffers_;
+  std::vector<device::Buffer> pools_;  // by group
   std::vector<Layer> layers_;
   std::vector<device::CopyItem> items_;  // reused by Copy
 };

@@ -43,28 +43,44 @@ class KvStoreTest : public ::testing::Test {
   static std::byte Mark(int layer, bool value, int block) {
     return static_cast<std::byte>(1 + layer * 40 + value * 20 + block);
   }
+  // K or V of cache block b in a layer: one part per kernel block.
+  static std::vector<std::span<std::byte>> PartsOf(const KvStore& store, int l, bool value, int b) {
+    const KvStore::Layer& layer = store.layer(l);
+    const GroupLayout& group = store.groups()[layer.group];
+    const device::View& view = value ? layer.v : layer.k;
+    const int64_t blocks = int64_t{group.num_blocks} * group.ratio();
+    const size_t bytes = view.bytes - layer.stride * (blocks - 1);
+    std::vector<std::span<std::byte>> parts;
+    for (int i = 0; i < group.ratio(); ++i) {
+      parts.push_back({view.data + layer.stride * (b * group.ratio() + i), bytes});
+    }
+    return parts;
+  }
   static void Fill(const KvStore& store) {
     for (int l = 0; l < store.layer_count(); ++l) {
       const int blocks = store.groups()[store.layer(l).group].num_blocks;
       for (const bool value : {false, true}) {
         const device::View& view = value ? store.layer(l).v : store.layer(l).k;
-        const size_t bytes = view.bytes / blocks;
         for (int b = 0; b < blocks && view.data != nullptr; ++b) {
-          std::memset(view.data + b * bytes, static_cast<int>(Mark(l, value, b)), bytes);
+          for (const auto part : PartsOf(store, l, value, b)) {
+            std::memset(part.data(), static_cast<int>(Mark(l, value, b)), part.size());
+          }
         }
       }
     }
   }
   // The block that each cache block of a layer now holds; -1 where it is mixed.
   static std::vector<int> Contents(const KvStore& store, int l, bool value) {
-    const device::View& view = value ? store.layer(l).v : store.layer(l).k;
     const int blocks = store.groups()[store.layer(l).group].num_blocks;
-    const size_t bytes = view.bytes / blocks;
     std::vector<int> found;
     for (int b = 0; b < blocks; ++b) {
-      int holds = static_cast<int>(view.data[b * bytes]) - static_cast<int>(Mark(l, value, 0));
-      for (size_t i = 0; i < bytes; ++i) {
-        if (view.data[b * bytes + i] != view.data[b * bytes]) holds = -1;
+      const auto parts = PartsOf(store, l, value, b);
+      const std::byte first = parts[0][0];
+      int holds = static_cast<int>(first) - static_cast<int>(Mark(l, value, 0));
+      for (const auto part : parts) {
+        for (const std::byte byte : part) {
+          if (byte != first) holds = -1;
+        }
       }
       found.push_back(holds);
     }
@@ -84,9 +100,9 @@ TEST_F(KvStoreTest, EveryLayerHasItsOwnMemoryOfItsGroupsSize) {
   EXPECT_EQ(store->layer(0).group, 0);
   EXPECT_EQ(store->layer(1).group, 1);
   EXPECT_EQ(store->layer(2).group, 0);
-  EXPECT_EQ(store->layer(0).k.bytes, 5u * 6 * 2 * 8 * 2);
-  EXPECT_EQ(store->layer(0).v.bytes, 5u * 6 * 2 * 4 * 2);
-  EXPECT_EQ(store->layer(1).k.bytes, 3u * 6 * 2 * 16 * 4);
+  EXPECT_EQ(PartsOf(*store, 0, false, 0)[1].size(), 3u * 2 * 8 * 2);
+  EXPECT_EQ(PartsOf(*store, 0, true, 0)[1].size(), 3u * 2 * 4 * 2);
+  EXPECT_EQ(PartsOf(*store, 1, false, 0)[1].size(), 3u * 2 * 16 * 4);
   EXPECT_EQ(store->bytes(), 5 * BlockBytes(store->groups()[0]) + 3 * BlockBytes(wide));
   std::set<const std::byte*> starts;
   for (int l = 0; l < 3; ++l) {
