@@ -22,42 +22,37 @@ size_t ScaleRecordBytes(const ops::BlockFormat& format, int lanes) {
   return bytes * lanes;
 }
 
-// One row's codes of 32 elements into the bit planes of its group. `out` is the row's first byte of
-// the first vector; vectors are `vector` bytes apart.
+// One row's codes of 32 elements into the bit planes of its group, four codes a word. `out` is the
+// row's first word of the first vector; vectors are `vector` bytes apart.
 void PackCodes(int bits, const uint8_t* codes, size_t vector, std::byte* out) {
-  uint8_t bytes[4];
-  auto put = [&](auto&& byte_of) {
-    for (int b = 0; b < 4; ++b) bytes[b] = static_cast<uint8_t>(byte_of(b));
-    std::memcpy(out, bytes, sizeof bytes);
+  uint32_t words[8];
+  std::memcpy(words, codes, sizeof words);
+  auto put = [&](uint32_t word) {
+    std::memcpy(out, &word, sizeof word);
     out += vector;
   };
   if (bits == 8) {
-    for (int v = 0; v < 8; ++v) put([&](int b) { return codes[4 * v + b]; });
+    for (const uint32_t word : words) put(word);
     return;
   }
   int shift = 0;
+  auto plane = [&](int i, uint32_t mask) { return words[i] >> shift & mask; };
   if (bits >= 4) {
-    for (int v = 0; v < 4; ++v) {
-      put([&](int b) { return (codes[8 * v + b] & 15) | (codes[8 * v + 4 + b] & 15) << 4; });
-    }
+    for (int v = 0; v < 8; v += 2) put(plane(v, 0x0f0f0f0fu) | plane(v + 1, 0x0f0f0f0fu) << 4);
     shift = 4;
   }
   if ((bits & 2) != 0) {
-    for (int v = 0; v < 2; ++v) {
-      const uint8_t* c = codes + 16 * v;
-      put([&](int b) {
-        return (c[b] >> shift & 3) | (c[4 + b] >> shift & 3) << 2 | (c[8 + b] >> shift & 3) << 4 |
-               (c[12 + b] >> shift & 3) << 6;
-      });
+    for (int v = 0; v < 8; v += 4) {
+      constexpr uint32_t kTwo = 0x03030303u;
+      put(plane(v, kTwo) | plane(v + 1, kTwo) << 2 | plane(v + 2, kTwo) << 4 |
+          plane(v + 3, kTwo) << 6);
     }
     shift += 2;
   }
   if ((bits & 1) != 0) {
-    put([&](int b) {
-      int byte = 0;
-      for (int v = 0; v < 8; ++v) byte |= (codes[4 * v + b] >> shift & 1) << v;
-      return byte;
-    });
+    uint32_t word = 0;
+    for (int v = 0; v < 8; ++v) word |= plane(v, 0x01010101u) << v;
+    put(word);
   }
 }
 
