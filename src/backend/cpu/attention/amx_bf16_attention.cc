@@ -124,6 +124,7 @@ void Begin(const AttentionCall& call, const AttentionTile& tile, float* memory) 
 void Scores(const AttentionCall& call, const uint16_t* k, const uint16_t* q, float* scores) {
   const int columns = call.head_dim / kTileColumns;
   const int64_t next = int64_t{columns} * kTileWords;
+  StoresBeforeTiles();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -325,80 +326,128 @@ void AddSeenV(const AttentionCall& call, const AttentionTile& tile, int64_t bloc
   for (int d = 0; d < call.head_dim * kLanes; ++d) state.sums[d] = work.spare[d];
 }
 
-// What any of sixteen rows sees of a block, and what all of them see.
-struct SixteenRange {
-  BlockRange any, all;
-};
-SixteenRange RangeOfSixteen(const AttentionCall& call, const AttentionTile& tile, int64_t block,
-                            const int32_t* token) {
-  const BlockRange first = RangeOf(call, tile, token[0], block);
-  const BlockRange last = RangeOf(call, tile, token[kLanes - 1], block);
-  return {{first.first, last.end}, {last.first, first.end}};
-}
+// The walk of a tile over the blocks of a split: sixteen rows after sixteen rows of a block, then
+// the next block. Scores are begun one step ahead of the softmax, so that tiles and vectors work
+// side by side, in prefill over rows and in decode over blocks.
+template <class Kv>
+class Walk {
+ public:
+  Walk(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
+       float* work)
+      : call_(call), tile_(tile), work_(call, work), state_(state) {
+    begin_ = split * kSplitTokens;
+    end_ = begin_ + kSplitTokens;
+    sixteens_ = NumberOfSixteens(call, tile);
+  }
 
-// One block of positions for all rows of a tile that see some of it. Scores of the next sixteen are
-// begun before the softmax of these, so that tiles and vectors work side by side.
-void Block(const AttentionCall& call, const AttentionTile& tile, int64_t block, bool first_of_split,
-           const Work& work, float* state_floats) {
-  int n = 0, end = NumberOfSixteens(call, tile);
-  const auto range_of = [&](int number, int64_t at) {
-    return RangeOfSixteen(call, tile, at, work.token + number * kLanes);
-  };
-  // Sights only move forward with the position.
-  while (n < end && range_of(n, block).any.empty()) ++n;
-  while (n < end && range_of(end - 1, block).any.empty()) --end;
-  if (n == end) return;
-  int finite = -1;  // not known yet
-  StoresBeforeTiles();
-  Scores(call, work.k, work.Q(call, n), work.scores[n & 1]);
-  for (; n < end; ++n) {
-    if (n + 1 < end) Scores(call, work.k, work.Q(call, n + 1), work.scores[(n + 1) & 1]);
-    const RowsState state(call, state_floats, n);
-    float* scores = work.scores[n & 1];
-    const int32_t* token = work.token + n * kLanes;
-    const bool fresh = first_of_split || range_of(n, block - kBlockTokens).any.empty();
-    if (range_of(n, block).all.full()) {
-      Softmax<false>(call, nullptr, fresh, scores, work.weights, state);
-      AddV(call, work.weights, work.v, state.sums, fresh);
-      continue;
-    }
-    const LaneRanges ranges(call, tile, block, token);
-    Softmax<true>(call, &ranges, fresh, scores, work.weights, state);
-    if (finite < 0) finite = AllFinite(work.v, int64_t{kBlockTokens} * call.head_dim) ? 1 : 0;
-    if (finite == 1) {
-      AddV(call, work.weights, work.v, state.sums, fresh);
-    } else {
-      AddSeenV(call, tile, block, token, fresh, work, state);
+  void Run() {
+    Step now = FirstFrom(begin_);
+    if (now.block >= end_) return;
+    PrepareK(now.block);
+    BeginScores(now);
+    int64_t v_block = -1;
+    while (now.block < end_) {
+      if (v_block != now.block) PrepareV(v_block = now.block);
+      Step next = After(now);
+      next.turn = now.turn ^ 1;
+      if (next.block < end_) {
+        if (next.block != now.block) PrepareK(next.block);
+        BeginScores(next);
+      }
+      Attend(now);
+      now = next;
     }
   }
-}
+
+ private:
+  struct Step {
+    int64_t block = 0;
+    int number = 0;  // of the sixteen rows
+    int turn = 0;    // which of the two memories of scores
+  };
+
+  const int32_t* Tokens(int number) const { return work_.token + number * kLanes; }
+  BlockRange Seen(Step step) const {  // by any of the rows
+    return {RangeOf(call_, tile_, Tokens(step.number)[0], step.block).first,
+            RangeOf(call_, tile_, Tokens(step.number)[kLanes - 1], step.block).end};
+  }
+  // Sights only move forward with the position.
+  Step FirstFrom(int64_t block) const {
+    for (; block < end_; block += kBlockTokens) {
+      for (int n = 0; n < sixteens_; ++n) {
+        if (!Seen({block, n}).empty()) return {block, n};
+      }
+    }
+    return {end_, 0};
+  }
+  Step After(Step step) const {
+    ++step.number;
+    if (step.number < sixteens_ && !Seen(step).empty()) return step;
+    return FirstFrom(step.block + kBlockTokens);
+  }
+
+  // What some row of the tile sees.
+  BlockRows<Kv> RowsOfBlock(const void* cache, int64_t stride, int64_t block) const {
+    return BlockRows<Kv>(call_, tile_, cache, stride, block,
+                         {RangeOf(call_, tile_, 0, block).first,
+                          RangeOf(call_, tile_, tile_.tokens - 1, block).end});
+  }
+  void PrepareK(int64_t block) const {
+    LoadK(call_, RowsOfBlock(call_.k, call_.k_block_stride, block),
+          RowsOfBlock(call_.k, call_.k_block_stride, block + kBlockTokens), work_.k);
+  }
+  void PrepareV(int64_t block) {
+    LoadV(call_, RowsOfBlock(call_.v, call_.v_block_stride, block),
+          RowsOfBlock(call_.v, call_.v_block_stride, block + kBlockTokens), work_.v);
+    v_known_ = false;
+  }
+
+  void BeginScores(Step step) const {
+    Scores(call_, work_.k, work_.Q(call_, step.number), work_.scores[step.turn]);
+  }
+
+  void Attend(Step step) {
+    const RowsState state(call_, state_, step.number);
+    const int32_t* token = Tokens(step.number);
+    float* scores = work_.scores[step.turn];
+    const bool fresh =
+        step.block == begin_ || Seen({step.block - kBlockTokens, step.number}).empty();
+    if (RangeOf(call_, tile_, token[0], step.block).end == kBlockTokens &&
+        RangeOf(call_, tile_, token[kLanes - 1], step.block).first == 0) {
+      Softmax<false>(call_, nullptr, fresh, scores, work_.weights, state);
+      AddV(call_, work_.weights, work_.v, state.sums, fresh);
+      return;
+    }
+    const LaneRanges ranges(call_, tile_, step.block, token);
+    Softmax<true>(call_, &ranges, fresh, scores, work_.weights, state);
+    if (!v_known_) v_finite_ = AllFinite(work_.v, int64_t{kBlockTokens} * call_.head_dim);
+    v_known_ = true;
+    if (v_finite_) {
+      AddV(call_, work_.weights, work_.v, state.sums, fresh);
+    } else {
+      AddSeenV(call_, tile_, step.block, token, fresh, work_, state);
+    }
+  }
+
+  const AttentionCall& call_;
+  const AttentionTile& tile_;
+  const Work work_;
+  float* state_;
+  int64_t begin_ = 0, end_ = 0;
+  int sixteens_ = 0;
+  bool v_known_ = false, v_finite_ = false;  // of the V at hand
+};
 
 template <class Kv>
 void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state_floats,
            float* memory) {
-  const Work work(call, memory);
   for (int n = NumberOfSixteens(call, tile) - 1; n >= 0; --n) {
     const RowsState state(call, state_floats, n);
     V::Set1(-kInfinity).Store(state.largest);
     V::Zero().Store(state.weight);
   }
   _tile_loadconfig(&kTileConfig);
-  const auto range_of = [&](int64_t block) -> BlockRange {
-    return {RangeOf(call, tile, 0, block).first, RangeOf(call, tile, tile.tokens - 1, block).end};
-  };
-  const auto k_rows = [&](int64_t block) {
-    return BlockRows<Kv>(call, tile, call.k, call.k_block_stride, block, range_of(block));
-  };
-  const auto v_rows = [&](int64_t block) {
-    return BlockRows<Kv>(call, tile, call.v, call.v_block_stride, block, range_of(block));
-  };
-  const int64_t begin = split * kSplitTokens, end = begin + kSplitTokens;
-  for (int64_t block = begin; block < end; block += kBlockTokens) {
-    if (range_of(block).empty()) continue;
-    LoadK(call, k_rows(block), k_rows(block + kBlockTokens), work.k);
-    LoadV(call, v_rows(block), v_rows(block + kBlockTokens), work.v);
-    Block(call, tile, block, block == begin, work, state_floats);
-  }
+  Walk<Kv>(call, tile, split, state_floats, memory).Run();
   _tile_release();
 }
 

@@ -75,7 +75,7 @@ template <class Kv>
 inline void Prefetch(const AttentionCall& call, const Kv* row) {
   const char* bytes = reinterpret_cast<const char*>(row);
   for (size_t at = 0; at < call.head_dim * sizeof(Kv); at += 64)
-    _mm_prefetch(bytes + at, _MM_HINT_T0);
+    _mm_prefetch(bytes + at, _MM_HINT_T1);
 }
 
 template <class Kv>
