@@ -70,23 +70,35 @@ struct BlockRows {
   const Kv* row[kBlockTokens];
 };
 
-// Asks for a row that will be read when this block is done.
+// Asks for the lines of a block in order, a few at a time: all at once would hold up the loads of
+// the block at hand, which need the same fill buffers.
 template <class Kv>
-inline void Prefetch(const AttentionCall& call, const Kv* row) {
-  const char* bytes = reinterpret_cast<const char*>(row);
-  for (size_t at = 0; at < call.head_dim * sizeof(Kv); at += 64)
-    _mm_prefetch(bytes + at, _MM_HINT_T1);
-}
+class Ahead {
+ public:
+  Ahead(const AttentionCall& call, const BlockRows<Kv>& rows)
+      : row_(rows.row), row_bytes_(call.head_dim * static_cast<int64_t>(sizeof(Kv))) {}
+  void Line() {
+    _mm_prefetch(reinterpret_cast<const char*>(*row_) + at_, _MM_HINT_T1);
+    at_ += 64;
+    if (at_ >= row_bytes_) at_ = 0, ++row_;
+  }
+
+ private:
+  const Kv* const* row_;
+  const int64_t row_bytes_;
+  int64_t at_ = 0;
+};
 
 template <class Kv>
 inline void LoadK(const AttentionCall& call, const BlockRows<Kv>& rows, const BlockRows<Kv>& next,
                   uint16_t* tiles) {
+  Ahead<Kv> ahead(call, next);
   const int columns = call.head_dim / kTileColumns;
   for (int i = 0; i < kBlockTokens; ++i) {
     uint16_t* to = tiles + (i / kTileRows) * columns * kTileWords + i % kTileRows * kTileColumns;
-    Prefetch(call, next.row[i]);
     for (int c = 0; c < columns; ++c) {
       const Kv* from = rows.row[i] + c * kTileColumns;
+      ahead.Line();
       _mm512_store_si512(to + c * kTileWords, Words(from, from + 16));
     }
   }
@@ -95,15 +107,16 @@ inline void LoadK(const AttentionCall& call, const BlockRows<Kv>& rows, const Bl
 template <class Kv>
 inline void LoadV(const AttentionCall& call, const BlockRows<Kv>& rows, const BlockRows<Kv>& next,
                   uint16_t* tiles) {
+  Ahead<Kv> ahead(call, next);
   for (int part = 0; part < kBlockTokens / kTileColumns; ++part) {
     const Kv* const* from = rows.row + part * kTileColumns;
-    for (int i = 0; i < kTileColumns; ++i) Prefetch(call, next.row[part * kTileColumns + i]);
     for (int d = 0; d < call.head_dim; d += kTileRows) {
       avx512::F32x16 square[16];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
         const __m512i pairs = Interleave(Words(from[2 * i] + d, from[2 * i + 1] + d));
         square[i].v = _mm512_castsi512_ps(pairs);
+        ahead.Line();
       }
       StoreTransposed(square, tiles + (d / kTileRows * 2 + part) * kTileWords);
     }
