@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/conformance_case.h"
 #include "ops/op_fixture.h"
 
 namespace sluice::ops {
@@ -63,8 +64,9 @@ class Batch {
     return a;
   }
 
-  // Softmax over the dense history, in double.
-  void ExpectRight(double tolerance = 2e-5) {
+  // Softmax over the dense history, in double. `bf16`: by products of bf16.
+  void ExpectRight(bool bf16 = false, double tolerance = 2e-5) {
+    bf16_error_ = bf16 ? AttentionBf16Error(desc) : 0.0;
     const int group = desc.q_heads / desc.kv_heads;
     for (size_t s = 0; s < sequences.size(); ++s) {
       for (int i = 0; i < sequences[s].queries; ++i) {
@@ -123,7 +125,7 @@ class Batch {
     const int end = desc.causal ? position + 1 : sequences[s].context;
     const double scale = desc.scale.value_or(1 / std::sqrt(static_cast<double>(desc.head_dim)));
     std::vector<double> sums(static_cast<size_t>(desc.head_dim));
-    double total = 0, largest = -1e300;
+    double total = 0, largest = -1e300, squares = 0;
     std::vector<double> scores;
     for (int p = First(position); p < end; ++p) {
       double score = 0;
@@ -138,15 +140,18 @@ class Batch {
     for (int p = First(position); p < end; ++p) {
       const double weight = std::exp(scores[p - First(position)] - largest);
       total += weight;
+      squares += weight * weight;
       for (int i = 0; i < desc.head_dim; ++i)
         sums[i] += weight * dense_v[s][(p * desc.kv_heads + kv_head) * desc.head_dim + i];
     }
+    tolerance += bf16_error_ * std::sqrt(squares) / total;
     for (int i = 0; i < desc.head_dim; ++i)
       ASSERT_NEAR(out.At(row + i), sums[i] / total, tolerance)
           << "sequence " << s << " position " << position << " row element " << row + i;
   }
 
   TestNoise noise_;
+  double bf16_error_ = 0.0;
 };
 
 Attention::Desc Describe(int q_heads, int kv_heads, int head_dim, DType kv = DType::kF32,
@@ -163,9 +168,14 @@ class AttentionTest : public OpTest {
     Batch batch(desc, std::move(sequences));
     const Status status = Run<Attention>(batch.desc, batch.args());
     ASSERT_TRUE(status.ok()) << status.message();
-    batch.ExpectRight();
+    batch.ExpectRight(InBf16(batch));
+  }
+  bool InBf16(const Batch& batch) {
+    return MultipliesInBf16(Bind<Attention>(device_->ops(), batch.desc).value().name());
   }
 };
+// KV of the machine's own width and of half of it: they run different kernels.
+constexpr DType kKvTypes[] = {DType::kF32, DType::kF16};
 SLUICE_FOR_EACH_INSTRUCTION_SET(AttentionTest);
 
 TEST_P(AttentionTest, AContextOfOneGivesItsOwnV) {
@@ -193,12 +203,14 @@ TEST_P(AttentionTest, TwoTokensByHand) {
 }
 
 TEST_P(AttentionTest, HeadShapes) {
-  for (int head_dim : {16, 32, 64, 80, 96, 128, 256}) {
-    ExpectRight(Describe(4, 2, head_dim), {{1, 37}, {5, 5}, {3, 70}});
+  for (DType kv : kKvTypes) {
+    for (int head_dim : {16, 32, 64, 80, 96, 128, 160, 256})
+      ExpectRight(Describe(4, 2, head_dim, kv), {{1, 37}, {5, 5}, {3, 70}});
+    ExpectRight(Describe(9, 3, 64, kv), {{1, 129}, {40, 40}});
+    ExpectRight(Describe(8, 8, 64, kv), {{1, 65}});
+    ExpectRight(Describe(14, 1, 32, kv), {{7, 200}});
+    ExpectRight(Describe(71, 1, 32, kv), {{3, 70}, {1, 300}});
   }
-  ExpectRight(Describe(9, 3, 64), {{1, 129}, {40, 40}});
-  ExpectRight(Describe(8, 8, 64), {{1, 65}});
-  ExpectRight(Describe(14, 1, 32), {{7, 200}});
   ExpectRight(Describe(4, 2, 20), {{2, 20}});
 }
 
@@ -212,7 +224,9 @@ TEST_P(AttentionTest, KvTypesAndBlockSizes) {
 
 TEST_P(AttentionTest, LengthsAroundEveryBlockEdge) {
   for (int context : {2, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 255, 256, 257, 300, 513}) {
-    ExpectRight(Describe(3, 1, 16), {{1, context}, {2, context}, {(context + 1) / 2, context}});
+    const std::vector<Sequence> some = {{1, context}, {2, context}, {(context + 1) / 2, context}};
+    ExpectRight(Describe(3, 1, 16), some);
+    ExpectRight(Describe(3, 1, 32, DType::kF16), some);
   }
 }
 
@@ -222,26 +236,32 @@ TEST_P(AttentionTest, PrefillOfSeveralHundredTokens) {
 
 TEST_P(AttentionTest, WindowsShorterAndLongerThanTheContextAndAcrossBlocks) {
   for (int window : {1, 2, 15, 16, 17, 40, 64, 65, 100, 1000}) {
-    Attention::Desc desc = Describe(4, 2, 32);
-    desc.window = window;
-    // Blocks that fell out of every row's window are -1 in the table, the rest of a block is NaN.
-    ExpectRight(desc, {{1, 200}, {30, 200}, {3, 10}, {64, 64}, {1, 333}});
+    for (DType kv : kKvTypes) {
+      Attention::Desc desc = Describe(4, 2, 32, kv);
+      desc.window = window;
+      // Blocks that fell out of every row's window are -1 in the table, the rest of a block is NaN.
+      ExpectRight(desc, {{1, 200}, {30, 200}, {3, 10}, {64, 64}, {1, 333}});
+    }
   }
 }
 
 TEST_P(AttentionTest, NonCausalRowsSeeTheWholeContext) {
-  Attention::Desc desc = Describe(4, 2, 32);
-  desc.causal = false;
-  ExpectRight(desc, {{33, 33}, {1, 1}, {70, 100}});
+  for (DType kv : kKvTypes) {
+    Attention::Desc desc = Describe(4, 2, 32, kv);
+    desc.causal = false;
+    ExpectRight(desc, {{33, 33}, {1, 1}, {70, 100}});
+  }
 }
 
 TEST_P(AttentionTest, SoftCapAndScale) {
   for (float scale : {0.0f, 1.0f, 0.03f}) {
-    Attention::Desc desc = Describe(4, 2, 32);
-    desc.scale = scale;
-    ExpectRight(desc, {{5, 90}});
-    desc.soft_cap = 2.5f;
-    ExpectRight(desc, {{5, 90}, {1, 300}});
+    for (DType kv : kKvTypes) {
+      Attention::Desc desc = Describe(4, 2, 32, kv);
+      desc.scale = scale;
+      ExpectRight(desc, {{5, 90}});
+      desc.soft_cap = 2.5f;
+      ExpectRight(desc, {{5, 90}, {1, 300}});
+    }
   }
 }
 
@@ -259,6 +279,75 @@ TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
   Attention::Desc desc = Describe(2, 1, 16);
   desc.scale = 400.0f;
   ExpectRight(desc, {{4, 150}});
+}
+
+TEST_P(AttentionTest, ScoresFarApartLeaveTheLargestAlone) {
+  // Four positions share a score, and the next four top it, in every block; or the other way round.
+  for (DType kv : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (float step : {-1.0f, 1.0f}) {
+      Attention::Desc desc = Describe(2, 1, 32, kv, 64);
+      desc.scale = 1.0f;
+      Batch batch(desc, {{4, 602}});
+      batch.q.Fill(0.0f);
+      for (int row = 0; row < 8; ++row) batch.q.Set(row * 32, 32.0f);
+      for (int p = 0; p < 602; ++p) {
+        const size_t row = (static_cast<size_t>(batch.block_table.Int(p / 64)) * 64 + p % 64) * 32;
+        batch.k.Set(row, step * static_cast<float>(p / 4));
+        for (int i = 0; i < 32; ++i) batch.v.Set(row + i, static_cast<float>(p % 256));
+      }
+      ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+      for (int t = 0; t < 4; ++t) {
+        const int position = 598 + t, first = position / 4 * 4;
+        const double mean = (first % 256 + position % 256) / 2.0;
+        EXPECT_NEAR(batch.out.At(t * 64), step < 0 ? 1.5 : mean, 1e-4)
+            << Name(kv) << " step " << step << " token " << t;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, NoRowMeetsTheVThatItDoesNotSee) {
+  // A later token's V is no number; earlier rows, in the same tiles, must not notice.
+  for (DType kv : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int bad : {70, 127, 130, 299}) {
+      Batch batch(Describe(6, 2, 32, kv), {{250, 300}});
+      ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+      const Array good = batch.out;
+      const size_t block = static_cast<size_t>(batch.block_table.Int(bad / 16));
+      for (int h = 0; h < 2; ++h) {
+        const size_t row = ((block * 2 + h) * 16 + bad % 16) * 32;
+        batch.v.Set(row, kNan);
+        batch.v.Set(row + 31, std::numeric_limits<float>::infinity());
+        batch.k.Set(row + 1, kNan);
+      }
+      ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+      for (int t = 0; t < 250; ++t) {
+        if (50 + t >= bad) {
+          EXPECT_TRUE(std::isnan(batch.out.At(t * 192))) << Name(kv) << " token " << t;
+          continue;
+        }
+        for (int i = 0; i < 192; ++i)
+          ASSERT_EQ(batch.out.At(t * 192 + i), good.At(t * 192 + i)) << Name(kv) << " token " << t;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, ARowThatIsNoNumberStaysAlone) {
+  for (DType kv : kKvTypes) {
+    Batch batch(Describe(6, 2, 32, kv), {{20, 90}});
+    ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+    const Array good = batch.out;
+    batch.q.Set(7 * 192 + 33, kNan);  // token 7, head 1
+    ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+    for (int i = 0; i < 20 * 192; ++i) {
+      if (i / 32 == 7 * 6 + 1) {
+        EXPECT_TRUE(std::isnan(batch.out.At(i)));
+      } else {
+        ASSERT_EQ(batch.out.At(i), good.At(i)) << i;
+      }
+    }
+  }
 }
 
 TEST_P(AttentionTest, ABlockTableEditedInPlaceIsSeenByTheNextCall) {

@@ -37,6 +37,8 @@ struct ConformanceCase {
   typename Op::Desc desc;
   std::vector<Array> memory;
   std::vector<double> limits;  // per array, see Compare; what is only read has 0
+  // What multiplying in bf16 may add to a limit that is not 0; see MultipliesInBf16.
+  double bf16_error = 0.0;
   // The arguments over `tensors`, one per array of `memory`.
   std::function<Result<typename Op::Args>(ConformanceTarget&, std::span<const Tensor> tensors)>
       args;
@@ -48,6 +50,11 @@ struct ConformanceCase {
     return memory.size() - 1;
   }
 };
+
+// Implementations named <arch>_bf16_<op> round the factors of their products to bf16.
+inline bool MultipliesInBf16(std::string_view implementation) {
+  return implementation.find("_bf16_") != std::string_view::npos;
+}
 
 // What the generators draw from.
 inline constexpr float kUntouched = 12345.0f;  // what nobody writes must still be there
@@ -90,6 +97,10 @@ inline Tensor Columns(Tensor t, int64_t width) {
 inline int64_t AnyTokens(TestNoise& noise) {
   return Pick<int64_t>(noise, {0, 1, 1, 2, 3, 7, 16, 33, 100});
 }
+
+// What an attention that multiplies in bf16 may be off by, for |q| <= 2, |k| <= 1 and |v| <= 1
+// spread evenly, where one position has all the weight; less by sqrt(sum of squared weights).
+double AttentionBf16Error(const Attention::Desc& desc);
 
 // A generator per op; each call draws another case.
 ConformanceCase<Norm> MakeCase(const Norm&, TestNoise& noise);

@@ -191,6 +191,17 @@ History MakeHistory(const Attention::Desc& desc, const std::vector<int32_t>& sta
 
 }  // namespace
 
+double AttentionBf16Error(const Attention::Desc& desc) {
+  // Rounding to 8 bits is a relative error that is spread evenly within +-2^-8 / m for m in [1, 2):
+  // 0.42 * 2^-8 by root mean square. q of +-2 times k of +-1 is 0.67, so a score of d such
+  // products, both factors rounded, is off by 0.40 * 2^-8 * scale * sqrt(d). A row's output is off
+  // by that and by the rounding of weights and V (0.42 * 2^-8 each), all three times V (0.58) and
+  // times the length of the vector of weights, at most 1: 0.41 * 2^-8 where scale is 1 / sqrt(d).
+  // Six times that is what none of the outputs passes.
+  const double spread = ScaleOf(desc) * std::sqrt(static_cast<double>(desc.head_dim));
+  return 2.5 * 0x1p-8 * std::max(1.0, spread);
+}
+
 ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
   ConformanceCase<Attention> c;
   const int kv_heads = Pick(noise, {1, 2, 3}), group = Pick(noise, {1, 2, 3, 7});
@@ -227,6 +238,7 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
   // An error of a score is a relative error of its weight, and grows with the scale.
   const double limit = ScaleOf(c.desc) > 1.0f ? 3e-4 : 3e-5;
   const size_t out = c.Add(Untouched(type, shape), LimitFor(type, limit));
+  c.bf16_error = AttentionBf16Error(c.desc);
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Attention::Args> {
     Attention::Args args{
         .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};

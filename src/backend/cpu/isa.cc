@@ -126,7 +126,7 @@ CpuFacts DetectCpu() {
     cpu.best = Isa::kAvx2;
     if (has({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"})) {
       cpu.best = Isa::kAvx512;
-      if (has({"amx_tile", "amx_int8", "amx_bf16"})) cpu.best = Isa::kAmx;
+      if (has({"amx_tile", "amx_int8", "amx_bf16", "avx512_bf16"})) cpu.best = Isa::kAmx;
     }
   }
   return cpu;

@@ -17,7 +17,7 @@ enum class Isa : uint8_t {
   kRef,     // what the compiler emits by default (x86-64: SSE2)
   kAvx2,    // AVX2, FMA, F16C
   kAvx512,  // AVX-512 F, BW, DQ, VL, VNNI
-  kAmx,     // AMX tile, int8, bf16; the process has the permission to use tiles
+  kAmx,     // AMX tile, int8, bf16, AVX-512 BF16; the process has the permission to use tiles
 };
 
 // "ref", "avx2", "avx512", "amx": the names of DeviceFacts::architecture.

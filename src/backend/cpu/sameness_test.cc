@@ -55,7 +55,8 @@ struct Machine {
   std::unique_ptr<device::Stream> stream;
 };
 
-// Instruction set and threads. The first one's bits are everyone's but the reference's.
+// Instruction set and threads. All compute what avx2 on one thread does to the bit, but for the
+// reference and for attention on amx, which are each their own.
 class SamenessTest : public ::testing::TestWithParam<std::tuple<Isa, int>> {
  protected:
   SamenessTest() : machine_(std::get<0>(GetParam()), std::get<1>(GetParam())) {}
@@ -65,7 +66,7 @@ class SamenessTest : public ::testing::TestWithParam<std::tuple<Isa, int>> {
 // The reference uses one thread whatever there are.
 std::vector<std::tuple<Isa, int>> Machines() {
   std::vector<std::tuple<Isa, int>> machines = {{Isa::kRef, 1}};
-  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
     for (int threads = 1; threads <= 4 && isa <= DetectCpu().best; ++threads)
       machines.emplace_back(isa, threads);
   }
@@ -84,7 +85,8 @@ struct History {
     const Floats noise = Noise(size_t{2} * kBlocks * kKvHeads * kBlock * kHeadDim, 5);
     bits.resize(noise.size());
     wide = noise;
-    for (size_t i = 0; i < noise.size(); ++i) bits[i] = F32ToF16(noise[i]);
+    for (size_t i = 0; i < noise.size(); ++i)
+      bits[i] = dtype == DType::kBF16 ? F32ToBF16(noise[i]) : F32ToF16(noise[i]);
     for (int b = 0; b < 2 * kBlocks; ++b) table.push_back(2 * kBlocks - 1 - b);
   }
   ops::PagedKv Cache() const {
@@ -133,16 +135,18 @@ Floats Attend(Machine& machine, const ops::Attention::Desc& desc, const History&
 }
 
 TEST_P(SamenessTest, AttentionRowsInAnyChunkBesideAnyoneOnAnyThreads) {
-  const bool reference = std::get<0>(GetParam()) == Isa::kRef;
+  const Isa isa = std::get<0>(GetParam());
+  const bool reference = isa == Isa::kRef;
   const Floats q = Noise(size_t{kContext} * kWidth, 3);
-  for (DType kv : {DType::kF16, DType::kF32}) {
+  for (DType kv : {DType::kF16, DType::kBF16, DType::kF32}) {
     for (int window : {0, 100}) {
       ops::Attention::Desc desc{.q_heads = kQHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim};
       desc.window = window;
       desc.kv = {kv, kKvHeads, kHeadDim, kHeadDim, kBlock};
       if (window > 0) desc.soft_cap = 20.0f;
       const History history(kv);
-      Machine one(reference ? Isa::kRef : Isa::kAvx2, 1);
+      const bool alone = reference || (isa == Isa::kAmx && kv != DType::kF32);
+      Machine one(alone ? isa : Isa::kAvx2, 1);
       const Floats whole = Attend(one, desc, history, q, {0, kContext}, false);
       const auto expect_same = [&](Chunk chunk, bool neighbour) {
         const Floats part = Attend(machine_, desc, history, q, chunk, neighbour);

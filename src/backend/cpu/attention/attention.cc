@@ -1,6 +1,7 @@
 #include "backend/cpu/attention/attention.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "backend/cpu/stream.h"
 #include "backend/cpu/thread_pool.h"
@@ -10,14 +11,13 @@ namespace {
 
 using ops::Attention;
 
-// Rows of a tile: enough that turning K and V into F32 tiles is a small part of the work, few
-// enough that their state stays in the L2 cache.
-constexpr int kTileRows = 48;
-constexpr int kTileRowsSmall = 12;
 // Tasks per thread that even out their different lengths.
 constexpr int kTasksPerThread = 4;
 
-AttentionCall MakeCall(const Attention::Desc& desc, const Attention::Args& args, int tile_tokens) {
+int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+AttentionCall MakeCall(const AttentionTiling& tiling, const Attention::Desc& desc,
+                       const Attention::Args& args, int tile_tokens) {
   const int group = desc.q_heads / desc.kv_heads;
   return {.q = args.q.ptr<float>(),
           .out = args.out.ptr<float>(),
@@ -31,7 +31,7 @@ AttentionCall MakeCall(const Attention::Desc& desc, const Attention::Args& args,
           .group = group,
           .kv_heads = desc.kv_heads,
           .head_dim = desc.head_dim,
-          .rows_max = tile_tokens * group,
+          .rows_max = static_cast<int>(RoundUp(int64_t{tile_tokens} * group, tiling.rows_step)),
           .scale = ops::ScaleOf(desc),
           .soft_cap = desc.soft_cap.value_or(0.0f),
           .causal = desc.causal,
@@ -94,7 +94,7 @@ class Layout {
   template <class T>
   T* Take(std::byte* base, int64_t count) {
     T* out = base == nullptr ? nullptr : reinterpret_cast<T*>(base + bytes_);
-    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    bytes_ += static_cast<size_t>(RoundUp(count * static_cast<int64_t>(sizeof(T)), 64));
     return out;
   }
   size_t bytes() const { return bytes_; }
@@ -105,23 +105,21 @@ class Layout {
 
 struct Memory {
   Task* tasks = nullptr;    // [tiles]
-  float* thread = nullptr;  // per thread: work, state, total
+  float* thread = nullptr;  // [threads, thread_floats]: state, total, work
   float* states = nullptr;  // by split: the states of all splits of all tiles
+  int64_t thread_floats = 0;
   size_t bytes = 0;
 };
 
-int64_t RoundToLine(int64_t floats) { return (floats + 15) / 16 * 16; }
+int64_t RoundToLine(int64_t floats) { return RoundUp(floats, 16); }
 
-int64_t ThreadFloats(const AttentionCall& call) {
-  return RoundToLine(WorkFloats(call)) + 2 * RoundToLine(StateFloats(call));
-}
-
-Memory LayOut(const AttentionCall& call, const Needs& needs, bool by_split, int threads,
-              std::byte* base) {
+Memory LayOut(const AttentionCall& call, const Needs& needs, int64_t thread_floats, bool by_split,
+              int threads, std::byte* base) {
   Layout layout;
   Memory memory;
+  memory.thread_floats = thread_floats;
   memory.tasks = layout.Take<Task>(base, needs.tiles);
-  memory.thread = layout.Take<float>(base, ThreadFloats(call) * threads);
+  memory.thread = layout.Take<float>(base, thread_floats * threads);
   memory.states =
       layout.Take<float>(base, by_split ? needs.splits * RoundToLine(StateFloats(call)) : 0);
   memory.bytes = layout.bytes();
@@ -131,10 +129,12 @@ Memory LayOut(const AttentionCall& call, const Needs& needs, bool by_split, int 
 // One tile from its first split to its last on one thread.
 void RunTile(const AttentionKernel& kernel, const AttentionCall& call, const Task& task,
              float* thread) {
-  float* state = thread + RoundToLine(WorkFloats(call));
+  float* state = thread;
   float* total = state + RoundToLine(StateFloats(call));
+  float* work = total + RoundToLine(StateFloats(call));
+  kernel.begin(call, task.tile, work);
   for (int64_t split = task.splits.begin; split < task.splits.end; ++split) {
-    kernel.split(call, task.tile, split, state, thread);
+    kernel.split(call, task.tile, split, state, work);
     kernel.merge(call, task.tile, split, state, total);
   }
   kernel.finish(call, task.tile, total);
@@ -150,12 +150,14 @@ void RunBySplit(const AttentionKernel& kernel, const AttentionCall& call, const 
     const Task& task = memory.tasks[i / needs.splits_max];
     const int64_t index = i % needs.splits_max;
     if (index >= task.splits.size()) return;
+    float* work = memory.thread + thread * memory.thread_floats + 2 * state_floats;
+    kernel.begin(call, task.tile, work);
     kernel.split(call, task.tile, task.splits.begin + index, task.states + index * state_floats,
-                 memory.thread + thread * ThreadFloats(call));
+                 work);
   });
   pool.ParallelFor(needs.tiles, [&](int64_t i, int thread) {
     const Task& task = memory.tasks[i];
-    float* total = memory.thread + thread * ThreadFloats(call);
+    float* total = memory.thread + thread * memory.thread_floats;
     for (int64_t index = 0; index < task.splits.size(); ++index) {
       kernel.merge(call, task.tile, task.splits.begin + index, task.states + index * state_floats,
                    total);
@@ -173,13 +175,19 @@ int64_t SplitsMax(const Attention::Args& args) {
 
 }  // namespace
 
-AttentionPlan PlanAttention(int64_t query_tokens, int64_t sequences, int kv_heads, int group,
-                            int64_t splits, int threads) {
+AttentionPlan PlanAttention(const AttentionTiling& tiling, int64_t query_tokens, int64_t sequences,
+                            int kv_heads, int group, int64_t splits, int threads) {
   AttentionPlan plan;
   const int64_t wanted = int64_t{kTasksPerThread} * threads;
   const int64_t even = query_tokens * kv_heads / wanted + 1;
-  const int64_t most = std::max(1, kTileRows / group), least = std::max(1, kTileRowsSmall / group);
-  plan.tile_tokens = static_cast<int>(std::clamp(even, least, most));
+  const int64_t most = std::max(1, tiling.rows / group);
+  const int64_t least = std::max(1, tiling.rows_small / group);
+  int64_t tokens = std::clamp(even, least, most);
+  // Tiles without rows to spare, where they are long enough.
+  const int64_t step = tiling.rows_step / std::gcd(tiling.rows_step, group);
+  if (tokens > step)
+    tokens = RoundUp(tokens, step) <= most ? RoundUp(tokens, step) : tokens / step * step;
+  plan.tile_tokens = static_cast<int>(std::max<int64_t>(1, std::min(tokens, query_tokens)));
   const int64_t tiles = std::max(sequences, query_tokens / plan.tile_tokens) * kv_heads;
   plan.by_split = threads > 1 && splits > 1 && tiles < wanted;
   return plan;
@@ -193,19 +201,21 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
   const int threads = cpu.pool().threads();
   const int64_t sequences = args.context.dims[0];
   const AttentionPlan plan =
-      PlanAttention(args.query_start.ptr<int32_t>()[sequences], sequences, desc.kv_heads,
-                    desc.q_heads / desc.kv_heads, SplitsMax(args), threads);
-  const AttentionCall call = MakeCall(desc, args, plan.tile_tokens);
+      PlanAttention(kernels.tiling, args.query_start.ptr<int32_t>()[sequences], sequences,
+                    desc.kv_heads, desc.q_heads / desc.kv_heads, SplitsMax(args), threads);
+  const AttentionCall call = MakeCall(kernels.tiling, desc, args, plan.tile_tokens);
   const Needs needs = CountNeeds(call, args, plan.tile_tokens);
   if (needs.tiles == 0) return OkStatus();
 
-  const size_t bytes = LayOut(call, needs, plan.by_split, threads, nullptr).bytes;
+  const int64_t thread_floats =
+      2 * RoundToLine(StateFloats(call)) + RoundToLine(kernels.work_floats(call));
+  const size_t bytes = LayOut(call, needs, thread_floats, plan.by_split, threads, nullptr).bytes;
   std::byte* base = cpu.Scratch(bytes);
   if (base == nullptr) {
     return Status(StatusCode::kOutOfMemory,
                   StrCat("attention needs ", bytes, " bytes of scratch memory"));
   }
-  const Memory memory = LayOut(call, needs, plan.by_split, threads, base);
+  const Memory memory = LayOut(call, needs, thread_floats, plan.by_split, threads, base);
   int64_t tiles = 0;
   float* states = memory.states;
   ForTiles(call, args, plan.tile_tokens, [&](const AttentionTile& tile) {
@@ -221,7 +231,7 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
     RunBySplit(kernel, call, needs, memory, cpu.pool());
   } else {
     cpu.pool().ParallelFor(tiles, [&](int64_t i, int thread) {
-      RunTile(kernel, call, memory.tasks[i], memory.thread + thread * ThreadFloats(call));
+      RunTile(kernel, call, memory.tasks[i], memory.thread + thread * memory.thread_floats);
     });
   }
   return OkStatus();

@@ -11,8 +11,8 @@ struct AttentionPlan {
   int tile_tokens = 1;    // query tokens of a tile
   bool by_split = false;  // one task per split of a tile, merged afterwards
 };
-AttentionPlan PlanAttention(int64_t query_tokens, int64_t sequences, int kv_heads, int group,
-                            int64_t splits, int threads);
+AttentionPlan PlanAttention(const AttentionTiling& tiling, int64_t query_tokens, int64_t sequences,
+                            int kv_heads, int group, int64_t splits, int threads);
 
 Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
                     const ops::Attention::Desc& desc, const ops::Attention::Args& args);

@@ -1,5 +1,6 @@
 // Attention over F16 KV at the demo model's shape and at that of an 8B model: prefill of a prompt
-// and decode behind a context. Counters: multiply-adds and KV bytes per second.
+// and decode behind a context, by every implementation that runs here. Counters: operations and KV
+// bytes per second.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -15,6 +16,8 @@ struct Shape {
   int q_heads, kv_heads, head_dim;
 };
 constexpr Shape kShapes[] = {{9, 3, 64}, {32, 8, 128}};
+constexpr const char* kImplementations[] = {"amx_bf16_attention", "avx512_f32_attention",
+                                            "avx2_f32_attention"};
 
 // One sequence of `context` tokens whose last `queries` are asked for.
 class Problem {
@@ -54,16 +57,20 @@ class Problem {
     args_.kv.v = tensor(v_, DType::kF16, {blocks, shape.kv_heads, 16, shape.head_dim});
   }
 
-  void Run(benchmark::State& state, double macs, double bytes) {
+  void Run(benchmark::State& state, const char* implementation, double macs, double bytes) {
     auto stream = std::move(device_.CreateStream().value());
-    auto bound = ops::Bind<ops::Attention>(device_.ops(), desc_).value();
+    ops::OpTable table = device_.ops();
+    table.Force("attention", implementation);
+    auto bound = ops::Bind<ops::Attention>(table, desc_);
+    state.SetLabel(implementation);
+    if (!bound.ok()) return state.SkipWithError("not on this machine");
     for (auto _ : state) {
-      if (!bound(*stream, args_).ok()) state.SkipWithError("attention failed");
+      if (!(*bound)(*stream, args_).ok()) state.SkipWithError("attention failed");
     }
     const double runs = static_cast<double>(state.iterations());
-    state.counters["GMAC/s"] = benchmark::Counter(macs * runs * 1e-9, benchmark::Counter::kIsRate);
+    state.counters["GFLOP/s"] =
+        benchmark::Counter(2 * macs * runs * 1e-9, benchmark::Counter::kIsRate);
     state.counters["GB/s"] = benchmark::Counter(bytes * runs * 1e-9, benchmark::Counter::kIsRate);
-    state.SetLabel(std::string(bound.name()));
   }
 
  private:
@@ -75,24 +82,27 @@ class Problem {
   std::vector<int32_t> start_, context_, table_;
 };
 
-// Arguments: shape, tokens, threads.
+// Arguments: shape, tokens, threads, implementation.
 void BM_Prefill(benchmark::State& state) {
   const Shape& shape = kShapes[state.range(0)];
   const int tokens = static_cast<int>(state.range(1));
   const double pairs = 0.5 * tokens * (tokens + 1.0) * shape.q_heads;
   Problem(shape, tokens, tokens, static_cast<int>(state.range(2)))
-      .Run(state, pairs * 2 * shape.head_dim, tokens * 4.0 * shape.kv_heads * shape.head_dim);
+      .Run(state, kImplementations[state.range(3)], pairs * 2 * shape.head_dim,
+           tokens * 4.0 * shape.kv_heads * shape.head_dim);
 }
-BENCHMARK(BM_Prefill)->ArgsProduct({{0, 1}, {128, 512, 2048}, {1, 2}})->UseRealTime();
+BENCHMARK(BM_Prefill)->ArgsProduct({{0, 1}, {128, 512, 2048}, {1, 2}, {0, 1, 2}})->UseRealTime();
 
 void BM_Decode(benchmark::State& state) {
   const Shape& shape = kShapes[state.range(0)];
   const int context = static_cast<int>(state.range(1));
   Problem(shape, 1, context, static_cast<int>(state.range(2)))
-      .Run(state, 2.0 * context * shape.q_heads * shape.head_dim,
+      .Run(state, kImplementations[state.range(3)], 2.0 * context * shape.q_heads * shape.head_dim,
            context * 4.0 * shape.kv_heads * shape.head_dim);
 }
-BENCHMARK(BM_Decode)->ArgsProduct({{0, 1}, {128, 2048, 16384}, {1, 2}})->UseRealTime();
+BENCHMARK(BM_Decode)
+    ->ArgsProduct({{0, 1}, {128, 2048, 8192, 65536}, {1, 2}, {0, 1, 2}})
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace sluice::cpu

@@ -76,22 +76,7 @@ struct TileAttention {
     float* sums;     // [rows, head_dim]
   };
 
-  // The part of a block of positions that a query token sees, as offsets into the block.
-  struct Range {
-    int first = 0, end = 0;
-    bool empty() const { return first >= end; }
-  };
-  static Range RangeOf(const AttentionCall& call, const AttentionTile& tile, int token,
-                       int64_t block) {
-    const Visible v = VisibleOf(call, tile, tile.position + token);
-    const int64_t first = v.first - block, end = v.end - block;
-    return {static_cast<int>(first < 0              ? 0
-                             : first < kBlockTokens ? first
-                                                    : kBlockTokens),
-            static_cast<int>(end < 0              ? 0
-                             : end < kBlockTokens ? end
-                                                  : kBlockTokens)};
-  }
+  using Range = BlockRange;
 
   static const Kv* RowAt(const AttentionCall& call, const AttentionTile& tile, const void* cache,
                          int64_t block_stride, int64_t position) {
@@ -273,6 +258,12 @@ struct TileAttention {
     return {RangeOf(call, tile, 0, block).first, RangeOf(call, tile, tile.tokens - 1, block).end};
   }
 
+  static void Begin(const AttentionCall&, const AttentionTile&, float*) {}
+
+  static int64_t WorkFloats(const AttentionCall& call) {
+    return int64_t{2} * kBlockTokens * call.head_dim + int64_t{call.rows_max} * kBlockTokens;
+  }
+
   static void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split,
                     float* state_floats, float* work) {
     const State state(call, state_floats);
@@ -347,7 +338,8 @@ struct TileAttention {
     }
   }
 
-  static constexpr AttentionKernel kKernel = {&Split, &Merge, &Finish};
+  static constexpr AttentionKernel kKernel = {&Begin, &Split, &Merge, &Finish};
+  static constexpr AttentionTiling kTiling = {.rows = 48, .rows_small = 12};
 };
 
 }  // namespace sluice::cpu

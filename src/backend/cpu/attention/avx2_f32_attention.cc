@@ -3,8 +3,11 @@
 
 namespace sluice::cpu {
 
-const AttentionKernels kAvx2AttentionKernels = {TileAttention<avx2::F32x16, float, 1>::kKernel,
-                                                TileAttention<avx2::F32x16, Half, 1>::kKernel,
-                                                TileAttention<avx2::F32x16, BFloat, 1>::kKernel};
+template <class Kv>
+using Tile = TileAttention<avx2::F32x16, Kv, 1>;
+
+const AttentionKernels kAvx2AttentionKernels = {Tile<float>::kKernel, Tile<Half>::kKernel,
+                                                Tile<BFloat>::kKernel, Tile<float>::kTiling,
+                                                &Tile<float>::WorkFloats};
 
 }  // namespace sluice::cpu

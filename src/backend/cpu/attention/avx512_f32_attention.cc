@@ -3,9 +3,11 @@
 
 namespace sluice::cpu {
 
-const AttentionKernels kAvx512AttentionKernels = {
-    TileAttention<avx512::F32x16, float, 4>::kKernel,
-    TileAttention<avx512::F32x16, Half, 4>::kKernel,
-    TileAttention<avx512::F32x16, BFloat, 4>::kKernel};
+template <class Kv>
+using Tile = TileAttention<avx512::F32x16, Kv, 4>;
+
+const AttentionKernels kAvx512AttentionKernels = {Tile<float>::kKernel, Tile<Half>::kKernel,
+                                                  Tile<BFloat>::kKernel, Tile<float>::kTiling,
+                                                  &Tile<float>::WorkFloats};
 
 }  // namespace sluice::cpu

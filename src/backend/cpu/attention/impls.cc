@@ -17,6 +17,14 @@ ops::Support Supports(const Op::Desc& desc, const device::DeviceFacts& facts) {
   return support.ok ? ops::RefAttentionSupports(desc, facts) : support;
 }
 
+ops::Support SupportsAmx(const Op::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.head_dim % 32 != 0 || desc.head_dim < 32)
+    return ops::Support::No(StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 32"));
+  if (desc.kv.dtype != DType::kF16 && desc.kv.dtype != DType::kBF16)
+    return ops::Support::No(StrCat("takes KV of F16 or BF16, not ", Name(desc.kv.dtype)));
+  return Supports<Isa::kAmx>(desc, facts);
+}
+
 template <const AttentionKernels& kernels>
 Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
   return RunAttention(kernels, stream, desc, args);
@@ -25,6 +33,7 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
 }  // namespace
 
 void RegisterAttention(ops::OpTable& table) {
+  table.Add<Op>({"amx_bf16_attention", &SupportsAmx, &Run<kAmxAttentionKernels>});
   table.Add<Op>({"avx512_f32_attention", &Supports<Isa::kAvx512>, &Run<kAvx512AttentionKernels>});
   table.Add<Op>({"avx2_f32_attention", &Supports<Isa::kAvx2>, &Run<kAvx2AttentionKernels>});
   table.Add<Op>({"ref_attention", &ops::RefAttentionSupports, &ops::RefAttention});

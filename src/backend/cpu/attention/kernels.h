@@ -2,10 +2,13 @@
 //
 // Arithmetic, the same for prefill, chunk, decode and verify and for every tiling: positions are
 // cut at absolute multiples of kSplitTokens, splits at multiples of kBlockTokens. A score is one
-// chain of fused multiply-adds over ascending dims. Inside a split, blocks are folded in ascending
+// chain of multiply-adds over ascending dims. Inside a split, blocks are folded in ascending
 // order by the online softmax, each row's V sum being one chain over ascending positions that the
 // row sees; then splits are merged in ascending order. So a row's bits depend on its query, its
 // position and the KV that it sees alone.
+//
+// avx2 and avx512 compute in F32 and give the same bits. amx multiplies in bf16 and adds in F32:
+// other bits, the same for every row in whatever company.
 #pragma once
 
 #include <cstddef>
@@ -60,18 +63,33 @@ SLUICE_KERNEL_INLINE Visible VisibleOfTile(const AttentionCall& call, const Atte
   return {VisibleOf(call, tile, tile.position).first, last.end};
 }
 
+// The part of a block of positions that a row sees, as offsets into the block.
+struct BlockRange {
+  int first = 0, end = 0;
+  SLUICE_KERNEL_INLINE bool empty() const { return first >= end; }
+  SLUICE_KERNEL_INLINE bool full() const { return first == 0 && end == kBlockTokens; }
+};
+SLUICE_KERNEL_INLINE int OffsetInBlock(int64_t offset) {
+  return static_cast<int>(offset < 0 ? 0 : offset < kBlockTokens ? offset : kBlockTokens);
+}
+// What query token number `token` of the tile sees of the block of positions that begins at
+// `block`.
+SLUICE_KERNEL_INLINE BlockRange RangeOf(const AttentionCall& call, const AttentionTile& tile,
+                                        int token, int64_t block) {
+  const Visible v = VisibleOf(call, tile, tile.position + token);
+  return {OffsetInBlock(v.first - block), OffsetInBlock(v.end - block)};
+}
+
 // Floats of the state of a tile's rows: largest score and weight sum of each, then their sums of V.
 SLUICE_KERNEL_INLINE int64_t StateFloats(const AttentionCall& call) {
   return int64_t{call.rows_max} * (2 + call.head_dim);
 }
-// Floats that `split` uses for itself.
-SLUICE_KERNEL_INLINE int64_t WorkFloats(const AttentionCall& call) {
-  return int64_t{2} * kBlockTokens * call.head_dim + int64_t{call.rows_max} * kBlockTokens;
-}
-
 #undef SLUICE_KERNEL_INLINE
 
+// `work` is memory of the thread that runs a tile, with room for WorkFloats.
 struct AttentionKernel {
+  // Comes before the first `split` of a tile on a thread; `work` is left alone in between.
+  void (*begin)(const AttentionCall& call, const AttentionTile& tile, float* work);
   // Attends to the positions of split number `split`; `state` becomes that of the rows that see
   // some of them.
   void (*split)(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
@@ -83,11 +101,20 @@ struct AttentionKernel {
   void (*finish)(const AttentionCall& call, const AttentionTile& tile, float* total);
 };
 
-// By the type of the KV.
-struct AttentionKernels {
-  AttentionKernel f32, f16, bf16;
+// How many rows (query tokens times the group) the kernels want in a tile.
+struct AttentionTiling {
+  int rows = 0;        // enough that preparing K and V is a small part of the work, few enough that
+                       // the state stays in the L2 cache
+  int rows_small = 0;  // below this, more tiles save nothing
+  int rows_step = 1;   // rows_max is a multiple of it
 };
 
-extern const AttentionKernels kAvx2AttentionKernels, kAvx512AttentionKernels;
+struct AttentionKernels {
+  AttentionKernel f32, f16, bf16;  // by the type of the KV; null where it is not supported
+  AttentionTiling tiling;
+  int64_t (*work_floats)(const AttentionCall& call);
+};
+
+extern const AttentionKernels kAvx2AttentionKernels, kAvx512AttentionKernels, kAmxAttentionKernels;
 
 }  // namespace sluice::cpu
