@@ -1,6 +1,7 @@
 // ForRows: splits independent rows over the stream's threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "backend/cpu/stream.h"
@@ -10,6 +11,8 @@ namespace sluice::cpu {
 
 // Below this many elements waking a thread costs more than it saves (a few microseconds).
 inline constexpr int64_t kParallelElements = 16384;
+// So that a thread that was interrupted does not hold up the others.
+inline constexpr int64_t kPartsPerThread = 4;
 
 // Calls body(begin, end) for disjoint ranges that cover [0, rows); on this thread alone when there
 // is little to do. `row_elements`: elements touched per row.
@@ -19,9 +22,10 @@ void ForRows(CpuStream& stream, int64_t rows, int64_t row_elements, const Body& 
     body(int64_t{0}, rows);
     return;
   }
-  stream.pool().Run([&](int thread, int threads) {
-    const Share share = ShareOf(rows, thread, threads);
-    if (share.begin < share.end) body(share.begin, share.end);
+  const int64_t parts = std::min<int64_t>(rows, kPartsPerThread * stream.pool().threads());
+  stream.pool().ParallelFor(parts, [&](int64_t part, int) {
+    const Share share = ShareOf(rows, part, parts);
+    body(share.begin, share.end);
   });
 }
 

@@ -21,6 +21,12 @@ namespace {
 constexpr std::chrono::microseconds kSpin{60};
 constexpr int kPausesPerClockRead = 32;
 
+constexpr int kSpinsBeforeYield = 1000;
+
+// ThreadPool's state: job number, open flag, workers that joined.
+constexpr uint32_t kJoined = (1u << 11) - 1, kOpen = 1u << 11, kJobStep = 1u << 12;
+constexpr uint32_t kJob = ~(kJoined | kOpen);
+
 inline void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -85,7 +91,8 @@ int UsableCores() {
 }
 
 ThreadPool::ThreadPool(const Options& options) : threads_(options.threads) {
-  CHECK(options.threads >= 1 && options.threads <= 4096, options.threads, " threads");
+  CHECK(options.threads >= 1 && options.threads <= static_cast<int>(kJoined), options.threads,
+        " threads");
   workers_.reserve(threads_ - 1);
   for (int thread = 1; thread < threads_; ++thread) {
     workers_.emplace_back([this, thread, pin = options.pin] { Work(thread, pin); });
@@ -93,23 +100,26 @@ ThreadPool::ThreadPool(const Options& options) : threads_(options.threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  body_ = nullptr;
-  job_.fetch_add(1, std::memory_order_release);
-  job_.notify_all();
+  Open(nullptr, nullptr);
   for (std::thread& worker : workers_) worker.join();
 }
 
+void ThreadPool::Open(Erased body, const void* context) {
+  body_ = body;
+  context_ = context;
+  finished_.store(0, std::memory_order_relaxed);
+  const uint32_t job = (state_.load(std::memory_order_relaxed) & kJob) + kJobStep;
+  state_.store(job | kOpen, std::memory_order_release);
+  state_.notify_all();
+}
+
 void ThreadPool::RunErased(Erased body, const void* context) {
-  if (threads_ > 1) {
-    body_ = body;
-    context_ = context;
-    pending_.store(threads_ - 1, std::memory_order_relaxed);
-    job_.fetch_add(1, std::memory_order_release);
-    job_.notify_all();
-  }
+  if (threads_ == 1) return body(context, 0, 1);
+  Open(body, context);
   body(context, 0, threads_);
-  for (uint32_t left; (left = pending_.load(std::memory_order_acquire)) != 0;) {
-    WaitWhile(pending_, left);
+  const uint32_t joined = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & kJoined;
+  for (uint32_t left; (left = finished_.load(std::memory_order_acquire)) != joined;) {
+    WaitWhile(finished_, left);
   }
 }
 
@@ -123,24 +133,30 @@ void ThreadPool::Work(int thread, bool pin) {
       pthread_setaffinity_np(pthread_self(), sizeof set, &set);
     }
   }
-  for (uint32_t seen = 0;; ++seen) {
-    WaitWhile(job_, seen);
+  for (uint32_t seen = 0;;) {
+    uint32_t state = state_.load(std::memory_order_acquire);
+    if ((state & kOpen) == 0 || (state & kJob) == seen) {
+      WaitWhile(state_, state);
+      continue;
+    }
+    if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
+    seen = state & kJob;
     if (body_ == nullptr) return;
-    body_(context_, thread, threads_);
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+    body_(context_, static_cast<int>(state & kJoined) + 1, threads_);
+    finished_.fetch_add(1, std::memory_order_release);
+    finished_.notify_one();
   }
 }
 
-void ThreadPool::Barrier() {
-  if (threads_ == 1) return;
-  const uint32_t phase = phase_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(threads_)) {
-    arrived_.store(0, std::memory_order_relaxed);
-    phase_.fetch_add(1, std::memory_order_acq_rel);
-    phase_.notify_all();
-    return;
+void WaitUntil(const std::atomic<int64_t>& value, int64_t target) {
+  for (int spins = 0; value.load(std::memory_order_acquire) < target; ++spins) {
+    // The thread that is awaited may have lost its CPU to this one.
+    if (spins < kSpinsBeforeYield) {
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
   }
-  WaitWhile(phase_, phase);
 }
 
 }  // namespace sluice::cpu

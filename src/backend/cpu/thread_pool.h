@@ -1,8 +1,10 @@
 // ThreadPool: persistent threads that run one job at a time, the caller among them.
 //
-// A job is static: every thread of the pool runs the body once and takes its share by its index, or
-// by an atomic counter. Nothing is allocated per job. Between jobs a worker spins for some tens of
-// microseconds (the next op of a step comes within that), then sleeps: an idle pool uses no CPU.
+// A job is shared: the caller runs its body, and so does each worker that wakes before the caller
+// is through; all of them take pieces of the work from an atomic counter. So a worker that the
+// system does not schedule holds nobody up: on a busy machine the caller does the work alone.
+// Nothing is allocated per job. Between jobs a worker spins for some tens of microseconds (the next
+// op of a step comes within that), then sleeps: an idle pool uses no CPU.
 //
 // Any thread may start jobs; they run one after the other. A body must not start another job of the
 // same pool and must not throw.
@@ -35,7 +37,9 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(thread, threads) once on every thread, and returns when all have returned.
+  // Calls body(thread, threads) on this thread, as thread 0, and on every worker that comes before
+  // it returns, each with a number of its own below `threads`; returns when all have returned. The
+  // body must leave no work undone when it runs alone, and none twice when it runs on all.
   template <class Body>
   void Run(const Body& body) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -61,10 +65,6 @@ class ThreadPool {
     }
   }
 
-  // Inside Run: returns once every thread of the pool has called it. What a thread wrote before is
-  // visible to all after.
-  void Barrier();
-
  private:
   using Erased = void (*)(const void* context, int thread, int threads);
 
@@ -76,6 +76,7 @@ class ThreadPool {
   }
 
   void RunErased(Erased body, const void* context);
+  void Open(Erased body, const void* context);
   void Work(int thread, bool pin);
 
   const int threads_;
@@ -83,24 +84,27 @@ class ThreadPool {
 
   std::mutex mutex_;  // held by the thread whose job runs
 
-  // The job; written by the caller before job_ is raised.
+  // The job; written by the caller before it opens it, read by workers that have joined.
   Erased body_ = nullptr;
   const void* context_ = nullptr;
 
   // Apart from each other, so that a spinning thread does not slow the others' writes.
-  alignas(64) std::atomic<uint32_t> job_{0};      // number of jobs started; the last one is to stop
-  alignas(64) std::atomic<uint32_t> pending_{0};  // workers that have not finished the job
-  alignas(64) std::atomic<int64_t> next_{0};      // ParallelFor's next task
-  alignas(64) std::atomic<uint32_t> arrived_{0};  // at the barrier
-  alignas(64) std::atomic<uint32_t> phase_{0};    // barriers passed
+  // The number of the last job, whether it is open to workers, and how many have joined it.
+  alignas(64) std::atomic<uint32_t> state_{0};
+  alignas(64) std::atomic<uint32_t> finished_{0};  // workers that have left the job
+  alignas(64) std::atomic<int64_t> next_{0};       // ParallelFor's next task
 };
 
-// The share of thread `thread` of [0, count): [begin, end) of nearly equal parts in order.
+// Inside a job: returns once `value` has reached `target`, which threads that are at work raise it
+// to.
+void WaitUntil(const std::atomic<int64_t>& value, int64_t target);
+
+// Part `part` of [0, count): [begin, end) of nearly equal parts in order.
 struct Share {
   int64_t begin = 0, end = 0;
 };
-inline Share ShareOf(int64_t count, int thread, int threads) {
-  return {count * thread / threads, count * (thread + 1) / threads};
+inline Share ShareOf(int64_t count, int64_t part, int64_t parts) {
+  return {count * part / parts, count * (part + 1) / parts};
 }
 
 }  // namespace sluice::cpu

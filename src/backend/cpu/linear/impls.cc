@@ -8,6 +8,7 @@
 #include "backend/cpu/linear/pack.h"
 #include "backend/cpu/linear/packed.h"
 #include "backend/cpu/linear/row_split.h"
+#include "backend/cpu/parallel.h"
 #include "backend/cpu/stream.h"
 #include "backend/cpu/thread_pool.h"
 #include "ops/linear.h"
@@ -24,8 +25,6 @@ constexpr size_t kPanelBytes = size_t{1} << 20;
 constexpr size_t kPassBytes = size_t{24} << 10;
 // Up to here each thread makes its own copy of the tiles; that costs less than a barrier.
 constexpr int64_t kCopyElements = 4096;
-// Parts per thread, so that a thread that was interrupted does not hold up the others.
-constexpr int64_t kPartsPerThread = 4;
 
 size_t Align(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -188,13 +187,14 @@ Status RunProblem(const Problem& p, ThreadPool& pool) {
   }
   for (int64_t begin = 0; begin < tiles; begin += panel) {
     const Share share = {begin, std::min(begin + panel, tiles)};
-    std::atomic<int64_t> next_tile{begin};
+    std::atomic<int64_t> next_tile{begin}, made{begin};
     next.store(0, std::memory_order_relaxed);
     pool.Run([&](int thread, int threads) {
       for (int64_t i; (i = next_tile.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
         MakeTile(p, TileAt(p, i), contents + (i - begin) * tile_bytes);
+        made.fetch_add(1, std::memory_order_release);
       }
-      pool.Barrier();
+      WaitUntil(made, share.end);
       Multiply(p, share, contents, groups + group_bytes * thread, threads, &next);
     });
   }
