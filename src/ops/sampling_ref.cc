@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -39,7 +39,8 @@ RowScan Scan(std::span<const float> logits) {
 // e^x for kWeightFloor <= x <= 0: x = n ln 2 + r with ln 2 in two parts, and the series of e^r - 1
 // to r^7. `fma` rounds once whatever the machine has.
 float WeightExp(float x) {
-  const float n = std::nearbyint(x * 1.44269504088896341f);
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves no fraction
+  const float n = (x * 1.44269504088896341f + kRound) - kRound;
   float r = std::fma(n, -0.693145751953125f, x);
   r = std::fma(n, -1.42860682030941723212e-6f, r);
   float p = std::fma(r, 1.0f / 5040, 1.0f / 720);
@@ -47,7 +48,8 @@ float WeightExp(float x) {
   p = std::fma(p, r, 1.0f / 24);
   p = std::fma(p, r, 1.0f / 6);
   p = std::fma(p, r, 0.5f);
-  return std::ldexp(std::fma(p, r * r, r) + 1.0f, static_cast<int>(n));
+  const float power = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return (std::fma(p, r * r, r) + 1.0f) * power;
 }
 
 // The weights of one row at one temperature. REQUIRES: `largest` is the largest logit and finite.
