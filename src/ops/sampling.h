@@ -1,5 +1,7 @@
 // Sampling: rows of logits to tokens. One stage order everywhere: bias, penalties, masks,
 // temperature, softmax, top-k, renormalise, top-p, min-p, draw. Each row depends on itself alone.
+// The draw walks the kept tokens by ascending id. The arithmetic is that of ops/sampling_rules.h,
+// so implementations agree to the bit.
 //
 // A row is degenerate when a raw logit is NaN or +inf, all raw logits are equal to zero or -inf, or
 // nothing is left after the masks. Its token is the argmax of the raw logits (NaN ignored, ties

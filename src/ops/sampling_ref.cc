@@ -1,18 +1,15 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 
 #include "base/philox.h"
 #include "ops/sampling.h"
+#include "ops/sampling_rules.h"
 
 namespace sluice::ops {
 namespace {
-
-// What a log-prob is reported as when a probability is zero: JSON has no infinity, and clients of
-// OpenAI's API know this value.
-constexpr float kZeroProbability = -9999.0f;
 
 struct RowScan {
   int32_t argmax = 0;
@@ -39,34 +36,51 @@ RowScan Scan(std::span<const float> logits) {
   return scan;
 }
 
-// log(sum(exp(x / temperature))) over finite maxima; REQUIRES: max is the largest x and finite.
-double LogSumExp(std::span<const float> x, float max, float temperature) {
-  double sum = 0;
-  for (const float value : x) sum += std::exp((value - max) / temperature);
-  return static_cast<double>(max) / temperature + std::log(sum);
+// e^x for kWeightFloor <= x <= 0: x = n ln 2 + r with ln 2 in two parts, and the series of e^r - 1
+// to r^7. `fma` rounds once whatever the machine has.
+float WeightExp(float x) {
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves no fraction
+  const float n = (x * 1.44269504088896341f + kRound) - kRound;
+  float r = std::fma(n, -0.693145751953125f, x);
+  r = std::fma(n, -1.42860682030941723212e-6f, r);
+  float p = std::fma(r, 1.0f / 5040, 1.0f / 720);
+  p = std::fma(p, r, 1.0f / 120);
+  p = std::fma(p, r, 1.0f / 24);
+  p = std::fma(p, r, 1.0f / 6);
+  p = std::fma(p, r, 0.5f);
+  const float power = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return (std::fma(p, r * r, r) + 1.0f) * power;
 }
 
-float Reported(double logprob) {
-  return std::isfinite(logprob) ? static_cast<float>(logprob) : kZeroProbability;
-}
+// The weights of one row at one temperature. REQUIRES: `largest` is the largest logit and finite.
+struct Weights {
+  Weights(std::span<const float> row, float largest, float temperature)
+      : logits(row),
+        max(largest),
+        scale(WeightScale(temperature)),
+        grid(WeightGrid(static_cast<int64_t>(row.size()))) {}
 
-float* Distribution(const Sample::Args& args, const SampleRow& params) {
-  return args.distributions.ptr<float>() + params.distribution_row * args.distributions.strides[0];
-}
-
-// Whether id a comes before id b in descending order of value, ties by ascending id.
-struct Before {
-  const float* values;
-  bool operator()(int32_t a, int32_t b) const {
-    return values[a] != values[b] ? values[a] > values[b] : a < b;
+  float x(int64_t id) const { return (logits[id] - max) * scale; }
+  double operator()(int64_t id) const {
+    if (!(x(id) >= kWeightFloor)) return 0.0;
+    return (WeightExp(x(id)) + grid) - grid;
   }
+  double Total() const {
+    double sum = 0;
+    for (size_t i = 0; i < logits.size(); ++i) sum += (*this)(static_cast<int64_t>(i));
+    return sum;
+  }
+
+  std::span<const float> logits;
+  float max, scale;
+  double grid;
 };
 
 void ReportLogprobs(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
-                    std::span<const float> logits, double log_sum, int32_t* order,
+                    std::span<const float> logits, float max, double log_total, int32_t* order,
                     SampleOutput* output) {
   const SampleRow& params = args.rows[row];
-  output->logprob = Reported(logits[output->token] - log_sum);
+  output->logprob = LogProb(logits[output->token], max, 1.0f, log_total);
   const Before before{logits.data()};
   output->rank = 0;
   for (int64_t i = 0; i < desc.vocab; ++i) {
@@ -81,7 +95,7 @@ void ReportLogprobs(const Sample::Desc& desc, const Sample::Args& args, int64_t 
   float* logprobs = args.top_logprobs.ptr<float>() + row * stride;
   for (int32_t i = 0; i < wanted; ++i) {
     ids[i] = order[i];
-    logprobs[i] = Reported(logits[order[i]] - log_sum);
+    logprobs[i] = LogProb(logits[order[i]], max, 1.0f, log_total);
   }
   if (output->rank >= wanted) {
     ids[wanted] = output->token;
@@ -93,11 +107,7 @@ void ReportLogprobs(const Sample::Desc& desc, const Sample::Args& args, int64_t 
 void Process(const Sample::Args& args, const SampleRow& params, std::span<float> logits) {
   for (const LogitEdit& edit : args.edits.subspan(params.edit_begin, params.edit_count)) {
     if (edit.id < 0 || edit.id >= static_cast<int64_t>(logits.size())) continue;
-    float& logit = logits[edit.id];
-    logit += edit.bias;
-    logit = logit > 0 ? logit / edit.repetition : logit * edit.repetition;
-    logit -= edit.subtract;
-    if (edit.banned) logit = -std::numeric_limits<float>::infinity();
+    logits[edit.id] = Edited(edit, logits[edit.id]);
   }
   if (params.mask_row < 0) return;
   const uint32_t* allowed = reinterpret_cast<const uint32_t*>(
@@ -111,23 +121,19 @@ void Process(const Sample::Args& args, const SampleRow& params, std::span<float>
 
 // The kept tokens are always the first ones in Before's order, because top-k, top-p and min-p each
 // keep a prefix of it. Sorts as much of `order` as is needed and returns how many are kept.
-int64_t SortKept(const SampleRow& params, const float* logits, float max, int32_t* order,
-                 int64_t vocab) {
-  const Before before{logits};
-  const auto weight = [&](int32_t id) -> double {
-    return std::exp((logits[id] - max) / params.temperature);
-  };
-  const bool limited = params.top_k > 0 && params.top_k < vocab;
-  const int64_t limit = limited ? params.top_k : vocab;
+int64_t SortKept(const SampleRow& params, const Weights& weight, int32_t* order, int64_t vocab) {
+  const Before before{weight.logits.data()};
+  const int64_t limit = LimitsTopK(params, vocab) ? params.top_k : vocab;
   double total = 0;
-  if (limited) {
+  if (limit < vocab) {
     std::nth_element(order, order + limit - 1, order + vocab, before);
     std::sort(order, order + limit, before);
     for (int64_t i = 0; i < limit; ++i) total += weight(order[i]);
   } else {
-    for (int32_t i = 0; i < vocab; ++i) total += weight(i);
+    total = weight.Total();
   }
-  int64_t sorted = limited ? limit : 0;
+  const float floor = MinPFloor(params.min_p);
+  int64_t sorted = limit < vocab ? limit : 0;
   int64_t chunk = 256;
   double kept = 0;
   for (int64_t i = 0; i < limit; ++i) {
@@ -138,37 +144,30 @@ int64_t SortKept(const SampleRow& params, const float* logits, float max, int32_
       sorted = end;
       chunk *= 4;
     }
-    const double mass = weight(order[i]);
-    if (i > 0 && (mass < params.min_p || mass == 0.0)) return i;
-    kept += mass;
+    if (i > 0 && !(weight.x(order[i]) >= floor)) return i;
+    kept += weight(order[i]);
     if (params.top_p < 1.0f && kept >= params.top_p * total) return i + 1;
   }
   return limit;
 }
 
-int32_t Draw(const SampleRow& params, std::span<const float> logits, float max, int32_t* order) {
-  const bool filtered = (params.top_k > 0 && params.top_k < static_cast<int64_t>(logits.size())) ||
-                        params.top_p < 1.0f || params.min_p > 0.0f;
-  int64_t count = static_cast<int64_t>(logits.size());
+int32_t Draw(const SampleRow& params, const Weights& weight, int32_t* order) {
+  int64_t count = static_cast<int64_t>(weight.logits.size());
   std::iota(order, order + count, 0);
-  if (filtered) count = SortKept(params, logits.data(), max, order, count);
-  const auto weight = [&](int64_t i) -> double {
-    return std::exp((logits[order[i]] - max) / params.temperature);
-  };
-  double total = 0;
-  for (int64_t i = 0; i < count; ++i) total += weight(i);
-  const double aim =
-      total * UniformDraw(params.seed, params.choice, params.position, DrawPurpose::kToken);
-  double sum = 0;
-  int32_t last = order[0];
-  for (int64_t i = 0; i < count; ++i) {
-    const double mass = weight(i);
-    if (mass == 0.0) continue;
-    sum += mass;
-    last = order[i];
-    if (sum > aim) break;
+  if (LimitsTopK(params, count) || params.top_p < 1.0f || params.min_p > 0.0f) {
+    count = SortKept(params, weight, order, count);
+    std::sort(order, order + count);
   }
-  return last;
+  double total = 0;
+  for (int64_t i = 0; i < count; ++i) total += weight(order[i]);
+  const double aim =
+      DrawAim(total, UniformDraw(params.seed, params.choice, params.position, DrawPurpose::kToken));
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    sum += weight(order[i]);
+    if (sum > aim) return order[i];
+  }
+  return order[0];
 }
 
 void DrawToken(const Sample::Args& args, const SampleRow& params, std::span<const float> raw,
@@ -186,22 +185,41 @@ void DrawToken(const Sample::Args& args, const SampleRow& params, std::span<cons
     output->degenerate = true;
     return;
   }
-  const float max = *best;
-  const float temperature = params.temperature == 0.0f ? 1.0f : params.temperature;
+  const Weights weight(logits, *best, params.temperature);
   output->token = static_cast<int32_t>(best - logits.begin());
   if (!greedy) {
-    output->token = Draw(params, logits, max, reinterpret_cast<int32_t*>(workspace.data() + vocab));
+    output->token = Draw(params, weight, reinterpret_cast<int32_t*>(workspace.data() + vocab));
   }
   if (wants_logprob) {
-    const double scaled = static_cast<double>(logits[output->token]) / temperature;
-    output->processed_logprob = Reported(scaled - LogSumExp(logits, max, temperature));
+    const float temperature = params.temperature == 0.0f ? 1.0f : params.temperature;
+    output->processed_logprob =
+        LogProb(logits[output->token], *best, temperature, std::log(weight.Total()));
   }
+}
+
+float* Distribution(const Sample::Args& args, const SampleRow& params) {
+  return args.distributions.ptr<float>() + params.distribution_row * args.distributions.strides[0];
 }
 
 }  // namespace
 
 std::string Sample::Desc::ToString() const {
   return StrCat("vocab ", vocab, ", top log-probs ", top_logprobs_max);
+}
+
+void ReportDegenerate(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
+                      int32_t argmax) {
+  const SampleRow& params = args.rows[row];
+  SampleOutput& output = args.outputs[row];
+  output = {.token = params.draw ? argmax : params.target, .degenerate = true};
+  if (params.top_logprobs >= 0) {
+    output.logprob = output.processed_logprob = kZeroProbability;
+    args.top_ids.ptr<int32_t>()[row * args.top_ids.strides[0]] = output.token;
+    args.top_logprobs.ptr<float>()[row * args.top_ids.strides[0]] = kZeroProbability;
+  }
+  if (params.distribution_row >= 0) {
+    std::fill_n(Distribution(args, params), desc.vocab, kZeroProbability);
+  }
 }
 
 void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
@@ -212,34 +230,23 @@ void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t ro
   const std::span<const float> raw(args.logits.ptr<float>() + row * args.logits.strides[0],
                                    static_cast<size_t>(desc.vocab));
   const RowScan scan = Scan(raw);
-  if (scan.degenerate) {
-    output.token = params.draw ? scan.argmax : params.target;
-    output.degenerate = true;
-    if (params.top_logprobs >= 0) {
-      output.logprob = output.processed_logprob = kZeroProbability;
-      args.top_ids.ptr<int32_t>()[row * args.top_ids.strides[0]] = output.token;
-      args.top_logprobs.ptr<float>()[row * args.top_ids.strides[0]] = kZeroProbability;
-      output.rank = 0;
-    }
-    if (params.distribution_row >= 0) {
-      std::fill_n(Distribution(args, params), desc.vocab, kZeroProbability);
-    }
-    return;
-  }
+  if (scan.degenerate) return ReportDegenerate(desc, args, row, scan.argmax);
   if (params.draw) {
     DrawToken(args, params, raw, scan, workspace, &output);
   } else {
     output.token = params.target;
   }
   if (params.top_logprobs < 0 && params.distribution_row < 0) return;
-  const double log_sum = LogSumExp(raw, scan.max, 1.0f);
+  const double log_total = std::log(Weights(raw, scan.max, 1.0f).Total());
   if (params.top_logprobs >= 0) {
-    ReportLogprobs(desc, args, row, raw, log_sum,
+    ReportLogprobs(desc, args, row, raw, scan.max, log_total,
                    reinterpret_cast<int32_t*>(workspace.data() + desc.vocab), &output);
   }
   if (params.distribution_row >= 0) {
     float* distribution = Distribution(args, params);
-    for (int64_t i = 0; i < desc.vocab; ++i) distribution[i] = Reported(raw[i] - log_sum);
+    for (int64_t i = 0; i < desc.vocab; ++i) {
+      distribution[i] = LogProb(raw[i], scan.max, 1.0f, log_total);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "device/backend.h"
 #include "ops/host_array.h"
+#include "ops/op_fixture.h"
 
 namespace sluice::ops {
 namespace {
@@ -174,7 +175,13 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<device::Stream> stream_;
 };
 
-std::vector<std::string> Implementations() { return {"any_f32_sample", "ref_sample"}; }
+std::vector<std::string> Implementations() {
+  std::vector<std::string> names = {"any_f32_sample", "ref_sample"};
+  for (const std::string& set : UsableInstructionSets()) {
+    if (set == "avx2" || set == "avx512") names.push_back(set + "_f32_sample");
+  }
+  return names;
+}
 INSTANTIATE_TEST_SUITE_P(All, SampleTest, ::testing::ValuesIn(Implementations()),
                          [](const auto& name) { return name.param; });
 

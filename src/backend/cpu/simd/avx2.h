@@ -109,6 +109,22 @@ struct F32x16 {
             _mm256_blendv_ps(other.b, x.b, _mm256_castsi256_ps(in_b))};
   }
 
+  // Bit i: x >= y (or the like) in lane i; false where one is NaN.
+  static uint32_t AtLeast(F32x16 x, F32x16 y) { return Compare<_CMP_GE_OQ>(x, y); }
+  static uint32_t Above(F32x16 x, F32x16 y) { return Compare<_CMP_GT_OQ>(x, y); }
+  static uint32_t Equal(F32x16 x, F32x16 y) { return Compare<_CMP_EQ_OQ>(x, y); }
+  // x in the lanes of `mask`, `other` elsewhere.
+  static F32x16 Choose(uint32_t mask, F32x16 x, F32x16 other) {
+    return {_mm256_blendv_ps(other.a, x.a, Lanes(mask, 0)),
+            _mm256_blendv_ps(other.b, x.b, Lanes(mask, 8))};
+  }
+  // Stores the lanes of `mask` one after the other; what follows them, up to p + 16, is undefined.
+  void Compress(float* p, uint32_t mask) const {
+    float all[16];
+    Store(all);
+    for (; mask != 0; mask &= mask - 1) *p++ = all[__builtin_ctz(mask)];
+  }
+
   float Sum() const {
     return Reduce([](__m256 x, __m256 y) { return _mm256_add_ps(x, y); },
                   [](__m128 x, __m128 y) { return _mm_add_ps(x, y); });
@@ -138,6 +154,18 @@ struct F32x16 {
   }
 
  private:
+  template <int kHow>
+  static uint32_t Compare(F32x16 x, F32x16 y) {
+    const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.a, y.a, kHow));
+    const int high = _mm256_movemask_ps(_mm256_cmp_ps(x.b, y.b, kHow));
+    return static_cast<uint32_t>(low | high << 8);
+  }
+  // All bits of lane i set where bit first + i of `mask` is.
+  static __m256 Lanes(uint32_t mask, int first) {
+    const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i all = _mm256_set1_epi32(static_cast<int>(mask >> first));
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, bits), bits));
+  }
   // All bits of lane i set where first + i < n.
   static __m256i InFirst(int first, int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n - first),
@@ -195,6 +223,39 @@ struct F32x16 {
     __m128 four = fold4(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     four = fold4(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(fold4(four, _mm_shuffle_ps(four, four, 1)));
+  }
+};
+
+// Sixteen doubles in four registers.
+struct F64x16 {
+  __m256d v[4];
+
+  static F64x16 Zero() { return Set1(0.0); }
+  static F64x16 Set1(double x) {
+    const __m256d all = _mm256_set1_pd(x);
+    return {{all, all, all, all}};
+  }
+  static F64x16 From(F32x16 x) {
+    return {{_mm256_cvtps_pd(_mm256_castps256_ps128(x.a)),
+             _mm256_cvtps_pd(_mm256_extractf128_ps(x.a, 1)),
+             _mm256_cvtps_pd(_mm256_castps256_ps128(x.b)),
+             _mm256_cvtps_pd(_mm256_extractf128_ps(x.b, 1))}};
+  }
+  double Sum() const {
+    const __m256d four = _mm256_add_pd(_mm256_add_pd(v[0], v[2]), _mm256_add_pd(v[1], v[3]));
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+  }
+  void Store(double* p) const {
+    for (int i = 0; i < 4; ++i) _mm256_storeu_pd(p + 4 * i, v[i]);
+  }
+  friend F64x16 operator+(F64x16 x, F64x16 y) {
+    for (int i = 0; i < 4; ++i) x.v[i] = _mm256_add_pd(x.v[i], y.v[i]);
+    return x;
+  }
+  friend F64x16 operator-(F64x16 x, F64x16 y) {
+    for (int i = 0; i < 4; ++i) x.v[i] = _mm256_sub_pd(x.v[i], y.v[i]);
+    return x;
   }
 };
 

@@ -72,6 +72,19 @@ struct F32x16 {
     return {_mm512_mask_mov_ps(other.v, First(high) & ~First(low), a.v)};
   }
 
+  // Bit i: a >= b (or the like) in lane i; false where one is NaN.
+  static uint32_t AtLeast(F32x16 a, F32x16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ); }
+  static uint32_t Above(F32x16 a, F32x16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ); }
+  static uint32_t Equal(F32x16 a, F32x16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ); }
+  // a in the lanes of `mask`, `other` elsewhere.
+  static F32x16 Choose(uint32_t mask, F32x16 a, F32x16 other) {
+    return {_mm512_mask_mov_ps(other.v, static_cast<__mmask16>(mask), a.v)};
+  }
+  // Stores the lanes of `mask` one after the other; what follows them, up to p + 16, is undefined.
+  void Compress(float* p, uint32_t mask) const {
+    _mm512_storeu_ps(p, _mm512_maskz_compress_ps(static_cast<__mmask16>(mask), v));
+  }
+
   float Sum() const {
     return Reduce([](__m256 a, __m256 b) { return _mm256_add_ps(a, b); },
                   [](__m128 a, __m128 b) { return _mm_add_ps(a, b); });
@@ -133,6 +146,35 @@ struct F32x16 {
     __m128 four = fold4(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     four = fold4(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(fold4(four, _mm_shuffle_ps(four, four, 1)));
+  }
+};
+
+// Sixteen doubles in two registers.
+struct F64x16 {
+  __m512d a, b;
+
+  static F64x16 Zero() { return {_mm512_setzero_pd(), _mm512_setzero_pd()}; }
+  static F64x16 Set1(double x) { return {_mm512_set1_pd(x), _mm512_set1_pd(x)}; }
+  static F64x16 From(F32x16 x) {
+    return {_mm512_cvtps_pd(_mm512_castps512_ps256(x.v)),
+            _mm512_cvtps_pd(_mm512_extractf32x8_ps(x.v, 1))};
+  }
+  double Sum() const {
+    const __m512d eight = _mm512_add_pd(a, b);
+    const __m256d four =
+        _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+  }
+  void Store(double* p) const {
+    _mm512_storeu_pd(p, a);
+    _mm512_storeu_pd(p + 8, b);
+  }
+  friend F64x16 operator+(F64x16 x, F64x16 y) {
+    return {_mm512_add_pd(x.a, y.a), _mm512_add_pd(x.b, y.b)};
+  }
+  friend F64x16 operator-(F64x16 x, F64x16 y) {
+    return {_mm512_sub_pd(x.a, y.a), _mm512_sub_pd(x.b, y.b)};
   }
 };
 

@@ -1,0 +1,272 @@
+#include "backend/cpu/sampling/sample_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "backend/cpu/sampling/select.h"
+#include "base/philox.h"
+#include "ops/sampling_rules.h"
+
+namespace sluice::cpu {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kLowest = std::numeric_limits<float>::lowest();  // of finite values
+constexpr int64_t kBlock = 512;                                  // ids whose weights are summed
+constexpr int64_t kBlocksMax = 512;
+
+class RowSampler {
+ public:
+  RowSampler(const SamplingKernels& kernels, const ops::Sample::Desc& desc,
+             const ops::Sample::Args& args, int64_t row, std::span<float> workspace)
+      : kernels_(kernels),
+        desc_(desc),
+        args_(args),
+        params_(args.rows[row]),
+        output_(args.outputs[row]),
+        row_(row),
+        vocab_(desc.vocab),
+        raw_(args.logits.ptr<float>() + row * args.logits.strides[0]),
+        processed_(workspace.data()),
+        list_(workspace.data() + desc.vocab) {}
+
+  void Run() {
+    const LogitScan scan = Scan(raw_);
+    if (scan.bad || !HasSignal(scan.max)) {
+      return ops::ReportDegenerate(desc_, args_, row_, ArgMax(raw_, scan.max));
+    }
+    raw_max_ = scan.max;
+    output_ = {};
+    if (params_.draw) {
+      DrawToken();
+    } else {
+      output_.token = params_.target;
+    }
+    if (params_.top_logprobs < 0 && params_.distribution_row < 0) return;
+    if (!(raw_total_ > 0)) raw_total_ = kernels_.total(All(raw_, raw_max_, 1.0f));
+    const double log_total = std::log(raw_total_);
+    if (params_.top_logprobs >= 0) ReportLogprobs(log_total);
+    if (params_.distribution_row >= 0) {
+      float* out = args_.distributions.ptr<float>() +
+                   params_.distribution_row * args_.distributions.strides[0];
+      for (int64_t i = 0; i < vocab_; ++i)
+        out[i] = ops::LogProb(raw_[i], raw_max_, 1.0f, log_total);
+    }
+  }
+
+ private:
+  // The chunks' maxima are then in list_.
+  LogitScan Scan(const float* logits) { return kernels_.scan(logits, vocab_, list_); }
+
+  // REQUIRES: Scan of the same logits was the last to write list_.
+  int32_t ArgMax(const float* logits, float max) const {
+    const int64_t chunks = (vocab_ + kSamplingChunk - 1) / kSamplingChunk;
+    const int64_t chunk = kernels_.after_equal(list_, chunks, max, 1) - 1;
+    const int64_t begin = std::max<int64_t>(chunk, 0) * kSamplingChunk;
+    const int64_t size = std::min(kSamplingChunk, vocab_ - begin);
+    const int64_t after = kernels_.after_equal(logits + begin, size, max, 1);
+    if (after > 0) return static_cast<int32_t>(begin + after - 1);
+    // The chunk holds NaN alone.
+    return static_cast<int32_t>(
+        std::max<int64_t>(kernels_.after_equal(logits, vocab_, max, 1) - 1, 0));
+  }
+
+  // Whether some raw logit is neither 0 nor -inf.
+  bool HasSignal(float max) const {
+    if (max != 0.0f) return max != -kInf;
+    return kernels_.count_at_least(raw_, vocab_, kLowest) >
+           kernels_.count_at_least(raw_, vocab_, 0.0f);
+  }
+
+  WeightCall All(const float* logits, float max, float temperature) const {
+    return {.logits = logits,
+            .n = vocab_,
+            .max = max,
+            .scale = ops::WeightScale(temperature),
+            .floor = ops::kWeightFloor,
+            .grid = ops::WeightGrid(vocab_),
+            .cut = -kInf,
+            .ties_end = vocab_};
+  }
+
+  // Applies mask and edits; returns the logits to draw from.
+  const float* Process() {
+    if (params_.edit_count == 0 && params_.mask_row < 0) return raw_;
+    const uint32_t* words = nullptr;
+    if (params_.mask_row >= 0) {
+      words = reinterpret_cast<const uint32_t*>(args_.masks.ptr<int32_t>() +
+                                                params_.mask_row * args_.masks.strides[0]);
+      kernels_.copy_allowed(raw_, words, vocab_, processed_);
+    } else {
+      std::memcpy(processed_, raw_, vocab_ * sizeof(float));
+    }
+    for (const ops::LogitEdit& edit : args_.edits.subspan(params_.edit_begin, params_.edit_count)) {
+      if (edit.id < 0 || edit.id >= vocab_) continue;
+      if (words != nullptr && (words[edit.id / 32] >> (edit.id % 32) & 1u) == 0) continue;
+      processed_[edit.id] = ops::Edited(edit, processed_[edit.id]);
+    }
+    return processed_;
+  }
+
+  void DrawToken() {
+    const float* logits = Process();
+    const float max = logits == raw_ ? raw_max_ : Scan(logits).max;
+    if (std::isinf(max)) {
+      output_.token = ArgMax(raw_, Scan(raw_).max);
+      output_.degenerate = true;
+      return;
+    }
+    const float temperature = params_.temperature == 0.0f ? 1.0f : params_.temperature;
+    const bool greedy = params_.temperature == 0.0f || params_.top_k == 1;
+    double total = 0;  // of all weights; 0 until it is known
+    output_.token =
+        greedy ? ArgMax(logits, max) : Draw(All(logits, max, params_.temperature), &total);
+    if (params_.top_logprobs < 0) return;
+    if (!(total > 0)) total = kernels_.total(All(logits, max, params_.temperature));
+    output_.processed_logprob =
+        ops::LogProb(logits[output_.token], max, temperature, std::log(total));
+    if (logits == raw_ && temperature == 1.0f) raw_total_ = total;
+  }
+
+  // Adds the cut of top-k and top-p and the floor of min-p to `call`, which keeps everything, and
+  // draws. Sets *total to the sum of all weights when that is known.
+  int32_t Draw(WeightCall call, double* total) {
+    const bool limited = ops::LimitsTopK(params_, vocab_);
+    if (limited) {
+      const Cut cut = TopK(call.logits, params_.top_k);
+      call.cut = cut.value;
+      call.ties_end = kernels_.after_equal(call.logits, vocab_, cut.value, cut.ties);
+    }
+    if (params_.top_p < 1.0f) {
+      const double sum = kernels_.total(call);
+      if (!limited) *total = sum;
+      const Cut cut = Nucleus(call, sum, limited ? params_.top_k : vocab_);
+      call.cut = cut.value;
+      call.ties_end = kernels_.after_equal(call.logits, vocab_, cut.value, cut.ties);
+    }
+    call.floor = ops::MinPFloor(params_.min_p);
+    double kept = 0;
+    const int32_t token = DrawKept(call, &kept);
+    if (!limited && params_.top_p >= 1.0f && !(params_.min_p > 0.0f)) *total = kept;
+    return token;
+  }
+
+  // The k largest values, -inf among them. REQUIRES: Scan of the same logits was the last to write
+  // list_; 0 < k <= vocab.
+  Cut TopK(const float* logits, int64_t k) {
+    // As many values as there are chunks with a maximum above a bound are above it, too.
+    const int64_t chunks = (vocab_ + kSamplingChunk - 1) / kSamplingChunk;
+    float bound = kLowest;
+    if (k <= chunks) {
+      const Cut cut = SelectCut(kernels_, nullptr, list_, chunks, static_cast<double>(k));
+      bound = std::max(bound, cut.value);
+    }
+    const int64_t count = kernels_.take_at_least(logits, vocab_, bound, list_);
+    if (count < k) return {-kInf, k - count};  // bound is kLowest
+    return SelectCut(kernels_, nullptr, list_, count, static_cast<double>(k));
+  }
+
+  // The fewest of the tokens that `call` keeps whose weights reach top_p of their sum, `total`.
+  Cut Nucleus(const WeightCall& call, double total, int64_t tokens) {
+    // All tokens with an x below this weigh together less than what the nucleus may lack. The
+    // margin covers rounding; should it not, the list is made again without a bound.
+    const double spare = std::log((1.0 - params_.top_p) * total / static_cast<double>(tokens));
+    const float x = std::clamp(static_cast<float>(spare) - 0.01f, ops::kWeightFloor, -0.01f);
+    const double target = params_.top_p * total;
+    const float least = std::max(call.cut, kLowest);
+    const float bound = std::max(call.max + x / call.scale, least);
+    int64_t count = kernels_.take_at_least(call.logits, vocab_, bound, list_);
+    const Cut cut = SelectCut(kernels_, &call, list_, count, target);
+    if (cut.reached) return cut;
+    count = kernels_.take_at_least(call.logits, vocab_, least, list_);
+    return SelectCut(kernels_, &call, list_, count, target);
+  }
+
+  // The first token, by id, at which the running sum of kept weights exceeds the aim.
+  int32_t DrawKept(const WeightCall& call, double* total) {
+    double sums[kBlocksMax];
+    const int64_t size = kBlock * ((vocab_ + kBlock * kBlocksMax - 1) / (kBlock * kBlocksMax));
+    const int64_t blocks = (vocab_ + size - 1) / size;
+    *total = 0;
+    for (int64_t b = 0; b < blocks; ++b) {
+      sums[b] = kernels_.total(Part(call, b * size, size));
+      *total += sums[b];
+    }
+    const double aim = ops::DrawAim(
+        *total, UniformDraw(params_.seed, params_.choice, params_.position, DrawPurpose::kToken));
+    double sum = 0;
+    int64_t block = 0;
+    for (; block + 1 < blocks && sum + sums[block] <= aim; ++block) sum += sums[block];
+    const int64_t end = std::min(vocab_, (block + 1) * size);
+    for (int64_t begin = block * size; begin < end; begin += kBlock) {
+      double weights[kBlock];
+      const WeightCall part = Part(call, begin, kBlock);
+      kernels_.weights(part, weights);
+      for (int64_t i = 0; i < part.n; ++i) {
+        sum += weights[i];
+        if (sum > aim) return static_cast<int32_t>(begin + i);
+      }
+    }
+    return 0;
+  }
+
+  WeightCall Part(const WeightCall& call, int64_t begin, int64_t size) const {
+    WeightCall part = call;
+    part.logits += begin;
+    part.n = std::min(size, vocab_ - begin);
+    part.ties_end = std::max<int64_t>(0, call.ties_end - begin);
+    return part;
+  }
+
+  void ReportLogprobs(double log_total) {
+    const int64_t token = output_.token;
+    const float logit = raw_[token];
+    const auto logprob = [&](float value) {
+      return ops::LogProb(value, raw_max_, 1.0f, log_total);
+    };
+    output_.logprob = logprob(logit);
+    output_.rank = static_cast<int32_t>(kernels_.count_at_least(raw_, token, logit) +
+                                        kernels_.count_above(raw_ + token, vocab_ - token, logit));
+    const int64_t wanted =
+        std::min({int64_t{params_.top_logprobs}, int64_t{desc_.top_logprobs_max}, vocab_});
+    const int64_t stride = args_.top_ids.strides[0];
+    int32_t* ids = args_.top_ids.ptr<int32_t>() + row_ * stride;
+    float* logprobs = args_.top_logprobs.ptr<float>() + row_ * stride;
+    if (wanted > 0) {
+      Scan(raw_);
+      const Cut cut = TopK(raw_, wanted);
+      const int64_t ties_end = kernels_.after_equal(raw_, vocab_, cut.value, cut.ties);
+      kernels_.kept_ids(raw_, vocab_, cut.value, ties_end, ids, wanted);
+      std::sort(ids, ids + wanted, ops::Before{raw_});
+      for (int64_t i = 0; i < wanted; ++i) logprobs[i] = logprob(raw_[ids[i]]);
+    }
+    if (output_.rank >= wanted) {
+      ids[wanted] = output_.token;
+      logprobs[wanted] = output_.logprob;
+    }
+  }
+
+  const SamplingKernels& kernels_;
+  const ops::Sample::Desc& desc_;
+  const ops::Sample::Args& args_;
+  const ops::SampleRow& params_;
+  ops::SampleOutput& output_;
+  const int64_t row_, vocab_;
+  const float* const raw_;
+  float* const processed_;  // [vocab]
+  float* const list_;       // [vocab]: chunk maxima, then candidates
+  float raw_max_ = 0.0f;
+  double raw_total_ = 0.0;  // of the raw weights at temperature 1; 0 until it is known
+};
+
+}  // namespace
+
+void SampleRowBy(const SamplingKernels& kernels, const ops::Sample::Desc& desc,
+                 const ops::Sample::Args& args, int64_t row, std::span<float> workspace) {
+  RowSampler(kernels, desc, args, row, workspace).Run();
+}
+
+}  // namespace sluice::cpu

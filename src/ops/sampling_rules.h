@@ -1,0 +1,82 @@
+// The arithmetic of sampling, the same in every implementation, so that all of them give the same
+// tokens and the same log-probs to the bit. Pure functions; any thread may call.
+//
+// A token's weight is e^x for x = (logit - max) * WeightScale(temperature), computed in F32 by a
+// fixed polynomial, and zero below kWeightFloor. It is then rounded to a multiple of a grid so
+// coarse that any sum of weights is exact in F64: the order of summation, and with it blocks,
+// threads and vector widths, cannot change a result. The grid is 2^-37 for 65,535 tokens, against
+// 1 for the likeliest token; what it drops is below the error of an F32 exponential.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "ops/sampling.h"
+
+namespace sluice::ops {
+
+// Below e^-40 every grid rounds to zero.
+inline constexpr float kWeightFloor = -40.0f;
+
+// What a log-prob is reported as when a probability is zero: JSON has no infinity, and clients of
+// OpenAI's API know this value.
+inline constexpr float kZeroProbability = -9999.0f;
+
+// Finite, so that the likeliest token's 0 stays 0 at a vanishing temperature. At temperature 0
+// (greedy) it is that of 1, which the processed log-prob then has.
+inline float WeightScale(float temperature) {
+  if (temperature == 0.0f) return 1.0f;
+  return std::min(1.0f / temperature, std::numeric_limits<float>::max());
+}
+
+// (w + WeightGrid) - WeightGrid rounds w in [0, 1] to a multiple of 2^(b - 53), where 2^b exceeds
+// the vocabulary: that is the spacing of F64 around 1.5 * 2^(b - 1).
+inline double WeightGrid(int64_t vocab) {
+  return std::ldexp(1.5, static_cast<int>(std::bit_width(static_cast<uint64_t>(vocab))) - 1);
+}
+
+// The smallest x that min-p keeps.
+inline float MinPFloor(float min_p) {
+  return min_p > 0.0f ? std::clamp(std::log(min_p), kWeightFloor, 0.0f) : kWeightFloor;
+}
+
+inline bool LimitsTopK(const SampleRow& params, int64_t vocab) {
+  return params.top_k > 0 && params.top_k < vocab;
+}
+
+// The drawn token is the first, by id, at which the running sum of the kept weights exceeds this.
+inline double DrawAim(double total, double uniform) {
+  const double aim = total * uniform;
+  return aim < total ? aim : std::nextafter(total, 0.0);
+}
+
+inline float LogProb(float logit, float max, float temperature, double log_total) {
+  const float logprob =
+      static_cast<float>((static_cast<double>(logit) - max) / temperature - log_total);
+  return std::isfinite(logprob) ? logprob : kZeroProbability;
+}
+
+// A logit that is no number after its edit is one that can't be drawn.
+inline float Edited(const LogitEdit& edit, float logit) {
+  logit += edit.bias;
+  logit = logit > 0 ? logit / edit.repetition : logit * edit.repetition;
+  logit -= edit.subtract;
+  return edit.banned || std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+}
+
+// Whether id a comes before id b in descending order of value, ties by ascending id.
+struct Before {
+  const float* values;
+  bool operator()(int32_t a, int32_t b) const {
+    return values[a] != values[b] ? values[a] > values[b] : a < b;
+  }
+};
+
+// All outputs of a row whose raw logits are degenerate.
+void ReportDegenerate(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
+                      int32_t argmax);
+
+}  // namespace sluice::ops
