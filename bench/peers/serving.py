@@ -5,6 +5,7 @@ import asyncio
 import json
 import random
 import time
+import urllib.request
 
 WORDS = ("the of and to a in is it that for was on are as with his they be at one have this from or "
          "had by word but what some we can out other were all there when up use your how said an "
@@ -46,9 +47,14 @@ async def head_of(reader):
     return status
 
 
-async def ask(port, prompt, tokens):
+def served_model(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10) as answer:
+        return json.load(answer)["data"][0]["id"]
+
+
+async def ask(port, model, prompt, tokens):
     """(time to the first token, times between tokens, tokens) of one streamed answer."""
-    body = json.dumps({"model": "default", "prompt": prompt, "max_tokens": tokens, "stream": True,
+    body = json.dumps({"model": model, "prompt": prompt, "max_tokens": tokens, "stream": True,
                        "temperature": 0, "ignore_eos": True,
                        "stream_options": {"include_usage": True}}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -75,13 +81,13 @@ async def ask(port, prompt, tokens):
         writer.close()
 
 
-async def load(port, clients, todo):
+async def load(port, model, clients, todo):
     """Runs all requests over so many clients; each client takes the next as it gets free."""
     queue, done = list(reversed(todo)), []
 
     async def client():
         while queue:
-            done.append(await ask(port, *queue.pop()))
+            done.append(await ask(port, model, *queue.pop()))
 
     start = time.monotonic()
     await asyncio.gather(*(client() for _ in range(clients)))
@@ -104,5 +110,6 @@ def summary(seconds, done):
 
 
 def measure(port, clients, count):
-    asyncio.run(load(port, 2, requests(2, seed=2)))  # warms up
-    return summary(*asyncio.run(load(port, clients, requests(count))))
+    model = served_model(port)
+    asyncio.run(load(port, model, 2, requests(2, seed=2)))  # warms up
+    return summary(*asyncio.run(load(port, model, clients, requests(count))))

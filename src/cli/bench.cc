@@ -192,11 +192,30 @@ std::vector<Figure> FiguresOf(const BenchOptions& options) {
   return figures;
 }
 
+// What would be measured as something else than was asked for.
+Status CheckFits(const BenchOptions& options, const EngineInfo& info) {
+  const int batch = *std::max_element(options.batch.begin(), options.batch.end());
+  if (batch > info.max_num_seqs) {
+    return InvalidArgument(StrCat("--batch ", batch, " is above --max-num-seqs ", info.max_num_seqs,
+                                  ", so they would not decode at once; raise --max-num-seqs"),
+                           "batch");
+  }
+  const int context = *std::max_element(options.context.begin(), options.context.end());
+  if (int64_t{context} + options.output_tokens > info.max_model_len) {
+    return InvalidArgument(StrCat("--context ", context, " and --output-tokens ",
+                                  options.output_tokens, " are more than the ", info.max_model_len,
+                                  " tokens of a sequence; lower them or raise --max-model-len"),
+                           "context");
+  }
+  return OkStatus();
+}
+
 Status RunBench(const BenchOptions& options) {
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(engine_options, {}));
   const EngineInfo info = engine->Info();
+  SLUICE_RETURN_IF_ERROR(CheckFits(options, info));
   InterruptGuard interrupt;
   Bench bench(*engine, options);
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<FigureCeilings> ceilings,
