@@ -12,6 +12,7 @@ import rows
 import serving
 
 START_PROMPT = "The capital of France is Paris and the capital of Italy is Rome. The capital of"
+MEMORY_TOKENS = 8  # of the answer after which the peak is read
 
 
 @dataclasses.dataclass
@@ -97,7 +98,7 @@ class Sluice:
         if group == "start":
             return single("start", processes.seconds_to_first_byte(self.generate(1)))
         if group == "memory":
-            return single("memory", processes.peak_memory(self.generate(32)))
+            return single("memory", processes.peak_memory(self.generate(MEMORY_TOKENS)))
         printed = processes.run([self.program, "perplexity", settings.model, settings.text,
                                  "--context", "512", "--threads", str(settings.threads),
                                  "--json"]).stdout
@@ -193,7 +194,7 @@ class LlamaCpp:
         if group == "start":
             return single("start", processes.seconds_to_first_byte(self.completion(1)))
         if group == "memory":
-            return single("memory", processes.peak_memory(self.completion(32)))
+            return single("memory", processes.peak_memory(self.completion(MEMORY_TOKENS)))
         done = processes.run([f"{self.folder}/llama-perplexity", *self.common, "-f", settings.text,
                               "-c", "512"])
         return single("perplexity", parse_llama_perplexity(done.stdout + done.stderr))
@@ -224,7 +225,7 @@ class OpenVino:
         if group == "start":
             return single("start", processes.seconds_to_first_byte(self.command("--answer", "1")))
         if group == "memory":
-            return single("memory", processes.peak_memory(self.command("--answer", "32")))
+            return single("memory", processes.peak_memory(self.command("--answer", str(MEMORY_TOKENS))))
         arguments = {"prefill": ("--prefill", joined(settings.prefills)),
                      "decode": ("--context", joined(settings.contexts)),
                      "batched": ("--batch", joined(settings.batches), "--batch-context",

@@ -29,7 +29,7 @@ def all_rows():
     rows += [Row(f"decode {n}", "batched", f"decode, {n} sequences, context {BATCH_CONTEXT}",
                  "tokens/s") for n in BATCHES]
     rows += [
-        Row("serving", "serving", f"{CLIENTS} streaming clients, mixed lengths", "tokens/s"),
+        Row("serving", "serving", f"{CLIENTS} streaming clients, mixed lengths (--quick: 8)", "tokens/s"),
         Row("ttft p50", "serving", "  time to first token, p50", "ms", False),
         Row("ttft p99", "serving", "  time to first token, p99", "ms", False),
         Row("itl p50", "serving", "  between tokens, p50", "ms", False),
