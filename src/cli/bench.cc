@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/philox.h"
 #include "base/str_cat.h"
+#include "cli/bench_ceilings.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/run_request.h"
@@ -26,6 +27,7 @@ struct BenchOptions {
   std::vector<int> context = {0};
   std::vector<int> batch = {1, 8, 32};
   int repeat = 5;
+  bool ceilings = false;
   bool json = false;
 };
 
@@ -148,21 +150,32 @@ class Bench {
   int64_t drawn_ = 0;
 };
 
-Json ToJson(const Figure& figure, int threads) {
-  return Json{{"kind", figure.kind},
-              {"prompt_tokens", figure.prompt_tokens},
-              {"context", figure.context},
-              {"batch", figure.batch},
-              {"threads", threads},
-              {"tokens_per_second",
-               {{"median", figure.Median()}, {"min", figure.Min()}, {"max", figure.Max()}}}};
+// What stands beside a figure: the ceilings, measured right after it.
+Result<FigureShares> SharesOf(const Figure& figure, const BenchOptions& options,
+                              FigureCeilings& ceilings) {
+  return figure.kind == "prefill"
+             ? ceilings.Prefill(figure.prompt_tokens, figure.Median())
+             : ceilings.Decode(MeanContext(figure.context, options.output_tokens), figure.batch,
+                               figure.Median());
 }
 
-void PrintRow(const Figure& figure) {
-  char line[160];
-  std::snprintf(line, sizeof line, "%-8s %8d %8d %6d %12.1f %12.1f %12.1f\n", figure.kind.c_str(),
+Json ToJson(const Figure& figure, const FigureShares& shares, int threads) {
+  Json json = Json{{"kind", figure.kind},
+                   {"prompt_tokens", figure.prompt_tokens},
+                   {"context", figure.context},
+                   {"batch", figure.batch},
+                   {"threads", threads},
+                   {"tokens_per_second",
+                    {{"median", figure.Median()}, {"min", figure.Min()}, {"max", figure.Max()}}}};
+  json.update(ToJson(shares));
+  return json;
+}
+
+void PrintRow(const Figure& figure, const FigureShares& shares) {
+  char line[256];
+  std::snprintf(line, sizeof line, "%-8s %7d %8d %6d %11.1f %9.1f %9.1f  %s\n", figure.kind.c_str(),
                 figure.prompt_tokens, figure.context, figure.batch, figure.Median(), figure.Min(),
-                figure.Max());
+                figure.Max(), ToText(shares).c_str());
   std::cout << line << std::flush;
 }
 
@@ -179,18 +192,40 @@ std::vector<Figure> FiguresOf(const BenchOptions& options) {
   return figures;
 }
 
+// What would be measured as something else than was asked for.
+Status CheckFits(const BenchOptions& options, const EngineInfo& info) {
+  const int batch = *std::max_element(options.batch.begin(), options.batch.end());
+  if (batch > info.max_num_seqs) {
+    return InvalidArgument(StrCat("--batch ", batch, " is above --max-num-seqs ", info.max_num_seqs,
+                                  ", so they would not decode at once; raise --max-num-seqs"),
+                           "batch");
+  }
+  const int context = *std::max_element(options.context.begin(), options.context.end());
+  if (int64_t{context} + options.output_tokens > info.max_model_len) {
+    return InvalidArgument(StrCat("--context ", context, " and --output-tokens ",
+                                  options.output_tokens, " are more than the ", info.max_model_len,
+                                  " tokens of a sequence; lower them or raise --max-model-len"),
+                           "context");
+  }
+  return OkStatus();
+}
+
 Status RunBench(const BenchOptions& options) {
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(engine_options, {}));
   const EngineInfo info = engine->Info();
+  SLUICE_RETURN_IF_ERROR(CheckFits(options, info));
   InterruptGuard interrupt;
   Bench bench(*engine, options);
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<FigureCeilings> ceilings,
+                          FigureCeilings::Open(engine_options));
   std::vector<Figure> figures = FiguresOf(options);
   if (!options.json) {
     std::cout << info.model_name << " (" << info.quantization << ") on " << info.device << ", "
               << info.isa << " kernels, " << info.threads << " threads; tokens per second\n"
-              << "kind       prompt  context  batch       median          min          max\n";
+              << "kind      prompt  context  batch      median       min       max  share of the "
+                 "ceiling\n";
   }
   Json results = Json::array();
   for (Figure& figure : figures) {
@@ -200,8 +235,9 @@ Status RunBench(const BenchOptions& options) {
       if (!rate.ok()) return rate.status();
       if (i > 0) figure.rates.push_back(*rate);  // the first run warms up
     }
-    if (!options.json) PrintRow(figure);
-    results.push_back(ToJson(figure, info.threads));
+    SLUICE_ASSIGN_OR_RETURN(const FigureShares shares, SharesOf(figure, options, *ceilings));
+    if (!options.json) PrintRow(figure, shares);
+    results.push_back(ToJson(figure, shares, info.threads));
   }
   if (options.json) {
     const Json machine = {{"cpu", info.device},
@@ -235,8 +271,17 @@ Action SetUpBench(CLI::App& app) {
   app.add_option("--repeat", options->repeat, "timed runs of each figure, after one to warm up")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_flag("--ceilings", options->ceilings,
+               "measure what this machine can read and multiply; MODEL is optional");
   app.add_flag("--json", options->json, "print one JSON object");
-  return [options] { return RunBench(*options); };
+  app.get_option("model")->required(false);
+  return [options] {
+    if (options->ceilings) return RunCeilings(options->engine, options->json);
+    if (options->engine.model.empty()) {
+      return Status(InvalidArgument("model is required; see sluice bench --help", "model"));
+    }
+    return RunBench(*options);
+  };
 }
 
 }  // namespace sluice::cli

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "device/ceilings.h"
 #include "device/graph.h"
 #include "device/types.h"
 #include "sluice/status.h"
@@ -88,6 +89,11 @@ class Device {
   // Graph capture; kUnimplemented where facts().graphs is kNone.
   virtual Result<std::unique_ptr<Graph>> Capture(Stream& stream, Communicator* communicator,
                                                  const CaptureBody& body) = 0;
+  // kUnimplemented where a device can't be measured.
+  virtual Result<std::unique_ptr<CeilingMeter>> MakeCeilingMeter(const MeterOptions&) {
+    return Status(StatusCode::kUnimplemented,
+                  ToString(facts().id) + " has no measurement of its ceilings");
+  }
   // The implementations of every op that this device has.
   virtual const ops::OpTable& ops() const = 0;
 };

@@ -48,6 +48,14 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["--max-num-seqs"], "generate", MODEL, "-p", "x", "--max-batch-tokens", "8")
         self.refuse(2, ["no tokens"], "generate", MODEL, "-p", "")
         self.refuse(2, ["--force-op"], "generate", MODEL, "-p", "x", "--force-op", "nothing")
+        self.refuse(2, ["--no-such-flag"], "bench", MODEL, "--no-such-flag")
+        self.refuse(2, ["model"], "bench")
+        self.refuse(2, ["--batch", "0"], "bench", MODEL, "--batch", "0")
+        self.refuse(2, ["--max-num-seqs 64"], "bench", MODEL, "--batch", "1,65")
+        self.refuse(2, ["8192", "--max-model-len"], "bench", MODEL, "--context", "8191")
+        self.refuse(2, ["threads", "1000"], "bench", MODEL, "--threads", "1000")
+        self.refuse(2, ["threads", "1000"], "bench", "--ceilings", "--threads", "1000")
+
 
     def test_a_model_that_cannot_be_loaded_is_exit_code_3(self):
         self.refuse(3, ["/nonexistent"], "generate", "/nonexistent", "-p", "x")
@@ -62,6 +70,9 @@ class Errors(unittest.TestCase):
         self.refuse(4, ["cuda"], "generate", MODEL, "-p", "x", "--device", "cuda")
         self.refuse(4, ["--max-model-len", "--kv-memory"], "generate", MODEL, "-p", "x",
                     "--kv-memory", "1MiB", "--max-model-len", "8192")
+        # Less than what one sequence needs, whatever its length.
+        self.refuse(4, ["--kv-memory"], "bench", MODEL, "--kv-memory", "64KiB")
+        self.refuse(4, ["cuda"], "bench", "--ceilings", "--device", "cuda")
 
     def test_a_template_that_refuses_is_2_and_one_that_does_not_parse_is_3(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
@@ -195,6 +206,30 @@ class Others(unittest.TestCase):
             rates = figure["tokens_per_second"]
             self.assertLessEqual(rates["min"], rates["median"])
             self.assertGreater(rates["min"], 0)
+            self.assertGreater(figure["ceiling_share"], 0)
+            self.assertLess(figure["ceiling_share"], 1.5)  # the ceiling moves with other work
+            prefill = figure["kind"] == "prefill"
+            self.assertEqual(figure["read_share"] is None, prefill)
+            self.assertGreater(figure["ceilings"]["macs_per_second"]["median"], 0)
+
+    def test_ceilings(self):
+        for model in [[], [MODEL]]:
+            measured = json.loads(run("bench", *model, "--ceilings", "--json").stdout)["ceilings"]
+            self.assertEqual(len(measured["reads"]), 1 + len(model))
+            for read in measured["reads"]:
+                rate = read["bytes_per_second"]
+                self.assertLessEqual(rate["min"], rate["median"])
+                self.assertLessEqual(rate["median"], rate["max"])
+                self.assertGreater(rate["min"], 0)
+            capabilities = json.loads(run("devices", "--json").stdout)["devices"][0]["capabilities"]
+            names = [entry["name"] for entry in measured["instructions"]]
+            self.assertEqual("amx_int8" in names, "amx_int8" in capabilities)
+            self.assertEqual("avx2_f32" in names, "fma" in capabilities)
+        # The first is over the model, the last over more than the caches hold.
+        self.assertGreater(measured["reads"][1]["bytes"], measured["reads"][0]["bytes"])
+        text = run("bench", "--ceilings").stdout
+        self.assertIn("GB/s", text)
+        self.assertIn("GMAC/s", text)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/cpu/ceilings/meter.h"
 #include "backend/cpu/host.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/stream.h"
@@ -143,6 +144,11 @@ Result<std::unique_ptr<device::Graph>> CpuDevice::Capture(device::Stream&, devic
                                                           const device::CaptureBody&) {
   return Status(StatusCode::kUnimplemented,
                 "the CPU device has no graph capture; run without graphs");
+}
+
+Result<std::unique_ptr<device::CeilingMeter>> CpuDevice::MakeCeilingMeter(
+    const device::MeterOptions& options) {
+  return MakeCpuMeter(*this, pool_, options);
 }
 
 std::vector<device::DeviceFacts> CpuBackend::Probe() const {

@@ -29,6 +29,8 @@ class CpuDevice : public device::Device {
   Result<std::unique_ptr<device::Graph>> Capture(device::Stream& stream,
                                                  device::Communicator* communicator,
                                                  const device::CaptureBody& body) override;
+  Result<std::unique_ptr<device::CeilingMeter>> MakeCeilingMeter(
+      const device::MeterOptions& options) override;
   const ops::OpTable& ops() const override { return ops_; }
   // For tools that force an implementation by name, before anything is bound.
   ops::OpTable& mutable_ops() { return ops_; }

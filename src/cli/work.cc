@@ -1,0 +1,81 @@
+#include "cli/work.h"
+
+#include <algorithm>
+#include <map>
+
+namespace sluice::cli {
+namespace {
+
+// As GGUF and Hugging Face name the table that one row is read of per token, unless it is the
+// output matrix too.
+bool IsEmbedding(std::string_view name) {
+  return name == "token_embd.weight" || name.ends_with("embed_tokens.weight");
+}
+bool IsOutput(std::string_view name) {
+  return name == "output.weight" || name.ends_with("lm_head.weight");
+}
+
+// Tokens that a layer sees of `context`.
+double Seen(int window, double context) {
+  return window > 0 ? std::min<double>(window, context) : context;
+}
+
+}  // namespace
+
+ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
+                 double kv_element_bytes) {
+  ModelWork work;
+  const bool has_output =
+      std::any_of(tensors.tensors().begin(), tensors.tensors().end(),
+                  [](const files::FileTensor& tensor) { return IsOutput(tensor.name); });
+  const bool table_is_output = config.tied_embeddings || !has_output;
+  for (const files::FileTensor& tensor : tensors.tensors()) {
+    if (table_is_output ? IsOutput(tensor.name) : IsEmbedding(tensor.name)) continue;
+    work.weight_bytes += static_cast<double>(tensor.data.size());
+  }
+  const double hidden = config.hidden_size, head = config.head_dim;
+  const double queries = config.num_heads * head, keys = config.num_kv_heads * head;
+  work.layer_macs = config.num_layers * (2 * hidden * queries + 2 * hidden * keys +
+                                         3 * hidden * config.intermediate_size);
+  work.output_macs = hidden * config.vocab_size;
+  work.pair_macs = 2 * queries;
+  work.kv_bytes = 2 * keys * kv_element_bytes;
+  for (const files::LayerConfig& layer : config.layers) {
+    work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
+  }
+  return work;
+}
+
+DType LayerFormat(const files::ModelConfig& config, const files::TensorSource& tensors) {
+  std::map<DType, size_t> bytes;
+  for (const files::FileTensor& tensor : tensors.tensors()) {
+    if (IsEmbedding(tensor.name) || IsOutput(tensor.name) || tensor.shape.size() < 2) continue;
+    bytes[tensor.dtype] += tensor.data.size();
+  }
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? config.dtype : most->first;
+}
+
+double PrefillMacs(const ModelWork& work, int tokens) {
+  double pairs = 0;
+  for (const int window : work.windows) {
+    const double full = window > 0 ? std::min(window, tokens) : tokens;
+    pairs += full * (full + 1) / 2 + (tokens - full) * full;
+  }
+  return tokens * work.layer_macs + work.output_macs + pairs * work.pair_macs;
+}
+
+double DecodeMacs(const ModelWork& work, double context, int batch) {
+  double pairs = 0;
+  for (const int window : work.windows) pairs += Seen(window, context);
+  return batch * (work.layer_macs + work.output_macs + pairs * work.pair_macs);
+}
+
+double DecodeBytes(const ModelWork& work, double context, int batch) {
+  double tokens = 0;
+  for (const int window : work.windows) tokens += Seen(window, context);
+  return work.weight_bytes + batch * tokens * work.kv_bytes;
+}
+
+}  // namespace sluice::cli

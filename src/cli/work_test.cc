@@ -1,0 +1,131 @@
+#include "cli/work.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/bench_ceilings.h"
+
+namespace sluice::cli {
+namespace {
+
+class Tensors : public files::TensorSource {
+ public:
+  explicit Tensors(std::vector<files::FileTensor> tensors) : tensors_(std::move(tensors)) {}
+  const std::vector<files::FileTensor>& tensors() const override { return tensors_; }
+  const files::FileTensor* Find(std::string_view) const override { return nullptr; }
+  void Release(const files::FileTensor&) const override {}
+
+ private:
+  const std::vector<files::FileTensor> tensors_;
+};
+
+files::FileTensor Tensor(const char* name, DType dtype, std::vector<int64_t> shape, size_t bytes) {
+  static const std::vector<std::byte> kBytes(1 << 16);
+  return {name, dtype, std::move(shape), std::span(kBytes).first(bytes)};
+}
+
+// The demo model's sizes.
+files::ModelConfig SmolLm() {
+  files::ModelConfig config;
+  config.hidden_size = 576;
+  config.num_layers = 30;
+  config.num_heads = 9;
+  config.num_kv_heads = 3;
+  config.head_dim = 64;
+  config.intermediate_size = 1536;
+  config.vocab_size = 49152;
+  config.tied_embeddings = true;
+  config.layers.resize(30);
+  return config;
+}
+
+TEST(Work, OfTheDemoModelCountsEveryMatrixOnce) {
+  const ModelWork work = WorkOf(SmolLm(), Tensors({}), 2);
+  // q and o 576 x 576, k and v 192 x 576, gate, up and down 1536 x 576.
+  const double layer = 2 * 576 * 576 + 2 * 192 * 576 + 3 * 1536 * 576;
+  EXPECT_DOUBLE_EQ(work.layer_macs, 30 * layer);
+  EXPECT_DOUBLE_EQ(work.output_macs, 49152.0 * 576);
+  EXPECT_DOUBLE_EQ(work.pair_macs, 2 * 576);        // q.k and p.v of 9 heads of 64
+  EXPECT_DOUBLE_EQ(work.kv_bytes, 2 * 3 * 64 * 2);  // 768 bytes; 23 KB a token in 30 layers
+  EXPECT_EQ(work.windows, std::vector<int>(30, 0));
+}
+
+TEST(Work, ATableThatIsNotTheOutputIsNotRead) {
+  const std::vector<files::FileTensor> apart = {
+      Tensor("model.embed_tokens.weight", DType::kF32, {100, 10}, 4000),
+      Tensor("model.layers.0.mlp.up_proj.weight", DType::kF32, {10, 10}, 400),
+      Tensor("lm_head.weight", DType::kF32, {100, 10}, 4000)};
+  files::ModelConfig config = SmolLm();
+  config.tied_embeddings = false;
+  EXPECT_EQ(WorkOf(config, Tensors(apart), 2).weight_bytes, 4400);
+  // A copy of the table in a file that ties the two is not loaded.
+  config.tied_embeddings = true;
+  EXPECT_EQ(WorkOf(config, Tensors(apart), 2).weight_bytes, 4400);
+  const std::vector<files::FileTensor> tied = {
+      Tensor("token_embd.weight", DType::kQ8_0, {100, 32}, 3400),
+      Tensor("blk.0.ffn_up.weight", DType::kQ4_1, {10, 32}, 200)};
+  EXPECT_EQ(WorkOf(config, Tensors(tied), 2).weight_bytes, 3600);
+}
+
+TEST(Work, TheLayersFormatIsWhatMostOfTheirBytesAreIn) {
+  EXPECT_EQ(LayerFormat(SmolLm(), Tensors({
+                                      Tensor("token_embd.weight", DType::kQ8_0, {9, 9}, 9999),
+                                      Tensor("blk.0.attn_norm.weight", DType::kF32, {999}, 3996),
+                                      Tensor("blk.0.ffn_up.weight", DType::kQ4_K, {9, 9}, 300),
+                                      Tensor("blk.0.ffn_down.weight", DType::kQ6_K, {9, 9}, 200),
+                                  })),
+            DType::kQ4_K);
+}
+
+TEST(Work, PrefillAttendsToTheTriangleAndAWindowToItsBand) {
+  ModelWork work;
+  work.pair_macs = 1;
+  work.windows = {0};
+  EXPECT_EQ(PrefillMacs(work, 4), 1 + 2 + 3 + 4);
+  work.windows = {3};
+  EXPECT_EQ(PrefillMacs(work, 4), 1 + 2 + 3 + 3);
+  work.windows = {8, 0};
+  EXPECT_EQ(PrefillMacs(work, 4), 10 + 10);
+  work.layer_macs = 100;
+  work.output_macs = 7;  // of the last row alone
+  EXPECT_EQ(PrefillMacs(work, 4), 400 + 7 + 20);
+}
+
+TEST(Work, AStepReadsTheWeightsOnceAndTheCacheOfEachSequence) {
+  ModelWork work;
+  work.weight_bytes = 1000;
+  work.kv_bytes = 2;
+  work.pair_macs = 3;
+  work.layer_macs = 10;
+  work.output_macs = 5;
+  work.windows = {0, 100};
+  EXPECT_EQ(DecodeBytes(work, 50, 1), 1000 + 50 * 2 * 2);
+  EXPECT_EQ(DecodeBytes(work, 500, 8), 1000 + 8 * (500 + 100) * 2);
+  EXPECT_EQ(DecodeMacs(work, 500, 8), 8 * (15 + (500 + 100) * 3));
+}
+
+TEST(Work, TheContextOfATimedDecodeIsItsMean) {
+  EXPECT_EQ(MeanContext(0, 127), 1 + 64);  // no context: one token is there to begin with
+  EXPECT_EQ(MeanContext(2048, 1), 2049);
+}
+
+TEST(Share, IsNeededOverPossible) {
+  EXPECT_DOUBLE_EQ(ShareOfCeiling(100, 2, 100), 0.5);
+  EXPECT_EQ(ShareOfCeiling(100, 2, 0), 0);  // no ceiling was measured
+  EXPECT_EQ(ShareOfCeiling(100, 0, 5), 0);
+}
+
+TEST(Share, IsPrintedWithWhatItIsAShareOf) {
+  FigureShares shares;
+  EXPECT_EQ(ToText(shares), "-");
+  EXPECT_TRUE(ToJson(shares)["ceiling_share"].is_null());
+  shares.instruction = "amx_int8";
+  shares.ceiling_share = shares.compute_share = 0.123;
+  EXPECT_EQ(ToText(shares), "12 % of amx_int8");
+  shares.ceiling_share = shares.read_share = 0.876;
+  EXPECT_EQ(ToText(shares), "88 % of reads, 12 % of amx_int8");
+  EXPECT_EQ(ToJson(shares)["ceiling_share"], 0.876);
+  EXPECT_EQ(ToJson(shares)["ceilings"]["instruction"], "amx_int8");
+}
+
+}  // namespace
+}  // namespace sluice::cli
