@@ -52,7 +52,7 @@ void Unpack(const std::byte* group, int64_t steps, std::byte* unpacked) {
     if constexpr (kBlock.minimum) m = V::LoadF16(scales + Layout::kScaleBytes);
     scales += Layout::kScaleBytes + Layout::kMinimumBytes;
     for (int i = 0; i < kStepsPerBlock; ++i) {
-      V::Prefetch(planes + V::kPrefetchBytes, Layout::kCodeBytes);
+      V::Prefetch(planes, Layout::kCodeBytes);
       Unroll<0, kSubs>(SLUICE_EACH(s) {
         constexpr int kVectors = kBlock.sub / 4;
         Unroll<0, kVectors>(SLUICE_EACH(v) {

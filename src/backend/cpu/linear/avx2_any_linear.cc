@@ -11,7 +11,6 @@ struct V256 {
   using F = __m256;
   static constexpr int kLanes = 8;
   static constexpr bool kNarrowSums = true;
-  static constexpr int kPrefetchBytes = 2048;
 
   static SLUICE_INLINE I Load(const std::byte* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -101,7 +100,9 @@ struct V256 {
   }
   static SLUICE_INLINE void Prefetch(const std::byte* p, int bytes) {
     for (int i = 0; i < bytes; i += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
+      const char* line = reinterpret_cast<const char*>(p + i);
+      _mm_prefetch(line + 8192, _MM_HINT_T1);
+      _mm_prefetch(line + 1024, _MM_HINT_T0);
     }
   }
 

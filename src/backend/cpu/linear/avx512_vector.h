@@ -14,7 +14,6 @@ struct V512 {
   using F = __m512;
   static constexpr int kLanes = 16;
   static constexpr bool kNarrowSums = false;
-  static constexpr int kPrefetchBytes = 2048;
 
   static SLUICE_INLINE I Load(const std::byte* p) { return _mm512_loadu_si512(p); }
   static SLUICE_INLINE I Zero() { return _mm512_setzero_si512(); }
@@ -89,9 +88,14 @@ struct V512 {
   static SLUICE_INLINE void StorePart(float* p, F value, int lanes) {
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << lanes) - 1), value);
   }
+  // Codes that will be read after those at p: far ahead into the second-level cache, which has more
+  // misses in flight, then into the first (measured on Sapphire Rapids, two threads, weights in
+  // memory: 22 GB/s instead of 16 with the first alone).
   static SLUICE_INLINE void Prefetch(const std::byte* p, int bytes) {
     for (int i = 0; i < bytes; i += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
+      const char* line = reinterpret_cast<const char*>(p + i);
+      _mm_prefetch(line + 8192, _MM_HINT_T1);
+      _mm_prefetch(line + 1024, _MM_HINT_T0);
     }
   }
 

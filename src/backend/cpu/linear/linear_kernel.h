@@ -152,7 +152,7 @@ void BlockKernel(const std::byte* group, const std::byte* tile, int64_t steps,
     if constexpr (kBlock.minimum) m = V::LoadF16(scales + Layout::kScaleBytes);
     scales += Layout::kScaleBytes + Layout::kMinimumBytes;
     for (int i = 0; i < kStepsPerBlock; ++i) {
-      V::Prefetch(planes + V::kPrefetchBytes, Layout::kCodeBytes);
+      V::Prefetch(planes, Layout::kCodeBytes);
       Unroll<0, kSubs>(SLUICE_EACH(s) {
         typename V::F scale = d, minimum = m;
         SubScales<V, kFormat>(scales, &scale, &minimum);
