@@ -150,7 +150,7 @@ Result<Json> WriteTensors(const files::GgufFile& file, const files::GgufLayout& 
     };
     SLUICE_ASSIGN_OR_RETURN(const double rmse,
                             weights::Requantize(file, tensor, type, threads, sink));
-    described.push_back({{"name", name},
+    described.push_back({{"name", tensor.name},
                          {"source_type", Name(tensor.dtype)},
                          {"type", Name(type)},
                          {"bytes", layout.tensors[i].bytes()},

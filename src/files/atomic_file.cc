@@ -40,7 +40,7 @@ Status Exists(const std::string& path) {
 Status AtomicFile::Failed(std::string_view what, int error) const {
   std::string remedy;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    remedy = "; nothing is left of it; free some room or choose another folder";
+    remedy = "; nothing was left behind: free some room or choose another folder";
     if (reserved_ > 0) remedy = StrCat(" (it needs ", (reserved_ >> 20) + 1, " MiB)", remedy);
   }
   return {StatusCode::kIo,
