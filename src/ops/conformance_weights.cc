@@ -6,8 +6,8 @@
 namespace sluice::ops {
 namespace {
 
-// A matrix in its stored format. K formats, and those that nothing writes, are made of random bytes,
-// which hold scales that no quantizer chooses; the F16 scales of every block are kept small.
+// A matrix in its stored format. K formats, and those that nothing writes, are made of random
+// bytes, which hold scales that no quantizer chooses; the F16 scales of every block are kept small.
 Array StoredMatrix(TestNoise& noise, DType dtype, int64_t rows, int64_t columns) {
   Array array(dtype, {rows, columns});
   std::byte* data = array.tensor().data;
