@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"tokenize", "turn text into token ids, or back", SetUpTokenize},
     {"template", "render a conversation with a chat template", SetUpTemplate},
     {"inspect", "show what is in a model", SetUpInspect},
+    {"quantize", "write a GGUF file in another number format", SetUpQuantize},
     {"devices", "show the devices found and which one would be used", SetUpDevices},
 };
 

@@ -44,6 +44,7 @@ Action SetUpPerplexity(CLI::App& app);
 Action SetUpTokenize(CLI::App& app);
 Action SetUpTemplate(CLI::App& app);
 Action SetUpInspect(CLI::App& app);
+Action SetUpQuantize(CLI::App& app);
 Action SetUpDevices(CLI::App& app);
 
 }  // namespace sluice::cli

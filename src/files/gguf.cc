@@ -36,6 +36,9 @@ class ParsedGguf : public GgufFile {
     return contents_.metadata;
   }
 
+  const std::vector<GgufEntry>& entries() const override { return contents_.entries; }
+  uint64_t alignment() const override { return contents_.alignment; }
+
   Result<std::optional<int64_t>> Integer(std::string_view key) const override {
     const GgufValue* value = Get(key);
     if (!value) return std::optional<int64_t>();

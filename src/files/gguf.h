@@ -18,6 +18,12 @@ struct GgufValue {
   std::variant<bool, int64_t, uint64_t, double, std::string, Array> value;
 };
 
+// One metadata value as a file has it: what a writer copies without losing its type.
+struct GgufEntry {
+  std::string key;
+  std::span<const std::byte> bytes;  // the number of the type, then the value
+};
+
 class GgufFile : public TensorSource {
  public:
   // kNotFound or kIo when the path cannot be read, kBadModel when it is malformed.
@@ -27,6 +33,10 @@ class GgufFile : public TensorSource {
                                                             const std::string& name);
 
   virtual const std::map<std::string, GgufValue, std::less<>>& metadata() const = 0;
+  // In the file's order; their bytes live as long as those of tensors.
+  virtual const std::vector<GgufEntry>& entries() const = 0;
+  // Of the tensors' data, in bytes.
+  virtual uint64_t alignment() const = 0;
   // Typed look-ups: nothing when the key is absent; kBadModel when it has another type.
   virtual Result<std::optional<int64_t>> Integer(std::string_view key) const = 0;
   virtual Result<std::optional<double>> Number(std::string_view key) const = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "files/gguf_types.h"
 #include "files/quote.h"
 
 namespace sluice::files {
@@ -26,73 +27,11 @@ constexpr uint64_t kArrayValuesMax = 1u << 24;  // of all arrays of a file toget
 constexpr int64_t kAlignmentMin =
     8;  // as the format demands; also makes data safe to read in place
 constexpr int64_t kAlignmentMax = 1 << 20;
-constexpr int64_t kAlignmentDefault = 32;
 constexpr uint32_t kDimsMax = 4;
 // The shortest possible entries: a key (length 8, text 1, type 4, value 1) and a tensor (length 8,
 // text 1, dimensions 4 and 8, type 4, offset 8).
 constexpr uint64_t kKeyEntryBytesMin = 14;
 constexpr uint64_t kTensorEntryBytesMin = 33;
-
-enum ValueType : uint32_t {
-  kU8,
-  kI8,
-  kU16,
-  kI16,
-  kU32,
-  kI32,
-  kF32,
-  kBool,
-  kString,
-  kArray,
-  kU64,
-  kI64,
-  kF64,
-  kValueTypeCount,
-};
-
-// Type numbers of ggml that have a DType of ours.
-std::optional<DType> DTypeOfGgml(uint32_t type) {
-  switch (type) {
-    case 0:
-      return DType::kF32;
-    case 1:
-      return DType::kF16;
-    case 2:
-      return DType::kQ4_0;
-    case 3:
-      return DType::kQ4_1;
-    case 6:
-      return DType::kQ5_0;
-    case 7:
-      return DType::kQ5_1;
-    case 8:
-      return DType::kQ8_0;
-    case 10:
-      return DType::kQ2_K;
-    case 11:
-      return DType::kQ3_K;
-    case 12:
-      return DType::kQ4_K;
-    case 13:
-      return DType::kQ5_K;
-    case 14:
-      return DType::kQ6_K;
-    case 20:
-      return DType::kIQ4_NL;
-    case 24:
-      return DType::kI8;
-    case 26:
-      return DType::kI32;
-    case 27:
-      return DType::kI64;
-    case 30:
-      return DType::kBF16;
-    case 39:
-      return DType::kMXFP4;
-    default:
-      return std::nullopt;
-  }
-}
 
 class Parser {
  public:
@@ -105,6 +44,7 @@ class Parser {
     pending_.reserve(tensor_count_);
     for (uint64_t i = 0; i < tensor_count_; ++i) SLUICE_RETURN_IF_ERROR(ReadTensor());
     SLUICE_RETURN_IF_ERROR(PlaceTensors());
+    contents_.alignment = alignment_;
     return std::move(contents_);
   }
 
@@ -162,7 +102,7 @@ class Parser {
   uint64_t key_count_ = 0;
   uint64_t tensor_count_ = 0;
   uint64_t array_values_ = 0;
-  uint64_t alignment_ = kAlignmentDefault;
+  uint64_t alignment_ = kGgufAlignmentDefault;
   GgufContents contents_;
   std::vector<PendingTensor> pending_;  // beside contents_.tensors
   std::unordered_set<std::string> names_;
@@ -207,8 +147,10 @@ Status Parser::ReadKey() {
   if (key.empty()) return BadModel("a metadata key has an empty name");
   uint32_t type = 0;
   SLUICE_RETURN_IF_ERROR(Read("the type of a metadata key", &type));
+  const uint64_t begin = position_ - sizeof type;
   GgufValue value;
   SLUICE_RETURN_IF_ERROR(ReadValue(key, type, &value));
+  contents_.entries.push_back({key, bytes_.subspan(begin, position_ - begin)});
   const auto [entry, inserted] = contents_.metadata.try_emplace(std::move(key), std::move(value));
   if (!inserted) return BadModel(StrCat("the metadata key ", Quote(entry->first), " stands twice"));
   return OkStatus();

@@ -16,6 +16,8 @@ namespace sluice::files {
 
 struct GgufContents {
   std::map<std::string, GgufValue, std::less<>> metadata;
+  std::vector<GgufEntry> entries;  // the same, in the file's order
+  uint64_t alignment = 0;
   std::vector<FileTensor> tensors;  // in the file's order; `data` points into the bytes parsed
 };
 

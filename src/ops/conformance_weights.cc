@@ -6,13 +6,13 @@
 namespace sluice::ops {
 namespace {
 
-// A matrix in its stored format. Formats that nothing writes are made of random bytes, with the
-// F16 scales of every block kept small.
+// A matrix in its stored format. K formats, and those that nothing writes, are made of random
+// bytes, which hold scales that no quantizer chooses; the F16 scales of every block are kept small.
 Array StoredMatrix(TestNoise& noise, DType dtype, int64_t rows, int64_t columns) {
   Array array(dtype, {rows, columns});
   std::byte* data = array.tensor().data;
   const size_t row_bytes = RowBytes(dtype, static_cast<size_t>(columns));
-  if (CanQuantize(dtype)) {
+  if (CanQuantize(dtype) && Info(dtype).block < 256) {
     std::vector<float> row(static_cast<size_t>(columns));
     for (int64_t r = 0; r < rows; ++r) {
       for (float& value : row) value = noise.Value();

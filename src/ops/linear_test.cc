@@ -63,11 +63,12 @@ class Cpu {
   std::unique_ptr<device::Stream> stream_;
 };
 
-// Rows of W in the format. Formats without a quantizer get random blocks with sane scales.
+// Rows of W in the format. K formats, and those without a quantizer, get random blocks with sane
+// scales.
 std::vector<std::byte> RandomWeight(DType dtype, int64_t n, int64_t k, std::mt19937& random) {
   std::vector<std::byte> bytes(RowBytes(dtype, static_cast<size_t>(n * k)));
   std::normal_distribution<float> normal;
-  if (CanQuantize(dtype)) {
+  if (CanQuantize(dtype) && Info(dtype).block < 256) {
     std::vector<float> row(k);
     for (int64_t i = 0; i < n; ++i) {
       for (float& value : row) value = normal(random);

@@ -68,6 +68,9 @@ struct BlockParts {
 // a legal block.
 void TakeApart(const BlockFormat& format, const std::byte* block, BlockParts* parts);
 
+// The inverse: writes Info(dtype).bytes bytes. REQUIRES: codes and scales fit the format's bits.
+void PutTogether(const BlockFormat& format, const BlockParts& parts, std::byte* block);
+
 // Scale and minimum (0 if there is none) of sub-block i.
 float ScaleOf(const BlockFormat& format, const BlockParts& parts, int i);
 float MinimumOf(const BlockFormat& format, const BlockParts& parts, int i);

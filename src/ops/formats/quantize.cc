@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "ops/formats/format.h"
+#include "ops/formats/quantize_k.h"
 #include "ops/formats/rows.h"
 
 namespace sluice::ops {
@@ -19,11 +21,6 @@ void ConvertRow(std::span<const float> in, std::byte* row, Convert convert) {
   }
 }
 
-void Store16(uint16_t value, std::byte** out) {
-  std::memcpy(*out, &value, sizeof value);
-  *out += sizeof value;
-}
-
 // The nearest code of [low, high]; NaN gives low.
 int Nearest(float value, int low, int high) {
   if (!(value > static_cast<float>(low))) return low;
@@ -33,21 +30,22 @@ int Nearest(float value, int low, int high) {
 
 float Inverse(float scale) { return scale != 0.0f ? 1.0f / scale : 0.0f; }
 
-void QuantizeQ8(const float* in, std::byte* out) {
+// Q8_0: the extreme maps to 127 or -127.
+void FitQ8(const BlockFormat& format, const float* in, BlockParts* parts) {
   float largest = 0.0f;
   for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::fabs(in[i]));
   const float d = largest / 127.0f;
   const float inverse = Inverse(d);
-  Store16(F32ToF16(d), &out);
+  parts->d = F32ToF16(d);
   for (int i = 0; i < kBlock; ++i) {
-    out[i] = static_cast<std::byte>(Nearest(in[i] * inverse, -127, 127));
+    parts->codes[i] = static_cast<uint8_t>(Nearest(in[i] * inverse, -127, 127) + format.offset);
   }
 }
 
-// Q4_0, Q4_1, Q5_0, Q5_1: `bits` of 4 or 5; symmetric (the extreme maps to the lowest code, which
-// has one step more than the highest) or with a minimum.
-void QuantizeNibbles(const float* in, int bits, bool minimum, std::byte* out) {
-  const int top = (1 << bits) - 1, half = 1 << (bits - 1);
+// Q4_0, Q4_1, Q5_0, Q5_1: symmetric (the extreme maps to the lowest code, which has one step more
+// than the highest) or with a minimum.
+void FitNibbles(const BlockFormat& format, const float* in, BlockParts* parts) {
+  const int top = (1 << format.bits) - 1, half = 1 << (format.bits - 1);
   float low = in[0], high = in[0], extreme = 0.0f;
   for (int i = 0; i < kBlock; ++i) {
     low = std::min(low, in[i]);
@@ -55,43 +53,34 @@ void QuantizeNibbles(const float* in, int bits, bool minimum, std::byte* out) {
     if (std::fabs(in[i]) > std::fabs(extreme)) extreme = in[i];
   }
   const float d =
-      minimum ? (high - low) / static_cast<float>(top) : extreme / static_cast<float>(-half);
+      format.minimum ? (high - low) / static_cast<float>(top) : extreme / static_cast<float>(-half);
   const float inverse = Inverse(d);
-  Store16(F32ToF16(d), &out);
-  if (minimum) Store16(F32ToF16(low), &out);
-  uint32_t high_bits = 0;
-  uint8_t nibbles[16] = {};
+  parts->d = F32ToF16(d);
+  parts->m = format.minimum ? F32ToF16(low) : 0;
   for (int i = 0; i < kBlock; ++i) {
     const float steps =
-        minimum ? (in[i] - low) * inverse : in[i] * inverse + static_cast<float>(half);
-    const int code = Nearest(steps, 0, top);
-    nibbles[i % 16] |= static_cast<uint8_t>((code & 15) << (i < 16 ? 0 : 4));
-    high_bits |= static_cast<uint32_t>(code >> 4) << i;
+        format.minimum ? (in[i] - low) * inverse : in[i] * inverse + static_cast<float>(half);
+    parts->codes[i] = static_cast<uint8_t>(Nearest(steps, 0, top));
   }
-  if (bits == 5) {
-    std::memcpy(out, &high_bits, sizeof high_bits);
-    out += sizeof high_bits;
+}
+
+void QuantizeBlock(const BlockFormat& format, const float* in, std::byte* block) {
+  BlockParts parts;
+  if (format.sub_scales) {
+    FitSuperBlock(format, in, &parts);
+  } else if (format.bits == 8) {
+    FitQ8(format, in, &parts);
+  } else {
+    FitNibbles(format, in, &parts);
   }
-  std::memcpy(out, nibbles, sizeof nibbles);
+  PutTogether(format, parts, block);
 }
 
 }  // namespace
 
 bool CanQuantize(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF8E4M3:
-    case DType::kQ8_0:
-    case DType::kQ4_0:
-    case DType::kQ4_1:
-    case DType::kQ5_0:
-    case DType::kQ5_1:
-      return true;
-    default:
-      return false;
-  }
+  const BlockFormat* format = FindBlockFormat(dtype);
+  return format != nullptr ? !format->table : CanDequantize(dtype);
 }
 
 void QuantizeRow(DType dtype, std::span<const float> in, std::byte* row) {
@@ -109,15 +98,10 @@ void QuantizeRow(DType dtype, std::span<const float> in, std::byte* row) {
     default:
       break;
   }
-  CHECK(in.size() % kBlock == 0, in.size(), " elements are no whole blocks of ", Name(dtype));
-  const bool minimum = dtype == DType::kQ4_1 || dtype == DType::kQ5_1;
-  const int bits = dtype == DType::kQ5_0 || dtype == DType::kQ5_1 ? 5 : 4;
-  for (size_t i = 0; i < in.size(); i += kBlock) {
-    if (dtype == DType::kQ8_0) {
-      QuantizeQ8(in.data() + i, row);
-    } else {
-      QuantizeNibbles(in.data() + i, bits, minimum, row);
-    }
+  const BlockFormat& format = *FindBlockFormat(dtype);
+  CHECK(in.size() % format.block == 0, in.size(), " elements are no whole blocks of ", Name(dtype));
+  for (size_t i = 0; i < in.size(); i += format.block) {
+    QuantizeBlock(format, in.data() + i, row);
     row += Info(dtype).bytes;
   }
 }

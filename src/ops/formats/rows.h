@@ -18,12 +18,13 @@ bool CanDequantize(DType dtype);
 // RowBytes(dtype, out.size()) bytes, at any alignment.
 void DequantizeRow(DType dtype, const std::byte* row, std::span<float> out);
 
-// Whether QuantizeRow writes the format: F32, F16, BF16, F8_E4M3, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1.
+// Whether QuantizeRow writes the format: all that DequantizeRow takes, without IQ4_NL and MXFP4.
 bool CanQuantize(DType dtype);
 
-// Rounds every element to the nearest value that the format has under the block's scale, which is
-// chosen from the block's extremes (the rule of ggml's reference quantizers). NaN in a block of
-// integers becomes some number. REQUIRES: as above, with CanQuantize.
+// Rounds every element to the nearest value that the format has under its block's scale. Blocks of
+// 32 take it from their extremes (the rule of ggml's reference quantizers), K formats search for
+// the scales with the least squared error. NaN in a block of integers becomes some number.
+// REQUIRES: as above, with CanQuantize.
 void QuantizeRow(DType dtype, std::span<const float> in, std::byte* row);
 
 }  // namespace sluice::ops

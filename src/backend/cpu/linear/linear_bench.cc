@@ -26,12 +26,12 @@ struct Shape {
   bool cached = false;  // decode on one copy of the weight, which stays in the cache
 };
 
-// Normal values where the format has a quantizer, otherwise random blocks with scales that are
-// neither infinite nor subnormal.
+// Normal values where quantizing is quick, otherwise random blocks with scales that are neither
+// infinite nor subnormal.
 std::vector<std::byte> RandomRows(const Shape& shape) {
   std::mt19937 random(1);
   std::vector<std::byte> rows(RowBytes(shape.dtype, static_cast<size_t>(shape.n * shape.k)));
-  if (CanQuantize(shape.dtype)) {
+  if (CanQuantize(shape.dtype) && Info(shape.dtype).block < 256) {
     std::vector<float> values(shape.n * shape.k);
     for (float& value : values) value = std::normal_distribution<float>(0.0f, 0.05f)(random);
     QuantizeRow(shape.dtype, values, rows.data());
