@@ -472,6 +472,30 @@ class KeyTest(unittest.TestCase):
             with self.assertRaises(OSError):
                 server.connect()
 
+    def test_a_second_signal_ends_streams_with_an_error(self):
+        with Serving(PROGRAM) as server, contextlib.ExitStack() as stack:
+            kept = []
+            for _ in range(20):  # each answers once more while the server drains
+                kept.append(stack.enter_context(server.connect()))
+                kept[-1].sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertIn(b" 200 ", read_head(kept[-1]).split(b"\r\n")[0])
+            body = json.dumps({"prompt": "a", "max_tokens": 8000, "ignore_eos": True, "n": 16,
+                               "stream": True}).encode()
+            stream = stack.enter_context(server.connect())
+            stream.sendall(post("/v1/completions", body))
+            read_head(stream)
+            server.process.send_signal(signal.SIGTERM)
+            states = set()
+            for sock in kept:
+                sock.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                states.add(read_head(sock).split(b" ")[1])
+                if b"503" in states:
+                    break
+            self.assertIn(b"503", states)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertIn(b"the server cancelled the request", read_all(stream)[-400:])
+            self.assertEqual(server.process.wait(60), 0)
+
     def test_a_port_in_use_is_one_sentence(self):
         with Serving(PROGRAM) as server:
             command = [PROGRAM, *server.command[1:3], "--port", str(server.port)]
