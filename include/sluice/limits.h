@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace sluice::limits {
 
@@ -17,6 +18,9 @@ inline constexpr size_t kStopsMax = 16;
 inline constexpr size_t kStopBytesMax = 256;
 inline constexpr size_t kStopIdsMax = 1024;
 inline constexpr size_t kLogitBiasesMax = 1024;
+inline constexpr size_t kTokenizeBytesMax = 1u << 20;  // of a text that is only tokenized
+inline constexpr size_t kDetokenizeIdsMax = 1u << 18;
+inline constexpr int64_t kPromptLogprobsBytesMax = 64 << 20;  // of an answer, by estimate
 inline constexpr int kNoRepeatNgramMax = 1024;
 inline constexpr Range kTemperature = {0, 100};
 inline constexpr Range kTopP = {0, 1};  // 0 itself is refused

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <thread>
 
 #include "base/log.h"
 #include "base/str_cat.h"
@@ -24,11 +25,12 @@ namespace {
 constexpr rlim_t kFilesMax = 1u << 16;
 
 sem_t stop_asked;
-std::atomic<bool> stopping = false;
+std::atomic<int> signals = 0;
 
-// The second signal does not wait for the requests that the first one waits for.
+// The second signal does not wait for the requests that the first one waits for; the third waits
+// for nothing.
 extern "C" void OnStopSignal(int) {
-  if (stopping.exchange(true)) _exit(130);
+  if (++signals > 2) _exit(130);
   sem_post(&stop_asked);
 }
 
@@ -43,6 +45,22 @@ void HandleSignals() {
 void WaitForSignal() {
   while (sem_wait(&stop_asked) != 0 && errno == EINTR) {
   }
+}
+
+// Lets running requests end; a second signal cancels them, and they tell their clients.
+void StopServer(Engine& engine, Server& server, int drain_seconds) {
+  LogInfo("stopping: running requests get up to ", drain_seconds,
+          " s; a second signal ends them at once, a third the program");
+  std::atomic<bool> stopped = false;
+  std::thread second([&] {
+    WaitForSignal();
+    if (stopped) return;
+    if (const Status status = engine.Drain(0); !status.ok()) LogWarning(status.message());
+  });
+  server.Stop(drain_seconds);
+  stopped = true;
+  sem_post(&stop_asked);
+  second.join();
 }
 
 void RaiseFileLimit() {
@@ -94,8 +112,7 @@ Status Serve(const EngineOptions& engine_options, const ServerOptions& server_op
   std::cout << "serving " << (*engine)->Info().model_name << " at "
             << UrlOf(server_options, server->port()) << std::endl;
   WaitForSignal();
-  LogInfo("stopping: running requests get up to ", server_options.drain_seconds, " s");
-  server->Stop(server_options.drain_seconds);
+  StopServer(**engine, *server, server_options.drain_seconds);
   return OkStatus();
 }
 

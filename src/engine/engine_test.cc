@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <new>
 #include <random>
 #include <sstream>
 #include <thread>
@@ -109,6 +110,37 @@ TEST(Engine, AStopStringEndsTheAnswerBeforeIt) {
   request.include_stop = true;
   answer = Ask(*engine, request);
   EXPECT_EQ(answer->choices[0].text, whole.substr(0, whole.find(stop) + stop.size()));
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, AStopStringEndsNothingBeforeMinTokens) {
+  const auto engine = OpenTiny(TinyOptions());
+  Request request = TinyRequest(kPrompt, 60);
+  request.min_tokens = 20;
+  const auto whole = Ask(*engine, request);
+  for (const unsigned char c : whole->choices[0].text.substr(0, 8)) {
+    if (c < 0x80) request.stop.emplace_back(1, static_cast<char>(c));
+  }
+  ASSERT_FALSE(request.stop.empty());
+  const auto answer = Ask(*engine, request);
+  EXPECT_GE(answer->usage.completion_tokens, 20);
+  request.min_tokens = 0;
+  EXPECT_LT(Ask(*engine, request)->usage.completion_tokens, 20);
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Engine, ARequestThatFindsNoMemoryEndsAlone) {
+  const auto engine = OpenTiny(TinyOptions());
+  std::promise<FinishReason> end;
+  int calls = 0;
+  const auto id = engine->Submit(TinyRequest(kPrompt, 60), [&](TextDelta&& delta) {
+    if (++calls == 1) throw std::bad_alloc();
+    if (delta.last) end.set_value(delta.finish);
+  });
+  ASSERT_TRUE(id.ok());
+  EXPECT_EQ(end.get_future().get(), FinishReason::kError);
+  EXPECT_EQ(Ask(*engine, TinyRequest(kPrompt, 5))->usage.completion_tokens, 5);
+  EXPECT_TRUE(engine->Drain(60).ok());
   ExpectNothingLeft(*engine);
 }
 

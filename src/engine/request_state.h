@@ -25,6 +25,7 @@ struct ChoiceState {
   text::Detokenizer detokenizer;
   StopMatcher stops;
   bool finished = false;
+  int tokens = 0;
   int64_t last_token_us = 0;
 };
 
@@ -43,6 +44,7 @@ struct RequestState {
   std::vector<int32_t> prompt;
   std::vector<ChoiceState> choices;
   int unfinished = 0;
+  bool ended = false;                   // the engine has been told
   std::vector<TokenInfo> prompt_infos;  // until they are sent
   bool prompt_sent = false;
   double loss_sum = 0;

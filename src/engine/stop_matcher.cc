@@ -15,12 +15,14 @@ size_t BegunLength(std::string_view text, std::string_view stop) {
 
 }  // namespace
 
-std::string StopMatcher::Add(std::string_view piece) {
+std::string StopMatcher::Add(std::string_view piece, bool may_end) {
   if (matched()) return {};
   held_ += piece;
+  if (!may_end) passed_ = held_.size();
   size_t first = std::string::npos;
   for (const std::string& stop : stops_) {
-    const size_t found = held_.find(stop);
+    const size_t from = passed_ < stop.size() ? 0 : passed_ - stop.size() + 1;
+    const size_t found = held_.find(stop, from);
     // At one place the longer string wins, so that the result does not depend on their order.
     if (found < first ||
         (found != std::string::npos && found == first && stop.size() > match_.size())) {
@@ -40,6 +42,7 @@ std::string StopMatcher::Add(std::string_view piece) {
   }
   std::string text = held_.substr(0, certain);
   held_.erase(0, certain);
+  passed_ -= std::min(passed_, certain);
   return text;
 }
 

@@ -15,7 +15,8 @@ class StopMatcher {
       : stops_(std::move(stops)), keep_match_(keep_match) {}
 
   // Adds a piece and returns the text that is certain now. After a match nothing more comes out.
-  std::string Add(std::string_view piece);
+  // `may_end`: false: no stop string that ends within this piece counts, now or later.
+  std::string Add(std::string_view piece, bool may_end = true);
   // What was held back, when the text ends without a match.
   std::string Finish();
 
@@ -26,6 +27,7 @@ class StopMatcher {
   const std::vector<std::string> stops_;
   const bool keep_match_;
   std::string held_;
+  size_t passed_ = 0;  // bytes of held_ in which no stop string may end
   std::string match_;
 };
 

@@ -26,6 +26,17 @@ TEST(StopMatcherTest, HoldsBackOnlyWhatMayBeAStop) {
   EXPECT_EQ(matcher.Finish(), "\n");
 }
 
+TEST(StopMatcherTest, AStopThatEndsTooEarlyNeverCounts) {
+  StopMatcher matcher({"END", "xENDyy"}, false);
+  EXPECT_EQ(matcher.Add("aEND", false), "aEND");
+  EXPECT_EQ(matcher.Add("xEND", false), "");  // held for the longer one, which may come yet
+  EXPECT_EQ(matcher.Add("z"), "xENDz");
+  EXPECT_FALSE(matcher.matched());
+  EXPECT_EQ(matcher.Add("EN", false), "");
+  EXPECT_EQ(matcher.Add("D"), "");  // ends where it may
+  EXPECT_EQ(matcher.match(), "END");
+}
+
 TEST(StopMatcherTest, OverlappingBeginningsAreNotMissed) {
   StopMatcher matcher({"aab"}, false);
   EXPECT_EQ(Feed(&matcher, {"a", "a", "a", "b", "c"}), "a");

@@ -1,6 +1,8 @@
 #include "engine/text_workers.h"
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -84,12 +86,50 @@ void TextWorkers::Run(Worker* worker) {
       worker->tasks.pop_front();
     }
     worker->drained.notify_one();
+    Do(task);
+  }
+}
+
+// Memory may run out at any task: that request ends, the others go on.
+void TextWorkers::Do(const Task& task) {
+  const auto& request = task.start != nullptr ? task.start : task.update.request;
+  try {
     if (task.start != nullptr) {
-      Begin(task.start);
+      Begin(request);
     } else {
       Apply(task.update);
     }
+    return;
+  } catch (const std::exception& error) {
+    LogError("request ", request->id, " failed: ", error.what());
   }
+  try {
+    Abandon(request);
+  } catch (const std::exception& error) {
+    LogError("request ", request->id, " ends without its last event: ", error.what());
+    Ended(request.get());
+  }
+}
+
+void TextWorkers::Abandon(const std::shared_ptr<RequestState>& request) {
+  if (request->ended) return;
+  for (size_t i = 0; i < request->choices.size(); ++i) {
+    if (std::exchange(request->choices[i].finished, true)) continue;
+    context_.stop(request, static_cast<int>(i));
+  }
+  request->unfinished = 0;
+  TextDelta delta;
+  delta.finish = FinishReason::kError;
+  delta.last = true;
+  delta.error = Status(StatusCode::kOutOfMemory, "the server had no memory for this request");
+  delta.seed = request->seed;
+  delta.usage = request->usage;
+  request->sink(std::move(delta));
+  Ended(request.get());
+}
+
+void TextWorkers::Ended(RequestState* request) {
+  if (!std::exchange(request->ended, true)) context_.ended(request->id);
 }
 
 void TextWorkers::Begin(const std::shared_ptr<RequestState>& request) {
@@ -116,7 +156,7 @@ void TextWorkers::EndUnstarted(const std::shared_ptr<RequestState>& request, con
     if (choice + 1 == events) EndRequest(request.get(), &delta, NowMicros());
     request->sink(std::move(delta));
   }
-  context_.ended(request->id);
+  Ended(request.get());
 }
 
 Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestState* state) const {
@@ -200,6 +240,7 @@ void TextWorkers::TakeTokens(const ChoiceUpdate& update, ChoiceState* choice,
   for (size_t i = 0; i < update.tokens.size(); ++i) {
     const batch::ResultToken& token = update.tokens[i];
     ++request.usage.completion_tokens;
+    ++choice->tokens;
     if (request.first_token_us == 0) request.first_token_us = update.now_us;
     if (choice->last_token_us > 0) {
       context_.metrics->ObserveInterToken((update.now_us - choice->last_token_us) * 1e-6);
@@ -211,7 +252,8 @@ void TextWorkers::TakeTokens(const ChoiceUpdate& update, ChoiceState* choice,
       // The token that ends an answer is not a part of it.
       if (!request.request.include_stop) break;
     }
-    delta->text += choice->stops.Add(choice->detokenizer.Add(token.id));
+    delta->text += choice->stops.Add(choice->detokenizer.Add(token.id),
+                                     choice->tokens >= request.request.min_tokens);
     if (choice->stops.matched()) break;
   }
 }
@@ -224,7 +266,8 @@ void TextWorkers::FinishChoice(const ChoiceUpdate& update, ChoiceState* choice, 
     if (update.finish == schedule::FinishReason::kNone) context_.stop(request, update.choice);
   } else {
     delta->finish = ToPublic(update.finish);
-    delta->text += choice->stops.Add(choice->detokenizer.Finish());
+    delta->text += choice->stops.Add(choice->detokenizer.Finish(),
+                                     choice->tokens >= request->request.min_tokens);
     if (choice->stops.matched()) {
       delta->finish = FinishReason::kStop;
       delta->stop_match = choice->stops.match();
@@ -296,7 +339,7 @@ void TextWorkers::Apply(const ChoiceUpdate& update) {
   const bool last = request.unfinished == 0;
   if (last) EndRequest(&request, &delta, update.now_us);
   if (!delta.tokens.empty() || !delta.text.empty() || ends) request.sink(std::move(delta));
-  if (last) context_.ended(request.id);
+  if (last) Ended(&request);
 }
 
 }  // namespace sluice::engine

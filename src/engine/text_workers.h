@@ -67,6 +67,9 @@ class TextWorkers {
 
   Worker& WorkerOf(RequestId id) { return *workers_[id % workers_.size()]; }
   void Run(Worker* worker);
+  void Do(const Task& task);
+  void Abandon(const std::shared_ptr<RequestState>& request);
+  void Ended(RequestState* request);
   void Begin(const std::shared_ptr<RequestState>& request);
   void EndUnstarted(const std::shared_ptr<RequestState>& request, const Status& status);
   Result<std::vector<schedule::SequenceSpec>> MakeSequences(RequestState* request) const;

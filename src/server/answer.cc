@@ -12,6 +12,11 @@ OrderedJson FinishJson(FinishReason reason) {
   return ended ? OrderedJson(Name(reason)) : OrderedJson(nullptr);
 }
 
+const std::vector<TokenInfo>& PromptTokensOf(const Choice& choice) {
+  static const std::vector<TokenInfo> none;
+  return choice.prompt_tokens ? *choice.prompt_tokens : none;
+}
+
 }  // namespace
 
 OrderedJson UsageJson(const Usage& usage) {
@@ -59,7 +64,7 @@ OrderedJson AnswerFormat::WholeChoice(int index, const Choice& choice) const {
     if (call_.logprobs) {
       int64_t offset = 0;
       std::vector<TokenInfo> tokens;
-      if (call_.echo) tokens = choice.prompt_tokens;
+      if (call_.echo && choice.prompt_tokens) tokens = *choice.prompt_tokens;
       tokens.insert(tokens.end(), choice.tokens.begin(), choice.tokens.end());
       logprobs = CompletionLogprobs(tokens, &offset);
     }
@@ -69,7 +74,7 @@ OrderedJson AnswerFormat::WholeChoice(int index, const Choice& choice) const {
   json["stop_reason"] = StopReason(choice.stop_match);
   if (call_.requests.size() > 1) json["seed"] = choice.seed;
   if (call_.prompt_logprobs && !call_.chat) {
-    json["prompt_logprobs"] = PromptLogprobs(choice.prompt_tokens);
+    json["prompt_logprobs"] = PromptLogprobs(PromptTokensOf(choice));
   }
   return json;
 }
@@ -88,7 +93,7 @@ std::string AnswerFormat::Whole(const std::vector<Choice>& choices, const Usage&
   json["usage"] = UsageJson(usage);
   json["seed"] = choices.front().seed;
   if (call_.prompt_logprobs && call_.chat) {
-    json["prompt_logprobs"] = PromptLogprobs(choices.front().prompt_tokens);
+    json["prompt_logprobs"] = PromptLogprobs(PromptTokensOf(choices.front()));
   }
   return DumpJson(json);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace sluice::server {
 // One answer of one prompt as it grows.
 struct Choice {
   std::string text;
-  std::vector<TokenInfo> tokens;         // kept for log-probs alone
-  std::vector<TokenInfo> prompt_tokens;  // of its prompt
+  std::vector<TokenInfo> tokens;  // kept for log-probs alone
+  // Of its prompt, shared by its choices; null: none came.
+  std::shared_ptr<const std::vector<TokenInfo>> prompt_tokens;
   FinishReason finish = FinishReason::kNone;
   std::string stop_match;
   uint64_t seed = 0;

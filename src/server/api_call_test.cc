@@ -119,6 +119,7 @@ constexpr Case kSharedBad[] = {
     {R"("metadata":[])", "metadata"},
     {R"("mirostat":2)", "mirostat"},
     {R"("typical_p":0.5)", "typical_p"},
+    {R"("top_n_sigma":18446744073709551615)", "top_n_sigma"},
     {R"("dry_multiplier":0.8)", "dry_multiplier"},
     {R"("use_beam_search":true)", "use_beam_search"},
     {R"("grammar":"root ::= a")", "grammar"},

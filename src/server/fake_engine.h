@@ -41,7 +41,7 @@ class FakeEngine : public Engine {
     info.architecture = "llama";
     info.vocab_size = 256;
     info.backends = {"cpu"};
-    info.max_model_len = 64;
+    info.max_model_len = max_model_len;
     info.kv_blocks = 10;
     info.kv_free_blocks = 7;
     return info;
@@ -71,6 +71,7 @@ class FakeEngine : public Engine {
   std::vector<Submitted> submitted;
   std::vector<RequestId> cancelled;
   Status submit_status;
+  int max_model_len = 64;
   int submits_before_failure = 0;
   std::function<void(size_t)> on_submit;  // runs within Submit
   EngineHealth health{true, true, ""};

@@ -170,7 +170,10 @@ const OrderedJson* Fields::Object(std::string_view name) {
 
 void Fields::OnlyValue(std::string_view name, const OrderedJson& neutral) {
   const OrderedJson* value = Any(name);
-  if (value == nullptr || *value == neutral) return;
+  if (value == nullptr) return;
+  // nlohmann compares integers of either sign by their bits: 2^64 - 1 would be -1.
+  const bool numbers = value->is_number() && neutral.is_number();
+  if (numbers ? value->get<double>() == neutral.get<double>() : *value == neutral) return;
   Fail(name, StrCat(path_, name, " is not supported by this version; leave it out or send ",
                     neutral.dump()));
 }

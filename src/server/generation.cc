@@ -1,5 +1,6 @@
 #include "server/generation.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <ctime>
@@ -11,6 +12,7 @@
 #include "server/answer.h"
 #include "server/errors.h"
 #include "server/sse.h"
+#include "sluice/limits.h"
 
 namespace sluice::server {
 namespace {
@@ -153,7 +155,9 @@ void Generation::KeepEvent(int index, TextDelta&& delta) {
     // They come with the first choice; every choice of the prompt shows them.
     const int n = call_.requests.front().n;
     const int first = index / n * n;
-    for (int i = 0; i < n; ++i) choices_[first + i].prompt_tokens = delta.prompt_tokens;
+    const auto shared =
+        std::make_shared<const std::vector<TokenInfo>>(std::move(delta.prompt_tokens));
+    for (int i = 0; i < n; ++i) choices_[first + i].prompt_tokens = shared;
   }
   if (delta.finish != FinishReason::kNone) {
     choice.finish = delta.finish;
@@ -224,10 +228,71 @@ Result<std::vector<std::string>> EchoTexts(const Engine& engine, const ApiCall& 
   return texts;
 }
 
+// Of one token id with its log-prob and text, in JSON.
+constexpr int64_t kLogprobBytes = 100;
+
+// At most as many tokens as the prompt has; its bytes bound those of a text.
+int64_t PromptTokensBound(const Engine& engine, const Request& request) {
+  const int64_t longest = engine.Info().max_model_len;
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
+    return std::min<int64_t>(longest, static_cast<int64_t>(ids->size()));
+  }
+  const auto* text = std::get_if<std::string>(&request.prompt);
+  // A tokenizer may add a token at each end.
+  return text == nullptr ? longest
+                         : std::min<int64_t>(longest, static_cast<int64_t>(text->size()) + 2);
+}
+
+// The tokens of a text or a conversation; ids count as they are.
+Result<int64_t> CountPromptTokens(const Engine& engine, const Request& request) {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
+    return static_cast<int64_t>(ids->size());
+  }
+  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
+  std::string rendered;
+  if (chat != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(rendered, engine.RenderChat(*chat, ""));
+  }
+  const std::string& text = chat != nullptr ? rendered : std::get<std::string>(request.prompt);
+  // Longer ones are left at their bound.
+  if (text.size() > limits::kTokenizeBytesMax) return PromptTokensBound(engine, request);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, engine.Tokenize(text, true, true));
+  return static_cast<int64_t>(ids.size());
+}
+
+// Refuses an answer whose prompts' log-probs alone would fill the memory, before any work on it.
+Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call) {
+  const Request& first = call.requests.front();
+  if (!first.prompt_logprobs) return OkStatus();
+  // A chat answer shows them once, others with each choice.
+  const int64_t per_token =
+      kLogprobBytes * (*first.prompt_logprobs + 1) * (call.chat ? 1 : first.n);
+  int64_t tokens = 0;
+  for (const Request& request : call.requests) tokens += PromptTokensBound(engine, request);
+  if (tokens * per_token <= limits::kPromptLogprobsBytesMax) return OkStatus();
+  tokens = 0;
+  for (const Request& request : call.requests) {
+    SLUICE_ASSIGN_OR_RETURN(const int64_t count, CountPromptTokens(engine, request));
+    tokens += count;
+    if (tokens * per_token > limits::kPromptLogprobsBytesMax) {
+      return InvalidArgument(
+          StrCat("prompt_logprobs would make the answer about ", tokens * per_token,
+                 " bytes or longer; the limit is ", limits::kPromptLogprobsBytesMax,
+                 "; ask for fewer log-probs, prompts or answers"),
+          "prompt_logprobs");
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 void StartGeneration(Engine& engine, ApiCall call, std::string fingerprint,
                      std::shared_ptr<Exchange> exchange) {
+  if (const Status status = CheckPromptLogprobs(engine, call); !status.ok()) {
+    exchange->Reply(ErrorReply(status));
+    return;
+  }
   auto echoes = EchoTexts(engine, call);
   if (!echoes.ok()) {
     exchange->Reply(ErrorReply(echoes.status()));

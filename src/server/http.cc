@@ -18,7 +18,6 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -30,6 +29,8 @@
 
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "server/beast_body.h"
+#include "server/body_budget.h"
 #include "server/errors.h"
 #include "server/outbox.h"
 #include "server/target.h"
@@ -60,10 +61,10 @@ struct Core {
 
   const ServerOptions options;
   const Handler handler;
+  BodyBudget bodies{kBodyBytesMax};
   asio::io_context io;
   asio::thread_pool workers{static_cast<size_t>(options.http_threads)};
-  std::atomic<bool> draining = false;   // set under the mutex
-  std::atomic<int64_t> body_bytes = 0;  // reserved
+  std::atomic<bool> draining = false;  // set under the mutex
 
   std::mutex mutex;
   std::condition_variable idle;                                            // no exchange is left
@@ -100,10 +101,9 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void ReadBody();
   void OnBody(error_code error);
   void OnReadError(error_code error);
-  bool ReserveBody();
   void Refuse(int status, const std::string& message);
   uint64_t BeginExchange(const ReplyHead& head);
-  void Dispatch(HttpRequest request, uint64_t serial);
+  void Dispatch(HttpRequest request, BodyLease lease, uint64_t serial);
   void Watch();
   void OnWatched(error_code error, size_t bytes);
 
@@ -128,7 +128,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   tcp::socket socket_;
   asio::steady_timer timer_;
   boost::beast::flat_buffer buffer_;
-  std::optional<http::request_parser<http::string_body>> parser_;
+  std::optional<http::request_parser<BudgetedBody>> parser_;
   State state_ = State::kReading;
   bool timed_out_ = false;
   uint64_t timer_serial_ = 0;
@@ -136,7 +136,6 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool writing_ = false;
   bool in_exchange_ = false;  // counted in the core
   bool half_closed_ = false;  // the client sends no more
-  int64_t body_reserved_ = 0;
   size_t lingered_bytes_ = 0;
   std::string sending_;
   size_t sent_ = 0;
@@ -184,6 +183,9 @@ void Connection::ReadHeader() {
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(core_->options.max_header_bytes));
   parser_->body_limit(static_cast<uint64_t>(core_->options.max_body_bytes));
+  MeteredBody& body = parser_->get().body();
+  body.lease = BodyLease(&core_->bodies);
+  body.bytes_most = static_cast<size_t>(core_->options.max_body_bytes);
   Arm(std::chrono::seconds(core_->options.idle_seconds));
   http::async_read_header(
       socket_, buffer_, *parser_,
@@ -193,9 +195,6 @@ void Connection::ReadHeader() {
 void Connection::OnHeader(error_code error) {
   if (state_ == State::kClosed) return;
   if (error) return OnReadError(error);
-  if (!ReserveBody()) {
-    return Refuse(503, "the server has as many bodies in memory as it may; try again later");
-  }
   const auto& header = parser_->get();
   if (!boost::beast::iequals(header[http::field::expect], "100-continue")) return ReadBody();
   sending_ = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -213,20 +212,6 @@ void Connection::ReadBody() {
                    [self = shared_from_this()](error_code error, size_t) { self->OnBody(error); });
 }
 
-// Takes the body's bytes from what all connections share.
-bool Connection::ReserveBody() {
-  const auto length = parser_->content_length();
-  const int64_t bytes = length               ? static_cast<int64_t>(*length)
-                        : parser_->chunked() ? core_->options.max_body_bytes
-                                             : 0;
-  if (core_->body_bytes.fetch_add(bytes) + bytes > kBodyBytesMax && bytes > 0) {
-    core_->body_bytes -= bytes;
-    return false;
-  }
-  body_reserved_ = bytes;
-  return true;
-}
-
 void Connection::OnBody(error_code error) {
   if (state_ == State::kClosed) return;
   if (error) return OnReadError(error);
@@ -239,11 +224,11 @@ void Connection::OnBody(error_code error) {
   request.path = PathOf({message.target().data(), message.target().size()});
   request.authorization = text(message[http::field::authorization]);
   request.api_key = text(message["x-api-key"]);
-  request.body = std::move(message.body());
+  request.body = std::move(message.body().text);
   const uint64_t serial = BeginExchange(
       {.keep_alive = message.keep_alive(), .http_1_0 = message.version() < 11, .head = head});
   Watch();
-  Dispatch(std::move(request), serial);
+  Dispatch(std::move(request), std::move(message.body().lease), serial);
 }
 
 void Connection::OnReadError(error_code error) {
@@ -257,6 +242,9 @@ void Connection::OnReadError(error_code error) {
     return Refuse(413, StrCat("the body is too long; the limit is ", core_->options.max_body_bytes,
                               " bytes (--max-body-bytes)"));
   }
+  if (error == kNoBudget) {
+    return Refuse(429, "the server has as many bodies in memory as it may; try again later");
+  }
   const bool cut = error == http::error::end_of_stream || error == http::error::partial_message;
   if (!cut && error.category() == http::make_error_code(http::error::bad_version).category()) {
     return Refuse(400, StrCat("this is not HTTP: ", error.message()));
@@ -267,6 +255,7 @@ void Connection::OnReadError(error_code error) {
 // Answers a request that did not become one, and closes.
 void Connection::Refuse(int status, const std::string& message) {
   Disarm();
+  parser_.reset();  // with what it has of a body
   const uint64_t serial = BeginExchange({.keep_alive = false});
   outbox_.Reply(serial, HttpErrorReply(status, message));
 }
@@ -281,10 +270,12 @@ uint64_t Connection::BeginExchange(const ReplyHead& head) {
   return outbox_.Begin(head);
 }
 
-void Connection::Dispatch(HttpRequest request, uint64_t serial) {
+// The lease ends with the handler, which has taken from the body what it needs.
+void Connection::Dispatch(HttpRequest request, BodyLease lease, uint64_t serial) {
   auto exchange = std::make_shared<ConnectionExchange>(shared_from_this(), serial);
   const bool quick = request.method == "GET";
-  auto run = [core = core_, exchange, request = std::move(request)]() mutable {
+  auto run = [core = core_, exchange, lease = std::move(lease),
+              request = std::move(request)]() mutable {
     core->handler(std::move(request), exchange);
   };
   if (quick) {
@@ -388,7 +379,6 @@ void Connection::Linger() {
 
 void Connection::EndExchange() {
   if (!std::exchange(in_exchange_, false)) return;
-  core_->body_bytes -= std::exchange(body_reserved_, 0);
   std::lock_guard lock(core_->mutex);
   if (--core_->exchanges == 0) core_->idle.notify_all();
 }
@@ -401,7 +391,6 @@ void Connection::Abort() {
   Disarm();
   socket_.close(ignored);
   EndExchange();
-  core_->body_bytes -= std::exchange(body_reserved_, 0);
   if (call) call();
 }
 

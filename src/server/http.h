@@ -1,5 +1,6 @@
 // HTTP/1.1 over TCP: bytes to HttpRequest, HttpReply or an event stream to bytes; limits, timeouts
-// and slow readers. Knows nothing of what is served. http.cc is the only file that sees Boost.
+// and slow readers. Knows nothing of what is served. Only http.cc and beast_body.h
+// see Boost.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,8 @@ constexpr const char* kSharedFields = R"json(
         "stream_options": {"type": "object", "additionalProperties": false, "properties": {
           "include_usage": {"type": "boolean", "default": false},
           "include_obfuscation": {"type": "boolean", "description": "Without effect"}}},
-        "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
+        "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@,
+          "description": "Refused where the answer would pass @prompt_logprobs_mib@ MiB"},
         "priority": {"type": "integer", "minimum": -@priority_max@, "maximum": @priority_max@, "default": 0},
         "cache_salt": {"type": "string", "maxLength": @salt_bytes_max@,
           "description": "Prefixes are shared only among equal salts of one API key"},
@@ -133,8 +134,10 @@ constexpr const char* kSchemas = R"json(
     "Models": {"type": "object", "properties": {"object": {"enum": ["list"]},
       "data": {"type": "array", "items": {"$ref": "#/components/schemas/Model"}}}},
     "TokenizeRequest": {"type": "object", "additionalProperties": false, "properties": {
-      "model": {"type": "string"}, "prompt": {"type": "string"},
-      "content": {"type": "string", "description": "Another name of prompt"},
+      "model": {"type": "string"},
+      "prompt": {"type": "string", "maxLength": @tokenize_bytes_max@, "description": "Limited in bytes"},
+      "content": {"type": "string", "maxLength": @tokenize_bytes_max@,
+        "description": "Another name of prompt"},
       "add_special_tokens": {"type": "boolean", "default": true}, "add_special": {"type": "boolean"},
       "parse_special": {"type": "boolean", "default": true},
       "return_token_strs": {"type": "boolean", "default": false}, "with_pieces": {"type": "boolean"}}},
@@ -144,7 +147,7 @@ constexpr const char* kSchemas = R"json(
       "token_strs": {"type": "array", "items": {"type": "string"}}}},
     "DetokenizeRequest": {"type": "object", "required": ["tokens"], "additionalProperties": false,
       "properties": {"model": {"type": "string"},
-        "tokens": {"type": "array", "items": {"type": "integer"}},
+        "tokens": {"type": "array", "maxItems": @detokenize_ids_max@, "items": {"type": "integer"}},
         "skip_special_tokens": {"type": "boolean", "default": false}}},
     "Text": {"type": "object", "properties": {"prompt": {"type": "string"},
       "content": {"type": "string"}}},
@@ -238,6 +241,9 @@ std::map<std::string, std::string, std::less<>> Numbers() {
   numbers["stop_bytes_max"] = StrCat(limits::kStopBytesMax);
   numbers["stop_ids_max"] = StrCat(limits::kStopIdsMax);
   numbers["logprobs_max"] = StrCat(limits::kTopLogprobsMax);
+  numbers["tokenize_bytes_max"] = StrCat(limits::kTokenizeBytesMax);
+  numbers["detokenize_ids_max"] = StrCat(limits::kDetokenizeIdsMax);
+  numbers["prompt_logprobs_mib"] = StrCat(limits::kPromptLogprobsBytesMax >> 20);
   numbers["priority_max"] = StrCat(kPriorityMax);
   numbers["salt_bytes_max"] = StrCat(kSaltBytesMax);
   numbers["messages_max"] = StrCat(kMessagesMax);

@@ -157,6 +157,34 @@ TEST_F(RoutesTest, ShowsLogprobsOfEchoedPrompts) {
   EXPECT_FALSE(choice.contains("prompt_logprobs"));
 }
 
+TEST_F(RoutesTest, EveryChoiceShowsThePromptsLogprobs) {
+  auto exchange =
+      Send("POST", "/v1/completions", R"({"prompt":[65,66],"n":2,"prompt_logprobs":0})");
+  TextDelta delta;
+  delta.prompt_tokens = {{65, "A", std::nullopt, {}}, {66, "B", -0.5, {}}};
+  delta.finish = FinishReason::kLength;
+  engine_.EmitDelta(0, delta);
+  engine_.Emit(0, "x", FinishReason::kLength, true, 1);
+  for (const Json& choice : exchange->body()["choices"]) {
+    EXPECT_EQ(choice["prompt_logprobs"][1]["66"]["logprob"], -0.5);
+  }
+}
+
+TEST_F(RoutesTest, RefusesPromptLogprobsThatWouldFillTheMemory) {
+  engine_.max_model_len = 1 << 20;
+  const auto send = [this](int length, int top, int n) {
+    const Json body = {{"prompt", std::string(length, 'a')}, {"prompt_logprobs", top}, {"n", n}};
+    return Send("POST", "/v1/completions", body.dump());
+  };
+  send(1900, 20, 16);  // 1900 * 21 * 16 * 100 bytes
+  EXPECT_EQ(engine_.submitted.size(), 1u);
+  for (const auto& exchange : {send(2100, 20, 16), send(40'000, 20, 1), send(1 << 20, 0, 1)}) {
+    EXPECT_EQ(exchange->reply.status, 400);
+    EXPECT_EQ(exchange->body()["error"]["param"], "prompt_logprobs");
+  }
+  EXPECT_EQ(engine_.submitted.size(), 1u);
+}
+
 TEST_F(RoutesTest, ShowsChatLogprobs) {
   auto exchange =
       Send("POST", "/v1/chat/completions",

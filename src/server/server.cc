@@ -74,12 +74,13 @@ Result<std::unique_ptr<Server>> Server::Start(Engine& engine, const ServerOption
   ServerOptions(options).ForEach(ranges);
   SLUICE_RETURN_IF_ERROR(ranges.status);
   SLUICE_ASSIGN_OR_RETURN(server::ApiKeys keys, server::ApiKeys::Load(options.api_key_file));
-  if (!keys.required() && !IsLoopback(options.host)) {
+  const bool open = !keys.required() && !IsLoopback(options.host);
+  auto server = std::make_unique<ServerImpl>(engine, std::move(keys));
+  SLUICE_RETURN_IF_ERROR(server->Listen(options));
+  if (open) {
     LogWarning("the server listens on ", options.host,
                " and asks for no key: anyone who reaches it may use it; set --api-key-file");
   }
-  auto server = std::make_unique<ServerImpl>(engine, std::move(keys));
-  SLUICE_RETURN_IF_ERROR(server->Listen(options));
   return std::unique_ptr<Server>(std::move(server));
 }
 

@@ -6,9 +6,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr size_t kIdsMax = 1u << 22;
-
 // A flag of two spellings, of which the first wins.
 bool Flag(Fields* fields, std::string_view name, std::string_view other, bool otherwise) {
   const std::optional<bool> first = fields->Bool(name), second = fields->Bool(other);
@@ -21,8 +18,8 @@ Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std:
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   ReadModel(&fields, model);
-  std::optional<std::string> text = fields.String("prompt", kTextBytesMax);
-  const std::optional<std::string> content = fields.String("content", kTextBytesMax);
+  std::optional<std::string> text = fields.String("prompt", limits::kTokenizeBytesMax);
+  const std::optional<std::string> content = fields.String("content", limits::kTokenizeBytesMax);
   if (text && content) fields.Fail("content", "prompt and content are the same; send one of them");
   if (!text) text = content;
   if (!text) fields.Fail("prompt", "prompt is missing; it must be the text to tokenize");
@@ -52,7 +49,7 @@ Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model,
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   ReadModel(&fields, model);
-  const OrderedJson* list = fields.Array("tokens", kIdsMax);
+  const OrderedJson* list = fields.Array("tokens", limits::kDetokenizeIdsMax);
   if (list == nullptr) fields.Fail("tokens", "tokens is missing; it must be a list of token ids");
   std::vector<int32_t> ids;
   if (list != nullptr) ids = ReadTokenIds(&fields, "tokens", *list, model.vocab_size);

@@ -5,6 +5,7 @@ Usage: server_test.py PROGRAM [--short] [unittest options]
 
 --short leaves out the tests that need a fast build. Needs the openai package: $SLUICE_PYTHON.
 """
+import contextlib
 import json
 import os
 import random
@@ -187,7 +188,7 @@ class OpenAIClientTest(ServerCase):
              json.dumps(chat_body())], capture_output=True, check=True)
         self.assertTrue(json.loads(answer.stdout)["choices"][0]["message"]["content"])
         # Over 1 MiB, curl asks before it sends (Expect: 100-continue).
-        body = json.dumps({"prompt": "a " * (1 << 20)}).encode()
+        body = json.dumps({"prompt": "a " * (1 << 19)}).encode() + b" " * (1 << 20)
         with tempfile.NamedTemporaryFile() as file:
             file.write(body)
             file.flush()
@@ -274,6 +275,53 @@ class BadRequestTest(ServerCase):
         self.assertIn(b" 413 ", self.server.raw(chunked).split(b"\r\n")[0])
         huge = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n"
         self.assertIn(b" 4", self.server.raw(huge).split(b"\r\n")[0])
+
+    def test_bodies_that_do_not_come_and_answers_that_last_block_nobody(self):
+        with Serving(PROGRAM) as server, contextlib.ExitStack() as stack:
+            idle = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n"
+            for _ in range(40):
+                stack.enter_context(server.connect()).sendall(idle + b"{")
+            self.assertEqual(server.request("POST", "/tokenize", {"prompt": "a"})[0], 200)
+            body = json.dumps({"prompt": "a", "max_tokens": 1000, "ignore_eos": True,
+                               "stream": True}).encode()
+            chunked = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                       b"Transfer-Encoding: chunked\r\n\r\n"
+                       + b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
+            running = [stack.enter_context(server.connect()) for _ in range(40)]
+            for sock in running:
+                sock.sendall(chunked)
+            for sock in running:
+                self.assertIn(b" 200 ", read_head(sock).split(b"\r\n")[0])
+            self.assertEqual(server.request("POST", "/tokenize", {"prompt": "a"})[0], 200)
+
+    def test_bodies_past_the_shared_memory_are_refused_for_now(self):
+        # Each client announces and sends most of 256 MiB; the third does not fit beside two.
+        with Serving(PROGRAM, "--max-body-bytes", str(1 << 28)) as server, \
+                contextlib.ExitStack() as stack:
+            head = f"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: {1 << 28}\r\n\r\n"
+            part = b" " * ((1 << 28) - 1)
+            for _ in range(2):
+                stack.enter_context(server.connect()).sendall(head.encode() + part)
+            answer = server.request("POST", "/tokenize", b" " * (1 << 28))
+            self.assertEqual(answer[0], 429)
+            self.assertGreater(int(answer[1]["Retry-After"]), 0)
+            stack.close()
+            turn = threading.Event()
+            while server.request("POST", "/tokenize", {"prompt": "a"})[0] == 429:
+                turn.wait(0.05)
+
+    def test_texts_and_ids_at_and_over_the_limit(self):
+        with Serving(PROGRAM) as server:
+            text = "a" * (1 << 20)
+            self.assertEqual(server.request("POST", "/tokenize", {"prompt": text})[0], 200)
+            answer = server.json("POST", "/tokenize", {"prompt": text + "a", "with_pieces": True})
+            self.error(400, answer, "prompt")
+            self.assertIn("1048576", answer[1]["error"]["message"])
+            ids = [5] * 262144
+            self.assertEqual(server.request("POST", "/detokenize", {"tokens": ids})[0], 200)
+            answer = server.json("POST", "/detokenize", {"tokens": ids + [5]})
+            self.error(400, answer, "tokens")
+            self.assertIn("262144", answer[1]["error"]["message"])
 
     def test_headers_at_and_over_the_limit(self):
         def status(size):
@@ -423,6 +471,30 @@ class KeyTest(unittest.TestCase):
             self.assertEqual(server.process.wait(60), 0)
             with self.assertRaises(OSError):
                 server.connect()
+
+    def test_a_second_signal_ends_streams_with_an_error(self):
+        with Serving(PROGRAM) as server, contextlib.ExitStack() as stack:
+            kept = []
+            for _ in range(20):  # each answers once more while the server drains
+                kept.append(stack.enter_context(server.connect()))
+                kept[-1].sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertIn(b" 200 ", read_head(kept[-1]).split(b"\r\n")[0])
+            body = json.dumps({"prompt": "a", "max_tokens": 8000, "ignore_eos": True, "n": 16,
+                               "stream": True}).encode()
+            stream = stack.enter_context(server.connect())
+            stream.sendall(post("/v1/completions", body))
+            read_head(stream)
+            server.process.send_signal(signal.SIGTERM)
+            states = set()
+            for sock in kept:
+                sock.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                states.add(read_head(sock).split(b" ")[1])
+                if b"503" in states:
+                    break
+            self.assertIn(b"503", states)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertIn(b"the server cancelled the request", read_all(stream)[-400:])
+            self.assertEqual(server.process.wait(60), 0)
 
     def test_a_port_in_use_is_one_sentence(self):
         with Serving(PROGRAM) as server:
