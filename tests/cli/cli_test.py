@@ -55,6 +55,7 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["8192", "--max-model-len"], "bench", MODEL, "--context", "8191")
         self.refuse(2, ["threads", "1000"], "bench", MODEL, "--threads", "1000")
         self.refuse(2, ["threads", "1000"], "bench", "--ceilings", "--threads", "1000")
+        self.refuse(2, ["linear=nope"], "generate", MODEL, "-p", "x", "--force-op", "linear=nope")
         self.refuse(2, ["3 --prot"], "generate", MODEL, "-p", "x", "3", "--prot")
         self.refuse(2, ["did you mean serve?"], "serv")
         self.refuse(2, ["100"], "chat", MODEL, "--top-p", "100")
