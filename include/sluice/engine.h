@@ -126,6 +126,7 @@ struct EngineInfo {
   int64_t running = 0, waiting = 0, steps = 0;
   double load_ms = 0;
   bool has_chat_template = false;
+  Sampling sampling_defaults;  // what the model itself says; unset where it says nothing
 };
 
 struct EngineHealth {

@@ -36,7 +36,7 @@ struct EngineOptions {
       "name that clients use; default: the model's file name");
     v(device, "device", "auto, cpu, cuda[:i] or xpu[:i]");
     v(threads, "threads", "CPU worker threads; 0: one per physical core", 0, 1024);
-    v(isa, "isa", "CPU instruction set: ref, avx2, avx512 or amx; default: the best");
+    v(isa, "isa", "CPU instruction set: auto (the best), ref, avx2, avx512 or amx");
     v(max_model_len, "max-model-len",
       "tokens of prompt and answer; 0: what the model declares or fits", 0, 1 << 24);
     v(max_num_seqs, "max-num-seqs", "sequences that run at once", 1, 4096);

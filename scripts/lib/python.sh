@@ -14,7 +14,8 @@ get_test_python() {
   step "Making the tests' Python environment in $SLUICE_VENV"
   rm -rf "$SLUICE_VENV"
   follow python-venv python3 -m venv "$SLUICE_VENV"
-  follow python-packages "$SLUICE_PYTHON" -m pip install -r "$wanted"
+  REMEDY="the package index cannot be reached, or a package of $wanted cannot be installed; set PIP_INDEX_URL" \
+    follow python-packages "$SLUICE_PYTHON" -m pip install -r "$wanted"
   cp "$wanted" "$SLUICE_VENV/requirements.txt"
 }
 
@@ -28,7 +29,8 @@ get_fixtures() {
   folder=$(mktemp -d "$SLUICE_CACHE/download.XXXXXX")
   # shellcheck disable=SC2064
   trap "rm -rf '$folder'" EXIT
-  follow fixtures "$SLUICE_PYTHON" -m pip download --no-deps --no-binary llama-cpp-python \
+  REMEDY="the package index cannot be reached or lacks $FIXTURES_PACKAGE; set PIP_INDEX_URL" \
+    follow fixtures "$SLUICE_PYTHON" -m pip download --no-deps --no-binary llama-cpp-python \
     --dest "$folder" "$FIXTURES_PACKAGE"
   archive=$(echo "$folder"/llama_cpp_python-*.tar.gz)
   mkdir "$folder/models"

@@ -1,9 +1,11 @@
 #include "base/parse_bytes.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 #include "base/str_cat.h"
@@ -31,6 +33,20 @@ Result<size_t> ParseBytes(std::string_view text, std::string_view what) {
   const double bytes = number * scale;
   if (bytes >= 9.0e18) return wrong;
   return static_cast<size_t>(bytes);
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  constexpr double kRoundsUp = 1023.5;  // four digits would say 1024
+  constexpr std::array kUnits = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+  size_t unit = 0;
+  double value = static_cast<double>(bytes);
+  while (value >= kRoundsUp && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  char number[16];
+  std::snprintf(number, sizeof number, "%.4g", value);
+  return StrCat(number, kUnits[unit]);
 }
 
 }  // namespace sluice

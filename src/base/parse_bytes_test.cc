@@ -21,5 +21,16 @@ TEST(ParseBytesTest, RefusesAnythingElse) {
   }
 }
 
+TEST(FormatBytes, TakesTheUnitThatFits) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1), "1 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1024), "1 KiB");
+  EXPECT_EQ(FormatBytes(98362432), "93.81 MiB");
+  EXPECT_EQ(FormatBytes((1u << 20) - 1), "1 MiB");
+  EXPECT_EQ(FormatBytes(uint64_t{100} << 40), "100 TiB");
+  EXPECT_EQ(FormatBytes(UINT64_MAX), "16 EiB");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/run_request.h"
+#include "cli/sampling_options.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -18,7 +19,7 @@ struct ChatOptions {
   EngineOptions engine;
   std::string system;
   int max_tokens = 1024;
-  double temperature = -1;
+  Sampling sampling;
 };
 
 constexpr const char* kHelp =
@@ -27,7 +28,10 @@ constexpr const char* kHelp =
 
 class Conversation {
  public:
-  Conversation(Engine& engine, const ChatOptions& options) : engine_(engine), options_(options) {
+  Conversation(Engine& engine, const ChatOptions& options)
+      : engine_(engine),
+        options_(options),
+        sampling_(WithTerminalDefaults(options.sampling, engine.Info().sampling_defaults)) {
     Reset();
   }
 
@@ -46,7 +50,7 @@ class Conversation {
     chat.messages_json = DumpJson(messages_);
     request.prompt = std::move(chat);
     request.max_tokens = options_.max_tokens;
-    if (options_.temperature >= 0) request.sampling.temperature = options_.temperature;
+    request.sampling = sampling_;
     InterruptGuard interrupt;
     auto result = RunRequest(engine_, std::move(request),
                              [](const TextDelta& delta) { std::cout << delta.text << std::flush; });
@@ -65,6 +69,7 @@ class Conversation {
  private:
   Engine& engine_;
   const ChatOptions& options_;
+  const Sampling sampling_;
   Json messages_;
   std::string last_speed_ = "nothing was answered yet";
 };
@@ -89,6 +94,8 @@ Status Chat(const ChatOptions& options) {
       std::cout << conversation.last_speed() << "\n";
     } else if (line == "/help") {
       std::cout << kHelp;
+    } else if (line[0] == '/' && line.find_first_of(" \t/", 1) == std::string::npos) {
+      std::cout << "There is no command " << line << ".\n" << kHelp;
     } else if (Status status = conversation.Answer(line); !status.ok()) {
       std::cerr << "sluice: " << status.message() << "\n";
     }
@@ -106,8 +113,7 @@ Action SetUpChat(CLI::App& app) {
   app.add_option("-n,--max-tokens", options->max_tokens, "tokens of an answer at most")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
-  app.add_option("--temperature", options->temperature, "0: greedy; default: the model's")
-      ->check(CLI::Range(0.0, 100.0));
+  AddSamplingOptions(app, &options->sampling);
   return [options] { return Chat(*options); };
 }
 

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "cli/version.h"
@@ -52,6 +56,47 @@ constexpr const char* kFooter =
     "Options may also stand in a TOML file (--config) or in the environment (--max-queue as\n"
     "SLUICE_MAX_QUEUE).";
 
+// How many letters to add, drop or change to make one word of the other.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string NoSuchCommand(const std::string& name) {
+  constexpr size_t kSlips = 2;
+  std::string message = "there is no command \"" + name + "\"";
+  if (name.size() <= 32) {
+    const auto distance = [&](const Command& command) { return EditDistance(name, command.name); };
+    const auto* nearest =
+        std::min_element(std::begin(kCommands), std::end(kCommands),
+                         [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
+    if (distance(*nearest) <= kSlips) {
+      message += std::string("; did you mean ") + nearest->name + "?";
+    }
+  }
+  return message + " See sluice --help";
+}
+
+// CLI11 names what it did not expect from the last to the first.
+std::string MessageOf(const CLI::ParseError& error, const CLI::App& app) {
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    message = "unexpected on the command line:";
+    for (const std::string& word : app.remaining(true)) message += " " + word;
+  }
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return message;
+}
+
 int UsageError(const std::string& message) {
   std::cerr << "sluice: " << message << "\n";
   return 2;
@@ -80,8 +125,10 @@ int ExitCode(const Status& status) {
   }
 }
 
-int Run(int argc, char** argv) {
-  CLI::App app("Sluice serves large language models on CPUs and GPUs.", "sluice");
+namespace {
+
+int RunCommand(int argc, char** argv) {
+  CLI::App app("Sluice serves large language models on CPUs.", "sluice");
   app.require_subcommand(1);
   app.formatter(std::make_shared<CompactFormatter>());
   app.set_version_flag("--version", VersionText());
@@ -98,7 +145,7 @@ int Run(int argc, char** argv) {
   const auto is_first = [&](const Command& command) { return first == command.name; };
   if (!first.empty() && first[0] != '-' &&
       std::none_of(std::begin(kCommands), std::end(kCommands), is_first)) {
-    return UsageError("there is no command \"" + first + "\"; see sluice --help");
+    return UsageError(NoSuchCommand(first));
   }
   if (const Status status = ReadConfig(argc, argv, app); !status.ok()) {
     return UsageError(status.message());
@@ -112,15 +159,23 @@ int Run(int argc, char** argv) {
       std::cerr << app.help();
       return 2;
     }
-    std::string message = error.what();
-    std::replace(message.begin(), message.end(), '\n', ' ');
-    return UsageError(message + "; see sluice " + first + " --help");
+    return UsageError(MessageOf(error, app) + "; see sluice " + first + " --help");
   }
   const Status status = actions[app.get_subcommands().front()]();
   if (!status.ok() && status.code() != StatusCode::kCancelled) {
     std::cerr << "sluice: " << status.message() << "\n";
   }
   return ExitCode(status);
+}
+
+}  // namespace
+
+int Run(int argc, char** argv) {
+  const int code = RunCommand(argc, argv);
+  std::cout.flush();
+  if (code != 0 || std::cout.good()) return code;
+  std::cerr << "sluice: standard output could not be written; is its disk full?\n";
+  return 1;
 }
 
 }  // namespace sluice::cli

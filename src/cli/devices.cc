@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "device/backend.h"
@@ -45,8 +46,8 @@ Status Devices(const std::string& wanted, bool json) {
               << "  capabilities  " << Joined(entry["capabilities"].get<std::vector<std::string>>())
               << "\n"
               << "  units         " << entry["compute_units"] << "\n"
-              << "  memory        " << entry["memory_bytes"].get<uint64_t>() / (1 << 20) << " MiB\n"
-              << "  last cache    " << entry["cache_bytes"].get<uint64_t>() / 1024 << " KiB\n";
+              << "  memory        " << FormatBytes(entry["memory_bytes"].get<uint64_t>()) << "\n"
+              << "  last cache    " << FormatBytes(entry["cache_bytes"].get<uint64_t>()) << "\n";
   }
   std::cout << "would use " << id << ": " << chosen.reason << "\n";
   return OkStatus();

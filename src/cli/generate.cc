@@ -11,6 +11,7 @@
 #include "cli/completion_json.h"
 #include "cli/interrupt.h"
 #include "cli/run_request.h"
+#include "cli/sampling_options.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -20,9 +21,7 @@ struct GenerateOptions {
   EngineOptions engine;
   std::string prompt;
   int max_tokens = 128;
-  double temperature = -1;
-  uint64_t seed = 0;
-  bool has_seed = false;
+  Sampling sampling;
   int logprobs = -1;
   bool json = false;
   bool chat = false;
@@ -30,7 +29,7 @@ struct GenerateOptions {
   std::vector<std::string> stop;
 };
 
-Request RequestOf(const GenerateOptions& options) {
+Request RequestOf(const GenerateOptions& options, const Sampling& model) {
   Request request;
   if (options.chat) {
     ChatPrompt chat;
@@ -42,8 +41,7 @@ Request RequestOf(const GenerateOptions& options) {
   request.max_tokens = options.max_tokens;
   request.ignore_eos = options.ignore_eos;
   request.stop = options.stop;
-  if (options.temperature >= 0) request.sampling.temperature = options.temperature;
-  if (options.has_seed) request.sampling.seed = options.seed;
+  request.sampling = WithTerminalDefaults(options.sampling, model);
   if (options.logprobs >= 0) request.logprobs = options.logprobs;
   return request;
 }
@@ -53,9 +51,10 @@ Status Generate(const GenerateOptions& options) {
   InterruptGuard interrupt;
   const bool stream = !options.json;
   SLUICE_ASSIGN_OR_RETURN(const RunResult result,
-                          RunRequest(*engine, RequestOf(options), [&](const TextDelta& delta) {
-                            if (stream) std::cout << delta.text << std::flush;
-                          }));
+                          RunRequest(*engine, RequestOf(options, engine->Info().sampling_defaults),
+                                     [&](const TextDelta& delta) {
+                                       if (stream) std::cout << delta.text << std::flush;
+                                     }));
   if (options.json) {
     std::cout << DumpJson(CompletionJson(*engine, result)) << "\n";
   } else {
@@ -76,19 +75,14 @@ Action SetUpGenerate(CLI::App& app) {
   app.add_option("-n,--max-tokens", options->max_tokens, "tokens to draw at most")
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
-  app.add_option("--temperature", options->temperature, "0: greedy; default: the model's")
-      ->check(CLI::Range(0.0, 100.0));
-  CLI::Option* seed = app.add_option("--seed", options->seed, "for the same answer again");
+  AddSamplingOptions(app, &options->sampling);
   app.add_option("--logprobs", options->logprobs, "print log-probs of this many best tokens")
       ->check(CLI::Range(0, 20));
   app.add_option("--stop", options->stop, "end before this text (may be repeated)");
   app.add_flag("--ignore-eos", options->ignore_eos, "go on after the end of the answer");
   app.add_flag("--chat", options->chat, "put the prompt into the model's chat template");
   app.add_flag("--json", options->json, "print one JSON object instead of text");
-  return [options, seed] {
-    options->has_seed = seed->count() > 0;
-    return Generate(*options);
-  };
+  return [options] { return Generate(*options); };
 }
 
 }  // namespace sluice::cli

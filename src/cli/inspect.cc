@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "device/backend.h"
@@ -12,8 +13,6 @@
 
 namespace sluice::cli {
 namespace {
-
-constexpr int64_t kMiB = 1 << 20;
 
 // Of one token in all layers, in F16.
 int64_t KvBytesPerToken(const files::ModelConfig& config) {
@@ -99,22 +98,22 @@ void PrintDescription(const Json& d) {
   row("parameters", StrCat(d["parameters"].get<int64_t>() / 1'000'000, " M"));
   for (const auto& [format, sums] : d["formats"].items()) {
     row("format", StrCat(format, ": ", sums["tensors"].get<int64_t>(), " tensors, ",
-                         sums["bytes"].get<int64_t>() / kMiB, " MiB"));
+                         FormatBytes(sums["bytes"].get<uint64_t>())));
   }
-  row("layers", StrCat(number("layers"), " of ", number("hidden_size"), ", ", number("heads"),
-                       " heads of ", number("head_dim"), ", ", number("kv_heads"),
-                       " KV heads, MLP ", number("intermediate_size")));
+  row("shape", StrCat(number("layers"), " layers, width ", number("hidden_size"), ", ",
+                      number("heads"), " heads of ", number("head_dim"), ", ", number("kv_heads"),
+                      " KV heads, MLP ", number("intermediate_size")));
   row("vocabulary", number("vocab_size"));
   row("context", StrCat(number("context_length"), " tokens"));
   if (d["sliding_window"].get<int64_t>() > 0) row("window", number("sliding_window"));
   row("tokenizer", d["tokenizer"]);
   row("chat template", d["chat_template"].get<bool>() ? "yes" : "no");
-  for (const auto& [id, memory] : d["memory"].items()) {
-    row("memory", StrCat(id, ": weights ", memory["weights_bytes"].get<int64_t>() / kMiB,
-                         " MiB, KV in F16 ", memory["kv_bytes_per_token"].get<int64_t>() / 1024,
-                         " KiB a token, ", memory["kv_bytes_full_context"].get<int64_t>() / kMiB,
-                         " MiB for the whole context, of ",
-                         memory["device_bytes"].get<int64_t>() / kMiB, " MiB"));
+  for (const auto& [id, figures] : d["memory"].items()) {
+    const Json& memory = figures;
+    const auto size = [&](const char* key) { return FormatBytes(memory[key].get<uint64_t>()); };
+    row("memory", StrCat(id, ": weights ", size("weights_bytes"), ", KV in F16 ",
+                         size("kv_bytes_per_token"), " a token, ", size("kv_bytes_full_context"),
+                         " for the whole context, of ", size("device_bytes")));
   }
 }
 

@@ -90,8 +90,8 @@ Action SetUpTokenize(CLI::App& app) {
                  "a model, a vocabulary-only GGUF file, or a tokenizer.json")
       ->required()
       ->type_name("MODEL");
-  app.add_option("--file", options->file, "read this file instead of standard input");
-  app.add_flag("--decode", options->decode, "read ids and print their text");
+  app.add_option("--file", options->file, "the text or ids; default: standard input");
+  app.add_flag("--decode", options->decode, "read ids, separated by spaces, and print their text");
   app.add_flag("--no-special", options->no_special,
                "neither add special tokens nor read special strings as tokens");
   app.add_flag("--jsonl", options->jsonl,

@@ -226,6 +226,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->defaults_ = files.generation_defaults;
   engine->end_ids_ = EndIds(files);
   engine->FillInfo(files);
+  engine->info_.sampling_defaults = SamplingOf(files.generation_defaults);
   SLUICE_ASSIGN_OR_RETURN(engine->text_, TextModelImpl::Make(std::move(files)));
   engine->info_.has_chat_template = engine->text_->has_template();
   engine->info_.load_ms = (NowMicros() - start) * 1e-3;

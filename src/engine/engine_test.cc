@@ -235,7 +235,7 @@ TEST(Engine, PromptsThatCannotBeServedEndWithOneEvent) {
   std::string words;
   for (int i = 0; i < 600; ++i) words += " a";
   text.prompt = words;
-  EXPECT_THAT(Ask(*engine, text)->error.message(), HasSubstr("tokens and the context 128"));
+  EXPECT_THAT(Ask(*engine, text)->error.message(), HasSubstr("tokens and the context of 128"));
   Request chat = TinyRequest({}, 4);
   chat.prompt = ChatPrompt{.messages_json = "{}"};
   EXPECT_EQ(Ask(*engine, chat)->error.field(), "messages");

@@ -138,21 +138,31 @@ Status CheckOptions(EngineOptions options) {
   return status;
 }
 
+Sampling SamplingOf(const files::GenerationDefaults& defaults) {
+  Sampling sampling;
+  const bool greedy = defaults.do_sample && !*defaults.do_sample;
+  sampling.temperature = defaults.temperature;
+  if (greedy) sampling.temperature = 0;
+  sampling.top_k = defaults.top_k;
+  sampling.top_p = defaults.top_p;
+  sampling.min_p = defaults.min_p;
+  sampling.repetition_penalty = defaults.repetition_penalty;
+  return sampling;
+}
+
 batch::SamplingParams ResolveSampling(const Request& request,
                                       const files::GenerationDefaults& defaults, uint64_t seed) {
   const Sampling& asked = request.sampling;
+  const Sampling model = SamplingOf(defaults);
   const auto pick = [](const auto& first, const auto& second, double otherwise) {
     return static_cast<float>(first ? *first : second ? *second : otherwise);
   };
   batch::SamplingParams params;
-  // A model that says not to sample is greedy, whatever temperature stands beside it.
-  const bool greedy = defaults.do_sample && !*defaults.do_sample;
-  params.temperature =
-      greedy && !asked.temperature ? 0.0f : pick(asked.temperature, defaults.temperature, 1.0);
-  params.top_k = asked.top_k ? *asked.top_k : defaults.top_k.value_or(0);
-  params.top_p = pick(asked.top_p, defaults.top_p, 1.0);
-  params.min_p = pick(asked.min_p, defaults.min_p, 0.0);
-  params.repetition_penalty = pick(asked.repetition_penalty, defaults.repetition_penalty, 1.0);
+  params.temperature = pick(asked.temperature, model.temperature, 1.0);
+  params.top_k = asked.top_k ? *asked.top_k : model.top_k.value_or(0);
+  params.top_p = pick(asked.top_p, model.top_p, 1.0);
+  params.min_p = pick(asked.min_p, model.min_p, 0.0);
+  params.repetition_penalty = pick(asked.repetition_penalty, model.repetition_penalty, 1.0);
   params.presence_penalty = static_cast<float>(asked.presence_penalty);
   params.frequency_penalty = static_cast<float>(asked.frequency_penalty);
   params.no_repeat_ngram = asked.no_repeat_ngram;

@@ -11,6 +11,10 @@ namespace sluice::engine {
 // kInvalidArgument with the field's name in OpenAI's spelling. `vocab`: ids must be below it.
 Status CheckRequest(const Request& request, int vocab);
 
+// What the model says about sampling, for EngineInfo. One that says not to sample is greedy,
+// whatever temperature stands beside it.
+Sampling SamplingOf(const files::GenerationDefaults& defaults);
+
 // The sampling of choice 0, with the model's defaults filled in and `seed` where the request has
 // none. REQUIRES: CheckRequest passed.
 batch::SamplingParams ResolveSampling(const Request& request,

@@ -142,6 +142,16 @@ TEST(ResolveSampling, AModelThatSaysNotToSampleIsGreedyUnlessAsked) {
   EXPECT_EQ(ResolveSampling(request, defaults, 1).temperature, 0.5f);
 }
 
+TEST(SamplingOf, SaysWhatTheModelSaysAndNothingElse) {
+  files::GenerationDefaults defaults;
+  EXPECT_FALSE(SamplingOf(defaults).temperature.has_value());
+  EXPECT_FALSE(SamplingOf(defaults).top_k.has_value());
+  defaults.top_k = 20;
+  defaults.do_sample = false;
+  EXPECT_EQ(SamplingOf(defaults).top_k, 20);
+  EXPECT_EQ(SamplingOf(defaults).temperature, 0.0);
+}
+
 TEST(CheckOptions, DefaultsAreInRangeAndNumbersOutsideAreNamed) {
   EXPECT_TRUE(CheckOptions({}).ok());
   EngineOptions options;

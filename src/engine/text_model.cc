@@ -19,6 +19,7 @@ Status NoTokenizer() {
 
 Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles files) {
   auto model = std::make_unique<TextModelImpl>();
+  model->declared_length_ = files.config.context_length;
   if (!files.tokenizer.pieces.empty()) {
     SLUICE_ASSIGN_OR_RETURN(model->tokenizer_, text::Tokenizer::Make(std::move(files.tokenizer)));
   }
@@ -101,10 +102,7 @@ Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text
                                                          const std::atomic<bool>& cancelled) const {
   if (tokenizer_ == nullptr) return NoTokenizer();
   if (tokenizer_->LeastTokens(text) > static_cast<size_t>(tokens_max)) {
-    return InvalidArgument(
-        StrCat("the prompt has ", text.size(), " bytes, which is more than the context of ",
-               tokens_max, " tokens can hold; shorten the prompt or raise --max-model-len"),
-        "prompt");
+    return TooLong(StrCat(text.size(), " bytes"), tokens_max);
   }
   text::EncodeOptions options;
   options.add_special = add_special;
@@ -114,16 +112,31 @@ Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text
   options.cancelled = &cancelled;
   SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(text, options));
   if (ids.size() > counted_max) {
-    return InvalidArgument(
-        StrCat("the prompt has more than ", counted_max, " tokens and the context ", tokens_max,
-               "; shorten the prompt or raise --max-model-len"),
-        "prompt");
+    return TooLong(StrCat("more than ", counted_max, " tokens"), tokens_max);
   }
   return ids;
 }
 
+Status TextModelImpl::TooLong(const std::string& what, int tokens_max) const {
+  const bool may_grow = tokens_max < declared_length_;
+  return InvalidArgument(StrCat("the prompt has ", what, " and the context of ", tokens_max,
+                                " tokens has no room for it and an answer; shorten the prompt",
+                                may_grow ? " or raise --max-model-len" : ""),
+                         "prompt");
+}
+
 Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, int tokens_max,
                                                       const std::atomic<bool>& cancelled) const {
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, TokensOf(request, tokens_max, cancelled));
+  const size_t answer = request.max_tokens == 0 ? 0 : 1;
+  if (ids.size() + answer > static_cast<size_t>(tokens_max)) {
+    return TooLong(StrCat(ids.size(), " tokens"), tokens_max);
+  }
+  return ids;
+}
+
+Result<std::vector<int32_t>> TextModelImpl::TokensOf(const Request& request, int tokens_max,
+                                                     const std::atomic<bool>& cancelled) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) return *ids;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
     return EncodePrompt(*text, request.add_special_tokens, tokens_max, cancelled);

@@ -24,9 +24,9 @@ class TextModelImpl : public TextModel {
   Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special) const override;
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override;
 
-  // Token ids of any prompt. kInvalidArgument for a text that is far too long for `tokens_max`
-  // tokens, before any work on it where its bytes tell. kCancelled soon after `cancelled` has
-  // become true.
+  // Token ids of any prompt. kInvalidArgument for one that leaves no room for its answer in
+  // `tokens_max` tokens; before any work on a text where its bytes tell. kCancelled soon after
+  // `cancelled` has become true.
   Result<std::vector<int32_t>> PromptIds(const Request& request, int tokens_max,
                                          const std::atomic<bool>& cancelled) const;
   // Null for a bare template.
@@ -34,13 +34,17 @@ class TextModelImpl : public TextModel {
   bool has_template() const { return template_ != nullptr; }
 
  private:
+  Result<std::vector<int32_t>> TokensOf(const Request& request, int tokens_max,
+                                        const std::atomic<bool>& cancelled) const;
   Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool add_special,
                                             int tokens_max,
                                             const std::atomic<bool>& cancelled) const;
+  Status TooLong(const std::string& what, int tokens_max) const;
   std::string SpecialText(const std::optional<int32_t>& id) const;
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
+  int declared_length_ = 0;  // tokens; 0 in a file without weights
 };
 
 }  // namespace sluice::engine

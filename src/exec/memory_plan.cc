@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/parse_bytes.h"
+
 namespace sluice::exec {
 namespace {
-
-constexpr double kMiB = 1024.0 * 1024.0;
 
 kvstore::GroupLayout LayoutOf(const model::LayerGroup& group, const MemoryRequest& request) {
   kvstore::GroupLayout layout;
@@ -85,8 +85,8 @@ Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
   size_t budget = request.kv_bytes;
   if (budget > request.free_bytes) {
     return Status(StatusCode::kOutOfMemory,
-                  StrCat("--kv-memory asks for ", budget / kMiB, " MiB, but ",
-                         request.free_bytes / kMiB, " MiB are free; lower it"),
+                  StrCat("--kv-memory asks for ", FormatBytes(budget), ", but ",
+                         FormatBytes(request.free_bytes), " are free; lower it"),
                   "kv-memory");
   }
   if (budget == 0) budget = std::min(wanted, request.free_bytes / 4);
@@ -96,13 +96,13 @@ Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
     if (request.max_model_len > 0 || longest < request.block_tokens) {
       return Status(StatusCode::kOutOfMemory,
                     StrCat("a sequence of ", plan.max_model_len, " tokens needs ",
-                           BytesOfSequence(request, plan.max_model_len) / kMiB,
-                           " MiB of KV cache, but there are ", budget / kMiB,
-                           " MiB; lower --max-model-len or raise --kv-memory"),
+                           FormatBytes(BytesOfSequence(request, plan.max_model_len)),
+                           " of KV cache, but there are ", FormatBytes(budget),
+                           "; lower --max-model-len or raise --kv-memory"),
                     "max-model-len");
     }
-    plan.note = StrCat("--max-model-len is ", longest, " because the KV cache has ", budget / kMiB,
-                       " MiB (the model declares ", request.declared_model_len,
+    plan.note = StrCat("--max-model-len is ", longest, " because the KV cache has ",
+                       FormatBytes(budget), " (the model declares ", request.declared_model_len,
                        "); raise --kv-memory for more");
     plan.max_model_len = static_cast<int>(longest);
   }

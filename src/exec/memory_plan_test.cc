@@ -99,7 +99,7 @@ TEST(PlanMemory, NotEvenOneBlockIsOutOfMemory) {
 TEST(PlanMemory, MoreThanIsFreeIsRefused) {
   MemoryRequest request = Request();
   request.kv_bytes = request.free_bytes + 1;
-  ExpectOutOfMemory(request, {"--kv-memory", "1024"});
+  ExpectOutOfMemory(request, {"--kv-memory", "1 GiB"});
 }
 
 TEST(PlanMemory, BlockSizesThatDoNotFitAreNamed) {

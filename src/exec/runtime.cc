@@ -40,6 +40,14 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   return PlanMemory(request);
 }
 
+// An op without an implementation is wrong usage where --force-op narrowed the choice.
+Status WithForcedOps(const Status& status, const EngineOptions& options) {
+  if (options.force_op.empty() || status.code() != StatusCode::kUnimplemented) return status;
+  return InvalidArgument(
+      StrCat("--force-op ", options.force_op, " cannot be followed: ", status.message()),
+      "force-op");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
@@ -70,7 +78,9 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
                options.max_num_seqs, ": every running sequence takes one token of a step"),
         "max-batch-tokens");
   }
-  SLUICE_ASSIGN_OR_RETURN(runtime->memory_, PlanFor(device, files, model_options, options));
+  auto plan = PlanFor(device, files, model_options, options);
+  if (!plan.ok()) return WithForcedOps(plan.status(), options);
+  runtime->memory_ = *std::move(plan);
   model_options.max_model_len = runtime->memory_.max_model_len;
   model_options.records = &runtime->bindings_;
   if (progress) {
@@ -78,7 +88,9 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
       progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
     };
   }
-  SLUICE_ASSIGN_OR_RETURN(runtime->model_, model::LoadModel(files, device, model_options));
+  auto model = model::LoadModel(files, device, model_options);
+  if (!model.ok()) return WithForcedOps(model.status(), options);
+  runtime->model_ = *std::move(model);
   SLUICE_ASSIGN_OR_RETURN(runtime->store_, kvstore::KvStore::Make(device, runtime->memory_.groups));
   SLUICE_ASSIGN_OR_RETURN(
       runtime->executor_,

@@ -18,13 +18,18 @@ bool Exists(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
+
+// The rule of scripts/lib/steps.sh.
 Result<fs::path> CacheFolder() {
   if (const char* cache = std::getenv("SLUICE_CACHE"); cache && *cache) return fs::path(cache);
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
+    return fs::path(cache) / "sluice";
+  }
   if (const char* home = std::getenv("HOME"); home && *home) {
     return fs::path(home) / ".cache" / "sluice";
   }
   return Status(StatusCode::kNotFound,
-                "neither SLUICE_CACHE nor HOME is set, so there is no model cache");
+                "none of SLUICE_CACHE, XDG_CACHE_HOME and HOME is set, so there is no model cache");
 }
 
 // What a user may name in the cache, at most a handful; "; it holds A, B" or empty.

@@ -60,5 +60,15 @@ TEST_F(ModelCacheTest, ANameCannotLeadOutOfTheCache) {
   EXPECT_EQ(ResolveModel("").status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(ModelCacheTest, WithoutSluiceCacheItIsInXdgCacheHome) {
+  TempFolder xdg;
+  std::filesystem::create_directories(xdg.path() + "/sluice/other");
+  setenv("XDG_CACHE_HOME", xdg.path().c_str(), 1);
+  EXPECT_FALSE(ResolveModel("other").ok());  // SLUICE_CACHE comes first
+  unsetenv("SLUICE_CACHE");
+  EXPECT_EQ(*ResolveModel("other"), xdg.path() + "/sluice/other");
+  unsetenv("XDG_CACHE_HOME");
+}
+
 }  // namespace
 }  // namespace sluice::files

@@ -28,7 +28,8 @@ Result<ModelFiles> OpenModel(const std::string& path);
 // Only what is needed to tokenize and to render: `path` may also be a vocabulary-only GGUF, a
 // tokenizer.json, or (for the template) a .jinja file. `tensors` and `config` may be empty.
 Result<ModelFiles> OpenText(const std::string& path);
-// Resolves a name of the model cache (~/.cache/sluice, or SLUICE_CACHE) to a path; a path to
+// Resolves a name of the model cache (SLUICE_CACHE, else XDG_CACHE_HOME/sluice, else
+// ~/.cache/sluice) to a path; a path to
 // itself.
 Result<std::string> ResolveModel(const std::string& name_or_path);
 

@@ -29,7 +29,7 @@ Status CheckOptions(const SchedulerOptions& o) {
   SLUICE_RETURN_IF_ERROR(CheckRange("max-extra-rows", o.max_extra_rows, 1, kMaxTokens));
   SLUICE_RETURN_IF_ERROR(CheckRange("max-draft-tokens", o.max_draft_tokens, 0, kMaxDrafts));
   SLUICE_RETURN_IF_ERROR(CheckRange("max-model-len", o.max_model_len, 1, kMaxTokens));
-  SLUICE_RETURN_IF_ERROR(CheckRange("queue-limit", o.queue_limit, 1, kMaxTokens));
+  SLUICE_RETURN_IF_ERROR(CheckRange("max-queue", o.queue_limit, 1, kMaxTokens));
   return CheckRange("priority-aging-us", o.priority_aging_us, 1, kMaxAgingUs);
 }
 
@@ -86,7 +86,7 @@ Status Scheduler::CheckFits(SequenceSpec* spec) const {
   if (prompt + (spec->max_tokens > 0 ? 1 : 0) > limit) {
     return InvalidArgument(
         StrCat("The prompt of ", prompt, " tokens leaves no room for an answer: the context is ",
-               limit, " tokens; shorten the prompt or raise --max-model-len."),
+               limit, " tokens (--max-model-len); shorten the prompt."),
         "prompt");
   }
   spec->max_tokens = static_cast<int32_t>(std::min<int64_t>(spec->max_tokens, limit - prompt));
@@ -121,7 +121,7 @@ Status Scheduler::Add(std::vector<SequenceSpec> choices, int64_t now_us) {
     return Status(StatusCode::kResourceExhausted,
                   StrCat("The queue is full: ", queued_, " sequences wait and ", choices.size(),
                          " more would pass the limit of ", options_.queue_limit,
-                         " (--queue-limit); try again later."));
+                         " (--max-queue); try again later."));
   }
   const SequenceId first = choices[0].id;
   for (size_t i = choices.size(); i-- > 1;) {

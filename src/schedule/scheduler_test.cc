@@ -124,7 +124,7 @@ TEST_F(SchedulerTest, RefusesOptionsThatDoNotFit) {
   EXPECT_EQ(field([](SchedulerOptions& o) { o.chunk_tokens = 17; }), "chunk-tokens");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_extra_rows = 0; }), "max-extra-rows");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_model_len = 0; }), "max-model-len");
-  EXPECT_EQ(field([](SchedulerOptions& o) { o.queue_limit = 0; }), "queue-limit");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.queue_limit = 0; }), "max-queue");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.policy = "lottery"; }), "scheduler-policy");
   EXPECT_EQ(Scheduler::Create(Options(), Blocks(0)).status().field(), "kv-memory");
 }

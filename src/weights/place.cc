@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "weights/transform.h"
 
@@ -50,8 +51,6 @@ const PlannedParam* FindShared(const std::vector<std::unique_ptr<PlannedParam>>&
   }
   return nullptr;
 }
-
-std::string Mebibytes(size_t bytes) { return StrCat((bytes + (1u << 20) - 1) >> 20, " MiB"); }
 
 }  // namespace
 
@@ -211,8 +210,8 @@ Result<size_t> FreeBytesBeside(size_t bytes, const device::Device& device) {
   SLUICE_ASSIGN_OR_RETURN(const device::MemoryInfo memory, device.Memory());
   if (bytes <= memory.free_bytes) return memory.free_bytes - bytes;
   return Status(StatusCode::kOutOfMemory,
-                StrCat("the model's weights need ", Mebibytes(bytes), " but ",
-                       device::ToString(device.facts().id), " has ", Mebibytes(memory.free_bytes),
+                StrCat("the model's weights need ", FormatBytes(bytes), " but ",
+                       device::ToString(device.facts().id), " has ", FormatBytes(memory.free_bytes),
                        " free; use a smaller model or one with fewer bits per weight"));
 }
 

@@ -55,7 +55,33 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["8192", "--max-model-len"], "bench", MODEL, "--context", "8191")
         self.refuse(2, ["threads", "1000"], "bench", MODEL, "--threads", "1000")
         self.refuse(2, ["threads", "1000"], "bench", "--ceilings", "--threads", "1000")
+        self.refuse(2, ["linear=nope"], "generate", MODEL, "-p", "x", "--force-op", "linear=nope")
+        self.refuse(2, ["3 --prot"], "generate", MODEL, "-p", "x", "3", "--prot")
+        self.refuse(2, ["did you mean serve?"], "serv")
+        self.refuse(2, ["100"], "chat", MODEL, "--top-p", "100")
 
+    def test_a_prompt_too_long_names_a_remedy_that_there_is(self):
+        done = run("generate", MODEL, "-p", "word " * 9000)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("8192", done.stderr)
+        self.assertNotIn("--max-model-len", done.stderr)
+        for words in [100, 1000]:
+            self.refuse(2, ["64", "--max-model-len"], "generate", MODEL, "-p", "word " * words,
+                        "--max-model-len", "64")
+
+    def test_sizes_come_in_units_that_fit(self):
+        self.refuse(4, [" 1 B"], "generate", MODEL, "-p", "x", "--kv-memory", "1")
+        self.refuse(4, ["100 TiB"], "generate", MODEL, "-p", "x", "--kv-memory", "100TiB")
+
+    def test_output_that_cannot_be_written_is_exit_code_1(self):
+        for command in [["inspect", MODEL], ["--help"], ["--version"], ["devices", "--json"],
+                        ["generate", MODEL, "-p", "x", "-n", "2", "--json"],
+                        ["generate", MODEL, "-p", "x", "-n", "2"]]:
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn("standard output could not be written", done.stderr)
 
     def test_a_model_that_cannot_be_loaded_is_exit_code_3(self):
         self.refuse(3, ["/nonexistent"], "generate", "/nonexistent", "-p", "x")
@@ -134,6 +160,25 @@ class Answers(unittest.TestCase):
         self.assertEqual(draw("7"), draw("7"))
         self.assertNotEqual(draw("7"), draw("8"))
 
+    def test_sampling_without_flags_is_the_terminals(self):
+        def draw(command, *flags):
+            stdin = "Name a colour.\n" if command == "chat" else ""
+            prompt = ["-p", "Once upon a time"] if command == "generate" else []
+            done = run(command, MODEL, "-n", "24", "--seed", "5", *prompt, *flags, stdin=stdin)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        flags = ["--temperature", "0.7", "--top-p", "0.95", "--top-k", "40", "--min-p", "0.05"]
+        for command in ["generate", "chat"]:
+            default = draw(command)
+            self.assertEqual(default, draw(command, *flags))
+            self.assertEqual(draw(command, "--top-k", "1"), draw(command, "--temperature", "0"))
+            self.assertNotEqual(default, draw(command, "--top-k", "1"))
+            hot = ["--temperature", "1", "--top-p", "1", "--top-k", "0", "--min-p", "0"]
+            self.assertNotEqual(default, draw(command, *hot))
+            penalty = ["--temperature", "0", "--repetition-penalty", "5"]
+            self.assertNotEqual(draw(command, "--temperature", "0"), draw(command, *penalty))
+
     def test_options_come_from_environment_and_file(self):
         done = run("generate", MODEL, "-p", "x", env={"SLUICE_DEVICE": "cuda"})
         self.assertEqual(done.returncode, 4)
@@ -184,6 +229,7 @@ class Others(unittest.TestCase):
             return run("chat", MODEL, "--temperature", "0", "-n", "16",
                        stdin="\n".join(lines) + "\n").stdout
 
+        self.assertIn("no command /foo", ask("/foo"))
         alone = ask("What is my name?")
         kept = ask("My name is Ada.", "What is my name?")
         self.assertFalse(kept.endswith(alone), kept)
@@ -194,6 +240,9 @@ class Others(unittest.TestCase):
         described = json.loads(run("inspect", MODEL, "--json").stdout)
         self.assertEqual(described["layers"], 30)
         self.assertEqual(described["formats"]["Q4_1"]["tensors"], 210)
+        text = run("inspect", MODEL).stdout
+        self.assertIn("30 layers, width 576", text)
+        self.assertRegex(text, r"F32: 61 tensors, [0-9.]+ KiB")
         devices = json.loads(run("devices", "--json").stdout)
         self.assertIn(devices["chosen"], [device["id"] for device in devices["devices"]])
 

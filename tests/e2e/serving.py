@@ -12,7 +12,8 @@ MODEL = "SmolLM2-135M-Instruct.Q4_1"
 
 
 def model_path():
-    cache = os.environ.get("SLUICE_CACHE", os.path.expanduser("~/.cache/sluice"))
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    cache = os.environ.get("SLUICE_CACHE") or os.path.join(home, "sluice")
     return os.path.join(cache, MODEL + ".gguf")
 
 

@@ -1,0 +1,28 @@
+#include "cli/sampling_options.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::cli {
+namespace {
+
+TEST(SamplingOptions, AnUnsetFieldTakesTheModelsValueElseTheTerminals) {
+  Sampling asked, model;
+  asked.top_k = 3;
+  model.top_k = 9;
+  model.temperature = 0;
+  const Sampling sampling = WithTerminalDefaults(asked, model);
+  EXPECT_EQ(sampling.top_k, 3);
+  EXPECT_FALSE(sampling.temperature.has_value());  // the engine fills in the model's
+  EXPECT_EQ(sampling.top_p, 0.95);
+  EXPECT_EQ(sampling.min_p, 0.05);
+  EXPECT_FALSE(sampling.repetition_penalty.has_value());
+}
+
+TEST(SamplingOptions, WithNeitherFlagNorModelItIsCalm) {
+  const Sampling sampling = WithTerminalDefaults({}, {});
+  EXPECT_EQ(sampling.temperature, 0.7);
+  EXPECT_EQ(sampling.top_k, 40);
+}
+
+}  // namespace
+}  // namespace sluice::cli
