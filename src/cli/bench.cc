@@ -66,6 +66,11 @@ class Bench {
   Bench(Engine& engine, const BenchOptions& options)
       : engine_(engine), options_(options), events_(EventsMax(engine, RequestsMax(options))) {}
 
+  // After an error requests may still run, and their sinks write to the queue.
+  ~Bench() { [[maybe_unused]] const Status cancelled = engine_.Drain(/*seconds_max=*/0); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
   // Tokens per second of prefilling one prompt.
   Result<double> Prefill(int prompt_tokens) {
     SLUICE_RETURN_IF_ERROR(Submit(0, prompt_tokens, 1));
