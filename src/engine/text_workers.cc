@@ -63,30 +63,36 @@ void TextWorkers::Start(std::shared_ptr<RequestState> request) {
 }
 
 void TextWorkers::Post(std::vector<ChoiceUpdate> updates) {
-  for (ChoiceUpdate& update : updates) {
-    Worker& worker = WorkerOf(update.request->id);
-    {
-      std::unique_lock lock(worker.mutex);
-      worker.drained.wait(lock,
-                          [&] { return worker.stopping || worker.tasks.size() < kBacklogMax; });
-      worker.tasks.push_back({.start = nullptr, .update = std::move(update)});
+  // One lock and one wake-up per worker, however many sequences the step had.
+  for (const auto& worker : workers_) {
+    std::unique_lock lock(worker->mutex, std::defer_lock);
+    for (ChoiceUpdate& update : updates) {
+      if (update.request == nullptr || &WorkerOf(update.request->id) != worker.get()) continue;
+      if (!lock.owns_lock()) {
+        lock.lock();
+        worker->drained.wait(
+            lock, [&] { return worker->stopping || worker->tasks.size() < kBacklogMax; });
+      }
+      worker->tasks.push_back({.start = nullptr, .update = std::move(update)});
     }
-    worker.ready.notify_one();
+    if (!lock.owns_lock()) continue;
+    lock.unlock();
+    worker->ready.notify_one();
   }
 }
 
 void TextWorkers::Run(Worker* worker) {
+  std::vector<Task> taken;
   for (;;) {
-    Task task;
     {
       std::unique_lock lock(worker->mutex);
       worker->ready.wait(lock, [&] { return worker->stopping || !worker->tasks.empty(); });
       if (worker->tasks.empty()) return;
-      task = std::move(worker->tasks.front());
-      worker->tasks.pop_front();
+      taken.swap(worker->tasks);
     }
     worker->drained.notify_one();
-    Do(task);
+    for (const Task& task : taken) Do(task);
+    taken.clear();
   }
 }
 

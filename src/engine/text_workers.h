@@ -4,7 +4,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -60,8 +59,8 @@ class TextWorkers {
   struct Worker {
     std::mutex mutex;
     std::condition_variable ready, drained;
-    std::deque<Task> tasks;  // guarded by mutex
-    bool stopping = false;   // guarded by mutex
+    std::vector<Task> tasks;  // guarded by mutex
+    bool stopping = false;    // guarded by mutex
     std::thread thread;
   };
 
