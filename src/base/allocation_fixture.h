@@ -22,15 +22,22 @@ int64_t AllocationsOf(Call&& call) {
 }  // namespace sluice
 
 // Out of line, so that the compiler does not take malloc and delete, or new and free, for a pair.
-[[gnu::noinline]] void* operator new(size_t size) {
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
   ++sluice::thread_allocations;
-  if (void* memory = std::malloc(size)) return memory;
+  return std::malloc(size);
+}
+[[gnu::noinline]] void* operator new(size_t size) {
+  if (void* memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment,
+                                     const std::nothrow_t&) noexcept {
   ++sluice::thread_allocations;
   const size_t unit = static_cast<size_t>(alignment);
-  if (void* memory = std::aligned_alloc(unit, (size + unit - 1) / unit * unit)) return memory;
+  return std::aligned_alloc(unit, (size + unit - 1) / unit * unit);
+}
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
+  if (void* memory = operator new(size, alignment, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }

@@ -165,7 +165,9 @@ TEST_F(RoutesTest, EveryChoiceShowsThePromptsLogprobs) {
   delta.finish = FinishReason::kLength;
   engine_.EmitDelta(0, delta);
   engine_.Emit(0, "x", FinishReason::kLength, true, 1);
-  for (const Json& choice : exchange->body()["choices"]) {
+  const Json body = exchange->body();
+  ASSERT_EQ(body["choices"].size(), 2u);
+  for (const Json& choice : body["choices"]) {
     EXPECT_EQ(choice["prompt_logprobs"][1]["66"]["logprob"], -0.5);
   }
 }
