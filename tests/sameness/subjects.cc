@@ -14,7 +14,7 @@ bool SameBits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
-// REQUIRES: expected.size() >= 1 or actual.size() >= 1 is compared, nothing is skipped.
+// An entry that only one of the lists has differs; same(i) judges those that both have.
 template <class Same>
 Difference CompareLists(size_t expected, size_t actual, const Same& same) {
   Difference difference;
