@@ -61,7 +61,7 @@ void Judge(const ConformanceCase<Op>& generated, int number, const Status& statu
   std::string wrong = status.ok() ? "" : status.message();
   for (size_t i = 0; i < got.size() && wrong.empty(); ++i) {
     double limit = generated.limits[i];
-    if (limit > 0.0 && MultipliesInBf16(result.implementation)) limit += generated.bf16_error;
+    if (MultipliesInBf16(result.implementation)) limit += generated.bf16_errors[i];
     const Comparison comparison = Compare(got[i], expected[i], limit);
     result.error_max = std::max(result.error_max, comparison.error);
     result.error_limit = std::max(result.error_limit, limit);

@@ -36,17 +36,17 @@ template <class Op>
 struct ConformanceCase {
   typename Op::Desc desc;
   std::vector<Array> memory;
-  std::vector<double> limits;  // per array, see Compare; what is only read has 0
-  // What multiplying in bf16 may add to a limit that is not 0; see MultipliesInBf16.
-  double bf16_error = 0.0;
+  std::vector<double> limits;       // per array, see Compare; what is only read has 0
+  std::vector<double> bf16_errors;  // what multiplying in bf16 may add; see MultipliesInBf16
   // The arguments over `tensors`, one per array of `memory`.
   std::function<Result<typename Op::Args>(ConformanceTarget&, std::span<const Tensor> tensors)>
       args;
 
   // Adds an array and returns its index.
-  size_t Add(Array array, double limit = 0.0) {
+  size_t Add(Array array, double limit = 0.0, double bf16_error = 0.0) {
     memory.push_back(std::move(array));
     limits.push_back(limit);
+    bf16_errors.push_back(bf16_error);
     return memory.size() - 1;
   }
 };

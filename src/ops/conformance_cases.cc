@@ -237,8 +237,8 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
   const size_t v = c.Add(std::move(history.v));
   // An error of a score is a relative error of its weight, and grows with the scale.
   const double limit = ScaleOf(c.desc) > 1.0f ? 3e-4 : 3e-5;
-  const size_t out = c.Add(Untouched(type, shape), LimitFor(type, limit));
-  c.bf16_error = AttentionBf16Error(c.desc);
+  const size_t out =
+      c.Add(Untouched(type, shape), LimitFor(type, limit), AttentionBf16Error(c.desc));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Attention::Args> {
     Attention::Args args{
         .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};

@@ -13,6 +13,7 @@ enum class LayoutId : uint32_t {
   // Packed layouts of backends start here; each is described beside the kernel that reads it.
   kCpuInterleaved16 = 0x101,
   kCpuInterleaved8 = 0x102,
+  kCpuTiles16 = 0x103,
 };
 
 enum class KvLayoutId : uint32_t {

@@ -1,9 +1,12 @@
 // Linear: out[m, n] = sum over k of x[m, k] * W[n, k] (+ bias[n]) (+ residual[m, n]).
 //
 // W is stored in its own number format, in the layout that the chosen implementation asks for. The
-// arithmetic of one output is fixed, whatever m is and on every instruction set of the CPU, so one
-// row gives the same bits in any batch:
+// arithmetic of one output is fixed, whatever m is and, but for BF16, on every instruction set of
+// the CPU, so one row gives the same bits in any batch:
 //   W in F32, F16, BF16, F8: acc = fma(w[k], x[k], acc) in F32, k ascending.
+//   W in BF16 on matrix units (implementations named <arch>_bf16_linear): x is rounded to bf16, to
+//   the nearest even, denormals to zero; then, for each 32 elements, k ascending, with both sums
+//   from zero in that way: acc = acc + (sum of even products + sum of odd products).
 //   W in a block format: x is quantized per 32 elements to int8 with dx = max|x| / 127 and
 //   code = x * (127 / max|x|) to the nearest even integer; a block with max|x| < 2^-100 counts as
 //   zeros, one with NaN or infinity makes the row's outputs NaN. Then, for each sub-block of W

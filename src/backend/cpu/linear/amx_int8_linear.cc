@@ -14,7 +14,8 @@ namespace {
 // formats with a minimum, however the two are ordered.
 constexpr int kStages = 3;
 
-constexpr TileConfig MakeConfig(int rows, int sub) {
+constexpr TileConfig MakeConfig(int sub) {
+  constexpr int rows = 16;
   TileConfig config;
   for (int i = 0; i < kStages; ++i) {
     config.rows[i] = static_cast<uint8_t>(rows);
@@ -28,10 +29,9 @@ constexpr TileConfig MakeConfig(int rows, int sub) {
   }
   return config;
 }
-constexpr TileConfig kConfigs[2][2] = {{MakeConfig(8, 16), MakeConfig(8, 32)},
-                                       {MakeConfig(16, 16), MakeConfig(16, 32)}};
+constexpr TileConfig kConfigs[2] = {MakeConfig(16), MakeConfig(32)};
 
-void Configure(int rows, int sub) { LoadTileConfig(kConfigs[rows == 16][sub == 32]); }
+void Configure(int sub) { LoadTileConfig(kConfigs[sub == 32]); }
 
 template <int kFormat>
 inline constexpr int kUnitBytes = ops::kBlockFormats[kFormat].sub * 16 + 64 +
@@ -171,8 +171,7 @@ constexpr RowKernels MakeTileKernels() {
 
 constexpr MatrixUnit MakeUnit() {
   MatrixUnit unit;
-  unit.by_rows[0] = MakeTileKernels<8>();
-  unit.by_rows[1] = MakeTileKernels<16>();
+  unit.tiles = MakeTileKernels<16>();
   Unroll<0, kBlockFormatCount>([&](auto f) { unit.unpack[f.value] = &Unpack<f.value>; });
   unit.configure = &Configure;
   unit.release = &ReleaseTiles;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <new>
 
 #include "backend/cpu/isa.h"
 #include "backend/cpu/linear/pack.h"
+#include "backend/cpu/linear/pack_tiles.h"
 #include "backend/cpu/linear/packed.h"
 #include "backend/cpu/linear/row_split.h"
+#include "backend/cpu/linear/scratch.h"
+#include "backend/cpu/linear/tile_linear.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/stream.h"
 #include "backend/cpu/thread_pool.h"
@@ -27,29 +29,6 @@ constexpr size_t kPassBytes = size_t{24} << 10;
 constexpr int64_t kCopyElements = 4096;
 
 size_t Align(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-// Grows and stays: a step in steady state allocates nothing. Null when memory does not suffice.
-class Scratch {
- public:
-  ~Scratch() { Free(); }
-  std::byte* Get(size_t bytes) {
-    if (bytes > bytes_) {
-      Free();
-      data_ = static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow));
-      bytes_ = data_ != nullptr ? bytes : 0;
-    }
-    return data_;
-  }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  void Free() {
-    if (data_ != nullptr) ::operator delete(data_, kAlignment);
-    data_ = nullptr;
-  }
-  std::byte* data_ = nullptr;
-  size_t bytes_ = 0;
-};
 
 struct Problem {
   const LinearKernels* kernels;
@@ -129,7 +108,7 @@ void Multiply(const Problem& p, Share tiles, const std::byte* in, std::byte* unp
   const int64_t group_parts = std::min(p.groups, wanted);
   const MatrixUnit* matrix = p.unpacked_bytes > 0 ? p.kernels->matrix : nullptr;
   if (matrix != nullptr) {
-    matrix->configure(p.kernels->by_rows[p.split.full].rows, p.format->sub);
+    matrix->configure(p.format->sub);
   }
   for (;;) {
     const int64_t part = next->fetch_add(1, std::memory_order_relaxed);
@@ -201,13 +180,17 @@ Status RunProblem(const Problem& p, ThreadPool& pool) {
   return OkStatus();
 }
 
+Status CheckPacked(const Linear::Desc& desc, const Linear::Args& args, ops::LayoutId layout,
+                   size_t bytes) {
+  SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, layout));
+  if (args.weight->data.size() == static_cast<int64_t>(bytes)) return OkStatus();
+  return InvalidArgument(
+      StrCat("linear: ", args.weight->data.size(), " packed bytes, not ", bytes));
+}
+
 Status RunKernels(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args,
                   const LinearKernels& kernels, ops::LayoutId layout) {
-  SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, layout));
-  if (args.weight->data.size() != static_cast<int64_t>(PackedBytes(desc, kernels.lanes))) {
-    return InvalidArgument(StrCat("linear: ", args.weight->data.size(), " packed bytes, not ",
-                                  PackedBytes(desc, kernels.lanes)));
-  }
+  SLUICE_RETURN_IF_ERROR(CheckPacked(desc, args, layout, PackedBytes(desc, kernels.lanes)));
   if (args.x.dims[0] == 0) return OkStatus();
   Problem p = {};
   p.kernels = &kernels;
@@ -274,15 +257,34 @@ struct Interleaved {
   }
 };
 
+// BF16 in matrix tiles.
+struct Tiles {
+  static ops::Support Supports(const Linear::Desc& desc, const device::DeviceFacts& facts) {
+    if (desc.weight != DType::kBF16) {
+      return ops::Support::No(StrCat("not for weights in ", sluice::Name(desc.weight)));
+    }
+    return SupportsAtLeast(Isa::kAmx, false, desc, facts);
+  }
+  static Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckPacked(desc, args, ops::LayoutId::kCpuTiles16, TilePackedBytes(desc)));
+    return RunTileLinear(AsCpu(stream), desc, args, kAmxTileKernels);
+  }
+
+  static void Register(ops::OpTable& table) {
+    if (IsaOf(table.facts().architecture) < Isa::kAmx) return;
+    constexpr std::string_view kName = "amx_bf16_linear";
+    table.Add<Linear>({kName, &Supports, &Run});
+    table.Attach(kName, ops::LinearPacking{ops::LayoutId::kCpuTiles16, kTileRows, &TilePackedBytes,
+                                           &PackTileRows});
+  }
+};
+
 // The vector kernels for few rows, then tiles.
 LinearKernels WithMatrixUnit(const LinearKernels& vector, const MatrixUnit& unit) {
-  LinearKernels kernels;
-  kernels.lanes = vector.lanes;
+  LinearKernels kernels = vector;
   kernels.matrix = &unit;
-  for (const RowKernels& rows : vector.by_rows) {
-    if (rows.rows > 0 && rows.rows < kMatrixRowsMin) kernels.by_rows[kernels.row_counts++] = rows;
-  }
-  for (const RowKernels& rows : unit.by_rows) kernels.by_rows[kernels.row_counts++] = rows;
+  kernels.by_rows[kernels.row_counts++] = unit.tiles;
   return kernels;
 }
 
@@ -297,6 +299,7 @@ using Avx2 = Interleaved<kAvx2LinearKernels, ops::LayoutId::kCpuInterleaved8, 8,
 
 void RegisterLinear(ops::OpTable& table) {
   Amx::Register(table, "amx_int8_linear", {});
+  Tiles::Register(table);
   Avx512::Register(table, "avx512_int8_linear", "avx512_f32_linear");
   Avx2::Register(table, "avx2_int8_linear", "avx2_f32_linear");
   table.Add<Linear>({"ref_linear", &ops::RefLinearSupports, &ops::RefLinear});

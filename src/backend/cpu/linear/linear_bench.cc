@@ -109,13 +109,18 @@ void Register() {
       {DType::kF32, 512, 1536, 576},      {DType::kBF16, 512, 1536, 576},
       {DType::kQ4_K, 1, 1536, 512},       {DType::kQ6_K, 1, 1536, 512},
       {DType::kF16, 1, 1536, 576},        {DType::kF32, 1, 1536, 576},
-      {DType::kF8E4M3, 1, 1536, 576},
+      {DType::kF8E4M3, 1, 1536, 576},     {DType::kBF16, 1, 1536, 576},
+      {DType::kBF16, 8, 1536, 576},       {DType::kBF16, 32, 1536, 576},
   };
   for (const char* isa : {"amx", "avx512", "avx2"}) {
     for (const Shape& shape : shapes) {
-      if (isa == std::string_view("amx") && !IsQuantized(shape.dtype)) continue;
-      const std::string name =
-          StrCat(isa, IsQuantized(shape.dtype) ? "_int8_linear" : "_f32_linear");
+      if (isa == std::string_view("amx") && !IsQuantized(shape.dtype) &&
+          shape.dtype != DType::kBF16) {
+        continue;
+      }
+      const std::string name = StrCat(isa, IsQuantized(shape.dtype)         ? "_int8_linear"
+                                           : isa == std::string_view("amx") ? "_bf16_linear"
+                                                                            : "_f32_linear");
       for (int threads : {1, 2}) {
         benchmark::RegisterBenchmark(
             StrCat(name, "/", Name(shape.dtype), "/m", shape.m, "/", shape.n, "x", shape.k,

@@ -34,7 +34,7 @@ TEST(LinearThreads, GiveTheSameBits) {
   std::vector<float> w(kOutputs * kInner), x(kRowsMax * kInner);
   for (float& value : w) value = normal(random);
   for (float& value : x) value = normal(random);
-  for (const DType dtype : {DType::kQ4_1, DType::kQ8_0, DType::kF16}) {
+  for (const DType dtype : {DType::kQ4_1, DType::kQ8_0, DType::kF16, DType::kBF16}) {
     const Linear::Desc desc = {.weight = dtype, .n = kOutputs, .k = kInner};
     std::vector<std::byte> rows(RowBytes(dtype, w.size()));
     ops::QuantizeRow(dtype, w, rows.data());

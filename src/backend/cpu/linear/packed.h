@@ -58,7 +58,7 @@ using QuantizeTile = void (*)(const TileSource& source, const ops::BlockFormat& 
                               std::byte* tile);
 using CopyTile = void (*)(const TileSource& source, std::byte* tile);
 
-inline constexpr int kRowCounts = 5;  // entries of LinearKernels::by_rows
+inline constexpr int kRowCounts = 6;  // entries of LinearKernels::by_rows
 inline constexpr int kBlockFormatCount =
     static_cast<int>(sizeof ops::kBlockFormats / sizeof ops::kBlockFormats[0]);
 inline constexpr DType kPlainFormats[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
@@ -79,11 +79,10 @@ struct RowKernels {
 // minimum, minima [lanes] F32.
 using UnpackGroup = void (*)(const std::byte* group, int64_t steps, std::byte* unpacked);
 struct MatrixUnit {
-  RowKernels by_rows[2] = {};  // for 8 and 16 rows
+  RowKernels tiles = {};  // of 16 rows
   UnpackGroup unpack[kBlockFormatCount] = {};
-  // Sets the calling thread's tiles for `rows` rows and sub-blocks of `sub` elements; Release gives
-  // them back.
-  void (*configure)(int rows, int sub) = nullptr;
+  // Sets the calling thread's tiles for sub-blocks of `sub` elements; release gives them back.
+  void (*configure)(int sub) = nullptr;
   void (*release)() = nullptr;
 };
 

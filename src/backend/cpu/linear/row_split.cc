@@ -6,10 +6,12 @@ namespace sluice::cpu {
 
 RowSplit SplitRows(const LinearKernels& kernels, int64_t m) {
   CHECK(m >= 1, m, " rows");
+  int count = kernels.row_counts;
+  while (m < kMatrixRowsMin && count > 1 && kernels.by_rows[count - 1].unpacked) --count;
   // The smallest kernel that takes all of `rows`, or the largest there is.
   auto smallest = [&](int64_t rows) {
     int at = 0;
-    while (at + 1 < kernels.row_counts && kernels.by_rows[at].rows < rows) ++at;
+    while (at + 1 < count && kernels.by_rows[at].rows < rows) ++at;
     return at;
   };
   RowSplit split;
@@ -17,7 +19,6 @@ RowSplit SplitRows(const LinearKernels& kernels, int64_t m) {
   const int rows = kernels.by_rows[split.full].rows;
   split.tiles = (m + rows - 1) / rows;
   split.tail = smallest(m - (split.tiles - 1) * rows);
-  if (kernels.by_rows[split.tail].unpacked) split.tail = split.full;
   return split;
 }
 

@@ -16,7 +16,7 @@ LinearKernels Kernels(std::initializer_list<int> rows, int unpacked_from) {
 
 TEST(RowSplitTest, TilesCoverEveryRowOnce) {
   for (const LinearKernels& kernels :
-       {Kernels({1, 2, 4, 8, 12}, 99), Kernels({1, 2, 4, 8, 16}, 8), Kernels({1}, 99)}) {
+       {Kernels({1, 2, 4, 8, 12}, 99), Kernels({1, 2, 4, 8, 16}, 16), Kernels({1}, 99)}) {
     for (int64_t m = 1; m <= 70; ++m) {
       const RowSplit split = SplitRows(kernels, m);
       const int64_t full = kernels.by_rows[split.full].rows,
@@ -36,12 +36,14 @@ TEST(RowSplitTest, TheTailTakesTheSmallestKernelThatHoldsIt) {
   EXPECT_EQ(SplitRows(kernels, 3).full, 2) << "few rows don't pay for many";
 }
 
-TEST(RowSplitTest, MatrixTilesOfTwoShapesNeverMix) {
-  const LinearKernels kernels = Kernels({1, 2, 4, 8, 16}, 8);
-  EXPECT_EQ(SplitRows(kernels, 7).full, 3);
-  EXPECT_EQ(SplitRows(kernels, 16 + 4).tail, 2) << "a vector kernel may take the tail";
-  EXPECT_EQ(SplitRows(kernels, 16 + 5).tail, 4);
-  EXPECT_EQ(SplitRows(kernels, 9).tiles, 1);
+TEST(RowSplitTest, MatrixTilesAreForManyRows) {
+  const LinearKernels kernels = Kernels({1, 2, 4, 8, 12, 16}, 16);
+  EXPECT_EQ(SplitRows(kernels, 16).full, 4) << "12 and 4 rows";
+  EXPECT_EQ(SplitRows(kernels, 16).tail, 2);
+  EXPECT_EQ(SplitRows(kernels, kMatrixRowsMin - 1).full, 4);
+  EXPECT_EQ(SplitRows(kernels, kMatrixRowsMin).full, 5);
+  EXPECT_EQ(SplitRows(kernels, 32 + 4).tail, 2) << "a vector kernel may take the tail";
+  EXPECT_EQ(SplitRows(kernels, 32 + 13).tail, 5);
 }
 
 }  // namespace

@@ -36,6 +36,11 @@ template <int kTile>
 inline __attribute__((always_inline)) void TileStore(void* rows, int64_t stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(rows), "r"(stride), "i"(kTile) : "memory");
 }
+// Sum += A * B with pairs of bf16: A [rows][2 n], B [n][lanes][2].
+template <int kSum, int kA, int kB>
+inline __attribute__((always_inline)) void TileDotBf16() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
+}
 // Sum += A * B with signed bytes: A [rows][4 n], B [n][lanes][4].
 template <int kSum, int kA, int kB>
 inline __attribute__((always_inline)) void TileDotInt8() {
