@@ -387,18 +387,16 @@ class Walk {
   }
 
   // What some row of the tile sees.
-  BlockRows<Kv> RowsOfBlock(const void* cache, int64_t stride, int64_t block) const {
-    return BlockRows<Kv>(call_, tile_, cache, stride, block,
+  BlockRows<Kv> RowsOfBlock(const AttentionCache& cache, int64_t block) const {
+    return BlockRows<Kv>(call_, tile_, cache, block,
                          {RangeOf(call_, tile_, 0, block).first,
                           RangeOf(call_, tile_, tile_.tokens - 1, block).end});
   }
   void PrepareK(int64_t block) const {
-    LoadK(call_, RowsOfBlock(call_.k, call_.k_block_stride, block),
-          RowsOfBlock(call_.k, call_.k_block_stride, block + kBlockTokens), work_.k);
+    LoadK(call_, RowsOfBlock(call_.k, block), RowsOfBlock(call_.k, block + kBlockTokens), work_.k);
   }
   void PrepareV(int64_t block) {
-    LoadV(call_, RowsOfBlock(call_.v, call_.v_block_stride, block),
-          RowsOfBlock(call_.v, call_.v_block_stride, block + kBlockTokens), work_.v);
+    LoadV(call_, RowsOfBlock(call_.v, block), RowsOfBlock(call_.v, block + kBlockTokens), work_.v);
     v_known_ = false;
   }
 
@@ -511,6 +509,8 @@ constexpr AttentionKernel kKernel = {&Begin, &Split<Kv>, &Merge, &Finish};
 const AttentionKernels kAmxAttentionKernels = {{},
                                                kKernel<Half>,
                                                kKernel<BFloat>,
+                                               kKernel<Float8>,
+                                               kKernel<Int8>,
                                                {.rows = 384, .rows_small = 16, .rows_step = 16},
                                                &WorkFloats};
 
