@@ -114,9 +114,30 @@ class Ahead {
   int64_t at_ = 0;
 };
 
+// Where the K of sixteen positions is: the tile of 32 dims number c begins at data + c * step, its
+// rows `stride` bytes apart.
+struct KTiles {
+  const uint16_t* data = nullptr;
+  int64_t step = 0, stride = 0;
+};
+using KBlock = KTiles[kBlockTokens / kTileRows];
+
+// Tiles of K that is kept as bf16 can be read where they are, if rows see all of the block.
+inline bool CanReadInPlace(const AttentionCall& call, BlockRange range) {
+  return range.full() && call.block_tokens % kTileRows == 0;
+}
+inline void PlaceK(const AttentionCall& call, const BlockRows<BFloat>& rows, KBlock& block) {
+  for (int i = 0; i < kBlockTokens / kTileRows; ++i) {
+    block[i] = {reinterpret_cast<const uint16_t*>(rows.data[i * kTileRows]), kTileColumns,
+                call.head_dim * static_cast<int64_t>(sizeof(BFloat))};
+  }
+}
+
 template <class Kv>
 inline void LoadK(const AttentionCall& call, const BlockRows<Kv>& rows, const BlockRows<Kv>& next,
-                  uint16_t* tiles) {
+                  uint16_t* tiles, KBlock& block) {
+  for (int i = 0; i < kBlockTokens / kTileRows; ++i)
+    block[i] = {tiles + int64_t{i} * kTileRows * call.head_dim, kTileWords, 64};
   Ahead<Kv> ahead(call, next);
   const int columns = call.head_dim / kTileColumns;
   for (int i = 0; i < kBlockTokens; ++i) {
@@ -129,10 +150,11 @@ inline void LoadK(const AttentionCall& call, const BlockRows<Kv>& rows, const Bl
   }
 }
 
+// `next_k`: asked for on the way, too, unless it is null.
 template <class Kv>
 inline void LoadV(const AttentionCall& call, const BlockRows<Kv>& rows, const BlockRows<Kv>& next,
-                  uint16_t* tiles) {
-  Ahead<Kv> ahead(call, next);
+                  const BlockRows<Kv>* next_k, uint16_t* tiles) {
+  Ahead<Kv> ahead(call, next), ahead_k(call, next_k != nullptr ? *next_k : next);
   for (int part = 0; part < kBlockTokens / kTileColumns; ++part) {
     const int from = part * kTileColumns;
     for (int d = 0; d < call.head_dim; d += kTileRows) {
@@ -142,6 +164,7 @@ inline void LoadV(const AttentionCall& call, const BlockRows<Kv>& rows, const Bl
         const __m512i pairs = Interleave(Words(rows[from + 2 * i], d, rows[from + 2 * i + 1], d));
         square[i].v = _mm512_castsi512_ps(pairs);
         ahead.Line();
+        if (next_k != nullptr) ahead_k.Line();
       }
       StoreTransposed(square, tiles + (d / kTileRows * 2 + part) * kTileWords);
     }
