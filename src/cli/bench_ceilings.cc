@@ -7,6 +7,7 @@
 
 #include "base/str_cat.h"
 #include "device/backend.h"
+#include "exec/kv_dtype.h"
 
 namespace sluice::cli {
 namespace {
@@ -27,13 +28,6 @@ Result<std::unique_ptr<device::Device>> OpenDevice(const EngineOptions& options)
 Result<files::ModelFiles> OpenFiles(const std::string& model) {
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
   return files::OpenModel(path);
-}
-
-// 8-bit formats keep one scale of 4 bytes per token and KV head.
-double KvElementBytes(const std::string& dtype, int head_dim) {
-  if (dtype == "f32") return 4;
-  if (dtype.find('8') != std::string::npos) return 1 + 4.0 / head_dim;
-  return 2;
 }
 
 // Several times the last-level cache, as far as memory and patience allow.
@@ -107,7 +101,7 @@ Status RunCeilings(const EngineOptions& options, bool json) {
   std::vector<ReadRow> reads;
   if (!options.model.empty()) {
     SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, OpenFiles(options.model));
-    const ModelWork work = WorkOf(files.config, *files.tensors, 2);
+    const ModelWork work = WorkOf(files.config, *files.tensors, 0);
     reads.push_back({"the model", static_cast<size_t>(work.weight_bytes), {}});
   }
   reads.push_back({"far beyond the caches", FarBytes(facts, memory), {}});
@@ -162,8 +156,8 @@ Result<std::unique_ptr<FigureCeilings>> FigureCeilings::Open(const EngineOptions
   std::unique_ptr<FigureCeilings> ceilings(new FigureCeilings());
   SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, OpenFiles(options.model));
   const files::ModelConfig& config = files.config;
-  ceilings->work_ =
-      WorkOf(config, *files.tensors, KvElementBytes(options.kv_dtype, config.head_dim));
+  SLUICE_ASSIGN_OR_RETURN(const DType kv, exec::ParseKvDtype(options.kv_dtype));
+  ceilings->work_ = WorkOf(config, *files.tensors, KvHeadBytes(kv, config.head_dim));
   SLUICE_ASSIGN_OR_RETURN(ceilings->device_, OpenDevice(options));
   auto meter = ceilings->device_->MakeCeilingMeter({.runs = 5, .seconds_per_run = 0.005});
   if (!meter.ok() && meter.status().code() != StatusCode::kUnimplemented) return meter.status();

@@ -8,15 +8,17 @@
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
+#include "cli/work.h"
 #include "device/backend.h"
+#include "exec/kv_dtype.h"
 #include "files/model_files.h"
 
 namespace sluice::cli {
 namespace {
 
-// Of one token in all layers, in F16.
-int64_t KvBytesPerToken(const files::ModelConfig& config) {
-  return static_cast<int64_t>(config.num_layers) * 2 * config.num_kv_heads * config.head_dim * 2;
+// Of one token in all layers.
+int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
+  return int64_t{config.num_layers} * 2 * config.num_kv_heads * KvHeadBytes(kv, config.head_dim);
 }
 
 Json FormatsOf(const files::TensorSource& tensors) {
@@ -47,7 +49,7 @@ const char* TokenizerName(files::TokenizerModel model) {
   return "unknown";
 }
 
-Json Describe(const files::ModelFiles& files) {
+Json Describe(const files::ModelFiles& files, DType kv) {
   const files::ModelConfig& config = files.config;
   int64_t parameters = 0, bytes = 0;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
@@ -61,8 +63,9 @@ Json Describe(const files::ModelFiles& files) {
     for (const device::DeviceFacts& facts : backend->Probe()) {
       memory[device::ToString(facts.id)] = {
           {"weights_bytes", bytes},
-          {"kv_bytes_per_token", KvBytesPerToken(config)},
-          {"kv_bytes_full_context", KvBytesPerToken(config) * config.context_length},
+          {"kv_dtype", Name(kv)},
+          {"kv_bytes_per_token", KvBytesPerToken(config, kv)},
+          {"kv_bytes_full_context", KvBytesPerToken(config, kv) * config.context_length},
           {"device_bytes", facts.memory_bytes}};
     }
   }
@@ -111,16 +114,18 @@ void PrintDescription(const Json& d) {
   for (const auto& [id, figures] : d["memory"].items()) {
     const Json& memory = figures;
     const auto size = [&](const char* key) { return FormatBytes(memory[key].get<uint64_t>()); };
-    row("memory", StrCat(id, ": weights ", size("weights_bytes"), ", KV in F16 ",
-                         size("kv_bytes_per_token"), " a token, ", size("kv_bytes_full_context"),
-                         " for the whole context, of ", size("device_bytes")));
+    row("memory",
+        StrCat(id, ": weights ", size("weights_bytes"), ", KV in ",
+               memory["kv_dtype"].get<std::string>(), " ", size("kv_bytes_per_token"), " a token, ",
+               size("kv_bytes_full_context"), " for the whole context, of ", size("device_bytes")));
   }
 }
 
-Status Inspect(const std::string& model, bool json) {
+Status Inspect(const std::string& model, const std::string& kv_dtype, bool json) {
+  SLUICE_ASSIGN_OR_RETURN(const DType kv, exec::ParseKvDtype(kv_dtype));
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
   SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, files::OpenModel(path));
-  const Json description = Describe(files);
+  const Json description = Describe(files, kv);
   if (json) {
     std::cout << DumpJson(description) << "\n";
   } else {
@@ -133,13 +138,17 @@ Status Inspect(const std::string& model, bool json) {
 
 Action SetUpInspect(CLI::App& app) {
   auto model = std::make_shared<std::string>();
+  auto kv_dtype = std::make_shared<std::string>("auto");
   auto json = std::make_shared<bool>(false);
   app.add_option("model", *model,
                  "a .gguf file, a Hugging Face folder, or a name in the model cache")
       ->required()
       ->type_name("MODEL");
+  app.add_option("--kv-dtype", *kv_dtype,
+                 "number format of the KV cache: auto (f16), f32, f16, bf16, fp8 or int8")
+      ->capture_default_str();
   app.add_flag("--json", *json, "print one JSON object");
-  return [model, json] { return Inspect(*model, *json); };
+  return [model, kv_dtype, json] { return Inspect(*model, *kv_dtype, *json); };
 }
 
 }  // namespace sluice::cli

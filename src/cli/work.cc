@@ -22,8 +22,13 @@ double Seen(int window, double context) {
 
 }  // namespace
 
+int64_t KvHeadBytes(DType dtype, int head_dim) {
+  const bool codes = dtype == DType::kF8E4M3 || dtype == DType::kI8;
+  return int64_t{head_dim} * Info(dtype).bytes + (codes ? sizeof(float) : 0);
+}
+
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
-                 double kv_element_bytes) {
+                 int64_t kv_head_bytes) {
   ModelWork work;
   const bool has_output =
       std::any_of(tensors.tensors().begin(), tensors.tensors().end(),
@@ -39,7 +44,7 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
                                          3 * hidden * config.intermediate_size);
   work.output_macs = hidden * config.vocab_size;
   work.pair_macs = 2 * queries;
-  work.kv_bytes = 2 * keys * kv_element_bytes;
+  work.kv_bytes = 2.0 * config.num_kv_heads * static_cast<double>(kv_head_bytes);
   for (const files::LayerConfig& layer : config.layers) {
     work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
   }

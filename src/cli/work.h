@@ -20,10 +20,13 @@ struct ModelWork {
   std::vector<int> windows;  // by layer: how many tokens it sees; 0: all
 };
 
-// `kv_element_bytes`: of K and V. The matrices are those of a decoder with a gated MLP, which all
+// Bytes of the K, or of the V, of one token in one KV head: formats of codes keep a scale with it.
+int64_t KvHeadBytes(DType dtype, int head_dim);
+
+// `kv_head_bytes`: as KvHeadBytes. The matrices are those of a decoder with a gated MLP, which all
 // architectures are.
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
-                 double kv_element_bytes);
+                 int64_t kv_head_bytes);
 
 // The number format of most weight bytes in the layers, whose kernel is the one that prefill stands
 // on.

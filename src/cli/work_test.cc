@@ -39,7 +39,7 @@ files::ModelConfig SmolLm() {
 }
 
 TEST(Work, OfTheDemoModelCountsEveryMatrixOnce) {
-  const ModelWork work = WorkOf(SmolLm(), Tensors({}), 2);
+  const ModelWork work = WorkOf(SmolLm(), Tensors({}), KvHeadBytes(DType::kF16, 64));
   // q and o 576 x 576, k and v 192 x 576, gate, up and down 1536 x 576.
   const double layer = 2 * 576 * 576 + 2 * 192 * 576 + 3 * 1536 * 576;
   EXPECT_DOUBLE_EQ(work.layer_macs, 30 * layer);
@@ -49,6 +49,13 @@ TEST(Work, OfTheDemoModelCountsEveryMatrixOnce) {
   EXPECT_EQ(work.windows, std::vector<int>(30, 0));
 }
 
+TEST(Work, CodesKeepAScaleWithEachHead) {
+  EXPECT_EQ(KvHeadBytes(DType::kF32, 64), 256);
+  EXPECT_EQ(KvHeadBytes(DType::kBF16, 64), 128);
+  EXPECT_EQ(KvHeadBytes(DType::kF8E4M3, 64), 68);
+  EXPECT_EQ(KvHeadBytes(DType::kI8, 128), 132);
+}
+
 TEST(Work, ATableThatIsNotTheOutputIsNotRead) {
   const std::vector<files::FileTensor> apart = {
       Tensor("model.embed_tokens.weight", DType::kF32, {100, 10}, 4000),
@@ -56,14 +63,14 @@ TEST(Work, ATableThatIsNotTheOutputIsNotRead) {
       Tensor("lm_head.weight", DType::kF32, {100, 10}, 4000)};
   files::ModelConfig config = SmolLm();
   config.tied_embeddings = false;
-  EXPECT_EQ(WorkOf(config, Tensors(apart), 2).weight_bytes, 4400);
+  EXPECT_EQ(WorkOf(config, Tensors(apart), 128).weight_bytes, 4400);
   // A copy of the table in a file that ties the two is not loaded.
   config.tied_embeddings = true;
-  EXPECT_EQ(WorkOf(config, Tensors(apart), 2).weight_bytes, 4400);
+  EXPECT_EQ(WorkOf(config, Tensors(apart), 128).weight_bytes, 4400);
   const std::vector<files::FileTensor> tied = {
       Tensor("token_embd.weight", DType::kQ8_0, {100, 32}, 3400),
       Tensor("blk.0.ffn_up.weight", DType::kQ4_1, {10, 32}, 200)};
-  EXPECT_EQ(WorkOf(config, Tensors(tied), 2).weight_bytes, 3600);
+  EXPECT_EQ(WorkOf(config, Tensors(tied), 128).weight_bytes, 3600);
 }
 
 TEST(Work, TheLayersFormatIsWhatMostOfTheirBytesAreIn) {

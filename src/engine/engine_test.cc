@@ -89,6 +89,33 @@ TEST(Engine, WithoutAMaximumTheContextIsFilled) {
   }
 }
 
+// A prompt of more than half of the context, in chunks, and an answer to its very end.
+TEST(Engine, ALongPromptAndAnswerEndWithTheModelsContext) {
+  for (const std::string kv : {"f16", "fp8", "int8"}) {
+    std::vector<int32_t> ids;
+    for (const int chunk : {256, 50}) {
+      EngineOptions options = TinyOptions();
+      options.max_model_len = 0;  // all that the model declares
+      options.max_num_seqs = 2;
+      options.max_batch_tokens = chunk;
+      options.kv_dtype = kv;
+      const auto engine = OpenTiny(options);
+      const int declared = engine->Info().max_model_len;
+      ASSERT_EQ(declared, 256);
+      std::vector<int32_t> prompt;
+      for (int i = 0; i < declared / 2 + 13; ++i) prompt.push_back(3 + i * 37 % 120);
+      Request request = TinyRequest(prompt, 1 << 20);
+      const auto answer = Ask(*engine, request);
+      EXPECT_TRUE(answer->error.ok()) << answer->error.message();
+      EXPECT_EQ(answer->choices[0].finish, FinishReason::kLength);
+      EXPECT_EQ(answer->choices[0].ids.size() + prompt.size(), static_cast<size_t>(declared));
+      if (chunk == 256) ids = answer->choices[0].ids;
+      EXPECT_EQ(answer->choices[0].ids, ids) << kv;
+      ExpectNothingLeft(*engine);
+    }
+  }
+}
+
 TEST(Engine, AStopStringEndsTheAnswerBeforeIt) {
   const auto engine = OpenTiny(TinyOptions());
   const std::string whole = Ask(*engine, TinyRequest(kPrompt, 60))->choices[0].text;

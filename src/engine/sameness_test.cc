@@ -1,5 +1,6 @@
 // The same request gets the same tokens and log-probs, bit for bit, whatever runs beside it,
 // however its prompt is cut, whatever the prefix cache holds, and when it is preempted.
+#include <algorithm>
 #include <random>
 
 #include "engine/engine_fixture.h"
@@ -44,9 +45,17 @@ Expected Of(const Answer& answer) {
   return expected;
 }
 
+// "llama", or "llama int8": a model and the number format of its KV.
+EngineOptions OptionsOf(const std::string& subject) {
+  const size_t space = subject.find(' ');
+  EngineOptions options = TinyOptions(subject.substr(0, space));
+  if (space != std::string::npos) options.kv_dtype = subject.substr(space + 1);
+  return options;
+}
+
 // Each subject alone, one after another, without the prefix cache.
 std::vector<Expected> Alone(const std::string& model) {
-  EngineOptions options = TinyOptions(model);
+  EngineOptions options = OptionsOf(model);
   options.prefix_cache = false;
   const auto engine = OpenTiny(options);
   std::vector<Expected> expected;
@@ -96,12 +105,17 @@ class Sameness : public ::testing::TestWithParam<std::string> {
 
   const std::vector<Expected> expected_ = Alone(GetParam());
 };
-INSTANTIATE_TEST_SUITE_P(Models, Sameness, ::testing::Values("llama", "gemma2"),
-                         [](const auto& name) { return name.param; });
+INSTANTIATE_TEST_SUITE_P(Models, Sameness,
+                         ::testing::Values("llama", "gemma2", "llama fp8", "gemma2 int8"),
+                         [](const auto& name) {
+                           std::string word = name.param;
+                           std::replace(word.begin(), word.end(), ' ', '_');
+                           return word;
+                         });
 
 TEST_P(Sameness, AmongNeighbours) {
   for (const bool cache : {false, true}) {
-    EngineOptions options = TinyOptions(GetParam());
+    EngineOptions options = OptionsOf(GetParam());
     options.prefix_cache = cache;
     ExpectSame(options, 20);
   }
@@ -109,21 +123,21 @@ TEST_P(Sameness, AmongNeighbours) {
 
 TEST_P(Sameness, WhateverTheChunks) {
   for (const int tokens : {8, 11, 33}) {
-    EngineOptions options = TinyOptions(GetParam());
+    EngineOptions options = OptionsOf(GetParam());
     options.max_batch_tokens = tokens;
     ExpectSame(options, 3);
   }
 }
 
 TEST_P(Sameness, WithOtherThreads) {
-  EngineOptions options = TinyOptions(GetParam());
+  EngineOptions options = OptionsOf(GetParam());
   options.threads = 2;
   options.text_workers = 3;
   ExpectSame(options, 6);
 }
 
 TEST_P(Sameness, ThroughPreemption) {
-  EngineOptions options = TinyOptions(GetParam());
+  EngineOptions options = OptionsOf(GetParam());
   // A little more than one sequence of the full length.
   EngineOptions one = options;
   one.max_num_seqs = 1;

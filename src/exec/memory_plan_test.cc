@@ -53,6 +53,17 @@ TEST(PlanMemory, WithRoomEverySequenceGetsTheWholeLength) {
   EXPECT_EQ(plan->bytes, 4 * Bytes(1000));
 }
 
+TEST(PlanMemory, ScalesAreCounted) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kI8}) {
+    MemoryRequest request = Request();
+    request.groups[0].kv.dtype = dtype;
+    const auto plan = PlanMemory(request);
+    ASSERT_TRUE(plan.ok());
+    // 8 codes and a scale where F16 has 8 numbers.
+    EXPECT_EQ(plan->bytes, 4 * Bytes(1000) / 16 * 12);
+  }
+}
+
 TEST(PlanMemory, TheDefaultTakesAQuarterOfWhatIsFreeAtMost) {
   MemoryRequest request = Request();
   request.free_bytes = 4 * 2 * Bytes(1000);

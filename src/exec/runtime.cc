@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parse_bytes.h"
+#include "exec/kv_dtype.h"
 #include "weights/parameters.h"
 
 namespace sluice::exec {
@@ -11,14 +12,6 @@ namespace {
 // Floats of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts): 32
 // MiB.
 constexpr int64_t kExtraLogits = 8 << 20;
-
-Result<DType> ParseKvDtype(const std::string& name, const device::DeviceFacts&) {
-  if (name == "auto" || name == "f16") return DType::kF16;
-  if (name == "f32") return DType::kF32;
-  if (name == "bf16") return DType::kBF16;
-  return InvalidArgument(StrCat("--kv-dtype \"", name, "\" is unknown; use auto, f32, f16 or bf16"),
-                         "kv-dtype");
-}
 
 Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
                            const model::ModelOptions& model_options, const EngineOptions& options) {
@@ -70,7 +63,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
       options.max_num_seqs +
       std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
   model_options.kernel_block_tokens = options.kernel_block_size;
-  SLUICE_ASSIGN_OR_RETURN(model_options.kv_dtype, ParseKvDtype(options.kv_dtype, device.facts()));
+  SLUICE_ASSIGN_OR_RETURN(model_options.kv_dtype, ParseKvDtype(options.kv_dtype));
   model_options.max_model_len = options.max_model_len;
   if (options.max_batch_tokens < options.max_num_seqs) {
     return InvalidArgument(

@@ -18,14 +18,22 @@ Status CheckGroup(const GroupLayout& group, size_t index) {
   return OkStatus();
 }
 
-// Bytes of K or V of one kernel block in one layer.
-size_t HalfBytes(const GroupLayout& group, int head_dim) {
-  return RowBytes(group.dtype,
-                  static_cast<size_t>(group.kernel_block_tokens) * group.kv_heads * head_dim);
-}
+// Bytes of K or V of one kernel block in one layer, and of its scales.
+struct HalfBytes {
+  HalfBytes(const GroupLayout& group, int head_dim) {
+    const size_t rows = static_cast<size_t>(group.kernel_block_tokens) * group.kv_heads;
+    data = RowBytes(group.dtype, rows * head_dim);
+    const bool codes = group.dtype == DType::kF8E4M3 || group.dtype == DType::kI8;
+    if (!codes || head_dim == 0) return;
+    data = (data + sizeof(float) - 1) / sizeof(float) * sizeof(float);  // scales are aligned
+    scales = rows * sizeof(float);
+  }
+  size_t sum() const { return data + scales; }
+  size_t data = 0, scales = 0;
+};
 
 size_t LayerBytes(const GroupLayout& group) {
-  return HalfBytes(group, group.k_head_dim) + HalfBytes(group, group.v_head_dim);
+  return HalfBytes(group, group.k_head_dim).sum() + HalfBytes(group, group.v_head_dim).sum();
 }
 
 device::View Part(const device::View& view, size_t offset, size_t bytes) {
@@ -66,10 +74,12 @@ Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
       layer.stride = BlockBytes(group) / group.ratio();
       const size_t last =
           layer.stride * (static_cast<size_t>(group.num_blocks) * group.ratio() - 1);
-      for (auto [view, head_dim] :
-           {std::pair{&layer.k, group.k_head_dim}, std::pair{&layer.v, group.v_head_dim}}) {
-        if (head_dim == 0) continue;
-        const size_t bytes = HalfBytes(group, head_dim);
+      const HalfBytes k(group, group.k_head_dim), v(group, group.v_head_dim);
+      for (auto [view, bytes] : {std::pair{&layer.k, k.data},
+                                 {&layer.k_scale, k.scales},
+                                 {&layer.v, v.data},
+                                 {&layer.v_scale, v.scales}}) {
+        if (bytes == 0) continue;
         *view = Part(pool.view(), offset, last + bytes);
         offset += bytes;
       }

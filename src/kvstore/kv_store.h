@@ -1,9 +1,10 @@
 // KvStore: the bytes of the KV cache. A group of layers has one pool
-//   [kernel_blocks][layers][K then V], each K and V of [kv_heads, kernel_block_tokens, head_dim],
+//   [kernel_blocks][layers][K, V], each K and V of [kv_heads, kernel_block_tokens, head_dim],
 // so that a block is one piece of memory for all its layers: it is copied and moved as a whole, and
-// a short sequence touches few pages. Cache block b is the kernel blocks [b * ratio, (b + 1) *
-// ratio). Which block belongs to whom is blocks/'s affair. Step thread only; the Device must
-// outlive it.
+// a short sequence touches few pages. K and V of a format with scales (F8_E4M3, I8) are each
+// followed by theirs, F32 [kv_heads, kernel_block_tokens]. Cache block b is the kernel blocks [b *
+// ratio, (b + 1) * ratio). Which block belongs to whom is blocks/'s affair. Step thread only; the
+// Device must outlive it.
 #pragma once
 
 #include <memory>
@@ -28,7 +29,7 @@ struct GroupLayout {
   int ratio() const { return block_tokens / kernel_block_tokens; }
 };
 
-// Of one cache block, all layers of the group, K and V.
+// Of one cache block, all layers of the group, K and V and their scales.
 size_t BlockBytes(const GroupLayout& group);
 
 struct BlockMove {
@@ -39,12 +40,13 @@ struct BlockMove {
 
 class KvStore {
  public:
-  // Where a layer's KV is: K and V of the first kernel block begin at k and v, those of the next
-  // `stride` bytes further. The views end with the last block.
+  // Where a layer's KV is: K, V and scales of the first kernel block begin at the views' data,
+  // those of the next `stride` bytes further. The views end with the last block; one without data
+  // is not there.
   struct Layer {
     int group = -1;
     size_t stride = 0;
-    device::View k, v;
+    device::View k, v, k_scale, v_scale;
   };
 
   // kInvalidArgument when groups overlap, skip a layer or a size is not positive; kOutOfMemory when

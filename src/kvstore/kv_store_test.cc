@@ -119,6 +119,62 @@ TEST_F(KvStoreTest, EveryLayerHasItsOwnMemoryOfItsGroupsSize) {
   }
 }
 
+TEST_F(KvStoreTest, ScalesLieInTheBlockAndMoveWithIt) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kI8}) {
+    GroupLayout layout = Layout({0, 1}, 7, 5);  // 42 and 30 codes of a kernel block, 6 scales
+    layout.dtype = dtype;
+    EXPECT_EQ(BlockBytes(layout), 2u * 2 * (44 + 24 + 32 + 24));
+    const auto store = Open({layout});
+    const size_t stride = store->layer(0).stride;
+    EXPECT_EQ(stride * 2 * 5, store->bytes());
+    // Every byte of the pool is of one part, and tells which and of which kernel block.
+    struct PartOf {
+      const device::View* view;
+      size_t bytes;
+    };
+    std::vector<PartOf> parts;
+    for (int l = 0; l < 2; ++l) {
+      const KvStore::Layer& layer = store->layer(l);
+      parts.push_back({&layer.k, 44});
+      parts.push_back({&layer.k_scale, 24});
+      parts.push_back({&layer.v, 32});
+      parts.push_back({&layer.v_scale, 24});
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(layer.k_scale.data) % sizeof(float), 0u);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(layer.v_scale.data) % sizeof(float), 0u);
+    }
+    std::set<const std::byte*> bytes;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      EXPECT_EQ(parts[p].view->bytes, stride * 9 + parts[p].bytes);
+      for (int block = 0; block < 10; ++block) {
+        std::byte* at = parts[p].view->data + block * stride;
+        std::memset(at, static_cast<int>(p * 10 + block), parts[p].bytes);
+        for (size_t i = 0; i < parts[p].bytes; ++i) bytes.insert(at + i);
+      }
+    }
+    EXPECT_EQ(bytes.size(), store->bytes());
+    EXPECT_EQ(stride % sizeof(float), 0u);
+    ASSERT_TRUE(store->Copy(*stream_, std::vector<BlockMove>{{0, 1, 3}}).ok());
+    for (size_t p = 0; p < parts.size(); ++p) {
+      for (int block = 0; block < 10; ++block) {
+        const int from = block / 2 == 3 ? block - 4 : block;
+        for (size_t i = 0; i < parts[p].bytes; ++i)
+          ASSERT_EQ(static_cast<size_t>(parts[p].view->data[block * stride + i]), p * 10 + from);
+      }
+    }
+  }
+}
+
+TEST_F(KvStoreTest, WithoutScalesThereAreNone) {
+  const auto store = Open({Layout({0})});
+  EXPECT_EQ(store->layer(0).k_scale.data, nullptr);
+  EXPECT_EQ(store->layer(0).v_scale.data, nullptr);
+  GroupLayout layout = Layout({0}, 8, 0);
+  layout.dtype = DType::kI8;
+  const auto keys_only = Open({layout});
+  EXPECT_NE(keys_only->layer(0).k_scale.data, nullptr);
+  EXPECT_EQ(keys_only->layer(0).v_scale.data, nullptr);
+}
+
 TEST_F(KvStoreTest, AGroupMayHaveNoV) {
   const auto store = Open({Layout({0}, 8, 0)});
   EXPECT_EQ(store->layer(0).v.data, nullptr);

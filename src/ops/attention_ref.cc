@@ -17,16 +17,19 @@ class History {
         blocks_(args.block_table.ptr<int32_t>() + sequence * args.block_table.strides[0]),
         head_(head) {}
 
-  float K(int64_t position, int i) const { return At(kv_.k, position, i); }
-  float V(int64_t position, int i) const { return At(kv_.v, position, i); }
+  float K(int64_t position, int i) const { return At(kv_.k, kv_.k_scale, position, i); }
+  float V(int64_t position, int i) const { return At(kv_.v, kv_.v_scale, position, i); }
 
  private:
-  float At(const Tensor& cache, int64_t position, int i) const {
+  float At(const Tensor& cache, const Tensor& scales, int64_t position, int i) const {
     const int64_t block = blocks_[position / desc_.kv.kernel_block_tokens];
     const int64_t offset = position % desc_.kv.kernel_block_tokens;
-    return LoadElement(
+    const float value = LoadElement(
         desc_.kv.dtype, cache.data,
         block * cache.strides[0] + head_ * cache.strides[1] + offset * cache.strides[2] + i);
+    if (!KvHasScales(desc_.kv.dtype)) return value;
+    return value *
+           scales.ptr<float>()[block * scales.strides[0] + head_ * scales.strides[1] + offset];
   }
 
   const Attention::Desc& desc_;
@@ -64,7 +67,7 @@ std::vector<double> Attend(const Attention::Desc& desc, const History& history,
 Support RefAttentionSupports(const Attention::Desc& desc, const device::DeviceFacts&) {
   if (!IsPlainFloat(desc.activation))
     return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
-  if (!IsPlainFloat(desc.kv.dtype))
+  if (!IsKvFormat(desc.kv.dtype))
     return Support::No(StrCat("KV of ", Name(desc.kv.dtype), " is not supported"));
   if (desc.kv.layout != KvLayoutId::kHeadsTokensDim)
     return Support::No(

@@ -44,8 +44,9 @@ class Batch {
                               std::vector<int32_t>(static_cast<size_t>(count * blocks_max), -1));
     k = v = Array(desc.kv.dtype,
                   {blocks + 2, desc.kv_heads, desc.kv.kernel_block_tokens, desc.head_dim});
-    k.Fill(kNan);
-    v.Fill(kNan);
+    k_scale = v_scale =
+        Array(DType::kF32, {blocks + 2, desc.kv_heads, desc.kv.kernel_block_tokens});
+    for (Array* array : {&k, &v, &k_scale, &v_scale}) array->Fill(kNan);
     q = Array(DType::kF32, {tokens, desc.q_heads * desc.head_dim});
     out = q;
     noise_.Fill(q, 2.0f);
@@ -60,6 +61,8 @@ class Batch {
                       .block_table = block_table.tensor()};
     a.kv.k = k.tensor();
     a.kv.v = v.tensor();
+    if (KvHasScales(desc.kv.dtype)) a.kv.k_scale = k_scale.tensor();
+    if (KvHasScales(desc.kv.dtype)) a.kv.v_scale = v_scale.tensor();
     a.out = out.tensor();
     return a;
   }
@@ -85,10 +88,20 @@ class Batch {
 
   Attention::Desc desc;
   std::vector<Sequence> sequences;
-  Array query_start, context, block_table, k, v, q, out;
+  Array query_start, context, block_table, k, v, k_scale, v_scale, q, out;
   std::vector<std::vector<float>> dense_k, dense_v;  // [sequence][position, kv head, dim]
 
  private:
+  // Writes noise to row `at` of a cache and what is kept of it to `dense`.
+  void FillRow(Array& cache, Array& scales, size_t at, float* dense) {
+    std::vector<float> values(static_cast<size_t>(desc.head_dim));
+    for (float& value : values) value = noise_.Value();
+    StoreKvRow(desc.kv.dtype, values.data(), desc.head_dim, cache.tensor().data,
+               static_cast<int64_t>(at) * desc.head_dim, scales.tensor().ptr<float>() + at);
+    const float scale = KvHasScales(desc.kv.dtype) ? scales.At(at) : 1.0f;
+    for (int i = 0; i < desc.head_dim; ++i) dense[i] = cache.At(at * desc.head_dim + i) * scale;
+  }
+
   void FillHistory(int total_blocks, int blocks_max) {
     std::vector<int> free;
     for (int b = 0; b < total_blocks; ++b) free.push_back(b);
@@ -106,16 +119,10 @@ class Batch {
           free.pop_back();
         }
         for (int h = 0; h < desc.kv_heads; ++h) {
-          for (int i = 0; i < desc.head_dim; ++i) {
-            const size_t at = ((static_cast<size_t>(block) * desc.kv_heads + h) * block_tokens +
-                               p % block_tokens) *
-                                  desc.head_dim +
-                              i;
-            k.Set(at, noise_.Value());
-            v.Set(at, noise_.Value());
-            dense_k[s][p * row + h * desc.head_dim + i] = k.At(at);
-            dense_v[s][p * row + h * desc.head_dim + i] = v.At(at);
-          }
+          const size_t at =
+              (static_cast<size_t>(block) * desc.kv_heads + h) * block_tokens + p % block_tokens;
+          FillRow(k, k_scale, at, &dense_k[s][p * row + h * desc.head_dim]);
+          FillRow(v, v_scale, at, &dense_v[s][p * row + h * desc.head_dim]);
         }
       }
     }
@@ -174,8 +181,8 @@ class AttentionTest : public OpTest {
     return MultipliesInBf16(Bind<Attention>(device_->ops(), batch.desc).value().name());
   }
 };
-// KV of the machine's own width and of half of it: they run different kernels.
-constexpr DType kKvTypes[] = {DType::kF32, DType::kF16};
+// KV of the machine's own width, of half of it and of codes: they run different kernels.
+constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kF8E4M3, DType::kI8};
 SLUICE_FOR_EACH_INSTRUCTION_SET(AttentionTest);
 
 TEST_P(AttentionTest, AContextOfOneGivesItsOwnV) {
@@ -215,7 +222,7 @@ TEST_P(AttentionTest, HeadShapes) {
 }
 
 TEST_P(AttentionTest, KvTypesAndBlockSizes) {
-  for (DType kv : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType kv : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kI8}) {
     for (int block_tokens : {1, 5, 16, 32, 64, 100}) {
       ExpectRight(Describe(6, 2, 32, kv, block_tokens), {{1, 100}, {17, 90}, {1, 1}, {64, 64}});
     }
@@ -333,6 +340,29 @@ TEST_P(AttentionTest, NoRowMeetsTheVThatItDoesNotSee) {
   }
 }
 
+TEST_P(AttentionTest, AScaleThatIsNoNumberMeetsOnlyTheRowsThatSeeIt) {
+  for (DType kv : {DType::kF8E4M3, DType::kI8}) {
+    for (int bad : {70, 127, 130, 299}) {
+      Batch batch(Describe(6, 2, 32, kv), {{250, 300}});
+      ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+      const Array good = batch.out;
+      const size_t block = static_cast<size_t>(batch.block_table.Int(bad / 16));
+      for (int h = 0; h < 2; ++h) {
+        batch.v_scale.Set((block * 2 + h) * 16 + bad % 16, kNan);
+        batch.k_scale.Set((block * 2 + h) * 16 + bad % 16, kNan);
+      }
+      ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+      for (int t = 0; t < 250; ++t) {
+        for (int i = 0; i < 192; ++i) {
+          const float value = batch.out.At(t * 192 + i);
+          ASSERT_TRUE(50 + t >= bad ? std::isnan(value) : value == good.At(t * 192 + i))
+              << Name(kv) << " token " << t << " is " << value;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, ARowThatIsNoNumberStaysAlone) {
   for (DType kv : kKvTypes) {
     Batch batch(Describe(6, 2, 32, kv), {{20, 90}});
@@ -424,6 +454,9 @@ TEST_P(AttentionTest, WhatMakesNoSenseIsAnErrorAndNothingIsWritten) {
     refused(batch.args(), why);
     value = good;
   };
+  args = batch.args();
+  args.kv.k_scale = batch.q.tensor();
+  refused(args, "k_scale is given");
   with(batch.query_start.Int(0), 1, "query_start[0] is 1");
   with(batch.query_start.Int(2), 1, "query_start falls from 2 to 1");
   with(batch.query_start.Int(2), 4, "q has 3 rows");
@@ -444,7 +477,7 @@ TEST_P(AttentionTest, UnsupportedDescriptorsSayWhy) {
     return Bind<Attention>(device_->ops(), desc).status().message();
   };
   EXPECT_THAT(reason([](auto& d) { d.q_heads = 3; }), HasSubstr("no multiple of 2 KV heads"));
-  EXPECT_THAT(reason([](auto& d) { d.kv.dtype = DType::kI8; }), HasSubstr("KV of I8"));
+  EXPECT_THAT(reason([](auto& d) { d.kv.dtype = DType::kI32; }), HasSubstr("KV of I32"));
   EXPECT_THAT(reason([](auto& d) { d.kv.v_head_dim = 8; }), HasSubstr("differ"));
   EXPECT_THAT(reason([](auto& d) { d.window = 8, d.causal = false; }), HasSubstr("causal mask"));
   EXPECT_THAT(reason([](auto& d) { d.soft_cap = 0.0f; }), HasSubstr("soft_cap is 0"));

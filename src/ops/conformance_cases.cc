@@ -96,6 +96,14 @@ ConformanceCase<GatherRows> MakeCase(const GatherRows&, TestNoise& noise) {
   return c;
 }
 
+namespace {
+
+DType AnyKv(TestNoise& noise) {
+  return Pick(noise, {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kI8});
+}
+
+}  // namespace
+
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise) {
   ConformanceCase<RopeKv> c;
   const int head_dim = Pick(noise, {16, 32, 64, 80, 128});
@@ -109,8 +117,7 @@ ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise) {
             .rotary_dims = rotary,
             .interleaved = Flip(noise)};
   const int v_dim = Pick(noise, {head_dim, head_dim, head_dim, 0, head_dim / 2});
-  c.desc.kv = {Pick(noise, {DType::kF32, DType::kF16, DType::kBF16}), c.desc.kv_heads, head_dim,
-               v_dim, Pick(noise, {1, 16, 32})};
+  c.desc.kv = {AnyKv(noise), c.desc.kv_heads, head_dim, v_dim, Pick(noise, {1, 16, 32})};
   const int64_t tokens = AnyTokens(noise), positions = 200;
   const int64_t blocks = tokens / c.desc.kv.kernel_block_tokens + 2;
   std::vector<int32_t> position, slot;
@@ -119,7 +126,8 @@ ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise) {
     slot.push_back(noise.Below(4) == 0 ? -1 : static_cast<int32_t>(tokens - 1 - t));
   }
   const DType type = c.desc.activation, kv = c.desc.kv.dtype;
-  const double limit = LimitFor(type, 1e-6), kv_limit = limit + LimitFor(kv, 0.0);
+  const double limit = LimitFor(type, 1e-6);
+  const double kv_limit = KvHasScales(kv) ? 0.0 : limit + LimitFor(kv, 0.0);
   const int64_t width = int64_t{c.desc.q_heads + 2 * c.desc.kv_heads} * head_dim;
   const bool keep = c.desc.form == RopeKvForm::kPrefillQkvOut;
   std::vector<double> frequencies;
@@ -136,12 +144,16 @@ ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise) {
                                        head_dim};
   const size_t k = c.Add(Untouched(kv, k_dims), kv_limit);
   const size_t v = c.Add(Untouched(kv, {k_dims[0], k_dims[1], k_dims[2], v_dim}));
+  const size_t k_scale = c.Add(Untouched(DType::kF32, {k_dims[0], k_dims[1], k_dims[2]}));
+  const size_t v_scale = c.Add(Untouched(DType::kF32, {k_dims[0], k_dims[1], k_dims[2]}));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<RopeKv::Args> {
     RopeKv::Args args{.qkv = Columns(t[qkv], width), .positions = t[at], .slots = t[slots]};
     if (rotary > 0) args.table = t[table];
     if (!keep) args.q_out = t[q_out];
     args.kv.k = t[k];
     if (v_dim > 0) args.kv.v = t[v];
+    if (KvHasScales(kv)) args.kv.k_scale = t[k_scale];
+    if (KvHasScales(kv) && v_dim > 0) args.kv.v_scale = t[v_scale];
     return args;
   };
   return c;
@@ -151,8 +163,17 @@ namespace {
 
 // The paged KV of some sequences. All that no row sees is NaN, and blocks that none sees are -1.
 struct History {
-  Array table, k, v;
+  Array table, k, v, k_scale, v_scale;
 };
+
+// Writes a row of noise into a cache and its scales; `row` counts tokens and KV heads.
+void FillRow(TestNoise& noise, int64_t row, Array& cache, Array& scales) {
+  const Tensor to = cache.tensor();
+  std::vector<float> values(static_cast<size_t>(to.dims[3]));
+  for (float& value : values) value = noise.Value();
+  StoreKvRow(to.dtype, values.data(), static_cast<int>(values.size()), to.data, row * to.dims[3],
+             scales.tensor().ptr<float>() + row);
+}
 
 History MakeHistory(const Attention::Desc& desc, const std::vector<int32_t>& start,
                     const std::vector<int32_t>& context, TestNoise& noise) {
@@ -167,26 +188,25 @@ History MakeHistory(const Attention::Desc& desc, const std::vector<int32_t>& sta
   // Ids fall, so that neighbours in a sequence are none in memory; two blocks belong to nobody.
   int32_t next = static_cast<int32_t>(blocks);
   std::vector<int32_t> table(static_cast<size_t>(sequences * blocks_max), -1);
-  Array k(desc.kv.dtype, {blocks + 2, desc.kv_heads, block_tokens, desc.head_dim}), v = k;
+  Array k(desc.kv.dtype, {blocks + 2, desc.kv_heads, block_tokens, desc.head_dim});
+  Array k_scale(DType::kF32, {blocks + 2, desc.kv_heads, block_tokens});
   k.Fill(std::numeric_limits<float>::quiet_NaN());
-  v.Fill(std::numeric_limits<float>::quiet_NaN());
+  k_scale.Fill(std::numeric_limits<float>::quiet_NaN());
+  Array v = k, v_scale = k_scale;
   for (int64_t s = 0; s < sequences; ++s) {
     const int32_t first_row = context[s] - (start[s + 1] - start[s]);
     for (int64_t p = FirstVisible(desc, first_row); p < context[s]; ++p) {
       int32_t& block = table[s * blocks_max + p / block_tokens];
       if (block < 0) block = next--;
       for (int h = 0; h < desc.kv_heads; ++h) {
-        const int64_t row =
-            ((int64_t{block} * desc.kv_heads + h) * block_tokens + p % block_tokens) *
-            desc.head_dim;
-        for (int i = 0; i < desc.head_dim; ++i) {
-          k.Set(row + i, noise.Value());
-          v.Set(row + i, noise.Value());
-        }
+        const int64_t row = (int64_t{block} * desc.kv_heads + h) * block_tokens + p % block_tokens;
+        FillRow(noise, row, k, k_scale);
+        FillRow(noise, row, v, v_scale);
       }
     }
   }
-  return {Array::Ints({sequences, blocks_max}, table), std::move(k), std::move(v)};
+  return {Array::Ints({sequences, blocks_max}, table), std::move(k), std::move(v),
+          std::move(k_scale), std::move(v_scale)};
 }
 
 }  // namespace
@@ -210,8 +230,7 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
             .q_heads = kv_heads * group,
             .kv_heads = kv_heads,
             .head_dim = head_dim};
-  c.desc.kv = {Pick(noise, {DType::kF32, DType::kF16, DType::kBF16}), kv_heads, head_dim, head_dim,
-               Pick(noise, {1, 16, 16, 32, 100})};
+  c.desc.kv = {AnyKv(noise), kv_heads, head_dim, head_dim, Pick(noise, {1, 16, 16, 32, 100})};
   if (Flip(noise)) c.desc.scale = Pick(noise, {0.0f, 0.3f, 5.0f});
   if (noise.Below(4) == 0) c.desc.soft_cap = Pick(noise, {2.0f, 50.0f});
   if (noise.Below(3) == 0) {
@@ -235,6 +254,9 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
   const size_t ids = c.Add(std::move(history.table));
   const size_t k = c.Add(std::move(history.k));
   const size_t v = c.Add(std::move(history.v));
+  const size_t k_scale = c.Add(std::move(history.k_scale));
+  const size_t v_scale = c.Add(std::move(history.v_scale));
+  const bool scales = KvHasScales(c.desc.kv.dtype);
   // An error of a score is a relative error of its weight, and grows with the scale.
   const double limit = ScaleOf(c.desc) > 1.0f ? 3e-4 : 3e-5;
   const size_t out =
@@ -244,6 +266,8 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
         .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};
     args.kv.k = t[k];
     args.kv.v = t[v];
+    if (scales) args.kv.k_scale = t[k_scale];
+    if (scales) args.kv.v_scale = t[v_scale];
     args.out = t[out];
     return args;
   };

@@ -1,7 +1,8 @@
 // Fused RoPE + KV write: rotates Q and K of packed QKV by position and writes K and V into the
 // paged cache, in three forms. A rotated value is rounded to the activation type before it goes to
-// the cache, in every form, so that the form never changes what is kept. The rotation table is made
-// once per model (MakeRopeTable); dims past rotary_dims pass through.
+// the cache, in every form, so that the form never changes what is kept. Where the KV's format has
+// scales, each row of K and V gets its own (StoreKvRow). The rotation table is made once per model
+// (MakeRopeTable); dims past rotary_dims pass through.
 #pragma once
 
 #include <span>

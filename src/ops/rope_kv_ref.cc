@@ -19,13 +19,16 @@ void Rotate(const RopeKv::Desc& desc, const float* row, float* head) {
   }
 }
 
-void WriteKv(const RopeKv::Desc& desc, const Tensor& cache, int head, int64_t slot, int width,
-             const float* values) {
+void WriteKv(const RopeKv::Desc& desc, const Tensor& cache, const Tensor& scales, int head,
+             int64_t slot, int width, const float* values) {
+  if (width == 0) return;
   const int64_t block = slot / desc.kv.kernel_block_tokens;
   const int64_t offset = slot % desc.kv.kernel_block_tokens;
-  const int64_t first =
-      block * cache.strides[0] + head * cache.strides[1] + offset * cache.strides[2];
-  for (int i = 0; i < width; ++i) StoreElement(desc.kv.dtype, cache.data, first + i, values[i]);
+  float* scale = scales.empty() ? nullptr
+                                : scales.ptr<float>() + block * scales.strides[0] +
+                                      head * scales.strides[1] + offset;
+  StoreKvRow(desc.kv.dtype, values, width, cache.data,
+             block * cache.strides[0] + head * cache.strides[1] + offset * cache.strides[2], scale);
 }
 
 }  // namespace
@@ -33,7 +36,7 @@ void WriteKv(const RopeKv::Desc& desc, const Tensor& cache, int head, int64_t sl
 Support RefRopeKvSupports(const RopeKv::Desc& desc, const device::DeviceFacts&) {
   if (!IsPlainFloat(desc.activation))
     return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
-  if (!IsPlainFloat(desc.kv.dtype))
+  if (!IsKvFormat(desc.kv.dtype))
     return Support::No(StrCat("KV of ", Name(desc.kv.dtype), " is not supported"));
   if (desc.kv.layout != KvLayoutId::kHeadsTokensDim)
     return Support::No(
@@ -77,9 +80,9 @@ Status RefRopeKv(device::Stream&, const RopeKv::Desc& desc, const RopeKv::Args& 
       if (is_q || slot < 0) continue;
       const int kv_head = (h - desc.q_heads) % desc.kv_heads;
       if (is_v) {
-        WriteKv(desc, args.kv.v, kv_head, slot, desc.kv.v_head_dim, head.data());
+        WriteKv(desc, args.kv.v, args.kv.v_scale, kv_head, slot, desc.kv.v_head_dim, head.data());
       } else {
-        WriteKv(desc, args.kv.k, kv_head, slot, desc.head_dim, head.data());
+        WriteKv(desc, args.kv.k, args.kv.k_scale, kv_head, slot, desc.head_dim, head.data());
       }
     }
   }

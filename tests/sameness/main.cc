@@ -1,4 +1,4 @@
-// sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--seed S]
+// sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--kv-dtype NAME] [--seed S]
 //
 // Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
 // cache, preemption, threads) until N tokens were compared, and prints how many differ in their id
@@ -31,6 +31,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->seed = std::strtoull(argv[++i], nullptr, 10);
     } else if (std::strcmp(argv[i], "--isa") == 0 && value) {
       arguments->options.isa = argv[++i];
+    } else if (std::strcmp(argv[i], "--kv-dtype") == 0 && value) {
+      arguments->options.kv_dtype = argv[++i];
     } else if (argv[i][0] != '-' && arguments->options.model.empty()) {
       arguments->options.model = argv[i];
     } else {
@@ -88,9 +90,9 @@ class Runner {
       for (const auto& choice : expected_.back().choices) tokens += choice.tokens.size();
     }
     tight_kv_ = TightMemory(info, longest);
-    std::printf("%s on %s, %s: %d requests, %lld tokens alone\n", info.model_name.c_str(),
-                info.device.c_str(), info.isa.c_str(), arguments_.requests,
-                static_cast<long long>(tokens));
+    std::printf("%s on %s, %s, KV %s: %d requests, %lld tokens alone\n", info.model_name.c_str(),
+                info.device.c_str(), info.isa.c_str(), options.kv_dtype.c_str(),
+                arguments_.requests, static_cast<long long>(tokens));
     return OkStatus();
   }
 
@@ -138,9 +140,9 @@ class Runner {
 int main(int argc, char** argv) {
   sluice::sameness::Arguments arguments;
   if (!sluice::sameness::Parse(argc, argv, &arguments)) {
-    std::fprintf(
-        stderr,
-        "Usage: sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--seed S]\n");
+    std::fprintf(stderr,
+                 "Usage: sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] "
+                 "[--kv-dtype NAME] [--seed S]\n");
     return 2;
   }
   const sluice::Status status = sluice::sameness::Runner(std::move(arguments)).Run();

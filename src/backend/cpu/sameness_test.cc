@@ -9,6 +9,7 @@
 #include "backend/cpu/device.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/element.h"
 #include "ops/norm.h"
 #include "ops/rope_kv.h"
 
@@ -83,22 +84,25 @@ constexpr int kWidth = kQHeads * kHeadDim, kBlocks = (kContext + kBlock - 1) / k
 struct History {
   explicit History(DType dtype) : kv(dtype) {
     const Floats noise = Noise(size_t{2} * kBlocks * kKvHeads * kBlock * kHeadDim, 5);
-    bits.resize(noise.size());
-    wide = noise;
-    for (size_t i = 0; i < noise.size(); ++i)
-      bits[i] = dtype == DType::kBF16 ? F32ToBF16(noise[i]) : F32ToF16(noise[i]);
+    bytes.resize(noise.size() * Info(dtype).bytes);
+    scales.resize(noise.size() / kHeadDim);
+    for (size_t row = 0; row < scales.size(); ++row) {
+      ops::StoreKvRow(kv, noise.data() + row * kHeadDim, kHeadDim, bytes.data(), row * kHeadDim,
+                      scales.data() + row);
+    }
     for (int b = 0; b < 2 * kBlocks; ++b) table.push_back(2 * kBlocks - 1 - b);
   }
   ops::PagedKv Cache() const {
     ops::PagedKv cache;
-    cache.k = kv == DType::kF32 ? TensorOf(wide, kv, {2 * kBlocks, kKvHeads, kBlock, kHeadDim})
-                                : TensorOf(bits, kv, {2 * kBlocks, kKvHeads, kBlock, kHeadDim});
-    cache.v = cache.k;
+    cache.k = cache.v = TensorOf(bytes, kv, {2 * kBlocks, kKvHeads, kBlock, kHeadDim});
+    if (ops::KvHasScales(kv))
+      cache.k_scale = cache.v_scale =
+          TensorOf(scales, DType::kF32, {2 * kBlocks, kKvHeads, kBlock});
     return cache;
   }
   DType kv;
-  Floats wide;
-  std::vector<uint16_t> bits;
+  std::vector<std::byte> bytes;
+  Floats scales;
   Ints table;  // [2, kBlocks]
 };
 
@@ -138,7 +142,7 @@ TEST_P(SamenessTest, AttentionRowsInAnyChunkBesideAnyoneOnAnyThreads) {
   const Isa isa = std::get<0>(GetParam());
   const bool reference = isa == Isa::kRef;
   const Floats q = Noise(size_t{kContext} * kWidth, 3);
-  for (DType kv : {DType::kF16, DType::kBF16, DType::kF32}) {
+  for (DType kv : {DType::kF16, DType::kBF16, DType::kF32, DType::kF8E4M3, DType::kI8}) {
     for (int window : {0, 100}) {
       ops::Attention::Desc desc{.q_heads = kQHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim};
       desc.window = window;
@@ -235,29 +239,41 @@ TEST_P(SamenessTest, RopeRowsAndWhatTheyKeep) {
     positions.push_back(kRows - 1 - t);
     slots.push_back((t * 37) % kRows);
   }
-  for (bool interleaved : {false, true}) {
+  for (auto [kv, interleaved] : {std::pair{DType::kF32, false},
+                                 {DType::kF32, true},
+                                 {DType::kF8E4M3, false},
+                                 {DType::kI8, true}}) {
     ops::RopeKv::Desc desc{
         .q_heads = 3, .kv_heads = 1, .head_dim = d, .rotary_dims = d, .interleaved = interleaved};
-    desc.kv = {DType::kF32, 1, d, d, 1};
+    desc.kv = {kv, 1, d, d, 1};
     ExpectRowsAlone([&](int first, int end) {
       const int count = end - first;
       Floats q(static_cast<size_t>(count) * 3 * d), k(size_t{kRows} * d), v(k), out;
+      Floats k_scale(kRows), v_scale(kRows);
       ops::RopeKv::Args args;
       args.qkv = TensorOf(x, DType::kF32, {kRows, width}).Rows(first, count);
       args.positions = TensorOf(positions, DType::kI32, {kRows}).Rows(first, count);
       args.slots = TensorOf(slots, DType::kI32, {kRows}).Rows(first, count);
       args.table = TensorOf(table, DType::kF32, {kRows, d});
       args.q_out = TensorOf(q, DType::kF32, {count, 3 * d});
-      args.kv.k = TensorOf(k, DType::kF32, {kRows, 1, 1, d});
-      args.kv.v = TensorOf(v, DType::kF32, {kRows, 1, 1, d});
+      args.kv.k = TensorOf(k, desc.kv.dtype, {kRows, 1, 1, d});
+      args.kv.v = TensorOf(v, desc.kv.dtype, {kRows, 1, 1, d});
+      if (ops::KvHasScales(desc.kv.dtype)) {
+        args.kv.k_scale = TensorOf(k_scale, DType::kF32, {kRows, 1, 1});
+        args.kv.v_scale = TensorOf(v_scale, DType::kF32, {kRows, 1, 1});
+      }
       machine_.Run<ops::RopeKv>(desc, args);
       for (int t = first; t < end; ++t) {
         const auto append = [&](const Floats& from, int row, int count_of) {
           out.insert(out.end(), from.begin() + row * count_of, from.begin() + (row + 1) * count_of);
         };
         append(q, t - first, 3 * d);
-        append(k, slots[t], d);
-        append(v, slots[t], d);
+        for (const ops::Tensor& cache : {args.kv.k, args.kv.v}) {
+          for (int i = 0; i < d; ++i)
+            out.push_back(ops::LoadElement(desc.kv.dtype, cache.data, slots[t] * d + i));
+        }
+        append(k_scale, slots[t], 1);
+        append(v_scale, slots[t], 1);
       }
       return out;
     });

@@ -7,6 +7,8 @@
 // Rounded to bf16 (8 bits, half a unit is 2^-9 to 2^-8 of the number) are q scaled, K, V and the
 // weights; the weights are divided by the sum of what was rounded. Sums are F32.
 // A NaN in q gives NaN. A position whose K is NaN counts as unseen, but for its V's own NaN.
+#include <type_traits>
+
 #include "backend/cpu/attention/amx_kv_tiles.h"
 #include "backend/cpu/simd/math.h"
 
@@ -121,24 +123,22 @@ void Begin(const AttentionCall& call, const AttentionTile& tile, float* memory) 
 }
 
 // scores [64, 16] = K Q^T
-void Scores(const AttentionCall& call, const uint16_t* k, const uint16_t* q, float* scores) {
+void Scores(const AttentionCall& call, const KBlock& k, const uint16_t* q, float* scores) {
   const int columns = call.head_dim / kTileColumns;
-  const int64_t next = int64_t{columns} * kTileWords;
   StoresBeforeTiles();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
   for (int c = 0; c < columns; ++c) {
-    const uint16_t* from = k + c * kTileWords;
     _tile_loadd(4, q + c * kTileWords, 64);
-    _tile_loadd(5, from, 64);
+    _tile_loadd(5, k[0].data + c * k[0].step, k[0].stride);
     _tile_dpbf16ps(0, 5, 4);
-    _tile_loadd(6, from + next, 64);
+    _tile_loadd(6, k[1].data + c * k[1].step, k[1].stride);
     _tile_dpbf16ps(1, 6, 4);
-    _tile_loadd(5, from + 2 * next, 64);
+    _tile_loadd(5, k[2].data + c * k[2].step, k[2].stride);
     _tile_dpbf16ps(2, 5, 4);
-    _tile_loadd(6, from + 3 * next, 64);
+    _tile_loadd(6, k[3].data + c * k[3].step, k[3].stride);
     _tile_dpbf16ps(3, 6, 4);
   }
   _tile_stored(0, scores, 64);
@@ -387,23 +387,38 @@ class Walk {
   }
 
   // What some row of the tile sees.
-  BlockRows<Kv> RowsOfBlock(const void* cache, int64_t stride, int64_t block) const {
-    return BlockRows<Kv>(call_, tile_, cache, stride, block,
-                         {RangeOf(call_, tile_, 0, block).first,
-                          RangeOf(call_, tile_, tile_.tokens - 1, block).end});
+  BlockRange SeenOfBlock(int64_t block) const {
+    return {RangeOf(call_, tile_, 0, block).first,
+            RangeOf(call_, tile_, tile_.tokens - 1, block).end};
   }
-  void PrepareK(int64_t block) const {
-    LoadK(call_, RowsOfBlock(call_.k, call_.k_block_stride, block),
-          RowsOfBlock(call_.k, call_.k_block_stride, block + kBlockTokens), work_.k);
+  BlockRows<Kv> RowsOfBlock(const AttentionCache& cache, int64_t block) const {
+    return BlockRows<Kv>(call_, tile_, cache, block, SeenOfBlock(block));
+  }
+  void PrepareK(int64_t block) {
+    if constexpr (std::is_same_v<Kv, BFloat>) {
+      // Many rows read the same K again and again; then a copy is faster.
+      if (sixteens_ == 1 && CanReadInPlace(call_, SeenOfBlock(block)))
+        return PlaceK(call_, RowsOfBlock(call_.k, block), k_);
+    }
+    LoadK(call_, RowsOfBlock(call_.k, block), RowsOfBlock(call_.k, block + kBlockTokens), work_.k,
+          k_);
   }
   void PrepareV(int64_t block) {
-    LoadV(call_, RowsOfBlock(call_.v, call_.v_block_stride, block),
-          RowsOfBlock(call_.v, call_.v_block_stride, block + kBlockTokens), work_.v);
+    const BlockRows<Kv> rows = RowsOfBlock(call_.v, block);
+    const BlockRows<Kv> next = RowsOfBlock(call_.v, block + kBlockTokens);
+    if constexpr (std::is_same_v<Kv, BFloat>) {
+      // K in place is asked for two blocks ahead: the scores of the next are begun before this
+      // one's softmax.
+      const BlockRows<Kv> next_k = RowsOfBlock(call_.k, block + 2 * kBlockTokens);
+      LoadV(call_, rows, next, sixteens_ == 1 ? &next_k : nullptr, work_.v);
+    } else {
+      LoadV<Kv>(call_, rows, next, nullptr, work_.v);
+    }
     v_known_ = false;
   }
 
   void BeginScores(Step step) const {
-    Scores(call_, work_.k, work_.Q(call_, step.number), work_.scores[step.turn]);
+    Scores(call_, k_, work_.Q(call_, step.number), work_.scores[step.turn]);
   }
 
   void Attend(Step step) {
@@ -435,6 +450,7 @@ class Walk {
   float* state_;
   int64_t begin_ = 0, end_ = 0;
   int sixteens_ = 0;
+  KBlock k_;
   bool v_known_ = false, v_finite_ = false;  // of the V at hand
 };
 
@@ -511,6 +527,8 @@ constexpr AttentionKernel kKernel = {&Begin, &Split<Kv>, &Merge, &Finish};
 const AttentionKernels kAmxAttentionKernels = {{},
                                                kKernel<Half>,
                                                kKernel<BFloat>,
+                                               kKernel<Float8>,
+                                               kKernel<Int8>,
                                                {.rows = 384, .rows_small = 16, .rows_step = 16},
                                                &WorkFloats};
 

@@ -16,17 +16,34 @@ constexpr int kTasksPerThread = 4;
 
 int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
+AttentionCache CacheOf(const ops::Tensor& data, const ops::Tensor& scales) {
+  return {data.data, scales.ptr<float>(), data.strides[0], scales.strides[0]};
+}
+
+const AttentionKernel& KernelFor(const AttentionKernels& kernels, DType kv) {
+  switch (kv) {
+    case DType::kF32:
+      return kernels.f32;
+    case DType::kBF16:
+      return kernels.bf16;
+    case DType::kF8E4M3:
+      return kernels.f8;
+    case DType::kI8:
+      return kernels.i8;
+    default:
+      return kernels.f16;
+  }
+}
+
 AttentionCall MakeCall(const AttentionTiling& tiling, const Attention::Desc& desc,
                        const Attention::Args& args, int tile_tokens) {
   const int group = desc.q_heads / desc.kv_heads;
   return {.q = args.q.ptr<float>(),
           .out = args.out.ptr<float>(),
-          .k = args.kv.k.data,
-          .v = args.kv.v.data,
+          .k = CacheOf(args.kv.k, args.kv.k_scale),
+          .v = CacheOf(args.kv.v, args.kv.v_scale),
           .q_stride = args.q.strides[0],
           .out_stride = args.out.strides[0],
-          .k_block_stride = args.kv.k.strides[0],
-          .v_block_stride = args.kv.v.strides[0],
           .block_tokens = desc.kv.kernel_block_tokens,
           .group = group,
           .kv_heads = desc.kv_heads,
@@ -224,9 +241,7 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
     if (plan.by_split) states += splits.size() * RoundToLine(StateFloats(call));
   });
 
-  const AttentionKernel& kernel = desc.kv.dtype == DType::kF32   ? kernels.f32
-                                  : desc.kv.dtype == DType::kF16 ? kernels.f16
-                                                                 : kernels.bf16;
+  const AttentionKernel& kernel = KernelFor(kernels, desc.kv.dtype);
   if (plan.by_split) {
     RunBySplit(kernel, call, needs, memory, cpu.pool());
   } else {

@@ -78,45 +78,49 @@ struct TileAttention {
 
   using Range = BlockRange;
 
-  static const Kv* RowAt(const AttentionCall& call, const AttentionTile& tile, const void* cache,
-                         int64_t block_stride, int64_t position) {
-    const int64_t block = tile.blocks[position / call.block_tokens];
-    const int64_t offset = position % call.block_tokens;
-    return static_cast<const Kv*>(cache) + block * block_stride +
-           (tile.kv_head * call.block_tokens + offset) * call.head_dim;
-  }
+  // K or V of one position; null if no row sees it.
+  struct Row {
+    const Kv* data = nullptr;
+    const float* scale = nullptr;  // of codes
 
-  // Calls body(offset, K or V row) for the offsets of `range` in the block at `block`.
-  template <class Body>
-  static void ForPositions(const AttentionCall& call, const AttentionTile& tile, const void* cache,
-                           int64_t block_stride, int64_t block, Range range, const Body& body) {
-    for (int i = range.first; i < range.end;) {
-      const int64_t position = block + i;
-      const int64_t left = call.block_tokens - position % call.block_tokens;
-      const int run = left < range.end - i ? static_cast<int>(left) : range.end - i;
-      const Kv* row = RowAt(call, tile, cache, block_stride, position);
-      for (int j = 0; j < run; ++j) body(i + j, row + int64_t{j} * call.head_dim);
-      i += run;
+    V Load(int d) const {
+      if constexpr (kIsCode<Kv>) return V::Load(data + d) * V::Set1(*scale * Kv::kUnit);
+      return V::Load(data + d);
     }
+  };
+
+  // Calls body(offset, row) for the offsets of `range` in the block at `block`.
+  template <class Body>
+  static void ForPositions(const AttentionCall& call, const AttentionTile& tile,
+                           const AttentionCache& cache, int64_t block, Range range,
+                           const Body& body) {
+    ForRuns(call, tile, block, range, [&](int i, int64_t kernel_block, int64_t row, int count) {
+      const Kv* data = static_cast<const Kv*>(cache.data) + kernel_block * cache.stride;
+      for (int j = 0; j < count; ++j) {
+        Row at = {data + (row + j) * call.head_dim};
+        if constexpr (kIsCode<Kv>)
+          at.scale = cache.scales + kernel_block * cache.scale_stride + row + j;
+        body(i + j, at);
+      }
+    });
   }
 
   // Brings the rows of a block into the cache while the block before it is worked on.
-  static void Prefetch(const AttentionCall& call, const AttentionTile& tile, const void* cache,
-                       int64_t block_stride, int64_t block, Range range) {
-    ForPositions(call, tile, cache, block_stride, block, range, [&](int, const Kv* row) {
-      const char* bytes = reinterpret_cast<const char*>(row);
+  static void Prefetch(const AttentionCall& call, const AttentionTile& tile,
+                       const AttentionCache& cache, int64_t block, Range range) {
+    ForPositions(call, tile, cache, block, range, [&](int, Row row) {
+      const char* bytes = reinterpret_cast<const char*>(row.data);
       for (size_t at = 0; at < call.head_dim * sizeof(Kv); at += 64)
         __builtin_prefetch(bytes + at, 0, 2);
+      if constexpr (kIsCode<Kv>) __builtin_prefetch(row.scale, 0, 2);
     });
   }
 
   // out[dim, offset] = K[offset, dim]; offsets outside `range` are 0 and not read.
   static void LoadK(const AttentionCall& call, const AttentionTile& tile, int64_t block,
                     Range range, float* out) {
-    const Kv* rows[kBlockTokens];
-    for (int i = 0; i < kBlockTokens; ++i) rows[i] = nullptr;
-    ForPositions(call, tile, call.k, call.k_block_stride, block, range,
-                 [&](int i, const Kv* row) { rows[i] = row; });
+    Row rows[kBlockTokens];
+    ForPositions(call, tile, call.k, block, range, [&](int i, Row row) { rows[i] = row; });
     for (int part = 0; part < kBlockTokens; part += kLanes) {
       if (part >= range.end || part + kLanes <= range.first) {
         for (int d = 0; d < call.head_dim; ++d) V::Zero().Store(out + d * kBlockTokens + part);
@@ -126,8 +130,8 @@ struct TileAttention {
         V square[kLanes];
 #pragma GCC unroll 16
         for (int i = 0; i < kLanes; ++i) {
-          const Kv* row = rows[part + i];
-          square[i] = row != nullptr ? V::Load(row + d) : V::Zero();
+          const Row row = rows[part + i];
+          square[i] = row.data != nullptr ? row.Load(d) : V::Zero();
         }
         V::Transpose(square);
 #pragma GCC unroll 16
@@ -139,9 +143,9 @@ struct TileAttention {
   // out[offset, dim] = V[offset, dim] for the offsets of `range`.
   static void LoadV(const AttentionCall& call, const AttentionTile& tile, int64_t block,
                     Range range, float* out) {
-    ForPositions(call, tile, call.v, call.v_block_stride, block, range, [&](int i, const Kv* row) {
+    ForPositions(call, tile, call.v, block, range, [&](int i, Row row) {
       for (int d = 0; d < call.head_dim; d += kLanes)
-        V::Load(row + d).Store(out + i * call.head_dim + d);
+        row.Load(d).Store(out + i * call.head_dim + d);
     });
   }
 
@@ -282,9 +286,9 @@ struct TileAttention {
       const Range range = TileRange(call, tile, block);
       if (range.empty()) continue;
       const Range next = TileRange(call, tile, block + kBlockTokens);
-      Prefetch(call, tile, call.v, call.v_block_stride, block, range);
+      Prefetch(call, tile, call.v, block, range);
       LoadK(call, tile, block, range, k);
-      Prefetch(call, tile, call.k, call.k_block_stride, block + kBlockTokens, next);
+      Prefetch(call, tile, call.k, block + kBlockTokens, next);
       LoadV(call, tile, block, range, v);
       // Sights only move forward with the position, so the first and last tokens tell.
       int first = 0, last = tile.tokens;

@@ -6,8 +6,8 @@ namespace sluice::cpu {
 template <class Kv>
 using Tile = TileAttention<avx512::F32x16, Kv, 4>;
 
-const AttentionKernels kAvx512AttentionKernels = {Tile<float>::kKernel, Tile<Half>::kKernel,
-                                                  Tile<BFloat>::kKernel, Tile<float>::kTiling,
-                                                  &Tile<float>::WorkFloats};
+const AttentionKernels kAvx512AttentionKernels = {
+    Tile<float>::kKernel, Tile<Half>::kKernel,  Tile<BFloat>::kKernel,   Tile<Float8>::kKernel,
+    Tile<Int8>::kKernel,  Tile<float>::kTiling, &Tile<float>::WorkFloats};
 
 }  // namespace sluice::cpu

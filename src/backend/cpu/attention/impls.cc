@@ -20,8 +20,7 @@ ops::Support Supports(const Op::Desc& desc, const device::DeviceFacts& facts) {
 ops::Support SupportsAmx(const Op::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.head_dim % 32 != 0 || desc.head_dim < 32)
     return ops::Support::No(StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 32"));
-  if (desc.kv.dtype != DType::kF16 && desc.kv.dtype != DType::kBF16)
-    return ops::Support::No(StrCat("takes KV of F16 or BF16, not ", Name(desc.kv.dtype)));
+  if (desc.kv.dtype == DType::kF32) return ops::Support::No("takes KV of at most 16 bits, not F32");
   return Supports<Isa::kAmx>(desc, facts);
 }
 

@@ -19,17 +19,22 @@ namespace sluice::cpu {
 inline constexpr int kBlockTokens = 64;
 inline constexpr int kSplitTokens = 256;
 
+// K or V in the paged cache. Strides are elements between kernel blocks.
+struct AttentionCache {
+  const void* data = nullptr;     // [blocks, kv_heads, block_tokens, head_dim]
+  const float* scales = nullptr;  // [blocks, kv_heads, block_tokens] where data is codes
+  int64_t stride = 0, scale_stride = 0;
+};
+
 struct AttentionCall {
   const float* q = nullptr;  // [tokens, q_heads * head_dim]
   float* out = nullptr;
-  const void* k = nullptr;  // [blocks, kv_heads, block_tokens, head_dim]
-  const void* v = nullptr;
-  int64_t q_stride = 0, out_stride = 0;            // elements between tokens
-  int64_t k_block_stride = 0, v_block_stride = 0;  // elements between kernel blocks
-  int64_t block_tokens = 0;                        // of a kernel block
-  int group = 0, kv_heads = 0, head_dim = 0;       // group: query heads of a KV head
-  int rows_max = 0;                                // of a tile
-  float scale = 0.0f, soft_cap = 0.0f;             // soft_cap 0: none
+  AttentionCache k, v;
+  int64_t q_stride = 0, out_stride = 0;       // elements between tokens
+  int64_t block_tokens = 0;                   // of a kernel block
+  int group = 0, kv_heads = 0, head_dim = 0;  // group: query heads of a KV head
+  int rows_max = 0;                           // of a tile
+  float scale = 0.0f, soft_cap = 0.0f;        // soft_cap 0: none
   bool causal = true;
   int64_t window = 0;  // 0: all
 };
@@ -80,6 +85,22 @@ SLUICE_KERNEL_INLINE BlockRange RangeOf(const AttentionCall& call, const Attenti
   return {OffsetInBlock(v.first - block), OffsetInBlock(v.end - block)};
 }
 
+// Calls body(offset, kernel_block, row, count) for each run of `count` offsets of `range`, in the
+// block of positions that begins at `block`, that lie one after the other in the cache: from row
+// number `row` of [kv_heads, block_tokens] on.
+template <class Body>
+SLUICE_KERNEL_INLINE void ForRuns(const AttentionCall& call, const AttentionTile& tile,
+                                  int64_t block, BlockRange range, const Body& body) {
+  for (int i = range.first; i < range.end;) {
+    const int64_t position = block + i, offset = position % call.block_tokens;
+    const int64_t left = call.block_tokens - offset;
+    const int count = left < range.end - i ? static_cast<int>(left) : range.end - i;
+    body(i, tile.blocks[position / call.block_tokens], tile.kv_head * call.block_tokens + offset,
+         count);
+    i += count;
+  }
+}
+
 // Floats of the state of a tile's rows: largest score and weight sum of each, then their sums of V.
 SLUICE_KERNEL_INLINE int64_t StateFloats(const AttentionCall& call) {
   return int64_t{call.rows_max} * (2 + call.head_dim);
@@ -110,7 +131,7 @@ struct AttentionTiling {
 };
 
 struct AttentionKernels {
-  AttentionKernel f32, f16, bf16;  // by the type of the KV; null where it is not supported
+  AttentionKernel f32, f16, bf16, f8, i8;  // by the type of the KV; null where not supported
   AttentionTiling tiling;
   int64_t (*work_floats)(const AttentionCall& call);
 };

@@ -3,8 +3,10 @@
 
 namespace sluice::cpu {
 
-const RopeKvKernels kAvx2RopeKvKernels = {&RopeKv<avx2::F32x16, float>::Run,
-                                          &RopeKv<avx2::F32x16, Half>::Run,
-                                          &RopeKv<avx2::F32x16, BFloat>::Run};
+template <class Kv>
+constexpr RopeKvKernel kKernel = &RopeKv<avx2::F32x16, Kv>::Run;
+
+const RopeKvKernels kAvx2RopeKvKernels = {kKernel<float>, kKernel<Half>, kKernel<BFloat>,
+                                          kKernel<Float8>, kKernel<Int8>};
 
 }  // namespace sluice::cpu

@@ -8,6 +8,21 @@
 namespace sluice::cpu {
 namespace {
 
+RopeKvKernel KernelFor(const RopeKvKernels& kernels, DType kv) {
+  switch (kv) {
+    case DType::kF32:
+      return kernels.f32;
+    case DType::kBF16:
+      return kernels.bf16;
+    case DType::kF8E4M3:
+      return kernels.f8;
+    case DType::kI8:
+      return kernels.i8;
+    default:
+      return kernels.f16;
+  }
+}
+
 using Op = ops::RopeKv;
 
 template <Isa isa>
@@ -31,10 +46,14 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
                            .slots = args.slots.ptr<int32_t>(),
                            .k = args.kv.k.data,
                            .v = args.kv.v.data,
+                           .k_scale = args.kv.k_scale.ptr<float>(),
+                           .v_scale = args.kv.v_scale.ptr<float>(),
                            .qkv_stride = args.qkv.strides[0],
                            .q_out_stride = args.q_out.strides[0],
                            .k_block_stride = args.kv.k.strides[0],
                            .v_block_stride = args.kv.v.strides[0],
+                           .k_scale_block_stride = args.kv.k_scale.strides[0],
+                           .v_scale_block_stride = args.kv.v_scale.strides[0],
                            .block_tokens = desc.kv.kernel_block_tokens,
                            .q_heads = desc.q_heads,
                            .kv_heads = desc.kv_heads,
@@ -42,9 +61,7 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
                            .v_head_dim = desc.kv.v_head_dim,
                            .rotary_dims = desc.rotary_dims,
                            .interleaved = desc.interleaved};
-  const RopeKvKernel kernel = desc.kv.dtype == DType::kF32   ? kernels.f32
-                              : desc.kv.dtype == DType::kF16 ? kernels.f16
-                                                             : kernels.bf16;
+  const RopeKvKernel kernel = KernelFor(kernels, desc.kv.dtype);
   ForRows(AsCpu(stream), args.qkv.dims[0], args.qkv.dims[1],
           [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
   return OkStatus();

@@ -45,6 +45,28 @@ struct RopeKv {
     if (i < n) V::LoadFirst(in + i, n - i).StoreFirst(out + i, n - i);
   }
 
+  // A row of the cache, and its scale where it has one; see ops::StoreKvRow.
+  static void Keep(const float* in, int n, Kv* out, float* scale) {
+    if constexpr (!kIsCode<Kv>) {
+      Copy(in, n, out);
+    } else {
+      V largest = V::Zero();
+      uint32_t finite = ~0u;
+      for (int i = 0; i < n; i += kLanes) {
+        const V x = V::LoadFirst(in + i, n - i < kLanes ? n - i : kLanes);
+        finite &= V::Equal(x - x, V::Zero());
+        largest = V::Max(V::Abs(x), largest);
+      }
+      *scale = (finite & 0xffff) == 0xffff ? largest.Largest() / Kv::kMax : __builtin_nanf("");
+      const bool zeros = !(*scale > 0.0f);
+      for (int i = 0; i < n; i += kLanes) {
+        const int count = n - i < kLanes ? n - i : kLanes;
+        const V codes = zeros ? V::Zero() : V::LoadFirst(in + i, count) / V::Set1(*scale);
+        codes.StoreFirst(out + i, count);
+      }
+    }
+  }
+
   static void Rotate(const RopeKvCall& call, int64_t token, const float* in, float* out) {
     const int pairs = call.rotary_dims / 2;
     if (pairs > 0) {
@@ -58,11 +80,17 @@ struct RopeKv {
     if (in != out) Copy(in + 2 * pairs, call.head_dim - 2 * pairs, out + 2 * pairs);
   }
 
-  static Kv* At(const RopeKvCall& call, void* cache, int64_t block_stride, int width, int64_t slot,
-                int head) {
+  template <class T>
+  static T* At(const RopeKvCall& call, void* cache, int64_t block_stride, int width, int64_t slot,
+               int head) {
     const int64_t block = slot / call.block_tokens, offset = slot % call.block_tokens;
-    return static_cast<Kv*>(cache) + block * block_stride +
+    return static_cast<T*>(cache) + block * block_stride +
            (head * call.block_tokens + offset) * width;
+  }
+  static float* ScaleAt(const RopeKvCall& call, float* scales, int64_t block_stride, int64_t slot,
+                        int head) {
+    if constexpr (!kIsCode<Kv>) return nullptr;
+    return At<float>(call, scales, block_stride, 1, slot, head);
   }
 
   static void Run(const RopeKvCall& call, int64_t begin, int64_t end) {
@@ -79,10 +107,12 @@ struct RopeKv {
         float* k_out = call.q_out != nullptr ? rotated : k + h * d;
         Rotate(call, t, k + h * d, k_out);
         if (slot < 0) continue;
-        Copy(k_out, d, At(call, call.k, call.k_block_stride, d, slot, h));
+        Keep(k_out, d, At<Kv>(call, call.k, call.k_block_stride, d, slot, h),
+             ScaleAt(call, call.k_scale, call.k_scale_block_stride, slot, h));
         if (call.v_head_dim == 0) continue;
-        Copy(v + h * d, call.v_head_dim,
-             At(call, call.v, call.v_block_stride, call.v_head_dim, slot, h));
+        Keep(v + h * d, call.v_head_dim,
+             At<Kv>(call, call.v, call.v_block_stride, call.v_head_dim, slot, h),
+             ScaleAt(call, call.v_scale, call.v_scale_block_stride, slot, h));
       }
     }
   }

@@ -19,6 +19,15 @@ struct F32x16 {
   static F32x16 Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
   static F32x16 Load(const Half* p) { return {HalfToF32(p), HalfToF32(p + 8)}; }
   static F32x16 Load(const BFloat* p) { return {BFloatToF32(p), BFloatToF32(p + 8)}; }
+  static F32x16 Load(const Float8* p) {
+    // The exponent and mantissa of an E4M3 are those of an F16 of 2^-8 of its number.
+    const __m128i* from = reinterpret_cast<const __m128i*>(p);
+    const __m256i words = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(from)), 7);
+    const __m256i half = _mm256_and_si256(words, _mm256_set1_epi16(static_cast<int16_t>(0xbfff)));
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+  }
+  static F32x16 Load(const Int8* p) { return {IntsToF32(p), IntsToF32(p + 8)}; }
   // The first n lanes, 0 <= n <= 16; the others are 0 and not read.
   static F32x16 LoadFirst(const float* p, int n) {
     return {_mm256_maskload_ps(p, InFirst(0, n)), _mm256_maskload_ps(p + 8, InFirst(8, n))};
@@ -43,6 +52,9 @@ struct F32x16 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), ToBFloat(a));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), ToBFloat(b));
   }
+  // The nearest code, ties to even; what lies beyond the largest becomes the largest.
+  void Store(Float8* p) const { StoreBytes(ToFloat8(a), ToFloat8(b), p); }
+  void Store(Int8* p) const { StoreBytes(ToInt8(a), ToInt8(b), p); }
   void StoreFirst(float* p, int n) const {
     _mm256_maskstore_ps(p, InFirst(0, n), a);
     _mm256_maskstore_ps(p + 8, InFirst(8, n), b);
@@ -177,6 +189,42 @@ struct F32x16 {
   static __m256 BFloatToF32(const BFloat* p) {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+  static __m256 IntsToF32(const Int8* p) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  }
+  // Codes in 32-bit lanes.
+  static __m256i ToFloat8(__m256 x) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    const __m256 size = _mm256_min_ps(_mm256_andnot_ps(sign, x), _mm256_set1_ps(Float8::kMax));
+    const __m256i bits = _mm256_castps_si256(size);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 20), _mm256_set1_epi32(1));
+    const __m256i rounded =
+        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7ffff)));
+    const __m256i normal =
+        _mm256_sub_epi32(_mm256_srli_epi32(rounded, 20), _mm256_set1_epi32(120 << 3));
+    // Below 2^-6 a step is 2^-9, which is that of floats at 2^14.
+    const __m256 base = _mm256_set1_ps(0x1p14f);
+    const __m256i steps =
+        _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(size, base)), _mm256_castps_si256(base));
+    const __m256i small =
+        _mm256_castps_si256(_mm256_cmp_ps(size, _mm256_set1_ps(0x1p-6f), _CMP_LT_OQ));
+    const __m256i code = _mm256_blendv_epi8(normal, steps, small);
+    const __m256i negative = _mm256_srli_epi32(_mm256_castps_si256(_mm256_and_ps(sign, x)), 24);
+    return _mm256_or_si256(code, negative);
+  }
+  static __m256i ToInt8(__m256 x) {
+    const __m256 limit = _mm256_set1_ps(Int8::kMax);
+    const __m256 near =
+        _mm256_max_ps(_mm256_min_ps(x, limit), _mm256_sub_ps(_mm256_setzero_ps(), limit));
+    return _mm256_and_si256(_mm256_cvtps_epi32(near), _mm256_set1_epi32(0xff));
+  }
+  static void StoreBytes(__m256i low, __m256i high, void* p) {
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+    _mm_storeu_si128(
+        static_cast<__m128i*>(p),
+        _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
   }
   static __m128i ToHalf(__m256 x) {
     return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

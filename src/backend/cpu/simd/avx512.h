@@ -21,6 +21,17 @@ struct F32x16 {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
   }
+  static F32x16 Load(const Float8* p) {
+    // The exponent and mantissa of an E4M3 are those of an F16 of 2^-8 of its number.
+    const __m128i* from = reinterpret_cast<const __m128i*>(p);
+    const __m256i words = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(from)), 7);
+    return {
+        _mm512_cvtph_ps(_mm256_and_si256(words, _mm256_set1_epi16(static_cast<int16_t>(0xbfff))))};
+  }
+  static F32x16 Load(const Int8* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+  }
   // The first n lanes, 0 <= n <= 16; the others are 0 and not read.
   static F32x16 LoadFirst(const float* p, int n) { return {_mm512_maskz_loadu_ps(First(n), p)}; }
   // Lanes 2i and 2i + 1 are p[i]; p has 8 floats.
@@ -33,6 +44,11 @@ struct F32x16 {
   // Rounds to nearest even.
   void Store(Half* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), ToHalf()); }
   void Store(BFloat* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), ToBFloat()); }
+  // The nearest code, ties to even; what lies beyond the largest becomes the largest.
+  void Store(Float8* p) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), ToFloat8()); }
+  void Store(Int8* p) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), ToInt8()); }
+  void StoreFirst(Float8* p, int n) const { _mm_mask_storeu_epi8(p, First(n), ToFloat8()); }
+  void StoreFirst(Int8* p, int n) const { _mm_mask_storeu_epi8(p, First(n), ToInt8()); }
   void StoreFirst(float* p, int n) const { _mm512_mask_storeu_ps(p, First(n), v); }
   void StoreFirst(Half* p, int n) const { _mm256_mask_storeu_epi16(p, First(n), ToHalf()); }
   void StoreFirst(BFloat* p, int n) const { _mm256_mask_storeu_epi16(p, First(n), ToBFloat()); }
@@ -138,6 +154,29 @@ struct F32x16 {
     const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, nan, quiet), 16));
+  }
+  __m128i ToFloat8() const {
+    const __m512 size = _mm512_min_ps(_mm512_abs_ps(v), _mm512_set1_ps(Float8::kMax));
+    const __m512i bits = _mm512_castps_si512(size);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 20), _mm512_set1_epi32(1));
+    const __m512i rounded =
+        _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7ffff)));
+    const __m512i normal =
+        _mm512_sub_epi32(_mm512_srli_epi32(rounded, 20), _mm512_set1_epi32(120 << 3));
+    // Below 2^-6 a step is 2^-9, which is that of floats at 2^14.
+    const __m512 base = _mm512_set1_ps(0x1p14f);
+    const __m512i steps =
+        _mm512_sub_epi32(_mm512_castps_si512(_mm512_add_ps(size, base)), _mm512_castps_si512(base));
+    const __mmask16 small = _mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p-6f), _CMP_LT_OQ);
+    const __m512i code = _mm512_mask_mov_epi32(normal, small, steps);
+    const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(v));
+    return _mm512_cvtepi32_epi8(
+        _mm512_mask_or_epi32(code, negative, code, _mm512_set1_epi32(0x80)));
+  }
+  __m128i ToInt8() const {
+    const __m512 limit = _mm512_set1_ps(Int8::kMax);
+    const __m512 near = _mm512_max_ps(_mm512_min_ps(v, limit), _mm512_set1_ps(-Int8::kMax));
+    return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(near));
   }
   // Halves are folded: lane i with i + 8, then i + 4, i + 2, i + 1.
   template <class Fold8, class Fold4>
