@@ -91,7 +91,7 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   --sequence->in_flight;
   sequence->unknown_tokens -= booked.samples ? 1 : 0;
   if (booked.drafts > 0) sequence->verifying = false;
-  SequenceOutcome out;
+  SequenceOutcome& out = outcome->sequences.emplace_back();
   out.score_begin = entry.score_begin;
   out.score_count = entry.score_count;
   out.first_scored = booked.first_score_row + 1;
@@ -109,10 +109,11 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
     kv_.Publish(sequence->tokens, sequence->computed, &sequence->kv);
   }
   Describe(*sequence, &out);
-  if (out.token_count > 0 || out.score_count > 0 || out.finish != FinishReason::kNone) {
-    outcome->sequences.push_back(out);
+  if (out.finish != FinishReason::kNone) {
+    End(sequence, out.finish);
+  } else if (out.token_count == 0 && out.score_count == 0) {
+    outcome->sequences.pop_back();
   }
-  if (out.finish != FinishReason::kNone) End(sequence, out.finish);
 }
 
 // Appends what was drawn, up to and including the token that ends the sequence.
