@@ -75,8 +75,8 @@ struct alignas(64) Sequence {
   int64_t admitted_us = -1;   // first admission; -1: none yet
   double cumulative_logprob = 0.0;
   std::vector<int32_t> drafts;  // to be verified in the next plan
-  SequenceSpec spec;            // prompt and answered have moved to `tokens`
   blocks::SequenceBlocks kv;
+  SequenceSpec spec;  // prompt and answered have moved to `tokens`
   int64_t arrival_us = 0;
   int64_t rank = 0;            // the policy's; smaller goes first, ties by id
   SequenceId fork_parent = 0;  // waits for it to finish the shared prompt; 0: none
