@@ -57,7 +57,7 @@ class EngineImpl : public Engine {
     return text_->Detokenize(ids, skip_special);
   }
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override {
-    return text_->RenderChat(chat, now);
+    return text_->RenderPrompt(chat, now);
   }
 
   Result<RequestId> Submit(Request request, Sink sink) override;

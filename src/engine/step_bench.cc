@@ -5,8 +5,8 @@
 // apart (text_us: processor time per step, events included, JSON not). host_us is the sum of plan,
 // prepare (inputs) and emit (commit and hand over, the wake-up of the text worker included: in a
 // virtual machine that alone takes 15 to 20 us); the time per iteration holds the drawing too.
-// `evict` walks over so many MiB in each forward pass, since a real one leaves nothing of the host's
-// data in the caches.
+// `evict` walks over so many MiB in each forward pass, since a real one leaves nothing of the
+// host's data in the caches.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
