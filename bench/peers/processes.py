@@ -55,7 +55,7 @@ def free_port():
 
 @contextlib.contextmanager
 def server(command, port, timeout=120):
-    """A server that answers on /health; ended at the end."""
+    """The process of a server that answers on /health; ended at the end."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
         try:
             end = time.monotonic() + timeout
@@ -63,7 +63,7 @@ def server(command, port, timeout=120):
                 if program.poll() is not None or time.monotonic() > end:
                     sys.exit(f"{' '.join(command)} does not serve (status {program.poll()})")
                 time.sleep(0.1)
-            yield port
+            yield program
         finally:
             program.send_signal(signal.SIGINT)
             try:

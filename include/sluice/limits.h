@@ -21,6 +21,8 @@ inline constexpr size_t kLogitBiasesMax = 1024;
 inline constexpr size_t kTokenizeBytesMax = 1u << 20;  // of a text that is only tokenized
 inline constexpr size_t kDetokenizeIdsMax = 1u << 18;
 inline constexpr int64_t kPromptLogprobsBytesMax = 64 << 20;  // of an answer, by estimate
+inline constexpr int64_t kLogprobsBytesMax = 64
+                                             << 20;  // of an answer that is not streamed, as kept
 inline constexpr int kNoRepeatNgramMax = 1024;
 inline constexpr Range kTemperature = {0, 100};
 inline constexpr Range kTopP = {0, 1};  // 0 itself is refused

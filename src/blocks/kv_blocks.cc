@@ -12,6 +12,11 @@ bool CanShare(std::span<const GroupSpec> groups) {
                       [](const GroupSpec& group) { return group.kind == GroupKind::kState; });
 }
 
+bool HasWindow(std::span<const GroupSpec> groups) {
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const GroupSpec& group) { return group.kind == GroupKind::kWindow; });
+}
+
 int32_t TotalBlocks(std::span<const GroupSpec> groups) {
   int64_t total = 0;
   for (const GroupSpec& group : groups) total += group.num_blocks;
@@ -23,6 +28,7 @@ int32_t TotalBlocks(std::span<const GroupSpec> groups) {
 KvBlocks::KvBlocks(std::vector<GroupSpec> groups, bool prefix_cache)
     : groups_(std::move(groups)),
       prefix_cache_(prefix_cache && CanShare(groups_)),
+      has_window_(HasWindow(groups_)),
       tree_(static_cast<int32_t>(groups_.size()), groups_[0].block_tokens,
             prefix_cache_ ? TotalBlocks(groups_) : 0) {
   CHECK(Validate(groups_).ok(), Validate(groups_).message());
@@ -165,7 +171,7 @@ int32_t KvBlocks::GrowableTo(const SequenceBlocks& sequence, int32_t length, boo
   return static_cast<int32_t>(reach);
 }
 
-void KvBlocks::LetGo(SequenceBlocks* sequence, int32_t first, uint64_t last_step) {
+void KvBlocks::LetGoOfWindows(SequenceBlocks* sequence, int32_t first, uint64_t last_step) {
   for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
     SequenceBlocks::Group& group = sequence->groups[g];
     const int32_t end =
@@ -184,10 +190,8 @@ bool KvBlocks::Holds(const SequenceBlocks& sequence, int32_t first) const {
   return true;
 }
 
-void KvBlocks::Publish(std::span<const int32_t> tokens, int32_t computed,
-                       SequenceBlocks* sequence) {
-  if (!sequence->cacheable) return;
-  const int32_t full = computed / block_tokens();
+void KvBlocks::PublishBlocks(std::span<const int32_t> tokens, int32_t full,
+                             SequenceBlocks* sequence) {
   Hash(tokens, full, sequence);
   for (int32_t i = sequence->published; i < full; ++i) {
     const NodeId node = tree_.Insert(sequence->tip, sequence->hashes[i],

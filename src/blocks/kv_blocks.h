@@ -70,6 +70,17 @@ class KvBlocks {
   bool Fork(const SequenceBlocks& parent, int32_t length, uint64_t step, SequenceBlocks* sequence,
             std::vector<Copy>* copies);
 
+  // Whether the tables hold `length` tokens in every group already.
+  bool HasRoom(const SequenceBlocks& sequence, int32_t length) const {
+    const int64_t tokens = block_tokens();
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const int64_t blocks = static_cast<int64_t>(sequence.groups[g].table.size());
+      if (groups_[g].kind == GroupKind::kState ? blocks == 0 : blocks * tokens < length) {
+        return false;
+      }
+    }
+    return true;
+  }
   // Extends the tables to hold `length` tokens in every group, or changes nothing.
   bool Grow(SequenceBlocks* sequence, int32_t length);
   // The largest length <= `length` to which Grow would succeed; with `soon`, once all pending
@@ -77,12 +88,18 @@ class KvBlocks {
   int32_t GrowableTo(const SequenceBlocks& sequence, int32_t length, bool soon) const;
   // Lets go of window blocks that no query at or after `first` reads; they were last named by
   // `last_step`.
-  void LetGo(SequenceBlocks* sequence, int32_t first, uint64_t last_step);
+  void LetGo(SequenceBlocks* sequence, int32_t first, uint64_t last_step) {
+    if (has_window_) LetGoOfWindows(sequence, first, last_step);
+  }
   // Whether a query at `first` finds every block it reads, if their KV is written.
   bool Holds(const SequenceBlocks& sequence, int32_t first) const;
   // Makes the full blocks among the first `computed` tokens known to the prefix tree.
   // REQUIRES: their KV is written and the tokens are final.
-  void Publish(std::span<const int32_t> tokens, int32_t computed, SequenceBlocks* sequence);
+  void Publish(std::span<const int32_t> tokens, int32_t computed, SequenceBlocks* sequence) {
+    // Most steps fill no block.
+    if (!sequence->cacheable || computed < (sequence->published + 1) * block_tokens()) return;
+    PublishBlocks(tokens, computed / block_tokens(), sequence);
+  }
 
   // Adds to need[group] the blocks that the sequence still lacks to reach `length` tokens in chunks
   // of at most `chunk`.
@@ -112,6 +129,8 @@ class KvBlocks {
     int32_t group;
     int32_t block;
   };
+  void LetGoOfWindows(SequenceBlocks* sequence, int32_t first, uint64_t last_step);
+  void PublishBlocks(std::span<const int32_t> tokens, int32_t full, SequenceBlocks* sequence);
   int32_t BlocksFor(int32_t group, int32_t length) const;
   int32_t Available(int32_t group, bool soon) const;
   int32_t Allocate(int32_t group);
@@ -125,6 +144,7 @@ class KvBlocks {
 
   const std::vector<GroupSpec> groups_;
   const bool prefix_cache_;  // on, and every group can share blocks
+  const bool has_window_;
   std::vector<BlockPool> pools_;
   PrefixTree tree_;
   std::vector<Pending> pending_;

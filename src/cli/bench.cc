@@ -112,6 +112,9 @@ class Bench {
     return tokens * 1e6 / static_cast<double>(end_us - start_us);
   }
 
+  // Prompt tokens that were not computed; a figure in which there are any is wrong.
+  int64_t cached_tokens() const { return cached_tokens_; }
+
  private:
   Status Submit(int index, int prompt_tokens, int max_tokens) {
     Request request;
@@ -144,6 +147,7 @@ class Bench {
       std::optional<Event> event = events_.PopFor(std::chrono::milliseconds(100));
       if (!event) continue;
       if (!event->error.ok()) return event->error;
+      if (event->last) cached_tokens_ += event->usage.cached_tokens;
       return *std::move(event);
     }
   }
@@ -153,6 +157,7 @@ class Bench {
   BoundedQueue<Event> events_;
   RequestId last_id_ = 0;
   int64_t drawn_ = 0;
+  int64_t cached_tokens_ = 0;
 };
 
 // What stands beside a figure: the ceilings, measured right after it.
@@ -249,8 +254,10 @@ Status RunBench(const BenchOptions& options) {
                           {"isa", info.isa},
                           {"threads", info.threads},
                           {"device", options.engine.device}};
-    std::cout << DumpJson(
-                     Json{{"machine", machine}, {"model", info.model_name}, {"results", results}})
+    std::cout << DumpJson(Json{{"machine", machine},
+                               {"model", info.model_name},
+                               {"cached_tokens", bench.cached_tokens()},
+                               {"results", results}})
               << "\n";
   }
   return OkStatus();

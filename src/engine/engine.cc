@@ -57,7 +57,7 @@ class EngineImpl : public Engine {
     return text_->Detokenize(ids, skip_special);
   }
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override {
-    return text_->RenderChat(chat, now);
+    return text_->RenderPrompt(chat, now);
   }
 
   Result<RequestId> Submit(Request request, Sink sink) override;
@@ -192,9 +192,7 @@ void EngineImpl::StartThreads() {
     ++handed_;
     return loop_->Add(std::move(request), std::move(sequences));
   };
-  context.stop = [this](auto request, int choice) {
-    loop_->StopChoice(std::move(request), choice);
-  };
+  context.stop = [this](RequestId id, int choice) { loop_->StopChoice(id, choice); };
   context.ended = [this](RequestId id) { Ended(id); };
   workers_ = std::make_unique<TextWorkers>(options_.text_workers, std::move(context));
   loop_->Start(workers_.get());

@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "batch/result.h"
 #include "engine/stop_matcher.h"
 #include "schedule/sequence.h"
 #include "sluice/engine.h"
@@ -56,21 +55,7 @@ struct RequestState {
 
   // Step thread only.
   int open_sequences = 0;
-};
-
-// What a step, or a failure, means for one choice; copied out of the step's result, so that the
-// text worker reads nothing that the step thread reuses.
-struct ChoiceUpdate {
-  std::shared_ptr<RequestState> request;
-  int choice = 0;
-  std::vector<batch::ResultToken> tokens;
-  std::vector<batch::ResultToken> scores;
-  std::vector<batch::TokenLogprob> top;  // what tokens and scores point into
-  schedule::FinishReason finish = schedule::FinishReason::kNone;
-  int cached_tokens = 0;
-  int64_t admitted_us = 0;
-  int64_t now_us = 0;
-  Status error;
+  int32_t handle = -1;  // of its sequences: its place in the step loop's table
 };
 
 }  // namespace sluice::engine

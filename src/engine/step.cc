@@ -70,6 +70,7 @@ void StepLoop::Run() {
     has_work_ = true;
     for (Command& command : taken_) Apply(&command);
     taken_.clear();
+    workers_->Post(outgoing_);
     bool paused;
     {
       std::lock_guard lock(mutex_);
@@ -100,8 +101,9 @@ void StepLoop::EndAll() {
   }
   taken_.clear();
   std::vector<RequestId> open;
-  for (const auto& [id, request] : requests_) open.push_back(id);
+  for (const auto& [id, handle] : handles_) open.push_back(id);
   for (const RequestId id : open) CancelRequest(id);
+  workers_->Post(outgoing_);
   Publish();
 }
 
@@ -114,9 +116,9 @@ void StepLoop::Apply(Command* command) {
       CancelRequest(command->id);
       break;
     case Command::Kind::kStopChoice:
-      if (scheduler_->Finish(SequenceOf(command->request->id, command->choice),
+      if (scheduler_->Finish(SequenceOf(command->id, command->choice),
                              schedule::FinishReason::kStop)) {
-        Release(command->request.get());
+        Release(handles_.at(command->id));
       }
       break;
     case Command::Kind::kCall:
@@ -131,84 +133,88 @@ void StepLoop::Admit(Command* command) {
   const int64_t now = NowMicros();
   Status status;
   if (!request->cancelled) {
+    const int32_t handle =
+        free_handles_.empty() ? static_cast<int32_t>(requests_.size()) : free_handles_.back();
+    for (schedule::SequenceSpec& spec : command->sequences) spec.handle = handle;
     status = scheduler_->Add(std::move(command->sequences), now);
     if (status.ok()) {
       request->open_sequences = choices;
-      requests_[request->id] = request;
-      return;
+      return Open(request, handle);
     }
   }
-  std::vector<ChoiceUpdate> updates(choices);
+  UpdateBatch& batch = BatchOf(request->id);
   for (int choice = 0; choice < choices; ++choice) {
-    updates[choice].request = request;
-    updates[choice].choice = choice;
-    updates[choice].now_us = now;
-    updates[choice].finish =
+    ChoiceUpdate update;
+    update.request = request.get();
+    update.choice = static_cast<uint8_t>(choice);
+    update.now_us = now;
+    update.finish =
         status.ok() ? schedule::FinishReason::kCancelled : schedule::FinishReason::kError;
-    updates[choice].error = status;
+    batch.AddEnd(update, {}, status);
   }
-  workers_->Post(std::move(updates));
+  batch.Retire(request);
+}
+
+void StepLoop::Open(std::shared_ptr<RequestState> request, int32_t handle) {
+  if (free_handles_.empty()) {
+    requests_.emplace_back();
+  } else {
+    free_handles_.pop_back();
+  }
+  request->handle = handle;
+  handles_[request->id] = handle;
+  UpdateBatch* const batch = &BatchOf(request->id);
+  requests_[handle] = {std::move(request), batch};
+}
+
+void StepLoop::Release(int32_t handle) {
+  OpenRequest& request = requests_[handle];
+  if (--request.state->open_sequences > 0) return;
+  handles_.erase(request.state->id);
+  free_handles_.push_back(handle);
+  request.batch->Retire(std::move(request.state));
 }
 
 void StepLoop::CancelRequest(RequestId id) {
-  const auto found = requests_.find(id);
-  if (found == requests_.end()) return;
-  const std::shared_ptr<RequestState> request = found->second;
-  std::vector<ChoiceUpdate> updates;
-  for (int choice = 0; choice < request->request.n; ++choice) {
+  const auto found = handles_.find(id);
+  if (found == handles_.end()) return;
+  const int32_t handle = found->second;
+  RequestState* const request = requests_[handle].state.get();
+  const int choices = request->request.n;
+  for (int choice = 0; choice < choices; ++choice) {
     ChoiceUpdate update;
+    UpdateDetails details;
     if (const schedule::Sequence* sequence = scheduler_->Find(SequenceOf(id, choice))) {
-      update.admitted_us = std::max<int64_t>(sequence->admitted_us, 0);
-      update.cached_tokens = sequence->cached_tokens;
+      details.admitted_us = std::max<int64_t>(sequence->admitted_us, 0);
+      details.cached_tokens = sequence->cached_tokens;
     }
     if (!scheduler_->Cancel(SequenceOf(id, choice))) continue;
     update.request = request;
-    update.choice = choice;
+    update.choice = static_cast<uint8_t>(choice);
     update.now_us = NowMicros();
     update.finish = schedule::FinishReason::kCancelled;
-    updates.push_back(std::move(update));
-    Release(request.get());
+    BatchOf(id).AddEnd(update, details, OkStatus());
+    Release(handle);
   }
-  workers_->Post(std::move(updates));
-}
-
-// One sequence of the request has ended.
-void StepLoop::Release(RequestState* request) {
-  if (--request->open_sequences == 0) requests_.erase(request->id);
 }
 
 void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
                     const Status& error) {
-  std::vector<ChoiceUpdate> updates;
-  updates.reserve(outcome.sequences.size());
   const int64_t now = NowMicros();
   for (const schedule::SequenceOutcome& sequence : outcome.sequences) {
-    const auto found = requests_.find(sequence.request);
-    if (found == requests_.end()) continue;
-    ChoiceUpdate update;
-    update.request = found->second;
-    update.choice = sequence.choice;
-    update.finish = sequence.finish;
-    update.cached_tokens = sequence.cached_tokens;
-    update.admitted_us = sequence.admitted_us;
-    update.now_us = now;
-    if (sequence.finish == schedule::FinishReason::kError) update.error = error;
-    const auto copy = [&](const std::vector<batch::ResultToken>& from, int begin, int count,
-                          std::vector<batch::ResultToken>* to) {
-      for (int i = begin; i < begin + count; ++i) {
-        batch::ResultToken token = from[i];
-        token.top_begin = static_cast<int32_t>(update.top.size());
-        update.top.insert(update.top.end(), result.top.begin() + from[i].top_begin,
-                          result.top.begin() + from[i].top_begin + from[i].top_count);
-        to->push_back(token);
-      }
-    };
-    copy(result.scores, sequence.score_begin, sequence.score_count, &update.scores);
-    copy(result.tokens, sequence.token_begin, sequence.token_count, &update.tokens);
-    if (sequence.finish != schedule::FinishReason::kNone) Release(update.request.get());
-    updates.push_back(std::move(update));
+    const OpenRequest& request = requests_[sequence.handle];
+    if (error.ok()) {
+      request.batch->Add(request.state.get(), sequence, result, now);
+    } else {
+      const ChoiceUpdate update{.request = request.state.get(),
+                                .now_us = now,
+                                .choice = static_cast<uint8_t>(sequence.choice),
+                                .finish = sequence.finish};
+      request.batch->AddEnd(update, {sequence.admitted_us, sequence.cached_tokens}, error);
+    }
+    if (sequence.finish != schedule::FinishReason::kNone) Release(sequence.handle);
   }
-  if (!updates.empty()) workers_->Post(std::move(updates));
+  workers_->Post(outgoing_);
 }
 
 void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
@@ -240,6 +246,7 @@ void StepLoop::Publish() {
 
 void StepLoop::Start(TextWorkers* workers) {
   workers_ = workers;
+  outgoing_.resize(workers->size());
   Publish();
   thread_ = std::thread([this] { Run(); });
 }
@@ -281,9 +288,9 @@ void StepLoop::Cancel(RequestId id) {
   Post(std::move(command));
 }
 
-void StepLoop::StopChoice(std::shared_ptr<RequestState> request, int choice) {
+void StepLoop::StopChoice(RequestId id, int choice) {
   Command command{.kind = Command::Kind::kStopChoice};
-  command.request = std::move(request);
+  command.id = id;
   command.choice = choice;
   Post(std::move(command));
 }

@@ -14,6 +14,7 @@
 #include "engine/metrics.h"
 #include "engine/request_state.h"
 #include "engine/text_workers.h"
+#include "engine/update_batch.h"
 #include "exec/runtime.h"
 #include "schedule/scheduler.h"
 
@@ -21,7 +22,7 @@ namespace sluice::engine {
 
 class StepLoop {
  public:
-  // All must outlive it; `workers` may be set later, before Start.
+  // All must outlive it.
   StepLoop(exec::Executor& executor, std::unique_ptr<schedule::Scheduler> scheduler,
            Metrics& metrics)
       : executor_(executor), scheduler_(std::move(scheduler)), metrics_(metrics) {}
@@ -33,7 +34,7 @@ class StepLoop {
   // False when the loop has stopped: nobody will tell the request's end.
   bool Add(std::shared_ptr<RequestState> request, std::vector<schedule::SequenceSpec> sequences);
   void Cancel(RequestId id);
-  void StopChoice(std::shared_ptr<RequestState> request, int choice);
+  void StopChoice(RequestId id, int choice);
   // Runs `call` on the step thread and waits for it. False when the loop has stopped.
   bool Call(std::function<void(schedule::Scheduler&)> call);
   void SetPaused(bool paused);
@@ -70,7 +71,15 @@ class StepLoop {
   void CancelRequest(RequestId id);
   void Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
             const Status& error);
-  void Release(RequestState* request);
+  // Puts an admitted request into the table.
+  void Open(std::shared_ptr<RequestState> request, int32_t handle);
+  // One sequence of the request has ended.
+  void Release(int32_t handle);
+  UpdateBatch& BatchOf(RequestId id) { return outgoing_[workers_->IndexOf(id)]; }
+  struct OpenRequest {
+    std::shared_ptr<RequestState> state;  // null: the place is unused
+    UpdateBatch* batch = nullptr;         // its worker's, in outgoing_
+  };
   void PublishQueue(const schedule::SchedulerStats& stats);
   void Publish();
 
@@ -89,8 +98,12 @@ class StepLoop {
   bool paused_ = false;         // guarded by mutex_
 
   // Step thread.
-  std::unordered_map<RequestId, std::shared_ptr<RequestState>> requests_;
+  // Requests with sequences in the scheduler, by the handle that these carry.
+  std::vector<OpenRequest> requests_;
+  std::vector<int32_t> free_handles_;
+  std::unordered_map<RequestId, int32_t> handles_;
   std::vector<Command> taken_;
+  std::vector<UpdateBatch> outgoing_;  // by text worker; empty between steps
   // Reused by every step.
   batch::BatchPlan plan_;
   batch::StepResult result_;

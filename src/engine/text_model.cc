@@ -97,6 +97,25 @@ Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
   return rendered;
 }
 
+Result<std::string> TextModelImpl::RenderPrompt(const ChatPrompt& chat,
+                                                const std::string& now) const {
+  SLUICE_ASSIGN_OR_RETURN(std::string text, RenderChat(chat, now));
+  if (chat.tools_json.empty()) return text;
+  // At one time of day, lest the clock make the difference.
+  const std::string moment = "2024-01-01T00:00:00";
+  ChatPrompt without = chat;
+  without.tools_json.clear();
+  const auto with_tools = RenderChat(chat, moment), plain = RenderChat(without, moment);
+  if (with_tools.ok() && plain.ok() && *with_tools == *plain) {
+    return InvalidArgument(
+        "the model's chat template takes no tools, so the model would not see them; leave tools "
+        "out "
+        "or use another model",
+        "tools");
+  }
+  return text;
+}
+
 Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text, bool add_special,
                                                          int tokens_max,
                                                          const std::atomic<bool>& cancelled) const {
@@ -142,7 +161,7 @@ Result<std::vector<int32_t>> TextModelImpl::TokensOf(const Request& request, int
     return EncodePrompt(*text, request.add_special_tokens, tokens_max, cancelled);
   }
   SLUICE_ASSIGN_OR_RETURN(const std::string text,
-                          RenderChat(std::get<ChatPrompt>(request.prompt), ""));
+                          RenderPrompt(std::get<ChatPrompt>(request.prompt), ""));
   // The template writes the special tokens itself.
   return EncodePrompt(text, false, tokens_max, cancelled);
 }

@@ -24,6 +24,9 @@ class TextModelImpl : public TextModel {
   Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special) const override;
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override;
 
+  // As RenderChat, for a conversation that is to be answered: kInvalidArgument when it has tools
+  // that the template leaves out, since the model would never hear of them.
+  Result<std::string> RenderPrompt(const ChatPrompt& chat, const std::string& now) const;
   // Token ids of any prompt. kInvalidArgument for one that leaves no room for its answer in
   // `tokens_max` tokens; before any work on a text where its bytes tell. kCancelled soon after
   // `cancelled` has become true.

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/request_check.h"
@@ -54,58 +55,58 @@ void TextWorkers::Stop() {
 }
 
 void TextWorkers::Start(std::shared_ptr<RequestState> request) {
-  Worker& worker = WorkerOf(request->id);
+  Worker& worker = *workers_[IndexOf(request->id)];
   {
     std::lock_guard lock(worker.mutex);
-    worker.tasks.push_back({.start = std::move(request), .update = {}});
+    worker.starts.push_back(std::move(request));
   }
   worker.ready.notify_one();
 }
 
-void TextWorkers::Post(std::vector<ChoiceUpdate> updates) {
-  // One lock and one wake-up per worker, however many sequences the step had.
-  for (const auto& worker : workers_) {
-    std::unique_lock lock(worker->mutex, std::defer_lock);
-    for (ChoiceUpdate& update : updates) {
-      if (update.request == nullptr || &WorkerOf(update.request->id) != worker.get()) continue;
-      if (!lock.owns_lock()) {
-        lock.lock();
-        worker->drained.wait(
-            lock, [&] { return worker->stopping || worker->tasks.size() < kBacklogMax; });
-      }
-      worker->tasks.push_back({.start = nullptr, .update = std::move(update)});
+void TextWorkers::Post(std::span<UpdateBatch> batches) {
+  CHECK(batches.size() == workers_.size(), batches.size());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (batches[i].empty()) continue;
+    Worker& worker = *workers_[i];
+    {
+      std::unique_lock lock(worker.mutex);
+      worker.drained.wait(lock, [&] { return worker.stopping || !worker.Behind(); });
+      worker.updates.Append(&batches[i]);
     }
-    if (!lock.owns_lock()) continue;
-    lock.unlock();
-    worker->ready.notify_one();
+    worker.ready.notify_one();
   }
 }
 
 void TextWorkers::Run(Worker* worker) {
-  std::vector<Task> taken;
+  UpdateBatch taken;
   for (;;) {
+    std::shared_ptr<RequestState> start;
     {
       std::unique_lock lock(worker->mutex);
-      worker->ready.wait(lock, [&] { return worker->stopping || !worker->tasks.empty(); });
-      if (worker->tasks.empty()) return;
-      taken.swap(worker->tasks);
+      worker->ready.wait(lock, [&] {
+        return worker->stopping || !worker->updates.empty() || !worker->starts.empty();
+      });
+      if (worker->updates.empty() && worker->starts.empty()) return;
+      std::swap(taken, worker->updates);
+      if (!worker->starts.empty()) {
+        start = std::move(worker->starts.front());
+        worker->starts.pop_front();
+      }
     }
     worker->drained.notify_one();
-    for (const Task& task : taken) Do(task);
-    taken.clear();
+    // What is streaming goes before a prompt, which may take long.
+    for (const ChoiceUpdate& update : taken.updates()) {
+      Guard(update.request, [&] { Apply(taken, update); });
+    }
+    taken.Clear();
+    if (start != nullptr) Guard(start.get(), [&] { Begin(start); });
   }
 }
 
-// Memory may run out at any task: that request ends, the others go on.
-void TextWorkers::Do(const Task& task) {
-  const auto& request = task.start != nullptr ? task.start : task.update.request;
+template <class Work>
+void TextWorkers::Guard(RequestState* request, Work&& work) {
   try {
-    if (task.start != nullptr) {
-      Begin(request);
-    } else {
-      Apply(task.update);
-    }
-    return;
+    return work();
   } catch (const std::exception& error) {
     LogError("request ", request->id, " failed: ", error.what());
   }
@@ -113,15 +114,15 @@ void TextWorkers::Do(const Task& task) {
     Abandon(request);
   } catch (const std::exception& error) {
     LogError("request ", request->id, " ends without its last event: ", error.what());
-    Ended(request.get());
+    Ended(request);
   }
 }
 
-void TextWorkers::Abandon(const std::shared_ptr<RequestState>& request) {
+void TextWorkers::Abandon(RequestState* request) {
   if (request->ended) return;
   for (size_t i = 0; i < request->choices.size(); ++i) {
     if (std::exchange(request->choices[i].finished, true)) continue;
-    context_.stop(request, static_cast<int>(i));
+    context_.stop(request->id, static_cast<int>(i));
   }
   request->unfinished = 0;
   TextDelta delta;
@@ -131,7 +132,7 @@ void TextWorkers::Abandon(const std::shared_ptr<RequestState>& request) {
   delta.seed = request->seed;
   delta.usage = request->usage;
   request->sink(std::move(delta));
-  Ended(request.get());
+  Ended(request);
 }
 
 void TextWorkers::Ended(RequestState* request) {
@@ -207,23 +208,20 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   return sequences;
 }
 
-TokenInfo TextWorkers::InfoOf(const batch::ResultToken& token,
-                              const std::vector<batch::TokenLogprob>& top,
-                              bool with_logprob) const {
+TokenInfo TextWorkers::InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const {
   TokenInfo info;
   info.id = token.id;
-  if (!with_logprob) return info;
   const text::Tokenizer& tokenizer = *context_.text->tokenizer();
   info.bytes = tokenizer.PieceBytes(token.id, true);
   info.logprob = token.logprob;
-  for (int i = 0; i < token.top_count; ++i) {
-    const batch::TokenLogprob& entry = top[token.top_begin + i];
+  for (const batch::TokenLogprob& entry : batch.TopOf(token)) {
     info.top.push_back({entry.id, entry.logprob, tokenizer.PieceBytes(entry.id, true)});
   }
   return info;
 }
 
-void TextWorkers::TakeScores(const ChoiceUpdate& update, RequestState* request) const {
+void TextWorkers::TakeScores(const UpdateBatch& batch, const UpdateDetails& details,
+                             RequestState* request) const {
   const bool wants_infos = request->request.prompt_logprobs.has_value();
   if (wants_infos && request->prompt_infos.empty() && !request->prompt_sent) {
     TokenInfo first;  // nothing comes before it that could predict it
@@ -231,20 +229,21 @@ void TextWorkers::TakeScores(const ChoiceUpdate& update, RequestState* request) 
     first.bytes = context_.text->tokenizer()->PieceBytes(first.id, true);
     request->prompt_infos.push_back(std::move(first));
   }
-  for (const batch::ResultToken& score : update.scores) {
+  for (const batch::ResultToken& score : batch.ScoresOf(details)) {
     request->loss_sum -= score.logprob;
     ++request->loss_count;
-    if (wants_infos) request->prompt_infos.push_back(InfoOf(score, update.top, true));
+    if (wants_infos) request->prompt_infos.push_back(InfoOf(batch, score));
   }
 }
 
-void TextWorkers::TakeTokens(const ChoiceUpdate& update, ChoiceState* choice,
-                             TextDelta* delta) const {
+void TextWorkers::TakeTokens(const UpdateBatch& batch, const ChoiceUpdate& update,
+                             ChoiceState* choice, TextDelta* delta) const {
   RequestState& request = *update.request;
   const bool ends_by_token = update.finish == schedule::FinishReason::kEnd ||
                              update.finish == schedule::FinishReason::kStop;
-  for (size_t i = 0; i < update.tokens.size(); ++i) {
-    const batch::ResultToken& token = update.tokens[i];
+  const std::span<const int32_t> ids = batch.IdsOf(update);
+  const std::span<const batch::ResultToken> tokens = batch.TokensOf(update);
+  for (size_t i = 0; i < ids.size(); ++i) {
     ++request.usage.completion_tokens;
     ++choice->tokens;
     if (request.first_token_us == 0) request.first_token_us = update.now_us;
@@ -252,24 +251,29 @@ void TextWorkers::TakeTokens(const ChoiceUpdate& update, ChoiceState* choice,
       context_.metrics->ObserveInterToken((update.now_us - choice->last_token_us) * 1e-6);
     }
     choice->last_token_us = request.last_token_us = update.now_us;
-    delta->tokens.push_back(InfoOf(token, update.top, request.request.logprobs.has_value()));
-    if (ends_by_token && i + 1 == update.tokens.size()) {
-      delta->stop_match = context_.text->tokenizer()->PieceBytes(token.id, true);
+    if (!tokens.empty()) {
+      delta->tokens.push_back(InfoOf(batch, tokens[i]));
+    } else {
+      delta->tokens.emplace_back().id = ids[i];
+    }
+    if (ends_by_token && i + 1 == ids.size()) {
+      delta->stop_match = context_.text->tokenizer()->PieceBytes(ids[i], true);
       // The token that ends an answer is not a part of it.
       if (!request.request.include_stop) break;
     }
-    delta->text += choice->stops.Add(choice->detokenizer.Add(token.id),
+    delta->text += choice->stops.Add(choice->detokenizer.Add(ids[i]),
                                      choice->tokens >= request.request.min_tokens);
     if (choice->stops.matched()) break;
   }
 }
 
-void TextWorkers::FinishChoice(const ChoiceUpdate& update, ChoiceState* choice, TextDelta* delta) {
-  const std::shared_ptr<RequestState>& request = update.request;
+void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& update,
+                               ChoiceState* choice, TextDelta* delta) {
+  RequestState* request = update.request;
   if (choice->stops.matched()) {
     delta->finish = FinishReason::kStop;
     delta->stop_match = choice->stops.match();
-    if (update.finish == schedule::FinishReason::kNone) context_.stop(request, update.choice);
+    if (update.finish == schedule::FinishReason::kNone) context_.stop(request->id, update.choice);
   } else {
     delta->finish = ToPublic(update.finish);
     delta->text += choice->stops.Add(choice->detokenizer.Finish(),
@@ -282,10 +286,10 @@ void TextWorkers::FinishChoice(const ChoiceUpdate& update, ChoiceState* choice, 
     }
   }
   if (delta->finish == FinishReason::kError) {
-    delta->error =
-        update.error.ok()
-            ? Status(StatusCode::kInternal, "the model's output for this request was not a number")
-            : update.error;
+    const Status* const error = batch.ErrorOf(update);
+    delta->error = error == nullptr ? Status(StatusCode::kInternal,
+                                             "the model's output for this request was not a number")
+                                    : *error;
   }
   choice->finished = true;
   --request->unfinished;
@@ -319,23 +323,25 @@ void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t no
   context_.metrics->ObserveRequest(times);
 }
 
-void TextWorkers::Apply(const ChoiceUpdate& update) {
+void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
   RequestState& request = *update.request;
   ChoiceState& choice = request.choices[update.choice];
   if (choice.finished) return;  // what was drawn after a stop string was found
   TextDelta delta;
   delta.choice = update.choice;
   delta.seed = request.seed;
-  if (request.admitted_us == 0 && update.admitted_us > 0) {
-    request.admitted_us = update.admitted_us;
-    request.usage.queue_ms = (update.admitted_us - request.submitted_us) * 1e-3;
+  if (const UpdateDetails* details = batch.DetailsOf(update)) {
+    if (request.admitted_us == 0 && details->admitted_us > 0) {
+      request.admitted_us = details->admitted_us;
+      request.usage.queue_ms = (details->admitted_us - request.submitted_us) * 1e-3;
+    }
+    request.usage.cached_tokens = std::max(request.usage.cached_tokens, details->cached_tokens);
+    TakeScores(batch, *details, &request);
   }
-  request.usage.cached_tokens = std::max(request.usage.cached_tokens, update.cached_tokens);
-  TakeScores(update, &request);
-  TakeTokens(update, &choice, &delta);
+  TakeTokens(batch, update, &choice, &delta);
   const bool ends = update.finish != schedule::FinishReason::kNone || choice.stops.matched();
-  if (ends) FinishChoice(update, &choice, &delta);
-  const bool prompt_done = !update.tokens.empty() || ends;
+  if (ends) FinishChoice(batch, update, &choice, &delta);
+  const bool prompt_done = update.token_count > 0 || ends;
   if (!request.prompt_infos.empty() && prompt_done && update.choice == 0) {
     delta.prompt_tokens = std::move(request.prompt_infos);
     request.prompt_infos.clear();

@@ -1,9 +1,10 @@
 // TextWorkers: threads that turn prompts into sequences and drawn tokens into events, off the step
-// thread. A request stays with one worker, so its events come in order. Submit and Post are
-// thread-safe; sinks are called on the worker.
+// thread. A request stays with one worker, so its events come in order. Start is thread-safe, Post
+// is for the step thread; sinks are called on the worker.
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include "engine/metrics.h"
 #include "engine/request_state.h"
 #include "engine/text_model.h"
+#include "engine/update_batch.h"
 
 namespace sluice::engine {
 
@@ -30,7 +32,7 @@ struct TextContext {
   // Hands the sequences of a tokenized request to the step thread; false when that has stopped.
   std::function<bool(std::shared_ptr<RequestState>, std::vector<schedule::SequenceSpec>)> add;
   // A stop string ended the choice.
-  std::function<void(std::shared_ptr<RequestState>, int choice)> stop;
+  std::function<void(RequestId, int choice)> stop;
   // The last event of the request was delivered.
   std::function<void(RequestId)> ended;
 };
@@ -44,41 +46,51 @@ class TextWorkers {
 
   // Tokenizes the prompt and goes on from there.
   void Start(std::shared_ptr<RequestState> request);
-  // Delivers updates, all of one step. Waits while a worker is far behind (kBacklogMax).
-  void Post(std::vector<ChoiceUpdate> updates);
+  size_t size() const { return workers_.size(); }
+  // The worker of a request, below size().
+  size_t IndexOf(RequestId id) const { return id % workers_.size(); }
+  // Delivers one batch per worker, all of one step, and leaves empty buffers in their places. Waits
+  // while a worker is far behind (kUpdatesMax, kItemsMax).
+  void Post(std::span<UpdateBatch> batches);
   // Finishes what is queued and ends the threads.
   void Stop();
 
  private:
-  static constexpr size_t kBacklogMax = 65536;
+  // Of a worker's backlog, beyond which the step thread waits.
+  static constexpr size_t kUpdatesMax = 65536;
+  static constexpr size_t kItemsMax = 1 << 20;  // tokens, scores and log-probs
 
-  struct Task {
-    std::shared_ptr<RequestState> start;  // or
-    ChoiceUpdate update;
-  };
   struct Worker {
+    bool Behind() const {
+      return updates.updates().size() >= kUpdatesMax || updates.items() >= kItemsMax;
+    }
+
     std::mutex mutex;
     std::condition_variable ready, drained;
-    std::vector<Task> tasks;  // guarded by mutex
-    bool stopping = false;    // guarded by mutex
+    std::deque<std::shared_ptr<RequestState>> starts;  // guarded by mutex
+    UpdateBatch updates;                               // guarded by mutex
+    bool stopping = false;                             // guarded by mutex
     std::thread thread;
   };
 
-  Worker& WorkerOf(RequestId id) { return *workers_[id % workers_.size()]; }
   void Run(Worker* worker);
-  void Do(const Task& task);
-  void Abandon(const std::shared_ptr<RequestState>& request);
+  // Runs one piece of a request's work; a request for which memory runs out ends, the others go on.
+  template <class Work>
+  void Guard(RequestState* request, Work&& work);
+  void Abandon(RequestState* request);
   void Ended(RequestState* request);
   void Begin(const std::shared_ptr<RequestState>& request);
   void EndUnstarted(const std::shared_ptr<RequestState>& request, const Status& status);
   Result<std::vector<schedule::SequenceSpec>> MakeSequences(RequestState* request) const;
-  void Apply(const ChoiceUpdate& update);
-  void TakeScores(const ChoiceUpdate& update, RequestState* request) const;
-  void TakeTokens(const ChoiceUpdate& update, ChoiceState* choice, TextDelta* delta) const;
-  void FinishChoice(const ChoiceUpdate& update, ChoiceState* choice, TextDelta* delta);
+  void Apply(const UpdateBatch& batch, const ChoiceUpdate& update);
+  void TakeScores(const UpdateBatch& batch, const UpdateDetails& details,
+                  RequestState* request) const;
+  void TakeTokens(const UpdateBatch& batch, const ChoiceUpdate& update, ChoiceState* choice,
+                  TextDelta* delta) const;
+  void FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& update, ChoiceState* choice,
+                    TextDelta* delta);
   void EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const;
-  TokenInfo InfoOf(const batch::ResultToken& token, const std::vector<batch::TokenLogprob>& top,
-                   bool with_logprob) const;
+  TokenInfo InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const;
 
   const TextContext context_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -14,6 +14,35 @@ size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 Status BadPlan(std::string what) { return InvalidArgument("the batch plan is wrong: " + what); }
 
+// False, so that the checks that run for every entry of every step make no Status.
+bool Refuse(Status* error, std::string what) {
+  *error = BadPlan(std::move(what));
+  return false;
+}
+
+struct IdRange {
+  int32_t low = 0, high = 0;
+};
+
+// In lanes, which the compiler turns into vector code.
+IdRange RangeOf(std::span<const int32_t> ids) {
+  constexpr size_t kLanes = 8;
+  int32_t low[kLanes] = {}, high[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= ids.size(); i += kLanes) {
+    for (size_t k = 0; k < kLanes; ++k) {
+      low[k] = ids[i + k] < low[k] ? ids[i + k] : low[k];
+      high[k] = ids[i + k] > high[k] ? ids[i + k] : high[k];
+    }
+  }
+  IdRange range{*std::min_element(low, low + kLanes), *std::max_element(high, high + kLanes)};
+  for (; i < ids.size(); ++i) {
+    range.low = std::min(range.low, ids[i]);
+    range.high = std::max(range.high, ids[i]);
+  }
+  return range;
+}
+
 // Hands out I32 arrays of a buffer, in order.
 class Carver {
  public:
@@ -51,93 +80,97 @@ size_t InputBuilder::BytesMax() const {
   return bytes;
 }
 
-Status InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index,
-                                int64_t next_token) const {
+bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,
+                              Status* error) const {
   const batch::PlanEntry& entry = plan.entries[index];
   if (entry.query_tokens < 1 || entry.token_begin != next_token ||
       next_token + entry.query_tokens > static_cast<int64_t>(plan.tokens.size())) {
-    return BadPlan(StrCat("entry ", index, " names tokens [", entry.token_begin, ", +",
-                          entry.query_tokens, ") of ", plan.tokens.size()));
+    return Refuse(error, StrCat("entry ", index, " names tokens [", entry.token_begin, ", +",
+                                entry.query_tokens, ") of ", plan.tokens.size()));
   }
   if (entry.first_position < 0 ||
       static_cast<int64_t>(entry.first_position) + entry.query_tokens > limits_.positions) {
-    return BadPlan(StrCat("entry ", index, " ends at position ",
-                          static_cast<int64_t>(entry.first_position) + entry.query_tokens, " of ",
-                          limits_.positions));
+    return Refuse(error, StrCat("entry ", index, " ends at position ",
+                                static_cast<int64_t>(entry.first_position) + entry.query_tokens,
+                                " of ", limits_.positions));
   }
   if (entry.slot < 0 || entry.slot >= limits_.slots) {
-    return BadPlan(StrCat("entry ", index, " has slot ", entry.slot, " of ", limits_.slots));
+    return Refuse(error, StrCat("entry ", index, " has slot ", entry.slot, " of ", limits_.slots));
   }
   if (entry.logits_begin < 0 || entry.logits_count < 0 ||
       static_cast<int64_t>(entry.logits_begin) + entry.logits_count >
           static_cast<int64_t>(plan.logits_rows.size())) {
-    return BadPlan(StrCat("entry ", index, " names logits rows out of range"));
+    return Refuse(error, StrCat("entry ", index, " names logits rows out of range"));
   }
   for (int i = 0; i < entry.query_tokens; ++i) {
     const int32_t position = plan.positions[entry.token_begin + i];
     if (position != entry.first_position + i) {
-      return BadPlan(StrCat("token ", i, " of entry ", index, " has position ", position,
-                            " and not ", entry.first_position + i));
+      return Refuse(error, StrCat("token ", i, " of entry ", index, " has position ", position,
+                                  " and not ", entry.first_position + i));
     }
   }
-  return CheckRows(plan, index);
+  return CheckRows(plan, index, error);
 }
 
-Status InputBuilder::CheckRows(const batch::BatchPlan& plan, size_t index) const {
+bool InputBuilder::CheckRows(const batch::BatchPlan& plan, size_t index, Status* error) const {
   const batch::PlanEntry& entry = plan.entries[index];
   for (int row = 0; row < entry.logits_count; ++row) {
     const batch::LogitsRow& logits = plan.logits_rows[entry.logits_begin + row];
     if (logits.token < entry.token_begin ||
         logits.token >= entry.token_begin + entry.query_tokens) {
-      return BadPlan(StrCat("a logits row of entry ", index, " is not one of its tokens"));
+      return Refuse(error, StrCat("a logits row of entry ", index, " is not one of its tokens"));
     }
     if (logits.purpose > batch::RowPurpose::kScore) {
-      return BadPlan(StrCat("a logits row of entry ", index, " has the unknown purpose ",
-                            static_cast<int>(logits.purpose)));
+      return Refuse(error, StrCat("a logits row of entry ", index, " has the unknown purpose ",
+                                  static_cast<int>(logits.purpose)));
     }
     const int32_t least = logits.purpose == batch::RowPurpose::kScore ? 0 : -1;
     if (logits.target < least || logits.target >= limits_.vocab) {
-      return BadPlan(StrCat("entry ", index, " has the target token ", logits.target));
+      return Refuse(error, StrCat("entry ", index, " has the target token ", logits.target));
     }
   }
-  return OkStatus();
+  return true;
 }
 
-Status InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group) const {
+bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status* error) const {
   const batch::GroupTable& table = plan.groups[group];
   const kvstore::GroupLayout& layout = store_.groups()[group];
   const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
-  const int64_t tokens = layout.kernel_block_tokens;
+  const uint32_t tokens = static_cast<uint32_t>(layout.kernel_block_tokens);
+  const int64_t most = BlocksMax(static_cast<int>(group));
   const int window = group < limits_.windows.size() ? limits_.windows[group] : 0;
   if (table.begin.size() != plan.entries.size() + 1 || table.begin.front() != 0 ||
       table.begin.back() != static_cast<int64_t>(table.ids.size())) {
-    return BadPlan(StrCat("the block tables of group ", group, " do not match the entries"));
+    return Refuse(error, StrCat("the block tables of group ", group, " do not match the entries"));
   }
-  for (const int32_t id : table.ids) {
-    if (id < -1 || id >= blocks) return BadPlan(StrCat("block ", id, " of ", blocks));
+  const IdRange ids = RangeOf(table.ids);
+  if (ids.low < -1 || ids.high >= blocks) {
+    return Refuse(error, StrCat("block ", ids.low < -1 ? ids.low : ids.high, " of ", blocks));
   }
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     const batch::PlanEntry& entry = plan.entries[e];
     const int64_t begin = table.begin[e];
     const int64_t count = table.begin[e + 1] - begin;
-    const int64_t end = static_cast<int64_t>(entry.first_position) + entry.query_tokens;
+    // Not negative and below limits_.positions: CheckEntry came first.
+    const uint32_t end = static_cast<uint32_t>(entry.first_position + entry.query_tokens);
     const int64_t needed = (end + tokens - 1) / tokens;
-    if (count < needed || count > BlocksMax(static_cast<int>(group)) ||
-        begin + count > static_cast<int64_t>(table.ids.size())) {
-      return BadPlan(
-          StrCat("entry ", e, " has ", count, " blocks in group ", group, " and needs ", needed));
+    if (count < needed || count > most || begin + count > static_cast<int64_t>(table.ids.size())) {
+      return Refuse(error, StrCat("entry ", e, " has ", count, " blocks in group ", group,
+                                  " and needs ", needed));
     }
     // Tokens are written and read through the table: a missing block is an error, never a skipped
     // write or a read of another sequence's.
-    const int64_t first = window > 0 ? std::max(0, entry.first_position - window + 1) : 0;
+    if (ids.low >= 0) continue;
+    const uint32_t first =
+        static_cast<uint32_t>(window > 0 ? std::max(0, entry.first_position - window + 1) : 0);
     for (int64_t b = first / tokens; b < needed; ++b) {
       if (table.ids[begin + b] < 0) {
-        return BadPlan(
-            StrCat("entry ", e, " has no block for position ", b * tokens, " in group ", group));
+        return Refuse(error, StrCat("entry ", e, " has no block for position ", b * tokens,
+                                    " in group ", group));
       }
     }
   }
-  return OkStatus();
+  return true;
 }
 
 // The sampler computes with these: a NaN among them would spoil its sorting.
@@ -199,16 +232,18 @@ Status InputBuilder::Check(const batch::BatchPlan& plan) {
   if (plan.groups.size() != store_.groups().size()) {
     return BadPlan(StrCat(plan.groups.size(), " layer groups of ", store_.groups().size()));
   }
-  for (int64_t t = 0; t < tokens; ++t) {
-    if (plan.tokens[t] >= limits_.vocab) return BadPlan(StrCat("token id ", plan.tokens[t]));
-    if (plan.positions[t] < 0 || plan.positions[t] >= limits_.positions) {
-      return BadPlan(StrCat("position ", plan.positions[t]));
-    }
+  if (const IdRange ids = RangeOf(plan.tokens); ids.high >= limits_.vocab) {
+    return BadPlan(StrCat("token id ", ids.high));
   }
+  if (const IdRange positions = RangeOf(plan.positions);
+      positions.low < 0 || positions.high >= limits_.positions) {
+    return BadPlan(StrCat("position ", positions.low < 0 ? positions.low : positions.high));
+  }
+  Status error;
   int64_t next_token = 0, next_row = 0;
   taken_slots_.assign(limits_.slots, false);
   for (size_t e = 0; e < plan.entries.size(); ++e) {
-    SLUICE_RETURN_IF_ERROR(CheckEntry(plan, e, next_token));
+    if (!CheckEntry(plan, e, next_token, &error)) return error;
     const batch::PlanEntry& entry = plan.entries[e];
     next_token += entry.query_tokens;
     if (entry.logits_begin != next_row) return BadPlan("logits rows are out of order");
@@ -220,7 +255,9 @@ Status InputBuilder::Check(const batch::BatchPlan& plan) {
     return BadPlan("tokens or logits rows belong to no entry");
   }
   for (const batch::SlotStart& start : plan.starts) SLUICE_RETURN_IF_ERROR(CheckStart(start));
-  for (size_t g = 0; g < plan.groups.size(); ++g) SLUICE_RETURN_IF_ERROR(CheckTable(plan, g));
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    if (!CheckTable(plan, g, &error)) return error;
+  }
   return CheckCopies(plan);
 }
 
@@ -248,19 +285,21 @@ Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
 void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group,
                              model::GroupInputs* inputs) const {
   const batch::GroupTable& table = plan.groups[group];
-  const int block = store_.groups()[group].kernel_block_tokens;
+  const uint32_t block = static_cast<uint32_t>(store_.groups()[group].kernel_block_tokens);
+  const int64_t tokens = static_cast<int64_t>(plan.tokens.size());
   int32_t* slots = inputs->slots.ptr<int32_t>();
-  std::fill_n(slots, inputs->slots.size(), -1);
+  std::fill(slots + tokens, slots + inputs->slots.size(), -1);
   int32_t* ids = inputs->block_table.ptr<int32_t>();
-  std::fill_n(ids, inputs->block_table.size(), -1);
   const int64_t width = inputs->block_table.dims[1];
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     const batch::PlanEntry& entry = plan.entries[e];
     const int32_t* row = table.ids.data() + table.begin[e];
-    std::copy(row, table.ids.data() + table.begin[e + 1], ids + e * width);
+    int32_t* const end = std::copy(row, table.ids.data() + table.begin[e + 1], ids + e * width);
+    std::fill(end, ids + (e + 1) * width, -1);
     for (int i = 0; i < entry.query_tokens; ++i) {
-      const int position = entry.first_position + i;
-      slots[entry.token_begin + i] = row[position / block] * block + position % block;
+      const uint32_t position = static_cast<uint32_t>(entry.first_position + i);
+      slots[entry.token_begin + i] = row[position / block] * static_cast<int32_t>(block) +
+                                     static_cast<int32_t>(position % block);
     }
   }
 }
@@ -290,8 +329,8 @@ void InputBuilder::Fill(PreparedBatch* batch) {
   };
   model::DeviceBatch& host = host_inputs_;
   carve(batch->host_.view(), &host);
-  std::fill_n(host.token_ids.ptr<int32_t>(), tokens, 0);
-  std::fill_n(host.positions.ptr<int32_t>(), tokens, 0);
+  std::fill_n(host.token_ids.ptr<int32_t>() + count, tokens - count, 0);
+  std::fill_n(host.positions.ptr<int32_t>() + count, tokens - count, 0);
   std::copy_n(plan.tokens.data(), count, host.token_ids.ptr<int32_t>());
   std::copy_n(plan.positions.data(), count, host.positions.ptr<int32_t>());
   host.query_start.ptr<int32_t>()[0] = 0;

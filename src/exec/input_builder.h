@@ -37,9 +37,11 @@ class InputBuilder {
 
  private:
   Status Check(const batch::BatchPlan& plan);
-  Status CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token) const;
-  Status CheckRows(const batch::BatchPlan& plan, size_t index) const;
-  Status CheckTable(const batch::BatchPlan& plan, size_t group) const;
+  // These three are false when *error says what is wrong.
+  bool CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,
+                  Status* error) const;
+  bool CheckRows(const batch::BatchPlan& plan, size_t index, Status* error) const;
+  bool CheckTable(const batch::BatchPlan& plan, size_t group, Status* error) const;
   Status CheckStart(const batch::SlotStart& start) const;
   Status CheckCopies(const batch::BatchPlan& plan) const;
   Status TakeBuffers(PreparedBatch* batch);

@@ -10,11 +10,18 @@ void SlotState::Start(const batch::SlotStart& start) {
   cumulative_logprob_ = start.cumulative_logprob;
   counts_.clear();
   history_.clear();
+  length_ = 0;
+  if (!NeedsHistory()) {
+    length_ = static_cast<int32_t>(start.history.size());
+    return;
+  }
   for (int32_t token : start.history) Append(token);
 }
 
 void SlotState::Append(int32_t token) {
-  const bool answer = static_cast<int32_t>(history_.size()) >= prompt_tokens_;
+  const bool answer = length_ >= prompt_tokens_;
+  ++length_;
+  if (!NeedsHistory()) return;
   history_.push_back(token);
   if (!NeedsCounts()) return;
   Count& count = counts_[token];
@@ -23,10 +30,12 @@ void SlotState::Append(int32_t token) {
 }
 
 void SlotState::RemoveLast() {
+  --length_;
+  if (!NeedsHistory()) return;
   const int32_t token = history_.back();
   history_.pop_back();
   if (!NeedsCounts()) return;
-  const bool answer = static_cast<int32_t>(history_.size()) >= prompt_tokens_;
+  const bool answer = length_ >= prompt_tokens_;
   auto found = counts_.find(token);
   found->second.answer -= answer;
   if (--found->second.total == 0) counts_.erase(found);
@@ -36,6 +45,8 @@ bool SlotState::NeedsCounts() const {
   return params_.repetition_penalty != 1.0f || params_.presence_penalty != 0.0f ||
          params_.frequency_penalty != 0.0f;
 }
+
+bool SlotState::NeedsHistory() const { return NeedsCounts() || params_.no_repeat_ngram > 0; }
 
 void SlotState::AppendNgramBans(std::vector<int32_t>* banned) const {
   const int64_t n = params_.no_repeat_ngram;
@@ -63,9 +74,11 @@ void SlotState::AppendEdits(int64_t vocab, std::vector<ops::LogitEdit>* edits) c
       edit.subtract = params_.presence_penalty + params_.frequency_penalty * count.answer;
     }
   }
+  const bool early = drawn() < params_.min_tokens;
+  if (edits->size() == begin && params_.no_repeat_ngram <= 0 && !early) return;
   std::vector<int32_t> banned;
   AppendNgramBans(&banned);
-  if (drawn() < params_.min_tokens) {
+  if (early) {
     banned.insert(banned.end(), params_.end_ids.begin(), params_.end_ids.end());
   }
   for (int32_t id : banned) add(id).banned = true;

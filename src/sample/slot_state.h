@@ -20,7 +20,7 @@ class SlotState {
   void RemoveLast();
 
   const batch::SamplingParams& params() const { return params_; }
-  int32_t drawn() const { return static_cast<int32_t>(history_.size()) - prompt_tokens_; }
+  int32_t drawn() const { return length_ - prompt_tokens_; }
   double cumulative_logprob() const { return cumulative_logprob_; }
   void AddLogprob(double logprob) { cumulative_logprob_ += logprob; }
 
@@ -33,11 +33,13 @@ class SlotState {
     int32_t answer = 0;
   };
   bool NeedsCounts() const;
+  bool NeedsHistory() const;
   void AppendNgramBans(std::vector<int32_t>* banned) const;
 
   batch::SamplingParams params_;
   int32_t prompt_tokens_ = 0;
-  std::vector<int32_t> history_;
+  int32_t length_ = 0;                         // tokens so far, the prompt's included
+  std::vector<int32_t> history_;               // kept only if a penalty or a ban needs them
   std::unordered_map<int32_t, Count> counts_;  // kept only if a penalty needs them
   double cumulative_logprob_ = 0;
 };

@@ -55,12 +55,14 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   sequence->fork_parent = 0;
   sequence->computed = sequence->planned = shared.tokens;
   sequence->slot = free_slots_.back();
+  by_slot_[sequence->slot] = sequence;
   free_slots_.pop_back();
   waiting_.Remove(sequence);
   running_.Insert(sequence);
   if (sequence->spec.await_kv) {
     AllocateAwaited(sequence);
     sequence->state = SequenceState::kAwaitingKv;
+    ++awaiting_kv_;
   } else {
     sequence->state = SequenceState::kRunning;
     SchedulePrefill(sequence, budget);

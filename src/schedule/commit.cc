@@ -22,6 +22,7 @@ FinishReason ReasonOf(const SequenceSpec& spec, int32_t drawn, int32_t id) {
 void Describe(const Sequence& sequence, SequenceOutcome* out) {
   out->id = sequence.spec.id;
   out->request = sequence.spec.request;
+  out->handle = sequence.spec.handle;
   out->choice = sequence.spec.sampling.choice;
   out->prompt_tokens = sequence.prompt_tokens;
   out->cached_tokens = sequence.cached_tokens;
@@ -68,6 +69,15 @@ void Scheduler::Fail(uint64_t id, CommitOutcome* outcome) {
   spare_steps_.push_back(std::move(step));
 }
 
+// Null when it has ended. A slot has no other sequence before the last step that names it has been
+// committed; a preempted sequence has left its slot.
+Sequence* Scheduler::FindBooked(const Booked& booked) {
+  Sequence* const sequence = by_slot_[booked.slot];
+  if (sequence != nullptr && sequence->spec.id == booked.id) return sequence;
+  const auto it = sequences_.find(booked.id);
+  return it == sequences_.end() ? nullptr : it->second.get();
+}
+
 void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& result,
                             const batch::ResultEntry& entry, CommitOutcome* outcome) {
   CHECK(entry.sequence == booked.id, "sequence ", entry.sequence, " instead of ", booked.id);
@@ -76,13 +86,12 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
             (degenerate || entry.token_count > 0) == (degenerate || booked.samples),
         "sequence ", booked.id, " got ", entry.token_count, " tokens");
   CHECK(degenerate || entry.score_count == booked.score_count, "scores=", entry.score_count);
-  const auto it = sequences_.find(booked.id);
-  if (it == sequences_.end()) return;  // ended meanwhile: what it drew is dropped
-  Sequence* sequence = it->second.get();
+  Sequence* sequence = FindBooked(booked);
+  if (sequence == nullptr) return;  // ended meanwhile: what it drew is dropped
   --sequence->in_flight;
   sequence->unknown_tokens -= booked.samples ? 1 : 0;
   if (booked.drafts > 0) sequence->verifying = false;
-  SequenceOutcome out;
+  SequenceOutcome& out = outcome->sequences.emplace_back();
   out.score_begin = entry.score_begin;
   out.score_count = entry.score_count;
   out.first_scored = booked.first_score_row + 1;
@@ -100,10 +109,11 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
     kv_.Publish(sequence->tokens, sequence->computed, &sequence->kv);
   }
   Describe(*sequence, &out);
-  if (out.token_count > 0 || out.score_count > 0 || out.finish != FinishReason::kNone) {
-    outcome->sequences.push_back(out);
+  if (out.finish != FinishReason::kNone) {
+    End(sequence, out.finish);
+  } else if (out.token_count == 0 && out.score_count == 0) {
+    outcome->sequences.pop_back();
   }
-  if (out.finish != FinishReason::kNone) End(sequence, out.finish);
 }
 
 // Appends what was drawn, up to and including the token that ends the sequence.

@@ -116,6 +116,7 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   }
   Booked booked{.id = sequence.spec.id,
                 .generation = sequence.generation,
+                .slot = sequence.slot,
                 .first = first,
                 .query = scheduled.query,
                 .drafts = scheduled.drafts};

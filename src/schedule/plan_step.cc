@@ -66,6 +66,10 @@ void Scheduler::ScheduleRunning(Budget* budget) {
 void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   kv_.LetGo(&sequence->kv, sequence->planned, sequence->last_step);
   const int32_t length = sequence->planned + 1;
+  if (sequence->drafts.empty() && kv_.HasRoom(sequence->kv, length)) {
+    scheduled_.push_back({sequence, 1, 0});
+    return;
+  }
   if (!MakeRoom(sequence, length, budget)) {
     ++budget->tokens;
     return;

@@ -62,6 +62,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::vector<blocks::GroupS
       peak_chunk_(std::max(options.chunk_tokens, 1 + options.max_draft_tokens)),
       kv_(std::move(groups), options.prefix_cache) {
   for (int32_t slot = options_.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
+  by_slot_.resize(options_.max_num_seqs);
   need_.resize(kv_.groups().size());
   const size_t sequences = static_cast<size_t>(options_.max_num_seqs);
   running_.Reserve(sequences);
@@ -172,6 +173,7 @@ void Scheduler::End(Sequence* sequence, FinishReason reason) {
   if (sequence->state == SequenceState::kAwaitingKv) {
     kv_holds_[sequence->spec.id] = std::move(sequence->kv);
     sequence->kv = {};
+    --awaiting_kv_;
   }
   if (waiting_.Remove(sequence)) {
     if (sequence->admitted_us < 0) --queued_;
@@ -189,6 +191,7 @@ void Scheduler::LeaveRunning(Sequence* sequence) {
   } else {
     slot_releases_.push_back({sequence->last_step, sequence->slot});
   }
+  by_slot_[sequence->slot] = nullptr;
   sequence->slot = -1;
   blocked_ = 0;
 }
@@ -232,6 +235,7 @@ bool Scheduler::KvArrived(SequenceId id, int32_t kv_tokens) {
   if (usable < 0 || !kv_.Holds(sequence.kv, usable)) return KvFailed(id);
   sequence.computed = sequence.planned = usable;
   sequence.state = SequenceState::kRunning;
+  --awaiting_kv_;
   return true;
 }
 
@@ -244,6 +248,7 @@ bool Scheduler::KvFailed(SequenceId id) {
   const auto it = sequences_.find(id);
   if (it == sequences_.end() || it->second->state != SequenceState::kAwaitingKv) return false;
   it->second->spec.await_kv = false;
+  --awaiting_kv_;
   Requeue(it->second.get());
   return true;
 }
@@ -288,9 +293,7 @@ SchedulerStats Scheduler::Stats() const {
   SchedulerStats stats = totals_;
   stats.running = static_cast<int32_t>(running_.size());
   stats.waiting = static_cast<int32_t>(waiting_.size());
-  for (const Sequence* sequence : running_.items()) {
-    stats.awaiting_kv += sequence->state == SequenceState::kAwaitingKv ? 1 : 0;
-  }
+  stats.awaiting_kv = awaiting_kv_;
   for (size_t g = 0; g < kv_.groups().size(); ++g) {
     const blocks::BlockPool& pool = kv_.pool(static_cast<int32_t>(g));
     stats.kv_usage = std::max(stats.kv_usage, static_cast<double>(pool.referenced()) / pool.size());
@@ -307,8 +310,11 @@ void Scheduler::CheckInvariants() const {
     slots[slot] = true;
   };
   std::vector<const blocks::SequenceBlocks*> open;
+  int32_t awaiting_kv = 0;
   for (const Sequence* sequence : running_.items()) {
     take_slot(sequence->slot);
+    CHECK(by_slot_[sequence->slot] == sequence, "slot ", sequence->slot);
+    awaiting_kv += sequence->state == SequenceState::kAwaitingKv ? 1 : 0;
     open.push_back(&sequence->kv);
     CHECK(sequence->state != SequenceState::kRunning || kv_.Holds(sequence->kv, sequence->planned),
           "sequence ", sequence->spec.id);
@@ -318,6 +324,7 @@ void Scheduler::CheckInvariants() const {
     CHECK(kv_.groups()[0].kind == blocks::GroupKind::kState || sequence->planned <= room,
           "sequence ", sequence->spec.id);
   }
+  CHECK(awaiting_kv == awaiting_kv_, "awaiting_kv=", awaiting_kv_);
   int32_t queued = 0;
   for (const Sequence* sequence : waiting_.items()) {
     CHECK(sequence->slot < 0 && sequence->planned == 0, "sequence ", sequence->spec.id);

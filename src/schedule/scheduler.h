@@ -53,6 +53,7 @@ struct SchedulerOptions {
 struct SequenceOutcome {
   SequenceId id = 0;
   uint64_t request = 0;
+  int32_t handle = -1;  // of its SequenceSpec
   int32_t choice = 0;
   int32_t token_begin = 0;  // its kept tokens in StepResult::tokens; those past a stop are dropped
   int32_t token_count = 0;
@@ -152,6 +153,7 @@ class Scheduler {
   struct Booked {
     SequenceId id = 0;
     uint32_t generation = 0;
+    int32_t slot = 0;
     int32_t first = 0, query = 0;
     int32_t drafts = 0;
     int32_t score_count = 0;
@@ -217,6 +219,7 @@ class Scheduler {
   void AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, Booked* booked);
 
   // commit.cc: what the step gave.
+  Sequence* FindBooked(const Booked& booked);
   void CommitEntry(const Booked& booked, const batch::StepResult& result,
                    const batch::ResultEntry& entry, CommitOutcome* outcome);
   void AdvanceKv(Sequence* sequence, const Booked& booked, const batch::ResultEntry& entry);
@@ -234,7 +237,9 @@ class Scheduler {
   RankList waiting_;    // in rank order; preempted ones included
   RankList running_;    // in rank order; awaiting KV included
   int32_t queued_ = 0;  // waiting and never admitted
+  int32_t awaiting_kv_ = 0;
   std::vector<int32_t> free_slots_;
+  std::vector<Sequence*> by_slot_;  // null: free, or its sequence left it
   std::vector<SlotRelease> slot_releases_;
   // Blocks of cancelled sequences that another process may still write.
   std::map<SequenceId, blocks::SequenceBlocks> kv_holds_;

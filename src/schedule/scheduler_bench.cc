@@ -1,5 +1,6 @@
-// Host cost of a decode step: Plan and Commit for `batch` sequences of `context` tokens and up to
-// kSteps more.
+// Host cost of the scheduler: of a decode step (Plan and Commit for `batch` sequences of `context`
+// tokens and up to kSteps more), and of prompts that share nothing, with the prefix cache and
+// without, whose difference is what the cache costs when it finds nothing.
 #include <benchmark/benchmark.h>
 
 #include "base/check.h"
@@ -65,6 +66,50 @@ BENCHMARK(BM_DecodeStep)
     ->Args({256, 8000})
     ->Iterations(kSteps)
     ->Repetitions(3)
+    ->Unit(benchmark::kMicrosecond);
+
+// One prompt of `prompt` tokens after another, one token drawn for each. The pool holds few of
+// them, so that with the cache every prompt evicts an older one.
+void BM_Prompt(benchmark::State& state) {
+  const auto prompt = static_cast<int32_t>(state.range(0));
+  SchedulerOptions options;
+  options.max_num_seqs = 64;
+  options.max_batch_tokens = 2048;
+  options.max_model_len = 1 << 20;
+  options.prefix_cache = state.range(1) != 0;
+  auto scheduler = Scheduler::Create(options, {{blocks::GroupKind::kFull, 32, 32, 0, prompt / 2}});
+  CHECK(scheduler.ok(), scheduler.status().message());
+  Scheduler& s = **scheduler;
+  batch::BatchPlan plan;
+  batch::StepResult result;
+  CommitOutcome outcome;
+  int32_t drawn = 0;
+  SequenceId id = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    SequenceSpec spec;
+    spec.id = ++id;
+    for (int32_t i = 0; i < prompt; ++i) spec.prompt.push_back(++drawn & 0xffffff);
+    spec.max_tokens = 1;
+    spec.prefix_cache = options.prefix_cache;
+    state.ResumeTiming();
+    CHECK(s.Add(std::move(spec), 0).ok());
+    while (s.HasWork()) {
+      s.Plan(0, &plan);
+      Answer(plan, &result);
+      s.Commit(result, &outcome);
+    }
+  }
+  CHECK(s.Stats().prefix_hits == 0);
+  state.counters["us_per_1000_tokens"] =
+      benchmark::Counter(1e-9 * prompt * static_cast<double>(state.iterations()),
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(BM_Prompt)
+    ->ArgNames({"prompt", "prefix_cache"})
+    ->ArgsProduct({{128, 512, 2048}, {0, 1}})
+    ->Iterations(kSteps)
+    ->Repetitions(5)
     ->Unit(benchmark::kMicrosecond);
 
 }  // namespace

@@ -37,47 +37,49 @@ enum class SequenceState : uint8_t {
 struct SequenceSpec {
   SequenceId id = 0;  // unique for the life of the scheduler, > 0
   uint64_t request = 0;
+  int32_t handle = -1;     // the caller's own; comes back with every outcome
+  int32_t max_tokens = 1;  // cut to the room left; 0: only compute (and score) the prompt
+  int32_t priority = 0;    // lower is more urgent
+  bool ignore_eos = false;
+  bool prefix_cache = true;        // may use and feed the prefix cache
+  bool prompt_logprobs = false;    // score every prompt token but the first
+  bool no_overlap = false;         // each step needs the Commit of the one before (beams)
+  bool await_kv = false;           // the prompt's KV comes from another process (KvArrived)
+  std::vector<int32_t> end_ids;    // the model's end-of-generation ids
+  std::vector<int32_t> stop_ids;   // the request's; obeyed under ignore_eos too
+  batch::SamplingParams sampling;  // end_ids is filled by Add
   std::vector<int32_t> prompt;
   std::vector<int32_t> answered;    // already drawn by another process (hand-off); counts as drawn
   double cumulative_logprob = 0.0;  // of `answered`
-  batch::SamplingParams sampling;   // end_ids is filled by Add
-  int32_t max_tokens = 1;           // cut to the room left; 0: only compute (and score) the prompt
-  std::vector<int32_t> end_ids;     // the model's end-of-generation ids
-  std::vector<int32_t> stop_ids;    // the request's; obeyed under ignore_eos too
-  bool ignore_eos = false;
-  int32_t priority = 0;  // lower is more urgent
   blocks::PrefixKey key;
-  bool prefix_cache = true;      // may use and feed the prefix cache
-  bool prompt_logprobs = false;  // score every prompt token but the first
-  bool no_overlap = false;       // each step needs the Commit of the one before (beams)
-  bool await_kv = false;         // the prompt's KV comes from another process (KvArrived)
 };
 
-// The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit.
-struct Sequence {
-  SequenceSpec spec;  // prompt and answered have moved to `tokens`
-  int64_t arrival_us = 0;
-  int64_t admitted_us = -1;    // first admission; -1: none yet
-  int64_t rank = 0;            // the policy's; smaller goes first, ties by id
-  SequenceId fork_parent = 0;  // waits for it to finish the shared prompt; 0: none
-  SequenceState state = SequenceState::kWaiting;
+// The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit. What every step
+// reads comes first, so that it takes few cache lines.
+struct alignas(64) Sequence {
   std::vector<int32_t> tokens;  // prompt and everything drawn and committed [commit]
   int32_t prompt_tokens = 0;
-  int32_t computed = 0;  // tokens whose KV is written and committed [commit]
-  int32_t planned = 0;   // tokens whose KV is written after the steps in flight [plan, commit]
+  SequenceState state = SequenceState::kWaiting;
+  bool verifying = false;     // a step in flight may draw several [plan, commit]
+  bool slot_started = false;  // its SlotStart was planned [plan]
+  int32_t computed = 0;       // tokens whose KV is written and committed [commit]
+  int32_t planned = 0;        // tokens whose KV is written after the steps in flight [plan, commit]
   int32_t unknown_tokens = 0;  // that the steps in flight draw at least [plan, commit]
   int32_t sample_row = -1;     // logits row that draws the last of them, in step last_step [plan]
-  bool verifying = false;      // a step in flight may draw several [plan, commit]
   int32_t in_flight = 0;       // uncommitted steps that name it [plan, commit]
   uint64_t last_step = 0;      // the newest step that names it [plan]
   uint32_t generation = 0;  // grows when it leaves its blocks, so that late results are told apart
   int32_t scored = 0;       // prompt positions whose row was scored and committed [commit]
   int32_t slot = -1;
-  bool slot_started = false;  // its SlotStart was planned [plan]
   int32_t cached_tokens = 0;  // found in the prefix cache at the first admission
+  int64_t admitted_us = -1;   // first admission; -1: none yet
   double cumulative_logprob = 0.0;
   std::vector<int32_t> drafts;  // to be verified in the next plan
   blocks::SequenceBlocks kv;
+  SequenceSpec spec;  // prompt and answered have moved to `tokens`
+  int64_t arrival_us = 0;
+  int64_t rank = 0;            // the policy's; smaller goes first, ties by id
+  SequenceId fork_parent = 0;  // waits for it to finish the shared prompt; 0: none
 
   int32_t drawn() const { return static_cast<int32_t>(tokens.size()) - prompt_tokens; }
   // Tokens after the steps in flight, those that they are drawing included.

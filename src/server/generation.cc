@@ -68,6 +68,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<RequestId> ids_;
   std::vector<Usage> usages_;    // of each request
   std::vector<Choice> choices_;  // of request r from r * n on
+  int64_t kept_bytes_ = 0;       // of the log-probs in choices_
   size_t unfinished_;            // requests whose last event has not come
   bool submitting_ = true;       // until then nothing is sent: a prompt may yet be refused
   std::string held_;             // of the stream, while submitting
@@ -149,7 +150,17 @@ void Generation::KeepEvent(int index, TextDelta&& delta) {
   choice.text += delta.text;
   choice.seed = delta.seed;
   if (call_.logprobs) {
-    for (TokenInfo& token : delta.tokens) choice.tokens.push_back(std::move(token));
+    for (TokenInfo& token : delta.tokens) {
+      kept_bytes_ += static_cast<int64_t>(sizeof token + token.top.size() * sizeof(TopToken));
+      choice.tokens.push_back(std::move(token));
+    }
+    if (kept_bytes_ > limits::kLogprobsBytesMax) {
+      return Fail(InvalidArgument(
+          StrCat("the log-probs of the answer take more than the limit of ",
+                 limits::kLogprobsBytesMax,
+                 " bytes; ask for fewer log-probs, tokens or answers, or stream it"),
+          "logprobs"));
+    }
   }
   if (!delta.prompt_tokens.empty()) {
     // They come with the first choice; every choice of the prompt shows them.

@@ -187,6 +187,31 @@ TEST_F(RoutesTest, RefusesPromptLogprobsThatWouldFillTheMemory) {
   EXPECT_EQ(engine_.submitted.size(), 1u);
 }
 
+// What is kept until the answer is whole has a limit; the request ends, in the engine too.
+TEST_F(RoutesTest, LogprobsThatWouldFillTheMemoryEndTheRequest) {
+  const auto events_until_end = [this](const char* stream) {
+    auto exchange = Send("POST", "/v1/completions",
+                         StrCat(R"({"prompt":"a","logprobs":5,"stream":)", stream, "}"));
+    TextDelta delta;
+    delta.tokens.resize(1000);
+    for (TokenInfo& token : delta.tokens) token.top.resize(5);
+    int events = 0;
+    while (exchange->reply.body.empty() && ++events < 400) {
+      engine_.EmitDelta(engine_.submitted.size() - 1, delta);
+    }
+    if (events < 400) {
+      EXPECT_EQ(exchange->reply.status, 400);
+      EXPECT_EQ(exchange->body()["error"]["param"], "logprobs");
+    }
+    return events;
+  };
+  const int events = events_until_end("false");
+  EXPECT_LT(events, 400);
+  EXPECT_GT(events, 100);  // 320 bytes a token
+  EXPECT_EQ(engine_.cancelled.size(), 1u);
+  EXPECT_EQ(events_until_end("true"), 400);  // is sent, not kept
+}
+
 TEST_F(RoutesTest, ShowsChatLogprobs) {
   auto exchange =
       Send("POST", "/v1/chat/completions",

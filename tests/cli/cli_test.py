@@ -254,6 +254,7 @@ class Others(unittest.TestCase):
                                  "--batch", "1,3", "--context", "0,40", "--repeat", "1",
                                  "--json").stdout)
         self.assertEqual(len(figures["results"]), 5)
+        self.assertEqual(figures["cached_tokens"], 0)
         for figure in figures["results"]:
             rates = figure["tokens_per_second"]
             self.assertLessEqual(rates["min"], rates["median"])

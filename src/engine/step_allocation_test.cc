@@ -1,0 +1,116 @@
+// A step of the whole loop (draw, commit, hand over, publish, plan, build the inputs) asks for no
+// memory while the same sequences decode, with log-probs or without.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/allocation_fixture.h"
+#include "engine/step.h"
+#include "exec/null_model_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+constexpr int kSequences = 64, kPrompt = 8, kContext = 512, kBlockTokens = 32;
+// Buffers reach their sizes in the first steps.
+constexpr int kWarmUp = 20, kSteps = 200;
+
+class Rig {
+ public:
+  explicit Rig(std::optional<int> logprobs) : logprobs_(logprobs) {
+    schedule::SchedulerOptions options;
+    options.max_num_seqs = kSequences;
+    options.max_batch_tokens = kSequences * kPrompt;
+    options.max_model_len = kContext;
+    options.queue_limit = kSequences;
+    blocks::GroupSpec group;
+    group.block_tokens = group.kernel_block_tokens = kBlockTokens;
+    group.num_blocks = null_.store->groups()[0].num_blocks;
+    loop_ = std::make_unique<StepLoop>(
+        *null_.executor, std::move(schedule::Scheduler::Create(options, {group}).value()),
+        metrics_);
+    TextContext context;
+    context.text = text_.get();
+    context.metrics = &metrics_;
+    context.max_model_len = context.longest_sequence = kContext;
+    context.add = [this](auto request, auto specs) {
+      return loop_->Add(std::move(request), std::move(specs));
+    };
+    context.stop = [](auto, int) {};
+    context.ended = [](RequestId) {};
+    workers_ = std::make_unique<TextWorkers>(2, std::move(context));
+    loop_->Start(workers_.get());
+  }
+  ~Rig() {
+    stopping_ = true;
+    loop_->Stop();
+    workers_->Stop();
+  }
+
+  // Of the step thread, in kSteps steps in which all sequences decode.
+  int64_t AllocationsOfDecoding() {
+    for (int i = 0; i < kSequences; ++i) {
+      auto request = std::make_shared<RequestState>();
+      request->id = static_cast<RequestId>(i + 1);
+      request->request.prompt = std::vector<int32_t>(kPrompt, i % 50 + 5);
+      request->request.max_tokens = kContext - kPrompt;
+      request->request.ignore_eos = true;
+      request->request.logprobs = logprobs_;
+      request->request.sampling.temperature = 0;
+      request->sink = [this](TextDelta&& delta) {
+        delivered_ += static_cast<int64_t>(delta.tokens.size());
+      };
+      workers_->Start(std::move(request));
+    }
+    done_.wait(false);
+    return allocations_;
+  }
+
+ private:
+  // On the step thread, in the place of the model.
+  void Between(int64_t tokens, int64_t rows) {
+    const bool decodes = rows == kSequences && tokens == rows;
+    const int64_t now = thread_allocations;
+    if (decodes && ++decoded_ > kWarmUp && decoded_ <= kWarmUp + kSteps)
+      allocations_ += now - left_;
+    // The workers keep up, as they would beside a model that takes its time.
+    while (delivered_ < expected_ && !stopping_) std::this_thread::yield();
+    expected_ += rows;
+    if (decoded_ == kWarmUp + kSteps) {
+      done_ = true;
+      done_.notify_all();
+    }
+    left_ = thread_allocations;
+  }
+
+  const std::optional<int> logprobs_;
+  // Step thread; the rest reads them once done_ is true.
+  int64_t left_ = 0, allocations_ = 0, expected_ = 0;
+  int decoded_ = 0;
+  std::atomic<bool> done_ = false, stopping_ = false;
+  std::atomic<int64_t> delivered_ = 0;
+
+  exec::NullExecutor null_{
+      {.sequences = kSequences,
+       .context = kContext,
+       .max_batch_tokens = kSequences * kPrompt,
+       .block_tokens = kBlockTokens},
+      [this](const model::DeviceBatch& batch) { Between(batch.tokens(), batch.rows()); }};
+  Metrics metrics_{"null"};
+  std::unique_ptr<TextModelImpl> text_ = std::move(
+      TextModelImpl::Make(
+          files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value())
+          .value());
+  std::unique_ptr<TextWorkers> workers_;
+  std::unique_ptr<StepLoop> loop_;
+};
+
+TEST(StepAllocation, ADecodeStepOfTheLoopAllocatesNothing) {
+  EXPECT_EQ(Rig(std::nullopt).AllocationsOfDecoding(), 0);
+}
+
+TEST(StepAllocation, NorWithLogProbs) { EXPECT_EQ(Rig(5).AllocationsOfDecoding(), 0); }
+
+}  // namespace
+}  // namespace sluice::engine

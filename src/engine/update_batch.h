@@ -1,0 +1,101 @@
+// UpdateBatch: what a step, or an end outside of one, means for the choices of one text worker.
+// Flat: the step thread fills it, hands it over whole and gets empty buffers back, so that a step
+// allocates nothing. For one thread at a time. Requests are named by plain pointers: whoever posts
+// batches keeps a request alive until it has posted it as retired, and no update after that names
+// it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "batch/result.h"
+#include "schedule/scheduler.h"
+#include "sluice/status.h"
+
+namespace sluice::engine {
+
+struct RequestState;
+
+// The common case, one drawn token, is 32 bytes and an id: every update moves from one core's cache
+// to another's. The rest stands in UpdateDetails.
+struct ChoiceUpdate {
+  RequestState* request = nullptr;
+  int64_t now_us = 0;
+  int32_t token_begin = 0;  // in the batch's ids
+  int32_t details = -1;     // in the batch's details; -1: none
+  uint16_t token_count = 0;
+  uint8_t choice = 0;
+  schedule::FinishReason finish = schedule::FinishReason::kNone;
+};
+static_assert(sizeof(ChoiceUpdate) == 32);
+
+struct UpdateDetails {
+  int64_t admitted_us = 0;  // 0: unknown
+  int32_t cached_tokens = 0;
+  int32_t token_begin = -1;  // the update's drawn tokens in the batch's tokens; -1: no log-probs
+  int32_t score_begin = 0, score_count = 0;  // in the batch's tokens
+  int32_t error = -1;                        // in the batch's errors; -1: none
+};
+
+class UpdateBatch {
+ public:
+  // Adds what a step gave for a choice of `request`; ids, log-probs and scores are copied from
+  // `result`.
+  void Add(RequestState* request, const schedule::SequenceOutcome& outcome,
+           const batch::StepResult& result, int64_t now_us);
+  // Adds an update without tokens; an `error` that is not ok is kept.
+  void AddEnd(ChoiceUpdate update, UpdateDetails details, const Status& error);
+  void Retire(std::shared_ptr<RequestState> request) { retired_.push_back(std::move(request)); }
+  // Moves all of `other` behind what is here. `other` is left empty, with buffers.
+  void Append(UpdateBatch* other);
+  // Lets go of the retired requests; the buffers stay.
+  void Clear();
+
+  bool empty() const { return updates_.empty() && retired_.empty(); }
+  const std::vector<ChoiceUpdate>& updates() const { return updates_; }
+  // Ids, tokens and log-probs in all.
+  size_t items() const { return ids_.size() + tokens_.size() + top_.size(); }
+
+  std::span<const int32_t> IdsOf(const ChoiceUpdate& update) const {
+    return {ids_.data() + update.token_begin, update.token_count};
+  }
+  // Null when it has none.
+  const UpdateDetails* DetailsOf(const ChoiceUpdate& update) const {
+    return update.details < 0 ? nullptr : &details_[update.details];
+  }
+  // The drawn tokens with their log-probs; empty when none were computed.
+  std::span<const batch::ResultToken> TokensOf(const ChoiceUpdate& update) const {
+    const UpdateDetails* details = DetailsOf(update);
+    if (details == nullptr || details->token_begin < 0) return {};
+    return {tokens_.data() + details->token_begin, update.token_count};
+  }
+  std::span<const batch::ResultToken> ScoresOf(const UpdateDetails& details) const {
+    return {tokens_.data() + details.score_begin, static_cast<size_t>(details.score_count)};
+  }
+  std::span<const batch::TokenLogprob> TopOf(const batch::ResultToken& token) const {
+    return {top_.data() + token.top_begin, static_cast<size_t>(token.top_count)};
+  }
+  // Null when the update has none.
+  const Status* ErrorOf(const ChoiceUpdate& update) const {
+    const UpdateDetails* details = DetailsOf(update);
+    return details == nullptr || details->error < 0 ? nullptr : &errors_[details->error];
+  }
+
+ private:
+  // Copies tokens with their log-probs and gives where they begin.
+  int32_t Copy(std::span<const batch::ResultToken> from,
+               const std::vector<batch::TokenLogprob>& top);
+
+  std::vector<ChoiceUpdate> updates_;
+  std::vector<int32_t> ids_;
+  std::vector<UpdateDetails> details_;
+  std::vector<batch::ResultToken> tokens_;
+  std::vector<batch::TokenLogprob> top_;  // what tokens point into
+  std::vector<Status> errors_;
+  std::vector<std::shared_ptr<RequestState>> retired_;
+};
+
+}  // namespace sluice::engine
