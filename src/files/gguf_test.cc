@@ -76,7 +76,7 @@ TEST(GgufTest, ReadsEveryMetadataType) {
     EXPECT_EQ(array("ints"), GgufValue::Array(std::vector<int64_t>{-1, 2}));
     EXPECT_EQ(array("floats"), GgufValue::Array(std::vector<double>{0.25}));
     EXPECT_EQ(array("bools"), GgufValue::Array(std::vector<bool>{true, false, true}));
-    EXPECT_EQ(array("strings"), GgufValue::Array(std::vector<std::string>{"a", "", "bc"}));
+    EXPECT_EQ(array("strings"), GgufValue::Array(std::vector<std::string_view>{"a", "", "bc"}));
     EXPECT_EQ(array("empty"), GgufValue::Array(std::vector<int64_t>{}));
   }
 }
