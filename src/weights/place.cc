@@ -13,6 +13,8 @@ namespace {
 
 // What a device gives at most in one piece, unless one part is larger.
 constexpr size_t kArenaBytes = 256u << 20;
+// A matrix whose rows are released as they are packed.
+constexpr size_t kLargeBytes = 4u << 20;
 // As device::Device::Allocate aligns.
 constexpr size_t kAlignment = 256;
 // Rows that are read in place: every number format's own alignment, and GGUF's least.
@@ -202,6 +204,9 @@ class Placer {
       jobs_left_[param.get()] = jobs.size() - before;
     }
     return RunFillJobs(jobs, options_.activation, PackThreads(device_), [this](const FillJob& job) {
+      if (job.param->resolved.spec.role == ParamRole::kLinear && job.out.size() >= kLargeBytes) {
+        ReleaseRows(job);
+      }
       std::lock_guard lock(mutex_);
       if (--jobs_left_[job.param] == 0) Placed(*job.param);
     });
@@ -225,6 +230,25 @@ class Placer {
       Placed(*param);
     }
     return OkStatus();
+  }
+
+  // Of a large matrix, so that it is not resident twice.
+  void ReleaseRows(const FillJob& job) const {
+    const PartPlan& plan = job.param->parts[job.part];
+    int64_t row = 0;
+    for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
+      files::FileTensor rows = *job.param->resolved.tensors[i];
+      const int64_t count = rows.shape[0];
+      const int64_t from = std::max<int64_t>(job.begin - row, 0);
+      const int64_t to = std::min(job.end - row, count);
+      if (from < to) {
+        const size_t row_bytes = rows.data.size() / static_cast<size_t>(count);
+        rows.data = rows.data.subspan(static_cast<size_t>(from) * row_bytes,
+                                      static_cast<size_t>(to - from) * row_bytes);
+        source_.Release(rows);
+      }
+      row += count;
+    }
   }
 
   // The file's bytes of this parameter have been read. Progress is told on the loading thread.
