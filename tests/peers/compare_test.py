@@ -84,6 +84,7 @@ class Arithmetic(unittest.TestCase):
         for ours, met in ((20.05, True), (20.07, False), (19, True)):
             figures = {rows.US: rows.of_samples([ours]), rows.LLAMA: rows.of_samples([20])}
             self.assertEqual([found for _, found in rows.verdicts(row, bar, figures)], [met])
+        self.assertIn("| 19.000 | 20.000 | 1.053x |", rows.table([row], {"perplexity": figures}, {}))
 
     def test_a_bar_is_met_missed_or_not_measured(self):
         figures = {rows.US: rows.Figure(60, 60, 60, 0.9), rows.LLAMA: rows.of_samples([10])}
