@@ -27,6 +27,7 @@ class Settings:
     clients: int = rows.CLIENTS
     requests: int = 64
     text: str = ""  # of perplexity
+    isa: str = None  # Sluice's --isa; llama.cpp is built for one
 
 
 def joined(numbers):
@@ -68,19 +69,20 @@ class Sluice:
 
     def __init__(self, settings, program):
         self.settings, self.program = settings, program
+        self.common = ["--threads", str(settings.threads),
+                       *(["--isa", settings.isa] if settings.isa else [])]
 
     def bench(self, batched, prompts, contexts, batches):
         settings = self.settings
         printed = processes.run([
             self.program, "bench", settings.model, "--prompt-tokens", joined(prompts), "--context",
             joined(contexts), "--batch", joined(batches), "--output-tokens", str(settings.output),
-            "--repeat", str(settings.repeat), "--threads", str(settings.threads), "--json"]).stdout
+            "--repeat", str(settings.repeat), *self.common, "--json"]).stdout
         return parse_sluice(printed, batched)
 
     def generate(self, tokens):
         return [self.program, "generate", self.settings.model, "-p", START_PROMPT, "-n",
-                str(tokens), "--ignore-eos", "--temperature", "0", "--threads",
-                str(self.settings.threads)]
+                str(tokens), "--ignore-eos", "--temperature", "0", *self.common]
 
     def measure(self, group):
         settings = self.settings
@@ -93,15 +95,14 @@ class Sluice:
         if group == "serving":
             port = processes.free_port()
             return serve(settings, [self.program, "serve", settings.model, "--port", str(port),
-                                    "--threads", str(settings.threads), "--max-num-seqs",
+                                    *self.common, "--max-num-seqs",
                                     str(settings.clients), "--max-model-len", "1024"], port)
         if group == "start":
             return single("start", processes.seconds_to_first_byte(self.generate(1)))
         if group == "memory":
             return single("memory", processes.peak_memory(self.generate(MEMORY_TOKENS)))
         printed = processes.run([self.program, "perplexity", settings.model, settings.text,
-                                 "--context", "512", "--threads", str(settings.threads),
-                                 "--json"]).stdout
+                                 "--context", "512", *self.common, "--json"]).stdout
         return single("perplexity", json.loads(printed)["perplexity"])
 
     def kv_bytes_per_token(self):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <mutex>
 #include <random>
@@ -198,6 +199,16 @@ void EngineImpl::StartThreads() {
   loop_->Start(workers_.get());
 }
 
+// Takes the tokenizer and the template out of `files` and builds them on a thread of its own,
+// beside the packing of the weights.
+std::future<Result<std::unique_ptr<TextModelImpl>>> MakeText(files::ModelFiles* files) {
+  files::ModelFiles text;
+  text.config = files->config;
+  text.tokenizer = std::move(files->tokenizer);
+  text.chat_template = std::move(files->chat_template);
+  return std::async(std::launch::async, &TextModelImpl::Make, std::move(text));
+}
+
 Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
                                                  std::function<void(int64_t, int64_t)> progress) {
   const int64_t start = NowMicros();
@@ -207,6 +218,8 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->seed_ = options.seed != 0 ? options.seed : SeedFromEntropy();
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(options.model));
   SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenModel(path));
+  engine->end_ids_ = EndIds(files);
+  auto text = MakeText(&files);
   SLUICE_ASSIGN_OR_RETURN(engine->runtime_,
                           exec::Runtime::Open(files, options, std::move(progress)));
   if (!engine->runtime_->memory().note.empty()) LogWarning(engine->runtime_->memory().note);
@@ -222,10 +235,9 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
     }
   }
   engine->defaults_ = files.generation_defaults;
-  engine->end_ids_ = EndIds(files);
   engine->FillInfo(files);
   engine->info_.sampling_defaults = SamplingOf(files.generation_defaults);
-  SLUICE_ASSIGN_OR_RETURN(engine->text_, TextModelImpl::Make(std::move(files)));
+  SLUICE_ASSIGN_OR_RETURN(engine->text_, text.get());
   engine->info_.has_chat_template = engine->text_->has_template();
   engine->info_.load_ms = (NowMicros() - start) * 1e-3;
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);

@@ -32,6 +32,10 @@ class ParsedGguf : public GgufFile {
     if (mapping_) mapping_->Release(tensor.data);
   }
 
+  std::shared_ptr<std::byte> MapPrivately(const FileTensor& tensor) const override {
+    return mapping_ ? mapping_->MapPrivately(tensor.data) : nullptr;
+  }
+
   const std::map<std::string, GgufValue, std::less<>>& metadata() const override {
     return contents_.metadata;
   }

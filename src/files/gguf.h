@@ -12,9 +12,10 @@
 namespace sluice::files {
 
 // One metadata value. Integers of every width arrive as int64_t or uint64_t, floats as double.
+// Texts of an array lie in the file's bytes and live as long as its GgufFile.
 struct GgufValue {
-  using Array = std::variant<std::vector<int64_t>, std::vector<double>, std::vector<std::string>,
-                             std::vector<bool>>;
+  using Array = std::variant<std::vector<int64_t>, std::vector<double>,
+                             std::vector<std::string_view>, std::vector<bool>>;
   std::variant<bool, int64_t, uint64_t, double, std::string, Array> value;
 };
 

@@ -69,14 +69,16 @@ class Parser {
     return OkStatus();
   }
 
-  Status ReadString(std::string_view what, uint64_t bytes_max, std::string* text) {
+  // Text is std::string or std::string_view.
+  template <class Text>
+  Status ReadString(std::string_view what, uint64_t bytes_max, Text* text) {
     uint64_t size = 0;
     SLUICE_RETURN_IF_ERROR(Read(what, &size));
     if (size > bytes_max) {
       return BadModel(StrCat(what, " claims ", size, " bytes; the limit is ", bytes_max));
     }
     if (size > Left()) return Truncated(what);
-    text->assign(reinterpret_cast<const char*>(bytes_.data() + position_), size);
+    *text = Text(reinterpret_cast<const char*>(bytes_.data() + position_), size);
     position_ += size;
     return OkStatus();
   }
@@ -238,7 +240,7 @@ Status Parser::ReadNumbers(const std::string& key, uint64_t count, GgufValue::Ar
 Status Parser::ReadStrings(const std::string& key, uint64_t count, GgufValue::Array* array) {
   const std::string what = StrCat("the array ", Quote(key));
   if (count > Left() / sizeof(uint64_t)) return Truncated(what);
-  std::vector<std::string> values(count);
+  std::vector<std::string_view> values(count);
   for (auto& value : values) SLUICE_RETURN_IF_ERROR(ReadString(what, kStringBytesMax, &value));
   *array = std::move(values);
   return OkStatus();

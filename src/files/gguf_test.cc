@@ -76,7 +76,7 @@ TEST(GgufTest, ReadsEveryMetadataType) {
     EXPECT_EQ(array("ints"), GgufValue::Array(std::vector<int64_t>{-1, 2}));
     EXPECT_EQ(array("floats"), GgufValue::Array(std::vector<double>{0.25}));
     EXPECT_EQ(array("bools"), GgufValue::Array(std::vector<bool>{true, false, true}));
-    EXPECT_EQ(array("strings"), GgufValue::Array(std::vector<std::string>{"a", "", "bc"}));
+    EXPECT_EQ(array("strings"), GgufValue::Array(std::vector<std::string_view>{"a", "", "bc"}));
     EXPECT_EQ(array("empty"), GgufValue::Array(std::vector<int64_t>{}));
   }
 }
@@ -130,6 +130,28 @@ TEST(GgufTest, ShapeIsOutermostFirstAndDataIsTheTensorsOwn) {
   EXPECT_EQ(std::memcmp(tensor->data.data(), values.data(), 12), 0);
   file->Release(*tensor);
   EXPECT_EQ(std::memcmp(tensor->data.data(), values.data(), 12), 0);
+}
+
+TEST(GgufTest, APrivateMappingOutlivesTheFileAndKeepsItsWritesToItself) {
+  const std::vector<float> values = {1, 2, 3};
+  GgufWriter writer = OneTensor();
+  writer.AddFloats("b", values);
+  TempFolder folder;
+  auto file = GgufFile::Open(folder.Write("x.gguf", writer.Bytes())).value();
+  const FileTensor* tensor = file->Find("b");
+  const std::shared_ptr<std::byte> own = file->MapPrivately(*tensor);
+  ASSERT_NE(own, nullptr);
+  EXPECT_EQ(std::memcmp(own.get(), values.data(), 12), 0);
+  std::memset(own.get(), 0, 4);
+  EXPECT_EQ(std::memcmp(tensor->data.data(), values.data(), 12), 0);
+  file.reset();
+  EXPECT_EQ(std::memcmp(own.get() + 4, values.data() + 1, 8), 0);
+}
+
+TEST(GgufTest, BytesOfTheCallerAreNotMapped) {
+  const auto bytes = OneTensor().Bytes();
+  const auto file = GgufFile::FromMemory(bytes, "tiny.gguf").value();
+  EXPECT_EQ(file->MapPrivately(file->tensors().front()), nullptr);
 }
 
 TEST(GgufTest, HonoursTheAlignmentKey) {

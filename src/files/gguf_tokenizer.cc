@@ -86,11 +86,11 @@ class Reader {
   }
 
   Status ReadPieces() {
-    SLUICE_ASSIGN_OR_RETURN(const auto* pieces, Array<std::string>("tokens"));
+    SLUICE_ASSIGN_OR_RETURN(const auto* pieces, Array<std::string_view>("tokens"));
     if (pieces == nullptr || pieces->empty()) {
       return BadModel("the tokenizer has no pieces (tokenizer.ggml.tokens is missing or empty)");
     }
-    data_.pieces = *pieces;
+    data_.pieces.assign(pieces->begin(), pieces->end());
     SLUICE_ASSIGN_OR_RETURN(const auto* kinds, Array<int64_t>("token_type"));
     data_.kinds.assign(data_.pieces.size(), TokenKind::kNormal);
     if (kinds == nullptr) return OkStatus();
@@ -156,13 +156,13 @@ class Reader {
   }
 
   Status ReadMerges() {
-    SLUICE_ASSIGN_OR_RETURN(const auto* merges, Array<std::string>("merges"));
+    SLUICE_ASSIGN_OR_RETURN(const auto* merges, Array<std::string_view>("merges"));
     if (merges == nullptr) return OkStatus();
     data_.merges.reserve(merges->size());
     for (size_t i = 0; i < merges->size(); ++i) {
-      const std::string& merge = (*merges)[i];
+      const std::string_view merge = (*merges)[i];
       size_t space = merge.find(' ', 1);
-      if (space == std::string::npos || space + 1 == merge.size()) {
+      if (space == std::string_view::npos || space + 1 == merge.size()) {
         return BadModel(StrCat("merge ", i, " of the tokenizer is ", Quote(merge),
                                "; it must be two pieces with a space between"));
       }

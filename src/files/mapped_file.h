@@ -23,14 +23,19 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Drops the resident pages that lie wholly inside `range`, which is part of bytes(). Reading them
-  // again reads the file.
+  // Drops the resident pages that hold any of `range`, which is part of bytes(). Reading them again
+  // reads the file.
   void Release(std::span<const std::byte> range) const;
 
+  // A second, writable mapping of `range` (part of bytes(), not empty), which outlives this one.
+  // Writing to it changes neither the file nor bytes(). nullptr when the system declines.
+  std::shared_ptr<std::byte> MapPrivately(std::span<const std::byte> range) const;
+
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  MappedFile(std::span<const std::byte> bytes, int fd) : bytes_(bytes), fd_(fd) {}
 
   const std::span<const std::byte> bytes_;
+  const int fd_;  // of the file; owned
 };
 
 // The whole of a regular file. Errors as MappedFile::Open (an empty file is an empty text), and

@@ -165,16 +165,26 @@ class ShardedTensors : public TensorSource {
   }
 
   void Release(const FileTensor& tensor) const override {
+    if (const MappedFile* mapping = MappingOf(tensor)) mapping->Release(tensor.data);
+  }
+
+  std::shared_ptr<std::byte> MapPrivately(const FileTensor& tensor) const override {
+    const MappedFile* mapping = MappingOf(tensor);
+    return mapping != nullptr ? mapping->MapPrivately(tensor.data) : nullptr;
+  }
+
+ private:
+  const MappedFile* MappingOf(const FileTensor& tensor) const {
     for (const auto& mapping : mappings_) {
       const std::span<const std::byte> bytes = mapping->bytes();
       if (tensor.data.data() >= bytes.data() &&
           tensor.data.data() + tensor.data.size() <= bytes.data() + bytes.size()) {
-        return mapping->Release(tensor.data);
+        return mapping.get();
       }
     }
+    return nullptr;
   }
 
- private:
   std::vector<std::shared_ptr<const MappedFile>> mappings_;
   std::vector<FileTensor> tensors_;
   std::unordered_map<std::string_view, const FileTensor*> by_name_;

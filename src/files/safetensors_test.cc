@@ -148,6 +148,9 @@ TEST(SafetensorsTest, OpensShardsThroughTheIndex) {
   EXPECT_EQ(source.Find("b")->data.size(), 4u);
   source.Release(*source.Find("b"));
   EXPECT_EQ(source.Find("b")->data[3], std::byte{0});
+  const std::shared_ptr<std::byte> own = source.MapPrivately(*source.Find("b"));
+  ASSERT_NE(own, nullptr);
+  EXPECT_EQ(std::memcmp(own.get(), source.Find("b")->data.data(), 4), 0);
   EXPECT_EQ(source.Find("c"), nullptr);
 }
 

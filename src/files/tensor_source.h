@@ -35,6 +35,10 @@ class TensorSource {
   // Tells the system that the mapped pages of this tensor are not needed any more (its bytes were
   // repacked). Reading them again is allowed and reads the file.
   virtual void Release(const FileTensor& tensor) const = 0;
+  // The tensor's bytes as memory of the caller's, which outlives the source: pages come from the
+  // file when they are first read, and what is written stays in this process. nullptr where that
+  // can't be had; then copy `data`.
+  virtual std::shared_ptr<std::byte> MapPrivately(const FileTensor&) const { return nullptr; }
 };
 
 }  // namespace sluice::files

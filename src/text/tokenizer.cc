@@ -102,8 +102,11 @@ class PipelineTokenizer : public Tokenizer {
   int vocab_size() const override { return static_cast<int>(data_.pieces.size()); }
   const files::TokenizerData& data() const override { return data_; }
   TokenId Find(std::string_view piece) const override {
-    int32_t id = added_.Find(piece);
-    return id != Vocabulary::kNone ? id : pieces_.Find(piece);
+    if (const int32_t id = added_.Find(piece); id != Vocabulary::kNone) return id;
+    if (data_.model != files::TokenizerModel::kByteBpe) return words_.Find(piece);
+    std::string bytes;
+    const bool spelled = IsValidUtf8(piece) && BytesOfAlphabet(piece, &bytes);
+    return spelled ? words_.Find(bytes) : others_.Find(piece);
   }
 
  private:
@@ -194,22 +197,24 @@ class PipelineTokenizer : public Tokenizer {
   };
 
   void IndexPieces() {
-    pieces_ = Vocabulary(data_.pieces.size());
+    const bool bytes = data_.model == files::TokenizerModel::kByteBpe;
     words_ = Vocabulary(data_.pieces.size());
-    bool bytes = data_.model == files::TokenizerModel::kByteBpe;
     if (bytes) piece_bytes_.resize(data_.pieces.size());
+    std::vector<int32_t> others;
     for (size_t i = 0; i < data_.pieces.size(); ++i) {
-      auto id = static_cast<int32_t>(i);
+      const auto id = static_cast<int32_t>(i);
       const std::string& piece = data_.pieces[i];
       if (piece.empty()) continue;
-      pieces_.Insert(piece, id);
       if (!bytes) {
         words_.Insert(piece, id);
       } else if (BytesOfAlphabet(piece, &piece_bytes_[i])) {
-        // Any other piece (an added token, or one that no text can give) is not of bytes.
         words_.Insert(piece_bytes_[i], id);
+      } else {
+        others.push_back(id);
       }
     }
+    others_ = Vocabulary(others.size());
+    for (const int32_t id : others) others_.Insert(data_.pieces[static_cast<size_t>(id)], id);
     added_ = Vocabulary(data_.added_tokens.size());
     for (const files::AddedToken& token : data_.added_tokens) added_.Insert(token.text, token.id);
   }
@@ -233,7 +238,9 @@ class PipelineTokenizer : public Tokenizer {
   // Constant after Init.
   const files::TokenizerData data_;
   std::vector<std::string> piece_bytes_;  // byte-level: pieces as bytes
-  Vocabulary pieces_, words_, added_;     // point into data_ and piece_bytes_
+  // Point into data_ and piece_bytes_. `others_`: byte-level pieces that are not of bytes (an added
+  // token, or one that no text can give).
+  Vocabulary words_, others_, added_;
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   AddedTokens added_raw_, added_normalized_;

@@ -404,11 +404,17 @@ TEST(TokenizerTest, DecodesWithTheRulesForTheBeginning) {
 TEST(TokenizerTest, FindsPieces) {
   TokenizerData data = ByteLevel({{"a", "b"}});
   int32_t special = Add(&data, "<s>");
+  // Not spelled in the byte alphabet, so no text gives it.
+  const auto other = static_cast<int32_t>(data.pieces.size());
+  data.pieces.push_back("a b");
+  data.kinds.push_back(files::TokenKind::kNormal);
   auto tokenizer = Make(data);
+  EXPECT_EQ(tokenizer->Find("a b"), other);
+  EXPECT_EQ(tokenizer->Find("\xFF"), -1);
   EXPECT_EQ(tokenizer->Find("ab"), 256);
   EXPECT_EQ(tokenizer->Find("<s>"), special);
   EXPECT_EQ(tokenizer->Find("nothing"), -1);
-  EXPECT_EQ(tokenizer->vocab_size(), 258);
+  EXPECT_EQ(tokenizer->vocab_size(), 259);
 }
 
 TEST(TokenizerTest, RefusesWhatItCannotRun) {

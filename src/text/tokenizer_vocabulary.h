@@ -39,38 +39,51 @@ class Vocabulary {
     size_t slots = 16;
     while (slots < pieces_max * 2) slots *= 2;
     slots_.resize(slots);
+    pieces_.reserve(pieces_max);
   }
 
   // `piece` must outlive the vocabulary. False when it is already there (and keeps its id).
   // REQUIRES: fewer than pieces_max inserts before.
   bool Insert(std::string_view piece, int32_t id) {
-    uint64_t hash = HashText(piece);
-    size_t slot = hash & (slots_.size() - 1);
-    for (; slots_[slot].id != kNone; slot = (slot + 1) & (slots_.size() - 1)) {
-      if (slots_[slot].piece == piece) return false;
-    }
-    slots_[slot] = {piece, static_cast<uint32_t>(hash >> 32), id};
+    const uint64_t hash = HashText(piece);
+    const size_t slot = SlotOf(piece, hash);
+    if (slots_[slot].entry != 0) return false;
+    pieces_.push_back({piece, id});
+    slots_[slot] = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(pieces_.size())};
     return true;
   }
 
   int32_t Find(std::string_view piece) const {
-    uint64_t hash = HashText(piece);
-    for (size_t slot = hash & (slots_.size() - 1); slots_[slot].id != kNone;
-         slot = (slot + 1) & (slots_.size() - 1)) {
-      if (slots_[slot].hash == static_cast<uint32_t>(hash >> 32) && slots_[slot].piece == piece) {
-        return slots_[slot].id;
-      }
-    }
-    return kNone;
+    const Slot& slot = slots_[SlotOf(piece, HashText(piece))];
+    return slot.entry == 0 ? kNone : pieces_[slot.entry - 1].id;
   }
 
  private:
+  // Small, so that the table of a usual vocabulary stays in the second-level cache while it is
+  // filled.
   struct Slot {
-    std::string_view piece;
-    uint32_t hash = 0;
+    uint32_t hash = 0;   // the high half
+    uint32_t entry = 0;  // of pieces_, from 1; 0: free
+  };
+  struct Piece {
+    std::string_view text;
     int32_t id = kNone;
   };
+
+  // Where `piece` is, or belongs.
+  size_t SlotOf(std::string_view piece, uint64_t hash) const {
+    size_t slot = hash & (slots_.size() - 1);
+    for (; slots_[slot].entry != 0; slot = (slot + 1) & (slots_.size() - 1)) {
+      if (slots_[slot].hash == static_cast<uint32_t>(hash >> 32) &&
+          pieces_[slots_[slot].entry - 1].text == piece) {
+        break;
+      }
+    }
+    return slot;
+  }
+
   std::vector<Slot> slots_;
+  std::vector<Piece> pieces_;  // in the order of their inserts
 };
 
 }  // namespace sluice::text

@@ -85,7 +85,7 @@ struct ByteAlphabet {
   std::array<uint32_t, 256> to_character{};
   std::array<int16_t, 0x144> to_byte{};
 
-  ByteAlphabet() {
+  constexpr ByteAlphabet() {
     to_byte.fill(-1);
     uint32_t next = 256;
     for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -96,10 +96,7 @@ struct ByteAlphabet {
   }
 };
 
-const ByteAlphabet& Alphabet() {
-  static const ByteAlphabet alphabet;
-  return alphabet;
-}
+constexpr ByteAlphabet kAlphabet;
 
 template <class Predicate>
 CodePointSet SetWhere(Predicate matches) {
@@ -139,20 +136,22 @@ bool IsWordCharacter(uint32_t code_point) {
   return Contains(set, code_point);
 }
 
-uint32_t ByteToCharacter(uint8_t byte) { return Alphabet().to_character[byte]; }
+uint32_t ByteToCharacter(uint8_t byte) { return kAlphabet.to_character[byte]; }
 
 int CharacterToByte(uint32_t code_point) {
-  const auto& to_byte = Alphabet().to_byte;
+  constexpr auto& to_byte = kAlphabet.to_byte;
   return code_point < to_byte.size() ? to_byte[code_point] : -1;
 }
 
 bool BytesOfAlphabet(std::string_view piece, std::string* bytes) {
-  bytes->clear();
+  bytes->resize(piece.size());
+  size_t count = 0;
   for (size_t offset = 0; offset < piece.size();) {
     int byte = CharacterToByte(DecodeUtf8(piece, &offset));
     if (byte < 0) return false;
-    bytes->push_back(static_cast<char>(byte));
+    (*bytes)[count++] = static_cast<char>(byte);
   }
+  bytes->resize(count);
   return true;
 }
 

@@ -44,14 +44,6 @@ const Parameter* ParameterMap::Find(std::string_view name) const {
   return found == parameters_.end() ? nullptr : found->second.get();
 }
 
-size_t ParameterMap::bytes() const {
-  size_t total = 0;
-  for (const auto& [name, parameter] : parameters_) {
-    for (const device::Buffer& buffer : parameter->buffers) total += buffer.bytes();
-  }
-  return total;
-}
-
 Status ParameterMap::Update(device::Device& device, device::Stream& stream, std::string_view name,
                             const files::TensorSource& source) {
   auto found = parameters_.find(name);
@@ -79,8 +71,9 @@ Status ParameterMap::Update(device::Device& device, device::Stream& stream, std:
   for (size_t i = 0; i < slots.size(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
                             device.Allocate(slots[i].bytes, device::MemoryKind::kHost));
-    SLUICE_RETURN_IF_ERROR(
-        FillPart(plan, i, activation_, PackThreads(device), {buffer.data(), slots[i].bytes}));
+    std::vector<FillJob> jobs;
+    AddFillJobs(plan, i, {buffer.data(), slots[i].bytes}, &jobs);
+    SLUICE_RETURN_IF_ERROR(RunFillJobs(jobs, activation_, PackThreads(device), {}));
     copies.push_back(
         {slots[i], {buffer.data(), slots[i].bytes, buffer.view().memory, buffer.view().device}});
     staging.push_back(std::move(buffer));

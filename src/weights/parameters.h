@@ -1,5 +1,6 @@
 // Parameters on a device. A parameter is a slot with a stable device address and a version: an
-// update writes in place, between steps, and bumps the version. The map owns the memory.
+// update writes in place, between steps, and bumps the version. The map owns the memory; where the
+// device reads host memory, an embedding's rows are the file's own pages.
 // Written by the loading thread, then by whoever updates while no step runs.
 #pragma once
 
@@ -33,7 +34,6 @@ struct Parameter {
   uint64_t version = 1;           // bumped by every update
   std::vector<LinearPart> parts;  // kLinear
   ops::Tensor tensor;             // kEmbedding [rows, columns], kNorm and kBias [rows]
-  std::vector<device::Buffer> buffers;
 };
 
 class ParameterMap {
@@ -44,8 +44,8 @@ class ParameterMap {
 
   // nullptr when there is none. The address is stable for the life of the map.
   const Parameter* Find(std::string_view name) const;
-  // Bytes on the device.
-  size_t bytes() const;
+  // Of all parameters, those read from the file in place among them.
+  size_t bytes() const { return bytes_; }
 
   // Replaces the values of `name` by those of `source`, which spells names as the checkpoint did.
   // Shape and number formats must be those of the load. On an error the old values stand, unless
@@ -58,6 +58,8 @@ class ParameterMap {
   Naming naming_ = Naming::kHuggingFace;
   DType activation_ = DType::kF32;
   std::map<std::string, std::unique_ptr<Parameter>, std::less<>> parameters_;
+  std::vector<device::Buffer> memory_;  // that all parameters lie in
+  size_t bytes_ = 0;
 };
 
 struct PlaceOptions {

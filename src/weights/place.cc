@@ -1,40 +1,26 @@
 #include "weights/place.h"
 
 #include <algorithm>
-#include <cstring>
+#include <map>
+#include <mutex>
 #include <thread>
 
-#include "base/check.h"
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
-#include "weights/transform.h"
 
 namespace sluice::weights {
 namespace {
 
-// Packing is bound by memory; more threads of a large host do not help.
-constexpr int kPackThreadsMax = 16;
+// What a device gives at most in one piece, unless one part is larger.
+constexpr size_t kArenaBytes = 256u << 20;
+// A matrix whose rows are released as they are packed.
+constexpr size_t kLargeBytes = 4u << 20;
+// As device::Device::Allocate aligns.
+constexpr size_t kAlignment = 256;
+// Rows that are read in place: every number format's own alignment, and GGUF's least.
+constexpr uintptr_t kMappedAlignment = 8;
 
-DType VectorDType(ParamRole role, DType activation) {
-  return role == ParamRole::kBias ? activation : DType::kF32;
-}
-
-size_t PartBytes(const PlannedParam& param, size_t i, DType activation) {
-  const ParamSpec& spec = param.resolved.spec;
-  switch (spec.role) {
-    case ParamRole::kLinear:
-      return param.parts[i].bytes;
-    case ParamRole::kEmbedding:
-      return RowBytes(param.resolved.tensors.front()->dtype,
-                      static_cast<size_t>(spec.rows * spec.columns));
-    default:
-      return RowBytes(VectorDType(spec.role, activation), static_cast<size_t>(spec.rows));
-  }
-}
-
-size_t PartCount(const PlannedParam& param) {
-  return param.resolved.spec.role == ParamRole::kLinear ? param.parts.size() : 1;
-}
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // The embedding whose bytes this matrix could read in place, or nullptr.
 const PlannedParam* FindShared(const std::vector<std::unique_ptr<PlannedParam>>& earlier,
@@ -52,12 +38,56 @@ const PlannedParam* FindShared(const std::vector<std::unique_ptr<PlannedParam>>&
   return nullptr;
 }
 
+// Of an embedding a token reads one row: where the device reads host memory, the file's rows serve.
+void MapEmbeddings(const std::vector<std::unique_ptr<PlannedParam>>& params,
+                   const files::TensorSource& source, const device::Device& device) {
+  if (device.facts().device_memory) return;
+  for (const auto& param : params) {
+    if (param->resolved.spec.role != ParamRole::kEmbedding) continue;
+    auto mapped = source.MapPrivately(*param->resolved.tensors.front());
+    if (reinterpret_cast<uintptr_t>(mapped.get()) % kMappedAlignment == 0) {
+      param->mapped = std::move(mapped);
+    }
+  }
+}
+
+// Keeps a mapping as long as a buffer.
+class MappedDeleter : public device::Buffer::Deleter {
+ public:
+  explicit MappedDeleter(std::shared_ptr<std::byte> mapped) : mapped_(std::move(mapped)) {}
+  void Free(const device::View&) override { mapped_.reset(); }
+
+ private:
+  std::shared_ptr<std::byte> mapped_;
+};
+
 }  // namespace
+
+DType VectorDType(ParamRole role, DType activation) {
+  return role == ParamRole::kBias ? activation : DType::kF32;
+}
+
+size_t PlannedParam::part_count() const {
+  return resolved.spec.role == ParamRole::kLinear ? parts.size() : 1;
+}
+
+size_t PlannedParam::part_bytes(size_t i, DType activation) const {
+  const ParamSpec& spec = resolved.spec;
+  switch (spec.role) {
+    case ParamRole::kLinear:
+      return parts[i].bytes;
+    case ParamRole::kEmbedding:
+      return RowBytes(resolved.tensors.front()->dtype,
+                      static_cast<size_t>(spec.rows * spec.columns));
+    default:
+      return RowBytes(VectorDType(spec.role, activation), static_cast<size_t>(spec.rows));
+  }
+}
 
 size_t PlannedParam::bytes(DType activation) const {
   size_t total = 0;
-  if (shares != nullptr) return total;
-  for (size_t i = 0; i < PartCount(*this); ++i) total += PartBytes(*this, i, activation);
+  if (shares != nullptr || mapped != nullptr) return total;
+  for (size_t i = 0; i < part_count(); ++i) total += part_bytes(i, activation);
   return total;
 }
 
@@ -81,93 +111,153 @@ Result<std::vector<std::unique_ptr<PlannedParam>>> PlanParams(const std::vector<
   return planned;
 }
 
-Status FillPart(const PlannedParam& param, size_t i, DType activation, int threads,
-                std::span<std::byte> out) {
-  const ResolvedParam& resolved = param.resolved;
-  if (resolved.spec.role == ParamRole::kLinear) {
-    return PackPart(resolved, param.parts[i], threads, out);
-  }
-  if (resolved.spec.role == ParamRole::kEmbedding) {
-    const std::span<const std::byte> rows = resolved.tensors.front()->data;
-    CHECK(rows.size() == out.size(), resolved.spec.name, ": ", rows.size(), " != ", out.size());
-    std::memcpy(out.data(), rows.data(), rows.size());
-    return OkStatus();
-  }
-  const std::vector<std::byte> values =
-      VectorBytes(resolved, VectorDType(resolved.spec.role, activation));
-  CHECK(values.size() == out.size(), resolved.spec.name, ": ", values.size(), " != ", out.size());
-  std::memcpy(out.data(), values.data(), values.size());
-  return OkStatus();
-}
-
-int PackThreads(const device::Device& device) {
-  if (device.facts().id.kind == device::DeviceKind::kCpu) return device.facts().compute_units;
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kPackThreadsMax);
-}
-
 // Allocates and fills the parameters of one load.
 class Placer {
  public:
+  using Params = std::vector<std::unique_ptr<PlannedParam>>;
+
   Placer(device::Device& device, const files::TensorSource& source, const PlaceOptions& options)
-      : device_(device), source_(source), options_(options), threads_(PackThreads(device)) {
+      : device_(device), source_(source), options_(options), loader_(std::this_thread::get_id()) {
     map_.naming_ = options.naming;
     map_.activation_ = options.activation;
   }
 
-  Status CheckMemory(const std::vector<std::unique_ptr<PlannedParam>>& params) {
+  Status CheckMemory(const Params& params) {
     for (const auto& param : params) bytes_total_ += param->bytes(options_.activation);
     return FreeBytesBeside(bytes_total_, device_).status();
   }
 
-  Status PlaceAll(const std::vector<std::unique_ptr<PlannedParam>>& params) {
-    SLUICE_ASSIGN_OR_RETURN(stream_, device_.CreateStream());
+  Status PlaceAll(const Params& params) {
+    size_t left = 0;  // bytes of memory that later parts need
+    for (const auto& param : params) left += PaddedBytes(*param);
     for (const auto& param : params) {
-      SLUICE_RETURN_IF_ERROR(PlaceOne(*param).WithContext(param->resolved.spec.name));
-      for (const files::FileTensor* tensor : param->resolved.tensors) source_.Release(*tensor);
-      bytes_done_ += param->bytes(options_.activation);
-      if (options_.progress) options_.progress(bytes_done_, bytes_total_);
+      SLUICE_RETURN_IF_ERROR(Reserve(*param, &left).WithContext(param->resolved.spec.name));
     }
-    return stream_->Synchronize();
+    SLUICE_RETURN_IF_ERROR(device_.facts().device_memory ? FillThroughStaging(params)
+                                                         : FillInPlace(params));
+    if (options_.progress && bytes_told_ != bytes_total_) {
+      options_.progress(bytes_total_, bytes_total_);
+    }
+    return OkStatus();
   }
 
   ParameterMap Take() { return std::move(map_); }
 
  private:
-  Status PlaceOne(const PlannedParam& plan) {
+  size_t PaddedBytes(const PlannedParam& plan) const {
+    if (plan.bytes(options_.activation) == 0) return 0;
+    size_t total = 0;
+    for (size_t i = 0; i < plan.part_count(); ++i) {
+      total += Aligned(plan.part_bytes(i, options_.activation));
+    }
+    return total;
+  }
+
+  // Gives a parameter its memory. Parts lie one behind the other in large pieces, so that huge
+  // pages hold them and the system clears each byte once.
+  Status Reserve(PlannedParam& plan, size_t* left) {
     auto parameter = std::make_unique<Parameter>();
     parameter->spec = plan.resolved.spec;
-    for (size_t i = 0; i < PartCount(plan); ++i) {
-      device::View view;
-      if (plan.shares != nullptr) {
-        view = map_.parameters_.at(plan.shares->resolved.spec.name)->buffers.front().view();
-      } else {
-        SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer, Fill(plan, i));
-        view = buffer.view();
-        parameter->buffers.push_back(std::move(buffer));
-      }
+    for (size_t i = 0; i < plan.part_count(); ++i) {
+      SLUICE_ASSIGN_OR_RETURN(const device::View view, ViewFor(plan, i, left));
+      plan.places.push_back(view);
       Describe(plan, i, view, parameter.get());
     }
     map_.parameters_[parameter->spec.name] = std::move(parameter);
     return OkStatus();
   }
 
-  Result<device::Buffer> Fill(const PlannedParam& plan, size_t i) {
-    const size_t bytes = PartBytes(plan, i, options_.activation);
-    SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
-                            device_.Allocate(bytes, device::MemoryKind::kDevice));
-    if (!device_.facts().device_memory) {
-      SLUICE_RETURN_IF_ERROR(
-          FillPart(plan, i, options_.activation, threads_, {buffer.data(), bytes}));
-      return buffer;
+  Result<device::View> ViewFor(const PlannedParam& plan, size_t i, size_t* left) {
+    const size_t bytes = plan.part_bytes(i, options_.activation);
+    if (plan.shares != nullptr) return plan.shares->places.front();
+    map_.bytes_ += bytes;
+    if (plan.mapped != nullptr) {
+      const device::View view{plan.mapped.get(), bytes, device::MemoryKind::kHost,
+                              device_.facts().id};
+      map_.memory_.emplace_back(view, std::make_shared<MappedDeleter>(plan.mapped));
+      return view;
     }
-    SLUICE_ASSIGN_OR_RETURN(device::Buffer staging,
-                            device_.Allocate(bytes, device::MemoryKind::kHost));
-    SLUICE_RETURN_IF_ERROR(
-        FillPart(plan, i, options_.activation, threads_, {staging.data(), bytes}));
-    const device::CopyItem item{buffer.view(), staging.view()};
-    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
-    SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
-    return buffer;
+    if (arena_.bytes < bytes) {
+      const size_t size = std::max(bytes, std::min(*left, kArenaBytes));
+      SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
+                              device_.Allocate(size, device::MemoryKind::kDevice));
+      arena_ = buffer.view();
+      map_.memory_.push_back(std::move(buffer));
+    }
+    device::View view = arena_;
+    view.bytes = bytes;
+    const size_t taken = std::min(Aligned(bytes), arena_.bytes);
+    arena_.data += taken;
+    arena_.bytes -= taken;
+    *left -= Aligned(bytes);
+    return view;
+  }
+
+  Status FillInPlace(const Params& params) {
+    std::vector<FillJob> jobs;
+    for (const auto& param : params) {
+      if (param->bytes(options_.activation) == 0) continue;
+      const size_t before = jobs.size();
+      for (size_t i = 0; i < param->part_count(); ++i) {
+        AddFillJobs(*param, i, {param->places[i].data, param->places[i].bytes}, &jobs);
+      }
+      jobs_left_[param.get()] = jobs.size() - before;
+    }
+    return RunFillJobs(jobs, options_.activation, PackThreads(device_), [this](const FillJob& job) {
+      if (job.param->resolved.spec.role == ParamRole::kLinear && job.out.size() >= kLargeBytes) {
+        ReleaseRows(job);
+      }
+      std::lock_guard lock(mutex_);
+      if (--jobs_left_[job.param] == 0) Placed(*job.param);
+    });
+  }
+
+  Status FillThroughStaging(const Params& params) {
+    SLUICE_ASSIGN_OR_RETURN(const auto stream, device_.CreateStream());
+    for (const auto& param : params) {
+      if (param->bytes(options_.activation) == 0) continue;
+      for (size_t i = 0; i < param->part_count(); ++i) {
+        const size_t bytes = param->places[i].bytes;
+        SLUICE_ASSIGN_OR_RETURN(device::Buffer staging,
+                                device_.Allocate(bytes, device::MemoryKind::kHost));
+        std::vector<FillJob> jobs;
+        AddFillJobs(*param, i, {staging.data(), bytes}, &jobs);
+        SLUICE_RETURN_IF_ERROR(RunFillJobs(jobs, options_.activation, PackThreads(device_), {}));
+        const device::CopyItem item{param->places[i], staging.view()};
+        SLUICE_RETURN_IF_ERROR(device_.Copy(*stream, {&item, 1}));
+        SLUICE_RETURN_IF_ERROR(stream->Synchronize());
+      }
+      Placed(*param);
+    }
+    return OkStatus();
+  }
+
+  // Of a large matrix, so that it is not resident twice.
+  void ReleaseRows(const FillJob& job) const {
+    const PartPlan& plan = job.param->parts[job.part];
+    int64_t row = 0;
+    for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
+      files::FileTensor rows = *job.param->resolved.tensors[i];
+      const int64_t count = rows.shape[0];
+      const int64_t from = std::max<int64_t>(job.begin - row, 0);
+      const int64_t to = std::min(job.end - row, count);
+      if (from < to) {
+        const size_t row_bytes = rows.data.size() / static_cast<size_t>(count);
+        rows.data = rows.data.subspan(static_cast<size_t>(from) * row_bytes,
+                                      static_cast<size_t>(to - from) * row_bytes);
+        source_.Release(rows);
+      }
+      row += count;
+    }
+  }
+
+  // The file's bytes of this parameter have been read. Progress is told on the loading thread.
+  void Placed(const PlannedParam& plan) {
+    for (const files::FileTensor* tensor : plan.resolved.tensors) source_.Release(*tensor);
+    bytes_done_ += plan.bytes(options_.activation);
+    if (!options_.progress || std::this_thread::get_id() != loader_) return;
+    options_.progress(bytes_done_, bytes_total_);
+    bytes_told_ = bytes_done_;
   }
 
   void Describe(const PlannedParam& plan, size_t i, const device::View& view,
@@ -192,15 +282,20 @@ class Placer {
   device::Device& device_;
   const files::TensorSource& source_;
   const PlaceOptions& options_;
-  const int threads_;
-  std::unique_ptr<device::Stream> stream_;
+  const std::thread::id loader_;
   ParameterMap map_;
-  size_t bytes_done_ = 0, bytes_total_ = 0;
+  device::View arena_;  // what is left of the last piece of memory
+  size_t bytes_total_ = 0;
+
+  std::mutex mutex_;  // while jobs run
+  std::map<const PlannedParam*, size_t> jobs_left_;
+  size_t bytes_done_ = 0, bytes_told_ = 0;
 };
 
 Result<size_t> PlacedBytes(const std::vector<ParamSpec>& specs, const files::TensorSource& source,
                            const device::Device& device, const PlaceOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(const auto params, PlanParams(specs, source, device.ops(), options));
+  MapEmbeddings(params, source, device);
   size_t total = 0;
   for (const auto& param : params) total += param->bytes(options.activation);
   return total;
@@ -218,6 +313,7 @@ Result<size_t> FreeBytesBeside(size_t bytes, const device::Device& device) {
 Result<ParameterMap> Place(const std::vector<ParamSpec>& specs, const files::TensorSource& source,
                            device::Device& device, const PlaceOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(const auto params, PlanParams(specs, source, device.ops(), options));
+  MapEmbeddings(params, source, device);
   Placer placer(device, source, options);
   SLUICE_RETURN_IF_ERROR(placer.CheckMemory(params));
   SLUICE_RETURN_IF_ERROR(placer.PlaceAll(params));

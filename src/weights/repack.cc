@@ -1,7 +1,6 @@
 #include "weights/repack.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/check.h"
 #include "weights/transform.h"
@@ -11,8 +10,6 @@ namespace {
 
 // Rows that are widened at a time.
 constexpr int64_t kWidenRows = 256;
-// Matrices below this are packed by one thread.
-constexpr size_t kParallelBytesMin = 1u << 20;
 
 // A source and its first row in the part.
 struct TensorRows {
@@ -38,32 +35,6 @@ Status PackRows(const PartPlan& plan, const TensorRows& source, int64_t begin, i
     const std::vector<std::byte> wide = WidenF8(tensor, source.scale, at, count);
     SLUICE_RETURN_IF_ERROR(plan.packing->pack(desc, source.row + at, wide, out));
   }
-  return OkStatus();
-}
-
-// Packs a whole source. Threads get rows that share no row group.
-Status PackTensor(const PartPlan& plan, const TensorRows& source, int threads,
-                  std::span<std::byte> out) {
-  const int64_t rows = source.tensor.shape[0];
-  if (source.tensor.data.size() < kParallelBytesMin || threads <= 1) {
-    return PackRows(plan, source, 0, rows, out);
-  }
-  const int64_t group = plan.packing->row_group;
-  std::vector<int64_t> borders = {0};
-  for (int t = 1; t < threads; ++t) {
-    const int64_t border = (source.row + rows * t / threads) / group * group - source.row;
-    if (border > borders.back()) borders.push_back(border);
-  }
-  borders.push_back(rows);
-  std::vector<Status> results(borders.size() - 1);
-  {
-    std::vector<std::jthread> workers;
-    for (size_t i = 0; i < results.size(); ++i) {
-      workers.emplace_back(
-          [&, i] { results[i] = PackRows(plan, source, borders[i], borders[i + 1], out); });
-    }
-  }
-  for (Status& result : results) SLUICE_RETURN_IF_ERROR(std::move(result));
   return OkStatus();
 }
 
@@ -101,14 +72,16 @@ Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::O
   return parts;
 }
 
-Status PackPart(const ResolvedParam& param, const PartPlan& plan, int threads,
-                std::span<std::byte> out) {
+Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, int64_t begin, int64_t end,
+                    std::span<std::byte> out) {
   CHECK(out.size() == plan.bytes, param.spec.name, ": ", out.size(), " != ", plan.bytes);
   int64_t row = 0;
   for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
-    const TensorRows tensor{*param.tensors[i], param.scales[i], row};
-    SLUICE_RETURN_IF_ERROR(PackTensor(plan, tensor, threads, out));
-    row += tensor.tensor.shape[0];
+    const TensorRows source{*param.tensors[i], param.scales[i], row};
+    const int64_t rows = source.tensor.shape[0];
+    const int64_t from = std::max<int64_t>(begin - row, 0), to = std::min(end - row, rows);
+    if (from < to) SLUICE_RETURN_IF_ERROR(PackRows(plan, source, from, to, out));
+    row += rows;
   }
   return OkStatus();
 }

@@ -24,9 +24,11 @@ struct PartPlan {
 Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::OpTable& table,
                                         DType activation, std::vector<ops::BindRecord>* records);
 
-// Writes the part's plan.bytes bytes to `out`, which is host memory and zero, with up to `threads`
-// threads.
-Status PackPart(const ResolvedParam& param, const PartPlan& plan, int threads,
-                std::span<std::byte> out);
+// Packs rows [begin, end) of the part into `out`: all of its plan.bytes bytes, host memory and zero
+// where these rows go. Calls for disjoint rows may run at the same time.
+// REQUIRES: begin is a multiple of the packing's row_group; so is end, or it is the part's last
+// row.
+Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, int64_t begin, int64_t end,
+                    std::span<std::byte> out);
 
 }  // namespace sluice::weights

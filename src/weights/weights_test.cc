@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <numeric>
 
 #include "weights/manifest.h"
@@ -50,11 +51,27 @@ class FakeSource : public files::TensorSource {
     }
     return nullptr;
   }
-  void Release(const files::FileTensor& tensor) const override { released.push_back(tensor.name); }
+  void Release(const files::FileTensor& tensor) const override {
+    std::lock_guard lock(mutex_);
+    released.push_back(tensor.name);
+    released_bytes += static_cast<int64_t>(tensor.data.size());
+  }
+  std::shared_ptr<std::byte> MapPrivately(const files::FileTensor& tensor) const override {
+    if (!maps) return nullptr;
+    std::shared_ptr<std::byte> copy(new std::byte[tensor.data.size() + 1],
+                                    [](std::byte* bytes) { delete[] bytes; });
+    // At an odd address where a test asks for one.
+    std::byte* at = copy.get() + (odd ? 1 : 0);
+    std::memcpy(at, tensor.data.data(), tensor.data.size());
+    return {copy, at};
+  }
 
   mutable std::vector<std::string> released;
+  mutable int64_t released_bytes = 0;
+  bool maps = false, odd = false;
 
  private:
+  mutable std::mutex mutex_;
   std::vector<files::FileTensor> tensors_;
   std::deque<std::vector<std::byte>> bytes_;
 };
@@ -406,6 +423,58 @@ TEST(Place, TiedOutputThatIsPackedHasItsOwnMemory) {
   ASSERT_TRUE(map.ok()) << map.status().message();
   EXPECT_NE(map->Find("output")->parts[0].weight.data.data, map->Find("embedding")->tensor.data);
   EXPECT_EQ(map->bytes(), 24u);
+}
+
+TEST(Place, EmbeddingReadsTheFileWhereTheDeviceReadsHostMemory) {
+  FakeSource source;
+  source.AddHalf("e", DType::kF16, {3, 2}, Ramp(6, 1));
+  source.maps = true;
+  FakeDevice device;
+  EXPECT_EQ(PlacedBytes(Tied(), source, device, {}).value(), 12u);
+  auto map = Place(Tied(), source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_EQ(device.allocations, 1);
+  EXPECT_EQ(map->bytes(), 24u);
+  const ops::Tensor& rows = map->Find("embedding")->tensor;
+  EXPECT_EQ(F16ToF32(rows.ptr<uint16_t>()[5]), 6.0f);
+  // An update writes there as anywhere.
+  FakeSource fresh;
+  fresh.AddHalf("e", DType::kF16, {3, 2}, Ramp(6, 11));
+  const auto stream = device.CreateStream().value();
+  ASSERT_TRUE(map->Update(device, *stream, "embedding", fresh).ok());
+  EXPECT_EQ(F16ToF32(rows.ptr<uint16_t>()[5]), 16.0f);
+}
+
+TEST(Place, EmbeddingIsCopiedWhereItCannotBeReadInPlace) {
+  FakeSource source;
+  source.AddHalf("e", DType::kF16, {3, 2}, Ramp(6, 1));
+  source.maps = true;
+  FakeDevice device;
+  device.facts_.device_memory = true;
+  EXPECT_EQ(PlacedBytes(Tied(), source, device, {}).value(), 24u);
+  device.facts_.device_memory = false;
+  source.odd = true;
+  const auto map = Place(Tied(), source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_EQ(F16ToF32(map->Find("embedding")->tensor.ptr<uint16_t>()[5]), 6.0f);
+  EXPECT_EQ(PlacedBytes(Tied(), source, device, {}).value(), 24u);
+}
+
+// Rows of a large matrix are released while it is packed, an embedding's as a whole.
+TEST(Place, LargeMatrixIsReleasedRowByRow) {
+  constexpr int64_t kRows = 3000, kColumns = 1024;
+  FakeSource source;
+  source.AddHalf("e", DType::kF16, {kRows, kColumns}, Ramp(kRows * kColumns, 0));
+  FakeDevice device;
+  device.free_bytes = 16u << 20;
+  ParamSpec embedding = Matrix("embedding", kColumns, {{"e", kRows}});
+  embedding.role = ParamRole::kEmbedding;
+  ASSERT_TRUE(Place({embedding}, source, device, {}).ok());
+  EXPECT_EQ(source.released_bytes, 2 * kRows * kColumns);
+  source.released_bytes = 0;
+  ASSERT_TRUE(Place({Matrix("m", kColumns, {{"e", kRows}})}, source, device, {}).ok());
+  // Row by row, and once more as a whole.
+  EXPECT_EQ(source.released_bytes, 2 * 2 * kRows * kColumns);
 }
 
 class UpdateTest : public ::testing::Test {

@@ -48,6 +48,14 @@ class Outputs(unittest.TestCase):
         self.assertEqual(figures["prefill 128"], rows.Figure(2, 1, 3))
 
 
+class Commands(unittest.TestCase):
+    def test_the_instruction_set_is_handed_on(self):
+        ours = programs.Sluice(programs.Settings("m.gguf", 2, isa="avx2"), "sluice")
+        command = ours.generate(1)
+        self.assertEqual(command[command.index("--isa") + 1], "avx2")
+        self.assertNotIn("--isa", programs.Sluice(programs.Settings("m.gguf", 2), "s").generate(1))
+
+
 class Arithmetic(unittest.TestCase):
     def row(self, key):
         return next(row for row in rows.all_rows() if row.key == key)
@@ -70,6 +78,13 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(rows.bars(False, False, {})["decode 1 at 0"], rows.Bar(1.25))
         self.assertNotIn("decode 32", rows.bars(True, False, {}))
         self.assertEqual(rows.bars(True, True, {"start": 0.2})["start"].limit, 0.2)
+
+    def test_perplexity_may_be_a_little_above(self):
+        row, bar = self.row("perplexity"), rows.bars(True, False, {})["perplexity"]
+        for ours, met in ((20.05, True), (20.07, False), (19, True)):
+            figures = {rows.US: rows.of_samples([ours]), rows.LLAMA: rows.of_samples([20])}
+            self.assertEqual([found for _, found in rows.verdicts(row, bar, figures)], [met])
+        self.assertIn("| 19.000 | 20.000 | 1.053x |", rows.table([row], {"perplexity": figures}, {}))
 
     def test_a_bar_is_met_missed_or_not_measured(self):
         figures = {rows.US: rows.Figure(60, 60, 60, 0.9), rows.LLAMA: rows.of_samples([10])}
