@@ -43,7 +43,7 @@ struct EngineOptions {
     v(max_batch_tokens, "max-batch-tokens", "tokens computed in one step", 1, 1 << 20);
     v(kv_memory, "kv-memory", "memory of the KV cache, as 512MiB or 2GiB; default: what fits");
     v(kv_dtype, "kv-dtype",
-      "number format of the KV cache: auto (f16), f32, f16, bf16, fp8 or int8");
+      "number format of the KV cache: auto (f16; bf16 on AMX), f32, f16, bf16, fp8 or int8");
     v(block_size, "block-size", "tokens of a cache block", 1, 1024);
     v(kernel_block_size, "kernel-block-size", "tokens of a kernel block; divides the block size", 1,
       1024);

@@ -144,8 +144,9 @@ Action SetUpInspect(CLI::App& app) {
                  "a .gguf file, a Hugging Face folder, or a name in the model cache")
       ->required()
       ->type_name("MODEL");
-  app.add_option("--kv-dtype", *kv_dtype,
-                 "number format of the KV cache: auto (f16), f32, f16, bf16, fp8 or int8")
+  app.add_option(
+         "--kv-dtype", *kv_dtype,
+         "number format of the KV cache: auto (f16; bf16 on AMX), f32, f16, bf16, fp8 or int8")
       ->capture_default_str();
   app.add_flag("--json", *json, "print one JSON object");
   return [model, kv_dtype, json] { return Inspect(*model, *kv_dtype, *json); };

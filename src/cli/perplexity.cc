@@ -63,6 +63,8 @@ Status Perplexity(const PerplexityOptions& options) {
   if (!text.empty() && text.back() == '\n') text.pop_back();
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;
+  // The same figure on every device, unless one asks for another.
+  if (engine_options.kv_dtype == "auto") engine_options.kv_dtype = "f16";
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(engine_options, {}));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, engine->Tokenize(text, true, true));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> empty, engine->Tokenize("", true, false));

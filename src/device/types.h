@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
+
 namespace sluice::device {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda, kXpu };
@@ -38,6 +40,7 @@ struct DeviceFacts {
   std::string architecture;  // CPU: the instruction set in use: "ref", "avx2", "avx512", "amx"
   std::vector<std::string> capabilities;  // for people: every set or feature found
   int compute_units = 1;                  // CPU: threads; GPU: SMs
+  DType kv_dtype = DType::kF16;           // that attention reads fastest, of F16 and BF16
   size_t memory_bytes = 0;                // total
   size_t cache_bytes = 0;                 // last level
   bool device_memory = false;             // the host can't read its memory

@@ -4,8 +4,9 @@
 
 namespace sluice::exec {
 
-Result<DType> ParseKvDtype(const std::string& name) {
-  if (name == "auto" || name == "f16") return DType::kF16;
+Result<DType> ParseKvDtype(const std::string& name, DType automatic) {
+  if (name == "auto") return automatic;
+  if (name == "f16") return DType::kF16;
   if (name == "f32") return DType::kF32;
   if (name == "bf16") return DType::kBF16;
   if (name == "fp8") return DType::kF8E4M3;

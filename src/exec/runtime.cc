@@ -63,7 +63,8 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
       options.max_num_seqs +
       std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
   model_options.kernel_block_tokens = options.kernel_block_size;
-  SLUICE_ASSIGN_OR_RETURN(model_options.kv_dtype, ParseKvDtype(options.kv_dtype));
+  SLUICE_ASSIGN_OR_RETURN(model_options.kv_dtype,
+                          ParseKvDtype(options.kv_dtype, device.facts().kv_dtype));
   model_options.max_model_len = options.max_model_len;
   if (options.max_batch_tokens < options.max_num_seqs) {
     return InvalidArgument(

@@ -54,6 +54,8 @@ device::DeviceFacts MakeFacts(const CpuFacts& cpu, Isa isa, int threads) {
   facts.architecture = Name(isa);
   facts.capabilities = cpu.capabilities;
   facts.compute_units = threads;
+  // The tiles of AMX are bf16 numbers.
+  if (isa == Isa::kAmx) facts.kv_dtype = DType::kBF16;
   facts.memory_bytes = HostMemory().total_bytes;
   facts.cache_bytes = cpu.cache_bytes;
   return facts;
