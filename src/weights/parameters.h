@@ -44,7 +44,7 @@ class ParameterMap {
 
   // nullptr when there is none. The address is stable for the life of the map.
   const Parameter* Find(std::string_view name) const;
-  // Of all parameters, those read from the file in place among them.
+  // Memory taken: without parameters that are read from the file in place.
   size_t bytes() const { return bytes_; }
 
   // Replaces the values of `name` by those of `source`, which spells names as the checkpoint did.

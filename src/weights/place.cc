@@ -170,13 +170,13 @@ class Placer {
   Result<device::View> ViewFor(const PlannedParam& plan, size_t i, size_t* left) {
     const size_t bytes = plan.part_bytes(i, options_.activation);
     if (plan.shares != nullptr) return plan.shares->places.front();
-    map_.bytes_ += bytes;
     if (plan.mapped != nullptr) {
       const device::View view{plan.mapped.get(), bytes, device::MemoryKind::kHost,
                               device_.facts().id};
       map_.memory_.emplace_back(view, std::make_shared<MappedDeleter>(plan.mapped));
       return view;
     }
+    map_.bytes_ += bytes;
     if (arena_.bytes < bytes) {
       const size_t size = std::max(bytes, std::min(*left, kArenaBytes));
       SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,

@@ -434,7 +434,7 @@ TEST(Place, EmbeddingReadsTheFileWhereTheDeviceReadsHostMemory) {
   auto map = Place(Tied(), source, device, {});
   ASSERT_TRUE(map.ok()) << map.status().message();
   EXPECT_EQ(device.allocations, 1);
-  EXPECT_EQ(map->bytes(), 24u);
+  EXPECT_EQ(map->bytes(), 12u);
   const ops::Tensor& rows = map->Find("embedding")->tensor;
   EXPECT_EQ(F16ToF32(rows.ptr<uint16_t>()[5]), 6.0f);
   // An update writes there as anywhere.
