@@ -61,6 +61,14 @@ int RequestsMax(const BenchOptions& options) {
   return most == options.batch.end() ? 1 : std::max(1, *most);
 }
 
+// Tokens that each of `batch` sequences must be allowed: the first ones draw while the last ones
+// are still prefilled, and must not end before.
+int64_t AnswerTokens(const BenchOptions& options, int context, int batch) {
+  const int64_t prefill_steps =
+      int64_t{batch} * context / options.engine.max_batch_tokens + batch + 8;
+  return options.output_tokens + prefill_steps + 1;
+}
+
 class Bench {
  public:
   Bench(Engine& engine, const BenchOptions& options)
@@ -82,12 +90,10 @@ class Bench {
 
   // Tokens per second of all sequences together, while all of them decode.
   Result<double> Decode(int context, int batch) {
-    // The first ones draw while the last ones are still prefilled; they must not end before.
-    const int prefill_steps = batch * context / options_.engine.max_batch_tokens + batch + 8;
     std::vector<RequestId> ids;
     for (int i = 0; i < batch; ++i) {
-      SLUICE_RETURN_IF_ERROR(
-          Submit(i, std::max(context, 1), options_.output_tokens + prefill_steps + 1));
+      SLUICE_RETURN_IF_ERROR(Submit(i, std::max(context, 1),
+                                    static_cast<int>(AnswerTokens(options_, context, batch))));
       ids.push_back(last_id_);
     }
     std::vector<bool> started(batch);
@@ -211,11 +217,14 @@ Status CheckFits(const BenchOptions& options, const EngineInfo& info) {
                            "batch");
   }
   const int context = *std::max_element(options.context.begin(), options.context.end());
-  if (int64_t{context} + options.output_tokens > info.max_model_len) {
-    return InvalidArgument(StrCat("--context ", context, " and --output-tokens ",
-                                  options.output_tokens, " are more than the ", info.max_model_len,
-                                  " tokens of a sequence; lower them or raise --max-model-len"),
-                           "context");
+  const int64_t answer = AnswerTokens(options, context, batch);
+  if (std::max(context, 1) + answer > info.max_model_len) {
+    return InvalidArgument(
+        StrCat("--context ", context, " and --output-tokens ", options.output_tokens, ", with ",
+               answer - options.output_tokens, " more while ", batch,
+               " sequences start, are more than the ", info.max_model_len,
+               " tokens of a sequence; lower them or raise --max-model-len"),
+        "context");
   }
   return OkStatus();
 }

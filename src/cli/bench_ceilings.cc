@@ -156,9 +156,10 @@ Result<std::unique_ptr<FigureCeilings>> FigureCeilings::Open(const EngineOptions
   std::unique_ptr<FigureCeilings> ceilings(new FigureCeilings());
   SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, OpenFiles(options.model));
   const files::ModelConfig& config = files.config;
-  SLUICE_ASSIGN_OR_RETURN(const DType kv, exec::ParseKvDtype(options.kv_dtype));
-  ceilings->work_ = WorkOf(config, *files.tensors, KvHeadBytes(kv, config.head_dim));
   SLUICE_ASSIGN_OR_RETURN(ceilings->device_, OpenDevice(options));
+  SLUICE_ASSIGN_OR_RETURN(
+      const DType kv, exec::ParseKvDtype(options.kv_dtype, ceilings->device_->facts().kv_dtype));
+  ceilings->work_ = WorkOf(config, *files.tensors, KvHeadBytes(kv, config.head_dim));
   auto meter = ceilings->device_->MakeCeilingMeter({.runs = 5, .seconds_per_run = 0.005});
   if (!meter.ok() && meter.status().code() != StatusCode::kUnimplemented) return meter.status();
   if (meter.ok()) {
@@ -190,12 +191,9 @@ Result<FigureShares> FigureCeilings::Prefill(int prompt_tokens, double tokens_pe
 Result<FigureShares> FigureCeilings::Decode(double context, int batch, double tokens_per_second) {
   FigureShares shares;
   if (meter_ == nullptr) return shares;
-  SLUICE_RETURN_IF_ERROR(MeasurePeak(&shares));
   SLUICE_ASSIGN_OR_RETURN(shares.read_bytes_per_second,
                           meter_->ReadBandwidth(static_cast<size_t>(work_.weight_bytes)));
   const double step = batch / tokens_per_second;
-  shares.compute_share =
-      ShareOfCeiling(DecodeMacs(work_, context, batch), step, shares.macs_per_second.median);
   shares.read_share =
       ShareOfCeiling(DecodeBytes(work_, context, batch), step, shares.read_bytes_per_second.median);
   shares.ceiling_share = shares.read_share;

@@ -49,7 +49,8 @@ const char* TokenizerName(files::TokenizerModel model) {
   return "unknown";
 }
 
-Json Describe(const files::ModelFiles& files, DType kv) {
+// REQUIRES: `kv_dtype` is one that ParseKvDtype takes.
+Json Describe(const files::ModelFiles& files, const std::string& kv_dtype) {
   const files::ModelConfig& config = files.config;
   int64_t parameters = 0, bytes = 0;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
@@ -61,6 +62,7 @@ Json Describe(const files::ModelFiles& files, DType kv) {
   Json memory = Json::object();
   for (const device::Backend* backend : device::LinkedBackends()) {
     for (const device::DeviceFacts& facts : backend->Probe()) {
+      const DType kv = exec::ParseKvDtype(kv_dtype, facts.kv_dtype).value();
       memory[device::ToString(facts.id)] = {
           {"weights_bytes", bytes},
           {"kv_dtype", Name(kv)},
@@ -122,10 +124,10 @@ void PrintDescription(const Json& d) {
 }
 
 Status Inspect(const std::string& model, const std::string& kv_dtype, bool json) {
-  SLUICE_ASSIGN_OR_RETURN(const DType kv, exec::ParseKvDtype(kv_dtype));
+  SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(kv_dtype, DType::kF16).status());
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
   SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, files::OpenModel(path));
-  const Json description = Describe(files, kv);
+  const Json description = Describe(files, kv_dtype);
   if (json) {
     std::cout << DumpJson(description) << "\n";
   } else {

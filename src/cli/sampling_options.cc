@@ -36,7 +36,7 @@ void AddSamplingOptions(CLI::App& app, Sampling* sampling) {
   Add(app, "--min-p", sampling->min_p,
       "leave out what is below this part of the best" + otherwise(kMinP), 0.0, 1.0);
   Add(app, "--repetition-penalty", sampling->repetition_penalty,
-      "above 1: repeats less" + otherwise(1), 1e-3, 1e3);
+      "above 1: repeats less" + otherwise(1), 0.01, 100.0);
   app.add_option("--seed", sampling->seed, "for the same answer again")->group("Sampling options");
 }
 

@@ -71,12 +71,6 @@ double PrefillMacs(const ModelWork& work, int tokens) {
   return tokens * work.layer_macs + work.output_macs + pairs * work.pair_macs;
 }
 
-double DecodeMacs(const ModelWork& work, double context, int batch) {
-  double pairs = 0;
-  for (const int window : work.windows) pairs += Seen(window, context);
-  return batch * (work.layer_macs + work.output_macs + pairs * work.pair_macs);
-}
-
 double DecodeBytes(const ModelWork& work, double context, int batch) {
   double tokens = 0;
   for (const int window : work.windows) tokens += Seen(window, context);

@@ -34,9 +34,8 @@ DType LayerFormat(const files::ModelConfig& config, const files::TensorSource& t
 
 // Multiply-adds of prefilling `tokens` from an empty cache, one row of logits included.
 double PrefillMacs(const ModelWork& work, int tokens);
-// Of one step in which `batch` sequences decode, each with `context` tokens in the cache, the new
-// one's own included.
-double DecodeMacs(const ModelWork& work, double context, int batch);
+// Bytes that are read in one step in which `batch` sequences decode, each with `context` tokens in
+// the cache, the new one's own included.
 double DecodeBytes(const ModelWork& work, double context, int batch);
 
 // Decoding begins with `context` tokens in the cache and is timed for `output` more: the mean.

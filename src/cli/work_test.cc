@@ -107,7 +107,6 @@ TEST(Work, AStepReadsTheWeightsOnceAndTheCacheOfEachSequence) {
   work.windows = {0, 100};
   EXPECT_EQ(DecodeBytes(work, 50, 1), 1000 + 50 * 2 * 2);
   EXPECT_EQ(DecodeBytes(work, 500, 8), 1000 + 8 * (500 + 100) * 2);
-  EXPECT_EQ(DecodeMacs(work, 500, 8), 8 * (15 + (500 + 100) * 3));
 }
 
 TEST(Work, TheContextOfATimedDecodeIsItsMean) {

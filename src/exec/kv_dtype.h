@@ -10,6 +10,6 @@ namespace sluice::exec {
 
 // auto (`automatic`: what the device likes best), f32, f16, bf16, fp8 (E4M3) or int8;
 // kInvalidArgument for anything else.
-Result<DType> ParseKvDtype(const std::string& name, DType automatic = DType::kF16);
+Result<DType> ParseKvDtype(const std::string& name, DType automatic);
 
 }  // namespace sluice::exec

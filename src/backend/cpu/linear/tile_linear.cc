@@ -28,7 +28,6 @@ struct Problem {
   const TileKernels* kernels;
   const Linear::Desc* desc;
   const Linear::Args* args;
-  int format;      // index into TileKernels::stream and ::expand
   int64_t steps;   // tiles of a group
   int64_t stride;  // bytes between rows of rounded x
   int64_t group_bytes;
