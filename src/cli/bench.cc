@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/run_request.h"
+#include "exec/kv_dtype.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -297,6 +298,7 @@ Action SetUpBench(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object");
   app.get_option("model")->required(false);
   return [options] {
+    SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(options->engine.kv_dtype, DType::kF16).status());
     if (options->ceilings) return RunCeilings(options->engine, options->json);
     if (options->engine.model.empty()) {
       return Status(InvalidArgument("model is required; see sluice bench --help", "model"));

@@ -133,7 +133,7 @@ Json ToJson(const FigureShares& shares) {
     ceilings["instruction"] = shares.instruction;
     ceilings["macs_per_second"] = SpreadJson(shares.macs_per_second);
   }
-  if (shares.read_bytes_per_second.median > 0) {
+  if (shares.read_bytes_per_second.max > 0) {
     ceilings["read_bytes_per_second"] = SpreadJson(shares.read_bytes_per_second);
   }
   json["ceilings"] = std::move(ceilings);
@@ -183,7 +183,7 @@ Result<FigureShares> FigureCeilings::Prefill(int prompt_tokens, double tokens_pe
   SLUICE_RETURN_IF_ERROR(MeasurePeak(&shares));
   shares.compute_share =
       ShareOfCeiling(PrefillMacs(work_, prompt_tokens), prompt_tokens / tokens_per_second,
-                     shares.macs_per_second.median);
+                     shares.macs_per_second.max);
   shares.ceiling_share = shares.compute_share;
   return shares;
 }
@@ -195,7 +195,7 @@ Result<FigureShares> FigureCeilings::Decode(double context, int batch, double to
                           meter_->ReadBandwidth(static_cast<size_t>(work_.weight_bytes)));
   const double step = batch / tokens_per_second;
   shares.read_share =
-      ShareOfCeiling(DecodeBytes(work_, context, batch), step, shares.read_bytes_per_second.median);
+      ShareOfCeiling(DecodeBytes(work_, context, batch), step, shares.read_bytes_per_second.max);
   shares.ceiling_share = shares.read_share;
   return shares;
 }

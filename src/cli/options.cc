@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
 #include <type_traits>
 
 #include "cli/cli.h"
+#include "cli/text_input.h"
 
 namespace sluice::cli {
 namespace {
@@ -62,8 +63,9 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
 Status ReadConfig(int argc, char** argv, CLI::App& app) {
   const std::string path = ConfigPath(argc, argv);
   if (path.empty() || argc < 2) return OkStatus();
-  std::ifstream file(path);
-  if (!file) return InvalidArgument("cannot read " + path + "; give --config a TOML file");
+  constexpr size_t kConfigBytesMax = size_t{1} << 20;
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadText(path, kConfigBytesMax));
+  std::istringstream file(text);
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigTOML().from_config(file);

@@ -2,9 +2,7 @@
 // tokenized once and cut into disjoint chunks of n; tokens n/2+1 .. n-1 of a chunk are scored.
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "base/clock.h"
@@ -13,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/run_request.h"
+#include "cli/text_input.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -57,9 +56,7 @@ Status ScoreChunk(Engine& engine, std::vector<int32_t> chunk, Sums* sums) {
 }
 
 Status Perplexity(const PerplexityOptions& options) {
-  std::ifstream file(options.file, std::ios::binary);
-  if (!file) return InvalidArgument(StrCat("cannot read ", options.file, "; give a text file"));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  SLUICE_ASSIGN_OR_RETURN(std::string text, ReadText(options.file));
   if (!text.empty() && text.back() == '\n') text.pop_back();
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;

@@ -1,14 +1,13 @@
 // sluice tokenize: the ids of standard input or a file, or text from ids.
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <sstream>
 
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
+#include "cli/text_input.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -59,16 +58,11 @@ Status EncodeLines(const TextModel& model, const TokenizeOptions& options, std::
 
 Status Tokenize(const TokenizeOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, TextModel::Open(options.model));
-  std::ifstream file;
-  if (!options.file.empty()) {
-    file.open(options.file, std::ios::binary);
-    if (!file) {
-      return InvalidArgument(StrCat("cannot read ", options.file, "; give --file a text file"));
-    }
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadText(options.file));
+  if (options.jsonl) {
+    std::istringstream lines(text);
+    return EncodeLines(*model, options, lines);
   }
-  std::istream& in = options.file.empty() ? std::cin : file;
-  if (options.jsonl) return EncodeLines(*model, options, in);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (options.decode) {
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadIds(text));
     SLUICE_ASSIGN_OR_RETURN(const std::string decoded, model->Detokenize(ids, options.no_special));

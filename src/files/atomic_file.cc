@@ -54,6 +54,11 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path, 
       return InvalidArgument(StrCat(path, " is not a regular file; choose another name"));
     }
     if (!options.replace) return Exists(path);
+  } else if (lstat(path.c_str(), &info) == 0) {
+    return InvalidArgument(StrCat(path, " is a link to nothing; choose another name"));
+  } else if (path.empty() || errno != ENOENT) {
+    return InvalidArgument(StrCat("\"", path, "\" cannot be written: ",
+                                  std::generic_category().message(errno), "; choose another name"));
   }
   const std::string folder = FolderOf(path);
   constexpr int kFlags = O_WRONLY | O_CLOEXEC;

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 
 #include "base/str_cat.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kKeyBytesMax = 4096;
 constexpr size_t kKeysMax = 65536;
+constexpr size_t kFileBytesMax = size_t{16} << 20;
 constexpr std::string_view kBearer = "Bearer ";
 
 std::string_view Trim(std::string_view text) {
@@ -42,11 +44,20 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
   ApiKeys keys;
   if (path.empty()) return keys;
   std::ifstream file(path);
-  if (!file) {
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad() || (file.fail() && !file.eof())) {
     return InvalidArgument(StrCat("the key file ", path, " cannot be read"), "api-key-file");
   }
+  if (text.size() > kFileBytesMax) {
+    return InvalidArgument(
+        StrCat("the key file ", path, " has more than ", kFileBytesMax, " bytes, the limit"),
+        "api-key-file");
+  }
+  std::istringstream lines(text);
   std::string line;
-  while (std::getline(file, line)) {
+  while (std::getline(lines, line)) {
     const std::string_view key = Trim(line);
     if (key.empty() || key.front() == '#') continue;
     if (key.size() > kKeyBytesMax || keys.digests_.size() == kKeysMax) {

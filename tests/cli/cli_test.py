@@ -243,7 +243,7 @@ class Others(unittest.TestCase):
         text = run("inspect", MODEL).stdout
         self.assertIn("30 layers, width 576", text)
         self.assertRegex(text, r"F32: 61 tensors, [0-9.]+ KiB")
-        self.assertIn("KV in F16 22.5 KiB a token", text)
+        self.assertRegex(text, r"KV in B?F16 22\.5 KiB a token")
         text = run("inspect", MODEL, "--kv-dtype", "fp8").stdout
         self.assertIn("KV in F8_E4M3 11.95 KiB a token", text)
         devices = json.loads(run("devices", "--json").stdout)
