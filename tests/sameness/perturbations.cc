@@ -48,7 +48,9 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight
   };
   add("neighbours", 1).options.prefix_cache = false;
   add("neighbours that are cancelled", 2).cancelled = 50;
-  add("prefix cache", 1).rounds = 2;
+  Perturbation& cache = add("prefix cache", 1);
+  cache.rounds = 2;
+  cache.must_hit = true;
   for (const int tokens : {1, 7, 33, 130}) {
     Perturbation& chunks = add(StrCat("chunks of ", tokens), tokens == 1 ? 0 : 1);
     chunks.options.max_batch_tokens = tokens;
@@ -95,6 +97,10 @@ Result<Difference> Run(const Perturbation& perturbation, const std::vector<Reque
     for (Pending& other : others) other.Wait();
   }
   *preempted = Metric(**engine, "vllm:num_preemptions_total");
+  if (perturbation.must_hit && Metric(**engine, "vllm:prefix_cache_hits_total") == 0) {
+    return Status{StatusCode::kInternal,
+                  "no prompt was found in the prefix cache: the run shows nothing"};
+  }
   // The second command is answered after a step that has seen the first.
   for (int i = 0; i < 2; ++i) {
     const auto flushed = (*engine)->Admin(R"({"command": "cache_flush"})");

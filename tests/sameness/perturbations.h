@@ -16,6 +16,7 @@ struct Perturbation {
   int cancelled = 0;          // of the neighbours, in percent, while they run
   int rounds = 1;             // later ones find the prefix cache filled
   bool must_preempt = false;  // the run shows nothing unless something was preempted
+  bool must_hit = false;      // the same of tokens that were found in the prefix cache
 };
 
 // All of them for a model, on the instruction set of `base`. `tight_kv`: bytes that hold few of the
@@ -23,7 +24,7 @@ struct Perturbation {
 std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv);
 
 // Runs all subjects at once in a random order between neighbours, and compares with `expected`.
-// `preempted`: how often a sequence lost its memory. An engine that does not open, or blocks that
+// `preempted`: how often a sequence lost its memory. No hit where there must be one, an engine that does not open, or blocks that
 // are not free at the end, are an error.
 Result<Difference> Run(const Perturbation& perturbation, const std::vector<Request>& subjects,
                        const std::vector<Outcome>& expected, int vocab, uint64_t seed,
