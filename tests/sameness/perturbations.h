@@ -24,8 +24,8 @@ struct Perturbation {
 std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv);
 
 // Runs all subjects at once in a random order between neighbours, and compares with `expected`.
-// `preempted`: how often a sequence lost its memory. No hit where there must be one, an engine that does not open, or blocks that
-// are not free at the end, are an error.
+// `preempted`: how often a sequence lost its memory. No hit where there must be one, an engine that
+// does not open, or blocks that are not free at the end, are an error.
 Result<Difference> Run(const Perturbation& perturbation, const std::vector<Request>& subjects,
                        const std::vector<Outcome>& expected, int vocab, uint64_t seed,
                        double* preempted);
