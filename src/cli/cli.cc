@@ -73,17 +73,17 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::string NoSuchCommand(const std::string& name) {
   constexpr size_t kSlips = 2;
-  std::string message = "there is no command \"" + name + "\"";
+  std::string message = "there is no command \"" + name + "\"; ";
   if (name.size() <= 32) {
     const auto distance = [&](const Command& command) { return EditDistance(name, command.name); };
     const auto* nearest =
         std::min_element(std::begin(kCommands), std::end(kCommands),
                          [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
     if (distance(*nearest) <= kSlips) {
-      message += std::string("; did you mean ") + nearest->name + "?";
+      return message + "did you mean " + nearest->name + "?";
     }
   }
-  return message + " See sluice --help";
+  return message + "see sluice --help";
 }
 
 // CLI11 names what it did not expect from the last to the first.

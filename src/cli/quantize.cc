@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -164,6 +165,27 @@ Result<Json> WriteTensors(const files::GgufFile& file, const files::GgufLayout& 
   return described;
 }
 
+// How many tensors have which type now: formats with blocks of 256 fall back where rows don't fit.
+std::string CountsOf(const Json& tensors) {
+  std::map<std::string, int> counts;
+  for (const Json& tensor : tensors) ++counts[tensor["type"].get<std::string>()];
+  std::string text;
+  for (const auto& [type, count] : counts) {
+    text += StrCat(text.empty() ? "" : ", ", count, " in ", type);
+  }
+  return text;
+}
+
+// Codes of codes lose twice.
+void WarnOfQuantizedInput(const files::GgufFile& file) {
+  for (const files::FileTensor& tensor : file.tensors()) {
+    if (!IsQuantized(tensor.dtype)) continue;
+    std::cerr
+        << "note: the input is quantized already; a file from the original weights is better\n";
+    return;
+  }
+}
+
 Status Quantize(const QuantizeOptions& options) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (options.threads > cores) {
@@ -197,7 +219,9 @@ Status Quantize(const QuantizeOptions& options) {
               << "\n";
   } else {
     std::cout << std::fixed << std::setprecision(1) << "tensors " << before / kMiB << " MiB -> "
-              << after / kMiB << " MiB in " << seconds << " s: " << options.out << "\n";
+              << after / kMiB << " MiB in " << seconds << " s: " << options.out << " ("
+              << CountsOf(tensors) << ")\n";
+    WarnOfQuantizedInput(*file);
   }
   return OkStatus();
 }

@@ -7,8 +7,8 @@ namespace sluice::schedule {
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, int64_t aging_us) {
   if (name == "fcfs") return MakeFcfsPolicy();
   if (name == "priority") return MakePriorityPolicy(aging_us);
-  return InvalidArgument(StrCat("There is no scheduling policy '", name,
-                                "'; choose fcfs or priority with --scheduler-policy."),
+  return InvalidArgument(StrCat("there is no scheduling policy '", name,
+                                "'; choose fcfs or priority with --scheduler-policy"),
                          "scheduler-policy");
 }
 
