@@ -217,6 +217,16 @@ Status CheckFits(const BenchOptions& options, const EngineInfo& info) {
                                   ", so they would not decode at once; raise --max-num-seqs"),
                            "batch");
   }
+  const int prompt =
+      options.prompt_tokens.empty()
+          ? 0
+          : *std::max_element(options.prompt_tokens.begin(), options.prompt_tokens.end());
+  if (prompt >= info.max_model_len) {
+    return InvalidArgument(
+        StrCat("--prompt-tokens ", prompt, " leaves no room in the ", info.max_model_len,
+               " tokens of a sequence; lower it or raise --max-model-len"),
+        "prompt-tokens");
+  }
   const int context = *std::max_element(options.context.begin(), options.context.end());
   const int64_t answer = AnswerTokens(options, context, batch);
   if (std::max(context, 1) + answer > info.max_model_len) {

@@ -59,6 +59,8 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["3 --prot"], "generate", MODEL, "-p", "x", "3", "--prot")
         self.refuse(2, ["did you mean serve?"], "serv")
         self.refuse(2, ["100"], "chat", MODEL, "--top-p", "100")
+        self.refuse(2, ["--prompt-tokens 9000", "--max-model-len"], "bench", MODEL,
+                    "--prompt-tokens", "9000")
         self.refuse(2, ["--kv-dtype", "zz"], "bench", "--ceilings", "--kv-dtype", "zz")
         self.refuse(2, ["64 tokens", "--max-model-len"], "bench", MODEL, "--prompt-tokens", "16",
                     "--context", "63", "--batch", "1", "--output-tokens", "1",
