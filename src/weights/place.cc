@@ -131,7 +131,8 @@ class Placer {
     size_t left = 0;  // bytes of memory that later parts need
     for (const auto& param : params) left += PaddedBytes(*param);
     for (const auto& param : params) {
-      SLUICE_RETURN_IF_ERROR(Reserve(*param, &left).WithContext(param->resolved.spec.name));
+      // Memory is taken for many parameters at once.
+      SLUICE_RETURN_IF_ERROR(Reserve(*param, &left).WithContext("memory for the weights"));
     }
     SLUICE_RETURN_IF_ERROR(device_.facts().device_memory ? FillThroughStaging(params)
                                                          : FillInPlace(params));
