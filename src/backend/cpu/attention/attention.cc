@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backend/cpu/kernel_support.h"
 #include "backend/cpu/stream.h"
 #include "backend/cpu/thread_pool.h"
 
@@ -18,21 +19,6 @@ int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step 
 
 AttentionCache CacheOf(const ops::Tensor& data, const ops::Tensor& scales) {
   return {data.data, scales.ptr<float>(), data.strides[0], scales.strides[0]};
-}
-
-const AttentionKernel& KernelFor(const AttentionKernels& kernels, DType kv) {
-  switch (kv) {
-    case DType::kF32:
-      return kernels.f32;
-    case DType::kBF16:
-      return kernels.bf16;
-    case DType::kF8E4M3:
-      return kernels.f8;
-    case DType::kI8:
-      return kernels.i8;
-    default:
-      return kernels.f16;
-  }
 }
 
 AttentionCall MakeCall(const AttentionTiling& tiling, const Attention::Desc& desc,
@@ -241,7 +227,7 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
     if (plan.by_split) states += splits.size() * RoundToLine(StateFloats(call));
   });
 
-  const AttentionKernel& kernel = KernelFor(kernels, desc.kv.dtype);
+  const AttentionKernel& kernel = KernelForKv(kernels, desc.kv.dtype);
   if (plan.by_split) {
     RunBySplit(kernel, call, needs, memory, cpu.pool());
   } else {

@@ -8,7 +8,6 @@
 #include "backend/cpu/linear/pack_tiles.h"
 #include "backend/cpu/linear/packed.h"
 #include "backend/cpu/linear/row_split.h"
-#include "backend/cpu/linear/scratch.h"
 #include "backend/cpu/linear/tile_linear.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/stream.h"
@@ -141,8 +140,8 @@ Status OutOfScratch(size_t bytes) {
           StrCat("linear: no memory for ", bytes, " bytes of quantized activations")};
 }
 
-Status RunProblem(const Problem& p, ThreadPool& pool) {
-  thread_local Scratch scratch;
+Status RunProblem(const Problem& p, CpuStream& stream) {
+  ThreadPool& pool = stream.pool();
   const int64_t tiles = p.split.tiles;
   const size_t tile_bytes = p.row_bytes * p.kernels->by_rows[p.split.full].rows;
   const bool copies = p.args->x.dims[0] * p.desc->k <= kCopyElements && tiles == 1;
@@ -152,7 +151,7 @@ Status RunProblem(const Problem& p, ThreadPool& pool) {
   const size_t content_bytes = Align(tile_bytes * panel),
                group_bytes = Align(p.unpacked_bytes * p.pass_groups);
   const size_t bytes = content_bytes + group_bytes * pool.threads();
-  std::byte* contents = scratch.Get(bytes);
+  std::byte* contents = stream.Scratch(bytes);
   if (contents == nullptr) return OutOfScratch(bytes);
   std::byte* groups = contents + content_bytes;
   std::atomic<int64_t> next{0};
@@ -215,7 +214,7 @@ Status RunKernels(device::Stream& stream, const Linear::Desc& desc, const Linear
   }
   p.group_bytes = GroupBytes(desc.weight, desc.k, kernels.lanes);
   p.groups = (desc.n + kernels.lanes - 1) / kernels.lanes;
-  return RunProblem(p, AsCpu(stream).pool());
+  return RunProblem(p, AsCpu(stream));
 }
 
 ops::Support SupportsAtLeast(Isa isa, bool block_formats, const Linear::Desc& desc,

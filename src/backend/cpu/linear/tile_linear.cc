@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "backend/cpu/linear/pack_tiles.h"
-#include "backend/cpu/linear/scratch.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/thread_pool.h"
 
@@ -174,14 +173,14 @@ void TakeParts(int64_t count, int64_t part, std::atomic<int64_t>* next, std::ato
   WaitUntil(*done, count);
 }
 
-Status RunPanel(const Problem& p, ThreadPool& pool) {
-  thread_local Scratch scratch;
+Status RunPanel(const Problem& p, CpuStream& stream) {
+  ThreadPool& pool = stream.pool();
   const size_t panel_bytes = static_cast<size_t>(p.padded * p.stride + PairBytes(p));
   const size_t work_bytes = WorkBytes(p);
   const bool copies = p.rows * p.desc->k <= kCopyElements;
   const size_t panels = copies ? static_cast<size_t>(pool.threads()) : 1;
   const size_t bytes = panel_bytes * panels + work_bytes * pool.threads();
-  std::byte* memory = scratch.Get(bytes);
+  std::byte* memory = stream.Scratch(bytes);
   if (memory == nullptr) {
     return {StatusCode::kOutOfMemory,
             StrCat("linear: no memory for ", bytes, " bytes of rounded activations")};
@@ -235,7 +234,7 @@ Status RunTileLinear(CpuStream& stream, const Linear::Desc& desc, const Linear::
     p.rows = std::min(panel_rows, m - p.first);
     const int64_t unit = p.rows <= kTileRows ? kTileRows : kStreamRowsMax;
     p.padded = p.rows == 1 ? 1 : (p.rows + unit - 1) / unit * unit;
-    SLUICE_RETURN_IF_ERROR(RunPanel(p, stream.pool()));
+    SLUICE_RETURN_IF_ERROR(RunPanel(p, stream));
   }
   return OkStatus();
 }

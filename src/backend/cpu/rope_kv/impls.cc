@@ -8,21 +8,6 @@
 namespace sluice::cpu {
 namespace {
 
-RopeKvKernel KernelFor(const RopeKvKernels& kernels, DType kv) {
-  switch (kv) {
-    case DType::kF32:
-      return kernels.f32;
-    case DType::kBF16:
-      return kernels.bf16;
-    case DType::kF8E4M3:
-      return kernels.f8;
-    case DType::kI8:
-      return kernels.i8;
-    default:
-      return kernels.f16;
-  }
-}
-
 using Op = ops::RopeKv;
 
 template <Isa isa>
@@ -61,7 +46,7 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
                            .v_head_dim = desc.kv.v_head_dim,
                            .rotary_dims = desc.rotary_dims,
                            .interleaved = desc.interleaved};
-  const RopeKvKernel kernel = KernelFor(kernels, desc.kv.dtype);
+  const RopeKvKernel kernel = KernelForKv(kernels, desc.kv.dtype);
   ForRows(AsCpu(stream), args.qkv.dims[0], args.qkv.dims[1],
           [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
   return OkStatus();
