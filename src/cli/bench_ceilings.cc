@@ -22,7 +22,7 @@ Result<std::unique_ptr<device::Device>> OpenDevice(const EngineOptions& options)
   open.threads = options.threads;
   open.instruction_set = options.isa;
   open.force_ops = options.force_op;
-  return resolution.backend->Open(resolution.index, open);
+  return resolution.Open(open);
 }
 
 Result<files::ModelFiles> OpenFiles(const std::string& model) {

@@ -22,7 +22,7 @@ Status Devices(const std::string& wanted, bool json) {
   const auto backends = device::LinkedBackends();
   Json list = Json::array();
   for (const device::Backend* backend : backends) {
-    for (const device::DeviceFacts& facts : backend->Probe()) {
+    for (const device::DeviceFacts& facts : backend->Probe({})) {
       list.push_back({{"id", device::ToString(facts.id)},
                       {"name", facts.name},
                       {"architecture", facts.architecture},

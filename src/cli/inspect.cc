@@ -61,7 +61,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype) {
   }
   Json memory = Json::object();
   for (const device::Backend* backend : device::LinkedBackends()) {
-    for (const device::DeviceFacts& facts : backend->Probe()) {
+    for (const device::DeviceFacts& facts : backend->Probe({})) {
       const DType kv = exec::ParseKvDtype(kv_dtype, facts.kv_dtype).value();
       memory[device::ToString(facts.id)] = {
           {"weights_bytes", bytes},

@@ -27,9 +27,17 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
+  // OpenOptions::check_each_op of its device.
+  bool checks_each_op() const { return checks_each_op_; }
   virtual Status Synchronize() = 0;
   virtual Status Record(Event& event) = 0;
   virtual Status Wait(Event& event) = 0;  // later work of this stream waits; the host does not
+
+ protected:
+  explicit Stream(bool checks_each_op = false) : checks_each_op_(checks_each_op) {}
+
+ private:
+  const bool checks_each_op_;
 };
 
 // Owns a range of memory; frees it when destroyed. Move-only.
@@ -68,9 +76,14 @@ struct MemoryInfo {
       0;  // what an allocation can get now; memory of other processes counts as used
 };
 
+// A run of bytes, or rows of equal size with a stride.
 struct CopyItem {
   View destination;
-  View source;  // source.bytes are copied
+  View source;               // one row: source.bytes are copied
+  size_t rows = 1;           // more: row_bytes of each, as many rows in both views
+  size_t row_bytes = 0;      // set when rows > 1
+  size_t source_stride = 0;  // bytes from row to row, >= row_bytes; set when rows > 1
+  size_t destination_stride = 0;
 };
 
 class Device {
@@ -82,9 +95,13 @@ class Device {
   virtual Result<Buffer> Allocate(size_t bytes, MemoryKind kind) = 0;
   virtual Result<std::unique_ptr<Stream>> CreateStream() = 0;
   virtual Result<std::unique_ptr<Event>> CreateEvent() = 0;
-  // Copies all items in order on `stream`. Views of other devices, null views and a destination
-  // smaller than its source are errors; items of zero bytes are skipped before any check. A copy to
-  // host memory is visible when the call returns; other copies when the stream gets there.
+  // Copies all items in order on `stream`: neighbours that continue one another become one copy,
+  // and pieces that stay on the device are submitted together. Items of zero bytes are skipped
+  // before any check; views of other devices, null views and a destination that is too small are
+  // errors (PlanCopies), and then nothing is copied.
+  // A source in kHost memory has been read and a destination in kHost memory has been written when
+  // the call returns. Pinned, shared and device memory is read and written when the stream gets
+  // there: it must outlive that.
   virtual Status Copy(Stream& stream, std::span<const CopyItem> items) = 0;
   // Graph capture; kUnimplemented where facts().graphs is kNone.
   virtual Result<std::unique_ptr<Graph>> Capture(Stream& stream, Communicator* communicator,

@@ -48,7 +48,7 @@ std::string VisibleMask(DeviceKind kind) {
 std::string Found(std::span<const Backend* const> backends) {
   std::string out;
   for (const Backend* backend : backends) {
-    for (const DeviceFacts& facts : backend->Probe()) {
+    for (const DeviceFacts& facts : backend->Probe({})) {
       if (!out.empty()) out += ", ";
       out += ToString(facts.id);
     }
@@ -75,7 +75,7 @@ Result<Resolution> ResolveAuto(std::span<const Backend* const> backends) {
   for (DeviceKind kind : kPreference) {
     const Backend* backend = FindBackend(kind, backends);
     if (backend == nullptr) continue;
-    const std::vector<DeviceFacts> devices = backend->Probe();
+    const std::vector<DeviceFacts> devices = backend->Probe({});
     const DeviceFacts* facts = FirstReal(devices);
     if (facts == nullptr) continue;
     return Resolution{backend, facts->id.index,
@@ -129,7 +129,7 @@ Result<Resolution> ResolveDevice(std::string_view wanted_name,
                          ToString(wanted.kind), "; devices found: ", Found(backends)),
                   "device");
   }
-  const std::vector<DeviceFacts> devices = backend->Probe();
+  const std::vector<DeviceFacts> devices = backend->Probe({});
   const DeviceFacts* chosen = nullptr;
   if (wanted.index < 0) {
     chosen = FirstReal(devices);

@@ -22,8 +22,9 @@ class FakeBackend : public Backend {
     }
   }
   DeviceKind kind() const override { return kind_; }
-  std::vector<DeviceFacts> Probe() const override { return devices_; }
-  Result<std::unique_ptr<Device>> Open(int, const OpenOptions&) const override {
+  std::vector<DeviceFacts> Probe(const VisibleDevices&) const override { return devices_; }
+  Result<std::unique_ptr<Device>> Open(const VisibleDevices&, int,
+                                       const OpenOptions&) const override {
     return Status(StatusCode::kUnimplemented, "a fake is never opened");
   }
   std::vector<DeviceFacts>& devices() { return devices_; }

@@ -39,8 +39,10 @@ struct DeviceFacts {
   std::string name;          // "Intel Xeon ..., AVX-512 VNNI", "NVIDIA H200"
   std::string architecture;  // CPU: the instruction set in use: "ref", "avx2", "avx512", "amx"
   std::vector<std::string> capabilities;  // for people: every set or feature found
+  std::string driver;                     // its name and version; empty for a CPU
   int compute_units = 1;                  // CPU: threads; GPU: SMs
   DType kv_dtype = DType::kF16;           // that attention reads fastest, of F16 and BF16
+  DType activation = DType::kF32;         // for models in 16 bits or FP8; others compute in F32
   size_t memory_bytes = 0;                // total
   size_t cache_bytes = 0;                 // last level
   bool device_memory = false;             // the host can't read its memory

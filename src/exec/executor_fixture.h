@@ -28,7 +28,7 @@ struct TinyExecutor {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device = std::move(resolved->backend->Open(resolved->index, {.threads = 1}).value());
+    device = std::move(resolved->Open({.threads = 1}).value());
     model::ModelOptions options;
     options.max_tokens = 128;
     options.max_logits_rows = 128;

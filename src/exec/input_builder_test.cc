@@ -22,7 +22,7 @@ class InputBuilderTest : public ::testing::Test {
  protected:
   InputBuilderTest() {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device_ = std::move(resolved->backend->Open(resolved->index, {.threads = 1}).value());
+    device_ = std::move(resolved->Open({.threads = 1}).value());
     stream_ = std::move(device_->CreateStream().value());
     kvstore::GroupLayout full;
     full.layers = {0};

@@ -39,7 +39,7 @@ struct NullExecutor {
   };
   NullExecutor(const Sizes& sizes, std::function<void(const model::DeviceBatch&)> between) {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device = std::move(resolved->backend->Open(resolved->index, {.threads = 1}).value());
+    device = std::move(resolved->Open({.threads = 1}).value());
     model::ModelParts parts;
     parts.device = device.get();
     parts.config.vocab_size = sizes.vocab;

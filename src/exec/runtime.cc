@@ -54,7 +54,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
   open.threads = options.threads;
   open.instruction_set = options.isa;
   open.force_ops = options.force_op;
-  SLUICE_ASSIGN_OR_RETURN(runtime->device_, resolution.backend->Open(resolution.index, open));
+  SLUICE_ASSIGN_OR_RETURN(runtime->device_, resolution.Open(open));
   device::Device& device = *runtime->device_;
 
   model::ModelOptions model_options;

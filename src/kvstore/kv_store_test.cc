@@ -28,7 +28,7 @@ class KvStoreTest : public ::testing::Test {
  protected:
   KvStoreTest() {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device_ = std::move(resolved->backend->Open(resolved->index, {.threads = 1}).value());
+    device_ = std::move(resolved->Open({.threads = 1}).value());
     stream_ = std::move(device_->CreateStream().value());
   }
   std::unique_ptr<KvStore> Open(std::vector<GroupLayout> groups) {

@@ -41,13 +41,28 @@ struct GatherRows {
   };
 };
 
+// ids[t] = previous[-1 - ids[t]] where ids[t] < 0: tokens that the step before drew and that the
+// host did not know when it planned. Others stay.
+struct ResolveTokens {
+  static constexpr std::string_view kName = "resolve_tokens";
+  struct Desc {
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor ids;       // I32 [tokens], in place
+    Tensor previous;  // I32 [rows]
+  };
+};
+
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const Embedding::Desc& desc, const Embedding::Args& args);
 Status CheckArgs(const GatherRows::Desc& desc, const GatherRows::Args& args);
+Status CheckArgs(const ResolveTokens::Desc& desc, const ResolveTokens::Args& args);
 // Ids, splice rows and row numbers lie inside their tables. REQUIRES: CheckArgs is ok; they lie in
 // host memory.
 Status CheckIndices(const Embedding::Desc& desc, const Embedding::Args& args);
 Status CheckIndices(const GatherRows::Desc& desc, const GatherRows::Args& args);
+Status CheckIndices(const ResolveTokens::Desc& desc, const ResolveTokens::Args& args);
 
 Support RefEmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts& facts);
 Status RefEmbedding(device::Stream& stream, const Embedding::Desc& desc,
@@ -55,5 +70,8 @@ Status RefEmbedding(device::Stream& stream, const Embedding::Desc& desc,
 Support RefGatherRowsSupports(const GatherRows::Desc& desc, const device::DeviceFacts& facts);
 Status RefGatherRows(device::Stream& stream, const GatherRows::Desc& desc,
                      const GatherRows::Args& args);
+Support RefResolveTokensSupports(const ResolveTokens::Desc& desc, const device::DeviceFacts& facts);
+Status RefResolveTokens(device::Stream& stream, const ResolveTokens::Desc& desc,
+                        const ResolveTokens::Args& args);
 
 }  // namespace sluice::ops

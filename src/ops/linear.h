@@ -42,6 +42,7 @@ struct Linear {
     int64_t n = 0, k = 0;
     bool bias = false;
     bool residual = false;
+    bool f32_out = false;  // out is F32 whatever the activation type (logits); then no residual
     int adapters = 0;             // LoRA adapters that rows may name; 0: none
     int compute_unit_budget = 0;  // 0: all
     std::string ToString() const;

@@ -51,7 +51,7 @@ class Cpu {
     for (const device::Backend* backend : device::LinkedBackends()) {
       if (backend->kind() != device::DeviceKind::kCpu) continue;
       device_ = std::move(
-          backend->Open(0, {.threads = threads, .instruction_set = instruction_set}).value());
+          backend->Open({}, 0, {.threads = threads, .instruction_set = instruction_set}).value());
     }
     stream_ = std::move(device_->CreateStream().value());
   }

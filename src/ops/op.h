@@ -109,7 +109,9 @@ class Bound {
       : implementation_(implementation), desc_(std::move(desc)) {}
 
   Status operator()(device::Stream& stream, const typename Op::Args& args) const {
-    return implementation_->run(stream, desc_, args);
+    SLUICE_RETURN_IF_ERROR(implementation_->run(stream, desc_, args));
+    if (!stream.checks_each_op()) return OkStatus();
+    return stream.Synchronize().WithContext(implementation_->name);
   }
   bool bound() const { return implementation_ != nullptr; }
   std::string_view name() const { return implementation_->name; }

@@ -20,7 +20,7 @@ inline std::vector<std::string> UsableInstructionSets() {
   for (const device::Backend* backend : device::LinkedBackends()) {
     if (backend->kind() != device::DeviceKind::kCpu) continue;
     for (const char* set : {"ref", "avx2", "avx512", "amx"}) {
-      if (backend->Open(0, {.threads = 1, .instruction_set = set}).ok()) usable.push_back(set);
+      if (backend->Open({}, 0, {.threads = 1, .instruction_set = set}).ok()) usable.push_back(set);
     }
   }
   return usable;
@@ -32,7 +32,7 @@ class OpTest : public ::testing::TestWithParam<std::string> {
   OpTest() {
     for (const device::Backend* backend : device::LinkedBackends()) {
       if (backend->kind() != device::DeviceKind::kCpu) continue;
-      device_ = std::move(backend->Open(0, {.instruction_set = GetParam()}).value());
+      device_ = std::move(backend->Open({}, 0, {.instruction_set = GetParam()}).value());
     }
     stream_ = std::move(device_->CreateStream().value());
   }

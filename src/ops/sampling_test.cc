@@ -87,7 +87,7 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
  protected:
   SampleTest() {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device_ = std::move(resolved->backend->Open(resolved->index, {}).value());
+    device_ = std::move(resolved->Open({}).value());
     stream_ = std::move(device_->CreateStream().value());
   }
 

@@ -45,7 +45,7 @@ class SamplerTest : public ::testing::Test {
  protected:
   SamplerTest() {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device_ = std::move(resolved->backend->Open(resolved->index, {}).value());
+    device_ = std::move(resolved->Open({}).value());
     stream_ = std::move(device_->CreateStream().value());
     Restart();
   }

@@ -17,7 +17,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
   SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
                           device::ResolveDevice("cpu", device::LinkedBackends()));
   SLUICE_ASSIGN_OR_RETURN(runner->device_,
-                          resolution.backend->Open(resolution.index, device_options));
+                          resolution.Open(device_options));
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
   SLUICE_ASSIGN_OR_RETURN(runner->model_,
                           model::LoadModel(runner->files_, *runner->device_, options));

@@ -10,6 +10,7 @@
 #include "backend/cpu/host.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/stream.h"
+#include "device/copy_list.h"
 
 namespace sluice::cpu {
 namespace {
@@ -59,23 +60,6 @@ device::DeviceFacts MakeFacts(const CpuFacts& cpu, Isa isa, int threads) {
   facts.memory_bytes = HostMemory().total_bytes;
   facts.cache_bytes = cpu.cache_bytes;
   return facts;
-}
-
-Status CheckCopy(const CopyItem& item, const device::DeviceId& id) {
-  if (item.source.data == nullptr || item.destination.data == nullptr) {
-    return InvalidArgument(StrCat("a copy of ", item.source.bytes, " bytes has a null ",
-                                  item.source.data == nullptr ? "source" : "destination"));
-  }
-  for (const View* view : {&item.source, &item.destination}) {
-    if (view->device == id) continue;
-    return InvalidArgument(StrCat("a copy on ", device::ToString(id), " was given a view of ",
-                                  device::ToString(view->device)));
-  }
-  if (item.destination.bytes < item.source.bytes) {
-    return InvalidArgument(StrCat("a copy of ", item.source.bytes, " bytes does not fit the ",
-                                  item.destination.bytes, " bytes of its destination"));
-  }
-  return OkStatus();
 }
 
 }  // namespace
@@ -130,14 +114,13 @@ Result<std::unique_ptr<device::Event>> CpuDevice::CreateEvent() {
 }
 
 Status CpuDevice::Copy(device::Stream&, std::span<const CopyItem> items) {
-  // All are checked before the first is done, so that a refused call has written nothing.
-  for (const CopyItem& item : items) {
-    if (item.source.bytes == 0) continue;
-    SLUICE_RETURN_IF_ERROR(CheckCopy(item, facts_.id));
-  }
-  for (const CopyItem& item : items) {
-    if (item.source.bytes == 0) continue;
-    std::memmove(item.destination.data, item.source.data, item.source.bytes);
+  thread_local std::vector<device::CopyRun> runs;  // kept, so that a step allocates nothing
+  SLUICE_RETURN_IF_ERROR(device::PlanCopies(facts_.id, items, &runs));
+  for (const device::CopyRun& run : runs) {
+    for (size_t row = 0; row < run.rows; ++row) {
+      std::memmove(run.destination + row * run.destination_stride,
+                   run.source + row * run.source_stride, run.row_bytes);
+    }
   }
   return OkStatus();
 }
@@ -153,12 +136,12 @@ Result<std::unique_ptr<device::CeilingMeter>> CpuDevice::MakeCeilingMeter(
   return MakeCpuMeter(*this, pool_, options);
 }
 
-std::vector<device::DeviceFacts> CpuBackend::Probe() const {
+std::vector<device::DeviceFacts> CpuBackend::Probe(const device::VisibleDevices&) const {
   const CpuFacts cpu = DetectCpu();
   return {MakeFacts(cpu, cpu.best, UsableCores())};
 }
 
-Result<std::unique_ptr<device::Device>> CpuBackend::Open(int index,
+Result<std::unique_ptr<device::Device>> CpuBackend::Open(const device::VisibleDevices&, int index,
                                                          const device::OpenOptions& options) const {
   if (index != 0) {
     return Status(StatusCode::kDevice,

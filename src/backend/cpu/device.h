@@ -45,10 +45,10 @@ class CpuDevice : public device::Device {
 class CpuBackend : public device::Backend {
  public:
   device::DeviceKind kind() const override { return device::DeviceKind::kCpu; }
-  std::vector<device::DeviceFacts> Probe() const override;
+  std::vector<device::DeviceFacts> Probe(const device::VisibleDevices& visible) const override;
   // More threads than this process may use, an unknown instruction set and one that this CPU lacks
   // are errors that name the value and what is possible.
-  Result<std::unique_ptr<device::Device>> Open(int index,
+  Result<std::unique_ptr<device::Device>> Open(const device::VisibleDevices& visible, int index,
                                                const device::OpenOptions& options) const override;
 };
 

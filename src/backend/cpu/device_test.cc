@@ -130,11 +130,11 @@ TEST_F(CpuDeviceTest, MemoryFitsTheMachine) {
 }
 
 TEST(CpuBackendTest, OpensWithTheOptionsGiven) {
-  const auto opened = CpuBackend().Open(0, {.threads = 1, .instruction_set = "ref"});
+  const auto opened = CpuBackend().Open({}, 0, {.threads = 1, .instruction_set = "ref"});
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   EXPECT_EQ((*opened)->facts().architecture, "ref");
   EXPECT_EQ((*opened)->facts().compute_units, 1);
-  const auto best = CpuBackend().Open(0, {});
+  const auto best = CpuBackend().Open({}, 0, {});
   ASSERT_TRUE(best.ok());
   EXPECT_EQ((*best)->facts().architecture, Name(DetectCpu().best));
   EXPECT_GE((*best)->facts().compute_units, 1);
@@ -143,7 +143,7 @@ TEST(CpuBackendTest, OpensWithTheOptionsGiven) {
 
 TEST(CpuBackendTest, TooManyThreadsNamesTheValueAndTheLimit) {
   for (int threads : {-1, AllowedCpus() + 1, std::numeric_limits<int>::max()}) {
-    const auto opened = CpuBackend().Open(0, {.threads = threads});
+    const auto opened = CpuBackend().Open({}, 0, {.threads = threads});
     ASSERT_FALSE(opened.ok());
     EXPECT_THAT(opened.status().message(), HasSubstr(std::to_string(threads)));
     EXPECT_THAT(opened.status().message(), HasSubstr(StrCat("may use ", AllowedCpus())));
@@ -152,7 +152,7 @@ TEST(CpuBackendTest, TooManyThreadsNamesTheValueAndTheLimit) {
 }
 
 TEST(CpuBackendTest, AnUnknownInstructionSetListsTheLegalOnes) {
-  const auto opened = CpuBackend().Open(0, {.instruction_set = "sse9"});
+  const auto opened = CpuBackend().Open({}, 0, {.instruction_set = "sse9"});
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(opened.status().message(), HasSubstr("ref"));
@@ -163,7 +163,7 @@ TEST(CpuBackendTest, AnotherIndexIsAnError) {
 }
 
 TEST(CpuBackendTest, ProbeFindsOneCpu) {
-  const auto found = CpuBackend().Probe();
+  const auto found = CpuBackend().Probe({});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(device::ToString(found[0].id), "cpu");
   EXPECT_FALSE(found[0].device_memory);

@@ -1,0 +1,120 @@
+#include "device/copy_list.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+namespace sluice::device {
+namespace {
+
+constexpr DeviceId kGpu{DeviceKind::kCuda, 1};
+
+class CopyListTest : public ::testing::Test {
+ protected:
+  View At(std::array<std::byte, 256>& memory, size_t first, size_t bytes,
+          MemoryKind kind = MemoryKind::kDevice) {
+    return {memory.data() + first, bytes, kind, kGpu};
+  }
+  Status Plan(std::initializer_list<CopyItem> items) {
+    return PlanCopies(kGpu, std::span(items.begin(), items.size()), &runs_);
+  }
+
+  std::array<std::byte, 256> a_{}, b_{};
+  std::vector<CopyRun> runs_;
+};
+
+TEST_F(CopyListTest, NeighboursThatContinueOneAnotherBecomeOneRun) {
+  ASSERT_TRUE(Plan({{At(b_, 0, 16), At(a_, 32, 16)},
+                    {At(b_, 16, 8), At(a_, 48, 8)},
+                    {At(b_, 24, 8), At(a_, 60, 8)}})
+                  .ok());
+  ASSERT_EQ(runs_.size(), 2u);
+  EXPECT_EQ(runs_[0].row_bytes, 24u);
+  EXPECT_EQ(runs_[1].source, a_.data() + 60);
+  EXPECT_EQ(runs_[1].batch, 0) << "apart, so they go together";
+}
+
+TEST_F(CopyListTest, DifferentKindsOfMemoryAreNotMerged) {
+  ASSERT_TRUE(Plan({{At(b_, 0, 16), At(a_, 0, 16)},
+                    {At(b_, 16, 16), At(a_, 16, 16, MemoryKind::kPinned)}})
+                  .ok());
+  EXPECT_EQ(runs_.size(), 2u);
+}
+
+TEST_F(CopyListTest, RowsWithoutAGapBecomeOneRun) {
+  ASSERT_TRUE(Plan({{At(b_, 0, 64), At(a_, 0, 64), 4, 16, 16, 16}}).ok());
+  ASSERT_EQ(runs_.size(), 1u);
+  EXPECT_EQ(runs_[0].rows, 1u);
+  EXPECT_EQ(runs_[0].row_bytes, 64u);
+  ASSERT_TRUE(Plan({{At(b_, 0, 64), At(a_, 0, 256), 4, 16, 64, 16}}).ok());
+  ASSERT_EQ(runs_.size(), 1u);
+  EXPECT_EQ(runs_[0].rows, 4u);
+  EXPECT_EQ(runs_[0].source_stride, 64u);
+}
+
+TEST_F(CopyListTest, WhatReadsAnEarlierResultGoesInALaterBatch) {
+  ASSERT_TRUE(Plan({{At(b_, 0, 16), At(a_, 0, 16)},
+                    {At(b_, 64, 16), At(a_, 64, 16)},
+                    {At(a_, 128, 16), At(b_, 0, 16)},
+                    {At(a_, 0, 16), At(b_, 128, 16)}})
+                  .ok());
+  ASSERT_EQ(runs_.size(), 4u);
+  EXPECT_EQ(runs_[0].batch, 0);
+  EXPECT_EQ(runs_[1].batch, 0);
+  EXPECT_EQ(runs_[2].batch, 1) << "reads what the first writes";
+  EXPECT_EQ(runs_[3].batch, 1);
+}
+
+TEST_F(CopyListTest, WritingWhatAnEarlierRunReadsWaits) {
+  ASSERT_TRUE(Plan({{At(b_, 0, 16), At(a_, 0, 16)}, {At(a_, 8, 16), At(b_, 64, 16)}}).ok());
+  ASSERT_EQ(runs_.size(), 2u);
+  EXPECT_EQ(runs_[1].batch, 1);
+}
+
+TEST_F(CopyListTest, OverlappingNeighboursAreNotMerged) {
+  // In order: the second reads what the first has written.
+  ASSERT_TRUE(Plan({{At(a_, 4, 4), At(a_, 0, 4)}, {At(a_, 8, 4), At(a_, 4, 4)}}).ok());
+  ASSERT_EQ(runs_.size(), 2u);
+  EXPECT_EQ(runs_[1].batch, 1);
+}
+
+TEST_F(CopyListTest, NothingIsCheckedOfAnItemWithoutBytes) {
+  View nowhere;
+  nowhere.device = {DeviceKind::kXpu, 7};
+  ASSERT_TRUE(Plan({{View{}, nowhere}, {View{}, nowhere, 0, 16, 16, 16}}).ok());
+  EXPECT_TRUE(runs_.empty());
+}
+
+TEST_F(CopyListTest, HostMemoryOfTheCpuIsWelcome) {
+  View host = At(a_, 0, 16, MemoryKind::kHost);
+  host.device = {};
+  EXPECT_TRUE(Plan({{At(b_, 0, 16), host}}).ok());
+  EXPECT_TRUE(Plan({{host, At(b_, 0, 16)}}).ok());
+}
+
+TEST_F(CopyListTest, WrongItemsAreRefused) {
+  View other = At(a_, 0, 16);
+  other.device.index = 0;
+  View null = At(a_, 0, 16);
+  null.data = nullptr;
+  constexpr size_t kHuge = std::numeric_limits<size_t>::max() / 2;
+  const CopyItem wrong[] = {
+      {At(b_, 0, 16), other},
+      {other, At(b_, 0, 16)},
+      {At(b_, 0, 16), null},
+      {null, At(b_, 0, 16)},
+      {At(b_, 0, 15), At(a_, 0, 16)},
+      {At(b_, 0, 64), At(a_, 0, 64), 4, 16, 15, 16},      // rows of the source overlap
+      {At(b_, 0, 64), At(a_, 0, 64), 4, 16, 16, 15},      // ... of the destination
+      {At(b_, 0, 64), At(a_, 0, 63), 4, 16, 16, 16},      // the source ends too early
+      {At(b_, 0, 63), At(a_, 0, 64), 4, 16, 16, 16},      // the destination does
+      {At(b_, 0, 64), At(a_, 0, 64), 4, 16, kHuge, kHuge}  // the size overflows
+  };
+  for (const CopyItem& item : wrong) {
+    EXPECT_EQ(Plan({item}).code(), StatusCode::kInvalidArgument) << (&item - wrong);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::device

@@ -1,0 +1,57 @@
+// What sampling reads and writes per row, as plain values that host and device share: their bytes
+// are copied as they are. Offsets are part of the contract; kernels in another language mirror them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::ops {
+
+// A change to one logit, in this order: + bias; by the repetition penalty (positive logits divided,
+// others multiplied); - subtract; banned.
+struct LogitEdit {
+  int32_t id = 0;  // < vocab
+  float bias = 0.0f;
+  float repetition = 1.0f;
+  float subtract = 0.0f;  // presence + frequency * count
+  bool banned = false;
+};
+
+struct SampleRow {
+  bool draw = true;          // false: only score `target`
+  int32_t target = -1;       // whose raw log-prob is wanted when draw is false
+  float temperature = 1.0f;  // 0: argmax
+  int32_t top_k = 0;         // <= 0: off
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  uint64_t seed = 0;
+  int32_t choice = 0;
+  int64_t position = 0;                    // absolute, of the token that is drawn
+  int32_t edit_begin = 0, edit_count = 0;  // in Args::edits, ids ascending, each once
+  int32_t mask_row = -1;                   // row of Args::masks, or none
+  int32_t top_logprobs = -1;               // -1: no log-probs at all
+  int32_t distribution_row = -1;           // row of Args::distributions, or none
+};
+
+struct SampleOutput {
+  int32_t token = 0;
+  bool degenerate = false;
+  float logprob = 0.0f;  // raw, of the token (or target); set when top_logprobs >= 0
+  int32_t rank = 0;      // how many ids have a larger raw logit, or an equal one and a lower id
+  float processed_logprob = 0.0f;  // after bias, penalties, masks, temperature; set with logprob
+};
+
+static_assert(sizeof(LogitEdit) == 20 && offsetof(LogitEdit, subtract) == 12 &&
+              offsetof(LogitEdit, banned) == 16);
+static_assert(sizeof(SampleRow) == 72 && offsetof(SampleRow, target) == 4 &&
+              offsetof(SampleRow, temperature) == 8 && offsetof(SampleRow, top_k) == 12 &&
+              offsetof(SampleRow, top_p) == 16 && offsetof(SampleRow, min_p) == 20 &&
+              offsetof(SampleRow, seed) == 24 && offsetof(SampleRow, choice) == 32 &&
+              offsetof(SampleRow, position) == 40 && offsetof(SampleRow, edit_begin) == 48 &&
+              offsetof(SampleRow, edit_count) == 52 && offsetof(SampleRow, mask_row) == 56 &&
+              offsetof(SampleRow, top_logprobs) == 60 && offsetof(SampleRow, distribution_row) == 64);
+static_assert(sizeof(SampleOutput) == 20 && offsetof(SampleOutput, degenerate) == 4 &&
+              offsetof(SampleOutput, logprob) == 8 && offsetof(SampleOutput, rank) == 12 &&
+              offsetof(SampleOutput, processed_logprob) == 16);
+
+}  // namespace sluice::ops
