@@ -27,9 +27,9 @@ struct VisibleDevices {
     int tile = -1;     // of an Intel GPU; -1: all of it
     std::string name;  // "GPU-8932f937-..." or "MIG-...", as CUDA_VISIBLE_DEVICES may have it
   };
-  bool restricted = false;     // false: all are seen
-  std::vector<Entry> entries;  // in the order in which they are numbered from 0
-  bool accelerators = true;    // ONEAPI_DEVICE_SELECTOR may leave out GPUs
+  bool restricted = false;      // false: all are seen
+  std::vector<Entry> entries;   // in the order in which they are numbered from 0
+  bool accelerators = true;     // ONEAPI_DEVICE_SELECTOR may leave out GPUs
   bool host_processors = true;  // ... or OpenCL devices of type CPU
   std::string variable, value;  // where this comes from, for messages; empty: nothing is set
 };

@@ -52,9 +52,9 @@ Status MakeRun(DeviceId id, const CopyItem& item, CopyRun* run) {
   if (run->rows == 0) run->row_bytes = 0;
   if (run->row_bytes == 0) return OkStatus();
   if (run->rows > 1 && std::min(run->source_stride, run->destination_stride) < run->row_bytes) {
-    return InvalidArgument(
-        StrCat("a copy of ", run->rows, " rows of ", run->row_bytes, " bytes has the strides ",
-               run->source_stride, " and ", run->destination_stride));
+    return InvalidArgument(StrCat("a copy of ", run->rows, " rows of ", run->row_bytes,
+                                  " bytes has the strides ", run->source_stride, " and ",
+                                  run->destination_stride));
   }
   const size_t source = Extent(*run, run->source_stride);
   const size_t destination = Extent(*run, run->destination_stride);
@@ -79,9 +79,7 @@ bool Overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
 Range Written(const CopyRun& run) {
   return {run.destination, run.destination + Extent(run, run.destination_stride)};
 }
-Range Read(const CopyRun& run) {
-  return {run.source, run.source + Extent(run, run.source_stride)};
-}
+Range Read(const CopyRun& run) { return {run.source, run.source + Extent(run, run.source_stride)}; }
 
 // Whether two runs may be done in either order.
 bool Apart(const CopyRun& a, const CopyRun& b) {

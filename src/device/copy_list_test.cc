@@ -36,9 +36,9 @@ TEST_F(CopyListTest, NeighboursThatContinueOneAnotherBecomeOneRun) {
 }
 
 TEST_F(CopyListTest, DifferentKindsOfMemoryAreNotMerged) {
-  ASSERT_TRUE(Plan({{At(b_, 0, 16), At(a_, 0, 16)},
-                    {At(b_, 16, 16), At(a_, 16, 16, MemoryKind::kPinned)}})
-                  .ok());
+  ASSERT_TRUE(
+      Plan({{At(b_, 0, 16), At(a_, 0, 16)}, {At(b_, 16, 16), At(a_, 16, 16, MemoryKind::kPinned)}})
+          .ok());
   EXPECT_EQ(runs_.size(), 2u);
 }
 
@@ -105,10 +105,10 @@ TEST_F(CopyListTest, WrongItemsAreRefused) {
       {At(b_, 0, 16), null},
       {null, At(b_, 0, 16)},
       {At(b_, 0, 15), At(a_, 0, 16)},
-      {At(b_, 0, 64), At(a_, 0, 64), 4, 16, 15, 16},      // rows of the source overlap
-      {At(b_, 0, 64), At(a_, 0, 64), 4, 16, 16, 15},      // ... of the destination
-      {At(b_, 0, 64), At(a_, 0, 63), 4, 16, 16, 16},      // the source ends too early
-      {At(b_, 0, 63), At(a_, 0, 64), 4, 16, 16, 16},      // the destination does
+      {At(b_, 0, 64), At(a_, 0, 64), 4, 16, 15, 16},       // rows of the source overlap
+      {At(b_, 0, 64), At(a_, 0, 64), 4, 16, 16, 15},       // ... of the destination
+      {At(b_, 0, 64), At(a_, 0, 63), 4, 16, 16, 16},       // the source ends too early
+      {At(b_, 0, 63), At(a_, 0, 64), 4, 16, 16, 16},       // the destination does
       {At(b_, 0, 64), At(a_, 0, 64), 4, 16, kHuge, kHuge}  // the size overflows
   };
   for (const CopyItem& item : wrong) {

@@ -78,7 +78,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
   SLUICE_ASSIGN_OR_RETURN(
       executor->logits_,
-      device.Allocate(options.max_logits_rows * model.vocab_size() * Info(options.activation).bytes,
+      device.Allocate(options.max_logits_rows * model.vocab_size() * Info(DType::kF32).bytes,
                       memory));
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer, model.groups()[model.group_of(layer)]));
@@ -118,7 +118,7 @@ Status Executor::RunModel(PreparedBatch* batch, batch::KvSink* sink, ops::Tensor
   SLUICE_RETURN_IF_ERROR(ResolveTokens(batch));
   const int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
   if (rows > 0) {
-    *logits = ops::Dense(logits_.view(), model_.options().activation, {rows, model_.vocab_size()});
+    *logits = ops::Dense(logits_.view(), DType::kF32, {rows, model_.vocab_size()});
   }
   if (plan.tokens.empty()) return OkStatus();
   model::ForwardContext context;

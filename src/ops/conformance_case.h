@@ -32,21 +32,31 @@ struct ConformanceTarget {
   Result<Tensor> Upload(const Array& array);
 };
 
+// How far an array may be off (Compare), and what some implementations may add to that.
+struct Allowance {
+  Allowance(double at_most = 0.0, double in_bf16 = 0.0, double in_order = 0.0,
+            double not_rounded = 0.0)
+      : limit(at_most), bf16(in_bf16), order(in_order), unrounded(not_rounded) {}
+  double limit = 0.0;
+  double bf16 = 0.0;       // those named <arch>_bf16_<op> multiply in bf16, _f16_ an eighth of it
+  double order = 0.0;      // those of devices with memory of their own add in another order
+  double unrounded = 0.0;  // those that don't round activations to int8 where the reference does
+};
+double LimitOf(const Allowance& allowance, std::string_view implementation, bool device_memory);
+
 template <class Op>
 struct ConformanceCase {
   typename Op::Desc desc;
   std::vector<Array> memory;
-  std::vector<double> limits;       // per array, see Compare; what is only read has 0
-  std::vector<double> bf16_errors;  // what multiplying in bf16 may add; see MultipliesInBf16
+  std::vector<Allowance> limits;  // per array; what is only read has 0
   // The arguments over `tensors`, one per array of `memory`.
   std::function<Result<typename Op::Args>(ConformanceTarget&, std::span<const Tensor> tensors)>
       args;
 
   // Adds an array and returns its index.
-  size_t Add(Array array, double limit = 0.0, double bf16_error = 0.0) {
+  size_t Add(Array array, Allowance limit = {}) {
     memory.push_back(std::move(array));
     limits.push_back(limit);
-    bf16_errors.push_back(bf16_error);
     return memory.size() - 1;
   }
 };
@@ -109,6 +119,7 @@ ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, TestNoise& noi
 ConformanceCase<SoftCap> MakeCase(const SoftCap&, TestNoise& noise);
 ConformanceCase<Embedding> MakeCase(const Embedding&, TestNoise& noise);
 ConformanceCase<GatherRows> MakeCase(const GatherRows&, TestNoise& noise);
+ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, TestNoise& noise);
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise);
 ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, TestNoise& noise);

@@ -96,6 +96,23 @@ ConformanceCase<GatherRows> MakeCase(const GatherRows&, TestNoise& noise) {
   return c;
 }
 
+ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, TestNoise& noise) {
+  ConformanceCase<ResolveTokens> c;
+  const int64_t rows = Pick<int64_t>(noise, {1, 2, 9, 64});
+  std::vector<int32_t> ids(static_cast<size_t>(AnyTokens(noise))), previous;
+  for (int32_t& id : ids) {
+    const int64_t row = noise.Below(rows);
+    id = static_cast<int32_t>(Flip(noise) ? -1 - row : noise.Below(50000));
+  }
+  for (int64_t r = 0; r < rows; ++r) previous.push_back(static_cast<int32_t>(noise.Below(50000)));
+  const size_t id = c.Add(Array::Ints(ids));
+  const size_t row = c.Add(Array::Ints(previous));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<ResolveTokens::Args> {
+    return ResolveTokens::Args{t[id], t[row]};
+  };
+  return c;
+}
+
 namespace {
 
 DType AnyKv(TestNoise& noise) {
@@ -260,7 +277,7 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
   // An error of a score is a relative error of its weight, and grows with the scale.
   const double limit = ScaleOf(c.desc) > 1.0f ? 3e-4 : 3e-5;
   const size_t out =
-      c.Add(Untouched(type, shape), LimitFor(type, limit), AttentionBf16Error(c.desc));
+      c.Add(Untouched(type, shape), {LimitFor(type, limit), AttentionBf16Error(c.desc)});
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Attention::Args> {
     Attention::Args args{
         .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};

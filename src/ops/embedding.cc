@@ -10,6 +10,8 @@ std::string Embedding::Desc::ToString() const {
 
 std::string GatherRows::Desc::ToString() const { return StrCat(Name(activation), " ", width); }
 
+std::string ResolveTokens::Desc::ToString() const { return "I32"; }
+
 Status CheckArgs(const Embedding::Desc& desc, const Embedding::Args& args) {
   const int64_t tokens = args.ids.rank == 1 ? args.ids.dims[0] : -1;
   ArgsChecker check(Embedding::kName, args.table);
@@ -52,6 +54,19 @@ Status CheckIndices(const Embedding::Desc& desc, const Embedding::Args& args) {
 
 Status CheckIndices(const GatherRows::Desc&, const GatherRows::Args& args) {
   return CheckIndices(GatherRows::kName, "rows", args.rows, 0, args.x.dims[0]);
+}
+
+Status CheckArgs(const ResolveTokens::Desc&, const ResolveTokens::Args& args) {
+  ArgsChecker check(ResolveTokens::kName, args.ids);
+  check.Expect("ids", args.ids, DType::kI32, {-1})
+      .Expect("previous", args.previous, DType::kI32, {-1})
+      .ExpectApart("ids", args.ids, "previous", args.previous);
+  return check.status();
+}
+
+Status CheckIndices(const ResolveTokens::Desc&, const ResolveTokens::Args& args) {
+  return CheckIndices(ResolveTokens::kName, "ids", args.ids, -args.previous.dims[0],
+                      int64_t{1} << 31);
 }
 
 }  // namespace sluice::ops

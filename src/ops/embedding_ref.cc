@@ -58,4 +58,20 @@ Status RefGatherRows(device::Stream&, const GatherRows::Desc& desc, const Gather
   return OkStatus();
 }
 
+Support RefResolveTokensSupports(const ResolveTokens::Desc&, const device::DeviceFacts&) {
+  return Support::Yes();
+}
+
+Status RefResolveTokens(device::Stream&, const ResolveTokens::Desc& desc,
+                        const ResolveTokens::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  int32_t* ids = args.ids.ptr<int32_t>();
+  const int32_t* previous = args.previous.ptr<int32_t>();
+  for (int64_t t = 0; t < args.ids.dims[0]; ++t) {
+    if (ids[t] < 0) ids[t] = previous[-1 - ids[t]];
+  }
+  return OkStatus();
+}
+
 }  // namespace sluice::ops

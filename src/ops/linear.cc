@@ -28,7 +28,7 @@ constexpr LinearPacking kRowMajorPacking = {LayoutId::kRowMajor, 1, &RowMajorByt
 
 std::string Linear::Desc::ToString() const {
   return StrCat(Name(weight), " ", n, "x", k, " on ", Name(activation), bias ? " +bias" : "",
-                residual ? " +residual" : "",
+                residual ? " +residual" : "", f32_out ? " to F32" : "",
                 adapters > 0 ? StrCat(" adapters=", adapters) : std::string());
 }
 
@@ -39,15 +39,16 @@ const LinearPacking& PackingOf(const OpTable& table, std::string_view implementa
 
 namespace {
 
-Status CheckMatrix(const Tensor& tensor, std::string_view what, int64_t rows, int64_t columns) {
-  if (!tensor.empty() && tensor.dtype == DType::kF32 && tensor.rank == 2 &&
-      tensor.dims[0] == rows && tensor.dims[1] == columns && tensor.strides[1] == 1 &&
+Status CheckMatrix(const Tensor& tensor, std::string_view what, DType dtype, int64_t rows,
+                   int64_t columns) {
+  if (!tensor.empty() && tensor.dtype == dtype && tensor.rank == 2 && tensor.dims[0] == rows &&
+      tensor.dims[1] == columns && tensor.strides[1] == 1 &&
       (rows <= 1 || tensor.strides[0] >= columns)) {
     return OkStatus();
   }
-  return InvalidArgument(StrCat("linear: ", what, " must be F32 [", rows, ", ", columns,
-                                "] with dense rows, not ", Name(tensor.dtype), " [", tensor.dims[0],
-                                ", ", tensor.dims[1], "]"));
+  return InvalidArgument(StrCat("linear: ", what, " must be ", Name(dtype), " [", rows, ", ",
+                                columns, "] with dense rows, not ", Name(tensor.dtype), " [",
+                                tensor.dims[0], ", ", tensor.dims[1], "]"));
 }
 
 }  // namespace
@@ -61,12 +62,15 @@ Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, Layou
   }
   const int64_t m = args.x.dims[0];
   if (m == 0) return OkStatus();
-  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.x, "x", m, desc.k));
-  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.out, "out", m, desc.n));
-  if (desc.residual) SLUICE_RETURN_IF_ERROR(CheckMatrix(args.residual, "residual", m, desc.n));
+  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.x, "x", desc.activation, m, desc.k));
+  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.out, "out", OutDType(desc), m, desc.n));
+  if (desc.residual) {
+    SLUICE_RETURN_IF_ERROR(CheckMatrix(args.residual, "residual", desc.activation, m, desc.n));
+  }
   const Tensor& bias = args.bias;
-  if (desc.bias && (bias.empty() || bias.dtype != DType::kF32 || bias.size() != desc.n)) {
-    return InvalidArgument(StrCat("linear: bias must be F32 [", desc.n, "]"));
+  if (desc.bias && (bias.empty() || bias.dtype != desc.activation || bias.size() != desc.n)) {
+    return InvalidArgument(
+        StrCat("linear: bias must be ", Name(desc.activation), " [", desc.n, "]"));
   }
   return OkStatus();
 }

@@ -13,7 +13,8 @@
 //   (ops/formats/format.h), k ascending, with exact integer sums:
 //     acc = fma(scale * dx, F32(sum of (value - offset) * code), acc)
 //     acc = fma(minimum, dx * F32(sum of code), acc)      where the format has a minimum
-// At the end out = (acc + bias) + residual.
+// At the end out = (acc + bias) + residual in F32, rounded once to the type of out. Other devices
+// may add in another order, fixed for each output whatever m is.
 #pragma once
 
 #include <span>
@@ -38,12 +39,12 @@ struct Linear {
 
   struct Desc {
     DType weight = DType::kF32;
-    DType activation = DType::kF32;  // of x, out, bias and residual
+    DType activation = DType::kF32;  // of x, bias, residual and, but for f32_out, out
     int64_t n = 0, k = 0;
     bool bias = false;
     bool residual = false;
     bool f32_out = false;  // out is F32 whatever the activation type (logits); then no residual
-    int adapters = 0;             // LoRA adapters that rows may name; 0: none
+    int adapters = 0;      // LoRA adapters that rows may name; 0: none
     int compute_unit_budget = 0;  // 0: all
     std::string ToString() const;
   };
@@ -57,6 +58,11 @@ struct Linear {
     Tensor adapter;   // I32 [m], -1: none; or empty
   };
 };
+
+// The type of `out`.
+inline DType OutDType(const Linear::Desc& desc) {
+  return desc.f32_out ? DType::kF32 : desc.activation;
+}
 
 // The layout an implementation reads, and how to make it. A backend attaches one to its table under
 // the name of each implementation whose layout is not row-major.

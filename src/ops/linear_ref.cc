@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "ops/element.h"
 #include "ops/formats/format.h"
 #include "ops/formats/rows.h"
 #include "ops/linear.h"
@@ -15,26 +16,38 @@ namespace {
 constexpr int kActivationBlock = 32;
 constexpr float kSmallest = 0x1p-100f;  // 127 / max|x| stays finite above it
 
-float Finish(const Linear::Desc& desc, const Linear::Args& args, int64_t row, int64_t column,
-             float acc) {
-  if (desc.bias) acc += args.bias.ptr<float>()[column];
+void Finish(const Linear::Desc& desc, const Linear::Args& args, int64_t row, int64_t column,
+            float acc) {
+  if (desc.bias) acc += LoadElement(desc.activation, args.bias.data, column);
   if (desc.residual) {
-    acc += args.residual.ptr<float>()[row * args.residual.strides[0] + column];
+    acc +=
+        LoadElement(desc.activation, args.residual.data, row * args.residual.strides[0] + column);
   }
-  return acc;
+  StoreElement(OutDType(desc), args.out.data, row * args.out.strides[0] + column, acc);
+}
+
+// The rows of x in F32, [m, k].
+std::vector<float> Widened(const Linear::Desc& desc, const Tensor& x) {
+  std::vector<float> wide(static_cast<size_t>(x.dims[0] * desc.k));
+  for (int64_t row = 0; row < x.dims[0]; ++row) {
+    for (int64_t k = 0; k < desc.k; ++k) {
+      wide[row * desc.k + k] = LoadElement(desc.activation, x.data, row * x.strides[0] + k);
+    }
+  }
+  return wide;
 }
 
 void RunPlain(const Linear::Desc& desc, const Linear::Args& args) {
   const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  const std::vector<float> wide = Widened(desc, args.x);
   std::vector<float> w(desc.k);
   for (int64_t column = 0; column < desc.n; ++column) {
     DequantizeRow(desc.weight, args.weight->data.data + column * row_bytes, w);
     for (int64_t row = 0; row < args.x.dims[0]; ++row) {
-      const float* x = args.x.ptr<float>() + row * args.x.strides[0];
+      const float* x = &wide[row * desc.k];
       float acc = 0.0f;
       for (int64_t k = 0; k < desc.k; ++k) acc = std::fma(w[k], x[k], acc);
-      args.out.ptr<float>()[row * args.out.strides[0] + column] =
-          Finish(desc, args, row, column, acc);
+      Finish(desc, args, row, column, acc);
     }
   }
 }
@@ -83,11 +96,11 @@ float IntegerDot(const BlockFormat& format, const IntegerRow& w, const int8_t* c
 
 void RunInteger(const BlockFormat& format, const Linear::Desc& desc, const Linear::Args& args) {
   const int64_t m = args.x.dims[0], blocks = desc.k / kActivationBlock;
+  const std::vector<float> wide = Widened(desc, args.x);
   std::vector<int8_t> codes(m * desc.k);
   std::vector<float> scales(m * blocks);
   for (int64_t row = 0; row < m; ++row) {
-    const float* x = args.x.ptr<float>() + row * args.x.strides[0];
-    QuantizeActivations({x, static_cast<size_t>(desc.k)}, &codes[row * desc.k],
+    QuantizeActivations({&wide[row * desc.k], static_cast<size_t>(desc.k)}, &codes[row * desc.k],
                         &scales[row * blocks]);
   }
   const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
@@ -95,9 +108,8 @@ void RunInteger(const BlockFormat& format, const Linear::Desc& desc, const Linea
   for (int64_t column = 0; column < desc.n; ++column) {
     w.Load(format, args.weight->data.data + column * row_bytes, desc.k);
     for (int64_t row = 0; row < m; ++row) {
-      const float acc = IntegerDot(format, w, &codes[row * desc.k], &scales[row * blocks]);
-      args.out.ptr<float>()[row * args.out.strides[0] + column] =
-          Finish(desc, args, row, column, acc);
+      Finish(desc, args, row, column,
+             IntegerDot(format, w, &codes[row * desc.k], &scales[row * blocks]));
     }
   }
 }
@@ -125,9 +137,10 @@ void QuantizeActivations(std::span<const float> x, int8_t* codes, float* scales)
 }
 
 Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts&) {
-  if (desc.activation != DType::kF32) {
-    return Support::No(StrCat("activations in ", Name(desc.activation), ", not F32"));
+  if (!IsPlainFloat(desc.activation)) {
+    return Support::No(StrCat("activations in ", Name(desc.activation)));
   }
+  if (desc.f32_out && desc.residual) return Support::No("a residual with an output in F32");
   if (!CanDequantize(desc.weight)) {
     return Support::No(StrCat("weights in ", Name(desc.weight)));
   }

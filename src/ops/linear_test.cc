@@ -365,7 +365,8 @@ TEST(Linear, UnsupportedDescriptorsSayWhy) {
   for (const Linear::Desc& desc :
        {Linear::Desc{.weight = DType::kI32, .n = 8, .k = 8},
         Linear::Desc{.weight = DType::kQ4_K, .n = 8, .k = 576},
-        Linear::Desc{.weight = DType::kF32, .activation = DType::kBF16, .n = 8, .k = 8}}) {
+        Linear::Desc{.weight = DType::kF32, .activation = DType::kI8, .n = 8, .k = 8},
+        Linear::Desc{.weight = DType::kF32, .n = 8, .k = 8, .residual = true, .f32_out = true}}) {
     const auto bound = Bind<Linear>(cpu.table(), desc);
     ASSERT_FALSE(bound.ok());
     EXPECT_THAT(bound.status().message(), HasSubstr("ref_linear: "));

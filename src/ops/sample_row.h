@@ -1,5 +1,6 @@
 // What sampling reads and writes per row, as plain values that host and device share: their bytes
-// are copied as they are. Offsets are part of the contract; kernels in another language mirror them.
+// are copied as they are. Offsets are part of the contract; kernels in another language mirror
+// them.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,8 @@ static_assert(sizeof(SampleRow) == 72 && offsetof(SampleRow, target) == 4 &&
               offsetof(SampleRow, seed) == 24 && offsetof(SampleRow, choice) == 32 &&
               offsetof(SampleRow, position) == 40 && offsetof(SampleRow, edit_begin) == 48 &&
               offsetof(SampleRow, edit_count) == 52 && offsetof(SampleRow, mask_row) == 56 &&
-              offsetof(SampleRow, top_logprobs) == 60 && offsetof(SampleRow, distribution_row) == 64);
+              offsetof(SampleRow, top_logprobs) == 60 &&
+              offsetof(SampleRow, distribution_row) == 64);
 static_assert(sizeof(SampleOutput) == 20 && offsetof(SampleOutput, degenerate) == 4 &&
               offsetof(SampleOutput, logprob) == 8 && offsetof(SampleOutput, rank) == 12 &&
               offsetof(SampleOutput, processed_logprob) == 16);

@@ -24,10 +24,10 @@ struct Sample {
     std::string ToString() const;
   };
   struct Args {
-    Tensor logits;  // F32 [rows, vocab]; not changed
-    Tensor rows;    // U8 [rows, sizeof(SampleRow)]
-    Tensor edits;   // U8 [edits, sizeof(LogitEdit)], or empty: none
-    Tensor masks;      // I32 bit words [mask rows, (vocab + 31) / 32], set: allowed; or empty
+    Tensor logits;         // F32 [rows, vocab]; not changed
+    Tensor rows;           // U8 [rows, sizeof(SampleRow)]
+    Tensor edits;          // U8 [edits, sizeof(LogitEdit)], or empty: none
+    Tensor masks;          // I32 bit words [mask rows, (vocab + 31) / 32], set: allowed; or empty
     Tensor outputs;        // U8 [rows, sizeof(SampleOutput)]
     Tensor tokens;         // I32 [rows]: SampleOutput::token again, for ResolveTokens; or empty
     Tensor top_ids;        // I32 [rows, top_logprobs_max + 1], best raw logit first
@@ -46,8 +46,8 @@ inline SampleRow PaddingRow() { return {.draw = false, .target = 0}; }
 
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const Sample::Desc& desc, const Sample::Args& args);
-// Targets, edits and rows of masks and distributions lie inside their arrays. REQUIRES: CheckArgs is
-// ok; host memory.
+// Targets, edits and rows of masks and distributions lie inside their arrays. REQUIRES: CheckArgs
+// is ok; host memory.
 Status CheckIndices(const Sample::Desc& desc, const Sample::Args& args);
 
 Support RefSampleSupports(const Sample::Desc& desc, const device::DeviceFacts& facts);

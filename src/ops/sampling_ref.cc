@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include "base/philox.h"
 #include "ops/sampling.h"
@@ -79,7 +80,7 @@ struct Weights {
 void ReportLogprobs(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
                     std::span<const float> logits, float max, double log_total, int32_t* order,
                     SampleOutput* output) {
-  const SampleRow& params = args.rows[row];
+  const SampleRow& params = RowsOf(args)[row];
   output->logprob = LogProb(logits[output->token], max, 1.0f, log_total);
   const Before before{logits.data()};
   output->rank = 0;
@@ -105,7 +106,7 @@ void ReportLogprobs(const Sample::Desc& desc, const Sample::Args& args, int64_t 
 
 // Applies edits and mask to a copy of the logits.
 void Process(const Sample::Args& args, const SampleRow& params, std::span<float> logits) {
-  for (const LogitEdit& edit : args.edits.subspan(params.edit_begin, params.edit_count)) {
+  for (const LogitEdit& edit : EditsOf(args).subspan(params.edit_begin, params.edit_count)) {
     if (edit.id < 0 || edit.id >= static_cast<int64_t>(logits.size())) continue;
     logits[edit.id] = Edited(edit, logits[edit.id]);
   }
@@ -203,14 +204,10 @@ float* Distribution(const Sample::Args& args, const SampleRow& params) {
 
 }  // namespace
 
-std::string Sample::Desc::ToString() const {
-  return StrCat("vocab ", vocab, ", top log-probs ", top_logprobs_max);
-}
-
 void ReportDegenerate(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
                       int32_t argmax) {
-  const SampleRow& params = args.rows[row];
-  SampleOutput& output = args.outputs[row];
+  const SampleRow& params = RowsOf(args)[row];
+  SampleOutput& output = OutputsOf(args)[row];
   output = {.token = params.draw ? argmax : params.target, .degenerate = true};
   if (params.top_logprobs >= 0) {
     output.logprob = output.processed_logprob = kZeroProbability;
@@ -222,10 +219,12 @@ void ReportDegenerate(const Sample::Desc& desc, const Sample::Args& args, int64_
   }
 }
 
-void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
-                  std::span<float> workspace) {
-  const SampleRow& params = args.rows[row];
-  SampleOutput& output = args.outputs[row];
+namespace {
+
+void SampleRowOutputs(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
+                      std::span<float> workspace) {
+  const SampleRow& params = RowsOf(args)[row];
+  SampleOutput& output = OutputsOf(args)[row];
   output = {};
   const std::span<const float> raw(args.logits.ptr<float>() + row * args.logits.strides[0],
                                    static_cast<size_t>(desc.vocab));
@@ -250,6 +249,14 @@ void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t ro
   }
 }
 
+}  // namespace
+
+void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
+                  std::span<float> workspace) {
+  SampleRowOutputs(desc, args, row, workspace);
+  if (!args.tokens.empty()) args.tokens.ptr<int32_t>()[row] = OutputsOf(args)[row].token;
+}
+
 Support RefSampleSupports(const Sample::Desc& desc, const device::DeviceFacts& facts) {
   if (facts.device_memory) return Support::No("the reference runs on host memory");
   if (desc.vocab < 1 || desc.vocab > std::numeric_limits<int32_t>::max()) {
@@ -259,10 +266,10 @@ Support RefSampleSupports(const Sample::Desc& desc, const device::DeviceFacts& f
 }
 
 Status RefSample(device::Stream&, const Sample::Desc& desc, const Sample::Args& args) {
-  const std::span<float> workspace(args.workspace.ptr<float>(), 2 * desc.vocab);
-  for (size_t row = 0; row < args.rows.size(); ++row) {
-    SampleOneRow(desc, args, static_cast<int64_t>(row), workspace);
-  }
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  std::vector<float> workspace(static_cast<size_t>(2 * desc.vocab));
+  for (int64_t row = 0; row < args.rows.dims[0]; ++row) SampleOneRow(desc, args, row, workspace);
   return OkStatus();
 }
 

@@ -83,6 +83,13 @@ std::vector<double> Filtered(const std::vector<double>& p, int top_k, double top
   return out;
 }
 
+// One struct per row, as bytes.
+template <class T>
+Tensor Structs(std::vector<T>& values) {
+  return Dense({reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T), {}, {}},
+               DType::kU8, {static_cast<int64_t>(values.size()), int64_t{sizeof(T)}});
+}
+
 class SampleTest : public ::testing::TestWithParam<std::string> {
  protected:
   SampleTest() {
@@ -95,7 +102,7 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
     const int64_t vocab = static_cast<int64_t>(call->logits.front().size());
     const int64_t rows = static_cast<int64_t>(call->rows.size());
     const Sample::Desc desc{vocab, kTopMax};
-    Array logits(DType::kF32, {rows, vocab}), workspace(DType::kF32, {ThreadsMax(), 2 * vocab});
+    Array logits(DType::kF32, {rows, vocab});
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = 0; i < vocab; ++i) logits.Set(r * vocab + i, call->logits[r][i]);
     }
@@ -114,11 +121,12 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
     call->outputs.assign(rows, {});
     Sample::Args args;
     args.logits = logits.tensor();
-    args.rows = call->rows;
-    args.edits = call->edits;
+    args.rows = Structs(call->rows);
+    if (!call->edits.empty()) args.edits = Structs(call->edits);
     if (!call->masks.empty()) args.masks = masks.tensor();
-    args.workspace = workspace.tensor();
-    args.outputs = call->outputs;
+    args.outputs = Structs(call->outputs);
+    Array tokens(DType::kI32, {rows});
+    args.tokens = tokens.tensor();
     args.top_ids = ids.tensor();
     args.top_logprobs = logprobs.tensor();
     if (asked > 0) args.distributions = distributions.tensor();
@@ -130,6 +138,7 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(found->supports(desc, device_->facts()).ok);
     const Status status = found->run(*stream_, desc, args);
     ASSERT_TRUE(status.ok()) << status.message();
+    for (int64_t r = 0; r < rows; ++r) EXPECT_EQ(tokens.Int(r), call->outputs[r].token);
     EXPECT_TRUE(logits.bytes() == logits_before.bytes()) << "the caller's logits changed";
     EXPECT_TRUE(masks.bytes() == masks_before.bytes()) << "the caller's masks changed";
     call->tops.clear();
@@ -168,8 +177,6 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
     for (const SampleOutput& output : call.outputs) ++counts[output.token];
     return counts;
   }
-
-  int64_t ThreadsMax() const { return std::max(1, device_->facts().compute_units); }
 
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<device::Stream> stream_;

@@ -16,10 +16,7 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
   const ops::Sample::Desc desc{options.vocab, options.top_logprobs_max};
   SLUICE_ASSIGN_OR_RETURN(sampler->sample_, ops::Bind<ops::Sample>(device.ops(), desc));
   const auto memory = device::MemoryKind::kHost;
-  const size_t threads = static_cast<size_t>(std::max(1, device.facts().compute_units));
   const size_t top = static_cast<size_t>(options.rows_max) * (options.top_logprobs_max + 1) * 4;
-  SLUICE_ASSIGN_OR_RETURN(sampler->workspace_,
-                          device.Allocate(threads * 2 * options.vocab * sizeof(float), memory));
   SLUICE_ASSIGN_OR_RETURN(sampler->top_ids_, device.Allocate(top, memory));
   SLUICE_ASSIGN_OR_RETURN(sampler->top_logprobs_, device.Allocate(top, memory));
   return sampler;
@@ -151,12 +148,6 @@ Status Sampler::Run(device::Stream& stream, const BatchPlan& plan, const ops::Te
     const int64_t words = (options_.vocab + 31) / 32;
     ops::Sample::Args args;
     args.logits = logits;
-    args.rows = rows_;
-    args.edits = edits_;
-    args.outputs = outputs_;
-    args.workspace = ops::Dense(
-        workspace_.view(), DType::kF32,
-        {static_cast<int64_t>(workspace_.bytes() / (2 * options_.vocab * 4)), 2 * options_.vocab});
     args.top_ids = ops::Dense(top_ids_.view(), DType::kI32, {options_.rows_max, top});
     args.top_logprobs = ops::Dense(top_logprobs_.view(), DType::kF32, {options_.rows_max, top});
     const auto host = [](auto& values) {
@@ -165,6 +156,14 @@ Status Sampler::Run(device::Stream& stream, const BatchPlan& plan, const ops::Te
                           device::MemoryKind::kHost,
                           {}};
     };
+    args.rows = ops::Dense(host(rows_), DType::kU8, {rows, int64_t{sizeof(ops::SampleRow)}});
+    if (!edits_.empty()) {
+      args.edits =
+          ops::Dense(host(edits_), DType::kU8,
+                     {static_cast<int64_t>(edits_.size()), int64_t{sizeof(ops::LogitEdit)}});
+    }
+    args.outputs =
+        ops::Dense(host(outputs_), DType::kU8, {rows, int64_t{sizeof(ops::SampleOutput)}});
     if (mask_rows_ > 0)
       args.masks = ops::Dense(host(mask_words_), DType::kI32, {mask_rows_, words});
     if (distribution_rows_ > 0) {

@@ -52,7 +52,7 @@ class Sampler {
   int mask_rows_ = 0;
   int distribution_rows_ = 0;
   std::vector<float> distributions_;
-  device::Buffer workspace_, top_ids_, top_logprobs_;
+  device::Buffer top_ids_, top_logprobs_;
 };
 
 }  // namespace sluice::sample

@@ -37,7 +37,8 @@ struct ParamSpec {
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
   bool optional = false;               // absent: no parameter
-  bool bias = false, residual = false;  // kLinear: how it is used, for choosing the kernel
+  // kLinear: how it is used, for choosing the kernel.
+  bool bias = false, residual = false, f32_out = false;
 };
 
 // A ParamSpec with its tensors. Points into the source.

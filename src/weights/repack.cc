@@ -65,6 +65,7 @@ Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::O
     desc.k = param.spec.columns;
     desc.bias = param.spec.bias;
     desc.residual = param.spec.residual;
+    desc.f32_out = param.spec.f32_out;
     SLUICE_ASSIGN_OR_RETURN(part.linear, ops::Bind<ops::Linear>(table, desc, records));
     part.packing = &ops::PackingOf(table, part.linear.name());
     part.bytes = part.packing->packed_bytes(desc);

@@ -16,8 +16,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
   runner->files_ = std::move(files);
   SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
                           device::ResolveDevice("cpu", device::LinkedBackends()));
-  SLUICE_ASSIGN_OR_RETURN(runner->device_,
-                          resolution.Open(device_options));
+  SLUICE_ASSIGN_OR_RETURN(runner->device_, resolution.Open(device_options));
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
   SLUICE_ASSIGN_OR_RETURN(runner->model_,
                           model::LoadModel(runner->files_, *runner->device_, options));

@@ -159,7 +159,7 @@ TEST(CpuBackendTest, AnUnknownInstructionSetListsTheLegalOnes) {
 }
 
 TEST(CpuBackendTest, AnotherIndexIsAnError) {
-  EXPECT_EQ(CpuBackend().Open(1, {}).status().code(), StatusCode::kDevice);
+  EXPECT_EQ(CpuBackend().Open({}, 1, {}).status().code(), StatusCode::kDevice);
 }
 
 TEST(CpuBackendTest, ProbeFindsOneCpu) {

@@ -17,6 +17,8 @@ void RegisterCpuOps(ops::OpTable& table) {
   // Rows are copied or dequantized once per token: nothing to gain beside the other ops.
   table.Add<ops::Embedding>({"ref_embedding", &ops::RefEmbeddingSupports, &ops::RefEmbedding});
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});
+  table.Add<ops::ResolveTokens>(
+      {"ref_resolve_tokens", &ops::RefResolveTokensSupports, &ops::RefResolveTokens});
   RegisterAttention(table);
   RegisterLinear(table);
   RegisterSampling(table);

@@ -36,6 +36,7 @@ void ParamList::Output() {
   }
   // llama.cpp's files tie by leaving the output matrix out.
   spec.gguf = {{{"output.weight", spec.rows}}, {{"token_embd.weight", spec.rows}}};
+  spec.f32_out = true;  // the sampler's logits
   specs_.push_back(std::move(spec));
 }
 

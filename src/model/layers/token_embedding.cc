@@ -39,7 +39,7 @@ Result<LogitsHead> LogitsHead::Make(const Binder& binder, bool final_norm) {
   head.output_ = FusedLinear::Make(binder, "output");
   if (binder.config.logit_soft_cap) {
     ops::SoftCap::Desc cap;
-    cap.activation = binder.options.activation;
+    cap.activation = DType::kF32;
     cap.cap = *binder.config.logit_soft_cap;
     SLUICE_ASSIGN_OR_RETURN(head.soft_cap_, binder.Bind<ops::SoftCap>(cap));
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "backend/cpu/isa.h"
+#include "backend/cpu/kernel_support.h"
 #include "backend/cpu/linear/pack.h"
 #include "backend/cpu/linear/pack_tiles.h"
 #include "backend/cpu/linear/packed.h"
@@ -219,9 +220,8 @@ Status RunKernels(device::Stream& stream, const Linear::Desc& desc, const Linear
 
 ops::Support SupportsAtLeast(Isa isa, bool block_formats, const Linear::Desc& desc,
                              const device::DeviceFacts& facts) {
-  if (IsaOf(facts.architecture) < isa) {
-    return ops::Support::No(StrCat("needs ", Name(isa), ", this device runs ", facts.architecture));
-  }
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  if (!support.ok) return support;
   if ((ops::FindBlockFormat(desc.weight) != nullptr) != block_formats) {
     return ops::Support::No(StrCat("not for weights in ", sluice::Name(desc.weight)));
   }

@@ -10,16 +10,23 @@
 namespace sluice::cpu {
 namespace {
 
-// Rows are shared out over the threads; each thread has a row of the workspace.
+// Rows are shared out over the threads; each thread has a part of the scratch memory.
 template <class OneRow>
 Status ForEachRow(device::Stream& stream, const ops::Sample::Desc& desc,
                   const ops::Sample::Args& args, const OneRow& one_row) {
-  const int64_t width = 2 * desc.vocab;
-  AsCpu(stream).pool().ParallelFor(
-      static_cast<int64_t>(args.rows.size()), [&](int64_t row, int thread) {
-        float* workspace = args.workspace.ptr<float>() + thread * args.workspace.strides[0];
-        one_row(row, std::span<float>(workspace, static_cast<size_t>(width)));
-      });
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  CpuStream& cpu = AsCpu(stream);
+  const size_t width = static_cast<size_t>(2 * desc.vocab);
+  const size_t bytes = static_cast<size_t>(cpu.pool().threads()) * width * sizeof(float);
+  auto* const workspace = reinterpret_cast<float*>(cpu.Scratch(bytes));
+  if (workspace == nullptr) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("sample: no memory for ", bytes, " bytes of sorted logits"));
+  }
+  cpu.pool().ParallelFor(args.rows.dims[0], [&](int64_t row, int thread) {
+    one_row(row, std::span<float>(workspace + thread * width, width));
+  });
   return OkStatus();
 }
 
@@ -34,6 +41,7 @@ template <const SamplingKernels& kernels>
 Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sample::Args& args) {
   return ForEachRow(stream, desc, args, [&](int64_t row, std::span<float> workspace) {
     SampleRowBy(kernels, desc, args, row, workspace);
+    if (!args.tokens.empty()) args.tokens.ptr<int32_t>()[row] = ops::OutputsOf(args)[row].token;
   });
 }
 

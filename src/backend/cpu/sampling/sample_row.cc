@@ -25,8 +25,8 @@ class RowSampler {
       : kernels_(kernels),
         desc_(desc),
         args_(args),
-        params_(args.rows[row]),
-        output_(args.outputs[row]),
+        params_(ops::RowsOf(args)[row]),
+        output_(ops::OutputsOf(args)[row]),
         row_(row),
         vocab_(desc.vocab),
         raw_(args.logits.ptr<float>() + row * args.logits.strides[0]),
@@ -103,7 +103,8 @@ class RowSampler {
     } else {
       std::memcpy(processed_, raw_, vocab_ * sizeof(float));
     }
-    for (const ops::LogitEdit& edit : args_.edits.subspan(params_.edit_begin, params_.edit_count)) {
+    for (const ops::LogitEdit& edit :
+         ops::EditsOf(args_).subspan(params_.edit_begin, params_.edit_count)) {
       if (edit.id < 0 || edit.id >= vocab_) continue;
       if (words != nullptr && (words[edit.id / 32] >> (edit.id % 32) & 1u) == 0) continue;
       processed_[edit.id] = ops::Edited(edit, processed_[edit.id]);

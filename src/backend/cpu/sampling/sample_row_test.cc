@@ -133,20 +133,19 @@ Written RunBatch(Batch& batch, const std::string& name, int threads) {
   const int64_t rows = static_cast<int64_t>(batch.rows.size()), vocab = batch.vocab;
   std::vector<float> logits;
   for (const auto& row : batch.logits) logits.insert(logits.end(), row.begin(), row.end());
-  std::vector<float> workspace(threads * 2 * vocab, std::nanf(""));
   Written written{.outputs = std::vector<SampleOutput>(rows),
                   .ids = std::vector<int32_t>(rows * (kTopMax + 1), -7),
                   .logprobs = std::vector<float>(rows * (kTopMax + 1), -7.0f),
                   .distributions = std::vector<float>(batch.distributions * vocab, -7.0f)};
   Sample::Args args;
   args.logits = TensorOf(logits, DType::kF32, {rows, vocab});
-  args.rows = batch.rows;
-  args.edits = batch.edits;
+  args.rows = TensorOf(batch.rows, DType::kU8, {rows, int64_t{sizeof(SampleRow)}});
+  args.edits = TensorOf(batch.edits, DType::kU8,
+                        {static_cast<int64_t>(batch.edits.size()), int64_t{sizeof(LogitEdit)}});
   const int64_t words = (vocab + 31) / 32;
   args.masks =
       TensorOf(batch.masks, DType::kI32, {static_cast<int64_t>(batch.masks.size()) / words, words});
-  args.workspace = TensorOf(workspace, DType::kF32, {threads, 2 * vocab});
-  args.outputs = written.outputs;
+  args.outputs = TensorOf(written.outputs, DType::kU8, {rows, int64_t{sizeof(SampleOutput)}});
   args.top_ids = TensorOf(written.ids, DType::kI32, {rows, kTopMax + 1});
   args.top_logprobs = TensorOf(written.logprobs, DType::kF32, {rows, kTopMax + 1});
   args.distributions =

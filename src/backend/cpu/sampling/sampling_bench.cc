@@ -56,16 +56,15 @@ void RunKind(benchmark::State& state, const std::string& name, const Kind& kind,
   const auto bound = Bind<Sample>(table, {.vocab = kVocab, .top_logprobs_max = kTopMax});
   if (!bound.ok()) return state.SkipWithError(bound.status().message().c_str());
 
-  std::vector<float> logits = RandomLogits(rows, kind.flat), workspace(2 * kVocab);
+  std::vector<float> logits = RandomLogits(rows, kind.flat);
   std::vector<int32_t> ids(rows * (kTopMax + 1));
   std::vector<float> logprobs(rows * (kTopMax + 1));
   std::vector<SampleRow> params(rows, kind.row);
   std::vector<SampleOutput> outputs(rows);
   Sample::Args args;
   args.logits = TensorOf(logits, DType::kF32, {rows, kVocab});
-  args.rows = params;
-  args.workspace = TensorOf(workspace, DType::kF32, {1, 2 * kVocab});
-  args.outputs = outputs;
+  args.rows = TensorOf(params, DType::kU8, {rows, int64_t{sizeof(SampleRow)}});
+  args.outputs = TensorOf(outputs, DType::kU8, {rows, int64_t{sizeof(SampleOutput)}});
   args.top_ids = TensorOf(ids, DType::kI32, {rows, kTopMax + 1});
   args.top_logprobs = TensorOf(logprobs, DType::kF32, {rows, kTopMax + 1});
   int64_t position = 0;
