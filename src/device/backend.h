@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/visible_devices.h"
 
 namespace sluice::device {
 
@@ -17,21 +18,6 @@ struct OpenOptions {
   std::string instruction_set;  // CPU: "ref", "avx2", "avx512", "amx"; empty: the best
   std::string force_ops;        // "op=implementation,...": Bind uses these or fails
   bool check_each_op = false;   // synchronize after every op, so that an error names it
-};
-
-// What the environment lets a backend see. Parsed by the resolver alone, so that a mask is read
-// once, for the backend that is used.
-struct VisibleDevices {
-  struct Entry {
-    int device = -1;   // as the driver counts without a mask; -1: `name` says which
-    int tile = -1;     // of an Intel GPU; -1: all of it
-    std::string name;  // "GPU-8932f937-..." or "MIG-...", as CUDA_VISIBLE_DEVICES may have it
-  };
-  bool restricted = false;      // false: all are seen
-  std::vector<Entry> entries;   // in the order in which they are numbered from 0
-  bool accelerators = true;     // ONEAPI_DEVICE_SELECTOR may leave out GPUs
-  bool host_processors = true;  // ... or OpenCL devices of type CPU
-  std::string variable, value;  // where this comes from, for messages; empty: nothing is set
 };
 
 class Backend {
@@ -55,6 +41,9 @@ struct Resolution {
   const Backend* backend = nullptr;
   int index = 0;
   std::string reason;  // one line for people: which device and why
+  // One line for people where devices of several backends are present and nothing chose; else
+  // empty.
+  std::string notice;
   VisibleDevices visible;
 
   Result<std::unique_ptr<Device>> Open(const OpenOptions& options) const {
@@ -62,8 +51,24 @@ struct Resolution {
   }
 };
 
-// `wanted`: "", "auto", "cpu", "cuda", "cuda:1", "xpu", ...; trimmed, any case. An absent device or
-// an unknown name is an error that lists what is legal.
-Result<Resolution> ResolveDevice(std::string_view wanted, std::span<const Backend* const> backends);
+// `wanted`: "", "auto", "cpu", "cuda", "cuda:1", "xpu", ...; trimmed, any case. An unknown name is
+// kInvalidArgument with the legal ones. An absent device or a malformed list of visible devices is
+// kDevice and names the variable, its value and what was found. A backend that is named is the only
+// one whose variables are read and whose driver is touched.
+Result<Resolution> ResolveDevice(std::string_view wanted, std::span<const Backend* const> backends,
+                                 const Environment& environment = ProcessEnvironment());
+
+// Logs the notice, the first time in this process that there is one.
+void LogNoticeOnce(const Resolution& resolution);
+
+// What one backend sees, for people.
+struct Survey {
+  const Backend* backend = nullptr;
+  Result<VisibleDevices> visible;    // an error where its list is malformed
+  std::vector<DeviceFacts> devices;  // none there
+  std::string absent_reason;         // why there are none, in words; empty where there are some
+};
+std::vector<Survey> SurveyBackends(std::span<const Backend* const> backends,
+                                   const Environment& environment = ProcessEnvironment());
 
 }  // namespace sluice::device

@@ -1,7 +1,8 @@
 #include <array>
 #include <charconv>
-#include <cstdlib>
+#include <mutex>
 
+#include "base/log.h"
 #include "base/str_cat.h"
 #include "device/backend.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr std::array kPreference = {DeviceKind::kCuda, DeviceKind::kXpu, DeviceKind::kCpu};
 
 constexpr std::string_view kLegal = "auto, cpu, cuda, cuda:N, xpu, xpu:N";
+constexpr std::string_view kOption = "--device (SLUICE_DEVICE)";
 
 std::string Normalize(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
@@ -24,43 +26,21 @@ std::string Normalize(std::string_view text) {
   return out;
 }
 
-// The variable that narrows what a backend sees; null where there is none.
-const char* VisibleVariable(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kCuda:
-      return "CUDA_VISIBLE_DEVICES";
-    case DeviceKind::kXpu:
-      return "ZE_AFFINITY_MASK";
-    case DeviceKind::kCpu:
-      return nullptr;
-  }
-  return nullptr;
-}
-
-std::string VisibleMask(DeviceKind kind) {
-  const char* variable = VisibleVariable(kind);
-  if (variable == nullptr) return "";
-  const char* value = std::getenv(variable);
-  return value == nullptr ? StrCat(" (", variable, " is not set)")
-                          : StrCat(" (", variable, "=\"", value, "\")");
-}
-
-std::string Found(std::span<const Backend* const> backends) {
-  std::string out;
-  for (const Backend* backend : backends) {
-    for (const DeviceFacts& facts : backend->Probe({})) {
-      if (!out.empty()) out += ", ";
-      out += ToString(facts.id);
-    }
-  }
-  return out.empty() ? "none" : out;
-}
-
 const Backend* FindBackend(DeviceKind kind, std::span<const Backend* const> backends) {
   for (const Backend* backend : backends) {
     if (backend->kind() == kind) return backend;
   }
   return nullptr;
+}
+
+std::string Named(const DeviceFacts& facts) {
+  return StrCat(ToString(facts.id), " (", facts.name, ")");
+}
+
+// " (CUDA_VISIBLE_DEVICES="7")"; empty for a kind without variables.
+std::string Masks(DeviceKind kind, const VisibleDevices& visible) {
+  const std::string masks = Describe(kind, visible);
+  return masks.empty() ? "" : StrCat(" (", masks, ")");
 }
 
 // The first device that is hardware of its own.
@@ -71,19 +51,73 @@ const DeviceFacts* FirstReal(const std::vector<DeviceFacts>& devices) {
   return nullptr;
 }
 
-Result<Resolution> ResolveAuto(std::span<const Backend* const> backends) {
-  for (DeviceKind kind : kPreference) {
+// Why a backend shows no device to "auto", as "no cuda device (libcuda.so.1 was not found)".
+std::string WhyNot(const Survey& survey) {
+  const std::string_view kind = ToString(survey.backend->kind());
+  if (!survey.devices.empty()) {
+    return StrCat(ToString(survey.devices.front().id), " runs on the CPU and is used only by name");
+  }
+  return StrCat("no ", kind, " device (", survey.absent_reason, ")");
+}
+
+Survey SurveyOne(const Backend& backend, const Environment& environment) {
+  const DeviceKind kind = backend.kind();
+  Survey survey{&backend, ReadVisibleDevices(kind, environment), {}, ""};
+  if (!survey.visible.ok()) {
+    survey.absent_reason = survey.visible.status().message();
+    return survey;
+  }
+  survey.devices = backend.Probe(*survey.visible);
+  if (!survey.devices.empty()) return survey;
+  const std::string reason = backend.AbsentReason();
+  const VisibleDevices& visible = *survey.visible;
+  const bool masked = visible.restricted || !visible.terms.empty();
+  survey.absent_reason = reason.empty() ? "its driver shows none" : reason;
+  if (masked) survey.absent_reason += StrCat("; ", Describe(kind, visible));
+  return survey;
+}
+
+// Looks at every backend, so that a choice among several is told, and a malformed list is an error
+// even where another backend would have been taken.
+Result<Resolution> ResolveAuto(std::span<const Backend* const> backends,
+                               const Environment& environment) {
+  Resolution chosen;
+  std::string chosen_name, others, passed_over;
+  for (const DeviceKind kind : kPreference) {
     const Backend* backend = FindBackend(kind, backends);
     if (backend == nullptr) continue;
-    const std::vector<DeviceFacts> devices = backend->Probe({});
-    const DeviceFacts* facts = FirstReal(devices);
-    if (facts == nullptr) continue;
-    return Resolution{backend, facts->id.index,
-                      StrCat(ToString(facts->id), " (", facts->name,
-                             "): the first found in the order cuda, xpu, cpu")};
+    const Survey survey = SurveyOne(*backend, environment);
+    if (!survey.visible.ok()) {
+      const Status& status = survey.visible.status();
+      return Status(status.code(),
+                    StrCat(status.message(), "; correct it, unset it or choose by ", kOption),
+                    status.field());
+    }
+    const DeviceFacts* facts = FirstReal(survey.devices);
+    if (facts == nullptr) {
+      passed_over += StrCat(passed_over.empty() ? "" : ", ", WhyNot(survey));
+    } else if (chosen.backend == nullptr) {
+      chosen.backend = backend;
+      chosen.index = facts->id.index;
+      chosen.visible = *survey.visible;
+      chosen_name = Named(*facts);
+    } else if (kind != DeviceKind::kCpu) {
+      others += StrCat(others.empty() ? "" : ", ", Named(*facts));
+    }
   }
-  return Status(StatusCode::kDevice,
-                "no device was found: this program has no backend that sees one");
+  if (chosen.backend == nullptr) {
+    return Status(StatusCode::kDevice,
+                  StrCat("no device was found: ",
+                         passed_over.empty() ? "this program has no backend" : passed_over));
+  }
+  chosen.reason = StrCat(chosen_name, ": the first found in the order cuda, xpu, cpu");
+  if (!passed_over.empty()) chosen.reason += StrCat("; ", passed_over);
+  if (!others.empty()) {
+    chosen.notice =
+        StrCat(others, " is present as well as ", chosen_name, ", and nothing chose: using ",
+               ToString(chosen.backend->kind()), "; choose by ", kOption, ": ", kLegal);
+  }
+  return chosen;
 }
 
 struct Wanted {
@@ -104,50 +138,88 @@ bool Parse(std::string_view name, Wanted* wanted) {
   if (!known) return false;
   if (colon == std::string_view::npos) return true;
   const std::string_view digits = name.substr(colon + 1);
-  if (digits.empty() || digits.front() == '-') return false;
+  if (wanted->kind == DeviceKind::kCpu || digits.empty() || digits.front() == '-') return false;
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, wanted->index);
   return error == std::errc() && stop == end;
 }
 
+Status NotAvailable(std::string_view name, const std::string& why) {
+  return Status(
+      StatusCode::kDevice,
+      StrCat("device \"", name, "\", asked for by ", kOption, ", is not available: ", why),
+      "device");
+}
+
+// What the backend showed instead of the device that was asked for.
+Status NotVisible(std::string_view name, const Survey& survey) {
+  const DeviceKind kind = survey.backend->kind();
+  if (survey.devices.empty()) {
+    const std::string reason = survey.backend->AbsentReason();
+    return NotAvailable(
+        name, StrCat("no ", ToString(kind), " device is visible", reason.empty() ? "" : ": ",
+                     reason, Masks(kind, *survey.visible)));
+  }
+  std::string found;
+  for (const DeviceFacts& facts : survey.devices) {
+    found += StrCat(found.empty() ? "" : ", ", Named(facts));
+  }
+  const size_t count = survey.devices.size();
+  return NotAvailable(name,
+                      StrCat(count, " ", ToString(kind), count == 1 ? " device is" : " devices are",
+                             " visible: ", found, Masks(kind, *survey.visible)));
+}
+
 }  // namespace
 
 Result<Resolution> ResolveDevice(std::string_view wanted_name,
-                                 std::span<const Backend* const> backends) {
+                                 std::span<const Backend* const> backends,
+                                 const Environment& environment) {
   const std::string name = Normalize(wanted_name);
-  if (name.empty() || name == "auto") return ResolveAuto(backends);
+  if (name.empty() || name == "auto") return ResolveAuto(backends, environment);
 
   Wanted wanted;
   if (!Parse(name, &wanted)) {
-    return InvalidArgument(StrCat("device \"", name, "\" is unknown; use one of ", kLegal),
+    return InvalidArgument(StrCat("device \"", name, "\", asked for by ", kOption,
+                                  ", is unknown; use one of ", kLegal),
                            "device");
   }
   const Backend* backend = FindBackend(wanted.kind, backends);
   if (backend == nullptr) {
-    return Status(StatusCode::kDevice,
-                  StrCat("device \"", name, "\" is not available: this program was built without ",
-                         ToString(wanted.kind), "; devices found: ", Found(backends)),
-                  "device");
+    std::string built;
+    for (const Backend* one : backends) {
+      built += StrCat(built.empty() ? "" : ", ", ToString(one->kind()));
+    }
+    return NotAvailable(name, StrCat("this program was built without ", ToString(wanted.kind),
+                                     "; it has ", built.empty() ? "no backend" : built));
   }
-  const std::vector<DeviceFacts> devices = backend->Probe({});
+  const Survey survey = SurveyOne(*backend, environment);
+  if (!survey.visible.ok()) return survey.visible.status();
   const DeviceFacts* chosen = nullptr;
   if (wanted.index < 0) {
-    chosen = FirstReal(devices);
-    if (chosen == nullptr && !devices.empty()) chosen = &devices.front();
+    chosen = FirstReal(survey.devices);
+    if (chosen == nullptr && !survey.devices.empty()) chosen = &survey.devices.front();
   }
-  for (const DeviceFacts& facts : devices) {
+  for (const DeviceFacts& facts : survey.devices) {
     if (facts.id.index == wanted.index) chosen = &facts;
   }
-  if (chosen == nullptr) {
-    return Status(
-        StatusCode::kDevice,
-        StrCat("device \"", name, "\" is not available: ", devices.size(), " ",
-               ToString(wanted.kind), devices.size() == 1 ? " device is" : " devices are",
-               " visible", VisibleMask(wanted.kind), "; devices found: ", Found(backends)),
-        "device");
-  }
-  return Resolution{backend, chosen->id.index,
-                    StrCat(ToString(chosen->id), " (", chosen->name, "): asked for by name")};
+  if (chosen == nullptr) return NotVisible(name, survey);
+  return Resolution{backend, chosen->id.index, Named(*chosen) + ": asked for by name", "",
+                    *survey.visible};
+}
+
+void LogNoticeOnce(const Resolution& resolution) {
+  static std::once_flag once;
+  if (resolution.notice.empty()) return;
+  std::call_once(once, [&] { LogWarning(resolution.notice); });
+}
+
+std::vector<Survey> SurveyBackends(std::span<const Backend* const> backends,
+                                   const Environment& environment) {
+  std::vector<Survey> surveys;
+  surveys.reserve(backends.size());
+  for (const Backend* backend : backends) surveys.push_back(SurveyOne(*backend, environment));
+  return surveys;
 }
 
 }  // namespace sluice::device

@@ -1,0 +1,82 @@
+// What the environment lets a backend see: CUDA_VISIBLE_DEVICES for CUDA; ZE_AFFINITY_MASK and
+// ONEAPI_DEVICE_SELECTOR for XPU. Read and parsed here and nowhere else, and only for the backend
+// that is asked about. docs/devices.md says what each list may hold. Plain values; any thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/types.h"
+#include "sluice/status.h"
+
+namespace sluice::device {
+
+// Looks up a variable; nullopt where it is not set.
+using Environment = std::function<std::optional<std::string>(const char* variable)>;
+Environment ProcessEnvironment();
+
+// A driver that reads its variable itself has applied it before we see a device: CUDA's does with
+// CUDA_VISIBLE_DEVICES, Intel's with ZE_AFFINITY_MASK. Such a backend numbers what its driver
+// shows. The rest is applied by SelectVisible.
+struct VisibleDevices {
+  // Of CUDA_VISIBLE_DEVICES or ZE_AFFINITY_MASK.
+  struct Entry {
+    int device = -1;   // as the driver counts without a mask; -1: `name` says which
+    int tile = -1;     // of an Intel GPU; -1: all of it
+    std::string name;  // "GPU-8932f937-..." or "MIG-...", as CUDA_VISIBLE_DEVICES may have it
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  // Of ONEAPI_DEVICE_SELECTOR: a device is seen when a term takes it and none drops it. Terms
+  // number what the entries leave.
+  struct Term {
+    bool drops = false;                                // "!..."
+    bool accelerators = true, host_processors = true;  // what kinds of device it speaks of
+    int device = -1;                                   // -1: all of them
+    int tile = -1;                                     // -1: all of it
+    bool each_tile = false;                            // every tile is a device
+  };
+  bool restricted = false;      // false: all are seen
+  std::vector<Entry> entries;   // in the order in which they are numbered from 0
+  std::vector<Term> terms;      // none: all are seen
+  bool accelerators = true;     // whether the terms can take a GPU
+  bool host_processors = true;  // ... or an OpenCL device of type CPU
+  std::string variable, value;  // where the entries come from, for messages; empty: nothing is set
+  std::string selector;         // the value of ONEAPI_DEVICE_SELECTOR; empty: it is not set
+};
+
+// Reads the variables of `kind` and no others. Empty and blank values are no restriction. A
+// malformed one is kDevice with one sentence: variable, value, the entry at fault and what is
+// legal.
+Result<VisibleDevices> ReadVisibleDevices(DeviceKind kind, const Environment& environment);
+
+// The variables as set, for messages: `CUDA_VISIBLE_DEVICES="7"`, `neither ZE_AFFINITY_MASK nor
+// ONEAPI_DEVICE_SELECTOR is set`. Empty for a kind without variables.
+std::string Describe(DeviceKind kind, const VisibleDevices& visible);
+
+// Gives a driver that reads CUDA_VISIBLE_DEVICES or ZE_AFFINITY_MASK itself the list as we read it:
+// without blanks and trailing commas, and no variable where it was blank, which CUDA's driver would
+// take for "none". Call it before the driver is opened, while no other thread reads the
+// environment.
+void ExportToDriver(DeviceKind kind, const VisibleDevices& visible);
+
+// A device as its driver lists it.
+struct FoundDevice {
+  bool on_host_processor = false;
+  int tiles = 1;
+  bool narrowed = false;  // its driver has applied the entries itself
+};
+struct SeenDevice {
+  int found = 0;  // index into `found`
+  int tile = -1;  // -1: all of it
+  friend bool operator==(const SeenDevice&, const SeenDevice&) = default;
+};
+// What the masks leave, in the order of its numbers: accelerators first, then host processors, each
+// as the driver lists them. Entries count accelerators, as Level Zero does, and leave host
+// processors alone; those that name no device are passed over.
+std::vector<SeenDevice> SelectVisible(const VisibleDevices& visible,
+                                      std::span<const FoundDevice> found);
+
+}  // namespace sluice::device
