@@ -8,7 +8,7 @@ CLEAN = {
                      "| `base/` | ground | – |\n| `files/` | formats | – |\n"
                      "| `text/` | tokens | files, text/jinja |\n"
                      "| `text/jinja/` | templates | – |\n| `ops/` | contracts | files |\n"
-                     "| `backend/` | devices | ops |\n\n"
+                     "| `device/` | which one | – |\n| `backend/` | devices | ops |\n\n"
                      "`text/bpe.cc`, `backend/<device>/<op>.cc`, `include/sluice/`, `README.md`, `f()`\n",
     "src/base/CMakeLists.txt": "sluice_folder(base)\n",
     "src/base/status.h": '#pragma once\n#include "sluice/status.h"\n',
@@ -23,6 +23,20 @@ CLEAN = {
     "src/backend/CMakeLists.txt": "add_subdirectory(cpu)\n",
     "src/backend/cpu/linear.cc": '#include <immintrin.h>\n#include "ops/linear.h"\n'
                                  '#include "backend/cpu/pool.h"\n#if defined(__AVX2__)\n#endif\n',
+    # What names devices and decides nothing.
+    "src/text/names.cc": '// #ifdef CUDA, DeviceKind::kCuda, getenv("CUDA_VISIBLE_DEVICES")\n'
+                         'const char* kHelp = "auto, cpu, cuda[:i] or xpu[:i]";\n'
+                         'const char* kHint = "CUDA_VISIBLE_DEVICES hides it";\n'
+                         'const char* kKey[] = {"cpu", "device"};\n'
+                         'bool f() { return view.device == facts.id && token.kind == other.kind; }\n',
+    "src/text/names_test.cc": 'auto k = DeviceKind::kCuda;\nauto d = ResolveDevice("cuda", all);\n',
+    "src/text/names_fixture.h": "#pragma once\nauto k = DeviceKind::kCpu;\n",
+    "src/device/CMakeLists.txt": "sluice_folder(device)\n",
+    "src/device/resolver.cc": 'auto a = DeviceKind::kXpu;\nauto b = getenv("ZE_AFFINITY_MASK");\n'
+                              'auto c = backend->Probe(visible);\nauto d = ResolveDevice("", all);\n',
+    "src/backend/cuda/device.cc": "#include <cuda.h>\nauto k = DeviceKind::kCuda;\n"
+                                  "#ifdef __CUDA_ARCH__\n#endif\n",
+    "src/backend/xpu/device.cc": "#include <CL/cl.h>\nauto k = DeviceKind::kXpu;\n",
     "include/sluice/status.h": "#pragma once\n#include <string>\n",
     "apps/sluice.cc": '#include "sluice/status.h"\nint main() { return 0; }\n',
     "tests/e2e/end_test.cc": '#include "runner.h"\n#include "text/bpe.h"\n',
@@ -109,6 +123,44 @@ BROKEN = [
     ("device header", {"src/text/a.cc": "#include <immintrin.h>\n"}, "device-header", "src/text/a.cc"),
     ("cuda header", {"src/ops/a.cc": "#include <cuda_runtime.h>\n"}, "device-header", "src/ops/a.cc"),
     ("device macro", {"src/text/a.cc": "#ifdef __AVX2__\n#endif\n"}, "device-macro", "src/text/a.cc"),
+    ("OpenCL header", {"src/ops/a.cc": "#include <CL/cl.h>\n"}, "device-header", "src/ops/a.cc"),
+    ("OpenCL header in device/", {"src/device/a.cc": "#include <CL/cl.h>\n"},
+     "device-header", "src/device/a.cc"),
+    ("OpenCL header in another backend", {"src/backend/cuda/a.cc": "#include <CL/cl.h>\n"},
+     "device-header", "src/backend/cuda/a.cc"),
+    ("cuda header in another backend", {"src/backend/xpu/a.cc": '#include "cuda_fp16.h"\n'},
+     "device-header", "src/backend/xpu/a.cc"),
+    ("SIMD header in another backend", {"src/backend/xpu/a.cc": "#include <immintrin.h>\n"},
+     "device-header", "src/backend/xpu/a.cc"),
+    *((f"macro: {line}", {"src/text/a.cc": f"{line}\n#endif\n"}, "device-macro", "src/text/a.cc")
+      for line in ("#ifdef SLUICE_WITH_CUDA", "#if defined(USING_XPU)", "#if HAVE_OPENCL == 1",
+                   "#ifndef __SYCL_DEVICE_ONLY__", "#ifdef CUDA", "# if  ENABLE_HIP")),
+    ("macro in a folder's CMake",
+     {"src/text/CMakeLists.txt": "sluice_folder(text DEPENDS files text/jinja)\nif(SLUICE_CUDA)\nendif()\n"},
+     "device-macro", "src/text/CMakeLists.txt"),
+    *((f"decides: {line}", {path: f"{line}\n"}, rule, path)
+      for path in ("src/text/a.cc", "apps/a.cc", "include/sluice/a.cc")
+      for line, rule in (
+          ("if (facts.id.kind == device::DeviceKind::kCpu) f();", "device-kind"),
+          ("case DeviceKind::kXpu: return 1;", "device-kind"),
+          ("using enum device::DeviceKind;", "device-kind"),
+          ("if (kind == kCuda) f();", "device-kind"),
+          ("switch (device.facts().id.kind) {}", "device-kind"),
+          ("if (a == device.facts().id.kind) f();", "device-kind"),
+          ('if (name == "cuda") f();', "device-name"),
+          ('if (name.starts_with("xpu:")) f();', "device-name"),
+          ('if (ToString(kind) == "CUDA:0") f();', "device-name"),
+          ('if (ToString(kind) != "cpu") f();', "device-name"),
+          ('auto handle = dlopen("libcuda.so.1", 1);', "device-name"),
+          ('auto mask = getenv("CUDA_VISIBLE_DEVICES");', "device-variable"),
+          ('auto mask = std::getenv("ZE_AFFINITY_MASK");', "device-variable"),
+          ('auto mask = Env("ONEAPI_DEVICE_SELECTOR");', "device-variable"),
+          ("auto found = backend->Probe({});", "device-resolver"),
+          ('auto found = device::ResolveDevice("", backends);', "device-resolver"))),
+    ("a backend reads a mask", {"src/backend/cuda/a.cc": 'auto m = getenv("CUDA_VISIBLE_DEVICES");\n'},
+     "device-variable", "src/backend/cuda/a.cc"),
+    ("a backend resolves", {"src/backend/cuda/a.cc": 'auto d = ResolveDevice("", all);\n'},
+     "device-resolver", "src/backend/cuda/a.cc"),
     ("no final newline", {"src/text/a.cc": "int a;"}, "final-newline", "src/text/a.cc"),
     ("no pragma once", {"src/text/a.h": "int a;\n"}, "pragma-once", "src/text/a.h"),
     ("unfinished", {"src/text/a.cc": "// TO" "DO: later\n"}, "unfinished", "src/text/a.cc"),

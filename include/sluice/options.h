@@ -34,7 +34,8 @@ struct EngineOptions {
   void ForEach(Visitor&& v) {
     v(served_model_name, "served-model-name",
       "name that clients use; default: the model's file name");
-    v(device, "device", "auto, cpu, cuda[:i] or xpu[:i]");
+    v(device, "device",
+      "auto (cuda, else xpu, else cpu), cpu, cuda[:i] or xpu[:i]; see sluice devices");
     v(threads, "threads", "CPU worker threads; 0: one per physical core", 0, 1024);
     v(isa, "isa", "CPU instruction set: auto (the best), ref, avx2, avx512 or amx");
     v(max_model_len, "max-model-len",

@@ -6,24 +6,14 @@
 #include <iostream>
 
 #include "base/str_cat.h"
-#include "device/backend.h"
 #include "exec/kv_dtype.h"
+#include "exec/open_device.h"
 
 namespace sluice::cli {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kFarBytesMax = size_t{1} << 30;
-
-Result<std::unique_ptr<device::Device>> OpenDevice(const EngineOptions& options) {
-  SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
-                          device::ResolveDevice(options.device, device::LinkedBackends()));
-  device::OpenOptions open;
-  open.threads = options.threads;
-  open.instruction_set = options.isa;
-  open.force_ops = options.force_op;
-  return resolution.Open(open);
-}
 
 Result<files::ModelFiles> OpenFiles(const std::string& model) {
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
@@ -95,7 +85,8 @@ void PrintCeilingsJson(const EngineOptions& options, const device::DeviceFacts& 
 }  // namespace
 
 Status RunCeilings(const EngineOptions& options, bool json) {
-  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Device> device, OpenDevice(options));
+  SLUICE_ASSIGN_OR_RETURN(const exec::OpenedDevice opened, exec::OpenDevice(options));
+  device::Device* device = opened.device.get();
   SLUICE_ASSIGN_OR_RETURN(const device::MemoryInfo memory, device->Memory());
   const device::DeviceFacts& facts = device->facts();
   std::vector<ReadRow> reads;
@@ -156,7 +147,8 @@ Result<std::unique_ptr<FigureCeilings>> FigureCeilings::Open(const EngineOptions
   std::unique_ptr<FigureCeilings> ceilings(new FigureCeilings());
   SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, OpenFiles(options.model));
   const files::ModelConfig& config = files.config;
-  SLUICE_ASSIGN_OR_RETURN(ceilings->device_, OpenDevice(options));
+  SLUICE_ASSIGN_OR_RETURN(exec::OpenedDevice opened, exec::OpenDevice(options));
+  ceilings->device_ = std::move(opened.device);
   SLUICE_ASSIGN_OR_RETURN(
       const DType kv, exec::ParseKvDtype(options.kv_dtype, ceilings->device_->facts().kv_dtype));
   ceilings->work_ = WorkOf(config, *files.tensors, KvHeadBytes(kv, config.head_dim));

@@ -50,7 +50,8 @@ const char* TokenizerName(files::TokenizerModel model) {
 }
 
 // REQUIRES: `kv_dtype` is one that ParseKvDtype takes.
-Json Describe(const files::ModelFiles& files, const std::string& kv_dtype) {
+Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
+              std::span<const device::Survey> surveys) {
   const files::ModelConfig& config = files.config;
   int64_t parameters = 0, bytes = 0;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
@@ -60,8 +61,8 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype) {
     bytes += static_cast<int64_t>(tensor.data.size());
   }
   Json memory = Json::object();
-  for (const device::Backend* backend : device::LinkedBackends()) {
-    for (const device::DeviceFacts& facts : backend->Probe({})) {
+  for (const device::Survey& survey : surveys) {
+    for (const device::DeviceFacts& facts : survey.devices) {
       const DType kv = exec::ParseKvDtype(kv_dtype, facts.kv_dtype).value();
       memory[device::ToString(facts.id)] = {
           {"weights_bytes", bytes},
@@ -127,7 +128,11 @@ Status Inspect(const std::string& model, const std::string& kv_dtype, bool json)
   SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(kv_dtype, DType::kF16).status());
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
   SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, files::OpenModel(path));
-  const Json description = Describe(files, kv_dtype);
+  const std::vector<device::Survey> surveys = device::SurveyBackends(device::LinkedBackends());
+  for (const device::Survey& survey : surveys) {
+    SLUICE_RETURN_IF_ERROR(survey.visible.status());
+  }
+  const Json description = Describe(files, kv_dtype, surveys);
   if (json) {
     std::cout << DumpJson(description) << "\n";
   } else {

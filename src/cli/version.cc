@@ -8,7 +8,7 @@ namespace sluice::cli {
 std::string VersionText() {
   std::string backends;
   for (const device::Backend* backend : device::LinkedBackends()) {
-    backends += " " + device::ToString({backend->kind(), 0});
+    backends += StrCat(" ", device::ToString(backend->kind()));
   }
   return StrCat("sluice ", SLUICE_VERSION, " (", SLUICE_COMMIT, "), ", SLUICE_COMPILER,
                 ", backends:", backends);

@@ -4,6 +4,7 @@
 
 #include "base/parse_bytes.h"
 #include "exec/kv_dtype.h"
+#include "exec/open_device.h"
 #include "weights/parameters.h"
 
 namespace sluice::exec {
@@ -47,14 +48,9 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress) {
   std::unique_ptr<Runtime> runtime(new Runtime());
-  SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
-                          device::ResolveDevice(options.device, device::LinkedBackends()));
-  runtime->device_reason_ = resolution.reason;
-  device::OpenOptions open;
-  open.threads = options.threads;
-  open.instruction_set = options.isa;
-  open.force_ops = options.force_op;
-  SLUICE_ASSIGN_OR_RETURN(runtime->device_, resolution.Open(open));
+  SLUICE_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options));
+  runtime->device_reason_ = std::move(opened.reason);
+  runtime->device_ = std::move(opened.device);
   device::Device& device = *runtime->device_;
 
   model::ModelOptions model_options;

@@ -84,8 +84,9 @@ Status RunFillJobs(std::span<const FillJob> jobs, DType activation, int threads,
 }
 
 int PackThreads(const device::Device& device) {
-  if (device.facts().id.kind == device::DeviceKind::kCpu) return device.facts().compute_units;
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kPackThreadsMax);
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const device::DeviceFacts& facts = device.facts();
+  return std::min(threads, facts.device_memory ? kPackThreadsMax : facts.compute_units);
 }
 
 }  // namespace sluice::weights

@@ -1,0 +1,21 @@
+#include "exec/open_device.h"
+
+#include "device/backend.h"
+
+namespace sluice::exec {
+
+Result<OpenedDevice> OpenDevice(const EngineOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(device::Resolution resolution,
+                          device::ResolveDevice(options.device, device::LinkedBackends()));
+  device::LogNoticeOnce(resolution);
+  device::OpenOptions open;
+  open.threads = options.threads;
+  open.instruction_set = options.isa;
+  open.force_ops = options.force_op;
+  OpenedDevice opened;
+  SLUICE_ASSIGN_OR_RETURN(opened.device, resolution.Open(open));
+  opened.reason = std::move(resolution.reason);
+  return opened;
+}
+
+}  // namespace sluice::exec
