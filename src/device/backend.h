@@ -24,7 +24,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual DeviceKind kind() const = 0;
-  // The devices it sees; empty when driver or hardware is absent. Never fails, never throws.
+  // The devices it sees, numbered from 0; empty when driver or hardware is absent or `visible`
+  // leaves none. Never fails, never throws. See device/visible_devices.h for who applies a mask.
   virtual std::vector<DeviceFacts> Probe(const VisibleDevices& visible) const = 0;
   // Why Probe gives nothing, in one sentence for people: "libcuda.so.1 was not found". Empty when
   // it gives something.

@@ -276,7 +276,7 @@ std::vector<SeenDevice> ApplyEntries(const VisibleDevices& visible,
   std::vector<int> numbered;  // accelerators that the entries count
   for (int i = 0; i < static_cast<int>(found.size()); ++i) {
     if (found[i].on_host_processor) continue;
-    if (found[i].narrowed || !visible.restricted) {
+    if (!visible.restricted) {
       seen.push_back({i});
     } else {
       numbered.push_back(i);
@@ -292,6 +292,31 @@ std::vector<SeenDevice> ApplyEntries(const VisibleDevices& visible,
     if (found[i].on_host_processor) seen.push_back({i});
   }
   return seen;
+}
+
+// What the terms take of one device: all of it, some of its tiles, or nothing.
+std::vector<SeenDevice> ApplyTerms(std::span<const Term> terms, int number, SeenDevice device,
+                                   const FoundDevice& facts) {
+  const int tiles = device.tile < 0 ? std::max(facts.tiles, 1) : 1;
+  const auto at = [&](int tile) {
+    return SeenDevice{device.found, tiles > 1 ? tile : device.tile};
+  };
+  std::vector<SeenDevice> taken;
+  for (const Term& term : terms) {
+    if (!Matches(term, number, facts.on_host_processor)) continue;
+    if (term.drops) {
+      const bool whole = term.tile < 0 && !term.each_tile;
+      std::erase_if(taken, [&](const SeenDevice& kept) {
+        if (whole) return true;
+        return term.each_tile ? kept.tile >= 0 : kept == at(term.tile);
+      });
+    } else if (term.each_tile) {
+      for (int tile = 0; tile < tiles; ++tile) Add(&taken, at(tile));
+    } else if (term.tile < tiles) {
+      Add(&taken, at(term.tile));
+    }
+  }
+  return taken;
 }
 
 }  // namespace
@@ -353,26 +378,9 @@ std::vector<SeenDevice> SelectVisible(const VisibleDevices& visible,
   for (int number = 0; number < static_cast<int>(before.size()); ++number) {
     const SeenDevice device = before[static_cast<size_t>(number)];
     const FoundDevice& facts = found[static_cast<size_t>(device.found)];
-    const int tiles = device.tile < 0 ? std::max(facts.tiles, 1) : 1;
-    std::vector<SeenDevice> taken;
-    for (const Term& term : visible.terms) {
-      if (!Matches(term, number, facts.on_host_processor)) continue;
-      const auto at = [&](int tile) {
-        return SeenDevice{device.found, tiles > 1 ? tile : device.tile};
-      };
-      if (term.drops) {
-        const bool whole = term.tile < 0 && !term.each_tile;
-        std::erase_if(taken, [&](const SeenDevice& kept) {
-          if (whole) return true;
-          return term.each_tile ? kept.tile >= 0 : kept == at(term.tile);
-        });
-      } else if (term.each_tile) {
-        for (int tile = 0; tile < tiles; ++tile) Add(&taken, at(tile));
-      } else if (term.tile < tiles) {
-        Add(&taken, at(term.tile));
-      }
+    for (const SeenDevice& taken : ApplyTerms(visible.terms, number, device, facts)) {
+      seen.push_back(taken);
     }
-    seen.insert(seen.end(), taken.begin(), taken.end());
   }
   return seen;
 }

@@ -18,9 +18,9 @@ namespace sluice::device {
 using Environment = std::function<std::optional<std::string>(const char* variable)>;
 Environment ProcessEnvironment();
 
-// A driver that reads its variable itself has applied it before we see a device: CUDA's does with
-// CUDA_VISIBLE_DEVICES, Intel's with ZE_AFFINITY_MASK. Such a backend numbers what its driver
-// shows. The rest is applied by SelectVisible.
+// Numbers count without a mask. Drivers read variables too (CUDA's its own, Intel's the affinity
+// mask), so a backend does one of two things: it gives its driver the list (ExportToDriver) and
+// numbers what that shows, or it keeps the variable from its driver and asks SelectVisible.
 struct VisibleDevices {
   // Of CUDA_VISIBLE_DEVICES or ZE_AFFINITY_MASK.
   struct Entry {
@@ -66,7 +66,6 @@ void ExportToDriver(DeviceKind kind, const VisibleDevices& visible);
 struct FoundDevice {
   bool on_host_processor = false;
   int tiles = 1;
-  bool narrowed = false;  // its driver has applied the entries itself
 };
 struct SeenDevice {
   int found = 0;  // index into `found`

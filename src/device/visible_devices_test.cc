@@ -180,11 +180,6 @@ TEST(SelectVisibleTest, AnAffinityMaskCountsGpusAndLeavesProcessorsAlone) {
   EXPECT_EQ(Select(Mask("0.1"), one_tile), Seen{});
 }
 
-TEST(SelectVisibleTest, AMaskThatTheDriverAppliedIsNotAppliedAgain) {
-  const FoundDevice narrowed[] = {{.narrowed = true}, {.on_host_processor = true}};
-  EXPECT_EQ(Select(Mask("1"), narrowed), (Seen{{0}, {1}}));
-}
-
 TEST(SelectVisibleTest, SelectorsTakeByBackendKindAndNumber) {
   EXPECT_EQ(Select(Selector("opencl:gpu")), (Seen{{1}, {2}}));
   EXPECT_EQ(Select(Selector("opencl:*")), (Seen{{1}, {2}, {0}}));

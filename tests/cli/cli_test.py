@@ -304,5 +304,97 @@ class Others(unittest.TestCase):
         self.assertIn("GMAC/s", text)
 
 
+class Devices(unittest.TestCase):
+    def chosen(self, *arguments, **env):
+        done = run("devices", "--json", *arguments, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def refuse(self, code, words, *arguments, **env):
+        done = run(*arguments, env=env)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        return done.stdout
+
+    def backends(self):
+        return {backend["name"]: backend for backend in self.chosen("--device", "cpu")["backends"]}
+
+    def test_every_backend_shows_its_devices_or_says_why_not(self):
+        shown = self.chosen("--device", "cpu")
+        for backend in shown["backends"]:
+            self.assertEqual(backend["devices"] == 0, backend["absent_reason"] != "", backend)
+            self.assertEqual(backend["masks"] == "", backend["name"] == "cpu", backend)
+        for device in shown["devices"]:
+            self.assertEqual(device["driver"] == "", device["id"] == "cpu", device)
+        text = run("devices", "--device", "cpu").stdout
+        self.assertIn("would use cpu (", text)
+        self.assertIn("asked for by name", text)
+        for name in self.backends():
+            self.assertRegex(text, rf"(?m)^{name}")
+
+    def test_the_choice_is_trimmed_of_any_case_and_blank_is_auto(self):
+        automatic = self.chosen()["chosen"]
+        for value in ["", "  ", " Auto\t"]:
+            self.assertEqual(self.chosen(SLUICE_DEVICE=value)["chosen"], automatic)
+        self.assertEqual(self.chosen(SLUICE_DEVICE=" CPU ")["chosen"], "cpu")
+        self.assertEqual(self.chosen("--device", "cpu", SLUICE_DEVICE="nonsense")["chosen"], "cpu")
+
+    def test_an_unknown_device_is_wrong_usage_and_lists_the_legal_ones(self):
+        for command in [["devices"], ["generate", MODEL, "-p", "x"], ["devices", "--verify"]]:
+            self.refuse(2, ["gpu", "SLUICE_DEVICE", "auto, cpu, cuda, cuda:N, xpu, xpu:N"],
+                        *command, SLUICE_DEVICE="gpu")
+
+    def test_a_device_that_is_not_there_is_exit_code_4_and_what_is_there_is_shown(self):
+        stdout = self.refuse(4, ["cuda:63", "not available"], "devices", "--device", "cuda:63")
+        self.assertIn("cpu\n", stdout)
+        stdout = self.refuse(4, ["xpu:63"], "devices", "--device", "xpu:63", "--json")
+        self.assertIsNone(json.loads(stdout)["chosen"])
+        self.refuse(4, ["cuda:63"], "devices", "--device", "cuda:63", "--verify")
+
+    def test_a_malformed_list_stops_its_backend_and_auto_but_no_other_device(self):
+        backends = self.backends()
+        owners = {"CUDA_VISIBLE_DEVICES": "cuda", "ZE_AFFINITY_MASK": "xpu",
+                  "ONEAPI_DEVICE_SELECTOR": "xpu"}
+        for variable, owner in owners.items():
+            self.assertEqual(self.chosen("--device", "cpu", **{variable: "?"})["chosen"], "cpu")
+            if owner not in backends:
+                self.chosen(**{variable: "?"})
+                continue
+            for device in [owner, owner + ":0", "auto"]:
+                self.refuse(4, [f'{variable}="?"', "legal are"], "devices", "--device", device,
+                            **{variable: "?"})
+
+    def test_a_list_in_force_is_shown(self):
+        values = {"CUDA_VISIBLE_DEVICES": "-1", "ZE_AFFINITY_MASK": "0.0",
+                  "ONEAPI_DEVICE_SELECTOR": "cuda:*"}
+        shown = {b["name"]: b for b in self.chosen("--device", "cpu", **values)["backends"]}
+        if "cuda" in shown:
+            self.assertEqual(shown["cuda"]["masks"], 'CUDA_VISIBLE_DEVICES="-1"')
+            self.assertEqual(shown["cuda"]["devices"], 0)
+            self.refuse(4, ["CUDA_VISIBLE_DEVICES=\"-1\""], "devices", "--device", "cuda", **values)
+        if "xpu" in shown:
+            self.assertEqual(shown["xpu"]["masks"],
+                             'ZE_AFFINITY_MASK="0.0", ONEAPI_DEVICE_SELECTOR="cuda:*"')
+            self.assertEqual(shown["xpu"]["devices"], 0)
+            self.refuse(4, ["ONEAPI_DEVICE_SELECTOR=\"cuda:*\""], "devices", "--device", "xpu",
+                        **values)
+
+    def test_verify_holds_every_kernel_against_the_references(self):
+        flags = ["devices", "--verify", "--device", "cpu", "--isa", "ref", "--cases", "2"]
+        done = run(*flags, "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        verified = json.loads(done.stdout)
+        self.assertEqual(verified["device"], "cpu")
+        self.assertEqual(verified["failed"], 0)
+        self.assertEqual(verified["implementations"], len(verified["results"]))
+        self.assertIn("linear", {result["op"] for result in verified["results"]})
+        text = run(*flags).stdout
+        self.assertIn("verdict", text)
+        self.assertTrue(text.endswith(f"{verified['implementations']} implementations, 0 failed\n"))
+        self.refuse(2, ["--cases"], "devices", "--verify", "--cases", "0")
+
+
 if __name__ == "__main__":
     unittest.main()
