@@ -370,6 +370,16 @@ void ExportToDriver(DeviceKind kind, const VisibleDevices& visible) {
   }
 }
 
+HiddenFromDriver::HiddenFromDriver(DeviceKind kind) : variable_(ListVariable(kind)) {
+  if (variable_ == nullptr) return;
+  value_ = ProcessEnvironment()(variable_);
+  unsetenv(variable_);
+}
+
+HiddenFromDriver::~HiddenFromDriver() {
+  if (value_.has_value()) setenv(variable_, value_->c_str(), 1);
+}
+
 std::vector<SeenDevice> SelectVisible(const VisibleDevices& visible,
                                       std::span<const FoundDevice> found) {
   const std::vector<SeenDevice> before = ApplyEntries(visible, found);

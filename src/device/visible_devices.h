@@ -20,7 +20,8 @@ Environment ProcessEnvironment();
 
 // Numbers count without a mask. Drivers read variables too (CUDA's its own, Intel's the affinity
 // mask), so a backend does one of two things: it gives its driver the list (ExportToDriver) and
-// numbers what that shows, or it keeps the variable from its driver and asks SelectVisible.
+// numbers what that shows, or it keeps the variable from it (HiddenFromDriver) and asks
+// SelectVisible.
 struct VisibleDevices {
   // Of CUDA_VISIBLE_DEVICES or ZE_AFFINITY_MASK.
   struct Entry {
@@ -61,6 +62,21 @@ std::string Describe(DeviceKind kind, const VisibleDevices& visible);
 // take for "none". Call it before the driver is opened, while no other thread reads the
 // environment.
 void ExportToDriver(DeviceKind kind, const VisibleDevices& visible);
+
+// Keeps CUDA_VISIBLE_DEVICES or ZE_AFFINITY_MASK out of the environment for as long as it lives, so
+// that a driver that is opened meanwhile shows all it has. No other thread may read the environment
+// meanwhile.
+class HiddenFromDriver {
+ public:
+  explicit HiddenFromDriver(DeviceKind kind);
+  ~HiddenFromDriver();
+  HiddenFromDriver(const HiddenFromDriver&) = delete;
+  HiddenFromDriver& operator=(const HiddenFromDriver&) = delete;
+
+ private:
+  const char* const variable_;  // null for a kind without one
+  std::optional<std::string> value_;
+};
 
 // A device as its driver lists it.
 struct FoundDevice {

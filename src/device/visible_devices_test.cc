@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <map>
 
 namespace sluice::device {
 namespace {
@@ -250,6 +249,20 @@ TEST(ExportToDriverTest, ADriverGetsTheListAsWeReadIt) {
   ExportToDriver(DeviceKind::kXpu, *ReadVisibleDevices(DeviceKind::kXpu, ProcessEnvironment()));
   EXPECT_STREQ(std::getenv("ZE_AFFINITY_MASK"), "0.1,1");
   unsetenv("ZE_AFFINITY_MASK");
+}
+
+TEST(HiddenFromDriverTest, TheVariableIsGoneAndComesBackAsItWas) {
+  setenv("ZE_AFFINITY_MASK", " 1,", 1);
+  {
+    const HiddenFromDriver cuda(DeviceKind::kCuda), cpu(DeviceKind::kCpu);
+    EXPECT_STREQ(std::getenv("ZE_AFFINITY_MASK"), " 1,");
+    const HiddenFromDriver xpu(DeviceKind::kXpu);
+    EXPECT_EQ(std::getenv("ZE_AFFINITY_MASK"), nullptr);
+  }
+  EXPECT_STREQ(std::getenv("ZE_AFFINITY_MASK"), " 1,");
+  unsetenv("ZE_AFFINITY_MASK");
+  { const HiddenFromDriver xpu(DeviceKind::kXpu); }
+  EXPECT_EQ(std::getenv("ZE_AFFINITY_MASK"), nullptr);
 }
 
 }  // namespace
