@@ -12,18 +12,21 @@ namespace {
 // Passes the model's layer events on to a KvSink.
 class SinkObserver : public model::LayerObserver {
  public:
-  SinkObserver(batch::KvSink& sink, device::Stream& stream, device::Event& event)
-      : sink_(sink), stream_(stream), event_(event) {}
+  // `events`: one per layer.
+  SinkObserver(batch::KvSink& sink, device::Stream& stream,
+               std::span<const std::unique_ptr<device::Event>> events)
+      : sink_(sink), stream_(stream), events_(events) {}
   Status LayerWritten(int layer, int group) override {
-    SLUICE_RETURN_IF_ERROR(stream_.Record(event_));
-    const auto handle = event_.Done() ? 0 : reinterpret_cast<batch::KvSink::EventHandle>(&event_);
+    device::Event& event = *events_[layer];
+    SLUICE_RETURN_IF_ERROR(stream_.Record(event));
+    const auto handle = event.Done() ? 0 : reinterpret_cast<batch::KvSink::EventHandle>(&event);
     return sink_.LayerWritten(layer, group, handle);
   }
 
  private:
   batch::KvSink& sink_;
   device::Stream& stream_;
-  device::Event& event_;
+  const std::span<const std::unique_ptr<device::Event>> events_;
 };
 
 ops::PagedKv LayerView(const kvstore::KvStore& store, int index, const model::LayerGroup& group) {
@@ -47,39 +50,66 @@ ops::PagedKv LayerView(const kvstore::KvStore& store, int index, const model::La
   return kv;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
-                                                 kvstore::KvStore& store, int max_num_seqs) {
-  std::unique_ptr<Executor> executor(new Executor(model, store));
-  const model::ModelOptions& options = model.options();
+InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions& options,
+                     int max_num_seqs) {
   InputLimits limits;
   limits.tokens = options.max_tokens;
   limits.sequences = max_num_seqs;
   limits.logits_rows = options.max_logits_rows;
   limits.slots = max_num_seqs;
-  limits.positions = options.max_model_len;
-  limits.vocab = model.vocab_size();
+  limits.positions = options.max_model_len > 0 ? options.max_model_len : config.context_length;
+  limits.vocab = config.vocab_size;
+  return limits;
+}
+
+sample::Sampler::Options SamplingOf(const files::ModelConfig& config,
+                                    const model::ModelOptions& options, int max_num_seqs) {
+  sample::Sampler::Options sampling;
+  sampling.vocab = config.vocab_size;
+  sampling.slots = max_num_seqs;
+  sampling.rows_max = static_cast<int>(options.max_logits_rows);
+  sampling.top_logprobs_max = limits::kTopLogprobsMax;
+  return sampling;
+}
+
+size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& options) {
+  return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
+}
+
+}  // namespace
+
+size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
+                             int max_num_seqs) {
+  const std::vector<int> blocks(model::LayerGroups(config, options).size(),
+                                options.kernel_block_tokens);
+  const size_t inputs = InputBytes(LimitsOf(config, options, max_num_seqs), blocks);
+  return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
+         sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
+         (kInFlightMax + 1) * inputs;
+}
+
+Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
+                                                 kvstore::KvStore& store, int max_num_seqs) {
+  std::unique_ptr<Executor> executor(new Executor(device, model, store));
+  const model::ModelOptions& options = model.options();
+  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
   for (const model::LayerGroup& group : model.groups()) {
     limits.windows.push_back(group.kind == files::LayerKind::kWindow ? group.window : 0);
   }
   executor->builder_ = std::make_unique<InputBuilder>(device, store, limits);
-  sample::Sampler::Options sampling;
-  sampling.vocab = model.vocab_size();
-  sampling.slots = max_num_seqs;
-  sampling.rows_max = static_cast<int>(options.max_logits_rows);
-  sampling.top_logprobs_max = limits::kTopLogprobsMax;
-  SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
+  SLUICE_ASSIGN_OR_RETURN(
+      executor->sampler_,
+      sample::Sampler::Make(device, SamplingOf(model.config(), options, max_num_seqs)));
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   SLUICE_ASSIGN_OR_RETURN(executor->prepare_stream_, device.CreateStream());
-  SLUICE_ASSIGN_OR_RETURN(executor->layer_event_, device.CreateEvent());
+  for (Flight& flight : executor->flights_) {
+    SLUICE_ASSIGN_OR_RETURN(flight.done, device.CreateEvent());
+  }
   const auto memory =
       device.facts().device_memory ? device::MemoryKind::kDevice : device::MemoryKind::kHost;
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
-  SLUICE_ASSIGN_OR_RETURN(
-      executor->logits_,
-      device.Allocate(options.max_logits_rows * model.vocab_size() * Info(DType::kF32).bytes,
-                      memory));
+  SLUICE_ASSIGN_OR_RETURN(executor->logits_,
+                          device.Allocate(LogitsBytes(model.config(), options), memory));
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer, model.groups()[model.group_of(layer)]));
   }
@@ -90,82 +120,153 @@ Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
   return builder_->Build(plan, *prepare_stream_);
 }
 
-// Tokens that were unknown when the plan was made are rows of the step just executed.
-Status Executor::ResolveTokens(PreparedBatch* batch) const {
-  const batch::BatchPlan& plan = batch->plan();
-  int32_t* ids = batch->inputs_.token_ids.ptr<int32_t>();
-  for (size_t t = 0; t < plan.tokens.size(); ++t) {
-    if (plan.tokens[t] >= 0) continue;
-    const int64_t row = -1 - static_cast<int64_t>(plan.tokens[t]);
-    if (plan.step != last_step_ + 1 || row >= static_cast<int64_t>(last_row_tokens_.size()) ||
-        last_row_tokens_[row] < 0) {
-      return InvalidArgument(StrCat("the plan of step ", plan.step, " names row ", row,
-                                    " of the step before, which gave no token (last step ",
-                                    last_step_, ")"));
+Executor::~Executor() {
+  if (count_ > 0) (void)stream_->Synchronize();
+}
+
+Status Executor::CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink) {
+  const auto refuse = [&](const auto&... why) {
+    return Status(StatusCode::kFailedPrecondition,
+                  StrCat("step ", batch.plan().step, " was launched ", why...));
+  };
+  // A batch that was moved from has no buffers.
+  if (!batch.synced() || batch.host_.data() == nullptr) return refuse("before it was synced");
+  if (count_ == kInFlightMax) return refuse("while ", count_, " others are in flight");
+  if (count_ > 0 && (sink != nullptr || flight(count_ - 1).sink != nullptr)) {
+    return refuse("beside a step whose KV a sink follows");
+  }
+  return CheckReferences(batch.plan());
+}
+
+// Tokens that were unknown when the plan was made are rows of the step launched before.
+Status Executor::CheckReferences(const batch::BatchPlan& plan) const {
+  for (const batch::TokenRef token : plan.tokens) {
+    if (token >= 0) continue;
+    const int64_t row = -1 - static_cast<int64_t>(token);
+    if (plan.step == last_step_ + 1 && row < static_cast<int64_t>(last_draws_.size()) &&
+        last_draws_[row] != 0) {
+      continue;
     }
-    ids[t] = last_row_tokens_[row];
+    return InvalidArgument(StrCat("the plan of step ", plan.step, " names row ", row,
+                                  " of the step before, which gives no token (last step ",
+                                  last_step_, ")"));
   }
   return OkStatus();
 }
 
-Status Executor::RunModel(PreparedBatch* batch, batch::KvSink* sink, ops::Tensor* logits) {
-  const batch::BatchPlan& plan = batch->plan();
+Status Executor::CopyBlocks(const batch::BatchPlan& plan) {
   moves_.clear();
   for (const batch::BlockCopy& copy : plan.copies) {
     moves_.push_back({copy.group, copy.source, copy.destination});
   }
-  SLUICE_RETURN_IF_ERROR(store_.Copy(*stream_, moves_));
-  SLUICE_RETURN_IF_ERROR(ResolveTokens(batch));
-  const int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
-  if (rows > 0) {
-    *logits = ops::Dense(logits_.view(), DType::kF32, {rows, model_.vocab_size()});
+  return moves_.empty() ? OkStatus() : store_.Copy(*stream_, moves_);
+}
+
+Status Executor::ResolveTokens(const PreparedBatch& batch) {
+  const std::vector<batch::TokenRef>& tokens = batch.plan().tokens;
+  if (std::none_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; })) {
+    return OkStatus();
   }
-  if (plan.tokens.empty()) return OkStatus();
+  return sampler_->ResolveTokens(*stream_, batch.inputs().token_ids);
+}
+
+Status Executor::RunModel(Flight* flight, const ops::Tensor& logits) {
   model::ForwardContext context;
   context.stream = stream_.get();
   context.workspace = workspace_.view();
   context.kv = kv_;
-  if (sink == nullptr) return model_.Forward(context, batch->inputs_, *logits);
-  SinkObserver observer(*sink, *stream_, *layer_event_);
+  if (flight->sink == nullptr) return model_.Forward(context, flight->batch.inputs(), logits);
+  while (static_cast<int>(layer_events_.size()) < store_.layer_count()) {
+    SLUICE_ASSIGN_OR_RETURN(layer_events_.emplace_back(), device_.CreateEvent());
+  }
+  SinkObserver observer(*flight->sink, *stream_, layer_events_);
   context.observer = &observer;
-  return model_.Forward(context, batch->inputs_, *logits);
+  return model_.Forward(context, flight->batch.inputs(), logits);
+}
+
+Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
+  const batch::BatchPlan& plan = flight->batch.plan();
+  SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
+  const int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
+  ops::Tensor logits;
+  if (rows > 0) logits = ops::Dense(logits_.view(), DType::kF32, {rows, model_.vocab_size()});
+  if (!plan.tokens.empty()) {
+    SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
+    SLUICE_RETURN_IF_ERROR(RunModel(flight, logits));
+  }
+  const int64_t modelled = NowMicros();
+  SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
+  Status status = sampler_->Run(*stream_, logits);
+  if (status.ok()) status = stream_->Record(*flight->done);
+  if (!status.ok()) sampler_->Drop(plan);
+  flight->sample_us = NowMicros() - modelled;
+  return status;
+}
+
+Status Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink) {
+  if (batch.plan().tokens.empty()) sink = nullptr;  // no forward, so nothing is written
+  SLUICE_RETURN_IF_ERROR(CheckLaunch(batch, sink));
+  sampler_->Begin(batch.plan());
+  if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(batch.plan()));
+  Flight& next = flight(count_);
+  next.batch = std::move(batch);
+  next.sink = sink;
+  next.status = OkStatus();
+  const batch::BatchPlan& plan = next.batch.plan();
+  const Status status = Enqueue(masks, &next);
+  if (!status.ok()) {
+    // What is on the stream already reads the batch. The device tells an error once, so one that is
+    // found here may be that of the step before: both have failed then.
+    const Status waited = stream_->Synchronize();
+    if (count_ > 0 && !waited.ok()) flight(count_ - 1).status = waited;
+    if (count_ > 0 && status.code() == StatusCode::kDevice) flight(count_ - 1).status = status;
+    last_draws_.clear();
+    if (sink != nullptr) sink->Abort();
+    builder_->Recycle(std::move(next.batch));
+    return status;
+  }
+  ++count_;
+  last_step_ = plan.step;
+  last_draws_.resize(plan.logits_rows.size());
+  for (size_t row = 0; row < plan.logits_rows.size(); ++row) {
+    last_draws_[row] = plan.logits_rows[row].purpose == batch::RowPurpose::kSample;
+  }
+  return OkStatus();
+}
+
+Status Executor::Finish(batch::StepResult* result) {
+  CHECK(count_ > 0, "no step is in flight");
+  Flight& flight = flights_[oldest_];
+  const batch::BatchPlan& plan = flight.batch.plan();
+  Status status = flight.done->Synchronize();
+  if (!flight.status.ok()) status = flight.status;
+  sample_us_ = flight.sample_us;
+  oldest_ = (oldest_ + 1) % kInFlightMax;
+  --count_;
+  if (!status.ok()) {
+    if (flight.sink != nullptr) flight.sink->Abort();
+    if (count_ > 0) {
+      flights_[oldest_].status =
+          status.WithContext(StrCat("it was built on step ", plan.step, ", which failed"));
+    }
+    last_draws_.clear();
+  } else if (flight.sink != nullptr) {
+    status = flight.sink->Finish();
+  }
+  if (status.ok()) {
+    sampler_->Collect(plan, result);
+  } else {
+    sampler_->Drop(plan);
+  }
+  builder_->Recycle(std::move(flight.batch));
+  return status;
 }
 
 Status Executor::Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
                          batch::StepResult* result) {
-  // A batch that was moved from has no buffers.
-  if (!batch.synced() || batch.host_.data() == nullptr) {
-    return Status(StatusCode::kFailedPrecondition,
-                  StrCat("step ", batch.plan().step, " was executed before it was synced"));
-  }
-  const batch::BatchPlan& plan = batch.plan();
-  if (plan.tokens.empty()) sink = nullptr;  // no forward, so nothing is written
-  sampler_->Begin(plan);
-  if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(plan));
-  ops::Tensor logits;
-  Status status = RunModel(&batch, sink, &logits);
-  const int64_t modelled = NowMicros();
-  if (status.ok()) status = sampler_->Run(*stream_, plan, logits, masks, result);
-  if (status.ok()) status = stream_->Synchronize();
-  sample_us_ = NowMicros() - modelled;
-  if (!status.ok()) {
-    if (sink != nullptr) sink->Abort();
-    return status;
-  }
-  if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Finish());
-  last_step_ = plan.step;
-  last_row_tokens_.assign(plan.logits_rows.size(), -1);
-  for (size_t e = 0; e < plan.entries.size(); ++e) {
-    // Drawn tokens belong to the entry's last rows that draw, in order.
-    const batch::PlanEntry& entry = plan.entries[e];
-    const batch::ResultEntry& out = result->entries[e];
-    for (int row = out.score_count, token = 0; row < entry.logits_count && token < out.token_count;
-         ++row, ++token) {
-      last_row_tokens_[entry.logits_begin + row] = result->tokens[out.token_begin + token].id;
-    }
-  }
-  builder_->Recycle(std::move(batch));
-  return OkStatus();
+  CHECK(count_ == 0, count_, " steps are in flight");
+  SLUICE_RETURN_IF_ERROR(Launch(std::move(batch), masks, sink));
+  return Finish(result);
 }
 
 }  // namespace sluice::exec

@@ -1,7 +1,10 @@
-// Executor: runs BatchPlans on one device, one after another. Prepare may run on another thread
-// than Execute, on a stream of its own; each of the two is called by one thread at a time.
+// Executor: runs BatchPlans on one device, in the order in which they are launched. Up to two steps
+// are in flight: while one runs, the next is prepared and put on the stream behind it; ids that the
+// first draws reach the second on the device. Prepare may run on another thread than the rest; each
+// of the two is called by one thread at a time.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -20,39 +23,76 @@ class Executor {
   // `device`, `model` and `store` must outlive it.
   static Result<std::unique_ptr<Executor>> Make(device::Device& device, const model::Model& model,
                                                 kvstore::KvStore& store, int max_num_seqs);
+  // Device memory that Make and the steps take on a device with memory of its own, the model's
+  // workspace included.
+  static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
+                            int max_num_seqs);
+  // Steps still in flight are waited for and forgotten.
+  ~Executor();
 
   // Takes the content of *plan and leaves the buffers of an earlier plan in it.
   Result<PreparedBatch> Prepare(batch::BatchPlan* plan);
 
-  // Copies blocks, runs the model, samples into *result, whose buffers are reused. `masks` and
-  // `sink` may be null. kFailedPrecondition when the batch was not synced. After any other error
-  // the KV of the plan's tokens is undefined, and the sink was told to abort (unless the error is
-  // its own Begin's or Finish's). A plan without tokens has no forward pass, so the sink hears
-  // nothing of it.
+  // Puts the step on the device's stream: block copies, the model, sampling. `masks` and `sink` may
+  // be null and must outlive the step. kFailedPrecondition when the batch was not synced, when two
+  // steps are in flight, or when one is and this or that one has a sink: its steps run alone. After
+  // any other error the KV of the plan's tokens is undefined, and the sink was told to abort
+  // (unless the error is its own Begin's). After an error the step is not in flight. A plan without
+  // tokens has no forward pass, so the sink hears nothing of it.
+  Status Launch(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink);
+  // Waits for the oldest step in flight and collects into *result, whose buffers are reused. An
+  // error of its work is found here; the KV of its tokens is then undefined, the sink was told to
+  // abort (unless the error is its own Finish's), and a step behind it fails too.
+  // REQUIRES: in_flight() > 0.
+  Status Finish(batch::StepResult* result);
+  // Launch and Finish. REQUIRES: in_flight() == 0.
   Status Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
                  batch::StepResult* result);
 
-  // Of the last Execute: from the model's last op to the end; an asynchronous device's work falls
-  // into it.
+  int in_flight() const { return count_; }
+  // Whether the device works while the host goes on, so that it pays to launch a step before the
+  // one before it is finished.
+  bool overlaps() const { return device_.facts().device_memory; }
+  // Of the last step that was finished: what the host spent on putting sampling on the stream; all
+  // of sampling where the device is the host.
   int64_t sample_us() const { return sample_us_; }
 
  private:
-  Executor(const model::Model& model, kvstore::KvStore& store) : model_(model), store_(store) {}
-  Status ResolveTokens(PreparedBatch* batch) const;
-  Status RunModel(PreparedBatch* batch, batch::KvSink* sink, ops::Tensor* logits);
+  struct Flight {
+    PreparedBatch batch;
+    batch::KvSink* sink = nullptr;
+    std::unique_ptr<device::Event> done;
+    Status status;  // of what came before it
+    int64_t sample_us = 0;
+  };
+  static constexpr int kInFlightMax = sample::Sampler::kStepsMax;
 
+  Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
+      : device_(device), model_(model), store_(store) {}
+  Flight& flight(int index) { return flights_[(oldest_ + index) % kInFlightMax]; }
+  Status CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink);
+  Status CheckReferences(const batch::BatchPlan& plan) const;
+  Status Enqueue(batch::MaskSource* masks, Flight* flight);
+  Status CopyBlocks(const batch::BatchPlan& plan);
+  Status ResolveTokens(const PreparedBatch& batch);
+  Status RunModel(Flight* flight, const ops::Tensor& logits);
+
+  device::Device& device_;
   const model::Model& model_;
   kvstore::KvStore& store_;
   std::unique_ptr<InputBuilder> builder_;
   std::unique_ptr<sample::Sampler> sampler_;
   std::unique_ptr<device::Stream> stream_, prepare_stream_;
-  std::unique_ptr<device::Event> layer_event_;
-  std::vector<ops::PagedKv> kv_;  // by layer
+  std::vector<std::unique_ptr<device::Event>> layer_events_;  // for sinks
+  std::vector<ops::PagedKv> kv_;                              // by layer
   device::Buffer workspace_, logits_;
   std::vector<kvstore::BlockMove> moves_;
-  uint64_t last_step_ = 0;
+
+  std::array<Flight, kInFlightMax> flights_;
+  int oldest_ = 0, count_ = 0;
+  uint64_t last_step_ = 0;           // launched
+  std::vector<uint8_t> last_draws_;  // by its logits row: whether it draws a token
   int64_t sample_us_ = 0;
-  std::vector<int32_t> last_row_tokens_;  // by logits row of the last step
 };
 
 }  // namespace sluice::exec

@@ -1,5 +1,5 @@
-// For tests: a tiny checkpoint of tests/golden/models on the CPU with an executor over it, and
-// plans made by hand. One thread.
+// For tests: a tiny checkpoint of tests/golden/models with an executor over it, on the CPU or on a
+// device whose memory the host cannot read, and plans made by hand. One thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,19 +16,33 @@
 #include "exec/memory_plan.h"
 #include "files/model_files.h"
 #include "model/model.h"
+#include "sample/queued_device_fixture.h"
 
 namespace sluice::exec {
 
 inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTestSlots = 8;
 
+// "cpu", or a queued device: "pinned" or "plain", after the host memory that copies use, and
+// "nographs".
+inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
+  if (name == "cpu") {
+    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
+    return std::move(resolved->Open({.threads = 1}).value());
+  }
+  sample::QueuedDevice::Options options;
+  options.pinned_memory = name != "plain";
+  if (name == "nographs") options.graphs = device::GraphSupport::kNone;
+  return std::make_unique<sample::QueuedDevice>(options);
+}
+
 // Everything below an executor. Blocks for kTestSlots sequences of kTestLength tokens in every
 // group, window groups too, unless `group_blocks` says how many.
 struct TinyExecutor {
-  explicit TinyExecutor(const std::string& name, int group_blocks = 0) {
+  explicit TinyExecutor(const std::string& name, int group_blocks = 0,
+                        const std::string& device_name = "cpu") {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
-    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device = std::move(resolved->Open({.threads = 1}).value());
+    device = OpenTestDevice(device_name);
     model::ModelOptions options;
     options.max_tokens = 128;
     options.max_logits_rows = 128;
@@ -52,10 +66,22 @@ struct TinyExecutor {
     executor = std::move(Executor::Make(*device, *model, *store, kTestSlots).value());
   }
 
-  Result<batch::StepResult> Run(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
-                                batch::KvSink* sink = nullptr) {
+  // Of a queued device.
+  sample::QueuedDevice& queued() { return static_cast<sample::QueuedDevice&>(*device); }
+
+  Result<PreparedBatch> Prepare(batch::BatchPlan plan) {
     SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, executor->Prepare(&plan));
     SLUICE_RETURN_IF_ERROR(batch.Sync());
+    return batch;
+  }
+  Status Launch(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
+                batch::KvSink* sink = nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(std::move(plan)));
+    return executor->Launch(std::move(batch), masks, sink);
+  }
+  Result<batch::StepResult> Run(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
+                                batch::KvSink* sink = nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(std::move(plan)));
     batch::StepResult result;
     SLUICE_RETURN_IF_ERROR(executor->Execute(std::move(batch), masks, sink, &result));
     return result;

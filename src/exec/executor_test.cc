@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "base/str_cat.h"
@@ -29,7 +30,8 @@ class FakeSink : public batch::KvSink {
   }
   Status LayerWritten(int layer, int group, EventHandle event) override {
     calls.push_back(StrCat("layer ", layer, " of ", group));
-    EXPECT_EQ(event, 0u);  // the CPU's work is done when the call returns
+    EXPECT_EQ(event == 0, host);  // the CPU's work is done when the call returns
+    if (!host) events.insert(event);
     return Answer(StrCat("layer ", layer));
   }
   Status Finish() override {
@@ -38,6 +40,8 @@ class FakeSink : public batch::KvSink {
   }
   void Abort() override { calls.push_back("abort"); }
 
+  bool host = true;
+  std::set<EventHandle> events;
   std::vector<std::string> calls;
   std::string fail_at;
 
@@ -77,7 +81,8 @@ struct Drawn {
   friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
 };
 
-class ExecutorTest : public ::testing::Test {
+// The parameter is a device of OpenTestDevice.
+class ExecutorTest : public ::testing::TestWithParam<std::string> {
  protected:
   PlanBuilder NextPlan() { return PlanBuilder(++step_, tiny_.model->groups().size()); }
   StepResult Run(PlanBuilder& builder, batch::MaskSource* masks = nullptr,
@@ -117,11 +122,13 @@ class ExecutorTest : public ::testing::Test {
     return drawn;
   }
 
-  TinyExecutor tiny_{"llama"};
+  bool queued() const { return GetParam() != "cpu"; }
+
+  TinyExecutor tiny_{"llama", 0, GetParam()};
   uint64_t step_ = 0;
 };
 
-TEST_F(ExecutorTest, ABatchThatWasNotSyncedIsRefused) {
+TEST_P(ExecutorTest, ABatchThatWasNotSyncedIsRefused) {
   PlanBuilder plan = NextPlan();
   plan.Entry(0, 0, kPrompt, {{12}});
   auto batch = tiny_.executor->Prepare(&plan.plan());
@@ -132,7 +139,7 @@ TEST_F(ExecutorTest, ABatchThatWasNotSyncedIsRefused) {
   EXPECT_EQ(Generate(1, 3).size(), 3u);  // and the next one runs
 }
 
-TEST_F(ExecutorTest, ABatchWithoutBuffersIsRefused) {
+TEST_P(ExecutorTest, ABatchWithoutBuffersIsRefused) {
   PreparedBatch none;
   ASSERT_TRUE(none.Sync().ok());
   batch::StepResult result;
@@ -141,8 +148,9 @@ TEST_F(ExecutorTest, ABatchWithoutBuffersIsRefused) {
   EXPECT_EQ(Generate(1, 3).size(), 3u);
 }
 
-TEST_F(ExecutorTest, AnEmptyPlanSteps) {
+TEST_P(ExecutorTest, AnEmptyPlanSteps) {
   FakeSink sink;
+  sink.host = !queued();
   PlanBuilder plan = NextPlan();
   const StepResult result = Run(plan, nullptr, &sink);
   EXPECT_EQ(result.step, 1u);
@@ -151,8 +159,9 @@ TEST_F(ExecutorTest, AnEmptyPlanSteps) {
   EXPECT_EQ(Generate(0, 2).size(), 2u);
 }
 
-TEST_F(ExecutorTest, TheSinkHearsOfEveryLayerInOrder) {
+TEST_P(ExecutorTest, TheSinkHearsOfEveryLayerInOrder) {
   FakeSink sink;
+  sink.host = !queued();
   batch::KvSinkChecker checker(tiny_.store->layer_count(), &sink);
   for (uint64_t step = 1; step <= 2; ++step) {
     PlanBuilder plan = NextPlan();
@@ -164,9 +173,10 @@ TEST_F(ExecutorTest, TheSinkHearsOfEveryLayerInOrder) {
   EXPECT_FALSE(checker.open());
 }
 
-TEST_F(ExecutorTest, TheSinkIsToldToAbortWhenTheForwardFails) {
+TEST_P(ExecutorTest, TheSinkIsToldToAbortWhenTheForwardFails) {
   const std::vector<Drawn> expected = Generate(0, 3);
   FakeSink sink;
+  sink.host = !queued();
   sink.fail_at = "layer 1";
   PlanBuilder plan = NextPlan();
   plan.Entry(0, 0, kPrompt, {{12}});
@@ -176,8 +186,9 @@ TEST_F(ExecutorTest, TheSinkIsToldToAbortWhenTheForwardFails) {
   EXPECT_EQ(Generate(0, 3), expected);  // the next request is not hurt
 }
 
-TEST_F(ExecutorTest, TheSinkIsToldToAbortWhenTheMaskFails) {
+TEST_P(ExecutorTest, TheSinkIsToldToAbortWhenTheMaskFails) {
   FakeSink sink;
+  sink.host = !queued();
   BanMask mask(0);
   mask.fail = true;
   PlanBuilder plan = NextPlan();
@@ -186,9 +197,10 @@ TEST_F(ExecutorTest, TheSinkIsToldToAbortWhenTheMaskFails) {
   EXPECT_EQ(sink.calls.back(), "abort");
 }
 
-TEST_F(ExecutorTest, ASinkThatRefusesToBeginOrToFinishIsNotAborted) {
+TEST_P(ExecutorTest, ASinkThatRefusesToBeginOrToFinishIsNotAborted) {
   for (const std::string place : {"begin", "finish"}) {
     FakeSink sink;
+    sink.host = !queued();
     sink.fail_at = place;
     PlanBuilder plan = NextPlan();
     plan.Entry(0, 0, kPrompt, {{12}});
@@ -197,7 +209,7 @@ TEST_F(ExecutorTest, ASinkThatRefusesToBeginOrToFinishIsNotAborted) {
   }
 }
 
-TEST_F(ExecutorTest, APlanThatTravelledGivesTheSameResult) {
+TEST_P(ExecutorTest, APlanThatTravelledGivesTheSameResult) {
   PlanBuilder plan = NextPlan();
   plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
   auto back = batch::Deserialize(batch::Serialize(plan.plan()));
@@ -209,7 +221,7 @@ TEST_F(ExecutorTest, APlanThatTravelledGivesTheSameResult) {
   EXPECT_EQ(first->scores[0].logprob, second->scores[0].logprob);
 }
 
-TEST_F(ExecutorTest, AMaskThatBansTheArgmaxChangesTheToken) {
+TEST_P(ExecutorTest, AMaskThatBansTheArgmaxChangesTheToken) {
   const Drawn argmax = Generate(0, 1)[0];
   BanMask mask(argmax.id);
   PlanBuilder plan = NextPlan();
@@ -222,7 +234,7 @@ TEST_F(ExecutorTest, AMaskThatBansTheArgmaxChangesTheToken) {
   EXPECT_EQ(result.top[result.tokens[0].top_begin].logprob, argmax.logprob);
 }
 
-TEST_F(ExecutorTest, ATokenOfTheStepBeforeIsFilledIn) {
+TEST_P(ExecutorTest, ATokenOfTheStepBeforeIsFilledIn) {
   const std::vector<Drawn> expected = Generate(0, 3);
   PlanBuilder prefill = NextPlan();
   prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
@@ -235,7 +247,7 @@ TEST_F(ExecutorTest, ATokenOfTheStepBeforeIsFilledIn) {
   EXPECT_EQ(Last(Run(third)), expected[2]);
 }
 
-TEST_F(ExecutorTest, ATokenThatTheStepBeforeDidNotDrawIsAnError) {
+TEST_P(ExecutorTest, ATokenThatTheStepBeforeDidNotDrawIsAnError) {
   PlanBuilder prefill = NextPlan();
   prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
   Run(prefill);
@@ -252,14 +264,14 @@ TEST_F(ExecutorTest, ATokenThatTheStepBeforeDidNotDrawIsAnError) {
   EXPECT_TRUE(tiny_.Run(good.plan()).ok());
 }
 
-TEST_F(ExecutorTest, ChunksAndPaddingDoNotChangeABit) {
+TEST_P(ExecutorTest, ChunksAndPaddingDoNotChangeABit) {
   const std::vector<Drawn> whole = Generate(0, 12);
   EXPECT_LT(whole[0].logprob, 0.0f);
   for (const size_t chunk : {1, 3, 5, 8, 12}) EXPECT_EQ(Generate(1, 12, chunk), whole) << chunk;
   for (const int padded : {14, 64}) EXPECT_EQ(Generate(2, 12, 100, padded), whole) << padded;
 }
 
-TEST_F(ExecutorTest, ScoresDoNotDependOnTheChunks) {
+TEST_P(ExecutorTest, ScoresDoNotDependOnTheChunks) {
   const auto scores = [&](size_t chunk) {
     std::vector<float> logprobs;
     for (size_t at = 0; at < kPrompt.size(); at += chunk) {
@@ -285,7 +297,7 @@ TEST_F(ExecutorTest, ScoresDoNotDependOnTheChunks) {
   for (const size_t chunk : {1, 4, 7}) EXPECT_EQ(scores(chunk), whole);
 }
 
-TEST_F(ExecutorTest, ASequenceGivesTheSameBitsAmongOthers) {
+TEST_P(ExecutorTest, ASequenceGivesTheSameBitsAmongOthers) {
   batch::SamplingParams params;
   params.seed = 9;
   params.temperature = 0.8f;
@@ -309,7 +321,7 @@ TEST_F(ExecutorTest, ASequenceGivesTheSameBitsAmongOthers) {
   EXPECT_EQ(among, alone);
 }
 
-TEST_F(ExecutorTest, VerifyingEqualsOneByOneDecoding) {
+TEST_P(ExecutorTest, VerifyingEqualsOneByOneDecoding) {
   batch::SamplingParams params;
   params.seed = 5;
   params.temperature = 0.7f;
@@ -336,7 +348,7 @@ TEST_F(ExecutorTest, VerifyingEqualsOneByOneDecoding) {
   EXPECT_LT(steps, 12);
 }
 
-TEST_F(ExecutorTest, ACopiedBlockHoldsTheSameKv) {
+TEST_P(ExecutorTest, ACopiedBlockHoldsTheSameKv) {
   const std::vector<Drawn> expected = Generate(0, 2);
   // The sequence of slot 0 is copied to the blocks of slot 6 and goes on there.
   PlanBuilder plan = NextPlan();
@@ -351,7 +363,7 @@ TEST_F(ExecutorTest, ACopiedBlockHoldsTheSameKv) {
   EXPECT_NE(Last(Run(without)), expected[1]);
 }
 
-TEST_F(ExecutorTest, PrepareMayRunBesideExecute) {
+TEST_P(ExecutorTest, PrepareMayRunBesideExecute) {
   const std::vector<Drawn> expected = Generate(0, 8);
   PlanBuilder prefill = NextPlan();
   prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
@@ -371,6 +383,126 @@ TEST_F(ExecutorTest, PrepareMayRunBesideExecute) {
   }
   EXPECT_EQ(drawn, expected);
 }
+
+// Steps launched one behind the other, each before the one before is finished: what is prepared
+// for a step is not disturbed by the next, and ids reach it on the device.
+TEST_P(ExecutorTest, TwoStepsInFlightGiveTheSameBits) {
+  batch::SamplingParams params;
+  params.seed = 12;
+  params.temperature = 0.9f;
+  params.top_logprobs = 2;
+  params.min_tokens = 6;  // counts the token that is being drawn
+  for (int32_t id = 0; id < 320; id += 2) params.end_ids.push_back(id);
+  const std::vector<Drawn> expected = Generate(0, 9, 100, 0, params);
+  PlanBuilder prefill = NextPlan();
+  prefill.Start(1, params, kPrompt).Entry(1, 0, kPrompt, {{12}});
+  ASSERT_TRUE(tiny_.Launch(prefill.plan()).ok());
+  std::vector<Drawn> drawn;
+  StepResult result;
+  for (int i = 0; i < 8; ++i) {
+    PlanBuilder plan = NextPlan();
+    // A neighbour changes the rows, every other step.
+    if (i % 2 == 0) plan.Entry(5, i / 2, {200 + i}, {{0}});
+    plan.Entry(1, 13 + i, {batch::PreviousRow(i % 2)}, {{0}});
+    ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
+    EXPECT_EQ(tiny_.executor->in_flight(), 2);
+    ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+    drawn.push_back(Last(result));
+  }
+  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+  drawn.push_back(Last(result));
+  EXPECT_EQ(drawn, expected);
+}
+
+TEST_P(ExecutorTest, AThirdStepInFlightAndAStepBesideASinkAreRefused) {
+  FakeSink sink;
+  sink.host = !queued();
+  const auto prefill = [&](int slot) {
+    PlanBuilder plan = NextPlan();
+    plan.Start(slot, Greedy(), kPrompt).Entry(slot, 0, kPrompt, {{12}});
+    return plan.plan();
+  };
+  StepResult result;
+  ASSERT_TRUE(tiny_.Launch(prefill(0)).ok());
+  EXPECT_EQ(tiny_.Launch(prefill(1), nullptr, &sink).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(tiny_.Launch(prefill(1)).ok());
+  EXPECT_EQ(tiny_.Launch(prefill(2)).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+  ASSERT_TRUE(tiny_.Launch(prefill(2), nullptr, &sink).ok());
+  EXPECT_EQ(tiny_.Launch(prefill(3)).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(sink.calls.back(), "layer 1 of 0");  // nothing is over before it is waited for
+  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+  EXPECT_EQ(sink.calls.back(), "finish");
+  EXPECT_EQ(sink.events.size(), queued() ? 2u : 0u);  // an event of its own for every layer
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, ::testing::Values("cpu", "pinned", "plain"),
+                         [](const auto& device) { return device.param; });
+
+// Errors that the device finds when it comes to the work.
+class QueuedExecutorTest : public ExecutorTest {};
+
+TEST_P(QueuedExecutorTest, AnErrorOfTheDeviceEndsItsStepAndTheOneBehindIt) {
+  const std::vector<Drawn> expected = Generate(0, 3);
+  PlanBuilder prefill = NextPlan();
+  prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
+  tiny_.queued().FailOp("attention", 2);
+  Status first = tiny_.Launch(prefill.plan());
+  PlanBuilder behind = NextPlan();
+  behind.Entry(1, 13, {batch::PreviousRow(0)}, {{0}});
+  Status second = tiny_.Launch(behind.plan());
+  if (GetParam() == "pinned") {  // copies to plain memory wait, and find it at once
+    EXPECT_TRUE(first.ok() && second.ok());
+    StepResult result;
+    first = tiny_.executor->Finish(&result);
+    second = tiny_.executor->Finish(&result);
+    EXPECT_THAT(second.message(), ::testing::HasSubstr("which failed"));
+  }
+  EXPECT_EQ(first.code(), StatusCode::kDevice) << first.message();
+  EXPECT_FALSE(second.ok());
+  EXPECT_EQ(tiny_.executor->in_flight(), 0);
+  EXPECT_EQ(Generate(0, 3), expected);  // the next request is not hurt
+}
+
+// A copy that waits may be told of an error of the step before: both have failed then.
+TEST_P(QueuedExecutorTest, AnErrorThatALaunchMeetsIsAlsoThatOfTheStepInFlight) {
+  PlanBuilder chunk = NextPlan();
+  chunk.Start(1, Greedy(), kPrompt).Entry(1, 0, {1, 75, 65}, {});
+  tiny_.queued().FailOp("attention", 1);
+  ASSERT_TRUE(tiny_.Launch(chunk.plan()).ok());
+  PlanBuilder behind = NextPlan();
+  behind.Start(2, Greedy(), kPrompt).Entry(2, 0, kPrompt, {{12}});
+  const Status launched = tiny_.Launch(behind.plan());
+  EXPECT_EQ(launched.ok(), GetParam() == "pinned");
+  StepResult result;
+  EXPECT_EQ(tiny_.executor->Finish(&result).code(), StatusCode::kDevice);
+  if (launched.ok()) {
+    EXPECT_EQ(tiny_.executor->Finish(&result).code(), StatusCode::kDevice);
+  }
+}
+
+TEST_P(QueuedExecutorTest, TheSinkIsToldToAbortWhenTheDeviceFails) {
+  FakeSink sink;
+  sink.host = false;
+  PlanBuilder plan = NextPlan();
+  plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+  tiny_.queued().FailOp("linear", 3);
+  EXPECT_EQ(tiny_.Run(plan.plan(), nullptr, &sink).status().code(), StatusCode::kDevice);
+  EXPECT_EQ(sink.calls.back(), "abort");
+}
+
+TEST_P(QueuedExecutorTest, ABatchThatIsNeverLaunchedAndAnExecutorInFlightMayGo) {
+  PlanBuilder plan = NextPlan();
+  plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+  batch::BatchPlan twice = plan.plan();
+  { auto dropped = tiny_.executor->Prepare(&twice); }
+  ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
+  tiny_.executor.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, QueuedExecutorTest, ::testing::Values("pinned", "plain"),
+                         [](const auto& device) { return device.param; });
 
 }  // namespace
 }  // namespace sluice::exec

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "device/staging.h"
 #include "sluice/limits.h"
 
 namespace sluice::exec {
@@ -65,17 +66,12 @@ class Carver {
 
 }  // namespace
 
-int64_t InputBuilder::BlocksMax(int group) const {
-  const int tokens = store_.groups()[group].kernel_block_tokens;
-  return (limits_.positions + tokens - 1) / tokens;
-}
-
-size_t InputBuilder::BytesMax() const {
-  size_t bytes = 2 * Aligned(limits_.tokens * 4) + Aligned((limits_.sequences + 1) * 4) +
-                 Aligned(limits_.sequences * 4) + Aligned(limits_.logits_rows * 4);
-  for (size_t g = 0; g < store_.groups().size(); ++g) {
-    bytes += Aligned(limits_.tokens * 4) +
-             Aligned(limits_.sequences * BlocksMax(static_cast<int>(g)) * 4);
+size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens) {
+  size_t bytes = 2 * Aligned(limits.tokens * 4) + Aligned((limits.sequences + 1) * 4) +
+                 Aligned(limits.sequences * 4) + Aligned(limits.logits_rows * 4);
+  for (const int tokens : kernel_block_tokens) {
+    const int64_t blocks = (limits.positions + tokens - 1) / tokens;
+    bytes += Aligned(limits.tokens * 4) + Aligned(limits.sequences * blocks * 4);
   }
   return bytes;
 }
@@ -137,7 +133,7 @@ bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status
   const kvstore::GroupLayout& layout = store_.groups()[group];
   const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
   const uint32_t tokens = static_cast<uint32_t>(layout.kernel_block_tokens);
-  const int64_t most = BlocksMax(static_cast<int>(group));
+  const int64_t most = (limits_.positions + tokens - 1) / tokens;
   const int window = group < limits_.windows.size() ? limits_.windows[group] : 0;
   if (table.begin.size() != plan.entries.size() + 1 || table.begin.front() != 0 ||
       table.begin.back() != static_cast<int64_t>(table.ids.size())) {
@@ -272,13 +268,14 @@ Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
   }
   const device::DeviceFacts& facts = device_.facts();
   SLUICE_ASSIGN_OR_RETURN(
-      batch->host_, device_.Allocate(BytesMax(), facts.pinned_memory ? device::MemoryKind::kPinned
-                                                                     : device::MemoryKind::kHost));
+      batch->host_, device::AllocateStaging(device_, InputBytes(limits_, kernel_block_tokens_)));
   if (facts.device_memory) {
-    SLUICE_ASSIGN_OR_RETURN(batch->device_,
-                            device_.Allocate(BytesMax(), device::MemoryKind::kDevice));
+    SLUICE_ASSIGN_OR_RETURN(
+        batch->device_,
+        device_.Allocate(InputBytes(limits_, kernel_block_tokens_), device::MemoryKind::kDevice));
   }
-  SLUICE_ASSIGN_OR_RETURN(batch->copied_, device_.CreateEvent());
+  SLUICE_ASSIGN_OR_RETURN(auto event, device_.CreateEvent());
+  batch->copied_ = PendingCopy(std::move(event));
   return OkStatus();
 }
 
@@ -360,7 +357,7 @@ Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan, device::Stream
   std::swap(batch.plan_, *plan);
   Fill(&batch);
   if (!batch.copies_.empty()) SLUICE_RETURN_IF_ERROR(device_.Copy(stream, batch.copies_));
-  SLUICE_RETURN_IF_ERROR(stream.Record(*batch.copied_));
+  SLUICE_RETURN_IF_ERROR(stream.Record(*batch.copied_.event()));
   return batch;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "exec/prepared_batch.h"
@@ -23,10 +24,17 @@ struct InputLimits {
   std::vector<int> windows = {};
 };
 
+// The most that the inputs of one step take, with groups of so many tokens per kernel block.
+size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens);
+
 class InputBuilder {
  public:
   InputBuilder(device::Device& device, const kvstore::KvStore& store, const InputLimits& limits)
-      : device_(device), store_(store), limits_(limits) {}
+      : device_(device), store_(store), limits_(limits) {
+    for (const kvstore::GroupLayout& group : store.groups()) {
+      kernel_block_tokens_.push_back(group.kernel_block_tokens);
+    }
+  }
 
   // Takes the content of *plan and leaves the buffers of an earlier plan in it, to be filled anew.
   // `stream`: where the copies to the device go. kInvalidArgument names what is wrong with the
@@ -47,12 +55,11 @@ class InputBuilder {
   Status TakeBuffers(PreparedBatch* batch);
   void Fill(PreparedBatch* batch);
   void FillGroup(const batch::BatchPlan& plan, int group, model::GroupInputs* inputs) const;
-  int64_t BlocksMax(int group) const;
-  size_t BytesMax() const;
 
   device::Device& device_;
   const kvstore::KvStore& store_;
   const InputLimits limits_;
+  std::vector<int> kernel_block_tokens_;  // by group
   // Scratch of Build.
   std::vector<bool> taken_slots_;
   model::DeviceBatch host_inputs_;

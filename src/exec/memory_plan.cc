@@ -78,18 +78,29 @@ Status CheckRequest(const MemoryRequest& request) {
 
 Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request));
+  if (request.step_bytes > request.free_bytes) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("a step of ", request.max_batch_tokens, " tokens and ",
+                         request.max_num_seqs, " sequences needs ", FormatBytes(request.step_bytes),
+                         " beside the weights, but ", FormatBytes(request.free_bytes),
+                         " are free; lower --max-batch-tokens or --max-num-seqs"),
+                  "max-batch-tokens");
+  }
+  const size_t free_bytes = request.free_bytes - request.step_bytes;
   MemoryPlan plan;
   plan.max_model_len =
       request.max_model_len > 0 ? request.max_model_len : request.declared_model_len;
   const size_t wanted = BytesOfSequence(request, plan.max_model_len) * request.max_num_seqs;
   size_t budget = request.kv_bytes;
-  if (budget > request.free_bytes) {
+  if (budget > free_bytes) {
     return Status(StatusCode::kOutOfMemory,
                   StrCat("--kv-memory asks for ", FormatBytes(budget), ", but ",
-                         FormatBytes(request.free_bytes), " are free; lower it"),
+                         FormatBytes(free_bytes), " are free; lower it"),
                   "kv-memory");
   }
-  if (budget == 0) budget = std::min(wanted, request.free_bytes / 4);
+  if (budget == 0) {
+    budget = std::min(wanted, static_cast<size_t>(static_cast<double>(free_bytes) * request.share));
+  }
 
   const int64_t longest = LongestThatFits(request, budget, plan.max_model_len);
   if (longest < plan.max_model_len) {

@@ -21,8 +21,10 @@ struct MemoryRequest {
   int declared_model_len = 0;  // by the model
   int max_model_len = 0;       // by the user; 0: what the model declares or what fits
   size_t free_bytes = 0;       // of the device, after the weights
-  size_t kv_bytes = 0;         // by the user; 0: the lesser of what sequences * length need and a
-                               // quarter of free_bytes
+  size_t step_bytes = 0;       // of them, what a step needs beside the KV cache
+  double share = 0.25;         // of what is left, that the KV cache may take unasked
+  size_t kv_bytes = 0;         // by the user; 0: the lesser of what sequences * length need and
+                               // `share` of what is left
 };
 
 struct MemoryPlan {

@@ -161,5 +161,23 @@ TEST(PlanMemory, WhateverTheBudgetOneSequenceFitsEveryGroupAndTheBudgetHolds) {
   }
 }
 
+// What a step takes comes first; the rest is shared out.
+TEST(PlanMemory, AStepsMemoryIsSetAsideBeforeTheCache) {
+  MemoryRequest request = Request();
+  request.free_bytes = 10 * Bytes(1000);
+  request.step_bytes = 8 * Bytes(1000);
+  request.share = 0.5;
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->bytes, Bytes(1000));
+  request.kv_bytes = 2 * Bytes(1000);
+  EXPECT_TRUE(PlanMemory(request).ok());
+  request.kv_bytes = 2 * Bytes(1000) + 1;
+  ExpectOutOfMemory(request, {"--kv-memory"});
+  request.kv_bytes = 0;
+  request.step_bytes = request.free_bytes + 1;
+  ExpectOutOfMemory(request, {"--max-batch-tokens", "--max-num-seqs", "32 tokens"});
+}
+
 }  // namespace
 }  // namespace sluice::exec

@@ -3,6 +3,7 @@
 // takes it.
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,24 @@
 
 namespace sluice::exec {
 
+// The event behind a batch's copies to the device; waits for it before the buffers go.
+class PendingCopy {
+ public:
+  PendingCopy() = default;
+  explicit PendingCopy(std::unique_ptr<device::Event> event) : event_(std::move(event)) {}
+  PendingCopy(PendingCopy&&) = default;
+  PendingCopy& operator=(PendingCopy&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~PendingCopy() { (void)Wait(); }
+  Status Wait() { return event_ ? event_->Synchronize() : OkStatus(); }
+  device::Event* event() { return event_.get(); }
+
+ private:
+  std::unique_ptr<device::Event> event_;
+};
+
 class PreparedBatch {
  public:
   PreparedBatch() = default;
@@ -20,7 +39,7 @@ class PreparedBatch {
 
   // Waits until the inputs are on the device. An error is final: the batch must be dropped.
   Status Sync() {
-    SLUICE_RETURN_IF_ERROR(copied_ ? copied_->Synchronize() : OkStatus());
+    SLUICE_RETURN_IF_ERROR(copied_.Wait());
     synced_ = true;
     return OkStatus();
   }
@@ -38,8 +57,8 @@ class PreparedBatch {
   device::Buffer host_;    // every input, one after another, 256-byte aligned
   device::Buffer device_;  // the same on a device that cannot read host_; else empty
   std::vector<device::CopyItem> copies_;
-  std::unique_ptr<device::Event> copied_;
   bool synced_ = false;
+  PendingCopy copied_;  // last: the buffers outlive it
 };
 
 }  // namespace sluice::exec

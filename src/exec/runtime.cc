@@ -13,6 +13,23 @@ namespace {
 // Floats of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts): 32
 // MiB.
 constexpr int64_t kExtraLogits = 8 << 20;
+// Of a device's memory that is left, what the KV cache may take unasked: the rest is for scratch
+// memory of kernels and for captured graphs.
+constexpr double kDeviceShare = 0.9;
+
+// Models whose matrices have 16 bits or fewer in floating point are computed in the device's own
+// activation type, all others in F32.
+DType ActivationOf(const files::ModelFiles& files, const device::DeviceFacts& facts) {
+  size_t small = 0, all = 0;
+  for (const files::FileTensor& tensor : files.tensors->tensors()) {
+    if (tensor.shape.size() < 2) continue;
+    const bool half = tensor.dtype == DType::kBF16 || tensor.dtype == DType::kF16 ||
+                      tensor.dtype == DType::kF8E4M3;
+    all += tensor.data.size();
+    small += half ? tensor.data.size() : 0;
+  }
+  return 2 * small > all ? facts.activation : DType::kF32;
+}
 
 Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
                            const model::ModelOptions& model_options, const EngineOptions& options) {
@@ -31,6 +48,11 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   }
   SLUICE_ASSIGN_OR_RETURN(const size_t weights, model::WeightBytes(files, device, model_options));
   SLUICE_ASSIGN_OR_RETURN(request.free_bytes, weights::FreeBytesBeside(weights, device));
+  if (device.facts().device_memory) {
+    request.share = kDeviceShare;
+    request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
+                         model::RopeTableBytes(files.config, model_options);
+  }
   return PlanMemory(request);
 }
 
@@ -59,6 +81,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
       options.max_num_seqs +
       std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
   model_options.kernel_block_tokens = options.kernel_block_size;
+  model_options.activation = ActivationOf(files, device.facts());
   SLUICE_ASSIGN_OR_RETURN(model_options.kv_dtype,
                           ParseKvDtype(options.kv_dtype, device.facts().kv_dtype));
   model_options.max_model_len = options.max_model_len;

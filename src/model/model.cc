@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/layers/activations.h"
+
 namespace sluice::model {
 
 Model::Model(ModelParts parts)
@@ -35,6 +37,19 @@ std::vector<LayerGroup> LayerGroups(const files::ModelConfig& config, const Mode
     group->layers.push_back(layer);
   }
   return groups;
+}
+
+size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options) {
+  return layers::Activations::Bytes(config, options);
+}
+
+size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options) {
+  const bool local = std::any_of(config.layers.begin(), config.layers.end(),
+                                 [](const files::LayerConfig& layer) { return layer.local_rope; });
+  const int64_t positions =
+      options.max_model_len > 0 ? options.max_model_len : config.context_length;
+  const int64_t width = config.rope.rotary_dims + (local ? config.local_rope.rotary_dims : 0);
+  return static_cast<size_t>(positions * width) * sizeof(float);
 }
 
 }  // namespace sluice::model

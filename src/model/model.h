@@ -80,6 +80,11 @@ class Model {
 // Groups layers by kind and window, in order of their first layer. Needs no weights.
 std::vector<LayerGroup> LayerGroups(const files::ModelConfig& config, const ModelOptions& options);
 
+// Model::workspace_bytes() of a model that is not loaded yet, and what its tables of angles take on
+// a device for options.max_model_len positions.
+size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options);
+size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options);
+
 // Loads the weights onto `device` and binds every op. kBadModel where the files do not fit the
 // config; kOutOfMemory (before anything is allocated) where the device is too small;
 // kUnimplemented where the device lacks an op for this model.

@@ -1,8 +1,10 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
+#include "device/staging.h"
 
 namespace sluice::sample {
 
@@ -11,15 +13,88 @@ using batch::LogitsRow;
 using batch::PlanEntry;
 using batch::RowPurpose;
 
+namespace {
+
+constexpr size_t kAlignment = 256;
+// Edits per row that fit from the start.
+constexpr int64_t kEditsOfRow = 16;
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+size_t RowsBytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(ops::SampleRow); }
+size_t EditsBytes(int64_t edits) { return static_cast<size_t>(edits) * sizeof(ops::LogitEdit); }
+
+device::View Part(const device::View& view, size_t offset, size_t bytes) {
+  device::View part = view;
+  part.data += offset;
+  part.bytes = bytes;
+  return part;
+}
+
+// The bytes of a vector, as memory that the CPU's ops may read.
+template <class T>
+device::View HostView(std::vector<T>& values, device::DeviceId id) {
+  return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T),
+          device::MemoryKind::kHost, id};
+}
+
+ops::Tensor RowTensor(const device::View& view, int64_t rows) {
+  return ops::Dense(view, DType::kU8, {rows, int64_t{sizeof(ops::SampleRow)}});
+}
+ops::Tensor EditTensor(const device::View& view, int64_t edits) {
+  return ops::Dense(view, DType::kU8, {edits, int64_t{sizeof(ops::LogitEdit)}});
+}
+
+}  // namespace
+
+size_t Sampler::FixedBytes(int64_t rows, int64_t edits) {
+  return Aligned(RowsBytes(rows)) + Aligned(EditsBytes(edits));
+}
+
+Sampler::OutputLayout Sampler::LayoutOf(int64_t rows, int64_t distribution_rows) const {
+  const size_t top = Aligned(static_cast<size_t>(rows * (options_.top_logprobs_max + 1)) * 4);
+  OutputLayout layout;
+  layout.top_ids = Aligned(static_cast<size_t>(rows) * sizeof(ops::SampleOutput));
+  layout.top_logprobs = layout.top_ids + top;
+  layout.distributions = layout.top_logprobs + top;
+  layout.bytes = layout.distributions + static_cast<size_t>(distribution_rows * options_.vocab) * 4;
+  return layout;
+}
+
+size_t Sampler::DeviceBytes(const Options& options) {
+  const int64_t rows = options.rows_max;
+  const size_t outputs =
+      Aligned(static_cast<size_t>(rows) * sizeof(ops::SampleOutput)) +
+      2 * Aligned(static_cast<size_t>(rows * (options.top_logprobs_max + 1)) * 4);
+  return Aligned(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs;
+}
+
 Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Options& options) {
-  std::unique_ptr<Sampler> sampler(new Sampler(options));
+  std::unique_ptr<Sampler> sampler(new Sampler(device, options));
   const ops::Sample::Desc desc{options.vocab, options.top_logprobs_max};
   SLUICE_ASSIGN_OR_RETURN(sampler->sample_, ops::Bind<ops::Sample>(device.ops(), desc));
-  const auto memory = device::MemoryKind::kHost;
-  const size_t top = static_cast<size_t>(options.rows_max) * (options.top_logprobs_max + 1) * 4;
-  SLUICE_ASSIGN_OR_RETURN(sampler->top_ids_, device.Allocate(top, memory));
-  SLUICE_ASSIGN_OR_RETURN(sampler->top_logprobs_, device.Allocate(top, memory));
+  SLUICE_ASSIGN_OR_RETURN(sampler->resolve_,
+                          ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc()));
+  sampler->apart_ = device.facts().device_memory;
+  const auto memory = sampler->apart_ ? device::MemoryKind::kDevice : device::MemoryKind::kHost;
+  const size_t inputs = FixedBytes(options.rows_max, options.rows_max * kEditsOfRow);
+  const size_t outputs = sampler->LayoutOf(options.rows_max, 0).bytes;
+  SLUICE_ASSIGN_OR_RETURN(sampler->tokens_,
+                          device.Allocate(static_cast<size_t>(options.rows_max) * 4, memory));
+  for (Step& step : sampler->steps_) {
+    SLUICE_ASSIGN_OR_RETURN(step.outputs, device::AllocateStaging(device, outputs));
+    if (!sampler->apart_) continue;
+    SLUICE_ASSIGN_OR_RETURN(step.inputs, device::AllocateStaging(device, inputs));
+  }
+  if (sampler->apart_) {
+    SLUICE_ASSIGN_OR_RETURN(sampler->device_inputs_, device.Allocate(inputs, memory));
+    SLUICE_ASSIGN_OR_RETURN(sampler->device_outputs_, device.Allocate(outputs, memory));
+  }
   return sampler;
+}
+
+Status Sampler::ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const {
+  return resolve_(stream, {ids, ops::Dense(tokens_.view(), DType::kI32, {options_.rows_max})});
 }
 
 void Sampler::Begin(const BatchPlan& plan) {
@@ -30,7 +105,7 @@ void Sampler::Begin(const BatchPlan& plan) {
 }
 
 Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
-                               batch::MaskSource* masks) {
+                               batch::MaskSource* masks, Step* step) {
   SlotState& slot = slots_[entry.slot];
   const batch::SamplingParams& params = slot.params();
   const bool masked = masks != nullptr && entry.logits_count > 0 && masks->HasMask(entry);
@@ -43,7 +118,8 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
     row.draw = plan_row.purpose != RowPurpose::kScore;
     if (!row.draw) {
       row.top_logprobs = std::max(params.prompt_top_logprobs, 0);
-      rows_.push_back(row);
+      step->logprobs = true;
+      step->rows.push_back(row);
       continue;
     }
     row.temperature = params.temperature;
@@ -53,18 +129,20 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
     row.seed = params.seed;
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
-    if (params.full_distribution) row.distribution_row = distribution_rows_++;
-    row.edit_begin = static_cast<int32_t>(edits_.size());
-    slot.AppendEdits(options_.vocab, &edits_);
-    row.edit_count = static_cast<int32_t>(edits_.size()) - row.edit_begin;
+    step->logprobs |= params.top_logprobs >= 0;
+    if (params.full_distribution)
+      row.distribution_row = static_cast<int32_t>(step->distribution_rows++);
+    row.edit_begin = static_cast<int32_t>(step->edits.size());
+    slot.AppendEdits(options_.vocab, &step->edits);
+    row.edit_count = static_cast<int32_t>(step->edits.size()) - row.edit_begin;
     if (masked) {
       const size_t words = (options_.vocab + 31) / 32;
-      mask_words_.resize((mask_rows_ + 1) * words);
-      row.mask_row = mask_rows_++;
+      step->masks.resize((step->mask_rows + 1) * words);
+      row.mask_row = static_cast<int32_t>(step->mask_rows++);
       SLUICE_RETURN_IF_ERROR(masks->Fill(
-          entry, i, std::span<uint32_t>(mask_words_).subspan(row.mask_row * words, words)));
+          entry, i, std::span<uint32_t>(step->masks).subspan(row.mask_row * words, words)));
     }
-    rows_.push_back(row);
+    step->rows.push_back(row);
     if (plan_row.purpose == RowPurpose::kVerify && plan_row.target >= 0) {
       slot.Append(plan_row.target);  // the next row's edits see this draft as accepted
       ++drafts;
@@ -74,25 +152,179 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
   return OkStatus();
 }
 
-Status Sampler::BuildRows(const BatchPlan& plan, batch::MaskSource* masks) {
-  rows_.clear();
-  edits_.clear();
-  mask_words_.clear();
-  mask_rows_ = distribution_rows_ = 0;
+Status Sampler::BuildRows(const BatchPlan& plan, batch::MaskSource* masks, Step* step) {
+  step->id = plan.step;
+  step->rows.clear();
+  step->edits.clear();
+  step->masks.clear();
+  step->mask_rows = step->distribution_rows = 0;
+  step->logprobs = false;
   CHECK(static_cast<int>(plan.logits_rows.size()) <= options_.rows_max, plan.logits_rows.size());
   for (const PlanEntry& entry : plan.entries) {
-    SLUICE_RETURN_IF_ERROR(BuildEntryRows(plan, entry, masks));
+    SLUICE_RETURN_IF_ERROR(BuildEntryRows(plan, entry, masks, step));
   }
-  CHECK(rows_.size() == plan.logits_rows.size(), "the entries' rows cover the plan's");
-  outputs_.resize(rows_.size());
-  distributions_.resize(distribution_rows_ * options_.vocab);
+  CHECK(step->rows.size() == plan.logits_rows.size(), "the entries' rows cover the plan's");
+  step->ran_rows = static_cast<int64_t>(step->rows.size());
   return OkStatus();
 }
 
-batch::ResultToken Sampler::Token(int64_t row, batch::StepResult* result) const {
-  const ops::SampleOutput& output = outputs_[row];
+Status Sampler::Build(const BatchPlan& plan, batch::MaskSource* masks) {
+  CHECK(count_ < kStepsMax, count_, " steps were built and not collected");
+  SLUICE_RETURN_IF_ERROR(BuildRows(plan, masks, &steps_[(oldest_ + count_) % kStepsMax]));
+  ++count_;
+  Await(plan, 1);
+  return OkStatus();
+}
+
+void Sampler::Await(const BatchPlan& plan, int change) {
+  for (const PlanEntry& entry : plan.entries) {
+    for (int i = 0; i < entry.logits_count; ++i) {
+      if (plan.logits_rows[entry.logits_begin + i].purpose != RowPurpose::kSample) continue;
+      slots_[entry.slot].Await(change);
+    }
+  }
+}
+
+void Sampler::Drop(const BatchPlan& plan) {
+  CHECK(count_ > 0, "no step was built");
+  if (steps_[oldest_].id == plan.step) {
+    oldest_ = (oldest_ + 1) % kStepsMax;
+  } else {
+    CHECK(newest().id == plan.step, "step ", plan.step, " was not built");
+  }
+  --count_;
+  Await(plan, -1);
+}
+
+// The step before may still use a buffer on the device, so its replacement waits for the stream.
+Status Sampler::Reserve(device::Stream* stream, size_t bytes, device::Buffer* buffer) const {
+  if (buffer->bytes() >= bytes) return OkStatus();
+  if (stream != nullptr) SLUICE_RETURN_IF_ERROR(stream->Synchronize());
+  *buffer = device::Buffer();
+  const size_t grown = bytes + bytes / 2;
+  if (stream == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(*buffer, device::AllocateStaging(device_, grown));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(*buffer, device_.Allocate(grown, device::MemoryKind::kDevice));
+  }
+  return OkStatus();
+}
+
+// Rows, edits and masks, one behind the other, in one copy.
+Status Sampler::Upload(device::Stream& stream, Step* step, ops::Sample::Args* args) {
+  const int64_t rows = step->ran_rows, edits = static_cast<int64_t>(step->edits.size());
+  const size_t edits_at = Aligned(RowsBytes(rows));
+  const size_t masks_at = edits_at + Aligned(EditsBytes(edits));
+  const size_t mask_bytes = step->masks.size() * sizeof(uint32_t);
+  const size_t bytes = masks_at + mask_bytes;
+  SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->inputs));
+  SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &device_inputs_));
+  std::byte* const host = step->inputs.data();
+  std::memcpy(host, step->rows.data(), RowsBytes(rows));
+  if (edits > 0) std::memcpy(host + edits_at, step->edits.data(), EditsBytes(edits));
+  if (mask_bytes > 0) std::memcpy(host + masks_at, step->masks.data(), mask_bytes);
+  const device::CopyItem item{device_inputs_.view(), Part(step->inputs.view(), 0, bytes)};
+  SLUICE_RETURN_IF_ERROR(device_.Copy(stream, {&item, 1}));
+  const device::View& view = device_inputs_.view();
+  args->rows = RowTensor(view, rows);
+  if (edits > 0) args->edits = EditTensor(Part(view, edits_at, EditsBytes(edits)), edits);
+  if (mask_bytes > 0) {
+    args->masks = ops::Dense(Part(view, masks_at, mask_bytes), DType::kI32,
+                             {step->mask_rows, (options_.vocab + 31) / 32});
+  }
+  return OkStatus();
+}
+
+void Sampler::SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
+                         ops::Sample::Args* args) const {
+  const OutputLayout layout = LayoutOf(rows, distribution_rows);
+  const int64_t top = options_.top_logprobs_max + 1;
+  const auto from = [&](size_t offset) { return Part(outputs, offset, outputs.bytes - offset); };
+  args->outputs = ops::Dense(outputs, DType::kU8, {rows, int64_t{sizeof(ops::SampleOutput)}});
+  args->top_ids = ops::Dense(from(layout.top_ids), DType::kI32, {rows, top});
+  args->top_logprobs = ops::Dense(from(layout.top_logprobs), DType::kF32, {rows, top});
+  args->tokens = ops::Dense(tokens_.view(), DType::kI32, {rows});
+  if (distribution_rows == 0) return;
+  args->distributions =
+      ops::Dense(from(layout.distributions), DType::kF32, {distribution_rows, options_.vocab});
+}
+
+Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits) {
+  Step& step = newest();
+  const int64_t rows = step.ran_rows;
+  if (rows == 0) return OkStatus();
+  const size_t bytes = LayoutOf(rows, step.distribution_rows).bytes;
+  SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step.outputs));
+  ops::Sample::Args args;
+  args.logits = logits;
+  if (apart_) {
+    SLUICE_RETURN_IF_ERROR(Upload(stream, &step, &args));
+    SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &device_outputs_));
+    SetOutputs(device_outputs_.view(), rows, step.distribution_rows, &args);
+    SLUICE_RETURN_IF_ERROR(sample_(stream, args));
+    return Fetch(stream, rows);
+  }
+  const device::DeviceId id = logits.device;
+  args.rows = RowTensor(HostView(step.rows, id), rows);
+  if (!step.edits.empty()) {
+    args.edits = EditTensor(HostView(step.edits, id), static_cast<int64_t>(step.edits.size()));
+  }
+  if (step.mask_rows > 0) {
+    args.masks = ops::Dense(HostView(step.masks, id), DType::kI32,
+                            {step.mask_rows, (options_.vocab + 31) / 32});
+  }
+  SetOutputs(step.outputs.view(), rows, step.distribution_rows, &args);
+  return sample_(stream, args);
+}
+
+bool Sampler::FitsFixed(int64_t edits) const {
+  const Step& step = newest();
+  return static_cast<int64_t>(step.edits.size()) <= edits && step.mask_rows == 0 &&
+         step.distribution_rows == 0;
+}
+
+void Sampler::WriteFixed(int64_t rows, int64_t edits, std::byte* inputs) const {
+  const Step& step = newest();
+  const int64_t count = static_cast<int64_t>(step.rows.size());
+  CHECK(count <= rows && static_cast<int64_t>(step.edits.size()) <= edits, count, " rows");
+  std::memcpy(inputs, step.rows.data(), RowsBytes(count));
+  const ops::SampleRow padding = ops::PaddingRow();
+  for (int64_t row = count; row < rows; ++row) {
+    std::memcpy(inputs + RowsBytes(row), &padding, sizeof(padding));
+  }
+  if (step.edits.empty()) return;
+  std::memcpy(inputs + Aligned(RowsBytes(rows)), step.edits.data(),
+              EditsBytes(static_cast<int64_t>(step.edits.size())));
+}
+
+Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
+                         const device::View& inputs, const ops::Tensor& logits) const {
+  const size_t edits_at = Aligned(RowsBytes(rows));
+  ops::Sample::Args args;
+  args.logits = logits;
+  args.rows = RowTensor(inputs, rows);
+  args.edits = EditTensor(Part(inputs, edits_at, EditsBytes(edits)), edits);
+  SetOutputs(device_outputs_.view(), rows, 0, &args);
+  return sample_(stream, args);
+}
+
+// Top log-probs and distributions follow the outputs, so that one copy brings what was asked for.
+Status Sampler::Fetch(device::Stream& stream, int64_t rows) {
+  Step& step = newest();
+  step.ran_rows = rows;
+  const OutputLayout layout = LayoutOf(rows, step.distribution_rows);
+  const size_t bytes = step.distribution_rows > 0 ? layout.bytes
+                       : step.logprobs            ? layout.distributions
+                                       : static_cast<size_t>(rows) * sizeof(ops::SampleOutput);
+  const device::CopyItem item{step.outputs.view(), Part(device_outputs_.view(), 0, bytes)};
+  return device_.Copy(stream, {&item, 1});
+}
+
+batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResult* result) const {
+  const ops::SampleOutput& output =
+      reinterpret_cast<const ops::SampleOutput*>(step.outputs.data())[row];
   batch::ResultToken token{.id = output.token};
-  const int32_t asked = rows_[row].top_logprobs;
+  const int32_t asked = step.rows[row].top_logprobs;
   if (asked < 0) return token;
   token.logprob = output.logprob;
   token.rank = output.rank;
@@ -101,81 +333,59 @@ batch::ResultToken Sampler::Token(int64_t row, batch::StepResult* result) const 
       static_cast<int32_t>(std::min<int64_t>({asked, options_.top_logprobs_max, options_.vocab}));
   token.top_count = output.degenerate ? 1 : best + (output.rank >= best);
   const int64_t base = row * (options_.top_logprobs_max + 1);
-  const auto* ids = reinterpret_cast<const int32_t*>(top_ids_.data()) + base;
-  const auto* logprobs = reinterpret_cast<const float*>(top_logprobs_.data()) + base;
+  const OutputLayout layout = LayoutOf(step.ran_rows, 0);
+  const std::byte* const outputs = step.outputs.data();
+  const auto* ids = reinterpret_cast<const int32_t*>(outputs + layout.top_ids) + base;
+  const auto* logprobs = reinterpret_cast<const float*>(outputs + layout.top_logprobs) + base;
   for (int32_t i = 0; i < token.top_count; ++i) result->top.push_back({ids[i], logprobs[i]});
   return token;
 }
 
-void Sampler::Collect(const BatchPlan& plan, batch::StepResult* result) {
-  for (const PlanEntry& entry : plan.entries) {
-    SlotState& slot = slots_[entry.slot];
-    batch::ResultEntry out;
-    out.sequence = entry.sequence;
-    out.token_begin = static_cast<int32_t>(result->tokens.size());
-    out.score_begin = static_cast<int32_t>(result->scores.size());
-    bool open = true;  // no draft was rejected so far
-    for (int i = 0; i < entry.logits_count; ++i) {
-      const int64_t row = entry.logits_begin + i;
-      const LogitsRow& plan_row = plan.logits_rows[row];
-      const ops::SampleOutput& output = outputs_[row];
-      if (plan_row.purpose == RowPurpose::kScore) {
-        result->scores.push_back(Token(row, result));
-        if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
-        continue;
-      }
-      if (!open) continue;  // rows past the accepted length do not count, degenerate or not
+void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const Step& step,
+                           batch::StepResult* result) {
+  const auto* outputs = reinterpret_cast<const ops::SampleOutput*>(step.outputs.data());
+  SlotState& slot = slots_[entry.slot];
+  batch::ResultEntry out;
+  out.sequence = entry.sequence;
+  out.token_begin = static_cast<int32_t>(result->tokens.size());
+  out.score_begin = static_cast<int32_t>(result->scores.size());
+  bool open = true;  // no draft was rejected so far
+  for (int i = 0; i < entry.logits_count; ++i) {
+    const int64_t row = entry.logits_begin + i;
+    const LogitsRow& plan_row = plan.logits_rows[row];
+    const ops::SampleOutput& output = outputs[row];
+    if (plan_row.purpose == RowPurpose::kScore) {
+      result->scores.push_back(Token(step, row, result));
       if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
-      result->tokens.push_back(Token(row, result));
-      slot.Append(output.token);
-      slot.AddLogprob(output.processed_logprob);
-      open = plan_row.purpose == RowPurpose::kVerify && output.token == plan_row.target &&
-             !output.degenerate;
+      continue;
     }
-    out.token_count = static_cast<int32_t>(result->tokens.size()) - out.token_begin;
-    out.score_count = static_cast<int32_t>(result->scores.size()) - out.score_begin;
-    out.cumulative_logprob = slot.cumulative_logprob();
-    result->entries.push_back(out);
+    if (plan_row.purpose == RowPurpose::kSample) slot.Await(-1);
+    if (!open) continue;  // rows past the accepted length do not count, degenerate or not
+    if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
+    result->tokens.push_back(Token(step, row, result));
+    slot.Append(output.token);
+    slot.AddLogprob(output.processed_logprob);
+    open = plan_row.purpose == RowPurpose::kVerify && output.token == plan_row.target &&
+           !output.degenerate;
   }
+  out.token_count = static_cast<int32_t>(result->tokens.size()) - out.token_begin;
+  out.score_count = static_cast<int32_t>(result->scores.size()) - out.score_begin;
+  out.cumulative_logprob = slot.cumulative_logprob();
+  result->entries.push_back(out);
 }
 
-Status Sampler::Run(device::Stream& stream, const BatchPlan& plan, const ops::Tensor& logits,
-                    batch::MaskSource* masks, batch::StepResult* result) {
-  SLUICE_RETURN_IF_ERROR(BuildRows(plan, masks));
-  const int64_t rows = static_cast<int64_t>(rows_.size());
-  if (rows > 0) {
-    const int64_t top = options_.top_logprobs_max + 1;
-    const int64_t words = (options_.vocab + 31) / 32;
-    ops::Sample::Args args;
-    args.logits = logits;
-    args.top_ids = ops::Dense(top_ids_.view(), DType::kI32, {options_.rows_max, top});
-    args.top_logprobs = ops::Dense(top_logprobs_.view(), DType::kF32, {options_.rows_max, top});
-    const auto host = [](auto& values) {
-      return device::View{reinterpret_cast<std::byte*>(values.data()),
-                          values.size() * sizeof(values[0]),
-                          device::MemoryKind::kHost,
-                          {}};
-    };
-    args.rows = ops::Dense(host(rows_), DType::kU8, {rows, int64_t{sizeof(ops::SampleRow)}});
-    if (!edits_.empty()) {
-      args.edits =
-          ops::Dense(host(edits_), DType::kU8,
-                     {static_cast<int64_t>(edits_.size()), int64_t{sizeof(ops::LogitEdit)}});
-    }
-    args.outputs =
-        ops::Dense(host(outputs_), DType::kU8, {rows, int64_t{sizeof(ops::SampleOutput)}});
-    if (mask_rows_ > 0)
-      args.masks = ops::Dense(host(mask_words_), DType::kI32, {mask_rows_, words});
-    if (distribution_rows_ > 0) {
-      args.distributions =
-          ops::Dense(host(distributions_), DType::kF32, {distribution_rows_, options_.vocab});
-    }
-    SLUICE_RETURN_IF_ERROR(sample_(stream, args));
-  }
+void Sampler::Collect(const BatchPlan& plan, batch::StepResult* result) {
+  Step& step = steps_[oldest_];
+  CHECK(count_ > 0 && step.id == plan.step, "step ", plan.step, " is not the oldest");
   result->Reset(plan.step);
-  Collect(plan, result);
-  result->distributions.assign(distributions_.begin(), distributions_.end());
-  return OkStatus();
+  for (const PlanEntry& entry : plan.entries) CollectEntry(plan, entry, step, result);
+  if (step.distribution_rows > 0) {
+    const size_t at = LayoutOf(step.ran_rows, 0).distributions;
+    const auto* values = reinterpret_cast<const float*>(step.outputs.data() + at);
+    result->distributions.assign(values, values + step.distribution_rows * options_.vocab);
+  }
+  oldest_ = (oldest_ + 1) % kStepsMax;
+  --count_;
 }
 
 }  // namespace sluice::sample

@@ -1,13 +1,18 @@
 // Sampler: the logits of a step's rows to its StepResult. Keeps the state of every running sequence
-// by slot. Step thread only.
+// by slot. A step passes through Begin, Build, Run and Collect; two steps may be between Build and
+// Collect, so that one is put on the stream while the one before still runs. Where the device has
+// memory of its own, what the op reads goes there as one copy and what it gives comes back as one;
+// nothing here waits for the device. Step thread only.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "batch/mask_source.h"
 #include "batch/plan.h"
 #include "batch/result.h"
+#include "ops/embedding.h"
 #include "ops/sampling.h"
 #include "sample/slot_state.h"
 
@@ -21,38 +26,93 @@ class Sampler {
     int rows_max = 0;  // logits rows of one step
     int top_logprobs_max = 20;
   };
+  static constexpr int kStepsMax = 2;  // between Build and Collect
 
   static Result<std::unique_ptr<Sampler>> Make(device::Device& device, const Options& options);
+  // Memory that Make takes on a device with memory of its own. Steps with many edits, masks or
+  // whole distributions make it grow.
+  static size_t DeviceBytes(const Options& options);
 
-  // Takes the starts of the plan; to be called once per plan, before Run.
+  // Takes the starts of the plan; to be called once per plan, before Build.
   void Begin(const batch::BatchPlan& plan);
-  // `logits`: F32 [plan rows, vocab], readable by the device of `stream`. `masks` may be null.
-  // *result is overwritten, its buffers are reused.
-  // A verify entry's rows are drawn in turn: row i counts only while every row before it drew the
-  // draft token that follows, so the tokens are those of one-by-one decoding.
-  Status Run(device::Stream& stream, const batch::BatchPlan& plan, const ops::Tensor& logits,
-             batch::MaskSource* masks, batch::StepResult* result);
+  // What each row asks of the op. `masks` may be null. After an error the step is forgotten.
+  // REQUIRES: fewer than kStepsMax steps are built and not collected.
+  Status Build(const batch::BatchPlan& plan, batch::MaskSource* masks);
+  // Puts the sampling of the step that was built last on the stream. `logits`: F32 [plan rows,
+  // vocab], readable by the device of `stream`.
+  Status Run(device::Stream& stream, const ops::Tensor& logits);
+  // The result of the oldest step. *result is overwritten, its buffers are reused. A verify entry's
+  // rows are drawn in turn: row i counts only while every row before it drew the draft token that
+  // follows, so the tokens are those of one-by-one decoding.
+  // REQUIRES: `plan` is the oldest built one, and the device is done with it.
+  void Collect(const batch::BatchPlan& plan, batch::StepResult* result);
+  // Forgets a built step that failed. REQUIRES: the device is done with it.
+  void Drop(const batch::BatchPlan& plan);
+
+  // Fills in, on the stream, the ids (I32 [tokens]) that are rows of the step that ran last
+  // (batch::PreviousRow), with what these drew.
+  Status ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const;
+
+  // For graphs, whose steps read their rows from a buffer of the caller in a layout of fixed size.
+  // Whether the step that was built last fits `edits` edits and needs neither masks nor whole
+  // distributions.
+  bool FitsFixed(int64_t edits) const;
+  static size_t FixedBytes(int64_t rows, int64_t edits);
+  // Writes the rows of the step that was built last, and padding rows behind them.
+  void WriteFixed(int64_t rows, int64_t edits, std::byte* inputs) const;
+  // The op over such a buffer on the device; what a graph captures.
+  Status RunFixed(device::Stream& stream, int64_t rows, int64_t edits, const device::View& inputs,
+                  const ops::Tensor& logits) const;
+  // Fetches the results of the step that was built last, which ran over `rows` rows.
+  Status Fetch(device::Stream& stream, int64_t rows);
 
  private:
-  Sampler(const Options& options) : options_(options), slots_(options.slots) {}
-  Status BuildRows(const batch::BatchPlan& plan, batch::MaskSource* masks);
-  Status BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry,
-                        batch::MaskSource* masks);
-  void Collect(const batch::BatchPlan& plan, batch::StepResult* result);
-  batch::ResultToken Token(int64_t row, batch::StepResult* result) const;
+  // A step between Build and Collect.
+  struct Step {
+    uint64_t id = 0;
+    std::vector<ops::SampleRow> rows;
+    std::vector<ops::LogitEdit> edits;
+    std::vector<uint32_t> masks;
+    int64_t mask_rows = 0, distribution_rows = 0;
+    bool logprobs = false;   // some row asked for them
+    int64_t ran_rows = 0;    // `rows` and padding
+    device::Buffer inputs;   // staging; unused where the device reads host memory
+    device::Buffer outputs;  // staging, or what the op itself writes
+  };
+  // Where the parts of the op's outputs lie.
+  struct OutputLayout {
+    size_t top_ids = 0, top_logprobs = 0, distributions = 0, bytes = 0;
+  };
 
+  Sampler(device::Device& device, const Options& options)
+      : device_(device), options_(options), slots_(options.slots) {}
+  Step& newest() { return steps_[(oldest_ + count_ - 1) % kStepsMax]; }
+  const Step& newest() const { return steps_[(oldest_ + count_ - 1) % kStepsMax]; }
+  OutputLayout LayoutOf(int64_t rows, int64_t distribution_rows) const;
+  Status BuildRows(const batch::BatchPlan& plan, batch::MaskSource* masks, Step* step);
+  Status BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry,
+                        batch::MaskSource* masks, Step* step);
+  Status Upload(device::Stream& stream, Step* step, ops::Sample::Args* args);
+  void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
+                  ops::Sample::Args* args) const;
+  Status Reserve(device::Stream* stream, size_t bytes, device::Buffer* buffer) const;
+  // Marks the sampled tokens of a step's sequences as awaited, or as awaited no more.
+  void Await(const batch::BatchPlan& plan, int change);
+  void CollectEntry(const batch::BatchPlan& plan, const batch::PlanEntry& entry, const Step& step,
+                    batch::StepResult* result);
+  batch::ResultToken Token(const Step& step, int64_t row, batch::StepResult* result) const;
+
+  device::Device& device_;
   const Options options_;
+  bool apart_ = false;  // the device has memory of its own
   ops::Bound<ops::Sample> sample_;
   std::vector<SlotState> slots_;
-  // Reused by every step.
-  std::vector<ops::SampleRow> rows_;
-  std::vector<ops::LogitEdit> edits_;
-  std::vector<ops::SampleOutput> outputs_;
-  std::vector<uint32_t> mask_words_;
-  int mask_rows_ = 0;
-  int distribution_rows_ = 0;
-  std::vector<float> distributions_;
-  device::Buffer top_ids_, top_logprobs_;
+  std::array<Step, kStepsMax> steps_;
+  int oldest_ = 0, count_ = 0;
+  ops::Bound<ops::ResolveTokens> resolve_;
+  device::Buffer tokens_;  // I32 [rows_max] on the device: what the last step's rows drew
+  // On the device; a step's work is done with them before the next step's begins.
+  device::Buffer device_inputs_, device_outputs_;
 };
 
 }  // namespace sluice::sample

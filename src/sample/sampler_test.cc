@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ops/op_fixture.h"
+#include "sample/queued_device_fixture.h"
 
 namespace sluice::sample {
 namespace {
@@ -41,20 +42,28 @@ class Ban : public batch::MaskSource {
   const std::vector<int32_t> allowed_;
 };
 
-class SamplerTest : public ::testing::Test {
+// The parameter is a device: the CPU, or one that the host cannot look into, with memory that can
+// be pinned for it or without.
+class SamplerTest : public ::testing::TestWithParam<std::string> {
  protected:
   SamplerTest() {
-    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
-    device_ = std::move(resolved->Open({}).value());
+    if (GetParam() == "cpu") {
+      const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
+      device_ = std::move(resolved->Open({}).value());
+    } else {
+      QueuedDevice::Options options;
+      options.pinned_memory = GetParam() == "pinned";
+      device_ = std::make_unique<QueuedDevice>(options);
+    }
     stream_ = std::move(device_->CreateStream().value());
     Restart();
   }
 
   void Restart() {
-    sampler_ = std::move(
-        Sampler::Make(*device_,
-                      {.vocab = kVocab, .slots = 8, .rows_max = 16, .top_logprobs_max = 4})
-            .value());
+    auto sampler = Sampler::Make(
+        *device_, {.vocab = kVocab, .slots = 8, .rows_max = 16, .top_logprobs_max = 4});
+    ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+    sampler_ = std::move(sampler).value();
     step_ = 0;
   }
 
@@ -84,6 +93,16 @@ class SamplerTest : public ::testing::Test {
     plan_.starts.push_back(start);
   }
 
+  // `values`, or a copy in the device's memory.
+  ops::Tensor OnDevice(const ops::Array& values, device::Buffer* copy) {
+    ops::Tensor tensor = values.tensor();
+    if (!device_->facts().device_memory || tensor.size() == 0) return tensor;
+    const size_t bytes = static_cast<size_t>(tensor.size()) * sizeof(float);
+    *copy = std::move(device_->Allocate(bytes, device::MemoryKind::kDevice).value());
+    const device::CopyItem item{copy->view(), {tensor.data, bytes}};
+    EXPECT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
+    return ops::Dense(copy->view(), DType::kF32, {tensor.dims[0], tensor.dims[1]});
+  }
   // Runs the plan over `logits`, one vector per row, and begins the next.
   Result<StepResult> TryRun(const std::vector<std::vector<float>>& logits,
                             batch::MaskSource* masks = nullptr) {
@@ -95,7 +114,13 @@ class SamplerTest : public ::testing::Test {
     const ops::Array before = values;
     StepResult result;
     sampler_->Begin(plan_);
-    const Status status = sampler_->Run(*stream_, plan_, values.tensor(), masks, &result);
+    Status status = sampler_->Build(plan_, masks);
+    if (status.ok()) {
+      device::Buffer copy;
+      status = sampler_->Run(*stream_, OnDevice(values, &copy));
+      if (status.ok()) status = stream_->Synchronize();
+      status.ok() ? sampler_->Collect(plan_, &result) : sampler_->Drop(plan_);
+    }
     EXPECT_TRUE(values.bytes() == before.bytes()) << "the logits changed";
     plan_ = {};
     if (!status.ok()) return status;
@@ -147,7 +172,7 @@ std::vector<int32_t> Ids(const StepResult& result, size_t entry) {
   return ids;
 }
 
-TEST_F(SamplerTest, EveryEntryGetsItsOwnRowsAndAChunkWithoutRowsGetsNone) {
+TEST_P(SamplerTest, EveryEntryGetsItsOwnRowsAndAChunkWithoutRowsGetsNone) {
   Start(0, Greedy());
   Start(3, Greedy());
   AddEntry(11, 0, 4, {Sample()});
@@ -162,14 +187,14 @@ TEST_F(SamplerTest, EveryEntryGetsItsOwnRowsAndAChunkWithoutRowsGetsNone) {
   EXPECT_THAT(Ids(result, 2), ::testing::ElementsAre(30));
 }
 
-TEST_F(SamplerTest, AnEmptyPlanGivesAnEmptyResult) {
+TEST_P(SamplerTest, AnEmptyPlanGivesAnEmptyResult) {
   const StepResult result = Run({});
   EXPECT_EQ(result.step, 1u);
   EXPECT_TRUE(result.entries.empty());
   EXPECT_TRUE(result.tokens.empty());
 }
 
-TEST_F(SamplerTest, DrawnTokensAreCountedByTheNextStepsPenalties) {
+TEST_P(SamplerTest, DrawnTokensAreCountedByTheNextStepsPenalties) {
   batch::SamplingParams params = Greedy();
   params.frequency_penalty = 2.0f;
   Start(1, params);
@@ -179,7 +204,7 @@ TEST_F(SamplerTest, DrawnTokensAreCountedByTheNextStepsPenalties) {
   EXPECT_THAT(Ids(Run({Peak(7, 8)}), 0), ::testing::ElementsAre(8));
 }
 
-TEST_F(SamplerTest, LogprobsComeOnlyWhereAskedFor) {
+TEST_P(SamplerTest, LogprobsComeOnlyWhereAskedFor) {
   batch::SamplingParams params = Greedy();
   params.top_logprobs = 2;
   Start(0, params);
@@ -198,7 +223,7 @@ TEST_F(SamplerTest, LogprobsComeOnlyWhereAskedFor) {
   EXPECT_EQ(result.top.size(), 2u);
 }
 
-TEST_F(SamplerTest, TheChosenTokenIsAmongTheTopOnesAlsoWhenNoneOfThemWasAllowed) {
+TEST_P(SamplerTest, TheChosenTokenIsAmongTheTopOnesAlsoWhenNoneOfThemWasAllowed) {
   for (const int k : {0, 1, 3, 4, 20}) {  // 20 is cut to the most that the sampler gives
     batch::SamplingParams params = Greedy();
     params.top_logprobs = k;
@@ -217,7 +242,7 @@ TEST_F(SamplerTest, TheChosenTokenIsAmongTheTopOnesAlsoWhenNoneOfThemWasAllowed)
   }
 }
 
-TEST_F(SamplerTest, AMaskTouchesItsSequenceAloneAndItsErrorIsTheSteps) {
+TEST_P(SamplerTest, AMaskTouchesItsSequenceAloneAndItsErrorIsTheSteps) {
   Start(0, Greedy());
   Start(1, Greedy());
   AddEntry(5, 0, 0, {Sample()});
@@ -231,7 +256,7 @@ TEST_F(SamplerTest, AMaskTouchesItsSequenceAloneAndItsErrorIsTheSteps) {
   EXPECT_EQ(TryRun({Peak(7)}, &mask).status().code(), StatusCode::kInternal);
 }
 
-TEST_F(SamplerTest, AMaskThatAllowsNothingEndsItsRequestAlone) {
+TEST_P(SamplerTest, AMaskThatAllowsNothingEndsItsRequestAlone) {
   Start(0, Greedy());
   Start(1, Greedy());
   AddEntry(5, 0, 0, {Sample()});
@@ -244,7 +269,7 @@ TEST_F(SamplerTest, AMaskThatAllowsNothingEndsItsRequestAlone) {
   EXPECT_THAT(Ids(result, 1), ::testing::ElementsAre(9));
 }
 
-TEST_F(SamplerTest, ADegenerateRowIsReportedAndItsNeighbourIsNot) {
+TEST_P(SamplerTest, ADegenerateRowIsReportedAndItsNeighbourIsNot) {
   Start(0, Greedy());
   Start(1, Greedy());
   AddEntry(5, 0, 0, {Sample()});
@@ -258,7 +283,7 @@ TEST_F(SamplerTest, ADegenerateRowIsReportedAndItsNeighbourIsNot) {
 }
 
 // What stands in the buffers from the step before is not shown as a log-prob of the failed row.
-TEST_F(SamplerTest, ADegenerateRowShowsItsTokenAlone) {
+TEST_P(SamplerTest, ADegenerateRowShowsItsTokenAlone) {
   batch::SamplingParams params = Greedy();
   params.top_logprobs = 3;
   Start(0, params);
@@ -276,7 +301,7 @@ TEST_F(SamplerTest, ADegenerateRowShowsItsTokenAlone) {
   EXPECT_TRUE(std::isfinite(token.logprob));
 }
 
-TEST_F(SamplerTest, VerificationKeepsTheAcceptedDraftsAndOneMore) {
+TEST_P(SamplerTest, VerificationKeepsTheAcceptedDraftsAndOneMore) {
   Start(0, Greedy());
   Start(1, Greedy());
   Start(2, Greedy());
@@ -290,7 +315,7 @@ TEST_F(SamplerTest, VerificationKeepsTheAcceptedDraftsAndOneMore) {
   EXPECT_THAT(Ids(result, 2), ::testing::ElementsAre(11));
 }
 
-TEST_F(SamplerTest, RowsPastTheAcceptedLengthDoNotCountDegenerateOrNot) {
+TEST_P(SamplerTest, RowsPastTheAcceptedLengthDoNotCountDegenerateOrNot) {
   const std::vector<float> bad(kVocab, 0.0f);
   Start(0, Greedy());
   Start(1, Greedy());
@@ -305,7 +330,7 @@ TEST_F(SamplerTest, RowsPastTheAcceptedLengthDoNotCountDegenerateOrNot) {
 }
 
 // Drafts that a request refuses must leave no trace in its penalties, and accepted ones must count.
-TEST_F(SamplerTest, VerifyingEqualsOneByOneDecoding) {
+TEST_P(SamplerTest, VerifyingEqualsOneByOneDecoding) {
   batch::SamplingParams params;
   params.temperature = 0.9f;
   params.seed = 31;
@@ -357,7 +382,7 @@ TEST_F(SamplerTest, VerifyingEqualsOneByOneDecoding) {
   EXPECT_LT(cumulative, 0.0);
 }
 
-TEST_F(SamplerTest, ScoresComeBesideTheDrawnToken) {
+TEST_P(SamplerTest, ScoresComeBesideTheDrawnToken) {
   batch::SamplingParams params = Greedy();
   params.prompt_top_logprobs = 1;
   params.frequency_penalty = 2.0f;  // prompt scores are of the raw logits
@@ -379,7 +404,7 @@ TEST_F(SamplerTest, ScoresComeBesideTheDrawnToken) {
   EXPECT_THAT(Ids(Run({Peak(7)}), 0), ::testing::ElementsAre(7));
 }
 
-TEST_F(SamplerTest, DistributionsComeForTheRowsThatAsk) {
+TEST_P(SamplerTest, DistributionsComeForTheRowsThatAsk) {
   batch::SamplingParams params = Greedy();
   params.full_distribution = true;
   Start(0, Greedy());
@@ -397,7 +422,7 @@ TEST_F(SamplerTest, DistributionsComeForTheRowsThatAsk) {
   EXPECT_TRUE(result.distributions.empty());
 }
 
-TEST_F(SamplerTest, ASequenceThatComesBackAfterPreemptionGoesOnAsBefore) {
+TEST_P(SamplerTest, ASequenceThatComesBackAfterPreemptionGoesOnAsBefore) {
   batch::SamplingParams params;
   params.seed = 5;
   params.frequency_penalty = 1.0f;
@@ -426,7 +451,7 @@ TEST_F(SamplerTest, ASequenceThatComesBackAfterPreemptionGoesOnAsBefore) {
   EXPECT_EQ(run(6), run(100));
 }
 
-TEST_F(SamplerTest, ASequenceDrawsTheSameAloneAndAmongOthers) {
+TEST_P(SamplerTest, ASequenceDrawsTheSameAloneAndAmongOthers) {
   const auto params = [](int i) {
     batch::SamplingParams p;
     p.temperature = i % 3 == 0 ? 0.0f : 0.9f;
@@ -454,6 +479,9 @@ TEST_F(SamplerTest, ASequenceDrawsTheSameAloneAndAmongOthers) {
     EXPECT_EQ(alone.tokens[0].rank, together[i].rank) << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, SamplerTest, ::testing::Values("cpu", "pinned", "plain"),
+                         [](const auto& device) { return device.param; });
 
 }  // namespace
 }  // namespace sluice::sample

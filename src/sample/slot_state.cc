@@ -10,7 +10,7 @@ void SlotState::Start(const batch::SlotStart& start) {
   cumulative_logprob_ = start.cumulative_logprob;
   counts_.clear();
   history_.clear();
-  length_ = 0;
+  length_ = awaited_ = 0;
   if (!NeedsHistory()) {
     length_ = static_cast<int32_t>(start.history.size());
     return;

@@ -18,9 +18,12 @@ class SlotState {
   void Append(int32_t token);
   // Takes back what was appended last (drafts that were tried for one row's edits).
   void RemoveLast();
+  // Tokens that are being drawn (+1), or came, or will not come (-1).
+  void Await(int32_t change) { awaited_ += change; }
 
   const batch::SamplingParams& params() const { return params_; }
-  int32_t drawn() const { return length_ - prompt_tokens_; }
+  // Those that are being drawn included.
+  int32_t drawn() const { return length_ - prompt_tokens_ + awaited_; }
   double cumulative_logprob() const { return cumulative_logprob_; }
   void AddLogprob(double logprob) { cumulative_logprob_ += logprob; }
 
@@ -41,6 +44,7 @@ class SlotState {
   int32_t length_ = 0;                         // tokens so far, the prompt's included
   std::vector<int32_t> history_;               // kept only if a penalty or a ban needs them
   std::unordered_map<int32_t, Count> counts_;  // kept only if a penalty needs them
+  int32_t awaited_ = 0;                        // drawn by steps in flight
   double cumulative_logprob_ = 0;
 };
 

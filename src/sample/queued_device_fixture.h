@@ -1,0 +1,424 @@
+// For tests: a device that breaks whatever a GPU would break. Its memory is unreadable for the host
+// (reading or writing it is a segmentation fault), work is done as late as it may be (when the host
+// waits for a stream or an event), pinned memory is read and written at that moment, and ops refuse
+// tensors that are not in device memory. Underneath, the CPU's implementations compute, so results
+// equal the CPU's. It counts the calls that a driver would get. Any thread.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "device/backend.h"
+#include "device/copy_list.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+#include "ops/rope_kv.h"
+#include "ops/sampling.h"
+
+namespace sluice::sample {
+
+// The tensors of a call, which must all lie in device memory.
+using TensorList = std::vector<const ops::Tensor*>;
+inline TensorList WithKv(TensorList list, const ops::PagedKv& kv) {
+  list.insert(list.end(), {&kv.k, &kv.v, &kv.k_scale, &kv.v_scale});
+  return list;
+}
+inline TensorList TensorsOf(const ops::GatedActivation::Args& a) { return {&a.gate_up, &a.out}; }
+inline TensorList TensorsOf(const ops::SoftCap::Args& a) { return {&a.x}; }
+inline TensorList TensorsOf(const ops::Embedding::Args& a) {
+  return {&a.ids, &a.table, &a.spliced, &a.splice, &a.out};
+}
+inline TensorList TensorsOf(const ops::GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
+inline TensorList TensorsOf(const ops::ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
+inline TensorList TensorsOf(const ops::Linear::Args& a) {
+  return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out, &a.adapter};
+}
+inline TensorList TensorsOf(const ops::Norm::Args& a) {
+  return {&a.x, &a.residual, &a.weight, &a.bias, &a.out};
+}
+inline TensorList TensorsOf(const ops::QkNorm::Args& a) {
+  return {&a.qkv, &a.q_weight, &a.k_weight};
+}
+inline TensorList TensorsOf(const ops::RopeKv::Args& a) {
+  return WithKv({&a.qkv, &a.positions, &a.table, &a.slots, &a.q_out}, a.kv);
+}
+inline TensorList TensorsOf(const ops::Attention::Args& a) {
+  return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.out}, a.kv);
+}
+inline TensorList TensorsOf(const ops::Sample::Args& a) {
+  return {&a.logits, &a.rows,    &a.edits,        &a.masks,        &a.outputs,
+          &a.tokens, &a.top_ids, &a.top_logprobs, &a.distributions};
+}
+
+class QueuedDevice : public device::Device {
+ public:
+  struct Options {
+    bool pinned_memory = true;
+    device::GraphSupport graphs = device::GraphSupport::kFull;
+    size_t memory_bytes = size_t{1} << 30;
+  };
+  // What a driver would have been called for.
+  struct Counts {
+    int64_t copies = 0, ops = 0, replays = 0, captures = 0, records = 0, waits = 0, syncs = 0;
+    int64_t sum() const { return copies + ops + replays + records + waits + syncs; }
+  };
+
+  QueuedDevice() : QueuedDevice(Options{}) {}
+  explicit QueuedDevice(const Options& options) : ops_(&facts_), state_(new State) {
+    for (const device::Backend* backend : device::LinkedBackends()) {
+      if (backend->kind() != device::DeviceKind::kCpu) continue;
+      cpu_ = std::move(backend->Open({}, 0, {.threads = 1}).value());
+    }
+    cpu_stream_ = std::move(cpu_->CreateStream().value());
+    facts_ = cpu_->facts();
+    facts_.id = {device::DeviceKind::kCuda, 3};
+    facts_.name = "a queued device";
+    facts_.device_memory = true;
+    facts_.pinned_memory = options.pinned_memory;
+    facts_.graphs = options.graphs;
+    facts_.memory_bytes = options.memory_bytes;
+    Mirror<ops::GatedActivation, ops::SoftCap, ops::Embedding, ops::GatherRows, ops::ResolveTokens,
+           ops::Linear, ops::Norm, ops::QkNorm, ops::RopeKv, ops::Attention, ops::Sample>();
+  }
+
+  const device::DeviceFacts& facts() const override { return facts_; }
+  const ops::OpTable& ops() const override { return ops_; }
+  Result<device::MemoryInfo> Memory() const override {
+    std::lock_guard lock(state_->mutex);
+    return device::MemoryInfo{facts_.memory_bytes, facts_.memory_bytes - state_->used};
+  }
+  Result<device::Buffer> Allocate(size_t bytes, device::MemoryKind kind) override;
+  Result<std::unique_ptr<device::Stream>> CreateStream() override {
+    return std::unique_ptr<device::Stream>(std::make_unique<QueuedStream>(this));
+  }
+  Result<std::unique_ptr<device::Event>> CreateEvent() override {
+    return std::unique_ptr<device::Event>(std::make_unique<QueuedEvent>(this));
+  }
+  Status Copy(device::Stream& stream, std::span<const device::CopyItem> items) override;
+  Result<std::unique_ptr<device::Graph>> Capture(device::Stream& stream, device::Communicator*,
+                                                 const device::CaptureBody& body) override;
+
+  Counts counts() const {
+    std::lock_guard lock(state_->mutex);
+    return counts_;
+  }
+  // The `nth` call of the op from now on (1: the next) fails when the device gets to it.
+  void FailOp(std::string_view op, int nth = 1) {
+    std::lock_guard lock(state_->mutex);
+    failing_op_ = op;
+    fail_after_ = nth;
+  }
+  // What a test may look at after it has waited.
+  std::vector<std::byte> Read(const device::View& view) {
+    std::lock_guard lock(state_->mutex);
+    state_->Protect(PROT_READ | PROT_WRITE);
+    std::vector<std::byte> bytes(view.data, view.data + view.bytes);
+    state_->Protect(PROT_NONE);
+    return bytes;
+  }
+
+ private:
+  using Work = std::function<Status()>;
+
+  // Outlives the device as long as a buffer does.
+  struct State {
+    void Protect(int access) {
+      for (const auto& [data, bytes] : buffers) mprotect(data, bytes, access);
+    }
+    mutable std::recursive_mutex mutex;
+    std::map<std::byte*, size_t> buffers;
+    size_t used = 0;
+  };
+  struct DeviceMemory : device::Buffer::Deleter {
+    explicit DeviceMemory(std::shared_ptr<State> owner) : state(std::move(owner)) {}
+    void Free(const device::View& view) override {
+      std::lock_guard lock(state->mutex);
+      const auto found = state->buffers.find(view.data);
+      state->used -= found->second;
+      munmap(view.data, found->second);
+      state->buffers.erase(found);
+    }
+    const std::shared_ptr<State> state;
+  };
+  struct HostMemory : device::Buffer::Deleter {
+    void Free(const device::View& view) override { std::free(view.data); }
+  };
+  struct Queue {
+    std::deque<Work> work;
+    uint64_t pushed = 0, done = 0;
+    std::vector<Work>* recording = nullptr;  // of a capture
+    Status capture_error, error;
+  };
+  class QueuedEvent : public device::Event {
+   public:
+    explicit QueuedEvent(QueuedDevice* owner) : device(owner) {}
+    Status Synchronize() override {
+      std::lock_guard lock(device->state_->mutex);
+      ++device->counts_.syncs;
+      if (queue == nullptr) return OkStatus();
+      device->RunUpTo(queue.get(), mark);
+      return std::exchange(queue->error, OkStatus());
+    }
+    bool Done() override {
+      std::lock_guard lock(device->state_->mutex);
+      return queue == nullptr || queue->done >= mark;
+    }
+    QueuedDevice* const device;
+    std::shared_ptr<Queue> queue;  // null: never recorded
+    uint64_t mark = 0;
+  };
+  class QueuedStream : public device::Stream {
+   public:
+    explicit QueuedStream(QueuedDevice* owner) : device(owner), queue(new Queue) {}
+    ~QueuedStream() override {
+      std::lock_guard lock(device->state_->mutex);
+      device->RunUpTo(queue.get(), queue->pushed);
+    }
+    Status Synchronize() override {
+      std::lock_guard lock(device->state_->mutex);
+      ++device->counts_.syncs;
+      if (queue->recording != nullptr) return device->CaptureError(queue.get(), "a host wait");
+      device->RunUpTo(queue.get(), queue->pushed);
+      return std::exchange(queue->error, OkStatus());
+    }
+    Status Record(device::Event& event) override {
+      std::lock_guard lock(device->state_->mutex);
+      ++device->counts_.records;
+      if (queue->recording != nullptr) return device->CaptureError(queue.get(), "an event");
+      static_cast<QueuedEvent&>(event).queue = queue;
+      static_cast<QueuedEvent&>(event).mark = queue->pushed;
+      return OkStatus();
+    }
+    Status Wait(device::Event& event) override {
+      std::lock_guard lock(device->state_->mutex);
+      ++device->counts_.waits;
+      const auto& queued = static_cast<QueuedEvent&>(event);
+      if (queued.queue == nullptr) return OkStatus();
+      return device->Push(*this, [owner = device, other = queued.queue, mark = queued.mark] {
+        owner->RunUpTo(other.get(), mark);
+        return OkStatus();
+      });
+    }
+    QueuedDevice* const device;
+    const std::shared_ptr<Queue> queue;
+  };
+  class QueuedGraph : public device::Graph {
+   public:
+    QueuedGraph(QueuedDevice* device, std::vector<Work> work)
+        : device_(device), work_(std::make_shared<std::vector<Work>>(std::move(work))) {}
+    Status Replay(device::Stream& stream, const device::ReplayParams& params) override;
+
+   private:
+    QueuedDevice* const device_;
+    const std::shared_ptr<std::vector<Work>> work_;
+    std::vector<std::pair<std::string, size_t>> first_;  // names and sizes of the first call
+    bool replayed_ = false;
+  };
+
+  Status CaptureError(Queue* queue, std::string_view what) {
+    queue->capture_error =
+        Status(StatusCode::kFailedPrecondition, StrCat(what, " inside a capture"));
+    return queue->capture_error;
+  }
+  Status Push(device::Stream& stream, Work work) {
+    std::lock_guard lock(state_->mutex);
+    Queue& queue = *static_cast<QueuedStream&>(stream).queue;
+    if (queue.recording != nullptr) {
+      queue.recording->push_back(std::move(work));
+      return OkStatus();
+    }
+    queue.work.push_back(std::move(work));
+    ++queue.pushed;
+    return OkStatus();
+  }
+  // The first error stays with the queue until somebody waits for it.
+  void RunUpTo(Queue* queue, uint64_t mark) {
+    if (running_++ == 0) state_->Protect(PROT_READ | PROT_WRITE);
+    while (queue->done < mark && !queue->work.empty()) {
+      Work work = std::move(queue->work.front());
+      queue->work.pop_front();
+      ++queue->done;
+      Status status = work();
+      if (!status.ok() && queue->error.ok()) queue->error = std::move(status);
+    }
+    if (--running_ == 0) state_->Protect(PROT_NONE);
+  }
+
+  // Every implementation of the CPU under its own name, so that Bind chooses alike.
+  template <class... Ops>
+  void Mirror() {
+    (MirrorList<Ops>(std::make_index_sequence<kImplementationsMax>()), ...);
+  }
+  template <class Op, size_t... I>
+  void MirrorList(std::index_sequence<I...>) {
+    CHECK(cpu_->ops().List<Op>().size() <= sizeof...(I), "more implementations than expected");
+    (MirrorOne<Op, I>(), ...);
+  }
+  template <class Op, size_t I>
+  void MirrorOne() {
+    const auto& list = cpu_->ops().List<Op>();
+    if (I >= list.size()) return;
+    original<Op, I> = list[I].supports;
+    ops_.Add<Op>({list[I].name, &SupportsQueued<Op, I>, &RunQueued<Op, I>});
+    if (const auto* packing = cpu_->ops().Attached<ops::LinearPacking>(list[I].name)) {
+      ops_.Attach(list[I].name, *packing);
+    }
+  }
+  // The CPU's answer for a device of the same instruction set.
+  template <class Op, size_t I>
+  static inline decltype(ops::Implementation<Op>::supports) original = nullptr;
+  template <class Op, size_t I>
+  static ops::Support SupportsQueued(const typename Op::Desc& desc,
+                                     const device::DeviceFacts& facts) {
+    device::DeviceFacts host = facts;
+    host.device_memory = false;
+    return original<Op, I>(desc, host);
+  }
+  template <class Op, size_t I>
+  static Status RunQueued(device::Stream& stream, const typename Op::Desc& desc,
+                          const typename Op::Args& args) {
+    QueuedDevice* const device = static_cast<QueuedStream&>(stream).device;
+    for (const ops::Tensor* tensor : TensorsOf(args)) {
+      if (tensor->size() == 0 || tensor->memory == device::MemoryKind::kDevice) continue;
+      return InvalidArgument(StrCat(Op::kName, ": a tensor is not in device memory"));
+    }
+    {
+      std::lock_guard lock(device->state_->mutex);
+      ++device->counts_.ops;
+    }
+    return device->Push(stream, [device, desc, args]() -> Status {
+      if (device->failing_op_ == Op::kName && device->fail_after_ > 0 &&
+          --device->fail_after_ == 0) {
+        return Status(StatusCode::kDevice, StrCat(Op::kName, " failed on the device"));
+      }
+      return device->cpu_->ops().List<Op>()[I].run(*device->cpu_stream_, desc, args);
+    });
+  }
+
+  static constexpr size_t kImplementationsMax = 16;
+  device::DeviceFacts facts_;
+  ops::OpTable ops_;
+  std::unique_ptr<device::Device> cpu_;
+  std::unique_ptr<device::Stream> cpu_stream_;
+  const std::shared_ptr<State> state_;
+  // Guarded by state_->mutex.
+  int running_ = 0, capturing_ = 0;
+  Counts counts_;
+  std::string failing_op_;
+  int fail_after_ = 0;
+};
+
+inline Result<device::Buffer> QueuedDevice::Allocate(size_t bytes, device::MemoryKind kind) {
+  std::lock_guard lock(state_->mutex);
+  constexpr size_t kPage = 4096;
+  const size_t rounded = (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+  if (kind != device::MemoryKind::kDevice) {
+    device::View view{static_cast<std::byte*>(std::aligned_alloc(kPage, rounded)), bytes, kind, {}};
+    std::memset(view.data, 0, rounded);
+    return device::Buffer(view, std::make_shared<HostMemory>());
+  }
+  if (capturing_ > 0) {
+    return Status(StatusCode::kFailedPrecondition, "an allocation inside a capture");
+  }
+  if (rounded > facts_.memory_bytes - state_->used) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat(bytes, " bytes of ", facts_.memory_bytes - state_->used, " free"));
+  }
+  void* const data = mmap(nullptr, rounded, running_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(data != MAP_FAILED, "no memory");
+  state_->used += rounded;
+  state_->buffers[static_cast<std::byte*>(data)] = rounded;
+  return device::Buffer({static_cast<std::byte*>(data), bytes, kind, facts_.id},
+                        std::make_shared<DeviceMemory>(state_));
+}
+
+inline Status QueuedDevice::Copy(device::Stream& stream, std::span<const device::CopyItem> items) {
+  std::vector<device::CopyRun> runs;
+  SLUICE_RETURN_IF_ERROR(device::PlanCopies(facts_.id, items, &runs));
+  std::lock_guard lock(state_->mutex);
+  auto& queued = static_cast<QueuedStream&>(stream);
+  bool wait = false;
+  for (device::CopyRun run : runs) {
+    ++counts_.copies;
+    std::vector<std::byte> read;  // plain host memory is read now, all else when its turn comes
+    if (run.source_memory == device::MemoryKind::kHost) {
+      if (queued.queue->recording != nullptr) {
+        return CaptureError(queued.queue.get(), "a copy of plain host memory");
+      }
+      const size_t stride = run.rows > 1 ? run.source_stride : run.row_bytes;
+      read.assign(run.source, run.source + (run.rows - 1) * stride + run.row_bytes);
+    }
+    wait |= run.destination_memory == device::MemoryKind::kHost;
+    SLUICE_RETURN_IF_ERROR(Push(stream, [run, read = std::move(read)] {
+      const std::byte* source = read.empty() ? run.source : read.data();
+      for (size_t row = 0; row < run.rows; ++row) {
+        std::memmove(run.destination + row * run.destination_stride,
+                     source + row * run.source_stride, run.row_bytes);
+      }
+      return OkStatus();
+    }));
+  }
+  return wait ? stream.Synchronize() : OkStatus();
+}
+
+inline Result<std::unique_ptr<device::Graph>> QueuedDevice::Capture(
+    device::Stream& stream, device::Communicator*, const device::CaptureBody& body) {
+  std::lock_guard lock(state_->mutex);
+  if (facts_.graphs == device::GraphSupport::kNone) {
+    return Status(StatusCode::kUnimplemented, "no graphs here");
+  }
+  Queue& queue = *static_cast<QueuedStream&>(stream).queue;
+  std::vector<Work> work;
+  queue.recording = &work;
+  queue.capture_error = OkStatus();
+  ++capturing_;
+  Status status = body(stream);
+  --capturing_;
+  queue.recording = nullptr;
+  ++counts_.captures;
+  if (status.ok()) status = queue.capture_error;
+  SLUICE_RETURN_IF_ERROR(status);
+  return std::unique_ptr<device::Graph>(std::make_unique<QueuedGraph>(this, std::move(work)));
+}
+
+inline Status QueuedDevice::QueuedGraph::Replay(device::Stream& stream,
+                                                const device::ReplayParams& params) {
+  std::lock_guard lock(device_->state_->mutex);
+  std::vector<std::pair<std::string, size_t>> now;
+  for (const auto& value : params.values) now.emplace_back(value.name, value.source.bytes);
+  if (!replayed_) first_ = now;
+  replayed_ = true;
+  if (now != first_) return InvalidArgument("a replay has other parameters than the first");
+  for (const auto& value : params.values) {
+    if (value.source.bytes != value.destination.bytes) {
+      return InvalidArgument(StrCat("the parameter ", value.name, " has another size"));
+    }
+    const device::CopyItem item{value.destination, value.source};
+    SLUICE_RETURN_IF_ERROR(device_->Copy(stream, {&item, 1}));
+  }
+  ++device_->counts_.replays;
+  return device_->Push(stream, [work = work_]() -> Status {
+    for (const Work& part : *work) SLUICE_RETURN_IF_ERROR(part());
+    return OkStatus();
+  });
+}
+
+}  // namespace sluice::sample
