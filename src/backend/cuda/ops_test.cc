@@ -2,9 +2,8 @@
 // their tables. Where there is no GPU, these tests say so and pass.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "device/backend.h"
+#include "ops/conformance.h"
 #include "ops/conformance_case.h"
 
 namespace sluice::cuda {
@@ -120,6 +119,35 @@ TEST_F(CudaOpsTest, ASlotOrAPositionOutsideIsNotTouched) {
             Array::Floats(DType::kF32, {4, 2}, {0, 1, 6, 7, far, far, far, far}));
   EXPECT_EQ(Read(args.kv.k, cache), Array::Floats(DType::kF32, {1, 1, 2, 2}, {far, far, 2, 3}));
   EXPECT_EQ(Read(args.kv.v, cache), Array::Floats(DType::kF32, {1, 1, 2, 2}, {far, far, 4, 5}));
+}
+
+// Rows that do not fit the registers of a thread block; conformance's cases all do.
+TEST_F(CudaOpsTest, LongRowsAreNormalizedAsTheReferenceDoes) {
+  ops::TestNoise noise(5);
+  for (int64_t hidden : {8192, 8193, 20000}) {
+    for (ops::NormKind kind : {ops::NormKind::kRms, ops::NormKind::kLayer}) {
+      const ops::Norm::Desc desc = {
+          .kind = kind, .hidden = hidden, .add = true, .bias = kind == ops::NormKind::kLayer};
+      const Array x = ops::Filled(noise, DType::kF32, {3, hidden}, 4.0f);
+      const Array weight = ops::Filled(noise, DType::kF32, {hidden});
+      const Array bias = ops::Filled(noise, DType::kF32, {hidden});
+      const Array residual = ops::Filled(noise, DType::kF32, {3, hidden});
+      const Array out = ops::Untouched(DType::kF32, {3, hidden});
+      ops::Norm::Args args{.x = Upload(x), .residual = Upload(residual), .weight = Upload(weight)};
+      if (desc.bias) args.bias = Upload(bias);
+      args.out = Upload(out);
+      Run<ops::Norm>(desc, args);
+      const Array sums = residual, expected = out;  // the reference writes into them
+      ops::Norm::Args host{.x = x.tensor(), .residual = sums.tensor(), .weight = weight.tensor()};
+      if (desc.bias) host.bias = bias.tensor();
+      host.out = expected.tensor();
+      ASSERT_TRUE(ops::RefNorm(*stream_, desc, host).ok());
+      const auto same = ops::Compare(Read(args.residual, residual), sums, 0.0);
+      EXPECT_TRUE(same.ok) << hidden << ": " << same.what;
+      const auto near = ops::Compare(Read(args.out, out), expected, 1e-4);
+      EXPECT_TRUE(near.ok) << hidden << ": " << near.what;
+    }
+  }
 }
 
 // The same row in every place of every batch, for each op that has sums.

@@ -11,7 +11,8 @@ TEST(NormShapeTest, ThreadsAreWholeWarpsAndFollowFromTheRowAlone) {
   EXPECT_EQ(NormShape(1, 257).block[0], 64u);
   EXPECT_EQ(NormShape(1, 576).block[0], 96u);
   EXPECT_EQ(NormShape(1, 4096).block[0], 512u);
-  EXPECT_EQ(NormShape(1, 1 << 20).block[0], 512u);
+  EXPECT_EQ(NormShape(1, 8192).block[0], 1024u);
+  EXPECT_EQ(NormShape(1, 1 << 20).block[0], 1024u);
   EXPECT_EQ(NormShape(7, 576).block[0], NormShape(1, 576).block[0]);
 }
 

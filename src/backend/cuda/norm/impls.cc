@@ -19,18 +19,20 @@ Status RunNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args&
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const bool wide =
       RowsBeginAt(args.x, 16) && RowsBeginAt(args.residual, 16) && RowsBeginAt(args.out, 16);
-  const NormParams params = {.x = args.x.data,
-                             .residual = args.residual.data,
-                             .weight = args.weight.ptr<float>(),
-                             .bias = args.bias.ptr<float>(),
-                             .out = args.out.data,
-                             .x_stride = args.x.strides[0],
-                             .residual_stride = args.residual.strides[0],
-                             .out_stride = args.out.strides[0],
-                             .hidden = desc.hidden,
-                             .eps = desc.eps,
-                             .center = desc.kind == ops::NormKind::kLayer,
-                             .wide = wide};
+  const NormParams params = {
+      .x = args.x.data,
+      .residual = args.residual.data,
+      .weight = args.weight.ptr<float>(),
+      .bias = args.bias.ptr<float>(),
+      .out = args.out.data,
+      .x_stride = args.x.strides[0],
+      .residual_stride = args.residual.strides[0],
+      .out_stride = args.out.strides[0],
+      .hidden = desc.hidden,
+      .eps = desc.eps,
+      .center = desc.kind == ops::NormKind::kLayer,
+      .wide = wide,
+      .wide_weights = RowsBeginAt(args.weight, 16) && RowsBeginAt(args.bias, 16)};
   return Launch(stream, kNorm(desc.activation), NormShape(args.x.dims[0], desc.hidden), params);
 }
 

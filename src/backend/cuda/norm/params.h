@@ -14,8 +14,9 @@ struct NormParams {
   int64_t x_stride, residual_stride, out_stride;
   int64_t hidden;
   float eps;
-  uint32_t center;  // LayerNorm
-  uint32_t wide;    // every row of activations begins at a multiple of 16 bytes
+  uint32_t center;        // LayerNorm
+  uint32_t wide;          // every row of activations begins at a multiple of 16 bytes
+  uint32_t wide_weights;  // weight and bias do
 };
 
 struct QkNormParams {
