@@ -1,12 +1,12 @@
 #include "backend/cuda/probe.h"
 
-#include <cstdlib>
 #include <mutex>
 
 #include "backend/cuda/architecture.h"
 #include "backend/cuda/driver.h"
 #include "backend/cuda/modules.h"
 #include "base/str_cat.h"
+#include "device/visible_devices.h"
 
 namespace sluice::cuda {
 namespace {
@@ -65,17 +65,12 @@ void AddDevice(int index, const std::string& driver, ProbeResult* result) {
 }
 
 ProbeResult Probe(const device::VisibleDevices& visible) {
+  device::ExportToDriver(device::DeviceKind::kCuda, visible);
   const Result<const Driver*> loaded = LoadDriver();
   if (!loaded.ok()) return {{}, loaded.status().message()};
   const Driver& driver = **loaded;
-  // The driver's own reading of the variable knows no blanks; it gets what the resolver read.
-  if (visible.restricted) setenv("CUDA_VISIBLE_DEVICES", VisibleList(visible).c_str(), 1);
   const CUresult started = driver.cuInit(0);
-  if (started == CUDA_ERROR_NO_DEVICE) {
-    const std::string mask =
-        visible.variable.empty() ? "" : StrCat(" (", visible.variable, "=\"", visible.value, "\")");
-    return {{}, StrCat("NVIDIA's driver sees no device", mask)};
-  }
+  if (started == CUDA_ERROR_NO_DEVICE) return {{}, "NVIDIA's driver sees no device"};
   if (started != CUDA_SUCCESS) {
     return {{}, ErrorOf(started, "NVIDIA's driver did not start").message()};
   }
@@ -102,14 +97,6 @@ Once& TheProbe() {
 }
 
 }  // namespace
-
-std::string VisibleList(const device::VisibleDevices& visible) {
-  std::string list;
-  for (const auto& entry : visible.entries) {
-    list += StrCat(list.empty() ? "" : ",", entry.device >= 0 ? StrCat(entry.device) : entry.name);
-  }
-  return list;
-}
 
 ProbeResult ProbeDevices(const device::VisibleDevices& visible) {
   Once& once = TheProbe();

@@ -8,14 +8,6 @@ const device::Backend* BackendInstance();
 
 namespace {
 
-TEST(VisibleListTest, NumbersAndNamesInOrderWithoutBlanks) {
-  device::VisibleDevices visible;
-  visible.restricted = true;
-  EXPECT_EQ(VisibleList(visible), "") << "no device is visible";
-  visible.entries = {{.device = 2}, {.name = "GPU-8932f937"}, {.device = 0}};
-  EXPECT_EQ(VisibleList(visible), "2,GPU-8932f937,0");
-}
-
 // Holds with and without a driver.
 TEST(CudaBackendTest, GivesDevicesOrAReason) {
   const auto devices = BackendInstance()->Probe({});
