@@ -1,0 +1,135 @@
+// RMSNorm and LayerNorm, with the addition to the residual before: a thread block has one row.
+#include "backend/cuda/norm/params.h"
+#include "backend/cuda/simt/group.cuh"
+
+namespace sluice::cuda {
+namespace {
+
+// What a thread block works on.
+template <class T>
+struct Row {
+  const T* x;
+  T* residual;      // null: nothing is added
+  const T* source;  // of the norm: the residual, or x
+  T* out;
+};
+
+// The group from `first` on as the norm sees it, the residual updated.
+template <class T>
+__device__ __forceinline__ void TakeGroup(const NormParams& p, const Row<T>& row, int64_t first,
+                                          float (&values)[kGroup]) {
+  const bool wide = p.wide != 0;
+  LoadGroup(row.x, first, p.hidden, wide, values);
+  if (row.residual == nullptr) return;
+  float old[kGroup];
+  LoadGroup<T>(row.residual, first, p.hidden, wide, old);
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) values[i] = ToFloat(FromFloat<T>(values[i] + old[i]));
+  StoreGroup(row.residual, first, p.hidden, wide, values);
+}
+
+__device__ __forceinline__ float SumOf(const float (&values)[kGroup]) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) sum += values[i];
+  return sum;
+}
+
+// Of (value - mean); what lies behind the row counts as nothing.
+__device__ __forceinline__ float SumOfSquares(const float (&values)[kGroup], float mean,
+                                              int64_t left) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) {
+    const float centered = i < left ? values[i] - mean : 0.0f;
+    sum += centered * centered;
+  }
+  return sum;
+}
+
+__device__ __forceinline__ void LoadWeights(const NormParams& p, int64_t first,
+                                            float (&weight)[kGroup], float (&bias)[kGroup]) {
+  LoadGroup(p.weight, first, p.hidden, p.wide_weights != 0, weight);
+  if (p.bias != nullptr) {
+    LoadGroup(p.bias, first, p.hidden, p.wide_weights != 0, bias);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) bias[i] = 0.0f;
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void Finish(const NormParams& p, T* out, int64_t first, float mean,
+                                       float inverse, const float (&weight)[kGroup],
+                                       const float (&bias)[kGroup], float (&values)[kGroup]) {
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) values[i] = (values[i] - mean) * inverse * weight[i] + bias[i];
+  StoreGroup(out, first, p.hidden, p.wide != 0, values);
+}
+
+__device__ __forceinline__ float Inverse(const NormParams& p, float squares) {
+  return 1.0f / sqrtf(squares / static_cast<float>(p.hidden) + p.eps);
+}
+
+// A group for each thread: the row stays in registers, and the weights come while it is summed.
+template <class T>
+__device__ void ShortRow(const NormParams& p, const Row<T>& row, float* shared) {
+  const int64_t first = int64_t{threadIdx.x} * kGroup, left = p.hidden - first;
+  float values[kGroup], weight[kGroup], bias[kGroup];
+  TakeGroup(p, row, first, values);
+  LoadWeights(p, first, weight, bias);
+  const float mean =
+      p.center != 0 ? BlockSum(SumOf(values), shared) / static_cast<float>(p.hidden) : 0.0f;
+  const float squares = BlockSum(SumOfSquares(values, mean, left), shared);
+  Finish(p, row.out, first, mean, Inverse(p, squares), weight, bias, values);
+}
+
+// A thread reads again only what it wrote itself.
+template <class T>
+__device__ void LongRow(const NormParams& p, const Row<T>& row, float* shared) {
+  const int64_t begin = int64_t{threadIdx.x} * kGroup, step = int64_t{blockDim.x} * kGroup;
+  float values[kGroup], weight[kGroup], bias[kGroup];
+  float sum = 0.0f, squares = 0.0f, mean = 0.0f;
+  for (int64_t first = begin; first < p.hidden; first += step) {
+    TakeGroup(p, row, first, values);
+    sum += SumOf(values);
+  }
+  if (p.center != 0) mean = BlockSum(sum, shared) / static_cast<float>(p.hidden);
+  for (int64_t first = begin; first < p.hidden; first += step) {
+    LoadGroup(row.source, first, p.hidden, p.wide != 0, values);
+    squares += SumOfSquares(values, mean, p.hidden - first);
+  }
+  const float inverse = Inverse(p, BlockSum(squares, shared));
+  for (int64_t first = begin; first < p.hidden; first += step) {
+    LoadGroup(row.source, first, p.hidden, p.wide != 0, values);
+    LoadWeights(p, first, weight, bias);
+    Finish(p, row.out, first, mean, inverse, weight, bias, values);
+  }
+}
+
+template <class T>
+__device__ void NormRow(const NormParams& p) {
+  __shared__ float shared[32];
+  const int64_t token = blockIdx.x;
+  Row<T> row;
+  row.x = static_cast<const T*>(p.x) + token * p.x_stride;
+  row.residual =
+      p.residual == nullptr ? nullptr : static_cast<T*>(p.residual) + token * p.residual_stride;
+  row.source = row.residual == nullptr ? row.x : row.residual;
+  row.out = static_cast<T*>(p.out) + token * p.out_stride;
+  if (p.hidden <= int64_t{blockDim.x} * kGroup) {
+    ShortRow(p, row, shared);
+  } else {
+    LongRow(p, row, shared);
+  }
+}
+
+}  // namespace
+
+#define SLUICE_NORM(name, type) \
+  extern "C" __global__ void any_f32_norm_##name(const NormParams p) { NormRow<type>(p); }
+SLUICE_NORM(f32, float)
+SLUICE_NORM(f16, __half)
+SLUICE_NORM(bf16, __nv_bfloat16)
+
+}  // namespace sluice::cuda
