@@ -1,6 +1,6 @@
-// Attention in plain F32 arithmetic for every type of rows and KV and every size of heads up to 256.
-// A thread block has 16 rows of one KV head, eight threads to a row; one code for prefill and decode,
-// so that a row's bits are the same in both.
+// Attention in plain F32 arithmetic for every type of rows and KV and every size of heads up to
+// 256. A thread block has 16 rows of one KV head, eight threads to a row; one code for prefill and
+// decode, so that a row's bits are the same in both.
 #include "backend/cuda/attention/walk.cuh"
 #include "backend/cuda/simt/element.cuh"
 #include "base/dtype.h"
@@ -208,8 +208,7 @@ struct PlainAttention {
     for (int j = 0; j < kBlock / 8; ++j) {
       const float weight = s[j] == -INFINITY ? 0.0f : exp2f(s[j] - base);
       inner.sum += weight;
-      shared.weight[r][c + 8 * j] =
-          s[j] == -INFINITY ? 0.0f : weight * shared.scales[1][c + 8 * j];
+      shared.weight[r][c + 8 * j] = s[j] == -INFINITY ? 0.0f : weight * shared.scales[1][c + 8 * j];
     }
     __syncwarp(lanes);
     AddValues(block, factor);
@@ -244,8 +243,7 @@ struct PlainAttention {
     if (!valid) return;
     const unsigned lanes = 0xffu << (threadIdx.x % 32 / 8 * 8);
 #pragma unroll
-    for (int step = 1; step < 8; step *= 2)
-      inner.sum += __shfl_xor_sync(lanes, inner.sum, step);
+    for (int step = 1; step < 8; step *= 2) inner.sum += __shfl_xor_sync(lanes, inner.sum, step);
     const int from = visible.first_split(), to = visible.last_split();
     if (split >= from && split <= to) {
       if (from == to) {
@@ -314,10 +312,10 @@ __device__ void RunPlain(const AttentionParams& params) {
 }  // namespace
 }  // namespace sluice::cuda
 
-#define SLUICE_PLAIN_ATTENTION(dim)                                         \
-  extern "C" __global__ void __launch_bounds__(128, 3)                      \
+#define SLUICE_PLAIN_ATTENTION(dim)                                                           \
+  extern "C" __global__ void __launch_bounds__(128, 3)                                        \
       any_f32_attention_##dim(const __grid_constant__ sluice::cuda::AttentionParams params) { \
-    sluice::cuda::RunPlain<dim>(params);                                    \
+    sluice::cuda::RunPlain<dim>(params);                                                      \
   }
 SLUICE_PLAIN_ATTENTION(64)
 SLUICE_PLAIN_ATTENTION(128)

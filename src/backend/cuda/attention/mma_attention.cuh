@@ -328,8 +328,8 @@ struct MmaAttention {
   }
 
   __device__ void MultiplyV(int buffer, const float (&s)[kBlock / 8][4]) {
-    const uint32_t v = SharedAddress(shared.kv[buffer][1]) + (lane % 16) * kRowBytes +
-                       (lane / 16) * 16;
+    const uint32_t v =
+        SharedAddress(shared.kv[buffer][1]) + (lane % 16) * kRowBytes + (lane / 16) * 16;
 #pragma unroll
     for (int step = 0; step < kBlock / 16; ++step) {
       const uint32_t a[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),

@@ -67,9 +67,7 @@ struct Tile {
 // has no rows. All lanes call together.
 template <int kRows>
 __device__ bool FindTile(const AttentionParams& p, int index, Tile* tile) {
-  const auto begin = [&](int s) {
-    return int64_t{p.query_start[s]} * p.group / kRows + s;
-  };
+  const auto begin = [&](int s) { return int64_t{p.query_start[s]} * p.group / kRows + s; };
   const int s = LastAtMost(p.sequences, index, begin);
   tile->at = LoadSequence(p, s);
   const int rows = tile->at.tokens * p.group;

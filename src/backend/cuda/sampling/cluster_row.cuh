@@ -37,8 +37,8 @@ struct ClusterRow {
   static_assert(sizeof(Shared) <= kSampleFixedBytes);
 
   Shared& shared;
-  int64_t begin;        // the first id of the block's slice
-  int n;                // ids in it
+  int64_t begin;             // the first id of the block's slice
+  int n;                     // ids in it
   int warp_begin, warp_end;  // of the warp, within the slice
   int rank, warp, lane, parity = 0;
   float bin_max = 0.0f, bins_per_unit = 0.0f;
@@ -205,8 +205,8 @@ struct ClusterRow {
   template <class Measure>
   __device__ Cut Select(const Cut& kept, const Measure& measure, uint64_t target) {
     const auto counted = [&](float x, int64_t id) { return x != -INFINITY && kept.Keeps(x, id); };
-    Found found = FindBin(
-        [&](float x, int64_t id) { return counted(x, id) ? Bin(x) : -1; }, measure, target);
+    Found found =
+        FindBin([&](float x, int64_t id) { return counted(x, id) ? Bin(x) : -1; }, measure, target);
     if (found.bin < 0) {  // -inf comes last, where a prefix is measured by count
       if (measure(-INFINITY, 0) == 0) return kept;
       return CutTies(kept, -INFINITY, target - found.before);
@@ -256,9 +256,8 @@ struct ClusterRow {
       uint64_t left = count - at.before;
       for (int i = warp_begin; i < warp_end; i += 32) {
         const int my = i + lane;
-        unsigned mask =
-            __ballot_sync(0xffffffffu, my < warp_end && ties(shared.values[min(my, n - 1)],
-                                                             begin + my));
+        unsigned mask = __ballot_sync(
+            0xffffffffu, my < warp_end && ties(shared.values[min(my, n - 1)], begin + my));
         const unsigned found = __popc(mask);
         if (found < left) {
           left -= found;

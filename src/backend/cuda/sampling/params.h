@@ -19,7 +19,7 @@ struct SampleParams {
   float* distributions;
   int64_t vocab;
   int64_t logits_stride, mask_stride, top_ids_stride, top_logprobs_stride, distribution_stride;
-  int64_t rows_stride, edits_stride, outputs_stride;  // bytes
+  int64_t rows_stride, edits_stride, outputs_stride;   // bytes
   int32_t edit_count, mask_count, distribution_count;  // what the arrays have
   int32_t top_max;
   int32_t slice;  // logits that a thread block keeps

@@ -41,8 +41,7 @@ struct Grid {
   int bits;
   double add;
 
-  __device__ explicit Grid(int64_t vocab)
-      : bits(64 - __clzll(vocab)), add(scalbn(1.5, bits - 1)) {}
+  __device__ explicit Grid(int64_t vocab) : bits(64 - __clzll(vocab)), add(scalbn(1.5, bits - 1)) {}
   __device__ double unit() const { return scalbn(1.0, bits - 53); }
 };
 

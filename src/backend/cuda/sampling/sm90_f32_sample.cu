@@ -10,8 +10,8 @@ constexpr int kNobody = INT32_MAX;
 
 // What a pass over a row's logits finds.
 struct RowScan {
-  float max = -INFINITY;    // NaN ignored
-  float least = 0.0f;       // of finite values
+  float max = -INFINITY;     // NaN ignored
+  float least = 0.0f;        // of finite values
   int32_t argmax = kNobody;  // the lowest id that has it
   bool degenerate = false;
 };
@@ -117,8 +117,8 @@ class Sampler {
       key = uint64_t{OrderedBits(seen.max)} << 32 | (0xffffffffu - id);
     }
     const uint64_t least = seen.least < INFINITY ? 0xffffffffu - OrderedBits(seen.least) : 0;
-    const auto all = row_.Gather<cuda::Join::kMax, 4>(
-        {key, least, seen.bad ? 1u : 0u, seen.signal ? 1u : 0u});
+    const auto all =
+        row_.Gather<cuda::Join::kMax, 4>({key, least, seen.bad ? 1u : 0u, seen.signal ? 1u : 0u});
     RowScan scan;
     key = ClusterRow::MaxOf(all, 0);
     if (key != 0) {
@@ -167,8 +167,7 @@ class Sampler {
     if (!logprobs) return;
     if (total == 0) total = row_.Sum(weight);
     const float temperature = in_.temperature == 0.0f ? 1.0f : in_.temperature;
-    out_.processed_logprob =
-        LogProb(value, scan.max, temperature, log(total * weigh.grid.unit()));
+    out_.processed_logprob = LogProb(value, scan.max, temperature, log(total * weigh.grid.unit()));
     if (!edited && temperature == 1.0f) raw_total_ = total;
   }
 
@@ -183,8 +182,8 @@ class Sampler {
       cut = row_.Select(cut, one, static_cast<uint64_t>(in_.top_k));
     }
     if (in_.top_p < 1.0f) {
-      const uint64_t sum = row_.Sum(
-          [&](float x, int64_t id) { return cut.Keeps(x, id) ? weigh(x) : uint64_t{0}; });
+      const uint64_t sum =
+          row_.Sum([&](float x, int64_t id) { return cut.Keeps(x, id) ? weigh(x) : uint64_t{0}; });
       if (!limited) *total = sum;
       cut = row_.Select(cut, weight, NucleusTarget(sum, in_.top_p));
     }
@@ -220,8 +219,7 @@ class Sampler {
     out_.rank = static_cast<int32_t>(row_.Sum([&](float x, int64_t id) -> uint64_t {
       return x > logit || (x == logit && id < token) ? 1 : 0;
     }));
-    const int wanted =
-        static_cast<int>(min(int64_t{min(in_.top_logprobs, p_.top_max)}, p_.vocab));
+    const int wanted = static_cast<int>(min(int64_t{min(in_.top_logprobs, p_.top_max)}, p_.vocab));
     if (wanted > 0) ListTop(raw, wanted, logprob);
     if (out_.rank >= wanted && First()) {
       TopIds()[wanted] = token;
@@ -300,6 +298,5 @@ extern "C" __global__ void __cluster_dims__(sluice::cuda::kSampleCluster, 1, 1)
     __launch_bounds__(sluice::cuda::kSampleThreads, 2)
         sm90_f32_sample(const __grid_constant__ sluice::cuda::SampleParams params) {
   extern __shared__ __align__(16) char memory[];
-  sluice::cuda::Sampler(params, *reinterpret_cast<sluice::cuda::ClusterRow::Shared*>(memory))
-      .Run();
+  sluice::cuda::Sampler(params, *reinterpret_cast<sluice::cuda::ClusterRow::Shared*>(memory)).Run();
 }
