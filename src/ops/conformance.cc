@@ -77,6 +77,7 @@ void Judge(const ConformanceCase<Op>& generated, int number, bool device_memory,
 template <class Op>
 Status RunOp(device::Device& device, const OpTable& table, const ConformanceOptions& options,
              const Reference<Op>& reference, std::vector<ConformanceResult>& results) {
+  if (table.List<Op>().empty()) return OkStatus();
   const size_t first = results.size();
   for (const Implementation<Op>& implementation : table.List<Op>()) {
     results.push_back({});
