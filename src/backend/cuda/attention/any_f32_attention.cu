@@ -139,7 +139,7 @@ struct PlainAttention {
     return i < kBlock ? FindRow(p, tile.at.index, all, block * kBlock + i) : KvRow{-1, 0};
   }
   __device__ void StoreRow(int slot, const KvRow& at) {
-    if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = at;
+    if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = Checked(p, at);
   }
 
   __device__ void Load(int slot) {
@@ -175,7 +175,8 @@ struct PlainAttention {
   __device__ void Attend(int block) {
     if (!valid || block * kBlock >= visible.end || (block + 1) * kBlock <= visible.first) return;
     const unsigned lanes = 0xffu << (threadIdx.x % 32 / 8 * 8);  // the row's threads
-    float s[kBlock / 8];
+    float products[1][kBlock / 8];
+    auto& s = products[0];
 #pragma unroll
     for (int j = 0; j < kBlock / 8; ++j) s[j] = 0.0f;
     for (int d = 0; d < kDim; d += 4) {
@@ -189,12 +190,15 @@ struct PlainAttention {
         s[j] = __fmaf_rn(q.w, k.w, s[j]);
       }
     }
+#pragma unroll
+    for (int j = 0; j < kBlock / 8; ++j) s[j] *= shared.scales[0][c + 8 * j];
+    MakeScores(p, products);
     float largest = -INFINITY;
 #pragma unroll
     for (int j = 0; j < kBlock / 8; ++j) {
       const int position = block * kBlock + c + 8 * j;
       const bool sees = position >= visible.first && position < visible.end;
-      s[j] = sees ? Score(p, s[j] * shared.scales[0][c + 8 * j]) : -INFINITY;
+      if (!sees) s[j] = -INFINITY;
       largest = fmaxf(largest, s[j]);
     }
 #pragma unroll

@@ -40,8 +40,11 @@ AttentionParams ParamsOf(const Attention::Desc& desc, const Attention::Args& arg
   p.block_tokens = desc.kv.kernel_block_tokens;
   p.causal = desc.causal ? 1 : 0;
   p.window = desc.window;
-  p.scale = ops::ScaleOf(desc);
+  constexpr float kLog2E = 1.4426950408889634f;
+  const float scale = ops::ScaleOf(desc);
   p.soft_cap = desc.soft_cap.value_or(0.0f);
+  p.factor = (desc.soft_cap.has_value() ? p.soft_cap : scale) * kLog2E;
+  p.inner_factor = desc.soft_cap.has_value() ? scale / p.soft_cap : 0.0f;
   p.activation = static_cast<int32_t>(desc.activation);
   p.kv = static_cast<int32_t>(desc.kv.dtype);
   return p;

@@ -47,6 +47,8 @@ struct MmaAttention {
   static constexpr bool kCodes = kForm != KvForm::kPlain;
   static constexpr bool kKeepQ = kDim <= 128;  // in registers
   static constexpr int kSteps = kDim / 16, kColumns = kDim / 8;
+  static constexpr int kAhead =
+      kColumns / 2 % 4 == 0 ? 4 : 2;               // matrices read before they are used
   static constexpr int kRowBytes = kDim * 2 + 16;  // padded: rows begin in different banks
   static constexpr int kTileBytes = kBlock * kRowBytes;
   static constexpr int kChunks = kDim / 8;  // of eight numbers, in a row
@@ -104,20 +106,20 @@ struct MmaAttention {
     SetRows();
     LoadQ();
     ResetInner();
-    int next = walk.Next(block);
+    int next = walk.Next(block), after = walk.Next(next);
     StoreRow(0, LookUp(block));
     StoreRow(1, LookUp(next));
+    KvRow ahead = LookUp(after);
     __syncthreads();
     Fetch(block, 0, 0);
     CommitCopies();
     for (int i = 0; walk.Has(block); ++i) {
       const int stage = i % kStages;
-      const int after = walk.Next(next);
-      const KvRow ahead = LookUp(after);
       if (walk.Has(next)) Fetch(next, (i + 1) % kStages, (i + 1) % kRing);
       CommitCopies();
-      WaitCopies<1>();
       StoreRow((i + 2) % kRing, ahead);
+      ahead = LookUp(walk.Next(after));  // has the time of a block to arrive
+      WaitCopies<1>();
       __syncthreads();
       if constexpr (kCodes) {
         WidenTiles(stage);
@@ -129,6 +131,7 @@ struct MmaAttention {
       __syncthreads();
       block = next;
       next = after;
+      after = walk.Next(after);
     }
   }
 
@@ -186,7 +189,7 @@ struct MmaAttention {
     return i < kBlock ? FindRow(p, tile.at.index, all, block * kBlock + i) : KvRow{-1, 0};
   }
   __device__ void StoreRow(int slot, const KvRow& at) {
-    if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = at;
+    if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = Checked(p, at);
   }
 
   // Begins to copy a block of K and V. Positions that nobody sees become zeros.
@@ -261,12 +264,26 @@ struct MmaAttention {
         const uint4 part = shared.q[step * kThreads + threadIdx.x];
         a[0] = part.x, a[1] = part.y, a[2] = part.z, a[3] = part.w;
       }
+      uint32_t b[kBlock / 16][4];
+#pragma unroll
+      for (int j = 0; j < kBlock / 16; ++j) LoadMatrices(k + j * 16 * kRowBytes + step * 32, b[j]);
 #pragma unroll
       for (int j = 0; j < kBlock / 16; ++j) {
-        uint32_t b[4];
-        LoadMatrices(k + j * 16 * kRowBytes + step * 32, b);
-        MultiplyAdd<T>(s[2 * j], a, b[0], b[1]);
-        MultiplyAdd<T>(s[2 * j + 1], a, b[2], b[3]);
+        MultiplyAdd<T>(s[2 * j], a, b[j][0], b[j][1]);
+        MultiplyAdd<T>(s[2 * j + 1], a, b[j][2], b[j][3]);
+      }
+    }
+  }
+
+  // Takes out the positions that a row does not see; `first`: that of s[0][0].
+  __device__ void Hide(int first, float (&s)[kBlock / 8][4]) const {
+#pragma unroll
+    for (int j = 0; j < kBlock / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int position = first + 8 * j + i % 2;
+        const Visible& sees = row[i / 2].visible;
+        if (position < sees.first || position >= sees.end) s[j][i] = -INFINITY;
       }
     }
   }
@@ -279,20 +296,22 @@ struct MmaAttention {
       for (int i = 0; i < 4; ++i) s[j][i] = 0.0f;
     }
     MultiplyK(buffer, s);
-    const int first = block * kBlock + lane % 4 * 2;
-    const bool hides = block * kBlock < warp_common.first || (block + 1) * kBlock > warp_common.end;
+    if constexpr (kCodes) {
+#pragma unroll
+      for (int j = 0; j < kBlock / 8; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          s[j][i] *= shared.scales[stage][0][8 * j + lane % 4 * 2 + i % 2];
+      }
+    }
+    MakeScores(p, s);
+    if (block * kBlock < warp_common.first || (block + 1) * kBlock > warp_common.end)
+      Hide(block * kBlock + lane % 4 * 2, s);
     float largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
     for (int j = 0; j < kBlock / 8; ++j) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if constexpr (kCodes) s[j][i] *= shared.scales[stage][0][8 * j + lane % 4 * 2 + i % 2];
-        s[j][i] = Score(p, s[j][i]);
-        const int position = first + 8 * j + i % 2;
-        const Visible& sees = row[i / 2].visible;
-        if (hides && (position < sees.first || position >= sees.end)) s[j][i] = -INFINITY;
-        largest[i / 2] = fmaxf(largest[i / 2], s[j][i]);
-      }
+      for (int i = 0; i < 4; ++i) largest[i / 2] = fmaxf(largest[i / 2], s[j][i]);
     }
     float factor[2], base[2];
 #pragma unroll
@@ -337,11 +356,16 @@ struct MmaAttention {
                              Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
                              Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
 #pragma unroll
-      for (int j = 0; j < kColumns / 2; ++j) {
-        uint32_t b[4];
-        LoadMatricesTransposed(v + step * 16 * kRowBytes + j * 32, b);
-        MultiplyAdd<T>(o[2 * j], a, b[0], b[1]);
-        MultiplyAdd<T>(o[2 * j + 1], a, b[2], b[3]);
+      for (int begin = 0; begin < kColumns / 2; begin += kAhead) {
+        uint32_t b[kAhead][4];
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j)
+          LoadMatricesTransposed(v + step * 16 * kRowBytes + (begin + j) * 32, b[j]);
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j) {
+          MultiplyAdd<T>(o[2 * (begin + j)], a, b[j][0], b[j][1]);
+          MultiplyAdd<T>(o[2 * (begin + j) + 1], a, b[j][2], b[j][3]);
+        }
       }
     }
   }

@@ -27,8 +27,9 @@ struct AttentionParams {
   int32_t tokens, sequences, kernel_blocks, blocks_max;
   int32_t q_heads, kv_heads, group, head_dim, block_tokens;
   int32_t causal, window;
-  float scale;
   float soft_cap;      // 0: none
+  float factor;        // log2 e * scale, or log2 e * soft_cap of the tanh of
+  float inner_factor;  // scale / soft_cap
   int32_t splits_max;  // of a sequence
   int32_t split_rows;  // sequences of at most as many rows (tokens * group) go through `partial`
   int32_t vector_kv;   // four numbers of K or V can be read at once

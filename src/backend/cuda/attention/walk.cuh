@@ -126,11 +126,22 @@ __device__ inline float Joined(float value, float next, const float2& factor) {
   return __fmaf_rn(value, factor.x, next * factor.y);
 }
 
-__device__ inline float Score(const AttentionParams& p, float product) {
-  constexpr float kLog2E = 1.4426950408889634f;
-  const float score = product * p.scale;
-  if (p.soft_cap == 0.0f) return score * kLog2E;
-  return p.soft_cap * tanhf(score / p.soft_cap) * kLog2E;
+// Products q.k become scores times log2 e.
+template <int kRows, int kColumns>
+__device__ void MakeScores(const AttentionParams& p, float (&s)[kRows][kColumns]) {
+  if (p.soft_cap == 0.0f) {
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+#pragma unroll
+      for (int i = 0; i < kColumns; ++i) s[j][i] *= p.factor;
+    }
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kRows; ++j) {
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) s[j][i] = tanhf(s[j][i] * p.inner_factor) * p.factor;
+  }
 }
 
 // Where position `position` of a sequence lies: block -1 if nowhere.
@@ -138,13 +149,17 @@ struct KvRow {
   int block, offset;
 };
 
+// What the block table has, whatever it is: nothing waits for it yet.
+
 __device__ inline KvRow FindRow(const AttentionParams& p, int sequence, const Visible& all,
                                 int position) {
   if (position < all.first || position >= all.end) return {-1, 0};
   const int column = position / p.block_tokens;
-  const int block = p.block_table[sequence * p.table_stride + column];
-  if (block < 0 || block >= p.kernel_blocks) return {-1, 0};
-  return {block, position - column * p.block_tokens};
+  return {p.block_table[sequence * p.table_stride + column], position - column * p.block_tokens};
+}
+
+__device__ inline KvRow Checked(const AttentionParams& p, const KvRow& at) {
+  return at.block >= 0 && at.block < p.kernel_blocks ? at : KvRow{-1, 0};
 }
 
 __device__ inline int64_t PartialRow(const AttentionParams& p, int token, int head, int split) {
