@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -10,11 +11,13 @@
 #include "device/device.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/conformance.h"
 #include "ops/embedding.h"
 #include "ops/host_array.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/rope_kv.h"
+#include "ops/sampling.h"
 
 namespace sluice::ops {
 
@@ -49,6 +52,8 @@ struct ConformanceCase {
   typename Op::Desc desc;
   std::vector<Array> memory;
   std::vector<Allowance> limits;  // per array; what is only read has 0
+  // By array, in place of Compare: for what holds structs.
+  std::map<size_t, Comparison (*)(const Array& got, const Array& expected, double limit)> comparers;
   // The arguments over `tensors`, one per array of `memory`.
   std::function<Result<typename Op::Args>(ConformanceTarget&, std::span<const Tensor> tensors)>
       args;
@@ -123,5 +128,6 @@ ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, TestNoise& noise);
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, TestNoise& noise);
 ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, TestNoise& noise);
+ConformanceCase<Sample> MakeCase(const Sample&, TestNoise& noise);
 
 }  // namespace sluice::ops

@@ -38,9 +38,11 @@ inline double WeightGrid(int64_t vocab) {
   return std::ldexp(1.5, static_cast<int>(std::bit_width(static_cast<uint64_t>(vocab))) - 1);
 }
 
-// The smallest x that min-p keeps.
+// The smallest x that min-p keeps. The logarithm is rounded from double precision, in which
+// libraries that differ in its last bit still give the same float.
 inline float MinPFloor(float min_p) {
-  return min_p > 0.0f ? std::clamp(std::log(min_p), kWeightFloor, 0.0f) : kWeightFloor;
+  if (!(min_p > 0.0f)) return kWeightFloor;
+  return std::clamp(static_cast<float>(std::log(static_cast<double>(min_p))), kWeightFloor, 0.0f);
 }
 
 inline bool LimitsTopK(const SampleRow& params, int64_t vocab) {

@@ -1,9 +1,11 @@
 #include "backend/cuda/ops.h"
 
 #include "backend/cuda/activation/impls.h"
+#include "backend/cuda/attention/impls.h"
 #include "backend/cuda/embedding/impls.h"
 #include "backend/cuda/norm/impls.h"
 #include "backend/cuda/rope_kv/impls.h"
+#include "backend/cuda/sampling/impls.h"
 
 namespace sluice::cuda {
 
@@ -11,7 +13,9 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterEmbedding(table);
   RegisterNorm(table);
   RegisterRopeKv(table);
+  RegisterAttention(table);
   RegisterActivation(table);
+  RegisterSampling(table);
 }
 
 }  // namespace sluice::cuda

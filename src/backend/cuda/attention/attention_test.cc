@@ -1,0 +1,193 @@
+// A row's bits do not depend on what is computed beside it, on how its prompt was cut into chunks,
+// or on how many thread blocks share its history.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/cuda/attention/impls.h"
+#include "backend/cuda/device_fixture.h"
+#include "ops/attention.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::Array;
+using ops::Attention;
+
+struct Kind {
+  const char* name;
+  DType activation, kv;
+  int q_heads, kv_heads, head_dim;
+  bool causal = true;
+  int window = 0;
+};
+constexpr Kind kKinds[] = {
+    {"bf16", DType::kBF16, DType::kBF16, 8, 2, 128},
+    {"bf16_window", DType::kBF16, DType::kBF16, 6, 2, 64, true, 300},
+    {"bf16_256", DType::kBF16, DType::kBF16, 4, 1, 256},
+    {"f16_80", DType::kF16, DType::kF16, 7, 1, 80},
+    {"bf16_f8", DType::kBF16, DType::kF8E4M3, 8, 2, 128},
+    {"f16_i8", DType::kF16, DType::kI8, 4, 2, 96},
+    {"f32", DType::kF32, DType::kF16, 9, 3, 64},
+    {"f32_all", DType::kF32, DType::kF32, 2, 2, 20, false},
+};
+constexpr int kBlockTokens = 16;
+
+// One sequence's history and the queries of all its positions.
+struct Sequence {
+  int context = 0;
+  std::vector<int32_t> blocks;
+  Array q;  // [context, width]
+};
+
+class AttentionSameness : public ::testing::TestWithParam<std::tuple<std::string, Kind>> {
+ protected:
+  AttentionSameness() {
+    const Kind& kind = std::get<1>(GetParam());
+    desc_.activation = kind.activation;
+    desc_.q_heads = kind.q_heads;
+    desc_.kv_heads = kind.kv_heads;
+    desc_.head_dim = kind.head_dim;
+    desc_.causal = kind.causal;
+    desc_.window = kind.window;
+    desc_.kv = {kind.kv, kind.kv_heads, kind.head_dim, kind.head_dim, kBlockTokens};
+    ops::TestNoise noise(5);
+    int32_t blocks = 0;
+    for (const int context : {700, 1, 1300, 64, 257}) {
+      Sequence& s = sequences_.emplace_back();
+      s.context = context;
+      for (int p = 0; p < context; p += kBlockTokens) s.blocks.push_back(blocks++);
+      s.q = Array(desc_.activation, {context, width()});
+      noise.Fill(s.q, 2.0f);
+    }
+    Array k(kind.kv, {blocks, kind.kv_heads, kBlockTokens, kind.head_dim}), v = k;
+    Array k_scale(DType::kF32, {blocks, kind.kv_heads, kBlockTokens}), v_scale = k_scale;
+    for (auto [cache, scales] : {std::pair{&k, &k_scale}, {&v, &v_scale}}) {
+      std::vector<float> row(static_cast<size_t>(kind.head_dim));
+      for (int64_t r = 0; r < blocks * kind.kv_heads * kBlockTokens; ++r) {
+        for (float& x : row) x = noise.Value();
+        ops::StoreKvRow(kind.kv, row.data(), kind.head_dim, cache->tensor().data, r * kind.head_dim,
+                        scales->tensor().ptr<float>() + r);
+      }
+    }
+    kv_.k = memory_.Upload(k);
+    kv_.v = memory_.Upload(v);
+    if (ops::KvHasScales(kind.kv)) {
+      kv_.k_scale = memory_.Upload(k_scale);
+      kv_.v_scale = memory_.Upload(v_scale);
+    }
+  }
+
+  int64_t width() const { return int64_t{desc_.q_heads} * desc_.head_dim; }
+
+  // Positions [first, end) of a sequence whose context ends there.
+  struct Chunk {
+    int sequence, first, end;
+  };
+
+  // The output rows of the chunks, one behind the other, as bytes.
+  std::vector<std::byte> Run(const std::vector<Chunk>& chunks, int padding = 0,
+                             int64_t blocks_max = 100) {
+    std::vector<int32_t> start = {0}, context;
+    std::vector<int32_t> table;
+    std::vector<std::byte> rows;
+    for (const Chunk& chunk : chunks) {
+      const Sequence& s = sequences_[chunk.sequence];
+      start.push_back(start.back() + chunk.end - chunk.first);
+      context.push_back(chunk.end);
+      for (int64_t b = 0; b < blocks_max; ++b)
+        table.push_back(b * kBlockTokens < chunk.end ? s.blocks[b] : -1);
+      const size_t row = RowBytes(desc_.activation, width());
+      rows.insert(rows.end(), s.q.bytes().begin() + chunk.first * row,
+                  s.q.bytes().begin() + chunk.end * row);
+    }
+    const int tokens = start.back();
+    for (int i = 0; i < padding; ++i) {
+      start.push_back(tokens);
+      context.push_back(0);
+      table.insert(table.end(), blocks_max, -1);
+    }
+    Array q(desc_.activation, {tokens + padding, width()}), out = q;
+    std::copy(rows.begin(), rows.end(), q.tensor().data);
+    Attention::Args args;
+    args.q = memory_.Upload(q);
+    args.query_start = memory_.Upload(Array::Ints(start));
+    args.context = memory_.Upload(Array::Ints(context));
+    args.block_table =
+        memory_.Upload(Array::Ints({static_cast<int64_t>(context.size()), blocks_max}, table));
+    args.kv = kv_;
+    args.out = memory_.Upload(out);
+    const auto bound = ops::Bind<Attention>(memory_.device().ops(), desc_);
+    CHECK(bound.ok(), bound.status().message());
+    const Status status = (*bound)(memory_.stream(), args);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const Array got = memory_.Download(args.out, out);
+    return {got.bytes().begin(), got.bytes().begin() + rows.size()};
+  }
+
+  DeviceMemory memory_;
+  Attention::Desc desc_;
+  std::vector<Sequence> sequences_;
+  ops::PagedKv kv_;
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(AttentionSameness);
+INSTANTIATE_TEST_SUITE_P(Cuda, AttentionSameness,
+                         ::testing::Combine(::testing::ValuesIn(DevicesHere()),
+                                            ::testing::ValuesIn(kKinds)),
+                         [](const auto& one) { return std::get<1>(one.param).name; });
+
+TEST_P(AttentionSameness, ARowIsTheSameAloneAndInAnyBatch) {
+  std::vector<Chunk> all;
+  for (int s = 0; s < static_cast<int>(sequences_.size()); ++s) {
+    const int context = sequences_[s].context;
+    all.push_back({s, std::max(0, context - (s % 2 == 0 ? 1 : 40)), context});
+  }
+  const std::vector<std::byte> together = Run(all), padded = Run(all, 7);
+  EXPECT_EQ(together, padded);
+  size_t at = 0;
+  for (const Chunk& chunk : all) {
+    for (const int64_t blocks_max : {100, 1000, 8000}) {
+      const std::vector<std::byte> alone = Run({chunk}, 0, blocks_max);
+      EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + at))
+          << "sequence " << chunk.sequence << " with room for " << blocks_max << " blocks";
+      if (blocks_max == 100 && alone.size() + at > together.size()) FAIL();
+    }
+    at += Run({chunk}).size();
+  }
+}
+
+TEST_P(AttentionSameness, DecodeVerifyAndPrefillGiveTheSameBits) {
+  if (!desc_.causal) return;  // a row sees its whole context: a chunk's end changes it
+  const Sequence& s = sequences_[2];
+  const size_t row = RowBytes(desc_.activation, width());
+  const std::vector<std::byte> whole = Run({{2, 0, s.context}});
+  std::vector<std::byte> chunks;
+  for (int first = 0, size = 37; first < s.context; size = size * 2 + 1) {
+    const int end = std::min(s.context, first + size);
+    const std::vector<std::byte> part = Run({{2, first, end}});
+    chunks.insert(chunks.end(), part.begin(), part.end());
+    first = end;
+  }
+  EXPECT_EQ(chunks, whole);
+  for (const int position : {0, 1, 63, 64, 255, 256, 257, 511, 640, 1023, 1299}) {
+    const std::vector<std::byte> decode = Run({{2, position, position + 1}});
+    EXPECT_TRUE(std::equal(decode.begin(), decode.end(), whole.begin() + position * row))
+        << "decode at " << position;
+    const int first = std::max(0, position - 4);
+    const std::vector<std::byte> verify = Run({{0, 650, 700}, {2, first, position + 1}});
+    EXPECT_TRUE(std::equal(verify.begin() + 50 * row, verify.end(), whole.begin() + first * row))
+        << "verify at " << position;
+  }
+}
+
+class AttentionConformance : public ::testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(AttentionConformance);
+INSTANTIATE_TEST_SUITE_P(Cuda, AttentionConformance, ::testing::ValuesIn(DevicesHere()));
+
+TEST_P(AttentionConformance, ManyCasesAgreeWithTheReference) {
+  DeviceMemory memory;
+  EXPECT_EQ(Verify(memory.device(), &RegisterAttention, 400), "");
+}
+
+}  // namespace
+}  // namespace sluice::cuda

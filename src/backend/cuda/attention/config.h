@@ -1,0 +1,43 @@
+// Which kernel attention runs and on what grid: a pure function of the descriptor and of the sizes
+// of a call's tensors, so that a captured launch stays right when lengths change.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "ops/attention.h"
+
+namespace sluice::cuda {
+
+// Numbers that a kernel multiplies in.
+enum class AttentionProducts { kF32, kF16, kBF16 };
+
+// The sizes of a call's tensors.
+struct AttentionSizes {
+  int64_t tokens = 0, sequences = 0, blocks_max = 0;
+};
+
+struct AttentionConfig {
+  const char* module = "";
+  std::string function;
+  int rows = 0, threads = 0, shared_bytes = 0;
+  unsigned tiles = 0;    // thread blocks along x: at least one per tile that a call can need
+  unsigned workers = 1;  // along z: splits of a sequence that are worked on beside each other
+  int splits_max = 1;
+  int split_rows = 0;  // sequences of at most as many rows are split; 0: none
+  size_t partial_bytes = 0, state_bytes = 0;  // scratch
+  unsigned combine_blocks = 0;                // of the second launch; 0: there is none
+
+  std::string ToString() const;
+};
+
+// Matrix kernels exist for heads of 64, 96, 128 and 256 numbers; smaller heads are padded with
+// zeros there. REQUIRES: AttentionSupports(products, desc) is ok.
+AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attention::Desc& desc,
+                                   const AttentionSizes& sizes, int compute_units);
+
+ops::Support AttentionSupports(AttentionProducts products, const ops::Attention::Desc& desc,
+                               const device::DeviceFacts& facts);
+
+}  // namespace sluice::cuda

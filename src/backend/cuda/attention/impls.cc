@@ -1,0 +1,112 @@
+#include "backend/cuda/attention/impls.h"
+
+#include "backend/cuda/attention/config.h"
+#include "backend/cuda/attention/params.h"
+#include "backend/cuda/launch.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::Attention;
+
+AttentionParams ParamsOf(const Attention::Desc& desc, const Attention::Args& args) {
+  AttentionParams p = {};
+  p.q = args.q.data;
+  p.query_start = args.query_start.ptr<int32_t>();
+  p.context = args.context.ptr<int32_t>();
+  p.block_table = args.block_table.ptr<int32_t>();
+  p.k = args.kv.k.data;
+  p.v = args.kv.v.data;
+  if (ops::KvHasScales(desc.kv.dtype)) {
+    p.k_scale = args.kv.k_scale.ptr<float>();
+    p.v_scale = args.kv.v_scale.ptr<float>();
+    p.k_scale_stride = args.kv.k_scale.strides[0];
+    p.v_scale_stride = args.kv.v_scale.strides[0];
+  }
+  p.out = args.out.data;
+  p.q_stride = args.q.strides[0];
+  p.out_stride = args.out.strides[0];
+  p.table_stride = args.block_table.strides[0];
+  p.k_stride = args.kv.k.strides[0];
+  p.v_stride = args.kv.v.strides[0];
+  p.tokens = static_cast<int32_t>(args.q.dims[0]);
+  p.sequences = static_cast<int32_t>(args.context.dims[0]);
+  p.kernel_blocks = static_cast<int32_t>(args.kv.k.dims[0]);
+  p.blocks_max = static_cast<int32_t>(args.block_table.dims[1]);
+  p.q_heads = desc.q_heads;
+  p.kv_heads = desc.kv_heads;
+  p.group = desc.q_heads / desc.kv_heads;
+  p.head_dim = desc.head_dim;
+  p.block_tokens = desc.kv.kernel_block_tokens;
+  p.causal = desc.causal ? 1 : 0;
+  p.window = desc.window;
+  constexpr float kLog2E = 1.4426950408889634f;
+  const float scale = ops::ScaleOf(desc);
+  p.soft_cap = desc.soft_cap.value_or(0.0f);
+  p.factor = (desc.soft_cap.has_value() ? p.soft_cap : scale) * kLog2E;
+  p.inner_factor = desc.soft_cap.has_value() ? scale / p.soft_cap : 0.0f;
+  p.activation = static_cast<int32_t>(desc.activation);
+  p.kv = static_cast<int32_t>(desc.kv.dtype);
+  return p;
+}
+
+// Rows of K and V begin at multiples of `numbers` numbers.
+bool KvAligned(const Attention::Desc& desc, const AttentionParams& p, int numbers) {
+  const auto bytes = static_cast<uintptr_t>(numbers) * Info(desc.kv.dtype).bytes;
+  return desc.head_dim % numbers == 0 && p.k_stride % numbers == 0 && p.v_stride % numbers == 0 &&
+         reinterpret_cast<uintptr_t>(p.k) % bytes == 0 &&
+         reinterpret_cast<uintptr_t>(p.v) % bytes == 0;
+}
+
+// Rows of Q and of the output can be accessed by pairs of 16-bit numbers.
+bool RowsAligned(const AttentionParams& p) {
+  return p.q_stride % 2 == 0 && p.out_stride % 2 == 0 &&
+         reinterpret_cast<uintptr_t>(p.q) % 4 == 0 && reinterpret_cast<uintptr_t>(p.out) % 4 == 0;
+}
+
+template <AttentionProducts products>
+ops::Support Supports(const Attention::Desc& desc, const device::DeviceFacts& facts) {
+  return AttentionSupports(products, desc, facts);
+}
+
+template <AttentionProducts wanted>
+Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  AttentionParams p = ParamsOf(desc, args);
+  p.vector_kv = KvAligned(desc, p, 4) ? 1 : 0;
+  // Where tensors lie does not change while a model is loaded, so a row's bits don't either.
+  const bool aligned = KvAligned(desc, p, 8) && RowsAligned(p);
+  const AttentionProducts products = aligned ? wanted : AttentionProducts::kF32;
+  const AttentionConfig config = ConfigureAttention(
+      products, desc, {p.tokens, p.sequences, p.blocks_max}, FactsOf(stream).compute_units);
+  p.splits_max = config.splits_max;
+  p.split_rows = config.split_rows;
+  if (config.partial_bytes > 0) {
+    SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch,
+                            Scratch(stream, config.state_bytes + config.partial_bytes));
+    p.partial_state = reinterpret_cast<float*>(scratch);
+    p.partial = reinterpret_cast<float*>(scratch + config.state_bytes);
+  }
+  LaunchShape shape;
+  shape.grid[0] = config.tiles;
+  shape.grid[1] = static_cast<unsigned>(desc.kv_heads);
+  shape.grid[2] = config.workers;
+  shape.block[0] = static_cast<unsigned>(config.threads);
+  shape.shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  SLUICE_RETURN_IF_ERROR(Launch(stream, {config.module, config.function.c_str()}, shape, p));
+  shape = {};
+  shape.grid[0] = config.combine_blocks;
+  shape.block[0] = kCombineThreads;
+  return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, shape, p);
+}
+
+}  // namespace
+
+void RegisterAttention(ops::OpTable& table) {
+  using enum AttentionProducts;
+  table.Add<Attention>({"sm80_bf16_attention", &Supports<kBF16>, &Run<kBF16>});
+  table.Add<Attention>({"sm80_f16_attention", &Supports<kF16>, &Run<kF16>});
+  table.Add<Attention>({"any_f32_attention", &Supports<kF32>, &Run<kF32>});
+}
+
+}  // namespace sluice::cuda

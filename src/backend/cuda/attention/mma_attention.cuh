@@ -1,0 +1,459 @@
+// Attention on matrix instructions, one code for prefill and decode, so that a row's bits are the
+// same in both. A thread block has 64 rows of one KV head, a warp 16 of them. KV comes through two
+// stages of shared memory in blocks of positions; codes are widened there to T, which is exact, and
+// their scales are applied to scores and weights. Weights are rounded to T before they multiply V.
+#pragma once
+
+#include <type_traits>
+
+#include "backend/cuda/attention/walk.cuh"
+#include "backend/cuda/simt/element.cuh"
+#include "backend/cuda/simt/mma.cuh"
+
+namespace sluice::cuda {
+
+enum class KvForm { kPlain, kF8, kI8 };
+
+// Eight codes as bfloat16.
+template <KvForm kForm>
+__device__ uint4 Widen(uint2 codes) {
+  uint32_t out[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t pair = (i < 2 ? codes.x : codes.y) >> (16 * (i % 2));
+    if constexpr (kForm == KvForm::kF8) {
+      // As bfloat16 bits the exponent is too small by 120.
+      const uint32_t bits = (pair & 0x80u) << 8 | (pair & 0x7fu) << 4 | (pair & 0x8000u) << 16 |
+                            (pair & 0x7f00u) << 12;
+      const __nv_bfloat162 factor = __float2bfloat162_rn(0x1p120f);
+      const __nv_bfloat162 wide = __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&bits), factor);
+      out[i] = *reinterpret_cast<const uint32_t*>(&wide);
+    } else {
+      // 2^23 + (code + 128) as float bits, less 2^23 + 128.
+      const uint32_t shifted = pair ^ 0x8080u;
+      const float low = __uint_as_float(0x4b000000u | (shifted & 0xffu)) - 8388736.0f;
+      const float high = __uint_as_float(0x4b000000u | (shifted >> 8 & 0xffu)) - 8388736.0f;
+      out[i] = Pack<__nv_bfloat16>(low, high);
+    }
+  }
+  return {out[0], out[1], out[2], out[3]};
+}
+
+template <class T, class Activation, KvForm kForm, int kDim>
+struct MmaAttention {
+  static constexpr int kRows = 64, kThreads = 128;
+  static constexpr int kBlock = kDim <= 128 ? 64 : 32;  // positions
+  static constexpr int kRing = 4;
+  static constexpr bool kCodes = kForm != KvForm::kPlain;
+  static constexpr bool kKeepQ = kDim <= 128;  // in registers
+  static constexpr int kSteps = kDim / 16, kColumns = kDim / 8;
+  static constexpr int kAhead =
+      kColumns / 2 % 4 == 0 ? 4 : 2;               // matrices read before they are used
+  static constexpr int kRowBytes = kDim * 2 + 16;  // padded: rows begin in different banks
+  static constexpr int kTileBytes = kBlock * kRowBytes;
+  static constexpr int kChunks = kDim / 8;  // of eight numbers, in a row
+  static constexpr int kCodeTileBytes = kBlock * kDim;
+  static constexpr int kStages = 2;
+  static constexpr int kTiles = kCodes ? 1 : kStages;
+  static constexpr int kOuterBytes = kThreads * kColumns * 16;
+
+  // Shared memory, in this order.
+  struct Shared {
+    char kv[kTiles][2][kTileBytes];
+    char codes[kCodes ? kStages : 1][2][kCodes ? kCodeTileBytes : 16];
+    float scales[kStages][2][kBlock];
+    KvRow rows[kRing][kBlock];
+    uint4 q[kKeepQ ? 1 : kSteps * kThreads];
+    float4 outer[kColumns * kThreads];
+  };
+
+  static_assert(sizeof(Shared) == MmaSharedBytes(kDim, kCodes));
+
+  // What a thread knows of its two rows.
+  struct Row {
+    bool valid = false;
+    int token = 0, head = 0;  // of the call
+    Visible visible = {0, 0};
+    RowState inner, outer;
+  };
+
+  const AttentionParams& p;
+  Shared& shared;
+  Tile tile;
+  Visible all;
+  int kv_head, warp, lane;
+  Row row[2];
+  Visible warp_visible;  // positions that some row of the warp sees
+  Visible warp_common;   // that all of them see
+  float o[kColumns][4];
+  uint32_t q[kKeepQ ? kSteps : 1][4];
+
+  __device__ MmaAttention(const AttentionParams& params, Shared& memory)
+      : p(params),
+        shared(memory),
+        kv_head(blockIdx.y),
+        warp(threadIdx.x / 32),
+        lane(threadIdx.x % 32) {}
+
+  __device__ void Run() {
+    if (!FindTile<kRows>(p, blockIdx.x, &tile)) return;
+    if (!tile.split && blockIdx.z > 0) return;
+    all = VisibleToRows(p, tile.at, tile.row, tile.rows);
+    const BlockWalk<kBlock> walk = {tile.split ? static_cast<int>(gridDim.z) : 1,
+                                    (all.end + kBlock - 1) / kBlock};
+    int block = walk.First(all, blockIdx.z);
+    if (!walk.Has(block)) return;
+    SetRows();
+    LoadQ();
+    ResetInner();
+    int next = walk.Next(block), after = walk.Next(next);
+    StoreRow(0, LookUp(block));
+    StoreRow(1, LookUp(next));
+    KvRow ahead = LookUp(after);
+    __syncthreads();
+    Fetch(block, 0, 0);
+    CommitCopies();
+    for (int i = 0; walk.Has(block); ++i) {
+      const int stage = i % kStages;
+      if (walk.Has(next)) Fetch(next, (i + 1) % kStages, (i + 1) % kRing);
+      CommitCopies();
+      StoreRow((i + 2) % kRing, ahead);
+      ahead = LookUp(walk.Next(after));  // has the time of a block to arrive
+      WaitCopies<1>();
+      __syncthreads();
+      if constexpr (kCodes) {
+        WidenTiles(stage);
+        __syncthreads();
+      }
+      if (block * kBlock < warp_visible.end && (block + 1) * kBlock > warp_visible.first)
+        Attend(block, kCodes ? 0 : stage, stage);
+      if (walk.EndsSplit(block)) EndSplit(block * kBlock / kSplitTokens);
+      __syncthreads();
+      block = next;
+      next = after;
+      after = walk.Next(after);
+    }
+  }
+
+  __device__ void SetRows() {
+    warp_visible = warp_common = {0, 0};
+    const int first = warp * 16;
+    if (first < tile.rows) {
+      const int last = tile.row + min(first + 16, tile.rows) - 1;
+      const Visible top = VisibleAt(p, tile.at, tile.at.Position((tile.row + first) / p.group));
+      const Visible bottom = VisibleAt(p, tile.at, tile.at.Position(last / p.group));
+      warp_visible = {top.first, bottom.end};
+      warp_common = {bottom.first, top.end};
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int r = first + lane / 4 + 8 * i;
+      row[i] = Row();
+      if (r >= tile.rows) continue;
+      const int token = (tile.row + r) / p.group;
+      row[i].valid = true;
+      row[i].token = tile.at.first_token + token;
+      row[i].head = kv_head * p.group + (tile.row + r) % p.group;
+      row[i].visible = VisibleAt(p, tile.at, tile.at.Position(token));
+    }
+  }
+
+  // Two neighbouring numbers of a query row as T.
+  __device__ uint32_t QPair(int i, int column) const {
+    if (!row[i].valid || column >= p.head_dim) return 0;
+    const Activation* from = static_cast<const Activation*>(p.q) + row[i].token * p.q_stride +
+                             int64_t{row[i].head} * p.head_dim + column;
+    const uint32_t pair = *reinterpret_cast<const uint32_t*>(from);
+    if constexpr (sizeof(T) == sizeof(Activation) && std::is_same_v<T, Activation>) return pair;
+    const Activation* two = reinterpret_cast<const Activation*>(&pair);
+    return Pack<T>(ToFloat(two[0]), ToFloat(two[1]));
+  }
+
+  __device__ void LoadQ() {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const int column = step * 16 + lane % 4 * 2;
+      const uint32_t part[4] = {QPair(0, column), QPair(1, column), QPair(0, column + 8),
+                                QPair(1, column + 8)};
+      if constexpr (kKeepQ) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) q[step][j] = part[j];
+      } else {
+        shared.q[step * kThreads + threadIdx.x] = {part[0], part[1], part[2], part[3]};
+      }
+    }
+  }
+
+  __device__ KvRow LookUp(int block) const {
+    const int i = threadIdx.x;
+    return i < kBlock ? FindRow(p, tile.at.index, all, block * kBlock + i) : KvRow{-1, 0};
+  }
+  __device__ void StoreRow(int slot, const KvRow& at) {
+    if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = Checked(p, at);
+  }
+
+  // Begins to copy a block of K and V. Positions that nobody sees become zeros.
+  __device__ void Fetch(int block, int stage, int slot) {
+    constexpr int kUnit = kCodes ? 8 : 16;  // bytes of a chunk
+    const char* k = static_cast<const char*>(p.k);
+    const char* v = static_cast<const char*>(p.v);
+#pragma unroll 4
+    for (int c = threadIdx.x; c < kBlock * kChunks; c += kThreads) {
+      const int i = c / kChunks, chunk = c % kChunks;
+      const KvRow at = shared.rows[slot][i];
+      const bool take = at.block >= 0 && chunk * 8 < p.head_dim;
+      const int64_t inside =
+          (int64_t{kv_head} * p.block_tokens + at.offset) * p.head_dim + chunk * 8;
+      const int64_t k_at = take ? (at.block * p.k_stride + inside) * (kUnit / 8) : 0;
+      const int64_t v_at = take ? (at.block * p.v_stride + inside) * (kUnit / 8) : 0;
+      char* to_k = kCodes ? shared.codes[stage][0] + i * kDim + chunk * 8
+                          : shared.kv[stage % kTiles][0] + i * kRowBytes + chunk * 16;
+      char* to_v = kCodes ? shared.codes[stage][1] + i * kDim + chunk * 8
+                          : shared.kv[stage % kTiles][1] + i * kRowBytes + chunk * 16;
+      CopyAsync<kUnit>(SharedAddress(to_k), k + k_at, take);
+      CopyAsync<kUnit>(SharedAddress(to_v), v + v_at, take);
+    }
+    if constexpr (kCodes) {
+      const int i = threadIdx.x;
+      if (i >= kBlock) return;
+      const KvRow at = shared.rows[slot][i];
+      const bool take = at.block >= 0;
+      const int64_t inside = int64_t{kv_head} * p.block_tokens + at.offset;
+      CopyAsync<4>(SharedAddress(&shared.scales[stage][0][i]),
+                   p.k_scale + (take ? at.block * p.k_scale_stride + inside : 0), take);
+      CopyAsync<4>(SharedAddress(&shared.scales[stage][1][i]),
+                   p.v_scale + (take ? at.block * p.v_scale_stride + inside : 0), take);
+    }
+  }
+
+  __device__ void WidenTiles(int stage) {
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+#pragma unroll 4
+      for (int c = threadIdx.x; c < kBlock * kChunks; c += kThreads) {
+        const int i = c / kChunks, chunk = c % kChunks;
+        const uint2 codes =
+            *reinterpret_cast<const uint2*>(shared.codes[stage][which] + i * kDim + chunk * 8);
+        *reinterpret_cast<uint4*>(shared.kv[0][which] + i * kRowBytes + chunk * 16) =
+            Widen<kForm>(codes);
+      }
+    }
+  }
+
+  __device__ void ResetInner() {
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[j][i] = 0.0f;
+    }
+    row[0].inner = row[1].inner = {-INFINITY, 0.0f};
+  }
+
+  // Scores of the warp's rows with a block's positions: s[j][i] is of row i / 2 and position
+  // 8 j + lane % 4 * 2 + i % 2.
+  __device__ void MultiplyK(int buffer, float (&s)[kBlock / 8][4]) {
+    const uint32_t k = SharedAddress(shared.kv[buffer][0]) +
+                       (lane % 8 + lane / 16 * 8) * kRowBytes + (lane / 8 % 2) * 16;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      uint32_t a[4];
+      if constexpr (kKeepQ) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) a[j] = q[step][j];
+      } else {
+        const uint4 part = shared.q[step * kThreads + threadIdx.x];
+        a[0] = part.x, a[1] = part.y, a[2] = part.z, a[3] = part.w;
+      }
+      uint32_t b[kBlock / 16][4];
+#pragma unroll
+      for (int j = 0; j < kBlock / 16; ++j) LoadMatrices(k + j * 16 * kRowBytes + step * 32, b[j]);
+#pragma unroll
+      for (int j = 0; j < kBlock / 16; ++j) {
+        MultiplyAdd<T>(s[2 * j], a, b[j][0], b[j][1]);
+        MultiplyAdd<T>(s[2 * j + 1], a, b[j][2], b[j][3]);
+      }
+    }
+  }
+
+  // Takes out the positions that a row does not see; `first`: that of s[0][0].
+  __device__ void Hide(int first, float (&s)[kBlock / 8][4]) const {
+#pragma unroll
+    for (int j = 0; j < kBlock / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int position = first + 8 * j + i % 2;
+        const Visible& sees = row[i / 2].visible;
+        if (position < sees.first || position >= sees.end) s[j][i] = -INFINITY;
+      }
+    }
+  }
+
+  __device__ void Attend(int block, int buffer, int stage) {
+    float s[kBlock / 8][4];
+#pragma unroll
+    for (int j = 0; j < kBlock / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[j][i] = 0.0f;
+    }
+    MultiplyK(buffer, s);
+    if constexpr (kCodes) {
+#pragma unroll
+      for (int j = 0; j < kBlock / 8; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          s[j][i] *= shared.scales[stage][0][8 * j + lane % 4 * 2 + i % 2];
+      }
+    }
+    MakeScores(p, s);
+    if (block * kBlock < warp_common.first || (block + 1) * kBlock > warp_common.end)
+      Hide(block * kBlock + lane % 4 * 2, s);
+    float largest[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int j = 0; j < kBlock / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) largest[i / 2] = fmaxf(largest[i / 2], s[j][i]);
+    }
+    float factor[2], base[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 1));
+      largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2));
+      largest[i] = fmaxf(largest[i], row[i].inner.largest);
+      base[i] = largest[i] == -INFINITY ? 0.0f : largest[i];  // nothing seen so far
+      factor[i] = exp2f(row[i].inner.largest - base[i]);
+      row[i].inner = {largest[i], row[i].inner.sum * factor[i]};
+    }
+#pragma unroll
+    for (int j = 0; j < kBlock / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const bool hidden = s[j][i] == -INFINITY;
+        s[j][i] = exp2f(s[j][i] - base[i / 2]);
+        row[i / 2].inner.sum += s[j][i];
+        if constexpr (kCodes) {
+          const float scale = shared.scales[stage][1][8 * j + lane % 4 * 2 + i % 2];
+          s[j][i] = hidden ? 0.0f : s[j][i] * scale;
+        }
+      }
+    }
+    if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o[j][i] *= factor[i / 2];
+      }
+    }
+    MultiplyV(buffer, s);
+  }
+
+  __device__ void MultiplyV(int buffer, const float (&s)[kBlock / 8][4]) {
+    const uint32_t v =
+        SharedAddress(shared.kv[buffer][1]) + (lane % 16) * kRowBytes + (lane / 16) * 16;
+#pragma unroll
+    for (int step = 0; step < kBlock / 16; ++step) {
+      const uint32_t a[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),
+                             Pack<T>(s[2 * step][2], s[2 * step][3]),
+                             Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
+                             Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
+#pragma unroll
+      for (int begin = 0; begin < kColumns / 2; begin += kAhead) {
+        uint32_t b[kAhead][4];
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j)
+          LoadMatricesTransposed(v + step * 16 * kRowBytes + (begin + j) * 32, b[j]);
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j) {
+          MultiplyAdd<T>(o[2 * (begin + j)], a, b[j][0], b[j][1]);
+          MultiplyAdd<T>(o[2 * (begin + j) + 1], a, b[j][2], b[j][3]);
+        }
+      }
+    }
+  }
+
+  __device__ float4& Outer(int j) { return shared.outer[j * kThreads + threadIdx.x]; }
+
+  // The split that ends has all that it gives to the rows: what they see of it goes on.
+  __device__ void EndSplit(int split) {
+    float2 join[2];
+    bool joins[2] = {false, false}, keeps[2] = {false, false};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      row[i].inner.sum += __shfl_xor_sync(0xffffffffu, row[i].inner.sum, 1);
+      row[i].inner.sum += __shfl_xor_sync(0xffffffffu, row[i].inner.sum, 2);
+      if (!row[i].valid) continue;
+      const int from = row[i].visible.first_split(), to = row[i].visible.last_split();
+      if (split < from || split > to) continue;
+      if (from == to) {
+        Finish(i, row[i].inner.sum);
+      } else if (tile.split) {
+        StorePartial(i, split);
+      } else if (split == from) {
+        keeps[i] = true;
+        row[i].outer = row[i].inner;
+      } else {
+        joins[i] = true;
+        join[i] = Join(&row[i].outer, row[i].inner);
+      }
+    }
+    if (!tile.split) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+        if (!(joins[0] || joins[1] || keeps[0] || keeps[1])) break;
+        float4 outer = Outer(j);
+        float* values = &outer.x;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (keeps[i / 2]) values[i] = o[j][i];
+          if (joins[i / 2]) values[i] = Joined(values[i], o[j][i], join[i / 2]);
+          o[j][i] = values[i];
+        }
+        Outer(j) = outer;
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (joins[i] && split == row[i].visible.last_split()) Finish(i, row[i].outer.sum);
+      }
+    }
+    ResetInner();
+  }
+
+  __device__ void Finish(int i, float sum) {
+    const float factor = 1.0f / sum;
+    Activation* to = static_cast<Activation*>(p.out) + row[i].token * p.out_stride +
+                     int64_t{row[i].head} * p.head_dim + lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      if (8 * j >= p.head_dim) continue;
+      *reinterpret_cast<uint32_t*>(to + 8 * j) =
+          Pack<Activation>(o[j][2 * i] * factor, o[j][2 * i + 1] * factor);
+    }
+  }
+
+  __device__ void StorePartial(int i, int split) {
+    const int64_t at = PartialRow(p, row[i].token, row[i].head, split);
+    if (lane % 4 == 0)
+      reinterpret_cast<float2*>(p.partial_state)[at] = {row[i].inner.largest, row[i].inner.sum};
+    float* to = p.partial + at * p.head_dim + lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      if (8 * j >= p.head_dim) continue;
+      *reinterpret_cast<float2*>(to + 8 * j) = {o[j][2 * i], o[j][2 * i + 1]};
+    }
+  }
+};
+
+template <class T, class Activation, KvForm kForm, int kDim>
+__device__ void RunMmaAttention(const AttentionParams& params) {
+  using Kernel = MmaAttention<T, Activation, kForm, kDim>;
+  extern __shared__ __align__(16) char memory[];
+  Kernel(params, *reinterpret_cast<typename Kernel::Shared*>(memory)).Run();
+}
+
+}  // namespace sluice::cuda
+
+// Defines kernel `name` for one size of heads.
+#define SLUICE_MMA_ATTENTION(name, T, Activation, form, dim)                               \
+  extern "C" __global__ void __launch_bounds__(128, dim <= 128 ? 2 : 1)                    \
+      name(const __grid_constant__ sluice::cuda::AttentionParams params) {                 \
+    sluice::cuda::RunMmaAttention<T, Activation, sluice::cuda::KvForm::form, dim>(params); \
+  }

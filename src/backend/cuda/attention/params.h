@@ -1,0 +1,63 @@
+// What the attention kernels take, shared by host and device. Pointers are device memory, strides
+// are in elements.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cuda {
+
+// Positions whose partial results are made by themselves and then combined in ascending order. A
+// power of two at absolute positions: a row's bits don't depend on who computes which split.
+inline constexpr int kSplitTokens = 256;
+
+struct AttentionParams {
+  const void* q;
+  const int32_t* query_start;
+  const int32_t* context;
+  const int32_t* block_table;
+  const void* k;
+  const void* v;
+  const float* k_scale;
+  const float* v_scale;
+  void* out;
+  float* partial;        // [tokens * q_heads, splits_max, head_dim]
+  float* partial_state;  // [tokens * q_heads, splits_max, 2]: the largest score, the sum of weights
+  int64_t q_stride, out_stride, table_stride;
+  int64_t k_stride, v_stride, k_scale_stride, v_scale_stride;  // of kernel blocks
+  int32_t tokens, sequences, kernel_blocks, blocks_max;
+  int32_t q_heads, kv_heads, group, head_dim, block_tokens;
+  int32_t causal, window;
+  float soft_cap;      // 0: none
+  float factor;        // log2 e * scale, or log2 e * soft_cap of the tanh of
+  float inner_factor;  // scale / soft_cap
+  int32_t splits_max;  // of a sequence
+  int32_t split_rows;  // sequences of at most as many rows (tokens * group) go through `partial`
+  int32_t vector_kv;   // four numbers of K or V can be read at once
+  int32_t activation, kv;  // DType
+};
+
+// The matrix kernels: rows of a tile, threads, and shared memory for heads of `dim` numbers with KV
+// of 16 bits or of codes.
+inline constexpr int kMmaRows = 64, kMmaThreads = 128;
+constexpr int MmaBlock(int dim) { return dim <= 128 ? 64 : 32; }
+constexpr int MmaSharedBytes(int dim, bool codes) {
+  const int block = MmaBlock(dim);
+  const int tile = block * (dim * 2 + 16);
+  const int kv = (codes ? 1 : 2) * 2 * tile + (codes ? 2 * 2 * block * dim : 2 * 16);
+  const int scales = 2 * 2 * block * 4, rows = 4 * block * 8;
+  const int q = dim <= 128 ? 16 : dim / 16 * kMmaThreads * 16;
+  return kv + scales + rows + q + dim / 8 * kMmaThreads * 16;
+}
+
+// The kernel in plain F32.
+inline constexpr int kPlainRows = 16, kPlainThreads = 128;
+constexpr int PlainBlock(int dim) { return dim <= 128 ? 64 : 32; }
+constexpr int PlainSharedBytes(int dim) {
+  const int block = PlainBlock(dim), width = dim + 4;
+  return (2 * block * width + kPlainRows * width + kPlainRows * (block + 4)) * 4 + 3 * block * 8;
+}
+
+// The kernel that combines splits: a warp per query row.
+inline constexpr int kCombineThreads = 128;
+
+}  // namespace sluice::cuda

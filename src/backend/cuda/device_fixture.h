@@ -1,0 +1,89 @@
+// A CUDA device for tests and benches, where the machine has one, and tensors in its memory.
+#pragma once
+
+#include <cstdio>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/device.h"
+#include "ops/conformance.h"
+#include "ops/host_array.h"
+
+namespace sluice::cuda {
+
+// What tests of kernels are instantiated over: nothing where there is no device.
+inline std::vector<std::string> DevicesHere() {
+  return CudaBackend().Probe({}).empty() ? std::vector<std::string>()
+                                         : std::vector<std::string>{"cuda"};
+}
+
+// The implementations of one op's folder over many generated cases: what failed, or nothing.
+inline std::string Verify(device::Device& device, void (*add)(ops::OpTable&), int cases) {
+  ops::OpTable table(&device.facts());
+  add(table);
+  const auto results = ops::RunConformance(device, table, {.seed = 11, .cases = cases});
+  if (!results.ok()) return results.status().message();
+  const std::string text = ops::FormatConformance(*results);
+  std::printf("%s", text.c_str());
+  for (const ops::ConformanceResult& result : *results) {
+    if (!result.ok() || result.cases == 0) return text;
+  }
+  return "";
+}
+
+class DeviceMemory {
+ public:
+  DeviceMemory() {
+    auto device = CudaBackend().Open({}, 0, {});
+    CHECK(device.ok(), device.status().message());
+    device_ = std::move(*device);
+    stream_ = std::move(device_->CreateStream().value());
+  }
+
+  device::Device& device() { return *device_; }
+  device::Stream& stream() { return *stream_; }
+
+  // A copy of `array` on the device, which lives as long as this.
+  ops::Tensor Upload(const ops::Array& array) {
+    ops::Tensor t = array.tensor();
+    buffers_.push_back(
+        std::move(device_->Allocate(array.bytes().size(), device::MemoryKind::kDevice).value()));
+    const device::View view = buffers_.back().view();
+    t.data = view.data;
+    t.memory = view.memory;
+    t.device = view.device;
+    const device::CopyItem item = {view, HostView(array)};
+    CHECK(device_->Copy(*stream_, {&item, 1}).ok());
+    return t;
+  }
+  // The numbers of a tensor that Upload gave.
+  ops::Array Download(const ops::Tensor& t, const ops::Array& like) {
+    ops::Array array = like;
+    device::View view;
+    view.data = t.data;
+    view.bytes = array.bytes().size();
+    view.memory = t.memory;
+    view.device = t.device;
+    const device::CopyItem item = {HostView(array), view};
+    CHECK(device_->Copy(*stream_, {&item, 1}).ok());
+    CHECK(stream_->Synchronize().ok());
+    return array;
+  }
+  void FreeAll() { buffers_.clear(); }
+
+ private:
+  device::View HostView(const ops::Array& array) const {
+    device::View view;
+    view.data = const_cast<std::byte*>(array.bytes().data());
+    view.bytes = array.bytes().size();
+    view.device = device_->facts().id;
+    return view;
+  }
+
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Stream> stream_;
+  std::deque<device::Buffer> buffers_;
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,66 @@
+#include "backend/cuda/sampling/impls.h"
+
+#include "backend/cuda/launch.h"
+#include "backend/cuda/sampling/config.h"
+#include "backend/cuda/sampling/params.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::Sample;
+
+int32_t RowsIn(const ops::Tensor& t) { return t.empty() ? 0 : static_cast<int32_t>(t.dims[0]); }
+
+SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
+  SampleParams p = {};
+  p.logits = args.logits.ptr<float>();
+  p.rows = args.rows.data;
+  p.edits = args.edits.data;
+  p.masks = args.masks.ptr<uint32_t>();
+  p.outputs = args.outputs.data;
+  p.tokens = args.tokens.ptr<int32_t>();
+  p.top_ids = args.top_ids.ptr<int32_t>();
+  p.top_logprobs = args.top_logprobs.ptr<float>();
+  p.distributions = args.distributions.ptr<float>();
+  p.vocab = desc.vocab;
+  p.logits_stride = args.logits.strides[0];
+  p.mask_stride = args.masks.strides[0];
+  p.top_ids_stride = args.top_ids.strides[0];
+  p.top_logprobs_stride = args.top_logprobs.strides[0];
+  p.distribution_stride = args.distributions.strides[0];
+  p.rows_stride = args.rows.strides[0];
+  p.edits_stride = args.edits.strides[0];
+  p.outputs_stride = args.outputs.strides[0];
+  p.edit_count = RowsIn(args.edits);
+  p.mask_count = RowsIn(args.masks);
+  p.distribution_count = RowsIn(args.distributions);
+  p.top_max = desc.top_logprobs_max;
+  p.slice = static_cast<int32_t>(SampleSlice(desc.vocab));
+  return p;
+}
+
+// SampleRow has 64-bit members.
+bool RowsAligned(const SampleParams& p) {
+  return reinterpret_cast<uintptr_t>(p.rows) % alignof(ops::SampleRow) == 0 &&
+         p.rows_stride % static_cast<int64_t>(alignof(ops::SampleRow)) == 0;
+}
+
+Status Run(device::Stream& stream, const Sample::Desc& desc, const Sample::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const SampleParams p = ParamsOf(desc, args);
+  if (!RowsAligned(p)) return InvalidArgument("sample: the rows are not aligned to 8 bytes");
+  LaunchShape shape;
+  shape.grid[0] = kSampleCluster;
+  shape.grid[1] = static_cast<unsigned>(args.logits.dims[0]);
+  shape.block[0] = kSampleThreads;
+  shape.shared_bytes = static_cast<unsigned>(SampleSharedBytes(desc.vocab));
+  return Launch(stream, {"sm90_f32_sample", "sm90_f32_sample"}, shape, p);
+}
+
+}  // namespace
+
+void RegisterSampling(ops::OpTable& table) {
+  table.Add<Sample>({"sm90_f32_sample", &SampleSupports, &Run});
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,43 @@
+// What the sampling kernel takes, shared by host and device. Pointers are device memory.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/sample_row.h"
+
+namespace sluice::cuda {
+
+struct SampleParams {
+  const float* logits;
+  const std::byte* rows;
+  const std::byte* edits;
+  const uint32_t* masks;
+  std::byte* outputs;
+  int32_t* tokens;  // or null
+  int32_t* top_ids;
+  float* top_logprobs;
+  float* distributions;
+  int64_t vocab;
+  int64_t logits_stride, mask_stride, top_ids_stride, top_logprobs_stride, distribution_stride;
+  int64_t rows_stride, edits_stride, outputs_stride;   // bytes
+  int32_t edit_count, mask_count, distribution_count;  // what the arrays have
+  int32_t top_max;
+  int32_t slice;  // logits that a thread block keeps
+};
+
+// A row belongs to a cluster of thread blocks; each keeps a slice of its logits in shared memory.
+inline constexpr int kSampleCluster = 8, kSampleThreads = 512;
+inline constexpr int kSampleBins = 2048;
+inline constexpr int kSampleTopMax = kSampleBins;
+inline constexpr int64_t kSampleFixedBytes = 2 * kSampleBins * 4 + 2048;
+inline constexpr int64_t kSampleSharedMax = 227 * 1024;
+
+constexpr int64_t SampleSlice(int64_t vocab) {
+  const int64_t whole = int64_t{kSampleCluster} * kSampleThreads;
+  return (vocab + whole - 1) / whole * kSampleThreads;
+}
+constexpr int64_t SampleSharedBytes(int64_t vocab) {
+  return kSampleFixedBytes + SampleSlice(vocab) * 4;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,101 @@
+// The arithmetic of ops/sampling_rules.h on the device, to the bit. Weights are integers here:
+// multiples of their grid, so that sums are exact in any order.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/sample_row.h"
+
+namespace sluice::cuda {
+
+inline constexpr float kWeightFloor = -40.0f;
+inline constexpr float kZeroProbability = -9999.0f;
+
+__device__ inline float WeightScale(float temperature) {
+  if (temperature == 0.0f) return 1.0f;
+  return fminf(__fdiv_rn(1.0f, temperature), 3.402823466e+38f);
+}
+
+__device__ inline float MinPFloor(float min_p) {
+  if (!(min_p > 0.0f)) return kWeightFloor;
+  const float floor = static_cast<float>(log(static_cast<double>(min_p)));
+  return fminf(fmaxf(floor, kWeightFloor), 0.0f);
+}
+
+__device__ inline float WeightExp(float x) {
+  constexpr float kRound = 0x1.8p23f;
+  const float n = __fsub_rn(__fadd_rn(__fmul_rn(x, 1.44269504088896341f), kRound), kRound);
+  float r = __fmaf_rn(n, -0.693145751953125f, x);
+  r = __fmaf_rn(n, -1.42860682030941723212e-6f, r);
+  float p = __fmaf_rn(r, 1.0f / 5040, 1.0f / 720);
+  p = __fmaf_rn(p, r, 1.0f / 120);
+  p = __fmaf_rn(p, r, 1.0f / 24);
+  p = __fmaf_rn(p, r, 1.0f / 6);
+  p = __fmaf_rn(p, r, 0.5f);
+  const float power = __int_as_float((static_cast<int>(n) + 127) << 23);
+  return __fmul_rn(__fadd_rn(__fmaf_rn(p, __fmul_rn(r, r), r), 1.0f), power);
+}
+
+// The grid of a vocabulary below 2^bits: weights are multiples of 2^(bits - 53).
+struct Grid {
+  int bits;
+  double add;
+
+  __device__ explicit Grid(int64_t vocab) : bits(64 - __clzll(vocab)), add(scalbn(1.5, bits - 1)) {}
+  __device__ double unit() const { return scalbn(1.0, bits - 53); }
+};
+
+// The weights of a row at one temperature.
+struct Weigher {
+  float max, scale;
+  Grid grid;
+
+  __device__ float x(float logit) const { return __fmul_rn(__fsub_rn(logit, max), scale); }
+  __device__ uint64_t operator()(float logit) const {
+    const float at = x(logit);
+    if (!(at >= kWeightFloor)) return 0;
+    if (grid.bits == 1) return uint64_t{1} << 52;  // a lone token
+    // Both lie between 1.5 and 2 times a power of two, and their last bit is the unit.
+    const double sum = __dadd_rn(static_cast<double>(WeightExp(at)), grid.add);
+    return static_cast<uint64_t>(__double_as_longlong(sum) - __double_as_longlong(grid.add));
+  }
+};
+
+// The first integer that a sum of weights above the aim of a draw may be.
+__device__ inline uint64_t DrawTarget(uint64_t total, double uniform) {
+  const double all = static_cast<double>(total);
+  double aim = __dmul_rn(all, uniform);
+  if (!(aim < all)) aim = __longlong_as_double(__double_as_longlong(all) - 1);
+  return static_cast<uint64_t>(aim) + 1;
+}
+
+// The least sum of weights that reaches top_p of the total; the likeliest token always counts.
+__device__ inline uint64_t NucleusTarget(uint64_t total, float top_p) {
+  const double target = __dmul_rn(static_cast<double>(top_p), static_cast<double>(total));
+  const double least = ceil(target);
+  return least > 1.0 ? static_cast<uint64_t>(least) : 1;
+}
+
+__device__ inline float LogProb(float logit, float max, float temperature, double log_total) {
+  const double x = __ddiv_rn(__dsub_rn(logit, max), static_cast<double>(temperature));
+  const float logprob = static_cast<float>(__dsub_rn(x, log_total));
+  return isfinite(logprob) ? logprob : kZeroProbability;
+}
+
+__device__ inline float Edited(const ops::LogitEdit& edit, float logit) {
+  logit = __fadd_rn(logit, edit.bias);
+  logit = logit > 0 ? __fdiv_rn(logit, edit.repetition) : __fmul_rn(logit, edit.repetition);
+  logit = __fsub_rn(logit, edit.subtract);
+  return edit.banned || isnan(logit) ? -INFINITY : logit;
+}
+
+// Bits that ascend with the number; no NaN. Zeros of either sign must be +0.
+__device__ inline uint32_t OrderedBits(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+__device__ inline float FromOrderedBits(uint32_t bits) {
+  return __uint_as_float((bits & 0x80000000u) != 0 ? bits & 0x7fffffffu : ~bits);
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,196 @@
+// Generated cases of sampling. Tokens, ranks and flags must be the reference's; log-probs may be
+// off by what a logarithm in double precision is on another device.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ops/conformance_case.h"
+
+namespace sluice::ops {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kLogLimit = 1e-6;
+
+// An array of structs as bytes.
+template <class T>
+Array Bytes(const std::vector<T>& values) {
+  Array array(DType::kU8, {static_cast<int64_t>(values.size()), int64_t{sizeof(T)}});
+  if (!values.empty()) std::memcpy(array.tensor().data, values.data(), values.size() * sizeof(T));
+  return array;
+}
+
+Comparison CompareOutputs(const Array& got, const Array& expected, double limit) {
+  Comparison comparison;
+  const int64_t rows = expected.tensor().dims[0];
+  for (int64_t r = 0; r < rows && comparison.ok; ++r) {
+    SampleOutput a, b;
+    std::memcpy(&a, got.bytes().data() + r * sizeof(a), sizeof(a));
+    std::memcpy(&b, expected.bytes().data() + r * sizeof(b), sizeof(b));
+    const auto fail = [&](std::string_view what, const auto& is, const auto& wanted) {
+      comparison.ok = false;
+      comparison.what = StrCat("row ", r, ": ", what, " is ", is, ", expected ", wanted);
+    };
+    const auto near = [&](std::string_view what, float is, float wanted) {
+      const double error = std::abs(double{is} - wanted) / (1.0 + std::abs(wanted));
+      if (!(error <= limit)) fail(what, is, wanted);
+      comparison.error = std::max(comparison.error, error);
+    };
+    near("logprob", a.logprob, b.logprob);
+    near("processed_logprob", a.processed_logprob, b.processed_logprob);
+    if (a.rank != b.rank) fail("rank", a.rank, b.rank);
+    if (a.degenerate != b.degenerate) fail("degenerate", a.degenerate, b.degenerate);
+    if (a.token != b.token) fail("token", a.token, b.token);
+  }
+  return comparison;
+}
+
+// The sum of three even numbers: near enough to a bell.
+float Bell(TestNoise& noise) { return noise.Value() + noise.Value() + noise.Value(); }
+
+void MakeOdd(TestNoise& noise, float* x, int64_t vocab) {
+  switch (noise.Below(40)) {
+    case 0:
+      x[noise.Below(vocab)] = kNan;
+      break;
+    case 1:
+      x[noise.Below(vocab)] = kInf;
+      break;
+    case 2:
+      std::fill_n(x, vocab, Flip(noise) ? 0.0f : -0.0f);
+      break;
+    case 3:
+      std::fill_n(x, vocab, -kInf);
+      break;
+    case 4:
+      std::fill_n(x, vocab, kNan);
+      if (Flip(noise)) x[noise.Below(vocab)] = -kInf;
+      break;
+    default:
+      break;
+  }
+}
+
+void MakeLogits(TestNoise& noise, float* x, int64_t vocab) {
+  const int64_t kind = noise.Below(12);
+  const float stretch = std::ldexp(1.0f, static_cast<int>(noise.Below(250)) - 125);
+  for (int64_t i = 0; i < vocab; ++i) {
+    x[i] = Bell(noise);
+    if (kind == 1) x[i] *= 6.0f;                                // wide
+    if (kind == 2) x[i] *= 0.01f;                               // flat
+    if (kind == 3) x[i] = std::round(2.0f * x[i]);              // many ties
+    if (kind == 4) x[i] = 1.5f;                                 // nothing else
+    if (kind == 5 && noise.Below(3) == 0) x[i] = -kInf;         // holes
+    if (kind == 6) x[i] *= stretch;                             // of any size
+    if (kind == 7) x[i] = std::min(0.0f, std::round(x[i]));     // zeros above the rest
+    if (kind == 8) x[i] = noise.Below(20) == 0 ? 3.0f : -kInf;  // equal ones and holes
+    if (kind == 9 && noise.Below(50) == 0) x[i] = -1e30f;       // far below
+  }
+  if (kind >= 9) {  // peaked
+    for (int i = 0; i < 9; ++i) x[noise.Below(vocab)] = 6.0f + 3.0f * Bell(noise);
+  }
+  MakeOdd(noise, x, vocab);
+}
+
+SampleRow MakeRow(TestNoise& noise, int64_t vocab) {
+  SampleRow row;
+  row.draw = noise.Below(8) != 0;
+  row.target = static_cast<int32_t>(noise.Below(vocab));
+  row.temperature = Pick(noise, {0.0f, 1e-40f, 0.05f, 0.3f, 0.8f, 1.0f, 1.0f, 1.7f, 100.0f});
+  row.top_k = Pick(noise, {0, 0, 0, 1, 2, 5, 40, 100, 700, 3000, -4});
+  row.top_p = Pick(noise, {1.0f, 1.0f, 0.9f, 0.9f, 0.5f, 0.9999999f, 0.01f, 0.0f});
+  row.min_p = Pick(noise, {0.0f, 0.0f, 0.05f, 0.5f, 1.0f, 1e-30f});
+  row.seed = noise.Next();
+  row.choice = static_cast<int32_t>(noise.Below(3));
+  row.position = noise.Below(100000);
+  row.top_logprobs = Pick(noise, {-1, -1, 0, 1, 5, 20});
+  return row;
+}
+
+// Ids ascend; some lie outside the vocabulary.
+void AddEdits(TestNoise& noise, int64_t vocab, SampleRow& row, std::vector<LogitEdit>& edits) {
+  row.edit_begin = static_cast<int32_t>(edits.size());
+  row.edit_count = noise.Below(3) == 0 ? static_cast<int32_t>(noise.Below(40)) : 0;
+  int64_t id = noise.Below(4) - 2;
+  for (int e = 0; e < row.edit_count; ++e) {
+    LogitEdit edit;
+    edit.id = static_cast<int32_t>(id);
+    edit.bias = Pick(noise, {0.0f, 0.0f, 0.0f, 2.0f, -100.0f});
+    if (noise.Below(100) == 0) edit.bias = kInf;
+    edit.repetition = Pick(noise, {1.0f, 1.3f});
+    edit.subtract = Pick(noise, {0.0f, 0.7f});
+    edit.banned = noise.Below(4) == 0;
+    edits.push_back(edit);
+    id += 1 + noise.Below(1 + vocab / 30);
+  }
+}
+
+void AddMask(TestNoise& noise, int64_t vocab, SampleRow& row, std::vector<int32_t>& masks) {
+  if (noise.Below(4) != 0) return;
+  const int64_t words = (vocab + 31) / 32;
+  row.mask_row = static_cast<int32_t>(static_cast<int64_t>(masks.size()) / words);
+  const int64_t kind = noise.Below(5);
+  for (int64_t w = 0; w < words; ++w) {
+    const uint64_t any = noise.Next(), few = any & noise.Next() & noise.Next() & noise.Next();
+    const uint64_t word = kind == 0 ? 0 : kind == 1 ? few : kind == 2 ? 1u << any % 32 : any;
+    masks.push_back(static_cast<int32_t>(static_cast<uint32_t>(word)));
+  }
+}
+
+}  // namespace
+
+ConformanceCase<Sample> MakeCase(const Sample&, TestNoise& noise) {
+  ConformanceCase<Sample> c;
+  const int64_t vocab = noise.Below(20) == 0
+                            ? Pick<int64_t>(noise, {49152, 151936})
+                            : Pick<int64_t>(noise, {1, 2, 3, 17, 32, 33, 300, 513, 1000, 4103});
+  const int top_max = Pick(noise, {0, 5, 20, 20, 300});
+  c.desc = {vocab, top_max};
+  const int64_t count = vocab > 10000 ? 3 : noise.Below(9);
+  Array logits(DType::kF32, {count, vocab + noise.Below(3)});
+  std::vector<SampleRow> rows;
+  std::vector<LogitEdit> edits;
+  std::vector<int32_t> masks;
+  int64_t distributions = 0;
+  for (int64_t r = 0; r < count; ++r) {
+    MakeLogits(noise, logits.tensor().ptr<float>() + r * logits.tensor().strides[0], vocab);
+    SampleRow row = MakeRow(noise, vocab);
+    AddEdits(noise, vocab, row, edits);
+    AddMask(noise, vocab, row, masks);
+    if (noise.Below(8) == 0) row.distribution_row = static_cast<int32_t>(distributions++);
+    rows.push_back(row);
+  }
+  const int64_t words = (vocab + 31) / 32, mask_rows = static_cast<int64_t>(masks.size()) / words;
+  const bool tokens_too = Flip(noise);
+  const size_t x = c.Add(std::move(logits));
+  const size_t row = c.Add(Bytes(rows));
+  const size_t edit = c.Add(Bytes(edits));
+  const size_t mask = c.Add(Array::Ints({mask_rows, words}, masks));
+  const Allowance logs(0.0, 0.0, kLogLimit);
+  const size_t output = c.Add(Bytes(std::vector<SampleOutput>(rows.size())), logs);
+  c.comparers[output] = &CompareOutputs;
+  const size_t tokens = c.Add(Array::Ints(std::vector<int32_t>(rows.size(), -7)));
+  const size_t top = static_cast<size_t>(count * (top_max + 1));
+  const size_t ids = c.Add(Array::Ints({count, top_max + 1}, std::vector<int32_t>(top, -7)));
+  const size_t logprobs = c.Add(Untouched(DType::kF32, {count, top_max + 1}), logs);
+  const size_t all = c.Add(Untouched(DType::kF32, {distributions, vocab}), logs);
+  c.args = [=, any_edits = !edits.empty()](ConformanceTarget&,
+                                           std::span<const Tensor> t) -> Result<Sample::Args> {
+    Sample::Args args;
+    args.logits = Columns(t[x], vocab);
+    args.rows = t[row];
+    if (any_edits) args.edits = t[edit];
+    if (mask_rows > 0) args.masks = t[mask];
+    args.outputs = t[output];
+    if (tokens_too) args.tokens = t[tokens];
+    args.top_ids = t[ids];
+    args.top_logprobs = t[logprobs];
+    if (distributions > 0) args.distributions = t[all];
+    return args;
+  };
+  return c;
+}
+
+}  // namespace sluice::ops
