@@ -1,0 +1,50 @@
+// The kernels of one device, loaded from the program's modules when first used. Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/driver.h"
+
+namespace sluice::cuda {
+
+struct Kernel {
+  std::string name;  // "<module>/<function>", for messages
+  CUkernel handle = nullptr;
+  std::vector<size_t> param_bytes;
+  int static_shared_bytes = 0;
+  int dynamic_shared_bytes = 0;  // opted in to
+};
+
+class Kernels {
+ public:
+  explicit Kernels(CUdevice device) : device_(device) {}
+  ~Kernels();
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+
+  // The kernel, which lives as long as this and may use `shared_bytes` of dynamic shared memory.
+  // kInternal when this program has no such module or function or it takes other parameters;
+  // kDevice when the device refuses. REQUIRES: the device's context is current.
+  Result<const Kernel*> Find(std::string_view module, std::string_view function,
+                             std::span<const size_t> param_bytes, unsigned shared_bytes);
+
+ private:
+  struct Loaded {
+    CUlibrary library = nullptr;
+    std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
+  };
+  Result<Loaded*> Load(std::string_view module);
+  Result<Kernel*> Make(Loaded& loaded, std::string_view module, std::string_view function);
+  Status OptIn(Kernel& kernel, unsigned shared_bytes);
+
+  const CUdevice device_;
+  std::mutex mutex_;
+  std::map<std::string, Loaded, std::less<>> modules_;  // guarded by mutex_
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,128 @@
+#include "backend/cuda/probe.h"
+
+#include <cstdlib>
+#include <mutex>
+
+#include "backend/cuda/architecture.h"
+#include "backend/cuda/driver.h"
+#include "backend/cuda/modules.h"
+#include "base/str_cat.h"
+
+namespace sluice::cuda {
+namespace {
+
+using device::DeviceFacts;
+
+int Attribute(CUdevice device, CUdevice_attribute attribute) {
+  int value = 0;
+  if (TheDriver().cuDeviceGetAttribute(&value, attribute, device) != CUDA_SUCCESS) return 0;
+  return value;
+}
+
+std::vector<std::string> Capabilities(CUdevice device, int major, int minor) {
+  const int shared = Attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  return {StrCat("compute capability ", major, ".", minor),
+          StrCat(shared >> 10, " KiB of shared memory for a block"),
+          StrCat(Attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), " multiprocessors")};
+}
+
+DeviceFacts FactsOfDevice(CUdevice device, int index, const std::string& driver) {
+  const int major = Attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  const int minor = Attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  char name[256] = "NVIDIA GPU";
+  TheDriver().cuDeviceGetName(name, sizeof name, device);
+  DeviceFacts facts;
+  facts.id = {device::DeviceKind::kCuda, index};
+  facts.name = name;
+  facts.architecture = StrCat("sm", major, minor);
+  facts.capabilities = Capabilities(device, major, minor);
+  facts.driver = driver;
+  facts.compute_units = Attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  facts.kv_dtype = DType::kBF16;
+  facts.activation = DType::kBF16;
+  TheDriver().cuDeviceTotalMem(&facts.memory_bytes, device);
+  facts.cache_bytes = static_cast<size_t>(Attribute(device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+  facts.device_memory = true;
+  facts.pinned_memory = true;
+  facts.graphs = device::GraphSupport::kFull;
+  return facts;
+}
+
+// Adds the device, or to the reason why not.
+void AddDevice(int index, const std::string& driver, ProbeResult* result) {
+  CUdevice device = 0;
+  const Status found = Check(TheDriver().cuDeviceGet(&device, index), StrCat("cuda:", index));
+  std::string why = found.message();
+  if (found.ok()) {
+    DeviceFacts facts = FactsOfDevice(device, index, driver);
+    why = WhyNoKernels(Architectures(), StrCat("cuda:", index, " (", facts.name, ")"),
+                       Attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                       Attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+    if (why.empty()) result->devices.push_back(std::move(facts));
+  }
+  if (why.empty()) return;
+  result->absent_reason += StrCat(result->absent_reason.empty() ? "" : "; ", why);
+}
+
+ProbeResult Probe(const device::VisibleDevices& visible) {
+  const Result<const Driver*> loaded = LoadDriver();
+  if (!loaded.ok()) return {{}, loaded.status().message()};
+  const Driver& driver = **loaded;
+  // The driver's own reading of the variable knows no blanks; it gets what the resolver read.
+  if (visible.restricted) setenv("CUDA_VISIBLE_DEVICES", VisibleList(visible).c_str(), 1);
+  const CUresult started = driver.cuInit(0);
+  if (started == CUDA_ERROR_NO_DEVICE) {
+    const std::string mask =
+        visible.variable.empty() ? "" : StrCat(" (", visible.variable, "=\"", visible.value, "\")");
+    return {{}, StrCat("NVIDIA's driver sees no device", mask)};
+  }
+  if (started != CUDA_SUCCESS) {
+    return {{}, ErrorOf(started, "NVIDIA's driver did not start").message()};
+  }
+  int version = 0, count = 0;
+  driver.cuDriverGetVersion(&version);
+  const CUresult counted = driver.cuDeviceGetCount(&count);
+  if (counted != CUDA_SUCCESS) return {{}, ErrorOf(counted, "cuDeviceGetCount").message()};
+  ProbeResult result;
+  const std::string text = StrCat("CUDA ", VersionText(version));
+  for (int index = 0; index < count; ++index) AddDevice(index, text, &result);
+  if (count == 0) result.absent_reason = "NVIDIA's driver sees no device";
+  return result;
+}
+
+// The one probe of the process.
+struct Once {
+  std::mutex mutex;
+  bool done = false;
+  ProbeResult result;
+};
+Once& TheProbe() {
+  static Once once;
+  return once;
+}
+
+}  // namespace
+
+std::string VisibleList(const device::VisibleDevices& visible) {
+  std::string list;
+  for (const auto& entry : visible.entries) {
+    list += StrCat(list.empty() ? "" : ",", entry.device >= 0 ? StrCat(entry.device) : entry.name);
+  }
+  return list;
+}
+
+ProbeResult ProbeDevices(const device::VisibleDevices& visible) {
+  Once& once = TheProbe();
+  const std::lock_guard<std::mutex> lock(once.mutex);
+  if (!once.done) once.result = Probe(visible);
+  once.done = true;
+  return once.result;
+}
+
+ProbeResult LastProbe() {
+  Once& once = TheProbe();
+  const std::lock_guard<std::mutex> lock(once.mutex);
+  return once.result;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,118 @@
+#include "backend/cuda/stream.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+
+namespace sluice::cuda {
+namespace {
+
+constexpr size_t kScratchStep = size_t{1} << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<device::Event>> CudaEvent::Create(Context* context) {
+  SLUICE_RETURN_IF_ERROR(context->Enter());
+  CUevent event = nullptr;
+  SLUICE_RETURN_IF_ERROR(
+      Check(TheDriver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+  return std::unique_ptr<device::Event>(new CudaEvent(context, event));
+}
+
+CudaEvent::~CudaEvent() {
+  if (context_->Enter().ok()) TheDriver().cuEventDestroy(event_);
+}
+
+Status CudaEvent::Synchronize() {
+  SLUICE_RETURN_IF_ERROR(context_->Enter());
+  return Check(TheDriver().cuEventSynchronize(event_), "waiting for an event");
+}
+
+bool CudaEvent::Done() {
+  // Work that failed is done too; whoever synchronizes gets the error.
+  return !context_->Enter().ok() || TheDriver().cuEventQuery(event_) != CUDA_ERROR_NOT_READY;
+}
+
+Result<std::unique_ptr<device::Stream>> CudaStream::Create(const StreamHome& home,
+                                                           bool checks_each_op) {
+  SLUICE_RETURN_IF_ERROR(home.context->Enter());
+  CUstream stream = nullptr;
+  SLUICE_RETURN_IF_ERROR(
+      Check(TheDriver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+  return std::unique_ptr<device::Stream>(new CudaStream(home, stream, checks_each_op));
+}
+
+CudaStream::~CudaStream() {
+  if (!Enter().ok()) return;
+  TheDriver().cuStreamSynchronize(stream_);
+  TheDriver().cuStreamDestroy(stream_);
+}
+
+Status CudaStream::Call(CUresult result, std::string_view what) {
+  ++counts_.host_calls;
+  if (result == CUDA_SUCCESS) return OkStatus();
+  const std::string history = last_kernel_ == nullptr
+                                  ? "no kernel was launched before"
+                                  : StrCat("the last kernel launched was ", last_kernel_->name);
+  return ErrorOf(result, StrCat(device::ToString(facts().id), ": ", what, "; ", history));
+}
+
+Status CudaStream::Launched(CUresult result, const Kernel& kernel) {
+  if (result != CUDA_SUCCESS) return Call(result, StrCat("launching ", kernel.name));
+  ++counts_.host_calls;
+  ++counts_.kernels;
+  last_kernel_ = &kernel;
+  return OkStatus();
+}
+
+Status CudaStream::Synchronize() {
+  if (capturing_) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "a wait for the stream while a graph is captured; captured work can't wait");
+  }
+  SLUICE_RETURN_IF_ERROR(Enter());
+  return Call(TheDriver().cuStreamSynchronize(stream_), "waiting for the stream");
+}
+
+Status CudaStream::Record(device::Event& event) {
+  SLUICE_RETURN_IF_ERROR(Enter());
+  const CUevent handle = static_cast<CudaEvent&>(event).handle();
+  return Call(TheDriver().cuEventRecord(handle, stream_), "recording an event");
+}
+
+Status CudaStream::Wait(device::Event& event) {
+  SLUICE_RETURN_IF_ERROR(Enter());
+  const CUevent handle = static_cast<CudaEvent&>(event).handle();
+  return Call(TheDriver().cuStreamWaitEvent(stream_, handle, CU_EVENT_WAIT_DEFAULT),
+              "waiting for an event");
+}
+
+Result<std::byte*> CudaStream::Scratch(size_t bytes) {
+  if (bytes <= scratch_.bytes()) return scratch_.data();
+  if (capturing_) {
+    return Status(StatusCode::kFailedPrecondition,
+                  StrCat("scratch memory would grow from ", scratch_.bytes(), " to ", bytes,
+                         " bytes while a graph is captured; run the largest shape before"));
+  }
+  const size_t rounded = (bytes + kScratchStep - 1) / kScratchStep * kScratchStep;
+  if (captured_) {
+    old_scratch_.push_back(std::move(scratch_));
+  }
+  scratch_ = device::Buffer();
+  SLUICE_ASSIGN_OR_RETURN(scratch_, home_.memory->Allocate(rounded, device::MemoryKind::kDevice));
+  return scratch_.data();
+}
+
+void CudaStream::BeginCapture() {
+  capturing_ = captured_ = true;
+  before_capture_ = counts_;
+}
+
+uint64_t CudaStream::EndCapture() {
+  capturing_ = false;
+  const uint64_t kernels = counts_.kernels - before_capture_.kernels;
+  counts_ = before_capture_;
+  return kernels;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,83 @@
+// Streams and events over the driver's. One thread at a time may use a stream.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/memory.h"
+#include "device/device.h"
+
+namespace sluice::cuda {
+
+// What a stream needs of its device, which outlives it.
+struct StreamHome {
+  Context* context = nullptr;
+  Memory* memory = nullptr;
+  Kernels* kernels = nullptr;
+};
+
+class CudaEvent : public device::Event {
+ public:
+  static Result<std::unique_ptr<device::Event>> Create(Context* context);
+  ~CudaEvent() override;
+  Status Synchronize() override;
+  bool Done() override;
+  CUevent handle() const { return event_; }
+
+ private:
+  CudaEvent(Context* context, CUevent event) : context_(context), event_(event) {}
+  Context* const context_;
+  const CUevent event_;
+};
+
+class CudaStream : public device::Stream {
+ public:
+  static Result<std::unique_ptr<device::Stream>> Create(const StreamHome& home,
+                                                        bool checks_each_op);
+  ~CudaStream() override;
+
+  // An error of any earlier work names the kernel that was launched last.
+  Status Synchronize() override;
+  Status Record(device::Event& event) override;
+  Status Wait(device::Event& event) override;
+  device::SubmitCounts counts() const override { return counts_; }
+
+  Status Enter() const { return home_.context->Enter(); }
+  CUstream handle() const { return stream_; }
+  const StreamHome& home() const { return home_; }
+  const device::DeviceFacts& facts() const { return home_.context->facts(); }
+  Result<std::byte*> Scratch(size_t bytes);
+
+  // A call of the driver on this stream. An error gets the stream's history as context.
+  Status Call(CUresult result, std::string_view what);
+  // As Call, of a kernel's launch.
+  Status Launched(CUresult result, const Kernel& kernel);
+  void AddKernels(uint64_t kernels) { counts_.kernels += kernels; }
+
+  // Between the two, work is recorded instead of done, and counted in captured_kernels() alone.
+  void BeginCapture();
+  // The kernels that were captured.
+  uint64_t EndCapture();
+  bool capturing() const { return capturing_; }
+
+ private:
+  CudaStream(const StreamHome& home, CUstream stream, bool checks_each_op)
+      : Stream(checks_each_op), home_(home), stream_(stream) {}
+
+  const StreamHome home_;
+  const CUstream stream_;
+  const Kernel* last_kernel_ = nullptr;
+  device::SubmitCounts counts_;
+  bool capturing_ = false;
+  bool captured_ = false;  // ever: captured work may refer to any scratch memory since
+  device::SubmitCounts before_capture_;
+  device::Buffer scratch_;
+  std::vector<device::Buffer> old_scratch_;  // that captured work may use
+};
+
+// REQUIRES: `stream` was made by a CUDA device.
+inline CudaStream& AsCuda(device::Stream& stream) { return static_cast<CudaStream&>(stream); }
+
+}  // namespace sluice::cuda
