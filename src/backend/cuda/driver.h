@@ -16,7 +16,8 @@ namespace sluice::cuda {
 #define SLUICE_CUDA_FUNCTIONS(X)                                                                  \
   X(cuInit)                                                                                       \
   X(cuDriverGetVersion)                                                                           \
-  X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName)     \
+  X(cuGetErrorName)                                                                               \
+  X(cuGetErrorString) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName)                       \
       X(cuDeviceGetAttribute) X(cuDeviceTotalMem_v2) X(cuDevicePrimaryCtxRetain)                  \
           X(cuDevicePrimaryCtxRelease_v2) X(cuCtxSetCurrent) X(cuCtxSynchronize)                  \
               X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemHostAlloc)               \

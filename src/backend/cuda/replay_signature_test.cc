@@ -1,4 +1,4 @@
-#include "backend/cuda/graph.h"
+#include "backend/cuda/replay_signature.h"
 
 #include <gtest/gtest.h>
 
