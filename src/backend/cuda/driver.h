@@ -13,26 +13,25 @@
 namespace sluice::cuda {
 
 // As the library exports them. cuda.h makes the short names macros for these.
-#define SLUICE_CUDA_FUNCTIONS(X)                                                                  \
-  X(cuInit)                                                                                       \
-  X(cuDriverGetVersion)                                                                           \
-  X(cuGetErrorName)                                                                               \
-  X(cuGetErrorString) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName)                       \
-      X(cuDeviceGetAttribute) X(cuDeviceTotalMem_v2) X(cuDevicePrimaryCtxRetain)                  \
-          X(cuDevicePrimaryCtxRelease_v2) X(cuCtxSetCurrent) X(cuCtxSynchronize)                  \
-              X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemHostAlloc)               \
-                  X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemcpy2DAsync_v2) X(cuMemsetD8Async)      \
-                      X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize)              \
-                          X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy_v2)              \
-                              X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize)              \
-                                  X(cuStreamBeginCapture_v2) X(cuStreamEndCapture)                \
-                                      X(cuGraphInstantiateWithFlags) X(cuGraphDestroy)            \
-                                          X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) \
-                                              X(cuLibraryLoadData) X(cuLibraryUnload)             \
-                                                  X(cuLibraryGetKernel) X(cuKernelGetAttribute)   \
-                                                      X(cuKernelSetAttribute)                     \
-                                                          X(cuKernelGetParamInfo)                 \
-                                                              X(cuLaunchKernel)
+#define SLUICE_CUDA_FUNCTIONS(X)                                                                   \
+  X(cuInit)                                                                                        \
+  X(cuDriverGetVersion)                                                                            \
+  X(cuGetErrorName)                                                                                \
+  X(cuGetErrorString)                                                                              \
+  X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute)                    \
+      X(cuDeviceTotalMem_v2) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2)           \
+          X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuMemGetInfo_v2) X(cuMemAlloc_v2)               \
+              X(cuMemFree_v2) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyAsync)                  \
+                  X(cuMemcpy2DAsync_v2) X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy_v2) \
+                      X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuEventCreate)                 \
+                          X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventQuery)                    \
+                              X(cuEventSynchronize) X(cuStreamBeginCapture_v2)                     \
+                                  X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags)             \
+                                      X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuGraphUpload)     \
+                                          X(cuGraphLaunch) X(cuLibraryLoadData) X(cuLibraryUnload) \
+                                              X(cuLibraryGetKernel) X(cuKernelGetAttribute)        \
+                                                  X(cuKernelSetAttribute) X(cuKernelGetParamInfo)  \
+                                                      X(cuLaunchKernel)
 
 struct Driver {
 #define SLUICE_CUDA_MEMBER(name) decltype(&::name) name = nullptr;

@@ -1,7 +1,17 @@
 #include "backend/cuda/ops.h"
 
+#include "backend/cuda/activation/impls.h"
+#include "backend/cuda/embedding/impls.h"
+#include "backend/cuda/norm/impls.h"
+#include "backend/cuda/rope_kv/impls.h"
+
 namespace sluice::cuda {
 
-void RegisterCudaOps(ops::OpTable&) {}
+void RegisterCudaOps(ops::OpTable& table) {
+  RegisterEmbedding(table);
+  RegisterNorm(table);
+  RegisterRopeKv(table);
+  RegisterActivation(table);
+}
 
 }  // namespace sluice::cuda

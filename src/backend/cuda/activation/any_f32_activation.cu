@@ -1,0 +1,67 @@
+// Gated activations and the soft cap: a thread has eight numbers of a row.
+#include "backend/cuda/activation/params.h"
+#include "backend/cuda/simt/group.cuh"
+
+namespace sluice::cuda {
+namespace {
+
+// The values of ops::Activation, whose header is for the host.
+enum : uint32_t { kSilu, kGeluTanh, kGeluErf };
+
+// Without the cancellation of 1 + tanh and 1 + erf near -1.
+__device__ float Activate(uint32_t kind, float x) {
+  constexpr float kTwoSqrt2OverPi = 1.59576912160573071176f;
+  constexpr float kSqrtHalf = 0.70710678118654752440f;
+  if (kind == kSilu) return x / (1.0f + expf(-x));
+  if (kind == kGeluTanh) {
+    return x / (1.0f + expf(-kTwoSqrt2OverPi * (x + 0.044715f * x * x * x)));
+  }
+  return 0.5f * x * erfcf(-x * kSqrtHalf);
+}
+
+// The row and the first column of this thread's group; false when there is none.
+__device__ bool TakeGroup(int64_t rows, int64_t columns, int64_t* row, int64_t* first) {
+  const int64_t groups = (columns + kGroup - 1) / kGroup;
+  const int64_t index = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  *row = index / groups;
+  *first = index % groups * kGroup;
+  return *row < rows;
+}
+
+template <class T>
+__device__ void GatedActivation(const GatedActivationParams& p) {
+  int64_t token, first;
+  if (!TakeGroup(p.tokens, p.width, &token, &first)) return;
+  const T* gate_row = static_cast<const T*>(p.gate_up) + token * p.gate_up_stride;
+  float gate[kGroup], up[kGroup];
+  LoadGroup(gate_row, first, p.width, p.wide != 0, gate);
+  LoadGroup(gate_row + p.width, first, p.width, p.wide != 0, up);
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) gate[i] = Activate(p.kind, gate[i]) * up[i];
+  StoreGroup(static_cast<T*>(p.out) + token * p.out_stride, first, p.width, p.wide != 0, gate);
+}
+
+template <class T>
+__device__ void SoftCap(const SoftCapParams& p) {
+  int64_t row, first;
+  if (!TakeGroup(p.rows, p.columns, &row, &first)) return;
+  T* x = static_cast<T*>(p.x) + row * p.stride;
+  float values[kGroup];
+  LoadGroup<T>(x, first, p.columns, p.wide != 0, values);
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) values[i] = p.cap * tanhf(values[i] / p.cap);
+  StoreGroup(x, first, p.columns, p.wide != 0, values);
+}
+
+}  // namespace
+
+#define SLUICE_ACTIVATION(name, type)                                                         \
+  extern "C" __global__ void any_f32_gated_activation_##name(const GatedActivationParams p) { \
+    GatedActivation<type>(p);                                                                 \
+  }                                                                                           \
+  extern "C" __global__ void any_f32_soft_cap_##name(const SoftCapParams p) { SoftCap<type>(p); }
+SLUICE_ACTIVATION(f32, float)
+SLUICE_ACTIVATION(f16, __half)
+SLUICE_ACTIVATION(bf16, __nv_bfloat16)
+
+}  // namespace sluice::cuda

@@ -1,0 +1,65 @@
+#include "backend/cuda/activation/impls.h"
+
+#include "backend/cuda/activation/params.h"
+#include "backend/cuda/alignment.h"
+#include "backend/cuda/by_type.h"
+#include "ops/activation.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::GatedActivation;
+using ops::SoftCap;
+
+static_assert(static_cast<int>(ops::Activation::kSilu) == 0 &&
+              static_cast<int>(ops::Activation::kGeluTanh) == 1 &&
+              static_cast<int>(ops::Activation::kGeluErf) == 2);
+
+constexpr KernelByType kGatedActivation =
+    SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_gated_activation");
+constexpr KernelByType kSoftCap = SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_soft_cap");
+
+LaunchShape ShapeFor(int64_t rows, int64_t columns) {
+  LaunchShape shape;
+  shape.grid[0] = BlocksFor(rows * BlocksFor(columns, 8), kActivationThreads);
+  shape.block[0] = kActivationThreads;
+  return shape;
+}
+
+Status RunGatedActivation(device::Stream& stream, const GatedActivation::Desc& desc,
+                          const GatedActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const bool up_too = desc.width * Info(desc.activation).bytes % 16 == 0;
+  const bool wide = RowsBeginAt(args.gate_up, 16) && RowsBeginAt(args.out, 16) && up_too;
+  const GatedActivationParams params = {.gate_up = args.gate_up.data,
+                                        .out = args.out.data,
+                                        .gate_up_stride = args.gate_up.strides[0],
+                                        .out_stride = args.out.strides[0],
+                                        .tokens = args.gate_up.dims[0],
+                                        .width = desc.width,
+                                        .kind = static_cast<uint32_t>(desc.kind),
+                                        .wide = wide};
+  return Launch(stream, kGatedActivation(desc.activation), ShapeFor(params.tokens, params.width),
+                params);
+}
+
+Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftCap::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const SoftCapParams params = {.x = args.x.data,
+                                .stride = args.x.strides[0],
+                                .rows = args.x.dims[0],
+                                .columns = args.x.dims[1],
+                                .cap = desc.cap,
+                                .wide = RowsBeginAt(args.x, 16)};
+  return Launch(stream, kSoftCap(desc.activation), ShapeFor(params.rows, params.columns), params);
+}
+
+}  // namespace
+
+void RegisterActivation(ops::OpTable& table) {
+  table.Add<GatedActivation>(
+      {"any_f32_gated_activation", &ops::RefGatedActivationSupports, &RunGatedActivation});
+  table.Add<SoftCap>({"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap});
+}
+
+}  // namespace sluice::cuda

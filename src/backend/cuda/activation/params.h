@@ -1,0 +1,27 @@
+// What the element-wise kernels are given. Shared by host and device; strides in elements.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cuda {
+
+struct GatedActivationParams {
+  const void* gate_up;
+  void* out;
+  int64_t gate_up_stride, out_stride;
+  int64_t tokens, width;
+  uint32_t kind;  // ops::Activation
+  uint32_t wide;  // gate, up and out of every row begin at multiples of 16 bytes
+};
+
+struct SoftCapParams {
+  void* x;
+  int64_t stride;
+  int64_t rows, columns;
+  float cap;
+  uint32_t wide;
+};
+
+inline constexpr unsigned kActivationThreads = 128;  // a group of eight numbers each
+
+}  // namespace sluice::cuda

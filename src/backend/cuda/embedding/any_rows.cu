@@ -1,0 +1,36 @@
+// Rows gathered by number, and tokens of the step before put where they are due. Numbers outside
+// give zeros and leave a token as it is.
+#include "backend/cuda/embedding/params.h"
+
+namespace sluice::cuda {
+namespace {
+
+template <class Unit>
+__device__ void GatherRow(const GatherRowsParams& p) {
+  const int64_t from = p.rows[blockIdx.x];
+  const bool there = from >= 0 && from < p.tokens;
+  const Unit* x = reinterpret_cast<const Unit*>(p.x + (there ? from : 0) * p.x_stride);
+  Unit* out = reinterpret_cast<Unit*>(p.out + int64_t{blockIdx.x} * p.out_stride);
+  for (int64_t i = threadIdx.x; i < p.row_units; i += blockDim.x) out[i] = there ? x[i] : Unit{};
+}
+
+}  // namespace
+
+extern "C" __global__ void any_gather_rows(const GatherRowsParams p) {
+  if (p.unit == 16) {
+    GatherRow<uint4>(p);
+  } else if (p.unit == 4) {
+    GatherRow<uint32_t>(p);
+  } else {
+    GatherRow<uint16_t>(p);
+  }
+}
+
+extern "C" __global__ void any_resolve_tokens(const ResolveTokensParams p) {
+  const int64_t token = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (token >= p.tokens || p.ids[token] >= 0) return;
+  const int64_t row = -1 - int64_t{p.ids[token]};
+  if (row < p.rows) p.ids[token] = p.previous[row];
+}
+
+}  // namespace sluice::cuda

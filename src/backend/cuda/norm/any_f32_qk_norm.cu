@@ -1,0 +1,36 @@
+// RMSNorm of Q and K heads in place: a warp has one head of one token.
+#include "backend/cuda/norm/params.h"
+#include "backend/cuda/simt/group.cuh"
+
+namespace sluice::cuda {
+namespace {
+
+template <class T>
+__device__ void NormHead(const QkNormParams& p) {
+  const int lane = threadIdx.x % 32;
+  const int64_t index = int64_t{blockIdx.x} * kQkNormWarps + threadIdx.x / 32;
+  const int64_t token = index / p.heads;
+  const int head = static_cast<int>(index % p.heads);
+  if (token >= p.tokens) return;
+  T* values = static_cast<T*>(p.qkv) + token * p.stride + int64_t{head} * p.head_dim;
+  const float* weight = head < p.q_heads ? p.q_weight : p.k_weight;
+  float sum = 0.0f;
+  for (int i = lane; i < p.head_dim; i += 32) {
+    const float value = ToFloat(values[i]);
+    sum += value * value;
+  }
+  sum = WarpSum(sum);
+  const float inverse = 1.0f / sqrtf(sum / static_cast<float>(p.head_dim) + p.eps);
+  for (int i = lane; i < p.head_dim; i += 32)
+    values[i] = FromFloat<T>(ToFloat(values[i]) * inverse * weight[i]);
+}
+
+}  // namespace
+
+#define SLUICE_QK_NORM(name, type) \
+  extern "C" __global__ void any_f32_qk_norm_##name(const QkNormParams p) { NormHead<type>(p); }
+SLUICE_QK_NORM(f32, float)
+SLUICE_QK_NORM(f16, __half)
+SLUICE_QK_NORM(bf16, __nv_bfloat16)
+
+}  // namespace sluice::cuda

@@ -1,0 +1,61 @@
+#include "backend/cuda/norm/impls.h"
+
+#include "backend/cuda/alignment.h"
+#include "backend/cuda/by_type.h"
+#include "backend/cuda/norm/config.h"
+#include "backend/cuda/norm/params.h"
+#include "ops/norm.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::Norm;
+using ops::QkNorm;
+
+constexpr KernelByType kNorm = SLUICE_KERNEL_BY_TYPE("any_f32_norm", "any_f32_norm");
+constexpr KernelByType kQkNorm = SLUICE_KERNEL_BY_TYPE("any_f32_qk_norm", "any_f32_qk_norm");
+
+Status RunNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const bool wide =
+      RowsBeginAt(args.x, 16) && RowsBeginAt(args.residual, 16) && RowsBeginAt(args.out, 16);
+  const NormParams params = {.x = args.x.data,
+                             .residual = args.residual.data,
+                             .weight = args.weight.ptr<float>(),
+                             .bias = args.bias.ptr<float>(),
+                             .out = args.out.data,
+                             .x_stride = args.x.strides[0],
+                             .residual_stride = args.residual.strides[0],
+                             .out_stride = args.out.strides[0],
+                             .hidden = desc.hidden,
+                             .eps = desc.eps,
+                             .center = desc.kind == ops::NormKind::kLayer,
+                             .wide = wide};
+  return Launch(stream, kNorm(desc.activation), NormShape(args.x.dims[0], desc.hidden), params);
+}
+
+Status RunQkNorm(device::Stream& stream, const QkNorm::Desc& desc, const QkNorm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const QkNormParams params = {.qkv = args.qkv.data,
+                               .q_weight = args.q_weight.ptr<float>(),
+                               .k_weight = args.k_weight.ptr<float>(),
+                               .stride = args.qkv.strides[0],
+                               .tokens = args.qkv.dims[0],
+                               .q_heads = desc.q_heads,
+                               .heads = desc.q_heads + desc.kv_heads,
+                               .head_dim = desc.head_dim,
+                               .eps = desc.eps};
+  LaunchShape shape;
+  shape.grid[0] = BlocksFor(params.tokens * params.heads, kQkNormWarps);
+  shape.block[0] = kQkNormWarps * 32;
+  return Launch(stream, kQkNorm(desc.activation), shape, params);
+}
+
+}  // namespace
+
+void RegisterNorm(ops::OpTable& table) {
+  table.Add<Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm});
+  table.Add<QkNorm>({"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm});
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,33 @@
+// What the norm kernels are given. Shared by host and device; strides in elements.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cuda {
+
+struct NormParams {
+  const void* x;
+  void* residual;  // null: nothing is added
+  const float* weight;
+  const float* bias;  // null: none
+  void* out;          // may be x
+  int64_t x_stride, residual_stride, out_stride;
+  int64_t hidden;
+  float eps;
+  uint32_t center;  // LayerNorm
+  uint32_t wide;    // every row of activations begins at a multiple of 16 bytes
+};
+
+struct QkNormParams {
+  void* qkv;
+  const float* q_weight;
+  const float* k_weight;
+  int64_t stride, tokens;
+  int32_t q_heads, heads;  // heads: of Q and K
+  int32_t head_dim;
+  float eps;
+};
+
+inline constexpr unsigned kQkNormWarps = 4;  // a head each
+
+}  // namespace sluice::cuda

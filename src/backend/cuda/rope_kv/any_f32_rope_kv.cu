@@ -1,0 +1,133 @@
+// RoPE and the KV write: a warp has one head of one token, a lane the same numbers of it in every
+// pass, so that the head is rotated in place without a barrier. A token whose position lies outside
+// the table is left alone, a slot outside the cache is not written.
+#include <cuda_fp8.h>
+
+#include "backend/cuda/rope_kv/params.h"
+#include "backend/cuda/simt/group.cuh"
+#include "base/dtype.h"
+
+namespace sluice::cuda {
+namespace {
+
+// Calls visit(i, value) for this lane's numbers of the head as the activation type keeps them after
+// rotation. A pair's numbers belong to one lane, which reads both before it visits either.
+template <class T, class Visit>
+__device__ void ForRotated(const RopeKvParams& p, const T* head, const float* angles, int lane,
+                           Visit visit) {
+  const int rotary = angles == nullptr ? 0 : p.rotary_dims, pairs = rotary / 2;
+  for (int i = lane; i < pairs; i += 32) {
+    const int first = p.interleaved != 0 ? 2 * i : i;
+    const int second = p.interleaved != 0 ? 2 * i + 1 : i + pairs;
+    const float cosine = angles[i], sine = angles[pairs + i];
+    const float a = ToFloat(head[first]), b = ToFloat(head[second]);
+    visit(first, ToFloat(FromFloat<T>(a * cosine - b * sine)));
+    visit(second, ToFloat(FromFloat<T>(a * sine + b * cosine)));
+  }
+  for (int i = rotary + lane; i < p.head_dim; i += 32) visit(i, ToFloat(head[i]));
+}
+
+// Where a row of K or V and its scale lie.
+struct KvRow {
+  void* data;  // null: nothing is written
+  int64_t first;
+  float* scale;  // null: the format has none
+  int width;
+};
+
+__device__ KvRow FindRow(const RopeKvParams& p, int64_t slot, bool is_v, int head) {
+  const bool there = slot >= 0 && slot < p.slots_max;
+  const int64_t block = there ? slot / p.block_tokens : 0, offset = slot % p.block_tokens;
+  const int64_t* strides = is_v ? p.v_strides : p.k_strides;
+  const int64_t* scale_strides = is_v ? p.v_scale_strides : p.k_scale_strides;
+  float* scales = is_v ? p.v_scale : p.k_scale;
+  KvRow row;
+  row.data = there ? (is_v ? p.v : p.k) : nullptr;
+  row.first = block * strides[0] + head * strides[1] + offset * strides[2];
+  row.scale = scales == nullptr
+                  ? nullptr
+                  : scales + block * scale_strides[0] + head * scale_strides[1] + offset;
+  row.width = is_v ? p.v_head_dim : p.head_dim;
+  return row;
+}
+
+__device__ void StoreKv(uint32_t format, void* data, int64_t at, float value) {
+  switch (static_cast<DType>(format)) {
+    case DType::kF32:
+      static_cast<float*>(data)[at] = value;
+      break;
+    case DType::kF16:
+      static_cast<__half*>(data)[at] = FromFloat<__half>(value);
+      break;
+    case DType::kBF16:
+      static_cast<__nv_bfloat16*>(data)[at] = FromFloat<__nv_bfloat16>(value);
+      break;
+    case DType::kF8E4M3:
+      static_cast<uint8_t*>(data)[at] = __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
+      break;
+    default:
+      static_cast<int8_t*>(data)[at] =
+          static_cast<int8_t>(__float2int_rn(fminf(fmaxf(value, -127.0f), 127.0f)));
+  }
+}
+
+// ops::KvRowScale of the lanes' largest magnitudes; `finite`: all of the lane's numbers are.
+__device__ float RowScale(uint32_t format, float largest, bool finite) {
+  const float max = static_cast<DType>(format) == DType::kF8E4M3 ? 448.0f : 127.0f;
+  const bool all = __all_sync(~0u, finite) != 0;
+  largest = WarpMax(largest);
+  return all ? largest / max : __uint_as_float(0x7fc00000u);
+}
+
+template <class T>
+__device__ void RotateAndWrite(const RopeKvParams& p) {
+  const int lane = threadIdx.x % 32, heads = p.q_heads + 2 * p.kv_heads;
+  const int64_t index = int64_t{blockIdx.x} * kRopeKvWarps + threadIdx.x / 32;
+  const int64_t token = index / heads;
+  const int h = static_cast<int>(index % heads);
+  if (token >= p.tokens) return;
+  const bool is_q = h < p.q_heads, is_v = h >= p.q_heads + p.kv_heads;
+  T* head = static_cast<T*>(p.qkv) + token * p.qkv_stride + int64_t{h} * p.head_dim;
+  const float* angles = nullptr;
+  if (p.rotary_dims > 0) {
+    const int64_t position = p.positions[token];
+    if (position < 0 || position >= p.positions_max) return;
+    if (!is_v) angles = p.table + position * p.rotary_dims;
+  }
+  KvRow row = {};
+  if (!is_q) row = FindRow(p, p.slots[token], is_v, (h - p.q_heads) % p.kv_heads);
+  float scale = 1.0f;
+  if (row.data != nullptr && row.scale != nullptr && row.width > 0) {
+    float largest = 0.0f;
+    bool finite = true;
+    ForRotated(p, head, angles, lane, [&](int i, float value) {
+      if (i >= row.width) return;
+      largest = fmaxf(largest, fabsf(value));
+      finite = finite && isfinite(value);
+    });
+    scale = RowScale(p.kv, largest, finite);
+    if (lane == 0) *row.scale = scale;
+  }
+  T* kept = p.q_out == nullptr ? head : nullptr;
+  if (p.q_out != nullptr && is_q)
+    kept = static_cast<T*>(p.q_out) + token * p.q_out_stride + int64_t{h} * p.head_dim;
+  ForRotated(p, head, angles, lane, [&](int i, float value) {
+    if (kept != nullptr && !is_v) kept[i] = FromFloat<T>(value);
+    if (row.data == nullptr || i >= row.width) return;
+    // A scale of zero or NaN makes codes of zero.
+    const float code = row.scale == nullptr ? value : scale > 0.0f ? value / scale : 0.0f;
+    StoreKv(p.kv, row.data, row.first + i, code);
+  });
+}
+
+}  // namespace
+
+#define SLUICE_ROPE_KV(name, type)                                          \
+  extern "C" __global__ void any_f32_rope_kv_##name(const RopeKvParams p) { \
+    RotateAndWrite<type>(p);                                                \
+  }
+SLUICE_ROPE_KV(f32, float)
+SLUICE_ROPE_KV(f16, __half)
+SLUICE_ROPE_KV(bf16, __nv_bfloat16)
+
+}  // namespace sluice::cuda

@@ -1,0 +1,63 @@
+#include "backend/cuda/rope_kv/impls.h"
+
+#include <algorithm>
+
+#include "backend/cuda/by_type.h"
+#include "backend/cuda/rope_kv/params.h"
+#include "ops/rope_kv.h"
+
+namespace sluice::cuda {
+namespace {
+
+using Op = ops::RopeKv;
+
+constexpr KernelByType kRopeKv = SLUICE_KERNEL_BY_TYPE("any_f32_rope_kv", "any_f32_rope_kv");
+
+RopeKvParams ParamsOf(const Op::Desc& desc, const Op::Args& args) {
+  RopeKvParams p = {};
+  p.qkv = args.qkv.data;
+  p.q_out = desc.form == ops::RopeKvForm::kPrefillQkvOut ? nullptr : args.q_out.data;
+  p.positions = args.positions.ptr<int32_t>();
+  p.table = args.table.ptr<float>();
+  p.slots = args.slots.ptr<int32_t>();
+  p.k = args.kv.k.data;
+  p.v = args.kv.v.data;
+  p.k_scale = args.kv.k_scale.ptr<float>();
+  p.v_scale = args.kv.v_scale.ptr<float>();
+  p.qkv_stride = args.qkv.strides[0];
+  p.q_out_stride = args.q_out.strides[0];
+  std::copy_n(args.kv.k.strides.begin(), 3, p.k_strides);
+  std::copy_n(args.kv.v.strides.begin(), 3, p.v_strides);
+  std::copy_n(args.kv.k_scale.strides.begin(), 2, p.k_scale_strides);
+  std::copy_n(args.kv.v_scale.strides.begin(), 2, p.v_scale_strides);
+  p.tokens = args.qkv.dims[0];
+  p.positions_max = args.table.dims[0];
+  p.slots_max = args.kv.k.dims[0] * desc.kv.kernel_block_tokens;
+  p.block_tokens = desc.kv.kernel_block_tokens;
+  p.q_heads = desc.q_heads;
+  p.kv_heads = desc.kv_heads;
+  p.head_dim = desc.head_dim;
+  p.v_head_dim = desc.kv.v_head_dim;
+  p.rotary_dims = desc.rotary_dims;
+  p.interleaved = desc.interleaved;
+  p.kv = static_cast<uint32_t>(desc.kv.dtype);
+  return p;
+}
+
+Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const RopeKvParams params = ParamsOf(desc, args);
+  const int64_t heads = desc.q_heads + 2 * int64_t{desc.kv_heads};
+  LaunchShape shape;
+  shape.grid[0] = BlocksFor(params.tokens * heads, kRopeKvWarps);
+  shape.block[0] = kRopeKvWarps * 32;
+  return Launch(stream, kRopeKv(desc.activation), shape, params);
+}
+
+}  // namespace
+
+void RegisterRopeKv(ops::OpTable& table) {
+  table.Add<Op>({"any_f32_rope_kv", &ops::RefRopeKvSupports, &Run});
+}
+
+}  // namespace sluice::cuda
