@@ -1,0 +1,373 @@
+// The device layer on a GPU; where there is none, these tests say so and pass.
+#include "device/device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "backend/cuda/launch.h"
+#include "device/backend.h"
+
+namespace sluice::cuda {
+
+const device::Backend* BackendInstance();
+
+namespace {
+
+using device::Buffer;
+using device::CopyItem;
+using device::MemoryKind;
+using device::View;
+
+class CudaDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = BackendInstance()->Open({}, 0, {});
+    if (!opened.ok()) GTEST_SKIP() << opened.status().message();
+    device_ = std::move(opened).value();
+    stream_ = std::move(device_->CreateStream()).value();
+  }
+  void TearDown() override {
+    stream_.reset();
+    device_.reset();
+  }
+
+  Buffer Make(size_t bytes, MemoryKind kind) {
+    auto buffer = device_->Allocate(bytes, kind);
+    EXPECT_TRUE(buffer.ok()) << buffer.status().message();
+    return buffer.ok() ? std::move(buffer).value() : Buffer();
+  }
+  // Pinned memory with bytes seed, seed + 1, ...
+  Buffer Numbers(size_t bytes, int seed) {
+    Buffer buffer = Make(bytes, MemoryKind::kPinned);
+    for (size_t i = 0; i < bytes; ++i) buffer.data()[i] = static_cast<std::byte>(seed + i);
+    return buffer;
+  }
+  View Part(const Buffer& buffer, size_t first, size_t bytes) {
+    View view = buffer.view();
+    view.data += first;
+    view.bytes = bytes;
+    return view;
+  }
+  Status Copy(std::initializer_list<CopyItem> items) {
+    return device_->Copy(*stream_, std::span(items.begin(), items.size()));
+  }
+  // What is in device memory once the stream is done.
+  std::vector<int> Read(const View& view) {
+    std::vector<std::byte> host(view.bytes);
+    const View to = {host.data(), host.size(), MemoryKind::kHost, device_->facts().id};
+    const Status status = Copy({{to, view}});
+    EXPECT_TRUE(status.ok()) << status.message();
+    std::vector<int> values;
+    for (std::byte b : host) values.push_back(static_cast<int>(b));
+    return values;
+  }
+  std::vector<int> Range(size_t count, int first) {
+    std::vector<int> values(count);
+    for (size_t i = 0; i < count; ++i) values[i] = (first + static_cast<int>(i)) & 255;
+    return values;
+  }
+
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Stream> stream_;
+};
+
+TEST_F(CudaDeviceTest, FactsAreThoseOfAGpu) {
+  const device::DeviceFacts& facts = device_->facts();
+  EXPECT_EQ(facts.id.kind, device::DeviceKind::kCuda);
+  EXPECT_EQ(facts.architecture.substr(0, 2), "sm");
+  EXPECT_GT(facts.compute_units, 0);
+  EXPECT_GT(facts.memory_bytes, size_t{1} << 30);
+  EXPECT_GT(facts.cache_bytes, 0u);
+  EXPECT_TRUE(facts.device_memory && facts.pinned_memory);
+}
+
+TEST_F(CudaDeviceTest, MemoryIsZeroedAlsoWhenItWasUsedBefore) {
+  const std::byte* first = nullptr;
+  {
+    const Buffer used = Make(5000, MemoryKind::kDevice);
+    first = used.data();
+    const Buffer numbers = Numbers(5000, 1);
+    ASSERT_TRUE(Copy({{used.view(), numbers.view()}}).ok());
+    EXPECT_EQ(Read(used.view()), Range(5000, 1));
+  }
+  const Buffer again = Make(5000, MemoryKind::kDevice);
+  EXPECT_EQ(again.data(), first) << "the cache gave the same memory";
+  EXPECT_EQ(Read(again.view()), std::vector<int>(5000, 0));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(again.data()) % 256, 0u);
+  EXPECT_NE(Make(0, MemoryKind::kDevice).data(), nullptr);
+}
+
+TEST_F(CudaDeviceTest, TooMuchMemoryIsAnErrorThatNamesTheFlag) {
+  const auto failed = device_->Allocate(device_->facts().memory_bytes * 2, MemoryKind::kDevice);
+  ASSERT_EQ(failed.status().code(), StatusCode::kOutOfMemory);
+  EXPECT_NE(failed.status().message().find("--kv-memory"), std::string::npos)
+      << failed.status().message();
+  EXPECT_EQ(Read(Make(16, MemoryKind::kDevice).view()), std::vector<int>(16, 0));
+}
+
+TEST_F(CudaDeviceTest, FreeMemoryCountsWhatTheCacheHolds) {
+  Buffer large = Make(size_t{256} << 20, MemoryKind::kDevice);
+  const auto held = device_->Memory();
+  large = Buffer();
+  const auto freed = device_->Memory();
+  ASSERT_TRUE(held.ok() && freed.ok());
+  EXPECT_GE(freed->free_bytes, held->free_bytes + (size_t{256} << 20));
+  EXPECT_LE(freed->free_bytes, freed->total_bytes);
+}
+
+TEST_F(CudaDeviceTest, CopiesBetweenAllKindsOfMemory) {
+  for (MemoryKind from : {MemoryKind::kHost, MemoryKind::kPinned}) {
+    for (MemoryKind to : {MemoryKind::kHost, MemoryKind::kPinned}) {
+      const Buffer source = Make(1000, from), target = Make(1000, to);
+      const Buffer middle = Make(1000, MemoryKind::kDevice), last = Make(1000, MemoryKind::kDevice);
+      for (size_t i = 0; i < 1000; ++i) source.data()[i] = static_cast<std::byte>(i * 7);
+      ASSERT_TRUE(Copy({{middle.view(), source.view()}}).ok());
+      ASSERT_TRUE(Copy({{last.view(), middle.view()}}).ok());
+      ASSERT_TRUE(Copy({{target.view(), last.view()}}).ok());
+      if (to == MemoryKind::kPinned) {
+        ASSERT_TRUE(stream_->Synchronize().ok());
+      }
+      EXPECT_EQ(std::memcmp(source.data(), target.data(), 1000), 0);
+      const Buffer straight = Make(1000, to);
+      ASSERT_TRUE(Copy({{straight.view(), source.view()}}).ok());
+      if (to == MemoryKind::kPinned) {
+        ASSERT_TRUE(stream_->Synchronize().ok());
+      }
+      EXPECT_EQ(std::memcmp(source.data(), straight.data(), 1000), 0);
+    }
+  }
+}
+
+TEST_F(CudaDeviceTest, ASourceInHostMemoryHasBeenReadWhenTheCallReturns) {
+  constexpr size_t kBytes = size_t{8} << 20;
+  const Buffer source = Make(kBytes, MemoryKind::kHost);
+  const Buffer target = Make(kBytes, MemoryKind::kDevice);
+  std::memset(source.data(), 5, kBytes);
+  ASSERT_TRUE(Copy({{target.view(), source.view()}}).ok());
+  std::memset(source.data(), 9, kBytes);
+  EXPECT_EQ(Read(target.view()), std::vector<int>(kBytes, 5));
+}
+
+TEST_F(CudaDeviceTest, RowsWithStridesOfEveryAlignment) {
+  for (size_t shift : {0, 1, 4, 16}) {
+    for (size_t row : {1, 12, 48}) {
+      for (MemoryKind kind : {MemoryKind::kHost, MemoryKind::kPinned, MemoryKind::kDevice}) {
+        const Buffer numbers = Numbers(2048, 3);
+        const Buffer source = Make(2048, kind), target = Make(2048, MemoryKind::kDevice);
+        ASSERT_TRUE(Copy({{source.view(), numbers.view()}}).ok());
+        ASSERT_TRUE(Copy({{Part(target, shift, 2048 - shift), Part(source, shift, 2048 - shift), 10,
+                           row, 64 + row % 3, 48}})
+                        .ok());
+        std::vector<int> expected(2048, 0);
+        for (size_t r = 0; r < 10; ++r) {
+          for (size_t i = 0; i < row; ++i)
+            expected[shift + r * 48 + i] = (3 + shift + r * (64 + row % 3) + i) & 255;
+        }
+        ASSERT_EQ(Read(target.view()), expected) << shift << " " << row;
+      }
+    }
+  }
+}
+
+TEST_F(CudaDeviceTest, RunsOfABatchAreOneLaunchHoweverManyAndKeepTheirOrder) {
+  const Buffer numbers = Numbers(64 * 64, 0), source = Make(64 * 64, MemoryKind::kDevice);
+  const Buffer target = Make(64 * 64, MemoryKind::kDevice);
+  ASSERT_TRUE(Copy({{source.view(), numbers.view()}}).ok());
+  const auto launches = [&](size_t runs) {
+    std::vector<CopyItem> items;
+    for (size_t i = 0; i < runs; ++i)
+      items.push_back({Part(target, 64 * (63 - i), 32), Part(source, 64 * i, 32)});
+    const device::SubmitCounts before = stream_->counts();
+    EXPECT_TRUE(device_->Copy(*stream_, items).ok());
+    EXPECT_EQ(stream_->counts().host_calls - before.host_calls, 1u);
+    return stream_->counts().kernels - before.kernels;
+  };
+  EXPECT_EQ(launches(2), 1u);
+  EXPECT_EQ(launches(64), 1u);
+  const std::vector<int> got = Read(target.view());
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(got[64 * (63 - i) + 5], static_cast<int>((64 * i + 5) & 255));
+  // What reads an earlier result comes after it.
+  ASSERT_TRUE(Copy({{Part(target, 0, 16), Part(source, 16, 16)},
+                    {Part(target, 100, 16), Part(target, 0, 16)}})
+                  .ok());
+  EXPECT_EQ(Read(Part(target, 100, 16)), Range(16, 16));
+}
+
+TEST_F(CudaDeviceTest, ACopyThatOverlapsItselfIsRefused) {
+  const Buffer memory = Make(64, MemoryKind::kDevice);
+  EXPECT_EQ(Copy({{Part(memory, 0, 32), Part(memory, 16, 32)}}).code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(CudaDeviceTest, EventsOrderStreams) {
+  const Buffer numbers = Numbers(1 << 20, 1), memory = Make(1 << 20, MemoryKind::kDevice);
+  const Buffer result = Make(1 << 20, MemoryKind::kPinned);
+  const auto event = std::move(device_->CreateEvent()).value();
+  const auto other = std::move(device_->CreateStream()).value();
+  ASSERT_TRUE(Copy({{memory.view(), numbers.view()}}).ok());
+  ASSERT_TRUE(stream_->Record(*event).ok());
+  ASSERT_TRUE(other->Wait(*event).ok());
+  const CopyItem back = {result.view(), memory.view()};
+  ASSERT_TRUE(device_->Copy(*other, {&back, 1}).ok());
+  ASSERT_TRUE(other->Synchronize().ok());
+  EXPECT_EQ(std::memcmp(result.data(), numbers.data(), 1 << 20), 0);
+  ASSERT_TRUE(event->Synchronize().ok());
+  EXPECT_TRUE(event->Done());
+}
+
+// A graph of copies whose source a replay refreshes.
+class CudaGraphTest : public CudaDeviceTest {
+ protected:
+  void SetUp() override {
+    CudaDeviceTest::SetUp();
+    if (device_ == nullptr) return;
+    in_ = Make(256, MemoryKind::kDevice);
+    out_ = Make(256, MemoryKind::kDevice);
+  }
+  void TearDown() override {
+    in_ = Buffer();
+    out_ = Buffer();
+    CudaDeviceTest::TearDown();
+  }
+  // Two runs, so that it is a kernel.
+  Status Body(device::Stream& stream) {
+    const CopyItem items[] = {{Part(out_, 0, 64), Part(in_, 64, 64)},
+                              {Part(out_, 128, 64), Part(in_, 0, 64)}};
+    return device_->Copy(stream, items);
+  }
+  device::ReplayParams Params(const Buffer& source) {
+    return {{{"low", Part(source, 0, 128), Part(in_, 0, 128)},
+             {"high", Part(source, 128, 128), Part(in_, 128, 128)}}};
+  }
+
+  Buffer in_, out_;
+};
+
+TEST_F(CudaGraphTest, AReplaySeesFreshParametersAndCostsTwoCalls) {
+  auto graph = device_->Capture(*stream_, nullptr, [&](device::Stream& s) { return Body(s); });
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Read(out_.view()), std::vector<int>(256, 0)) << "capturing does nothing";
+  for (int seed : {1, 50, 99}) {
+    const Buffer source = Numbers(256, seed);
+    const device::SubmitCounts before = stream_->counts();
+    ASSERT_TRUE((*graph)->Replay(*stream_, Params(source)).ok());
+    EXPECT_EQ(stream_->counts().host_calls - before.host_calls, 2u)
+        << "neighbouring values go in one copy";
+    EXPECT_EQ(stream_->counts().kernels - before.kernels, 1u);
+    EXPECT_EQ(Read(Part(out_, 0, 64)), Range(64, seed + 64));
+    EXPECT_EQ(Read(Part(out_, 128, 64)), Range(64, seed));
+  }
+  const Buffer source = Numbers(256, 0);
+  device::ReplayParams wrong = Params(source);
+  wrong.values.pop_back();
+  EXPECT_EQ((*graph)->Replay(*stream_, wrong).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(CudaGraphTest, ParametersThatLieApartStillGoInOneLaunch) {
+  auto graph = device_->Capture(*stream_, nullptr, [&](device::Stream& s) { return Body(s); });
+  ASSERT_TRUE(graph.ok());
+  const Buffer source = Numbers(256, 7);
+  const device::ReplayParams params = {{{"a", Part(source, 0, 32), Part(in_, 64, 32)},
+                                        {"b", Part(source, 64, 32), Part(in_, 0, 32)},
+                                        {"c", Part(source, 128, 16), Part(in_, 32, 16)}}};
+  const device::SubmitCounts before = stream_->counts();
+  ASSERT_TRUE((*graph)->Replay(*stream_, params).ok());
+  EXPECT_EQ(stream_->counts().host_calls - before.host_calls, 2u);
+  EXPECT_EQ(Read(Part(out_, 0, 32)), Range(32, 7));
+  EXPECT_EQ(Read(Part(out_, 128, 32)), Range(32, 7 + 64));
+}
+
+TEST_F(CudaGraphTest, WhatACaptureCannotHoldFailsAndEndsItCleanly) {
+  const Buffer host = Make(64, MemoryKind::kHost);
+  const auto fails = [&](const char* what, auto&& body) {
+    const auto graph = device_->Capture(*stream_, nullptr, body);
+    EXPECT_EQ(graph.status().code(), StatusCode::kFailedPrecondition) << what;
+    EXPECT_NE(graph.status().message().find("graph is captured"), std::string::npos)
+        << graph.status().message();
+    EXPECT_TRUE(stream_->Synchronize().ok()) << what;
+    const auto after =
+        device_->Capture(*stream_, nullptr, [&](device::Stream& s) { return Body(s); });
+    EXPECT_TRUE(after.ok()) << what << ": " << after.status().message();
+  };
+  fails("a wait", [](device::Stream& s) { return s.Synchronize(); });
+  fails("host memory", [&](device::Stream& s) {
+    const CopyItem item = {Part(out_, 0, 64), host.view()};
+    return device_->Copy(s, {&item, 1});
+  });
+  fails("an allocation",
+        [&](device::Stream&) { return device_->Allocate(64, MemoryKind::kDevice).status(); });
+  fails("pinned memory",
+        [&](device::Stream&) { return device_->Allocate(64, MemoryKind::kPinned).status(); });
+  fails("scratch memory that grows",
+        [](device::Stream& s) { return Scratch(s, size_t{1} << 30).status(); });
+  const auto own = device_->Capture(*stream_, nullptr, [&](device::Stream& s) {
+    EXPECT_TRUE(Body(s).ok());
+    return InvalidArgument("the body's own error");
+  });
+  EXPECT_EQ(own.status().message(), "the body's own error");
+  EXPECT_TRUE(stream_->Synchronize().ok());
+}
+
+TEST_F(CudaGraphTest, AGraphKeepsTheScratchMemoryThatItUses) {
+  const auto first = Scratch(*stream_, 64);
+  ASSERT_TRUE(first.ok());
+  auto graph = device_->Capture(*stream_, nullptr, [&](device::Stream& s) {
+    const auto scratch = Scratch(s, 64);
+    EXPECT_EQ(*scratch, *first) << "no growth, the same memory";
+    const View view = {*scratch, 64, MemoryKind::kDevice, device_->facts().id};
+    const CopyItem items[] = {{view, Part(in_, 0, 64)}, {Part(out_, 0, 64), view}};
+    return device_->Copy(s, items);
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  const auto grown = Scratch(*stream_, size_t{8} << 20);
+  ASSERT_TRUE(grown.ok());
+  EXPECT_NE(*grown, *first);
+  std::vector<Buffer> others;
+  for (int i = 0; i < 8; ++i) {
+    others.push_back(Make(size_t{1} << 20, MemoryKind::kDevice));
+    EXPECT_TRUE(*first < others.back().data() ||
+                *first >= others.back().data() + others.back().bytes())
+        << "the graph's memory was given away";
+  }
+  const Buffer source = Numbers(256, 11);
+  ASSERT_TRUE((*graph)->Replay(*stream_, Params(source)).ok());
+  EXPECT_EQ(Read(Part(out_, 0, 64)), Range(64, 11));
+}
+
+TEST_F(CudaDeviceTest, AKernelThatDoesNotExistOrTakesOtherParametersIsNamed) {
+  const Status none = Launch(*stream_, {"copy_runs", "no_such_kernel"}, {}, 1);
+  EXPECT_NE(none.message().find("copy_runs/no_such_kernel"), std::string::npos) << none.message();
+  const Status other = Launch(*stream_, {"copy_runs", "copy_runs"}, {}, 1);
+  EXPECT_EQ(other.code(), StatusCode::kInternal) << other.message();
+  EXPECT_EQ(Launch(*stream_, {"no_such_module", "x"}, {}, 1).code(), StatusCode::kInternal);
+  EXPECT_TRUE(stream_->Synchronize().ok()) << "nothing was launched";
+}
+
+// An error of a kernel ends the context, so another process has it.
+TEST(CudaDeviceDeathTest, AnErrorOfAKernelNamesIt) {
+  auto opened = BackendInstance()->Open({}, 0, {});
+  if (!opened.ok()) GTEST_SKIP() << opened.status().message();
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fail = [&] {
+    const auto stream = std::move((*opened)->CreateStream()).value();
+    const View nowhere = {reinterpret_cast<std::byte*>(4096), 32, MemoryKind::kDevice,
+                          (*opened)->facts().id};
+    View there = nowhere;
+    there.data += 1024;
+    const CopyItem items[] = {{there, nowhere},
+                              {{there.data + 64, 16, there.memory, there.device},
+                               {nowhere.data + 64, 16, there.memory, there.device}}};
+    Status status = (*opened)->Copy(*stream, items);
+    if (status.ok()) status = stream->Synchronize();
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    std::_Exit(status.ok() ? 1 : 0);
+  };
+  EXPECT_EXIT(fail(), ::testing::ExitedWithCode(0),
+              "the last kernel launched was copy_runs/copy_runs");
+}
+
+}  // namespace
+}  // namespace sluice::cuda
