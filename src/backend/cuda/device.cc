@@ -65,7 +65,10 @@ std::vector<device::DeviceFacts> CudaBackend::Probe(const device::VisibleDevices
   return ProbeDevices(visible).devices;
 }
 
-std::string CudaBackend::AbsentReason() const { return LastProbe().absent_reason; }
+std::string CudaBackend::AbsentReason() const {
+  const ProbeResult last = LastProbe();
+  return last.devices.empty() ? last.left_out : "";
+}
 
 Result<std::unique_ptr<device::Device>> CudaBackend::Open(
     const device::VisibleDevices& visible, int index, const device::OpenOptions& options) const {
@@ -77,7 +80,7 @@ Result<std::unique_ptr<device::Device>> CudaBackend::Open(
   }
   return Status(StatusCode::kDevice,
                 StrCat("CUDA device ", index, " does not exist; ", found.devices.size(),
-                       " are usable", found.absent_reason.empty() ? "" : ": ", found.absent_reason),
+                       " are usable", found.left_out.empty() ? "" : ": ", found.left_out),
                 "device");
 }
 

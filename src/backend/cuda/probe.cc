@@ -61,7 +61,7 @@ void AddDevice(int index, const std::string& driver, ProbeResult* result) {
     if (why.empty()) result->devices.push_back(std::move(facts));
   }
   if (why.empty()) return;
-  result->absent_reason += StrCat(result->absent_reason.empty() ? "" : "; ", why);
+  result->left_out += StrCat(result->left_out.empty() ? "" : "; ", why);
 }
 
 ProbeResult Probe(const device::VisibleDevices& visible) {
@@ -86,7 +86,7 @@ ProbeResult Probe(const device::VisibleDevices& visible) {
   ProbeResult result;
   const std::string text = StrCat("CUDA ", VersionText(version));
   for (int index = 0; index < count; ++index) AddDevice(index, text, &result);
-  if (count == 0) result.absent_reason = "NVIDIA's driver sees no device";
+  if (count == 0) result.left_out = "NVIDIA's driver sees no device";
   return result;
 }
 

@@ -10,7 +10,7 @@ namespace sluice::cuda {
 
 struct ProbeResult {
   std::vector<device::DeviceFacts> devices;
-  std::string absent_reason;  // why there are none, or why some were left out
+  std::string left_out;  // why there are none, or why some are not among them
 };
 
 // Starts the driver at its first call in the process, which fixes what later ones see. Thread-safe.
