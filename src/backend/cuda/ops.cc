@@ -2,6 +2,7 @@
 
 #include "backend/cuda/activation/impls.h"
 #include "backend/cuda/embedding/impls.h"
+#include "backend/cuda/linear/impls.h"
 #include "backend/cuda/norm/impls.h"
 #include "backend/cuda/rope_kv/impls.h"
 
@@ -10,6 +11,7 @@ namespace sluice::cuda {
 void RegisterCudaOps(ops::OpTable& table) {
   RegisterEmbedding(table);
   RegisterNorm(table);
+  RegisterLinear(table);
   RegisterRopeKv(table);
   RegisterActivation(table);
 }
