@@ -1,4 +1,9 @@
-// Matrix instructions and asynchronous copies (sm_80 and later).
+// Loads, asynchronous copies and matrix instructions that kernels share (sm_80 and later).
+//
+// A warp's product of m16n8k16: lane = 4 * g + t. A (16 rows) is four registers of two elements:
+// rows g and g + 8, columns 2t, 2t + 1 and 2t + 8, 2t + 9. B (8 columns) is two: column g, rows
+// as A's columns. C is four floats: row g, columns 2t and 2t + 1, then row g + 8. The order of the
+// sixteen along k is the caller's, as long as A and B agree.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -7,6 +12,18 @@
 #include <cstdint>
 
 namespace sluice::cuda {
+
+using Bf16 = __nv_bfloat16;
+using F16 = __half;
+
+// 16 bytes that are read once: not kept in the first-level cache.
+__device__ __forceinline__ uint4 LoadOnce(const void* from) {
+  uint4 v;
+  asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(from));
+  return v;
+}
 
 __device__ inline uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
