@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -43,6 +44,20 @@ Array StoredMatrix(TestNoise& noise, DType dtype, int64_t rows, int64_t columns)
     }
   }
   return array;
+}
+
+// The largest root of the sum of squares of a row.
+double LongestRow(const Linear::Desc& desc, const Array& stored) {
+  const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  std::vector<float> row(static_cast<size_t>(desc.k));
+  double longest = 0.0;
+  for (int64_t r = 0; r < desc.n; ++r) {
+    DequantizeRow(desc.weight, stored.tensor().data + r * row_bytes, row);
+    double squares = 0.0;
+    for (float value : row) squares += double{value} * value;
+    longest = std::max(longest, squares);
+  }
+  return std::sqrt(longest);
 }
 
 constexpr DType kStored[] = {DType::kF32,  DType::kF16,    DType::kBF16,  DType::kQ8_0,
@@ -117,14 +132,14 @@ ConformanceCase<Linear> MakeCase(const Linear&, TestNoise& noise) {
   const bool in_place = c.desc.residual && Flip(noise);
   const float x_max = Pick(noise, {0.01f, 1.0f, 50.0f});
   // The contract fixes every rounding on the CPU, so its implementations agree to the bit, but for
-  // those that round x to bf16. k products of x (0.58 * x_max by root mean square) and of w (0.58)
+  // those that round x to bf16. k products of x (0.58 * x_max by root mean square) and of w
   // are off by their rounding: bf16 by 0.42 * 2^-8, int8 by 0.29 / 127 of x_max; six times that.
-  const double size = x_max * std::sqrt(static_cast<double>(k));
+  const auto stored = std::make_shared<const Array>(StoredMatrix(noise, c.desc.weight, n, k));
+  const double size = x_max * LongestRow(c.desc, *stored) / 0.58;
   Allowance allowance(0.0, 0x1p-8 * size, 0x1p-20 * size);
   if (FindBlockFormat(c.desc.weight) != nullptr) allowance.unrounded = 0x1p-7 * size;
   if (out_type != DType::kF32) allowance.order += LimitFor(out_type, 0.0);
   const size_t x = c.Add(Filled(noise, type, {m, k + 5}, x_max));
-  const auto stored = std::make_shared<const Array>(StoredMatrix(noise, c.desc.weight, n, k));
   const size_t w = c.Add(*stored);
   const size_t bias = c.Add(Filled(noise, type, {n}));
   const size_t residual = c.Add(Filled(noise, type, {m, n}), in_place ? allowance : Allowance());

@@ -1,9 +1,10 @@
-// sluice_conformance [cases per op] [seed]: holds every implementation of every op, on every built
-// backend and on every instruction set that this CPU has, against the plain-loop references.
-// Exits with 1 when one fails.
+// sluice_conformance [--device cpu|cuda|xpu] [cases per op] [seed]: holds every implementation of
+// every op, on every built backend and on every instruction set that this CPU has, against the
+// plain-loop references. Exits with 1 when one fails.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "device/backend.h"
 #include "ops/conformance.h"
@@ -47,14 +48,24 @@ bool ParseNumber(const char* text, auto* value) {
 
 int main(int argc, char** argv) {
   sluice::ops::ConformanceOptions options;
+  const char* const program = argv[0];
+  std::string only;  // the kind of device; empty: all
+  if (argc > 2 && std::strcmp(argv[1], "--device") == 0) {
+    only = argv[2];
+    argc -= 2;
+    argv += 2;
+  }
   if (argc > 3 || (argc > 1 && (!ParseNumber(argv[1], &options.cases) || options.cases < 1)) ||
       (argc > 2 && !ParseNumber(argv[2], &options.seed))) {
-    std::fprintf(stderr, "usage: %s [cases per op, from 1; default 100] [seed; default 1]\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s [--device cpu|cuda|xpu] [cases per op, from 1; default 100] [seed; default 1]\n",
+        program);
     return 2;
   }
   int failed = 0;
   for (const Backend* backend : sluice::device::LinkedBackends()) {
+    if (!only.empty() && sluice::device::ToString(backend->kind()) != only) continue;
     const bool cpu = backend->kind() == DeviceKind::kCpu;
     for (const char* set : {"ref", "avx2", "avx512", "amx"}) {
       if (!cpu && std::strcmp(set, "ref") != 0) continue;  // only the CPU has sets

@@ -18,8 +18,7 @@ Result<std::shared_ptr<Context>> Context::Open(const FoundDevice& device,
   SLUICE_RETURN_IF_ERROR(Check(error, "clCreateContext"));
   context->programs_ =
       std::make_unique<Programs>(context->context_, device, std::move(cache_folder));
-  if (device.has_command_buffers)
-    context->command_buffers_ = LoadCommandBuffers(device.platform);
+  if (device.has_command_buffers) context->command_buffers_ = LoadCommandBuffers(device.platform);
   return context;
 }
 

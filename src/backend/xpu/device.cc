@@ -40,8 +40,8 @@ Result<Buffer> AllocateHost(size_t bytes, device::DeviceId id) {
   View view;
   view.bytes = bytes;
   view.device = id;
-  view.data = rounded < bytes ? nullptr
-                              : static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  view.data =
+      rounded < bytes ? nullptr : static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   if (view.data == nullptr) {
     return Status(StatusCode::kOutOfMemory,
                   StrCat("the operating system refused an allocation of ", bytes, " bytes"));
@@ -100,9 +100,10 @@ Result<Buffer> XpuDevice::Allocate(size_t bytes, MemoryKind kind) {
     return Status(StatusCode::kUnimplemented,
                   StrCat(device::ToString(facts().id), " has no memory that the host shares"));
   }
-  const size_t rounded = bytes > SIZE_MAX - kAlignment
-                             ? bytes
-                             : (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t rounded =
+      bytes > SIZE_MAX - kAlignment
+          ? bytes
+          : (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   SLUICE_ASSIGN_OR_RETURN(const Context::Memory memory, context_->Allocate(rounded));
   View view;
   view.data = memory.data;

@@ -3,6 +3,7 @@
 # Writes the .cl files below ROOT as bytes into a C++ file that defines ClSources()
 # (programs/sources.h). A line `#include "x.cl"` is replaced by ROOT/x.cl, once per program, so that
 # a driver sees one text. Files in pieces/ are only included.
+cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE paths RELATIVE ${ROOT} ${ROOT}/*.cl)
 list(SORT paths)
 

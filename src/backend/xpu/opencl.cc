@@ -22,9 +22,9 @@ Loaded Load() {
     loaded.reason = StrCat(kLibrary, " was not found; install Debian's ocl-icd-libopencl1");
     return loaded;
   }
-#define SLUICE_OPENCL_FIND(name)                                                         \
+#define SLUICE_OPENCL_FIND(name)                                                             \
   loaded.api.name = reinterpret_cast<decltype(loaded.api.name)>(dlsym(library, "cl" #name)); \
-  if (loaded.api.name == nullptr && loaded.reason.empty())                               \
+  if (loaded.api.name == nullptr && loaded.reason.empty())                                   \
     loaded.reason = StrCat(kLibrary, " has no cl" #name ", it is older than OpenCL 3.0");
   SLUICE_OPENCL_FUNCTIONS(SLUICE_OPENCL_FIND)
 #undef SLUICE_OPENCL_FIND

@@ -14,16 +14,17 @@
 
 namespace sluice::xpu {
 
-#define SLUICE_OPENCL_FUNCTIONS(X)                                                        \
-  X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext)  \
-  X(ReleaseContext) X(CreateCommandQueueWithProperties) X(ReleaseCommandQueue)            \
-  X(SVMAlloc) X(SVMFree) X(EnqueueSVMMemcpy) X(EnqueueSVMMemFill)                         \
-  X(CreateProgramWithSource) X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram) \
-  X(GetProgramInfo) X(GetProgramBuildInfo) X(CreateKernel) X(ReleaseKernel)               \
-  X(SetKernelArg) X(SetKernelArgSVMPointer) X(EnqueueNDRangeKernel)                       \
-  X(EnqueueMarkerWithWaitList) X(EnqueueBarrierWithWaitList) X(WaitForEvents)             \
-  X(GetEventInfo) X(ReleaseEvent) X(Flush) X(Finish)                                      \
-  X(GetExtensionFunctionAddressForPlatform)
+#define SLUICE_OPENCL_FUNCTIONS(X)                                                                \
+  X(GetPlatformIDs)                                                                               \
+  X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(ReleaseContext)          \
+      X(CreateCommandQueueWithProperties) X(ReleaseCommandQueue) X(SVMAlloc) X(SVMFree)           \
+          X(EnqueueSVMMemcpy) X(EnqueueSVMMemFill) X(CreateProgramWithSource)                     \
+              X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram) X(GetProgramInfo)      \
+                  X(GetProgramBuildInfo) X(CreateKernel) X(ReleaseKernel) X(SetKernelArg)         \
+                      X(SetKernelArgSVMPointer) X(EnqueueNDRangeKernel)                           \
+                          X(EnqueueMarkerWithWaitList) X(EnqueueBarrierWithWaitList)              \
+                              X(WaitForEvents) X(GetEventInfo) X(ReleaseEvent) X(Flush) X(Finish) \
+                                  X(GetExtensionFunctionAddressForPlatform)
 
 struct OpenClApi {
 #define SLUICE_OPENCL_MEMBER(name) decltype(&::cl##name) name = nullptr;
@@ -37,16 +38,15 @@ Result<const OpenClApi*> LoadOpenCl();
 // REQUIRES: LoadOpenCl succeeded before.
 const OpenClApi& Cl();
 
-// Of cl_khr_command_buffer, whose functions a platform hands out itself. All null where it has none.
+// Of cl_khr_command_buffer, whose functions a platform hands out itself. All null where it has
+// none.
 struct CommandBufferApi {
   clCreateCommandBufferKHR_fn create = nullptr;
   clReleaseCommandBufferKHR_fn release = nullptr;
   clFinalizeCommandBufferKHR_fn finalize = nullptr;
   clEnqueueCommandBufferKHR_fn enqueue = nullptr;
   clCommandNDRangeKernelKHR_fn add_kernel = nullptr;
-  explicit operator bool() const {
-    return create && release && finalize && enqueue && add_kernel;
-  }
+  explicit operator bool() const { return create && release && finalize && enqueue && add_kernel; }
 };
 CommandBufferApi LoadCommandBuffers(cl_platform_id platform);
 

@@ -43,8 +43,7 @@ void XpuEvent::Set(cl_event event) {
 Result<std::unique_ptr<device::Stream>> XpuStream::Create(std::shared_ptr<Context> context,
                                                           bool checks_each_op) {
   SLUICE_ASSIGN_OR_RETURN(const cl_command_queue queue, context->CreateQueue());
-  return std::unique_ptr<device::Stream>(
-      new XpuStream(std::move(context), queue, checks_each_op));
+  return std::unique_ptr<device::Stream>(new XpuStream(std::move(context), queue, checks_each_op));
 }
 
 XpuStream::XpuStream(std::shared_ptr<Context> context, cl_command_queue queue, bool checks_each_op)
@@ -77,8 +76,7 @@ Status XpuStream::Wait(device::Event& event) {
 }
 
 Result<cl_kernel> XpuStream::MakeKernel(const KernelId& id, std::string_view options) {
-  SLUICE_ASSIGN_OR_RETURN(const cl_program program,
-                          context_->programs().Get(id.program, options));
+  SLUICE_ASSIGN_OR_RETURN(const cl_program program, context_->programs().Get(id.program, options));
   cl_int error = CL_SUCCESS;
   const cl_kernel kernel = Cl().CreateKernel(program, id.function, &error);
   SLUICE_RETURN_IF_ERROR(Check(error, StrCat("clCreateKernel of ", id.function)));
@@ -147,8 +145,8 @@ Status XpuStream::CopyBytes(std::byte* destination, const std::byte* source, siz
 Result<std::byte*> XpuStream::Staging(size_t bytes) {
   Stage* stage = &stages_[stage_];
   if (stage->used + bytes > kStageBytes) {
-    SLUICE_RETURN_IF_ERROR(Check(
-        Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &stage->event), "staging memory"));
+    SLUICE_RETURN_IF_ERROR(
+        Check(Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &stage->event), "staging memory"));
     SLUICE_RETURN_IF_ERROR(Check(Cl().Flush(queue_), "clFlush"));
     stage_ = (stage_ + 1) % std::size(stages_);
     stage = &stages_[stage_];

@@ -80,8 +80,7 @@ Status CopyWithHost(XpuStream& stream, const CopyRun& run, bool* wait) {
 
 }  // namespace
 
-Status CopyItems(device::DeviceId id, XpuStream& stream,
-                 std::span<const device::CopyItem> items) {
+Status CopyItems(device::DeviceId id, XpuStream& stream, std::span<const device::CopyItem> items) {
   thread_local std::vector<CopyRun> runs;  // kept, so that a step allocates nothing
   SLUICE_RETURN_IF_ERROR(device::PlanCopies(id, items, &runs));
   bool wait = false;

@@ -8,7 +8,6 @@
 
 namespace sluice::xpu {
 
-Status CopyItems(device::DeviceId id, XpuStream& stream,
-                 std::span<const device::CopyItem> items);
+Status CopyItems(device::DeviceId id, XpuStream& stream, std::span<const device::CopyItem> items);
 
 }  // namespace sluice::xpu

@@ -1,7 +1,7 @@
 #include "pieces/element.cl"
 #include "pieces/reduce.cl"
 // Linear over weights packed 16 rows of W together (linear/pack.h). A work-item does 16 outputs of
-// several rows of x. -D ACT, OUT (types), K, BIAS, RESIDUAL (0, 1), and for the weight either
+// several rows of x. -D ACT, OUT (types), BIAS, RESIDUAL (0, 1), and for the weight either
 //   PLAIN: f32, f16, bf16, f8                        or
 //   SUB (16, 32), NIBBLE (0: signed bytes, 1), OFFSET (of nibbles), MINIMUM (0, 1), SCALE: f16, f32
 //
@@ -118,7 +118,7 @@ inline void finish(float16 sum, Bytes bias, Bytes residual, ulong residual_at, B
 #define SLUICE_LINEAR(name, ROWS)                                                              \
   SLUICE_KERNEL name(Bytes x, ulong x_stride, Bytes weight, ulong group_bytes, Bytes bias,     \
                      Bytes residual, ulong residual_stride, BytesOut out, ulong out_stride,    \
-                     int n, int m) {                                                           \
+                     int n, int m, int K) {                                                          \
     const int first = (int)get_global_id(0) * 16;                                              \
     if (first >= n) return;                                                                    \
     Bytes w = weight + get_global_id(0) * group_bytes;                                         \

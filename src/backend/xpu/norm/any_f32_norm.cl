@@ -1,22 +1,22 @@
 #include "pieces/element.cl"
 #include "pieces/reduce.cl"
-// RMSNorm and LayerNorm, a work-group per row. -D ACT, LAYER (0, 1), ADD, BIAS, HIDDEN.
+// RMSNorm and LayerNorm, a work-group per row. -D ACT, LAYER (0, 1), ADD, BIAS.
 // QK norm: -D ACT, a work-group per (head, token).
 
 #define EACH16(i, n) for (int i = get_local_id(0) * 16; i + 16 <= (n); i += ITEMS * 16)
 #define EACH_LEFT(i, n) for (int i = (n) / 16 * 16 + get_local_id(0); i < (n); i += ITEMS)
 
-#ifdef HIDDEN
+#ifdef LAYER
 SLUICE_KERNEL any_f32_norm(Bytes x, ulong x_stride, BytesOut residual, ulong residual_stride,
                            global const float* weight, global const float* bias, BytesOut out,
-                           ulong out_stride, float eps) {
+                           ulong out_stride, int hidden, float eps) {
   SLUICE_LOCAL_SUMS(parts);
   const ulong row = get_group_id(0);
   const ulong in = row * x_stride, to = row * out_stride, res = row * residual_stride;
 #if ADD
-  EACH16(i, HIDDEN)
+  EACH16(i, hidden)
   store16_act(residual, res + i, load16_act(x, in + i) + load16_act(residual, res + i));
-  EACH_LEFT(i, HIDDEN)
+  EACH_LEFT(i, hidden)
   store_act(residual, res + i, load_act(x, in + i) + load_act(residual, res + i));
   group_barrier();
   Bytes from = residual;
@@ -29,30 +29,30 @@ SLUICE_KERNEL any_f32_norm(Bytes x, ulong x_stride, BytesOut residual, ulong res
 #if LAYER
   float16 sums = 0.0f;
   float left = 0.0f;
-  EACH16(i, HIDDEN) sums += load16_act(from, at + i);
-  EACH_LEFT(i, HIDDEN) left += load_act(from, at + i);
-  mean = group_sum(sum16(sums) + left, parts) / (float)HIDDEN;
+  EACH16(i, hidden) sums += load16_act(from, at + i);
+  EACH_LEFT(i, hidden) left += load_act(from, at + i);
+  mean = group_sum(sum16(sums) + left, parts) / (float)hidden;
 #endif
   float16 squares = 0.0f;
   float left_squares = 0.0f;
-  EACH16(i, HIDDEN) {
+  EACH16(i, hidden) {
     const float16 v = load16_act(from, at + i) - mean;
     squares += v * v;
   }
-  EACH_LEFT(i, HIDDEN) {
+  EACH_LEFT(i, hidden) {
     const float v = load_act(from, at + i) - mean;
     left_squares += v * v;
   }
   const float total = group_sum(sum16(squares) + left_squares, parts);
-  const float inverse = 1.0f / sqrt(total / (float)HIDDEN + eps);
-  EACH16(i, HIDDEN) {
+  const float inverse = 1.0f / sqrt(total / (float)hidden + eps);
+  EACH16(i, hidden) {
     float16 v = (load16_act(from, at + i) - mean) * inverse * vload16(0, weight + i);
 #if BIAS
     v += vload16(0, bias + i);
 #endif
     store16_act(out, to + i, v);
   }
-  EACH_LEFT(i, HIDDEN) {
+  EACH_LEFT(i, hidden) {
     float v = (load_act(from, at + i) - mean) * inverse * weight[i];
 #if BIAS
     v += bias[i];

@@ -84,9 +84,9 @@ inline void store16_bf16(BytesOut p, ulong i, float16 x) {
 #define round_f16(x) round_to_f16(x)
 #define round_bf16(x) as_float((uint)encode_bf16(x) << 16)
 inline float round_to_f16(float x) {
-  half stored[1];
-  vstore_half_rte(x, 0, stored);
-  return vload_half(0, stored);
+  ushort stored[1];
+  vstore_half_rte(x, 0, (half*)stored);
+  return vload_half(0, (half*)stored);
 }
 #define round_act SLUICE_CAT(round_, ACT)
 #endif

@@ -17,9 +17,8 @@ Programs::Programs(cl_context context, const FoundDevice& device, std::string ca
     : context_(context),
       device_(device.device),
       identity_(StrCat(device.facts.name, "\n", device.driver)),
-      base_options_(StrCat("-cl-std=CL3.0", device.exact_division
-                                                ? " -cl-fp32-correctly-rounded-divide-sqrt"
-                                                : "")),
+      base_options_(StrCat("-cl-std=CL3.0",
+                           device.exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "")),
       cache_(std::move(cache_folder)) {}
 
 Programs::~Programs() {
@@ -88,6 +87,7 @@ Result<cl_program> Programs::Compile(std::string_view name, std::string_view tex
   std::string log(log_bytes, ' ');
   Cl().GetProgramBuildInfo(program, device_, CL_PROGRAM_BUILD_LOG, log.size(), log.data(), nullptr);
   Cl().ReleaseProgram(program);
+  while (!log.empty() && log.back() == 0) log.pop_back();
   const std::string path = cache_.StoreLog(key, StrCat(name, " ", options, "\n", log));
   return ErrorOf(error, StrCat("the OpenCL driver could not compile ", name,
                                path.empty() ? "" : StrCat(" (what it said is in ", path, ")")));
