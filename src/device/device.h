@@ -2,6 +2,7 @@
 // made. Allocation and creation are thread-safe; a Stream belongs to one thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -23,6 +24,12 @@ class Event {
   virtual bool Done() = 0;
 };
 
+// What a stream has submitted since it was made: what a step costs the host.
+struct SubmitCounts {
+  uint64_t kernels = 0;     // launched, those of replayed graphs included
+  uint64_t host_calls = 0;  // of the driver
+};
+
 // Work in order. Errors of asynchronous work surface at Synchronize at the latest.
 class Stream {
  public:
@@ -32,6 +39,7 @@ class Stream {
   virtual Status Synchronize() = 0;
   virtual Status Record(Event& event) = 0;
   virtual Status Wait(Event& event) = 0;  // later work of this stream waits; the host does not
+  virtual SubmitCounts counts() const { return {}; }  // zeros where nothing counts them
 
  protected:
   explicit Stream(bool checks_each_op = false) : checks_each_op_(checks_each_op) {}

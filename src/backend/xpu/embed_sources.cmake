@@ -2,7 +2,8 @@
 #
 # Writes the .cl files below ROOT as bytes into a C++ file that defines ClSources()
 # (programs/sources.h). A line `#include "x.cl"` is replaced by ROOT/x.cl, once per program, so that
-# a driver sees one text. Files in pieces/ are only included.
+# a driver sees one text. Files in pieces/ are only included. Each text also goes to a file beside
+# OUT, in cl/, for compilers that run without a device.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE paths RELATIVE ${ROOT} ${ROOT}/*.cl)
 list(SORT paths)
@@ -35,6 +36,7 @@ function(read_source path depth out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
+get_filename_component(folder ${OUT} DIRECTORY)
 set(arrays "")
 set(rows "")
 set(number 0)
@@ -44,15 +46,14 @@ foreach(path ${paths})
   endif()
   set_property(GLOBAL PROPERTY included_pieces "")
   read_source(${path} 0 text)
-  file(WRITE ${OUT}.part "${text}")
-  file(READ ${OUT}.part hex HEX)
+  file(WRITE ${folder}/cl/${path} "${text}")
+  file(READ ${folder}/cl/${path} hex HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
   string(REGEX REPLACE "\\.cl$" "" name ${path})
   string(APPEND arrays "constexpr char kSource${number}[] = {${bytes}0};\n")
   string(APPEND rows "    {\"${name}\", {kSource${number}, sizeof kSource${number} - 1}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
-file(REMOVE ${OUT}.part)
 file(WRITE ${OUT} "#include \"backend/xpu/programs/sources.h\"
 
 namespace sluice::xpu {

@@ -62,12 +62,12 @@ class XpuGraph : public device::Graph {
     last_queue_ = xpu.queue();
     if (buffer_ != nullptr) {
       cl_command_queue queue = xpu.queue();
-      xpu.CountSubmission();
+      xpu.Count(launches_.size());
       return Check(context_->command_buffers().enqueue(1, &queue, buffer_, 0, nullptr, nullptr),
                    "clEnqueueCommandBufferKHR");
     }
     for (const RecordedLaunch& launch : launches_) {
-      xpu.CountSubmission();
+      xpu.Count(1);
       SLUICE_RETURN_IF_ERROR(
           Check(Cl().EnqueueNDRangeKernel(xpu.queue(), launch.kernel, 3, nullptr, launch.global,
                                           launch.local, 0, nullptr, nullptr),

@@ -16,7 +16,8 @@ namespace sluice::xpu {
 
 #define SLUICE_OPENCL_FUNCTIONS(X)                                                                \
   X(GetPlatformIDs)                                                                               \
-  X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(ReleaseContext)          \
+  X(GetPlatformInfo)                                                                              \
+  X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(ReleaseContext)                             \
       X(CreateCommandQueueWithProperties) X(ReleaseCommandQueue) X(SVMAlloc) X(SVMFree)           \
           X(EnqueueSVMMemcpy) X(EnqueueSVMMemFill) X(CreateProgramWithSource)                     \
               X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram) X(GetProgramInfo)      \

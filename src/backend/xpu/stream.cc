@@ -100,7 +100,6 @@ Status XpuStream::Launch(const KernelId& id, std::string_view options, const Lau
     launch.local[i] = i == 0 ? shape.items : 1;
     launch.global[i] = shape.groups[i] * launch.local[i];
   }
-  ++launches_;
   if (recording_ != nullptr) {
     // A kernel of its own: where a driver records arguments by reference, the next call of the same
     // kernel would change them.
@@ -111,7 +110,7 @@ Status XpuStream::Launch(const KernelId& id, std::string_view options, const Lau
   }
   SLUICE_ASSIGN_OR_RETURN(const cl_kernel kernel, KeptKernel(id, options));
   SLUICE_RETURN_IF_ERROR(SetArgs(kernel, id.function, args));
-  ++submissions_;
+  Count(1);
   return Check(Cl().EnqueueNDRangeKernel(queue_, kernel, 3, nullptr, launch.global, launch.local, 0,
                                          nullptr, nullptr),
                id.function);
@@ -136,7 +135,7 @@ Result<std::byte*> XpuStream::Scratch(size_t bytes) {
 
 Status XpuStream::CopyBytes(std::byte* destination, const std::byte* source, size_t bytes,
                             bool wait) {
-  ++submissions_;
+  Count(0);
   return Check(Cl().EnqueueSVMMemcpy(queue_, wait ? CL_TRUE : CL_FALSE, destination, source, bytes,
                                      0, nullptr, nullptr),
                "clEnqueueSVMMemcpy");

@@ -81,10 +81,12 @@ class XpuStream : public device::Stream {
   void EndRecording() { recording_ = nullptr; }
   // What recorded launches point to.
   std::shared_ptr<OwnedMemory> scratch() const { return scratch_; }
-  // Kernels run or recorded so far, and calls of the driver that put work on the queue.
-  int64_t launches() const { return launches_; }
-  int64_t submissions() const { return submissions_; }
-  void CountSubmission() { ++submissions_; }
+  device::SubmitCounts counts() const override { return counts_; }
+  // One call of the driver that runs so many kernels.
+  void Count(uint64_t kernels) {
+    counts_.kernels += kernels;
+    ++counts_.host_calls;
+  }
 
  private:
   XpuStream(std::shared_ptr<Context> context, cl_command_queue queue, bool checks_each_op);
@@ -107,7 +109,7 @@ class XpuStream : public device::Stream {
   std::vector<RecordedLaunch>* recording_ = nullptr;
   Stage stages_[4];
   size_t stage_ = 0;
-  int64_t launches_ = 0, submissions_ = 0;
+  device::SubmitCounts counts_;
 };
 
 // REQUIRES: `stream` was made by a device of this backend; kernels of it meet no other.

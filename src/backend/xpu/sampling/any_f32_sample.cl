@@ -1,7 +1,6 @@
 #include "pieces/element.cl"
 #include "pieces/wide.cl"
-// Sampling by the rules of ops/sampling_rules.h, a work-group per row. -D VOCAB, GRID_SHIFT:
-// 53 - the bits of VOCAB, TOP_MAX.
+// Sampling by the rules of ops/sampling_rules.h, a work-group per row.
 //
 // Weights are whole multiples of the grid, in 64-bit integers, so that their sums are exact without
 // F64. Each work-item has its own ids, [begin, end), ascending with the item.
@@ -32,21 +31,23 @@ typedef struct {
 
 #define WEIGHT_FLOOR -40.0f
 #define ZERO_PROBABILITY -9999.0f
-#define CHUNK ((((VOCAB) + ITEMS - 1) / ITEMS + 15) / 16 * 16)
+#define CHUNK (((vocab + ITEMS - 1) / ITEMS + 15) / 16 * 16)
+// A whole weight of 1 is 2^this.
+#define GRID_SHIFT (53 - (32 - (int)clz(vocab)))
 
 // --- A work-group's sums ----------------------------------------------------------------------
 
 #if ITEMS == 1
-#define SHARED_PARAM
-#define SHARED
+#define SHARED_PARAM , int vocab
+#define SHARED , vocab
 #define group_add(x) (x)
 #define group_largest(x) (x)
 #define group_least(x) (x)
 #define group_any(x) (x)
 #define group_wait()
 #else
-#define SHARED_PARAM , local ulong* shared
-#define SHARED , shared
+#define SHARED_PARAM , int vocab, local ulong* shared
+#define SHARED , vocab, shared
 #define SLUICE_REDUCE(name, expression)                        \
   inline ulong name(ulong x, local ulong* shared) {            \
     const int item = get_local_id(0);                          \
@@ -89,10 +90,11 @@ typedef struct {
   float floor;        // kept: x of at least this,
   uint cut;           // a key above this, or equal to it
   int ties_end;       // and before this id
+  float one;          // the weight of the likeliest token, in steps of the grid
 } Weigh;
 
 // e^x on the grid, for 16 x at once; 0 below the floor of all weights.
-inline float16 grid_weights(float16 x) {
+inline float16 grid_weights(float16 x, float one) {
   const float16 round = 0x1.8p23f;
   const float16 n = (x * 1.44269504088896341f + round) - round;
   float16 r = fma(n, (float16)(-0.693145751953125f), x);
@@ -105,7 +107,7 @@ inline float16 grid_weights(float16 x) {
   const float16 power = as_float16((convert_int16(n) + 127) << 23);
   const float16 w = (fma(p, r * r, r) + 1.0f) * power;
   // From 2^23 on a float is whole.
-  return select((float16)(0.0f), rint(w * (float)(1UL << GRID_SHIFT)), x >= (float16)(WEIGHT_FLOOR));
+  return select((float16)(0.0f), rint(w * one), x >= (float16)(WEIGHT_FLOOR));
 }
 inline ulong add16(ulong16 w) {
   const ulong8 a = w.lo + w.hi;
@@ -129,7 +131,7 @@ inline float16 kept_weights(Weigh weigh, float16 logits, int i) {
   const float cut = value_of(weigh.cut);
   const int16 kept = (logits > cut || (logits == cut && (lane + i) < (int16)(weigh.ties_end))) &&
                      x >= (float16)(weigh.floor);
-  return select((float16)(0.0f), grid_weights(x), kept);
+  return select((float16)(0.0f), grid_weights(x, weigh.one), kept);
 }
 
 inline ulong total_of(Weigh weigh, global const float* logits, int begin, int end) {
@@ -139,9 +141,9 @@ inline ulong total_of(Weigh weigh, global const float* logits, int begin, int en
   return add16(sum);
 }
 
-inline Weigh weigh_all(float max, float temperature) {
+inline Weigh weigh_all(float max, float temperature, int vocab) {
   const Weigh weigh = {max, temperature == 0.0f ? 1.0f : fmin(1.0f / temperature, FLT_MAX),
-                       WEIGHT_FLOOR, key_of(-INFINITY), VOCAB};
+                       WEIGHT_FLOOR, key_of(-INFINITY), vocab, (float)(1UL << GRID_SHIFT)};
   return weigh;
 }
 
@@ -170,28 +172,29 @@ inline Scan scan_row(global const float* logits, int begin, int end SHARED_PARAM
   scan.max = value_of((uint)group_largest(key_of(item_max)));
   scan.bad = group_any(any(bad)) != 0;
   scan.signal = group_any(any(signal)) != 0;
-  int first = VOCAB;
-  for (int i = begin; i < end && first == VOCAB; i += 16) {
+  int first = vocab;
+  for (int i = begin; i < end && first == vocab; i += 16) {
     const int16 same = logits16(logits, i, end) == (float16)(scan.max);
     if (!any(same)) continue;
-    for (int j = i; j < min(i + 16, end) && first == VOCAB; ++j)
+    for (int j = i; j < min(i + 16, end) && first == vocab; ++j)
       if (logits[j] == scan.max) first = j;
   }
   const int argmax = (int)group_least((ulong)first);
-  scan.argmax = argmax == VOCAB ? 0 : argmax;
+  scan.argmax = argmax == vocab ? 0 : argmax;
   return scan;
 }
 
 // Raw logits after mask and edits.
 inline void process(global const float* raw, SampleRow row, global const LogitEdit* edits,
-                    global const uint* allowed, global float* processed, int begin, int end) {
+                    global const uint* allowed, global float* processed, int begin, int end,
+                    int vocab) {
   for (int i = begin; i < end; ++i)
     processed[i] =
         allowed == 0 || (allowed[i / 32] >> (i % 32) & 1u) != 0 ? raw[i] : -INFINITY;
   group_wait();
   for (int e = get_local_id(0); e < row.edit_count; e += ITEMS) {
     const LogitEdit edit = edits[row.edit_begin + e];
-    if (edit.id < 0 || edit.id >= VOCAB) continue;
+    if (edit.id < 0 || edit.id >= vocab) continue;
     if (allowed != 0 && (allowed[edit.id / 32] >> (edit.id % 32) & 1u) == 0) continue;
     float logit = raw[edit.id] + edit.bias;
     logit = logit > 0 ? logit / edit.repetition : logit * edit.repetition;
@@ -216,7 +219,7 @@ inline ulong measure(Weigh weigh, int weighted, global const float* list, int co
     const float16 v = logits16(list, i, count);
     const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const int16 in = v >= (float16)(least) && lane < (int16)(count - i);
-    const float16 w = weighted ? grid_weights((v - weigh.max) * weigh.scale) : (float16)(1.0f);
+    const float16 w = weighted ? grid_weights((v - weigh.max) * weigh.scale, weigh.one) : (float16)(1.0f);
     sum += convert_ulong16(select((float16)(0.0f), w, in));
   }
   return add16(sum);
@@ -289,10 +292,10 @@ inline int after_equal(global const float* logits, int begin, int end, uint key,
 #else
   const ulong before = 0;
 #endif
-  int found = VOCAB;
+  int found = vocab;
   if (before < nth && before + mine >= nth) {
     ulong seen = before;
-    for (int i = begin; i < end && found == VOCAB; ++i)
+    for (int i = begin; i < end && found == vocab; ++i)
       if (logits[i] == value && ++seen == nth) found = i + 1;
   }
   return (int)group_least((ulong)found);
@@ -329,9 +332,9 @@ inline int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int
 #else
   ulong sum = 0;
 #endif
-  int token = VOCAB;
+  int token = vocab;
   if (sum <= aim && sum + mine > aim) {
-    for (int i = begin; i < end && token == VOCAB; i += 16) {
+    for (int i = begin; i < end && token == vocab; i += 16) {
       const ulong16 w = convert_ulong16(kept_weights(weigh, logits16(logits, i, end), i));
       const ulong all = add16(w);
       if (sum + all <= aim) {
@@ -340,7 +343,7 @@ inline int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int
       }
       ulong lanes[16];
       vstore16(w, 0, lanes);
-      for (int j = 0; j < 16 && token == VOCAB; ++j) {
+      for (int j = 0; j < 16 && token == vocab; ++j) {
         sum += lanes[j];
         if (sum > aim) token = i + j;
       }
@@ -366,8 +369,8 @@ inline ulong top_p_target(float top_p, ulong total) {
 
 inline int draw_token(global const float* logits, global float* list, float max, SampleRow row,
                       int begin, int end SHARED_PARAM) {
-  Weigh weigh = weigh_all(max, row.temperature);
-  if (row.top_k > 0 && row.top_k < VOCAB) {
+  Weigh weigh = weigh_all(max, row.temperature, vocab);
+  if (row.top_k > 0 && row.top_k < vocab) {
     const int count = take(logits, list, begin, end, -INFINITY);
     const Cut cut = select_cut(weigh, 0, list, count, (ulong)row.top_k SHARED);
     weigh.cut = cut.key;
@@ -401,29 +404,27 @@ inline float log_prob(float logit, float max, float temperature, Wide log_total)
   return isfinite(result.hi) ? result.hi : ZERO_PROBABILITY;
 }
 
-inline int wanted_logprobs(SampleRow row) { return min(min(row.top_logprobs, TOP_MAX), VOCAB); }
-
 inline void report_top(global const float* raw, SampleRow row, float max, Wide log_total,
-                       global int* ids, global float* logprobs, SampleOutput* output, int begin,
-                       int end SHARED_PARAM) {
+                       global int* ids, global float* logprobs, SampleOutput* output, int top_max,
+                       int begin, int end SHARED_PARAM) {
   const float logit = raw[output->token];
   output->logprob = log_prob(logit, max, 1.0f, log_total);
   ulong before = 0;
   for (int i = begin; i < end; ++i)
     before += raw[i] > logit || (raw[i] == logit && i < output->token);
   output->rank = (int)group_add(before);
-  const int wanted = wanted_logprobs(row);
+  const int wanted = min(min(row.top_logprobs, top_max), vocab);
   float last = INFINITY;
   int last_id = -1;
   for (int place = 0; place < wanted; ++place) {
     float best = -INFINITY;
-    int best_id = VOCAB;
+    int best_id = vocab;
     for (int i = begin; i < end; i += 16) {
       const float16 v = logits16(raw, i, end);
-      if (best_id < VOCAB && !any(v > (float16)(best) && v <= (float16)(last))) continue;
+      if (best_id < vocab && !any(v > (float16)(best) && v <= (float16)(last))) continue;
       for (int j = i; j < min(i + 16, end); ++j) {
         const int after = raw[j] < last || (raw[j] == last && j > last_id);
-        if (after && (best_id == VOCAB || raw[j] > best)) {
+        if (after && (best_id == vocab || raw[j] > best)) {
           best = raw[j];
           best_id = j;
         }
@@ -431,9 +432,9 @@ inline void report_top(global const float* raw, SampleRow row, float max, Wide l
     }
 #if ITEMS > 1
     // The best of the items: the largest value, then the least id.
-    const uint key = (uint)group_largest(best_id == VOCAB ? 0UL : (ulong)key_of(best));
-    best_id = (int)group_least(best_id < VOCAB && key_of(best) == key ? (ulong)best_id
-                                                                     : (ulong)VOCAB);
+    const uint key = (uint)group_largest(best_id == vocab ? 0UL : (ulong)key_of(best));
+    best_id = (int)group_least(best_id < vocab && key_of(best) == key ? (ulong)best_id
+                                                                     : (ulong)vocab);
     best = value_of(key);
 #endif
     last = best;
@@ -451,14 +452,14 @@ inline void report_top(global const float* raw, SampleRow row, float max, Wide l
 
 // --- The row ----------------------------------------------------------------------------------
 
-// `workspace`: two rows of VOCAB floats per row.
+// `workspace`: two rows of CHUNK * ITEMS floats per row.
 SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, Bytes rows,
                              ulong row_stride, global const LogitEdit* edits,
                              global const uint* masks, ulong mask_stride, BytesOut outputs,
                              ulong output_stride, global int* tokens, global int* top_ids,
                              global float* top_logprobs, ulong top_stride,
                              global float* distributions, ulong distribution_stride,
-                             global float* workspace) {
+                             global float* workspace, int vocab, int top_max) {
 #if ITEMS > 1
   local ulong shared[ITEMS];
 #endif
@@ -466,7 +467,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
   const SampleRow row = *(global const SampleRow*)(rows + at * row_stride);
   global const float* raw = logits + at * logits_stride;
   global float* processed = workspace + at * 2 * CHUNK * ITEMS;
-  const int begin = min(VOCAB, (int)get_local_id(0) * CHUNK), end = min(VOCAB, begin + CHUNK);
+  const int begin = min(vocab, (int)get_local_id(0) * CHUNK), end = min(vocab, begin + CHUNK);
   global float* list = processed + CHUNK * ITEMS + begin;
   top_ids += at * top_stride;
   top_logprobs += at * top_stride;
@@ -492,7 +493,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
       Scan seen = scan;
       if (changed) {
         process(raw, row, edits, row.mask_row < 0 ? 0 : masks + row.mask_row * mask_stride,
-                processed, begin, end);
+                processed, begin, end, vocab);
         from = processed;
         seen = scan_row(from, begin, end SHARED);
       }
@@ -502,7 +503,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
         output.token =
             greedy ? seen.argmax : draw_token(from, list, seen.max, row, begin, end SHARED);
         if (wants) {
-          const Weigh all = weigh_all(seen.max, row.temperature);
+          const Weigh all = weigh_all(seen.max, row.temperature, vocab);
           const ulong total = group_add(total_of(all, from, begin, end));
           const float temperature = row.temperature == 0.0f ? 1.0f : row.temperature;
           output.processed_logprob = log_prob(from[output.token], seen.max, temperature,
@@ -511,11 +512,12 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
       }
     }
     if (wants || row.distribution_row >= 0) {
-      const Weigh all = weigh_all(scan.max, 1.0f);
+      const Weigh all = weigh_all(scan.max, 1.0f, vocab);
       log_total = wide_log(group_add(total_of(all, raw, begin, end)), -GRID_SHIFT);
     }
     if (wants)
-      report_top(raw, row, scan.max, log_total, top_ids, top_logprobs, &output, begin, end SHARED);
+      report_top(raw, row, scan.max, log_total, top_ids, top_logprobs, &output, top_max, begin,
+                 end SHARED);
   }
   if (row.distribution_row >= 0) {
     global float* to = distributions + row.distribution_row * distribution_stride;

@@ -1,7 +1,5 @@
 #include "backend/xpu/sampling/impls.h"
 
-#include <bit>
-
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
 #include "ops/sampling.h"
@@ -34,17 +32,15 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
   SLUICE_ASSIGN_OR_RETURN(
       std::byte* const workspace,
       Scratch(stream, static_cast<size_t>(rows * 2 * chunk * items) * sizeof(float)));
-  const std::string options =
-      StrCat("-D ITEMS=", items, " -D VOCAB=", desc.vocab,
-             " -D GRID_SHIFT=", 53 - std::bit_width(static_cast<uint64_t>(desc.vocab)),
-             " -D TOP_MAX=", desc.top_logprobs_max);
+  const std::string options = StrCat("-D ITEMS=", items);
   LaunchShape shape{{static_cast<size_t>(rows), 1, 1}, static_cast<size_t>(items)};
   return Launch(stream, {"sampling/any_f32_sample", "any_f32_sample"}, options, shape,
                 args.logits.data, RowStride(args.logits), args.rows.data, RowStride(args.rows),
                 args.edits.data, args.masks.data, RowStride(args.masks), args.outputs.data,
                 RowStride(args.outputs), args.tokens.data, args.top_ids.data,
                 args.top_logprobs.data, RowStride(args.top_ids), args.distributions.data,
-                RowStride(args.distributions), workspace);
+                RowStride(args.distributions), workspace, static_cast<int32_t>(desc.vocab),
+                desc.top_logprobs_max);
 }
 
 }  // namespace
