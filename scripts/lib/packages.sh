@@ -5,13 +5,14 @@
 BUILD_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config
   libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
-  prometheus-cpp-dev libpcre2-dev libutf8proc-dev
+  prometheus-cpp-dev libpcre2-dev libutf8proc-dev opencl-c-headers
   python3-pip ca-certificates
 )
 # shellcheck disable=SC2034
 TEST_PACKAGES=(
   git python3-venv libgtest-dev libgmock-dev libbenchmark-dev
   clang-14 clang-format-14 libclang-rt-14-dev curl debian-handbook
+  pocl-opencl-icd ocl-icd-libopencl1 intel-opencl-icd oclgrind
 )
 
 # True if Debian's package is installed, or the tool that it is wanted for is there otherwise.

@@ -14,6 +14,7 @@ enum class LayoutId : uint32_t {
   kCpuInterleaved16 = 0x101,
   kCpuInterleaved8 = 0x102,
   kCpuTiles16 = 0x103,
+  kXpuInterleaved16 = 0x301,
 };
 
 enum class KvLayoutId : uint32_t {

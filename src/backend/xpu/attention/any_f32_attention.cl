@@ -1,0 +1,191 @@
+#include "pieces/element.cl"
+#include "pieces/reduce.cl"
+// Paged attention, a work-group per (KV head, query row), which does all query heads of the KV head.
+// -D ACT, KV (f32, f16, bf16, f8, i8), SCALES (0, 1), D: head_dim, GROUP: query heads per KV head,
+// CAP (0, 1).
+//
+// KV is walked in tiles of 16 positions at absolute multiples of 16; work-item i takes the tiles
+// whose number is i modulo ITEMS, ascending, and the items' results are put together in their order.
+// So a row's bits depend on its own history alone.
+#define load_kv SLUICE_CAT(load_, KV)
+#define load16_kv SLUICE_CAT(load16_, KV)
+
+#define TILE 16
+#define VECTORS ((D + 15) / 16)
+
+// Lanes of a vector of a row; what lies past the row is not read and counts as 0.
+inline float16 kv_lanes(Bytes row, ulong at, int vector) {
+#if D % 16 != 0
+  if (vector == VECTORS - 1) {
+    float lanes[16];
+    for (int i = 0; i < 16; ++i)
+      lanes[i] = vector * 16 + i < D ? load_kv(row, at + vector * 16 + i) : 0.0f;
+    return vload16(0, lanes);
+  }
+#endif
+  return load16_kv(row, at + vector * 16);
+}
+inline float16 act_lanes(Bytes row, ulong at, int vector) {
+#if D % 16 != 0
+  if (vector == VECTORS - 1) {
+    float lanes[16];
+    for (int i = 0; i < 16; ++i)
+      lanes[i] = vector * 16 + i < D ? load_act(row, at + vector * 16 + i) : 0.0f;
+    return vload16(0, lanes);
+  }
+#endif
+  return load16_act(row, at + vector * 16);
+}
+
+// What a work-item knows of its part of the history, per query head.
+typedef struct {
+  float largest[GROUP], sum[GROUP];
+  float16 out[GROUP][VECTORS];
+} Partial;
+
+// Elements from one kernel block to the next.
+typedef struct {
+  ulong k, v, k_scale, v_scale;
+} Strides;
+
+// The sequence whose rows hold `row`, or -1. Starts ascend.
+inline int sequence_of(global const int* start, int sequences, int row) {
+  if (sequences == 0 || row >= start[sequences]) return -1;
+  int low = 0, high = sequences;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (start[middle] <= row) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+// Adds positions [first, end) of one tile.
+inline void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
+                     global const float* k_scale, global const float* v_scale,
+                     global const int* blocks, Strides strides, int block_tokens, int kv_head, int first,
+                     int end, float scale, float cap) {
+  float scores[GROUP][TILE];
+  for (int g = 0; g < GROUP; ++g)
+    for (int p = 0; p < TILE; ++p) scores[g][p] = -INFINITY;
+  for (int p = first; p < end; ++p) {
+    const ulong block = blocks[p / block_tokens], inner = (ulong)kv_head * block_tokens + p % block_tokens;
+    float16 dots[GROUP];
+    for (int g = 0; g < GROUP; ++g) dots[g] = 0.0f;
+    for (int j = 0; j < VECTORS; ++j) {
+      const float16 lanes = kv_lanes(k, block * strides.k + inner * D, j);
+      for (int g = 0; g < GROUP; ++g) dots[g] = fma(q[g][j], lanes, dots[g]);
+    }
+    for (int g = 0; g < GROUP; ++g) {
+      float score = sum16(dots[g]);
+#if SCALES
+      score *= k_scale[block * strides.k_scale + inner];
+#endif
+      score *= scale;
+#if CAP
+      score = cap * tanh(score / cap);
+#endif
+      scores[g][p % TILE] = score;
+    }
+  }
+  float weights[GROUP][TILE];
+  for (int g = 0; g < GROUP; ++g) {
+    const float16 all = vload16(0, scores[g]);
+    const float largest = fmax(part->largest[g], max16(all));
+    const float kept = exp(part->largest[g] - largest);
+    const float16 e = exp(all - largest);
+    vstore16(e, 0, weights[g]);
+    part->largest[g] = largest;
+    part->sum[g] = fma(part->sum[g], kept, sum16(e));
+    for (int j = 0; j < VECTORS; ++j) part->out[g][j] *= kept;
+  }
+  for (int p = first; p < end; ++p) {
+    const ulong block = blocks[p / block_tokens], inner = (ulong)kv_head * block_tokens + p % block_tokens;
+#if SCALES
+    const float factor = v_scale[block * strides.v_scale + inner];
+#else
+    const float factor = 1.0f;
+#endif
+    for (int j = 0; j < VECTORS; ++j) {
+      const float16 lanes = kv_lanes(v, block * strides.v + inner * D, j);
+      for (int g = 0; g < GROUP; ++g)
+        part->out[g][j] = fma(lanes, weights[g][p % TILE] * factor, part->out[g][j]);
+    }
+  }
+}
+
+SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query_start,
+                                global const int* context, global const int* block_table,
+                                ulong table_stride, Bytes k, Bytes v, global const float* k_scale,
+                                global const float* v_scale, BytesOut out, ulong out_stride,
+                                ulong k_stride, ulong v_stride, ulong k_scale_stride,
+                                ulong v_scale_stride, int sequences, int table_tokens, int block_tokens,
+                                int causal, int window, float scale, float cap) {
+  const int kv_head = get_group_id(0), row = get_group_id(1);
+  const int item = get_local_id(0);
+  const int s = sequence_of(query_start, sequences, row);
+  if (s < 0) return;  // padding
+  const int length = min(context[s], table_tokens);
+  const int position = context[s] - (query_start[s + 1] - row);
+  const int end = causal ? min(position + 1, length) : length;
+  const int first = window > 0 && position >= window ? position - window + 1 : 0;
+  const ulong head_at = (ulong)kv_head * GROUP * D;
+
+  const Strides strides = {k_stride, v_stride, k_scale_stride, v_scale_stride};
+  float16 query[GROUP][VECTORS];
+  Partial part;
+  for (int g = 0; g < GROUP; ++g) {
+    part.largest[g] = -INFINITY;
+    part.sum[g] = 0.0f;
+    for (int j = 0; j < VECTORS; ++j) {
+      query[g][j] = act_lanes(q, row * q_stride + head_at + g * D, j);
+      part.out[g][j] = 0.0f;
+    }
+  }
+  for (int tile = first / TILE / ITEMS * ITEMS + item; tile * TILE < end; tile += ITEMS) {
+    const int begin = max(first, tile * TILE), stop = min(end, tile * TILE + TILE);
+    if (begin < stop)
+      add_tile(&part, query, k, v, k_scale, v_scale, block_table + s * table_stride, strides,
+               block_tokens, kv_head, begin, stop, scale, cap);
+  }
+
+#if ITEMS > 1
+  local float largest[ITEMS], sums[ITEMS];
+  local float16 outs[ITEMS][VECTORS];
+#endif
+  for (int g = 0; g < GROUP; ++g) {
+#if ITEMS > 1
+    largest[item] = part.largest[g];
+    sums[item] = part.sum[g];
+    for (int j = 0; j < VECTORS; ++j) outs[item][j] = part.out[g][j];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item == 0) {
+      float top = -INFINITY, sum = 0.0f;
+      for (int i = 0; i < ITEMS; ++i) top = fmax(top, largest[i]);
+      for (int j = 0; j < VECTORS; ++j) part.out[g][j] = 0.0f;
+      for (int i = 0; i < ITEMS; ++i) {
+        if (largest[i] == -INFINITY && sums[i] == 0.0f) continue;
+        const float kept = exp(largest[i] - top);
+        sum = fma(sums[i], kept, sum);
+        for (int j = 0; j < VECTORS; ++j) part.out[g][j] = fma(outs[i][j], kept, part.out[g][j]);
+      }
+      part.sum[g] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    if (item != 0) continue;
+    const ulong to = row * out_stride + head_at + g * D;
+    for (int j = 0; j < VECTORS; ++j) {
+      const float16 value = part.out[g][j] / part.sum[g];
+#if D % 16 != 0
+      if (j == VECTORS - 1) {
+        float lanes[16];
+        vstore16(value, 0, lanes);
+        for (int i = 0; j * 16 + i < D; ++i) store_act(out, to + j * 16 + i, lanes[i]);
+        continue;
+      }
+#endif
+      store16_act(out, to + j * 16, value);
+    }
+  }
+}

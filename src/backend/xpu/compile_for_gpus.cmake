@@ -1,0 +1,30 @@
+# cmake -DOCLOC=<ocloc> -DSOURCES=<folder> -DVARIANTS=<file> -P compile_for_gpus.cmake
+#
+# Compiles each line of VARIANTS, `program options...`, for Intel GPUs. Fails with the compiler's
+# words when one is refused.
+cmake_minimum_required(VERSION 3.25)
+file(STRINGS ${VARIANTS} lines REGEX "^[^#]")
+set(scratch ${SOURCES}/ocloc)
+file(MAKE_DIRECTORY ${scratch})
+set(refused 0)
+set(compiled 0)
+foreach(line ${lines})
+  string(REGEX MATCH "^([^ ]+) (.*)$" line "${line}")
+  set(program ${CMAKE_MATCH_1})
+  set(options "-cl-std=CL3.0 -cl-fp32-correctly-rounded-divide-sqrt ${CMAKE_MATCH_2}")
+  foreach(device dg2 pvc)
+    execute_process(COMMAND ${OCLOC} compile -file ${SOURCES}/${program}.cl -device ${device}
+                            -options "${options}" -output_no_suffix -output kernel
+                    WORKING_DIRECTORY ${scratch} RESULT_VARIABLE result OUTPUT_VARIABLE said
+                    ERROR_VARIABLE said)
+    math(EXPR compiled "${compiled} + 1")
+    if(NOT result EQUAL 0)
+      math(EXPR refused "${refused} + 1")
+      message("${device}: ${program} ${options}\n${said}")
+    endif()
+  endforeach()
+endforeach()
+if(refused GREATER 0 OR compiled EQUAL 0)
+  message(FATAL_ERROR "${refused} of ${compiled} programs were refused")
+endif()
+message("${compiled} programs compiled")

@@ -1,0 +1,78 @@
+#include "backend/xpu/context.h"
+
+#include "base/str_cat.h"
+
+namespace sluice::xpu {
+namespace {
+
+// OpenCL promises no more than the size of its largest type, 128 bytes.
+constexpr size_t kAlignment = 256;
+
+}  // namespace
+
+Result<std::shared_ptr<Context>> Context::Open(const FoundDevice& device,
+                                               std::string cache_folder) {
+  std::shared_ptr<Context> context(new Context(device));
+  cl_int error = CL_SUCCESS;
+  context->context_ = Cl().CreateContext(nullptr, 1, &device.device, nullptr, nullptr, &error);
+  SLUICE_RETURN_IF_ERROR(Check(error, "clCreateContext"));
+  context->programs_ =
+      std::make_unique<Programs>(context->context_, device, std::move(cache_folder));
+  if (device.has_command_buffers) context->command_buffers_ = LoadCommandBuffers(device.platform);
+  return context;
+}
+
+Context::~Context() {
+  programs_.reset();
+  if (context_ != nullptr) Cl().ReleaseContext(context_);
+}
+
+Result<Context::Memory> Context::Allocate(size_t bytes) {
+  const size_t limit = std::min(device_.allocation_max, facts().memory_bytes);
+  if (bytes > limit) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("an allocation of ", bytes, " bytes is more than the ", limit,
+                         " bytes that ", device::ToString(facts().id), " allows at once"));
+  }
+  Memory memory;
+  memory.base = Cl().SVMAlloc(context_, CL_MEM_READ_WRITE, bytes + kAlignment, 0);
+  if (memory.base == nullptr) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat(device::ToString(facts().id), " refused an allocation of ", bytes,
+                         " bytes; ", allocated_bytes(), " are in use"));
+  }
+  const uintptr_t address = reinterpret_cast<uintptr_t>(memory.base);
+  memory.data = static_cast<std::byte*>(memory.base) + (kAlignment - address % kAlignment);
+  allocated_ += bytes;
+  return memory;
+}
+
+void Context::Free(void* base, size_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (cl_command_queue queue : queues_) Cl().Finish(queue);
+  }
+  Cl().SVMFree(context_, base);
+  allocated_ -= bytes;
+}
+
+Result<cl_command_queue> Context::CreateQueue() {
+  cl_int error = CL_SUCCESS;
+  const cl_command_queue queue =
+      Cl().CreateCommandQueueWithProperties(context_, device_.device, nullptr, &error);
+  SLUICE_RETURN_IF_ERROR(Check(error, "clCreateCommandQueueWithProperties"));
+  const std::lock_guard lock(mutex_);
+  queues_.insert(queue);
+  return queue;
+}
+
+void Context::ReleaseQueue(cl_command_queue queue) {
+  {
+    const std::lock_guard lock(mutex_);
+    queues_.erase(queue);
+  }
+  Cl().Finish(queue);
+  Cl().ReleaseCommandQueue(queue);
+}
+
+}  // namespace sluice::xpu

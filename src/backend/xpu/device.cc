@@ -1,0 +1,174 @@
+#include "backend/xpu/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "backend/xpu/copy/copy.h"
+#include "backend/xpu/ops.h"
+#include "backend/xpu/programs/binary_cache.h"
+#include "base/str_cat.h"
+
+namespace sluice::xpu {
+namespace {
+
+using device::Buffer;
+using device::MemoryKind;
+using device::View;
+
+constexpr size_t kAlignment = 256;
+
+class HostDeleter : public Buffer::Deleter {
+ public:
+  void Free(const View& view) override { std::free(view.data); }
+};
+
+class DeviceDeleter : public Buffer::Deleter {
+ public:
+  DeviceDeleter(std::shared_ptr<Context> context, void* base)
+      : context_(std::move(context)), base_(base) {}
+  void Free(const View& view) override { context_->Free(base_, view.bytes); }
+
+ private:
+  std::shared_ptr<Context> context_;
+  void* base_;
+};
+
+Result<Buffer> AllocateHost(size_t bytes, device::DeviceId id) {
+  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  View view;
+  view.bytes = bytes;
+  view.device = id;
+  view.data =
+      rounded < bytes ? nullptr : static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  if (view.data == nullptr) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("the operating system refused an allocation of ", bytes, " bytes"));
+  }
+  std::memset(view.data, 0, rounded);
+  static const auto deleter = std::make_shared<HostDeleter>();
+  return Buffer(view, deleter);
+}
+
+// What Linux would give without swapping; 0 where it does not say.
+size_t AvailableHostBytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  size_t kib = 0;
+  while (file >> name >> kib) {
+    if (name == "MemAvailable:") return kib * 1024;
+    std::getline(file, unit);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<XpuDevice>> XpuDevice::Open(const FoundDevice& found,
+                                                   const XpuOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Context> context,
+                          Context::Open(found, options.cache_folder));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<device::Stream> own, XpuStream::Create(context, false));
+  return std::unique_ptr<XpuDevice>(new XpuDevice(std::move(context), std::move(own), options));
+}
+
+XpuDevice::XpuDevice(std::shared_ptr<Context> context, std::unique_ptr<device::Stream> own,
+                     const XpuOptions& options)
+    : context_(std::move(context)),
+      check_each_op_(options.check_each_op),
+      mechanism_(context_->command_buffers() ? options.graphs : GraphMechanism::kLaunchList),
+      own_stream_(std::move(own)),
+      ops_(&context_->facts()) {
+  RegisterXpuOps(ops_);
+}
+
+Result<device::MemoryInfo> XpuDevice::Memory() const {
+  device::MemoryInfo info;
+  info.total_bytes = facts().memory_bytes;
+  const size_t used = std::min(context_->allocated_bytes(), info.total_bytes);
+  // OpenCL does not tell what others use of a device; of the host's memory Linux does.
+  info.free_bytes = info.total_bytes - used;
+  if (facts().on_host_processor) info.free_bytes = std::min(info.free_bytes, AvailableHostBytes());
+  return info;
+}
+
+Result<Buffer> XpuDevice::Allocate(size_t bytes, MemoryKind kind) {
+  if (kind == MemoryKind::kHost || kind == MemoryKind::kPinned)
+    return AllocateHost(bytes, facts().id);
+  if (kind == MemoryKind::kShared) {
+    return Status(StatusCode::kUnimplemented,
+                  StrCat(device::ToString(facts().id), " has no memory that the host shares"));
+  }
+  const size_t rounded =
+      bytes > SIZE_MAX - kAlignment
+          ? bytes
+          : (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  SLUICE_ASSIGN_OR_RETURN(const Context::Memory memory, context_->Allocate(rounded));
+  View view;
+  view.data = memory.data;
+  view.bytes = bytes;
+  view.memory = MemoryKind::kDevice;
+  view.device = facts().id;
+  Buffer buffer(view, std::make_shared<DeviceDeleter>(context_, memory.base));
+  const std::lock_guard lock(own_mutex_);
+  XpuStream& stream = AsXpu(*own_stream_);
+  const uint32_t zero = 0;
+  SLUICE_RETURN_IF_ERROR(Check(Cl().EnqueueSVMMemFill(stream.queue(), memory.data, &zero,
+                                                      sizeof zero, rounded, 0, nullptr, nullptr),
+                               "clEnqueueSVMMemFill"));
+  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+  return buffer;
+}
+
+Result<std::unique_ptr<device::Stream>> XpuDevice::CreateStream() {
+  return XpuStream::Create(context_, check_each_op_);
+}
+
+Result<std::unique_ptr<device::Event>> XpuDevice::CreateEvent() {
+  return std::unique_ptr<device::Event>(std::make_unique<XpuEvent>(context_));
+}
+
+Status XpuDevice::Copy(device::Stream& stream, std::span<const device::CopyItem> items) {
+  return CopyItems(facts().id, AsXpu(stream), items);
+}
+
+Result<std::unique_ptr<device::Graph>> XpuDevice::Capture(device::Stream& stream,
+                                                          device::Communicator*,
+                                                          const device::CaptureBody& body) {
+  return CaptureGraph(*this, AsXpu(stream), mechanism_, body);
+}
+
+std::vector<device::DeviceFacts> XpuBackend::Probe(const device::VisibleDevices& visible) const {
+  std::vector<device::DeviceFacts> facts;
+  for (const FoundDevice& found : SelectDevices(AllDevices(), visible))
+    facts.push_back(found.facts);
+  return facts;
+}
+
+Result<std::unique_ptr<device::Device>> XpuBackend::Open(const device::VisibleDevices& visible,
+                                                         int index,
+                                                         const device::OpenOptions& options) const {
+  const std::vector<FoundDevice> devices = SelectDevices(AllDevices(), visible);
+  if (index < 0 || static_cast<size_t>(index) >= devices.size()) {
+    const std::string why = AbsentReason();
+    return Status(StatusCode::kDevice,
+                  StrCat("xpu:", index, " does not exist; ", devices.size(),
+                         devices.size() == 1 ? " device is" : " devices are", " visible",
+                         why.empty() ? "" : ": ", why),
+                  "device");
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      std::unique_ptr<XpuDevice> device,
+      XpuDevice::Open(devices[index], {.check_each_op = options.check_each_op,
+                                       .cache_folder = BinaryCache::DefaultFolder()}));
+  SLUICE_RETURN_IF_ERROR(device->mutable_ops().ForceAll(options.force_ops));
+  return std::unique_ptr<device::Device>(std::move(device));
+}
+
+const device::Backend* BackendInstance() {
+  static const XpuBackend backend;
+  return &backend;
+}
+
+}  // namespace sluice::xpu

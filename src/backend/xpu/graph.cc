@@ -1,0 +1,131 @@
+#include "backend/xpu/graph.h"
+
+#include <utility>
+
+#include "base/str_cat.h"
+
+namespace sluice::xpu {
+namespace {
+
+class XpuGraph : public device::Graph {
+ public:
+  XpuGraph(device::Device& device, std::shared_ptr<Context> context)
+      : device_(device), context_(std::move(context)) {}
+  ~XpuGraph() override {
+    if (buffer_ != nullptr) {
+      if (last_queue_ != nullptr) Cl().Finish(last_queue_);
+      context_->command_buffers().release(buffer_);
+    }
+    for (const RecordedLaunch& launch : launches_) Cl().ReleaseKernel(launch.kernel);
+    if (capture_queue_ != nullptr) context_->ReleaseQueue(capture_queue_);
+  }
+
+  Status Record(XpuStream& stream, const device::CaptureBody& body) {
+    stream.BeginRecording(&launches_);
+    const Status status = body(stream);
+    stream.EndRecording();
+    scratch_ = stream.scratch();
+    return status;
+  }
+
+  // What was recorded as a command buffer.
+  Status Finalize() {
+    if (launches_.empty()) return OkStatus();
+    const CommandBufferApi& api = context_->command_buffers();
+    SLUICE_ASSIGN_OR_RETURN(capture_queue_, context_->CreateQueue());
+    // A replay may be put on the queue while the one before still runs.
+    const cl_command_buffer_properties_khr properties[] = {
+        CL_COMMAND_BUFFER_FLAGS_KHR, CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, 0};
+    cl_int error = CL_SUCCESS;
+    buffer_ = api.create(1, &capture_queue_, properties, &error);
+    SLUICE_RETURN_IF_ERROR(Check(error, "clCreateCommandBufferKHR"));
+    cl_sync_point_khr before = 0;
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      const RecordedLaunch& launch = launches_[i];
+      const cl_uint waits = i == 0 ? 0 : 1;
+      cl_sync_point_khr point = 0;
+      error = api.add_kernel(buffer_, nullptr, nullptr, launch.kernel, 3, nullptr, launch.global,
+                             launch.local, waits, waits == 0 ? nullptr : &before, &point, nullptr);
+      SLUICE_RETURN_IF_ERROR(Check(error, StrCat("clCommandNDRangeKernelKHR of ", launch.name)));
+      before = point;
+    }
+    return Check(api.finalize(buffer_), "clFinalizeCommandBufferKHR");
+  }
+
+  Status Replay(device::Stream& stream, const device::ReplayParams& params) override {
+    SLUICE_RETURN_IF_ERROR(CheckParams(params));
+    copies_.clear();
+    for (const device::ReplayParams::Value& value : params.values)
+      copies_.push_back({value.destination, value.source});
+    SLUICE_RETURN_IF_ERROR(device_.Copy(stream, copies_));
+    XpuStream& xpu = AsXpu(stream);
+    last_queue_ = xpu.queue();
+    if (buffer_ != nullptr) {
+      cl_command_queue queue = xpu.queue();
+      xpu.Count(launches_.size());
+      return Check(context_->command_buffers().enqueue(1, &queue, buffer_, 0, nullptr, nullptr),
+                   "clEnqueueCommandBufferKHR");
+    }
+    for (const RecordedLaunch& launch : launches_) {
+      xpu.Count(1);
+      SLUICE_RETURN_IF_ERROR(
+          Check(Cl().EnqueueNDRangeKernel(xpu.queue(), launch.kernel, 3, nullptr, launch.global,
+                                          launch.local, 0, nullptr, nullptr),
+                launch.name));
+    }
+    return OkStatus();
+  }
+
+ private:
+  struct Known {
+    std::string name;
+    size_t bytes = 0;
+  };
+
+  // The first replay says which values there are.
+  Status CheckParams(const device::ReplayParams& params) {
+    if (!replayed_) {
+      for (const auto& value : params.values) known_.push_back({value.name, value.source.bytes});
+      replayed_ = true;
+      return OkStatus();
+    }
+    if (params.values.size() != known_.size()) {
+      return InvalidArgument(StrCat("a replay was given ", params.values.size(),
+                                    " values, the first one ", known_.size()));
+    }
+    for (size_t i = 0; i < known_.size(); ++i) {
+      const auto& value = params.values[i];
+      if (value.name == known_[i].name && value.source.bytes == known_[i].bytes) continue;
+      return InvalidArgument(StrCat("a replay was given \"", value.name, "\" of ",
+                                    value.source.bytes, " bytes where the first one had \"",
+                                    known_[i].name, "\" of ", known_[i].bytes));
+    }
+    return OkStatus();
+  }
+
+  device::Device& device_;
+  const std::shared_ptr<Context> context_;
+  std::vector<RecordedLaunch> launches_;
+  std::shared_ptr<OwnedMemory> scratch_;
+  cl_command_queue capture_queue_ = nullptr, last_queue_ = nullptr;
+  cl_command_buffer_khr buffer_ = nullptr;
+  std::vector<Known> known_;
+  bool replayed_ = false;
+  std::vector<device::CopyItem> copies_;  // kept, so that a replay allocates nothing
+};
+
+}  // namespace
+
+Result<std::unique_ptr<device::Graph>> CaptureGraph(device::Device& device, XpuStream& stream,
+                                                    GraphMechanism mechanism,
+                                                    const device::CaptureBody& body) {
+  if (stream.recording()) {
+    return Status(StatusCode::kFailedPrecondition, "a graph is already captured on this stream");
+  }
+  auto graph = std::make_unique<XpuGraph>(device, stream.context());
+  SLUICE_RETURN_IF_ERROR(graph->Record(stream, body));
+  if (mechanism == GraphMechanism::kCommandBuffer) SLUICE_RETURN_IF_ERROR(graph->Finalize());
+  return std::unique_ptr<device::Graph>(std::move(graph));
+}
+
+}  // namespace sluice::xpu

@@ -1,0 +1,249 @@
+// Captured work replayed with other block tables, lengths, positions and slots gives what the same
+// ops give when they run at once, by both mechanisms.
+#include "backend/xpu/graph.h"
+
+#include <gmock/gmock.h>
+
+#include "backend/xpu/xpu_fixture.h"
+#include "ops/attention.h"
+#include "ops/host_array.h"
+#include "ops/linear.h"
+#include "ops/rope_kv.h"
+
+namespace sluice::xpu {
+namespace {
+
+using device::CopyItem;
+using device::MemoryKind;
+using device::ReplayParams;
+using ::testing::HasSubstr;
+
+constexpr int kHeads = 3, kDim = 16, kBlockTokens = 4, kBlocks = 9, kRows = 2, kTableBlocks = 4;
+constexpr int kWidth = 3 * kHeads * kDim;
+
+// What a step of two sequences, one token each, refreshes.
+struct Step {
+  std::vector<float> qkv;
+  std::vector<int32_t> positions, slots, context, table;
+};
+
+Step MakeStep(ops::TestNoise& noise, int32_t context0, int32_t context1) {
+  Step step;
+  for (int i = 0; i < kRows * kWidth; ++i) step.qkv.push_back(noise.Value());
+  step.context = {context0, context1};
+  std::vector<int32_t> free = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  for (int s = 0; s < kRows; ++s) {
+    for (int b = 0; b < kTableBlocks; ++b) {
+      const bool used = b * kBlockTokens < step.context[s];
+      const size_t at = noise.Below(static_cast<int64_t>(free.size()));
+      step.table.push_back(used ? free[at] : -1);
+      if (used) free.erase(free.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    const int32_t position = step.context[s] - 1;
+    step.positions.push_back(position);
+    step.slots.push_back(step.table[s * kTableBlocks + position / kBlockTokens] * kBlockTokens +
+                         position % kBlockTokens);
+  }
+  return step;
+}
+
+class GraphTest : public XpuTest, public ::testing::WithParamInterface<GraphMechanism> {
+ protected:
+  void SetUp() override {
+    ASSERT_FALSE(AllDevices().empty()) << WhyNoDevices();
+    Open({.graphs = GetParam(), .cache_folder = TestCache()});
+    if (device_->graph_mechanism() != GetParam()) GTEST_SKIP() << "no command buffers here";
+    ops::TestNoise noise(5);
+    const size_t cache = size_t{kBlocks} * kHeads * kBlockTokens * kDim;
+    for (auto* side : {&k_, &v_}) {
+      std::vector<float> values(cache);
+      for (float& value : values) value = noise.Value();
+      *side = Upload(values);
+    }
+    std::vector<float> angles(64 * kDim);
+    for (float& value : angles) value = noise.Value();
+    angles_ = Upload(angles);
+    start_ = Upload(std::vector<int32_t>{0, 1, 2});
+    qkv_ = Upload(std::vector<float>(kRows * kWidth));
+    positions_ = Upload(std::vector<int32_t>(kRows));
+    slots_ = Upload(std::vector<int32_t>(kRows));
+    context_ = Upload(std::vector<int32_t>(kRows));
+    table_ = Upload(std::vector<int32_t>(kRows * kTableBlocks));
+    q_ = Upload(std::vector<float>(kRows * kHeads * kDim));
+    out_ = Upload(std::vector<float>(kRows * kHeads * kDim));
+    copy_ = Upload(std::vector<float>(kRows * kHeads * kDim));
+    MakeWeight(noise);
+  }
+
+  void MakeWeight(ops::TestNoise& noise) {
+    linear_ = {.n = kHeads * kDim, .k = kHeads * kDim, .residual = true};
+    std::vector<float> rows(static_cast<size_t>(linear_.n * linear_.k));
+    for (float& value : rows) value = noise.Value();
+    const auto& packing = ops::PackingOf(device_->ops(), "any_f32_linear");
+    std::vector<std::byte> packed(packing.packed_bytes(linear_));
+    ASSERT_TRUE(packing.pack(linear_, 0, std::as_bytes(std::span(rows)), packed).ok());
+    packed_ = Upload(packed);
+    weight_ = {ops::Dense(packed_.view(), DType::kU8, {static_cast<int64_t>(packed.size())}),
+               DType::kF32, packing.layout, linear_.n, linear_.k};
+  }
+
+  // A layer's worth: RoPE and KV write, attention, a linear over its own input, and a copy.
+  Status Body(device::Stream& stream) {
+    const ops::KvDesc kv = {DType::kF32, kHeads, kDim, kDim, kBlockTokens};
+    ops::PagedKv cache;
+    cache.k = ops::Dense(k_.view(), DType::kF32, {kBlocks, kHeads, kBlockTokens, kDim});
+    cache.v = ops::Dense(v_.view(), DType::kF32, {kBlocks, kHeads, kBlockTokens, kDim});
+    const ops::Tensor q = ops::Dense(q_.view(), DType::kF32, {kRows, kHeads * kDim});
+    const ops::Tensor out = ops::Dense(out_.view(), DType::kF32, {kRows, kHeads * kDim});
+    const ops::RopeKv::Desc rope = {.form = ops::RopeKvForm::kDecode,
+                                    .q_heads = kHeads,
+                                    .kv_heads = kHeads,
+                                    .head_dim = kDim,
+                                    .rotary_dims = kDim,
+                                    .kv = kv};
+    SLUICE_RETURN_IF_ERROR(
+        Run<ops::RopeKv>(stream, rope,
+                         {.qkv = ops::Dense(qkv_.view(), DType::kF32, {kRows, kWidth}),
+                          .positions = ops::Dense(positions_.view(), DType::kI32, {kRows}),
+                          .table = ops::Dense(angles_.view(), DType::kF32, {64, kDim}),
+                          .slots = ops::Dense(slots_.view(), DType::kI32, {kRows}),
+                          .q_out = q,
+                          .kv = cache}));
+    const ops::Attention::Desc attention = {
+        .q_heads = kHeads, .kv_heads = kHeads, .head_dim = kDim, .kv = kv};
+    SLUICE_RETURN_IF_ERROR(Run<ops::Attention>(
+        stream, attention,
+        {.q = q,
+         .query_start = ops::Dense(start_.view(), DType::kI32, {kRows + 1}),
+         .context = ops::Dense(context_.view(), DType::kI32, {kRows}),
+         .block_table = ops::Dense(table_.view(), DType::kI32, {kRows, kTableBlocks}),
+         .kv = cache,
+         .out = out}));
+    SLUICE_RETURN_IF_ERROR(Run<ops::Linear>(
+        stream, linear_, {.x = q, .weight = &weight_, .residual = out, .out = out}));
+    const CopyItem item{copy_.view(), out_.view()};
+    return device_->Copy(stream, {&item, 1});
+  }
+  template <class Op>
+  Status Run(device::Stream& stream, const typename Op::Desc& desc, const typename Op::Args& args) {
+    SLUICE_ASSIGN_OR_RETURN(const auto bound, ops::Bind<Op>(device_->ops(), desc));
+    return bound(stream, args);
+  }
+
+  ReplayParams Params(Step& step) {
+    return {{{"qkv", Host(step.qkv), qkv_.view()},
+             {"positions", Host(step.positions), positions_.view()},
+             {"slots", Host(step.slots), slots_.view()},
+             {"context", Host(step.context), context_.view()},
+             {"table", Host(step.table), table_.view()}}};
+  }
+  std::vector<float> Eager(Step& step) {
+    for (const auto& value : Params(step).values) {
+      const CopyItem item{value.destination, value.source};
+      EXPECT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
+    }
+    EXPECT_TRUE(Body(*stream_).ok());
+    return Download<float>(copy_);
+  }
+  Result<std::unique_ptr<device::Graph>> Capture() {
+    return device_->Capture(*stream_, nullptr, [&](device::Stream& s) { return Body(s); });
+  }
+
+  device::Buffer k_, v_, angles_, start_, qkv_, positions_, slots_, context_, table_, q_, out_,
+      copy_, packed_;
+  ops::Linear::Desc linear_;
+  ops::PackedWeight weight_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Xpu, GraphTest, ::testing::Values(GraphMechanism::kCommandBuffer, GraphMechanism::kLaunchList),
+    [](const auto& mechanism) {
+      return mechanism.param == GraphMechanism::kCommandBuffer ? "CommandBuffer" : "LaunchList";
+    });
+
+TEST_P(GraphTest, ReplaysReadFreshParameters) {
+  ops::TestNoise noise(7);
+  const auto graph = Capture();
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (const auto& [a, b] : {std::pair{1, 16}, {5, 3}, {16, 1}, {9, 9}}) {
+    Step step = MakeStep(noise, a, b);
+    ASSERT_TRUE((*graph)->Replay(*stream_, Params(step)).ok());
+    const std::vector<float> replayed = Download<float>(copy_);
+    // The same KV is written again, so running at once finds the same memory.
+    EXPECT_EQ(replayed, Eager(step)) << a << " " << b;
+  }
+}
+
+TEST_P(GraphTest, ReplaysMayFollowOneAnotherWithoutWaiting) {
+  ops::TestNoise noise(8);
+  const auto graph = Capture();
+  ASSERT_TRUE(graph.ok());
+  Step step = MakeStep(noise, 4, 4);
+  for (int round = 0; round < 50; ++round) {
+    step = MakeStep(noise, 1 + round % 16, 1 + round % 7);
+    ASSERT_TRUE((*graph)->Replay(*stream_, Params(step)).ok());
+  }
+  const std::vector<float> replayed = Download<float>(copy_);
+  EXPECT_EQ(replayed, Eager(step));
+}
+
+TEST_P(GraphTest, CapturingRunsNothing) {
+  const std::vector<float> before = Download<float>(k_);
+  ASSERT_TRUE(Capture().ok());
+  EXPECT_EQ(Download<float>(k_), before);
+  EXPECT_EQ(Download<float>(copy_), std::vector<float>(kRows * kHeads * kDim));
+}
+
+TEST_P(GraphTest, AMissingOrDifferentParameterIsAnError) {
+  ops::TestNoise noise(9);
+  const auto graph = Capture();
+  ASSERT_TRUE(graph.ok());
+  Step step = MakeStep(noise, 4, 4);
+  ReplayParams params = Params(step);
+  ASSERT_TRUE((*graph)->Replay(*stream_, params).ok());
+  ReplayParams fewer = params, shorter = params, other = params;
+  fewer.values.pop_back();
+  shorter.values[3].source.bytes -= 4;
+  other.values[1].name = "offsets";
+  for (const ReplayParams& bad : {fewer, shorter, other})
+    EXPECT_EQ((*graph)->Replay(*stream_, bad).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_P(GraphTest, KernelsAreCountedAndACommandBufferIsOneCall) {
+  ops::TestNoise noise(10);
+  const auto graph = Capture();
+  ASSERT_TRUE(graph.ok());
+  Step step = MakeStep(noise, 4, 4);
+  const device::SubmitCounts before = stream_->counts();
+  ASSERT_TRUE((*graph)->Replay(*stream_, Params(step)).ok());
+  const device::SubmitCounts after = stream_->counts();
+  EXPECT_EQ(after.kernels - before.kernels, 4u);
+  const uint64_t calls = GetParam() == GraphMechanism::kCommandBuffer ? 1 : 4;
+  EXPECT_EQ(after.host_calls - before.host_calls, 5 + calls);  // a copy per parameter
+}
+
+TEST_P(GraphTest, WhatCannotBeCapturedIsRefused) {
+  std::vector<float> host(4);
+  const auto copies = device_->Capture(*stream_, nullptr, [&](device::Stream& stream) {
+    const CopyItem item{Host(host), out_.view()};
+    return device_->Copy(stream, {&item, 1});
+  });
+  EXPECT_EQ(copies.status().code(), StatusCode::kInvalidArgument);  // does not fit 4 floats
+  const auto reads = device_->Capture(*stream_, nullptr, [&](device::Stream& stream) {
+    device::View few = out_.view();
+    few.bytes = 16;
+    const CopyItem item{Host(host), few};
+    return device_->Copy(stream, {&item, 1});
+  });
+  EXPECT_EQ(reads.status().code(), StatusCode::kFailedPrecondition);
+  const auto grows = device_->Capture(*stream_, nullptr, [&](device::Stream& stream) {
+    return AsXpu(stream).Scratch(size_t{64} << 20).status();
+  });
+  EXPECT_EQ(grows.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(grows.status().message(), HasSubstr("largest shape"));
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  EXPECT_TRUE(Body(*stream_).ok());  // the stream is usable again
+}
+
+}  // namespace
+}  // namespace sluice::xpu

@@ -1,0 +1,44 @@
+#include "backend/xpu/norm/impls.h"
+
+#include "backend/xpu/kernel_support.h"
+#include "backend/xpu/launch.h"
+#include "ops/norm.h"
+
+namespace sluice::xpu {
+namespace {
+
+constexpr const char* kProgram = "norm/any_f32_norm";
+
+Status RunNorm(device::Stream& stream, const ops::Norm::Desc& desc, const ops::Norm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int items = ItemsFor(FactsOf(stream), 64);
+  const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
+                                     " -D LAYER=", desc.kind == ops::NormKind::kLayer ? 1 : 0,
+                                     " -D ADD=", desc.add ? 1 : 0, " -D BIAS=", desc.bias ? 1 : 0);
+  LaunchShape shape{{static_cast<size_t>(args.x.dims[0]), 1, 1}, static_cast<size_t>(items)};
+  return Launch(stream, {kProgram, "any_f32_norm"}, options, shape, args.x.data, RowStride(args.x),
+                args.residual.data, RowStride(args.residual), args.weight.data, args.bias.data,
+                args.out.data, RowStride(args.out), static_cast<int32_t>(desc.hidden), desc.eps);
+}
+
+Status RunQkNorm(device::Stream& stream, const ops::QkNorm::Desc& desc,
+                 const ops::QkNorm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int items = ItemsFor(FactsOf(stream), 8);
+  const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation));
+  LaunchShape shape{
+      {static_cast<size_t>(desc.q_heads + desc.kv_heads), static_cast<size_t>(args.qkv.dims[0]), 1},
+      static_cast<size_t>(items)};
+  return Launch(stream, {kProgram, "any_f32_qk_norm"}, options, shape, args.qkv.data,
+                RowStride(args.qkv), args.q_weight.data, args.k_weight.data, desc.q_heads,
+                desc.head_dim, desc.eps);
+}
+
+}  // namespace
+
+void RegisterNorm(ops::OpTable& table) {
+  table.Add<ops::Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm});
+  table.Add<ops::QkNorm>({"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm});
+}
+
+}  // namespace sluice::xpu

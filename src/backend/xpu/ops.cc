@@ -1,0 +1,23 @@
+#include "backend/xpu/ops.h"
+
+#include "backend/xpu/activation/impls.h"
+#include "backend/xpu/attention/impls.h"
+#include "backend/xpu/embedding/impls.h"
+#include "backend/xpu/linear/impls.h"
+#include "backend/xpu/norm/impls.h"
+#include "backend/xpu/rope_kv/impls.h"
+#include "backend/xpu/sampling/impls.h"
+
+namespace sluice::xpu {
+
+void RegisterXpuOps(ops::OpTable& table) {
+  RegisterEmbedding(table);
+  RegisterNorm(table);
+  RegisterLinear(table);
+  RegisterRopeKv(table);
+  RegisterAttention(table);
+  RegisterActivation(table);
+  RegisterSampling(table);
+}
+
+}  // namespace sluice::xpu

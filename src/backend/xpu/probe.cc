@@ -1,0 +1,172 @@
+#include "backend/xpu/probe.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "base/str_cat.h"
+
+namespace sluice::xpu {
+namespace {
+
+constexpr cl_version kVersion = CL_MAKE_VERSION(3, 0, 0);
+
+// Takes a variable out of the environment for as long as it lives. Intel's driver reads the mask
+// too, when it is asked first; the numbers in VisibleDevices count without it.
+class WithoutVariable {
+ public:
+  explicit WithoutVariable(const char* name) : name_(name) {
+    if (const char* value = std::getenv(name)) {
+      value_ = value;
+      unsetenv(name);
+    }
+  }
+  ~WithoutVariable() {
+    if (value_.has_value()) setenv(name_, value_->c_str(), 1);
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> value_;
+};
+
+template <class T>
+T InfoOf(cl_device_id device, cl_device_info what) {
+  T value{};
+  Cl().GetDeviceInfo(device, what, sizeof value, &value, nullptr);
+  return value;
+}
+
+template <class Get>
+std::string TextOf(const Get& get) {
+  size_t size = 0;
+  if (get(0, nullptr, &size) != CL_SUCCESS || size == 0) return "";
+  std::string text(size, '\0');
+  if (get(size, text.data(), nullptr) != CL_SUCCESS) return "";
+  text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
+  return text;
+}
+
+std::string DeviceText(cl_device_id device, cl_device_info what) {
+  return TextOf([&](size_t size, char* text, size_t* needed) {
+    return Cl().GetDeviceInfo(device, what, size, text, needed);
+  });
+}
+
+std::vector<std::string> Words(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    if (end > begin) words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device) {
+  const auto svm = InfoOf<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES);
+  const auto type = InfoOf<cl_device_type>(device, CL_DEVICE_TYPE);
+  if (InfoOf<cl_version>(device, CL_DEVICE_NUMERIC_VERSION) < kVersion ||
+      (svm & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) == 0 ||
+      !InfoOf<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE) ||
+      !InfoOf<cl_bool>(device, CL_DEVICE_AVAILABLE) ||
+      (type & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_CPU)) == 0) {
+    return std::nullopt;
+  }
+  FoundDevice found;
+  found.platform = platform;
+  found.device = device;
+  found.allocation_max = InfoOf<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  found.exact_division = (InfoOf<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) &
+                          CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  const std::string version = TextOf([&](size_t size, char* text, size_t* needed) {
+    return Cl().GetPlatformInfo(platform, CL_PLATFORM_VERSION, size, text, needed);
+  });
+  found.driver = StrCat(version, ", driver ", DeviceText(device, CL_DRIVER_VERSION));
+  device::DeviceFacts& facts = found.facts;
+  facts.id.kind = device::DeviceKind::kXpu;
+  facts.name = DeviceText(device, CL_DEVICE_NAME);
+  facts.architecture = "any";
+  facts.capabilities = Words(DeviceText(device, CL_DEVICE_EXTENSIONS));
+  facts.driver = found.driver;
+  facts.compute_units =
+      static_cast<int>(std::max(1u, InfoOf<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
+  facts.memory_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
+  facts.cache_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
+  facts.device_memory = true;
+  facts.on_host_processor = (type & CL_DEVICE_TYPE_CPU) != 0;
+  facts.graphs = device::GraphSupport::kFull;
+  found.has_command_buffers = std::find(facts.capabilities.begin(), facts.capabilities.end(),
+                                        "cl_khr_command_buffer") != facts.capabilities.end();
+  return found;
+}
+
+std::vector<FoundDevice> Ask() {
+  std::vector<FoundDevice> found;
+  if (!LoadOpenCl().ok()) return found;
+  const WithoutVariable mask("ZE_AFFINITY_MASK");
+  cl_uint count = 0;
+  if (Cl().GetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0) return found;
+  std::vector<cl_platform_id> platforms(count);
+  if (Cl().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) return found;
+  for (cl_platform_id platform : platforms) {
+    if (Cl().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) continue;
+    std::vector<cl_device_id> devices(count);
+    if (Cl().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) !=
+        CL_SUCCESS) {
+      continue;
+    }
+    for (cl_device_id device : devices) {
+      if (auto described = Describe(platform, device)) found.push_back(*std::move(described));
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const FoundDevice& a, const FoundDevice& b) {
+    return a.facts.on_host_processor < b.facts.on_host_processor;
+  });
+  for (size_t i = 0; i < found.size(); ++i) found[i].facts.id.index = static_cast<int>(i);
+  return found;
+}
+
+}  // namespace
+
+const std::vector<FoundDevice>& AllDevices() {
+  static const std::vector<FoundDevice> devices = Ask();
+  return devices;
+}
+
+std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
+                                       const device::VisibleDevices& visible) {
+  std::vector<FoundDevice> seen;
+  const auto add = [&](const FoundDevice& found) {
+    const bool host = found.facts.on_host_processor;
+    if (host ? !visible.host_processors : !visible.accelerators) return;
+    seen.push_back(found);
+    seen.back().facts.id.index = static_cast<int>(seen.size()) - 1;
+  };
+  if (!visible.restricted) {
+    for (const FoundDevice& found : all) add(found);
+    return seen;
+  }
+  for (const device::VisibleDevices::Entry& entry : visible.entries) {
+    // A tile of a device is not opened apart: only what means all of one is.
+    if (entry.tile > 0 || entry.device < 0) continue;
+    if (static_cast<size_t>(entry.device) < all.size()) add(all[entry.device]);
+  }
+  return seen;
+}
+
+std::string WhyNoDevices() {
+  const auto loaded = LoadOpenCl();
+  if (!loaded.ok()) return loaded.status().message();
+  if (!AllDevices().empty()) return "";
+  cl_uint platforms = 0;
+  Cl().GetPlatformIDs(0, nullptr, &platforms);
+  if (platforms == 0) {
+    return "libOpenCL.so.1 found no driver; install Debian's intel-opencl-icd or pocl-opencl-icd";
+  }
+  return StrCat("none of the devices of ", platforms,
+                platforms == 1 ? " OpenCL driver" : " OpenCL drivers",
+                " is a GPU or CPU with OpenCL 3.0, shared virtual memory and a compiler");
+}
+
+}  // namespace sluice::xpu

@@ -1,0 +1,32 @@
+// Which OpenCL devices there are, and what they are like. Any thread may call.
+#pragma once
+
+#include <vector>
+
+#include "backend/xpu/opencl.h"
+#include "device/backend.h"
+
+namespace sluice::xpu {
+
+struct FoundDevice {
+  cl_platform_id platform = nullptr;
+  cl_device_id device = nullptr;
+  bool has_command_buffers = false;
+  bool exact_division = false;  // can round divisions and square roots correctly
+  size_t allocation_max = 0;    // bytes of one allocation
+  std::string driver;           // platform and version: with the name what compiled programs fit
+  device::DeviceFacts facts;    // id.index: as numbered in the list
+};
+
+// Every device of OpenCL 3.0 that has shared virtual memory, GPUs first, then CPUs. Drivers are
+// asked once in the life of the process.
+const std::vector<FoundDevice>& AllDevices();
+
+// Those that `visible` lets us see, numbered as it says.
+std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
+                                       const device::VisibleDevices& visible);
+
+// Why AllDevices is empty, in one sentence; empty when it is not.
+std::string WhyNoDevices();
+
+}  // namespace sluice::xpu

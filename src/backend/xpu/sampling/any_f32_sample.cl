@@ -1,0 +1,531 @@
+#include "pieces/element.cl"
+#include "pieces/wide.cl"
+// Sampling by the rules of ops/sampling_rules.h, a work-group per row.
+//
+// Weights are whole multiples of the grid, in 64-bit integers, so that their sums are exact without
+// F64. Each work-item has its own ids, [begin, end), ascending with the item.
+
+typedef struct {
+  uchar draw, gap1[3];
+  int target;
+  float temperature;
+  int top_k;
+  float top_p, min_p;
+  ulong seed;
+  int choice, gap2;
+  long position;
+  int edit_begin, edit_count, mask_row, top_logprobs, distribution_row, gap3;
+} SampleRow;
+typedef struct {
+  int id;
+  float bias, repetition, subtract;
+  uchar banned, gap[3];
+} LogitEdit;
+typedef struct {
+  int token;
+  uint degenerate;
+  float logprob;
+  int rank;
+  float processed_logprob;
+} SampleOutput;
+
+#define WEIGHT_FLOOR -40.0f
+#define ZERO_PROBABILITY -9999.0f
+#define CHUNK (((vocab + ITEMS - 1) / ITEMS + 15) / 16 * 16)
+// A whole weight of 1 is 2^this.
+#define GRID_SHIFT (53 - (32 - (int)clz(vocab)))
+
+// --- A work-group's sums ----------------------------------------------------------------------
+
+#if ITEMS == 1
+#define SHARED_PARAM , int vocab
+#define SHARED , vocab
+#define group_add(x) (x)
+#define group_largest(x) (x)
+#define group_least(x) (x)
+#define group_any(x) (x)
+#define group_wait()
+#else
+#define SHARED_PARAM , int vocab, local ulong* shared
+#define SHARED , vocab, shared
+#define SLUICE_REDUCE(name, expression)                        \
+  inline ulong name(ulong x, local ulong* shared) {            \
+    const int item = get_local_id(0);                          \
+    shared[item] = x;                                          \
+    for (int step = ITEMS / 2; step > 0; step /= 2) {          \
+      barrier(CLK_LOCAL_MEM_FENCE);                            \
+      if (item < step) {                                       \
+        const ulong a = shared[item], b = shared[item + step]; \
+        shared[item] = (expression);                           \
+      }                                                        \
+    }                                                          \
+    barrier(CLK_LOCAL_MEM_FENCE);                              \
+    const ulong result = shared[0];                            \
+    barrier(CLK_LOCAL_MEM_FENCE);                              \
+    return result;                                             \
+  }
+SLUICE_REDUCE(reduce_add, a + b)
+SLUICE_REDUCE(reduce_max, max(a, b))
+SLUICE_REDUCE(reduce_min, min(a, b))
+#define group_add(x) reduce_add(x, shared)
+#define group_largest(x) reduce_max(x, shared)
+#define group_least(x) reduce_min(x, shared)
+#define group_any(x) (reduce_max(x, shared) != 0)
+#define group_wait() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#endif
+
+// Ascends with the value; both zeros have one key. No NaN.
+inline uint key_of(float x) {
+  const uint bits = as_uint(x == 0.0f ? 0.0f : x);
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+inline float value_of(uint key) {
+  return as_float((key & 0x80000000u) != 0 ? key ^ 0x80000000u : ~key);
+}
+
+// --- Weights ----------------------------------------------------------------------------------
+
+typedef struct {
+  float max, scale;   // x = (logit - max) * scale
+  float floor;        // kept: x of at least this,
+  uint cut;           // a key above this, or equal to it
+  int ties_end;       // and before this id
+  float one;          // the weight of the likeliest token, in steps of the grid
+} Weigh;
+
+// e^x on the grid, for 16 x at once; 0 below the floor of all weights.
+inline float16 grid_weights(float16 x, float one) {
+  const float16 round = 0x1.8p23f;
+  const float16 n = (x * 1.44269504088896341f + round) - round;
+  float16 r = fma(n, (float16)(-0.693145751953125f), x);
+  r = fma(n, (float16)(-1.42860682030941723212e-6f), r);
+  float16 p = fma(r, (float16)(1.0f / 5040), (float16)(1.0f / 720));
+  p = fma(p, r, (float16)(1.0f / 120));
+  p = fma(p, r, (float16)(1.0f / 24));
+  p = fma(p, r, (float16)(1.0f / 6));
+  p = fma(p, r, (float16)(0.5f));
+  const float16 power = as_float16((convert_int16(n) + 127) << 23);
+  const float16 w = (fma(p, r * r, r) + 1.0f) * power;
+  // From 2^23 on a float is whole.
+  return select((float16)(0.0f), rint(w * one), x >= (float16)(WEIGHT_FLOOR));
+}
+inline ulong add16(ulong16 w) {
+  const ulong8 a = w.lo + w.hi;
+  const ulong4 b = a.lo + a.hi;
+  return b.x + b.y + b.z + b.w;
+}
+inline float weight_x(Weigh weigh, float logit) { return (logit - weigh.max) * weigh.scale; }
+
+// The logits of 16 ids from i on, -inf past the end.
+inline float16 logits16(global const float* logits, int i, int end) {
+  if (i + 16 <= end) return vload16(0, logits + i);
+  float lanes[16];
+  for (int j = 0; j < 16; ++j) lanes[j] = i + j < end ? logits[i + j] : -INFINITY;
+  return vload16(0, lanes);
+}
+
+// The weights of 16 ids that are kept.
+inline float16 kept_weights(Weigh weigh, float16 logits, int i) {
+  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const float16 x = (logits - weigh.max) * weigh.scale;
+  const float cut = value_of(weigh.cut);
+  const int16 kept = (logits > cut || (logits == cut && (lane + i) < (int16)(weigh.ties_end))) &&
+                     x >= (float16)(weigh.floor);
+  return select((float16)(0.0f), grid_weights(x, weigh.one), kept);
+}
+
+inline ulong total_of(Weigh weigh, global const float* logits, int begin, int end) {
+  ulong16 sum = 0;
+  for (int i = begin; i < end; i += 16)
+    sum += convert_ulong16(kept_weights(weigh, logits16(logits, i, end), i));
+  return add16(sum);
+}
+
+inline Weigh weigh_all(float max, float temperature, int vocab) {
+  const Weigh weigh = {max, temperature == 0.0f ? 1.0f : fmin(1.0f / temperature, FLT_MAX),
+                       WEIGHT_FLOOR, key_of(-INFINITY), vocab, (float)(1UL << GRID_SHIFT)};
+  return weigh;
+}
+
+// --- The raw row ------------------------------------------------------------------------------
+
+typedef struct {
+  float max;   // NaN ignored; -inf where there is nothing else
+  int argmax;  // the first; 0 where all are NaN
+  int bad;     // a NaN or +inf
+  int signal;  // a value that is neither 0 nor infinite
+} Scan;
+
+inline Scan scan_row(global const float* logits, int begin, int end SHARED_PARAM) {
+  float16 largest = -INFINITY;
+  int16 bad = 0, signal = 0;
+  for (int i = begin; i < end; i += 16) {
+    const float16 v = logits16(logits, i, end);
+    largest = select(largest, v, v > largest);
+    bad |= !(v < (float16)(INFINITY));
+    signal |= v != (float16)(0.0f) && v > (float16)(-INFINITY) && v < (float16)(INFINITY);
+  }
+  float lanes[16], item_max = -INFINITY;
+  vstore16(largest, 0, lanes);
+  for (int j = 0; j < 16; ++j) item_max = lanes[j] > item_max ? lanes[j] : item_max;
+  Scan scan;
+  scan.max = value_of((uint)group_largest(key_of(item_max)));
+  scan.bad = group_any(any(bad)) != 0;
+  scan.signal = group_any(any(signal)) != 0;
+  int first = vocab;
+  for (int i = begin; i < end && first == vocab; i += 16) {
+    const int16 same = logits16(logits, i, end) == (float16)(scan.max);
+    if (!any(same)) continue;
+    for (int j = i; j < min(i + 16, end) && first == vocab; ++j)
+      if (logits[j] == scan.max) first = j;
+  }
+  const int argmax = (int)group_least((ulong)first);
+  scan.argmax = argmax == vocab ? 0 : argmax;
+  return scan;
+}
+
+// Raw logits after mask and edits.
+inline void process(global const float* raw, SampleRow row, global const LogitEdit* edits,
+                    global const uint* allowed, global float* processed, int begin, int end,
+                    int vocab) {
+  for (int i = begin; i < end; ++i)
+    processed[i] =
+        allowed == 0 || (allowed[i / 32] >> (i % 32) & 1u) != 0 ? raw[i] : -INFINITY;
+  group_wait();
+  for (int e = get_local_id(0); e < row.edit_count; e += ITEMS) {
+    const LogitEdit edit = edits[row.edit_begin + e];
+    if (edit.id < 0 || edit.id >= vocab) continue;
+    if (allowed != 0 && (allowed[edit.id / 32] >> (edit.id % 32) & 1u) == 0) continue;
+    float logit = raw[edit.id] + edit.bias;
+    logit = logit > 0 ? logit / edit.repetition : logit * edit.repetition;
+    logit -= edit.subtract;
+    processed[edit.id] = edit.banned != 0 || isnan(logit) ? -INFINITY : logit;
+  }
+  group_wait();
+}
+
+// --- Selection --------------------------------------------------------------------------------
+
+typedef struct {
+  uint key;
+  ulong ties;
+} Cut;
+
+// The sum over list[0, count) of values with keys of at least `bound`: weights, or 1 each.
+inline ulong measure(Weigh weigh, int weighted, global const float* list, int count, uint bound) {
+  const float least = value_of(bound);
+  ulong16 sum = 0;
+  for (int i = 0; i < count; i += 16) {
+    const float16 v = logits16(list, i, count);
+    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const int16 in = v >= (float16)(least) && lane < (int16)(count - i);
+    const float16 w = weighted ? grid_weights((v - weigh.max) * weigh.scale, weigh.one) : (float16)(1.0f);
+    sum += convert_ulong16(select((float16)(0.0f), w, in));
+  }
+  return add16(sum);
+}
+
+// The shortest prefix of the items' lists, in descending order, whose measure is `target` or more;
+// at least one value. Overwrites the lists.
+inline Cut select_cut(Weigh weigh, int weighted, global float* list, int count, ulong target
+                          SHARED_PARAM) {
+  ulong base = 0;  // measure of what lies above the lists
+  for (;;) {
+    uint low = 0xffffffffu, high = 0;
+    for (int i = 0; i < count; ++i) {
+      const uint key = key_of(list[i]);
+      low = min(low, key);
+      high = max(high, key);
+    }
+    low = (uint)group_least((ulong)low);
+    high = (uint)group_largest((ulong)high);
+    if (low >= high) {
+      const ulong all = group_add((ulong)count);
+      const ulong all_weigh = group_add(measure(weigh, weighted, list, count, low));
+      const ulong each = all == 0 ? 0 : all_weigh / all;
+      const ulong missing = target > base ? target - base : 0;
+      const Cut cut = {low, each == 0 ? max(all, 1UL)
+                                      : clamp((missing + each - 1) / each, 1UL, max(all, 1UL))};
+      return cut;
+    }
+    const uint middle = low + (high - low) / 2 + 1;
+    const float bound = value_of(middle);
+    const ulong above = group_add(measure(weigh, weighted, list, count, middle));
+    const int upper = base + above >= target;
+    if (!upper) base += above;
+    int kept = 0;
+    for (int i = 0; i < count; ++i) {
+      const float v = list[i];
+      list[kept] = v;
+      kept += (v >= bound) == upper;
+    }
+    count = kept;
+  }
+}
+
+// Fills an item's list with its logits of at least `least`.
+inline int take(global const float* logits, global float* list, int begin, int end, float least) {
+  int count = 0;
+  for (int i = begin; i < end; i += 16) {
+    const float16 v = logits16(logits, i, end);
+    if (!any(v >= (float16)(least))) continue;
+    for (int j = i; j < min(i + 16, end); ++j) {
+      list[count] = logits[j];
+      count += logits[j] >= least;
+    }
+  }
+  return count;
+}
+
+// Just after the nth id (from 1) whose logit has this key.
+inline int after_equal(global const float* logits, int begin, int end, uint key, ulong nth
+                           SHARED_PARAM) {
+  const float value = value_of(key);
+  ulong mine = 0;
+  for (int i = begin; i < end; ++i) mine += logits[i] == value;
+#if ITEMS > 1
+  shared[get_local_id(0)] = mine;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  ulong before = 0;
+  for (int i = 0; i < get_local_id(0); ++i) before += shared[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+#else
+  const ulong before = 0;
+#endif
+  int found = vocab;
+  if (before < nth && before + mine >= nth) {
+    ulong seen = before;
+    for (int i = begin; i < end && found == vocab; ++i)
+      if (logits[i] == value && ++seen == nth) found = i + 1;
+  }
+  return (int)group_least((ulong)found);
+}
+
+// --- Drawing ----------------------------------------------------------------------------------
+
+inline ulong uniform_mantissa(ulong seed, int choice, long position) {
+  uint4 c = (uint4)((uint)position, (uint)(position >> 32), (uint)choice, 0u);
+  uint key0 = (uint)seed, key1 = (uint)(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint high0 = mul_hi(0xD2511F53u, c.x), low0 = 0xD2511F53u * c.x;
+    const uint high1 = mul_hi(0xCD9E8D57u, c.z), low1 = 0xCD9E8D57u * c.z;
+    c = (uint4)(high1 ^ c.y ^ key0, low1, high0 ^ c.w ^ key1, low0);
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return (ulong)c.x << 21 ^ (ulong)(c.y >> 11);
+}
+
+// The first id at which the running sum of kept weights exceeds the aim.
+inline int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin, int end
+                         SHARED_PARAM) {
+  const ulong mine = total_of(weigh, logits, begin, end);
+  const ulong total = group_add(mine);
+  ulong aim = rounded_product(total, uniform_mantissa(row.seed, row.choice, row.position), 53, 0);
+  if (aim >= total) aim = total - 1;
+#if ITEMS > 1
+  shared[get_local_id(0)] = mine;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  ulong sum = 0;
+  for (int i = 0; i < get_local_id(0); ++i) sum += shared[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+#else
+  ulong sum = 0;
+#endif
+  int token = vocab;
+  if (sum <= aim && sum + mine > aim) {
+    for (int i = begin; i < end && token == vocab; i += 16) {
+      const ulong16 w = convert_ulong16(kept_weights(weigh, logits16(logits, i, end), i));
+      const ulong all = add16(w);
+      if (sum + all <= aim) {
+        sum += all;
+        continue;
+      }
+      ulong lanes[16];
+      vstore16(w, 0, lanes);
+      for (int j = 0; j < 16 && token == vocab; ++j) {
+        sum += lanes[j];
+        if (sum > aim) token = i + j;
+      }
+    }
+  }
+  return (int)group_least((ulong)token);
+}
+
+// The bits of min-p's smallest x, and of top-p times a total.
+inline float min_p_floor(float min_p) {
+  if (!(min_p > 0.0f)) return WEIGHT_FLOOR;
+  const uint bits = as_uint(min_p);
+  const ulong m = bits >= 0x800000u ? (bits & 0x7fffffu) | 0x800000u : bits;
+  const Wide log_p = wide_log(m, bits >= 0x800000u ? (int)(bits >> 23) - 150 : -149);
+  return clamp(log_p.hi, WEIGHT_FLOOR, 0.0f);
+}
+inline ulong top_p_target(float top_p, ulong total) {
+  if (!(top_p > 0.0f)) return 0;
+  const uint bits = as_uint(top_p);
+  const ulong m = bits >= 0x800000u ? (bits & 0x7fffffu) | 0x800000u : bits;
+  return rounded_product(total, m, bits >= 0x800000u ? 150 - (int)(bits >> 23) : 149, 1);
+}
+
+inline int draw_token(global const float* logits, global float* list, float max, SampleRow row,
+                      int begin, int end SHARED_PARAM) {
+  Weigh weigh = weigh_all(max, row.temperature, vocab);
+  if (row.top_k > 0 && row.top_k < vocab) {
+    const int count = take(logits, list, begin, end, -INFINITY);
+    const Cut cut = select_cut(weigh, 0, list, count, (ulong)row.top_k SHARED);
+    weigh.cut = cut.key;
+    weigh.ties_end = after_equal(logits, begin, end, cut.key, cut.ties SHARED);
+  }
+  if (row.top_p < 1.0f) {
+    const ulong total = group_add(total_of(weigh, logits, begin, end));
+    // What weighs nothing is never needed to reach the target.
+    const float least = fmax(value_of(weigh.cut), max + (WEIGHT_FLOOR - 1.0f) / weigh.scale);
+    const int count = take(logits, list, begin, end, least);
+    const Cut cut = select_cut(weigh, 1, list, count, top_p_target(row.top_p, total) SHARED);
+    weigh.cut = cut.key;
+    weigh.ties_end = after_equal(logits, begin, end, cut.key, cut.ties SHARED);
+  }
+  weigh.floor = min_p_floor(row.min_p);
+  return draw_kept(weigh, logits, row, begin, end SHARED);
+}
+
+// --- Log-probs --------------------------------------------------------------------------------
+
+inline float log_prob(float logit, float max, float temperature, Wide log_total) {
+  if (!(logit > -INFINITY)) return ZERO_PROBABILITY;
+  Wide x = wide_difference(logit, max);
+  if (temperature != 1.0f) {
+    if (!(fabs(x.hi / temperature) <= FLT_MAX)) return ZERO_PROBABILITY;
+    x = wide_div(x, wide(temperature, 0.0f));
+  }
+  log_total.hi = -log_total.hi;
+  log_total.lo = -log_total.lo;
+  const Wide result = wide_add(x, log_total);
+  return isfinite(result.hi) ? result.hi : ZERO_PROBABILITY;
+}
+
+inline void report_top(global const float* raw, SampleRow row, float max, Wide log_total,
+                       global int* ids, global float* logprobs, SampleOutput* output, int top_max,
+                       int begin, int end SHARED_PARAM) {
+  const float logit = raw[output->token];
+  output->logprob = log_prob(logit, max, 1.0f, log_total);
+  ulong before = 0;
+  for (int i = begin; i < end; ++i)
+    before += raw[i] > logit || (raw[i] == logit && i < output->token);
+  output->rank = (int)group_add(before);
+  const int wanted = min(min(row.top_logprobs, top_max), vocab);
+  float last = INFINITY;
+  int last_id = -1;
+  for (int place = 0; place < wanted; ++place) {
+    float best = -INFINITY;
+    int best_id = vocab;
+    for (int i = begin; i < end; i += 16) {
+      const float16 v = logits16(raw, i, end);
+      if (best_id < vocab && !any(v > (float16)(best) && v <= (float16)(last))) continue;
+      for (int j = i; j < min(i + 16, end); ++j) {
+        const int after = raw[j] < last || (raw[j] == last && j > last_id);
+        if (after && (best_id == vocab || raw[j] > best)) {
+          best = raw[j];
+          best_id = j;
+        }
+      }
+    }
+#if ITEMS > 1
+    // The best of the items: the largest value, then the least id.
+    const uint key = (uint)group_largest(best_id == vocab ? 0UL : (ulong)key_of(best));
+    best_id = (int)group_least(best_id < vocab && key_of(best) == key ? (ulong)best_id
+                                                                     : (ulong)vocab);
+    best = value_of(key);
+#endif
+    last = best;
+    last_id = best_id;
+    if (get_local_id(0) == 0) {
+      ids[place] = best_id;
+      logprobs[place] = log_prob(best, max, 1.0f, log_total);
+    }
+  }
+  if (output->rank >= wanted && get_local_id(0) == 0) {
+    ids[wanted] = output->token;
+    logprobs[wanted] = output->logprob;
+  }
+}
+
+// --- The row ----------------------------------------------------------------------------------
+
+// `workspace`: two rows of CHUNK * ITEMS floats per row.
+SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, Bytes rows,
+                             ulong row_stride, global const LogitEdit* edits,
+                             global const uint* masks, ulong mask_stride, BytesOut outputs,
+                             ulong output_stride, global int* tokens, global int* top_ids,
+                             global float* top_logprobs, ulong top_stride,
+                             global float* distributions, ulong distribution_stride,
+                             global float* workspace, int vocab, int top_max) {
+#if ITEMS > 1
+  local ulong shared[ITEMS];
+#endif
+  const ulong at = get_group_id(0);
+  const SampleRow row = *(global const SampleRow*)(rows + at * row_stride);
+  global const float* raw = logits + at * logits_stride;
+  global float* processed = workspace + at * 2 * CHUNK * ITEMS;
+  const int begin = min(vocab, (int)get_local_id(0) * CHUNK), end = min(vocab, begin + CHUNK);
+  global float* list = processed + CHUNK * ITEMS + begin;
+  top_ids += at * top_stride;
+  top_logprobs += at * top_stride;
+  const int wants = row.top_logprobs >= 0;
+  const Scan scan = scan_row(raw, begin, end SHARED);
+  SampleOutput output = {row.draw ? scan.argmax : row.target, 0, 0.0f, 0, 0.0f};
+  const int degenerate = scan.bad || !scan.signal;
+  Wide log_total = {0.0f, 0.0f};
+  if (degenerate) {
+    output.degenerate = 1;
+    if (wants) {
+      output.logprob = output.processed_logprob = ZERO_PROBABILITY;
+      if (get_local_id(0) == 0) {
+        top_ids[0] = output.token;
+        top_logprobs[0] = ZERO_PROBABILITY;
+      }
+    }
+  } else {
+    const int greedy = row.temperature == 0.0f || row.top_k == 1;
+    const int changed = row.edit_count > 0 || row.mask_row >= 0;
+    if (row.draw && (!greedy || changed || wants)) {
+      global const float* from = raw;
+      Scan seen = scan;
+      if (changed) {
+        process(raw, row, edits, row.mask_row < 0 ? 0 : masks + row.mask_row * mask_stride,
+                processed, begin, end, vocab);
+        from = processed;
+        seen = scan_row(from, begin, end SHARED);
+      }
+      if (isinf(seen.max)) {
+        output.degenerate = 1;
+      } else {
+        output.token =
+            greedy ? seen.argmax : draw_token(from, list, seen.max, row, begin, end SHARED);
+        if (wants) {
+          const Weigh all = weigh_all(seen.max, row.temperature, vocab);
+          const ulong total = group_add(total_of(all, from, begin, end));
+          const float temperature = row.temperature == 0.0f ? 1.0f : row.temperature;
+          output.processed_logprob = log_prob(from[output.token], seen.max, temperature,
+                                              wide_log(total, -GRID_SHIFT));
+        }
+      }
+    }
+    if (wants || row.distribution_row >= 0) {
+      const Weigh all = weigh_all(scan.max, 1.0f, vocab);
+      log_total = wide_log(group_add(total_of(all, raw, begin, end)), -GRID_SHIFT);
+    }
+    if (wants)
+      report_top(raw, row, scan.max, log_total, top_ids, top_logprobs, &output, top_max, begin,
+                 end SHARED);
+  }
+  if (row.distribution_row >= 0) {
+    global float* to = distributions + row.distribution_row * distribution_stride;
+    for (int i = begin; i < end; ++i)
+      to[i] = degenerate ? ZERO_PROBABILITY : log_prob(raw[i], scan.max, 1.0f, log_total);
+  }
+  if (get_local_id(0) == 0) {
+    *(global SampleOutput*)(outputs + at * output_stride) = output;
+    if (tokens != 0) tokens[at] = output.token;
+  }
+}

@@ -1,0 +1,173 @@
+#include "backend/xpu/stream.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/str_cat.h"
+
+namespace sluice::xpu {
+namespace {
+
+constexpr size_t kStageBytes = size_t{1} << 20;
+constexpr size_t kScratchStep = size_t{1} << 20;
+
+Status SetArgs(cl_kernel kernel, std::string_view name, std::span<const KernelArg> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const cl_uint index = static_cast<cl_uint>(i);
+    const cl_int error = args[i].bytes == 0
+                             ? Cl().SetKernelArgSVMPointer(kernel, index, args[i].data)
+                             : Cl().SetKernelArg(kernel, index, args[i].bytes, args[i].data);
+    if (error != CL_SUCCESS) return ErrorOf(error, StrCat("argument ", i, " of ", name));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status XpuEvent::Synchronize() {
+  return event_ == nullptr ? OkStatus() : Check(Cl().WaitForEvents(1, &event_), "an event");
+}
+
+bool XpuEvent::Done() {
+  if (event_ == nullptr) return true;
+  cl_int status = CL_COMPLETE;
+  Cl().GetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+  return status <= CL_COMPLETE;  // below: it failed, as Synchronize tells
+}
+
+void XpuEvent::Set(cl_event event) {
+  if (event_ != nullptr) Cl().ReleaseEvent(event_);
+  event_ = event;
+}
+
+Result<std::unique_ptr<device::Stream>> XpuStream::Create(std::shared_ptr<Context> context,
+                                                          bool checks_each_op) {
+  SLUICE_ASSIGN_OR_RETURN(const cl_command_queue queue, context->CreateQueue());
+  return std::unique_ptr<device::Stream>(new XpuStream(std::move(context), queue, checks_each_op));
+}
+
+XpuStream::XpuStream(std::shared_ptr<Context> context, cl_command_queue queue, bool checks_each_op)
+    : Stream(checks_each_op), context_(std::move(context)), queue_(queue) {}
+
+XpuStream::~XpuStream() {
+  Cl().Finish(queue_);
+  for (Stage& stage : stages_) {
+    if (stage.event != nullptr) Cl().ReleaseEvent(stage.event);
+  }
+  for (const auto& [key, kernel] : kernels_) Cl().ReleaseKernel(kernel);
+  context_->ReleaseQueue(queue_);
+}
+
+Status XpuStream::Synchronize() { return Check(Cl().Finish(queue_), "clFinish"); }
+
+Status XpuStream::Record(device::Event& event) {
+  cl_event marker = nullptr;
+  SLUICE_RETURN_IF_ERROR(Check(Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker),
+                               "clEnqueueMarkerWithWaitList"));
+  static_cast<XpuEvent&>(event).Set(marker);
+  return Check(Cl().Flush(queue_), "clFlush");
+}
+
+Status XpuStream::Wait(device::Event& event) {
+  const cl_event marker = static_cast<XpuEvent&>(event).handle();
+  if (marker == nullptr) return OkStatus();
+  return Check(Cl().EnqueueBarrierWithWaitList(queue_, 1, &marker, nullptr),
+               "clEnqueueBarrierWithWaitList");
+}
+
+Result<cl_kernel> XpuStream::MakeKernel(const KernelId& id, std::string_view options) {
+  SLUICE_ASSIGN_OR_RETURN(const cl_program program, context_->programs().Get(id.program, options));
+  cl_int error = CL_SUCCESS;
+  const cl_kernel kernel = Cl().CreateKernel(program, id.function, &error);
+  SLUICE_RETURN_IF_ERROR(Check(error, StrCat("clCreateKernel of ", id.function)));
+  return kernel;
+}
+
+Result<cl_kernel> XpuStream::KeptKernel(const KernelId& id, std::string_view options) {
+  kernel_key_.assign(id.program).append(1, ' ').append(id.function).append(1, ' ').append(options);
+  const auto found = kernels_.find(kernel_key_);
+  if (found != kernels_.end()) return found->second;
+  SLUICE_ASSIGN_OR_RETURN(const cl_kernel kernel, MakeKernel(id, options));
+  kernels_.emplace(kernel_key_, kernel);
+  return kernel;
+}
+
+Status XpuStream::Launch(const KernelId& id, std::string_view options, const LaunchShape& shape,
+                         std::span<const KernelArg> args) {
+  RecordedLaunch launch;
+  for (int i = 0; i < 3; ++i) {
+    if (shape.groups[i] == 0) return OkStatus();
+    launch.local[i] = i == 0 ? shape.items : 1;
+    launch.global[i] = shape.groups[i] * launch.local[i];
+  }
+  if (recording_ != nullptr) {
+    // A kernel of its own: where a driver records arguments by reference, the next call of the same
+    // kernel would change them.
+    SLUICE_ASSIGN_OR_RETURN(launch.kernel, MakeKernel(id, options));
+    launch.name = id.function;
+    recording_->push_back(launch);
+    return SetArgs(launch.kernel, id.function, args);
+  }
+  SLUICE_ASSIGN_OR_RETURN(const cl_kernel kernel, KeptKernel(id, options));
+  SLUICE_RETURN_IF_ERROR(SetArgs(kernel, id.function, args));
+  Count(1);
+  return Check(Cl().EnqueueNDRangeKernel(queue_, kernel, 3, nullptr, launch.global, launch.local, 0,
+                                         nullptr, nullptr),
+               id.function);
+}
+
+void XpuStream::BeginRecording(std::vector<RecordedLaunch>* launches) { recording_ = launches; }
+
+Result<std::byte*> XpuStream::Scratch(size_t bytes) {
+  if (scratch_ != nullptr && scratch_->bytes() >= bytes) return scratch_->data();
+  if (recording()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  StrCat("an op needs ", bytes,
+                         " bytes of scratch memory while its graph is captured; run the largest "
+                         "shape once before"));
+  }
+  const size_t rounded = (bytes + kScratchStep - 1) / kScratchStep * kScratchStep;
+  scratch_.reset();  // graphs that use it hold it themselves
+  SLUICE_ASSIGN_OR_RETURN(const Context::Memory memory, context_->Allocate(rounded));
+  scratch_ = std::make_shared<OwnedMemory>(context_, memory, rounded);
+  return scratch_->data();
+}
+
+Status XpuStream::CopyBytes(std::byte* destination, const std::byte* source, size_t bytes,
+                            bool wait) {
+  Count(0);
+  return Check(Cl().EnqueueSVMMemcpy(queue_, wait ? CL_TRUE : CL_FALSE, destination, source, bytes,
+                                     0, nullptr, nullptr),
+               "clEnqueueSVMMemcpy");
+}
+
+Result<std::byte*> XpuStream::Staging(size_t bytes) {
+  Stage* stage = &stages_[stage_];
+  if (stage->used + bytes > kStageBytes) {
+    SLUICE_RETURN_IF_ERROR(
+        Check(Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &stage->event), "staging memory"));
+    SLUICE_RETURN_IF_ERROR(Check(Cl().Flush(queue_), "clFlush"));
+    stage_ = (stage_ + 1) % std::size(stages_);
+    stage = &stages_[stage_];
+    if (stage->event != nullptr) {
+      SLUICE_RETURN_IF_ERROR(Check(Cl().WaitForEvents(1, &stage->event), "staging memory"));
+      Cl().ReleaseEvent(stage->event);
+      stage->event = nullptr;
+    }
+    stage->used = 0;
+  }
+  if (stage->bytes.empty()) stage->bytes.resize(kStageBytes);
+  std::byte* data = stage->bytes.data() + stage->used;
+  stage->used += (bytes + 63) / 64 * 64;
+  return data;
+}
+
+Status XpuStream::CopyFromHost(std::byte* destination, const std::byte* source, size_t bytes) {
+  // Larger ones are worth waiting for: weights while they load.
+  if (bytes > kStageBytes / 4) return CopyBytes(destination, source, bytes, true);
+  SLUICE_ASSIGN_OR_RETURN(std::byte* const stage, Staging(bytes));
+  std::memcpy(stage, source, bytes);
+  return CopyBytes(destination, stage, bytes, false);
+}
+
+}  // namespace sluice::xpu

@@ -1,0 +1,118 @@
+// A stream is an in-order command queue. One thread at a time may use it. What it is told while a
+// region is captured is recorded instead of run.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/xpu/context.h"
+#include "device/device.h"
+
+namespace sluice::xpu {
+
+// A value or a pointer to device memory, as a kernel takes it.
+struct KernelArg {
+  const void* data = nullptr;  // of the value; the pointer itself where bytes is 0
+  size_t bytes = 0;
+};
+
+struct KernelId {
+  const char* program;   // ClSources' name
+  const char* function;  // the kernel in it
+};
+
+struct LaunchShape {
+  size_t groups[3] = {1, 1, 1};
+  size_t items = 1;  // of a group, all in the first dimension
+};
+
+class XpuEvent : public device::Event {
+ public:
+  explicit XpuEvent(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  ~XpuEvent() override { Set(nullptr); }
+  Status Synchronize() override;
+  bool Done() override;
+  cl_event handle() const { return event_; }  // null: not recorded yet
+  void Set(cl_event event);                   // takes it over
+
+ private:
+  std::shared_ptr<Context> context_;
+  cl_event event_ = nullptr;
+};
+
+// A kernel with its arguments set, and its size.
+struct RecordedLaunch {
+  cl_kernel kernel = nullptr;  // owned by the recording
+  std::string name;
+  size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+};
+
+class XpuStream : public device::Stream {
+ public:
+  static Result<std::unique_ptr<device::Stream>> Create(std::shared_ptr<Context> context,
+                                                        bool checks_each_op);
+  ~XpuStream() override;
+
+  Status Synchronize() override;
+  Status Record(device::Event& event) override;
+  Status Wait(device::Event& event) override;
+
+  // Runs or records a kernel. No groups: nothing.
+  Status Launch(const KernelId& id, std::string_view options, const LaunchShape& shape,
+                std::span<const KernelArg> args);
+  // At least `bytes` for the op that runs now, aligned to 256; the next call may give the same
+  // memory. kFailedPrecondition when it would have to grow while a region is captured.
+  Result<std::byte*> Scratch(size_t bytes);
+
+  // Copies between the host and the device, and on it. `wait`: done when the call returns.
+  // REQUIRES: not capturing.
+  Status CopyBytes(std::byte* destination, const std::byte* source, size_t bytes, bool wait);
+  // Host bytes that have been read when the call returns, though the copy is made later.
+  Status CopyFromHost(std::byte* destination, const std::byte* source, size_t bytes);
+
+  const std::shared_ptr<Context>& context() const { return context_; }
+  cl_command_queue queue() const { return queue_; }
+  // Launches recorded instead of run, from BeginRecording to EndRecording.
+  bool recording() const { return recording_ != nullptr; }
+  void BeginRecording(std::vector<RecordedLaunch>* launches);
+  void EndRecording() { recording_ = nullptr; }
+  // What recorded launches point to.
+  std::shared_ptr<OwnedMemory> scratch() const { return scratch_; }
+  device::SubmitCounts counts() const override { return counts_; }
+  // One call of the driver that runs so many kernels.
+  void Count(uint64_t kernels) {
+    counts_.kernels += kernels;
+    ++counts_.host_calls;
+  }
+
+ private:
+  XpuStream(std::shared_ptr<Context> context, cl_command_queue queue, bool checks_each_op);
+  Result<cl_kernel> MakeKernel(const KernelId& id, std::string_view options);
+  Result<cl_kernel> KeptKernel(const KernelId& id, std::string_view options);
+  Result<std::byte*> Staging(size_t bytes);
+
+  // Host memory that copies are made from later; reused when its event says so.
+  struct Stage {
+    std::vector<std::byte> bytes;
+    size_t used = 0;
+    cl_event event = nullptr;  // after the last copy from it; null: none since it was emptied
+  };
+
+  const std::shared_ptr<Context> context_;
+  const cl_command_queue queue_;
+  std::unordered_map<std::string, cl_kernel> kernels_;
+  std::string kernel_key_;  // kept, so that a launch allocates nothing
+  std::shared_ptr<OwnedMemory> scratch_;
+  std::vector<RecordedLaunch>* recording_ = nullptr;
+  Stage stages_[4];
+  size_t stage_ = 0;
+  device::SubmitCounts counts_;
+};
+
+// REQUIRES: `stream` was made by a device of this backend; kernels of it meet no other.
+inline XpuStream& AsXpu(device::Stream& stream) { return static_cast<XpuStream&>(stream); }
+
+}  // namespace sluice::xpu
