@@ -1,0 +1,490 @@
+// Attention of at most four query rows, as a decode step of one KV head has them, by bf16 tiles.
+// Included only by files compiled for AMX.
+//
+// The same sums as amx_bf16_attention.cc, to the bit: a tile product takes its pairs in the same
+// order whichever factor is on the left. But rows lie in quarters of a vector, so that a vector of
+// scores holds four positions of all rows, and P V has P on the left: V needs its positions in
+// pairs, no transposition.
+//   K, the left factor of K Q^T: read in place where it is bf16; else as LoadK leaves it
+//   V, the right factor of P V:  [head_dim / 16][2 of 32 positions][16 pairs][16 dims][2], the dims
+//     of 32 in the order in which unpacking leaves them, 0..3 8..11 16..19 24..27, then the others
+#pragma once
+
+#include "backend/cpu/attention/amx_arithmetic.h"
+
+namespace sluice::cpu {
+namespace {
+
+constexpr int kFewRows = 4;
+
+inline bool IsFew(const AttentionCall& call, const AttentionTile& tile) {
+  return RowsOf(call, tile) <= kFewRows && call.block_tokens % kTileRows == 0;
+}
+
+namespace few {
+
+constexpr int kGroups = kBlockTokens / kTileRows;
+
+// Tiles 0, 1: scores [16 positions, 4 rows]. 2: q [16 pairs of dims][4 rows][2]. 3, 4: K or V.
+// 5: weights [4 rows][32 positions]. 6, 7: sums [4 rows][16 dims].
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {16, 16, 16, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 4, 4, 4};
+};
+constexpr TileConfig kTileConfig;
+
+// [16] largest scores of the rows, four times; [16] sums of weights, likewise; [4, head_dim] sums
+// of weighted V, dims in V's order.
+struct State {
+  explicit State(float* state) : largest(state), weight(state + kLanes), sums(weight + kLanes) {}
+  float* largest;
+  float* weight;
+  float* sums;
+};
+
+// Lane j of quarter l of rows[i] becomes lane i of quarter l of rows[j].
+inline void TransposeQuarters(__m512i (&rows)[4]) {
+  const __m512i a = _mm512_unpacklo_epi32(rows[0], rows[1]);
+  const __m512i b = _mm512_unpacklo_epi32(rows[2], rows[3]);
+  const __m512i c = _mm512_unpackhi_epi32(rows[0], rows[1]);
+  const __m512i d = _mm512_unpackhi_epi32(rows[2], rows[3]);
+  rows[0] = _mm512_unpacklo_epi64(a, b);
+  rows[1] = _mm512_unpackhi_epi64(a, b);
+  rows[2] = _mm512_unpacklo_epi64(c, d);
+  rows[3] = _mm512_unpackhi_epi64(c, d);
+}
+
+// Where the positions of a block are in the cache, sixteen by sixteen, and which of them count.
+struct Place {
+  int64_t block = 0;
+  BlockRange range;                             // seen by some row
+  int64_t kernel_block[kGroups], row[kGroups];  // kernel_block -1: no row sees any of them
+};
+
+inline Place PlaceOf(const AttentionCall& call, const AttentionTile& tile, int64_t block) {
+  Place place;
+  place.block = block;
+  place.range = {RangeOf(call, tile, 0, block).first,
+                 RangeOf(call, tile, tile.tokens - 1, block).end};
+  const auto block_tokens = static_cast<uint32_t>(call.block_tokens);
+  for (int g = 0; g < kGroups; ++g) {
+    const int first = g * kTileRows;
+    place.kernel_block[g] = -1;
+    place.row[g] = 0;
+    if (first >= place.range.end || first + kTileRows <= place.range.first) continue;
+    const auto position = static_cast<uint32_t>(block + first);
+    place.kernel_block[g] = tile.blocks[position / block_tokens];
+    place.row[g] = tile.kv_head * call.block_tokens + position % block_tokens;
+  }
+  return place;
+}
+
+// The rows of a place in one cache tensor. Those of sixteen that no row sees are zeros.
+template <class Kv>
+struct PlaceRows {
+  PlaceRows(const AttentionCall& call, const AttentionCache& cache, const Place& place)
+      : head_dim(call.head_dim) {
+    alignas(64) static constexpr uint8_t kZeros[kTileRows * 256 * sizeof(Kv)] = {};
+    for (int g = 0; g < kGroups; ++g) {
+      const bool seen = place.kernel_block[g] >= 0;
+      data[g] = seen ? static_cast<const Kv*>(cache.data) + place.kernel_block[g] * cache.stride +
+                           place.row[g] * head_dim
+                     : reinterpret_cast<const Kv*>(kZeros);
+      if constexpr (kIsCode<Kv>) {
+        scales[g] = seen ? cache.scales + place.kernel_block[g] * cache.scale_stride + place.row[g]
+                         : reinterpret_cast<const float*>(kZeros);
+      }
+    }
+  }
+  KvRow<Kv> operator[](int i) const {
+    const int g = i / kTileRows, j = i % kTileRows;
+    if constexpr (kIsCode<Kv>) return {data[g] + j * head_dim, scales[g][j] * Kv::kUnit};
+    return {data[g] + j * head_dim, 1.0f};
+  }
+
+  const int64_t head_dim;
+  const Kv* data[kGroups];
+  const float* scales[kIsCode<Kv> ? kGroups : 1];
+};
+
+// Asks for the lines of a block, as Ahead does.
+template <class Kv>
+class LinesAhead {
+ public:
+  explicit LinesAhead(const PlaceRows<Kv>& rows)
+      : rows_(rows), group_bytes_(rows.head_dim * kTileRows * static_cast<int64_t>(sizeof(Kv))) {}
+  void Line() {
+    _mm_prefetch(reinterpret_cast<const char*>(rows_.data[group_]) + at_, _MM_HINT_T1);
+    at_ += 64;
+    if (at_ >= group_bytes_) at_ = 0, ++group_;
+  }
+
+ private:
+  const PlaceRows<Kv>& rows_;
+  const int64_t group_bytes_;
+  int64_t at_ = 0;
+  int group_ = 0;
+};
+
+// V as tiles; rows outside `range` count as zeros unless `kFull`. `next` are asked for on the way.
+template <class Kv, bool kFull>
+inline void LoadV(const PlaceRows<Kv>& rows, BlockRange range, const PlaceRows<Kv>& next_v,
+                  const PlaceRows<Kv>& next_k, uint16_t* tiles) {
+  LinesAhead<Kv> ahead_v(next_v), ahead_k(next_k);
+  const int head_dim = static_cast<int>(rows.head_dim);
+  for (int i = 0; i < kBlockTokens; i += 2) {
+    const KvRow<Kv> even = rows[i], odd = rows[i + 1];
+    uint16_t* to = tiles + (i / kTileColumns) * kTileWords + i % kTileColumns / 2 * kTileColumns;
+    for (int d = 0; d < head_dim; d += kTileColumns) {
+      __m512i a = Words(even, d, even, d + 16), b = Words(odd, d, odd, d + 16);
+      if constexpr (!kFull) {
+        if (i < range.first || i >= range.end) a = _mm512_setzero_si512();
+        if (i + 1 < range.first || i + 1 >= range.end) b = _mm512_setzero_si512();
+      }
+      for (size_t line = 0; line < sizeof(Kv); ++line) ahead_v.Line(), ahead_k.Line();
+      _mm512_store_si512(to + d / 16 * 2 * kTileWords, _mm512_unpacklo_epi16(a, b));
+      _mm512_store_si512(to + (d / 16 + 1) * 2 * kTileWords, _mm512_unpackhi_epi16(a, b));
+    }
+  }
+}
+
+// Where the K of a block is: in place, or copied to `tiles`.
+template <class Kv>
+inline void PlaceK(const PlaceRows<Kv>& rows, uint16_t* tiles, KBlock& block) {
+  const int head_dim = static_cast<int>(rows.head_dim);
+  for (int g = 0; g < kGroups; ++g) {
+    if constexpr (std::is_same_v<Kv, BFloat>) {
+      block[g] = {reinterpret_cast<const uint16_t*>(rows.data[g]), kTileColumns,
+                  rows.head_dim * static_cast<int64_t>(sizeof(BFloat))};
+      continue;
+    }
+    uint16_t* to = tiles + g * kTileRows * head_dim;
+    block[g] = {to, kTileWords, 64};
+    for (int i = 0; i < kTileRows; ++i) {
+      const KvRow<Kv> row = rows[g * kTileRows + i];
+      for (int d = 0; d < head_dim; d += kTileColumns)
+        _mm512_store_si512(to + d / kTileColumns * kTileWords + i * kTileColumns,
+                           Words(row, d, row, d + 16));
+    }
+  }
+}
+
+// scores [16][4 groups][4 rows] = K Q^T: vector j holds the positions j, 16 + j, 32 + j, 48 + j.
+inline void Scores(const AttentionCall& call, const KBlock& k, const uint16_t* q, float* scores) {
+  StoresBeforeTiles();
+  for (int g = 0; g < kGroups; g += 2) {
+    _tile_zero(0);
+    _tile_zero(1);
+    for (int c = 0; c < call.head_dim / kTileColumns; ++c) {
+      _tile_loadd(2, q + c * kTileColumns * kFewRows, 16);
+      _tile_loadd(3, k[g].data + c * k[g].step, k[g].stride);
+      _tile_dpbf16ps(0, 3, 2);
+      _tile_loadd(4, k[g + 1].data + c * k[g + 1].step, k[g + 1].stride);
+      _tile_dpbf16ps(1, 4, 2);
+    }
+    _tile_stored(0, scores + g * kFewRows, 64);
+    _tile_stored(1, scores + (g + 1) * kFewRows, 64);
+  }
+}
+
+// sums [4, head_dim] += P V
+inline void AddV(const AttentionCall& call, const float* weights, const uint16_t* v, float* sums,
+                 bool fresh) {
+  const int64_t stride = call.head_dim * static_cast<int64_t>(sizeof(float));
+  StoresBeforeTiles();
+  for (int d = 0; d < call.head_dim; d += kTileColumns) {
+    const uint16_t* tiles = v + d / 16 * 2 * kTileWords;
+    if (fresh) {
+      _tile_zero(6);
+      _tile_zero(7);
+    } else {
+      _tile_loadd(6, sums + d, stride);
+      _tile_loadd(7, sums + d + 16, stride);
+    }
+    _tile_loadd(5, weights, 64);
+    _tile_loadd(3, tiles, 64);
+    _tile_dpbf16ps(6, 5, 3);
+    _tile_loadd(4, tiles + 2 * kTileWords, 64);
+    _tile_dpbf16ps(7, 5, 4);
+    _tile_loadd(5, weights + kFewRows * kLanes, 64);
+    _tile_loadd(3, tiles + kTileWords, 64);
+    _tile_dpbf16ps(6, 5, 3);
+    _tile_loadd(4, tiles + 3 * kTileWords, 64);
+    _tile_dpbf16ps(7, 5, 4);
+    _tile_stored(6, sums + d, stride);
+    _tile_stored(7, sums + d + 16, stride);
+  }
+}
+
+// Every quarter becomes `fold` over all quarters; pairs first, then the pairs.
+template <class Fold>
+inline V FoldQuarters(V x, const Fold& fold) {
+  x = fold(x, V{_mm512_shuffle_f32x4(x.v, x.v, 0xb1)});
+  return fold(x, V{_mm512_shuffle_f32x4(x.v, x.v, 0x4e)});
+}
+
+// sums[row] *= fade lane row
+inline void FadeSums(const AttentionCall& call, V fade, float* sums) {
+  for (int row = 0; row < kFewRows; ++row) {
+    const V by = {_mm512_permutexvar_ps(_mm512_set1_epi32(row), fade.v)};
+    float* at = sums + row * call.head_dim;
+    for (int d = 0; d < call.head_dim; d += kLanes) (V::Load(at + d) * by).Store(at + d);
+  }
+}
+
+// As the Softmax of sixteen rows. `ranges`: of the lanes' rows. `weights`: [2 of 32 positions][4
+// rows][32 positions] of bf16.
+template <bool kEdge>
+inline void Softmax(const AttentionCall& call, const LaneRanges* ranges, bool fresh,
+                    const float* scores, float* weights, const State& state) {
+  const __m512i groups =
+      _mm512_set_epi32(48, 48, 48, 48, 32, 32, 32, 32, 16, 16, 16, 16, 0, 0, 0, 0);
+  const auto see = [&](int j) {
+    return ranges->See(_mm512_add_epi32(groups, _mm512_set1_epi32(j)));
+  };
+  V s[kTileRows];
+#pragma GCC unroll 16
+  for (int j = 0; j < kTileRows; ++j) s[j] = V::Load(scores + j * kLanes);
+  if (call.soft_cap > 0.0f) {
+    for (V& x : s) x = CapScore(call, x);
+  }
+  const V before = fresh ? V::Set1(-kInfinity) : V::Load(state.largest);
+  V top[4] = {before, before, before, before};
+#pragma GCC unroll 16
+  for (int j = 0; j < kTileRows; ++j) {
+    if constexpr (kEdge) s[j].v = _mm512_mask_mov_ps(V::Set1(-kInfinity).v, see(j), s[j].v);
+    top[j & 3] = V::Max(s[j], top[j & 3]);
+  }
+  const V largest = FoldQuarters(V::Max(V::Max(top[0], top[1]), V::Max(top[2], top[3])),
+                                 [](V a, V b) { return V::Max(a, b); });
+  const __mmask16 grown = _mm512_cmp_ps_mask(largest.v, before.v, _CMP_GT_OQ);
+  V fade = V::Set1(1.0f);
+  if (!fresh && grown != 0) {
+    const V power = Exp((before - largest) * V::Set1(kLn2));
+    fade.v = _mm512_mask_mov_ps(fade.v, grown, power.v);
+    FadeSums(call, fade, state.sums);
+  }
+  const V base = largest + V::Set1(0.5f);
+  V sum[4];
+  __m512i pairs[kTileRows / 2];
+#pragma GCC unroll 16
+  for (int j = 0; j < kTileRows; ++j) {
+    __m512i power = RoundedPower(s[j] - base);
+    if constexpr (kEdge) power = _mm512_maskz_mov_epi32(see(j), power);
+    const V weight = {_mm512_castsi512_ps(power)};
+    sum[j & 3] = j < 4 ? weight : sum[j & 3] + weight;
+    pairs[j / 2] = j % 2 == 0 ? _mm512_srli_epi32(power, 16) : _mm512_or_si512(pairs[j / 2], power);
+  }
+  const V total =
+      FoldQuarters((sum[0] + sum[1]) + (sum[2] + sum[3]), [](V a, V b) { return a + b; });
+  (fresh ? total : V::Fma(V::Load(state.weight), fade, total)).Store(state.weight);
+  largest.Store(state.largest);
+
+  // Of each row, quarter l of `low` are the pairs 8 l to 8 l + 3, of `high` the four after them.
+  __m512i low[4] = {pairs[0], pairs[1], pairs[2], pairs[3]};
+  __m512i high[4] = {pairs[4], pairs[5], pairs[6], pairs[7]};
+  TransposeQuarters(low);
+  TransposeQuarters(high);
+  const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
+  const __m512i second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+#pragma GCC unroll 4
+  for (int row = 0; row < kFewRows; ++row) {
+    _mm512_store_si512(weights + row * kLanes,
+                       _mm512_permutex2var_epi64(low[row], first, high[row]));
+    _mm512_store_si512(weights + (kFewRows + row) * kLanes,
+                       _mm512_permutex2var_epi64(low[row], second, high[row]));
+  }
+}
+
+// AddV where V has a NaN or an infinity that not all of the rows see.
+inline void AddSeenV(const AttentionCall& call, const AttentionTile& tile, int64_t block,
+                     bool fresh, const Work& work, const State& state) {
+  const int64_t words = int64_t{kBlockTokens} * call.head_dim, row_floats = call.head_dim;
+  for (int token = 0; token < tile.tokens; ++token) {
+    const BlockRange range = RangeOf(call, tile, token, block);
+    for (int64_t at = 0; at < words; ++at) {
+      const auto offset =
+          static_cast<int>(at / kTileWords % 2 * kTileColumns + at % kTileWords / 32 * 2 + at % 2);
+      const bool sees = offset >= range.first && offset < range.end;
+      work.seen_v[at] = sees ? work.v[at] : static_cast<uint16_t>(0);
+    }
+    for (int64_t i = 0; i < kFewRows * row_floats; ++i) work.sums[i] = state.sums[i];
+    AddV(call, work.weights, work.seen_v, work.sums, fresh);
+    for (int64_t i = 0; i < call.group * row_floats; ++i) {
+      const int64_t at = token * call.group * row_floats + i;
+      work.spare[at] = work.sums[at];
+    }
+  }
+  const int64_t floats = int64_t{RowsOf(call, tile)} * row_floats;
+  for (int64_t i = 0; i < floats; ++i) state.sums[i] = work.spare[i];
+}
+
+// The walk over the blocks of a split. Scores are begun one block ahead of the softmax, so that
+// tiles and vectors work side by side.
+template <class Kv>
+class Walk {
+ public:
+  Walk(const AttentionCall& call, const AttentionTile& tile, float* state, float* work)
+      : call_(call), tile_(tile), work_(call, work), state_(state) {}
+
+  void Run(int64_t split) {
+    const Visible visible = VisibleOfTile(call_, tile_);
+    int64_t block = split * kSplitTokens;
+    const int64_t end = visible.end < block + kSplitTokens ? visible.end : block + kSplitTokens;
+    while (block + kBlockTokens <= visible.first) block += kBlockTokens;
+    if (block >= end) return;
+    Place now = PlaceOf(call_, tile_, block);
+    Place next = PlaceOf(call_, tile_, block + kBlockTokens);
+    BeginScores(now, work_.scores[0]);
+    for (int turn = 0;; turn ^= 1) {
+      const Place after = PlaceOf(call_, tile_, next.block + kBlockTokens);
+      PrepareV(now, next, after);
+      const bool more = next.block < end;
+      if (more) BeginScores(next, work_.scores[turn ^ 1]);
+      Attend(now, now.block == block, work_.scores[turn]);
+      if (!more) return;
+      now = next;
+      next = after;
+    }
+  }
+
+ private:
+  void BeginScores(const Place& place, float* scores) {
+    KBlock k;
+    PlaceK(PlaceRows<Kv>(call_, call_.k, place), work_.k, k);
+    Scores(call_, k, work_.q, scores);
+  }
+  void PrepareV(const Place& place, const Place& next, const Place& after) {
+    const PlaceRows<Kv> v(call_, call_.v, place);
+    const PlaceRows<Kv> next_v(call_, call_.v, next), next_k(call_, call_.k, after);
+    if (place.range.full()) {
+      LoadV<Kv, true>(v, place.range, next_v, next_k, work_.v);
+    } else {
+      LoadV<Kv, false>(v, place.range, next_v, next_k, work_.v);
+    }
+  }
+  void Attend(const Place& place, bool fresh, const float* scores) {
+    if (RangeOf(call_, tile_, 0, place.block).end == kBlockTokens &&
+        RangeOf(call_, tile_, tile_.tokens - 1, place.block).first == 0) {
+      Softmax<false>(call_, nullptr, fresh, scores, work_.weights, state_);
+    } else {
+      const LaneRanges ranges(call_, tile_, place.block, work_.token);
+      Softmax<true>(call_, &ranges, fresh, scores, work_.weights, state_);
+      // What a single token doesn't see is 0 already.
+      if (tile_.tokens > 1 && !AllFinite(work_.v, int64_t{kBlockTokens} * call_.head_dim))
+        return AddSeenV(call_, tile_, place.block, fresh, work_, state_);
+    }
+    AddV(call_, work_.weights, work_.v, state_.sums, fresh);
+  }
+
+  const AttentionCall& call_;
+  const AttentionTile& tile_;
+  const Work work_;
+  const State state_;
+};
+
+// work.q: [head_dim / 32][16 pairs of dims][4 rows][2]. work.token: of the rows, four times.
+inline void Begin(const AttentionCall& call, const AttentionTile& tile, float* memory) {
+  const Work work(call, memory);
+  const V factor = QFactor(call);
+  const int rows = RowsOf(call, tile);
+  const float* from[kFewRows];
+  for (int row = 0; row < kFewRows; ++row) {
+    const int token = row < rows ? row / call.group : tile.tokens - 1;
+    const int64_t head = int64_t{tile.kv_head} * call.group + row % call.group;
+    from[row] = call.q + (tile.token + token) * call.q_stride + head * call.head_dim;
+    for (int i = row; i < kLanes; i += kFewRows) work.token[i] = token;
+  }
+  for (int d = 0; d < call.head_dim; d += kTileColumns) {
+    __m512i words[kFewRows];
+    for (int row = 0; row < kFewRows; ++row) {
+      words[row] = _mm512_setzero_si512();
+      if (row >= rows) continue;
+      const V low = V::Load(from[row] + d) * factor, high = V::Load(from[row] + d + 16) * factor;
+      words[row] = Words(low.v, high.v);
+    }
+    TransposeQuarters(words);  // quarter l of words[j]: pair 4 l + j
+    uint16_t* to = work.q + d * kFewRows;
+#pragma GCC unroll 4
+    for (int l = 0; l < 4; ++l) {
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j)
+        _mm_store_si128(reinterpret_cast<__m128i*>(to + (4 * l + j) * 2 * kFewRows),
+                        _mm512_extracti32x4_epi32(words[j], l));
+    }
+  }
+}
+
+template <class Kv>
+inline void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
+                  float* memory) {
+  V::Set1(-kInfinity).Store(State(state).largest);
+  V::Zero().Store(State(state).weight);
+  _tile_loadconfig(&kTileConfig);
+  Walk<Kv>(call, tile, state, memory).Run(split);
+  _tile_release();
+}
+
+inline void Merge(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+                  float* state_floats, float* total_floats) {
+  const State state(state_floats), total(total_floats);
+  if (split == VisibleOfTile(call, tile).first / kSplitTokens) {
+    const int64_t floats = 2 * kLanes + int64_t{kFewRows} * call.head_dim;
+    for (int64_t i = 0; i < floats; i += kLanes) V::Load(state_floats + i).Store(total_floats + i);
+    return;
+  }
+  const V old_largest = V::Load(total.largest), new_largest = V::Load(state.largest);
+  const V none = V::Set1(-kInfinity);
+  const __mmask16 had = _mm512_cmp_ps_mask(old_largest.v, none.v, _CMP_NEQ_OQ);
+  const __mmask16 has = _mm512_cmp_ps_mask(new_largest.v, none.v, _CMP_NEQ_OQ);
+  if (has == 0) return;
+  const V largest = V::Max(old_largest, new_largest);
+  const V old_fade = Exp((old_largest - largest) * V::Set1(kLn2));
+  const V new_fade = Exp((new_largest - largest) * V::Set1(kLn2));
+  // Rows that see nothing of one of the two are the other's, to the bit.
+  const auto merge = [](V from, V to, V by_new, V by_old, __mmask16 in_old, __mmask16 in_new,
+                        float* out) {
+    const V both = V::Fma(from, by_new, to * by_old);
+    _mm512_mask_store_ps(out, in_new, _mm512_mask_mov_ps(from.v, in_old, both.v));
+  };
+  merge(V::Load(state.weight), V::Load(total.weight), new_fade, old_fade, had, has, total.weight);
+  for (int row = 0; row < kFewRows; ++row) {
+    const __m512i lane = _mm512_set1_epi32(row);
+    const V by_new = {_mm512_permutexvar_ps(lane, new_fade.v)};
+    const V by_old = {_mm512_permutexvar_ps(lane, old_fade.v)};
+    const auto in_old = static_cast<__mmask16>((had >> row & 1) != 0 ? 0xffff : 0);
+    const auto in_new = static_cast<__mmask16>((has >> row & 1) != 0 ? 0xffff : 0);
+    for (int d = 0; d < call.head_dim; d += kLanes) {
+      const int64_t at = int64_t{row} * call.head_dim + d;
+      merge(V::Load(state.sums + at), V::Load(total.sums + at), by_new, by_old, in_old, in_new,
+            total.sums + at);
+    }
+  }
+  largest.Store(total.largest);
+}
+
+inline void Finish(const AttentionCall& call, const AttentionTile& tile, float* total_floats) {
+  const State total(total_floats);
+  // A largest score of infinity leaves no weights.
+  const V largest = V::Load(total.largest);
+  const V weights = V::Load(total.weight) + (largest - largest);
+  const __m512i low = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  for (int row = 0; row < RowsOf(call, tile); ++row) {
+    const V weight = {_mm512_permutexvar_ps(_mm512_set1_epi32(row), weights.v)};
+    const int64_t head = int64_t{tile.kv_head} * call.group + row % call.group;
+    float* out =
+        call.out + (tile.token + row / call.group) * call.out_stride + head * call.head_dim;
+    const float* sums = total.sums + int64_t{row} * call.head_dim;
+    for (int d = 0; d < call.head_dim; d += kTileColumns) {
+      const V a = V::Load(sums + d) / weight, b = V::Load(sums + d + 16) / weight;
+      V{_mm512_permutex2var_ps(a.v, low, b.v)}.Store(out + d);
+      V{_mm512_permutex2var_ps(a.v, high, b.v)}.Store(out + d + 16);
+    }
+  }
+}
+
+}  // namespace few
+}  // namespace
+}  // namespace sluice::cpu
