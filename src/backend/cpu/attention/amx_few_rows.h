@@ -97,10 +97,10 @@ struct PlaceRows {
       }
     }
   }
+  const Kv* Data(int i) const { return data[i / kTileRows] + i % kTileRows * head_dim; }
   KvRow<Kv> operator[](int i) const {
-    const int g = i / kTileRows, j = i % kTileRows;
-    if constexpr (kIsCode<Kv>) return {data[g] + j * head_dim, scales[g][j] * Kv::kUnit};
-    return {data[g] + j * head_dim, 1.0f};
+    if constexpr (kIsCode<Kv>) return {Data(i), scales[i / kTileRows][i % kTileRows] * Kv::kUnit};
+    return {Data(i), 1.0f};
   }
 
   const int64_t head_dim;
@@ -108,43 +108,46 @@ struct PlaceRows {
   const float* scales[kIsCode<Kv> ? kGroups : 1];
 };
 
-// Asks for the lines of a block, as Ahead does.
+// Thirty-two numbers from `d` on.
 template <class Kv>
-class LinesAhead {
- public:
-  explicit LinesAhead(const PlaceRows<Kv>& rows)
-      : rows_(rows), group_bytes_(rows.head_dim * kTileRows * static_cast<int64_t>(sizeof(Kv))) {}
-  void Line() {
-    _mm_prefetch(reinterpret_cast<const char*>(rows_.data[group_]) + at_, _MM_HINT_T1);
-    at_ += 64;
-    if (at_ >= group_bytes_) at_ = 0, ++group_;
-  }
+inline __m512i RowWords(KvRow<Kv> row, int d) {
+  if constexpr (std::is_same_v<Kv, BFloat>) return _mm512_loadu_si512(row.data + d);
+  return Words(row, d, row, d + 16);
+}
 
- private:
-  const PlaceRows<Kv>& rows_;
-  const int64_t group_bytes_;
-  int64_t at_ = 0;
-  int group_ = 0;
-};
+// The line of `numbers`, asked for in the second level.
+template <class Kv>
+inline void Ask(const Kv* numbers) {
+  _mm_prefetch(reinterpret_cast<const char*>(numbers), _MM_HINT_T1);
+}
 
-// V as tiles; rows outside `range` count as zeros unless `kFull`. `next` are asked for on the way.
+// V as tiles; rows outside `range` count as zeros unless `kFull`. Asks for the lines of `next_v`
+// and `next_k` on the way, a few at a time as Ahead does.
 template <class Kv, bool kFull>
 inline void LoadV(const PlaceRows<Kv>& rows, BlockRange range, const PlaceRows<Kv>& next_v,
                   const PlaceRows<Kv>& next_k, uint16_t* tiles) {
-  LinesAhead<Kv> ahead_v(next_v), ahead_k(next_k);
+  constexpr int kLine = 64 / sizeof(Kv);
   const int head_dim = static_cast<int>(rows.head_dim);
   for (int i = 0; i < kBlockTokens; i += 2) {
     const KvRow<Kv> even = rows[i], odd = rows[i + 1];
+    const Kv* ask_v = next_v.Data(i);
+    const Kv* ask_k = next_k.Data(i);
     uint16_t* to = tiles + (i / kTileColumns) * kTileWords + i % kTileColumns / 2 * kTileColumns;
     for (int d = 0; d < head_dim; d += kTileColumns) {
-      __m512i a = Words(even, d, even, d + 16), b = Words(odd, d, odd, d + 16);
+      __m512i a = RowWords(even, d), b = RowWords(odd, d);
       if constexpr (!kFull) {
         if (i < range.first || i >= range.end) a = _mm512_setzero_si512();
         if (i + 1 < range.first || i + 1 >= range.end) b = _mm512_setzero_si512();
       }
-      for (size_t line = 0; line < sizeof(Kv); ++line) ahead_v.Line(), ahead_k.Line();
-      _mm512_store_si512(to + d / 16 * 2 * kTileWords, _mm512_unpacklo_epi16(a, b));
-      _mm512_store_si512(to + (d / 16 + 1) * 2 * kTileWords, _mm512_unpackhi_epi16(a, b));
+      if (d % kLine == 0) {
+        Ask(ask_v + d);
+        Ask(ask_k + d);
+        Ask(ask_v + head_dim + d);
+        Ask(ask_k + head_dim + d);
+      }
+      _mm512_store_si512(to, _mm512_unpacklo_epi16(a, b));
+      _mm512_store_si512(to + 2 * kTileWords, _mm512_unpackhi_epi16(a, b));
+      to += 4 * kTileWords;
     }
   }
 }
@@ -164,8 +167,7 @@ inline void PlaceK(const PlaceRows<Kv>& rows, uint16_t* tiles, KBlock& block) {
     for (int i = 0; i < kTileRows; ++i) {
       const KvRow<Kv> row = rows[g * kTileRows + i];
       for (int d = 0; d < head_dim; d += kTileColumns)
-        _mm512_store_si512(to + d / kTileColumns * kTileWords + i * kTileColumns,
-                           Words(row, d, row, d + 16));
+        _mm512_store_si512(to + d / kTileColumns * kTileWords + i * kTileColumns, RowWords(row, d));
     }
   }
 }
