@@ -371,9 +371,9 @@ class Walk {
 };
 
 template <class Kv>
-void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state_floats,
-           float* memory) {
-  if (IsFew(call, tile)) return few::Split<Kv>(call, tile, split, state_floats, memory);
+void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+           const AttentionAhead& ahead, float* state_floats, float* memory) {
+  if (IsFew(call, tile)) return few::Split<Kv>(call, tile, split, ahead, state_floats, memory);
   for (int n = NumberOfSixteens(call, tile) - 1; n >= 0; --n) {
     const RowsState state(call, state_floats, n);
     V::Set1(-kInfinity).Store(state.largest);

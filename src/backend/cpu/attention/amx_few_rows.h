@@ -58,20 +58,22 @@ inline void TransposeQuarters(__m512i (&rows)[4]) {
 // Where the positions of a block are in the cache, sixteen by sixteen, and which of them count.
 struct Place {
   int64_t block = 0;
-  BlockRange range;                             // seen by some row
-  int64_t kernel_block[kGroups], row[kGroups];  // kernel_block -1: no row sees any of them
+  BlockRange range;                                  // seen by some row
+  int64_t kernel_block[kGroups] = {-1, -1, -1, -1};  // -1: no row sees any of them
+  int64_t row[kGroups] = {};                         // of [kv_heads, block_tokens]
 };
 
-inline Place PlaceOf(const AttentionCall& call, const AttentionTile& tile, int64_t block) {
+inline Place PlaceOf(const AttentionCall& call, const AttentionAhead& spot) {
   Place place;
+  if (spot.tile == nullptr) return place;
+  const AttentionTile& tile = *spot.tile;
+  const int64_t block = spot.block;
   place.block = block;
   place.range = {RangeOf(call, tile, 0, block).first,
                  RangeOf(call, tile, tile.tokens - 1, block).end};
   const auto block_tokens = static_cast<uint32_t>(call.block_tokens);
   for (int g = 0; g < kGroups; ++g) {
     const int first = g * kTileRows;
-    place.kernel_block[g] = -1;
-    place.row[g] = 0;
     if (first >= place.range.end || first + kTileRows <= place.range.first) continue;
     const auto position = static_cast<uint32_t>(block + first);
     place.kernel_block[g] = tile.blocks[position / block_tokens];
@@ -327,31 +329,41 @@ inline void AddSeenV(const AttentionCall& call, const AttentionTile& tile, int64
 template <class Kv>
 class Walk {
  public:
-  Walk(const AttentionCall& call, const AttentionTile& tile, float* state, float* work)
-      : call_(call), tile_(tile), work_(call, work), state_(state) {}
+  Walk(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+       const AttentionAhead& ahead, float* state, float* work)
+      : call_(call), tile_(tile), ahead_(ahead), work_(call, work), state_(state) {
+    const Visible visible = VisibleOfTile(call, tile);
+    begin_ = split * kSplitTokens;
+    end_ = visible.end < begin_ + kSplitTokens ? visible.end : begin_ + kSplitTokens;
+    while (begin_ + kBlockTokens <= visible.first) begin_ += kBlockTokens;
+  }
 
-  void Run(int64_t split) {
-    const Visible visible = VisibleOfTile(call_, tile_);
-    int64_t block = split * kSplitTokens;
-    const int64_t end = visible.end < block + kSplitTokens ? visible.end : block + kSplitTokens;
-    while (block + kBlockTokens <= visible.first) block += kBlockTokens;
-    if (block >= end) return;
-    Place now = PlaceOf(call_, tile_, block);
-    Place next = PlaceOf(call_, tile_, block + kBlockTokens);
+  void Run() {
+    if (begin_ >= end_) return;
+    Spot spot = {&tile_, begin_}, next_spot = After(spot);
+    Place now = PlaceOf(call_, spot), next = PlaceOf(call_, next_spot);
     BeginScores(now, work_.scores[0]);
     for (int turn = 0;; turn ^= 1) {
-      const Place after = PlaceOf(call_, tile_, next.block + kBlockTokens);
+      const Spot after_spot = After(next_spot);
+      const Place after = PlaceOf(call_, after_spot);
       PrepareV(now, next, after);
-      const bool more = next.block < end;
+      const bool more = spot.block + kBlockTokens < end_;
       if (more) BeginScores(next, work_.scores[turn ^ 1]);
-      Attend(now, now.block == block, work_.scores[turn]);
+      Attend(now, spot.block == begin_, work_.scores[turn]);
       if (!more) return;
-      now = next;
-      next = after;
+      spot = next_spot, next_spot = after_spot;
+      now = next, next = after;
     }
   }
 
  private:
+  using Spot = AttentionAhead;
+  // Past the split goes on where the thread does.
+  Spot After(Spot spot) const {
+    const int64_t next = spot.block + kBlockTokens;
+    if (spot.tile == &tile_ && spot.block < end_ && next >= end_) return ahead_;
+    return {spot.tile, next};
+  }
   void BeginScores(const Place& place, float* scores) {
     KBlock k;
     PlaceK(PlaceRows<Kv>(call_, call_.k, place), work_.k, k);
@@ -382,8 +394,10 @@ class Walk {
 
   const AttentionCall& call_;
   const AttentionTile& tile_;
+  const AttentionAhead& ahead_;
   const Work work_;
   const State state_;
+  int64_t begin_ = 0, end_ = 0;
 };
 
 // work.q: [head_dim / 32][16 pairs of dims][4 rows][2]. work.token: of the rows, four times.
@@ -419,12 +433,12 @@ inline void Begin(const AttentionCall& call, const AttentionTile& tile, float* m
 }
 
 template <class Kv>
-inline void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
-                  float* memory) {
+inline void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+                  const AttentionAhead& ahead, float* state, float* memory) {
   V::Set1(-kInfinity).Store(State(state).largest);
   V::Zero().Store(State(state).weight);
   _tile_loadconfig(&kTileConfig);
-  Walk<Kv>(call, tile, state, memory).Run(split);
+  Walk<Kv>(call, tile, split, ahead, state, memory).Run();
   _tile_release();
 }
 
