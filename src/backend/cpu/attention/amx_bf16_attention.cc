@@ -1,8 +1,7 @@
 // Attention by bf16 tiles that add in F32. Everything is transposed, so that the lanes of a vector
 // are sixteen query rows: K Q^T gives scores [position, row], the softmax needs no sum across
-// lanes, and its weights, two positions to a 32-bit lane, are the right factor of V^T P^T. Every
-// tile is whole, whether it holds the rows of a prompt or the few of a decode step; so both run the
-// same instructions in the same order.
+// lanes, and its weights, two positions to a 32-bit lane, are the right factor of V^T P^T. Tiles
+// of at most four rows, as in decode, take another way to the same bits: see amx_few_rows.h.
 //
 // Rounded to bf16 (8 bits, half a unit is 2^-9 to 2^-8 of the number) are q scaled, K, V and the
 // weights; the weights are divided by the sum of what was rounded. Sums are F32.
@@ -193,29 +192,20 @@ inline void Softmax(const AttentionCall& call, const LaneRanges* ranges, bool fr
       (V::Load(state.sums + i) * fade).Store(state.sums + i);
   }
   const V base = largest + V::Set1(0.5f);
-  // A sum for each sixteen positions, as the few rows of a decode step add them up.
-  V sums[kBlockTokens / 16];
-#pragma GCC unroll 1
-  for (int part = 0; part < kBlockTokens / 16; ++part) {
-    V sum[4];
-#pragma GCC unroll 8
-    for (int j = 0; j < 16; j += 2) {
-      const int i = part * 16 + j;
-      __m512i even = RoundedPower(V::Load(scores + i * kLanes) - base);
-      __m512i odd = RoundedPower(V::Load(scores + (i + 1) * kLanes) - base);
-      if constexpr (kEdge) {
-        even = _mm512_maskz_mov_epi32(ranges->See(i), even);
-        odd = _mm512_maskz_mov_epi32(ranges->See(i + 1), odd);
-      }
-      const V a = {_mm512_castsi512_ps(even)}, b = {_mm512_castsi512_ps(odd)};
-      sum[j & 2] = j < 4 ? a : sum[j & 2] + a;
-      sum[(j & 2) + 1] = j < 4 ? b : sum[(j & 2) + 1] + b;
-      _mm512_store_si512(weights + i / 2 * kLanes,
-                         _mm512_or_si512(_mm512_srli_epi32(even, 16), odd));
+  V sum[4] = {V::Zero(), V::Zero(), V::Zero(), V::Zero()};
+#pragma GCC unroll 4
+  for (int i = 0; i < kBlockTokens; i += 2) {
+    __m512i even = RoundedPower(V::Load(scores + i * kLanes) - base);
+    __m512i odd = RoundedPower(V::Load(scores + (i + 1) * kLanes) - base);
+    if constexpr (kEdge) {
+      even = _mm512_maskz_mov_epi32(ranges->See(i), even);
+      odd = _mm512_maskz_mov_epi32(ranges->See(i + 1), odd);
     }
-    sums[part] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    sum[i & 2] = sum[i & 2] + V{_mm512_castsi512_ps(even)};
+    sum[(i & 2) + 1] = sum[(i & 2) + 1] + V{_mm512_castsi512_ps(odd)};
+    _mm512_store_si512(weights + i / 2 * kLanes, _mm512_or_si512(_mm512_srli_epi32(even, 16), odd));
   }
-  const V total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  const V total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   (fresh ? total : V::Fma(V::Load(state.weight), fade, total)).Store(state.weight);
   largest.Store(state.largest);
 }

@@ -24,6 +24,7 @@ inline bool IsFew(const AttentionCall& call, const AttentionTile& tile) {
 namespace few {
 
 constexpr int kGroups = kBlockTokens / kTileRows;
+constexpr int kVectors = kBlockTokens * kFewRows / kLanes;  // of a block's scores
 
 // Tiles 0, 1: scores [16 positions, 4 rows]. 2: q [16 pairs of dims][4 rows][2]. 3, 4: K or V.
 // 5: weights [4 rows][32 positions]. 6, 7: sums [4 rows][16 dims].
@@ -174,7 +175,7 @@ inline void PlaceK(const PlaceRows<Kv>& rows, uint16_t* tiles, KBlock& block) {
   }
 }
 
-// scores [16][4 groups][4 rows] = K Q^T: vector j holds the positions j, 16 + j, 32 + j, 48 + j.
+// scores [64, 4] = K Q^T
 inline void Scores(const AttentionCall& call, const KBlock& k, const uint16_t* q, float* scores) {
   StoresBeforeTiles();
   for (int g = 0; g < kGroups; g += 2) {
@@ -187,8 +188,8 @@ inline void Scores(const AttentionCall& call, const KBlock& k, const uint16_t* q
       _tile_loadd(4, k[g + 1].data + c * k[g + 1].step, k[g + 1].stride);
       _tile_dpbf16ps(1, 4, 2);
     }
-    _tile_stored(0, scores + g * kFewRows, 64);
-    _tile_stored(1, scores + (g + 1) * kFewRows, 64);
+    _tile_stored(0, scores + g * kTileRows * kFewRows, 16);
+    _tile_stored(1, scores + (g + 1) * kTileRows * kFewRows, 16);
   }
 }
 
@@ -237,26 +238,54 @@ inline void FadeSums(const AttentionCall& call, V fade, float* sums) {
   }
 }
 
+// Quarter j of a[i] becomes quarter i of a[j].
+inline void SwapQuarters(V (&a)[4]) {
+  const __m512 p = _mm512_shuffle_f32x4(a[0].v, a[1].v, 0x88);
+  const __m512 q = _mm512_shuffle_f32x4(a[2].v, a[3].v, 0x88);
+  const __m512 r = _mm512_shuffle_f32x4(a[0].v, a[1].v, 0xdd);
+  const __m512 s = _mm512_shuffle_f32x4(a[2].v, a[3].v, 0xdd);
+  a[0].v = _mm512_shuffle_f32x4(p, q, 0x88);
+  a[2].v = _mm512_shuffle_f32x4(p, q, 0xdd);
+  a[1].v = _mm512_shuffle_f32x4(r, s, 0x88);
+  a[3].v = _mm512_shuffle_f32x4(r, s, 0xdd);
+}
+
+// Stores the weights of 32 positions, vectors of [4 positions, 4 rows] whose lower 16 bits are 0,
+// as [4 rows][32 positions] of bf16.
+inline void StoreWeights(const V* s, float* weights) {
+  V even[4] = {s[0], s[2], s[4], s[6]}, odd[4] = {s[1], s[3], s[5], s[7]};
+  SwapQuarters(even);  // even[j] quarter l: position 8 l + j; of odd: 8 l + 4 + j
+  SwapQuarters(odd);
+  const auto pairs = [](V low, V high) {
+    return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(low.v), 16),
+                           _mm512_castps_si512(high.v));
+  };
+  __m512i rows[4] = {pairs(even[0], even[1]), pairs(even[2], even[3]), pairs(odd[0], odd[1]),
+                     pairs(odd[2], odd[3])};  // quarter l of rows[j]: pair 4 l + j
+  TransposeQuarters(rows);
+#pragma GCC unroll 4
+  for (int row = 0; row < kFewRows; ++row) _mm512_store_si512(weights + row * kLanes, rows[row]);
+}
+
 // As the Softmax of sixteen rows. `ranges`: of the lanes' rows. `weights`: [2 of 32 positions][4
 // rows][32 positions] of bf16.
 template <bool kEdge>
 inline void Softmax(const AttentionCall& call, const LaneRanges* ranges, bool fresh,
                     const float* scores, float* weights, const State& state) {
-  const __m512i groups =
-      _mm512_set_epi32(48, 48, 48, 48, 32, 32, 32, 32, 16, 16, 16, 16, 0, 0, 0, 0);
+  const __m512i quarters = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
   const auto see = [&](int j) {
-    return ranges->See(_mm512_add_epi32(groups, _mm512_set1_epi32(j)));
+    return ranges->See(_mm512_add_epi32(quarters, _mm512_set1_epi32(4 * j)));
   };
-  V s[kTileRows];
+  V s[kVectors];
 #pragma GCC unroll 16
-  for (int j = 0; j < kTileRows; ++j) s[j] = V::Load(scores + j * kLanes);
+  for (int j = 0; j < kVectors; ++j) s[j] = V::Load(scores + j * kLanes);
   if (call.soft_cap > 0.0f) {
     for (V& x : s) x = CapScore(call, x);
   }
   const V before = fresh ? V::Set1(-kInfinity) : V::Load(state.largest);
   V top[4] = {before, before, before, before};
 #pragma GCC unroll 16
-  for (int j = 0; j < kTileRows; ++j) {
+  for (int j = 0; j < kVectors; ++j) {
     if constexpr (kEdge) s[j].v = _mm512_mask_mov_ps(V::Set1(-kInfinity).v, see(j), s[j].v);
     top[j & 3] = V::Max(s[j], top[j & 3]);
   }
@@ -270,35 +299,19 @@ inline void Softmax(const AttentionCall& call, const LaneRanges* ranges, bool fr
     FadeSums(call, fade, state.sums);
   }
   const V base = largest + V::Set1(0.5f);
-  V sum[4];
-  __m512i pairs[kTileRows / 2];
+  V sum = V::Zero();  // of every fourth position, in each quarter
 #pragma GCC unroll 16
-  for (int j = 0; j < kTileRows; ++j) {
+  for (int j = 0; j < kVectors; ++j) {
     __m512i power = RoundedPower(s[j] - base);
     if constexpr (kEdge) power = _mm512_maskz_mov_epi32(see(j), power);
-    const V weight = {_mm512_castsi512_ps(power)};
-    sum[j & 3] = j < 4 ? weight : sum[j & 3] + weight;
-    pairs[j / 2] = j % 2 == 0 ? _mm512_srli_epi32(power, 16) : _mm512_or_si512(pairs[j / 2], power);
+    s[j].v = _mm512_castsi512_ps(power);
+    sum = sum + s[j];
   }
-  const V total =
-      FoldQuarters((sum[0] + sum[1]) + (sum[2] + sum[3]), [](V a, V b) { return a + b; });
+  const V total = FoldQuarters(sum, [](V a, V b) { return a + b; });
   (fresh ? total : V::Fma(V::Load(state.weight), fade, total)).Store(state.weight);
   largest.Store(state.largest);
-
-  // Of each row, quarter l of `low` are the pairs 8 l to 8 l + 3, of `high` the four after them.
-  __m512i low[4] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-  __m512i high[4] = {pairs[4], pairs[5], pairs[6], pairs[7]};
-  TransposeQuarters(low);
-  TransposeQuarters(high);
-  const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
-  const __m512i second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
-#pragma GCC unroll 4
-  for (int row = 0; row < kFewRows; ++row) {
-    _mm512_store_si512(weights + row * kLanes,
-                       _mm512_permutex2var_epi64(low[row], first, high[row]));
-    _mm512_store_si512(weights + (kFewRows + row) * kLanes,
-                       _mm512_permutex2var_epi64(low[row], second, high[row]));
-  }
+  StoreWeights(s, weights);
+  StoreWeights(s + 8, weights + kFewRows * kLanes);
 }
 
 // AddV where V has a NaN or an infinity that not all of the rows see.
