@@ -340,6 +340,44 @@ TEST_P(AttentionTest, NoRowMeetsTheVThatItDoesNotSee) {
   }
 }
 
+TEST_P(AttentionTest, FewRowsAreThoseOfAPromptWhateverTheyDoNotSee) {
+  // With a group of one, four tokens are four rows; decode and short drafts have kernels for them.
+  constexpr int kQueries = 40, kWidth = 2 * 64;
+  for (DType kv : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kI8}) {
+    for (int window : {0, 70}) {
+      for (int bad : {-1, 297, 299}) {
+        Attention::Desc desc = Describe(2, 2, 64, kv);
+        desc.window = window;
+        Batch batch(desc, {{kQueries, 300}});
+        const size_t block = static_cast<size_t>(batch.block_table.Int(std::max(bad, 0) / 16));
+        for (size_t h = 0; bad >= 0 && h < 2; ++h) {
+          const size_t row = (block * 2 + h) * 16 + static_cast<size_t>(bad % 16);
+          if (KvHasScales(kv)) batch.v_scale.Set(row, kNan);
+          if (!KvHasScales(kv)) batch.v.Set(row * 64 + 5, kNan);
+        }
+        ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+        const Array prompt = batch.out;
+        for (int rows : {1, 2, 3, 4}) {
+          const int skip = (kQueries - rows) * kWidth;
+          Array q(DType::kF32, {rows, kWidth}), out = q, start = Array::Ints({0, rows});
+          for (int i = 0; i < rows * kWidth; ++i) q.Set(i, batch.q.At(skip + i));
+          Attention::Args args = batch.args();
+          args.q = q.tensor(), args.out = out.tensor(), args.query_start = start.tensor();
+          ASSERT_TRUE(Run<Attention>(batch.desc, args).ok());
+          for (int i = 0; i < rows * kWidth; ++i) {
+            const float value = out.At(i), expected = prompt.At(skip + i);
+            ASSERT_TRUE(value == expected || (std::isnan(value) && std::isnan(expected)))
+                << Name(kv) << " window " << window << " bad " << bad << ", " << i << " of " << rows
+                << " rows: " << value << " instead of " << expected;
+            const bool sees_bad = bad >= 0 && 300 - rows + i / kWidth >= bad;
+            ASSERT_TRUE(sees_bad || !std::isnan(value)) << Name(kv) << " bad " << bad << ", " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, AScaleThatIsNoNumberMeetsOnlyTheRowsThatSeeIt) {
   for (DType kv : {DType::kF8E4M3, DType::kI8}) {
     for (int bad : {70, 127, 130, 299}) {

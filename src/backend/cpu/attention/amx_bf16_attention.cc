@@ -1,27 +1,20 @@
 // Attention by bf16 tiles that add in F32. Everything is transposed, so that the lanes of a vector
 // are sixteen query rows: K Q^T gives scores [position, row], the softmax needs no sum across
-// lanes, and its weights, two positions to a 32-bit lane, are the right factor of V^T P^T. Every
-// tile is whole, whether it holds the rows of a prompt or the few of a decode step; so both run the
-// same instructions in the same order.
+// lanes, and its weights, two positions to a 32-bit lane, are the right factor of V^T P^T. Tiles
+// of at most four rows, as in decode, take another way to the same bits: see amx_few_rows.h.
 //
 // Rounded to bf16 (8 bits, half a unit is 2^-9 to 2^-8 of the number) are q scaled, K, V and the
 // weights; the weights are divided by the sum of what was rounded. Sums are F32.
 // A NaN in q gives NaN. A position whose K is NaN counts as unseen, but for its V's own NaN.
 #include <type_traits>
 
+#include "backend/cpu/attention/amx_arithmetic.h"
+#include "backend/cpu/attention/amx_few_rows.h"
 #include "backend/cpu/attention/amx_kv_tiles.h"
 #include "backend/cpu/simd/math.h"
 
 namespace sluice::cpu {
 namespace {
-
-using V = avx512::F32x16;
-constexpr int kLanes = 16;
-constexpr float kInfinity = __builtin_inff();
-constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
-
-// GCC 12's tile intrinsics don't say that they read memory.
-inline void StoresBeforeTiles() { __asm__ volatile("" ::: "memory"); }
 
 // All eight tiles are whole, always.
 struct alignas(64) TileConfig {
@@ -44,53 +37,15 @@ struct RowsState {
   float* sums;
 };
 
-// What `split` keeps for itself; all of it whole cache lines.
-struct Work {
-  Work(const AttentionCall& call, float* p) {
-    const auto take = [&](int64_t count) {
-      float* at = p == nullptr ? nullptr : p + floats;
-      floats += count;
-      return at;
-    };
-    k = reinterpret_cast<uint16_t*>(take(int64_t{kBlockTokens / 2} * call.head_dim));
-    v = reinterpret_cast<uint16_t*>(take(int64_t{kBlockTokens / 2} * call.head_dim));
-    seen_v = reinterpret_cast<uint16_t*>(take(int64_t{kBlockTokens / 2} * call.head_dim));
-    sums = take(int64_t{kLanes} * call.head_dim);
-    spare = take(int64_t{kLanes} * call.head_dim);
-    scores[0] = take(kBlockTokens * kLanes);
-    scores[1] = take(kBlockTokens * kLanes);
-    weights = take(kBlockTokens / 2 * kLanes);
-    token = reinterpret_cast<int32_t*>(take(call.rows_max));
-    q = reinterpret_cast<uint16_t*>(take(int64_t{call.rows_max} * call.head_dim / 2));
-  }
-  // q of rows [16 * number, 16 * number + 16): [head_dim / 32][16 pairs of dims][16 rows][2]
-  const uint16_t* Q(const AttentionCall& call, int number) const {
-    return q + int64_t{number} * kLanes * call.head_dim;
-  }
-  uint16_t* k;
-  uint16_t* v;
-  uint16_t* seen_v;  // v where a row may not meet all of it
-  float* sums;       // [head_dim, 16]
-  float* spare;      // [head_dim, 16]
-  float* scores[2];  // [64, 16]
-  float* weights;    // [32, 16] pairs of bf16
-  int32_t* token;    // [rows_max] of the tile; rows that only fill up have the last one
-  uint16_t* q;
-  int64_t floats = 0;  // of all of it
-};
-
 int64_t WorkFloats(const AttentionCall& call) { return Work(call, nullptr).floats; }
 
-int RowsOf(const AttentionCall& call, const AttentionTile& tile) {
-  return tile.tokens * call.group;
-}
 int NumberOfSixteens(const AttentionCall& call, const AttentionTile& tile) {
   return (RowsOf(call, tile) + kLanes - 1) / kLanes;
 }
 
 // q of sixteen rows, scaled so that a score is a power of two (unless it goes through the cap).
 void LoadQ(const AttentionCall& call, const AttentionTile& tile, int number, uint16_t* tiles) {
-  const V factor = V::Set1(call.soft_cap > 0.0f ? call.scale : call.scale * kLog2E);
+  const V factor = QFactor(call);
   const float* from[kLanes];
   const int left = RowsOf(call, tile) - number * kLanes;
   const int rows = left < kLanes ? left : kLanes;
@@ -111,6 +66,7 @@ void LoadQ(const AttentionCall& call, const AttentionTile& tile, int number, uin
 }
 
 void Begin(const AttentionCall& call, const AttentionTile& tile, float* memory) {
+  if (IsFew(call, tile)) return few::Begin(call, tile, memory);
   const Work work(call, memory);
   const int sixteens = NumberOfSixteens(call, tile);
   for (int n = 0; n < sixteens; ++n)
@@ -199,50 +155,6 @@ void AddV(const AttentionCall& call, const float* weights, const uint16_t* v, fl
   if (d < call.head_dim) AddDims<2>(v + d * kBlockTokens, sums + d * kLanes, fresh);
 }
 
-// 2^(x + 0.5) for x <= -0.5, as the bits of an F32 rounded to 8 bits: within 1.1e-4 before the
-// rounding, but for a constant factor near 1 that the division by the sum takes out. Below -126 a
-// number that is 0 to a tile; 0 for NaN.
-inline __m512i RoundedPower(V x) {
-  x = V::Max(V::Set1(-127.0f), x);
-  // Adding 1.5 * 2^23 leaves round(x) in the low bits; adding 1.5 * 2^16 + 126 leaves in the low 16
-  // the upper 16 of a float between 0.5 and 1.
-  const V shift = V::Set1(12582912.0f);
-  const V whole = x + shift;
-  const V r = x - (whole - shift);
-  V p = V::Fma(V::Set1(0.07778612524f), r, V::Set1(0.34250158072f));
-  p = V::Fma(p, r, V::Set1(0.98034542799f));
-  p = V::Fma(p, r, V::Set1(98430.0f + 1.4140625f));
-  return _mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(whole.v), 23),
-                          _mm512_slli_epi32(_mm512_castps_si512(p.v), 16));
-}
-
-// Where lanes see what of a block.
-struct LaneRanges {
-  LaneRanges(const AttentionCall& call, const AttentionTile& tile, int64_t block,
-             const int32_t* token) {
-    const __m512i position = _mm512_add_epi32(
-        _mm512_load_si512(token), _mm512_set1_epi32(static_cast<int>(tile.position - block)));
-    const __m512i one = _mm512_set1_epi32(1);
-    end = call.causal ? _mm512_add_epi32(position, one)
-                      : _mm512_set1_epi32(static_cast<int>(tile.context - block));
-    first = _mm512_setzero_si512();
-    if (call.window > 0)
-      first = _mm512_sub_epi32(_mm512_add_epi32(position, one),
-                               _mm512_set1_epi32(static_cast<int>(call.window)));
-  }
-  __mmask16 See(int offset) const {
-    const __m512i at = _mm512_set1_epi32(offset);
-    return _mm512_mask_cmplt_epi32_mask(_mm512_cmple_epi32_mask(first, at), at, end);
-  }
-  __m512i first, end;
-};
-
-void CapScores(const AttentionCall& call, float* scores) {
-  const V cap = V::Set1(call.soft_cap), out = V::Set1(call.soft_cap * kLog2E);
-  for (int i = 0; i < kBlockTokens * kLanes; i += kLanes)
-    (out * Tanh(V::Load(scores + i) / cap)).Store(scores + i);
-}
-
 // The largest of each row and what came before. NaN counts for nothing.
 inline V Largest(const float* scores, V before) {
   V top[4] = {before, before, before, before};
@@ -259,7 +171,10 @@ inline V Largest(const float* scores, V before) {
 template <bool kEdge>
 inline void Softmax(const AttentionCall& call, const LaneRanges* ranges, bool fresh, float* scores,
                     float* weights, const RowsState& state) {
-  if (call.soft_cap > 0.0f) CapScores(call, scores);
+  if (call.soft_cap > 0.0f) {
+    for (int i = 0; i < kBlockTokens * kLanes; i += kLanes)
+      CapScore(call, V::Load(scores + i)).Store(scores + i);
+  }
   if constexpr (kEdge) {
     for (int i = 0; i < kBlockTokens; ++i) {
       const V s = V::Load(scores + i * kLanes);
@@ -293,15 +208,6 @@ inline void Softmax(const AttentionCall& call, const LaneRanges* ranges, bool fr
   const V total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   (fresh ? total : V::Fma(V::Load(state.weight), fade, total)).Store(state.weight);
   largest.Store(state.largest);
-}
-
-bool AllFinite(const uint16_t* words, int64_t count) {
-  const __m512i exponent = _mm512_set1_epi16(0x7f80);
-  for (int64_t i = 0; i < count; i += 32) {
-    const __m512i bits = _mm512_and_si512(_mm512_load_si512(words + i), exponent);
-    if (_mm512_cmpeq_epi16_mask(bits, exponent) != 0) return false;
-  }
-  return true;
 }
 
 // AddV where V has a NaN or an infinity that not all of the rows see: 0 * NaN is no 0. For each
@@ -455,8 +361,9 @@ class Walk {
 };
 
 template <class Kv>
-void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state_floats,
-           float* memory) {
+void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+           const AttentionAhead& ahead, float* state_floats, float* memory) {
+  if (IsFew(call, tile)) return few::Split<Kv>(call, tile, split, ahead, state_floats, memory);
   for (int n = NumberOfSixteens(call, tile) - 1; n >= 0; --n) {
     const RowsState state(call, state_floats, n);
     V::Set1(-kInfinity).Store(state.largest);
@@ -469,6 +376,7 @@ void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split, 
 
 void Merge(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state_floats,
            float* total_floats) {
+  if (IsFew(call, tile)) return few::Merge(call, tile, split, state_floats, total_floats);
   const int sixteens = NumberOfSixteens(call, tile);
   if (split == VisibleOfTile(call, tile).first / kSplitTokens) {
     const int64_t floats = int64_t{sixteens} * (2 + call.head_dim) * kLanes;
@@ -497,6 +405,7 @@ void Merge(const AttentionCall& call, const AttentionTile& tile, int64_t split, 
 }
 
 void Finish(const AttentionCall& call, const AttentionTile& tile, float* total_floats) {
+  if (IsFew(call, tile)) return few::Finish(call, tile, total_floats);
   const int rows = RowsOf(call, tile);
   for (int n = 0; n * kLanes < rows; ++n) {
     const RowsState total(call, total_floats, n);

@@ -1,6 +1,8 @@
 #include "backend/cpu/attention/attention.h"
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 #include <numeric>
 
 #include "backend/cpu/kernel_support.h"
@@ -73,20 +75,24 @@ struct Task {
   AttentionTile tile;
   SplitRange splits;
   float* states = nullptr;  // by split; one for each split of the tile
+  int64_t left = 0;         // by split: splits that are not done
+};
+
+struct Unit {
+  Task* task = nullptr;
+  int64_t split = 0;
 };
 
 // What a call needs, counted before anything is laid out in the stream's scratch.
 struct Needs {
-  int64_t tiles = 0, splits = 0, splits_max = 0;
+  int64_t tiles = 0, splits = 0;
 };
 
 Needs CountNeeds(const AttentionCall& call, const Attention::Args& args, int tile_tokens) {
   Needs needs;
   ForTiles(call, args, tile_tokens, [&](const AttentionTile& tile) {
-    const int64_t splits = SplitsOf(call, tile).size();
     ++needs.tiles;
-    needs.splits += splits;
-    needs.splits_max = std::max(needs.splits_max, splits);
+    needs.splits += SplitsOf(call, tile).size();
   });
   return needs;
 }
@@ -106,10 +112,48 @@ class Layout {
   size_t bytes_ = 0;
 };
 
+// Hands out [0, count): each thread goes through a part of its own in order, so that it knows what
+// comes next, and then helps with what is left of the others'.
+class Parts {
+ public:
+  struct alignas(64) Cursor {
+    std::atomic<int64_t> next;
+  };
+  struct Turn {
+    int64_t index = 0;
+    bool goes_on = false;  // the thread's next turn is probably index + 1
+  };
+
+  // `cursors`: one for each thread.
+  Parts(int64_t count, int threads, Cursor* cursors)
+      : count_(count), threads_(threads), cursors_(cursors) {
+    for (int part = 0; part < threads; ++part)
+      new (&cursors[part]) Cursor{ShareOf(count, part, threads).begin};
+  }
+  // False: nothing is left.
+  bool Take(int thread, Turn* turn) {
+    for (int i = 0; i < threads_; ++i) {
+      const int part = (thread + i) % threads_;
+      const int64_t end = ShareOf(count_, part, threads_).end;
+      turn->index = cursors_[part].next.fetch_add(1, std::memory_order_relaxed);
+      turn->goes_on = turn->index + 1 < end;
+      if (turn->index < end) return true;
+    }
+    return false;
+  }
+
+ private:
+  const int64_t count_;
+  const int threads_;
+  Cursor* cursors_;
+};
+
 struct Memory {
-  Task* tasks = nullptr;    // [tiles]
-  float* thread = nullptr;  // [threads, thread_floats]: state, total, work
-  float* states = nullptr;  // by split: the states of all splits of all tiles
+  Task* tasks = nullptr;             // [tiles]
+  float* thread = nullptr;           // [threads, thread_floats]: state, total, work
+  Parts::Cursor* cursors = nullptr;  // [threads]
+  Unit* units = nullptr;             // by split: all splits of all tiles
+  float* states = nullptr;           // by split: their states
   int64_t thread_floats = 0;
   size_t bytes = 0;
 };
@@ -123,49 +167,81 @@ Memory LayOut(const AttentionCall& call, const Needs& needs, int64_t thread_floa
   memory.thread_floats = thread_floats;
   memory.tasks = layout.Take<Task>(base, needs.tiles);
   memory.thread = layout.Take<float>(base, thread_floats * threads);
+  memory.cursors = layout.Take<Parts::Cursor>(base, threads);
+  memory.units = layout.Take<Unit>(base, by_split ? needs.splits : 0);
   memory.states =
       layout.Take<float>(base, by_split ? needs.splits * RoundToLine(StateFloats(call)) : 0);
   memory.bytes = layout.bytes();
   return memory;
 }
 
-// One tile from its first split to its last on one thread.
+AttentionAhead AheadOf(const AttentionCall& call, const Task& task, int64_t split) {
+  const int64_t first = VisibleOfTile(call, task.tile).first / kBlockTokens * kBlockTokens;
+  return {&task.tile, std::max(first, split * kSplitTokens)};
+}
+
+// One tile from its first split to its last on one thread, which then comes to `next`, if it is
+// not null.
 void RunTile(const AttentionKernel& kernel, const AttentionCall& call, const Task& task,
-             float* thread) {
+             const Task* next, float* thread) {
   float* state = thread;
   float* total = state + RoundToLine(StateFloats(call));
   float* work = total + RoundToLine(StateFloats(call));
   kernel.begin(call, task.tile, work);
   for (int64_t split = task.splits.begin; split < task.splits.end; ++split) {
-    kernel.split(call, task.tile, split, state, work);
+    AttentionAhead ahead;
+    if (split + 1 < task.splits.end) {
+      ahead = AheadOf(call, task, split + 1);
+    } else if (next != nullptr) {
+      ahead = AheadOf(call, *next, next->splits.begin);
+    }
+    kernel.split(call, task.tile, split, ahead, state, work);
     kernel.merge(call, task.tile, split, state, total);
   }
   kernel.finish(call, task.tile, total);
 }
 
-// Every split of every tile is a task of its own; then each tile's are merged in order, as RunTile
-// does it.
+void RunByTile(const AttentionKernel& kernel, const AttentionCall& call, int64_t tiles,
+               const Memory& memory, ThreadPool& pool) {
+  Parts parts(tiles, pool.threads(), memory.cursors);
+  pool.Run([&](int thread, int) {
+    float* thread_memory = memory.thread + thread * memory.thread_floats;
+    for (Parts::Turn turn; parts.Take(thread, &turn);) {
+      const Task& task = memory.tasks[turn.index];
+      RunTile(kernel, call, task, turn.goes_on ? &task + 1 : nullptr, thread_memory);
+    }
+  });
+}
+
+// Every split of every tile is a unit of its own; who ends the last of a tile's merges them in
+// order, as RunTile does it.
 void RunBySplit(const AttentionKernel& kernel, const AttentionCall& call, const Needs& needs,
                 const Memory& memory, ThreadPool& pool) {
   const int64_t state_floats = RoundToLine(StateFloats(call));
-  const int64_t tasks = needs.tiles * needs.splits_max;
-  pool.ParallelFor(tasks, [&](int64_t i, int thread) {
-    const Task& task = memory.tasks[i / needs.splits_max];
-    const int64_t index = i % needs.splits_max;
-    if (index >= task.splits.size()) return;
-    float* work = memory.thread + thread * memory.thread_floats + 2 * state_floats;
-    kernel.begin(call, task.tile, work);
-    kernel.split(call, task.tile, task.splits.begin + index, task.states + index * state_floats,
-                 work);
-  });
-  pool.ParallelFor(needs.tiles, [&](int64_t i, int thread) {
-    const Task& task = memory.tasks[i];
+  Parts parts(needs.splits, pool.threads(), memory.cursors);
+  pool.Run([&](int thread, int) {
     float* total = memory.thread + thread * memory.thread_floats;
-    for (int64_t index = 0; index < task.splits.size(); ++index) {
-      kernel.merge(call, task.tile, task.splits.begin + index, task.states + index * state_floats,
-                   total);
+    float* work = total + 2 * state_floats;
+    const Task* begun = nullptr;
+    for (Parts::Turn turn; parts.Take(thread, &turn);) {
+      const Unit unit = memory.units[turn.index];
+      const Task& task = *unit.task;
+      AttentionAhead ahead;
+      if (turn.goes_on) {
+        const Unit& next = memory.units[turn.index + 1];
+        ahead = AheadOf(call, *next.task, next.split);
+      }
+      if (begun != &task) kernel.begin(call, task.tile, work);
+      begun = &task;
+      const auto state_of = [&](int64_t split) {
+        return task.states + (split - task.splits.begin) * state_floats;
+      };
+      kernel.split(call, task.tile, unit.split, ahead, state_of(unit.split), work);
+      if (std::atomic_ref(unit.task->left).fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+      for (int64_t split = task.splits.begin; split < task.splits.end; ++split)
+        kernel.merge(call, task.tile, split, state_of(split), total);
+      kernel.finish(call, task.tile, total);
     }
-    kernel.finish(call, task.tile, total);
   });
 }
 
@@ -219,20 +295,29 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
                   StrCat("attention needs ", bytes, " bytes of scratch memory"));
   }
   const Memory memory = LayOut(call, needs, thread_floats, plan.by_split, threads, base);
-  int64_t tiles = 0;
+  Task* task = memory.tasks;
+  Unit* unit = memory.units;
   float* states = memory.states;
   ForTiles(call, args, plan.tile_tokens, [&](const AttentionTile& tile) {
     const SplitRange splits = SplitsOf(call, tile);
-    memory.tasks[tiles++] = {tile, splits, states};
-    if (plan.by_split) states += splits.size() * RoundToLine(StateFloats(call));
+    *task = {tile, splits, states, splits.size()};
+    if (plan.by_split) {
+      states += splits.size() * RoundToLine(StateFloats(call));
+      for (int64_t split = splits.begin; split < splits.end; ++split) *unit++ = {task, split};
+    }
+    ++task;
   });
 
   const AttentionKernel& kernel = KernelForKv(kernels, desc.kv.dtype);
   if (plan.by_split) {
     RunBySplit(kernel, call, needs, memory, cpu.pool());
+  } else if (plan.tile_tokens * call.group <= kernels.tiling.rows_small) {
+    RunByTile(kernel, call, needs.tiles, memory, cpu.pool());
   } else {
-    cpu.pool().ParallelFor(tiles, [&](int64_t i, int thread) {
-      RunTile(kernel, call, memory.tasks[i], memory.thread + thread * memory.thread_floats);
+    // Tiles of a prompt take their different time; what comes next is a small part of it.
+    cpu.pool().ParallelFor(needs.tiles, [&](int64_t i, int thread) {
+      RunTile(kernel, call, memory.tasks[i], nullptr,
+              memory.thread + thread * memory.thread_floats);
     });
   }
   return OkStatus();

@@ -262,6 +262,15 @@ struct TileAttention {
     return {RangeOf(call, tile, 0, block).first, RangeOf(call, tile, tile.tokens - 1, block).end};
   }
 
+  // Of the block that follows, which is at `block` if it is of the same split.
+  static void AskForNextK(const AttentionCall& call, const AttentionTile& tile, int64_t block,
+                          int64_t end, const AttentionAhead& ahead) {
+    const Range range = TileRange(call, tile, block);
+    if (block < end && !range.empty()) return Prefetch(call, tile, call.k, block, range);
+    if (ahead.tile == nullptr) return;
+    Prefetch(call, *ahead.tile, call.k, ahead.block, TileRange(call, *ahead.tile, ahead.block));
+  }
+
   static void Begin(const AttentionCall&, const AttentionTile&, float*) {}
 
   static int64_t WorkFloats(const AttentionCall& call) {
@@ -269,7 +278,7 @@ struct TileAttention {
   }
 
   static void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split,
-                    float* state_floats, float* work) {
+                    const AttentionAhead& ahead, float* state_floats, float* work) {
     const State state(call, state_floats);
     const int rows = tile.tokens * call.group;
     for (int r = 0; r < rows; ++r) {
@@ -285,10 +294,9 @@ struct TileAttention {
     for (int64_t block = split * kSplitTokens; block < end; block += kBlockTokens) {
       const Range range = TileRange(call, tile, block);
       if (range.empty()) continue;
-      const Range next = TileRange(call, tile, block + kBlockTokens);
       Prefetch(call, tile, call.v, block, range);
       LoadK(call, tile, block, range, k);
-      Prefetch(call, tile, call.k, block + kBlockTokens, next);
+      AskForNextK(call, tile, block + kBlockTokens, end, ahead);
       LoadV(call, tile, block, range, v);
       // Sights only move forward with the position, so the first and last tokens tell.
       int first = 0, last = tile.tokens;

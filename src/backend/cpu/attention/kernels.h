@@ -101,6 +101,12 @@ SLUICE_KERNEL_INLINE void ForRuns(const AttentionCall& call, const AttentionTile
   }
 }
 
+// The block that a thread comes to after a split, to be asked for in time; no tile: none.
+struct AttentionAhead {
+  const AttentionTile* tile = nullptr;
+  int64_t block = 0;
+};
+
 // Floats of the state of a tile's rows: largest score and weight sum of each, then their sums of V.
 SLUICE_KERNEL_INLINE int64_t StateFloats(const AttentionCall& call) {
   return int64_t{call.rows_max} * (2 + call.head_dim);
@@ -113,8 +119,8 @@ struct AttentionKernel {
   void (*begin)(const AttentionCall& call, const AttentionTile& tile, float* work);
   // Attends to the positions of split number `split`; `state` becomes that of the rows that see
   // some of them.
-  void (*split)(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
-                float* work);
+  void (*split)(const AttentionCall& call, const AttentionTile& tile, int64_t split,
+                const AttentionAhead& ahead, float* state, float* work);
   // Folds the state of split number `split` into `total`, the state of the splits before it.
   void (*merge)(const AttentionCall& call, const AttentionTile& tile, int64_t split, float* state,
                 float* total);
