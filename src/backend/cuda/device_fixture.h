@@ -53,19 +53,18 @@ class DeviceMemory {
     t.data = view.data;
     t.memory = view.memory;
     t.device = view.device;
-    const device::CopyItem item = {view, HostView(array)};
-    CHECK(device_->Copy(*stream_, {&item, 1}).ok());
+    Write(t, array);
     return t;
+  }
+  // Replaces what Upload put there.
+  void Write(const ops::Tensor& t, const ops::Array& array) {
+    const device::CopyItem item = {ViewOf(t, array), HostView(array)};
+    CHECK(device_->Copy(*stream_, {&item, 1}).ok());
   }
   // The numbers of a tensor that Upload gave.
   ops::Array Download(const ops::Tensor& t, const ops::Array& like) {
     ops::Array array = like;
-    device::View view;
-    view.data = t.data;
-    view.bytes = array.bytes().size();
-    view.memory = t.memory;
-    view.device = t.device;
-    const device::CopyItem item = {HostView(array), view};
+    const device::CopyItem item = {HostView(array), ViewOf(t, array)};
     CHECK(device_->Copy(*stream_, {&item, 1}).ok());
     CHECK(stream_->Synchronize().ok());
     return array;
@@ -73,6 +72,14 @@ class DeviceMemory {
   void FreeAll() { buffers_.clear(); }
 
  private:
+  static device::View ViewOf(const ops::Tensor& t, const ops::Array& array) {
+    device::View view;
+    view.data = t.data;
+    view.bytes = array.bytes().size();
+    view.memory = t.memory;
+    view.device = t.device;
+    return view;
+  }
   device::View HostView(const ops::Array& array) const {
     device::View view;
     view.data = const_cast<std::byte*>(array.bytes().data());
