@@ -44,6 +44,7 @@ struct DeviceFacts {
   DType kv_dtype = DType::kF16;           // that attention reads fastest, of F16 and BF16
   DType activation = DType::kF32;         // for models in 16 bits or FP8; others compute in F32
   size_t memory_bytes = 0;                // total
+  size_t allocation_bytes_max = 0;        // of one allocation; 0: as much as there is
   size_t cache_bytes = 0;                 // last level
   bool device_memory = false;             // the host can't read its memory
   bool pinned_memory = false;             // host memory can be pinned for it

@@ -74,6 +74,24 @@ Status CheckRequest(const MemoryRequest& request) {
   return OkStatus();
 }
 
+// A group's pool is one allocation, which some devices limit.
+Status FitAllocation(const MemoryRequest& request, const model::LayerGroup& group, int length,
+                     kvstore::GroupLayout* layout) {
+  if (request.allocation_bytes_max == 0) return OkStatus();
+  const size_t block = kvstore::BlockBytes(*layout);
+  const auto most = static_cast<int64_t>(request.allocation_bytes_max / block);
+  if (most >= layout->num_blocks) return OkStatus();
+  layout->num_blocks = static_cast<int>(most);
+  const int64_t needed = BlocksOfSequence(group, request, length);
+  if (needed <= most) return OkStatus();
+  return Status(StatusCode::kOutOfMemory,
+                StrCat("the KV cache of a sequence of ", length, " tokens needs ",
+                       FormatBytes(static_cast<size_t>(needed) * block),
+                       " in one piece, but the device gives at most ",
+                       FormatBytes(request.allocation_bytes_max), "; lower --max-model-len"),
+                "max-model-len");
+}
+
 }  // namespace
 
 Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
@@ -126,6 +144,7 @@ Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
     kvstore::GroupLayout layout = LayoutOf(group, request);
     layout.num_blocks = static_cast<int>(std::min<double>(
         BlocksOfSequence(group, request, plan.max_model_len) * sequences, 1 << 30));
+    SLUICE_RETURN_IF_ERROR(FitAllocation(request, group, plan.max_model_len, &layout));
     plan.bytes += kvstore::BlockBytes(layout) * layout.num_blocks;
     plan.groups.push_back(std::move(layout));
   }

@@ -18,13 +18,14 @@ struct MemoryRequest {
   int kernel_block_tokens = 32;
   int max_num_seqs = 1;
   int max_batch_tokens = 1;
-  int declared_model_len = 0;  // by the model
-  int max_model_len = 0;       // by the user; 0: what the model declares or what fits
-  size_t free_bytes = 0;       // of the device, after the weights
-  size_t step_bytes = 0;       // of them, what a step needs beside the KV cache
-  double share = 0.25;         // of what is left, that the KV cache may take unasked
-  size_t kv_bytes = 0;         // by the user; 0: the lesser of what sequences * length need and
-                               // `share` of what is left
+  int declared_model_len = 0;       // by the model
+  int max_model_len = 0;            // by the user; 0: what the model declares or what fits
+  size_t free_bytes = 0;            // of the device, after the weights
+  size_t step_bytes = 0;            // of them, what a step needs beside the KV cache
+  size_t allocation_bytes_max = 0;  // that the device gives in one piece; 0: any
+  double share = 0.25;              // of what is left, that the KV cache may take unasked
+  size_t kv_bytes = 0;  // by the user; 0: the lesser of what sequences * length need and
+                        // `share` of what is left
 };
 
 struct MemoryPlan {

@@ -113,6 +113,17 @@ TEST(PlanMemory, MoreThanIsFreeIsRefused) {
   ExpectOutOfMemory(request, {"--kv-memory", "1 GiB"});
 }
 
+TEST(PlanMemory, APoolIsNoLargerThanTheDeviceGivesInOnePiece) {
+  MemoryRequest request = Request();
+  request.allocation_bytes_max = 2 * Bytes(1000) + 1;
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->max_model_len, 1000);
+  EXPECT_EQ(plan->bytes, 2 * Bytes(1000));
+  request.allocation_bytes_max = Bytes(1000) - 1;
+  ExpectOutOfMemory(request, {"1000 tokens", "in one piece", "--max-model-len"});
+}
+
 TEST(PlanMemory, BlockSizesThatDoNotFitAreNamed) {
   for (const auto& [block, kernel] :
        std::vector<std::pair<int, int>>{{16, 12}, {8, 16}, {0, 8}, {16, 0}, {-16, 8}, {16, -8}}) {

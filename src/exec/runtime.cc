@@ -49,7 +49,9 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   SLUICE_ASSIGN_OR_RETURN(const size_t weights, model::WeightBytes(files, device, model_options));
   SLUICE_ASSIGN_OR_RETURN(request.free_bytes, weights::FreeBytesBeside(weights, device));
   if (device.facts().device_memory) {
-    request.share = kDeviceShare;
+    // A device on the host's processor shares its memory with everything else.
+    if (!device.facts().on_host_processor) request.share = kDeviceShare;
+    request.allocation_bytes_max = device.facts().allocation_bytes_max;
     request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
                          model::RopeTableBytes(files.config, model_options);
   }

@@ -92,6 +92,7 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
   facts.compute_units =
       static_cast<int>(std::max(1u, InfoOf<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
   facts.memory_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
+  facts.allocation_bytes_max = found.allocation_max;
   facts.cache_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
   facts.device_memory = true;
   facts.on_host_processor = (type & CL_DEVICE_TYPE_CPU) != 0;

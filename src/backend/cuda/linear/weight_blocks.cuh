@@ -114,7 +114,8 @@ struct Blocks {
 #pragma unroll
             for (int s = first; s <= last; ++s) {
 #pragma unroll
-              for (int p = 2; p >= 0; --p) MultiplyAdd<Bf16>(sum, window[i].a[s], b[s][p][0], b[s][p][1]);
+              for (int p = 2; p >= 0; --p)
+                MultiplyAdd<Bf16>(sum, window[i].a[s], b[s][p][0], b[s][p][1]);
             }
 #pragma unroll
             for (int c = 0; c < 4; ++c) {
