@@ -2,12 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 
 namespace sluice::golden {
 
 using device::Buffer;
 using device::MemoryKind;
+
+namespace {
+
+template <class T>
+device::View HostView(const std::vector<T>& values) {
+  return {reinterpret_cast<std::byte*>(const_cast<T*>(values.data())), values.size() * sizeof(T),
+          MemoryKind::kHost, device::DeviceId()};
+}
+
+}  // namespace
+
+std::string TestDevice() {
+  const char* name = std::getenv("SLUICE_GOLDEN_DEVICE");
+  return name == nullptr ? "cpu" : name;
+}
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
                                                        model::ModelOptions options, int sequences,
@@ -15,7 +30,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
   std::unique_ptr<ModelRunner> runner(new ModelRunner);
   runner->files_ = std::move(files);
   SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
-                          device::ResolveDevice("cpu", device::LinkedBackends()));
+                          device::ResolveDevice(TestDevice(), device::LinkedBackends()));
   SLUICE_ASSIGN_OR_RETURN(runner->device_, resolution.Open(device_options));
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
   SLUICE_ASSIGN_OR_RETURN(runner->model_,
@@ -24,9 +39,9 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
   SLUICE_ASSIGN_OR_RETURN(
       runner->workspace_,
       runner->device_->Allocate(runner->model_->workspace_bytes(), MemoryKind::kDevice));
-  runner->Reset();
   // Nothing may depend on what an earlier step left behind: NaN shows where it does.
-  std::memset(runner->workspace_.data(), 0xff, runner->workspace_.bytes());
+  SLUICE_RETURN_IF_ERROR(runner->Spoil(runner->workspace_.view()));
+  runner->Reset();
   return runner;
 }
 
@@ -53,9 +68,22 @@ Status ModelRunner::AllocateKv(int sequences) {
   return OkStatus();
 }
 
+Status ModelRunner::Copy(const device::View& destination, const device::View& source) {
+  const device::CopyItem item{destination, source};
+  return device_->Copy(*stream_, {&item, 1});
+}
+
+Status ModelRunner::Spoil(const device::View& view) {
+  const std::vector<std::byte> bytes(view.bytes, std::byte{0xff});
+  return Copy(view, HostView(bytes));
+}
+
 void ModelRunner::Reset() {
   lengths_.assign(lengths_.size(), 0);
-  for (const Buffer& pool : pools_) std::memset(pool.data(), 0xff, pool.bytes());
+  for (const Buffer& pool : pools_) {
+    const Status status = Spoil(pool.view());
+    CHECK(status.ok(), status.message());
+  }
 }
 
 // Blocks of a sequence lie apart and backwards, so that only the block table leads to them.
@@ -68,7 +96,8 @@ ops::Tensor ModelRunner::Ints(const std::vector<int32_t>& values,
                               std::initializer_list<int64_t> dims) {
   auto buffer = device_->Allocate(values.size() * sizeof(int32_t), MemoryKind::kDevice);
   CHECK(buffer.ok(), buffer.status().message());
-  if (!values.empty()) std::memcpy(buffer->data(), values.data(), values.size() * sizeof(int32_t));
+  const Status status = Copy(buffer->view(), HostView(values));
+  CHECK(status.ok(), status.message());
   const ops::Tensor tensor = ops::Dense(buffer->view(), DType::kI32, dims);
   inputs_.push_back(std::move(buffer).value());
   return tensor;
@@ -134,8 +163,9 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
   for (const Chunk& chunk : chunks) {
     lengths_[chunk.sequence] += static_cast<int>(chunk.tokens.size());
   }
-  const float* values = reinterpret_cast<const float*>(logits.data());
-  return std::vector<float>(values, values + row_count * vocab);
+  std::vector<float> values(static_cast<size_t>(row_count * vocab));
+  SLUICE_RETURN_IF_ERROR(Copy(HostView(values), logits.view()));
+  return values;
 }
 
 void LogSoftmax(std::vector<float>* logits, int vocab_size) {

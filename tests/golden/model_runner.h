@@ -1,5 +1,5 @@
 // Runs a Model without the executor: KV pools, block tables and a DeviceBatch made by hand. For
-// tests, on one thread, on a device whose memory the host can read.
+// tests, on one thread.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,9 @@ struct Chunk {
   int sequence = 0;
   std::vector<int> tokens;
 };
+
+// Where the tests run: SLUICE_GOLDEN_DEVICE, as --device takes it; the CPU without it.
+std::string TestDevice();
 
 class ModelRunner {
  public:
@@ -43,6 +46,9 @@ class ModelRunner {
  private:
   ModelRunner() = default;
   Status AllocateKv(int sequences);
+  Status Copy(const device::View& destination, const device::View& source);
+  // Fills with NaN.
+  Status Spoil(const device::View& view);
   int BlockId(int sequence, int index) const;
   // Slots and block table of one layer group.
   model::GroupInputs Inputs(const std::vector<Chunk>& chunks, int group);
