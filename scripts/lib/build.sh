@@ -13,6 +13,24 @@ configure() {
   echo "$wanted" >"$stamp"
 }
 
+# find_nvcc: the CUDA compiler's path, or nothing.
+find_nvcc() {
+  command -v nvcc || { [[ -x /usr/local/cuda/bin/nvcc ]] && echo /usr/local/cuda/bin/nvcc; } || true
+}
+
+# preset_for_devices: the preset that has a backend for each device of this machine. NVIDIA's kernels
+# need their compiler; all others are always built.
+preset_for_devices() {
+  if [[ ! -e /dev/nvidiactl ]]; then
+    echo release
+  elif [[ -n $(find_nvcc) ]]; then
+    echo cuda
+  else
+    echo "    an NVIDIA GPU, but no nvcc: built without its kernels; install CUDA 13 and run again" >&2
+    echo release
+  fi
+}
+
 # build PRESET [TARGET...]: what is up to date is not built again.
 build() {
   local preset=$1
