@@ -22,6 +22,7 @@ struct EngineOptions {
   int block_size = 32;
   int kernel_block_size = 32;
   bool prefix_cache = true;
+  bool graphs = true;
   int max_queue = 1024;
   std::string scheduler_policy = "priority";
   int text_workers = 1;
@@ -49,6 +50,7 @@ struct EngineOptions {
     v(kernel_block_size, "kernel-block-size", "tokens of a kernel block; divides the block size", 1,
       1024);
     v(prefix_cache, "prefix-cache", "share KV of equal prompt beginnings within one API key");
+    v(graphs, "graphs", "run decode steps as captured graphs where the device has them");
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
     v(scheduler_policy, "scheduler-policy", "priority or fcfs");
     v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);

@@ -28,9 +28,13 @@ struct ReplayParams {
   std::vector<Value> values;
 };
 
+// Scratch memory that captured ops use stays theirs as long as the graph lives: a stream that needs
+// more later takes new memory and leaves the old in place.
 class Graph {
  public:
   virtual ~Graph() = default;
+  // Copies every source to its destination, in stream order and by the rules of Device::Copy, then
+  // runs the captured work. Sources may lie elsewhere at every call.
   // REQUIRES: `params` has the names and sizes of the first call.
   virtual Status Replay(Stream& stream, const ReplayParams& params) = 0;
 };

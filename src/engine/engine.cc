@@ -228,6 +228,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
       LogInfo(binding.op, " ", binding.shape, ": ", binding.chosen);
       for (const std::string& reason : binding.declined) LogInfo("  not ", reason);
     }
+    LogInfo(engine->runtime_->executor().graphs_note());
   }
   if (options.isa != "ref") {  // who asks for the references knows
     for (const std::string& warning : ops::SlowFallbacks(engine->runtime_->bindings())) {

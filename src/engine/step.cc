@@ -8,46 +8,72 @@
 
 namespace sluice::engine {
 
-// The page to read first. One step: take what has arrived, plan, prepare, execute, commit, emit.
+// The page to read first. One step: take what has arrived (Run), plan, prepare, launch; then finish,
+// commit, emit. Where the device works while the host goes on, the newest step stays in flight: the
+// next one is planned and launched behind it before its results are waited for, so that the device
+// finds work when it is done. Elsewhere every step is finished at once.
 bool StepLoop::Step() {
+  bool progress = Begin();
+  const bool stays = progress && flights_.back().status.ok() && executor_.overlaps();
+  while (flights_.size() > (stays ? 1 : 0)) progress |= End();
+  return progress;
+}
+
+// Plan, prepare, launch. False when there is nothing to do before a Commit or an arrival.
+bool StepLoop::Begin() {
   const int64_t start = NowMicros();
   scheduler_->Plan(start, &plan_);
   PublishQueue(scheduler_->Stats());
-  if (plan_.entries.empty() && scheduler_->uncommitted() == 1) {
-    result_.Reset(plan_.step);
-    scheduler_->Commit(result_, &outcome_);
-    Emit(result_, outcome_, OkStatus());
-    return false;
-  }
-  const int tokens = static_cast<int>(plan_.tokens.size());
-  const uint64_t step = plan_.step;
+  Flight flight{.step = plan_.step, .tokens = static_cast<int>(plan_.tokens.size())};
+  flight.launched = !plan_.entries.empty();
   const int64_t planned = NowMicros();
   int64_t prepared = planned;
-  const Status status = [&]() -> Status {
-    SLUICE_ASSIGN_OR_RETURN(exec::PreparedBatch batch, executor_.Prepare(&plan_));
-    SLUICE_RETURN_IF_ERROR(batch.Sync());
-    prepared = NowMicros();
-    return executor_.Execute(std::move(batch), nullptr, nullptr, &result_);
-  }();
-  const int64_t executed = NowMicros();
-  const int64_t sample_us = status.ok() ? executor_.sample_us() : 0;
+  if (flight.launched) {
+    flight.status = [&]() -> Status {
+      SLUICE_ASSIGN_OR_RETURN(exec::PreparedBatch batch, executor_.Prepare(&plan_));
+      SLUICE_RETURN_IF_ERROR(batch.Sync());
+      prepared = NowMicros();
+      return executor_.Launch(std::move(batch), nullptr, nullptr);
+    }();
+  }
+  flight.plan_us = planned - start;
+  flight.prepare_us = prepared - planned;
+  flight.execute_us = NowMicros() - prepared;
+  flights_.push_back(std::move(flight));
+  return flights_.back().launched;
+}
+
+// Finish, commit, emit, for the oldest step. False when its plan was empty.
+bool StepLoop::End() {
+  const Flight flight = std::move(flights_.front());
+  flights_.erase(flights_.begin());
+  const int64_t start = NowMicros();
+  Status status = flight.status;
+  if (!flight.launched) {
+    result_.Reset(flight.step);
+  } else if (status.ok()) {
+    status = executor_.Finish(&result_);
+  }
+  const int64_t finished = NowMicros();
   if (status.ok()) {
     scheduler_->Commit(result_, &outcome_);
-    failures_ = 0;
+    if (flight.launched) failures_ = 0;
   } else {
-    LogError("step ", step, " failed: ", status.message());
-    scheduler_->Fail(step, &outcome_);
+    LogError("step ", flight.step, " failed: ", status.message());
+    scheduler_->Fail(flight.step, &outcome_);
     ++failures_;
   }
   Emit(result_, outcome_, status);
+  if (!flight.launched) return false;
   ++steps_;
-  const int64_t emitted = NowMicros();
-  metrics_.ObserveStep({.plan_s = (planned - start) * 1e-6,
-                        .prepare_s = (prepared - planned) * 1e-6,
-                        .execute_s = (executed - prepared - sample_us) * 1e-6,
+  const int64_t sample_us = status.ok() ? executor_.sample_us() : 0;
+  const int64_t execute_us = flight.execute_us + finished - start - sample_us;
+  metrics_.ObserveStep({.plan_s = flight.plan_us * 1e-6,
+                        .prepare_s = flight.prepare_us * 1e-6,
+                        .execute_s = execute_us * 1e-6,
                         .sample_s = sample_us * 1e-6,
-                        .emit_s = (emitted - executed) * 1e-6,
-                        .tokens = tokens});
+                        .emit_s = (NowMicros() - finished) * 1e-6,
+                        .tokens = flight.tokens});
   return true;
 }
 
@@ -55,7 +81,7 @@ void StepLoop::Run() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      const bool can_step = scheduler_->HasWork() && !paused_;
+      const bool can_step = !flights_.empty() || (scheduler_->HasWork() && !paused_);
       if (inbox_.empty() && !can_step && !stopping_) {
         has_work_ = false;
         wake_.wait(lock, [&] {
@@ -76,7 +102,10 @@ void StepLoop::Run() {
       std::lock_guard lock(mutex_);
       paused = paused_;
     }
-    if (!paused && scheduler_->HasWork() && !Step()) {
+    const bool may_begin = !paused && scheduler_->HasWork();
+    if (!may_begin) {
+      while (!flights_.empty()) End();
+    } else if (!Step()) {
       // Nothing can run before something arrives (KV from another process, say).
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, std::chrono::milliseconds(1),
@@ -88,6 +117,7 @@ void StepLoop::Run() {
 }
 
 void StepLoop::EndAll() {
+  while (!flights_.empty()) End();
   {
     // Post takes nothing more. Calls that are dropped answer their callers.
     std::lock_guard lock(mutex_);

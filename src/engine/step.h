@@ -64,8 +64,11 @@ class StepLoop {
   void Run();
   // Ends what is left, the commands that nobody will take any more included.
   void EndAll();
-  // The five calls of a step. Returns false when there was nothing to do.
+  // The six calls of a step: plan, prepare, launch, finish, commit, emit. Returns false when there
+  // was nothing to do.
   bool Step();
+  bool Begin();
+  bool End();
   void Apply(Command* command);
   void Admit(Command* command);
   void CancelRequest(RequestId id);
@@ -104,6 +107,15 @@ class StepLoop {
   std::unordered_map<RequestId, int32_t> handles_;
   std::vector<Command> taken_;
   std::vector<UpdateBatch> outgoing_;  // by text worker; empty between steps
+  // A step from its plan to its commit.
+  struct Flight {
+    uint64_t step = 0;
+    int tokens = 0;
+    bool launched = false;  // false: an empty plan, which is committed in its turn
+    Status status;          // of Prepare and Launch
+    int64_t plan_us = 0, prepare_us = 0, execute_us = 0;
+  };
+  std::vector<Flight> flights_;  // oldest first; at most two
   // Reused by every step.
   batch::BatchPlan plan_;
   batch::StepResult result_;

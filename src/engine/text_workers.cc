@@ -194,6 +194,10 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.prompt = state->prompt;
     spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
     spec.sampling.choice = choice;
+    // What the next token may be depends on the one before it.
+    spec.no_overlap = spec.sampling.repetition_penalty != 1.0f ||
+                      spec.sampling.presence_penalty != 0.0f ||
+                      spec.sampling.frequency_penalty != 0.0f || spec.sampling.no_repeat_ngram > 0;
     spec.max_tokens = request.max_tokens.value_or(longest - prompt);
     spec.end_ids = context_.end_ids;
     spec.stop_ids = request.stop_token_ids;

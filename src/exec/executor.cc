@@ -76,6 +76,16 @@ size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& 
   return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
 }
 
+// Edits of logits that a bucket's inputs have room for: in all, and more for each sequence. A step
+// with more runs eagerly.
+constexpr int64_t kEditsOfBucket = 1024, kEditsOfSequence = 16;
+
+bool HasMasks(const batch::BatchPlan& plan, batch::MaskSource* masks) {
+  return masks != nullptr &&
+         std::any_of(plan.entries.begin(), plan.entries.end(),
+                     [&](const batch::PlanEntry& entry) { return masks->HasMask(entry); });
+}
+
 }  // namespace
 
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
@@ -89,7 +99,8 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
 }
 
 Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
-                                                 kvstore::KvStore& store, int max_num_seqs) {
+                                                 kvstore::KvStore& store, const Options& wanted) {
+  const int max_num_seqs = wanted.max_num_seqs;
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
   InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
@@ -113,7 +124,61 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer, model.groups()[model.group_of(layer)]));
   }
+  SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
   return executor;
+}
+
+// The KV memory is bound by now, so graphs may be captured from here on.
+Status Executor::MakeGraphs(const Options& options) {
+  if (!options.graphs) {
+    graphs_note_ = "no graphs: --no-graphs switches them off";
+    return OkStatus();
+  }
+  const auto refuse = [&](std::string_view who, device::GraphSupport support) {
+    graphs_note_ = StrCat("no graphs: ", who,
+                          support == device::GraphSupport::kNone
+                              ? " cannot be captured"
+                              : " can be captured in pieces alone, which is not made use of");
+    return OkStatus();
+  };
+  const device::DeviceFacts& facts = device_.facts();
+  constexpr auto kFull = device::GraphSupport::kFull;
+  if (facts.graphs != kFull) return refuse(device::ToString(facts.id), facts.graphs);
+  for (const ops::BindRecord& binding : options.bindings) {
+    if (binding.graphs != kFull) return refuse(binding.chosen, binding.graphs);
+  }
+  if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
+
+  const model::ModelOptions& limits = model_.options();
+  const std::vector<int> sizes = GraphRunner::BucketSizes(static_cast<int>(
+      std::min<int64_t>({options.max_num_seqs, limits.max_tokens, limits.max_logits_rows})));
+  std::vector<size_t> bytes;
+  for (const int size : sizes) {
+    BucketInputs& bucket = bucket_inputs_.emplace_back();
+    bucket.edits = kEditsOfBucket + int64_t{size} * kEditsOfSequence;
+    const size_t model_bytes = CarveInputs({}, builder_->ShapeOf(size), &bucket.model);
+    bucket.bytes = model_bytes + sample::Sampler::FixedBytes(size, bucket.edits);
+    bytes.push_back(bucket.bytes);
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      graphs_, GraphRunner::Make(device_, sizes, bytes, [this](device::Stream& stream, int bucket) {
+        return RunBucket(stream, bucket);
+      }));
+  std::vector<model::DeviceBatch> inputs;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    BucketInputs& bucket = bucket_inputs_[i];
+    bucket.sampling = graphs_->parameters();
+    const size_t taken =
+        CarveInputs(graphs_->parameters(), builder_->ShapeOf(sizes[i]), &bucket.model);
+    bucket.sampling.data += taken;
+    bucket.sampling.bytes = bucket.bytes - taken;
+    inputs.push_back(bucket.model);
+  }
+  builder_->UseBuckets(sizes, std::move(inputs), bytes.back());
+  graphs_note_ = "graphs for steps of";
+  for (const int size : sizes) graphs_note_ += StrCat(" ", size);
+  graphs_note_ += " sequences, captured at the second step of each";
+  return OkStatus();
 }
 
 Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
@@ -170,11 +235,16 @@ Status Executor::ResolveTokens(const PreparedBatch& batch) {
   return sampler_->ResolveTokens(*stream_, batch.inputs().token_ids);
 }
 
-Status Executor::RunModel(Flight* flight, const ops::Tensor& logits) {
+model::ForwardContext Executor::Context(device::Stream& stream) const {
   model::ForwardContext context;
-  context.stream = stream_.get();
+  context.stream = &stream;
   context.workspace = workspace_.view();
   context.kv = kv_;
+  return context;
+}
+
+Status Executor::RunModel(Flight* flight, const ops::Tensor& logits) {
+  model::ForwardContext context = Context(*stream_);
   if (flight->sink == nullptr) return model_.Forward(context, flight->batch.inputs(), logits);
   while (static_cast<int>(layer_events_.size()) < store_.layer_count()) {
     SLUICE_ASSIGN_OR_RETURN(layer_events_.emplace_back(), device_.CreateEvent());
@@ -184,12 +254,16 @@ Status Executor::RunModel(Flight* flight, const ops::Tensor& logits) {
   return model_.Forward(context, flight->batch.inputs(), logits);
 }
 
+ops::Tensor Executor::Logits(int64_t rows) const {
+  if (rows == 0) return {};
+  return ops::Dense(logits_.view(), DType::kF32, {rows, model_.vocab_size()});
+}
+
 Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
-  const int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
-  ops::Tensor logits;
-  if (rows > 0) logits = ops::Dense(logits_.view(), DType::kF32, {rows, model_.vocab_size()});
+  if (flight->batch.bucket() >= 0) return EnqueueBucket(masks, flight);
+  const ops::Tensor logits = Logits(static_cast<int64_t>(plan.logits_rows.size()));
   if (!plan.tokens.empty()) {
     SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
     SLUICE_RETURN_IF_ERROR(RunModel(flight, logits));
@@ -201,6 +275,51 @@ Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   if (!status.ok()) sampler_->Drop(plan);
   flight->sample_us = NowMicros() - modelled;
   return status;
+}
+
+// Masks come late and sinks follow the layers: their steps run eagerly, over the bucket's inputs.
+Status Executor::EnqueueBucket(batch::MaskSource* masks, Flight* flight) {
+  const batch::BatchPlan& plan = flight->batch.plan();
+  const int index = flight->batch.bucket();
+  const BucketInputs& bucket = bucket_inputs_[index];
+  const int64_t rows = graphs_->size(index);
+  device::View host = flight->batch.host_.view();
+  host.bytes = bucket.bytes;
+  const bool late = flight->sink != nullptr || HasMasks(plan, masks);
+  if (!late) SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
+  const bool fixed = !late && sampler_->FitsFixed(bucket.edits);
+  const auto run = [&]() -> Status {
+    if (fixed) {
+      sampler_->WriteFixed(rows, bucket.edits, host.data + bucket.bytes - bucket.sampling.bytes);
+      SLUICE_RETURN_IF_ERROR(graphs_->Run(*stream_, index, host));
+      return sampler_->FetchFixed(*stream_, rows);
+    }
+    SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, host));
+    SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
+    return RunModel(flight, Logits(rows));
+  };
+  Status status = run();
+  if (late && status.ok()) {
+    SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
+  } else if (late) {
+    return status;
+  }
+  if (status.ok() && !fixed) {
+    status = sampler_->Run(*stream_, Logits(static_cast<int64_t>(plan.logits_rows.size())));
+  }
+  if (status.ok()) status = stream_->Record(*flight->done);
+  if (!status.ok()) sampler_->Drop(plan);
+  flight->sample_us = 0;
+  return status;
+}
+
+Status Executor::RunBucket(device::Stream& stream, int index) {
+  const BucketInputs& bucket = bucket_inputs_[index];
+  const int64_t rows = graphs_->size(index);
+  SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, bucket.model.token_ids));
+  model::ForwardContext context = Context(stream);
+  SLUICE_RETURN_IF_ERROR(model_.Forward(context, bucket.model, Logits(rows)));
+  return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
 }
 
 Status Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink) {

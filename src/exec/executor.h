@@ -6,11 +6,14 @@
 
 #include <array>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "batch/kv_sink.h"
 #include "batch/mask_source.h"
 #include "batch/result.h"
+#include "exec/graph_runner.h"
 #include "exec/input_builder.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
@@ -20,9 +23,14 @@ namespace sluice::exec {
 
 class Executor {
  public:
+  struct Options {
+    int max_num_seqs = 1;
+    bool graphs = true;  // decode through captured graphs where the device has them
+    std::span<const ops::BindRecord> bindings = {};  // of the model: any may forbid graphs
+  };
   // `device`, `model` and `store` must outlive it.
   static Result<std::unique_ptr<Executor>> Make(device::Device& device, const model::Model& model,
-                                                kvstore::KvStore& store, int max_num_seqs);
+                                                kvstore::KvStore& store, const Options& options);
   // Device memory that Make and the steps take on a device with memory of its own, the model's
   // workspace included.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
@@ -53,6 +61,10 @@ class Executor {
   // Whether the device works while the host goes on, so that it pays to launch a step before the
   // one before it is finished.
   bool overlaps() const { return device_.facts().device_memory; }
+  // One sentence: for how many sequences steps may run as graphs, or why none does.
+  const std::string& graphs_note() const { return graphs_note_; }
+  // The buckets captured so far.
+  std::vector<int> captured() const { return graphs_ ? graphs_->captured() : std::vector<int>(); }
   // Of the last step that was finished: what the host spent on putting sampling on the stream; all
   // of sampling where the device is the host.
   int64_t sample_us() const { return sample_us_; }
@@ -72,9 +84,15 @@ class Executor {
   Flight& flight(int index) { return flights_[(oldest_ + index) % kInFlightMax]; }
   Status CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink);
   Status CheckReferences(const batch::BatchPlan& plan) const;
+  Status MakeGraphs(const Options& options);
   Status Enqueue(batch::MaskSource* masks, Flight* flight);
+  Status EnqueueBucket(batch::MaskSource* masks, Flight* flight);
+  // What a graph holds: ids, the model, sampling.
+  Status RunBucket(device::Stream& stream, int bucket);
+  ops::Tensor Logits(int64_t rows) const;
   Status CopyBlocks(const batch::BatchPlan& plan);
   Status ResolveTokens(const PreparedBatch& batch);
+  model::ForwardContext Context(device::Stream& stream) const;
   Status RunModel(Flight* flight, const ops::Tensor& logits);
 
   device::Device& device_;
@@ -87,6 +105,17 @@ class Executor {
   std::vector<ops::PagedKv> kv_;                              // by layer
   device::Buffer workspace_, logits_;
   std::vector<kvstore::BlockMove> moves_;
+
+  // A bucket's inputs on the device; the sampler's lie behind the model's.
+  struct BucketInputs {
+    model::DeviceBatch model;
+    device::View sampling;
+    int64_t edits = 0;  // that fit
+    size_t bytes = 0;   // of both
+  };
+  std::vector<BucketInputs> bucket_inputs_;
+  std::unique_ptr<GraphRunner> graphs_;  // null: none
+  std::string graphs_note_;
 
   std::array<Flight, kInFlightMax> flights_;
   int oldest_ = 0, count_ = 0;

@@ -39,7 +39,7 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
 // group, window groups too, unless `group_blocks` says how many.
 struct TinyExecutor {
   explicit TinyExecutor(const std::string& name, int group_blocks = 0,
-                        const std::string& device_name = "cpu") {
+                        const std::string& device_name = "cpu", bool graphs = true) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(device_name);
@@ -63,7 +63,9 @@ struct TinyExecutor {
       layouts.push_back(layout);
     }
     store = std::move(kvstore::KvStore::Make(*device, layouts).value());
-    executor = std::move(Executor::Make(*device, *model, *store, kTestSlots).value());
+    executor = std::move(
+        Executor::Make(*device, *model, *store, {.max_num_seqs = kTestSlots, .graphs = graphs})
+            .value());
   }
 
   // Of a queued device.

@@ -52,12 +52,15 @@ class Carver {
     int64_t count = 1;
     for (const int64_t dim : dims) count *= dim;
     device::View part = view_;
-    part.data += used_;
     part.bytes = count * sizeof(int32_t);
+    const size_t at = used_;
     used_ += Aligned(part.bytes);
+    if (view_.data == nullptr) return {};
+    part.data += at;
     CHECK(used_ <= view_.bytes, "inputs take ", used_, " of ", view_.bytes, " bytes");
     return ops::Dense(part, DType::kI32, dims);
   }
+  size_t used() const { return used_; }
 
  private:
   device::View view_;
@@ -74,6 +77,50 @@ size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_t
     bytes += Aligned(limits.tokens * 4) + Aligned(limits.sequences * blocks * 4);
   }
   return bytes;
+}
+
+size_t CarveInputs(const device::View& view, const InputShape& shape, model::DeviceBatch* inputs) {
+  Carver carver(view);
+  inputs->token_ids = carver.Take({shape.tokens});
+  inputs->positions = carver.Take({shape.tokens});
+  inputs->query_start = carver.Take({shape.sequences + 1});
+  inputs->context = carver.Take({shape.sequences});
+  inputs->logits_rows = carver.Take({shape.rows});
+  inputs->groups.resize(shape.table_widths.size());
+  for (size_t g = 0; g < shape.table_widths.size(); ++g) {
+    inputs->groups[g].slots = carver.Take({shape.tokens});
+    inputs->groups[g].block_table = carver.Take({shape.sequences, shape.table_widths[g]});
+  }
+  return carver.used();
+}
+
+InputShape InputBuilder::ShapeOf(int sequences) const {
+  InputShape shape{.tokens = sequences, .sequences = sequences, .rows = sequences};
+  for (const int tokens : kernel_block_tokens_) {
+    shape.table_widths.push_back((limits_.positions + tokens - 1) / tokens);
+  }
+  return shape;
+}
+
+void InputBuilder::UseBuckets(std::vector<int> sizes, std::vector<model::DeviceBatch> inputs,
+                              size_t bytes) {
+  for (const int size : sizes) bucket_shapes_.push_back(ShapeOf(size));
+  bucket_sizes_ = std::move(sizes);
+  bucket_inputs_ = std::move(inputs);
+  bucket_bytes_ = bytes;
+}
+
+int InputBuilder::BucketOf(const batch::BatchPlan& plan) const {
+  const auto found =
+      std::lower_bound(bucket_sizes_.begin(), bucket_sizes_.end(), plan.entries.size());
+  if (plan.entries.empty() || plan.padded_tokens > 0 || found == bucket_sizes_.end() ||
+      plan.tokens.size() != plan.entries.size()) {
+    return -1;
+  }
+  // A token has more than one row where its neighbours have none; then there may be too many.
+  return plan.logits_rows.size() <= plan.entries.size()
+             ? static_cast<int>(found - bucket_sizes_.begin())
+             : -1;
 }
 
 bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,
@@ -267,19 +314,19 @@ Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
     }
   }
   const device::DeviceFacts& facts = device_.facts();
-  SLUICE_ASSIGN_OR_RETURN(
-      batch->host_, device::AllocateStaging(device_, InputBytes(limits_, kernel_block_tokens_)));
+  const size_t bytes = InputBytes(limits_, kernel_block_tokens_);
+  SLUICE_ASSIGN_OR_RETURN(batch->host_,
+                          device::AllocateStaging(device_, std::max(bytes, bucket_bytes_)));
   if (facts.device_memory) {
-    SLUICE_ASSIGN_OR_RETURN(
-        batch->device_,
-        device_.Allocate(InputBytes(limits_, kernel_block_tokens_), device::MemoryKind::kDevice));
+    SLUICE_ASSIGN_OR_RETURN(batch->device_, device_.Allocate(bytes, device::MemoryKind::kDevice));
   }
   SLUICE_ASSIGN_OR_RETURN(auto event, device_.CreateEvent());
   batch->copied_ = PendingCopy(std::move(event));
   return OkStatus();
 }
 
-void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group,
+// In a bucket what lies behind a sequence's blocks is left as it is: its context ends before.
+void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group, bool padded,
                              model::GroupInputs* inputs) const {
   const batch::GroupTable& table = plan.groups[group];
   const uint32_t block = static_cast<uint32_t>(store_.groups()[group].kernel_block_tokens);
@@ -292,7 +339,7 @@ void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group,
     const batch::PlanEntry& entry = plan.entries[e];
     const int32_t* row = table.ids.data() + table.begin[e];
     int32_t* const end = std::copy(row, table.ids.data() + table.begin[e + 1], ids + e * width);
-    std::fill(end, ids + (e + 1) * width, -1);
+    if (!padded) std::fill(end, ids + (e + 1) * width, -1);
     for (int i = 0; i < entry.query_tokens; ++i) {
       const uint32_t position = static_cast<uint32_t>(entry.first_position + i);
       slots[entry.token_begin + i] = row[position / block] * static_cast<int32_t>(block) +
@@ -301,33 +348,32 @@ void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group,
   }
 }
 
-// The arrays lie in one host buffer; a device that cannot read it gets them by one copy.
+// The arrays lie in one host buffer; a device that cannot read it gets them by one copy. The
+// sequences that fill a bucket up have no query tokens and no context.
 void InputBuilder::Fill(PreparedBatch* batch) {
   const batch::BatchPlan& plan = batch->plan_;
   const int64_t count = static_cast<int64_t>(plan.tokens.size());
-  const int64_t tokens = std::max<int64_t>(count, plan.padded_tokens);
   const int64_t sequences = static_cast<int64_t>(plan.entries.size());
-  const auto carve = [&](const device::View& view, model::DeviceBatch* inputs) {
-    Carver carver(view);
-    inputs->token_ids = carver.Take({tokens});
-    inputs->positions = carver.Take({tokens});
-    inputs->query_start = carver.Take({sequences + 1});
-    inputs->context = carver.Take({sequences});
-    inputs->logits_rows = carver.Take({static_cast<int64_t>(plan.logits_rows.size())});
-    inputs->groups.resize(plan.groups.size());
+  const int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
+  batch->bucket_ = BucketOf(plan);
+  const bool padded = batch->bucket_ >= 0;
+  if (!padded) {
+    shape_.tokens = std::max<int64_t>(count, plan.padded_tokens);
+    shape_.sequences = sequences;
+    shape_.rows = rows;
+    shape_.table_widths.assign(plan.groups.size(), 0);
     for (size_t g = 0; g < plan.groups.size(); ++g) {
-      int64_t width = 0;
+      int64_t& width = shape_.table_widths[g];
       for (size_t e = 0; e < plan.entries.size(); ++e) {
         width = std::max<int64_t>(width, plan.groups[g].begin[e + 1] - plan.groups[g].begin[e]);
       }
-      inputs->groups[g].slots = carver.Take({tokens});
-      inputs->groups[g].block_table = carver.Take({sequences, width});
     }
-  };
+  }
+  const InputShape& shape = padded ? bucket_shapes_[batch->bucket_] : shape_;
   model::DeviceBatch& host = host_inputs_;
-  carve(batch->host_.view(), &host);
-  std::fill_n(host.token_ids.ptr<int32_t>() + count, tokens - count, 0);
-  std::fill_n(host.positions.ptr<int32_t>() + count, tokens - count, 0);
+  const size_t bytes = CarveInputs(batch->host_.view(), shape, &host);
+  std::fill_n(host.token_ids.ptr<int32_t>() + count, shape.tokens - count, 0);
+  std::fill_n(host.positions.ptr<int32_t>() + count, shape.tokens - count, 0);
   std::copy_n(plan.tokens.data(), count, host.token_ids.ptr<int32_t>());
   std::copy_n(plan.positions.data(), count, host.positions.ptr<int32_t>());
   host.query_start.ptr<int32_t>()[0] = 0;
@@ -336,18 +382,27 @@ void InputBuilder::Fill(PreparedBatch* batch) {
     host.query_start.ptr<int32_t>()[e + 1] = entry.token_begin + entry.query_tokens;
     host.context.ptr<int32_t>()[e] = entry.first_position + entry.query_tokens;
   }
-  for (size_t r = 0; r < plan.logits_rows.size(); ++r) {
+  std::fill_n(host.query_start.ptr<int32_t>() + sequences + 1, shape.sequences - sequences,
+              static_cast<int32_t>(count));
+  std::fill_n(host.context.ptr<int32_t>() + sequences, shape.sequences - sequences, 0);
+  for (int64_t r = 0; r < rows; ++r) {
     host.logits_rows.ptr<int32_t>()[r] = plan.logits_rows[r].token;
   }
+  std::fill_n(host.logits_rows.ptr<int32_t>() + rows, shape.rows - rows, 0);
   for (size_t g = 0; g < plan.groups.size(); ++g) {
-    FillGroup(plan, static_cast<int>(g), &host.groups[g]);
+    FillGroup(plan, static_cast<int>(g), padded, &host.groups[g]);
+  }
+  batch->copies_.clear();
+  if (padded) {
+    batch->inputs_ = bucket_inputs_[batch->bucket_];
+    return;
   }
   batch->inputs_ = host;
-  batch->copies_.clear();
-  if (batch->device_.data() != nullptr) {
-    carve(batch->device_.view(), &batch->inputs_);
-    batch->copies_.push_back({batch->device_.view(), batch->host_.view()});
-  }
+  if (batch->device_.data() == nullptr) return;
+  CarveInputs(batch->device_.view(), shape, &batch->inputs_);
+  device::View source = batch->host_.view();
+  source.bytes = bytes;
+  batch->copies_.push_back({batch->device_.view(), source});
 }
 
 Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan, device::Stream& stream) {
@@ -356,8 +411,12 @@ Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan, device::Stream
   SLUICE_RETURN_IF_ERROR(TakeBuffers(&batch));
   std::swap(batch.plan_, *plan);
   Fill(&batch);
-  if (!batch.copies_.empty()) SLUICE_RETURN_IF_ERROR(device_.Copy(stream, batch.copies_));
-  SLUICE_RETURN_IF_ERROR(stream.Record(*batch.copied_.event()));
+  if (!batch.copies_.empty()) {
+    const Status copied = device_.Copy(stream, batch.copies_);
+    // Also after an error: some of them may be on their way.
+    const Status begun = batch.copied_.Begin(stream);
+    SLUICE_RETURN_IF_ERROR(copied.ok() ? begun : copied);
+  }
   return batch;
 }
 

@@ -27,6 +27,15 @@ struct InputLimits {
 // The most that the inputs of one step take, with groups of so many tokens per kernel block.
 size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens);
 
+// The arrays of a step, in the order in which they lie in a buffer, each aligned to 256 bytes.
+struct InputShape {
+  int64_t tokens = 0, sequences = 0, rows = 0;
+  std::vector<int64_t> table_widths;  // by group
+};
+// Points *inputs into `view`, which is large enough, and returns the bytes taken. A view without
+// data gives the bytes alone.
+size_t CarveInputs(const device::View& view, const InputShape& shape, model::DeviceBatch* inputs);
+
 class InputBuilder {
  public:
   InputBuilder(device::Device& device, const kvstore::KvStore& store, const InputLimits& limits)
@@ -40,6 +49,12 @@ class InputBuilder {
   // `stream`: where the copies to the device go. kInvalidArgument names what is wrong with the
   // plan, which is then left as it was.
   Result<PreparedBatch> Build(batch::BatchPlan* plan, device::Stream& stream);
+  // From now on plans that fit a bucket are laid out for it: single tokens, at most one logits row
+  // each. By bucket: its sequences, and what the model reads on the device; `bytes`: of staging for
+  // the largest, the sampler's part included. Call before the first Build.
+  void UseBuckets(std::vector<int> sizes, std::vector<model::DeviceBatch> inputs, size_t bytes);
+  // Of a bucket, with the widest block tables.
+  InputShape ShapeOf(int sequences) const;
   // Takes a batch's buffers for a later one.
   void Recycle(PreparedBatch&& batch);
 
@@ -53,8 +68,11 @@ class InputBuilder {
   Status CheckStart(const batch::SlotStart& start) const;
   Status CheckCopies(const batch::BatchPlan& plan) const;
   Status TakeBuffers(PreparedBatch* batch);
+  // The bucket for a plan, or -1.
+  int BucketOf(const batch::BatchPlan& plan) const;
   void Fill(PreparedBatch* batch);
-  void FillGroup(const batch::BatchPlan& plan, int group, model::GroupInputs* inputs) const;
+  void FillGroup(const batch::BatchPlan& plan, int group, bool padded,
+                 model::GroupInputs* inputs) const;
 
   device::Device& device_;
   const kvstore::KvStore& store_;
@@ -63,6 +81,12 @@ class InputBuilder {
   // Scratch of Build.
   std::vector<bool> taken_slots_;
   model::DeviceBatch host_inputs_;
+  InputShape shape_;
+  // Of buckets; set once.
+  std::vector<int> bucket_sizes_;
+  std::vector<InputShape> bucket_shapes_;
+  std::vector<model::DeviceBatch> bucket_inputs_;
+  size_t bucket_bytes_ = 0;
   std::mutex mutex_;
   std::vector<PreparedBatch> spare_;  // guarded by mutex_
 };

@@ -63,7 +63,8 @@ struct NullExecutor {
     layout.block_tokens = layout.kernel_block_tokens = sizes.block_tokens;
     layout.num_blocks = sizes.sequences * (sizes.context / sizes.block_tokens + 1);
     store = std::move(kvstore::KvStore::Make(*device, {layout}).value());
-    executor = std::move(Executor::Make(*device, *model, *store, sizes.sequences).value());
+    executor = std::move(
+        Executor::Make(*device, *model, *store, {.max_num_seqs = sizes.sequences}).value());
   }
 
   std::unique_ptr<device::Device> device;

@@ -13,22 +13,28 @@
 
 namespace sluice::exec {
 
-// The event behind a batch's copies to the device; waits for it before the buffers go.
+// The copies of a batch to the device; waits for them before the buffers go.
 class PendingCopy {
  public:
   PendingCopy() = default;
   explicit PendingCopy(std::unique_ptr<device::Event> event) : event_(std::move(event)) {}
-  PendingCopy(PendingCopy&&) = default;
+  PendingCopy(PendingCopy&& other) noexcept { *this = std::move(other); }
   PendingCopy& operator=(PendingCopy&& other) noexcept {
     std::swap(event_, other.event_);
+    std::swap(pending_, other.pending_);
     return *this;
   }
   ~PendingCopy() { (void)Wait(); }
-  Status Wait() { return event_ ? event_->Synchronize() : OkStatus(); }
-  device::Event* event() { return event_.get(); }
+  // They were put on `stream`.
+  Status Begin(device::Stream& stream) {
+    pending_ = true;
+    return stream.Record(*event_);
+  }
+  Status Wait() { return std::exchange(pending_, false) ? event_->Synchronize() : OkStatus(); }
 
  private:
   std::unique_ptr<device::Event> event_;
+  bool pending_ = false;
 };
 
 class PreparedBatch {
@@ -47,6 +53,9 @@ class PreparedBatch {
   const batch::BatchPlan& plan() const { return plan_; }
   // What the model will read; valid as long as this batch.
   const model::DeviceBatch& inputs() const { return inputs_; }
+  // The bucket that the inputs are laid out for, or -1. They are then not on the device yet: they
+  // go there with what the sampler adds when the step is launched.
+  int bucket() const { return bucket_; }
 
  private:
   friend class InputBuilder;
@@ -57,6 +66,7 @@ class PreparedBatch {
   device::Buffer host_;    // every input, one after another, 256-byte aligned
   device::Buffer device_;  // the same on a device that cannot read host_; else empty
   std::vector<device::CopyItem> copies_;
+  int bucket_ = -1;
   bool synced_ = false;
   PendingCopy copied_;  // last: the buffers outlive it
 };

@@ -107,9 +107,11 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
   if (!model.ok()) return WithForcedOps(model.status(), options);
   runtime->model_ = *std::move(model);
   SLUICE_ASSIGN_OR_RETURN(runtime->store_, kvstore::KvStore::Make(device, runtime->memory_.groups));
-  SLUICE_ASSIGN_OR_RETURN(
-      runtime->executor_,
-      Executor::Make(device, *runtime->model_, *runtime->store_, options.max_num_seqs));
+  SLUICE_ASSIGN_OR_RETURN(runtime->executor_,
+                          Executor::Make(device, *runtime->model_, *runtime->store_,
+                                         {.max_num_seqs = options.max_num_seqs,
+                                          .graphs = options.graphs,
+                                          .bindings = runtime->bindings_}));
   return runtime;
 }
 

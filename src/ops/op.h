@@ -34,12 +34,16 @@ struct Implementation {
   std::string_view name;  // <arch>_<dtype>_<op>[_<variant>], or ref_<op>
   Support (*supports)(const typename Op::Desc&, const device::DeviceFacts&);
   Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&);
+  // What `run` may be captured in, where the device has graphs: kNone for one that waits for the
+  // device, or that chooses by what it finds in memory.
+  device::GraphSupport graphs = device::GraphSupport::kFull;
 };
 
 // One line per binding: what was chosen and why the better ones declined (--explain-kernels).
 struct BindRecord {
   std::string op, shape, chosen;
   std::vector<std::string> declined;  // "name: reason"
+  device::GraphSupport graphs = device::GraphSupport::kFull;  // of the chosen one
 };
 
 // One sentence per op whose reference was chosen because every faster implementation declined, with
@@ -116,6 +120,7 @@ class Bound {
   bool bound() const { return implementation_ != nullptr; }
   std::string_view name() const { return implementation_->name; }
   const typename Op::Desc& desc() const { return desc_; }
+  device::GraphSupport graphs() const { return implementation_->graphs; }
 
  private:
   const Implementation<Op>* implementation_ = nullptr;
@@ -133,6 +138,7 @@ Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
     Support support = candidate.supports(desc, table.facts());
     if (support.ok) {
       record.chosen = candidate.name;
+      record.graphs = candidate.graphs;
       if (records != nullptr) records->push_back(std::move(record));
       return Bound<Op>(&candidate, desc);
     }

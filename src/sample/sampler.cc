@@ -259,10 +259,14 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits) {
   args.logits = logits;
   if (apart_) {
     SLUICE_RETURN_IF_ERROR(Upload(stream, &step, &args));
-    SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &device_outputs_));
-    SetOutputs(device_outputs_.view(), rows, step.distribution_rows, &args);
+    step.device_outputs = device_outputs_.view();
+    if (bytes > device_outputs_.bytes()) {
+      SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &large_outputs_));
+      step.device_outputs = large_outputs_.view();
+    }
+    SetOutputs(step.device_outputs, rows, step.distribution_rows, &args);
     SLUICE_RETURN_IF_ERROR(sample_(stream, args));
-    return Fetch(stream, rows);
+    return Fetch(stream, &step);
   }
   const device::DeviceId id = logits.device;
   args.rows = RowTensor(HostView(step.rows, id), rows);
@@ -308,15 +312,21 @@ Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
   return sample_(stream, args);
 }
 
-// Top log-probs and distributions follow the outputs, so that one copy brings what was asked for.
-Status Sampler::Fetch(device::Stream& stream, int64_t rows) {
+Status Sampler::FetchFixed(device::Stream& stream, int64_t rows) {
   Step& step = newest();
   step.ran_rows = rows;
-  const OutputLayout layout = LayoutOf(rows, step.distribution_rows);
-  const size_t bytes = step.distribution_rows > 0 ? layout.bytes
-                       : step.logprobs            ? layout.distributions
-                                       : static_cast<size_t>(rows) * sizeof(ops::SampleOutput);
-  const device::CopyItem item{step.outputs.view(), Part(device_outputs_.view(), 0, bytes)};
+  step.device_outputs = device_outputs_.view();
+  return Fetch(stream, &step);
+}
+
+// Top log-probs and distributions follow the outputs, so that one copy brings what was asked for.
+Status Sampler::Fetch(device::Stream& stream, Step* step) {
+  const int64_t rows = step->ran_rows;
+  const OutputLayout layout = LayoutOf(rows, step->distribution_rows);
+  const size_t bytes = step->distribution_rows > 0 ? layout.bytes
+                       : step->logprobs            ? layout.distributions
+                                        : static_cast<size_t>(rows) * sizeof(ops::SampleOutput);
+  const device::CopyItem item{step->outputs.view(), Part(step->device_outputs, 0, bytes)};
   return device_.Copy(stream, {&item, 1});
 }
 

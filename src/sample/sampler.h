@@ -5,6 +5,7 @@
 // nothing here waits for the device. Step thread only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -63,8 +64,10 @@ class Sampler {
   // The op over such a buffer on the device; what a graph captures.
   Status RunFixed(device::Stream& stream, int64_t rows, int64_t edits, const device::View& inputs,
                   const ops::Tensor& logits) const;
+  // What graphs the op and ResolveTokens may be captured in.
+  device::GraphSupport graphs() const { return std::min(sample_.graphs(), resolve_.graphs()); }
   // Fetches the results of the step that was built last, which ran over `rows` rows.
-  Status Fetch(device::Stream& stream, int64_t rows);
+  Status FetchFixed(device::Stream& stream, int64_t rows);
 
  private:
   // A step between Build and Collect.
@@ -74,10 +77,11 @@ class Sampler {
     std::vector<ops::LogitEdit> edits;
     std::vector<uint32_t> masks;
     int64_t mask_rows = 0, distribution_rows = 0;
-    bool logprobs = false;   // some row asked for them
-    int64_t ran_rows = 0;    // `rows` and padding
-    device::Buffer inputs;   // staging; unused where the device reads host memory
-    device::Buffer outputs;  // staging, or what the op itself writes
+    bool logprobs = false;        // some row asked for them
+    int64_t ran_rows = 0;         // `rows` and padding
+    device::Buffer inputs;        // staging; unused where the device reads host memory
+    device::View device_outputs;  // what `outputs` is fetched from
+    device::Buffer outputs;       // staging, or what the op itself writes
   };
   // Where the parts of the op's outputs lie.
   struct OutputLayout {
@@ -92,6 +96,7 @@ class Sampler {
   Status BuildRows(const batch::BatchPlan& plan, batch::MaskSource* masks, Step* step);
   Status BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry,
                         batch::MaskSource* masks, Step* step);
+  Status Fetch(device::Stream& stream, Step* step);
   Status Upload(device::Stream& stream, Step* step, ops::Sample::Args* args);
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
                   ops::Sample::Args* args) const;
@@ -112,7 +117,8 @@ class Sampler {
   ops::Bound<ops::ResolveTokens> resolve_;
   device::Buffer tokens_;  // I32 [rows_max] on the device: what the last step's rows drew
   // On the device; a step's work is done with them before the next step's begins.
-  device::Buffer device_inputs_, device_outputs_;
+  device::Buffer device_inputs_, large_outputs_;
+  device::Buffer device_outputs_;  // stays where it is: graphs write to it
 };
 
 }  // namespace sluice::sample

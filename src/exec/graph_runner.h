@@ -1,0 +1,66 @@
+// GraphRunner: decode steps through captured graphs, one per bucket of sequences. What changes from
+// step to step lies in one buffer on the device, in a layout that depends on the bucket alone, and
+// reaches it as one copy; buckets share that buffer. A bucket's first step runs eagerly, so that
+// kernels take what scratch memory they need, its second is captured, the others are replayed. A
+// bucket that cannot be captured runs eagerly for good and says so once. Step thread only, but for
+// BucketFor and what never changes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+
+namespace sluice::exec {
+
+class GraphRunner {
+ public:
+  // The step of `bucket` put on the stream: everything between the copy in and the copy out.
+  using Body = std::function<Status(device::Stream&, int bucket)>;
+
+  // Sequences per bucket, ascending, the last one `largest`.
+  static std::vector<int> BucketSizes(int largest);
+
+  // `bytes`: of each bucket's parameters, ascending.
+  static Result<std::unique_ptr<GraphRunner>> Make(device::Device& device, std::vector<int> sizes,
+                                                   std::vector<size_t> bytes, Body body);
+
+  // The index of the smallest bucket for so many sequences, or -1.
+  int BucketFor(int64_t sequences) const;
+  int size(int bucket) const { return buckets_[bucket].size; }
+  std::span<const int> sizes() const { return sizes_; }
+  // Where the parameters of every bucket lie on the device.
+  const device::View& parameters() const { return parameters_.view(); }
+
+  // Copies the parameters and runs the step. `source`: staging memory of the bucket's size that is
+  // left alone until the step is done.
+  Status Run(device::Stream& stream, int bucket, const device::View& source);
+  // Copies the parameters alone, for a step that has to run eagerly.
+  Status Upload(device::Stream& stream, int bucket, const device::View& source);
+
+  // The buckets that were captured so far.
+  std::vector<int> captured() const;
+
+ private:
+  enum class State : uint8_t { kCold, kWarm, kCaptured, kRefused };
+  struct Bucket {
+    int size = 0;
+    State state = State::kCold;
+    std::unique_ptr<device::Graph> graph;
+    device::ReplayParams params;
+  };
+  GraphRunner(device::Device& device, Body body) : device_(device), body_(std::move(body)) {}
+  Status CheckSize(int bucket, const device::View& source) const;
+  void Capture(device::Stream& stream, int index);
+
+  device::Device& device_;
+  const Body body_;
+  std::vector<int> sizes_;
+  device::Buffer parameters_;
+  std::vector<Bucket> buckets_;
+};
+
+}  // namespace sluice::exec

@@ -1,0 +1,243 @@
+// Decode steps through recorded graphs against the same steps run eagerly, on a device whose memory
+// the host cannot read.
+#include "exec/graph_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "exec/executor_fixture.h"
+
+namespace sluice::exec {
+namespace {
+
+using batch::StepResult;
+using ::testing::ElementsAre;
+
+TEST(GraphRunner, BucketsEndWithTheLargestBatch) {
+  EXPECT_THAT(GraphRunner::BucketSizes(1), ElementsAre(1));
+  EXPECT_THAT(GraphRunner::BucketSizes(8), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(GraphRunner::BucketSizes(50), ElementsAre(1, 2, 4, 8, 16, 24, 32, 48, 50));
+  EXPECT_THAT(GraphRunner::BucketSizes(300),
+              ElementsAre(1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256, 300));
+}
+
+TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
+  sample::QueuedDevice device;
+  auto stream = std::move(device.CreateStream().value());
+  auto runner = std::move(GraphRunner::Make(device, {1, 2}, {256, 512}, [](device::Stream&, int) {
+                            return OkStatus();
+                          }).value());
+  const auto host = std::move(device.Allocate(512, device::MemoryKind::kPinned).value());
+  device::View wrong = host.view(), right = host.view();
+  wrong.bytes = 128;
+  right.bytes = 256;
+  for (int i = 0; i < 3; ++i) {  // eager, captured, replayed
+    EXPECT_FALSE(runner->Run(*stream, 0, wrong).ok()) << i;
+    EXPECT_TRUE(runner->Run(*stream, 0, right).ok()) << i;
+  }
+  EXPECT_TRUE(stream->Synchronize().ok());
+  EXPECT_THAT(runner->captured(), ElementsAre(1));
+  EXPECT_EQ(runner->BucketFor(1), 0);
+  EXPECT_EQ(runner->BucketFor(2), 1);
+  EXPECT_EQ(runner->BucketFor(3), -1);
+}
+
+TEST(GraphRunner, ABodyThatCannotBeCapturedRunsEagerly) {
+  sample::QueuedDevice device;
+  auto stream = std::move(device.CreateStream().value());
+  int runs = 0;
+  auto runner = std::move(GraphRunner::Make(device, {4}, {256}, [&](device::Stream& on, int) {
+                            ++runs;
+                            return on.Synchronize();  // refused inside a capture
+                          }).value());
+  const auto host = std::move(device.Allocate(256, device::MemoryKind::kPinned).value());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(runner->Run(*stream, 0, host.view()).ok());
+  EXPECT_TRUE(stream->Synchronize().ok());
+  EXPECT_EQ(runs, 5);  // four steps and the attempt
+  EXPECT_TRUE(runner->captured().empty());
+  EXPECT_EQ(device.counts().replays, 0);
+}
+
+struct Token {
+  int32_t id = 0;
+  float logprob = 0;
+  friend bool operator==(const Token&, const Token&) = default;
+};
+using Answers = std::vector<std::vector<Token>>;  // by sequence
+
+// Sequences that come and go, so that batches cross the buckets and every replay finds other block
+// tables, lengths, positions and rows.
+class Traffic {
+ public:
+  Traffic(const std::string& model, const std::string& device, bool graphs)
+      : tiny_(model, 0, device, graphs) {}
+
+  // Runs `steps` decode steps; `launch_ahead` keeps two in flight. Different seeds draw another
+  // traffic.
+  Answers Run(int steps, uint64_t seed, bool launch_ahead) {
+    std::mt19937_64 random(seed);
+    Answers answers;
+    std::vector<Live> live;
+    for (int step = 0; step < steps; ++step) {
+      if (static_cast<int>(live.size()) < kTestSlots && random() % 2 == 0) {
+        Admit(&random, &answers, &live);
+      }
+      if (live.size() > 1 && random() % 5 == 0) {
+        Drain(&answers);
+        live.erase(live.begin() + static_cast<long>(random() % live.size()));
+      }
+      std::erase_if(live, [](const Live& l) { return l.length + 1 >= kTestLength; });
+      if (live.empty()) continue;
+      std::shuffle(live.begin(), live.end(), random);
+      PlanBuilder plan(++step_, tiny_.model->groups().size());
+      std::vector<size_t> who;
+      for (size_t i = 0; i < live.size(); ++i) {
+        const batch::TokenRef token =
+            live[i].row >= 0 ? batch::PreviousRow(live[i].row) : answers[live[i].answer].back().id;
+        plan.Entry(live[i].slot, live[i].length++, {token}, {{0}});
+        who.push_back(live[i].answer);
+      }
+      EXPECT_TRUE(tiny_.Launch(plan.plan()).ok());
+      flying_.push_back(who);
+      if (flying_.size() == 2) Finish(&answers);
+      if (!launch_ahead) Drain(&answers);
+      for (size_t i = 0; i < live.size(); ++i) {
+        live[i].row = flying_.empty() ? -1 : static_cast<int>(i);
+      }
+    }
+    Drain(&answers);
+    return answers;
+  }
+  TinyExecutor& tiny() { return tiny_; }
+
+ private:
+  struct Live {
+    int slot = 0, length = 0;
+    int row = -1;  // of the step in flight that draws its last token
+    size_t answer = 0;
+  };
+  void Admit(std::mt19937_64* random, Answers* answers, std::vector<Live>* live) {
+    Drain(answers);
+    for (Live& l : *live) l.row = -1;
+    int slot = 0;
+    while (std::any_of(live->begin(), live->end(), [&](const Live& l) { return l.slot == slot; })) {
+      ++slot;
+    }
+    std::vector<int32_t> prompt(2 + (*random)() % 30);
+    for (int32_t& id : prompt) id = 3 + static_cast<int32_t>((*random)() % 120);
+    batch::SamplingParams params;
+    params.seed = (*random)();
+    params.temperature = slot % 2 == 0 ? 0.0f : 0.9f;
+    params.top_logprobs = slot % 3 == 0 ? -1 : 1;
+    params.min_tokens = 5;
+    params.end_ids = {7, 8, 9};
+    if (slot % 3 == 1) params.logit_bias = {{50, 2.0f}, {60, -3.0f}};
+    PlanBuilder plan(++step_, tiny_.model->groups().size());
+    plan.Start(slot, params, prompt)
+        .Entry(slot, 0, prompt, {{static_cast<int>(prompt.size()) - 1}});
+    const auto result = tiny_.Run(plan.plan());
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    live->push_back({slot, static_cast<int>(prompt.size()), -1, answers->size()});
+    answers->push_back({{result->tokens[0].id, result->tokens[0].logprob}});
+  }
+  void Finish(Answers* answers) {
+    StepResult result;
+    const Status status = tiny_.executor->Finish(&result);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (size_t i = 0; i < flying_.front().size(); ++i) {
+      (*answers)[flying_.front()[i]].push_back({result.tokens[i].id, result.tokens[i].logprob});
+    }
+    flying_.erase(flying_.begin());
+  }
+  void Drain(Answers* answers) {
+    while (!flying_.empty()) Finish(answers);
+  }
+
+  TinyExecutor tiny_;
+  uint64_t step_ = 0;
+  std::vector<std::vector<size_t>> flying_;  // who is in the steps in flight
+};
+
+class Graphs : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Models, Graphs, ::testing::Values("llama", "gemma2", "qwen3"),
+                         [](const auto& name) { return name.param; });
+
+TEST_P(Graphs, ReplayedStepsGiveTheBitsOfEagerOnes) {
+  const Answers expected = Traffic(GetParam(), "cpu", true).Run(120, 1, false);
+  EXPECT_GT(expected.size(), 10u);
+  for (const char* device : {"pinned", "plain", "nographs"}) {
+    for (const bool ahead : {false, true}) {
+      for (const bool graphs : {true, false}) {
+        Traffic traffic(GetParam(), device, graphs);
+        EXPECT_TRUE(traffic.Run(120, 1, ahead) == expected) << device << ahead << graphs;
+        const bool replays = graphs && std::string(device) != "nographs";
+        EXPECT_EQ(traffic.tiny().queued().counts().replays > 60, replays);
+        EXPECT_EQ(traffic.tiny().executor->captured().size() > 2, replays);
+      }
+    }
+  }
+}
+
+// What a driver is called for in a step that is replayed, its end included.
+TEST(GraphStep, TakesFewHostCallsWhateverTheBatch) {
+  TinyExecutor tiny("llama", 0, "pinned");
+  const std::vector<int32_t> prompt = {1, 75, 65, 67};
+  uint64_t step = 0;
+  for (int slot = 0; slot < kTestSlots; ++slot) {
+    PlanBuilder plan(++step, 1);
+    plan.Start(slot, {}, prompt).Entry(slot, 0, prompt, {{3}});
+    ASSERT_TRUE(tiny.Run(plan.plan()).ok());
+  }
+  for (const int sequences : {1, 3, kTestSlots}) {
+    int64_t calls = 0;
+    for (int i = 0; i < 4; ++i) {
+      PlanBuilder plan(++step, 1);
+      for (int slot = 0; slot < sequences; ++slot) plan.Entry(slot, 4 + i, {9}, {{0}});
+      const int64_t before = tiny.queued().counts().sum();
+      ASSERT_TRUE(tiny.Run(plan.plan()).ok());
+      calls = tiny.queued().counts().sum() - before;
+    }
+    EXPECT_LE(calls, 6) << sequences;
+  }
+  EXPECT_EQ(tiny.queued().counts().captures, 3);
+}
+
+TEST(GraphStep, AnErrorInsideAReplayIsFoundAtTheEndAndTheNextStepRuns) {
+  TinyExecutor tiny("llama", 0, "pinned");
+  const std::vector<int32_t> prompt = {1, 75, 65, 67};
+  uint64_t step = 0;
+  PlanBuilder prefill(++step, 1);
+  prefill.Start(0, {}, prompt).Entry(0, 0, prompt, {{3}});
+  ASSERT_TRUE(tiny.Run(prefill.plan()).ok());
+  for (int i = 0; i < 5; ++i) {
+    PlanBuilder plan(++step, 1);
+    plan.Entry(0, 4 + i, {9}, {{0}});
+    if (i == 3) tiny.queued().FailOp("norm", 2);
+    EXPECT_EQ(tiny.Run(plan.plan()).status().code(), i == 3 ? StatusCode::kDevice : StatusCode::kOk)
+        << i;
+  }
+}
+
+TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
+  EXPECT_THAT(TinyExecutor("llama", 0, "pinned").executor->graphs_note(),
+              ::testing::HasSubstr("1 2 4 8 sequences"));
+  EXPECT_THAT(TinyExecutor("llama", 0, "pinned", false).executor->graphs_note(),
+              ::testing::HasSubstr("--no-graphs"));
+  EXPECT_THAT(TinyExecutor("llama", 0, "nographs").executor->graphs_note(),
+              ::testing::HasSubstr("cannot be captured"));
+  TinyExecutor tiny("llama", 0, "pinned");
+  ops::BindRecord record{"attention", "", "any_f16_attention", {}};
+  record.graphs = device::GraphSupport::kPiecewise;
+  const auto executor =
+      Executor::Make(*tiny.device, *tiny.model, *tiny.store,
+                     {.max_num_seqs = 2, .bindings = std::span<const ops::BindRecord>(&record, 1)});
+  EXPECT_THAT((*executor)->graphs_note(),
+              ::testing::AllOf(::testing::HasSubstr("any_f16_attention"),
+                               ::testing::HasSubstr("in pieces")));
+  EXPECT_TRUE((*executor)->captured().empty());
+}
+
+}  // namespace
+}  // namespace sluice::exec
