@@ -1,0 +1,162 @@
+#include "backend/cuda/linear/config.h"
+
+#include <iterator>
+
+namespace sluice::cuda {
+
+namespace {
+
+constexpr LinearKernel Stream(const char* function, int rows, int tiles) {
+  // The partial sums of eight slices, in columns of 16 * rows floats padded by four.
+  return {function, 16 * rows, 8 * tiles, false, kLinearSlices * 8 * tiles * (16 * rows + 4) * 4};
+}
+
+// `pitch`: of a row of x in shared memory.
+constexpr LinearKernel Tile(const char* function, int rows, int tiles, int stages, int pitch) {
+  const int staged = stages * 8 * tiles * pitch;
+  const int turned = 8 * 16 * (16 * rows + 4) * 4;  // 16 tokens of eight warps at the end
+  return {function, 128 * rows, 8 * tiles, true, staged > turned ? staged : turned};
+}
+
+// The lists below say again what LINEAR_STREAM and LINEAR_TILE say in the .cu files.
+template <DType kWeight>
+constexpr int kExactPitch = LinearPitch(kWeight, LinearArithmetic::kExact);
+
+#define LINEAR_CHAINED(name, pitch)                                       \
+  {                                                                       \
+    Stream(name "_stream_8", 1, 1), Stream(name "_stream_16", 1, 2),      \
+        Stream(name "_stream_32", 2, 4), Stream(name "_stream_64", 2, 8), \
+        Tile(name "_tile_64", 2, 8, 4, pitch)                             \
+  }
+#define LINEAR_EXACT(name, rows, tile_rows, stages, pitch)                 \
+  {                                                                        \
+    Stream(name "_stream_8", 1, 1), Stream(name "_stream_32", rows, 4),    \
+        Tile(name "_tile_64", tile_rows, 8, stages, pitch)                 \
+  }
+
+constexpr LinearArithmetic k16Bits = LinearArithmetic::kBf16;
+constexpr LinearKernel kBf16[] = LINEAR_CHAINED("bf16", LinearPitch(DType::kBF16, k16Bits));
+constexpr LinearKernel kF16[] = LINEAR_CHAINED("f16", LinearPitch(DType::kF16, k16Bits));
+constexpr LinearKernel kF8[] = LINEAR_CHAINED("f8", LinearPitch(DType::kF8E4M3, k16Bits));
+
+template <DType kWeight>
+struct ExactKernels;
+#define LINEAR_EXACT_KERNELS(type, name, rows, tile_rows, stages)                   \
+  template <>                                                                       \
+  struct ExactKernels<DType::type> {                                                \
+    static constexpr LinearKernel kList[] =                                         \
+        LINEAR_EXACT(name, rows, tile_rows, stages, kExactPitch<DType::type>);      \
+  };
+LINEAR_EXACT_KERNELS(kF32, "f32", 2, 1, 4)
+LINEAR_EXACT_KERNELS(kF16, "f16", 2, 1, 4)
+LINEAR_EXACT_KERNELS(kBF16, "bf16", 2, 1, 4)
+LINEAR_EXACT_KERNELS(kF8E4M3, "f8", 2, 1, 4)
+LINEAR_EXACT_KERNELS(kQ4_0, "q4_0", 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ4_1, "q4_1", 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ5_0, "q5_0", 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ5_1, "q5_1", 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ8_0, "q8_0", 2, 2, 4)
+LINEAR_EXACT_KERNELS(kIQ4_NL, "iq4_nl", 2, 2, 4)
+LINEAR_EXACT_KERNELS(kMXFP4, "mxfp4", 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ2_K, "q2_k", 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ3_K, "q3_k", 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ4_K, "q4_k", 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ5_K, "q5_k", 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ6_K, "q6_k", 1, 1, 2)
+
+struct Entry {
+  LinearArithmetic arithmetic;
+  DType weight;
+  LinearFamily family;
+};
+
+constexpr LinearKernel kNone = {nullptr, 0, 0, false, 0};
+
+template <DType kWeight>
+constexpr Entry ExactEntry(const char* module, LinearKernel any = kNone) {
+  return {LinearArithmetic::kExact, kWeight, {module, ExactKernels<kWeight>::kList, any}};
+}
+
+constexpr const char* kPlain = "sm90_f32_linear";
+constexpr const char* kBlocks = "sm90_f32_linear_blocks";
+constexpr const char* kSuper = "sm90_f32_linear_super";
+
+constexpr Entry kFamilies[] = {
+    {LinearArithmetic::kBf16,
+     DType::kBF16,
+     {"sm90_bf16_linear", kBf16, Stream("bf16_any_8", 1, 1)}},
+    {LinearArithmetic::kBf16, DType::kF8E4M3, {"sm90_bf16_linear", kF8, Stream("f8_any_8", 1, 1)}},
+    {LinearArithmetic::kF16, DType::kF16, {"sm90_f16_linear", kF16, Stream("f16_any_8", 1, 1)}},
+    {LinearArithmetic::kF16, DType::kF8E4M3, {"sm90_f16_linear", kF8, Stream("f8_any_8", 1, 1)}},
+    ExactEntry<DType::kF32>(kPlain, Stream("f32_any_8", 1, 1)),
+    ExactEntry<DType::kF16>(kPlain, Stream("f16_any_8", 1, 1)),
+    ExactEntry<DType::kBF16>(kPlain, Stream("bf16_any_8", 1, 1)),
+    ExactEntry<DType::kF8E4M3>(kPlain, Stream("f8_any_8", 1, 1)),
+    ExactEntry<DType::kQ4_0>(kBlocks),
+    ExactEntry<DType::kQ4_1>(kBlocks),
+    ExactEntry<DType::kQ5_0>(kBlocks),
+    ExactEntry<DType::kQ5_1>(kBlocks),
+    ExactEntry<DType::kQ8_0>(kBlocks),
+    ExactEntry<DType::kIQ4_NL>(kBlocks),
+    ExactEntry<DType::kMXFP4>(kBlocks),
+    ExactEntry<DType::kQ2_K>(kSuper),
+    ExactEntry<DType::kQ3_K>(kSuper),
+    ExactEntry<DType::kQ4_K>(kSuper),
+    ExactEntry<DType::kQ5_K>(kSuper),
+    ExactEntry<DType::kQ6_K>(kSuper),
+};
+
+int64_t Blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// Tiles reuse what they load for more outputs; streams keep more of W in flight, and every
+// multiprocessor busy when there are few outputs.
+bool FillsWithTiles(const LinearKernel& tile, const LinearShape& shape) {
+  const int64_t blocks = Blocks(shape.m, tile.tokens) * Blocks(shape.n, tile.rows);
+  return 4 * shape.m >= 3 * tile.tokens && 4 * blocks >= 3 * shape.compute_units;
+}
+
+const LinearKernel& Choose(const LinearFamily& family, const LinearShape& shape) {
+  if (shape.any_rows) return family.any;
+  const LinearKernel& tile = family.kernels.back();
+  if (FillsWithTiles(tile, shape)) return tile;
+  const auto streams = family.kernels.first(family.kernels.size() - 1);
+  for (const LinearKernel& kernel : streams) {
+    if (shape.m <= kernel.tokens) return kernel;
+  }
+  return streams.back();
+}
+
+}  // namespace
+
+LinearArithmetic NativeArithmetic(DType weight, DType activation) {
+  if (activation == DType::kBF16 && (weight == DType::kBF16 || weight == DType::kF8E4M3)) {
+    return LinearArithmetic::kBf16;
+  }
+  if (activation == DType::kF16 && (weight == DType::kF16 || weight == DType::kF8E4M3)) {
+    return LinearArithmetic::kF16;
+  }
+  return LinearArithmetic::kExact;
+}
+
+const LinearFamily* FindLinearFamily(LinearArithmetic arithmetic, DType weight) {
+  for (const Entry& entry : kFamilies) {
+    if (entry.arithmetic == arithmetic && entry.weight == weight) return &entry.family;
+  }
+  return nullptr;
+}
+
+bool RowsFitUnits(DType weight, int64_t k) {
+  return !IsPlainWeight(weight) || k % LinearUnitOf(weight) == 0;
+}
+
+LinearPlan PlanLinear(const LinearFamily& family, DType weight, const LinearShape& shape) {
+  LinearPlan plan;
+  plan.kernel = &Choose(family, shape);
+  plan.token_blocks = static_cast<unsigned>(Blocks(shape.m, plan.kernel->tokens));
+  plan.row_blocks = static_cast<unsigned>(Blocks(shape.n, plan.kernel->rows));
+  plan.units = static_cast<int>(Blocks(shape.k, LinearUnitOf(weight)));
+  plan.units_per_slice = static_cast<int>(Blocks(plan.units, kLinearSlices));
+  return plan;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,255 @@
+// Two kernels over one arithmetic. Output (row, token) is
+//   sum over slices 0..7, ascending, in F32, of (sum over the slice's pieces, k ascending, in the
+//   matrix unit as the weight's policy has it)
+// and a slice is the same run of k for every m, so that both kernels and every tile size give the
+// same bits. Rows of W are the 16 rows of a matrix product, tokens its 8 columns.
+//
+//   Stream  a block has 16 * kRows rows of W and 8 * kTiles tokens; each of its eight warps sums a
+//           slice, straight from memory to registers. For few tokens: all of W is in flight.
+//   Tile    a block has 128 * kRows rows and 8 * kTiles tokens; each warp has its own rows and sums
+//           the slices one after the other; x is staged in shared memory for all.
+//
+// A weight policy (weight_plain.cuh, weight_blocks.cuh) has Raw, Load, Multiply, X (the type of x)
+// and the sizes of pieces and units.
+#pragma once
+
+#include "backend/cuda/linear/params.h"
+#include "backend/cuda/simt/mma.cuh"
+
+namespace sluice::cuda {
+
+__device__ __forceinline__ float LoadAs(DType type, const void* from, int64_t i) {
+  if (type == DType::kF32) return static_cast<const float*>(from)[i];
+  if (type == DType::kF16) return __half2float(static_cast<const __half*>(from)[i]);
+  return __bfloat162float(static_cast<const __nv_bfloat16*>(from)[i]);
+}
+__device__ __forceinline__ void StoreAs(DType type, void* to, int64_t i, float v) {
+  if (type == DType::kF32) {
+    static_cast<float*>(to)[i] = v;
+  } else if (type == DType::kF16) {
+    static_cast<__half*>(to)[i] = __float2half_rn(v);
+  } else {
+    static_cast<__nv_bfloat16*>(to)[i] = __float2bfloat16_rn(v);
+  }
+}
+
+__device__ __forceinline__ void Finish(const LinearParams& p, int row, int token, float sum) {
+  if (row >= p.n || token >= p.m) return;
+  if (p.bias != nullptr) sum = __fadd_rn(sum, LoadAs(p.side, p.bias, row));
+  if (p.residual != nullptr) {
+    sum = __fadd_rn(sum, LoadAs(p.side, p.residual, token * p.residual_stride + row));
+  }
+  StoreAs(p.result, p.out, token * p.out_stride + row, sum);
+}
+
+// The two rows of W from which a lane takes its part of 16; rows behind n repeat the last.
+__device__ __forceinline__ void RowsOf(const LinearParams& p, int first, int g,
+                                       const uint8_t* (&rows)[2]) {
+  const auto* w = static_cast<const uint8_t*>(p.weight);
+  rows[0] = w + min(first + g, p.n - 1) * p.row_bytes;
+  rows[1] = w + min(first + g + 8, p.n - 1) * p.row_bytes;
+}
+
+// x in global memory; tokens behind m repeat the last.
+template <class X, int kTiles>
+struct GlobalX {
+  static constexpr int kWide = 16 / sizeof(X);
+  const uint4* base;
+  int offset[kTiles];
+  __device__ __forceinline__ GlobalX(const LinearParams& p, int token, int g)
+      : base(static_cast<const uint4*>(p.x)) {
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      offset[j] = min(token + 8 * j + g, p.m - 1) * p.x_stride;
+    }
+  }
+  __device__ __forceinline__ uint4 operator()(int j, int at) const {
+    return __ldg(base + offset[j] + at / kWide);
+  }
+};
+
+template <class Weight, int kRows, int kTiles, int kStep>
+__device__ __forceinline__ void StreamStep(const LinearParams& p,
+                                           const uint8_t* const (&rows)[kRows][2], int piece,
+                                           int t, const GlobalX<typename Weight::X, kTiles>& x,
+                                           float (&acc)[kRows][kTiles][4]) {
+  typename Weight::Raw raw[kStep][kRows];
+#pragma unroll
+  for (int u = 0; u < kStep; ++u) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) raw[u][i] = Weight::Load(rows[i], piece + u, t, p.k);
+  }
+#pragma unroll
+  for (int u = 0; u < kStep; ++u) {
+    Weight::template Multiply<kRows, kTiles>(raw[u], piece + u, t, x, acc);
+  }
+}
+
+template <class Weight, int kRows, int kTiles, int kStep>
+__device__ __forceinline__ void StreamLinear(const LinearParams& p) {
+  constexpr int kHeight = 16 * kRows, kTokens = 8 * kTiles, kPitch = kHeight + 4;
+  extern __shared__ uint4 shared[];
+  const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const int row = blockIdx.y * kHeight, token = blockIdx.x * kTokens;
+  const uint8_t* rows[kRows][2];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) RowsOf(p, row + 16 * i, g, rows[i]);
+  const GlobalX<typename Weight::X, kTiles> x(p, token, g);
+  float acc[kRows][kTiles][4] = {};
+  // Pieces that begin behind k hold nothing.
+  const int pieces = (p.k + Weight::kPiece - 1) / Weight::kPiece;
+  int piece = slice * p.units_per_slice * Weight::kPieces;
+  const int end = min(piece + p.units_per_slice * Weight::kPieces, pieces);
+  for (; piece + kStep <= end; piece += kStep) {
+    StreamStep<Weight, kRows, kTiles, kStep>(p, rows, piece, t, x, acc);
+  }
+  for (; piece < end; ++piece) {
+    StreamStep<Weight, kRows, kTiles, 1>(p, rows, piece, t, x, acc);
+  }
+  // partial[slice][token][row]
+  auto* partial = reinterpret_cast<float*>(shared);
+  float* mine = partial + slice * kTokens * kPitch;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        mine[(8 * j + 2 * t + c % 2) * kPitch + 16 * i + g + c / 2 * 8] = acc[i][j][c];
+      }
+    }
+  }
+  __syncthreads();
+  for (int at = threadIdx.x; at < kTokens * kHeight; at += kLinearThreads) {
+    const float* first = partial + at / kHeight * kPitch + at % kHeight;
+    float sum = 0.0f;
+#pragma unroll
+    for (int s = 0; s < kLinearSlices; ++s) sum = __fadd_rn(sum, first[s * kTokens * kPitch]);
+    Finish(p, row + at % kHeight, token + at / kHeight, sum);
+  }
+}
+
+// x of one unit in shared memory.
+template <class X, int kPitch>
+struct SharedX {
+  const uint8_t* row;  // of the lane's token in the first tile
+  int first;           // element of k with which the stage begins
+  __device__ __forceinline__ uint4 operator()(int j, int at) const {
+    return *reinterpret_cast<const uint4*>(row + 8 * j * kPitch +
+                                           (at - first) * static_cast<int>(sizeof(X)));
+  }
+};
+
+template <class Weight, int kRows, int kTiles, int kStages>
+__device__ __forceinline__ void TileLinear(const LinearParams& p) {
+  using X = typename Weight::X;
+  constexpr int kTokens = 8 * kTiles, kPieces = Weight::kPieces, kPitch = Weight::kPitch;
+  constexpr int kStageBytes = kTokens * kPitch;
+  extern __shared__ uint4 shared[];
+  auto* stages = reinterpret_cast<uint8_t*>(shared);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const int row = (blockIdx.y * 8 + warp) * 16 * kRows, token = blockIdx.x * kTokens;
+  const uint8_t* rows[kRows][2];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) RowsOf(p, row + 16 * i, g, rows[i]);
+  const int pieces = (p.k + Weight::kPiece - 1) / Weight::kPiece;
+
+  const auto fetch = [&](int unit) {
+    if (unit < p.units) {
+      constexpr int kPerRow = Weight::kUnit * static_cast<int>(sizeof(X)) / 16;
+      uint8_t* stage = stages + unit % kStages * kStageBytes;
+#pragma unroll
+      for (int at = threadIdx.x; at < kTokens * kPerRow; at += kLinearThreads) {
+        const int row_of_x = min(token + at / kPerRow, p.m - 1);
+        const uint4* from = static_cast<const uint4*>(p.x) + row_of_x * p.x_stride;
+        CopyAsync16(stage + at / kPerRow * kPitch + at % kPerRow * 16,
+                    from + unit * kPerRow + at % kPerRow);
+      }
+    }
+    CommitCopies();
+  };
+  typename Weight::Raw raw[kPieces][kRows], next[kPieces][kRows];
+  const auto load = [&](int unit, typename Weight::Raw (&to)[kPieces][kRows]) {
+#pragma unroll
+    for (int u = 0; u < kPieces; ++u) {
+      const int piece = unit * kPieces + u;
+      if (piece >= pieces) continue;
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) to[u][i] = Weight::Load(rows[i], piece, t, p.k);
+    }
+  };
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s) fetch(s);
+  load(0, raw);
+  float acc[kRows][kTiles][4] = {}, total[kRows][kTiles][4] = {};
+  int left = p.units_per_slice;
+  for (int unit = 0; unit < p.units; ++unit) {
+    WaitCopies<kStages - 2>();
+    __syncthreads();
+    fetch(unit + kStages - 1);
+    load(unit + 1, next);
+    const SharedX<X, kPitch> x = {
+        stages + unit % kStages * kStageBytes + g * kPitch, unit * Weight::kUnit};
+#pragma unroll
+    for (int u = 0; u < kPieces; ++u) {
+      const int piece = unit * kPieces + u;
+      if (piece < pieces) Weight::template Multiply<kRows, kTiles>(raw[u], piece, t, x, acc);
+    }
+#pragma unroll
+    for (int u = 0; u < kPieces; ++u) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) raw[u][i] = next[u][i];
+    }
+    if (--left > 0 && unit + 1 < p.units) continue;
+    left = p.units_per_slice;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          total[i][j][c] = __fadd_rn(total[i][j][c], acc[i][j][c]);
+          acc[i][j][c] = 0.0f;
+        }
+      }
+    }
+  }
+  // Turned round in shared memory, so that neighbouring lanes write neighbouring rows.
+  WaitCopies<0>();
+  __syncthreads();
+  constexpr int kHeight = 16 * kRows, kOutPitch = kHeight + 4;
+  float* mine = reinterpret_cast<float*>(shared) + warp * 16 * kOutPitch;
+#pragma unroll
+  for (int j = 0; j < kTiles; j += 2) {
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        mine[(c / 4 * 8 + 2 * t + c % 2) * kOutPitch + 16 * i + g + c / 2 % 2 * 8] =
+            total[i][j + c / 4][c % 4];
+      }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int at = lane; at < 16 * kHeight; at += 32) {
+      Finish(p, row + at % kHeight, token + 8 * j + at / kHeight,
+             mine[at / kHeight * kOutPitch + at % kHeight]);
+    }
+  }
+}
+
+}  // namespace sluice::cuda
+
+// A kernel's entry. `step`: pieces of a row that a warp has in flight; `blocks`: how many blocks a
+// multiprocessor is to hold; last the weight policy.
+#define LINEAR_STREAM(name, rows, tiles, step, blocks, ...)                                   \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks)          \
+      name(const __grid_constant__ sluice::cuda::LinearParams params) {                       \
+    sluice::cuda::StreamLinear<__VA_ARGS__, rows, tiles, step>(params);                       \
+  }
+#define LINEAR_TILE(name, rows, tiles, stages, ...)                                           \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, 1)               \
+      name(const __grid_constant__ sluice::cuda::LinearParams params) {                       \
+    sluice::cuda::TileLinear<__VA_ARGS__, rows, tiles, stages>(params);                       \
+  }
