@@ -3,6 +3,7 @@
 #include "backend/cuda/activation/impls.h"
 #include "backend/cuda/attention/impls.h"
 #include "backend/cuda/embedding/impls.h"
+#include "backend/cuda/linear/impls.h"
 #include "backend/cuda/norm/impls.h"
 #include "backend/cuda/rope_kv/impls.h"
 #include "backend/cuda/sampling/impls.h"
@@ -12,6 +13,7 @@ namespace sluice::cuda {
 void RegisterCudaOps(ops::OpTable& table) {
   RegisterEmbedding(table);
   RegisterNorm(table);
+  RegisterLinear(table);
   RegisterRopeKv(table);
   RegisterAttention(table);
   RegisterActivation(table);

@@ -70,8 +70,8 @@ struct GlobalX {
 
 template <class Weight, int kRows, int kTiles, int kStep>
 __device__ __forceinline__ void StreamStep(const LinearParams& p,
-                                           const uint8_t* const (&rows)[kRows][2], int piece,
-                                           int t, const GlobalX<typename Weight::X, kTiles>& x,
+                                           const uint8_t* const (&rows)[kRows][2], int piece, int t,
+                                           const GlobalX<typename Weight::X, kTiles>& x,
                                            float (&acc)[kRows][kTiles][4]) {
   typename Weight::Raw raw[kStep][kRows];
 #pragma unroll
@@ -169,7 +169,7 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
     CommitCopies();
   };
   typename Weight::Raw raw[kPieces][kRows], next[kPieces][kRows];
-  const auto load = [&](int unit, typename Weight::Raw (&to)[kPieces][kRows]) {
+  const auto load = [&](int unit, typename Weight::Raw(&to)[kPieces][kRows]) {
 #pragma unroll
     for (int u = 0; u < kPieces; ++u) {
       const int piece = unit * kPieces + u;
@@ -188,8 +188,8 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
     __syncthreads();
     fetch(unit + kStages - 1);
     load(unit + 1, next);
-    const SharedX<X, kPitch> x = {
-        stages + unit % kStages * kStageBytes + g * kPitch, unit * Weight::kUnit};
+    const SharedX<X, kPitch> x = {stages + unit % kStages * kStageBytes + g * kPitch,
+                                  unit * Weight::kUnit};
 #pragma unroll
     for (int u = 0; u < kPieces; ++u) {
       const int piece = unit * kPieces + u;
@@ -243,13 +243,13 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
 
 // A kernel's entry. `step`: pieces of a row that a warp has in flight; `blocks`: how many blocks a
 // multiprocessor is to hold; last the weight policy.
-#define LINEAR_STREAM(name, rows, tiles, step, blocks, ...)                                   \
-  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks)          \
-      name(const __grid_constant__ sluice::cuda::LinearParams params) {                       \
-    sluice::cuda::StreamLinear<__VA_ARGS__, rows, tiles, step>(params);                       \
+#define LINEAR_STREAM(name, rows, tiles, step, blocks, ...)                          \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks) \
+      name(const __grid_constant__ sluice::cuda::LinearParams params) {              \
+    sluice::cuda::StreamLinear<__VA_ARGS__, rows, tiles, step>(params);              \
   }
-#define LINEAR_TILE(name, rows, tiles, stages, ...)                                           \
-  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, 1)               \
-      name(const __grid_constant__ sluice::cuda::LinearParams params) {                       \
-    sluice::cuda::TileLinear<__VA_ARGS__, rows, tiles, stages>(params);                       \
+#define LINEAR_TILE(name, rows, tiles, stages, ...)                             \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, 1) \
+      name(const __grid_constant__ sluice::cuda::LinearParams params) {         \
+    sluice::cuda::TileLinear<__VA_ARGS__, rows, tiles, stages>(params);         \
   }

@@ -4,8 +4,8 @@
 
 namespace {
 using sluice::DType;
-using sluice::cuda::Chained;
 using sluice::cuda::Bf16;
+using sluice::cuda::Chained;
 using W16 = Chained<DType::kBF16, Bf16, true>;
 using W16Any = Chained<DType::kBF16, Bf16, false>;
 using W8 = Chained<DType::kF8E4M3, Bf16, true>;

@@ -80,8 +80,7 @@ struct Blocks {
 
   template <int kRows, int kTiles, class Source>
   static __device__ __forceinline__ void Multiply(const Raw (&raw)[kRows], int piece, int t,
-                                                  const Source& x,
-                                                  float (&acc)[kRows][kTiles][4]) {
+                                                  const Source& x, float (&acc)[kRows][kTiles][4]) {
     const uint32_t ones[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
 #pragma unroll
     for (int w = 0; w < Format::kWindows; ++w) {

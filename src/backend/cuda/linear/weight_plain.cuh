@@ -1,6 +1,7 @@
-// Weights in plain formats (kVector: rows begin at multiples of 16 bytes and end with a unit) as the linear kernels take them. A piece is 64 bytes of each row, 16 of
-// them per lane; lane t's elements are the 16 / size ones from (16 / size) * t on, four of them per
-// product of 16. x is read in the same order, so the sum over k is the same set of products.
+// Weights in plain formats (kVector: rows begin at multiples of 16 bytes and end with a unit) as
+// the linear kernels take them. A piece is 64 bytes of each row, 16 of them per lane; lane t's
+// elements are the 16 / size ones from (16 / size) * t on, four of them per product of 16. x is
+// read in the same order, so the sum over k is the same set of products.
 //
 //   Chained   factors of 16 bits, exact; sums stay in the matrix unit over a whole slice
 //   Exact     x in F32 as three bf16 terms, whose sum is x; W as one, two or three such terms;
@@ -45,13 +46,16 @@ __device__ __forceinline__ void FourF8(F16, uint32_t four, uint32_t* pairs) {
   pairs[1] = *reinterpret_cast<const uint32_t*>(&high);
 }
 __device__ __forceinline__ void FourF8(Bf16, uint32_t four, uint32_t* pairs) {
-  const float2 low = __half22float2(TwoF8(four & 0xffffu)), high = __half22float2(TwoF8(four >> 16));
+  const float2 low = __half22float2(TwoF8(four & 0xffffu)),
+               high = __half22float2(TwoF8(four >> 16));
   pairs[0] = Upper(low.x, low.y);
   pairs[1] = Upper(high.x, high.y);
 }
 
 template <DType kWeight>
-constexpr int kElementBytes = kWeight == DType::kF32 ? 4 : kWeight == DType::kF8E4M3 ? 1 : 2;
+constexpr int kElementBytes = kWeight == DType::kF32      ? 4
+                              : kWeight == DType::kF8E4M3 ? 1
+                                                          : 2;
 
 // One lane's part of two rows (g and g + 8), 16 bytes each.
 struct PlainRaw {
@@ -97,8 +101,7 @@ struct Chained : PlainLoad<kWeight, kVector> {
   // `x(j, offset)` reads 16 bytes of the j-th tile's row g, from element `offset` on.
   template <int kRows, int kTiles, class Source>
   static __device__ __forceinline__ void Multiply(const PlainRaw (&raw)[kRows], int piece, int t,
-                                                  const Source& x,
-                                                  float (&acc)[kRows][kTiles][4]) {
+                                                  const Source& x, float (&acc)[kRows][kTiles][4]) {
 #pragma unroll
     for (int part = 0; part < Base::kPerLane / 8; ++part) {
       uint32_t a[kRows][2][4];
@@ -160,8 +163,7 @@ struct Exact : PlainLoad<kWeight, kVector> {
 
   template <int kRows, int kTiles, class Source>
   static __device__ __forceinline__ void Multiply(const PlainRaw (&raw)[kRows], int piece, int t,
-                                                  const Source& x,
-                                                  float (&acc)[kRows][kTiles][4]) {
+                                                  const Source& x, float (&acc)[kRows][kTiles][4]) {
 #pragma unroll
     for (int s = 0; s < Base::kPerLane / 4; ++s) {
       uint32_t a[kRows][kTerms][4];
