@@ -138,7 +138,10 @@ ConformanceCase<Linear> MakeCase(const Linear&, TestNoise& noise) {
   // where the elements of W are 0.58 too.
   const auto stored = std::make_shared<const Array>(StoredMatrix(noise, c.desc.weight, n, k));
   const double size = x_max * LongestRow(c.desc, *stored) / 0.58;
-  Allowance allowance(0.0, 0x1p-8 * size, 0x1p-20 * size);
+  // A sum in F32 of k such products is off by half a unit of 2^-24 of itself with each; then come
+  // bias and residual.
+  const double order = 0x1p-24 * std::sqrt(static_cast<double>(k)) * size + 0x1p-21;
+  Allowance allowance(0.0, 0x1p-8 * size, order);
   if (FindBlockFormat(c.desc.weight) != nullptr) allowance.unrounded = 0x1p-7 * size;
   if (out_type != DType::kF32) allowance.order += LimitFor(out_type, 0.0);
   const size_t x = c.Add(Filled(noise, type, {m, k + 5}, x_max));

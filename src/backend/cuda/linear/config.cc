@@ -28,41 +28,43 @@ constexpr int kExactPitch = LinearPitch(kWeight, LinearArithmetic::kExact);
         Stream(name "_stream_32", 2, 4), Stream(name "_stream_64", 2, 8), \
         Tile(name "_tile_64", 2, 8, 4, pitch)                             \
   }
-#define LINEAR_EXACT(name, rows, tile_rows, stages, pitch)                 \
-  {                                                                        \
-    Stream(name "_stream_8", 1, 1), Stream(name "_stream_32", rows, 4),    \
-        Tile(name "_tile_64", tile_rows, 8, stages, pitch)                 \
+#define LINEAR_EXACT(name, few_rows, rows, tile_rows, stages, pitch)           \
+  {                                                                            \
+    Stream(name "_stream_8", few_rows, 1), Stream(name "_stream_32", rows, 4), \
+        Tile(name "_tile_64", tile_rows, 8, stages, pitch)                     \
   }
 
 constexpr LinearArithmetic k16Bits = LinearArithmetic::kBf16;
 constexpr LinearKernel kBf16[] = LINEAR_CHAINED("bf16", LinearPitch(DType::kBF16, k16Bits));
 constexpr LinearKernel kF16[] = LINEAR_CHAINED("f16", LinearPitch(DType::kF16, k16Bits));
-constexpr LinearKernel kF8[] = LINEAR_CHAINED("f8", LinearPitch(DType::kF8E4M3, k16Bits));
+// Tiles would convert W more often than streams gain from them.
+constexpr LinearKernel kF8[] = {Stream("f8_stream_8", 1, 1), Stream("f8_stream_16", 1, 2),
+                                Stream("f8_stream_32", 2, 4), Stream("f8_stream_64", 2, 8)};
 
 template <DType kWeight>
 struct ExactKernels;
-#define LINEAR_EXACT_KERNELS(type, name, rows, tile_rows, stages)                   \
-  template <>                                                                       \
-  struct ExactKernels<DType::type> {                                                \
-    static constexpr LinearKernel kList[] =                                         \
-        LINEAR_EXACT(name, rows, tile_rows, stages, kExactPitch<DType::type>);      \
+#define LINEAR_EXACT_KERNELS(type, name, few_rows, rows, tile_rows, stages)              \
+  template <>                                                                            \
+  struct ExactKernels<DType::type> {                                                     \
+    static constexpr LinearKernel kList[] =                                              \
+        LINEAR_EXACT(name, few_rows, rows, tile_rows, stages, kExactPitch<DType::type>); \
   };
-LINEAR_EXACT_KERNELS(kF32, "f32", 2, 1, 4)
-LINEAR_EXACT_KERNELS(kF16, "f16", 2, 1, 4)
-LINEAR_EXACT_KERNELS(kBF16, "bf16", 2, 1, 4)
-LINEAR_EXACT_KERNELS(kF8E4M3, "f8", 2, 1, 4)
-LINEAR_EXACT_KERNELS(kQ4_0, "q4_0", 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ4_1, "q4_1", 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ5_0, "q5_0", 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ5_1, "q5_1", 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ8_0, "q8_0", 2, 2, 4)
-LINEAR_EXACT_KERNELS(kIQ4_NL, "iq4_nl", 2, 2, 4)
-LINEAR_EXACT_KERNELS(kMXFP4, "mxfp4", 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ2_K, "q2_k", 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ3_K, "q3_k", 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ4_K, "q4_k", 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ5_K, "q5_k", 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ6_K, "q6_k", 1, 1, 2)
+LINEAR_EXACT_KERNELS(kF32, "f32", 1, 2, 1, 4)
+LINEAR_EXACT_KERNELS(kF16, "f16", 1, 2, 1, 4)
+LINEAR_EXACT_KERNELS(kBF16, "bf16", 1, 2, 1, 4)
+LINEAR_EXACT_KERNELS(kF8E4M3, "f8", 1, 2, 1, 4)
+LINEAR_EXACT_KERNELS(kQ4_0, "q4_0", 2, 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ4_1, "q4_1", 2, 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ5_0, "q5_0", 2, 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ5_1, "q5_1", 2, 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ8_0, "q8_0", 2, 2, 2, 4)
+LINEAR_EXACT_KERNELS(kIQ4_NL, "iq4_nl", 2, 2, 2, 4)
+LINEAR_EXACT_KERNELS(kMXFP4, "mxfp4", 2, 2, 2, 4)
+LINEAR_EXACT_KERNELS(kQ2_K, "q2_k", 1, 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ3_K, "q3_k", 1, 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ4_K, "q4_k", 1, 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ5_K, "q5_k", 1, 1, 1, 2)
+LINEAR_EXACT_KERNELS(kQ6_K, "q6_k", 1, 1, 1, 2)
 
 struct Entry {
   LinearArithmetic arithmetic;
@@ -108,20 +110,24 @@ constexpr Entry kFamilies[] = {
 
 int64_t Blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// Tiles reuse what they load for more outputs; streams keep more of W in flight, and every
-// multiprocessor busy when there are few outputs.
+// Tiles reuse what they load for more outputs, where there are enough of them that few
+// multiprocessors are idle in the last round. Streams fill the device with fewer outputs.
 bool FillsWithTiles(const LinearKernel& tile, const LinearShape& shape) {
   const int64_t blocks = Blocks(shape.m, tile.tokens) * Blocks(shape.n, tile.rows);
-  return 4 * shape.m >= 3 * tile.tokens && 4 * blocks >= 3 * shape.compute_units;
+  const int64_t rounds = Blocks(blocks, shape.compute_units);
+  return 4 * shape.m >= 3 * tile.tokens && 100 * blocks >= 84 * rounds * shape.compute_units;
 }
 
 const LinearKernel& Choose(const LinearFamily& family, const LinearShape& shape) {
   if (shape.any_rows) return family.any;
-  const LinearKernel& tile = family.kernels.back();
-  if (FillsWithTiles(tile, shape)) return tile;
-  const auto streams = family.kernels.first(family.kernels.size() - 1);
+  auto streams = family.kernels;
+  if (streams.back().tile) {
+    if (FillsWithTiles(streams.back(), shape)) return streams.back();
+    streams = streams.first(streams.size() - 1);
+  }
   for (const LinearKernel& kernel : streams) {
-    if (shape.m <= kernel.tokens) return kernel;
+    // Twice 32 tokens are as fast as 64, or faster: W comes from the cache the second time.
+    if (shape.m <= kernel.tokens || (kernel.tokens == 32 && shape.m <= 64)) return kernel;
   }
   return streams.back();
 }
