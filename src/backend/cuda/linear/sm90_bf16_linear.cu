@@ -4,12 +4,11 @@
 
 namespace {
 using sluice::DType;
-using sluice::cuda::Bf16;
 using sluice::cuda::Chained;
-using W16 = Chained<DType::kBF16, Bf16, true>;
-using W16Any = Chained<DType::kBF16, Bf16, false>;
-using W8 = Chained<DType::kF8E4M3, Bf16, true>;
-using W8Any = Chained<DType::kF8E4M3, Bf16, false>;
+using W16 = Chained<DType::kBF16, __nv_bfloat16, true>;
+using W16Any = Chained<DType::kBF16, __nv_bfloat16, false>;
+using W8 = Chained<DType::kF8E4M3, __nv_bfloat16, true>;
+using W8Any = Chained<DType::kF8E4M3, __nv_bfloat16, false>;
 }  // namespace
 
 LINEAR_STREAM(bf16_stream_8, 1, 1, 8, 2, W16)

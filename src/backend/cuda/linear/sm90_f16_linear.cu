@@ -5,11 +5,10 @@
 namespace {
 using sluice::DType;
 using sluice::cuda::Chained;
-using sluice::cuda::F16;
-using W16 = Chained<DType::kF16, F16, true>;
-using W16Any = Chained<DType::kF16, F16, false>;
-using W8 = Chained<DType::kF8E4M3, F16, true>;
-using W8Any = Chained<DType::kF8E4M3, F16, false>;
+using W16 = Chained<DType::kF16, __half, true>;
+using W16Any = Chained<DType::kF16, __half, false>;
+using W8 = Chained<DType::kF8E4M3, __half, true>;
+using W8Any = Chained<DType::kF8E4M3, __half, false>;
 }  // namespace
 
 LINEAR_STREAM(f16_stream_8, 1, 1, 8, 2, W16)

@@ -1,5 +1,5 @@
-// Weights in plain formats (kVector: rows begin at multiples of 16 bytes and end with a unit) as
-// the linear kernels take them. A piece is 64 bytes of each row, 16 of them per lane; lane t's
+// Weights in plain formats as the linear kernels take them (kVector: rows begin at multiples of 16
+// bytes and end with a unit). A piece is 64 bytes of each row, 16 of them per lane; lane t's
 // elements are the 16 / size ones from (16 / size) * t on, four of them per product of 16. x is
 // read in the same order, so the sum over k is the same set of products.
 //
@@ -8,10 +8,21 @@
 //             every 16 products are added to the sum in F32
 #pragma once
 
+#include <cuda_fp8.h>
+
 #include "backend/cuda/linear/params.h"
 #include "backend/cuda/simt/mma.cuh"
 
 namespace sluice::cuda {
+
+// 16 bytes that are read once: not kept in the first-level cache.
+__device__ __forceinline__ uint4 LoadOnce(const void* from) {
+  uint4 v;
+  asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(from));
+  return v;
+}
 
 // Upper halves of two floats as a pair of bf16: the terms of a split by truncation.
 __device__ __forceinline__ uint32_t Upper(float low, float high) {
@@ -40,12 +51,12 @@ __device__ __forceinline__ __half2 TwoF8(uint32_t pair) {
   return __half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3));
 }
 
-__device__ __forceinline__ void FourF8(F16, uint32_t four, uint32_t* pairs) {
+__device__ __forceinline__ void FourF8(__half, uint32_t four, uint32_t* pairs) {
   const __half2 low = TwoF8(four & 0xffffu), high = TwoF8(four >> 16);
   pairs[0] = *reinterpret_cast<const uint32_t*>(&low);
   pairs[1] = *reinterpret_cast<const uint32_t*>(&high);
 }
-__device__ __forceinline__ void FourF8(Bf16, uint32_t four, uint32_t* pairs) {
+__device__ __forceinline__ void FourF8(__nv_bfloat16, uint32_t four, uint32_t* pairs) {
   const float2 low = __half22float2(TwoF8(four & 0xffffu)),
                high = __half22float2(TwoF8(four >> 16));
   pairs[0] = Upper(low.x, low.y);
@@ -126,8 +137,8 @@ struct Chained : PlainLoad<kWeight, kVector> {
         const uint4 b = x(j, piece * Base::kPiece + Base::kPerLane * t + 8 * part);
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          Mma(Factor(), acc[i][j], a[i][0], b.x, b.y);
-          Mma(Factor(), acc[i][j], a[i][1], b.z, b.w);
+          MultiplyAdd<Factor>(acc[i][j], a[i][0], b.x, b.y);
+          MultiplyAdd<Factor>(acc[i][j], a[i][1], b.z, b.w);
         }
       }
     }
@@ -157,7 +168,7 @@ struct Exact : PlainLoad<kWeight, kVector> {
       terms[0][0] = Word(raw, 2 * s);
       terms[0][1] = Word(raw, 2 * s + 1);
     } else {
-      FourF8(Bf16(), Word(raw, s), terms[0]);
+      FourF8(__nv_bfloat16(), Word(raw, s), terms[0]);
     }
   }
 
@@ -195,7 +206,8 @@ struct Exact : PlainLoad<kWeight, kVector> {
           for (int order = 2; order >= 0; --order) {
 #pragma unroll
             for (int q = order; q >= 0; --q) {
-              if (q < kTerms) Mma(Bf16(), sum, a[i][q], b[order - q][0], b[order - q][1]);
+              if (q < kTerms)
+                MultiplyAdd<__nv_bfloat16>(sum, a[i][q], b[order - q][0], b[order - q][1]);
             }
           }
 #pragma unroll
