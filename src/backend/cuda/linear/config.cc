@@ -11,6 +11,15 @@ constexpr LinearKernel Stream(const char* function, int rows, int tiles) {
   return {function, 16 * rows, 8 * tiles, false, kLinearSlices * 8 * tiles * (16 * rows + 4) * 4};
 }
 
+// A stream that fetches blocks into shared memory; the sums take their place.
+template <DType kWeight>
+constexpr LinearKernel Fetched(const char* function, int rows, int tiles) {
+  LinearKernel kernel = Stream(function, rows, tiles);
+  const int fetched = kLinearSlices * kFetchStages * 16 * rows * LinearFetchPitch(kWeight);
+  if (fetched > kernel.shared_bytes) kernel.shared_bytes = fetched;
+  return kernel;
+}
+
 // `pitch`: of a row of x in shared memory.
 constexpr LinearKernel Tile(const char* function, int rows, int tiles, int stages, int pitch) {
   const int staged = stages * 8 * tiles * pitch;
@@ -28,12 +37,6 @@ constexpr int kExactPitch = LinearPitch(kWeight, LinearArithmetic::kExact);
         Stream(name "_stream_32", 2, 4), Stream(name "_stream_64", 2, 8), \
         Tile(name "_tile_64", 2, 8, 4, pitch)                             \
   }
-#define LINEAR_EXACT(name, few_rows, rows, tile_rows, stages, pitch)           \
-  {                                                                            \
-    Stream(name "_stream_8", few_rows, 1), Stream(name "_stream_32", rows, 4), \
-        Tile(name "_tile_64", tile_rows, 8, stages, pitch)                     \
-  }
-
 constexpr LinearArithmetic k16Bits = LinearArithmetic::kBf16;
 constexpr LinearKernel kBf16[] = LINEAR_CHAINED("bf16", LinearPitch(DType::kBF16, k16Bits));
 constexpr LinearKernel kF16[] = LINEAR_CHAINED("f16", LinearPitch(DType::kF16, k16Bits));
@@ -43,28 +46,35 @@ constexpr LinearKernel kF8[] = {Stream("f8_stream_8", 1, 1), Stream("f8_stream_1
 
 template <DType kWeight>
 struct ExactKernels;
-#define LINEAR_EXACT_KERNELS(type, name, few_rows, rows, tile_rows, stages)              \
-  template <>                                                                            \
-  struct ExactKernels<DType::type> {                                                     \
-    static constexpr LinearKernel kList[] =                                              \
-        LINEAR_EXACT(name, few_rows, rows, tile_rows, stages, kExactPitch<DType::type>); \
+#define LINEAR_EXACT_KERNELS(type, first, name, rows, tile_rows, stages)        \
+  template <>                                                                   \
+  struct ExactKernels<DType::type> {                                            \
+    static constexpr LinearKernel kList[] = {                                   \
+        first, Stream(name "_stream_32", rows, 4),                              \
+        Tile(name "_tile_64", tile_rows, 8, stages, kExactPitch<DType::type>)}; \
   };
-LINEAR_EXACT_KERNELS(kF32, "f32", 1, 2, 1, 4)
-LINEAR_EXACT_KERNELS(kF16, "f16", 1, 2, 1, 4)
-LINEAR_EXACT_KERNELS(kBF16, "bf16", 1, 2, 1, 4)
-LINEAR_EXACT_KERNELS(kF8E4M3, "f8", 1, 2, 1, 4)
-LINEAR_EXACT_KERNELS(kQ4_0, "q4_0", 2, 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ4_1, "q4_1", 2, 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ5_0, "q5_0", 2, 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ5_1, "q5_1", 2, 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ8_0, "q8_0", 2, 2, 2, 4)
-LINEAR_EXACT_KERNELS(kIQ4_NL, "iq4_nl", 2, 2, 2, 4)
-LINEAR_EXACT_KERNELS(kMXFP4, "mxfp4", 2, 2, 2, 4)
-LINEAR_EXACT_KERNELS(kQ2_K, "q2_k", 1, 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ3_K, "q3_k", 1, 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ4_K, "q4_k", 1, 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ5_K, "q5_k", 1, 1, 1, 2)
-LINEAR_EXACT_KERNELS(kQ6_K, "q6_k", 1, 1, 1, 2)
+#define LINEAR_PLAIN(type, name) \
+  LINEAR_EXACT_KERNELS(type, Stream(name "_stream_8", 1, 1), name, 2, 1, 4)
+#define LINEAR_BLOCKS(type, name) \
+  LINEAR_EXACT_KERNELS(type, Fetched<DType::type>(name "_stream_8", 2, 1), name, 2, 2, 4)
+#define LINEAR_SUPER(type, name, first) \
+  LINEAR_EXACT_KERNELS(type, first(name "_stream_8", 1, 1), name, 1, 1, 2)
+LINEAR_PLAIN(kF32, "f32")
+LINEAR_PLAIN(kF16, "f16")
+LINEAR_PLAIN(kBF16, "bf16")
+LINEAR_PLAIN(kF8E4M3, "f8")
+LINEAR_BLOCKS(kQ4_0, "q4_0")
+LINEAR_BLOCKS(kQ4_1, "q4_1")
+LINEAR_BLOCKS(kQ5_0, "q5_0")
+LINEAR_BLOCKS(kQ5_1, "q5_1")
+LINEAR_BLOCKS(kQ8_0, "q8_0")
+LINEAR_BLOCKS(kIQ4_NL, "iq4_nl")
+LINEAR_BLOCKS(kMXFP4, "mxfp4")
+LINEAR_SUPER(kQ2_K, "q2_k", Stream)
+LINEAR_SUPER(kQ3_K, "q3_k", Stream)
+LINEAR_SUPER(kQ4_K, "q4_k", Stream)
+LINEAR_SUPER(kQ5_K, "q5_k", Stream)
+LINEAR_SUPER(kQ6_K, "q6_k", Fetched<DType::kQ6_K>)
 
 struct Entry {
   LinearArithmetic arithmetic;

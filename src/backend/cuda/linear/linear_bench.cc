@@ -1,7 +1,7 @@
 // Speed of linear on the first CUDA device by weight format and batch: time, TFLOP/s, GB/s of
 // weights and their share of what the device can read. The shapes are those of Llama-3.1-8B. A
 // measured run is a graph of launches over copies of the weight that the last-level cache can't
-// hold. Names: format/activation/shape/m.
+// hold. Names: linear/format/activation/shape/m.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -190,7 +190,7 @@ const int kRegistered = [] {
         if (m > 128 && shape.n > 100000) continue;  // logits are of a row per sequence
         const Case c = {weight, activation, shape, m};
         const std::string name =
-            StrCat(Name(weight), "/", Name(activation), "/", shape.name, "/", m);
+            StrCat("linear/", Name(weight), "/", Name(activation), "/", shape.name, "/", m);
         benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& s) { RunCase(s, c); })
             ->UseManualTime()
             ->Iterations(9)

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "backend/cuda/linear/params.h"
+#include "backend/cuda/simt/dequantize.cuh"
 #include "backend/cuda/simt/mma.cuh"
 
 namespace sluice::cuda {
@@ -85,27 +86,13 @@ __device__ __forceinline__ void StreamStep(const LinearParams& p,
   }
 }
 
-template <class Weight, int kRows, int kTiles, int kStep>
-__device__ __forceinline__ void StreamLinear(const LinearParams& p) {
+// Adds the slices' sums in shared memory, which all warps are done with, and finishes the outputs.
+template <int kRows, int kTiles>
+__device__ __forceinline__ void SumSlices(const LinearParams& p, int row, int token, int slice,
+                                          int lane, const float (&acc)[kRows][kTiles][4]) {
   constexpr int kHeight = 16 * kRows, kTokens = 8 * kTiles, kPitch = kHeight + 4;
   extern __shared__ uint4 shared[];
-  const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const int row = blockIdx.y * kHeight, token = blockIdx.x * kTokens;
-  const uint8_t* rows[kRows][2];
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) RowsOf(p, row + 16 * i, g, rows[i]);
-  const GlobalX<typename Weight::X, kTiles> x(p, token, g);
-  float acc[kRows][kTiles][4] = {};
-  // Pieces that begin behind k hold nothing.
-  const int pieces = (p.k + Weight::kPiece - 1) / Weight::kPiece;
-  int piece = slice * p.units_per_slice * Weight::kPieces;
-  const int end = min(piece + p.units_per_slice * Weight::kPieces, pieces);
-  for (; piece + kStep <= end; piece += kStep) {
-    StreamStep<Weight, kRows, kTiles, kStep>(p, rows, piece, t, x, acc);
-  }
-  for (; piece < end; ++piece) {
-    StreamStep<Weight, kRows, kTiles, 1>(p, rows, piece, t, x, acc);
-  }
+  const int g = lane / 4, t = lane % 4;
   // partial[slice][token][row]
   auto* partial = reinterpret_cast<float*>(shared);
   float* mine = partial + slice * kTokens * kPitch;
@@ -127,6 +114,109 @@ __device__ __forceinline__ void StreamLinear(const LinearParams& p) {
     for (int s = 0; s < kLinearSlices; ++s) sum = __fadd_rn(sum, first[s * kTokens * kPitch]);
     Finish(p, row + at % kHeight, token + at / kHeight, sum);
   }
+}
+
+template <class Weight, int kRows, int kTiles, int kStep>
+__device__ __forceinline__ void StreamLinear(const LinearParams& p) {
+  constexpr int kHeight = 16 * kRows, kTokens = 8 * kTiles;
+  const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const int row = blockIdx.y * kHeight, token = blockIdx.x * kTokens;
+  const uint8_t* rows[kRows][2];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) RowsOf(p, row + 16 * i, g, rows[i]);
+  const GlobalX<typename Weight::X, kTiles> x(p, token, g);
+  float acc[kRows][kTiles][4] = {};
+  // Pieces that begin behind k hold nothing.
+  const int pieces = (p.k + Weight::kPiece - 1) / Weight::kPiece;
+  int piece = slice * p.units_per_slice * Weight::kPieces;
+  const int end = min(piece + p.units_per_slice * Weight::kPieces, pieces);
+  for (; piece + kStep <= end; piece += kStep) {
+    StreamStep<Weight, kRows, kTiles, kStep>(p, rows, piece, t, x, acc);
+  }
+  for (; piece < end; ++piece) {
+    StreamStep<Weight, kRows, kTiles, 1>(p, rows, piece, t, x, acc);
+  }
+  SumSlices<kRows, kTiles>(p, row, token, slice, lane, acc);
+}
+
+// Bytes of blocks of rows on their way from W to a warp's own shared memory.
+template <DType kWeight, int kHeight>
+struct Fetch {
+  static constexpr int kPitch = LinearFetchPitch(kWeight), kWords = kPitch / 16;
+  static constexpr int kStageBytes = kHeight * kPitch;
+
+  // Where a row's block `piece` begins.
+  static __device__ __forceinline__ const uint8_t* Begin(const LinearParams& p, int row,
+                                                         int piece) {
+    return static_cast<const uint8_t*>(p.weight) + min(row, p.n - 1) * p.row_bytes +
+           static_cast<int64_t>(piece) * LinearBlockBytes(kWeight);
+  }
+  static __device__ __forceinline__ void Start(const LinearParams& p, int row, int piece,
+                                               int pieces, int lane, uint8_t* stage) {
+    const uint8_t* end = static_cast<const uint8_t*>(p.weight) + p.n * p.row_bytes;
+#pragma unroll
+    for (int at = lane; at < kHeight * kWords; at += 32) {
+      const uint8_t* begin = Begin(p, row + at / kWords, piece);
+      const uint8_t* stop = begin + pieces * LinearBlockBytes(kWeight);
+      const uint8_t* from = begin - reinterpret_cast<uintptr_t>(begin) % 16 + at % kWords * 16;
+      if (from >= stop) continue;
+      // The matrix may end within the last word.
+      const int bytes = static_cast<int>(min(static_cast<int64_t>(16), end - from));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                       SharedAddress(stage + at / kWords * kPitch + at % kWords * 16)),
+                   "l"(from), "r"(bytes)
+                   : "memory");
+    }
+  }
+};
+
+// Stream for block formats: a lane's words of a block are few bytes each, at any even address, so a
+// warp first fetches its rows' blocks as wide words into shared memory.
+template <class Weight, DType kWeight, int kRows, int kTiles>
+__device__ __forceinline__ void FetchedStreamLinear(const LinearParams& p) {
+  constexpr int kHeight = 16 * kRows, kBlocks = LinearFetchBlocks(kWeight);
+  using Rows = Fetch<kWeight, kHeight>;
+  extern __shared__ uint4 shared[];
+  const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const int row = blockIdx.y * kHeight, token = blockIdx.x * 8 * kTiles;
+  uint8_t* stages = reinterpret_cast<uint8_t*>(shared) + slice * kFetchStages * Rows::kStageBytes;
+  const GlobalX<typename Weight::X, kTiles> x(p, token, g);
+  float acc[kRows][kTiles][4] = {};
+  const int pieces = p.k / Weight::kPiece, per_slice = p.units_per_slice * Weight::kPieces;
+  const int begin = slice * per_slice, end = min(begin + per_slice, pieces);
+  const auto start = [&](int piece) {
+    if (piece < end) {
+      Rows::Start(p, row, piece, min(kBlocks, end - piece), lane,
+                  stages + (piece - begin) / kBlocks % kFetchStages * Rows::kStageBytes);
+    }
+    CommitCopies();
+  };
+  start(begin);
+  for (int piece = begin; piece < end; piece += kBlocks) {
+    start(piece + kBlocks);
+    WaitCopies<1>();
+    __syncwarp();
+    const uint8_t* stage = stages + (piece - begin) / kBlocks % kFetchStages * Rows::kStageBytes;
+    const uint8_t* rows[kRows][2];
+#pragma unroll
+    for (int i = 0; i < 2 * kRows; ++i) {
+      const int r = i / 2 * 16 + i % 2 * 8 + g;
+      const auto address = reinterpret_cast<uintptr_t>(Rows::Begin(p, row + r, piece));
+      rows[i / 2][i % 2] = stage + r * Rows::kPitch + address % 16;
+    }
+#pragma unroll
+    for (int u = 0; u < kBlocks; ++u) {
+      if (piece + u >= end) continue;
+      typename Weight::Raw raw[kRows];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) raw[i] = Weight::template LoadFrom<InShared>(rows[i], u, t);
+      Weight::template Multiply<kRows, kTiles>(raw, piece + u, t, x, acc);
+    }
+    __syncwarp();
+  }
+  WaitCopies<0>();
+  __syncthreads();  // partial sums take the place of what was fetched
+  SumSlices<kRows, kTiles>(p, row, token, slice, lane, acc);
 }
 
 // x of one unit in shared memory.
@@ -247,6 +337,11 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
   extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks) \
       name(const __grid_constant__ sluice::cuda::LinearParams params) {              \
     sluice::cuda::StreamLinear<__VA_ARGS__, rows, tiles, step>(params);              \
+  }
+#define LINEAR_FETCHED(name, rows, tiles, blocks, type)                                       \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks)          \
+      name(const __grid_constant__ sluice::cuda::LinearParams params) {                       \
+    sluice::cuda::FetchedStreamLinear<sluice::cuda::Blocks<type>, type, rows, tiles>(params); \
   }
 #define LINEAR_TILE(name, rows, tiles, stages, ...)                             \
   extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, 1) \

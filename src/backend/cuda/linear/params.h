@@ -36,6 +36,47 @@ constexpr int LinearPitch(DType weight, LinearArithmetic arithmetic) {
   return LinearUnitOf(weight) * 2 + (weight == DType::kF8E4M3 ? 16 : 64);
 }
 
+// Bytes of a block; 0 for plain formats.
+constexpr int LinearBlockBytes(DType weight) {
+  switch (weight) {
+    case DType::kQ8_0:
+      return 34;
+    case DType::kQ4_0:
+    case DType::kIQ4_NL:
+      return 18;
+    case DType::kQ4_1:
+      return 20;
+    case DType::kQ5_0:
+      return 22;
+    case DType::kQ5_1:
+      return 24;
+    case DType::kQ2_K:
+      return 84;
+    case DType::kQ3_K:
+      return 110;
+    case DType::kQ4_K:
+      return 144;
+    case DType::kQ5_K:
+      return 176;
+    case DType::kQ6_K:
+      return 210;
+    case DType::kMXFP4:
+      return 17;
+    default:
+      return 0;
+  }
+}
+
+// Blocks of a row that a warp fetches at a time, and the bytes from row to row of what it fetched:
+// whole words of 16 bytes around the blocks, an odd number of them, so that the eight rows that a
+// warp reads together lie in different banks.
+inline constexpr int kFetchStages = 2;
+constexpr int LinearFetchBlocks(DType weight) { return IsSuperBlock(weight) ? 1 : 4; }
+constexpr int LinearFetchPitch(DType weight) {
+  const int words = (LinearFetchBlocks(weight) * LinearBlockBytes(weight) + 15) / 16 + 1;
+  return 16 * (words | 1);
+}
+
 struct LinearParams {
   const void* x = nullptr;  // rows that begin at multiples of 16 bytes and hold all units
   const void* weight = nullptr;

@@ -8,7 +8,7 @@ using sluice::cuda::Blocks;
 }  // namespace
 
 #define LINEAR_BLOCKS(name, type)                                  \
-  LINEAR_STREAM(name##_stream_8, 2, 1, 2, 2, Blocks<DType::type>)  \
+  LINEAR_FETCHED(name##_stream_8, 2, 1, 2, DType::type)            \
   LINEAR_STREAM(name##_stream_32, 2, 4, 1, 2, Blocks<DType::type>) \
   LINEAR_TILE(name##_tile_64, 2, 8, 4, Blocks<DType::type>)
 

@@ -49,10 +49,18 @@ struct Blocks {
     typename Format::Raw row[2];
   };
 
+  static_assert(Format::kBytes == LinearBlockBytes(kWeight));
+
   static __device__ __forceinline__ Raw Load(const uint8_t* const (&rows)[2], int piece, int t,
                                              int) {
+    return LoadFrom<InGlobal>(rows, piece, t);
+  }
+  template <class From>
+  static __device__ __forceinline__ Raw LoadFrom(const uint8_t* const (&rows)[2], int piece,
+                                                 int t) {
     const int64_t at = static_cast<int64_t>(piece) * Format::kBytes;
-    return {{Format::Load(rows[0] + at, t), Format::Load(rows[1] + at, t)}};
+    return {{Format::template Load<From>(rows[0] + at, t),
+             Format::template Load<From>(rows[1] + at, t)}};
   }
 
   // What of a window of two rows goes into products.

@@ -1,5 +1,5 @@
-// Weights in plain formats (kVector: rows begin at multiples of 16 bytes and end with a unit) as
-// the linear kernels take them. A piece is 64 bytes of each row, 16 of them per lane; lane t's
+// Weights in plain formats as the linear kernels take them (kVector: rows begin at multiples of 16
+// bytes and end with a unit). A piece is 64 bytes of each row, 16 of them per lane; lane t's
 // elements are the 16 / size ones from (16 / size) * t on, four of them per product of 16. x is
 // read in the same order, so the sum over k is the same set of products.
 //

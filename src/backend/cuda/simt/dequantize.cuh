@@ -4,7 +4,7 @@
 // A Block<kDType> has
 //   kBytes, kWindows (of 32 elements), kSub, kOffset, kMinimum, kBits as ops::BlockFormat
 //   struct Raw        what a lane keeps of one block
-//   Load(block, t)    reads a lane's share; blocks lie at any multiple of their own alignment
+//   Load<From>(block, t)  reads a lane's share; blocks lie at any multiple of their own alignment
 //   Codes(raw, w, c)  the values, before the offset, of window w: c[0] holds four of its first 16
 //                     elements as bytes, c[1] four of its last 16
 //   Scales(raw, w, scale, minimum)  of the one or two sub-blocks of window w
@@ -17,20 +17,39 @@
 
 namespace sluice::cuda {
 
-__device__ __forceinline__ uint32_t Load8(const uint8_t* p) { return __ldg(p); }
-__device__ __forceinline__ uint32_t Load16(const uint8_t* p) {
-  return __ldg(reinterpret_cast<const unsigned short*>(p));
-}
-__device__ __forceinline__ uint32_t Load32(const uint8_t* p) {
-  return __ldg(reinterpret_cast<const unsigned int*>(p));
-}
-// Four bytes at a multiple of two, or of one.
-__device__ __forceinline__ uint32_t Load32By16(const uint8_t* p) {
-  return Load16(p) | Load16(p + 2) << 16;
-}
-__device__ __forceinline__ uint32_t Load32By8(const uint8_t* p) {
-  return Load8(p) | Load8(p + 1) << 8 | Load8(p + 2) << 16 | Load8(p + 3) << 24;
-}
+// Where blocks lie.
+struct InGlobal {
+  template <class T>
+  __device__ static __forceinline__ T At(const uint8_t* p) {
+    return __ldg(reinterpret_cast<const T*>(p));
+  }
+};
+struct InShared {
+  template <class T>
+  __device__ static __forceinline__ T At(const uint8_t* p) {
+    return *reinterpret_cast<const T*>(p);
+  }
+};
+
+template <class From>
+struct Reads {
+  __device__ static __forceinline__ uint32_t Load8(const uint8_t* p) {
+    return From::template At<uint8_t>(p);
+  }
+  __device__ static __forceinline__ uint32_t Load16(const uint8_t* p) {
+    return From::template At<uint16_t>(p);
+  }
+  __device__ static __forceinline__ uint32_t Load32(const uint8_t* p) {
+    return From::template At<uint32_t>(p);
+  }
+  // Four bytes at a multiple of two, or of one.
+  __device__ static __forceinline__ uint32_t Load32By16(const uint8_t* p) {
+    return Load16(p) | Load16(p + 2) << 16;
+  }
+  __device__ static __forceinline__ uint32_t Load32By8(const uint8_t* p) {
+    return Load8(p) | Load8(p + 1) << 8 | Load8(p + 2) << 16 | Load8(p + 3) << 24;
+  }
+};
 
 __device__ __forceinline__ float HalfToFloat(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
@@ -64,8 +83,10 @@ struct Block<DType::kQ4_0> : SmallBlock<18, 8, false, 4> {
   struct Raw {
     uint32_t d, codes;
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
-    return {Load16(b), Load32By16(b + 2 + 4 * t)};
+    using R = Reads<From>;
+    return {R::Load16(b), R::Load32By16(b + 2 + 4 * t)};
   }
   __device__ static void Codes(const Raw& r, int, int, uint32_t (&c)[2]) { Nibbles(r.codes, c); }
   __device__ static void Scales(const Raw& r, int, float (&scale)[2], float (&)[2]) {
@@ -78,7 +99,11 @@ struct Block<DType::kQ4_1> : SmallBlock<20, 0, true, 4> {
   struct Raw {
     uint32_t dm, codes;
   };
-  __device__ static Raw Load(const uint8_t* b, int t) { return {Load32(b), Load32(b + 4 + 4 * t)}; }
+  template <class From = InGlobal>
+  __device__ static Raw Load(const uint8_t* b, int t) {
+    using R = Reads<From>;
+    return {R::Load32(b), R::Load32(b + 4 + 4 * t)};
+  }
   __device__ static void Codes(const Raw& r, int, int, uint32_t (&c)[2]) { Nibbles(r.codes, c); }
   __device__ static void Scales(const Raw& r, int, float (&scale)[2], float (&minimum)[2]) {
     scale[0] = HalfToFloat(r.dm);
@@ -91,8 +116,10 @@ struct Block<DType::kQ5_0> : SmallBlock<22, 16, false, 5> {
   struct Raw {
     uint32_t d, high, codes;
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
-    return {Load16(b), Load32By16(b + 2), Load32By16(b + 6 + 4 * t)};
+    using R = Reads<From>;
+    return {R::Load16(b), R::Load32By16(b + 2), R::Load32By16(b + 6 + 4 * t)};
   }
   __device__ static void Codes(const Raw& r, int, int t, uint32_t (&c)[2]) {
     Nibbles(r.codes, c);
@@ -109,8 +136,10 @@ struct Block<DType::kQ5_1> : SmallBlock<24, 0, true, 5> {
   struct Raw {
     uint32_t dm, high, codes;
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
-    return {Load32(b), Load32(b + 4), Load32(b + 8 + 4 * t)};
+    using R = Reads<From>;
+    return {R::Load32(b), R::Load32(b + 4), R::Load32(b + 8 + 4 * t)};
   }
   __device__ static void Codes(const Raw& r, int, int t, uint32_t (&c)[2]) {
     Nibbles(r.codes, c);
@@ -128,8 +157,10 @@ struct Block<DType::kQ8_0> : SmallBlock<34, 128, false, 8> {
   struct Raw {
     uint32_t d, codes[2];
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
-    return {Load16(b), {Load32By16(b + 2 + 4 * t), Load32By16(b + 18 + 4 * t)}};
+    using R = Reads<From>;
+    return {R::Load16(b), {R::Load32By16(b + 2 + 4 * t), R::Load32By16(b + 18 + 4 * t)}};
   }
   __device__ static void Codes(const Raw& r, int, int, uint32_t (&c)[2]) {
     c[0] = r.codes[0] ^ 0x80808080u;
@@ -156,8 +187,10 @@ struct Block<DType::kIQ4_NL> : SmallBlock<18, 128, false, 8> {
   struct Raw {
     uint32_t d, codes;
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
-    return {Load16(b), Load32By16(b + 2 + 4 * t)};
+    using R = Reads<From>;
+    return {R::Load16(b), R::Load32By16(b + 2 + 4 * t)};
   }
   __device__ static void Codes(const Raw& r, int, int, uint32_t (&c)[2]) {
     Nibbles(r.codes, c);
@@ -174,8 +207,10 @@ struct Block<DType::kMXFP4> : SmallBlock<17, 12, false, 5> {
   struct Raw {
     uint32_t d, codes;
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
-    return {Load8(b), Load32By8(b + 1 + 4 * t)};
+    using R = Reads<From>;
+    return {R::Load8(b), R::Load32By8(b + 1 + 4 * t)};
   }
   __device__ static void Codes(const Raw& r, int, int, uint32_t (&c)[2]) {
     Nibbles(r.codes, c);
@@ -199,13 +234,15 @@ struct Block<DType::kQ2_K> : SuperBlock<84, 16, 0, true, 2> {
   struct Raw {
     uint32_t dm, scales[4], codes[2][2];  // of each half of the block, each 16 bytes
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
+    using R = Reads<From>;
     Raw r;
-    r.dm = Load32(b + 80);
+    r.dm = R::Load32(b + 80);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) r.scales[i] = Load32(b + 4 * i);
+    for (int i = 0; i < 4; ++i) r.scales[i] = R::Load32(b + 4 * i);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) r.codes[i / 2][i % 2] = Load32(b + 16 + 16 * i + 4 * t);
+    for (int i = 0; i < 4; ++i) r.codes[i / 2][i % 2] = R::Load32(b + 16 + 16 * i + 4 * t);
     return r;
   }
   __device__ static void Codes(const Raw& r, int w, int, uint32_t (&c)[2]) {
@@ -228,15 +265,17 @@ struct Block<DType::kQ3_K> : SuperBlock<110, 16, 4, false, 3> {
   struct Raw {
     uint32_t d, high[2], codes[2][2], scales[3];
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
+    using R = Reads<From>;
     Raw r;
-    r.d = Load16(b + 108);
+    r.d = R::Load16(b + 108);
 #pragma unroll
-    for (int s = 0; s < 2; ++s) r.high[s] = Load32By16(b + 16 * s + 4 * t);
+    for (int s = 0; s < 2; ++s) r.high[s] = R::Load32By16(b + 16 * s + 4 * t);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) r.codes[i / 2][i % 2] = Load32By16(b + 32 + 16 * i + 4 * t);
+    for (int i = 0; i < 4; ++i) r.codes[i / 2][i % 2] = R::Load32By16(b + 32 + 16 * i + 4 * t);
 #pragma unroll
-    for (int i = 0; i < 3; ++i) r.scales[i] = Load32By16(b + 96 + 4 * i);
+    for (int i = 0; i < 3; ++i) r.scales[i] = R::Load32By16(b + 96 + 4 * i);
     return r;
   }
   __device__ static void Codes(const Raw& r, int w, int, uint32_t (&c)[2]) {
@@ -277,12 +316,14 @@ struct Block<DType::kQ4_K> : SuperBlock<144, 32, 0, true, 4> {
   struct Raw {
     uint32_t dm, scales[3], codes[4][2];  // of each 64 elements
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
+    using R = Reads<From>;
     Raw r;
-    const uint4 head = __ldg(reinterpret_cast<const uint4*>(b));
+    const uint4 head = From::template At<uint4>(b);
     r.dm = head.x, r.scales[0] = head.y, r.scales[1] = head.z, r.scales[2] = head.w;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) r.codes[i / 2][i % 2] = Load32(b + 16 + 16 * i + 4 * t);
+    for (int i = 0; i < 8; ++i) r.codes[i / 2][i % 2] = R::Load32(b + 16 + 16 * i + 4 * t);
     return r;
   }
   __device__ static void Codes(const Raw& r, int w, int, uint32_t (&c)[2]) {
@@ -299,14 +340,16 @@ struct Block<DType::kQ5_K> : SuperBlock<176, 32, 0, true, 5> {
   struct Raw {
     uint32_t dm, scales[3], high[2], codes[4][2];
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
+    using R = Reads<From>;
     Raw r;
-    const uint4 head = __ldg(reinterpret_cast<const uint4*>(b));
+    const uint4 head = From::template At<uint4>(b);
     r.dm = head.x, r.scales[0] = head.y, r.scales[1] = head.z, r.scales[2] = head.w;
 #pragma unroll
-    for (int s = 0; s < 2; ++s) r.high[s] = Load32(b + 16 + 16 * s + 4 * t);
+    for (int s = 0; s < 2; ++s) r.high[s] = R::Load32(b + 16 + 16 * s + 4 * t);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) r.codes[i / 2][i % 2] = Load32(b + 48 + 16 * i + 4 * t);
+    for (int i = 0; i < 8; ++i) r.codes[i / 2][i % 2] = R::Load32(b + 48 + 16 * i + 4 * t);
     return r;
   }
   __device__ static void Codes(const Raw& r, int w, int, uint32_t (&c)[2]) {
@@ -325,15 +368,17 @@ struct Block<DType::kQ6_K> : SuperBlock<210, 16, 32, false, 6> {
   struct Raw {
     uint32_t d, scales[4], low[2][2][2], high[2][2];  // half, 32 elements, 16 elements
   };
+  template <class From = InGlobal>
   __device__ static Raw Load(const uint8_t* b, int t) {
+    using R = Reads<From>;
     Raw r;
-    r.d = Load16(b + 208);
+    r.d = R::Load16(b + 208);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) r.scales[i] = Load32By16(b + 192 + 4 * i);
+    for (int i = 0; i < 4; ++i) r.scales[i] = R::Load32By16(b + 192 + 4 * i);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) r.low[i / 4][i / 2 % 2][i % 2] = Load32By16(b + 16 * i + 4 * t);
+    for (int i = 0; i < 8; ++i) r.low[i / 4][i / 2 % 2][i % 2] = R::Load32By16(b + 16 * i + 4 * t);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) r.high[i / 2][i % 2] = Load32By16(b + 128 + 16 * i + 4 * t);
+    for (int i = 0; i < 4; ++i) r.high[i / 2][i % 2] = R::Load32By16(b + 128 + 16 * i + 4 * t);
     return r;
   }
   __device__ static void Codes(const Raw& r, int w, int, uint32_t (&c)[2]) {
