@@ -11,7 +11,7 @@ set(compiled 0)
 foreach(line ${lines})
   string(REGEX MATCH "^([^ ]+) (.*)$" line "${line}")
   set(program ${CMAKE_MATCH_1})
-  set(options "-cl-std=CL3.0 -cl-fp32-correctly-rounded-divide-sqrt ${CMAKE_MATCH_2}")
+  set(options "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt ${CMAKE_MATCH_2}")
   foreach(device dg2 pvc)
     execute_process(COMMAND ${OCLOC} compile -file ${SOURCES}/${program}.cl -device ${device}
                             -options "${options}" -output_no_suffix -output kernel

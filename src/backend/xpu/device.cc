@@ -1,5 +1,8 @@
 #include "backend/xpu/device.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -63,6 +66,28 @@ size_t AvailableHostBytes() {
   return 0;
 }
 
+// From here on a C library takes memory straight from the kernel.
+constexpr size_t kFreshBytes = size_t{64} << 20;
+
+// Whether no page that lies wholly inside the range is there yet: then all of them are zeros, and
+// to write zeros would only take the memory before it is needed.
+bool IsUntouched(std::byte* begin, size_t bytes) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = (address + page - 1) / page * page;
+  const size_t pages = (address + bytes - first) / page;
+  std::vector<unsigned char> resident(pages);
+  if (mincore(reinterpret_cast<void*>(first), pages * page, resident.data()) != 0) return false;
+  return std::none_of(resident.begin(), resident.end(), [](unsigned char p) { return p & 1; });
+}
+
+// The parts of a range that must be written to make it zeros.
+std::vector<std::span<std::byte>> PartsToZero(std::byte* begin, size_t bytes, bool on_host) {
+  if (!on_host || bytes < kFreshBytes || !IsUntouched(begin, bytes)) return {{begin, bytes}};
+  constexpr size_t kEdge = size_t{1} << 16;  // more than a page
+  return {{begin, kEdge}, {begin + bytes - kEdge, kEdge}};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<XpuDevice>> XpuDevice::Open(const FoundDevice& found,
@@ -114,9 +139,12 @@ Result<Buffer> XpuDevice::Allocate(size_t bytes, MemoryKind kind) {
   const std::lock_guard lock(own_mutex_);
   XpuStream& stream = AsXpu(*own_stream_);
   const uint32_t zero = 0;
-  SLUICE_RETURN_IF_ERROR(Check(Cl().EnqueueSVMMemFill(stream.queue(), memory.data, &zero,
-                                                      sizeof zero, rounded, 0, nullptr, nullptr),
-                               "clEnqueueSVMMemFill"));
+  for (const auto& part : PartsToZero(memory.data, rounded, facts().on_host_processor)) {
+    SLUICE_RETURN_IF_ERROR(
+        Check(Cl().EnqueueSVMMemFill(stream.queue(), part.data(), &zero, sizeof zero, part.size(),
+                                     0, nullptr, nullptr),
+              "clEnqueueSVMMemFill"));
+  }
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
   return buffer;
 }

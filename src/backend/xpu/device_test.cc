@@ -27,13 +27,17 @@ View Part(const device::Buffer& buffer, size_t offset, size_t bytes) {
 }
 
 TEST_F(XpuDeviceTest, MemoryIsZeroedAndAligned) {
-  for (size_t bytes : {size_t{1}, size_t{257}, size_t{3} << 20}) {
+  for (size_t bytes : {size_t{1}, size_t{257}, size_t{3} << 20, (size_t{80} << 20) + 3,
+                       (size_t{80} << 20) + 3, size_t{3} << 20}) {
     auto buffer = device_->Allocate(bytes, MemoryKind::kDevice);
     ASSERT_TRUE(buffer.ok()) << buffer.status().message();
     EXPECT_EQ(buffer->bytes(), bytes);
     EXPECT_EQ(buffer->view().memory, MemoryKind::kDevice);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 256, 0u);
     for (uint8_t byte : Download<uint8_t>(*buffer)) ASSERT_EQ(byte, 0);
+    std::vector<uint8_t> dirt(bytes, 0x5a);  // what the next buffer may be given
+    const CopyItem item{buffer->view(), Host(dirt)};
+    ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
   }
   EXPECT_TRUE(device_->Allocate(0, MemoryKind::kDevice).ok());
 }
@@ -155,14 +159,15 @@ std::vector<std::string> Names(const std::vector<FoundDevice>& devices) {
 TEST(XpuSelectTest, VisibleDevicesAreSeenInTheirOrder) {
   const std::vector<FoundDevice> all = {Fake("a", false), Fake("b", false), Fake("cpu", true)};
   EXPECT_THAT(Names(SelectDevices(all, {})), ElementsAre("a", "b", "cpu"));
-  EXPECT_THAT(Names(SelectDevices(all, {.accelerators = false})), ElementsAre("cpu"));
-  EXPECT_THAT(Names(SelectDevices(all, {.host_processors = false})), ElementsAre("a", "b"));
-  EXPECT_THAT(
-      Names(SelectDevices(all, {.restricted = true, .entries = {{.device = 1}, {.device = 0}}})),
-      ElementsAre("b", "a"));
-  EXPECT_THAT(Names(SelectDevices(all, {.restricted = true, .entries = {{.device = 7}}})),
-              ElementsAre());
-  EXPECT_THAT(Names(SelectDevices(all, {.restricted = true})), ElementsAre());
+  const auto entries = [](std::vector<device::VisibleDevices::Entry> list) {
+    device::VisibleDevices visible;
+    visible.restricted = true;
+    visible.entries = std::move(list);
+    return visible;
+  };
+  EXPECT_THAT(Names(SelectDevices(all, entries({{.device = 1}, {.device = 0}}))),
+              ElementsAre("b", "a", "cpu"));
+  EXPECT_THAT(Names(SelectDevices(all, entries({{.device = 7}}))), ElementsAre("cpu"));
 }
 
 TEST(XpuBackendTest, AnAbsentDeviceIsAnErrorThatNamesIt) {

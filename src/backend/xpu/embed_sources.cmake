@@ -1,7 +1,7 @@
-# cmake -DROOT=<folder> -DOUT=<file.cc> -P embed_sources.cmake
+# cmake -DROOT=<folder> -DSRC=<src/> -DOUT=<file.cc> -P embed_sources.cmake
 #
 # Writes the .cl files below ROOT as bytes into a C++ file that defines ClSources()
-# (programs/sources.h). A line `#include "x.cl"` is replaced by ROOT/x.cl, once per program, so that
+# (programs/sources.h). A line `#include "x.cl"` is replaced by SRC/x.cl, once per program, so that
 # a driver sees one text. Files in pieces/ are only included. Each text also goes to a file beside
 # OUT, in cl/, for compilers that run without a device.
 cmake_minimum_required(VERSION 3.25)
@@ -12,7 +12,7 @@ function(read_source path depth out)
   if(depth GREATER 8)
     message(FATAL_ERROR "${path}: includes are nested too deeply")
   endif()
-  file(READ ${ROOT}/${path} text)
+  file(READ ${path} text)
   math(EXPR deeper "${depth} + 1")
   while(TRUE)
     string(REGEX MATCH "#include \"([^\"\n]+)\"\n" line "${text}")
@@ -24,7 +24,7 @@ function(read_source path depth out)
     set(body "")
     if(NOT piece IN_LIST done)
       set_property(GLOBAL APPEND PROPERTY included_pieces ${piece})
-      read_source(${piece} ${deeper} body)
+      read_source(${SRC}/${piece} ${deeper} body)
     endif()
     string(FIND "${text}" "${line}" at)
     string(LENGTH "${line}" length)
@@ -45,7 +45,7 @@ foreach(path ${paths})
     continue()
   endif()
   set_property(GLOBAL PROPERTY included_pieces "")
-  read_source(${path} 0 text)
+  read_source(${ROOT}/${path} 0 text)
   file(WRITE ${folder}/cl/${path} "${text}")
   file(READ ${folder}/cl/${path} hex HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")

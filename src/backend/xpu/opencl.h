@@ -14,18 +14,17 @@
 
 namespace sluice::xpu {
 
-#define SLUICE_OPENCL_FUNCTIONS(X)                                                                \
-  X(GetPlatformIDs)                                                                               \
-  X(GetPlatformInfo)                                                                              \
-  X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(ReleaseContext)                             \
-      X(CreateCommandQueueWithProperties) X(ReleaseCommandQueue) X(SVMAlloc) X(SVMFree)           \
-          X(EnqueueSVMMemcpy) X(EnqueueSVMMemFill) X(CreateProgramWithSource)                     \
-              X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram) X(GetProgramInfo)      \
-                  X(GetProgramBuildInfo) X(CreateKernel) X(ReleaseKernel) X(SetKernelArg)         \
-                      X(SetKernelArgSVMPointer) X(EnqueueNDRangeKernel)                           \
-                          X(EnqueueMarkerWithWaitList) X(EnqueueBarrierWithWaitList)              \
-                              X(WaitForEvents) X(GetEventInfo) X(ReleaseEvent) X(Flush) X(Finish) \
-                                  X(GetExtensionFunctionAddressForPlatform)
+// clang-format off
+#define SLUICE_OPENCL_FUNCTIONS(X) \
+  X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) \
+  X(ReleaseContext) X(CreateCommandQueueWithProperties) X(ReleaseCommandQueue) X(SVMAlloc) \
+  X(SVMFree) X(EnqueueSVMMemcpy) X(EnqueueSVMMemFill) X(CreateProgramWithSource) \
+  X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram) X(GetProgramInfo) \
+  X(GetProgramBuildInfo) X(CreateKernel) X(ReleaseKernel) X(SetKernelArg) \
+  X(SetKernelArgSVMPointer) X(EnqueueNDRangeKernel) X(EnqueueMarkerWithWaitList) \
+  X(EnqueueBarrierWithWaitList) X(WaitForEvents) X(GetEventInfo) X(ReleaseEvent) X(Flush) \
+  X(Finish) X(GetExtensionFunctionAddressForPlatform)
+// clang-format on
 
 struct OpenClApi {
 #define SLUICE_OPENCL_MEMBER(name) decltype(&::cl##name) name = nullptr;

@@ -1,7 +1,6 @@
 #include "backend/xpu/probe.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "base/str_cat.h"
@@ -10,25 +9,6 @@ namespace sluice::xpu {
 namespace {
 
 constexpr cl_version kVersion = CL_MAKE_VERSION(3, 0, 0);
-
-// Takes a variable out of the environment for as long as it lives. Intel's driver reads the mask
-// too, when it is asked first; the numbers in VisibleDevices count without it.
-class WithoutVariable {
- public:
-  explicit WithoutVariable(const char* name) : name_(name) {
-    if (const char* value = std::getenv(name)) {
-      value_ = value;
-      unsetenv(name);
-    }
-  }
-  ~WithoutVariable() {
-    if (value_.has_value()) setenv(name_, value_->c_str(), 1);
-  }
-
- private:
-  const char* name_;
-  std::optional<std::string> value_;
-};
 
 template <class T>
 T InfoOf(cl_device_id device, cl_device_info what) {
@@ -105,7 +85,8 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
 std::vector<FoundDevice> Ask() {
   std::vector<FoundDevice> found;
   if (!LoadOpenCl().ok()) return found;
-  const WithoutVariable mask("ZE_AFFINITY_MASK");
+  // Intel's driver reads the mask when it is asked first; the numbers of masks count without it.
+  const device::HiddenFromDriver hidden(device::DeviceKind::kXpu);
   cl_uint count = 0;
   if (Cl().GetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0) return found;
   std::vector<cl_platform_id> platforms(count);
@@ -137,21 +118,15 @@ const std::vector<FoundDevice>& AllDevices() {
 
 std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
                                        const device::VisibleDevices& visible) {
-  std::vector<FoundDevice> seen;
-  const auto add = [&](const FoundDevice& found) {
-    const bool host = found.facts.on_host_processor;
-    if (host ? !visible.host_processors : !visible.accelerators) return;
-    seen.push_back(found);
-    seen.back().facts.id.index = static_cast<int>(seen.size()) - 1;
-  };
-  if (!visible.restricted) {
-    for (const FoundDevice& found : all) add(found);
-    return seen;
+  std::vector<device::FoundDevice> listed;
+  for (const FoundDevice& found : all) {
+    // A device is opened as a whole, so it has one tile as far as masks go.
+    listed.push_back({.on_host_processor = found.facts.on_host_processor, .tiles = 1});
   }
-  for (const device::VisibleDevices::Entry& entry : visible.entries) {
-    // A tile of a device is not opened apart: only what means all of one is.
-    if (entry.tile > 0 || entry.device < 0) continue;
-    if (static_cast<size_t>(entry.device) < all.size()) add(all[entry.device]);
+  std::vector<FoundDevice> seen;
+  for (const device::SeenDevice& device : device::SelectVisible(visible, listed)) {
+    seen.push_back(all[device.found]);
+    seen.back().facts.id.index = static_cast<int>(seen.size()) - 1;
   }
   return seen;
 }

@@ -1,15 +1,15 @@
-#include "pieces/element.cl"
-// Gated activations (-D ACT, KIND: 0 SiLU, 1 GELU by tanh, 2 GELU by erf) and the soft cap (-D ACT).
-// Work-group (piece of PIECE elements, row).
+#include "backend/xpu/pieces/element.cl"
+// Gated activations (-D ACT, KIND: 0 SiLU, 1 GELU by tanh, 2 GELU by erf) and the soft cap (-D
+// ACT). Work-group (piece of PIECE elements, row).
 
 #ifdef KIND
 // Without the cancellation of 1 + tanh and 1 + erf near -1.
-#define SLUICE_ACTIVATE(T, name)                                                     \
-  inline T name(T x) {                                                               \
-    if (KIND == 0) return x / (1.0f + exp(-x));                                      \
-    if (KIND == 1)                                                                   \
+#define SLUICE_ACTIVATE(T, name)                                                       \
+  inline T name(T x) {                                                                 \
+    if (KIND == 0) return x / (1.0f + exp(-x));                                        \
+    if (KIND == 1)                                                                     \
       return x / (1.0f + exp(-1.59576912160573071176f * (x + 0.044715f * x * x * x))); \
-    return 0.5f * x * erfc(-x * 0.70710678118654752440f);                            \
+    return 0.5f * x * erfc(-x * 0.70710678118654752440f);                              \
   }
 SLUICE_ACTIVATE(float, activate)
 SLUICE_ACTIVATE(float16, activate16)
@@ -20,7 +20,8 @@ SLUICE_KERNEL any_f32_gated_activation(Bytes gate_up, ulong stride, BytesOut out
   const int begin = get_group_id(0) * PIECE, end = min(width, begin + PIECE);
   for (int i = begin + get_local_id(0) * 16; i < end; i += ITEMS * 16) {
     if (i + 16 <= end) {
-      const float16 v = activate16(load16_act(gate_up, in + i)) * load16_act(gate_up, in + width + i);
+      const float16 v =
+          activate16(load16_act(gate_up, in + i)) * load16_act(gate_up, in + width + i);
       store16_act(out, to + i, v);
     } else {
       for (int j = i; j < end; ++j)

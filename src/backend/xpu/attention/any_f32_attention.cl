@@ -1,12 +1,12 @@
-#include "pieces/element.cl"
-#include "pieces/reduce.cl"
-// Paged attention, a work-group per (KV head, query row), which does all query heads of the KV head.
-// -D ACT, KV (f32, f16, bf16, f8, i8), SCALES (0, 1), D: head_dim, GROUP: query heads per KV head,
-// CAP (0, 1).
+#include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/reduce.cl"
+// Paged attention, a work-group per (KV head, query row), which does all query heads of the KV
+// head. -D ACT, KV (f32, f16, bf16, f8, i8), SCALES (0, 1), D: head_dim, GROUP: query heads per KV
+// head, CAP (0, 1).
 //
 // KV is walked in tiles of 16 positions at absolute multiples of 16; work-item i takes the tiles
-// whose number is i modulo ITEMS, ascending, and the items' results are put together in their order.
-// So a row's bits depend on its own history alone.
+// whose number is i modulo ITEMS, ascending, and the items' results are put together in their
+// order. So a row's bits depend on its own history alone.
 #define load_kv SLUICE_CAT(load_, KV)
 #define load16_kv SLUICE_CAT(load16_, KV)
 
@@ -54,8 +54,10 @@ inline int sequence_of(global const int* start, int sequences, int row) {
   int low = 0, high = sequences;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (start[middle] <= row) low = middle;
-    else high = middle;
+    if (start[middle] <= row)
+      low = middle;
+    else
+      high = middle;
   }
   return low;
 }
@@ -63,13 +65,14 @@ inline int sequence_of(global const int* start, int sequences, int row) {
 // Adds positions [first, end) of one tile.
 inline void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
                      global const float* k_scale, global const float* v_scale,
-                     global const int* blocks, Strides strides, int block_tokens, int kv_head, int first,
-                     int end, float scale, float cap) {
+                     global const int* blocks, Strides strides, int block_tokens, int kv_head,
+                     int first, int end, float scale, float cap) {
   float scores[GROUP][TILE];
   for (int g = 0; g < GROUP; ++g)
     for (int p = 0; p < TILE; ++p) scores[g][p] = -INFINITY;
   for (int p = first; p < end; ++p) {
-    const ulong block = blocks[p / block_tokens], inner = (ulong)kv_head * block_tokens + p % block_tokens;
+    const ulong block = blocks[p / block_tokens],
+                inner = (ulong)kv_head * block_tokens + p % block_tokens;
     float16 dots[GROUP];
     for (int g = 0; g < GROUP; ++g) dots[g] = 0.0f;
     for (int j = 0; j < VECTORS; ++j) {
@@ -100,7 +103,8 @@ inline void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, By
     for (int j = 0; j < VECTORS; ++j) part->out[g][j] *= kept;
   }
   for (int p = first; p < end; ++p) {
-    const ulong block = blocks[p / block_tokens], inner = (ulong)kv_head * block_tokens + p % block_tokens;
+    const ulong block = blocks[p / block_tokens],
+                inner = (ulong)kv_head * block_tokens + p % block_tokens;
 #if SCALES
     const float factor = v_scale[block * strides.v_scale + inner];
 #else
@@ -119,8 +123,8 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
                                 ulong table_stride, Bytes k, Bytes v, global const float* k_scale,
                                 global const float* v_scale, BytesOut out, ulong out_stride,
                                 ulong k_stride, ulong v_stride, ulong k_scale_stride,
-                                ulong v_scale_stride, int sequences, int table_tokens, int block_tokens,
-                                int causal, int window, float scale, float cap) {
+                                ulong v_scale_stride, int sequences, int table_tokens,
+                                int block_tokens, int causal, int window, float scale, float cap) {
   const int kv_head = get_group_id(0), row = get_group_id(1);
   const int item = get_local_id(0);
   const int s = sequence_of(query_start, sequences, row);

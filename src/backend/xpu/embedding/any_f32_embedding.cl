@@ -1,4 +1,4 @@
-#include "pieces/dequantize.cl"
+#include "backend/xpu/pieces/dequantize.cl"
 // -D ACT, TABLE (a format's name), PIECE: elements of a row that a work-group does.
 #define table_value SLUICE_CAT(value_, TABLE)
 

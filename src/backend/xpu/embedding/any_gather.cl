@@ -1,4 +1,4 @@
-#include "pieces/base.cl"
+#include "backend/xpu/pieces/base.cl"
 // Rows by index, and tokens that the step before drew. -D ELEMENT: uint or ushort, of one size with
 // the activations.
 

@@ -1,12 +1,12 @@
-#include "pieces/element.cl"
-#include "pieces/reduce.cl"
+#include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/reduce.cl"
 // Linear over weights packed 16 rows of W together (linear/pack.h). A work-item does 16 outputs of
 // several rows of x. -D ACT, OUT (types), BIAS, RESIDUAL (0, 1), and for the weight either
 //   PLAIN: f32, f16, bf16, f8                        or
 //   SUB (16, 32), NIBBLE (0: signed bytes, 1), OFFSET (of nibbles), MINIMUM (0, 1), SCALE: f16, f32
 //
-// The order of adding is one for every number of rows: four sums by k modulo 4 in each sub-block (of
-// all of k for plain weights), put together by pairs; then scales and minimums, k ascending.
+// The order of adding is one for every number of rows: four sums by k modulo 4 in each sub-block
+// (of all of k for plain weights), put together by pairs; then scales and minimums, k ascending.
 #define store_out SLUICE_CAT(store_, OUT)
 #define store16_out SLUICE_CAT(store16_, OUT)
 
@@ -22,18 +22,18 @@
 
 // Four rows of codes, k = 4 i .. 4 i + 3.
 #if NIBBLE
-#define LOAD_CODES(w, i, a, b, c, d)                                  \
-  const uint16 ab = convert_uint16(vload16(2 * (i), w));              \
-  const uint16 cd = convert_uint16(vload16(2 * (i) + 1, w));          \
-  const float16 a = convert_float16(as_int16(ab & (uint16)(15u)));    \
-  const float16 b = convert_float16(as_int16(ab >> 4));               \
-  const float16 c = convert_float16(as_int16(cd & (uint16)(15u)));    \
+#define LOAD_CODES(w, i, a, b, c, d)                               \
+  const uint16 ab = convert_uint16(vload16(2 * (i), w));           \
+  const uint16 cd = convert_uint16(vload16(2 * (i) + 1, w));       \
+  const float16 a = convert_float16(as_int16(ab & (uint16)(15u))); \
+  const float16 b = convert_float16(as_int16(ab >> 4));            \
+  const float16 c = convert_float16(as_int16(cd & (uint16)(15u))); \
   const float16 d = convert_float16(as_int16(cd >> 4));
 #else
-#define LOAD_CODES(w, i, a, b, c, d)                       \
-  const float16 a = load16_i8(w, (4 * (i) + 0) * 16);      \
-  const float16 b = load16_i8(w, (4 * (i) + 1) * 16);      \
-  const float16 c = load16_i8(w, (4 * (i) + 2) * 16);      \
+#define LOAD_CODES(w, i, a, b, c, d)                  \
+  const float16 a = load16_i8(w, (4 * (i) + 0) * 16); \
+  const float16 b = load16_i8(w, (4 * (i) + 1) * 16); \
+  const float16 c = load16_i8(w, (4 * (i) + 2) * 16); \
   const float16 d = load16_i8(w, (4 * (i) + 3) * 16);
 #endif
 
@@ -67,73 +67,73 @@ inline void finish(float16 sum, Bytes bias, Bytes residual, ulong residual_at, B
 #define EACH(t, rows) _Pragma("unroll") for (int t = 0; t < (rows); ++t)
 
 #ifdef PLAIN
-#define WEIGHT_AT(w, k) load16_weight(w, (ulong)(k) * 16)
-#define SLUICE_PRODUCTS(ROWS)                                                            \
-  float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                                        \
-  EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;                                    \
-  for (int k = 0; k + 4 <= K; k += 4) {                                                  \
-    const float16 a = WEIGHT_AT(w, k), b = WEIGHT_AT(w, k + 1);                          \
-    const float16 c = WEIGHT_AT(w, k + 2), d = WEIGHT_AT(w, k + 3);                      \
-    EACH(t, ROWS) {                                                                      \
-      s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);                                     \
-      s1[t] = fma(b, load_act(x, at[t] + k + 1), s1[t]);                                 \
-      s2[t] = fma(c, load_act(x, at[t] + k + 2), s2[t]);                                 \
-      s3[t] = fma(d, load_act(x, at[t] + k + 3), s3[t]);                                 \
-    }                                                                                    \
-  }                                                                                      \
-  for (int k = K / 4 * 4; k < K; ++k) {                                                  \
-    const float16 a = WEIGHT_AT(w, k);                                                   \
-    EACH(t, ROWS) s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);                         \
-  }                                                                                      \
+#define WEIGHT_AT(w, k) load16_weight(w, (ulong)(k)*16)
+#define SLUICE_PRODUCTS(ROWS)                                       \
+  float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                   \
+  EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;               \
+  for (int k = 0; k + 4 <= K; k += 4) {                             \
+    const float16 a = WEIGHT_AT(w, k), b = WEIGHT_AT(w, k + 1);     \
+    const float16 c = WEIGHT_AT(w, k + 2), d = WEIGHT_AT(w, k + 3); \
+    EACH(t, ROWS) {                                                 \
+      s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);                \
+      s1[t] = fma(b, load_act(x, at[t] + k + 1), s1[t]);            \
+      s2[t] = fma(c, load_act(x, at[t] + k + 2), s2[t]);            \
+      s3[t] = fma(d, load_act(x, at[t] + k + 3), s3[t]);            \
+    }                                                               \
+  }                                                                 \
+  for (int k = K / 4 * 4; k < K; ++k) {                             \
+    const float16 a = WEIGHT_AT(w, k);                              \
+    EACH(t, ROWS) s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);    \
+  }                                                                 \
   EACH(t, ROWS) sum[t] = (s0[t] + s1[t]) + (s2[t] + s3[t]);
 #else
-#define SLUICE_PRODUCTS(ROWS)                                                            \
-  for (int k = 0; k < K; k += SUB) {                                                     \
-    float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                                      \
-    EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;                                  \
-    _Pragma("unroll") for (int i = 0; i < SUB / 4; ++i) {                                \
-      LOAD_CODES(w, i, a, b, c, d)                                                       \
-      EACH(t, ROWS) {                                                                    \
-        const ulong from = at[t] + k + 4 * i;                                            \
-        s0[t] = fma(a, load_act(x, from), s0[t]);                                        \
-        s1[t] = fma(b, load_act(x, from + 1), s1[t]);                                    \
-        s2[t] = fma(c, load_act(x, from + 2), s2[t]);                                    \
-        s3[t] = fma(d, load_act(x, from + 3), s3[t]);                                    \
-      }                                                                                  \
-    }                                                                                    \
-    const float16 scale = load16_scale(w + CODE_BYTES, 0);                               \
-    EACH(t, ROWS) sum[t] = fma(scale, (s0[t] + s1[t]) + (s2[t] + s3[t]), sum[t]);        \
-    if (MINIMUM) {                                                                       \
-      const float16 low = load16_scale(w + CODE_BYTES + SCALE_BYTES * MINIMUM, 0);       \
-      EACH(t, ROWS) sum[t] = fma(low, sub_sum(x, at[t] + k), sum[t]);                    \
-    } else if (OFFSET != 0) {                                                            \
-      const float16 low = scale * (float)(-OFFSET);                                      \
-      EACH(t, ROWS) sum[t] = fma(low, sub_sum(x, at[t] + k), sum[t]);                    \
-    }                                                                                    \
-    w += SUB_BYTES;                                                                      \
+#define SLUICE_PRODUCTS(ROWS)                                                      \
+  for (int k = 0; k < K; k += SUB) {                                               \
+    float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                                \
+    EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;                            \
+    _Pragma("unroll") for (int i = 0; i < SUB / 4; ++i) {                          \
+      LOAD_CODES(w, i, a, b, c, d)                                                 \
+      EACH(t, ROWS) {                                                              \
+        const ulong from = at[t] + k + 4 * i;                                      \
+        s0[t] = fma(a, load_act(x, from), s0[t]);                                  \
+        s1[t] = fma(b, load_act(x, from + 1), s1[t]);                              \
+        s2[t] = fma(c, load_act(x, from + 2), s2[t]);                              \
+        s3[t] = fma(d, load_act(x, from + 3), s3[t]);                              \
+      }                                                                            \
+    }                                                                              \
+    const float16 scale = load16_scale(w + CODE_BYTES, 0);                         \
+    EACH(t, ROWS) sum[t] = fma(scale, (s0[t] + s1[t]) + (s2[t] + s3[t]), sum[t]);  \
+    if (MINIMUM) {                                                                 \
+      const float16 low = load16_scale(w + CODE_BYTES + SCALE_BYTES * MINIMUM, 0); \
+      EACH(t, ROWS) sum[t] = fma(low, sub_sum(x, at[t] + k), sum[t]);              \
+    } else if (OFFSET != 0) {                                                      \
+      const float16 low = scale * (float)(-OFFSET);                                \
+      EACH(t, ROWS) sum[t] = fma(low, sub_sum(x, at[t] + k), sum[t]);              \
+    }                                                                              \
+    w += SUB_BYTES;                                                                \
   }
 #endif
 
 // Work-group (ITEMS groups of 16 outputs, ROWS rows of x).
-#define SLUICE_LINEAR(name, ROWS)                                                              \
-  SLUICE_KERNEL name(Bytes x, ulong x_stride, Bytes weight, ulong group_bytes, Bytes bias,     \
-                     Bytes residual, ulong residual_stride, BytesOut out, ulong out_stride,    \
-                     int n, int m, int K) {                                                          \
-    const int first = (int)get_global_id(0) * 16;                                              \
-    if (first >= n) return;                                                                    \
-    Bytes w = weight + get_global_id(0) * group_bytes;                                         \
-    const int row = (int)get_group_id(1) * ROWS;                                               \
-    ulong at[ROWS];                                                                            \
-    float16 sum[ROWS];                                                                         \
-    EACH(t, ROWS) {                                                                            \
-      at[t] = (ulong)min(row + t, m - 1) * x_stride;                                           \
-      sum[t] = 0.0f;                                                                           \
-    }                                                                                          \
-    SLUICE_PRODUCTS(ROWS)                                                                      \
-    EACH(t, ROWS)                                                                              \
-    if (row + t < m)                                                                           \
-      finish(sum[t], bias, residual, (row + t) * residual_stride, out, (row + t) * out_stride, \
-             first, n);                                                                        \
+#define SLUICE_LINEAR(name, ROWS)                                                                  \
+  SLUICE_KERNEL name(Bytes x, ulong x_stride, Bytes weight, ulong group_bytes, Bytes bias,         \
+                     Bytes residual, ulong residual_stride, BytesOut out, ulong out_stride, int n, \
+                     int m, int K) {                                                               \
+    const int first = (int)get_global_id(0) * 16;                                                  \
+    if (first >= n) return;                                                                        \
+    Bytes w = weight + get_global_id(0) * group_bytes;                                             \
+    const int row = (int)get_group_id(1) * ROWS;                                                   \
+    ulong at[ROWS];                                                                                \
+    float16 sum[ROWS];                                                                             \
+    EACH(t, ROWS) {                                                                                \
+      at[t] = (ulong)min(row + t, m - 1) * x_stride;                                               \
+      sum[t] = 0.0f;                                                                               \
+    }                                                                                              \
+    SLUICE_PRODUCTS(ROWS)                                                                          \
+    EACH(t, ROWS)                                                                                  \
+    if (row + t < m)                                                                               \
+      finish(sum[t], bias, residual, (row + t) * residual_stride, out, (row + t) * out_stride,     \
+             first, n);                                                                            \
   }
 
 SLUICE_LINEAR(any_f32_linear_1, 1)

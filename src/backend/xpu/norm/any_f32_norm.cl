@@ -1,5 +1,5 @@
-#include "pieces/element.cl"
-#include "pieces/reduce.cl"
+#include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/reduce.cl"
 // RMSNorm and LayerNorm, a work-group per row. -D ACT, LAYER (0, 1), ADD, BIAS.
 // QK norm: -D ACT, a work-group per (head, token).
 

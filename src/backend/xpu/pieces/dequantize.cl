@@ -1,4 +1,4 @@
-#include "pieces/element.cl"
+#include "backend/xpu/pieces/element.cl"
 // Element i of a row in a stored format: value_<format>(row, i). Bit layouts are those of
 // ops/formats/format.h; every product of scale and code is exact, so an element is rounded once.
 

@@ -1,4 +1,4 @@
-#include "pieces/base.cl"
+#include "backend/xpu/pieces/base.cl"
 // Elements of plain floating-point formats and of codes, one or 16 at a time. `i` counts elements;
 // nothing needs to be aligned to more than an element.
 
@@ -42,9 +42,7 @@ inline ushort encode_bf16(float x) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (ushort)(bits >> 16 | 0x40u);
   return (ushort)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
-inline void store_bf16(BytesOut p, ulong i, float x) {
-  ((global ushort*)p)[i] = encode_bf16(x);
-}
+inline void store_bf16(BytesOut p, ulong i, float x) { ((global ushort*)p)[i] = encode_bf16(x); }
 inline void store_i8(BytesOut p, ulong i, float x) {
   const float near = isnan(x) ? 0.0f : clamp(x, -127.0f, 127.0f);
   ((global char*)p)[i] = (char)rint(near);

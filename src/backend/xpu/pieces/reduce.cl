@@ -1,4 +1,4 @@
-#include "pieces/base.cl"
+#include "backend/xpu/pieces/base.cl"
 // Sums over 16 lanes and over a work-group, each in one fixed order.
 
 inline float sum16(float16 x) {

@@ -1,9 +1,9 @@
-#include "pieces/base.cl"
+#include "backend/xpu/pieces/base.cl"
 // What sampling needs of F64 on devices without it: products of 53-bit integers rounded as F64
 // rounds them, and numbers in two floats with about 46 bits for log-probs.
 
-// floor (up 0) or ceiling (up 1) of a * b * 2^-shift, where a * b has first been rounded to 53 bits,
-// to the nearest even. REQUIRES: 0 <= shift.
+// floor (up 0) or ceiling (up 1) of a * b * 2^-shift, where a * b has first been rounded to 53
+// bits, to the nearest even. REQUIRES: 0 <= shift.
 inline ulong rounded_product(ulong a, ulong b, int shift, int up) {
   const ulong high = mul_hi(a, b), low = a * b;
   const int length = high != 0 ? 128 - (int)clz(high) : 64 - (int)clz(low);

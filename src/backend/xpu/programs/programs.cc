@@ -17,7 +17,7 @@ Programs::Programs(cl_context context, const FoundDevice& device, std::string ca
     : context_(context),
       device_(device.device),
       identity_(StrCat(device.facts.name, "\n", device.driver)),
-      base_options_(StrCat("-cl-std=CL3.0",
+      base_options_(StrCat("-cl-std=CL1.2",
                            device.exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "")),
       cache_(std::move(cache_folder)) {}
 

@@ -1,5 +1,5 @@
-#include "pieces/element.cl"
-#include "pieces/reduce.cl"
+#include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/reduce.cl"
 // RoPE and KV write, a work-group per (head, token). -D ACT, KV (f32, f16, bf16, f8, i8),
 // HEAD_DIM_MAX, CODE_MAX: the largest code of a format with scales, else 0. `keep`: rotated heads
 // stay in qkv, else Q goes to q_out.
@@ -42,9 +42,9 @@ SLUICE_KERNEL any_f32_rope_kv(BytesOut qkv, ulong stride, global const int* posi
                               global const float* table, global const int* slots, BytesOut q_out,
                               ulong q_stride, BytesOut k, BytesOut v, global float* k_scale,
                               global float* v_scale, ulong k_stride, ulong v_stride,
-                              ulong k_scale_stride, ulong v_scale_stride, int q_heads,
-                              int kv_heads, int head_dim, int v_dim, int rotary, int interleaved,
-                              int keep, int block_tokens, int positions_max, ulong slots_max) {
+                              ulong k_scale_stride, ulong v_scale_stride, int q_heads, int kv_heads,
+                              int head_dim, int v_dim, int rotary, int interleaved, int keep,
+                              int block_tokens, int positions_max, ulong slots_max) {
   local float head[HEAD_DIM_MAX];
 #if ITEMS == 1
   local float* parts = 0;

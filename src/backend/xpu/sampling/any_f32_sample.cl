@@ -1,5 +1,5 @@
-#include "pieces/element.cl"
-#include "pieces/wide.cl"
+#include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/wide.cl"
 // Sampling by the rules of ops/sampling_rules.h, a work-group per row.
 //
 // Weights are whole multiples of the grid, in 64-bit integers, so that their sums are exact without
@@ -46,7 +46,7 @@ typedef struct {
 #define group_any(x) (x)
 #define group_wait()
 #else
-#define SHARED_PARAM , int vocab, local ulong* shared
+#define SHARED_PARAM , int vocab, local ulong *shared
 #define SHARED , vocab, shared
 #define SLUICE_REDUCE(name, expression)                        \
   inline ulong name(ulong x, local ulong* shared) {            \
@@ -86,11 +86,11 @@ inline float value_of(uint key) {
 // --- Weights ----------------------------------------------------------------------------------
 
 typedef struct {
-  float max, scale;   // x = (logit - max) * scale
-  float floor;        // kept: x of at least this,
-  uint cut;           // a key above this, or equal to it
-  int ties_end;       // and before this id
-  float one;          // the weight of the likeliest token, in steps of the grid
+  float max, scale;  // x = (logit - max) * scale
+  float floor;       // kept: x of at least this,
+  uint cut;          // a key above this, or equal to it
+  int ties_end;      // and before this id
+  float one;         // the weight of the likeliest token, in steps of the grid
 } Weigh;
 
 // e^x on the grid, for 16 x at once; 0 below the floor of all weights.
@@ -142,8 +142,9 @@ inline ulong total_of(Weigh weigh, global const float* logits, int begin, int en
 }
 
 inline Weigh weigh_all(float max, float temperature, int vocab) {
-  const Weigh weigh = {max, temperature == 0.0f ? 1.0f : fmin(1.0f / temperature, FLT_MAX),
-                       WEIGHT_FLOOR, key_of(-INFINITY), vocab, (float)(1UL << GRID_SHIFT)};
+  const Weigh weigh = {max,          temperature == 0.0f ? 1.0f : fmin(1.0f / temperature, FLT_MAX),
+                       WEIGHT_FLOOR, key_of(-INFINITY),
+                       vocab,        (float)(1UL << GRID_SHIFT)};
   return weigh;
 }
 
@@ -189,8 +190,7 @@ inline void process(global const float* raw, SampleRow row, global const LogitEd
                     global const uint* allowed, global float* processed, int begin, int end,
                     int vocab) {
   for (int i = begin; i < end; ++i)
-    processed[i] =
-        allowed == 0 || (allowed[i / 32] >> (i % 32) & 1u) != 0 ? raw[i] : -INFINITY;
+    processed[i] = allowed == 0 || (allowed[i / 32] >> (i % 32) & 1u) != 0 ? raw[i] : -INFINITY;
   group_wait();
   for (int e = get_local_id(0); e < row.edit_count; e += ITEMS) {
     const LogitEdit edit = edits[row.edit_begin + e];
@@ -219,7 +219,8 @@ inline ulong measure(Weigh weigh, int weighted, global const float* list, int co
     const float16 v = logits16(list, i, count);
     const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const int16 in = v >= (float16)(least) && lane < (int16)(count - i);
-    const float16 w = weighted ? grid_weights((v - weigh.max) * weigh.scale, weigh.one) : (float16)(1.0f);
+    const float16 w =
+        weighted ? grid_weights((v - weigh.max) * weigh.scale, weigh.one) : (float16)(1.0f);
     sum += convert_ulong16(select((float16)(0.0f), w, in));
   }
   return add16(sum);
@@ -227,8 +228,8 @@ inline ulong measure(Weigh weigh, int weighted, global const float* list, int co
 
 // The shortest prefix of the items' lists, in descending order, whose measure is `target` or more;
 // at least one value. Overwrites the lists.
-inline Cut select_cut(Weigh weigh, int weighted, global float* list, int count, ulong target
-                          SHARED_PARAM) {
+inline Cut select_cut(Weigh weigh, int weighted, global float* list, int count,
+                      ulong target SHARED_PARAM) {
   ulong base = 0;  // measure of what lies above the lists
   for (;;) {
     uint low = 0xffffffffu, high = 0;
@@ -244,8 +245,8 @@ inline Cut select_cut(Weigh weigh, int weighted, global float* list, int count, 
       const ulong all_weigh = group_add(measure(weigh, weighted, list, count, low));
       const ulong each = all == 0 ? 0 : all_weigh / all;
       const ulong missing = target > base ? target - base : 0;
-      const Cut cut = {low, each == 0 ? max(all, 1UL)
-                                      : clamp((missing + each - 1) / each, 1UL, max(all, 1UL))};
+      const Cut cut = {
+          low, each == 0 ? max(all, 1UL) : clamp((missing + each - 1) / each, 1UL, max(all, 1UL))};
       return cut;
     }
     const uint middle = low + (high - low) / 2 + 1;
@@ -278,8 +279,8 @@ inline int take(global const float* logits, global float* list, int begin, int e
 }
 
 // Just after the nth id (from 1) whose logit has this key.
-inline int after_equal(global const float* logits, int begin, int end, uint key, ulong nth
-                           SHARED_PARAM) {
+inline int after_equal(global const float* logits, int begin, int end, uint key,
+                       ulong nth SHARED_PARAM) {
   const float value = value_of(key);
   ulong mine = 0;
   for (int i = begin; i < end; ++i) mine += logits[i] == value;
@@ -317,8 +318,8 @@ inline ulong uniform_mantissa(ulong seed, int choice, long position) {
 }
 
 // The first id at which the running sum of kept weights exceeds the aim.
-inline int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin, int end
-                         SHARED_PARAM) {
+inline int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin,
+                     int end SHARED_PARAM) {
   const ulong mine = total_of(weigh, logits, begin, end);
   const ulong total = group_add(mine);
   ulong aim = rounded_product(total, uniform_mantissa(row.seed, row.choice, row.position), 53, 0);
@@ -433,8 +434,8 @@ inline void report_top(global const float* raw, SampleRow row, float max, Wide l
 #if ITEMS > 1
     // The best of the items: the largest value, then the least id.
     const uint key = (uint)group_largest(best_id == vocab ? 0UL : (ulong)key_of(best));
-    best_id = (int)group_least(best_id < vocab && key_of(best) == key ? (ulong)best_id
-                                                                     : (ulong)vocab);
+    best_id =
+        (int)group_least(best_id < vocab && key_of(best) == key ? (ulong)best_id : (ulong)vocab);
     best = value_of(key);
 #endif
     last = best;
@@ -506,8 +507,8 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
           const Weigh all = weigh_all(seen.max, row.temperature, vocab);
           const ulong total = group_add(total_of(all, from, begin, end));
           const float temperature = row.temperature == 0.0f ? 1.0f : row.temperature;
-          output.processed_logprob = log_prob(from[output.token], seen.max, temperature,
-                                              wide_log(total, -GRID_SHIFT));
+          output.processed_logprob =
+              log_prob(from[output.token], seen.max, temperature, wide_log(total, -GRID_SHIFT));
         }
       }
     }
