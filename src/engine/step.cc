@@ -8,10 +8,10 @@
 
 namespace sluice::engine {
 
-// The page to read first. One step: take what has arrived (Run), plan, prepare, launch; then finish,
-// commit, emit. Where the device works while the host goes on, the newest step stays in flight: the
-// next one is planned and launched behind it before its results are waited for, so that the device
-// finds work when it is done. Elsewhere every step is finished at once.
+// The page to read first. One step: take what has arrived (Run), plan, prepare, launch; then
+// finish, commit, emit. Where the device works while the host goes on, the newest step stays in
+// flight: the next one is planned and launched behind it before its results are waited for, so that
+// the device finds work when it is done. Elsewhere every step is finished at once.
 bool StepLoop::Step() {
   bool progress = Begin();
   const bool stays = progress && flights_.back().status.ok() && executor_.overlaps();

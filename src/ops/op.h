@@ -42,7 +42,7 @@ struct Implementation {
 // One line per binding: what was chosen and why the better ones declined (--explain-kernels).
 struct BindRecord {
   std::string op, shape, chosen;
-  std::vector<std::string> declined;  // "name: reason"
+  std::vector<std::string> declined;                          // "name: reason"
   device::GraphSupport graphs = device::GraphSupport::kFull;  // of the chosen one
 };
 
