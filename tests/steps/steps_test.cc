@@ -33,12 +33,14 @@ struct Setting {
   bool prefix_cache = false;
   bool serialize = false;
   int drafts = 0;
+  std::string device = "cpu";
+  bool ahead = false;  // a step is launched before the one before it is finished
 };
 
 class Driver {
  public:
   explicit Driver(const Setting& setting)
-      : setting_(setting), tiny_(setting.model, setting.blocks) {
+      : setting_(setting), tiny_(setting.model, setting.blocks, setting.device) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = setting.batch_tokens;
@@ -78,6 +80,11 @@ class Driver {
       Draft();
       BatchPlan plan;
       scheduler_->Plan(now, &plan);
+      if (setting_.ahead) {
+        EXPECT_TRUE(tiny_.Launch(std::move(plan)).ok());
+        if (tiny_.executor->in_flight() == 2) FinishOldest();
+        continue;
+      }
       if (setting_.overlap && has_late) Commit(late);
       StepResult result = Execute(std::move(plan));
       if (setting_.overlap) {
@@ -88,8 +95,10 @@ class Driver {
       }
     }
     if (has_late) Commit(late);
+    while (tiny_.executor->in_flight() > 0) FinishOldest();
     return outcomes_;
   }
+  exec::TinyExecutor& tiny() { return tiny_; }
   schedule::SchedulerStats stats() const { return scheduler_->Stats(); }
 
  private:
@@ -117,6 +126,12 @@ class Driver {
     auto result = tiny_.Run(std::move(plan));
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? std::move(result).value() : StepResult();
+  }
+  void FinishOldest() {
+    StepResult result;
+    const Status status = tiny_.executor->Finish(&result);
+    EXPECT_TRUE(status.ok()) << status.message();
+    Commit(result);
   }
   void Commit(const StepResult& result) {
     if (::testing::Test::HasFailure()) return;
@@ -167,6 +182,8 @@ std::vector<std::vector<SequenceSpec>> Requests() {
     spec.sampling.seed = 70 + r;
     spec.sampling.top_logprobs = 1;
     if (r % 4 == 1) spec.sampling.frequency_penalty = 0.8f;
+    spec.no_overlap = r % 4 == 1;  // a penalty counts the token before
+    if (r % 4 == 2) spec.sampling.min_tokens = static_cast<int32_t>(random() % 4);
     for (int32_t id = 0; r % 4 == 2 && id < 128; id += 5) spec.stop_ids.push_back(id);
     if (r % 5 == 0) {
       spec.prompt_logprobs = true;
@@ -214,6 +231,27 @@ TEST_P(Steps, ACommitOneStepLateChangesNothing) {
     Driver driver({.model = GetParam(), .overlap = true, .prefix_cache = cache});
     EXPECT_TRUE(driver.Run(Requests()) == plain) << cache;
   }
+}
+
+// On a device whose memory the host cannot read: ids of the step before stay there, and single
+// tokens run through graphs.
+TEST_P(Steps, StepsLaunchedAheadOnADeviceWithItsOwnMemoryChangeNothing) {
+  const Outcomes plain = Plain();
+  for (const char* device : {"pinned", "plain", "nographs"}) {
+    for (const bool ahead : {false, true}) {
+      Driver driver({.model = GetParam(),
+                     .batch_tokens = ahead ? 64 : 13,
+                     .prefix_cache = true,
+                     .device = device,
+                     .ahead = ahead});
+      EXPECT_TRUE(driver.Run(Requests()) == plain) << device << ahead;
+      EXPECT_EQ(driver.tiny().queued().counts().replays > 0, std::string(device) != "nographs");
+    }
+  }
+  Driver tight(
+      {.model = GetParam(), .blocks = 14, .prefix_cache = true, .device = "pinned", .ahead = true});
+  EXPECT_TRUE(tight.Run(Requests()) == plain);
+  EXPECT_GT(tight.stats().preemptions, 0u);
 }
 
 TEST_P(Steps, ChunksAndSerializationChangeNothing) {

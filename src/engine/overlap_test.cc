@@ -1,0 +1,185 @@
+// The step loop on a device that works beside the host: a step is launched before the one before it
+// is committed, and every answer is that of the CPU, whose steps come one after another. Cancels,
+// stops and errors of the device in between leave no block behind.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/step.h"
+#include "exec/executor_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+struct Answer {
+  std::vector<int32_t> ids;
+  std::vector<double> logprobs;
+  FinishReason finish = FinishReason::kNone;
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+class Rig {
+ public:
+  explicit Rig(const std::string& device, int group_blocks = 0)
+      : tiny_("llama", group_blocks, device) {
+    schedule::SchedulerOptions options;
+    options.max_num_seqs = exec::kTestSlots;
+    options.max_batch_tokens = 32;
+    options.max_model_len = exec::kTestLength;
+    options.prefix_cache = false;
+    blocks::GroupSpec group;
+    group.block_tokens = exec::kTestBlock;
+    group.kernel_block_tokens = exec::kTestKernelBlock;
+    group.num_blocks = tiny_.store->groups()[0].num_blocks;
+    blocks_ = group.num_blocks;
+    loop_ = std::make_unique<StepLoop>(
+        *tiny_.executor, std::move(schedule::Scheduler::Create(options, {group}).value()),
+        metrics_);
+    TextContext context;
+    context.text = text_.get();
+    context.metrics = &metrics_;
+    context.max_model_len = context.longest_sequence = exec::kTestLength;
+    context.end_ids = {2};
+    context.add = [this](auto request, auto specs) {
+      return loop_->Add(std::move(request), std::move(specs));
+    };
+    context.stop = [this](auto id, int choice) { loop_->StopChoice(id, choice); };
+    context.ended = [this](RequestId) { ++ended_; };
+    workers_ = std::make_unique<TextWorkers>(1, std::move(context));
+    loop_->Start(workers_.get());
+  }
+  ~Rig() {
+    loop_->Stop();
+    workers_->Stop();
+  }
+
+  void Submit(RequestId id, bool cancel = false) {
+    auto request = std::make_shared<RequestState>();
+    request->id = id;
+    std::vector<int32_t> prompt;
+    for (RequestId i = 0; i < 1 + id * 7 % 40; ++i) {
+      prompt.push_back(static_cast<int32_t>(3 + (id * 31 + i * 17) % 120));
+    }
+    request->request.prompt = std::move(prompt);
+    request->request.max_tokens = static_cast<int>(5 + id * 11 % 30);
+    request->request.logprobs = 0;
+    request->request.sampling.temperature = id % 3 == 0 ? 0.0 : 0.9;
+    request->request.sampling.seed = 50 + id;
+    if (id % 4 == 1) request->request.sampling.repetition_penalty = 1.3;
+    if (id % 5 == 2) request->request.stop_token_ids = {40, 50, 60, 70, 80, 90, 100};
+    request->sink = [this, id, cancel](TextDelta&& delta) {
+      std::lock_guard lock(mutex_);
+      Answer& answer = answers_[id];
+      for (const TokenInfo& token : delta.tokens) {
+        answer.ids.push_back(token.id);
+        answer.logprobs.push_back(token.logprob.value_or(1));
+      }
+      if (delta.finish != FinishReason::kNone) answer.finish = delta.finish;
+      if (cancel && !delta.last) loop_->Cancel(id);
+    };
+    workers_->Start(std::move(request));
+  }
+  void WaitFor(int ended) {
+    while (ended_ < ended) std::this_thread::yield();
+  }
+  std::map<RequestId, Answer> answers() {
+    std::lock_guard lock(mutex_);
+    return answers_;
+  }
+  // Once the steps in flight have ended.
+  int64_t BlocksInUse() {
+    int64_t used = -1;
+    for (int i = 0; i < 2; ++i) {  // the second comes after a step that has seen the first
+      loop_->Call([&](schedule::Scheduler& scheduler) {
+        scheduler.CheckInvariants();
+        used = blocks_ - scheduler.kv().pool(0).available();
+      });
+    }
+    return used;
+  }
+  exec::TinyExecutor& tiny() { return tiny_; }
+
+ private:
+  exec::TinyExecutor tiny_;
+  int64_t blocks_ = 0;
+  Metrics metrics_{"tiny"};
+  std::unique_ptr<TextModelImpl> text_ = std::move(
+      TextModelImpl::Make(
+          files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value())
+          .value());
+  std::mutex mutex_;
+  std::map<RequestId, Answer> answers_;
+  std::atomic<int> ended_ = 0;
+  std::unique_ptr<TextWorkers> workers_;
+  std::unique_ptr<StepLoop> loop_;
+};
+
+constexpr int kRequests = 24;
+
+std::map<RequestId, Answer> Answers(const std::string& device, int blocks = 0) {
+  Rig rig(device, blocks);
+  for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
+  rig.WaitFor(kRequests);
+  EXPECT_EQ(rig.BlocksInUse(), 0);
+  return rig.answers();
+}
+
+TEST(Overlap, AnswersAreThoseOfADeviceWithoutIt) {
+  const std::map<RequestId, Answer> expected = Answers("cpu");
+  int stopped = 0;
+  for (const auto& [id, answer] : expected) {
+    EXPECT_FALSE(answer.ids.empty()) << id;
+    stopped += answer.finish == FinishReason::kStop;
+  }
+  EXPECT_GT(stopped, 0);
+  for (const char* device : {"pinned", "plain", "nographs"}) {
+    EXPECT_TRUE(Answers(device) == expected) << device;
+  }
+  EXPECT_TRUE(Answers("pinned", 14) == expected);  // little memory: some are recomputed
+}
+
+TEST(Overlap, CancelledRequestsLeaveNothingBehindAndTheOthersAlone) {
+  const std::map<RequestId, Answer> expected = Answers("cpu");
+  Rig rig("pinned");
+  for (RequestId id = 1; id <= kRequests; ++id) {
+    rig.Submit(id);
+    rig.Submit(1000 + id, /*cancel=*/true);
+  }
+  rig.WaitFor(2 * kRequests);
+  EXPECT_EQ(rig.BlocksInUse(), 0);
+  std::map<RequestId, Answer> answers = rig.answers();
+  std::erase_if(answers, [](const auto& item) { return item.first > 1000; });
+  EXPECT_TRUE(answers == expected);
+}
+
+TEST(Overlap, AFailingStepEndsItsRequestsAndTheLoopGoesOn) {
+  Rig rig("pinned");
+  rig.Submit(1);
+  rig.WaitFor(1);
+  const Answer before = rig.answers()[1];
+  rig.tiny().queued().FailOp("attention", 9);
+  for (RequestId id = 2; id <= 6; ++id) rig.Submit(id);
+  rig.WaitFor(6);
+  int failed = 0;
+  for (const auto& [id, answer] : rig.answers()) failed += answer.finish == FinishReason::kError;
+  EXPECT_GT(failed, 0);
+  EXPECT_EQ(rig.BlocksInUse(), 0);
+  Rig fresh("pinned");
+  fresh.Submit(1);
+  fresh.WaitFor(1);
+  EXPECT_TRUE(fresh.answers()[1] == before);
+}
+
+TEST(Overlap, StoppingTheLoopEndsStepsInFlight) {
+  for (int i = 0; i < 20; ++i) {
+    Rig rig("pinned");
+    for (RequestId id = 1; id <= 8; ++id) rig.Submit(id);
+    rig.WaitFor(i % 3);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::engine
