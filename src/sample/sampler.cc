@@ -109,7 +109,7 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
   SlotState& slot = slots_[entry.slot];
   const batch::SamplingParams& params = slot.params();
   const bool masked = masks != nullptr && entry.logits_count > 0 && masks->HasMask(entry);
-  int drafts = 0;
+  int drafts = 0, sampled = 0;
   for (int i = 0; i < entry.logits_count; ++i) {
     const LogitsRow& plan_row = plan.logits_rows[entry.logits_begin + i];
     ops::SampleRow row;
@@ -143,12 +143,14 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
           entry, i, std::span<uint32_t>(step->masks).subspan(row.mask_row * words, words)));
     }
     step->rows.push_back(row);
+    sampled += plan_row.purpose == RowPurpose::kSample;
     if (plan_row.purpose == RowPurpose::kVerify && plan_row.target >= 0) {
       slot.Append(plan_row.target);  // the next row's edits see this draft as accepted
       ++drafts;
     }
   }
   for (; drafts > 0; --drafts) slot.RemoveLast();
+  slot.Await(sampled);
   return OkStatus();
 }
 
@@ -160,8 +162,11 @@ Status Sampler::BuildRows(const BatchPlan& plan, batch::MaskSource* masks, Step*
   step->mask_rows = step->distribution_rows = 0;
   step->logprobs = false;
   CHECK(static_cast<int>(plan.logits_rows.size()) <= options_.rows_max, plan.logits_rows.size());
-  for (const PlanEntry& entry : plan.entries) {
-    SLUICE_RETURN_IF_ERROR(BuildEntryRows(plan, entry, masks, step));
+  for (size_t e = 0; e < plan.entries.size(); ++e) {
+    Status status = BuildEntryRows(plan, plan.entries[e], masks, step);
+    if (status.ok()) continue;
+    StopAwaiting(plan, e);
+    return status;
   }
   CHECK(step->rows.size() == plan.logits_rows.size(), "the entries' rows cover the plan's");
   step->ran_rows = static_cast<int64_t>(step->rows.size());
@@ -172,15 +177,15 @@ Status Sampler::Build(const BatchPlan& plan, batch::MaskSource* masks) {
   CHECK(count_ < kStepsMax, count_, " steps were built and not collected");
   SLUICE_RETURN_IF_ERROR(BuildRows(plan, masks, &steps_[(oldest_ + count_) % kStepsMax]));
   ++count_;
-  Await(plan, 1);
   return OkStatus();
 }
 
-void Sampler::Await(const BatchPlan& plan, int change) {
-  for (const PlanEntry& entry : plan.entries) {
+void Sampler::StopAwaiting(const BatchPlan& plan, size_t entries) {
+  for (size_t e = 0; e < entries; ++e) {
+    const PlanEntry& entry = plan.entries[e];
     for (int i = 0; i < entry.logits_count; ++i) {
       if (plan.logits_rows[entry.logits_begin + i].purpose != RowPurpose::kSample) continue;
-      slots_[entry.slot].Await(change);
+      slots_[entry.slot].Await(-1);
     }
   }
 }
@@ -193,7 +198,7 @@ void Sampler::Drop(const BatchPlan& plan) {
     CHECK(newest().id == plan.step, "step ", plan.step, " was not built");
   }
   --count_;
-  Await(plan, -1);
+  StopAwaiting(plan, plan.entries.size());
 }
 
 // The step before may still use a buffer on the device, so its replacement waits for the stream.

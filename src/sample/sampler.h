@@ -101,8 +101,8 @@ class Sampler {
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
                   ops::Sample::Args* args) const;
   Status Reserve(device::Stream* stream, size_t bytes, device::Buffer* buffer) const;
-  // Marks the sampled tokens of a step's sequences as awaited, or as awaited no more.
-  void Await(const batch::BatchPlan& plan, int change);
+  // The tokens that the first `entries` entries sample are awaited no more.
+  void StopAwaiting(const batch::BatchPlan& plan, size_t entries);
   void CollectEntry(const batch::BatchPlan& plan, const batch::PlanEntry& entry, const Step& step,
                     batch::StepResult* result);
   batch::ResultToken Token(const Step& step, int64_t row, batch::StepResult* result) const;

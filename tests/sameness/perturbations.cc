@@ -39,6 +39,28 @@ Request Neighbour(const std::vector<Request>& subjects, int vocab, std::mt19937_
 
 }  // namespace
 
+void FixChunks(int prompt_max, EngineOptions* options) {
+  options->prefix_cache = false;
+  options->max_num_seqs = std::min(options->max_num_seqs, 8);
+  options->max_batch_tokens = options->max_num_seqs * (prompt_max + 1);
+}
+
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base) {
+  std::vector<Perturbation> list;
+  for (const bool graphs : {true, false}) {
+    const auto add = [&](std::string name, int neighbours) -> Perturbation& {
+      list.push_back({StrCat(name, graphs ? "" : ", no graphs"), base, neighbours});
+      list.back().options.graphs = graphs;
+      return list.back();
+    };
+    add("neighbours", 1);
+    add("neighbours that are cancelled", 2).cancelled = 50;
+    add("in another order", 0);
+    add("three at a time", 0).options.max_num_seqs = 3;
+  }
+  return list;
+}
+
 std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv) {
   std::vector<Perturbation> list;
   auto add = [&](std::string name, int neighbours) -> Perturbation& {

@@ -23,6 +23,12 @@ struct Perturbation {
 // subjects at a time.
 std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv);
 
+// Makes `options` leave prompts of `prompt_max` tokens uncut whatever runs beside them: no prefix
+// cache, and room for all in one step.
+void FixChunks(int prompt_max, EngineOptions* options);
+// Those of level 1, for options that FixChunks has seen.
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base);
+
 // Runs all subjects at once in a random order between neighbours, and compares with `expected`.
 // `preempted`: how often a sequence lost its memory. No hit where there must be one, an engine that
 // does not open, or blocks that are not free at the end, are an error.
