@@ -66,6 +66,10 @@ struct Metrics::Families {
       MakeCounter("vllm:prompt_tokens_total", "Prompt tokens of ended requests");
   Counter& generation_tokens =
       MakeCounter("vllm:generation_tokens_total", "Tokens drawn for ended requests");
+  Counter& kernels = MakeCounter("sluice_kernel_launches_total",
+                                 "Kernels launched, those of replayed graphs included");
+  Counter& device_calls =
+      MakeCounter("sluice_device_calls_total", "Calls of the device's driver for steps");
   Histogram& first_token = MakeHistogram("vllm:time_to_first_token_seconds",
                                          "From submission to the first token", kLatency);
   Histogram& inter_token = MakeHistogram("vllm:inter_token_latency_seconds",
@@ -99,25 +103,30 @@ struct Metrics::Families {
   Histogram& tokens = MakeHistogram("sluice_execute_tokens", "Tokens computed in a step", kTokens);
 };
 
+namespace {
+
+void Raise(Counter& counter, uint64_t total) {
+  const double missing = static_cast<double>(total) - counter.Value();
+  if (missing > 0) counter.Increment(missing);
+}
+
+}  // namespace
+
 Metrics::Metrics(const std::string& model_name)
     : families_(std::make_unique<Families>(model_name)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::SetGauges(const GaugeValues& values) {
-  const auto raise = [](Counter& counter, uint64_t total) {
-    const double missing = static_cast<double>(total) - counter.Value();
-    if (missing > 0) counter.Increment(missing);
-  };
   families_->running.Set(static_cast<double>(values.running));
   families_->waiting.Set(static_cast<double>(values.waiting));
   families_->kv_usage.Set(values.kv_usage);
   families_->free_blocks.Set(static_cast<double>(values.free_blocks));
   families_->total_blocks.Set(static_cast<double>(values.total_blocks));
-  raise(families_->preemptions, values.preemptions);
-  raise(families_->prefix_queries, values.prefix_queries);
-  raise(families_->prefix_hits, values.prefix_hits);
-  raise(families_->drafted, values.drafted);
-  raise(families_->accepted, values.accepted);
+  Raise(families_->preemptions, values.preemptions);
+  Raise(families_->prefix_queries, values.prefix_queries);
+  Raise(families_->prefix_hits, values.prefix_hits);
+  Raise(families_->drafted, values.drafted);
+  Raise(families_->accepted, values.accepted);
 }
 
 void Metrics::CountFallback(const std::string& op, const std::string& reason) {
@@ -134,6 +143,8 @@ void Metrics::ObserveStep(const StepTimes& times) {
   families_->sample.Observe(times.sample_s);
   families_->emit.Observe(times.emit_s);
   families_->tokens.Observe(times.tokens);
+  Raise(families_->kernels, times.kernels_total);
+  Raise(families_->device_calls, times.device_calls_total);
 }
 
 void Metrics::ObserveInterToken(double seconds) { families_->inter_token.Observe(seconds); }

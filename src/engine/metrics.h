@@ -23,6 +23,8 @@ struct GaugeValues {
 struct StepTimes {
   double plan_s = 0, prepare_s = 0, execute_s = 0, sample_s = 0, emit_s = 0;
   int tokens = 0;
+  // Of all steps so far: zeros where a device counts none.
+  uint64_t kernels_total = 0, device_calls_total = 0;
 };
 
 struct RequestTimes {

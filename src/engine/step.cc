@@ -68,12 +68,15 @@ bool StepLoop::End() {
   ++steps_;
   const int64_t sample_us = status.ok() ? executor_.sample_us() : 0;
   const int64_t execute_us = flight.execute_us + finished - start - sample_us;
+  const device::SubmitCounts submitted = executor_.submitted();
   metrics_.ObserveStep({.plan_s = flight.plan_us * 1e-6,
                         .prepare_s = flight.prepare_us * 1e-6,
                         .execute_s = execute_us * 1e-6,
                         .sample_s = sample_us * 1e-6,
                         .emit_s = (NowMicros() - finished) * 1e-6,
-                        .tokens = flight.tokens});
+                        .tokens = flight.tokens,
+                        .kernels_total = submitted.kernels,
+                        .device_calls_total = submitted.host_calls});
   return true;
 }
 

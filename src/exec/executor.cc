@@ -185,6 +185,14 @@ Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
   return builder_->Build(plan, *prepare_stream_);
 }
 
+device::SubmitCounts Executor::submitted() const {
+  device::SubmitCounts counts = stream_->counts();
+  const device::SubmitCounts copies = prepare_stream_->counts();
+  counts.kernels += copies.kernels;
+  counts.host_calls += copies.host_calls;
+  return counts;
+}
+
 Executor::~Executor() {
   if (count_ > 0) (void)stream_->Synchronize();
 }

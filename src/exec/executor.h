@@ -68,6 +68,8 @@ class Executor {
   // Of the last step that was finished: what the host spent on putting sampling on the stream; all
   // of sampling where the device is the host.
   int64_t sample_us() const { return sample_us_; }
+  // What all steps have submitted so far, their copies included.
+  device::SubmitCounts submitted() const;
 
  private:
   struct Flight {

@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
   if (!sluice::sameness::Parse(argc, argv, &arguments)) {
     std::fprintf(stderr,
                  "Usage: sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] "
-                 "[--kv-dtype NAME] [--seed S]\n");
+                 "[--kv-dtype NAME] [--seed S] [--device NAME] [--level 1|2]\n");
     return 2;
   }
   const sluice::Status status = sluice::sameness::Runner(std::move(arguments)).Run();
