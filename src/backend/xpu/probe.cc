@@ -9,6 +9,7 @@ namespace sluice::xpu {
 namespace {
 
 constexpr cl_version kVersion = CL_MAKE_VERSION(3, 0, 0);
+constexpr cl_uint kIntel = 0x8086;  // vendor number
 
 template <class T>
 T InfoOf(cl_device_id device, cl_device_info what) {
@@ -51,6 +52,10 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
       !InfoOf<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE) ||
       !InfoOf<cl_bool>(device, CL_DEVICE_AVAILABLE) ||
       (type & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_CPU)) == 0) {
+    return std::nullopt;
+  }
+  // Other makers' GPUs are not XPUs: on an NVIDIA one these kernels failed.
+  if ((type & CL_DEVICE_TYPE_GPU) != 0 && InfoOf<cl_uint>(device, CL_DEVICE_VENDOR_ID) != kIntel) {
     return std::nullopt;
   }
   FoundDevice found;

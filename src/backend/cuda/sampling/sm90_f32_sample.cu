@@ -298,5 +298,9 @@ extern "C" __global__ void __cluster_dims__(sluice::cuda::kSampleCluster, 1, 1)
     __launch_bounds__(sluice::cuda::kSampleThreads, 2)
         sm90_f32_sample(const __grid_constant__ sluice::cuda::SampleParams params) {
   extern __shared__ __align__(16) char memory[];
+  // Blocks write and read one another's shared memory, which is there from a block's begin to its
+  // end: all must have begun before the first access, and none may leave before the last.
+  sluice::cuda::ClusterRow::Sync();
   sluice::cuda::Sampler(params, *reinterpret_cast<sluice::cuda::ClusterRow::Shared*>(memory)).Run();
+  sluice::cuda::ClusterRow::Sync();
 }
