@@ -77,12 +77,16 @@ void Judge(const ConformanceCase<Op>& generated, int number, bool device_memory,
 template <class Op>
 Status RunOp(device::Device& device, const OpTable& table, const ConformanceOptions& options,
              const Reference<Op>& reference, std::vector<ConformanceResult>& results) {
-  if (table.List<Op>().empty()) return OkStatus();
+  std::vector<const Implementation<Op>*> implementations;
+  for (const Implementation<Op>& implementation : table.List<Op>())
+    if (std::string_view(implementation.name).starts_with(options.only))
+      implementations.push_back(&implementation);
+  if (implementations.empty()) return OkStatus();
   const size_t first = results.size();
-  for (const Implementation<Op>& implementation : table.List<Op>()) {
+  for (const Implementation<Op>* implementation : implementations) {
     results.push_back({});
     results.back().op = Op::kName;
-    results.back().implementation = implementation.name;
+    results.back().implementation = implementation->name;
   }
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
   TestNoise noise(options.seed);
@@ -96,9 +100,9 @@ Status RunOp(device::Device& device, const OpTable& table, const ConformanceOpti
     const Implementation<Op> truth = {"reference", reference.supports, reference.run};
     SLUICE_RETURN_IF_ERROR(RunOn(host, truth, generated, expected));
     size_t index = first;
-    for (const Implementation<Op>& implementation : table.List<Op>()) {
+    for (const Implementation<Op>* implementation : implementations) {
       ConformanceResult& result = results[index++];
-      if (!implementation.supports(generated.desc, table.facts()).ok) {
+      if (!implementation->supports(generated.desc, table.facts()).ok) {
         ++result.declined;
         continue;
       }
@@ -106,9 +110,9 @@ Status RunOp(device::Device& device, const OpTable& table, const ConformanceOpti
       target.device = &device;
       target.stream = stream.get();
       target.table = &table;
-      target.implementation = implementation.name;
+      target.implementation = implementation->name;
       std::vector<Array> got = generated.memory;
-      const Status status = RunOn(target, implementation, generated, got);
+      const Status status = RunOn(target, *implementation, generated, got);
       Judge(generated, number, device.facts().device_memory, status, got, expected, result);
     }
   }
@@ -220,7 +224,7 @@ Result<std::vector<ConformanceResult>> RunConformance(device::Device& device, co
     checked.emplace(Op::kName);
     return RunOp<Op>(device, table, options, reference, results);
   }));
-  AddUnchecked(table, checked, results);
+  if (options.only.empty()) AddUnchecked(table, checked, results);
   return results;
 }
 

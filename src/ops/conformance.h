@@ -16,7 +16,8 @@ namespace sluice::ops {
 
 struct ConformanceOptions {
   uint64_t seed = 1;
-  int cases = 100;  // per op
+  int cases = 100;   // per op
+  std::string only;  // implementations whose names begin with this, and their ops alone
 };
 
 // One implementation over all cases of its op.

@@ -108,6 +108,24 @@ TEST_P(ConformanceTest, ADeclinedDescriptorIsCountedAndNotRun) {
   EXPECT_TRUE(results->at(0).ok());
 }
 
+TEST_P(ConformanceTest, OnlyLeavesTheOthersOut) {
+  OpTable table(&device_->facts());
+  table.Add<Norm>({"good", &RefNormSupports, &RefNorm});
+  table.Add<Norm>({"broken", &RefNormSupports, &GivesUp});
+  const auto good = RunConformance(*device_, table, {.cases = 1, .only = "goo"});
+  ASSERT_TRUE(good.ok());
+  ASSERT_EQ(good->size(), 1u);
+  EXPECT_EQ(good->at(0).implementation, "good");
+  EXPECT_TRUE(good->at(0).ok());
+  const auto broken = RunConformance(*device_, table, {.cases = 1, .only = "broken"});
+  ASSERT_TRUE(broken.ok());
+  ASSERT_EQ(broken->size(), 1u);
+  EXPECT_FALSE(broken->at(0).ok());
+  const auto none = RunConformance(*device_, table, {.cases = 1, .only = "nothing"});
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->empty());
+}
+
 // Not of the engine: nothing generates cases for it.
 struct Forgotten {
   static constexpr std::string_view kName = "forgotten";

@@ -381,19 +381,31 @@ class Devices(unittest.TestCase):
             self.refuse(4, ["ONEAPI_DEVICE_SELECTOR=\"cuda:*\""], "devices", "--device", "xpu",
                         **values)
 
-    def test_verify_holds_every_kernel_against_the_references(self):
-        flags = ["devices", "--verify", "--device", "cpu", "--isa", "ref", "--cases", "2"]
-        done = run(*flags, "--json")
+    def verified(self, *flags):
+        done = run("devices", "--verify", "--cases", "2", "--json", *flags)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         verified = json.loads(done.stdout)
-        self.assertEqual(verified["device"], "cpu")
         self.assertEqual(verified["failed"], 0)
         self.assertEqual(verified["implementations"], len(verified["results"]))
+        return verified
+
+    def test_verify_holds_every_kernel_against_the_references(self):
+        flags = ["devices", "--verify", "--device", "cpu", "--isa", "ref", "--cases", "2"]
+        verified = self.verified("--device", "cpu", "--isa", "ref")
+        self.assertEqual(verified["device"], "cpu")
         self.assertIn("linear", {result["op"] for result in verified["results"]})
         text = run(*flags).stdout
         self.assertIn("verdict", text)
         self.assertTrue(text.endswith(f"{verified['implementations']} implementations, 0 failed\n"))
         self.refuse(2, ["--cases"], "devices", "--verify", "--cases", "0")
+
+    def test_verify_holds_opencl_to_the_same_ops(self):
+        cpu = self.verified("--device", "cpu", "--isa", "ref")
+        xpu = self.verified("--device", "xpu")
+        self.assertEqual(xpu["device"], "xpu:0")
+        self.assertEqual({result["op"] for result in xpu["results"]},
+                         {result["op"] for result in cpu["results"]})
+        self.assertEqual({result["cases"] + result["declined"] for result in xpu["results"]}, {2})
 
 
 if __name__ == "__main__":

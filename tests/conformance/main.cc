@@ -1,7 +1,8 @@
-// sluice_conformance [--device KIND] [cases per op] [seed]: holds every implementation of every op,
-// on every built backend and on every instruction set that this CPU has, against the plain-loop
-// references. With --device cpu, cuda or xpu on that backend alone, and its absence is a failure.
-// Exits with 1 when one fails.
+// sluice_conformance [--device KIND] [--only PREFIX] [cases per op] [seed]: holds every
+// implementation of every op, on every built backend and on every instruction set that this CPU
+// has, against the plain-loop references. With --device cpu, cuda or xpu on that backend alone, and
+// its absence is a failure; with --only just the implementations whose names begin so, and that
+// there are none is a failure. Exits with 1 when one fails.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -35,7 +36,7 @@ int Verify(sluice::device::Device& device, const sluice::ops::ConformanceOptions
               device.facts().name.c_str(), sluice::ops::FormatConformance(*results).c_str());
   int failed = 0;
   for (const auto& result : *results) failed += result.ok() ? 0 : 1;
-  return failed;
+  return failed + (results->empty() ? 1 : 0);
 }
 
 bool ParseNumber(const char* text, auto* value) {
@@ -68,11 +69,15 @@ int main(int argc, char** argv) {
     kind = argv[2];
     argv += 2, argc -= 2;
   }
+  if (argc > 2 && std::strcmp(argv[1], "--only") == 0) {
+    options.only = argv[2];
+    argv += 2, argc -= 2;
+  }
   if (argc > 3 || (argc > 1 && (!ParseNumber(argv[1], &options.cases) || options.cases < 1)) ||
       (argc > 2 && !ParseNumber(argv[2], &options.seed))) {
     std::fprintf(stderr,
-                 "usage: sluice_conformance [--device cpu|cuda|xpu] [cases per op, from 1; default "
-                 "100] [seed; default 1]\n");
+                 "usage: sluice_conformance [--device cpu|cuda|xpu] [--only PREFIX] [cases per op, "
+                 "from 1; default 100] [seed; default 1]\n");
     return 2;
   }
   int failed = 0, backends = 0;

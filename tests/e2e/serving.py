@@ -1,4 +1,8 @@
-"""A `sluice serve` process for tests, and raw HTTP to it. Standard library only."""
+"""A `sluice serve` process for tests, and raw HTTP to it. Standard library only.
+
+It runs on the device that SLUICE_DEVICE names, as any sluice does: `SLUICE_DEVICE=xpu
+server_test.py PROGRAM LoadTest` puts these tests on another one.
+"""
 import http.client
 import json
 import os

@@ -114,7 +114,6 @@ inline ulong add16(ulong16 w) {
   const ulong4 b = a.lo + a.hi;
   return b.x + b.y + b.z + b.w;
 }
-inline float weight_x(Weigh weigh, float logit) { return (logit - weigh.max) * weigh.scale; }
 
 // The logits of 16 ids from i on, -inf past the end.
 inline float16 logits16(global const float* logits, int i, int end) {
