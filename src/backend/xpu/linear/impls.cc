@@ -8,7 +8,8 @@
 namespace sluice::xpu {
 namespace {
 
-// Measured: what a CPU's own prefetching leaves of waiting for memory is gone from 1 KiB on.
+// On the host's processor, whose own prefetching left most of the kernel's time to waiting for
+// memory. Tokens/s of the demo model: 100 with 0, 118 with 1 KiB, 120 with 2, 109 with 4.
 constexpr int kAheadBytes = 2048;
 
 std::string WeightOptions(DType weight, int64_t k) {
