@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdio>
 #include <fstream>
 #include <numeric>
 
@@ -40,6 +41,28 @@ TEST_F(XpuDeviceTest, MemoryIsZeroedAndAligned) {
     ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
   }
   EXPECT_TRUE(device_->Allocate(0, MemoryKind::kDevice).ok());
+}
+
+// Whether Linux was asked for large pages where `data` lies.
+bool WantsHugePages(const std::byte* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2)
+      inside = begin <= address && address < end;
+    if (inside && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST_F(XpuDeviceTest, LargeMemoryOfTheHostsProcessorLiesInLargePages) {
+  const auto buffer = device_->Allocate(size_t{80} << 20, MemoryKind::kDevice);
+  ASSERT_TRUE(buffer.ok());
+  const bool linux_has_them = std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good();
+  EXPECT_EQ(WantsHugePages(buffer->data() + (size_t{40} << 20)),
+            device_->facts().on_host_processor && linux_has_them);
 }
 
 TEST_F(XpuDeviceTest, AnAllocationThatCannotBeIsAnError) {

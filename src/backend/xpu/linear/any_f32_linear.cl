@@ -4,6 +4,7 @@
 // several rows of x. -D ACT, OUT (types), BIAS, RESIDUAL (0, 1), and for the weight either
 //   PLAIN: f32, f16, bf16, f8                        or
 //   SUB (16, 32), NIBBLE (0: signed bytes, 1), OFFSET (of nibbles), MINIMUM (0, 1), SCALE: f16, f32
+// AHEAD (0: none): how many bytes before they are used weights are asked for.
 //
 // The order of adding is one for every number of rows: four sums by k modulo 4 in each sub-block
 // (of all of k for plain weights), put together by pairs; then scales and minimums, k ascending.
@@ -64,27 +65,45 @@ inline void finish(float16 sum, Bytes bias, Bytes residual, ulong residual_at, B
   }
 }
 
+// Asks for what lies AHEAD of bytes [from, end) of w, whole lines of a cache; spread over the steps
+// of a sub-block, because a burst of them waits for the memory itself. OpenCL's own prefetch() does
+// nothing where it matters, on a CPU through PoCL; the compiler's takes pointers without an address
+// space. What lies past the weight is asked for in vain.
+#if AHEAD > 0 && defined(__clang__)
+#define ASK_AHEAD(w, from, end)                                                             \
+  _Pragma("unroll") for (int line = ((from) + 63) / 64 * 64; line < (int)(end); line += 64) \
+      __builtin_prefetch((const void*)((size_t)(w) + AHEAD + line));
+#else
+#define ASK_AHEAD(w, from, end)
+#endif
+
 #define EACH(t, rows) _Pragma("unroll") for (int t = 0; t < (rows); ++t)
 
 #ifdef PLAIN
 #define WEIGHT_AT(w, k) load16_weight(w, (ulong)(k)*16)
-#define SLUICE_PRODUCTS(ROWS)                                       \
-  float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                   \
-  EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;               \
-  for (int k = 0; k + 4 <= K; k += 4) {                             \
-    const float16 a = WEIGHT_AT(w, k), b = WEIGHT_AT(w, k + 1);     \
-    const float16 c = WEIGHT_AT(w, k + 2), d = WEIGHT_AT(w, k + 3); \
-    EACH(t, ROWS) {                                                 \
-      s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);                \
-      s1[t] = fma(b, load_act(x, at[t] + k + 1), s1[t]);            \
-      s2[t] = fma(c, load_act(x, at[t] + k + 2), s2[t]);            \
-      s3[t] = fma(d, load_act(x, at[t] + k + 3), s3[t]);            \
-    }                                                               \
-  }                                                                 \
-  for (int k = K / 4 * 4; k < K; ++k) {                             \
-    const float16 a = WEIGHT_AT(w, k);                              \
-    EACH(t, ROWS) s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);    \
-  }                                                                 \
+#define WEIGHT_BYTES_f32 4
+#define WEIGHT_BYTES_f16 2
+#define WEIGHT_BYTES_bf16 2
+#define WEIGHT_BYTES_f8 1
+#define WEIGHT_BYTES SLUICE_CAT(WEIGHT_BYTES_, PLAIN)
+#define SLUICE_PRODUCTS(ROWS)                                         \
+  float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                     \
+  EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;                 \
+  for (int k = 0; k + 4 <= K; k += 4) {                               \
+    ASK_AHEAD(w + (ulong)(k)*16 * WEIGHT_BYTES, 0, 64 * WEIGHT_BYTES) \
+    const float16 a = WEIGHT_AT(w, k), b = WEIGHT_AT(w, k + 1);       \
+    const float16 c = WEIGHT_AT(w, k + 2), d = WEIGHT_AT(w, k + 3);   \
+    EACH(t, ROWS) {                                                   \
+      s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);                  \
+      s1[t] = fma(b, load_act(x, at[t] + k + 1), s1[t]);              \
+      s2[t] = fma(c, load_act(x, at[t] + k + 2), s2[t]);              \
+      s3[t] = fma(d, load_act(x, at[t] + k + 3), s3[t]);              \
+    }                                                                 \
+  }                                                                   \
+  for (int k = K / 4 * 4; k < K; ++k) {                               \
+    const float16 a = WEIGHT_AT(w, k);                                \
+    EACH(t, ROWS) s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);      \
+  }                                                                   \
   EACH(t, ROWS) sum[t] = (s0[t] + s1[t]) + (s2[t] + s3[t]);
 #else
 #define SLUICE_PRODUCTS(ROWS)                                                      \
@@ -92,6 +111,7 @@ inline void finish(float16 sum, Bytes bias, Bytes residual, ulong residual_at, B
     float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                                \
     EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;                            \
     _Pragma("unroll") for (int i = 0; i < SUB / 4; ++i) {                          \
+      ASK_AHEAD(w, i * 4 * SUB_BYTES / SUB, (i + 1) * 4 * SUB_BYTES / SUB)         \
       LOAD_CODES(w, i, a, b, c, d)                                                 \
       EACH(t, ROWS) {                                                              \
         const ulong from = at[t] + k + 4 * i;                                      \

@@ -8,6 +8,10 @@
 namespace sluice::xpu {
 namespace {
 
+// On the host's processor, whose own prefetching left most of the kernel's time to waiting for
+// memory. Tokens/s of the demo model: 100 with 0, 118 with 1 KiB, 120 with 2, 109 with 4.
+constexpr int kAheadBytes = 2048;
+
 std::string WeightOptions(DType weight, int64_t k) {
   const PackedShape shape = PackedShapeOf(weight, k);
   if (shape.format == nullptr) return StrCat(" -D PLAIN=", KvName(weight));
@@ -24,9 +28,10 @@ Status Run(device::Stream& stream, const ops::Linear::Desc& desc, const ops::Lin
   if (m == 0) return OkStatus();
   const int items = ItemsFor(FactsOf(stream), 16);
   const std::string options =
-      StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
-             " -D OUT=", ClName(OutDType(desc)), " -D BIAS=", desc.bias ? 1 : 0,
-             " -D RESIDUAL=", desc.residual ? 1 : 0, WeightOptions(desc.weight, desc.k));
+      StrCat("-D ITEMS=", items, " -D AHEAD=", FactsOf(stream).on_host_processor ? kAheadBytes : 0,
+             " -D ACT=", ClName(desc.activation), " -D OUT=", ClName(OutDType(desc)),
+             " -D BIAS=", desc.bias ? 1 : 0, " -D RESIDUAL=", desc.residual ? 1 : 0,
+             WeightOptions(desc.weight, desc.k));
   const int64_t rows = m == 1 ? 1 : 4;
   const int64_t groups = (desc.n + kPackedRows - 1) / kPackedRows;
   LaunchShape shape{{static_cast<size_t>((groups + items - 1) / items),
