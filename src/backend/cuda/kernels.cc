@@ -14,7 +14,7 @@ constexpr unsigned kSharedBytes = 48 << 10;
 }  // namespace
 
 Kernels::~Kernels() {
-  for (const auto& [name, loaded] : modules_) TheDriver().cuLibraryUnload(loaded.library);
+  for (const auto& [name, loaded] : modules_) TheDriver().cuLibraryUnload(loaded.code);
 }
 
 Result<Kernels::Loaded*> Kernels::Load(std::string_view name) {
@@ -28,7 +28,7 @@ Result<Kernels::Loaded*> Kernels::Load(std::string_view name) {
                                             nullptr, nullptr, 0),
               StrCat("loading the kernels of ", name)));
     Loaded& loaded = modules_[std::string(name)];
-    loaded.library = library;
+    loaded.code = library;
     return &loaded;
   }
   return Status(StatusCode::kInternal, StrCat("this program has no CUDA module ", name));
@@ -40,7 +40,7 @@ Result<Kernel*> Kernels::Make(Loaded& loaded, std::string_view module, std::stri
   kernel->name = StrCat(module, "/", function);
   const std::string terminated(function);
   const CUresult result =
-      driver.cuLibraryGetKernel(&kernel->handle, loaded.library, terminated.c_str());
+      driver.cuLibraryGetKernel(&kernel->handle, loaded.code, terminated.c_str());
   if (result == CUDA_ERROR_NOT_FOUND) {
     return Status(StatusCode::kInternal, StrCat("there is no CUDA kernel ", kernel->name));
   }

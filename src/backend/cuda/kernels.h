@@ -35,7 +35,7 @@ class Kernels {
 
  private:
   struct Loaded {
-    CUlibrary library = nullptr;
+    CUlibrary code = nullptr;
     std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
   };
   Result<Loaded*> Load(std::string_view module);

@@ -7,9 +7,6 @@
 namespace sluice::xpu {
 namespace {
 
-// OpenCL promises no more than the size of its largest type, 128 bytes.
-constexpr size_t kAlignment = 256;
-
 // Asks for large pages where a device's memory is the host's: weights are read from end to end for
 // every token, and a small page costs a miss of the TLB every 4 KiB.
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -42,7 +39,7 @@ Context::~Context() {
 }
 
 Result<Context::Memory> Context::Allocate(size_t bytes) {
-  const size_t limit = std::min(device_.allocation_max, facts().memory_bytes);
+  const size_t limit = std::min(facts().allocation_bytes_max, facts().memory_bytes);
   if (bytes > limit) {
     return Status(StatusCode::kOutOfMemory,
                   StrCat("an allocation of ", bytes, " bytes is more than the ", limit,

@@ -20,8 +20,6 @@ using device::Buffer;
 using device::MemoryKind;
 using device::View;
 
-constexpr size_t kAlignment = 256;
-
 class HostDeleter : public Buffer::Deleter {
  public:
   void Free(const View& view) override { std::free(view.data); }

@@ -61,7 +61,6 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
   FoundDevice found;
   found.platform = platform;
   found.device = device;
-  found.allocation_max = InfoOf<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   found.exact_division = (InfoOf<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) &
                           CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   const std::string version = TextOf([&](size_t size, char* text, size_t* needed) {
@@ -77,7 +76,10 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
   facts.compute_units =
       static_cast<int>(std::max(1u, InfoOf<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)));
   facts.memory_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
-  facts.allocation_bytes_max = found.allocation_max;
+  // Allocate takes some more to align what it gives.
+  facts.allocation_bytes_max =
+      std::max<cl_ulong>(InfoOf<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE), kAlignment) -
+      kAlignment;
   facts.cache_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
   facts.device_memory = true;
   facts.on_host_processor = (type & CL_DEVICE_TYPE_CPU) != 0;

@@ -8,12 +8,14 @@
 
 namespace sluice::xpu {
 
+// Of every allocation. OpenCL promises no more than the size of its largest type, 128 bytes.
+inline constexpr size_t kAlignment = 256;
+
 struct FoundDevice {
   cl_platform_id platform = nullptr;
   cl_device_id device = nullptr;
   bool has_command_buffers = false;
   bool exact_division = false;  // can round divisions and square roots correctly
-  size_t allocation_max = 0;    // bytes of one allocation
   std::string driver;           // platform and version: with the name what compiled programs fit
   device::DeviceFacts facts;    // id.index: as numbered in the list
 };
