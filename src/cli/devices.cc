@@ -53,6 +53,7 @@ Json ToJson(const std::vector<device::Survey>& surveys) {
     backends.push_back({{"name", device::ToString(survey.backend->kind())},
                         {"devices", survey.devices.size()},
                         {"masks", MasksOf(survey)},
+                        {"libraries", survey.backend->Libraries()},
                         {"absent_reason", survey.absent_reason}});
   }
   return {{"devices", devices}, {"backends", backends}};
@@ -77,6 +78,9 @@ void Print(const std::vector<device::Survey>& surveys) {
     if (survey.devices.empty()) std::cout << kind << ": none: " << survey.absent_reason << "\n";
     const std::string masks = MasksOf(survey);
     if (!masks.empty()) std::cout << kind << ": " << masks << "\n";
+    for (const std::string& library : survey.backend->Libraries()) {
+      std::cout << kind << ": " << library << "\n";
+    }
   }
 }
 

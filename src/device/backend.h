@@ -30,6 +30,9 @@ class Backend {
   // Why Probe gives nothing, in one sentence for people: "libcuda.so.1 was not found". Empty when
   // it gives something.
   virtual std::string AbsentReason() const { return ""; }
+  // What it opens at run time beside the driver, or why that is not there: one line each, for
+  // people. Opens them.
+  virtual std::vector<std::string> Libraries() const { return {}; }
   // `index`: as Probe numbers what `visible` lets it see.
   virtual Result<std::unique_ptr<Device>> Open(const VisibleDevices& visible, int index,
                                                const OpenOptions& options) const = 0;

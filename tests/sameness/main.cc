@@ -1,5 +1,5 @@
 // sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--kv-dtype NAME] [--seed S]
-//                 [--device NAME] [--level 1|2]
+//                 [--device NAME] [--level 1|2] [--force-op OP=IMPLEMENTATION]
 //
 // Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
 // cache, preemption, threads) until N tokens were compared, and prints how many differ in their id
@@ -41,6 +41,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->options.kv_dtype = argv[++i];
     } else if (std::strcmp(argv[i], "--device") == 0 && value) {
       arguments->options.device = argv[++i];
+    } else if (std::strcmp(argv[i], "--force-op") == 0 && value) {
+      arguments->options.force_op = argv[++i];
     } else if (std::strcmp(argv[i], "--level") == 0 && value) {
       arguments->level = std::atoi(argv[++i]);
       if (arguments->level < 1 || arguments->level > 2) return false;

@@ -25,6 +25,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::Create(device::DeviceFacts facts
 CudaDevice::CudaDevice(std::unique_ptr<Context> context, bool checks_each_op)
     : context_(std::move(context)),
       kernels_(context_->device()),
+      cublaslt_(context_.get()),
       ops_(&context_->facts()),
       checks_each_op_(checks_each_op) {
   RegisterCudaOps(ops_);
@@ -35,7 +36,8 @@ Result<device::Buffer> CudaDevice::Allocate(size_t bytes, device::MemoryKind kin
 }
 
 Result<std::unique_ptr<device::Stream>> CudaDevice::CreateStream() {
-  return CudaStream::Create({context_.get(), memory_.get(), &kernels_}, checks_each_op_);
+  return CudaStream::Create({context_.get(), memory_.get(), &kernels_, &cublaslt_},
+                            checks_each_op_);
 }
 
 Result<std::unique_ptr<device::Event>> CudaDevice::CreateEvent() {
@@ -69,6 +71,8 @@ std::string CudaBackend::AbsentReason() const {
   const ProbeResult last = LastProbe();
   return last.devices.empty() ? last.left_out : "";
 }
+
+std::vector<std::string> CudaBackend::Libraries() const { return {DescribeCublasLt()}; }
 
 Result<std::unique_ptr<device::Device>> CudaBackend::Open(
     const device::VisibleDevices& visible, int index, const device::OpenOptions& options) const {

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/linear/cublaslt.h"
 #include "backend/cuda/memory.h"
 #include "device/backend.h"
 #include "ops/op.h"
@@ -34,6 +35,7 @@ class CudaDevice : public device::Device {
   const std::unique_ptr<Context> context_;
   std::unique_ptr<cuda::Memory> memory_;
   Kernels kernels_;
+  CublasLt cublaslt_;
   ops::OpTable ops_;
   const bool checks_each_op_;
 };
@@ -45,6 +47,7 @@ class CudaBackend : public device::Backend {
   device::DeviceKind kind() const override { return device::DeviceKind::kCuda; }
   std::vector<device::DeviceFacts> Probe(const device::VisibleDevices& visible) const override;
   std::string AbsentReason() const override;
+  std::vector<std::string> Libraries() const override;
   Result<std::unique_ptr<device::Device>> Open(const device::VisibleDevices& visible, int index,
                                                const device::OpenOptions& options) const override;
 };

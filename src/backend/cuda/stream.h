@@ -11,11 +11,14 @@
 
 namespace sluice::cuda {
 
+class CublasLt;
+
 // What a stream needs of its device, which outlives it.
 struct StreamHome {
   Context* context = nullptr;
   Memory* memory = nullptr;
   Kernels* kernels = nullptr;
+  CublasLt* cublaslt = nullptr;
 };
 
 class CudaEvent : public device::Event {

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/launch.h"
 #include "backend/cuda/linear/config.h"
+#include "backend/cuda/linear/cublaslt_impls.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
@@ -170,6 +171,7 @@ void RegisterLinear(ops::OpTable& table) {
   Implementation<LinearArithmetic::kBf16>::Register(table, "sm90_bf16_linear");
   Implementation<LinearArithmetic::kF16>::Register(table, "sm90_f16_linear");
   Implementation<LinearArithmetic::kExact>::Register(table, "sm90_f32_linear");
+  RegisterCublasLtLinear(table);  // by name alone: other bits, and slower in decode
 }
 
 }  // namespace sluice::cuda

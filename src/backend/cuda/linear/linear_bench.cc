@@ -1,7 +1,8 @@
 // Speed of linear on the first CUDA device by weight format and batch: time, TFLOP/s, GB/s of
 // weights and their share of what the device can read. The shapes are those of Llama-3.1-8B. A
 // measured run is a graph of launches over copies of the weight that the last-level cache can't
-// hold. Names: linear/format/activation/shape/m.
+// hold. Names: linear/format/activation/shape/m, and cublaslt_bf16_linear/shape/m for the vendor's
+// library.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -39,11 +40,12 @@ constexpr Shape kShapes[] = {{"qkv", 6144, 4096},
                              {"lm_head", 128256, 4096}};
 
 device::Device* TheDevice() {
-  static const std::unique_ptr<device::Device> device = [] {
+  // Never destroyed: libraries that it uses clean up at the end of the process before it would.
+  static device::Device* const device = [] {
     auto opened = BackendInstance()->Open({}, 0, {});
-    return opened.ok() ? std::move(opened).value() : nullptr;
+    return opened.ok() ? std::move(opened).value().release() : nullptr;
   }();
-  return device.get();
+  return device;
 }
 
 // Random bits whose numbers are finite and small: weights of 16 bits in BF16 lie within 2.
@@ -92,6 +94,7 @@ struct Case {
   DType weight, activation;
   Shape shape;
   int64_t m;
+  const char* forced = nullptr;  // an implementation; null: the best
 };
 
 struct Measured {
@@ -99,6 +102,7 @@ struct Measured {
   std::vector<device::Buffer> buffers;
   std::vector<PackedWeight> weights;
   Linear::Args args;
+  std::unique_ptr<OpTable> table;
   Bound<Linear> linear;
   std::unique_ptr<device::Graph> graph;
   int64_t launches = 0;
@@ -109,9 +113,12 @@ Result<std::unique_ptr<Measured>> Prepare(const Case& c) {
   device::Device& device = *TheDevice();
   const auto [name, n, k] = c.shape;
   SLUICE_ASSIGN_OR_RETURN(run->stream, device.CreateStream());
+  run->table = std::make_unique<OpTable>(&device.facts());
+  RegisterLinear(*run->table);
+  if (c.forced != nullptr) run->table->Force("linear", c.forced);
   SLUICE_ASSIGN_OR_RETURN(
       run->linear,
-      Bind<Linear>(device.ops(), {.weight = c.weight, .activation = c.activation, .n = n, .k = k}));
+      Bind<Linear>(*run->table, {.weight = c.weight, .activation = c.activation, .n = n, .k = k}));
   const size_t bytes = RowBytes(c.weight, static_cast<size_t>(k)) * static_cast<size_t>(n);
   const size_t copies = std::max<size_t>(1, (kColdBytes + bytes - 1) / bytes);
   SLUICE_ASSIGN_OR_RETURN(
@@ -176,7 +183,22 @@ void RunCase(benchmark::State& state, const Case& c) {
   state.counters["share"] = bytes / median / kReadCeiling;
 }
 
+void RegisterCase(const std::string& name, const Case& c) {
+  benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& s) { RunCase(s, c); })
+      ->UseManualTime()
+      ->Iterations(9)
+      ->Unit(benchmark::kMicrosecond);
+}
+
 const int kRegistered = [] {
+  constexpr const char* kVendor = "cublaslt_bf16_linear";
+  for (const Shape& shape : kShapes) {
+    for (const int64_t m : {1, 8, 16, 32, 64, 128, 512, 2048}) {
+      if (m > 128 && shape.n > 100000) continue;
+      RegisterCase(StrCat(kVendor, "/", shape.name, "/", m),
+                   {DType::kBF16, DType::kBF16, shape, m, kVendor});
+    }
+  }
   constexpr std::pair<DType, DType> kTypes[] = {
       {DType::kBF16, DType::kBF16},  {DType::kF8E4M3, DType::kBF16}, {DType::kF16, DType::kF16},
       {DType::kF32, DType::kF32},    {DType::kBF16, DType::kF32},    {DType::kQ4_0, DType::kF32},
@@ -188,13 +210,9 @@ const int kRegistered = [] {
     for (const Shape& shape : kShapes) {
       for (const int64_t m : {1, 8, 16, 32, 64, 128, 512, 2048}) {
         if (m > 128 && shape.n > 100000) continue;  // logits are of a row per sequence
-        const Case c = {weight, activation, shape, m};
-        const std::string name =
-            StrCat("linear/", Name(weight), "/", Name(activation), "/", shape.name, "/", m);
-        benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& s) { RunCase(s, c); })
-            ->UseManualTime()
-            ->Iterations(9)
-            ->Unit(benchmark::kMicrosecond);
+        RegisterCase(
+            StrCat("linear/", Name(weight), "/", Name(activation), "/", shape.name, "/", m),
+            {weight, activation, shape, m});
       }
     }
   }

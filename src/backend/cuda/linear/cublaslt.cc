@@ -1,0 +1,302 @@
+#include "backend/cuda/linear/cublaslt.h"
+
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/stream.h"
+#include "base/str_cat.h"
+
+namespace sluice::cuda {
+namespace {
+
+constexpr int kCandidates = 32;
+constexpr int64_t kComparedRows = 16;
+constexpr uint32_t kAlignment = 16;
+
+Status Check(const LtFunctions& library, int status, std::string_view what) {
+  if (status == lt::kSuccess) return OkStatus();
+  const char* name = library.cublasLtGetStatusName(status);
+  return Status(StatusCode::kDevice,
+                StrCat("cuBLASLt, ", what, ": ", name == nullptr ? "an unknown status" : name));
+}
+
+// The library's objects for one product of `m` rows. It counts columns first: out^T = W x^T, where
+// the [n, k] rows of W are k x n columns, transposed.
+class Product {
+ public:
+  explicit Product(const LtFunctions& library) : library_(library) {}
+  ~Product() {
+    for (LtLayout layout : layouts_) {
+      if (layout != nullptr) library_.cublasLtMatrixLayoutDestroy(layout);
+    }
+    if (desc_ != nullptr) library_.cublasLtMatmulDescDestroy(desc_);
+  }
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  Status Make(const ProductKind& kind, const ProductCall& call) {
+    SLUICE_RETURN_IF_ERROR(Check(
+        library_, library_.cublasLtMatmulDescCreate(&desc_, lt::kCompute32F, lt::kR32F), "a desc"));
+    SLUICE_RETURN_IF_ERROR(Set(lt::kDescTransA, lt::kOpT));
+    if (kind.bias) {
+      SLUICE_RETURN_IF_ERROR(Set(lt::kDescEpilogue, lt::kEpilogueBias));
+      SLUICE_RETURN_IF_ERROR(Set(lt::kDescBiasPointer, call.bias));
+      SLUICE_RETURN_IF_ERROR(Set(lt::kDescBiasType, lt::kR16BF));
+    }
+    const int out = kind.f32_out ? lt::kR32F : lt::kR16BF;
+    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[0], lt::kR16BF, kind.k, kind.n, kind.k));
+    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[1], lt::kR16BF, kind.k, call.m, call.x_stride));
+    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[2], out, kind.n, call.m,
+                               kind.residual ? call.residual_stride : call.out_stride));
+    return Lay(&layouts_[3], out, kind.n, call.m, call.out_stride);
+  }
+
+  LtMatmulDesc desc() const { return desc_; }
+  LtLayout weight() const { return layouts_[0]; }
+  LtLayout x() const { return layouts_[1]; }
+  LtLayout residual() const { return layouts_[2]; }
+  LtLayout out() const { return layouts_[3]; }
+
+ private:
+  template <class T>
+  Status Set(int attribute, const T& value) {
+    return Check(library_,
+                 library_.cublasLtMatmulDescSetAttribute(desc_, attribute, &value, sizeof value),
+                 StrCat("attribute ", attribute));
+  }
+  Status Lay(LtLayout* layout, int type, int64_t rows, int64_t columns, int64_t stride) {
+    return Check(library_,
+                 library_.cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows),
+                                                     static_cast<uint64_t>(columns), stride),
+                 "a layout");
+  }
+
+  const LtFunctions& library_;
+  LtMatmulDesc desc_ = nullptr;
+  std::array<LtLayout, 4> layouts_{};
+};
+
+Status Limit(const LtFunctions& library, LtPreference preference) {
+  const auto set = [&](int attribute, const auto& value) {
+    return Check(
+        library,
+        library.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+        StrCat("preference ", attribute));
+  };
+  SLUICE_RETURN_IF_ERROR(set(lt::kPrefWorkspaceBytes, uint64_t{0}));
+  SLUICE_RETURN_IF_ERROR(set(lt::kPrefReductionMask, uint32_t{0}));
+  for (int matrix : lt::kPrefAlignment) SLUICE_RETURN_IF_ERROR(set(matrix, kAlignment));
+  return OkStatus();
+}
+
+// What the library offers, the fastest by its own estimate first.
+Result<std::vector<LtHeuristic>> Candidates(const LtFunctions& library, LtHandle handle,
+                                            const Product& product) {
+  LtPreference preference = nullptr;
+  SLUICE_RETURN_IF_ERROR(
+      Check(library, library.cublasLtMatmulPreferenceCreate(&preference), "a preference"));
+  std::vector<LtHeuristic> found(kCandidates);
+  int count = 0;
+  Status status = Limit(library, preference);
+  if (status.ok()) {
+    // "None" comes as an error too.
+    if (library.cublasLtMatmulAlgoGetHeuristic(
+            handle, product.desc(), product.weight(), product.x(), product.residual(),
+            product.out(), preference, kCandidates, found.data(), &count) != lt::kSuccess) {
+      count = 0;
+    }
+  }
+  library.cublasLtMatmulPreferenceDestroy(preference);
+  if (!status.ok()) return status;
+  found.resize(static_cast<size_t>(count));
+  return found;
+}
+
+// Rows of BF16 numbers in [-1, 1) that look random.
+std::vector<uint16_t> RandomRows(int64_t elements) {
+  std::vector<uint16_t> rows(static_cast<size_t>(elements));
+  uint64_t state = 1;
+  for (uint16_t& element : rows) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const float value = static_cast<float>(state >> 40) * 0x1p-23f - 1.0f;
+    element = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  }
+  return rows;
+}
+
+// What errors and counts name.
+const Kernel& MatmulKernel() {
+  static const Kernel kernel = {.name = "cuBLASLt/matmul"};
+  return kernel;
+}
+
+}  // namespace
+
+std::string ProductKind::ToString() const {
+  return StrCat("bf16 ", n, "x", k, bias ? " +bias" : "", residual ? " +residual" : "",
+                f32_out ? " to F32" : "");
+}
+
+AlgorithmConfig ConfigOf(const LtFunctions& library, const LtAlgorithm& algorithm) {
+  AlgorithmConfig config;
+  const auto get = [&](int attribute, int* value) {
+    size_t written = 0;
+    library.cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, value, sizeof *value,
+                                                 &written);
+  };
+  get(lt::kAlgoId, &config.id);
+  get(lt::kAlgoSplitK, &config.split_k);
+  get(lt::kAlgoReduction, &config.reduction);
+  return config;
+}
+
+int FirstInOneOrder(const LtFunctions& library, std::span<const LtHeuristic> found) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i].status != lt::kSuccess || found[i].workspace_bytes != 0) continue;
+    const AlgorithmConfig config = ConfigOf(library, found[i].algorithm);
+    if (config.split_k <= 1 && config.reduction == 0) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+size_t AlgorithmFor(int64_t m) {
+  size_t index = 0;
+  while (index + 1 < kLtRows.size() && m > kLtRows[index]) ++index;
+  return index;
+}
+
+std::vector<bool> SameAsLast(std::span<const std::byte> outs, size_t count) {
+  const size_t bytes = outs.size() / count;
+  const std::byte* const last = outs.data() + (count - 1) * bytes;
+  std::vector<bool> same(count);
+  for (size_t i = 0; i < count; ++i) {
+    same[i] = std::memcmp(outs.data() + i * bytes, last, bytes) == 0;
+  }
+  return same;
+}
+
+CublasLt::~CublasLt() {
+  if (handle_ == nullptr || !context_->Enter().ok()) return;
+  (*LoadCublasLt())->cublasLtDestroy(handle_);
+}
+
+Result<LtAlgorithm> CublasLt::Choose(const LtFunctions& library, const ProductKind& kind,
+                                     int64_t m) {
+  Product product(library);
+  SLUICE_RETURN_IF_ERROR(product.Make(
+      kind, {.m = m, .x_stride = kind.k, .residual_stride = kind.n, .out_stride = kind.n}));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<LtHeuristic> found,
+                          Candidates(library, handle_, product));
+  const int index = FirstInOneOrder(library, found);
+  if (index < 0) {
+    return Status(StatusCode::kUnimplemented,
+                  StrCat("cuBLASLt has no algorithm without split-K and workspace for ",
+                         kind.ToString(), ", of ", found.size(), " that it offers"));
+  }
+  return found[static_cast<size_t>(index)].algorithm;
+}
+
+// Puts the last algorithm in the place of those that don't give its bits.
+Status CublasLt::KeepSameBits(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
+                              Pins* pins) {
+  const std::vector<uint16_t> x = RandomRows(kComparedRows * kind.k);
+  const size_t x_bytes = x.size() * sizeof x[0];
+  const size_t out_bytes = static_cast<size_t>(kComparedRows * kind.n * (kind.f32_out ? 4 : 2));
+  Memory& memory = *stream.home().memory;
+  SLUICE_ASSIGN_OR_RETURN(const device::Buffer rows,
+                          memory.Allocate(x_bytes, device::MemoryKind::kDevice));
+  SLUICE_ASSIGN_OR_RETURN(const device::Buffer outs,  // zeros, which are the residual too
+                          memory.Allocate(out_bytes * pins->size(), device::MemoryKind::kDevice));
+  const Driver& driver = TheDriver();
+  const auto address = [](const device::Buffer& b) {
+    return reinterpret_cast<CUdeviceptr>(b.data());
+  };
+  SLUICE_RETURN_IF_ERROR(
+      stream.Call(driver.cuMemcpyAsync(address(rows), reinterpret_cast<CUdeviceptr>(x.data()),
+                                       x_bytes, stream.handle()),
+                  "copying rows for cuBLASLt"));
+  for (size_t i = 0; i < pins->size(); ++i) {
+    std::byte* const out = outs.data() + i * out_bytes;
+    const ProductCall compared = {.m = kComparedRows,
+                                  .x = rows.data(),
+                                  .weight = call.weight,
+                                  .bias = call.bias,
+                                  .residual = out,
+                                  .out = out,
+                                  .x_stride = kind.k,
+                                  .residual_stride = kind.n,
+                                  .out_stride = kind.n};
+    SLUICE_RETURN_IF_ERROR(Submit(stream, kind, compared, (*pins)[i]));
+  }
+  std::vector<std::byte> got(out_bytes * pins->size());
+  SLUICE_RETURN_IF_ERROR(
+      stream.Call(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(got.data()), address(outs),
+                                       got.size(), stream.handle()),
+                  "copying what cuBLASLt gave"));
+  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+  const std::vector<bool> same = SameAsLast(got, pins->size());
+  for (size_t i = 0; i < pins->size(); ++i) {
+    if (!same[i]) (*pins)[i] = pins->back();
+  }
+  return OkStatus();
+}
+
+Result<CublasLt::Pins> CublasLt::Pin(CudaStream& stream, const ProductKind& kind,
+                                     const ProductCall& call) {
+  SLUICE_ASSIGN_OR_RETURN(const LtFunctions* const library, LoadCublasLt());
+  if (handle_ == nullptr) {
+    SLUICE_RETURN_IF_ERROR(Check(*library, library->cublasLtCreate(&handle_), "starting"));
+  }
+  Pins pins;
+  SLUICE_ASSIGN_OR_RETURN(pins.back(), Choose(*library, kind, kLtRows.back()));
+  const int id = ConfigOf(*library, pins.back()).id;
+  for (size_t i = 0; i + 1 < pins.size(); ++i) {
+    const Result<LtAlgorithm> chosen = Choose(*library, kind, kLtRows[i]);
+    pins[i] = chosen.ok() && ConfigOf(*library, *chosen).id == id ? *chosen : pins.back();
+  }
+  SLUICE_RETURN_IF_ERROR(KeepSameBits(stream, kind, call, &pins));
+  return pins;
+}
+
+Result<CublasLt::Pins> CublasLt::Pinned(CudaStream& stream, const ProductKind& kind,
+                                        const ProductCall& call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = pinned_.find(kind);
+  if (found != pinned_.end()) return found->second;
+  if (stream.capturing()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  StrCat("the first cuBLASLt product of the kind ", kind.ToString(),
+                         " while a graph is captured; run one before"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Pins pins, Pin(stream, kind, call));
+  pinned_.emplace(kind, pins);
+  return pins;
+}
+
+Status CublasLt::Submit(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
+                        const LtAlgorithm& algorithm) {
+  const LtFunctions& library = **LoadCublasLt();
+  Product product(library);
+  SLUICE_RETURN_IF_ERROR(product.Make(kind, call));
+  const float one = 1.0f, beta = kind.residual ? 1.0f : 0.0f;
+  const int status = library.cublasLtMatmul(
+      handle_, product.desc(), &one, call.weight, product.weight(), call.x, product.x(), &beta,
+      kind.residual ? call.residual : call.out, product.residual(), call.out, product.out(),
+      &algorithm, nullptr, 0, stream.handle());
+  SLUICE_RETURN_IF_ERROR(Check(library, status, StrCat(kind.ToString(), " on ", call.m, " rows")));
+  return stream.Launched(CUDA_SUCCESS, MatmulKernel());
+}
+
+Status CublasLt::Multiply(device::Stream& stream, const ProductKind& kind,
+                          const ProductCall& call) {
+  CudaStream& cuda = AsCuda(stream);
+  SLUICE_RETURN_IF_ERROR(cuda.Enter());
+  SLUICE_ASSIGN_OR_RETURN(const Pins pins, Pinned(cuda, kind, call));
+  return Submit(cuda, kind, call, pins[AlgorithmFor(call.m)]);
+}
+
+CublasLt& CublasLtOf(device::Stream& stream) { return *AsCuda(stream).home().cublaslt; }
+
+}  // namespace sluice::cuda

@@ -1,0 +1,94 @@
+#include "backend/cuda/linear/cublaslt_impls.h"
+
+#include <limits>
+
+#include "backend/cuda/alignment.h"
+#include "backend/cuda/launch.h"
+#include "backend/cuda/linear/cublaslt.h"
+#include "backend/cuda/linear/params.h"
+#include "ops/linear.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::Linear;
+
+constexpr size_t kWide = 16;  // bytes: where rows begin
+constexpr int64_t kSizeMax = std::numeric_limits<int32_t>::max();
+
+ops::Support Supports(const Linear::Desc& desc, const device::DeviceFacts&) {
+  if (desc.weight != DType::kBF16 || desc.activation != DType::kBF16) {
+    return ops::Support::No(
+        StrCat(Name(desc.weight), " weights on ", Name(desc.activation), " activations"));
+  }
+  if (desc.n < 1 || desc.k < 1 || desc.n % 8 != 0 || desc.k % 8 != 0 || desc.n > kSizeMax ||
+      desc.k > kSizeMax) {
+    return ops::Support::No(
+        StrCat("n = ", desc.n, " and k = ", desc.k, " must be multiples of 8 below 2^31"));
+  }
+  if (desc.bias && desc.f32_out) return ops::Support::No("a bias with F32 out");
+  if (desc.adapters != 0) return ops::Support::No("adapters");
+  const auto library = LoadCublasLt();  // last: who does not need it does not open it
+  return library.ok() ? ops::Support::Yes() : ops::Support::No(library.status().message());
+}
+
+// A copy of x with rows at multiples of 16 bytes.
+Result<const void*> Staged(device::Stream& stream, const Linear::Desc& desc, const ops::Tensor& x) {
+  const int64_t m = x.dims[0];
+  SLUICE_ASSIGN_OR_RETURN(std::byte * copy, Scratch(stream, static_cast<size_t>(m * desc.k) * 2));
+  const StageParams params = {.x = x.data,
+                              .out = copy,
+                              .x_stride = x.strides[0],
+                              .m = static_cast<int>(m),
+                              .k = static_cast<int>(desc.k),
+                              .width = static_cast<int>(desc.k),
+                              .from = DType::kBF16,
+                              .to = DType::kBF16};
+  const LaunchShape rows = {.grid = {static_cast<unsigned>(m), 1, 1},
+                            .block = {kLinearThreads, 1, 1}};
+  SLUICE_RETURN_IF_ERROR(Launch(stream, {"sm90_any_stage_rows", "stage_rows"}, rows, params));
+  return static_cast<const void*>(copy);
+}
+
+Status CheckAligned(const Linear::Desc& desc, const Linear::Args& args) {
+  const bool aligned = reinterpret_cast<uintptr_t>(args.weight->data.data) % kWide == 0 &&
+                       RowsBeginAt(args.out, kWide) &&
+                       (!desc.residual || RowsBeginAt(args.residual, kWide)) &&
+                       (!desc.bias || RowsBeginAt(args.bias, kWide));
+  return aligned ? OkStatus()
+                 : InvalidArgument(
+                       "linear: for cuBLASLt the weight, the bias and every row of residual and "
+                       "out must begin at a multiple of 16 bytes");
+}
+
+// Launches of one call: one, or two where x is staged, for every m.
+Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
+  SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor));
+  const int64_t m = args.x.dims[0];
+  if (m == 0) return OkStatus();
+  if (m > kSizeMax) return InvalidArgument(StrCat("linear: ", m, " rows are too many"));
+  SLUICE_RETURN_IF_ERROR(CheckAligned(desc, args));
+  const ProductKind kind = {desc.n, desc.k, desc.bias, desc.residual, desc.f32_out};
+  ProductCall call = {.m = m,
+                      .x = args.x.data,
+                      .weight = args.weight->data.data,
+                      .bias = args.bias.data,
+                      .residual = args.residual.data,
+                      .out = args.out.data,
+                      .x_stride = m > 1 ? args.x.strides[0] : desc.k,
+                      .residual_stride = m > 1 ? args.residual.strides[0] : desc.n,
+                      .out_stride = m > 1 ? args.out.strides[0] : desc.n};
+  if (!RowsBeginAt(args.x, kWide)) {
+    SLUICE_ASSIGN_OR_RETURN(call.x, Staged(stream, desc, args.x));
+    call.x_stride = desc.k;
+  }
+  return CublasLtOf(stream).Multiply(stream, kind, call);
+}
+
+}  // namespace
+
+void RegisterCublasLtLinear(ops::OpTable& table) {
+  table.Add<Linear>({"cublaslt_bf16_linear", &Supports, &Run});
+}
+
+}  // namespace sluice::cuda
