@@ -326,6 +326,9 @@ class Devices(unittest.TestCase):
         for backend in shown["backends"]:
             self.assertEqual(backend["devices"] == 0, backend["absent_reason"] != "", backend)
             self.assertEqual(backend["masks"] == "", backend["name"] == "cpu", backend)
+            # What is opened at run time beside the driver is there, or told to be absent.
+            libraries = " ".join(backend["libraries"])
+            self.assertEqual("cuBLASLt: libcublasLt.so.1" in libraries, backend["name"] == "cuda", backend)
         for device in shown["devices"]:
             self.assertEqual(device["driver"] == "", device["id"] == "cpu", device)
         text = run("devices", "--device", "cpu").stdout
