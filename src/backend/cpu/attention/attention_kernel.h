@@ -14,8 +14,9 @@ template <class V>
 struct RegisterTile {
   static constexpr int kLanes = 16;
 
+  // Never inlined: in a larger function GCC keeps some of the sums in memory.
   template <int R, int C>
-  static void Multiply(const float* const* a, const float* b, int64_t b_stride, int count,
+  [[gnu::noinline]] static void Multiply(const float* const* a, const float* b, int64_t b_stride, int count,
                        float* const* c, bool accumulate) {
     V sum[R][C];
 #pragma GCC unroll 8
@@ -143,47 +144,77 @@ struct TileAttention {
   // out[offset, dim] = V[offset, dim] for the offsets of `range`.
   static void LoadV(const AttentionCall& call, const AttentionTile& tile, int64_t block,
                     Range range, float* out) {
+    const int64_t dims = call.head_dim;
     ForPositions(call, tile, call.v, block, range, [&](int i, Row row) {
-      for (int d = 0; d < call.head_dim; d += kLanes)
-        row.Load(d).Store(out + i * call.head_dim + d);
+      for (int64_t d = 0; d < dims; d += kLanes) row.Load(d).Store(out + i * dims + d);
     });
   }
 
-  // Turns a row's scores into weights and brings its state up to them.
-  static void Softmax(const AttentionCall& call, Range range, float* scores, float* largest,
-                      float* weight, float* sums) {
-    constexpr float kInfinity = __builtin_inff();
-    const bool all = range.first == 0 && range.end == kBlockTokens;
+  // Scales a row's scores and gives their largest; -infinity where the row does not see.
+  // `kAll`: it sees the whole block.
+  template <bool kAll>
+  static float Scale(const AttentionCall& call, Range range, float* scores) {
     V s[kBlockVectors];
-    V top = V::Set1(-kInfinity);
 #pragma GCC unroll 4
-    for (int i = 0; i < kBlockVectors; ++i) {
+    for (int i = 0; i < kBlockVectors; ++i)
       s[i] = V::Load(scores + i * kLanes) * V::Set1(call.scale);
-      if (call.soft_cap > 0.0f) s[i] = V::Set1(call.soft_cap) * Tanh(s[i] / V::Set1(call.soft_cap));
-      if (!all) s[i] = Clip(s[i], range, i, V::Set1(-kInfinity));
-      top = V::Max(top, s[i]);
+    if (call.soft_cap > 0.0f) {
+      for (V& x : s) x = V::Set1(call.soft_cap) * Tanh(x / V::Set1(call.soft_cap));
     }
-    const float block_largest = top.Largest();
-    const float next = block_largest > *largest ? block_largest : *largest;
 #pragma GCC unroll 4
     for (int i = 0; i < kBlockVectors; ++i) {
-      s[i] = Exp(s[i] - V::Set1(next));
-      if (!all) s[i] = Clip(s[i], range, i, V::Zero());
+      if constexpr (!kAll) s[i] = Clip(s[i], range, i, V::Set1(-__builtin_inff()));
       s[i].Store(scores + i * kLanes);
     }
-    const float sum = ((s[0] + s[1]) + (s[2] + s[3])).Sum();
-    if (*largest == -kInfinity) {
-      *weight = sum;
-    } else {
-      const V fade = Exp(V::Set1(*largest) - V::Set1(next));
-      alignas(64) float lanes[kLanes];
-      fade.Store(lanes);
-      *weight = *weight * lanes[0] + sum;
-      if (next != *largest) {
-        for (int d = 0; d < call.head_dim; d += kLanes) (V::Load(sums + d) * fade).Store(sums + d);
-      }
+    return V::Max(V::Max(s[3], s[2]), V::Max(s[1], s[0])).Largest();
+  }
+
+  // Turns a row's scaled scores into weights and gives their sum.
+  template <bool kAll>
+  static float Weigh(Range range, float largest, float* scores) {
+    V s[kBlockVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlockVectors; ++i) {
+      s[i] = Exp(V::Load(scores + i * kLanes) - V::Set1(largest));
+      if constexpr (!kAll) s[i] = Clip(s[i], range, i, V::Zero());
+      s[i].Store(scores + i * kLanes);
     }
-    *largest = next;
+    return ((s[0] + s[1]) + (s[2] + s[3])).Sum();
+  }
+
+  // Turns the scores of up to kLanes rows, from `first` on, into weights and brings the rows' state
+  // up to them. Step by step for all rows, since each step waits for a sum across lanes.
+  static void Softmax(const AttentionCall& call, const Range* ranges, int first, int rows,
+                      float* scores, const State& state) {
+    alignas(64) float next[kLanes] = {}, sums[kLanes] = {}, fades[kLanes];
+    for (int r = 0; r < rows; ++r) {
+      float* row = scores + r * kBlockTokens;
+      next[r] = ranges[r].full() ? Scale<true>(call, ranges[r], row)
+                                 : Scale<false>(call, ranges[r], row);
+    }
+    const V old_largest = V::LoadFirst(state.largest + first, rows);
+    const V largest = V::Max(V::Load(next), old_largest);
+    largest.Store(next);
+    for (int r = 0; r < rows; ++r) {
+      float* row = scores + r * kBlockTokens;
+      sums[r] = ranges[r].full() ? Weigh<true>(ranges[r], next[r], row)
+                                 : Weigh<false>(ranges[r], next[r], row);
+    }
+    const V fade = Exp(old_largest - largest);
+    fade.Store(fades);
+    const V sum = V::Load(sums);
+    const uint32_t begun = V::Above(old_largest, V::Set1(-__builtin_inff()));
+    V::Choose(begun, V::LoadFirst(state.weight + first, rows) * fade + sum, sum)
+        .StoreFirst(state.weight + first, rows);
+    largest.StoreFirst(state.largest + first, rows);
+    const uint32_t fading = begun & ~V::Equal(old_largest, largest);
+    if (fading == 0) return;
+    for (int r = 0; r < rows; ++r) {
+      if ((fading >> r & 1) == 0) continue;
+      float* row = state.sums + int64_t{first + r} * call.head_dim;
+      for (int d = 0; d < call.head_dim; d += kLanes)
+        (V::Load(row + d) * V::Set1(fades[r])).Store(row + d);
+    }
   }
 
   // Lanes of vector `i` of a block that lie in `range`; `other` elsewhere.
@@ -216,45 +247,71 @@ struct TileAttention {
     }
   }
 
-  // Up to kRows rows over one block: scores, weights, sums. `full`: every row sees all of it.
-  static void Rows(const AttentionCall& call, const AttentionTile& tile, int64_t block, bool full,
-                   int first, int rows, const float* k, const float* v, float* scores,
-                   State state) {
-    const float* q[kRows];
-    float* s[kRows];
-    float* sums[kRows];
-    Range ranges[kRows];
+  // scores[row] of rows [first, end) of the tile.
+  static void Scores(const AttentionCall& call, const AttentionTile& tile, int first, int end,
+                     const float* k, float* scores) {
+    for (int row = first; row < end; row += kRows) {
+      const int rows = end - row < kRows ? end - row : kRows;
+      const float* q[kRows];
+      int token = row / call.group, head = row % call.group;
+      for (int r = 0; r < rows; ++r) {
+        q[r] = call.q + (tile.token + token) * call.q_stride +
+               (int64_t{tile.kv_head} * call.group + head) * call.head_dim;
+        if (++head == call.group) head = 0, ++token;
+      }
+      for (int column = 0; column < kBlockTokens; column += kColumns * kLanes) {
+        float* c[kRows];
+        for (int r = 0; r < rows; ++r) c[r] = scores + (row + r) * kBlockTokens + column;
+        RegisterTile<V>::template MultiplyRows<kColumns>(rows, q, k + column, kBlockTokens,
+                                                         call.head_dim, c, false);
+      }
+    }
+  }
+
+  // sums[row] += weights[row] V for up to kRows rows. A row never meets V that it does not see, not
+  // even with weight 0: 0 * NaN is no 0.
+  static void AddSeenV(const AttentionCall& call, const Range* ranges, int rows,
+                       float* const* weights, float* const* sums, const float* v) {
     Range common = {0, kBlockTokens};
-    int token = first / call.group, head = first % call.group;
     for (int r = 0; r < rows; ++r) {
-      q[r] = call.q + (tile.token + token) * call.q_stride +
-             (int64_t{tile.kv_head} * call.group + head) * call.head_dim;
-      s[r] = scores + int64_t{r} * kBlockTokens;
-      sums[r] = state.sums + int64_t{first + r} * call.head_dim;
-      ranges[r] = full ? Range{0, kBlockTokens} : RangeOf(call, tile, token, block);
       if (ranges[r].first > common.first) common.first = ranges[r].first;
       if (ranges[r].end < common.end) common.end = ranges[r].end;
-      if (++head == call.group) head = 0, ++token;
     }
-    for (int column = 0; column < kBlockTokens; column += kColumns * kLanes) {
-      float* c[kRows];
-      for (int r = 0; r < rows; ++r) c[r] = s[r] + column;
-      RegisterTile<V>::template MultiplyRows<kColumns>(rows, q, k + column, kBlockTokens,
-                                                       call.head_dim, c, false);
-    }
-    for (int r = 0; r < rows; ++r) {
-      const int row = first + r;
-      Softmax(call, ranges[r], s[r], state.largest + row, state.weight + row, sums[r]);
-    }
-    // A row never meets V that it does not see, not even with weight 0: 0 * NaN is no 0.
     if (common.empty()) {
       for (int r = 0; r < rows; ++r)
-        AddV(call, 1, s + r, sums + r, v, ranges[r].first, ranges[r].end);
+        AddV(call, 1, weights + r, sums + r, v, ranges[r].first, ranges[r].end);
       return;
     }
-    for (int r = 0; r < rows; ++r) AddV(call, 1, s + r, sums + r, v, ranges[r].first, common.first);
-    AddV(call, rows, s, sums, v, common.first, common.end);
-    for (int r = 0; r < rows; ++r) AddV(call, 1, s + r, sums + r, v, common.end, ranges[r].end);
+    for (int r = 0; r < rows; ++r)
+      AddV(call, 1, weights + r, sums + r, v, ranges[r].first, common.first);
+    AddV(call, rows, weights, sums, v, common.first, common.end);
+    for (int r = 0; r < rows; ++r)
+      AddV(call, 1, weights + r, sums + r, v, common.end, ranges[r].end);
+  }
+
+  // Rows [first, end) of the tile over one block: scores, weights, sums. `full`: every row sees all
+  // of it. `scores` [rows_max, kBlockTokens].
+  static void Rows(const AttentionCall& call, const AttentionTile& tile, int64_t block, bool full,
+                   Range rows, const float* k, const float* v, float* scores, const State& state) {
+    Scores(call, tile, rows.first, rows.end, k, scores);
+    constexpr int kStep = kLanes / kRows * kRows;
+    for (int first = rows.first; first < rows.end; first += kStep) {
+      const int count = rows.end - first < kStep ? rows.end - first : kStep;
+      Range ranges[kStep];
+      float* weights[kStep];
+      float* sums[kStep];
+      for (int r = 0; r < count; ++r) {
+        ranges[r] = full ? Range{0, kBlockTokens}
+                         : RangeOf(call, tile, (first + r) / call.group, block);
+        weights[r] = scores + (first + r) * kBlockTokens;
+        sums[r] = state.sums + int64_t{first + r} * call.head_dim;
+      }
+      Softmax(call, ranges, first, count, weights[0], state);
+      for (int r = 0; r < count; r += kRows) {
+        const int group = count - r < kRows ? count - r : kRows;
+        AddSeenV(call, ranges + r, group, weights + r, sums + r, v);
+      }
+    }
   }
 
   // The offsets that some row of the tile sees.
@@ -304,10 +361,7 @@ struct TileAttention {
       while (RangeOf(call, tile, last - 1, block).empty()) --last;
       const bool full = RangeOf(call, tile, first, block).end == kBlockTokens &&
                         RangeOf(call, tile, last - 1, block).first == 0;
-      for (int r = first * call.group; r < last * call.group; r += kRows) {
-        const int left = last * call.group - r;
-        Rows(call, tile, block, full, r, left < kRows ? left : kRows, k, v, scores, state);
-      }
+      Rows(call, tile, block, full, {first * call.group, last * call.group}, k, v, scores, state);
     }
   }
 
@@ -351,7 +405,7 @@ struct TileAttention {
   }
 
   static constexpr AttentionKernel kKernel = {&Begin, &Split, &Merge, &Finish};
-  static constexpr AttentionTiling kTiling = {.rows = 48, .rows_small = 12};
+  static constexpr AttentionTiling kTiling = {.rows = 96, .rows_small = 12};
 };
 
 }  // namespace sluice::cpu

@@ -42,8 +42,15 @@ struct V512 {
     __builtin_memcpy(&value, p, sizeof value);
     return _mm512_set1_epi32(value);
   }
+  struct [[gnu::packed, gnu::may_alias]] Word {
+    int value;
+  };
+  // GCC 12 loads the broadcast into a register of its own first.
   static SLUICE_INLINE I Dot(I acc, I codes, const std::byte* x) {
-    return _mm512_dpbusd_epi32(acc, codes, BroadcastInt(x));
+    asm("vpdpbusd %2%{1to16%}, %1, %0"
+        : "+v"(acc)
+        : "v"(codes), "m"(*reinterpret_cast<const Word*>(x)));
+    return acc;
   }
   static SLUICE_INLINE I DotSigned(I acc, I codes, const std::byte* x) {
     return Dot(acc, codes, x);

@@ -95,6 +95,12 @@ struct F32x16 {
   }
   // 2^n for integers n in [-126, 127].
   static F32x16 PowerOfTwo(F32x16 n) { return {PowerOfTwo(n.a), PowerOfTwo(n.b)}; }
+  // x * 2^n for integers n in [-151, 151] and x near 1, rounded once: in two steps, since 2^n itself
+  // may be no normal number.
+  static F32x16 Scale(F32x16 x, F32x16 n) {
+    const F32x16 half = Round(n * Set1(0.5f));
+    return x * PowerOfTwo(half) * PowerOfTwo(n - half);
+  }
   static F32x16 Abs(F32x16 x) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};

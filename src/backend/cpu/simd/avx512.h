@@ -70,6 +70,8 @@ struct F32x16 {
     const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
   }
+  // a * 2^n for integers n in [-151, 151], rounded once.
+  static F32x16 Scale(F32x16 a, F32x16 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
   static F32x16 Abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
   // |a| with the sign of `sign`.
   static F32x16 CopySign(F32x16 a, F32x16 sign) {

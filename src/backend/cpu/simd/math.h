@@ -29,9 +29,7 @@ inline V Exp(V x) {
   x = V::Min(V::Set1(89.0f), V::Max(V::Set1(-104.0f), x));
   V n;
   const V p = SmallExpMinus1(SplitByLn2(x, &n)) + V::Set1(1.0f);
-  // In two steps, since 2^n itself may be no normal number.
-  const V half = V::Round(n * V::Set1(0.5f));
-  return p * V::PowerOfTwo(half) * V::PowerOfTwo(n - half);
+  return V::Scale(p, n);
 }
 
 // tanh(x), below 3 ulp, from e^(2|x|) - 1 so that small x keep their digits.
