@@ -16,8 +16,8 @@ struct RegisterTile {
 
   // Never inlined: in a larger function GCC keeps some of the sums in memory.
   template <int R, int C>
-  [[gnu::noinline]] static void Multiply(const float* const* a, const float* b, int64_t b_stride, int count,
-                       float* const* c, bool accumulate) {
+  [[gnu::noinline]] static void Multiply(const float* const* a, const float* b, int64_t b_stride,
+                                         int count, float* const* c, bool accumulate) {
     V sum[R][C];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
@@ -189,8 +189,8 @@ struct TileAttention {
     alignas(64) float next[kLanes] = {}, sums[kLanes] = {}, fades[kLanes];
     for (int r = 0; r < rows; ++r) {
       float* row = scores + r * kBlockTokens;
-      next[r] = ranges[r].full() ? Scale<true>(call, ranges[r], row)
-                                 : Scale<false>(call, ranges[r], row);
+      next[r] =
+          ranges[r].full() ? Scale<true>(call, ranges[r], row) : Scale<false>(call, ranges[r], row);
     }
     const V old_largest = V::LoadFirst(state.largest + first, rows);
     const V largest = V::Max(V::Load(next), old_largest);
@@ -301,8 +301,8 @@ struct TileAttention {
       float* weights[kStep];
       float* sums[kStep];
       for (int r = 0; r < count; ++r) {
-        ranges[r] = full ? Range{0, kBlockTokens}
-                         : RangeOf(call, tile, (first + r) / call.group, block);
+        ranges[r] =
+            full ? Range{0, kBlockTokens} : RangeOf(call, tile, (first + r) / call.group, block);
         weights[r] = scores + (first + r) * kBlockTokens;
         sums[r] = state.sums + int64_t{first + r} * call.head_dim;
       }

@@ -106,10 +106,8 @@ void Multiply(const Problem& p, Share tiles, const std::byte* in, std::byte* unp
   // Few groups on many threads: the tiles are split as well.
   const int64_t tile_parts = std::clamp<int64_t>((wanted + p.groups - 1) / p.groups, 1, count);
   const int64_t group_parts = std::min(p.groups, wanted);
-  const MatrixUnit* matrix = p.unpacked_bytes > 0 ? p.kernels->matrix : nullptr;
-  if (matrix != nullptr) {
-    matrix->configure(p.format->sub);
-  }
+  const ManyRows* many = p.unpacked_bytes > 0 ? p.kernels->many : nullptr;
+  if (many != nullptr && many->configure != nullptr) many->configure(p.format->sub);
   for (;;) {
     const int64_t part = next->fetch_add(1, std::memory_order_relaxed);
     if (part >= tile_parts * group_parts) break;
@@ -118,10 +116,9 @@ void Multiply(const Problem& p, Share tiles, const std::byte* in, std::byte* unp
     const int64_t tile_end = count * (tile_part + 1) / tile_parts;
     for (int64_t group = p.groups * group_part / group_parts; group < group_end;) {
       const int64_t pass_end = std::min(group + p.pass_groups, group_end);
-      if (matrix != nullptr) {
+      if (many != nullptr) {
         for (int64_t i = group; i < pass_end; ++i) {
-          matrix->unpack[p.kernel](GroupOf(p, i), p.steps,
-                                   unpacked + (i - group) * p.unpacked_bytes);
+          many->unpack[p.kernel](GroupOf(p, i), p.steps, unpacked + (i - group) * p.unpacked_bytes);
         }
       }
       for (int64_t i = count * tile_part / tile_parts; i < tile_end; ++i) {
@@ -133,7 +130,7 @@ void Multiply(const Problem& p, Share tiles, const std::byte* in, std::byte* unp
       group = pass_end;
     }
   }
-  if (matrix != nullptr) matrix->release();
+  if (many != nullptr && many->release != nullptr) many->release();
 }
 
 Status OutOfScratch(size_t bytes) {
@@ -228,13 +225,15 @@ ops::Support SupportsAtLeast(Isa isa, bool block_formats, const Linear::Desc& de
   return ops::RefLinearSupports(desc, facts);
 }
 
-// The implementations of one instruction set.
-template <const LinearKernels& kKernels, ops::LayoutId kLayout, int kLanes, Isa kIsa>
+// The implementations of one instruction set: for block formats and for plain ones.
+template <const LinearKernels& kBlockKernels, const LinearKernels& kPlainKernels,
+          ops::LayoutId kLayout, int kLanes, Isa kIsa>
 struct Interleaved {
   template <bool kBlockFormats>
   static ops::Support Supports(const Linear::Desc& desc, const device::DeviceFacts& facts) {
     return SupportsAtLeast(kIsa, kBlockFormats, desc, facts);
   }
+  template <const LinearKernels& kKernels>
   static Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
     return RunKernels(stream, desc, args, kKernels, kLayout);
   }
@@ -247,11 +246,11 @@ struct Interleaved {
   static void Register(ops::OpTable& table, std::string_view block_name,
                        std::string_view plain_name) {
     if (IsaOf(table.facts().architecture) < kIsa) return;
-    table.Add<Linear>({block_name, &Supports<true>, &Run});
+    table.Add<Linear>({block_name, &Supports<true>, &Run<kBlockKernels>});
     const ops::LinearPacking packing = {kLayout, kLanes, &Bytes, &Pack};
     table.Attach(block_name, packing);
     if (plain_name.empty()) return;
-    table.Add<Linear>({plain_name, &Supports<false>, &Run});
+    table.Add<Linear>({plain_name, &Supports<false>, &Run<kPlainKernels>});
     table.Attach(plain_name, packing);
   }
 };
@@ -279,20 +278,23 @@ struct Tiles {
   }
 };
 
-// The vector kernels for few rows, then tiles.
-LinearKernels WithMatrixUnit(const LinearKernels& vector, const MatrixUnit& unit) {
+// The vector kernels for few rows, then those for many.
+LinearKernels WithManyRows(const LinearKernels& vector, const ManyRows& many) {
   LinearKernels kernels = vector;
-  kernels.matrix = &unit;
-  kernels.by_rows[kernels.row_counts++] = unit.tiles;
+  kernels.many = &many;
+  kernels.by_rows[kernels.row_counts++] = many.tiles;
   return kernels;
 }
 
-const LinearKernels kAmxLinearKernels = WithMatrixUnit(kAvx512LinearKernels, kAmxUnit);
+const LinearKernels kAmxKernels = WithManyRows(kAvx512LinearKernels, kAmxManyRows);
+const LinearKernels kAvx512Kernels = WithManyRows(kAvx512LinearKernels, kAvx512ManyRows);
 
-using Amx = Interleaved<kAmxLinearKernels, ops::LayoutId::kCpuInterleaved16, 16, Isa::kAmx>;
-using Avx512 =
-    Interleaved<kAvx512LinearKernels, ops::LayoutId::kCpuInterleaved16, 16, Isa::kAvx512>;
-using Avx2 = Interleaved<kAvx2LinearKernels, ops::LayoutId::kCpuInterleaved8, 8, Isa::kAvx2>;
+using Amx =
+    Interleaved<kAmxKernels, kAvx512LinearKernels, ops::LayoutId::kCpuInterleaved16, 16, Isa::kAmx>;
+using Avx512 = Interleaved<kAvx512Kernels, kAvx512LinearKernels, ops::LayoutId::kCpuInterleaved16,
+                           16, Isa::kAvx512>;
+using Avx2 = Interleaved<kAvx2LinearKernels, kAvx2LinearKernels, ops::LayoutId::kCpuInterleaved8, 8,
+                         Isa::kAvx2>;
 
 }  // namespace
 

@@ -96,8 +96,9 @@ SLUICE_INLINE void SubScales(const std::byte* scales, typename V::F* scale,
   }
 }
 
-// One sub-block: exact integer sums, then one fused multiply-add per output and term.
-template <class V, int kFormat, int kRows, int kSub>
+// One sub-block: exact integer sums, then one fused multiply-add per output and term. `planes`: of
+// 32 elements, or, with `kUnpacked`, the sub-block's codes.
+template <class V, int kFormat, int kRows, int kSub, bool kUnpacked = false>
 SLUICE_INLINE void SubBlock(const std::byte* planes, const std::byte* tile, typename V::F scale,
                             typename V::F minimum, typename V::F (&acc)[kRows]) {
   constexpr ops::BlockFormat kBlock = ops::kBlockFormats[kFormat];
@@ -112,7 +113,12 @@ SLUICE_INLINE void SubBlock(const std::byte* planes, const std::byte* tile, type
   });
   Unroll<0, kVectors>(SLUICE_EACH(v) {
     constexpr int kVector = kSub * kVectors + v.value;
-    const typename V::I codes = Codes<V, kFormat, kVector>(planes);
+    typename V::I codes;
+    if constexpr (kUnpacked) {
+      codes = V::Load(planes + v.value * V::kLanes * 4);
+    } else {
+      codes = Codes<V, kFormat, kVector>(planes);
+    }
     Unroll<0, kRows>(SLUICE_EACH(r) {
       const std::byte* x = tile + (kVector * kRows + r.value) * 4;
       if constexpr (kSigned) {

@@ -47,8 +47,8 @@ using LinearKernel = void (*)(const std::byte* group, const std::byte* tile, int
 // Rows of x as a kernel for `tile_rows` rows reads them; rows past `rows` become zeros.
 // Block formats, per 32 elements: codes [8][tile_rows][4] int8, dx [tile_rows], and per sub-block
 // of the weight's format [tile_rows]: -offset * sum of codes as int32, or, for formats with a
-// minimum, dx * sum of codes. For `unpacked` kernels the codes are [tile_rows][32] int8, and only
-// formats with a minimum have sums. Plain formats: [k][tile_rows] F32.
+// minimum, dx * sum of codes. For matrix tiles the codes are [tile_rows][32] int8, and only formats
+// with a minimum have sums. Plain formats: [k][tile_rows] F32.
 struct TileSource {
   const float* x = nullptr;  // rows are `stride` apart
   int64_t stride = 0, k = 0;
@@ -67,6 +67,7 @@ inline constexpr int kPlainFormatCount = 4;
 // Kernels for tiles of `rows` rows.
 struct RowKernels {
   int rows = 0;
+  int rows_min = 0;       // of all of x, for which these kernels are worth it
   bool unpacked = false;  // block kernels read what UnpackGroup made of a group
   QuantizeTile quantize = nullptr;
   CopyTile copy = nullptr;
@@ -74,14 +75,17 @@ struct RowKernels {
   LinearKernel plain[kPlainFormatCount] = {};  // in the order of kPlainFormats
 };
 
-// For matrix tiles (AMX). A group unpacked: per sub-block of W, k ascending, first the signed codes
-// value - offset, [sub / 4][lanes][4] int8, then scales [lanes] F32, then, for formats with a
-// minimum, minima [lanes] F32.
+// A group unpacked: per sub-block of W, k ascending, first the codes as bytes, [sub / 4][lanes][4]
+// (unsigned values for vectors, value - offset for matrix tiles), then scales [lanes] F32, then,
+// for formats with a minimum, minima [lanes] F32.
 using UnpackGroup = void (*)(const std::byte* group, int64_t steps, std::byte* unpacked);
-struct MatrixUnit {
-  RowKernels tiles = {};  // of 16 rows
+
+// Kernels for many rows, for which a group is unpacked once.
+struct ManyRows {
+  RowKernels tiles = {};
   UnpackGroup unpack[kBlockFormatCount] = {};
-  // Sets the calling thread's tiles for sub-blocks of `sub` elements; release gives them back.
+  // Sets the calling thread's matrix tiles for sub-blocks of `sub` elements; release gives them
+  // back. Null where there is nothing to set.
   void (*configure)(int sub) = nullptr;
   void (*release)() = nullptr;
 };
@@ -90,12 +94,13 @@ struct LinearKernels {
   int lanes = 0;
   int row_counts = 0;                   // used entries of by_rows
   RowKernels by_rows[kRowCounts] = {};  // rows ascending
-  const MatrixUnit* matrix = nullptr;   // where by_rows has `unpacked` kernels
+  const ManyRows* many = nullptr;       // where by_rows has `unpacked` kernels
 };
 
 extern const LinearKernels kAvx2LinearKernels;
 extern const LinearKernels kAvx512LinearKernels;
-extern const MatrixUnit kAmxUnit;
+extern const ManyRows kAvx512ManyRows;
+extern const ManyRows kAmxManyRows;
 
 // Sizes as constants, without a function that could be emitted.
 template <int kFormat, int kLanes>

@@ -7,7 +7,7 @@ namespace sluice::cpu {
 RowSplit SplitRows(const LinearKernels& kernels, int64_t m) {
   CHECK(m >= 1, m, " rows");
   int count = kernels.row_counts;
-  while (m < kMatrixRowsMin && count > 1 && kernels.by_rows[count - 1].unpacked) --count;
+  while (count > 1 && m < kernels.by_rows[count - 1].rows_min) --count;
   // The smallest kernel that takes all of `rows`, or the largest there is.
   auto smallest = [&](int64_t rows) {
     int at = 0;

@@ -5,11 +5,14 @@
 namespace sluice::cpu {
 namespace {
 
-LinearKernels Kernels(std::initializer_list<int> rows, int unpacked_from) {
+constexpr int kManyRows = 25;
+
+// Those of `many_from` rows or more are for kManyRows.
+LinearKernels Kernels(std::initializer_list<int> rows, int many_from) {
   LinearKernels kernels;
   for (const int count : rows) {
     kernels.by_rows[kernels.row_counts].rows = count;
-    kernels.by_rows[kernels.row_counts++].unpacked = count >= unpacked_from;
+    kernels.by_rows[kernels.row_counts++].rows_min = count >= many_from ? kManyRows : 0;
   }
   return kernels;
 }
@@ -36,14 +39,22 @@ TEST(RowSplitTest, TheTailTakesTheSmallestKernelThatHoldsIt) {
   EXPECT_EQ(SplitRows(kernels, 3).full, 2) << "few rows don't pay for many";
 }
 
-TEST(RowSplitTest, MatrixTilesAreForManyRows) {
+TEST(RowSplitTest, SomeKernelsAreForManyRows) {
   const LinearKernels kernels = Kernels({1, 2, 4, 8, 12, 16}, 16);
   EXPECT_EQ(SplitRows(kernels, 16).full, 4) << "12 and 4 rows";
   EXPECT_EQ(SplitRows(kernels, 16).tail, 2);
-  EXPECT_EQ(SplitRows(kernels, kMatrixRowsMin - 1).full, 4);
-  EXPECT_EQ(SplitRows(kernels, kMatrixRowsMin).full, 5);
+  EXPECT_EQ(SplitRows(kernels, kManyRows - 1).full, 4);
+  EXPECT_EQ(SplitRows(kernels, kManyRows).full, 5);
   EXPECT_EQ(SplitRows(kernels, 32 + 4).tail, 2) << "a vector kernel may take the tail";
   EXPECT_EQ(SplitRows(kernels, 32 + 13).tail, 5);
+}
+
+TEST(RowSplitTest, OfTwoKernelsForEqualRowsTheLaterTakesWholeTiles) {
+  LinearKernels kernels = Kernels({1, 2, 4, 8, 12, 12}, 99);
+  kernels.by_rows[5].rows_min = kManyRows;
+  EXPECT_EQ(SplitRows(kernels, kManyRows - 1).full, 4);
+  EXPECT_EQ(SplitRows(kernels, kManyRows).full, 5);
+  EXPECT_EQ(SplitRows(kernels, 48).tail, 4);
 }
 
 }  // namespace
