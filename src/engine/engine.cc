@@ -311,6 +311,8 @@ EngineInfo EngineImpl::Info() const {
   info.running = state.running;
   info.waiting = state.waiting;
   info.steps = state.steps;
+  info.device_busy_s = state.device.busy_s;
+  info.device_idle_s = state.device.idle_s;
   info.kv_free_blocks = state.free_blocks;
   return info;
 }
