@@ -125,6 +125,9 @@ struct EngineInfo {
   int block_size = 0, max_num_seqs = 0;
   int64_t running = 0, waiting = 0, steps = 0;
   double load_ms = 0;
+  // By the device's clock, since Open: in steps, and between one step and the next. Zeros unless
+  // EngineOptions::time_steps asks for them and the device works while the host goes on.
+  double device_busy_s = 0, device_idle_s = 0;
   bool has_chat_template = false;
   Sampling sampling_defaults;  // what the model itself says; unset where it says nothing
 };

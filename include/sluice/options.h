@@ -29,6 +29,8 @@ struct EngineOptions {
   uint64_t seed = 0;
   std::string force_op;
   bool explain_kernels = false;
+  // For measuring, without a flag: fill EngineInfo::device_busy_s and device_idle_s.
+  bool time_steps = false;
 
   // visitor(field, flag, help, min, max) for numbers; visitor(field, flag, help) for the rest.
   template <class Visitor>

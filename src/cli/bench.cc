@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "base/bounded_queue.h"
 #include "base/check.h"
@@ -16,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/run_request.h"
 #include "exec/kv_dtype.h"
+#include "files/synthetic_model.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -30,12 +32,20 @@ struct BenchOptions {
   int repeat = 5;
   bool ceilings = false;
   bool json = false;
+  std::string synthetic, dtype;  // a model without a file; both may be empty
 };
 
 struct Figure {
   std::string kind;
   int prompt_tokens = 0, context = 0, batch = 1;
-  std::vector<double> rates;  // tokens per second, over the whole batch
+  std::vector<double> rates;      // tokens per second, over the whole batch
+  double busy_s = 0, idle_s = 0;  // of the device, while all sequences decode
+
+  // The share of the time in which the device had nothing to run between steps.
+  std::optional<double> IdleShare() const {
+    if (busy_s <= 0) return std::nullopt;
+    return idle_s / (busy_s + idle_s);
+  }
 
   double Median() const {
     std::vector<double> sorted = rates;
@@ -89,8 +99,9 @@ class Bench {
     }
   }
 
-  // Tokens per second of all sequences together, while all of them decode.
-  Result<double> Decode(int context, int batch) {
+  // Tokens per second of all sequences together, while all of them decode. Adds the device's times
+  // of just those steps to *figure unless it is null.
+  Result<double> Decode(int context, int batch, Figure* figure) {
     std::vector<RequestId> ids;
     for (int i = 0; i < batch; ++i) {
       SLUICE_RETURN_IF_ERROR(Submit(i, std::max(context, 1),
@@ -108,12 +119,16 @@ class Bench {
         tokens += event.tokens;
         end_us = event.at_us;
         if (tokens >= wanted) {
+          AddTimes(figure);
           for (const RequestId id : ids) engine_.Cancel(id);
         }
       }
       if (waiting > 0 && event.tokens > 0 && !started[event.index]) {
         started[event.index] = true;
-        if (--waiting == 0) start_us = event.at_us;
+        if (--waiting == 0) {
+          start_us = event.at_us;
+          before_ = engine_.Info();
+        }
       }
     }
     return tokens * 1e6 / static_cast<double>(end_us - start_us);
@@ -123,6 +138,14 @@ class Bench {
   int64_t cached_tokens() const { return cached_tokens_; }
 
  private:
+  // What the device did since before_.
+  void AddTimes(Figure* figure) const {
+    if (figure == nullptr) return;
+    const EngineInfo now = engine_.Info();
+    figure->busy_s += now.device_busy_s - before_.device_busy_s;
+    figure->idle_s += now.device_idle_s - before_.device_idle_s;
+  }
+
   Status Submit(int index, int prompt_tokens, int max_tokens) {
     Request request;
     std::vector<int32_t> ids(prompt_tokens);
@@ -163,6 +186,7 @@ class Bench {
   const BenchOptions& options_;
   BoundedQueue<Event> events_;
   RequestId last_id_ = 0;
+  EngineInfo before_;  // when all sequences of a decode run had started
   int64_t drawn_ = 0;
   int64_t cached_tokens_ = 0;
 };
@@ -184,15 +208,20 @@ Json ToJson(const Figure& figure, const FigureShares& shares, int threads) {
                    {"threads", threads},
                    {"tokens_per_second",
                     {{"median", figure.Median()}, {"min", figure.Min()}, {"max", figure.Max()}}}};
+  if (figure.kind == "decode") {
+    const std::optional<double> idle = figure.IdleShare();
+    json["device_idle_share"] = idle ? Json(*idle) : Json(nullptr);
+  }
   json.update(ToJson(shares));
   return json;
 }
 
 void PrintRow(const Figure& figure, const FigureShares& shares) {
-  char line[256];
-  std::snprintf(line, sizeof line, "%-8s %7d %8d %6d %11.1f %9.1f %9.1f  %s\n", figure.kind.c_str(),
-                figure.prompt_tokens, figure.context, figure.batch, figure.Median(), figure.Min(),
-                figure.Max(), ToText(shares).c_str());
+  char line[256], idle[16] = "-";
+  if (figure.IdleShare()) std::snprintf(idle, sizeof idle, "%.2f %%", *figure.IdleShare() * 100);
+  std::snprintf(line, sizeof line, "%-8s %7d %8d %6d %11.1f %9.1f %9.1f %8s  %s\n",
+                figure.kind.c_str(), figure.prompt_tokens, figure.context, figure.batch,
+                figure.Median(), figure.Min(), figure.Max(), idle, ToText(shares).c_str());
   std::cout << line << std::flush;
 }
 
@@ -240,9 +269,31 @@ Status CheckFits(const BenchOptions& options, const EngineInfo& info) {
   return OkStatus();
 }
 
+// Gives MODEL, which may be named in two ways.
+Status NameModel(BenchOptions* options) {
+  std::string& model = options->engine.model;
+  if (options->synthetic.empty()) {
+    if (!options->dtype.empty()) {
+      return InvalidArgument(StrCat("--dtype ", options->dtype,
+                                    " goes with --synthetic; a file has its own number format"),
+                             "dtype");
+    }
+    return OkStatus();
+  }
+  if (!model.empty()) {
+    return InvalidArgument(StrCat("both the model ", model, " and --synthetic ", options->synthetic,
+                                  " are given; leave one out"),
+                           "synthetic");
+  }
+  model =
+      files::SyntheticPath(options->synthetic, options->dtype.empty() ? "bf16" : options->dtype);
+  return OkStatus();
+}
+
 Status RunBench(const BenchOptions& options) {
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;
+  engine_options.time_steps = true;
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(engine_options, {}));
   const EngineInfo info = engine->Info();
   SLUICE_RETURN_IF_ERROR(CheckFits(options, info));
@@ -254,14 +305,15 @@ Status RunBench(const BenchOptions& options) {
   if (!options.json) {
     std::cout << info.model_name << " (" << info.quantization << ") on " << info.device << ", "
               << info.isa << " kernels, " << info.threads << " threads; tokens per second\n"
-              << "kind      prompt  context  batch      median       min       max  share of the "
-                 "ceiling\n";
+              << "kind      prompt  context  batch      median       min       max     idle  share "
+                 "of the ceiling\n";
   }
   Json results = Json::array();
   for (Figure& figure : figures) {
     for (int i = 0; i <= options.repeat; ++i) {
-      auto rate = figure.kind == "prefill" ? bench.Prefill(figure.prompt_tokens)
-                                           : bench.Decode(figure.context, figure.batch);
+      auto rate = figure.kind == "prefill"
+                      ? bench.Prefill(figure.prompt_tokens)
+                      : bench.Decode(figure.context, figure.batch, i > 0 ? &figure : nullptr);
       if (!rate.ok()) return rate.status();
       if (i > 0) figure.rates.push_back(*rate);  // the first run warms up
     }
@@ -303,15 +355,22 @@ Action SetUpBench(CLI::App& app) {
   app.add_option("--repeat", options->repeat, "timed runs of each figure, after one to warm up")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_option("--synthetic", options->synthetic,
+                 "random weights of a known shape instead of MODEL: llama-3.1-8b, qwen3-8b, "
+                 "smollm2-135m or tiny");
+  app.add_option("--dtype", options->dtype,
+                 "number format of --synthetic: bf16 (the default), f16 or fp8");
   app.add_flag("--ceilings", options->ceilings,
                "measure what this machine can read and multiply; MODEL is optional");
   app.add_flag("--json", options->json, "print one JSON object");
   app.get_option("model")->required(false);
   return [options] {
     SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(options->engine.kv_dtype, DType::kF16).status());
+    SLUICE_RETURN_IF_ERROR(NameModel(options.get()));
     if (options->ceilings) return RunCeilings(options->engine, options->json);
     if (options->engine.model.empty()) {
-      return Status(InvalidArgument("model is required; see sluice bench --help", "model"));
+      return Status(
+          InvalidArgument("model or --synthetic is required; see sluice bench --help", "model"));
     }
     return RunBench(*options);
   };

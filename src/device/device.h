@@ -22,6 +22,11 @@ class Event {
   virtual ~Event() = default;
   virtual Status Synchronize() = 0;  // blocks the host until what was recorded is done
   virtual bool Done() = 0;
+  // From when the device came to `earlier` until it came to this one, by its clock.
+  // REQUIRES: both were made by CreateTimer of one device, and are done.
+  virtual Result<double> SecondsSince(Event&) {
+    return Status(StatusCode::kUnimplemented, "this event has no time");
+  }
 };
 
 // What a stream has submitted since it was made: what a step costs the host.
@@ -103,6 +108,11 @@ class Device {
   virtual Result<Buffer> Allocate(size_t bytes, MemoryKind kind) = 0;
   virtual Result<std::unique_ptr<Stream>> CreateStream() = 0;
   virtual Result<std::unique_ptr<Event>> CreateEvent() = 0;
+  // An event that knows when it happened, which may cost more. kUnimplemented where work runs while
+  // it is put on the stream, or where the device has no clock.
+  virtual Result<std::unique_ptr<Event>> CreateTimer() {
+    return Status(StatusCode::kUnimplemented, ToString(facts().id) + " has no timers");
+  }
   // Copies all items in order on `stream`: neighbours that continue one another become one copy,
   // and pieces that stay on the device are submitted together. Items of zero bytes are skipped
   // before any check; views of other devices, null views and a destination that is too small are

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <filesystem>
 #include <future>
 #include <map>
 #include <mutex>
@@ -123,9 +122,8 @@ std::string MainFormat(const files::TensorSource& tensors) {
 }
 
 void EngineImpl::FillInfo(const files::ModelFiles& files) {
-  info_.model_name = options_.served_model_name.empty()
-                         ? std::filesystem::path(files.path).stem().string()
-                         : options_.served_model_name;
+  info_.model_name =
+      options_.served_model_name.empty() ? files::ModelName(files) : options_.served_model_name;
   info_.architecture = files::ArchitectureName(files.config.architecture);
   info_.device = runtime_->facts().name;
   info_.device_reason = runtime_->device_reason();
@@ -313,6 +311,8 @@ EngineInfo EngineImpl::Info() const {
   info.running = state.running;
   info.waiting = state.waiting;
   info.steps = state.steps;
+  info.device_busy_s = state.device.busy_s;
+  info.device_idle_s = state.device.idle_s;
   info.kv_free_blocks = state.free_blocks;
   return info;
 }

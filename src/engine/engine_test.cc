@@ -6,6 +6,7 @@
 #include <future>
 #include <new>
 #include <random>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -48,6 +49,35 @@ TEST(EngineOpen, ErrorsOnTheWayAreErrorsAndNotCrashes) {
   EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
   options = TinyOptions();
   options.max_batch_tokens = 4;  // below max_num_seqs
+  EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Engine, AModelWithoutFilesAnswersIdsAndText) {
+  EngineOptions options = TinyOptions();
+  std::map<std::string, std::vector<int32_t>> answers;
+  for (const std::string model :
+       {"synthetic:tiny:bf16", "synthetic:tiny:f16", "synthetic:tiny:fp8", "synthetic:tiny"}) {
+    options.model = model;
+    const auto engine = OpenTiny(options);
+    ASSERT_NE(engine, nullptr);
+    EXPECT_EQ(engine->Info().model_name, model);
+    EXPECT_FALSE(engine->Info().has_chat_template);
+    const auto answer = Ask(*engine, TinyRequest(kPrompt, 10));
+    ASSERT_TRUE(answer->error.ok()) << answer->error.message();
+    answers[model] = answer->choices[0].ids;
+    EXPECT_EQ(answers[model].size(), 10u);
+    EXPECT_GT(std::set<int32_t>(answers[model].begin(), answers[model].end()).size(), 2u);
+    const auto ids = engine->Tokenize("h\xc3\xa9", true, true);
+    ASSERT_TRUE(ids.ok());
+    EXPECT_THAT(*ids, ::testing::ElementsAre(0x68, 0xc3, 0xa9));
+    EXPECT_EQ(*engine->Detokenize({0x68, 0xc3, 0xa9, 300}, true), "h\xc3\xa9<300>");
+    Request text = TinyRequest({}, 4);
+    text.prompt = std::string("h\xc3\xa9");
+    EXPECT_EQ(Ask(*engine, text)->choices[0].ids,
+              Ask(*engine, TinyRequest(*ids, 4))->choices[0].ids);
+  }
+  EXPECT_EQ(answers["synthetic:tiny"], answers["synthetic:tiny:bf16"]);
+  options.model = "synthetic:tiny:q9";
   EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
 }
 

@@ -252,6 +252,7 @@ void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutco
 
 void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
   std::lock_guard lock(mutex_);
+  device_ = executor_.step_times();
   running_ = stats.running;
   waiting_ = stats.waiting + arriving_;
 }
@@ -361,6 +362,7 @@ StepLoop::State StepLoop::state() const {
   state.free_blocks = free_blocks_;
   state.consecutive_failures = failures_;
   std::lock_guard lock(mutex_);
+  state.device = device_;
   state.paused = paused_;
   if ((has_work_ && !paused_) || !inbox_.empty()) {
     state.stuck_ms = (NowMicros() - progress_us_) / 1000;

@@ -42,6 +42,7 @@ class StepLoop {
   struct State {
     // `waiting` counts from Add on.
     int64_t running = 0, waiting = 0, steps = 0, free_blocks = 0;
+    exec::StepTimes device;
     int64_t stuck_ms = 0;  // since the last sign of progress, while there is work; else 0
     int consecutive_failures = 0;
     bool paused = false;
@@ -99,6 +100,7 @@ class StepLoop {
   int64_t arriving_ = 0;        // sequences in inbox_; guarded by mutex_
   bool stopping_ = false;       // guarded by mutex_
   bool paused_ = false;         // guarded by mutex_
+  exec::StepTimes device_;      // guarded by mutex_
 
   // Step thread.
   // Requests with sequences in the scheduler, by the handle that these carry.

@@ -124,6 +124,11 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer, model.groups()[model.group_of(layer)]));
   }
+  if (wanted.time_steps) {
+    auto timer = StepTimer::Make(device);
+    if (!timer.ok() && timer.status().code() != StatusCode::kUnimplemented) return timer.status();
+    if (timer.ok()) executor->timer_ = std::move(timer).value();
+  }
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
   return executor;
 }
@@ -269,6 +274,7 @@ ops::Tensor Executor::Logits(int64_t rows) const {
 
 Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
+  if (timer_) SLUICE_RETURN_IF_ERROR(timer_->Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
   if (flight->batch.bucket() >= 0) return EnqueueBucket(masks, flight);
   const ops::Tensor logits = Logits(static_cast<int64_t>(plan.logits_rows.size()));
@@ -279,10 +285,15 @@ Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   const int64_t modelled = NowMicros();
   SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
   Status status = sampler_->Run(*stream_, logits);
-  if (status.ok()) status = stream_->Record(*flight->done);
+  if (status.ok()) status = EndStep(flight);
   if (!status.ok()) sampler_->Drop(plan);
   flight->sample_us = NowMicros() - modelled;
   return status;
+}
+
+Status Executor::EndStep(Flight* flight) {
+  if (timer_) SLUICE_RETURN_IF_ERROR(timer_->End(*stream_));
+  return stream_->Record(*flight->done);
 }
 
 // Masks come late and sinks follow the layers: their steps run eagerly, over the bucket's inputs.
@@ -315,7 +326,7 @@ Status Executor::EnqueueBucket(batch::MaskSource* masks, Flight* flight) {
   if (status.ok() && !fixed) {
     status = sampler_->Run(*stream_, Logits(static_cast<int64_t>(plan.logits_rows.size())));
   }
-  if (status.ok()) status = stream_->Record(*flight->done);
+  if (status.ok()) status = EndStep(flight);
   if (!status.ok()) sampler_->Drop(plan);
   flight->sample_us = 0;
   return status;
@@ -353,6 +364,7 @@ Status Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, batch::Kv
     return status;
   }
   ++count_;
+  if (timer_) timer_->Launched();
   last_step_ = plan.step;
   last_draws_.resize(plan.logits_rows.size());
   for (size_t row = 0; row < plan.logits_rows.size(); ++row) {
@@ -367,6 +379,7 @@ Status Executor::Finish(batch::StepResult* result) {
   const batch::BatchPlan& plan = flight.batch.plan();
   Status status = flight.done->Synchronize();
   if (!flight.status.ok()) status = flight.status;
+  if (timer_) timer_->Finished(status.ok());
   sample_us_ = flight.sample_us;
   oldest_ = (oldest_ + 1) % kInFlightMax;
   --count_;

@@ -15,6 +15,7 @@
 #include "batch/result.h"
 #include "exec/graph_runner.h"
 #include "exec/input_builder.h"
+#include "exec/step_timer.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
 #include "sample/sampler.h"
@@ -25,7 +26,8 @@ class Executor {
  public:
   struct Options {
     int max_num_seqs = 1;
-    bool graphs = true;  // decode through captured graphs where the device has them
+    bool graphs = true;       // decode through captured graphs where the device has them
+    bool time_steps = false;  // fill step_times() where the device has timers
     std::span<const ops::BindRecord> bindings = {};  // of the model: any may forbid graphs
   };
   // `device`, `model` and `store` must outlive it.
@@ -68,6 +70,8 @@ class Executor {
   // Of the last step that was finished: what the host spent on putting sampling on the stream; all
   // of sampling where the device is the host.
   int64_t sample_us() const { return sample_us_; }
+  // Zeros unless Options::time_steps asked for them and the device has timers.
+  StepTimes step_times() const { return timer_ ? timer_->times() : StepTimes(); }
   // What all steps have submitted so far, their copies included.
   device::SubmitCounts submitted() const;
 
@@ -84,6 +88,8 @@ class Executor {
   Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
       : device_(device), model_(model), store_(store) {}
   Flight& flight(int index) { return flights_[(oldest_ + index) % kInFlightMax]; }
+  // The work of the step is all on the stream.
+  Status EndStep(Flight* flight);
   Status CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink);
   Status CheckReferences(const batch::BatchPlan& plan) const;
   Status MakeGraphs(const Options& options);
@@ -119,6 +125,8 @@ class Executor {
   std::unique_ptr<GraphRunner> graphs_;  // null: none
   std::string graphs_note_;
 
+  std::unique_ptr<StepTimer> timer_;  // null: off
+  static_assert(kInFlightMax <= StepTimer::kInFlightMax);
   std::array<Flight, kInFlightMax> flights_;
   int oldest_ = 0, count_ = 0;
   uint64_t last_step_ = 0;           // launched

@@ -443,6 +443,24 @@ INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, ::testing::Values("cpu", "pinned
 // Errors that the device finds when it comes to the work.
 class QueuedExecutorTest : public ExecutorTest {};
 
+// The clock of the queued device stands between what is put on the stream at one time.
+TEST_P(QueuedExecutorTest, StepsAreTimedWhereThatIsAskedFor) {
+  for (const bool asked : {false, true}) {
+    tiny_.executor = std::move(Executor::Make(*tiny_.device, *tiny_.model, *tiny_.store,
+                                              {.max_num_seqs = kTestSlots, .time_steps = asked})
+                                   .value());
+    for (int at = 0; at < 5; ++at) {
+      tiny_.queued().now_s = 0.5 * at;
+      PlanBuilder plan = NextPlan();
+      if (at == 0) plan.Start(0, Greedy(), kPrompt);
+      plan.Entry(0, at, {kPrompt[static_cast<size_t>(at)]}, {{0}});
+      Run(plan);
+    }
+    EXPECT_EQ(tiny_.executor->step_times().busy_s, 0);
+    EXPECT_EQ(tiny_.executor->step_times().idle_s, asked ? 2.0 : 0.0);
+  }
+}
+
 TEST_P(QueuedExecutorTest, AnErrorOfTheDeviceEndsItsStepAndTheOneBehindIt) {
   const std::vector<Drawn> expected = Generate(0, 3);
   PlanBuilder prefill = NextPlan();

@@ -111,6 +111,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
                           Executor::Make(device, *runtime->model_, *runtime->store_,
                                          {.max_num_seqs = options.max_num_seqs,
                                           .graphs = options.graphs,
+                                          .time_steps = options.time_steps,
                                           .bindings = runtime->bindings_}));
   return runtime;
 }

@@ -8,6 +8,7 @@
 #include "base/str_cat.h"
 #include "files/model_files.h"
 #include "files/quote.h"
+#include "files/synthetic_model.h"
 
 namespace sluice::files {
 namespace {
@@ -61,7 +62,7 @@ std::string CacheListing(const fs::path& cache) {
 
 Result<std::string> ResolveModel(const std::string& name_or_path) {
   if (name_or_path.empty()) return InvalidArgument("the model's name is empty");
-  if (Exists(name_or_path)) return name_or_path;
+  if (IsSyntheticPath(name_or_path) || Exists(name_or_path)) return name_or_path;
   const fs::path name(name_or_path);
   const Status missing(StatusCode::kNotFound, StrCat("there is no file or folder ", name_or_path));
   const bool leads_out = std::find(name.begin(), name.end(), "..") != name.end();

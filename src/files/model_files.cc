@@ -11,6 +11,7 @@
 #include "files/gguf.h"
 #include "files/mapped_file.h"
 #include "files/safetensors.h"
+#include "files/synthetic_model.h"
 
 namespace sluice::files {
 namespace {
@@ -78,6 +79,7 @@ Status AboutPath(const Status& status, const std::string& path) {
 }  // namespace
 
 Result<ModelFiles> OpenModel(const std::string& path) {
+  if (IsSyntheticPath(path)) return OpenSynthetic(path);
   ModelFiles model;
   model.path = path;
   if (IsFolder(path)) {
@@ -94,7 +96,9 @@ Result<ModelFiles> OpenText(const std::string& path) {
   ModelFiles model;
   model.path = path;
   Status status;
-  if (IsFolder(path)) {
+  if (IsSyntheticPath(path)) {
+    SLUICE_ASSIGN_OR_RETURN(model.tokenizer, SyntheticTokenizer(path));
+  } else if (IsFolder(path)) {
     status = ReadTokenizerJson(fs::path(path) / kTokenizerName, &model);
   } else if (path.ends_with(kTemplateSuffix)) {
     SLUICE_ASSIGN_OR_RETURN(model.chat_template, ReadTextFile(path, kTemplateBytesMax));
@@ -107,6 +111,10 @@ Result<ModelFiles> OpenText(const std::string& path) {
   }
   if (!status.ok()) return AboutPath(status, path);
   return model;
+}
+
+std::string ModelName(const ModelFiles& model) {
+  return IsSyntheticPath(model.path) ? model.path : fs::path(model.path).stem().string();
 }
 
 }  // namespace sluice::files

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "files/architectures.h"
+#include "files/synthetic_model.h"
 #include "model/layers/activations.h"
 #include "model/layers/rope_table.h"
 #include "model/registry.h"
@@ -221,6 +222,21 @@ TEST(Params, GemmaMayStandInsideAMultimodalCheckpoint) {
   EXPECT_EQ(qkv.hugging_face[2][0].name, "model.language_model.layers.2.self_attn.q_proj.weight");
   EXPECT_TRUE(Find(specs, "layers.2.mlp_norm").hugging_face_adds_one);
   EXPECT_FALSE(qkv.hugging_face_adds_one);
+}
+
+TEST(Params, SyntheticModelsHaveAllOfTheirTensorsAndNoOther) {
+  for (const std::string name : {"llama-3.1-8b", "qwen3-8b", "smollm2-135m", "tiny"}) {
+    const auto files = files::OpenModel(files::SyntheticPath(name, "fp8"));
+    ASSERT_TRUE(files.ok()) << files.status().message();
+    const auto params =
+        weights::Resolve(Params(files->config), *files->tensors, weights::Naming::kHuggingFace);
+    ASSERT_TRUE(params.ok()) << params.status().message();
+    std::set<const files::FileTensor*> used;
+    for (const weights::ResolvedParam& param : *params) {
+      used.insert(param.tensors.begin(), param.tensors.end());
+    }
+    EXPECT_EQ(used.size(), files->tensors->tensors().size()) << name;
+  }
 }
 
 TEST(Params, TiedOutputIsTheEmbedding) {

@@ -108,6 +108,9 @@ class QueuedDevice : public device::Device {
   Result<std::unique_ptr<device::Stream>> CreateStream() override {
     return std::unique_ptr<device::Stream>(std::make_unique<QueuedStream>(this));
   }
+  // Timers tell when they were recorded, by this clock.
+  double now_s = 0;
+  Result<std::unique_ptr<device::Event>> CreateTimer() override { return CreateEvent(); }
   Result<std::unique_ptr<device::Event>> CreateEvent() override {
     return std::unique_ptr<device::Event>(std::make_unique<QueuedEvent>(this));
   }
@@ -180,9 +183,13 @@ class QueuedDevice : public device::Device {
       std::lock_guard lock(device->state_->mutex);
       return queue == nullptr || queue->done >= mark;
     }
+    Result<double> SecondsSince(device::Event& earlier) override {
+      return at_s - static_cast<QueuedEvent&>(earlier).at_s;
+    }
     QueuedDevice* const device;
     std::shared_ptr<Queue> queue;  // null: never recorded
     uint64_t mark = 0;
+    double at_s = 0;
   };
   class QueuedStream : public device::Stream {
    public:
@@ -204,6 +211,7 @@ class QueuedDevice : public device::Device {
       if (queue->recording != nullptr) return device->CaptureError(queue.get(), "an event");
       static_cast<QueuedEvent&>(event).queue = queue;
       static_cast<QueuedEvent&>(event).mark = queue->pushed;
+      static_cast<QueuedEvent&>(event).at_s = device->now_s;
       return OkStatus();
     }
     Status Wait(device::Event& event) override {

@@ -23,7 +23,7 @@ Status PackRows(const PartPlan& plan, const TensorRows& source, int64_t begin, i
                 std::span<std::byte> out) {
   const ops::Linear::Desc& desc = plan.linear.desc();
   const files::FileTensor& tensor = source.tensor;
-  if (tensor.dtype != DType::kF8E4M3) {
+  if (tensor.dtype == plan.dtype) {
     const size_t row_bytes = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
     return plan.packing->pack(desc, source.row + begin,
                               tensor.data.subspan(static_cast<size_t>(begin) * row_bytes,
@@ -45,7 +45,7 @@ Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::O
   std::vector<PartPlan> parts;
   int64_t row = 0;
   for (size_t i = 0; i < param.tensors.size(); ++i) {
-    const DType dtype = LoadedDType(param.tensors[i]->dtype);
+    const DType dtype = LoadedDType(*param.tensors[i], param.scales[i], activation);
     if (parts.empty() || parts.back().dtype != dtype) {
       PartPlan part;
       part.first = i;

@@ -76,6 +76,11 @@ std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::Fil
   return out;
 }
 
-DType LoadedDType(DType stored) { return stored == DType::kF8E4M3 ? DType::kBF16 : stored; }
+DType LoadedDType(const files::FileTensor& tensor, const files::FileTensor* scale,
+                  DType activation) {
+  const bool widened =
+      tensor.dtype == DType::kF8E4M3 && (scale != nullptr || activation == DType::kF32);
+  return widened ? DType::kBF16 : tensor.dtype;
+}
 
 }  // namespace sluice::weights

@@ -22,7 +22,9 @@ std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype);
 std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale,
                                int64_t first, int64_t count);
 
-// What `tensor` is stored as once loaded: BF16 for F8, else its own format.
-DType LoadedDType(DType stored);
+// What `tensor` is stored as once loaded: its own format, but for F8 that has a scale or whose
+// device computes in F32, which is widened to BF16. Kernels read F8 without a scale.
+DType LoadedDType(const files::FileTensor& tensor, const files::FileTensor* scale,
+                  DType activation);
 
 }  // namespace sluice::weights

@@ -50,6 +50,11 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["--force-op"], "generate", MODEL, "-p", "x", "--force-op", "nothing")
         self.refuse(2, ["--no-such-flag"], "bench", MODEL, "--no-such-flag")
         self.refuse(2, ["model"], "bench")
+        self.refuse(2, ["nope", "llama-3.1-8b, qwen3-8b"], "bench", "--synthetic", "nope")
+        self.refuse(2, ["q4", "bf16, f16, fp8"], "bench", "--synthetic", "tiny", "--dtype", "q4")
+        self.refuse(2, ["--dtype bf16", "--synthetic"], "bench", MODEL, "--dtype", "bf16")
+        self.refuse(2, ["both", MODEL, "--synthetic tiny"], "bench", MODEL, "--synthetic", "tiny")
+        self.refuse(2, ["nope", "tiny"], "generate", "synthetic:nope:bf16", "-p", "x")
         self.refuse(2, ["--batch", "0"], "bench", MODEL, "--batch", "0")
         self.refuse(2, ["--max-num-seqs 64"], "bench", MODEL, "--batch", "1,65")
         self.refuse(2, ["8192", "--max-model-len"], "bench", MODEL, "--context", "8191")
@@ -283,6 +288,21 @@ class Others(unittest.TestCase):
             self.assertEqual(figure["read_share"] is None, prefill)
             ceiling = "macs_per_second" if prefill else "read_bytes_per_second"
             self.assertGreater(figure["ceilings"][ceiling]["median"], 0)
+
+    def test_bench_without_a_file(self):
+        for dtype in ["bf16", "fp8"]:
+            figures = json.loads(run("bench", "--synthetic", "tiny", "--dtype", dtype, "--device",
+                                     "cpu", "--prompt-tokens", "32", "--output-tokens", "8",
+                                     "--batch", "1,3", "--repeat", "1", "--json").stdout)
+            self.assertEqual(figures["model"], f"synthetic:tiny:{dtype}")
+            self.assertEqual([row["kind"] for row in figures["results"]],
+                             ["prefill", "decode", "decode"])
+            for row in figures["results"]:
+                self.assertGreater(row["tokens_per_second"]["min"], 0)
+            # The CPU works while a step is put on its stream, so no time lies between.
+            self.assertIsNone(figures["results"][1]["device_idle_share"])
+        described = json.loads(run("inspect", "synthetic:llama-3.1-8b:bf16", "--json").stdout)
+        self.assertEqual(described["parameters"], 8030261248)
 
     def test_ceilings(self):
         for model in [[], [MODEL]]:

@@ -41,7 +41,11 @@ Result<std::unique_ptr<device::Stream>> CudaDevice::CreateStream() {
 }
 
 Result<std::unique_ptr<device::Event>> CudaDevice::CreateEvent() {
-  return CudaEvent::Create(context_.get());
+  return CudaEvent::Create(context_.get(), /*timed=*/false);
+}
+
+Result<std::unique_ptr<device::Event>> CudaDevice::CreateTimer() {
+  return CudaEvent::Create(context_.get(), /*timed=*/true);
 }
 
 Status CudaDevice::Copy(device::Stream& stream, std::span<const device::CopyItem> items) {

@@ -23,6 +23,7 @@ class CudaDevice : public device::Device {
   Result<device::Buffer> Allocate(size_t bytes, device::MemoryKind kind) override;
   Result<std::unique_ptr<device::Stream>> CreateStream() override;
   Result<std::unique_ptr<device::Event>> CreateEvent() override;
+  Result<std::unique_ptr<device::Event>> CreateTimer() override;
   Status Copy(device::Stream& stream, std::span<const device::CopyItem> items) override;
   Result<std::unique_ptr<device::Graph>> Capture(device::Stream& stream,
                                                  device::Communicator* communicator,

@@ -45,6 +45,7 @@ namespace sluice::cuda {
   X(cuEventRecord) \
   X(cuEventQuery) \
   X(cuEventSynchronize) \
+  X(cuEventElapsedTime_v2) \
   X(cuStreamBeginCapture_v2) \
   X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) \

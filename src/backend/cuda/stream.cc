@@ -11,11 +11,12 @@ constexpr size_t kScratchStep = size_t{1} << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<device::Event>> CudaEvent::Create(Context* context) {
+Result<std::unique_ptr<device::Event>> CudaEvent::Create(Context* context, bool timed) {
   SLUICE_RETURN_IF_ERROR(context->Enter());
   CUevent event = nullptr;
   SLUICE_RETURN_IF_ERROR(
-      Check(TheDriver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+      Check(TheDriver().cuEventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING),
+            "cuEventCreate"));
   return std::unique_ptr<device::Event>(new CudaEvent(context, event));
 }
 
@@ -31,6 +32,15 @@ Status CudaEvent::Synchronize() {
 bool CudaEvent::Done() {
   // Work that failed is done too; whoever synchronizes gets the error.
   return !context_->Enter().ok() || TheDriver().cuEventQuery(event_) != CUDA_ERROR_NOT_READY;
+}
+
+Result<double> CudaEvent::SecondsSince(device::Event& earlier) {
+  SLUICE_RETURN_IF_ERROR(context_->Enter());
+  float ms = 0;
+  SLUICE_RETURN_IF_ERROR(
+      Check(TheDriver().cuEventElapsedTime(&ms, static_cast<CudaEvent&>(earlier).handle(), event_),
+            "the time between two events"));
+  return ms * 1e-3;
 }
 
 Result<std::unique_ptr<device::Stream>> CudaStream::Create(const StreamHome& home,

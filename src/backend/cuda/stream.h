@@ -23,10 +23,11 @@ struct StreamHome {
 
 class CudaEvent : public device::Event {
  public:
-  static Result<std::unique_ptr<device::Event>> Create(Context* context);
+  static Result<std::unique_ptr<device::Event>> Create(Context* context, bool timed);
   ~CudaEvent() override;
   Status Synchronize() override;
   bool Done() override;
+  Result<double> SecondsSince(device::Event& earlier) override;
   CUevent handle() const { return event_; }
 
  private:

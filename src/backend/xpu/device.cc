@@ -155,6 +155,10 @@ Result<std::unique_ptr<device::Event>> XpuDevice::CreateEvent() {
   return std::unique_ptr<device::Event>(std::make_unique<XpuEvent>(context_));
 }
 
+Result<std::unique_ptr<device::Event>> XpuDevice::CreateTimer() {
+  return std::unique_ptr<device::Event>(std::make_unique<XpuEvent>(context_, /*timed=*/true));
+}
+
 Status XpuDevice::Copy(device::Stream& stream, std::span<const device::CopyItem> items) {
   return CopyItems(facts().id, AsXpu(stream), items);
 }

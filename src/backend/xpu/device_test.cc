@@ -154,6 +154,30 @@ TEST_F(XpuDeviceTest, AStreamWaitsForAnEventOfAnother) {
   EXPECT_EQ(Download<uint8_t>(*c), big);
 }
 
+TEST_F(XpuDeviceTest, ATimerTellsWhenTheDeviceCameToIt) {
+  const auto before = std::move(device_->CreateTimer().value());
+  const auto after = std::move(device_->CreateTimer().value());
+  auto buffer = device_->Allocate(size_t{64} << 20, MemoryKind::kDevice);
+  ASSERT_TRUE(buffer.ok()) << buffer.status().message();
+  const View half = Part(*buffer, 0, size_t{32} << 20);
+  const CopyItem item{Part(*buffer, half.bytes, half.bytes), half};
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(stream_->Record(*before).ok());
+    ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
+    ASSERT_TRUE(stream_->Record(*after).ok());
+    ASSERT_TRUE(after->Synchronize().ok());
+    const auto seconds = after->SecondsSince(*before);
+    ASSERT_TRUE(seconds.ok()) << seconds.status().message();
+    EXPECT_GT(*seconds, 0);
+    EXPECT_LT(*seconds, 10);
+    EXPECT_EQ(*before->SecondsSince(*after), -*seconds);
+  }
+  const auto plain = std::move(device_->CreateEvent().value());
+  ASSERT_TRUE(stream_->Record(*plain).ok());
+  ASSERT_TRUE(plain->Synchronize().ok());
+  EXPECT_EQ(plain->SecondsSince(*before).status().code(), StatusCode::kUnimplemented);
+}
+
 TEST_F(XpuDeviceTest, HostMemoryIsPlainAndSharedMemoryIsRefused) {
   const auto host = device_->Allocate(100, MemoryKind::kPinned);
   ASSERT_TRUE(host.ok());

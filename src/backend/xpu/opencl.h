@@ -23,7 +23,7 @@ namespace sluice::xpu {
   X(GetProgramBuildInfo) X(CreateKernel) X(ReleaseKernel) X(SetKernelArg) \
   X(SetKernelArgSVMPointer) X(EnqueueNDRangeKernel) X(EnqueueMarkerWithWaitList) \
   X(EnqueueBarrierWithWaitList) X(WaitForEvents) X(GetEventInfo) X(ReleaseEvent) X(Flush) \
-  X(Finish) X(GetExtensionFunctionAddressForPlatform)
+  X(SetEventCallback) X(Finish) X(GetExtensionFunctionAddressForPlatform)
 // clang-format on
 
 struct OpenClApi {

@@ -1,8 +1,13 @@
 #include "backend/xpu/stream.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <optional>
 
+#include "base/clock.h"
 #include "base/str_cat.h"
 
 namespace sluice::xpu {
@@ -35,9 +40,57 @@ bool XpuEvent::Done() {
   return status <= CL_COMPLETE;  // below: it failed, as Synchronize tells
 }
 
-void XpuEvent::Set(cl_event event) {
+void XpuEvent::Release() {
   if (event_ != nullptr) Cl().ReleaseEvent(event_);
+  event_ = nullptr;
+}
+
+// When an event happened. The driver's thread writes it, maybe a little after whoever waited for
+// the event goes on.
+class XpuEvent::Stamp {
+ public:
+  // The driver calls this once, with a shared_ptr<Stamp> of its own.
+  static void CL_CALLBACK Put(cl_event, cl_int, void* data) {
+    const std::unique_ptr<std::shared_ptr<Stamp>> stamp(static_cast<std::shared_ptr<Stamp>*>(data));
+    {
+      const std::lock_guard lock((*stamp)->mutex_);
+      (*stamp)->at_us_ = NowMicros();
+    }
+    (*stamp)->put_.notify_all();
+  }
+  // Nothing when the driver does not say.
+  std::optional<int64_t> Get() {
+    constexpr auto kPatience = std::chrono::seconds(1);
+    std::unique_lock lock(mutex_);
+    put_.wait_for(lock, kPatience, [&] { return at_us_.has_value(); });
+    return at_us_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable put_;
+  std::optional<int64_t> at_us_;  // guarded by mutex_
+};
+
+Status XpuEvent::Set(cl_event event) {
+  Release();
   event_ = event;
+  if (!timed_) return OkStatus();
+  stamp_ = std::make_shared<Stamp>();
+  auto own = std::make_unique<std::shared_ptr<Stamp>>(stamp_);
+  SLUICE_RETURN_IF_ERROR(Check(Cl().SetEventCallback(event_, CL_COMPLETE, &Stamp::Put, own.get()),
+                               "clSetEventCallback"));
+  (void)own.release();  // the driver's from here on
+  return OkStatus();
+}
+
+Result<double> XpuEvent::SecondsSince(device::Event& earlier) {
+  const std::shared_ptr<Stamp>& before = static_cast<XpuEvent&>(earlier).stamp_;
+  const Status unknown(StatusCode::kUnimplemented, "the time of an event is not known");
+  if (stamp_ == nullptr || before == nullptr) return unknown;
+  const std::optional<int64_t> from = before->Get(), to = stamp_->Get();
+  if (!from || !to) return unknown;
+  return (*to - *from) * 1e-6;
 }
 
 Result<std::unique_ptr<device::Stream>> XpuStream::Create(std::shared_ptr<Context> context,
@@ -64,7 +117,7 @@ Status XpuStream::Record(device::Event& event) {
   cl_event marker = nullptr;
   SLUICE_RETURN_IF_ERROR(Check(Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker),
                                "clEnqueueMarkerWithWaitList"));
-  static_cast<XpuEvent&>(event).Set(marker);
+  SLUICE_RETURN_IF_ERROR(static_cast<XpuEvent&>(event).Set(marker));
   return Check(Cl().Flush(queue_), "clFlush");
 }
 

@@ -31,16 +31,24 @@ struct LaunchShape {
 
 class XpuEvent : public device::Event {
  public:
-  explicit XpuEvent(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  ~XpuEvent() override { Set(nullptr); }
+  // `timed`: the driver tells when it happened, by the host's clock.
+  explicit XpuEvent(std::shared_ptr<Context> context, bool timed = false)
+      : context_(std::move(context)), timed_(timed) {}
+  ~XpuEvent() override { Release(); }
   Status Synchronize() override;
   bool Done() override;
+  Result<double> SecondsSince(device::Event& earlier) override;
   cl_event handle() const { return event_; }  // null: not recorded yet
-  void Set(cl_event event);                   // takes it over
+  Status Set(cl_event event);                 // takes it over
 
  private:
-  std::shared_ptr<Context> context_;
+  class Stamp;
+  void Release();
+
+  const std::shared_ptr<Context> context_;
+  const bool timed_;
   cl_event event_ = nullptr;
+  std::shared_ptr<Stamp> stamp_;  // of event_; null unless timed
 };
 
 // A kernel with its arguments set, and its size.

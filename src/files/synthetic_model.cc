@@ -1,0 +1,289 @@
+#include "files/synthetic_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/philox.h"
+#include "base/str_cat.h"
+#include "files/quote.h"
+#include "files/repeated_block.h"
+#include "files/tokenizer_check.h"
+
+namespace sluice::files {
+namespace {
+
+constexpr std::string_view kScheme = "synthetic:";
+
+struct KnownModel {
+  std::string_view name;
+  std::string_view config_json;  // as published
+};
+constexpr KnownModel kModels[] = {
+    {"llama-3.1-8b", R"({
+  "architectures": ["LlamaForCausalLM"], "vocab_size": 128256, "hidden_size": 4096,
+  "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+  "num_key_value_heads": 8, "max_position_embeddings": 131072, "rms_norm_eps": 1e-05,
+  "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+  "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
+  "tie_word_embeddings": false, "bos_token_id": 128000, "eos_token_id": 128001})"},
+    {"qwen3-8b", R"({
+  "architectures": ["Qwen3ForCausalLM"], "vocab_size": 151936, "hidden_size": 4096,
+  "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
+  "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40960,
+  "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": false,
+  "bos_token_id": 151643, "eos_token_id": 151645})"},
+    {"smollm2-135m", R"({
+  "architectures": ["LlamaForCausalLM"], "vocab_size": 49152, "hidden_size": 576,
+  "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
+  "num_key_value_heads": 3, "max_position_embeddings": 8192, "rms_norm_eps": 1e-05,
+  "rope_theta": 100000.0, "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": 2})"},
+    // Not published: for trying things out.
+    {"tiny", R"({
+  "architectures": ["Qwen3ForCausalLM"], "vocab_size": 512, "hidden_size": 64,
+  "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 1024,
+  "rms_norm_eps": 1e-06, "tie_word_embeddings": false, "eos_token_id": 511})"},
+};
+
+struct KnownDType {
+  std::string_view name;
+  DType layers;  // of matrices within layers
+  DType others;  // of the embedding, the output matrix and the norms
+};
+constexpr KnownDType kDTypes[] = {
+    {"bf16", DType::kBF16, DType::kBF16},
+    {"f16", DType::kF16, DType::kF16},
+    {"fp8", DType::kF8E4M3, DType::kBF16},
+};
+
+template <class Table>
+Result<const typename std::remove_extent_t<Table>*> Lookup(const Table& table,
+                                                           std::string_view name,
+                                                           std::string_view flag) {
+  std::string known;
+  for (const auto& row : table) {
+    if (row.name == name) return &row;
+    known += StrCat(known.empty() ? "" : ", ", row.name);
+  }
+  return InvalidArgument(StrCat("--", flag, " ", Quote(name), " is not known; there are ", known),
+                         std::string(flag));
+}
+
+struct Chosen {
+  const KnownModel* model;
+  const KnownDType* dtype;
+};
+
+Result<Chosen> Parse(std::string_view path) {
+  path.remove_prefix(kScheme.size());
+  const size_t colon = path.rfind(':');
+  const std::string_view model = path.substr(0, colon);
+  const std::string_view dtype =
+      colon == std::string_view::npos ? kDTypes[0].name : path.substr(colon + 1);
+  SLUICE_ASSIGN_OR_RETURN(const KnownModel* known, Lookup(kModels, model, "synthetic"));
+  SLUICE_ASSIGN_OR_RETURN(const KnownDType* format, Lookup(kDTypes, dtype, "dtype"));
+  return Chosen{known, format};
+}
+
+// One page more than a power of two: rows of a matrix, whose bytes are a power of two as a rule,
+// repeat late.
+constexpr size_t kPeriodBytes = (size_t{16} << 20) + 4096;
+constexpr uint64_t kSeed = 0x51c0ffee;
+// Where tensors begin.
+constexpr size_t kAlignment = 64;
+
+// Evenly distributed with the deviation that keeps the size of activations: 1 / sqrt(width).
+template <class Element, class Encode>
+std::vector<std::byte> RandomPeriod(int width, Encode encode) {
+  constexpr uint32_t kSteps = 1u << 16;
+  const float limit = std::sqrt(3.0f / static_cast<float>(width));
+  std::vector<Element> values(kSteps);
+  for (uint32_t i = 0; i < kSteps; ++i) {
+    values[i] = encode((2.0f * (static_cast<float>(i) + 0.5f) / kSteps - 1.0f) * limit);
+  }
+  std::vector<std::byte> period(kPeriodBytes);
+  auto* out = reinterpret_cast<Element*>(period.data());
+  constexpr size_t kCount = kPeriodBytes / sizeof(Element);
+  constexpr size_t kPerDraw = 8;  // elements of 16 random bits
+  static_assert(kCount % kPerDraw == 0);
+  for (uint32_t draw = 0; draw < kCount / kPerDraw; ++draw) {
+    for (const uint32_t bits : Philox(kSeed, {draw, 0, 0, 0})) {
+      *out++ = values[bits & 0xffff];
+      *out++ = values[bits >> 16];
+    }
+  }
+  return period;
+}
+
+std::vector<std::byte> RandomPeriod(DType dtype, int width) {
+  switch (dtype) {
+    case DType::kF8E4M3:
+      return RandomPeriod<uint8_t>(width, F32ToF8E4M3);
+    case DType::kF16:
+      return RandomPeriod<uint16_t>(width, F32ToF16);
+    default:
+      return RandomPeriod<uint16_t>(width, F32ToBF16);
+  }
+}
+
+std::vector<std::byte> Ones(DType dtype, int count) {
+  const uint16_t one = dtype == DType::kF16 ? F32ToF16(1.0f) : F32ToBF16(1.0f);
+  std::vector<std::byte> bytes(static_cast<size_t>(count) * sizeof one);
+  for (size_t i = 0; i < bytes.size(); i += sizeof one) {
+    std::memcpy(bytes.data() + i, &one, sizeof one);
+  }
+  return bytes;
+}
+
+// Names and shapes as Hugging Face folders have them, then bytes.
+class SyntheticTensors : public TensorSource {
+ public:
+  static Result<std::shared_ptr<const TensorSource>> Make(const ModelConfig& config,
+                                                          const KnownDType& dtype) {
+    std::shared_ptr<SyntheticTensors> source(new SyntheticTensors(config, dtype));
+    source->ListAll();
+    SLUICE_RETURN_IF_ERROR(source->GiveBytes());
+    return std::shared_ptr<const TensorSource>(std::move(source));
+  }
+
+  const std::vector<FileTensor>& tensors() const override { return tensors_; }
+  const FileTensor* Find(std::string_view name) const override {
+    const auto found = index_.find(name);
+    return found == index_.end() ? nullptr : &tensors_[found->second];
+  }
+  void Release(const FileTensor&) const override {}
+
+ private:
+  SyntheticTensors(const ModelConfig& config, const KnownDType& dtype)
+      : config_(config), dtype_(dtype) {}
+
+  void Matrix(std::string name, DType dtype, int64_t rows, int64_t columns) {
+    tensors_.push_back({std::move(name), dtype, {rows, columns}, {}});
+  }
+  void Norm(std::string name, int64_t width) {
+    tensors_.push_back({std::move(name), dtype_.others, {width}, {}});
+  }
+
+  void ListLayer(int layer) {
+    const std::string prefix = StrCat("model.layers.", layer, ".");
+    const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
+    const int64_t queries = int64_t{config_.num_heads} * config_.head_dim;
+    const int64_t keys = int64_t{config_.num_kv_heads} * config_.head_dim;
+    const auto matrix = [&](const char* name, int64_t rows, int64_t columns) {
+      Matrix(StrCat(prefix, name, ".weight"), dtype_.layers, rows, columns);
+    };
+    Norm(prefix + "input_layernorm.weight", hidden);
+    matrix("self_attn.q_proj", queries, hidden);
+    matrix("self_attn.k_proj", keys, hidden);
+    matrix("self_attn.v_proj", keys, hidden);
+    if (config_.qk_norm) {
+      Norm(prefix + "self_attn.q_norm.weight", config_.head_dim);
+      Norm(prefix + "self_attn.k_norm.weight", config_.head_dim);
+    }
+    matrix("self_attn.o_proj", hidden, queries);
+    Norm(prefix + "post_attention_layernorm.weight", hidden);
+    matrix("mlp.gate_proj", inner, hidden);
+    matrix("mlp.up_proj", inner, hidden);
+    matrix("mlp.down_proj", hidden, inner);
+  }
+
+  void ListAll() {
+    Matrix("model.embed_tokens.weight", dtype_.others, config_.vocab_size, config_.hidden_size);
+    for (int layer = 0; layer < config_.num_layers; ++layer) ListLayer(layer);
+    Norm("model.norm.weight", config_.hidden_size);
+    if (!config_.tied_embeddings) {
+      Matrix("lm_head.weight", dtype_.others, config_.vocab_size, config_.hidden_size);
+    }
+    for (size_t i = 0; i < tensors_.size(); ++i) index_[tensors_[i].name] = i;
+  }
+
+  static size_t BytesOf(const FileTensor& tensor) {
+    size_t count = 1;
+    for (const int64_t dim : tensor.shape) count *= static_cast<size_t>(dim);
+    return RowBytes(tensor.dtype, count);
+  }
+
+  Status GiveBytes() {
+    std::unordered_map<DType, size_t> largest;
+    for (const FileTensor& tensor : tensors_) {
+      if (tensor.shape.size() < 2) continue;
+      largest[tensor.dtype] = std::max(largest[tensor.dtype], BytesOf(tensor));
+    }
+    for (const auto& [dtype, bytes] : largest) {
+      // Tensors begin anywhere within the first period, so that layers differ.
+      SLUICE_ASSIGN_OR_RETURN(
+          blocks_[dtype],
+          RepeatedBlock::Make(RandomPeriod(dtype, config_.hidden_size), bytes + kPeriodBytes));
+    }
+    ones_ = Ones(dtype_.others, std::max(config_.hidden_size, config_.head_dim));
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      FileTensor& tensor = tensors_[i];
+      const size_t bytes = BytesOf(tensor);
+      if (tensor.shape.size() < 2) {
+        tensor.data = std::span<const std::byte>(ones_).first(bytes);
+        continue;
+      }
+      const auto place = Philox(kSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0});
+      const size_t begin = place[0] % (kPeriodBytes / kAlignment) * kAlignment;
+      tensor.data = blocks_[tensor.dtype]->bytes().subspan(begin, bytes);
+    }
+    return OkStatus();
+  }
+
+  const ModelConfig& config_;  // used by Make alone
+  const KnownDType& dtype_;
+  std::vector<FileTensor> tensors_;
+  std::unordered_map<std::string_view, size_t> index_;
+  std::unordered_map<DType, std::unique_ptr<RepeatedBlock>> blocks_;
+  std::vector<std::byte> ones_;
+};
+
+// A token for each byte; the others are spelled as their number.
+Result<TokenizerData> ByteTokenizer(int vocab) {
+  TokenizerData data;
+  data.model = TokenizerModel::kSentencePieceBpe;
+  data.byte_fallback = true;
+  for (int id = 0; id < vocab; ++id) {
+    const bool is_byte = id <= std::numeric_limits<uint8_t>::max();
+    char piece[16];
+    std::snprintf(piece, sizeof piece, is_byte ? "<0x%02X>" : "<%d>", static_cast<unsigned>(id));
+    data.pieces.emplace_back(piece);
+    data.kinds.push_back(is_byte ? TokenKind::kByte : TokenKind::kNormal);
+  }
+  SLUICE_RETURN_IF_ERROR(FinishTokenizer(data));
+  return data;
+}
+
+}  // namespace
+
+std::string SyntheticPath(std::string_view model, std::string_view dtype) {
+  return StrCat(kScheme, model, ":", dtype);
+}
+
+bool IsSyntheticPath(std::string_view path) { return path.starts_with(kScheme); }
+
+Result<ModelFiles> OpenSynthetic(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(const Chosen chosen, Parse(path));
+  ModelFiles model;
+  model.path = path;
+  SLUICE_ASSIGN_OR_RETURN(model.config, ConfigFromJson(chosen.model->config_json, ""));
+  model.config.name = chosen.model->name;
+  model.config.dtype = chosen.dtype->layers;
+  SLUICE_ASSIGN_OR_RETURN(model.tokenizer, ByteTokenizer(model.config.vocab_size));
+  SLUICE_ASSIGN_OR_RETURN(model.tensors, SyntheticTensors::Make(model.config, *chosen.dtype));
+  return model;
+}
+
+Result<TokenizerData> SyntheticTokenizer(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(const Chosen chosen, Parse(path));
+  SLUICE_ASSIGN_OR_RETURN(const ModelConfig config, ConfigFromJson(chosen.model->config_json, ""));
+  return ByteTokenizer(config.vocab_size);
+}
+
+}  // namespace sluice::files

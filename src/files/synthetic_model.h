@@ -1,0 +1,25 @@
+// Models without files: the shapes of published models with random weights, for measuring a
+// machine. All matrices are views of one short random block, so a model of any size takes a few
+// megabytes of host memory until it is loaded. Text is the bytes of a prompt: the first 256 ids.
+// Pure; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "files/model_files.h"
+
+namespace sluice::files {
+
+// What stands for a model's path: "synthetic:<model>:<dtype>".
+std::string SyntheticPath(std::string_view model, std::string_view dtype);
+bool IsSyntheticPath(std::string_view path);
+
+// kInvalidArgument lists the models or number formats there are. With fp8 the matrices of the
+// layers have no scale, and the embedding and the output matrix are BF16, as in published FP8
+// models.
+Result<ModelFiles> OpenSynthetic(const std::string& path);
+// The tokenizer alone.
+Result<TokenizerData> SyntheticTokenizer(const std::string& path);
+
+}  // namespace sluice::files
