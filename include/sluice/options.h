@@ -29,6 +29,7 @@ struct EngineOptions {
   uint64_t seed = 0;
   std::string force_op;
   bool explain_kernels = false;
+  bool check_each_op = false;
   // For measuring, without a flag: fill EngineInfo::device_busy_s and device_idle_s.
   bool time_steps = false;
 
@@ -60,6 +61,8 @@ struct EngineOptions {
     v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
     v(explain_kernels, "explain-kernels",
       "print which implementation was chosen for each op and why");
+    v(check_each_op, "check-each-op",
+      "wait for the device after each op, so that an error names it; no graphs, slow");
   }
 };
 

@@ -17,7 +17,9 @@ struct OpenOptions {
   int threads = 0;  // CPU: worker threads; 0: one per physical core this process may use
   std::string instruction_set;  // CPU: "ref", "avx2", "avx512", "amx"; empty: the best
   std::string force_ops;        // "op=implementation,...": Bind uses these or fails
-  bool check_each_op = false;   // synchronize after every op, so that an error names it
+  // Synchronize after every op, so that an error names it. A graph would hide its ops: the device's
+  // facts().graphs is kNone then. Without effect where ops are done when they return.
+  bool check_each_op = false;
 };
 
 class Backend {

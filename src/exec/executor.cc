@@ -139,6 +139,10 @@ Status Executor::MakeGraphs(const Options& options) {
     graphs_note_ = "no graphs: --no-graphs switches them off";
     return OkStatus();
   }
+  if (stream_->checks_each_op()) {
+    graphs_note_ = "no graphs: --check-each-op waits after every op";
+    return OkStatus();
+  }
   const auto refuse = [&](std::string_view who, device::GraphSupport support) {
     graphs_note_ = StrCat("no graphs: ", who,
                           support == device::GraphSupport::kNone

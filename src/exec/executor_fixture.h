@@ -23,7 +23,7 @@ namespace sluice::exec {
 inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTestSlots = 8;
 
 // "cpu", or a queued device: "pinned" or "plain", after the host memory that copies use, and
-// "nographs".
+// "nographs" or "checked", which waits after each op.
 inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   if (name == "cpu") {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
@@ -31,6 +31,7 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   }
   sample::QueuedDevice::Options options;
   options.pinned_memory = name != "plain";
+  options.check_each_op = name == "checked";
   if (name == "nographs") options.graphs = device::GraphSupport::kNone;
   return std::make_unique<sample::QueuedDevice>(options);
 }

@@ -519,6 +519,32 @@ TEST_P(QueuedExecutorTest, ABatchThatIsNeverLaunchedAndAnExecutorInFlightMayGo) 
   tiny_.executor.reset();
 }
 
+// On a device that fails in one op, whichever: the launch itself ends with the name of what failed.
+TEST(CheckEachOp, NamesTheOpThatFailed) {
+  TinyExecutor tiny("llama", 0, "checked");
+  EXPECT_EQ(tiny.device->facts().graphs, device::GraphSupport::kNone);
+  uint64_t step = 0;
+  for (const std::string op : {"embedding", "norm", "linear", "rope_kv", "attention",
+                               "gated_activation", "gather_rows", "sample"}) {
+    PlanBuilder plan(++step, 1);
+    plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+    tiny.queued().FailOp(op);
+    const Status status = tiny.Launch(plan.plan());
+    EXPECT_EQ(status.code(), StatusCode::kDevice) << op;
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("_" + op + ": " + op + " failed"));
+    EXPECT_EQ(tiny.executor->in_flight(), 0);
+  }
+  PlanBuilder plan(++step, 1);
+  plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+  tiny.queued().FailOp("");
+  const auto checked = tiny.Run(plan.plan());
+  ASSERT_TRUE(checked.ok()) << checked.status().message();
+  TinyExecutor plain("llama", 0, "pinned");
+  PlanBuilder again(1, 1);
+  again.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+  EXPECT_EQ(checked->tokens[0].id, plain.Run(again.plan())->tokens[0].id);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, QueuedExecutorTest, ::testing::Values("pinned", "plain"),
                          [](const auto& device) { return device.param; });
 

@@ -227,6 +227,8 @@ TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
               ::testing::HasSubstr("--no-graphs"));
   EXPECT_THAT(TinyExecutor("llama", 0, "nographs").executor->graphs_note(),
               ::testing::HasSubstr("cannot be captured"));
+  EXPECT_THAT(TinyExecutor("llama", 0, "checked").executor->graphs_note(),
+              ::testing::HasSubstr("--check-each-op"));
   TinyExecutor tiny("llama", 0, "pinned");
   ops::BindRecord record{"attention", "", "any_f16_attention", {}};
   record.graphs = device::GraphSupport::kPiecewise;

@@ -12,6 +12,7 @@ Result<OpenedDevice> OpenDevice(const EngineOptions& options) {
   open.threads = options.threads;
   open.instruction_set = options.isa;
   open.force_ops = options.force_op;
+  open.check_each_op = options.check_each_op;
   OpenedDevice opened;
   SLUICE_ASSIGN_OR_RETURN(opened.device, resolution.Open(open));
   opened.reason = std::move(resolution.reason);

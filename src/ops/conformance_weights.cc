@@ -64,6 +64,30 @@ double LongestRow(const Linear::Desc& desc, const Array& stored) {
   return longest;
 }
 
+// As the loader of weights packs a matrix that is too large for one piece of memory: the first half
+// of the row groups and the others, each as a matrix of its own, one behind the other.
+Status PackInPieces(const LinearPacking& packing, const Linear::Desc& desc, const std::byte* rows,
+                    std::span<std::byte> packed) {
+  const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  const int64_t groups = (desc.n + packing.row_group - 1) / packing.row_group;
+  const int64_t middle = groups / 2 * packing.row_group;
+  size_t offset = 0;
+  for (const auto& [begin, end] : {std::pair(int64_t{0}, middle), std::pair(middle, desc.n)}) {
+    Linear::Desc piece = desc;
+    piece.n = end - begin;
+    if (piece.n == 0) continue;
+    const size_t bytes = packing.packed_bytes(piece);
+    if (bytes > packed.size() - offset) break;
+    SLUICE_RETURN_IF_ERROR(
+        packing.pack(piece, 0, {rows + begin * row_bytes, static_cast<size_t>(piece.n) * row_bytes},
+                     packed.subspan(offset, bytes)));
+    offset += bytes;
+  }
+  if (offset == packed.size()) return OkStatus();
+  return Status(StatusCode::kInternal, StrCat("two pieces of ", desc.ToString(), " take ", offset,
+                                              " bytes packed, the whole ", packed.size()));
+}
+
 // `stored` as the target's implementation wants it; `rows` is the same in the target's memory.
 Result<const PackedWeight*> Packed(ConformanceTarget& target, const Linear::Desc& desc,
                                    const Array& stored, const Tensor& rows) {
@@ -72,8 +96,7 @@ Result<const PackedWeight*> Packed(ConformanceTarget& target, const Linear::Desc
     const LinearPacking& packing = PackingOf(*target.table, target.implementation);
     if (packing.layout != LayoutId::kRowMajor) {
       Array packed(DType::kU8, {static_cast<int64_t>(packing.packed_bytes(desc))});
-      const size_t bytes = static_cast<size_t>(desc.n) * RowBytes(desc.weight, desc.k);
-      SLUICE_RETURN_IF_ERROR(packing.pack(desc, 0, {stored.tensor().data, bytes},
+      SLUICE_RETURN_IF_ERROR(PackInPieces(packing, desc, stored.tensor().data,
                                           {packed.tensor().data, packed.Count()}));
       SLUICE_ASSIGN_OR_RETURN(weight.data, target.Upload(packed));
       weight.layout = packing.layout;

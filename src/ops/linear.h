@@ -66,6 +66,9 @@ inline DType OutDType(const Linear::Desc& desc) {
 
 // The layout an implementation reads, and how to make it. A backend attaches one to its table under
 // the name of each implementation whose layout is not row-major.
+// Groups of `row_group` rows lie one behind another, equally large, and each as it lies in a matrix
+// of these rows alone: a matrix too large for one piece of memory is packed in pieces of whole
+// groups, each with a descriptor whose n is the piece's rows.
 struct LinearPacking {
   LayoutId layout = LayoutId::kRowMajor;
   int row_group = 1;  // rows that are stored together

@@ -73,6 +73,7 @@ class QueuedDevice : public device::Device {
     bool pinned_memory = true;
     device::GraphSupport graphs = device::GraphSupport::kFull;
     size_t memory_bytes = size_t{1} << 30;
+    bool check_each_op = false;
   };
   // What a driver would have been called for.
   struct Counts {
@@ -81,7 +82,8 @@ class QueuedDevice : public device::Device {
   };
 
   QueuedDevice() : QueuedDevice(Options{}) {}
-  explicit QueuedDevice(const Options& options) : ops_(&facts_), state_(new State) {
+  explicit QueuedDevice(const Options& options)
+      : checks_each_op_(options.check_each_op), ops_(&facts_), state_(new State) {
     for (const device::Backend* backend : device::LinkedBackends()) {
       if (backend->kind() != device::DeviceKind::kCpu) continue;
       cpu_ = std::move(backend->Open({}, 0, {.threads = 1}).value());
@@ -92,7 +94,7 @@ class QueuedDevice : public device::Device {
     facts_.name = "a queued device";
     facts_.device_memory = true;
     facts_.pinned_memory = options.pinned_memory;
-    facts_.graphs = options.graphs;
+    facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
     Mirror<ops::GatedActivation, ops::SoftCap, ops::Embedding, ops::GatherRows, ops::ResolveTokens,
            ops::Linear, ops::Norm, ops::QkNorm, ops::RopeKv, ops::Attention, ops::Sample>();
@@ -193,7 +195,8 @@ class QueuedDevice : public device::Device {
   };
   class QueuedStream : public device::Stream {
    public:
-    explicit QueuedStream(QueuedDevice* owner) : device(owner), queue(new Queue) {}
+    explicit QueuedStream(QueuedDevice* owner)
+        : Stream(owner->checks_each_op_), device(owner), queue(new Queue) {}
     ~QueuedStream() override {
       std::lock_guard lock(device->state_->mutex);
       device->RunUpTo(queue.get(), queue->pushed);
@@ -321,6 +324,7 @@ class QueuedDevice : public device::Device {
   }
 
   static constexpr size_t kImplementationsMax = 16;
+  const bool checks_each_op_;
   device::DeviceFacts facts_;
   ops::OpTable ops_;
   std::unique_ptr<device::Device> cpu_;

@@ -1,7 +1,7 @@
 #include "weights/parameters.h"
 
 #include "base/str_cat.h"
-#include "weights/place.h"
+#include "weights/fill.h"
 
 namespace sluice::weights {
 namespace {
@@ -72,8 +72,8 @@ Status ParameterMap::Update(device::Device& device, device::Stream& stream, std:
     SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
                             device.Allocate(slots[i].bytes, device::MemoryKind::kHost));
     std::vector<FillJob> jobs;
-    AddFillJobs(plan, i, {buffer.data(), slots[i].bytes}, &jobs);
-    SLUICE_RETURN_IF_ERROR(RunFillJobs(jobs, activation_, PackThreads(device), {}));
+    AddFillJobs(SliceOf(plan, i), {buffer.data(), slots[i].bytes}, false, &jobs);
+    SLUICE_RETURN_IF_ERROR(RunFillJobs(std::move(jobs), activation_, PackThreads(device)));
     copies.push_back(
         {slots[i], {buffer.data(), slots[i].bytes, buffer.view().memory, buffer.view().device}});
     staging.push_back(std::move(buffer));

@@ -67,6 +67,9 @@ struct PlaceOptions {
   DType activation = DType::kF32;
   Progress progress;                                // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // may be null
+  // Of each buffer of host memory on the way to a device with memory of its own; there are four,
+  // larger only where one row group of a packing is.
+  size_t staging_bytes = size_t{16} << 20;
 };
 
 // Bytes that Place will allocate; reads no tensor bytes.

@@ -7,6 +7,8 @@
 
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
+#include "weights/fill.h"
+#include "weights/staged_fill.h"
 
 namespace sluice::weights {
 namespace {
@@ -134,7 +136,7 @@ class Placer {
       // Memory is taken for many parameters at once.
       SLUICE_RETURN_IF_ERROR(Reserve(*param, &left).WithContext("memory for the weights"));
     }
-    SLUICE_RETURN_IF_ERROR(device_.facts().device_memory ? FillThroughStaging(params)
+    SLUICE_RETURN_IF_ERROR(device_.facts().device_memory ? FillStaged(params)
                                                          : FillInPlace(params));
     if (options_.progress && bytes_told_ != bytes_total_) {
       options_.progress(bytes_total_, bytes_total_);
@@ -200,48 +202,40 @@ class Placer {
       if (param->bytes(options_.activation) == 0) continue;
       const size_t before = jobs.size();
       for (size_t i = 0; i < param->part_count(); ++i) {
-        AddFillJobs(*param, i, {param->places[i].data, param->places[i].bytes}, &jobs);
+        AddFillJobs(SliceOf(*param, i), {param->places[i].data, param->places[i].bytes}, false,
+                    &jobs);
       }
       jobs_left_[param.get()] = jobs.size() - before;
     }
-    return RunFillJobs(jobs, options_.activation, PackThreads(device_), [this](const FillJob& job) {
-      if (job.param->resolved.spec.role == ParamRole::kLinear && job.out.size() >= kLargeBytes) {
-        ReleaseRows(job);
-      }
-      std::lock_guard lock(mutex_);
-      if (--jobs_left_[job.param] == 0) Placed(*job.param);
-    });
+    return RunFillJobs(std::move(jobs), options_.activation, PackThreads(device_),
+                       [this](const FillJob& job) {
+                         ReleaseRows(job);
+                         std::lock_guard lock(mutex_);
+                         if (--jobs_left_[job.held.param] == 0) Placed(*job.held.param);
+                       });
   }
 
-  Status FillThroughStaging(const Params& params) {
-    SLUICE_ASSIGN_OR_RETURN(const auto stream, device_.CreateStream());
-    for (const auto& param : params) {
-      if (param->bytes(options_.activation) == 0) continue;
-      for (size_t i = 0; i < param->part_count(); ++i) {
-        const size_t bytes = param->places[i].bytes;
-        SLUICE_ASSIGN_OR_RETURN(device::Buffer staging,
-                                device_.Allocate(bytes, device::MemoryKind::kHost));
-        std::vector<FillJob> jobs;
-        AddFillJobs(*param, i, {staging.data(), bytes}, &jobs);
-        SLUICE_RETURN_IF_ERROR(RunFillJobs(jobs, options_.activation, PackThreads(device_), {}));
-        const device::CopyItem item{param->places[i], staging.view()};
-        SLUICE_RETURN_IF_ERROR(device_.Copy(*stream, {&item, 1}));
-        SLUICE_RETURN_IF_ERROR(stream->Synchronize());
-      }
-      Placed(*param);
-    }
-    return OkStatus();
+  Status FillStaged(const Params& params) {
+    StagedFillOptions staged;
+    staged.buffer_bytes = options_.staging_bytes;
+    staged.activation = options_.activation;
+    staged.filled = [this](const FillJob& job) { ReleaseRows(job); };
+    staged.placed = [this](const PlannedParam& param) { Placed(param); };
+    return FillThroughStaging(device_, params, staged);
   }
 
   // Of a large matrix, so that it is not resident twice.
   void ReleaseRows(const FillJob& job) const {
-    const PartPlan& plan = job.param->parts[job.part];
+    const PlannedParam& param = *job.held.param;
+    if (param.resolved.spec.role != ParamRole::kLinear) return;
+    const PartPlan& plan = param.parts[job.held.part];
+    if (plan.bytes < kLargeBytes) return;
     int64_t row = 0;
     for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
-      files::FileTensor rows = *job.param->resolved.tensors[i];
+      files::FileTensor rows = *param.resolved.tensors[i];
       const int64_t count = rows.shape[0];
-      const int64_t from = std::max<int64_t>(job.begin - row, 0);
-      const int64_t to = std::min(job.end - row, count);
+      const int64_t from = std::max<int64_t>(job.rows.begin - row, 0);
+      const int64_t to = std::min(job.rows.end - row, count);
       if (from < to) {
         const size_t row_bytes = rows.data.size() / static_cast<size_t>(count);
         rows.data = rows.data.subspan(static_cast<size_t>(from) * row_bytes,

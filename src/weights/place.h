@@ -1,8 +1,7 @@
-// From declared parameters to bytes: what is placed where, and the work that writes it. Used by
-// Place and ParameterMap::Update. Any thread.
+// From declared parameters to what is placed where. Used by Place and ParameterMap::Update. Any
+// thread.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,26 +37,5 @@ Result<std::vector<std::unique_ptr<PlannedParam>>> PlanParams(const std::vector<
                                                               const files::TensorSource& source,
                                                               const ops::OpTable& table,
                                                               const PlaceOptions& options);
-
-// A piece of the work of filling a part: rows of a matrix, or the whole of another parameter.
-struct FillJob {
-  const PlannedParam* param = nullptr;
-  size_t part = 0;
-  int64_t begin = 0, end = 0;  // rows of a kLinear
-  std::span<std::byte> out;    // the whole part's bytes, in host memory, zero
-};
-
-// Adds the work of filling part `i` of `param` in `out`.
-void AddFillJobs(const PlannedParam& param, size_t i, std::span<std::byte> out,
-                 std::vector<FillJob>* jobs);
-
-// Does all jobs, in about their order, with up to `threads` threads, the calling one among them.
-// `done` is called on any of them after a job that succeeded; it may be empty. The first error ends
-// the work.
-Status RunFillJobs(std::span<const FillJob> jobs, DType activation, int threads,
-                   const std::function<void(const FillJob&)>& done);
-
-// Threads that may pack weights for `device`: its own where it is the CPU, else the host's.
-int PackThreads(const device::Device& device);
 
 }  // namespace sluice::weights

@@ -11,31 +11,36 @@ namespace {
 // Rows that are widened at a time.
 constexpr int64_t kWidenRows = 256;
 
-// A source and its first row in the part.
+// A source and its first row in what is packed; negative where it begins before that.
 struct TensorRows {
   const files::FileTensor& tensor;
   const files::FileTensor* scale;  // of F8; or null
   int64_t row;
 };
 
-// Packs rows [begin, end) of a source.
-Status PackRows(const PartPlan& plan, const TensorRows& source, int64_t begin, int64_t end,
-                std::span<std::byte> out) {
-  const ops::Linear::Desc& desc = plan.linear.desc();
+// Packs rows [begin, end) of a source into the matrix that `desc` is about.
+Status PackRows(const ops::LinearPacking& packing, const ops::Linear::Desc& desc,
+                const TensorRows& source, RowRange rows, std::span<std::byte> out) {
   const files::FileTensor& tensor = source.tensor;
   if (tensor.dtype == plan.dtype) {
     const size_t row_bytes = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
-    return plan.packing->pack(desc, source.row + begin,
-                              tensor.data.subspan(static_cast<size_t>(begin) * row_bytes,
-                                                  static_cast<size_t>(end - begin) * row_bytes),
-                              out);
+    return packing.pack(desc, source.row + rows.begin,
+                        tensor.data.subspan(static_cast<size_t>(rows.begin) * row_bytes,
+                                            static_cast<size_t>(rows.end - rows.begin) * row_bytes),
+                        out);
   }
-  for (int64_t at = begin; at < end; at += kWidenRows) {
-    const int64_t count = std::min(kWidenRows, end - at);
+  for (int64_t at = rows.begin; at < rows.end; at += kWidenRows) {
+    const int64_t count = std::min(kWidenRows, rows.end - at);
     const std::vector<std::byte> wide = WidenF8(tensor, source.scale, at, count);
-    SLUICE_RETURN_IF_ERROR(plan.packing->pack(desc, source.row + at, wide, out));
+    SLUICE_RETURN_IF_ERROR(packing.pack(desc, source.row + at, wide, out));
   }
   return OkStatus();
+}
+
+ops::Linear::Desc DescOf(const PartPlan& plan, RowRange rows) {
+  ops::Linear::Desc desc = plan.linear.desc();
+  desc.n = rows.end - rows.begin;
+  return desc;
 }
 
 }  // namespace
@@ -73,16 +78,24 @@ Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::O
   return parts;
 }
 
-Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, int64_t begin, int64_t end,
+size_t PackedBytes(const PartPlan& plan, RowRange rows) {
+  return plan.packing->packed_bytes(DescOf(plan, rows));
+}
+
+Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, RowRange held, RowRange rows,
                     std::span<std::byte> out) {
-  CHECK(out.size() == plan.bytes, param.spec.name, ": ", out.size(), " != ", plan.bytes);
+  CHECK(held.begin <= rows.begin && rows.end <= held.end, param.spec.name, ": rows ", rows.begin,
+        " to ", rows.end, " of ", held.begin, " to ", held.end);
+  const ops::Linear::Desc desc = DescOf(plan, held);
   int64_t row = 0;
   for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
-    const TensorRows source{*param.tensors[i], param.scales[i], row};
-    const int64_t rows = source.tensor.shape[0];
-    const int64_t from = std::max<int64_t>(begin - row, 0), to = std::min(end - row, rows);
-    if (from < to) SLUICE_RETURN_IF_ERROR(PackRows(plan, source, from, to, out));
-    row += rows;
+    const TensorRows source{*param.tensors[i], param.scales[i], row - held.begin};
+    const int64_t count = source.tensor.shape[0];
+    const RowRange part{std::max<int64_t>(rows.begin - row, 0), std::min(rows.end - row, count)};
+    if (part.begin < part.end) {
+      SLUICE_RETURN_IF_ERROR(PackRows(*plan.packing, desc, source, part, out));
+    }
+    row += count;
   }
   return OkStatus();
 }

@@ -24,11 +24,18 @@ struct PartPlan {
 Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::OpTable& table,
                                         DType activation, std::vector<ops::BindRecord>* records);
 
-// Packs rows [begin, end) of the part into `out`: all of its plan.bytes bytes, host memory and zero
-// where these rows go. Calls for disjoint rows may run at the same time.
-// REQUIRES: begin is a multiple of the packing's row_group; so is end, or it is the part's last
-// row.
-Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, int64_t begin, int64_t end,
+struct RowRange {
+  int64_t begin = 0, end = 0;
+};
+
+// Bytes that these rows take on the device, where they lie together. REQUIRES: both ends are
+// multiples of the packing's row_group, or the part's last row.
+size_t PackedBytes(const PartPlan& plan, RowRange rows);
+
+// Packs `rows` of the part into `out`, which holds the rows `held` as they lie on the device:
+// PackedBytes(plan, held) bytes of host memory, zero where `rows` go. Calls for disjoint rows may
+// run at the same time. REQUIRES: both ranges as for PackedBytes, `rows` lies in `held`.
+Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, RowRange held, RowRange rows,
                     std::span<std::byte> out);
 
 }  // namespace sluice::weights

@@ -412,6 +412,18 @@ class Devices(unittest.TestCase):
         self.assertEqual(verified["implementations"], len(verified["results"]))
         return verified
 
+    def test_checking_each_op_changes_no_answer_and_takes_the_graphs(self):
+        flags = ["generate", MODEL, "-p", "Once upon", "-n", "6", "--temperature", "0",
+                 "--device", "xpu", "--explain-kernels"]
+        plain = run(*flags)
+        self.assertIn("graphs for steps of", plain.stderr)
+        for checked in [run(*flags, "--check-each-op"), run(*flags, env={"SLUICE_CHECK_EACH_OP": "1"})]:
+            self.assertEqual(checked.returncode, 0, checked.stderr)
+            self.assertEqual(checked.stdout, plain.stdout)
+            self.assertIn("no graphs: --check-each-op", checked.stderr)
+        self.refuse(2, ["check-each-op"], "generate", MODEL, "-p", "x",
+                    SLUICE_CHECK_EACH_OP="perhaps")
+
     def test_verify_holds_every_kernel_against_the_references(self):
         flags = ["devices", "--verify", "--device", "cpu", "--isa", "ref", "--cases", "2"]
         verified = self.verified("--device", "cpu", "--isa", "ref")

@@ -6,16 +6,16 @@ namespace sluice::cuda {
 
 Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShape& shape,
                     std::span<void*> params, std::span<const size_t> param_bytes) {
-  if (shape.grid[0] == 0 || shape.grid[1] == 0 || shape.grid[2] == 0) return OkStatus();
+  if (shape.grid.empty()) return OkStatus();
   CudaStream& cuda = AsCuda(stream);
   SLUICE_RETURN_IF_ERROR(cuda.Enter());
   SLUICE_ASSIGN_OR_RETURN(
       const Kernel* const kernel,
       cuda.home().kernels->Find(id.module, id.function, param_bytes, shape.shared_bytes));
   const CUresult result = TheDriver().cuLaunchKernel(
-      reinterpret_cast<CUfunction>(kernel->handle), shape.grid[0], shape.grid[1], shape.grid[2],
-      shape.block[0], shape.block[1], shape.block[2], shape.shared_bytes, cuda.handle(),
-      params.data(), nullptr);
+      reinterpret_cast<CUfunction>(kernel->handle), shape.grid.x, shape.grid.y, shape.grid.z,
+      shape.block.x, shape.block.y, shape.block.z, shape.shared_bytes, cuda.handle(), params.data(),
+      nullptr);
   return cuda.Launched(result, *kernel);
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "device/device.h"
+#include "device/extent.h"
 #include "sluice/status.h"
 
 namespace sluice::cuda {
@@ -20,8 +21,7 @@ struct KernelId {
 };
 
 struct LaunchShape {
-  unsigned grid[3] = {1, 1, 1};
-  unsigned block[3] = {1, 1, 1};
+  device::Extent<unsigned> grid, block;
   unsigned shared_bytes = 0;  // dynamic
 };
 

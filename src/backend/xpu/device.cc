@@ -88,8 +88,9 @@ std::vector<std::span<std::byte>> PartsToZero(std::byte* begin, size_t bytes, bo
 
 }  // namespace
 
-Result<std::unique_ptr<XpuDevice>> XpuDevice::Open(const FoundDevice& found,
-                                                   const XpuOptions& options) {
+Result<std::unique_ptr<XpuDevice>> XpuDevice::Open(FoundDevice found, const XpuOptions& options) {
+  // Ops that a graph replays are not waited for.
+  if (options.check_each_op) found.facts.graphs = device::GraphSupport::kNone;
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Context> context,
                           Context::Open(found, options.cache_folder));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<device::Stream> own, XpuStream::Create(context, false));
@@ -166,6 +167,9 @@ Status XpuDevice::Copy(device::Stream& stream, std::span<const device::CopyItem>
 Result<std::unique_ptr<device::Graph>> XpuDevice::Capture(device::Stream& stream,
                                                           device::Communicator*,
                                                           const device::CaptureBody& body) {
+  if (check_each_op_) {
+    return Status(StatusCode::kUnimplemented, "no graph is captured while each op is checked");
+  }
   return CaptureGraph(*this, AsXpu(stream), mechanism_, body);
 }
 

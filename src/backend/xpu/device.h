@@ -21,8 +21,7 @@ struct XpuOptions {
 
 class XpuDevice : public device::Device {
  public:
-  static Result<std::unique_ptr<XpuDevice>> Open(const FoundDevice& found,
-                                                 const XpuOptions& options);
+  static Result<std::unique_ptr<XpuDevice>> Open(FoundDevice found, const XpuOptions& options);
 
   const device::DeviceFacts& facts() const override { return context_->facts(); }
   Result<device::MemoryInfo> Memory() const override;

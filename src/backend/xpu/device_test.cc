@@ -178,6 +178,15 @@ TEST_F(XpuDeviceTest, ATimerTellsWhenTheDeviceCameToIt) {
   EXPECT_EQ(plain->SecondsSince(*before).status().code(), StatusCode::kUnimplemented);
 }
 
+TEST_F(XpuDeviceTest, WhatChecksEachOpCapturesNothing) {
+  EXPECT_NE(device_->facts().graphs, device::GraphSupport::kNone);
+  Open({.check_each_op = true, .cache_folder = TestCache()});
+  EXPECT_EQ(device_->facts().graphs, device::GraphSupport::kNone);
+  const auto graph =
+      device_->Capture(*stream_, nullptr, [](device::Stream&) { return OkStatus(); });
+  EXPECT_EQ(graph.status().code(), StatusCode::kUnimplemented);
+}
+
 TEST_F(XpuDeviceTest, HostMemoryIsPlainAndSharedMemoryIsRefused) {
   const auto host = device_->Allocate(100, MemoryKind::kPinned);
   ASSERT_TRUE(host.ok());

@@ -147,9 +147,9 @@ Result<cl_kernel> XpuStream::KeptKernel(const KernelId& id, std::string_view opt
 
 Status XpuStream::Launch(const KernelId& id, std::string_view options, const LaunchShape& shape,
                          std::span<const KernelArg> args) {
+  if (shape.groups.empty()) return OkStatus();
   RecordedLaunch launch;
-  for (int i = 0; i < 3; ++i) {
-    if (shape.groups[i] == 0) return OkStatus();
+  for (size_t i = 0; i < 3; ++i) {
     launch.local[i] = i == 0 ? shape.items : 1;
     launch.global[i] = shape.groups[i] * launch.local[i];
   }

@@ -10,6 +10,7 @@
 
 #include "backend/xpu/context.h"
 #include "device/device.h"
+#include "device/extent.h"
 
 namespace sluice::xpu {
 
@@ -25,7 +26,7 @@ struct KernelId {
 };
 
 struct LaunchShape {
-  size_t groups[3] = {1, 1, 1};
+  device::Extent<size_t> groups;
   size_t items = 1;  // of a group, all in the first dimension
 };
 

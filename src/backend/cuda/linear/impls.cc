@@ -116,13 +116,13 @@ Status Put(device::Stream& stream, Call& call) {
     SLUICE_ASSIGN_OR_RETURN(std::byte * copy, Scratch(stream, bytes));
     call.stage.out = copy;
     call.params.x = copy;
-    const LaunchShape rows = {.grid = {static_cast<unsigned>(call.stage.m), 1, 1},
-                              .block = {kLinearThreads, 1, 1}};
+    const LaunchShape rows = {.grid = {static_cast<unsigned>(call.stage.m)},
+                              .block = {kLinearThreads}};
     SLUICE_RETURN_IF_ERROR(Launch(stream, {"sm90_any_stage_rows", "stage_rows"}, rows, call.stage));
   }
   const LinearPlan& plan = call.plan;
-  const LaunchShape shape = {.grid = {plan.token_blocks, plan.row_blocks, 1},
-                             .block = {kLinearThreads, 1, 1},
+  const LaunchShape shape = {.grid = {plan.token_blocks, plan.row_blocks},
+                             .block = {kLinearThreads},
                              .shared_bytes = static_cast<unsigned>(plan.kernel->shared_bytes)};
   return Launch(stream, {call.family->module, plan.kernel->function}, shape, call.params);
 }
