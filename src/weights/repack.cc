@@ -22,7 +22,7 @@ struct TensorRows {
 Status PackRows(const ops::LinearPacking& packing, const ops::Linear::Desc& desc,
                 const TensorRows& source, RowRange rows, std::span<std::byte> out) {
   const files::FileTensor& tensor = source.tensor;
-  if (tensor.dtype == plan.dtype) {
+  if (tensor.dtype == desc.weight) {
     const size_t row_bytes = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
     return packing.pack(desc, source.row + rows.begin,
                         tensor.data.subspan(static_cast<size_t>(rows.begin) * row_bytes,
