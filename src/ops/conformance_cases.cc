@@ -226,6 +226,53 @@ History MakeHistory(const Attention::Desc& desc, const std::vector<int32_t>& sta
           std::move(k_scale), std::move(v_scale)};
 }
 
+// What the poisoned position of a history holds.
+enum class Poison { kNone, kInK, kInV };
+
+// Makes one position that some rows may see and others may not, as later ones of a prompt or those
+// that a window has passed, a NaN or an infinity in one cache.
+Poison PoisonHistory(const Attention::Desc& desc, const std::vector<int32_t>& start,
+                     const std::vector<int32_t>& context, TestNoise& noise, History& history) {
+  if (context.empty() || Flip(noise)) return Poison::kNone;
+  const int64_t s = noise.Below(static_cast<int64_t>(context.size()));
+  const int64_t first_row = context[s] - (start[s + 1] - start[s]);
+  const int64_t seen = FirstVisible(desc, first_row);
+  const int64_t from = Flip(noise) ? std::min<int64_t>(first_row, context[s] - 1) : seen;
+  if (from >= context[s]) return Poison::kNone;
+  const int64_t p = from + noise.Below(context[s] - from);
+  const bool in_k = Flip(noise);
+  const Tensor table = history.table.tensor();
+  const int64_t tokens = desc.kv.kernel_block_tokens;
+  const int64_t block = table.ptr<int32_t>()[s * table.strides[0] + p / tokens];
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float bad = Pick(noise, {nan, std::numeric_limits<float>::infinity()});
+  for (int64_t h = 0; h < desc.kv_heads; ++h) {
+    const int64_t row = (block * desc.kv_heads + h) * tokens + p % tokens;
+    if (KvHasScales(desc.kv.dtype)) {
+      (in_k ? history.k_scale : history.v_scale).Set(static_cast<size_t>(row), nan);
+    } else {
+      const int64_t column = noise.Below(desc.head_dim);
+      (in_k ? history.k : history.v).Set(static_cast<size_t>(row * desc.head_dim + column), bad);
+    }
+  }
+  return in_k ? Poison::kInK : Poison::kInV;
+}
+
+// Compare where the expected number is finite. Where it is none, because of a bad V, the other may
+// be no number either; a bad K may also count as unseen.
+template <Poison kPoison>
+Comparison ComparePoisoned(const Array& got, const Array& expected, double limit) {
+  Array a = got, b = expected;
+  for (size_t i = 0; i < std::min(a.Count(), b.Count()); ++i) {
+    if (std::isfinite(b.At(i))) continue;
+    if (kPoison == Poison::kInV && std::isfinite(a.At(i)))
+      return {INFINITY, false, StrCat("element ", i, " is ", a.At(i), ", expected ", b.At(i))};
+    a.Set(i, 0.0f);
+    b.Set(i, 0.0f);
+  }
+  return Compare(a, b, limit);
+}
+
 }  // namespace
 
 double AttentionBf16Error(const Attention::Desc& desc) {
@@ -262,6 +309,7 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
     start.push_back(start.back() + std::min(queries, context.back()));
   }
   History history = MakeHistory(c.desc, start, context, noise);
+  const Poison poison = PoisonHistory(c.desc, start, context, noise, history);
   const int64_t tokens = start.back() + noise.Below(3);  // the last rows are padding
   const DType type = c.desc.activation;
   const std::vector<int64_t> shape = {tokens, int64_t{c.desc.q_heads} * head_dim};
@@ -278,6 +326,8 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
   const double limit = ScaleOf(c.desc) > 1.0f ? 3e-4 : 3e-5;
   const size_t out =
       c.Add(Untouched(type, shape), {LimitFor(type, limit), AttentionBf16Error(c.desc)});
+  if (poison == Poison::kInK) c.comparers[out] = &ComparePoisoned<Poison::kInK>;
+  if (poison == Poison::kInV) c.comparers[out] = &ComparePoisoned<Poison::kInV>;
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Attention::Args> {
     Attention::Args args{
         .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};

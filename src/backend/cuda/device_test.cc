@@ -1,18 +1,13 @@
 // The device layer on a GPU; where there is none, these tests say so and pass.
 #include "device/device.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <vector>
 
+#include "backend/cuda/cuda_test.h"
 #include "backend/cuda/launch.h"
-#include "device/backend.h"
 
 namespace sluice::cuda {
-
-const device::Backend* BackendInstance();
-
 namespace {
 
 using device::Buffer;
@@ -20,19 +15,8 @@ using device::CopyItem;
 using device::MemoryKind;
 using device::View;
 
-class CudaDeviceTest : public ::testing::Test {
+class CudaDeviceTest : public CudaTest {
  protected:
-  void SetUp() override {
-    auto opened = BackendInstance()->Open({}, 0, {});
-    if (!opened.ok()) GTEST_SKIP() << opened.status().message();
-    device_ = std::move(opened).value();
-    stream_ = std::move(device_->CreateStream()).value();
-  }
-  void TearDown() override {
-    stream_.reset();
-    device_.reset();
-  }
-
   Buffer Make(size_t bytes, MemoryKind kind) {
     auto buffer = device_->Allocate(bytes, kind);
     EXPECT_TRUE(buffer.ok()) << buffer.status().message();
@@ -68,9 +52,6 @@ class CudaDeviceTest : public ::testing::Test {
     for (size_t i = 0; i < count; ++i) values[i] = (first + static_cast<int>(i)) & 255;
     return values;
   }
-
-  std::unique_ptr<device::Device> device_;
-  std::unique_ptr<device::Stream> stream_;
 };
 
 TEST_F(CudaDeviceTest, FactsAreThoseOfAGpu) {

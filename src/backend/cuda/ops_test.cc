@@ -1,50 +1,19 @@
 // What the host can't check before a kernel reads it: numbers of rows, slots and positions outside
 // their tables. Where there is no GPU, these tests say so and pass.
-#include <gtest/gtest.h>
-
-#include "device/backend.h"
-#include "ops/conformance.h"
+#include "backend/cuda/cuda_test.h"
 #include "ops/conformance_case.h"
 
 namespace sluice::cuda {
-
-const device::Backend* BackendInstance();
-
 namespace {
 
 using ops::Array;
 
-class CudaOpsTest : public ::testing::Test {
+class CudaOpsTest : public CudaTest {
  protected:
-  void SetUp() override {
-    auto opened = BackendInstance()->Open({}, 0, {});
-    if (!opened.ok()) GTEST_SKIP() << opened.status().message();
-    device_ = std::move(opened).value();
-    stream_ = std::move(device_->CreateStream()).value();
-    target_.device = device_.get();
-    target_.stream = stream_.get();
-  }
-  void TearDown() override {
-    target_.buffers.clear();
-    stream_.reset();
-    device_.reset();
-  }
-
-  ops::Tensor Upload(const Array& array) {
-    auto tensor = target_.Upload(array);
-    EXPECT_TRUE(tensor.ok()) << tensor.status().message();
-    return tensor.ok() ? *tensor : ops::Tensor();
-  }
+  ops::Tensor Upload(const Array& array) { return memory_->Upload(array); }
   // `like` as it is on the device.
-  Array Read(const ops::Tensor& tensor, Array like) {
-    const size_t bytes = like.bytes().size() - 1;
-    const device::CopyItem item = {
-        {const_cast<std::byte*>(like.bytes().data()), bytes, device::MemoryKind::kHost,
-         device_->facts().id},
-        {tensor.data, bytes, device::MemoryKind::kDevice, device_->facts().id}};
-    const Status status = device_->Copy(*stream_, {&item, 1});
-    EXPECT_TRUE(status.ok()) << status.message();
-    return like;
+  Array Read(const ops::Tensor& tensor, const Array& like) {
+    return memory_->Download(tensor, like);
   }
   template <class Op>
   void Run(const typename Op::Desc& desc, const typename Op::Args& args) {
@@ -55,10 +24,6 @@ class CudaOpsTest : public ::testing::Test {
     const Status done = stream_->Synchronize();
     ASSERT_TRUE(done.ok()) << done.message();
   }
-
-  std::unique_ptr<device::Device> device_;
-  std::unique_ptr<device::Stream> stream_;
-  ops::ConformanceTarget target_;
 };
 
 constexpr int32_t kFar = 2000000000;

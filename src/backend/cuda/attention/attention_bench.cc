@@ -86,7 +86,7 @@ void Run(benchmark::State& state, DType activation, DType kv, int sequences, int
 }
 
 void RegisterAll() {
-  if (DevicesHere().empty()) return;
+  if (!HasDevice()) return;
   const auto add = [](DType activation, DType kv, int sequences, int queries, int context,
                       int head_dim) {
     const std::string name = StrCat(Name(activation), "/", Name(kv), "/sequences:", sequences,

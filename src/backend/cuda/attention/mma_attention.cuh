@@ -2,6 +2,7 @@
 // same in both. A thread block has 64 rows of one KV head, a warp 16 of them. KV comes through two
 // stages of shared memory in blocks of positions; codes are widened there to T, which is exact, and
 // their scales are applied to scores and weights. Weights are rounded to T before they multiply V.
+// What a row does not see may be any bytes, NaN too, and adds nothing.
 #pragma once
 
 #include <type_traits>
@@ -343,7 +344,33 @@ struct MmaAttention {
         for (int i = 0; i < 4; ++i) o[j][i] *= factor[i / 2];
       }
     }
-    MultiplyV(buffer, s);
+    if (SeesAlike(block) || IsFinite(block, buffer)) return MultiplyV(buffer, s);
+    MultiplySeenV(block, buffer, s);
+  }
+
+  // Whether what is in shared memory of a block is seen by all rows of the warp.
+  __device__ bool SeesAlike(int block) const {
+    return max(all.first, block * kBlock) >= warp_common.first &&
+           min(all.end, (block + 1) * kBlock) <= warp_common.end;
+  }
+
+  // Whether the V that some of the warp's rows don't see is finite, as codes always are.
+  __device__ bool IsFinite(int block, int buffer) const {
+    if constexpr (kCodes) return true;
+    using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    Pair zeros = {T(0.0f), T(0.0f)};
+    const Pair zero = zeros;
+    for (int c = lane; c < kBlock * kChunks; c += 32) {
+      const int position = block * kBlock + c / kChunks;
+      if (position >= warp_common.first && position < warp_common.end) continue;
+      const uint4 eight = *reinterpret_cast<const uint4*>(
+          shared.kv[buffer][1] + c / kChunks * kRowBytes + c % kChunks * 16);
+      const Pair* pairs = reinterpret_cast<const Pair*>(&eight);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) zeros = __hfma2(pairs[i], zero, zeros);
+    }
+    const bool finite = (*reinterpret_cast<const uint32_t*>(&zeros) & 0x7fff7fffu) == 0;
+    return __all_sync(0xffffffffu, finite) != 0;
   }
 
   __device__ void MultiplyV(int buffer, const float (&s)[kBlock / 8][4]) {
@@ -365,6 +392,46 @@ struct MmaAttention {
         for (int j = 0; j < kAhead; ++j) {
           MultiplyAdd<T>(o[2 * (begin + j)], a, b[j][0], b[j][1]);
           MultiplyAdd<T>(o[2 * (begin + j) + 1], a, b[j][2], b[j][3]);
+        }
+      }
+    }
+  }
+
+  // MultiplyV where V has a NaN or an infinity that not all of the rows see: 0 * NaN is no 0. For
+  // each row what it does not see is 0, so its bits are those that it has beside finite V.
+  __device__ void MultiplySeenV(int block, int buffer, const float (&s)[kBlock / 8][4]) {
+    const uint32_t v =
+        SharedAddress(shared.kv[buffer][1]) + (lane % 16) * kRowBytes + (lane / 16) * 16;
+#pragma unroll 1
+    for (int r = 0; r < 16; ++r) {
+      const int begins = r < 8 ? row[0].visible.first : row[1].visible.first;
+      const int ends = r < 8 ? row[0].visible.end : row[1].visible.end;
+      const int first = __shfl_sync(0xffffffffu, begins, r % 8 * 4) - block * kBlock;
+      const int end = __shfl_sync(0xffffffffu, ends, r % 8 * 4) - block * kBlock;
+      const bool mine = lane / 4 == r % 8;
+      const auto seen = [&](int i) { return i >= first && i < end; };
+#pragma unroll
+      for (int step = 0; step < kBlock / 16; ++step) {
+        const uint32_t a[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),
+                               Pack<T>(s[2 * step][2], s[2 * step][3]),
+                               Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
+                               Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
+        const int at = step * 16 + lane % 4 * 2;
+        const uint32_t low = (seen(at) ? 0xffffu : 0u) | (seen(at + 1) ? 0xffff0000u : 0u);
+        const uint32_t high = (seen(at + 8) ? 0xffffu : 0u) | (seen(at + 9) ? 0xffff0000u : 0u);
+#pragma unroll
+        for (int j = 0; j < kColumns; j += 2) {
+          uint32_t b[4];
+          LoadMatricesTransposed(v + step * 16 * kRowBytes + j * 16, b);
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            float sum[4] = {o[j + half][0], o[j + half][1], o[j + half][2], o[j + half][3]};
+            MultiplyAdd<T>(sum, a, b[2 * half] & low, b[2 * half + 1] & high);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              if (mine && i / 2 == r / 8) o[j + half][i] = sum[i];
+            }
+          }
         }
       }
     }

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "backend/cuda/device_fixture.h"
+#include "backend/cuda/cuda_test.h"
 #include "backend/cuda/sampling/impls.h"
 #include "ops/sampling.h"
 
@@ -14,13 +14,10 @@ using ops::Array;
 using ops::Sample;
 using ops::SampleRow;
 
-class SampleOnDevice : public ::testing::TestWithParam<std::string> {};
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SampleOnDevice);
-INSTANTIATE_TEST_SUITE_P(Cuda, SampleOnDevice, ::testing::ValuesIn(DevicesHere()));
+class SampleOnDevice : public CudaTest {};
 
-TEST_P(SampleOnDevice, ManyCasesAgreeWithTheReference) {
-  DeviceMemory memory;
-  EXPECT_EQ(Verify(memory.device(), &RegisterSampling, 400), "");
+TEST_F(SampleOnDevice, ManyCasesAgreeWithTheReference) {
+  EXPECT_EQ(Verify(*device_, &RegisterSampling, 400), "");
 }
 
 constexpr int64_t kVocab = 32003;
@@ -50,8 +47,7 @@ Results SampleRows(DeviceMemory& memory, const Array& logits, const std::vector<
           memory.Download(args.top_logprobs, logprobs).bytes()};
 }
 
-TEST_P(SampleOnDevice, ARowGivesTheSameBitsAloneAndInABatch) {
-  DeviceMemory memory;
+TEST_F(SampleOnDevice, ARowGivesTheSameBitsAloneAndInABatch) {
   ops::TestNoise noise(2);
   constexpr int kRows = 33;
   Array logits(DType::kF32, {kRows, kVocab});
@@ -65,11 +61,11 @@ TEST_P(SampleOnDevice, ARowGivesTheSameBitsAloneAndInABatch) {
     rows[r].seed = noise.Next();
     rows[r].top_logprobs = r % 4 == 0 ? -1 : kTopMax;
   }
-  const Results batch = SampleRows(memory, logits, rows);
+  const Results batch = SampleRows(*memory_, logits, rows);
   for (int r = 0; r < kRows; ++r) {
     Array one(DType::kF32, {1, kVocab});
     std::memcpy(one.tensor().data, logits.bytes().data() + r * kVocab * 4, kVocab * 4);
-    const Results alone = SampleRows(memory, one, {rows[r]});
+    const Results alone = SampleRows(*memory_, one, {rows[r]});
     const auto same = [&](const std::vector<std::byte>& all, const std::vector<std::byte>& mine) {
       const size_t size = mine.size() - 1;  // an Array has a byte to spare
       return std::equal(mine.begin(), mine.begin() + size, all.begin() + r * size);
@@ -77,7 +73,7 @@ TEST_P(SampleOnDevice, ARowGivesTheSameBitsAloneAndInABatch) {
     EXPECT_TRUE(same(batch.outputs, alone.outputs)) << r;
     EXPECT_TRUE(same(batch.ids, alone.ids)) << r;
     EXPECT_TRUE(same(batch.logprobs, alone.logprobs)) << r;
-    memory.FreeAll();
+    memory_->FreeAll();
   }
 }
 
