@@ -229,18 +229,20 @@ History MakeHistory(const Attention::Desc& desc, const std::vector<int32_t>& sta
 // What the poisoned position of a history holds.
 enum class Poison { kNone, kInK, kInV };
 
-// Makes one position that some rows may see and others may not, as later ones of a prompt or those
-// that a window has passed, a NaN or an infinity in one cache.
+// Makes one position that some rows see and, mostly, others don't (a later one of a prompt, or one
+// that a window has passed) a NaN or an infinity in one cache.
 Poison PoisonHistory(const Attention::Desc& desc, const std::vector<int32_t>& start,
                      const std::vector<int32_t>& context, TestNoise& noise, History& history) {
-  if (context.empty() || Flip(noise)) return Poison::kNone;
-  const int64_t s = noise.Below(static_cast<int64_t>(context.size()));
-  const int64_t first_row = context[s] - (start[s + 1] - start[s]);
-  const int64_t seen = FirstVisible(desc, first_row);
-  const int64_t from = Flip(noise) ? std::min<int64_t>(first_row, context[s] - 1) : seen;
-  if (from >= context[s]) return Poison::kNone;
-  const int64_t p = from + noise.Below(context[s] - from);
-  const bool in_k = Flip(noise);
+  const auto rows = [&](int64_t s) { return start[s + 1] - start[s]; };
+  int64_t s = -1;  // with most rows
+  for (size_t i = 0; i < context.size(); ++i) {
+    if (rows(i) > 0 && (s < 0 || rows(i) > rows(s))) s = static_cast<int64_t>(i);
+  }
+  if (s < 0 || Flip(noise)) return Poison::kNone;
+  const int64_t first_row = context[s] - rows(s);
+  const bool passed = desc.window > 0 && Flip(noise);
+  const int64_t p = passed ? FirstVisible(desc, first_row) : first_row + noise.Below(rows(s));
+  const bool in_k = noise.Below(4) == 0;
   const Tensor table = history.table.tensor();
   const int64_t tokens = desc.kv.kernel_block_tokens;
   const int64_t block = table.ptr<int32_t>()[s * table.strides[0] + p / tokens];
@@ -294,7 +296,9 @@ ConformanceCase<Attention> MakeCase(const Attention&, TestNoise& noise) {
             .q_heads = kv_heads * group,
             .kv_heads = kv_heads,
             .head_dim = head_dim};
-  c.desc.kv = {AnyKv(noise), kv_heads, head_dim, head_dim, Pick(noise, {1, 16, 16, 32, 100})};
+  // Kernels for KV like the rows are among the fastest.
+  const DType kv = noise.Below(3) == 0 ? c.desc.activation : AnyKv(noise);
+  c.desc.kv = {kv, kv_heads, head_dim, head_dim, Pick(noise, {1, 16, 16, 32, 100})};
   if (Flip(noise)) c.desc.scale = Pick(noise, {0.0f, 0.3f, 5.0f});
   if (noise.Below(4) == 0) c.desc.soft_cap = Pick(noise, {2.0f, 50.0f});
   if (noise.Below(3) == 0) {

@@ -47,7 +47,7 @@ std::vector<float> ReadFloats(const std::string& path) {
 struct Fixture {
   std::string model;  // what OpenModel takes
   std::vector<int> prompt;
-  std::vector<float> log_probs;  // [prompt, vocab]
+  std::vector<float> log_probs;  // [prompt, vocab], by transformers in float32
   int64_t rope_length = 0;       // the length that transformers chose the rotation for
 };
 
@@ -234,7 +234,62 @@ TEST_P(Golden, ChunksDecodeNeighboursAndPaddingGiveTheSameBits) {
   }
 }
 
+// Against log-probs in double precision, by root of the mean square.
+class GoldenExact : public Golden {
+ protected:
+  GoldenExact() : fixture_(LoadFolder(GetParam())) {
+    const std::vector<float> rest = ReadFloats(fixture_.model + "/rest.bin");
+    CHECK(rest.size() == fixture_.log_probs.size(), rest.size());
+    for (size_t i = 0; i < rest.size(); ++i)
+      exact_.push_back(double{fixture_.log_probs[i]} + double{rest[i]});
+  }
+  double ErrorOf(const std::vector<float>& log_probs) const {
+    EXPECT_EQ(log_probs.size(), exact_.size());
+    double sum = 0.0;
+    for (size_t i = 0; i < std::min(log_probs.size(), exact_.size()); ++i)
+      sum += (log_probs[i] - exact_[i]) * (log_probs[i] - exact_[i]);
+    return std::sqrt(sum / static_cast<double>(exact_.size()));
+  }
+  double ErrorOf(ModelRunner* runner) const {
+    if (runner == nullptr) return NAN;
+    std::vector<float> rows = RunChunks(runner, fixture_.prompt, fixture_.prompt.size(), false);
+    LogSoftmax(&rows, runner->model().vocab_size());
+    return ErrorOf(rows);
+  }
+  // With activations and KV in BF16.
+  double ErrorInBf16(const std::string& device, const std::string& instruction_set) const {
+    model::ModelOptions options = OptionsOf(fixture_);
+    options.activation = options.kv_dtype = DType::kBF16;
+    auto runner = ModelRunner::Open(OpenFiles(fixture_), options, 1,
+                                    {.threads = 1, .instruction_set = instruction_set}, device);
+    EXPECT_TRUE(runner.ok()) << runner.status().message();
+    return runner.ok() ? ErrorOf(runner->get()) : NAN;
+  }
+  void ExpectAtMostTwice(const char* type, double error, double reference) {
+    std::printf("%s, %s on %s: error %.2e, of the reference %.2e, ratio %.2f\n", GetParam().c_str(),
+                type, TestDevice().c_str(), error, reference, error / reference);
+    EXPECT_LE(error, 2.0 * reference) << type;  // NaN fails
+  }
+
+  const Fixture fixture_;
+  std::vector<double> exact_;
+};
+
+TEST_P(GoldenExact, ErrorsAreAtMostTwiceThoseOfAFloat32Reference) {
+  auto runner = Open(fixture_);
+  ASSERT_NE(runner, nullptr);
+  if (auto plain = OpenWithoutRounding(fixture_, OpenFiles(fixture_), *runner))
+    runner = std::move(plain);
+  ExpectAtMostTwice("F32", ErrorOf(runner.get()), ErrorOf(fixture_.log_probs));
+}
+
+// The reference: the plain loops of the CPU, which round what they write to BF16 and nothing else.
+TEST_P(GoldenExact, ErrorsInBf16AreAtMostTwiceThoseOfAReferenceThatRoundsAtTheSamePoints) {
+  ExpectAtMostTwice("BF16", ErrorInBf16(TestDevice(), ""), ErrorInBf16("cpu", "ref"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::ValuesIn(Folders()), TestName);
+INSTANTIATE_TEST_SUITE_P(Models, GoldenExact, ::testing::ValuesIn(Folders()), TestName);
 
 class GoldenGguf : public ::testing::TestWithParam<std::string> {};
 

@@ -26,11 +26,12 @@ std::string TestDevice() {
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
                                                        model::ModelOptions options, int sequences,
-                                                       const device::OpenOptions& device_options) {
+                                                       const device::OpenOptions& device_options,
+                                                       const std::string& device) {
   std::unique_ptr<ModelRunner> runner(new ModelRunner);
   runner->files_ = std::move(files);
   SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
-                          device::ResolveDevice(TestDevice(), device::LinkedBackends()));
+                          device::ResolveDevice(device, device::LinkedBackends()));
   SLUICE_ASSIGN_OR_RETURN(runner->device_, resolution.Open(device_options));
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
   SLUICE_ASSIGN_OR_RETURN(runner->model_,

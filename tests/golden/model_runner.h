@@ -26,7 +26,8 @@ class ModelRunner {
   // Room for `sequences` sequences of options.max_model_len tokens each.
   static Result<std::unique_ptr<ModelRunner>> Open(files::ModelFiles files,
                                                    model::ModelOptions options, int sequences,
-                                                   const device::OpenOptions& device_options = {});
+                                                   const device::OpenOptions& device_options = {},
+                                                   const std::string& device = TestDevice());
 
   // One forward pass over all chunks. `every_row`: logits of every token, otherwise of the last one
   // of each chunk; row-major [rows, vocab_size].

@@ -360,6 +360,7 @@ struct MmaAttention {
     using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
     Pair zeros = {T(0.0f), T(0.0f)};
     const Pair zero = zeros;
+#pragma unroll 1
     for (int c = lane; c < kBlock * kChunks; c += 32) {
       const int position = block * kBlock + c / kChunks;
       if (position >= warp_common.first && position < warp_common.end) continue;
@@ -397,45 +398,66 @@ struct MmaAttention {
     }
   }
 
-  // MultiplyV where V has a NaN or an infinity that not all of the rows see: 0 * NaN is no 0. For
-  // each row what it does not see is 0, so its bits are those that it has beside finite V.
+  // MultiplyV where V has a NaN or an infinity that not all of the rows see: 0 * NaN is no 0. Rare,
+  // so what it needs is in memory and takes no registers from MultiplyV.
   __device__ void MultiplySeenV(int block, int buffer, const float (&s)[kBlock / 8][4]) {
-    const uint32_t v =
-        SharedAddress(shared.kv[buffer][1]) + (lane % 16) * kRowBytes + (lane / 16) * 16;
+    SeenV seen;
+    seen.v = SharedAddress(shared.kv[buffer][1]);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      seen.first[i] = row[i].visible.first - block * kBlock;
+      seen.end[i] = row[i].visible.end - block * kBlock;
+    }
+#pragma unroll
+    for (int step = 0; step < kBlock / 16; ++step) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        seen.weights[step][i] =
+            Pack<T>(s[2 * step + i / 2][i % 2 * 2], s[2 * step + i / 2][i % 2 * 2 + 1]);
+    }
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) seen.o[j] = {o[j][0], o[j][1], o[j][2], o[j][3]};
+    seen.Multiply();
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      o[j][0] = seen.o[j].x, o[j][1] = seen.o[j].y, o[j][2] = seen.o[j].z, o[j][3] = seen.o[j].w;
+    }
+  }
+
+  // For each row what it does not see is 0, so its bits are those that it has beside finite V.
+  struct SeenV {
+    uint32_t v;                        // the block in shared memory
+    int first[2], end[2];              // what the thread's rows see of it
+    uint32_t weights[kBlock / 16][4];  // the left factors
+    float4 o[kColumns];
+
+    __device__ __noinline__ void Multiply() {
+      const int lane = threadIdx.x % 32;
+      const uint32_t matrices = v + (lane % 16) * kRowBytes + (lane / 16) * 16;
 #pragma unroll 1
-    for (int r = 0; r < 16; ++r) {
-      const int begins = r < 8 ? row[0].visible.first : row[1].visible.first;
-      const int ends = r < 8 ? row[0].visible.end : row[1].visible.end;
-      const int first = __shfl_sync(0xffffffffu, begins, r % 8 * 4) - block * kBlock;
-      const int end = __shfl_sync(0xffffffffu, ends, r % 8 * 4) - block * kBlock;
-      const bool mine = lane / 4 == r % 8;
-      const auto seen = [&](int i) { return i >= first && i < end; };
-#pragma unroll
-      for (int step = 0; step < kBlock / 16; ++step) {
-        const uint32_t a[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),
-                               Pack<T>(s[2 * step][2], s[2 * step][3]),
-                               Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
-                               Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
-        const int at = step * 16 + lane % 4 * 2;
-        const uint32_t low = (seen(at) ? 0xffffu : 0u) | (seen(at + 1) ? 0xffff0000u : 0u);
-        const uint32_t high = (seen(at + 8) ? 0xffffu : 0u) | (seen(at + 9) ? 0xffff0000u : 0u);
-#pragma unroll
-        for (int j = 0; j < kColumns; j += 2) {
-          uint32_t b[4];
-          LoadMatricesTransposed(v + step * 16 * kRowBytes + j * 16, b);
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            float sum[4] = {o[j + half][0], o[j + half][1], o[j + half][2], o[j + half][3]};
-            MultiplyAdd<T>(sum, a, b[2 * half] & low, b[2 * half + 1] & high);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              if (mine && i / 2 == r / 8) o[j + half][i] = sum[i];
-            }
+      for (int r = 0; r < 16; ++r) {
+        const int from = __shfl_sync(0xffffffffu, first[r / 8], r % 8 * 4);
+        const int to = __shfl_sync(0xffffffffu, end[r / 8], r % 8 * 4);
+        const auto keep = [&](int i) { return i >= from && i < to ? 0xffffu : 0u; };
+#pragma unroll 1
+        for (int j = 0; j < kColumns; ++j) {
+          float sum[4] = {o[j].x, o[j].y, o[j].z, o[j].w};
+#pragma unroll 1
+          for (int step = 0; step < kBlock / 16; ++step) {
+            uint32_t b[4];
+            LoadMatricesTransposed(matrices + step * 16 * kRowBytes + j / 2 * 32, b);
+            const int at = step * 16 + lane % 4 * 2;
+            const uint32_t low = keep(at) | keep(at + 1) << 16;
+            const uint32_t high = keep(at + 8) | keep(at + 9) << 16;
+            MultiplyAdd<T>(sum, weights[step], (j % 2 == 0 ? b[0] : b[2]) & low,
+                           (j % 2 == 0 ? b[1] : b[3]) & high);
           }
+          if (lane / 4 == r % 8 && r < 8) o[j].x = sum[0], o[j].y = sum[1];
+          if (lane / 4 == r % 8 && r >= 8) o[j].z = sum[2], o[j].w = sum[3];
         }
       }
     }
-  }
+  };
 
   __device__ float4& Outer(int j) { return shared.outer[j * kThreads + threadIdx.x]; }
 

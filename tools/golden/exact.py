@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""The log-probs of the golden checkpoints in double precision throughout.
+
+Usage: python tools/golden/exact.py [NAME...]      (needs tools/golden/requirements.txt)
+
+transformers computes norms, softmax and rotations in float32 whatever the model's type is; here what
+it calls float32 is float64. Writes tests/golden/models/<name>/rest.bin; tests/golden/README.md tells
+what it is.
+"""
+import glob
+import json
+import os
+import sys
+
+import numpy
+import torch
+from safetensors.torch import load_file
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/golden/models")
+LARGEST = 1e-4  # what float32 may be off by
+FLOAT32 = torch.float32
+
+torch.set_default_dtype(torch.float64)
+torch.float32 = torch.float = torch.float64
+torch.Tensor.float = torch.Tensor.double
+import transformers  # noqa: E402  it keeps types in tables: float32 has to be float64 before
+
+
+def load_weights(folder):
+    weights = {}
+    torch.float32 = FLOAT32  # that of the files
+    for path in glob.glob(os.path.join(folder, "*.safetensors")):
+        weights.update({name: tensor.to(torch.float64) for name, tensor in load_file(path).items()})
+    torch.float32 = torch.float64
+    return weights
+
+
+def exact_log_probs(folder, ids):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config._attn_implementation = "eager"
+    config.dtype = torch.float64
+    model = transformers.AutoModelForCausalLM.from_config(config).double().eval()
+    for buffer in model.buffers():
+        assert buffer.dtype != FLOAT32
+    lacking, unknown = model.load_state_dict(load_weights(folder), strict=False)
+    assert not unknown, unknown
+    assert all(config.tie_word_embeddings and name == "lm_head.weight" for name in lacking), lacking
+    model.tie_weights()
+    with torch.no_grad():
+        return torch.log_softmax(model(input_ids=ids).logits, dim=-1)[0]
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    for name in sys.argv[1:] or sorted(os.listdir(ROOT)):
+        folder = os.path.join(ROOT, name)
+        with open(os.path.join(folder, "expected.json")) as file:
+            expected = json.load(file)
+        exact = exact_log_probs(folder, torch.tensor([expected["prompt"]])).numpy()
+        assert exact.dtype == numpy.float64
+        stored = numpy.fromfile(os.path.join(folder, "logprobs.bin"), dtype="<f4")
+        rest = exact - stored.reshape(exact.shape).astype(numpy.float64)
+        assert abs(rest).max() < LARGEST, f"{name}: float32 is {abs(rest).max()} from float64"
+        rest.astype("<f4").tofile(os.path.join(folder, "rest.bin"))
+        print(f"{name:20} float32 is off by {(rest ** 2).mean() ** 0.5:.2e} (root of the mean square), "
+              f"{abs(rest).max():.2e} at most", flush=True)
+
+
+if __name__ == "__main__":
+    main()
