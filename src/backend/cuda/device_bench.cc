@@ -6,22 +6,14 @@
 #include <cstdlib>
 #include <vector>
 
-#include "device/backend.h"
+#include "backend/cuda/device_fixture.h"
 #include "ops/activation.h"
 #include "ops/norm.h"
 
 namespace sluice::cuda {
-
-const device::Backend* BackendInstance();
-
 namespace {
 
 using device::MemoryKind;
-
-struct Gpu {
-  std::unique_ptr<device::Device> device;
-  std::unique_ptr<device::Stream> stream;
-};
 
 template <class T>
 T Must(Result<T> result) {
@@ -35,20 +27,23 @@ void Must(const Status& status) {
   std::exit(1);
 }
 
-Gpu& TheGpu() {
-  static Gpu gpu = [] {
-    Gpu made;
-    made.device = Must(BackendInstance()->Open({}, 0, {}));
-    made.stream = Must(made.device->CreateStream());
-    return made;
-  }();
-  return gpu;
+struct Gpu {
+  device::Device* device;
+  device::Stream* stream;
+};
+
+Gpu TheGpu() {
+  if (!HasDevice()) {
+    std::fprintf(stderr, "%s\n", CudaBackend().AbsentReason().c_str());
+    std::exit(4);
+  }
+  return {&BenchMemory().device(), &BenchMemory().stream()};
 }
 
 // Calls `run` `calls` times between two waits, as one iteration.
 template <class Run>
 void Measure(benchmark::State& state, int calls, double bytes_per_call, Run run) {
-  Gpu& gpu = TheGpu();
+  const Gpu gpu = TheGpu();
   run();
   Must(gpu.stream->Synchronize());
   const auto started = std::chrono::steady_clock::now();
@@ -69,7 +64,7 @@ struct Row {
 };
 
 Row MakeRow(int64_t tokens, int64_t hidden) {
-  Gpu& gpu = TheGpu();
+  const Gpu gpu = TheGpu();
   Row row;
   const size_t bytes = static_cast<size_t>(tokens * hidden) * 2;
   row.x = Must(gpu.device->Allocate(bytes, MemoryKind::kDevice));
@@ -91,7 +86,7 @@ void BM_Norm(benchmark::State& state) {
 BENCHMARK(BM_Norm)->Args({1, 4096})->Args({64, 4096})->Args({8192, 4096})->UseRealTime();
 
 void BM_GatedActivation(benchmark::State& state) {
-  Gpu& gpu = TheGpu();
+  const Gpu gpu = TheGpu();
   const int64_t tokens = state.range(0), width = state.range(1);
   const size_t bytes = static_cast<size_t>(tokens * width) * 2;
   const auto in = Must(gpu.device->Allocate(2 * bytes, MemoryKind::kDevice));
@@ -117,7 +112,7 @@ void BM_EagerStep(benchmark::State& state) {
 BENCHMARK(BM_EagerStep)->UseRealTime();
 
 void BM_ReplayedStep(benchmark::State& state) {
-  Gpu& gpu = TheGpu();
+  const Gpu gpu = TheGpu();
   const Row row = MakeRow(1, 4096);
   Must(row.norm(*gpu.stream, row.args));
   const auto graph =
@@ -133,7 +128,7 @@ void BM_ReplayedStep(benchmark::State& state) {
 BENCHMARK(BM_ReplayedStep)->UseRealTime();
 
 void BM_Copy(benchmark::State& state, MemoryKind from, MemoryKind to) {
-  Gpu& gpu = TheGpu();
+  const Gpu gpu = TheGpu();
   const size_t bytes = static_cast<size_t>(state.range(0));
   const auto source = Must(gpu.device->Allocate(bytes, from));
   const auto target = Must(gpu.device->Allocate(bytes, to));
@@ -155,7 +150,7 @@ BENCHMARK_CAPTURE(BM_Copy, device_to_device, MemoryKind::kDevice, MemoryKind::kD
 
 // Blocks of KV of `bytes` in one list, every other one, so that none merge.
 void BM_CopyBlocks(benchmark::State& state) {
-  Gpu& gpu = TheGpu();
+  const Gpu gpu = TheGpu();
   const size_t count = static_cast<size_t>(state.range(0)), bytes = state.range(1);
   const auto source = Must(gpu.device->Allocate(2 * count * bytes, MemoryKind::kDevice));
   const auto target = Must(gpu.device->Allocate(2 * count * bytes, MemoryKind::kDevice));

@@ -89,4 +89,11 @@ class DeviceMemory {
   std::deque<device::Buffer> buffers_;
 };
 
+// The one of all benches of a process. REQUIRES: HasDevice(). Never destroyed: libraries that it
+// uses clean up at the end of the process before it would.
+inline DeviceMemory& BenchMemory() {
+  static DeviceMemory& memory = *new DeviceMemory();
+  return memory;
+}
+
 }  // namespace sluice::cuda

@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "backend/cuda/cuda_test.h"
@@ -86,6 +87,34 @@ TEST_F(CudaDeviceTest, TooMuchMemoryIsAnErrorThatNamesTheFlag) {
   EXPECT_NE(failed.status().message().find("--kv-memory"), std::string::npos)
       << failed.status().message();
   EXPECT_EQ(Read(Make(16, MemoryKind::kDevice).view()), std::vector<int>(16, 0));
+}
+
+// Both have the GPU's one context, and each its own kernels.
+TEST_F(CudaDeviceTest, ASecondDeviceOfTheSameGpuComesAndGoes) {
+  const auto works = [](DeviceMemory& memory) {
+    const ops::Array from = ops::Array::Ints({1, 2, 3, 4}), to = ops::Array::Ints({0, 0, 0, 0});
+    const ops::Tensor a = memory.Upload(from), b = memory.Upload(to);
+    const auto part = [&](const ops::Tensor& t, size_t first) {
+      return View{t.data + first, 4, MemoryKind::kDevice, memory.device().facts().id};
+    };
+    const CopyItem items[] = {{part(b, 0), part(a, 12)}, {part(b, 8), part(a, 0)}};  // a kernel
+    EXPECT_TRUE(memory.device().Copy(memory.stream(), items).ok());
+    EXPECT_EQ(memory.Download(b, to), ops::Array::Ints({4, 0, 1, 0}));
+  };
+  works(*memory_);
+  for (int round = 0; round < 3; ++round) {
+    auto other = std::make_unique<DeviceMemory>();
+    works(*other);
+    works(*memory_);
+    std::thread([&] { works(*other); }).join();
+    if (round == 1) memory_.reset();  // the older one may end first
+    if (round == 1) works(*other);
+    other.reset();
+    if (round == 1) memory_.emplace();
+    works(*memory_);
+  }
+  device_ = &memory_->device();
+  stream_ = &memory_->stream();
 }
 
 TEST_F(CudaDeviceTest, FreeMemoryCountsWhatTheCacheHolds) {

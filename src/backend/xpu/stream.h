@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backend/xpu/context.h"
+#include "backend/xpu/launch_shape.h"
 #include "device/device.h"
-#include "device/extent.h"
 
 namespace sluice::xpu {
 
@@ -23,11 +23,6 @@ struct KernelArg {
 struct KernelId {
   const char* program;   // ClSources' name
   const char* function;  // the kernel in it
-};
-
-struct LaunchShape {
-  device::Extent<size_t> groups;
-  size_t items = 1;  // of a group, all in the first dimension
 };
 
 class XpuEvent : public device::Event {

@@ -16,15 +16,10 @@ using ops::Attention;
 
 constexpr int kBlockTokens = 16, kCalls = 20;
 
-DeviceMemory& Memory() {
-  static DeviceMemory memory;
-  return memory;
-}
-
 // `sequences` with `queries` rows each at the end of `context` tokens.
 void Run(benchmark::State& state, DType activation, DType kv, int sequences, int queries,
          int context, int head_dim) {
-  DeviceMemory& memory = Memory();
+  DeviceMemory& memory = BenchMemory();
   Attention::Desc desc;
   desc.activation = activation;
   desc.q_heads = 32;

@@ -546,3 +546,10 @@ __device__ void RunMmaAttention(const AttentionParams& params) {
       name(const __grid_constant__ sluice::cuda::AttentionParams params) {                 \
     sluice::cuda::RunMmaAttention<T, Activation, sluice::cuda::KvForm::form, dim>(params); \
   }
+
+// Kernels `name`_64 and so on, one for each size of heads.
+#define SLUICE_MMA_ATTENTION_SIZES(name, T, Activation, form) \
+  SLUICE_MMA_ATTENTION(name##_64, T, Activation, form, 64)    \
+  SLUICE_MMA_ATTENTION(name##_96, T, Activation, form, 96)    \
+  SLUICE_MMA_ATTENTION(name##_128, T, Activation, form, 128)  \
+  SLUICE_MMA_ATTENTION(name##_256, T, Activation, form, 256)

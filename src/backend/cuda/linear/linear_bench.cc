@@ -12,15 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/linear/impls.h"
-#include "device/backend.h"
-#include "ops/host_array.h"
+#include "backend/cuda/device_fixture.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
-
-const device::Backend* BackendInstance();
-
 namespace {
 
 using namespace ops;
@@ -39,14 +34,7 @@ constexpr Shape kShapes[] = {{"qkv", 6144, 4096},
                              {"down", 4096, 14336},
                              {"lm_head", 128256, 4096}};
 
-device::Device* TheDevice() {
-  // Never destroyed: libraries that it uses clean up at the end of the process before it would.
-  static device::Device* const device = [] {
-    auto opened = BackendInstance()->Open({}, 0, {});
-    return opened.ok() ? std::move(opened).value().release() : nullptr;
-  }();
-  return device;
-}
+device::Device* TheDevice() { return HasDevice() ? &BenchMemory().device() : nullptr; }
 
 // Random bits whose numbers are finite and small: weights of 16 bits in BF16 lie within 2.
 std::vector<std::byte> RandomBytes(DType dtype, size_t bytes) {

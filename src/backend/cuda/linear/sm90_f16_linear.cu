@@ -1,26 +1,4 @@
 // x in F16; W in F16, or in F8 whose codes are exact in F16.
-#include "backend/cuda/linear/linear_kernel.cuh"
-#include "backend/cuda/linear/weight_plain.cuh"
+#include "backend/cuda/linear/linear_16bit.cuh"
 
-namespace {
-using sluice::DType;
-using sluice::cuda::Chained;
-using sluice::cuda::F16;
-using W16 = Chained<DType::kF16, F16, true>;
-using W16Any = Chained<DType::kF16, F16, false>;
-using W8 = Chained<DType::kF8E4M3, F16, true>;
-using W8Any = Chained<DType::kF8E4M3, F16, false>;
-}  // namespace
-
-LINEAR_STREAM(f16_stream_8, 1, 1, 8, 2, W16)
-LINEAR_STREAM(f16_stream_16, 1, 2, 8, 2, W16)
-LINEAR_STREAM(f16_stream_32, 2, 4, 2, 2, W16)
-LINEAR_STREAM(f16_stream_64, 2, 8, 2, 2, W16)
-LINEAR_TILE(f16_tile_64, 2, 8, 4, W16)
-LINEAR_STREAM(f16_any_8, 1, 1, 1, 2, W16Any)
-
-LINEAR_STREAM(f8_stream_8, 1, 1, 4, 2, W8)
-LINEAR_STREAM(f8_stream_16, 1, 2, 4, 2, W8)
-LINEAR_STREAM(f8_stream_32, 2, 4, 2, 2, W8)
-LINEAR_STREAM(f8_stream_64, 2, 8, 1, 1, W8)
-LINEAR_STREAM(f8_any_8, 1, 1, 1, 2, W8Any)
+LINEAR_16BIT(f16, DType::kF16, sluice::cuda::F16)

@@ -18,11 +18,6 @@ using ops::SampleRow;
 constexpr int64_t kVocab = 128256;
 constexpr int kTopMax = 20, kCalls = 20, kEdits = 2000;
 
-DeviceMemory& Memory() {
-  static DeviceMemory memory;
-  return memory;
-}
-
 template <class T>
 Array Bytes(const std::vector<T>& values) {
   Array array(DType::kU8, {static_cast<int64_t>(values.size()), int64_t{sizeof(T)}});
@@ -44,7 +39,7 @@ Array RandomLogits(int64_t rows) {
 }
 
 void Run(benchmark::State& state, SampleRow row, bool edits, int64_t rows) {
-  DeviceMemory& memory = Memory();
+  DeviceMemory& memory = BenchMemory();
   std::vector<SampleRow> params;
   std::vector<ops::LogitEdit> changes;
   ops::TestNoise noise(4);

@@ -2,17 +2,11 @@
 
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
+#include "backend/xpu/sampling/config.h"
 #include "ops/sampling.h"
 
 namespace sluice::xpu {
 namespace {
-
-ops::Support Supports(const ops::Sample::Desc& desc, const device::DeviceFacts&) {
-  constexpr int64_t kVocabMax = int64_t{1} << 29;
-  if (desc.vocab < 1 || desc.vocab > kVocabMax)
-    return ops::Support::No(StrCat("a vocabulary of ", desc.vocab));
-  return ops::Support::Yes();
-}
 
 Status CheckAligned(std::string_view name, const ops::Tensor& t, size_t alignment) {
   const size_t bits = reinterpret_cast<uintptr_t>(t.data) | RowStride(t);
@@ -27,14 +21,9 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
   SLUICE_RETURN_IF_ERROR(CheckAligned("outputs", args.outputs, 4));
   const int64_t rows = args.logits.dims[0];
   if (rows == 0) return OkStatus();
-  const int items = ItemsFor(FactsOf(stream), 64);
-  const int64_t chunk = ((desc.vocab + items - 1) / items + 15) / 16 * 16;
-  SLUICE_ASSIGN_OR_RETURN(
-      std::byte* const workspace,
-      Scratch(stream, static_cast<size_t>(rows * 2 * chunk * items) * sizeof(float)));
-  const std::string options = StrCat("-D ITEMS=", items);
-  LaunchShape shape{{static_cast<size_t>(rows), 1, 1}, static_cast<size_t>(items)};
-  return Launch(stream, {"sampling/any_f32_sample", "any_f32_sample"}, options, shape,
+  const SampleConfig config = ConfigureSample(desc, rows, FactsOf(stream));
+  SLUICE_ASSIGN_OR_RETURN(std::byte* const workspace, Scratch(stream, config.scratch_bytes));
+  return Launch(stream, {"sampling/any_f32_sample", "any_f32_sample"}, config.options, config.shape,
                 args.logits.data, RowStride(args.logits), args.rows.data, RowStride(args.rows),
                 args.edits.data, args.masks.data, RowStride(args.masks), args.outputs.data,
                 RowStride(args.outputs), args.tokens.data, args.top_ids.data,
@@ -46,7 +35,7 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
 }  // namespace
 
 void RegisterSampling(ops::OpTable& table) {
-  table.Add<ops::Sample>({"any_f32_sample", &Supports, &Run});
+  table.Add<ops::Sample>({"any_f32_sample", &SampleSupports, &Run});
 }
 
 }  // namespace sluice::xpu

@@ -1,0 +1,74 @@
+#include "backend/xpu/linear/config.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/xpu/linear/pack.h"
+
+namespace sluice::xpu {
+namespace {
+
+ops::Linear::Desc Matrix(DType weight, int64_t n, int64_t k) {
+  ops::Linear::Desc desc;
+  desc.weight = weight;
+  desc.n = n;
+  desc.k = k;
+  return desc;
+}
+
+device::DeviceFacts Facts(bool on_host) {
+  device::DeviceFacts facts;
+  facts.on_host_processor = on_host;
+  return facts;
+}
+
+// A group has `items` times kPackedRows rows of W and the rows of x that its kernel's name says.
+TEST(XpuLinearConfigTest, GroupsCoverTheOutputOnce) {
+  for (const bool on_host : {false, true}) {
+    for (const int64_t n : {1, 16, 17, 255, 256, 257, 49152}) {
+      for (const int64_t m : {1, 2, 4, 5, 64, 1001}) {
+        const LinearConfig config = ConfigureLinear(Matrix(DType::kQ4_1, n, 64), m, Facts(on_host));
+        const auto width = static_cast<int64_t>(config.shape.items) * kPackedRows;
+        const int64_t rows = std::string(config.function).back() - '0';
+        const auto columns = static_cast<int64_t>(config.shape.groups[0]);
+        const auto lines = static_cast<int64_t>(config.shape.groups[1]);
+        EXPECT_TRUE(columns * width >= n && (columns - 1) * width < n) << n;
+        EXPECT_TRUE(lines * rows >= m && (lines - 1) * rows < m) << m;
+        EXPECT_EQ(config.shape.groups[2], 1u);
+        EXPECT_EQ(config.shape.items, on_host ? 1u : 16u);
+      }
+    }
+  }
+}
+
+TEST(XpuLinearConfigTest, ALoneRowHasItsOwnKernel) {
+  const ops::Linear::Desc desc = Matrix(DType::kBF16, 100, 64);
+  EXPECT_STREQ(ConfigureLinear(desc, 1, Facts(true)).function, "any_f32_linear_1");
+  EXPECT_STREQ(ConfigureLinear(desc, 2, Facts(true)).function, "any_f32_linear_4");
+}
+
+// Programs are compiled when first used: what changes from step to step, or from layer to layer,
+// must not make another one.
+TEST(XpuLinearConfigTest, ProgramsAreOfTypesAlone) {
+  for (const DType weight : {DType::kF32, DType::kBF16, DType::kQ4_1, DType::kQ6_K}) {
+    const std::string options = ConfigureLinear(Matrix(weight, 64, 256), 1, Facts(false)).options;
+    EXPECT_EQ(ConfigureLinear(Matrix(weight, 4096, 14336), 1, Facts(false)).options, options);
+    EXPECT_EQ(ConfigureLinear(Matrix(weight, 64, 256), 300, Facts(false)).options, options);
+    EXPECT_NE(ConfigureLinear(Matrix(weight, 64, 256), 1, Facts(true)).options, options);
+    ops::Linear::Desc other = Matrix(weight, 64, 256);
+    other.bias = true;
+    EXPECT_NE(ConfigureLinear(other, 1, Facts(false)).options, options);
+    other.activation = DType::kBF16;
+    EXPECT_NE(ConfigureLinear(other, 1, Facts(false)).options.find("ACT=bf16"), std::string::npos);
+  }
+  EXPECT_NE(ConfigureLinear(Matrix(DType::kQ4_0, 64, 256), 1, Facts(false)).options,
+            ConfigureLinear(Matrix(DType::kQ4_1, 64, 256), 1, Facts(false)).options);
+}
+
+TEST(XpuLinearConfigTest, OnlyTheHostsProcessorIsAskedAhead) {
+  const ops::Linear::Desc desc = Matrix(DType::kQ8_0, 64, 256);
+  EXPECT_NE(ConfigureLinear(desc, 1, Facts(false)).options.find("AHEAD=0 "), std::string::npos);
+  EXPECT_EQ(ConfigureLinear(desc, 1, Facts(true)).options.find("AHEAD=0 "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::xpu
