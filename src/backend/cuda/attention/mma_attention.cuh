@@ -357,21 +357,27 @@ struct MmaAttention {
   // Whether the V that some of the warp's rows don't see is finite, as codes always are.
   __device__ bool IsFinite(int block, int buffer) const {
     if constexpr (kCodes) return true;
+    const int first = max(all.first - block * kBlock, 0);
+    const int end = min(all.end - block * kBlock, kBlock);
+    uint32_t bad = NotFinite(buffer, first, min(end, warp_common.first - block * kBlock));
+    bad |= NotFinite(buffer, max(first, warp_common.end - block * kBlock), end);
+    return __all_sync(0xffffffffu, bad == 0) != 0;
+  }
+
+  // Not zero where the thread's part of V of positions [first, end) of a block is not finite.
+  __device__ uint32_t NotFinite(int buffer, int first, int end) const {
     using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
-    Pair zeros = {T(0.0f), T(0.0f)};
-    const Pair zero = zeros;
-#pragma unroll 1
-    for (int c = lane; c < kBlock * kChunks; c += 32) {
-      const int position = block * kBlock + c / kChunks;
-      if (position >= warp_common.first && position < warp_common.end) continue;
+    const Pair zero = {T(0.0f), T(0.0f)};
+    Pair zeros = zero;
+#pragma unroll 4
+    for (int c = first * kChunks + lane; c < end * kChunks; c += 32) {
       const uint4 eight = *reinterpret_cast<const uint4*>(
           shared.kv[buffer][1] + c / kChunks * kRowBytes + c % kChunks * 16);
       const Pair* pairs = reinterpret_cast<const Pair*>(&eight);
 #pragma unroll
       for (int i = 0; i < 4; ++i) zeros = __hfma2(pairs[i], zero, zeros);
     }
-    const bool finite = (*reinterpret_cast<const uint32_t*>(&zeros) & 0x7fff7fffu) == 0;
-    return __all_sync(0xffffffffu, finite) != 0;
+    return *reinterpret_cast<const uint32_t*>(&zeros) & 0x7fff7fffu;
   }
 
   __device__ void MultiplyV(int buffer, const float (&s)[kBlock / 8][4]) {
