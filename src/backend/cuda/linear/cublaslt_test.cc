@@ -1,11 +1,9 @@
 // Products by cuBLASLt on a GPU; where there is none or no library, these tests say so and pass.
 #include "backend/cuda/linear/cublaslt.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
 
-#include "backend/cuda/device_fixture.h"
+#include "backend/cuda/cuda_test.h"
 #include "backend/cuda/linear/impls.h"
 #include "ops/linear.h"
 
@@ -17,12 +15,11 @@ using ops::Linear;
 
 constexpr int64_t kRows = 2048;
 
-class CublasLtDeviceTest : public ::testing::Test {
+class CublasLtDeviceTest : public CudaTest {
  protected:
   void SetUp() override {
-    if (DevicesHere().empty()) GTEST_SKIP() << CudaBackend().AbsentReason();
     if (!LoadCublasLt().ok()) GTEST_SKIP() << DescribeCublasLt();
-    memory_ = std::make_unique<DeviceMemory>();
+    CudaTest::SetUp();
   }
 
   // Numbers in [-1, 1) times `scale`; rows of 1024 and more elements differ.
@@ -85,7 +82,6 @@ class CublasLtDeviceTest : public ::testing::Test {
     return memory.Download(args.out, like);
   }
 
-  std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<ops::OpTable> table_;
 };
 

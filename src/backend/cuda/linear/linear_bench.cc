@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cuda/device_fixture.h"
+#include "backend/cuda/linear/impls.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
