@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "device/backend.h"
 #include "device/copy_list.h"
+#include "device/replay_signature.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
@@ -239,8 +240,7 @@ class QueuedDevice : public device::Device {
    private:
     QueuedDevice* const device_;
     const std::shared_ptr<std::vector<Work>> work_;
-    std::vector<std::pair<std::string, size_t>> first_;  // names and sizes of the first call
-    bool replayed_ = false;
+    device::ReplaySignature signature_;
   };
 
   Status CaptureError(Queue* queue, std::string_view what) {
@@ -414,15 +414,8 @@ inline Result<std::unique_ptr<device::Graph>> QueuedDevice::Capture(
 inline Status QueuedDevice::QueuedGraph::Replay(device::Stream& stream,
                                                 const device::ReplayParams& params) {
   std::lock_guard lock(device_->state_->mutex);
-  std::vector<std::pair<std::string, size_t>> now;
-  for (const auto& value : params.values) now.emplace_back(value.name, value.source.bytes);
-  if (!replayed_) first_ = now;
-  replayed_ = true;
-  if (now != first_) return InvalidArgument("a replay has other parameters than the first");
+  SLUICE_RETURN_IF_ERROR(signature_.Check(params));
   for (const auto& value : params.values) {
-    if (value.source.bytes != value.destination.bytes) {
-      return InvalidArgument(StrCat("the parameter ", value.name, " has another size"));
-    }
     const device::CopyItem item{value.destination, value.source};
     SLUICE_RETURN_IF_ERROR(device_->Copy(stream, {&item, 1}));
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "device/replay_signature.h"
 
 namespace sluice::xpu {
 namespace {
@@ -53,7 +54,7 @@ class XpuGraph : public device::Graph {
   }
 
   Status Replay(device::Stream& stream, const device::ReplayParams& params) override {
-    SLUICE_RETURN_IF_ERROR(CheckParams(params));
+    SLUICE_RETURN_IF_ERROR(signature_.Check(params));
     copies_.clear();
     for (const device::ReplayParams::Value& value : params.values)
       copies_.push_back({value.destination, value.source});
@@ -77,40 +78,13 @@ class XpuGraph : public device::Graph {
   }
 
  private:
-  struct Known {
-    std::string name;
-    size_t bytes = 0;
-  };
-
-  // The first replay says which values there are.
-  Status CheckParams(const device::ReplayParams& params) {
-    if (!replayed_) {
-      for (const auto& value : params.values) known_.push_back({value.name, value.source.bytes});
-      replayed_ = true;
-      return OkStatus();
-    }
-    if (params.values.size() != known_.size()) {
-      return InvalidArgument(StrCat("a replay was given ", params.values.size(),
-                                    " values, the first one ", known_.size()));
-    }
-    for (size_t i = 0; i < known_.size(); ++i) {
-      const auto& value = params.values[i];
-      if (value.name == known_[i].name && value.source.bytes == known_[i].bytes) continue;
-      return InvalidArgument(StrCat("a replay was given \"", value.name, "\" of ",
-                                    value.source.bytes, " bytes where the first one had \"",
-                                    known_[i].name, "\" of ", known_[i].bytes));
-    }
-    return OkStatus();
-  }
-
   device::Device& device_;
   const std::shared_ptr<Context> context_;
   std::vector<RecordedLaunch> launches_;
   std::shared_ptr<OwnedMemory> scratch_;
   cl_command_queue capture_queue_ = nullptr, last_queue_ = nullptr;
   cl_command_buffer_khr buffer_ = nullptr;
-  std::vector<Known> known_;
-  bool replayed_ = false;
+  device::ReplaySignature signature_;
   std::vector<device::CopyItem> copies_;  // kept, so that a replay allocates nothing
 };
 
