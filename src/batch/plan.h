@@ -96,6 +96,7 @@ struct BatchPlan {
   std::vector<BlockCopy> copies;
   std::vector<SlotStart> starts;
   int32_t padded_tokens = 0;  // agreed by all ranks; 0: no padding
+  // Agreed by all ranks, for data parallelism to set; a rank alone lets its graph runner choose.
   GraphMode graph = GraphMode::kNone;
   std::vector<int32_t> type_ids;    // per token, or empty
   std::vector<int32_t> media_rows;  // per token: row of spliced embeddings or -1; or empty

@@ -1,5 +1,6 @@
 // Divides a few large segments of memory among many allocations and keeps what is freed for the
-// next. Pure bookkeeping: it never reads or writes the memory. Not thread-safe; its owner locks.
+// next. For drivers whose own allocation is slow and waits for the device: CUDA's. Pure
+// bookkeeping: it never reads or writes the memory. Not thread-safe; its owner locks.
 //
 // A request of at least Options::large_bytes gets a segment of its own, which is kept when freed
 // and serves a later request that wastes at most a quarter of it. Smaller ones share segments: the

@@ -23,6 +23,15 @@ size_t Extent(size_t rows, size_t row_bytes, size_t stride) {
 
 size_t Extent(const CopyRun& run, size_t stride) { return Extent(run.rows, run.row_bytes, stride); }
 
+struct Range {
+  const std::byte *begin, *end;
+};
+bool Overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
+Range Written(const CopyRun& run) {
+  return {run.destination, run.destination + Extent(run, run.destination_stride)};
+}
+Range Read(const CopyRun& run) { return {run.source, run.source + Extent(run, run.source_stride)}; }
+
 Status CheckView(DeviceId id, const View& view, std::string_view name, size_t bytes) {
   if (view.data == nullptr) {
     return InvalidArgument(StrCat("a copy of ", bytes, " bytes has a null ", name));
@@ -40,6 +49,9 @@ Status CheckView(DeviceId id, const View& view, std::string_view name, size_t by
 }
 
 // Skips items of zero bytes by leaving run->row_bytes 0.
+//
+// A copy that overlaps itself gives what one wants in one order of its bytes only, which a GPU has
+// not got.
 Status MakeRun(DeviceId id, const CopyItem& item, CopyRun* run) {
   *run = {item.destination.data,
           item.source.data,
@@ -64,6 +76,10 @@ Status MakeRun(DeviceId id, const CopyItem& item, CopyRun* run) {
   }
   SLUICE_RETURN_IF_ERROR(CheckView(id, item.source, "source", source));
   SLUICE_RETURN_IF_ERROR(CheckView(id, item.destination, "destination", destination));
+  if (Overlap(Read(*run), Written(*run))) {
+    return InvalidArgument(StrCat("a copy of ", run->rows, " rows of ", run->row_bytes,
+                                  " bytes overlaps its own source"));
+  }
   if (run->rows > 1 && run->source_stride == run->row_bytes &&
       run->destination_stride == run->row_bytes) {
     run->row_bytes *= run->rows;
@@ -71,15 +87,6 @@ Status MakeRun(DeviceId id, const CopyItem& item, CopyRun* run) {
   }
   return OkStatus();
 }
-
-struct Range {
-  const std::byte *begin, *end;
-};
-bool Overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
-Range Written(const CopyRun& run) {
-  return {run.destination, run.destination + Extent(run, run.destination_stride)};
-}
-Range Read(const CopyRun& run) { return {run.source, run.source + Extent(run, run.source_stride)}; }
 
 // Whether two runs may be done in either order.
 bool Apart(const CopyRun& a, const CopyRun& b) {

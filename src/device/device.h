@@ -1,5 +1,7 @@
-// The specification of an accelerator. backend/<name> implements it. A Device outlives all that it
-// made. Allocation and creation are thread-safe; a Stream belongs to one thread at a time.
+// The specification of an accelerator. backend/<name> implements it, and what is said here and in
+// graph.h holds for every device alike: sluice_device_contract_test (tests/device_contract) runs it
+// on each. A Device outlives all that it made. Allocation and creation are thread-safe; a Stream
+// belongs to one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@ class OpTable;
 
 namespace sluice::device {
 
+// One that was never recorded is done.
 class Event {
  public:
   virtual ~Event() = default;
@@ -43,7 +46,9 @@ class Stream {
   bool checks_each_op() const { return checks_each_op_; }
   virtual Status Synchronize() = 0;
   virtual Status Record(Event& event) = 0;
-  virtual Status Wait(Event& event) = 0;  // later work of this stream waits; the host does not
+  // Later work of this stream waits; the host does not. For the copies of KV between processes and
+  // for collectives, which come with streams of their own.
+  virtual Status Wait(Event& event) = 0;
   virtual SubmitCounts counts() const { return {}; }  // zeros where nothing counts them
 
  protected:
@@ -53,7 +58,7 @@ class Stream {
   const bool checks_each_op_;
 };
 
-// Owns a range of memory; frees it when destroyed. Move-only.
+// Owns a range of memory; frees it when destroyed, which is after the work that uses it. Move-only.
 class Buffer {
  public:
   class Deleter {
@@ -104,7 +109,12 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceFacts& facts() const = 0;
   virtual Result<MemoryInfo> Memory() const = 0;
-  // Zeroed, aligned to 256 bytes. On the CPU large buffers take no memory until touched.
+  // Zeroed, aligned to 256 bytes; no bytes give a view that is not null. The view says what it got:
+  // plain host memory for kPinned where the device pins none, and for every kind where
+  // facts().device_memory is not set, so that kDevice may be asked for anywhere; kShared is
+  // kUnimplemented on a device that has none. More than there is is kOutOfMemory, a buffer of the
+  // device while a graph is captured on this thread kFailedPrecondition. On the CPU large buffers
+  // take no memory until touched.
   virtual Result<Buffer> Allocate(size_t bytes, MemoryKind kind) = 0;
   virtual Result<std::unique_ptr<Stream>> CreateStream() = 0;
   virtual Result<std::unique_ptr<Event>> CreateEvent() = 0;
@@ -115,13 +125,20 @@ class Device {
   }
   // Copies all items in order on `stream`: neighbours that continue one another become one copy,
   // and pieces that stay on the device are submitted together. Items of zero bytes are skipped
-  // before any check; views of other devices, null views and a destination that is too small are
-  // errors (PlanCopies), and then nothing is copied.
+  // before any check. kInvalidArgument, and then nothing is copied: views of other devices, null
+  // views, a destination that is too small, and an item whose destination overlaps its own source,
+  // each taken from its first byte to its last (PlanCopies).
   // A source in kHost memory has been read and a destination in kHost memory has been written when
   // the call returns. Pinned, shared and device memory is read and written when the stream gets
   // there: it must outlive that.
   virtual Status Copy(Stream& stream, std::span<const CopyItem> items) = 0;
-  // Graph capture; kUnimplemented where facts().graphs is kNone.
+  // Runs `body` once, which records the kernels and copies that it puts on the stream instead of
+  // doing them. Where facts().graphs is kNone, as it is with OpenOptions::check_each_op, and for a
+  // communicator whose collectives the device does not capture, the answer is kUnimplemented and
+  // `body` is not called. What can't be captured is kFailedPrecondition: another capture, the
+  // stream's Synchronize, Record and Wait, copies from and to plain host memory (pinned memory is
+  // read and written by each replay), new device memory, and scratch memory that grows. An error of
+  // the body is returned; the stream can be used after it as before.
   virtual Result<std::unique_ptr<Graph>> Capture(Stream& stream, Communicator* communicator,
                                                  const CaptureBody& body) = 0;
   // kUnimplemented where a device can't be measured.
@@ -129,7 +146,8 @@ class Device {
     return Status(StatusCode::kUnimplemented,
                   ToString(facts().id) + " has no measurement of its ceilings");
   }
-  // The implementations of every op that this device has.
+  // The implementations of every op that this device has. The one name from above that this folder
+  // knows, and only as a name: whoever opens a device gets both, and nothing here looks inside.
   virtual const ops::OpTable& ops() const = 0;
 };
 

@@ -1,6 +1,5 @@
 // Graph capture and replay. A graph is captured once per bucket after KV memory is bound, and
-// replayed with fresh parameters; a parameter that is missing or has another size than at capture
-// is an error.
+// replayed with fresh parameters.
 #pragma once
 
 #include <functional>
@@ -29,13 +28,18 @@ struct ReplayParams {
 };
 
 // Scratch memory that captured ops use stays theirs as long as the graph lives: a stream that needs
-// more later takes new memory and leaves the old in place.
+// more later takes new memory and leaves the old in place. The stream outlives the graph; a graph
+// may be destroyed while a replay of it is still under way.
 class Graph {
  public:
   virtual ~Graph() = default;
   // Copies every source to its destination, in stream order and by the rules of Device::Copy, then
-  // runs the captured work. Sources may lie elsewhere at every call.
-  // REQUIRES: `params` has the names and sizes of the first call.
+  // runs the captured work. A replay need not wait for the one before.
+  // The first call fixes the values (ReplaySignature): each name stands once, and its source is as
+  // large as its destination. Later ones give the same names in the same order, with the same sizes
+  // and destinations; only the sources may lie elsewhere. Anything else, and another stream than
+  // that of the capture, whose scratch memory the work uses, is kInvalidArgument, and nothing is
+  // copied or run.
   virtual Status Replay(Stream& stream, const ReplayParams& params) = 0;
 };
 

@@ -12,6 +12,8 @@
 namespace sluice::device {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda, kXpu };
+// kShared: at one address for the host and the device, as integrated GPUs have it; no device gives
+// it yet.
 enum class MemoryKind : uint8_t { kHost, kPinned, kDevice, kShared };
 
 struct DeviceId {
@@ -31,6 +33,8 @@ struct View {
   DeviceId device;
 };
 
+// kPiecewise: all but some ops can be captured, as those that read sizes on the host will declare;
+// until exec captures in pieces it counts as kNone.
 enum class GraphSupport : uint8_t { kNone, kPiecewise, kFull };
 
 // What kernels' choices may depend on; fixed once the device is open.

@@ -116,8 +116,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   for (Flight& flight : executor->flights_) {
     SLUICE_ASSIGN_OR_RETURN(flight.done, device.CreateEvent());
   }
-  const auto memory =
-      device.facts().device_memory ? device::MemoryKind::kDevice : device::MemoryKind::kHost;
+  constexpr auto memory = device::MemoryKind::kDevice;
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
   SLUICE_ASSIGN_OR_RETURN(executor->logits_,
                           device.Allocate(LogitsBytes(model.config(), options), memory));

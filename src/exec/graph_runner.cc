@@ -43,16 +43,15 @@ int GraphRunner::BucketFor(int64_t sequences) const {
   return found == sizes_.end() ? -1 : static_cast<int>(found - sizes_.begin());
 }
 
-Status GraphRunner::CheckSize(int bucket, const device::View& source) const {
-  const size_t bytes = buckets_[bucket].params.values[0].destination.bytes;
-  if (source.bytes == bytes) return OkStatus();
-  return Status(StatusCode::kInternal,
-                StrCat("a step of ", source.bytes, " bytes in a bucket of ", bytes));
+Status GraphRunner::SetSource(Bucket& bucket, const device::View& source) {
+  bucket.params.values[0].source = source;
+  return bucket.signature.Check(bucket.params);
 }
 
-Status GraphRunner::Upload(device::Stream& stream, int bucket, const device::View& source) {
-  SLUICE_RETURN_IF_ERROR(CheckSize(bucket, source));
-  const device::CopyItem item{buckets_[bucket].params.values[0].destination, source};
+Status GraphRunner::Upload(device::Stream& stream, int index, const device::View& source) {
+  Bucket& bucket = buckets_[index];
+  SLUICE_RETURN_IF_ERROR(SetSource(bucket, source));
+  const device::CopyItem item{bucket.params.values[0].destination, source};
   return device_.Copy(stream, {&item, 1});
 }
 
@@ -72,13 +71,10 @@ void GraphRunner::Capture(device::Stream& stream, int index) {
 }
 
 Status GraphRunner::Run(device::Stream& stream, int index, const device::View& source) {
-  SLUICE_RETURN_IF_ERROR(CheckSize(index, source));
   Bucket& bucket = buckets_[index];
+  SLUICE_RETURN_IF_ERROR(SetSource(bucket, source));
   if (bucket.state == State::kWarm) Capture(stream, index);
-  if (bucket.state == State::kCaptured) {
-    bucket.params.values[0].source = source;
-    return bucket.graph->Replay(stream, bucket.params);
-  }
+  if (bucket.state == State::kCaptured) return bucket.graph->Replay(stream, bucket.params);
   SLUICE_RETURN_IF_ERROR(Upload(stream, index, source));
   SLUICE_RETURN_IF_ERROR(body_(stream, index));
   if (bucket.state == State::kCold) bucket.state = State::kWarm;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/replay_signature.h"
 
 namespace sluice::exec {
 
@@ -51,9 +52,10 @@ class GraphRunner {
     State state = State::kCold;
     std::unique_ptr<device::Graph> graph;
     device::ReplayParams params;
+    device::ReplaySignature signature;  // holds for the steps that run eagerly too
   };
   GraphRunner(device::Device& device, Body body) : device_(device), body_(std::move(body)) {}
-  Status CheckSize(int bucket, const device::View& source) const;
+  Status SetSource(Bucket& bucket, const device::View& source);
   void Capture(device::Stream& stream, int index);
 
   device::Device& device_;

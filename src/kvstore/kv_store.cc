@@ -58,12 +58,11 @@ Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
   }
   std::unique_ptr<KvStore> store(new KvStore(device, std::move(groups)));
   store->layers_.resize(layers);
-  const auto memory =
-      device.facts().device_memory ? device::MemoryKind::kDevice : device::MemoryKind::kHost;
   for (size_t g = 0; g < store->groups_.size(); ++g) {
     const GroupLayout& group = store->groups_[g];
-    SLUICE_ASSIGN_OR_RETURN(device::Buffer pool,
-                            device.Allocate(BlockBytes(group) * group.num_blocks, memory));
+    SLUICE_ASSIGN_OR_RETURN(
+        device::Buffer pool,
+        device.Allocate(BlockBytes(group) * group.num_blocks, device::MemoryKind::kDevice));
     size_t offset = 0;
     for (const int index : group.layers) {
       if (index < 0 || index >= static_cast<int>(layers) || store->layers_[index].group >= 0) {

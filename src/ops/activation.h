@@ -7,6 +7,9 @@
 namespace sluice::ops {
 
 enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf };
+// All of them: what conformance and tests go through.
+inline constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
+                                              Activation::kGeluErf};
 
 // "silu", "gelu_tanh", "gelu_erf".
 std::string_view Name(Activation kind);

@@ -34,7 +34,7 @@ TEST_P(ActivationTest, TheFirstHalfIsTheGate) {
 
 TEST_P(ActivationTest, EveryKindIsAccurateOverTheWholeRange) {
   const int width = 4001;
-  for (Activation kind : {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf}) {
+  for (Activation kind : kActivations) {
     Array in(DType::kF32, {1, 2 * width}), out(DType::kF32, {1, width});
     for (int i = 0; i < width; ++i) {
       in.Set(i, static_cast<float>(i - 2000) * 0.06f);

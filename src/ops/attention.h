@@ -16,6 +16,9 @@
 
 namespace sluice::ops {
 
+// A block id outside the KV, of a position that is seen, is kInvalidArgument where the table lies
+// in host memory (CheckIndices). Elsewhere the K and V of its positions count as zeros; a context
+// that is longer than its row of the table ends there.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   struct Desc {
@@ -26,7 +29,7 @@ struct Attention {
     bool causal = true;
     int window = 0;            // a row sees the last `window` positions, its own included; 0: all
     int query_tokens_max = 0;  // of one sequence in a call; 0: any
-    int compute_unit_budget = 0;
+    int compute_unit_budget = 0;  // as ops::Linear's
     KvDesc kv;
     std::string ToString() const;
   };

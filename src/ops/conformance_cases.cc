@@ -54,7 +54,7 @@ ConformanceCase<QkNorm> MakeCase(const QkNorm&, TestNoise& noise) {
 
 ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, TestNoise& noise) {
   ConformanceCase<GatedActivation> c;
-  c.desc = {.kind = Pick(noise, {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf}),
+  c.desc = {.kind = Pick(noise, kActivations),
             .activation = AnyFloat(noise),
             .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536})};
   const int64_t tokens = AnyTokens(noise);

@@ -1,4 +1,9 @@
 // Embedding: rows of a table by token id, and gathering rows by index.
+//
+// A number outside its table is never followed. Where the numbers lie in host memory the call is
+// kInvalidArgument and writes nothing (CheckIndices). Elsewhere the row of the result is NaN, so
+// that it is noticed, and all other rows are as if it were not there; ResolveTokens leaves the id
+// as it is, negative, for Embedding to meet.
 #pragma once
 
 #include "ops/op.h"
@@ -7,7 +12,6 @@
 namespace sluice::ops {
 
 // out[t] = scale * table[ids[t]], or spliced[splice[t]] unscaled where splice[t] >= 0.
-// An id outside the table is an error; nothing is then promised of out.
 struct Embedding {
   static constexpr std::string_view kName = "embedding";
   struct Desc {

@@ -45,7 +45,8 @@ struct Linear {
     bool residual = false;
     bool f32_out = false;  // out is F32 whatever the activation type (logits); then no residual
     int adapters = 0;      // LoRA adapters that rows may name; 0: none
-    int compute_unit_budget = 0;  // 0: all
+    // 0: all. For expert parallelism, whose transfers run beside; no kernel leaves any idle yet.
+    int compute_unit_budget = 0;
     std::string ToString() const;
   };
 

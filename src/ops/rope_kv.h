@@ -3,6 +3,11 @@
 // the cache, in every form, so that the form never changes what is kept. Where the KV's format has
 // scales, each row of K and V gets its own (StoreKvRow). The rotation table is made once per model
 // (MakeRopeTable); dims past rotary_dims pass through.
+//
+// Where positions and slots lie in host memory, one outside its table is kInvalidArgument and
+// nothing is written (CheckIndices). Elsewhere a token at a position outside is rotated by NaN, so
+// that its Q and K are noticed and V is as ever, and K and V of a slot outside the cache are not
+// kept.
 #pragma once
 
 #include <span>

@@ -6,6 +6,10 @@
 // A row is degenerate when a raw logit is NaN or +inf, all raw logits are equal to zero or -inf, or
 // nothing is left after the masks. Its token is the argmax of the raw logits (NaN ignored, ties
 // take the lowest id, an all-NaN row gives 0), it reports so, and no other row notices.
+//
+// What a row names outside its array, a target, edits, a row of masks or of distributions, is
+// kInvalidArgument where the rows lie in host memory (CheckIndices). Elsewhere it is as if the row
+// did not name it, and the log-prob of such a target is that of a logit of -inf.
 #pragma once
 
 #include <span>

@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "device/backend.h"
 #include "device/copy_list.h"
+#include "device/replay_signature.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
@@ -220,6 +221,7 @@ class QueuedDevice : public device::Device {
     Status Wait(device::Event& event) override {
       std::lock_guard lock(device->state_->mutex);
       ++device->counts_.waits;
+      if (queue->recording != nullptr) return device->CaptureError(queue.get(), "an event");
       const auto& queued = static_cast<QueuedEvent&>(event);
       if (queued.queue == nullptr) return OkStatus();
       return device->Push(*this, [owner = device, other = queued.queue, mark = queued.mark] {
@@ -232,15 +234,14 @@ class QueuedDevice : public device::Device {
   };
   class QueuedGraph : public device::Graph {
    public:
-    QueuedGraph(QueuedDevice* device, std::vector<Work> work)
-        : device_(device), work_(std::make_shared<std::vector<Work>>(std::move(work))) {}
+    QueuedGraph(QueuedStream& stream, std::vector<Work> work)
+        : stream_(stream), work_(std::make_shared<std::vector<Work>>(std::move(work))) {}
     Status Replay(device::Stream& stream, const device::ReplayParams& params) override;
 
    private:
-    QueuedDevice* const device_;
+    QueuedStream& stream_;
     const std::shared_ptr<std::vector<Work>> work_;
-    std::vector<std::pair<std::string, size_t>> first_;  // names and sizes of the first call
-    bool replayed_ = false;
+    device::ReplaySignature signature_;
   };
 
   Status CaptureError(Queue* queue, std::string_view what) {
@@ -339,6 +340,15 @@ class QueuedDevice : public device::Device {
 
 inline Result<device::Buffer> QueuedDevice::Allocate(size_t bytes, device::MemoryKind kind) {
   std::lock_guard lock(state_->mutex);
+  if (kind == device::MemoryKind::kShared) {
+    return Status(StatusCode::kUnimplemented, "no memory that the host shares");
+  }
+  if (bytes > facts_.memory_bytes) {
+    return Status(StatusCode::kOutOfMemory, StrCat(bytes, " bytes of ", facts_.memory_bytes));
+  }
+  if (kind == device::MemoryKind::kPinned && !facts_.pinned_memory) {
+    kind = device::MemoryKind::kHost;
+  }
   constexpr size_t kPage = 4096;
   const size_t rounded = (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
   if (kind != device::MemoryKind::kDevice) {
@@ -375,6 +385,8 @@ inline Status QueuedDevice::Copy(device::Stream& stream, std::span<const device:
       if (queued.queue->recording != nullptr) {
         return CaptureError(queued.queue.get(), "a copy of plain host memory");
       }
+      // What an earlier item writes there is there first.
+      if (wait) RunUpTo(queued.queue.get(), queued.queue->pushed);
       const size_t stride = run.rows > 1 ? run.source_stride : run.row_bytes;
       read.assign(run.source, run.source + (run.rows - 1) * stride + run.row_bytes);
     }
@@ -382,8 +394,8 @@ inline Status QueuedDevice::Copy(device::Stream& stream, std::span<const device:
     SLUICE_RETURN_IF_ERROR(Push(stream, [run, read = std::move(read)] {
       const std::byte* source = read.empty() ? run.source : read.data();
       for (size_t row = 0; row < run.rows; ++row) {
-        std::memmove(run.destination + row * run.destination_stride,
-                     source + row * run.source_stride, run.row_bytes);
+        std::memcpy(run.destination + row * run.destination_stride,
+                    source + row * run.source_stride, run.row_bytes);
       }
       return OkStatus();
     }));
@@ -392,10 +404,13 @@ inline Status QueuedDevice::Copy(device::Stream& stream, std::span<const device:
 }
 
 inline Result<std::unique_ptr<device::Graph>> QueuedDevice::Capture(
-    device::Stream& stream, device::Communicator*, const device::CaptureBody& body) {
+    device::Stream& stream, device::Communicator* communicator, const device::CaptureBody& body) {
   std::lock_guard lock(state_->mutex);
-  if (facts_.graphs == device::GraphSupport::kNone) {
+  if (facts_.graphs == device::GraphSupport::kNone || communicator != nullptr) {
     return Status(StatusCode::kUnimplemented, "no graphs here");
+  }
+  if (capturing_ > 0) {
+    return Status(StatusCode::kFailedPrecondition, "a graph is captured inside another");
   }
   Queue& queue = *static_cast<QueuedStream&>(stream).queue;
   std::vector<Work> work;
@@ -408,26 +423,22 @@ inline Result<std::unique_ptr<device::Graph>> QueuedDevice::Capture(
   ++counts_.captures;
   if (status.ok()) status = queue.capture_error;
   SLUICE_RETURN_IF_ERROR(status);
-  return std::unique_ptr<device::Graph>(std::make_unique<QueuedGraph>(this, std::move(work)));
+  return std::unique_ptr<device::Graph>(
+      std::make_unique<QueuedGraph>(static_cast<QueuedStream&>(stream), std::move(work)));
 }
 
 inline Status QueuedDevice::QueuedGraph::Replay(device::Stream& stream,
                                                 const device::ReplayParams& params) {
-  std::lock_guard lock(device_->state_->mutex);
-  std::vector<std::pair<std::string, size_t>> now;
-  for (const auto& value : params.values) now.emplace_back(value.name, value.source.bytes);
-  if (!replayed_) first_ = now;
-  replayed_ = true;
-  if (now != first_) return InvalidArgument("a replay has other parameters than the first");
+  QueuedDevice* const owner = stream_.device;
+  std::lock_guard lock(owner->state_->mutex);
+  if (&stream != &stream_) return InvalidArgument("a replay on another stream");
+  SLUICE_RETURN_IF_ERROR(signature_.Check(params));
   for (const auto& value : params.values) {
-    if (value.source.bytes != value.destination.bytes) {
-      return InvalidArgument(StrCat("the parameter ", value.name, " has another size"));
-    }
     const device::CopyItem item{value.destination, value.source};
-    SLUICE_RETURN_IF_ERROR(device_->Copy(stream, {&item, 1}));
+    SLUICE_RETURN_IF_ERROR(owner->Copy(stream, {&item, 1}));
   }
-  ++device_->counts_.replays;
-  return device_->Push(stream, [work = work_]() -> Status {
+  ++owner->counts_.replays;
+  return owner->Push(stream, [work = work_]() -> Status {
     for (const Work& part : *work) SLUICE_RETURN_IF_ERROR(part());
     return OkStatus();
   });

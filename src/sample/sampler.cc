@@ -76,7 +76,7 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
   SLUICE_ASSIGN_OR_RETURN(sampler->resolve_,
                           ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc()));
   sampler->apart_ = device.facts().device_memory;
-  const auto memory = sampler->apart_ ? device::MemoryKind::kDevice : device::MemoryKind::kHost;
+  constexpr auto memory = device::MemoryKind::kDevice;
   const size_t inputs = FixedBytes(options.rows_max, options.rows_max * kEditsOfRow);
   const size_t outputs = sampler->LayoutOf(options.rows_max, 0).bytes;
   SLUICE_ASSIGN_OR_RETURN(sampler->tokens_,

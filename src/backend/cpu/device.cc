@@ -118,8 +118,8 @@ Status CpuDevice::Copy(device::Stream&, std::span<const CopyItem> items) {
   SLUICE_RETURN_IF_ERROR(device::PlanCopies(facts_.id, items, &runs));
   for (const device::CopyRun& run : runs) {
     for (size_t row = 0; row < run.rows; ++row) {
-      std::memmove(run.destination + row * run.destination_stride,
-                   run.source + row * run.source_stride, run.row_bytes);
+      std::memcpy(run.destination + row * run.destination_stride,
+                  run.source + row * run.source_stride, run.row_bytes);
     }
   }
   return OkStatus();

@@ -19,12 +19,10 @@ class CpuDevice : public device::Device {
 
   const device::DeviceFacts& facts() const override { return facts_; }
   Result<device::MemoryInfo> Memory() const override;
-  // Every kind is host memory here, and the view says so: nothing needs to be pinned for a CPU.
-  // More than the machine has is kOutOfMemory. Zero bytes give a view of no bytes that is not null.
+  // Every kind is host memory here: nothing needs to be pinned for a CPU.
   Result<device::Buffer> Allocate(size_t bytes, device::MemoryKind kind) override;
   Result<std::unique_ptr<device::Stream>> CreateStream() override;
   Result<std::unique_ptr<device::Event>> CreateEvent() override;
-  // Source and destination of an item may overlap.
   Status Copy(device::Stream& stream, std::span<const device::CopyItem> items) override;
   Result<std::unique_ptr<device::Graph>> Capture(device::Stream& stream,
                                                  device::Communicator* communicator,

@@ -7,7 +7,7 @@ namespace sluice::cuda {
 Result<std::unique_ptr<device::Graph>> CudaGraph::Capture(CudaStream& stream,
                                                           const device::CaptureBody& body) {
   const Driver& driver = TheDriver();
-  if (stream.capturing()) {
+  if (stream.home().context->CapturesOnThisThread()) {
     return Status(StatusCode::kFailedPrecondition, "a graph is captured inside another");
   }
   const Context::Exclusive exclusive(stream.home().context, true);

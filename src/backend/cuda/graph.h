@@ -4,10 +4,10 @@
 
 #include <vector>
 
-#include "backend/cuda/replay_signature.h"
 #include "backend/cuda/stream.h"
 #include "device/copy_list.h"
 #include "device/graph.h"
+#include "device/replay_signature.h"
 
 namespace sluice::cuda {
 
@@ -27,7 +27,7 @@ class CudaGraph : public device::Graph {
   CudaStream* const stream_;
   const CUgraphExec exec_;
   const uint64_t kernels_;
-  ReplaySignature signature_;
+  device::ReplaySignature signature_;
   std::vector<device::CopyItem> items_;  // kept, so that a replay allocates nothing
   std::vector<device::CopyRun> runs_;
 };

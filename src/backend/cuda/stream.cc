@@ -75,22 +75,28 @@ Status CudaStream::Launched(CUresult result, const Kernel& kernel) {
   return OkStatus();
 }
 
+Status CudaStream::CheckNotCapturing(std::string_view what) const {
+  if (!capturing_) return OkStatus();
+  return Status(
+      StatusCode::kFailedPrecondition,
+      StrCat(what, " while a graph is captured; captured work meets no host and no event"));
+}
+
 Status CudaStream::Synchronize() {
-  if (capturing_) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "a wait for the stream while a graph is captured; captured work can't wait");
-  }
+  SLUICE_RETURN_IF_ERROR(CheckNotCapturing("a wait for the stream"));
   SLUICE_RETURN_IF_ERROR(Enter());
   return Call(TheDriver().cuStreamSynchronize(stream_), "waiting for the stream");
 }
 
 Status CudaStream::Record(device::Event& event) {
+  SLUICE_RETURN_IF_ERROR(CheckNotCapturing("an event"));
   SLUICE_RETURN_IF_ERROR(Enter());
   const CUevent handle = static_cast<CudaEvent&>(event).handle();
   return Call(TheDriver().cuEventRecord(handle, stream_), "recording an event");
 }
 
 Status CudaStream::Wait(device::Event& event) {
+  SLUICE_RETURN_IF_ERROR(CheckNotCapturing("a wait for an event"));
   SLUICE_RETURN_IF_ERROR(Enter());
   const CUevent handle = static_cast<CudaEvent&>(event).handle();
   return Call(TheDriver().cuStreamWaitEvent(stream_, handle, CU_EVENT_WAIT_DEFAULT),

@@ -70,6 +70,8 @@ class CudaStream : public device::Stream {
   CudaStream(const StreamHome& home, CUstream stream, bool checks_each_op)
       : Stream(checks_each_op), home_(home), stream_(stream) {}
 
+  Status CheckNotCapturing(std::string_view what) const;
+
   const StreamHome home_;
   const CUstream stream_;
   const Kernel* last_kernel_ = nullptr;

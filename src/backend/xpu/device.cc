@@ -27,13 +27,14 @@ class HostDeleter : public Buffer::Deleter {
 
 class DeviceDeleter : public Buffer::Deleter {
  public:
-  DeviceDeleter(std::shared_ptr<Context> context, void* base)
-      : context_(std::move(context)), base_(base) {}
-  void Free(const View& view) override { context_->Free(base_, view.bytes); }
+  DeviceDeleter(std::shared_ptr<Context> context, void* base, size_t bytes)
+      : context_(std::move(context)), base_(base), bytes_(bytes) {}
+  void Free(const View&) override { context_->Free(base_, bytes_); }
 
  private:
   std::shared_ptr<Context> context_;
   void* base_;
+  size_t bytes_;  // as they were allocated
 };
 
 Result<Buffer> AllocateHost(size_t bytes, device::DeviceId id) {
@@ -86,6 +87,9 @@ std::vector<std::span<std::byte>> PartsToZero(std::byte* begin, size_t bytes, bo
   return {{begin, kEdge}, {begin + bytes - kEdge, kEdge}};
 }
 
+// Whether a graph is captured on this thread.
+thread_local bool capturing = false;
+
 }  // namespace
 
 Result<std::unique_ptr<XpuDevice>> XpuDevice::Open(FoundDevice found, const XpuOptions& options) {
@@ -124,6 +128,11 @@ Result<Buffer> XpuDevice::Allocate(size_t bytes, MemoryKind kind) {
     return Status(StatusCode::kUnimplemented,
                   StrCat(device::ToString(facts().id), " has no memory that the host shares"));
   }
+  if (capturing) {
+    return Status(StatusCode::kFailedPrecondition,
+                  StrCat("an allocation of ", bytes,
+                         " bytes while a graph is captured; allocate before the capture"));
+  }
   const size_t rounded =
       bytes > SIZE_MAX - kAlignment
           ? bytes
@@ -134,7 +143,7 @@ Result<Buffer> XpuDevice::Allocate(size_t bytes, MemoryKind kind) {
   view.bytes = bytes;
   view.memory = MemoryKind::kDevice;
   view.device = facts().id;
-  Buffer buffer(view, std::make_shared<DeviceDeleter>(context_, memory.base));
+  Buffer buffer(view, std::make_shared<DeviceDeleter>(context_, memory.base, rounded));
   const std::lock_guard lock(own_mutex_);
   XpuStream& stream = AsXpu(*own_stream_);
   const uint32_t zero = 0;
@@ -165,12 +174,22 @@ Status XpuDevice::Copy(device::Stream& stream, std::span<const device::CopyItem>
 }
 
 Result<std::unique_ptr<device::Graph>> XpuDevice::Capture(device::Stream& stream,
-                                                          device::Communicator*,
+                                                          device::Communicator* communicator,
                                                           const device::CaptureBody& body) {
-  if (check_each_op_) {
+  if (communicator != nullptr) {
+    return Status(StatusCode::kUnimplemented,
+                  "an OpenCL device captures no collectives; run without graphs");
+  }
+  if (facts().graphs == device::GraphSupport::kNone) {
     return Status(StatusCode::kUnimplemented, "no graph is captured while each op is checked");
   }
-  return CaptureGraph(*this, AsXpu(stream), mechanism_, body);
+  if (capturing) {
+    return Status(StatusCode::kFailedPrecondition, "a graph is captured inside another");
+  }
+  capturing = true;
+  auto graph = CaptureGraph(*this, AsXpu(stream), mechanism_, body);
+  capturing = false;
+  return graph;
 }
 
 std::vector<device::DeviceFacts> XpuBackend::Probe(const device::VisibleDevices& visible) const {

@@ -25,7 +25,6 @@ class XpuDevice : public device::Device {
 
   const device::DeviceFacts& facts() const override { return context_->facts(); }
   Result<device::MemoryInfo> Memory() const override;
-  // kHost and kPinned are both plain host memory: this device pins none. kShared is kUnimplemented.
   Result<device::Buffer> Allocate(size_t bytes, device::MemoryKind kind) override;
   Result<std::unique_ptr<device::Stream>> CreateStream() override;
   Result<std::unique_ptr<device::Event>> CreateEvent() override;

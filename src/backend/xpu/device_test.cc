@@ -4,43 +4,36 @@
 
 #include <cstdio>
 #include <fstream>
-#include <numeric>
 
 #include "backend/xpu/xpu_fixture.h"
-#include "ops/embedding.h"
 
 namespace sluice::xpu {
 namespace {
 
 using device::CopyItem;
 using device::MemoryKind;
-using device::View;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using XpuDeviceTest = XpuTest;
 
-View Part(const device::Buffer& buffer, size_t offset, size_t bytes) {
-  View view = buffer.view();
+device::View Part(const device::Buffer& buffer, size_t offset, size_t bytes) {
+  device::View view = buffer.view();
   view.data += offset;
   view.bytes = bytes;
   return view;
 }
 
-TEST_F(XpuDeviceTest, MemoryIsZeroedAndAligned) {
-  for (size_t bytes : {size_t{1}, size_t{257}, size_t{3} << 20, (size_t{80} << 20) + 3,
-                       (size_t{80} << 20) + 3, size_t{3} << 20}) {
-    auto buffer = device_->Allocate(bytes, MemoryKind::kDevice);
+// Memory that comes straight from Linux is not written to make it zeros.
+TEST_F(XpuDeviceTest, LargeMemoryIsZeroedAlsoWhenItWasUsedBefore) {
+  for (size_t bytes : {(size_t{80} << 20) + 3, (size_t{80} << 20) + 3, size_t{80} << 20}) {
+    const auto buffer = device_->Allocate(bytes, MemoryKind::kDevice);
     ASSERT_TRUE(buffer.ok()) << buffer.status().message();
-    EXPECT_EQ(buffer->bytes(), bytes);
-    EXPECT_EQ(buffer->view().memory, MemoryKind::kDevice);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 256, 0u);
     for (uint8_t byte : Download<uint8_t>(*buffer)) ASSERT_EQ(byte, 0);
-    std::vector<uint8_t> dirt(bytes, 0x5a);  // what the next buffer may be given
+    std::vector<uint8_t> dirt(bytes, 0x5a);
     const CopyItem item{buffer->view(), Host(dirt)};
     ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
   }
-  EXPECT_TRUE(device_->Allocate(0, MemoryKind::kDevice).ok());
 }
 
 // Whether Linux was asked for large pages where `data` lies.
@@ -65,14 +58,6 @@ TEST_F(XpuDeviceTest, LargeMemoryOfTheHostsProcessorLiesInLargePages) {
             device_->facts().on_host_processor && linux_has_them);
 }
 
-TEST_F(XpuDeviceTest, AnAllocationThatCannotBeIsAnError) {
-  for (size_t bytes : {std::numeric_limits<size_t>::max(), device_->facts().memory_bytes + 1}) {
-    const auto buffer = device_->Allocate(bytes, MemoryKind::kDevice);
-    ASSERT_FALSE(buffer.ok());
-    EXPECT_EQ(buffer.status().code(), StatusCode::kOutOfMemory);
-  }
-}
-
 TEST_F(XpuDeviceTest, WhatIsInUseIsNotFree) {
   // Nearly all, since what others leave of the host's memory may be less than the rest.
   const size_t total = device_->Memory()->total_bytes;
@@ -84,85 +69,12 @@ TEST_F(XpuDeviceTest, WhatIsInUseIsNotFree) {
   EXPECT_EQ(device_->Memory()->total_bytes, total);
 }
 
-TEST_F(XpuDeviceTest, AHostSourceMayChangeWhenTheCopyReturns) {
-  const auto buffer = device_->Allocate(3 * sizeof(int), MemoryKind::kDevice);
-  std::vector<int> values = {1, 2, 3};
-  for (int round = 0; round < 5000; ++round) {
-    values = {round, round + 1, round + 2};
-    const CopyItem item{buffer->view(), Host(values)};
-    ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
-    values = {-1, -1, -1};
-  }
-  EXPECT_THAT(Download<int>(*buffer), ElementsAre(4999, 5000, 5001));
-}
-
-TEST_F(XpuDeviceTest, RowsAreCopiedOnTheDeviceAndToTheHost) {
-  std::vector<int> values(40);
-  std::iota(values.begin(), values.end(), 0);
-  const auto from = Upload(values);
-  const auto to = device_->Allocate(24 * sizeof(int), MemoryKind::kDevice);
-  // Three rows of 2 from a matrix of width 10 into one of width 8, and back to the host densely.
-  CopyItem rows{to->view(), from.view()};
-  rows.rows = 3;
-  rows.row_bytes = 2 * sizeof(int);
-  rows.source_stride = 10 * sizeof(int);
-  rows.destination_stride = 8 * sizeof(int);
-  std::vector<int> got(6);
-  CopyItem back{Host(got), to->view()};
-  back.rows = 3;
-  back.row_bytes = 2 * sizeof(int);
-  back.source_stride = 8 * sizeof(int);
-  back.destination_stride = 2 * sizeof(int);
-  const CopyItem items[] = {rows, back};
-  ASSERT_TRUE(device_->Copy(*stream_, items).ok());
-  EXPECT_THAT(got, ElementsAre(0, 1, 10, 11, 20, 21));
-}
-
-TEST_F(XpuDeviceTest, OverlappingAndOddPiecesArriveWhole) {
-  std::vector<uint8_t> values(100);
-  std::iota(values.begin(), values.end(), uint8_t{0});
-  const auto buffer = Upload(values);
-  const CopyItem item{Part(buffer, 13, 50), Part(buffer, 0, 50)};
-  ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
-  const auto got = Download<uint8_t>(buffer);
-  for (int i = 0; i < 50; ++i) ASSERT_EQ(got[13 + i], i);
-  EXPECT_EQ(got[63], 63);
-}
-
-TEST_F(XpuDeviceTest, ABadItemIsRefusedAndNothingIsCopied) {
-  const auto a = Upload(std::vector<int>{7, 8}), b = Upload(std::vector<int>{1, 2});
-  View foreign = a.view();
-  foreign.device = {device::DeviceKind::kCuda, 0};
-  const CopyItem items[] = {{b.view(), a.view()}, {b.view(), foreign}};
-  EXPECT_EQ(device_->Copy(*stream_, items).code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(Download<int>(b), ElementsAre(1, 2));
-}
-
-TEST_F(XpuDeviceTest, AStreamWaitsForAnEventOfAnother) {
-  auto other = std::move(device_->CreateStream().value());
-  auto event = std::move(device_->CreateEvent().value());
-  EXPECT_TRUE(event->Done());  // nothing was recorded
-  std::vector<uint8_t> big(8 << 20, 5);
-  const auto a = Upload(big);
-  const auto b = device_->Allocate(big.size(), MemoryKind::kDevice);
-  const auto c = device_->Allocate(big.size(), MemoryKind::kDevice);
-  const CopyItem first{b->view(), a.view()}, second{c->view(), b->view()};
-  ASSERT_TRUE(device_->Copy(*stream_, {&first, 1}).ok());
-  ASSERT_TRUE(stream_->Record(*event).ok());
-  ASSERT_TRUE(other->Wait(*event).ok());
-  ASSERT_TRUE(device_->Copy(*other, {&second, 1}).ok());
-  ASSERT_TRUE(other->Synchronize().ok());
-  EXPECT_TRUE(event->Done());
-  EXPECT_TRUE(event->Synchronize().ok());
-  EXPECT_EQ(Download<uint8_t>(*c), big);
-}
-
 TEST_F(XpuDeviceTest, ATimerTellsWhenTheDeviceCameToIt) {
   const auto before = std::move(device_->CreateTimer().value());
   const auto after = std::move(device_->CreateTimer().value());
   auto buffer = device_->Allocate(size_t{64} << 20, MemoryKind::kDevice);
   ASSERT_TRUE(buffer.ok()) << buffer.status().message();
-  const View half = Part(*buffer, 0, size_t{32} << 20);
+  const device::View half = Part(*buffer, 0, size_t{32} << 20);
   const CopyItem item{Part(*buffer, half.bytes, half.bytes), half};
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(stream_->Record(*before).ok());
@@ -179,24 +91,6 @@ TEST_F(XpuDeviceTest, ATimerTellsWhenTheDeviceCameToIt) {
   ASSERT_TRUE(stream_->Record(*plain).ok());
   ASSERT_TRUE(plain->Synchronize().ok());
   EXPECT_EQ(plain->SecondsSince(*before).status().code(), StatusCode::kUnimplemented);
-}
-
-TEST_F(XpuDeviceTest, WhatChecksEachOpCapturesNothing) {
-  EXPECT_NE(device_->facts().graphs, device::GraphSupport::kNone);
-  Open({.check_each_op = true, .cache_folder = TestCache()});
-  EXPECT_EQ(device_->facts().graphs, device::GraphSupport::kNone);
-  const auto graph =
-      device_->Capture(*stream_, nullptr, [](device::Stream&) { return OkStatus(); });
-  EXPECT_EQ(graph.status().code(), StatusCode::kUnimplemented);
-}
-
-TEST_F(XpuDeviceTest, HostMemoryIsPlainAndSharedMemoryIsRefused) {
-  const auto host = device_->Allocate(100, MemoryKind::kPinned);
-  ASSERT_TRUE(host.ok());
-  EXPECT_EQ(host->view().memory, MemoryKind::kHost);
-  host->data()[99] = std::byte{1};
-  EXPECT_EQ(device_->Allocate(100, MemoryKind::kShared).status().code(),
-            StatusCode::kUnimplemented);
 }
 
 FoundDevice Fake(const std::string& name, bool host) {

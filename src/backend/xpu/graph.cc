@@ -3,28 +3,27 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "device/replay_signature.h"
 
 namespace sluice::xpu {
 namespace {
 
 class XpuGraph : public device::Graph {
  public:
-  XpuGraph(device::Device& device, std::shared_ptr<Context> context)
-      : device_(device), context_(std::move(context)) {}
+  XpuGraph(device::Device& device, XpuStream& stream)
+      : device_(device), stream_(stream), context_(stream.context()) {}
   ~XpuGraph() override {
-    if (buffer_ != nullptr) {
-      if (last_queue_ != nullptr) Cl().Finish(last_queue_);
-      context_->command_buffers().release(buffer_);
-    }
+    if (replayed_) Cl().Finish(stream_.queue());
+    if (buffer_ != nullptr) context_->command_buffers().release(buffer_);
     for (const RecordedLaunch& launch : launches_) Cl().ReleaseKernel(launch.kernel);
     if (capture_queue_ != nullptr) context_->ReleaseQueue(capture_queue_);
   }
 
-  Status Record(XpuStream& stream, const device::CaptureBody& body) {
-    stream.BeginRecording(&launches_);
-    const Status status = body(stream);
-    stream.EndRecording();
-    scratch_ = stream.scratch();
+  Status Record(const device::CaptureBody& body) {
+    stream_.BeginRecording(&launches_);
+    const Status status = body(stream_);
+    stream_.EndRecording();
+    scratch_ = stream_.scratch();
     return status;
   }
 
@@ -53,23 +52,25 @@ class XpuGraph : public device::Graph {
   }
 
   Status Replay(device::Stream& stream, const device::ReplayParams& params) override {
-    SLUICE_RETURN_IF_ERROR(CheckParams(params));
+    if (&stream != &stream_) {
+      return InvalidArgument("a graph is replayed on another stream than it was captured on");
+    }
+    SLUICE_RETURN_IF_ERROR(signature_.Check(params));
     copies_.clear();
     for (const device::ReplayParams::Value& value : params.values)
       copies_.push_back({value.destination, value.source});
     SLUICE_RETURN_IF_ERROR(device_.Copy(stream, copies_));
-    XpuStream& xpu = AsXpu(stream);
-    last_queue_ = xpu.queue();
+    replayed_ = true;
     if (buffer_ != nullptr) {
-      cl_command_queue queue = xpu.queue();
-      xpu.Count(launches_.size());
+      cl_command_queue queue = stream_.queue();
+      stream_.Count(launches_.size());
       return Check(context_->command_buffers().enqueue(1, &queue, buffer_, 0, nullptr, nullptr),
                    "clEnqueueCommandBufferKHR");
     }
     for (const RecordedLaunch& launch : launches_) {
-      xpu.Count(1);
+      stream_.Count(1);
       SLUICE_RETURN_IF_ERROR(
-          Check(Cl().EnqueueNDRangeKernel(xpu.queue(), launch.kernel, 3, nullptr, launch.global,
+          Check(Cl().EnqueueNDRangeKernel(stream_.queue(), launch.kernel, 3, nullptr, launch.global,
                                           launch.local, 0, nullptr, nullptr),
                 launch.name));
     }
@@ -77,39 +78,14 @@ class XpuGraph : public device::Graph {
   }
 
  private:
-  struct Known {
-    std::string name;
-    size_t bytes = 0;
-  };
-
-  // The first replay says which values there are.
-  Status CheckParams(const device::ReplayParams& params) {
-    if (!replayed_) {
-      for (const auto& value : params.values) known_.push_back({value.name, value.source.bytes});
-      replayed_ = true;
-      return OkStatus();
-    }
-    if (params.values.size() != known_.size()) {
-      return InvalidArgument(StrCat("a replay was given ", params.values.size(),
-                                    " values, the first one ", known_.size()));
-    }
-    for (size_t i = 0; i < known_.size(); ++i) {
-      const auto& value = params.values[i];
-      if (value.name == known_[i].name && value.source.bytes == known_[i].bytes) continue;
-      return InvalidArgument(StrCat("a replay was given \"", value.name, "\" of ",
-                                    value.source.bytes, " bytes where the first one had \"",
-                                    known_[i].name, "\" of ", known_[i].bytes));
-    }
-    return OkStatus();
-  }
-
   device::Device& device_;
+  XpuStream& stream_;
   const std::shared_ptr<Context> context_;
   std::vector<RecordedLaunch> launches_;
   std::shared_ptr<OwnedMemory> scratch_;
-  cl_command_queue capture_queue_ = nullptr, last_queue_ = nullptr;
+  cl_command_queue capture_queue_ = nullptr;
   cl_command_buffer_khr buffer_ = nullptr;
-  std::vector<Known> known_;
+  device::ReplaySignature signature_;
   bool replayed_ = false;
   std::vector<device::CopyItem> copies_;  // kept, so that a replay allocates nothing
 };
@@ -119,11 +95,8 @@ class XpuGraph : public device::Graph {
 Result<std::unique_ptr<device::Graph>> CaptureGraph(device::Device& device, XpuStream& stream,
                                                     GraphMechanism mechanism,
                                                     const device::CaptureBody& body) {
-  if (stream.recording()) {
-    return Status(StatusCode::kFailedPrecondition, "a graph is already captured on this stream");
-  }
-  auto graph = std::make_unique<XpuGraph>(device, stream.context());
-  SLUICE_RETURN_IF_ERROR(graph->Record(stream, body));
+  auto graph = std::make_unique<XpuGraph>(device, stream);
+  SLUICE_RETURN_IF_ERROR(graph->Record(body));
   if (mechanism == GraphMechanism::kCommandBuffer) SLUICE_RETURN_IF_ERROR(graph->Finalize());
   return std::unique_ptr<device::Graph>(std::move(graph));
 }

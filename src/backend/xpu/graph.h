@@ -13,7 +13,8 @@ namespace sluice::xpu {
 
 enum class GraphMechanism { kCommandBuffer, kLaunchList };
 
-// REQUIRES of kCommandBuffer: the device has them. `device` outlives the graph.
+// REQUIRES: the stream captures nothing yet; of kCommandBuffer: the device has them. `device` and
+// `stream` outlive the graph.
 Result<std::unique_ptr<device::Graph>> CaptureGraph(device::Device& device, XpuStream& stream,
                                                     GraphMechanism mechanism,
                                                     const device::CaptureBody& body);

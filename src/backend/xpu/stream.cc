@@ -111,9 +111,20 @@ XpuStream::~XpuStream() {
   context_->ReleaseQueue(queue_);
 }
 
-Status XpuStream::Synchronize() { return Check(Cl().Finish(queue_), "clFinish"); }
+Status XpuStream::CheckNotRecording(std::string_view what) const {
+  if (!recording()) return OkStatus();
+  return Status(
+      StatusCode::kFailedPrecondition,
+      StrCat(what, " while a graph is captured; captured work meets no host and no event"));
+}
+
+Status XpuStream::Synchronize() {
+  SLUICE_RETURN_IF_ERROR(CheckNotRecording("a wait for the stream"));
+  return Check(Cl().Finish(queue_), "clFinish");
+}
 
 Status XpuStream::Record(device::Event& event) {
+  SLUICE_RETURN_IF_ERROR(CheckNotRecording("an event"));
   cl_event marker = nullptr;
   SLUICE_RETURN_IF_ERROR(Check(Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker),
                                "clEnqueueMarkerWithWaitList"));
@@ -122,6 +133,7 @@ Status XpuStream::Record(device::Event& event) {
 }
 
 Status XpuStream::Wait(device::Event& event) {
+  SLUICE_RETURN_IF_ERROR(CheckNotRecording("a wait for an event"));
   const cl_event marker = static_cast<XpuEvent&>(event).handle();
   if (marker == nullptr) return OkStatus();
   return Check(Cl().EnqueueBarrierWithWaitList(queue_, 1, &marker, nullptr),

@@ -94,6 +94,7 @@ class XpuStream : public device::Stream {
 
  private:
   XpuStream(std::shared_ptr<Context> context, cl_command_queue queue, bool checks_each_op);
+  Status CheckNotRecording(std::string_view what) const;
   Result<cl_kernel> MakeKernel(const KernelId& id, std::string_view options);
   Result<cl_kernel> KeptKernel(const KernelId& id, std::string_view options);
   Result<std::byte*> Staging(size_t bytes);

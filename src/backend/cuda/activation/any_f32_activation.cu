@@ -5,9 +5,6 @@
 namespace sluice::cuda {
 namespace {
 
-// The values of ops::Activation, whose header is for the host.
-enum : uint32_t { kSilu, kGeluTanh, kGeluErf };
-
 // Without the cancellation of 1 + tanh and 1 + erf near -1.
 __device__ float Activate(uint32_t kind, float x) {
   constexpr float kTwoSqrt2OverPi = 1.59576912160573071176f;

@@ -1,8 +1,11 @@
 #include "backend/cuda/activation/impls.h"
 
+#include <optional>
+
 #include "backend/cuda/activation/params.h"
 #include "backend/cuda/alignment.h"
 #include "backend/cuda/by_type.h"
+#include "base/check.h"
 #include "ops/activation.h"
 
 namespace sluice::cuda {
@@ -11,9 +14,25 @@ namespace {
 using ops::GatedActivation;
 using ops::SoftCap;
 
-static_assert(static_cast<int>(ops::Activation::kSilu) == 0 &&
-              static_cast<int>(ops::Activation::kGeluTanh) == 1 &&
-              static_cast<int>(ops::Activation::kGeluErf) == 2);
+// The kernel's name of a kind; nothing for those that it lacks. Without a default, so that a new
+// kind does not compile before it is placed.
+std::optional<ActivationKind> KindOf(ops::Activation kind) {
+  switch (kind) {
+    case ops::Activation::kSilu:
+      return kSilu;
+    case ops::Activation::kGeluTanh:
+      return kGeluTanh;
+    case ops::Activation::kGeluErf:
+      return kGeluErf;
+  }
+  return std::nullopt;
+}
+
+ops::Support GatedActivationSupports(const GatedActivation::Desc& desc,
+                                     const device::DeviceFacts& facts) {
+  if (!KindOf(desc.kind)) return ops::Support::No(StrCat("has no ", Name(desc.kind)));
+  return ops::RefGatedActivationSupports(desc, facts);
+}
 
 constexpr KernelByType kGatedActivation =
     SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_gated_activation");
@@ -29,6 +48,8 @@ LaunchShape ShapeFor(int64_t rows, int64_t columns) {
 Status RunGatedActivation(device::Stream& stream, const GatedActivation::Desc& desc,
                           const GatedActivation::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const std::optional<ActivationKind> kind = KindOf(desc.kind);
+  CHECK(kind.has_value(), Name(desc.kind));
   const bool up_too = desc.width * Info(desc.activation).bytes % 16 == 0;
   const bool wide = RowsBeginAt(args.gate_up, 16) && RowsBeginAt(args.out, 16) && up_too;
   const GatedActivationParams params = {.gate_up = args.gate_up.data,
@@ -37,7 +58,7 @@ Status RunGatedActivation(device::Stream& stream, const GatedActivation::Desc& d
                                         .out_stride = args.out.strides[0],
                                         .tokens = args.gate_up.dims[0],
                                         .width = desc.width,
-                                        .kind = static_cast<uint32_t>(desc.kind),
+                                        .kind = *kind,
                                         .wide = wide};
   return Launch(stream, kGatedActivation(desc.activation), ShapeFor(params.tokens, params.width),
                 params);
@@ -58,7 +79,7 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
 
 void RegisterActivation(ops::OpTable& table) {
   table.Add<GatedActivation>(
-      {"any_f32_gated_activation", &ops::RefGatedActivationSupports, &RunGatedActivation});
+      {"any_f32_gated_activation", &GatedActivationSupports, &RunGatedActivation});
   table.Add<SoftCap>({"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap});
 }
 

@@ -5,12 +5,15 @@
 
 namespace sluice::cuda {
 
+// What a kernel knows of ops::Activation; the host's header is not for it.
+enum ActivationKind : uint32_t { kSilu, kGeluTanh, kGeluErf };
+
 struct GatedActivationParams {
   const void* gate_up;
   void* out;
   int64_t gate_up_stride, out_stride;
   int64_t tokens, width;
-  uint32_t kind;  // ops::Activation
+  uint32_t kind;  // ActivationKind
   uint32_t wide;  // gate, up and out of every row begin at multiples of 16 bytes
 };
 

@@ -17,10 +17,6 @@ CUdeviceptr Address(const std::byte* data) { return reinterpret_cast<CUdeviceptr
 
 Status CheckRuns(const CudaStream& stream, std::span<const CopyRun> runs) {
   for (const CopyRun& run : runs) {
-    if (OverlapsItself(run)) {
-      return InvalidArgument(StrCat("a copy of ", run.rows, " rows of ", run.row_bytes,
-                                    " bytes overlaps itself, which a GPU does in no order"));
-    }
     const CopyMethod method = MethodFor(run, false);
     const bool waits = method == CopyMethod::kBlocking || method == CopyMethod::kHost;
     if (waits && stream.capturing()) {

@@ -30,12 +30,6 @@ CopyMethod MethodFor(const CopyRun& run, bool alone) {
                                                            : CopyMethod::kKernel;
 }
 
-bool OverlapsItself(const CopyRun& run) {
-  const size_t read = (run.rows - 1) * run.source_stride + run.row_bytes;
-  const size_t written = (run.rows - 1) * run.destination_stride + run.row_bytes;
-  return run.source < run.destination + written && run.destination < run.source + read;
-}
-
 CopyRunParams ParamsOf(const CopyRun& run) {
   uint64_t bits = reinterpret_cast<uint64_t>(run.destination) |
                   reinterpret_cast<uint64_t>(run.source) | run.row_bytes;

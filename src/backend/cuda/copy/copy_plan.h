@@ -20,9 +20,6 @@ enum class CopyMethod : uint8_t {
 // `alone`: the run has its batch for itself.
 CopyMethod MethodFor(const device::CopyRun& run, bool alone);
 
-// Whether source and destination of a run share bytes, so that the order of copying would matter.
-bool OverlapsItself(const device::CopyRun& run);
-
 CopyRunParams ParamsOf(const device::CopyRun& run);
 
 // Grid and block for a list of `count` runs.

@@ -59,16 +59,5 @@ TEST(CopyPlanTest, EveryRunHasItsRowOfBlocksAndTheLargestSaysHowMany) {
   EXPECT_EQ(ShapeOf(list, 2).grid[0], 1024u);
 }
 
-TEST(CopyPlanTest, FindsARunThatOverlapsItself) {
-  CopyRun run = RunOf(MemoryKind::kDevice, MemoryKind::kDevice, 16);
-  EXPECT_FALSE(OverlapsItself(run));
-  run.source = run.destination + 15;
-  EXPECT_TRUE(OverlapsItself(run));
-  run.source = run.destination + 16;
-  EXPECT_FALSE(OverlapsItself(run));
-  run.rows = 2, run.destination_stride = 32, run.source_stride = 16;
-  EXPECT_TRUE(OverlapsItself(run));
-}
-
 }  // namespace
 }  // namespace sluice::cuda

@@ -1,6 +1,6 @@
 // Rows of the embedding table as activations: a thread block has one token. The products of the
 // block formats are exact, so each number is rounded once, as on the host. An id or a spliced row
-// that does not exist gives zeros.
+// that does not exist gives NaN.
 #include "backend/cuda/embedding/params.h"
 #include "backend/cuda/simt/dequantize.cuh"
 #include "backend/cuda/simt/element.cuh"
@@ -9,8 +9,9 @@ namespace sluice::cuda {
 namespace {
 
 template <class T>
-__device__ void WriteZeros(T* out, int64_t count) {
-  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) out[i] = FromFloat<T>(0.0f);
+__device__ void WriteNan(T* out, int64_t count) {
+  const T nan = FromFloat<T>(__uint_as_float(0x7fc00000u));
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) out[i] = nan;
 }
 
 template <class T, class Stored, class Widen>
@@ -88,7 +89,7 @@ __device__ void StoredRow(const EmbeddingParams& p, const uint8_t* row, T* out) 
     case DType::kMXFP4:
       return BlockRow<T, DType::kMXFP4>(p, row, out);
     default:
-      return WriteZeros(out, p.hidden);
+      return WriteNan(out, p.hidden);
   }
 }
 
@@ -97,14 +98,14 @@ __device__ void EmbedToken(const EmbeddingParams& p) {
   const int64_t token = blockIdx.x;
   T* out = static_cast<T*>(p.out) + token * p.out_stride;
   const int64_t spliced = p.splice == nullptr ? -1 : p.splice[token];
-  if (spliced >= p.spliced_rows && spliced >= 0) return WriteZeros(out, p.hidden);
+  if (spliced >= p.spliced_rows && spliced >= 0) return WriteNan(out, p.hidden);
   if (spliced >= 0) {
     const T* from = static_cast<const T*>(p.spliced) + spliced * p.spliced_stride;
     for (int64_t i = threadIdx.x; i < p.hidden; i += blockDim.x) out[i] = from[i];
     return;
   }
   const int64_t id = p.ids[token];
-  if (id < 0 || id >= p.vocab) return WriteZeros(out, p.hidden);
+  if (id < 0 || id >= p.vocab) return WriteNan(out, p.hidden);
   StoredRow(p, p.table + id * p.row_bytes, out);
 }
 

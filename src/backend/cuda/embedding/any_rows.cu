@@ -1,9 +1,16 @@
 // Rows gathered by number, and tokens of the step before put where they are due. Numbers outside
-// give zeros and leave a token as it is.
+// give NaN and leave a token as it is.
 #include "backend/cuda/embedding/params.h"
 
 namespace sluice::cuda {
 namespace {
+
+// All bits set are NaN in every type of activations.
+__device__ void SetAll(uint4* x) { *x = make_uint4(~0u, ~0u, ~0u, ~0u); }
+template <class Unit>
+__device__ void SetAll(Unit* x) {
+  *x = static_cast<Unit>(~0u);
+}
 
 template <class Unit>
 __device__ void GatherRow(const GatherRowsParams& p) {
@@ -11,7 +18,9 @@ __device__ void GatherRow(const GatherRowsParams& p) {
   const bool there = from >= 0 && from < p.tokens;
   const Unit* x = reinterpret_cast<const Unit*>(p.x + (there ? from : 0) * p.x_stride);
   Unit* out = reinterpret_cast<Unit*>(p.out + int64_t{blockIdx.x} * p.out_stride);
-  for (int64_t i = threadIdx.x; i < p.row_units; i += blockDim.x) out[i] = there ? x[i] : Unit{};
+  Unit nan;
+  SetAll(&nan);
+  for (int64_t i = threadIdx.x; i < p.row_units; i += blockDim.x) out[i] = there ? x[i] : nan;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // RoPE and the KV write: a warp has one head of one token, a lane the same numbers of it in every
-// pass, so that the head is rotated in place without a barrier. A token whose position lies outside
-// the table is left alone, a slot outside the cache is not written.
+// pass, so that the head is rotated in place without a barrier. A position outside the table
+// rotates by NaN, a slot outside the cache is not written.
 #include <cuda_fp8.h>
 
 #include "backend/cuda/rope_kv/params.h"
@@ -10,16 +10,24 @@
 namespace sluice::cuda {
 namespace {
 
+// What turns a head.
+struct Angles {
+  bool rotates;
+  const float* row;  // of the table; null: the position lies outside
+};
+
 // Calls visit(i, value) for this lane's numbers of the head as the activation type keeps them after
 // rotation. A pair's numbers belong to one lane, which reads both before it visits either.
 template <class T, class Visit>
-__device__ void ForRotated(const RopeKvParams& p, const T* head, const float* angles, int lane,
+__device__ void ForRotated(const RopeKvParams& p, const T* head, const Angles& angles, int lane,
                            Visit visit) {
-  const int rotary = angles == nullptr ? 0 : p.rotary_dims, pairs = rotary / 2;
+  const int rotary = angles.rotates ? p.rotary_dims : 0, pairs = rotary / 2;
+  const float nan = __uint_as_float(0x7fc00000u);
   for (int i = lane; i < pairs; i += 32) {
     const int first = p.interleaved != 0 ? 2 * i : i;
     const int second = p.interleaved != 0 ? 2 * i + 1 : i + pairs;
-    const float cosine = angles[i], sine = angles[pairs + i];
+    const float cosine = angles.row == nullptr ? nan : angles.row[i];
+    const float sine = angles.row == nullptr ? nan : angles.row[pairs + i];
     const float a = ToFloat(head[first]), b = ToFloat(head[second]);
     visit(first, ToFloat(FromFloat<T>(a * cosine - b * sine)));
     visit(second, ToFloat(FromFloat<T>(a * sine + b * cosine)));
@@ -88,11 +96,11 @@ __device__ void RotateAndWrite(const RopeKvParams& p) {
   if (token >= p.tokens) return;
   const bool is_q = h < p.q_heads, is_v = h >= p.q_heads + p.kv_heads;
   T* head = static_cast<T*>(p.qkv) + token * p.qkv_stride + int64_t{h} * p.head_dim;
-  const float* angles = nullptr;
-  if (p.rotary_dims > 0) {
+  Angles angles = {p.rotary_dims > 0 && !is_v, nullptr};
+  if (angles.rotates) {
     const int64_t position = p.positions[token];
-    if (position < 0 || position >= p.positions_max) return;
-    if (!is_v) angles = p.table + position * p.rotary_dims;
+    const bool there = position >= 0 && position < p.positions_max;
+    if (there) angles.row = p.table + position * p.rotary_dims;
   }
   KvRow row = {};
   if (!is_q) row = FindRow(p, p.slots[token], is_v, (h - p.q_heads) % p.kv_heads);

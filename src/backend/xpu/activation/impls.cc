@@ -1,13 +1,36 @@
 #include "backend/xpu/activation/impls.h"
 
+#include <optional>
+
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
+#include "base/check.h"
 #include "ops/activation.h"
 
 namespace sluice::xpu {
 namespace {
 
 constexpr const char* kProgram = "activation/any_f32_activation";
+
+// The kernel's number of a kind; nothing for those that it lacks. Without a default, so that a new
+// kind does not compile before it is placed.
+std::optional<int> KindOf(ops::Activation kind) {
+  switch (kind) {
+    case ops::Activation::kSilu:
+      return 0;
+    case ops::Activation::kGeluTanh:
+      return 1;
+    case ops::Activation::kGeluErf:
+      return 2;
+  }
+  return std::nullopt;
+}
+
+ops::Support GatedSupports(const ops::GatedActivation::Desc& desc,
+                           const device::DeviceFacts& facts) {
+  if (!KindOf(desc.kind)) return ops::Support::No(StrCat("has no ", Name(desc.kind)));
+  return ops::RefGatedActivationSupports(desc, facts);
+}
 
 std::string Options(int items, DType activation) {
   return StrCat("-D ITEMS=", items, " -D PIECE=", kPieceElements, " -D ACT=", ClName(activation));
@@ -16,13 +39,15 @@ std::string Options(int items, DType activation) {
 Status RunGated(device::Stream& stream, const ops::GatedActivation::Desc& desc,
                 const ops::GatedActivation::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const std::optional<int> kind = KindOf(desc.kind);
+  CHECK(kind.has_value(), Name(desc.kind));
   const int items = ItemsFor(FactsOf(stream), 16);
   LaunchShape shape{{PiecesOf(desc.width), static_cast<size_t>(args.out.dims[0]), 1},
                     static_cast<size_t>(items)};
   return Launch(stream, {kProgram, "any_f32_gated_activation"},
-                StrCat(Options(items, desc.activation), " -D KIND=", static_cast<int>(desc.kind)),
-                shape, args.gate_up.data, RowStride(args.gate_up), args.out.data,
-                RowStride(args.out), static_cast<int32_t>(desc.width));
+                StrCat(Options(items, desc.activation), " -D KIND=", *kind), shape,
+                args.gate_up.data, RowStride(args.gate_up), args.out.data, RowStride(args.out),
+                static_cast<int32_t>(desc.width));
 }
 
 Status RunSoftCap(device::Stream& stream, const ops::SoftCap::Desc& desc,
@@ -38,8 +63,7 @@ Status RunSoftCap(device::Stream& stream, const ops::SoftCap::Desc& desc,
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
-  table.Add<ops::GatedActivation>(
-      {"any_f32_gated_activation", &ops::RefGatedActivationSupports, &RunGated});
+  table.Add<ops::GatedActivation>({"any_f32_gated_activation", &GatedSupports, &RunGated});
   table.Add<ops::SoftCap>({"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap});
 }
 

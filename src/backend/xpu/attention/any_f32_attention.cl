@@ -62,17 +62,21 @@ inline int sequence_of(global const int* start, int sequences, int row) {
   return low;
 }
 
-// Adds positions [first, end) of one tile.
+// Adds positions [first, end) of one tile. K and V of a block that does not exist are zeros.
 inline void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
                      global const float* k_scale, global const float* v_scale,
-                     global const int* blocks, Strides strides, int block_tokens, int kv_head,
-                     int first, int end, float scale, float cap) {
+                     global const int* blocks, int kernel_blocks, Strides strides, int block_tokens,
+                     int kv_head, int first, int end, float scale, float cap) {
   float scores[GROUP][TILE];
   for (int g = 0; g < GROUP; ++g)
     for (int p = 0; p < TILE; ++p) scores[g][p] = -INFINITY;
   for (int p = first; p < end; ++p) {
-    const ulong block = blocks[p / block_tokens],
-                inner = (ulong)kv_head * block_tokens + p % block_tokens;
+    const int id = blocks[p / block_tokens];
+    if (id < 0 || id >= kernel_blocks) {
+      for (int g = 0; g < GROUP; ++g) scores[g][p % TILE] = 0.0f;
+      continue;
+    }
+    const ulong block = id, inner = (ulong)kv_head * block_tokens + p % block_tokens;
     float16 dots[GROUP];
     for (int g = 0; g < GROUP; ++g) dots[g] = 0.0f;
     for (int j = 0; j < VECTORS; ++j) {
@@ -103,8 +107,9 @@ inline void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, By
     for (int j = 0; j < VECTORS; ++j) part->out[g][j] *= kept;
   }
   for (int p = first; p < end; ++p) {
-    const ulong block = blocks[p / block_tokens],
-                inner = (ulong)kv_head * block_tokens + p % block_tokens;
+    const int id = blocks[p / block_tokens];
+    if (id < 0 || id >= kernel_blocks) continue;
+    const ulong block = id, inner = (ulong)kv_head * block_tokens + p % block_tokens;
 #if SCALES
     const float factor = v_scale[block * strides.v_scale + inner];
 #else
@@ -124,7 +129,8 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
                                 global const float* v_scale, BytesOut out, ulong out_stride,
                                 ulong k_stride, ulong v_stride, ulong k_scale_stride,
                                 ulong v_scale_stride, int sequences, int table_tokens,
-                                int block_tokens, int causal, int window, float scale, float cap) {
+                                int kernel_blocks, int block_tokens, int causal, int window,
+                                float scale, float cap) {
   const int kv_head = get_group_id(0), row = get_group_id(1);
   const int item = get_local_id(0);
   const int s = sequence_of(query_start, sequences, row);
@@ -149,8 +155,8 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
   for (int tile = first / TILE / ITEMS * ITEMS + item; tile * TILE < end; tile += ITEMS) {
     const int begin = max(first, tile * TILE), stop = min(end, tile * TILE + TILE);
     if (begin < stop)
-      add_tile(&part, query, k, v, k_scale, v_scale, block_table + s * table_stride, strides,
-               block_tokens, kv_head, begin, stop, scale, cap);
+      add_tile(&part, query, k, v, k_scale, v_scale, block_table + s * table_stride, kernel_blocks,
+               strides, block_tokens, kv_head, begin, stop, scale, cap);
   }
 
 #if ITEMS > 1

@@ -20,8 +20,8 @@ Status Run(device::Stream& stream, const ops::Attention::Desc& desc,
                 args.out.data, RowStride(args.out), RowStride(args.kv.k), RowStride(args.kv.v),
                 RowStride(args.kv.k_scale), RowStride(args.kv.v_scale),
                 static_cast<int32_t>(args.context.dims[0]), config.table_tokens,
-                desc.kv.kernel_block_tokens, desc.causal ? 1 : 0, desc.window, ops::ScaleOf(desc),
-                desc.soft_cap.value_or(0.0f));
+                static_cast<int32_t>(args.kv.k.dims[0]), desc.kv.kernel_block_tokens,
+                desc.causal ? 1 : 0, desc.window, ops::ScaleOf(desc), desc.soft_cap.value_or(0.0f));
 }
 
 }  // namespace

@@ -40,20 +40,7 @@ Status CopyByKernel(XpuStream& stream, const CopyRun& run) {
                 static_cast<uint64_t>(kPieceBytes / unit));
 }
 
-bool Overlaps(const CopyRun& run) {
-  return run.source < run.destination + run.row_bytes &&
-         run.destination < run.source + run.row_bytes;
-}
-
 Status CopyOnDevice(XpuStream& stream, const CopyRun& run) {
-  if (run.rows == 1 && Overlaps(run)) {
-    SLUICE_ASSIGN_OR_RETURN(std::byte* const between, stream.Scratch(run.row_bytes));
-    CopyRun out = run, back = run;
-    out.destination = between;
-    back.source = between;
-    SLUICE_RETURN_IF_ERROR(CopyByKernel(stream, out));
-    return CopyByKernel(stream, back);
-  }
   if (run.rows == 1 && !stream.recording())
     return stream.CopyBytes(run.destination, run.source, run.row_bytes, false);
   return CopyByKernel(stream, run);
@@ -67,7 +54,7 @@ Status CopyWithHost(XpuStream& stream, const CopyRun& run, bool* wait) {
     if (to_host && OnHost(run.source_memory)) {
       // In the stream's order: an earlier copy may write what this one reads.
       if (row == 0) SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-      std::memmove(to, from, run.row_bytes);
+      std::memcpy(to, from, run.row_bytes);
     } else if (!to_host && run.source_memory == MemoryKind::kHost) {
       SLUICE_RETURN_IF_ERROR(stream.CopyFromHost(to, from, run.row_bytes));
     } else {
@@ -84,12 +71,19 @@ Status CopyItems(device::DeviceId id, XpuStream& stream, std::span<const device:
   thread_local std::vector<CopyRun> runs;  // kept, so that a step allocates nothing
   SLUICE_RETURN_IF_ERROR(device::PlanCopies(id, items, &runs));
   bool wait = false;
+  int batch = 0;
   for (const CopyRun& run : runs) {
     const bool host = OnHost(run.destination_memory) || OnHost(run.source_memory);
     if (host && stream.recording()) {
       return Status(StatusCode::kFailedPrecondition,
                     "a copy from or to host memory can't be captured; give it to the replay");
     }
+    // What an earlier item writes to host memory is there before that is read.
+    if (wait && run.batch != batch && run.source_memory == MemoryKind::kHost) {
+      SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+      wait = false;
+    }
+    batch = run.batch;
     SLUICE_RETURN_IF_ERROR(host ? CopyWithHost(stream, run, &wait) : CopyOnDevice(stream, run));
   }
   return wait ? stream.Synchronize() : OkStatus();

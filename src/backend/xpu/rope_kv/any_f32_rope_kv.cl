@@ -5,7 +5,8 @@
 // stay in qkv, else Q goes to q_out.
 #define store_kv SLUICE_CAT(store_, KV)
 
-// Element i of a head, rotated and rounded to the activation type.
+// Element i of a head, rotated and rounded to the activation type. No angles: the position lies
+// outside the table, and NaN stands for them.
 inline float rotated(Bytes row, ulong at, global const float* angles, int rotary, int interleaved,
                      int i) {
   if (i >= rotary) return load_act(row, at + i);
@@ -13,7 +14,8 @@ inline float rotated(Bytes row, ulong at, global const float* angles, int rotary
   const int pair = interleaved ? i / 2 : i % pairs;
   const int first = interleaved ? pair * 2 : pair;
   const int second = interleaved ? first + 1 : first + pairs;
-  const float cosine = angles[pair], sine = angles[pairs + pair];
+  const float cosine = angles == 0 ? NAN : angles[pair];
+  const float sine = angles == 0 ? NAN : angles[pairs + pair];
   const float a = load_act(row, at + first), b = load_act(row, at + second);
   return round_act(i == first ? a * cosine - b * sine : a * sine + b * cosine);
 }
@@ -54,9 +56,11 @@ SLUICE_KERNEL any_f32_rope_kv(BytesOut qkv, ulong stride, global const int* posi
   const int h = get_group_id(0);
   const ulong token = get_group_id(1), at = token * stride + (ulong)h * head_dim;
   const bool is_q = h < q_heads, is_v = h >= q_heads + kv_heads;
-  // A position that the table lacks reads its last row rather than memory behind it.
-  const int position = rotary > 0 ? clamp(positions[token], 0, positions_max - 1) : 0;
-  global const float* angles = table + (ulong)position * rotary;
+  global const float* angles = 0;
+  if (rotary > 0) {
+    const int position = positions[token];
+    if (position >= 0 && position < positions_max) angles = table + (ulong)position * rotary;
+  }
   for (int i = get_local_id(0); i < head_dim; i += ITEMS)
     head[i] = is_v ? load_act(qkv, at + i) : rotated(qkv, at, angles, rotary, interleaved, i);
   barrier(CLK_LOCAL_MEM_FENCE);

@@ -186,13 +186,14 @@ inline Scan scan_row(global const float* logits, int begin, int end SHARED_PARAM
 
 // Raw logits after mask and edits.
 inline void process(global const float* raw, SampleRow row, global const LogitEdit* edits,
-                    global const uint* allowed, global float* processed, int begin, int end,
-                    int vocab) {
+                    int edit_count, global const uint* allowed, global float* processed, int begin,
+                    int end, int vocab) {
   for (int i = begin; i < end; ++i)
     processed[i] = allowed == 0 || (allowed[i / 32] >> (i % 32) & 1u) != 0 ? raw[i] : -INFINITY;
   group_wait();
-  for (int e = get_local_id(0); e < row.edit_count; e += ITEMS) {
-    const LogitEdit edit = edits[row.edit_begin + e];
+  const long edits_end = min((long)row.edit_begin + row.edit_count, (long)edit_count);
+  for (long e = max(row.edit_begin, 0) + get_local_id(0); e < edits_end; e += ITEMS) {
+    const LogitEdit edit = edits[e];
     if (edit.id < 0 || edit.id >= vocab) continue;
     if (allowed != 0 && (allowed[edit.id / 32] >> (edit.id % 32) & 1u) == 0) continue;
     float logit = raw[edit.id] + edit.bias;
@@ -407,7 +408,8 @@ inline float log_prob(float logit, float max, float temperature, Wide log_total)
 inline void report_top(global const float* raw, SampleRow row, float max, Wide log_total,
                        global int* ids, global float* logprobs, SampleOutput* output, int top_max,
                        int begin, int end SHARED_PARAM) {
-  const float logit = raw[output->token];
+  const int known = output->token >= 0 && output->token < vocab;
+  const float logit = known ? raw[output->token] : -INFINITY;
   output->logprob = log_prob(logit, max, 1.0f, log_total);
   ulong before = 0;
   for (int i = begin; i < end; ++i)
@@ -459,7 +461,8 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
                              ulong output_stride, global int* tokens, global int* top_ids,
                              global float* top_logprobs, ulong top_stride,
                              global float* distributions, ulong distribution_stride,
-                             global float* workspace, int vocab, int top_max) {
+                             global float* workspace, int vocab, int top_max, int edit_count,
+                             int mask_rows, int distribution_rows) {
 #if ITEMS > 1
   local ulong shared[ITEMS];
 #endif
@@ -472,6 +475,8 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
   top_ids += at * top_stride;
   top_logprobs += at * top_stride;
   const int wants = row.top_logprobs >= 0;
+  const int masked = row.mask_row >= 0 && row.mask_row < mask_rows;
+  const int distributed = row.distribution_row >= 0 && row.distribution_row < distribution_rows;
   const Scan scan = scan_row(raw, begin, end SHARED);
   SampleOutput output = {row.draw ? scan.argmax : row.target, 0, 0.0f, 0, 0.0f};
   const int degenerate = scan.bad || !scan.signal;
@@ -487,12 +492,12 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
     }
   } else {
     const int greedy = row.temperature == 0.0f || row.top_k == 1;
-    const int changed = row.edit_count > 0 || row.mask_row >= 0;
+    const int changed = row.edit_count > 0 || masked;
     if (row.draw && (!greedy || changed || wants)) {
       global const float* from = raw;
       Scan seen = scan;
       if (changed) {
-        process(raw, row, edits, row.mask_row < 0 ? 0 : masks + row.mask_row * mask_stride,
+        process(raw, row, edits, edit_count, masked ? masks + row.mask_row * mask_stride : 0,
                 processed, begin, end, vocab);
         from = processed;
         seen = scan_row(from, begin, end SHARED);
@@ -511,7 +516,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
         }
       }
     }
-    if (wants || row.distribution_row >= 0) {
+    if (wants || distributed) {
       const Weigh all = weigh_all(scan.max, 1.0f, vocab);
       log_total = wide_log(group_add(total_of(all, raw, begin, end)), -GRID_SHIFT);
     }
@@ -519,7 +524,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
       report_top(raw, row, scan.max, log_total, top_ids, top_logprobs, &output, top_max, begin,
                  end SHARED);
   }
-  if (row.distribution_row >= 0) {
+  if (distributed) {
     global float* to = distributions + row.distribution_row * distribution_stride;
     for (int i = begin; i < end; ++i)
       to[i] = degenerate ? ZERO_PROBABILITY : log_prob(raw[i], scan.max, 1.0f, log_total);

@@ -14,6 +14,8 @@ Status CheckAligned(std::string_view name, const ops::Tensor& t, size_t alignmen
   return InvalidArgument(StrCat("sample: ", name, " must be aligned to ", alignment, " bytes"));
 }
 
+int32_t RowsIn(const ops::Tensor& t) { return t.empty() ? 0 : static_cast<int32_t>(t.dims[0]); }
+
 Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sample::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckAligned("rows", args.rows, 8));
@@ -29,7 +31,8 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
                 RowStride(args.outputs), args.tokens.data, args.top_ids.data,
                 args.top_logprobs.data, RowStride(args.top_ids), args.distributions.data,
                 RowStride(args.distributions), workspace, static_cast<int32_t>(desc.vocab),
-                desc.top_logprobs_max);
+                desc.top_logprobs_max, RowsIn(args.edits), RowsIn(args.masks),
+                RowsIn(args.distributions));
 }
 
 }  // namespace

@@ -1,15 +1,15 @@
-#include "backend/cuda/replay_signature.h"
+#include "device/replay_signature.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace sluice::cuda {
+namespace sluice::device {
 namespace {
 
 class ReplaySignatureTest : public ::testing::Test {
  protected:
-  device::ReplayParams::Value Value(std::string name, size_t at, size_t bytes) {
+  ReplayParams::Value Value(std::string name, size_t at, size_t bytes) {
     return {std::move(name), {source_.data(), bytes}, {destination_.data() + at, bytes}};
   }
   std::array<std::byte, 64> source_{}, destination_{};
@@ -17,10 +17,10 @@ class ReplaySignatureTest : public ::testing::Test {
 };
 
 TEST_F(ReplaySignatureTest, TheFirstReplayFixesNamesSizesAndPlaces) {
-  const device::ReplayParams first = {{Value("ids", 0, 16), Value("slots", 16, 8)}};
+  const ReplayParams first = {{Value("ids", 0, 16), Value("slots", 16, 8)}};
   ASSERT_TRUE(signature_.Check(first).ok());
   EXPECT_TRUE(signature_.Check(first).ok());
-  const auto fails = [&](device::ReplayParams params, const char* name) {
+  const auto fails = [&](ReplayParams params, const char* name) {
     const Status status = signature_.Check(params);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find(name), std::string::npos) << status.message();
@@ -34,11 +34,11 @@ TEST_F(ReplaySignatureTest, TheFirstReplayFixesNamesSizesAndPlaces) {
 }
 
 TEST_F(ReplaySignatureTest, AValueFitsItsPlaceAndANameStandsOnce) {
-  device::ReplayParams params = {{Value("ids", 0, 16)}};
+  ReplayParams params = {{Value("ids", 0, 16)}};
   params.values[0].source.bytes = 8;
   EXPECT_FALSE(signature_.Check(params).ok());
   EXPECT_FALSE(signature_.Check({{Value("ids", 0, 16), Value("ids", 16, 8)}}).ok());
 }
 
 }  // namespace
-}  // namespace sluice::cuda
+}  // namespace sluice::device

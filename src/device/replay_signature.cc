@@ -1,10 +1,10 @@
-#include "backend/cuda/replay_signature.h"
+#include "device/replay_signature.h"
 
 #include "base/str_cat.h"
 
-namespace sluice::cuda {
+namespace sluice::device {
 
-Status ReplaySignature::Check(const device::ReplayParams& params) {
+Status ReplaySignature::Check(const ReplayParams& params) {
   if (!fixed_) {
     for (size_t i = 0; i < params.values.size(); ++i) {
       const auto& value = params.values[i];
@@ -45,4 +45,4 @@ Status ReplaySignature::Check(const device::ReplayParams& params) {
   return OkStatus();
 }
 
-}  // namespace sluice::cuda
+}  // namespace sluice::device

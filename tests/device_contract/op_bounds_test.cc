@@ -1,0 +1,229 @@
+// Numbers outside their tables, as the contracts of src/ops promise: refused where the host can
+// read them, else never followed, and what comes of them is the same on every device.
+#include <cmath>
+#include <deque>
+#include <limits>
+
+#include "contract_fixture.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/host_array.h"
+#include "ops/rope_kv.h"
+#include "ops/sampling.h"
+
+namespace sluice::device {
+namespace {
+
+using ops::Array;
+
+constexpr int32_t kFar = 2000000000;
+constexpr float kLeft = -77.0f;  // what was there before
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class OpBounds : public ContractTest {
+ protected:
+  void TearDown() override {
+    buffers_.clear();
+    ContractTest::TearDown();
+  }
+  ops::Tensor Upload(const Array& array) {
+    const size_t bytes = array.bytes().size() - 1;  // an array has a byte to spare
+    buffers_.push_back(Make(bytes));
+    const View view = buffers_.back().view();
+    EXPECT_TRUE(Copy({{view, HostView(array)}}).ok());
+    ops::Tensor tensor = array.tensor();
+    tensor.data = view.data;
+    tensor.memory = view.memory;
+    tensor.device = view.device;
+    return tensor;
+  }
+  Array Left(DType dtype, std::vector<int64_t> dims) {
+    Array array(dtype, std::move(dims));
+    array.Fill(kLeft);
+    return array;
+  }
+  template <class T>
+  static Array Structs(const std::vector<T>& values) {
+    Array array(DType::kU8, {static_cast<int64_t>(values.size()), sizeof(T)});
+    std::memcpy(const_cast<std::byte*>(array.bytes().data()), values.data(),
+                values.size() * sizeof(T));
+    return array;
+  }
+  // What is in `tensor`, which has the shape of `like`.
+  Array ReadArray(const ops::Tensor& tensor, Array like) {
+    View host = HostView(like);
+    EXPECT_TRUE(Copy({{host, {tensor.data, host.bytes, tensor.memory, tensor.device}}}).ok());
+    return like;
+  }
+  // NaN equals NaN.
+  void ExpectNumbers(const ops::Tensor& tensor, const Array& like, std::vector<float> expected) {
+    const Array got = ReadArray(tensor, like);
+    ASSERT_EQ(got.Count(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (std::isnan(expected[i])) {
+        EXPECT_TRUE(std::isnan(got.At(i))) << i << ": " << got.At(i);
+      } else {
+        EXPECT_NEAR(got.At(i), expected[i], 1e-6f) << i;
+      }
+    }
+  }
+  template <class Op>
+  Status Run(const typename Op::Desc& desc, const typename Op::Args& args) {
+    SLUICE_ASSIGN_OR_RETURN(const auto bound, ops::Bind<Op>(device_->ops(), desc));
+    SLUICE_RETURN_IF_ERROR(bound(*stream_, args));
+    return stream_->Synchronize();
+  }
+  // Whether it ran: a device whose kernels are the CPU's refuses.
+  template <class Op>
+  bool Follows(const typename Op::Desc& desc, const typename Op::Args& args) {
+    const bool refuses = BackendOf(GetParam()) == nullptr || !device_->facts().device_memory;
+    const Status status = Run<Op>(desc, args);
+    EXPECT_EQ(status.code(), refuses ? StatusCode::kInvalidArgument : StatusCode::kOk)
+        << status.message();
+    return !refuses;
+  }
+
+ private:
+  View HostView(const Array& array) {
+    return {const_cast<std::byte*>(array.bytes().data()), array.bytes().size() - 1,
+            MemoryKind::kHost, device_->facts().id};
+  }
+
+  std::deque<Buffer> buffers_;
+};
+INSTANTIATE_TEST_SUITE_P(Devices, OpBounds, ::testing::ValuesIn(ContractDevices()),
+                         [](const auto& device) { return device.param; });
+
+TEST_P(OpBounds, AnIdOrASplicedRowOutsideGivesNotANumber) {
+  const Array out = Left(DType::kF32, {6, 2});
+  ops::Embedding::Args args;
+  args.ids = Upload(Array::Ints({1, 2, -1, kFar, kFar, 0}));
+  args.table = Upload(Array::Floats(DType::kF32, {2, 2}, {1, 2, 3, 4}));
+  args.spliced = Upload(Array::Floats(DType::kF32, {1, 2}, {8, 9}));
+  args.splice = Upload(Array::Ints({-1, -1, -1, -1, 0, kFar}));
+  args.out = Upload(out);
+  const std::vector<float> left(12, kLeft),
+      followed = {3, 4, kNan, kNan, kNan, kNan, kNan, kNan, 8, 9, kNan, kNan};
+  const bool follows = Follows<ops::Embedding>({.vocab = 2, .hidden = 2}, args);
+  ExpectNumbers(args.out, out, follows ? followed : left);
+}
+
+TEST_P(OpBounds, AGatheredRowOutsideIsNotANumber) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int64_t width : {1, 3, 8}) {
+      Array x(type, {2, width});
+      for (size_t i = 0; i < x.Count(); ++i) x.Set(i, static_cast<float>(i));
+      const Array out = Left(type, {4, width});
+      ops::GatherRows::Args args;
+      args.x = Upload(x);
+      args.rows = Upload(Array::Ints({1, 2, -1, kFar}));
+      args.out = Upload(out);
+      std::vector<float> expected(out.Count(), kLeft);
+      if (Follows<ops::GatherRows>({.activation = type, .width = width}, args)) {
+        for (size_t i = 0; i < expected.size(); ++i)
+          expected[i] = i < x.Count() / 2 ? x.At(x.Count() / 2 + i) : kNan;
+      }
+      ExpectNumbers(args.out, out, expected);
+    }
+  }
+}
+
+TEST_P(OpBounds, ATokenOfARowThatIsNotThereStays) {
+  const Array ids = Array::Ints({5, -1, -2, -3, -kFar});
+  ops::ResolveTokens::Args args;
+  args.ids = Upload(ids);
+  args.previous = Upload(Array::Ints({70, 80}));
+  const bool follows = Follows<ops::ResolveTokens>({}, args);
+  EXPECT_EQ(ReadArray(args.ids, ids), follows ? Array::Ints({5, 70, 80, -3, -kFar}) : ids);
+}
+
+TEST_P(OpBounds, APositionOutsideRotatesByNotANumberAndASlotOutsideIsNotWritten) {
+  ops::RopeKv::Desc desc = {.q_heads = 1, .kv_heads = 1, .head_dim = 2, .rotary_dims = 2};
+  desc.kv = {DType::kF32, 1, 2, 2, 2};
+  const Array cache = Left(DType::kF32, {1, 1, 2, 2}), q_out = Left(DType::kF32, {4, 2});
+  Array qkv(DType::kF32, {4, 6});
+  for (size_t i = 0; i < 24; ++i) qkv.Set(i, static_cast<float>(i));
+  ops::RopeKv::Args args;
+  args.qkv = Upload(qkv);
+  args.positions = Upload(Array::Ints({0, 0, kFar, -1}));
+  args.table = Upload(Array::Floats(DType::kF32, {1, 2}, {1, 0}));
+  args.slots = Upload(Array::Ints({1, kFar, 0, -1}));
+  args.q_out = Upload(q_out);
+  args.kv.k = Upload(cache);
+  args.kv.v = Upload(cache);
+  if (!Follows<ops::RopeKv>(desc, args)) {
+    ExpectNumbers(args.q_out, q_out, std::vector<float>(8, kLeft));
+    ExpectNumbers(args.kv.k, cache, std::vector<float>(4, kLeft));
+    return;
+  }
+  ExpectNumbers(args.q_out, q_out, {0, 1, 6, 7, kNan, kNan, kNan, kNan});
+  ExpectNumbers(args.kv.k, cache, {kNan, kNan, 2, 3});
+  ExpectNumbers(args.kv.v, cache, {16, 17, 4, 5});
+}
+
+TEST_P(OpBounds, ABlockOutsideCountsAsZeros) {
+  constexpr int kDim = 16;
+  ops::Attention::Desc desc = {.q_heads = 1, .kv_heads = 1, .head_dim = kDim};
+  desc.kv = {DType::kF32, 1, kDim, kDim, 2};
+  const Array out = Left(DType::kF32, {3, kDim});
+  Array keys(DType::kF32, {2, 1, 2, kDim}), values(DType::kF32, {2, 1, 2, kDim});
+  for (size_t i = 0; i < keys.Count(); ++i) {
+    keys.Set(i, 1.0f + static_cast<float>(i % 5));
+    values.Set(i, static_cast<float>(1 + i / kDim));  // 1 and 2 in block 0, 3 and 4 in block 1
+  }
+  ops::Attention::Args args;
+  args.q = Upload(Array(DType::kF32, {3, kDim}));  // zeros, so that all positions weigh the same
+  args.query_start = Upload(Array::Ints({0, 1, 2, 3}));
+  args.context = Upload(Array::Ints({4, 4, 4}));
+  args.block_table = Upload(Array::Ints({3, 2}, {1, kFar, -5, 0, 1, 0}));
+  args.kv.k = Upload(keys);
+  args.kv.v = Upload(values);
+  args.out = Upload(out);
+  std::vector<float> expected(3 * kDim, kLeft);
+  if (Follows<ops::Attention>(desc, args)) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      expected[i] = i < kDim ? 7.0f / 4 : i < 2 * kDim ? 3.0f / 4 : 10.0f / 4;
+  }
+  ExpectNumbers(args.out, out, expected);
+}
+
+TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
+  constexpr int kVocab = 8, kRows = 7, kTop = 2;
+  std::vector<ops::SampleRow> rows(kRows, ops::SampleRow{.temperature = 0.0f, .top_logprobs = 1});
+  rows[1].edit_begin = kFar, rows[1].edit_count = 5;
+  rows[2].edit_begin = -kFar, rows[2].edit_count = 3;
+  rows[3].mask_row = kFar;
+  rows[4].distribution_row = kFar;
+  rows[5].draw = rows[6].draw = false;
+  rows[5].target = kFar, rows[6].target = -5;
+  Array logits(DType::kF32, {kRows, kVocab});
+  for (size_t i = 0; i < logits.Count(); ++i) logits.Set(i, i % kVocab == 6 ? 3.0f : 1.0f);
+  const Array tokens = Array::Ints(std::vector<int32_t>(kRows, -1));
+  const Array top = Left(DType::kF32, {kRows, kTop + 1}), full = Left(DType::kF32, {1, kVocab});
+  const Array outputs = Structs(std::vector<ops::SampleOutput>(kRows));
+  ops::Sample::Args args;
+  args.logits = Upload(logits);
+  args.rows = Upload(Structs(rows));
+  args.edits = Upload(Structs(std::vector<ops::LogitEdit>{{.id = 6, .banned = true}}));
+  args.masks = Upload(Array::Ints({1, 1}, {1}));  // only token 0
+  args.outputs = Upload(outputs);
+  args.tokens = Upload(tokens);
+  args.top_ids = Upload(Array::Ints({kRows, kTop + 1}, std::vector<int32_t>(kRows * (kTop + 1))));
+  args.top_logprobs = Upload(top);
+  args.distributions = Upload(full);
+  const ops::Sample::Desc desc = {.vocab = kVocab, .top_logprobs_max = kTop};
+  const bool follows = Follows<ops::Sample>(desc, args);
+  ExpectNumbers(args.distributions, full, std::vector<float>(kVocab, kLeft));
+  if (!follows) return;
+  const Array drawn = ReadArray(args.tokens, tokens), read = ReadArray(args.outputs, outputs);
+  std::vector<ops::SampleOutput> got(kRows);
+  std::memcpy(got.data(), read.bytes().data(), kRows * sizeof(ops::SampleOutput));
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(got[i].token, 6) << i;
+  for (size_t i = 5; i < kRows; ++i) {
+    EXPECT_EQ(got[i].logprob, -9999.0f) << i;
+    EXPECT_EQ(got[i].rank, kVocab) << i;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::device
