@@ -279,18 +279,17 @@ Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
   if (timer_) SLUICE_RETURN_IF_ERROR(timer_->Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
-  if (flight->batch.bucket() >= 0) return EnqueueBucket(masks, flight);
-  const ops::Tensor logits = Logits(static_cast<int64_t>(plan.logits_rows.size()));
-  if (!plan.tokens.empty()) {
-    SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
-    SLUICE_RETURN_IF_ERROR(RunModel(flight, logits));
-  }
+  // A graph holds sampling too, so its rows are built first. Masks come late, and a sink follows
+  // the layers: with either the model goes ahead of sampling.
+  const bool graph =
+      flight->batch.bucket() >= 0 && flight->sink == nullptr && !HasMasks(plan, masks);
+  if (!graph) SLUICE_RETURN_IF_ERROR(EnqueueModel(flight));
   const int64_t modelled = NowMicros();
   SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
-  Status status = sampler_->Run(*stream_, logits);
+  Status status = graph ? EnqueueGraph(flight) : EnqueueSampling(plan);
   if (status.ok()) status = EndStep(flight);
   if (!status.ok()) sampler_->Drop(plan);
-  flight->sample_us = NowMicros() - modelled;
+  flight->sample_us = graph ? 0 : NowMicros() - modelled;
   return status;
 }
 
@@ -299,40 +298,42 @@ Status Executor::EndStep(Flight* flight) {
   return stream_->Record(*flight->done);
 }
 
-// Masks come late and sinks follow the layers: their steps run eagerly, over the bucket's inputs.
-Status Executor::EnqueueBucket(batch::MaskSource* masks, Flight* flight) {
+Status Executor::EnqueueModel(Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
+  if (plan.tokens.empty()) return OkStatus();
+  int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
+  const int bucket = flight->batch.bucket();
+  if (bucket >= 0) {
+    rows = graphs_->size(bucket);
+    SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, bucket, BucketSource(flight->batch)));
+  }
+  SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
+  return RunModel(flight, Logits(rows));
+}
+
+Status Executor::EnqueueSampling(const batch::BatchPlan& plan) {
+  return sampler_->Run(*stream_, Logits(static_cast<int64_t>(plan.logits_rows.size())));
+}
+
+// More edits of logits than the bucket has room for: run eagerly, over the bucket's inputs.
+Status Executor::EnqueueGraph(Flight* flight) {
   const int index = flight->batch.bucket();
   const BucketInputs& bucket = bucket_inputs_[index];
+  if (!sampler_->FitsFixed(bucket.edits)) {
+    SLUICE_RETURN_IF_ERROR(EnqueueModel(flight));
+    return EnqueueSampling(flight->batch.plan());
+  }
   const int64_t rows = graphs_->size(index);
-  device::View host = flight->batch.host_.view();
-  host.bytes = bucket.bytes;
-  const bool late = flight->sink != nullptr || HasMasks(plan, masks);
-  if (!late) SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
-  const bool fixed = !late && sampler_->FitsFixed(bucket.edits);
-  const auto run = [&]() -> Status {
-    if (fixed) {
-      sampler_->WriteFixed(rows, bucket.edits, host.data + bucket.bytes - bucket.sampling.bytes);
-      SLUICE_RETURN_IF_ERROR(graphs_->Run(*stream_, index, host));
-      return sampler_->FetchFixed(*stream_, rows);
-    }
-    SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, host));
-    SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
-    return RunModel(flight, Logits(rows));
-  };
-  Status status = run();
-  if (late && status.ok()) {
-    SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
-  } else if (late) {
-    return status;
-  }
-  if (status.ok() && !fixed) {
-    status = sampler_->Run(*stream_, Logits(static_cast<int64_t>(plan.logits_rows.size())));
-  }
-  if (status.ok()) status = EndStep(flight);
-  if (!status.ok()) sampler_->Drop(plan);
-  flight->sample_us = 0;
-  return status;
+  const device::View source = BucketSource(flight->batch);
+  sampler_->WriteFixed(rows, bucket.edits, source.data + bucket.bytes - bucket.sampling.bytes);
+  SLUICE_RETURN_IF_ERROR(graphs_->Run(*stream_, index, source));
+  return sampler_->FetchFixed(*stream_, rows);
+}
+
+device::View Executor::BucketSource(const PreparedBatch& batch) const {
+  device::View host = batch.host_.view();
+  host.bytes = bucket_inputs_[batch.bucket()].bytes;
+  return host;
 }
 
 Status Executor::RunBucket(device::Stream& stream, int index) {

@@ -94,7 +94,11 @@ class Executor {
   Status CheckReferences(const batch::BatchPlan& plan) const;
   Status MakeGraphs(const Options& options);
   Status Enqueue(batch::MaskSource* masks, Flight* flight);
-  Status EnqueueBucket(batch::MaskSource* masks, Flight* flight);
+  Status EnqueueModel(Flight* flight);
+  Status EnqueueSampling(const batch::BatchPlan& plan);
+  Status EnqueueGraph(Flight* flight);  // model and sampling, which was built
+  // A bucket's inputs as they lie on the host.
+  device::View BucketSource(const PreparedBatch& batch) const;
   // What a graph holds: ids, the model, sampling.
   Status RunBucket(device::Stream& stream, int bucket);
   ops::Tensor Logits(int64_t rows) const;
