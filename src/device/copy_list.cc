@@ -1,6 +1,8 @@
 #include "device/copy_list.h"
 
 #include <algorithm>
+#include <map>
+#include <memory_resource>
 
 #include "base/str_cat.h"
 
@@ -88,11 +90,52 @@ Status MakeRun(DeviceId id, const CopyItem& item, CopyRun* run) {
   return OkStatus();
 }
 
-// Whether two runs may be done in either order.
-bool Apart(const CopyRun& a, const CopyRun& b) {
-  return !Overlap(Written(a), Written(b)) && !Overlap(Written(a), Read(b)) &&
-         !Overlap(Read(a), Written(b));
-}
+// A set of bytes: what lies together is one interval.
+class Intervals {
+ public:
+  explicit Intervals(std::pmr::memory_resource* memory) : by_begin_(memory) {}
+  void Clear() { by_begin_.clear(); }
+  bool Overlaps(Range range) const {
+    const auto after = by_begin_.lower_bound(range.end);  // the first that begins behind the range
+    return after != by_begin_.begin() && std::prev(after)->second > range.begin;
+  }
+  void Add(Range range) {
+    auto next = by_begin_.upper_bound(range.begin);
+    if (next != by_begin_.begin() && std::prev(next)->second >= range.begin) {
+      range.begin = (--next)->first;
+    }
+    while (next != by_begin_.end() && next->first <= range.end) {
+      range.end = std::max(range.end, next->second);
+      next = by_begin_.erase(next);
+    }
+    by_begin_.emplace_hint(next, range.begin, range.end);
+  }
+
+ private:
+  std::pmr::map<const std::byte*, const std::byte*> by_begin_;  // begin to end
+};
+
+// What the runs of a batch touch. Kept from call to call, so that a step allocates nothing.
+class Touched {
+ public:
+  void Clear() {
+    written_.Clear();
+    read_.Clear();
+  }
+  void Add(const CopyRun& run) {
+    written_.Add(Written(run));
+    read_.Add(Read(run));
+  }
+  // Whether the run may be done before, after or between those of the batch.
+  bool Apart(const CopyRun& run) const {
+    return !written_.Overlaps(Written(run)) && !read_.Overlaps(Written(run)) &&
+           !written_.Overlaps(Read(run));
+  }
+
+ private:
+  std::pmr::unsynchronized_pool_resource memory_;
+  Intervals written_{&memory_}, read_{&memory_};
+};
 
 // Whether `next` continues `run` and both as one copy give the same.
 bool Continues(const CopyRun& run, const CopyRun& next) {
@@ -109,29 +152,21 @@ bool Continues(const CopyRun& run, const CopyRun& next) {
 }  // namespace
 
 Status PlanCopies(DeviceId id, std::span<const CopyItem> items, std::vector<CopyRun>* runs) {
+  thread_local Touched batch;
+  batch.Clear();
   runs->clear();
-  size_t batch_begin = 0;  // first run of the current batch
-  // Whether `run` may go with the current batch but its last `but` runs.
-  const auto joins = [&](const CopyRun& run, size_t but) {
-    const std::span<const CopyRun> batch(*runs);
-    for (const CopyRun& other : batch.subspan(batch_begin, batch.size() - batch_begin - but)) {
-      if (!Apart(other, run)) return false;
-    }
-    return true;
-  };
   for (const CopyItem& item : items) {
     CopyRun run;
     SLUICE_RETURN_IF_ERROR(MakeRun(id, item, &run));
     if (run.row_bytes == 0) continue;
-    if (!runs->empty() && Continues(runs->back(), run) && joins(run, 1)) {
+    const bool apart = batch.Apart(run);
+    if (!apart) batch.Clear();
+    batch.Add(run);
+    if (apart && !runs->empty() && Continues(runs->back(), run)) {
       runs->back().row_bytes += run.row_bytes;
       continue;
     }
-    run.batch = runs->empty() ? 0 : runs->back().batch;
-    if (!joins(run, 0)) {
-      ++run.batch;
-      batch_begin = runs->size();
-    }
+    run.batch = (runs->empty() ? 0 : runs->back().batch) + (apart ? 0 : 1);
     runs->push_back(run);
   }
   return OkStatus();

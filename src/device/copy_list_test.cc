@@ -4,6 +4,7 @@
 
 #include <array>
 #include <limits>
+#include <random>
 
 namespace sluice::device {
 namespace {
@@ -77,6 +78,64 @@ TEST_F(CopyListTest, OverlappingNeighboursAreNotMerged) {
   ASSERT_TRUE(Plan({{At(a_, 4, 4), At(a_, 0, 4)}, {At(a_, 8, 4), At(a_, 4, 4)}}).ok());
   ASSERT_EQ(runs_.size(), 2u);
   EXPECT_EQ(runs_[1].batch, 1);
+}
+
+// Against every pair of runs, for lists in which about half of the items meet another.
+TEST_F(CopyListTest, BatchesAreThoseThatComparingEveryPairGives) {
+  std::mt19937 random(7);
+  const auto below = [&](size_t n) { return random() % n; };
+  const auto meet = [](const std::byte* a, size_t a_bytes, const std::byte* b, size_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+  };
+  int merged = 0, batches = 0;
+  for (int list = 0; list < 2000; ++list) {
+    std::vector<CopyItem> items;
+    for (size_t i = 0, n = 1 + below(12); i < n; ++i) {
+      const size_t bytes = 1 + below(12);
+      auto& to = below(3) == 0 ? a_ : b_;
+      CopyItem item{At(to, below(240), bytes), At(a_, below(240), bytes)};
+      if (i > 0 && below(3) == 0) {  // continue the one before
+        const CopyItem& last = items.back();
+        item = {{last.destination.data + last.source.bytes, 4, MemoryKind::kDevice, kGpu},
+                {last.source.data + last.source.bytes, 4, MemoryKind::kDevice, kGpu}};
+      }
+      items.push_back(item);
+    }
+    ASSERT_TRUE(PlanCopies(kGpu, items, &runs_).ok());
+    merged += static_cast<int>(items.size() - runs_.size());
+    batches += runs_.back().batch;
+    // Each run is the next item, or some that continue one another, and touches nothing of its
+    // batch; the first of a batch could not have gone with the batch before.
+    size_t at = 0;
+    const auto together = [&](const CopyRun& a, const CopyRun& b) {
+      return !meet(a.destination, a.row_bytes, b.destination, b.row_bytes) &&
+             !meet(a.destination, a.row_bytes, b.source, b.row_bytes) &&
+             !meet(a.source, a.row_bytes, b.destination, b.row_bytes);
+    };
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      size_t bytes = 0;
+      const CopyItem& first = items[at];
+      ASSERT_EQ(runs_[i].destination, first.destination.data);
+      while (bytes < runs_[i].row_bytes) bytes += items[at++].source.bytes;
+      ASSERT_EQ(bytes, runs_[i].row_bytes);
+      bool joins = true;
+      for (size_t j = 0; j < i; ++j) {
+        if (runs_[j].batch == runs_[i].batch) {
+          ASSERT_TRUE(together(runs_[j], runs_[i]));
+        }
+        CopyRun head = runs_[i];
+        head.row_bytes = first.source.bytes;
+        if (runs_[j].batch == runs_[i].batch - 1) joins = joins && together(runs_[j], head);
+      }
+      const bool opens = i > 0 && runs_[i].batch != runs_[i - 1].batch;
+      if (opens) {
+        ASSERT_FALSE(joins) << "list " << list << ", run " << i;
+      }
+    }
+    ASSERT_EQ(at, items.size());
+  }
+  EXPECT_GT(merged, 1000);
+  EXPECT_GT(batches, 1000);
 }
 
 TEST_F(CopyListTest, NothingIsCheckedOfAnItemWithoutBytes) {
