@@ -1,6 +1,8 @@
 // Divides a few large segments of memory among many allocations and keeps what is freed for the
-// next. For drivers whose own allocation is slow and waits for the device: CUDA's. Pure
-// bookkeeping: it never reads or writes the memory. Not thread-safe; its owner locks.
+// next. For drivers whose own allocation is slow and waits for the device: CUDA's. OpenCL's backend
+// does without: it takes a few large pieces while an engine opens and none in a step, and on the
+// host's processor (PoCL) memory fresh from the system is zero and takes none until it is touched.
+// Pure bookkeeping: it never reads or writes the memory. Not thread-safe; its owner locks.
 //
 // A request of at least Options::large_bytes gets a segment of its own, which is kept when freed
 // and serves a later request that wastes at most a quarter of it. Smaller ones share segments: the

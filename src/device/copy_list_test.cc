@@ -99,6 +99,11 @@ TEST_F(CopyListTest, BatchesAreThoseThatComparingEveryPairGives) {
         item = {{last.destination.data + last.source.bytes, 4, MemoryKind::kDevice, kGpu},
                 {last.source.data + last.source.bytes, 4, MemoryKind::kDevice, kGpu}};
       }
+      // One that overlaps itself is refused.
+      if (meet(item.destination.data, item.source.bytes, item.source.data, item.source.bytes)) {
+        --i;
+        continue;
+      }
       items.push_back(item);
     }
     ASSERT_TRUE(PlanCopies(kGpu, items, &runs_).ok());

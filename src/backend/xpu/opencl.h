@@ -16,8 +16,8 @@ namespace sluice::xpu {
 
 // clang-format off
 #define SLUICE_OPENCL_FUNCTIONS(X) \
-  X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) \
-  X(ReleaseContext) X(CreateCommandQueueWithProperties) X(ReleaseCommandQueue) X(SVMAlloc) \
+  X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateSubDevices) \
+  X(CreateContext) X(ReleaseContext) X(CreateCommandQueueWithProperties) X(ReleaseCommandQueue) X(SVMAlloc) \
   X(SVMFree) X(EnqueueSVMMemcpy) X(EnqueueSVMMemFill) X(CreateProgramWithSource) \
   X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram) X(GetProgramInfo) \
   X(GetProgramBuildInfo) X(CreateKernel) X(ReleaseKernel) X(SetKernelArg) \

@@ -89,6 +89,10 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
   return found;
 }
 
+// As Intel's driver divides a GPU into its tiles.
+constexpr cl_device_partition_property kByTile[] = {CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN,
+                                                    CL_DEVICE_AFFINITY_DOMAIN_NUMA, 0};
+
 std::vector<FoundDevice> Ask() {
   std::vector<FoundDevice> found;
   if (!LoadOpenCl().ok()) return found;
@@ -106,7 +110,10 @@ std::vector<FoundDevice> Ask() {
       continue;
     }
     for (cl_device_id device : devices) {
-      if (auto described = Describe(platform, device)) found.push_back(*std::move(described));
+      auto described = Describe(platform, device);
+      if (!described) continue;
+      if (!described->facts.on_host_processor) described->tiles = PartsOf(device, kByTile);
+      found.push_back(*std::move(described));
     }
   }
   std::stable_sort(found.begin(), found.end(), [](const FoundDevice& a, const FoundDevice& b) {
@@ -123,17 +130,32 @@ const std::vector<FoundDevice>& AllDevices() {
   return devices;
 }
 
+std::vector<cl_device_id> PartsOf(cl_device_id device, const cl_device_partition_property* how) {
+  cl_uint count = 0;
+  if (Cl().CreateSubDevices(device, how, 0, nullptr, &count) != CL_SUCCESS) return {};
+  std::vector<cl_device_id> parts(count);
+  if (Cl().CreateSubDevices(device, how, count, parts.data(), nullptr) != CL_SUCCESS) return {};
+  return parts;
+}
+
 std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
                                        const device::VisibleDevices& visible) {
   std::vector<device::FoundDevice> listed;
   for (const FoundDevice& found : all) {
-    // A device is opened as a whole, so it has one tile as far as masks go.
-    listed.push_back({.on_host_processor = found.facts.on_host_processor, .tiles = 1});
+    listed.push_back({.on_host_processor = found.facts.on_host_processor,
+                      .tiles = std::max(1, static_cast<int>(found.tiles.size()))});
   }
   std::vector<FoundDevice> seen;
-  for (const device::SeenDevice& device : device::SelectVisible(visible, listed)) {
-    seen.push_back(all[device.found]);
-    seen.back().facts.id.index = static_cast<int>(seen.size()) - 1;
+  for (const auto& [found, tile] : device::SelectVisible(visible, listed)) {
+    const FoundDevice& whole = all[found];
+    std::optional<FoundDevice> chosen = whole;
+    if (tile >= 0) {
+      chosen = Describe(whole.platform, whole.tiles[tile]);
+      if (!chosen) continue;
+      chosen->facts.name += StrCat(", tile ", tile);
+    }
+    chosen->facts.id.index = static_cast<int>(seen.size());
+    seen.push_back(*std::move(chosen));
   }
   return seen;
 }

@@ -17,14 +17,20 @@ struct FoundDevice {
   bool has_command_buffers = false;
   bool exact_division = false;  // can round divisions and square roots correctly
   std::string driver;           // platform and version: with the name what compiled programs fit
-  device::DeviceFacts facts;    // id.index: as numbered in the list
+  // Of a GPU that has several: each may be opened alone, or the device as a whole.
+  std::vector<cl_device_id> tiles;
+  device::DeviceFacts facts;  // id.index: as numbered in the list
 };
 
 // Every device of OpenCL 3.0 that has shared virtual memory, GPUs first, then CPUs. Drivers are
 // asked once in the life of the process.
 const std::vector<FoundDevice>& AllDevices();
 
-// Those that `visible` lets us see, numbered as it says.
+// What the driver divides a device into, `how` as clCreateSubDevices takes it; empty where it does
+// not. They live as long as the process.
+std::vector<cl_device_id> PartsOf(cl_device_id device, const cl_device_partition_property* how);
+
+// Those that `visible` lets us see, numbered as it says; tiles that it names are devices.
 std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
                                        const device::VisibleDevices& visible);
 
