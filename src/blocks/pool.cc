@@ -32,7 +32,11 @@ bool BlockPool::Unref(int32_t id) {
   Block& block = blocks_[id];
   CHECK(block.references > 0, "block ", id);
   if (--block.references > 0) return false;
-  PushBack(block.node == kNone ? &free_ : &cached_, id);
+  if (block.node == kNone) {
+    PushFront(&free_, id);
+  } else {
+    PushBack(&cached_, id);
+  }
   return true;
 }
 
@@ -41,7 +45,7 @@ void BlockPool::SetNode(int32_t id, int32_t node) {
   CHECK(node == kNone || (block.node == kNone && block.references > 0), "block ", id);
   if (block.references == 0 && block.node != kNone) {
     Remove(&cached_, id);
-    PushBack(&free_, id);
+    PushFront(&free_, id);
   }
   block.node = node;
 }
@@ -52,6 +56,15 @@ void BlockPool::PushBack(List* list, int32_t id) {
   if (list->tail != kNone) blocks_[list->tail].next = id;
   if (list->head == kNone) list->head = id;
   list->tail = id;
+  ++list->count;
+}
+
+void BlockPool::PushFront(List* list, int32_t id) {
+  blocks_[id].previous = kNone;
+  blocks_[id].next = list->head;
+  if (list->head != kNone) blocks_[list->head].previous = id;
+  if (list->tail == kNone) list->tail = id;
+  list->head = id;
   ++list->count;
 }
 

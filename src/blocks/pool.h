@@ -26,8 +26,9 @@ class BlockPool {
   int32_t references(int32_t block) const { return blocks_[block].references; }
   int32_t node(int32_t block) const { return blocks_[block].node; }
 
-  // Takes a block with one reference: a free one, else the least recently used cached one, whose
-  // node is then returned in *evicted_node (kNone otherwise); the caller tells the prefix tree.
+  // Takes a block with one reference: the free one that was used last, whose memory the system has
+  // given already and the caches may hold; else the least recently used cached one, whose node is
+  // then returned in *evicted_node (kNone otherwise); the caller tells the prefix tree.
   // REQUIRES: available() > 0.
   int32_t Allocate(int32_t* evicted_node);
   // One more reference; takes the block off the cached list.
@@ -53,6 +54,7 @@ class BlockPool {
     int32_t head = kNone, tail = kNone, count = 0;
   };
   void PushBack(List* list, int32_t block);
+  void PushFront(List* list, int32_t block);
   void Remove(List* list, int32_t block);
 
   std::vector<Block> blocks_;

@@ -25,6 +25,16 @@ TEST(BlockPool, HandsOutEachBlockOnce) {
   EXPECT_EQ(pool.Allocate(&evicted), 1);
 }
 
+TEST(BlockPool, WhatWasFreedLastIsTakenFirst) {
+  BlockPool pool(8);
+  int32_t evicted = 0;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Allocate(&evicted), i);
+  for (int i = 3; i-- > 0;) pool.Unref(i);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Allocate(&evicted), i) << "not one never used";
+  EXPECT_EQ(pool.Allocate(&evicted), 3);
+  pool.CheckInvariants();
+}
+
 TEST(BlockPool, ASharedBlockIsFreedByItsLastOwner) {
   BlockPool pool(1);
   int32_t evicted = 0;

@@ -66,6 +66,8 @@ template <class V, class Kv, int kColumns>
 struct TileAttention {
   static constexpr int kLanes = 16;
   static constexpr int kRows = 6;
+  // Whose scores are in memory at a time, so that they stay in the L1 cache beside V.
+  static constexpr int kScoreRows = 48;
   static constexpr int kBlockVectors = kBlockTokens / kLanes;
 
   // The state of a tile's rows inside a buffer.
@@ -247,7 +249,7 @@ struct TileAttention {
     }
   }
 
-  // scores[row] of rows [first, end) of the tile.
+  // scores[row - first] of rows [first, end) of the tile.
   static void Scores(const AttentionCall& call, const AttentionTile& tile, int first, int end,
                      const float* k, float* scores) {
     for (int row = first; row < end; row += kRows) {
@@ -261,7 +263,7 @@ struct TileAttention {
       }
       for (int column = 0; column < kBlockTokens; column += kColumns * kLanes) {
         float* c[kRows];
-        for (int r = 0; r < rows; ++r) c[r] = scores + (row + r) * kBlockTokens + column;
+        for (int r = 0; r < rows; ++r) c[r] = scores + (row - first + r) * kBlockTokens + column;
         RegisterTile<V>::template MultiplyRows<kColumns>(rows, q, k + column, kBlockTokens,
                                                          call.head_dim, c, false);
       }
@@ -290,7 +292,7 @@ struct TileAttention {
   }
 
   // Rows [first, end) of the tile over one block: scores, weights, sums. `full`: every row sees all
-  // of it. `scores` [rows_max, kBlockTokens].
+  // of it. `scores` [kScoreRows, kBlockTokens].
   static void Rows(const AttentionCall& call, const AttentionTile& tile, int64_t block, bool full,
                    Range rows, const float* k, const float* v, float* scores, const State& state) {
     Scores(call, tile, rows.first, rows.end, k, scores);
@@ -303,7 +305,7 @@ struct TileAttention {
       for (int r = 0; r < count; ++r) {
         ranges[r] =
             full ? Range{0, kBlockTokens} : RangeOf(call, tile, (first + r) / call.group, block);
-        weights[r] = scores + (first + r) * kBlockTokens;
+        weights[r] = scores + (first - rows.first + r) * kBlockTokens;
         sums[r] = state.sums + int64_t{first + r} * call.head_dim;
       }
       Softmax(call, ranges, first, count, weights[0], state);
@@ -331,7 +333,7 @@ struct TileAttention {
   static void Begin(const AttentionCall&, const AttentionTile&, float*) {}
 
   static int64_t WorkFloats(const AttentionCall& call) {
-    return int64_t{2} * kBlockTokens * call.head_dim + int64_t{call.rows_max} * kBlockTokens;
+    return int64_t{2} * kBlockTokens * call.head_dim + int64_t{kScoreRows} * kBlockTokens;
   }
 
   static void Split(const AttentionCall& call, const AttentionTile& tile, int64_t split,
@@ -361,7 +363,12 @@ struct TileAttention {
       while (RangeOf(call, tile, last - 1, block).empty()) --last;
       const bool full = RangeOf(call, tile, first, block).end == kBlockTokens &&
                         RangeOf(call, tile, last - 1, block).first == 0;
-      Rows(call, tile, block, full, {first * call.group, last * call.group}, k, v, scores, state);
+      const int end_row = last * call.group;
+      for (int row = first * call.group; row < end_row; row += kScoreRows) {
+        const int left = end_row - row;
+        const Range part = {row, row + (left < kScoreRows ? left : kScoreRows)};
+        Rows(call, tile, block, full, part, k, v, scores, state);
+      }
     }
   }
 
@@ -405,7 +412,7 @@ struct TileAttention {
   }
 
   static constexpr AttentionKernel kKernel = {&Begin, &Split, &Merge, &Finish};
-  static constexpr AttentionTiling kTiling = {.rows = 96, .rows_small = 12};
+  static constexpr AttentionTiling kTiling = {.rows = 192, .rows_small = 12};
 };
 
 }  // namespace sluice::cpu

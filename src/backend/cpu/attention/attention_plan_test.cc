@@ -5,7 +5,7 @@
 namespace sluice::cpu {
 namespace {
 
-constexpr AttentionTiling kF32 = {.rows = 48, .rows_small = 12};
+constexpr AttentionTiling kF32 = {.rows = 192, .rows_small = 12};
 constexpr AttentionTiling kBf16 = {.rows = 384, .rows_small = 16, .rows_step = 16};
 
 // Arguments: tiling, query tokens, sequences, KV heads, group, splits, threads.
@@ -21,9 +21,9 @@ TEST(AttentionPlanTest, ManySequencesOrALongPromptFillTheThreadsByTiles) {
 }
 
 TEST(AttentionPlanTest, TilesShrinkForShortPromptsAndStayBounded) {
-  EXPECT_EQ(PlanAttention(kF32, 2048, 1, 3, 3, 8, 2).tile_tokens, 16);
+  EXPECT_EQ(PlanAttention(kF32, 2048, 1, 3, 3, 8, 2).tile_tokens, 64);
   EXPECT_LT(PlanAttention(kF32, 20, 1, 3, 3, 1, 4).tile_tokens, 16);
-  EXPECT_EQ(PlanAttention(kF32, 2048, 1, 1, 71, 8, 2).tile_tokens, 1);
+  EXPECT_EQ(PlanAttention(kF32, 2048, 1, 1, 71, 8, 2).tile_tokens, 2);
   EXPECT_GE(PlanAttention(kF32, 0, 0, 1, 1, 0, 1).tile_tokens, 1);
 }
 

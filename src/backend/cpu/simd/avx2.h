@@ -95,8 +95,8 @@ struct F32x16 {
   }
   // 2^n for integers n in [-126, 127].
   static F32x16 PowerOfTwo(F32x16 n) { return {PowerOfTwo(n.a), PowerOfTwo(n.b)}; }
-  // x * 2^n for integers n in [-151, 151] and x near 1, rounded once: in two steps, since 2^n itself
-  // may be no normal number.
+  // x * 2^n for integers n in [-151, 151] and x near 1, rounded once: in two steps, since 2^n
+  // itself may be no normal number.
   static F32x16 Scale(F32x16 x, F32x16 n) {
     const F32x16 half = Round(n * Set1(0.5f));
     return x * PowerOfTwo(half) * PowerOfTwo(n - half);
