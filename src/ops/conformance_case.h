@@ -115,8 +115,12 @@ inline Tensor Columns(Tensor t, int64_t width) {
   return t;
 }
 
-inline int64_t AnyTokens(TestNoise& noise) {
-  return Pick<int64_t>(noise, {0, 1, 1, 2, 3, 7, 16, 33, 100});
+// Calls without rows: few, and never the only ones of a format among 20 cases.
+inline bool IsEmpty(int number) { return number % 19 == 18; }
+
+inline int64_t AnyTokens(int number, TestNoise& noise) {
+  const int64_t tokens = Pick<int64_t>(noise, {1, 1, 2, 3, 7, 16, 33, 100});
+  return IsEmpty(number) ? 0 : tokens;
 }
 
 // What an attention that multiplies in bf16 may be off by, for |q| <= 2, |k| <= 1 and |v| <= 1

@@ -15,7 +15,7 @@ ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
             .eps = Pick(noise, {1e-6f, 1e-5f, 1e-3f}),
             .add = Flip(noise),
             .bias = kind == NormKind::kLayer && Flip(noise)};
-  const int64_t tokens = AnyTokens(noise), n = c.desc.hidden, gap = noise.Below(3) * 5;
+  const int64_t tokens = AnyTokens(number, noise), n = c.desc.hidden, gap = noise.Below(3) * 5;
   const DType type = c.desc.activation;
   const double limit = LimitFor(type, 1e-5);
   const bool in_place = Flip(noise);
@@ -42,7 +42,7 @@ ConformanceCase<QkNorm> MakeCase(const QkNorm&, int number, TestNoise& noise) {
             .head_dim = Pick(noise, {1, 20, 64, 80, 128}),
             .eps = 1e-6f};
   const int64_t width = int64_t{c.desc.q_heads + 2 * c.desc.kv_heads} * c.desc.head_dim;
-  const size_t qkv = c.Add(Filled(noise, c.desc.activation, {AnyTokens(noise), width + 3}),
+  const size_t qkv = c.Add(Filled(noise, c.desc.activation, {AnyTokens(number, noise), width + 3}),
                            LimitFor(c.desc.activation, 3e-6));
   const size_t q = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
   const size_t k = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
@@ -57,7 +57,7 @@ ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, Te
   c.desc = {.kind = Pick(noise, {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf}),
             .activation = FloatOf(number),
             .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536})};
-  const int64_t tokens = AnyTokens(noise);
+  const int64_t tokens = AnyTokens(number, noise);
   const DType type = c.desc.activation;
   const size_t in =
       c.Add(Filled(noise, type, {tokens, 2 * c.desc.width}, Pick(noise, {0.1f, 3.0f, 60.0f})));
@@ -72,7 +72,7 @@ ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise) 
   ConformanceCase<SoftCap> c;
   c.desc = {.activation = FloatOf(number), .cap = Pick(noise, {0.5f, 30.0f, 50.0f})};
   const int64_t width = Pick<int64_t>(noise, {1, 17, 512});
-  const size_t x = c.Add(Filled(noise, c.desc.activation, {AnyTokens(noise), width + 2},
+  const size_t x = c.Add(Filled(noise, c.desc.activation, {AnyTokens(number, noise), width + 2},
                                 Pick(noise, {0.01f, 2.0f, 300.0f})),
                          LimitFor(c.desc.activation, 1e-6));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<SoftCap::Args> {
@@ -84,7 +84,7 @@ ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise) 
 ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& noise) {
   ConformanceCase<GatherRows> c;
   c.desc = {.activation = FloatOf(number), .width = Pick<int64_t>(noise, {1, 30, 576})};
-  const int64_t tokens = 1 + AnyTokens(noise), count = AnyTokens(noise);
+  const int64_t tokens = 1 + AnyTokens(number, noise), count = AnyTokens(number, noise);
   std::vector<int32_t> rows;
   for (int64_t i = 0; i < count; ++i) rows.push_back(static_cast<int32_t>(noise.Below(tokens)));
   const size_t x = c.Add(Filled(noise, c.desc.activation, {tokens, c.desc.width}));
@@ -96,10 +96,10 @@ ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& n
   return c;
 }
 
-ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, int, TestNoise& noise) {
+ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, int number, TestNoise& noise) {
   ConformanceCase<ResolveTokens> c;
   const int64_t rows = Pick<int64_t>(noise, {1, 2, 9, 64});
-  std::vector<int32_t> ids(static_cast<size_t>(AnyTokens(noise))), previous;
+  std::vector<int32_t> ids(static_cast<size_t>(AnyTokens(number, noise))), previous;
   for (int32_t& id : ids) {
     const int64_t row = noise.Below(rows);
     id = static_cast<int32_t>(Flip(noise) ? -1 - row : noise.Below(50000));
@@ -137,12 +137,12 @@ ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise) {
   const int v_dim = Pick(noise, {head_dim, head_dim, head_dim, 0, head_dim / 2});
   c.desc.kv = {Turn(number, kKvFormats), c.desc.kv_heads, head_dim, v_dim,
                Pick(noise, {1, 16, 32})};
-  const int64_t tokens = AnyTokens(noise), positions = 200;
+  const int64_t tokens = AnyTokens(number, noise), positions = 200;
   const int64_t blocks = tokens / c.desc.kv.kernel_block_tokens + 2;
   std::vector<int32_t> position, slot;
   for (int64_t t = 0; t < tokens; ++t) {
     position.push_back(static_cast<int32_t>(noise.Below(positions)));
-    slot.push_back(noise.Below(4) == 0 ? -1 : static_cast<int32_t>(tokens - 1 - t));
+    slot.push_back(t > 0 && noise.Below(4) == 0 ? -1 : static_cast<int32_t>(tokens - 1 - t));
   }
   const DType type = c.desc.activation, kv = c.desc.kv.dtype;
   const int64_t width = int64_t{c.desc.q_heads + 2 * c.desc.kv_heads} * head_dim;
@@ -258,9 +258,11 @@ ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noi
     c.desc.causal = noise.Below(4) != 0;
   }
   std::vector<int32_t> start = {0}, context;
-  for (int64_t s = noise.Below(5); s > 0; --s) {
+  for (int64_t s = IsEmpty(number) ? 0 : 1 + noise.Below(4); s > 0; --s) {
     context.push_back(Pick(noise, {1, 2, 17, 64, 65, 100, 300, 520}));
-    const int queries = Pick(noise, {0, 1, 1, 2, 5, 40, 1000});
+    // The first has a row, so that each format has one.
+    const int queries =
+        std::max(Pick(noise, {0, 1, 1, 2, 5, 40, 1000}), context.size() == 1 ? 1 : 0);
     start.push_back(start.back() + std::min(queries, context.back()));
   }
   History history = MakeHistory(c.desc, start, context, noise);

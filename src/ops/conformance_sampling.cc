@@ -155,14 +155,14 @@ void AddMask(TestNoise& noise, int64_t vocab, SampleRow& row, std::vector<int32_
 
 }  // namespace
 
-ConformanceCase<Sample> MakeCase(const Sample&, int, TestNoise& noise) {
+ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
   ConformanceCase<Sample> c;
   const int64_t vocab = noise.Below(20) == 0
                             ? Pick<int64_t>(noise, {49152, 151936})
                             : Pick<int64_t>(noise, {1, 2, 3, 17, 32, 33, 300, 513, 1000, 4103});
   const int top_max = Pick(noise, {0, 5, 20, 20, 300});
   c.desc = {vocab, top_max};
-  const int64_t count = vocab > 10000 ? 3 : noise.Below(9);
+  const int64_t count = IsEmpty(number) ? 0 : vocab > 10000 ? 3 : 1 + noise.Below(8);
   Array logits(DType::kF32, {count, vocab + noise.Below(3)});
   std::vector<SampleRow> rows;
   std::vector<LogitEdit> edits;

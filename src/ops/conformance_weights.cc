@@ -116,12 +116,13 @@ ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noi
   c.desc.vocab = Pick<int64_t>(noise, {1, 7, 50});
   c.desc.hidden = Info(c.desc.table).block * Pick<int64_t>(noise, {1, 2, 5});
   c.desc.scale = Pick(noise, {1.0f, 24.0f});
-  const int64_t tokens = AnyTokens(noise);
+  const int64_t tokens = AnyTokens(number, noise);
   const bool spliced = Flip(noise);
   std::vector<int32_t> ids, splice;
   for (int64_t t = 0; t < tokens; ++t) {
     ids.push_back(static_cast<int32_t>(noise.Below(c.desc.vocab)));
-    splice.push_back(static_cast<int32_t>(noise.Below(5)) - 1);
+    // The first is the token's own, so that each format has one.
+    splice.push_back(t > 0 && Flip(noise) ? static_cast<int32_t>(noise.Below(4)) : -1);
   }
   const DType type = c.desc.activation;
   const size_t id = c.Add(Array::Ints(ids));
@@ -150,7 +151,7 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   if (!IsQuantized(c.desc.weight) && Flip(noise)) c.desc.k = Pick<int64_t>(noise, {64, 192, 576});
   c.desc.bias = Flip(noise);
   c.desc.residual = Flip(noise);
-  const int64_t m = AnyTokens(noise), n = c.desc.n, k = c.desc.k;
+  const int64_t m = AnyTokens(number, noise), n = c.desc.n, k = c.desc.k;
   c.desc.activation = FloatBesideWeight(number);
   c.desc.f32_out = !c.desc.residual && Flip(noise);
   const DType type = c.desc.activation, out_type = OutDType(c.desc);
