@@ -67,6 +67,7 @@ void Judge(const ConformanceCase<Op>& generated, int number, bool device_memory,
                                       : Compare(got[i], expected[i], limit);
     result.error_max = std::max(result.error_max, comparison.error);
     result.error_limit = std::max(result.error_limit, limit);
+    if (limit > 0.0) result.share_max = std::max(result.share_max, comparison.error / limit);
     if (!comparison.ok) wrong = StrCat("array ", i, ": ", comparison.what);
   }
   if (wrong.empty()) return;
@@ -94,7 +95,7 @@ Status RunOp(device::Device& device, const OpTable& table, const ConformanceOpti
   ConformanceTarget host;
   host.stream = stream.get();
   for (int number = 0; number < options.cases; ++number) {
-    const ConformanceCase<Op> generated = MakeCase(Op(), noise);
+    const ConformanceCase<Op> generated = MakeCase(Op(), number, noise);
     const Support takes = reference.supports(generated.desc, device::DeviceFacts());
     CHECK(takes.ok, "the reference declines ", generated.desc.ToString(), ": ", takes.reason);
     std::vector<Array> expected;  // once an implementation takes the case
@@ -169,6 +170,12 @@ std::string Scientific(double value) {
   return value == 0.0 ? "0" : buffer;
 }
 
+std::string Share(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2g", value);
+  return value == 0.0 ? "-" : buffer;
+}
+
 }  // namespace
 
 Result<Tensor> ConformanceTarget::Upload(const Array& array) {
@@ -240,12 +247,13 @@ Result<std::vector<ConformanceResult>> RunConformance(device::Device& device,
 
 std::string FormatConformance(std::span<const ConformanceResult> results) {
   std::string out = Cell("implementation", 32) + Cell("cases", 7) + Cell("declined", 10) +
-                    Cell("max error", 11) + Cell("limit", 10) + "verdict\n";
+                    Cell("max error", 11) + Cell("limit", 10) + Cell("of limit", 10) + "verdict\n";
   for (const ConformanceResult& result : results) {
     const std::string_view verdict = !result.ok() ? "FAILED" : result.cases == 0 ? "-" : "ok";
     out += Cell(result.implementation, 32) + Cell(StrCat(result.cases), 7) +
            Cell(StrCat(result.declined), 10) + Cell(Scientific(result.error_max), 11) +
-           Cell(Scientific(result.error_limit), 10) + std::string(verdict) + '\n';
+           Cell(Scientific(result.error_limit), 10) + Cell(Share(result.share_max), 10) +
+           std::string(verdict) + '\n';
     if (!result.ok())
       out += StrCat("  ", result.failures, " failed; first: ", result.first_failure, "\n");
   }

@@ -27,6 +27,8 @@ struct ConformanceResult {
   int declined = 0;          // descriptors that it does not support
   double error_max = 0.0;    // largest |got - expected| / (1 + |expected|)
   double error_limit = 0.0;  // what is allowed at most; 0: the same bits
+  double share_max = 0.0;    // largest error / limit of a case with a limit; far below 1 in all
+                             // cases, the limit says nothing
   int failures = 0;
   std::string first_failure;  // the case and what was wrong; empty without
   bool ok() const { return failures == 0; }
@@ -56,7 +58,8 @@ Result<std::vector<ConformanceResult>> RunConformance(device::Device& device,
 Result<std::vector<ConformanceResult>> RunConformance(device::Device& device, const OpTable& table,
                                                       const ConformanceOptions& options);
 
-// A table for people: implementation, cases, declined, largest error, limit, verdict.
+// A table for people: implementation, cases, declined, largest error, limit, the largest share that
+// an error had of its case's limit, verdict.
 std::string FormatConformance(std::span<const ConformanceResult> results);
 
 }  // namespace sluice::ops

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
+#include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/embedding.h"
 #include "ops/norm.h"
 #include "ops/op_fixture.h"
 
@@ -94,6 +97,45 @@ TEST_P(ConformanceTest, PlantedDefectsAreFound) {
   EXPECT_THAT(text, HasSubstr("good"));
   EXPECT_THAT(text, HasSubstr("FAILED"));
   EXPECT_THAT(text, HasSubstr("gave up"));
+}
+
+Status WrongInQ51(device::Stream& stream, const Embedding::Desc& desc,
+                  const Embedding::Args& args) {
+  SLUICE_RETURN_IF_ERROR(RefEmbedding(stream, desc, args));
+  if (desc.table == DType::kQ5_1 && args.out.size() > 0) args.out.data[0] ^= std::byte{1};
+  return OkStatus();
+}
+
+// Formats drawn at random left four of sixteen out of 20 cases.
+TEST_P(ConformanceTest, FewCasesMeetEveryFormat) {
+  OpTable table(&device_->facts());
+  table.Add<Embedding>({"bad_q5_1", &RefEmbeddingSupports, &WrongInQ51});
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto results = RunConformance(*device_, table, {.seed = seed, .cases = 48});
+    ASSERT_TRUE(results.ok()) << results.status().message();
+    EXPECT_FALSE(results->at(0).ok()) << seed;
+    EXPECT_LE(results->at(0).failures, 3) << seed;
+  }
+}
+
+Status OffByHalfItsLimit(device::Stream& stream, const SoftCap::Desc& desc,
+                         const SoftCap::Args& args) {
+  SLUICE_RETURN_IF_ERROR(RefSoftCap(stream, desc, args));
+  if (desc.activation == DType::kF32 && args.x.size() > 0) {
+    float& x = args.x.ptr<float>()[0];
+    x += 0.5e-6f * (1.0f + std::abs(x));
+  }
+  return OkStatus();
+}
+
+TEST_P(ConformanceTest, TheShareIsThatOfTheCasesOwnLimit) {
+  OpTable table(&device_->facts());
+  table.Add<SoftCap>({"near", &RefSoftCapSupports, &OffByHalfItsLimit});
+  const auto results = RunConformance(*device_, table, {.cases = 40});
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  EXPECT_TRUE(results->at(0).ok());
+  EXPECT_GT(results->at(0).share_max, 0.4);
+  EXPECT_LT(results->at(0).share_max, 0.6);
 }
 
 TEST_P(ConformanceTest, ADeclinedDescriptorIsCountedAndNotRun) {

@@ -8,8 +8,28 @@
 namespace sluice::ops {
 namespace {
 
-// A matrix in its stored format. K formats, and those that nothing writes, are made of random
-// bytes, which hold scales that no quantizer chooses; the F16 scales of every block are kept small.
+// The largest value of a code times that of its sub-block's scale, for formats that are made of
+// random bytes.
+float LargestCode(DType dtype) {
+  switch (dtype) {
+    case DType::kQ2_K:
+      return 15 * 3;
+    case DType::kQ3_K:
+      return 32 * 4;
+    case DType::kQ4_K:
+      return 63 * 15;
+    case DType::kQ5_K:
+      return 63 * 31;
+    case DType::kQ6_K:
+      return 128 * 32;
+    default:
+      return 127;  // IQ4_NL
+  }
+}
+
+// A matrix in its stored format, of values within about +-1. K formats, and those that nothing
+// writes, are made of random bytes, so that every code occurs with every scale of a sub-block; the
+// scale of a block is of the size that a quantizer would choose, of either sign.
 Array StoredMatrix(TestNoise& noise, DType dtype, int64_t rows, int64_t columns) {
   Array array(dtype, {rows, columns});
   std::byte* data = array.tensor().data;
@@ -26,12 +46,13 @@ Array StoredMatrix(TestNoise& noise, DType dtype, int64_t rows, int64_t columns)
   for (size_t at = 0; at < rows * row_bytes; at += block) {
     for (size_t i = 0; i < block; ++i) data[at + i] = static_cast<std::byte>(noise.Next());
     const auto scale_at = [&](size_t offset) {
-      const uint16_t bits = F32ToF16(noise.Value() * 0.02f);
+      const float size = (1.0f + 0.25f * noise.Value()) / LargestCode(dtype);
+      const uint16_t bits = F32ToF16(Flip(noise) ? size : -size);
       data[at + offset] = static_cast<std::byte>(bits);
       data[at + offset + 1] = static_cast<std::byte>(bits >> 8);
     };
     if (dtype == DType::kMXFP4) {
-      data[at] = static_cast<std::byte>(120 + noise.Below(6));
+      data[at] = static_cast<std::byte>(124 + noise.Below(2));
     } else if (dtype == DType::kQ2_K) {
       scale_at(block - 4), scale_at(block - 2);
     } else if (dtype == DType::kQ4_K || dtype == DType::kQ5_K) {
@@ -49,6 +70,9 @@ constexpr DType kStored[] = {DType::kF32,  DType::kF16,    DType::kBF16,  DType:
                              DType::kQ4_0, DType::kQ4_1,   DType::kQ5_0,  DType::kQ5_1,
                              DType::kQ2_K, DType::kQ3_K,   DType::kQ4_K,  DType::kQ5_K,
                              DType::kQ6_K, DType::kIQ4_NL, DType::kMXFP4, DType::kF8E4M3};
+
+// Together with Turn(number, kStored): every pair of formats.
+DType FloatBesideWeight(int number) { return FloatOf(number + number / 16); }
 
 // The length of the longest row of W.
 double LongestRow(const Linear::Desc& desc, const Array& stored) {
@@ -108,26 +132,27 @@ Result<const PackedWeight*> Packed(ConformanceTarget& target, const Linear::Desc
 
 }  // namespace
 
-ConformanceCase<Embedding> MakeCase(const Embedding&, TestNoise& noise) {
+ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noise) {
   ConformanceCase<Embedding> c;
-  c.desc.table = Pick(noise, kStored);
-  c.desc.activation = AnyFloat(noise);
+  c.desc.table = Turn(number, kStored);
+  c.desc.activation = FloatBesideWeight(number);
   c.desc.vocab = Pick<int64_t>(noise, {1, 7, 50});
   c.desc.hidden = Info(c.desc.table).block * Pick<int64_t>(noise, {1, 2, 5});
   c.desc.scale = Pick(noise, {1.0f, 24.0f});
-  const int64_t tokens = AnyTokens(noise);
+  const int64_t tokens = AnyTokens(number, noise);
   const bool spliced = Flip(noise);
   std::vector<int32_t> ids, splice;
   for (int64_t t = 0; t < tokens; ++t) {
     ids.push_back(static_cast<int32_t>(noise.Below(c.desc.vocab)));
-    splice.push_back(static_cast<int32_t>(noise.Below(5)) - 1);
+    // The first is the token's own, so that each format has one.
+    splice.push_back(t > 0 && Flip(noise) ? static_cast<int32_t>(noise.Below(4)) : -1);
   }
   const DType type = c.desc.activation;
   const size_t id = c.Add(Array::Ints(ids));
   const size_t table = c.Add(StoredMatrix(noise, c.desc.table, c.desc.vocab, c.desc.hidden));
   const size_t rows = c.Add(Filled(noise, type, {4, c.desc.hidden}));
   const size_t where = c.Add(Array::Ints(splice));
-  const size_t out = c.Add(Untouched(type, {tokens, c.desc.hidden}), LimitFor(type, 1e-6));
+  const size_t out = c.Add(Untouched(type, {tokens, c.desc.hidden}));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Embedding::Args> {
     Embedding::Args args{.ids = t[id], .table = t[table]};
     if (spliced) {
@@ -140,27 +165,30 @@ ConformanceCase<Embedding> MakeCase(const Embedding&, TestNoise& noise) {
   return c;
 }
 
-ConformanceCase<Linear> MakeCase(const Linear&, TestNoise& noise) {
+ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   ConformanceCase<Linear> c;
-  c.desc.weight = Pick(noise, kStored);
+  c.desc.weight = Turn(number, kStored);
   c.desc.n = Pick<int64_t>(noise, {1, 7, 16, 33, 96, 200});
   c.desc.k = Info(c.desc.weight).block * Pick<int64_t>(noise, {1, 2, 3, 18});
   // Kernels that read plain formats in wide words have other ones for short rows.
   if (!IsQuantized(c.desc.weight) && Flip(noise)) c.desc.k = Pick<int64_t>(noise, {64, 192, 576});
   c.desc.bias = Flip(noise);
   c.desc.residual = Flip(noise);
-  const int64_t m = AnyTokens(noise), n = c.desc.n, k = c.desc.k;
-  c.desc.activation = AnyFloat(noise);
+  const int64_t m = AnyTokens(number, noise), n = c.desc.n, k = c.desc.k;
+  c.desc.activation = FloatBesideWeight(number);
   c.desc.f32_out = !c.desc.residual && Flip(noise);
   const DType type = c.desc.activation, out_type = OutDType(c.desc);
   const bool in_place = c.desc.residual && Flip(noise);
-  const float x_max = Pick(noise, {0.01f, 1.0f, 50.0f});
   // The contract fixes every rounding on the CPU, so its implementations agree to the bit, but for
   // those that round x to bf16. Products of x (0.58 * x_max by root mean square) and of a row of W
   // are off by their rounding: bf16 by 0.42 * 2^-8, int8 by 0.29 / 127 of x_max; six times that,
   // where the elements of W are 0.58 too.
   const auto stored = std::make_shared<const Array>(StoredMatrix(noise, c.desc.weight, n, k));
-  const double size = x_max * LongestRow(c.desc, *stored) / 0.58;
+  const double longest = LongestRow(c.desc, *stored);
+  // Errors are held against 1 + |out|, so out is about 1, whatever the length of W's rows.
+  const float x_max =
+      static_cast<float>(Pick(noise, {0.1, 1.0, 2.0}) / (0.58 * std::max(longest, 1e-3)));
+  const double size = x_max * longest / 0.58;
   // A sum in F32 of k such products is off by half a unit of 2^-24 of itself with each; then come
   // bias and residual.
   const double order = 0x1p-24 * std::sqrt(static_cast<double>(k)) * size + 0x1p-21;
