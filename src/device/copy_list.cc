@@ -50,7 +50,7 @@ Status CheckView(DeviceId id, const View& view, std::string_view name, size_t by
   return OkStatus();
 }
 
-// Skips items of zero bytes by leaving run->row_bytes 0.
+// Skips items of zero bytes, and those that lie where they go, by leaving run->row_bytes 0.
 //
 // A copy that overlaps itself gives what one wants in one order of its bytes only, which a GPU has
 // not got.
@@ -78,6 +78,11 @@ Status MakeRun(DeviceId id, const CopyItem& item, CopyRun* run) {
   }
   SLUICE_RETURN_IF_ERROR(CheckView(id, item.source, "source", source));
   SLUICE_RETURN_IF_ERROR(CheckView(id, item.destination, "destination", destination));
+  const bool same_rows = run->rows == 1 || run->source_stride == run->destination_stride;
+  if (run->source == run->destination && same_rows) {
+    run->row_bytes = 0;  // is there already
+    return OkStatus();
+  }
   if (Overlap(Read(*run), Written(*run))) {
     return InvalidArgument(StrCat("a copy of ", run->rows, " rows of ", run->row_bytes,
                                   " bytes overlaps its own source"));

@@ -25,8 +25,8 @@ struct CopyRun {
 };
 
 // Fills *runs for a copy on the device `id`. Views must lie on `id`, or in host or pinned memory
-// of the CPU, and an item may not overlap itself. kInvalidArgument names the first item that is
-// wrong; *runs is then undefined.
+// of the CPU, and an item may not overlap itself but as a whole, when there is nothing to do.
+// kInvalidArgument names the first item that is wrong; *runs is then undefined.
 Status PlanCopies(DeviceId id, std::span<const CopyItem> items, std::vector<CopyRun>* runs);
 
 }  // namespace sluice::device

@@ -183,12 +183,18 @@ TEST_F(CopyListTest, WrongItemsAreRefused) {
 TEST_F(CopyListTest, AnItemThatOverlapsItselfIsRefused) {
   const CopyItem wrong[] = {{At(a_, 0, 16), At(a_, 15, 16)},
                             {At(a_, 15, 16), At(a_, 0, 16)},
-                            {At(a_, 0, 16), At(a_, 0, 16)},
+                            {At(a_, 0, 52), At(a_, 0, 40), 4, 4, 12, 16},
                             {At(a_, 4, 52), At(a_, 0, 52), 4, 4, 16, 16}};  // rows between rows
   for (const CopyItem& item : wrong) {
     EXPECT_EQ(Plan({item}).code(), StatusCode::kInvalidArgument) << (&item - wrong);
   }
   EXPECT_TRUE(Plan({{At(a_, 0, 16), At(a_, 16, 16)}, {At(a_, 16, 16), At(a_, 0, 16)}}).ok());
+}
+
+TEST_F(CopyListTest, AnItemThatGoesWhereItLiesIsDone) {
+  ASSERT_TRUE(
+      Plan({{At(a_, 0, 16), At(a_, 0, 16)}, {At(a_, 0, 52), At(a_, 0, 52), 4, 4, 16, 16}}).ok());
+  EXPECT_TRUE(runs_.empty());
 }
 
 }  // namespace

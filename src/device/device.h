@@ -127,7 +127,7 @@ class Device {
   // and pieces that stay on the device are submitted together. Items of zero bytes are skipped
   // before any check. kInvalidArgument, and then nothing is copied: views of other devices, null
   // views, a destination that is too small, and an item whose destination overlaps its own source,
-  // each taken from its first byte to its last (PlanCopies).
+  // each taken from its first byte to its last (PlanCopies). One that goes where it lies is done.
   // A source in kHost memory has been read and a destination in kHost memory has been written when
   // the call returns. Pinned, shared and device memory is read and written when the stream gets
   // there: it must outlive that.

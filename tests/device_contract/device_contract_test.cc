@@ -171,11 +171,13 @@ TEST_P(DeviceContract, ACopyThatOverlapsItselfIsRefused) {
     const CopyItem good = {Part(memory, 64, 16), Part(memory, 0, 16)};
     for (const CopyItem& bad : {CopyItem{Part(memory, 0, 32), Part(memory, 31, 32)},
                                 CopyItem{Part(memory, 31, 32), Part(memory, 0, 32)},
-                                CopyItem{Part(memory, 0, 8), Part(memory, 0, 8)},
+                                CopyItem{Part(memory, 0, 60), Part(memory, 0, 60), 4, 4, 12, 16},
                                 CopyItem{Part(memory, 4, 60), Part(memory, 0, 60), 4, 4, 16, 16}}) {
       EXPECT_EQ(Copy({good, bad}).code(), StatusCode::kInvalidArgument);
     }
     EXPECT_EQ(Read(memory.view()), Range(96, 1)) << "copied before a refusal";
+    EXPECT_TRUE(Copy({{Part(memory, 8, 40), Part(memory, 8, 40)}}).ok()) << "where it lies";
+    EXPECT_EQ(Read(memory.view()), Range(96, 1));
     EXPECT_TRUE(Copy({{Part(memory, 32, 32), Part(memory, 0, 32)}}).ok()) << "neighbours";
     EXPECT_EQ(Read(Part(memory, 32, 32)), Range(32, 1));
   }
