@@ -72,7 +72,8 @@ Survey SurveyOne(const Backend& backend, const Environment& environment) {
   const std::string reason = backend.AbsentReason();
   const VisibleDevices& visible = *survey.visible;
   const bool masked = visible.restricted || !visible.terms.empty();
-  survey.absent_reason = reason.empty() ? "its driver shows none" : reason;
+  const char* none = masked ? "none of what its driver shows is left" : "its driver shows none";
+  survey.absent_reason = reason.empty() ? none : reason;
   if (masked) survey.absent_reason += StrCat("; ", Describe(kind, visible));
   return survey;
 }

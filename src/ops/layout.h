@@ -15,6 +15,7 @@ enum class LayoutId : uint32_t {
   kCpuInterleaved8 = 0x102,
   kCpuTiles16 = 0x103,
   kXpuInterleaved16 = 0x301,
+  kXpuNibbles16 = 0x302,
 };
 
 enum class KvLayoutId : uint32_t {

@@ -24,6 +24,7 @@ class XpuGraph : public device::Graph {
     const Status status = body(stream_);
     stream_.EndRecording();
     scratch_ = stream_.scratch();
+    counters_ = stream_.counters();
     return status;
   }
 
@@ -82,7 +83,7 @@ class XpuGraph : public device::Graph {
   XpuStream& stream_;
   const std::shared_ptr<Context> context_;
   std::vector<RecordedLaunch> launches_;
-  std::shared_ptr<OwnedMemory> scratch_;
+  std::shared_ptr<OwnedMemory> scratch_, counters_;
   cl_command_queue capture_queue_ = nullptr;
   cl_command_buffer_khr buffer_ = nullptr;
   device::ReplaySignature signature_;

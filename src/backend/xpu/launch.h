@@ -27,6 +27,12 @@ Status Launch(device::Stream& stream, const KernelId& kernel, std::string_view o
   return AsXpu(stream).Launch(kernel, options, shape, args);
 }
 
+// Says how the launch just made makes its rows, for a linear that can do as much itself.
+inline void NoteMaker(device::Stream& stream, const RowMaker& maker) {
+  RecordedLaunch* last = AsXpu(stream).last_recorded();
+  if (last != nullptr && maker.rows > 0) last->maker = maker;
+}
+
 // Device memory for the op that runs now; see XpuStream::Scratch.
 inline Result<std::byte*> Scratch(device::Stream& stream, size_t bytes) {
   return AsXpu(stream).Scratch(bytes);

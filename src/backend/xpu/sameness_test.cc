@@ -31,10 +31,12 @@ class XpuSamenessTest : public XpuTest {
 TEST_F(XpuSamenessTest, LinearGivesARowTheSameBitsInAnyBatch) {
   constexpr int64_t kRows = 9, kN = 40, kK = 512;
   const std::vector<float> x = Noise(kRows * kK, 1), w = Noise(kN * kK, 2);
-  const auto& packing = ops::PackingOf(device_->ops(), "any_f32_linear");
   for (DType type : {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kQ4_1, DType::kQ8_0,
                      DType::kQ4_K, DType::kQ6_K}) {
     const ops::Linear::Desc desc = {.weight = type, .n = kN, .k = kK};
+    const auto bound = ops::Bind<ops::Linear>(device_->ops(), desc);
+    ASSERT_TRUE(bound.ok());
+    const auto& packing = ops::PackingOf(device_->ops(), bound->name());
     std::vector<std::byte> rows(RowBytes(type, kN * kK)), packed(packing.packed_bytes(desc));
     ops::QuantizeRow(type, w, rows.data());
     ASSERT_TRUE(packing.pack(desc, 0, rows, packed).ok());

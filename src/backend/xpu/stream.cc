@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kStageBytes = size_t{1} << 20;
 constexpr size_t kScratchStep = size_t{1} << 20;
+constexpr size_t kCounterBytes = 4096;
 
 Status SetArgs(cl_kernel kernel, std::string_view name, std::span<const KernelArg> args) {
   for (size_t i = 0; i < args.size(); ++i) {
@@ -182,6 +183,23 @@ Status XpuStream::Launch(const KernelId& id, std::string_view options, const Lau
 }
 
 void XpuStream::BeginRecording(std::vector<RecordedLaunch>* launches) { recording_ = launches; }
+
+void XpuStream::DropLastRecorded() {
+  Cl().ReleaseKernel(recording_->back().kernel);
+  recording_->pop_back();
+}
+
+Result<std::byte*> XpuStream::Counters() {
+  if (counters_ != nullptr) return counters_->data();
+  SLUICE_ASSIGN_OR_RETURN(const Context::Memory memory, context_->Allocate(kCounterBytes));
+  counters_ = std::make_shared<OwnedMemory>(context_, memory, kCounterBytes);
+  const uint32_t zero = 0;
+  SLUICE_RETURN_IF_ERROR(Check(Cl().EnqueueSVMMemFill(queue_, memory.data, &zero, sizeof zero,
+                                                      kCounterBytes, 0, nullptr, nullptr),
+                               "clEnqueueSVMMemFill"));
+  SLUICE_RETURN_IF_ERROR(Synchronize());
+  return counters_->data();
+}
 
 Result<std::byte*> XpuStream::Scratch(size_t bytes) {
   if (scratch_ != nullptr && scratch_->bytes() >= bytes) return scratch_->data();

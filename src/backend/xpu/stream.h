@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 
 #include "backend/xpu/context.h"
 #include "backend/xpu/launch_shape.h"
+#include "backend/xpu/linear/chain.h"
 #include "device/device.h"
 
 namespace sluice::xpu {
@@ -52,6 +54,9 @@ struct RecordedLaunch {
   cl_kernel kernel = nullptr;  // owned by the recording
   std::string name;
   size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+  // What the next launch may take in; see linear/chain.h.
+  std::optional<RowMaker> maker;
+  std::optional<LinearChain> chain;
 };
 
 class XpuStream : public device::Stream {
@@ -83,8 +88,18 @@ class XpuStream : public device::Stream {
   bool recording() const { return recording_ != nullptr; }
   void BeginRecording(std::vector<RecordedLaunch>* launches);
   void EndRecording() { recording_ = nullptr; }
+  // The last launch that was recorded; null where launches are run. What it is told of itself there
+  // helps the next one to take it in.
+  RecordedLaunch* last_recorded() {
+    return recording_ == nullptr || recording_->empty() ? nullptr : &recording_->back();
+  }
+  // Takes the last launch back: the caller's next one does it in its stead.
+  void DropLastRecorded();
+  // Zeros that any_int8_linear_chain counts with, the same for all launches of the stream.
+  Result<std::byte*> Counters();
   // What recorded launches point to.
   std::shared_ptr<OwnedMemory> scratch() const { return scratch_; }
+  std::shared_ptr<OwnedMemory> counters() const { return counters_; }
   device::SubmitCounts counts() const override { return counts_; }
   // One call of the driver that runs so many kernels.
   void Count(uint64_t kernels) {
@@ -110,7 +125,7 @@ class XpuStream : public device::Stream {
   const cl_command_queue queue_;
   std::unordered_map<std::string, cl_kernel> kernels_;
   std::string kernel_key_;  // kept, so that a launch allocates nothing
-  std::shared_ptr<OwnedMemory> scratch_;
+  std::shared_ptr<OwnedMemory> scratch_, counters_;
   std::vector<RecordedLaunch>* recording_ = nullptr;
   Stage stages_[4];
   size_t stage_ = 0;

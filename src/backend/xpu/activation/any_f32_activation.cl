@@ -1,19 +1,9 @@
+#include "backend/xpu/pieces/activate.cl"
 #include "backend/xpu/pieces/element.cl"
 // Gated activations (-D ACT, KIND: 0 SiLU, 1 GELU by tanh, 2 GELU by erf) and the soft cap (-D
 // ACT). Work-group (piece of PIECE elements, row).
 
 #ifdef KIND
-// Without the cancellation of 1 + tanh and 1 + erf near -1.
-#define SLUICE_ACTIVATE(T, name)                                                       \
-  inline T name(T x) {                                                                 \
-    if (KIND == 0) return x / (1.0f + exp(-x));                                        \
-    if (KIND == 1)                                                                     \
-      return x / (1.0f + exp(-1.59576912160573071176f * (x + 0.044715f * x * x * x))); \
-    return 0.5f * x * erfc(-x * 0.70710678118654752440f);                              \
-  }
-SLUICE_ACTIVATE(float, activate)
-SLUICE_ACTIVATE(float16, activate16)
-
 SLUICE_KERNEL any_f32_gated_activation(Bytes gate_up, ulong stride, BytesOut out, ulong out_stride,
                                        int width) {
   const ulong in = get_group_id(1) * stride, to = get_group_id(1) * out_stride;

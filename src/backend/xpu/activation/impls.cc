@@ -44,10 +44,21 @@ Status RunGated(device::Stream& stream, const ops::GatedActivation::Desc& desc,
   const int items = ItemsFor(FactsOf(stream), 16);
   LaunchShape shape{{PiecesOf(desc.width), static_cast<size_t>(args.out.dims[0]), 1},
                     static_cast<size_t>(items)};
-  return Launch(stream, {kProgram, "any_f32_gated_activation"},
-                StrCat(Options(items, desc.activation), " -D KIND=", *kind), shape,
-                args.gate_up.data, RowStride(args.gate_up), args.out.data, RowStride(args.out),
-                static_cast<int32_t>(desc.width));
+  SLUICE_RETURN_IF_ERROR(Launch(stream, {kProgram, "any_f32_gated_activation"},
+                                StrCat(Options(items, desc.activation), " -D KIND=", *kind), shape,
+                                args.gate_up.data, RowStride(args.gate_up), args.out.data,
+                                RowStride(args.out), static_cast<int32_t>(desc.width)));
+  if (items == 1 && desc.activation == DType::kF32) {
+    NoteMaker(stream, {.kind = RowMaker::Kind::kGated,
+                       .source = args.gate_up.data,
+                       .source_stride = RowStride(args.gate_up),
+                       .activation = *kind,
+                       .out = args.out.data,
+                       .out_stride = RowStride(args.out),
+                       .rows = args.out.dims[0],
+                       .width = desc.width});
+  }
+  return OkStatus();
 }
 
 Status RunSoftCap(device::Stream& stream, const ops::SoftCap::Desc& desc,

@@ -1,23 +1,17 @@
 #include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/linear.cl"
 #include "backend/xpu/pieces/reduce.cl"
 // Linear over weights packed 16 rows of W together (linear/pack.h). A work-item does 16 outputs of
 // several rows of x. -D ACT, OUT (types), BIAS, RESIDUAL (0, 1), and for the weight either
 //   PLAIN: f32, f16, bf16, f8                        or
 //   SUB (16, 32), NIBBLE (0: signed bytes, 1), OFFSET (of nibbles), MINIMUM (0, 1), SCALE: f16, f32
-// AHEAD (0: none): how many bytes before they are used weights are asked for.
+// AHEAD as in pieces/linear.cl.
 //
 // The order of adding is one for every number of rows: four sums by k modulo 4 in each sub-block
 // (of all of k for plain weights), put together by pairs; then scales and minimums, k ascending.
-#define store_out SLUICE_CAT(store_, OUT)
-#define store16_out SLUICE_CAT(store16_, OUT)
-
 #ifdef PLAIN
 #define load16_weight SLUICE_CAT(load16_, PLAIN)
 #else
-#define SCALE_BYTES_f16 32
-#define SCALE_BYTES_f32 64
-#define SCALE_BYTES SLUICE_CAT(SCALE_BYTES_, SCALE)
-#define load16_scale SLUICE_CAT(load16_, SCALE)
 #define CODE_BYTES (NIBBLE ? SUB * 8 : SUB * 16)
 #define SUB_BYTES (CODE_BYTES + SCALE_BYTES * (1 + MINIMUM))
 
@@ -46,38 +40,6 @@ inline float sub_sum(Bytes x, ulong at) {
 #endif
 }
 #endif
-
-inline void finish(float16 sum, Bytes bias, Bytes residual, ulong residual_at, BytesOut out,
-                   ulong out_at, int first, int n) {
-  if (first + 16 <= n) {
-    if (BIAS) sum += load16_act(bias, first);
-    if (RESIDUAL) sum += load16_act(residual, residual_at + first);
-    store16_out(out, out_at + first, sum);
-    return;
-  }
-  float lanes[16];
-  vstore16(sum, 0, lanes);
-  for (int i = 0; first + i < n; ++i) {
-    float value = lanes[i];
-    if (BIAS) value += load_act(bias, first + i);
-    if (RESIDUAL) value += load_act(residual, residual_at + first + i);
-    store_out(out, out_at + first + i, value);
-  }
-}
-
-// Asks for what lies AHEAD of bytes [from, end) of w, whole lines of a cache; spread over the steps
-// of a sub-block, because a burst of them waits for the memory itself. OpenCL's own prefetch() does
-// nothing where it matters, on a CPU through PoCL; the compiler's takes pointers without an address
-// space. What lies past the weight is asked for in vain.
-#if AHEAD > 0 && defined(__clang__)
-#define ASK_AHEAD(w, from, end)                                                             \
-  _Pragma("unroll") for (int line = ((from) + 63) / 64 * 64; line < (int)(end); line += 64) \
-      __builtin_prefetch((const void*)((size_t)(w) + AHEAD + line));
-#else
-#define ASK_AHEAD(w, from, end)
-#endif
-
-#define EACH(t, rows) _Pragma("unroll") for (int t = 0; t < (rows); ++t)
 
 #ifdef PLAIN
 #define WEIGHT_AT(w, k) load16_weight(w, (ulong)(k)*16)

@@ -70,5 +70,41 @@ TEST(XpuLinearConfigTest, OnlyTheHostsProcessorIsAskedAhead) {
   EXPECT_EQ(ConfigureLinear(desc, 1, Facts(true)).options.find("AHEAD=0 "), std::string::npos);
 }
 
+TEST(XpuLinearConfigTest, Int8WorkGroupsCoverTheOutputOnceAndAreFew) {
+  device::DeviceFacts facts = Facts(true);
+  for (const int units : {1, 2, 16, 96}) {
+    facts.compute_units = units;
+    for (const int64_t n : {1, 16, 17, 576, 3072, 49152}) {
+      for (const int64_t m : {1, 2, 4, 5, 64, 512}) {
+        const LinearConfig config = ConfigureInt8Linear(Matrix(DType::kQ4_1, n, 576), m, facts);
+        const int64_t width = config.groups_each * kPackedRows;
+        const int64_t rows = std::string(config.function).back() - '0';
+        const auto columns = static_cast<int64_t>(config.shape.groups[0]);
+        const auto lines = static_cast<int64_t>(config.shape.groups[1]);
+        EXPECT_TRUE(columns * width >= n && (columns - 1) * width < n) << n << " " << units;
+        EXPECT_TRUE(lines * rows >= m && (lines - 1) * rows < m) << m;
+        EXPECT_LE(columns, 4 * units);
+        EXPECT_EQ(config.shape.items, 1u);
+      }
+    }
+  }
+}
+
+// Linears of one model must agree in their options to be put into one launch.
+TEST(XpuLinearConfigTest, LinearsOfAModelShareAChain) {
+  device::DeviceFacts facts = Facts(true);
+  facts.compute_units = 6;
+  ops::Linear::Desc down = Matrix(DType::kQ4_1, 576, 1536);
+  down.residual = true;
+  const LinearConfig up = ConfigureInt8Chain(Matrix(DType::kQ4_1, 3072, 576), 5, facts);
+  const LinearConfig config = ConfigureInt8Chain(down, 5, facts);
+  EXPECT_EQ(config.options, up.options);
+  EXPECT_STREQ(config.function, "any_int8_linear_chain_4");
+  EXPECT_EQ(config.shape.groups[0], 6u);
+  EXPECT_EQ(config.shape.groups[1], 1u);
+  EXPECT_NE(ConfigureInt8Chain(Matrix(DType::kQ4_0, 3072, 576), 5, facts).options, up.options);
+  EXPECT_NE(ConfigureInt8Chain(Matrix(DType::kQ4_1, 576, 4096), 5, facts).options, up.options);
+}
+
 }  // namespace
 }  // namespace sluice::xpu

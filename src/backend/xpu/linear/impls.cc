@@ -1,7 +1,11 @@
 #include "backend/xpu/linear/impls.h"
 
+#include <algorithm>
+#include <array>
+
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
+#include "backend/xpu/linear/chain.h"
 #include "backend/xpu/linear/config.h"
 #include "backend/xpu/linear/pack.h"
 #include "ops/linear.h"
@@ -9,26 +13,136 @@
 namespace sluice::xpu {
 namespace {
 
-Status Run(device::Stream& stream, const ops::Linear::Desc& desc, const ops::Linear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuInterleaved16));
-  const int64_t m = args.x.dims[0];
-  if (m == 0) return OkStatus();
-  const LinearConfig config = ConfigureLinear(desc, m, FactsOf(stream));
-  return Launch(stream, {"linear/any_f32_linear", config.function}, config.options, config.shape,
-                args.x.data, RowStride(args.x), args.weight->data.data,
+// Both kernels' arguments; `more` follow.
+template <class... More>
+Status LaunchLinear(device::Stream& stream, const char* program, const LinearConfig& config,
+                    const ops::Linear::Desc& desc, const ops::Linear::Args& args,
+                    const More&... more) {
+  return Launch(stream, {program, config.function}, config.options, config.shape, args.x.data,
+                RowStride(args.x), args.weight->data.data,
                 static_cast<uint64_t>(PackedShapeOf(desc.weight, desc.k).group_bytes),
                 args.bias.data, args.residual.data, RowStride(args.residual), args.out.data,
-                RowStride(args.out), static_cast<int32_t>(desc.n), static_cast<int32_t>(m),
-                static_cast<int32_t>(desc.k));
+                RowStride(args.out), static_cast<int32_t>(desc.n),
+                static_cast<int32_t>(args.x.dims[0]), static_cast<int32_t>(desc.k), more...);
+}
+
+Status RunF32(device::Stream& stream, const ops::Linear::Desc& desc,
+              const ops::Linear::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuInterleaved16));
+  if (args.x.dims[0] == 0) return OkStatus();
+  return LaunchLinear(stream, "linear/any_f32_linear",
+                      ConfigureLinear(desc, args.x.dims[0], FactsOf(stream)), desc, args);
+}
+
+ops::Support Int8Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support support = ops::RefLinearSupports(desc, facts);
+  if (!support.ok) return support;
+  if (!facts.on_host_processor)
+    return ops::Support::No("made for a processor, whose work-items run one after another");
+  if (!PackedShapeOf(desc.weight, desc.k).nibbles)
+    return ops::Support::No(StrCat("weights in ", Name(desc.weight), ", which are no nibbles"));
+  if (desc.k > kInt8KMax) return ops::Support::No(StrCat("k is ", desc.k, ", above ", kInt8KMax));
+  return support;
+}
+
+bool Chains(const ops::Linear::Desc& desc) { return desc.activation == DType::kF32 && !desc.bias; }
+
+// The launch before this one that makes its x, taken back.
+RowMaker TakeMaker(XpuStream& stream, const ops::Linear::Desc& desc,
+                   const ops::Linear::Args& args) {
+  const RecordedLaunch* last = stream.last_recorded();
+  if (last == nullptr || !last->maker) return {};
+  const RowMaker maker = *last->maker;
+  if (maker.out != args.x.data || maker.out_stride != RowStride(args.x) ||
+      maker.rows != args.x.dims[0] || maker.width != desc.k ||
+      !CanMakeBeside(maker, args.out.data, RowStride(args.out), desc.n)) {
+    return {};
+  }
+  stream.DropLastRecorded();
+  return maker;
+}
+
+std::array<KernelArg, 16> ArgsOf(const LinearPhase& phase, const int32_t& kind) {
+  return {ArgOf(phase.x),           ArgOf(phase.x_stride),           ArgOf(phase.weight),
+          ArgOf(phase.group_bytes), ArgOf(phase.residual),           ArgOf(phase.residual_stride),
+          ArgOf(phase.out),         ArgOf(phase.out_stride),         ArgOf(phase.n),
+          ArgOf(phase.k),           ArgOf(phase.groups_each),        ArgOf(kind),
+          ArgOf(phase.from.source), ArgOf(phase.from.source_stride), ArgOf(phase.from.norm_weight),
+          ArgOf(phase.from.eps)};
+}
+
+Status LaunchChain(XpuStream& stream, const LinearConfig& config, LinearChain chain) {
+  SLUICE_ASSIGN_OR_RETURN(std::byte* const counters, stream.Counters());
+  const int32_t m = static_cast<int32_t>(chain.m);
+  const int32_t phases = static_cast<int32_t>(chain.phases.size());
+  std::vector<KernelArg> args = {ArgOf(counters), ArgOf(m), ArgOf(phases)};
+  const LinearPhase none;
+  int32_t kinds[kChainPhases] = {};
+  for (size_t p = 0; p < kChainPhases; ++p) {
+    const LinearPhase& phase = p < chain.phases.size() ? chain.phases[p] : none;
+    kinds[p] = static_cast<int32_t>(phase.from.kind);
+    for (const KernelArg& arg : ArgsOf(phase, kinds[p])) args.push_back(arg);
+  }
+  SLUICE_RETURN_IF_ERROR(stream.Launch(
+      {"linear/any_int8_linear_chain", config.function},
+      StrCat(config.options, " -D KIND=", std::max(chain.activation, 0)), config.shape, args));
+  if (RecordedLaunch* last = stream.last_recorded()) last->chain = std::move(chain);
+  return OkStatus();
+}
+
+// Joins the linears recorded right before, where it can.
+Status RecordChain(device::Stream& stream, const ops::Linear::Desc& desc,
+                   const ops::Linear::Args& args) {
+  XpuStream& xpu = AsXpu(stream);
+  const LinearConfig config = ConfigureInt8Chain(desc, args.x.dims[0], FactsOf(stream));
+  LinearPhase phase;
+  phase.from = TakeMaker(xpu, desc, args);
+  phase.x = args.x.data;
+  phase.x_stride = RowStride(args.x);
+  phase.weight = args.weight->data.data;
+  phase.group_bytes = PackedShapeOf(desc.weight, desc.k).group_bytes;
+  phase.residual = args.residual.data;
+  phase.residual_stride = RowStride(args.residual);
+  phase.out = args.out.data;
+  phase.out_stride = RowStride(args.out);
+  phase.n = static_cast<int32_t>(desc.n);
+  phase.k = static_cast<int32_t>(desc.k);
+  phase.groups_each = config.groups_each;
+
+  LinearChain chain;
+  chain.options = config.options;
+  chain.m = args.x.dims[0];
+  const RecordedLaunch* last = xpu.last_recorded();
+  if (last != nullptr && last->chain && last->chain->Takes(chain.options, chain.m, phase.from)) {
+    chain = *last->chain;
+    xpu.DropLastRecorded();
+  }
+  if (phase.from.kind == RowMaker::Kind::kGated) chain.activation = phase.from.activation;
+  chain.phases.push_back(phase);
+  return LaunchChain(xpu, config, std::move(chain));
+}
+
+Status RunInt8(device::Stream& stream, const ops::Linear::Desc& desc,
+               const ops::Linear::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuNibbles16));
+  if (args.x.dims[0] == 0) return OkStatus();
+  if (AsXpu(stream).recording() && Chains(desc)) return RecordChain(stream, desc, args);
+  const LinearConfig config = ConfigureInt8Linear(desc, args.x.dims[0], FactsOf(stream));
+  return LaunchLinear(stream, "linear/any_int8_linear", config, desc, args,
+                      static_cast<int32_t>(config.groups_each));
 }
 
 }  // namespace
 
 void RegisterLinear(ops::OpTable& table) {
-  constexpr std::string_view kName = "any_f32_linear";
-  table.Add<ops::Linear>({kName, &ops::RefLinearSupports, &Run});
-  table.Attach(kName, ops::LinearPacking{ops::LayoutId::kXpuInterleaved16,
-                                         static_cast<int>(kPackedRows), &PackedBytes, &Pack});
+  constexpr std::string_view kInt8 = "any_int8_linear", kF32 = "any_f32_linear";
+  constexpr int kRows = static_cast<int>(kPackedRows);
+  table.Add<ops::Linear>({kInt8, &Int8Supports, &RunInt8});
+  table.Attach(kInt8,
+               ops::LinearPacking{ops::LayoutId::kXpuNibbles16, kRows, &PackedBytes, &PackNibbles});
+  table.Add<ops::Linear>({kF32, &ops::RefLinearSupports, &RunF32});
+  table.Attach(kF32,
+               ops::LinearPacking{ops::LayoutId::kXpuInterleaved16, kRows, &PackedBytes, &Pack});
 }
 
 }  // namespace sluice::xpu

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "base/str_cat.h"
 
 namespace sluice::xpu {
@@ -18,13 +19,26 @@ void StoreNumber(bool half, float value, uint16_t bits, int lane, std::byte* to)
   }
 }
 
+// Where the nibble of element i of a sub-block lies: byte and half.
+struct NibblePlace {
+  int byte;
+  bool high;
+};
+NibblePlace PlaceOf(ops::LayoutId layout, int i, int lane) {
+  if (layout == ops::LayoutId::kXpuNibbles16)
+    return {i / 8 * 4 * static_cast<int>(kPackedRows) + lane * 4 + i % 4, i % 8 >= 4};
+  return {i / 2 * static_cast<int>(kPackedRows) + lane, i % 2 != 0};
+}
+
 // One sub-block of the row in `lane`.
-void PackSub(const PackedShape& shape, const BlockParts& parts, int sub, int lane, std::byte* to) {
+void PackSub(const PackedShape& shape, ops::LayoutId layout, const BlockParts& parts, int sub,
+             int lane, std::byte* to) {
   const BlockFormat& format = *shape.format;
   for (int i = 0; i < format.sub; ++i) {
     const int code = parts.codes[sub * format.sub + i];
     if (shape.nibbles) {
-      to[i / 2 * kPackedRows + lane] |= static_cast<std::byte>(i % 2 == 0 ? code : code << 4);
+      const NibblePlace place = PlaceOf(layout, i, lane);
+      to[place.byte] |= static_cast<std::byte>(place.high ? code << 4 : code);
     } else {
       const int value = format.table ? ops::CodeValues(format.dtype)[code] : code;
       to[i * kPackedRows + lane] = static_cast<std::byte>(value - format.offset);
@@ -37,8 +51,8 @@ void PackSub(const PackedShape& shape, const BlockParts& parts, int sub, int lan
   StoreNumber(shape.half_scales, MinimumOf(format, parts, sub), parts.m, lane, to);
 }
 
-void PackRow(const PackedShape& shape, DType weight, int64_t k, const std::byte* row, int lane,
-             std::byte* group) {
+void PackRow(const PackedShape& shape, ops::LayoutId layout, DType weight, int64_t k,
+             const std::byte* row, int lane, std::byte* group) {
   if (shape.format == nullptr) {
     const size_t bytes = static_cast<size_t>(Info(weight).bytes);
     for (int64_t i = 0; i < k; ++i)
@@ -49,7 +63,7 @@ void PackRow(const PackedShape& shape, DType weight, int64_t k, const std::byte*
   for (int64_t begin = 0; begin < k; begin += shape.format->block) {
     TakeApart(*shape.format, row + RowBytes(weight, static_cast<size_t>(begin)), &parts);
     for (int sub = 0; sub < shape.format->block / shape.format->sub; ++sub) {
-      PackSub(shape, parts, sub, lane, group);
+      PackSub(shape, layout, parts, sub, lane, group);
       group += shape.sub_bytes;
     }
   }
@@ -80,8 +94,10 @@ size_t PackedBytes(const ops::Linear::Desc& desc) {
   return PackedShapeOf(desc.weight, desc.k).group_bytes * static_cast<size_t>(groups);
 }
 
-Status Pack(const ops::Linear::Desc& desc, int64_t first_row, std::span<const std::byte> rows,
-            std::span<std::byte> packed) {
+namespace {
+
+Status PackAs(ops::LayoutId layout, const ops::Linear::Desc& desc, int64_t first_row,
+              std::span<const std::byte> rows, std::span<std::byte> packed) {
   SLUICE_RETURN_IF_ERROR(ops::CheckPackedRows(desc, first_row, rows.size()));
   if (packed.size() != PackedBytes(desc)) {
     return InvalidArgument(StrCat("the packed weight has ", packed.size(), " bytes, ",
@@ -91,11 +107,24 @@ Status Pack(const ops::Linear::Desc& desc, int64_t first_row, std::span<const st
   const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
   for (size_t i = 0; i * row_bytes < rows.size(); ++i) {
     const int64_t row = first_row + static_cast<int64_t>(i);
-    PackRow(shape, desc.weight, desc.k, rows.data() + i * row_bytes,
+    PackRow(shape, layout, desc.weight, desc.k, rows.data() + i * row_bytes,
             static_cast<int>(row % kPackedRows),
             packed.data() + static_cast<size_t>(row / kPackedRows) * shape.group_bytes);
   }
   return OkStatus();
+}
+
+}  // namespace
+
+Status Pack(const ops::Linear::Desc& desc, int64_t first_row, std::span<const std::byte> rows,
+            std::span<std::byte> packed) {
+  return PackAs(ops::LayoutId::kXpuInterleaved16, desc, first_row, rows, packed);
+}
+
+Status PackNibbles(const ops::Linear::Desc& desc, int64_t first_row,
+                   std::span<const std::byte> rows, std::span<std::byte> packed) {
+  CHECK(PackedShapeOf(desc.weight, desc.k).nibbles, desc.ToString());
+  return PackAs(ops::LayoutId::kXpuNibbles16, desc, first_row, rows, packed);
 }
 
 }  // namespace sluice::xpu

@@ -1,12 +1,14 @@
-// Weights as any_f32_linear reads them: 16 rows of W together, in groups one after another; rows
-// that W lacks in its last group are zeros.
+// Weights as the linear kernels read them: 16 rows of W together, in groups one after another; rows
+// that W lacks in its last group are zeros. kXpuInterleaved16, for any_f32_linear:
 //   Plain formats: for each k the elements of the 16 rows.
 //   Block formats: for each sub-block (ops/formats/format.h), k ascending: codes, then 16 scales,
 //   then 16 minimums where the format has them. Codes of up to four bits without a table are
 //   nibbles, for each pair of k 16 bytes with the even k in the low half; others are signed bytes
 //   value - offset, 16 for each k. Scales and minimums are F16 as in the file where sub-blocks have
 //   none of their own, else F32 as ScaleOf and MinimumOf give them.
-// Pure functions; any thread may call.
+// kXpuNibbles16, for any_int8_linear: the same, nibbles alone, in another order: for each eight of
+// k 64 bytes, four of each row, with k .. k + 3 in the low halves and k + 4 .. k + 7 in the high
+// ones. Pure functions; any thread may call.
 #pragma once
 
 #include "ops/formats/format.h"
@@ -26,9 +28,12 @@ inline constexpr int64_t kPackedRows = 16;
 // REQUIRES: k is a multiple of the format's block.
 PackedShape PackedShapeOf(DType weight, int64_t k);
 
-// For LinearPacking.
+// For LinearPacking. A weight has as many bytes in both layouts.
 size_t PackedBytes(const ops::Linear::Desc& desc);
 Status Pack(const ops::Linear::Desc& desc, int64_t first_row, std::span<const std::byte> rows,
             std::span<std::byte> packed);
+// REQUIRES: PackedShapeOf says nibbles.
+Status PackNibbles(const ops::Linear::Desc& desc, int64_t first_row,
+                   std::span<const std::byte> rows, std::span<std::byte> packed);
 
 }  // namespace sluice::xpu

@@ -16,9 +16,23 @@ Status RunNorm(device::Stream& stream, const ops::Norm::Desc& desc, const ops::N
                                      " -D LAYER=", desc.kind == ops::NormKind::kLayer ? 1 : 0,
                                      " -D ADD=", desc.add ? 1 : 0, " -D BIAS=", desc.bias ? 1 : 0);
   LaunchShape shape{{static_cast<size_t>(args.x.dims[0]), 1, 1}, static_cast<size_t>(items)};
-  return Launch(stream, {kProgram, "any_f32_norm"}, options, shape, args.x.data, RowStride(args.x),
-                args.residual.data, RowStride(args.residual), args.weight.data, args.bias.data,
-                args.out.data, RowStride(args.out), static_cast<int32_t>(desc.hidden), desc.eps);
+  SLUICE_RETURN_IF_ERROR(Launch(stream, {kProgram, "any_f32_norm"}, options, shape, args.x.data,
+                                RowStride(args.x), args.residual.data, RowStride(args.residual),
+                                args.weight.data, args.bias.data, args.out.data,
+                                RowStride(args.out), static_cast<int32_t>(desc.hidden), desc.eps));
+  const bool plain = desc.kind == ops::NormKind::kRms && !desc.add && !desc.bias;
+  if (plain && items == 1 && desc.activation == DType::kF32 && args.out.data != args.x.data) {
+    NoteMaker(stream, {.kind = RowMaker::Kind::kRmsNorm,
+                       .source = args.x.data,
+                       .source_stride = RowStride(args.x),
+                       .norm_weight = args.weight.data,
+                       .eps = desc.eps,
+                       .out = args.out.data,
+                       .out_stride = RowStride(args.out),
+                       .rows = args.x.dims[0],
+                       .width = desc.hidden});
+  }
+  return OkStatus();
 }
 
 Status RunQkNorm(device::Stream& stream, const ops::QkNorm::Desc& desc,
