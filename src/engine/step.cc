@@ -19,7 +19,6 @@ bool StepLoop::Step() {
   return progress;
 }
 
-// Plan, prepare, launch. False when there is nothing to do before a Commit or an arrival.
 bool StepLoop::Begin() {
   const int64_t start = NowMicros();
   scheduler_->Plan(start, &plan_);
@@ -43,7 +42,6 @@ bool StepLoop::Begin() {
   return flights_.back().launched;
 }
 
-// Finish, commit, emit, for the oldest step. False when its plan was empty.
 bool StepLoop::End() {
   const Flight flight = std::move(flights_.front());
   flights_.erase(flights_.begin());
