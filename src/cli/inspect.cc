@@ -9,7 +9,7 @@
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "cli/work.h"
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "exec/kv_dtype.h"
 #include "files/model_files.h"
 #include "sluice/options.h"

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "device/alignment.h"
 #include "device/staging.h"
 #include "sluice/limits.h"
 
 namespace sluice::exec {
 namespace {
-
-constexpr size_t kAlignment = 256;
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 Status BadPlan(std::string what) { return InvalidArgument("the batch plan is wrong: " + what); }
 
@@ -44,6 +41,16 @@ IdRange RangeOf(std::span<const int32_t> ids) {
   return range;
 }
 
+// By group: the kernel blocks of a sequence of the most positions.
+std::vector<int64_t> WidestTables(const InputLimits& limits,
+                                  std::span<const int> kernel_block_tokens) {
+  std::vector<int64_t> widths;
+  for (const int tokens : kernel_block_tokens) {
+    widths.push_back((limits.positions + tokens - 1) / tokens);
+  }
+  return widths;
+}
+
 // Hands out I32 arrays of a buffer, in order.
 class Carver {
  public:
@@ -54,7 +61,7 @@ class Carver {
     device::View part = view_;
     part.bytes = count * sizeof(int32_t);
     const size_t at = used_;
-    used_ += Aligned(part.bytes);
+    used_ += device::AlignUp(part.bytes);
     if (view_.data == nullptr) return {};
     part.data += at;
     CHECK(used_ <= view_.bytes, "inputs take ", used_, " of ", view_.bytes, " bytes");
@@ -70,13 +77,12 @@ class Carver {
 }  // namespace
 
 size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens) {
-  size_t bytes = 2 * Aligned(limits.tokens * 4) + Aligned((limits.sequences + 1) * 4) +
-                 Aligned(limits.sequences * 4) + Aligned(limits.logits_rows * 4);
-  for (const int tokens : kernel_block_tokens) {
-    const int64_t blocks = (limits.positions + tokens - 1) / tokens;
-    bytes += Aligned(limits.tokens * 4) + Aligned(limits.sequences * blocks * 4);
-  }
-  return bytes;
+  const InputShape widest{.tokens = limits.tokens,
+                          .sequences = limits.sequences,
+                          .rows = limits.logits_rows,
+                          .table_widths = WidestTables(limits, kernel_block_tokens)};
+  model::DeviceBatch nowhere;
+  return CarveInputs({}, widest, &nowhere);
 }
 
 size_t CarveInputs(const device::View& view, const InputShape& shape, model::DeviceBatch* inputs) {
@@ -95,11 +101,10 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, model::Dev
 }
 
 InputShape InputBuilder::ShapeOf(int sequences) const {
-  InputShape shape{.tokens = sequences, .sequences = sequences, .rows = sequences};
-  for (const int tokens : kernel_block_tokens_) {
-    shape.table_widths.push_back((limits_.positions + tokens - 1) / tokens);
-  }
-  return shape;
+  return {.tokens = sequences,
+          .sequences = sequences,
+          .rows = sequences,
+          .table_widths = WidestTables(limits_, kernel_block_tokens_)};
 }
 
 void InputBuilder::UseBuckets(std::vector<int> sizes, std::vector<model::DeviceBatch> inputs,
