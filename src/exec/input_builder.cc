@@ -221,26 +221,22 @@ bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status
   return true;
 }
 
-// The sampler computes with these: a NaN among them would spoil its sorting.
+// The sampler computes with these: a NaN among them, which is within nothing, would spoil its
+// sorting.
 Status InputBuilder::CheckStart(const batch::SlotStart& start) const {
-  constexpr float kLarge = 1e6f;
-  // A model's own defaults may pass what a request may ask for; both stay below.
-  static_assert(
-      limits::kTemperature.high <= kLarge && limits::kLogitBias.high <= kLarge &&
-      limits::kRepetitionPenalty.high <= kLarge && limits::kRepetitionPenalty.low >= 1 / kLarge &&
-      limits::kPresencePenalty.high <= kLarge && limits::kFrequencyPenalty.high <= kLarge);
-  const auto within = [](float value, float low, float high) {
-    return value >= low && value <= high;  // false for NaN
+  // In F32, as the bounds were rounded when the request's numbers were.
+  const auto within = [](float value, limits::Range range) {
+    return value >= static_cast<float>(range.low) && value <= static_cast<float>(range.high);
   };
   const batch::SamplingParams& params = start.sampling;
   bool good = start.slot >= 0 && start.slot < limits_.slots && start.prompt_tokens >= 0 &&
               start.prompt_tokens <= static_cast<int64_t>(start.history.size());
-  good &= within(params.temperature, 0.0f, kLarge) && within(params.top_p, 0.0f, 1.0f) &&
-          within(params.min_p, 0.0f, 1.0f) &&
-          within(params.repetition_penalty, 1 / kLarge, kLarge) &&
-          within(params.presence_penalty, -kLarge, kLarge) &&
-          within(params.frequency_penalty, -kLarge, kLarge);
-  for (const auto& [id, bias] : params.logit_bias) good &= within(bias, -kLarge, kLarge);
+  good &= within(params.temperature, limits::kTemperature) && within(params.top_p, limits::kTopP) &&
+          within(params.min_p, limits::kMinP) &&
+          within(params.repetition_penalty, limits::kRepetitionPenalty) &&
+          within(params.presence_penalty, limits::kPresencePenalty) &&
+          within(params.frequency_penalty, limits::kFrequencyPenalty);
+  for (const auto& [id, bias] : params.logit_bias) good &= within(bias, limits::kLogitBias);
   return good
              ? OkStatus()
              : BadPlan(StrCat("a start of slot ", start.slot,

@@ -434,10 +434,11 @@ Result<GenerationDefaults> GenerationDefaultsFromGguf(const GgufFile& file) {
     std::optional<float>* value;
   };
   const Key keys[] = {
-      {"general.sampling.temp", {0.0, 100.0}, &defaults.temperature},
-      {"general.sampling.top_p", {0.0, 1.0}, &defaults.top_p},
-      {"general.sampling.min_p", {0.0, 1.0}, &defaults.min_p},
-      {"general.sampling.penalty_repeat", {1e-3, 1e3}, &defaults.repetition_penalty},
+      {"general.sampling.temp", DefaultsIn(limits::kTemperature), &defaults.temperature},
+      {"general.sampling.top_p", DefaultsIn(limits::kTopP), &defaults.top_p},
+      {"general.sampling.min_p", DefaultsIn(limits::kMinP), &defaults.min_p},
+      {"general.sampling.penalty_repeat", DefaultsIn(limits::kRepetitionPenalty),
+       &defaults.repetition_penalty},
   };
   for (const Key& key : keys) {
     SLUICE_ASSIGN_OR_RETURN(const auto number, file.Number(key.name));

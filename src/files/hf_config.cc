@@ -375,11 +375,12 @@ Result<GenerationDefaults> GenerationDefaultsFromJson(std::string_view generatio
   if (fields.Has("do_sample")) {
     SLUICE_RETURN_IF_ERROR(fields.Bool("do_sample", &defaults.do_sample.emplace()));
   }
-  SLUICE_RETURN_IF_ERROR(fields.Real("temperature", {0.0, 100.0}, &defaults.temperature));
-  SLUICE_RETURN_IF_ERROR(fields.Real("top_p", {0.0, 1.0}, &defaults.top_p));
-  SLUICE_RETURN_IF_ERROR(fields.Real("min_p", {0.0, 1.0}, &defaults.min_p));
   SLUICE_RETURN_IF_ERROR(
-      fields.Real("repetition_penalty", {1e-3, 1e3}, &defaults.repetition_penalty));
+      fields.Real("temperature", DefaultsIn(limits::kTemperature), &defaults.temperature));
+  SLUICE_RETURN_IF_ERROR(fields.Real("top_p", DefaultsIn(limits::kTopP), &defaults.top_p));
+  SLUICE_RETURN_IF_ERROR(fields.Real("min_p", DefaultsIn(limits::kMinP), &defaults.min_p));
+  SLUICE_RETURN_IF_ERROR(fields.Real("repetition_penalty", DefaultsIn(limits::kRepetitionPenalty),
+                                     &defaults.repetition_penalty));
   if (fields.Has("top_k")) {
     SLUICE_RETURN_IF_ERROR(fields.Int("top_k", {-1, kVocabRange.max}, &defaults.top_k.emplace()));
   }

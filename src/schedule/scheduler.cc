@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/check_range.h"
 #include "base/str_cat.h"
 
 namespace sluice::schedule {
@@ -16,16 +17,15 @@ constexpr int64_t kMaxAgingUs = 1'000'000'000;
 
 Status CheckFlag(std::string_view flag, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return OkStatus();
-  return InvalidArgument(StrCat("--", flag, " is ", value, "; it must be from ", low, " to ", high),
-                         std::string(flag));
+  return InvalidArgument(RangeError(StrCat("--", flag), value, low, high), std::string(flag));
 }
 
 // No flag sets these: a wrong value is the caller's defect.
 Status CheckField(std::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return OkStatus();
   return {StatusCode::kInternal,
-          StrCat("SchedulerOptions::", field, " is ", value, "; it must be from ", low, " to ",
-                 high, ". This is a defect of the program, please report it."),
+          StrCat(RangeError(StrCat("SchedulerOptions::", field), value, low, high),
+                 ". This is a defect of the program, please report it."),
           std::string(field)};
 }
 
