@@ -1,5 +1,6 @@
-// What one request may ask for. The engine's check, the server's and its OpenAPI document take
-// their numbers from here.
+// What one request may ask for, and a model's own defaults may be. The engine's check, the server's
+// and its OpenAPI document, the command line, the readers of generation_config.json and GGUF, and
+// the executor's last check take their numbers from here.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +8,13 @@
 
 namespace sluice::limits {
 
-// Both ends included.
 struct Range {
-  double low, high;
+  double low, high;        // both included
+  bool above_low = false;  // but not `low` in a request
+
+  constexpr bool Holds(double value) const {  // false for NaN
+    return (above_low ? value > low : value >= low) && value <= high;
+  }
 };
 
 inline constexpr int kChoicesMax = 16;  // answers to one prompt
@@ -25,7 +30,7 @@ inline constexpr int64_t kLogprobsBytesMax = 64
                                              << 20;  // of an answer that is not streamed, as kept
 inline constexpr int kNoRepeatNgramMax = 1024;
 inline constexpr Range kTemperature = {0, 100};
-inline constexpr Range kTopP = {0, 1};  // 0 itself is refused
+inline constexpr Range kTopP = {0, 1, /*above_low=*/true};
 inline constexpr Range kMinP = {0, 1};
 inline constexpr Range kRepetitionPenalty = {0.01, 100};
 inline constexpr Range kPresencePenalty = {-2, 2};

@@ -9,6 +9,12 @@
 namespace sluice {
 
 struct EngineOptions {
+  // For `sluice inspect` too, which has the option and no engine.
+  static constexpr char kKvDtypeHelp[] =
+      "number format of the KV cache: auto (bf16 on CUDA and AMX, else f16), f32, f16, bf16, fp8 "
+      "or "
+      "int8";
+
   std::string model;  // a .gguf file, a Hugging Face folder, or a name in the model cache
   std::string served_model_name;
   std::string device = "auto";
@@ -47,8 +53,7 @@ struct EngineOptions {
     v(max_num_seqs, "max-num-seqs", "sequences that run at once", 1, 4096);
     v(max_batch_tokens, "max-batch-tokens", "tokens computed in one step", 1, 1 << 20);
     v(kv_memory, "kv-memory", "memory of the KV cache, as 512MiB or 2GiB; default: what fits");
-    v(kv_dtype, "kv-dtype",
-      "number format of the KV cache: auto (f16; bf16 on AMX), f32, f16, bf16, fp8 or int8");
+    v(kv_dtype, "kv-dtype", kKvDtypeHelp);
     v(block_size, "block-size", "tokens of a cache block", 1, 1024);
     v(kernel_block_size, "kernel-block-size", "tokens of a kernel block; divides the block size", 1,
       1024);

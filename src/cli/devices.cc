@@ -8,7 +8,7 @@
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "exec/verify_kernels.h"
 
 namespace sluice::cli {

@@ -9,9 +9,10 @@
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "cli/work.h"
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "exec/kv_dtype.h"
 #include "files/model_files.h"
+#include "sluice/options.h"
 
 namespace sluice::cli {
 namespace {
@@ -151,10 +152,7 @@ Action SetUpInspect(CLI::App& app) {
                  "a .gguf file, a Hugging Face folder, or a name in the model cache")
       ->required()
       ->type_name("MODEL");
-  app.add_option(
-         "--kv-dtype", *kv_dtype,
-         "number format of the KV cache: auto (f16; bf16 on AMX), f32, f16, bf16, fp8 or int8")
-      ->capture_default_str();
+  app.add_option("--kv-dtype", *kv_dtype, EngineOptions::kKvDtypeHelp)->capture_default_str();
   app.add_flag("--json", *json, "print one JSON object");
   return [model, kv_dtype, json] { return Inspect(*model, *kv_dtype, *json); };
 }

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/check_range.h"
 #include "base/str_cat.h"
+#include "sluice/limits.h"
 
 namespace sluice::cli {
 namespace {
@@ -12,10 +14,16 @@ constexpr double kTopP = 0.95;
 constexpr int kTopK = 40;
 constexpr double kMinP = 0.05;
 
-template <class T>
-void Add(CLI::App& app, const char* flag, std::optional<T>& field, const std::string& help, T low,
-         T high) {
-  app.add_option(flag, field, help)->check(CLI::Range(low, high))->group("Sampling options");
+void Add(CLI::App& app, const char* flag, std::optional<double>& field, const std::string& help,
+         limits::Range range) {
+  const auto check = [range](const std::string& text) {
+    double value = 0;
+    if (!CLI::detail::lexical_cast(text, value)) return StrCat(text, " is not a number");
+    return CheckRange("the value", value, range).message();
+  };
+  app.add_option(flag, field, help)
+      ->check(check, StrCat("FLOAT in [", range.low, " - ", range.high, "]"))
+      ->group("Sampling options");
 }
 
 template <class T>
@@ -27,16 +35,18 @@ void FillIn(std::optional<T>& asked, const std::optional<T>& model, T otherwise)
 
 void AddSamplingOptions(CLI::App& app, Sampling* sampling) {
   const auto otherwise = [](auto value) { return StrCat("; default: the model's, or ", value); };
-  Add(app, "--temperature", sampling->temperature, "0: greedy" + otherwise(kTemperature), 0.0,
-      100.0);
+  Add(app, "--temperature", sampling->temperature, "0: greedy" + otherwise(kTemperature),
+      limits::kTemperature);
   Add(app, "--top-p", sampling->top_p,
-      "draw from the likeliest tokens of this sum" + otherwise(kTopP), 0.0, 1.0);
-  Add(app, "--top-k", sampling->top_k, "draw from so many tokens; 0: from all" + otherwise(kTopK),
-      0, 1 << 24);
+      "draw from the likeliest tokens of this sum" + otherwise(kTopP), limits::kTopP);
+  app.add_option("--top-k", sampling->top_k,
+                 "draw from so many tokens; 0: from all" + otherwise(kTopK))
+      ->check(CLI::NonNegativeNumber)
+      ->group("Sampling options");
   Add(app, "--min-p", sampling->min_p,
-      "leave out what is below this part of the best" + otherwise(kMinP), 0.0, 1.0);
+      "leave out what is below this part of the best" + otherwise(kMinP), limits::kMinP);
   Add(app, "--repetition-penalty", sampling->repetition_penalty,
-      "above 1: repeats less" + otherwise(1), 0.01, 100.0);
+      "above 1: repeats less" + otherwise(1), limits::kRepetitionPenalty);
   app.add_option("--seed", sampling->seed, "for the same answer again")->group("Sampling options");
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
+
 namespace sluice::cli {
 namespace {
 
@@ -16,6 +18,27 @@ TEST(SamplingOptions, AnUnsetFieldTakesTheModelsValueElseTheTerminals) {
   EXPECT_EQ(sampling.top_p, 0.95);
   EXPECT_EQ(sampling.min_p, 0.05);
   EXPECT_FALSE(sampling.repetition_penalty.has_value());
+}
+
+TEST(SamplingOptions, FlagsTakeWhatARequestMayAskFor) {
+  const auto taken = [](const std::string& flag, const std::string& value) {
+    CLI::App app;
+    Sampling sampling;
+    AddSamplingOptions(app, &sampling);
+    try {
+      app.parse(flag + " " + value);
+    } catch (const CLI::ValidationError&) {
+      return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(taken("--top-p", "1"));
+  EXPECT_FALSE(taken("--top-p", "0"));
+  EXPECT_FALSE(taken("--top-p", "1.5"));
+  EXPECT_FALSE(taken("--temperature", "nan"));
+  EXPECT_FALSE(taken("--temperature", "101"));
+  EXPECT_FALSE(taken("--repetition-penalty", "0"));
+  EXPECT_FALSE(taken("--top-k", "-1"));
 }
 
 TEST(SamplingOptions, WithNeitherFlagNorModelItIsCalm) {

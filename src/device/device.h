@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "device/alignment.h"
 #include "device/ceilings.h"
 #include "device/graph.h"
 #include "device/types.h"
@@ -109,8 +110,8 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceFacts& facts() const = 0;
   virtual Result<MemoryInfo> Memory() const = 0;
-  // Zeroed, aligned to 256 bytes; no bytes give a view that is not null. The view says what it got:
-  // plain host memory for kPinned where the device pins none, and for every kind where
+  // Zeroed, aligned to kAlignment; no bytes give a view that is not null. The view says what it
+  // got: plain host memory for kPinned where the device pins none, and for every kind where
   // facts().device_memory is not set, so that kDevice may be asked for anywhere; kShared is
   // kUnimplemented on a device that has none. More than there is is kOutOfMemory, a buffer of the
   // device while a graph is captured on this thread kFailedPrecondition. On the CPU large buffers

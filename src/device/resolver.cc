@@ -1,10 +1,11 @@
+#include "device/resolver.h"
+
 #include <array>
 #include <charconv>
 #include <mutex>
 
 #include "base/log.h"
 #include "base/str_cat.h"
-#include "device/backend.h"
 
 namespace sluice::device {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "device/backend.h"
+#include "device/resolver.h"
 
 namespace sluice::device {
 namespace {

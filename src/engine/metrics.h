@@ -1,9 +1,10 @@
 // The engine's metrics, in Prometheus' text format. Names that routers and dashboards know carry
-// the vllm: prefix; ours carry sluice_. Thread-safe.
+// the vllm: prefix; ours carry sluice_. docs/metrics.md lists them. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace sluice::engine {
@@ -21,7 +22,9 @@ struct GaugeValues {
 };
 
 struct StepTimes {
-  double plan_s = 0, prepare_s = 0, execute_s = 0, sample_s = 0, emit_s = 0;
+  double plan_s = 0, prepare_s = 0, execute_s = 0;
+  std::optional<double> sample_s;  // absent where a graph holds the sampler too
+  double emit_s = 0;
   int tokens = 0;
   // Of all steps so far: zeros where a device counts none.
   uint64_t kernels_total = 0, device_calls_total = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check_range.h"
 #include "base/str_cat.h"
 #include "sluice/limits.h"
 
@@ -14,24 +15,11 @@ Status OutOfRange(std::string_view field, double value, std::string_view range) 
   return InvalidArgument(StrCat(field, " is ", value, "; it must be ", range), std::string(field));
 }
 
-Status CheckRange(std::string_view field, double value, double low, double high) {
-  if (value >= low && value <= high) return OkStatus();  // false for NaN
-  return OutOfRange(field, value, StrCat("between ", low, " and ", high));
-}
-
-Status CheckRange(std::string_view field, double value, limits::Range range) {
-  return CheckRange(field, value, range.low, range.high);
-}
-
 Status CheckSampling(const Sampling& sampling) {
   if (sampling.temperature) {
     SLUICE_RETURN_IF_ERROR(CheckRange("temperature", *sampling.temperature, limits::kTemperature));
   }
-  if (sampling.top_p &&
-      !(*sampling.top_p > limits::kTopP.low && *sampling.top_p <= limits::kTopP.high)) {
-    return OutOfRange("top_p", *sampling.top_p,
-                      StrCat("above ", limits::kTopP.low, " and at most ", limits::kTopP.high));
-  }
+  if (sampling.top_p) SLUICE_RETURN_IF_ERROR(CheckRange("top_p", *sampling.top_p, limits::kTopP));
   if (sampling.min_p) SLUICE_RETURN_IF_ERROR(CheckRange("min_p", *sampling.min_p, limits::kMinP));
   if (sampling.repetition_penalty) {
     SLUICE_RETURN_IF_ERROR(
@@ -129,8 +117,7 @@ Status CheckOptions(EngineOptions options) {
     if constexpr (sizeof...(range) == 2) {
       const std::array<int64_t, 2> limits = {range...};
       if (status.ok() && (field < limits[0] || field > limits[1])) {
-        status = InvalidArgument(StrCat("--", flag, " is ", field, "; it must be between ",
-                                        limits[0], " and ", limits[1]),
+        status = InvalidArgument(RangeError(StrCat("--", flag), field, limits[0], limits[1]),
                                  std::string(flag));
       }
     }

@@ -19,7 +19,6 @@ bool StepLoop::Step() {
   return progress;
 }
 
-// Plan, prepare, launch. False when there is nothing to do before a Commit or an arrival.
 bool StepLoop::Begin() {
   const int64_t start = NowMicros();
   scheduler_->Plan(start, &plan_);
@@ -43,7 +42,6 @@ bool StepLoop::Begin() {
   return flights_.back().launched;
 }
 
-// Finish, commit, emit, for the oldest step. False when its plan was empty.
 bool StepLoop::End() {
   const Flight flight = std::move(flights_.front());
   flights_.erase(flights_.begin());
@@ -66,13 +64,13 @@ bool StepLoop::End() {
   Emit(result_, outcome_, status);
   if (!flight.launched) return false;
   ++steps_;
-  const int64_t sample_us = status.ok() ? executor_.sample_us() : 0;
-  const int64_t execute_us = flight.execute_us + finished - start - sample_us;
+  const std::optional<int64_t> sample_us = status.ok() ? executor_.sample_us() : std::nullopt;
+  const int64_t execute_us = flight.execute_us + finished - start - sample_us.value_or(0);
   const device::SubmitCounts submitted = executor_.submitted();
   metrics_.ObserveStep({.plan_s = flight.plan_us * 1e-6,
                         .prepare_s = flight.prepare_us * 1e-6,
                         .execute_s = execute_us * 1e-6,
-                        .sample_s = sample_us * 1e-6,
+                        .sample_s = sample_us ? std::optional(*sample_us * 1e-6) : std::nullopt,
                         .emit_s = (NowMicros() - finished) * 1e-6,
                         .tokens = flight.tokens,
                         .kernels_total = submitted.kernels,

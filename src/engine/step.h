@@ -65,10 +65,13 @@ class StepLoop {
   void Run();
   // Ends what is left, the commands that nobody will take any more included.
   void EndAll();
-  // The six calls of a step: plan, prepare, launch, finish, commit, emit. Returns false when there
+  // One Begin, and the End of every step that does not stay in flight behind it. False when there
   // was nothing to do.
   bool Step();
+  // Plan, prepare, launch. False when there is nothing to do before a Commit or an arrival; the
+  // empty plan still wants its End.
   bool Begin();
+  // Finish, commit, emit, for the oldest step in flight. False when its plan was empty.
   bool End();
   void Apply(Command* command);
   void Admit(Command* command);

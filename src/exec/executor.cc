@@ -277,6 +277,7 @@ ops::Tensor Executor::Logits(int64_t rows) const {
 
 Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
+  flight->sample_us.reset();
   if (timer_) SLUICE_RETURN_IF_ERROR(timer_->Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
   // A graph holds sampling too, so its rows are built first. Masks come late, and a sink follows
@@ -289,7 +290,7 @@ Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   Status status = graph ? EnqueueGraph(flight) : EnqueueSampling(plan);
   if (status.ok()) status = EndStep(flight);
   if (!status.ok()) sampler_->Drop(plan);
-  flight->sample_us = graph ? 0 : NowMicros() - modelled;
+  if (!graph) flight->sample_us = NowMicros() - modelled;
   return status;
 }
 
@@ -321,7 +322,10 @@ Status Executor::EnqueueGraph(Flight* flight) {
   const BucketInputs& bucket = bucket_inputs_[index];
   if (!sampler_->FitsFixed(bucket.edits)) {
     SLUICE_RETURN_IF_ERROR(EnqueueModel(flight));
-    return EnqueueSampling(flight->batch.plan());
+    const int64_t modelled = NowMicros();
+    const Status status = EnqueueSampling(flight->batch.plan());
+    flight->sample_us = NowMicros() - modelled;
+    return status;
   }
   const int64_t rows = graphs_->size(index);
   const device::View source = BucketSource(flight->batch);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,8 +69,9 @@ class Executor {
   // The buckets captured so far.
   std::vector<int> captured() const { return graphs_ ? graphs_->captured() : std::vector<int>(); }
   // Of the last step that was finished: what the host spent on putting sampling on the stream; all
-  // of sampling where the device is the host.
-  int64_t sample_us() const { return sample_us_; }
+  // of sampling where the device is the host. Nothing where a graph held it together with the
+  // model.
+  std::optional<int64_t> sample_us() const { return sample_us_; }
   // Zeros unless Options::time_steps asked for them and the device has timers.
   StepTimes step_times() const { return timer_ ? timer_->times() : StepTimes(); }
   // What all steps have submitted so far, their copies included.
@@ -81,7 +83,7 @@ class Executor {
     batch::KvSink* sink = nullptr;
     std::unique_ptr<device::Event> done;
     Status status;  // of what came before it
-    int64_t sample_us = 0;
+    std::optional<int64_t> sample_us;
   };
   static constexpr int kInFlightMax = sample::Sampler::kStepsMax;
 
@@ -135,7 +137,7 @@ class Executor {
   int oldest_ = 0, count_ = 0;
   uint64_t last_step_ = 0;           // launched
   std::vector<uint8_t> last_draws_;  // by its logits row: whether it draws a token
-  int64_t sample_us_ = 0;
+  std::optional<int64_t> sample_us_;
 };
 
 }  // namespace sluice::exec

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "batch/plan.h"
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "exec/executor.h"
 #include "exec/memory_plan.h"
 #include "files/model_files.h"
-#include "model/model.h"
-#include "sample/queued_device_fixture.h"
+#include "model/load_model.h"
+#include "ops/queued_device_fixture.h"
 
 namespace sluice::exec {
 
@@ -29,11 +29,11 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
     return std::move(resolved->Open({.threads = 1}).value());
   }
-  sample::QueuedDevice::Options options;
+  ops::QueuedDevice::Options options;
   options.pinned_memory = name != "plain";
   options.check_each_op = name == "checked";
   if (name == "nographs") options.graphs = device::GraphSupport::kNone;
-  return std::make_unique<sample::QueuedDevice>(options);
+  return std::make_unique<ops::QueuedDevice>(options);
 }
 
 // Everything below an executor. Blocks for kTestSlots sequences of kTestLength tokens in every
@@ -70,7 +70,7 @@ struct TinyExecutor {
   }
 
   // Of a queued device.
-  sample::QueuedDevice& queued() { return static_cast<sample::QueuedDevice&>(*device); }
+  ops::QueuedDevice& queued() { return static_cast<ops::QueuedDevice&>(*device); }
 
   Result<PreparedBatch> Prepare(batch::BatchPlan plan) {
     SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, executor->Prepare(&plan));

@@ -461,6 +461,20 @@ TEST_P(QueuedExecutorTest, StepsAreTimedWhereThatIsAskedFor) {
   }
 }
 
+TEST_P(QueuedExecutorTest, SamplingInsideAGraphHasNoTimeOfItsOwn) {
+  const std::vector<Drawn> drawn = Generate(0, 1);
+  EXPECT_TRUE(tiny_.executor->sample_us().has_value());  // a prompt is no bucket's
+  const auto decode = [&](batch::MaskSource* masks) {
+    PlanBuilder plan = NextPlan();
+    plan.Entry(0, static_cast<int>(kPrompt.size()), {drawn[0].id}, {{0}});
+    Run(plan, masks);
+    return tiny_.executor->sample_us().has_value();
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(decode(nullptr)) << i;
+  BanMask mask(5);
+  EXPECT_TRUE(decode(&mask));  // masks come late, so sampling is put on the stream by itself
+}
+
 TEST_P(QueuedExecutorTest, AnErrorOfTheDeviceEndsItsStepAndTheOneBehindIt) {
   const std::vector<Drawn> expected = Generate(0, 3);
   PlanBuilder prefill = NextPlan();

@@ -24,7 +24,7 @@ TEST(GraphRunner, BucketsEndWithTheLargestBatch) {
 }
 
 TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
-  sample::QueuedDevice device;
+  ops::QueuedDevice device;
   auto stream = std::move(device.CreateStream().value());
   auto runner = std::move(GraphRunner::Make(device, {1, 2}, {256, 512}, [](device::Stream&, int) {
                             return OkStatus();
@@ -45,7 +45,7 @@ TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
 }
 
 TEST(GraphRunner, ABodyThatCannotBeCapturedRunsEagerly) {
-  sample::QueuedDevice device;
+  ops::QueuedDevice device;
   auto stream = std::move(device.CreateStream().value());
   int runs = 0;
   auto runner = std::move(GraphRunner::Make(device, {4}, {256}, [&](device::Stream& on, int) {

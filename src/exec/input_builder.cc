@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "device/alignment.h"
 #include "device/staging.h"
 #include "sluice/limits.h"
 
 namespace sluice::exec {
 namespace {
-
-constexpr size_t kAlignment = 256;
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 Status BadPlan(std::string what) { return InvalidArgument("the batch plan is wrong: " + what); }
 
@@ -44,6 +41,16 @@ IdRange RangeOf(std::span<const int32_t> ids) {
   return range;
 }
 
+// By group: the kernel blocks of a sequence of the most positions.
+std::vector<int64_t> WidestTables(const InputLimits& limits,
+                                  std::span<const int> kernel_block_tokens) {
+  std::vector<int64_t> widths;
+  for (const int tokens : kernel_block_tokens) {
+    widths.push_back((limits.positions + tokens - 1) / tokens);
+  }
+  return widths;
+}
+
 // Hands out I32 arrays of a buffer, in order.
 class Carver {
  public:
@@ -54,7 +61,7 @@ class Carver {
     device::View part = view_;
     part.bytes = count * sizeof(int32_t);
     const size_t at = used_;
-    used_ += Aligned(part.bytes);
+    used_ += device::AlignUp(part.bytes);
     if (view_.data == nullptr) return {};
     part.data += at;
     CHECK(used_ <= view_.bytes, "inputs take ", used_, " of ", view_.bytes, " bytes");
@@ -70,13 +77,12 @@ class Carver {
 }  // namespace
 
 size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens) {
-  size_t bytes = 2 * Aligned(limits.tokens * 4) + Aligned((limits.sequences + 1) * 4) +
-                 Aligned(limits.sequences * 4) + Aligned(limits.logits_rows * 4);
-  for (const int tokens : kernel_block_tokens) {
-    const int64_t blocks = (limits.positions + tokens - 1) / tokens;
-    bytes += Aligned(limits.tokens * 4) + Aligned(limits.sequences * blocks * 4);
-  }
-  return bytes;
+  const InputShape widest{.tokens = limits.tokens,
+                          .sequences = limits.sequences,
+                          .rows = limits.logits_rows,
+                          .table_widths = WidestTables(limits, kernel_block_tokens)};
+  model::DeviceBatch nowhere;
+  return CarveInputs({}, widest, &nowhere);
 }
 
 size_t CarveInputs(const device::View& view, const InputShape& shape, model::DeviceBatch* inputs) {
@@ -95,11 +101,10 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, model::Dev
 }
 
 InputShape InputBuilder::ShapeOf(int sequences) const {
-  InputShape shape{.tokens = sequences, .sequences = sequences, .rows = sequences};
-  for (const int tokens : kernel_block_tokens_) {
-    shape.table_widths.push_back((limits_.positions + tokens - 1) / tokens);
-  }
-  return shape;
+  return {.tokens = sequences,
+          .sequences = sequences,
+          .rows = sequences,
+          .table_widths = WidestTables(limits_, kernel_block_tokens_)};
 }
 
 void InputBuilder::UseBuckets(std::vector<int> sizes, std::vector<model::DeviceBatch> inputs,
@@ -216,26 +221,22 @@ bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status
   return true;
 }
 
-// The sampler computes with these: a NaN among them would spoil its sorting.
+// The sampler computes with these: a NaN among them, which is within nothing, would spoil its
+// sorting.
 Status InputBuilder::CheckStart(const batch::SlotStart& start) const {
-  constexpr float kLarge = 1e6f;
-  // A model's own defaults may pass what a request may ask for; both stay below.
-  static_assert(
-      limits::kTemperature.high <= kLarge && limits::kLogitBias.high <= kLarge &&
-      limits::kRepetitionPenalty.high <= kLarge && limits::kRepetitionPenalty.low >= 1 / kLarge &&
-      limits::kPresencePenalty.high <= kLarge && limits::kFrequencyPenalty.high <= kLarge);
-  const auto within = [](float value, float low, float high) {
-    return value >= low && value <= high;  // false for NaN
+  // In F32, as the bounds were rounded when the request's numbers were.
+  const auto within = [](float value, limits::Range range) {
+    return value >= static_cast<float>(range.low) && value <= static_cast<float>(range.high);
   };
   const batch::SamplingParams& params = start.sampling;
   bool good = start.slot >= 0 && start.slot < limits_.slots && start.prompt_tokens >= 0 &&
               start.prompt_tokens <= static_cast<int64_t>(start.history.size());
-  good &= within(params.temperature, 0.0f, kLarge) && within(params.top_p, 0.0f, 1.0f) &&
-          within(params.min_p, 0.0f, 1.0f) &&
-          within(params.repetition_penalty, 1 / kLarge, kLarge) &&
-          within(params.presence_penalty, -kLarge, kLarge) &&
-          within(params.frequency_penalty, -kLarge, kLarge);
-  for (const auto& [id, bias] : params.logit_bias) good &= within(bias, -kLarge, kLarge);
+  good &= within(params.temperature, limits::kTemperature) && within(params.top_p, limits::kTopP) &&
+          within(params.min_p, limits::kMinP) &&
+          within(params.repetition_penalty, limits::kRepetitionPenalty) &&
+          within(params.presence_penalty, limits::kPresencePenalty) &&
+          within(params.frequency_penalty, limits::kFrequencyPenalty);
+  for (const auto& [id, bias] : params.logit_bias) good &= within(bias, limits::kLogitBias);
   return good
              ? OkStatus()
              : BadPlan(StrCat("a start of slot ", start.slot,

@@ -27,7 +27,8 @@ struct InputLimits {
 // The most that the inputs of one step take, with groups of so many tokens per kernel block.
 size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens);
 
-// The arrays of a step, in the order in which they lie in a buffer, each aligned to 256 bytes.
+// The arrays of a step, in the order in which they lie in a buffer, each aligned to
+// device::kAlignment.
 struct InputShape {
   int64_t tokens = 0, sequences = 0, rows = 0;
   std::vector<int64_t> table_widths;  // by group

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/allocation_fixture.h"
-#include "device/backend.h"
+#include "device/resolver.h"
 
 namespace sluice::exec {
 namespace {

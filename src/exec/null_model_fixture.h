@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "exec/executor.h"
 #include "model/model.h"
 

@@ -1,6 +1,6 @@
 #include "exec/open_device.h"
 
-#include "device/backend.h"
+#include "device/resolver.h"
 
 namespace sluice::exec {
 

@@ -63,7 +63,7 @@ class PreparedBatch {
 
   batch::BatchPlan plan_;
   model::DeviceBatch inputs_;
-  device::Buffer host_;    // every input, one after another, 256-byte aligned
+  device::Buffer host_;    // every input, one after another, each at device::kAlignment
   device::Buffer device_;  // the same on a device that cannot read host_; else empty
   std::vector<device::CopyItem> copies_;
   int bucket_ = -1;

@@ -5,7 +5,8 @@
 #include "base/parse_bytes.h"
 #include "exec/kv_dtype.h"
 #include "exec/open_device.h"
-#include "weights/parameters.h"
+#include "model/load_model.h"
+#include "weights/place.h"
 
 namespace sluice::exec {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "sample/queued_device_fixture.h"
+#include "ops/queued_device_fixture.h"
 
 namespace sluice::exec {
 namespace {
 
 struct Timed {
-  sample::QueuedDevice device{sample::QueuedDevice::Options{}};
+  ops::QueuedDevice device{ops::QueuedDevice::Options{}};
   std::unique_ptr<device::Stream> stream = std::move(device.CreateStream().value());
   std::unique_ptr<StepTimer> timer = std::move(StepTimer::Make(device).value());
 

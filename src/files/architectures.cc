@@ -6,53 +6,70 @@ namespace {
 // clang-format would put each row on as few lines as it can.
 // clang-format off
 constexpr ArchitectureInfo kTable[] = {
+    // Llama 2 and 3, SmolLM 1 and 2, and others of that form ("Llama 2: Open Foundation and
+    // Fine-Tuned Chat Models"): pre-norm, RoPE, grouped queries, SiLU.
     {.architecture = Architecture::kLlama, .name = "llama",
      .hf_names = {{{"LlamaForCausalLM", "llama"}}},
      .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
                      .heads = 32, .context = 2048, .bos_id = 1, .eos_id = 2},
-     .gguf_name = "llama", .gguf_interleaved = true},
+     .gguf_name = "llama", .gguf_interleaved = true, .hf_biases = HfBiases::kAttentionMlp},
+    // Mistral 7B, Nemo and Ministral ("Mistral 7B"): Llama's form; older ones see a window.
     {.architecture = Architecture::kMistral, .name = "mistral",
      .hf_names = {{{"MistralForCausalLM", "mistral"}}},
      .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
                      .heads = 32, .kv_heads = 8, .context = 131072, .window = 4096, .bos_id = 1,
                      .eos_id = 2},
-     .gguf_name = "mistral3", .gguf_interleaved = true},
+     .gguf_name = "mistral3", .gguf_interleaved = true, .layers = LayerRule::kWindow},
+    // Qwen 2 and 2.5 ("Qwen2 Technical Report"): Llama's form with biases on Q, K and V.
     {.architecture = Architecture::kQwen2, .name = "qwen2",
      .hf_names = {{{"Qwen2ForCausalLM", "qwen2"}}},
      .hf_defaults = {.vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
                      .heads = 32, .kv_heads = 32, .context = 32768, .window = 4096},
-     .gguf_name = "qwen2"},
+     .gguf_name = "qwen2", .layers = LayerRule::kUpperWindow, .hf_biases = HfBiases::kQkv},
+    // Qwen 3, dense ("Qwen3 Technical Report"): Llama's form with RMSNorm on each head of Q and K.
     {.architecture = Architecture::kQwen3, .name = "qwen3",
      .hf_names = {{{"Qwen3ForCausalLM", "qwen3"}}},
      .hf_defaults = {.vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
                      .heads = 32, .kv_heads = 32, .head_dim = 128, .context = 32768,
                      .window = 4096},
-     .gguf_name = "qwen3", .qk_norm = true},
+     .gguf_name = "qwen3", .layers = LayerRule::kUpperWindow, .hf_biases = HfBiases::kAttention,
+     .qk_norm = true},
+    // Gemma 2 ("Gemma 2: Improving Open Language Models at a Practical Size"): norms around each
+    // block, every other layer sees a window, soft caps on scores and logits.
     {.architecture = Architecture::kGemma2, .name = "gemma2",
      .hf_names = {{{"Gemma2ForCausalLM", "gemma2"}}},
      .hf_defaults = {.vocab = 256000, .hidden = 2304, .intermediate = 9216, .layers = 26,
                      .heads = 8, .kv_heads = 4, .head_dim = 256, .context = 8192, .window = 4096,
                      .bos_id = 2, .eos_id = 1, .tied = true},
-     .gguf_name = "gemma2"},
+     .gguf_name = "gemma2", .family = Family::kSandwichNorm,
+     .layers = LayerRule::kPeriodicWindow, .window_period = 2, .hf_biases = HfBiases::kAttention},
+    // Gemma 3, text ("Gemma 3 Technical Report"): Gemma 2's form with Q/K norms instead of soft caps,
+    // and a RoPE of their own for the window layers.
     {.architecture = Architecture::kGemma3, .name = "gemma3",
      .hf_names = {{{"Gemma3ForCausalLM", "gemma3_text"},
                    {"Gemma3ForConditionalGeneration", "gemma3"}}},
      .hf_defaults = {.vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,
                      .heads = 8, .kv_heads = 4, .head_dim = 256, .context = 131072,
                      .rope_theta = 1e6f, .window = 4096, .bos_id = 2, .eos_id = 1, .tied = true},
-     .gguf_name = "gemma3", .qk_norm = true},
+     .gguf_name = "gemma3", .family = Family::kSandwichNorm,
+     .layers = LayerRule::kPeriodicWindow, .window_period = 6, .local_rope = true,
+     .hf_biases = HfBiases::kAttention, .qk_norm = true, .in_multimodal = true},
+    // Phi-3 and Phi-4-mini ("Phi-3 Technical Report"): Llama's form with fused matrices in the files,
+    // LongRoPE, and partial rotation in some sizes.
     {.architecture = Architecture::kPhi3, .name = "phi3",
      .hf_names = {{{"Phi3ForCausalLM", "phi3"}}},
      .hf_defaults = {.vocab = 32064, .hidden = 3072, .intermediate = 8192, .layers = 32,
                      .heads = 32, .context = 4096, .norm_eps = 1e-5f, .bos_id = 1,
                      .eos_id = 32000},
-     .gguf_name = "phi3"},
+     .gguf_name = "phi3", .layers = LayerRule::kWindow, .fused = true},
+    // SmolLM3: Llama's form without RoPE in every fourth layer.
     {.architecture = Architecture::kSmolLM3, .name = "smollm3",
      .hf_names = {{{"SmolLM3ForCausalLM", "smollm3"}}},
      .hf_defaults = {.vocab = 128256, .hidden = 2048, .intermediate = 11008, .layers = 36,
                      .heads = 16, .kv_heads = 4, .context = 32768, .rope_theta = 2e6f,
                      .bos_id = 128000, .eos_id = 128001, .tied = true},
-     .gguf_name = "smollm3", .gguf_interleaved = true},
+     .gguf_name = "smollm3", .gguf_interleaved = true, .layers = LayerRule::kPeriodicRope,
+     .hf_biases = HfBiases::kAttentionMlp},
 };
 // clang-format on
 

@@ -28,6 +28,29 @@ struct HfName {
   std::string_view model_type;
 };
 
+// Where a decoder normalizes: the forward passes of model/.
+enum class Family {
+  kPreNorm,       // before each block: Llama and what has its form
+  kSandwichNorm,  // before and after each block: Gemma
+};
+
+// Which layers see a window and which have RoPE.
+enum class LayerRule {
+  kFull,            // all see everything; in GGUF a window may be given, and then all see it
+  kWindow,          // all see the window, if one is given
+  kUpperWindow,     // those above "max_window_layers", if "use_sliding_window" is set; none in GGUF
+  kPeriodicWindow,  // all but every window_period-th
+  kPeriodicRope,    // all but every fourth have RoPE
+};
+
+// What config.json says of biases; GGUF's tensors say it themselves.
+enum class HfBiases {
+  kNone,
+  kQkv,           // always on Q, K and V
+  kAttention,     // on Q, K, V and O where "attention_bias" is set
+  kAttentionMlp,  // also in the MLP where "mlp_bias" is set
+};
+
 struct ArchitectureInfo {
   Architecture architecture;
   std::string_view name;           // ours
@@ -36,7 +59,16 @@ struct ArchitectureInfo {
   std::string_view gguf_name;  // general.architecture
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
   bool gguf_interleaved = false;
+  Family family = Family::kPreNorm;
+  LayerRule layers = LayerRule::kFull;
+  int window_period = 0;    // kPeriodicWindow, where the file is silent
+  bool local_rope = false;  // layers that see a window have a RoPE of their own
+  HfBiases hf_biases = HfBiases::kNone;
   bool qk_norm = false;
+  // In both kinds of file Q, K and V are one tensor, gate and up another.
+  bool fused = false;
+  // A Hugging Face checkpoint may have it as the text part of a multimodal model.
+  bool in_multimodal = false;
 };
 
 // One row for each value of the enum, in its order.

@@ -6,6 +6,7 @@
 
 #include "files/model_config.h"
 #include "files/tensor_source.h"
+#include "sluice/limits.h"
 #include "sluice/status.h"
 
 namespace sluice::files {
@@ -26,6 +27,9 @@ struct RealRange {
   double min;
   double max;
 };
+// A model's own sampling defaults may be what a request may ask for, both ends included: published
+// files say "top_p": 0 beside greedy sampling.
+constexpr RealRange DefaultsIn(limits::Range range) { return {range.low, range.high}; }
 inline constexpr RealRange kNormEpsRange{1e-20, 0.1};
 inline constexpr RealRange kThetaRange{1.001, 1e12};
 inline constexpr RealRange kRopeFactorRange{1e-3, 1e6};

@@ -70,6 +70,8 @@ class GgufConfigReader {
   Status ReadLayers();
   // Which layers see a window: from the file's array or period, else from `period`.
   Status ReadWindowPattern(int period);
+  // That of the layers that see a window.
+  Status ReadLocalRope();
   void ReadTraits();
 
   const GgufFile& file_;
@@ -335,39 +337,37 @@ Status GgufConfigReader::ReadLayers() {
   int window = Is(Architecture::kGemma2) ? info_.hf_defaults.window : 0;
   // 0 stands for "none".
   SLUICE_RETURN_IF_ERROR(OptionalInt("attention.sliding_window", {0, kContextRange.max}, &window));
-  switch (config_.architecture) {
-    case Architecture::kGemma2:
-      config_.sliding_window = window;
-      return window > 0 ? ReadWindowPattern(kGemma2WindowPeriod) : OkStatus();
-    case Architecture::kGemma3: {
+  switch (info_.layers) {
+    case LayerRule::kPeriodicWindow:
       config_.sliding_window = window;
       if (window == 0) return OkStatus();
-      SLUICE_RETURN_IF_ERROR(ReadWindowPattern(kGemma3WindowPeriod));
-      std::optional<float> theta;
-      SLUICE_RETURN_IF_ERROR(OptionalReal("rope.freq_base_swa", kThetaRange, &theta));
-      config_.local_rope.theta = theta.value_or(kGemma3LocalTheta);
-      config_.local_rope.rotary_dims = config_.rope.rotary_dims;
-      config_.local_rope.interleaved = config_.rope.interleaved;
-      for (LayerConfig& layer : config_.layers) layer.local_rope = layer.kind == LayerKind::kWindow;
-      return OkStatus();
-    }
-    case Architecture::kLlama:  // Mistral 7B v0.1 among them
-    case Architecture::kMistral:
-    case Architecture::kPhi3:
+      SLUICE_RETURN_IF_ERROR(ReadWindowPattern(info_.window_period));
+      return info_.local_rope ? ReadLocalRope() : OkStatus();
+    case LayerRule::kFull:  // Mistral 7B v0.1 among them
+    case LayerRule::kWindow:
       if (window == 0 || window >= config_.context_length) return OkStatus();
       config_.sliding_window = window;
       for (LayerConfig& layer : config_.layers) layer.kind = LayerKind::kWindow;
       return OkStatus();
-    case Architecture::kSmolLM3:
+    case LayerRule::kPeriodicRope:
       for (size_t i = kSmolLM3NoRopePeriod - 1; i < config_.layers.size();
            i += kSmolLM3NoRopePeriod) {
         config_.layers[i].use_rope = false;
       }
       return OkStatus();
-    case Architecture::kQwen2:
-    case Architecture::kQwen3:
+    case LayerRule::kUpperWindow:
       return OkStatus();
   }
+  return OkStatus();
+}
+
+Status GgufConfigReader::ReadLocalRope() {
+  std::optional<float> theta;
+  SLUICE_RETURN_IF_ERROR(OptionalReal("rope.freq_base_swa", kThetaRange, &theta));
+  config_.local_rope.theta = theta.value_or(kGemma3LocalTheta);
+  config_.local_rope.rotary_dims = config_.rope.rotary_dims;
+  config_.local_rope.interleaved = config_.rope.interleaved;
+  for (LayerConfig& layer : config_.layers) layer.local_rope = layer.kind == LayerKind::kWindow;
   return OkStatus();
 }
 
@@ -434,10 +434,11 @@ Result<GenerationDefaults> GenerationDefaultsFromGguf(const GgufFile& file) {
     std::optional<float>* value;
   };
   const Key keys[] = {
-      {"general.sampling.temp", {0.0, 100.0}, &defaults.temperature},
-      {"general.sampling.top_p", {0.0, 1.0}, &defaults.top_p},
-      {"general.sampling.min_p", {0.0, 1.0}, &defaults.min_p},
-      {"general.sampling.penalty_repeat", {1e-3, 1e3}, &defaults.repetition_penalty},
+      {"general.sampling.temp", DefaultsIn(limits::kTemperature), &defaults.temperature},
+      {"general.sampling.top_p", DefaultsIn(limits::kTopP), &defaults.top_p},
+      {"general.sampling.min_p", DefaultsIn(limits::kMinP), &defaults.min_p},
+      {"general.sampling.penalty_repeat", DefaultsIn(limits::kRepetitionPenalty),
+       &defaults.repetition_penalty},
   };
   for (const Key& key : keys) {
     SLUICE_ASSIGN_OR_RETURN(const auto number, file.Number(key.name));

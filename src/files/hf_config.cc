@@ -61,9 +61,9 @@ class HfConfigReader {
   Status ReadIds(const std::optional<JsonFields>& generation);
   Status ReadLayers();
   Status ReadWindow();
-  Status ReadQwenLayers();
-  Status ReadGemmaLayers(int period);
-  Status ReadSmolLM3Layers();
+  Status ReadUpperWindow();
+  Status ReadPeriodicWindow();
+  Status ReadPeriodicRope();
   // Sets the kinds from "layer_types"; false when there is none.
   Result<bool> ReadLayerTypes();
   void SetAllWindow();
@@ -132,21 +132,10 @@ Status HfConfigReader::ReadTraits() {
   SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   config_.qk_norm = info_.qk_norm;
-  switch (config_.architecture) {
-    case Architecture::kQwen2:
-      config_.attention_bias = true;
-      return OkStatus();
-    case Architecture::kMistral:
-    case Architecture::kPhi3:
-      return OkStatus();
-    case Architecture::kLlama:
-    case Architecture::kSmolLM3:
-      SLUICE_RETURN_IF_ERROR(fields_.Bool("mlp_bias", &config_.mlp_bias));
-      break;
-    case Architecture::kQwen3:
-    case Architecture::kGemma2:
-    case Architecture::kGemma3:
-      break;
+  if (info_.hf_biases == HfBiases::kQkv) config_.attention_bias = true;
+  if (info_.hf_biases == HfBiases::kQkv || info_.hf_biases == HfBiases::kNone) return OkStatus();
+  if (info_.hf_biases == HfBiases::kAttentionMlp) {
+    SLUICE_RETURN_IF_ERROR(fields_.Bool("mlp_bias", &config_.mlp_bias));
   }
   SLUICE_RETURN_IF_ERROR(fields_.Bool("attention_bias", &config_.attention_bias));
   config_.attention_output_bias = config_.attention_bias;
@@ -259,32 +248,24 @@ Status HfConfigReader::ReadWindow() {
 
 Status HfConfigReader::ReadLayers() {
   config_.layers.assign(static_cast<size_t>(config_.num_layers), LayerConfig());
-  switch (config_.architecture) {
-    case Architecture::kLlama:
+  switch (info_.layers) {
+    case LayerRule::kFull:
       return OkStatus();
-    case Architecture::kMistral:
-    case Architecture::kPhi3:
+    case LayerRule::kWindow:
       SLUICE_RETURN_IF_ERROR(ReadWindow());
       SetAllWindow();
       return OkStatus();
-    case Architecture::kQwen2:
-    case Architecture::kQwen3:
-      return ReadQwenLayers();
-    case Architecture::kGemma2:
-      return ReadGemmaLayers(kGemma2WindowPeriod);
-    case Architecture::kGemma3: {
-      int period = kGemma3WindowPeriod;
-      SLUICE_RETURN_IF_ERROR(fields_.Int("_sliding_window_pattern", kLayersRange, &period));
-      SLUICE_RETURN_IF_ERROR(fields_.Int("sliding_window_pattern", kLayersRange, &period));
-      return ReadGemmaLayers(period);
-    }
-    case Architecture::kSmolLM3:
-      return ReadSmolLM3Layers();
+    case LayerRule::kUpperWindow:
+      return ReadUpperWindow();
+    case LayerRule::kPeriodicWindow:
+      return ReadPeriodicWindow();
+    case LayerRule::kPeriodicRope:
+      return ReadPeriodicRope();
   }
   return OkStatus();
 }
 
-Status HfConfigReader::ReadQwenLayers() {
+Status HfConfigReader::ReadUpperWindow() {
   bool use_window = false;
   SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
   SLUICE_RETURN_IF_ERROR(ReadWindow());
@@ -299,7 +280,12 @@ Status HfConfigReader::ReadQwenLayers() {
   return OkStatus();
 }
 
-Status HfConfigReader::ReadGemmaLayers(int period) {
+Status HfConfigReader::ReadPeriodicWindow() {
+  int period = info_.window_period;
+  if (Is(Architecture::kGemma3)) {
+    SLUICE_RETURN_IF_ERROR(fields_.Int("_sliding_window_pattern", kLayersRange, &period));
+    SLUICE_RETURN_IF_ERROR(fields_.Int("sliding_window_pattern", kLayersRange, &period));
+  }
   SLUICE_RETURN_IF_ERROR(ReadWindow());
   SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
   for (size_t i = 0; i < config_.layers.size(); ++i) {
@@ -308,12 +294,12 @@ Status HfConfigReader::ReadGemmaLayers(int period) {
       const bool full = (i + 1) % static_cast<size_t>(period) == 0;
       layer.kind = full ? LayerKind::kFull : LayerKind::kWindow;
     }
-    layer.local_rope = Is(Architecture::kGemma3) && layer.kind == LayerKind::kWindow;
+    layer.local_rope = info_.local_rope && layer.kind == LayerKind::kWindow;
   }
   return OkStatus();
 }
 
-Status HfConfigReader::ReadSmolLM3Layers() {
+Status HfConfigReader::ReadPeriodicRope() {
   int period = kSmolLM3NoRopePeriod;
   SLUICE_RETURN_IF_ERROR(fields_.Int("no_rope_layer_interval", kLayersRange, &period));
   std::vector<int> use_rope;
@@ -389,11 +375,12 @@ Result<GenerationDefaults> GenerationDefaultsFromJson(std::string_view generatio
   if (fields.Has("do_sample")) {
     SLUICE_RETURN_IF_ERROR(fields.Bool("do_sample", &defaults.do_sample.emplace()));
   }
-  SLUICE_RETURN_IF_ERROR(fields.Real("temperature", {0.0, 100.0}, &defaults.temperature));
-  SLUICE_RETURN_IF_ERROR(fields.Real("top_p", {0.0, 1.0}, &defaults.top_p));
-  SLUICE_RETURN_IF_ERROR(fields.Real("min_p", {0.0, 1.0}, &defaults.min_p));
   SLUICE_RETURN_IF_ERROR(
-      fields.Real("repetition_penalty", {1e-3, 1e3}, &defaults.repetition_penalty));
+      fields.Real("temperature", DefaultsIn(limits::kTemperature), &defaults.temperature));
+  SLUICE_RETURN_IF_ERROR(fields.Real("top_p", DefaultsIn(limits::kTopP), &defaults.top_p));
+  SLUICE_RETURN_IF_ERROR(fields.Real("min_p", DefaultsIn(limits::kMinP), &defaults.min_p));
+  SLUICE_RETURN_IF_ERROR(fields.Real("repetition_penalty", DefaultsIn(limits::kRepetitionPenalty),
+                                     &defaults.repetition_penalty));
   if (fields.Has("top_k")) {
     SLUICE_RETURN_IF_ERROR(fields.Int("top_k", {-1, kVocabRange.max}, &defaults.top_k.emplace()));
   }

@@ -13,8 +13,8 @@
 
 namespace sluice::files {
 
-// Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama here, and for
-// LlamaParams and MakeLlama in model/. Their names and defaults are the table in architectures.cc.
+// Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama. What they are is
+// the table in architectures.cc.
 #define SLUICE_ARCHITECTURES(M) \
   M(Llama) M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3)
 

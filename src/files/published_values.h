@@ -4,9 +4,6 @@
 
 namespace sluice::files {
 
-// Every n-th layer sees all tokens, the others a window.
-inline constexpr int kGemma2WindowPeriod = 2;
-inline constexpr int kGemma3WindowPeriod = 6;
 // Of scores and of logits.
 inline constexpr float kGemma2AttentionCap = 50.0f;
 inline constexpr float kGemma2LogitCap = 30.0f;

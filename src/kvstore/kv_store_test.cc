@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "device/backend.h"
+#include "device/resolver.h"
 
 namespace sluice::kvstore {
 namespace {

@@ -49,7 +49,7 @@ class LayerObserver {
 // What a forward pass runs with, the same from step to step.
 struct ForwardContext {
   device::Stream* stream = nullptr;
-  device::View workspace;             // >= Model::workspace_bytes(); 256-byte aligned
+  device::View workspace;             // >= Model::workspace_bytes(); at device::kAlignment
   std::span<const ops::PagedKv> kv;   // by layer
   LayerObserver* observer = nullptr;  // may be null
 };

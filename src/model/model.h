@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "files/model_config.h"
-#include "files/model_files.h"
 #include "model/forward.h"
 #include "ops/op.h"
 #include "ops/paged_kv.h"
-#include "weights/parameters.h"
+#include "weights/place.h"
 
 namespace sluice::model {
 
@@ -35,7 +34,7 @@ struct ModelOptions {
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };
 
-// What a model is built from; filled by LoadModel.
+// What a model is built from; filled by LoadModel (load_model.h).
 struct ModelParts {
   files::ModelConfig config;
   ModelOptions options;  // max_model_len resolved
@@ -84,14 +83,5 @@ std::vector<LayerGroup> LayerGroups(const files::ModelConfig& config, const Mode
 // a device for options.max_model_len positions.
 size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options);
 size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options);
-
-// Loads the weights onto `device` and binds every op. kBadModel where the files do not fit the
-// config; kOutOfMemory (before anything is allocated) where the device is too small;
-// kUnimplemented where the device lacks an op for this model.
-Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device::Device& device,
-                                         const ModelOptions& options);
-// Bytes that the weights of LoadModel will take; reads no weight bytes.
-Result<size_t> WeightBytes(const files::ModelFiles& files, device::Device& device,
-                           const ModelOptions& options);
 
 }  // namespace sluice::model

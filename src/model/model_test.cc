@@ -11,7 +11,7 @@
 #include "files/synthetic_model.h"
 #include "model/layers/activations.h"
 #include "model/layers/rope_table.h"
-#include "model/registry.h"
+#include "model/load_model.h"
 
 namespace sluice::model {
 namespace {

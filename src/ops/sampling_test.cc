@@ -10,7 +10,7 @@
 #include <limits>
 #include <set>
 
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "ops/host_array.h"
 #include "ops/op_fixture.h"
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "device/alignment.h"
 #include "device/staging.h"
 
 namespace sluice::sample {
@@ -12,14 +13,12 @@ using batch::BatchPlan;
 using batch::LogitsRow;
 using batch::PlanEntry;
 using batch::RowPurpose;
+using device::AlignUp;
 
 namespace {
 
-constexpr size_t kAlignment = 256;
 // Edits per row that fit from the start.
 constexpr int64_t kEditsOfRow = 16;
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 size_t RowsBytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(ops::SampleRow); }
 size_t EditsBytes(int64_t edits) { return static_cast<size_t>(edits) * sizeof(ops::LogitEdit); }
@@ -48,13 +47,13 @@ ops::Tensor EditTensor(const device::View& view, int64_t edits) {
 }  // namespace
 
 size_t Sampler::FixedBytes(int64_t rows, int64_t edits) {
-  return Aligned(RowsBytes(rows)) + Aligned(EditsBytes(edits));
+  return AlignUp(RowsBytes(rows)) + AlignUp(EditsBytes(edits));
 }
 
 Sampler::OutputLayout Sampler::LayoutOf(int64_t rows, int64_t distribution_rows) const {
-  const size_t top = Aligned(static_cast<size_t>(rows * (options_.top_logprobs_max + 1)) * 4);
+  const size_t top = AlignUp(static_cast<size_t>(rows * (options_.top_logprobs_max + 1)) * 4);
   OutputLayout layout;
-  layout.top_ids = Aligned(static_cast<size_t>(rows) * sizeof(ops::SampleOutput));
+  layout.top_ids = AlignUp(static_cast<size_t>(rows) * sizeof(ops::SampleOutput));
   layout.top_logprobs = layout.top_ids + top;
   layout.distributions = layout.top_logprobs + top;
   layout.bytes = layout.distributions + static_cast<size_t>(distribution_rows * options_.vocab) * 4;
@@ -64,9 +63,9 @@ Sampler::OutputLayout Sampler::LayoutOf(int64_t rows, int64_t distribution_rows)
 size_t Sampler::DeviceBytes(const Options& options) {
   const int64_t rows = options.rows_max;
   const size_t outputs =
-      Aligned(static_cast<size_t>(rows) * sizeof(ops::SampleOutput)) +
-      2 * Aligned(static_cast<size_t>(rows * (options.top_logprobs_max + 1)) * 4);
-  return Aligned(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs;
+      AlignUp(static_cast<size_t>(rows) * sizeof(ops::SampleOutput)) +
+      2 * AlignUp(static_cast<size_t>(rows * (options.top_logprobs_max + 1)) * 4);
+  return AlignUp(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs;
 }
 
 Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Options& options) {
@@ -218,8 +217,8 @@ Status Sampler::Reserve(device::Stream* stream, size_t bytes, device::Buffer* bu
 // Rows, edits and masks, one behind the other, in one copy.
 Status Sampler::Upload(device::Stream& stream, Step* step, ops::Sample::Args* args) {
   const int64_t rows = step->ran_rows, edits = static_cast<int64_t>(step->edits.size());
-  const size_t edits_at = Aligned(RowsBytes(rows));
-  const size_t masks_at = edits_at + Aligned(EditsBytes(edits));
+  const size_t edits_at = AlignUp(RowsBytes(rows));
+  const size_t masks_at = edits_at + AlignUp(EditsBytes(edits));
   const size_t mask_bytes = step->masks.size() * sizeof(uint32_t);
   const size_t bytes = masks_at + mask_bytes;
   SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->inputs));
@@ -302,13 +301,13 @@ void Sampler::WriteFixed(int64_t rows, int64_t edits, std::byte* inputs) const {
     std::memcpy(inputs + RowsBytes(row), &padding, sizeof(padding));
   }
   if (step.edits.empty()) return;
-  std::memcpy(inputs + Aligned(RowsBytes(rows)), step.edits.data(),
+  std::memcpy(inputs + AlignUp(RowsBytes(rows)), step.edits.data(),
               EditsBytes(static_cast<int64_t>(step.edits.size())));
 }
 
 Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
                          const device::View& inputs, const ops::Tensor& logits) const {
-  const size_t edits_at = Aligned(RowsBytes(rows));
+  const size_t edits_at = AlignUp(RowsBytes(rows));
   ops::Sample::Args args;
   args.logits = logits;
   args.rows = RowTensor(inputs, rows);

@@ -7,8 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "device/resolver.h"
 #include "ops/op_fixture.h"
-#include "sample/queued_device_fixture.h"
+#include "ops/queued_device_fixture.h"
 
 namespace sluice::sample {
 namespace {
@@ -51,9 +52,9 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
       const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
       device_ = std::move(resolved->Open({}).value());
     } else {
-      QueuedDevice::Options options;
+      ops::QueuedDevice::Options options;
       options.pinned_memory = GetParam() == "pinned";
-      device_ = std::make_unique<QueuedDevice>(options);
+      device_ = std::make_unique<ops::QueuedDevice>(options);
     }
     stream_ = std::move(device_->CreateStream().value());
     Restart();

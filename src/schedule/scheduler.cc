@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/check_range.h"
 #include "base/str_cat.h"
 
 namespace sluice::schedule {
@@ -14,23 +15,30 @@ constexpr int32_t kMaxTokens = 1 << 24;
 constexpr int32_t kMaxDrafts = 64;
 constexpr int64_t kMaxAgingUs = 1'000'000'000;
 
-Status CheckRange(std::string_view flag, int64_t value, int64_t low, int64_t high) {
+Status CheckFlag(std::string_view flag, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return OkStatus();
-  return InvalidArgument(
-      StrCat("--", flag, " is ", value, "; it must be from ", low, " to ", high, "."),
-      std::string(flag));
+  return InvalidArgument(RangeError(StrCat("--", flag), value, low, high), std::string(flag));
+}
+
+// No flag sets these: a wrong value is the caller's defect.
+Status CheckField(std::string_view field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return OkStatus();
+  return {StatusCode::kInternal,
+          StrCat(RangeError(StrCat("SchedulerOptions::", field), value, low, high),
+                 ". This is a defect of the program, please report it."),
+          std::string(field)};
 }
 
 Status CheckOptions(const SchedulerOptions& o) {
-  SLUICE_RETURN_IF_ERROR(CheckRange("max-num-seqs", o.max_num_seqs, 1, kMaxSequences));
+  SLUICE_RETURN_IF_ERROR(CheckFlag("max-num-seqs", o.max_num_seqs, 1, kMaxSequences));
   SLUICE_RETURN_IF_ERROR(
-      CheckRange("max-batch-tokens", o.max_batch_tokens, o.max_num_seqs, kMaxTokens));
-  SLUICE_RETURN_IF_ERROR(CheckRange("chunk-tokens", o.chunk_tokens, 0, o.max_batch_tokens));
-  SLUICE_RETURN_IF_ERROR(CheckRange("max-extra-rows", o.max_extra_rows, 1, kMaxTokens));
-  SLUICE_RETURN_IF_ERROR(CheckRange("max-draft-tokens", o.max_draft_tokens, 0, kMaxDrafts));
-  SLUICE_RETURN_IF_ERROR(CheckRange("max-model-len", o.max_model_len, 1, kMaxTokens));
-  SLUICE_RETURN_IF_ERROR(CheckRange("max-queue", o.queue_limit, 1, kMaxTokens));
-  return CheckRange("priority-aging-us", o.priority_aging_us, 1, kMaxAgingUs);
+      CheckFlag("max-batch-tokens", o.max_batch_tokens, o.max_num_seqs, kMaxTokens));
+  SLUICE_RETURN_IF_ERROR(CheckField("chunk_tokens", o.chunk_tokens, 0, o.max_batch_tokens));
+  SLUICE_RETURN_IF_ERROR(CheckField("max_extra_rows", o.max_extra_rows, 1, kMaxTokens));
+  SLUICE_RETURN_IF_ERROR(CheckField("max_draft_tokens", o.max_draft_tokens, 0, kMaxDrafts));
+  SLUICE_RETURN_IF_ERROR(CheckFlag("max-model-len", o.max_model_len, 1, kMaxTokens));
+  SLUICE_RETURN_IF_ERROR(CheckFlag("max-queue", o.queue_limit, 1, kMaxTokens));
+  return CheckField("priority_aging_us", o.priority_aging_us, 1, kMaxAgingUs);
 }
 
 SchedulerOptions Resolved(SchedulerOptions options) {

@@ -121,12 +121,20 @@ TEST_F(SchedulerTest, RefusesOptionsThatDoNotFit) {
   };
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_num_seqs = 0; }), "max-num-seqs");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_batch_tokens = 3; }), "max-batch-tokens");
-  EXPECT_EQ(field([](SchedulerOptions& o) { o.chunk_tokens = 17; }), "chunk-tokens");
-  EXPECT_EQ(field([](SchedulerOptions& o) { o.max_extra_rows = 0; }), "max-extra-rows");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.chunk_tokens = 17; }), "chunk_tokens");
+  EXPECT_EQ(field([](SchedulerOptions& o) { o.max_extra_rows = 0; }), "max_extra_rows");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_model_len = 0; }), "max-model-len");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.queue_limit = 0; }), "max-queue");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.policy = "lottery"; }), "scheduler-policy");
   EXPECT_EQ(Scheduler::Create(Options(), Blocks(0)).status().field(), "kv-memory");
+}
+
+TEST_F(SchedulerTest, NamesNoFlagThatDoesNotExist) {
+  SchedulerOptions options = Options();
+  options.chunk_tokens = 17;
+  const Status status = Scheduler::Create(options, Blocks(4)).status();
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_EQ(status.message().find("--"), std::string::npos) << status.message();
 }
 
 TEST_F(SchedulerTest, AnEmptyPlanIsAStep) {

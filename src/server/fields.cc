@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check_range.h"
 #include "base/str_cat.h"
 
 namespace sluice::server {
@@ -113,7 +114,7 @@ std::optional<int64_t> Fields::Integer(std::string_view name, int64_t low, int64
   }
   if (!number || *number < low || *number > high) {
     const std::string shown = value->dump();
-    Fail(name, StrCat(path_, name, " is ", shown, "; it must be between ", low, " and ", high));
+    Fail(name, RangeError(StrCat(path_, name), shown, low, high));
     return std::nullopt;
   }
   return number;

@@ -1,6 +1,7 @@
 // The server behind the public header: options and keys in, an HTTP server over the routes out.
 #include "sluice/server.h"
 
+#include "base/check_range.h"
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "server/api_keys.h"
@@ -19,8 +20,7 @@ class RangeCheck {
   template <class T, class Bound>
   void operator()(const T& value, const char* name, const char*, Bound low, Bound high) {
     if (status.ok() && (value < static_cast<T>(low) || value > static_cast<T>(high))) {
-      status = InvalidArgument(
-          StrCat(name, " is ", value, "; it must be between ", low, " and ", high), name);
+      status = InvalidArgument(RangeError(name, value, low, high), name);
     }
   }
   void operator()(const std::string&, const char*, const char*) {}

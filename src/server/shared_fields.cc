@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check_range.h"
 #include "base/str_cat.h"
 #include "server/api_call.h"
 
@@ -28,15 +29,14 @@ std::optional<int> IntOfAny(Fields* fields, std::initializer_list<std::string_vi
   return first;
 }
 
-void CheckRange(Fields* fields, std::string_view name, double value, limits::Range range) {
-  if (value >= range.low && value <= range.high) return;
-  fields->Fail(
-      name, StrCat(name, " is ", value, "; it must be between ", range.low, " and ", range.high));
+void CheckIn(Fields* fields, std::string_view name, double value, limits::Range range) {
+  const Status status = CheckRange(name, value, range);
+  if (!status.ok()) fields->Fail(name, status.message());
 }
 
 std::optional<double> NumberIn(Fields* fields, std::string_view name, limits::Range range) {
   const std::optional<double> value = fields->Number(name);
-  if (value) CheckRange(fields, name, *value, range);
+  if (value) CheckIn(fields, name, *value, range);
   return value;
 }
 
@@ -44,7 +44,6 @@ void ReadSampling(Fields* fields, Sampling* sampling) {
   sampling->temperature = NumberIn(fields, "temperature", limits::kTemperature);
   sampling->top_k = fields->Int("top_k", std::numeric_limits<int>::min(), kIntMax);
   sampling->top_p = NumberIn(fields, "top_p", limits::kTopP);
-  if (sampling->top_p == 0.0) fields->Fail("top_p", "top_p is 0; it must be above 0");
   sampling->min_p = NumberIn(fields, "min_p", limits::kMinP);
   sampling->repetition_penalty = NumberIn(fields, "repetition_penalty", limits::kRepetitionPenalty);
   const std::optional<double> repeat =
@@ -102,7 +101,7 @@ void ReadLogitBias(Fields* fields, const ModelFacts& model, Sampling* sampling) 
                                         model.vocab_size, " with a number"));
       return;
     }
-    CheckRange(fields, "logit_bias", value.get<double>(), limits::kLogitBias);
+    CheckIn(fields, "logit_bias", value.get<double>(), limits::kLogitBias);
     sampling->logit_bias.emplace_back(*id, value.get<double>());
   }
 }

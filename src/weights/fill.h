@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "weights/place.h"
+#include "weights/planned_param.h"
 
 namespace sluice::weights {
 

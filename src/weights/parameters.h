@@ -4,7 +4,6 @@
 // Written by the loading thread, then by whoever updates while no step runs.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,9 +16,6 @@
 #include "weights/manifest.h"
 
 namespace sluice::weights {
-
-// Called on the loading thread as weights arrive, at least once at the end.
-using Progress = std::function<void(size_t bytes_done, size_t bytes_total)>;
 
 // Rows [row_begin, row_begin + weight.n) of a matrix. A matrix whose sources share a number format
 // is one part; sources of different formats stay apart.
@@ -61,28 +57,5 @@ class ParameterMap {
   std::vector<device::Buffer> memory_;  // that all parameters lie in
   size_t bytes_ = 0;
 };
-
-struct PlaceOptions {
-  Naming naming = Naming::kHuggingFace;
-  DType activation = DType::kF32;
-  Progress progress;                                // may be empty
-  std::vector<ops::BindRecord>* records = nullptr;  // may be null
-  // Of each buffer of host memory on the way to a device with memory of its own; there are four,
-  // larger only where one row group of a packing is.
-  size_t staging_bytes = size_t{16} << 20;
-};
-
-// Bytes that Place will allocate; reads no tensor bytes.
-Result<size_t> PlacedBytes(const std::vector<ParamSpec>& specs, const files::TensorSource& source,
-                           const device::Device& device, const PlaceOptions& options);
-
-// What is left of the device's free memory beside `bytes` of weights. kOutOfMemory when they do not
-// fit.
-Result<size_t> FreeBytesBeside(size_t bytes, const device::Device& device);
-
-// Finds, checks, converts, packs and copies every parameter; pages of the file are released as they
-// are used. kOutOfMemory before anything is allocated when the device has too little free memory.
-Result<ParameterMap> Place(const std::vector<ParamSpec>& specs, const files::TensorSource& source,
-                           device::Device& device, const PlaceOptions& options);
 
 }  // namespace sluice::weights

@@ -7,6 +7,7 @@
 
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
+#include "device/alignment.h"
 #include "weights/fill.h"
 #include "weights/staged_fill.h"
 
@@ -17,28 +18,8 @@ namespace {
 constexpr size_t kArenaBytes = 256u << 20;
 // A matrix whose rows are released as they are packed.
 constexpr size_t kLargeBytes = 4u << 20;
-// As device::Device::Allocate aligns.
-constexpr size_t kAlignment = 256;
 // Rows that are read in place: every number format's own alignment, and GGUF's least.
 constexpr uintptr_t kMappedAlignment = 8;
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// The embedding whose bytes this matrix could read in place, or nullptr.
-const PlannedParam* FindShared(const std::vector<std::unique_ptr<PlannedParam>>& earlier,
-                               const PlannedParam& param) {
-  if (param.resolved.spec.role != ParamRole::kLinear || param.parts.size() != 1 ||
-      param.parts[0].count != 1 || param.parts[0].packing->layout != ops::LayoutId::kRowMajor) {
-    return nullptr;
-  }
-  for (const auto& other : earlier) {
-    if (other->resolved.spec.role == ParamRole::kEmbedding &&
-        other->resolved.tensors.front() == param.resolved.tensors.front()) {
-      return other.get();
-    }
-  }
-  return nullptr;
-}
 
 // Of an embedding a token reads one row: where the device reads host memory, the file's rows serve.
 void MapEmbeddings(const std::vector<std::unique_ptr<PlannedParam>>& params,
@@ -64,54 +45,6 @@ class MappedDeleter : public device::Buffer::Deleter {
 };
 
 }  // namespace
-
-DType VectorDType(ParamRole role, DType activation) {
-  return role == ParamRole::kBias ? activation : DType::kF32;
-}
-
-size_t PlannedParam::part_count() const {
-  return resolved.spec.role == ParamRole::kLinear ? parts.size() : 1;
-}
-
-size_t PlannedParam::part_bytes(size_t i, DType activation) const {
-  const ParamSpec& spec = resolved.spec;
-  switch (spec.role) {
-    case ParamRole::kLinear:
-      return parts[i].bytes;
-    case ParamRole::kEmbedding:
-      return RowBytes(resolved.tensors.front()->dtype,
-                      static_cast<size_t>(spec.rows * spec.columns));
-    default:
-      return RowBytes(VectorDType(spec.role, activation), static_cast<size_t>(spec.rows));
-  }
-}
-
-size_t PlannedParam::bytes(DType activation) const {
-  size_t total = 0;
-  if (shares != nullptr || mapped != nullptr) return total;
-  for (size_t i = 0; i < part_count(); ++i) total += part_bytes(i, activation);
-  return total;
-}
-
-Result<std::vector<std::unique_ptr<PlannedParam>>> PlanParams(const std::vector<ParamSpec>& specs,
-                                                              const files::TensorSource& source,
-                                                              const ops::OpTable& table,
-                                                              const PlaceOptions& options) {
-  SLUICE_ASSIGN_OR_RETURN(std::vector<ResolvedParam> resolved,
-                          Resolve(specs, source, options.naming));
-  std::vector<std::unique_ptr<PlannedParam>> planned;
-  for (ResolvedParam& param : resolved) {
-    auto plan = std::make_unique<PlannedParam>();
-    if (param.spec.role == ParamRole::kLinear) {
-      SLUICE_ASSIGN_OR_RETURN(plan->parts,
-                              PlanParts(param, table, options.activation, options.records));
-    }
-    plan->resolved = std::move(param);
-    plan->shares = FindShared(planned, *plan);
-    planned.push_back(std::move(plan));
-  }
-  return planned;
-}
 
 // Allocates and fills the parameters of one load.
 class Placer {
@@ -151,7 +84,7 @@ class Placer {
     if (plan.bytes(options_.activation) == 0) return 0;
     size_t total = 0;
     for (size_t i = 0; i < plan.part_count(); ++i) {
-      total += Aligned(plan.part_bytes(i, options_.activation));
+      total += device::AlignUp(plan.part_bytes(i, options_.activation));
     }
     return total;
   }
@@ -189,10 +122,10 @@ class Placer {
     }
     device::View view = arena_;
     view.bytes = bytes;
-    const size_t taken = std::min(Aligned(bytes), arena_.bytes);
+    const size_t taken = std::min(device::AlignUp(bytes), arena_.bytes);
     arena_.data += taken;
     arena_.bytes -= taken;
-    *left -= Aligned(bytes);
+    *left -= device::AlignUp(bytes);
     return view;
   }
 

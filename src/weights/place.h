@@ -1,41 +1,37 @@
-// From declared parameters to what is placed where. Used by Place and ParameterMap::Update. Any
-// thread.
+// From a checkpoint to parameters on a device. Any thread; a device may be loaded by one at a time.
 #pragma once
 
-#include <memory>
-#include <string>
+#include <functional>
 #include <vector>
 
-#include "device/device.h"
 #include "weights/parameters.h"
-#include "weights/repack.h"
 
 namespace sluice::weights {
 
-// A parameter with everything decided but nothing allocated.
-struct PlannedParam {
-  ResolvedParam resolved;
-  std::vector<PartPlan> parts;  // kLinear
-  // kLinear: reads the embedding's memory, which has the same rows in the same layout.
-  const PlannedParam* shares = nullptr;
-  // kEmbedding: its rows, read from the file in place; or null.
-  std::shared_ptr<std::byte> mapped;
-  std::vector<device::View> places;  // of the parts, on the device; filled by Place
+// Called on the loading thread as weights arrive, at least once at the end.
+using Progress = std::function<void(size_t bytes_done, size_t bytes_total)>;
 
-  size_t part_count() const;
-  // Of part `i`, or of the whole for other roles, as they lie on the device.
-  size_t part_bytes(size_t i, DType activation) const;
-  // That have to be allocated for all parts.
-  size_t bytes(DType activation) const;
+struct PlaceOptions {
+  Naming naming = Naming::kHuggingFace;
+  DType activation = DType::kF32;
+  Progress progress;                                // may be empty
+  std::vector<ops::BindRecord>* records = nullptr;  // may be null
+  // Of each buffer of host memory on the way to a device with memory of its own; there are four,
+  // larger only where one row group of a packing is.
+  size_t staging_bytes = size_t{16} << 20;
 };
 
-// What norms and biases are stored as.
-DType VectorDType(ParamRole role, DType activation);
+// Bytes that Place will allocate; reads no tensor bytes.
+Result<size_t> PlacedBytes(const std::vector<ParamSpec>& specs, const files::TensorSource& source,
+                           const device::Device& device, const PlaceOptions& options);
 
-// In the order of `specs`; PlannedParams keep their addresses.
-Result<std::vector<std::unique_ptr<PlannedParam>>> PlanParams(const std::vector<ParamSpec>& specs,
-                                                              const files::TensorSource& source,
-                                                              const ops::OpTable& table,
-                                                              const PlaceOptions& options);
+// What is left of the device's free memory beside `bytes` of weights. kOutOfMemory when they do not
+// fit.
+Result<size_t> FreeBytesBeside(size_t bytes, const device::Device& device);
+
+// Finds, checks, converts, packs and copies every parameter; pages of the file are released as they
+// are used. kOutOfMemory before anything is allocated when the device has too little free memory.
+Result<ParameterMap> Place(const std::vector<ParamSpec>& specs, const files::TensorSource& source,
+                           device::Device& device, const PlaceOptions& options);
 
 }  // namespace sluice::weights

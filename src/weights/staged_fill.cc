@@ -4,13 +4,11 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "device/alignment.h"
 #include "device/staging.h"
 
 namespace sluice::weights {
 namespace {
-
-// Of pieces in a buffer: what every backend copies fastest.
-constexpr size_t kAlignment = 256;
 
 struct Piece {
   PartSlice slice;
@@ -50,7 +48,7 @@ void AddPart(const PlannedParam& param, size_t part, const StagedFillOptions& op
     left.data += piece.destination.bytes;
     left.bytes -= piece.destination.bytes;
     begin = piece.slice.rows.end;
-    batch.bytes += (piece.destination.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    batch.bytes += device::AlignUp(piece.destination.bytes);
     batch.pieces.push_back(piece);
   }
   CHECK(left.bytes == 0, param.resolved.spec.name, ": ", left.bytes, " bytes are not filled");

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "weights/manifest.h"
-#include "weights/parameters.h"
+#include "weights/place.h"
 
 namespace sluice::weights {
 

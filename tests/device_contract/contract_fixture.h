@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/backend.h"
-#include "sample/queued_device_fixture.h"
+#include "ops/queued_device_fixture.h"
 
 namespace sluice::device {
 
@@ -34,9 +34,9 @@ class ContractTest : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     const Backend* const backend = BackendOf(GetParam());
     if (backend == nullptr) {
-      sample::QueuedDevice::Options options;
+      ops::QueuedDevice::Options options;
       options.pinned_memory = GetParam() == "queued";
-      device_ = std::make_unique<sample::QueuedDevice>(options);
+      device_ = std::make_unique<ops::QueuedDevice>(options);
     } else {
       auto opened = backend->Open({}, 0, {});
       if (!opened.ok() && backend->kind() == DeviceKind::kCuda)

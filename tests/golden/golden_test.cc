@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "model/registry.h"
+#include "model/load_model.h"
 #include "model_runner.h"
 
 namespace sluice::golden {

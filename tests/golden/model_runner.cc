@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "device/resolver.h"
+#include "model/load_model.h"
+
 namespace sluice::golden {
 
 using device::Buffer;

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "ops/formats/rows.h"
 #include "ops/host_array.h"
 #include "ops/linear.h"

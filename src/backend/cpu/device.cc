@@ -10,6 +10,7 @@
 #include "backend/cpu/host.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/stream.h"
+#include "device/alignment.h"
 #include "device/copy_list.h"
 
 namespace sluice::cpu {
@@ -20,12 +21,9 @@ using device::CopyItem;
 using device::MemoryKind;
 using device::View;
 
-constexpr size_t kAlignment = 256;
 // From here on memory comes straight from the kernel: zeroed, and absent until touched.
 constexpr size_t kLazyBytes = size_t{1} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
-
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 class HeapDeleter : public Buffer::Deleter {
  public:
@@ -94,8 +92,8 @@ Result<Buffer> CpuDevice::Allocate(size_t bytes, MemoryKind) {
     // Fewer TLB misses while weights and KV stream by; a refusal changes nothing else.
     if (view.data != nullptr && bytes >= 4 * kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
   } else {
-    const size_t rounded = RoundUp(bytes == 0 ? 1 : bytes);
-    view.data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+    const size_t rounded = device::AlignUp(bytes == 0 ? 1 : bytes);
+    view.data = static_cast<std::byte*>(std::aligned_alloc(device::kAlignment, rounded));
     if (view.data != nullptr) std::memset(view.data, 0, rounded);
   }
   if (view.data == nullptr) {

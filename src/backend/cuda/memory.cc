@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/str_cat.h"
+#include "device/alignment.h"
 
 namespace sluice::cuda {
 namespace {
@@ -13,7 +14,7 @@ using device::Buffer;
 using device::MemoryKind;
 using device::View;
 
-constexpr size_t kAlignment = 256;
+using device::kAlignment;
 
 CUdeviceptr Address(const std::byte* data) { return reinterpret_cast<CUdeviceptr>(data); }
 

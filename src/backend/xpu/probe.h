@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "backend/xpu/opencl.h"
+#include "device/alignment.h"
 #include "device/backend.h"
 
 namespace sluice::xpu {
 
 // Of every allocation. OpenCL promises no more than the size of its largest type, 128 bytes.
-inline constexpr size_t kAlignment = 256;
+using device::kAlignment;
 
 struct FoundDevice {
   cl_platform_id platform = nullptr;

@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "device/alignment.h"
 
 namespace sluice::model::layers {
 namespace {
-
-constexpr size_t kAlignment = 256;
-
-size_t Align(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Offsets of the regions, for the most tokens.
 struct Plan {
@@ -21,7 +18,7 @@ struct Plan {
 
   Plan(const files::ModelConfig& config, const ModelOptions& options) {
     const auto region = [&](int64_t rows, int64_t width) {
-      return Align(RowBytes(options.activation, static_cast<size_t>(rows * width)));
+      return device::AlignUp(RowBytes(options.activation, static_cast<size_t>(rows * width)));
     };
     const int64_t tokens = options.max_tokens;
     const int64_t q_width = int64_t{config.num_heads} * config.head_dim;

@@ -1,18 +1,16 @@
 #include "model/layers/decoder_params.h"
 
-#include <utility>
-
 namespace sluice::model::layers {
 
-std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config, bool fused) {
+std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config) {
   ParamList list(config);
   list.Embedding();
   for (int i = 0; i < config.num_layers; ++i) {
     list.Norm(i, "input_norm", "input_layernorm", "attn_norm");
-    list.Qkv(i, fused);
+    list.Qkv(i);
     list.AttentionOutput(i);
     list.Norm(i, "mlp_norm", "post_attention_layernorm", "ffn_norm");
-    list.GateUp(i, fused);
+    list.GateUp(i);
     list.Down(i);
   }
   list.FinalNorm();
@@ -20,9 +18,8 @@ std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config, 
   return list.Take();
 }
 
-std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config,
-                                                   std::vector<ParamList::Prefix> prefixes) {
-  ParamList list(config, std::move(prefixes));
+std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config) {
+  ParamList list(config);
   list.NormsAddOne();
   list.Embedding();
   for (int i = 0; i < config.num_layers; ++i) {

@@ -7,13 +7,10 @@
 
 namespace sluice::model::layers {
 
-// One norm before each block. `fused`: Q, K and V are one tensor in the files, gate and up another.
-std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config, bool fused = false);
+// One norm before each block.
+std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config);
 
 // A norm before and after each block, stored as weight - 1 in Hugging Face checkpoints.
-// `prefixes`: as ParamList takes them.
-std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config,
-                                                   std::vector<ParamList::Prefix> prefixes = {
-                                                       {"model.", ""}});
+std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config);
 
 }  // namespace sluice::model::layers

@@ -1,6 +1,7 @@
 #include "model/layers/param_list.h"
 
 #include "base/str_cat.h"
+#include "files/architectures.h"
 
 namespace sluice::model::layers {
 
@@ -8,8 +9,14 @@ using weights::ParamRole;
 using weights::ParamSpec;
 using weights::SourceList;
 
-ParamList::ParamList(const files::ModelConfig& config, std::vector<Prefix> prefixes)
-    : config_(config), prefixes_(std::move(prefixes)) {}
+ParamList::ParamList(const files::ModelConfig& config)
+    : config_(config), fused_(files::InfoOf(config.architecture).fused), prefixes_{{"model.", ""}} {
+  if (files::InfoOf(config.architecture).in_multimodal) {
+    // As old and new transformers write it.
+    prefixes_.push_back({"language_model.model.", "language_model."});
+    prefixes_.push_back({"model.language_model.", ""});
+  }
+}
 
 void ParamList::Embedding() {
   ParamSpec spec;
@@ -82,14 +89,14 @@ void ParamList::Norm(int i, std::string_view name, std::string_view hugging_face
       .hugging_face_adds_one = norms_add_one_;
 }
 
-void ParamList::Qkv(int i, bool fused) {
+void ParamList::Qkv(int i) {
   const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
   const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
   const std::vector<Piece> pieces =
-      fused ? std::vector<Piece>{{"self_attn.qkv_proj", "attn_qkv", q + 2 * kv}}
-            : std::vector<Piece>{{"self_attn.q_proj", "attn_q", q},
-                                 {"self_attn.k_proj", "attn_k", kv},
-                                 {"self_attn.v_proj", "attn_v", kv}};
+      fused_ ? std::vector<Piece>{{"self_attn.qkv_proj", "attn_qkv", q + 2 * kv}}
+             : std::vector<Piece>{{"self_attn.q_proj", "attn_q", q},
+                                  {"self_attn.k_proj", "attn_k", kv},
+                                  {"self_attn.v_proj", "attn_v", kv}};
   Add(i, "attention.qkv", ParamRole::kLinear, pieces, config_.hidden_size, ".weight").bias =
       config_.attention_bias;
   if (config_.attention_bias) {
@@ -116,12 +123,12 @@ void ParamList::AttentionOutput(int i, bool residual) {
   }
 }
 
-void ParamList::GateUp(int i, bool fused) {
+void ParamList::GateUp(int i) {
   const int64_t width = config_.intermediate_size;
   const std::vector<Piece> pieces =
-      fused ? std::vector<Piece>{{"mlp.gate_up_proj", "ffn_up", 2 * width}}
-            : std::vector<Piece>{{"mlp.gate_proj", "ffn_gate", width},
-                                 {"mlp.up_proj", "ffn_up", width}};
+      fused_ ? std::vector<Piece>{{"mlp.gate_up_proj", "ffn_up", 2 * width}}
+             : std::vector<Piece>{{"mlp.gate_proj", "ffn_gate", width},
+                                  {"mlp.up_proj", "ffn_up", width}};
   Add(i, "mlp.gate_up", ParamRole::kLinear, pieces, config_.hidden_size, ".weight").bias =
       config_.mlp_bias;
   if (config_.mlp_bias) Add(i, "mlp.gate_up_bias", ParamRole::kBias, pieces, 0, ".bias");

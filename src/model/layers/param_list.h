@@ -1,5 +1,6 @@
 // Builds the ParamSpecs of a dense decoder in the spelling that Hugging Face checkpoints and GGUF
-// files share, one call for each thing that it has; names given here are ours.
+// files share, one call for each thing that it has; names given here are ours. Where architectures
+// differ in spelling, their row in files/architectures.cc says so.
 #pragma once
 
 #include <string>
@@ -13,15 +14,7 @@ namespace sluice::model::layers {
 
 class ParamList {
  public:
-  // Where a Hugging Face checkpoint may keep the decoder and the output matrix.
-  struct Prefix {
-    std::string decoder;  // "model."
-    std::string output;
-  };
-
-  // `prefixes`: in order of preference.
-  explicit ParamList(const files::ModelConfig& config,
-                     std::vector<Prefix> prefixes = {{"model.", ""}});
+  explicit ParamList(const files::ModelConfig& config);
 
   // Norms are stored as weight - 1 in Hugging Face checkpoints (Gemma).
   void NormsAddOne() { norms_add_one_ = true; }
@@ -33,18 +26,22 @@ class ParamList {
   // RMSNorm of the hidden state in layer `i`.
   void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf);
 
-  // "attention.qkv" with its biases and Q/K norms where the config has them. `fused`: one tensor in
-  // both kinds of file (Phi-3).
-  void Qkv(int i, bool fused = false);
+  // "attention.qkv" with its biases and Q/K norms where the config has them.
+  void Qkv(int i);
   // `residual`: the product is added to the hidden state by the Linear itself.
   void AttentionOutput(int i, bool residual = true);
   // "mlp.gate_up": gate rows, then up rows.
-  void GateUp(int i, bool fused = false);
+  void GateUp(int i);
   void Down(int i, bool residual = true);
 
   std::vector<weights::ParamSpec> Take() { return std::move(specs_); }
 
  private:
+  // Where a Hugging Face checkpoint may keep the decoder and the output matrix.
+  struct Prefix {
+    std::string decoder;  // "model."
+    std::string output;
+  };
   struct Piece {
     std::string hugging_face, gguf;  // within the layer, without ".weight" or ".bias"
     int64_t rows = 0;
@@ -55,7 +52,8 @@ class ParamList {
                           std::string_view suffix);
 
   const files::ModelConfig& config_;
-  std::vector<Prefix> prefixes_;
+  const bool fused_;
+  std::vector<Prefix> prefixes_;  // in order of preference
   bool norms_add_one_ = false;
   std::vector<weights::ParamSpec> specs_;
 };

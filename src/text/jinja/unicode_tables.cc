@@ -1,8 +1,8 @@
+// Written by tools/golden/templates/unicode_tables.py from Python's str and unicodedata (Unicode
+// 14.0.0); do not edit.
 #include "text/jinja/unicode_tables.h"
 
 namespace sluice::text::jinja {
-
-// Unicode 14.0.0.
 
 const FullMapping kFullUpper[] = {
     {0xDF, {0x53, 0x53, 0x0}},       {0x149, {0x2BC, 0x4E, 0x0}},

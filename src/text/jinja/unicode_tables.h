@@ -1,5 +1,5 @@
 // Facts about characters that utf8proc does not tell, in ascending order of code points. The .cc is
-// written by tests/templates/make_unicode_tables.py. Any thread.
+// written by tools/golden/templates/unicode_tables.py. Any thread.
 #pragma once
 
 #include <cstddef>

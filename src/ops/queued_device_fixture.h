@@ -33,37 +33,35 @@
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 
-namespace sluice::sample {
+namespace sluice::ops {
 
 // The tensors of a call, which must all lie in device memory.
-using TensorList = std::vector<const ops::Tensor*>;
-inline TensorList WithKv(TensorList list, const ops::PagedKv& kv) {
+using TensorList = std::vector<const Tensor*>;
+inline TensorList WithKv(TensorList list, const PagedKv& kv) {
   list.insert(list.end(), {&kv.k, &kv.v, &kv.k_scale, &kv.v_scale});
   return list;
 }
-inline TensorList TensorsOf(const ops::GatedActivation::Args& a) { return {&a.gate_up, &a.out}; }
-inline TensorList TensorsOf(const ops::SoftCap::Args& a) { return {&a.x}; }
-inline TensorList TensorsOf(const ops::Embedding::Args& a) {
+inline TensorList TensorsOf(const GatedActivation::Args& a) { return {&a.gate_up, &a.out}; }
+inline TensorList TensorsOf(const SoftCap::Args& a) { return {&a.x}; }
+inline TensorList TensorsOf(const Embedding::Args& a) {
   return {&a.ids, &a.table, &a.spliced, &a.splice, &a.out};
 }
-inline TensorList TensorsOf(const ops::GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
-inline TensorList TensorsOf(const ops::ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
-inline TensorList TensorsOf(const ops::Linear::Args& a) {
+inline TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
+inline TensorList TensorsOf(const ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
+inline TensorList TensorsOf(const Linear::Args& a) {
   return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out, &a.adapter};
 }
-inline TensorList TensorsOf(const ops::Norm::Args& a) {
+inline TensorList TensorsOf(const Norm::Args& a) {
   return {&a.x, &a.residual, &a.weight, &a.bias, &a.out};
 }
-inline TensorList TensorsOf(const ops::QkNorm::Args& a) {
-  return {&a.qkv, &a.q_weight, &a.k_weight};
-}
-inline TensorList TensorsOf(const ops::RopeKv::Args& a) {
+inline TensorList TensorsOf(const QkNorm::Args& a) { return {&a.qkv, &a.q_weight, &a.k_weight}; }
+inline TensorList TensorsOf(const RopeKv::Args& a) {
   return WithKv({&a.qkv, &a.positions, &a.table, &a.slots, &a.q_out}, a.kv);
 }
-inline TensorList TensorsOf(const ops::Attention::Args& a) {
+inline TensorList TensorsOf(const Attention::Args& a) {
   return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.out}, a.kv);
 }
-inline TensorList TensorsOf(const ops::Sample::Args& a) {
+inline TensorList TensorsOf(const Sample::Args& a) {
   return {&a.logits, &a.rows,    &a.edits,        &a.masks,        &a.outputs,
           &a.tokens, &a.top_ids, &a.top_logprobs, &a.distributions};
 }
@@ -97,12 +95,12 @@ class QueuedDevice : public device::Device {
     facts_.pinned_memory = options.pinned_memory;
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
-    Mirror<ops::GatedActivation, ops::SoftCap, ops::Embedding, ops::GatherRows, ops::ResolveTokens,
-           ops::Linear, ops::Norm, ops::QkNorm, ops::RopeKv, ops::Attention, ops::Sample>();
+    Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, Linear, Norm, QkNorm,
+           RopeKv, Attention, Sample>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }
-  const ops::OpTable& ops() const override { return ops_; }
+  const OpTable& ops() const override { return ops_; }
   Result<device::MemoryInfo> Memory() const override {
     std::lock_guard lock(state_->mutex);
     return device::MemoryInfo{facts_.memory_bytes, facts_.memory_bytes - state_->used};
@@ -289,16 +287,15 @@ class QueuedDevice : public device::Device {
     if (I >= list.size()) return;
     original<Op, I> = list[I].supports;
     ops_.Add<Op>({list[I].name, &SupportsQueued<Op, I>, &RunQueued<Op, I>});
-    if (const auto* packing = cpu_->ops().Attached<ops::LinearPacking>(list[I].name)) {
+    if (const auto* packing = cpu_->ops().Attached<LinearPacking>(list[I].name)) {
       ops_.Attach(list[I].name, *packing);
     }
   }
   // The CPU's answer for a device of the same instruction set.
   template <class Op, size_t I>
-  static inline decltype(ops::Implementation<Op>::supports) original = nullptr;
+  static inline decltype(Implementation<Op>::supports) original = nullptr;
   template <class Op, size_t I>
-  static ops::Support SupportsQueued(const typename Op::Desc& desc,
-                                     const device::DeviceFacts& facts) {
+  static Support SupportsQueued(const typename Op::Desc& desc, const device::DeviceFacts& facts) {
     device::DeviceFacts host = facts;
     host.device_memory = false;
     return original<Op, I>(desc, host);
@@ -307,7 +304,7 @@ class QueuedDevice : public device::Device {
   static Status RunQueued(device::Stream& stream, const typename Op::Desc& desc,
                           const typename Op::Args& args) {
     QueuedDevice* const device = static_cast<QueuedStream&>(stream).device;
-    for (const ops::Tensor* tensor : TensorsOf(args)) {
+    for (const Tensor* tensor : TensorsOf(args)) {
       if (tensor->size() == 0 || tensor->memory == device::MemoryKind::kDevice) continue;
       return InvalidArgument(StrCat(Op::kName, ": a tensor is not in device memory"));
     }
@@ -327,7 +324,7 @@ class QueuedDevice : public device::Device {
   static constexpr size_t kImplementationsMax = 16;
   const bool checks_each_op_;
   device::DeviceFacts facts_;
-  ops::OpTable ops_;
+  OpTable ops_;
   std::unique_ptr<device::Device> cpu_;
   std::unique_ptr<device::Stream> cpu_stream_;
   const std::shared_ptr<State> state_;
@@ -444,4 +441,4 @@ inline Status QueuedDevice::QueuedGraph::Replay(device::Stream& stream,
   });
 }
 
-}  // namespace sluice::sample
+}  // namespace sluice::ops

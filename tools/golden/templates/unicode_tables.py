@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes src/text/jinja/unicode_tables.cc: what Python's str knows about characters and utf8proc
-does not tell. Run it with the Python whose str the templates should follow:
-    python3 tests/templates/make_unicode_tables.py > src/text/jinja/unicode_tables.cc
+does not tell. Run it with the Python whose str the templates should follow, then tools/format:
+    python3 tools/golden/templates/unicode_tables.py > src/text/jinja/unicode_tables.cc
 """
 
 import unicodedata
@@ -44,9 +44,12 @@ def category(c, wanted):
     return unicodedata.category(c) in wanted
 
 
-print('#include "text/jinja/unicode_tables.h"\n')
-print("namespace sluice::text::jinja {\n")
-print(f"// Unicode {unicodedata.unidata_version}.\n")
+print(f"""// Written by tools/golden/templates/unicode_tables.py from Python's str and unicodedata (Unicode
+// {unicodedata.unidata_version}); do not edit.
+#include "text/jinja/unicode_tables.h"
+
+namespace sluice::text::jinja {{
+""")
 print_mappings("kFullUpper", "upper")
 print_mappings("kFullTitle", "title")
 print_ranges("kDigitsNotDecimal", ranges(lambda c: c.isdigit() and not c.isdecimal()))

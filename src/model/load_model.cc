@@ -1,25 +1,24 @@
-#include "model/registry.h"
+#include "model/load_model.h"
 
 #include <algorithm>
 
 #include "base/str_cat.h"
-#include "weights/parameters.h"
+#include "files/architectures.h"
+#include "model/layers/decoder_params.h"
+#include "model/layers/dense_decoder.h"
+#include "weights/place.h"
 
 namespace sluice::model {
 namespace {
 
-struct Entry {
-  std::vector<weights::ParamSpec> (*params)(const files::ModelConfig&);
-  Result<std::unique_ptr<Model>> (*make)(ModelParts);
-};
-
-// In the order of the enum, which the same list makes.
-#define SLUICE_MODEL_ENTRY(name) {name##Params, Make##name},
-constexpr Entry kEntries[] = {SLUICE_ARCHITECTURES(SLUICE_MODEL_ENTRY)};
-#undef SLUICE_MODEL_ENTRY
-
-const Entry& Find(files::Architecture architecture) {
-  return kEntries[static_cast<size_t>(architecture)];
+Result<std::unique_ptr<Model>> Make(ModelParts parts) {
+  switch (files::InfoOf(parts.config.architecture).family) {
+    case files::Family::kPreNorm:
+      return layers::PreNormDecoder::Make(std::move(parts));
+    case files::Family::kSandwichNorm:
+      return layers::SandwichNormDecoder::Make(std::move(parts));
+  }
+  return BadModel("the architecture belongs to no family");
 }
 
 weights::PlaceOptions PlaceOptionsOf(const files::ModelFiles& files, const ModelOptions& options) {
@@ -46,7 +45,13 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
 }  // namespace
 
 std::vector<weights::ParamSpec> Params(const files::ModelConfig& config) {
-  return Find(config.architecture).params(config);
+  switch (files::InfoOf(config.architecture).family) {
+    case files::Family::kPreNorm:
+      return layers::PreNormParams(config);
+    case files::Family::kSandwichNorm:
+      return layers::SandwichNormParams(config);
+  }
+  return {};
 }
 
 Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device::Device& device,
@@ -64,7 +69,7 @@ Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device:
   }
   SLUICE_ASSIGN_OR_RETURN(parts.parameters, weights::Place(Params(files.config), *files.tensors,
                                                            device, PlaceOptionsOf(files, options)));
-  auto model = Find(files.config.architecture).make(std::move(parts));
+  auto model = Make(std::move(parts));
   if (options.records != nullptr) DropRepeats(options.records);
   return model;
 }

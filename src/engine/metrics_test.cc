@@ -1,0 +1,69 @@
+#include "engine/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+namespace sluice::engine {
+namespace {
+
+using Kinds = std::map<std::string, std::string>;  // by metric: "gauge", "counter", "histogram"
+
+// Every family has a member, also those whose labels come with their first observation.
+std::string ObservedText() {
+  Metrics metrics("a model");
+  metrics.SetGauges({});
+  metrics.ObserveStep({.sample_s = 0.5});
+  metrics.CountFallback("linear", "no AMX");
+  metrics.ObserveInterToken(0.1);
+  metrics.ObserveRequest({.generation_tokens = 1, .finish = "stop"});
+  return metrics.Text();
+}
+
+Kinds Exported() {
+  Kinds kinds;
+  std::istringstream text(ObservedText());
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string mark, type, name, kind;
+    if (words >> mark >> type >> name >> kind && mark == "#" && type == "TYPE") kinds[name] = kind;
+  }
+  return kinds;
+}
+
+// The rows "| `name` | kind | ..." of the page.
+Kinds Documented() {
+  Kinds kinds;
+  std::ifstream page(SLUICE_SOURCE_DIR "/docs/metrics.md");
+  for (std::string line; std::getline(page, line);) {
+    std::istringstream words(line);
+    std::string bar, name, kind;
+    if (!(words >> bar >> name >> bar >> kind) || !line.starts_with("| `")) continue;
+    name = name.substr(1, name.size() - 2);
+    if (name.starts_with("vllm:") || name.starts_with("sluice_")) kinds[name] = kind;
+  }
+  return kinds;
+}
+
+TEST(Metrics, ThePageListsEveryMetricAndNoOther) {
+  EXPECT_FALSE(Exported().empty());
+  EXPECT_EQ(Exported(), Documented());
+}
+
+TEST(Metrics, AStepWhoseSamplingIsNotKnownApartIsNotObserved) {
+  const auto samples = [](const Metrics& metrics) {
+    const std::string text = metrics.Text();
+    const size_t at = text.find("sluice_step_seconds_count{model_name=\"m\",phase=\"sample\"} ");
+    return at == std::string::npos ? std::string("none") : text.substr(text.find('}', at) + 2, 1);
+  };
+  Metrics metrics("m");
+  metrics.ObserveStep({.execute_s = 1});
+  EXPECT_EQ(samples(metrics), "0");
+  metrics.ObserveStep({.execute_s = 1, .sample_s = 0.5});
+  EXPECT_EQ(samples(metrics), "1");
+}
+
+}  // namespace
+}  // namespace sluice::engine
