@@ -21,8 +21,9 @@ class TileTest : public XpuTest {
       GTEST_SKIP() << "no OpenCL device of type CPU with two cores";
     }
     constexpr cl_device_partition_property kOneUnitEach[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
-    // Devices stay for the life of the process, as AllDevices has them.
-    static const std::vector<cl_device_id> parts = PartsOf(gpu.device, kOneUnitEach);
+    // Devices stay for the life of the process; never destroyed, so that a search for leaks at its
+    // end finds who holds them.
+    static const auto& parts = *new std::vector<cl_device_id>(PartsOf(gpu.device, kOneUnitEach));
     gpu.tiles = parts;
     ASSERT_EQ(gpu.tiles.size(), static_cast<size_t>(gpu.facts.compute_units));
     gpu.facts.on_host_processor = false;
