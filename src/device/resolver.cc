@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/quoted.h"
 #include "base/str_cat.h"
 
 namespace sluice::device {
@@ -149,7 +150,7 @@ bool Parse(std::string_view name, Wanted* wanted) {
 Status NotAvailable(std::string_view name, const std::string& why) {
   return Status(
       StatusCode::kDevice,
-      StrCat("device \"", name, "\", asked for by ", kOption, ", is not available: ", why),
+      StrCat("device ", Quoted(name), ", asked for by ", kOption, ", is not available: ", why),
       "device");
 }
 
@@ -182,7 +183,7 @@ Result<Resolution> ResolveDevice(std::string_view wanted_name,
 
   Wanted wanted;
   if (!Parse(name, &wanted)) {
-    return InvalidArgument(StrCat("device \"", name, "\", asked for by ", kOption,
+    return InvalidArgument(StrCat("device ", Quoted(name), ", asked for by ", kOption,
                                   ", is unknown; use one of ", kLegal),
                            "device");
   }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/quoted.h"
 #include "base/str_cat.h"
 
 namespace sluice::device {
@@ -18,7 +19,6 @@ constexpr const char* kCudaList = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kXpuList = "ZE_AFFINITY_MASK";
 constexpr const char* kXpuSelector = "ONEAPI_DEVICE_SELECTOR";
 constexpr size_t kEntriesMax = 1024;
-constexpr size_t kShownMax = 120;  // bytes of a value that a message repeats
 
 constexpr const char* kCudaLegal =
     "legal are device numbers, GPU-... and MIG-... names, separated by commas, each once, and -1, "
@@ -45,19 +45,9 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-// In quotes, cut where it is long, without what a terminal would obey.
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text.substr(0, kShownMax)) {
-    out += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
-  }
-  return out + (text.size() > kShownMax ? "...\"" : "\"");
-}
-
 Status Malformed(const char* variable, std::string_view value, const std::string& what,
                  const char* legal) {
-  return Status(StatusCode::kDevice, StrCat(variable, "=", Quoted(value), ": ", what, "; ", legal),
-                "device");
+  return InvalidArgument(StrCat(variable, "=", Quoted(value), ": ", what, "; ", legal), "device");
 }
 
 // A number of digits alone; -1 for anything else.

@@ -49,7 +49,7 @@ struct VisibleDevices {
 };
 
 // Reads the variables of `kind` and no others. Empty and blank values are no restriction. A
-// malformed one is kDevice with one sentence: variable, value, the entry at fault and what is
+// malformed one is kInvalidArgument with one sentence: variable, value, the entry at fault and what is
 // legal.
 Result<VisibleDevices> ReadVisibleDevices(DeviceKind kind, const Environment& environment);
 

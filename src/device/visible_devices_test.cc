@@ -94,7 +94,7 @@ TEST(VisibleDevicesTest, AMalformedListIsOneSentenceWithVariableValueAndWhatIsLe
   const auto refused = [](const Result<VisibleDevices>& visible, const char* start,
                           const char* what, const char* legal) {
     ASSERT_FALSE(visible.ok()) << start;
-    EXPECT_EQ(visible.status().code(), StatusCode::kDevice) << start;
+    EXPECT_EQ(visible.status().code(), StatusCode::kInvalidArgument) << start;
     EXPECT_THAT(visible.status().message(), ::testing::StartsWith(start));
     EXPECT_THAT(visible.status().message(), HasSubstr(what));
     EXPECT_THAT(visible.status().message(), HasSubstr(legal));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parse_bytes.h"
+#include "base/quoted.h"
 #include "exec/kv_dtype.h"
 #include "exec/open_device.h"
 #include "model/load_model.h"
@@ -63,7 +64,7 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
 Status WithForcedOps(const Status& status, const EngineOptions& options) {
   if (options.force_op.empty() || status.code() != StatusCode::kUnimplemented) return status;
   return InvalidArgument(
-      StrCat("--force-op ", options.force_op, " cannot be followed: ", status.message()),
+      StrCat("--force-op ", Quoted(options.force_op), " cannot be followed: ", status.message()),
       "force-op");
 }
 
