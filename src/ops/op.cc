@@ -1,8 +1,44 @@
 #include "ops/op.h"
 
+#include <algorithm>
 #include <set>
 
+#include "base/quoted.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+#include "ops/rope_kv.h"
+#include "ops/sampling.h"
+
 namespace sluice::ops {
+namespace {
+
+// A table's lists are of the ops' own types.
+template <class... All>
+std::vector<std::string> NamesAmong(const OpTable& table, std::string_view op) {
+  std::vector<std::string> names;
+  const auto add = [&]<class Op>(const std::vector<Implementation<Op>>& list) {
+    if (Op::kName != op) return;
+    for (const Implementation<Op>& implementation : list) names.emplace_back(implementation.name);
+  };
+  (add(table.List<All>()), ...);
+  return names;
+}
+
+std::vector<std::string> NamesOf(const OpTable& table, std::string_view op) {
+  return NamesAmong<Embedding, GatherRows, ResolveTokens, Linear, Norm, QkNorm, RopeKv, Attention,
+                    GatedActivation, SoftCap, Sample>(table, op);
+}
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
 
 std::vector<std::string> SlowFallbacks(std::span<const BindRecord> bindings) {
   std::vector<std::string> warnings;
@@ -27,20 +63,27 @@ std::vector<std::string> OpTable::Ops() const {
 }
 
 Status OpTable::ForceAll(std::string_view list) {
+  std::set<std::string_view> given;
   while (!list.empty()) {
     const size_t comma = list.find(',');
     const std::string_view item = list.substr(0, comma);
     list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
     const size_t equals = item.find('=');
     const std::string_view op = item.substr(0, equals);
+    const auto refuse = [&](const auto&... what) {
+      return InvalidArgument(StrCat("--force-op ", Quoted(item), " ", what...), "force-op");
+    };
     if (equals == std::string_view::npos || lists_.find(op) == lists_.end()) {
-      std::string known;
-      for (const auto& [name, unused] : lists_) known += (known.empty() ? "" : ", ") + name;
-      return InvalidArgument(
-          StrCat("--force-op \"", item, "\" is not op=implementation; the ops are ", known),
-          "force-op");
+      return refuse("is not op=implementation; the ops are ", Joined(Ops()));
     }
-    Force(std::string(op), std::string(item.substr(equals + 1)));
+    if (!given.insert(op).second) return refuse("is a second choice for ", op, "; give one");
+    const std::string name(item.substr(equals + 1));
+    const std::vector<std::string> names = NamesOf(*this, op);
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return refuse("names no implementation of ", op, " on ", device::ToString(facts_->id),
+                    "; there are ", Joined(names));
+    }
+    Force(std::string(op), name);
   }
   return OkStatus();
 }

@@ -2,6 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+#include "ops/rope_kv.h"
+#include "ops/sampling.h"
+
 namespace sluice::ops {
 namespace {
 
@@ -27,6 +35,69 @@ TEST(SlowFallbacks, OneSentencePerOpWithTheFirstReason) {
 TEST(SlowFallbacks, AnOpThatHasNothingFasterIsNoFallback) {
   EXPECT_THAT(SlowFallbacks(std::vector<BindRecord>{{"embedding", "f32", "ref_embedding", {}}}),
               IsEmpty());
+}
+
+template <class Op>
+Implementation<Op> Named(std::string_view name) {
+  Implementation<Op> implementation{};
+  implementation.name = name;
+  return implementation;
+}
+
+class ForceAllTest : public ::testing::Test {
+ protected:
+  ForceAllTest() {
+    table_.Add<Norm>(Named<Norm>("ref_norm"));
+    table_.Add<Norm>(Named<Norm>("fast_norm"));
+    table_.Add<Linear>(Named<Linear>("ref_linear"));
+  }
+  std::string Refused(std::string_view list) {
+    const Status status = table_.ForceAll(list);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << list;
+    EXPECT_EQ(status.field(), "force-op");
+    EXPECT_LT(status.message().size(), 300u);
+    return status.message();
+  }
+  device::DeviceFacts facts_;
+  OpTable table_{&facts_};
+};
+
+TEST_F(ForceAllTest, TakesOneImplementationOfEachOp) {
+  ASSERT_TRUE(table_.ForceAll("norm=fast_norm,linear=ref_linear").ok());
+  EXPECT_EQ(*table_.Forced("norm"), "fast_norm");
+  EXPECT_EQ(*table_.Forced("linear"), "ref_linear");
+  EXPECT_TRUE(table_.ForceAll("").ok());
+}
+
+TEST_F(ForceAllTest, RefusesWhatItCannotFollowAndNamesWhatThereIs) {
+  EXPECT_THAT(Refused("norm=ref_norm,norm=fast_norm"), HasSubstr("second choice for norm"));
+  for (const char* list : {"norm=", "norm=nope", "norm=ref_linear"}) {
+    EXPECT_THAT(Refused(list), AllOf(HasSubstr(list), HasSubstr("there are ref_norm, fast_norm")));
+  }
+  for (const char* list : {"nope=ref_norm", "norm", "=ref_norm", ",norm=ref_norm"}) {
+    EXPECT_THAT(Refused(list), HasSubstr("the ops are linear, norm"));
+  }
+  Refused(std::string(100'000, 'x'));
+  Refused("norm=" + std::string(100'000, 'x'));
+}
+
+// An op that ForceAll does not know by type would look as if it had no implementation.
+TEST_F(ForceAllTest, KnowsEveryOp) {
+  const auto knows = [&]<class Op>(const Implementation<Op>& implementation) {
+    table_.Add<Op>(implementation);
+    EXPECT_TRUE(table_.ForceAll(StrCat(Op::kName, "=x")).ok()) << Op::kName;
+  };
+  knows(Named<Embedding>("x"));
+  knows(Named<GatherRows>("x"));
+  knows(Named<ResolveTokens>("x"));
+  knows(Named<Linear>("x"));
+  knows(Named<Norm>("x"));
+  knows(Named<QkNorm>("x"));
+  knows(Named<RopeKv>("x"));
+  knows(Named<Attention>("x"));
+  knows(Named<GatedActivation>("x"));
+  knows(Named<SoftCap>("x"));
+  knows(Named<Sample>("x"));
 }
 
 }  // namespace
