@@ -107,6 +107,7 @@ struct TextDelta {
   FinishReason finish = FinishReason::kNone;
   std::string stop_match;  // the stop string or the text of the stop token that ended the choice
   bool last = false;
+  int64_t at_us = 0;  // when the step behind this event had ended, by the steady clock; 0: no step
   Usage usage;        // of the whole request; complete when `last`
   uint64_t seed = 0;  // in use, given or drawn
   std::optional<double> prompt_loss;

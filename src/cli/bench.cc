@@ -8,11 +8,11 @@
 
 #include "base/bounded_queue.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/philox.h"
 #include "base/str_cat.h"
 #include "cli/bench_ceilings.h"
+#include "cli/bench_rate.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/run_request.h"
@@ -61,7 +61,7 @@ struct Event {
   int index = 0;
   int tokens = 0;
   bool last = false;
-  int64_t at_us = 0;
+  int64_t at_us = 0;  // when its step had ended: an event may come long after that
   Usage usage;
   Status error;
 };
@@ -110,28 +110,30 @@ class Bench {
     }
     std::vector<bool> started(batch);
     int waiting = batch, ended = 0;
-    int64_t start_us = 0, end_us = 0, tokens = 0;
+    int64_t start_us = 0, tokens = 0;
+    std::vector<DrawnTokens> drawn;
     const int64_t wanted = static_cast<int64_t>(batch) * options_.output_tokens;
     while (ended < batch) {
       SLUICE_ASSIGN_OR_RETURN(const Event event, Next());
       ended += event.last;
-      if (waiting == 0 && tokens < wanted) {
+      if (event.tokens == 0) continue;
+      drawn.push_back({event.at_us, event.tokens});
+      if (waiting == 0 && tokens < wanted && event.at_us > start_us) {
         tokens += event.tokens;
-        end_us = event.at_us;
         if (tokens >= wanted) {
           AddTimes(figure);
           for (const RequestId id : ids) engine_.Cancel(id);
         }
       }
-      if (waiting > 0 && event.tokens > 0 && !started[event.index]) {
+      if (!started[event.index]) {
         started[event.index] = true;
-        if (--waiting == 0) {
-          start_us = event.at_us;
-          before_ = engine_.Info();
-        }
+        start_us = std::max(start_us, event.at_us);
+        if (--waiting > 0) continue;
+        before_ = engine_.Info();
+        for (const DrawnTokens& step : drawn) tokens += step.at_us > start_us ? step.tokens : 0;
       }
     }
-    return tokens * 1e6 / static_cast<double>(end_us - start_us);
+    return TokenRate(std::move(drawn), start_us, wanted);
   }
 
   // Prompt tokens that were not computed; a figure in which there are any is wrong.
@@ -161,7 +163,7 @@ class Bench {
       const bool taken = events_.TryPush({.index = index,
                                           .tokens = static_cast<int>(delta.tokens.size()),
                                           .last = delta.last,
-                                          .at_us = NowMicros(),
+                                          .at_us = delta.at_us,
                                           .usage = delta.usage,
                                           .error = delta.error});
       CHECK(taken, "more events than tokens");
@@ -343,6 +345,7 @@ Action SetUpBench(CLI::App& app) {
   const auto list = [&](const char* name, std::vector<int>& field, const char* help, int low) {
     app.add_option(name, field, help)
         ->delimiter(',')
+        ->allow_extra_args(false)  // what follows the one value may be MODEL
         ->check(CLI::Range(low, 1 << 20))
         ->capture_default_str();
   };

@@ -118,7 +118,8 @@ Json ToJson(const FigureShares& shares) {
   const auto share = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
   Json json = {{"ceiling_share", share(shares.ceiling_share)},
                {"compute_share", share(shares.compute_share)},
-               {"read_share", share(shares.read_share)}};
+               {"read_share", share(shares.read_share)},
+               {"above_ceiling", shares.AboveCeiling()}};
   Json ceilings = Json::object();
   if (!shares.instruction.empty()) {
     ceilings["instruction"] = shares.instruction;
@@ -140,7 +141,8 @@ std::string ToText(const FigureShares& shares) {
   if (shares.compute_share > 0) {
     text += (text.empty() ? "" : ", ") + part(shares.compute_share, shares.instruction);
   }
-  return text.empty() ? "-" : text;
+  if (text.empty()) return "-";
+  return shares.AboveCeiling() ? text + " (above 100 %: measured while other work ran)" : text;
 }
 
 Result<std::unique_ptr<FigureCeilings>> FigureCeilings::Open(const EngineOptions& options) {

@@ -25,6 +25,9 @@ struct FigureShares {
   std::string instruction;         // that the linear kernel of most weights uses; may be empty
   device::Spread macs_per_second;  // its peak
   device::Spread read_bytes_per_second;
+
+  // No figure can be: the ceiling was measured lower, or the figure higher, than they are.
+  bool AboveCeiling() const { return compute_share > 1 || read_share > 1; }
 };
 Json ToJson(const FigureShares& shares);
 // "62 % of avx512_int8" and "85 % of reads, 10 % of avx512_int8".

@@ -333,6 +333,7 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
   if (choice.finished) return;  // what was drawn after a stop string was found
   TextDelta delta;
   delta.choice = update.choice;
+  delta.at_us = update.now_us;
   delta.seed = request.seed;
   if (const UpdateDetails* details = batch.DetailsOf(update)) {
     if (request.admitted_us == 0 && details->admitted_us > 0) {
