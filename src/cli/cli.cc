@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <map>
 #include <numeric>
@@ -171,6 +172,8 @@ int RunCommand(int argc, char** argv) {
 }  // namespace
 
 int Run(int argc, char** argv) {
+  // A limit on the size of files is an error of a write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   const int code = RunCommand(argc, argv);
   std::cout.flush();
   if (code != 0 || std::cout.good()) return code;

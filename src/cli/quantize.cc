@@ -19,6 +19,7 @@
 #include "files/gguf_writer.h"
 #include "files/model_files.h"
 #include "files/quote.h"
+#include "files/synthetic_model.h"
 #include "weights/file_types.h"
 #include "weights/requantize.h"
 
@@ -69,6 +70,12 @@ class Progress {
 };
 
 Result<std::shared_ptr<const files::GgufFile>> OpenInput(const QuantizeOptions& options) {
+  if (files::IsSyntheticPath(options.in)) {
+    return InvalidArgument(StrCat(files::Quote(options.in),
+                                  " has no file that could be read; sluice quantize reads one GGUF "
+                                  "file"),
+                           "in");
+  }
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(options.in));
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
@@ -195,8 +202,6 @@ Status Quantize(const QuantizeOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(const weights::FileType type, weights::FindFileType(options.type));
   SLUICE_ASSIGN_OR_RETURN(const auto file, OpenInput(options));
   const int64_t start = NowMicros();
-  // A limit on the size of files is an error of a write, not the end of the process.
-  std::signal(SIGXFSZ, SIG_IGN);
   const NewFile plan = Plan(type, *file);
   SLUICE_ASSIGN_OR_RETURN(
       const auto writer,
