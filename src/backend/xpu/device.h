@@ -36,6 +36,7 @@ class XpuDevice : public device::Device {
   const ops::OpTable& ops() const override { return ops_; }
   ops::OpTable& mutable_ops() { return ops_; }
   Programs& programs() { return context_->programs(); }
+  size_t allocated_bytes() const { return context_->allocated_bytes(); }  // of device memory
   GraphMechanism graph_mechanism() const { return mechanism_; }
 
  private:

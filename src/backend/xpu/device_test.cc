@@ -69,6 +69,27 @@ TEST_F(XpuDeviceTest, WhatIsInUseIsNotFree) {
   EXPECT_EQ(device_->Memory()->total_bytes, total);
 }
 
+TEST_F(XpuDeviceTest, WhatIsFreedIsAllThatWasCounted) {
+  const size_t before = device_->allocated_bytes();
+  for (const size_t bytes : {0, 1, 4097, 1'000'003}) {
+    auto buffer = device_->Allocate(bytes, MemoryKind::kDevice);
+    ASSERT_TRUE(buffer.ok()) << buffer.status().message();
+    EXPECT_GT(device_->allocated_bytes(), before);
+    EXPECT_GE(device_->allocated_bytes(), before + bytes);
+    *buffer = device::Buffer();
+    EXPECT_EQ(device_->allocated_bytes(), before) << bytes;
+  }
+}
+
+TEST(XpuErrorTest, EveryCodeOfTheStandardHasItsName) {
+  EXPECT_THAT(ErrorOf(-36, "waiting").message(), HasSubstr("waiting: CL_INVALID_COMMAND_QUEUE"));
+  for (int code = -1; code >= -72; --code) {
+    if (code < -19 && code > -30) continue;  // not given to any
+    EXPECT_THAT(ErrorOf(code, "x").message(), HasSubstr(": CL_")) << code;
+  }
+  EXPECT_THAT(ErrorOf(-9999, "x").message(), HasSubstr("-9999"));
+}
+
 TEST_F(XpuDeviceTest, ATimerTellsWhenTheDeviceCameToIt) {
   const auto before = std::move(device_->CreateTimer().value());
   const auto after = std::move(device_->CreateTimer().value());

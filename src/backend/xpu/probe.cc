@@ -166,12 +166,30 @@ std::string WhyNoDevices() {
   if (!AllDevices().empty()) return "";
   cl_uint platforms = 0;
   Cl().GetPlatformIDs(0, nullptr, &platforms);
-  if (platforms == 0) {
+  std::vector<cl_platform_id> ids(platforms);
+  if (platforms > 0) Cl().GetPlatformIDs(platforms, ids.data(), nullptr);
+  cl_uint devices = 0;
+  for (cl_platform_id platform : ids) {
+    cl_uint count = 0;
+    if (Cl().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) == CL_SUCCESS) {
+      devices += count;
+    }
+  }
+  return WhyNoneOf(platforms, devices);
+}
+
+std::string WhyNoneOf(unsigned drivers, unsigned devices) {
+  if (drivers == 0) {
     return "libOpenCL.so.1 found no driver; install Debian's intel-opencl-icd or pocl-opencl-icd";
   }
-  return StrCat("none of the devices of ", platforms,
-                platforms == 1 ? " OpenCL driver" : " OpenCL drivers",
-                " is a GPU or CPU with OpenCL 3.0, shared virtual memory and a compiler");
+  const std::string shown = StrCat(drivers, drivers == 1 ? " OpenCL driver" : " OpenCL drivers");
+  if (devices == 0) {
+    return StrCat(shown, drivers == 1 ? " shows" : " show",
+                  " no device; the user must be allowed to open /dev/dri/renderD*");
+  }
+  return StrCat(devices == 1 ? "the device" : StrCat("none of the ", devices, " devices"), " of ",
+                shown, devices == 1 ? " is not" : " is",
+                " an Intel GPU or a CPU with OpenCL 3.0, shared virtual memory and a compiler");
 }
 
 }  // namespace sluice::xpu

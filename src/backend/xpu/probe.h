@@ -37,5 +37,7 @@ std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
 
 // Why AllDevices is empty, in one sentence; empty when it is not.
 std::string WhyNoDevices();
+// The same of drivers that show that many devices, none of which fits.
+std::string WhyNoneOf(unsigned drivers, unsigned devices);
 
 }  // namespace sluice::xpu

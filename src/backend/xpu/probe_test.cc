@@ -76,5 +76,13 @@ TEST_F(TileTest, WhatTheDriverDoesNotDivideHasNoParts) {
   EXPECT_TRUE(PartsOf(all_[0].device, kTooMany).empty());
 }
 
+TEST(WhyNoneOfTest, NoDriverNoDeviceAndNoneThatFitsAreToldApart) {
+  EXPECT_THAT(WhyNoneOf(0, 0), HasSubstr("found no driver"));
+  EXPECT_THAT(WhyNoneOf(1, 0), HasSubstr("1 OpenCL driver shows no device"));
+  EXPECT_THAT(WhyNoneOf(2, 0), HasSubstr("2 OpenCL drivers show no device"));
+  EXPECT_THAT(WhyNoneOf(1, 1), HasSubstr("the device of 1 OpenCL driver is not an Intel GPU"));
+  EXPECT_THAT(WhyNoneOf(2, 3), HasSubstr("none of the 3 devices of 2 OpenCL drivers is"));
+}
+
 }  // namespace
 }  // namespace sluice::xpu

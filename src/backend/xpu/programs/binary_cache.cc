@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,27 @@ Hash128 HashOf(std::string_view text) {
 std::string Head(const std::string& key, const void* data, size_t bytes) {
   const Hash128 hash = HashOf({static_cast<const char*>(data), bytes});
   return StrCat(kMagic, key.size(), " ", bytes, " ", hash.high, " ", hash.low, "\n", key);
+}
+
+// The first line of Head.
+constexpr size_t kNumbersBytesMax = 4 * 21;
+
+// The head of a file of `size` bytes that may hold `key`; the file stands behind it. Nothing where
+// it is another's, and then no more than that much was read.
+std::optional<std::string> ReadHead(std::ifstream& file, const std::string& key, uintmax_t size) {
+  std::string head(std::min<uintmax_t>(size, kMagic.size() + kNumbersBytesMax), '\0');
+  if (!file.read(head.data(), static_cast<std::streamsize>(head.size()))) return std::nullopt;
+  const size_t line_end = head.find('\n', kMagic.size());
+  if (!head.starts_with(kMagic) || line_end == std::string::npos) return std::nullopt;
+  const uintmax_t bytes = line_end + 1 + key.size();
+  if (bytes > size) return std::nullopt;
+  if (!head.starts_with(StrCat(kMagic, key.size(), " ", size - bytes, " "))) return std::nullopt;
+  head.resize(bytes);
+  file.seekg(0);
+  if (!file.read(head.data(), static_cast<std::streamsize>(bytes)) || !head.ends_with(key)) {
+    return std::nullopt;
+  }
+  return head;
 }
 
 }  // namespace
@@ -57,16 +79,17 @@ std::optional<std::vector<unsigned char>> BinaryCache::Load(const std::string& k
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
   if (error || size > kFileBytesMax) return std::nullopt;
-  std::string all(size, '\0');
   std::ifstream file(path, std::ios::binary);
-  if (!file.read(all.data(), static_cast<std::streamsize>(size))) return std::nullopt;
-  // The head is written for the bytes that follow it, so a file that was cut or changed differs.
-  const size_t key_at = all.find(key, kMagic.size());
-  if (key_at == std::string::npos) return std::nullopt;
-  const size_t begin = key_at + key.size();
-  const std::string head = Head(key, all.data() + begin, all.size() - begin);
-  if (all.compare(0, begin, head) != 0) return std::nullopt;
-  return std::vector<unsigned char>(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
+  const std::optional<std::string> head = ReadHead(file, key, size);
+  if (!head) return std::nullopt;
+  std::vector<unsigned char> binary(size - head->size());
+  if (!file.read(reinterpret_cast<char*>(binary.data()),
+                 static_cast<std::streamsize>(binary.size()))) {
+    return std::nullopt;
+  }
+  // The head is written for the bytes that follow it, so a file that was changed differs.
+  if (*head != Head(key, binary.data(), binary.size())) return std::nullopt;
+  return binary;
 }
 
 bool BinaryCache::Write(const std::string& path, const std::string& head, const void* data,
@@ -98,6 +121,12 @@ void BinaryCache::Store(const std::string& key, const std::vector<unsigned char>
     return;
   }
   told_ = true;
+  if (folder_.empty()) {
+    LogWarning(
+        "no cache folder: neither SLUICE_CACHE, XDG_CACHE_HOME nor HOME is set, so every start "
+        "compiles the kernels again");
+    return;
+  }
   LogWarning("compiled kernels can't be kept in \"", folder_,
              "\", so every start compiles them again; set SLUICE_CACHE to a folder that can be "
              "written");
