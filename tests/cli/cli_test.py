@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -61,6 +62,16 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["threads", "1000"], "bench", MODEL, "--threads", "1000")
         self.refuse(2, ["threads", "1000"], "bench", "--ceilings", "--threads", "1000")
         self.refuse(2, ["linear=nope"], "generate", MODEL, "-p", "x", "--force-op", "linear=nope")
+        self.refuse(2, ["second choice for norm"], "generate", MODEL, "-p", "x",
+                    "--force-op", "norm=ref_norm,norm=ref_norm", "--device", "cpu")
+        self.refuse(2, ["linear=", "ref_linear"], "generate", MODEL, "-p", "x",
+                    "--force-op", "linear=")
+        self.refuse(2, ["synthetic:tiny:bf16", "GGUF"], "quantize", "synthetic:tiny:bf16",
+                    "/nonexistent/out.gguf", "--type", "Q4_0")
+        for flag in ["--device", "--force-op"]:
+            done = run("generate", MODEL, "-p", "x", flag, "x" * 100_000)
+            self.assertEqual(done.returncode, 2, done.stderr[:300])
+            self.assertLess(len(done.stderr), 600)
         self.refuse(2, ["3 --prot"], "generate", MODEL, "-p", "x", "3", "--prot")
         self.refuse(2, ["did you mean serve?"], "serv")
         self.refuse(2, ["100"], "chat", MODEL, "--top-p", "100")
@@ -101,6 +112,22 @@ class Errors(unittest.TestCase):
                                       text=True, timeout=300, check=False)
             self.assertEqual(done.returncode, 1, command)
             self.assertIn("standard output could not be written", done.stderr)
+
+    def test_a_limit_on_files_does_not_end_the_program(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        with tempfile.TemporaryDirectory() as cache:
+            done = subprocess.run(
+                [PROGRAM, "generate", "synthetic:tiny:bf16", "-p", "hello", "-n", "4",
+                 "--device", "xpu"], capture_output=True, timeout=300, check=False,
+                preexec_fn=limit, env={**os.environ, "SLUICE_CACHE": cache})
+            self.assertGreaterEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(cache, "out"), "w") as out:
+                done = subprocess.run([PROGRAM, "devices", "--verify", "--device", "cpu", "--cases",
+                                       "1", "--isa", "ref", "--json"], stdout=out, check=False,
+                                      stderr=subprocess.PIPE, timeout=300, preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"standard output could not be written", done.stderr)
 
     def test_a_model_that_cannot_be_loaded_is_exit_code_3(self):
         self.refuse(3, ["/nonexistent"], "generate", "/nonexistent", "-p", "x")
@@ -301,6 +328,28 @@ class Others(unittest.TestCase):
                 self.assertGreater(row["tokens_per_second"]["min"], 0)
             # The CPU works while a step is put on its stream, so no time lies between.
             self.assertIsNone(figures["results"][1]["device_idle_share"])
+
+    def test_lists_of_bench_take_one_value_each(self):
+        model = "synthetic:tiny:bf16"
+        flags = ["bench", "--json", "--device", "cpu", "--output-tokens", "4", "--repeat", "1"]
+        for lists in [["--prompt-tokens", "8", "--batch", "1,2", model],
+                      ["--batch", "1,2", "--prompt-tokens", "8", model],
+                      [model, "--prompt-tokens", "8", "--batch", "1", "--batch", "2"]]:
+            done = run(*flags, *lists)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = json.loads(done.stdout)["results"]
+            self.assertEqual([row["batch"] for row in rows], [1, 1, 2])
+
+    def test_rates_are_of_the_steps(self):
+        # A step of this model takes tens of microseconds; a rate by the time at which its events
+        # are read may be a hundred times too high.
+        done = run("bench", "--synthetic", "tiny", "--batch", "1", "--prompt-tokens", "8",
+                   "--output-tokens", "16", "--device", "cpu", "--repeat", "50", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for row in json.loads(done.stdout)["results"]:
+            self.assertLess(row["tokens_per_second"]["max"], 1e6)
+            above = any((row[share] or 0) > 1 for share in ["compute_share", "read_share"])
+            self.assertEqual(row["above_ceiling"], above)
         described = json.loads(run("inspect", "synthetic:llama-3.1-8b:bf16", "--json").stdout)
         self.assertEqual(described["parameters"], 8030261248)
 
@@ -386,8 +435,13 @@ class Devices(unittest.TestCase):
                 self.chosen(**{variable: "?"})
                 continue
             for device in [owner, owner + ":0", "auto"]:
-                self.refuse(4, [f'{variable}="?"', "legal are"], "devices", "--device", device,
+                self.refuse(2, [f'{variable}="?"', "legal are"], "devices", "--device", device,
                             **{variable: "?"})
+            # Nothing runs: a warning, and the devices that can be known.
+            done = run("inspect", MODEL, "--json", env={variable: "?"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'{variable}="?"', done.stderr)
+            self.assertIn("cpu", json.loads(done.stdout)["memory"])
 
     def test_a_list_in_force_is_shown(self):
         values = {"CUDA_VISIBLE_DEVICES": "-1", "ZE_AFFINITY_MASK": "0.0",
