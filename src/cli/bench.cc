@@ -111,6 +111,7 @@ class Bench {
     std::vector<bool> started(batch);
     int waiting = batch, ended = 0;
     int64_t start_us = 0, tokens = 0;
+    bool enough = false;
     std::vector<DrawnTokens> drawn;
     const int64_t wanted = static_cast<int64_t>(batch) * options_.output_tokens;
     while (ended < batch) {
@@ -118,9 +119,10 @@ class Bench {
       ended += event.last;
       if (event.tokens == 0) continue;
       drawn.push_back({event.at_us, event.tokens});
-      if (waiting == 0 && tokens < wanted && event.at_us > start_us) {
+      if (waiting == 0 && !enough && event.at_us > start_us) {
         tokens += event.tokens;
-        if (tokens >= wanted) {
+        enough = tokens >= wanted;
+        if (enough) {
           AddTimes(figure);
           for (const RequestId id : ids) engine_.Cancel(id);
         }
