@@ -80,6 +80,10 @@ size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& 
 // with more runs eagerly.
 constexpr int64_t kEditsOfBucket = 1024, kEditsOfSequence = 16;
 
+Status BuiltOnFailed(uint64_t step) {
+  return Status(StatusCode::kDevice, StrCat("it was built on step ", step, ", which failed"));
+}
+
 bool HasMasks(const batch::BatchPlan& plan, batch::MaskSource* masks) {
   return masks != nullptr &&
          std::any_of(plan.entries.begin(), plan.entries.end(),
@@ -196,8 +200,8 @@ Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
 device::SubmitCounts Executor::submitted() const {
   device::SubmitCounts counts = stream_->counts();
   const device::SubmitCounts copies = prepare_stream_->counts();
-  counts.kernels += copies.kernels;
-  counts.host_calls += copies.host_calls;
+  counts.kernels += copies.kernels - warm_up_.kernels;
+  counts.host_calls += copies.host_calls - warm_up_.host_calls;
   return counts;
 }
 
@@ -223,6 +227,7 @@ Status Executor::CheckLaunch(const PreparedBatch& batch, const batch::KvSink* si
 Status Executor::CheckReferences(const batch::BatchPlan& plan) const {
   for (const batch::TokenRef token : plan.tokens) {
     if (token >= 0) continue;
+    if (failed_step_ != 0 && plan.step == failed_step_ + 1) return BuiltOnFailed(failed_step_);
     const int64_t row = -1 - static_cast<int64_t>(token);
     if (plan.step == last_step_ + 1 && row < static_cast<int64_t>(last_draws_.size()) &&
         last_draws_[row] != 0) {
@@ -366,6 +371,7 @@ Status Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, batch::Kv
     const Status waited = stream_->Synchronize();
     if (count_ > 0 && !waited.ok()) flight(count_ - 1).status = waited;
     if (count_ > 0 && status.code() == StatusCode::kDevice) flight(count_ - 1).status = status;
+    failed_step_ = plan.step;
     last_draws_.clear();
     if (sink != nullptr) sink->Abort();
     builder_->Recycle(std::move(next.batch));
@@ -397,6 +403,7 @@ Status Executor::Finish(batch::StepResult* result) {
       flights_[oldest_].status =
           status.WithContext(StrCat("it was built on step ", plan.step, ", which failed"));
     }
+    failed_step_ = last_step_;  // this one, or the one behind it
     last_draws_.clear();
   } else if (flight.sink != nullptr) {
     status = flight.sink->Finish();
@@ -415,6 +422,56 @@ Status Executor::Execute(PreparedBatch batch, batch::MaskSource* masks, batch::K
   CHECK(count_ == 0, count_, " steps are in flight");
   SLUICE_RETURN_IF_ERROR(Launch(std::move(batch), masks, sink));
   return Finish(result);
+}
+
+// One sequence in the first blocks. A step's ids are known or the row before's, as in serving.
+batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
+  batch::BatchPlan plan;
+  plan.step = last_step_ + 1;
+  plan.entries.push_back({.first_position = first, .query_tokens = tokens, .logits_count = 1});
+  plan.tokens.assign(tokens, index == 0 ? 0 : batch::PreviousRow(0));
+  for (int i = 0; i < tokens; ++i) plan.positions.push_back(first + i);
+  plan.logits_rows.push_back({.token = tokens - 1});
+  for (const kvstore::GroupLayout& group : store_.groups()) {
+    batch::GroupTable& table = plan.groups.emplace_back();
+    for (int at = 0; at < first + tokens; at += group.kernel_block_tokens) {
+      table.ids.push_back(static_cast<int32_t>(table.ids.size()));
+    }
+    table.begin = {0, static_cast<int32_t>(table.ids.size())};
+  }
+  if (index == 0) {
+    plan.starts.push_back({.prompt_tokens = tokens, .history = std::vector<int32_t>(tokens, 0)});
+  }
+  return plan;
+}
+
+// A prompt, then decode steps: a bucket's first one runs eagerly, its second is captured.
+Status Executor::WarmUp() {
+  CHECK(count_ == 0 && last_step_ == 0, "a warm-up after step ", last_step_);
+  const model::ModelOptions& limits = model_.options();
+  const int prompt = limits.max_tokens > 1 ? 2 : 1;
+  if (limits.max_model_len < prompt + kWarmUpSteps) return OkStatus();
+  std::unique_ptr<StepTimer> timer = std::move(timer_);
+  Status status;
+  batch::StepResult result;
+  for (int index = 0, first = 0; index < kWarmUpSteps && status.ok(); ++index) {
+    const int tokens = index == 0 ? prompt : 1;
+    batch::BatchPlan plan = WarmUpPlan(index, first, tokens);
+    status = [&]() -> Status {
+      SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(&plan));
+      SLUICE_RETURN_IF_ERROR(batch.Sync());
+      return Execute(std::move(batch), nullptr, nullptr, &result);
+    }();
+    first += tokens;
+  }
+  timer_ = std::move(timer);
+  warm_up_ = submitted();
+  last_step_ = failed_step_ = 0;
+  last_draws_.clear();
+  sample_us_ = 0;
+  return status.ok() ? status
+                     : status.WithContext(StrCat("the first steps on ",
+                                                 device::ToString(device_.facts().id), " failed"));
 }
 
 }  // namespace sluice::exec

@@ -41,6 +41,12 @@ class Executor {
   // Steps still in flight are waited for and forgotten.
   ~Executor();
 
+  // Runs the smallest steps through and forgets them, so that what a device does at first use
+  // (compiling kernels, scratch memory, the smallest graph) is done before a request waits for it.
+  // Writes over the first blocks of every group and counts for nothing: to be called before any
+  // plan, while those blocks are free. Nothing where a step is too small for it.
+  Status WarmUp();
+
   // Takes the content of *plan and leaves the buffers of an earlier plan in it.
   Result<PreparedBatch> Prepare(batch::BatchPlan* plan);
 
@@ -74,7 +80,7 @@ class Executor {
   std::optional<int64_t> sample_us() const { return sample_us_; }
   // Zeros unless Options::time_steps asked for them and the device has timers.
   StepTimes step_times() const { return timer_ ? timer_->times() : StepTimes(); }
-  // What all steps have submitted so far, their copies included.
+  // What all steps have submitted so far, their copies included; the warm-up left out.
   device::SubmitCounts submitted() const;
 
  private:
@@ -86,6 +92,7 @@ class Executor {
     std::optional<int64_t> sample_us;
   };
   static constexpr int kInFlightMax = sample::Sampler::kStepsMax;
+  static constexpr int kWarmUpSteps = 4;
 
   Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
       : device_(device), model_(model), store_(store) {}
@@ -104,6 +111,7 @@ class Executor {
   // What a graph holds: ids, the model, sampling.
   Status RunBucket(device::Stream& stream, int bucket);
   ops::Tensor Logits(int64_t rows) const;
+  batch::BatchPlan WarmUpPlan(int index, int first, int tokens) const;
   Status CopyBlocks(const batch::BatchPlan& plan);
   Status ResolveTokens(const PreparedBatch& batch);
   model::ForwardContext Context(device::Stream& stream) const;
@@ -132,10 +140,12 @@ class Executor {
   std::string graphs_note_;
 
   std::unique_ptr<StepTimer> timer_;  // null: off
+  device::SubmitCounts warm_up_;      // what it submitted
   static_assert(kInFlightMax <= StepTimer::kInFlightMax);
   std::array<Flight, kInFlightMax> flights_;
   int oldest_ = 0, count_ = 0;
   uint64_t last_step_ = 0;           // launched
+  uint64_t failed_step_ = 0;         // the last that failed, or will because the one before has
   std::vector<uint8_t> last_draws_;  // by its logits row: whether it draws a token
   std::optional<int64_t> sample_us_;
 };

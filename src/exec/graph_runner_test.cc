@@ -180,6 +180,50 @@ TEST_P(Graphs, ReplayedStepsGiveTheBitsOfEagerOnes) {
   }
 }
 
+TEST_P(Graphs, AWarmUpChangesNoAnswerAndLeavesTheSmallestGraph) {
+  const Answers expected = Traffic(GetParam(), "cpu", true).Run(60, 2, false);
+  for (const char* device : {"pinned", "plain", "nographs"}) {
+    Traffic traffic(GetParam(), device, true);
+    const Status status = traffic.tiny().executor->WarmUp();
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(traffic.tiny().executor->in_flight(), 0);
+    EXPECT_EQ(traffic.tiny().executor->captured(),
+              std::string(device) == "nographs" ? std::vector<int>() : std::vector<int>({1}));
+    EXPECT_TRUE(traffic.Run(60, 2, true) == expected) << device;
+  }
+}
+
+TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
+  TinyExecutor tiny("llama", 0, "pinned");
+  const auto executor = std::move(
+      Executor::Make(*tiny.device, *tiny.model, *tiny.store, {.time_steps = true}).value());
+  tiny.queued().now_s = 5;
+  ASSERT_TRUE(executor->WarmUp().ok());
+  tiny.queued().now_s = 9;
+  PlanBuilder late(1, 1);
+  late.Entry(0, 0, {batch::PreviousRow(0)}, {{0}});
+  batch::StepResult result;
+  auto prepared = std::move(executor->Prepare(&late.plan()).value());
+  ASSERT_TRUE(prepared.Sync().ok());
+  EXPECT_EQ(executor->Execute(std::move(prepared), nullptr, nullptr, &result).code(),
+            StatusCode::kInvalidArgument);
+  PlanBuilder first(1, 1);
+  first.Start(0, {}, {1}).Entry(0, 0, {1}, {{0}});
+  prepared = std::move(executor->Prepare(&first.plan()).value());
+  ASSERT_TRUE(prepared.Sync().ok());
+  ASSERT_TRUE(executor->Execute(std::move(prepared), nullptr, nullptr, &result).ok());
+  EXPECT_EQ(executor->step_times().busy_s, 0);
+  EXPECT_EQ(executor->step_times().idle_s, 0);
+}
+
+TEST(WarmUp, TellsWhyTheDeviceCannotRunAStep) {
+  TinyExecutor tiny("llama", 0, "pinned");
+  tiny.queued().FailOp("attention");
+  const Status status = tiny.executor->WarmUp();
+  EXPECT_EQ(status.code(), StatusCode::kDevice);
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("the first steps on cuda:3 failed"));
+}
+
 // What a driver is called for in a step that is replayed, its end included.
 TEST(GraphStep, TakesFewHostCallsWhateverTheBatch) {
   TinyExecutor tiny("llama", 0, "pinned");
@@ -218,6 +262,28 @@ TEST(GraphStep, AnErrorInsideAReplayIsFoundAtTheEndAndTheNextStepRuns) {
     EXPECT_EQ(tiny.Run(plan.plan()).status().code(), i == 3 ? StatusCode::kDevice : StatusCode::kOk)
         << i;
   }
+}
+
+TEST(GraphStep, StepsBuiltOnAFailedOneSaySo) {
+  TinyExecutor tiny("llama", 0, "pinned");
+  const std::vector<int32_t> prompt = {1, 75, 65, 67};
+  PlanBuilder prefill(1, 1), second(2, 1), third(3, 1), afresh(4, 1);
+  prefill.Start(0, {}, prompt).Entry(0, 0, prompt, {{3}});
+  second.Entry(0, 4, {batch::PreviousRow(0)}, {{0}});
+  third.Entry(0, 5, {batch::PreviousRow(0)}, {{0}});
+  afresh.Start(0, {}, prompt).Entry(0, 0, prompt, {{3}});
+  tiny.queued().FailOp("norm", 2);
+  ASSERT_TRUE(tiny.Launch(prefill.plan()).ok());
+  ASSERT_TRUE(tiny.Launch(second.plan()).ok());
+  StepResult result;
+  EXPECT_EQ(tiny.executor->Finish(&result).code(), StatusCode::kDevice);
+  // Planned before the failure of the first was known.
+  const Status late = tiny.Launch(third.plan());
+  EXPECT_EQ(late.code(), StatusCode::kDevice);
+  EXPECT_EQ(late.message(), "it was built on step 2, which failed");
+  EXPECT_THAT(tiny.executor->Finish(&result).message(),
+              ::testing::HasSubstr("it was built on step 1, which failed"));
+  EXPECT_TRUE(tiny.Run(afresh.plan()).ok());
 }
 
 TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {

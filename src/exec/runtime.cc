@@ -115,6 +115,8 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
                                           .graphs = options.graphs,
                                           .time_steps = options.time_steps,
                                           .bindings = runtime->bindings_}));
+  // Where steps overlap with the host is also where programs are built or loaded at first use.
+  if (runtime->executor_->overlaps()) SLUICE_RETURN_IF_ERROR(runtime->executor_->WarmUp());
   return runtime;
 }
 

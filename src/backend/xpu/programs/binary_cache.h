@@ -18,6 +18,7 @@ class BinaryCache {
 
   // $SLUICE_CACHE/xpu, else $XDG_CACHE_HOME/sluice/xpu, else ~/.cache/sluice/xpu; else empty.
   static std::string DefaultFolder();
+  const std::string& folder() const { return folder_; }
 
   // `key`: device, driver, options and source. Nothing where no whole file of that key is there.
   std::optional<std::vector<unsigned char>> Load(const std::string& key) const;

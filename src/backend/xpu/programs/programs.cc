@@ -2,6 +2,7 @@
 
 #include "backend/xpu/programs/sources.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/str_cat.h"
 
 namespace sluice::xpu {
@@ -16,6 +17,7 @@ const ClSource* FindClSource(std::string_view name) {
 Programs::Programs(cl_context context, const FoundDevice& device, std::string cache_folder)
     : context_(context),
       device_(device.device),
+      device_name_(device.facts.name),
       identity_(StrCat(device.facts.name, "\n", device.driver)),
       base_options_(StrCat("-cl-std=CL1.2",
                            device.exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "")),
@@ -51,7 +53,10 @@ Result<cl_program> Programs::Make(std::string_view name, std::string_view option
       return program;
     }
   }
-  ++counts_.compiled;
+  if (counts_.compiled++ == 0) {
+    LogInfo("compiling kernels for ", device_name_,
+            cache_.folder().empty() ? "" : StrCat(", kept in ", cache_.folder()));
+  }
   return Compile(name, source->text, key, all);
 }
 

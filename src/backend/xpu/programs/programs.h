@@ -1,6 +1,6 @@
 // The compiled OpenCL programs of one device: built when they are first asked for, from the sources
-// inside this program or from the binaries of an earlier run. Any thread may call. Owns the
-// programs.
+// inside this program or from the binaries of an earlier run. The first one that is compiled is
+// told to the log, because it takes long. Any thread may call. Owns the programs.
 #pragma once
 
 #include <map>
@@ -41,6 +41,7 @@ class Programs {
 
   const cl_context context_;
   const cl_device_id device_;
+  const std::string device_name_;
   const std::string identity_;  // device and driver
   const std::string base_options_;
   BinaryCache cache_;
