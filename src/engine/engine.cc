@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/philox.h"
+#include "engine/health.h"
 #include "engine/metrics.h"
 #include "engine/request_check.h"
 #include "engine/request_state.h"
@@ -25,12 +26,6 @@
 
 namespace sluice::engine {
 namespace {
-
-// A step that takes longer than this is taken for a hang; the largest chunk on the slowest machine
-// takes a few seconds.
-constexpr int64_t kStuckMsMax = 30'000;
-// Steps that may fail in a row before the engine calls itself unhealthy.
-constexpr int kFailuresMax = 3;
 
 uint64_t SeedFromEntropy() {
   std::random_device device;
@@ -319,20 +314,8 @@ EngineInfo EngineImpl::Info() const {
 
 EngineHealth EngineImpl::Health() const {
   const StepLoop::State state = loop_->state();
-  EngineHealth health;
-  health.ok = true;
-  if (state.stuck_ms > kStuckMsMax) {
-    health.ok = false;
-    health.reason = StrCat("no step has finished for ", state.stuck_ms / 1000, " s");
-  } else if (state.consecutive_failures >= kFailuresMax) {
-    health.ok = false;
-    health.reason = StrCat("the last ", state.consecutive_failures, " steps failed");
-  }
   std::lock_guard lock(mutex_);
-  health.ready = health.ok && !draining_ && !state.paused;
-  if (draining_) health.reason = "draining";
-  if (state.paused) health.reason = "paused";
-  return health;
+  return HealthOf(state, draining_);
 }
 
 std::vector<RequestId> EngineImpl::FlagAll() {

@@ -18,7 +18,10 @@ struct Answer {
   std::vector<int32_t> ids;
   std::vector<double> logprobs;
   FinishReason finish = FinishReason::kNone;
-  friend bool operator==(const Answer&, const Answer&) = default;
+  Status error;
+  friend bool operator==(const Answer& a, const Answer& b) {
+    return a.ids == b.ids && a.logprobs == b.logprobs && a.finish == b.finish;
+  }
 };
 
 class Rig {
@@ -78,6 +81,7 @@ class Rig {
         answer.logprobs.push_back(token.logprob.value_or(1));
       }
       if (delta.finish != FinishReason::kNone) answer.finish = delta.finish;
+      if (!delta.error.ok()) answer.error = delta.error;
       if (cancel && !delta.last) loop_->Cancel(id);
     };
     workers_->Start(std::move(request));
@@ -101,6 +105,7 @@ class Rig {
     return used;
   }
   exec::TinyExecutor& tiny() { return tiny_; }
+  StepLoop::State state() const { return loop_->state(); }
 
  private:
   exec::TinyExecutor tiny_;
@@ -171,6 +176,24 @@ TEST(Overlap, AFailingStepEndsItsRequestsAndTheLoopGoesOn) {
   fresh.Submit(1);
   fresh.WaitFor(1);
   EXPECT_TRUE(fresh.answers()[1] == before);
+}
+
+TEST(Overlap, FailuresAreCountedWithTheirTimeUntilAStepIsWell) {
+  Rig rig("pinned");
+  rig.tiny().queued().FailOp("attention");
+  rig.Submit(1);
+  rig.WaitFor(1);
+  const Answer failed = rig.answers()[1];
+  EXPECT_EQ(failed.finish, FinishReason::kError);
+  EXPECT_EQ(failed.error.code(), StatusCode::kDevice);
+  EXPECT_EQ(failed.error.message(),
+            "step 1, which computed this request, failed; the log of the program says why");
+  EXPECT_GT(rig.state().consecutive_failures, 0);
+  EXPECT_LT(rig.state().failed_ms, 3'600'000);  // not since the machine was started
+  rig.Submit(2);
+  rig.WaitFor(2);
+  EXPECT_EQ(rig.state().consecutive_failures, 0);
+  EXPECT_EQ(rig.state().failed_ms, 0);
 }
 
 TEST(Overlap, StoppingTheLoopEndsStepsInFlight) {

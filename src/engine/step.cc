@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str_cat.h"
 
 namespace sluice::engine {
 
@@ -58,7 +59,13 @@ bool StepLoop::End() {
     if (flight.launched) failures_ = 0;
   } else {
     LogError("step ", flight.step, " failed: ", status.message());
+    // Where it was found decides the code, and what was found is ours: clients get one answer.
+    status =
+        Status(StatusCode::kDevice,
+               StrCat("step ", flight.step, ", which computed this request, failed; the log of ",
+                      "the program says why"));
     scheduler_->Fail(flight.step, &outcome_);
+    failed_us_ = finished;
     ++failures_;
   }
   Emit(result_, outcome_, status);
@@ -359,6 +366,7 @@ StepLoop::State StepLoop::state() const {
   state.steps = steps_;
   state.free_blocks = free_blocks_;
   state.consecutive_failures = failures_;
+  if (state.consecutive_failures > 0) state.failed_ms = (NowMicros() - failed_us_) / 1000;
   std::lock_guard lock(mutex_);
   state.device = device_;
   state.paused = paused_;

@@ -45,6 +45,7 @@ class StepLoop {
     exec::StepTimes device;
     int64_t stuck_ms = 0;  // since the last sign of progress, while there is work; else 0
     int consecutive_failures = 0;
+    int64_t failed_ms = 0;  // since the last of them
     bool paused = false;
   };
   State state() const;
@@ -130,6 +131,7 @@ class StepLoop {
   std::atomic<int64_t> progress_us_{0};
   std::atomic<bool> has_work_{false};
   std::atomic<int> failures_{0};
+  std::atomic<int64_t> failed_us_{0};  // when the last step failed
 };
 
 }  // namespace sluice::engine

@@ -1,0 +1,24 @@
+#include "engine/health.h"
+
+#include "base/str_cat.h"
+
+namespace sluice::engine {
+
+EngineHealth HealthOf(const StepLoop::State& state, bool draining) {
+  EngineHealth health;
+  health.ok = true;
+  if (state.stuck_ms > kStuckMsMax) {
+    health.ok = false;
+    health.reason = StrCat("no step has finished for ", state.stuck_ms / 1000, " s");
+  } else if (state.consecutive_failures >= kFailuresMax && state.failed_ms < kFailureMsMax) {
+    health.ok = false;
+    health.reason = StrCat("the last ", state.consecutive_failures, " steps failed; requests are ",
+                           "wanted again ", kFailureMsMax / 1000, " s after the last failure");
+  }
+  health.ready = health.ok && !draining && !state.paused;
+  if (draining) health.reason = "draining";
+  if (state.paused) health.reason = "paused";
+  return health;
+}
+
+}  // namespace sluice::engine

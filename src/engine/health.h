@@ -1,0 +1,21 @@
+// Whether an engine is well, from what its step loop shows. Pure: time is in the state.
+#pragma once
+
+#include "engine/step.h"
+#include "sluice/engine.h"
+
+namespace sluice::engine {
+
+// A step that takes longer than this is taken for a hang; the largest chunk on the slowest machine
+// takes a few seconds.
+inline constexpr int64_t kStuckMsMax = 30'000;
+// Steps that may fail in a row before the engine calls itself unhealthy.
+inline constexpr int kFailuresMax = 3;
+// It stays so for this long after the last failure. Whoever sends requests only where it is well
+// must be let in again, because nothing but a request can show that the device works; the first
+// step that fails closes the door for as long again.
+inline constexpr int64_t kFailureMsMax = 5'000;
+
+EngineHealth HealthOf(const StepLoop::State& state, bool draining);
+
+}  // namespace sluice::engine
