@@ -26,6 +26,10 @@ class Context {
   cl_context handle() const { return context_; }
   Programs& programs() { return *programs_; }
   const CommandBufferApi& command_buffers() const { return command_buffers_; }
+  // For tests: instead of the driver's, before a graph is captured.
+  void UseCommandBuffers(const CommandBufferApi& api) { command_buffers_ = api; }
+  // True once: whoever finds that the driver refuses them says so.
+  bool TellOfNoCommandBuffers() { return !told_of_no_command_buffers_.exchange(true); }
 
   // Shared virtual memory of at least `bytes`, aligned to 256, not zeroed.
   struct Memory {
@@ -48,6 +52,7 @@ class Context {
   std::unique_ptr<Programs> programs_;
   CommandBufferApi command_buffers_;
   std::atomic<size_t> allocated_{0};
+  std::atomic<bool> told_of_no_command_buffers_{false};
   std::mutex mutex_;
   std::set<cl_command_queue> queues_;  // guarded by mutex_
 };

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/log.h"
 #include "base/str_cat.h"
 #include "device/replay_signature.h"
 
@@ -28,28 +29,13 @@ class XpuGraph : public device::Graph {
     return status;
   }
 
-  // What was recorded as a command buffer.
+  // What was recorded as a command buffer. After an error the graph replays single launches.
   Status Finalize() {
     if (launches_.empty()) return OkStatus();
-    const CommandBufferApi& api = context_->command_buffers();
-    SLUICE_ASSIGN_OR_RETURN(capture_queue_, context_->CreateQueue());
-    // A replay may be put on the queue while the one before still runs.
-    const cl_command_buffer_properties_khr properties[] = {
-        CL_COMMAND_BUFFER_FLAGS_KHR, CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, 0};
-    cl_int error = CL_SUCCESS;
-    buffer_ = api.create(1, &capture_queue_, properties, &error);
-    SLUICE_RETURN_IF_ERROR(Check(error, "clCreateCommandBufferKHR"));
-    cl_sync_point_khr before = 0;
-    for (size_t i = 0; i < launches_.size(); ++i) {
-      const RecordedLaunch& launch = launches_[i];
-      const cl_uint waits = i == 0 ? 0 : 1;
-      cl_sync_point_khr point = 0;
-      error = api.add_kernel(buffer_, nullptr, nullptr, launch.kernel, 3, nullptr, launch.global,
-                             launch.local, waits, waits == 0 ? nullptr : &before, &point, nullptr);
-      SLUICE_RETURN_IF_ERROR(Check(error, StrCat("clCommandNDRangeKernelKHR of ", launch.name)));
-      before = point;
-    }
-    return Check(api.finalize(buffer_), "clFinalizeCommandBufferKHR");
+    const Status status = MakeBuffer();
+    if (!status.ok() && buffer_ != nullptr) context_->command_buffers().release(buffer_);
+    if (!status.ok()) buffer_ = nullptr;
+    return status;
   }
 
   Status Replay(device::Stream& stream, const device::ReplayParams& params) override {
@@ -79,6 +65,28 @@ class XpuGraph : public device::Graph {
   }
 
  private:
+  Status MakeBuffer() {
+    const CommandBufferApi& api = context_->command_buffers();
+    SLUICE_ASSIGN_OR_RETURN(capture_queue_, context_->CreateQueue());
+    // A replay may be put on the queue while the one before still runs.
+    const cl_command_buffer_properties_khr properties[] = {
+        CL_COMMAND_BUFFER_FLAGS_KHR, CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, 0};
+    cl_int error = CL_SUCCESS;
+    buffer_ = api.create(1, &capture_queue_, properties, &error);
+    SLUICE_RETURN_IF_ERROR(Check(error, "clCreateCommandBufferKHR"));
+    cl_sync_point_khr before = 0;
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      const RecordedLaunch& launch = launches_[i];
+      const cl_uint waits = i == 0 ? 0 : 1;
+      cl_sync_point_khr point = 0;
+      error = api.add_kernel(buffer_, nullptr, nullptr, launch.kernel, 3, nullptr, launch.global,
+                             launch.local, waits, waits == 0 ? nullptr : &before, &point, nullptr);
+      SLUICE_RETURN_IF_ERROR(Check(error, StrCat("clCommandNDRangeKernelKHR of ", launch.name)));
+      before = point;
+    }
+    return Check(api.finalize(buffer_), "clFinalizeCommandBufferKHR");
+  }
+
   device::Device& device_;
   XpuStream& stream_;
   const std::shared_ptr<Context> context_;
@@ -98,7 +106,12 @@ Result<std::unique_ptr<device::Graph>> CaptureGraph(device::Device& device, XpuS
                                                     const device::CaptureBody& body) {
   auto graph = std::make_unique<XpuGraph>(device, stream);
   SLUICE_RETURN_IF_ERROR(graph->Record(body));
-  if (mechanism == GraphMechanism::kCommandBuffer) SLUICE_RETURN_IF_ERROR(graph->Finalize());
+  if (mechanism == GraphMechanism::kCommandBuffer) {
+    const Status status = graph->Finalize();
+    if (!status.ok() && stream.context()->TellOfNoCommandBuffers()) {
+      LogWarning("graphs are replayed launch by launch: ", status.message());
+    }
+  }
   return std::unique_ptr<device::Graph>(std::move(graph));
 }
 

@@ -1,5 +1,5 @@
 // Captured work: the kernels that a body launched, each with its arguments, replayed as one command
-// buffer of the driver where it has them, else one by one from the recorded list.
+// buffer of the driver where it has and makes them, else one by one from the recorded list.
 #pragma once
 
 #include <memory>

@@ -200,6 +200,31 @@ TEST_P(GraphTest, KernelsAreCountedAndACommandBufferIsOneCall) {
   EXPECT_EQ(after.host_calls - before.host_calls, 5 + calls);  // a copy per parameter
 }
 
+TEST_P(GraphTest, ADriverThatRefusesACommandBufferGetsSingleLaunches) {
+  if (GetParam() != GraphMechanism::kCommandBuffer) return;
+  ops::TestNoise noise(11);
+  const CommandBufferApi real = AsXpu(*stream_).context()->command_buffers();
+  CommandBufferApi no_create = real, no_finalize = real;
+  no_create.create = [](cl_uint, const cl_command_queue*, const cl_command_buffer_properties_khr*,
+                        cl_int* error) -> cl_command_buffer_khr {
+    *error = CL_OUT_OF_RESOURCES;
+    return nullptr;
+  };
+  no_finalize.finalize = [](cl_command_buffer_khr) -> cl_int { return CL_INVALID_OPERATION; };
+  for (const CommandBufferApi& api : {no_create, no_finalize}) {
+    AsXpu(*stream_).context()->UseCommandBuffers(api);
+    const auto graph = Capture();
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    Step step = MakeStep(noise, 5, 3);
+    const device::SubmitCounts before = stream_->counts();
+    ASSERT_TRUE((*graph)->Replay(*stream_, Params(step)).ok());
+    EXPECT_EQ(stream_->counts().host_calls - before.host_calls, 9u);  // five copies, four kernels
+    const std::vector<float> replayed = Download<float>(copy_);
+    EXPECT_EQ(replayed, Eager(step));
+  }
+  AsXpu(*stream_).context()->UseCommandBuffers(real);
+}
+
 TEST_P(GraphTest, ScratchMemoryThatGrowsIsRefused) {
   const auto grows = device_->Capture(*stream_, nullptr, [&](device::Stream& stream) {
     return AsXpu(stream).Scratch(size_t{64} << 20).status();

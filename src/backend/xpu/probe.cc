@@ -84,8 +84,13 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
   facts.device_memory = true;
   facts.on_host_processor = (type & CL_DEVICE_TYPE_CPU) != 0;
   facts.graphs = device::GraphSupport::kFull;
+  // A replay may be put on the queue while the one before still runs, which not every device lets
+  // a command buffer do.
   found.has_command_buffers = std::find(facts.capabilities.begin(), facts.capabilities.end(),
-                                        "cl_khr_command_buffer") != facts.capabilities.end();
+                                        "cl_khr_command_buffer") != facts.capabilities.end() &&
+                              (InfoOf<cl_device_command_buffer_capabilities_khr>(
+                                   device, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR) &
+                               CL_COMMAND_BUFFER_CAPABILITY_SIMULTANEOUS_USE_KHR) != 0;
   return found;
 }
 

@@ -15,9 +15,9 @@ using device::kAlignment;
 struct FoundDevice {
   cl_platform_id platform = nullptr;
   cl_device_id device = nullptr;
-  bool has_command_buffers = false;
-  bool exact_division = false;  // can round divisions and square roots correctly
-  std::string driver;           // platform and version: with the name what compiled programs fit
+  bool has_command_buffers = false;  // that may be put on a queue again while they run
+  bool exact_division = false;       // can round divisions and square roots correctly
+  std::string driver;  // platform and version: with the name what compiled programs fit
   // Of a GPU that has several: each may be opened alone, or the device as a whole.
   std::vector<cl_device_id> tiles;
   device::DeviceFacts facts;  // id.index: as numbered in the list
