@@ -6,6 +6,7 @@
 
 #include "base/bounded_queue.h"
 #include "base/check.h"
+#include "base/str_cat.h"
 #include "cli/interrupt.h"
 
 namespace sluice::cli {
@@ -13,6 +14,8 @@ namespace {
 
 // How soon Ctrl-C is noticed.
 constexpr auto kPoll = std::chrono::milliseconds(50);
+// Fewer tokens give no rate.
+constexpr int kRateTokensMin = 8;
 
 }  // namespace
 
@@ -49,14 +52,17 @@ Result<RunResult> RunRequest(Engine& engine, Request request,
 
 std::string SpeedLine(const RunResult& result) {
   const Usage& usage = result.usage;
-  const auto rate = [](double tokens, double ms) { return ms > 0 ? tokens * 1e3 / ms : 0.0; };
-  char line[200];
-  std::snprintf(line, sizeof line,
-                "%d tokens, %.1f tokens/s; prompt %d tokens (%d cached), %.1f tokens/s",
-                usage.completion_tokens, rate(usage.completion_tokens - 1, usage.decode_ms),
-                usage.prompt_tokens, usage.cached_tokens,
+  // ", 12.3 tokens/s"; nothing for a few tokens, whose time is that of starting.
+  const auto rate = [](int tokens, double ms) -> std::string {
+    if (tokens < kRateTokensMin || ms <= 0) return "";
+    char text[40];
+    std::snprintf(text, sizeof text, ", %.1f tokens/s", tokens * 1e3 / ms);
+    return text;
+  };
+  return StrCat(usage.completion_tokens, " tokens",
+                rate(usage.completion_tokens - 1, usage.decode_ms), "; prompt ",
+                usage.prompt_tokens, " tokens (", usage.cached_tokens, " cached)",
                 rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));
-  return line;
 }
 
 }  // namespace sluice::cli
