@@ -4,33 +4,9 @@
 #include <set>
 
 #include "base/quoted.h"
-#include "ops/activation.h"
-#include "ops/attention.h"
-#include "ops/embedding.h"
-#include "ops/linear.h"
-#include "ops/norm.h"
-#include "ops/rope_kv.h"
-#include "ops/sampling.h"
 
 namespace sluice::ops {
 namespace {
-
-// A table's lists are of the ops' own types.
-template <class... All>
-std::vector<std::string> NamesAmong(const OpTable& table, std::string_view op) {
-  std::vector<std::string> names;
-  const auto add = [&]<class Op>(const std::vector<Implementation<Op>>& list) {
-    if (Op::kName != op) return;
-    for (const Implementation<Op>& implementation : list) names.emplace_back(implementation.name);
-  };
-  (add(table.List<All>()), ...);
-  return names;
-}
-
-std::vector<std::string> NamesOf(const OpTable& table, std::string_view op) {
-  return NamesAmong<Embedding, GatherRows, ResolveTokens, Linear, Norm, QkNorm, RopeKv, Attention,
-                    GatedActivation, SoftCap, Sample>(table, op);
-}
 
 std::string Joined(const std::vector<std::string>& names) {
   std::string text;
@@ -78,7 +54,7 @@ Status OpTable::ForceAll(std::string_view list) {
     }
     if (!given.insert(op).second) return refuse("is a second choice for ", op, "; give one");
     const std::string name(item.substr(equals + 1));
-    const std::vector<std::string> names = NamesOf(*this, op);
+    const std::vector<std::string>& names = names_.find(op)->second;
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       return refuse("names no implementation of ", op, " on ", device::ToString(facts_->id),
                     "; there are ", Joined(names));

@@ -60,6 +60,7 @@ class OpTable {
     auto& slot = lists_[std::string(Op::kName)];
     if (!slot.has_value()) slot = std::vector<Implementation<Op>>();
     std::any_cast<std::vector<Implementation<Op>>&>(slot).push_back(implementation);
+    names_[std::string(Op::kName)].emplace_back(implementation.name);
   }
   template <class Op>
   const std::vector<Implementation<Op>>& List() const {
@@ -89,8 +90,8 @@ class OpTable {
   void Force(std::string op, std::string implementation) {
     forced_[std::move(op)] = std::move(implementation);
   }
-  // "linear=ref_linear,norm=ref_norm", as --force-op has it. kInvalidArgument for an op that the
-  // table lacks or text without "=".
+  // "linear=ref_linear,norm=ref_norm", as --force-op has it. kInvalidArgument for an op or an
+  // implementation that the table lacks, an op named twice, or text without "=".
   Status ForceAll(std::string_view list);
   const std::string* Forced(std::string_view op) const {
     auto found = forced_.find(op);
@@ -100,6 +101,7 @@ class OpTable {
  private:
   const device::DeviceFacts* facts_;
   std::map<std::string, std::any, std::less<>> lists_;
+  std::map<std::string, std::vector<std::string>, std::less<>> names_;  // of each list
   std::map<std::string, std::any, std::less<>> attached_;
   std::map<std::string, std::string, std::less<>> forced_;
 };

@@ -2,13 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "ops/activation.h"
-#include "ops/attention.h"
-#include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
-#include "ops/rope_kv.h"
-#include "ops/sampling.h"
 
 namespace sluice::ops {
 namespace {
@@ -79,25 +74,6 @@ TEST_F(ForceAllTest, RefusesWhatItCannotFollowAndNamesWhatThereIs) {
   }
   Refused(std::string(100'000, 'x'));
   Refused("norm=" + std::string(100'000, 'x'));
-}
-
-// An op that ForceAll does not know by type would look as if it had no implementation.
-TEST_F(ForceAllTest, KnowsEveryOp) {
-  const auto knows = [&]<class Op>(const Implementation<Op>& implementation) {
-    table_.Add<Op>(implementation);
-    EXPECT_TRUE(table_.ForceAll(StrCat(Op::kName, "=x")).ok()) << Op::kName;
-  };
-  knows(Named<Embedding>("x"));
-  knows(Named<GatherRows>("x"));
-  knows(Named<ResolveTokens>("x"));
-  knows(Named<Linear>("x"));
-  knows(Named<Norm>("x"));
-  knows(Named<QkNorm>("x"));
-  knows(Named<RopeKv>("x"));
-  knows(Named<Attention>("x"));
-  knows(Named<GatedActivation>("x"));
-  knows(Named<SoftCap>("x"));
-  knows(Named<Sample>("x"));
 }
 
 }  // namespace
