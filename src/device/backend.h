@@ -28,6 +28,9 @@ class Backend {
   // The devices it sees, numbered from 0; empty when driver or hardware is absent or `visible`
   // leaves none. Never fails, never throws. See device/visible_devices.h for who applies a mask.
   virtual std::vector<DeviceFacts> Probe(const VisibleDevices& visible) const = 0;
+  // Why there can be no GPU, from a look that loads no driver: "/dev/dri shows no GPU". Empty where
+  // only the driver could tell. "auto" asks it first, because drivers take time and memory.
+  virtual std::string WhyNoGpu() const { return ""; }
   // Why Probe gives nothing, in one sentence for people: "libcuda.so.1 was not found". Empty when
   // it gives something.
   virtual std::string AbsentReason() const { return ""; }

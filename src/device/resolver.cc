@@ -62,13 +62,15 @@ std::string WhyNot(const Survey& survey) {
   return StrCat("no ", kind, " device (", survey.absent_reason, ")");
 }
 
-Survey SurveyOne(const Backend& backend, const Environment& environment) {
+Survey SurveyOne(const Backend& backend, const Environment& environment, bool only_gpus = false) {
   const DeviceKind kind = backend.kind();
   Survey survey{&backend, ReadVisibleDevices(kind, environment), {}, ""};
   if (!survey.visible.ok()) {
     survey.absent_reason = survey.visible.status().message();
     return survey;
   }
+  if (only_gpus) survey.absent_reason = backend.WhyNoGpu();
+  if (!survey.absent_reason.empty()) return survey;
   survey.devices = backend.Probe(*survey.visible);
   if (!survey.devices.empty()) return survey;
   const std::string reason = backend.AbsentReason();
@@ -89,7 +91,7 @@ Result<Resolution> ResolveAuto(std::span<const Backend* const> backends,
   for (const DeviceKind kind : kPreference) {
     const Backend* backend = FindBackend(kind, backends);
     if (backend == nullptr) continue;
-    const Survey survey = SurveyOne(*backend, environment);
+    const Survey survey = SurveyOne(*backend, environment, true);
     if (!survey.visible.ok()) {
       const Status& status = survey.visible.status();
       return Status(status.code(),

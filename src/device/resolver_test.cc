@@ -44,6 +44,7 @@ class FakeBackend : public Backend {
     return seen;
   }
   std::string AbsentReason() const override { return absent_reason_; }
+  std::string WhyNoGpu() const override { return why_no_gpu; }
   Result<std::unique_ptr<Device>> Open(const VisibleDevices& visible, int index,
                                        const OpenOptions&) const override {
     opened_index = index;
@@ -52,6 +53,7 @@ class FakeBackend : public Backend {
   }
   std::vector<DeviceFacts>& devices() { return devices_; }
 
+  std::string why_no_gpu;
   mutable int probes = 0;
   mutable int opened_index = -1;
   mutable VisibleDevices opened_visible;
@@ -99,6 +101,18 @@ TEST_F(ResolverTest, AutoPrefersCudaThenXpuThenCpuWhateverTheLinkOrder) {
   EXPECT_EQ(Resolve(" \t", {&cpu_, &no_xpu_, &no_cuda_})->backend, &cpu_);
   EXPECT_EQ(Resolve("  Auto ", {&no_cuda_, &cpu_})->backend, &cpu_);
   EXPECT_EQ(Resolve("auto", {&xpu_})->index, 0);
+}
+
+TEST_F(ResolverTest, AutoLoadsNoDriverWhereNoGpuCanBe) {
+  xpu_on_cpu_.why_no_gpu = "/dev/dri shows no GPU";
+  const auto chosen = Resolve("auto", {&cpu_, &xpu_on_cpu_});
+  EXPECT_EQ(chosen->backend, &cpu_);
+  EXPECT_THAT(chosen->reason, HasSubstr("no xpu device (/dev/dri shows no GPU)"));
+  EXPECT_EQ(xpu_on_cpu_.probes, 0);
+  EXPECT_EQ(Resolve("xpu", {&cpu_, &xpu_on_cpu_})->backend, &xpu_on_cpu_);
+  EXPECT_EQ(xpu_on_cpu_.probes, 1);
+  environment_["ZE_AFFINITY_MASK"] = "zero";
+  EXPECT_THAT(Refused("auto", {&cpu_, &xpu_on_cpu_}).message(), HasSubstr("legal are"));
 }
 
 TEST_F(ResolverTest, TwoKindsAndNoChoiceIsCudaAndOneLineThatSaysSo) {

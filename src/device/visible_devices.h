@@ -49,8 +49,8 @@ struct VisibleDevices {
 };
 
 // Reads the variables of `kind` and no others. Empty and blank values are no restriction. A
-// malformed one is kInvalidArgument with one sentence: variable, value, the entry at fault and what is
-// legal.
+// malformed one is kInvalidArgument with one sentence: variable, value, the entry at fault and what
+// is legal.
 Result<VisibleDevices> ReadVisibleDevices(DeviceKind kind, const Environment& environment);
 
 // The variables as set, for messages: `CUDA_VISIBLE_DEVICES="7"`, `neither ZE_AFFINITY_MASK nor

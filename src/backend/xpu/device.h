@@ -55,6 +55,7 @@ class XpuBackend : public device::Backend {
  public:
   device::DeviceKind kind() const override { return device::DeviceKind::kXpu; }
   std::vector<device::DeviceFacts> Probe(const device::VisibleDevices& visible) const override;
+  std::string WhyNoGpu() const override { return xpu::WhyNoGpu(); }
   std::string AbsentReason() const override { return WhyNoDevices(); }
   Result<std::unique_ptr<device::Device>> Open(const device::VisibleDevices& visible, int index,
                                                const device::OpenOptions& options) const override;

@@ -1,6 +1,7 @@
 #include "backend/xpu/probe.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "base/str_cat.h"
@@ -163,6 +164,16 @@ std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
     seen.push_back(*std::move(chosen));
   }
   return seen;
+}
+
+std::string WhyNoGpu(const std::string& dev) {
+  std::error_code error;
+  // Of Windows' subsystem for Linux, where there is no other.
+  if (std::filesystem::exists(dev + "/dxg", error)) return "";
+  for (const auto& node : std::filesystem::directory_iterator(dev + "/dri", error)) {
+    if (node.path().filename().string().starts_with("renderD")) return "";
+  }
+  return StrCat("the system shows no GPU: neither ", dev, "/dri/renderD* nor ", dev, "/dxg");
 }
 
 std::string WhyNoDevices() {

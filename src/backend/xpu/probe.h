@@ -35,6 +35,10 @@ std::vector<cl_device_id> PartsOf(cl_device_id device, const cl_device_partition
 std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
                                        const device::VisibleDevices& visible);
 
+// Why no GPU can be there, from the nodes that the system shows; empty where one may be. No driver
+// is loaded. `dev`: the folder of the nodes.
+std::string WhyNoGpu(const std::string& dev = "/dev");
+
 // Why AllDevices is empty, in one sentence; empty when it is not.
 std::string WhyNoDevices();
 // The same of drivers that show that many devices, none of which fits.

