@@ -26,11 +26,19 @@ Tensor At(const Array& array, const device::View& view) {
   return t;
 }
 
-device::View HostView(const Array& array, const device::Device& device) {
+device::View HostView(std::span<const std::byte> bytes, const device::Device& device) {
   device::View view;
-  view.data = const_cast<std::byte*>(array.bytes().data());
-  view.bytes = array.bytes().size();
+  view.data = const_cast<std::byte*>(bytes.data());
+  view.bytes = bytes.size();
   view.device = device.facts().id;
+  return view;
+}
+
+constexpr size_t kGuardBytes = 256;
+
+device::View Part(device::View view, size_t begin, size_t bytes) {
+  view.data += begin;
+  view.bytes = bytes;
   return view;
 }
 
@@ -48,9 +56,12 @@ Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation
   SLUICE_RETURN_IF_ERROR(target.stream->Synchronize());
   if (target.device == nullptr) return OkStatus();
   std::vector<device::CopyItem> items;
-  for (size_t i = 0; i < memory.size(); ++i)
-    items.push_back({HostView(memory[i], *target.device), target.buffers[i].view()});
-  return target.device->Copy(*target.stream, items);
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const device::View from = Part(target.buffers[i].view(), 0, target.bytes[i]);
+    items.push_back({HostView(memory[i].bytes(), *target.device), from});
+  }
+  SLUICE_RETURN_IF_ERROR(target.device->Copy(*target.stream, items));
+  return target.CheckGuards();
 }
 
 template <class Op>
@@ -180,12 +191,34 @@ std::string Share(double value) {
 
 Result<Tensor> ConformanceTarget::Upload(const Array& array) {
   if (device == nullptr) return array.tensor();
+  const size_t size = array.bytes().size();
   SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
-                          device->Allocate(array.bytes().size(), device::MemoryKind::kDevice));
-  const device::CopyItem item = {buffer.view(), HostView(array, *device)};
-  SLUICE_RETURN_IF_ERROR(device->Copy(*stream, {&item, 1}));
+                          device->Allocate(size + kGuardBytes, device::MemoryKind::kDevice));
+  const std::vector<std::byte> guard(kGuardBytes, std::byte{0xff});
+  const device::CopyItem items[] = {
+      {Part(buffer.view(), 0, size), HostView(array.bytes(), *device)},
+      {Part(buffer.view(), size, kGuardBytes), HostView(guard, *device)}};
+  SLUICE_RETURN_IF_ERROR(device->Copy(*stream, items));
   buffers.push_back(std::move(buffer));
+  bytes.push_back(size);
   return At(array, buffers.back().view());
+}
+
+Status ConformanceTarget::CheckGuards() {
+  std::vector<std::byte> guards(buffers.size() * kGuardBytes);
+  std::vector<device::CopyItem> items;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    items.push_back({HostView(std::span(guards).subspan(i * kGuardBytes, kGuardBytes), *device),
+                     Part(buffers[i].view(), bytes[i], kGuardBytes)});
+  }
+  SLUICE_RETURN_IF_ERROR(device->Copy(*stream, items));
+  const auto written = std::find_if(guards.begin(), guards.end(),
+                                    [](std::byte byte) { return byte != std::byte{0xff}; });
+  if (written == guards.end()) return OkStatus();
+  const size_t at = static_cast<size_t>(written - guards.begin());
+  return Status(StatusCode::kInternal,
+                StrCat("array ", at / kGuardBytes, " was written past its end, at byte ",
+                       at % kGuardBytes, " behind it"));
 }
 
 double LimitOf(const Allowance& allowance, std::string_view implementation, bool device_memory) {

@@ -30,9 +30,13 @@ struct ConformanceTarget {
   // What arguments may point to; lives as long as the call.
   std::deque<PackedWeight> weights;
   std::vector<device::Buffer> buffers;
+  std::vector<size_t> bytes;  // of each buffer; what lies behind them is a guard
 
-  // `array` in the target's memory.
+  // `array` in the target's memory, with bytes behind it that nothing may write and that are NaN.
   Result<Tensor> Upload(const Array& array);
+
+  // An error where a guard was written.
+  Status CheckGuards();
 };
 
 // How far an array may be off (Compare), and what some implementations may add to that.

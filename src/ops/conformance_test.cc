@@ -9,6 +9,7 @@
 
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/element.h"
 #include "ops/embedding.h"
 #include "ops/norm.h"
 #include "ops/op_fixture.h"
@@ -75,6 +76,13 @@ Status IgnoresTheWindow(device::Stream& stream, const Attention::Desc& desc,
   return RefAttention(stream, changed, args);
 }
 
+Status WritesARowMore(device::Stream& stream, const GatherRows::Desc& desc,
+                      const GatherRows::Args& args) {
+  SLUICE_RETURN_IF_ERROR(RefGatherRows(stream, desc, args));
+  StoreElement(desc.activation, args.out.data, args.out.size(), 1.0f);
+  return OkStatus();
+}
+
 class ConformanceTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, ConformanceTest, ::testing::Values("ref"),
                          [](const auto& set) { return set.param; });
@@ -85,10 +93,11 @@ TEST_P(ConformanceTest, PlantedDefectsAreFound) {
   table.Add<Norm>({"bad_element", &RefNormSupports, &ForgetsTheLastElement});
   table.Add<Norm>({"bad_input", &RefNormSupports, &WritesIntoItsInput});
   table.Add<Norm>({"bad_status", &RefNormSupports, &GivesUp});
+  table.Add<GatherRows>({"bad_end", &RefGatherRowsSupports, &WritesARowMore});
   table.Add<Attention>({"bad_window", &RefAttentionSupports, &IgnoresTheWindow});
   const auto results = RunConformance(*device_, table, {.seed = 3, .cases = 40});
   ASSERT_TRUE(results.ok()) << results.status().message();
-  ASSERT_EQ(results->size(), 5u);
+  ASSERT_EQ(results->size(), 6u);
   for (const ConformanceResult& result : *results) {
     EXPECT_EQ(result.cases, 40);
     EXPECT_EQ(result.ok(), result.implementation == "good") << result.implementation;
@@ -97,6 +106,7 @@ TEST_P(ConformanceTest, PlantedDefectsAreFound) {
   EXPECT_THAT(text, HasSubstr("good"));
   EXPECT_THAT(text, HasSubstr("FAILED"));
   EXPECT_THAT(text, HasSubstr("gave up"));
+  EXPECT_THAT(text, HasSubstr("written past its end"));
 }
 
 Status WrongInQ51(device::Stream& stream, const Embedding::Desc& desc,
