@@ -119,6 +119,7 @@ Status Verify(const DevicesOptions& options) {
                       {"implementation", result.implementation},
                       {"cases", result.cases},
                       {"declined", result.declined},
+                      {"excluded", result.excluded},
                       {"error_max", result.error_max},
                       {"error_limit", result.error_limit},
                       {"failures", result.failures},
@@ -152,7 +153,7 @@ Action SetUpDevices(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object");
   app.add_flag("--verify", options->verify,
                "run every kernel of the device against the references; 1 when one fails");
-  app.add_option("--cases", options->cases, "cases of each op to verify")
+  app.add_option("--cases", options->cases, "cases to verify each kernel on")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--seed", options->seed, "seed of the cases")->capture_default_str();

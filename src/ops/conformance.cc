@@ -86,50 +86,87 @@ void Judge(const ConformanceCase<Op>& generated, int number, bool device_memory,
     result.first_failure = StrCat("case ", number, " (", generated.desc.ToString(), "): ", wrong);
 }
 
+// An implementation and what it has shown so far.
+template <class Op>
+struct Candidate {
+  const Implementation<Op>* implementation;
+  ConformanceResult result;
+};
+
+bool WantsMore(const ConformanceResult& result, int cases) {
+  return result.cases < cases && result.excluded.empty();
+}
+
+// Whether a candidate takes a case; counts it where it does not.
+template <class Op>
+bool Takes(Candidate<Op>& candidate, const typename Op::Desc& desc,
+           const device::DeviceFacts& facts) {
+  ConformanceResult& result = candidate.result;
+  const Support support = candidate.implementation->supports(desc, facts);
+  if (support.ok) return true;
+  ++result.declined;
+  if (support.of_device) result.excluded = support.reason;
+  return false;
+}
+
+template <class Op>
+Status RunCase(device::Device& device, device::Stream& stream, const OpTable& table,
+               const Reference<Op>& reference, const ConformanceCase<Op>& generated, int number,
+               std::span<Candidate<Op>* const> takers) {
+  const Support takes = reference.supports(generated.desc, device::DeviceFacts());
+  CHECK(takes.ok, "the reference declines ", generated.desc.ToString(), ": ", takes.reason);
+  std::vector<Array> expected = generated.memory;
+  ConformanceTarget host;
+  host.stream = &stream;
+  const Implementation<Op> truth = {"reference", reference.supports, reference.run};
+  SLUICE_RETURN_IF_ERROR(RunOn(host, truth, generated, expected));
+  for (Candidate<Op>* taker : takers) {
+    ConformanceTarget target;
+    target.device = &device;
+    target.stream = &stream;
+    target.table = &table;
+    target.implementation = taker->implementation->name;
+    std::vector<Array> got = generated.memory;
+    const Status status = RunOn(target, *taker->implementation, generated, got);
+    Judge(generated, number, device.facts().device_memory, status, got, expected, taker->result);
+  }
+  return OkStatus();
+}
+
+// Case numbers that are tried for an implementation that takes few descriptors.
+int NumbersMax(int cases) { return std::max(20 * std::min(cases, 1 << 24), 400); }
+
 template <class Op>
 Status RunOp(device::Device& device, const OpTable& table, const ConformanceOptions& options,
              const Reference<Op>& reference, std::vector<ConformanceResult>& results) {
-  std::vector<const Implementation<Op>*> implementations;
-  for (const Implementation<Op>& implementation : table.List<Op>())
-    if (std::string_view(implementation.name).starts_with(options.only))
-      implementations.push_back(&implementation);
-  if (implementations.empty()) return OkStatus();
-  const size_t first = results.size();
-  for (const Implementation<Op>* implementation : implementations) {
-    results.push_back({});
-    results.back().op = Op::kName;
-    results.back().implementation = implementation->name;
+  std::vector<Candidate<Op>> candidates;
+  for (const Implementation<Op>& implementation : table.List<Op>()) {
+    if (!std::string_view(implementation.name).starts_with(options.only)) continue;
+    candidates.push_back({&implementation, {}});
+    candidates.back().result.op = Op::kName;
+    candidates.back().result.implementation = implementation.name;
   }
+  if (candidates.empty()) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
   TestNoise noise(options.seed);
-  const Implementation<Op> truth = {"reference", reference.supports, reference.run};
-  ConformanceTarget host;
-  host.stream = stream.get();
-  for (int number = 0; number < options.cases; ++number) {
+  const auto wants = [&](const auto& c) { return WantsMore(c.result, options.cases); };
+  for (int number = 0; number < NumbersMax(options.cases); ++number) {
+    if (std::none_of(candidates.begin(), candidates.end(), wants)) break;
     const ConformanceCase<Op> generated = MakeCase(Op(), number, noise);
-    const Support takes = reference.supports(generated.desc, device::DeviceFacts());
-    CHECK(takes.ok, "the reference declines ", generated.desc.ToString(), ": ", takes.reason);
-    std::vector<Array> expected;  // once an implementation takes the case
-    size_t index = first;
-    for (const Implementation<Op>* implementation : implementations) {
-      ConformanceResult& result = results[index++];
-      if (!implementation->supports(generated.desc, table.facts()).ok) {
-        ++result.declined;
-        continue;
-      }
-      if (expected.empty()) {
-        expected = generated.memory;
-        SLUICE_RETURN_IF_ERROR(RunOn(host, truth, generated, expected));
-      }
-      ConformanceTarget target;
-      target.device = &device;
-      target.stream = stream.get();
-      target.table = &table;
-      target.implementation = implementation->name;
-      std::vector<Array> got = generated.memory;
-      const Status status = RunOn(target, *implementation, generated, got);
-      Judge(generated, number, device.facts().device_memory, status, got, expected, result);
+    std::vector<Candidate<Op>*> takers;
+    for (Candidate<Op>& candidate : candidates) {
+      if (wants(candidate) && Takes(candidate, generated.desc, table.facts()))
+        takers.push_back(&candidate);
     }
+    if (takers.empty()) continue;
+    SLUICE_RETURN_IF_ERROR(
+        RunCase<Op>(device, *stream, table, reference, generated, number, takers));
+  }
+  for (Candidate<Op>& candidate : candidates) {
+    ConformanceResult& result = candidate.result;
+    if (!result.ok() && result.cases == 0)
+      result.first_failure = StrCat("no case: it took none of ", result.declined, " descriptors");
+    results.push_back(std::move(result));
   }
   return OkStatus();
 }
@@ -282,11 +319,13 @@ std::string FormatConformance(std::span<const ConformanceResult> results) {
   std::string out = Cell("implementation", 32) + Cell("cases", 7) + Cell("declined", 10) +
                     Cell("max error", 11) + Cell("limit", 10) + Cell("of limit", 10) + "verdict\n";
   for (const ConformanceResult& result : results) {
-    const std::string_view verdict = !result.ok() ? "FAILED" : result.cases == 0 ? "-" : "ok";
+    const std::string verdict = !result.ok()              ? "FAILED"
+                                : result.excluded.empty() ? "ok"
+                                                          : "not run: " + result.excluded;
     out += Cell(result.implementation, 32) + Cell(StrCat(result.cases), 7) +
            Cell(StrCat(result.declined), 10) + Cell(Scientific(result.error_max), 11) +
-           Cell(Scientific(result.error_limit), 10) + Cell(Share(result.share_max), 10) +
-           std::string(verdict) + '\n';
+           Cell(Scientific(result.error_limit), 10) + Cell(Share(result.share_max), 10) + verdict +
+           '\n';
     if (!result.ok())
       out += StrCat("  ", result.failures, " failed; first: ", result.first_failure, "\n");
   }

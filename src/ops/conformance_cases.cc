@@ -54,7 +54,7 @@ ConformanceCase<QkNorm> MakeCase(const QkNorm&, int number, TestNoise& noise) {
 
 ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, TestNoise& noise) {
   ConformanceCase<GatedActivation> c;
-  c.desc = {.kind = Pick(noise, kActivations),
+  c.desc = {.kind = Turn(number, kActivations),
             .activation = FloatOf(number),
             .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536})};
   const int64_t tokens = AnyTokens(number, noise);

@@ -148,16 +148,77 @@ TEST_P(ConformanceTest, TheShareIsThatOfTheCasesOwnLimit) {
   EXPECT_LT(results->at(0).share_max, 0.6);
 }
 
-TEST_P(ConformanceTest, ADeclinedDescriptorIsCountedAndNotRun) {
+Support TakesFew(const Norm::Desc& desc, const device::DeviceFacts&) {
+  return desc.activation == DType::kBF16 && desc.add ? Support::Yes() : Support::No("no");
+}
+
+// 16-bit linears met 2 of 100 cases while cases were drawn for the op.
+TEST_P(ConformanceTest, CasesAreThoseThatAnImplementationTakes) {
+  OpTable table(&device_->facts());
+  table.Add<Norm>({"picky", &TakesFew, &RefNorm});
+  table.Add<Norm>({"easy", &RefNormSupports, &RefNorm});
+  const auto results = RunConformance(*device_, table, {.cases = 20});
+  ASSERT_TRUE(results.ok());
+  EXPECT_EQ(results->at(0).cases, 20);
+  EXPECT_GT(results->at(0).declined, 100);
+  EXPECT_EQ(results->at(1).cases, 20);
+  EXPECT_EQ(results->at(1).declined, 0);
+}
+
+TEST_P(ConformanceTest, WhatMeetsNoCaseIsNotRight) {
   OpTable table(&device_->facts());
   table.Add<Norm>(
       {"picky", [](const Norm::Desc&, const device::DeviceFacts&) { return Support::No("never"); },
        &GivesUp});
   const auto results = RunConformance(*device_, table, {.cases = 5});
   ASSERT_TRUE(results.ok());
-  EXPECT_EQ(results->at(0).declined, 5);
+  EXPECT_EQ(results->at(0).declined, 400);
+  EXPECT_EQ(results->at(0).cases, 0);
+  EXPECT_FALSE(results->at(0).ok());
+  const std::string text = FormatConformance(*results);
+  EXPECT_THAT(text, HasSubstr("FAILED"));
+  EXPECT_THAT(text, HasSubstr("no case: it took none of 400 descriptors"));
+}
+
+TEST_P(ConformanceTest, WhatThisDeviceCannotRunIsShownAndNoFailure) {
+  OpTable table(&device_->facts());
+  table.Add<Norm>({"elsewhere",
+                   [](const Norm::Desc& desc, const device::DeviceFacts&) {
+                     return desc.activation == DType::kF32 ? Support::NotOnDevice("needs wings")
+                                                           : Support::No("F32 alone");
+                   },
+                   &GivesUp});
+  const auto results = RunConformance(*device_, table, {.cases = 5});
+  ASSERT_TRUE(results.ok());
   EXPECT_EQ(results->at(0).cases, 0);
   EXPECT_TRUE(results->at(0).ok());
+  EXPECT_THAT(FormatConformance(*results), HasSubstr("not run: needs wings"));
+}
+
+template <Activation kKind>
+Status WrongInOneKind(device::Stream& stream, const GatedActivation::Desc& desc,
+                      const GatedActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(RefGatedActivation(stream, desc, args));
+  if (desc.kind == kKind && args.out.size() > 0) args.out.data[0] ^= std::byte{1};
+  return OkStatus();
+}
+
+TEST_P(ConformanceTest, AsManyCasesAsActivationsMeetEach) {
+  OpTable table(&device_->facts());
+  const auto add = [&](std::string_view name, auto run) {
+    table.Add<GatedActivation>({name, &RefGatedActivationSupports, run});
+  };
+  add("silu", &WrongInOneKind<Activation::kSilu>);
+  add("gelu_tanh", &WrongInOneKind<Activation::kGeluTanh>);
+  add("gelu_erf", &WrongInOneKind<Activation::kGeluErf>);
+  ASSERT_EQ(std::size(kActivations), 3u);
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto results = RunConformance(*device_, table, {.seed = seed, .cases = 3});
+    ASSERT_TRUE(results.ok());
+    for (const ConformanceResult& result : *results) {
+      EXPECT_GT(result.error_max, 0.0) << result.implementation << ' ' << seed;
+    }
+  }
 }
 
 TEST_P(ConformanceTest, OnlyLeavesTheOthersOut) {

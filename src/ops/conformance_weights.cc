@@ -182,8 +182,9 @@ LinearFormats FormatsOf(int number) {
   const int turn = number / 20, place = number % 20;
   if (place < 16) return {kStored[place], FloatOf(place + turn)};
   const DType weight = kMore[place - 16];
-  const DType f8_beside[] = {DType::kF16, DType::kBF16};
-  return {weight, weight == DType::kF8E4M3 ? Turn(turn, f8_beside) : weight};
+  if (place == 18) return {weight, Turn(turn, {DType::kF16, DType::kBF16})};
+  if (place == 19) return {weight, Turn(turn, {DType::kF32, DType::kBF16})};
+  return {weight, weight};
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ namespace sluice::ops {
 struct Support {
   bool ok = true;
   std::string reason;
+  bool of_device = false;  // the reason is the device, whatever the descriptor
   static Support Yes() { return {}; }
-  static Support No(std::string reason) { return {false, std::move(reason)}; }
+  static Support No(std::string reason) { return {false, std::move(reason), false}; }
+  static Support NotOnDevice(std::string reason) { return {false, std::move(reason), true}; }
 };
 
 template <class Op>

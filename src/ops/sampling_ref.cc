@@ -258,7 +258,7 @@ void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t ro
 }
 
 Support RefSampleSupports(const Sample::Desc& desc, const device::DeviceFacts& facts) {
-  if (facts.device_memory) return Support::No("the reference runs on host memory");
+  if (facts.device_memory) return Support::NotOnDevice("the reference runs on host memory");
   if (desc.vocab < 1 || desc.vocab > std::numeric_limits<int32_t>::max()) {
     return Support::No(StrCat("a vocabulary of ", desc.vocab));
   }

@@ -11,7 +11,7 @@ namespace sluice::cpu {
 // Whether the device runs kernels of `isa`.
 inline ops::Support NeedsIsa(Isa isa, const device::DeviceFacts& facts) {
   if (IsaOf(facts.architecture) >= isa) return ops::Support::Yes();
-  return ops::Support::No(
+  return ops::Support::NotOnDevice(
       StrCat("needs ", Name(isa), ", the instruction set in use is ", facts.architecture));
 }
 

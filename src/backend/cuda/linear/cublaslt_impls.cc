@@ -29,7 +29,8 @@ ops::Support Supports(const Linear::Desc& desc, const device::DeviceFacts&) {
   if (desc.bias && desc.f32_out) return ops::Support::No("a bias with F32 out");
   if (desc.adapters != 0) return ops::Support::No("adapters");
   const auto library = LoadCublasLt();  // last: who does not need it does not open it
-  return library.ok() ? ops::Support::Yes() : ops::Support::No(library.status().message());
+  if (!library.ok()) return ops::Support::NotOnDevice(library.status().message());
+  return ops::Support::Yes();
 }
 
 // A copy of x with rows at multiples of 16 bytes.

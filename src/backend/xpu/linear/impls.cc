@@ -38,7 +38,8 @@ ops::Support Int8Supports(const ops::Linear::Desc& desc, const device::DeviceFac
   const ops::Support support = ops::RefLinearSupports(desc, facts);
   if (!support.ok) return support;
   if (!facts.on_host_processor)
-    return ops::Support::No("made for a processor, whose work-items run one after another");
+    return ops::Support::NotOnDevice(
+        "made for a processor, whose work-items run one after another");
   if (!PackedShapeOf(desc.weight, desc.k).nibbles)
     return ops::Support::No(StrCat("weights in ", Name(desc.weight), ", which are no nibbles"));
   if (desc.k > kInt8KMax) return ops::Support::No(StrCat("k is ", desc.k, ", above ", kInt8KMax));
