@@ -178,7 +178,8 @@ class AttentionTest : public OpTest {
     batch.ExpectRight(InBf16(batch));
   }
   bool InBf16(const Batch& batch) {
-    return MultipliesInBf16(Bind<Attention>(device_->ops(), batch.desc).value().name());
+    const auto bound = Bind<Attention>(device_->ops(), batch.desc);
+    return bound.value().arithmetic() == Arithmetic::kBf16;
   }
 };
 // KV of the machine's own width, of half of it and of codes: they run different kernels.

@@ -65,13 +65,13 @@ Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation
 }
 
 template <class Op>
-void Judge(const ConformanceCase<Op>& generated, int number, bool device_memory,
-           const Status& status, const std::vector<Array>& got, const std::vector<Array>& expected,
-           ConformanceResult& result) {
+void Judge(const ConformanceCase<Op>& generated, int number, Arithmetic arithmetic,
+           bool device_memory, const Status& status, const std::vector<Array>& got,
+           const std::vector<Array>& expected, ConformanceResult& result) {
   ++result.cases;
   std::string wrong = status.ok() ? "" : status.message();
   for (size_t i = 0; i < got.size() && wrong.empty(); ++i) {
-    const double limit = LimitOf(generated.limits[i], result.implementation, device_memory);
+    const double limit = LimitOf(generated.limits[i], arithmetic, device_memory);
     const auto comparer = generated.comparers.find(i);
     const Comparison comparison = comparer != generated.comparers.end()
                                       ? comparer->second(got[i], expected[i], limit)
@@ -128,7 +128,8 @@ Status RunCase(device::Device& device, device::Stream& stream, const OpTable& ta
     target.implementation = taker->implementation->name;
     std::vector<Array> got = generated.memory;
     const Status status = RunOn(target, *taker->implementation, generated, got);
-    Judge(generated, number, device.facts().device_memory, status, got, expected, taker->result);
+    Judge(generated, number, taker->implementation->arithmetic, device.facts().device_memory,
+          status, got, expected, taker->result);
   }
   return OkStatus();
 }
@@ -258,15 +259,14 @@ Status ConformanceTarget::CheckGuards() {
                        at % kGuardBytes, " behind it"));
 }
 
-double LimitOf(const Allowance& allowance, std::string_view implementation, bool device_memory) {
-  const auto named = [&](std::string_view part) {
-    return implementation.find(part) != std::string_view::npos;
-  };
+double LimitOf(const Allowance& allowance, Arithmetic arithmetic, bool device_memory) {
   double limit = allowance.limit;
-  if (MultipliesInBf16(implementation)) limit += allowance.bf16;
-  if (named("_f16_")) limit += allowance.bf16 / 8;
+  if (arithmetic == Arithmetic::kBf16) limit += allowance.bf16;
+  if (arithmetic == Arithmetic::kF16) limit += allowance.bf16 / 8;
   if (device_memory) limit += allowance.order;
-  if (device_memory && !named("_int8_")) limit += allowance.unrounded;
+  const bool as_reference =
+      arithmetic == Arithmetic::kInt8 || arithmetic == Arithmetic::kAsReference;
+  if (!as_reference) limit += allowance.unrounded;
   return limit;
 }
 

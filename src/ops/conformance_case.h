@@ -45,11 +45,11 @@ struct Allowance {
             double not_rounded = 0.0)
       : limit(at_most), bf16(in_bf16), order(in_order), unrounded(not_rounded) {}
   double limit = 0.0;
-  double bf16 = 0.0;       // those named <arch>_bf16_<op> multiply in bf16, _f16_ an eighth of it
+  double bf16 = 0.0;       // those that multiply in bf16; in f16 an eighth of it
   double order = 0.0;      // those of devices with memory of their own add in another order
   double unrounded = 0.0;  // those that don't round activations to int8 where the reference does
 };
-double LimitOf(const Allowance& allowance, std::string_view implementation, bool device_memory);
+double LimitOf(const Allowance& allowance, Arithmetic arithmetic, bool device_memory);
 
 template <class Op>
 struct ConformanceCase {
@@ -69,11 +69,6 @@ struct ConformanceCase {
     return memory.size() - 1;
   }
 };
-
-// Implementations named <arch>_bf16_<op> round the factors of their products to bf16.
-inline bool MultipliesInBf16(std::string_view implementation) {
-  return implementation.find("_bf16_") != std::string_view::npos;
-}
 
 // What the generators draw from.
 inline constexpr float kUntouched = 12345.0f;  // what nobody writes must still be there

@@ -16,6 +16,17 @@ std::string Joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
+Arithmetic ArithmeticInName(std::string_view name) {
+  constexpr std::pair<std::string_view, Arithmetic> kParts[] = {{"_f32_", Arithmetic::kF32},
+                                                                {"_f16_", Arithmetic::kF16},
+                                                                {"_bf16_", Arithmetic::kBf16},
+                                                                {"_int8_", Arithmetic::kInt8}};
+  for (const auto& [part, arithmetic] : kParts) {
+    if (name.find(part) != std::string_view::npos) return arithmetic;
+  }
+  return Arithmetic::kAsReference;
+}
+
 std::vector<std::string> SlowFallbacks(std::span<const BindRecord> bindings) {
   std::vector<std::string> warnings;
   std::set<std::string_view> told;

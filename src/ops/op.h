@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/str_cat.h"
@@ -31,11 +32,20 @@ struct Support {
   static Support NotOnDevice(std::string reason) { return {false, std::move(reason), true}; }
 };
 
+// What an implementation rounds the factors of its products to, whatever type they are stored in.
+// kAsReference: what the reference does in every format; also where nothing is multiplied.
+enum class Arithmetic : uint8_t { kAsReference, kF32, kF16, kBf16, kInt8 };
+
+// What a name says of it, by its part f32, f16, bf16 or int8; without one kAsReference. For tests
+// that hold a table's names to its fields: everything else asks for the field.
+Arithmetic ArithmeticInName(std::string_view name);
+
 template <class Op>
 struct Implementation {
   std::string_view name;  // <arch>_<dtype>_<op>[_<variant>], or ref_<op>
   Support (*supports)(const typename Op::Desc&, const device::DeviceFacts&);
   Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&);
+  Arithmetic arithmetic = Arithmetic::kAsReference;
   // What `run` may be captured in, where the device has graphs: kNone for one that waits for the
   // device, or that chooses by what it finds in memory.
   device::GraphSupport graphs = device::GraphSupport::kFull;
@@ -63,6 +73,7 @@ class OpTable {
     if (!slot.has_value()) slot = std::vector<Implementation<Op>>();
     std::any_cast<std::vector<Implementation<Op>>&>(slot).push_back(implementation);
     names_[std::string(Op::kName)].emplace_back(implementation.name);
+    arithmetics_.emplace_back(implementation.name, implementation.arithmetic);
   }
   template <class Op>
   const std::vector<Implementation<Op>>& List() const {
@@ -74,6 +85,10 @@ class OpTable {
   }
   // The names of the ops that have an implementation.
   std::vector<std::string> Ops() const;
+  // Of every implementation of every op, by name.
+  std::span<const std::pair<std::string_view, Arithmetic>> Arithmetics() const {
+    return arithmetics_;
+  }
   const device::DeviceFacts& facts() const { return *facts_; }
 
   // A value of type T that goes with an implementation, by its name: how it wants its weight, say.
@@ -104,6 +119,7 @@ class OpTable {
   const device::DeviceFacts* facts_;
   std::map<std::string, std::any, std::less<>> lists_;
   std::map<std::string, std::vector<std::string>, std::less<>> names_;  // of each list
+  std::vector<std::pair<std::string_view, Arithmetic>> arithmetics_;
   std::map<std::string, std::any, std::less<>> attached_;
   std::map<std::string, std::string, std::less<>> forced_;
 };
@@ -123,6 +139,7 @@ class Bound {
   }
   bool bound() const { return implementation_ != nullptr; }
   std::string_view name() const { return implementation_->name; }
+  Arithmetic arithmetic() const { return implementation_->arithmetic; }
   const typename Op::Desc& desc() const { return desc_; }
   device::GraphSupport graphs() const { return implementation_->graphs; }
 

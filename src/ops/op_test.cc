@@ -76,5 +76,14 @@ TEST_F(ForceAllTest, RefusesWhatItCannotFollowAndNamesWhatThereIs) {
   Refused("norm=" + std::string(100'000, 'x'));
 }
 
+TEST(ArithmeticInName, IsItsPartWithTheType) {
+  EXPECT_EQ(ArithmeticInName("any_f32_norm"), Arithmetic::kF32);
+  EXPECT_EQ(ArithmeticInName("sm80_f16_attention"), Arithmetic::kF16);
+  EXPECT_EQ(ArithmeticInName("amx_bf16_linear"), Arithmetic::kBf16);
+  EXPECT_EQ(ArithmeticInName("any_int8_linear_chain"), Arithmetic::kInt8);
+  EXPECT_EQ(ArithmeticInName("ref_linear"), Arithmetic::kAsReference);
+  EXPECT_EQ(ArithmeticInName("any_gather_rows"), Arithmetic::kAsReference);
+}
+
 }  // namespace
 }  // namespace sluice::ops

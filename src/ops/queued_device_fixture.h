@@ -286,7 +286,7 @@ class QueuedDevice : public device::Device {
     const auto& list = cpu_->ops().List<Op>();
     if (I >= list.size()) return;
     original<Op, I> = list[I].supports;
-    ops_.Add<Op>({list[I].name, &SupportsQueued<Op, I>, &RunQueued<Op, I>});
+    ops_.Add<Op>({list[I].name, &SupportsQueued<Op, I>, &RunQueued<Op, I>, list[I].arithmetic});
     if (const auto* packing = cpu_->ops().Attached<LinearPacking>(list[I].name)) {
       ops_.Attach(list[I].name, *packing);
     }

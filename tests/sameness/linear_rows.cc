@@ -103,9 +103,9 @@ struct Count {
 };
 
 // What rounding x to int8 or bf16, or sums in F32 alone, may be off by.
-double ErrorMax(std::string_view implementation, DType activation) {
-  if (implementation.find("_int8_") != std::string_view::npos) return 2e-2;
-  const bool rounds = implementation.find("_bf16_") != std::string_view::npos;
+double ErrorMax(ops::Arithmetic arithmetic, DType activation) {
+  if (arithmetic == ops::Arithmetic::kInt8) return 2e-2;
+  const bool rounds = arithmetic == ops::Arithmetic::kBf16;
   return rounds && activation == DType::kF32 ? 5e-3 : 4e-6;
 }
 
@@ -175,7 +175,7 @@ Status CheckCase(Machine& machine, const ops::Implementation<Linear>& implementa
                           Run(machine, bound, weight, on_device, 0, kRows));
   const double error = ErrorOf(desc, rows, x, all);
   count->error = std::max(count->error, error);
-  if (!(error <= ErrorMax(implementation.name, desc.activation))) {
+  if (!(error <= ErrorMax(implementation.arithmetic, desc.activation))) {
     return Status(StatusCode::kInternal, StrCat("error ", error));
   }
   return CompareRows(machine, bound, weight, on_device, all, count);

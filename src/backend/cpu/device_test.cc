@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backend/cpu/host.h"
+#include "backend/cpu/ops.h"
 
 namespace sluice::cpu {
 namespace {
@@ -80,6 +81,18 @@ TEST(CpuBackendTest, ProbeFindsOneCpu) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(device::ToString(found[0].id), "cpu");
   EXPECT_FALSE(found[0].device_memory);
+}
+
+TEST(CpuOpsTest, NamesSayInWhatKernelsMultiply) {
+  for (const char* set : {"ref", "avx2", "avx512", "amx"}) {
+    device::DeviceFacts facts;
+    facts.architecture = set;
+    ops::OpTable table(&facts);
+    RegisterCpuOps(table);
+    EXPECT_FALSE(table.Arithmetics().empty());
+    for (const auto& [name, arithmetic] : table.Arithmetics())
+      EXPECT_EQ(arithmetic, ops::ArithmeticInName(name)) << name;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Rows of ops that have sums: long ones, and one among others. Where there is no GPU, these tests
 // say so and pass.
+#include "backend/cuda/ops.h"
+
 #include "backend/cuda/cuda_test.h"
 #include "ops/conformance_case.h"
 
@@ -25,6 +27,15 @@ class CudaOpsTest : public CudaTest {
     ASSERT_TRUE(done.ok()) << done.message();
   }
 };
+
+TEST(CudaOpTableTest, NamesSayInWhatKernelsMultiply) {
+  const device::DeviceFacts facts;
+  ops::OpTable table(&facts);
+  RegisterCudaOps(table);
+  EXPECT_FALSE(table.Arithmetics().empty());
+  for (const auto& [name, arithmetic] : table.Arithmetics())
+    EXPECT_EQ(arithmetic, ops::ArithmeticInName(name)) << name;
+}
 
 // Rows that do not fit the registers of a thread block; conformance's cases all do.
 TEST_F(CudaOpsTest, LongRowsAreNormalizedAsTheReferenceDoes) {

@@ -75,17 +75,17 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
 void RegisterActivation(ops::OpTable& table) {
   table.Add<GatedActivation>({"avx512_f32_gated_activation",
                               &GatedSupports<Isa::kAvx512, kAvx512ActivationKernels>,
-                              &RunGated<kAvx512ActivationKernels>});
+                              &RunGated<kAvx512ActivationKernels>, ops::Arithmetic::kF32});
   table.Add<GatedActivation>({"avx2_f32_gated_activation",
                               &GatedSupports<Isa::kAvx2, kAvx2ActivationKernels>,
-                              &RunGated<kAvx2ActivationKernels>});
+                              &RunGated<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
   table.Add<GatedActivation>(
       {"ref_gated_activation", &ops::RefGatedActivationSupports, &ops::RefGatedActivation});
 
   table.Add<SoftCap>({"avx512_f32_soft_cap", &SoftCapSupports<Isa::kAvx512>,
-                      &RunSoftCap<kAvx512ActivationKernels>});
-  table.Add<SoftCap>(
-      {"avx2_f32_soft_cap", &SoftCapSupports<Isa::kAvx2>, &RunSoftCap<kAvx2ActivationKernels>});
+                      &RunSoftCap<kAvx512ActivationKernels>, ops::Arithmetic::kF32});
+  table.Add<SoftCap>({"avx2_f32_soft_cap", &SoftCapSupports<Isa::kAvx2>,
+                      &RunSoftCap<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
   table.Add<SoftCap>({"ref_soft_cap", &ops::RefSoftCapSupports, &ops::RefSoftCap});
 }
 

@@ -32,9 +32,12 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
 }  // namespace
 
 void RegisterAttention(ops::OpTable& table) {
-  table.Add<Op>({"amx_bf16_attention", &SupportsAmx, &Run<kAmxAttentionKernels>});
-  table.Add<Op>({"avx512_f32_attention", &Supports<Isa::kAvx512>, &Run<kAvx512AttentionKernels>});
-  table.Add<Op>({"avx2_f32_attention", &Supports<Isa::kAvx2>, &Run<kAvx2AttentionKernels>});
+  table.Add<Op>(
+      {"amx_bf16_attention", &SupportsAmx, &Run<kAmxAttentionKernels>, ops::Arithmetic::kBf16});
+  table.Add<Op>({"avx512_f32_attention", &Supports<Isa::kAvx512>, &Run<kAvx512AttentionKernels>,
+                 ops::Arithmetic::kF32});
+  table.Add<Op>({"avx2_f32_attention", &Supports<Isa::kAvx2>, &Run<kAvx2AttentionKernels>,
+                 ops::Arithmetic::kF32});
   table.Add<Op>({"ref_attention", &ops::RefAttentionSupports, &ops::RefAttention});
 }
 

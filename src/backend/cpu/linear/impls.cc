@@ -246,11 +246,11 @@ struct Interleaved {
   static void Register(ops::OpTable& table, std::string_view block_name,
                        std::string_view plain_name) {
     if (IsaOf(table.facts().architecture) < kIsa) return;
-    table.Add<Linear>({block_name, &Supports<true>, &Run<kBlockKernels>});
+    table.Add<Linear>({block_name, &Supports<true>, &Run<kBlockKernels>, ops::Arithmetic::kInt8});
     const ops::LinearPacking packing = {kLayout, kLanes, &Bytes, &Pack};
     table.Attach(block_name, packing);
     if (plain_name.empty()) return;
-    table.Add<Linear>({plain_name, &Supports<false>, &Run<kPlainKernels>});
+    table.Add<Linear>({plain_name, &Supports<false>, &Run<kPlainKernels>, ops::Arithmetic::kF32});
     table.Attach(plain_name, packing);
   }
 };
@@ -272,7 +272,7 @@ struct Tiles {
   static void Register(ops::OpTable& table) {
     if (IsaOf(table.facts().architecture) < Isa::kAmx) return;
     constexpr std::string_view kName = "amx_bf16_linear";
-    table.Add<Linear>({kName, &Supports, &Run});
+    table.Add<Linear>({kName, &Supports, &Run, ops::Arithmetic::kBf16});
     table.Attach(kName, ops::LinearPacking{ops::LayoutId::kCpuTiles16, kTileRows, &TilePackedBytes,
                                            &PackTileRows});
   }

@@ -61,14 +61,16 @@ Status RunQkNorm(device::Stream& stream, const QkNorm::Desc& desc, const QkNorm:
 }  // namespace
 
 void RegisterNorm(ops::OpTable& table) {
-  table.Add<Norm>({"avx512_f32_norm", &NormSupports<Isa::kAvx512>, &RunNorm<kAvx512NormKernels>});
-  table.Add<Norm>({"avx2_f32_norm", &NormSupports<Isa::kAvx2>, &RunNorm<kAvx2NormKernels>});
+  table.Add<Norm>({"avx512_f32_norm", &NormSupports<Isa::kAvx512>, &RunNorm<kAvx512NormKernels>,
+                   ops::Arithmetic::kF32});
+  table.Add<Norm>({"avx2_f32_norm", &NormSupports<Isa::kAvx2>, &RunNorm<kAvx2NormKernels>,
+                   ops::Arithmetic::kF32});
   table.Add<Norm>({"ref_norm", &ops::RefNormSupports, &ops::RefNorm});
 
-  table.Add<QkNorm>(
-      {"avx512_f32_qk_norm", &QkNormSupports<Isa::kAvx512>, &RunQkNorm<kAvx512NormKernels>});
-  table.Add<QkNorm>(
-      {"avx2_f32_qk_norm", &QkNormSupports<Isa::kAvx2>, &RunQkNorm<kAvx2NormKernels>});
+  table.Add<QkNorm>({"avx512_f32_qk_norm", &QkNormSupports<Isa::kAvx512>,
+                     &RunQkNorm<kAvx512NormKernels>, ops::Arithmetic::kF32});
+  table.Add<QkNorm>({"avx2_f32_qk_norm", &QkNormSupports<Isa::kAvx2>, &RunQkNorm<kAvx2NormKernels>,
+                     ops::Arithmetic::kF32});
   table.Add<QkNorm>({"ref_qk_norm", &ops::RefQkNormSupports, &ops::RefQkNorm});
 }
 

@@ -55,8 +55,10 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
 }  // namespace
 
 void RegisterRopeKv(ops::OpTable& table) {
-  table.Add<Op>({"avx512_f32_rope_kv", &Supports<Isa::kAvx512>, &Run<kAvx512RopeKvKernels>});
-  table.Add<Op>({"avx2_f32_rope_kv", &Supports<Isa::kAvx2>, &Run<kAvx2RopeKvKernels>});
+  table.Add<Op>({"avx512_f32_rope_kv", &Supports<Isa::kAvx512>, &Run<kAvx512RopeKvKernels>,
+                 ops::Arithmetic::kF32});
+  table.Add<Op>(
+      {"avx2_f32_rope_kv", &Supports<Isa::kAvx2>, &Run<kAvx2RopeKvKernels>, ops::Arithmetic::kF32});
   table.Add<Op>({"ref_rope_kv", &ops::RefRopeKvSupports, &ops::RefRopeKv});
 }
 

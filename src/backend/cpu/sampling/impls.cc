@@ -54,10 +54,11 @@ ops::Support Supports(const ops::Sample::Desc& desc, const device::DeviceFacts& 
 }  // namespace
 
 void RegisterSampling(ops::OpTable& table) {
-  table.Add<ops::Sample>(
-      {"avx512_f32_sample", &Supports<Isa::kAvx512>, &Run<kAvx512SamplingKernels>});
-  table.Add<ops::Sample>({"avx2_f32_sample", &Supports<Isa::kAvx2>, &Run<kAvx2SamplingKernels>});
-  table.Add<ops::Sample>({"any_f32_sample", ops::RefSampleSupports, RunAny});
+  table.Add<ops::Sample>({"avx512_f32_sample", &Supports<Isa::kAvx512>,
+                          &Run<kAvx512SamplingKernels>, ops::Arithmetic::kF32});
+  table.Add<ops::Sample>({"avx2_f32_sample", &Supports<Isa::kAvx2>, &Run<kAvx2SamplingKernels>,
+                          ops::Arithmetic::kF32});
+  table.Add<ops::Sample>({"any_f32_sample", ops::RefSampleSupports, RunAny, ops::Arithmetic::kF32});
   table.Add<ops::Sample>({"ref_sample", ops::RefSampleSupports, ops::RefSample});
 }
 

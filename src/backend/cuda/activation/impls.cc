@@ -78,9 +78,10 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
-  table.Add<GatedActivation>(
-      {"any_f32_gated_activation", &GatedActivationSupports, &RunGatedActivation});
-  table.Add<SoftCap>({"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap});
+  table.Add<GatedActivation>({"any_f32_gated_activation", &GatedActivationSupports,
+                              &RunGatedActivation, ops::Arithmetic::kF32});
+  table.Add<SoftCap>(
+      {"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

@@ -104,9 +104,10 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
 
 void RegisterAttention(ops::OpTable& table) {
   using enum AttentionProducts;
-  table.Add<Attention>({"sm80_bf16_attention", &Supports<kBF16>, &Run<kBF16>});
-  table.Add<Attention>({"sm80_f16_attention", &Supports<kF16>, &Run<kF16>});
-  table.Add<Attention>({"any_f32_attention", &Supports<kF32>, &Run<kF32>});
+  table.Add<Attention>(
+      {"sm80_bf16_attention", &Supports<kBF16>, &Run<kBF16>, ops::Arithmetic::kBf16});
+  table.Add<Attention>({"sm80_f16_attention", &Supports<kF16>, &Run<kF16>, ops::Arithmetic::kF16});
+  table.Add<Attention>({"any_f32_attention", &Supports<kF32>, &Run<kF32>, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

@@ -74,7 +74,8 @@ Status RunResolveTokens(device::Stream& stream, const ResolveTokens::Desc& desc,
 }  // namespace
 
 void RegisterEmbedding(ops::OpTable& table) {
-  table.Add<Embedding>({"any_f32_embedding", &ops::RefEmbeddingSupports, &RunEmbedding});
+  table.Add<Embedding>(
+      {"any_f32_embedding", &ops::RefEmbeddingSupports, &RunEmbedding, ops::Arithmetic::kF32});
   table.Add<GatherRows>({"any_gather_rows", &ops::RefGatherRowsSupports, &RunGatherRows});
   table.Add<ResolveTokens>(
       {"any_resolve_tokens", &ops::RefResolveTokensSupports, &RunResolveTokens});

@@ -89,7 +89,7 @@ Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args&
 }  // namespace
 
 void RegisterCublasLtLinear(ops::OpTable& table) {
-  table.Add<Linear>({"cublaslt_bf16_linear", &Supports, &Run});
+  table.Add<Linear>({"cublaslt_bf16_linear", &Supports, &Run, ops::Arithmetic::kBf16});
 }
 
 }  // namespace sluice::cuda

@@ -56,8 +56,9 @@ Status RunQkNorm(device::Stream& stream, const QkNorm::Desc& desc, const QkNorm:
 }  // namespace
 
 void RegisterNorm(ops::OpTable& table) {
-  table.Add<Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm});
-  table.Add<QkNorm>({"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm});
+  table.Add<Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm, ops::Arithmetic::kF32});
+  table.Add<QkNorm>(
+      {"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

@@ -57,7 +57,7 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
 }  // namespace
 
 void RegisterRopeKv(ops::OpTable& table) {
-  table.Add<Op>({"any_f32_rope_kv", &ops::RefRopeKvSupports, &Run});
+  table.Add<Op>({"any_f32_rope_kv", &ops::RefRopeKvSupports, &Run, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

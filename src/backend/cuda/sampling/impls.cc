@@ -60,7 +60,7 @@ Status Run(device::Stream& stream, const Sample::Desc& desc, const Sample::Args&
 }  // namespace
 
 void RegisterSampling(ops::OpTable& table) {
-  table.Add<Sample>({"sm90_f32_sample", &SampleSupports, &Run});
+  table.Add<Sample>({"sm90_f32_sample", &SampleSupports, &Run, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

@@ -74,8 +74,10 @@ Status RunSoftCap(device::Stream& stream, const ops::SoftCap::Desc& desc,
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
-  table.Add<ops::GatedActivation>({"any_f32_gated_activation", &GatedSupports, &RunGated});
-  table.Add<ops::SoftCap>({"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap});
+  table.Add<ops::GatedActivation>(
+      {"any_f32_gated_activation", &GatedSupports, &RunGated, ops::Arithmetic::kF32});
+  table.Add<ops::SoftCap>(
+      {"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

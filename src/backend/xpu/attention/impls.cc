@@ -27,7 +27,7 @@ Status Run(device::Stream& stream, const ops::Attention::Desc& desc,
 }  // namespace
 
 void RegisterAttention(ops::OpTable& table) {
-  table.Add<ops::Attention>({"any_f32_attention", &AttentionSupports, &Run});
+  table.Add<ops::Attention>({"any_f32_attention", &AttentionSupports, &Run, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

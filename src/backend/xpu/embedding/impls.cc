@@ -56,7 +56,8 @@ Status RunResolveTokens(device::Stream& stream, const ops::ResolveTokens::Desc& 
 }  // namespace
 
 void RegisterEmbedding(ops::OpTable& table) {
-  table.Add<ops::Embedding>({"any_f32_embedding", &ops::RefEmbeddingSupports, &RunEmbedding});
+  table.Add<ops::Embedding>(
+      {"any_f32_embedding", &ops::RefEmbeddingSupports, &RunEmbedding, ops::Arithmetic::kF32});
   table.Add<ops::GatherRows>({"any_gather_rows", &ops::RefGatherRowsSupports, &RunGatherRows});
   table.Add<ops::ResolveTokens>(
       {"any_resolve_tokens", &ops::RefResolveTokensSupports, &RunResolveTokens});

@@ -138,10 +138,10 @@ Status RunInt8(device::Stream& stream, const ops::Linear::Desc& desc,
 void RegisterLinear(ops::OpTable& table) {
   constexpr std::string_view kInt8 = "any_int8_linear", kF32 = "any_f32_linear";
   constexpr int kRows = static_cast<int>(kPackedRows);
-  table.Add<ops::Linear>({kInt8, &Int8Supports, &RunInt8});
+  table.Add<ops::Linear>({kInt8, &Int8Supports, &RunInt8, ops::Arithmetic::kInt8});
   table.Attach(kInt8,
                ops::LinearPacking{ops::LayoutId::kXpuNibbles16, kRows, &PackedBytes, &PackNibbles});
-  table.Add<ops::Linear>({kF32, &ops::RefLinearSupports, &RunF32});
+  table.Add<ops::Linear>({kF32, &ops::RefLinearSupports, &RunF32, ops::Arithmetic::kF32});
   table.Attach(kF32,
                ops::LinearPacking{ops::LayoutId::kXpuInterleaved16, kRows, &PackedBytes, &Pack});
 }

@@ -51,8 +51,9 @@ Status RunQkNorm(device::Stream& stream, const ops::QkNorm::Desc& desc,
 }  // namespace
 
 void RegisterNorm(ops::OpTable& table) {
-  table.Add<ops::Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm});
-  table.Add<ops::QkNorm>({"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm});
+  table.Add<ops::Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm, ops::Arithmetic::kF32});
+  table.Add<ops::QkNorm>(
+      {"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

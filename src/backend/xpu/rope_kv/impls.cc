@@ -42,7 +42,7 @@ Status Run(device::Stream& stream, const ops::RopeKv::Desc& desc, const ops::Rop
 }  // namespace
 
 void RegisterRopeKv(ops::OpTable& table) {
-  table.Add<ops::RopeKv>({"any_f32_rope_kv", &Supports, &Run});
+  table.Add<ops::RopeKv>({"any_f32_rope_kv", &Supports, &Run, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

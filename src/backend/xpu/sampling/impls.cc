@@ -38,7 +38,7 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
 }  // namespace
 
 void RegisterSampling(ops::OpTable& table) {
-  table.Add<ops::Sample>({"any_f32_sample", &SampleSupports, &Run});
+  table.Add<ops::Sample>({"any_f32_sample", &SampleSupports, &Run, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu
