@@ -50,9 +50,14 @@ struct DeviceFacts {
   size_t memory_bytes = 0;                // total
   size_t allocation_bytes_max = 0;        // of one allocation; 0: as much as there is
   size_t cache_bytes = 0;                 // last level
-  bool device_memory = false;             // the host can't read its memory
-  bool pinned_memory = false;             // host memory can be pinned for it
-  bool on_host_processor = false;         // an OpenCL device of type CPU: used only when named
+  // Of what follows each is one question; none tells of what kind the device is.
+  bool device_memory = false;       // the host can't read its memory: what goes there is copied
+  bool pinned_memory = false;       // host memory can be pinned for it
+  bool shares_host_memory = false;  // its memory is the host's, of which others want some, too
+  bool runs_beside_host = false;    // what is put on a stream runs while the host goes on
+  bool reference_order = false;     // its kernels add in the order of the references
+  bool on_host_processor = false;   // an OpenCL device of type CPU: used only when named
+  int host_threads = 0;             // that the engine's own work may take at load; 0: any
   GraphSupport graphs = GraphSupport::kNone;
 };
 

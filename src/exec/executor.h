@@ -69,7 +69,7 @@ class Executor {
   int in_flight() const { return count_; }
   // Whether the device works while the host goes on, so that it pays to launch a step before the
   // one before it is finished.
-  bool overlaps() const { return device_.facts().device_memory; }
+  bool overlaps() const { return device_.facts().runs_beside_host; }
   // One sentence: for how many sequences steps may run as graphs, or why none does.
   const std::string& graphs_note() const { return graphs_note_; }
   // The buckets captured so far.

@@ -15,8 +15,8 @@ namespace {
 // Floats of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts): 32
 // MiB.
 constexpr int64_t kExtraLogits = 8 << 20;
-// Of a device's memory that is left, what the KV cache may take unasked: the rest is for scratch
-// memory of kernels and for captured graphs.
+// Of a device's own memory that is left, what the KV cache may take unasked: the rest is for
+// scratch memory of kernels and for captured graphs.
 constexpr double kDeviceShare = 0.9;
 
 // Models whose matrices have 16 bits or fewer in floating point are computed in the device's own
@@ -50,13 +50,10 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   }
   SLUICE_ASSIGN_OR_RETURN(const size_t weights, model::WeightBytes(files, device, model_options));
   SLUICE_ASSIGN_OR_RETURN(request.free_bytes, weights::FreeBytesBeside(weights, device));
-  if (device.facts().device_memory) {
-    // A device on the host's processor shares its memory with everything else.
-    if (!device.facts().on_host_processor) request.share = kDeviceShare;
-    request.allocation_bytes_max = device.facts().allocation_bytes_max;
-    request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
-                         model::RopeTableBytes(files.config, model_options);
-  }
+  if (!device.facts().shares_host_memory) request.share = kDeviceShare;
+  request.allocation_bytes_max = device.facts().allocation_bytes_max;
+  request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
+                       model::RopeTableBytes(files.config, model_options);
   return PlanMemory(request);
 }
 

@@ -66,12 +66,12 @@ Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation
 
 template <class Op>
 void Judge(const ConformanceCase<Op>& generated, int number, Arithmetic arithmetic,
-           bool device_memory, const Status& status, const std::vector<Array>& got,
+           bool reference_order, const Status& status, const std::vector<Array>& got,
            const std::vector<Array>& expected, ConformanceResult& result) {
   ++result.cases;
   std::string wrong = status.ok() ? "" : status.message();
   for (size_t i = 0; i < got.size() && wrong.empty(); ++i) {
-    const double limit = LimitOf(generated.limits[i], arithmetic, device_memory);
+    const double limit = LimitOf(generated.limits[i], arithmetic, reference_order);
     const auto comparer = generated.comparers.find(i);
     const Comparison comparison = comparer != generated.comparers.end()
                                       ? comparer->second(got[i], expected[i], limit)
@@ -128,7 +128,7 @@ Status RunCase(device::Device& device, device::Stream& stream, const OpTable& ta
     target.implementation = taker->implementation->name;
     std::vector<Array> got = generated.memory;
     const Status status = RunOn(target, *taker->implementation, generated, got);
-    Judge(generated, number, taker->implementation->arithmetic, device.facts().device_memory,
+    Judge(generated, number, taker->implementation->arithmetic, device.facts().reference_order,
           status, got, expected, taker->result);
   }
   return OkStatus();
@@ -259,11 +259,11 @@ Status ConformanceTarget::CheckGuards() {
                        at % kGuardBytes, " behind it"));
 }
 
-double LimitOf(const Allowance& allowance, Arithmetic arithmetic, bool device_memory) {
+double LimitOf(const Allowance& allowance, Arithmetic arithmetic, bool reference_order) {
   double limit = allowance.limit;
   if (arithmetic == Arithmetic::kBf16) limit += allowance.bf16;
   if (arithmetic == Arithmetic::kF16) limit += allowance.bf16 / 8;
-  if (device_memory) limit += allowance.order;
+  if (!reference_order) limit += allowance.order;
   const bool as_reference =
       arithmetic == Arithmetic::kInt8 || arithmetic == Arithmetic::kAsReference;
   if (!as_reference) limit += allowance.unrounded;

@@ -46,10 +46,10 @@ struct Allowance {
       : limit(at_most), bf16(in_bf16), order(in_order), unrounded(not_rounded) {}
   double limit = 0.0;
   double bf16 = 0.0;       // those that multiply in bf16; in f16 an eighth of it
-  double order = 0.0;      // those of devices with memory of their own add in another order
+  double order = 0.0;      // those that need not add in the order of the references
   double unrounded = 0.0;  // those that don't round activations to int8 where the reference does
 };
-double LimitOf(const Allowance& allowance, Arithmetic arithmetic, bool device_memory);
+double LimitOf(const Allowance& allowance, Arithmetic arithmetic, bool reference_order);
 
 template <class Op>
 struct ConformanceCase {

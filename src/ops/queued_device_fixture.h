@@ -91,7 +91,9 @@ class QueuedDevice : public device::Device {
     facts_ = cpu_->facts();
     facts_.id = {device::DeviceKind::kCuda, 3};
     facts_.name = "a queued device";
-    facts_.device_memory = true;
+    facts_.device_memory = facts_.runs_beside_host = true;
+    facts_.shares_host_memory = false;
+    facts_.host_threads = 0;
     facts_.pinned_memory = options.pinned_memory;
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
@@ -285,20 +287,10 @@ class QueuedDevice : public device::Device {
   void MirrorOne() {
     const auto& list = cpu_->ops().List<Op>();
     if (I >= list.size()) return;
-    original<Op, I> = list[I].supports;
-    ops_.Add<Op>({list[I].name, &SupportsQueued<Op, I>, &RunQueued<Op, I>, list[I].arithmetic});
+    ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic});
     if (const auto* packing = cpu_->ops().Attached<LinearPacking>(list[I].name)) {
       ops_.Attach(list[I].name, *packing);
     }
-  }
-  // The CPU's answer for a device of the same instruction set.
-  template <class Op, size_t I>
-  static inline decltype(Implementation<Op>::supports) original = nullptr;
-  template <class Op, size_t I>
-  static Support SupportsQueued(const typename Op::Desc& desc, const device::DeviceFacts& facts) {
-    device::DeviceFacts host = facts;
-    host.device_memory = false;
-    return original<Op, I>(desc, host);
   }
   template <class Op, size_t I>
   static Status RunQueued(device::Stream& stream, const typename Op::Desc& desc,

@@ -160,8 +160,8 @@ Status RunFillJobs(std::vector<FillJob> jobs, DType activation, int threads,
 
 int PackThreads(const device::Device& device) {
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const device::DeviceFacts& facts = device.facts();
-  return std::min(threads, facts.device_memory ? kPackThreadsMax : facts.compute_units);
+  const int most = device.facts().host_threads;
+  return std::min(threads, most > 0 ? most : kPackThreadsMax);
 }
 
 }  // namespace sluice::weights

@@ -36,6 +36,7 @@ class StagedFillTest : public ::testing::Test {
     specs_.push_back(Matrix("eight", kColumns, {{"eight", 90}}));
     AddMatrix("last", DType::kF16, {31});
     staged_.facts_.device_memory = staged_.facts_.pinned_memory = true;
+    staged_.facts_.host_threads = 0;
     options_.staging_bytes = kBuffer;
   }
   void AddMatrix(const std::string& name, DType dtype, const std::vector<int64_t>& rows) {
@@ -163,6 +164,7 @@ TEST_F(StagedFillTest, ACopyThatFailsLaterIsFound) {
   for (const int which : {1, copies / 2, copies}) {
     FakeDevice device;
     device.facts_.device_memory = device.facts_.pinned_memory = true;
+    device.facts_.host_threads = 0;
     device.copy_that_fails = which;
     const auto map = Place(specs_, source_, device, options_);
     ASSERT_FALSE(map.ok()) << which;

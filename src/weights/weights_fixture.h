@@ -97,6 +97,7 @@ inline Status Invert(const ops::Linear::Desc& desc, int64_t first_row,
 class FakeDevice : public device::Device {
  public:
   FakeDevice() : ops_(&facts_) {
+    facts_.host_threads = 1;
     // F16 is packed, all else row-major.
     ops_.Add(ops::Implementation<ops::Linear>{
         "fake_f16_linear",

@@ -191,7 +191,7 @@ TEST(Place, ThreadsPackWholeRowGroups) {
   source.AddHalf("b", DType::kF16, {kRows, kColumns}, second);
   FakeDevice device;
   device.free_bytes = 8u << 20;
-  device.facts_.compute_units = 7;
+  device.facts_.host_threads = 7;
   const auto map = Place({Matrix("m", kColumns, {{"a", 3}, {"b", kRows}})}, source, device, {});
   ASSERT_TRUE(map.ok()) << map.status().message();
   const ops::Tensor& packed = map->Find("m")->parts[0].weight.data;

@@ -52,7 +52,8 @@ device::DeviceFacts MakeFacts(const CpuFacts& cpu, Isa isa, int threads) {
   facts.name = Describe(cpu, isa);
   facts.architecture = Name(isa);
   facts.capabilities = cpu.capabilities;
-  facts.compute_units = threads;
+  facts.compute_units = facts.host_threads = threads;
+  facts.shares_host_memory = facts.reference_order = true;
   // The tiles of AMX are bf16 numbers.
   if (isa == Isa::kAmx) facts.kv_dtype = DType::kBF16;
   facts.memory_bytes = HostMemory().total_bytes;

@@ -80,7 +80,9 @@ TEST(CpuBackendTest, ProbeFindsOneCpu) {
   const auto found = CpuBackend().Probe({});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(device::ToString(found[0].id), "cpu");
-  EXPECT_FALSE(found[0].device_memory);
+  EXPECT_FALSE(found[0].device_memory || found[0].runs_beside_host);
+  EXPECT_TRUE(found[0].shares_host_memory && found[0].reference_order);
+  EXPECT_EQ(found[0].host_threads, found[0].compute_units);
 }
 
 TEST(CpuOpsTest, NamesSayInWhatKernelsMultiply) {

@@ -62,7 +62,8 @@ TEST_F(CudaDeviceTest, FactsAreThoseOfAGpu) {
   EXPECT_GT(facts.compute_units, 0);
   EXPECT_GT(facts.memory_bytes, size_t{1} << 30);
   EXPECT_GT(facts.cache_bytes, 0u);
-  EXPECT_TRUE(facts.device_memory && facts.pinned_memory);
+  EXPECT_TRUE(facts.device_memory && facts.pinned_memory && facts.runs_beside_host);
+  EXPECT_FALSE(facts.shares_host_memory || facts.reference_order);
 }
 
 TEST_F(CudaDeviceTest, TheCacheGivesTheSameMemoryAgainAndItIsZeroed) {

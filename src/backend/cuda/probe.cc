@@ -42,7 +42,7 @@ DeviceFacts FactsOfDevice(CUdevice device, int index, const std::string& driver)
   facts.activation = DType::kBF16;
   TheDriver().cuDeviceTotalMem(&facts.memory_bytes, device);
   facts.cache_bytes = static_cast<size_t>(Attribute(device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
-  facts.device_memory = true;
+  facts.device_memory = facts.runs_beside_host = true;
   facts.pinned_memory = true;
   facts.graphs = device::GraphSupport::kFull;
   return facts;

@@ -117,7 +117,7 @@ Result<device::MemoryInfo> XpuDevice::Memory() const {
   const size_t used = std::min(context_->allocated_bytes(), info.total_bytes);
   // OpenCL does not tell what others use of a device; of the host's memory Linux does.
   info.free_bytes = info.total_bytes - used;
-  if (facts().on_host_processor) info.free_bytes = std::min(info.free_bytes, AvailableHostBytes());
+  if (facts().shares_host_memory) info.free_bytes = std::min(info.free_bytes, AvailableHostBytes());
   return info;
 }
 

@@ -58,6 +58,16 @@ TEST_F(XpuDeviceTest, LargeMemoryOfTheHostsProcessorLiesInLargePages) {
             device_->facts().on_host_processor && linux_has_them);
 }
 
+// What others use of the host's memory is not there for the KV cache.
+TEST_F(XpuDeviceTest, MemoryOfTheHostsProcessorIsTheHosts) {
+  const device::DeviceFacts& facts = device_->facts();
+  EXPECT_TRUE(facts.device_memory && facts.runs_beside_host);
+  EXPECT_FALSE(facts.reference_order);
+  if (facts.on_host_processor) {
+    EXPECT_TRUE(facts.shares_host_memory);
+  }
+}
+
 TEST_F(XpuDeviceTest, WhatIsInUseIsNotFree) {
   // Nearly all, since what others leave of the host's memory may be less than the rest.
   const size_t total = device_->Memory()->total_bytes;

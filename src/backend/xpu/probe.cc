@@ -82,8 +82,10 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
       std::max<cl_ulong>(InfoOf<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE), kAlignment) -
       kAlignment;
   facts.cache_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
-  facts.device_memory = true;
+  facts.device_memory = facts.runs_beside_host = true;
   facts.on_host_processor = (type & CL_DEVICE_TYPE_CPU) != 0;
+  facts.shares_host_memory =
+      facts.on_host_processor || InfoOf<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   facts.graphs = device::GraphSupport::kFull;
   // A replay may be put on the queue while the one before still runs, which not every device lets
   // a command buffer do.
