@@ -18,15 +18,17 @@ Status CheckGroup(const GroupLayout& group, size_t index) {
   return OkStatus();
 }
 
+// Kernels read rows in pieces of up to 16 bytes, so every part of a block begins at a multiple.
+size_t PadPart(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
 // Bytes of K or V of one kernel block in one layer, and of its scales.
 struct HalfBytes {
   HalfBytes(const GroupLayout& group, int head_dim) {
     const size_t rows = static_cast<size_t>(group.kernel_block_tokens) * group.kv_heads;
-    data = RowBytes(group.dtype, rows * head_dim);
+    data = PadPart(RowBytes(group.dtype, rows * head_dim));
     const bool codes = group.dtype == DType::kF8E4M3 || group.dtype == DType::kI8;
     if (!codes || head_dim == 0) return;
-    data = (data + sizeof(float) - 1) / sizeof(float) * sizeof(float);  // scales are aligned
-    scales = rows * sizeof(float);
+    scales = PadPart(rows * sizeof(float));
   }
   size_t sum() const { return data + scales; }
   size_t data = 0, scales = 0;

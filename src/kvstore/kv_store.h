@@ -2,9 +2,10 @@
 //   [kernel_blocks][layers][K, V], each K and V of [kv_heads, kernel_block_tokens, head_dim],
 // so that a block is one piece of memory for all its layers: it is copied and moved as a whole, and
 // a short sequence touches few pages. K and V of a format with scales (F8_E4M3, I8) are each
-// followed by theirs, F32 [kv_heads, kernel_block_tokens]. Cache block b is the kernel blocks [b *
-// ratio, (b + 1) * ratio). Which block belongs to whom is blocks/'s affair. Step thread only; the
-// Device must outlive it.
+// followed by theirs, F32 [kv_heads, kernel_block_tokens]. In every kernel block K, V and scales
+// begin at multiples of 16 bytes, and end there too. Cache block b is the kernel blocks [b * ratio,
+// (b + 1) * ratio). Which block belongs to whom is blocks/'s affair. Step thread only; the Device
+// must outlive it.
 #pragma once
 
 #include <memory>

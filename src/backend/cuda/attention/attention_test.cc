@@ -245,6 +245,19 @@ TEST_P(AttentionSameness, WhatARowDoesNotSeeDoesNotChangeItsBits) {
   EXPECT_TRUE(same(Run({{2, first - 5, 655}}), first - 5, first, 655));
 }
 
+// Other kernels would give other bits: a call that the bound one can't take is an error.
+TEST_P(AttentionSameness, RowsAtOddPlacesAreRefused) {
+  if (desc_.activation == DType::kF32) return;  // any_f32_attention takes them
+  const Attention::Args args = Upload(MakeInputs({{1, 0, 1}}, 1, 1, 1));
+  ASSERT_TRUE(Call(memory_->stream(), args).ok());
+  Attention::Args odd = args;
+  odd.q.data += Info(desc_.activation).bytes;
+  EXPECT_EQ(Call(memory_->stream(), odd).code(), StatusCode::kInvalidArgument);
+  odd = args;
+  odd.kv.v.data += 4 * Info(desc_.kv.dtype).bytes;
+  EXPECT_EQ(Call(memory_->stream(), odd).code(), StatusCode::kInvalidArgument);
+}
+
 TEST_P(AttentionSameness, AReplayedGraphSeesOtherLengthsRowsAndBlocks) {
   constexpr int kTokens = 12, kSequences = 5, kBlocks = 100;
   const Inputs first = MakeInputs({{0, 699, 700}, {2, 1299, 1300}}, kTokens, kSequences, kBlocks);

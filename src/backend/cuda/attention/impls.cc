@@ -69,14 +69,16 @@ ops::Support Supports(const Attention::Desc& desc, const device::DeviceFacts& fa
   return AttentionSupports(products, desc, facts);
 }
 
-template <AttentionProducts wanted>
+template <AttentionProducts products>
 Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   AttentionParams p = ParamsOf(desc, args);
   p.vector_kv = KvAligned(desc, p, 4) ? 1 : 0;
-  // Where tensors lie does not change while a model is loaded, so a row's bits don't either.
-  const bool aligned = KvAligned(desc, p, 8) && RowsAligned(p);
-  const AttentionProducts products = aligned ? wanted : AttentionProducts::kF32;
+  if (products != AttentionProducts::kF32 && !(KvAligned(desc, p, 8) && RowsAligned(p))) {
+    return InvalidArgument(
+        "attention: K and V of a block must begin at multiples of 8 numbers, rows of q and out at "
+        "multiples of 2; lay them out so, or force any_f32_attention");
+  }
   const AttentionConfig config = ConfigureAttention(
       products, desc, {p.tokens, p.sequences, p.blocks_max}, FactsOf(stream).compute_units);
   p.splits_max = config.splits_max;
