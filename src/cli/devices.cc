@@ -147,7 +147,7 @@ Status Verify(const DevicesOptions& options) {
 Action SetUpDevices(CLI::App& app) {
   auto options = std::make_shared<DevicesOptions>();
   app.add_option("--device", options->engine.device,
-                 "which one to choose: auto, cpu, cuda[:i] or xpu[:i]");
+                 "which one to choose: " + device::LegalDevices());
   app.add_option("--isa", options->engine.isa,
                  "CPU instruction set to verify: auto (the best), ref, avx2, avx512 or amx");
   app.add_flag("--json", options->json, "print one JSON object");

@@ -1,21 +1,26 @@
 #include "device/resolver.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <mutex>
 
 #include "base/log.h"
 #include "base/quoted.h"
 #include "base/str_cat.h"
+#include "device/kinds.h"
 
 namespace sluice::device {
 namespace {
 
-// The order in which "auto" looks.
-constexpr std::array kPreference = {DeviceKind::kCuda, DeviceKind::kXpu, DeviceKind::kCpu};
-
-constexpr std::string_view kLegal = "auto, cpu, cuda, cuda:N, xpu, xpu:N";
 constexpr std::string_view kOption = "--device (SLUICE_DEVICE)";
+
+// "cuda, xpu, cpu"
+std::string Order() {
+  std::string out;
+  for (const KindName& known : kKinds) out += StrCat(out.empty() ? "" : ", ", known.name);
+  return out;
+}
 
 std::string Normalize(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
@@ -88,7 +93,8 @@ Result<Resolution> ResolveAuto(std::span<const Backend* const> backends,
                                const Environment& environment) {
   Resolution chosen;
   std::string chosen_name, others, passed_over;
-  for (const DeviceKind kind : kPreference) {
+  for (const KindName& known : kKinds) {
+    const DeviceKind kind = known.kind;
     const Backend* backend = FindBackend(kind, backends);
     if (backend == nullptr) continue;
     const Survey survey = SurveyOne(*backend, environment, true);
@@ -115,12 +121,12 @@ Result<Resolution> ResolveAuto(std::span<const Backend* const> backends,
                   StrCat("no device was found: ",
                          passed_over.empty() ? "this program has no backend" : passed_over));
   }
-  chosen.reason = StrCat(chosen_name, ": the first found in the order cuda, xpu, cpu");
+  chosen.reason = StrCat(chosen_name, ": the first found in the order ", Order());
   if (!passed_over.empty()) chosen.reason += StrCat("; ", passed_over);
   if (!others.empty()) {
     chosen.notice =
         StrCat(others, " is present as well as ", chosen_name, ", and nothing chose: using ",
-               ToString(chosen.backend->kind()), "; choose by ", kOption, ": ", kLegal);
+               ToString(chosen.backend->kind()), "; choose by ", kOption, ": ", LegalDevices());
   }
   return chosen;
 }
@@ -134,13 +140,10 @@ struct Wanted {
 bool Parse(std::string_view name, Wanted* wanted) {
   const size_t colon = name.find(':');
   const std::string_view kind_name = name.substr(0, colon);
-  bool known = false;
-  for (DeviceKind kind : kPreference) {
-    if (ToString(kind) != kind_name) continue;
-    wanted->kind = kind;
-    known = true;
-  }
-  if (!known) return false;
+  const auto known = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&](const KindName& one) { return one.name == kind_name; });
+  if (known == std::end(kKinds)) return false;
+  wanted->kind = known->kind;
   if (colon == std::string_view::npos) return true;
   const std::string_view digits = name.substr(colon + 1);
   if (wanted->kind == DeviceKind::kCpu || digits.empty() || digits.front() == '-') return false;
@@ -177,6 +180,14 @@ Status NotVisible(std::string_view name, const Survey& survey) {
 
 }  // namespace
 
+std::string LegalDevices() {
+  std::string out = "auto, cpu";
+  for (const KindName& known : kKinds) {
+    if (known.kind != DeviceKind::kCpu) out += StrCat(", ", known.name, ", ", known.name, ":N");
+  }
+  return out;
+}
+
 Result<Resolution> ResolveDevice(std::string_view wanted_name,
                                  std::span<const Backend* const> backends,
                                  const Environment& environment) {
@@ -186,7 +197,7 @@ Result<Resolution> ResolveDevice(std::string_view wanted_name,
   Wanted wanted;
   if (!Parse(name, &wanted)) {
     return InvalidArgument(StrCat("device ", Quoted(name), ", asked for by ", kOption,
-                                  ", is unknown; use one of ", kLegal),
+                                  ", is unknown; use one of ", LegalDevices()),
                            "device");
   }
   const Backend* backend = FindBackend(wanted.kind, backends);

@@ -1,17 +1,13 @@
 #include "device/types.h"
 
 #include "base/str_cat.h"
+#include "device/kinds.h"
 
 namespace sluice::device {
 
 std::string_view ToString(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kCpu:
-      return "cpu";
-    case DeviceKind::kCuda:
-      return "cuda";
-    case DeviceKind::kXpu:
-      return "xpu";
+  for (const KindName& known : kKinds) {
+    if (known.kind == kind) return known.name;
   }
   return "unknown";
 }
