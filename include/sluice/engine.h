@@ -119,6 +119,7 @@ using Sink = std::function<void(TextDelta&&)>;
 
 struct EngineInfo {
   std::string model_name, architecture, device, isa, quantization;
+  std::string device_id;              // as --device names it: "cuda:0"
   std::string device_reason;          // one line for people: which device and why
   std::vector<std::string> backends;  // in this program: "cpu", ...
   int max_model_len = 0, vocab_size = 0, threads = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "cli/bench_rate.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/open_engine.h"
 #include "cli/run_request.h"
 #include "exec/kv_dtype.h"
 #include "files/synthetic_model.h"
@@ -243,10 +245,11 @@ std::vector<Figure> FiguresOf(const BenchOptions& options) {
 }
 
 // What would be measured as something else than was asked for.
-Status CheckFits(const BenchOptions& options, const EngineInfo& info) {
+Status CheckFits(const BenchOptions& options, int max_model_len) {
+  const int max_num_seqs = options.engine.max_num_seqs;
   const int batch = *std::max_element(options.batch.begin(), options.batch.end());
-  if (batch > info.max_num_seqs) {
-    return InvalidArgument(StrCat("--batch ", batch, " is above --max-num-seqs ", info.max_num_seqs,
+  if (batch > max_num_seqs) {
+    return InvalidArgument(StrCat("--batch ", batch, " is above --max-num-seqs ", max_num_seqs,
                                   ", so they would not decode at once; raise --max-num-seqs"),
                            "batch");
   }
@@ -254,19 +257,19 @@ Status CheckFits(const BenchOptions& options, const EngineInfo& info) {
       options.prompt_tokens.empty()
           ? 0
           : *std::max_element(options.prompt_tokens.begin(), options.prompt_tokens.end());
-  if (prompt >= info.max_model_len) {
+  if (prompt >= max_model_len) {
     return InvalidArgument(
-        StrCat("--prompt-tokens ", prompt, " leaves no room in the ", info.max_model_len,
+        StrCat("--prompt-tokens ", prompt, " leaves no room in the ", max_model_len,
                " tokens of a sequence; lower it or raise --max-model-len"),
         "prompt-tokens");
   }
   const int context = *std::max_element(options.context.begin(), options.context.end());
   const int64_t answer = AnswerTokens(options, context, batch);
-  if (std::max(context, 1) + answer > info.max_model_len) {
+  if (std::max(context, 1) + answer > max_model_len) {
     return InvalidArgument(
         StrCat("--context ", context, " and --output-tokens ", options.output_tokens, ", with ",
                answer - options.output_tokens, " more while ", batch,
-               " sequences start, are more than the ", info.max_model_len,
+               " sequences start, are more than the ", max_model_len,
                " tokens of a sequence; lower them or raise --max-model-len"),
         "context");
   }
@@ -298,17 +301,21 @@ Status RunBench(const BenchOptions& options) {
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;
   engine_options.time_steps = true;
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(engine_options, {}));
+  // Before a large model is loaded, as far as the answer is known.
+  const int asked_max = engine_options.max_model_len;
+  SLUICE_RETURN_IF_ERROR(
+      CheckFits(options, asked_max > 0 ? asked_max : std::numeric_limits<int>::max()));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(engine_options));
   const EngineInfo info = engine->Info();
-  SLUICE_RETURN_IF_ERROR(CheckFits(options, info));
+  SLUICE_RETURN_IF_ERROR(CheckFits(options, info.max_model_len));
   InterruptGuard interrupt;
   Bench bench(*engine, options);
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<FigureCeilings> ceilings,
                           FigureCeilings::Open(engine_options));
   std::vector<Figure> figures = FiguresOf(options);
   if (!options.json) {
-    std::cout << info.model_name << " (" << info.quantization << ") on " << info.device << ", "
-              << info.isa << " kernels, " << info.threads << " threads; tokens per second\n"
+    std::cout << info.model_name << " (" << info.quantization << ") on " << DeviceOf(info) << ", "
+              << info.isa << " kernels, " << info.threads << " units; tokens per second\n"
               << "kind      prompt  context  batch      median       min       max     idle  share "
                  "of the ceiling\n";
   }
@@ -329,7 +336,7 @@ Status RunBench(const BenchOptions& options) {
     const Json machine = {{"cpu", info.device},
                           {"isa", info.isa},
                           {"threads", info.threads},
-                          {"device", options.engine.device}};
+                          {"device", info.device_id}};
     std::cout << DumpJson(Json{{"machine", machine},
                                {"model", info.model_name},
                                {"cached_tokens", bench.cached_tokens()},

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/open_engine.h"
 #include "cli/run_request.h"
 #include "cli/sampling_options.h"
 #include "sluice/engine.h"
@@ -75,12 +76,15 @@ class Conversation {
 };
 
 Status Chat(const ChatOptions& options) {
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(options.engine, {}));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(options.engine));
   if (!engine->Info().has_chat_template) {
     return InvalidArgument("the model has no chat template; use sluice generate");
   }
   const bool terminal = isatty(STDIN_FILENO) != 0;
-  if (terminal) std::cout << "Chat with " << engine->Info().model_name << ". " << kHelp;
+  if (terminal) {
+    const EngineInfo info = engine->Info();
+    std::cout << "Chat with " << info.model_name << " on " << DeviceOf(info) << ". " << kHelp;
+  }
   Conversation conversation(*engine, options);
   std::string line;
   for (;;) {

@@ -129,7 +129,8 @@ int ExitCode(const Status& status) {
 namespace {
 
 int RunCommand(int argc, char** argv) {
-  CLI::App app("Sluice serves large language models on CPUs.", "sluice");
+  CLI::App app("Sluice serves large language models on CPUs, NVIDIA GPUs and Intel GPUs.",
+               "sluice");
   app.require_subcommand(1);
   app.formatter(std::make_shared<CompactFormatter>());
   app.set_version_flag("--version", VersionText());

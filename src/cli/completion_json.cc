@@ -43,6 +43,7 @@ Json CompletionJson(const Engine& engine, const RunResult& result) {
               {"object", "text_completion"},
               {"created", std::time(nullptr)},
               {"model", info.model_name},
+              {"device", info.device_id},
               {"choices", Json::array({choice})},
               {"seed", result.seed},
               {"usage",

@@ -1,6 +1,7 @@
 // sluice devices: what was found, which device would be used and why, and whether its kernels are
 // right.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -43,7 +44,7 @@ Json ToJson(const device::DeviceFacts& facts) {
           {"compute_units", facts.compute_units},
           {"memory_bytes", facts.memory_bytes},
           {"cache_bytes", facts.cache_bytes},
-          {"on_host_processor", facts.on_host_processor}};
+          {"only_by_name", facts.on_host_processor}};
 }
 
 Json ToJson(const std::vector<device::Survey>& surveys) {
@@ -75,9 +76,9 @@ void Print(const std::vector<device::Survey>& surveys) {
   for (const device::Survey& survey : surveys) {
     for (const device::DeviceFacts& facts : survey.devices) Print(facts);
     const std::string_view kind = device::ToString(survey.backend->kind());
-    if (survey.devices.empty()) std::cout << kind << ": none: " << survey.absent_reason << "\n";
+    if (survey.devices.empty()) std::cout << kind << ": " << survey.absent_reason << "\n";
     const std::string masks = MasksOf(survey);
-    if (!masks.empty()) std::cout << kind << ": " << masks << "\n";
+    if (!masks.empty() && !survey.devices.empty()) std::cout << kind << ": " << masks << "\n";
     for (const std::string& library : survey.backend->Libraries()) {
       std::cout << kind << ": " << library << "\n";
     }
@@ -100,7 +101,8 @@ Status Show(const DevicesOptions& options) {
     std::cout << DumpJson(json) << "\n";
     return chosen.status();
   }
-  Print(surveys);
+  const bool wrong_usage = !chosen.ok() && chosen.status().code() == StatusCode::kInvalidArgument;
+  if (!wrong_usage) Print(surveys);
   if (!chosen.ok()) return chosen.status();
   std::cout << "would use " << chosen->reason << "\n";
   if (!chosen->notice.empty()) std::cout << chosen->notice << "\n";
@@ -112,6 +114,9 @@ Status Verify(const DevicesOptions& options) {
                           exec::VerifyKernels(options.engine, options.cases, options.seed));
   const std::string device = device::ToString(verification.device);
   const size_t count = verification.results.size();
+  const auto excluded =
+      std::count_if(verification.results.begin(), verification.results.end(),
+                    [](const ops::ConformanceResult& result) { return !result.excluded.empty(); });
   if (options.json) {
     Json rows = Json::array();
     for (const auto& result : verification.results) {
@@ -128,13 +133,14 @@ Status Verify(const DevicesOptions& options) {
     std::cout << DumpJson(Json{{"device", device},
                                {"implementations", count},
                                {"failed", verification.failed},
+                               {"not_run", excluded},
                                {"seed", options.seed},
                                {"results", rows}})
               << "\n";
   } else {
     std::cout << device << "\n"
               << verification.table << count << " implementations, " << verification.failed
-              << " failed\n";
+              << " failed, " << excluded << " not for this device\n";
   }
   if (verification.failed == 0) return OkStatus();
   return Status(StatusCode::kInternal,

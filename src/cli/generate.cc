@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/completion_json.h"
 #include "cli/interrupt.h"
+#include "cli/open_engine.h"
 #include "cli/run_request.h"
 #include "cli/sampling_options.h"
 #include "sluice/engine.h"
@@ -47,7 +48,7 @@ Request RequestOf(const GenerateOptions& options, const Sampling& model) {
 }
 
 Status Generate(const GenerateOptions& options) {
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(options.engine, {}));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(options.engine));
   InterruptGuard interrupt;
   const bool stream = !options.json;
   SLUICE_ASSIGN_OR_RETURN(const RunResult result,
@@ -60,7 +61,7 @@ Status Generate(const GenerateOptions& options) {
   } else {
     std::cout << "\n";
     if (options.logprobs >= 0) PrintLogprobs(result, std::cout);
-    std::cerr << SpeedLine(result) << "\n";
+    std::cerr << SpeedLine(result) << "; " << engine->Info().device_id << "\n";
   }
   if (interrupt.raised()) return Status(StatusCode::kCancelled, "stopped by the user");
   return OkStatus();

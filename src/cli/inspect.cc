@@ -12,6 +12,7 @@
 #include "cli/work.h"
 #include "device/resolver.h"
 #include "exec/kv_dtype.h"
+#include "exec/runtime.h"
 #include "files/model_files.h"
 #include "sluice/options.h"
 
@@ -51,6 +52,20 @@ const char* TokenizerName(files::TokenizerModel model) {
   return "unknown";
 }
 
+// Null where the device does not open or does not take the model, which the log says.
+Json WeightBytesOn(const device::Survey& survey, const device::DeviceFacts& facts,
+                   const files::ModelFiles& files) {
+  const auto device = survey.backend->Open(*survey.visible, facts.id.index, {.threads = 1});
+  Status status = device.status();
+  if (device.ok()) {
+    const auto bytes = exec::Runtime::WeightBytesOn(**device, files);
+    if (bytes.ok()) return *bytes;
+    status = bytes.status();
+  }
+  LogWarning(device::ToString(facts.id), ": ", status.message());
+  return nullptr;
+}
+
 // REQUIRES: `kv_dtype` is one that ParseKvDtype takes.
 Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
               std::span<const device::Survey> surveys) {
@@ -67,7 +82,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
     for (const device::DeviceFacts& facts : survey.devices) {
       const DType kv = exec::ParseKvDtype(kv_dtype, facts.kv_dtype).value();
       memory[device::ToString(facts.id)] = {
-          {"weights_bytes", bytes},
+          {"weights_bytes", WeightBytesOn(survey, facts, files)},
           {"kv_dtype", Name(kv)},
           {"kv_bytes_per_token", KvBytesPerToken(config, kv)},
           {"kv_bytes_full_context", KvBytesPerToken(config, kv) * config.context_length},
@@ -118,7 +133,9 @@ void PrintDescription(const Json& d) {
   row("chat template", d["chat_template"].get<bool>() ? "yes" : "no");
   for (const auto& [id, figures] : d["memory"].items()) {
     const Json& memory = figures;
-    const auto size = [&](const char* key) { return FormatBytes(memory[key].get<uint64_t>()); };
+    const auto size = [&](const char* key) {
+      return memory[key].is_null() ? "unknown" : FormatBytes(memory[key].get<uint64_t>());
+    };
     row("memory",
         StrCat(id, ": weights ", size("weights_bytes"), ", KV in ",
                memory["kv_dtype"].get<std::string>(), " ", size("kv_bytes_per_token"), " a token, ",

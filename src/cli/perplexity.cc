@@ -10,6 +10,7 @@
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/open_engine.h"
 #include "cli/run_request.h"
 #include "cli/text_input.h"
 #include "sluice/engine.h"
@@ -62,7 +63,7 @@ Status Perplexity(const PerplexityOptions& options) {
   engine_options.prefix_cache = false;
   // The same figure on every device, unless one asks for another.
   if (engine_options.kv_dtype == "auto") engine_options.kv_dtype = "f16";
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Open(engine_options, {}));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(engine_options));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, engine->Tokenize(text, true, true));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> empty, engine->Tokenize("", true, false));
   const int n = options.context;

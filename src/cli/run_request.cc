@@ -59,7 +59,8 @@ std::string SpeedLine(const RunResult& result) {
     std::snprintf(text, sizeof text, ", %.1f tokens/s", tokens * 1e3 / ms);
     return text;
   };
-  return StrCat(usage.completion_tokens, " tokens",
+  const bool cut = result.finish == FinishReason::kLength;
+  return StrCat(usage.completion_tokens, cut ? " tokens (the limit)" : " tokens",
                 rate(usage.completion_tokens - 1, usage.decode_ms), "; prompt ",
                 usage.prompt_tokens, " tokens (", usage.cached_tokens, " cached)",
                 rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));

@@ -28,7 +28,8 @@ size_t EventsMax(const Engine& engine, int requests);
 Result<RunResult> RunRequest(Engine& engine, Request request,
                              const std::function<void(const TextDelta&)>& on_delta);
 
-// "128 tokens, 95.1 tokens/s; prompt 12 tokens (0 cached), 731.0 tokens/s"; below 8 tokens no rate.
+// "128 tokens (the limit), 95.1 tokens/s; prompt 12 tokens (0 cached), 731.0 tokens/s": an answer
+// that a limit cut. Below 8 tokens no rate.
 std::string SpeedLine(const RunResult& result);
 
 }  // namespace sluice::cli

@@ -20,6 +20,12 @@ TEST(SpeedLine, GivesRatesOfWhatWasComputed) {
             "51 tokens, 100.0 tokens/s; prompt 30 tokens (10 cached), 200.0 tokens/s");
 }
 
+TEST(SpeedLine, SaysThatALimitCutTheAnswer) {
+  RunResult result = ResultOf(7, 0, 5);
+  result.finish = FinishReason::kLength;
+  EXPECT_EQ(SpeedLine(result), "5 tokens (the limit); prompt 7 tokens (0 cached)");
+}
+
 // Two tokens were once said to come at a million a second, or at one.
 TEST(SpeedLine, GivesNoRateOfAFewTokens) {
   EXPECT_EQ(SpeedLine(ResultOf(7, 0, 8)), "8 tokens; prompt 7 tokens (0 cached)");

@@ -13,8 +13,10 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
+#include "cli/open_engine.h"
 #include "sluice/engine.h"
 #include "sluice/server.h"
 
@@ -72,28 +74,6 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// "loading SmolLM2.gguf 37 %" on one line of a terminal.
-class LoadProgress {
- public:
-  explicit LoadProgress(std::string model)
-      : model_(std::move(model)), terminal_(isatty(STDERR_FILENO) != 0) {}
-
-  void Show(int64_t done, int64_t total) {
-    const int percent = total > 0 ? static_cast<int>(done * 100 / total) : 100;
-    if (!terminal_ || percent == shown_) return;
-    shown_ = percent;
-    std::cerr << "\rloading " << model_ << " " << percent << " %" << std::flush;
-  }
-  void End() {
-    if (shown_ >= 0) std::cerr << "\r\x1b[K" << std::flush;
-  }
-
- private:
-  const std::string model_;
-  const bool terminal_;
-  int shown_ = -1;
-};
-
 std::string UrlOf(const ServerOptions& options, int port) {
   const bool v6 = options.host.find(':') != std::string::npos;
   return StrCat("http://", v6 ? "[" : "", options.host, v6 ? "]" : "", ":", port);
@@ -101,18 +81,18 @@ std::string UrlOf(const ServerOptions& options, int port) {
 
 Status Serve(const EngineOptions& engine_options, const ServerOptions& server_options) {
   RaiseFileLimit();
-  LoadProgress progress(engine_options.model);
-  auto engine = Engine::Open(engine_options,
-                             [&](int64_t done, int64_t total) { progress.Show(done, total); });
-  progress.End();
-  if (!engine.ok()) return engine.status();
-  LogInfo("device: ", (*engine)->Info().device_reason);
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(engine_options));
+  const EngineInfo info = engine->Info();
+  LogInfo("device: ", info.device_reason);
+  LogInfo("memory: weights ", FormatBytes(info.weight_bytes), ", KV cache ",
+          FormatBytes(info.kv_bytes), " for ", info.kv_blocks * info.block_size, " tokens; up to ",
+          info.max_num_seqs, " sequences of ", info.max_model_len, " tokens");
   HandleSignals();
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(**engine, server_options));
-  std::cout << "serving " << (*engine)->Info().model_name << " at "
-            << UrlOf(server_options, server->port()) << std::endl;
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(*engine, server_options));
+  std::cout << "serving " << info.model_name << " at " << UrlOf(server_options, server->port())
+            << std::endl;
   WaitForSignal();
-  StopServer(**engine, *server, server_options.drain_seconds);
+  StopServer(*engine, *server, server_options.drain_seconds);
   return OkStatus();
 }
 

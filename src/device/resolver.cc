@@ -58,13 +58,18 @@ const DeviceFacts* FirstReal(const std::vector<DeviceFacts>& devices) {
   return nullptr;
 }
 
-// Why a backend shows no device to "auto", as "no cuda device (libcuda.so.1 was not found)".
+// Why a backend shows no device to "auto", as "no cuda GPU (libcuda.so.1 was not found)".
 std::string WhyNot(const Survey& survey) {
   const std::string_view kind = ToString(survey.backend->kind());
   if (!survey.devices.empty()) {
     return StrCat(ToString(survey.devices.front().id), " runs on the CPU and is used only by name");
   }
-  return StrCat("no ", kind, " device (", survey.absent_reason, ")");
+  return StrCat("no ", kind, " GPU (", survey.absent_reason, ")");
+}
+
+// The cmake preset of a backend has its name.
+std::string NotBuilt(std::string_view kind) {
+  return StrCat("this program was built without ", kind, " (docs/devices.md)");
 }
 
 Survey SurveyOne(const Backend& backend, const Environment& environment, bool only_gpus = false) {
@@ -96,7 +101,10 @@ Result<Resolution> ResolveAuto(std::span<const Backend* const> backends,
   for (const KindName& known : kKinds) {
     const DeviceKind kind = known.kind;
     const Backend* backend = FindBackend(kind, backends);
-    if (backend == nullptr) continue;
+    if (backend == nullptr) {
+      passed_over += StrCat(passed_over.empty() ? "" : ", ", NotBuilt(known.name));
+      continue;
+    }
     const Survey survey = SurveyOne(*backend, environment, true);
     if (!survey.visible.ok()) {
       const Status& status = survey.visible.status();
@@ -206,8 +214,8 @@ Result<Resolution> ResolveDevice(std::string_view wanted_name,
     for (const Backend* one : backends) {
       built += StrCat(built.empty() ? "" : ", ", ToString(one->kind()));
     }
-    return NotAvailable(name, StrCat("this program was built without ", ToString(wanted.kind),
-                                     "; it has ", built.empty() ? "no backend" : built));
+    return NotAvailable(name, StrCat(NotBuilt(ToString(wanted.kind)), "; it has ",
+                                     built.empty() ? "no backend" : built));
   }
   const Survey survey = SurveyOne(*backend, environment);
   if (!survey.visible.ok()) return survey.visible.status();

@@ -103,11 +103,16 @@ TEST_F(ResolverTest, AutoPrefersCudaThenXpuThenCpuWhateverTheLinkOrder) {
   EXPECT_EQ(Resolve("auto", {&xpu_})->index, 0);
 }
 
+TEST_F(ResolverTest, AutoSaysWhatTheProgramWasBuiltWithout) {
+  EXPECT_THAT(Resolve("auto", {&cpu_, &no_xpu_})->reason,
+              HasSubstr("; this program was built without cuda (docs/devices.md), no xpu GPU"));
+}
+
 TEST_F(ResolverTest, AutoLoadsNoDriverWhereNoGpuCanBe) {
   xpu_on_cpu_.why_no_gpu = "/dev/dri shows no GPU";
   const auto chosen = Resolve("auto", {&cpu_, &xpu_on_cpu_});
   EXPECT_EQ(chosen->backend, &cpu_);
-  EXPECT_THAT(chosen->reason, HasSubstr("no xpu device (/dev/dri shows no GPU)"));
+  EXPECT_THAT(chosen->reason, HasSubstr("no xpu GPU (/dev/dri shows no GPU)"));
   EXPECT_EQ(xpu_on_cpu_.probes, 0);
   EXPECT_EQ(Resolve("xpu", {&cpu_, &xpu_on_cpu_})->backend, &xpu_on_cpu_);
   EXPECT_EQ(xpu_on_cpu_.probes, 1);
@@ -146,8 +151,8 @@ TEST_F(ResolverTest, TheLineIsLoggedOncePerProcess) {
 
 TEST_F(ResolverTest, AutoSaysWhatItPassedOver) {
   EXPECT_EQ(Resolve("", {&cpu_, &no_xpu_, &no_cuda_})->reason,
-            "cpu (fake): the first found in the order cuda, xpu, cpu; no cuda device "
-            "(libcuda.so.1 was not found), no xpu device (no OpenCL platform was found)");
+            "cpu (fake): the first found in the order cuda, xpu, cpu; no cuda GPU "
+            "(libcuda.so.1 was not found), no xpu GPU (no OpenCL platform was found)");
   EXPECT_THAT(Resolve("", {&cpu_, &xpu_on_cpu_})->reason,
               HasSubstr("xpu:0 runs on the CPU and is used only by name"));
   environment_["ZE_AFFINITY_MASK"] = "5";
@@ -278,7 +283,7 @@ TEST_F(ResolverTest, TheBackendIsOpenedWithTheMaskThatItWasProbedWith) {
 TEST_F(ResolverTest, ABackendThatIsNotBuiltInIsSaidSo) {
   const Status status = Refused("xpu", {&cpu_, &cuda_});
   EXPECT_EQ(status.code(), StatusCode::kDevice);
-  EXPECT_THAT(status.message(), HasSubstr("built without xpu; it has cpu, cuda"));
+  EXPECT_THAT(status.message(), HasSubstr("built without xpu (docs/devices.md); it has cpu, cuda"));
 }
 
 TEST_F(ResolverTest, NoDeviceAtAllIsAnError) {

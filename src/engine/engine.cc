@@ -121,6 +121,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
       options_.served_model_name.empty() ? files::ModelName(files) : options_.served_model_name;
   info_.architecture = files::ArchitectureName(files.config.architecture);
   info_.device = runtime_->facts().name;
+  info_.device_id = device::ToString(runtime_->facts().id);
   info_.device_reason = runtime_->device_reason();
   info_.isa = runtime_->facts().architecture;
   info_.quantization = MainFormat(*files.tensors);

@@ -112,9 +112,9 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
     limits.windows.push_back(group.kind == files::LayerKind::kWindow ? group.window : 0);
   }
   executor->builder_ = std::make_unique<InputBuilder>(device, store, limits);
-  SLUICE_ASSIGN_OR_RETURN(
-      executor->sampler_,
-      sample::Sampler::Make(device, SamplingOf(model.config(), options, max_num_seqs)));
+  sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
+  sampling.records = wanted.bindings;
+  SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   SLUICE_ASSIGN_OR_RETURN(executor->prepare_stream_, device.CreateStream());
   for (Flight& flight : executor->flights_) {
@@ -156,8 +156,10 @@ Status Executor::MakeGraphs(const Options& options) {
   const device::DeviceFacts& facts = device_.facts();
   constexpr auto kFull = device::GraphSupport::kFull;
   if (facts.graphs != kFull) return refuse(device::ToString(facts.id), facts.graphs);
-  for (const ops::BindRecord& binding : options.bindings) {
-    if (binding.graphs != kFull) return refuse(binding.chosen, binding.graphs);
+  if (options.bindings != nullptr) {
+    for (const ops::BindRecord& binding : *options.bindings) {
+      if (binding.graphs != kFull) return refuse(binding.chosen, binding.graphs);
+    }
   }
   if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
 

@@ -29,7 +29,8 @@ class Executor {
     int max_num_seqs = 1;
     bool graphs = true;       // decode through captured graphs where the device has them
     bool time_steps = false;  // fill step_times() where the device has timers
-    std::span<const ops::BindRecord> bindings = {};  // of the model: any may forbid graphs
+    // Of the model: any may forbid graphs. Those of sampling are added.
+    std::vector<ops::BindRecord>* bindings = nullptr;
   };
   // `device`, `model` and `store` must outlive it.
   static Result<std::unique_ptr<Executor>> Make(device::Device& device, const model::Model& model,

@@ -296,15 +296,15 @@ TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
   EXPECT_THAT(TinyExecutor("llama", 0, "checked").executor->graphs_note(),
               ::testing::HasSubstr("--check-each-op"));
   TinyExecutor tiny("llama", 0, "pinned");
-  ops::BindRecord record{"attention", "", "any_f16_attention", {}};
-  record.graphs = device::GraphSupport::kPiecewise;
-  const auto executor =
-      Executor::Make(*tiny.device, *tiny.model, *tiny.store,
-                     {.max_num_seqs = 2, .bindings = std::span<const ops::BindRecord>(&record, 1)});
+  std::vector<ops::BindRecord> bindings = {{"attention", "", "any_f16_attention", {}}};
+  bindings[0].graphs = device::GraphSupport::kPiecewise;
+  const auto executor = Executor::Make(*tiny.device, *tiny.model, *tiny.store,
+                                       {.max_num_seqs = 2, .bindings = &bindings});
   EXPECT_THAT((*executor)->graphs_note(),
               ::testing::AllOf(::testing::HasSubstr("any_f16_attention"),
                                ::testing::HasSubstr("in pieces")));
   EXPECT_TRUE((*executor)->captured().empty());
+  EXPECT_EQ(bindings[1].op, "sample");  // --explain-kernels shows it too
 }
 
 }  // namespace

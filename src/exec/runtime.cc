@@ -105,16 +105,30 @@ Result<std::unique_ptr<Runtime>> Runtime::Open(const files::ModelFiles& files,
   auto model = model::LoadModel(files, device, model_options);
   if (!model.ok()) return WithForcedOps(model.status(), options);
   runtime->model_ = *std::move(model);
-  SLUICE_ASSIGN_OR_RETURN(runtime->store_, kvstore::KvStore::Make(device, runtime->memory_.groups));
+  auto store = kvstore::KvStore::Make(device, runtime->memory_.groups);
+  if (!store.ok() && store.status().code() == StatusCode::kOutOfMemory) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("a KV cache of ", FormatBytes(runtime->memory_.bytes), ": ",
+                         store.status().message(), "; lower --kv-memory"),
+                  "kv-memory");
+  }
+  if (!store.ok()) return store.status();
+  runtime->store_ = *std::move(store);
   SLUICE_ASSIGN_OR_RETURN(runtime->executor_,
                           Executor::Make(device, *runtime->model_, *runtime->store_,
                                          {.max_num_seqs = options.max_num_seqs,
                                           .graphs = options.graphs,
                                           .time_steps = options.time_steps,
-                                          .bindings = runtime->bindings_}));
+                                          .bindings = &runtime->bindings_}));
   // Where steps overlap with the host is also where programs are built or loaded at first use.
   if (runtime->executor_->overlaps()) SLUICE_RETURN_IF_ERROR(runtime->executor_->WarmUp());
   return runtime;
+}
+
+Result<size_t> Runtime::WeightBytesOn(device::Device& device, const files::ModelFiles& files) {
+  model::ModelOptions options;
+  options.activation = ActivationOf(files, device.facts());
+  return model::WeightBytes(files, device, options);
 }
 
 std::vector<std::string> Runtime::Backends() {

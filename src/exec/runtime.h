@@ -22,6 +22,9 @@ class Runtime {
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress);
 
+  // What the weights would take of the memory of `device`; nothing is loaded.
+  static Result<size_t> WeightBytesOn(device::Device& device, const files::ModelFiles& files);
+
   // The backends in this program, as --device names them.
   static std::vector<std::string> Backends();
 

@@ -23,13 +23,13 @@ struct ConformanceOptions {
 // One implementation over the first cases of its op that it takes.
 struct ConformanceResult {
   std::string op, implementation;
-  int cases = 0;             // run
-  int declined = 0;          // descriptors met before the last of these that it does not support
-  std::string excluded;      // why this device cannot run it, whatever the case; empty: it can
-  double error_max = 0.0;    // largest |got - expected| / (1 + |expected|)
-  double error_limit = 0.0;  // what is allowed at most; 0: the same bits
-  double share_max = 0.0;    // largest error / limit of a case with a limit; far below 1 in all
-                             // cases, the limit says nothing
+  int cases = 0;         // run
+  int declined = 0;      // descriptors met before the last of these that it does not support
+  std::string excluded;  // why this device cannot run it, whatever the case; empty: it can
+  // Of the array that came nearest to its limit: the largest |got - expected| / (1 + |expected|),
+  // what is allowed (0: the same bits), and the share of it. A share far below 1 says that the
+  // limit says nothing.
+  double error_max = 0.0, error_limit = 0.0, share_max = 0.0;
   int failures = 0;
   std::string first_failure;  // the case and what was wrong; empty without
   // What met no case is not shown to be right, unless the device cannot run it.

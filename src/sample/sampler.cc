@@ -71,9 +71,11 @@ size_t Sampler::DeviceBytes(const Options& options) {
 Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Options& options) {
   std::unique_ptr<Sampler> sampler(new Sampler(device, options));
   const ops::Sample::Desc desc{options.vocab, options.top_logprobs_max};
-  SLUICE_ASSIGN_OR_RETURN(sampler->sample_, ops::Bind<ops::Sample>(device.ops(), desc));
-  SLUICE_ASSIGN_OR_RETURN(sampler->resolve_,
-                          ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc()));
+  SLUICE_ASSIGN_OR_RETURN(sampler->sample_,
+                          ops::Bind<ops::Sample>(device.ops(), desc, options.records));
+  SLUICE_ASSIGN_OR_RETURN(
+      sampler->resolve_,
+      ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc(), options.records));
   sampler->apart_ = device.facts().device_memory;
   constexpr auto memory = device::MemoryKind::kDevice;
   const size_t inputs = FixedBytes(options.rows_max, options.rows_max * kEditsOfRow);

@@ -26,6 +26,7 @@ class Sampler {
     int slots = 0;     // sequences that run at once
     int rows_max = 0;  // logits rows of one step
     int top_logprobs_max = 20;
+    std::vector<ops::BindRecord>* records = nullptr;  // what is bound is added
   };
   static constexpr int kStepsMax = 2;  // between Build and Collect
 

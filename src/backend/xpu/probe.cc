@@ -202,8 +202,10 @@ std::string WhyNoneOf(unsigned drivers, unsigned devices) {
   }
   const std::string shown = StrCat(drivers, drivers == 1 ? " OpenCL driver" : " OpenCL drivers");
   if (devices == 0) {
-    return StrCat(shown, drivers == 1 ? " shows" : " show",
-                  " no device; the user must be allowed to open /dev/dri/renderD*");
+    return StrCat(
+        shown, drivers == 1 ? " shows" : " show",
+        " no device: Intel's shows GPUs whose /dev/dri/renderD* this user may open, PoCL the "
+        "processor where it may write to $POCL_CACHE_DIR or to .cache in $HOME");
   }
   return StrCat(devices == 1 ? "the device" : StrCat("none of the ", devices, " devices"), " of ",
                 shown, devices == 1 ? " is not" : " is",

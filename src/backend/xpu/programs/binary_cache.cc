@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -92,34 +93,34 @@ std::optional<std::vector<unsigned char>> BinaryCache::Load(const std::string& k
   return binary;
 }
 
-bool BinaryCache::Write(const std::string& path, const std::string& head, const void* data,
-                        size_t bytes) {
-  if (folder_.empty()) return false;
+std::string BinaryCache::Write(const std::string& path, const std::string& head, const void* data,
+                               size_t bytes) {
+  if (folder_.empty()) return "no folder";
   std::error_code error;
   fs::create_directories(folder_, error);
   // Its own name until it is whole: another process may be reading or writing the same program.
   const std::string partial = StrCat(path, ".", getpid(), ".partial");
-  bool written = false;
+  errno = 0;
   {
     std::ofstream file(partial, std::ios::binary | std::ios::trunc);
     file.write(head.data(), static_cast<std::streamsize>(head.size()));
     file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
     file.close();
-    written = file.good();
+    error = file.good() ? std::error_code() : std::error_code(errno, std::generic_category());
+    if (!file.good() && !error) error = std::make_error_code(std::errc::io_error);
   }
-  if (written) fs::rename(partial, path, error);
-  if (written && !error) return true;
-  fs::remove(partial, error);
-  return false;
+  if (!error) fs::rename(partial, path, error);
+  if (!error) return "";
+  std::error_code unused;
+  fs::remove(partial, unused);
+  return error.message();
 }
 
 void BinaryCache::Store(const std::string& key, const std::vector<unsigned char>& binary) {
   const std::lock_guard lock(mutex_);
-  if (Write(PathOf(key, ".bin"), Head(key, binary.data(), binary.size()), binary.data(),
-            binary.size()) ||
-      told_) {
-    return;
-  }
+  const std::string why = Write(PathOf(key, ".bin"), Head(key, binary.data(), binary.size()),
+                                binary.data(), binary.size());
+  if (why.empty() || told_) return;
   told_ = true;
   if (folder_.empty()) {
     LogWarning(
@@ -127,15 +128,16 @@ void BinaryCache::Store(const std::string& key, const std::vector<unsigned char>
         "compiles the kernels again");
     return;
   }
-  LogWarning("compiled kernels can't be kept in \"", folder_,
-             "\", so every start compiles them again; set SLUICE_CACHE to a folder that can be "
-             "written");
+  LogWarning(
+      "compiled kernels can't be kept in \"", folder_, "\" (", why,
+      "), so every start compiles them again; make room there or set SLUICE_CACHE to a folder "
+      "that can be written");
 }
 
 std::string BinaryCache::StoreLog(const std::string& key, const std::string& text) {
   const std::lock_guard lock(mutex_);
   const std::string path = PathOf(key, ".log");
-  return Write(path, "", text.data(), text.size()) ? path : "";
+  return Write(path, "", text.data(), text.size()).empty() ? path : "";
 }
 
 }  // namespace sluice::xpu

@@ -29,7 +29,9 @@ class BinaryCache {
 
  private:
   std::string PathOf(const std::string& key, const char* extension) const;
-  bool Write(const std::string& path, const std::string& head, const void* data, size_t bytes);
+  // Why the file could not be written; empty when it was.
+  std::string Write(const std::string& path, const std::string& head, const void* data,
+                    size_t bytes);
 
   const std::string folder_;
   std::mutex mutex_;

@@ -54,7 +54,7 @@ Result<cl_program> Programs::Make(std::string_view name, std::string_view option
     }
   }
   if (counts_.compiled++ == 0) {
-    LogInfo("compiling kernels for ", device_name_,
+    LogInfo("compiling kernels, which may take a minute, for ", device_name_,
             cache_.folder().empty() ? "" : StrCat(", kept in ", cache_.folder()));
   }
   return Compile(name, source->text, key, all);
