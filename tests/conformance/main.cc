@@ -1,8 +1,8 @@
 // sluice_conformance [--device KIND] [--only PREFIX] [cases] [seed]: holds every implementation of
 // every op, on every built backend and on every instruction set that this CPU has, against the
-// plain-loop references. With --device cpu, cuda or xpu on that backend alone, and its absence is a
-// failure; with --only just the implementations whose names begin so, and that no device or
-// instruction set runs one is a failure. Exits with 1 when one fails.
+// plain-loop references. With --device KIND on that backend alone, and its absence is a failure; with
+// --only just the implementations whose names begin so, and that no device or instruction set runs
+// one is a failure. Exits with 1 when one fails.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   if (argc > 3 || (argc > 1 && (!ParseNumber(argv[1], &options.cases) || options.cases < 1)) ||
       (argc > 2 && !ParseNumber(argv[2], &options.seed))) {
     std::fprintf(stderr,
-                 "usage: sluice_conformance [--device cpu|cuda|xpu] [--only PREFIX] [cases per "
+                 "usage: sluice_conformance [--device KIND] [--only PREFIX] [cases per "
                  "implementation, from 1; default 100] [seed; default 1]\n");
     return 2;
   }
