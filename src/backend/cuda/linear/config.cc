@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "backend/cuda/linear/kernel_list.h"
+
 namespace sluice::cuda {
 
 namespace {
@@ -27,54 +29,39 @@ constexpr LinearKernel Tile(const char* function, int rows, int tiles, int stage
   return {function, 128 * rows, 8 * tiles, true, staged > turned ? staged : turned};
 }
 
-// The lists below say again what LINEAR_STREAM and LINEAR_TILE say in the .cu files.
-template <DType kWeight>
-constexpr int kExactPitch = LinearPitch(kWeight, LinearArithmetic::kExact);
+// The kernels of kernel_list.h as the host sees them.
+#define STREAM(name, type, tokens, rows, tiles, step, blocks) \
+  Stream(#name "_stream_" #tokens, rows, tiles),
+#define FETCHED(name, type, tokens, rows, tiles, blocks) \
+  Fetched<DType::type>(#name "_stream_" #tokens, rows, tiles),
+#define TILE(name, type, tokens, rows, tiles, stages) \
+  Tile(#name "_tile_" #tokens, rows, tiles, stages,   \
+       LinearPitch(DType::type, LinearArithmetic::kExact)),
+#define TILE_16BIT(name, type, tokens, rows, tiles, stages) \
+  Tile(#name "_tile_" #tokens, rows, tiles, stages,         \
+       LinearPitch(DType::type, LinearArithmetic::kBf16)),
+#define ANY(name, type, tokens, rows, tiles, step, blocks) \
+  Stream(#name "_any_" #tokens, rows, tiles)
 
-#define LINEAR_CHAINED(name, pitch)                                       \
-  {                                                                       \
-    Stream(name "_stream_8", 1, 1), Stream(name "_stream_16", 1, 2),      \
-        Stream(name "_stream_32", 2, 4), Stream(name "_stream_64", 2, 8), \
-        Tile(name "_tile_64", 2, 8, 4, pitch)                             \
-  }
-constexpr LinearArithmetic k16Bits = LinearArithmetic::kBf16;
-constexpr LinearKernel kBf16[] = LINEAR_CHAINED("bf16", LinearPitch(DType::kBF16, k16Bits));
-constexpr LinearKernel kF16[] = LINEAR_CHAINED("f16", LinearPitch(DType::kF16, k16Bits));
-// Tiles would convert W more often than streams gain from them.
-constexpr LinearKernel kF8[] = {Stream("f8_stream_8", 1, 1), Stream("f8_stream_16", 1, 2),
-                                Stream("f8_stream_32", 2, 4), Stream("f8_stream_64", 2, 8)};
+constexpr LinearKernel kBf16[] = {LINEAR_LIST_16BIT(STREAM, TILE_16BIT, bf16, kBF16)};
+constexpr LinearKernel kF16[] = {LINEAR_LIST_16BIT(STREAM, TILE_16BIT, f16, kF16)};
+constexpr LinearKernel kF8[] = {LINEAR_LIST_16BIT_F8(STREAM, f8, kF8E4M3)};
 
 template <DType kWeight>
 struct ExactKernels;
-#define LINEAR_EXACT_KERNELS(type, first, name, rows, tile_rows, stages)        \
-  template <>                                                                   \
-  struct ExactKernels<DType::type> {                                            \
-    static constexpr LinearKernel kList[] = {                                   \
-        first, Stream(name "_stream_32", rows, 4),                              \
-        Tile(name "_tile_64", tile_rows, 8, stages, kExactPitch<DType::type>)}; \
+#define KERNELS(type, ...)                                 \
+  template <>                                              \
+  struct ExactKernels<DType::type> {                       \
+    static constexpr LinearKernel kList[] = {__VA_ARGS__}; \
   };
-#define LINEAR_PLAIN(type, name) \
-  LINEAR_EXACT_KERNELS(type, Stream(name "_stream_8", 1, 1), name, 2, 1, 4)
-#define LINEAR_BLOCKS(type, name) \
-  LINEAR_EXACT_KERNELS(type, Fetched<DType::type>(name "_stream_8", 2, 1), name, 2, 2, 4)
-#define LINEAR_SUPER(type, name, first) \
-  LINEAR_EXACT_KERNELS(type, first(name "_stream_8", 1, 1), name, 1, 1, 2)
-LINEAR_PLAIN(kF32, "f32")
-LINEAR_PLAIN(kF16, "f16")
-LINEAR_PLAIN(kBF16, "bf16")
-LINEAR_PLAIN(kF8E4M3, "f8")
-LINEAR_BLOCKS(kQ4_0, "q4_0")
-LINEAR_BLOCKS(kQ4_1, "q4_1")
-LINEAR_BLOCKS(kQ5_0, "q5_0")
-LINEAR_BLOCKS(kQ5_1, "q5_1")
-LINEAR_BLOCKS(kQ8_0, "q8_0")
-LINEAR_BLOCKS(kIQ4_NL, "iq4_nl")
-LINEAR_BLOCKS(kMXFP4, "mxfp4")
-LINEAR_SUPER(kQ2_K, "q2_k", Stream)
-LINEAR_SUPER(kQ3_K, "q3_k", Stream)
-LINEAR_SUPER(kQ4_K, "q4_k", Stream)
-LINEAR_SUPER(kQ5_K, "q5_k", Stream)
-LINEAR_SUPER(kQ6_K, "q6_k", Fetched<DType::kQ6_K>)
+#define PLAIN(name, type) KERNELS(type, LINEAR_LIST_PLAIN(STREAM, TILE, name, type))
+#define BLOCKS(name, type) KERNELS(type, LINEAR_LIST_BLOCKS(FETCHED, STREAM, TILE, name, type))
+#define WORDS(name, type) KERNELS(type, LINEAR_LIST_WORDS(STREAM, TILE, name, type))
+#define BYTES(name, type) KERNELS(type, LINEAR_LIST_BYTES(FETCHED, STREAM, TILE, name, type))
+LINEAR_PLAIN_FORMATS(PLAIN)
+LINEAR_BLOCK_FORMATS(BLOCKS)
+LINEAR_WORD_FORMATS(WORDS)
+LINEAR_BYTE_FORMATS(BYTES)
 
 struct Entry {
   LinearArithmetic arithmetic;
@@ -89,34 +76,22 @@ constexpr Entry ExactEntry(const char* module, LinearKernel any = kNone) {
   return {LinearArithmetic::kExact, kWeight, {module, ExactKernels<kWeight>::kList, any}};
 }
 
-constexpr const char* kPlain = "sm90_f32_linear";
-constexpr const char* kBlocks = "sm90_f32_linear_blocks";
-constexpr const char* kSuper = "sm90_f32_linear_super";
+#define PLAIN_ENTRY(name, type) \
+  ExactEntry<DType::type>("sm90_f32_linear", LINEAR_LIST_ANY(ANY, name, type)),
+#define BLOCK_ENTRY(name, type) ExactEntry<DType::type>("sm90_f32_linear_blocks"),
+#define SUPER_ENTRY(name, type) ExactEntry<DType::type>("sm90_f32_linear_super"),
+
+constexpr LinearKernel kBf16Any = LINEAR_LIST_ANY(ANY, bf16, kBF16);
+constexpr LinearKernel kF16Any = LINEAR_LIST_ANY(ANY, f16, kF16);
+constexpr LinearKernel kF8Any = LINEAR_LIST_ANY(ANY, f8, kF8E4M3);
 
 constexpr Entry kFamilies[] = {
-    {LinearArithmetic::kBf16,
-     DType::kBF16,
-     {"sm90_bf16_linear", kBf16, Stream("bf16_any_8", 1, 1)}},
-    {LinearArithmetic::kBf16, DType::kF8E4M3, {"sm90_bf16_linear", kF8, Stream("f8_any_8", 1, 1)}},
-    {LinearArithmetic::kF16, DType::kF16, {"sm90_f16_linear", kF16, Stream("f16_any_8", 1, 1)}},
-    {LinearArithmetic::kF16, DType::kF8E4M3, {"sm90_f16_linear", kF8, Stream("f8_any_8", 1, 1)}},
-    ExactEntry<DType::kF32>(kPlain, Stream("f32_any_8", 1, 1)),
-    ExactEntry<DType::kF16>(kPlain, Stream("f16_any_8", 1, 1)),
-    ExactEntry<DType::kBF16>(kPlain, Stream("bf16_any_8", 1, 1)),
-    ExactEntry<DType::kF8E4M3>(kPlain, Stream("f8_any_8", 1, 1)),
-    ExactEntry<DType::kQ4_0>(kBlocks),
-    ExactEntry<DType::kQ4_1>(kBlocks),
-    ExactEntry<DType::kQ5_0>(kBlocks),
-    ExactEntry<DType::kQ5_1>(kBlocks),
-    ExactEntry<DType::kQ8_0>(kBlocks),
-    ExactEntry<DType::kIQ4_NL>(kBlocks),
-    ExactEntry<DType::kMXFP4>(kBlocks),
-    ExactEntry<DType::kQ2_K>(kSuper),
-    ExactEntry<DType::kQ3_K>(kSuper),
-    ExactEntry<DType::kQ4_K>(kSuper),
-    ExactEntry<DType::kQ5_K>(kSuper),
-    ExactEntry<DType::kQ6_K>(kSuper),
-};
+    {LinearArithmetic::kBf16, DType::kBF16, {"sm90_bf16_linear", kBf16, kBf16Any}},
+    {LinearArithmetic::kBf16, DType::kF8E4M3, {"sm90_bf16_linear", kF8, kF8Any}},
+    {LinearArithmetic::kF16, DType::kF16, {"sm90_f16_linear", kF16, kF16Any}},
+    {LinearArithmetic::kF16, DType::kF8E4M3, {"sm90_f16_linear", kF8, kF8Any}},
+    LINEAR_PLAIN_FORMATS(PLAIN_ENTRY) LINEAR_BLOCK_FORMATS(BLOCK_ENTRY)
+        LINEAR_WORD_FORMATS(SUPER_ENTRY) LINEAR_BYTE_FORMATS(SUPER_ENTRY)};
 
 int64_t Blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
 

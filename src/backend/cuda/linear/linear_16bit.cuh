@@ -2,25 +2,26 @@
 // of the kernels, beside W in F8.
 #pragma once
 
+#include "backend/cuda/linear/kernel_list.h"
 #include "backend/cuda/linear/linear_kernel.cuh"
 #include "backend/cuda/linear/weight_plain.cuh"
 
-#define LINEAR_16BIT(name, dtype, Factor)                             \
-  namespace {                                                         \
-  using sluice::DType;                                                \
-  using W16 = sluice::cuda::Chained<dtype, Factor, true>;             \
-  using W16Any = sluice::cuda::Chained<dtype, Factor, false>;         \
-  using W8 = sluice::cuda::Chained<DType::kF8E4M3, Factor, true>;     \
-  using W8Any = sluice::cuda::Chained<DType::kF8E4M3, Factor, false>; \
-  }                                                                   \
-  LINEAR_STREAM(name##_stream_8, 1, 1, 8, 2, W16)                     \
-  LINEAR_STREAM(name##_stream_16, 1, 2, 8, 2, W16)                    \
-  LINEAR_STREAM(name##_stream_32, 2, 4, 2, 2, W16)                    \
-  LINEAR_STREAM(name##_stream_64, 2, 8, 2, 2, W16)                    \
-  LINEAR_TILE(name##_tile_64, 2, 8, 4, W16)                           \
-  LINEAR_STREAM(name##_any_8, 1, 1, 1, 2, W16Any)                     \
-  LINEAR_STREAM(f8_stream_8, 1, 1, 4, 2, W8)                          \
-  LINEAR_STREAM(f8_stream_16, 1, 2, 4, 2, W8)                         \
-  LINEAR_STREAM(f8_stream_32, 2, 4, 2, 2, W8)                         \
-  LINEAR_STREAM(f8_stream_64, 2, 8, 1, 1, W8)                         \
-  LINEAR_STREAM(f8_any_8, 1, 1, 1, 2, W8Any)
+#define LINEAR_16BIT_STREAM(name, W, tokens, rows, tiles, step, blocks) \
+  LINEAR_STREAM(name##_stream_##tokens, rows, tiles, step, blocks, W)
+#define LINEAR_16BIT_TILE(name, W, tokens, rows, tiles, stages) \
+  LINEAR_TILE(name##_tile_##tokens, rows, tiles, stages, W)
+#define LINEAR_16BIT_ANY(name, W, tokens, rows, tiles, step, blocks) \
+  LINEAR_STREAM(name##_any_##tokens, rows, tiles, step, blocks, W)
+
+#define LINEAR_16BIT(name, dtype, Factor)                              \
+  namespace {                                                          \
+  using sluice::DType;                                                 \
+  using W16 = sluice::cuda::Chained<dtype, Factor, true>;              \
+  using W16Any = sluice::cuda::Chained<dtype, Factor, false>;          \
+  using W8 = sluice::cuda::Chained<DType::kF8E4M3, Factor, true>;      \
+  using W8Any = sluice::cuda::Chained<DType::kF8E4M3, Factor, false>;  \
+  }                                                                    \
+  LINEAR_LIST_16BIT(LINEAR_16BIT_STREAM, LINEAR_16BIT_TILE, name, W16) \
+  LINEAR_LIST_ANY(LINEAR_16BIT_ANY, name, W16Any)                      \
+  LINEAR_LIST_16BIT_F8(LINEAR_16BIT_STREAM, f8, W8)                    \
+  LINEAR_LIST_ANY(LINEAR_16BIT_ANY, f8, W8Any)

@@ -1,5 +1,6 @@
 // x in F32, or staged as F32; W in plain formats. The kernels named _any take rows of W of any
 // length and alignment.
+#include "backend/cuda/linear/kernel_list.h"
 #include "backend/cuda/linear/linear_kernel.cuh"
 #include "backend/cuda/linear/weight_plain.cuh"
 
@@ -8,13 +9,14 @@ using sluice::DType;
 using sluice::cuda::Exact;
 }  // namespace
 
-#define LINEAR_EXACT(name, type)                                        \
-  LINEAR_STREAM(name##_stream_8, 1, 1, 4, 2, Exact<DType::type, true>)  \
-  LINEAR_STREAM(name##_stream_32, 2, 4, 1, 2, Exact<DType::type, true>) \
-  LINEAR_TILE(name##_tile_64, 1, 8, 4, Exact<DType::type, true>)        \
-  LINEAR_STREAM(name##_any_8, 1, 1, 1, 2, Exact<DType::type, false>)
+#define STREAM(name, type, tokens, rows, tiles, step, blocks) \
+  LINEAR_STREAM(name##_stream_##tokens, rows, tiles, step, blocks, Exact<DType::type, true>)
+#define TILE(name, type, tokens, rows, tiles, stages) \
+  LINEAR_TILE(name##_tile_##tokens, rows, tiles, stages, Exact<DType::type, true>)
+#define ANY(name, type, tokens, rows, tiles, step, blocks) \
+  LINEAR_STREAM(name##_any_##tokens, rows, tiles, step, blocks, Exact<DType::type, false>)
 
-LINEAR_EXACT(f32, kF32)
-LINEAR_EXACT(f16, kF16)
-LINEAR_EXACT(bf16, kBF16)
-LINEAR_EXACT(f8, kF8E4M3)
+#define PLAIN(name, type) \
+  LINEAR_LIST_PLAIN(STREAM, TILE, name, type) LINEAR_LIST_ANY(ANY, name, type)
+
+LINEAR_PLAIN_FORMATS(PLAIN)
