@@ -1,9 +1,17 @@
 # cmake -DOCLOC=<ocloc> -DSOURCES=<folder> -DVARIANTS=<file> -P compile_for_gpus.cmake
 #
 # Compiles each line of VARIANTS, `program options...`, for Intel GPUs. Fails with the compiler's
-# words when one is refused.
+# words when one is refused, and when a program has no line.
 cmake_minimum_required(VERSION 3.25)
 file(STRINGS ${VARIANTS} lines REGEX "^[^#]")
+file(GLOB_RECURSE programs RELATIVE ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/*.cl)
+list(FILTER programs EXCLUDE REGEX "^pieces/")
+foreach(program ${programs})
+  string(REGEX REPLACE "\\.cl$" "" program ${program})
+  if(NOT "${lines}" MATCHES "(^|;)${program} ")
+    message(FATAL_ERROR "${program} has no line in ${VARIANTS}: no GPU's compiler sees it")
+  endif()
+endforeach()
 set(scratch ${SOURCES}/ocloc)
 file(MAKE_DIRECTORY ${scratch})
 set(refused 0)
