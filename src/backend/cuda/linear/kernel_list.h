@@ -1,11 +1,13 @@
 // The linear kernels, for the .cu files that define them and for config.cc that chooses among them.
 // A list applies macros of its user's to each kernel:
-//   STREAM(name, W, tokens, rows, tiles, step, blocks)  is <name>_stream_<tokens>
-//   FETCHED(name, W, tokens, rows, tiles, blocks)       the same, W fetched into shared memory
-//   first TILE(name, W, tokens, rows, tiles, stages)          is <name>_tile_<tokens> ANY(name, W,
-//   tokens, rows, tiles, step, blocks)     is <name>_any_<tokens>: rows of any length
-// where `rows` are 16 rows of W each (in a tile those of a warp), `tiles` 8 tokens each, and
-// `blocks` as many as a multiprocessor should hold. W is passed on.
+//
+// - STREAM(name, W, tokens, rows, tiles, step, blocks) is the kernel <name>_stream_<tokens>.
+// - FETCHED(name, W, tokens, rows, tiles, blocks) has the same name; W goes to shared memory first.
+// - TILE(name, W, tokens, rows, tiles, stages) is <name>_tile_<tokens>.
+// - ANY(name, W, tokens, rows, tiles, step, blocks) is <name>_any_<tokens>: rows of any length.
+//
+// `rows` are 16 rows of W each (in a tile those of a warp), `tiles` 8 tokens each, and `blocks` as
+// many as a multiprocessor should hold. W is passed on.
 #pragma once
 
 // x in 16 bits, W in the same type or in F8.
