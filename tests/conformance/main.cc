@@ -1,8 +1,8 @@
 // sluice_conformance [--device KIND] [--only PREFIX] [cases] [seed]: holds every implementation of
 // every op, on every built backend and on every instruction set that this CPU has, against the
-// plain-loop references. With --device KIND on that backend alone, and its absence is a failure; with
-// --only just the implementations whose names begin so, and that no device or instruction set runs
-// one is a failure. Exits with 1 when one fails.
+// plain-loop references. With --device KIND on that backend alone, and its absence is a failure;
+// with --only just the implementations whose names begin so, and that no device or instruction set
+// runs one is a failure. Exits with 1 when one fails.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
