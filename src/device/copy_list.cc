@@ -142,16 +142,12 @@ class Touched {
   Intervals written_{&memory_}, read_{&memory_};
 };
 
-// Whether `next` continues `run` and both as one copy give the same.
+// Whether `next`, which is apart from `run`, continues it: as one copy both give the same.
 bool Continues(const CopyRun& run, const CopyRun& next) {
-  if (run.rows != 1 || next.rows != 1 || run.destination_memory != next.destination_memory ||
-      run.source_memory != next.source_memory ||
-      run.destination + run.row_bytes != next.destination ||
-      run.source + run.row_bytes != next.source) {
-    return false;
-  }
-  return !Overlap({run.source, next.source + next.row_bytes},
-                  {run.destination, next.destination + next.row_bytes});
+  return run.rows == 1 && next.rows == 1 && run.destination_memory == next.destination_memory &&
+         run.source_memory == next.source_memory &&
+         run.destination + run.row_bytes == next.destination &&
+         run.source + run.row_bytes == next.source;
 }
 
 }  // namespace

@@ -52,6 +52,10 @@ TEST_F(CopyListTest, RowsWithoutAGapBecomeOneRun) {
   ASSERT_EQ(runs_.size(), 1u);
   EXPECT_EQ(runs_[0].rows, 4u);
   EXPECT_EQ(runs_[0].source_stride, 64u);
+  ASSERT_TRUE(Plan({{At(b_, 0, 256), At(a_, 0, 64), 4, 16, 16, 64}}).ok());
+  ASSERT_EQ(runs_.size(), 1u);
+  EXPECT_EQ(runs_[0].rows, 4u);
+  EXPECT_EQ(runs_[0].destination_stride, 64u);
 }
 
 TEST_F(CopyListTest, WhatReadsAnEarlierResultGoesInALaterBatch) {
@@ -160,12 +164,16 @@ TEST_F(CopyListTest, HostMemoryOfTheCpuIsWelcome) {
 TEST_F(CopyListTest, WrongItemsAreRefused) {
   View other = At(a_, 0, 16);
   other.device.index = 0;
+  View of_cpu = At(a_, 0, 16);  // the CPU's, but not the host's
+  of_cpu.device = {};
   View null = At(a_, 0, 16);
   null.data = nullptr;
   constexpr size_t kHuge = std::numeric_limits<size_t>::max() / 2;
   const CopyItem wrong[] = {
       {At(b_, 0, 16), other},
       {other, At(b_, 0, 16)},
+      {At(b_, 0, 16), of_cpu},
+      {of_cpu, At(b_, 0, 16)},
       {At(b_, 0, 16), null},
       {null, At(b_, 0, 16)},
       {At(b_, 0, 15), At(a_, 0, 16)},

@@ -108,26 +108,33 @@ TEST_P(DeviceContract, ASourceInHostMemoryHasBeenReadWhenTheCallReturns) {
 }
 
 TEST_P(DeviceContract, RowsWithStridesOfEveryAlignment) {
-  for (size_t shift : {0, 1, 4, 16}) {
-    for (size_t row : {1, 12, 48}) {
-      for (MemoryKind kind : kKinds) {
-        const size_t stride = 64 + row % 3;
-        const Buffer numbers = Numbers(2048, 3), source = Make(2048, kind), target = Make(2048);
-        const Buffer dense = Make(10 * row, MemoryKind::kHost);
-        ASSERT_TRUE(Copy({{source.view(), numbers.view()},
-                          {Part(target, shift, 2048 - shift), Part(source, shift, 2048 - shift), 10,
-                           row, stride, 48},
-                          {dense.view(), Part(target, shift, 2048 - shift), 10, row, 48, row}})
-                        .ok());
-        std::vector<int> expected(2048, 0);
-        for (size_t r = 0; r < 10; ++r) {
-          for (size_t i = 0; i < row; ++i) {
-            const int value = static_cast<int>((3 + shift + r * stride + i) & 255);
-            expected[shift + r * 48 + i] = value;
-            ASSERT_EQ(static_cast<int>(dense.data()[r * row + i]), value) << shift << " " << row;
+  constexpr size_t kBytes = 512, kRows = 10;
+  for (MemoryKind kind : kKinds) {
+    const Buffer numbers = Numbers(kBytes, 3), zeros = Make(kBytes, MemoryKind::kHost);
+    const Buffer source = Make(kBytes, kind), target = Make(kBytes);
+    for (size_t shift : {0, 1, 4, 16}) {
+      for (size_t row : {1, 12, 16}) {
+        const Buffer dense = Make(kRows * row, MemoryKind::kHost);
+        const View from = Part(source, shift, kBytes - shift);
+        const View to = Part(target, shift, kBytes - shift);
+        const size_t strides[] = {row, 17, 20, 24, 48};
+        for (const size_t read : strides) {
+          for (const size_t written : strides) {
+            ASSERT_TRUE(Copy({{source.view(), numbers.view()},
+                              {target.view(), zeros.view()},
+                              {to, from, kRows, row, read, written},
+                              {dense.view(), to, kRows, row, written, row}})
+                            .ok());
+            std::vector<int> expected(kBytes, 0);
+            for (size_t i = 0; i < kRows * row; ++i) {
+              const int value = static_cast<int>((3 + shift + i / row * read + i % row) & 255);
+              expected[shift + i / row * written + i % row] = value;
+              ASSERT_EQ(static_cast<int>(dense.data()[i]), value) << shift << " " << row;
+            }
+            ASSERT_EQ(Read(target.view()), expected)
+                << row << " bytes at " << shift << ", strides " << read << " and " << written;
           }
         }
-        ASSERT_EQ(Read(target.view()), expected) << shift << " " << row;
       }
     }
   }
