@@ -114,7 +114,6 @@ Status KvStore::Copy(device::Stream& stream, std::span<const BlockMove> moves) {
                       StrCat("block copy names block ", id, " of ", group.num_blocks));
       }
     }
-    if (move.source == move.destination) continue;  // a copy may not overlap itself
     const size_t bytes = BlockBytes(group);
     const device::View pool = pools_[move.group].view();
     items_.push_back(
