@@ -35,7 +35,7 @@ std::string Head(const std::string& key, const void* data, size_t bytes) {
 constexpr size_t kNumbersBytesMax = 4 * 21;
 
 // The head of a file of `size` bytes that may hold `key`; the file stands behind it. Nothing where
-// it is another's, and then no more than that much was read.
+// its sizes are another's, and then no more than that much was read.
 std::optional<std::string> ReadHead(std::ifstream& file, const std::string& key, uintmax_t size) {
   std::string head(std::min<uintmax_t>(size, kMagic.size() + kNumbersBytesMax), '\0');
   if (!file.read(head.data(), static_cast<std::streamsize>(head.size()))) return std::nullopt;
@@ -46,9 +46,7 @@ std::optional<std::string> ReadHead(std::ifstream& file, const std::string& key,
   if (!head.starts_with(StrCat(kMagic, key.size(), " ", size - bytes, " "))) return std::nullopt;
   head.resize(bytes);
   file.seekg(0);
-  if (!file.read(head.data(), static_cast<std::streamsize>(bytes)) || !head.ends_with(key)) {
-    return std::nullopt;
-  }
+  if (!file.read(head.data(), static_cast<std::streamsize>(bytes))) return std::nullopt;
   return head;
 }
 
