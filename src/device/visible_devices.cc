@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <string_view>
 
 #include "base/quoted.h"
@@ -255,6 +256,21 @@ std::string Spell(const std::vector<Entry>& entries) {
   return out.empty() ? "-1" : out;
 }
 
+std::optional<std::string> ReadProcess(const char* variable) {
+  const char* value = std::getenv(variable);
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+// A variable as it was set, and as ExportToDriver left it.
+struct Exported {
+  std::optional<std::string> set, given;
+};
+std::map<std::string, Exported>& AllExported() {
+  static auto& exported = *new std::map<std::string, Exported>;
+  return exported;
+}
+
 void Add(std::vector<SeenDevice>* seen, SeenDevice device) {
   if (std::find(seen->begin(), seen->end(), device) == seen->end()) seen->push_back(device);
 }
@@ -313,8 +329,11 @@ std::vector<SeenDevice> ApplyTerms(std::span<const Term> terms, int number, Seen
 
 Environment ProcessEnvironment() {
   return [](const char* variable) -> std::optional<std::string> {
-    const char* value = std::getenv(variable);
-    if (value == nullptr) return std::nullopt;
+    std::optional<std::string> value = ReadProcess(variable);
+    const auto exported = AllExported().find(variable);
+    if (exported != AllExported().end() && exported->second.given == value) {
+      return exported->second.set;
+    }
     return value;
   };
 }
@@ -358,11 +377,12 @@ void ExportToDriver(DeviceKind kind, const VisibleDevices& visible) {
   } else {
     unsetenv(list);
   }
+  AllExported()[list] = {visible.value, ReadProcess(list)};
 }
 
 HiddenFromDriver::HiddenFromDriver(DeviceKind kind) : variable_(ListVariable(kind)) {
   if (variable_ == nullptr) return;
-  value_ = ProcessEnvironment()(variable_);
+  value_ = ReadProcess(variable_);
   unsetenv(variable_);
 }
 

@@ -14,7 +14,8 @@
 
 namespace sluice::device {
 
-// Looks up a variable; nullopt where it is not set.
+// Looks up a variable; nullopt where it is not set. The process's is what the user set, also after
+// ExportToDriver.
 using Environment = std::function<std::optional<std::string>(const char* variable)>;
 Environment ProcessEnvironment();
 

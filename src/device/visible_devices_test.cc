@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "base/str_cat.h"
+
 namespace sluice::device {
 namespace {
 
@@ -76,7 +78,7 @@ TEST(VisibleDevicesTest, CudaListsKeepTheirOrder) {
 
 TEST(VisibleDevicesTest, ANegativeNumberEndsACudaListAsTheDriverDoes) {
   EXPECT_THAT(Cuda("0,2,-1,1")->entries, ElementsAre(Number(0), Number(2)));
-  for (const char* value : {"-1", "NoDevFiles", "-1,x"}) {
+  for (const char* value : {"-1", "-2", "NoDevFiles", "-1,x", "-2,x"}) {
     const auto none = Cuda(value);
     ASSERT_TRUE(none.ok()) << value;
     EXPECT_TRUE(none->restricted) << value;
@@ -249,6 +251,24 @@ TEST(ExportToDriverTest, ADriverGetsTheListAsWeReadIt) {
   ExportToDriver(DeviceKind::kXpu, *ReadVisibleDevices(DeviceKind::kXpu, ProcessEnvironment()));
   EXPECT_STREQ(std::getenv("ZE_AFFINITY_MASK"), "0.1,1");
   unsetenv("ZE_AFFINITY_MASK");
+}
+
+TEST(ExportToDriverTest, MessagesQuoteWhatTheUserSet) {
+  const auto described = [] {
+    const auto visible = ReadVisibleDevices(DeviceKind::kCuda, ProcessEnvironment());
+    ExportToDriver(DeviceKind::kCuda, *visible);
+    return Describe(DeviceKind::kCuda, *visible);
+  };
+  for (const char* value : {"0, ", " ", "0"}) {
+    setenv("CUDA_VISIBLE_DEVICES", value, 1);
+    const std::string first = described();
+    EXPECT_EQ(first, StrCat("CUDA_VISIBLE_DEVICES=\"", value, "\""));
+    EXPECT_EQ(described(), first);
+    EXPECT_EQ(described(), first);
+  }
+  setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  EXPECT_EQ(described(), "CUDA_VISIBLE_DEVICES=\"1\"") << "set anew";
+  unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 TEST(HiddenFromDriverTest, TheVariableIsGoneAndComesBackAsItWas) {
