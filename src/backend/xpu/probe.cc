@@ -52,11 +52,7 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
       (svm & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) == 0 ||
       !InfoOf<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE) ||
       !InfoOf<cl_bool>(device, CL_DEVICE_AVAILABLE) ||
-      (type & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_CPU)) == 0) {
-    return std::nullopt;
-  }
-  // Other makers' GPUs are not XPUs: on an NVIDIA one these kernels failed.
-  if ((type & CL_DEVICE_TYPE_GPU) != 0 && InfoOf<cl_uint>(device, CL_DEVICE_VENDOR_ID) != kIntel) {
+      !IsXpu(type, InfoOf<cl_uint>(device, CL_DEVICE_VENDOR_ID))) {
     return std::nullopt;
   }
   FoundDevice found;
@@ -132,6 +128,11 @@ std::vector<FoundDevice> Ask() {
 }
 
 }  // namespace
+
+bool IsXpu(cl_device_type type, cl_uint maker) {
+  if ((type & CL_DEVICE_TYPE_GPU) != 0) return maker == kIntel;
+  return (type & CL_DEVICE_TYPE_CPU) != 0;
+}
 
 const std::vector<FoundDevice>& AllDevices() {
   static const std::vector<FoundDevice> devices = Ask();

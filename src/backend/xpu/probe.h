@@ -27,6 +27,10 @@ struct FoundDevice {
 // asked once in the life of the process.
 const std::vector<FoundDevice>& AllDevices();
 
+// Whether a device of that type is one for us: a processor, or a GPU whose maker, by
+// CL_DEVICE_VENDOR_ID, is Intel. On an NVIDIA one these kernels failed.
+bool IsXpu(cl_device_type type, cl_uint maker);
+
 // What the driver divides a device into, `how` as clCreateSubDevices takes it; empty where it does
 // not. They live as long as the process.
 std::vector<cl_device_id> PartsOf(cl_device_id device, const cl_device_partition_property* how);

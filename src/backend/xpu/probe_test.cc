@@ -79,6 +79,15 @@ TEST_F(TileTest, WhatTheDriverDoesNotDivideHasNoParts) {
   EXPECT_TRUE(PartsOf(all_[0].device, kTooMany).empty());
 }
 
+TEST(IsXpuTest, OtherMakersGpusAreNot) {
+  constexpr cl_uint kIntel = 0x8086, kNvidia = 0x10de, kAmd = 0x1002;
+  EXPECT_TRUE(IsXpu(CL_DEVICE_TYPE_GPU, kIntel));
+  EXPECT_TRUE(IsXpu(CL_DEVICE_TYPE_CPU, kAmd));
+  EXPECT_FALSE(IsXpu(CL_DEVICE_TYPE_GPU, kNvidia));
+  EXPECT_FALSE(IsXpu(CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_DEFAULT, kNvidia));
+  EXPECT_FALSE(IsXpu(CL_DEVICE_TYPE_ACCELERATOR, kIntel));
+}
+
 TEST(WhyNoGpuTest, ANodeOfEitherKindMayBeOne) {
   const std::string dev = ::testing::TempDir() + "sluice-dev";
   std::filesystem::remove_all(dev);
