@@ -1,9 +1,12 @@
 #include "backend/xpu/device.h"
 
 #include <gmock/gmock.h>
+#include <malloc.h>
 
+#include <climits>
 #include <cstdio>
 #include <fstream>
+#include <numeric>
 
 #include "backend/xpu/xpu_fixture.h"
 
@@ -34,6 +37,89 @@ TEST_F(XpuDeviceTest, LargeMemoryIsZeroedAlsoWhenItWasUsedBefore) {
     const CopyItem item{buffer->view(), Host(dirt)};
     ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
   }
+}
+
+// While it lives, malloc keeps what is freed and gives it out again, whatever the size.
+class KeptMemory {
+ public:
+  KeptMemory() : kept_(mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1) {}
+  ~KeptMemory() {
+    mallopt(M_MMAP_MAX, 65536);
+    mallopt(M_TRIM_THRESHOLD, 128 << 10);
+    malloc_trim(0);
+  }
+  // Sanitizers have a malloc of their own.
+  bool kept() const { return kept_; }
+
+ private:
+  bool kept_;
+};
+
+TEST_F(XpuDeviceTest, LargeMemoryThatMallocGivesOutAgainIsZeroed) {
+  const KeptMemory memory;
+  constexpr size_t kBefore = size_t{70} << 20, kBytes = size_t{65} << 20;  // there for certain
+  std::vector<uint8_t> bytes(kBefore, 0x5a);
+  auto buffer = device_->Allocate(kBefore, MemoryKind::kDevice);
+  ASSERT_TRUE(buffer.ok()) << buffer.status().message();
+  const CopyItem dirt{buffer->view(), Host(bytes)};
+  ASSERT_TRUE(device_->Copy(*stream_, {&dirt, 1}).ok());
+  const auto before = reinterpret_cast<uintptr_t>(buffer->data());
+  *buffer = device::Buffer();
+  buffer = device_->Allocate(kBytes, MemoryKind::kDevice);
+  ASSERT_TRUE(buffer.ok()) << buffer.status().message();
+  if (memory.kept() && device_->facts().on_host_processor) {
+    const auto now = reinterpret_cast<uintptr_t>(buffer->data());
+    EXPECT_TRUE(now < before + kBefore && before < now + kBytes) << "this shows nothing";
+  }
+  bytes.resize(kBytes);
+  const CopyItem item{Host(bytes), buffer->view()};
+  ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
+  EXPECT_EQ(std::count(bytes.begin(), bytes.end(), 0), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+// Keeps the stream busy for a while: whoever does not wait for it comes too early.
+class BusyTest : public XpuDeviceTest {
+ protected:
+  void SetUp() override {
+    XpuDeviceTest::SetUp();
+    large_ = std::move(device_->Allocate(size_t{64} << 20, MemoryKind::kDevice).value());
+  }
+  void MakeBusy() {
+    const size_t half = large_.bytes() / 2;
+    const CopyItem item{Part(large_, half, half), Part(large_, 0, half)};
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
+  }
+  device::Buffer large_;
+};
+
+TEST_F(BusyTest, SmallCopiesFromTheHostKeepTheirBytesUntilTheStreamComesToThem) {
+  constexpr size_t kCount = 4096, kEach = 4096;  // more than the stream's staging memory holds
+  std::vector<uint32_t> values(kCount * kEach / 4);
+  std::iota(values.begin(), values.end(), 1u);
+  const auto buffer = device_->Allocate(kCount * kEach, MemoryKind::kDevice);
+  ASSERT_TRUE(buffer.ok());
+  const device::View host = Host(values);
+  MakeBusy();
+  for (size_t at = 0; at < host.bytes; at += kEach) {
+    device::View source = host;
+    source.data += at;
+    source.bytes = kEach;
+    const CopyItem item{Part(*buffer, at, kEach), source};
+    ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
+  }
+  EXPECT_EQ(Download<uint32_t>(*buffer), values);
+}
+
+// A copy to pinned memory is not awaited.
+TEST_F(BusyTest, ACopyOnTheHostWaitsForWhatTheStreamWritesThere) {
+  const auto source = Upload(std::vector<int>(1000, 7));
+  std::vector<int> between(1000), last(1000);
+  device::View pinned = Host(between);
+  pinned.memory = MemoryKind::kPinned;
+  MakeBusy();
+  const CopyItem items[] = {{pinned, source.view()}, {Host(last), pinned}};
+  ASSERT_TRUE(device_->Copy(*stream_, items).ok());
+  EXPECT_EQ(last, std::vector<int>(1000, 7));
 }
 
 // Whether Linux was asked for large pages where `data` lies.

@@ -225,6 +225,38 @@ TEST_P(GraphTest, ADriverThatRefusesACommandBufferGetsSingleLaunches) {
   AsXpu(*stream_).context()->UseCommandBuffers(real);
 }
 
+TEST_P(GraphTest, ScratchMemoryStaysTheGraphsWhenTheStreamsGrows) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  const auto from = Upload(std::vector<int>(kBytes / sizeof(int), 7));
+  const auto to = Upload(std::vector<int>(kBytes / sizeof(int)));
+  const auto scratch = [&](size_t bytes) {
+    auto memory = AsXpu(*stream_).Scratch(bytes);
+    EXPECT_TRUE(memory.ok());
+    return device::View{memory.ok() ? *memory : nullptr, bytes, MemoryKind::kDevice,
+                        device_->facts().id};
+  };
+  const size_t before = device_->allocated_bytes();
+  scratch(kBytes);
+  auto graph = device_->Capture(*stream_, nullptr, [&](device::Stream& stream) {
+    const device::View between = scratch(kBytes);
+    const CopyItem items[] = {{between, from.view()}, {to.view(), between}};
+    return device_->Copy(stream, items);
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  scratch(64 * kBytes);
+  ASSERT_EQ(device_->allocated_bytes() - before, 65 * kBytes) << "the graph's and the stream's";
+  // Whoever gets memory now does not get the graph's.
+  std::vector<device::Buffer> others;
+  for (int i = 0; i < 16; ++i) others.push_back(Upload(std::vector<int>(from.bytes() / 4, i)));
+  ASSERT_TRUE((*graph)->Replay(*stream_, {}).ok());
+  EXPECT_EQ(Download<int>(to), Download<int>(from));
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(Download<int>(others[i]), std::vector<int>(from.bytes() / 4, i));
+  others.clear();
+  graph->reset();
+  EXPECT_EQ(device_->allocated_bytes() - before, 64 * kBytes) << "goes with the graph";
+}
+
 TEST_P(GraphTest, ScratchMemoryThatGrowsIsRefused) {
   const auto grows = device_->Capture(*stream_, nullptr, [&](device::Stream& stream) {
     return AsXpu(stream).Scratch(size_t{64} << 20).status();

@@ -168,6 +168,27 @@ TEST(LinearChain, TakesWhatIsOfItsKindUntilItIsFull) {
   EXPECT_FALSE(chain.Takes("-D A", 2, {}));
 }
 
+TEST(CanMakeBeside, RowsAreMadeNeitherInWhatTheyAreMadeFromNorWhileThatIsWritten) {
+  std::vector<float> memory(64);
+  const auto at = [&](size_t i) { return reinterpret_cast<std::byte*>(memory.data() + i); };
+  RowMaker maker;
+  maker.kind = RowMaker::Kind::kRmsNorm;
+  maker.rows = 2;
+  maker.width = 8;
+  maker.source_stride = maker.out_stride = 8;
+  maker.source = at(16);
+  const auto can = [&](size_t made, size_t out) {
+    maker.out = at(made);
+    return CanMakeBeside(maker, at(out), 4, 4);  // [2, 4]
+  };
+  EXPECT_TRUE(can(0, 32));
+  EXPECT_TRUE(can(32, 8));
+  for (size_t made : {1, 16, 31}) EXPECT_FALSE(can(made, 48)) << made;
+  for (size_t out : {9, 16, 31}) EXPECT_FALSE(can(48, out)) << out;
+  maker.kind = RowMaker::Kind::kGated;  // of twice the width
+  EXPECT_FALSE(can(32, 48));
+}
+
 // Each way to add byte products; a processor has the first that its compiler knows.
 TEST_F(ChainTest, ByteProductsAreTheSameOnEveryInstructionSet) {
   constexpr int64_t m = 3;
