@@ -55,7 +55,10 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base) {
     };
     add("neighbours", 1);
     add("neighbours that are cancelled", 2).cancelled = 50;
-    add("in another order", 0);
+    Perturbation& together = add("all together", 0);
+    together.options.max_num_seqs = 4 * base.max_num_seqs;
+    together.options.max_batch_tokens = 4 * base.max_batch_tokens;
+    together.rounds = 2;  // a bucket's first step runs without its graph
     add("three at a time", 0).options.max_num_seqs = 3;
   }
   return list;
