@@ -151,6 +151,7 @@ BROKEN = [
           ('if (name.starts_with("xpu:")) f();', "device-name"),
           ('if (ToString(kind) == "CUDA:0") f();', "device-name"),
           ('if (ToString(kind) != "cpu") f();', "device-name"),
+          ('if (facts.name.starts_with("NVIDIA ")) f();', "device-name"),
           ('auto handle = dlopen("libcuda.so.1", 1);', "device-name"),
           ('auto mask = getenv("CUDA_VISIBLE_DEVICES");', "device-variable"),
           ('auto mask = std::getenv("ZE_AFFINITY_MASK");', "device-variable"),
