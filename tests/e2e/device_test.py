@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The demo model through `sluice serve` on any device: 32 streams at once, most of which leave early.
+"""The demo model through `sluice serve` on any device: 32 streams at once, most of which leave early,
+and what a decode step costs the host.
 
 Usage: device_test.py PROGRAM [--device cpu|cuda|xpu] [unittest options]
 
@@ -18,6 +19,7 @@ from serving import MODEL, Serving
 
 PROGRAM, DEVICE = "", "cpu"
 STREAMS = 32
+LAYERS = 30  # of the demo model
 QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
 
 
@@ -82,6 +84,30 @@ class DeviceTest(unittest.TestCase):
                              server.metric("sluice_kv_blocks_total"))
             self.assertEqual(self.canary(server), before)
             server.wait_idle()
+
+    def choices(self, server, choices, tokens):
+        """Steps, kernels and driver calls that one request with some choices took."""
+        names = ("sluice_execute_tokens_count", "sluice_kernel_launches_total",
+                 "sluice_device_calls_total")
+        before = [server.metric(name) for name in names]
+        status, answer = server.json("POST", "/v1/completions", {
+            "prompt": "Count:", "n": choices, "max_tokens": tokens, "ignore_eos": True, "seed": 1})
+        self.assertEqual(status, 200, answer)
+        server.wait_idle()
+        return [server.metric(name) - old for name, old in zip(names, before)]
+
+    def test_a_decode_step_takes_few_launches_whatever_the_batch(self):
+        with Serving(PROGRAM, "--device", DEVICE) as server:
+            launches = {}
+            for choices in (1, 8):
+                self.choices(server, choices, 4)  # the graph of this many sequences is made
+                short, long = (self.choices(server, choices, tokens) for tokens in (4, 20))
+                steps, kernels, calls = (b - a for a, b in zip(short, long))
+                self.assertEqual(steps, 16)
+                launches[choices] = kernels / steps
+                self.assertLessEqual(calls / steps, 6)
+            self.assertEqual(launches[1], launches[8])
+            self.assertLessEqual(launches[1], 10 * LAYERS + 10)
 
 
 if __name__ == "__main__":
