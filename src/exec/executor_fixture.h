@@ -22,8 +22,9 @@ namespace sluice::exec {
 
 inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTestSlots = 8;
 
-// "cpu", or a queued device: "pinned" or "plain", after the host memory that copies use, and
-// "nographs" or "checked", which waits after each op.
+// "cpu", or a queued device: "pinned" or "plain", after the host memory that copies use,
+// "nographs", "nosampling", whose graphs cannot hold sampling, or "checked", which waits after each
+// op.
 inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   if (name == "cpu") {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
@@ -32,6 +33,7 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   ops::QueuedDevice::Options options;
   options.pinned_memory = name != "plain";
   options.check_each_op = name == "checked";
+  if (name == "nosampling") options.piecewise_op = "sample";
   if (name == "nographs") options.graphs = device::GraphSupport::kNone;
   return std::make_unique<ops::QueuedDevice>(options);
 }
@@ -40,7 +42,8 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
 // group, window groups too, unless `group_blocks` says how many.
 struct TinyExecutor {
   explicit TinyExecutor(const std::string& name, int group_blocks = 0,
-                        const std::string& device_name = "cpu", bool graphs = true) {
+                        const std::string& device_name = "cpu", bool graphs = true,
+                        DType kv_dtype = DType::kF16) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(device_name);
@@ -49,6 +52,7 @@ struct TinyExecutor {
     options.max_logits_rows = 128;
     options.max_model_len = kTestLength;
     options.kernel_block_tokens = kTestKernelBlock;
+    options.kv_dtype = kv_dtype;
     model = std::move(model::LoadModel(files, *device, options).value());
     std::vector<kvstore::GroupLayout> layouts;
     for (const model::LayerGroup& group : model->groups()) {

@@ -514,6 +514,21 @@ TEST_P(QueuedExecutorTest, AnErrorThatALaunchMeetsIsAlsoThatOfTheStepInFlight) {
   }
 }
 
+// The device tells an error once: here the launch of another step, which fails by itself, hears it.
+TEST_P(QueuedExecutorTest, AnErrorOfTheStepInFlightIsNotLostWhenALaunchFailsByItself) {
+  PlanBuilder chunk = NextPlan();
+  chunk.Start(1, Greedy(), kPrompt).Entry(1, 0, {1, 75, 65}, {});
+  tiny_.queued().FailOp("attention", 1);
+  ASSERT_TRUE(tiny_.Launch(chunk.plan()).ok());
+  BanMask mask(0);
+  mask.fail = true;
+  PlanBuilder behind = NextPlan();
+  behind.Start(2, Greedy(), kPrompt).Entry(2, 0, kPrompt, {{12}});
+  EXPECT_EQ(tiny_.Launch(behind.plan(), &mask).code(), StatusCode::kInternal);
+  StepResult result;
+  EXPECT_EQ(tiny_.executor->Finish(&result).code(), StatusCode::kDevice);
+}
+
 TEST_P(QueuedExecutorTest, TheSinkIsToldToAbortWhenTheDeviceFails) {
   FakeSink sink;
   sink.host = false;
@@ -531,6 +546,40 @@ TEST_P(QueuedExecutorTest, ABatchThatIsNeverLaunchedAndAnExecutorInFlightMayGo) 
   { auto dropped = tiny_.executor->Prepare(&twice); }
   ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
   tiny_.executor.reset();
+}
+
+// K and V as codes, with an F32 scale of each token and head beside them. The queued device sees
+// that no block's lie outside the cache; the highest slot has the last blocks.
+TEST(CodedKv, ABatchGivesTheBitsOfChunksOfItAndIsNearTheExactOnes) {
+  const auto run = [](const std::string& device, DType kv, const std::vector<int>& chunks) {
+    TinyExecutor tiny("llama", 0, device, true, kv);
+    std::vector<float> logprobs;
+    uint64_t step = 0;
+    int at = 0;
+    for (const int n : chunks) {
+      PlanBuilder plan(++step, 1);
+      for (const int slot : {0, kTestSlots - 1}) {
+        if (at == 0) plan.Start(slot, Greedy(), kPrompt);
+        plan.Entry(slot, at, {kPrompt.begin() + at, kPrompt.begin() + at + n}, {{n - 1}});
+      }
+      at += n;
+      const auto result = tiny.Run(plan.plan());
+      EXPECT_TRUE(result.ok()) << result.status().message();
+      if (!result.ok()) return std::vector<float>(2);
+      logprobs = {result->tokens[0].logprob, result->tokens[1].logprob};
+    }
+    return logprobs;
+  };
+  const float exact = run("cpu", DType::kF16, {13})[0];
+  for (const DType kv : {DType::kI8, DType::kF8E4M3}) {
+    const std::vector<float> whole = run("cpu", kv, {13});
+    EXPECT_EQ(whole[0], whole[1]);
+    EXPECT_NE(whole[0], exact);
+    EXPECT_NEAR(whole[0], exact, 0.1);
+    for (const char* device : {"cpu", "pinned"}) {
+      EXPECT_EQ(run(device, kv, {5, 1, 1, 6}), whole) << device << " " << Name(kv);
+    }
+  }
 }
 
 // On a device that fails in one op, whichever: the launch itself ends with the name of what failed.

@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "batch/kv_sink_checker.h"
 #include "exec/executor_fixture.h"
 
 namespace sluice::exec {
@@ -36,6 +37,7 @@ TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
   for (int i = 0; i < 3; ++i) {  // eager, captured, replayed
     EXPECT_FALSE(runner->Run(*stream, 0, wrong).ok()) << i;
     EXPECT_TRUE(runner->Run(*stream, 0, right).ok()) << i;
+    EXPECT_EQ(runner->captured().size(), i == 0 ? 0u : 1u);  // scratch memory grows at first
   }
   EXPECT_TRUE(stream->Synchronize().ok());
   EXPECT_THAT(runner->captured(), ElementsAre(1));
@@ -67,6 +69,41 @@ struct Token {
 };
 using Answers = std::vector<std::vector<Token>>;  // by sequence
 
+// Allows every other token, by the place of the token to be drawn.
+class EveryOther : public batch::MaskSource {
+ public:
+  explicit EveryOther(std::function<void()> asked = [] {}) : asked_(std::move(asked)) {}
+  bool HasMask(const batch::PlanEntry&) override { return true; }
+  Status Fill(const batch::PlanEntry& entry, int, std::span<uint32_t> allowed) override {
+    asked_();
+    std::fill(allowed.begin(), allowed.end(),
+              entry.first_position % 2 == 0 ? ~0u / 3 : ~0u / 3 * 2);
+    return OkStatus();
+  }
+
+ private:
+  const std::function<void()> asked_;
+};
+
+class CountingSink : public batch::KvSink {
+ public:
+  Status Begin(const batch::BatchPlan&) override { return OkStatus(); }
+  Status LayerWritten(int, int, EventHandle) override { return OkStatus(); }
+  Status Finish() override {
+    ++forwards;
+    return OkStatus();
+  }
+  void Abort() override { ADD_FAILURE(); }
+  int forwards = 0;
+};
+
+// What a traffic has besides.
+struct Besides {
+  int biased = 0;                      // ids of each sequence
+  batch::MaskSource* masks = nullptr;  // of every third decode step
+  batch::KvSink* sink = nullptr;       // likewise
+};
+
 // Sequences that come and go, so that batches cross the buckets and every replay finds other block
 // tables, lengths, positions and rows.
 class Traffic {
@@ -76,7 +113,8 @@ class Traffic {
 
   // Runs `steps` decode steps; `launch_ahead` keeps two in flight. Different seeds draw another
   // traffic.
-  Answers Run(int steps, uint64_t seed, bool launch_ahead) {
+  Answers Run(int steps, uint64_t seed, bool launch_ahead, const Besides& besides = {}) {
+    biased_ = besides.biased;
     std::mt19937_64 random(seed);
     Answers answers;
     std::vector<Live> live;
@@ -99,7 +137,10 @@ class Traffic {
         plan.Entry(live[i].slot, live[i].length++, {token}, {{0}});
         who.push_back(live[i].answer);
       }
-      EXPECT_TRUE(tiny_.Launch(plan.plan()).ok());
+      const bool third = ++decodes_ % 3 == 0;
+      EXPECT_TRUE(
+          tiny_.Launch(plan.plan(), third ? besides.masks : nullptr, third ? besides.sink : nullptr)
+              .ok());
       flying_.push_back(who);
       if (flying_.size() == 2) Finish(&answers);
       if (!launch_ahead) Drain(&answers);
@@ -111,6 +152,7 @@ class Traffic {
     return answers;
   }
   TinyExecutor& tiny() { return tiny_; }
+  int decodes() const { return decodes_; }
 
  private:
   struct Live {
@@ -134,6 +176,7 @@ class Traffic {
     params.min_tokens = 5;
     params.end_ids = {7, 8, 9};
     if (slot % 3 == 1) params.logit_bias = {{50, 2.0f}, {60, -3.0f}};
+    for (int i = 0; i < biased_; ++i) params.logit_bias.push_back({10 + i, 0.1f * (i % 7)});
     PlanBuilder plan(++step_, tiny_.model->groups().size());
     plan.Start(slot, params, prompt)
         .Entry(slot, 0, prompt, {{static_cast<int>(prompt.size()) - 1}});
@@ -157,6 +200,7 @@ class Traffic {
 
   TinyExecutor tiny_;
   uint64_t step_ = 0;
+  int decodes_ = 0, biased_ = 0;
   std::vector<std::vector<size_t>> flying_;  // who is in the steps in flight
 };
 
@@ -180,6 +224,57 @@ TEST_P(Graphs, ReplayedStepsGiveTheBitsOfEagerOnes) {
   }
 }
 
+// Steps of a bucket's size that are not replayed: they run eagerly over the bucket's inputs,
+// between others that are.
+void CompareEagerSteps(const std::string& model, const Besides& besides) {
+  const Answers plain = Traffic(model, "cpu", true).Run(90, 3, false);
+  const Answers expected = Traffic(model, "cpu", true).Run(90, 3, false, besides);
+  EXPECT_EQ(expected == plain, besides.sink != nullptr);
+  for (const char* device : {"pinned", "plain"}) {
+    for (const bool ahead : {false, true}) {
+      if (ahead && besides.sink != nullptr) continue;  // its steps run alone
+      Traffic traffic(model, device, true);
+      EXPECT_TRUE(traffic.Run(90, 3, ahead, besides) == expected) << device << ahead;
+      const int64_t replays = traffic.tiny().queued().counts().replays;
+      EXPECT_GT(replays, 5);
+      EXPECT_GT(traffic.decodes() - replays, 20);
+    }
+  }
+}
+
+TEST_P(Graphs, StepsWithMasksGiveTheBitsOfEagerOnes) {
+  EveryOther masks;
+  CompareEagerSteps(GetParam(), {.masks = &masks});
+}
+
+TEST_P(Graphs, ASinkHearsOfEveryLayerOfADecodeStep) {
+  CountingSink sink;
+  batch::KvSinkChecker checker(TinyExecutor(GetParam()).store->layer_count(), &sink);
+  CompareEagerSteps(GetParam(), {.sink = &checker});
+  EXPECT_GT(sink.forwards, 3 * 20);  // the checker lets none end before its last layer
+}
+
+TEST(GraphStep, MoreEditsThanABucketHoldsGiveTheBitsOfEagerSteps) {
+  CompareEagerSteps("llama", {.biased = 200});  // 1,024 and 16 for each sequence: too many for six
+}
+
+// A mask may take long to make; the device computes meanwhile.
+TEST(GraphStep, AMaskIsAskedForWhenTheModelIsOnTheStream) {
+  TinyExecutor tiny("llama", 0, "pinned");
+  int64_t asked_at = 0;
+  EveryOther masks([&] { asked_at = tiny.queued().counts().ops; });
+  for (int step = 1; step <= 4; ++step) {
+    PlanBuilder plan(step, 1);
+    if (step == 1) plan.Start(0, {}, {1});
+    plan.Entry(0, step - 1, {1}, {{0}});
+    const int64_t before = tiny.queued().counts().ops;
+    ASSERT_TRUE(tiny.Run(plan.plan(), step == 4 ? &masks : nullptr).ok());
+    if (step == 4) {
+      EXPECT_GT(asked_at, before + 10);
+    }
+  }
+}
+
 TEST_P(Graphs, AWarmUpChangesNoAnswerAndLeavesTheSmallestGraph) {
   const Answers expected = Traffic(GetParam(), "cpu", true).Run(60, 2, false);
   for (const char* device : {"pinned", "plain", "nographs"}) {
@@ -199,19 +294,25 @@ TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
       Executor::Make(*tiny.device, *tiny.model, *tiny.store, {.time_steps = true}).value());
   tiny.queued().now_s = 5;
   ASSERT_TRUE(executor->WarmUp().ok());
+  EXPECT_GT(tiny.queued().counts().ops, 0);
+  EXPECT_EQ(executor->submitted().kernels, 0u);
   tiny.queued().now_s = 9;
-  PlanBuilder late(1, 1);
-  late.Entry(0, 0, {batch::PreviousRow(0)}, {{0}});
   batch::StepResult result;
-  auto prepared = std::move(executor->Prepare(&late.plan()).value());
-  ASSERT_TRUE(prepared.Sync().ok());
-  EXPECT_EQ(executor->Execute(std::move(prepared), nullptr, nullptr, &result).code(),
-            StatusCode::kInvalidArgument);
+  for (const uint64_t step : {1, 2, 3, 4, 5}) {
+    PlanBuilder late(step, 1);
+    late.Entry(0, 0, {batch::PreviousRow(0)}, {{0}});
+    auto prepared = std::move(executor->Prepare(&late.plan()).value());
+    ASSERT_TRUE(prepared.Sync().ok());
+    const Status status = executor->Execute(std::move(prepared), nullptr, nullptr, &result);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("(last step 0)"));
+  }
   PlanBuilder first(1, 1);
   first.Start(0, {}, {1}).Entry(0, 0, {1}, {{0}});
-  prepared = std::move(executor->Prepare(&first.plan()).value());
+  auto prepared = std::move(executor->Prepare(&first.plan()).value());
   ASSERT_TRUE(prepared.Sync().ok());
   ASSERT_TRUE(executor->Execute(std::move(prepared), nullptr, nullptr, &result).ok());
+  EXPECT_GT(executor->submitted().kernels, 10u);
   EXPECT_EQ(executor->step_times().busy_s, 0);
   EXPECT_EQ(executor->step_times().idle_s, 0);
 }
@@ -295,6 +396,8 @@ TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
               ::testing::HasSubstr("cannot be captured"));
   EXPECT_THAT(TinyExecutor("llama", 0, "checked").executor->graphs_note(),
               ::testing::HasSubstr("--check-each-op"));
+  EXPECT_THAT(TinyExecutor("llama", 0, "nosampling").executor->graphs_note(),
+              ::testing::HasSubstr("sampling can be captured in pieces alone"));
   TinyExecutor tiny("llama", 0, "pinned");
   std::vector<ops::BindRecord> bindings = {{"attention", "", "any_f16_attention", {}}};
   bindings[0].graphs = device::GraphSupport::kPiecewise;

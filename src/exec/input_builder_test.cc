@@ -79,6 +79,17 @@ class InputBuilderTest : public ::testing::Test {
     return plan;
   }
 
+  // One token with its row, as a bucket takes it.
+  static BatchPlan Decode() {
+    BatchPlan plan;
+    plan.entries = {{.sequence = 7, .first_position = 5, .query_tokens = 1, .logits_count = 1}};
+    plan.tokens = {50};
+    plan.positions = {5};
+    plan.logits_rows = {{0}};
+    plan.groups = {{{0, 2}, {3, 9}}, {{0, 3}, {1, 2, 3}}};
+    return plan;
+  }
+
   Result<PreparedBatch> Build(BatchPlan plan) { return builder_->Build(&plan, *stream_); }
   static std::vector<int32_t> Ints(const ops::Tensor& t) {
     return {t.ptr<int32_t>(), t.ptr<int32_t>() + t.size()};
@@ -299,6 +310,51 @@ TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
   EXPECT_EQ(Ints(second->inputs().groups[1].block_table),
             Ints(third->inputs().groups[1].block_table));
   EXPECT_EQ(Ints(second->inputs().token_ids), Ints(third->inputs().token_ids));
+}
+
+TEST_F(InputBuilderTest, ABucketsPaddingHoldsNothingOfThePlanBefore) {
+  builder_->UseBuckets({3}, {model::DeviceBatch()}, 0);
+  auto first = Build(Good());
+  ASSERT_TRUE(first.ok() && first->Sync().ok());
+  EXPECT_EQ(first->bucket(), -1);
+  device::View memory{first->inputs().token_ids.data, 0, device::MemoryKind::kHost, {}};
+  builder_->Recycle(std::move(first).value());
+  auto batch = Build(Decode());
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  EXPECT_EQ(batch->bucket(), 0);
+  const InputShape shape = builder_->ShapeOf(3);
+  model::DeviceBatch in;
+  memory.bytes = CarveInputs({}, shape, &in);
+  CarveInputs(memory, shape, &in);
+  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(50, 0, 0));
+  EXPECT_THAT(Ints(in.positions), ::testing::ElementsAre(5, 0, 0));
+  EXPECT_THAT(Ints(in.query_start), ::testing::ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(Ints(in.context), ::testing::ElementsAre(6, 0, 0));
+  EXPECT_THAT(Ints(in.logits_rows), ::testing::ElementsAre(0, 0, 0));
+  EXPECT_THAT(Ints(in.groups[0].slots), ::testing::ElementsAre(37, -1, -1));
+  EXPECT_THAT(Ints(in.groups[1].slots), ::testing::ElementsAre(7, -1, -1));
+}
+
+TEST_F(InputBuilderTest, WhatABucketCannotHoldGoesToNone) {
+  builder_->UseBuckets({3}, {model::DeviceBatch()}, 0);
+  EXPECT_EQ(Build(Decode())->bucket(), 0);
+  BatchPlan padded = Decode(), rows = Decode();
+  padded.padded_tokens = 3;
+  EXPECT_EQ(Build(padded)->bucket(), -1);
+  EXPECT_EQ(Build(padded)->inputs().tokens(), 3);
+  rows.entries[0].logits_count = 2;  // of one token, by two purposes
+  rows.logits_rows.push_back({0, 5, RowPurpose::kScore});
+  EXPECT_EQ(Build(rows)->bucket(), -1);
+}
+
+TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {
+  BatchPlan plan = Good();
+  plan.entries[0].first_position = 10;  // so the window begins with the second token of block 2
+  plan.positions[0] = 10;
+  plan.positions[1] = 11;
+  EXPECT_TRUE(Build(plan).ok());
+  plan.groups[1].ids[2] = -1;
+  EXPECT_EQ(Build(plan).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(InputBuilderTest, ARefusedPlanIsLeftAsItWas) {

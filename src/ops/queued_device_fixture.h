@@ -1,8 +1,9 @@
 // For tests: a device that breaks whatever a GPU would break. Its memory is unreadable for the host
 // (reading or writing it is a segmentation fault), work is done as late as it may be (when the host
-// waits for a stream or an event), pinned memory is read and written at that moment, and ops refuse
-// tensors that are not in device memory. Underneath, the CPU's implementations compute, so results
-// equal the CPU's. It counts the calls that a driver would get. Any thread.
+// waits for a stream or an event), pinned memory is read and written at that moment, ops refuse
+// tensors that are not in device memory, and work that meets memory which is freed by then, or runs
+// past its end, fails. Underneath, the CPU's implementations compute, so results equal the CPU's.
+// It counts the calls that a driver would get. Any thread.
 #pragma once
 
 #include <sys/mman.h>
@@ -73,16 +74,22 @@ class QueuedDevice : public device::Device {
     device::GraphSupport graphs = device::GraphSupport::kFull;
     size_t memory_bytes = size_t{1} << 30;
     bool check_each_op = false;
+    std::string piecewise_op;  // an op that graphs cannot hold whole
   };
   // What a driver would have been called for.
   struct Counts {
     int64_t copies = 0, ops = 0, replays = 0, captures = 0, records = 0, waits = 0, syncs = 0;
+    // Waits for an event that had more work on its stream behind it.
+    int64_t overlapped_waits = 0;
     int64_t sum() const { return copies + ops + replays + records + waits + syncs; }
   };
 
   QueuedDevice() : QueuedDevice(Options{}) {}
   explicit QueuedDevice(const Options& options)
-      : checks_each_op_(options.check_each_op), ops_(&facts_), state_(new State) {
+      : checks_each_op_(options.check_each_op),
+        piecewise_op_(options.piecewise_op),
+        ops_(&facts_),
+        state_(new State) {
     for (const device::Backend* backend : device::LinkedBackends()) {
       if (backend->kind() != device::DeviceKind::kCpu) continue;
       cpu_ = std::move(backend->Open({}, 0, {.threads = 1}).value());
@@ -145,11 +152,27 @@ class QueuedDevice : public device::Device {
 
   // Outlives the device as long as a buffer does.
   struct State {
+    struct Memory {
+      size_t bytes = 0, mapped = 0;
+    };
     void Protect(int access) {
-      for (const auto& [data, bytes] : buffers) mprotect(data, bytes, access);
+      for (const auto& [data, memory] : buffers) mprotect(data, memory.mapped, access);
+    }
+    bool Holds(const std::byte* data, size_t bytes) const {
+      auto at = buffers.upper_bound(const_cast<std::byte*>(data));
+      if (at == buffers.begin()) return false;
+      --at;
+      const auto offset = static_cast<size_t>(data - at->first);
+      return offset <= at->second.bytes && bytes <= at->second.bytes - offset;
+    }
+    bool Holds(const Tensor& tensor) const {
+      if (tensor.size() == 0 || IsQuantized(tensor.dtype)) return true;
+      int64_t last = 0;
+      for (int i = 0; i < tensor.rank; ++i) last += (tensor.dims[i] - 1) * tensor.strides[i];
+      return Holds(tensor.data, RowBytes(tensor.dtype, static_cast<size_t>(last + 1)));
     }
     mutable std::recursive_mutex mutex;
-    std::map<std::byte*, size_t> buffers;
+    std::map<std::byte*, Memory> buffers;
     size_t used = 0;
   };
   struct DeviceMemory : device::Buffer::Deleter {
@@ -157,8 +180,8 @@ class QueuedDevice : public device::Device {
     void Free(const device::View& view) override {
       std::lock_guard lock(state->mutex);
       const auto found = state->buffers.find(view.data);
-      state->used -= found->second;
-      munmap(view.data, found->second);
+      state->used -= found->second.mapped;
+      munmap(view.data, found->second.mapped);
       state->buffers.erase(found);
     }
     const std::shared_ptr<State> state;
@@ -169,6 +192,7 @@ class QueuedDevice : public device::Device {
   struct Queue {
     std::deque<Work> work;
     uint64_t pushed = 0, done = 0;
+    device::SubmitCounts submitted;
     std::vector<Work>* recording = nullptr;  // of a capture
     Status capture_error, error;
   };
@@ -179,6 +203,7 @@ class QueuedDevice : public device::Device {
       std::lock_guard lock(device->state_->mutex);
       ++device->counts_.syncs;
       if (queue == nullptr) return OkStatus();
+      device->counts_.overlapped_waits += queue->pushed > mark;
       device->RunUpTo(queue.get(), mark);
       return std::exchange(queue->error, OkStatus());
     }
@@ -228,6 +253,10 @@ class QueuedDevice : public device::Device {
         owner->RunUpTo(other.get(), mark);
         return OkStatus();
       });
+    }
+    device::SubmitCounts counts() const override {
+      std::lock_guard lock(device->state_->mutex);
+      return queue->submitted;
     }
     QueuedDevice* const device;
     const std::shared_ptr<Queue> queue;
@@ -287,7 +316,9 @@ class QueuedDevice : public device::Device {
   void MirrorOne() {
     const auto& list = cpu_->ops().List<Op>();
     if (I >= list.size()) return;
-    ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic});
+    const auto graphs =
+        piecewise_op_ == Op::kName ? device::GraphSupport::kPiecewise : device::GraphSupport::kFull;
+    ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic, graphs});
     if (const auto* packing = cpu_->ops().Attached<LinearPacking>(list[I].name)) {
       ops_.Attach(list[I].name, *packing);
     }
@@ -303,18 +334,28 @@ class QueuedDevice : public device::Device {
     {
       std::lock_guard lock(device->state_->mutex);
       ++device->counts_.ops;
+      Queue& queue = *static_cast<QueuedStream&>(stream).queue;
+      queue.submitted.kernels += queue.recording == nullptr;
     }
     return device->Push(stream, [device, desc, args]() -> Status {
       if (device->failing_op_ == Op::kName && device->fail_after_ > 0 &&
           --device->fail_after_ == 0) {
         return Status(StatusCode::kDevice, StrCat(Op::kName, " failed on the device"));
       }
+      for (const Tensor* tensor : TensorsOf(args)) {
+        if (!device->state_->Holds(*tensor)) return Astray(Op::kName);
+      }
       return device->cpu_->ops().List<Op>()[I].run(*device->cpu_stream_, desc, args);
     });
   }
 
+  static Status Astray(std::string_view what) {
+    return Status(StatusCode::kInternal, StrCat(what, ": memory that is not the device's"));
+  }
+
   static constexpr size_t kImplementationsMax = 16;
   const bool checks_each_op_;
+  const std::string piecewise_op_;
   device::DeviceFacts facts_;
   OpTable ops_;
   std::unique_ptr<device::Device> cpu_;
@@ -356,7 +397,7 @@ inline Result<device::Buffer> QueuedDevice::Allocate(size_t bytes, device::Memor
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(data != MAP_FAILED, "no memory");
   state_->used += rounded;
-  state_->buffers[static_cast<std::byte*>(data)] = rounded;
+  state_->buffers[static_cast<std::byte*>(data)] = {bytes, rounded};
   return device::Buffer({static_cast<std::byte*>(data), bytes, kind, facts_.id},
                         std::make_shared<DeviceMemory>(state_));
 }
@@ -380,7 +421,15 @@ inline Status QueuedDevice::Copy(device::Stream& stream, std::span<const device:
       read.assign(run.source, run.source + (run.rows - 1) * stride + run.row_bytes);
     }
     wait |= run.destination_memory == device::MemoryKind::kHost;
-    SLUICE_RETURN_IF_ERROR(Push(stream, [run, read = std::move(read)] {
+    SLUICE_RETURN_IF_ERROR(Push(stream, [run, read = std::move(read), state = state_.get()] {
+      const auto astray = [&](device::MemoryKind memory, const std::byte* data, size_t stride) {
+        return memory == device::MemoryKind::kDevice &&
+               !state->Holds(data, (run.rows > 1 ? (run.rows - 1) * stride : 0) + run.row_bytes);
+      };
+      if (astray(run.source_memory, run.source, run.source_stride) ||
+          astray(run.destination_memory, run.destination, run.destination_stride)) {
+        return Astray("a copy");
+      }
       const std::byte* source = read.empty() ? run.source : read.data();
       for (size_t row = 0; row < run.rows; ++row) {
         std::memcpy(run.destination + row * run.destination_stride,
@@ -427,6 +476,7 @@ inline Status QueuedDevice::QueuedGraph::Replay(device::Stream& stream,
     SLUICE_RETURN_IF_ERROR(owner->Copy(stream, {&item, 1}));
   }
   ++owner->counts_.replays;
+  stream_.queue->submitted.kernels += work_->size();
   return owner->Push(stream, [work = work_]() -> Status {
     for (const Work& part : *work) SLUICE_RETURN_IF_ERROR(part());
     return OkStatus();
