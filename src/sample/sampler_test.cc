@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -421,6 +422,105 @@ TEST_P(SamplerTest, DistributionsComeForTheRowsThatAsk) {
   AddEntry(1, 0, 1, {Sample()});
   result = Run({Peak(7)});
   EXPECT_TRUE(result.distributions.empty());
+}
+
+TEST_P(SamplerTest, EveryRowMayAskForItsDistribution) {
+  batch::SamplingParams params = Greedy();
+  params.full_distribution = true;
+  std::vector<std::vector<float>> logits;
+  for (int i = 0; i < 8; ++i) {
+    Start(i, params);
+    AddEntry(i + 1, i, 0, {Verify(i), Sample()});
+    logits.push_back(Peak(i));
+    logits.push_back(Peak(i + 20));
+  }
+  const std::vector<float> all = Run(logits).distributions;
+  ASSERT_EQ(all.size(), static_cast<size_t>(16 * kVocab));
+  for (int row = 0; row < 16; ++row) {
+    const auto begin = all.begin() + row * kVocab;
+    EXPECT_EQ(std::max_element(begin, begin + kVocab) - begin, row / 2 + row % 2 * 20) << row;
+  }
+}
+
+// The step before still reads its edits when the next one needs room for more.
+TEST_P(SamplerTest, AStepWithMoreEditsThanAnyBeforeLeavesTheOneInFlightAlone) {
+  BatchPlan plans[2];
+  std::vector<device::Buffer> copies(2);
+  std::vector<ops::Array> values;
+  for (int step = 0; step < 2; ++step) {
+    batch::SamplingParams params = Greedy();
+    const int32_t ids = step == 0 ? 1 : static_cast<int32_t>(kVocab);
+    for (int32_t id = 0; id < ids; ++id) params.logit_bias.push_back({id, id == 0 ? 9.0f : 0.0f});
+    const int entries = step == 0 ? 1 : 8;
+    for (int i = 0; i < entries; ++i) {
+      Start(i, params);
+      AddEntry(i + 1, i, 0, {Verify(0), Sample()});
+    }
+    plan_.step = step + 1;
+    sampler_->Begin(plan_);
+    ASSERT_TRUE(sampler_->Build(plan_, nullptr).ok());
+    values.emplace_back(DType::kF32, std::initializer_list<int64_t>{2 * entries, kVocab});
+    for (int row = 0; row < 2 * entries; ++row) values.back().Set(row * kVocab + 1, 1.0f);
+    ASSERT_TRUE(sampler_->Run(*stream_, OnDevice(values.back(), &copies[step])).ok());
+    plans[step] = std::exchange(plan_, {});
+  }
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  for (const BatchPlan& plan : plans) {
+    StepResult result;
+    sampler_->Collect(plan, &result);
+    for (const batch::ResultToken& token : result.tokens) EXPECT_EQ(token.id, 0);
+    EXPECT_EQ(result.tokens.size(), plan.logits_rows.size());
+  }
+}
+
+TEST_P(SamplerTest, MasksDistributionsAndTooManyEditsFitNoGraph) {
+  const auto fits = [&](const batch::SamplingParams& params, batch::MaskSource* masks) {
+    Start(0, params);
+    AddEntry(5, 0, 0, {Sample()});
+    plan_.step = ++step_;
+    sampler_->Begin(plan_);
+    EXPECT_TRUE(sampler_->Build(plan_, masks).ok());
+    const bool result = sampler_->FitsFixed(2);
+    sampler_->Drop(plan_);
+    plan_ = {};
+    return result;
+  };
+  batch::SamplingParams params = Greedy();
+  params.logit_bias = {{1, 1.0f}, {2, 1.0f}};
+  EXPECT_TRUE(fits(params, nullptr));
+  Ban mask(5, {20});
+  EXPECT_FALSE(fits(params, &mask));
+  params.logit_bias.push_back({3, 1.0f});
+  EXPECT_FALSE(fits(params, nullptr));
+  params = Greedy();
+  params.full_distribution = true;
+  EXPECT_FALSE(fits(params, nullptr));
+}
+
+// min_tokens counts what is being drawn; a step that was refused or dropped draws nothing.
+TEST_P(SamplerTest, AStepThatFailedDrewNothing) {
+  batch::SamplingParams params = Greedy();
+  params.min_tokens = 1;
+  params.end_ids = {7};
+  for (const bool refused : {true, false}) {
+    Start(0, params);
+    Start(1, Greedy());
+    AddEntry(5, 0, 0, {Sample()});
+    AddEntry(6, 1, 0, {Sample()});
+    if (refused) {
+      Ban mask(6, {20});
+      mask.fail = true;
+      EXPECT_FALSE(TryRun({Peak(7, 8), Peak(9)}, &mask).ok());
+    } else {
+      plan_.step = ++step_;
+      sampler_->Begin(plan_);
+      ASSERT_TRUE(sampler_->Build(plan_, nullptr).ok());
+      sampler_->Drop(plan_);
+      plan_ = {};
+    }
+    AddEntry(5, 0, 0, {Sample()});
+    EXPECT_THAT(Ids(Run({Peak(7, 8)}), 0), ::testing::ElementsAre(8)) << refused;
+  }
 }
 
 TEST_P(SamplerTest, ASequenceThatComesBackAfterPreemptionGoesOnAsBefore) {

@@ -74,6 +74,19 @@ TEST(SlotState, RemoveLastTakesBackWhatAppendCounted) {
   EXPECT_EQ(slot.drawn(), 1);
 }
 
+TEST(SlotState, RemovingTheFirstAnswerTokenLeavesThePromptsUnpenalised) {
+  SlotState slot;
+  batch::SlotStart start = Start({5, 6});
+  start.sampling.presence_penalty = 1.0f;
+  slot.Start(start);
+  slot.Append(6);
+  slot.RemoveLast();
+  const std::vector<ops::LogitEdit> edits = Edits(slot);
+  ASSERT_EQ(edits.size(), 2u);
+  EXPECT_EQ(edits[1].id, 6);
+  EXPECT_EQ(edits[1].subtract, 0.0f);
+}
+
 TEST(SlotState, IdsOutsideTheVocabularyAreDropped) {
   SlotState slot;
   batch::SlotStart start = Start({-3, 1, 16, 1 << 30});
