@@ -3,10 +3,9 @@
 // stops and errors of the device in between leave no block behind.
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "engine/step.h"
 #include "exec/executor_fixture.h"
@@ -50,7 +49,11 @@ class Rig {
       return loop_->Add(std::move(request), std::move(specs));
     };
     context.stop = [this](auto id, int choice) { loop_->StopChoice(id, choice); };
-    context.ended = [this](RequestId) { ++ended_; };
+    context.ended = [this](RequestId) {
+      std::lock_guard lock(mutex_);
+      ++ended_;
+      one_ended_.notify_all();
+    };
     workers_ = std::make_unique<TextWorkers>(1, std::move(context));
     loop_->Start(workers_.get());
   }
@@ -87,7 +90,8 @@ class Rig {
     workers_->Start(std::move(request));
   }
   void WaitFor(int ended) {
-    while (ended_ < ended) std::this_thread::yield();
+    std::unique_lock lock(mutex_);
+    one_ended_.wait(lock, [&] { return ended_ >= ended; });
   }
   std::map<RequestId, Answer> answers() {
     std::lock_guard lock(mutex_);
@@ -116,8 +120,9 @@ class Rig {
           files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value())
           .value());
   std::mutex mutex_;
-  std::map<RequestId, Answer> answers_;
-  std::atomic<int> ended_ = 0;
+  std::condition_variable one_ended_;
+  std::map<RequestId, Answer> answers_;  // guarded by mutex_
+  int ended_ = 0;                        // guarded by mutex_
   std::unique_ptr<TextWorkers> workers_;
   std::unique_ptr<StepLoop> loop_;
 };
@@ -129,6 +134,10 @@ std::map<RequestId, Answer> Answers(const std::string& device, int blocks = 0) {
   for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
   rig.WaitFor(kRequests);
   EXPECT_EQ(rig.BlocksInUse(), 0);
+  if (device == "pinned") {  // a step was waited for while another lay behind it, mostly
+    const ops::QueuedDevice::Counts counts = rig.tiny().queued().counts();
+    EXPECT_GT(counts.overlapped_waits, rig.state().steps / 2);
+  }
   return rig.answers();
 }
 

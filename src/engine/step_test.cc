@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/clock.h"
 #include "exec/executor_fixture.h"
 
 namespace sluice::engine {
@@ -25,6 +26,23 @@ class StepLoopTest : public ::testing::Test {
     auto scheduler = schedule::Scheduler::Create(options, {group});
     EXPECT_TRUE(scheduler.ok()) << scheduler.status().message();
     loop_ = std::make_unique<StepLoop>(*tiny_.executor, std::move(scheduler).value(), metrics_);
+  }
+  // A request of one token, with what tells its sink.
+  static std::shared_ptr<RequestState> MakeRequest(RequestId id, Sink sink) {
+    auto request = std::make_shared<RequestState>();
+    request->id = id;
+    request->request.n = request->unfinished = 1;
+    request->sink = std::move(sink);
+    request->choices.emplace_back(text::Detokenizer(nullptr, false, {}), StopMatcher({}, false));
+    return request;
+  }
+  static schedule::SequenceSpec MakeSpec(RequestId id, int32_t token = 2, int max_tokens = 1) {
+    schedule::SequenceSpec spec;
+    spec.id = SequenceOf(id, 0);
+    spec.request = id;
+    spec.prompt = {1, token, 3};
+    spec.max_tokens = max_tokens;
+    return spec;
   }
   TextContext MakeContext() {
     TextContext context;
@@ -77,17 +95,7 @@ TEST_F(StepLoopTest, CallsThatRaceStopAllReturn) {
 TEST_F(StepLoopTest, FailedStepsAreCountedUntilOneSucceeds) {
   loop_->Start(&workers_);
   const auto serve = [&](RequestId id, int32_t token) {
-    auto request = std::make_shared<RequestState>();
-    request->id = id;
-    request->request.n = request->unfinished = 1;
-    request->sink = [](TextDelta&&) {};
-    request->choices.emplace_back(text::Detokenizer(nullptr, false, {}), StopMatcher({}, false));
-    schedule::SequenceSpec spec;
-    spec.id = SequenceOf(id, 0);
-    spec.request = id;
-    spec.prompt = {1, token, 3};
-    spec.max_tokens = 0;
-    EXPECT_TRUE(loop_->Add(request, {spec}));
+    EXPECT_TRUE(loop_->Add(MakeRequest(id, [](TextDelta&&) {}), {MakeSpec(id, token, 0)}));
     while (ended_ < static_cast<int>(id)) std::this_thread::yield();
     return loop_->state().consecutive_failures;
   };
@@ -96,6 +104,32 @@ TEST_F(StepLoopTest, FailedStepsAreCountedUntilOneSucceeds) {
   EXPECT_EQ(serve(2, kNoToken), 2);
   EXPECT_EQ(serve(3, 2), 0);
   EXPECT_EQ(serve(4, kNoToken), 1);
+  loop_->Stop();
+}
+
+// A handle is a place in a table, which ended requests must not make grow.
+TEST_F(StepLoopTest, TheHandleOfAnEndedRequestIsGivenToTheNext) {
+  loop_->SetPaused(true);
+  loop_->Start(&workers_);
+  for (RequestId id = 1; id <= 3; ++id) {
+    EXPECT_TRUE(loop_->Add(MakeRequest(id, [](TextDelta&&) {}), {MakeSpec(id)}));
+    int32_t handle = -1;
+    loop_->Call([&](schedule::Scheduler& scheduler) {
+      handle = scheduler.Find(SequenceOf(id, 0))->spec.handle;
+    });
+    EXPECT_EQ(handle, 0) << id;
+    loop_->Cancel(id);
+  }
+  loop_->Stop();
+}
+
+// What waited for nothing before it came is not stuck since then.
+TEST_F(StepLoopTest, ARequestThatAnIdleLoopHasNotTakenYetIsStuckNoLongerThanItWaits) {
+  const int64_t before = NowMicros();
+  EXPECT_TRUE(loop_->Add(MakeRequest(1, [](TextDelta&&) {}), {MakeSpec(1)}));
+  const int64_t stuck_ms = loop_->state().stuck_ms;
+  EXPECT_LE(stuck_ms, (NowMicros() - before) / 1000);
+  loop_->Start(&workers_);
   loop_->Stop();
 }
 
@@ -110,21 +144,13 @@ TEST_F(StepLoopTest, ARequestThatArrivedButWasNeverStartedIsToldOfTheEnd) {
     });
   });
   while (!entered) std::this_thread::yield();
-  auto request = std::make_shared<RequestState>();
   std::atomic<int> events = 0;
   FinishReason finish = FinishReason::kNone;
-  request->id = 1;
-  request->request.n = request->unfinished = 1;
-  request->sink = [&](TextDelta&& delta) {
+  const auto request = MakeRequest(1, [&](TextDelta&& delta) {
     finish = delta.finish;
     ++events;
-  };
-  request->choices.emplace_back(text::Detokenizer(nullptr, false, {}), StopMatcher({}, false));
-  schedule::SequenceSpec spec;
-  spec.id = SequenceOf(1, 0);
-  spec.request = 1;
-  spec.prompt = {1, 2, 3};
-  EXPECT_TRUE(loop_->Add(request, {spec}));
+  });
+  EXPECT_TRUE(loop_->Add(request, {MakeSpec(1)}));
   EXPECT_EQ(loop_->state().waiting, 1);
   std::thread stopper([&] { loop_->Stop(); });
   while (loop_->Add(std::make_shared<RequestState>(), {})) std::this_thread::yield();
