@@ -27,12 +27,14 @@ struct ConformanceTarget {
   device::Stream* stream = nullptr;
   const OpTable* table = nullptr;
   std::string_view implementation;
+  int number = 0;  // of the case
   // What arguments may point to; lives as long as the call.
   std::deque<PackedWeight> weights;
   std::vector<device::Buffer> buffers;
   std::vector<size_t> bytes;  // of each buffer; what lies behind them is a guard
 
-  // `array` in the target's memory, with bytes behind it that nothing may write and that are NaN.
+  // `array` in the target's memory, with bytes behind it that nothing may write: NaN, which shows
+  // where what lies behind is read, or by turns a number, as NaN stays NaN whatever is added to it.
   Result<Tensor> Upload(const Array& array);
 
   // An error where a guard was written.

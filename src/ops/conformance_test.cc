@@ -83,6 +83,17 @@ Status WritesARowMore(device::Stream& stream, const GatherRows::Desc& desc,
   return OkStatus();
 }
 
+// Caps what lies behind x too: not a number stays what it is.
+Status CapsAnElementMore(device::Stream& stream, const SoftCap::Desc& desc,
+                         const SoftCap::Args& args) {
+  SLUICE_RETURN_IF_ERROR(RefSoftCap(stream, desc, args));
+  const int64_t end = args.x.dims[0] == 0 ? 0 : (args.x.dims[0] - 1) * args.x.strides[0];
+  const int64_t past = end + (args.x.dims[0] == 0 ? 0 : args.x.dims[1] + 2);
+  const float x = LoadElement(desc.activation, args.x.data, past);
+  StoreElement(desc.activation, args.x.data, past, desc.cap * std::tanh(x / desc.cap));
+  return OkStatus();
+}
+
 class ConformanceTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, ConformanceTest, ::testing::Values("ref"),
                          [](const auto& set) { return set.param; });
@@ -95,9 +106,10 @@ TEST_P(ConformanceTest, PlantedDefectsAreFound) {
   table.Add<Norm>({"bad_status", &RefNormSupports, &GivesUp});
   table.Add<GatherRows>({"bad_end", &RefGatherRowsSupports, &WritesARowMore});
   table.Add<Attention>({"bad_window", &RefAttentionSupports, &IgnoresTheWindow});
+  table.Add<SoftCap>({"bad_cap", &RefSoftCapSupports, &CapsAnElementMore});
   const auto results = RunConformance(*device_, table, {.seed = 3, .cases = 40});
   ASSERT_TRUE(results.ok()) << results.status().message();
-  ASSERT_EQ(results->size(), 6u);
+  ASSERT_EQ(results->size(), 7u);
   for (const ConformanceResult& result : *results) {
     EXPECT_EQ(result.cases, 40);
     EXPECT_EQ(result.ok(), result.implementation == "good") << result.implementation;

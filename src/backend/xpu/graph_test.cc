@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "backend/xpu/xpu_fixture.h"
 #include "ops/attention.h"
 #include "ops/host_array.h"
@@ -255,6 +257,28 @@ TEST_P(GraphTest, ScratchMemoryStaysTheGraphsWhenTheStreamsGrows) {
   others.clear();
   graph->reset();
   EXPECT_EQ(device_->allocated_bytes() - before, 64 * kBytes) << "goes with the graph";
+}
+
+// Rows that several work-groups copy, each a piece; eager copies are the driver's.
+TEST_P(GraphTest, CopiesRowsOfSeveralPieces) {
+  constexpr size_t kCopied = 3;
+  // Moved as 16, 4 and single bytes.
+  for (const size_t row_bytes : {size_t{9600}, size_t{8196}, size_t{12289}}) {
+    const size_t from_stride = row_bytes + 32, to_stride = row_bytes + 16;
+    std::vector<uint8_t> source(kCopied * from_stride), expected(kCopied * to_stride, 0x5a);
+    ops::TestNoise noise(12);
+    for (uint8_t& byte : source) byte = static_cast<uint8_t>(noise.Next());
+    const device::Buffer from = Upload(source), to = Upload(expected);
+    const CopyItem item{to.view(), from.view(), kCopied, row_bytes, from_stride, to_stride};
+    const auto graph = device_->Capture(*stream_, nullptr, [&](device::Stream& stream) {
+      return device_->Copy(stream, {&item, 1});
+    });
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    ASSERT_TRUE((*graph)->Replay(*stream_, {}).ok());
+    for (size_t row = 0; row < kCopied; ++row)
+      std::copy_n(&source[row * from_stride], row_bytes, &expected[row * to_stride]);
+    EXPECT_EQ(Download<uint8_t>(to), expected) << row_bytes;
+  }
 }
 
 TEST_P(GraphTest, ScratchMemoryThatGrowsIsRefused) {
