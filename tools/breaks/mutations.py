@@ -17,12 +17,37 @@ PREAMBLE = {
     # In constant memory, where no compiler takes its value for known.
     "cuda": f"#pragma once\nextern \"C\" __constant__ int sluice_break = {CUDA_MAGIC};\n"
             "#define SLUICE_ON(n) (sluice_break == (n))" + MACROS,
-    "cpu": "#pragma once\n#include <cstdlib>\n"
-           "inline const int sluice_break = [] {\n"
-           "  const char* number = std::getenv(\"SLUICE_BREAK\");\n"
-           "  return number == nullptr ? 0 : std::atoi(number);\n}();\n"
-           "#pragma GCC diagnostic ignored \"-Wall\"\n#pragma GCC diagnostic ignored \"-Wextra\"\n"
-           "#define SLUICE_ON(n) (sluice_break == (n))" + MACROS,
+    # Of classes of vectors, which have no products with numbers, too.
+    "cpu": """#pragma once
+#include <cstdlib>
+#include <type_traits>
+inline const int sluice_break = [] {
+  const char* number = std::getenv("SLUICE_BREAK");
+  return number == nullptr ? 0 : std::atoi(number);
+}();
+struct SluiceSign {
+  bool on;
+  template <class T>
+  friend auto operator*(SluiceSign sign, T x) {
+    return sign.on ? x - x - x : x;
+  }
+};
+struct SluiceTwice {
+  bool on;
+  template <class T>
+  friend auto operator*(T x, SluiceTwice twice) {
+    return twice.on ? x + x : x;
+  }
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  friend auto operator/(T x, SluiceTwice twice) {
+    return x / (1 + twice.on);
+  }
+};
+#define SLUICE_ON(n) (sluice_break == (n))
+#define SLUICE_SIGN(n) (SluiceSign{SLUICE_ON(n)})
+#define SLUICE_TWICE(n) (SluiceTwice{SLUICE_ON(n)})
+""",
 }
 
 # (what is broken, pattern, what takes its place; @ stands for the number), tried from an offset that

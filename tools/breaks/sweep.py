@@ -4,10 +4,11 @@
 Usage: sweep.py PLAN FOLDER [--jobs N] [--limit SECONDS] [--folder DIR] [--report FILE]
 
 PLAN is what tools/break_kernels writes: the backend, and per break its number and the implementations
-that stand on it; FOLDER holds the programs. "copies" and "chains" are none of them, but
-tests (TESTS). Travels with the programs to a machine that has the device: standard library and this file
-only. A break is chosen by the environment variable SLUICE_BREAK; for
-cuda, by writing its number over the one that sluice_break has in a copy of the program.
+that stand on it; FOLDER holds the programs. "copies", "graphs" and "chains" are no implementations,
+but tests (TESTS). Travels with the programs to a machine that has the device: standard library and
+this file only. A break is chosen by the environment variable SLUICE_BREAK; for cuda, by writing its
+number over the one that sluice_break has in a copy of the program. For cpu the processors are shared
+out among the programs that run at a time.
 
 A program ends at its first failing case. It is stopped after a minute, or 5 times what the unbroken one
 took where that is more; to be stopped counts as seen, and the table has both times.
@@ -16,6 +17,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import queue
 import re
 import shutil
 import struct
@@ -26,15 +28,21 @@ import time
 
 # Program and tests, @ being the backend.
 TESTS = {"copies": ("sluice_device_contract_test", "*DeviceContract*@*"),
+         "graphs": ("sluice_backend_@_test", "*Graph*"),
          "chains": ("sluice_backend_@_test", "*Chain*")}
 
 
 class Sweep:
-    def __init__(self, plan, programs, folder, limit_s):
+    def __init__(self, plan, programs, folder, limit_s, jobs):
         self.limit_s = limit_s
         self.plan, self.programs, self.folder = plan, os.path.abspath(programs), folder
         self.took = {}    # seconds per implementation, unbroken
         self.images = {}  # of programs that are changed for each break
+        self.processors = queue.SimpleQueue()  # of each job, where the processor is the device
+        all_of_them = sorted(os.sched_getaffinity(0))
+        for job in range(jobs):
+            mine = all_of_them[job::jobs] or all_of_them
+            self.processors.put(",".join(map(str, mine)))
         os.makedirs(folder, exist_ok=True)
         if plan["backend"] == "cuda":
             for name in sorted({self.command(i)[0] for b in plan["breaks"]
@@ -76,15 +84,18 @@ class Sweep:
                        "SLUICE_CACHE": os.path.join(place, "cache"),
                        "POCL_CACHE_DIR": os.path.join(place, "pocl")}
         os.makedirs(environment["POCL_CACHE_DIR"])
+        processors = self.processors.get()
+        command = ["taskset", "-c", processors] if self.plan["backend"] == "cpu" else []
         started = time.monotonic()
         try:
-            done = subprocess.run([program, *options], env=environment, stdout=subprocess.PIPE, text=True,
+            done = subprocess.run([*command, program, *options], env=environment, stdout=subprocess.PIPE, text=True,
                                   stderr=subprocess.STDOUT, errors="replace", timeout=limit_s,
                                   check=False)
             return done.returncode, done.stdout, time.monotonic() - started
         except subprocess.TimeoutExpired:
             return None, "", limit_s
         finally:
+            self.processors.put(processors)
             shutil.rmtree(place, ignore_errors=True)
 
     def unbroken(self, implementation):
@@ -125,7 +136,7 @@ def table(plan, results):
 def run(plan, programs, folder, jobs, report, limit_s=60):
     """Prints the table and writes it to `report` unless that is None; 1 where a break survives."""
     started = time.monotonic()
-    sweep = Sweep(plan, programs, folder, limit_s)
+    sweep = Sweep(plan, programs, folder, limit_s, jobs)
     results = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         list(pool.map(sweep.unbroken, sorted({i for b in plan["breaks"]
