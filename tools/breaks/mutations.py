@@ -77,6 +77,7 @@ LAST_RESORTS = [
     ("result plus 1", r"\breturn (?!\{)([^;]+);", r"return SLUICE_ON(@) + (\1);"),
     ("arguments the same", r"(?<=\w\()(\w[\w.]*), (\w[\w.]*)(?=\))",
      r"\1, SLUICE_ON(@) ? \1 : \2"),
+    ("result negated", r"\breturn (?!\{)([^;]+);", r"return SLUICE_SIGN(@) * (\1);"),  # vectors too
 ]
 FUNCTION = re.compile(r"^(?!#|typedef|struct|namespace|using|//|else|return)(?:  )?[A-Za-z_]"
                       r"[^;{}()#]*?\b\w+\([^{};]*\)[\w ]*\{", re.MULTILINE)
