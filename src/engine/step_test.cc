@@ -126,7 +126,8 @@ TEST_F(StepLoopTest, TheHandleOfAnEndedRequestIsGivenToTheNext) {
 // What waited for nothing before it came is not stuck since then.
 TEST_F(StepLoopTest, ARequestThatAnIdleLoopHasNotTakenYetIsStuckNoLongerThanItWaits) {
   const int64_t before = NowMicros();
-  EXPECT_TRUE(loop_->Add(MakeRequest(1, [](TextDelta&&) {}), {MakeSpec(1)}));
+  // No token is drawn: the request has no tokenizer for one.
+  EXPECT_TRUE(loop_->Add(MakeRequest(1, [](TextDelta&&) {}), {MakeSpec(1, 2, 0)}));
   const int64_t stuck_ms = loop_->state().stuck_ms;
   EXPECT_LE(stuck_ms, (NowMicros() - before) / 1000);
   loop_->Start(&workers_);
