@@ -50,6 +50,8 @@ class Rig {
 
   // Of the step thread, in kSteps steps in which all sequences decode.
   int64_t AllocationsOfDecoding() {
+    // All at once: on a busy machine the first would end before the last has come.
+    loop_->SetPaused(true);
     for (int i = 0; i < kSequences; ++i) {
       auto request = std::make_shared<RequestState>();
       request->id = static_cast<RequestId>(i + 1);
@@ -63,6 +65,8 @@ class Rig {
       };
       workers_->Start(std::move(request));
     }
+    while (loop_->state().waiting < kSequences) std::this_thread::yield();
+    loop_->SetPaused(false);
     done_.wait(false);
     return allocations_;
   }
