@@ -67,7 +67,7 @@ std::string WhyNot(const Survey& survey) {
   return StrCat("no ", kind, " GPU (", survey.absent_reason, ")");
 }
 
-// The cmake preset of a backend has its name.
+// The document names the preset that has it.
 std::string NotBuilt(std::string_view kind) {
   return StrCat("this program was built without ", kind, " (docs/devices.md)");
 }
