@@ -107,6 +107,13 @@ BROKEN = [
     ("long main", {"apps/a.cc": "int a;\n" * 151}, "file-lines", "apps/a.cc"),
     ("long function", {"src/text/a.cc": "int f(int x) {\n" + LONG_BODY + "  return x;\n}\n"},
      "function-lines", "src/text/a.cc"),
+    ("engine sees a device", {"src/engine/step.cc": '#include "text/run.h"\n',
+                              "src/engine/CMakeLists.txt": "sluice_folder(engine DEPENDS text)\n",
+                              "src/README.md": CLEAN["src/README.md"].replace(
+                                  "| `ops/`", "| `engine/` | loop | text |\n| `ops/`"),
+                              "src/text/run.h": '#pragma once\n#include "device/device.h"\n',
+                              "src/device/device.h": "#pragma once\n"},
+     "engine-sees", "src/engine/step.cc"),
     ("long method", {"src/text/a.cc": "class A {\n public:\n  int f(int x) const {\n" + LONG_BODY
                      + "  }\n  int y = 0;\n};\n"}, "function-lines", "src/text/a.cc"),
     ("long constructor", {"src/text/a.cc": "A::A(int x) : a_{x}, b_(x) {\n" + LONG_BODY + "}\n"},

@@ -119,8 +119,10 @@ using Sink = std::function<void(TextDelta&&)>;
 
 struct EngineInfo {
   std::string model_name, architecture, device, isa, quantization;
-  std::string device_id;              // as --device names it: "cuda:0"
-  std::string device_reason;          // one line for people: which device and why
+  std::string device_id;  // as --device names it: "cuda:0"
+  // One line for people each: which device and why, what takes how much of its memory and which
+  // share of what was free that is, and the kernels that were chosen.
+  std::string device_reason, memory, kernels;
   std::vector<std::string> backends;  // in this program: "cpu", ...
   int max_model_len = 0, vocab_size = 0, threads = 0;
   int64_t parameters = 0, weight_bytes = 0, kv_bytes = 0, kv_blocks = 0, kv_free_blocks = 0;

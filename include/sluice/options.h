@@ -11,9 +11,8 @@ namespace sluice {
 struct EngineOptions {
   // For `sluice inspect` too, which has the option and no engine.
   static constexpr char kKvDtypeHelp[] =
-      "number format of the KV cache: auto (bf16 on CUDA and AMX, else f16), f32, f16, bf16, fp8 "
-      "or "
-      "int8";
+      "number format of the KV cache: auto (f32 for F32 weights, else bf16 on CUDA and AMX, f16 "
+      "elsewhere), f32, f16, bf16, fp8 or int8";
 
   std::string model;  // a .gguf file, a Hugging Face folder, or a name in the model cache
   std::string served_model_name;

@@ -15,6 +15,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string api_key_file;
+  std::string allow_host;
   int http_threads = 2;
   int max_connections = 4096;
   int max_body_bytes = 16 << 20;
@@ -29,6 +30,10 @@ struct ServerOptions {
     v(host, "host", "address to listen on; 0.0.0.0 is every IPv4 one");
     v(port, "port", "TCP port; 0: the system chooses one, which is printed", 0, 65535);
     v(api_key_file, "api-key-file", "file of API keys, one a line; default: no key is asked for");
+    v(allow_host, "allow-host",
+      "NAME[,...]: host names to answer to beside loopback's, * is every name; default: every "
+      "name, "
+      "but loopback's alone for a server on loopback without keys");
     v(http_threads, "http-threads", "threads for the network, and as many for requests' bodies", 1,
       64);
     v(max_connections, "max-connections", "open connections", 1, 1 << 20);

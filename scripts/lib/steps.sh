@@ -4,9 +4,11 @@
 SLUICE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # The rule of src/files/model_cache.cc.
 SLUICE_CACHE=${SLUICE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sluice}
+# What comes from a package index; elsewhere than the cache where .ci/run empties that.
+SLUICE_DOWNLOADS=${SLUICE_DOWNLOADS:-$SLUICE_CACHE}
 SLUICE_LOGS=$SLUICE_ROOT/build/log
-export SLUICE_CACHE
-mkdir -p "$SLUICE_CACHE" "$SLUICE_LOGS"
+export SLUICE_CACHE SLUICE_DOWNLOADS
+mkdir -p "$SLUICE_CACHE" "$SLUICE_DOWNLOADS" "$SLUICE_LOGS"
 
 # step TEXT: the heading of what comes next.
 step() { printf '==> %s\n' "$*" >&2; }

@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/visible.h"
+
 namespace sluice {
 namespace {
 
@@ -30,6 +32,8 @@ spdlog::logger& Logger() {
 
 }  // namespace
 
-void Log(LogLevel level, std::string_view message) { Logger().log(ToSpdlog(level), "{}", message); }
+void Log(LogLevel level, std::string_view message) {
+  Logger().log(ToSpdlog(level), "{}", Visible(message));
+}
 
 }  // namespace sluice

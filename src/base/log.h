@@ -1,5 +1,7 @@
-// The process's log: one line per event on standard error, through spdlog. Library code logs here
-// and nowhere else; it never prints and never exits. Thread-safe.
+// The process's log: one line per event on standard error, through spdlog; what a message takes
+// from outside can neither end the line nor reach a terminal as a control character. Where standard
+// error cannot be written, lines are dropped. Library code logs here and nowhere else; it never
+// prints and never exits. Thread-safe.
 #pragma once
 
 #include <string_view>

@@ -10,7 +10,7 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
@@ -101,7 +101,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr size_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(int32_t) + 1;
+constexpr size_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(int32_t);
 constexpr size_t kRowBytes = 2 * sizeof(int32_t) + 1;
 constexpr size_t kCopyBytes = 3 * sizeof(int32_t);
 constexpr size_t kBiasBytes = sizeof(int32_t) + sizeof(float);
@@ -115,11 +115,11 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
 // here before it is visited.
 template <class Archive, Is<PlanEntry> Entry>
 void Visit(Archive& archive, Entry& entry) {
-  auto& [sequence, slot, first_position, query_tokens, token_begin, logits_begin, logits_count,
-         needs_previous_commit] = entry;
+  auto& [sequence, slot, first_position, query_tokens, token_begin, logits_begin, logits_count] =
+      entry;
   archive.Value(sequence), archive.Value(slot), archive.Value(first_position);
   archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
-  archive.Value(logits_count), archive.Value(needs_previous_commit);
+  archive.Value(logits_count);
 }
 
 template <class Archive, Is<LogitsRow> Row>
@@ -159,32 +159,24 @@ void Visit(Archive& archive, Params& params) {
 
 template <class Archive, Is<SlotStart> Start>
 void Visit(Archive& archive, Start& start) {
-  auto& [slot, sampling, prompt_tokens, history, cumulative_logprob] = start;
+  auto& [slot, sampling, prompt_tokens, history] = start;
   archive.Value(slot);
   Visit(archive, sampling);
   archive.Value(prompt_tokens);
   archive.Array(history);
-  archive.Value(cumulative_logprob);
 }
 
 template <class Archive, Is<BatchPlan> Plan>
 void Visit(Archive& archive, Plan& plan) {
-  auto& [step, entries, tokens, positions, position_dims, logits_rows, groups, copies, starts,
-         padded_tokens, graph, type_ids, media_rows] = plan;
+  auto& [step, entries, tokens, logits_rows, groups, copies, starts] = plan;
   const auto each = [&archive](auto& item) { Visit(archive, item); };
   archive.Value(step);
   archive.List(entries, kEntryBytes, each);
   archive.Array(tokens);
-  archive.Array(positions);
-  archive.Value(position_dims);
   archive.List(logits_rows, kRowBytes, each);
   archive.List(groups, kGroupBytes, each);
   archive.List(copies, kCopyBytes, each);
   archive.List(starts, kStartBytes, each);
-  archive.Value(padded_tokens);
-  archive.Enum(graph, GraphMode::kFull);
-  archive.Array(type_ids);
-  archive.Array(media_rows);
 }
 
 bool InRange(int64_t begin, int64_t count, size_t size) {
@@ -213,10 +205,6 @@ const char* BrokenRule(const BatchPlan& plan) {
   for (const LogitsRow& row : plan.logits_rows) {
     if (!InRange(row.token, 1, tokens)) return "a logits row's token";
   }
-  if (plan.position_dims < 1 || plan.positions.size() % plan.position_dims != 0 ||
-      plan.positions.size() / plan.position_dims != tokens) {
-    return "the positions";
-  }
   for (const GroupTable& table : plan.groups) {
     if (!TableIsSound(table, plan.entries.size())) return "a block table";
   }
@@ -229,9 +217,6 @@ const char* BrokenRule(const BatchPlan& plan) {
     if (start.slot < 0) return "a started slot";
     if (!InRange(0, start.prompt_tokens, start.history.size())) return "a started slot's history";
   }
-  if (plan.padded_tokens < 0) return "the padded size";
-  if (!plan.type_ids.empty() && plan.type_ids.size() != tokens) return "the type ids";
-  if (!plan.media_rows.empty() && plan.media_rows.size() != tokens) return "the media rows";
   return nullptr;
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,9 +44,6 @@ struct PlanEntry {
   int32_t token_begin = 0;   // index into BatchPlan::tokens
   int32_t logits_begin = 0;  // index into BatchPlan::logits_rows
   int32_t logits_count = 0;
-  // Overlap pauses for this entry (beams, drafts): it was planned after the Commit of the
-  // sequence's entry before, and its own Commit comes before the next is planned.
-  bool needs_previous_commit = false;
 
   friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };
@@ -78,28 +74,18 @@ struct SlotStart {
   SamplingParams sampling;
   int32_t prompt_tokens = 0;     // how many of `history` are the prompt
   std::vector<int32_t> history;  // prompt and what was already answered
-  double cumulative_logprob = 0.0;
 
   friend bool operator==(const SlotStart&, const SlotStart&) = default;
 };
-
-enum class GraphMode : uint8_t { kNone, kPiecewise, kFull };
 
 struct BatchPlan {
   uint64_t step = 0;
   std::vector<PlanEntry> entries;  // may be empty: an idle data-parallel rank still steps
   std::vector<TokenRef> tokens;    // query tokens of all entries
-  std::vector<int32_t> positions;  // [position_dims, tokens]
-  int32_t position_dims = 1;
   std::vector<LogitsRow> logits_rows;
   std::vector<GroupTable> groups;  // by layer group
   std::vector<BlockCopy> copies;
   std::vector<SlotStart> starts;
-  int32_t padded_tokens = 0;  // agreed by all ranks; 0: no padding
-  // Agreed by all ranks, for data parallelism to set; a rank alone lets its graph runner choose.
-  GraphMode graph = GraphMode::kNone;
-  std::vector<int32_t> type_ids;    // per token, or empty
-  std::vector<int32_t> media_rows;  // per token: row of spliced embeddings or -1; or empty
 
   friend bool operator==(const BatchPlan&, const BatchPlan&) = default;
 };

@@ -17,12 +17,9 @@ BatchPlan FullPlan() {
                    .query_tokens = 2,
                    .token_begin = 0,
                    .logits_begin = 0,
-                   .logits_count = 2,
-                   .needs_previous_commit = true},
+                   .logits_count = 2},
                   {.sequence = 9, .query_tokens = 1, .token_begin = 2, .logits_begin = 2}};
   plan.tokens = {5, 6, PreviousRow(4)};
-  plan.positions = {11, 12, 0, 1, 2, 3};
-  plan.position_dims = 2;
   plan.logits_rows = {{0, 6, RowPurpose::kVerify}, {1, -1, RowPurpose::kSample}};
   plan.groups = {{{0, 2, 3}, {4, 5, 6}}, {{0, 1, 1}, {-1}}};
   plan.copies = {{1, 2, 3}};
@@ -35,12 +32,7 @@ BatchPlan FullPlan() {
   start.sampling.end_ids = {2, 3};
   start.prompt_tokens = 2;
   start.history = {1, 2, 3};
-  start.cumulative_logprob = -3.25;
   plan.starts = {start};
-  plan.padded_tokens = 8;
-  plan.graph = GraphMode::kPiecewise;
-  plan.type_ids = {0, 1, 0};
-  plan.media_rows = {-1, -1, 2};
   return plan;
 }
 
@@ -72,9 +64,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.entries[1].token_begin = 1; },
       [](BatchPlan& p) { p.entries[1].logits_begin = 1; },
       [](BatchPlan& p) { p.entries[0].logits_count = 1; },
-      [](BatchPlan& p) { p.entries[0].needs_previous_commit = false; },
       [](BatchPlan& p) { p.tokens[0] = 9; },
-      [](BatchPlan& p) { p.positions[5] = 4; },
       [](BatchPlan& p) { p.logits_rows[0].token = 1; },
       [](BatchPlan& p) { p.logits_rows[0].target = 7; },
       [](BatchPlan& p) { p.logits_rows[0].purpose = RowPurpose::kScore; },
@@ -86,15 +76,6 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.starts[0].slot = 4; },
       [](BatchPlan& p) { p.starts[0].prompt_tokens = 1; },
       [](BatchPlan& p) { p.starts[0].history[2] = 4; },
-      [](BatchPlan& p) { p.starts[0].cumulative_logprob = 0; },
-      [](BatchPlan& p) { p.padded_tokens = 9; },
-      [](BatchPlan& p) { p.graph = GraphMode::kFull; },
-      [](BatchPlan& p) { p.type_ids[0] = 2; },
-      [](BatchPlan& p) { p.media_rows[0] = 1; },
-      [](BatchPlan& p) {
-        p.position_dims = 1;
-        p.positions.resize(3);
-      },
       [](BatchPlan& p) { p.starts[0].sampling.temperature = 0.25f; },
       [](BatchPlan& p) { p.starts[0].sampling.top_k = 3; },
       [](BatchPlan& p) { p.starts[0].sampling.top_p = 0.5f; },
@@ -154,15 +135,11 @@ TEST(PlanSerialization, AnIndexOutOfRangeIsRefused) {
   EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].logits_count = 3; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].slot = -1; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.logits_rows[0].token = 3; }));
-  EXPECT_TRUE(refused([](BatchPlan& p) { p.positions.pop_back(); }));
-  EXPECT_TRUE(refused([](BatchPlan& p) { p.position_dims = 0; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].begin[1] = 9; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].ids.pop_back(); }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[1].begin.clear(); }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.copies[0].group = 2; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.starts[0].prompt_tokens = 4; }));
-  EXPECT_TRUE(refused([](BatchPlan& p) { p.type_ids.pop_back(); }));
-  EXPECT_TRUE(refused([](BatchPlan& p) { p.media_rows.push_back(0); }));
 }
 
 // Whatever the bytes, Deserialize returns; what it accepts, it writes again byte for byte.

@@ -18,6 +18,8 @@ enum class RowStatus : uint8_t {
 struct TokenLogprob {
   int32_t id = -1;
   float logprob = 0.0f;
+
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
 
 // One token that a step produced, or one prompt token that it scored.
@@ -28,18 +30,20 @@ struct ResultToken {
   int32_t top_begin =
       0;  // its top-k in StepResult::top, best first, the chosen one always among them
   int32_t top_count = 0;
+
+  friend bool operator==(const ResultToken&, const ResultToken&) = default;
 };
 
 // One plan entry's outcome.
 struct ResultEntry {
   SequenceId sequence = 0;
   RowStatus status = RowStatus::kOk;
-  int32_t parent = 0;       // beams: which row of the step before it continues
   int32_t token_begin = 0;  // drawn tokens (0 for a chunk that ends before the prompt does, 1, or
   int32_t token_count = 0;  // accepted + 1) in StepResult::tokens
   int32_t score_begin = 0;  // scored prompt tokens in StepResult::scores
   int32_t score_count = 0;
-  double cumulative_logprob = 0.0;  // after penalties, masks and temperature; of the drawn tokens
+
+  friend bool operator==(const ResultEntry&, const ResultEntry&) = default;
 };
 
 struct StepResult {
@@ -59,6 +63,7 @@ struct StepResult {
     top.clear();
     distributions.clear();
   }
+  friend bool operator==(const StepResult&, const StepResult&) = default;
 };
 
 }  // namespace sluice::batch

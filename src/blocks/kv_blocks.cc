@@ -7,32 +7,42 @@
 namespace sluice::blocks {
 namespace {
 
-bool CanShare(std::span<const GroupSpec> groups) {
-  return std::none_of(groups.begin(), groups.end(),
-                      [](const GroupSpec& group) { return group.kind == GroupKind::kState; });
+bool HasState(std::span<const batch::KvGroup> groups) {
+  return std::any_of(groups.begin(), groups.end(), [](const batch::KvGroup& group) {
+    return group.kind == batch::KvKind::kState;
+  });
 }
 
-bool HasWindow(std::span<const GroupSpec> groups) {
-  return std::any_of(groups.begin(), groups.end(),
-                     [](const GroupSpec& group) { return group.kind == GroupKind::kWindow; });
+bool LetsGo(std::span<const batch::KvGroup> groups) {
+  return std::any_of(groups.begin(), groups.end(), [](const batch::KvGroup& group) {
+    return group.kind != batch::KvKind::kFull;
+  });
 }
 
-int32_t TotalBlocks(std::span<const GroupSpec> groups) {
+// The tokens of a node of the prefix tree.
+int32_t NodeTokens(std::span<const batch::KvGroup> groups) {
+  int32_t least = groups[0].block_tokens;
+  for (const batch::KvGroup& group : groups) least = std::min(least, group.block_tokens);
+  return least;
+}
+
+int32_t TotalBlocks(std::span<const batch::KvGroup> groups) {
   int64_t total = 0;
-  for (const GroupSpec& group : groups) total += group.num_blocks;
+  for (const batch::KvGroup& group : groups) total += group.num_blocks;
   return static_cast<int32_t>(std::min<int64_t>(total, 1 << 24));
 }
 
 }  // namespace
 
-KvBlocks::KvBlocks(std::vector<GroupSpec> groups, bool prefix_cache)
+KvBlocks::KvBlocks(std::vector<batch::KvGroup> groups, bool prefix_cache)
     : groups_(std::move(groups)),
-      prefix_cache_(prefix_cache && CanShare(groups_)),
-      has_window_(HasWindow(groups_)),
-      tree_(static_cast<int32_t>(groups_.size()), groups_[0].block_tokens,
+      prefix_cache_(prefix_cache),
+      lets_go_(LetsGo(groups_)),
+      block_tokens_(NodeTokens(groups_)),
+      tree_(static_cast<int32_t>(groups_.size()), block_tokens_,
             prefix_cache_ ? TotalBlocks(groups_) : 0) {
-  CHECK(Validate(groups_).ok(), Validate(groups_).message());
-  for (const GroupSpec& group : groups_) pools_.emplace_back(group.num_blocks);
+  CHECK(batch::Validate(groups_).ok(), batch::Validate(groups_).message());
+  for (const batch::KvGroup& group : groups_) pools_.emplace_back(group.num_blocks);
   pending_.reserve(TotalBlocks(groups_));
 }
 
@@ -47,7 +57,7 @@ void KvBlocks::Open(const PrefixKey& key, bool cacheable, SequenceBlocks* sequen
 
 void KvBlocks::Reserve(SequenceBlocks* sequence, int32_t length) const {
   for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
-    sequence->groups[g].table.reserve(BlocksFor(g, length));
+    sequence->groups[g].table.reserve(batch::BlocksFor(length, groups_[g].block_tokens));
   }
   if (sequence->cacheable) sequence->hashes.reserve(length / block_tokens());
 }
@@ -75,11 +85,12 @@ int32_t KvBlocks::Match(std::span<const int32_t> tokens, int32_t limit, Sequence
   if (hit == 0) return 0;
   for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
     SequenceBlocks::Group& group = sequence->groups[g];
-    group.first_held = FirstNeededBlock(groups_[g], hit * block_tokens());
-    group.held = hit - group.first_held;
-    group.table.assign(hit, -1);
-    for (int32_t i = group.first_held; i < hit; ++i) {
-      group.table[i] = tree_.block(match_nodes_[i], g);
+    const int32_t nodes = NodesOf(g), blocks = hit / nodes;
+    group.first_held = batch::FirstNeededBlock(groups_[g], hit * block_tokens());
+    group.held = blocks - group.first_held;
+    group.table.assign(blocks, -1);
+    for (int32_t i = group.first_held; i < blocks; ++i) {
+      group.table[i] = tree_.block(match_nodes_[(i + 1) * nodes - 1], g);
       pools_[g].Ref(group.table[i]);
     }
   }
@@ -102,11 +113,16 @@ int32_t KvBlocks::LongestHit(std::span<const int32_t> tokens, int32_t max_blocks
     match_nodes_.push_back(node);
     bool usable = true, hopeless = false;
     for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
+      const int32_t nodes = NodesOf(g), blocks = (i + 1) / nodes;
+      if ((i + 1) % nodes != 0) {  // within a block, so there is no state here
+        usable = false;
+        continue;
+      }
       match_runs_[g] = tree_.block(node, g) >= 0 ? match_runs_[g] + 1 : 0;
-      const int32_t first = FirstNeededBlock(groups_[g], (i + 1) * block_tokens());
-      if (match_runs_[g] >= i + 1 - first) continue;
+      const int32_t first = batch::FirstNeededBlock(groups_[g], (i + 1) * block_tokens());
+      if (match_runs_[g] >= blocks - first) continue;
       usable = false;
-      hopeless = hopeless || groups_[g].kind != GroupKind::kWindow;
+      hopeless = hopeless || groups_[g].kind == batch::KvKind::kFull;
     }
     if (hopeless) break;
     if (usable) longest = i + 1;
@@ -116,7 +132,7 @@ int32_t KvBlocks::LongestHit(std::span<const int32_t> tokens, int32_t max_blocks
 
 bool KvBlocks::Fork(const SequenceBlocks& parent, int32_t length, uint64_t step,
                     SequenceBlocks* sequence, std::vector<Copy>* copies) {
-  if (!CanShare(groups_) || !Holds(parent, length)) return false;
+  if (HasState(groups_) || !Holds(parent, length)) return false;
   const int32_t whole = length / block_tokens();
   const int32_t used = whole + (length % block_tokens() != 0 ? 1 : 0);
   const int32_t group_count = static_cast<int32_t>(groups_.size());
@@ -128,7 +144,7 @@ bool KvBlocks::Fork(const SequenceBlocks& parent, int32_t length, uint64_t step,
   for (int32_t g = 0; g < group_count; ++g) {
     const SequenceBlocks::Group& from = parent.groups[g];
     SequenceBlocks::Group& to = sequence->groups[g];
-    to.first_held = FirstNeededBlock(groups_[g], length);
+    to.first_held = batch::FirstNeededBlock(groups_[g], length);
     to.held = used - to.first_held;
     to.table.assign(used, -1);
     for (int32_t i = to.first_held; i < whole; ++i) {
@@ -148,7 +164,7 @@ bool KvBlocks::Grow(SequenceBlocks* sequence, int32_t length) {
   if (GrowableTo(*sequence, length, false) < length) return false;
   for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
     SequenceBlocks::Group& group = sequence->groups[g];
-    const int32_t target = BlocksFor(g, length);
+    const int32_t target = batch::BlocksFor(length, groups_[g].block_tokens);
     while (static_cast<int32_t>(group.table.size()) < target) {
       group.table.push_back(Allocate(g));
       ++group.held;
@@ -162,20 +178,16 @@ int32_t KvBlocks::GrowableTo(const SequenceBlocks& sequence, int32_t length, boo
   for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
     const int64_t blocks =
         static_cast<int64_t>(sequence.groups[g].table.size()) + Available(g, soon);
-    if (groups_[g].kind == GroupKind::kState) {
-      if (blocks == 0) return 0;
-    } else {
-      reach = std::min(reach, blocks * block_tokens());
-    }
+    reach = std::min(reach, blocks * groups_[g].block_tokens);
   }
   return static_cast<int32_t>(reach);
 }
 
-void KvBlocks::LetGoOfWindows(SequenceBlocks* sequence, int32_t first, uint64_t last_step) {
+void KvBlocks::LetGoOfBlocks(SequenceBlocks* sequence, int32_t first, uint64_t last_step) {
   for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
     SequenceBlocks::Group& group = sequence->groups[g];
-    const int32_t end =
-        std::min(FirstNeededBlock(groups_[g], first), static_cast<int32_t>(group.table.size()));
+    const int32_t end = std::min(batch::FirstNeededBlock(groups_[g], first),
+                                 static_cast<int32_t>(group.table.size()));
     for (; group.first_held < end; ++group.first_held, --group.held) {
       Release(g, group.table[group.first_held], last_step);
       group.table[group.first_held] = -1;
@@ -185,7 +197,7 @@ void KvBlocks::LetGoOfWindows(SequenceBlocks* sequence, int32_t first, uint64_t 
 
 bool KvBlocks::Holds(const SequenceBlocks& sequence, int32_t first) const {
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (sequence.groups[g].first_held > FirstNeededBlock(groups_[g], first)) return false;
+    if (sequence.groups[g].first_held > batch::FirstNeededBlock(groups_[g], first)) return false;
   }
   return true;
 }
@@ -203,7 +215,9 @@ void KvBlocks::PublishBlocks(std::span<const int32_t> tokens, int32_t full,
     MoveTip(sequence, node);
     sequence->published = i + 1;
     for (int32_t g = 0; g < static_cast<int32_t>(groups_.size()); ++g) {
-      const int32_t block = sequence->groups[g].table[i];
+      const int32_t nodes = NodesOf(g);
+      if ((i + 1) % nodes != 0) continue;
+      const int32_t block = sequence->groups[g].table[(i + 1) / nodes - 1];
       if (block < 0 || tree_.block(node, g) >= 0) continue;
       tree_.SetBlock(node, g, block);
       pools_[g].SetNode(block, node);
@@ -215,7 +229,7 @@ void KvBlocks::AddNeed(const SequenceBlocks& sequence, int32_t length, int32_t c
                        std::span<int32_t> need) const {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const int32_t held = sequence.groups.empty() ? 0 : sequence.groups[g].held;
-    need[g] += std::max(0, PeakBlocks(groups_[g], length, chunk) - held);
+    need[g] += std::max(0, batch::PeakBlocks(groups_[g], length, chunk) - held);
   }
 }
 
@@ -256,12 +270,10 @@ int32_t KvBlocks::ClearCache() {
 
 void KvBlocks::AppendKernelTable(const SequenceBlocks& sequence, int32_t group, int32_t length,
                                  std::vector<int32_t>* ids) const {
-  const GroupSpec& spec = groups_[group];
+  const batch::KvGroup& spec = groups_[group];
   const std::vector<int32_t>& table = sequence.groups[group].table;
   const int32_t ratio = spec.ratio();
-  const int32_t count = spec.kind == GroupKind::kState
-                            ? ratio
-                            : (length + spec.kernel_block_tokens - 1) / spec.kernel_block_tokens;
+  const int32_t count = batch::TableWidth(spec, length);
   CHECK((count + ratio - 1) / ratio <= static_cast<int32_t>(table.size()), "length=", length);
   if (ratio == 1) {
     ids->insert(ids->end(), table.begin(), table.begin() + count);
@@ -271,11 +283,6 @@ void KvBlocks::AppendKernelTable(const SequenceBlocks& sequence, int32_t group, 
     const int32_t block = table[i / ratio];
     ids->push_back(block < 0 ? -1 : block * ratio + i % ratio);
   }
-}
-
-int32_t KvBlocks::BlocksFor(int32_t group, int32_t length) const {
-  if (groups_[group].kind == GroupKind::kState) return length > 0 ? 1 : 0;
-  return (length + block_tokens() - 1) / block_tokens();
 }
 
 int32_t KvBlocks::Available(int32_t group, bool soon) const {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/hash128.h"
-#include "blocks/group_spec.h"
+#include "batch/kv_group.h"
 #include "blocks/pool.h"
 #include "blocks/prefix_key.h"
 #include "blocks/prefix_tree.h"
@@ -43,13 +43,14 @@ struct Copy {
 
 class KvBlocks {
  public:
-  // REQUIRES: Validate(groups).ok().
-  KvBlocks(std::vector<GroupSpec> groups, bool prefix_cache);
+  // REQUIRES: batch::Validate(groups).ok().
+  KvBlocks(std::vector<batch::KvGroup> groups, bool prefix_cache);
 
-  const std::vector<GroupSpec>& groups() const { return groups_; }
+  const std::vector<batch::KvGroup>& groups() const { return groups_; }
   const BlockPool& pool(int32_t group) const { return pools_[group]; }
   const PrefixTree& tree() const { return tree_; }
-  int32_t block_tokens() const { return groups_[0].block_tokens; }
+  // Tokens of a node of the prefix tree: those of a block, in a group of states a part of one.
+  int32_t block_tokens() const { return block_tokens_; }
 
   // Starts a sequence without blocks. `cacheable`: it may use and feed the prefix cache.
   void Open(const PrefixKey& key, bool cacheable, SequenceBlocks* sequence);
@@ -60,7 +61,8 @@ class KvBlocks {
 
   // Gives a freshly opened sequence the longest cached prefix of `tokens` that is at most `limit`
   // tokens. A hit of length L needs the blocks of [0, L) in full groups and those that a query at L
-  // reads in window groups. Returns L, a multiple of block_tokens.
+  // reads in window groups; in groups of states, the state at L. Returns L, a multiple of
+  // block_tokens, and where there are states of theirs.
   int32_t Match(std::span<const int32_t> tokens, int32_t limit, SequenceBlocks* sequence);
   // Gives a freshly opened sequence the first `length` tokens of `parent`: whole blocks shared, the
   // last partial block copied (appended to *copies; its source is held until `step` retires).
@@ -72,12 +74,9 @@ class KvBlocks {
 
   // Whether the tables hold `length` tokens in every group already.
   bool HasRoom(const SequenceBlocks& sequence, int32_t length) const {
-    const int64_t tokens = block_tokens();
     for (size_t g = 0; g < groups_.size(); ++g) {
       const int64_t blocks = static_cast<int64_t>(sequence.groups[g].table.size());
-      if (groups_[g].kind == GroupKind::kState ? blocks == 0 : blocks * tokens < length) {
-        return false;
-      }
+      if (blocks * groups_[g].block_tokens < length) return false;
     }
     return true;
   }
@@ -86,10 +85,10 @@ class KvBlocks {
   // The largest length <= `length` to which Grow would succeed; with `soon`, once all pending
   // releases have retired.
   int32_t GrowableTo(const SequenceBlocks& sequence, int32_t length, bool soon) const;
-  // Lets go of window blocks that no query at or after `first` reads; they were last named by
+  // Lets go of blocks that no query at or after `first` reads; they were last named by
   // `last_step`.
   void LetGo(SequenceBlocks* sequence, int32_t first, uint64_t last_step) {
-    if (has_window_) LetGoOfWindows(sequence, first, last_step);
+    if (lets_go_) LetGoOfBlocks(sequence, first, last_step);
   }
   // Whether a query at `first` finds every block it reads, if their KV is written.
   bool Holds(const SequenceBlocks& sequence, int32_t first) const;
@@ -129,9 +128,10 @@ class KvBlocks {
     int32_t group;
     int32_t block;
   };
-  void LetGoOfWindows(SequenceBlocks* sequence, int32_t first, uint64_t last_step);
+  void LetGoOfBlocks(SequenceBlocks* sequence, int32_t first, uint64_t last_step);
   void PublishBlocks(std::span<const int32_t> tokens, int32_t full, SequenceBlocks* sequence);
-  int32_t BlocksFor(int32_t group, int32_t length) const;
+  // Nodes of the prefix tree that a block of the group spans.
+  int32_t NodesOf(int32_t group) const { return groups_[group].block_tokens / block_tokens_; }
   int32_t Available(int32_t group, bool soon) const;
   int32_t Allocate(int32_t group);
   void Unref(int32_t group, int32_t block);
@@ -142,9 +142,10 @@ class KvBlocks {
   // The number of blocks of the longest usable hit; fills match_nodes_.
   int32_t LongestHit(std::span<const int32_t> tokens, int32_t max_blocks, SequenceBlocks* sequence);
 
-  const std::vector<GroupSpec> groups_;
-  const bool prefix_cache_;  // on, and every group can share blocks
-  const bool has_window_;
+  const std::vector<batch::KvGroup> groups_;
+  const bool prefix_cache_;
+  const bool lets_go_;  // a group gives blocks back while its sequence runs
+  const int32_t block_tokens_;
   std::vector<BlockPool> pools_;
   PrefixTree tree_;
   std::vector<Pending> pending_;

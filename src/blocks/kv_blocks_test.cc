@@ -9,11 +9,11 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-GroupSpec Full(int32_t num_blocks, int32_t kernel = 4) {
-  return {GroupKind::kFull, 4, kernel, 0, num_blocks};
+batch::KvGroup Full(int32_t num_blocks, int32_t kernel = 4) {
+  return {batch::KvKind::kFull, 4, kernel, 0, num_blocks};
 }
-GroupSpec Window(int32_t num_blocks, int32_t window) {
-  return {GroupKind::kWindow, 4, 4, window, num_blocks};
+batch::KvGroup Window(int32_t num_blocks, int32_t window) {
+  return {batch::KvKind::kWindow, 4, 4, window, num_blocks};
 }
 Tokens Count(int32_t n) {
   Tokens tokens(n);
@@ -31,25 +31,27 @@ void Warm(KvBlocks* kv, const PrefixKey& key, const Tokens& tokens) {
   kv->Close(&sequence, 0);
 }
 
-TEST(GroupSpec, RefusesWhatCannotBeServed) {
-  const auto code = [](std::vector<GroupSpec> groups) { return Validate(groups).code(); };
+TEST(KvGroup, RefusesWhatCannotBeServed) {
+  const auto code = [](std::vector<batch::KvGroup> groups) {
+    return batch::Validate(groups).code();
+  };
   EXPECT_EQ(code({Full(4), Window(4, 7)}), StatusCode::kOk);
   EXPECT_EQ(code({}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({{GroupKind::kFull, 0, 1, 0, 4}}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({{GroupKind::kFull, 16, 3, 0, 4}}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({{GroupKind::kFull, 16, 0, 0, 4}}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({{GroupKind::kFull, 16, 16, 5, 4}}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({{GroupKind::kWindow, 16, 16, 0, 4}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{batch::KvKind::kFull, 0, 1, 0, 4}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{batch::KvKind::kFull, 16, 3, 0, 4}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{batch::KvKind::kFull, 16, 0, 0, 4}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{batch::KvKind::kFull, 16, 16, 5, 4}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{batch::KvKind::kWindow, 16, 16, 0, 4}}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({Full(0)}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({Full(4), {GroupKind::kFull, 8, 8, 0, 4}}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({Full(4), {batch::KvKind::kFull, 8, 8, 0, 4}}), StatusCode::kInvalidArgument);
 }
 
-TEST(GroupSpec, PeakCountsWhatAWindowHoldsAtOnce) {
-  EXPECT_EQ(PeakBlocks(Full(9), 17, 4), 5);
-  EXPECT_EQ(PeakBlocks(Window(9, 5), 100, 4), 3);  // 8 positions touch at most 3 blocks of 4
-  EXPECT_EQ(PeakBlocks(Window(9, 5), 6, 4), 2);    // no more than the whole
-  EXPECT_EQ(PeakBlocks({GroupKind::kState, 4, 4, 0, 9}, 100, 4), 1);
-  EXPECT_EQ(PeakBlocks(Full(9), 0, 4), 0);
+TEST(KvGroup, PeakCountsWhatAWindowHoldsAtOnce) {
+  EXPECT_EQ(batch::PeakBlocks(Full(9), 17, 4), 5);
+  EXPECT_EQ(batch::PeakBlocks(Window(9, 5), 100, 4), 3);  // 8 positions touch at most 3 blocks of 4
+  EXPECT_EQ(batch::PeakBlocks(Window(9, 5), 6, 4), 2);    // no more than the whole
+  EXPECT_EQ(batch::PeakBlocks({batch::KvKind::kState, 4, 4, 0, 9}, 100, 4), 2);
+  EXPECT_EQ(batch::PeakBlocks(Full(9), 0, 4), 0);
 }
 
 TEST(KvBlocks, GrowTakesAllGroupsOrNone) {
@@ -277,20 +279,65 @@ TEST(KvBlocks, KernelBlocksAreSlicesOfCacheBlocks) {
   EXPECT_EQ(ids, (Tokens{2 * b0, 2 * b0 + 1, 2 * b1}));
 }
 
-TEST(KvBlocks, AStateGroupHoldsOneBlockAndSharesNone) {
-  KvBlocks kv({Full(8), {GroupKind::kState, 4, 4, 0, 2}}, true);
+// Blocks of states span two of the other group's.
+TEST(KvBlocks, AStateIsSharedWhereItsBlockEnds) {
+  KvBlocks kv({Full(8), {batch::KvKind::kState, 8, 8, 0, 4}}, true);
+  SequenceBlocks a, b;
+  kv.Open({}, true, &a);
+  ASSERT_TRUE(kv.Grow(&a, 8));
+  kv.Publish(Count(8), 8, &a);
+  const int32_t snapshot = a.groups[1].table[0];
+  kv.LetGo(&a, 8, 1);
+  EXPECT_EQ(a.groups[1].held, 1) << "the step behind the border reads it";
+  ASSERT_TRUE(kv.Grow(&a, 12));
+  EXPECT_EQ(a.groups[1].table.size(), 2u);
+  kv.LetGo(&a, 12, 1);
+  EXPECT_EQ(a.groups[1].held, 1);
+  kv.Publish(Count(12), 12, &a);
+  kv.Retire(1);
+  EXPECT_EQ(kv.pool(1).cached(), 1);
+  kv.Open({}, true, &b);
+  EXPECT_EQ(kv.Match(Count(16), 15, &b), 8) << "12 tokens are known, but no state behind them";
+  EXPECT_EQ(b.groups[0].held, 2);
+  EXPECT_EQ(b.groups[1].table, (Tokens{snapshot}));
+  ASSERT_TRUE(kv.Grow(&b, 9));
+  EXPECT_NE(b.groups[1].table[1], snapshot) << "a snapshot is not written";
+  std::vector<int32_t> ids;
+  kv.AppendKernelTable(b, 1, 9, &ids);
+  EXPECT_EQ(ids, (Tokens{snapshot, b.groups[1].table[1]}));
+  const SequenceBlocks* open[] = {&a, &b};
+  kv.CheckInvariants(open);
+}
+
+// The running state of the parent is that behind its newest token.
+TEST(KvBlocks, AStateIsNotForkedWithinABlock) {
+  KvBlocks kv({Full(8), {batch::KvKind::kState, 8, 8, 0, 4}}, true);
   SequenceBlocks a, b;
   std::vector<Copy> copies;
   kv.Open({}, true, &a);
-  ASSERT_TRUE(kv.Grow(&a, 16));
-  EXPECT_EQ(a.groups[1].held, 1);
-  kv.Publish(Count(16), 16, &a);
   kv.Open({}, true, &b);
-  EXPECT_EQ(kv.Match(Count(16), 15, &b), 0);
-  EXPECT_FALSE(kv.Fork(a, 10, 1, &b, &copies));
-  std::vector<int32_t> ids;
-  kv.AppendKernelTable(a, 1, 16, &ids);
-  EXPECT_EQ(ids, (Tokens{a.groups[1].table[0]}));
+  ASSERT_TRUE(kv.Grow(&a, 6));
+  EXPECT_FALSE(kv.Fork(a, 5, 1, &b, &copies));
+  EXPECT_TRUE(copies.empty());
+}
+
+TEST(KvGroup, AStepEndsWhereAStateBlockDoes) {
+  const batch::KvGroup groups[] = {Full(8), {batch::KvKind::kState, 8, 8, 0, 4}};
+  EXPECT_EQ(batch::StepEnd(groups, 0, 20), 8);
+  EXPECT_EQ(batch::StepEnd(groups, 7, 20), 8);
+  EXPECT_EQ(batch::StepEnd(groups, 8, 20), 16);
+  EXPECT_EQ(batch::StepEnd(groups, 8, 12), 12);
+  EXPECT_EQ(batch::StepEnd({groups, 1}, 0, 20), 20);
+}
+
+TEST(KvGroup, BlocksOfStatesAreAMultipleOfTheOthers) {
+  const auto code = [](batch::KvGroup state) {
+    const batch::KvGroup groups[] = {state, Full(4)};
+    return batch::Validate(groups).code();
+  };
+  EXPECT_EQ(code({batch::KvKind::kState, 4096, 4096, 0, 2}), StatusCode::kOk);
+  EXPECT_EQ(code({batch::KvKind::kState, 6, 6, 0, 2}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({batch::KvKind::kState, 8, 4, 0, 2}), StatusCode::kInvalidArgument);
 }
 
 TEST(KvBlocks, ClearingForgetsWhatNobodyUses) {

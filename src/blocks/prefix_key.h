@@ -15,8 +15,8 @@ namespace sluice::blocks {
 struct PrefixKey {
   std::string salt;  // of the API key (and of the request, if it gives one): the sharing border
   uint64_t adapter_id = 0;
-  uint64_t weights_version = 0;
-  std::vector<Hash128> media;  // content hashes of images and sounds, in prompt order
+  uint64_t weights_version = 0;  // that compute the KV; grows with every update in place
+  std::vector<Hash128> media;    // content hashes of images and sounds, in prompt order
   DType kv_dtype = DType::kF16;
 
   // An unambiguous byte string of all fields.

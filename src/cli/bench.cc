@@ -5,6 +5,7 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "base/bounded_queue.h"
@@ -12,12 +13,14 @@
 #include "base/json.h"
 #include "base/philox.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "cli/bench_ceilings.h"
+#include "cli/bench_mix.h"
 #include "cli/bench_rate.h"
 #include "cli/cli.h"
-#include "cli/interrupt.h"
 #include "cli/open_engine.h"
 #include "cli/run_request.h"
+#include "cli/signals.h"
 #include "exec/kv_dtype.h"
 #include "files/synthetic_model.h"
 #include "sluice/engine.h"
@@ -31,6 +34,9 @@ struct BenchOptions {
   int output_tokens = 128;
   std::vector<int> context = {0};
   std::vector<int> batch = {1, 8, 32};
+  std::string mix_text;
+  std::vector<int>
+      mix;  // of it: contexts of sequences that decode together, instead of the two above
   int repeat = 5;
   bool ceilings = false;
   bool json = false;
@@ -40,6 +46,7 @@ struct BenchOptions {
 struct Figure {
   std::string kind;
   int prompt_tokens = 0, context = 0, batch = 1;
+  std::vector<int> contexts;      // of each sequence that decodes; `context` is their mean
   std::vector<double> rates;      // tokens per second, over the whole batch
   double busy_s = 0, idle_s = 0;  // of the device, while all sequences decode
 
@@ -68,17 +75,32 @@ struct Event {
   Status error;
 };
 
-// The most requests that run at a time.
-int RequestsMax(const BenchOptions& options) {
-  const auto most = std::max_element(options.batch.begin(), options.batch.end());
-  return most == options.batch.end() ? 1 : std::max(1, *most);
+// The contexts of the sequences of each decode figure.
+std::vector<std::vector<int>> Decodes(const BenchOptions& options) {
+  if (!options.mix.empty()) return {options.mix};
+  std::vector<std::vector<int>> decodes;
+  for (const int context : options.context) {
+    for (const int batch : options.batch) decodes.emplace_back(batch, context);
+  }
+  return decodes;
 }
 
-// Tokens that each of `batch` sequences must be allowed: the first ones draw while the last ones
-// are still prefilled, and must not end before.
-int64_t AnswerTokens(const BenchOptions& options, int context, int batch) {
-  const int64_t prefill_steps =
-      int64_t{batch} * context / options.engine.max_batch_tokens + batch + 8;
+// The most requests that run at a time.
+int RequestsMax(const BenchOptions& options) {
+  size_t most = 1;
+  for (const std::vector<int>& contexts : Decodes(options)) most = std::max(most, contexts.size());
+  return static_cast<int>(most);
+}
+
+int64_t TokensOf(const std::vector<int>& contexts) {
+  return std::accumulate(contexts.begin(), contexts.end(), int64_t{0});
+}
+
+// Tokens that each sequence must be allowed: the first ones draw while the last ones are still
+// prefilled, and must not end before.
+int64_t AnswerTokens(const BenchOptions& options, const std::vector<int>& contexts) {
+  const int64_t batch = static_cast<int64_t>(contexts.size());
+  const int64_t prefill_steps = TokensOf(contexts) / options.engine.max_batch_tokens + batch + 8;
   return options.output_tokens + prefill_steps + 1;
 }
 
@@ -103,11 +125,12 @@ class Bench {
 
   // Tokens per second of all sequences together, while all of them decode. Adds the device's times
   // of just those steps to *figure unless it is null.
-  Result<double> Decode(int context, int batch, Figure* figure) {
+  Result<double> Decode(const std::vector<int>& contexts, Figure* figure) {
+    const int batch = static_cast<int>(contexts.size());
     std::vector<RequestId> ids;
     for (int i = 0; i < batch; ++i) {
-      SLUICE_RETURN_IF_ERROR(Submit(i, std::max(context, 1),
-                                    static_cast<int>(AnswerTokens(options_, context, batch))));
+      SLUICE_RETURN_IF_ERROR(
+          Submit(i, std::max(contexts[i], 1), static_cast<int>(AnswerTokens(options_, contexts))));
       ids.push_back(last_id_);
     }
     std::vector<bool> started(batch);
@@ -236,10 +259,13 @@ std::vector<Figure> FiguresOf(const BenchOptions& options) {
   for (const int tokens : options.prompt_tokens) {
     figures.push_back({.kind = "prefill", .prompt_tokens = tokens, .rates = {}});
   }
-  for (const int context : options.context) {
-    for (const int batch : options.batch) {
-      figures.push_back({.kind = "decode", .context = context, .batch = batch, .rates = {}});
-    }
+  for (std::vector<int>& contexts : Decodes(options)) {
+    const int batch = static_cast<int>(contexts.size());
+    figures.push_back({.kind = "decode",
+                       .context = static_cast<int>(TokensOf(contexts) / batch),
+                       .batch = batch,
+                       .contexts = std::move(contexts),
+                       .rates = {}});
   }
   return figures;
 }
@@ -247,11 +273,13 @@ std::vector<Figure> FiguresOf(const BenchOptions& options) {
 // What would be measured as something else than was asked for.
 Status CheckFits(const BenchOptions& options, int max_model_len) {
   const int max_num_seqs = options.engine.max_num_seqs;
-  const int batch = *std::max_element(options.batch.begin(), options.batch.end());
+  const int batch = RequestsMax(options);
   if (batch > max_num_seqs) {
-    return InvalidArgument(StrCat("--batch ", batch, " is above --max-num-seqs ", max_num_seqs,
-                                  ", so they would not decode at once; raise --max-num-seqs"),
-                           "batch");
+    const std::string_view option = options.mix.empty() ? "batch" : "mix";
+    return InvalidArgument(
+        StrCat("--", option, " asks for ", batch, " sequences, above --max-num-seqs ", max_num_seqs,
+               ", so they would not decode at once; raise --max-num-seqs"),
+        std::string(option));
   }
   const int prompt =
       options.prompt_tokens.empty()
@@ -263,15 +291,17 @@ Status CheckFits(const BenchOptions& options, int max_model_len) {
                " tokens of a sequence; lower it or raise --max-model-len"),
         "prompt-tokens");
   }
-  const int context = *std::max_element(options.context.begin(), options.context.end());
-  const int64_t answer = AnswerTokens(options, context, batch);
-  if (std::max(context, 1) + answer > max_model_len) {
+  for (const std::vector<int>& contexts : Decodes(options)) {
+    const int context = *std::max_element(contexts.begin(), contexts.end());
+    const int64_t answer = AnswerTokens(options, contexts);
+    if (std::max(context, 1) + answer <= max_model_len) continue;
+    const std::string_view option = options.mix.empty() ? "context" : "mix";
     return InvalidArgument(
-        StrCat("--context ", context, " and --output-tokens ", options.output_tokens, ", with ",
-               answer - options.output_tokens, " more while ", batch,
+        StrCat("--", option, " ", context, " and --output-tokens ", options.output_tokens,
+               ", with ", answer - options.output_tokens, " more while ", contexts.size(),
                " sequences start, are more than the ", max_model_len,
                " tokens of a sequence; lower them or raise --max-model-len"),
-        "context");
+        std::string(option));
   }
   return OkStatus();
 }
@@ -314,17 +344,18 @@ Status RunBench(const BenchOptions& options) {
                           FigureCeilings::Open(engine_options));
   std::vector<Figure> figures = FiguresOf(options);
   if (!options.json) {
-    std::cout << info.model_name << " (" << info.quantization << ") on " << DeviceOf(info) << ", "
-              << info.isa << " kernels, " << info.threads << " units; tokens per second\n"
+    std::cout << Quote(info.model_name) << " (" << info.quantization << ") on " << DeviceOf(info)
+              << ", " << info.isa << " kernels, " << info.threads << " units; tokens per second\n"
               << "kind      prompt  context  batch      median       min       max     idle  share "
                  "of the ceiling\n";
   }
   Json results = Json::array();
   for (Figure& figure : figures) {
+    if (!std::cout) break;
     for (int i = 0; i <= options.repeat; ++i) {
       auto rate = figure.kind == "prefill"
                       ? bench.Prefill(figure.prompt_tokens)
-                      : bench.Decode(figure.context, figure.batch, i > 0 ? &figure : nullptr);
+                      : bench.Decode(figure.contexts, i > 0 ? &figure : nullptr);
       if (!rate.ok()) return rate.status();
       if (i > 0) figure.rates.push_back(*rate);  // the first run warms up
     }
@@ -361,6 +392,9 @@ Action SetUpBench(CLI::App& app) {
   list("--prompt-tokens", options->prompt_tokens, "lengths of the prompts to prefill", 1);
   list("--context", options->context, "tokens in the cache when decoding starts", 0);
   list("--batch", options->batch, "sequences that decode at once", 1);
+  app.add_option("--mix", options->mix_text,
+                 "sequences of several contexts that decode at once, instead of --context and "
+                 "--batch: 122880x1,1024x63");
   app.add_option("--output-tokens", options->output_tokens, "tokens per sequence that are timed")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -371,7 +405,7 @@ Action SetUpBench(CLI::App& app) {
                  "random weights of a known shape instead of MODEL: llama-3.1-8b, qwen3-8b, "
                  "smollm2-135m or tiny");
   app.add_option("--dtype", options->dtype,
-                 "number format of --synthetic: bf16 (the default), f16 or fp8");
+                 "number format of --synthetic: bf16 (the default), f16, fp8, q8_0 or q4_k");
   app.add_flag("--ceilings", options->ceilings,
                "measure what this machine can read and multiply; MODEL is optional");
   app.add_flag("--json", options->json, "print one JSON object");
@@ -379,6 +413,9 @@ Action SetUpBench(CLI::App& app) {
   return [options] {
     SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(options->engine.kv_dtype, DType::kF16).status());
     SLUICE_RETURN_IF_ERROR(NameModel(options.get()));
+    if (!options->mix_text.empty()) {
+      SLUICE_ASSIGN_OR_RETURN(options->mix, ParseMix(options->mix_text));
+    }
     if (options->ceilings) return RunCeilings(options->engine, options->json);
     if (options->engine.model.empty()) {
       return Status(

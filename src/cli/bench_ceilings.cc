@@ -151,8 +151,8 @@ Result<std::unique_ptr<FigureCeilings>> FigureCeilings::Open(const EngineOptions
   const files::ModelConfig& config = files.config;
   SLUICE_ASSIGN_OR_RETURN(exec::OpenedDevice opened, exec::OpenDevice(options));
   ceilings->device_ = std::move(opened.device);
-  SLUICE_ASSIGN_OR_RETURN(
-      const DType kv, exec::ParseKvDtype(options.kv_dtype, ceilings->device_->facts().kv_dtype));
+  const DType automatic = exec::AutomaticKvDtype(*files.tensors, ceilings->device_->facts());
+  SLUICE_ASSIGN_OR_RETURN(const DType kv, exec::ParseKvDtype(options.kv_dtype, automatic));
   ceilings->work_ = WorkOf(config, *files.tensors, KvHeadBytes(kv, config.head_dim));
   auto meter = ceilings->device_->MakeCeilingMeter({.runs = 5, .seconds_per_run = 0.005});
   if (!meter.ok() && meter.status().code() != StatusCode::kUnimplemented) return meter.status();

@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/visible.h"
 #include "cli/cli.h"
-#include "cli/interrupt.h"
 #include "cli/open_engine.h"
+#include "cli/output.h"
 #include "cli/run_request.h"
 #include "cli/sampling_options.h"
+#include "cli/signals.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -25,7 +27,7 @@ struct ChatOptions {
 
 constexpr const char* kHelp =
     "/reset forgets the conversation, /stats shows the speed of the last answer, /exit ends.\n"
-    "Ctrl-C stops an answer; Ctrl-D ends.\n";
+    "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
 
 class Conversation {
  public:
@@ -83,13 +85,14 @@ Status Chat(const ChatOptions& options) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   if (terminal) {
     const EngineInfo info = engine->Info();
-    std::cout << "Chat with " << info.model_name << " on " << DeviceOf(info) << ". " << kHelp;
+    std::cout << "Chat with " << Quote(info.model_name) << " on " << DeviceOf(info) << ". "
+              << kHelp;
   }
   Conversation conversation(*engine, options);
   std::string line;
   for (;;) {
     if (terminal) std::cout << "> " << std::flush;
-    if (!std::getline(std::cin, line)) break;
+    if (!std::cout || !std::getline(std::cin, line)) break;
     if (line.empty()) continue;
     if (line == "/exit") break;
     if (line == "/reset") {
@@ -101,7 +104,7 @@ Status Chat(const ChatOptions& options) {
     } else if (line[0] == '/' && line.find_first_of(" \t/", 1) == std::string::npos) {
       std::cout << "There is no command " << line << ".\n" << kHelp;
     } else if (Status status = conversation.Answer(line); !status.ok()) {
-      std::cerr << "sluice: " << status.message() << "\n";
+      PrintError(status.message());
     }
   }
   if (terminal) std::cout << "\n";

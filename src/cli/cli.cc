@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
+#include <cerrno>
 #include <iostream>
 #include <map>
 #include <numeric>
@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
+#include "cli/output.h"
+#include "cli/signals.h"
 #include "cli/version.h"
 
 namespace sluice::cli {
@@ -99,7 +100,7 @@ std::string MessageOf(const CLI::ParseError& error, const CLI::App& app) {
 }
 
 int UsageError(const std::string& message) {
-  std::cerr << "sluice: " << message << "\n";
+  PrintError(message);
   return 2;
 }
 
@@ -165,7 +166,7 @@ int RunCommand(int argc, char** argv) {
   }
   const Status status = actions[app.get_subcommands().front()]();
   if (!status.ok() && status.code() != StatusCode::kCancelled) {
-    std::cerr << "sluice: " << status.message() << "\n";
+    PrintError(status.message());
   }
   return ExitCode(status);
 }
@@ -173,12 +174,14 @@ int RunCommand(int argc, char** argv) {
 }  // namespace
 
 int Run(int argc, char** argv) {
-  // A limit on the size of files is an error of a write, not the end of the process.
-  std::signal(SIGXFSZ, SIG_IGN);
+  SetUpSignals();
+  FillStandardDescriptors();
+  StandardOutput output;
   const int code = RunCommand(argc, argv);
   std::cout.flush();
   if (code != 0 || std::cout.good()) return code;
-  std::cerr << "sluice: standard output could not be written; is its disk full?\n";
+  if (output.error() == EPIPE) EndBySigpipe();
+  PrintError("standard output could not be written; is its disk full?");
   return 1;
 }
 

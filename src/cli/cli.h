@@ -16,6 +16,7 @@ using Action = std::function<Status()>;
 
 // Runs `sluice ARGS...` and returns the exit code: 0 done, 1 failed while running, 2 wrong usage, 3
 // the model cannot be loaded, 4 the device or its memory is not available, 130 stopped by the user.
+// A command whose reader of standard output has left ends as SIGPIPE ends it.
 int Run(int argc, char** argv);
 
 // The exit code that a status asks for; 0 for an ok one.

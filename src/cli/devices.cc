@@ -57,7 +57,9 @@ Json ToJson(const std::vector<device::Survey>& surveys) {
                         {"libraries", survey.backend->Libraries()},
                         {"absent_reason", survey.absent_reason}});
   }
-  return {{"devices", devices}, {"backends", backends}};
+  return {{"devices", devices},
+          {"backends", backends},
+          {"not_built", device::KindsNotBuilt(device::LinkedBackends())}};
 }
 
 void Print(const device::DeviceFacts& facts) {
@@ -82,6 +84,9 @@ void Print(const std::vector<device::Survey>& surveys) {
     for (const std::string& library : survey.backend->Libraries()) {
       std::cout << kind << ": " << library << "\n";
     }
+  }
+  for (const std::string_view kind : device::KindsNotBuilt(device::LinkedBackends())) {
+    std::cout << kind << ": not built into this program (docs/devices.md)\n";
   }
 }
 

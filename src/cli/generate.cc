@@ -9,10 +9,10 @@
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "cli/completion_json.h"
-#include "cli/interrupt.h"
 #include "cli/open_engine.h"
 #include "cli/run_request.h"
 #include "cli/sampling_options.h"
+#include "cli/signals.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -59,7 +59,8 @@ Status Generate(const GenerateOptions& options) {
   if (options.json) {
     std::cout << DumpJson(CompletionJson(*engine, result)) << "\n";
   } else {
-    std::cout << "\n";
+    std::cout << "\n" << std::flush;
+    if (!std::cout) return OkStatus();  // Run tells of it
     if (options.logprobs >= 0) PrintLogprobs(result, std::cout);
     std::cerr << SpeedLine(result) << "; " << engine->Info().device_id << "\n";
   }

@@ -8,11 +8,12 @@
 #include "base/log.h"
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/work.h"
 #include "device/resolver.h"
 #include "exec/kv_dtype.h"
-#include "exec/runtime.h"
+#include "exec/local_runner.h"
 #include "files/model_files.h"
 #include "sluice/options.h"
 
@@ -58,7 +59,7 @@ Json WeightBytesOn(const device::Survey& survey, const device::DeviceFacts& fact
   const auto device = survey.backend->Open(*survey.visible, facts.id.index, {.threads = 1});
   Status status = device.status();
   if (device.ok()) {
-    const auto bytes = exec::Runtime::WeightBytesOn(**device, files);
+    const auto bytes = exec::WeightBytesOn(**device, files);
     if (bytes.ok()) return *bytes;
     status = bytes.status();
   }
@@ -80,7 +81,8 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
   Json memory = Json::object();
   for (const device::Survey& survey : surveys) {
     for (const device::DeviceFacts& facts : survey.devices) {
-      const DType kv = exec::ParseKvDtype(kv_dtype, facts.kv_dtype).value();
+      const DType automatic = exec::AutomaticKvDtype(*files.tensors, facts);
+      const DType kv = exec::ParseKvDtype(kv_dtype, automatic).value();
       memory[device::ToString(facts.id)] = {
           {"weights_bytes", WeightBytesOn(survey, facts, files)},
           {"kv_dtype", Name(kv)},
@@ -116,7 +118,7 @@ void PrintDescription(const Json& d) {
   };
   const auto number = [&](const char* key) { return StrCat(d[key].get<int64_t>()); };
   row("file", d["path"]);
-  row("name", d["name"]);
+  row("name", Quote(d["name"].get<std::string>()));
   row("architecture", d["architecture"]);
   row("parameters", StrCat(d["parameters"].get<int64_t>() / 1'000'000, " M"));
   for (const auto& [format, sums] : d["formats"].items()) {

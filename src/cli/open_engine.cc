@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 
 namespace sluice::cli {
 namespace {
@@ -12,8 +13,8 @@ namespace {
 // "loading SmolLM2.gguf 37 %" on one line of a terminal.
 class LoadProgress {
  public:
-  explicit LoadProgress(std::string model)
-      : model_(std::move(model)), terminal_(isatty(STDERR_FILENO) != 0) {}
+  explicit LoadProgress(const std::string& model)
+      : model_(Visible(model)), terminal_(isatty(STDERR_FILENO) != 0) {}
 
   void Show(int64_t done, int64_t total) {
     const int percent = total > 0 ? static_cast<int>(done * 100 / total) : 100;

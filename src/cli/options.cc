@@ -5,8 +5,9 @@
 #include <sstream>
 #include <type_traits>
 
+#include "base/regular_file.h"
+#include "base/str_cat.h"
 #include "cli/cli.h"
-#include "cli/text_input.h"
 
 namespace sluice::cli {
 namespace {
@@ -64,8 +65,12 @@ Status ReadConfig(int argc, char** argv, CLI::App& app) {
   const std::string path = ConfigPath(argc, argv);
   if (path.empty() || argc < 2) return OkStatus();
   constexpr size_t kConfigBytesMax = size_t{1} << 20;
-  SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadText(path, kConfigBytesMax));
-  std::istringstream file(text);
+  auto text = ReadRegularFile(path, kConfigBytesMax);
+  if (!text.ok()) {
+    return InvalidArgument(
+        StrCat("the file of --config cannot be read: ", text.status().message()));
+  }
+  std::istringstream file(*std::move(text));
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigTOML().from_config(file);

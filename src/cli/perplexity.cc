@@ -9,9 +9,9 @@
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
-#include "cli/interrupt.h"
 #include "cli/open_engine.h"
 #include "cli/run_request.h"
+#include "cli/signals.h"
 #include "cli/text_input.h"
 #include "sluice/engine.h"
 

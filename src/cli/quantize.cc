@@ -13,11 +13,11 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "cli/cli.h"
-#include "cli/interrupt.h"
+#include "cli/signals.h"
 #include "files/gguf_writer.h"
 #include "files/model_files.h"
-#include "files/quote.h"
 #include "files/synthetic_model.h"
 #include "weights/file_types.h"
 #include "weights/requantize.h"
@@ -70,7 +70,7 @@ class Progress {
 
 Result<std::shared_ptr<const files::GgufFile>> OpenInput(const QuantizeOptions& options) {
   if (files::IsSyntheticPath(options.in)) {
-    return InvalidArgument(StrCat(files::Quote(options.in),
+    return InvalidArgument(StrCat(Quote(options.in),
                                   " has no file that could be read; sluice quantize reads one GGUF "
                                   "file"),
                            "in");
@@ -85,11 +85,6 @@ Result<std::shared_ptr<const files::GgufFile>> OpenInput(const QuantizeOptions& 
         StrCat(options.out, " is the input itself; choose another name for the output"));
   }
   return files::GgufFile::Open(path);
-}
-
-std::string Printable(const std::string& name) {
-  const std::string quoted = files::Quote(name);
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 struct NewFile {
@@ -125,7 +120,7 @@ NewFile Plan(const weights::FileType& type, const files::GgufFile& file) {
 }
 
 void PrintTensor(const files::FileTensor& tensor, DType type, double rmse) {
-  std::cout << std::left << std::setw(32) << Printable(tensor.name) << " " << std::setw(7)
+  std::cout << std::left << std::setw(32) << Visible(tensor.name) << " " << std::setw(7)
             << Name(tensor.dtype);
   if (type == tensor.dtype) {
     std::cout << " kept" << std::endl;
@@ -148,7 +143,7 @@ Result<Json> WriteTensors(const files::GgufFile& file, const files::GgufLayout& 
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const files::FileTensor& tensor = file.tensors()[i];
     const DType type = layout.tensors[i].dtype;
-    const std::string name = Printable(tensor.name);
+    const std::string name = Visible(tensor.name);
     const auto sink = [&](std::span<const std::byte> bytes) -> Status {
       if (interrupt.raised()) return {StatusCode::kCancelled, "stopped by the user"};
       SLUICE_RETURN_IF_ERROR(writer.Append(bytes));

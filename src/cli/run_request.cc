@@ -2,12 +2,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <iostream>
 #include <utility>
 
 #include "base/bounded_queue.h"
 #include "base/check.h"
 #include "base/str_cat.h"
-#include "cli/interrupt.h"
+#include "cli/signals.h"
 
 namespace sluice::cli {
 namespace {
@@ -16,6 +17,9 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(50);
 // Fewer tokens give no rate.
 constexpr int kRateTokensMin = 8;
+
+// Ctrl-C came, or standard output cannot be written.
+bool Unwanted() { return InterruptRaised() || !std::cout; }
 
 }  // namespace
 
@@ -34,7 +38,7 @@ Result<RunResult> RunRequest(Engine& engine, Request request,
   RunResult result;
   bool cancelled = false;
   for (;;) {
-    if (InterruptRaised() && !std::exchange(cancelled, true)) engine.Cancel(id);
+    if (Unwanted() && !std::exchange(cancelled, true)) engine.Cancel(id);
     std::optional<TextDelta> delta = events.PopFor(kPoll);
     if (!delta) continue;
     if (on_delta) on_delta(*delta);

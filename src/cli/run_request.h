@@ -24,7 +24,8 @@ struct RunResult {
 size_t EventsMax(const Engine& engine, int requests);
 
 // Calls `on_delta` for each event on this thread, and cancels the request on SIGINT
-// (InterruptGuard). REQUIRES: request.n == 1. An error of the request becomes the result's status.
+// (InterruptGuard) and when std::cout has failed. REQUIRES: request.n == 1. An error of the request
+// becomes the result's status.
 Result<RunResult> RunRequest(Engine& engine, Request request,
                              const std::function<void(const TextDelta&)>& on_delta);
 

@@ -1,22 +1,19 @@
 // sluice serve: the HTTP server, from loading the model to the end of the last request.
-#include <semaphore.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <iostream>
 #include <memory>
 #include <thread>
 
 #include "base/log.h"
-#include "base/parse_bytes.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/open_engine.h"
+#include "cli/signals.h"
 #include "sluice/engine.h"
 #include "sluice/server.h"
 
@@ -26,42 +23,20 @@ namespace {
 // Each connection is a file descriptor; the default of 1024 is soon used up.
 constexpr rlim_t kFilesMax = 1u << 16;
 
-sem_t stop_asked;
-std::atomic<int> signals = 0;
-
-// The second signal does not wait for the requests that the first one waits for; the third waits
-// for nothing.
-extern "C" void OnStopSignal(int) {
-  if (++signals > 2) _exit(130);
-  sem_post(&stop_asked);
-}
-
-void HandleSignals() {
-  sem_init(&stop_asked, 0, 0);
-  struct sigaction action {};
-  action.sa_handler = OnStopSignal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
-void WaitForSignal() {
-  while (sem_wait(&stop_asked) != 0 && errno == EINTR) {
-  }
-}
-
 // Lets running requests end; a second signal cancels them, and they tell their clients.
 void StopServer(Engine& engine, Server& server, int drain_seconds) {
   LogInfo("stopping: running requests get up to ", drain_seconds,
-          " s; a second signal ends them at once, a third the program");
+          " s; a second signal ends them at once, and the program within ", kForcedEndSeconds,
+          " s; a third ends the program");
   std::atomic<bool> stopped = false;
   std::thread second([&] {
-    WaitForSignal();
+    WaitForStopSignal();
     if (stopped) return;
     if (const Status status = engine.Drain(0); !status.ok()) LogWarning(status.message());
   });
   server.Stop(drain_seconds);
   stopped = true;
-  sem_post(&stop_asked);
+  WakeStopWaiter();
   second.join();
 }
 
@@ -84,14 +59,15 @@ Status Serve(const EngineOptions& engine_options, const ServerOptions& server_op
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(engine_options));
   const EngineInfo info = engine->Info();
   LogInfo("device: ", info.device_reason);
-  LogInfo("memory: weights ", FormatBytes(info.weight_bytes), ", KV cache ",
-          FormatBytes(info.kv_bytes), " for ", info.kv_blocks * info.block_size, " tokens; up to ",
-          info.max_num_seqs, " sequences of ", info.max_model_len, " tokens");
-  HandleSignals();
+  LogInfo("memory: ", info.memory, "; room for ", info.kv_blocks * info.block_size,
+          " tokens, up to ", info.max_num_seqs, " sequences of ", info.max_model_len);
+  LogInfo("kernels: ", info.kernels);
+  HandleStopSignals(server_options.drain_seconds);
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(*engine, server_options));
-  std::cout << "serving " << info.model_name << " at " << UrlOf(server_options, server->port())
-            << std::endl;
-  WaitForSignal();
+  std::cout << "serving " << Quote(info.model_name) << " at "
+            << UrlOf(server_options, server->port()) << std::endl;
+  std::cout.clear();  // whoever started the server need not read that line
+  WaitForStopSignal();
   StopServer(*engine, *server, server_options.drain_seconds);
   return OkStatus();
 }

@@ -10,8 +10,8 @@ namespace sluice::cli {
 
 inline constexpr size_t kTextBytesMax = size_t{1} << 30;
 
-// All of the file `path`, or of standard input where it is empty. kInvalidArgument when it can't be
-// read (a folder, say) or is longer than `bytes_max`.
-Result<std::string> ReadText(const std::string& path, size_t bytes_max = kTextBytesMax);
+// All of the file `path`, which may be a pipe, or of standard input where it is empty.
+// kInvalidArgument when it can't be read (a folder, say) or is longer than kTextBytesMax.
+Result<std::string> ReadText(const std::string& path);
 
 }  // namespace sluice::cli

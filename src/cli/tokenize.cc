@@ -43,7 +43,7 @@ Result<std::vector<int32_t>> ReadIds(const std::string& text) {
 
 Status EncodeLines(const TextModel& model, const TokenizeOptions& options, std::istream& in) {
   std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
+  for (int number = 1; std::cout && std::getline(in, line); ++number) {
     auto text = ParseJson(line, StrCat("line ", number));
     if (!text.ok()) return text.status();
     if (!text->is_string())

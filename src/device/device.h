@@ -51,6 +51,9 @@ class Stream {
   // for collectives, which come with streams of their own.
   virtual Status Wait(Event& event) = 0;
   virtual SubmitCounts counts() const { return {}; }  // zeros where nothing counts them
+  // Takes what ops on this stream need beside their tensors, once and before the first step: later
+  // calls that need more fail. Nothing where ops take no such memory of the device.
+  virtual Status ReserveScratch(size_t) { return OkStatus(); }
 
  protected:
   explicit Stream(bool checks_each_op = false) : checks_each_op_(checks_each_op) {}

@@ -27,9 +27,9 @@ struct ReplayParams {
   std::vector<Value> values;
 };
 
-// Scratch memory that captured ops use stays theirs as long as the graph lives: a stream that needs
-// more later takes new memory and leaves the old in place. The stream outlives the graph; a graph
-// may be destroyed while a replay of it is still under way.
+// The scratch memory of captured ops is their stream's and stays where it is as long as the graph
+// lives; whoever captures has reserved what every call needs (Stream::ReserveScratch). The stream
+// outlives the graph; a graph may be destroyed while a replay of it is still under way.
 class Graph {
  public:
   virtual ~Graph() = default;

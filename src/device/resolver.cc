@@ -6,14 +6,17 @@
 #include <mutex>
 
 #include "base/log.h"
-#include "base/quoted.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "device/kinds.h"
 
 namespace sluice::device {
 namespace {
 
 constexpr std::string_view kOption = "--device (SLUICE_DEVICE)";
+
+constexpr std::string_view kOnlyByNumber =
+    " is used only by its number while SLUICE_XPU_ANY_VENDOR is set";
 
 // "cuda, xpu, cpu"
 std::string Order() {
@@ -50,9 +53,10 @@ std::string Masks(DeviceKind kind, const VisibleDevices& visible) {
   return masks.empty() ? "" : StrCat(" (", masks, ")");
 }
 
-// The first device that is hardware of its own.
-const DeviceFacts* FirstReal(const std::vector<DeviceFacts>& devices) {
-  for (const DeviceFacts& facts : devices) {
+// The first device that is hardware of its own and need not be asked for by its number.
+const DeviceFacts* FirstReal(const Survey& survey) {
+  if (survey.visible->any_vendor) return nullptr;
+  for (const DeviceFacts& facts : survey.devices) {
     if (!facts.on_host_processor) return &facts;
   }
   return nullptr;
@@ -62,7 +66,10 @@ const DeviceFacts* FirstReal(const std::vector<DeviceFacts>& devices) {
 std::string WhyNot(const Survey& survey) {
   const std::string_view kind = ToString(survey.backend->kind());
   if (!survey.devices.empty()) {
-    return StrCat(ToString(survey.devices.front().id), " runs on the CPU and is used only by name");
+    const DeviceFacts& first = survey.devices.front();
+    return StrCat(ToString(first.id), survey.visible->any_vendor
+                                          ? kOnlyByNumber
+                                          : " runs on the CPU and is used only by name");
   }
   return StrCat("no ", kind, " GPU (", survey.absent_reason, ")");
 }
@@ -112,7 +119,7 @@ Result<Resolution> ResolveAuto(std::span<const Backend* const> backends,
                     StrCat(status.message(), "; correct it, unset it or choose by ", kOption),
                     status.field());
     }
-    const DeviceFacts* facts = FirstReal(survey.devices);
+    const DeviceFacts* facts = FirstReal(survey);
     if (facts == nullptr) {
       passed_over += StrCat(passed_over.empty() ? "" : ", ", WhyNot(survey));
     } else if (chosen.backend == nullptr) {
@@ -163,7 +170,7 @@ bool Parse(std::string_view name, Wanted* wanted) {
 Status NotAvailable(std::string_view name, const std::string& why) {
   return Status(
       StatusCode::kDevice,
-      StrCat("device ", Quoted(name), ", asked for by ", kOption, ", is not available: ", why),
+      StrCat("device ", Quote(name), ", asked for by ", kOption, ", is not available: ", why),
       "device");
 }
 
@@ -180,6 +187,7 @@ Status NotVisible(std::string_view name, const Survey& survey) {
   for (const DeviceFacts& facts : survey.devices) {
     found += StrCat(found.empty() ? "" : ", ", Named(facts));
   }
+  if (survey.visible->any_vendor) found += StrCat("; an xpu", kOnlyByNumber);
   const size_t count = survey.devices.size();
   return NotAvailable(name,
                       StrCat(count, " ", ToString(kind), count == 1 ? " device is" : " devices are",
@@ -196,6 +204,14 @@ std::string LegalDevices() {
   return out;
 }
 
+std::vector<std::string_view> KindsNotBuilt(std::span<const Backend* const> backends) {
+  std::vector<std::string_view> names;
+  for (const KindName& known : kKinds) {
+    if (FindBackend(known.kind, backends) == nullptr) names.push_back(known.name);
+  }
+  return names;
+}
+
 Result<Resolution> ResolveDevice(std::string_view wanted_name,
                                  std::span<const Backend* const> backends,
                                  const Environment& environment) {
@@ -204,7 +220,7 @@ Result<Resolution> ResolveDevice(std::string_view wanted_name,
 
   Wanted wanted;
   if (!Parse(name, &wanted)) {
-    return InvalidArgument(StrCat("device ", Quoted(name), ", asked for by ", kOption,
+    return InvalidArgument(StrCat("device ", Quote(name), ", asked for by ", kOption,
                                   ", is unknown; use one of ", LegalDevices()),
                            "device");
   }
@@ -221,8 +237,9 @@ Result<Resolution> ResolveDevice(std::string_view wanted_name,
   if (!survey.visible.ok()) return survey.visible.status();
   const DeviceFacts* chosen = nullptr;
   if (wanted.index < 0) {
-    chosen = FirstReal(survey.devices);
-    if (chosen == nullptr && !survey.devices.empty()) chosen = &survey.devices.front();
+    chosen = FirstReal(survey);
+    if (chosen == nullptr && !survey.devices.empty() && !survey.visible->any_vendor)
+      chosen = &survey.devices.front();
   }
   for (const DeviceFacts& facts : survey.devices) {
     if (facts.id.index == wanted.index) chosen = &facts;

@@ -28,6 +28,9 @@ struct Resolution {
 // What a device may be called: "auto, cpu, cuda, cuda:N, xpu, xpu:N".
 std::string LegalDevices();
 
+// The kinds that this program was built without, as LegalDevices spells them and in its order.
+std::vector<std::string_view> KindsNotBuilt(std::span<const Backend* const> backends);
+
 // `wanted`: "", "auto", "cpu", "cuda", "cuda:1", "xpu", ...; trimmed, any case. An unknown name is
 // kInvalidArgument with the legal ones. An absent device or a malformed list of visible devices is
 // kDevice and names the variable, its value and what was found. A backend that is named is the only

@@ -94,6 +94,12 @@ class ResolverTest : public ::testing::Test {
   FakeBackend no_xpu_{DeviceKind::kXpu, "no OpenCL platform was found"};
 };
 
+TEST_F(ResolverTest, WhatWasNotBuiltIsNamed) {
+  const std::vector<const Backend*> all = {&cpu_, &xpu_, &cuda_}, one = {&cpu_};
+  EXPECT_THAT(KindsNotBuilt(all), IsEmpty());
+  EXPECT_THAT(KindsNotBuilt(one), ElementsAre("cuda", "xpu"));
+}
+
 TEST_F(ResolverTest, AutoPrefersCudaThenXpuThenCpuWhateverTheLinkOrder) {
   EXPECT_EQ(Resolve("auto", {&cpu_, &xpu_, &cuda_})->backend, &cuda_);
   EXPECT_EQ(Resolve("auto", {&xpu_, &cpu_, &no_cuda_})->backend, &xpu_);
@@ -168,6 +174,20 @@ TEST_F(ResolverTest, AutoNeverTakesAnOpenClCpuDevice) {
   EXPECT_EQ(Resolve("auto", {&xpu_on_cpu_, &cpu_})->backend, &cpu_);
 }
 
+TEST_F(ResolverTest, WhileGpusOfAnyMakerAreListedAnXpuIsTakenByItsNumberAlone) {
+  environment_["SLUICE_XPU_ANY_VENDOR"] = "1";
+  EXPECT_EQ(Resolve("auto", {&xpu_, &cpu_})->backend, &cpu_);
+  EXPECT_THAT(Resolve("auto", {&xpu_, &cpu_})->reason,
+              HasSubstr("xpu:0 is used only by its number while SLUICE_XPU_ANY_VENDOR is set"));
+  for (FakeBackend* backend : {&xpu_, &xpu_on_cpu_}) {
+    EXPECT_THAT(Refused("xpu", {backend, &cpu_}).message(),
+                HasSubstr("an xpu is used only by its number"));
+    EXPECT_EQ(Resolve("xpu:0", {backend, &cpu_})->index, 0);
+    EXPECT_TRUE(Resolve("xpu:0", {backend, &cpu_})->visible.any_vendor);
+  }
+  EXPECT_EQ(Resolve("auto", {&cuda_, &xpu_, &cpu_})->backend, &cuda_);
+}
+
 TEST_F(ResolverTest, ABareNameTakesTheFirstRealDeviceAndAnIndexThatOne) {
   FakeBackend mixed(DeviceKind::kXpu, 2);
   mixed.devices()[1].on_host_processor = true;
@@ -211,7 +231,8 @@ TEST_F(ResolverTest, ADeviceNamedTouchesNeitherVariableNorDriverOfAnother) {
   environment_ = {{"CUDA_VISIBLE_DEVICES", "junk"}};
   EXPECT_EQ(Resolve("xpu", {&cuda_, &xpu_, &cpu_})->backend, &xpu_);
   EXPECT_FALSE(Resolve("xpu:9", {&cuda_, &xpu_, &cpu_}).ok());
-  EXPECT_THAT(read_, ElementsAre("ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK"));
+  EXPECT_THAT(read_, ElementsAre("ONEAPI_DEVICE_SELECTOR", "SLUICE_XPU_ANY_VENDOR",
+                                 "SLUICE_XPU_GPU_KERNELS", "ZE_AFFINITY_MASK"));
   EXPECT_EQ(cuda_.probes, touched);
 }
 

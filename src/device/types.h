@@ -46,7 +46,7 @@ struct DeviceFacts {
   std::string driver;                     // its name and version; empty for a CPU
   int compute_units = 1;                  // CPU: threads; GPU: SMs
   DType kv_dtype = DType::kF16;           // that attention reads fastest, of F16 and BF16
-  DType activation = DType::kF32;         // for models in 16 bits or FP8; others compute in F32
+  DType activation = DType::kF32;         // BF16: of models not in F32, F16 for those in F16
   size_t memory_bytes = 0;                // total
   size_t allocation_bytes_max = 0;        // of one allocation; 0: as much as there is
   size_t cache_bytes = 0;                 // last level
@@ -59,6 +59,9 @@ struct DeviceFacts {
   bool on_host_processor = false;   // an OpenCL device of type CPU: used only when named
   int host_threads = 0;             // that the engine's own work may take at load; 0: any
   GraphSupport graphs = GraphSupport::kNone;
+  // What the driver takes of the device's memory beside all allocations, for plans: for each launch
+  // that a graph holds, and for the code and the stacks of kernels.
+  size_t graph_launch_bytes = 0, code_bytes = 0;
 };
 
 }  // namespace sluice::device

@@ -7,8 +7,8 @@
 #include <map>
 #include <string_view>
 
-#include "base/quoted.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 
 namespace sluice::device {
 namespace {
@@ -19,6 +19,8 @@ using Term = VisibleDevices::Term;
 constexpr const char* kCudaList = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kXpuList = "ZE_AFFINITY_MASK";
 constexpr const char* kXpuSelector = "ONEAPI_DEVICE_SELECTOR";
+constexpr const char* kXpuAnyVendor = "SLUICE_XPU_ANY_VENDOR";
+constexpr const char* kXpuGpuKernels = "SLUICE_XPU_GPU_KERNELS";
 constexpr size_t kEntriesMax = 1024;
 
 constexpr const char* kCudaLegal =
@@ -48,7 +50,7 @@ std::string Lower(std::string_view text) {
 
 Status Malformed(const char* variable, std::string_view value, const std::string& what,
                  const char* legal) {
-  return InvalidArgument(StrCat(variable, "=", Quoted(value), ": ", what, "; ", legal), "device");
+  return InvalidArgument(StrCat(variable, "=", Quote(value), ": ", what, "; ", legal), "device");
 }
 
 // A number of digits alone; -1 for anything else.
@@ -77,7 +79,7 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
 }
 
 std::string NotUnderstood(std::string_view piece) {
-  return piece.empty() ? "an entry is empty" : StrCat("the entry ", Quoted(piece), " is unknown");
+  return piece.empty() ? "an entry is empty" : StrCat("the entry ", Quote(piece), " is unknown");
 }
 
 std::string TooMany() { return StrCat("it has more than ", kEntriesMax, " entries"); }
@@ -107,7 +109,7 @@ Status ParseCudaList(std::string_view value, VisibleDevices* visible) {
     }
     if (std::find(visible->entries.begin(), visible->entries.end(), entry) !=
         visible->entries.end()) {
-      return Malformed(kCudaList, value, StrCat("it names ", Quoted(piece), " twice"), kCudaLegal);
+      return Malformed(kCudaList, value, StrCat("it names ", Quote(piece), " twice"), kCudaLegal);
     }
     visible->entries.push_back(std::move(entry));
   }
@@ -184,19 +186,19 @@ Status ParseSelectorTerm(std::string_view value, std::string_view piece, Visible
   base.drops = piece.starts_with('!');
   if (base.drops) piece.remove_prefix(1);
   if (!base.drops && !visible->terms.empty() && visible->terms.back().drops) {
-    return refuse(StrCat("the term ", Quoted(piece), " stands behind one with !"));
+    return refuse(StrCat("the term ", Quote(piece), " stands behind one with !"));
   }
   const size_t colon = piece.find(':');
   if (colon == std::string_view::npos) {
     return refuse(piece.empty() ? "a term is empty"
-                                : StrCat("the term ", Quoted(piece), " has no colon"));
+                                : StrCat("the term ", Quote(piece), " has no colon"));
   }
   const std::string backend = Lower(Trim(piece.substr(0, colon)));
   if (!ParseTermBackend(backend, &base)) {
-    return refuse(StrCat("the backend ", Quoted(backend), " is unknown"));
+    return refuse(StrCat("the backend ", Quote(backend), " is unknown"));
   }
   const std::vector<std::string_view> devices = Split(piece.substr(colon + 1), ',');
-  if (devices.empty()) return refuse(StrCat("the term ", Quoted(piece), " names no device"));
+  if (devices.empty()) return refuse(StrCat("the term ", Quote(piece), " names no device"));
   for (const std::string_view device : devices) {
     Term term = base;
     if (!ParseTermDevice(Lower(device), &term)) return refuse(NotUnderstood(device));
@@ -243,6 +245,16 @@ const char* ListVariable(DeviceKind kind) {
       break;
   }
   return nullptr;
+}
+
+// A variable that is 1 or 0; blank and absent are 0.
+Status ReadSwitch(const char* variable, const Environment& environment, bool* on) {
+  const std::optional<std::string> value = environment(variable);
+  const std::string_view text = value.has_value() ? Trim(*value) : std::string_view();
+  if (!text.empty() && text != "0" && text != "1")
+    return Malformed(variable, *value, NotUnderstood(text), "legal are 0 and 1");
+  *on = text == "1";
+  return OkStatus();
 }
 
 // The entries as a driver reads them.
@@ -349,6 +361,8 @@ Result<VisibleDevices> ReadVisibleDevices(DeviceKind kind, const Environment& en
                                                      : ParseXpuList(*value, &visible));
   }
   if (kind != DeviceKind::kXpu) return visible;
+  SLUICE_RETURN_IF_ERROR(ReadSwitch(kXpuAnyVendor, environment, &visible.any_vendor));
+  SLUICE_RETURN_IF_ERROR(ReadSwitch(kXpuGpuKernels, environment, &visible.gpu_kernels));
   if (const auto value = environment(kXpuSelector); value.has_value()) {
     SLUICE_RETURN_IF_ERROR(ParseSelector(*value, &visible));
     if (!visible.terms.empty()) visible.selector = *value;
@@ -360,9 +374,9 @@ std::string Describe(DeviceKind kind, const VisibleDevices& visible) {
   const char* list = ListVariable(kind);
   if (list == nullptr) return "";
   std::string out;
-  if (!visible.variable.empty()) out = StrCat(visible.variable, "=", Quoted(visible.value));
+  if (!visible.variable.empty()) out = StrCat(visible.variable, "=", Quote(visible.value));
   if (!visible.selector.empty()) {
-    out += StrCat(out.empty() ? "" : ", ", kXpuSelector, "=", Quoted(visible.selector));
+    out += StrCat(out.empty() ? "" : ", ", kXpuSelector, "=", Quote(visible.selector));
   }
   if (!out.empty()) return out;
   return kind == DeviceKind::kXpu ? StrCat("neither ", list, " nor ", kXpuSelector, " is set")

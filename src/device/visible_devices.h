@@ -1,6 +1,7 @@
-// What the environment lets a backend see: CUDA_VISIBLE_DEVICES for CUDA; ZE_AFFINITY_MASK and
-// ONEAPI_DEVICE_SELECTOR for XPU. Read and parsed here and nowhere else, and only for the backend
-// that is asked about. docs/devices.md says what each list may hold. Plain values; any thread.
+// What the environment lets a backend see: CUDA_VISIBLE_DEVICES for CUDA; ZE_AFFINITY_MASK,
+// ONEAPI_DEVICE_SELECTOR and two switches of tests for XPU. Read and parsed here and nowhere else,
+// and only for the backend that is asked about. docs/devices.md says what each may hold. Plain
+// values; any thread.
 #pragma once
 
 #include <functional>
@@ -47,6 +48,10 @@ struct VisibleDevices {
   bool host_processors = true;  // ... or an OpenCL device of type CPU
   std::string variable, value;  // where the entries come from, for messages; empty: nothing is set
   std::string selector;         // the value of ONEAPI_DEVICE_SELECTOR; empty: it is not set
+  bool any_vendor = false;      // SLUICE_XPU_ANY_VENDOR: GPUs of other makers than Intel, too; then
+                                // a device is taken by its number alone
+  bool gpu_kernels = false;     // SLUICE_XPU_GPU_KERNELS: an OpenCL device of type CPU that is
+                                // opened runs the kernels as a GPU does
 };
 
 // Reads the variables of `kind` and no others. Empty and blank values are no restriction. A

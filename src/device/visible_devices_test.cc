@@ -49,7 +49,8 @@ TEST(VisibleDevicesTest, EachKindReadsItsOwnVariablesAlone) {
   EXPECT_THAT(asked, ElementsAre("CUDA_VISIBLE_DEVICES"));
   asked.clear();
   ASSERT_TRUE(ReadVisibleDevices(DeviceKind::kXpu, record).ok());
-  EXPECT_THAT(asked, ElementsAre("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"));
+  EXPECT_THAT(asked, ElementsAre("ZE_AFFINITY_MASK", "SLUICE_XPU_ANY_VENDOR",
+                                 "SLUICE_XPU_GPU_KERNELS", "ONEAPI_DEVICE_SELECTOR"));
 }
 
 TEST(VisibleDevicesTest, EmptyAndBlankIsNoRestriction) {
@@ -136,6 +137,26 @@ TEST(VisibleDevicesTest, AHostileValueMakesAShortMessageAndASmallList) {
                Selector("opencl:" + std::string(2'000, ',') + "0").ok());
 }
 
+TEST(VisibleDevicesTest, SwitchesOfTestsAreOneOrZero) {
+  const auto read = [](const char* variable, const char* value) {
+    return ReadVisibleDevices(DeviceKind::kXpu, Only(variable, value));
+  };
+  for (const char* off : {"", " ", "0"}) {
+    EXPECT_FALSE(read("SLUICE_XPU_ANY_VENDOR", off)->any_vendor);
+    EXPECT_FALSE(read("SLUICE_XPU_GPU_KERNELS", off)->gpu_kernels);
+  }
+  EXPECT_TRUE(read("SLUICE_XPU_ANY_VENDOR", " 1")->any_vendor);
+  EXPECT_FALSE(read("SLUICE_XPU_ANY_VENDOR", "1")->gpu_kernels);
+  EXPECT_TRUE(read("SLUICE_XPU_GPU_KERNELS", "1 ")->gpu_kernels);
+  for (const char* variable : {"SLUICE_XPU_ANY_VENDOR", "SLUICE_XPU_GPU_KERNELS"}) {
+    const Status refused = read(variable, "yes").status();
+    EXPECT_EQ(refused.message(), StrCat(variable,
+                                        "=\"yes\": the entry \"yes\" is unknown; legal "
+                                        "are 0 and 1"));
+    EXPECT_TRUE(ReadVisibleDevices(DeviceKind::kCuda, Only(variable, "yes")).ok());
+  }
+}
+
 TEST(VisibleDevicesTest, MessagesNameTheVariablesAsSet) {
   const auto none = [](const char*) -> std::optional<std::string> { return std::nullopt; };
   const auto describe = [](DeviceKind kind, const Environment& environment) {
@@ -148,7 +169,8 @@ TEST(VisibleDevicesTest, MessagesNameTheVariablesAsSet) {
   EXPECT_EQ(describe(DeviceKind::kCuda, Only("CUDA_VISIBLE_DEVICES", " 7,")),
             "CUDA_VISIBLE_DEVICES=\" 7,\"");
   const auto both = [](const char* variable) -> std::optional<std::string> {
-    return std::string_view(variable) == "ZE_AFFINITY_MASK" ? "0" : "opencl:gpu";
+    if (std::string_view(variable) == "ZE_AFFINITY_MASK") return "0";
+    return Only("ONEAPI_DEVICE_SELECTOR", "opencl:gpu")(variable);
   };
   EXPECT_EQ(describe(DeviceKind::kXpu, both),
             "ZE_AFFINITY_MASK=\"0\", ONEAPI_DEVICE_SELECTOR=\"opencl:gpu\"");
@@ -212,7 +234,8 @@ TEST(SelectVisibleTest, SelectorsDropWhatFollowsAnExclamationMark) {
 
 TEST(SelectVisibleTest, ASelectorNumbersWhatTheMaskLeaves) {
   const auto both = [](const char* variable) -> std::optional<std::string> {
-    return std::string_view(variable) == "ZE_AFFINITY_MASK" ? "1.1" : "level_zero:0";
+    if (std::string_view(variable) == "ZE_AFFINITY_MASK") return "1.1";
+    return Only("ONEAPI_DEVICE_SELECTOR", "level_zero:0")(variable);
   };
   EXPECT_EQ(Select(ReadVisibleDevices(DeviceKind::kXpu, both)), (Seen{{2, 1}}));
 }

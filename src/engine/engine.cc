@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
+#include <span>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -20,7 +22,7 @@
 #include "engine/step.h"
 #include "engine/text_model.h"
 #include "engine/text_workers.h"
-#include "exec/runtime.h"
+#include "exec/open_runner.h"
 #include "files/model_files.h"
 #include "sluice/limits.h"
 
@@ -80,7 +82,7 @@ class EngineImpl : public Engine {
   std::vector<int32_t> end_ids_;
   uint64_t seed_ = 0;
   std::unique_ptr<TextModelImpl> text_;
-  std::unique_ptr<exec::Runtime> runtime_;
+  std::unique_ptr<exec::StepRunner> runner_;
   std::unique_ptr<engine::Metrics> metrics_;
   std::unique_ptr<StepLoop> loop_;
   std::unique_ptr<TextWorkers> workers_;
@@ -116,27 +118,40 @@ std::string MainFormat(const files::TensorSource& tensors) {
   return most == elements.end() ? std::string() : std::string(most->first);
 }
 
+// What was chosen for the ops, each name once: "avx2_f32_norm, avx2_int8_linear, ...".
+std::string KernelNames(std::span<const exec::OpChoice> choices) {
+  std::set<std::string_view> told;
+  std::string text;
+  for (const exec::OpChoice& choice : choices) {
+    if (told.insert(choice.chosen).second) text += StrCat(text.empty() ? "" : ", ", choice.chosen);
+  }
+  return text;
+}
+
 void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.model_name =
       options_.served_model_name.empty() ? files::ModelName(files) : options_.served_model_name;
   info_.architecture = files::ArchitectureName(files.config.architecture);
-  info_.device = runtime_->facts().name;
-  info_.device_id = device::ToString(runtime_->facts().id);
-  info_.device_reason = runtime_->device_reason();
-  info_.isa = runtime_->facts().architecture;
+  const exec::RunnerInfo& runner = runner_->Info();
+  info_.device = runner.device_name;
+  info_.device_id = runner.device_id;
+  info_.device_reason = runner.device_reason;
+  info_.memory = runner.memory;
+  info_.kernels = KernelNames(runner.choices);
+  info_.isa = runner.isa;
   info_.quantization = MainFormat(*files.tensors);
-  info_.max_model_len = runtime_->memory().max_model_len;
+  info_.max_model_len = runner.max_model_len;
   info_.vocab_size = files.config.vocab_size;
-  info_.backends = exec::Runtime::Backends();
-  info_.threads = runtime_->facts().compute_units;
+  info_.backends = exec::Backends();
+  info_.threads = runner.threads;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
     int64_t count = 1;
     for (const int64_t dim : tensor.shape) count *= dim;
     info_.parameters += count;
   }
-  info_.weight_bytes = static_cast<int64_t>(runtime_->weight_bytes());
-  info_.kv_bytes = static_cast<int64_t>(runtime_->memory().bytes);
-  for (const auto& group : runtime_->memory().groups) info_.kv_blocks += group.num_blocks;
+  info_.weight_bytes = static_cast<int64_t>(runner.weight_bytes);
+  info_.kv_bytes = static_cast<int64_t>(runner.kv_bytes);
+  for (const batch::KvGroup& group : runner.kv_groups) info_.kv_blocks += group.num_blocks;
   info_.block_size = options_.block_size;
   info_.max_num_seqs = options_.max_num_seqs;
 }
@@ -145,28 +160,15 @@ Status EngineImpl::OpenScheduler() {
   schedule::SchedulerOptions options;
   options.max_num_seqs = options_.max_num_seqs;
   options.max_batch_tokens = options_.max_batch_tokens;
-  options.max_extra_rows =
-      static_cast<int32_t>(runtime_->model().options().max_logits_rows) - options_.max_num_seqs;
-  options.max_model_len = runtime_->memory().max_model_len;
+  options.max_extra_rows = runner_->Info().max_logits_rows - options_.max_num_seqs;
+  options.max_model_len = runner_->Info().max_model_len;
   // Submit refuses what passes --max-queue; a request of n choices is n sequences.
   options.queue_limit = options_.max_queue * limits::kChoicesMax;
   options.prefix_cache = options_.prefix_cache;
   options.policy = options_.scheduler_policy;
-  std::vector<blocks::GroupSpec> groups;
-  for (size_t g = 0; g < runtime_->memory().groups.size(); ++g) {
-    const auto& layout = runtime_->memory().groups[g];
-    const auto& group = runtime_->model().groups()[g];
-    const bool window = group.kind == files::LayerKind::kWindow;
-    blocks::GroupSpec spec;
-    spec.kind = window ? blocks::GroupKind::kWindow : blocks::GroupKind::kFull;
-    spec.window = window ? group.window : 0;
-    spec.block_tokens = layout.block_tokens;
-    spec.kernel_block_tokens = layout.kernel_block_tokens;
-    spec.num_blocks = layout.num_blocks;
-    groups.push_back(spec);
-  }
-  SLUICE_ASSIGN_OR_RETURN(auto scheduler, schedule::Scheduler::Create(options, std::move(groups)));
-  loop_ = std::make_unique<StepLoop>(runtime_->executor(), std::move(scheduler), *metrics_);
+  SLUICE_ASSIGN_OR_RETURN(auto scheduler,
+                          schedule::Scheduler::Create(options, runner_->Info().kv_groups));
+  loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_);
   return OkStatus();
 }
 
@@ -176,7 +178,7 @@ void EngineImpl::StartThreads() {
   context.metrics = metrics_.get();
   context.defaults = defaults_;
   context.end_ids = end_ids_;
-  context.kv_dtype = runtime_->kv_dtype();
+  context.kv_dtype = runner_->Info().kv_groups.front().dtype;
   context.prefix_cache = options_.prefix_cache;
   context.max_model_len = info_.max_model_len;
   context.longest_sequence = loop_->longest_sequence();
@@ -214,20 +216,18 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenModel(path));
   engine->end_ids_ = EndIds(files);
   auto text = MakeText(&files);
-  SLUICE_ASSIGN_OR_RETURN(engine->runtime_,
-                          exec::Runtime::Open(files, options, std::move(progress)));
-  if (!engine->runtime_->memory().note.empty()) LogWarning(engine->runtime_->memory().note);
+  SLUICE_ASSIGN_OR_RETURN(engine->runner_, exec::OpenRunner(files, options, std::move(progress)));
+  const exec::RunnerInfo& runner = engine->runner_->Info();
+  if (!runner.memory_note.empty()) LogWarning(runner.memory_note);
   if (options.explain_kernels) {
-    for (const auto& binding : engine->runtime_->bindings()) {
-      LogInfo(binding.op, " ", binding.shape, ": ", binding.chosen);
-      for (const std::string& reason : binding.declined) LogInfo("  not ", reason);
+    for (const exec::OpChoice& choice : runner.choices) {
+      LogInfo(choice.op, " ", choice.shape, ": ", choice.chosen);
+      for (const std::string& reason : choice.declined) LogInfo("  not ", reason);
     }
-    LogInfo(engine->runtime_->executor().graphs_note());
+    LogInfo(runner.graphs_note);
   }
   if (options.isa != "ref") {  // who asks for the references knows
-    for (const std::string& warning : ops::SlowFallbacks(engine->runtime_->bindings())) {
-      LogWarning(warning);
-    }
+    for (const std::string& warning : runner.slow_fallbacks) LogWarning(warning);
   }
   engine->defaults_ = files.generation_defaults;
   engine->FillInfo(files);
@@ -236,9 +236,9 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->info_.has_chat_template = engine->text_->has_template();
   engine->info_.load_ms = (NowMicros() - start) * 1e-3;
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);
-  for (const auto& binding : engine->runtime_->bindings()) {
-    for (const std::string& reason : binding.declined) {
-      engine->metrics_->CountFallback(binding.op, reason);
+  for (const exec::OpChoice& choice : runner.choices) {
+    for (const std::string& reason : choice.declined) {
+      engine->metrics_->CountFallback(choice.op, reason);
     }
   }
   SLUICE_RETURN_IF_ERROR(engine->OpenScheduler());
@@ -307,16 +307,17 @@ EngineInfo EngineImpl::Info() const {
   info.running = state.running;
   info.waiting = state.waiting;
   info.steps = state.steps;
-  info.device_busy_s = state.device.busy_s;
-  info.device_idle_s = state.device.idle_s;
+  info.device_busy_s = state.device_busy_s;
+  info.device_idle_s = state.device_idle_s;
   info.kv_free_blocks = state.free_blocks;
   return info;
 }
 
 EngineHealth EngineImpl::Health() const {
   const StepLoop::State state = loop_->state();
+  const int64_t text_stuck_ms = workers_->StuckMs(NowMicros());
   std::lock_guard lock(mutex_);
-  return HealthOf(state, draining_);
+  return HealthOf(state, text_stuck_ms, draining_);
 }
 
 std::vector<RequestId> EngineImpl::FlagAll() {

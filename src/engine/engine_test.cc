@@ -52,6 +52,26 @@ TEST(EngineOpen, ErrorsOnTheWayAreErrorsAndNotCrashes) {
   EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(EngineOpen, TellsMemoryWithItsShareAndTheKernelOfEveryOp) {
+  EngineOptions options = TinyOptions();
+  options.kv_dtype = "auto";  // F32, as the weights
+  const EngineInfo info = OpenTiny(options)->Info();
+  EXPECT_THAT(info.memory, ::testing::MatchesRegex(
+                               "weights .*, KV cache .* in F32, buffers of a step .*: [0-9]+ % "
+                               "of the .* that were free"));
+  for (const char* op :
+       {"embedding", "norm", "linear", "rope_kv", "attention", "gated_activation", "sample"}) {
+    EXPECT_THAT(info.kernels, HasSubstr(op));
+  }
+  std::stringstream names(info.kernels);
+  std::set<std::string> told;
+  for (std::string name; std::getline(names >> std::ws, name, ',');) {
+    EXPECT_TRUE(told.insert(name).second) << name << " stands twice in " << info.kernels;
+  }
+  options.model = "synthetic:tiny:bf16";
+  EXPECT_THAT(OpenTiny(options)->Info().memory, ::testing::Not(HasSubstr("in F32")));
+}
+
 TEST(Engine, AModelWithoutFilesAnswersIdsAndText) {
   EngineOptions options = TinyOptions();
   std::map<std::string, std::vector<int32_t>> answers;
@@ -338,6 +358,34 @@ TEST(Engine, PrefixesAreSharedWithinOneSaltOnly) {
   EXPECT_EQ(cached("alice"), 8);
   EXPECT_EQ(cached("bob"), 0);
   EXPECT_EQ(cached(""), 0);
+}
+
+// Scratch memory, graphs and step numbers are an engine's own.
+TEST(Engine, TwoEnginesOfOneProcessAnswerAsIfAlone) {
+  constexpr int kRequests = 12;
+  const auto answers_of = [](Engine& engine) {
+    std::vector<std::shared_ptr<Answer>> answers;
+    for (int i = 0; i < kRequests; ++i) {
+      Request request = TinyRequest(std::vector<int32_t>(1 + 3 * i, 5 + i), 20);
+      request.sampling.temperature = i % 2;
+      request.sampling.seed = i;
+      auto [answer, sink] = Answer::Make();
+      EXPECT_TRUE(engine.Submit(std::move(request), sink).ok());
+      answers.push_back(std::move(answer));
+    }
+    std::vector<std::vector<int32_t>> ids;
+    for (const auto& answer : answers) {
+      answer->Wait();
+      ids.push_back(answer->choices[0].ids);
+    }
+    return ids;
+  };
+  const auto first = OpenTiny(TinyOptions("llama")), second = OpenTiny(TinyOptions("gemma2"));
+  const auto first_alone = answers_of(*first), second_alone = answers_of(*second);
+  EXPECT_NE(first_alone, second_alone);
+  auto beside = std::async(std::launch::async, [&] { return answers_of(*first); });
+  EXPECT_EQ(answers_of(*second), second_alone);
+  EXPECT_EQ(beside.get(), first_alone);
 }
 
 TEST(Engine, TheMoreUrgentRequestIsServedFirst) {

@@ -16,6 +16,11 @@ inline constexpr int kFailuresMax = 3;
 // step that fails closes the door for as long again.
 inline constexpr int64_t kFailureMsMax = 5'000;
 
-EngineHealth HealthOf(const StepLoop::State& state, bool draining);
+// A text worker that is at one piece of work for longer than this is taken for a hang: what a
+// client can make it do is limited to a few seconds, and the requests behind it wait.
+inline constexpr int64_t kTextStuckMsMax = 10'000;
+
+// `text_stuck_ms`: TextWorkers::StuckMs.
+EngineHealth HealthOf(const StepLoop::State& state, int64_t text_stuck_ms, bool draining);
 
 }  // namespace sluice::engine

@@ -6,22 +6,33 @@ namespace sluice::engine {
 namespace {
 
 EngineHealth AfterFailures(int failures, int64_t failed_ms) {
-  return HealthOf({.consecutive_failures = failures, .failed_ms = failed_ms}, false);
+  return HealthOf({.consecutive_failures = failures, .failed_ms = failed_ms}, 0, false);
 }
 
 TEST(Health, AnIdleEngineIsWell) {
-  const EngineHealth health = HealthOf({}, false);
+  const EngineHealth health = HealthOf({}, 0, false);
   EXPECT_TRUE(health.ok);
   EXPECT_TRUE(health.ready);
   EXPECT_EQ(health.reason, "");
 }
 
 TEST(Health, AStepThatNeverEndsIsToldAndOneThatTakesLongIsNot) {
-  EXPECT_TRUE(HealthOf({.stuck_ms = kStuckMsMax}, false).ok);
-  const EngineHealth stuck = HealthOf({.stuck_ms = kStuckMsMax + 1}, false);
+  EXPECT_TRUE(HealthOf({.stuck_ms = kStuckMsMax}, 0, false).ok);
+  const EngineHealth stuck = HealthOf({.stuck_ms = kStuckMsMax + 1}, 0, false);
   EXPECT_FALSE(stuck.ok);
   EXPECT_FALSE(stuck.ready);
   EXPECT_EQ(stuck.reason, "no step has finished for 30 s");
+}
+
+TEST(Health, ATextWorkerThatNeverEndsIsTold) {
+  EXPECT_TRUE(HealthOf({}, kTextStuckMsMax, false).ok);
+  for (const bool draining : {false, true}) {
+    const EngineHealth stuck = HealthOf({}, kTextStuckMsMax + 1, draining);
+    EXPECT_FALSE(stuck.ok);
+    EXPECT_FALSE(stuck.ready);
+    EXPECT_EQ(stuck.reason,
+              "a text worker has been at one piece of work for 10 s; its requests wait");
+  }
 }
 
 // A balancer sends nothing to a server that is not ready, so no step would ever succeed again.
@@ -36,11 +47,11 @@ TEST(Health, FailuresAgeSoThatARequestCanShowThatTheDeviceWorks) {
 }
 
 TEST(Health, DrainingAndPausedEnginesAreWellButNotReady) {
-  EXPECT_TRUE(HealthOf({}, true).ok);
-  EXPECT_FALSE(HealthOf({}, true).ready);
-  EXPECT_EQ(HealthOf({}, true).reason, "draining");
-  EXPECT_FALSE(HealthOf({.paused = true}, false).ready);
-  EXPECT_EQ(HealthOf({.paused = true}, false).reason, "paused");
+  EXPECT_TRUE(HealthOf({}, 0, true).ok);
+  EXPECT_FALSE(HealthOf({}, 0, true).ready);
+  EXPECT_EQ(HealthOf({}, 0, true).reason, "draining");
+  EXPECT_FALSE(HealthOf({.paused = true}, 0, false).ready);
+  EXPECT_EQ(HealthOf({.paused = true}, 0, false).reason, "paused");
 }
 
 }  // namespace

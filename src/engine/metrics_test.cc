@@ -52,6 +52,21 @@ TEST(Metrics, ThePageListsEveryMetricAndNoOther) {
   EXPECT_EQ(Exported(), Documented());
 }
 
+// The name may come from a model's file: it must not end its label, its line or the braces.
+TEST(Metrics, AModelsNameStaysWithinItsLabel) {
+  Metrics metrics("a\"} 1\nevil_total{x=\"\\");
+  metrics.SetGauges({});
+  std::istringstream text(metrics.Text());
+  int samples = 0;
+  for (std::string line; std::getline(text, line);) {
+    EXPECT_FALSE(line.starts_with("evil_total")) << line;
+    if (line.starts_with("#")) continue;
+    ++samples;
+    EXPECT_NE(line.find(R"({model_name="a\"} 1\nevil_total{x=\"\\")"), std::string::npos) << line;
+  }
+  EXPECT_GT(samples, 50);
+}
+
 TEST(Metrics, AStepWhoseSamplingIsNotKnownApartIsNotObserved) {
   const auto samples = [](const Metrics& metrics) {
     const std::string text = metrics.Text();

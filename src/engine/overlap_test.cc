@@ -32,14 +32,10 @@ class Rig {
     options.max_batch_tokens = 32;
     options.max_model_len = exec::kTestLength;
     options.prefix_cache = false;
-    blocks::GroupSpec group;
-    group.block_tokens = exec::kTestBlock;
-    group.kernel_block_tokens = exec::kTestKernelBlock;
-    group.num_blocks = tiny_.store->groups()[0].num_blocks;
-    blocks_ = group.num_blocks;
+    blocks_ = tiny_.store->groups()[0].num_blocks;
     loop_ = std::make_unique<StepLoop>(
-        *tiny_.executor, std::move(schedule::Scheduler::Create(options, {group}).value()),
-        metrics_);
+        *tiny_.executor,
+        std::move(schedule::Scheduler::Create(options, tiny_.store->groups()).value()), metrics_);
     TextContext context;
     context.text = text_.get();
     context.metrics = &metrics_;

@@ -15,73 +15,71 @@ namespace sluice::engine {
 // the device finds work when it is done. Elsewhere every step is finished at once.
 bool StepLoop::Step() {
   bool progress = Begin();
-  const bool stays = progress && flights_.back().status.ok() && executor_.overlaps();
-  while (flights_.size() > (stays ? 1 : 0)) progress |= End();
+  const bool flies = progress && flights_.back().status.ok();
+  const size_t stay = flies ? static_cast<size_t>(runner_.Info().depth) - 1 : 0;
+  while (flights_.size() > stay) progress |= End();
   return progress;
 }
 
 bool StepLoop::Begin() {
   const int64_t start = NowMicros();
+  scheduler_->SetWeightsVersion(runner_.WeightsVersion());
   scheduler_->Plan(start, &plan_);
   PublishQueue(scheduler_->Stats());
-  Flight flight{.step = plan_.step, .tokens = static_cast<int>(plan_.tokens.size())};
-  flight.launched = !plan_.entries.empty();
+  Flight flight{.id = plan_.step, .tokens = static_cast<int>(plan_.tokens.size())};
   const int64_t planned = NowMicros();
-  int64_t prepared = planned;
-  if (flight.launched) {
-    flight.status = [&]() -> Status {
-      SLUICE_ASSIGN_OR_RETURN(exec::PreparedBatch batch, executor_.Prepare(&plan_));
-      SLUICE_RETURN_IF_ERROR(batch.Sync());
-      prepared = NowMicros();
-      return executor_.Launch(std::move(batch), nullptr, nullptr);
-    }();
-  }
   flight.plan_us = planned - start;
-  flight.prepare_us = prepared - planned;
-  flight.execute_us = NowMicros() - prepared;
+  if (flight.tokens > 0) {
+    auto step = runner_.Launch(&plan_, nullptr, nullptr);
+    flight.status = step.status();
+    if (step.ok()) flight.step = *std::move(step);
+    flight.execute_us = NowMicros() - planned;
+  }
   flights_.push_back(std::move(flight));
-  return flights_.back().launched;
+  return flights_.back().tokens > 0;
 }
 
 bool StepLoop::End() {
-  const Flight flight = std::move(flights_.front());
+  Flight flight = std::move(flights_.front());
   flights_.erase(flights_.begin());
   const int64_t start = NowMicros();
   Status status = flight.status;
-  if (!flight.launched) {
-    result_.Reset(flight.step);
+  exec::StepCosts costs;
+  if (flight.tokens == 0) {
+    result_.Reset(flight.id);
   } else if (status.ok()) {
-    status = executor_.Finish(&result_);
+    costs = flight.step.costs();
+    status = flight.step.Finish(&result_);
   }
   const int64_t finished = NowMicros();
   if (status.ok()) {
     scheduler_->Commit(result_, &outcome_);
-    if (flight.launched) failures_ = 0;
+    if (flight.tokens > 0) failures_ = 0;
   } else {
-    LogError("step ", flight.step, " failed: ", status.message());
+    LogError("step ", flight.id, " failed: ", status.message());
     // Where it was found decides the code, and what was found is ours: clients get one answer.
-    status =
-        Status(StatusCode::kDevice,
-               StrCat("step ", flight.step, ", which computed this request, failed; the log of ",
-                      "the program says why"));
-    scheduler_->Fail(flight.step, &outcome_);
+    status = Status(StatusCode::kDevice,
+                    StrCat("step ", flight.id, ", which computed this request, failed; the log of ",
+                           "the program says why"));
+    scheduler_->Fail(flight.id, &outcome_);
     failed_us_ = finished;
     ++failures_;
   }
   Emit(result_, outcome_, status);
-  if (!flight.launched) return false;
+  if (flight.tokens == 0) return false;
   ++steps_;
-  const std::optional<int64_t> sample_us = status.ok() ? executor_.sample_us() : std::nullopt;
-  const int64_t execute_us = flight.execute_us + finished - start - sample_us.value_or(0);
-  const device::SubmitCounts submitted = executor_.submitted();
+  const std::optional<int64_t> sample_us = status.ok() ? costs.sample : std::nullopt;
+  const int64_t execute_us =
+      flight.execute_us - costs.prepare + finished - start - sample_us.value_or(0);
+  const exec::RunnerTotals totals = runner_.Totals();
   metrics_.ObserveStep({.plan_s = flight.plan_us * 1e-6,
-                        .prepare_s = flight.prepare_us * 1e-6,
+                        .prepare_s = costs.prepare * 1e-6,
                         .execute_s = execute_us * 1e-6,
                         .sample_s = sample_us ? std::optional(*sample_us * 1e-6) : std::nullopt,
                         .emit_s = (NowMicros() - finished) * 1e-6,
                         .tokens = flight.tokens,
-                        .kernels_total = submitted.kernels,
-                        .device_calls_total = submitted.host_calls});
+                        .kernels_total = totals.kernels,
+                        .device_calls_total = totals.host_calls});
   return true;
 }
 
@@ -257,7 +255,7 @@ void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutco
 
 void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
   std::lock_guard lock(mutex_);
-  device_ = executor_.step_times();
+  totals_ = runner_.Totals();
   running_ = stats.running;
   waiting_ = stats.waiting + arriving_;
 }
@@ -368,7 +366,8 @@ StepLoop::State StepLoop::state() const {
   state.consecutive_failures = failures_;
   if (state.consecutive_failures > 0) state.failed_ms = (NowMicros() - failed_us_) / 1000;
   std::lock_guard lock(mutex_);
-  state.device = device_;
+  state.device_busy_s = totals_.busy_s;
+  state.device_idle_s = totals_.idle_s;
   state.paused = paused_;
   if ((has_work_ && !paused_) || !inbox_.empty()) {
     state.stuck_ms = (NowMicros() - progress_us_) / 1000;

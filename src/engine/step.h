@@ -1,4 +1,4 @@
-// StepLoop: the one thread that drives the scheduler and the executor. Everything else talks to it
+// StepLoop: the one thread that drives the scheduler and the runner. Everything else talks to it
 // through commands. Start and Stop are for the owner; the rest is thread-safe.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "engine/request_state.h"
 #include "engine/text_workers.h"
 #include "engine/update_batch.h"
-#include "exec/runtime.h"
+#include "exec/step_runner.h"
 #include "schedule/scheduler.h"
 
 namespace sluice::engine {
@@ -23,9 +23,9 @@ namespace sluice::engine {
 class StepLoop {
  public:
   // All must outlive it.
-  StepLoop(exec::Executor& executor, std::unique_ptr<schedule::Scheduler> scheduler,
+  StepLoop(exec::StepRunner& runner, std::unique_ptr<schedule::Scheduler> scheduler,
            Metrics& metrics)
-      : executor_(executor), scheduler_(std::move(scheduler)), metrics_(metrics) {}
+      : runner_(runner), scheduler_(std::move(scheduler)), metrics_(metrics) {}
   ~StepLoop() { Stop(); }
 
   void Start(TextWorkers* workers);
@@ -42,7 +42,7 @@ class StepLoop {
   struct State {
     // `waiting` counts from Add on.
     int64_t running = 0, waiting = 0, steps = 0, free_blocks = 0;
-    exec::StepTimes device;
+    double device_busy_s = 0, device_idle_s = 0;
     int64_t stuck_ms = 0;  // since the last sign of progress, while there is work; else 0
     int consecutive_failures = 0;
     int64_t failed_ms = 0;  // since the last of them
@@ -91,7 +91,7 @@ class StepLoop {
   void PublishQueue(const schedule::SchedulerStats& stats);
   void Publish();
 
-  exec::Executor& executor_;
+  exec::StepRunner& runner_;
   const std::unique_ptr<schedule::Scheduler> scheduler_;  // step thread
   Metrics& metrics_;
   TextWorkers* workers_ = nullptr;
@@ -104,7 +104,7 @@ class StepLoop {
   int64_t arriving_ = 0;        // sequences in inbox_; guarded by mutex_
   bool stopping_ = false;       // guarded by mutex_
   bool paused_ = false;         // guarded by mutex_
-  exec::StepTimes device_;      // guarded by mutex_
+  exec::RunnerTotals totals_;   // guarded by mutex_
 
   // Step thread.
   // Requests with sequences in the scheduler, by the handle that these carry.
@@ -115,13 +115,13 @@ class StepLoop {
   std::vector<UpdateBatch> outgoing_;  // by text worker; empty between steps
   // A step from its plan to its commit.
   struct Flight {
-    uint64_t step = 0;
-    int tokens = 0;
-    bool launched = false;  // false: an empty plan, which is committed in its turn
-    Status status;          // of Prepare and Launch
-    int64_t plan_us = 0, prepare_us = 0, execute_us = 0;
+    uint64_t id = 0;
+    int tokens = 0;   // none: an empty plan, which is not launched and is committed in its turn
+    exec::Step step;  // where `status` is good
+    Status status;    // of Launch
+    int64_t plan_us = 0, execute_us = 0;
   };
-  std::vector<Flight> flights_;  // oldest first; at most two
+  std::vector<Flight> flights_;  // oldest first; at most as many as the runner's depth
   // Reused by every step.
   batch::BatchPlan plan_;
   batch::StepResult result_;

@@ -24,12 +24,9 @@ class Rig {
     options.max_batch_tokens = kSequences * kPrompt;
     options.max_model_len = kContext;
     options.queue_limit = kSequences;
-    blocks::GroupSpec group;
-    group.block_tokens = group.kernel_block_tokens = kBlockTokens;
-    group.num_blocks = null_.store->groups()[0].num_blocks;
     loop_ = std::make_unique<StepLoop>(
-        *null_.executor, std::move(schedule::Scheduler::Create(options, {group}).value()),
-        metrics_);
+        *null_.executor,
+        std::move(schedule::Scheduler::Create(options, null_.store->groups()).value()), metrics_);
     TextContext context;
     context.text = text_.get();
     context.metrics = &metrics_;

@@ -19,11 +19,7 @@ class StepLoopTest : public ::testing::Test {
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = 64;
     options.max_model_len = exec::kTestLength;
-    blocks::GroupSpec group;
-    group.block_tokens = exec::kTestBlock;
-    group.kernel_block_tokens = exec::kTestKernelBlock;
-    group.num_blocks = tiny_.store->groups()[0].num_blocks;
-    auto scheduler = schedule::Scheduler::Create(options, {group});
+    auto scheduler = schedule::Scheduler::Create(options, tiny_.store->groups());
     EXPECT_TRUE(scheduler.ok()) << scheduler.status().message();
     loop_ = std::make_unique<StepLoop>(*tiny_.executor, std::move(scheduler).value(), metrics_);
   }
@@ -104,6 +100,31 @@ TEST_F(StepLoopTest, FailedStepsAreCountedUntilOneSucceeds) {
   EXPECT_EQ(serve(2, kNoToken), 2);
   EXPECT_EQ(serve(3, 2), 0);
   EXPECT_EQ(serve(4, kNoToken), 1);
+  loop_->Stop();
+}
+
+TEST_F(StepLoopTest, PromptsFromBeforeAnUpdateOfTheWeightsAreComputedAgain) {
+  loop_->Start(&workers_);
+  const auto hits_after = [&](RequestId id) {
+    schedule::SequenceSpec spec = MakeSpec(id, 2, 0);
+    spec.prompt.assign(2 * exec::kTestBlock + 1, 5);
+    EXPECT_TRUE(loop_->Add(MakeRequest(id, [](TextDelta&&) {}), {std::move(spec)}));
+    while (ended_ < static_cast<int>(id)) std::this_thread::yield();
+    uint64_t hits = 0;
+    EXPECT_TRUE(
+        loop_->Call([&](schedule::Scheduler& scheduler) { hits = scheduler.Stats().prefix_hits; }));
+    return hits;
+  };
+  EXPECT_EQ(hits_after(1), 0u);
+  EXPECT_EQ(hits_after(2), uint64_t{2} * exec::kTestBlock);
+  EXPECT_TRUE(loop_->Call([&](schedule::Scheduler&) {
+    const auto stream = std::move(tiny_.device->CreateStream().value());
+    const Status status =
+        tiny_.model->parameters().Update(*tiny_.device, *stream, "embedding", *tiny_.files.tensors);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }));
+  EXPECT_EQ(hits_after(3), uint64_t{2} * exec::kTestBlock);
+  EXPECT_EQ(hits_after(4), uint64_t{4} * exec::kTestBlock);
   loop_->Stop();
 }
 

@@ -59,8 +59,22 @@ void TextWorkers::Start(std::shared_ptr<RequestState> request) {
   {
     std::lock_guard lock(worker.mutex);
     worker.starts.push_back(std::move(request));
+    Wake(&worker);
   }
   worker.ready.notify_one();
+}
+
+void TextWorkers::Wake(Worker* worker) {
+  if (worker->since_us == 0) worker->since_us = NowMicros();
+}
+
+int64_t TextWorkers::StuckMs(int64_t now_us) const {
+  int64_t longest = 0;
+  for (const auto& worker : workers_) {
+    const int64_t since = worker->since_us;
+    if (since > 0) longest = std::max(longest, (now_us - since) / 1000);
+  }
+  return longest;
 }
 
 void TextWorkers::Post(std::span<UpdateBatch> batches) {
@@ -72,6 +86,7 @@ void TextWorkers::Post(std::span<UpdateBatch> batches) {
       std::unique_lock lock(worker.mutex);
       worker.drained.wait(lock, [&] { return worker.stopping || !worker.Behind(); });
       worker.updates.Append(&batches[i]);
+      Wake(&worker);
     }
     worker.ready.notify_one();
   }
@@ -83,6 +98,7 @@ void TextWorkers::Run(Worker* worker) {
     std::shared_ptr<RequestState> start;
     {
       std::unique_lock lock(worker->mutex);
+      if (worker->updates.empty() && worker->starts.empty()) worker->since_us = 0;
       worker->ready.wait(lock, [&] {
         return worker->stopping || !worker->updates.empty() || !worker->starts.empty();
       });
@@ -96,15 +112,16 @@ void TextWorkers::Run(Worker* worker) {
     worker->drained.notify_one();
     // What is streaming goes before a prompt, which may take long.
     for (const ChoiceUpdate& update : taken.updates()) {
-      Guard(update.request, [&] { Apply(taken, update); });
+      Guard(worker, update.request, [&] { Apply(taken, update); });
     }
     taken.Clear();
-    if (start != nullptr) Guard(start.get(), [&] { Begin(start); });
+    if (start != nullptr) Guard(worker, start.get(), [&] { Begin(start); });
   }
 }
 
 template <class Work>
-void TextWorkers::Guard(RequestState* request, Work&& work) {
+void TextWorkers::Guard(Worker* worker, RequestState* request, Work&& work) {
+  worker->since_us = NowMicros();
   try {
     return work();
   } catch (const std::exception& error) {

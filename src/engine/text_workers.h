@@ -3,7 +3,9 @@
 // is for the step thread; sinks are called on the worker.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -54,6 +56,9 @@ class TextWorkers {
   void Post(std::span<UpdateBatch> batches);
   // Finishes what is queued and ends the threads.
   void Stop();
+  // Of the worker that has been at one piece of work for longest, in milliseconds at `now_us`
+  // (NowMicros); 0 where none has anything to do. Any thread; waits for nothing.
+  int64_t StuckMs(int64_t now_us) const;
 
  private:
   // Of a worker's backlog, beyond which the step thread waits.
@@ -70,13 +75,18 @@ class TextWorkers {
     std::deque<std::shared_ptr<RequestState>> starts;  // guarded by mutex
     UpdateBatch updates;                               // guarded by mutex
     bool stopping = false;                             // guarded by mutex
+    // When its present piece of work began, or when it was woken for one; 0: it has nothing to do.
+    // Set by the worker, and under the mutex by whoever wakes it.
+    std::atomic<int64_t> since_us = 0;
     std::thread thread;
   };
 
   void Run(Worker* worker);
+  // There is something for the worker to do. REQUIRES: its mutex is held.
+  static void Wake(Worker* worker);
   // Runs one piece of a request's work; a request for which memory runs out ends, the others go on.
   template <class Work>
-  void Guard(RequestState* request, Work&& work);
+  void Guard(Worker* worker, RequestState* request, Work&& work);
   void Abandon(RequestState* request);
   void Ended(RequestState* request);
   void Begin(const std::shared_ptr<RequestState>& request);

@@ -1,9 +1,11 @@
 #include "exec/executor.h"
 
-#include "base/clock.h"
-
 #include <algorithm>
 
+#include "base/clock.h"
+#include "device/alignment.h"
+#include "model/load_model.h"
+#include "ops/attention.h"
 #include "sluice/limits.h"
 
 namespace sluice::exec {
@@ -29,9 +31,9 @@ class SinkObserver : public model::LayerObserver {
   const std::span<const std::unique_ptr<device::Event>> events_;
 };
 
-ops::PagedKv LayerView(const kvstore::KvStore& store, int index, const model::LayerGroup& group) {
+ops::PagedKv LayerView(const kvstore::KvStore& store, int index) {
   const kvstore::KvStore::Layer& layer = store.layer(index);
-  const kvstore::GroupLayout& layout = store.groups()[layer.group];
+  const batch::KvGroup& layout = store.groups()[layer.group];
   const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
   const auto tensor = [&](const device::View& view, DType dtype,
                           std::initializer_list<int64_t> dims) {
@@ -40,9 +42,9 @@ ops::PagedKv LayerView(const kvstore::KvStore& store, int index, const model::La
     t.strides[0] = static_cast<int64_t>(layer.stride / Info(dtype).bytes);
     return t;
   };
-  const int64_t heads = layout.kv_heads, tokens = layout.kernel_block_tokens;
+  const bool state = layout.kind == batch::KvKind::kState;
+  const int64_t heads = layout.kv_heads, tokens = state ? 1 : layout.kernel_block_tokens;
   ops::PagedKv kv;
-  kv.layout = group.kv.layout;
   kv.k = tensor(layer.k, layout.dtype, {blocks, heads, tokens, layout.k_head_dim});
   kv.v = tensor(layer.v, layout.dtype, {blocks, heads, tokens, layout.v_head_dim});
   kv.k_scale = tensor(layer.k_scale, DType::kF32, {blocks, heads, tokens});
@@ -90,16 +92,54 @@ bool HasMasks(const batch::BatchPlan& plan, batch::MaskSource* masks) {
                      [&](const batch::PlanEntry& entry) { return masks->HasMask(entry); });
 }
 
+int LargestBucket(const model::ModelOptions& options, int max_num_seqs) {
+  return static_cast<int>(
+      std::min<int64_t>({max_num_seqs, options.max_tokens, options.max_logits_rows}));
+}
+
+size_t PlanBytes(int max_num_seqs) {
+  return device::AlignUp(static_cast<size_t>(ops::AttentionPlanNumbers(max_num_seqs)) *
+                         sizeof(int32_t));
+}
+
+ops::StepLimits StepLimitsOf(const InputLimits& limits) {
+  return {.tokens = limits.tokens,
+          .logits_rows = limits.logits_rows,
+          .sequences = limits.sequences,
+          .positions = limits.positions};
+}
+
+// Launches of a forward pass with sampling, by which graphs are estimated: at most.
+constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
+
 }  // namespace
+
+Result<size_t> Executor::ScratchBytes(const files::ModelFiles& files, device::Device& device,
+                                      const model::ModelOptions& options, int max_num_seqs) {
+  SLUICE_ASSIGN_OR_RETURN(std::vector<ops::BindRecord> bindings,
+                          model::ScratchBindings(files, device, options));
+  sample::Sampler::Options sampling = SamplingOf(files.config, options, max_num_seqs);
+  sampling.records = &bindings;
+  SLUICE_RETURN_IF_ERROR(sample::Sampler::BindSample(device, sampling).status());
+  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(files.config, options, max_num_seqs)));
+}
+
+size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
+                            const device::DeviceFacts& facts, int max_num_seqs) {
+  if (facts.graphs != device::GraphSupport::kFull) return 0;
+  const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
+  const size_t graphs = GraphRunner::BucketSizes(LargestBucket(options, max_num_seqs)).size();
+  return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
+}
 
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                              int max_num_seqs) {
-  const std::vector<int> blocks(model::LayerGroups(config, options).size(),
-                                options.kernel_block_tokens);
-  const size_t inputs = InputBytes(LimitsOf(config, options, max_num_seqs), blocks);
+  const size_t inputs =
+      InputBytes(LimitsOf(config, options, max_num_seqs), model::LayerGroups(config, options));
   return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
-         (kInFlightMax + 1) * inputs;
+         (kDepthBesideHost + 1) * inputs +
+         model::LayerGroups(config, options).size() * PlanBytes(max_num_seqs);
 }
 
 Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
@@ -107,50 +147,77 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   const int max_num_seqs = wanted.max_num_seqs;
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
-  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
-  for (const model::LayerGroup& group : model.groups()) {
-    limits.windows.push_back(group.kind == files::LayerKind::kWindow ? group.window : 0);
-  }
+  const InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
   executor->builder_ = std::make_unique<InputBuilder>(device, store, limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   SLUICE_ASSIGN_OR_RETURN(executor->prepare_stream_, device.CreateStream());
-  for (Flight& flight : executor->flights_) {
-    SLUICE_ASSIGN_OR_RETURN(flight.done, device.CreateEvent());
-  }
   constexpr auto memory = device::MemoryKind::kDevice;
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
   SLUICE_ASSIGN_OR_RETURN(executor->logits_,
                           device.Allocate(LogitsBytes(model.config(), options), memory));
+  const size_t plan_bytes = PlanBytes(max_num_seqs), groups = model.groups().size();
+  SLUICE_ASSIGN_OR_RETURN(executor->plan_memory_, device.Allocate(groups * plan_bytes, memory));
+  for (size_t g = 0; g < groups; ++g) {
+    device::View view = executor->plan_memory_.view();
+    view.data += g * plan_bytes;
+    view.bytes = plan_bytes;
+    executor->attention_plans_.push_back(
+        ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(max_num_seqs)}));
+  }
   for (int layer = 0; layer < store.layer_count(); ++layer) {
-    executor->kv_.push_back(LayerView(store, layer, model.groups()[model.group_of(layer)]));
+    executor->kv_.push_back(LayerView(store, layer));
   }
   if (wanted.time_steps) {
     auto timer = StepTimer::Make(device);
     if (!timer.ok() && timer.status().code() != StatusCode::kUnimplemented) return timer.status();
     if (timer.ok()) executor->timer_ = std::move(timer).value();
   }
+  if (wanted.bindings != nullptr) {
+    SLUICE_RETURN_IF_ERROR(executor->stream_->ReserveScratch(
+        ops::ScratchBytes(*wanted.bindings, StepLimitsOf(limits))));
+  }
+  executor->info_ = {.kv_groups = store.groups(),
+                     .max_model_len = static_cast<int>(limits.positions),
+                     .max_logits_rows = static_cast<int>(limits.logits_rows)};
+  const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
+  SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
   return executor;
+}
+
+Status Executor::MakeFlights(int depth) {
+  info_.depth = depth;
+  unfinished_.reserve(depth);
+  for (int i = 0; i < depth; ++i) {
+    Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
+    SLUICE_ASSIGN_OR_RETURN(flight.done, device_.CreateEvent());
+    SLUICE_ASSIGN_OR_RETURN(flight.rows, sampler_->MakeStep());
+    if (timer_) {
+      SLUICE_ASSIGN_OR_RETURN(flight.marks, timer_->MakeMarks());
+    }
+    idle_.push_back(&flight);
+  }
+  return OkStatus();
 }
 
 // The KV memory is bound by now, so graphs may be captured from here on.
 Status Executor::MakeGraphs(const Options& options) {
   if (!options.graphs) {
-    graphs_note_ = "no graphs: --no-graphs switches them off";
+    info_.graphs_note = "no graphs: --no-graphs switches them off";
     return OkStatus();
   }
   if (stream_->checks_each_op()) {
-    graphs_note_ = "no graphs: --check-each-op waits after every op";
+    info_.graphs_note = "no graphs: --check-each-op waits after every op";
     return OkStatus();
   }
   const auto refuse = [&](std::string_view who, device::GraphSupport support) {
-    graphs_note_ = StrCat("no graphs: ", who,
-                          support == device::GraphSupport::kNone
-                              ? " cannot be captured"
-                              : " can be captured in pieces alone, which is not made use of");
+    info_.graphs_note = StrCat("no graphs: ", who,
+                               support == device::GraphSupport::kNone
+                                   ? " cannot be captured"
+                                   : " can be captured in pieces alone, which is not made use of");
     return OkStatus();
   };
   const device::DeviceFacts& facts = device_.facts();
@@ -163,9 +230,8 @@ Status Executor::MakeGraphs(const Options& options) {
   }
   if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
 
-  const model::ModelOptions& limits = model_.options();
-  const std::vector<int> sizes = GraphRunner::BucketSizes(static_cast<int>(
-      std::min<int64_t>({options.max_num_seqs, limits.max_tokens, limits.max_logits_rows})));
+  const std::vector<int> sizes =
+      GraphRunner::BucketSizes(LargestBucket(model_.options(), options.max_num_seqs));
   std::vector<size_t> bytes;
   for (const int size : sizes) {
     BucketInputs& bucket = bucket_inputs_.emplace_back();
@@ -189,9 +255,9 @@ Status Executor::MakeGraphs(const Options& options) {
     inputs.push_back(bucket.model);
   }
   builder_->UseBuckets(sizes, std::move(inputs), bytes.back());
-  graphs_note_ = "graphs for steps of";
-  for (const int size : sizes) graphs_note_ += StrCat(" ", size);
-  graphs_note_ += " sequences, captured at the second step of each";
+  info_.graphs_note = "graphs for steps of";
+  for (const int size : sizes) info_.graphs_note += StrCat(" ", size);
+  info_.graphs_note += " sequences, captured at the second step of each";
   return OkStatus();
 }
 
@@ -199,17 +265,16 @@ Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
   return builder_->Build(plan, *prepare_stream_);
 }
 
-device::SubmitCounts Executor::submitted() const {
-  device::SubmitCounts counts = stream_->counts();
-  const device::SubmitCounts copies = prepare_stream_->counts();
-  counts.kernels += copies.kernels - warm_up_.kernels;
-  counts.host_calls += copies.host_calls - warm_up_.host_calls;
-  return counts;
+RunnerTotals Executor::Totals() const {
+  const device::SubmitCounts steps = stream_->counts(), copies = prepare_stream_->counts();
+  RunnerTotals totals;
+  totals.kernels = steps.kernels + copies.kernels - warm_up_.kernels;
+  totals.host_calls = steps.host_calls + copies.host_calls - warm_up_.host_calls;
+  if (timer_) totals.busy_s = timer_->times().busy_s, totals.idle_s = timer_->times().idle_s;
+  return totals;
 }
 
-Executor::~Executor() {
-  if (count_ > 0) (void)stream_->Synchronize();
-}
+Executor::~Executor() { CHECK(unfinished_.empty(), unfinished_.size(), " steps are unfinished"); }
 
 Status Executor::CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink) {
   const auto refuse = [&](const auto&... why) {
@@ -218,8 +283,8 @@ Status Executor::CheckLaunch(const PreparedBatch& batch, const batch::KvSink* si
   };
   // A batch that was moved from has no buffers.
   if (!batch.synced() || batch.host_.data() == nullptr) return refuse("before it was synced");
-  if (count_ == kInFlightMax) return refuse("while ", count_, " others are in flight");
-  if (count_ > 0 && (sink != nullptr || flight(count_ - 1).sink != nullptr)) {
+  if (idle_.empty()) return refuse("while ", unfinished_.size(), " others are unfinished");
+  if (!unfinished_.empty() && (sink != nullptr || unfinished_.back()->sink != nullptr)) {
     return refuse("beside a step whose KV a sink follows");
   }
   return CheckReferences(batch.plan());
@@ -263,6 +328,7 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
   context.stream = &stream;
   context.workspace = workspace_.view();
   context.kv = kv_;
+  context.attention_plans = attention_plans_;
   return context;
 }
 
@@ -284,8 +350,8 @@ ops::Tensor Executor::Logits(int64_t rows) const {
 
 Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
-  flight->sample_us.reset();
-  if (timer_) SLUICE_RETURN_IF_ERROR(timer_->Begin(*stream_));
+  flight->costs.sample.reset();
+  SLUICE_RETURN_IF_ERROR(flight->marks.Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
   // A graph holds sampling too, so its rows are built first. Masks come late, and a sink follows
   // the layers: with either the model goes ahead of sampling.
@@ -293,16 +359,16 @@ Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
       flight->batch.bucket() >= 0 && flight->sink == nullptr && !HasMasks(plan, masks);
   if (!graph) SLUICE_RETURN_IF_ERROR(EnqueueModel(flight));
   const int64_t modelled = NowMicros();
-  SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks));
-  Status status = graph ? EnqueueGraph(flight) : EnqueueSampling(plan);
+  SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks, &flight->rows));
+  Status status = graph ? EnqueueGraph(flight) : EnqueueSampling(flight);
   if (status.ok()) status = EndStep(flight);
   if (!status.ok()) sampler_->Drop(plan);
-  if (!graph) flight->sample_us = NowMicros() - modelled;
+  if (!graph) flight->costs.sample = NowMicros() - modelled;
   return status;
 }
 
 Status Executor::EndStep(Flight* flight) {
-  if (timer_) SLUICE_RETURN_IF_ERROR(timer_->End(*stream_));
+  SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
   return stream_->Record(*flight->done);
 }
 
@@ -319,26 +385,28 @@ Status Executor::EnqueueModel(Flight* flight) {
   return RunModel(flight, Logits(rows));
 }
 
-Status Executor::EnqueueSampling(const batch::BatchPlan& plan) {
-  return sampler_->Run(*stream_, Logits(static_cast<int64_t>(plan.logits_rows.size())));
+Status Executor::EnqueueSampling(Flight* flight) {
+  const auto rows = static_cast<int64_t>(flight->batch.plan().logits_rows.size());
+  return sampler_->Run(*stream_, Logits(rows), &flight->rows);
 }
 
 // More edits of logits than the bucket has room for: run eagerly, over the bucket's inputs.
 Status Executor::EnqueueGraph(Flight* flight) {
   const int index = flight->batch.bucket();
   const BucketInputs& bucket = bucket_inputs_[index];
-  if (!sampler_->FitsFixed(bucket.edits)) {
+  if (!sample::Sampler::FitsFixed(flight->rows, bucket.edits)) {
     SLUICE_RETURN_IF_ERROR(EnqueueModel(flight));
     const int64_t modelled = NowMicros();
-    const Status status = EnqueueSampling(flight->batch.plan());
-    flight->sample_us = NowMicros() - modelled;
+    const Status status = EnqueueSampling(flight);
+    flight->costs.sample = NowMicros() - modelled;
     return status;
   }
   const int64_t rows = graphs_->size(index);
   const device::View source = BucketSource(flight->batch);
-  sampler_->WriteFixed(rows, bucket.edits, source.data + bucket.bytes - bucket.sampling.bytes);
+  sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits,
+                              source.data + bucket.bytes - bucket.sampling.bytes);
   SLUICE_RETURN_IF_ERROR(graphs_->Run(*stream_, index, source));
-  return sampler_->FetchFixed(*stream_, rows);
+  return sampler_->FetchFixed(*stream_, rows, &flight->rows);
 }
 
 device::View Executor::BucketSource(const PreparedBatch& batch) const {
@@ -356,74 +424,107 @@ Status Executor::RunBucket(device::Stream& stream, int index) {
   return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
 }
 
-Status Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink) {
+Result<Step> Executor::Launch(batch::BatchPlan* plan, batch::MaskSource* masks,
+                              batch::KvSink* sink) {
+  const int64_t start = NowMicros();
+  SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(plan));
+  SLUICE_RETURN_IF_ERROR(batch.Sync());
+  const int64_t prepare = NowMicros() - start;
+  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), masks, sink));
+  unfinished_.back()->costs.prepare = prepare;
+  return step;
+}
+
+Result<Step> Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink) {
   if (batch.plan().tokens.empty()) sink = nullptr;  // no forward, so nothing is written
   SLUICE_RETURN_IF_ERROR(CheckLaunch(batch, sink));
   sampler_->Begin(batch.plan());
   if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(batch.plan()));
-  Flight& next = flight(count_);
-  next.batch = std::move(batch);
-  next.sink = sink;
-  next.status = OkStatus();
-  const batch::BatchPlan& plan = next.batch.plan();
-  const Status status = Enqueue(masks, &next);
-  if (!status.ok()) {
-    // What is on the stream already reads the batch. The device tells an error once, so one that is
-    // found here may be that of the step before: both have failed then.
-    const Status waited = stream_->Synchronize();
-    if (count_ > 0 && !waited.ok()) flight(count_ - 1).status = waited;
-    if (count_ > 0 && status.code() == StatusCode::kDevice) flight(count_ - 1).status = status;
-    failed_step_ = plan.step;
-    last_draws_.clear();
-    if (sink != nullptr) sink->Abort();
-    builder_->Recycle(std::move(next.batch));
-    return status;
-  }
-  ++count_;
-  if (timer_) timer_->Launched();
+  Flight* const flight = idle_.back();
+  flight->batch = std::move(batch);
+  flight->sink = sink;
+  flight->status = OkStatus();
+  const batch::BatchPlan& plan = flight->batch.plan();
+  const Status status = Enqueue(masks, flight);
+  if (!status.ok()) return Abandon(flight, status);
+  idle_.pop_back();
+  unfinished_.push_back(flight);
   last_step_ = plan.step;
   last_draws_.resize(plan.logits_rows.size());
   for (size_t row = 0; row < plan.logits_rows.size(); ++row) {
     last_draws_[row] = plan.logits_rows[row].purpose == batch::RowPurpose::kSample;
   }
-  return OkStatus();
+  return Step(flight);
 }
 
-Status Executor::Finish(batch::StepResult* result) {
-  CHECK(count_ > 0, "no step is in flight");
-  Flight& flight = flights_[oldest_];
-  const batch::BatchPlan& plan = flight.batch.plan();
-  Status status = flight.done->Synchronize();
-  if (!flight.status.ok()) status = flight.status;
-  if (timer_) timer_->Finished(status.ok());
-  sample_us_ = flight.sample_us;
-  oldest_ = (oldest_ + 1) % kInFlightMax;
-  --count_;
+// What is on the stream already reads the batch. The device tells an error once, so one that is
+// found here may be that of the step before: both have failed then.
+Status Executor::Abandon(Flight* flight, const Status& status) {
+  const Status waited = stream_->Synchronize();
+  if (!unfinished_.empty()) {
+    Flight& before = *unfinished_.back();
+    if (!waited.ok()) before.status = waited;
+    if (status.code() == StatusCode::kDevice) before.status = status;
+  }
+  failed_step_ = flight->batch.plan().step;
+  last_draws_.clear();
+  if (flight->sink != nullptr) flight->sink->Abort();
+  builder_->Recycle(std::move(flight->batch));
+  return status;
+}
+
+Status Executor::Land(Flight* flight) {
+  Status status = flight->done->Synchronize();
+  if (!flight->status.ok()) status = flight->status;
+  if (timer_) timer_->Finished(status.ok(), &flight->marks);
+  unfinished_.erase(std::find(unfinished_.begin(), unfinished_.end(), flight));
+  idle_.push_back(flight);
+  return status;
+}
+
+void Executor::FailBehind(uint64_t step, const Status& why) {
+  for (Flight* behind : unfinished_) {
+    if (behind->batch.plan().step > step) behind->status = why;
+  }
+  failed_step_ = last_step_;  // this one, or the one behind it
+  last_draws_.clear();
+}
+
+Status Executor::Finish(Flight* flight, batch::StepResult* result) {
+  CHECK(unfinished_.front() == flight, "a step before it is unfinished");
+  const batch::BatchPlan& plan = flight->batch.plan();
+  Status status = Land(flight);
   if (!status.ok()) {
-    if (flight.sink != nullptr) flight.sink->Abort();
-    if (count_ > 0) {
-      flights_[oldest_].status =
-          status.WithContext(StrCat("it was built on step ", plan.step, ", which failed"));
-    }
-    failed_step_ = last_step_;  // this one, or the one behind it
-    last_draws_.clear();
-  } else if (flight.sink != nullptr) {
-    status = flight.sink->Finish();
+    if (flight->sink != nullptr) flight->sink->Abort();
+    FailBehind(plan.step,
+               status.WithContext(StrCat("it was built on step ", plan.step, ", which failed")));
+  } else if (flight->sink != nullptr) {
+    status = flight->sink->Finish();
   }
   if (status.ok()) {
-    sampler_->Collect(plan, result);
+    sampler_->Collect(plan, flight->rows, result);
   } else {
     sampler_->Drop(plan);
   }
-  builder_->Recycle(std::move(flight.batch));
+  builder_->Recycle(std::move(flight->batch));
   return status;
+}
+
+void Executor::Drop(Flight* flight) {
+  (void)Land(flight);
+  const batch::BatchPlan& plan = flight->batch.plan();
+  if (flight->sink != nullptr) flight->sink->Abort();
+  FailBehind(plan.step, Status(StatusCode::kDevice, StrCat("it was built on step ", plan.step,
+                                                           ", whose results were dropped")));
+  sampler_->Drop(plan);
+  builder_->Recycle(std::move(flight->batch));
 }
 
 Status Executor::Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
                          batch::StepResult* result) {
-  CHECK(count_ == 0, count_, " steps are in flight");
-  SLUICE_RETURN_IF_ERROR(Launch(std::move(batch), masks, sink));
-  return Finish(result);
+  CHECK(unfinished_.empty(), unfinished_.size(), " steps are unfinished");
+  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), masks, sink));
+  return step.Finish(result);
 }
 
 // One sequence in the first blocks. A step's ids are known or the row before's, as in serving.
@@ -432,9 +533,8 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   plan.step = last_step_ + 1;
   plan.entries.push_back({.first_position = first, .query_tokens = tokens, .logits_count = 1});
   plan.tokens.assign(tokens, index == 0 ? 0 : batch::PreviousRow(0));
-  for (int i = 0; i < tokens; ++i) plan.positions.push_back(first + i);
   plan.logits_rows.push_back({.token = tokens - 1});
-  for (const kvstore::GroupLayout& group : store_.groups()) {
+  for (const batch::KvGroup& group : store_.groups()) {
     batch::GroupTable& table = plan.groups.emplace_back();
     for (int at = 0; at < first + tokens; at += group.kernel_block_tokens) {
       table.ids.push_back(static_cast<int32_t>(table.ids.size()));
@@ -449,11 +549,10 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
 
 // A prompt, then decode steps: a bucket's first one runs eagerly, its second is captured.
 Status Executor::WarmUp() {
-  CHECK(count_ == 0 && last_step_ == 0, "a warm-up after step ", last_step_);
+  CHECK(unfinished_.empty() && last_step_ == 0, "a warm-up after step ", last_step_);
   const model::ModelOptions& limits = model_.options();
   const int prompt = limits.max_tokens > 1 ? 2 : 1;
   if (limits.max_model_len < prompt + kWarmUpSteps) return OkStatus();
-  std::unique_ptr<StepTimer> timer = std::move(timer_);
   Status status;
   batch::StepResult result;
   for (int index = 0, first = 0; index < kWarmUpSteps && status.ok(); ++index) {
@@ -466,11 +565,11 @@ Status Executor::WarmUp() {
     }();
     first += tokens;
   }
-  timer_ = std::move(timer);
-  warm_up_ = submitted();
+  if (timer_) timer_->Restart();
+  warm_up_ = {stream_->counts().kernels + prepare_stream_->counts().kernels,
+              stream_->counts().host_calls + prepare_stream_->counts().host_calls};
   last_step_ = failed_step_ = 0;
   last_draws_.clear();
-  sample_us_ = 0;
   return status.ok() ? status
                      : status.WithContext(StrCat("the first steps on ",
                                                  device::ToString(device_.facts().id), " failed"));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,8 +24,8 @@ namespace sluice::exec {
 inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTestSlots = 8;
 
 // "cpu", or a queued device: "pinned" or "plain", after the host memory that copies use,
-// "nographs", "nosampling", whose graphs cannot hold sampling, or "checked", which waits after each
-// op.
+// "nographs", "nosampling", whose graphs cannot hold sampling, "checked", which waits after each
+// op, or "greedy", whose linears take more scratch memory than they say.
 inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   if (name == "cpu") {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
@@ -33,6 +34,7 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   ops::QueuedDevice::Options options;
   options.pinned_memory = name != "plain";
   options.check_each_op = name == "checked";
+  if (name == "greedy") options.scratch_excess = 1;
   if (name == "nosampling") options.piecewise_op = "sample";
   if (name == "nographs") options.graphs = device::GraphSupport::kNone;
   return std::make_unique<ops::QueuedDevice>(options);
@@ -51,25 +53,20 @@ struct TinyExecutor {
     options.max_tokens = 128;
     options.max_logits_rows = 128;
     options.max_model_len = kTestLength;
+    options.block_tokens = kTestBlock;
     options.kernel_block_tokens = kTestKernelBlock;
     options.kv_dtype = kv_dtype;
+    options.records = &bindings;
     model = std::move(model::LoadModel(files, *device, options).value());
-    std::vector<kvstore::GroupLayout> layouts;
-    for (const model::LayerGroup& group : model->groups()) {
-      kvstore::GroupLayout layout;
-      layout.layers = group.layers;
-      layout.dtype = group.kv.dtype;
-      layout.kv_heads = group.kv.kv_heads;
-      layout.k_head_dim = group.kv.k_head_dim;
-      layout.v_head_dim = group.kv.v_head_dim;
-      layout.block_tokens = kTestBlock;
-      layout.kernel_block_tokens = kTestKernelBlock;
-      layout.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;
-      layouts.push_back(layout);
+    std::vector<batch::KvGroup> groups = model->groups();
+    for (batch::KvGroup& group : groups) {
+      group.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;
     }
-    store = std::move(kvstore::KvStore::Make(*device, layouts).value());
+    store = std::move(kvstore::KvStore::Make(*device, groups).value());
     executor = std::move(
-        Executor::Make(*device, *model, *store, {.max_num_seqs = kTestSlots, .graphs = graphs})
+        Executor::Make(
+            *device, *model, *store,
+            {.max_num_seqs = kTestSlots, .depth = 2, .graphs = graphs, .bindings = &bindings})
             .value());
   }
 
@@ -84,21 +81,34 @@ struct TinyExecutor {
   Status Launch(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
                 batch::KvSink* sink = nullptr) {
     SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(std::move(plan)));
-    return executor->Launch(std::move(batch), masks, sink);
+    SLUICE_ASSIGN_OR_RETURN(Step step, executor->Launch(std::move(batch), masks, sink));
+    steps.push_back(std::move(step));
+    return OkStatus();
+  }
+  // The oldest step that was launched.
+  Status Finish(batch::StepResult* result) {
+    Step step = std::move(steps.front());
+    steps.pop_front();
+    return step.Finish(result);
   }
   Result<batch::StepResult> Run(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
                                 batch::KvSink* sink = nullptr) {
     SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(std::move(plan)));
+    SLUICE_ASSIGN_OR_RETURN(Step step, executor->Launch(std::move(batch), masks, sink));
+    costs = step.costs();
     batch::StepResult result;
-    SLUICE_RETURN_IF_ERROR(executor->Execute(std::move(batch), masks, sink, &result));
+    SLUICE_RETURN_IF_ERROR(step.Finish(&result));
     return result;
   }
 
   files::ModelFiles files;
   std::unique_ptr<device::Device> device;
+  std::vector<ops::BindRecord> bindings;
   std::unique_ptr<model::Model> model;
   std::unique_ptr<kvstore::KvStore> store;
   std::unique_ptr<Executor> executor;
+  std::deque<Step> steps;  // launched and not finished
+  StepCosts costs;         // of the last Run
 };
 
 // A logits row of an entry: `offset` counts the entry's tokens.
@@ -130,10 +140,7 @@ class PlanBuilder {
     for (const TestRow& row : rows) {
       plan_.logits_rows.push_back({entry.token_begin + row.offset, row.target, row.purpose});
     }
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      plan_.tokens.push_back(tokens[i]);
-      plan_.positions.push_back(first + static_cast<int>(i));
-    }
+    plan_.tokens.insert(plan_.tokens.end(), tokens.begin(), tokens.end());
     const int end = first + entry.query_tokens;
     for (batch::GroupTable& table : plan_.groups) {
       for (int i = 0; i * kTestKernelBlock < end; ++i) {

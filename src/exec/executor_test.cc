@@ -96,7 +96,7 @@ class ExecutorTest : public ::testing::TestWithParam<std::string> {
     return {result.tokens.back().id, result.tokens.back().logprob};
   }
   // The prompt in chunks, then `count` tokens in all, one by one.
-  std::vector<Drawn> Generate(int slot, int count, size_t chunk = 100, int padded = 0,
+  std::vector<Drawn> Generate(int slot, int count, size_t chunk = 100,
                               batch::SamplingParams params = Greedy()) {
     std::vector<Drawn> drawn;
     for (size_t at = 0; at < kPrompt.size(); at += chunk) {
@@ -108,7 +108,6 @@ class ExecutorTest : public ::testing::TestWithParam<std::string> {
           slot, static_cast<int>(at),
           {kPrompt.begin() + static_cast<long>(at), kPrompt.begin() + static_cast<long>(at + n)},
           last ? std::vector<TestRow>{{static_cast<int>(n) - 1}} : std::vector<TestRow>{});
-      plan.plan().padded_tokens = padded;
       const StepResult result = Run(plan);
       if (last) drawn.push_back(Last(result));
     }
@@ -116,7 +115,6 @@ class ExecutorTest : public ::testing::TestWithParam<std::string> {
       PlanBuilder plan = NextPlan();
       plan.Entry(slot, static_cast<int>(kPrompt.size() + drawn.size()) - 1, {drawn.back().id},
                  {{0}});
-      plan.plan().padded_tokens = padded;
       drawn.push_back(Last(Run(plan)));
     }
     return drawn;
@@ -264,11 +262,10 @@ TEST_P(ExecutorTest, ATokenThatTheStepBeforeDidNotDrawIsAnError) {
   EXPECT_TRUE(tiny_.Run(good.plan()).ok());
 }
 
-TEST_P(ExecutorTest, ChunksAndPaddingDoNotChangeABit) {
+TEST_P(ExecutorTest, ChunksDoNotChangeABit) {
   const std::vector<Drawn> whole = Generate(0, 12);
   EXPECT_LT(whole[0].logprob, 0.0f);
   for (const size_t chunk : {1, 3, 5, 8, 12}) EXPECT_EQ(Generate(1, 12, chunk), whole) << chunk;
-  for (const int padded : {14, 64}) EXPECT_EQ(Generate(2, 12, 100, padded), whole) << padded;
 }
 
 TEST_P(ExecutorTest, ScoresDoNotDependOnTheChunks) {
@@ -302,7 +299,7 @@ TEST_P(ExecutorTest, ASequenceGivesTheSameBitsAmongOthers) {
   params.seed = 9;
   params.temperature = 0.8f;
   params.top_logprobs = 0;
-  const std::vector<Drawn> alone = Generate(0, 6, 100, 0, params);
+  const std::vector<Drawn> alone = Generate(0, 6, 100, params);
   std::vector<Drawn> among;
   for (int i = 0; i < 6; ++i) {
     PlanBuilder plan = NextPlan();
@@ -327,7 +324,7 @@ TEST_P(ExecutorTest, VerifyingEqualsOneByOneDecoding) {
   params.temperature = 0.7f;
   params.top_logprobs = 1;
   params.frequency_penalty = 1.0f;
-  const std::vector<Drawn> expected = Generate(0, 20, 100, 0, params);
+  const std::vector<Drawn> expected = Generate(0, 20, 100, params);
   PlanBuilder prefill = NextPlan();
   prefill.Start(4, params, kPrompt).Entry(4, 0, kPrompt, {{12}});
   std::vector<Drawn> drawn = {Last(Run(prefill))};
@@ -393,7 +390,7 @@ TEST_P(ExecutorTest, TwoStepsInFlightGiveTheSameBits) {
   params.top_logprobs = 2;
   params.min_tokens = 6;  // counts the token that is being drawn
   for (int32_t id = 0; id < 320; id += 2) params.end_ids.push_back(id);
-  const std::vector<Drawn> expected = Generate(0, 9, 100, 0, params);
+  const std::vector<Drawn> expected = Generate(0, 9, 100, params);
   PlanBuilder prefill = NextPlan();
   prefill.Start(1, params, kPrompt).Entry(1, 0, kPrompt, {{12}});
   ASSERT_TRUE(tiny_.Launch(prefill.plan()).ok());
@@ -406,10 +403,10 @@ TEST_P(ExecutorTest, TwoStepsInFlightGiveTheSameBits) {
     plan.Entry(1, 13 + i, {batch::PreviousRow(i % 2)}, {{0}});
     ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
     EXPECT_EQ(tiny_.executor->in_flight(), 2);
-    ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+    ASSERT_TRUE(tiny_.Finish(&result).ok());
     drawn.push_back(Last(result));
   }
-  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+  ASSERT_TRUE(tiny_.Finish(&result).ok());
   drawn.push_back(Last(result));
   EXPECT_EQ(drawn, expected);
 }
@@ -427,12 +424,12 @@ TEST_P(ExecutorTest, AThirdStepInFlightAndAStepBesideASinkAreRefused) {
   EXPECT_EQ(tiny_.Launch(prefill(1), nullptr, &sink).code(), StatusCode::kFailedPrecondition);
   ASSERT_TRUE(tiny_.Launch(prefill(1)).ok());
   EXPECT_EQ(tiny_.Launch(prefill(2)).code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
-  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+  ASSERT_TRUE(tiny_.Finish(&result).ok());
+  ASSERT_TRUE(tiny_.Finish(&result).ok());
   ASSERT_TRUE(tiny_.Launch(prefill(2), nullptr, &sink).ok());
   EXPECT_EQ(tiny_.Launch(prefill(3)).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(sink.calls.back(), "layer 1 of 0");  // nothing is over before it is waited for
-  ASSERT_TRUE(tiny_.executor->Finish(&result).ok());
+  ASSERT_TRUE(tiny_.Finish(&result).ok());
   EXPECT_EQ(sink.calls.back(), "finish");
   EXPECT_EQ(sink.events.size(), queued() ? 2u : 0u);  // an event of its own for every layer
 }
@@ -456,19 +453,54 @@ TEST_P(QueuedExecutorTest, StepsAreTimedWhereThatIsAskedFor) {
       plan.Entry(0, at, {kPrompt[static_cast<size_t>(at)]}, {{0}});
       Run(plan);
     }
-    EXPECT_EQ(tiny_.executor->step_times().busy_s, 0);
-    EXPECT_EQ(tiny_.executor->step_times().idle_s, asked ? 2.0 : 0.0);
+    EXPECT_EQ(tiny_.executor->Totals().busy_s, 0);
+    EXPECT_EQ(tiny_.executor->Totals().idle_s, asked ? 2.0 : 0.0);
   }
+}
+
+// The largest step first or last, eager and in graphs: all of them get by with what was reserved,
+// and that is what the memory plan counts.
+TEST_P(QueuedExecutorTest, ScratchMemoryIsReservedOnceForTheLargestStep) {
+  const model::ModelOptions& options = tiny_.model->options();
+  const auto planned = Executor::ScratchBytes(tiny_.files, *tiny_.device, options, kTestSlots);
+  ASSERT_TRUE(planned.ok()) << planned.status().message();
+  EXPECT_EQ(*planned, 128 * ops::QueuedDevice::kScratchOfRow);
+  EXPECT_EQ(tiny_.queued().scratch_reserved, *planned);
+  Generate(0, 5);
+  PlanBuilder largest = NextPlan();
+  for (int slot = 1; slot < 3; ++slot) {
+    const std::vector<int32_t> tokens(64, 7);
+    largest.Start(slot, Greedy(), tokens);
+    largest.Entry(slot, 0, {tokens.begin(), tokens.end()}, {{63}});
+  }
+  Run(largest);
+  Generate(0, 3);
+}
+
+TEST(ScratchMemory, AStepInWhichItWouldGrowFails) {
+  TinyExecutor tiny("llama", 0, "greedy");
+  PlanBuilder small(1, 1);
+  small.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
+  EXPECT_TRUE(tiny.Run(small.plan()).ok()) << "there is room for so few rows";
+  PlanBuilder largest(2, 1);
+  for (int slot = 1; slot < 3; ++slot) {
+    const std::vector<int32_t> tokens(64, 7);
+    largest.Start(slot, Greedy(), tokens);
+    largest.Entry(slot, 0, {tokens.begin(), tokens.end()}, {{63}});
+  }
+  const Status status = tiny.Run(largest.plan()).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("scratch memory would grow"));
 }
 
 TEST_P(QueuedExecutorTest, SamplingInsideAGraphHasNoTimeOfItsOwn) {
   const std::vector<Drawn> drawn = Generate(0, 1);
-  EXPECT_TRUE(tiny_.executor->sample_us().has_value());  // a prompt is no bucket's
+  EXPECT_TRUE(tiny_.costs.sample.has_value());  // a prompt is no bucket's
   const auto decode = [&](batch::MaskSource* masks) {
     PlanBuilder plan = NextPlan();
     plan.Entry(0, static_cast<int>(kPrompt.size()), {drawn[0].id}, {{0}});
     Run(plan, masks);
-    return tiny_.executor->sample_us().has_value();
+    return tiny_.costs.sample.has_value();
   };
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(decode(nullptr)) << i;
   BanMask mask(5);
@@ -487,8 +519,8 @@ TEST_P(QueuedExecutorTest, AnErrorOfTheDeviceEndsItsStepAndTheOneBehindIt) {
   if (GetParam() == "pinned") {  // copies to plain memory wait, and find it at once
     EXPECT_TRUE(first.ok() && second.ok());
     StepResult result;
-    first = tiny_.executor->Finish(&result);
-    second = tiny_.executor->Finish(&result);
+    first = tiny_.Finish(&result);
+    second = tiny_.Finish(&result);
     EXPECT_THAT(second.message(), ::testing::HasSubstr("which failed"));
   }
   EXPECT_EQ(first.code(), StatusCode::kDevice) << first.message();
@@ -508,9 +540,9 @@ TEST_P(QueuedExecutorTest, AnErrorThatALaunchMeetsIsAlsoThatOfTheStepInFlight) {
   const Status launched = tiny_.Launch(behind.plan());
   EXPECT_EQ(launched.ok(), GetParam() == "pinned");
   StepResult result;
-  EXPECT_EQ(tiny_.executor->Finish(&result).code(), StatusCode::kDevice);
+  EXPECT_EQ(tiny_.Finish(&result).code(), StatusCode::kDevice);
   if (launched.ok()) {
-    EXPECT_EQ(tiny_.executor->Finish(&result).code(), StatusCode::kDevice);
+    EXPECT_EQ(tiny_.Finish(&result).code(), StatusCode::kDevice);
   }
 }
 
@@ -526,7 +558,7 @@ TEST_P(QueuedExecutorTest, AnErrorOfTheStepInFlightIsNotLostWhenALaunchFailsByIt
   behind.Start(2, Greedy(), kPrompt).Entry(2, 0, kPrompt, {{12}});
   EXPECT_EQ(tiny_.Launch(behind.plan(), &mask).code(), StatusCode::kInternal);
   StepResult result;
-  EXPECT_EQ(tiny_.executor->Finish(&result).code(), StatusCode::kDevice);
+  EXPECT_EQ(tiny_.Finish(&result).code(), StatusCode::kDevice);
 }
 
 TEST_P(QueuedExecutorTest, TheSinkIsToldToAbortWhenTheDeviceFails) {
@@ -539,13 +571,27 @@ TEST_P(QueuedExecutorTest, TheSinkIsToldToAbortWhenTheDeviceFails) {
   EXPECT_EQ(sink.calls.back(), "abort");
 }
 
-TEST_P(QueuedExecutorTest, ABatchThatIsNeverLaunchedAndAnExecutorInFlightMayGo) {
+TEST_P(QueuedExecutorTest, ABatchThatIsNeverLaunchedMayGo) {
   PlanBuilder plan = NextPlan();
   plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
   batch::BatchPlan twice = plan.plan();
   { auto dropped = tiny_.executor->Prepare(&twice); }
-  ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
-  tiny_.executor.reset();
+  EXPECT_TRUE(tiny_.Run(plan.plan()).ok());
+}
+
+TEST_P(QueuedExecutorTest, AStepThatIsDroppedTakesTheOneBehindItAlongAndNoMore) {
+  const std::vector<Drawn> expected = Generate(0, 3);
+  PlanBuilder prompt = NextPlan();
+  prompt.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
+  ASSERT_TRUE(tiny_.Launch(prompt.plan()).ok());
+  PlanBuilder behind = NextPlan();
+  behind.Entry(1, static_cast<int>(kPrompt.size()), {batch::PreviousRow(0)}, {{0}});
+  ASSERT_TRUE(tiny_.Launch(behind.plan()).ok());
+  tiny_.steps.pop_front();
+  EXPECT_EQ(tiny_.executor->in_flight(), 1);
+  batch::StepResult result;
+  EXPECT_THAT(tiny_.Finish(&result).message(), ::testing::HasSubstr("were dropped"));
+  EXPECT_EQ(Generate(0, 3), expected);
 }
 
 // K and V as codes, with an F32 scale of each token and head beside them. The queued device sees

@@ -1,7 +1,7 @@
 // GraphRunner: decode steps through captured graphs, one per bucket of sequences. What changes from
 // step to step lies in one buffer on the device, in a layout that depends on the bucket alone, and
 // reaches it as one copy; buckets share that buffer. A bucket's first step runs eagerly, so that
-// kernels take what scratch memory they need, its second is captured, the others are replayed. A
+// kernels are loaded and algorithms chosen, its second is captured, the others are replayed. A
 // bucket that cannot be captured runs eagerly for good and says so once. Step thread only, but for
 // BucketFor and what never changes.
 #pragma once

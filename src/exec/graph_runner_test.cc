@@ -187,7 +187,7 @@ class Traffic {
   }
   void Finish(Answers* answers) {
     StepResult result;
-    const Status status = tiny_.executor->Finish(&result);
+    const Status status = tiny_.Finish(&result);
     ASSERT_TRUE(status.ok()) << status.message();
     for (size_t i = 0; i < flying_.front().size(); ++i) {
       (*answers)[flying_.front()[i]].push_back({result.tokens[i].id, result.tokens[i].logprob});
@@ -288,6 +288,30 @@ TEST_P(Graphs, AWarmUpChangesNoAnswerAndLeavesTheSmallestGraph) {
   }
 }
 
+TEST(Executor, IsMadeWithoutWaitingForTheDevice) {
+  for (const bool graphs : {true, false}) {
+    TinyExecutor tiny("llama", 0, "pinned");
+    const int64_t before = tiny.queued().counts().syncs;
+    ASSERT_TRUE(Executor::Make(*tiny.device, *tiny.model, *tiny.store, {.graphs = graphs}).ok());
+    EXPECT_EQ(tiny.queued().counts().syncs, before) << graphs;
+  }
+}
+
+TEST(GraphStep, NothingIsCapturedBeforeTheCacheIsBoundNorInABucketsFirstStep) {
+  TinyExecutor tiny("llama", 0, "pinned");  // the model is loaded, the cache made and bound
+  EXPECT_EQ(tiny.queued().counts().captures, 0);
+  PlanBuilder prompt(1, 1);
+  prompt.Start(0, {}, {1, 5}).Entry(0, 0, {1, 5}, {{1}});
+  ASSERT_TRUE(tiny.Run(prompt.plan()).ok());
+  EXPECT_EQ(tiny.queued().counts().captures, 0);
+  for (const int step : {2, 3, 4}) {  // eager, captured, replayed
+    PlanBuilder decode(static_cast<uint64_t>(step), 1);
+    decode.Entry(0, step, {batch::PreviousRow(0)}, {{0}});
+    ASSERT_TRUE(tiny.Run(decode.plan()).ok());
+    EXPECT_EQ(tiny.queued().counts().captures, step == 2 ? 0 : 1) << step;
+  }
+}
+
 TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
   TinyExecutor tiny("llama", 0, "pinned");
   const auto executor = std::move(
@@ -295,7 +319,7 @@ TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
   tiny.queued().now_s = 5;
   ASSERT_TRUE(executor->WarmUp().ok());
   EXPECT_GT(tiny.queued().counts().ops, 0);
-  EXPECT_EQ(executor->submitted().kernels, 0u);
+  EXPECT_EQ(executor->Totals().kernels, 0u);
   tiny.queued().now_s = 9;
   batch::StepResult result;
   for (const uint64_t step : {1, 2, 3, 4, 5}) {
@@ -312,9 +336,9 @@ TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
   auto prepared = std::move(executor->Prepare(&first.plan()).value());
   ASSERT_TRUE(prepared.Sync().ok());
   ASSERT_TRUE(executor->Execute(std::move(prepared), nullptr, nullptr, &result).ok());
-  EXPECT_GT(executor->submitted().kernels, 10u);
-  EXPECT_EQ(executor->step_times().busy_s, 0);
-  EXPECT_EQ(executor->step_times().idle_s, 0);
+  EXPECT_GT(executor->Totals().kernels, 10u);
+  EXPECT_EQ(executor->Totals().busy_s, 0);
+  EXPECT_EQ(executor->Totals().idle_s, 0);
 }
 
 TEST(WarmUp, TellsWhyTheDeviceCannotRunAStep) {
@@ -377,33 +401,33 @@ TEST(GraphStep, StepsBuiltOnAFailedOneSaySo) {
   ASSERT_TRUE(tiny.Launch(prefill.plan()).ok());
   ASSERT_TRUE(tiny.Launch(second.plan()).ok());
   StepResult result;
-  EXPECT_EQ(tiny.executor->Finish(&result).code(), StatusCode::kDevice);
+  EXPECT_EQ(tiny.Finish(&result).code(), StatusCode::kDevice);
   // Planned before the failure of the first was known.
   const Status late = tiny.Launch(third.plan());
   EXPECT_EQ(late.code(), StatusCode::kDevice);
   EXPECT_EQ(late.message(), "it was built on step 2, which failed");
-  EXPECT_THAT(tiny.executor->Finish(&result).message(),
+  EXPECT_THAT(tiny.Finish(&result).message(),
               ::testing::HasSubstr("it was built on step 1, which failed"));
   EXPECT_TRUE(tiny.Run(afresh.plan()).ok());
 }
 
 TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
-  EXPECT_THAT(TinyExecutor("llama", 0, "pinned").executor->graphs_note(),
+  EXPECT_THAT(TinyExecutor("llama", 0, "pinned").executor->Info().graphs_note,
               ::testing::HasSubstr("1 2 4 8 sequences"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "pinned", false).executor->graphs_note(),
+  EXPECT_THAT(TinyExecutor("llama", 0, "pinned", false).executor->Info().graphs_note,
               ::testing::HasSubstr("--no-graphs"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "nographs").executor->graphs_note(),
+  EXPECT_THAT(TinyExecutor("llama", 0, "nographs").executor->Info().graphs_note,
               ::testing::HasSubstr("cannot be captured"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "checked").executor->graphs_note(),
+  EXPECT_THAT(TinyExecutor("llama", 0, "checked").executor->Info().graphs_note,
               ::testing::HasSubstr("--check-each-op"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "nosampling").executor->graphs_note(),
-              ::testing::HasSubstr("sampling can be captured in pieces alone"));
+  EXPECT_THAT(TinyExecutor("llama", 0, "nosampling").executor->Info().graphs_note,
+              ::testing::HasSubstr("_sample can be captured in pieces alone"));
   TinyExecutor tiny("llama", 0, "pinned");
   std::vector<ops::BindRecord> bindings = {{"attention", "", "any_f16_attention", {}}};
   bindings[0].graphs = device::GraphSupport::kPiecewise;
   const auto executor = Executor::Make(*tiny.device, *tiny.model, *tiny.store,
                                        {.max_num_seqs = 2, .bindings = &bindings});
-  EXPECT_THAT((*executor)->graphs_note(),
+  EXPECT_THAT((*executor)->Info().graphs_note,
               ::testing::AllOf(::testing::HasSubstr("any_f16_attention"),
                                ::testing::HasSubstr("in pieces")));
   EXPECT_TRUE((*executor)->captured().empty());

@@ -1,6 +1,7 @@
 #include "exec/input_builder.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "device/alignment.h"
@@ -43,10 +44,10 @@ IdRange RangeOf(std::span<const int32_t> ids) {
 
 // By group: the kernel blocks of a sequence of the most positions.
 std::vector<int64_t> WidestTables(const InputLimits& limits,
-                                  std::span<const int> kernel_block_tokens) {
+                                  std::span<const batch::KvGroup> groups) {
   std::vector<int64_t> widths;
-  for (const int tokens : kernel_block_tokens) {
-    widths.push_back((limits.positions + tokens - 1) / tokens);
+  for (const batch::KvGroup& group : groups) {
+    widths.push_back(batch::TableWidth(group, limits.positions));
   }
   return widths;
 }
@@ -76,11 +77,11 @@ class Carver {
 
 }  // namespace
 
-size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens) {
+size_t InputBytes(const InputLimits& limits, std::span<const batch::KvGroup> groups) {
   const InputShape widest{.tokens = limits.tokens,
                           .sequences = limits.sequences,
                           .rows = limits.logits_rows,
-                          .table_widths = WidestTables(limits, kernel_block_tokens)};
+                          .table_widths = WidestTables(limits, groups)};
   model::DeviceBatch nowhere;
   return CarveInputs({}, widest, &nowhere);
 }
@@ -104,7 +105,7 @@ InputShape InputBuilder::ShapeOf(int sequences) const {
   return {.tokens = sequences,
           .sequences = sequences,
           .rows = sequences,
-          .table_widths = WidestTables(limits_, kernel_block_tokens_)};
+          .table_widths = WidestTables(limits_, store_.groups())};
 }
 
 void InputBuilder::UseBuckets(std::vector<int> sizes, std::vector<model::DeviceBatch> inputs,
@@ -118,7 +119,7 @@ void InputBuilder::UseBuckets(std::vector<int> sizes, std::vector<model::DeviceB
 int InputBuilder::BucketOf(const batch::BatchPlan& plan) const {
   const auto found =
       std::lower_bound(bucket_sizes_.begin(), bucket_sizes_.end(), plan.entries.size());
-  if (plan.entries.empty() || plan.padded_tokens > 0 || found == bucket_sizes_.end() ||
+  if (plan.entries.empty() || found == bucket_sizes_.end() ||
       plan.tokens.size() != plan.entries.size()) {
     return -1;
   }
@@ -150,13 +151,6 @@ bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_
           static_cast<int64_t>(plan.logits_rows.size())) {
     return Refuse(error, StrCat("entry ", index, " names logits rows out of range"));
   }
-  for (int i = 0; i < entry.query_tokens; ++i) {
-    const int32_t position = plan.positions[entry.token_begin + i];
-    if (position != entry.first_position + i) {
-      return Refuse(error, StrCat("token ", i, " of entry ", index, " has position ", position,
-                                  " and not ", entry.first_position + i));
-    }
-  }
   return CheckRows(plan, index, error);
 }
 
@@ -182,11 +176,10 @@ bool InputBuilder::CheckRows(const batch::BatchPlan& plan, size_t index, Status*
 
 bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status* error) const {
   const batch::GroupTable& table = plan.groups[group];
-  const kvstore::GroupLayout& layout = store_.groups()[group];
+  const batch::KvGroup& layout = store_.groups()[group];
   const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
   const uint32_t tokens = static_cast<uint32_t>(layout.kernel_block_tokens);
-  const int64_t most = (limits_.positions + tokens - 1) / tokens;
-  const int window = group < limits_.windows.size() ? limits_.windows[group] : 0;
+  const int64_t most = batch::TableWidth(layout, limits_.positions);
   if (table.begin.size() != plan.entries.size() + 1 || table.begin.front() != 0 ||
       table.begin.back() != static_cast<int64_t>(table.ids.size())) {
     return Refuse(error, StrCat("the block tables of group ", group, " do not match the entries"));
@@ -210,7 +203,7 @@ bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status
     // write or a read of another sequence's.
     if (ids.low >= 0) continue;
     const uint32_t first =
-        static_cast<uint32_t>(window > 0 ? std::max(0, entry.first_position - window + 1) : 0);
+        static_cast<uint32_t>(batch::FirstNeededPosition(layout, entry.first_position));
     for (int64_t b = first / tokens; b < needed; ++b) {
       if (table.ids[begin + b] < 0) {
         return Refuse(error, StrCat("entry ", e, " has no block for position ", b * tokens,
@@ -258,30 +251,17 @@ Status InputBuilder::CheckCopies(const batch::BatchPlan& plan) const {
 
 Status InputBuilder::Check(const batch::BatchPlan& plan) {
   const int64_t tokens = static_cast<int64_t>(plan.tokens.size());
-  if (std::max<int64_t>(tokens, plan.padded_tokens) > limits_.tokens ||
-      static_cast<int64_t>(plan.entries.size()) > limits_.sequences ||
+  if (tokens > limits_.tokens || static_cast<int64_t>(plan.entries.size()) > limits_.sequences ||
       static_cast<int64_t>(plan.logits_rows.size()) > limits_.logits_rows) {
-    return BadPlan(StrCat(tokens, " tokens (padded to ", plan.padded_tokens, "), ",
-                          plan.entries.size(), " entries and ", plan.logits_rows.size(),
-                          " logits rows pass the limits ", limits_.tokens, ", ", limits_.sequences,
-                          ", ", limits_.logits_rows));
-  }
-  if (plan.position_dims != 1 || plan.positions.size() != plan.tokens.size()) {
-    return BadPlan(StrCat(plan.positions.size(), " positions for ", tokens, " tokens"));
-  }
-  if (!plan.media_rows.empty() || !plan.type_ids.empty()) {
-    return Status(StatusCode::kUnimplemented,
-                  "media rows and type ids need a model that takes them");
+    return BadPlan(StrCat(tokens, " tokens, ", plan.entries.size(), " entries and ",
+                          plan.logits_rows.size(), " logits rows pass the limits ", limits_.tokens,
+                          ", ", limits_.sequences, ", ", limits_.logits_rows));
   }
   if (plan.groups.size() != store_.groups().size()) {
     return BadPlan(StrCat(plan.groups.size(), " layer groups of ", store_.groups().size()));
   }
   if (const IdRange ids = RangeOf(plan.tokens); ids.high >= limits_.vocab) {
     return BadPlan(StrCat("token id ", ids.high));
-  }
-  if (const IdRange positions = RangeOf(plan.positions);
-      positions.low < 0 || positions.high >= limits_.positions) {
-    return BadPlan(StrCat("position ", positions.low < 0 ? positions.low : positions.high));
   }
   Status error;
   int64_t next_token = 0, next_row = 0;
@@ -315,7 +295,7 @@ Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
     }
   }
   const device::DeviceFacts& facts = device_.facts();
-  const size_t bytes = InputBytes(limits_, kernel_block_tokens_);
+  const size_t bytes = InputBytes(limits_, store_.groups());
   SLUICE_ASSIGN_OR_RETURN(batch->host_,
                           device::AllocateStaging(device_, std::max(bytes, bucket_bytes_)));
   if (facts.device_memory) {
@@ -359,7 +339,7 @@ void InputBuilder::Fill(PreparedBatch* batch) {
   batch->bucket_ = BucketOf(plan);
   const bool padded = batch->bucket_ >= 0;
   if (!padded) {
-    shape_.tokens = std::max<int64_t>(count, plan.padded_tokens);
+    shape_.tokens = count;
     shape_.sequences = sequences;
     shape_.rows = rows;
     shape_.table_widths.assign(plan.groups.size(), 0);
@@ -376,12 +356,13 @@ void InputBuilder::Fill(PreparedBatch* batch) {
   std::fill_n(host.token_ids.ptr<int32_t>() + count, shape.tokens - count, 0);
   std::fill_n(host.positions.ptr<int32_t>() + count, shape.tokens - count, 0);
   std::copy_n(plan.tokens.data(), count, host.token_ids.ptr<int32_t>());
-  std::copy_n(plan.positions.data(), count, host.positions.ptr<int32_t>());
   host.query_start.ptr<int32_t>()[0] = 0;
   for (int64_t e = 0; e < sequences; ++e) {
     const batch::PlanEntry& entry = plan.entries[e];
     host.query_start.ptr<int32_t>()[e + 1] = entry.token_begin + entry.query_tokens;
     host.context.ptr<int32_t>()[e] = entry.first_position + entry.query_tokens;
+    int32_t* const positions = host.positions.ptr<int32_t>() + entry.token_begin;
+    std::iota(positions, positions + entry.query_tokens, entry.first_position);
   }
   std::fill_n(host.query_start.ptr<int32_t>() + sequences + 1, shape.sequences - sequences,
               static_cast<int32_t>(count));

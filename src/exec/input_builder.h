@@ -20,12 +20,10 @@ struct InputLimits {
   int64_t slots = 0;      // sampler slots
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
-  // By layer group: how many positions a token sees, its own included; 0 or absent: all before it.
-  std::vector<int> windows = {};
 };
 
-// The most that the inputs of one step take, with groups of so many tokens per kernel block.
-size_t InputBytes(const InputLimits& limits, std::span<const int> kernel_block_tokens);
+// The most that the inputs of one step take.
+size_t InputBytes(const InputLimits& limits, std::span<const batch::KvGroup> groups);
 
 // The arrays of a step, in the order in which they lie in a buffer, each aligned to
 // device::kAlignment.
@@ -40,11 +38,7 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, model::Dev
 class InputBuilder {
  public:
   InputBuilder(device::Device& device, const kvstore::KvStore& store, const InputLimits& limits)
-      : device_(device), store_(store), limits_(limits) {
-    for (const kvstore::GroupLayout& group : store.groups()) {
-      kernel_block_tokens_.push_back(group.kernel_block_tokens);
-    }
-  }
+      : device_(device), store_(store), limits_(limits) {}
 
   // Takes the content of *plan and leaves the buffers of an earlier plan in it, to be filled anew.
   // `stream`: where the copies to the device go. kInvalidArgument names what is wrong with the
@@ -78,7 +72,6 @@ class InputBuilder {
   device::Device& device_;
   const kvstore::KvStore& store_;
   const InputLimits limits_;
-  std::vector<int> kernel_block_tokens_;  // by group
   // Scratch of Build.
   std::vector<bool> taken_slots_;
   model::DeviceBatch host_inputs_;

@@ -24,13 +24,15 @@ class InputBuilderTest : public ::testing::Test {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
     device_ = std::move(resolved->Open({.threads = 1}).value());
     stream_ = std::move(device_->CreateStream().value());
-    kvstore::GroupLayout full;
+    batch::KvGroup full;
     full.layers = {0};
     full.kv_heads = 1;
     full.k_head_dim = full.v_head_dim = 4;
     full.block_tokens = full.kernel_block_tokens = 4;
     full.num_blocks = 10;
-    kvstore::GroupLayout window = full;
+    batch::KvGroup window = full;
+    window.kind = batch::KvKind::kWindow;
+    window.window = kWindow;
     window.layers = {1};
     window.block_tokens = 4;
     window.kernel_block_tokens = 2;
@@ -42,8 +44,7 @@ class InputBuilderTest : public ::testing::Test {
                                                           .logits_rows = 4,
                                                           .slots = 3,
                                                           .positions = 24,
-                                                          .vocab = 100,
-                                                          .windows = {0, kWindow}});
+                                                          .vocab = 100});
   }
 
   // Two tokens of a sequence at position 9, whose early window blocks are gone, and three of one
@@ -66,7 +67,6 @@ class InputBuilderTest : public ::testing::Test {
                      .logits_begin = 1,
                      .logits_count = 2}};
     plan.tokens = {5, batch::PreviousRow(0), 20, 21, 99};
-    plan.positions = {9, 10, 0, 1, 2};
     plan.logits_rows = {
         {1, -1, RowPurpose::kSample}, {2, 21, RowPurpose::kScore}, {4, -1, RowPurpose::kVerify}};
     plan.groups = {{{0, 3, 4}, {3, 9, 5, 0}}, {{0, 6, 8}, {-1, -1, 2, 3, 8, 9, 0, 1}}};
@@ -84,7 +84,6 @@ class InputBuilderTest : public ::testing::Test {
     BatchPlan plan;
     plan.entries = {{.sequence = 7, .first_position = 5, .query_tokens = 1, .logits_count = 1}};
     plan.tokens = {50};
-    plan.positions = {5};
     plan.logits_rows = {{0}};
     plan.groups = {{{0, 2}, {3, 9}}, {{0, 3}, {1, 2, 3}}};
     return plan;
@@ -123,22 +122,6 @@ TEST_F(InputBuilderTest, AGoodPlanBecomesTheModelsInputs) {
               ::testing::ElementsAre(-1, -1, 2, 3, 8, 9, 0, 1, -1, -1, -1, -1));
 }
 
-TEST_F(InputBuilderTest, PaddingIsTokenZeroThatIsNotWritten) {
-  BatchPlan plan = Good();
-  plan.padded_tokens = 8;
-  auto batch = Build(plan);
-  ASSERT_TRUE(batch.ok());
-  const model::DeviceBatch& in = batch->inputs();
-  EXPECT_EQ(in.tokens(), 8);
-  EXPECT_EQ(in.sequences(), 2);
-  for (int t = 5; t < 8; ++t) {
-    EXPECT_EQ(Ints(in.token_ids)[t], 0);
-    EXPECT_EQ(Ints(in.positions)[t], 0);
-    for (const model::GroupInputs& group : in.groups) EXPECT_EQ(Ints(group.slots)[t], -1);
-  }
-  EXPECT_EQ(Ints(in.query_start).back(), 5);
-}
-
 TEST_F(InputBuilderTest, AnEmptyPlanIsGood) {
   BatchPlan plan;
   plan.groups = {{{0}, {}}, {{0}, {}}};
@@ -166,14 +149,12 @@ TEST_F(InputBuilderTest, ThePlanAtEveryLimitIsGood) {
         plan.logits_rows.push_back({static_cast<int32_t>(plan.tokens.size())});
       }
       plan.tokens.push_back(99);
-      plan.positions.push_back(24 - query + i);
     }
     for (int g = 0; g < 2; ++g) {
       plan.groups[g].ids.insert(plan.groups[g].ids.end(), g == 0 ? 6 : 12, 9);
       plan.groups[g].begin.push_back(static_cast<int32_t>(plan.groups[g].ids.size()));
     }
   }
-  plan.padded_tokens = 16;
   const auto batch = Build(plan);
   EXPECT_TRUE(batch.ok()) << batch.status().message();
 }
@@ -194,7 +175,7 @@ std::vector<Spoil> SpoiltEntries() {
       [](BatchPlan& p) { p.entries[1].token_begin = kLeast; },
       [](BatchPlan& p) { p.entries[0].first_position = -1; },
       [](BatchPlan& p) { p.entries[0].first_position = kHuge; },
-      [](BatchPlan& p) { p.entries[0].first_position = 8; },  // not the tokens' positions
+      [](BatchPlan& p) { p.entries[0].first_position = 23; },
       [](BatchPlan& p) { p.entries[0].slot = -1; },
       [](BatchPlan& p) { p.entries[0].slot = 3; },
       [](BatchPlan& p) { p.entries[0].slot = 0; },  // twice
@@ -215,11 +196,6 @@ std::vector<Spoil> SpoiltEntries() {
       [](BatchPlan& p) { p.logits_rows.push_back({4}); },
       [](BatchPlan& p) { p.tokens[0] = 100; },
       [](BatchPlan& p) { p.tokens.push_back(1); },
-      [](BatchPlan& p) { p.positions[0] = -1; },
-      [](BatchPlan& p) { p.positions[1] = 24; },
-      [](BatchPlan& p) { p.positions[1] = 9; },
-      [](BatchPlan& p) { p.positions.pop_back(); },
-      [](BatchPlan& p) { p.position_dims = 3; },
   };
 }
 
@@ -263,8 +239,6 @@ std::vector<Spoil> SpoiltTablesAndStarts() {
       [](BatchPlan& p) {
         p.starts[0].sampling.logit_bias = {{1, kNan}};
       },
-      [](BatchPlan& p) { p.padded_tokens = 17; },
-      [](BatchPlan& p) { p.padded_tokens = kHuge; },
   };
 }
 
@@ -285,18 +259,8 @@ TEST_F(InputBuilderTest, AReferenceToTheStepBeforeOfAnySizeIsLeftToTheExecutor) 
   EXPECT_TRUE(Build(plan).ok());
 }
 
-TEST_F(InputBuilderTest, MediaNeedAModelThatTakesThem) {
-  BatchPlan plan = Good();
-  plan.media_rows.assign(5, -1);
-  EXPECT_EQ(Build(plan).status().code(), StatusCode::kUnimplemented);
-  plan = Good();
-  plan.type_ids.assign(5, 0);
-  EXPECT_EQ(Build(plan).status().code(), StatusCode::kUnimplemented);
-}
-
 TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
   BatchPlan large = Good();
-  large.padded_tokens = 16;
   auto first = Build(large);
   ASSERT_TRUE(first.ok() && first->Sync().ok());
   const std::byte* memory = first->inputs().token_ids.data;
@@ -338,10 +302,7 @@ TEST_F(InputBuilderTest, ABucketsPaddingHoldsNothingOfThePlanBefore) {
 TEST_F(InputBuilderTest, WhatABucketCannotHoldGoesToNone) {
   builder_->UseBuckets({3}, {model::DeviceBatch()}, 0);
   EXPECT_EQ(Build(Decode())->bucket(), 0);
-  BatchPlan padded = Decode(), rows = Decode();
-  padded.padded_tokens = 3;
-  EXPECT_EQ(Build(padded)->bucket(), -1);
-  EXPECT_EQ(Build(padded)->inputs().tokens(), 3);
+  BatchPlan rows = Decode();
   rows.entries[0].logits_count = 2;  // of one token, by two purposes
   rows.logits_rows.push_back({0, 5, RowPurpose::kScore});
   EXPECT_EQ(Build(rows)->bucket(), -1);
@@ -350,8 +311,6 @@ TEST_F(InputBuilderTest, WhatABucketCannotHoldGoesToNone) {
 TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {
   BatchPlan plan = Good();
   plan.entries[0].first_position = 10;  // so the window begins with the second token of block 2
-  plan.positions[0] = 10;
-  plan.positions[1] = 11;
   EXPECT_TRUE(Build(plan).ok());
   plan.groups[1].ids[2] = -1;
   EXPECT_EQ(Build(plan).status().code(), StatusCode::kInvalidArgument);

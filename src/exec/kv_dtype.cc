@@ -1,8 +1,22 @@
 #include "exec/kv_dtype.h"
 
 #include "base/str_cat.h"
+#include "exec/activation_dtype.h"
 
 namespace sluice::exec {
+
+DType AutomaticKvDtype(const files::TensorSource& tensors, const device::DeviceFacts& facts) {
+  int64_t f32 = 0, all = 0;
+  for (const files::FileTensor& tensor : tensors.tensors()) {
+    if (tensor.shape.size() < 2) continue;
+    int64_t count = 1;
+    for (const int64_t dim : tensor.shape) count *= dim;
+    all += count;
+    if (tensor.dtype == DType::kF32) f32 += count;
+  }
+  if (2 * f32 > all) return DType::kF32;
+  return ActivationOf(tensors, facts) == DType::kF16 ? DType::kF16 : facts.kv_dtype;
+}
 
 Result<DType> ParseKvDtype(const std::string& name, DType automatic) {
   if (name == "auto") return automatic;

@@ -1,54 +1,33 @@
 #include "exec/memory_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/parse_bytes.h"
 
 namespace sluice::exec {
 namespace {
 
-kvstore::GroupLayout LayoutOf(const model::LayerGroup& group, const MemoryRequest& request) {
-  kvstore::GroupLayout layout;
-  layout.layers = group.layers;
-  layout.dtype = group.kv.dtype;
-  layout.kv_heads = group.kv.kv_heads;
-  layout.k_head_dim = group.kv.k_head_dim;
-  layout.v_head_dim = group.kv.v_head_dim;
-  layout.block_tokens = request.block_tokens;
-  layout.kernel_block_tokens = request.kernel_block_tokens;
-  return layout;
+// Where a sequence gives blocks back there is one more than it holds at a time, since a block stays
+// taken until the step that named it last is over.
+int64_t BlocksOfSequence(const batch::KvGroup& group, const MemoryRequest& request, int length) {
+  const int blocks = batch::PeakBlocks(group, length, request.max_batch_tokens);
+  return blocks < batch::BlocksFor(length, group.block_tokens) ? blocks + 1 : blocks;
 }
 
-// Blocks that one sequence of `length` tokens holds at most at a time. A window group holds its
-// window, the step's own tokens, and a block on either side that both edges may cut.
-int64_t BlocksOfSequence(const model::LayerGroup& group, const MemoryRequest& request,
-                         int64_t length) {
-  int64_t tokens = length;
-  int64_t edges = 0;
-  if (group.kind == files::LayerKind::kWindow) {
-    const int64_t held = static_cast<int64_t>(group.window) + request.max_batch_tokens;
-    if (held < length) {
-      tokens = held;
-      edges = 2;
-    }
-  }
-  return (tokens + request.block_tokens - 1) / request.block_tokens + edges;
-}
-
-size_t BytesOfSequence(const MemoryRequest& request, int64_t length) {
+size_t BytesOfSequence(const MemoryRequest& request, int length) {
   size_t bytes = 0;
-  for (const model::LayerGroup& group : request.groups) {
-    bytes +=
-        BlocksOfSequence(group, request, length) * kvstore::BlockBytes(LayoutOf(group, request));
+  for (const batch::KvGroup& group : request.groups) {
+    bytes += BlocksOfSequence(group, request, length) * kvstore::BlockBytes(group);
   }
   return bytes;
 }
 
 // The longest sequence that fits, in whole blocks; 0 when not even one block does.
-int64_t LongestThatFits(const MemoryRequest& request, size_t budget, int64_t length_max) {
-  int64_t low = 0, high = length_max;
+int LongestThatFits(const MemoryRequest& request, size_t budget, int length_max) {
+  int low = 0, high = length_max;
   while (low < high) {
-    const int64_t middle = (low + high + 1) / 2;
+    const int middle = static_cast<int>((int64_t{low} + high + 1) / 2);
     if (BytesOfSequence(request, middle) <= budget) {
       low = middle;
     } else {
@@ -58,14 +37,14 @@ int64_t LongestThatFits(const MemoryRequest& request, size_t budget, int64_t len
   return low;
 }
 
+int FinestBlock(const MemoryRequest& request) {
+  int least = request.groups.front().block_tokens;
+  for (const batch::KvGroup& group : request.groups) least = std::min(least, group.block_tokens);
+  return least;
+}
+
 Status CheckRequest(const MemoryRequest& request) {
-  if (request.kernel_block_tokens <= 0 || request.block_tokens <= 0 ||
-      request.block_tokens % request.kernel_block_tokens != 0) {
-    return InvalidArgument(
-        StrCat("--block-size ", request.block_tokens, " is not a multiple of --kernel-block-size ",
-               request.kernel_block_tokens),
-        "block-size");
-  }
+  SLUICE_RETURN_IF_ERROR(batch::ValidateSizes(request.groups));
   if (request.max_model_len > request.declared_model_len) {
     return InvalidArgument(StrCat("--max-model-len ", request.max_model_len, " is above the ",
                                   request.declared_model_len, " tokens that the model declares"),
@@ -75,8 +54,8 @@ Status CheckRequest(const MemoryRequest& request) {
 }
 
 // A group's pool is one allocation, which some devices limit.
-Status FitAllocation(const MemoryRequest& request, const model::LayerGroup& group, int length,
-                     kvstore::GroupLayout* layout) {
+Status FitAllocation(const MemoryRequest& request, const batch::KvGroup& group, int length,
+                     batch::KvGroup* layout) {
   if (request.allocation_bytes_max == 0) return OkStatus();
   const size_t block = kvstore::BlockBytes(*layout);
   const auto most = static_cast<int64_t>(request.allocation_bytes_max / block);
@@ -92,37 +71,65 @@ Status FitAllocation(const MemoryRequest& request, const model::LayerGroup& grou
                 "max-model-len");
 }
 
+std::string NeedOfStep(const MemoryRequest& request) {
+  std::string text =
+      StrCat("a step of ", request.max_batch_tokens, " tokens and ", request.max_num_seqs,
+             " sequences needs ",
+             FormatBytes(request.step_bytes + request.scratch_bytes + request.graph_bytes));
+  if (request.scratch_bytes + request.graph_bytes == 0) return text;
+  return StrCat(text, " (", FormatBytes(request.step_bytes), " for its inputs and outputs, ",
+                FormatBytes(request.scratch_bytes), " for kernels, ",
+                FormatBytes(request.graph_bytes), " for code and graphs)");
+}
+
 }  // namespace
+
+double MemoryPlan::Share() const {
+  const auto taken = static_cast<double>(weight_bytes + bytes + step_bytes);
+  return free_bytes == 0 ? 0 : taken / static_cast<double>(free_bytes);
+}
+
+std::string MemoryPlan::ToString() const {
+  return StrCat("weights ", FormatBytes(weight_bytes), ", KV cache ", FormatBytes(bytes), " in ",
+                Name(groups.front().dtype), ", buffers of a step ", FormatBytes(step_bytes), ": ",
+                std::lround(100 * Share()), " % of the ", FormatBytes(free_bytes),
+                " that were free");
+}
 
 Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request));
-  if (request.step_bytes > request.free_bytes) {
-    return Status(StatusCode::kOutOfMemory,
-                  StrCat("a step of ", request.max_batch_tokens, " tokens and ",
-                         request.max_num_seqs, " sequences needs ", FormatBytes(request.step_bytes),
-                         " beside the weights, but ", FormatBytes(request.free_bytes),
-                         " are free; lower --max-batch-tokens or --max-num-seqs"),
-                  "max-batch-tokens");
+  const size_t beside = request.step_bytes + request.scratch_bytes + request.graph_bytes;
+  if (beside > request.free_bytes) {
+    return Status(
+        StatusCode::kOutOfMemory,
+        StrCat(NeedOfStep(request), " beside the weights, but ", FormatBytes(request.free_bytes),
+               " are free; lower --max-batch-tokens or --max-num-seqs"),
+        "max-batch-tokens");
   }
-  const size_t free_bytes = request.free_bytes - request.step_bytes;
+  const size_t free_bytes = request.free_bytes - beside;
   MemoryPlan plan;
+  plan.weight_bytes = request.weight_bytes;
+  plan.step_bytes = request.step_bytes;
+  plan.free_bytes = request.weight_bytes + request.free_bytes;
   plan.max_model_len =
       request.max_model_len > 0 ? request.max_model_len : request.declared_model_len;
   const size_t wanted = BytesOfSequence(request, plan.max_model_len) * request.max_num_seqs;
   size_t budget = request.kv_bytes;
   if (budget > free_bytes) {
     return Status(StatusCode::kOutOfMemory,
-                  StrCat("--kv-memory asks for ", FormatBytes(budget), ", but ",
-                         FormatBytes(free_bytes), " are free; lower it"),
+                  StrCat("--kv-memory asks for ", FormatBytes(budget), ", but of the ",
+                         FormatBytes(request.free_bytes), " that are free beside the weights ",
+                         NeedOfStep(request), "; lower it to ", FormatBytes(free_bytes),
+                         " or less, or lower --max-batch-tokens or --max-num-seqs"),
                   "kv-memory");
   }
   if (budget == 0) {
     budget = std::min(wanted, static_cast<size_t>(static_cast<double>(free_bytes) * request.share));
   }
 
-  const int64_t longest = LongestThatFits(request, budget, plan.max_model_len);
+  const int longest = LongestThatFits(request, budget, plan.max_model_len);
   if (longest < plan.max_model_len) {
-    if (request.max_model_len > 0 || longest < request.block_tokens) {
+    if (request.max_model_len > 0 || longest < FinestBlock(request)) {
       return Status(StatusCode::kOutOfMemory,
                     StrCat("a sequence of ", plan.max_model_len, " tokens needs ",
                            FormatBytes(BytesOfSequence(request, plan.max_model_len)),
@@ -133,15 +140,15 @@ Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
     plan.note = StrCat("--max-model-len is ", longest, " because the KV cache has ",
                        FormatBytes(budget), " (the model declares ", request.declared_model_len,
                        "); raise --kv-memory for more");
-    plan.max_model_len = static_cast<int>(longest);
+    plan.max_model_len = longest;
   }
   // Every group gets its share of the budget by what full use would take, and at least one
   // sequence.
   const size_t one = BytesOfSequence(request, plan.max_model_len);
   const double sequences =
       std::clamp(static_cast<double>(budget) / one, 1.0, static_cast<double>(request.max_num_seqs));
-  for (const model::LayerGroup& group : request.groups) {
-    kvstore::GroupLayout layout = LayoutOf(group, request);
+  for (const batch::KvGroup& group : request.groups) {
+    batch::KvGroup layout = group;
     layout.num_blocks = static_cast<int>(std::min<double>(
         BlocksOfSequence(group, request, plan.max_model_len) * sequences, 1 << 30));
     SLUICE_RETURN_IF_ERROR(FitAllocation(request, group, plan.max_model_len, &layout));

@@ -13,15 +13,17 @@
 namespace sluice::exec {
 
 struct MemoryRequest {
-  std::vector<model::LayerGroup> groups;
-  int block_tokens = 32;
-  int kernel_block_tokens = 32;
+  std::vector<batch::KvGroup> groups;  // without num_blocks
   int max_num_seqs = 1;
   int max_batch_tokens = 1;
-  int declared_model_len = 0;       // by the model
-  int max_model_len = 0;            // by the user; 0: what the model declares or what fits
-  size_t free_bytes = 0;            // of the device, after the weights
-  size_t step_bytes = 0;            // of them, what a step needs beside the KV cache
+  int declared_model_len = 0;  // by the model
+  int max_model_len = 0;       // by the user; 0: what the model declares or what fits
+  size_t weight_bytes = 0;     // that the device gives to the weights
+  size_t free_bytes = 0;       // of the device, after the weights
+  // Of them, what a step needs beside the KV cache: its buffers, and of kernels and graphs.
+  size_t step_bytes = 0;
+  size_t scratch_bytes = 0;         // of ops, for the largest step
+  size_t graph_bytes = 0;           // of graphs and kernels' code, an estimate
   size_t allocation_bytes_max = 0;  // that the device gives in one piece; 0: any
   double share = 0.25;              // of what is left, that the KV cache may take unasked
   size_t kv_bytes = 0;  // by the user; 0: the lesser of what sequences * length need and
@@ -30,9 +32,16 @@ struct MemoryRequest {
 
 struct MemoryPlan {
   int max_model_len = 0;
-  std::vector<kvstore::GroupLayout> groups;
+  std::vector<batch::KvGroup> groups;
   size_t bytes = 0;
   std::string note;  // one line when the length was cut to what fits; else empty
+  // As they were asked for; `free_bytes` counts what the weights take as free.
+  size_t weight_bytes = 0, step_bytes = 0, free_bytes = 0;
+
+  // Of what was free: weights, KV cache and what a step needs. 0 to 1.
+  double Share() const;
+  // One line for people: what takes how much, and which share of what was free that is.
+  std::string ToString() const;
 };
 
 // kOutOfMemory, naming the flags, when one sequence of the length asked for does not fit;

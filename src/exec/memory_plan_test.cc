@@ -3,27 +3,29 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/parse_bytes.h"
+
 namespace sluice::exec {
 namespace {
 
 constexpr size_t kTokenBytes = 2 * (8 + 8) * 2;  // heads * (K + V) * F16, of one layer
 
-model::LayerGroup Group(std::vector<int> layers, int window = 0) {
-  model::LayerGroup group;
+batch::KvGroup Group(std::vector<int> layers, int window = 0) {
+  batch::KvGroup group;
   group.layers = std::move(layers);
-  group.kind = window > 0 ? files::LayerKind::kWindow : files::LayerKind::kFull;
+  group.kind = window > 0 ? batch::KvKind::kWindow : batch::KvKind::kFull;
   group.window = window;
-  group.kv.dtype = DType::kF16;
-  group.kv.kv_heads = 2;
-  group.kv.k_head_dim = group.kv.v_head_dim = 8;
+  group.block_tokens = 16;
+  group.kernel_block_tokens = 8;
+  group.dtype = DType::kF16;
+  group.kv_heads = 2;
+  group.k_head_dim = group.v_head_dim = 8;
   return group;
 }
 
 MemoryRequest Request() {
   MemoryRequest request;
   request.groups = {Group({0, 1})};
-  request.block_tokens = 16;
-  request.kernel_block_tokens = 8;
   request.max_num_seqs = 4;
   request.max_batch_tokens = 32;
   request.declared_model_len = 1000;
@@ -53,10 +55,27 @@ TEST(PlanMemory, WithRoomEverySequenceGetsTheWholeLength) {
   EXPECT_EQ(plan->bytes, 4 * Bytes(1000));
 }
 
+TEST(PlanMemory, ThePlanSaysWhichShareOfTheFreeMemoryItTakes) {
+  MemoryRequest request = Request();
+  request.groups[0].dtype = DType::kBF16;
+  request.weight_bytes = size_t{3} << 30;
+  request.step_bytes = size_t{512} << 20;
+  request.kv_bytes = size_t{256} << 20;
+  request.max_num_seqs = 10000;
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->free_bytes, size_t{4} << 30);
+  // 3 GiB, nearly 0.25 GiB (whole blocks of the cache) and 0.5 GiB of 4 GiB.
+  EXPECT_NEAR(plan->Share(), 3.75 / 4, 1e-3);
+  EXPECT_EQ(plan->ToString(),
+            "weights 3 GiB, KV cache " + FormatBytes(plan->bytes) +
+                " in BF16, buffers of a step 512 MiB: 94 % of the 4 GiB that were free");
+}
+
 TEST(PlanMemory, ScalesAreCounted) {
   for (const DType dtype : {DType::kF8E4M3, DType::kI8}) {
     MemoryRequest request = Request();
-    request.groups[0].kv.dtype = dtype;
+    request.groups[0].dtype = dtype;
     const auto plan = PlanMemory(request);
     ASSERT_TRUE(plan.ok());
     // 8 codes and a scale where F16 has 8 numbers.
@@ -128,11 +147,11 @@ TEST(PlanMemory, BlockSizesThatDoNotFitAreNamed) {
   for (const auto& [block, kernel] :
        std::vector<std::pair<int, int>>{{16, 12}, {8, 16}, {0, 8}, {16, 0}, {-16, 8}, {16, -8}}) {
     MemoryRequest request = Request();
-    request.block_tokens = block;
-    request.kernel_block_tokens = kernel;
+    request.groups[0].block_tokens = block;
+    request.groups[0].kernel_block_tokens = kernel;
     const Status status = PlanMemory(request).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << block << " " << kernel;
-    EXPECT_EQ(status.field(), "block-size");
+    EXPECT_THAT(status.field(), ::testing::HasSubstr("block-size"));
   }
 }
 
@@ -170,6 +189,26 @@ TEST(PlanMemory, WhateverTheBudgetOneSequenceFitsEveryGroupAndTheBudgetHolds) {
     EXPECT_GE(plan->groups[0].num_blocks * 16, plan->max_model_len);
     EXPECT_GE(plan->groups[1].num_blocks * 16, std::min(plan->max_model_len, 100 + 32));
   }
+}
+
+// Of 1 GiB that is free, a step's buffers, kernels and graphs are needed too.
+TEST(PlanMemory, AllThatIsFreeIsRefusedWithWhatElseNeedsIt) {
+  MemoryRequest request = Request();
+  request.step_bytes = size_t{32} << 20;
+  request.scratch_bytes = size_t{64} << 20;
+  request.graph_bytes = size_t{128} << 20;
+  request.kv_bytes = request.free_bytes;
+  ExpectOutOfMemory(request, {"--kv-memory asks for 1 GiB", "of the 1 GiB that are free",
+                              "32 tokens and 4 sequences needs 224 MiB", "32 MiB for its inputs",
+                              "64 MiB for kernels", "128 MiB for code and graphs",
+                              "lower it to 800 MiB or less"});
+  request.kv_bytes = size_t{800} << 20;
+  EXPECT_TRUE(PlanMemory(request).ok());
+  request.kv_bytes += 1;
+  ExpectOutOfMemory(request, {"--kv-memory"});
+  request.kv_bytes = 0;
+  request.graph_bytes = request.free_bytes;
+  ExpectOutOfMemory(request, {"a step of", "--max-batch-tokens"});
 }
 
 // What a step takes comes first; the rest is shared out.

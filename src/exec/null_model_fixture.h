@@ -51,18 +51,11 @@ struct NullExecutor {
     parts.options.max_tokens = sizes.max_batch_tokens;
     parts.options.max_logits_rows = sizes.sequences + 16;
     parts.options.max_model_len = sizes.context;
-    parts.options.kernel_block_tokens = sizes.block_tokens;
+    parts.options.block_tokens = parts.options.kernel_block_tokens = sizes.block_tokens;
     model = std::make_unique<NullModel>(std::move(parts), std::move(between));
-    const model::LayerGroup& group = model->groups().front();
-    kvstore::GroupLayout layout;
-    layout.layers = group.layers;
-    layout.dtype = group.kv.dtype;
-    layout.kv_heads = group.kv.kv_heads;
-    layout.k_head_dim = group.kv.k_head_dim;
-    layout.v_head_dim = group.kv.v_head_dim;
-    layout.block_tokens = layout.kernel_block_tokens = sizes.block_tokens;
-    layout.num_blocks = sizes.sequences * (sizes.context / sizes.block_tokens + 1);
-    store = std::move(kvstore::KvStore::Make(*device, {layout}).value());
+    batch::KvGroup group = model->groups().front();
+    group.num_blocks = sizes.sequences * (sizes.context / sizes.block_tokens + 1);
+    store = std::move(kvstore::KvStore::Make(*device, {group}).value());
     executor = std::move(
         Executor::Make(*device, *model, *store, {.max_num_seqs = sizes.sequences}).value());
   }

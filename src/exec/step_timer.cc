@@ -1,38 +1,32 @@
 #include "exec/step_timer.h"
 
-#include "base/check.h"
-
 namespace sluice::exec {
 
 Result<std::unique_ptr<StepTimer>> StepTimer::Make(device::Device& device) {
-  std::unique_ptr<StepTimer> timer(new StepTimer());
-  for (Step& step : timer->steps_) {
-    SLUICE_ASSIGN_OR_RETURN(step.begin, device.CreateTimer());
-    SLUICE_ASSIGN_OR_RETURN(step.end, device.CreateTimer());
-  }
+  std::unique_ptr<StepTimer> timer(new StepTimer(device));
+  SLUICE_ASSIGN_OR_RETURN(timer->last_, timer->MakeMarks());
   return timer;
 }
 
-Status StepTimer::Begin(device::Stream& stream) {
-  CHECK(next_ - oldest_ < kInFlightMax, next_ - oldest_, " steps are in flight");
-  return stream.Record(*At(next_).begin);
+Result<StepTimer::Marks> StepTimer::MakeMarks() const {
+  Marks marks;
+  SLUICE_ASSIGN_OR_RETURN(marks.begin, device_.CreateTimer());
+  SLUICE_ASSIGN_OR_RETURN(marks.end, device_.CreateTimer());
+  return marks;
 }
 
-Status StepTimer::End(device::Stream& stream) { return stream.Record(*At(next_).end); }
-
-void StepTimer::Finished(bool ok) {
-  CHECK(oldest_ < next_, "no step is in flight");
-  const int step = oldest_++;
-  const std::optional<int> before = last_;
-  last_.reset();
+void StepTimer::Finished(bool ok, Marks* marks) {
+  const bool follows = std::exchange(good_, false);
   if (!ok) return;
-  const auto busy = At(step).end->SecondsSince(*At(step).begin);
+  const auto busy = marks->end->SecondsSince(*marks->begin);
   if (!busy.ok()) return;
-  last_ = step;
   times_.busy_s += *busy;
-  if (!before) return;
-  const auto idle = At(step).begin->SecondsSince(*At(*before).end);
-  if (idle.ok()) times_.idle_s += *idle;
+  if (follows) {
+    const auto idle = marks->begin->SecondsSince(*last_.end);
+    if (idle.ok()) times_.idle_s += *idle;
+  }
+  good_ = true;
+  std::swap(last_, *marks);
 }
 
 }  // namespace sluice::exec

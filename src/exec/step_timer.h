@@ -1,10 +1,9 @@
-// StepTimer: how long the device works on steps and how long it has none, by its own clock. It puts
-// two events on the stream for each step. One thread, that of the Executor.
+// StepTimer: how long the device works on steps and how long it has none, by its own clock. One
+// thread, that of the runner.
 #pragma once
 
-#include <array>
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "device/device.h"
 
@@ -18,33 +17,34 @@ struct StepTimes {
 
 class StepTimer {
  public:
-  static constexpr int kInFlightMax = 2;
+  // Two events on the stream, around the work of a step; empty where nothing is timed.
+  struct Marks {
+    std::unique_ptr<device::Event> begin, end;
+
+    Status Begin(device::Stream& stream) { return begin ? stream.Record(*begin) : OkStatus(); }
+    Status End(device::Stream& stream) { return end ? stream.Record(*end) : OkStatus(); }
+  };
 
   // kUnimplemented where the device has no timers.
   static Result<std::unique_ptr<StepTimer>> Make(device::Device& device);
+  // For a step; to be used again and again.
+  Result<Marks> MakeMarks() const;
 
-  // Around the work of a step; then it is in flight, unless it failed and Launched is left out.
-  // REQUIRES: fewer than kInFlightMax steps are in flight.
-  Status Begin(device::Stream& stream);
-  Status End(device::Stream& stream);
-  void Launched() { ++next_; }
-  // The oldest step in flight is done, and so are its events; not `ok`: it failed, and its times
-  // count for nothing.
-  void Finished(bool ok);
+  // A step is done, and so are its events; not `ok`: it failed, and its times count for nothing.
+  // *marks is left with other events. REQUIRES: called in the order of the steps.
+  void Finished(bool ok, Marks* marks);
+
+  // Forgets the steps so far.
+  void Restart() { times_ = {}, good_ = false; }
 
   const StepTimes& times() const { return times_; }
 
  private:
-  struct Step {
-    std::unique_ptr<device::Event> begin, end;
-  };
-  StepTimer() = default;
-  Step& At(int step) { return steps_[static_cast<size_t>(step) % steps_.size()]; }
+  explicit StepTimer(device::Device& device) : device_(device) {}
 
-  std::array<Step, kInFlightMax + 1> steps_;  // those in flight and the last one finished
-  int oldest_ = 0;                            // not finished
-  int next_ = 0;                              // to begin
-  std::optional<int> last_;                   // finished well
+  device::Device& device_;
+  Marks last_;         // of the last step
+  bool good_ = false;  // which finished well
   StepTimes times_;
 };
 

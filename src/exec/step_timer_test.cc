@@ -12,40 +12,42 @@ struct Timed {
   std::unique_ptr<device::Stream> stream = std::move(device.CreateStream().value());
   std::unique_ptr<StepTimer> timer = std::move(StepTimer::Make(device).value());
 
-  void Begin(double at) {
+  StepTimer::Marks Marks() { return std::move(timer->MakeMarks().value()); }
+  void Begin(double at, StepTimer::Marks* marks) {
     device.now_s = at;
-    ASSERT_TRUE(timer->Begin(*stream).ok());
+    ASSERT_TRUE(marks->Begin(*stream).ok());
   }
-  void End(double at) {
+  void End(double at, StepTimer::Marks* marks) {
     device.now_s = at;
-    ASSERT_TRUE(timer->End(*stream).ok());
-    timer->Launched();
+    ASSERT_TRUE(marks->End(*stream).ok());
   }
 };
 
 TEST(StepTimer, GapsBetweenStepsAreIdle) {
   Timed t;
-  t.Begin(10);
-  t.End(13);
-  t.timer->Finished(true);
+  StepTimer::Marks marks = t.Marks();
+  t.Begin(10, &marks);
+  t.End(13, &marks);
+  t.timer->Finished(true, &marks);
   EXPECT_EQ(t.timer->times().busy_s, 3);
   EXPECT_EQ(t.timer->times().idle_s, 0);
-  t.Begin(13.5);
-  t.End(15);
-  t.timer->Finished(true);
+  t.Begin(13.5, &marks);
+  t.End(15, &marks);
+  t.timer->Finished(true, &marks);
   EXPECT_EQ(t.timer->times().busy_s, 4.5);
   EXPECT_EQ(t.timer->times().idle_s, 0.5);
 }
 
 TEST(StepTimer, TwoStepsInFlightKeepTheirTimes) {
   Timed t;
+  StepTimer::Marks marks[] = {t.Marks(), t.Marks()};
   double at = 0;
-  t.Begin(at);
-  t.End(at += 1);
+  t.Begin(at, &marks[0]);
+  t.End(at += 1, &marks[0]);
   for (int step = 1; step < 10; ++step) {
-    t.Begin(at += 0.25);
-    t.End(at += 1);
-    t.timer->Finished(true);
+    t.Begin(at += 0.25, &marks[step % 2]);
+    t.End(at += 1, &marks[step % 2]);
+    t.timer->Finished(true, &marks[(step - 1) % 2]);
     EXPECT_EQ(t.timer->times().busy_s, step);
     EXPECT_EQ(t.timer->times().idle_s, 0.25 * (step - 1));
   }
@@ -53,16 +55,17 @@ TEST(StepTimer, TwoStepsInFlightKeepTheirTimes) {
 
 TEST(StepTimer, AFailedStepCountsForNothing) {
   Timed t;
-  t.Begin(0);
-  t.End(1);
-  t.timer->Finished(true);
-  t.Begin(5);  // fails before its end
-  t.Begin(6);
-  t.End(7);
-  t.timer->Finished(false);
-  t.Begin(8);
-  t.End(9);
-  t.timer->Finished(true);
+  StepTimer::Marks marks = t.Marks();
+  t.Begin(0, &marks);
+  t.End(1, &marks);
+  t.timer->Finished(true, &marks);
+  t.Begin(5, &marks);  // fails before its end
+  t.Begin(6, &marks);
+  t.End(7, &marks);
+  t.timer->Finished(false, &marks);
+  t.Begin(8, &marks);
+  t.End(9, &marks);
+  t.timer->Finished(true, &marks);
   EXPECT_EQ(t.timer->times().busy_s, 2);
   EXPECT_EQ(t.timer->times().idle_s, 0);
 }

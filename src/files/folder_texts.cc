@@ -1,9 +1,9 @@
 #include "files/folder_texts.h"
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/json_fields.h"
 #include "files/mapped_file.h"
-#include "files/quote.h"
 
 namespace sluice::files {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/gguf_parser.h"
 #include "files/mapped_file.h"
-#include "files/quote.h"
 
 namespace sluice::files {
 namespace {

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/architectures.h"
 #include "files/config_check.h"
 #include "files/gguf.h"
 #include "files/model_config.h"
 #include "files/published_values.h"
-#include "files/quote.h"
 
 namespace sluice::files {
 namespace {

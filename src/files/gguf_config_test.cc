@@ -251,6 +251,7 @@ TEST(GgufConfigTest, RefusesValuesOutOfRange) {
       {TinyGguf("llama").F32("llama.rope.scaling.factor", NAN), "factor"},
       {TinyGguf("llama").U32("llama.attention.value_length", 8), "differ"},
       {TinyGguf("llama").U32("llama.expert_count", 8), "experts"},
+      {TinyGguf("llama").Bool("llama.attention.causal", false), "not causal"},
       {TinyGguf("mistral3").F32("mistral3.attention.temperature_scale", 0.1f), "by position"},
       {TinyGguf("gemma2").F32("gemma2.attn_logit_softcapping", -1.0f), "softcapping"},
       {TinyGguf("gemma2").U32("gemma2.attention.sliding_window", 0xffffffffu), "sliding_window"},

@@ -1,20 +1,20 @@
 // Any bytes as a GGUF file: parsed, looked up, and read as a model's config.
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "base/check.h"
+#include "base/fuzz_target.h"
 #include "files/gguf.h"
 #include "files/model_config.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+void sluice::FuzzInput(std::string_view input) {
   using namespace sluice::files;
   // A copy of its own size, so that the sanitizer sees a read past the end; 8-aligned as a mapping.
-  std::vector<std::byte> bytes(size);
-  if (size > 0) std::memcpy(bytes.data(), data, size);
+  std::vector<std::byte> bytes(input.size());
+  if (!input.empty()) std::memcpy(bytes.data(), input.data(), input.size());
   const auto opened = GgufFile::FromMemory(bytes, "fuzz.gguf");
-  if (!opened.ok()) return 0;
+  if (!opened.ok()) return;
   const GgufFile& file = **opened;
   unsigned sum = 0;
   for (const FileTensor& tensor : file.tensors()) {
@@ -32,5 +32,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (defaults.ok()) sum += defaults->top_k.has_value();
   volatile unsigned keep = sum;
   static_cast<void>(keep);
-  return 0;
 }

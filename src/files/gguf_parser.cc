@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/gguf_types.h"
-#include "files/quote.h"
 
 namespace sluice::files {
 namespace {

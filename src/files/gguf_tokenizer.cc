@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/gguf.h"
 #include "files/gguf_pre_tokenizers.h"
-#include "files/quote.h"
 #include "files/tokenizer_check.h"
 #include "files/tokenizer_data.h"
 #include "files/tokenizer_end.h"

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/architectures.h"
 #include "files/config_check.h"
 #include "files/hf_rope.h"
 #include "files/json_fields.h"
 #include "files/model_config.h"
 #include "files/published_values.h"
-#include "files/quote.h"
 
 namespace sluice::files {
 namespace {
@@ -84,9 +84,12 @@ Status HfConfigReader::RefuseUnsupported() const {
     return BadModel(StrCat("the weights are quantized by the method ", Quote(method),
                            ", which is not supported; use the unquantized model or a GGUF file"));
   }
-  bool bidirectional = false;
+  bool bidirectional = false, causal = true;
   SLUICE_RETURN_IF_ERROR(fields_.Bool("use_bidirectional_attention", &bidirectional));
-  if (bidirectional) {
+  // In a config of several parts it may stand outside that of the text model.
+  SLUICE_RETURN_IF_ERROR(top_.Bool("is_causal", &causal));
+  if (causal) SLUICE_RETURN_IF_ERROR(fields_.Bool("is_causal", &causal));
+  if (bidirectional || !causal) {
     return BadModel("the model's attention is not causal; only generating models are supported");
   }
   return OkStatus();

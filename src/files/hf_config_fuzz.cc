@@ -1,26 +1,22 @@
 // Any text as config.json and generation_config.json, separated by a NUL.
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
 
 #include "base/check.h"
+#include "base/fuzz_target.h"
 #include "files/model_config.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+void sluice::FuzzInput(std::string_view text) {
   using namespace sluice::files;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t cut = text.find('\0');
   const std::string_view generation =
       cut == std::string_view::npos ? std::string_view() : text.substr(cut + 1);
   static_cast<void>(GenerationDefaultsFromJson(generation).ok());
   const auto config = ConfigFromJson(text.substr(0, cut), generation);
-  if (!config.ok()) return 0;
+  if (!config.ok()) return;
   // What code behind files/ relies on.
   CHECK(config->layers.size() == static_cast<size_t>(config->num_layers));
   CHECK(config->num_heads % config->num_kv_heads == 0);
   CHECK(config->rope.rotary_dims % 2 == 0 && config->rope.rotary_dims <= config->head_dim);
   CHECK(config->context_length > 0 && config->vocab_size > 0 && config->hidden_size > 0);
   CHECK(std::isfinite(config->attention_scale) && std::isfinite(config->rope.theta));
-  return 0;
 }

@@ -230,6 +230,19 @@ TEST(HfConfigTest, Gemma3InBothSpellingsAndInsideText) {
               HasSubstr("not causal"));
 }
 
+TEST(HfConfigTest, AModelThatIsNotCausalIsRefused) {
+  EXPECT_THAT(LlamaError(R"({"is_causal":false})"), HasSubstr("not causal"));
+  EXPECT_THAT(LlamaError(R"({"is_causal":1})"), HasSubstr("is_causal"));
+  EXPECT_EQ(LlamaError(R"({"is_causal":true})"), "no error");
+  EXPECT_EQ(LlamaError(R"({"is_causal":null})"), "no error");
+  // Inside "text_config", and beside it.
+  EXPECT_THAT(ErrorOf(Config("Gemma3ForConditionalGeneration", R"({"is_causal":false})")),
+              HasSubstr("not causal"));
+  Json json = Json::parse(Config("Gemma3ForConditionalGeneration"));
+  json["is_causal"] = false;
+  EXPECT_THAT(ErrorOf(DumpJson(json)), HasSubstr("not causal"));
+}
+
 TEST(HfConfigTest, SmolLM3LayersWithoutRope) {
   const auto ropes = [](const std::string& text) {
     std::vector<bool> used;

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/architectures.h"
 #include "files/published_values.h"
-#include "files/quote.h"
 
 namespace sluice::files {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 
 namespace sluice::files {
 namespace {

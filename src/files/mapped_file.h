@@ -1,13 +1,16 @@
 // A regular file mapped read-only for its whole life, and whole small files read as text.
-// Immutable; any thread may read. A file that another process shortens while it is mapped ends this
-// process with SIGBUS: replace model files by renaming, never in place.
+// Immutable; any thread may read. Reading what another process has cut off a mapped file raises
+// SIGBUS, for whose handler the mappings are told (mapped_range.h): replace model files by
+// renaming, never in place.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "files/mapped_range.h"
 #include "sluice/status.h"
 
 namespace sluice::files {
@@ -32,10 +35,15 @@ class MappedFile {
   std::shared_ptr<std::byte> MapPrivately(std::span<const std::byte> range) const;
 
  private:
-  MappedFile(std::span<const std::byte> bytes, int fd) : bytes_(bytes), fd_(fd) {}
+  MappedFile(const std::string& path, std::span<const std::byte> bytes, int fd)
+      : path_(path), bytes_(bytes), fd_(fd) {
+    range_.emplace(bytes.data(), bytes.size(), path);
+  }
 
+  const std::string path_;
   const std::span<const std::byte> bytes_;
   const int fd_;  // of the file; owned
+  std::optional<MappedRange> range_;
 };
 
 // The whole of a regular file. Errors as MappedFile::Open (an empty file is an empty text), and

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/model_files.h"
-#include "files/quote.h"
 #include "files/synthetic_model.h"
 
 namespace sluice::files {

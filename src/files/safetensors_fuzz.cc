@@ -2,14 +2,15 @@
 #include "files/safetensors.h"
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+#include "base/fuzz_target.h"
+
+void sluice::FuzzInput(std::string_view input) {
   using namespace sluice::files;
-  std::vector<std::byte> bytes(size);
-  if (size > 0) std::memcpy(bytes.data(), data, size);
+  std::vector<std::byte> bytes(input.size());
+  if (!input.empty()) std::memcpy(bytes.data(), input.data(), input.size());
   unsigned sum = 0;
   if (const auto tensors = ParseSafetensors(bytes); tensors.ok()) {
     for (const FileTensor& tensor : *tensors) {
@@ -17,11 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       sum += std::to_integer<unsigned>(tensor.data.back());
     }
   }
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), size);
-  if (const auto index = ParseSafetensorsIndex(text); index.ok()) {
+  if (const auto index = ParseSafetensorsIndex(input); index.ok()) {
     sum += static_cast<unsigned>(index->size());
   }
   volatile unsigned keep = sum;
   static_cast<void>(keep);
-  return 0;
 }

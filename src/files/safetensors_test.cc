@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/str_cat.h"
 #include "files/test_files.h"
 
 namespace sluice::files {
@@ -78,6 +79,22 @@ TEST(SafetensorsTest, RefusesBadHeaders) {
   EXPECT_THAT(ErrorOf(std::string(100000, '['), 0), HasSubstr("nested deeper"));
   EXPECT_THAT(ErrorOf(R"({"a":1,"a":2})", 0), HasSubstr("twice"));
   EXPECT_THAT(ErrorOf("{\"a\xff\":1}", 0), HasSubstr("not valid JSON"));
+}
+
+// Hours, if each tensor were compared with all before it.
+TEST(SafetensorsTest, ManyTensorsTakeLinearTime) {
+  constexpr size_t kTensors = 150'000;
+  std::string header = "{";
+  for (size_t i = 0; i < kTensors; ++i) {
+    header += StrCat(i > 0 ? "," : "", "\"t", i, R"(":{"dtype":"U8","shape":[1],"data_offsets":[)",
+                     i, ",", i + 1, "]}");
+  }
+  header += "}";
+  const auto bytes = SafetensorsBytes(header, kTensors);
+  const auto tensors = ParseSafetensors(bytes);
+  ASSERT_TRUE(tensors.ok()) << tensors.status().message();
+  EXPECT_EQ(tensors->size(), kTensors);
+  EXPECT_THAT(ErrorOf(header, kTensors + 1), HasSubstr("150001 bytes of data"));
 }
 
 TEST(SafetensorsTest, RefusesMalformedTensors) {

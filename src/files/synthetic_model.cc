@@ -5,13 +5,14 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/philox.h"
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 #include "files/repeated_block.h"
 #include "files/tokenizer_check.h"
 
@@ -57,9 +58,9 @@ struct KnownDType {
   DType others;  // of the embedding, the output matrix and the norms
 };
 constexpr KnownDType kDTypes[] = {
-    {"bf16", DType::kBF16, DType::kBF16},
-    {"f16", DType::kF16, DType::kF16},
-    {"fp8", DType::kF8E4M3, DType::kBF16},
+    {"bf16", DType::kBF16, DType::kBF16},  {"f16", DType::kF16, DType::kF16},
+    {"fp8", DType::kF8E4M3, DType::kBF16}, {"q8_0", DType::kQ8_0, DType::kBF16},
+    {"q4_k", DType::kQ4_K, DType::kBF16},
 };
 
 template <class Table>
@@ -91,12 +92,14 @@ Result<Chosen> Parse(std::string_view path) {
   return Chosen{known, format};
 }
 
-// One page more than a power of two: rows of a matrix, whose bytes are a power of two as a rule,
-// repeat late.
-constexpr size_t kPeriodBytes = (size_t{16} << 20) + 4096;
+// An odd number of pages: rows of a matrix, whose bytes are a power of two as a rule, repeat late.
+// 17 and 9 divide it, as they do the bytes of a block.
+constexpr size_t kPeriodBytes = size_t{27 * 17 * 9} * 4096;
 constexpr uint64_t kSeed = 0x51c0ffee;
-// Where tensors begin.
-constexpr size_t kAlignment = 64;
+// Where tensors begin: at whole blocks, too.
+size_t AlignmentOf(DType dtype) {
+  return std::lcm<size_t>(64, static_cast<size_t>(Info(dtype).bytes));
+}
 
 // Evenly distributed with the deviation that keeps the size of activations: 1 / sqrt(width).
 template <class Element, class Encode>
@@ -121,8 +124,36 @@ std::vector<std::byte> RandomPeriod(int width, Encode encode) {
   return period;
 }
 
+// Random blocks that begin with the scales given.
+std::vector<std::byte> RandomBlocks(DType dtype, std::initializer_list<float> scales) {
+  std::vector<std::byte> period(kPeriodBytes);
+  size_t drawn = 0;
+  for (uint32_t draw = 0; drawn < kPeriodBytes; ++draw) {
+    const auto words = Philox(kSeed, {draw, 0, 0, 0});
+    std::memcpy(&period[drawn], words.data(), sizeof words);
+    drawn += sizeof words;
+  }
+  const auto block = static_cast<size_t>(Info(dtype).bytes);
+  for (size_t at = 0; at < kPeriodBytes; at += block) {
+    size_t to = at;
+    for (const float scale : scales) {
+      const uint16_t bits = F32ToF16(scale);
+      std::memcpy(&period[to], &bits, sizeof bits);
+      to += sizeof bits;
+    }
+  }
+  return period;
+}
+
 std::vector<std::byte> RandomPeriod(DType dtype, int width) {
+  const float deviation = 1.0f / std::sqrt(static_cast<float>(width));
   switch (dtype) {
+    case DType::kQ8_0:  // codes of eight bits deviate by 74
+      return RandomBlocks(dtype, {deviation / 74.0f});
+    case DType::kQ4_K: {  // sub-blocks' scales of six bits, codes of four, and minima that centre
+      const float scale = deviation / 258.0f;
+      return RandomBlocks(dtype, {scale, 7.5f * scale});
+    }
     case DType::kF8E4M3:
       return RandomPeriod<uint8_t>(width, F32ToF8E4M3);
     case DType::kF16:
@@ -230,7 +261,8 @@ class SyntheticTensors : public TensorSource {
         continue;
       }
       const auto place = Philox(kSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0});
-      const size_t begin = place[0] % (kPeriodBytes / kAlignment) * kAlignment;
+      const size_t alignment = AlignmentOf(tensor.dtype);
+      const size_t begin = place[0] % (kPeriodBytes / alignment) * alignment;
       tensor.data = blocks_[tensor.dtype]->bytes().subspan(begin, bytes);
     }
     return OkStatus();

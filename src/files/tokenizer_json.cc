@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/config_check.h"
-#include "files/quote.h"
 #include "files/tokenizer_check.h"
 #include "files/tokenizer_data.h"
 #include "files/tokenizer_end.h"

@@ -7,12 +7,14 @@
 #include <string>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 
 namespace sluice::files {
 namespace {
 
 constexpr size_t kStepsMax = 100;
+// Tokens that a post-processor puts around a text. Published ones put three at most.
+constexpr size_t kEndsMax = 1024;
 
 const Json* Find(const Json& object, const char* key) {
   auto found = object.find(key);
@@ -127,6 +129,10 @@ Result<int32_t> IdOf(const Json& json) {
   return json.get<int32_t>();
 }
 
+Status TooManyEnds() {
+  return BadModel(StrCat("the post-processor puts more than ", kEndsMax, " tokens around a text"));
+}
+
 Status ReadTemplate(const Json& json, std::vector<int32_t>* prefix, std::vector<int32_t>* suffix) {
   const Json* single = Find(json, "single");
   const Json* tokens = Find(json, "special_tokens");
@@ -152,6 +158,7 @@ Status ReadTemplate(const Json& json, std::vector<int32_t>* prefix, std::vector<
     for (const Json& value : *ids) {
       SLUICE_ASSIGN_OR_RETURN(int32_t id, IdOf(value));
       side->push_back(id);
+      if (side->size() > kEndsMax) return TooManyEnds();
     }
   }
   return OkStatus();
@@ -212,6 +219,10 @@ Status ReadPostProcessor(const Json& json, TokenizerData* data) {
     SLUICE_RETURN_IF_ERROR(ReadPair(json, "sep", &suffix));
   } else if (type != "ByteLevel") {
     return BadModel(StrCat("the post-processor ", Quote(type), " is not known"));
+  }
+  if (data->prefix_ids.size() + prefix.size() > kEndsMax ||
+      data->suffix_ids.size() + suffix.size() > kEndsMax) {
+    return TooManyEnds();
   }
   data->prefix_ids.insert(data->prefix_ids.begin(), prefix.begin(), prefix.end());
   data->suffix_ids.insert(data->suffix_ids.end(), suffix.begin(), suffix.end());

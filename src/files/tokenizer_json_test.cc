@@ -42,6 +42,20 @@ std::string ErrorOf(const Json& json) {
   return data.status().message();
 }
 
+// A list of names, each of a list of ids: the product of two lengths.
+TEST(TokenizerJsonTest, BoundsTheTokensAroundAText) {
+  Json json = Tiny();
+  Json& single = json["post_processor"]["single"];
+  for (int i = 0; i < 40; ++i) single.push_back(single[0]);
+  EXPECT_EQ(ErrorOf(json), "no error");
+  json["post_processor"]["special_tokens"]["<s>"]["ids"] = std::vector<int>(40, 3);
+  EXPECT_THAT(ErrorOf(json), HasSubstr("more than 1024 tokens around a text"));
+  Json processor = Tiny()["post_processor"];
+  json["post_processor"] = {{"type", "Sequence"},
+                            {"processors", std::vector<Json>(1025, processor)}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("more than 1024 tokens around a text"));
+}
+
 TEST(TokenizerJsonTest, ReadsByteLevelBpe) {
   Result<TokenizerData> data = Read(Tiny());
   ASSERT_TRUE(data.ok()) << data.status().message();

@@ -5,7 +5,7 @@
 namespace sluice::kvstore {
 namespace {
 
-Status CheckGroup(const GroupLayout& group, size_t index) {
+Status CheckGroup(const batch::KvGroup& group, size_t index) {
   if (group.kv_heads <= 0 || group.k_head_dim <= 0 || group.v_head_dim < 0 ||
       group.kernel_block_tokens <= 0 || group.num_blocks <= 0) {
     return InvalidArgument(StrCat("layer group ", index, " has a size that is not positive"));
@@ -23,8 +23,9 @@ size_t PadPart(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 // Bytes of K or V of one kernel block in one layer, and of its scales.
 struct HalfBytes {
-  HalfBytes(const GroupLayout& group, int head_dim) {
-    const size_t rows = static_cast<size_t>(group.kernel_block_tokens) * group.kv_heads;
+  HalfBytes(const batch::KvGroup& group, int head_dim) {
+    const bool state = group.kind == batch::KvKind::kState;
+    const size_t rows = static_cast<size_t>(state ? 1 : group.kernel_block_tokens) * group.kv_heads;
     data = PadPart(RowBytes(group.dtype, rows * head_dim));
     const bool codes = group.dtype == DType::kF8E4M3 || group.dtype == DType::kI8;
     if (!codes || head_dim == 0) return;
@@ -34,7 +35,7 @@ struct HalfBytes {
   size_t data = 0, scales = 0;
 };
 
-size_t LayerBytes(const GroupLayout& group) {
+size_t LayerBytes(const batch::KvGroup& group) {
   return HalfBytes(group, group.k_head_dim).sum() + HalfBytes(group, group.v_head_dim).sum();
 }
 
@@ -47,12 +48,12 @@ device::View Part(const device::View& view, size_t offset, size_t bytes) {
 
 }  // namespace
 
-size_t BlockBytes(const GroupLayout& group) {
+size_t BlockBytes(const batch::KvGroup& group) {
   return group.layers.size() * LayerBytes(group) * group.ratio();
 }
 
 Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
-                                               std::vector<GroupLayout> groups) {
+                                               std::vector<batch::KvGroup> groups) {
   size_t layers = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     SLUICE_RETURN_IF_ERROR(CheckGroup(groups[g], g));
@@ -61,7 +62,7 @@ Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
   std::unique_ptr<KvStore> store(new KvStore(device, std::move(groups)));
   store->layers_.resize(layers);
   for (size_t g = 0; g < store->groups_.size(); ++g) {
-    const GroupLayout& group = store->groups_[g];
+    const batch::KvGroup& group = store->groups_[g];
     SLUICE_ASSIGN_OR_RETURN(
         device::Buffer pool,
         device.Allocate(BlockBytes(group) * group.num_blocks, device::MemoryKind::kDevice));
@@ -107,7 +108,7 @@ Status KvStore::Copy(device::Stream& stream, std::span<const BlockMove> moves) {
     if (move.group < 0 || move.group >= static_cast<int>(groups_.size())) {
       return Status(StatusCode::kInternal, StrCat("block copy in group ", move.group));
     }
-    const GroupLayout& group = groups_[move.group];
+    const batch::KvGroup& group = groups_[move.group];
     for (const int id : {move.source, move.destination}) {
       if (id < 0 || id >= group.num_blocks) {
         return Status(StatusCode::kInternal,

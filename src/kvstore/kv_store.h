@@ -12,26 +12,13 @@
 #include <span>
 #include <vector>
 
-#include "base/dtype.h"
+#include "batch/kv_group.h"
 #include "device/device.h"
 
 namespace sluice::kvstore {
 
-struct GroupLayout {
-  std::vector<int> layers;  // model layers, ascending
-  DType dtype = DType::kF16;
-  int kv_heads = 0;
-  int k_head_dim = 0;
-  int v_head_dim = 0;
-  int block_tokens = 0;
-  int kernel_block_tokens = 0;  // divides block_tokens
-  int num_blocks = 0;           // cache blocks
-
-  int ratio() const { return block_tokens / kernel_block_tokens; }
-};
-
 // Of one cache block, all layers of the group, K and V and their scales.
-size_t BlockBytes(const GroupLayout& group);
+size_t BlockBytes(const batch::KvGroup& group);
 
 struct BlockMove {
   int group = 0;
@@ -53,12 +40,12 @@ class KvStore {
   // kInvalidArgument when groups overlap, skip a layer or a size is not positive; kOutOfMemory when
   // the device has not the room.
   static Result<std::unique_ptr<KvStore>> Make(device::Device& device,
-                                               std::vector<GroupLayout> groups);
+                                               std::vector<batch::KvGroup> groups);
 
   // REQUIRES: 0 <= index < layer_count().
   const Layer& layer(int index) const;
   int layer_count() const { return static_cast<int>(layers_.size()); }
-  const std::vector<GroupLayout>& groups() const { return groups_; }
+  const std::vector<batch::KvGroup>& groups() const { return groups_; }
   size_t bytes() const;
 
   // Copies whole blocks in all layers of their groups, in order on `stream`. Ids out of range are
@@ -66,11 +53,11 @@ class KvStore {
   Status Copy(device::Stream& stream, std::span<const BlockMove> moves);
 
  private:
-  KvStore(device::Device& device, std::vector<GroupLayout> groups)
+  KvStore(device::Device& device, std::vector<batch::KvGroup> groups)
       : device_(device), groups_(std::move(groups)) {}
 
   device::Device& device_;
-  const std::vector<GroupLayout> groups_;
+  const std::vector<batch::KvGroup> groups_;
   std::vector<device::Buffer> pools_;  // by group
   std::vector<Layer> layers_;
   std::vector<device::CopyItem> items_;  // reused by Copy

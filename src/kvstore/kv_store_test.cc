@@ -11,8 +11,8 @@
 namespace sluice::kvstore {
 namespace {
 
-GroupLayout Layout(std::vector<int> layers, int k_dim = 8, int v_dim = 4) {
-  GroupLayout layout;
+batch::KvGroup Layout(std::vector<int> layers, int k_dim = 8, int v_dim = 4) {
+  batch::KvGroup layout;
   layout.layers = std::move(layers);
   layout.dtype = DType::kF16;
   layout.kv_heads = 2;
@@ -31,12 +31,12 @@ class KvStoreTest : public ::testing::Test {
     device_ = std::move(resolved->Open({.threads = 1}).value());
     stream_ = std::move(device_->CreateStream().value());
   }
-  std::unique_ptr<KvStore> Open(std::vector<GroupLayout> groups) {
+  std::unique_ptr<KvStore> Open(std::vector<batch::KvGroup> groups) {
     auto store = KvStore::Make(*device_, std::move(groups));
     EXPECT_TRUE(store.ok()) << store.status().message();
     return std::move(store).value();
   }
-  StatusCode Refused(std::vector<GroupLayout> groups) {
+  StatusCode Refused(std::vector<batch::KvGroup> groups) {
     return KvStore::Make(*device_, std::move(groups)).status().code();
   }
   // Every byte of K and V tells its layer, half and block.
@@ -46,7 +46,7 @@ class KvStoreTest : public ::testing::Test {
   // K or V of cache block b in a layer: one part per kernel block.
   static std::vector<std::span<std::byte>> PartsOf(const KvStore& store, int l, bool value, int b) {
     const KvStore::Layer& layer = store.layer(l);
-    const GroupLayout& group = store.groups()[layer.group];
+    const batch::KvGroup& group = store.groups()[layer.group];
     const device::View& view = value ? layer.v : layer.k;
     const int64_t blocks = int64_t{group.num_blocks} * group.ratio();
     const size_t bytes = view.bytes - layer.stride * (blocks - 1);
@@ -92,7 +92,7 @@ class KvStoreTest : public ::testing::Test {
 };
 
 TEST_F(KvStoreTest, EveryLayerHasItsOwnMemoryOfItsGroupsSize) {
-  GroupLayout wide = Layout({1}, 16, 16);
+  batch::KvGroup wide = Layout({1}, 16, 16);
   wide.dtype = DType::kF32;
   wide.num_blocks = 3;
   const auto store = Open({Layout({0, 2}), wide});
@@ -121,7 +121,7 @@ TEST_F(KvStoreTest, EveryLayerHasItsOwnMemoryOfItsGroupsSize) {
 
 TEST_F(KvStoreTest, ScalesLieInTheBlockAndMoveWithIt) {
   for (const DType dtype : {DType::kF8E4M3, DType::kI8}) {
-    GroupLayout layout = Layout({0, 1}, 7, 5);  // 42 and 30 codes of a kernel block, 6 scales
+    batch::KvGroup layout = Layout({0, 1}, 7, 5);  // 42 and 30 codes of a kernel block, 6 scales
     layout.dtype = dtype;
     EXPECT_EQ(BlockBytes(layout), 2u * 2 * (48 + 32 + 32 + 32));
     const auto store = Open({layout});
@@ -164,7 +164,7 @@ TEST_F(KvStoreTest, ScalesLieInTheBlockAndMoveWithIt) {
 // Attention kernels refuse, once bound, what does not lie so.
 TEST_F(KvStoreTest, EveryPartOfEveryBlockLiesAtAMultipleOf16Bytes) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kI8}) {
-    GroupLayout layout = Layout({0, 1}, 7, 3);
+    batch::KvGroup layout = Layout({0, 1}, 7, 3);
     layout.dtype = dtype;
     layout.kv_heads = 1;
     const auto store = Open({layout});
@@ -181,7 +181,7 @@ TEST_F(KvStoreTest, WithoutScalesThereAreNone) {
   const auto store = Open({Layout({0})});
   EXPECT_EQ(store->layer(0).k_scale.data, nullptr);
   EXPECT_EQ(store->layer(0).v_scale.data, nullptr);
-  GroupLayout layout = Layout({0}, 8, 0);
+  batch::KvGroup layout = Layout({0}, 8, 0);
   layout.dtype = DType::kI8;
   const auto keys_only = Open({layout});
   EXPECT_NE(keys_only->layer(0).k_scale.data, nullptr);
@@ -206,17 +206,17 @@ TEST_F(KvStoreTest, GroupsThatOverlapOrSkipALayerAreRefused) {
 }
 
 TEST_F(KvStoreTest, SizesThatAreNotPossibleAreRefused) {
-  const std::vector<int GroupLayout::*> positive = {
-      &GroupLayout::kv_heads, &GroupLayout::k_head_dim, &GroupLayout::block_tokens,
-      &GroupLayout::kernel_block_tokens, &GroupLayout::num_blocks};
+  const std::vector<int batch::KvGroup::*> positive = {
+      &batch::KvGroup::kv_heads, &batch::KvGroup::k_head_dim, &batch::KvGroup::block_tokens,
+      &batch::KvGroup::kernel_block_tokens, &batch::KvGroup::num_blocks};
   for (const auto field : positive) {
     for (const int value : {0, -1}) {
-      GroupLayout layout = Layout({0});
+      batch::KvGroup layout = Layout({0});
       layout.*field = value;
       EXPECT_EQ(Refused({layout}), StatusCode::kInvalidArgument) << value;
     }
   }
-  GroupLayout layout = Layout({0});
+  batch::KvGroup layout = Layout({0});
   layout.v_head_dim = -1;
   EXPECT_EQ(Refused({layout}), StatusCode::kInvalidArgument);
   layout = Layout({0});
@@ -227,7 +227,7 @@ TEST_F(KvStoreTest, SizesThatAreNotPossibleAreRefused) {
 }
 
 TEST_F(KvStoreTest, MoreThanTheMachineHasIsOutOfMemory) {
-  GroupLayout layout = Layout({0}, 1 << 15, 1 << 15);
+  batch::KvGroup layout = Layout({0}, 1 << 15, 1 << 15);
   layout.kv_heads = 1 << 10;
   layout.num_blocks = 1 << 30;
   EXPECT_EQ(Refused({layout}), StatusCode::kOutOfMemory);

@@ -49,8 +49,10 @@ class LayerObserver {
 // What a forward pass runs with, the same from step to step.
 struct ForwardContext {
   device::Stream* stream = nullptr;
-  device::View workspace;             // >= Model::workspace_bytes(); at device::kAlignment
-  std::span<const ops::PagedKv> kv;   // by layer
+  device::View workspace;            // >= Model::workspace_bytes(); at device::kAlignment
+  std::span<const ops::PagedKv> kv;  // by layer
+  // By group, I32: memory for Attention::Args::plan of the most sequences; may be empty.
+  std::span<const ops::Tensor> attention_plans;
   LayerObserver* observer = nullptr;  // may be null
 };
 

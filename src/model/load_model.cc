@@ -81,4 +81,19 @@ Result<size_t> WeightBytes(const files::ModelFiles& files, device::Device& devic
   return weights::PlacedBytes(Params(files.config), *files.tensors, device, place);
 }
 
+Result<std::vector<ops::BindRecord>> ScratchBindings(const files::ModelFiles& files,
+                                                     device::Device& device,
+                                                     const ModelOptions& options) {
+  std::vector<ops::BindRecord> records;
+  weights::PlaceOptions place = PlaceOptionsOf(files, options);
+  place.records = &records;
+  SLUICE_RETURN_IF_ERROR(
+      weights::PlacedBytes(Params(files.config), *files.tensors, device, place).status());
+  for (const batch::KvGroup& group : LayerGroups(files.config, options)) {
+    const auto desc = layers::AttentionDesc(files.config, options, group);
+    SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Attention>(device.ops(), desc, &records).status());
+  }
+  return records;
+}
+
 }  // namespace sluice::model

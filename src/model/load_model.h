@@ -22,4 +22,10 @@ Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device:
 Result<size_t> WeightBytes(const files::ModelFiles& files, device::Device& device,
                            const ModelOptions& options);
 
+// How LoadModel will bind the ops that take scratch memory (linears and attention); reads no weight
+// bytes. kUnimplemented as LoadModel.
+Result<std::vector<ops::BindRecord>> ScratchBindings(const files::ModelFiles& files,
+                                                     device::Device& device,
+                                                     const ModelOptions& options);
+
 }  // namespace sluice::model

@@ -18,20 +18,23 @@ Model::Model(ModelParts parts)
   }
 }
 
-std::vector<LayerGroup> LayerGroups(const files::ModelConfig& config, const ModelOptions& options) {
-  std::vector<LayerGroup> groups;
+std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
+                                        const ModelOptions& options) {
+  std::vector<batch::KvGroup> groups;
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    const files::LayerKind kind = config.layers[layer].kind;
+    const bool window = config.layers[layer].kind == files::LayerKind::kWindow;
+    const batch::KvKind kind = window ? batch::KvKind::kWindow : batch::KvKind::kFull;
     auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const LayerGroup& g) { return g.kind == kind; });
+                              [&](const batch::KvGroup& g) { return g.kind == kind; });
     if (group == groups.end()) {
-      LayerGroup fresh;
+      batch::KvGroup fresh;
       fresh.kind = kind;
-      fresh.window = kind == files::LayerKind::kWindow ? config.sliding_window : 0;
-      fresh.kv.dtype = options.kv_dtype;
-      fresh.kv.kv_heads = config.num_kv_heads;
-      fresh.kv.k_head_dim = fresh.kv.v_head_dim = config.head_dim;
-      fresh.kv.kernel_block_tokens = options.kernel_block_tokens;
+      fresh.window = window ? config.sliding_window : 0;
+      fresh.block_tokens = options.block_tokens;
+      fresh.kernel_block_tokens = options.kernel_block_tokens;
+      fresh.dtype = options.kv_dtype;
+      fresh.kv_heads = config.num_kv_heads;
+      fresh.k_head_dim = fresh.v_head_dim = config.head_dim;
       group = groups.insert(groups.end(), std::move(fresh));
     }
     group->layers.push_back(layer);

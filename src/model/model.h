@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "batch/kv_group.h"
 #include "files/model_config.h"
 #include "model/forward.h"
 #include "ops/op.h"
@@ -15,21 +16,14 @@
 
 namespace sluice::model {
 
-// Layers whose KV have one shape and one lifetime: they share block ids and a pool.
-struct LayerGroup {
-  files::LayerKind kind = files::LayerKind::kFull;
-  int window = 0;           // kWindow: a token sees the last `window` positions, its own included
-  std::vector<int> layers;  // ascending
-  ops::KvDesc kv;
-};
-
 struct ModelOptions {
   int64_t max_tokens = 2048;     // of one step, padding included
   int64_t max_logits_rows = 64;  // of one step
   int64_t max_model_len = 0;     // positions; 0: what the model declares
   DType activation = DType::kF32;
   DType kv_dtype = DType::kF16;
-  int kernel_block_tokens = 16;
+  int block_tokens = 16;                            // of a cache block
+  int kernel_block_tokens = 16;                     // of a kernel block; divides block_tokens
   weights::Progress progress;                       // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };
@@ -50,7 +44,8 @@ class Model {
   // With max_model_len resolved.
   const ModelOptions& options() const { return options_; }
   int vocab_size() const { return config_.vocab_size; }
-  const std::vector<LayerGroup>& groups() const { return groups_; }
+  // Without num_blocks, which the memory plan sets.
+  const std::vector<batch::KvGroup>& groups() const { return groups_; }
   // The group of a layer.
   int group_of(int layer) const { return group_of_[layer]; }
   weights::ParameterMap& parameters() { return parameters_; }
@@ -70,14 +65,16 @@ class Model {
 
   files::ModelConfig config_;
   ModelOptions options_;
-  std::vector<LayerGroup> groups_;
+  std::vector<batch::KvGroup> groups_;
   std::vector<int> group_of_;  // by layer
   weights::ParameterMap parameters_;
   device::Device& device_;
 };
 
-// Groups layers by kind and window, in order of their first layer. Needs no weights.
-std::vector<LayerGroup> LayerGroups(const files::ModelConfig& config, const ModelOptions& options);
+// Groups layers by what they keep, in order of their first layer. Needs no weights. The memory plan
+// sets num_blocks.
+std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
+                                        const ModelOptions& options);
 
 // Model::workspace_bytes() of a model that is not loaded yet, and what its tables of angles take on
 // a device for options.max_model_len positions.

@@ -50,24 +50,24 @@ TEST(LayerGroups, OneGroupPerKindInOrderOfItsFirstLayer) {
   ModelOptions options;
   options.kernel_block_tokens = 8;
   options.kv_dtype = DType::kBF16;
-  const std::vector<LayerGroup> groups = LayerGroups(config, options);
+  const std::vector<batch::KvGroup> groups = LayerGroups(config, options);
   ASSERT_EQ(groups.size(), 2u);
-  EXPECT_EQ(groups[0].kind, LayerKind::kWindow);
+  EXPECT_EQ(groups[0].kind, batch::KvKind::kWindow);
   EXPECT_EQ(groups[0].window, 32);
   EXPECT_THAT(groups[0].layers, ElementsAre(0, 1, 3, 4));
-  EXPECT_EQ(groups[1].kind, LayerKind::kFull);
+  EXPECT_EQ(groups[1].kind, batch::KvKind::kFull);
   EXPECT_EQ(groups[1].window, 0);
   EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
-  EXPECT_EQ(groups[1].kv.kv_heads, 2);
-  EXPECT_EQ(groups[1].kv.k_head_dim, 16);
-  EXPECT_EQ(groups[1].kv.v_head_dim, 16);
-  EXPECT_EQ(groups[1].kv.kernel_block_tokens, 8);
-  EXPECT_EQ(groups[1].kv.dtype, DType::kBF16);
+  EXPECT_EQ(groups[1].kv_heads, 2);
+  EXPECT_EQ(groups[1].k_head_dim, 16);
+  EXPECT_EQ(groups[1].v_head_dim, 16);
+  EXPECT_EQ(groups[1].kernel_block_tokens, 8);
+  EXPECT_EQ(groups[1].dtype, DType::kBF16);
 }
 
 TEST(LayerGroups, AModelWithoutWindowsHasOne) {
   const ModelConfig config = SmallConfig(Architecture::kLlama);
-  const std::vector<LayerGroup> groups = LayerGroups(config, {});
+  const std::vector<batch::KvGroup> groups = LayerGroups(config, {});
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].layers.size(), 6u);
 }
@@ -149,31 +149,42 @@ bool Overlap(const ops::Tensor& a, const ops::Tensor& b) {
   return a.data < end(b) && b.data < end(a);
 }
 
-TEST(Activations, LiveRegionsLieInTheWorkspaceAndApart) {
+class ActivationsOf : public ::testing::TestWithParam<DType> {};
+
+TEST_P(ActivationsOf, LiveRegionsLieInTheWorkspaceAndApart) {
   ModelConfig config = SmallConfig(Architecture::kLlama);
   ModelOptions options;
+  options.activation = GetParam();
   options.max_tokens = 5;
   options.max_logits_rows = 9;  // more rows than tokens
   std::vector<std::byte> memory(layers::Activations::Bytes(config, options));
   const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
   const auto a = layers::Activations::Slice(view, config, options, 5, 9);
   for (const ops::Tensor* t : {&a.hidden, &a.normed, &a.branch, &a.qkv, &a.q, &a.attended,
-                               &a.gate_up, &a.gated, &a.last}) {
+                               &a.gate_up, &a.gated, &a.last, &a.last_normed}) {
     EXPECT_GE(t->data, memory.data());
-    EXPECT_LE(t->data + t->size() * 4, memory.data() + memory.size());
+    EXPECT_LE(t->data + RowBytes(t->dtype, static_cast<size_t>(t->size())),
+              memory.data() + memory.size());
   }
   // What is read and written by one op, or survives a block.
   const std::vector<std::vector<const ops::Tensor*>> apart = {
       {&a.hidden, &a.normed, &a.branch, &a.qkv, &a.q},
       {&a.hidden, &a.normed, &a.branch, &a.attended, &a.q},
       {&a.hidden, &a.normed, &a.branch, &a.gate_up, &a.gated},
-      {&a.hidden, &a.normed, &a.last}};
+      {&a.hidden, &a.normed, &a.last, &a.last_normed}};
   for (const auto& group : apart) {
     for (size_t i = 0; i < group.size(); ++i) {
       for (size_t j = 0; j < i; ++j) EXPECT_FALSE(Overlap(*group[i], *group[j])) << i << " " << j;
     }
   }
+  EXPECT_EQ(a.hidden.dtype, ops::ResidualDType(GetParam()));
+  EXPECT_EQ(a.last.dtype, a.hidden.dtype);
+  EXPECT_EQ(a.normed.dtype, GetParam());
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, ActivationsOf,
+                         ::testing::Values(DType::kF32, DType::kBF16, DType::kF16),
+                         [](const auto& one) { return std::string(Name(one.param)); });
 
 class ParamsOf : public ::testing::TestWithParam<files::ArchitectureInfo> {};
 

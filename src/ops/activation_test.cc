@@ -95,6 +95,23 @@ TEST_P(ActivationTest, OverlapAndWrongWidthsAreRefused) {
       HasSubstr("gate_up is F32 [2, 8], expected F32 [2, 6]"));
 }
 
+TEST_P(ActivationTest, ATensorOnAnotherDeviceIsRefusedBeforeAnythingIsWritten) {
+  Array in(DType::kF32, {2, 8}), out(DType::kF32, {2, 4});
+  in.Fill(1.0f);
+  const Array untouched = out;
+  // The device is its kind and its index: a second card of the same kind is another device.
+  Tensor elsewhere = out.tensor();
+  elsewhere.device.index = 1;
+  EXPECT_THAT(
+      Run<GatedActivation>({.width = 4}, {.gate_up = in.tensor(), .out = elsewhere}).message(),
+      HasSubstr("out lies on cpu"));
+  elsewhere.device = {device::DeviceKind::kXpu, 2};
+  EXPECT_THAT(
+      Run<GatedActivation>({.width = 4}, {.gate_up = in.tensor(), .out = elsewhere}).message(),
+      HasSubstr("out lies on xpu:2, the call runs on cpu"));
+  EXPECT_EQ(out, untouched);
+}
+
 TEST_P(ActivationTest, SoftCapIsTanhAtEveryScale) {
   for (float cap : {30.0f, 50.0f, 0.5f}) {
     const int n = 3001;

@@ -23,6 +23,8 @@ Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args) {
       .Expect("query_start", args.query_start, DType::kI32, {sequences + 1})
       .Expect("block_table", args.block_table, DType::kI32, {sequences, -1})
       .Expect("out", args.out, desc.activation, {tokens, width})
+      .ExpectIf(!args.plan.empty(), "plan", args.plan, DType::kI32,
+                {AttentionPlanNumbers(sequences)})
       .ExpectApart("q", args.q, "out", args.out);
   ExpectPagedKv(desc.kv, args.kv, check);
   return check.status();

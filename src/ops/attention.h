@@ -41,8 +41,17 @@ struct Attention {
         block_table;  // I32 [sequences, blocks_max]: kernel-block ids by position; -1 is never read
     PagedKv kv;
     Tensor out;  // [tokens, q_heads * head_dim]; may not overlap q
+    // I32 [AttentionPlanNumbers(sequences)] or empty: what an implementation makes of query_start
+    // and context, which depends on the step alone, is kept here for the layers that follow.
+    Tensor plan;
+    // An earlier call of this step made the plan: with an equal descriptor, tensors of the same
+    // sizes, and these query_start and context.
+    bool planned = false;
   };
 };
+
+// Numbers of Attention::Args::plan, enough for every implementation.
+constexpr int64_t AttentionPlanNumbers(int64_t sequences) { return 8 * sequences + 8; }
 
 // The factor of q.k.
 inline float ScaleOf(const Attention::Desc& desc) {

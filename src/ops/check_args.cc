@@ -53,12 +53,7 @@ ArgsChecker& ArgsChecker::Expect(std::string_view name, const Tensor& t, DType d
     return *this;
   }
   if (t.size() == 0) return *this;
-  if (t.data == nullptr) {
-    Fail(StrCat(name, " is null"));
-  } else if (t.device != device_) {
-    Fail(StrCat(name, " lies on ", device::ToString(t.device), ", the call runs on ",
-                device::ToString(device_)));
-  }
+  ExpectHere(name, t);
   int64_t dense = 1;
   for (int k = t.rank - 1; k >= 0; --k) {
     const bool strided_rows = k == 0 && t.rank > 1 && t.strides[0] >= dense;
@@ -66,6 +61,17 @@ ArgsChecker& ArgsChecker::Expect(std::string_view name, const Tensor& t, DType d
       Fail(StrCat(name, " has stride ", t.strides[k], " in dimension ", k, ", expected ", dense));
     }
     dense *= t.dims[k];
+  }
+  return *this;
+}
+
+ArgsChecker& ArgsChecker::ExpectHere(std::string_view name, const Tensor& t) {
+  if (!status_.ok()) return *this;
+  if (t.data == nullptr) {
+    Fail(StrCat(name, " is null"));
+  } else if (t.device != device_) {
+    Fail(StrCat(name, " lies on ", device::ToString(t.device), ", the call runs on ",
+                device::ToString(device_)));
   }
   return *this;
 }

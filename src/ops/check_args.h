@@ -20,6 +20,8 @@ class ArgsChecker {
   // may be strided, the others are dense. A tensor without elements may be null.
   ArgsChecker& Expect(std::string_view name, const Tensor& t, DType dtype,
                       std::initializer_list<int64_t> dims);
+  // `t` is there and on the device, whatever its type and sizes.
+  ArgsChecker& ExpectHere(std::string_view name, const Tensor& t);
   ArgsChecker& ExpectAbsent(std::string_view name, const Tensor& t);
   // Expect or ExpectAbsent, as `present` says.
   ArgsChecker& ExpectIf(bool present, std::string_view name, const Tensor& t, DType dtype,

@@ -15,18 +15,20 @@ ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
                                              Pick<int64_t>(noise, {576, 1000, 2048}), 9003}),
             .eps = Pick(noise, {1e-6f, 1e-5f, 1e-3f}),
             .add = Flip(noise),
-            .bias = kind == NormKind::kLayer && Flip(noise)};
+            .bias = kind == NormKind::kLayer && Flip(noise),
+            .f32_residual = FloatOf(number) == DType::kF16 && Flip(noise)};
   const int64_t tokens = AnyTokens(number, noise), n = c.desc.hidden, gap = noise.Below(3) * 5;
-  const DType type = c.desc.activation;
+  const DType type = c.desc.activation, x_type = XDType(c.desc);
   // With a mean, what is added to a row shows in its sums of squares, and those of the reference
   // are less exact: it adds one element after the other.
   const float mean = Pick(noise, {0.0f, 3.0f});
   const double limit = LimitFor(type, mean == 0.0f ? 1e-5 : 3e-5);
-  const bool in_place = Flip(noise);
-  Array values = Filled(noise, type, {tokens, n + gap}, 4.0f);
+  const bool in_place = x_type == type && Flip(noise);
+  Array values = Filled(noise, x_type, {tokens, n + gap}, 4.0f);
   for (size_t i = 0; i < values.Count(); ++i) values.Set(i, values.At(i) + mean);
   const size_t x = c.Add(std::move(values), in_place ? limit : 0.0);
-  const size_t residual = c.Add(Filled(noise, type, {tokens, n}));  // one sum, one rounding
+  const size_t residual =
+      c.Add(Filled(noise, SumDType(c.desc), {tokens, n}));  // one sum, one rounding
   const size_t weight = c.Add(Filled(noise, DType::kF32, {n}));
   const size_t bias = c.Add(Filled(noise, DType::kF32, {n}));
   const size_t out = c.Add(Untouched(type, {tokens, n}), limit);

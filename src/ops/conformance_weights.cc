@@ -177,7 +177,8 @@ struct LinearFormats {
 };
 LinearFormats FormatsOf(int number) {
   constexpr DType kMore[] = {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kBF16};
-  constexpr LinearFormats kLarge[] = {{DType::kBF16, DType::kBF16}, {DType::kQ4_1, DType::kF32}};
+  constexpr LinearFormats kLarge[] = {
+      {DType::kBF16, DType::kBF16}, {DType::kQ4_1, DType::kF32}, {DType::kQ4_1, DType::kBF16}};
   if (IsLarge(number)) return Turn(number / 50, kLarge);
   const int turn = number / 20, place = number % 20;
   if (place < 16) return {kStored[place], FloatOf(place + turn)};
@@ -203,7 +204,7 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   const int64_t m = IsLarge(number) ? 100 : AnyTokens(number, noise);
   const int64_t n = c.desc.n, k = c.desc.k;
   c.desc.activation = formats.activation;
-  c.desc.f32_out = !c.desc.residual && Flip(noise);
+  c.desc.f32_out = Flip(noise);
   const DType type = c.desc.activation, out_type = OutDType(c.desc);
   const bool in_place = c.desc.residual && Flip(noise);
   // The contract fixes every rounding on the CPU, so its implementations agree to the bit, but for
@@ -225,7 +226,8 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   const size_t x = c.Add(Filled(noise, type, {m, k + 5}, x_max));
   const size_t w = c.Add(*stored);
   const size_t bias = c.Add(Filled(noise, type, {n}));
-  const size_t residual = c.Add(Filled(noise, type, {m, n}), in_place ? allowance : Allowance());
+  const size_t residual =
+      c.Add(Filled(noise, out_type, {m, n}), in_place ? allowance : Allowance());
   const size_t out = c.Add(Untouched(out_type, {m, n}), in_place ? Allowance() : allowance);
   c.args = [=, desc = c.desc](ConformanceTarget& target,
                               std::span<const Tensor> t) -> Result<Linear::Args> {

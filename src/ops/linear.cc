@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ops/check_args.h"
+
 namespace sluice::ops {
 
 namespace {
@@ -37,22 +39,6 @@ const LinearPacking& PackingOf(const OpTable& table, std::string_view implementa
   return packing != nullptr ? *packing : kRowMajorPacking;
 }
 
-namespace {
-
-Status CheckMatrix(const Tensor& tensor, std::string_view what, DType dtype, int64_t rows,
-                   int64_t columns) {
-  if (!tensor.empty() && tensor.dtype == dtype && tensor.rank == 2 && tensor.dims[0] == rows &&
-      tensor.dims[1] == columns && tensor.strides[1] == 1 &&
-      (rows <= 1 || tensor.strides[0] >= columns)) {
-    return OkStatus();
-  }
-  return InvalidArgument(StrCat("linear: ", what, " must be ", Name(dtype), " [", rows, ", ",
-                                columns, "] with dense rows, not ", Name(tensor.dtype), " [",
-                                tensor.dims[0], ", ", tensor.dims[1], "]"));
-}
-
-}  // namespace
-
 Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout) {
   const PackedWeight* weight = args.weight;
   if (weight == nullptr || weight->data.empty() || weight->dtype != desc.weight ||
@@ -60,19 +46,16 @@ Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, Layou
     return InvalidArgument(StrCat("linear: the weight given is not the ", desc.ToString(),
                                   " in layout ", static_cast<uint32_t>(layout)));
   }
-  const int64_t m = args.x.dims[0];
-  if (m == 0) return OkStatus();
-  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.x, "x", desc.activation, m, desc.k));
-  SLUICE_RETURN_IF_ERROR(CheckMatrix(args.out, "out", OutDType(desc), m, desc.n));
-  if (desc.residual) {
-    SLUICE_RETURN_IF_ERROR(CheckMatrix(args.residual, "residual", desc.activation, m, desc.n));
-  }
-  const Tensor& bias = args.bias;
-  if (desc.bias && (bias.empty() || bias.dtype != desc.activation || bias.size() != desc.n)) {
-    return InvalidArgument(
-        StrCat("linear: bias must be ", Name(desc.activation), " [", desc.n, "]"));
-  }
-  return OkStatus();
+  const int64_t m = args.x.rank == 2 ? args.x.dims[0] : -1;
+  ArgsChecker check(Linear::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {m, desc.k})
+      .ExpectHere("weight", weight->data)
+      .ExpectIf(desc.bias, "bias", args.bias, desc.activation, {desc.n})
+      .ExpectIf(desc.residual, "residual", args.residual, OutDType(desc), {m, desc.n})
+      .Expect("out", args.out, OutDType(desc), {m, desc.n})
+      .ExpectApart("x", args.x, "out", args.out)
+      .ExpectApartOrSame("residual", args.residual, "out", args.out);
+  return check.status();
 }
 
 Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes) {

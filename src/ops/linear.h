@@ -39,11 +39,11 @@ struct Linear {
 
   struct Desc {
     DType weight = DType::kF32;
-    DType activation = DType::kF32;  // of x, bias, residual and, but for f32_out, out
+    DType activation = DType::kF32;  // of x, bias and, but for f32_out, residual and out
     int64_t n = 0, k = 0;
     bool bias = false;
     bool residual = false;
-    bool f32_out = false;  // out is F32 whatever the activation type (logits); then no residual
+    bool f32_out = false;  // residual and out are F32 whatever the activation type
     int adapters = 0;      // LoRA adapters that rows may name; 0: none
     // 0: all. For expert parallelism, whose transfers run beside; no kernel leaves any idle yet.
     int compute_unit_budget = 0;
@@ -60,7 +60,7 @@ struct Linear {
   };
 };
 
-// The type of `out`.
+// The type of `out` and of the residual.
 inline DType OutDType(const Linear::Desc& desc) {
   return desc.f32_out ? DType::kF32 : desc.activation;
 }
@@ -89,8 +89,8 @@ const LinearPacking& PackingOf(const OpTable& table, std::string_view implementa
 // For packings: `bytes` are whole rows of W in its format, and lie inside it from `first_row` on.
 Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes);
 
-// Types and sizes of a call against its descriptor, for a weight in `layout`. An error is a defect
-// of the caller; kernels trust what this has checked. x and out may have strided rows.
+// Types, sizes, devices, overlaps of a call against its descriptor, for a weight in `layout`. An
+// error is a defect of the caller; kernels trust what this has checked. Rows may be strided.
 Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout);
 
 // What x becomes for block formats: `codes` [k], `scales` [k / 32]. REQUIRES: k is a multiple

@@ -20,8 +20,7 @@ void Finish(const Linear::Desc& desc, const Linear::Args& args, int64_t row, int
             float acc) {
   if (desc.bias) acc += LoadElement(desc.activation, args.bias.data, column);
   if (desc.residual) {
-    acc +=
-        LoadElement(desc.activation, args.residual.data, row * args.residual.strides[0] + column);
+    acc += LoadElement(OutDType(desc), args.residual.data, row * args.residual.strides[0] + column);
   }
   StoreElement(OutDType(desc), args.out.data, row * args.out.strides[0] + column, acc);
 }
@@ -140,7 +139,6 @@ Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts&) 
   if (!IsPlainFloat(desc.activation)) {
     return Support::No(StrCat("activations in ", Name(desc.activation)));
   }
-  if (desc.f32_out && desc.residual) return Support::No("a residual with an output in F32");
   if (!CanDequantize(desc.weight)) {
     return Support::No(StrCat("weights in ", Name(desc.weight)));
   }

@@ -151,8 +151,10 @@ std::vector<float> Compute(Cpu& cpu, const Implementation<Linear>& implementatio
   Linear::Args args;
   args.x = Matrix(c.x.data() + first * c.x_stride, rows, c.desc.k, c.x_stride);
   args.weight = &weight;
-  args.bias = Vector(c.bias.data(), c.desc.n);
-  args.residual = Matrix(c.residual.data() + first * c.desc.n, rows, c.desc.n, c.desc.n);
+  if (c.desc.bias) args.bias = Vector(c.bias.data(), c.desc.n);
+  if (c.desc.residual) {
+    args.residual = Matrix(c.residual.data() + first * c.desc.n, rows, c.desc.n, c.desc.n);
+  }
   args.out = Matrix(padded.data(), rows, c.desc.n, stride);
   const Status status = implementation.run(cpu.stream(), c.desc, args);
   EXPECT_TRUE(status.ok()) << status.message();
@@ -365,8 +367,7 @@ TEST(Linear, UnsupportedDescriptorsSayWhy) {
   for (const Linear::Desc& desc :
        {Linear::Desc{.weight = DType::kI32, .n = 8, .k = 8},
         Linear::Desc{.weight = DType::kQ4_K, .n = 8, .k = 576},
-        Linear::Desc{.weight = DType::kF32, .activation = DType::kI8, .n = 8, .k = 8},
-        Linear::Desc{.weight = DType::kF32, .n = 8, .k = 8, .residual = true, .f32_out = true}}) {
+        Linear::Desc{.weight = DType::kF32, .activation = DType::kI8, .n = 8, .k = 8}}) {
     const auto bound = Bind<Linear>(cpu.table(), desc);
     ASSERT_FALSE(bound.ok());
     EXPECT_THAT(bound.status().message(), HasSubstr("ref_linear: "));
@@ -388,6 +389,51 @@ TEST(Linear, BadCallsAreErrors) {
     args.x = Matrix(c.x.data(), 2, 64, c.x_stride);
     EXPECT_FALSE(implementation.run(cpu.stream(), c.desc, args).ok());
   }
+}
+
+TEST(Linear, TensorsElsewhereAndOutputsOverInputsAreRefusedBeforeAnythingIsWritten) {
+  Cpu cpu(1);
+  Case c(DType::kF32, 2, 8, 8, true);
+  // x, then out, then what a residual in place takes: one piece of memory, so that they can
+  // overlap.
+  std::vector<float> memory(64, 7.0f);
+  const std::vector<float> untouched = memory;
+  PackedWeight weight = {.dtype = DType::kF32, .layout = LayoutId::kRowMajor, .n = 8, .k = 8};
+  weight.data = Matrix(reinterpret_cast<float*>(c.weight.data()), 8, 8, 8);
+  const Linear::Args good = {.x = Matrix(&memory[0], 2, 8, 8),
+                             .weight = &weight,
+                             .bias = Vector(c.bias.data(), 8),
+                             .residual = Matrix(&memory[32], 2, 8, 8),
+                             .out = Matrix(&memory[16], 2, 8, 8)};
+  const auto error = [&](Linear::Args args, Linear::Desc desc) {
+    const Status status = RefLinear(cpu.stream(), desc, args);
+    EXPECT_EQ(memory, untouched);
+    return status.message();
+  };
+  const device::DeviceId elsewhere = {device::DeviceKind::kCuda, 1};
+  for (Tensor Linear::Args::*tensor :
+       {&Linear::Args::bias, &Linear::Args::residual, &Linear::Args::out}) {
+    Linear::Args args = good;
+    (args.*tensor).device = elsewhere;
+    EXPECT_THAT(error(args, c.desc), HasSubstr("lies on cuda:1, the call runs on cpu"));
+  }
+  weight.data.device = elsewhere;
+  EXPECT_THAT(error(good, c.desc), HasSubstr("weight lies on cuda:1, the call runs on cpu"));
+  weight.data.device = {};
+
+  Linear::Args args = good;
+  args.out = args.x;
+  EXPECT_THAT(error(args, c.desc), HasSubstr("x and out overlap"));
+  args = good;
+  args.residual = Matrix(&memory[24], 2, 8, 8);
+  EXPECT_THAT(error(args, c.desc), HasSubstr("residual and out overlap"));
+  args = good;
+  const Linear::Desc plain = {.weight = DType::kF32, .n = 8, .k = 8};
+  EXPECT_THAT(error(args, plain), HasSubstr("is given, but the descriptor has none"));
+
+  args.residual = args.out;  // in place is right
+  EXPECT_TRUE(RefLinear(cpu.stream(), c.desc, args).ok());
+  EXPECT_NE(memory, untouched);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace sluice::ops {
 
 std::string Norm::Desc::ToString() const {
   return StrCat(kind == NormKind::kRms ? "rms " : "layer ", Name(activation), " ", hidden, " eps ",
-                eps, add ? " +add" : "", bias ? " +bias" : "");
+                eps, add ? " +add" : "", bias ? " +bias" : "", f32_residual ? " of F32 sums" : "");
 }
 
 std::string QkNorm::Desc::ToString() const {
@@ -17,14 +17,18 @@ std::string QkNorm::Desc::ToString() const {
 Status CheckArgs(const Norm::Desc& desc, const Norm::Args& args) {
   const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
   ArgsChecker check(Norm::kName, args.x);
-  check.Expect("x", args.x, desc.activation, {tokens, desc.hidden})
-      .ExpectIf(desc.add, "residual", args.residual, desc.activation, {tokens, desc.hidden})
+  check.Expect("x", args.x, XDType(desc), {tokens, desc.hidden})
+      .ExpectIf(desc.add, "residual", args.residual, SumDType(desc), {tokens, desc.hidden})
       .Expect("weight", args.weight, DType::kF32, {desc.hidden})
       .ExpectIf(desc.bias, "bias", args.bias, DType::kF32, {desc.hidden})
       .Expect("out", args.out, desc.activation, {tokens, desc.hidden})
-      .ExpectApartOrSame("x", args.x, "out", args.out)
       .ExpectApart("x", args.x, "residual", args.residual)
       .ExpectApart("out", args.out, "residual", args.residual);
+  if (XDType(desc) == desc.activation) {
+    check.ExpectApartOrSame("x", args.x, "out", args.out);
+  } else {
+    check.ExpectApart("x", args.x, "out", args.out);
+  }
   return check.status();
 }
 

@@ -19,16 +19,24 @@ struct Norm {
     float eps = 1e-5f;
     bool add = false;   // residual += x first, then out = norm(residual)
     bool bias = false;  // LayerNorm's
+    // What is normalized, the residual or without `add` x, is F32 whatever the activation type.
+    bool f32_residual = false;
     std::string ToString() const;
   };
   struct Args {
-    Tensor x;         // [tokens, hidden], rows may be strided
-    Tensor residual;  // [tokens, hidden] updated in place when desc.add; else empty
+    Tensor x;         // [tokens, hidden], rows may be strided; of type XDType
+    Tensor residual;  // [tokens, hidden] updated in place when desc.add; else empty; SumDType
     Tensor weight;    // F32 [hidden]
     Tensor bias;      // F32 [hidden] or empty
-    Tensor out;       // [tokens, hidden]; may be x
+    Tensor out;       // [tokens, hidden] of the activation type; may be x of the same type
   };
 };
+
+// The types of what is normalized and of x.
+inline DType SumDType(const Norm::Desc& desc) {
+  return desc.f32_residual ? DType::kF32 : desc.activation;
+}
+inline DType XDType(const Norm::Desc& desc) { return desc.add ? desc.activation : SumDType(desc); }
 
 // In place on the first q_heads + kv_heads heads of each row; V is untouched.
 struct QkNorm {

@@ -44,12 +44,11 @@ Status RefNorm(device::Stream&, const Norm::Desc& desc, const Norm::Args& args) 
   std::vector<float> row(static_cast<size_t>(desc.hidden));
   for (int64_t t = 0; t < args.x.dims[0]; ++t) {
     for (int64_t i = 0; i < desc.hidden; ++i) {
-      row[i] = LoadElement(desc.activation, RowData(args.x, t), i);
+      row[i] = LoadElement(XDType(desc), RowData(args.x, t), i);
       if (!desc.add) continue;
       std::byte* residual = RowData(args.residual, t);
-      StoreElement(desc.activation, residual, i,
-                   row[i] + LoadElement(desc.activation, residual, i));
-      row[i] = LoadElement(desc.activation, residual, i);
+      StoreElement(SumDType(desc), residual, i, row[i] + LoadElement(SumDType(desc), residual, i));
+      row[i] = LoadElement(SumDType(desc), residual, i);
     }
     if (desc.kind == NormKind::kLayer) Center(row.data(), desc.hidden);
     const float inverse = InverseRms(row.data(), desc.hidden, desc.eps);

@@ -41,6 +41,19 @@ TEST_P(NormTest, LayerOfAHandComputedRow) {
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(out.At(i), expected[i], 1e-5f);
 }
 
+// Squares of numbers far from zero need more digits than F32 has; those of what is left after the
+// mean do not. So the row is centred first, and variance and output are of the centred values.
+TEST_P(NormTest, VarianceAndOutputAreOfTheCentredValues) {
+  constexpr int64_t kHidden = 576;
+  Array x(DType::kF32, {1, kHidden}), weight(DType::kF32, {kHidden}), out = x;
+  weight.Fill(1.0f);
+  for (int i = 0; i < kHidden; ++i) x.Set(i, 4096.0f + (i % 2 == 0 ? 1.0f : -1.0f));
+  ASSERT_TRUE(Run<Norm>({.kind = NormKind::kLayer, .hidden = kHidden, .eps = 1e-30f},
+                        {.x = x.tensor(), .weight = weight.tensor(), .out = out.tensor()})
+                  .ok());
+  for (int i = 0; i < kHidden; ++i) EXPECT_NEAR(out.At(i), i % 2 == 0 ? 1 : -1, 1e-6f) << i;
+}
+
 TEST_P(NormTest, MatchesDoublePrecisionOnOddWidthsAndTypes) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (NormKind kind : {NormKind::kRms, NormKind::kLayer}) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/quoted.h"
+#include "base/visible.h"
 
 namespace sluice::ops {
 namespace {
@@ -31,16 +31,25 @@ std::vector<std::string> SlowFallbacks(std::span<const BindRecord> bindings) {
   std::vector<std::string> warnings;
   std::set<std::string_view> told;
   for (const BindRecord& binding : bindings) {
-    if (binding.declined.empty() || !binding.chosen.starts_with("ref_")) continue;
+    if (binding.declined.empty() || binding.slow.empty()) continue;
     if (!told.insert(binding.op).second) continue;
     std::string reasons;
     for (const std::string& reason : binding.declined) {
       reasons += (reasons.empty() ? "" : "; ") + reason;
     }
-    warnings.push_back(StrCat(binding.op, " runs on ", binding.chosen, ", which is slow, for ",
-                              binding.shape, " (", reasons, "); --explain-kernels shows all"));
+    warnings.push_back(StrCat(binding.op, " runs on ", binding.chosen,
+                              ", which is slow: ", binding.slow, "; for ", binding.shape, " (",
+                              reasons, "); --explain-kernels shows all"));
   }
   return warnings;
+}
+
+size_t ScratchBytes(std::span<const BindRecord> bindings, const StepLimits& limits) {
+  size_t most = 0;
+  for (const BindRecord& binding : bindings) {
+    if (binding.scratch_bytes) most = std::max(most, binding.scratch_bytes(limits));
+  }
+  return most;
 }
 
 std::vector<std::string> OpTable::Ops() const {
@@ -58,7 +67,7 @@ Status OpTable::ForceAll(std::string_view list) {
     const size_t equals = item.find('=');
     const std::string_view op = item.substr(0, equals);
     const auto refuse = [&](const auto&... what) {
-      return InvalidArgument(StrCat("--force-op ", Quoted(item), " ", what...), "force-op");
+      return InvalidArgument(StrCat("--force-op ", Quote(item), " ", what...), "force-op");
     };
     if (equals == std::string_view::npos || lists_.find(op) == lists_.end()) {
       return refuse("is not op=implementation; the ops are ", Joined(Ops()));

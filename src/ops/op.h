@@ -9,6 +9,7 @@
 #pragma once
 
 #include <any>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -32,6 +33,15 @@ struct Support {
   static Support NotOnDevice(std::string reason) { return {false, std::move(reason), true}; }
 };
 
+// The largest calls that a runner makes. What an implementation needs for them it needs for none of
+// the smaller ones in addition.
+struct StepLimits {
+  int64_t tokens = 1;
+  int64_t logits_rows = 1;
+  int64_t sequences = 1;  // with query tokens or padding
+  int64_t positions = 1;  // that a row of a block table has room for
+};
+
 // What an implementation rounds the factors of its products to, whatever type they are stored in.
 // kAsReference: what the reference does in every format; also where nothing is multiplied.
 enum class Arithmetic : uint8_t { kAsReference, kF32, kF16, kBf16, kInt8 };
@@ -49,17 +59,34 @@ struct Implementation {
   // What `run` may be captured in, where the device has graphs: kNone for one that waits for the
   // device, or that chooses by what it finds in memory.
   device::GraphSupport graphs = device::GraphSupport::kFull;
+  // Why a call with the descriptor takes longer than what the device could do; empty where it does
+  // not. Null: never.
+  std::string_view (*slow)(const typename Op::Desc&) = nullptr;
+  // The device memory that a call takes from its stream beside its tensors, at most. Null: none.
+  size_t (*scratch_bytes)(const typename Op::Desc&, const StepLimits&,
+                          const device::DeviceFacts&) = nullptr;
 };
+
+// What the references answer, whatever the descriptor.
+template <class Op>
+std::string_view PlainLoops(const typename Op::Desc&) {
+  return "plain loops";
+}
 
 // One line per binding: what was chosen and why the better ones declined (--explain-kernels).
 struct BindRecord {
   std::string op, shape, chosen;
   std::vector<std::string> declined;                          // "name: reason"
   device::GraphSupport graphs = device::GraphSupport::kFull;  // of the chosen one
+  std::string slow;  // what the chosen one says of itself for this shape; empty: nothing
+  std::function<size_t(const StepLimits&)> scratch_bytes;  // of the chosen one; empty: none
 };
 
-// One sentence per op whose reference was chosen because every faster implementation declined, with
-// the first such binding's shape and reasons.
+// Ops of a stream share their scratch memory, so a step needs as much as the call that needs most.
+size_t ScratchBytes(std::span<const BindRecord> bindings, const StepLimits& limits);
+
+// One sentence per op that runs on an implementation which says it is slow, because the faster ones
+// declined, with the first such binding's shape and reasons.
 std::vector<std::string> SlowFallbacks(std::span<const BindRecord> bindings);
 
 class OpTable {
@@ -152,7 +179,9 @@ class Bound {
 template <class Op>
 Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
                        std::vector<BindRecord>* records = nullptr) {
-  BindRecord record{std::string(Op::kName), desc.ToString(), "", {}};
+  BindRecord record;
+  record.op = Op::kName;
+  record.shape = desc.ToString();
   const std::string* forced = table.Forced(Op::kName);
   for (const Implementation<Op>& candidate : table.List<Op>()) {
     if (forced != nullptr && candidate.name != *forced) continue;
@@ -160,6 +189,13 @@ Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
     if (support.ok) {
       record.chosen = candidate.name;
       record.graphs = candidate.graphs;
+      if (candidate.slow != nullptr) record.slow = candidate.slow(desc);
+      if (candidate.scratch_bytes != nullptr) {
+        record.scratch_bytes = [desc, needs = candidate.scratch_bytes,
+                                facts = &table.facts()](const StepLimits& limits) {
+          return needs(desc, limits, *facts);
+        };
+      }
       if (records != nullptr) records->push_back(std::move(record));
       return Bound<Op>(&candidate, desc);
     }

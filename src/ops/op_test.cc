@@ -17,19 +17,33 @@ using ::testing::Not;
 TEST(SlowFallbacks, OneSentencePerOpWithTheFirstReason) {
   const std::vector<BindRecord> bindings = {
       {"linear", "q4_1 64x64", "avx2_q4_1_linear", {"avx512_linear: no avx512"}},
-      {"linear", "q5_1 64x96", "ref_linear", {"avx2_linear: has no q5_1", "amx_linear: no amx"}},
-      {"linear", "q5_1 64x32", "ref_linear", {"avx2_linear: has no q5_1", "amx_linear: no amx"}},
-      {"norm", "f16 64", "ref_norm", {"avx2_norm: has no f16"}}};
+      {.op = "linear",
+       .shape = "q5_1 64x96",
+       .chosen = "any_linear",
+       .declined = {"avx2_linear: has no q5_1", "amx_linear: no amx"},
+       .slow = "plain loops"},
+      {.op = "linear",
+       .shape = "q5_1 64x32",
+       .chosen = "any_linear",
+       .declined = {"avx2_linear: has no q5_1", "amx_linear: no amx"},
+       .slow = "plain loops"},
+      {.op = "norm",
+       .shape = "f16 64",
+       .chosen = "avx2_f32_norm",
+       .declined = {"avx512_norm: has no f16"},
+       .slow = "it converts"}};
   EXPECT_THAT(
       SlowFallbacks(bindings),
-      ElementsAre(AllOf(HasSubstr("linear"), HasSubstr("q5_1 64x96"), HasSubstr("has no q5_1"),
-                        HasSubstr("no amx"), Not(HasSubstr("64x32"))),
-                  AllOf(HasSubstr("norm"), HasSubstr("has no f16"))));
+      ElementsAre(AllOf(HasSubstr("linear runs on any_linear, which is slow: plain loops"),
+                        HasSubstr("q5_1 64x96"), HasSubstr("has no q5_1"), HasSubstr("no amx"),
+                        Not(HasSubstr("64x32"))),
+                  AllOf(HasSubstr("norm"), HasSubstr("it converts"), HasSubstr("has no f16"))));
 }
 
 TEST(SlowFallbacks, AnOpThatHasNothingFasterIsNoFallback) {
-  EXPECT_THAT(SlowFallbacks(std::vector<BindRecord>{{"embedding", "f32", "ref_embedding", {}}}),
-              IsEmpty());
+  const std::vector<BindRecord> bindings = {
+      {.op = "embedding", .shape = "f32", .chosen = "ref_embedding", .slow = "plain loops"}};
+  EXPECT_THAT(SlowFallbacks(bindings), IsEmpty());
 }
 
 template <class Op>
@@ -37,6 +51,32 @@ Implementation<Op> Named(std::string_view name) {
   Implementation<Op> implementation{};
   implementation.name = name;
   return implementation;
+}
+
+// What is slow says so itself, by the descriptor; no name tells.
+TEST(SlowFallbacks, AreWhatImplementationsSayOfThemselves) {
+  const device::DeviceFacts facts;
+  OpTable table(&facts);
+  Implementation<Norm> fast = Named<Norm>("ref_like_norm"), slow = Named<Norm>("quick_norm");
+  fast.supports = [](const Norm::Desc& desc, const device::DeviceFacts&) {
+    return desc.hidden == 64 ? Support::Yes() : Support::No("rows of 64 alone");
+  };
+  slow.supports = [](const Norm::Desc&, const device::DeviceFacts&) { return Support::Yes(); };
+  slow.slow = [](const Norm::Desc& desc) -> std::string_view {
+    return desc.activation == DType::kF16 ? "one element at a time" : "";
+  };
+  table.Add<Norm>(fast);
+  table.Add<Norm>(slow);
+  const auto warnings = [&](const Norm::Desc& desc) {
+    std::vector<BindRecord> records;
+    EXPECT_TRUE(Bind<Norm>(table, desc, &records).ok());
+    return SlowFallbacks(records);
+  };
+  EXPECT_THAT(warnings({.activation = DType::kF16, .hidden = 64}), IsEmpty());
+  EXPECT_THAT(warnings({.hidden = 65}), IsEmpty());
+  EXPECT_THAT(warnings({.activation = DType::kF16, .hidden = 65}),
+              ElementsAre(AllOf(HasSubstr("quick_norm"), HasSubstr("one element at a time"),
+                                HasSubstr("rows of 64 alone"))));
 }
 
 class ForceAllTest : public ::testing::Test {

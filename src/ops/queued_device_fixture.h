@@ -26,6 +26,7 @@
 #include "device/backend.h"
 #include "device/copy_list.h"
 #include "device/replay_signature.h"
+#include "device/scratch.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
@@ -60,7 +61,7 @@ inline TensorList TensorsOf(const RopeKv::Args& a) {
   return WithKv({&a.qkv, &a.positions, &a.table, &a.slots, &a.q_out}, a.kv);
 }
 inline TensorList TensorsOf(const Attention::Args& a) {
-  return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.out}, a.kv);
+  return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.out, &a.plan}, a.kv);
 }
 inline TensorList TensorsOf(const Sample::Args& a) {
   return {&a.logits, &a.rows,    &a.edits,        &a.masks,        &a.outputs,
@@ -75,6 +76,8 @@ class QueuedDevice : public device::Device {
     size_t memory_bytes = size_t{1} << 30;
     bool check_each_op = false;
     std::string piecewise_op;  // an op that graphs cannot hold whole
+    // Of a linear's call, for each row, beside what it says that it needs.
+    int64_t scratch_excess = 0;
   };
   // What a driver would have been called for.
   struct Counts {
@@ -88,6 +91,7 @@ class QueuedDevice : public device::Device {
   explicit QueuedDevice(const Options& options)
       : checks_each_op_(options.check_each_op),
         piecewise_op_(options.piecewise_op),
+        scratch_excess_(options.scratch_excess),
         ops_(&facts_),
         state_(new State) {
     for (const device::Backend* backend : device::LinkedBackends()) {
@@ -138,6 +142,9 @@ class QueuedDevice : public device::Device {
     failing_op_ = op;
     fail_after_ = nth;
   }
+  static constexpr size_t kScratchOfRow = 100;
+  size_t scratch_reserved = 0;  // of the last stream that was told to
+
   // What a test may look at after it has waited.
   std::vector<std::byte> Read(const device::View& view) {
     std::lock_guard lock(state_->mutex);
@@ -222,7 +229,16 @@ class QueuedDevice : public device::Device {
   class QueuedStream : public device::Stream {
    public:
     explicit QueuedStream(QueuedDevice* owner)
-        : Stream(owner->checks_each_op_), device(owner), queue(new Queue) {}
+        : Stream(owner->checks_each_op_),
+          device(owner),
+          queue(new Queue),
+          scratch([owner](size_t bytes) {
+            return owner->Allocate(bytes, device::MemoryKind::kDevice);
+          }) {}
+    Status ReserveScratch(size_t bytes) override {
+      device->scratch_reserved = bytes;
+      return scratch.Reserve(bytes);
+    }
     ~QueuedStream() override {
       std::lock_guard lock(device->state_->mutex);
       device->RunUpTo(queue.get(), queue->pushed);
@@ -260,6 +276,7 @@ class QueuedDevice : public device::Device {
     }
     QueuedDevice* const device;
     const std::shared_ptr<Queue> queue;
+    device::ScratchMemory scratch;
   };
   class QueuedGraph : public device::Graph {
    public:
@@ -318,10 +335,17 @@ class QueuedDevice : public device::Device {
     if (I >= list.size()) return;
     const auto graphs =
         piecewise_op_ == Op::kName ? device::GraphSupport::kPiecewise : device::GraphSupport::kFull;
-    ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic, graphs});
+    ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic, graphs,
+                  list[I].slow, std::is_same_v<Op, Linear> ? &ScratchOf<Op> : nullptr});
     if (const auto* packing = cpu_->ops().Attached<LinearPacking>(list[I].name)) {
       ops_.Attach(list[I].name, *packing);
     }
+  }
+  // Linears pretend to need this much for each row.
+  template <class Op>
+  static size_t ScratchOf(const typename Op::Desc&, const StepLimits& limits,
+                          const device::DeviceFacts&) {
+    return static_cast<size_t>(std::max(limits.tokens, limits.logits_rows)) * kScratchOfRow;
   }
   template <class Op, size_t I>
   static Status RunQueued(device::Stream& stream, const typename Op::Desc& desc,
@@ -330,6 +354,12 @@ class QueuedDevice : public device::Device {
     for (const Tensor* tensor : TensorsOf(args)) {
       if (tensor->size() == 0 || tensor->memory == device::MemoryKind::kDevice) continue;
       return InvalidArgument(StrCat(Op::kName, ": a tensor is not in device memory"));
+    }
+    if constexpr (std::is_same_v<Op, Linear>) {
+      const int64_t rows = args.x.dims[0];
+      const int64_t bytes = rows * (int64_t{kScratchOfRow} + device->scratch_excess_);
+      SLUICE_RETURN_IF_ERROR(
+          static_cast<QueuedStream&>(stream).scratch.Take(static_cast<size_t>(bytes)).status());
     }
     {
       std::lock_guard lock(device->state_->mutex);
@@ -356,6 +386,7 @@ class QueuedDevice : public device::Device {
   static constexpr size_t kImplementationsMax = 16;
   const bool checks_each_op_;
   const std::string piecewise_op_;
+  const int64_t scratch_excess_;
   device::DeviceFacts facts_;
   OpTable ops_;
   std::unique_ptr<device::Device> cpu_;

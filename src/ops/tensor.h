@@ -59,4 +59,11 @@ inline Tensor Dense(const device::View& view, DType dtype, std::initializer_list
   return t;
 }
 
+// The type of the residual stream of a model whose activations are `activation`. The sums of all
+// layers pass F16's largest number, 65504, where what a layer adds to them does not, and BF16 has
+// F32's range.
+constexpr DType ResidualDType(DType activation) {
+  return activation == DType::kF16 ? DType::kF32 : activation;
+}
+
 }  // namespace sluice::ops

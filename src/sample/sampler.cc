@@ -68,11 +68,15 @@ size_t Sampler::DeviceBytes(const Options& options) {
   return AlignUp(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs;
 }
 
+Result<ops::Bound<ops::Sample>> Sampler::BindSample(device::Device& device,
+                                                    const Options& options) {
+  const ops::Sample::Desc desc{options.vocab, options.top_logprobs_max};
+  return ops::Bind<ops::Sample>(device.ops(), desc, options.records);
+}
+
 Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Options& options) {
   std::unique_ptr<Sampler> sampler(new Sampler(device, options));
-  const ops::Sample::Desc desc{options.vocab, options.top_logprobs_max};
-  SLUICE_ASSIGN_OR_RETURN(sampler->sample_,
-                          ops::Bind<ops::Sample>(device.ops(), desc, options.records));
+  SLUICE_ASSIGN_OR_RETURN(sampler->sample_, BindSample(device, options));
   SLUICE_ASSIGN_OR_RETURN(
       sampler->resolve_,
       ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc(), options.records));
@@ -82,16 +86,21 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
   const size_t outputs = sampler->LayoutOf(options.rows_max, 0).bytes;
   SLUICE_ASSIGN_OR_RETURN(sampler->tokens_,
                           device.Allocate(static_cast<size_t>(options.rows_max) * 4, memory));
-  for (Step& step : sampler->steps_) {
-    SLUICE_ASSIGN_OR_RETURN(step.outputs, device::AllocateStaging(device, outputs));
-    if (!sampler->apart_) continue;
-    SLUICE_ASSIGN_OR_RETURN(step.inputs, device::AllocateStaging(device, inputs));
-  }
   if (sampler->apart_) {
     SLUICE_ASSIGN_OR_RETURN(sampler->device_inputs_, device.Allocate(inputs, memory));
     SLUICE_ASSIGN_OR_RETURN(sampler->device_outputs_, device.Allocate(outputs, memory));
   }
   return sampler;
+}
+
+Result<Sampler::Step> Sampler::MakeStep() const {
+  Step step;
+  const size_t outputs = LayoutOf(options_.rows_max, 0).bytes;
+  SLUICE_ASSIGN_OR_RETURN(step.outputs_, device::AllocateStaging(device_, outputs));
+  if (!apart_) return step;
+  const size_t inputs = FixedBytes(options_.rows_max, options_.rows_max * kEditsOfRow);
+  SLUICE_ASSIGN_OR_RETURN(step.inputs_, device::AllocateStaging(device_, inputs));
+  return step;
 }
 
 Status Sampler::ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const {
@@ -119,8 +128,8 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
     row.draw = plan_row.purpose != RowPurpose::kScore;
     if (!row.draw) {
       row.top_logprobs = std::max(params.prompt_top_logprobs, 0);
-      step->logprobs = true;
-      step->rows.push_back(row);
+      step->logprobs_ = true;
+      step->rows_.push_back(row);
       continue;
     }
     row.temperature = params.temperature;
@@ -130,20 +139,20 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
     row.seed = params.seed;
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
-    step->logprobs |= params.top_logprobs >= 0;
+    step->logprobs_ |= params.top_logprobs >= 0;
     if (params.full_distribution)
-      row.distribution_row = static_cast<int32_t>(step->distribution_rows++);
-    row.edit_begin = static_cast<int32_t>(step->edits.size());
-    slot.AppendEdits(options_.vocab, &step->edits);
-    row.edit_count = static_cast<int32_t>(step->edits.size()) - row.edit_begin;
+      row.distribution_row = static_cast<int32_t>(step->distribution_rows_++);
+    row.edit_begin = static_cast<int32_t>(step->edits_.size());
+    slot.AppendEdits(options_.vocab, &step->edits_);
+    row.edit_count = static_cast<int32_t>(step->edits_.size()) - row.edit_begin;
     if (masked) {
       const size_t words = (options_.vocab + 31) / 32;
-      step->masks.resize((step->mask_rows + 1) * words);
-      row.mask_row = static_cast<int32_t>(step->mask_rows++);
+      step->masks_.resize((step->mask_rows_ + 1) * words);
+      row.mask_row = static_cast<int32_t>(step->mask_rows_++);
       SLUICE_RETURN_IF_ERROR(masks->Fill(
-          entry, i, std::span<uint32_t>(step->masks).subspan(row.mask_row * words, words)));
+          entry, i, std::span<uint32_t>(step->masks_).subspan(row.mask_row * words, words)));
     }
-    step->rows.push_back(row);
+    step->rows_.push_back(row);
     sampled += plan_row.purpose == RowPurpose::kSample;
     if (plan_row.purpose == RowPurpose::kVerify && plan_row.target >= 0) {
       slot.Append(plan_row.target);  // the next row's edits see this draft as accepted
@@ -155,13 +164,12 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
   return OkStatus();
 }
 
-Status Sampler::BuildRows(const BatchPlan& plan, batch::MaskSource* masks, Step* step) {
-  step->id = plan.step;
-  step->rows.clear();
-  step->edits.clear();
-  step->masks.clear();
-  step->mask_rows = step->distribution_rows = 0;
-  step->logprobs = false;
+Status Sampler::Build(const BatchPlan& plan, batch::MaskSource* masks, Step* step) {
+  step->rows_.clear();
+  step->edits_.clear();
+  step->masks_.clear();
+  step->mask_rows_ = step->distribution_rows_ = 0;
+  step->logprobs_ = false;
   CHECK(static_cast<int>(plan.logits_rows.size()) <= options_.rows_max, plan.logits_rows.size());
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     Status status = BuildEntryRows(plan, plan.entries[e], masks, step);
@@ -169,15 +177,8 @@ Status Sampler::BuildRows(const BatchPlan& plan, batch::MaskSource* masks, Step*
     StopAwaiting(plan, e);
     return status;
   }
-  CHECK(step->rows.size() == plan.logits_rows.size(), "the entries' rows cover the plan's");
-  step->ran_rows = static_cast<int64_t>(step->rows.size());
-  return OkStatus();
-}
-
-Status Sampler::Build(const BatchPlan& plan, batch::MaskSource* masks) {
-  CHECK(count_ < kStepsMax, count_, " steps were built and not collected");
-  SLUICE_RETURN_IF_ERROR(BuildRows(plan, masks, &steps_[(oldest_ + count_) % kStepsMax]));
-  ++count_;
+  CHECK(step->rows_.size() == plan.logits_rows.size(), "the entries' rows cover the plan's");
+  step->ran_rows_ = static_cast<int64_t>(step->rows_.size());
   return OkStatus();
 }
 
@@ -189,17 +190,6 @@ void Sampler::StopAwaiting(const BatchPlan& plan, size_t entries) {
       slots_[entry.slot].Await(-1);
     }
   }
-}
-
-void Sampler::Drop(const BatchPlan& plan) {
-  CHECK(count_ > 0, "no step was built");
-  if (steps_[oldest_].id == plan.step) {
-    oldest_ = (oldest_ + 1) % kStepsMax;
-  } else {
-    CHECK(newest().id == plan.step, "step ", plan.step, " was not built");
-  }
-  --count_;
-  StopAwaiting(plan, plan.entries.size());
 }
 
 // The step before may still use a buffer on the device, so its replacement waits for the stream.
@@ -218,25 +208,25 @@ Status Sampler::Reserve(device::Stream* stream, size_t bytes, device::Buffer* bu
 
 // Rows, edits and masks, one behind the other, in one copy.
 Status Sampler::Upload(device::Stream& stream, Step* step, ops::Sample::Args* args) {
-  const int64_t rows = step->ran_rows, edits = static_cast<int64_t>(step->edits.size());
+  const int64_t rows = step->ran_rows_, edits = static_cast<int64_t>(step->edits_.size());
   const size_t edits_at = AlignUp(RowsBytes(rows));
   const size_t masks_at = edits_at + AlignUp(EditsBytes(edits));
-  const size_t mask_bytes = step->masks.size() * sizeof(uint32_t);
+  const size_t mask_bytes = step->masks_.size() * sizeof(uint32_t);
   const size_t bytes = masks_at + mask_bytes;
-  SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->inputs));
+  SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->inputs_));
   SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &device_inputs_));
-  std::byte* const host = step->inputs.data();
-  std::memcpy(host, step->rows.data(), RowsBytes(rows));
-  if (edits > 0) std::memcpy(host + edits_at, step->edits.data(), EditsBytes(edits));
-  if (mask_bytes > 0) std::memcpy(host + masks_at, step->masks.data(), mask_bytes);
-  const device::CopyItem item{device_inputs_.view(), Part(step->inputs.view(), 0, bytes)};
+  std::byte* const host = step->inputs_.data();
+  std::memcpy(host, step->rows_.data(), RowsBytes(rows));
+  if (edits > 0) std::memcpy(host + edits_at, step->edits_.data(), EditsBytes(edits));
+  if (mask_bytes > 0) std::memcpy(host + masks_at, step->masks_.data(), mask_bytes);
+  const device::CopyItem item{device_inputs_.view(), Part(step->inputs_.view(), 0, bytes)};
   SLUICE_RETURN_IF_ERROR(device_.Copy(stream, {&item, 1}));
   const device::View& view = device_inputs_.view();
   args->rows = RowTensor(view, rows);
   if (edits > 0) args->edits = EditTensor(Part(view, edits_at, EditsBytes(edits)), edits);
   if (mask_bytes > 0) {
     args->masks = ops::Dense(Part(view, masks_at, mask_bytes), DType::kI32,
-                             {step->mask_rows, (options_.vocab + 31) / 32});
+                             {step->mask_rows_, (options_.vocab + 31) / 32});
   }
   return OkStatus();
 }
@@ -255,56 +245,53 @@ void Sampler::SetOutputs(const device::View& outputs, int64_t rows, int64_t dist
       ops::Dense(from(layout.distributions), DType::kF32, {distribution_rows, options_.vocab});
 }
 
-Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits) {
-  Step& step = newest();
-  const int64_t rows = step.ran_rows;
+Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* step) {
+  const int64_t rows = step->ran_rows_;
   if (rows == 0) return OkStatus();
-  const size_t bytes = LayoutOf(rows, step.distribution_rows).bytes;
-  SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step.outputs));
+  const size_t bytes = LayoutOf(rows, step->distribution_rows_).bytes;
+  SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->outputs_));
   ops::Sample::Args args;
   args.logits = logits;
   if (apart_) {
-    SLUICE_RETURN_IF_ERROR(Upload(stream, &step, &args));
-    step.device_outputs = device_outputs_.view();
+    SLUICE_RETURN_IF_ERROR(Upload(stream, step, &args));
+    step->device_outputs_ = device_outputs_.view();
     if (bytes > device_outputs_.bytes()) {
       SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &large_outputs_));
-      step.device_outputs = large_outputs_.view();
+      step->device_outputs_ = large_outputs_.view();
     }
-    SetOutputs(step.device_outputs, rows, step.distribution_rows, &args);
+    SetOutputs(step->device_outputs_, rows, step->distribution_rows_, &args);
     SLUICE_RETURN_IF_ERROR(sample_(stream, args));
-    return Fetch(stream, &step);
+    return Fetch(stream, step);
   }
   const device::DeviceId id = logits.device;
-  args.rows = RowTensor(HostView(step.rows, id), rows);
-  if (!step.edits.empty()) {
-    args.edits = EditTensor(HostView(step.edits, id), static_cast<int64_t>(step.edits.size()));
+  args.rows = RowTensor(HostView(step->rows_, id), rows);
+  if (!step->edits_.empty()) {
+    args.edits = EditTensor(HostView(step->edits_, id), static_cast<int64_t>(step->edits_.size()));
   }
-  if (step.mask_rows > 0) {
-    args.masks = ops::Dense(HostView(step.masks, id), DType::kI32,
-                            {step.mask_rows, (options_.vocab + 31) / 32});
+  if (step->mask_rows_ > 0) {
+    args.masks = ops::Dense(HostView(step->masks_, id), DType::kI32,
+                            {step->mask_rows_, (options_.vocab + 31) / 32});
   }
-  SetOutputs(step.outputs.view(), rows, step.distribution_rows, &args);
+  SetOutputs(step->outputs_.view(), rows, step->distribution_rows_, &args);
   return sample_(stream, args);
 }
 
-bool Sampler::FitsFixed(int64_t edits) const {
-  const Step& step = newest();
-  return static_cast<int64_t>(step.edits.size()) <= edits && step.mask_rows == 0 &&
-         step.distribution_rows == 0;
+bool Sampler::FitsFixed(const Step& step, int64_t edits) {
+  return static_cast<int64_t>(step.edits_.size()) <= edits && step.mask_rows_ == 0 &&
+         step.distribution_rows_ == 0;
 }
 
-void Sampler::WriteFixed(int64_t rows, int64_t edits, std::byte* inputs) const {
-  const Step& step = newest();
-  const int64_t count = static_cast<int64_t>(step.rows.size());
-  CHECK(count <= rows && static_cast<int64_t>(step.edits.size()) <= edits, count, " rows");
-  std::memcpy(inputs, step.rows.data(), RowsBytes(count));
+void Sampler::WriteFixed(const Step& step, int64_t rows, int64_t edits, std::byte* inputs) {
+  const int64_t count = static_cast<int64_t>(step.rows_.size());
+  CHECK(count <= rows && static_cast<int64_t>(step.edits_.size()) <= edits, count, " rows");
+  std::memcpy(inputs, step.rows_.data(), RowsBytes(count));
   const ops::SampleRow padding = ops::PaddingRow();
   for (int64_t row = count; row < rows; ++row) {
     std::memcpy(inputs + RowsBytes(row), &padding, sizeof(padding));
   }
-  if (step.edits.empty()) return;
-  std::memcpy(inputs + AlignUp(RowsBytes(rows)), step.edits.data(),
-              EditsBytes(static_cast<int64_t>(step.edits.size())));
+  if (step.edits_.empty()) return;
+  std::memcpy(inputs + AlignUp(RowsBytes(rows)), step.edits_.data(),
+              EditsBytes(static_cast<int64_t>(step.edits_.size())));
 }
 
 Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
@@ -318,29 +305,28 @@ Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
   return sample_(stream, args);
 }
 
-Status Sampler::FetchFixed(device::Stream& stream, int64_t rows) {
-  Step& step = newest();
-  step.ran_rows = rows;
-  step.device_outputs = device_outputs_.view();
-  return Fetch(stream, &step);
+Status Sampler::FetchFixed(device::Stream& stream, int64_t rows, Step* step) {
+  step->ran_rows_ = rows;
+  step->device_outputs_ = device_outputs_.view();
+  return Fetch(stream, step);
 }
 
 // Top log-probs and distributions follow the outputs, so that one copy brings what was asked for.
 Status Sampler::Fetch(device::Stream& stream, Step* step) {
-  const int64_t rows = step->ran_rows;
-  const OutputLayout layout = LayoutOf(rows, step->distribution_rows);
-  const size_t bytes = step->distribution_rows > 0 ? layout.bytes
-                       : step->logprobs            ? layout.distributions
-                                        : static_cast<size_t>(rows) * sizeof(ops::SampleOutput);
-  const device::CopyItem item{step->outputs.view(), Part(step->device_outputs, 0, bytes)};
+  const int64_t rows = step->ran_rows_;
+  const OutputLayout layout = LayoutOf(rows, step->distribution_rows_);
+  const size_t bytes = step->distribution_rows_ > 0 ? layout.bytes
+                       : step->logprobs_            ? layout.distributions
+                                         : static_cast<size_t>(rows) * sizeof(ops::SampleOutput);
+  const device::CopyItem item{step->outputs_.view(), Part(step->device_outputs_, 0, bytes)};
   return device_.Copy(stream, {&item, 1});
 }
 
 batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResult* result) const {
   const ops::SampleOutput& output =
-      reinterpret_cast<const ops::SampleOutput*>(step.outputs.data())[row];
+      reinterpret_cast<const ops::SampleOutput*>(step.outputs_.data())[row];
   batch::ResultToken token{.id = output.token};
-  const int32_t asked = step.rows[row].top_logprobs;
+  const int32_t asked = step.rows_[row].top_logprobs;
   if (asked < 0) return token;
   token.logprob = output.logprob;
   token.rank = output.rank;
@@ -349,8 +335,8 @@ batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResu
       static_cast<int32_t>(std::min<int64_t>({asked, options_.top_logprobs_max, options_.vocab}));
   token.top_count = output.degenerate ? 1 : best + (output.rank >= best);
   const int64_t base = row * (options_.top_logprobs_max + 1);
-  const OutputLayout layout = LayoutOf(step.ran_rows, 0);
-  const std::byte* const outputs = step.outputs.data();
+  const OutputLayout layout = LayoutOf(step.ran_rows_, 0);
+  const std::byte* const outputs = step.outputs_.data();
   const auto* ids = reinterpret_cast<const int32_t*>(outputs + layout.top_ids) + base;
   const auto* logprobs = reinterpret_cast<const float*>(outputs + layout.top_logprobs) + base;
   for (int32_t i = 0; i < token.top_count; ++i) result->top.push_back({ids[i], logprobs[i]});
@@ -359,7 +345,7 @@ batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResu
 
 void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const Step& step,
                            batch::StepResult* result) {
-  const auto* outputs = reinterpret_cast<const ops::SampleOutput*>(step.outputs.data());
+  const auto* outputs = reinterpret_cast<const ops::SampleOutput*>(step.outputs_.data());
   SlotState& slot = slots_[entry.slot];
   batch::ResultEntry out;
   out.sequence = entry.sequence;
@@ -380,28 +366,22 @@ void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const 
     if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
     result->tokens.push_back(Token(step, row, result));
     slot.Append(output.token);
-    slot.AddLogprob(output.processed_logprob);
     open = plan_row.purpose == RowPurpose::kVerify && output.token == plan_row.target &&
            !output.degenerate;
   }
   out.token_count = static_cast<int32_t>(result->tokens.size()) - out.token_begin;
   out.score_count = static_cast<int32_t>(result->scores.size()) - out.score_begin;
-  out.cumulative_logprob = slot.cumulative_logprob();
   result->entries.push_back(out);
 }
 
-void Sampler::Collect(const BatchPlan& plan, batch::StepResult* result) {
-  Step& step = steps_[oldest_];
-  CHECK(count_ > 0 && step.id == plan.step, "step ", plan.step, " is not the oldest");
+void Sampler::Collect(const BatchPlan& plan, const Step& step, batch::StepResult* result) {
   result->Reset(plan.step);
   for (const PlanEntry& entry : plan.entries) CollectEntry(plan, entry, step, result);
-  if (step.distribution_rows > 0) {
-    const size_t at = LayoutOf(step.ran_rows, 0).distributions;
-    const auto* values = reinterpret_cast<const float*>(step.outputs.data() + at);
-    result->distributions.assign(values, values + step.distribution_rows * options_.vocab);
+  if (step.distribution_rows_ > 0) {
+    const size_t at = LayoutOf(step.ran_rows_, 0).distributions;
+    const auto* values = reinterpret_cast<const float*>(step.outputs_.data() + at);
+    result->distributions.assign(values, values + step.distribution_rows_ * options_.vocab);
   }
-  oldest_ = (oldest_ + 1) % kStepsMax;
-  --count_;
 }
 
 }  // namespace sluice::sample

@@ -1,12 +1,11 @@
 // Sampler: the logits of a step's rows to its StepResult. Keeps the state of every running sequence
-// by slot. A step passes through Begin, Build, Run and Collect; two steps may be between Build and
-// Collect, so that one is put on the stream while the one before still runs. Where the device has
-// memory of its own, what the op reads goes there as one copy and what it gives comes back as one;
-// nothing here waits for the device. Step thread only.
+// by slot. A step passes through Begin, Build, Run and Collect, in a Step of the caller's: several
+// may be between Build and Collect, so that one is put on the stream while the one before still
+// runs. Where the device has memory of its own, what the op reads goes there as one copy and what
+// it gives comes back as one; nothing here waits for the device. Step thread only.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <vector>
 
@@ -28,62 +27,64 @@ class Sampler {
     int top_logprobs_max = 20;
     std::vector<ops::BindRecord>* records = nullptr;  // what is bound is added
   };
-  static constexpr int kStepsMax = 2;  // between Build and Collect
+  // The rows of a step between Build and Collect, and their results.
+  class Step {
+   private:
+    friend class Sampler;
+    std::vector<ops::SampleRow> rows_;
+    std::vector<ops::LogitEdit> edits_;
+    std::vector<uint32_t> masks_;
+    int64_t mask_rows_ = 0, distribution_rows_ = 0;
+    bool logprobs_ = false;        // some row asked for them
+    int64_t ran_rows_ = 0;         // `rows_` and padding
+    device::Buffer inputs_;        // staging; unused where the device reads host memory
+    device::View device_outputs_;  // what `outputs_` is fetched from
+    device::Buffer outputs_;       // staging, or what the op itself writes
+  };
 
   static Result<std::unique_ptr<Sampler>> Make(device::Device& device, const Options& options);
   // Memory that Make takes on a device with memory of its own. Steps with many edits, masks or
   // whole distributions make it grow.
   static size_t DeviceBytes(const Options& options);
+  // How Make binds sampling; the record goes to options.records.
+  static Result<ops::Bound<ops::Sample>> BindSample(device::Device& device, const Options& options);
 
+  // Buffers for a step; to be used again and again.
+  Result<Step> MakeStep() const;
   // Takes the starts of the plan; to be called once per plan, before Build.
   void Begin(const batch::BatchPlan& plan);
   // What each row asks of the op. `masks` may be null. After an error the step is forgotten.
-  // REQUIRES: fewer than kStepsMax steps are built and not collected.
-  Status Build(const batch::BatchPlan& plan, batch::MaskSource* masks);
-  // Puts the sampling of the step that was built last on the stream. `logits`: F32 [plan rows,
-  // vocab], readable by the device of `stream`.
-  Status Run(device::Stream& stream, const ops::Tensor& logits);
-  // The result of the oldest step. *result is overwritten, its buffers are reused. A verify entry's
-  // rows are drawn in turn: row i counts only while every row before it drew the draft token that
-  // follows, so the tokens are those of one-by-one decoding.
-  // REQUIRES: `plan` is the oldest built one, and the device is done with it.
-  void Collect(const batch::BatchPlan& plan, batch::StepResult* result);
+  Status Build(const batch::BatchPlan& plan, batch::MaskSource* masks, Step* step);
+  // Puts the sampling of a built step on the stream. `logits`: F32 [plan rows, vocab], readable by
+  // the device of `stream`.
+  Status Run(device::Stream& stream, const ops::Tensor& logits, Step* step);
+  // The result of a step. *result is overwritten, its buffers are reused. A verify entry's rows are
+  // drawn in turn: row i counts only while every row before it drew the draft token that follows,
+  // so the tokens are those of one-by-one decoding. REQUIRES: steps are collected in the order in
+  // which they were built from their plans, and the device is done with this one.
+  void Collect(const batch::BatchPlan& plan, const Step& step, batch::StepResult* result);
   // Forgets a built step that failed. REQUIRES: the device is done with it.
-  void Drop(const batch::BatchPlan& plan);
+  void Drop(const batch::BatchPlan& plan) { StopAwaiting(plan, plan.entries.size()); }
 
   // Fills in, on the stream, the ids (I32 [tokens]) that are rows of the step that ran last
   // (batch::PreviousRow), with what these drew.
   Status ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const;
 
   // For graphs, whose steps read their rows from a buffer of the caller in a layout of fixed size.
-  // Whether the step that was built last fits `edits` edits and needs neither masks nor whole
-  // distributions.
-  bool FitsFixed(int64_t edits) const;
+  // Whether a built step fits `edits` edits and needs neither masks nor whole distributions.
+  static bool FitsFixed(const Step& step, int64_t edits);
   static size_t FixedBytes(int64_t rows, int64_t edits);
-  // Writes the rows of the step that was built last, and padding rows behind them.
-  void WriteFixed(int64_t rows, int64_t edits, std::byte* inputs) const;
+  // Writes the rows of a built step, and padding rows behind them.
+  static void WriteFixed(const Step& step, int64_t rows, int64_t edits, std::byte* inputs);
   // The op over such a buffer on the device; what a graph captures.
   Status RunFixed(device::Stream& stream, int64_t rows, int64_t edits, const device::View& inputs,
                   const ops::Tensor& logits) const;
   // What graphs the op and ResolveTokens may be captured in.
   device::GraphSupport graphs() const { return std::min(sample_.graphs(), resolve_.graphs()); }
-  // Fetches the results of the step that was built last, which ran over `rows` rows.
-  Status FetchFixed(device::Stream& stream, int64_t rows);
+  // Fetches the results of a step that ran over `rows` rows.
+  Status FetchFixed(device::Stream& stream, int64_t rows, Step* step);
 
  private:
-  // A step between Build and Collect.
-  struct Step {
-    uint64_t id = 0;
-    std::vector<ops::SampleRow> rows;
-    std::vector<ops::LogitEdit> edits;
-    std::vector<uint32_t> masks;
-    int64_t mask_rows = 0, distribution_rows = 0;
-    bool logprobs = false;        // some row asked for them
-    int64_t ran_rows = 0;         // `rows` and padding
-    device::Buffer inputs;        // staging; unused where the device reads host memory
-    device::View device_outputs;  // what `outputs` is fetched from
-    device::Buffer outputs;       // staging, or what the op itself writes
-  };
   // Where the parts of the op's outputs lie.
   struct OutputLayout {
     size_t top_ids = 0, top_logprobs = 0, distributions = 0, bytes = 0;
@@ -91,10 +92,7 @@ class Sampler {
 
   Sampler(device::Device& device, const Options& options)
       : device_(device), options_(options), slots_(options.slots) {}
-  Step& newest() { return steps_[(oldest_ + count_ - 1) % kStepsMax]; }
-  const Step& newest() const { return steps_[(oldest_ + count_ - 1) % kStepsMax]; }
   OutputLayout LayoutOf(int64_t rows, int64_t distribution_rows) const;
-  Status BuildRows(const batch::BatchPlan& plan, batch::MaskSource* masks, Step* step);
   Status BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry,
                         batch::MaskSource* masks, Step* step);
   Status Fetch(device::Stream& stream, Step* step);
@@ -113,8 +111,6 @@ class Sampler {
   bool apart_ = false;  // the device has memory of its own
   ops::Bound<ops::Sample> sample_;
   std::vector<SlotState> slots_;
-  std::array<Step, kStepsMax> steps_;
-  int oldest_ = 0, count_ = 0;
   ops::Bound<ops::ResolveTokens> resolve_;
   device::Buffer tokens_;  // I32 [rows_max] on the device: what the last step's rows drew
   // On the device; a step's work is done with them before the next step's begins.

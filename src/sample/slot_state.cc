@@ -7,7 +7,6 @@ namespace sluice::sample {
 void SlotState::Start(const batch::SlotStart& start) {
   params_ = start.sampling;
   prompt_tokens_ = start.prompt_tokens;
-  cumulative_logprob_ = start.cumulative_logprob;
   counts_.clear();
   history_.clear();
   length_ = awaited_ = 0;

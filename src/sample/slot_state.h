@@ -24,8 +24,6 @@ class SlotState {
   const batch::SamplingParams& params() const { return params_; }
   // Those that are being drawn included.
   int32_t drawn() const { return length_ - prompt_tokens_ + awaited_; }
-  double cumulative_logprob() const { return cumulative_logprob_; }
-  void AddLogprob(double logprob) { cumulative_logprob_ += logprob; }
 
   // Appends the edits of the next token's logits to `edits`, ids ascending, each once.
   void AppendEdits(int64_t vocab, std::vector<ops::LogitEdit>* edits) const;
@@ -45,7 +43,6 @@ class SlotState {
   std::vector<int32_t> history_;               // kept only if a penalty or a ban needs them
   std::unordered_map<int32_t, Count> counts_;  // kept only if a penalty needs them
   int32_t awaited_ = 0;                        // drawn by steps in flight
-  double cumulative_logprob_ = 0;
 };
 
 }  // namespace sluice::sample

@@ -163,10 +163,7 @@ TEST(SlotState, ANewStartForgetsTheSequenceBefore) {
   SlotState slot;
   batch::SlotStart start = Start({1}, {2, 2});
   start.sampling.frequency_penalty = 1.0f;
-  start.cumulative_logprob = -3.0;
   slot.Start(start);
-  slot.AddLogprob(-1.0);
-  EXPECT_EQ(slot.cumulative_logprob(), -4.0);
   start = Start({9});
   start.sampling.frequency_penalty = 1.0f;
   slot.Start(start);
@@ -174,7 +171,6 @@ TEST(SlotState, ANewStartForgetsTheSequenceBefore) {
   ASSERT_EQ(edits.size(), 1u);
   EXPECT_EQ(edits[0].id, 9);
   EXPECT_EQ(edits[0].subtract, 0.0f);
-  EXPECT_EQ(slot.cumulative_logprob(), 0.0);
   EXPECT_EQ(slot.drawn(), 0);
 }
 

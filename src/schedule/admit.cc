@@ -30,6 +30,7 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   const SequenceId id = sequence->spec.id;
   if (blocked_ == id && blocked_version_ == kv_.availability_version()) return false;
   const size_t copies_before = copies_.size();
+  sequence->spec.key.weights_version = weights_version_;
   kv_.Open(sequence->spec.key, sequence->spec.prefix_cache, &sequence->kv);
   const Shared shared = sequence->spec.await_kv ? Shared{} : SharePrefix(sequence);
   if (!MemoryForAdmission(*sequence, false)) {
@@ -75,7 +76,8 @@ Scheduler::Shared Scheduler::SharePrefix(Sequence* sequence) {
   const int32_t length = static_cast<int32_t>(sequence->tokens.size());
   const bool scored = sequence->scored >= sequence->to_score();
   if (const Sequence* parent = Find(sequence->fork_parent);
-      parent != nullptr && length == sequence->prompt_tokens && length > 1 && scored &&
+      parent != nullptr && parent->spec.key == sequence->spec.key &&
+      length == sequence->prompt_tokens && length > 1 && scored &&
       kv_.Fork(parent->kv, length - 1, step_, &sequence->kv, &copies_)) {
     return {length - 1, false};
   }

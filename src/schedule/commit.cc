@@ -27,7 +27,6 @@ void Describe(const Sequence& sequence, SequenceOutcome* out) {
   out->prompt_tokens = sequence.prompt_tokens;
   out->cached_tokens = sequence.cached_tokens;
   out->drawn = sequence.drawn();
-  out->cumulative_logprob = sequence.cumulative_logprob;
   out->arrival_us = sequence.arrival_us;
   out->admitted_us = sequence.admitted_us;
 }
@@ -96,7 +95,6 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   out.score_count = entry.score_count;
   out.first_scored = booked.first_score_row + 1;
   sequence->scored += entry.score_count;
-  if (booked.samples) sequence->cumulative_logprob = entry.cumulative_logprob;
   out.finish = TakeTokens(sequence, result, entry, &out);
   AdvanceKv(sequence, booked, entry);
   if (sequence->spec.max_tokens == 0 && sequence->computed == sequence->prompt_tokens) {

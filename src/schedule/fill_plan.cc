@@ -8,24 +8,22 @@ namespace sluice::schedule {
 namespace {
 
 // The tokens whose KV all sequences together can have, as long as they share none.
-int64_t KvTokensMax(const SchedulerOptions& options, std::span<const blocks::GroupSpec> groups) {
+int64_t KvTokensMax(const SchedulerOptions& options, std::span<const batch::KvGroup> groups) {
   int64_t most = static_cast<int64_t>(options.max_num_seqs) * options.max_model_len;
-  for (const blocks::GroupSpec& group : groups) {
-    const bool keeps_all =
-        group.kind == blocks::GroupKind::kFull || group.kind == blocks::GroupKind::kLatent;
-    if (keeps_all) most = std::min(most, int64_t{group.num_blocks} * group.block_tokens);
+  for (const batch::KvGroup& group : groups) {
+    if (group.kind == batch::KvKind::kFull)
+      most = std::min(most, int64_t{group.num_blocks} * group.block_tokens);
   }
   return most;
 }
 
 // Makes room for the largest plan, once per buffer: a step allocates nothing. Only the block tables
 // of sequences that share prefixes may pass it.
-void Reserve(const SchedulerOptions& options, std::span<const blocks::GroupSpec> groups,
+void Reserve(const SchedulerOptions& options, std::span<const batch::KvGroup> groups,
              batch::BatchPlan* plan) {
   const size_t sequences = static_cast<size_t>(options.max_num_seqs);
   plan->entries.reserve(sequences);
   plan->tokens.reserve(options.max_batch_tokens);
-  plan->positions.reserve(options.max_batch_tokens);
   plan->logits_rows.reserve(sequences + options.max_extra_rows);
   plan->groups.resize(groups.size());
   const int64_t tokens = KvTokensMax(options, groups);
@@ -38,8 +36,6 @@ void Reserve(const SchedulerOptions& options, std::span<const blocks::GroupSpec>
 void Clear(batch::BatchPlan* plan) {
   plan->entries.clear();
   plan->tokens.clear();
-  plan->positions.clear();
-  plan->position_dims = 1;
   plan->logits_rows.clear();
   for (batch::GroupTable& table : plan->groups) {
     table.begin.assign(1, 0);
@@ -47,10 +43,6 @@ void Clear(batch::BatchPlan* plan) {
   }
   plan->copies.clear();
   plan->starts.clear();
-  plan->padded_tokens = 0;
-  plan->graph = batch::GraphMode::kNone;
-  plan->type_ids.clear();
-  plan->media_rows.clear();
 }
 
 }  // namespace
@@ -90,10 +82,8 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   entry.first_position = first;
   entry.query_tokens = scheduled.query;
   entry.token_begin = static_cast<int32_t>(plan->tokens.size());
-  entry.needs_previous_commit = scheduled.drafts > 0 || sequence.spec.no_overlap;
   const int32_t sure = scheduled.query - scheduled.drafts;
   for (int32_t i = 0; i < scheduled.query; ++i) {
-    plan->positions.push_back(first + i);
     if (i >= sure) {
       plan->tokens.push_back(sequence.drafts[i - sure]);
     } else if (first + i < known) {
@@ -111,8 +101,8 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   }
   if (!sequence.slot_started) {
     sequence.slot_started = true;
-    plan->starts.push_back({sequence.slot, sequence.spec.sampling, sequence.prompt_tokens,
-                            sequence.tokens, sequence.cumulative_logprob});
+    plan->starts.push_back(
+        {sequence.slot, sequence.spec.sampling, sequence.prompt_tokens, sequence.tokens});
   }
   Booked booked{.id = sequence.spec.id,
                 .generation = sequence.generation,

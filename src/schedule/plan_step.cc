@@ -77,6 +77,7 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   int32_t drafts = std::min(static_cast<int32_t>(sequence->drafts.size()),
                             sequence->spec.max_tokens - sequence->drawn() - 1);
   drafts = std::max(0, std::min({drafts, budget->tokens, budget->extra_rows}));
+  drafts = batch::StepEnd(kv_.groups(), sequence->planned, length + drafts) - length;
   drafts = kv_.GrowableTo(sequence->kv, length + drafts, false) - length;
   CHECK(kv_.Grow(&sequence->kv, length + drafts), "length=", length);
   budget->tokens -= drafts;
@@ -99,7 +100,9 @@ void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
 }
 
 int32_t Scheduler::ChunkOf(const Sequence& sequence, const Budget& budget) const {
-  const int32_t chunk = std::min({sequence.uncomputed(), options_.chunk_tokens, budget.tokens});
+  const int32_t most = std::min({sequence.uncomputed(), options_.chunk_tokens, budget.tokens});
+  const int32_t chunk =
+      batch::StepEnd(kv_.groups(), sequence.planned, sequence.planned + most) - sequence.planned;
   const int32_t first_row = std::max(sequence.planned, sequence.scored);
   const int32_t rows = std::min(sequence.planned + chunk, sequence.to_score()) - first_row;
   if (rows <= budget.extra_rows) return chunk;

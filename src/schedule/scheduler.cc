@@ -54,16 +54,16 @@ int32_t KvLength(int32_t prompt, int32_t max_tokens) {
 }  // namespace
 
 Result<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerOptions& options,
-                                                     std::vector<blocks::GroupSpec> groups) {
+                                                     std::vector<batch::KvGroup> groups) {
   SLUICE_RETURN_IF_ERROR(CheckOptions(options));
-  SLUICE_RETURN_IF_ERROR(blocks::Validate(groups));
+  SLUICE_RETURN_IF_ERROR(batch::Validate(groups));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Policy> policy,
                           MakePolicy(options.policy, options.priority_aging_us));
   return std::unique_ptr<Scheduler>(
       new Scheduler(Resolved(options), std::move(groups), std::move(policy)));
 }
 
-Scheduler::Scheduler(const SchedulerOptions& options, std::vector<blocks::GroupSpec> groups,
+Scheduler::Scheduler(const SchedulerOptions& options, std::vector<batch::KvGroup> groups,
                      std::unique_ptr<Policy> policy)
     : options_(options),
       policy_(std::move(policy)),
@@ -105,8 +105,8 @@ Status Scheduler::CheckFits(SequenceSpec* spec) const {
                            "max_tokens");
   }
   const int32_t length = KvLength(static_cast<int32_t>(prompt), spec->max_tokens);
-  for (const blocks::GroupSpec& group : kv_.groups()) {
-    const int32_t need = blocks::PeakBlocks(group, length, peak_chunk_);
+  for (const batch::KvGroup& group : kv_.groups()) {
+    const int32_t need = batch::PeakBlocks(group, length, peak_chunk_);
     if (need <= group.num_blocks) continue;
     return InvalidArgument(StrCat("The prompt of ", prompt, " tokens and up to ", spec->max_tokens,
                                   " tokens of answer need ", need, " KV blocks of ",
@@ -150,7 +150,6 @@ void Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_u
   sequence->prompt_tokens = static_cast<int32_t>(spec.prompt.size());
   sequence->tokens = std::move(spec.prompt);
   sequence->tokens.insert(sequence->tokens.end(), spec.answered.begin(), spec.answered.end());
-  sequence->cumulative_logprob = spec.cumulative_logprob;
   spec.prompt = {};
   spec.answered = {};
   if (spec.sampling.min_tokens > 0) {
@@ -223,8 +222,8 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
       sequence.uncomputed() != 1 || sequence.drawn() == 0) {
     return false;
   }
-  if (std::any_of(kv_.groups().begin(), kv_.groups().end(), [](const blocks::GroupSpec& group) {
-        return group.kind == blocks::GroupKind::kState;
+  if (std::any_of(kv_.groups().begin(), kv_.groups().end(), [](const batch::KvGroup& group) {
+        return group.kind == batch::KvKind::kState;
       })) {
     return false;
   }
@@ -290,8 +289,8 @@ const Sequence* Scheduler::Find(SequenceId id) const {
 
 int32_t Scheduler::LongestSequence() const {
   int64_t length = options_.max_model_len;
-  for (const blocks::GroupSpec& group : kv_.groups()) {
-    if (blocks::PeakBlocks(group, kMaxTokens, peak_chunk_) <= group.num_blocks) continue;
+  for (const batch::KvGroup& group : kv_.groups()) {
+    if (batch::PeakBlocks(group, kMaxTokens, peak_chunk_) <= group.num_blocks) continue;
     length = std::min(length, static_cast<int64_t>(group.num_blocks) * group.block_tokens + 1);
   }
   return static_cast<int32_t>(length);
@@ -327,10 +326,7 @@ void Scheduler::CheckInvariants() const {
     CHECK(sequence->state != SequenceState::kRunning || kv_.Holds(sequence->kv, sequence->planned),
           "sequence ", sequence->spec.id);
     CHECK(sequence->computed <= sequence->planned, "sequence ", sequence->spec.id);
-    const int64_t room =
-        static_cast<int64_t>(sequence->kv.groups[0].table.size()) * kv_.block_tokens();
-    CHECK(kv_.groups()[0].kind == blocks::GroupKind::kState || sequence->planned <= room,
-          "sequence ", sequence->spec.id);
+    CHECK(kv_.HasRoom(sequence->kv, sequence->planned), "sequence ", sequence->spec.id);
   }
   CHECK(awaiting_kv == awaiting_kv_, "awaiting_kv=", awaiting_kv_);
   int32_t queued = 0;

@@ -64,7 +64,6 @@ struct SequenceOutcome {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache
   int32_t drawn = 0;          // tokens drawn so far, these included
-  double cumulative_logprob = 0.0;
   int64_t arrival_us = 0;
   int64_t admitted_us = 0;
 };
@@ -91,7 +90,7 @@ class Scheduler {
  public:
   // kInvalidArgument names the option that is out of range or does not fit the others.
   static Result<std::unique_ptr<Scheduler>> Create(const SchedulerOptions& options,
-                                                   std::vector<blocks::GroupSpec> groups);
+                                                   std::vector<batch::KvGroup> groups);
   ~Scheduler();
 
   // Queues the choices of one request, all or none; the later ones share the first one's prompt KV.
@@ -141,6 +140,9 @@ class Scheduler {
   // The longest prompt and answer that max_model_len allows and the pools hold when it is alone.
   int32_t LongestSequence() const;
   SchedulerStats Stats() const;
+  // Of the weights that the next step computes with: sequences that are admitted from now on share
+  // no KV with those admitted under another version.
+  void SetWeightsVersion(uint64_t version) { weights_version_ = version; }
   int32_t ClearPrefixCache() { return kv_.ClearCache(); }
   const blocks::KvBlocks& kv() const { return kv_; }
   const SchedulerOptions& options() const { return options_; }
@@ -185,7 +187,7 @@ class Scheduler {
     bool memory_short = false;
   };
 
-  Scheduler(const SchedulerOptions& options, std::vector<blocks::GroupSpec> groups,
+  Scheduler(const SchedulerOptions& options, std::vector<batch::KvGroup> groups,
             std::unique_ptr<Policy> policy);
 
   // scheduler.cc: from arrival to end.
@@ -252,6 +254,7 @@ class Scheduler {
   // The head of the queue that did not fit, and when; it is not tried again before memory changes.
   SequenceId blocked_ = 0;
   uint64_t blocked_version_ = 0;
+  uint64_t weights_version_ = 0;
   // Scratch of Plan.
   std::vector<Scheduled> scheduled_;
   std::vector<blocks::Copy> copies_;

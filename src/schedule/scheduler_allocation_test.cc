@@ -31,7 +31,7 @@ void Answer(const batch::BatchPlan& plan, batch::StepResult* result) {
 
 // Runs kSequences sequences until shortly before their end and expects that, once all decode, Plan
 // and Commit allocate nothing. `overlap`: Commit comes one step late.
-void ExpectNoAllocations(std::vector<blocks::GroupSpec> groups, bool overlap) {
+void ExpectNoAllocations(std::vector<batch::KvGroup> groups, bool overlap) {
   SchedulerOptions options;
   options.max_num_seqs = kSequences;
   options.max_batch_tokens = 2048;
@@ -72,17 +72,16 @@ void ExpectNoAllocations(std::vector<blocks::GroupSpec> groups, bool overlap) {
 }
 
 TEST(SchedulerAllocation, ADecodeStepAllocatesNothing) {
-  ExpectNoAllocations({{blocks::GroupKind::kFull, 16, 16, 0, 8000}}, false);
+  ExpectNoAllocations({{batch::KvKind::kFull, 16, 16, 0, 8000}}, false);
 }
 
 TEST(SchedulerAllocation, NorDoesItOneStepAhead) {
-  ExpectNoAllocations({{blocks::GroupKind::kFull, 16, 16, 0, 8000}}, true);
+  ExpectNoAllocations({{batch::KvKind::kFull, 16, 16, 0, 8000}}, true);
 }
 
 TEST(SchedulerAllocation, NorWithWindowsAndKernelBlocks) {
   ExpectNoAllocations(
-      {{blocks::GroupKind::kFull, 16, 8, 0, 8000}, {blocks::GroupKind::kWindow, 16, 8, 64, 3000}},
-      true);
+      {{batch::KvKind::kFull, 16, 8, 0, 8000}, {batch::KvKind::kWindow, 16, 8, 64, 3000}}, true);
 }
 
 }  // namespace

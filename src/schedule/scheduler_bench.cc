@@ -33,8 +33,8 @@ void BM_DecodeStep(benchmark::State& state) {
   options.max_batch_tokens = 8192;
   options.max_model_len = 1 << 20;
   const int32_t per_sequence = (context + 4 * kSteps) / 16 + 2;
-  auto scheduler = Scheduler::Create(
-      options, {{blocks::GroupKind::kFull, 16, 16, 0, (batch + 1) * per_sequence}});
+  auto scheduler =
+      Scheduler::Create(options, {{batch::KvKind::kFull, 16, 16, 0, (batch + 1) * per_sequence}});
   CHECK(scheduler.ok(), scheduler.status().message());
   Scheduler& s = **scheduler;
   for (int32_t i = 1; i <= batch; ++i) {
@@ -77,7 +77,7 @@ void BM_Prompt(benchmark::State& state) {
   options.max_batch_tokens = 2048;
   options.max_model_len = 1 << 20;
   options.prefix_cache = state.range(1) != 0;
-  auto scheduler = Scheduler::Create(options, {{blocks::GroupKind::kFull, 32, 32, 0, prompt / 2}});
+  auto scheduler = Scheduler::Create(options, {{batch::KvKind::kFull, 32, 32, 0, prompt / 2}});
   CHECK(scheduler.ok(), scheduler.status().message());
   Scheduler& s = **scheduler;
   batch::BatchPlan plan;

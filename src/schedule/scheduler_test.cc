@@ -9,11 +9,11 @@ namespace sluice::schedule {
 namespace {
 
 using batch::BatchPlan;
+using batch::KvGroup;
+using batch::KvKind;
 using batch::PreviousRow;
 using batch::RowPurpose;
 using batch::StepResult;
-using blocks::GroupKind;
-using blocks::GroupSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -31,9 +31,7 @@ SchedulerOptions Options() {
   return options;
 }
 
-std::vector<GroupSpec> Blocks(int32_t num_blocks) {
-  return {{GroupKind::kFull, 4, 4, 0, num_blocks}};
-}
+std::vector<KvGroup> Blocks(int32_t num_blocks) { return {{KvKind::kFull, 4, 4, 0, num_blocks}}; }
 
 Tokens Count(int32_t n, int32_t from = 100) {
   Tokens tokens(n);
@@ -53,7 +51,7 @@ SequenceSpec Spec(SequenceId id, Tokens prompt, int32_t max_tokens = 8) {
 // A scheduler and what an engine does around it.
 class SchedulerTest : public testing::Test {
  protected:
-  void Start(SchedulerOptions options, std::vector<GroupSpec> groups) {
+  void Start(SchedulerOptions options, std::vector<KvGroup> groups) {
     auto scheduler = Scheduler::Create(options, std::move(groups));
     ASSERT_TRUE(scheduler.ok()) << scheduler.status().message();
     s = std::move(scheduler).value();
@@ -153,7 +151,8 @@ TEST_F(SchedulerTest, PrefillThenDecodeToTheLength) {
   const BatchPlan prefill = Plan();
   ASSERT_EQ(prefill.entries.size(), 1u);
   EXPECT_EQ(QueryTokens(prefill, 0), Count(5));
-  EXPECT_THAT(prefill.positions, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(prefill.entries[0].first_position, 0);
+  EXPECT_EQ(prefill.entries[0].query_tokens, 5);
   ASSERT_EQ(prefill.logits_rows.size(), 1u);
   EXPECT_EQ(prefill.logits_rows[0].token, 4);
   ASSERT_EQ(prefill.starts.size(), 1u);
@@ -387,6 +386,32 @@ TEST_F(SchedulerTest, APreemptedSequenceKeepsTheTokenThatWasInFlight) {
   EXPECT_EQ(s->Stats().preemptions, 1u);
 }
 
+TEST_F(SchedulerTest, KvOfOtherWeightsIsNeverShared) {
+  Start();
+  s->SetWeightsVersion(1);
+  Add(Spec(1, Count(8), 1));
+  RunToTheEnd();
+  Add(Spec(2, Count(8), 1));  // waits while the weights are updated
+  s->SetWeightsVersion(2);
+  EXPECT_EQ(Plan().entries.at(0).first_position, 0);
+}
+
+TEST_F(SchedulerTest, AChoiceDoesNotForkFromOneThatOtherWeightsComputed) {
+  for (const uint64_t version : {1, 2}) {
+    Start();
+    s->SetWeightsVersion(1);
+    ASSERT_TRUE(s->Add(std::vector{Spec(1, Count(8)), Spec(2, Count(8))}, now++).ok());
+    const BatchPlan first = Plan();
+    ASSERT_EQ(first.entries.size(), 1u);  // the second waits for the prompt of the first
+    s->SetWeightsVersion(version);
+    Commit(Answer(first));
+    const BatchPlan second = Plan();
+    ASSERT_EQ(second.entries.size(), 2u);
+    EXPECT_EQ(second.entries[1].sequence, 2u);
+    EXPECT_EQ(second.entries[1].first_position, version == 1 ? 7 : 0);
+  }
+}
+
 TEST_F(SchedulerTest, AFullPromptHitLeavesOneTokenToCompute) {
   Start();
   Add(Spec(1, Count(8), 1));
@@ -511,7 +536,6 @@ TEST_F(SchedulerTest, AVerifyEntryHasLogitsOnEachOfItsTokens) {
   const BatchPlan plan = Plan();
   EXPECT_FALSE(s->AttachDrafts(1, Tokens{60}));  // in flight
   EXPECT_EQ(QueryTokens(plan, 0), (Tokens{50, 60, 61, 62}));
-  EXPECT_TRUE(plan.entries[0].needs_previous_commit);
   ASSERT_EQ(plan.logits_rows.size(), 4u);
   const Tokens targets = {60, 61, 62, -1};
   for (int32_t i = 0; i < 4; ++i) {
@@ -576,8 +600,6 @@ TEST_F(SchedulerTest, ASequenceWithoutOverlapWaitsForItsCommit) {
   Add(spec);
   Add(Spec(2, Count(3)));
   const BatchPlan first = Plan();
-  EXPECT_TRUE(first.entries[0].needs_previous_commit);
-  EXPECT_FALSE(first.entries[1].needs_previous_commit);
   const BatchPlan second = Plan();
   ASSERT_EQ(second.entries.size(), 1u);
   EXPECT_EQ(second.entries[0].sequence, 2u);
@@ -709,8 +731,8 @@ TEST_F(SchedulerTest, WaitingMakesUrgent) {
 }
 
 TEST_F(SchedulerTest, AWindowGroupHoldsOnlyItsWindow) {
-  std::vector<GroupSpec> groups = Blocks(16);
-  groups.push_back({GroupKind::kWindow, 4, 4, 6, 8});
+  std::vector<KvGroup> groups = Blocks(16);
+  groups.push_back({KvKind::kWindow, 4, 4, 6, 8});
   Start(Options(), groups);
   Add(Spec(1, Count(30), 20));
   for (int i = 0; i < 10; ++i) Run();

@@ -49,9 +49,8 @@ struct SequenceSpec {
   std::vector<int32_t> stop_ids;   // the request's; obeyed under ignore_eos too
   batch::SamplingParams sampling;  // end_ids is filled by Add
   std::vector<int32_t> prompt;
-  std::vector<int32_t> answered;    // already drawn by another process (hand-off); counts as drawn
-  double cumulative_logprob = 0.0;  // of `answered`
-  blocks::PrefixKey key;
+  std::vector<int32_t> answered;  // already drawn by another process (hand-off); counts as drawn
+  blocks::PrefixKey key;          // weights_version is filled at every admission
 };
 
 // The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit. What every step
@@ -71,9 +70,8 @@ struct alignas(64) Sequence {
   uint32_t generation = 0;  // grows when it leaves its blocks, so that late results are told apart
   int32_t scored = 0;       // prompt positions whose row was scored and committed [commit]
   int32_t slot = -1;
-  int32_t cached_tokens = 0;  // found in the prefix cache at the first admission
-  int64_t admitted_us = -1;   // first admission; -1: none yet
-  double cumulative_logprob = 0.0;
+  int32_t cached_tokens = 0;    // found in the prefix cache at the first admission
+  int64_t admitted_us = -1;     // first admission; -1: none yet
   std::vector<int32_t> drafts;  // to be verified in the next plan
   blocks::SequenceBlocks kv;
   SequenceSpec spec;  // prompt and answered have moved to `tokens`

@@ -310,12 +310,27 @@ TEST(ApiCallTest, CountsPromptsMessagesAndAnswers) {
   };
   EXPECT_TRUE(messages(2048).ok());
   EXPECT_EQ(messages(2049).status().field(), "messages");
+  EXPECT_EQ(messages(2049).status().message(), "messages has more items than the limit of 2048");
   const auto stop = [&](int bytes) {
     return ParseCompletionCall(
         StrCat("{\"prompt\":\"a\",\"stop\":\"", std::string(bytes, 'x'), "\"}"), kModel);
   };
   EXPECT_TRUE(stop(256).ok());
   EXPECT_EQ(stop(257).status().field(), "stop");
+}
+
+// What stands behind the first item too many is never read: it is no JSON.
+TEST(ApiCallTest, ABodyIsRefusedAtTheFirstItemTooMany) {
+  for (const auto& [name, limit] : {std::pair("messages", 2048), std::pair("tools", 128),
+                                    std::pair("stop", 16), std::pair("stop_token_ids", 1024)}) {
+    std::string body = StrCat("{\"", name, "\":[");
+    for (int i = 0; i <= limit; ++i) body += "{},";
+    for (const auto& status : {ParseChatCall(body + "no JSON", kModel).status(),
+                               ParseCompletionCall(body + "no JSON", kModel).status()}) {
+      EXPECT_EQ(status.message(), StrCat(name, " has more items than the limit of ", limit));
+      EXPECT_EQ(status.field(), name);
+    }
+  }
 }
 
 TEST(ApiCallTest, AnUnknownModelIsNotFound) {

@@ -4,9 +4,9 @@
 #include <openssl/sha.h>
 
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 
+#include "base/regular_file.h"
 #include "base/str_cat.h"
 
 namespace sluice::server {
@@ -43,19 +43,13 @@ ApiKeys::Digest ApiKeys::DigestOf(std::string_view text) {
 Result<ApiKeys> ApiKeys::Load(const std::string& path) {
   ApiKeys keys;
   if (path.empty()) return keys;
-  std::ifstream file(path);
-  std::string text(kFileBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad() || (file.fail() && !file.eof())) {
-    return InvalidArgument(StrCat("the key file ", path, " cannot be read"), "api-key-file");
-  }
-  if (text.size() > kFileBytesMax) {
+  auto text = ReadRegularFile(path, kFileBytesMax);
+  if (!text.ok()) {
     return InvalidArgument(
-        StrCat("the key file ", path, " has more than ", kFileBytesMax, " bytes, the limit"),
+        StrCat("the key file cannot be read: ", text.status().message(), "; write one key a line"),
         "api-key-file");
   }
-  std::istringstream lines(text);
+  std::istringstream lines(*std::move(text));
   std::string line;
   while (std::getline(lines, line)) {
     const std::string_view key = Trim(line);

@@ -1,16 +1,12 @@
 // Bodies of the endpoints that generate: whatever they hold, they are read or refused, and what was
 // read can be shown again.
-#include <cstdint>
-#include <string_view>
-
 #include "base/check.h"
+#include "base/fuzz_target.h"
 #include "server/api_call.h"
 #include "server/errors.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace sluice;
+void sluice::FuzzInput(std::string_view body) {
   using namespace sluice::server;
-  const std::string_view body(reinterpret_cast<const char*>(data), size);
   const ModelFacts model{"tiny", 1000};
   for (const bool chat : {true, false}) {
     const Result<ApiCall> call =
@@ -27,5 +23,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
   }
-  return 0;
 }

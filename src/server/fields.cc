@@ -6,14 +6,23 @@
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
+#include "server/api_call.h"
+#include "sluice/limits.h"
 
 namespace sluice::server {
 namespace {
 
 constexpr int kDepthMax = 64;
 constexpr size_t kValuesMax = 2u << 20;
-// nlohmann's ordered object looks for a key from the front at each insertion.
+// An ordered object looks for a key from the front.
 constexpr size_t kKeysMax = 1024;
+// Lists that could be longer by far than what may stand in them: a body is refused at the first
+// item too many.
+constexpr JsonItemsLimit kItemsMax[] = {{"messages", kMessagesMax},
+                                        {"tools", kToolsMax},
+                                        {"stop", limits::kStopsMax},
+                                        {"stop_token_ids", limits::kStopIdsMax},
+                                        {"tokens", limits::kDetokenizeIdsMax}};
 constexpr size_t kQuotedBytesMax = 64;
 
 // What an error repeats of a client's own text.
@@ -47,6 +56,7 @@ Result<OrderedJson> ParseBody(std::string_view body) {
   limits.depth_max = kDepthMax;
   limits.values_max = kValuesMax;
   limits.keys_max = kKeysMax;
+  limits.items_max = kItemsMax;
   SLUICE_ASSIGN_OR_RETURN(OrderedJson value, ParseOrderedJson(body, "the body", limits));
   if (!value.is_object()) {
     return InvalidArgument(StrCat("the body is ", TypeName(value), "; it must be a JSON object"));

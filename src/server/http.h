@@ -1,11 +1,11 @@
 // HTTP/1.1 over TCP: bytes to HttpRequest, HttpReply or an event stream to bytes; limits, timeouts
-// and slow readers. Knows nothing of what is served. Only http.cc and beast_body.h
-// see Boost.
+// and slow readers. Knows nothing of what is served.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,9 +18,13 @@ namespace sluice::server {
 struct HttpRequest {
   std::string method;         // as sent; GET for HEAD, whose body is left out
   std::string path;           // without the query; escapes are as sent
-  std::string body;           // within the limit
+  std::string host;           // with its port, of the target or the header; empty: HTTP/1.0
+  std::string origin;         // the header of that name
+  std::string content_type;   // the header of that name
   std::string authorization;  // the header of that name
   std::string api_key;        // the header x-api-key
+  std::string key_salt;       // set by the gate: stands for the API key; empty: none is asked for
+  std::string body;           // within the limit; read after the gate
 };
 
 struct HttpReply {
@@ -45,6 +49,10 @@ class Exchange {
   virtual void OnDisconnect(std::function<void()> call) = 0;
 };
 
+// Sees a request before its body is read. Gives what refuses it, or nothing. Runs on a network
+// thread and must be short.
+using Gate = std::function<std::optional<HttpReply>(HttpRequest* head)>;
+
 // GET runs on a network thread and must be short; other methods run on a worker.
 using Handler = std::function<void(HttpRequest&&, std::shared_ptr<Exchange>)>;
 
@@ -52,10 +60,13 @@ class HttpServer {
  public:
   virtual ~HttpServer() = default;  // as Stop(0)
   // Has the port; serves from Run on.
-  static Result<std::unique_ptr<HttpServer>> Open(const ServerOptions& options, Handler handler);
+  static Result<std::unique_ptr<HttpServer>> Open(const ServerOptions& options, Gate gate,
+                                                  Handler handler);
 
   virtual void Run() = 0;
   virtual int port() const = 0;
+  // Whether only this machine reaches the address that it listens on.
+  virtual bool loopback() const = 0;
   virtual int64_t connections() const = 0;
   // Answers from here on close their connections.
   virtual void StopAccepting() = 0;

@@ -206,7 +206,10 @@ std::string Paths() {
       Post("/tokenize", "Text to token ids", "TokenizeRequest", Content("Tokens")), ",\n",
       Post("/detokenize", "Token ids to text", "DetokenizeRequest", Content("Text")), ",\n",
       Post("/apply-template", "Renders a conversation", "TemplateRequest", Content("Text")), ",\n",
-      Get("/health", "200 while the engine makes progress; 503 for 5 s after three failed steps",
+      Get("/health",
+          "200 while the engine makes progress; 503 while a step or a text worker hangs, and for 5 "
+          "s "
+          "after three failed steps",
           Content("State")),
       ",\n", Get("/live", "200 while the process lives", Content("State")), ",\n",
       Get("/ready", "200 while requests are taken; 503 otherwise", Content("State")), ",\n",

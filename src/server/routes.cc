@@ -127,35 +127,36 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   }
 }
 
-void Routes::Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
-  const Route* route = Find(request.path);
+std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
+  const Route* route = Find(head->path);
   Count(route == nullptr ? "other" : route->path);
-  const std::optional<std::string> salt = keys_.SaltOf(request.authorization, request.api_key);
+  std::optional<std::string> salt = keys_.SaltOf(head->authorization, head->api_key);
   if (!salt && (route == nullptr || !route->open)) {
-    exchange->Reply(
-        ErrorReply(Status(StatusCode::kUnauthenticated,
-                          "no or wrong API key; send the header Authorization: Bearer KEY")));
-    return;
+    return ErrorReply(Status(StatusCode::kUnauthenticated,
+                             "no or wrong API key; send the header Authorization: Bearer KEY"));
   }
   if (route == nullptr) {
-    exchange->Reply(HttpErrorReply(404, "no such path; GET /openapi.json lists what is here"));
-    return;
+    return HttpErrorReply(404, "no such path; GET /openapi.json lists what is here");
   }
-  if (request.method != route->method) {
+  if (head->method != route->method) {
     HttpReply reply = HttpErrorReply(405, StrCat("this path takes ", route->method, " only"));
     reply.headers.emplace_back("Allow", route->method);
-    exchange->Reply(std::move(reply));
-    return;
+    return reply;
   }
+  head->key_salt = std::move(salt).value_or("");
+  return std::nullopt;
+}
+
+void Routes::Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  const Route* route = Find(request.path);
   if (route->answer == nullptr) {
-    Generate(request, *salt, exchange);
+    Generate(request, exchange);
   } else {
     exchange->Reply((this->*route->answer)(request));
   }
 }
 
-void Routes::Generate(const HttpRequest& request, const std::string& salt,
-                      const std::shared_ptr<Exchange>& exchange) {
+void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
   const bool chat = request.path == "/v1/chat/completions";
   Result<ApiCall> call =
       chat ? ParseChatCall(request.body, model_) : ParseCompletionCall(request.body, model_);
@@ -164,7 +165,7 @@ void Routes::Generate(const HttpRequest& request, const std::string& salt,
     return;
   }
   for (Request& one : call->requests) {
-    if (!salt.empty()) one.cache_salt = StrCat(salt, ":", one.cache_salt);
+    if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
   }
   StartGeneration(engine_, std::move(call).value(), fingerprint_, exchange);
 }

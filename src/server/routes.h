@@ -1,4 +1,4 @@
-// Which path does what: one call per request, from the API key to the answer. Thread-safe.
+// Which path does what: two calls per request, for its header and for the whole. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,7 +21,12 @@ class Routes {
   // `connections` counts the open ones, for /metrics.
   Routes(Engine& engine, ApiKeys keys, std::function<int64_t()> connections);
 
+  // What refuses a request by its header (key, path, method), or nothing; then the request has its
+  // key's salt. Counts the request.
+  std::optional<HttpReply> Admit(HttpRequest* head);
+
   // Answers through the exchange, now or later. Never throws.
+  // REQUIRES: the request was admitted.
   void Handle(HttpRequest request, std::shared_ptr<Exchange> exchange);
 
  private:
@@ -40,8 +46,7 @@ class Routes {
   HttpReply TokenizeText(const HttpRequest& request) const;
   HttpReply DetokenizeIds(const HttpRequest& request) const;
   HttpReply RenderTemplate(const HttpRequest& request) const;
-  void Generate(const HttpRequest& request, const std::string& salt,
-                const std::shared_ptr<Exchange>& exchange);
+  void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Count(const std::string& path);
 

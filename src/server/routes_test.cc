@@ -63,7 +63,11 @@ class RoutesTest : public ::testing::Test {
     request.path = path;
     request.body = body;
     request.authorization = key;
-    routes_->Handle(std::move(request), exchange);
+    if (auto refusal = routes_->Admit(&request)) {
+      exchange->Reply(std::move(*refusal));
+    } else {
+      routes_->Handle(std::move(request), exchange);
+    }
     return exchange;
   }
   void UseKeys(const std::string& text) {

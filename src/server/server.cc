@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "server/api_keys.h"
+#include "server/host_policy.h"
 #include "server/http.h"
 #include "server/routes.h"
 
@@ -28,25 +29,29 @@ class RangeCheck {
   Status status;
 };
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 class ServerImpl : public Server {
  public:
   ServerImpl(Engine& engine, server::ApiKeys keys)
       : engine_(engine),
+        keyless_(!keys.required()),
         routes_(engine, std::move(keys), [this] { return http_->connections(); }) {}
   ~ServerImpl() override { Stop(0); }
 
   Status Listen(const ServerOptions& options) {
     auto http = server::HttpServer::Open(
-        options, [this](server::HttpRequest&& request, std::shared_ptr<server::Exchange> exchange) {
+        options, [this](server::HttpRequest* head) { return Admit(head); },
+        [this](server::HttpRequest&& request, std::shared_ptr<server::Exchange> exchange) {
           routes_.Handle(std::move(request), std::move(exchange));
         });
     if (!http.ok()) return http.status();
     http_ = std::move(http).value();
+    SLUICE_ASSIGN_OR_RETURN(
+        hosts_, server::HostPolicy::Parse(options.allow_host, keyless_ && http_->loopback()));
     http_->Run();
+    if (keyless_ && !http_->loopback()) {
+      LogWarning("the server listens on ", options.host,
+                 " and asks for no key: anyone who reaches it may use it; set --api-key-file");
+    }
     return OkStatus();
   }
 
@@ -61,7 +66,14 @@ class ServerImpl : public Server {
   }
 
  private:
+  std::optional<server::HttpReply> Admit(server::HttpRequest* head) {
+    if (auto refusal = hosts_.Refuse(*head)) return refusal;
+    return routes_.Admit(head);
+  }
+
   Engine& engine_;
+  const bool keyless_;
+  server::HostPolicy hosts_;  // const once the server runs
   server::Routes routes_;
   std::unique_ptr<server::HttpServer> http_;
   bool stopped_ = false;
@@ -74,13 +86,8 @@ Result<std::unique_ptr<Server>> Server::Start(Engine& engine, const ServerOption
   ServerOptions(options).ForEach(ranges);
   SLUICE_RETURN_IF_ERROR(ranges.status);
   SLUICE_ASSIGN_OR_RETURN(server::ApiKeys keys, server::ApiKeys::Load(options.api_key_file));
-  const bool open = !keys.required() && !IsLoopback(options.host);
   auto server = std::make_unique<ServerImpl>(engine, std::move(keys));
   SLUICE_RETURN_IF_ERROR(server->Listen(options));
-  if (open) {
-    LogWarning("the server listens on ", options.host,
-               " and asks for no key: anyone who reaches it may use it; set --api-key-file");
-  }
   return std::unique_ptr<Server>(std::move(server));
 }
 

@@ -1,11 +1,10 @@
 // Any bytes as a chat template and, behind the first NUL, as its context.
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/check.h"
+#include "base/fuzz_target.h"
 #include "base/json.h"
 #include "text/chat_template.h"
 
@@ -27,7 +26,7 @@ const OrderedJson& DefaultContext() {
 
 void RenderBytes(std::string_view bytes) {
   RenderLimits limits;
-  limits.steps_max = 50'000;
+  limits.steps_max = 10'000;
   limits.output_bytes_max = 64 * 1024;
   const size_t end = bytes.find('\0');
   const auto parsed = ChatTemplate::Parse(std::string(bytes.substr(0, end)));
@@ -53,7 +52,4 @@ void RenderBytes(std::string_view bytes) {
 }  // namespace
 }  // namespace sluice::text
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  sluice::text::RenderBytes({reinterpret_cast<const char*>(data), size});
-  return 0;
-}
+void sluice::FuzzInput(std::string_view input) { text::RenderBytes(input); }

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -82,8 +82,9 @@ bool ReplaceCharacter(std::string_view text, char character, std::string_view co
 }
 
 bool ReplacePattern(std::string_view text, const Pattern& pattern, std::string_view content,
-                    size_t bytes_max, PatternState* state, std::string* out) {
-  state->Start(text.size());
+                    size_t bytes_max, PatternState* state, PatternBudget* budget,
+                    std::string* out) {
+  state->Start(budget);
   out->clear();
   size_t done = 0;
   size_t begin = 0;
@@ -174,7 +175,7 @@ Status Normalizer::AddStep(const files::TextStep& step) {
   } else if (step.type == "BertNormalizer") {
     return AddBert(step);
   } else {
-    return BadModel(StrCat("the normalizer ", files::Quote(step.type), " is not known"));
+    return BadModel(StrCat("the normalizer ", Quote(step.type), " is not known"));
   }
   return OkStatus();
 }
@@ -208,7 +209,7 @@ Status Normalizer::AddBert(const files::TextStep& step) {
 }
 
 bool Normalizer::Apply(const Step& step, std::string_view text, size_t bytes_max,
-                       PatternState* state, std::string* out) {
+                       NormalizerState* state, std::string* out) {
   auto drop = [&](Properties flag) {
     MapCharacters(text, out, [&](uint32_t code_point, std::string* to) {
       if ((PropertiesOf(code_point) & flag) == 0) AppendUtf8(code_point, to);
@@ -245,7 +246,8 @@ bool Normalizer::Apply(const Step& step, std::string_view text, size_t bytes_max
     case Kind::kReplaceCharacter:
       return ReplaceCharacter(text, step.character, step.content, bytes_max, out);
     case Kind::kReplace:
-      return ReplacePattern(text, *step.pattern, step.content, bytes_max, state, out);
+      return ReplacePattern(text, *step.pattern, step.content, bytes_max, &state->pattern_,
+                            &state->budget_, out);
     case Kind::kCharacterMap:
       out->clear();
       if (!text.empty()) step.map->Append(text, bytes_max, out);
@@ -256,6 +258,7 @@ bool Normalizer::Apply(const Step& step, std::string_view text, size_t bytes_max
 
 void NormalizerState::Start(size_t text_bytes, Cancel cancel) {
   bytes_max_ = bytes_left_ = kGrowthMax * text_bytes + kGrowthFree;
+  budget_ = PatternBudget(text_bytes);
   cancel_ = cancel;
 }
 
@@ -266,7 +269,9 @@ Result<std::string_view> Normalizer::Normalize(std::string_view valid_utf8,
   for (const Step& step : steps_) {
     std::string& out = state->buffers_[free_buffer];
     if (state->cancel_.asked()) return GivenUp();
-    if (!Apply(step, text, state->bytes_left_, &state->pattern_, &out)) continue;
+    const bool changed = Apply(step, text, state->bytes_left_, state, &out);
+    if (state->budget_.spent()) return state->budget_.Error("normalizer");
+    if (!changed) continue;
     if (out.size() > state->bytes_left_) {
       return InvalidArgument(StrCat("the tokenizer's normalizer makes the text longer than ",
                                     state->bytes_max_, " bytes, the limit for its length"));

@@ -19,13 +19,15 @@ namespace sluice::text {
 // Working memory of the parts of one text.
 class NormalizerState {
  public:
-  // Before the first part of a text of that many bytes: bounds what all its parts may grow to.
+  // Before the first part of a text of that many bytes: bounds what all its parts may grow to, and
+  // what the patterns may cost.
   void Start(size_t text_bytes, Cancel cancel = Cancel());
 
  private:
   friend class Normalizer;
   std::array<std::string, 2> buffers_;
   PatternState pattern_;
+  PatternBudget budget_;
   size_t bytes_max_ = 0;
   size_t bytes_left_ = 0;
   Cancel cancel_;
@@ -75,8 +77,8 @@ class Normalizer {
   void Add(Kind kind);
   // Sets `out` and returns true, or returns false when nothing changes. Stops soon after `out` has
   // more than `bytes_max`.
-  static bool Apply(const Step& step, std::string_view text, size_t bytes_max, PatternState* state,
-                    std::string* out);
+  static bool Apply(const Step& step, std::string_view text, size_t bytes_max,
+                    NormalizerState* state, std::string* out);
 
   std::vector<Step> steps_;
   TextUnit unit_ = TextUnit::kUtf8;

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -137,7 +137,7 @@ Result<PreTokenizer::Behavior> PreTokenizer::FindBehavior(const files::TextStep&
   for (const auto& [name, value] : kBehaviors) {
     if (step.behavior == name) return value;
   }
-  return BadModel(StrCat(step.type, " has the unknown behavior ", files::Quote(step.behavior)));
+  return BadModel(StrCat(step.type, " has the unknown behavior ", Quote(step.behavior)));
 }
 
 Status PreTokenizer::AddStep(const files::TextStep& step) {
@@ -173,7 +173,7 @@ Status PreTokenizer::AddStep(const files::TextStep& step) {
   if (step.type == "FixedLength") return AddFixedLength(step);
   if (step.type == "Metaspace") return AddMetaspace(step);
   if (step.type == "ByteLevel") return AddByteLevel(step);
-  return BadModel(StrCat("the pre-tokenizer ", files::Quote(step.type), " is not known"));
+  return BadModel(StrCat("the pre-tokenizer ", Quote(step.type), " is not known"));
 }
 
 Status PreTokenizer::AddFixedLength(const files::TextStep& step) {
@@ -196,7 +196,7 @@ Status PreTokenizer::AddMetaspace(const files::TextStep& step) {
   made.unit = unit_;
   made.mark = step.content.empty() ? std::string(kSpaceMark) : step.content;
   if (Utf8Length(static_cast<unsigned char>(made.mark[0])) != made.mark.size()) {
-    return BadModel(StrCat("Metaspace has the replacement ", files::Quote(step.content),
+    return BadModel(StrCat("Metaspace has the replacement ", Quote(step.content),
                            "; it must be one character"));
   }
   made.prepend = step.behavior == "first"   ? Prepend::kFirst
@@ -225,6 +225,7 @@ Status PreTokenizer::AddByteLevel(const files::TextStep& step) {
 
 void PreTokenizerState::Start(size_t text_bytes) {
   bytes_max_ = bytes_left_ = kGrowthMax * text_bytes + kGrowthFree;
+  budget_ = PatternBudget(text_bytes);
   status_ = OkStatus();
   stopped_ = false;
 }
@@ -293,7 +294,7 @@ void PreTokenizer::RunFrom(size_t number, std::string_view text, Run* run) const
 void PreTokenizer::RunPattern(size_t number, std::string_view text, Run* run) const {
   const Step& step = steps_[number];
   PatternState& state = run->state->patterns_[number];
-  state.Start(text.size());
+  state.Start(&run->state->budget_);
   Merger merger(this, number, run);
   size_t done = 0;
   size_t begin = 0;
@@ -303,6 +304,12 @@ void PreTokenizer::RunPattern(size_t number, std::string_view text, Run* run) co
     if (begin > done) merger.Part(text.substr(done, begin - done), step.inverted);
     merger.Part(text.substr(begin, end - begin), !step.inverted);
     done = end;
+  }
+  if (run->state->stopped_) return;
+  if (run->state->budget_.spent()) {
+    run->state->stopped_ = true;
+    run->state->status_ = run->state->budget_.Error("pre-tokenizer");
+    return;
   }
   if (done < text.size()) merger.Part(text.substr(done), step.inverted);
   merger.Finish();

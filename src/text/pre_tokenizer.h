@@ -15,13 +15,15 @@ namespace sluice::text {
 // Working memory of the parts of one text.
 class PreTokenizerState {
  public:
-  // Before the first part of a text of that many bytes: bounds what the steps may write.
+  // Before the first part of a text of that many bytes: bounds what the steps may write, and what
+  // the patterns may cost.
   void Start(size_t text_bytes);
 
  private:
   friend class PreTokenizer;
   std::vector<PatternState> patterns_;  // by step
-  std::vector<std::string> buffers_;    // by step: text that the step has changed
+  PatternBudget budget_;
+  std::vector<std::string> buffers_;  // by step: text that the step has changed
   size_t bytes_max_ = 0;
   size_t bytes_left_ = 0;
   Status status_;

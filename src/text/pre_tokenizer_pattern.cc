@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/str_cat.h"
+
 namespace sluice::text {
 namespace {
 
-// Characters looked at per character of text before a search gives up. Published expressions stay
-// below 20.
-constexpr size_t kStepsPerByte = 256;
-constexpr size_t kStepsLeast = 4096;
+// Published expressions need less than half of this for any text.
+constexpr size_t kStepsPerByte = 64;
+constexpr size_t kStepsLeast = 64u << 10;
 
 template <TextUnit unit>
 size_t StepBack(std::string_view text, size_t position) {
@@ -22,9 +23,17 @@ size_t StepBack(std::string_view text, size_t position) {
 
 }  // namespace
 
-void PatternState::Start(size_t text_size) {
+PatternBudget::PatternBudget(size_t text_bytes)
+    : steps_max_(kStepsLeast + kStepsPerByte * text_bytes), steps_left_(steps_max_) {}
+
+Status PatternBudget::Error(std::string_view what) const {
+  return InvalidArgument(StrCat("the tokenizer's ", what, " takes more than ", steps_max_,
+                                " steps of its expressions, the limit for the text's length"));
+}
+
+void PatternState::Start(PatternBudget* budget) {
   std::fill(dead_until_.begin(), dead_until_.end(), 0);
-  steps_left_ = kStepsLeast + kStepsPerByte * text_size;
+  budget_ = budget;
 }
 
 template <TextUnit unit>
@@ -61,20 +70,18 @@ bool Pattern::HoldsAt(const Node& node, std::string_view text, size_t position) 
   }
 }
 
-// The longest run of `node` from `position`, or npos when it is shorter than the least allowed.
-// `least_end` becomes the end of the shortest.
 template <TextUnit unit>
-inline size_t Pattern::RunEnd(const Node& node, std::string_view text, size_t position,
-                              size_t* least_end) const {
-  uint32_t count = 0;
-  if (node.least == 0) *least_end = position;
-  while (count < node.most && position < text.size()) {
+inline Pattern::Run Pattern::RunAt(const Node& node, std::string_view text, size_t position) const {
+  Run run;
+  run.least_end = position;
+  while (run.count < node.most && position < text.size()) {
     size_t length;
     if ((ClassAt<unit>(text, position, &length) & node.mask) == 0) break;
     position += length;
-    if (++count == node.least) *least_end = position;
+    if (++run.count == node.least) run.least_end = position;
   }
-  return count < node.least ? std::string_view::npos : position;
+  run.end = position;
+  return run;
 }
 
 // Depth-first, first alternative first. `first_run_end` becomes the end of the run that the
@@ -83,44 +90,43 @@ template <TextUnit unit>
 bool Pattern::MatchAt(uint32_t start_node, std::string_view text, size_t start, PatternState* state,
                       size_t* end, size_t* first_run_end) const {
   auto& frames = state->frames_;
+  PatternBudget& budget = *state->budget_;
   frames.clear();
   uint32_t current = start_node;
   size_t position = start;
   for (;;) {
     const Node& node = nodes_[current];
     bool ok = true;
+    size_t steps = 1;
     if (node.kind == NodeKind::kMatch) {
       *end = position;
       return true;
     }
     if (node.kind == NodeKind::kRun) {
-      size_t least_end = position;
-      size_t run_end = RunEnd<unit>(node, text, position, &least_end);
-      if (run_end == std::string_view::npos) {
-        ok = false;
-      } else {
-        size_t walked = run_end - position + 1;
-        if (walked > state->steps_left_) return false;
-        state->steps_left_ -= walked;
-        if (current == start_node) *first_run_end = run_end;
-        if (!node.possessive && run_end > least_end) {
-          frames.push_back({node.next, 1, run_end, least_end});
+      const Run run = RunAt<unit>(node, text, position);
+      steps += run.count;
+      ok = run.count >= node.least;
+      if (ok) {
+        if (current == start_node) *first_run_end = run.end;
+        if (!node.possessive && run.end > run.least_end) {
+          frames.push_back({node.next, 1, run.end, run.least_end});
         }
-        position = run_end;
+        position = run.end;
         current = node.next;
       }
     } else if (node.kind == NodeKind::kSplit) {
       for (size_t i = node.alternatives.size(); i-- > 1;) {
         frames.push_back({node.alternatives[i], 0, position, 0});
       }
+      steps = node.alternatives.size();
       current = node.alternatives[0];
     } else {
       ok = HoldsAt<unit>(node, text, position);
       current = node.next;
     }
+    if (!budget.Spend(steps)) return false;
     if (ok) continue;
-    if (frames.empty() || state->steps_left_ == 0) return false;
-    --state->steps_left_;
+    if (frames.empty()) return false;
     PatternState::Frame& frame = frames.back();
     current = frame.node;
     if (frame.kind == 0) {
@@ -162,11 +168,10 @@ bool Pattern::FindIn(std::string_view text, size_t from, PatternState* state, si
           state->dead_until_[number] = std::max(state->dead_until_[number], first_run_end);
         }
       }
-      if (state->steps_left_ == 0) return false;
+      if (state->budget_->spent()) return false;
     }
     start += length;
-    if (state->steps_left_ == 0) return false;
-    --state->steps_left_;
+    if (!state->budget_->Spend(1)) return false;
   }
   return false;
 }

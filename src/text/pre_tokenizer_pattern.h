@@ -20,11 +20,32 @@ namespace sluice::text {
 // alphabet (the text after a ByteLevel step).
 enum class TextUnit { kUtf8, kByte };
 
+// What searches may cost: the nodes of expressions and characters of text looked at, and the
+// alternatives set aside. Past that, nothing matches, and whoever searches reports Error().
+class PatternBudget {
+ public:
+  // For all searches in a text of that many bytes, and in its parts.
+  explicit PatternBudget(size_t text_bytes = 0);
+  bool spent() const { return steps_left_ == 0; }
+  // kInvalidArgument; `what` searched. REQUIRES: spent()
+  Status Error(std::string_view what) const;
+  // Spends all that is left and returns false when that is less than `steps`.
+  bool Spend(size_t steps) {
+    const bool enough = steps < steps_left_;
+    steps_left_ = enough ? steps_left_ - steps : 0;
+    return enough;
+  }
+
+ private:
+  size_t steps_max_;
+  size_t steps_left_;
+};
+
 // Working memory of one search over one text.
 class PatternState {
  public:
-  // Call before the first Find in a text.
-  void Start(size_t text_size);
+  // Call before the first Find in a text. The budget must outlive the search.
+  void Start(PatternBudget* budget);
 
  private:
   friend class Pattern;
@@ -36,7 +57,7 @@ class PatternState {
   };
   std::vector<Frame> frames_;
   std::vector<size_t> dead_until_;  // by alternative: starts before this cannot match
-  size_t steps_left_ = 0;
+  PatternBudget* budget_ = nullptr;
 };
 
 class Pattern {
@@ -50,8 +71,7 @@ class Pattern {
 
   // The first match that begins at or after `from`; false when there is none. A match is never
   // empty (an expression that matches nothing is passed over). Work over one text is linear in its
-  // length for the expressions of published tokenizers and cut off at a fixed multiple of it for
-  // any other; past that, nothing matches.
+  // length for the expressions of published tokenizers and cut off by the budget for any other.
   bool Find(std::string_view text, TextUnit unit, size_t from, PatternState* state, size_t* begin,
             size_t* end) const;
 
@@ -82,8 +102,14 @@ class Pattern {
   uint64_t ClassAt(std::string_view text, size_t position, size_t* length) const;
   template <TextUnit unit>
   bool HoldsAt(const Node& node, std::string_view text, size_t position) const;
+  // The characters from a position that a node takes.
+  struct Run {
+    size_t count = 0;
+    size_t end = 0;        // of the longest run
+    size_t least_end = 0;  // of the shortest, where count >= least
+  };
   template <TextUnit unit>
-  size_t RunEnd(const Node& node, std::string_view text, size_t position, size_t* least_end) const;
+  Run RunAt(const Node& node, std::string_view text, size_t position) const;
 
   std::vector<Node> nodes_;
   std::vector<Alternative> alternatives_;

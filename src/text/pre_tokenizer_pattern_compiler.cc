@@ -11,9 +11,14 @@ namespace sluice::text {
 namespace {
 
 constexpr size_t kNodesMax = 20'000;
+// Parts of the tree that are turned into nodes, a part as often as its counts say.
+constexpr size_t kPartsMax = 200'000;
 constexpr size_t kClassesMax = 64;
+// Published expressions have about 30.
+constexpr size_t kSetsMax = 512;
 constexpr size_t kUnrollMax = 64;
 constexpr size_t kAlternativesMax = 32;
+constexpr char kTooLarge[] = "a regular expression is too large when its counts are written out";
 
 }  // namespace
 
@@ -21,6 +26,10 @@ class PatternCompiler {
  public:
   Result<Pattern> Compile(const PatternTree& tree) {
     CollectSets(tree);
+    if (sets_.size() > kSetsMax) {
+      return BadModel(StrCat("a regular expression has ", sets_.size(),
+                             " sets of characters; the limit is ", kSetsMax));
+    }
     if (!BuildClasses()) {
       return BadModel("a regular expression distinguishes more than 64 classes of characters");
     }
@@ -51,23 +60,25 @@ class PatternCompiler {
   using Kind = PatternTree::Kind;
   using NodeKind = Pattern::NodeKind;
 
+  struct SetOrder {
+    bool operator()(const CodePointSet& a, const CodePointSet& b) const {
+      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                          [](const CodePointRange& x, const CodePointRange& y) {
+                                            return std::pair(x.first, x.last) <
+                                                   std::pair(y.first, y.last);
+                                          });
+    }
+  };
+
   void CollectSets(const PatternTree& tree) {
     if (tree.kind == Kind::kSet || tree.kind == Kind::kAhead || tree.kind == Kind::kNotAhead) {
-      if (std::find_if(sets_.begin(), sets_.end(), [&](const CodePointSet& set) {
-            return SameSet(set, tree.set);
-          }) == sets_.end()) {
-        sets_.push_back(tree.set);
-      }
+      if (set_numbers_.try_emplace(tree.set, sets_.size()).second) sets_.push_back(tree.set);
     }
     for (const PatternTree& child : tree.children) CollectSets(child);
   }
 
-  static bool SameSet(const CodePointSet& a, const CodePointSet& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const CodePointRange& x, const CodePointRange& y) {
-                        return x.first == y.first && x.last == y.last;
-                      });
-  }
+  // The classes of code points: where each begins, ascending, and its number.
+  using Spans = std::vector<std::pair<uint32_t, uint8_t>>;
 
   // Code points that the same sets hold are one class.
   bool BuildClasses() {
@@ -82,7 +93,7 @@ class PatternCompiler {
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     std::vector<size_t> next_range(sets_.size(), 0);
     std::map<std::vector<bool>, uint8_t> class_of_members;
-    std::vector<uint8_t> classes(kCodePointEnd);
+    Spans spans;
     masks_.assign(sets_.size(), 0);
     for (size_t i = 0; i + 1 < edges.size(); ++i) {
       std::vector<bool> members(sets_.size());
@@ -99,36 +110,55 @@ class PatternCompiler {
           if (members[s]) masks_[s] |= uint64_t{1} << number;
         }
       }
-      std::fill(classes.begin() + edges[i], classes.begin() + edges[i + 1], found->second);
+      spans.emplace_back(edges[i], found->second);
     }
-    StoreClasses(classes);
+    StoreClasses(spans);
     return true;
   }
 
-  void StoreClasses(const std::vector<uint8_t>& classes) {
-    for (size_t i = 0; i < 128; ++i) pattern_.class_of_ascii_[i] = classes[i];
-    for (size_t i = 0; i < 256; ++i) {
-      pattern_.class_of_byte_[i] = classes[ByteToCharacter(static_cast<uint8_t>(i))];
-    }
+  void StoreClasses(const Spans& spans) {
+    constexpr uint32_t kPage = 256;
     std::map<std::vector<uint8_t>, uint16_t> pages;
-    pattern_.page_of_.resize(kCodePointEnd >> 8);
+    std::array<int, kClassesMax> uniform_page;  // by class: the page of it alone, if there is one
+    uniform_page.fill(-1);
+    pattern_.page_of_.resize(kCodePointEnd / kPage);
+    size_t span = 0;
+    const auto move_to = [&](uint32_t code_point) {
+      while (span + 1 < spans.size() && spans[span + 1].first <= code_point) ++span;
+    };
     for (size_t page = 0; page < pattern_.page_of_.size(); ++page) {
-      std::vector<uint8_t> values(classes.begin() + static_cast<ptrdiff_t>(page << 8),
-                                  classes.begin() + static_cast<ptrdiff_t>((page + 1) << 8));
+      const uint32_t first = static_cast<uint32_t>(page) * kPage;
+      move_to(first);
+      int* known = nullptr;
+      if (span + 1 == spans.size() || spans[span + 1].first >= first + kPage) {
+        known = &uniform_page[spans[span].second];
+      }
+      if (known != nullptr && *known >= 0) {
+        pattern_.page_of_[page] = static_cast<uint16_t>(*known);
+        continue;
+      }
+      std::vector<uint8_t> values(kPage);
+      for (uint32_t i = 0; i < kPage; ++i) {
+        move_to(first + i);
+        values[i] = spans[span].second;
+      }
       auto [found, added] = pages.emplace(values, static_cast<uint16_t>(pages.size()));
       if (added) {
         pattern_.class_of_.insert(pattern_.class_of_.end(), values.begin(), values.end());
       }
       pattern_.page_of_[page] = found->second;
+      if (known != nullptr) *known = found->second;
+    }
+    const auto class_of = [this](uint32_t code_point) {
+      return pattern_.class_of_[pattern_.page_of_[code_point / kPage] * kPage + code_point % kPage];
+    };
+    for (uint32_t i = 0; i < 128; ++i) pattern_.class_of_ascii_[i] = class_of(i);
+    for (uint32_t i = 0; i < 256; ++i) {
+      pattern_.class_of_byte_[i] = class_of(ByteToCharacter(static_cast<uint8_t>(i)));
     }
   }
 
-  uint64_t MaskOf(const CodePointSet& set) const {
-    for (size_t i = 0; i < sets_.size(); ++i) {
-      if (SameSet(sets_[i], set)) return masks_[i];
-    }
-    return 0;
-  }
+  uint64_t MaskOf(const CodePointSet& set) const { return masks_[set_numbers_.at(set)]; }
 
   void AddAlternative(const PatternTree& tree) {
     pattern_.alternatives_.push_back({Emit(tree, 0), 0});
@@ -136,7 +166,7 @@ class PatternCompiler {
 
   uint32_t Add(Pattern::Node node) {
     if (pattern_.nodes_.size() >= kNodesMax) {
-      error_ = "a regular expression is too large when its counts are written out";
+      error_ = kTooLarge;
       return 0;
     }
     pattern_.nodes_.push_back(std::move(node));
@@ -145,6 +175,11 @@ class PatternCompiler {
 
   // The node where `tree` followed by `next` begins.
   uint32_t Emit(const PatternTree& tree, uint32_t next) {
+    if (!error_.empty()) return next;
+    if (++parts_ > kPartsMax) {
+      error_ = kTooLarge;
+      return next;
+    }
     Pattern::Node node;
     node.next = next;
     switch (tree.kind) {
@@ -201,12 +236,18 @@ class PatternCompiler {
     }
     uint32_t begin = next;
     for (uint32_t i = tree.least; i < tree.most && error_.empty(); ++i) {
+      const uint32_t inside = Emit(child, begin);
+      if (inside == begin) break;  // an empty group: more of it changes nothing
       Pattern::Node node;
       node.kind = NodeKind::kSplit;
-      node.alternatives = {Emit(child, begin), next};
+      node.alternatives = {inside, next};
       begin = Add(std::move(node));
     }
-    for (uint32_t i = 0; i < tree.least && error_.empty(); ++i) begin = Emit(child, begin);
+    for (uint32_t i = 0; i < tree.least && error_.empty(); ++i) {
+      const uint32_t inside = Emit(child, begin);
+      if (inside == begin) break;
+      begin = inside;
+    }
     return begin;
   }
 
@@ -236,6 +277,8 @@ class PatternCompiler {
   }
 
   std::vector<CodePointSet> sets_;
+  std::map<CodePointSet, size_t, SetOrder> set_numbers_;  // places in sets_
+  size_t parts_ = 0;
   std::vector<uint64_t> masks_;
   std::vector<uint64_t> first_;
   Pattern pattern_;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 
 namespace sluice::text {
 namespace {
@@ -15,6 +17,10 @@ namespace {
 constexpr size_t kSourceBytesMax = 64u << 10;
 constexpr int kDepthMax = 50;
 constexpr uint32_t kRepeatMax = 1000;
+// Ranges of characters that the sets of an expression are made of. Published expressions need less
+// than a third.
+constexpr size_t kRangesMax = 128u << 10;
+constexpr size_t kPropertiesMax = 100;
 
 constexpr std::array<std::string_view, 30> kCategoryNames = {
     "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
@@ -89,8 +95,8 @@ class Parser {
   uint32_t Next() { return DecodeUtf8(source_, &offset_); }
   void Fail(std::string_view what) {
     if (!error_.empty()) return;
-    error_ = StrCat("the regular expression ", files::Quote(source_), " has ", what, " at byte ",
-                    offset_, ", which is not supported");
+    error_ = StrCat("the regular expression ", Quote(source_), " has ", what, " at byte ", offset_,
+                    ", which is not supported");
   }
 
   PatternTree ParseChoice(int depth) {
@@ -106,7 +112,10 @@ class Parser {
     if (!all_sets) return choice;
     PatternTree joined;
     joined.kind = Kind::kSet;
-    for (const PatternTree& child : choice.children) joined.set = Union(joined.set, child.set);
+    for (const PatternTree& child : choice.children) {
+      joined.set.insert(joined.set.end(), child.set.begin(), child.set.end());
+    }
+    joined.set = Counted(Normalized(std::move(joined.set)));
     return joined;
   }
 
@@ -122,10 +131,34 @@ class Parser {
     return sequence;
   }
 
+  void CountRanges(size_t count) {
+    ranges_ += count;
+    if (ranges_ > kRangesMax) Fail("too many ranges of characters");
+  }
+  CodePointSet Counted(CodePointSet set) {
+    CountRanges(set.size());
+    return set;
+  }
+  // What `make` finds among all ranges of code points, once for each name.
+  template <class Make>
+  CodePointSet Property(std::string_view name, Make make) {
+    auto found = properties_.find(name);
+    if (found == properties_.end()) {
+      const std::optional<CodePointSet> set = make();
+      if (!set) {
+        Fail("an unknown property");
+        return {};
+      }
+      if (properties_.size() == kPropertiesMax) Fail("too many different properties");
+      found = properties_.emplace(name, *set).first;
+    }
+    return found->second;
+  }
+
   PatternTree SetNode(CodePointSet set) {
     PatternTree node;
     node.kind = Kind::kSet;
-    node.set = ignore_case_ ? FoldCase(std::move(set)) : std::move(set);
+    node.set = Counted(ignore_case_ ? FoldCase(std::move(set)) : std::move(set));
     return node;
   }
 
@@ -207,7 +240,7 @@ class Parser {
   }
 
   PatternTree ParseQuantifier(PatternTree atom) {
-    for (;;) {
+    for (int depth = 0;; ++depth) {
       PatternTree repeat;
       repeat.kind = Kind::kRepeat;
       bool counted = false;
@@ -223,6 +256,7 @@ class Parser {
       } else {
         return atom;
       }
+      if (depth > kDepthMax) Fail("counts nested too deep");
       if (At("?")) Fail("a lazy quantifier");
       if (!counted && Eat("+")) repeat.possessive = true;
       repeat.children.push_back(std::move(atom));
@@ -261,13 +295,10 @@ class Parser {
       Fail("a property without '}'");
       return {};
     }
-    std::optional<CodePointSet> set = PropertySet(source_.substr(offset_, close - offset_));
-    if (!set) {
-      Fail("an unknown property");
-      return {};
-    }
+    const std::string_view name = source_.substr(offset_, close - offset_);
+    const CodePointSet set = Property(name, [name] { return PropertySet(name); });
     offset_ = close + 1;
-    return negated ? Complement(*set) : *set;
+    return negated ? Complement(set) : set;
   }
 
   // After a backslash.
@@ -292,17 +323,17 @@ class Parser {
       case '0':
         return one(0);
       case 's':
-        return WhitespaceSet();
+        return Property("}s", WhitespaceSet);
       case 'S':
-        return Complement(WhitespaceSet());
+        return Complement(Property("}s", WhitespaceSet));
       case 'd':
-        return DigitSet();
+        return Property("}d", DigitSet);
       case 'D':
-        return Complement(DigitSet());
+        return Complement(Property("}d", DigitSet));
       case 'w':
-        return RegexWordSet();
+        return Property("}w", RegexWordSet);
       case 'W':
-        return Complement(RegexWordSet());
+        return Complement(Property("}w", RegexWordSet));
       case 'p':
         return ParseProperty(false);
       case 'P':
@@ -336,12 +367,12 @@ class Parser {
       first = false;
       if (Eat("&&")) {
         current = Normalized(std::move(current));
-        intersected = intersected ? Intersection(*intersected, current) : current;
+        intersected = Counted(intersected ? Intersection(*intersected, current) : current);
         current.clear();
         continue;
       }
       if (At("[:")) Fail("a POSIX class");
-      CodePointSet item = ParseClassItem(depth);
+      CodePointSet item = Counted(ParseClassItem(depth));
       current.insert(current.end(), item.begin(), item.end());
     }
     if (!Eat("]")) Fail("a '[' without ']'");
@@ -384,6 +415,9 @@ class Parser {
   std::string_view source_;
   size_t offset_ = 0;
   bool ignore_case_ = false;
+  size_t ranges_ = 0;
+  // By name; those of \s, \d and \w begin with a brace, which no name in braces holds.
+  std::map<std::string, CodePointSet, std::less<>> properties_;
   std::string error_;
 };
 

@@ -16,8 +16,9 @@ Words Matches(std::string_view source, std::string_view text, TextUnit unit = Te
   Result<Pattern> pattern = Pattern::Compile(source);
   EXPECT_TRUE(pattern.ok()) << pattern.status().message();
   if (!pattern.ok()) return {};
+  PatternBudget budget(text.size());
   PatternState state;
-  state.Start(text.size());
+  state.Start(&budget);
   Words found;
   size_t begin = 0;
   size_t end = 0;
@@ -122,6 +123,92 @@ TEST(PatternTest, WrittenOutCountsAreBounded) {
   EXPECT_THAT(ErrorOf("(?:(?:(?:ab){50}){50}){50}"), HasSubstr("too large"));
 }
 
+// How much of a text's budget is left after all matches: whether any is.
+bool StaysWithin(PatternBudget budget, std::string_view source, std::string_view text) {
+  const Pattern pattern = Pattern::Compile(source).value();
+  PatternState state;
+  state.Start(&budget);
+  size_t begin = 0, end = 0;
+  while (pattern.Find(text, TextUnit::kUtf8, end, &state, &begin, &end)) continue;
+  return !budget.spent();
+}
+
+std::string Repeated(std::string_view part, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += part;
+  return text;
+}
+
+// 64 to the power of 6 copies of nothing.
+TEST(PatternTest, AnEmptyGroupIsWrittenOutOnce) {
+  std::string source = "(?:){64}";
+  for (int i = 0; i < 5; ++i) source = "(?:" + source + "){64}";
+  EXPECT_THAT(Matches(source + "a", "ba"), ElementsAre("a"));
+  EXPECT_THAT(Matches("a(?:(?:)(?:)){0,64}b", "ab"), ElementsAre("ab"));
+}
+
+TEST(PatternTest, WhatIsWrittenOutCountsEvenIfItIsEmpty) {
+  const std::string empties = Repeated("(?:)", 9'000);
+  EXPECT_THAT(ErrorOf("(?:(?:x" + empties + "){64}){64}"), HasSubstr("too large"));
+  EXPECT_THAT(ErrorOf("(?:(?:" + Repeated("|", 9'000) + "x){64}){64}"), HasSubstr("too large"));
+  EXPECT_THAT(ErrorOf("(?:ab)" + Repeated("{1}", 20'000)), HasSubstr("nested too deep"));
+}
+
+TEST(PatternTest, SetsOfCharactersAreBounded) {
+  EXPECT_THAT(ErrorOf("[" + Repeated(R"(\p{L})", 2'000) + "]"), HasSubstr("too many ranges"));
+  EXPECT_THAT(ErrorOf(Repeated(R"(\P{L})", 2'000)), HasSubstr("too many ranges"));
+  std::string many;
+  for (char a = 'a'; a <= 'z'; ++a) {
+    for (char b = 'A'; b <= 'Z'; ++b) many += std::string("[") + a + b + "]";
+  }
+  EXPECT_THAT(ErrorOf(many), HasSubstr("the limit is 512"));
+}
+
+// Neither a node of no width nor an alternative set aside is free.
+TEST(PatternTest, EveryNodeAndAlternativeCountsAsWork) {
+  const std::string aheads = Repeated("(?=a)", 9'000) + "b";
+  const std::string empties = "(?:" + Repeated("|", 199) + ")";
+  const std::string text(2'000, 'a');
+  for (const std::string& source : {aheads, empties + aheads}) {
+    EXPECT_FALSE(StaysWithin(PatternBudget(text.size()), source, text)) << source.substr(0, 20);
+    EXPECT_THAT(Matches(source, text), IsEmpty());
+  }
+}
+
+// A run that is too short, or longer than what is left, was walked all the same.
+TEST(PatternTest, ARunThatFailsCountsAsWork) {
+  const std::string text(100'000, 'a');
+  EXPECT_FALSE(StaysWithin(PatternBudget(text.size()), "a{500}b", text));
+  EXPECT_FALSE(StaysWithin(PatternBudget(0), "a{200,}", text));
+}
+
+TEST(PatternTest, PartsOfATextShareItsBudget) {
+  const Pattern pattern = Pattern::Compile("(?:a?){30}b").value();
+  PatternBudget budget(1'000);
+  for (int part = 0; part < 100; ++part) {
+    PatternState state;
+    state.Start(&budget);
+    size_t begin = 0, end = 0;
+    pattern.Find(std::string(10, 'a'), TextUnit::kUtf8, 0, &state, &begin, &end);
+  }
+  EXPECT_TRUE(budget.spent());
+}
+
+TEST(PatternTest, PublishedExpressionsNeedHalfOfTheBudget) {
+  constexpr char kO200k[] =
+      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
+      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|)"
+      R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  for (const char* source : {kLlama3, kO200k}) {
+    for (const char* part : {"a ", "A ", "Aa", "AB", "'", "'s", "1", "1a", " ", " \n", "\n", ". ",
+                             ".", "a'", "\xC3\x89 ", "\xCC\x81", " 1", "/\n", "'R"}) {
+      const std::string text = Repeated(part, 20'000);
+      EXPECT_TRUE(StaysWithin(PatternBudget(text.size() / 2), source, text)) << source << part;
+    }
+  }
+}
+
 // Each of these would take hours if its time grew with the square of the length.
 TEST(PatternTest, LongRunsTakeLinearTime) {
   std::string spaces(2'000'000, ' ');
@@ -144,7 +231,8 @@ TEST(PatternTest, LiteralsAndSets) {
   PatternState state;
   size_t begin = 0;
   size_t end = 0;
-  state.Start(6);
+  PatternBudget budget(6);
+  state.Start(&budget);
   EXPECT_TRUE(literal->Find("axba.b", TextUnit::kUtf8, 0, &state, &begin, &end));
   EXPECT_EQ(begin, 3u);
   EXPECT_FALSE(Pattern::OfLiteral("").ok());

@@ -9,8 +9,8 @@
 namespace sluice::text {
 namespace {
 
-// Bounds the bytes looked at per byte of text.
-constexpr size_t kTokenBytesMax = 4096;
+// Bounds the bytes looked at per byte of text. Published tokens stay below 100 bytes.
+constexpr size_t kTokenBytesMax = 256;
 
 size_t CharacterBefore(std::string_view text, size_t end) {
   --end;

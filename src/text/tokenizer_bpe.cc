@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 
 namespace sluice::text {
 namespace {
@@ -85,8 +85,8 @@ Status BpeModel::AddMerges(const files::TokenizerData& data) {
     int32_t right_id = vocabulary_.Find(right_piece);
     int32_t id = vocabulary_.Find(joined);
     if (left_id == Vocabulary::kNone || right_id == Vocabulary::kNone || id == Vocabulary::kNone) {
-      return BadModel(StrCat("merge ", rank, " of the tokenizer (", files::Quote(left), " with ",
-                             files::Quote(right), ") names a piece that the vocabulary lacks"));
+      return BadModel(StrCat("merge ", rank, " of the tokenizer (", Quote(left), " with ",
+                             Quote(right), ") names a piece that the vocabulary lacks"));
     }
     AddMerge(left_id, right_id, rank++, id);
   }

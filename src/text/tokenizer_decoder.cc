@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -116,7 +116,7 @@ Status TokenDecoder::AddStep(const files::TextStep& step, Rules* rules) {
   } else if (step.type == "BPEDecoder") {
     rules->suffix = step.content;
   } else if (step.type != "Fuse") {
-    return BadModel(StrCat("the decoder ", files::Quote(step.type), " is not known"));
+    return BadModel(StrCat("the decoder ", Quote(step.type), " is not known"));
   }
   return OkStatus();
 }

@@ -423,7 +423,7 @@ TEST(TokenizerTest, RefusesWhatItCannotRun) {
   EXPECT_THAT(ErrorOf(data), HasSubstr("merge 0 of the tokenizer (\"a\" with \"zz\")"));
   data = ByteLevel({});
   Add(&data, std::string(5000, 'x'));
-  EXPECT_THAT(ErrorOf(data), HasSubstr("has 5000 bytes; the limit is 4096"));
+  EXPECT_THAT(ErrorOf(data), HasSubstr("has 5000 bytes; the limit is 256"));
   data = Marks({std::string(100'000, 'a')}, false);
   EXPECT_THAT(ErrorOf(data), HasSubstr("too long to derive its merges"));
   data = ByteLevel({});
@@ -572,6 +572,25 @@ TEST(TokenizerTest, TextThatGrowsWithoutEndIsRefused) {
   data = WordPiece();
   data.pieces.push_back(std::string(5000, 'a'));
   EXPECT_THAT(ErrorOf(data), HasSubstr("5000 bytes; the limit is 4096"));
+}
+
+// Other ids than the tokenizer's own would be worse than none.
+TEST(TokenizerTest, AnExpressionThatTakesTooManyStepsIsAnError) {
+  const std::string text(2000, 'a');
+  TokenizerData data = ByteLevel({});
+  data.pre_tokenizers = {Step("Split")};
+  data.pre_tokenizers[0].pattern = "(?:a?){60}b";
+  data.pre_tokenizers[0].pattern_is_regex = true;
+  Result<std::vector<TokenId>> refused = Make(data)->Encode(text, kPlain);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("pre-tokenizer takes more than 193536 steps"));
+  EXPECT_TRUE(Make(data)->Encode("a", kPlain).ok());
+  data.normalizers = {Step("Replace")};
+  data.normalizers[0].pattern = "(?:a?){60}b";
+  data.normalizers[0].pattern_is_regex = true;
+  data.pre_tokenizers.clear();
+  refused = Make(data)->Encode(text, kPlain);
+  EXPECT_THAT(refused.status().message(), HasSubstr("normalizer takes more than 193536 steps"));
 }
 
 TEST(TokenizerTest, ThreadsShareATokenizer) {

@@ -78,6 +78,7 @@ Status ParameterMap::Update(device::Device& device, device::Stream& stream, std:
         {slots[i], {buffer.data(), slots[i].bytes, buffer.view().memory, buffer.view().device}});
     staging.push_back(std::move(buffer));
   }
+  version_ += 1;  // even if the device fails half-way
   SLUICE_RETURN_IF_ERROR(device.Copy(stream, copies));
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
   parameter.version += 1;

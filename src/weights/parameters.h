@@ -42,6 +42,8 @@ class ParameterMap {
   const Parameter* Find(std::string_view name) const;
   // Memory taken: without parameters that are read from the file in place.
   size_t bytes() const { return bytes_; }
+  // Grows whenever an update writes: what was computed by another version is not to be reused.
+  uint64_t version() const { return version_; }
 
   // Replaces the values of `name` by those of `source`, which spells names as the checkpoint did.
   // Shape and number formats must be those of the load. On an error the old values stand, unless
@@ -56,6 +58,7 @@ class ParameterMap {
   std::map<std::string, std::unique_ptr<Parameter>, std::less<>> parameters_;
   std::vector<device::Buffer> memory_;  // that all parameters lie in
   size_t bytes_ = 0;
+  uint64_t version_ = 1;
 };
 
 }  // namespace sluice::weights

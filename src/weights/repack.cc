@@ -70,7 +70,9 @@ Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::O
     desc.k = param.spec.columns;
     desc.bias = param.spec.bias;
     desc.residual = param.spec.residual;
-    desc.f32_out = param.spec.f32_out;
+    // A product with a residual is added to the residual stream.
+    const bool f32_sums = ops::ResidualDType(activation) != activation;
+    desc.f32_out = param.spec.f32_out || (param.spec.residual && f32_sums);
     SLUICE_ASSIGN_OR_RETURN(part.linear, ops::Bind<ops::Linear>(table, desc, records));
     part.packing = &ops::PackingOf(table, part.linear.name());
     part.bytes = part.packing->packed_bytes(desc);

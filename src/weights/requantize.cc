@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/str_cat.h"
-#include "files/quote.h"
+#include "base/visible.h"
 #include "ops/formats/rows.h"
 
 namespace sluice::weights {
@@ -97,8 +97,8 @@ Result<double> Requantize(const files::TensorSource& source, const files::FileTe
     ConvertInParallel(part, threads);
     for (double error : part.errors) sum += error;
     if (!std::isfinite(sum)) {
-      return BadModel(StrCat("the tensor ", files::Quote(tensor.name), " holds values that ",
-                             Name(dtype), " cannot hold (infinite, not a number, or too large)"));
+      return BadModel(StrCat("the tensor ", Quote(tensor.name), " holds values that ", Name(dtype),
+                             " cannot hold (infinite, not a number, or too large)"));
     }
     SLUICE_RETURN_IF_ERROR(sink(part.out));
     Release(source, part.in);

@@ -353,6 +353,7 @@ TEST_F(UpdateTest, WritesInPlaceAndBumpsTheVersion) {
   EXPECT_EQ(map_.Find("qkv"), qkv);
   EXPECT_EQ(qkv->parts[0].weight.data.data, address);
   EXPECT_EQ(qkv->version, 2u);
+  EXPECT_EQ(map_.version(), 2u);
   EXPECT_EQ(Values(qkv->parts[0].weight.data), Ramp(12, 100));
   const uint16_t first = static_cast<uint16_t>(~qkv->parts[1].weight.data.ptr<uint16_t>()[0]);
   EXPECT_EQ(F16ToF32(first), 7.0f);
@@ -375,6 +376,7 @@ TEST_F(UpdateTest, AnotherFormatOrShapeLeavesTheOldValues) {
   EXPECT_EQ(map_.Update(device_, *stream_, "qkv", small).code(), StatusCode::kBadModel);
   EXPECT_EQ(map_.Update(device_, *stream_, "nothing", small).code(), StatusCode::kNotFound);
   EXPECT_EQ(qkv->version, 1u);
+  EXPECT_EQ(map_.version(), 1u);
   EXPECT_EQ(Values(qkv->parts[0].weight.data), Ramp(12, 0));
 }
 

@@ -52,13 +52,16 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["--no-such-flag"], "bench", MODEL, "--no-such-flag")
         self.refuse(2, ["model"], "bench")
         self.refuse(2, ["nope", "llama-3.1-8b, qwen3-8b"], "bench", "--synthetic", "nope")
-        self.refuse(2, ["q4", "bf16, f16, fp8"], "bench", "--synthetic", "tiny", "--dtype", "q4")
+        self.refuse(2, ["q4", "bf16, f16, fp8, q8_0, q4_k"], "bench", "--synthetic", "tiny", "--dtype", "q4")
         self.refuse(2, ["--dtype bf16", "--synthetic"], "bench", MODEL, "--dtype", "bf16")
         self.refuse(2, ["both", MODEL, "--synthetic tiny"], "bench", MODEL, "--synthetic", "tiny")
         self.refuse(2, ["nope", "tiny"], "generate", "synthetic:nope:bf16", "-p", "x")
         self.refuse(2, ["--batch", "0"], "bench", MODEL, "--batch", "0")
         self.refuse(2, ["--max-num-seqs 64"], "bench", MODEL, "--batch", "1,65")
         self.refuse(2, ["8192", "--max-model-len"], "bench", MODEL, "--context", "8191")
+        self.refuse(2, ["--mix", "7xx", "122880x1,1024x63"], "bench", MODEL, "--mix", "7xx")
+        self.refuse(2, ["--mix", "--max-num-seqs 64"], "bench", MODEL, "--mix", "8x64,9x1")
+        self.refuse(2, ["--mix 8191", "--max-model-len"], "bench", MODEL, "--mix", "8191x1,1x3")
         self.refuse(2, ["threads", "1000"], "bench", MODEL, "--threads", "1000")
         self.refuse(2, ["threads", "1000"], "bench", "--ceilings", "--threads", "1000")
         self.refuse(2, ["linear=nope"], "generate", MODEL, "-p", "x", "--force-op", "linear=nope")
@@ -85,10 +88,26 @@ class Errors(unittest.TestCase):
     def test_a_folder_is_no_text_and_an_endless_file_has_an_end(self):
         self.refuse(2, ["/tmp", "directory"], "perplexity", MODEL, "/tmp")
         self.refuse(2, ["/tmp", "directory"], "tokenize", MODEL, "--file", "/tmp")
-        self.refuse(2, ["/tmp", "directory"], "serve", MODEL, "--config", "/tmp")
-        self.refuse(2, ["/dev/zero", "1048576"], "serve", MODEL, "--config", "/dev/zero")
         for name in ["", "a" * 300 + ".gguf"]:
             self.refuse(2, ["cannot be written"], "quantize", MODEL, name, "--type", "Q4_0")
+
+    def test_what_a_start_reads_is_a_regular_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe.gguf")  # nobody writes to it
+            os.mkfifo(pipe)
+            for path, words in [(pipe, "regular"), ("/dev/zero", "regular"), ("/tmp", "folder")]:
+                self.refuse(2, ["--config", path, words], "serve", MODEL, "--config", path)
+                done = run("serve", MODEL, "--api-key-file", path, "--port", "0")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                last = done.stderr.splitlines()[-1]  # behind what the log says of the model
+                self.assertRegex(last, f"^sluice: the key file .*{path}.*{words}")
+            for path in [pipe, "/dev/zero"]:
+                for command in [["inspect", path], ["generate", path, "-p", "x"], ["tokenize", path],
+                                ["quantize", path, os.path.join(folder, "out"), "--type", "Q4_0"]]:
+                    self.refuse(1, [path, "regular"], *command)
+            # The files of a model's folder, too.
+            os.rename(pipe, os.path.join(folder, "config.json"))
+            self.refuse(1, ["config.json", "regular"], "inspect", folder)
 
     def test_a_prompt_too_long_names_a_remedy_that_there_is(self):
         done = run("generate", MODEL, "-p", "word " * 9000)
@@ -179,8 +198,9 @@ class Answers(unittest.TestCase):
         for isa in ["avx2", "avx512", "amx"]:
             done = run("generate", MODEL, "-p", "Photosynthesis is", "-n", "8", "--temperature", "0",
                        "--isa", isa, "--logprobs", "2", "--json")
-            if done.returncode == 2 and ("lacks" in done.stderr or "cannot" in done.stderr):
-                continue  # this processor has it not, and the program says so
+            if done.returncode == 4:  # this processor has it not, and the program says so
+                self.assertIn(f"cannot run the {isa} kernels; use one of: ref", done.stderr)
+                continue
             self.assertEqual(done.returncode, 0, done.stderr)
             answers[isa] = json.loads(done.stdout)["choices"]
             self.assertTrue(answers[isa][0]["text"].strip())
@@ -295,6 +315,8 @@ class Others(unittest.TestCase):
         self.assertRegex(text, r"KV in B?F16 22\.5 KiB a token")
         text = run("inspect", MODEL, "--kv-dtype", "fp8").stdout
         self.assertIn("KV in F8_E4M3 11.95 KiB a token", text)
+        in_f32 = os.path.join(os.path.dirname(__file__), "..", "golden", "models", "llama")
+        self.assertIn("KV in F32 ", run("inspect", in_f32).stdout)
         devices = json.loads(run("devices", "--json").stdout)
         self.assertIn(devices["chosen"], [device["id"] for device in devices["devices"]])
 
@@ -316,7 +338,7 @@ class Others(unittest.TestCase):
             self.assertGreater(figure["ceilings"][ceiling]["median"], 0)
 
     def test_bench_without_a_file(self):
-        for dtype in ["bf16", "fp8"]:
+        for dtype in ["bf16", "fp8", "q8_0"]:
             figures = json.loads(run("bench", "--synthetic", "tiny", "--dtype", dtype, "--device",
                                      "cpu", "--prompt-tokens", "32", "--output-tokens", "8",
                                      "--batch", "1,3", "--repeat", "1", "--json").stdout)
@@ -399,8 +421,14 @@ class Devices(unittest.TestCase):
         text = run("devices", "--device", "cpu").stdout
         self.assertIn("would use cpu (", text)
         self.assertIn("asked for by name", text)
-        for name in self.backends():
+        built = self.backends()
+        for name in built:
             self.assertRegex(text, rf"(?m)^{name}")
+        version = run("--version").stdout
+        for name in shown["not_built"]:
+            self.assertIn(f"{name}: not built into this program", text)
+            self.assertRegex(version, rf"built without .*\b{name}\b")
+        self.assertEqual(sorted([*built, *shown["not_built"]]), ["cpu", "cuda", "xpu"])
 
     def test_the_choice_is_trimmed_of_any_case_and_blank_is_auto(self):
         automatic = self.chosen()["chosen"]

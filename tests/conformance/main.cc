@@ -17,7 +17,10 @@ using sluice::device::DeviceKind;
 
 // Null where this machine has no such device or instruction set.
 std::unique_ptr<sluice::device::Device> Open(const Backend& backend, const std::string& set) {
-  auto device = backend.Open({}, 0, {.instruction_set = set});
+  using namespace sluice::device;
+  const auto visible = ReadVisibleDevices(backend.kind(), ProcessEnvironment());
+  auto device = visible.ok() ? backend.Open(*visible, 0, {.instruction_set = set})
+                             : sluice::Result<std::unique_ptr<Device>>(visible.status());
   if (device.ok()) return std::move(device).value();
   std::printf("%s %s: not run: %s\n\n",
               std::string(sluice::device::ToString(backend.kind())).c_str(), set.c_str(),

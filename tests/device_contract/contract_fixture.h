@@ -38,7 +38,9 @@ class ContractTest : public ::testing::TestWithParam<std::string> {
       options.pinned_memory = GetParam() == "queued";
       device_ = std::make_unique<ops::QueuedDevice>(options);
     } else {
-      auto opened = backend->Open({}, 0, {});
+      const auto visible = ReadVisibleDevices(backend->kind(), ProcessEnvironment());
+      ASSERT_TRUE(visible.ok()) << visible.status().message();
+      auto opened = backend->Open(*visible, 0, {});
       if (!opened.ok() && backend->kind() == DeviceKind::kCuda)
         GTEST_SKIP() << opened.status().message();
       ASSERT_TRUE(opened.ok()) << opened.status().message();

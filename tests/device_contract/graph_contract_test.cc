@@ -103,6 +103,25 @@ TEST_P(GraphContract, ReplaysFollowOneAnotherWithoutAWait) {
   }
 }
 
+TEST_P(GraphContract, PinnedMemoryIsReadAndWrittenByEachReplay) {
+  if (!device_->facts().pinned_memory) GTEST_SKIP() << "this device pins no memory";
+  const Buffer source = Make(3 * 80, MemoryKind::kPinned), target = Make(64, MemoryKind::kPinned);
+  const auto graph = device_->Capture(*stream_, nullptr, [&](Stream& stream) {
+    const CopyItem items[] = {{Part(in_, 0, 192), source.view(), 3, 64, 80, 64},
+                              {Part(out_, 0, 64), Part(in_, 64, 64)},
+                              {target.view(), Part(out_, 0, 64)}};
+    return device_->Copy(stream, items);
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (int seed : {5, 130}) {
+    for (size_t i = 0; i < source.bytes(); ++i) source.data()[i] = static_cast<std::byte>(seed + i);
+    ASSERT_TRUE((*graph)->Replay(*stream_, {}).ok());
+    ASSERT_TRUE(stream_->Synchronize().ok());
+    EXPECT_EQ(Read(target.view()), Range(64, seed + 80));
+    EXPECT_EQ(Read(Part(in_, 128, 64)), Range(64, seed + 160));
+  }
+}
+
 TEST_P(GraphContract, AReplayWithOtherValuesIsRefusedAndChangesNothing) {
   const auto graph = Capture();
   ASSERT_TRUE(graph.ok());

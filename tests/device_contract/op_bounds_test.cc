@@ -1,13 +1,11 @@
 // Numbers outside their tables, as the contracts of src/ops promise: refused where the host can
 // read them, else never followed, and what comes of them is the same on every device.
 #include <cmath>
-#include <deque>
 #include <limits>
 
-#include "contract_fixture.h"
+#include "op_contract_fixture.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
-#include "ops/host_array.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 
@@ -20,23 +18,8 @@ constexpr int32_t kFar = 2000000000;
 constexpr float kLeft = -77.0f;  // what was there before
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 
-class OpBounds : public ContractTest {
+class OpBounds : public OpContractTest {
  protected:
-  void TearDown() override {
-    buffers_.clear();
-    ContractTest::TearDown();
-  }
-  ops::Tensor Upload(const Array& array) {
-    const size_t bytes = array.bytes().size() - 1;  // an array has a byte to spare
-    buffers_.push_back(Make(bytes));
-    const View view = buffers_.back().view();
-    EXPECT_TRUE(Copy({{view, HostView(array)}}).ok());
-    ops::Tensor tensor = array.tensor();
-    tensor.data = view.data;
-    tensor.memory = view.memory;
-    tensor.device = view.device;
-    return tensor;
-  }
   Array Left(DType dtype, std::vector<int64_t> dims) {
     Array array(dtype, std::move(dims));
     array.Fill(kLeft);
@@ -48,12 +31,6 @@ class OpBounds : public ContractTest {
     std::memcpy(const_cast<std::byte*>(array.bytes().data()), values.data(),
                 values.size() * sizeof(T));
     return array;
-  }
-  // What is in `tensor`, which has the shape of `like`.
-  Array ReadArray(const ops::Tensor& tensor, Array like) {
-    View host = HostView(like);
-    EXPECT_TRUE(Copy({{host, {tensor.data, host.bytes, tensor.memory, tensor.device}}}).ok());
-    return like;
   }
   // NaN equals NaN.
   void ExpectNumbers(const ops::Tensor& tensor, const Array& like, std::vector<float> expected) {
@@ -67,12 +44,6 @@ class OpBounds : public ContractTest {
       }
     }
   }
-  template <class Op>
-  Status Run(const typename Op::Desc& desc, const typename Op::Args& args) {
-    SLUICE_ASSIGN_OR_RETURN(const auto bound, ops::Bind<Op>(device_->ops(), desc));
-    SLUICE_RETURN_IF_ERROR(bound(*stream_, args));
-    return stream_->Synchronize();
-  }
   // Whether it ran: a device whose kernels are the CPU's refuses.
   template <class Op>
   bool Follows(const typename Op::Desc& desc, const typename Op::Args& args) {
@@ -82,14 +53,6 @@ class OpBounds : public ContractTest {
         << status.message();
     return !refuses;
   }
-
- private:
-  View HostView(const Array& array) {
-    return {const_cast<std::byte*>(array.bytes().data()), array.bytes().size() - 1,
-            MemoryKind::kHost, device_->facts().id};
-  }
-
-  std::deque<Buffer> buffers_;
 };
 INSTANTIATE_TEST_SUITE_P(Devices, OpBounds, ::testing::ValuesIn(ContractDevices()),
                          [](const auto& device) { return device.param; });

@@ -270,21 +270,21 @@ class BadRequestTest(ServerCase):
         self.assertEqual(self.server.request("POST", "/tokenize", fits)[0], 200)
         self.error(413, self.server.json("POST", "/tokenize", fits + b" "))
         self.error(413, self.server.json("POST", "/tokenize", b" " * 1_000_000))
-        chunked = (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        chunked = (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                    + b"ea60\r\n" + b" " * 60_000 + b"\r\n" + b"ea60\r\n" + b" " * 60_000 + b"\r\n")
         self.assertIn(b" 413 ", self.server.raw(chunked).split(b"\r\n")[0])
-        huge = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n"
+        huge = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n"
         self.assertIn(b" 4", self.server.raw(huge).split(b"\r\n")[0])
 
     def test_bodies_that_do_not_come_and_answers_that_last_block_nobody(self):
         with Serving(PROGRAM) as server, contextlib.ExitStack() as stack:
-            idle = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n"
+            idle = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16777216\r\n\r\n"
             for _ in range(40):
                 stack.enter_context(server.connect()).sendall(idle + b"{")
             self.assertEqual(server.request("POST", "/tokenize", {"prompt": "a"})[0], 200)
             body = json.dumps({"prompt": "a", "max_tokens": 1000, "ignore_eos": True,
                                "stream": True}).encode()
-            chunked = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+            chunked = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                        b"Transfer-Encoding: chunked\r\n\r\n"
                        + b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
             running = [stack.enter_context(server.connect()) for _ in range(40)]
@@ -298,7 +298,7 @@ class BadRequestTest(ServerCase):
         # Each client announces and sends most of 256 MiB; the third does not fit beside two.
         with Serving(PROGRAM, "--max-body-bytes", str(1 << 28)) as server, \
                 contextlib.ExitStack() as stack:
-            head = f"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: {1 << 28}\r\n\r\n"
+            head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {1 << 28}\r\n\r\n"
             part = b" " * ((1 << 28) - 1)
             for _ in range(2):
                 stack.enter_context(server.connect()).sendall(head.encode() + part)
@@ -325,7 +325,7 @@ class BadRequestTest(ServerCase):
 
     def test_headers_at_and_over_the_limit(self):
         def status(size):
-            head = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: "
+            head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Long: "
             return self.server.raw(head + b"a" * (size - len(head) - 4) + b"\r\n\r\n").split()[1]
         self.assertEqual(status(16_000), b"200")
         self.assertEqual(status(17_000), b"431")
@@ -346,8 +346,8 @@ class BadRequestTest(ServerCase):
         self.assertEqual(self.server.raw(b""), b"")  # idle: closed without a word
 
     def test_pipelined_and_kept_connections(self):
-        one = b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n"
-        last = b"GET /live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        one = b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        last = b"GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         self.assertEqual(self.server.raw(one * 20 + last).count(b"HTTP/1.1 200"), 21)
         with self.server.connect() as sock:
             for _ in range(5):
@@ -422,7 +422,7 @@ class LoadTest(ServerCase):
                 sockets.append(self.server.connect())
             self.assertTrue(self.canary())
             for sock in sockets[::100]:
-                sock.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
+                sock.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 self.assertIn(b" 200 ", read_head(sock))
             self.assertGreaterEqual(self.server.metric("sluice_http_connections"), 2000)
         finally:
@@ -477,7 +477,7 @@ class KeyTest(unittest.TestCase):
             kept = []
             for _ in range(20):  # each answers once more while the server drains
                 kept.append(stack.enter_context(server.connect()))
-                kept[-1].sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                kept[-1].sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 self.assertIn(b" 200 ", read_head(kept[-1]).split(b"\r\n")[0])
             body = json.dumps({"prompt": "a", "max_tokens": 8000, "ignore_eos": True, "n": 16,
                                "stream": True}).encode()
@@ -488,7 +488,7 @@ class KeyTest(unittest.TestCase):
             states = set()
             # The signal is taken when its thread gets to run: until then a connection stays open.
             while kept and b"503" not in states:
-                kept[-1].sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                kept[-1].sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 head = read_head(kept[-1])
                 states.add(head.split(b" ")[1])
                 if b"connection: close" in head.lower():

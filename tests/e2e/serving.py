@@ -22,13 +22,18 @@ def model_path():
 
 
 class Serving:
-    """Starts a server on a port that the system chooses; ends it on leaving the context."""
+    """Starts a server, on a port that the system chooses unless told; ends it on leaving the context.
 
-    def __init__(self, program, *options):
-        self.command = [program, "serve", model_path(), "--port", "0", *options]
+    `streams` are subprocess.Popen's, but for standard output.
+    """
+
+    def __init__(self, program, *options, model=None, port=0, **streams):
+        self.command = [program, "serve", model or model_path(), "--port", str(port), *options]
+        self.streams = streams
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True,
+                                        **self.streams)
         line = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         if not found:
@@ -113,7 +118,22 @@ def read_head(sock):
     return data
 
 
+def replies(data):
+    """The answers in `data`, as (status, header, body) each; all have a length. What is left over
+    is not HTTP, and an error."""
+    found = []
+    while data:
+        head, _, rest = data.partition(b"\r\n\r\n")
+        status = re.fullmatch(rb"HTTP/1\.1 (\d{3}) [^\r\n]+", head.split(b"\r\n")[0])
+        length = re.search(rb"\r\ncontent-length: (\d+)", head.lower())
+        if not status or not length or len(rest) < int(length.group(1)):
+            raise AssertionError(f"not a whole answer: {data[:200]!r}")
+        found.append((int(status.group(1)), head, rest[:int(length.group(1))]))
+        data = rest[int(length.group(1)):]
+    return found
+
+
 def post(path, body, extra=""):
     """The bytes of a POST."""
-    return (f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{extra}"
+    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{extra}"
             f"Content-Length: {len(body)}\r\n\r\n").encode() + body

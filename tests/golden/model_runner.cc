@@ -57,7 +57,7 @@ Status ModelRunner::AllocateKv(int sequences) {
       static_cast<int>((options.max_model_len + block_tokens - 1) / block_tokens);
   const int64_t blocks = int64_t{sequences} * blocks_per_sequence_;
   for (int layer = 0; layer < model_->config().num_layers; ++layer) {
-    const ops::KvDesc& desc = model_->groups()[model_->group_of(layer)].kv;
+    const batch::KvGroup& desc = model_->groups()[model_->group_of(layer)];
     ops::PagedKv kv;
     for (ops::Tensor* tensor : {&kv.k, &kv.v}) {
       const int64_t dim = tensor == &kv.k ? desc.k_head_dim : desc.v_head_dim;
@@ -160,7 +160,11 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
   SLUICE_ASSIGN_OR_RETURN(const Buffer logits,
                           device_->Allocate(static_cast<size_t>(row_count * vocab) * sizeof(float),
                                             MemoryKind::kDevice));
-  model::ForwardContext context_of_step{stream_.get(), workspace_.view(), kv_, observer};
+  model::ForwardContext context_of_step{.stream = stream_.get(),
+                                        .workspace = workspace_.view(),
+                                        .kv = kv_,
+                                        .attention_plans = {},
+                                        .observer = observer};
   SLUICE_RETURN_IF_ERROR(model_->Forward(
       context_of_step, batch, ops::Dense(logits.view(), DType::kF32, {row_count, vocab})));
   SLUICE_RETURN_IF_ERROR(stream_->Synchronize());

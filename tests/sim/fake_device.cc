@@ -32,9 +32,9 @@ float ScoreOf(uint64_t chain, int32_t target) {
   return -static_cast<float>(Mix(chain, static_cast<uint64_t>(target)) >> 48);
 }
 
-FakeDevice::FakeDevice(std::vector<blocks::GroupSpec> groups, int32_t slots)
+FakeDevice::FakeDevice(std::vector<batch::KvGroup> groups, int32_t slots)
     : groups_(std::move(groups)), slots_(slots) {
-  for (const blocks::GroupSpec& group : groups_) {
+  for (const batch::KvGroup& group : groups_) {
     cells_.emplace_back(static_cast<size_t>(group.num_blocks) * group.block_tokens);
   }
 }
@@ -42,15 +42,19 @@ FakeDevice::FakeDevice(std::vector<blocks::GroupSpec> groups, int32_t slots)
 FakeDevice::Cell& FakeDevice::At(const EntryRun& run, size_t g, int32_t position) {
   const batch::GroupTable& table = run.plan.groups[g];
   const int32_t size = groups_[g].kernel_block_tokens;
-  const int32_t offset =
-      groups_[g].kind == blocks::GroupKind::kState ? 0 : position;  // a state has one cell
-  const int32_t i = table.begin[run.index] + offset / size;
+  const int32_t i = table.begin[run.index] + position / size;
   Require(i < table.begin[run.index + 1], "sequence ", run.entry.sequence, " group ", g,
           ": position ", position, " is outside its table");
   const int32_t block = table.ids[i];
   Require(block >= 0, "sequence ", run.entry.sequence, " group ", g, ": position ", position,
           " was let go");
-  return cells_[g].at(static_cast<size_t>(block) * size + offset % size);
+  return cells_[g].at(static_cast<size_t>(block) * size + CellOf(g, position));
+}
+
+// Within its block: a state has one cell.
+int32_t FakeDevice::CellOf(size_t group, int32_t position) const {
+  const batch::KvGroup& spec = groups_[group];
+  return spec.kind == batch::KvKind::kState ? 0 : position % spec.kernel_block_tokens;
 }
 
 int32_t FakeDevice::Resolve(batch::TokenRef ref) const {
@@ -72,7 +76,7 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan) {
   last_step_ = plan.step;
   for (const batch::BlockCopy& copy : plan.copies) Copy(copy);
   for (const batch::SlotStart& start : plan.starts) {
-    slots_.at(start.slot) = {start.sampling, start.history, start.cumulative_logprob};
+    slots_.at(start.slot) = {start.sampling, start.history};
   }
   rows_.assign(plan.logits_rows.size(), -1);
   batch::StepResult result;
@@ -94,9 +98,12 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan) {
 void FakeDevice::WriteEntry(EntryRun* run) {
   const batch::PlanEntry& entry = run->entry;
   const int32_t first = entry.first_position;
+  const int32_t end = first + entry.query_tokens;
+  Require(batch::StepEnd(groups_, first, end) == end, "sequence ", entry.sequence, ": a step from ",
+          first, " to ", end, " leaves a block of states");
   uint64_t chain = 1;
   for (size_t g = 0; g < groups_.size() && first > 0; ++g) {
-    if (groups_[g].kind == blocks::GroupKind::kWindow && groups_[g].window < 2) continue;
+    if (groups_[g].kind == batch::KvKind::kWindow && groups_[g].window < 2) continue;
     const Cell& before = At(*run, g, first - 1);
     Require(before.position == first - 1, "sequence ", entry.sequence, " group ", g, ": position ",
             first - 1, " holds ", before.position);
@@ -105,7 +112,6 @@ void FakeDevice::WriteEntry(EntryRun* run) {
     chain = before.chain;
   }
   for (int32_t i = 0; i < entry.query_tokens; ++i) {
-    Require(run->plan.positions[entry.token_begin + i] == first + i, "wrong position");
     const int32_t token = Resolve(run->plan.tokens[entry.token_begin + i]);
     chain = Mix(chain, static_cast<uint64_t>(token));
     for (size_t g = 0; g < groups_.size(); ++g) At(*run, g, first + i) = {chain, token, first + i};
@@ -119,8 +125,8 @@ void FakeDevice::WriteEntry(EntryRun* run) {
 void FakeDevice::Attend(const EntryRun& run) {
   const int32_t last = run.entry.first_position + run.entry.query_tokens - 1;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_[g].kind == blocks::GroupKind::kState) continue;
-    const int32_t from = groups_[g].kind == blocks::GroupKind::kWindow
+    if (groups_[g].kind == batch::KvKind::kState) continue;
+    const int32_t from = groups_[g].kind == batch::KvKind::kWindow
                              ? std::max(0, run.entry.first_position - groups_[g].window + 1)
                              : 0;
     uint64_t before = 1;
@@ -160,13 +166,11 @@ void FakeDevice::Sample(const EntryRun& run, batch::StepResult* result) {
     const Draw draw = DrawAfter(chain, slot.sampling);
     rows_[r] = draw.token;
     slot.history.push_back(draw.token);
-    slot.cumulative += draw.logprob;
     result->tokens.push_back({.id = draw.token, .logprob = static_cast<float>(draw.logprob)});
     ++out.token_count;
     if (draw.degenerate) out.status = batch::RowStatus::kDegenerate;
     if (draw.degenerate || draw.token != row.target) break;  // a rejected draft ends the entry
   }
-  out.cumulative_logprob = slot.cumulative;
   result->entries.push_back(out);
 }
 
@@ -176,12 +180,11 @@ void FakeDevice::WriteKv(const std::vector<std::vector<int32_t>>& tables,
   for (int32_t p = 0; p < static_cast<int32_t>(tokens.size()); ++p) {
     chain = Mix(chain, static_cast<uint64_t>(tokens[p]));
     for (size_t g = 0; g < groups_.size(); ++g) {
-      const bool state = groups_[g].kind == blocks::GroupKind::kState;
-      const int32_t offset = state ? 0 : p;
       const int32_t size = groups_[g].block_tokens;
-      const int32_t block = tables[g].at(offset / size);
+      const int32_t block = tables[g].at(p / size);
       if (block < 0) continue;
-      cells_[g][static_cast<size_t>(block) * size + offset % size] = {chain, tokens[p], p};
+      const int32_t cell = groups_[g].kind == batch::KvKind::kState ? 0 : p % size;
+      cells_[g][static_cast<size_t>(block) * size + cell] = {chain, tokens[p], p};
     }
   }
 }

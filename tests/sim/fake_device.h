@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "batch/kv_group.h"
 #include "batch/plan.h"
 #include "batch/result.h"
-#include "blocks/group_spec.h"
 
 namespace sluice::sim {
 
@@ -29,7 +29,7 @@ float ScoreOf(uint64_t chain, int32_t target);
 
 class FakeDevice {
  public:
-  FakeDevice(std::vector<blocks::GroupSpec> groups, int32_t slots);
+  FakeDevice(std::vector<batch::KvGroup> groups, int32_t slots);
 
   // Throws std::runtime_error on a plan that no device could compute rightly.
   batch::StepResult Run(const batch::BatchPlan& plan);
@@ -46,7 +46,6 @@ class FakeDevice {
   struct Slot {
     batch::SamplingParams sampling;
     std::vector<int32_t> history;
-    double cumulative = 0.0;
   };
   struct EntryRun {
     const batch::BatchPlan& plan;
@@ -57,13 +56,14 @@ class FakeDevice {
   };
 
   Cell& At(const EntryRun& run, size_t group, int32_t position);
+  int32_t CellOf(size_t group, int32_t position) const;
   int32_t Resolve(batch::TokenRef ref) const;
   void Copy(const batch::BlockCopy& copy);
   void Attend(const EntryRun& run);
   void WriteEntry(EntryRun* run);
   void Sample(const EntryRun& run, batch::StepResult* result);
 
-  const std::vector<blocks::GroupSpec> groups_;
+  const std::vector<batch::KvGroup> groups_;
   std::vector<std::vector<Cell>> cells_;  // by group: [kernel_blocks, kernel_block_tokens]
   std::vector<Slot> slots_;
   uint64_t last_step_ = 0;

@@ -10,8 +10,8 @@
 namespace sluice::sim {
 namespace {
 
-using blocks::GroupKind;
-using blocks::GroupSpec;
+using batch::KvGroup;
+using batch::KvKind;
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* value = std::getenv(name);
@@ -31,10 +31,10 @@ schedule::SchedulerOptions Options() {
 }
 
 std::vector<Scenario> Scenarios() {
-  const GroupSpec full{GroupKind::kFull, 8, 4, 0, 90};
-  const GroupSpec window{GroupKind::kWindow, 8, 8, 20, 50};
+  const KvGroup full{KvKind::kFull, 8, 4, 0, 90};
+  const KvGroup window{KvKind::kWindow, 8, 8, 20, 50};
   std::vector<Scenario> all;
-  const auto add = [&](std::string name, std::vector<GroupSpec> groups) -> Scenario& {
+  const auto add = [&](std::string name, std::vector<KvGroup> groups) -> Scenario& {
     Scenario& scenario = all.emplace_back();
     scenario.name = std::move(name);
     scenario.options = Options();
@@ -42,19 +42,21 @@ std::vector<Scenario> Scenarios() {
     return scenario;
   };
   add("full", {full});
-  Scenario& tight = add("tight_memory", {{GroupKind::kFull, 8, 8, 0, 26}});
+  Scenario& tight = add("tight_memory", {{KvKind::kFull, 8, 8, 0, 26}});
   tight.options.policy = "priority";
   Scenario& hybrid = add("full_and_window", {full, window});
   hybrid.options.policy = "priority";
-  Scenario& windows = add("window_only", {{GroupKind::kWindow, 4, 2, 30, 120}});
+  Scenario& windows = add("window_only", {{KvKind::kWindow, 4, 2, 30, 120}});
   windows.options.max_batch_tokens = 17;
   windows.options.chunk_tokens = 0;
-  Scenario& drafts = add("drafts", {{GroupKind::kLatent, 8, 8, 0, 60}, window});
+  Scenario& drafts = add("drafts", {{KvKind::kFull, 8, 8, 0, 60}, window});
   drafts.drafts = true;
   drafts.options.max_draft_tokens = 4;
   Scenario& hand_off = add("hand_off", {full, window});
   hand_off.hand_off = true;
-  add("state", {full, {GroupKind::kState, 8, 8, 0, 8}});
+  add("state", {full, {KvKind::kState, 24, 24, 0, 30}});
+  add("state_first", {{KvKind::kState, 32, 32, 0, 18}, full, window}).options.policy = "priority";
+  add("state_only", {{KvKind::kState, 16, 16, 0, 20}});
   return all;
 }
 
@@ -80,6 +82,7 @@ TEST_P(SchedulerSimulation, HoldsItsInvariants) {
   EXPECT_GT(t.late_commits, steps / 10);
   EXPECT_GT(t.degenerate, 0u);
   EXPECT_GT(t.scores_checked, 0u);
+  EXPECT_GT(t.scheduler.prefix_hits, 0u);
   // Starvation: with at most 40 queued and 8 running of at most 200 tokens, nobody waits longer.
   EXPECT_LT(t.longest_wait_steps, 48u * 200u);
 }

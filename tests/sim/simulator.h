@@ -23,7 +23,7 @@ namespace sluice::sim {
 struct Scenario {
   std::string name;
   schedule::SchedulerOptions options;
-  std::vector<blocks::GroupSpec> groups;
+  std::vector<batch::KvGroup> groups;
   int32_t max_prompt = 120;
   int32_t max_answer = 60;
   double arrivals_per_step = 0.12;
@@ -55,7 +55,6 @@ class Simulator {
     schedule::SequenceSpec spec;
     std::vector<int32_t> expected;  // all tokens that it gives alone
     schedule::FinishReason expected_finish = schedule::FinishReason::kNone;
-    double expected_cumulative = 0.0;
     std::vector<int32_t> got;
     int32_t scored = 0;
     int32_t may_stop_after = -1;  // a text worker ends it after so many tokens

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "exec/executor_fixture.h"
+#include "mirror_runner.h"
 #include "schedule/scheduler.h"
 
 namespace sluice {
@@ -19,7 +20,6 @@ using schedule::SequenceSpec;
 struct Outcome {
   std::vector<int32_t> ids;
   std::vector<float> logprobs, scores;
-  double cumulative = 0;
   FinishReason finish = FinishReason::kNone;
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
@@ -34,7 +34,8 @@ struct Setting {
   bool serialize = false;
   int drafts = 0;
   std::string device = "cpu";
-  bool ahead = false;  // a step is launched before the one before it is finished
+  bool ahead = false;     // a step is launched before the one before it is finished
+  bool mirrored = false;  // a second runner computes the same steps
 };
 
 class Driver {
@@ -48,22 +49,14 @@ class Driver {
     options.max_draft_tokens = setting.drafts;
     options.max_model_len = exec::kTestLength;
     options.prefix_cache = setting.prefix_cache;
-    std::vector<blocks::GroupSpec> groups;
-    for (size_t g = 0; g < tiny_.store->groups().size(); ++g) {
-      const model::LayerGroup& group = tiny_.model->groups()[g];
-      blocks::GroupSpec spec;
-      if (group.kind == files::LayerKind::kWindow) {
-        spec.kind = blocks::GroupKind::kWindow;
-        spec.window = group.window;
-      }
-      spec.block_tokens = exec::kTestBlock;
-      spec.kernel_block_tokens = exec::kTestKernelBlock;
-      spec.num_blocks = tiny_.store->groups()[g].num_blocks;
-      groups.push_back(spec);
-    }
-    auto scheduler = schedule::Scheduler::Create(options, groups);
+    auto scheduler = schedule::Scheduler::Create(options, tiny_.store->groups());
     EXPECT_TRUE(scheduler.ok()) << scheduler.status().message();
     scheduler_ = std::move(scheduler).value();
+    runner_ = tiny_.executor.get();
+    if (!setting.mirrored) return;
+    other_ = std::make_unique<exec::TinyExecutor>(setting.model, setting.blocks, setting.device);
+    mirror_ = std::make_unique<MirrorRunner>(*tiny_.executor, *other_->executor);
+    runner_ = mirror_.get();
   }
 
   // Adds `requests` a few at a time and runs until all have ended.
@@ -81,8 +74,8 @@ class Driver {
       BatchPlan plan;
       scheduler_->Plan(now, &plan);
       if (setting_.ahead) {
-        EXPECT_TRUE(tiny_.Launch(std::move(plan)).ok());
-        if (tiny_.executor->in_flight() == 2) FinishOldest();
+        Launch(&plan);
+        if (steps_.size() == 2) FinishOldest();
         continue;
       }
       if (setting_.overlap && has_late) Commit(late);
@@ -95,7 +88,7 @@ class Driver {
       }
     }
     if (has_late) Commit(late);
-    while (tiny_.executor->in_flight() > 0) FinishOldest();
+    while (!steps_.empty()) FinishOldest();
     return outcomes_;
   }
   exec::TinyExecutor& tiny() { return tiny_; }
@@ -123,14 +116,25 @@ class Driver {
       EXPECT_TRUE(back.ok()) << back.status().message();
       if (back.ok()) plan = std::move(back).value();
     }
-    auto result = tiny_.Run(std::move(plan));
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    return result.ok() ? std::move(result).value() : StepResult();
+    Launch(&plan);
+    return Take();
+  }
+  void Launch(BatchPlan* plan) {
+    auto step = runner_->Launch(plan, nullptr, nullptr);
+    ASSERT_TRUE(step.ok()) << step.status().message();
+    steps_.push_back(*std::move(step));
+  }
+  StepResult Take() {
+    StepResult result;
+    if (steps_.empty()) return result;
+    exec::Step step = std::move(steps_.front());
+    steps_.pop_front();
+    const Status status = step.Finish(&result);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return result;
   }
   void FinishOldest() {
-    StepResult result;
-    const Status status = tiny_.executor->Finish(&result);
-    EXPECT_TRUE(status.ok()) << status.message();
+    const StepResult result = Take();
     Commit(result);
   }
   void Commit(const StepResult& result) {
@@ -159,6 +163,10 @@ class Driver {
  private:
   const Setting setting_;
   exec::TinyExecutor tiny_;
+  std::unique_ptr<exec::TinyExecutor> other_;
+  std::unique_ptr<MirrorRunner> mirror_;
+  exec::StepRunner* runner_ = nullptr;
+  std::deque<exec::Step> steps_;  // launched and not finished
   std::unique_ptr<schedule::Scheduler> scheduler_;
   Outcomes outcomes_;
   int drafted_ = 0;
@@ -262,6 +270,20 @@ TEST_P(Steps, ChunksAndSerializationChangeNothing) {
           {.model = GetParam(), .batch_tokens = tokens, .overlap = overlap, .serialize = true});
       EXPECT_TRUE(driver.Run(Requests()) == plain) << tokens;
     }
+  }
+}
+
+TEST_P(Steps, TwoRunnersThatGetTheSameBytesAgree) {
+  const Outcomes plain = Plain();
+  for (const bool ahead : {false, true}) {
+    Driver driver({.model = GetParam(),
+                   .blocks = 14,
+                   .prefix_cache = true,
+                   .device = "pinned",
+                   .ahead = ahead,
+                   .mirrored = true});
+    EXPECT_TRUE(driver.Run(Requests()) == plain) << ahead;
+    EXPECT_GT(driver.stats().preemptions, 0u);
   }
 }
 

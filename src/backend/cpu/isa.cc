@@ -141,8 +141,8 @@ Result<Isa> ChooseIsa(std::string_view wanted, const CpuFacts& cpu) {
   for (int i = 0; i < 4; ++i) {
     if (wanted != kNames[i]) continue;
     if (i <= static_cast<int>(cpu.best)) return static_cast<Isa>(i);
-    return Status(StatusCode::kUnimplemented, StrCat("this CPU (", cpu.brand, ") cannot run the ",
-                                                     wanted, " kernels; use one of: ", usable));
+    return Status(StatusCode::kDevice, StrCat("this CPU (", cpu.brand, ") cannot run the ", wanted,
+                                              " kernels; use one of: ", usable));
   }
   return InvalidArgument(
       StrCat("unknown instruction set '", wanted, "'; use auto or one of: ", usable),

@@ -30,11 +30,15 @@ inline std::string Verify(device::Device& device, void (*add)(ops::OpTable&), in
 
 class DeviceMemory {
  public:
+  // For what any test or bench calls, before and after a capture.
+  static constexpr size_t kScratchBytes = size_t{512} << 20;
+
   DeviceMemory() {
     auto device = CudaBackend().Open({}, 0, {});
     CHECK(device.ok(), device.status().message());
     device_ = std::move(*device);
     stream_ = std::move(device_->CreateStream().value());
+    CHECK(stream_->ReserveScratch(kScratchBytes).ok());
   }
 
   device::Device& device() { return *device_; }

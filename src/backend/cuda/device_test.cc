@@ -225,30 +225,48 @@ TEST_F(CudaGraphTest, MemoryThatACaptureCannotTakeFailsAndEndsItCleanly) {
         [](device::Stream& s) { return Scratch(s, size_t{1} << 30).status(); });
 }
 
-TEST_F(CudaGraphTest, AGraphKeepsTheScratchMemoryThatItUses) {
+TEST_F(CudaGraphTest, ScratchMemoryThatAGraphUsesNeitherGrowsNorMoves) {
+  ASSERT_TRUE(stream_->ReserveScratch(4096).ok());
   const auto first = Scratch(*stream_, 64);
   ASSERT_TRUE(first.ok());
   auto graph = device_->Capture(*stream_, nullptr, [&](device::Stream& s) {
-    const auto scratch = Scratch(s, 64);
-    EXPECT_EQ(*scratch, *first) << "no growth, the same memory";
+    const auto scratch = Scratch(s, 4096);
+    EXPECT_EQ(*scratch, *first) << "the same memory";
     const View view = {*scratch, 64, MemoryKind::kDevice, device_->facts().id};
     const CopyItem items[] = {{view, Part(in_, 0, 64)}, {Part(out_, 0, 64), view}};
     return device_->Copy(s, items);
   });
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  const auto grown = Scratch(*stream_, size_t{8} << 20);
-  ASSERT_TRUE(grown.ok());
-  EXPECT_NE(*grown, *first);
-  std::vector<Buffer> others;
-  for (int i = 0; i < 8; ++i) {
-    others.push_back(Make(size_t{1} << 20, MemoryKind::kDevice));
-    EXPECT_TRUE(*first < others.back().data() ||
-                *first >= others.back().data() + others.back().bytes())
-        << "the graph's memory was given away";
-  }
+  const size_t free_bytes = device_->Memory()->free_bytes;
+  EXPECT_EQ(Scratch(*stream_, size_t{1} << 30).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(device_->Memory()->free_bytes, free_bytes);
   const Buffer source = Numbers(256, 11);
   ASSERT_TRUE((*graph)->Replay(*stream_, Params(source)).ok());
   EXPECT_EQ(Read(Part(out_, 0, 64)), Range(64, 11));
+}
+
+// As many graphs as a server captures, of as many launches as a model of 32 layers has.
+TEST_F(CudaGraphTest, GraphsTakeNoMoreMemoryThanTheDevicesFactsSay) {
+  constexpr int kGraphs = 15, kLaunches = 464;
+  const auto capture = [&](int launches) {
+    return device_->Capture(*stream_, nullptr, [&](device::Stream& s) {
+      for (int i = 0; i < launches; ++i) SLUICE_RETURN_IF_ERROR(Body(s));
+      return OkStatus();
+    });
+  };
+  std::vector<std::unique_ptr<device::Graph>> graphs;
+  const auto first = capture(1);  // loads the kernels
+  ASSERT_TRUE(first.ok());
+  const size_t before = device_->Memory()->free_bytes;
+  for (int i = 0; i < kGraphs; ++i) {
+    auto graph = capture(kLaunches);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    graphs.push_back(*std::move(graph));
+  }
+  const size_t after = device_->Memory()->free_bytes;
+  const size_t taken = before > after ? before - after : 0;
+  std::printf("%d graphs of %d bodies take %zu bytes\n", kGraphs, kLaunches, taken);
+  EXPECT_LE(taken, kGraphs * kLaunches * device_->facts().graph_launch_bytes);
 }
 
 TEST_F(CudaDeviceTest, AKernelThatDoesNotExistOrTakesOtherParametersIsNamed) {

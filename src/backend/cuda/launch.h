@@ -43,7 +43,8 @@ Status Launch(device::Stream& stream, const KernelId& kernel, const LaunchShape&
 }
 
 // Device memory for the op that runs now, 256-byte aligned, valid until the next call for the same
-// stream. It grows only outside capture: kFailedPrecondition where it would have to in one.
+// stream. An op states its need (ops::Implementation::scratch_bytes); kFailedPrecondition where it
+// asks for more than was reserved by it.
 Result<std::byte*> Scratch(device::Stream& stream, size_t bytes);
 
 const device::DeviceFacts& FactsOf(const device::Stream& stream);

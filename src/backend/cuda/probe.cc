@@ -13,6 +13,10 @@ namespace {
 
 using device::DeviceFacts;
 
+// Of the device's memory, for plans, as measured on an H200 (bench/results): a launch in a graph,
+// and all kernels of a model with their stacks and the libraries'.
+constexpr size_t kGraphLaunchBytes = size_t{16} << 10, kCodeBytes = size_t{256} << 20;
+
 int Attribute(CUdevice device, CUdevice_attribute attribute) {
   int value = 0;
   if (TheDriver().cuDeviceGetAttribute(&value, attribute, device) != CUDA_SUCCESS) return 0;
@@ -45,6 +49,8 @@ DeviceFacts FactsOfDevice(CUdevice device, int index, const std::string& driver)
   facts.device_memory = facts.runs_beside_host = true;
   facts.pinned_memory = true;
   facts.graphs = device::GraphSupport::kFull;
+  facts.graph_launch_bytes = kGraphLaunchBytes;
+  facts.code_bytes = kCodeBytes;
   return facts;
 }
 

@@ -1,16 +1,8 @@
 #include "backend/cuda/stream.h"
 
-#include <algorithm>
-
 #include "base/str_cat.h"
 
 namespace sluice::cuda {
-namespace {
-
-constexpr size_t kScratchStep = size_t{1} << 20;
-
-}  // namespace
-
 Result<std::unique_ptr<device::Event>> CudaEvent::Create(Context* context, bool timed) {
   SLUICE_RETURN_IF_ERROR(context->Enter());
   CUevent event = nullptr;
@@ -103,24 +95,9 @@ Status CudaStream::Wait(device::Event& event) {
               "waiting for an event");
 }
 
-Result<std::byte*> CudaStream::Scratch(size_t bytes) {
-  if (bytes <= scratch_.bytes()) return scratch_.data();
-  if (capturing_) {
-    return Status(StatusCode::kFailedPrecondition,
-                  StrCat("scratch memory would grow from ", scratch_.bytes(), " to ", bytes,
-                         " bytes while a graph is captured; run the largest shape before"));
-  }
-  const size_t rounded = (bytes + kScratchStep - 1) / kScratchStep * kScratchStep;
-  if (captured_) {
-    old_scratch_.push_back(std::move(scratch_));
-  }
-  scratch_ = device::Buffer();
-  SLUICE_ASSIGN_OR_RETURN(scratch_, home_.memory->Allocate(rounded, device::MemoryKind::kDevice));
-  return scratch_.data();
-}
-
 void CudaStream::BeginCapture() {
-  capturing_ = captured_ = true;
+  capturing_ = true;
+  scratch_.Fix();  // what is captured holds its address
   before_capture_ = counts_;
 }
 

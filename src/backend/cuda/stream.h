@@ -2,12 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/memory.h"
 #include "device/device.h"
+#include "device/scratch.h"
 
 namespace sluice::cuda {
 
@@ -52,7 +52,8 @@ class CudaStream : public device::Stream {
   CUstream handle() const { return stream_; }
   const StreamHome& home() const { return home_; }
   const device::DeviceFacts& facts() const { return home_.context->facts(); }
-  Result<std::byte*> Scratch(size_t bytes);
+  Status ReserveScratch(size_t bytes) override { return scratch_.Reserve(bytes); }
+  Result<std::byte*> Scratch(size_t bytes) { return scratch_.Take(bytes); }
 
   // A call of the driver on this stream. An error gets the stream's history as context.
   Status Call(CUresult result, std::string_view what);
@@ -68,7 +69,12 @@ class CudaStream : public device::Stream {
 
  private:
   CudaStream(const StreamHome& home, CUstream stream, bool checks_each_op)
-      : Stream(checks_each_op), home_(home), stream_(stream) {}
+      : Stream(checks_each_op),
+        home_(home),
+        stream_(stream),
+        scratch_([memory = home.memory](size_t bytes) {
+          return memory->Allocate(bytes, device::MemoryKind::kDevice);
+        }) {}
 
   Status CheckNotCapturing(std::string_view what) const;
 
@@ -77,10 +83,8 @@ class CudaStream : public device::Stream {
   const Kernel* last_kernel_ = nullptr;
   device::SubmitCounts counts_;
   bool capturing_ = false;
-  bool captured_ = false;  // ever: captured work may refer to any scratch memory since
   device::SubmitCounts before_capture_;
-  device::Buffer scratch_;
-  std::vector<device::Buffer> old_scratch_;  // that captured work may use
+  device::ScratchMemory scratch_;
 };
 
 // REQUIRES: `stream` was made by a CUDA device.

@@ -1,7 +1,7 @@
 # cmake -DOCLOC=<ocloc> -DSOURCES=<folder> -DVARIANTS=<file> -P compile_for_gpus.cmake
 #
 # Compiles each line of VARIANTS, `program options...`, for Intel GPUs. Fails with the compiler's
-# words when one is refused, and when a program has no line.
+# words when one is refused, when a program has no line, and when a function is inline.
 cmake_minimum_required(VERSION 3.25)
 file(STRINGS ${VARIANTS} lines REGEX "^[^#]")
 file(GLOB_RECURSE programs RELATIVE ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/*.cl)
@@ -10,6 +10,15 @@ foreach(program ${programs})
   string(REGEX REPLACE "\\.cl$" "" program ${program})
   if(NOT "${lines}" MATCHES "(^|;)${program} ")
     message(FATAL_ERROR "${program} has no line in ${VARIANTS}: no GPU's compiler sees it")
+  endif()
+endforeach()
+# An inline function has no body of its own in C99: a driver that does not inline it, as several won't
+# where it is long, finds none.
+file(GLOB_RECURSE sources ${CMAKE_CURRENT_LIST_DIR}/*.cl)
+foreach(source ${sources})
+  file(STRINGS ${source} bodiless REGEX "(^|[^a-z])inline ")
+  if(bodiless)
+    message(FATAL_ERROR "${source}: a function without a body of its own: ${bodiless}")
   endif()
 endforeach()
 set(scratch ${SOURCES}/ocloc)

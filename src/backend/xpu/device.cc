@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "backend/xpu/copy/copy.h"
+#include "backend/xpu/free_memory.h"
 #include "backend/xpu/ops.h"
 #include "backend/xpu/programs/binary_cache.h"
 #include "base/str_cat.h"
@@ -37,10 +38,11 @@ class DeviceDeleter : public Buffer::Deleter {
   size_t bytes_;  // as they were allocated
 };
 
-Result<Buffer> AllocateHost(size_t bytes, device::DeviceId id) {
+Result<Buffer> AllocateHost(size_t bytes, MemoryKind kind, device::DeviceId id) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   View view;
   view.bytes = bytes;
+  view.memory = kind;
   view.device = id;
   view.data =
       rounded < bytes ? nullptr : static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
@@ -112,18 +114,16 @@ XpuDevice::XpuDevice(std::shared_ptr<Context> context, std::unique_ptr<device::S
 }
 
 Result<device::MemoryInfo> XpuDevice::Memory() const {
-  device::MemoryInfo info;
-  info.total_bytes = facts().memory_bytes;
-  const size_t used = std::min(context_->allocated_bytes(), info.total_bytes);
-  // OpenCL does not tell what others use of a device; of the host's memory Linux does.
-  info.free_bytes = info.total_bytes - used;
-  if (facts().shares_host_memory) info.free_bytes = std::min(info.free_bytes, AvailableHostBytes());
-  return info;
+  const size_t total = facts().memory_bytes;
+  const size_t ours = context_->allocated_bytes();
+  return device::MemoryInfo{total, facts().shares_host_memory
+                                       ? FreeOfHost(total, ours, AvailableHostBytes())
+                                       : FreeOfDevice(total, ours)};
 }
 
 Result<Buffer> XpuDevice::Allocate(size_t bytes, MemoryKind kind) {
   if (kind == MemoryKind::kHost || kind == MemoryKind::kPinned)
-    return AllocateHost(bytes, facts().id);
+    return AllocateHost(bytes, kind, facts().id);
   if (kind == MemoryKind::kShared) {
     return Status(StatusCode::kUnimplemented,
                   StrCat(device::ToString(facts().id), " has no memory that the host shares"));
@@ -202,19 +202,11 @@ std::vector<device::DeviceFacts> XpuBackend::Probe(const device::VisibleDevices&
 Result<std::unique_ptr<device::Device>> XpuBackend::Open(const device::VisibleDevices& visible,
                                                          int index,
                                                          const device::OpenOptions& options) const {
-  const std::vector<FoundDevice> devices = SelectDevices(AllDevices(), visible);
-  if (index < 0 || static_cast<size_t>(index) >= devices.size()) {
-    const std::string why = AbsentReason();
-    return Status(StatusCode::kDevice,
-                  StrCat("xpu:", index, " does not exist; ", devices.size(),
-                         devices.size() == 1 ? " device is" : " devices are", " visible",
-                         why.empty() ? "" : ": ", why),
-                  "device");
-  }
+  SLUICE_ASSIGN_OR_RETURN(FoundDevice found, ChooseDevice(visible, index));
   SLUICE_ASSIGN_OR_RETURN(
       std::unique_ptr<XpuDevice> device,
-      XpuDevice::Open(devices[index], {.check_each_op = options.check_each_op,
-                                       .cache_folder = BinaryCache::DefaultFolder()}));
+      XpuDevice::Open(std::move(found), {.check_each_op = options.check_each_op,
+                                         .cache_folder = BinaryCache::DefaultFolder()}));
   SLUICE_RETURN_IF_ERROR(device->mutable_ops().ForceAll(options.force_ops));
   return std::unique_ptr<device::Device>(std::move(device));
 }

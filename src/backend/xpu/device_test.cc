@@ -147,7 +147,7 @@ TEST_F(XpuDeviceTest, LargeMemoryOfTheHostsProcessorLiesInLargePages) {
 // What others use of the host's memory is not there for the KV cache.
 TEST_F(XpuDeviceTest, MemoryOfTheHostsProcessorIsTheHosts) {
   const device::DeviceFacts& facts = device_->facts();
-  EXPECT_TRUE(facts.device_memory && facts.runs_beside_host);
+  EXPECT_TRUE(facts.device_memory && facts.pinned_memory && facts.runs_beside_host);
   EXPECT_FALSE(facts.reference_order);
   if (facts.on_host_processor) {
     EXPECT_TRUE(facts.shares_host_memory);
@@ -240,6 +240,22 @@ TEST(XpuSelectTest, VisibleDevicesAreSeenInTheirOrder) {
   EXPECT_THAT(Names(SelectDevices(all, entries({{.device = 7}}))), ElementsAre("cpu"));
 }
 
+TEST(XpuSelectTest, GpusOfOtherMakersAreSeenWhenTheyAreAskedFor) {
+  std::vector<FoundDevice> all = {Fake("intel", false), Fake("other", false), Fake("cpu", true)};
+  all[1].other_maker = true;
+  EXPECT_THAT(Names(SelectDevices(all, {})), ElementsAre("intel", "cpu"));
+  EXPECT_THAT(Names(SelectDevices(all, {.any_vendor = true})),
+              ElementsAre("intel", "other", "cpu"));
+}
+
+TEST(XpuBackendTest, AProcessorsDeviceRunsAGpusKernelsWhereItIsAskedTo) {
+  const auto plain = ChooseDevice({}, 0), as_gpu = ChooseDevice({.gpu_kernels = true}, 0);
+  ASSERT_TRUE(plain.ok() && as_gpu.ok()) << plain.status().message();
+  EXPECT_EQ(as_gpu->device, plain->device);
+  EXPECT_FALSE(as_gpu->facts.on_host_processor);
+  EXPECT_EQ(as_gpu->facts.shares_host_memory, plain->facts.shares_host_memory);
+}
+
 TEST(XpuBackendTest, AnAbsentDeviceIsAnErrorThatNamesIt) {
   const auto opened = XpuBackend().Open({}, 99, {});
   ASSERT_FALSE(opened.ok());
@@ -252,7 +268,6 @@ class ProgramCacheTest : public XpuTest {
   void SetUp() override {
     folder_ = TestCache() + "-cache";
     std::filesystem::remove_all(folder_);
-    ASSERT_FALSE(AllDevices().empty()) << WhyNoDevices();
     Open({.cache_folder = folder_});
   }
   Programs::Counts Build() {

@@ -1,5 +1,6 @@
 #include "backend/xpu/graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -16,7 +17,9 @@ class XpuGraph : public device::Graph {
   ~XpuGraph() override {
     if (replayed_) Cl().Finish(stream_.queue());
     if (buffer_ != nullptr) context_->command_buffers().release(buffer_);
-    for (const RecordedLaunch& launch : launches_) Cl().ReleaseKernel(launch.kernel);
+    for (const RecordedLaunch& launch : launches_) {
+      if (launch.kernel != nullptr) Cl().ReleaseKernel(launch.kernel);
+    }
     if (capture_queue_ != nullptr) context_->ReleaseQueue(capture_queue_);
   }
 
@@ -29,9 +32,12 @@ class XpuGraph : public device::Graph {
     return status;
   }
 
-  // What was recorded as a command buffer. After an error the graph replays single launches.
+  // What was recorded as a command buffer. After an error, and where there are copies that meet
+  // pinned memory, which no command buffer holds, the graph replays single launches.
   Status Finalize() {
-    if (launches_.empty()) return OkStatus();
+    const auto copies = [](const RecordedLaunch& launch) { return launch.kernel == nullptr; };
+    if (launches_.empty() || std::any_of(launches_.begin(), launches_.end(), copies))
+      return OkStatus();
     const Status status = MakeBuffer();
     if (!status.ok() && buffer_ != nullptr) context_->command_buffers().release(buffer_);
     if (!status.ok()) buffer_ = nullptr;
@@ -51,16 +57,11 @@ class XpuGraph : public device::Graph {
     if (buffer_ != nullptr) {
       cl_command_queue queue = stream_.queue();
       stream_.Count(launches_.size());
+      stream_.NoteLast(launches_.back().name);
       return Check(context_->command_buffers().enqueue(1, &queue, buffer_, 0, nullptr, nullptr),
                    "clEnqueueCommandBufferKHR");
     }
-    for (const RecordedLaunch& launch : launches_) {
-      stream_.Count(1);
-      SLUICE_RETURN_IF_ERROR(
-          Check(Cl().EnqueueNDRangeKernel(stream_.queue(), launch.kernel, 3, nullptr, launch.global,
-                                          launch.local, 0, nullptr, nullptr),
-                launch.name));
-    }
+    for (const RecordedLaunch& launch : launches_) SLUICE_RETURN_IF_ERROR(stream_.Replay(launch));
     return OkStatus();
   }
 

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+
 #include "base/check.h"
 #include "base/str_cat.h"
 
@@ -35,6 +37,8 @@ const Loaded& TheLibrary() {
   static const Loaded loaded = Load();
   return loaded;
 }
+
+std::atomic<const OpenClApi*> instead{nullptr};  // of the library's
 
 std::string_view ErrorName(cl_int code) {
 #define SLUICE_OPENCL_ERROR(name) \
@@ -119,10 +123,14 @@ Result<const OpenClApi*> LoadOpenCl() {
 }
 
 const OpenClApi& Cl() {
+  if (const OpenClApi* api = instead.load(std::memory_order_acquire)) return *api;
   const Loaded& loaded = TheLibrary();
   CHECK(loaded.reason.empty(), loaded.reason);
   return loaded.api;
 }
+
+UseOpenCl::UseOpenCl(const OpenClApi& api) { instead = &api; }
+UseOpenCl::~UseOpenCl() { instead = nullptr; }
 
 CommandBufferApi LoadCommandBuffers(cl_platform_id platform) {
   const auto find = [&](const char* name, auto* function) {

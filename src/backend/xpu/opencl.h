@@ -37,6 +37,14 @@ Result<const OpenClApi*> LoadOpenCl();
 
 // REQUIRES: LoadOpenCl succeeded before.
 const OpenClApi& Cl();
+// For tests: instead of the library's while it lives, such as one that counts its calls.
+class UseOpenCl {
+ public:
+  explicit UseOpenCl(const OpenClApi& api);
+  ~UseOpenCl();
+  UseOpenCl(const UseOpenCl&) = delete;
+  UseOpenCl& operator=(const UseOpenCl&) = delete;
+};
 
 // Of cl_khr_command_buffer, whose functions a platform hands out itself. All null where it has
 // none.

@@ -51,10 +51,11 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
   if (InfoOf<cl_version>(device, CL_DEVICE_NUMERIC_VERSION) < kVersion ||
       (svm & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) == 0 ||
       !InfoOf<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE) ||
-      !InfoOf<cl_bool>(device, CL_DEVICE_AVAILABLE) ||
-      !IsXpu(type, InfoOf<cl_uint>(device, CL_DEVICE_VENDOR_ID))) {
+      !InfoOf<cl_bool>(device, CL_DEVICE_AVAILABLE)) {
     return std::nullopt;
   }
+  const bool ours = IsXpu(type, InfoOf<cl_uint>(device, CL_DEVICE_VENDOR_ID));
+  if (!ours && (type & CL_DEVICE_TYPE_GPU) == 0) return std::nullopt;
   FoundDevice found;
   found.platform = platform;
   found.device = device;
@@ -79,6 +80,9 @@ std::optional<FoundDevice> Describe(cl_platform_id platform, cl_device_id device
       kAlignment;
   facts.cache_bytes = InfoOf<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
   facts.device_memory = facts.runs_beside_host = true;
+  // Any host memory: the driver copies it while the host goes on.
+  facts.pinned_memory = true;
+  found.other_maker = !ours;
   facts.on_host_processor = (type & CL_DEVICE_TYPE_CPU) != 0;
   facts.shares_host_memory =
       facts.on_host_processor || InfoOf<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
@@ -120,9 +124,11 @@ std::vector<FoundDevice> Ask() {
       found.push_back(*std::move(described));
     }
   }
-  std::stable_sort(found.begin(), found.end(), [](const FoundDevice& a, const FoundDevice& b) {
-    return a.facts.on_host_processor < b.facts.on_host_processor;
-  });
+  const auto place = [](const FoundDevice& device) {
+    return std::pair(device.facts.on_host_processor, device.other_maker);
+  };
+  std::stable_sort(found.begin(), found.end(),
+                   [&](const FoundDevice& a, const FoundDevice& b) { return place(a) < place(b); });
   for (size_t i = 0; i < found.size(); ++i) found[i].facts.id.index = static_cast<int>(i);
   return found;
 }
@@ -149,14 +155,17 @@ std::vector<cl_device_id> PartsOf(cl_device_id device, const cl_device_partition
 
 std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
                                        const device::VisibleDevices& visible) {
+  std::vector<const FoundDevice*> taken;
   std::vector<device::FoundDevice> listed;
   for (const FoundDevice& found : all) {
+    if (found.other_maker && !visible.any_vendor) continue;
+    taken.push_back(&found);
     listed.push_back({.on_host_processor = found.facts.on_host_processor,
                       .tiles = std::max(1, static_cast<int>(found.tiles.size()))});
   }
   std::vector<FoundDevice> seen;
   for (const auto& [found, tile] : device::SelectVisible(visible, listed)) {
-    const FoundDevice& whole = all[found];
+    const FoundDevice& whole = *taken[static_cast<size_t>(found)];
     std::optional<FoundDevice> chosen = whole;
     if (tile >= 0) {
       chosen = Describe(whole.platform, whole.tiles[tile]);
@@ -167,6 +176,21 @@ std::vector<FoundDevice> SelectDevices(const std::vector<FoundDevice>& all,
     seen.push_back(*std::move(chosen));
   }
   return seen;
+}
+
+Result<FoundDevice> ChooseDevice(const device::VisibleDevices& visible, int index) {
+  const std::vector<FoundDevice> devices = SelectDevices(AllDevices(), visible);
+  if (index >= 0 && static_cast<size_t>(index) < devices.size()) {
+    FoundDevice device = devices[static_cast<size_t>(index)];
+    if (visible.gpu_kernels) device.facts.on_host_processor = false;
+    return device;
+  }
+  const std::string why = WhyNoDevices();
+  return Status(StatusCode::kDevice,
+                StrCat("xpu:", index, " does not exist; ", devices.size(),
+                       devices.size() == 1 ? " device is" : " devices are", " visible",
+                       why.empty() ? "" : ": ", why),
+                "device");
 }
 
 std::string WhyNoGpu(const std::string& dev) {
@@ -182,7 +206,7 @@ std::string WhyNoGpu(const std::string& dev) {
 std::string WhyNoDevices() {
   const auto loaded = LoadOpenCl();
   if (!loaded.ok()) return loaded.status().message();
-  if (!AllDevices().empty()) return "";
+  if (!SelectDevices(AllDevices(), {}).empty()) return "";
   cl_uint platforms = 0;
   Cl().GetPlatformIDs(0, nullptr, &platforms);
   std::vector<cl_platform_id> ids(platforms);

@@ -20,18 +20,34 @@ constexpr size_t kCounterBytes = 4096;
 Status SetArgs(cl_kernel kernel, std::string_view name, std::span<const KernelArg> args) {
   for (size_t i = 0; i < args.size(); ++i) {
     const cl_uint index = static_cast<cl_uint>(i);
-    const cl_int error = args[i].bytes == 0
-                             ? Cl().SetKernelArgSVMPointer(kernel, index, args[i].data)
-                             : Cl().SetKernelArg(kernel, index, args[i].bytes, args[i].data);
+    cl_int error = CL_SUCCESS;
+    if (args[i].bytes > 0) {
+      error = Cl().SetKernelArg(kernel, index, args[i].bytes, args[i].data);
+    } else if (!args[i].is_null()) {
+      error = Cl().SetKernelArgSVMPointer(kernel, index, args[i].data);
+    } else {
+      // Null is a value of memory objects alone: given as shared memory, NVIDIA's driver takes the
+      // argument for one that was never set. So does it once an argument has been given both ways,
+      // for which KeptKernel sees to it that none is.
+      error = Cl().SetKernelArg(kernel, index, sizeof(cl_mem), nullptr);
+    }
     if (error != CL_SUCCESS) return ErrorOf(error, StrCat("argument ", i, " of ", name));
   }
   return OkStatus();
 }
 
+// `kernel`: the last before what was waited for; null: none.
+std::string Waiting(std::string_view what, const char* kernel) {
+  return StrCat("waiting for ", what,
+                kernel == nullptr ? "" : StrCat("; the last kernel launched was ", kernel));
+}
+
 }  // namespace
 
 Status XpuEvent::Synchronize() {
-  return event_ == nullptr ? OkStatus() : Check(Cl().WaitForEvents(1, &event_), "an event");
+  if (event_ == nullptr) return OkStatus();
+  const cl_int error = Cl().WaitForEvents(1, &event_);
+  return error == CL_SUCCESS ? OkStatus() : ErrorOf(error, Waiting("an event", behind_));
 }
 
 bool XpuEvent::Done() {
@@ -73,9 +89,10 @@ class XpuEvent::Stamp {
   std::optional<int64_t> at_us_;  // guarded by mutex_
 };
 
-Status XpuEvent::Set(cl_event event) {
+Status XpuEvent::Set(cl_event event, const char* behind) {
   Release();
   event_ = event;
+  behind_ = behind;
   if (!timed_) return OkStatus();
   stamp_ = std::make_shared<Stamp>();
   auto own = std::make_unique<std::shared_ptr<Stamp>>(stamp_);
@@ -121,7 +138,22 @@ Status XpuStream::CheckNotRecording(std::string_view what) const {
 
 Status XpuStream::Synchronize() {
   SLUICE_RETURN_IF_ERROR(CheckNotRecording("a wait for the stream"));
-  return Check(Cl().Finish(queue_), "clFinish");
+  return Drain();
+}
+
+// clFinish need not tell that a command failed; what lies behind the command in the queue does.
+Status XpuStream::Drain() {
+  ++waits_;
+  cl_event marker = nullptr;
+  cl_int error = Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker);
+  if (error == CL_SUCCESS) error = Cl().Finish(queue_);
+  cl_int status = CL_COMPLETE;
+  if (error == CL_SUCCESS)
+    error = Cl().GetEventInfo(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                              nullptr);
+  if (marker != nullptr) Cl().ReleaseEvent(marker);
+  if (error == CL_SUCCESS && status < 0) error = status;
+  return error == CL_SUCCESS ? OkStatus() : ErrorOf(error, Waiting("the stream", last_kernel_));
 }
 
 Status XpuStream::Record(device::Event& event) {
@@ -129,7 +161,7 @@ Status XpuStream::Record(device::Event& event) {
   cl_event marker = nullptr;
   SLUICE_RETURN_IF_ERROR(Check(Cl().EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker),
                                "clEnqueueMarkerWithWaitList"));
-  SLUICE_RETURN_IF_ERROR(static_cast<XpuEvent&>(event).Set(marker));
+  SLUICE_RETURN_IF_ERROR(static_cast<XpuEvent&>(event).Set(marker, last_kernel_));
   return Check(Cl().Flush(queue_), "clFlush");
 }
 
@@ -149,8 +181,11 @@ Result<cl_kernel> XpuStream::MakeKernel(const KernelId& id, std::string_view opt
   return kernel;
 }
 
-Result<cl_kernel> XpuStream::KeptKernel(const KernelId& id, std::string_view options) {
+Result<cl_kernel> XpuStream::KeptKernel(const KernelId& id, std::string_view options,
+                                        std::span<const KernelArg> args) {
   kernel_key_.assign(id.program).append(1, ' ').append(id.function).append(1, ' ').append(options);
+  kernel_key_.append(1, ' ');
+  for (const KernelArg& arg : args) kernel_key_.append(1, arg.is_null() ? '0' : '1');
   const auto found = kernels_.find(kernel_key_);
   if (found != kernels_.end()) return found->second;
   SLUICE_ASSIGN_OR_RETURN(const cl_kernel kernel, MakeKernel(id, options));
@@ -162,6 +197,7 @@ Status XpuStream::Launch(const KernelId& id, std::string_view options, const Lau
                          std::span<const KernelArg> args) {
   if (shape.groups.empty()) return OkStatus();
   RecordedLaunch launch;
+  launch.name = id.function;
   for (size_t i = 0; i < 3; ++i) {
     launch.local[i] = i == 0 ? shape.items : 1;
     launch.global[i] = shape.groups[i] * launch.local[i];
@@ -170,16 +206,31 @@ Status XpuStream::Launch(const KernelId& id, std::string_view options, const Lau
     // A kernel of its own: where a driver records arguments by reference, the next call of the same
     // kernel would change them.
     SLUICE_ASSIGN_OR_RETURN(launch.kernel, MakeKernel(id, options));
-    launch.name = id.function;
     recording_->push_back(launch);
     return SetArgs(launch.kernel, id.function, args);
   }
-  SLUICE_ASSIGN_OR_RETURN(const cl_kernel kernel, KeptKernel(id, options));
-  SLUICE_RETURN_IF_ERROR(SetArgs(kernel, id.function, args));
+  SLUICE_ASSIGN_OR_RETURN(launch.kernel, KeptKernel(id, options, args));
+  SLUICE_RETURN_IF_ERROR(SetArgs(launch.kernel, id.function, args));
+  return Replay(launch);
+}
+
+Status XpuStream::Replay(const RecordedLaunch& launch) {
+  if (launch.kernel == nullptr)
+    return CopyBytes(launch.destination, launch.source, launch.bytes, false);
   Count(1);
-  return Check(Cl().EnqueueNDRangeKernel(queue_, kernel, 3, nullptr, launch.global, launch.local, 0,
-                                         nullptr, nullptr),
-               id.function);
+  last_kernel_ = launch.name;
+  return Check(Cl().EnqueueNDRangeKernel(queue_, launch.kernel, 3, nullptr, launch.global,
+                                         launch.local, 0, nullptr, nullptr),
+               launch.name);
+}
+
+Status XpuStream::RecordCopy(std::byte* destination, const std::byte* source, size_t bytes) {
+  RecordedLaunch copy;
+  copy.destination = destination;
+  copy.source = source;
+  copy.bytes = bytes;
+  recording_->push_back(std::move(copy));
+  return OkStatus();
 }
 
 void XpuStream::BeginRecording(std::vector<RecordedLaunch>* launches) { recording_ = launches; }
@@ -198,17 +249,23 @@ Result<std::byte*> XpuStream::Counters() {
                                                       kCounterBytes, 0, nullptr, nullptr),
                                "clEnqueueSVMMemFill"));
   // Also while a graph is recorded: it takes launches, not what lies on the queue.
-  SLUICE_RETURN_IF_ERROR(Check(Cl().Finish(queue_), "clFinish"));
+  SLUICE_RETURN_IF_ERROR(Drain());
   return counters_->data();
+}
+
+Status XpuStream::ReserveScratch(size_t bytes) {
+  SLUICE_RETURN_IF_ERROR(Scratch(bytes).status());
+  scratch_reserved_ = true;
+  return OkStatus();
 }
 
 Result<std::byte*> XpuStream::Scratch(size_t bytes) {
   if (scratch_ != nullptr && scratch_->bytes() >= bytes) return scratch_->data();
-  if (recording()) {
+  if (recording() || scratch_reserved_) {
     return Status(StatusCode::kFailedPrecondition,
                   StrCat("an op needs ", bytes,
-                         " bytes of scratch memory while its graph is captured; run the largest "
-                         "shape once before"));
+                         " bytes of scratch memory after it was reserved or while its graph is "
+                         "captured; reserve what the largest shape needs"));
   }
   const size_t rounded = (bytes + kScratchStep - 1) / kScratchStep * kScratchStep;
   scratch_.reset();  // graphs that use it hold it themselves
@@ -220,6 +277,7 @@ Result<std::byte*> XpuStream::Scratch(size_t bytes) {
 Status XpuStream::CopyBytes(std::byte* destination, const std::byte* source, size_t bytes,
                             bool wait) {
   Count(0);
+  waits_ += wait ? 1 : 0;
   return Check(Cl().EnqueueSVMMemcpy(queue_, wait ? CL_TRUE : CL_FALSE, destination, source, bytes,
                                      0, nullptr, nullptr),
                "clEnqueueSVMMemcpy");
@@ -234,6 +292,7 @@ Result<std::byte*> XpuStream::Staging(size_t bytes) {
     stage_ = (stage_ + 1) % std::size(stages_);
     stage = &stages_[stage_];
     if (stage->event != nullptr) {
+      ++waits_;
       SLUICE_RETURN_IF_ERROR(Check(Cl().WaitForEvents(1, &stage->event), "staging memory"));
       Cl().ReleaseEvent(stage->event);
       stage->event = nullptr;

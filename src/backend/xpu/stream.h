@@ -1,5 +1,8 @@
 // A stream is an in-order command queue. One thread at a time may use it. What it is told while a
 // region is captured is recorded instead of run.
+//
+// Nothing that is put on the queue is waited for, so an error of it is found by the next
+// Synchronize, or by that of an event recorded behind it.
 #pragma once
 
 #include <memory>
@@ -20,6 +23,7 @@ namespace sluice::xpu {
 struct KernelArg {
   const void* data = nullptr;  // of the value; the pointer itself where bytes is 0
   size_t bytes = 0;
+  bool is_null() const { return bytes == 0 && data == nullptr; }
 };
 
 struct KernelId {
@@ -37,7 +41,9 @@ class XpuEvent : public device::Event {
   bool Done() override;
   Result<double> SecondsSince(device::Event& earlier) override;
   cl_event handle() const { return event_; }  // null: not recorded yet
-  Status Set(cl_event event);                 // takes it over
+  // Takes `event` over. `behind`: the last kernel before it, for messages; lives as long as the
+  // program.
+  Status Set(cl_event event, const char* behind);
 
  private:
   class Stamp;
@@ -46,13 +52,17 @@ class XpuEvent : public device::Event {
   const std::shared_ptr<Context> context_;
   const bool timed_;
   cl_event event_ = nullptr;
+  const char* behind_ = nullptr;  // null: none
   std::shared_ptr<Stamp> stamp_;  // of event_; null unless timed
 };
 
-// A kernel with its arguments set, and its size.
+// A kernel with its arguments set, and its size; or a copy that meets pinned memory.
 struct RecordedLaunch {
-  cl_kernel kernel = nullptr;  // owned by the recording
-  std::string name;
+  cl_kernel kernel = nullptr;  // owned by the recording; null: a copy
+  const char* name = nullptr;  // of the kernel; lives as long as the program
+  std::byte* destination = nullptr;
+  const std::byte* source = nullptr;
+  size_t bytes = 0;
   size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
   // What the next launch may take in; see linear/chain.h.
   std::optional<RowMaker> maker;
@@ -74,7 +84,13 @@ class XpuStream : public device::Stream {
                 std::span<const KernelArg> args);
   // At least `bytes` for the op that runs now, aligned to 256; the next call may give the same
   // memory. kFailedPrecondition when it would have to grow while a region is captured.
+  Status ReserveScratch(size_t bytes) override;
   Result<std::byte*> Scratch(size_t bytes);
+
+  // Launches what was recorded. The kernel's arguments are those it was recorded with.
+  Status Replay(const RecordedLaunch& launch);
+  // A copy from or to pinned memory, for the recording. REQUIRES: recording().
+  Status RecordCopy(std::byte* destination, const std::byte* source, size_t bytes);
 
   // Copies between the host and the device, and on it. `wait`: done when the call returns.
   // REQUIRES: not capturing.
@@ -101,6 +117,10 @@ class XpuStream : public device::Stream {
   std::shared_ptr<OwnedMemory> scratch() const { return scratch_; }
   std::shared_ptr<OwnedMemory> counters() const { return counters_; }
   device::SubmitCounts counts() const override { return counts_; }
+  // How often the host was stopped until the device was done; waits for events not counted.
+  uint64_t waits() const { return waits_; }
+  // Of a graph that was put on the queue as a whole.
+  void NoteLast(const char* kernel) { last_kernel_ = kernel; }
   // One call of the driver that runs so many kernels.
   void Count(uint64_t kernels) {
     counts_.kernels += kernels;
@@ -111,8 +131,12 @@ class XpuStream : public device::Stream {
   XpuStream(std::shared_ptr<Context> context, cl_command_queue queue, bool checks_each_op);
   Status CheckNotRecording(std::string_view what) const;
   Result<cl_kernel> MakeKernel(const KernelId& id, std::string_view options);
-  Result<cl_kernel> KeptKernel(const KernelId& id, std::string_view options);
+  // One for each choice of null pointers among the arguments.
+  Result<cl_kernel> KeptKernel(const KernelId& id, std::string_view options,
+                               std::span<const KernelArg> args);
   Result<std::byte*> Staging(size_t bytes);
+  // Stops the host until all that is on the queue is done.
+  Status Drain();
 
   // Host memory that copies are made from later; reused when its event says so.
   struct Stage {
@@ -126,10 +150,13 @@ class XpuStream : public device::Stream {
   std::unordered_map<std::string, cl_kernel> kernels_;
   std::string kernel_key_;  // kept, so that a launch allocates nothing
   std::shared_ptr<OwnedMemory> scratch_, counters_;
+  bool scratch_reserved_ = false;
   std::vector<RecordedLaunch>* recording_ = nullptr;
   Stage stages_[4];
   size_t stage_ = 0;
   device::SubmitCounts counts_;
+  uint64_t waits_ = 0;
+  const char* last_kernel_ = nullptr;  // that was put on the queue, for messages; null: none yet
 };
 
 // REQUIRES: `stream` was made by a device of this backend; kernels of it meet no other.

@@ -10,7 +10,7 @@
 namespace sluice::model::layers {
 
 struct Activations {
-  ops::Tensor hidden;    // [tokens, hidden]: the residual stream
+  ops::Tensor hidden;    // [tokens, hidden]: the residual stream, of its own type (ResidualDType)
   ops::Tensor normed;    // [tokens, hidden]
   ops::Tensor branch;    // [tokens, hidden]: a block's output before its post-norm
   ops::Tensor qkv;       // [tokens, (q_heads + 2 kv_heads) * head_dim]
@@ -18,8 +18,9 @@ struct Activations {
   ops::Tensor attended;  // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then
   ops::Tensor gate_up;   // [tokens, 2 * intermediate]; in the memory of qkv and q
   ops::Tensor gated;     // [tokens, intermediate]
-  ops::Tensor last;      // [rows, hidden]: the rows that need logits; in branch's memory, which is
-                         // read no more by then
+  ops::Tensor last;  // [rows, hidden]: rows of the residual stream that need logits; in branch's
+                     // memory, which is read no more by then
+  ops::Tensor last_normed;  // [rows, hidden]; in the memory of qkv and gate_up, as are these
 
   // Bytes for options.max_tokens tokens and options.max_logits_rows rows.
   static size_t Bytes(const files::ModelConfig& config, const ModelOptions& options);

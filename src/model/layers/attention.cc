@@ -5,7 +5,15 @@
 namespace sluice::model::layers {
 namespace {
 
-ops::RopeKv::Desc RopeDesc(const Binder& binder, const LayerGroup& group, int rotary_dims,
+ops::KvDesc KvDescOf(const batch::KvGroup& group) {
+  return {.dtype = group.dtype,
+          .kv_heads = group.kv_heads,
+          .k_head_dim = group.k_head_dim,
+          .v_head_dim = group.v_head_dim,
+          .kernel_block_tokens = group.kernel_block_tokens};
+}
+
+ops::RopeKv::Desc RopeDesc(const Binder& binder, const batch::KvGroup& group, int rotary_dims,
                            bool interleaved) {
   ops::RopeKv::Desc desc;
   desc.form = ops::RopeKvForm::kPrefillQOut;
@@ -15,32 +23,34 @@ ops::RopeKv::Desc RopeDesc(const Binder& binder, const LayerGroup& group, int ro
   desc.head_dim = binder.config.head_dim;
   desc.rotary_dims = rotary_dims;
   desc.interleaved = interleaved;
-  desc.kv = group.kv;
-  return desc;
-}
-
-ops::Attention::Desc AttentionDesc(const Binder& binder, const LayerGroup& group) {
-  ops::Attention::Desc desc;
-  desc.activation = binder.options.activation;
-  desc.q_heads = binder.config.num_heads;
-  desc.kv_heads = binder.config.num_kv_heads;
-  desc.head_dim = binder.config.head_dim;
-  desc.scale = binder.config.attention_scale;
-  desc.soft_cap = binder.config.attention_soft_cap;
-  desc.window = group.window;
-  desc.kv = group.kv;
+  desc.kv = KvDescOf(group);
   return desc;
 }
 
 }  // namespace
 
-Result<Attention> Attention::Make(const Binder& binder, int layer, const LayerGroup& group,
+ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const ModelOptions& options,
+                                   const batch::KvGroup& group) {
+  ops::Attention::Desc desc;
+  desc.activation = options.activation;
+  desc.q_heads = config.num_heads;
+  desc.kv_heads = config.num_kv_heads;
+  desc.head_dim = config.head_dim;
+  desc.scale = config.attention_scale;
+  desc.soft_cap = config.attention_soft_cap;
+  desc.window = group.window;
+  desc.kv = KvDescOf(group);
+  return desc;
+}
+
+Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::KvGroup& group,
                                   int group_index, const ops::Tensor& rope) {
   const files::ModelConfig& config = binder.config;
   const std::string prefix = StrCat("layers.", layer, ".attention.");
   Attention attention;
   attention.layer_ = layer;
   attention.group_ = group_index;
+  attention.first_of_group_ = layer == group.layers.front();
   attention.qkv_ = FusedLinear::Make(binder, prefix + "qkv");
   attention.output_ = FusedLinear::Make(binder, prefix + "output");
   if (config.qk_norm) {
@@ -60,8 +70,8 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const LayerGr
   SLUICE_ASSIGN_OR_RETURN(attention.rope_kv_, binder.Bind<ops::RopeKv>(RopeDesc(
                                                   binder, group, rotary_dims, interleaved)));
   attention.rope_ = rope;
-  SLUICE_ASSIGN_OR_RETURN(attention.attention_,
-                          binder.Bind<ops::Attention>(AttentionDesc(binder, group)));
+  SLUICE_ASSIGN_OR_RETURN(attention.attention_, binder.Bind<ops::Attention>(
+                                                    AttentionDesc(config, binder.options, group)));
   return attention;
 }
 
@@ -104,6 +114,11 @@ Status Attention::Attend(ForwardContext& context, const DeviceBatch& batch,
   args.block_table = batch.groups[group_].block_table;
   args.kv = context.kv[layer_];
   args.out = a.attended;
+  if (!context.attention_plans.empty()) {
+    args.plan = context.attention_plans[group_];
+    args.plan.dims[0] = ops::AttentionPlanNumbers(batch.sequences());
+    args.planned = !first_of_group_;
+  }
   return attention_(*context.stream, args);
 }
 

@@ -12,11 +12,15 @@
 
 namespace sluice::model::layers {
 
+// The op's descriptor for the layers of a group.
+ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const ModelOptions& options,
+                                   const batch::KvGroup& group);
+
 class Attention {
  public:
   // `group`: the layer's group and its index. `rope`: the table; empty where the layer does not
   // rotate.
-  static Result<Attention> Make(const Binder& binder, int layer, const LayerGroup& group,
+  static Result<Attention> Make(const Binder& binder, int layer, const batch::KvGroup& group,
                                 int group_index, const ops::Tensor& rope);
 
   // out = output matrix of the attention over a.normed (+ residual). Uses a.qkv, a.q, a.attended.
@@ -28,6 +32,7 @@ class Attention {
   Status Attend(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
   int layer_ = 0, group_ = 0;
+  bool first_of_group_ = false;
   FusedLinear qkv_, output_;
   ops::Bound<ops::QkNorm> qk_norm_;  // unbound: the model has none
   ops::Tensor q_norm_, k_norm_;

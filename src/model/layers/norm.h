@@ -10,12 +10,15 @@ namespace sluice::model::layers {
 
 class RmsNorm {
  public:
-  // `add`: the call first adds x to the residual and normalizes the sum.
-  static Result<RmsNorm> Make(const Binder& binder, const std::string& name, bool add = false);
+  // What a call normalizes: a block's output, the residual stream, or the residual stream once x
+  // has been added to it.
+  enum class Of { kBranch, kResidual, kSum };
+  static Result<RmsNorm> Make(const Binder& binder, const std::string& name, Of of);
 
-  // out = norm(x) * weight; all [tokens, hidden]; out may be x.
+  // out = norm(x) * weight; all [tokens, hidden]; out may be x of the same type. REQUIRES: not
+  // kSum.
   Status operator()(device::Stream& stream, const ops::Tensor& x, const ops::Tensor& out) const;
-  // residual += x; out = norm(residual) * weight. REQUIRES: made with `add`.
+  // residual += x; out = norm(residual) * weight. REQUIRES: kSum.
   Status operator()(device::Stream& stream, const ops::Tensor& x, const ops::Tensor& residual,
                     const ops::Tensor& out) const;
 

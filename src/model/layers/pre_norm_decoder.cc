@@ -10,9 +10,11 @@ Result<std::unique_ptr<Model>> PreNormDecoder::Make(ModelParts parts) {
   for (int i = 0; i < model->config_.num_layers; ++i) {
     const std::string prefix = StrCat("layers.", i, ".");
     Layer layer;
-    SLUICE_ASSIGN_OR_RETURN(layer.input_norm, RmsNorm::Make(binder, prefix + "input_norm"));
+    SLUICE_ASSIGN_OR_RETURN(layer.input_norm,
+                            RmsNorm::Make(binder, prefix + "input_norm", RmsNorm::Of::kResidual));
     SLUICE_ASSIGN_OR_RETURN(layer.attention, model->MakeAttention(binder, i));
-    SLUICE_ASSIGN_OR_RETURN(layer.mlp_norm, RmsNorm::Make(binder, prefix + "mlp_norm"));
+    SLUICE_ASSIGN_OR_RETURN(layer.mlp_norm,
+                            RmsNorm::Make(binder, prefix + "mlp_norm", RmsNorm::Of::kResidual));
     SLUICE_ASSIGN_OR_RETURN(layer.mlp, GatedMlp::Make(binder, i));
     model->layers_.push_back(std::move(layer));
   }
@@ -31,7 +33,7 @@ Status PreNormDecoder::Forward(ForwardContext& context, const DeviceBatch& batch
     SLUICE_RETURN_IF_ERROR(layer.mlp_norm(stream, a.hidden, a.normed));
     SLUICE_RETURN_IF_ERROR(layer.mlp(stream, a, a.hidden, a.hidden));
   }
-  return head_(stream, batch, a.hidden, a.last, logits);
+  return head_(stream, batch, a.hidden, a, logits);
 }
 
 }  // namespace sluice::model::layers

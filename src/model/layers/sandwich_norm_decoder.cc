@@ -7,7 +7,8 @@ Result<std::unique_ptr<Model>> SandwichNormDecoder::Make(ModelParts parts) {
   std::unique_ptr<SandwichNormDecoder> model(new SandwichNormDecoder(std::move(parts)));
   const Binder binder = model->MakeBinder();
   SLUICE_RETURN_IF_ERROR(model->BuildEnds(binder, /*final_norm=*/false));
-  SLUICE_ASSIGN_OR_RETURN(model->first_norm_, RmsNorm::Make(binder, "layers.0.input_norm"));
+  SLUICE_ASSIGN_OR_RETURN(model->first_norm_,
+                          RmsNorm::Make(binder, "layers.0.input_norm", RmsNorm::Of::kResidual));
   const int layers = model->config_.num_layers;
   for (int i = 0; i < layers; ++i) {
     const std::string prefix = StrCat("layers.", i, ".");
@@ -15,13 +16,15 @@ Result<std::unique_ptr<Model>> SandwichNormDecoder::Make(ModelParts parts) {
         i + 1 < layers ? StrCat("layers.", i + 1, ".input_norm") : std::string("final_norm");
     Layer layer;
     SLUICE_ASSIGN_OR_RETURN(layer.attention, model->MakeAttention(binder, i));
-    SLUICE_ASSIGN_OR_RETURN(layer.attention_post_norm,
-                            RmsNorm::Make(binder, prefix + "attention_post_norm"));
+    SLUICE_ASSIGN_OR_RETURN(
+        layer.attention_post_norm,
+        RmsNorm::Make(binder, prefix + "attention_post_norm", RmsNorm::Of::kBranch));
     SLUICE_ASSIGN_OR_RETURN(layer.mlp_norm,
-                            RmsNorm::Make(binder, prefix + "mlp_norm", /*add=*/true));
+                            RmsNorm::Make(binder, prefix + "mlp_norm", RmsNorm::Of::kSum));
     SLUICE_ASSIGN_OR_RETURN(layer.mlp, GatedMlp::Make(binder, i));
-    SLUICE_ASSIGN_OR_RETURN(layer.mlp_post_norm, RmsNorm::Make(binder, prefix + "mlp_post_norm"));
-    SLUICE_ASSIGN_OR_RETURN(layer.next_norm, RmsNorm::Make(binder, next, /*add=*/true));
+    SLUICE_ASSIGN_OR_RETURN(layer.mlp_post_norm,
+                            RmsNorm::Make(binder, prefix + "mlp_post_norm", RmsNorm::Of::kBranch));
+    SLUICE_ASSIGN_OR_RETURN(layer.next_norm, RmsNorm::Make(binder, next, RmsNorm::Of::kSum));
     model->layers_.push_back(std::move(layer));
   }
   return std::unique_ptr<Model>(std::move(model));
@@ -42,7 +45,7 @@ Status SandwichNormDecoder::Forward(ForwardContext& context, const DeviceBatch& 
     SLUICE_RETURN_IF_ERROR(layer.mlp_post_norm(stream, a.branch, a.branch));
     SLUICE_RETURN_IF_ERROR(layer.next_norm(stream, a.branch, a.hidden, a.normed));
   }
-  return head_(stream, batch, a.normed, a.last, logits);
+  return head_(stream, batch, a.normed, a, logits);
 }
 
 }  // namespace sluice::model::layers

@@ -7,7 +7,7 @@ Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder) {
   layer.table_ = binder.Get("embedding")->tensor;
   ops::Embedding::Desc desc;
   desc.table = layer.table_.dtype;
-  desc.activation = binder.options.activation;
+  desc.activation = ops::ResidualDType(binder.options.activation);
   desc.vocab = binder.config.vocab_size;
   desc.hidden = binder.config.hidden_size;
   desc.scale = binder.config.embedding_scale;
@@ -29,12 +29,14 @@ Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& bat
 Result<LogitsHead> LogitsHead::Make(const Binder& binder, bool final_norm) {
   LogitsHead head;
   ops::GatherRows::Desc gather;
-  gather.activation = binder.options.activation;
+  gather.activation =
+      final_norm ? ops::ResidualDType(binder.options.activation) : binder.options.activation;
   gather.width = binder.config.hidden_size;
   SLUICE_ASSIGN_OR_RETURN(head.gather_, binder.Bind<ops::GatherRows>(gather));
   head.has_norm_ = final_norm;
   if (final_norm) {
-    SLUICE_ASSIGN_OR_RETURN(head.norm_, RmsNorm::Make(binder, "final_norm"));
+    SLUICE_ASSIGN_OR_RETURN(head.norm_,
+                            RmsNorm::Make(binder, "final_norm", RmsNorm::Of::kResidual));
   }
   head.output_ = FusedLinear::Make(binder, "output");
   if (binder.config.logit_soft_cap) {
@@ -47,12 +49,13 @@ Result<LogitsHead> LogitsHead::Make(const Binder& binder, bool final_norm) {
 }
 
 Status LogitsHead::operator()(device::Stream& stream, const DeviceBatch& batch,
-                              const ops::Tensor& hidden, const ops::Tensor& last,
+                              const ops::Tensor& hidden, const Activations& a,
                               const ops::Tensor& logits) const {
   if (batch.rows() == 0) return OkStatus();
-  SLUICE_RETURN_IF_ERROR(gather_(stream, {hidden, batch.logits_rows, last}));
-  if (has_norm_) SLUICE_RETURN_IF_ERROR(norm_(stream, last, last));
-  SLUICE_RETURN_IF_ERROR(output_(stream, last, {}, logits));
+  SLUICE_RETURN_IF_ERROR(
+      gather_(stream, {hidden, batch.logits_rows, has_norm_ ? a.last : a.last_normed}));
+  if (has_norm_) SLUICE_RETURN_IF_ERROR(norm_(stream, a.last, a.last_normed));
+  SLUICE_RETURN_IF_ERROR(output_(stream, a.last_normed, {}, logits));
   if (!soft_cap_.bound()) return OkStatus();
   return soft_cap_(stream, {logits});
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/forward.h"
+#include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
 #include "model/layers/norm.h"
@@ -27,9 +28,10 @@ class LogitsHead {
  public:
   // `final_norm`: false where hidden states arrive normed.
   static Result<LogitsHead> Make(const Binder& binder, bool final_norm);
-  // `last` [rows, hidden] is scratch; logits [rows, vocab]. Zero rows do nothing.
+  // `hidden` [tokens, hidden]: the residual stream, or a.normed without a final norm. Writes a.last
+  // and a.last_normed; logits [rows, vocab]. Zero rows do nothing.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& hidden,
-                    const ops::Tensor& last, const ops::Tensor& logits) const;
+                    const Activations& a, const ops::Tensor& logits) const;
 
  private:
   ops::Bound<ops::GatherRows> gather_;

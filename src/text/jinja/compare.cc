@@ -31,6 +31,7 @@ bool SameObject(const Value& a, const Value& b) {
 
 bool EqualItems(Runtime& runtime, const Value& a, const Value& b) {
   if (a.items().size() != b.items().size()) return false;
+  runtime.Step(a.items().size() / 16);
   for (size_t i = 0; i < a.items().size(); ++i) {
     const Value& x = a.items()[i];
     const Value& y = b.items()[i];
@@ -41,6 +42,7 @@ bool EqualItems(Runtime& runtime, const Value& a, const Value& b) {
 
 bool EqualDicts(Runtime& runtime, const DictObject& a, const DictObject& b) {
   if (a.entries.size() != b.entries.size()) return false;
+  runtime.Step(a.entries.size());
   for (const auto& [key, value] : a.entries) {
     const Value* other = b.Find(runtime, key);
     if (other == nullptr) return false;
@@ -63,6 +65,7 @@ bool EqualKeys(Runtime& runtime, const Value& a, const Value& b) {
   if (a.As<ViewObject>().what == ViewKind::kValues || x.entries.size() != y.entries.size()) {
     return false;
   }
+  runtime.Step(x.entries.size());
   for (const auto& entry : x.entries) {
     if (y.Find(runtime, entry.first) == nullptr) return false;
   }
@@ -116,7 +119,7 @@ bool RangeContains(const RangeObject& range, const Value& item) {
 
 }  // namespace
 
-bool Identical(const Value& a, const Value& b) {
+bool Identical(Runtime& runtime, const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kNone:
@@ -127,7 +130,9 @@ bool Identical(const Value& a, const Value& b) {
     case Kind::kFloat:
       return a.real() == b.real();
     case Kind::kString:
-      return a.object() == b.object() || (a.text() == b.text() && a.markup() == b.markup());
+      if (a.object() == b.object()) return true;
+      runtime.Work(std::min(a.text().size(), b.text().size()));
+      return a.text() == b.text() && a.markup() == b.markup();
     default:
       return a.object() == b.object();
   }
@@ -153,7 +158,7 @@ bool Equal(Runtime& runtime, const Value& a, const Value& b) {
     case Kind::kView:
       return EqualKeys(runtime, a, b);
     default:
-      return Identical(a, b);
+      return Identical(runtime, a, b);
   }
 }
 
@@ -166,6 +171,7 @@ bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view sym
   }
   if (!a.IsSequence() || a.kind() != b.kind()) NoOrder(symbol, a, b);
   const size_t common = std::min(a.items().size(), b.items().size());
+  runtime.Step(common / 16);
   for (size_t i = 0; i < common; ++i) {
     const Value& x = a.items()[i];
     const Value& y = b.items()[i];
@@ -213,7 +219,8 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item) {
   }
 }
 
-bool IsHashable(const Value& value) {
+bool IsHashable(Runtime& runtime, const Value& value) {
+  runtime.Step();
   switch (value.kind()) {
     case Kind::kList:
     case Kind::kDict:
@@ -221,14 +228,15 @@ bool IsHashable(const Value& value) {
     case Kind::kView:
       return value.As<ViewObject>().what == ViewKind::kValues;
     case Kind::kTuple:
-      return std::all_of(value.items().begin(), value.items().end(), IsHashable);
+      return std::all_of(value.items().begin(), value.items().end(),
+                         [&runtime](const Value& item) { return IsHashable(runtime, item); });
     default:
       return true;
   }
 }
 
-void CheckHashable(const Value& value) {
-  if (!IsHashable(value)) Fail("unhashable type: '", TypeName(value), "'");
+void CheckHashable(Runtime& runtime, const Value& value) {
+  if (!IsHashable(runtime, value)) Fail("unhashable type: '", TypeName(value), "'");
 }
 
 size_t Hash(Runtime& runtime, const Value& value) {

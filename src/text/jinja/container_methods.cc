@@ -143,6 +143,11 @@ constexpr Method kCyclerMethods[] = {{"next", CyclerNext}, {"reset", CyclerReset
 
 }  // namespace
 
+std::span<const Method> ListMethods() { return kListMethods; }
+std::span<const Method> DictMethods() { return kDictMethods; }
+std::span<const Method> NumberMethods() { return kNumberMethods; }
+std::span<const Method> CyclerMethods() { return kCyclerMethods; }
+
 const Method* FindListMethod(std::string_view name) { return FindIn(kListMethods, name); }
 const Method* FindDictMethod(std::string_view name) { return FindIn(kDictMethods, name); }
 const Method* FindNumberMethod(std::string_view name) { return FindIn(kNumberMethods, name); }

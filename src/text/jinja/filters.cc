@@ -1,14 +1,12 @@
 #include "text/jinja/filters.h"
 
-#include <map>
-
 #include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 
-const FilterEntry* FindFilter(std::string_view name) {
+const std::map<std::string_view, const FilterEntry*>& Filters() {
   static const auto* const kFilters = [] {
     auto* all = new std::map<std::string_view, const FilterEntry*>;
     for (auto part : {TextFilters(), NumberFilters(), SequenceFilters(), LazyFilters()}) {
@@ -16,8 +14,12 @@ const FilterEntry* FindFilter(std::string_view name) {
     }
     return all;
   }();
-  const auto found = kFilters->find(name);
-  return found == kFilters->end() ? nullptr : found->second;
+  return *kFilters;
+}
+
+const FilterEntry* FindFilter(std::string_view name) {
+  const auto found = Filters().find(name);
+  return found == Filters().end() ? nullptr : found->second;
 }
 
 AttributeGetter::AttributeGetter(Runtime& runtime, const Value& attribute) {
@@ -27,11 +29,13 @@ AttributeGetter::AttributeGetter(Runtime& runtime, const Value& attribute) {
     return;
   }
   const std::string& text = attribute.text();
+  runtime.Work(text.size() * 16);
   for (size_t start = 0; start <= text.size();) {
     const size_t end = std::min(text.find('.', start), text.size());
     std::string part = text.substr(start, end - start);
     const bool is_index =
         !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+    runtime.Step();
     parts_.push_back(is_index ? Value::Integer(ParseInteger(part, 10).value_or(0))
                               : runtime.String(std::move(part)));
     start = end + 1;
@@ -40,6 +44,7 @@ AttributeGetter::AttributeGetter(Runtime& runtime, const Value& attribute) {
 
 Value AttributeGetter::Get(Runtime& runtime, const Value& item, const Value* fallback) const {
   Value value = item;
+  runtime.Step(parts_.size());
   for (const Value& part : parts_) {
     value = GetItem(runtime, value, part);
     if (fallback != nullptr && value.IsUndefined()) value = *fallback;

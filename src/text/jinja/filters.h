@@ -5,6 +5,7 @@
 // text each time, the others lay out HTML pages and debugging output, which no chat template does.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,14 +22,14 @@ struct FilterEntry {
   Value (*call)(Runtime& runtime, const Value& subject, const Arguments& arguments);
 };
 
-// Null if there is no filter of that name.
-const FilterEntry* FindFilter(std::string_view name);
-
-// The parts of the table, each in its own file.
+// The parts of the table, each in its own file, and all together, by name.
 std::span<const FilterEntry> TextFilters();
 std::span<const FilterEntry> NumberFilters();
 std::span<const FilterEntry> SequenceFilters();
 std::span<const FilterEntry> LazyFilters();
+const std::map<std::string_view, const FilterEntry*>& Filters();
+// Null if there is no filter of that name.
+const FilterEntry* FindFilter(std::string_view name);
 
 // json.dumps(value, ensure_ascii, indent, separators, sort_keys)
 Value ToJson(Runtime& runtime, const Value& subject, const Arguments& arguments);

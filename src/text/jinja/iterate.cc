@@ -77,6 +77,7 @@ bool SequenceIterator::Next(Runtime& runtime, Value* item) {
 }
 
 bool FilterIterator::Pull(Runtime& runtime, Value* item) {
+  runtime.Step();
   if (iterator_ == nullptr) iterator_ = Iterate(runtime, source_);
   return iterator_->Next(runtime, item);
 }

@@ -47,6 +47,7 @@ class JsonWriter {
   }
 
   void WriteString(std::string_view text) {
+    runtime_.Work(text.size());
     out_.Append('"');
     size_t plain = 0;
     for (size_t place = 0; place < text.size();) {

@@ -126,7 +126,7 @@ class UniqueIterator final : public FilterIterator {
     while (Pull(runtime, item)) {
       Value key = getter_.Get(runtime, *item);
       if (!case_sensitive_) key = IgnoreCase(runtime, key);
-      CheckHashable(key);
+      CheckHashable(runtime, key);
       if (IsNew(runtime, key)) return true;
     }
     return false;

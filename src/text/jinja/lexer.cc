@@ -27,6 +27,11 @@ std::string NormalizeNewlines(std::string_view source) {
   return out;
 }
 
+// Those that begin like another come after it.
+constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
+                                           "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                           ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
+
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
@@ -315,9 +320,6 @@ class Lexer {
   }
 
   void LexOperator() {
-    static constexpr std::string_view kOperators[] = {
-        "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
-        "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
     const auto found = std::find_if(std::begin(kOperators), std::end(kOperators),
                                     [this](std::string_view op) { return At(op); });
     if (found == std::end(kOperators)) {
@@ -348,6 +350,8 @@ class Lexer {
 };
 
 }  // namespace
+
+std::span<const std::string_view> Operators() { return kOperators; }
 
 std::vector<Token> Tokenize(std::string_view source) { return Lexer(source).Run(); }
 

@@ -2,6 +2,7 @@
 // lstrip_blocks are on, the last newline of the source is dropped). Any thread.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ struct Token {
   std::string text;
   Value number;  // kInteger, kFloat
 };
+
+// What a kOperator token may be.
+std::span<const std::string_view> Operators();
 
 // Throws SyntaxFailure. REQUIRES: `source` is UTF-8. The last token is kEnd.
 std::vector<Token> Tokenize(std::string_view source);

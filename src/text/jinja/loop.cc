@@ -32,6 +32,8 @@ constexpr Method kMethods[] = {{"changed", Changed}, {"cycle", Cycle}};
 
 }  // namespace
 
+std::span<const Method> LoopMethods() { return kMethods; }
+
 const Method* FindLoopMethod(std::string_view name) {
   for (const Method& method : kMethods) {
     if (method.name == name) return &method;

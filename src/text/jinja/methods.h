@@ -1,7 +1,7 @@
 // The methods of Python's built-in types that a template may call, by name. Any thread.
 #pragma once
 
-#include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "text/jinja/value.h"
@@ -12,6 +12,15 @@ struct Method {
   std::string_view name;
   Function call;
 };
+
+// The tables of all types' methods and of the global functions.
+std::span<const Method> StringMethods();
+std::span<const Method> ListMethods();  // of list, tuple and range
+std::span<const Method> DictMethods();
+std::span<const Method> NumberMethods();
+std::span<const Method> CyclerMethods();
+std::span<const Method> LoopMethods();
+std::span<const Method> Globals();
 
 // Null if the type has no such method.
 const Method* FindStringMethod(std::string_view name);

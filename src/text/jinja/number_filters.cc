@@ -22,16 +22,22 @@ Value Abs(Runtime&, const Value& subject, const Arguments& arguments) {
   return subject.integer() < 0 ? Negate(subject) : Plus(subject);
 }
 
+// float(value), or nothing where Python has a TypeError or ValueError.
+std::optional<double> NumberOf(Runtime& runtime, const Value& subject) {
+  if (subject.IsNumber()) return subject.AsDouble();
+  if (!subject.IsString()) return std::nullopt;
+  runtime.Work(subject.text().size() * 8);
+  return ParseFloat(subject.text());
+}
+
 // int(float(value)), or nothing where Python has a TypeError, ValueError or OverflowError.
-std::optional<Int> TruncatedNumber(const Value& subject) {
-  std::optional<double> number;
-  if (subject.IsNumber()) number = subject.AsDouble();
-  if (subject.IsString()) number = ParseFloat(subject.text());
+std::optional<Int> TruncatedNumber(Runtime& runtime, const Value& subject) {
+  const std::optional<double> number = NumberOf(runtime, subject);
   if (!number || !std::isfinite(*number)) return std::nullopt;
   return TruncateFloat(*number);
 }
 
-Value IntFilter(Runtime&, const Value& subject, const Arguments& arguments) {
+Value IntFilter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const Bound bound("int", arguments, {"default", "base"}, 0);
   if (subject.IsUndefined()) Fail(subject.undefined_message());
   if (subject.IsIntegral()) return Value::Integer(subject.integer());
@@ -42,23 +48,23 @@ Value IntFilter(Runtime&, const Value& subject, const Arguments& arguments) {
   }
   if (subject.IsString()) {
     const int64_t base = bound.Integer(1, 10);
+    runtime.Work(subject.text().size() * 8);
     if (base == 0 || (base >= 2 && base <= 36)) {
       if (const auto value = ParseInteger(subject.text(), static_cast<int>(base))) {
         return Value::Integer(*value);
       }
     }
   }
-  if (const std::optional<Int> value = TruncatedNumber(subject)) return Value::Integer(*value);
+  if (const std::optional<Int> value = TruncatedNumber(runtime, subject)) {
+    return Value::Integer(*value);
+  }
   return bound.Or(0, Value::Integer(0));
 }
 
-Value FloatFilter(Runtime&, const Value& subject, const Arguments& arguments) {
+Value FloatFilter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const Bound bound("float", arguments, {"default"}, 0);
   if (subject.IsUndefined()) Fail(subject.undefined_message());
-  if (subject.IsNumber()) return Value::Float(subject.AsDouble());
-  if (subject.IsString()) {
-    if (const auto value = ParseFloat(subject.text())) return Value::Float(*value);
-  }
+  if (const auto value = NumberOf(runtime, subject)) return Value::Float(*value);
   return bound.Or(0, Value::Float(0.0));
 }
 
@@ -107,9 +113,7 @@ Value Round(Runtime&, const Value& subject, const Arguments& arguments) {
 Value FileSize(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const Bound bound("filesizeformat", arguments, {"binary"}, 0);
   const bool binary = bound.Flag(0, false);
-  std::optional<double> bytes;
-  if (subject.IsNumber()) bytes = subject.AsDouble();
-  if (subject.IsString()) bytes = ParseFloat(subject.text());
+  const std::optional<double> bytes = NumberOf(runtime, subject);
   if (subject.IsUndefined()) Fail(subject.undefined_message());
   if (!bytes) Fail("filesizeformat needs a number, not ", TypeName(subject));
   const double base = binary ? 1024.0 : 1000.0;

@@ -29,13 +29,13 @@ bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view sym
 bool LessOrEqual(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol = "<=");
 bool Contains(Runtime& runtime, const Value& container, const Value& item);
 // False for a list, a dict, and a tuple that holds one.
-bool IsHashable(const Value& value);
+bool IsHashable(Runtime& runtime, const Value& value);
 // Throws Failure unless IsHashable.
-void CheckHashable(const Value& value);
+void CheckHashable(Runtime& runtime, const Value& value);
 // Equal values have equal hashes. REQUIRES: hashable
 size_t Hash(Runtime& runtime, const Value& value);
 // Python's `is`, as far as it can be told.
-bool Identical(const Value& a, const Value& b);
+bool Identical(Runtime& runtime, const Value& a, const Value& b);
 
 // ---- arithmetic.cc
 Value Binary(Runtime& runtime, BinaryOp op, const Value& a, const Value& b);

@@ -25,6 +25,8 @@ class PercentFormatter {
 
   Value Run() {
     TextBuilder out(runtime_);
+    runtime_.Work(text_.size() * 8);
+    runtime_.Step(values_.size() / 16);
     while (place_ < text_.size()) {
       runtime_.Step();
       const size_t percent = std::min(text_.find('%', place_), text_.size());
@@ -71,6 +73,7 @@ class PercentFormatter {
     }
     if (!is_mapping_ || !all_.Is(Kind::kDict)) Fail("a format string needs a mapping");
     const std::string name = text_.substr(start, place_ - 1 - start);
+    runtime_.Work(name.size() * 8);
     const Value* value = all_.dict().Find(name);
     if (value == nullptr) Fail("a format string names '", name, "', which is not given");
     named_ = *value;

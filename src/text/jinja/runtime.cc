@@ -21,7 +21,9 @@ int DepthOf(const std::vector<Value>& items) {
 }  // namespace
 
 Runtime::Runtime(const RenderLimits& limits, std::optional<Moment> now)
-    : limits_(limits), now_(now) {
+    : limits_(limits),
+      now_(now),
+      work_left_(static_cast<size_t>(limits.steps_max) * kBytesPerStep) {
   meter_.live_bytes_max = kLiveBytesMax;
 }
 
@@ -31,12 +33,8 @@ Runtime::~Runtime() {
   }
 }
 
-void Runtime::Step(size_t count) {
-  const int64_t left = limits_.steps_max - steps_;
-  if (left < 0 || count > static_cast<size_t>(left)) {
-    Fail("the template runs more than ", limits_.steps_max, " steps");
-  }
-  steps_ += static_cast<int64_t>(count);
+void Runtime::Exhausted() const {
+  Fail("the template runs more than ", limits_.steps_max, " steps");
 }
 
 void Runtime::CheckString(size_t bytes) const {
@@ -53,24 +51,25 @@ void Runtime::CheckCount(size_t count) const {
 
 Value Runtime::String(std::string text, bool markup) {
   CheckString(text.size());
+  Step();
   Work(text.size());
   return {Kind::kString, std::make_shared<StringObject>(&meter_, std::move(text), markup)};
 }
 
 Value Runtime::List(std::vector<Value> items) {
-  Step(items.size() / 16);
+  Step(1 + items.size() / 16);
   const int depth = DepthOf(items);
   return {Kind::kList, std::make_shared<SequenceObject>(&meter_, std::move(items), depth, false)};
 }
 
 Value Runtime::Tuple(std::vector<Value> items, bool group) {
-  Step(items.size() / 16);
+  Step(1 + items.size() / 16);
   const int depth = DepthOf(items);
   return {Kind::kTuple, std::make_shared<SequenceObject>(&meter_, std::move(items), depth, group)};
 }
 
 Value Runtime::Dict(std::vector<DictObject::Entry> entries) {
-  Step(entries.size() / 16);
+  Step(1 + entries.size());
   int depth = 0;
   for (const auto& [key, value] : entries) {
     depth = std::max({depth, key.depth(), value.depth()});
@@ -115,6 +114,8 @@ Moment Runtime::now() const {
 TextBuilder::~TextBuilder() { runtime_.meter()->live_bytes -= counted_; }
 
 void TextBuilder::Append(std::string_view part) {
+  constexpr size_t kBytesOfACall = 8;
+  runtime_.Work(part.size() + kBytesOfACall);
   runtime_.CheckString(text_.size() + part.size());
   text_.append(part);
   if (text_.capacity() > counted_) {
@@ -137,14 +138,16 @@ void TextBuilder::AppendRepeated(std::string_view part, size_t count) {
 }
 
 void DictBuilder::Set(const Value& key, Value value) {
+  runtime_.Step();
   if (key.IsString()) {
+    runtime_.Work(key.text().size() * 8);
     auto [place, is_new] = by_text_.try_emplace(key.text(), entries_.size());
     if (!is_new) {
       entries_[place->second].second = std::move(value);
       return;
     }
   } else {
-    CheckHashable(key);
+    CheckHashable(runtime_, key);
     for (size_t place : others_) {
       runtime_.Step();
       if (Equal(runtime_, entries_[place].first, key)) {

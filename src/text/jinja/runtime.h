@@ -30,10 +30,22 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
+  // Every loop and every recursion whose length the template or the conversation decides counts
+  // here what it does.
   // Counts `count` steps; throws Failure over the limit.
-  void Step(size_t count = 1);
-  // Counts the work of touching `bytes` bytes.
-  void Work(size_t bytes) { Step(bytes / kBytesPerStep); }
+  void Step(size_t count = 1) {
+    if (count > work_left_ / kBytesPerStep) Exhausted();
+    work_left_ -= count * kBytesPerStep;
+  }
+  // Counts the work of touching `bytes` bytes, part of a step or many; throws Failure likewise.
+  void Work(size_t bytes) {
+    if (bytes > work_left_) Exhausted();
+    work_left_ -= bytes;
+  }
+  // Whole steps counted so far.
+  int64_t steps() const {
+    return limits_.steps_max - static_cast<int64_t>(work_left_ / kBytesPerStep);
+  }
   // Throws Failure unless a string of `bytes` bytes may exist.
   void CheckString(size_t bytes) const;
   // Throws Failure unless a list of `count` values may exist.
@@ -61,9 +73,11 @@ class Runtime {
   // A string operation touches so many bytes in about the time of one expression.
   static constexpr size_t kBytesPerStep = 256;
 
+  [[noreturn]] void Exhausted() const;
+
   const RenderLimits limits_;
   const std::optional<Moment> now_;
-  int64_t steps_ = 0;
+  size_t work_left_;  // in bytes
   Meter meter_;
   // Namespaces are the values that can come to hold each other; kept here so that taking them apart
   // never recurses.

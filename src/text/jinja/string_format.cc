@@ -136,6 +136,7 @@ class BraceFormatter {
 
   std::string Run(std::string_view text, int depth) {
     if (depth > 2) Fail("a format string is nested too deep");
+    runtime_.Work(text.size() * 8);
     TextBuilder out(runtime_);
     for (size_t place = 0; place < text.size();) {
       runtime_.Step();
@@ -203,12 +204,17 @@ class BraceFormatter {
     Fail("the conversion '!", conversion, "' of a format field is not supported");
   }
 
+  const Value* Given(std::string_view name) {
+    runtime_.Step(arguments_->named.size() / 16);
+    return arguments_->Named(name);
+  }
+
   Value Named(std::string_view name) {
     if (mapping_ != nullptr) {
       std::optional<Value> value =
           FindItem(runtime_, *mapping_, runtime_.String(std::string(name)));
       if (value) return *value;
-    } else if (const Value* value = arguments_->Named(name)) {
+    } else if (const Value* value = Given(name)) {
       return *value;
     }
     Fail("a format string names '", name, "', which is not given");

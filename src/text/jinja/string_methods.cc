@@ -159,6 +159,7 @@ Value Count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   for (size_t at = FindIn(window.text, wanted); at != std::string_view::npos;
        at = FindIn(window.text, wanted, at + wanted.size())) {
     ++count;
+    runtime.Work(32);
   }
   return Value::Integer(count);
 }
@@ -209,12 +210,13 @@ Value Split(Runtime& runtime, const Value& self, const Arguments& arguments) {
   std::vector<std::string_view> parts;
   runtime.Work(self.text().size());
   if (bound.IsNoneOrAbsent(0)) {
-    parts = from_right ? SplitSpaceFromRight(self.text(), limit) : SplitSpace(self.text(), limit);
+    parts = from_right ? SplitSpaceFromRight(runtime, self.text(), limit)
+                       : SplitSpace(runtime, self.text(), limit);
   } else {
     if (!bound[0].IsString()) Fail("split() needs a str or None, not ", TypeName(bound[0]));
     if (bound.Text(0).empty()) Fail("empty separator");
-    parts = from_right ? SplitTextFromRight(self.text(), bound.Text(0), limit)
-                       : SplitText(self.text(), bound.Text(0), limit);
+    parts = from_right ? SplitTextFromRight(runtime, self.text(), bound.Text(0), limit)
+                       : SplitText(runtime, self.text(), bound.Text(0), limit);
   }
   return PartsToList(runtime, parts, self.markup());
 }
@@ -222,7 +224,8 @@ Value Split(Runtime& runtime, const Value& self, const Arguments& arguments) {
 Value SplitLinesMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound("splitlines", arguments, {"keepends"}, 0);
   runtime.Work(self.text().size());
-  return PartsToList(runtime, SplitLines(self.text(), bound.Flag(0, false)), self.markup());
+  return PartsToList(runtime, SplitLines(runtime, self.text(), bound.Flag(0, false)),
+                     self.markup());
 }
 
 template <bool from_right>
@@ -324,6 +327,7 @@ Value FillZeros(Runtime& runtime, const Value& self, const Arguments& arguments)
 Value ExpandTabs(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound("expandtabs", arguments, {"tabsize"}, 0);
   const int64_t size = bound.Integer(0, 8);
+  runtime.Work(self.text().size() * 4);
   TextBuilder out(runtime);
   int64_t column = 0;
   for (char c : self.text()) {
@@ -404,6 +408,8 @@ constexpr Method kMethods[] = {
 };
 
 }  // namespace
+
+std::span<const Method> StringMethods() { return kMethods; }
 
 const Method* FindStringMethod(std::string_view name) {
   const auto found = std::lower_bound(

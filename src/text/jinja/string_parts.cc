@@ -8,6 +8,15 @@
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
+namespace {
+
+void AddPart(Runtime& runtime, std::string_view part, std::vector<std::string_view>* parts) {
+  runtime.Step();
+  runtime.CheckCount(parts->size() + 1);
+  parts->push_back(part);
+}
+
+}  // namespace
 
 size_t FindIn(std::string_view text, std::string_view wanted, size_t start) {
   if (start > text.size()) return std::string_view::npos;
@@ -28,12 +37,12 @@ size_t FindLastIn(std::string_view text, std::string_view wanted) {
   return at == std::string_view::npos ? at : text.size() - at - wanted.size();
 }
 
-std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit) {
+std::vector<std::string_view> SplitSpace(Runtime& runtime, std::string_view text, int64_t limit) {
   std::vector<std::string_view> parts;
   text = StripLeft(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(text);
+      AddPart(runtime, text, &parts);
       break;
     }
     size_t end = 0;
@@ -42,18 +51,19 @@ std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit) {
       if (IsSpace(DecodeUtf8(text, &next))) break;
       end = next;
     }
-    parts.push_back(text.substr(0, end));
+    AddPart(runtime, text.substr(0, end), &parts);
     text = StripLeft(text.substr(end));
   }
   return parts;
 }
 
-std::vector<std::string_view> SplitSpaceFromRight(std::string_view text, int64_t limit) {
+std::vector<std::string_view> SplitSpaceFromRight(Runtime& runtime, std::string_view text,
+                                                  int64_t limit) {
   std::vector<std::string_view> parts;
   text = StripRight(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(text);
+      AddPart(runtime, text, &parts);
       break;
     }
     size_t start = text.size();
@@ -62,41 +72,45 @@ std::vector<std::string_view> SplitSpaceFromRight(std::string_view text, int64_t
       if (IsSpace(DecodeUtf8Before(text, &before))) break;
       start = before;
     }
-    parts.push_back(text.substr(start));
+    AddPart(runtime, text.substr(start), &parts);
     text = StripRight(text.substr(0, start));
   }
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
-std::vector<std::string_view> SplitText(std::string_view text, std::string_view separator,
-                                        int64_t limit) {
+std::vector<std::string_view> SplitText(Runtime& runtime, std::string_view text,
+                                        std::string_view separator, int64_t limit) {
   std::vector<std::string_view> parts;
   while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
     const size_t at = FindIn(text, separator);
     if (at == std::string_view::npos) break;
-    parts.push_back(text.substr(0, at));
+    AddPart(runtime, text.substr(0, at), &parts);
     text.remove_prefix(at + separator.size());
   }
-  parts.push_back(text);
+  AddPart(runtime, text, &parts);
   return parts;
 }
 
-std::vector<std::string_view> SplitTextFromRight(std::string_view text, std::string_view separator,
-                                                 int64_t limit) {
+std::vector<std::string_view> SplitTextFromRight(Runtime& runtime, std::string_view text,
+                                                 std::string_view separator, int64_t limit) {
+  // Backwards, the last occurrence is the first, and all searches together pass over the text once.
+  const std::string backwards(text.rbegin(), text.rend());
+  const std::string wanted(separator.rbegin(), separator.rend());
   std::vector<std::string_view> parts;
+  size_t done = 0;
   while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    const size_t at = FindLastIn(text, separator);
+    const size_t at = FindIn(backwards, wanted, done);
     if (at == std::string_view::npos) break;
-    parts.push_back(text.substr(at + separator.size()));
-    text = text.substr(0, at);
+    AddPart(runtime, text.substr(text.size() - at, at - done), &parts);
+    done = at + wanted.size();
   }
-  parts.push_back(text);
+  AddPart(runtime, text.substr(0, text.size() - done), &parts);
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
-std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends) {
+std::vector<std::string_view> SplitLines(Runtime& runtime, std::string_view text, bool keep_ends) {
   std::vector<std::string_view> parts;
   size_t start = 0;
   for (size_t place = 0; place < text.size();) {
@@ -104,16 +118,15 @@ std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends) 
     const char32_t c = DecodeUtf8(text, &place);
     if (!IsLineBreak(c)) continue;
     if (c == '\r' && place < text.size() && text[place] == '\n') ++place;
-    parts.push_back(text.substr(start, (keep_ends ? place : end) - start));
+    AddPart(runtime, text.substr(start, (keep_ends ? place : end) - start), &parts);
     start = place;
   }
-  if (start < text.size()) parts.push_back(text.substr(start));
+  if (start < text.size()) AddPart(runtime, text.substr(start), &parts);
   return parts;
 }
 
 Value PartsToList(Runtime& runtime, const std::vector<std::string_view>& parts, bool markup) {
   runtime.CheckCount(parts.size());
-  runtime.Step(parts.size());
   std::vector<Value> out;
   out.reserve(parts.size());
   for (std::string_view part : parts) out.push_back(runtime.String(std::string(part), markup));
@@ -153,6 +166,7 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
     if (left) text = StripLeft(text);
     if (right) text = StripRight(text);
   } else {
+    runtime.Work(chars.text().size() * 16 + text.size() * 8);
     std::set<char32_t> strip;
     for (size_t place = 0; place < chars.text().size();) {
       strip.insert(DecodeUtf8(chars.text(), &place));

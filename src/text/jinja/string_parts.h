@@ -16,15 +16,16 @@ namespace sluice::text::jinja {
 size_t FindIn(std::string_view text, std::string_view wanted, size_t start = 0);
 size_t FindLastIn(std::string_view text, std::string_view wanted);
 
-// The parts point into `text`. A negative `limit` of splits is none.
-std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit);
-std::vector<std::string_view> SplitSpaceFromRight(std::string_view text, int64_t limit);
+// The parts point into `text`, and each counts as a step. A negative `limit` of splits is none.
+std::vector<std::string_view> SplitSpace(Runtime& runtime, std::string_view text, int64_t limit);
+std::vector<std::string_view> SplitSpaceFromRight(Runtime& runtime, std::string_view text,
+                                                  int64_t limit);
 // REQUIRES: !separator.empty()
-std::vector<std::string_view> SplitText(std::string_view text, std::string_view separator,
-                                        int64_t limit);
-std::vector<std::string_view> SplitTextFromRight(std::string_view text, std::string_view separator,
-                                                 int64_t limit);
-std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends);
+std::vector<std::string_view> SplitText(Runtime& runtime, std::string_view text,
+                                        std::string_view separator, int64_t limit);
+std::vector<std::string_view> SplitTextFromRight(Runtime& runtime, std::string_view text,
+                                                 std::string_view separator, int64_t limit);
+std::vector<std::string_view> SplitLines(Runtime& runtime, std::string_view text, bool keep_ends);
 Value PartsToList(Runtime& runtime, const std::vector<std::string_view>& parts, bool markup);
 
 // The first `limit` occurrences of `old` replaced; all for a negative limit.

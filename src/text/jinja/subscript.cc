@@ -229,6 +229,8 @@ Value SliceText(Runtime& runtime, const Value& object, const Bounds& bounds) {
 }  // namespace
 
 std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::string_view name) {
+  runtime.Step();
+  runtime.Work(name.size() * 8);
   if (object.IsUndefined() && name.substr(0, 2) != "__") Fail(object.undefined_message());
   if (IsOneOf(name, kHidden)) return Unsafe(runtime, object, name);
   if (object.Is(Kind::kNamespace)) {
@@ -240,11 +242,12 @@ std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::s
 }
 
 std::optional<Value> FindItem(Runtime& runtime, const Value& object, const Value& key) {
+  runtime.Step();
   switch (object.kind()) {
     case Kind::kUndefined:
       Fail(object.undefined_message());
     case Kind::kDict: {
-      if (!IsHashable(key)) return std::nullopt;
+      if (!IsHashable(runtime, key)) return std::nullopt;
       const Value* value = object.dict().Find(runtime, key);
       return value == nullptr ? std::nullopt : std::optional<Value>(*value);
     }

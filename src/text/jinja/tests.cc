@@ -81,15 +81,15 @@ bool Cased(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   return HasCase(text, upper);
 }
 
-bool IsFilter(Runtime&, const Value& subject, const Arguments& arguments) {
+bool IsFilter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   Bound("filter", arguments, {}, 0);
-  CheckHashable(subject);
+  CheckHashable(runtime, subject);
   return subject.IsString() && FindFilter(subject.text()) != nullptr;
 }
 
-bool IsTest(Runtime&, const Value& subject, const Arguments& arguments) {
+bool IsTest(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   Bound("test", arguments, {}, 0);
-  CheckHashable(subject);
+  CheckHashable(runtime, subject);
   return subject.IsString() && FindTest(subject.text()) != nullptr;
 }
 
@@ -98,9 +98,9 @@ bool Escaped(Runtime&, const Value& subject, const Arguments& arguments) {
   return subject.markup();
 }
 
-bool SameAs(Runtime&, const Value& subject, const Arguments& arguments) {
+bool SameAs(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   const Bound bound("sameas", arguments, {"other"}, 1);
-  return Identical(subject, bound[0]);
+  return Identical(runtime, subject, bound[0]);
 }
 
 bool In(Runtime& runtime, const Value& subject, const Arguments& arguments) {
@@ -177,6 +177,8 @@ constexpr TestEntry kTests[] = {
 };
 
 }  // namespace
+
+std::span<const TestEntry> Tests() { return kTests; }
 
 const TestEntry* FindTest(std::string_view name) {
   const auto found = std::find_if(std::begin(kTests), std::end(kTests),

@@ -1,6 +1,7 @@
 // The tests that Jinja ships (`x is defined`). Any thread; a call belongs to one rendering.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "text/jinja/runtime.h"
@@ -13,6 +14,7 @@ struct TestEntry {
   bool (*call)(Runtime& runtime, const Value& subject, const Arguments& arguments);
 };
 
+std::span<const TestEntry> Tests();
 // Null if there is no test of that name.
 const TestEntry* FindTest(std::string_view name);
 

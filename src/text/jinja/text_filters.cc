@@ -86,11 +86,12 @@ Value Indent(Runtime& runtime, const Value& subject, const Arguments& arguments)
   if (subject.IsUndefined()) Fail(subject.undefined_message());
   if (!subject.IsString()) Fail("indent needs a str, not ", TypeName(subject));
   const bool blank = bound.Flag(2, false);
+  runtime.Work(subject.text().size() * 2);
   const std::string text = subject.text() + "\n";
   TextBuilder out(runtime);
   if (bound.Flag(1, false)) out.Append(indent);
   bool first = true;
-  for (std::string_view line : SplitLines(text, false)) {
+  for (std::string_view line : SplitLines(runtime, text, false)) {
     if (!first) {
       out.Append('\n');
       if (blank || !line.empty()) out.Append(indent);
@@ -113,6 +114,7 @@ Value Truncate(Runtime& runtime, const Value& subject, const Arguments& argument
   if (LengthOf(subject) - leeway <= length) return subject;
   if (!subject.IsString() || !end.IsString()) Fail("truncate needs a str");
   const size_t kept = static_cast<size_t>(length - end_chars);
+  runtime.Work(subject.text().size());
   std::string text = subject.text().substr(0, Utf8Offset(subject.text(), kept));
   if (!bound.Flag(1, false)) {
     if (const size_t space = text.rfind(' '); space != std::string::npos) text.resize(space);

@@ -124,10 +124,11 @@ const Value* DictObject::Find(std::string_view key) const {
 
 const Value* DictObject::Find(Runtime& runtime, const Value& key) const {
   if (key.IsString()) {
+    runtime.Step();
     runtime.Work(key.text().size() * 8);
     return Find(key.text());
   }
-  CheckHashable(key);
+  CheckHashable(runtime, key);
   for (const auto& [name, value] : entries) {
     runtime.Step();
     if (!name.IsString() && Equal(runtime, name, key)) return &value;

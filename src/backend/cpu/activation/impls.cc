@@ -79,14 +79,19 @@ void RegisterActivation(ops::OpTable& table) {
   table.Add<GatedActivation>({"avx2_f32_gated_activation",
                               &GatedSupports<Isa::kAvx2, kAvx2ActivationKernels>,
                               &RunGated<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
-  table.Add<GatedActivation>(
-      {"ref_gated_activation", &ops::RefGatedActivationSupports, &ops::RefGatedActivation});
+  table.Add<GatedActivation>({.name = "ref_gated_activation",
+                              .supports = &ops::RefGatedActivationSupports,
+                              .run = &ops::RefGatedActivation,
+                              .slow = &ops::PlainLoops<GatedActivation>});
 
   table.Add<SoftCap>({"avx512_f32_soft_cap", &SoftCapSupports<Isa::kAvx512>,
                       &RunSoftCap<kAvx512ActivationKernels>, ops::Arithmetic::kF32});
   table.Add<SoftCap>({"avx2_f32_soft_cap", &SoftCapSupports<Isa::kAvx2>,
                       &RunSoftCap<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
-  table.Add<SoftCap>({"ref_soft_cap", &ops::RefSoftCapSupports, &ops::RefSoftCap});
+  table.Add<SoftCap>({.name = "ref_soft_cap",
+                      .supports = &ops::RefSoftCapSupports,
+                      .run = &ops::RefSoftCap,
+                      .slow = &ops::PlainLoops<SoftCap>});
 }
 
 }  // namespace sluice::cpu

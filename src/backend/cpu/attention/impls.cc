@@ -38,7 +38,10 @@ void RegisterAttention(ops::OpTable& table) {
                  ops::Arithmetic::kF32});
   table.Add<Op>({"avx2_f32_attention", &Supports<Isa::kAvx2>, &Run<kAvx2AttentionKernels>,
                  ops::Arithmetic::kF32});
-  table.Add<Op>({"ref_attention", &ops::RefAttentionSupports, &ops::RefAttention});
+  table.Add<Op>({.name = "ref_attention",
+                 .supports = &ops::RefAttentionSupports,
+                 .run = &ops::RefAttention,
+                 .slow = &ops::PlainLoops<Op>});
 }
 
 }  // namespace sluice::cpu

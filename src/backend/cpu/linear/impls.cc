@@ -303,7 +303,10 @@ void RegisterLinear(ops::OpTable& table) {
   Tiles::Register(table);
   Avx512::Register(table, "avx512_int8_linear", "avx512_f32_linear");
   Avx2::Register(table, "avx2_int8_linear", "avx2_f32_linear");
-  table.Add<Linear>({"ref_linear", &ops::RefLinearSupports, &ops::RefLinear});
+  table.Add<Linear>({.name = "ref_linear",
+                     .supports = &ops::RefLinearSupports,
+                     .run = &ops::RefLinear,
+                     .slow = &ops::PlainLoops<Linear>});
 }
 
 }  // namespace sluice::cpu

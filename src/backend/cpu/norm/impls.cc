@@ -65,13 +65,19 @@ void RegisterNorm(ops::OpTable& table) {
                    ops::Arithmetic::kF32});
   table.Add<Norm>({"avx2_f32_norm", &NormSupports<Isa::kAvx2>, &RunNorm<kAvx2NormKernels>,
                    ops::Arithmetic::kF32});
-  table.Add<Norm>({"ref_norm", &ops::RefNormSupports, &ops::RefNorm});
+  table.Add<Norm>({.name = "ref_norm",
+                   .supports = &ops::RefNormSupports,
+                   .run = &ops::RefNorm,
+                   .slow = &ops::PlainLoops<Norm>});
 
   table.Add<QkNorm>({"avx512_f32_qk_norm", &QkNormSupports<Isa::kAvx512>,
                      &RunQkNorm<kAvx512NormKernels>, ops::Arithmetic::kF32});
   table.Add<QkNorm>({"avx2_f32_qk_norm", &QkNormSupports<Isa::kAvx2>, &RunQkNorm<kAvx2NormKernels>,
                      ops::Arithmetic::kF32});
-  table.Add<QkNorm>({"ref_qk_norm", &ops::RefQkNormSupports, &ops::RefQkNorm});
+  table.Add<QkNorm>({.name = "ref_qk_norm",
+                     .supports = &ops::RefQkNormSupports,
+                     .run = &ops::RefQkNorm,
+                     .slow = &ops::PlainLoops<QkNorm>});
 }
 
 }  // namespace sluice::cpu

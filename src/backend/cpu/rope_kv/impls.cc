@@ -59,7 +59,10 @@ void RegisterRopeKv(ops::OpTable& table) {
                  ops::Arithmetic::kF32});
   table.Add<Op>(
       {"avx2_f32_rope_kv", &Supports<Isa::kAvx2>, &Run<kAvx2RopeKvKernels>, ops::Arithmetic::kF32});
-  table.Add<Op>({"ref_rope_kv", &ops::RefRopeKvSupports, &ops::RefRopeKv});
+  table.Add<Op>({.name = "ref_rope_kv",
+                 .supports = &ops::RefRopeKvSupports,
+                 .run = &ops::RefRopeKv,
+                 .slow = &ops::PlainLoops<Op>});
 }
 
 }  // namespace sluice::cpu

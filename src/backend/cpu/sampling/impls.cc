@@ -59,7 +59,10 @@ void RegisterSampling(ops::OpTable& table) {
   table.Add<ops::Sample>({"avx2_f32_sample", &Supports<Isa::kAvx2>, &Run<kAvx2SamplingKernels>,
                           ops::Arithmetic::kF32});
   table.Add<ops::Sample>({"any_f32_sample", ops::RefSampleSupports, RunAny, ops::Arithmetic::kF32});
-  table.Add<ops::Sample>({"ref_sample", ops::RefSampleSupports, ops::RefSample});
+  table.Add<ops::Sample>({.name = "ref_sample",
+                          .supports = ops::RefSampleSupports,
+                          .run = ops::RefSample,
+                          .slow = &ops::PlainLoops<ops::Sample>});
 }
 
 }  // namespace sluice::cpu

@@ -79,7 +79,7 @@ struct PlainAttention {
 
   const AttentionParams& p;
   Shared& shared;
-  Tile tile;
+  const Tile tile;
   Visible all;
   int kv_head, r, c;  // r: the thread's row, c: which of its eight threads
   bool valid;
@@ -88,31 +88,31 @@ struct PlainAttention {
   RowState inner, outer;
   float4 o[kColumns], kept[kColumns];
 
-  __device__ PlainAttention(const AttentionParams& params, Shared& memory)
-      : p(params), shared(memory), kv_head(blockIdx.y), r(threadIdx.x / 8), c(threadIdx.x % 8) {}
+  __device__ PlainAttention(const AttentionParams& params, Shared& memory, const Tile& item)
+      : p(params),
+        shared(memory),
+        tile(item),
+        kv_head(item.kv_head),
+        r(threadIdx.x / 8),
+        c(threadIdx.x % 8) {}
 
   __device__ void Run() {
-    if (!FindTile<kRows>(p, blockIdx.x, &tile)) return;
-    if (!tile.split && blockIdx.z > 0) return;
     all = VisibleToRows(p, tile.at, tile.row, tile.rows);
-    const BlockWalk<kBlock> walk = {tile.split ? static_cast<int>(gridDim.z) : 1,
-                                    (all.end + kBlock - 1) / kBlock};
-    int block = walk.First(all, blockIdx.z);
-    if (!walk.Has(block)) return;
+    const BlockWalk<kBlock> walk(tile, all);
+    if (walk.begin >= walk.end) return;
+    StoreRow(0, LookUp(walk.begin));
     SetRow();
     ResetInner();
-    StoreRow(0, LookUp(block));
     __syncthreads();
-    for (int i = 0; walk.Has(block); ++i) {
-      const int next = walk.Next(block);
-      const KvRow ahead = LookUp(next);
-      Load(i % 2);
-      StoreRow((i + 1) % 2, ahead);
+    for (int block = walk.begin; block < walk.end; ++block) {
+      const int slot = (block - walk.begin) % 2;
+      const KvRow ahead = LookUp(block + 1);
+      Load(slot);
+      StoreRow(1 - slot, ahead);
       __syncthreads();
       Attend(block);
       if (walk.EndsSplit(block)) EndSplit(block * kBlock / kSplitTokens);
       __syncthreads();
-      block = next;
     }
   }
 
@@ -252,7 +252,7 @@ struct PlainAttention {
     if (split >= from && split <= to) {
       if (from == to) {
         Finish(o, inner.sum);
-      } else if (tile.split) {
+      } else if (tile.split()) {
         StorePartial(split);
       } else {
         Keep(split == from);
@@ -292,7 +292,8 @@ struct PlainAttention {
   }
 
   __device__ void StorePartial(int split) {
-    const int64_t at = PartialRow(p, token, head, split);
+    const int64_t at = PartialRow(p, tile.slot, token - tile.at.first_token, tile.splits,
+                                  split - tile.first_split, head);
     if (c == 0) reinterpret_cast<float2*>(p.partial_state)[at] = {inner.largest, inner.sum};
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
@@ -310,7 +311,9 @@ template <int kDim>
 __device__ void RunPlain(const AttentionParams& params) {
   using Kernel = PlainAttention<kDim>;
   extern __shared__ __align__(16) char memory[];
-  Kernel(params, *reinterpret_cast<typename Kernel::Shared*>(memory)).Run();
+  Worklist work;
+  for (Tile tile; work.Next(params, &tile);)
+    Kernel(params, *reinterpret_cast<typename Kernel::Shared*>(memory), tile).Run();
 }
 
 }  // namespace

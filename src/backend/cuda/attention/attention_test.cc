@@ -258,6 +258,26 @@ TEST_P(AttentionSameness, RowsAtOddPlacesAreRefused) {
   EXPECT_EQ(Call(memory_->stream(), odd).code(), StatusCode::kInvalidArgument);
 }
 
+// As the layers of a model do: the first plans, the others follow. The plan is made anew in the
+// next step, whatever the one before has left.
+TEST_P(AttentionSameness, LayersOfAStepShareItsPlan) {
+  const std::vector<Chunk> steps[] = {{{0, 699, 700}, {2, 1299, 1300}, {3, 0, 64}},
+                                      {{2, 900, 1000}, {0, 255, 256}, {4, 200, 210}}};
+  ops::Tensor plan = memory_->Upload(
+      Array::Ints(std::vector<int32_t>(static_cast<size_t>(ops::AttentionPlanNumbers(3)), 77)));
+  for (const std::vector<Chunk>& chunks : steps) {
+    const std::vector<std::byte> expected = Run(chunks);
+    const Inputs inputs = MakeInputs(chunks, 111, 3, 100);
+    for (int layer = 0; layer < 3; ++layer) {
+      Attention::Args args = Upload(inputs);
+      args.plan = plan;
+      args.planned = layer > 0;
+      ASSERT_TRUE(Call(memory_->stream(), args).ok());
+      EXPECT_EQ(RowsOf(args, inputs), expected) << layer;
+    }
+  }
+}
+
 TEST_P(AttentionSameness, AReplayedGraphSeesOtherLengthsRowsAndBlocks) {
   constexpr int kTokens = 12, kSequences = 5, kBlocks = 100;
   const Inputs first = MakeInputs({{0, 699, 700}, {2, 1299, 1300}}, kTokens, kSequences, kBlocks);

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
-#include "backend/cuda/attention/params.h"
+#include "backend/cuda/attention/plan.h"
 
 namespace sluice::cuda {
 namespace {
 
+// For partial results: a batch that has more to split than fits here has enough tiles without.
 constexpr int64_t kScratchMax = int64_t{256} << 20;
-constexpr int64_t kBlocksPerUnit = 16;  // thread blocks wanted for each SM
-constexpr int64_t kSplitTilesMax = 4;   // longer chunks fill the device without being split
-constexpr int64_t kWorkersMax = 65535;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int kSharedOfUnit = 227 << 10,
+              kSharedOfBlock = 2 << 10;  // bytes; the second: beside ours
+constexpr int64_t kCombineBlocksPerUnit = 8;
 
 int PaddedDim(AttentionProducts products, int head_dim) {
   if (head_dim <= 64) return 64;
@@ -29,11 +28,13 @@ void ChooseKernel(AttentionProducts products, const ops::Attention::Desc& desc,
     config.function = StrCat(config.module, "_", dim);
     config.rows = kPlainRows;
     config.threads = kPlainThreads;
+    config.blocks_per_unit = 3;
     config.shared_bytes = PlainSharedBytes(dim);
     return;
   }
   config.rows = kMmaRows;
   config.threads = kMmaThreads;
+  config.blocks_per_unit = dim <= 128 ? 2 : 1;
   config.shared_bytes = MmaSharedBytes(dim, codes);
   if (!codes) {
     config.module =
@@ -48,34 +49,34 @@ void ChooseKernel(AttentionProducts products, const ops::Attention::Desc& desc,
 }  // namespace
 
 std::string AttentionConfig::ToString() const {
-  return StrCat(function, " grid ", tiles, " x ", workers, ", up to ", splits_max,
-                " splits for sequences of up to ", split_rows, " rows, ", shared_bytes,
-                " bytes shared, ", partial_bytes + state_bytes, " bytes scratch, combine ",
-                combine_blocks);
+  return StrCat(function, " on ", thread_blocks, " thread blocks, ", shared_bytes,
+                " bytes shared, room for ", slots_max, " partial results of a token in ",
+                partial_bytes + state_bytes, " bytes, combine ", combine_blocks);
 }
 
 AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attention::Desc& desc,
                                    const AttentionSizes& sizes, int compute_units) {
   AttentionConfig config;
   ChooseKernel(products, desc, config);
+  if (sizes.tokens == 0 || sizes.sequences == 0) return config;
   const int64_t group = desc.q_heads / desc.kv_heads;
-  const int64_t tiles = sizes.tokens * group / config.rows + sizes.sequences;
-  config.tiles = static_cast<unsigned>(sizes.tokens == 0 || sizes.sequences == 0 ? 0 : tiles);
-  const int64_t splits =
-      CeilDiv(sizes.blocks_max * desc.kv.kernel_block_tokens, int64_t{kSplitTokens});
-  config.splits_max = static_cast<int>(std::max<int64_t>(splits, 1));
-  if (config.tiles == 0 || splits <= 1) return config;
-  config.combine_blocks = 1;  // a call's number of launches depends on blocks_max alone
-  const int64_t parts = sizes.tokens * desc.q_heads * splits;
-  if (parts * (desc.head_dim + 2) * 4 > kScratchMax) return config;
-  config.split_rows = static_cast<int>(kSplitTilesMax * config.rows);
-  config.workers = static_cast<unsigned>(
-      std::clamp(CeilDiv(compute_units * kBlocksPerUnit, tiles * desc.kv_heads), int64_t{1},
-                 std::min(splits, kWorkersMax)));
-  config.partial_bytes = static_cast<size_t>(parts * desc.head_dim * 4);
-  config.state_bytes = static_cast<size_t>(parts * 2 * 4);
+  const int64_t tiles = CeilDiv(sizes.tokens * group, config.rows) + sizes.sequences;
+  const int64_t splits = std::max<int64_t>(
+      CeilDiv(sizes.blocks_max * desc.kv.kernel_block_tokens, int64_t{kSplitTokens}), 1);
+  const int64_t resident =
+      std::min(config.blocks_per_unit, kSharedOfUnit / (config.shared_bytes + kSharedOfBlock));
+  config.thread_blocks = static_cast<unsigned>(
+      std::min(compute_units * std::max<int64_t>(resident, 1), tiles * desc.kv_heads * splits));
+  if (splits <= 1) return config;
+  // Query tokens of sequences that may be split.
+  const int64_t tokens = std::min(
+      sizes.tokens, sizes.sequences * std::max<int64_t>(kSplitTilesMax * config.rows / group, 1));
+  const int64_t slot_bytes = int64_t{desc.q_heads} * (desc.head_dim + 2) * 4;
+  config.slots_max = std::min(tokens * splits, kScratchMax / slot_bytes);
+  config.partial_bytes = static_cast<size_t>(config.slots_max * desc.q_heads * desc.head_dim * 4);
+  config.state_bytes = static_cast<size_t>(config.slots_max * desc.q_heads * 2 * 4);
   config.combine_blocks =
-      static_cast<unsigned>(CeilDiv(sizes.tokens * desc.q_heads, kCombineThreads / 32));
+      static_cast<unsigned>(std::min(tokens * desc.q_heads, compute_units * kCombineBlocksPerUnit));
   return config;
 }
 

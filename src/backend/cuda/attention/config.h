@@ -22,12 +22,13 @@ struct AttentionConfig {
   const char* module = "";
   std::string function;
   int rows = 0, threads = 0, shared_bytes = 0;
-  unsigned tiles = 0;    // thread blocks along x: at least one per tile that a call can need
-  unsigned workers = 1;  // along z: splits of a sequence that are worked on beside each other
-  int splits_max = 1;
-  int split_rows = 0;  // sequences of at most as many rows are split; 0: none
+  int blocks_per_unit = 1;  // that its registers allow on an SM
+  // Thread blocks, which share the items of the step's plan; 0: there is nothing to do.
+  unsigned thread_blocks = 0;
+  // What a token's heads leave for one split: there is room for so many.
+  int64_t slots_max = 0;
   size_t partial_bytes = 0, state_bytes = 0;  // scratch
-  unsigned combine_blocks = 0;                // of the second launch; 0: there is none
+  unsigned combine_blocks = 0;                // of the last launch; 0: there is none
 
   std::string ToString() const;
 };

@@ -32,42 +32,32 @@ TEST(AttentionConfigTest, LaunchesDoNotDependOnTheBatch) {
   EXPECT_EQ(Decode(64, 256).combine_blocks, 0u);  // one split: nothing to combine
 }
 
-TEST(AttentionConfigTest, ALoneSequenceIsSplitAndAFullBatchIsNot) {
-  EXPECT_EQ(Decode(1, 4096).workers, 16u);
-  EXPECT_GT(Decode(64, 4096).workers, 1u);
-  EXPECT_EQ(Decode(512, 131072).workers, 1u);
+TEST(AttentionConfigTest, ThreadBlocksAreAsManyAsRunAtATimeOrThereIsWorkFor) {
+  EXPECT_EQ(Decode(64, 4096).thread_blocks, 2u * 132);
+  EXPECT_EQ(Decode(512, 131072).thread_blocks, 2u * 132);
+  EXPECT_EQ(Decode(1, 1024).thread_blocks, 64u);  // two tiles at most, 8 heads, 4 splits
 }
 
-TEST(AttentionConfigTest, ScratchIsBounded) {
+TEST(AttentionConfigTest, ScratchIsBoundedAndNoSmallerForALargerStep) {
+  size_t before = 0;
   for (const int64_t sequences : {1, 16, 64, 512}) {
     for (const int64_t context : {4096, 32768, 131072}) {
       const AttentionConfig config = Decode(sequences, context);
       EXPECT_LE(config.partial_bytes + config.state_bytes, size_t{256} << 20);
-      EXPECT_EQ(config.split_rows > 0, config.partial_bytes > 0);
+      EXPECT_GE(Decode(sequences, 131072).slots_max, config.slots_max);
+      EXPECT_GE(Decode(512, context).slots_max, config.slots_max);
     }
+    EXPECT_GE(Decode(sequences, 131072).partial_bytes, before);
+    before = Decode(sequences, 131072).partial_bytes;
   }
-}
-
-// Sequence s has its tiles from floor(start * group / rows) + s on.
-TEST(AttentionConfigTest, TheGridCoversEverySequence) {
-  const int64_t lengths[] = {1, 0, 700, 3, 64, 16, 1, 17, 0};
-  int64_t start = 0, s = 0, last = -1;
-  for (const int64_t tokens : lengths) {
-    const int64_t first = start * 4 / kMmaRows + s, needed = (tokens * 4 + kMmaRows - 1) / kMmaRows;
-    EXPECT_GT(first, last) << s;
-    last = first + needed - 1;
-    start += tokens;
-    ++s;
-  }
-  const AttentionConfig config = ConfigureAttention(
-      AttentionProducts::kBF16, Llama(DType::kBF16, DType::kBF16), {start, s, 64}, 132);
-  EXPECT_LT(last, config.tiles);
+  // A sequence of 131,072 tokens can be split however many there may be.
+  EXPECT_GE(Decode(512, 131072).slots_max, 131072 / kSplitTokens);
 }
 
 TEST(AttentionConfigTest, NothingIsLaunchedForNoTokens) {
   const AttentionConfig config =
       ConfigureAttention(AttentionProducts::kF32, Llama(DType::kF32, DType::kF16), {0, 4, 64}, 132);
-  EXPECT_EQ(config.tiles, 0u);
+  EXPECT_EQ(config.thread_blocks, 0u);
   EXPECT_EQ(config.combine_blocks, 0u);
 }
 

@@ -1,8 +1,9 @@
 #include "backend/cuda/attention/impls.h"
 
 #include "backend/cuda/attention/config.h"
-#include "backend/cuda/attention/params.h"
+#include "backend/cuda/attention/plan.h"
 #include "backend/cuda/launch.h"
+#include "device/alignment.h"
 
 namespace sluice::cuda {
 namespace {
@@ -64,9 +65,19 @@ bool RowsAligned(const AttentionParams& p) {
          reinterpret_cast<uintptr_t>(p.q) % 4 == 0 && reinterpret_cast<uintptr_t>(p.out) % 4 == 0;
 }
 
+// Rounded, so that what lies behind it is aligned.
+size_t PlanBytes(int64_t sequences) {
+  return device::AlignUp(static_cast<size_t>(ops::AttentionPlanNumbers(sequences)) * 4);
+}
+
 template <AttentionProducts products>
 ops::Support Supports(const Attention::Desc& desc, const device::DeviceFacts& facts) {
   return AttentionSupports(products, desc, facts);
+}
+
+// Rows in F32 can't be multiplied otherwise.
+std::string_view SlowIn16Bits(const Attention::Desc& desc) {
+  return desc.activation == DType::kF32 ? "" : "it multiplies without matrix instructions";
 }
 
 template <AttentionProducts products>
@@ -81,35 +92,60 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
   }
   const AttentionConfig config = ConfigureAttention(
       products, desc, {p.tokens, p.sequences, p.blocks_max}, FactsOf(stream).compute_units);
-  p.splits_max = config.splits_max;
-  p.split_rows = config.split_rows;
-  if (config.partial_bytes > 0) {
-    SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch,
-                            Scratch(stream, config.state_bytes + config.partial_bytes));
-    p.partial_state = reinterpret_cast<float*>(scratch);
-    p.partial = reinterpret_cast<float*>(scratch + config.state_bytes);
+  if (config.thread_blocks == 0) return OkStatus();
+  p.tile_rows = config.rows;
+  p.thread_blocks = static_cast<int32_t>(config.thread_blocks);
+  p.slots_max = static_cast<int32_t>(config.slots_max);
+  const bool own_plan = args.plan.empty();
+  const size_t plan_bytes = own_plan ? PlanBytes(p.sequences) : 0;
+  SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch,
+                          Scratch(stream, plan_bytes + config.state_bytes + config.partial_bytes));
+  p.plan = own_plan ? reinterpret_cast<int32_t*>(scratch) : args.plan.ptr<int32_t>();
+  p.partial_state = reinterpret_cast<float*>(scratch + plan_bytes);
+  p.partial = reinterpret_cast<float*>(scratch + plan_bytes + config.state_bytes);
+  if (own_plan || !args.planned) {
+    const LaunchShape warp = {.grid = {1}, .block = {kPlanThreads}};
+    SLUICE_RETURN_IF_ERROR(
+        Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p));
   }
-  LaunchShape shape;
-  shape.grid[0] = config.tiles;
-  shape.grid[1] = static_cast<unsigned>(desc.kv_heads);
-  shape.grid[2] = config.workers;
-  shape.block[0] = static_cast<unsigned>(config.threads);
-  shape.shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  const LaunchShape shape = {.grid = {config.thread_blocks},
+                             .block = {static_cast<unsigned>(config.threads)},
+                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
   SLUICE_RETURN_IF_ERROR(Launch(stream, {config.module, config.function.c_str()}, shape, p));
-  shape = {};
-  shape.grid[0] = config.combine_blocks;
-  shape.block[0] = kCombineThreads;
-  return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, shape, p);
+  const LaunchShape combine = {.grid = {config.combine_blocks}, .block = {kCombineThreads}};
+  return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine, p);
+}
+
+// Of the largest call: no size of a step makes it need less.
+template <AttentionProducts products>
+size_t ScratchBytes(const Attention::Desc& desc, const ops::StepLimits& limits,
+                    const device::DeviceFacts& facts) {
+  const int64_t blocks = CeilDiv(limits.positions, desc.kv.kernel_block_tokens);
+  const AttentionConfig config = ConfigureAttention(
+      products, desc, {limits.tokens, limits.sequences, blocks}, facts.compute_units);
+  return PlanBytes(limits.sequences) + config.state_bytes + config.partial_bytes;
 }
 
 }  // namespace
 
 void RegisterAttention(ops::OpTable& table) {
   using enum AttentionProducts;
-  table.Add<Attention>(
-      {"sm80_bf16_attention", &Supports<kBF16>, &Run<kBF16>, ops::Arithmetic::kBf16});
-  table.Add<Attention>({"sm80_f16_attention", &Supports<kF16>, &Run<kF16>, ops::Arithmetic::kF16});
-  table.Add<Attention>({"any_f32_attention", &Supports<kF32>, &Run<kF32>, ops::Arithmetic::kF32});
+  table.Add<Attention>({.name = "sm80_bf16_attention",
+                        .supports = &Supports<kBF16>,
+                        .run = &Run<kBF16>,
+                        .arithmetic = ops::Arithmetic::kBf16,
+                        .scratch_bytes = &ScratchBytes<kBF16>});
+  table.Add<Attention>({.name = "sm80_f16_attention",
+                        .supports = &Supports<kF16>,
+                        .run = &Run<kF16>,
+                        .arithmetic = ops::Arithmetic::kF16,
+                        .scratch_bytes = &ScratchBytes<kF16>});
+  table.Add<Attention>({.name = "any_f32_attention",
+                        .supports = &Supports<kF32>,
+                        .run = &Run<kF32>,
+                        .arithmetic = ops::Arithmetic::kF32,
+                        .slow = &SlowIn16Bits,
+                        .scratch_bytes = &ScratchBytes<kF32>});
 }
 
 }  // namespace sluice::cuda

@@ -1,8 +1,10 @@
-// Attention on matrix instructions, one code for prefill and decode, so that a row's bits are the
-// same in both. A thread block has 64 rows of one KV head, a warp 16 of them. KV comes through two
-// stages of shared memory in blocks of positions; codes are widened there to T, which is exact, and
-// their scales are applied to scores and weights. Weights are rounded to T before they multiply V.
-// What a row does not see may be any bytes, NaN too, and adds nothing.
+// Attention on matrix instructions. A thread block has up to 64 rows of one KV head, a warp 16 of
+// them; where there are no more than 16 (decode), the warps share them: each makes the scores of
+// some positions and, with the weights of all, some columns of the output. Both forms do the same
+// arithmetic in the same order, so a row's bits are the same in prefill and decode. KV comes
+// through two stages of shared memory in blocks of positions; codes are widened there to T, which
+// is exact, and their scales are applied to scores and weights. Weights are rounded to T before
+// they multiply V. What a row does not see may be any bytes, NaN too, and adds nothing.
 #pragma once
 
 #include <type_traits>
@@ -40,24 +42,27 @@ __device__ uint4 Widen(uint2 codes) {
   return {out[0], out[1], out[2], out[3]};
 }
 
-template <class T, class Activation, KvForm kForm, int kDim>
+// kTogether: the warps share the same 16 rows.
+template <class T, class Activation, KvForm kForm, int kDim, bool kTogether>
 struct MmaAttention {
-  static constexpr int kRows = 64, kThreads = 128;
+  static constexpr int kRows = kTogether ? 16 : 64, kThreads = 128, kWarps = 4;
   static constexpr int kBlock = kDim <= 128 ? 64 : 32;  // positions
   static constexpr int kRing = 4;
   static constexpr bool kCodes = kForm != KvForm::kPlain;
   static constexpr bool kKeepQ = kDim <= 128;  // in registers
-  static constexpr int kSteps = kDim / 16, kColumns = kDim / 8;
-  static constexpr int kAhead =
-      kColumns / 2 % 4 == 0 ? 4 : 2;               // matrices read before they are used
+  static constexpr int kSteps = kDim / 16;
+  static constexpr int kParts = kBlock / 16;  // of a block: positions of a step of products with V
+  // Of the output, in eights of columns: all, and those of a warp.
+  static constexpr int kAllColumns = kDim / 8;
+  static constexpr int kColumns = kTogether ? (kDim / 16 + kWarps - 1) / kWarps * 2 : kAllColumns;
+  // Matrices read before they are used.
+  static constexpr int kAhead = kColumns / 2 % 4 == 0 ? 4 : kColumns / 2 % 2 == 0 ? 2 : 1;
   static constexpr int kRowBytes = kDim * 2 + 16;  // padded: rows begin in different banks
   static constexpr int kTileBytes = kBlock * kRowBytes;
   static constexpr int kChunks = kDim / 8;  // of eight numbers, in a row
   static constexpr int kCodeTileBytes = kBlock * kDim;
   static constexpr int kStages = 2;
   static constexpr int kTiles = kCodes ? 1 : kStages;
-  static constexpr int kOuterBytes = kThreads * kColumns * 16;
-
   // Shared memory, in this order.
   struct Shared {
     char kv[kTiles][2][kTileBytes];
@@ -65,10 +70,52 @@ struct MmaAttention {
     float scales[kStages][2][kBlock];
     KvRow rows[kRing][kBlock];
     uint4 q[kKeepQ ? 1 : kSteps * kThreads];
-    float4 outer[kColumns * kThreads];
+    float4 outer[kAllColumns * kThreads];
   };
-
   static_assert(sizeof(Shared) == MmaSharedBytes(kDim, kCodes));
+
+  // What warps that share rows tell each other of a block, in the memory of `outer`.
+  struct Exchange {
+    uint4 weights[kParts][32];  // packed as the lanes' left factors
+    float largest[kParts][16];
+    float sums[kParts][2][32];
+  };
+  static_assert(sizeof(Exchange) <= sizeof(Shared::outer));
+
+  // Products of a block's weights with V in which, for each row, what it does not see is 0: the
+  // bits that it has beside finite V.
+  struct SeenV {
+    uint32_t v;                   // what the lane reads of the block in shared memory
+    int first[2], end[2];         // what the thread's rows see of it
+    uint32_t weights[kParts][4];  // the left factors
+    float4 o[kColumns];
+
+    __device__ __noinline__ void Multiply() {
+      const int lane = threadIdx.x % 32;
+#pragma unroll 1
+      for (int r = 0; r < 16; ++r) {
+        const int from = __shfl_sync(0xffffffffu, first[r / 8], r % 8 * 4);
+        const int to = __shfl_sync(0xffffffffu, end[r / 8], r % 8 * 4);
+        const auto keep = [&](int i) { return i >= from && i < to ? 0xffffu : 0u; };
+#pragma unroll 1
+        for (int j = 0; j < kColumns; ++j) {
+          float sum[4] = {o[j].x, o[j].y, o[j].z, o[j].w};
+#pragma unroll 1
+          for (int step = 0; step < kParts; ++step) {
+            uint32_t b[4];
+            LoadMatricesTransposed(v + step * 16 * kRowBytes + j / 2 * 32, b);
+            const int at = step * 16 + lane % 4 * 2;
+            const uint32_t low = keep(at) | keep(at + 1) << 16;
+            const uint32_t high = keep(at + 8) | keep(at + 9) << 16;
+            MultiplyAdd<T>(sum, weights[step], (j % 2 == 0 ? b[0] : b[2]) & low,
+                           (j % 2 == 0 ? b[1] : b[3]) & high);
+          }
+          if (lane / 4 == r % 8 && r < 8) o[j].x = sum[0], o[j].y = sum[1];
+          if (lane / 4 == r % 8 && r >= 8) o[j].z = sum[2], o[j].w = sum[3];
+        }
+      }
+    }
+  };
 
   // What a thread knows of its two rows.
   struct Row {
@@ -80,46 +127,45 @@ struct MmaAttention {
 
   const AttentionParams& p;
   Shared& shared;
-  Tile tile;
+  const Tile tile;
   Visible all;
   int kv_head, warp, lane;
+  int first_column;  // of the output, in eights
   Row row[2];
   Visible warp_visible;  // positions that some row of the warp sees
   Visible warp_common;   // that all of them see
   float o[kColumns][4];
+  float4 kept[kTogether ? kColumns : 1];  // of the splits before, as `outer` else
   uint32_t q[kKeepQ ? kSteps : 1][4];
 
-  __device__ MmaAttention(const AttentionParams& params, Shared& memory)
+  __device__ MmaAttention(const AttentionParams& params, Shared& memory, const Tile& item)
       : p(params),
         shared(memory),
-        kv_head(blockIdx.y),
+        tile(item),
+        kv_head(item.kv_head),
         warp(threadIdx.x / 32),
-        lane(threadIdx.x % 32) {}
+        lane(threadIdx.x % 32),
+        first_column(kTogether ? warp * kColumns : 0) {}
 
   __device__ void Run() {
-    if (!FindTile<kRows>(p, blockIdx.x, &tile)) return;
-    if (!tile.split && blockIdx.z > 0) return;
     all = VisibleToRows(p, tile.at, tile.row, tile.rows);
-    const BlockWalk<kBlock> walk = {tile.split ? static_cast<int>(gridDim.z) : 1,
-                                    (all.end + kBlock - 1) / kBlock};
-    int block = walk.First(all, blockIdx.z);
-    if (!walk.Has(block)) return;
+    const BlockWalk<kBlock> walk(tile, all);
+    if (walk.begin >= walk.end) return;
+    StoreRow(0, LookUp(walk.begin));
+    StoreRow(1, LookUp(walk.begin + 1));
+    KvRow ahead = LookUp(walk.begin + 2);
+    __syncthreads();
+    Fetch(walk.begin, 0, 0);
+    CommitCopies();
     SetRows();
     LoadQ();
     ResetInner();
-    int next = walk.Next(block), after = walk.Next(next);
-    StoreRow(0, LookUp(block));
-    StoreRow(1, LookUp(next));
-    KvRow ahead = LookUp(after);
-    __syncthreads();
-    Fetch(block, 0, 0);
-    CommitCopies();
-    for (int i = 0; walk.Has(block); ++i) {
-      const int stage = i % kStages;
-      if (walk.Has(next)) Fetch(next, (i + 1) % kStages, (i + 1) % kRing);
+    for (int block = walk.begin; block < walk.end; ++block) {
+      const int i = block - walk.begin, stage = i % kStages;
+      if (block + 1 < walk.end) Fetch(block + 1, (i + 1) % kStages, (i + 1) % kRing);
       CommitCopies();
       StoreRow((i + 2) % kRing, ahead);
-      ahead = LookUp(walk.Next(after));  // has the time of a block to arrive
+      ahead = LookUp(block + 3);  // has the time of a block to arrive
       WaitCopies<1>();
       __syncthreads();
       if constexpr (kCodes) {
@@ -130,15 +176,12 @@ struct MmaAttention {
         Attend(block, kCodes ? 0 : stage, stage);
       if (walk.EndsSplit(block)) EndSplit(block * kBlock / kSplitTokens);
       __syncthreads();
-      block = next;
-      next = after;
-      after = walk.Next(after);
     }
   }
 
   __device__ void SetRows() {
     warp_visible = warp_common = {0, 0};
-    const int first = warp * 16;
+    const int first = kTogether ? 0 : warp * 16;
     if (first < tile.rows) {
       const int last = tile.row + min(first + 16, tile.rows) - 1;
       const Visible top = VisibleAt(p, tile.at, tile.at.Position((tile.row + first) / p.group));
@@ -250,11 +293,12 @@ struct MmaAttention {
     row[0].inner = row[1].inner = {-INFINITY, 0.0f};
   }
 
-  // Scores of the warp's rows with a block's positions: s[j][i] is of row i / 2 and position
-  // 8 j + lane % 4 * 2 + i % 2.
-  __device__ void MultiplyK(int buffer, float (&s)[kBlock / 8][4]) {
+  // Scores of the warp's rows with kCount parts of a block from `part` on: s[j][i] is of row i / 2
+  // and position 16 part + 8 j + lane % 4 * 2 + i % 2.
+  template <int kCount>
+  __device__ void MultiplyK(int buffer, int part, float (&s)[2 * kCount][4]) {
     const uint32_t k = SharedAddress(shared.kv[buffer][0]) +
-                       (lane % 8 + lane / 16 * 8) * kRowBytes + (lane / 8 % 2) * 16;
+                       (part * 16 + lane % 8 + lane / 16 * 8) * kRowBytes + (lane / 8 % 2) * 16;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       uint32_t a[4];
@@ -262,14 +306,14 @@ struct MmaAttention {
 #pragma unroll
         for (int j = 0; j < 4; ++j) a[j] = q[step][j];
       } else {
-        const uint4 part = shared.q[step * kThreads + threadIdx.x];
-        a[0] = part.x, a[1] = part.y, a[2] = part.z, a[3] = part.w;
+        const uint4 four = shared.q[step * kThreads + threadIdx.x];
+        a[0] = four.x, a[1] = four.y, a[2] = four.z, a[3] = four.w;
       }
-      uint32_t b[kBlock / 16][4];
+      uint32_t b[kCount][4];
 #pragma unroll
-      for (int j = 0; j < kBlock / 16; ++j) LoadMatrices(k + j * 16 * kRowBytes + step * 32, b[j]);
+      for (int j = 0; j < kCount; ++j) LoadMatrices(k + j * 16 * kRowBytes + step * 32, b[j]);
 #pragma unroll
-      for (int j = 0; j < kBlock / 16; ++j) {
+      for (int j = 0; j < kCount; ++j) {
         MultiplyAdd<T>(s[2 * j], a, b[j][0], b[j][1]);
         MultiplyAdd<T>(s[2 * j + 1], a, b[j][2], b[j][3]);
       }
@@ -277,9 +321,10 @@ struct MmaAttention {
   }
 
   // Takes out the positions that a row does not see; `first`: that of s[0][0].
-  __device__ void Hide(int first, float (&s)[kBlock / 8][4]) const {
+  template <int kEights>
+  __device__ void Hide(int first, float (&s)[kEights][4]) const {
 #pragma unroll
-    for (int j = 0; j < kBlock / 8; ++j) {
+    for (int j = 0; j < kEights; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int position = first + 8 * j + i % 2;
@@ -289,63 +334,139 @@ struct MmaAttention {
     }
   }
 
-  __device__ void Attend(int block, int buffer, int stage) {
-    float s[kBlock / 8][4];
+  // Scores times log2 e of kCount parts of a block from `part` on, and each row's largest of them.
+  template <int kCount>
+  __device__ void Score(int block, int buffer, int stage, int part, float (&s)[2 * kCount][4],
+                        float (&largest)[2]) {
 #pragma unroll
-    for (int j = 0; j < kBlock / 8; ++j) {
+    for (int j = 0; j < 2 * kCount; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) s[j][i] = 0.0f;
     }
-    MultiplyK(buffer, s);
+    MultiplyK<kCount>(buffer, part, s);
+    const int first = part * 16 + lane % 4 * 2;
     if constexpr (kCodes) {
 #pragma unroll
-      for (int j = 0; j < kBlock / 8; ++j) {
+      for (int j = 0; j < 2 * kCount; ++j) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          s[j][i] *= shared.scales[stage][0][8 * j + lane % 4 * 2 + i % 2];
+        for (int i = 0; i < 4; ++i) s[j][i] *= shared.scales[stage][0][first + 8 * j + i % 2];
       }
     }
     MakeScores(p, s);
     if (block * kBlock < warp_common.first || (block + 1) * kBlock > warp_common.end)
-      Hide(block * kBlock + lane % 4 * 2, s);
-    float largest[2] = {-INFINITY, -INFINITY};
+      Hide(block * kBlock + first, s);
+    largest[0] = largest[1] = -INFINITY;
 #pragma unroll
-    for (int j = 0; j < kBlock / 8; ++j) {
+    for (int j = 0; j < 2 * kCount; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) largest[i / 2] = fmaxf(largest[i / 2], s[j][i]);
     }
-    float factor[2], base[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 1));
       largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2));
-      largest[i] = fmaxf(largest[i], row[i].inner.largest);
-      base[i] = largest[i] == -INFINITY ? 0.0f : largest[i];  // nothing seen so far
-      factor[i] = exp2f(row[i].inner.largest - base[i]);
-      row[i].inner = {largest[i], row[i].inner.sum * factor[i]};
     }
-#pragma unroll
-    for (int j = 0; j < kBlock / 8; ++j) {
+  }
+
+  // Weights of one part from its scores, as the left factors of its products with V, and the lane's
+  // share of their sums.
+  __device__ void Weigh(int stage, int part, const float (&base)[2], float (&low)[4],
+                        float (&high)[4], uint32_t (&a)[4], float (&sums)[2]) const {
+    sums[0] = sums[1] = 0.0f;
+    const auto weigh = [&](float(&s)[4], int first) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const bool hidden = s[j][i] == -INFINITY;
-        s[j][i] = exp2f(s[j][i] - base[i / 2]);
-        row[i / 2].inner.sum += s[j][i];
-        if constexpr (kCodes) {
-          const float scale = shared.scales[stage][1][8 * j + lane % 4 * 2 + i % 2];
-          s[j][i] = hidden ? 0.0f : s[j][i] * scale;
+        const bool hidden = s[i] == -INFINITY;
+        s[i] = exp2f(s[i] - base[i / 2]);
+        sums[i / 2] = __fadd_rn(sums[i / 2], s[i]);
+        if constexpr (kCodes)
+          s[i] = hidden ? 0.0f : s[i] * shared.scales[stage][1][first + lane % 4 * 2 + i % 2];
+      }
+    };
+    weigh(low, part * 16);
+    weigh(high, part * 16 + 8);
+    a[0] = Pack<T>(low[0], low[1]);
+    a[1] = Pack<T>(low[2], low[3]);
+    a[2] = Pack<T>(high[0], high[1]);
+    a[3] = Pack<T>(high[2], high[3]);
+  }
+
+  // The rows' new largest scores; what was summed so far is scaled to them.
+  __device__ void Rescale(const float (&largest)[2], float (&base)[2]) {
+    float factor[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float most = fmaxf(row[i].inner.largest, largest[i]);
+      base[i] = most == -INFINITY ? 0.0f : most;  // nothing seen so far
+      factor[i] = exp2f(row[i].inner.largest - base[i]);
+      row[i].inner = {most, __fmul_rn(row[i].inner.sum, factor[i])};
+    }
+    if (!__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) return;
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[j][i] = __fmul_rn(o[j][i], factor[i / 2]);
+    }
+  }
+
+  __device__ void Attend(int block, int buffer, int stage) {
+    const bool finite = SeesAlike(block) || IsFinite(block, buffer);
+    SeenV seen;
+    const auto add = [&](int part, const float(&sums)[2], const uint32_t(&a)[4]) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) row[i].inner.sum = __fadd_rn(row[i].inner.sum, sums[i]);
+      if (finite) return MultiplyV(buffer, part, a);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) seen.weights[part][i] = a[i];
+    };
+    float base[2], largest[2], sums[2];
+    uint32_t a[4];
+    if constexpr (kTogether) {
+      Exchange& exchange = *reinterpret_cast<Exchange*>(shared.outer);
+      float s[2][4];
+      const bool scores = warp < kParts;
+      if (scores) {
+        Score<1>(block, buffer, stage, warp, s, largest);
+        if (lane % 4 == 0) {
+          exchange.largest[warp][lane / 4] = largest[0];
+          exchange.largest[warp][lane / 4 + 8] = largest[1];
         }
       }
-    }
-    if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) {
+      __syncthreads();
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
+      for (int i = 0; i < 2; ++i) {
+        largest[i] = exchange.largest[0][lane / 4 + 8 * i];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) o[j][i] *= factor[i / 2];
+        for (int part = 1; part < kParts; ++part)
+          largest[i] = fmaxf(largest[i], exchange.largest[part][lane / 4 + 8 * i]);
+      }
+      Rescale(largest, base);
+      if (scores) {
+        Weigh(stage, warp, base, s[0], s[1], a, sums);
+        exchange.weights[warp][lane] = {a[0], a[1], a[2], a[3]};
+        exchange.sums[warp][0][lane] = sums[0];
+        exchange.sums[warp][1][lane] = sums[1];
+      }
+      __syncthreads();
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const uint4 four = exchange.weights[part][lane];
+        a[0] = four.x, a[1] = four.y, a[2] = four.z, a[3] = four.w;
+        sums[0] = exchange.sums[part][0][lane];
+        sums[1] = exchange.sums[part][1][lane];
+        add(part, sums, a);
+      }
+    } else {
+      float s[2 * kParts][4];
+      Score<kParts>(block, buffer, stage, 0, s, largest);
+      Rescale(largest, base);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        Weigh(stage, part, base, s[2 * part], s[2 * part + 1], a, sums);
+        add(part, sums, a);
       }
     }
-    if (SeesAlike(block) || IsFinite(block, buffer)) return MultiplyV(buffer, s);
-    MultiplySeenV(block, buffer, s);
+    if (!finite) MultiplySeenV(block, buffer, seen);
   }
 
   // Whether what is in shared memory of a block is seen by all rows of the warp.
@@ -380,46 +501,43 @@ struct MmaAttention {
     return *reinterpret_cast<const uint32_t*>(&zeros) & 0x7fff7fffu;
   }
 
-  __device__ void MultiplyV(int buffer, const float (&s)[kBlock / 8][4]) {
-    const uint32_t v =
-        SharedAddress(shared.kv[buffer][1]) + (lane % 16) * kRowBytes + (lane / 16) * 16;
+  // The V of a block's first positions and the warp's first columns, as a lane reads it.
+  __device__ uint32_t AddressOfV(int buffer) const {
+    return SharedAddress(shared.kv[buffer][1]) + (lane % 16) * kRowBytes + (lane / 16) * 16 +
+           first_column * 16;
+  }
+
+  // Whether the warp has columns `pair` and `pair` + 1 of eights: with 96 columns the last has
+  // none.
+  __device__ bool HasPair(int pair) const {
+    return kColumns * kWarps == kAllColumns || !kTogether || first_column + 2 * pair < kAllColumns;
+  }
+
+  __device__ void MultiplyV(int buffer, int part, const uint32_t (&a)[4]) {
+    const uint32_t v = AddressOfV(buffer) + part * 16 * kRowBytes;
 #pragma unroll
-    for (int step = 0; step < kBlock / 16; ++step) {
-      const uint32_t a[4] = {Pack<T>(s[2 * step][0], s[2 * step][1]),
-                             Pack<T>(s[2 * step][2], s[2 * step][3]),
-                             Pack<T>(s[2 * step + 1][0], s[2 * step + 1][1]),
-                             Pack<T>(s[2 * step + 1][2], s[2 * step + 1][3])};
+    for (int begin = 0; begin < kColumns / 2; begin += kAhead) {
+      if (!HasPair(begin)) break;
+      uint32_t b[kAhead][4];
 #pragma unroll
-      for (int begin = 0; begin < kColumns / 2; begin += kAhead) {
-        uint32_t b[kAhead][4];
+      for (int j = 0; j < kAhead; ++j) LoadMatricesTransposed(v + (begin + j) * 32, b[j]);
 #pragma unroll
-        for (int j = 0; j < kAhead; ++j)
-          LoadMatricesTransposed(v + step * 16 * kRowBytes + (begin + j) * 32, b[j]);
-#pragma unroll
-        for (int j = 0; j < kAhead; ++j) {
-          MultiplyAdd<T>(o[2 * (begin + j)], a, b[j][0], b[j][1]);
-          MultiplyAdd<T>(o[2 * (begin + j) + 1], a, b[j][2], b[j][3]);
-        }
+      for (int j = 0; j < kAhead; ++j) {
+        MultiplyAdd<T>(o[2 * (begin + j)], a, b[j][0], b[j][1]);
+        MultiplyAdd<T>(o[2 * (begin + j) + 1], a, b[j][2], b[j][3]);
       }
     }
   }
 
-  // MultiplyV where V has a NaN or an infinity that not all of the rows see: 0 * NaN is no 0. Rare,
-  // so what it needs is in memory and takes no registers from MultiplyV.
-  __device__ void MultiplySeenV(int block, int buffer, const float (&s)[kBlock / 8][4]) {
-    SeenV seen;
-    seen.v = SharedAddress(shared.kv[buffer][1]);
+  // MultiplyV of all parts where V has a NaN or an infinity that not all of the rows see: 0 * NaN
+  // is no 0. Rare, so what it needs is in memory and takes no registers from MultiplyV.
+  __device__ void MultiplySeenV(int block, int buffer, SeenV& seen) {
+    if (!HasPair(0)) return;
+    seen.v = AddressOfV(buffer);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       seen.first[i] = row[i].visible.first - block * kBlock;
       seen.end[i] = row[i].visible.end - block * kBlock;
-    }
-#pragma unroll
-    for (int step = 0; step < kBlock / 16; ++step) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        seen.weights[step][i] =
-            Pack<T>(s[2 * step + i / 2][i % 2 * 2], s[2 * step + i / 2][i % 2 * 2 + 1]);
     }
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) seen.o[j] = {o[j][0], o[j][1], o[j][2], o[j][3]};
@@ -430,42 +548,10 @@ struct MmaAttention {
     }
   }
 
-  // For each row what it does not see is 0, so its bits are those that it has beside finite V.
-  struct SeenV {
-    uint32_t v;                        // the block in shared memory
-    int first[2], end[2];              // what the thread's rows see of it
-    uint32_t weights[kBlock / 16][4];  // the left factors
-    float4 o[kColumns];
-
-    __device__ __noinline__ void Multiply() {
-      const int lane = threadIdx.x % 32;
-      const uint32_t matrices = v + (lane % 16) * kRowBytes + (lane / 16) * 16;
-#pragma unroll 1
-      for (int r = 0; r < 16; ++r) {
-        const int from = __shfl_sync(0xffffffffu, first[r / 8], r % 8 * 4);
-        const int to = __shfl_sync(0xffffffffu, end[r / 8], r % 8 * 4);
-        const auto keep = [&](int i) { return i >= from && i < to ? 0xffffu : 0u; };
-#pragma unroll 1
-        for (int j = 0; j < kColumns; ++j) {
-          float sum[4] = {o[j].x, o[j].y, o[j].z, o[j].w};
-#pragma unroll 1
-          for (int step = 0; step < kBlock / 16; ++step) {
-            uint32_t b[4];
-            LoadMatricesTransposed(matrices + step * 16 * kRowBytes + j / 2 * 32, b);
-            const int at = step * 16 + lane % 4 * 2;
-            const uint32_t low = keep(at) | keep(at + 1) << 16;
-            const uint32_t high = keep(at + 8) | keep(at + 9) << 16;
-            MultiplyAdd<T>(sum, weights[step], (j % 2 == 0 ? b[0] : b[2]) & low,
-                           (j % 2 == 0 ? b[1] : b[3]) & high);
-          }
-          if (lane / 4 == r % 8 && r < 8) o[j].x = sum[0], o[j].y = sum[1];
-          if (lane / 4 == r % 8 && r >= 8) o[j].z = sum[2], o[j].w = sum[3];
-        }
-      }
-    }
-  };
-
-  __device__ float4& Outer(int j) { return shared.outer[j * kThreads + threadIdx.x]; }
+  __device__ float4& Outer(int j) {
+    if constexpr (kTogether) return kept[j];
+    return shared.outer[j * kThreads + threadIdx.x];
+  }
 
   // The split that ends has all that it gives to the rows: what they see of it goes on.
   __device__ void EndSplit(int split) {
@@ -480,7 +566,7 @@ struct MmaAttention {
       if (split < from || split > to) continue;
       if (from == to) {
         Finish(i, row[i].inner.sum);
-      } else if (tile.split) {
+      } else if (tile.split()) {
         StorePartial(i, split);
       } else if (split == from) {
         keeps[i] = true;
@@ -490,7 +576,7 @@ struct MmaAttention {
         join[i] = Join(&row[i].outer, row[i].inner);
       }
     }
-    if (!tile.split) {
+    if (!tile.split()) {
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
         if (!(joins[0] || joins[1] || keeps[0] || keeps[1])) break;
@@ -515,23 +601,24 @@ struct MmaAttention {
   __device__ void Finish(int i, float sum) {
     const float factor = 1.0f / sum;
     Activation* to = static_cast<Activation*>(p.out) + row[i].token * p.out_stride +
-                     int64_t{row[i].head} * p.head_dim + lane % 4 * 2;
+                     int64_t{row[i].head} * p.head_dim + 8 * first_column + lane % 4 * 2;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
-      if (8 * j >= p.head_dim) continue;
+      if (8 * (first_column + j) >= p.head_dim) continue;
       *reinterpret_cast<uint32_t*>(to + 8 * j) =
           Pack<Activation>(o[j][2 * i] * factor, o[j][2 * i + 1] * factor);
     }
   }
 
   __device__ void StorePartial(int i, int split) {
-    const int64_t at = PartialRow(p, row[i].token, row[i].head, split);
-    if (lane % 4 == 0)
+    const int64_t at = PartialRow(p, tile.slot, row[i].token - tile.at.first_token, tile.splits,
+                                  split - tile.first_split, row[i].head);
+    if (lane % 4 == 0 && first_column == 0)
       reinterpret_cast<float2*>(p.partial_state)[at] = {row[i].inner.largest, row[i].inner.sum};
-    float* to = p.partial + at * p.head_dim + lane % 4 * 2;
+    float* to = p.partial + at * p.head_dim + 8 * first_column + lane % 4 * 2;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
-      if (8 * j >= p.head_dim) continue;
+      if (8 * (first_column + j) >= p.head_dim) continue;
       *reinterpret_cast<float2*>(to + 8 * j) = {o[j][2 * i], o[j][2 * i + 1]};
     }
   }
@@ -539,9 +626,18 @@ struct MmaAttention {
 
 template <class T, class Activation, KvForm kForm, int kDim>
 __device__ void RunMmaAttention(const AttentionParams& params) {
-  using Kernel = MmaAttention<T, Activation, kForm, kDim>;
+  // With heads of 256 both forms in one kernel cost prefill more registers than decode gains.
+  using Together = MmaAttention<T, Activation, kForm, kDim, kDim <= 128>;
+  using Apart = MmaAttention<T, Activation, kForm, kDim, false>;
   extern __shared__ __align__(16) char memory[];
-  Kernel(params, *reinterpret_cast<typename Kernel::Shared*>(memory)).Run();
+  Worklist work;
+  for (Tile tile; work.Next(params, &tile);) {
+    if (kDim <= 128 && tile.rows <= Together::kRows) {
+      Together(params, *reinterpret_cast<typename Together::Shared*>(memory), tile).Run();
+    } else {
+      Apart(params, *reinterpret_cast<typename Apart::Shared*>(memory), tile).Run();
+    }
+  }
 }
 
 }  // namespace sluice::cuda

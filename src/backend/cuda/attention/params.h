@@ -9,6 +9,10 @@ namespace sluice::cuda {
 // Positions whose partial results are made by themselves and then combined in ascending order. A
 // power of two at absolute positions: a row's bits don't depend on who computes which split.
 inline constexpr int kSplitTokens = 256;
+// A sequence of more tiles of query rows fills the device without being split.
+inline constexpr int kSplitTilesMax = 4;
+// Pieces of work wanted for each thread block, so that those that end early take another.
+inline constexpr int kPiecesPerBlock = 4;
 
 struct AttentionParams {
   const void* q;
@@ -20,19 +24,21 @@ struct AttentionParams {
   const float* k_scale;
   const float* v_scale;
   void* out;
-  float* partial;        // [tokens * q_heads, splits_max, head_dim]
-  float* partial_state;  // [tokens * q_heads, splits_max, 2]: the largest score, the sum of weights
+  float* partial;        // [slots_max, q_heads, head_dim]
+  float* partial_state;  // [slots_max, q_heads, 2]: the largest score, the sum of weights
+  int32_t* plan;         // plan.h
   int64_t q_stride, out_stride, table_stride;
   int64_t k_stride, v_stride, k_scale_stride, v_scale_stride;  // of kernel blocks
   int32_t tokens, sequences, kernel_blocks, blocks_max;
   int32_t q_heads, kv_heads, group, head_dim, block_tokens;
   int32_t causal, window;
-  float soft_cap;      // 0: none
-  float factor;        // log2 e * scale, or log2 e * soft_cap of the tanh of
-  float inner_factor;  // scale / soft_cap
-  int32_t splits_max;  // of a sequence
-  int32_t split_rows;  // sequences of at most as many rows (tokens * group) go through `partial`
-  int32_t vector_kv;   // four numbers of K or V can be read at once
+  float soft_cap;          // 0: none
+  float factor;            // log2 e * scale, or log2 e * soft_cap of the tanh of
+  float inner_factor;      // scale / soft_cap
+  int32_t tile_rows;       // query rows (tokens * group) of a tile
+  int32_t thread_blocks;   // that share the work
+  int32_t slots_max;       // partial results of a token (all heads) that there is room for
+  int32_t vector_kv;       // four numbers of K or V can be read at once
   int32_t activation, kv;  // DType
 };
 
@@ -57,7 +63,8 @@ constexpr int PlainSharedBytes(int dim) {
   return (2 * block * width + kPlainRows * width + kPlainRows * (block + 4)) * 4 + 3 * block * 8;
 }
 
-// The kernel that combines splits: a warp per query row.
+// The kernel that combines splits: a thread block per query row, a thread per one or two columns.
 inline constexpr int kCombineThreads = 128;
+inline constexpr int kPlanThreads = 32;
 
 }  // namespace sluice::cuda

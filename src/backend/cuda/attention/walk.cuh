@@ -1,8 +1,8 @@
-// What all attention kernels agree on: which rows a tile has, which positions a row sees, and how
-// the partial results of splits are combined.
+// What all attention kernels agree on: how thread blocks share a step's work, which positions a row
+// sees, and how the partial results of splits are combined.
 #pragma once
 
-#include "backend/cuda/attention/params.h"
+#include "backend/cuda/attention/plan.h"
 
 namespace sluice::cuda {
 
@@ -22,63 +22,47 @@ __device__ int LastAtMost(int count, int64_t key, const Value& value) {
   return low;
 }
 
-// A sequence as a kernel sees it.
-struct SequenceAt {
-  int index, first_token, tokens, context;
+// Hands a thread block one item of the step's plan after another, whichever is next when it asks.
+// All threads call together.
+class Worklist {
+ public:
+  __device__ Worklist() : next_(blockIdx.x) {}
 
-  __device__ int Position(int token) const { return context - tokens + token; }
+  // False: there is nothing left. All threads are past their use of shared memory then.
+  __device__ bool Next(const AttentionParams& p, Tile* tile) {
+    __shared__ int shared_next;
+    const StepPlan plan = PlanOf(p.plan);
+    if (taken_) {
+      __syncthreads();
+      if (threadIdx.x == 0) shared_next = ticket_;
+      __syncthreads();
+      next_ = shared_next;
+    }
+    if (next_ >= plan.head[kItems]) {
+      if (threadIdx.x == 0) Leave(plan);
+      return false;
+    }
+    taken_ = true;
+    // It has the time of an item to arrive.
+    if (threadIdx.x == 0)
+      ticket_ = static_cast<int>(gridDim.x) + atomicAdd(&plan.head[kTickets], 1);
+    const auto begin = [&](int entry) { return int64_t{plan.entries[entry].item}; };
+    const int entry = LastAtMost(plan.head[kEntries], next_, begin);
+    *tile = ItemAt(p, plan, plan.entries[entry], next_);
+    return true;
+  }
+
+ private:
+  // The last thread block makes the list new for the next layer. All tickets were used by then.
+  __device__ static void Leave(const StepPlan& plan) {
+    if (atomicAdd(&plan.head[kFinished], 1) + 1 < static_cast<int>(gridDim.x)) return;
+    plan.head[kTickets] = plan.head[kFinished] = 0;
+  }
+
+  int next_;
+  int ticket_ = 0;
+  bool taken_ = false;
 };
-
-__device__ inline SequenceAt LoadSequence(const AttentionParams& p, int index) {
-  SequenceAt at;
-  at.index = index;
-  at.first_token = p.query_start[index];
-  at.tokens = min(p.query_start[index + 1], p.tokens) - at.first_token;
-  at.context = static_cast<int>(
-      min(static_cast<int64_t>(p.context[index]), int64_t{p.blocks_max} * p.block_tokens));
-  return at;
-}
-
-// Positions [first, end) that the query row at `position` sees.
-struct Visible {
-  int first, end;
-
-  __device__ int first_split() const { return first / kSplitTokens; }
-  __device__ int last_split() const { return (end - 1) / kSplitTokens; }
-};
-
-__device__ inline Visible VisibleAt(const AttentionParams& p, const SequenceAt& at, int position) {
-  Visible v;
-  v.first = p.window > 0 && position >= p.window ? position - p.window + 1 : 0;
-  v.end = p.causal != 0 ? position + 1 : at.context;
-  return v;
-}
-
-// A tile: rows [row, row + rows) of a sequence for one KV head, where row r is the query token
-// r / group with the head r % group of the KV head's group.
-struct Tile {
-  SequenceAt at;
-  int row, rows;
-  bool split;  // its results go through `partial` unless a row has but one split
-};
-
-// Sequence s has the tiles from floor(query_start[s] * group / kRows) + s on: as many as it can
-// need, so that a grid made from the tensors' sizes alone covers every call. False for a tile that
-// has no rows. All lanes call together.
-template <int kRows>
-__device__ bool FindTile(const AttentionParams& p, int index, Tile* tile) {
-  const auto begin = [&](int s) { return int64_t{p.query_start[s]} * p.group / kRows + s; };
-  const int s = LastAtMost(p.sequences, index, begin);
-  tile->at = LoadSequence(p, s);
-  const int rows = tile->at.tokens * p.group;
-  // The last rows of a prompt see the most: they begin first.
-  const int i = (rows + kRows - 1) / kRows - 1 - (index - static_cast<int>(begin(s)));
-  if (i < 0 || tile->at.tokens <= 0 || tile->at.context < tile->at.tokens) return false;
-  tile->row = i * kRows;
-  tile->rows = min(kRows, rows - tile->row);
-  tile->split = rows <= p.split_rows;
-  return true;
-}
 
 // The positions that some row of [row, row + rows) sees; they follow one another.
 __device__ inline Visible VisibleToRows(const AttentionParams& p, const SequenceAt& at, int row,
@@ -88,21 +72,16 @@ __device__ inline Visible VisibleToRows(const AttentionParams& p, const Sequence
   return all;
 }
 
-// The KV blocks of kBlock positions that a thread block walks: those of the splits `worker`,
-// `worker` + `workers`, ... of what its tile sees, ascending.
+// The KV blocks [begin, end) of kBlock positions that an item walks, ascending: those of its splits
+// in which its tile sees something.
 template <int kBlock>
 struct BlockWalk {
   static constexpr int kPerSplit = kSplitTokens / kBlock;
-  int workers, end;
+  int begin, end;
 
-  __device__ int First(const Visible& all, int worker) const {
-    const int split = all.first_split() + worker;
-    return max(all.first / kBlock, split * kPerSplit);
-  }
-  __device__ bool Has(int block) const { return block < end; }
-  __device__ int Next(int block) const {
-    return (block + 1) % kPerSplit != 0 ? block + 1 : block + 1 + (workers - 1) * kPerSplit;
-  }
+  __device__ BlockWalk(const Tile& tile, const Visible& all)
+      : begin(max(all.first / kBlock, tile.piece_begin * kPerSplit)),
+        end(min((all.end + kBlock - 1) / kBlock, tile.piece_end * kPerSplit)) {}
   __device__ bool EndsSplit(int block) const {
     return (block + 1) % kPerSplit == 0 || block + 1 >= end;
   }
@@ -150,7 +129,6 @@ struct KvRow {
 };
 
 // What the block table has, whatever it is: nothing waits for it yet.
-
 __device__ inline KvRow FindRow(const AttentionParams& p, int sequence, const Visible& all,
                                 int position) {
   if (position < all.first || position >= all.end) return {-1, 0};
@@ -160,10 +138,6 @@ __device__ inline KvRow FindRow(const AttentionParams& p, int sequence, const Vi
 
 __device__ inline KvRow Checked(const AttentionParams& p, const KvRow& at) {
   return at.block >= 0 && at.block < p.kernel_blocks ? at : KvRow{-1, 0};
-}
-
-__device__ inline int64_t PartialRow(const AttentionParams& p, int token, int head, int split) {
-  return (int64_t{token} * p.q_heads + head) * p.splits_max + split;
 }
 
 }  // namespace sluice::cuda

@@ -47,17 +47,23 @@ constexpr LinearKernel kBf16[] = {LINEAR_LIST_16BIT(STREAM, TILE_16BIT, bf16, kB
 constexpr LinearKernel kF16[] = {LINEAR_LIST_16BIT(STREAM, TILE_16BIT, f16, kF16)};
 constexpr LinearKernel kF8[] = {LINEAR_LIST_16BIT_F8(STREAM, f8, kF8E4M3)};
 
-template <DType kWeight>
-struct ExactKernels;
-#define KERNELS(type, ...)                                 \
-  template <>                                              \
-  struct ExactKernels<DType::type> {                       \
-    static constexpr LinearKernel kList[] = {__VA_ARGS__}; \
+template <LinearArithmetic kArithmetic, DType kWeight>
+struct KernelsOf;
+#define KERNELS(arithmetic, type, ...)                          \
+  template <>                                                   \
+  struct KernelsOf<LinearArithmetic::arithmetic, DType::type> { \
+    static constexpr LinearKernel kList[] = {__VA_ARGS__};      \
   };
-#define PLAIN(name, type) KERNELS(type, LINEAR_LIST_PLAIN(STREAM, TILE, name, type))
-#define BLOCKS(name, type) KERNELS(type, LINEAR_LIST_BLOCKS(FETCHED, STREAM, TILE, name, type))
-#define WORDS(name, type) KERNELS(type, LINEAR_LIST_WORDS(STREAM, TILE, name, type))
-#define BYTES(name, type) KERNELS(type, LINEAR_LIST_BYTES(FETCHED, STREAM, TILE, name, type))
+#define PLAIN(name, type) KERNELS(kExact, type, LINEAR_LIST_PLAIN(STREAM, TILE, name, type))
+#define BLOCKS(name, type)                                                     \
+  KERNELS(kExact, type, LINEAR_LIST_BLOCKS(FETCHED, STREAM, TILE, name, type)) \
+  KERNELS(kBf16, type, LINEAR_LIST_BLOCKS(FETCHED, STREAM, TILE_16BIT, name, type))
+#define WORDS(name, type)                                            \
+  KERNELS(kExact, type, LINEAR_LIST_WORDS(STREAM, TILE, name, type)) \
+  KERNELS(kBf16, type, LINEAR_LIST_WORDS(STREAM, TILE_16BIT, name, type))
+#define BYTES(name, type)                                                     \
+  KERNELS(kExact, type, LINEAR_LIST_BYTES(FETCHED, STREAM, TILE, name, type)) \
+  KERNELS(kBf16, type, LINEAR_LIST_BYTES(FETCHED, STREAM, TILE_16BIT, name, type))
 LINEAR_PLAIN_FORMATS(PLAIN)
 LINEAR_BLOCK_FORMATS(BLOCKS)
 LINEAR_WORD_FORMATS(WORDS)
@@ -71,15 +77,20 @@ struct Entry {
 
 constexpr LinearKernel kNone = {nullptr, 0, 0, false, 0};
 
-template <DType kWeight>
-constexpr Entry ExactEntry(const char* module, LinearKernel any = kNone) {
-  return {LinearArithmetic::kExact, kWeight, {module, ExactKernels<kWeight>::kList, any}};
+template <LinearArithmetic kArithmetic, DType kWeight>
+constexpr Entry EntryOf(const char* module, LinearKernel any = kNone) {
+  return {kArithmetic, kWeight, {module, KernelsOf<kArithmetic, kWeight>::kList, any}};
 }
 
-#define PLAIN_ENTRY(name, type) \
-  ExactEntry<DType::type>("sm90_f32_linear", LINEAR_LIST_ANY(ANY, name, type)),
-#define BLOCK_ENTRY(name, type) ExactEntry<DType::type>("sm90_f32_linear_blocks"),
-#define SUPER_ENTRY(name, type) ExactEntry<DType::type>("sm90_f32_linear_super"),
+#define PLAIN_ENTRY(name, type)                                     \
+  EntryOf<LinearArithmetic::kExact, DType::type>("sm90_f32_linear", \
+                                                 LINEAR_LIST_ANY(ANY, name, type)),
+#define BLOCK_ENTRY(name, type)                                             \
+  EntryOf<LinearArithmetic::kExact, DType::type>("sm90_f32_linear_blocks"), \
+      EntryOf<LinearArithmetic::kBf16, DType::type>("sm90_bf16_linear_blocks"),
+#define SUPER_ENTRY(name, type)                                            \
+  EntryOf<LinearArithmetic::kExact, DType::type>("sm90_f32_linear_super"), \
+      EntryOf<LinearArithmetic::kBf16, DType::type>("sm90_bf16_linear_super"),
 
 constexpr LinearKernel kBf16Any = LINEAR_LIST_ANY(ANY, bf16, kBF16);
 constexpr LinearKernel kF16Any = LINEAR_LIST_ANY(ANY, f16, kF16);
@@ -120,7 +131,8 @@ const LinearKernel& Choose(const LinearFamily& family, const LinearShape& shape)
 }  // namespace
 
 LinearArithmetic NativeArithmetic(DType weight, DType activation) {
-  if (activation == DType::kBF16 && (weight == DType::kBF16 || weight == DType::kF8E4M3)) {
+  if (activation == DType::kBF16 &&
+      (weight == DType::kBF16 || weight == DType::kF8E4M3 || IsQuantized(weight))) {
     return LinearArithmetic::kBf16;
   }
   if (activation == DType::kF16 && (weight == DType::kF16 || weight == DType::kF8E4M3)) {

@@ -104,12 +104,13 @@ TEST(LinearConfig, RowsThatEndWithinAUnitTakeTheKernelForAnyRows) {
 TEST(LinearConfig, SixteenBitFactorsStayWhatTheyAre) {
   EXPECT_EQ(NativeArithmetic(DType::kBF16, DType::kBF16), LinearArithmetic::kBf16);
   EXPECT_EQ(NativeArithmetic(DType::kF8E4M3, DType::kBF16), LinearArithmetic::kBf16);
+  EXPECT_EQ(NativeArithmetic(DType::kQ4_1, DType::kBF16), LinearArithmetic::kBf16);
   EXPECT_EQ(NativeArithmetic(DType::kF16, DType::kF16), LinearArithmetic::kF16);
   // Neither type holds the other's numbers.
   EXPECT_EQ(NativeArithmetic(DType::kBF16, DType::kF16), LinearArithmetic::kExact);
   EXPECT_EQ(NativeArithmetic(DType::kF16, DType::kBF16), LinearArithmetic::kExact);
   EXPECT_EQ(NativeArithmetic(DType::kF32, DType::kBF16), LinearArithmetic::kExact);
-  EXPECT_EQ(NativeArithmetic(DType::kQ4_1, DType::kBF16), LinearArithmetic::kExact);
+  EXPECT_EQ(NativeArithmetic(DType::kQ4_1, DType::kF16), LinearArithmetic::kExact);
 }
 
 }  // namespace

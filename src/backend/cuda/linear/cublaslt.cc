@@ -37,17 +37,18 @@ class Product {
   Product& operator=(const Product&) = delete;
 
   Status Make(const ProductKind& kind, const ProductCall& call) {
+    const int type = kind.type == DType::kF16 ? lt::kR16F : lt::kR16BF;
     SLUICE_RETURN_IF_ERROR(Check(
         library_, library_.cublasLtMatmulDescCreate(&desc_, lt::kCompute32F, lt::kR32F), "a desc"));
     SLUICE_RETURN_IF_ERROR(Set(lt::kDescTransA, lt::kOpT));
     if (kind.bias) {
       SLUICE_RETURN_IF_ERROR(Set(lt::kDescEpilogue, lt::kEpilogueBias));
       SLUICE_RETURN_IF_ERROR(Set(lt::kDescBiasPointer, call.bias));
-      SLUICE_RETURN_IF_ERROR(Set(lt::kDescBiasType, lt::kR16BF));
+      SLUICE_RETURN_IF_ERROR(Set(lt::kDescBiasType, type));
     }
-    const int out = kind.f32_out ? lt::kR32F : lt::kR16BF;
-    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[0], lt::kR16BF, kind.k, kind.n, kind.k));
-    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[1], lt::kR16BF, kind.k, call.m, call.x_stride));
+    const int out = kind.f32_out ? lt::kR32F : type;
+    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[0], type, kind.k, kind.n, kind.k));
+    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[1], type, kind.k, call.m, call.x_stride));
     SLUICE_RETURN_IF_ERROR(Lay(&layouts_[2], out, kind.n, call.m,
                                kind.residual ? call.residual_stride : call.out_stride));
     return Lay(&layouts_[3], out, kind.n, call.m, call.out_stride);
@@ -114,14 +115,15 @@ Result<std::vector<LtHeuristic>> Candidates(const LtFunctions& library, LtHandle
   return found;
 }
 
-// Rows of BF16 numbers in [-1, 1) that look random.
-std::vector<uint16_t> RandomRows(int64_t elements) {
+// Numbers of `type` in [-1, 1) that look random.
+std::vector<uint16_t> RandomRows(DType type, int64_t elements) {
   std::vector<uint16_t> rows(static_cast<size_t>(elements));
   uint64_t state = 1;
   for (uint16_t& element : rows) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const float value = static_cast<float>(state >> 40) * 0x1p-23f - 1.0f;
-    element = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+    element = type == DType::kF16 ? F32ToF16(value)
+                                  : static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
   }
   return rows;
 }
@@ -135,7 +137,7 @@ const Kernel& MatmulKernel() {
 }  // namespace
 
 std::string ProductKind::ToString() const {
-  return StrCat("bf16 ", n, "x", k, bias ? " +bias" : "", residual ? " +residual" : "",
+  return StrCat(Name(type), " ", n, "x", k, bias ? " +bias" : "", residual ? " +residual" : "",
                 f32_out ? " to F32" : "");
 }
 
@@ -201,7 +203,7 @@ Result<LtAlgorithm> CublasLt::Choose(const LtFunctions& library, const ProductKi
 // Puts the last algorithm in the place of those that don't give its bits.
 Status CublasLt::KeepSameBits(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
                               Pins* pins) {
-  const std::vector<uint16_t> x = RandomRows(kComparedRows * kind.k);
+  const std::vector<uint16_t> x = RandomRows(kind.type, kComparedRows * kind.k);
   const size_t x_bytes = x.size() * sizeof x[0];
   const size_t out_bytes = static_cast<size_t>(kComparedRows * kind.n * (kind.f32_out ? 4 : 2));
   Memory& memory = *stream.home().memory;

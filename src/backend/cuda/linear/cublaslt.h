@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/cuda/linear/cublaslt_library.h"
+#include "base/dtype.h"
 #include "device/device.h"
 #include "sluice/status.h"
 
@@ -20,8 +21,10 @@ namespace sluice::cuda {
 class Context;
 class CudaStream;
 
-// What an algorithm is pinned for. W is BF16 [n, k], x BF16 [m, k]; n and k are multiples of 8.
+// What an algorithm is pinned for. W is [n, k] and x [m, k] of `type`, BF16 or F16; n and k are
+// multiples of 8. Residual and out are of `type` too, but F32 with f32_out.
 struct ProductKind {
+  DType type = DType::kBF16;
   int64_t n = 0, k = 0;
   bool bias = false, residual = false, f32_out = false;
   auto operator<=>(const ProductKind&) const = default;

@@ -1,5 +1,6 @@
 #include "backend/cuda/linear/cublaslt_impls.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "backend/cuda/alignment.h"
@@ -16,8 +17,9 @@ using ops::Linear;
 constexpr size_t kWide = 16;  // bytes: where rows begin
 constexpr int64_t kSizeMax = std::numeric_limits<int32_t>::max();
 
+template <DType kType>
 ops::Support Supports(const Linear::Desc& desc, const device::DeviceFacts&) {
-  if (desc.weight != DType::kBF16 || desc.activation != DType::kBF16) {
+  if (desc.weight != kType || desc.activation != kType) {
     return ops::Support::No(
         StrCat(Name(desc.weight), " weights on ", Name(desc.activation), " activations"));
   }
@@ -43,12 +45,17 @@ Result<const void*> Staged(device::Stream& stream, const Linear::Desc& desc, con
                               .m = static_cast<int>(m),
                               .k = static_cast<int>(desc.k),
                               .width = static_cast<int>(desc.k),
-                              .from = DType::kBF16,
-                              .to = DType::kBF16};
+                              .from = desc.activation,
+                              .to = desc.activation};
   const LaunchShape rows = {.grid = {static_cast<unsigned>(m), 1, 1},
                             .block = {kLinearThreads, 1, 1}};
   SLUICE_RETURN_IF_ERROR(Launch(stream, {"sm90_any_stage_rows", "stage_rows"}, rows, params));
   return static_cast<const void*>(copy);
+}
+
+size_t ScratchBytes(const Linear::Desc& desc, const ops::StepLimits& limits,
+                    const device::DeviceFacts&) {
+  return static_cast<size_t>(std::max(limits.tokens, limits.logits_rows) * desc.k) * 2;
 }
 
 Status CheckAligned(const Linear::Desc& desc, const Linear::Args& args) {
@@ -69,7 +76,8 @@ Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args&
   if (m == 0) return OkStatus();
   if (m > kSizeMax) return InvalidArgument(StrCat("linear: ", m, " rows are too many"));
   SLUICE_RETURN_IF_ERROR(CheckAligned(desc, args));
-  const ProductKind kind = {desc.n, desc.k, desc.bias, desc.residual, desc.f32_out};
+  const ProductKind kind = {desc.activation, desc.n,        desc.k,
+                            desc.bias,       desc.residual, desc.f32_out};
   ProductCall call = {.m = m,
                       .x = args.x.data,
                       .weight = args.weight->data.data,
@@ -89,7 +97,16 @@ Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args&
 }  // namespace
 
 void RegisterCublasLtLinear(ops::OpTable& table) {
-  table.Add<Linear>({"cublaslt_bf16_linear", &Supports, &Run, ops::Arithmetic::kBf16});
+  table.Add<Linear>({.name = "cublaslt_bf16_linear",
+                     .supports = &Supports<DType::kBF16>,
+                     .run = &Run,
+                     .arithmetic = ops::Arithmetic::kBf16,
+                     .scratch_bytes = &ScratchBytes});
+  table.Add<Linear>({.name = "cublaslt_f16_linear",
+                     .supports = &Supports<DType::kF16>,
+                     .run = &Run,
+                     .arithmetic = ops::Arithmetic::kF16,
+                     .scratch_bytes = &ScratchBytes});
 }
 
 }  // namespace sluice::cuda

@@ -36,7 +36,8 @@ struct LtHeuristic {
 // The library's constants, by its own names.
 namespace lt {
 inline constexpr int kSuccess = 0;                     // CUBLAS_STATUS_SUCCESS
-inline constexpr int kR32F = 0, kR16BF = 14;           // CUDA_R_...
+inline constexpr int kR32F = 0, kR16F = 2;             // CUDA_R_...
+inline constexpr int kR16BF = 14;                      //
 inline constexpr int kCompute32F = 68;                 // CUBLAS_COMPUTE_32F
 inline constexpr int kOpT = 1;                         // CUBLAS_OP_T
 inline constexpr int kEpilogueBias = 4;                // CUBLASLT_EPILOGUE_BIAS

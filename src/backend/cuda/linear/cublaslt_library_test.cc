@@ -178,16 +178,48 @@ class CublasLtChoiceTest : public ::testing::Test {
   ops::Linear::Desc desc_ = {.weight = DType::kBF16, .activation = DType::kBF16, .n = 64, .k = 128};
 };
 
-TEST_F(CublasLtChoiceTest, ItComesFirstForBf16WhereItIsThere) {
-  const std::string bf16 = LoadCublasLt().ok() ? "cublaslt_bf16_linear" : "sm90_bf16_linear";
-  for (const auto& [weight, name] : {std::pair(DType::kBF16, bf16),
-                                     {DType::kF8E4M3, "sm90_bf16_linear"},
-                                     {DType::kQ4_0, "sm90_f32_linear"}}) {
-    desc_.weight = weight;
-    const auto bound = ops::Bind<ops::Linear>(table_, desc_);
+// What is slow beside what the device could do says so; F32 alone has nothing faster.
+TEST_F(CublasLtChoiceTest, ItComesFirstFor16BitsWhereItIsThereAndWhatIsSlowSaysSo) {
+  struct Expected {
+    DType weight, activation;
+    std::string name;
+    bool slow;
+  };
+  const bool there = LoadCublasLt().ok();
+  const auto best = [&](const char* type) {
+    return StrCat(there ? "cublaslt_" : "sm90_", type, "_linear");
+  };
+  const Expected all[] = {{DType::kBF16, DType::kBF16, best("bf16"), !there},
+                          {DType::kF16, DType::kF16, best("f16"), !there},
+                          {DType::kF8E4M3, DType::kBF16, "sm90_bf16_linear", true},
+                          {DType::kQ4_0, DType::kBF16, "sm90_bf16_linear", true},
+                          {DType::kF32, DType::kF32, "sm90_f32_linear", false},
+                          {DType::kQ4_0, DType::kF32, "sm90_f32_linear", false},
+                          {DType::kQ4_0, DType::kF16, "sm90_f32_linear", true},
+                          {DType::kF16, DType::kBF16, "sm90_f32_linear", true}};
+  for (const Expected& expected : all) {
+    desc_.weight = expected.weight;
+    desc_.activation = expected.activation;
+    std::vector<ops::BindRecord> records;
+    const auto bound = ops::Bind<ops::Linear>(table_, desc_, &records);
     ASSERT_TRUE(bound.ok()) << bound.status().message();
-    EXPECT_EQ(bound->name(), name);
+    EXPECT_EQ(bound->name(), expected.name);
+    EXPECT_EQ(ops::SlowFallbacks(records).size(), expected.slow ? 1u : 0u) << desc_.ToString();
   }
+}
+
+// Residual and out in F32 beside F16 are what its layers add to the residual stream.
+TEST_F(CublasLtChoiceTest, AnF32ResidualIsTaken) {
+  if (!LoadCublasLt().ok()) GTEST_SKIP() << DescribeCublasLt();
+  desc_ = {.weight = DType::kF16,
+           .activation = DType::kF16,
+           .n = 64,
+           .k = 128,
+           .residual = true,
+           .f32_out = true};
+  const auto bound = ops::Bind<ops::Linear>(table_, desc_);
+  ASSERT_TRUE(bound.ok()) << bound.status().message();
+  EXPECT_EQ(bound->name(), "cublaslt_f16_linear");
 }
 
 TEST_F(CublasLtChoiceTest, ForcedItIsUsedOrSaysWhyNot) {

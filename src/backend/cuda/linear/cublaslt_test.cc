@@ -46,11 +46,12 @@ class CublasLtDeviceTest : public CudaTest {
   };
   Inputs Make(const Linear::Desc& desc) {
     Inputs in;
-    in.weight = {memory_->Upload(Random(DType::kBF16, {desc.n, desc.k}, 1)), DType::kBF16,
-                 ops::LayoutId::kRowMajor, desc.n, desc.k};
-    in.x = memory_->Upload(Random(DType::kBF16, {kRows, desc.k}, 2));
-    in.bias = memory_->Upload(Random(DType::kBF16, {desc.n}, 3, 30.0f));
-    in.residual = memory_->Upload(Random(DType::kBF16, {kRows, desc.n}, 4, 30.0f));
+    const DType type = desc.weight;
+    in.weight = {memory_->Upload(Random(type, {desc.n, desc.k}, 1)), type, ops::LayoutId::kRowMajor,
+                 desc.n, desc.k};
+    in.x = memory_->Upload(Random(type, {kRows, desc.k}, 2));
+    in.bias = memory_->Upload(Random(type, {desc.n}, 3, 30.0f));
+    in.residual = memory_->Upload(Random(ops::OutDType(desc), {kRows, desc.n}, 4, 30.0f));
     return in;
   }
   static ops::Tensor Rows(ops::Tensor t, int64_t first, int64_t count) {
@@ -64,6 +65,9 @@ class CublasLtDeviceTest : public CudaTest {
     if (desc.bias) args.bias = in.bias;
     if (desc.residual) args.residual = Rows(in.residual, first, count);
     return args;
+  }
+  static const char* NameOf(DType type) {
+    return type == DType::kF16 ? "cublaslt_f16_linear" : "cublaslt_bf16_linear";
   }
   ops::Bound<Linear> Forced(const char* name, const Linear::Desc& desc) {
     table_ = std::make_unique<ops::OpTable>(&memory_->device().facts());
@@ -90,21 +94,31 @@ TEST_F(CublasLtDeviceTest, ARowsBitsDoNotDependOnTheRowsAroundIt) {
   struct Kind {
     int64_t n, k;
     bool bias, residual, f32_out;
+    DType type = DType::kBF16;
   };
-  constexpr Kind kKinds[] = {{6144, 4096, false, false, false},  {6144, 4096, true, false, false},
-                             {4096, 4096, false, true, false},   {4096, 14336, false, true, false},
-                             {28672, 4096, false, false, false}, {4096, 4096, false, false, true},
-                             {1536, 576, true, true, false},     {200, 72, false, false, true}};
+  constexpr Kind kKinds[] = {{6144, 4096, false, false, false},
+                             {6144, 4096, true, false, false},
+                             {4096, 4096, false, true, false},
+                             {4096, 14336, false, true, false},
+                             {28672, 4096, false, false, false},
+                             {4096, 4096, false, false, true},
+                             {1536, 576, true, true, false},
+                             {200, 72, false, false, true},
+                             {6144, 4096, true, false, false, DType::kF16},
+                             {4096, 4096, false, true, true, DType::kF16},
+                             {4096, 14336, false, true, true, DType::kF16},
+                             {28672, 4096, false, false, false, DType::kF16},
+                             {200, 72, false, false, true, DType::kF16}};
   int64_t rows = 0;
   for (const Kind& kind : kKinds) {
-    const Linear::Desc desc = {.weight = DType::kBF16,
-                               .activation = DType::kBF16,
+    const Linear::Desc desc = {.weight = kind.type,
+                               .activation = kind.type,
                                .n = kind.n,
                                .k = kind.k,
                                .bias = kind.bias,
                                .residual = kind.residual,
                                .f32_out = kind.f32_out};
-    const ops::Bound<Linear> linear = Forced("cublaslt_bf16_linear", desc);
+    const ops::Bound<Linear> linear = Forced(NameOf(kind.type), desc);
     const Inputs in = Make(desc);
     const Array all = Run(linear, ArgsOf(desc, in, 0, kRows));
     const size_t row_bytes = static_cast<size_t>(kind.n * Info(ops::OutDType(desc)).bytes);
@@ -126,20 +140,23 @@ TEST_F(CublasLtDeviceTest, ARowsBitsDoNotDependOnTheRowsAroundIt) {
 
 // Both sum the same products in F32, in other orders.
 TEST_F(CublasLtDeviceTest, ItComputesWhatOurKernelComputes) {
-  for (const bool f32_out : {false, true}) {
-    const Linear::Desc desc = {.weight = DType::kBF16,
-                               .activation = DType::kBF16,
-                               .n = 4096,
-                               .k = 4096,
-                               .bias = !f32_out,
-                               .residual = !f32_out,
-                               .f32_out = f32_out};
-    const Inputs in = Make(desc);
-    const Array ours = Run(Forced("sm90_bf16_linear", desc), ArgsOf(desc, in, 3, 100));
-    const Array theirs = Run(Forced("cublaslt_bf16_linear", desc), ArgsOf(desc, in, 3, 100));
-    const auto near = ops::Compare(theirs, ours, f32_out ? 1e-3 : 0x1p-7);
-    EXPECT_TRUE(near.ok) << near.what;
-    memory_->FreeAll();
+  for (const DType type : {DType::kBF16, DType::kF16}) {
+    const char* kernel = type == DType::kF16 ? "sm90_f16_linear" : "sm90_bf16_linear";
+    for (const bool f32_out : {false, true}) {
+      const Linear::Desc desc = {.weight = type,
+                                 .activation = type,
+                                 .n = 4096,
+                                 .k = 4096,
+                                 .bias = !f32_out,
+                                 .residual = true,
+                                 .f32_out = f32_out};
+      const Inputs in = Make(desc);
+      const Array ours = Run(Forced(kernel, desc), ArgsOf(desc, in, 3, 100));
+      const Array theirs = Run(Forced(NameOf(type), desc), ArgsOf(desc, in, 3, 100));
+      const auto near = ops::Compare(theirs, ours, f32_out ? 1e-3 : 0x1p-7);
+      EXPECT_TRUE(near.ok) << Name(type) << ": " << near.what;
+      memory_->FreeAll();
+    }
   }
 }
 

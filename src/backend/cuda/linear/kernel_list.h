@@ -24,7 +24,7 @@
   STREAM(name, W, 32, 2, 4, 2, 2)             \
   STREAM(name, W, 64, 2, 8, 1, 1)
 
-// x in F32.
+// x in F32; with W in blocks in BF16 too.
 #define LINEAR_LIST_PLAIN(STREAM, TILE, name, W) \
   STREAM(name, W, 8, 1, 1, 4, 2)                 \
   STREAM(name, W, 32, 2, 4, 1, 2)                \
@@ -46,7 +46,8 @@
 
 #define LINEAR_LIST_ANY(ANY, name, W) ANY(name, W, 8, 1, 1, 1, 2)
 
-// Formats of W beside x in F32, by the list that they have: FORMAT(name, value of DType).
+// Formats of W beside x in F32, and those of blocks beside x in BF16, by the list that they have:
+// FORMAT(name, value of DType).
 #define LINEAR_PLAIN_FORMATS(FORMAT) \
   FORMAT(f32, kF32) FORMAT(f16, kF16) FORMAT(bf16, kBF16) FORMAT(f8, kF8E4M3)
 #define LINEAR_BLOCK_FORMATS(FORMAT) \

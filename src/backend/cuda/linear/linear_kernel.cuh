@@ -36,9 +36,9 @@ __device__ __forceinline__ void StoreAs(DType type, void* to, int64_t i, float v
 
 __device__ __forceinline__ void Finish(const LinearParams& p, int row, int token, float sum) {
   if (row >= p.n || token >= p.m) return;
-  if (p.bias != nullptr) sum = __fadd_rn(sum, LoadAs(p.side, p.bias, row));
+  if (p.bias != nullptr) sum = __fadd_rn(sum, LoadAs(p.bias_type, p.bias, row));
   if (p.residual != nullptr) {
-    sum = __fadd_rn(sum, LoadAs(p.side, p.residual, token * p.residual_stride + row));
+    sum = __fadd_rn(sum, LoadAs(p.result, p.residual, token * p.residual_stride + row));
   }
   StoreAs(p.result, p.out, token * p.out_stride + row, sum);
 }
@@ -66,6 +66,10 @@ struct GlobalX {
   }
   __device__ __forceinline__ uint4 operator()(int j, int at) const {
     return __ldg(base + offset[j] + at / kWide);
+  }
+  // Four elements of 16 bits.
+  __device__ __forceinline__ uint2 Four(int j, int at) const {
+    return __ldg(reinterpret_cast<const uint2*>(base + offset[j]) + at / 4);
   }
 };
 
@@ -172,10 +176,10 @@ struct Fetch {
 
 // Stream for block formats: a lane's words of a block are few bytes each, at any even address, so a
 // warp first fetches its rows' blocks as wide words into shared memory.
-template <class Weight, DType kWeight, int kRows, int kTiles>
+template <class Weight, int kRows, int kTiles>
 __device__ __forceinline__ void FetchedStreamLinear(const LinearParams& p) {
-  constexpr int kHeight = 16 * kRows, kBlocks = LinearFetchBlocks(kWeight);
-  using Rows = Fetch<kWeight, kHeight>;
+  constexpr int kHeight = 16 * kRows, kBlocks = LinearFetchBlocks(Weight::kFormat);
+  using Rows = Fetch<Weight::kFormat, kHeight>;
   extern __shared__ uint4 shared[];
   const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int row = blockIdx.y * kHeight, token = blockIdx.x * 8 * kTiles;
@@ -227,6 +231,9 @@ struct SharedX {
   __device__ __forceinline__ uint4 operator()(int j, int at) const {
     return *reinterpret_cast<const uint4*>(row + 8 * j * kPitch +
                                            (at - first) * static_cast<int>(sizeof(X)));
+  }
+  __device__ __forceinline__ uint2 Four(int j, int at) const {
+    return *reinterpret_cast<const uint2*>(row + 8 * j * kPitch + (at - first) * 2);
   }
 };
 
@@ -338,10 +345,10 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
       name(const __grid_constant__ sluice::cuda::LinearParams params) {              \
     sluice::cuda::StreamLinear<__VA_ARGS__, rows, tiles, step>(params);              \
   }
-#define LINEAR_FETCHED(name, rows, tiles, blocks, type)                                       \
-  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks)          \
-      name(const __grid_constant__ sluice::cuda::LinearParams params) {                       \
-    sluice::cuda::FetchedStreamLinear<sluice::cuda::Blocks<type>, type, rows, tiles>(params); \
+#define LINEAR_FETCHED(name, rows, tiles, blocks, ...)                               \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks) \
+      name(const __grid_constant__ sluice::cuda::LinearParams params) {              \
+    sluice::cuda::FetchedStreamLinear<__VA_ARGS__, rows, tiles>(params);             \
   }
 #define LINEAR_TILE(name, rows, tiles, stages, ...)                             \
   extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, 1) \

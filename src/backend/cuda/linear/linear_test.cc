@@ -23,7 +23,11 @@ constexpr Types kTypes[] = {
     {DType::kQ4_1, DType::kF32},   {DType::kQ5_0, DType::kF32},    {DType::kQ5_1, DType::kF32},
     {DType::kQ8_0, DType::kF32},   {DType::kIQ4_NL, DType::kF32},  {DType::kMXFP4, DType::kF32},
     {DType::kQ2_K, DType::kF32},   {DType::kQ3_K, DType::kF32},    {DType::kQ4_K, DType::kF32},
-    {DType::kQ5_K, DType::kF32},   {DType::kQ6_K, DType::kF32}};
+    {DType::kQ5_K, DType::kF32},   {DType::kQ6_K, DType::kF32},    {DType::kQ4_0, DType::kBF16},
+    {DType::kQ4_1, DType::kBF16},  {DType::kQ5_0, DType::kBF16},   {DType::kQ5_1, DType::kBF16},
+    {DType::kQ8_0, DType::kBF16},  {DType::kIQ4_NL, DType::kBF16}, {DType::kMXFP4, DType::kBF16},
+    {DType::kQ2_K, DType::kBF16},  {DType::kQ3_K, DType::kBF16},   {DType::kQ4_K, DType::kBF16},
+    {DType::kQ5_K, DType::kBF16},  {DType::kQ6_K, DType::kBF16}};
 constexpr int kRows = 64;
 
 class LinearKernels : public CudaTest, public ::testing::WithParamInterface<Types> {

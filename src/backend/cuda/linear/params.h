@@ -13,7 +13,8 @@ inline constexpr int kLinearSlices = 8;
 inline constexpr int kLinearUnit = 64;
 inline constexpr int kLinearThreads = 256;
 
-// How a kernel multiplies: factors of x as they are, or x in F32 as the sum of three (kExact).
+// How a kernel multiplies: factors of x as they are, with block formats widened to them, or x in
+// F32 as the sum of three (kExact).
 enum class LinearArithmetic : uint8_t { kBf16, kF16, kExact };
 
 constexpr bool IsSuperBlock(DType weight) {
@@ -26,13 +27,14 @@ constexpr bool IsPlainWeight(DType weight) {
 }
 constexpr int LinearUnitOf(DType weight) { return IsSuperBlock(weight) ? 256 : kLinearUnit; }
 
-// Bytes from row to row of x in shared memory: the rows that eight lanes read together lie in
-// different banks.
+// Bytes from row to row of x in shared memory: the rows that lanes read together, eight of 16 bytes
+// or sixteen of 8, lie in different banks.
 constexpr int LinearPitch(DType weight, LinearArithmetic arithmetic) {
   if (arithmetic == LinearArithmetic::kExact) {
     const bool dense = weight == DType::kF32 || !IsPlainWeight(weight);
     return LinearUnitOf(weight) * 4 + (dense ? 64 : 16);
   }
+  if (!IsPlainWeight(weight)) return LinearUnitOf(weight) * 2 + 32;
   return LinearUnitOf(weight) * 2 + (weight == DType::kF8E4M3 ? 16 : 64);
 }
 
@@ -88,8 +90,8 @@ struct LinearParams {
   int x_stride = 0;                             // in 16 bytes
   int m = 0, n = 0, k = 0;
   int units = 0, units_per_slice = 0;
-  DType side = DType::kF32;  // of bias and residual
-  DType result = DType::kF32;
+  DType bias_type = DType::kF32;
+  DType result = DType::kF32;  // of out and residual
 };
 
 // Copies rows of x: [m, k] of `from` to `to` with dense rows of `width` elements, zeros behind k.

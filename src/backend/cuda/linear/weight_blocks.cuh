@@ -1,7 +1,7 @@
-// Weights in block formats as the linear kernels take them: the codes are exact in bf16, x is the
-// sum of three bf16 terms, so that a sub-block's products are exact and their sum is rounded as F32
-// is. Scale and minimum come in after that, one fused multiply-add each, as ops/linear.h has them,
-// but for x, which is not rounded to int8.
+// Weights in block formats as the linear kernels take them: the codes are exact in bf16, x is bf16
+// or, in F32, the sum of three bf16 terms, so that a sub-block's products are exact and their sum
+// is rounded as F32 is. Scale and minimum come in after that, one fused multiply-add each, as
+// ops/linear.h has them, but for x, which is not rounded to int8.
 #pragma once
 
 #include "backend/cuda/linear/params.h"
@@ -36,14 +36,19 @@ __device__ __forceinline__ void BytesToBf16(uint32_t bytes, uint32_t* pairs) {
   }
 }
 
-template <DType kWeight>
+// Element: float, or uint16_t for the bits of bf16.
+template <DType kWeight, class Element>
 struct Blocks {
+  static constexpr DType kFormat = kWeight;
   using Format = Block<kWeight>;
-  using X = float;
+  using X = Element;
+  static constexpr bool kWhole = sizeof(X) == 4;
+  static constexpr int kTerms = kWhole ? 3 : 1;         // of x
   static constexpr int kPiece = 32 * Format::kWindows;  // elements: a block
   static constexpr int kUnit = LinearUnitOf(kWeight);
   static constexpr int kPieces = kUnit / kPiece;
-  static constexpr int kPitch = LinearPitch(kWeight, LinearArithmetic::kExact);
+  static constexpr int kPitch =
+      LinearPitch(kWeight, kWhole ? LinearArithmetic::kExact : LinearArithmetic::kBf16);
   static constexpr int kSubs = 32 / Format::kSub;  // sub-blocks of a window
   struct Raw {
     typename Format::Raw row[2];
@@ -86,6 +91,22 @@ struct Blocks {
     return window;
   }
 
+  // Four elements of x.
+  template <class Source>
+  static __device__ __forceinline__ void TermsOf(const Source& x, int j, int at,
+                                                 uint32_t (&terms)[kTerms][2]) {
+    if constexpr (kWhole) {
+      const uint4 four = x(j, at);
+      Split(float4{__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z),
+                   __uint_as_float(four.w)},
+            terms);
+    } else {
+      const uint2 four = x.Four(j, at);
+      terms[0][0] = four.x;
+      terms[0][1] = four.y;
+    }
+  }
+
   template <int kRows, int kTiles, class Source>
   static __device__ __forceinline__ void Multiply(const Raw (&raw)[kRows], int piece, int t,
                                                   const Source& x, float (&acc)[kRows][kTiles][4]) {
@@ -97,14 +118,9 @@ struct Blocks {
       for (int i = 0; i < kRows; ++i) window[i] = Unpack(raw[i], w, t);
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
-        uint32_t b[2][3][2];
+        uint32_t b[2][kTerms][2];
 #pragma unroll
-        for (int s = 0; s < 2; ++s) {
-          const uint4 four = x(j, piece * kPiece + 32 * w + 16 * s + 4 * t);
-          Split(float4{__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z),
-                       __uint_as_float(four.w)},
-                b[s]);
-        }
+        for (int s = 0; s < 2; ++s) TermsOf(x, j, piece * kPiece + 32 * w + 16 * s + 4 * t, b[s]);
 #pragma unroll
         for (int sub = 0; sub < kSubs; ++sub) {
           const int first = kSubs == 2 ? sub : 0, last = kSubs == 2 ? sub : 1;
@@ -113,7 +129,8 @@ struct Blocks {
 #pragma unroll
             for (int s = first; s <= last; ++s) {
 #pragma unroll
-              for (int p = 2; p >= 0; --p) MultiplyAdd<Bf16>(x_sum, ones, b[s][p][0], b[s][p][1]);
+              for (int p = kTerms - 1; p >= 0; --p)
+                MultiplyAdd<Bf16>(x_sum, ones, b[s][p][0], b[s][p][1]);
             }
           }
 #pragma unroll
@@ -122,7 +139,7 @@ struct Blocks {
 #pragma unroll
             for (int s = first; s <= last; ++s) {
 #pragma unroll
-              for (int p = 2; p >= 0; --p)
+              for (int p = kTerms - 1; p >= 0; --p)
                 MultiplyAdd<Bf16>(sum, window[i].a[s], b[s][p][0], b[s][p][1]);
             }
 #pragma unroll

@@ -1,4 +1,5 @@
-// RMSNorm and LayerNorm, with the addition to the residual before: a thread block has one row.
+// RMSNorm and LayerNorm, with the addition to the residual before: a thread block has one row. T is
+// the activation type, Sum that of the residual.
 #include "backend/cuda/norm/params.h"
 #include "backend/cuda/simt/group.cuh"
 
@@ -6,26 +7,25 @@ namespace sluice::cuda {
 namespace {
 
 // What a thread block works on.
-template <class T>
+template <class T, class Sum>
 struct Row {
-  const T* x;
-  T* residual;      // null: nothing is added
-  const T* source;  // of the norm: the residual, or x
+  const T* added;  // null: nothing
+  Sum* sums;
   T* out;
 };
 
 // The group from `first` on as the norm sees it, the residual updated.
-template <class T>
-__device__ __forceinline__ void TakeGroup(const NormParams& p, const Row<T>& row, int64_t first,
-                                          float (&values)[kGroup]) {
+template <class T, class Sum>
+__device__ __forceinline__ void TakeGroup(const NormParams& p, const Row<T, Sum>& row,
+                                          int64_t first, float (&values)[kGroup]) {
   const bool wide = p.wide != 0;
-  LoadGroup(row.x, first, p.hidden, wide, values);
-  if (row.residual == nullptr) return;
-  float old[kGroup];
-  LoadGroup<T>(row.residual, first, p.hidden, wide, old);
+  LoadGroup<Sum>(row.sums, first, p.hidden, wide, values);
+  if (row.added == nullptr) return;
+  float added[kGroup];
+  LoadGroup(row.added, first, p.hidden, wide, added);
 #pragma unroll
-  for (int i = 0; i < kGroup; ++i) values[i] = ToFloat(FromFloat<T>(values[i] + old[i]));
-  StoreGroup(row.residual, first, p.hidden, wide, values);
+  for (int i = 0; i < kGroup; ++i) values[i] = ToFloat(FromFloat<Sum>(added[i] + values[i]));
+  StoreGroup(row.sums, first, p.hidden, wide, values);
 }
 
 __device__ __forceinline__ float SumOf(const float (&values)[kGroup]) {
@@ -72,8 +72,8 @@ __device__ __forceinline__ float Inverse(const NormParams& p, float squares) {
 }
 
 // A group for each thread: the row stays in registers, and the weights come while it is summed.
-template <class T>
-__device__ void ShortRow(const NormParams& p, const Row<T>& row, float* shared) {
+template <class T, class Sum>
+__device__ void ShortRow(const NormParams& p, const Row<T, Sum>& row, float* shared) {
   const int64_t first = int64_t{threadIdx.x} * kGroup, left = p.hidden - first;
   float values[kGroup], weight[kGroup], bias[kGroup];
   TakeGroup(p, row, first, values);
@@ -85,8 +85,8 @@ __device__ void ShortRow(const NormParams& p, const Row<T>& row, float* shared) 
 }
 
 // A thread reads again only what it wrote itself.
-template <class T>
-__device__ void LongRow(const NormParams& p, const Row<T>& row, float* shared) {
+template <class T, class Sum>
+__device__ void LongRow(const NormParams& p, const Row<T, Sum>& row, float* shared) {
   const int64_t begin = int64_t{threadIdx.x} * kGroup, step = int64_t{blockDim.x} * kGroup;
   float values[kGroup], weight[kGroup], bias[kGroup];
   float sum = 0.0f, squares = 0.0f, mean = 0.0f;
@@ -96,26 +96,25 @@ __device__ void LongRow(const NormParams& p, const Row<T>& row, float* shared) {
   }
   if (p.center != 0) mean = BlockSum(sum, shared) / static_cast<float>(p.hidden);
   for (int64_t first = begin; first < p.hidden; first += step) {
-    LoadGroup(row.source, first, p.hidden, p.wide != 0, values);
+    LoadGroup<Sum>(row.sums, first, p.hidden, p.wide != 0, values);
     squares += SumOfSquares(values, mean, p.hidden - first);
   }
   const float inverse = Inverse(p, BlockSum(squares, shared));
   for (int64_t first = begin; first < p.hidden; first += step) {
-    LoadGroup(row.source, first, p.hidden, p.wide != 0, values);
+    LoadGroup<Sum>(row.sums, first, p.hidden, p.wide != 0, values);
     LoadWeights(p, first, weight, bias);
     Finish(p, row.out, first, mean, inverse, weight, bias, values);
   }
 }
 
-template <class T>
+template <class T, class Sum>
 __device__ void NormRow(const NormParams& p) {
   __shared__ float shared[32];
   const int64_t token = blockIdx.x;
-  Row<T> row;
-  row.x = static_cast<const T*>(p.x) + token * p.x_stride;
-  row.residual =
-      p.residual == nullptr ? nullptr : static_cast<T*>(p.residual) + token * p.residual_stride;
-  row.source = row.residual == nullptr ? row.x : row.residual;
+  Row<T, Sum> row;
+  row.added =
+      p.added == nullptr ? nullptr : static_cast<const T*>(p.added) + token * p.added_stride;
+  row.sums = static_cast<Sum*>(p.sums) + token * p.sums_stride;
   row.out = static_cast<T*>(p.out) + token * p.out_stride;
   if (p.hidden <= int64_t{blockDim.x} * kGroup) {
     ShortRow(p, row, shared);
@@ -126,10 +125,11 @@ __device__ void NormRow(const NormParams& p) {
 
 }  // namespace
 
-#define SLUICE_NORM(name, type) \
-  extern "C" __global__ void any_f32_norm_##name(const NormParams p) { NormRow<type>(p); }
-SLUICE_NORM(f32, float)
-SLUICE_NORM(f16, __half)
-SLUICE_NORM(bf16, __nv_bfloat16)
+#define SLUICE_NORM(name, type, sum) \
+  extern "C" __global__ void any_f32_norm_##name(const NormParams p) { NormRow<type, sum>(p); }
+SLUICE_NORM(f32, float, float)
+SLUICE_NORM(f16, __half, __half)
+SLUICE_NORM(bf16, __nv_bfloat16, __nv_bfloat16)
+SLUICE_NORM(f16_of_f32, __half, float)
 
 }  // namespace sluice::cuda

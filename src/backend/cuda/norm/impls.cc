@@ -13,27 +13,38 @@ using ops::Norm;
 using ops::QkNorm;
 
 constexpr KernelByType kNorm = SLUICE_KERNEL_BY_TYPE("any_f32_norm", "any_f32_norm");
+constexpr KernelId kF16NormOfF32 = {"any_f32_norm", "any_f32_norm_f16_of_f32"};
 constexpr KernelByType kQkNorm = SLUICE_KERNEL_BY_TYPE("any_f32_qk_norm", "any_f32_qk_norm");
+
+ops::Support NormSupports(const Norm::Desc& desc, const device::DeviceFacts& facts) {
+  if (SumDType(desc) != desc.activation && desc.activation != DType::kF16) {
+    return ops::Support::No(StrCat("sums in F32 beside ", Name(desc.activation), " activations"));
+  }
+  return ops::RefNormSupports(desc, facts);
+}
 
 Status RunNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const bool wide =
       RowsBeginAt(args.x, 16) && RowsBeginAt(args.residual, 16) && RowsBeginAt(args.out, 16);
+  const ops::Tensor& sums = desc.add ? args.residual : args.x;
   const NormParams params = {
-      .x = args.x.data,
-      .residual = args.residual.data,
+      .added = desc.add ? args.x.data : nullptr,
+      .sums = sums.data,
       .weight = args.weight.ptr<float>(),
       .bias = args.bias.ptr<float>(),
       .out = args.out.data,
-      .x_stride = args.x.strides[0],
-      .residual_stride = args.residual.strides[0],
+      .added_stride = args.x.strides[0],
+      .sums_stride = sums.strides[0],
       .out_stride = args.out.strides[0],
       .hidden = desc.hidden,
       .eps = desc.eps,
       .center = desc.kind == ops::NormKind::kLayer,
       .wide = wide,
       .wide_weights = RowsBeginAt(args.weight, 16) && RowsBeginAt(args.bias, 16)};
-  return Launch(stream, kNorm(desc.activation), NormShape(args.x.dims[0], desc.hidden), params);
+  const KernelId kernel =
+      SumDType(desc) != desc.activation ? kF16NormOfF32 : kNorm(desc.activation);
+  return Launch(stream, kernel, NormShape(args.x.dims[0], desc.hidden), params);
 }
 
 Status RunQkNorm(device::Stream& stream, const QkNorm::Desc& desc, const QkNorm::Args& args) {
@@ -56,7 +67,7 @@ Status RunQkNorm(device::Stream& stream, const QkNorm::Desc& desc, const QkNorm:
 }  // namespace
 
 void RegisterNorm(ops::OpTable& table) {
-  table.Add<Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm, ops::Arithmetic::kF32});
+  table.Add<Norm>({"any_f32_norm", &NormSupports, &RunNorm, ops::Arithmetic::kF32});
   table.Add<QkNorm>(
       {"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm, ops::Arithmetic::kF32});
 }

@@ -6,12 +6,12 @@
 namespace sluice::cuda {
 
 struct NormParams {
-  const void* x;
-  void* residual;  // null: nothing is added
+  const void* added;  // to the sums first; null: nothing
+  void* sums;         // what is normalized, written only where something is added
   const float* weight;
   const float* bias;  // null: none
-  void* out;          // may be x
-  int64_t x_stride, residual_stride, out_stride;
+  void* out;          // may be `added`, or `sums` of its type
+  int64_t added_stride, sums_stride, out_stride;
   int64_t hidden;
   float eps;
   uint32_t center;        // LayerNorm

@@ -14,7 +14,7 @@
 #define VECTORS ((D + 15) / 16)
 
 // Lanes of a vector of a row; what lies past the row is not read and counts as 0.
-inline float16 kv_lanes(Bytes row, ulong at, int vector) {
+float16 kv_lanes(Bytes row, ulong at, int vector) {
 #if D % 16 != 0
   if (vector == VECTORS - 1) {
     float lanes[16];
@@ -25,7 +25,7 @@ inline float16 kv_lanes(Bytes row, ulong at, int vector) {
 #endif
   return load16_kv(row, at + vector * 16);
 }
-inline float16 act_lanes(Bytes row, ulong at, int vector) {
+float16 act_lanes(Bytes row, ulong at, int vector) {
 #if D % 16 != 0
   if (vector == VECTORS - 1) {
     float lanes[16];
@@ -49,7 +49,7 @@ typedef struct {
 } Strides;
 
 // The sequence whose rows hold `row`, or -1. Starts ascend.
-inline int sequence_of(global const int* start, int sequences, int row) {
+int sequence_of(global const int* start, int sequences, int row) {
   if (sequences == 0 || row >= start[sequences]) return -1;
   int low = 0, high = sequences;
   while (high - low > 1) {
@@ -63,10 +63,10 @@ inline int sequence_of(global const int* start, int sequences, int row) {
 }
 
 // Adds positions [first, end) of one tile. K and V of a block that does not exist are zeros.
-inline void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
-                     global const float* k_scale, global const float* v_scale,
-                     global const int* blocks, int kernel_blocks, Strides strides, int block_tokens,
-                     int kv_head, int first, int end, float scale, float cap) {
+void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
+              global const float* k_scale, global const float* v_scale, global const int* blocks,
+              int kernel_blocks, Strides strides, int block_tokens, int kv_head, int first, int end,
+              float scale, float cap) {
   float scores[GROUP][TILE];
   for (int g = 0; g < GROUP; ++g)
     for (int p = 0; p < TILE; ++p) scores[g][p] = -INFINITY;

@@ -32,7 +32,7 @@
   const float16 d = load16_i8(w, (4 * (i) + 3) * 16);
 #endif
 
-inline float sub_sum(Bytes x, ulong at) {
+float sub_sum(Bytes x, ulong at) {
 #if SUB == 32
   return sum16(load16_act(x, at) + load16_act(x, at + 16));
 #else

@@ -49,7 +49,7 @@ typedef struct {
   }
 
 #define SLUICE_INT8_CHAIN(name, ROWS)                                                           \
-  inline void name##_phase(volatile global int* state, const Phase* phase, int m) {             \
+  void name##_phase(volatile global int* state, const Phase* phase, int m) {                    \
     const int groups = (phase->n + 15) / 16, K = phase->K;                                      \
     const int pieces = (groups + phase->groups_each - 1) / phase->groups_each;                  \
     const int tasks = pieces * ((m + ROWS - 1) / ROWS);                                         \

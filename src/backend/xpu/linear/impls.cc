@@ -34,8 +34,14 @@ Status RunF32(device::Stream& stream, const ops::Linear::Desc& desc,
                       ConfigureLinear(desc, args.x.dims[0], FactsOf(stream)), desc, args);
 }
 
+ops::Support F32Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.residual && OutDType(desc) != desc.activation)
+    return ops::Support::No(StrCat("a residual in F32 beside ", Name(desc.activation)));
+  return ops::RefLinearSupports(desc, facts);
+}
+
 ops::Support Int8Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
-  const ops::Support support = ops::RefLinearSupports(desc, facts);
+  const ops::Support support = F32Supports(desc, facts);
   if (!support.ok) return support;
   if (!facts.on_host_processor)
     return ops::Support::NotOnDevice(
@@ -141,7 +147,7 @@ void RegisterLinear(ops::OpTable& table) {
   table.Add<ops::Linear>({kInt8, &Int8Supports, &RunInt8, ops::Arithmetic::kInt8});
   table.Attach(kInt8,
                ops::LinearPacking{ops::LayoutId::kXpuNibbles16, kRows, &PackedBytes, &PackNibbles});
-  table.Add<ops::Linear>({kF32, &ops::RefLinearSupports, &RunF32, ops::Arithmetic::kF32});
+  table.Add<ops::Linear>({kF32, &F32Supports, &RunF32, ops::Arithmetic::kF32});
   table.Attach(kF32,
                ops::LinearPacking{ops::LayoutId::kXpuInterleaved16, kRows, &PackedBytes, &Pack});
 }

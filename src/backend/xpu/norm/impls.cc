@@ -9,6 +9,12 @@ namespace {
 
 constexpr const char* kProgram = "norm/any_f32_norm";
 
+ops::Support NormSupports(const ops::Norm::Desc& desc, const device::DeviceFacts& facts) {
+  if (SumDType(desc) != desc.activation)
+    return ops::Support::No(StrCat("sums in F32 beside ", Name(desc.activation), " activations"));
+  return ops::RefNormSupports(desc, facts);
+}
+
 Status RunNorm(device::Stream& stream, const ops::Norm::Desc& desc, const ops::Norm::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const int items = ItemsFor(FactsOf(stream), 64);
@@ -51,7 +57,7 @@ Status RunQkNorm(device::Stream& stream, const ops::QkNorm::Desc& desc,
 }  // namespace
 
 void RegisterNorm(ops::OpTable& table) {
-  table.Add<ops::Norm>({"any_f32_norm", &ops::RefNormSupports, &RunNorm, ops::Arithmetic::kF32});
+  table.Add<ops::Norm>({"any_f32_norm", &NormSupports, &RunNorm, ops::Arithmetic::kF32});
   table.Add<ops::QkNorm>(
       {"any_f32_qk_norm", &ops::RefQkNormSupports, &RunQkNorm, ops::Arithmetic::kF32});
 }

@@ -3,7 +3,7 @@
 #ifdef KIND
 // Without the cancellation of 1 + tanh and 1 + erf near -1.
 #define SLUICE_ACTIVATE(T, name)                                                       \
-  inline T name(T x) {                                                                 \
+  T name(T x) {                                                                        \
     if (KIND == 0) return x / (1.0f + exp(-x));                                        \
     if (KIND == 1)                                                                     \
       return x / (1.0f + exp(-1.59576912160573071176f * (x + 0.044715f * x * x * x))); \

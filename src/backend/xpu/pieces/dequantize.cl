@@ -7,32 +7,28 @@
 #define value_bf16 load_bf16
 #define value_f8_e4m3 load_f8
 
-inline float half_at(Bytes p) { return vload_half(0, (global const half*)p); }
-inline uint nibble32(Bytes codes, uint i) {
-  return i < 16 ? codes[i] & 15u : (uint)codes[i - 16] >> 4;
-}
-inline uint word_at(Bytes p) {
-  return (uint)p[0] | (uint)p[1] << 8 | (uint)p[2] << 16 | (uint)p[3] << 24;
-}
+float half_at(Bytes p) { return vload_half(0, (global const half*)p); }
+uint nibble32(Bytes codes, uint i) { return i < 16 ? codes[i] & 15u : (uint)codes[i - 16] >> 4; }
+uint word_at(Bytes p) { return (uint)p[0] | (uint)p[1] << 8 | (uint)p[2] << 16 | (uint)p[3] << 24; }
 
-inline float value_q8_0(Bytes row, ulong e) {
+float value_q8_0(Bytes row, ulong e) {
   Bytes b = row + e / 32 * 34;
   return half_at(b) * (float)((global const char*)b)[2 + e % 32];
 }
-inline float value_q4_0(Bytes row, ulong e) {
+float value_q4_0(Bytes row, ulong e) {
   Bytes b = row + e / 32 * 18;
   return half_at(b) * (float)((int)nibble32(b + 2, e % 32) - 8);
 }
-inline float value_q4_1(Bytes row, ulong e) {
+float value_q4_1(Bytes row, ulong e) {
   Bytes b = row + e / 32 * 20;
   return half_at(b) * (float)nibble32(b + 4, e % 32) + half_at(b + 2);
 }
-inline float value_q5_0(Bytes row, ulong e) {
+float value_q5_0(Bytes row, ulong e) {
   Bytes b = row + e / 32 * 22;
   const uint code = nibble32(b + 6, e % 32) | (word_at(b + 2) >> (e % 32) & 1u) << 4;
   return half_at(b) * (float)((int)code - 16);
 }
-inline float value_q5_1(Bytes row, ulong e) {
+float value_q5_1(Bytes row, ulong e) {
   Bytes b = row + e / 32 * 24;
   const uint code = nibble32(b + 8, e % 32) | (word_at(b + 4) >> (e % 32) & 1u) << 4;
   return half_at(b) * (float)code + half_at(b + 2);
@@ -42,29 +38,29 @@ constant uchar kIq4NlValues[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                    129, 141, 153, 166, 181, 197, 217, 241};
 constant uchar kMxfp4Values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
-inline float value_iq4_nl(Bytes row, ulong e) {
+float value_iq4_nl(Bytes row, ulong e) {
   Bytes b = row + e / 32 * 18;
   return half_at(b) * (float)((int)kIq4NlValues[nibble32(b + 2, e % 32)] - 128);
 }
 // 2^(e - 128); the two smallest are subnormal.
-inline float e8m0_half(uint exponent) {
+float e8m0_half(uint exponent) {
   return as_float(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23);
 }
-inline float value_mxfp4(Bytes row, ulong e) {
+float value_mxfp4(Bytes row, ulong e) {
   Bytes b = row + e / 32 * 17;
   return e8m0_half(b[0]) * (float)((int)kMxfp4Values[nibble32(b + 1, e % 32)] - 12);
 }
 
-inline uint pair256(Bytes codes, uint e) {
+uint pair256(Bytes codes, uint e) {
   return codes[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3u;
 }
-inline float value_q2_k(Bytes row, ulong at) {
+float value_q2_k(Bytes row, ulong at) {
   Bytes b = row + at / 256 * 84;
   const uint e = at % 256, sub = b[e / 16];
   return half_at(b + 80) * (float)(sub & 15u) * (float)pair256(b + 16, e) +
          -half_at(b + 82) * (float)(sub >> 4);
 }
-inline float value_q3_k(Bytes row, ulong at) {
+float value_q3_k(Bytes row, ulong at) {
   Bytes b = row + at / 256 * 110;
   const uint e = at % 256, i = e / 16;
   Bytes scales = b + 96;
@@ -73,30 +69,30 @@ inline float value_q3_k(Bytes row, ulong at) {
   const int scale = (int)(low | (scales[8 + i % 4] >> (i / 4 * 2) & 3u) << 4) - 32;
   return half_at(b + 108) * (float)scale * (float)((int)code - 4);
 }
-inline uint six_bit_scale(Bytes s, uint i) {
+uint six_bit_scale(Bytes s, uint i) {
   return i < 4 ? s[i] & 63u : (s[i + 4] & 15u) | (uint)(s[i - 4] >> 6) << 4;
 }
-inline uint six_bit_minimum(Bytes s, uint i) {
+uint six_bit_minimum(Bytes s, uint i) {
   return i < 4 ? s[i + 4] & 63u : (uint)(s[i + 4] >> 4) | (uint)(s[i] >> 6) << 4;
 }
-inline uint low_nibble256(Bytes low, uint e) {
+uint low_nibble256(Bytes low, uint e) {
   const uint both = low[e / 64 * 32 + e % 32];
   return e % 64 < 32 ? both & 15u : both >> 4;
 }
-inline float value_q4_k(Bytes row, ulong at) {
+float value_q4_k(Bytes row, ulong at) {
   Bytes b = row + at / 256 * 144;
   const uint e = at % 256, i = e / 32;
   return half_at(b) * (float)six_bit_scale(b + 4, i) * (float)low_nibble256(b + 16, e) +
          -half_at(b + 2) * (float)six_bit_minimum(b + 4, i);
 }
-inline float value_q5_k(Bytes row, ulong at) {
+float value_q5_k(Bytes row, ulong at) {
   Bytes b = row + at / 256 * 176;
   const uint e = at % 256, i = e / 32;
   const uint code = low_nibble256(b + 48, e) | (b[16 + e % 32] >> i & 1u) << 4;
   return half_at(b) * (float)six_bit_scale(b + 4, i) * (float)code +
          -half_at(b + 2) * (float)six_bit_minimum(b + 4, i);
 }
-inline float value_q6_k(Bytes row, ulong at) {
+float value_q6_k(Bytes row, ulong at) {
   Bytes b = row + at / 256 * 210;
   const uint e = at % 256, halves = e / 128, quarter = e % 128 / 32, i = e % 32;
   const uint low = b[halves * 64 + quarter % 2 * 32 + i];

@@ -17,12 +17,12 @@ typedef struct {
   int sum[K_MAX / SUB];
 } Rounded;
 
-inline int isum16(int16 x) {
+int isum16(int16 x) {
   const int8 a = x.lo + x.hi;
   const int4 b = a.lo + a.hi;
   return (b.x + b.y) + (b.z + b.w);
 }
-inline uint umax16(uint16 x) {
+uint umax16(uint16 x) {
   const uint8 a = max(x.lo, x.hi);
   const uint4 b = max(a.lo, a.hi);
   return max(max(b.x, b.y), max(b.z, b.w));
@@ -38,7 +38,7 @@ typedef struct {
   float eps;
 } From;
 
-inline float norm_factor(const From* from, ulong at, int K) {
+float norm_factor(const From* from, ulong at, int K) {
   float16 squares = 0.0f;
   for (int k = 0; k < K; k += 16) {
     const float16 v = load16_act(from->source, at + k);
@@ -46,7 +46,7 @@ inline float norm_factor(const From* from, ulong at, int K) {
   }
   return 1.0f / sqrt(sum16(squares) / (float)K + from->eps);
 }
-inline float16 made16(const From* from, ulong at, float factor, int k, int K) {
+float16 made16(const From* from, ulong at, float factor, int k, int K) {
   const float16 v = load16_act(from->source, at + k);
 #ifdef KIND
   if (from->kind == 2) return activate16(v) * load16_act(from->source, at + K + k);
@@ -55,8 +55,8 @@ inline float16 made16(const From* from, ulong at, float factor, int k, int K) {
 }
 
 // `at` in x, `row` of the source. What is made is written to x as well where `writes`.
-inline void round_row(BytesOut x, ulong at, const From* from, ulong source_row, bool writes, int K,
-                      Rounded* row) {
+void round_row(BytesOut x, ulong at, const From* from, ulong source_row, bool writes, int K,
+               Rounded* row) {
   const ulong source_at = source_row * from->stride;
   const float factor = from->kind == 1 ? norm_factor(from, source_at, K) : 0.0f;
   for (int k = 0; k < K; k += BLOCK) {

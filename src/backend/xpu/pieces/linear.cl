@@ -11,8 +11,8 @@
 #define load16_scale SLUICE_CAT(load16_, SCALE)
 #endif
 
-inline void finish(float16 sum, Bytes bias, Bytes residual, ulong residual_at, BytesOut out,
-                   ulong out_at, int first, int n) {
+void finish(float16 sum, Bytes bias, Bytes residual, ulong residual_at, BytesOut out, ulong out_at,
+            int first, int n) {
   if (first + 16 <= n) {
     if (BIAS) sum += load16_act(bias, first);
     if (RESIDUAL) sum += load16_act(residual, residual_at + first);

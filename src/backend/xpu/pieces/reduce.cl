@@ -1,13 +1,13 @@
 #include "backend/xpu/pieces/base.cl"
 // Sums over 16 lanes and over a work-group, each in one fixed order.
 
-inline float sum16(float16 x) {
+float sum16(float16 x) {
   const float8 a = x.lo + x.hi;
   const float4 b = a.lo + a.hi;
   const float2 c = b.lo + b.hi;
   return c.x + c.y;
 }
-inline float max16(float16 x) {
+float max16(float16 x) {
   const float8 a = fmax(x.lo, x.hi);
   const float4 b = fmax(a.lo, a.hi);
   const float2 c = fmax(b.lo, b.hi);
@@ -22,7 +22,7 @@ inline float max16(float16 x) {
 #else
 #define SLUICE_LOCAL_SUMS(name) local float name[ITEMS]
 #define group_barrier() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-inline float reduce_sum(float x, local float* parts) {
+float reduce_sum(float x, local float* parts) {
   const int item = get_local_id(0);
   parts[item] = x;
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -34,7 +34,7 @@ inline float reduce_sum(float x, local float* parts) {
   barrier(CLK_LOCAL_MEM_FENCE);
   return sum;
 }
-inline float reduce_max(float x, local float* parts) {
+float reduce_max(float x, local float* parts) {
   const int item = get_local_id(0);
   parts[item] = x;
   barrier(CLK_LOCAL_MEM_FENCE);

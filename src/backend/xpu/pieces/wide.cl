@@ -4,7 +4,7 @@
 
 // floor (up 0) or ceiling (up 1) of a * b * 2^-shift, where a * b has first been rounded to 53
 // bits, to the nearest even. REQUIRES: 0 <= shift.
-inline ulong rounded_product(ulong a, ulong b, int shift, int up) {
+ulong rounded_product(ulong a, ulong b, int shift, int up) {
   const ulong high = mul_hi(a, b), low = a * b;
   const int length = high != 0 ? 128 - (int)clz(high) : 64 - (int)clz(low);
   const int drop = max(0, length - 53);
@@ -26,36 +26,36 @@ typedef struct {
   float hi, lo;
 } Wide;
 
-inline Wide wide(float hi, float lo) {
+Wide wide(float hi, float lo) {
   Wide r;
   r.hi = hi + lo;
   r.lo = lo - (r.hi - hi);
   return r;
 }
-inline Wide wide_add(Wide a, Wide b) {
+Wide wide_add(Wide a, Wide b) {
   const float s = a.hi + b.hi;
   const float v = s - a.hi;
   const float e = (a.hi - (s - v)) + (b.hi - v);
   return wide(s, e + (a.lo + b.lo));
 }
-inline Wide wide_mul(Wide a, Wide b) {
+Wide wide_mul(Wide a, Wide b) {
   const float p = a.hi * b.hi;
   return wide(p, fma(a.hi, b.hi, -p) + (a.hi * b.lo + a.lo * b.hi));
 }
-inline Wide wide_div(Wide a, Wide b) {
+Wide wide_div(Wide a, Wide b) {
   const float q = a.hi / b.hi;
   const Wide back = wide_mul(wide(q, 0.0f), b);
   const float left = ((a.hi - back.hi) - back.lo) + a.lo;
   return wide(q, left / b.hi);
 }
-inline Wide wide_difference(float a, float b) {
+Wide wide_difference(float a, float b) {
   const float s = a - b;
   const float v = s - a;
   return wide(s, (a - (s - v)) - (b + v));
 }
 
 // ln(m * 2^exponent) for a whole m > 0.
-inline Wide wide_log(ulong m, int exponent) {
+Wide wide_log(ulong m, int exponent) {
   const int bits = 64 - (int)clz(m);
   // 24 bits and the rest, scaled to [0.5, 1).
   const ulong top = bits > 24 ? m >> (bits - 24) : m << (24 - bits);

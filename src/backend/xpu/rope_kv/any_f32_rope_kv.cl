@@ -7,8 +7,7 @@
 
 // Element i of a head, rotated and rounded to the activation type. No angles: the position lies
 // outside the table, and NaN stands for them.
-inline float rotated(Bytes row, ulong at, global const float* angles, int rotary, int interleaved,
-                     int i) {
+float rotated(Bytes row, ulong at, global const float* angles, int rotary, int interleaved, int i) {
   if (i >= rotary) return load_act(row, at + i);
   const int pairs = rotary / 2;
   const int pair = interleaved ? i / 2 : i % pairs;
@@ -21,8 +20,8 @@ inline float rotated(Bytes row, ulong at, global const float* angles, int rotary
 }
 
 // One row of K or V with its scale, where the format has one.
-inline void write_kv(BytesOut cache, ulong at, global float* scale, local const float* head,
-                     int width, local float* parts) {
+void write_kv(BytesOut cache, ulong at, global float* scale, local const float* head, int width,
+              local float* parts) {
 #if CODE_MAX > 0
   float largest = 0.0f;
   bool finite = true;

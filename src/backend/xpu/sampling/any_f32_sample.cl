@@ -49,7 +49,7 @@ typedef struct {
 #define SHARED_PARAM , int vocab, local ulong *shared
 #define SHARED , vocab, shared
 #define SLUICE_REDUCE(name, expression)                        \
-  inline ulong name(ulong x, local ulong* shared) {            \
+  ulong name(ulong x, local ulong* shared) {                   \
     const int item = get_local_id(0);                          \
     shared[item] = x;                                          \
     for (int step = ITEMS / 2; step > 0; step /= 2) {          \
@@ -75,13 +75,11 @@ SLUICE_REDUCE(reduce_min, min(a, b))
 #endif
 
 // Ascends with the value; both zeros have one key. No NaN.
-inline uint key_of(float x) {
+uint key_of(float x) {
   const uint bits = as_uint(x == 0.0f ? 0.0f : x);
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
-inline float value_of(uint key) {
-  return as_float((key & 0x80000000u) != 0 ? key ^ 0x80000000u : ~key);
-}
+float value_of(uint key) { return as_float((key & 0x80000000u) != 0 ? key ^ 0x80000000u : ~key); }
 
 // --- Weights ----------------------------------------------------------------------------------
 
@@ -94,7 +92,7 @@ typedef struct {
 } Weigh;
 
 // e^x on the grid, for 16 x at once; 0 below the floor of all weights.
-inline float16 grid_weights(float16 x, float one) {
+float16 grid_weights(float16 x, float one) {
   const float16 round = 0x1.8p23f;
   const float16 n = (x * 1.44269504088896341f + round) - round;
   float16 r = fma(n, (float16)(-0.693145751953125f), x);
@@ -109,14 +107,14 @@ inline float16 grid_weights(float16 x, float one) {
   // From 2^23 on a float is whole.
   return select((float16)(0.0f), rint(w * one), x >= (float16)(WEIGHT_FLOOR));
 }
-inline ulong add16(ulong16 w) {
+ulong add16(ulong16 w) {
   const ulong8 a = w.lo + w.hi;
   const ulong4 b = a.lo + a.hi;
   return b.x + b.y + b.z + b.w;
 }
 
 // The logits of 16 ids from i on, -inf past the end.
-inline float16 logits16(global const float* logits, int i, int end) {
+float16 logits16(global const float* logits, int i, int end) {
   if (i + 16 <= end) return vload16(0, logits + i);
   float lanes[16];
   for (int j = 0; j < 16; ++j) lanes[j] = i + j < end ? logits[i + j] : -INFINITY;
@@ -124,7 +122,7 @@ inline float16 logits16(global const float* logits, int i, int end) {
 }
 
 // The weights of 16 ids that are kept.
-inline float16 kept_weights(Weigh weigh, float16 logits, int i) {
+float16 kept_weights(Weigh weigh, float16 logits, int i) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const float16 x = (logits - weigh.max) * weigh.scale;
   const float cut = value_of(weigh.cut);
@@ -133,14 +131,14 @@ inline float16 kept_weights(Weigh weigh, float16 logits, int i) {
   return select((float16)(0.0f), grid_weights(x, weigh.one), kept);
 }
 
-inline ulong total_of(Weigh weigh, global const float* logits, int begin, int end) {
+ulong total_of(Weigh weigh, global const float* logits, int begin, int end) {
   ulong16 sum = 0;
   for (int i = begin; i < end; i += 16)
     sum += convert_ulong16(kept_weights(weigh, logits16(logits, i, end), i));
   return add16(sum);
 }
 
-inline Weigh weigh_all(float max, float temperature, int vocab) {
+Weigh weigh_all(float max, float temperature, int vocab) {
   const Weigh weigh = {max,          temperature == 0.0f ? 1.0f : fmin(1.0f / temperature, FLT_MAX),
                        WEIGHT_FLOOR, key_of(-INFINITY),
                        vocab,        (float)(1UL << GRID_SHIFT)};
@@ -156,7 +154,7 @@ typedef struct {
   int signal;  // a value that is neither 0 nor infinite
 } Scan;
 
-inline Scan scan_row(global const float* logits, int begin, int end SHARED_PARAM) {
+Scan scan_row(global const float* logits, int begin, int end SHARED_PARAM) {
   float16 largest = -INFINITY;
   int16 bad = 0, signal = 0;
   for (int i = begin; i < end; i += 16) {
@@ -185,9 +183,8 @@ inline Scan scan_row(global const float* logits, int begin, int end SHARED_PARAM
 }
 
 // Raw logits after mask and edits.
-inline void process(global const float* raw, SampleRow row, global const LogitEdit* edits,
-                    int edit_count, global const uint* allowed, global float* processed, int begin,
-                    int end, int vocab) {
+void process(global const float* raw, SampleRow row, global const LogitEdit* edits, int edit_count,
+             global const uint* allowed, global float* processed, int begin, int end, int vocab) {
   for (int i = begin; i < end; ++i)
     processed[i] = allowed == 0 || (allowed[i / 32] >> (i % 32) & 1u) != 0 ? raw[i] : -INFINITY;
   group_wait();
@@ -212,7 +209,7 @@ typedef struct {
 } Cut;
 
 // The sum over list[0, count) of values with keys of at least `bound`: weights, or 1 each.
-inline ulong measure(Weigh weigh, int weighted, global const float* list, int count, uint bound) {
+ulong measure(Weigh weigh, int weighted, global const float* list, int count, uint bound) {
   const float least = value_of(bound);
   ulong16 sum = 0;
   for (int i = 0; i < count; i += 16) {
@@ -228,8 +225,8 @@ inline ulong measure(Weigh weigh, int weighted, global const float* list, int co
 
 // The shortest prefix of the items' lists, in descending order, whose measure is `target` or more;
 // at least one value. Overwrites the lists.
-inline Cut select_cut(Weigh weigh, int weighted, global float* list, int count,
-                      ulong target SHARED_PARAM) {
+Cut select_cut(Weigh weigh, int weighted, global float* list, int count,
+               ulong target SHARED_PARAM) {
   ulong base = 0;  // measure of what lies above the lists
   for (;;) {
     uint low = 0xffffffffu, high = 0;
@@ -265,7 +262,7 @@ inline Cut select_cut(Weigh weigh, int weighted, global float* list, int count,
 }
 
 // Fills an item's list with its logits of at least `least`.
-inline int take(global const float* logits, global float* list, int begin, int end, float least) {
+int take(global const float* logits, global float* list, int begin, int end, float least) {
   int count = 0;
   for (int i = begin; i < end; i += 16) {
     const float16 v = logits16(logits, i, end);
@@ -279,8 +276,7 @@ inline int take(global const float* logits, global float* list, int begin, int e
 }
 
 // Just after the nth id (from 1) whose logit has this key.
-inline int after_equal(global const float* logits, int begin, int end, uint key,
-                       ulong nth SHARED_PARAM) {
+int after_equal(global const float* logits, int begin, int end, uint key, ulong nth SHARED_PARAM) {
   const float value = value_of(key);
   ulong mine = 0;
   for (int i = begin; i < end; ++i) mine += logits[i] == value;
@@ -304,7 +300,7 @@ inline int after_equal(global const float* logits, int begin, int end, uint key,
 
 // --- Drawing ----------------------------------------------------------------------------------
 
-inline ulong uniform_mantissa(ulong seed, int choice, long position) {
+ulong uniform_mantissa(ulong seed, int choice, long position) {
   uint4 c = (uint4)((uint)position, (uint)(position >> 32), (uint)choice, 0u);
   uint key0 = (uint)seed, key1 = (uint)(seed >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -318,8 +314,8 @@ inline ulong uniform_mantissa(ulong seed, int choice, long position) {
 }
 
 // The first id at which the running sum of kept weights exceeds the aim.
-inline int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin,
-                     int end SHARED_PARAM) {
+int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin,
+              int end SHARED_PARAM) {
   const ulong mine = total_of(weigh, logits, begin, end);
   const ulong total = group_add(mine);
   ulong aim = rounded_product(total, uniform_mantissa(row.seed, row.choice, row.position), 53, 0);
@@ -354,22 +350,22 @@ inline int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int
 }
 
 // The bits of min-p's smallest x, and of top-p times a total.
-inline float min_p_floor(float min_p) {
+float min_p_floor(float min_p) {
   if (!(min_p > 0.0f)) return WEIGHT_FLOOR;
   const uint bits = as_uint(min_p);
   const ulong m = bits >= 0x800000u ? (bits & 0x7fffffu) | 0x800000u : bits;
   const Wide log_p = wide_log(m, bits >= 0x800000u ? (int)(bits >> 23) - 150 : -149);
   return clamp(log_p.hi, WEIGHT_FLOOR, 0.0f);
 }
-inline ulong top_p_target(float top_p, ulong total) {
+ulong top_p_target(float top_p, ulong total) {
   if (!(top_p > 0.0f)) return 0;
   const uint bits = as_uint(top_p);
   const ulong m = bits >= 0x800000u ? (bits & 0x7fffffu) | 0x800000u : bits;
   return rounded_product(total, m, bits >= 0x800000u ? 150 - (int)(bits >> 23) : 149, 1);
 }
 
-inline int draw_token(global const float* logits, global float* list, float max, SampleRow row,
-                      int begin, int end SHARED_PARAM) {
+int draw_token(global const float* logits, global float* list, float max, SampleRow row, int begin,
+               int end SHARED_PARAM) {
   Weigh weigh = weigh_all(max, row.temperature, vocab);
   if (row.top_k > 0 && row.top_k < vocab) {
     const int count = take(logits, list, begin, end, -INFINITY);
@@ -392,7 +388,7 @@ inline int draw_token(global const float* logits, global float* list, float max,
 
 // --- Log-probs --------------------------------------------------------------------------------
 
-inline float log_prob(float logit, float max, float temperature, Wide log_total) {
+float log_prob(float logit, float max, float temperature, Wide log_total) {
   if (!(logit > -INFINITY)) return ZERO_PROBABILITY;
   Wide x = wide_difference(logit, max);
   if (temperature != 1.0f) {
@@ -405,9 +401,9 @@ inline float log_prob(float logit, float max, float temperature, Wide log_total)
   return isfinite(result.hi) ? result.hi : ZERO_PROBABILITY;
 }
 
-inline void report_top(global const float* raw, SampleRow row, float max, Wide log_total,
-                       global int* ids, global float* logprobs, SampleOutput* output, int top_max,
-                       int begin, int end SHARED_PARAM) {
+void report_top(global const float* raw, SampleRow row, float max, Wide log_total, global int* ids,
+                global float* logprobs, SampleOutput* output, int top_max, int begin,
+                int end SHARED_PARAM) {
   const int known = output->token >= 0 && output->token < vocab;
   const float logit = known ? raw[output->token] : -INFINITY;
   output->logprob = log_prob(logit, max, 1.0f, log_total);

@@ -35,10 +35,19 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
                 RowsIn(args.distributions));
 }
 
+size_t ScratchBytes(const ops::Sample::Desc& desc, const ops::StepLimits& limits,
+                    const device::DeviceFacts& facts) {
+  return ConfigureSample(desc, limits.logits_rows, facts).scratch_bytes;
+}
+
 }  // namespace
 
 void RegisterSampling(ops::OpTable& table) {
-  table.Add<ops::Sample>({"any_f32_sample", &SampleSupports, &Run, ops::Arithmetic::kF32});
+  table.Add<ops::Sample>({.name = "any_f32_sample",
+                          .supports = &SampleSupports,
+                          .run = &Run,
+                          .arithmetic = ops::Arithmetic::kF32,
+                          .scratch_bytes = &ScratchBytes});
 }
 
 }  // namespace sluice::xpu

@@ -1,0 +1,197 @@
+// The work list of a step: which sequences are split, into which pieces, and where their partial
+// results lie. Made once a step by one warp on the device from the values of query_start and
+// context, so a captured launch stays right when lengths change; the same code runs on the host
+// where tests look at it. A plan decides who computes a split and when, never what comes out.
+//
+// Sequences with work stand in the order in which they are begun, what takes longest first: those
+// of many tiles, then those that are split, then the others. Each has `tiles * pieces * kv_heads`
+// items, the last tiles first.
+#pragma once
+
+#include <climits>
+
+#include "backend/cuda/attention/params.h"
+
+#ifdef __CUDACC__
+#define SLUICE_BOTH __host__ __device__
+#else
+#define SLUICE_BOTH
+#endif
+
+namespace sluice::cuda {
+
+// A sequence that has work; what an item needs to know lies in one piece of 32 bytes.
+struct PlanEntry {
+  int32_t item;  // its first
+  int32_t slot;  // where its partial results begin; -1: it is not split
+  int32_t row;   // query tokens of split sequences before it
+  int32_t sequence, first_token, tokens, context;
+  int32_t unused;
+};
+
+// The plan's numbers: a head, then the entries.
+enum PlanHead { kTickets, kFinished, kEntries, kItems, kPieceSplits, kSplitRows, kHeadSize = 8 };
+struct StepPlan {
+  int32_t* head;
+  PlanEntry* entries;
+};
+
+SLUICE_BOTH inline StepPlan PlanOf(int32_t* plan) {
+  return {plan, reinterpret_cast<PlanEntry*>(plan + kHeadSize)};
+}
+
+SLUICE_BOTH inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A sequence as a kernel sees it.
+struct SequenceAt {
+  int index, first_token, tokens, context;
+
+  SLUICE_BOTH int Position(int token) const { return context - tokens + token; }
+};
+
+SLUICE_BOTH inline SequenceAt LoadSequence(const AttentionParams& p, int index) {
+  SequenceAt at;
+  at.index = index;
+  at.first_token = p.query_start[index];
+  const int end = p.query_start[index + 1];
+  at.tokens = (end < p.tokens ? end : p.tokens) - at.first_token;
+  const int64_t room = int64_t{p.blocks_max} * p.block_tokens;
+  at.context = p.context[index] < room ? p.context[index] : static_cast<int>(room);
+  return at;
+}
+
+// Positions [first, end) that the query row at `position` sees.
+struct Visible {
+  int first, end;
+
+  SLUICE_BOTH int first_split() const { return first / kSplitTokens; }
+  SLUICE_BOTH int last_split() const { return (end - 1) / kSplitTokens; }
+};
+
+SLUICE_BOTH inline Visible VisibleAt(const AttentionParams& p, const SequenceAt& at, int position) {
+  Visible v;
+  v.first = p.window > 0 && position >= p.window ? position - p.window + 1 : 0;
+  v.end = p.causal != 0 ? position + 1 : at.context;
+  return v;
+}
+
+// What a sequence asks for: tiles of query rows, and the splits that its rows see.
+struct SequenceWork {
+  SequenceAt at;
+  int tiles = 0;  // 0: it has no work
+  int first_split = 0, splits = 0;
+};
+
+SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const SequenceAt& at) {
+  SequenceWork work;
+  work.at = at;
+  if (at.tokens <= 0 || at.context < at.tokens) return work;
+  work.tiles = static_cast<int>(CeilDiv(int64_t{at.tokens} * p.group, p.tile_rows));
+  work.first_split = VisibleAt(p, at, at.Position(0)).first_split();
+  work.splits = VisibleAt(p, at, at.Position(at.tokens - 1)).last_split() - work.first_split + 1;
+  return work;
+}
+SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const PlanEntry& entry) {
+  return WorkOf(p, SequenceAt{entry.sequence, entry.first_token, entry.tokens, entry.context});
+}
+
+// Splits of a piece, for `units` splits of all tiles and KV heads together.
+SLUICE_BOTH inline int PieceSplits(const AttentionParams& p, int64_t units) {
+  const int64_t splits = CeilDiv(units, int64_t{p.thread_blocks} * kPiecesPerBlock);
+  return splits < 1 ? 1 : static_cast<int>(splits < INT_MAX ? splits : INT_MAX);
+}
+
+// Writes the plan. `lanes` look at as many sequences at a time: Scan gives each lane the sum of its
+// own and all lower lanes' values, Last the highest lane's value, lane() and kLanes what they say.
+template <class Lanes>
+SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t* memory) {
+  const StepPlan plan = PlanOf(memory);
+  const auto work_of = [&](int index) {
+    return index < p.sequences ? WorkOf(p, LoadSequence(p, index)) : SequenceWork();
+  };
+  int64_t units = 0;
+  for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
+    const SequenceWork work = work_of(base + lanes.lane());
+    units += lanes.Last(lanes.Scan(int64_t{work.tiles} * work.splits * p.kv_heads));
+  }
+  const int piece = PieceSplits(p, units);
+  int entries = 0, items = 0, rows = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    int64_t slots = 0;
+    for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
+      const int index = base + lanes.lane();
+      const SequenceWork work = work_of(index);
+      const bool many = work.tiles > kSplitTilesMax;
+      const bool long_enough = work.tiles > 0 && !many && work.splits > piece;
+      const int64_t need = long_enough ? int64_t{work.at.tokens} * work.splits : 0;
+      const int64_t slot_end = slots + lanes.Scan(need);
+      const bool split = long_enough && slot_end <= p.slots_max;
+      const bool here = work.tiles > 0 && turn == (many ? 0 : split ? 1 : 2);
+      const int pieces = split ? static_cast<int>(CeilDiv(work.splits, piece)) : 1;
+      const int count = here ? work.tiles * p.kv_heads * pieces : 0;
+      const int tokens = here && split ? work.at.tokens : 0;
+      const int entry_end = entries + lanes.Scan(here ? 1 : 0);
+      const int item_end = items + lanes.Scan(count);
+      const int row_end = rows + lanes.Scan(tokens);
+      if (here) {
+        plan.entries[entry_end - 1] = {
+            item_end - count,    split ? static_cast<int>(slot_end - need) : -1,
+            row_end - tokens,    index,
+            work.at.first_token, work.at.tokens,
+            work.at.context,     0};
+      }
+      slots = lanes.Last(slot_end);
+      entries = lanes.Last(entry_end);
+      items = lanes.Last(item_end);
+      rows = lanes.Last(row_end);
+    }
+  }
+  if (lanes.lane() != 0) return;
+  plan.head[kTickets] = plan.head[kFinished] = 0;
+  plan.head[kEntries] = entries;
+  plan.head[kItems] = items;
+  plan.head[kPieceSplits] = piece;
+  plan.head[kSplitRows] = rows;
+}
+
+// A tile: rows [row, row + rows) of a sequence for one KV head, where row r is the query token
+// r / group with the head r % group of the KV head's group.
+struct Tile {
+  SequenceAt at;
+  int row, rows, kv_head;
+  int slot;                    // of the sequence's partial results; -1: the tile has all splits
+  int first_split, splits;     // of the sequence
+  int piece_begin, piece_end;  // splits that the item has
+
+  SLUICE_BOTH bool split() const { return slot >= 0; }
+};
+
+// Item `index`, which belongs to `entry`.
+SLUICE_BOTH inline Tile ItemAt(const AttentionParams& p, const StepPlan& plan,
+                               const PlanEntry& entry, int index) {
+  const SequenceWork work = WorkOf(p, entry);
+  Tile tile;
+  tile.at = work.at;
+  tile.slot = entry.slot;
+  tile.first_split = work.first_split;
+  tile.splits = work.splits;
+  const int piece = tile.split() ? plan.head[kPieceSplits] : work.splits;
+  const int pieces = (work.splits + piece - 1) / piece;
+  int i = index - entry.item;
+  tile.kv_head = i % p.kv_heads;
+  i /= p.kv_heads;
+  tile.piece_begin = work.first_split + i % pieces * piece;
+  tile.piece_end = tile.piece_begin + piece;
+  tile.row = (work.tiles - 1 - i / pieces) * p.tile_rows;
+  const int rows = work.at.tokens * p.group - tile.row;
+  tile.rows = rows < p.tile_rows ? rows : p.tile_rows;
+  return tile;
+}
+
+// Where the partial result of a query token's head for a split lies.
+SLUICE_BOTH inline int64_t PartialRow(const AttentionParams& p, int slot, int token, int splits,
+                                      int split, int head) {
+  return (int64_t{slot} + int64_t{token} * splits + split) * p.q_heads + head;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,184 @@
+// The work list by the code that the device runs, with one lane for its 32.
+#include "backend/cuda/attention/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace sluice::cuda {
+namespace {
+
+struct OneLane {
+  static constexpr int kLanes = 1;
+  int lane() const { return 0; }
+  template <class T>
+  T Scan(T value) const {
+    return value;
+  }
+  template <class T>
+  T Last(T value) const {
+    return value;
+  }
+};
+
+struct Chunk {
+  int tokens, context;
+};
+
+// The shape of an 8B model on an H200.
+class PlanTest : public ::testing::Test {
+ protected:
+  void Make(const std::vector<Chunk>& chunks, int64_t slots_max = 16000, int window = 0) {
+    start_ = {0};
+    context_.clear();
+    for (const Chunk& chunk : chunks) {
+      start_.push_back(start_.back() + chunk.tokens);
+      context_.push_back(chunk.context);
+    }
+    p_.query_start = start_.data();
+    p_.context = context_.data();
+    p_.tokens = start_.back();
+    p_.sequences = static_cast<int32_t>(chunks.size());
+    p_.blocks_max = 131072 / 16;
+    p_.block_tokens = 16;
+    p_.q_heads = 32;
+    p_.kv_heads = 8;
+    p_.group = 4;
+    p_.causal = 1;
+    p_.window = window;
+    p_.tile_rows = kMmaRows;
+    p_.thread_blocks = 264;
+    p_.slots_max = static_cast<int32_t>(slots_max);
+    numbers_.assign(kHeadSize + 8 * chunks.size(), -7);
+    MakePlan(p_, OneLane(), numbers_.data());
+    plan_ = PlanOf(numbers_.data());
+  }
+
+  Tile Item(int index) const {
+    int entry = plan_.head[kEntries] - 1;
+    while (plan_.entries[entry].item > index) --entry;
+    return ItemAt(p_, plan_, plan_.entries[entry], index);
+  }
+
+  // Every tile, KV head and split of every sequence is somebody's, once.
+  void ExpectComplete() {
+    std::set<std::tuple<int, int, int, int>> done;
+    for (int i = 0; i < plan_.head[kItems]; ++i) {
+      const Tile tile = Item(i);
+      ASSERT_GT(tile.rows, 0);
+      for (int split = tile.piece_begin; split < tile.piece_end; ++split) {
+        if (split >= tile.first_split + tile.splits) break;
+        EXPECT_TRUE(done.insert({tile.at.index, tile.row, tile.kv_head, split}).second) << i;
+      }
+    }
+    size_t wanted = 0;
+    for (int s = 0; s < p_.sequences; ++s) {
+      const SequenceWork work = WorkOf(p_, LoadSequence(p_, s));
+      wanted += static_cast<size_t>(work.tiles) * work.splits * p_.kv_heads;
+    }
+    EXPECT_EQ(done.size(), wanted);
+  }
+
+  // No two partial results lie in the same place, and all have room.
+  void ExpectApart() {
+    std::set<int64_t> taken;
+    int tokens = 0;
+    for (int entry = 0; entry < plan_.head[kEntries]; ++entry) {
+      const SequenceWork work = WorkOf(p_, plan_.entries[entry]);
+      EXPECT_EQ(plan_.entries[entry].row, tokens);
+      if (plan_.entries[entry].slot < 0) continue;
+      for (int token = 0; token < work.at.tokens; ++token) {
+        for (int split = 0; split < work.splits; ++split) {
+          const int64_t row =
+              PartialRow(p_, plan_.entries[entry].slot, token, work.splits, split, 0);
+          EXPECT_LE(row + p_.q_heads, int64_t{p_.slots_max} * p_.q_heads);
+          EXPECT_TRUE(taken.insert(row).second);
+        }
+      }
+      tokens += work.at.tokens;
+    }
+    EXPECT_EQ(plan_.head[kSplitRows], tokens);
+  }
+
+  bool IsSplit(int sequence) const {
+    for (int entry = 0; entry < plan_.head[kEntries]; ++entry) {
+      if (plan_.entries[entry].sequence == sequence) return plan_.entries[entry].slot >= 0;
+    }
+    return false;
+  }
+
+  AttentionParams p_ = {};
+  std::vector<int32_t> start_, context_, numbers_;
+  StepPlan plan_ = {};
+};
+
+TEST_F(PlanTest, EverySplitIsSomebodysOnce) {
+  const std::vector<Chunk> steps[] = {
+      {{1, 1}},
+      {{1, 700}, {0, 0}, {1, 90'000}, {5, 5}, {300, 4000}, {64, 1200}, {0, 0}},
+      {{2048, 2048}, {1, 8192}},
+      {{16, 16}, {17, 100'000}, {1, 256}, {1, 257}},
+  };
+  for (const std::vector<Chunk>& chunks : steps) {
+    for (const int64_t slots : {0, 300, 16000}) {
+      for (const int window : {0, 1000}) {
+        Make(chunks, slots, window);
+        ExpectComplete();
+        ExpectApart();
+      }
+    }
+  }
+}
+
+TEST_F(PlanTest, ALongSequenceBesideShortOnesIsSharedByAllThreadBlocks) {
+  std::vector<Chunk> chunks(63, {1, 1024});
+  chunks.push_back({1, 122'880});
+  Make(chunks);
+  EXPECT_TRUE(IsSplit(63));
+  EXPECT_FALSE(IsSplit(0));
+  EXPECT_EQ(Item(0).at.index, 63) << "its pieces are longer than what the others have";
+  // No item takes longer than a thread block's share.
+  const int total = 63 * 4 + 480;
+  EXPECT_LE(plan_.head[kPieceSplits] * p_.thread_blocks, total * p_.kv_heads);
+}
+
+TEST_F(PlanTest, ADecodeRowBesideALongChunkIsSplit) {
+  Make({{2048, 2048}, {1, 8192}});
+  EXPECT_TRUE(IsSplit(1));
+  EXPECT_FALSE(IsSplit(0));
+  EXPECT_EQ(Item(0).at.index, 0) << "what takes longest begins first";
+  EXPECT_EQ(Item(plan_.head[kItems] - 1).at.index, 1);
+}
+
+TEST_F(PlanTest, ALoneShortSequenceIsSplitAsFarAsItGoes) {
+  Make({{1, 1024}});
+  EXPECT_EQ(plan_.head[kPieceSplits], 1);
+  EXPECT_EQ(plan_.head[kItems], 4 * 8);
+}
+
+TEST_F(PlanTest, WhatHasNoRoomIsNotSplit) {
+  Make({{1, 100'000}, {1, 100'000}}, 600);
+  EXPECT_TRUE(IsSplit(0));
+  EXPECT_FALSE(IsSplit(1));
+  ExpectComplete();
+  ExpectApart();
+}
+
+TEST_F(PlanTest, AContextBeyondItsTableEndsThere) {
+  Make({{1, 200'000}});
+  EXPECT_EQ(WorkOf(p_, LoadSequence(p_, 0)).splits, 131072 / kSplitTokens);
+  ExpectComplete();
+}
+
+TEST_F(PlanTest, TheListIsNoLongerThanItsMemory) {
+  Make(std::vector<Chunk>(500, {1, 3000}));
+  EXPECT_EQ(plan_.head[kEntries], 500);
+  EXPECT_EQ(plan_.entries[499].sequence, 499);
+  EXPECT_EQ(reinterpret_cast<int32_t*>(plan_.entries + 500), numbers_.data() + numbers_.size());
+}
+
+}  // namespace
+}  // namespace sluice::cuda

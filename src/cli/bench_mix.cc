@@ -1,0 +1,45 @@
+#include "cli/bench_mix.h"
+
+#include <charconv>
+
+#include "base/str_cat.h"
+#include "base/visible.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr int kContextMax = 1 << 20, kSequencesMax = 1 << 16;
+
+// The whole of `text` as a number in [low, high].
+bool ParseNumber(std::string_view text, int low, int high, int* number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && stop == end && *number >= low && *number <= high;
+}
+
+}  // namespace
+
+Result<std::vector<int>> ParseMix(std::string_view text) {
+  std::vector<int> contexts;
+  for (std::string_view rest = text;;) {
+    const size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    const size_t cross = part.find('x');
+    int context = 0, count = 0;
+    const int room = kSequencesMax - static_cast<int>(contexts.size());
+    if (cross == std::string_view::npos ||
+        !ParseNumber(part.substr(0, cross), 1, kContextMax, &context) ||
+        !ParseNumber(part.substr(cross + 1), 1, room, &count)) {
+      return InvalidArgument(
+          StrCat("--mix ", Quote(text), " is not a list of CONTEXTxSEQUENCES, such as ",
+                 "122880x1,1024x63, with contexts of up to ", kContextMax, " tokens and up to ",
+                 kSequencesMax, " sequences"),
+          "mix");
+    }
+    contexts.insert(contexts.end(), count, context);
+    if (comma == std::string_view::npos) return contexts;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace sluice::cli

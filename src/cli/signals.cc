@@ -1,0 +1,128 @@
+#include "cli/signals.h"
+
+#include <semaphore.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+#include "files/mapped_range.h"
+
+namespace sluice::cli {
+namespace {
+
+// What an engine that drains may take beyond the time of its requests: to end cancelled ones (30 s)
+// and to flush their answers (2 s).
+constexpr int kOrderlyEndSeconds = 40;
+
+volatile std::sig_atomic_t interrupt_raised = 0;
+struct sigaction before_guard;
+
+sem_t stop_asked;
+std::atomic<int> stop_signals = 0;
+int drain_end_seconds = 0;
+
+void Handle(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  sigaction(signal, &action, nullptr);
+}
+
+// The handlers may come at any instruction, so they make only calls that are safe there.
+void Say(const char* before, const char* name, const char* after) {
+  const auto piece = [](const char* text) -> iovec {
+    return {const_cast<char*>(text), std::strlen(text)};
+  };
+  const iovec pieces[] = {piece("sluice: "), piece(before), piece(name), piece(after), piece("\n")};
+  // There is nobody to tell of a failure.
+  [[maybe_unused]] const ssize_t written = writev(STDERR_FILENO, pieces, std::size(pieces));
+}
+
+extern "C" void OnInterrupt(int) {
+  if (interrupt_raised != 0) _exit(130);
+  interrupt_raised = 1;
+}
+
+extern "C" void OnStopSignal(int) {
+  const int error = errno;
+  const int count = ++stop_signals;
+  if (count > 2) _exit(130);
+  alarm(static_cast<unsigned>(count == 1 ? drain_end_seconds : kForcedEndSeconds));
+  sem_post(&stop_asked);
+  errno = error;
+}
+
+extern "C" void OnStopAlarm(int) {
+  Say("a thread did not end in time; the program ends without it", "", "");
+  _exit(1);
+}
+
+extern "C" void OnBusError(int signal, siginfo_t* info, void*) {
+  const bool fault = info->si_code > 0;  // and not sent by a process
+  const char* file = fault ? files::MappedRange::FileAt(info->si_addr) : nullptr;
+  if (file == nullptr) {
+    Handle(signal, SIG_DFL);
+    raise(signal);  // comes when this handler returns
+    return;
+  }
+  Say("", file,
+      " was shortened while it was in use, or its disk failed, so the program cannot go on; "
+      "replace "
+      "a model's file by renaming another one to its name, never in place");
+  _exit(1);
+}
+
+}  // namespace
+
+void SetUpSignals() {
+  Handle(SIGPIPE, SIG_IGN);
+  Handle(SIGXFSZ, SIG_IGN);
+  struct sigaction action {};
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+void EndBySigpipe() {
+  Handle(SIGPIPE, SIG_DFL);
+  raise(SIGPIPE);
+  std::abort();  // only if whoever started the program has blocked the signal
+}
+
+InterruptGuard::InterruptGuard() {
+  interrupt_raised = 0;
+  struct sigaction action {};
+  action.sa_handler = OnInterrupt;
+  sigaction(SIGINT, &action, &before_guard);
+}
+
+InterruptGuard::~InterruptGuard() { sigaction(SIGINT, &before_guard, nullptr); }
+
+bool InterruptGuard::raised() const { return interrupt_raised != 0; }
+
+bool InterruptRaised() { return interrupt_raised != 0; }
+
+void HandleStopSignals(int drain_seconds) {
+  sem_init(&stop_asked, 0, 0);
+  drain_end_seconds = drain_seconds + kOrderlyEndSeconds;
+  Handle(SIGALRM, OnStopAlarm);
+  Handle(SIGINT, OnStopSignal);
+  Handle(SIGTERM, OnStopSignal);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) Handle(SIGHUP, OnStopSignal);
+}
+
+void WaitForStopSignal() {
+  while (sem_wait(&stop_asked) != 0 && errno == EINTR) {
+  }
+}
+
+void WakeStopWaiter() { sem_post(&stop_asked); }
+
+}  // namespace sluice::cli

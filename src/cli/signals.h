@@ -1,0 +1,46 @@
+// What the program does when a signal comes. Nothing else installs handlers.
+//
+// SIGPIPE and SIGXFSZ are ignored: a reader that has left and a limit on files are errors of a
+// write. SIGBUS that a mapped file raises ends the program with a line that names the file. What
+// the other signals do depends on the command: the two classes below.
+#pragma once
+
+namespace sluice::cli {
+
+// Before anything else. Main thread.
+void SetUpSignals();
+
+// Ends the program as SIGPIPE ends one that does not ignore it, so that a shell sees the usual
+// status of a command whose reader has left.
+[[noreturn]] void EndBySigpipe();
+
+// While one lives, the first SIGINT sets a flag instead of ending the program; the second ends it
+// with 130, whatever its threads do. At most one at a time; main thread.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  // Whether SIGINT came since construction. Any thread.
+  bool raised() const;
+};
+
+// Whether a guard is in place and was raised.
+bool InterruptRaised();
+
+// The signals that ask a server to stop: SIGTERM, SIGINT, and SIGHUP, which comes when its terminal
+// closes (unless the program was started to ignore that, as by nohup). The first one gives it
+// `drain_seconds` and what an orderly end takes, the second kForcedEndSeconds; then the program
+// ends with 1, whatever its threads do. The third ends it with 130 at once.
+void HandleStopSignals(int drain_seconds);
+
+// Time for an orderly end after the second signal.
+inline constexpr int kForcedEndSeconds = 4;
+
+// Returns once for each signal, and for each call of WakeStopWaiter. Any thread.
+void WaitForStopSignal();
+void WakeStopWaiter();
+
+}  // namespace sluice::cli

@@ -1,0 +1,175 @@
+#include "exec/local_runner.h"
+
+#include <algorithm>
+
+#include "base/parse_bytes.h"
+#include "base/visible.h"
+#include "exec/activation_dtype.h"
+#include "exec/kv_dtype.h"
+#include "exec/open_device.h"
+#include "exec/open_runner.h"
+#include "model/load_model.h"
+#include "weights/place.h"
+
+namespace sluice::exec {
+namespace {
+
+// Floats of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts): 32
+// MiB.
+constexpr int64_t kExtraLogits = 8 << 20;
+// Of a device's own memory that is left, what the KV cache may take unasked: the rest is for other
+// programs and for what nobody has planned.
+constexpr double kDeviceShare = 0.9;
+
+Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
+                           const model::ModelOptions& model_options, const EngineOptions& options) {
+  MemoryRequest request;
+  request.groups = model::LayerGroups(files.config, model_options);
+  request.max_num_seqs = options.max_num_seqs;
+  request.max_batch_tokens = options.max_batch_tokens;
+  request.declared_model_len = files.config.context_length;
+  request.max_model_len = options.max_model_len;
+  if (!options.kv_memory.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(request.kv_bytes, ParseBytes(options.kv_memory, "--kv-memory"));
+    if (request.kv_bytes == 0)
+      return InvalidArgument("--kv-memory is 0; give it a size", "kv-memory");
+  }
+  SLUICE_ASSIGN_OR_RETURN(request.weight_bytes, model::WeightBytes(files, device, model_options));
+  SLUICE_ASSIGN_OR_RETURN(request.free_bytes,
+                          weights::FreeBytesBeside(request.weight_bytes, device));
+  if (!device.facts().shares_host_memory) request.share = kDeviceShare;
+  request.allocation_bytes_max = device.facts().allocation_bytes_max;
+  request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
+                       model::RopeTableBytes(files.config, model_options);
+  const device::DeviceFacts& facts = device.facts();
+  SLUICE_ASSIGN_OR_RETURN(
+      request.scratch_bytes,
+      Executor::ScratchBytes(files, device, model_options, options.max_num_seqs));
+  request.graph_bytes = facts.code_bytes;
+  if (options.graphs)
+    request.graph_bytes +=
+        Executor::GraphBytes(files.config, model_options, facts, options.max_num_seqs);
+  return PlanMemory(request);
+}
+
+// An op without an implementation is wrong usage where --force-op narrowed the choice.
+Status WithForcedOps(const Status& status, const EngineOptions& options) {
+  if (options.force_op.empty() || status.code() != StatusCode::kUnimplemented) return status;
+  return InvalidArgument(
+      StrCat("--force-op ", Quote(options.force_op), " cannot be followed: ", status.message()),
+      "force-op");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
+    const files::ModelFiles& files, const EngineOptions& options,
+    std::function<void(int64_t, int64_t)> progress) {
+  std::unique_ptr<LocalRunner> runner(new LocalRunner());
+  SLUICE_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options));
+  runner->info_.device_reason = std::move(opened.reason);
+  runner->device_ = std::move(opened.device);
+  SLUICE_RETURN_IF_ERROR(runner->LoadModel(files, options, std::move(progress)));
+  SLUICE_RETURN_IF_ERROR(runner->MakeExecutor(options));
+  runner->FillInfo();
+  return runner;
+}
+
+Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOptions& options,
+                              std::function<void(int64_t, int64_t)> progress) {
+  device::Device& device = *device_;
+  model::ModelOptions model_options;
+  model_options.max_tokens = options.max_batch_tokens;
+  model_options.max_logits_rows =
+      options.max_num_seqs +
+      std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
+  model_options.block_tokens = options.block_size;
+  model_options.kernel_block_tokens = options.kernel_block_size;
+  model_options.activation = ActivationOf(*files.tensors, device.facts());
+  SLUICE_ASSIGN_OR_RETURN(
+      model_options.kv_dtype,
+      ParseKvDtype(options.kv_dtype, AutomaticKvDtype(*files.tensors, device.facts())));
+  model_options.max_model_len = options.max_model_len;
+  if (options.max_batch_tokens < options.max_num_seqs) {
+    return InvalidArgument(
+        StrCat("--max-batch-tokens ", options.max_batch_tokens, " is below --max-num-seqs ",
+               options.max_num_seqs, ": every running sequence takes one token of a step"),
+        "max-batch-tokens");
+  }
+  auto plan = PlanFor(device, files, model_options, options);
+  if (!plan.ok()) return WithForcedOps(plan.status(), options);
+  memory_ = *std::move(plan);
+  model_options.max_model_len = memory_.max_model_len;
+  model_options.records = &bindings_;
+  if (progress) {
+    model_options.progress = [&progress](size_t done, size_t total) {
+      progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
+    };
+  }
+  auto model = model::LoadModel(files, device, model_options);
+  if (!model.ok()) return WithForcedOps(model.status(), options);
+  model_ = *std::move(model);
+  return OkStatus();
+}
+
+Status LocalRunner::MakeExecutor(const EngineOptions& options) {
+  auto store = kvstore::KvStore::Make(*device_, memory_.groups);
+  if (!store.ok() && store.status().code() == StatusCode::kOutOfMemory) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("a KV cache of ", FormatBytes(memory_.bytes), ": ",
+                         store.status().message(), "; lower --kv-memory"),
+                  "kv-memory");
+  }
+  if (!store.ok()) return store.status();
+  store_ = *std::move(store);
+  SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_,
+                                                    {.max_num_seqs = options.max_num_seqs,
+                                                     .graphs = options.graphs,
+                                                     .time_steps = options.time_steps,
+                                                     .bindings = &bindings_}));
+  // Where steps overlap with the host is also where programs are built or loaded at first use.
+  return executor_->Info().depth > 1 ? executor_->WarmUp() : OkStatus();
+}
+
+void LocalRunner::FillInfo() {
+  const std::string reason = std::move(info_.device_reason);
+  info_ = executor_->Info();
+  const device::DeviceFacts& facts = device_->facts();
+  info_.device_reason = reason;
+  info_.device_name = facts.name;
+  info_.device_id = device::ToString(facts.id);
+  info_.isa = facts.architecture;
+  info_.threads = facts.compute_units;
+  info_.weight_bytes = model_->parameters().bytes();
+  info_.kv_bytes = memory_.bytes;
+  info_.memory = memory_.ToString();
+  info_.memory_note = memory_.note;
+  info_.slow_fallbacks = ops::SlowFallbacks(bindings_);
+  for (const ops::BindRecord& binding : bindings_) {
+    info_.choices.push_back({binding.op, binding.shape, binding.chosen, binding.declined});
+  }
+}
+
+Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
+                                               const EngineOptions& options,
+                                               std::function<void(int64_t, int64_t)> progress) {
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<LocalRunner> runner,
+                          LocalRunner::Open(files, options, std::move(progress)));
+  return std::unique_ptr<StepRunner>(std::move(runner));
+}
+
+Result<size_t> WeightBytesOn(device::Device& device, const files::ModelFiles& files) {
+  model::ModelOptions options;
+  options.activation = ActivationOf(*files.tensors, device.facts());
+  return model::WeightBytes(files, device, options);
+}
+
+std::vector<std::string> Backends() {
+  std::vector<std::string> names;
+  for (const device::Backend* backend : device::LinkedBackends()) {
+    names.emplace_back(device::ToString(backend->kind()));
+  }
+  return names;
+}
+
+}  // namespace sluice::exec

@@ -1,0 +1,53 @@
+// LocalRunner: the runner of one device in this process: the device, a model on it, its KV memory
+// and the executor over them. Opens and closes on one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "device/backend.h"
+#include "exec/executor.h"
+#include "exec/memory_plan.h"
+#include "exec/step_runner.h"
+#include "files/model_files.h"
+#include "sluice/options.h"
+
+namespace sluice::exec {
+
+class LocalRunner : public StepRunner {
+ public:
+  // As OpenRunner.
+  static Result<std::unique_ptr<LocalRunner>> Open(const files::ModelFiles& files,
+                                                   const EngineOptions& options,
+                                                   std::function<void(int64_t, int64_t)> progress);
+
+  const RunnerInfo& Info() const override { return info_; }
+  RunnerTotals Totals() const override { return executor_->Totals(); }
+  uint64_t WeightsVersion() const override { return executor_->WeightsVersion(); }
+  Result<Step> Launch(batch::BatchPlan* plan, batch::MaskSource* masks,
+                      batch::KvSink* sink) override {
+    return executor_->Launch(plan, masks, sink);
+  }
+
+ private:
+  LocalRunner() = default;
+  Status LoadModel(const files::ModelFiles& files, const EngineOptions& options,
+                   std::function<void(int64_t, int64_t)> progress);
+  Status MakeExecutor(const EngineOptions& options);
+  void FillInfo();
+
+  // In the order in which they depend on one another.
+  std::unique_ptr<device::Device> device_;
+  std::vector<ops::BindRecord> bindings_;  // in the order of binding
+  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<kvstore::KvStore> store_;
+  std::unique_ptr<Executor> executor_;
+  MemoryPlan memory_;
+  RunnerInfo info_;
+};
+
+// What the weights would take of the memory of `device`; nothing is loaded.
+Result<size_t> WeightBytesOn(device::Device& device, const files::ModelFiles& files);
+
+}  // namespace sluice::exec

@@ -1,0 +1,371 @@
+#include "server/connection.h"
+
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/read.hpp>
+
+#include "base/str_cat.h"
+#include "server/errors.h"
+#include "server/header_rules.h"
+#include "server/target.h"
+
+namespace sluice::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+
+// A client that still sends after its refusal is listened to for this long, so that it reads it.
+constexpr auto kLingerTime = std::chrono::seconds(5);
+constexpr size_t kReadBytes = 4096;
+
+HeaderView ViewOf(const http::request<BudgetedBody>& message) {
+  const auto view = [](auto text) { return std::string_view(text.data(), text.size()); };
+  HeaderView header;
+  header.method = view(message.method_string());
+  header.target = view(message.target());
+  header.http_1_0 = message.version() < 11;
+  for (const auto& field : message) {
+    header.fields.push_back({view(field.name_string()), view(field.value())});
+  }
+  return header;
+}
+
+std::string OwnerOf(const asio::ip::address& address) {
+  return OwnerOfAddress(
+      address.is_v6() ? address.to_v6().to_bytes()
+                      : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes());
+}
+
+class ConnectionExchange : public Exchange {
+ public:
+  ConnectionExchange(std::shared_ptr<Connection> connection, uint64_t serial)
+      : connection_(std::move(connection)), serial_(serial) {}
+  // Nobody is left who could answer: a defect, but not one to let a client hang for.
+  ~ConnectionExchange() override {
+    connection_->outbox().Reply(serial_, HttpErrorReply(500, "the request was dropped"));
+    connection_->outbox().EndStream(serial_, true);
+  }
+
+  void Reply(HttpReply reply) override { connection_->outbox().Reply(serial_, std::move(reply)); }
+  bool Stream(std::string_view bytes) override {
+    return connection_->outbox().Stream(serial_, bytes);
+  }
+  void EndStream(bool close) override { connection_->outbox().EndStream(serial_, close); }
+  void OnDisconnect(std::function<void()> call) override {
+    connection_->outbox().OnDisconnect(serial_, std::move(call));
+  }
+
+ private:
+  const std::shared_ptr<Connection> connection_;
+  const uint64_t serial_;
+};
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<Core> core, tcp::socket socket)
+    : core_(std::move(core)),
+      socket_(std::move(socket)),
+      timer_(socket_.get_executor()),
+      buffer_(core_->options.max_header_bytes + kAheadBytesMax),
+      outbox_(core_->options.stream_buffer_bytes, core_->draining, *this) {}
+
+Connection::~Connection() {
+  std::lock_guard lock(core_->mutex);
+  core_->connections.erase(this);
+}
+
+void Connection::CloseSoon() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Abort(); });
+}
+
+void Connection::FlushSoon() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Flush(); });
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+void Connection::Start(bool full) {
+  asio::dispatch(socket_.get_executor(), [self = shared_from_this(), full] {
+    error_code ignored;
+    self->socket_.set_option(tcp::no_delay(true), ignored);
+    self->address_ = OwnerOf(self->socket_.remote_endpoint(ignored).address());
+    if (!full) return self->ReadHeader();
+    self->Refuse(503, "the server has as many connections as it may (--max-connections)");
+  });
+}
+
+void Connection::ReadHeader() {
+  state_ = State::kReading;
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(core_->options.max_header_bytes));
+  parser_->body_limit(boost::none);  // OnHeader sets it, behind the key
+  Arm(std::chrono::seconds(core_->options.idle_seconds));
+  http::async_read_header(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this()](error_code error, size_t) { self->OnHeader(error); });
+}
+
+void Connection::OnHeader(error_code error) {
+  if (state_ == State::kClosed) return;
+  if (error) return OnReadError(error);
+  const HeaderView header = ViewOf(parser_->get());
+  if (const auto fault = CheckHeader(header)) return Refuse(fault->status, fault->message);
+  TakeHead(header);
+  if (std::optional<HttpReply> refusal = core_->gate(&request_)) {
+    // A body that nobody reads stands before the next request.
+    reply_head_.keep_alive = reply_head_.keep_alive && parser_->is_done();
+    return Answer(reply_head_, std::move(*refusal));
+  }
+  const auto body_bytes_max = static_cast<uint64_t>(core_->options.max_body_bytes);
+  if (parser_->content_length().value_or(0) > body_bytes_max) {
+    return OnReadError(http::make_error_code(http::error::body_limit));
+  }
+  parser_->body_limit(body_bytes_max);
+  MeteredBody& body = parser_->get().body();
+  body.lease = BodyLease(&core_->bodies, request_.key_salt.empty() ? address_ : request_.key_salt);
+  body.bytes_most = body_bytes_max;
+  body.kept = request_.method != "GET";
+  const bool asks = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
+  if (!asks || parser_->is_done()) return ReadBody();
+  sending_ = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(socket_, asio::buffer(sending_),
+                    [self = shared_from_this()](error_code failed, size_t) {
+                      if (self->state_ == State::kClosed) return;
+                      self->sending_.clear();
+                      if (failed) return self->Abort();
+                      self->ReadBody();
+                    });
+}
+
+// What is used of the header, which ends here: the fields behind a chunked body are dropped.
+void Connection::TakeHead(const HeaderView& header) {
+  const auto value = [&header](std::string_view name) {
+    return std::string(ValueOf(header, name));
+  };
+  const bool head = header.method == "HEAD";
+  request_ = {};
+  request_.method = head ? "GET" : std::string(header.method);
+  request_.path = PathOf(header.target);
+  request_.host = AuthorityOf(header.target).value_or(ValueOf(header, "host"));
+  request_.origin = value("origin");
+  request_.content_type = value("content-type");
+  request_.authorization = value("authorization");
+  request_.api_key = value("x-api-key");
+  reply_head_ = {.keep_alive = parser_->keep_alive(), .http_1_0 = header.http_1_0, .head = head};
+}
+
+void Connection::ReadBody() {
+  http::async_read(socket_, buffer_, *parser_,
+                   [self = shared_from_this()](error_code error, size_t) { self->OnBody(error); });
+}
+
+void Connection::OnBody(error_code error) {
+  if (state_ == State::kClosed) return;
+  if (error) return OnReadError(error);
+  Disarm();
+  MeteredBody body = std::move(parser_->get().body());
+  parser_.reset();
+  request_.body = std::move(body.text);
+  const uint64_t serial = BeginExchange(reply_head_);
+  Watch();
+  Dispatch(std::move(request_), std::move(body.lease), serial);
+}
+
+void Connection::OnReadError(error_code error) {
+  const bool started = parser_->got_some() || buffer_.size() > 0;
+  if (timed_out_ && started) return Refuse(408, "the request did not arrive in time");
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return Refuse(431, StrCat("the header is too long; the limit is ",
+                              core_->options.max_header_bytes, " bytes (--max-header-bytes)"));
+  }
+  if (error == http::error::body_limit) {
+    return Refuse(413, StrCat("the body is too long; the limit is ", core_->options.max_body_bytes,
+                              " bytes (--max-body-bytes)"));
+  }
+  if (error == kNoBudget) {
+    return Refuse(429,
+                  "the bodies that this client sends have taken its share of the memory; try again "
+                  "when some are answered");
+  }
+  const bool cut = error == http::error::end_of_stream || error == http::error::partial_message;
+  if (!cut && error.category() == http::make_error_code(http::error::bad_version).category()) {
+    return Refuse(400, StrCat("this is not HTTP: ", error.message()));
+  }
+  Abort();
+}
+
+// Answers a request that did not become one, and closes.
+void Connection::Refuse(int status, const std::string& message) {
+  Answer({.keep_alive = false}, HttpErrorReply(status, message));
+}
+
+// Answers instead of the handler.
+void Connection::Answer(const ReplyHead& head, HttpReply reply) {
+  Disarm();
+  parser_.reset();  // with what it has of a body
+  const uint64_t serial = BeginExchange(head);
+  outbox_.Reply(serial, std::move(reply));
+}
+
+uint64_t Connection::BeginExchange(const ReplyHead& head) {
+  state_ = State::kExchange;
+  in_exchange_ = true;
+  {
+    std::lock_guard lock(core_->mutex);
+    ++core_->exchanges;
+  }
+  return outbox_.Begin(head);
+}
+
+// The lease ends with the handler, which has taken from the body what it needs.
+void Connection::Dispatch(HttpRequest request, BodyLease lease, uint64_t serial) {
+  auto exchange = std::make_shared<ConnectionExchange>(shared_from_this(), serial);
+  const bool quick = request.method == "GET";
+  auto run = [core = core_, exchange, lease = std::move(lease),
+              request = std::move(request)]() mutable {
+    core->handler(std::move(request), exchange);
+  };
+  if (quick) {
+    run();
+  } else {
+    asio::post(core_->workers, std::move(run));
+  }
+}
+
+// Keeps a read pending while a request runs: it is how the end of the client is noticed. A client
+// that has sent too much ahead is not read from until its answer is out, and then its end shows
+// only when that is written.
+void Connection::Watch() {
+  if (buffer_.size() + kReadBytes > kAheadBytesMax) return;
+  watching_ = true;
+  socket_.async_read_some(buffer_.prepare(kReadBytes),
+                          [self = shared_from_this()](error_code error, size_t bytes) {
+                            self->OnWatched(error, bytes);
+                          });
+}
+
+void Connection::OnWatched(error_code error, size_t bytes) {
+  watching_ = false;
+  if (state_ == State::kClosed) return;
+  if (state_ == State::kLingering) {
+    lingered_bytes_ += bytes;
+    const size_t most = 4 * static_cast<size_t>(core_->options.max_body_bytes);
+    if (error || lingered_bytes_ > most) return Abort();
+    return Watch();
+  }
+  if (state_ == State::kIdle && error == asio::error::operation_aborted) return ReadHeader();
+  if (error) {
+    // A client that closed looks like one that only ended its side (nc -N) until something is sent
+    // to it. The first is the common one and must free its sequence within a step, so an answer
+    // that is being computed is given up for both.
+    half_closed_ = state_ == State::kExchange && error == asio::error::eof;
+    if (half_closed_ && outbox_.ClientSendsNoMore()) return;
+    return Abort();
+  }
+  buffer_.commit(bytes);
+  if (state_ == State::kIdle) return ReadHeader();
+  Watch();
+}
+
+// --- Writing and ending -------------------------------------------------------------------------
+
+void Connection::Flush() {
+  if (state_ != State::kExchange || writing_) return;
+  const bool finished = outbox_.Take(&sending_);
+  sent_ = 0;
+  if (sending_.empty()) {
+    if (finished) Done();
+    return;
+  }
+  writing_ = true;
+  Write();
+}
+
+void Connection::Write() {
+  Arm(std::chrono::seconds(core_->options.idle_seconds));
+  socket_.async_write_some(asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
+                           [self = shared_from_this()](error_code error, size_t bytes) {
+                             self->OnWritten(error, bytes);
+                           });
+}
+
+void Connection::OnWritten(error_code error, size_t bytes) {
+  if (state_ == State::kClosed) return;
+  if (error) return Abort();
+  sent_ += bytes;
+  outbox_.Sent(bytes);
+  if (sent_ < sending_.size()) return Write();
+  Disarm();
+  writing_ = false;
+  Flush();
+}
+
+// The answer is out.
+void Connection::Done() {
+  EndExchange();
+  if (!outbox_.End()) return Linger();
+  if (!watching_) return ReadHeader();
+  if (buffer_.size() > 0) {
+    // The next request has begun to arrive; the pending read would never see its first bytes.
+    error_code ignored;
+    state_ = State::kIdle;
+    socket_.cancel(ignored);
+    return;
+  }
+  state_ = State::kIdle;
+  Arm(std::chrono::seconds(core_->options.idle_seconds));
+}
+
+void Connection::Linger() {
+  state_ = State::kLingering;
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  if (half_closed_) return Abort();
+  Arm(kLingerTime);
+  buffer_.consume(buffer_.size());
+  if (!watching_) Watch();
+}
+
+void Connection::EndExchange() {
+  if (!std::exchange(in_exchange_, false)) return;
+  std::lock_guard lock(core_->mutex);
+  if (--core_->exchanges == 0) core_->idle.notify_all();
+}
+
+void Connection::Abort() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  const std::function<void()> call = outbox_.Close();
+  error_code ignored;
+  Disarm();
+  socket_.close(ignored);
+  EndExchange();
+  if (call) call();
+}
+
+void Connection::Arm(std::chrono::seconds time) {
+  timer_.expires_after(time);
+  timer_.async_wait([self = shared_from_this(), serial = ++timer_serial_](error_code error) {
+    if (!error && serial == self->timer_serial_) self->OnTimeout();
+  });
+}
+
+// A timer that has fired already is not stopped by cancel; its number is.
+void Connection::Disarm() {
+  ++timer_serial_;
+  timer_.cancel();
+}
+
+void Connection::OnTimeout() {
+  if (state_ == State::kClosed) return;
+  if (state_ != State::kReading) return Abort();
+  timed_out_ = true;  // OnReadError answers
+  error_code ignored;
+  socket_.cancel(ignored);
+}
+
+}  // namespace sluice::server

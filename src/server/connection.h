@@ -1,0 +1,128 @@
+// One connection: reads requests, lets the gate and the handler answer them, writes the answers.
+// Lives on its strand; what other threads may touch of it is its outbox, behind a mutex. Only this
+// file, connection.cc, http.cc and beast_body.h see Boost.
+#pragma once
+
+// Boost 1.81's Asio uses std::exchange without this.
+#include <utility>
+// Then Asio and Beast.
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "server/beast_body.h"
+#include "server/body_budget.h"
+#include "server/header_rules.h"
+#include "server/http.h"
+#include "server/outbox.h"
+
+namespace sluice::server {
+
+// A client may send the start of its next request before it has its answer; not more than this.
+inline constexpr size_t kAheadBytesMax = 64u << 10;
+// Bytes of long bodies that are in memory at once, over all connections; see Core.
+inline constexpr int64_t kLongBodyBytesMax = 512ll << 20;
+
+class Connection;
+
+// What the connections share. Outlives them.
+struct Core {
+  Core(const ServerOptions& server_options, Gate request_gate, Handler request_handler)
+      : options(server_options),
+        gate(std::move(request_gate)),
+        handler(std::move(request_handler)) {}
+
+  const ServerOptions options;
+  const Gate gate;
+  const Handler handler;
+  // One client may hold half of the long bodies, so that two of the longest always fit.
+  BodyBudget bodies{std::max(kLongBodyBytesMax, 4 * int64_t{options.max_body_bytes}),
+                    BodyBudget::kSmallBodyBytes* options.max_connections};
+  boost::asio::io_context io;
+  boost::asio::thread_pool workers{static_cast<size_t>(options.http_threads)};
+  std::atomic<bool> draining = false;  // set under the mutex
+
+  std::mutex mutex;
+  std::condition_variable idle;                                            // no exchange is left
+  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;  // guarded by mutex
+  int64_t exchanges = 0;                                                   // guarded by mutex
+};
+
+class Connection final : public std::enable_shared_from_this<Connection>, private Outbox::Owner {
+ public:
+  Connection(std::shared_ptr<Core> core, boost::asio::ip::tcp::socket socket);
+  ~Connection();
+
+  // `full`: the server has as many connections as it may; this one is told so and closed.
+  void Start(bool full);
+  void CloseSoon() override;
+  Outbox& outbox() { return outbox_; }
+
+ private:
+  enum class State { kReading, kExchange, kIdle, kLingering, kClosed };
+
+  // Reading; all on the strand.
+  void ReadHeader();
+  void OnHeader(boost::system::error_code error);
+  void TakeHead(const HeaderView& header);
+  void ReadBody();
+  void OnBody(boost::system::error_code error);
+  void OnReadError(boost::system::error_code error);
+  void Refuse(int status, const std::string& message);
+  void Answer(const ReplyHead& head, HttpReply reply);
+  uint64_t BeginExchange(const ReplyHead& head);
+  void Dispatch(HttpRequest request, BodyLease lease, uint64_t serial);
+  void Watch();
+  void OnWatched(boost::system::error_code error, size_t bytes);
+
+  // Writing and ending; all on the strand, but for FlushSoon.
+  void FlushSoon() override;
+  void Flush();
+  void Write();
+  void OnWritten(boost::system::error_code error, size_t bytes);
+  void Done();
+  void Linger();
+  void Abort();
+  void Arm(std::chrono::seconds time);
+  void Disarm();
+  void OnTimeout();
+  void EndExchange();
+
+  const std::shared_ptr<Core> core_;
+
+  // Owned by the strand.
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer timer_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<BudgetedBody>> parser_;
+  HttpRequest request_;   // what is being read
+  ReplyHead reply_head_;  // of its answer
+  std::string address_;   // whom bodies count for where no key is asked for
+  State state_ = State::kReading;
+  bool timed_out_ = false;
+  uint64_t timer_serial_ = 0;
+  bool watching_ = false;  // a read is pending beside the exchange
+  bool writing_ = false;
+  bool in_exchange_ = false;  // counted in the core
+  bool half_closed_ = false;  // the client sends no more
+  size_t lingered_bytes_ = 0;
+  std::string sending_;
+  size_t sent_ = 0;
+
+  Outbox outbox_;  // has its own lock
+};
+
+}  // namespace sluice::server
