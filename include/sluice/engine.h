@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sluice/options.h"
+#include "sluice/sampling.h"
 #include "sluice/status.h"
 
 namespace sluice {
@@ -25,17 +26,6 @@ struct ChatPrompt {
   std::string tools_json;            // an array, or empty
   std::string template_kwargs_json;  // an object of extra template variables, or empty
   bool add_generation_prompt = true;
-};
-
-// Unset values take the model's generation_config, then OpenAI's defaults.
-struct Sampling {
-  std::optional<double> temperature;  // >= 0; 0: greedy
-  std::optional<int> top_k;           // <= 0: off
-  std::optional<double> top_p, min_p, repetition_penalty;
-  double presence_penalty = 0, frequency_penalty = 0;
-  int no_repeat_ngram = 0;
-  std::optional<uint64_t> seed;  // one is drawn and returned where there is none
-  std::vector<std::pair<int32_t, double>> logit_bias;
 };
 
 struct Request {
@@ -55,9 +45,6 @@ struct Request {
   bool prompt_loss = false;            // the mean negative log-prob of the prompt
   int priority = 0;                    // lower runs first
   std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
-  // Room for features that join later; a set value is refused until the feature exists.
-  std::string adapter, constraint_json, media_json, handoff_ticket;
-  std::vector<int> beam_widths;
 };
 
 struct TopToken {

@@ -28,13 +28,6 @@ inline constexpr size_t kDetokenizeIdsMax = 1u << 18;
 inline constexpr int64_t kPromptLogprobsBytesMax = 64 << 20;  // of an answer, by estimate
 inline constexpr int64_t kLogprobsBytesMax = 64
                                              << 20;  // of an answer that is not streamed, as kept
-inline constexpr int kNoRepeatNgramMax = 1024;
-inline constexpr Range kTemperature = {0, 100};
-inline constexpr Range kTopP = {0, 1, /*above_low=*/true};
-inline constexpr Range kMinP = {0, 1};
-inline constexpr Range kRepetitionPenalty = {0.01, 100};
-inline constexpr Range kPresencePenalty = {-2, 2};
-inline constexpr Range kFrequencyPenalty = {-2, 2};
 inline constexpr Range kLogitBias = {-100, 100};
 
 }  // namespace sluice::limits

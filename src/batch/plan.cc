@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/str_cat.h"
+#include "sluice/sampling.h"
 
 namespace sluice::batch {
 namespace {
@@ -142,19 +143,16 @@ void Visit(Archive& archive, Copy& copy) {
 
 template <class Archive, Is<SamplingParams> Params>
 void Visit(Archive& archive, Params& params) {
-  auto& [temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
-         no_repeat_ngram, min_tokens, seed, choice, top_logprobs, prompt_top_logprobs,
-         full_distribution, logit_bias, end_ids] = params;
-  archive.Value(temperature), archive.Value(top_k), archive.Value(top_p), archive.Value(min_p);
-  archive.Value(repetition_penalty), archive.Value(presence_penalty);
-  archive.Value(frequency_penalty), archive.Value(no_repeat_ngram), archive.Value(min_tokens);
-  archive.Value(seed), archive.Value(choice), archive.Value(top_logprobs);
-  archive.Value(prompt_top_logprobs), archive.Value(full_distribution);
-  archive.List(logit_bias, kBiasBytes, [&archive](auto& bias) {
+  ForEachSamplingField([&archive](const SamplingField&, auto& value) { archive.Value(value); },
+                       params);
+  archive.Value(params.min_tokens), archive.Value(params.seed), archive.Value(params.choice);
+  archive.Value(params.top_logprobs), archive.Value(params.prompt_top_logprobs);
+  archive.Value(params.full_distribution);
+  archive.List(params.logit_bias, kBiasBytes, [&archive](auto& bias) {
     archive.Value(bias.first);
     archive.Value(bias.second);
   });
-  archive.Array(end_ids);
+  archive.Array(params.end_ids);
 }
 
 template <class Archive, Is<SlotStart> Start>

@@ -46,7 +46,7 @@ KvBlocks::KvBlocks(std::vector<batch::KvGroup> groups, bool prefix_cache)
   pending_.reserve(TotalBlocks(groups_));
 }
 
-void KvBlocks::Open(const PrefixKey& key, bool cacheable, SequenceBlocks* sequence) {
+void KvBlocks::Open(const batch::PrefixKey& key, bool cacheable, SequenceBlocks* sequence) {
   CHECK(sequence->tip == kNoNode, "the sequence is open");
   sequence->groups.resize(groups_.size());
   sequence->cacheable = cacheable && prefix_cache_;

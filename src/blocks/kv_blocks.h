@@ -12,8 +12,8 @@
 
 #include "base/hash128.h"
 #include "batch/kv_group.h"
+#include "batch/prefix_key.h"
 #include "blocks/pool.h"
-#include "blocks/prefix_key.h"
 #include "blocks/prefix_tree.h"
 #include "sluice/status.h"
 
@@ -53,7 +53,7 @@ class KvBlocks {
   int32_t block_tokens() const { return block_tokens_; }
 
   // Starts a sequence without blocks. `cacheable`: it may use and feed the prefix cache.
-  void Open(const PrefixKey& key, bool cacheable, SequenceBlocks* sequence);
+  void Open(const batch::PrefixKey& key, bool cacheable, SequenceBlocks* sequence);
   // Makes room for the bookkeeping of `length` tokens, so that growing to them allocates nothing.
   void Reserve(SequenceBlocks* sequence, int32_t length) const;
   // Gives everything back once step `last_step` has retired; the sequence may be opened again.

@@ -23,7 +23,7 @@ Tokens Count(int32_t n) {
 
 // Computes the whole of `tokens` for a new sequence, in one step, and closes it: its full blocks
 // stay cached.
-void Warm(KvBlocks* kv, const PrefixKey& key, const Tokens& tokens) {
+void Warm(KvBlocks* kv, const batch::PrefixKey& key, const Tokens& tokens) {
   SequenceBlocks sequence;
   kv->Open(key, true, &sequence);
   ASSERT_TRUE(kv->Grow(&sequence, static_cast<int32_t>(tokens.size())));

@@ -4,9 +4,16 @@
 #include <bit>
 
 #include "base/check.h"
-#include "blocks/prefix_key.h"
 
 namespace sluice::blocks {
+
+Hash128 RootHash(const std::string& encoded_key) {
+  return HashBytes(std::as_bytes(std::span(encoded_key)), Hash128{});
+}
+
+Hash128 BlockHash(const Hash128& parent, std::span<const int32_t> tokens) {
+  return HashBytes(std::as_bytes(tokens), parent);
+}
 
 PrefixTree::PrefixTree(int32_t groups, int32_t block_tokens, int32_t expected_nodes)
     : groups_(groups),

@@ -24,6 +24,10 @@ namespace sluice::blocks {
 using NodeId = int32_t;
 inline constexpr NodeId kNoNode = -1;
 
+// The chained key of a block: `parent` is the hash of the block before it, or of the key's root.
+Hash128 RootHash(const std::string& encoded_key);
+Hash128 BlockHash(const Hash128& parent, std::span<const int32_t> tokens);
+
 class PrefixTree {
  public:
   // `expected_nodes` (the number of blocks is a good guess) sizes the tables: up to it a new node

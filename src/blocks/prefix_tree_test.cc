@@ -2,28 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "blocks/prefix_key.h"
-
 namespace sluice::blocks {
 namespace {
 
 using Tokens = std::vector<int32_t>;
 
-TEST(PrefixKey, EveryFieldSeparates) {
-  const PrefixKey key{.salt = "a", .adapter_id = 1, .weights_version = 2, .media = {{3, 4}}};
-  const auto differs = [&](auto change) {
-    PrefixKey other = key;
-    change(other);
-    return other.Encode() != key.Encode() && RootHash(other.Encode()) != RootHash(key.Encode());
-  };
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.salt = "b"; }));
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.salt += '\0'; }));
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.adapter_id = 2; }));
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.weights_version = 3; }));
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.media[0].low = 5; }));
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.media.push_back({3, 4}); }));
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.media.clear(); }));
-  EXPECT_TRUE(differs([](PrefixKey& k) { k.kv_dtype = DType::kF32; }));
+TEST(PrefixTree, RootsOfDifferentKeysHaveDifferentHashes) {
+  EXPECT_NE(RootHash("a"), RootHash("b"));
+  EXPECT_NE(RootHash("a"), RootHash(std::string("a\0", 2)));
 }
 
 TEST(PrefixTree, FindsByParentHashAndTokens) {

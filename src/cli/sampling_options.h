@@ -9,8 +9,8 @@
 
 namespace sluice::cli {
 
-// Declares --temperature, --top-p, --top-k, --min-p, --repetition-penalty and --seed on `app`; a
-// flag that is not given leaves its field unset.
+// Declares the flags of sluice/sampling.h and --seed on `app`; a flag that is not given leaves its
+// field unset.
 void AddSamplingOptions(CLI::App& app, Sampling* sampling);
 
 // `asked` with these commands' defaults in the fields that neither it nor `model` (EngineInfo's

@@ -3,10 +3,12 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
 #include "sluice/limits.h"
+#include "sluice/sampling.h"
 
 namespace sluice::engine {
 namespace {
@@ -16,21 +18,13 @@ Status OutOfRange(std::string_view field, double value, std::string_view range) 
 }
 
 Status CheckSampling(const Sampling& sampling) {
-  if (sampling.temperature) {
-    SLUICE_RETURN_IF_ERROR(CheckRange("temperature", *sampling.temperature, limits::kTemperature));
-  }
-  if (sampling.top_p) SLUICE_RETURN_IF_ERROR(CheckRange("top_p", *sampling.top_p, limits::kTopP));
-  if (sampling.min_p) SLUICE_RETURN_IF_ERROR(CheckRange("min_p", *sampling.min_p, limits::kMinP));
-  if (sampling.repetition_penalty) {
-    SLUICE_RETURN_IF_ERROR(
-        CheckRange("repetition_penalty", *sampling.repetition_penalty, limits::kRepetitionPenalty));
-  }
-  SLUICE_RETURN_IF_ERROR(
-      CheckRange("presence_penalty", sampling.presence_penalty, limits::kPresencePenalty));
-  SLUICE_RETURN_IF_ERROR(
-      CheckRange("frequency_penalty", sampling.frequency_penalty, limits::kFrequencyPenalty));
-  SLUICE_RETURN_IF_ERROR(
-      CheckRange("no_repeat_ngram_size", sampling.no_repeat_ngram, 0, limits::kNoRepeatNgramMax));
+  Status status;
+  ForEachSamplingField(
+      [&status](const SamplingField& field, const auto& value) {
+        if (status.ok() && value) status = CheckRange(field.name, *value, field.range);
+      },
+      sampling);
+  SLUICE_RETURN_IF_ERROR(status);
   if (sampling.logit_bias.size() > limits::kLogitBiasesMax) {
     return InvalidArgument(StrCat("logit_bias has ", sampling.logit_bias.size(),
                                   " entries; the limit is ", limits::kLogitBiasesMax),
@@ -70,23 +64,9 @@ Status CheckStops(const Request& request, int vocab) {
   return OkStatus();
 }
 
-Status CheckFeatures(const Request& request) {
-  const auto missing = [](std::string_view field) {
-    return InvalidArgument(StrCat(field, " is not supported by this version; leave it out"),
-                           std::string(field));
-  };
-  if (!request.adapter.empty()) return missing("adapter");
-  if (!request.constraint_json.empty()) return missing("response_format");
-  if (!request.media_json.empty()) return missing("media");
-  if (!request.handoff_ticket.empty()) return missing("handoff_ticket");
-  if (!request.beam_widths.empty()) return missing("beam_widths");
-  return OkStatus();
-}
-
 }  // namespace
 
 Status CheckRequest(const Request& request, int vocab) {
-  SLUICE_RETURN_IF_ERROR(CheckFeatures(request));
   SLUICE_RETURN_IF_ERROR(CheckRange("n", request.n, 1, limits::kChoicesMax));
   if (request.max_tokens && *request.max_tokens < 0) {
     return OutOfRange("max_tokens", *request.max_tokens, "0 or more");
@@ -126,33 +106,21 @@ Status CheckOptions(EngineOptions options) {
 }
 
 Sampling SamplingOf(const files::GenerationDefaults& defaults) {
-  Sampling sampling;
-  const bool greedy = defaults.do_sample && !*defaults.do_sample;
-  sampling.temperature = defaults.temperature;
-  if (greedy) sampling.temperature = 0;
-  sampling.top_k = defaults.top_k;
-  sampling.top_p = defaults.top_p;
-  sampling.min_p = defaults.min_p;
-  sampling.repetition_penalty = defaults.repetition_penalty;
+  Sampling sampling = defaults.sampling;
+  if (defaults.do_sample && !*defaults.do_sample) sampling.temperature = 0;
   return sampling;
 }
 
 batch::SamplingParams ResolveSampling(const Request& request,
                                       const files::GenerationDefaults& defaults, uint64_t seed) {
   const Sampling& asked = request.sampling;
-  const Sampling model = SamplingOf(defaults);
-  const auto pick = [](const auto& first, const auto& second, double otherwise) {
-    return static_cast<float>(first ? *first : second ? *second : otherwise);
-  };
   batch::SamplingParams params;
-  params.temperature = pick(asked.temperature, model.temperature, 1.0);
-  params.top_k = asked.top_k ? *asked.top_k : model.top_k.value_or(0);
-  params.top_p = pick(asked.top_p, model.top_p, 1.0);
-  params.min_p = pick(asked.min_p, model.min_p, 0.0);
-  params.repetition_penalty = pick(asked.repetition_penalty, model.repetition_penalty, 1.0);
-  params.presence_penalty = static_cast<float>(asked.presence_penalty);
-  params.frequency_penalty = static_cast<float>(asked.frequency_penalty);
-  params.no_repeat_ngram = asked.no_repeat_ngram;
+  ForEachSamplingField(
+      [](const SamplingField& field, const auto& first, const auto& second, auto& value) {
+        using Value = std::remove_reference_t<decltype(value)>;
+        value = static_cast<Value>(first ? *first : second ? *second : field.otherwise);
+      },
+      asked, SamplingOf(defaults), params);
   params.min_tokens = request.min_tokens;
   params.seed = asked.seed.value_or(seed);
   params.top_logprobs = request.logprobs.value_or(-1);

@@ -81,11 +81,6 @@ TEST(CheckRequest, EveryFieldOutOfRangeIsNamed) {
          r.prompt = std::vector<int32_t>{1, 100};
        }},
       {"prompt", [](Request& r) { r.prompt = std::vector<int32_t>{-1}; }},
-      {"adapter", [](Request& r) { r.adapter = "x"; }},
-      {"response_format", [](Request& r) { r.constraint_json = "{}"; }},
-      {"media", [](Request& r) { r.media_json = "[]"; }},
-      {"handoff_ticket", [](Request& r) { r.handoff_ticket = "x"; }},
-      {"beam_widths", [](Request& r) { r.beam_widths = {2}; }},
   };
   for (const Case& one : cases) {
     Request request;
@@ -108,11 +103,11 @@ TEST(ResolveSampling, TheRequestComesBeforeTheModelAndTheModelBeforeOpenAi) {
   EXPECT_EQ(params.seed, 7u);
   EXPECT_EQ(params.top_logprobs, -1);
   EXPECT_EQ(params.prompt_top_logprobs, -1);
-  defaults.temperature = 0.6f;
-  defaults.top_k = 20;
-  defaults.top_p = 0.95f;
-  defaults.min_p = 0.1f;
-  defaults.repetition_penalty = 1.05f;
+  defaults.sampling.temperature = 0.6f;
+  defaults.sampling.top_k = 20;
+  defaults.sampling.top_p = 0.95f;
+  defaults.sampling.min_p = 0.1f;
+  defaults.sampling.repetition_penalty = 1.05f;
   params = ResolveSampling(request, defaults, 7);
   EXPECT_EQ(params.temperature, 0.6f);
   EXPECT_EQ(params.top_k, 20);
@@ -136,7 +131,7 @@ TEST(ResolveSampling, AModelThatSaysNotToSampleIsGreedyUnlessAsked) {
   Request request;
   files::GenerationDefaults defaults;
   defaults.do_sample = false;
-  defaults.temperature = 0.6f;
+  defaults.sampling.temperature = 0.6f;
   EXPECT_EQ(ResolveSampling(request, defaults, 1).temperature, 0.0f);
   request.sampling.temperature = 0.5;
   EXPECT_EQ(ResolveSampling(request, defaults, 1).temperature, 0.5f);
@@ -146,7 +141,7 @@ TEST(SamplingOf, SaysWhatTheModelSaysAndNothingElse) {
   files::GenerationDefaults defaults;
   EXPECT_FALSE(SamplingOf(defaults).temperature.has_value());
   EXPECT_FALSE(SamplingOf(defaults).top_k.has_value());
-  defaults.top_k = 20;
+  defaults.sampling.top_k = 20;
   defaults.do_sample = false;
   EXPECT_EQ(SamplingOf(defaults).top_k, 20);
   EXPECT_EQ(SamplingOf(defaults).temperature, 0.0);

@@ -7,6 +7,7 @@
 #include "device/alignment.h"
 #include "device/staging.h"
 #include "sluice/limits.h"
+#include "sluice/sampling.h"
 
 namespace sluice::exec {
 namespace {
@@ -224,11 +225,9 @@ Status InputBuilder::CheckStart(const batch::SlotStart& start) const {
   const batch::SamplingParams& params = start.sampling;
   bool good = start.slot >= 0 && start.slot < limits_.slots && start.prompt_tokens >= 0 &&
               start.prompt_tokens <= static_cast<int64_t>(start.history.size());
-  good &= within(params.temperature, limits::kTemperature) && within(params.top_p, limits::kTopP) &&
-          within(params.min_p, limits::kMinP) &&
-          within(params.repetition_penalty, limits::kRepetitionPenalty) &&
-          within(params.presence_penalty, limits::kPresencePenalty) &&
-          within(params.frequency_penalty, limits::kFrequencyPenalty);
+  ForEachSamplingField([&](const SamplingField& field,
+                           auto value) { good &= within(static_cast<float>(value), field.range); },
+                       params);
   for (const auto& [id, bias] : params.logit_bias) good &= within(bias, limits::kLogitBias);
   return good
              ? OkStatus()

@@ -1,6 +1,7 @@
 // Bounds and cross-checks of a ModelConfig that hold whichever file it came from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct RealRange {
 // A model's own sampling defaults may be what a request may ask for, both ends included: published
 // files say "top_p": 0 beside greedy sampling.
 constexpr RealRange DefaultsIn(limits::Range range) { return {range.low, range.high}; }
+// The same of whole numbers, which count tokens; -1 is how some files say "off".
+constexpr IntRange WholeDefaultsIn(limits::Range range) {
+  return {static_cast<int64_t>(std::max(range.low, -1.0)),
+          static_cast<int64_t>(std::min(range.high, static_cast<double>(kVocabRange.max)))};
+}
 inline constexpr RealRange kNormEpsRange{1e-20, 0.1};
 inline constexpr RealRange kThetaRange{1.001, 1e12};
 inline constexpr RealRange kRopeFactorRange{1e-3, 1e6};

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "base/str_cat.h"
@@ -413,6 +414,30 @@ void GgufConfigReader::ReadTraits() {
   config_.dtype = MostCommonDType(file_.tensors());
 }
 
+// Reads a sampling number that the file may have.
+template <class Number>
+Status ReadDefault(const GgufFile& file, const SamplingField& field, std::optional<Number>* value) {
+  constexpr bool kWhole = std::is_same_v<Number, int>;
+  const IntRange whole = WholeDefaultsIn(field.range);
+  const RealRange range =
+      kWhole ? RealRange{static_cast<double>(whole.min), static_cast<double>(whole.max)}
+             : DefaultsIn(field.range);
+  std::optional<double> number;
+  if constexpr (kWhole) {
+    SLUICE_ASSIGN_OR_RETURN(const std::optional<int64_t> integer, file.Integer(field.gguf));
+    if (integer) number = static_cast<double>(*integer);
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(number, file.Number(field.gguf));
+  }
+  if (!number) return OkStatus();
+  if (!(*number >= range.min && *number <= range.max)) {
+    return BadModel(StrCat(Quote(field.gguf), " is ", *number, "; ", range.min, " to ", range.max,
+                           " are legal"));
+  }
+  *value = static_cast<Number>(*number);
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<ModelConfig> ConfigFromGguf(const GgufFile& file) {
@@ -428,35 +453,15 @@ Result<ModelConfig> ConfigFromGguf(const GgufFile& file) {
 
 Result<GenerationDefaults> GenerationDefaultsFromGguf(const GgufFile& file) {
   GenerationDefaults defaults;
-  struct Key {
-    const char* name;
-    RealRange range;
-    std::optional<float>* value;
-  };
-  const Key keys[] = {
-      {"general.sampling.temp", DefaultsIn(limits::kTemperature), &defaults.temperature},
-      {"general.sampling.top_p", DefaultsIn(limits::kTopP), &defaults.top_p},
-      {"general.sampling.min_p", DefaultsIn(limits::kMinP), &defaults.min_p},
-      {"general.sampling.penalty_repeat", DefaultsIn(limits::kRepetitionPenalty),
-       &defaults.repetition_penalty},
-  };
-  for (const Key& key : keys) {
-    SLUICE_ASSIGN_OR_RETURN(const auto number, file.Number(key.name));
-    if (!number) continue;
-    if (!(*number >= key.range.min && *number <= key.range.max)) {
-      return BadModel(StrCat(Quote(key.name), " is ", *number, "; ", key.range.min, " to ",
-                             key.range.max, " are legal"));
-    }
-    *key.value = static_cast<float>(*number);
-  }
-  SLUICE_ASSIGN_OR_RETURN(const auto top_k, file.Integer("general.sampling.top_k"));
-  if (top_k) {
-    if (*top_k < -1 || *top_k > kVocabRange.max) {
-      return BadModel(StrCat("\"general.sampling.top_k\" is ", *top_k, "; -1 to ", kVocabRange.max,
-                             " are legal"));
-    }
-    defaults.top_k = static_cast<int>(*top_k);
-  }
+  Status status;
+  ForEachSamplingField(
+      [&](const SamplingField& field, auto& value) {
+        if (!field.in_model || !status.ok()) return;
+        using Number = std::remove_reference_t<decltype(*value)>;
+        status = ReadDefault<Number>(file, field, &value);
+      },
+      defaults.sampling);
+  SLUICE_RETURN_IF_ERROR(status);
   return defaults;
 }
 

@@ -308,9 +308,9 @@ TEST(GgufConfigTest, SamplingKeysBecomeDefaults) {
                            .F32("general.sampling.temp", 0.5f)
                            .Scalar<int32_t>("general.sampling.top_k", 5, 40));
   ASSERT_TRUE(good.ok());
-  EXPECT_EQ(good->temperature, 0.5f);
-  EXPECT_EQ(good->top_k, 40);
-  EXPECT_FALSE(good->top_p.has_value());
+  EXPECT_EQ(good->sampling.temperature, 0.5f);
+  EXPECT_EQ(good->sampling.top_k, 40);
+  EXPECT_FALSE(good->sampling.top_p.has_value());
   EXPECT_FALSE(defaults(GgufWriter().F32("general.sampling.top_p", 1.5f)).ok());
   EXPECT_FALSE(defaults(GgufWriter().F32("general.sampling.temp", NAN)).ok());
 }

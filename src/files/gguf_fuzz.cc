@@ -29,7 +29,7 @@ void sluice::FuzzInput(std::string_view input) {
   const auto config = ConfigFromGguf(file);
   if (config.ok()) sum += static_cast<unsigned>(config->layers.size());
   const auto defaults = GenerationDefaultsFromGguf(file);
-  if (defaults.ok()) sum += defaults->top_k.has_value();
+  if (defaults.ok()) sum += defaults->sampling.top_k.has_value();
   volatile unsigned keep = sum;
   static_cast<void>(keep);
 }

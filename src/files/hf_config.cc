@@ -1,6 +1,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/str_cat.h"
@@ -378,15 +379,20 @@ Result<GenerationDefaults> GenerationDefaultsFromJson(std::string_view generatio
   if (fields.Has("do_sample")) {
     SLUICE_RETURN_IF_ERROR(fields.Bool("do_sample", &defaults.do_sample.emplace()));
   }
-  SLUICE_RETURN_IF_ERROR(
-      fields.Real("temperature", DefaultsIn(limits::kTemperature), &defaults.temperature));
-  SLUICE_RETURN_IF_ERROR(fields.Real("top_p", DefaultsIn(limits::kTopP), &defaults.top_p));
-  SLUICE_RETURN_IF_ERROR(fields.Real("min_p", DefaultsIn(limits::kMinP), &defaults.min_p));
-  SLUICE_RETURN_IF_ERROR(fields.Real("repetition_penalty", DefaultsIn(limits::kRepetitionPenalty),
-                                     &defaults.repetition_penalty));
-  if (fields.Has("top_k")) {
-    SLUICE_RETURN_IF_ERROR(fields.Int("top_k", {-1, kVocabRange.max}, &defaults.top_k.emplace()));
-  }
+  Status status;
+  ForEachSamplingField(
+      [&](const SamplingField& field, auto& value) {
+        if (!field.in_model || !status.ok()) return;
+        if constexpr (std::is_same_v<decltype(*value), int&>) {
+          if (fields.Has(field.name)) {
+            status = fields.Int(field.name, WholeDefaultsIn(field.range), &value.emplace());
+          }
+        } else {
+          status = fields.Real(field.name, DefaultsIn(field.range), &value);
+        }
+      },
+      defaults.sampling);
+  SLUICE_RETURN_IF_ERROR(status);
   return defaults;
 }
 

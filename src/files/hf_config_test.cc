@@ -413,15 +413,16 @@ TEST(GenerationDefaultsTest, ReadsAndChecks) {
           "repetition_penalty":1.1,"max_length":5})");
   ASSERT_TRUE(good.ok());
   EXPECT_EQ(good->do_sample, true);
-  EXPECT_EQ(good->temperature, 0.6f);
-  EXPECT_EQ(good->top_p, 0.95f);
-  EXPECT_EQ(good->top_k, 20);
-  EXPECT_EQ(good->min_p, 0.0f);
-  EXPECT_EQ(good->repetition_penalty, 1.1f);
+  EXPECT_EQ(good->sampling.temperature, 0.6);
+  EXPECT_EQ(good->sampling.top_p, 0.95);
+  EXPECT_EQ(good->sampling.top_k, 20);
+  EXPECT_EQ(good->sampling.min_p, 0.0);
+  EXPECT_EQ(good->sampling.repetition_penalty, 1.1);
   const auto none = GenerationDefaultsFromJson("");
   ASSERT_TRUE(none.ok());
-  EXPECT_FALSE(none->temperature || none->top_k || none->do_sample);
-  EXPECT_FALSE(GenerationDefaultsFromJson(R"({"temperature":null})")->temperature.has_value());
+  EXPECT_FALSE(none->sampling.temperature || none->sampling.top_k || none->do_sample);
+  EXPECT_FALSE(
+      GenerationDefaultsFromJson(R"({"temperature":null})")->sampling.temperature.has_value());
   for (const char* bad : {R"({"temperature":-1})", R"({"top_p":1.5})", R"({"top_k":"x"})",
                           R"({"repetition_penalty":0})", R"({"do_sample":1})", "[]"}) {
     EXPECT_EQ(GenerationDefaultsFromJson(bad).status().code(), StatusCode::kBadModel) << bad;

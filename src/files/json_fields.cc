@@ -85,6 +85,11 @@ Status JsonFields::Real(std::string_view key, RealRange range, float* value) con
   return OkStatus();
 }
 
+Status JsonFields::Real(std::string_view key, RealRange range, std::optional<double>* value) const {
+  if (!Has(key)) return OkStatus();
+  return Real(key, range, &value->emplace());
+}
+
 Status JsonFields::Real(std::string_view key, RealRange range, std::optional<float>* value) const {
   if (!Has(key)) return OkStatus();
   return Real(key, range, &value->emplace());

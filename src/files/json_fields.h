@@ -27,6 +27,7 @@ class JsonFields {
   Status Int(std::string_view key, IntRange range, int* value) const;
   Status Real(std::string_view key, RealRange range, double* value) const;
   Status Real(std::string_view key, RealRange range, float* value) const;
+  Status Real(std::string_view key, RealRange range, std::optional<double>* value) const;
   Status Real(std::string_view key, RealRange range, std::optional<float>* value) const;
   Status Bool(std::string_view key, bool* value) const;
   Status Text(std::string_view key, std::string* value) const;

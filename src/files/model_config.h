@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "sluice/sampling.h"
 #include "sluice/status.h"
 
 namespace sluice::files {
@@ -88,8 +89,7 @@ struct ModelConfig {
 // generation_config.json or GGUF's sampling keys: defaults of a request that says nothing.
 struct GenerationDefaults {
   std::optional<bool> do_sample;
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int> top_k;
+  Sampling sampling;  // fields that a model may set
 };
 
 class GgufFile;

@@ -29,7 +29,6 @@ struct Attention {
     bool causal = true;
     int window = 0;            // a row sees the last `window` positions, its own included; 0: all
     int query_tokens_max = 0;  // of one sequence in a call; 0: any
-    int compute_unit_budget = 0;  // as ops::Linear's
     KvDesc kv;
     std::string ToString() const;
   };

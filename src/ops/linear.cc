@@ -30,8 +30,7 @@ constexpr LinearPacking kRowMajorPacking = {LayoutId::kRowMajor, 1, &RowMajorByt
 
 std::string Linear::Desc::ToString() const {
   return StrCat(Name(weight), " ", n, "x", k, " on ", Name(activation), bias ? " +bias" : "",
-                residual ? " +residual" : "", f32_out ? " to F32" : "",
-                adapters > 0 ? StrCat(" adapters=", adapters) : std::string());
+                residual ? " +residual" : "", f32_out ? " to F32" : "");
 }
 
 const LinearPacking& PackingOf(const OpTable& table, std::string_view implementation) {

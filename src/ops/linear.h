@@ -44,9 +44,6 @@ struct Linear {
     bool bias = false;
     bool residual = false;
     bool f32_out = false;  // residual and out are F32 whatever the activation type
-    int adapters = 0;      // LoRA adapters that rows may name; 0: none
-    // 0: all. For expert parallelism, whose transfers run beside; no kernel leaves any idle yet.
-    int compute_unit_budget = 0;
     std::string ToString() const;
   };
 
@@ -56,7 +53,6 @@ struct Linear {
     Tensor bias;      // [n] or empty
     Tensor residual;  // [m, n] or empty; may be the same memory as out
     Tensor out;       // [m, n]; may not overlap x
-    Tensor adapter;   // I32 [m], -1: none; or empty
   };
 };
 

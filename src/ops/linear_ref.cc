@@ -146,7 +146,6 @@ Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts&) 
     return Support::No(StrCat("k = ", desc.k, " is no multiple of the block of ",
                               Info(desc.weight).block, " elements"));
   }
-  if (desc.adapters != 0) return Support::No("adapters");
   return Support::Yes();
 }
 

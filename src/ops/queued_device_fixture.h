@@ -51,7 +51,7 @@ inline TensorList TensorsOf(const Embedding::Args& a) {
 inline TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
 inline TensorList TensorsOf(const ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
 inline TensorList TensorsOf(const Linear::Args& a) {
-  return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out, &a.adapter};
+  return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};
 }
 inline TensorList TensorsOf(const Norm::Args& a) {
   return {&a.x, &a.residual, &a.weight, &a.bias, &a.out};

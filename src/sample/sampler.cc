@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "device/alignment.h"
 #include "device/staging.h"
+#include "sluice/sampling.h"
 
 namespace sluice::sample {
 
@@ -132,10 +133,8 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
       step->rows_.push_back(row);
       continue;
     }
-    row.temperature = params.temperature;
-    row.top_k = params.top_k;
-    row.top_p = params.top_p;
-    row.min_p = params.min_p;
+    ForEachRowField([](const SamplingField&, auto& to, const auto& from) { to = from; }, row,
+                    params);
     row.seed = params.seed;
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "batch/plan.h"
+#include "batch/prefix_key.h"
 #include "batch/sampling_params.h"
 #include "blocks/kv_blocks.h"
-#include "blocks/prefix_key.h"
 
 namespace sluice::schedule {
 
@@ -50,7 +50,7 @@ struct SequenceSpec {
   batch::SamplingParams sampling;  // end_ids is filled by Add
   std::vector<int32_t> prompt;
   std::vector<int32_t> answered;  // already drawn by another process (hand-off); counts as drawn
-  blocks::PrefixKey key;          // weights_version is filled at every admission
+  batch::PrefixKey key;           // weights_version is filled at every admission
 };
 
 // The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit. What every step

@@ -1,4 +1,6 @@
 #include <map>
+#include <string>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/str_cat.h"
@@ -16,16 +18,6 @@ constexpr const char* kSharedFields = R"json(
         "max_completion_tokens": {"type": "integer", "minimum": 0},
         "n_predict": {"type": "integer", "minimum": -1, "description": "max_tokens; -1: no limit"},
         "min_tokens": {"type": "integer", "minimum": 0, "default": 0},
-        "temperature": {"type": "number", "minimum": @temperature_low@, "maximum": @temperature_high@,
-          "description": "unset, as with top_k, top_p, min_p and repetition_penalty: what the model's generation_config says, else OpenAI's 1"},
-        "top_k": {"type": "integer", "description": "0 and below: off"},
-        "top_p": {"type": "number", "exclusiveMinimum": @top_p_low@, "maximum": @top_p_high@},
-        "min_p": {"type": "number", "minimum": @min_p_low@, "maximum": @min_p_high@},
-        "repetition_penalty": {"type": "number", "minimum": @repetition_low@, "maximum": @repetition_high@},
-        "repeat_penalty": {"type": "number", "minimum": @repetition_low@, "maximum": @repetition_high@},
-        "presence_penalty": {"type": "number", "minimum": @presence_low@, "maximum": @presence_high@, "default": 0},
-        "frequency_penalty": {"type": "number", "minimum": @frequency_low@, "maximum": @frequency_high@, "default": 0},
-        "no_repeat_ngram_size": {"type": "integer", "minimum": 0, "maximum": @ngram_max@, "default": 0},
         "seed": {"type": "integer", "description": "-1: drawn and returned"},
         "logit_bias": {"type": "object", "maxProperties": @biases_max@,
           "additionalProperties": {"type": "number", "minimum": @bias_low@, "maximum": @bias_high@}},
@@ -219,6 +211,34 @@ std::string Paths() {
       Get("/", "A page that says what runs here", Typed("text/html")), "\n");
 }
 
+// The fields of sluice/sampling.h, each followed by a comma.
+std::string SamplingSchema() {
+  std::string out;
+  const auto add = [&out](const SamplingField& field, std::string_view name, bool whole) {
+    const auto digits = [whole](double number) {
+      return whole ? StrCat(static_cast<int64_t>(number)) : StrCat(number);
+    };
+    out +=
+        StrCat("\n        \"", name, "\": {\"type\": \"", whole ? "integer" : "number", "\", \"",
+               field.range.above_low ? "exclusiveMinimum" : "minimum",
+               "\": ", digits(field.range.low), ", \"maximum\": ", digits(field.range.high), ", ");
+    if (field.in_model) {
+      out += StrCat("\"description\": \"unset: what the model's generation_config says, else ",
+                    field.otherwise, "\"},");
+    } else {
+      out += StrCat("\"default\": ", field.otherwise, "},");
+    }
+  };
+  ForEachSamplingField(
+      [&](const SamplingField& field, const auto& value) {
+        constexpr bool kWhole = std::is_same_v<decltype(*value), const int&>;
+        add(field, field.name, kWhole);
+        if (!field.alias.empty()) add(field, field.alias, kWhole);
+      },
+      Sampling());
+  return out;
+}
+
 std::string RequestSchema(const char* name, const std::string& required,
                           const std::string& fields) {
   return StrCat(",\n    \"", name, "\": {\"type\": \"object\", \"required\": [", required,
@@ -232,15 +252,8 @@ std::map<std::string, std::string, std::less<>> Numbers() {
     numbers[name + "_low"] = StrCat(ends.low);
     numbers[name + "_high"] = StrCat(ends.high);
   };
-  range("temperature", limits::kTemperature);
-  range("top_p", limits::kTopP);
-  range("min_p", limits::kMinP);
-  range("repetition", limits::kRepetitionPenalty);
-  range("presence", limits::kPresencePenalty);
-  range("frequency", limits::kFrequencyPenalty);
   range("bias", limits::kLogitBias);
   numbers["choices_max"] = StrCat(limits::kChoicesMax);
-  numbers["ngram_max"] = StrCat(limits::kNoRepeatNgramMax);
   numbers["biases_max"] = StrCat(limits::kLogitBiasesMax);
   numbers["stops_max"] = StrCat(limits::kStopsMax);
   numbers["stop_bytes_max"] = StrCat(limits::kStopBytesMax);
@@ -301,8 +314,9 @@ std::string OpenApiDocument() {
       "\"scheme\": \"bearer\"}},\n  \"schemas\": {",
       kSchemas,
       RequestSchema("ChatRequest", "\"messages\"",
-                    StrCat(kSharedFields, ",", kChatFields, ",", kChatOnly)),
-      RequestSchema("CompletionRequest", "\"prompt\"", StrCat(kSharedFields, ",", kCompletionOnly)),
+                    StrCat(SamplingSchema(), kSharedFields, ",", kChatFields, ",", kChatOnly)),
+      RequestSchema("CompletionRequest", "\"prompt\"",
+                    StrCat(SamplingSchema(), kSharedFields, ",", kCompletionOnly)),
       RequestSchema("TemplateRequest", "\"messages\"",
                     StrCat("\"model\": {\"type\": \"string\"},", kChatFields)),
       "\n  }}}\n"));

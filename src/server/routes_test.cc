@@ -407,7 +407,15 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
   EXPECT_EQ(document.dump().find('@'), std::string::npos);  // a number that was not filled in
   const Json& chat = document["components"]["schemas"]["ChatRequest"]["properties"];
   EXPECT_EQ(chat["n"]["maximum"], limits::kChoicesMax);
-  EXPECT_EQ(chat["repetition_penalty"]["minimum"], limits::kRepetitionPenalty.low);
+  ForEachSamplingField(
+      [&chat](const SamplingField& field, const auto& value) {
+        const Json& schema = chat[std::string(field.name)];
+        EXPECT_EQ(schema["type"], sizeof(*value) == sizeof(int) ? "integer" : "number");
+        EXPECT_EQ(schema[field.range.above_low ? "exclusiveMinimum" : "minimum"], field.range.low)
+            << field.name;
+        EXPECT_EQ(schema["maximum"], field.range.high) << field.name;
+      },
+      Sampling());
   EXPECT_EQ(chat["stop"]["oneOf"][1]["maxItems"], limits::kStopsMax);
   EXPECT_EQ(chat["messages"]["maxItems"], kMessagesMax);
   const OrderedJson empty = OrderedJson::object();

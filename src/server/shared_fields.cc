@@ -1,6 +1,7 @@
 // The fields that chat and plain completions share: sampling, stops, lengths, streaming.
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
@@ -34,31 +35,32 @@ void CheckIn(Fields* fields, std::string_view name, double value, limits::Range 
   if (!status.ok()) fields->Fail(name, status.message());
 }
 
-std::optional<double> NumberIn(Fields* fields, std::string_view name, limits::Range range) {
-  const std::optional<double> value = fields->Number(name);
-  if (value) CheckIn(fields, name, *value, range);
-  return value;
+// Reads a number of the type that `value` holds, in the field's range.
+void ReadNumber(Fields* fields, std::string_view name, limits::Range range,
+                std::optional<double>* value) {
+  *value = fields->Number(name);
+  if (*value) CheckIn(fields, name, **value, range);
+}
+
+void ReadNumber(Fields* fields, std::string_view name, limits::Range range,
+                std::optional<int>* value) {
+  *value = fields->Int(name, static_cast<int>(range.low), static_cast<int>(range.high));
 }
 
 void ReadSampling(Fields* fields, Sampling* sampling) {
-  sampling->temperature = NumberIn(fields, "temperature", limits::kTemperature);
-  sampling->top_k = fields->Int("top_k", std::numeric_limits<int>::min(), kIntMax);
-  sampling->top_p = NumberIn(fields, "top_p", limits::kTopP);
-  sampling->min_p = NumberIn(fields, "min_p", limits::kMinP);
-  sampling->repetition_penalty = NumberIn(fields, "repetition_penalty", limits::kRepetitionPenalty);
-  const std::optional<double> repeat =
-      NumberIn(fields, "repeat_penalty", limits::kRepetitionPenalty);
-  if (repeat && sampling->repetition_penalty && *repeat != *sampling->repetition_penalty) {
-    fields->Fail("repeat_penalty",
-                 "repetition_penalty and repeat_penalty differ; send one of them");
-  }
-  if (repeat) sampling->repetition_penalty = repeat;
-  sampling->presence_penalty =
-      NumberIn(fields, "presence_penalty", limits::kPresencePenalty).value_or(0);
-  sampling->frequency_penalty =
-      NumberIn(fields, "frequency_penalty", limits::kFrequencyPenalty).value_or(0);
-  sampling->no_repeat_ngram =
-      fields->Int("no_repeat_ngram_size", 0, limits::kNoRepeatNgramMax).value_or(0);
+  ForEachSamplingField(
+      [fields](const SamplingField& field, auto& value) {
+        ReadNumber(fields, field.name, field.range, &value);
+        if (field.alias.empty()) return;
+        std::remove_reference_t<decltype(value)> other;
+        ReadNumber(fields, field.alias, field.range, &other);
+        if (other && value && *other != *value) {
+          fields->Fail(field.alias,
+                       StrCat(field.name, " and ", field.alias, " differ; send one of them"));
+        }
+        if (other) value = other;
+      },
+      *sampling);
   const OrderedJson* seed = fields->Any("seed");
   if (seed != nullptr && seed->is_number_unsigned()) {
     sampling->seed = seed->get<uint64_t>();

@@ -29,7 +29,6 @@ ops::Support Supports(const Linear::Desc& desc, const device::DeviceFacts&) {
         StrCat("n = ", desc.n, " and k = ", desc.k, " must be multiples of 8 below 2^31"));
   }
   if (desc.bias && desc.f32_out) return ops::Support::No("a bias with F32 out");
-  if (desc.adapters != 0) return ops::Support::No("adapters");
   const auto library = LoadCublasLt();  // last: who does not need it does not open it
   if (!library.ok()) return ops::Support::NotOnDevice(library.status().message());
   return ops::Support::Yes();

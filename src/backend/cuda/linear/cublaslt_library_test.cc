@@ -250,7 +250,6 @@ TEST_F(CublasLtChoiceTest, WhatItCannotDoIsDeclinedWithTheReason) {
   EXPECT_THAT(why([](auto& d) { d.n = 33; }), HasSubstr("n = 33 and k = 128 must be multiples"));
   EXPECT_THAT(why([](auto& d) { d.k = 12; }), HasSubstr("n = 64 and k = 12 must be multiples"));
   EXPECT_THAT(why([](auto& d) { d.bias = d.f32_out = true; }), HasSubstr("a bias with F32 out"));
-  EXPECT_THAT(why([](auto& d) { d.adapters = 1; }), HasSubstr("adapters"));
 }
 
 }  // namespace

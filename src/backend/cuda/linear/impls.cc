@@ -150,7 +150,6 @@ struct Implementation {
     if (desc.n > kRowsMax || desc.k > kColumnsMax) {
       return ops::Support::No(StrCat("more than ", kRowsMax, " rows of ", kColumnsMax));
     }
-    if (desc.adapters != 0) return ops::Support::No("adapters");
     return ops::Support::Yes();
   }
 
