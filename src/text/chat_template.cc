@@ -63,9 +63,7 @@ class JinjaTemplate final : public ChatTemplate {
     }
     jinja::Runtime runtime(limits, moment);
     try {
-      jinja::Interpreter interpreter(parsed_, runtime);
-      interpreter.SetContext(context);
-      return interpreter.Render();
+      return jinja::Render(parsed_, context, runtime);
     } catch (const jinja::Failure& failure) {
       const std::string_view message = Utf8Prefix(failure.message, kMessageBytesMax);
       if (failure.verbatim) return InvalidArgument(std::string(message));

@@ -60,15 +60,6 @@ TEST(ChatTemplateTest, PassesOnWhatTheTemplateRaises) {
   EXPECT_EQ(result.status().message(), "Roles must alternate!");
 }
 
-TEST(ChatTemplateTest, RefusesOtherTemplatesWhenReached) {
-  for (const char* tag : {"include 'x'", "extends 'x'", "import 'x' as y", "from 'x' import y"}) {
-    const auto result = Render(StrCat("{% ", tag, " %}"));
-    ASSERT_FALSE(result.ok()) << tag;
-    EXPECT_NE(result.status().message().find("needs another template"), std::string::npos);
-  }
-  EXPECT_EQ(Text("{% if false %}{% include 'x' %}{% endif %}ok"), "ok");
-}
-
 TEST(ChatTemplateTest, UsesTheGivenClock) {
   EXPECT_EQ(Text("{{ strftime_now('%d %b %Y %H:%M:%S %j %A %f%z') }}"),
             "07 Mar 2025 14:05:09 066 Friday 000000");
@@ -88,8 +79,7 @@ TEST(ChatTemplateTest, HidesWhatTheSandboxHides) {
         "{% set d.a = 2 %}"}) {
     EXPECT_FALSE(Render(source, context).ok()) << source;
   }
-  EXPECT_EQ(Text("{{ s.__class__ is defined }}{{ l|attr('append') is defined }}", context),
-            "FalseFalse");
+  EXPECT_EQ(Text("{{ s.__class__ is defined }}{{ l.append is defined }}", context), "FalseFalse");
 }
 
 TEST(ChatTemplateTest, RefusesSourcesThatAreNotUtf8OrTooLong) {
@@ -125,7 +115,7 @@ TEST(ChatTemplateLimitsTest, BoundsNestingInTheSource) {
 
 TEST(ChatTemplateLimitsTest, BoundsChainsOfOperators) {
   for (const char* link :
-       {" + x", "|upper", ".x", "[0]", "()", " and x", " or x", " is defined", " ** x", " * x"}) {
+       {" + x", "|upper", ".x", "[0]", "()", " and x", " or x", " is defined", " * x"}) {
     std::string source = "{{ x";
     for (int i = 0; i < 50'000; ++i) source += link;
     EXPECT_FALSE(ChatTemplate::Parse(source + " }}").ok()) << link;
@@ -154,25 +144,14 @@ TEST(ChatTemplateLimitsTest, BoundsTheOutputAndEveryString) {
   for (const char* source : {
            "{{ 'x' * 1001 }}",
            "{% for i in range(20) %}{{ 'x' * 100 }}{% endfor %}",
-           "{{ ('x' * 10**9)|length }}",
-           "{{ 'x'.center(10**9)|length }}",
-           "{{ 'x'.ljust(10**15)|length }}",
-           "{{ 'x'.zfill(10**9)|length }}",
-           "{{ '\\t'.expandtabs(10**9)|length }}",
-           "{{ ('%1000000000d' % 1)|length }}",
-           "{{ ('%*d' % (10**9, 1))|length }}",
-           "{{ ('%.1000000000d' % 1)|length }}",
-           "{{ '{:1000000000}'.format(1)|length }}",
-           "{{ '{:01000000000,}'.format(1)|length }}",
-           "{{ '{:.999999999f}'.format(1.5)|length }}",
+           "{{ ('x' * 1000000000)|length }}",
            "{{ ('x' * 900)|replace('', 'yyyy')|length }}",
            "{{ ('x' * 500).replace('x', 'yyy')|length }}",
            "{{ ('x\\n' * 400)|indent(100)|length }}",
-           "{{ 'x'|indent(10**9, true)|length }}",
-           "{{ 'x'|center(10**9)|length }}",
+           "{{ 'x'|indent(1000000000, true)|length }}",
            "{{ range(1000)|join(',')|length }}",
            "{{ (range(1000)|list|tojson)|length }}",
-           "{{ [1]|tojson(indent=10**9)|length }}",
+           "{{ [1]|tojson(indent=1000000000)|length }}",
            "{{ (range(1000)|list|string)|length }}",
            "{{ ('<' * 900)|escape|length }}",
            "{% set x %}{% for i in range(20) %}{{ 'x' * 100 }}{% endfor %}{% endset %}",
@@ -185,12 +164,12 @@ TEST(ChatTemplateLimitsTest, BoundsTheOutputAndEveryString) {
 
 TEST(ChatTemplateLimitsTest, BoundsMemory) {
   for (const char* source : {
-           "{{ ([0] * 10**12)|length }}",
-           "{{ ([0] * 10**7)|length }}",
+           "{{ ([0] * 1000000000000)|length }}",
+           "{{ ([0] * 10000000)|length }}",
            "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}"
            "{% set ns.l = ns.l + ['x' * 100000 ~ i] %}{% endfor %}",
-           "{{ range(99999)|map('center', 100000)|list|length }}",
-           "{{ [1]|batch(10**12, 0)|list|length }}",
+           "{{ range(99999)|map('indent', 100000, true)|list|length }}",
+           "{{ (['x'] * 99999)|map('indent', 100000, true)|list|length }}",
            "{% macro m(n) %}{{ 'x' * 15000000 }}{{ m(n) }}{% endmacro %}{{ m(1) }}",
        }) {
     EXPECT_FALSE(Render(source).ok()) << source;
@@ -206,7 +185,6 @@ TEST(ChatTemplateLimitsTest, BoundsRecursion) {
            "{% macro f() %}{% for x in [1] %}{% if x %}{{ (f() ~ '')|upper }}{% endif %}{% endfor "
            "%}"
            "{% endmacro %}{{ f() }}",
-           "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
            "{% macro f() %}{% call f() %}{% endcall %}{% endmacro %}{{ f() }}",
            "{% macro f(x=f()) %}{% endmacro %}{{ f() }}",
        }) {
@@ -216,9 +194,8 @@ TEST(ChatTemplateLimitsTest, BoundsRecursion) {
 
 // Deep values would overflow the stack of whatever walks them: printing, comparing, destroying.
 TEST(ChatTemplateLimitsTest, BoundsTheDepthOfValues) {
-  for (const char* grow :
-       {"[ns.x]", "(ns.x,)", "{'a': ns.x}", "ns.x|map('upper')", "dict(a=ns.x)", "[ns.x, ns.x]",
-        "namespace(x=ns.x).x|batch(2)", "{'a': ns.x}.items()", "[ns.x].count"}) {
+  for (const char* grow : {"[ns.x]", "(ns.x,)", "{'a': ns.x}", "dict(a=ns.x)", "[ns.x, ns.x]",
+                           "namespace(x=[ns.x]).x|select", "{'a': ns.x}.items()", "[ns.x].count"}) {
     const std::string source =
         StrCat("{% set ns = namespace(x=[]) %}{% for i in range(5000) %}{% set ns.x = ", grow,
                " %}{% endfor %}");
@@ -240,7 +217,7 @@ TEST(ChatTemplateLimitsTest, FreesCycles) {
                  "{% set t = ns.t %}{% set t.next = namespace() %}{% set ns.t = t.next %}"
                  "{% endfor %}ok"),
             "ok");
-  EXPECT_EQ(Text("{% for x in [1, 2] %}{% set y = loop.changed(loop) %}{% endfor %}ok"), "ok");
+  EXPECT_EQ(Text("{% for x in [1, 2] %}{% set y = [loop] %}{% endfor %}ok"), "ok");
   EXPECT_EQ(Text("{% macro m() %}{{ m.name }}{% endmacro %}{% set n = m %}{{ n() }}"), "m");
   EXPECT_FALSE(Render("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}").ok());
 }

@@ -1,100 +1,69 @@
 #include "text/jinja/expression_parser.h"
 
-#include <algorithm>
-
 #include "base/str_cat.h"
-#include "text/jinja/filters.h"
-#include "text/jinja/tests.h"
-#include "text/jinja/unicode.h"
+#include "base/utf8.h"
+#include "text/jinja/builtins.h"
 
 namespace sluice::text::jinja {
+namespace {
 
-std::string DescribeToken(const Token& token) {
-  switch (token.type) {
-    case TokenType::kEnd:
-      return "the end of the template";
-    case TokenType::kData:
-      return "text";
-    case TokenType::kBlockBegin:
-      return "{%";
-    case TokenType::kBlockEnd:
-      return "%}";
-    case TokenType::kVariableBegin:
-      return "{{";
-    case TokenType::kVariableEnd:
-      return "}}";
-    case TokenType::kString:
-      return "a string";
-    default:
-      return std::string(Utf8Prefix(token.text, kQuotedBytesMax));
-  }
-}
+// The operators with two sides, from the loosest level to the tightest. Between the levels stand
+// `not` and the comparisons (above kSumLevel), and ~ (above kProductLevel).
+constexpr int kOrLevel = 0, kAndLevel = 1, kSumLevel = 2, kProductLevel = 3;
+struct BinaryOperator {
+  std::string_view symbol;
+  int level;
+  ExprKind kind;
+  BinaryOp op;
+};
+constexpr BinaryOperator kBinaryOperators[] = {
+    {"or", kOrLevel, ExprKind::kOr, BinaryOp::kAdd},
+    {"and", kAndLevel, ExprKind::kAnd, BinaryOp::kAdd},
+    {"+", kSumLevel, ExprKind::kBinary, BinaryOp::kAdd},
+    {"-", kSumLevel, ExprKind::kBinary, BinaryOp::kSubtract},
+    {"*", kProductLevel, ExprKind::kBinary, BinaryOp::kMultiply},
+    {"/", kProductLevel, ExprKind::kBinary, BinaryOp::kDivide},
+    {"//", kProductLevel, ExprKind::kBinary, BinaryOp::kFloorDivide},
+    {"%", kProductLevel, ExprKind::kBinary, BinaryOp::kModulo},
+};
+
+constexpr std::pair<std::string_view, CompareOp> kComparisons[] = {
+    {"==", CompareOp::kEqual},     {"!=", CompareOp::kNotEqual}, {"<", CompareOp::kLess},
+    {"<=", CompareOp::kLessEqual}, {">", CompareOp::kGreater},   {">=", CompareOp::kGreaterEqual}};
+
+}  // namespace
 
 ExpressionParser::ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
-  for (const char* name : {"loop", "caller", "kwargs", "varargs"}) Intern(name);
+  for (const char* name : {"loop", "caller"}) Intern(name);
 }
 
-ExpressionParser::Nesting::Nesting(ExpressionParser* parser) : parser_(parser) {
-  if (parser->nesting_ >= kNestingMax) {
-    parser->Error(StrCat("the template is nested deeper than ", kNestingMax, " levels"));
-  }
-  ++parser->nesting_;
+Token ExpressionParser::Expect(TokenType type, std::string_view what) {
+  if (current().type != type) Unexpected(StrCat("expected ", what, ", got"));
+  return Take();
 }
 
-Token ExpressionParser::Take() {
-  Token token = current();
-  if (place_ + 1 < tokens_.size()) ++place_;
-  return token;
+void ExpressionParser::Unexpected(std::string_view problem) const {
+  const TokenType type = current().type;
+  const std::string_view what = type == TokenType::kData     ? "text"
+                                : type == TokenType::kString ? "a string"
+                                                             : std::string_view(current().text);
+  Error(StrCat(problem, " '", Utf8Prefix(what, kQuotedBytesMax), "'"));
 }
 
-bool ExpressionParser::AtOperator(std::string_view op) const {
-  return current().type == TokenType::kOperator && current().text == op;
-}
-bool ExpressionParser::AtName(std::string_view name) const {
-  return current().type == TokenType::kName && current().text == name;
-}
-bool ExpressionParser::SkipOperator(std::string_view op) {
-  if (!AtOperator(op)) return false;
-  Take();
-  return true;
-}
-bool ExpressionParser::SkipName(std::string_view name) {
-  if (!AtName(name)) return false;
-  Take();
-  return true;
-}
-
-void ExpressionParser::ExpectOperator(std::string_view op) {
-  if (!SkipOperator(op)) {
-    Error(StrCat("expected '", op, "', got '", DescribeToken(current()), "'"));
-  }
-}
-
-void ExpressionParser::Expect(TokenType type) {
-  if (current().type != type) {
-    Error(StrCat("expected '", DescribeToken({type, 0, "", Value()}), "', got '",
-                 DescribeToken(current()), "'"));
-  }
-  Take();
-}
-
-std::string ExpressionParser::ExpectName() {
-  if (current().type != TokenType::kName) {
-    Error(StrCat("expected a name, got '", DescribeToken(current()), "'"));
-  }
-  return Take().text;
+void ExpressionParser::NestedTooDeep() const {
+  Error(StrCat("the template is nested deeper than ", kNestingMax, " levels"));
 }
 
 Name ExpressionParser::Intern(const std::string& name) {
-  const auto [place, is_new] = name_ids_.try_emplace(name, static_cast<Name>(names_.size()));
-  if (is_new) {
-    if (names_.size() >= kNamesMax) {
-      Error(StrCat("the template has more than ", kNamesMax, " different names"));
-    }
-    names_.push_back(name);
+  const Name next = static_cast<Name>(name_ids_.size());
+  const auto [place, is_new] = name_ids_.try_emplace(name, next);
+  if (is_new && static_cast<size_t>(next) >= kNamesMax) {
+    Error(StrCat("the template has more than ", kNamesMax, " different names"));
   }
   return place->second;
 }
+
+// ---- Building expressions
 
 ExprPtr ExpressionParser::MakeExpr(ExprKind kind, int line) const {
   ExprPtr expr = std::make_unique<Expr>();
@@ -103,69 +72,65 @@ ExprPtr ExpressionParser::MakeExpr(ExprKind kind, int line) const {
   return expr;
 }
 
-void ExpressionParser::AddItem(Expr* expr, ExprPtr item) const {
-  if (item != nullptr) {
-    expr->depth = std::max(expr->depth, item->depth + 1);
-    if (expr->depth > kExprDepthMax) {
-      Error(StrCat("an expression has more than ", kExprDepthMax, " operators in a chain"),
-            expr->line);
-    }
+void ExpressionParser::AddDepth(Expr* expr, const Expr& item) const {
+  expr->depth = std::max(expr->depth, item.depth + 1);
+  if (expr->depth > kExprDepthMax) {
+    Error(StrCat("an expression has more than ", kExprDepthMax, " operators in a chain"),
+          expr->line);
   }
+}
+
+void ExpressionParser::AddItem(Expr* expr, ExprPtr item) const {
+  if (item != nullptr) AddDepth(expr, *item);
   expr->items.push_back(std::move(item));
 }
 
-ExprPtr ExpressionParser::MakeBinary(BinaryOp op, ExprPtr left, ExprPtr right, int line) const {
-  ExprPtr expr = MakeExpr(ExprKind::kBinary, line);
-  expr->op = op;
-  AddItem(expr.get(), std::move(left));
-  AddItem(expr.get(), std::move(right));
-  return expr;
+void ExpressionParser::NoteUnknown(const Expr& expr) {
+  if (expr.builtin != nullptr || in_condition_) return;
+  unknown_.push_back(
+      {expr.kind == ExprKind::kFilter ? NoSuchFilter(expr.text) : NoSuchTest(expr.text),
+       expr.line});
 }
+
+// ---- Operators, from the loosest to the tightest
 
 ExprPtr ExpressionParser::ParseExpression(bool with_condition) {
   Nesting nesting(this);
-  return with_condition ? ParseCondition() : ParseOr();
-}
-
-ExprPtr ExpressionParser::ParseCondition() {
+  const auto unknown_before = static_cast<ptrdiff_t>(unknown_.size());
   int line = current().line;
-  ExprPtr value = ParseOr();
-  while (SkipName("if")) {
+  ExprPtr value = ParseBinary(kOrLevel);
+  while (with_condition && SkipName("if")) {
     ExprPtr expr = MakeExpr(ExprKind::kConditional, line);
-    AddItem(expr.get(), ParseOr());
+    AddItem(expr.get(), ParseBinary(kOrLevel));
     AddItem(expr.get(), std::move(value));
-    if (SkipName("else")) {
-      Nesting nesting(this);
-      AddItem(expr.get(), ParseCondition());
-    } else {
-      AddItem(expr.get(), nullptr);
-    }
+    AddItem(expr.get(), SkipName("else") ? ParseExpression() : nullptr);
+    unknown_.erase(unknown_.begin() + unknown_before, unknown_.end());
     value = std::move(expr);
     line = current().line;
   }
   return value;
 }
 
-ExprPtr ExpressionParser::ParseOr() {
+ExprPtr ExpressionParser::ParseBinary(int level) {
+  const auto parse_side = [this, level] {
+    if (level == kAndLevel) return ParseNot();
+    if (level == kSumLevel) return ParseConcat();
+    return level == kProductLevel ? ParseUnary(true) : ParseBinary(level + 1);
+  };
   int line = current().line;
-  ExprPtr left = ParseAnd();
-  while (SkipName("or")) {
-    ExprPtr expr = MakeExpr(ExprKind::kOr, line);
+  ExprPtr left = parse_side();
+  while (current().type == TokenType::kOperator || current().type == TokenType::kName) {
+    const auto* const end = std::end(kBinaryOperators);
+    const auto* const found =
+        std::find_if(std::begin(kBinaryOperators), end, [this, level](const auto& entry) {
+          return entry.level == level && entry.symbol == current().text;
+        });
+    if (found == end) break;
+    Take();
+    ExprPtr expr = MakeExpr(found->kind, line);
+    expr->op = found->op;
     AddItem(expr.get(), std::move(left));
-    AddItem(expr.get(), ParseAnd());
-    left = std::move(expr);
-    line = current().line;
-  }
-  return left;
-}
-
-ExprPtr ExpressionParser::ParseAnd() {
-  int line = current().line;
-  ExprPtr left = ParseNot();
-  while (SkipName("and")) {
-    ExprPtr expr = MakeExpr(ExprKind::kAnd, line);
-    AddItem(expr.get(), std::move(left));
-    AddItem(expr.get(), ParseNot());
+    AddItem(expr.get(), parse_side());
     left = std::move(expr);
     line = current().line;
   }
@@ -175,203 +140,147 @@ ExprPtr ExpressionParser::ParseAnd() {
 ExprPtr ExpressionParser::ParseNot() {
   if (!AtName("not")) return ParseCompare();
   Nesting nesting(this);
-  const int line = Take().line;
-  ExprPtr expr = MakeExpr(ExprKind::kNot, line);
+  ExprPtr expr = MakeExpr(ExprKind::kNot, Take().line);
   AddItem(expr.get(), ParseNot());
   return expr;
 }
 
 ExprPtr ExpressionParser::ParseCompare() {
-  static constexpr std::pair<std::string_view, CompareOp> kOperators[] = {
-      {"==", CompareOp::kEqual},  {"!=", CompareOp::kNotEqual},
-      {"<", CompareOp::kLess},    {"<=", CompareOp::kLessEqual},
-      {">", CompareOp::kGreater}, {">=", CompareOp::kGreaterEqual}};
   const int line = current().line;
-  ExprPtr first = ParseSum();
+  ExprPtr first = ParseBinary(kSumLevel);
   ExprPtr expr;
   while (true) {
     CompareOp op = CompareOp::kIn;
-    const auto found = std::find_if(std::begin(kOperators), std::end(kOperators),
+    const auto found = std::find_if(std::begin(kComparisons), std::end(kComparisons),
                                     [this](const auto& entry) { return AtOperator(entry.first); });
-    if (found != std::end(kOperators)) {
+    if (found != std::end(kComparisons)) {
       op = found->second;
-      Take();
     } else if (AtName("not") && Peek().type == TokenType::kName && Peek().text == "in") {
       op = CompareOp::kNotIn;
       Take();
-      Take();
-    } else if (!SkipName("in")) {
-      break;
+    } else if (!AtName("in")) {
+      return expr != nullptr ? std::move(expr) : std::move(first);
     }
+    Take();
     if (expr == nullptr) {
       expr = MakeExpr(ExprKind::kCompare, line);
       AddItem(expr.get(), std::move(first));
     }
     expr->comparisons.push_back(op);
-    AddItem(expr.get(), ParseSum());
+    AddItem(expr.get(), ParseBinary(kSumLevel));
   }
-  return expr == nullptr ? std::move(first) : std::move(expr);
-}
-
-ExprPtr ExpressionParser::ParseSum() {
-  int line = current().line;
-  ExprPtr left = ParseConcat();
-  while (AtOperator("+") || AtOperator("-")) {
-    const BinaryOp op = Take().text == "+" ? BinaryOp::kAdd : BinaryOp::kSubtract;
-    left = MakeBinary(op, std::move(left), ParseConcat(), line);
-    line = current().line;
-  }
-  return left;
 }
 
 ExprPtr ExpressionParser::ParseConcat() {
   const int line = current().line;
-  ExprPtr first = ParseProduct();
+  ExprPtr first = ParseBinary(kProductLevel);
   if (!AtOperator("~")) return first;
   ExprPtr expr = MakeExpr(ExprKind::kConcat, line);
   AddItem(expr.get(), std::move(first));
-  while (SkipOperator("~")) AddItem(expr.get(), ParseProduct());
+  while (SkipOperator("~")) AddItem(expr.get(), ParseBinary(kProductLevel));
   return expr;
 }
 
-ExprPtr ExpressionParser::ParseProduct() {
-  int line = current().line;
-  ExprPtr left = ParsePower();
-  while (true) {
-    BinaryOp op;
-    if (AtOperator("*")) {
-      op = BinaryOp::kMultiply;
-    } else if (AtOperator("/")) {
-      op = BinaryOp::kDivide;
-    } else if (AtOperator("//")) {
-      op = BinaryOp::kFloorDivide;
-    } else if (AtOperator("%")) {
-      op = BinaryOp::kModulo;
-    } else {
-      return left;
-    }
-    Take();
-    left = MakeBinary(op, std::move(left), ParsePower(), line);
-    line = current().line;
-  }
-}
-
-ExprPtr ExpressionParser::ParsePower() {
-  int line = current().line;
-  ExprPtr left = ParseUnary(true);
-  while (SkipOperator("**")) {
-    left = MakeBinary(BinaryOp::kPower, std::move(left), ParseUnary(true), line);
-    line = current().line;
-  }
-  return left;
-}
-
+// Filters and tests bind looser than a sign: -n|abs is (-n)|abs.
 ExprPtr ExpressionParser::ParseUnary(bool with_filter) {
   Nesting nesting(this);
-  const int line = current().line;
   ExprPtr node;
-  if (AtOperator("-") || AtOperator("+")) {
-    const bool negate = Take().text == "-";
-    node = MakeExpr(negate ? ExprKind::kNegate : ExprKind::kPlus, line);
+  if (AtOperator("-")) {
+    node = MakeExpr(ExprKind::kNegate, Take().line);
     AddItem(node.get(), ParseUnary(false));
   } else {
     node = ParsePrimary();
   }
   node = ParsePostfix(std::move(node));
-  return with_filter ? ParseFilterExpr(std::move(node)) : std::move(node);
+  while (with_filter) {
+    if (AtOperator("|")) {
+      node = ParseFilters(std::move(node));
+    } else if (AtName("is")) {
+      node = ParseTest(std::move(node));
+    } else if (AtOperator("(")) {
+      node = ParseCall(std::move(node));
+    } else {
+      break;
+    }
+  }
+  if (AtOperator("**")) Error(NotSupported("operator", "**", "+ - * / // %"));
+  return node;
 }
+
+// ---- Operands
 
 ExprPtr ExpressionParser::ParsePrimary() {
   const Token token = current();
-  if (token.type == TokenType::kOperator) {
-    if (token.text == "[") return ParseListDisplay();
-    if (token.text == "{") return ParseDictDisplay();
-    if (token.text != "(") Error(StrCat("unexpected '", token.text, "'"));
-    Take();
-    ExprPtr inside = ParseTuple(true, TupleEnd::kTag, true);
+  if (token.type == TokenType::kName) return ParseName();
+  if (SkipOperator("[")) return ParseDisplay(ExprKind::kList, "]");
+  if (SkipOperator("{")) return ParseDisplay(ExprKind::kDict, "}");
+  if (SkipOperator("(")) {
+    ExprPtr inside = ParseTuple(true, true);
     ExpectOperator(")");
     return inside;
   }
   ExprPtr node = MakeExpr(ExprKind::kConstant, token.line);
-  switch (token.type) {
-    case TokenType::kName:
-      if (token.text == "true" || token.text == "True") {
-        node->constant = Value::Bool(true);
-      } else if (token.text == "false" || token.text == "False") {
-        node->constant = Value::Bool(false);
-      } else if (token.text != "none" && token.text != "None") {
-        node->kind = ExprKind::kName;
-        node->name = Intern(token.text);
-        node->text = token.text;
-      }
-      Take();
-      return node;
-    case TokenType::kString: {
-      std::string text;
-      while (current().type == TokenType::kString) text += Take().text;
-      node->constant = Value::Constant(std::move(text));
-      return node;
+  if (token.type == TokenType::kString) {
+    std::string text;
+    while (current().type == TokenType::kString) text += Take().text;
+    node->constant = Value::Constant(std::move(text));
+  } else if (token.type == TokenType::kNumber) {
+    node->constant = Take().number;
+  } else {
+    Unexpected("unexpected");
+  }
+  return node;
+}
+
+ExprPtr ExpressionParser::ParseName() {
+  const Token token = Take();
+  ExprPtr node = MakeExpr(ExprKind::kConstant, token.line);
+  if (token.text == "true" || token.text == "True") {
+    node->constant = Value::Bool(true);
+  } else if (token.text == "false" || token.text == "False") {
+    node->constant = Value::Bool(false);
+  } else if (token.text != "none" && token.text != "None") {
+    if (in_macro_ && (token.text == "varargs" || token.text == "kwargs")) {
+      Error(NotSupported("name", token.text, "parameters with names in a macro"), token.line);
     }
-    case TokenType::kInteger:
-    case TokenType::kFloat:
-      node->constant = token.number;
-      Take();
-      return node;
-    default:
-      Error(StrCat("unexpected '", DescribeToken(token), "'"));
+    node->kind = ExprKind::kName;
+    node->name = Intern(token.text);
+    node->text = token.text;
+    caller_read_ = caller_read_ || node->name == kCaller;
   }
+  return node;
 }
 
-bool ExpressionParser::AtTupleEnd(TupleEnd end) const {
-  if (current().type == TokenType::kVariableEnd || current().type == TokenType::kBlockEnd) {
-    return true;
-  }
-  return AtOperator(")") || (end == TupleEnd::kRecursive && AtName("recursive"));
-}
-
-ExprPtr ExpressionParser::ParseTuple(bool with_condition, TupleEnd end, bool parenthesized) {
+ExprPtr ExpressionParser::ParseTuple(bool with_condition, bool parenthesized) {
   ExprPtr tuple = MakeExpr(ExprKind::kTuple, current().line);
   bool has_comma = false;
-  while (true) {
-    if (!tuple->items.empty()) ExpectOperator(",");
-    if (AtTupleEnd(end)) break;
+  while (!AtTagEnd() && !AtOperator(")")) {
     AddItem(tuple.get(), ParseExpression(with_condition));
-    if (!AtOperator(",")) break;
+    if (!SkipOperator(",")) break;
     has_comma = true;
   }
   if (has_comma) return tuple;
   if (!tuple->items.empty()) return std::move(tuple->items[0]);
-  if (!parenthesized) {
-    Error(StrCat("expected an expression, got '", DescribeToken(current()), "'"));
-  }
+  if (!parenthesized) Unexpected("expected an expression, got");
   return tuple;
 }
 
-ExprPtr ExpressionParser::ParseListDisplay() {
-  ExprPtr list = MakeExpr(ExprKind::kList, current().line);
-  ExpectOperator("[");
-  while (!AtOperator("]")) {
-    if (!list->items.empty()) ExpectOperator(",");
-    if (AtOperator("]")) break;
-    AddItem(list.get(), ParseExpression());
+// A list or a dict whose opening bracket has been read.
+ExprPtr ExpressionParser::ParseDisplay(ExprKind kind, std::string_view closer) {
+  ExprPtr display = MakeExpr(kind, current().line);
+  while (!AtOperator(closer)) {
+    AddItem(display.get(), ParseExpression());
+    if (kind == ExprKind::kDict) {
+      ExpectOperator(":");
+      AddItem(display.get(), ParseExpression());
+    }
+    if (!SkipOperator(",")) break;
   }
-  ExpectOperator("]");
-  return list;
+  ExpectOperator(closer);
+  return display;
 }
 
-ExprPtr ExpressionParser::ParseDictDisplay() {
-  ExprPtr dict = MakeExpr(ExprKind::kDict, current().line);
-  ExpectOperator("{");
-  while (!AtOperator("}")) {
-    if (!dict->items.empty()) ExpectOperator(",");
-    if (AtOperator("}")) break;
-    AddItem(dict.get(), ParseExpression());
-    ExpectOperator(":");
-    AddItem(dict.get(), ParseExpression());
-  }
-  ExpectOperator("}");
-  return dict;
-}
+// ---- What follows an operand
 
 ExprPtr ExpressionParser::ParsePostfix(ExprPtr node) {
   while (true) {
@@ -385,154 +294,76 @@ ExprPtr ExpressionParser::ParsePostfix(ExprPtr node) {
   }
 }
 
-ExprPtr ExpressionParser::ParseFilterExpr(ExprPtr node) {
-  while (true) {
-    if (AtOperator("|")) {
-      node = ParseFilters(std::move(node));
-    } else if (AtName("is")) {
-      node = ParseTest(std::move(node));
-    } else if (AtOperator("(")) {
-      node = ParseCall(std::move(node));
-    } else {
-      return node;
-    }
-  }
-}
-
 ExprPtr ExpressionParser::ParseSubscript(ExprPtr node) {
-  const Token token = Take();
-  if (token.text == ".") {
-    const Token attribute = Take();
-    if (attribute.type != TokenType::kName && attribute.type != TokenType::kInteger) {
-      Error("expected a name or a number after '.'", attribute.line);
+  const int line = current().line;
+  if (SkipOperator(".")) {
+    if (current().type == TokenType::kNumber) {
+      Error(NotSupported("attribute", current().text, "names after '.', and numbers in []"));
     }
-    const bool is_name = attribute.type == TokenType::kName;
-    ExprPtr expr = MakeExpr(is_name ? ExprKind::kAttribute : ExprKind::kItem, token.line);
+    ExprPtr expr = MakeExpr(ExprKind::kAttribute, line);
     AddItem(expr.get(), std::move(node));
-    if (is_name) {
-      expr->text = attribute.text;
-    } else {
-      ExprPtr index = MakeExpr(ExprKind::kConstant, attribute.line);
-      index->constant = attribute.number;
-      AddItem(expr.get(), std::move(index));
-    }
+    expr->text = ExpectName();
     return expr;
   }
-  ExprPtr expr = ParseSubscribed(std::move(node));
-  if (AtOperator(",")) {
-    if (expr->kind == ExprKind::kSlice) Error("a slice cannot be part of a tuple of subscripts");
-    ExprPtr tuple = MakeExpr(ExprKind::kTuple, token.line);
-    AddItem(tuple.get(), std::move(expr->items[1]));
-    while (SkipOperator(",")) {
-      if (AtOperator("]")) Error("unexpected ']'");
-      AddItem(tuple.get(), ParseExpression());
-    }
-    expr->items.pop_back();
-    AddItem(expr.get(), std::move(tuple));
+  ExpectOperator("[");
+  ExprPtr expr = MakeExpr(ExprKind::kItem, line);
+  AddItem(expr.get(), std::move(node));
+  AddItem(expr.get(), AtOperator(":") ? nullptr : ParseExpression());
+  while (expr->items.size() < 4 && SkipOperator(":")) {
+    expr->kind = ExprKind::kSlice;
+    const bool absent = AtOperator(":") || AtOperator("]");
+    AddItem(expr.get(), absent ? nullptr : ParseExpression());
   }
+  if (expr->kind == ExprKind::kSlice) expr->items.resize(4);
   ExpectOperator("]");
   return expr;
 }
 
-// node[ has been read: an index or a slice.
-ExprPtr ExpressionParser::ParseSubscribed(ExprPtr node) {
+void ExpressionParser::ParseArguments(Expr* expr) {
   const int line = current().line;
-  if (AtOperator("]")) {
-    // x[] is x[()], as in Jinja.
-    ExprPtr expr = MakeExpr(ExprKind::kItem, line);
-    AddItem(expr.get(), std::move(node));
-    AddItem(expr.get(), MakeExpr(ExprKind::kTuple, line));
-    return expr;
-  }
-  ExprPtr start;
-  if (!AtOperator(":")) {
-    start = ParseExpression();
-    if (!AtOperator(":")) {
-      ExprPtr expr = MakeExpr(ExprKind::kItem, line);
-      AddItem(expr.get(), std::move(node));
-      AddItem(expr.get(), std::move(start));
-      return expr;
-    }
-  }
-  ExpectOperator(":");
-  ExprPtr stop;
-  ExprPtr step;
-  if (!AtOperator(":") && !AtOperator("]") && !AtOperator(",")) stop = ParseExpression();
-  if (SkipOperator(":") && !AtOperator("]") && !AtOperator(",")) step = ParseExpression();
-  ExprPtr expr = MakeExpr(ExprKind::kSlice, line);
-  AddItem(expr.get(), std::move(node));
-  AddItem(expr.get(), std::move(start));
-  AddItem(expr.get(), std::move(stop));
-  AddItem(expr.get(), std::move(step));
-  return expr;
-}
-
-std::unique_ptr<CallArguments> ExpressionParser::ParseArguments(int* depth) {
-  auto arguments = std::make_unique<CallArguments>();
-  const int line = current().line;
-  const auto ensure = [&](bool holds) {
-    if (!holds) Error("the arguments of a call are in a wrong order", line);
-  };
-  const auto parse = [&] {
-    ExprPtr expr = ParseExpression();
-    *depth = std::max(*depth, expr->depth + 1);
-    return expr;
-  };
   ExpectOperator("(");
-  bool first = true;
   while (!AtOperator(")")) {
-    if (!first) {
-      ExpectOperator(",");
-      if (AtOperator(")")) break;
+    if (AtOperator("*") || AtOperator("**")) {
+      Error(NotSupported("argument", current().text, "arguments one by one"));
     }
-    first = false;
-    if (SkipOperator("*")) {
-      ensure(arguments->spread == nullptr && arguments->spread_named == nullptr);
-      arguments->spread = parse();
-    } else if (SkipOperator("**")) {
-      ensure(arguments->spread_named == nullptr);
-      arguments->spread_named = parse();
-    } else if (current().type == TokenType::kName && Peek().type == TokenType::kOperator &&
-               Peek().text == "=") {
-      ensure(arguments->spread_named == nullptr);
-      std::string name = Take().text;
+    std::string name;
+    if (current().type == TokenType::kName && Peek().type == TokenType::kOperator &&
+        Peek().text == "=") {
+      name = Take().text;
       Take();
-      for (const auto& [other, value] : arguments->named) {
-        if (other == name) Error(StrCat("the argument '", name, "' is given twice"), line);
-      }
-      arguments->named.emplace_back(std::move(name), parse());
-    } else {
-      ensure(arguments->spread == nullptr && arguments->spread_named == nullptr &&
-             arguments->named.empty());
-      arguments->positional.push_back(parse());
+    } else if (!expr->named.empty()) {
+      Error("an argument without a name follows one with a name", line);
     }
+    for (const auto& [other, value] : expr->named) {
+      if (other == name) Error(StrCat("the argument '", name, "' is given twice"), line);
+    }
+    ExprPtr value = ParseExpression();
+    AddDepth(expr, *value);
+    if (name.empty()) {
+      expr->positional.push_back(std::move(value));
+    } else {
+      expr->named.emplace_back(std::move(name), std::move(value));
+    }
+    if (!SkipOperator(",")) break;
   }
   ExpectOperator(")");
-  return arguments;
 }
 
 ExprPtr ExpressionParser::ParseCall(ExprPtr node) {
   ExprPtr expr = MakeExpr(ExprKind::kCall, current().line);
-  expr->arguments = ParseArguments(&expr->depth);
+  ParseArguments(expr.get());
   AddItem(expr.get(), std::move(node));
   return expr;
 }
 
-std::string ExpressionParser::ParseDottedName() {
-  std::string name = ExpectName();
-  while (SkipOperator(".")) name += "." + ExpectName();
-  return name;
-}
-
 ExprPtr ExpressionParser::ParseFilters(ExprPtr base, bool inline_start) {
-  while (inline_start || AtOperator("|")) {
-    if (!inline_start) Take();
+  while (inline_start || SkipOperator("|")) {
     inline_start = false;
     ExprPtr expr = MakeExpr(ExprKind::kFilter, current().line);
-    expr->text = ParseDottedName();
-    expr->filter = FindFilter(expr->text);
-    expr->arguments =
-        AtOperator("(") ? ParseArguments(&expr->depth) : std::make_unique<CallArguments>();
+    expr->text = ExpectName();
+    expr->builtin = FindFilter(expr->text);
+    NoteUnknown(*expr);
+    if (AtOperator("(")) ParseArguments(expr.get());
     AddItem(expr.get(), std::move(base));
     base = std::move(expr);
   }
@@ -543,22 +374,19 @@ ExprPtr ExpressionParser::ParseTest(ExprPtr node) {
   const int line = Take().line;
   const bool negated = SkipName("not");
   ExprPtr expr = MakeExpr(ExprKind::kTest, line);
-  expr->text = ParseDottedName();
-  expr->test = FindTest(expr->text);
+  expr->text = ExpectName();
+  expr->builtin = FindTest(expr->text);
+  NoteUnknown(*expr);
   const TokenType type = current().type;
   const bool starts_argument = type == TokenType::kName || type == TokenType::kString ||
-                               type == TokenType::kInteger || type == TokenType::kFloat ||
-                               AtOperator("[") || AtOperator("{");
+                               type == TokenType::kNumber || AtOperator("[") || AtOperator("{");
   if (AtOperator("(")) {
-    expr->arguments = ParseArguments(&expr->depth);
-  } else {
-    expr->arguments = std::make_unique<CallArguments>();
-    if (starts_argument && !AtName("else") && !AtName("or") && !AtName("and")) {
-      if (AtName("is")) Error("tests cannot be chained with 'is'");
-      ExprPtr argument = ParsePostfix(ParsePrimary());
-      expr->depth = std::max(expr->depth, argument->depth + 1);
-      expr->arguments->positional.push_back(std::move(argument));
-    }
+    ParseArguments(expr.get());
+  } else if (starts_argument && !AtName("else") && !AtName("or") && !AtName("and")) {
+    if (AtName("is")) Error("tests cannot be chained with 'is'");
+    ExprPtr argument = ParsePostfix(ParsePrimary());
+    AddDepth(expr.get(), *argument);
+    expr->positional.push_back(std::move(argument));
   }
   AddItem(expr.get(), std::move(node));
   if (!negated) return expr;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/str_cat.h"
 #include "text/jinja/ast.h"
 #include "text/jinja/lexer.h"
 
@@ -26,7 +27,10 @@ class ExpressionParser {
   // Counts one level of recursion while it lives.
   class Nesting {
    public:
-    explicit Nesting(ExpressionParser* parser);
+    explicit Nesting(ExpressionParser* parser) : parser_(parser) {
+      if (parser->nesting_ >= kNestingMax) parser->NestedTooDeep();
+      ++parser->nesting_;
+    }
     ~Nesting() { --parser_->nesting_; }
     Nesting(const Nesting&) = delete;
     Nesting& operator=(const Nesting&) = delete;
@@ -38,66 +42,80 @@ class ExpressionParser {
   // ---- Tokens
   const Token& current() const { return tokens_[place_]; }
   const Token& Peek() const { return tokens_[std::min(place_ + 1, tokens_.size() - 1)]; }
-  Token Take();
-  bool AtOperator(std::string_view op) const;
-  bool AtName(std::string_view name) const;
-  bool SkipOperator(std::string_view op);
-  bool SkipName(std::string_view name);
-  void ExpectOperator(std::string_view op);
-  void Expect(TokenType type);
-  std::string ExpectName();
+  Token Take() {
+    Token token = current();
+    if (place_ + 1 < tokens_.size()) ++place_;
+    return token;
+  }
+  bool At(TokenType type, std::string_view text) const {
+    return current().type == type && current().text == text;
+  }
+  bool AtOperator(std::string_view op) const { return At(TokenType::kOperator, op); }
+  bool AtName(std::string_view name) const { return At(TokenType::kName, name); }
+  bool AtTagEnd() const {
+    return current().type == TokenType::kVariableEnd || current().type == TokenType::kBlockEnd;
+  }
+  bool Skip(TokenType type, std::string_view text) {
+    const bool is_here = At(type, text);
+    if (is_here) Take();
+    return is_here;
+  }
+  bool SkipOperator(std::string_view op) { return Skip(TokenType::kOperator, op); }
+  bool SkipName(std::string_view name) { return Skip(TokenType::kName, name); }
+  // Takes the token, or says that `what` was expected.
+  Token Expect(TokenType type, std::string_view what);
+  void ExpectOperator(std::string_view op) {
+    if (!SkipOperator(op)) Unexpected(StrCat("expected '", op, "', got"));
+  }
+  std::string ExpectName() { return Expect(TokenType::kName, "a name").text; }
   [[noreturn]] void Error(const std::string& message) const { Error(message, current().line); }
   [[noreturn]] void Error(const std::string& message, int line) const {
     throw SyntaxFailure{message, line};
   }
+  // Says what is wrong with the current token.
+  [[noreturn]] void Unexpected(std::string_view problem) const;
+  [[noreturn]] void NestedTooDeep() const;
 
   // ---- Expressions
-  enum class TupleEnd { kTag, kRecursive };
   ExprPtr ParseExpression(bool with_condition = true);
-  // An expression or, with commas, a tuple.
-  ExprPtr ParseTuple(bool with_condition = true, TupleEnd end = TupleEnd::kTag,
-                     bool parenthesized = false);
+  // An expression or, with commas, a tuple. Only one in parentheses may be empty.
+  ExprPtr ParseTuple(bool with_condition = true, bool parenthesized = false);
   ExprPtr ParsePrimary();
   // A chain of filters; the first follows a '|' unless `inline_start`. `base` may be null.
   ExprPtr ParseFilters(ExprPtr base, bool inline_start = false);
   Name Intern(const std::string& name);
+
+  // Unknown filters and tests that make the whole template wrong, as in Jinja: those that do not
+  // stand in a condition's reach, where they fail only when they are evaluated.
+  std::vector<SyntaxFailure> unknown_;
+  bool in_condition_ = false;
+  bool in_macro_ = false;
+  bool caller_read_ = false;  // whether the name `caller` has come since this was last cleared
+
+ private:
+  ExprPtr ParseBinary(int level);
+  ExprPtr ParseNot();
+  ExprPtr ParseCompare();
+  ExprPtr ParseConcat();
+  ExprPtr ParseUnary(bool with_filter);
+  ExprPtr ParseName();
+  ExprPtr ParsePostfix(ExprPtr node);
+  ExprPtr ParseSubscript(ExprPtr node);
+  ExprPtr ParseTest(ExprPtr node);
+  ExprPtr ParseCall(ExprPtr node);
+  ExprPtr ParseDisplay(ExprKind kind, std::string_view closer);
+  void ParseArguments(Expr* expr);
+  void NoteUnknown(const Expr& expr);
+
   ExprPtr MakeExpr(ExprKind kind, int line) const;
   // Appends an operand and checks the depth.
   void AddItem(Expr* expr, ExprPtr item) const;
-
-  std::vector<std::string> names_;
-
- private:
-  ExprPtr ParseCondition();
-  ExprPtr ParseOr();
-  ExprPtr ParseAnd();
-  ExprPtr ParseNot();
-  ExprPtr ParseCompare();
-  ExprPtr ParseSum();
-  ExprPtr ParseConcat();
-  ExprPtr ParseProduct();
-  ExprPtr ParsePower();
-  ExprPtr ParseUnary(bool with_filter);
-  ExprPtr ParsePostfix(ExprPtr node);
-  ExprPtr ParseFilterExpr(ExprPtr node);
-  ExprPtr ParseSubscript(ExprPtr node);
-  ExprPtr ParseSubscribed(ExprPtr node);
-  ExprPtr ParseTest(ExprPtr node);
-  ExprPtr ParseCall(ExprPtr node);
-  ExprPtr ParseListDisplay();
-  ExprPtr ParseDictDisplay();
-  ExprPtr MakeBinary(BinaryOp op, ExprPtr left, ExprPtr right, int line) const;
-  std::unique_ptr<CallArguments> ParseArguments(int* depth);
-  std::string ParseDottedName();
-  bool AtTupleEnd(TupleEnd end) const;
+  void AddDepth(Expr* expr, const Expr& item) const;
 
   std::vector<Token> tokens_;
   size_t place_ = 0;
   int nesting_ = 0;
   std::map<std::string, Name, std::less<>> name_ids_;
 };
-
-// How a token reads in a message.
-std::string DescribeToken(const Token& token);
 
 }  // namespace sluice::text::jinja

@@ -1,13 +1,12 @@
-// The functions that every template sees.
+// The functions that every template sees, and the methods of containers.
 
 #include <locale.h>
 #include <algorithm>
 #include <clocale>
-#include <iterator>
 
-#include "text/jinja/arguments.h"
+#include "base/utf8.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
-#include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 
 namespace sluice::text::jinja {
@@ -16,8 +15,7 @@ namespace {
 // As in Jinja's sandbox.
 constexpr int64_t kRangeMax = 100000;
 
-Value Range(Runtime& runtime, const Value&, const Arguments& arguments) {
-  const Bound bound("range", arguments, {"start", "stop", "step"}, 1, kPositionalOnly);
+Value Range(Runtime& runtime, const Value&, const Bound& bound) {
   const int64_t step = bound.Integer(2, 1);
   const int64_t start = bound.Has(1) ? bound.Integer(0, 0) : 0;
   const int64_t stop = bound.Has(1) ? bound.Integer(1, 0) : bound.Integer(0, 0);
@@ -29,34 +27,26 @@ Value Range(Runtime& runtime, const Value&, const Arguments& arguments) {
   return range;
 }
 
-// dict(mapping or pairs, **named)
-Value MakeDict(Runtime& runtime, std::string_view function, const Arguments& arguments) {
-  if (arguments.positional.size() > 1) Fail(function, "() takes at most one positional argument");
+// dict(mapping or pairs, **named); so is namespace called.
+Value Dict(Runtime& runtime, const Value&, const Bound& bound) {
+  const Arguments& arguments = bound.all();
+  if (arguments.positional.size() > 1) Fail("dict() takes at most one positional argument");
   DictBuilder out(runtime);
-  if (!arguments.positional.empty()) {
-    const Value& source = arguments.positional[0];
-    if (source.Is(Kind::kDict)) {
-      for (const auto& [key, value] : source.dict().entries) out.Set(key, value);
-    } else {
-      std::shared_ptr<Iterator> iterator = Iterate(runtime, source);
-      Value item;
-      while (iterator->Next(runtime, &item)) {
-        const std::vector<Value> pair = Collect(runtime, item);
-        if (pair.size() != 2) Fail(function, "() needs pairs of key and value");
-        out.Set(pair[0], pair[1]);
-      }
+  if (!arguments.positional.empty() && arguments.positional[0].Is(Kind::kDict)) {
+    for (const auto& [key, value] : arguments.positional[0].dict().entries) out.Set(key, value);
+  } else if (!arguments.positional.empty()) {
+    for (const Value& item : Collect(runtime, arguments.positional[0])) {
+      const std::vector<Value> pair = Collect(runtime, item);
+      if (pair.size() != 2) Fail("dict() needs pairs of key and value");
+      out.Set(pair[0], pair[1]);
     }
   }
   for (const auto& [name, value] : arguments.named) out.Set(runtime.String(name), value);
   return out.Finish();
 }
 
-Value Dict(Runtime& runtime, const Value&, const Arguments& arguments) {
-  return MakeDict(runtime, "dict", arguments);
-}
-
-Value Namespace(Runtime& runtime, const Value&, const Arguments& arguments) {
-  const Value attributes = MakeDict(runtime, "namespace", arguments);
+Value Namespace(Runtime& runtime, const Value&, const Bound& bound) {
+  const Value attributes = Dict(runtime, Value(), bound);
   Value space = runtime.Namespace();
   for (const auto& [key, value] : attributes.dict().entries) {
     if (!key.IsString()) continue;
@@ -68,25 +58,7 @@ Value Namespace(Runtime& runtime, const Value&, const Arguments& arguments) {
   return space;
 }
 
-Value Cycler(Runtime& runtime, const Value&, const Arguments& arguments) {
-  if (!arguments.named.empty()) Fail("cycler() takes no keyword arguments");
-  if (arguments.positional.empty()) Fail("cycler() needs at least one item");
-  return {Kind::kCycler,
-          std::make_shared<CyclerObject>(runtime.meter(), runtime.Tuple(arguments.positional))};
-}
-
-Value Joiner(Runtime& runtime, const Value&, const Arguments& arguments) {
-  const Bound bound("joiner", arguments, {"sep"}, 0);
-  return {Kind::kJoiner,
-          std::make_shared<JoinerObject>(runtime.meter(), bound.Or(0, Value::Constant(", ")))};
-}
-
-Value Lipsum(Runtime&, const Value&, const Arguments&) {
-  Fail("lipsum() is random and not supported");
-}
-
-Value RaiseException(Runtime& runtime, const Value&, const Arguments& arguments) {
-  const Bound bound("raise_exception", arguments, {"message"}, 1);
+Value RaiseException(Runtime& runtime, const Value&, const Bound& bound) {
   throw Failure{ToString(runtime, bound[0]), true};
 }
 
@@ -113,53 +85,77 @@ std::string ExpandFormat(const std::string& format, int microseconds) {
   return out;
 }
 
-Value StrftimeNow(Runtime& runtime, const Value&, const Arguments& arguments) {
-  const Bound bound("strftime_now", arguments, {"format"}, 1);
+Value StrftimeNow(Runtime& runtime, const Value&, const Bound& bound) {
   const std::string& given = bound.Text(0);
   constexpr size_t kFormatMax = 4096;
   constexpr size_t kResultMax = 64 * 1024;
   if (given.size() > kFormatMax) Fail("strftime_now() got a format over ", kFormatMax, " bytes");
   if (given.find('\0') != std::string::npos) Fail("strftime_now() got an embedded null character");
-  // A directive's work is that of touching some hundred bytes; it may be tried four times.
+  // A directive's work is that of touching some hundred bytes; the result is as long.
   runtime.Work(given.size() * 256);
   const Moment now = runtime.now();
   // A character at the end tells an empty result from one that does not fit.
   const std::string format = ExpandFormat(given, now.microseconds) + "|";
   static const locale_t kLocale = newlocale(LC_ALL_MASK, "C", nullptr);
-  std::string result(256, '\0');
-  while (true) {
-    const size_t size =
-        strftime_l(result.data(), result.size(), format.c_str(), &now.time, kLocale);
-    if (size > 0) {
-      result.resize(size - 1);
-      return runtime.String(std::move(result));
-    }
-    if (result.size() >= kResultMax) {
-      Fail("strftime_now() would give more than ", kResultMax, " bytes");
-    }
-    result.resize(result.size() * 4);
-  }
+  std::string result(kResultMax, '\0');
+  const size_t size = strftime_l(result.data(), result.size(), format.c_str(), &now.time, kLocale);
+  if (size == 0) Fail("strftime_now() would give more than ", kResultMax, " bytes");
+  return runtime.String(result.substr(0, size - 1));
 }
 
-constexpr Method kGlobals[] = {
-    {"range", Range},
-    {"dict", Dict},
-    {"namespace", Namespace},
-    {"cycler", Cycler},
-    {"joiner", Joiner},
-    {"lipsum", Lipsum},
-    {"raise_exception", RaiseException},
-    {"strftime_now", StrftimeNow},
+// ---- Methods of lists, tuples and ranges, and of dicts
+
+Value ListCount(Runtime& runtime, const Value& self, const Bound& bound) {
+  Int count = 0;
+  for (const Value& item : Collect(runtime, self)) {
+    if (Equal(runtime, item, bound[0])) ++count;
+  }
+  return Value::Integer(count);
+}
+
+Value ListIndex(Runtime& runtime, const Value& self, const Bound& bound) {
+  Int place = 0;
+  for (const Value& item : Collect(runtime, self)) {
+    if (Equal(runtime, item, bound[0])) return Value::Integer(place);
+    ++place;
+  }
+  Fail(Utf8Prefix(Repr(runtime, bound[0]), kQuotedBytesMax), " is not in the ", TypeName(self));
+}
+
+Value DictGet(Runtime& runtime, const Value& self, const Bound& bound) {
+  const Value* value = self.dict().Find(runtime, bound[0]);
+  return value != nullptr ? *value : bound.Or(1, Value());
+}
+
+template <ViewKind what>
+Value DictView(Runtime& runtime, const Value& self, const Bound&) {
+  return runtime.View(self, what);
+}
+
+constexpr Builtin kGlobals[] = {
+    {"range", Range, {"start", "stop", "step"}, 1},
+    {"dict", Dict, {}, kAnyArguments},
+    {"namespace", Namespace, {}, kAnyArguments},
+    {"raise_exception", RaiseException, {"message"}, 1},
+    {"strftime_now", StrftimeNow, {"format"}, 1},
+};
+
+constexpr Builtin kListMethods[] = {
+    {"count", ListCount, {"value"}, 1},
+    {"index", ListIndex, {"value"}, 1},
+};
+
+constexpr Builtin kDictMethods[] = {
+    {"get", DictGet, {"key", "default"}, 1},
+    {"items", DictView<ViewKind::kItems>},
+    {"keys", DictView<ViewKind::kKeys>},
+    {"values", DictView<ViewKind::kValues>},
 };
 
 }  // namespace
 
-std::span<const Method> Globals() { return kGlobals; }
-
-const Method* FindGlobal(std::string_view name) {
-  const auto found = std::find_if(std::begin(kGlobals), std::end(kGlobals),
-                                  [name](const Method& method) { return method.name == name; });
-  return found == std::end(kGlobals) ? nullptr : found;
-}
+Builtins Globals() { return kGlobals; }
+Builtins ListMethods() { return kListMethods; }
+Builtins DictMethods() { return kDictMethods; }
 
 }  // namespace sluice::text::jinja

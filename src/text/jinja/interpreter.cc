@@ -1,343 +1,584 @@
 #include "text/jinja/interpreter.h"
 
-#include <limits>
+#include <algorithm>
+#include <unordered_map>
 
-#include "text/jinja/depth.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
-#include "text/jinja/iterators.h"
+#include "text/jinja/loop.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/restore.h"
+#include "text/jinja/scope.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
 
-// Puts a value back when it goes out of scope.
-template <class T>
-class Restore {
+// Enters a macro; leaves it and its scope when it goes out of scope.
+class CallFrame {
  public:
-  Restore(T* place, T value) : place_(place), old_(std::move(*place)) { *place = std::move(value); }
-  ~Restore() { *place_ = std::move(old_); }
-  Restore(const Restore&) = delete;
-  Restore& operator=(const Restore&) = delete;
+  CallFrame(int* depth, int depth_max, std::shared_ptr<Scope>* scope)
+      : depth_(depth), scope_(scope), old_(*scope) {
+    if (*depth >= depth_max) Fail("macros call each other deeper than ", depth_max, " levels");
+    ++*depth_;
+  }
+  ~CallFrame() {
+    --*depth_;
+    *scope_ = std::move(old_);
+  }
+  CallFrame(const CallFrame&) = delete;
+  CallFrame& operator=(const CallFrame&) = delete;
 
  private:
-  T* place_;
-  T old_;
+  int* depth_;
+  std::shared_ptr<Scope>* scope_;
+  std::shared_ptr<Scope> old_;
+};
+
+// Walks a template's statements and expressions. One per rendering.
+class Interpreter {
+ public:
+  Interpreter(const ParsedTemplate& parsed, Runtime& runtime)
+      : parsed_(parsed), runtime_(runtime) {}
+  ~Interpreter() {
+    for (const auto& scope : captured_) scope->Clear();
+  }
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  void SetContext(const OrderedJson& context) {
+    for (const auto& [name, value] : context.items()) context_[name] = FromJson(value);
+  }
+
+  std::string Render() {
+    scope_ = MakeScope(nullptr, parsed_.body.hidden);
+    TextBuilder out(runtime_);
+    Execute(parsed_.body.statements, &out);
+    return out.Take();
+  }
+
+ private:
+  // How a statement ended.
+  enum class Flow : uint8_t { kNext, kBreak, kContinue };
+
+  // The bound on how deep an Interpreter recurses, whatever the template does: nested statements,
+  // expressions and macro calls together. Counts one level while it lives.
+  class Depth {
+   public:
+    explicit Depth(Interpreter* interpreter) : interpreter_(interpreter) {
+      // Each macro call of a deep recursion goes through a few statements and expressions.
+      constexpr int kLevelsPerCall = 16;
+      const int depth_max = interpreter->runtime_.limits().depth_max * kLevelsPerCall;
+      if (interpreter->depth_ >= depth_max) {
+        Fail("the template nests deeper than ", depth_max, " levels");
+      }
+      ++interpreter->depth_;
+    }
+    ~Depth() { --interpreter_->depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+
+   private:
+    Interpreter* interpreter_;
+  };
+
+  // The items of a loop that its `if` lets through. The test sees the loop's variables alone.
+  class TestedIterator final : public Iterator {
+   public:
+    TestedIterator(Interpreter* interpreter, const Statement& loop, const Value& items,
+                   std::shared_ptr<Scope> scope)
+        : Iterator(interpreter->runtime_.meter(), 256, items.depth() + 1),
+          interpreter_(interpreter),
+          loop_(loop),
+          scope_(std::move(scope)),
+          iterator_(Iterate(interpreter->runtime_, items)) {}
+
+    bool Next(Runtime& runtime, Value* item) override {
+      const Restore<std::shared_ptr<Scope>> restore(&interpreter_->scope_, scope_);
+      while (iterator_->Next(runtime, item)) {
+        interpreter_->Assign(loop_.target, *item);
+        if (Truthy(interpreter_->Evaluate(*loop_.test))) return true;
+      }
+      return false;
+    }
+
+   private:
+    Interpreter* interpreter_;
+    const Statement& loop_;
+    const std::shared_ptr<Scope> scope_;
+    const std::shared_ptr<Iterator> iterator_;
+  };
+
+  // ---- Statements; they append to `out`
+
+  Value FromJson(const OrderedJson& json) {
+    const Depth depth(this);
+    switch (json.type()) {
+      case OrderedJson::value_t::boolean:
+        return Value::Bool(json.get<bool>());
+      case OrderedJson::value_t::number_integer:
+        return Value::Integer(json.get<int64_t>());
+      case OrderedJson::value_t::number_unsigned:
+        return Value::Integer(json.get<uint64_t>());
+      case OrderedJson::value_t::number_float:
+        return Value::Float(json.get<double>());
+      case OrderedJson::value_t::string: {
+        const std::string& text = json.get_ref<const std::string&>();
+        if (!IsValidUtf8(text)) Fail("a string of the conversation is not UTF-8");
+        return runtime_.String(text);
+      }
+      case OrderedJson::value_t::array: {
+        std::vector<Value> items;
+        items.reserve(json.size());
+        for (const OrderedJson& item : json) items.push_back(FromJson(item));
+        return runtime_.List(std::move(items));
+      }
+      case OrderedJson::value_t::object: {
+        DictBuilder dict(runtime_);
+        for (const auto& [key, value] : json.items()) {
+          if (!IsValidUtf8(key)) Fail("a key of the conversation is not UTF-8");
+          dict.Set(runtime_.String(key), FromJson(value));
+        }
+        return dict.Finish();
+      }
+      default:
+        return {};
+    }
+  }
+
+  std::shared_ptr<Scope> MakeScope(std::shared_ptr<Scope> parent, const std::vector<Name>& hidden) {
+    auto scope = std::make_shared<Scope>(runtime_.meter(), std::move(parent));
+    runtime_.Step(hidden.size() / 16);
+    scope->SetAllMissing(hidden);
+    return scope;
+  }
+
+  Flow Execute(const Body& body, TextBuilder* out) {
+    for (const auto& statement : body) {
+      const Flow flow = ExecuteStatement(*statement, out);
+      if (flow != Flow::kNext) return flow;
+    }
+    return Flow::kNext;
+  }
+
+  Flow ExecuteStatement(const Statement& statement, TextBuilder* out) {
+    const Depth depth(this);
+    runtime_.Step();
+    runtime_.line = statement.line;
+    switch (statement.kind) {
+      case StatementKind::kOutput:
+        ExecuteOutput(statement, out);
+        return Flow::kNext;
+      case StatementKind::kFor:
+        return ExecuteFor(statement, out);
+      case StatementKind::kIf:
+        return ExecuteIf(statement, out);
+      case StatementKind::kSet:
+        Assign(statement.target, Evaluate(*statement.value));
+        return Flow::kNext;
+      case StatementKind::kMacro:
+        scope_->Set(statement.target.name, MakeMacro(statement));
+        return Flow::kNext;
+      case StatementKind::kCallBlock:
+        ExecuteCallBlock(statement, out);
+        return Flow::kNext;
+      case StatementKind::kSetBlock:
+      case StatementKind::kFilterBlock:
+        return ExecuteCapture(statement, out);
+      case StatementKind::kGeneration:
+        return ExecuteScoped(statement.body, MakeScope(scope_, statement.body.hidden), out);
+      case StatementKind::kBreak:
+        return Flow::kBreak;
+      case StatementKind::kContinue:
+        return Flow::kContinue;
+    }
+    return Flow::kNext;
+  }
+
+  void ExecuteOutput(const Statement& statement, TextBuilder* out) {
+    for (const OutputPart& part : statement.parts) {
+      if (part.expr == nullptr) {
+        out->Append(part.data);
+        continue;
+      }
+      const Value value = Evaluate(*part.expr);
+      if (value.IsString()) {
+        runtime_.Work(value.text().size());
+        out->Append(value.text());
+      } else {
+        out->Append(ToString(runtime_, value));
+      }
+    }
+  }
+
+  Flow ExecuteIf(const Statement& statement, TextBuilder* out) {
+    for (const auto& [test, body] : statement.branches) {
+      if (Truthy(Evaluate(*test))) return Execute(body, out);
+    }
+    return Execute(statement.otherwise.statements, out);
+  }
+
+  Flow ExecuteScoped(const ScopedBody& body, std::shared_ptr<Scope> scope, TextBuilder* out) {
+    const Restore<std::shared_ptr<Scope>> restore(&scope_, std::move(scope));
+    return Execute(body.statements, out);
+  }
+
+  Flow ExecuteFor(const Statement& statement, TextBuilder* out) {
+    const Value items = Evaluate(*statement.value);
+    const std::shared_ptr<Scope> around = scope_;
+    std::shared_ptr<Iterator> iterator;
+    std::optional<int64_t> length;
+    if (statement.test != nullptr) {
+      iterator = std::make_shared<TestedIterator>(this, statement, items, MakeScope(around, {}));
+    } else {
+      length = Length(items);
+      iterator = Iterate(runtime_, items);
+    }
+    auto loop = std::make_shared<LoopObject>(runtime_.meter(), std::move(iterator), length);
+    struct Releaser {
+      LoopObject* loop;
+      ~Releaser() { loop->Release(); }
+    } releaser{loop.get()};
+    const std::shared_ptr<Scope> scope = MakeScope(around, {});
+    bool completed = false;  // whether any iteration reached the end of the body
+    {
+      const Restore<std::shared_ptr<Scope>> restore(&scope_, scope);
+      while (loop->Advance(runtime_)) {
+        runtime_.Step();
+        scope->Clear();
+        runtime_.Step(statement.body.hidden.size() / 16);
+        scope->SetAllMissing(statement.body.hidden);
+        scope->Set(kLoop, {Kind::kLoop, loop});
+        Assign(statement.target, loop->current);
+        const Flow flow = Execute(statement.body.statements, out);
+        if (flow == Flow::kBreak) break;
+        if (flow == Flow::kNext) completed = true;
+      }
+      scope->Clear();
+    }
+    // As in Jinja, an iteration that was cut short does not count for `else`.
+    if (completed || statement.otherwise.statements.empty()) return Flow::kNext;
+    return ExecuteScoped(statement.otherwise, MakeScope(around, statement.otherwise.hidden), out);
+  }
+
+  Flow ExecuteCapture(const Statement& statement, TextBuilder* out) {
+    TextBuilder text(runtime_);
+    const std::shared_ptr<Scope> inner = MakeScope(scope_, statement.body.hidden);
+    const Flow flow = ExecuteScoped(statement.body, inner, &text);
+    if (flow != Flow::kNext) return flow;
+    Value value = text.Finish();
+    if (statement.value != nullptr) {
+      const Value captured = value;
+      const Restore<std::shared_ptr<Scope>> restore(&scope_, inner);
+      const Restore<const Value*> restore_text(&block_text_, &captured);
+      value = Evaluate(*statement.value);
+    }
+    if (statement.kind == StatementKind::kSetBlock) {
+      Assign(statement.target, value);
+    } else {
+      if (!value.IsString()) Fail("a filter block gave a ", TypeName(value), " instead of a str");
+      out->Append(value.text());
+    }
+    return Flow::kNext;
+  }
+
+  void ExecuteCallBlock(const Statement& statement, TextBuilder* out) {
+    const Value caller = MakeMacro(statement);
+    const Value value = EvaluateCall(*statement.value, &caller);
+    if (!value.IsString()) Fail("a call block gave a ", TypeName(value), " instead of a str");
+    out->Append(value.text());
+  }
+
+  void Assign(const Target& target, const Value& value) {
+    switch (target.kind) {
+      case Target::Kind::kName:
+        runtime_.Step(scope_->size() / 64);
+        scope_->Set(target.name, value);
+        return;
+      case Target::Kind::kNamespace: {
+        size_t seen = 0;
+        const std::optional<Value>* found = scope_->Find(target.name, &seen);
+        if (found == nullptr || !*found || !(*found)->Is(Kind::kNamespace)) {
+          Fail("cannot assign to '", target.text, ".", target.attribute, "': '", target.text,
+               "' is not a namespace");
+        }
+        if (target.attribute.substr(0, 1) == "_") {
+          Fail("a namespace cannot hold '", target.attribute, "', which starts with an underscore");
+        }
+        runtime_.Step((*found)->As<NamespaceObject>().attributes.size() / 16);
+        (*found)->As<NamespaceObject>().Set(target.attribute, value);
+        return;
+      }
+      case Target::Kind::kTuple: {
+        if (!IsIterable(value)) Fail("cannot unpack non-iterable ", TypeName(value), " object");
+        const std::vector<Value> items = Collect(runtime_, value);
+        if (items.size() != target.items.size()) {
+          Fail(items.size() < target.items.size() ? "not enough" : "too many",
+               " values to unpack (expected ", target.items.size(), ")");
+        }
+        for (size_t i = 0; i < items.size(); ++i) Assign(target.items[i], items[i]);
+        return;
+      }
+    }
+  }
+
+  // ---- Expressions
+
+  Value Evaluate(const Expr& expr) {
+    runtime_.Step();
+    if (expr.kind == ExprKind::kConstant) return expr.constant;
+    if (expr.kind == ExprKind::kName) return LookUp(expr);
+    const Depth depth(this);
+    runtime_.line = expr.line;
+    return EvaluateKind(expr);
+  }
+
+  Value LookUp(const Expr& expr) {
+    size_t seen = 0;
+    const std::optional<Value>* found = scope_->Find(expr.name, &seen);
+    runtime_.Step(seen / 64);
+    if (found != nullptr) {
+      if (*found) return **found;
+      return runtime_.Undefined(StrCat("'", expr.text, "' is undefined"));
+    }
+    if (const auto given = context_.find(expr.text); given != context_.end()) return given->second;
+    if (const Builtin* function = Find(Globals(), expr.text)) {
+      return runtime_.Function(function, Value());
+    }
+    if (expr.text == "cycler" || expr.text == "joiner" || expr.text == "lipsum") {
+      Fail(NotSupported("function", expr.text, Globals()));
+    }
+    return runtime_.Undefined(StrCat("'", expr.text, "' is undefined"));
+  }
+
+  Value EvaluateKind(const Expr& expr) {
+    switch (expr.kind) {
+      case ExprKind::kTuple:
+        return runtime_.Tuple(EvaluateItems(expr));
+      case ExprKind::kList:
+        return runtime_.List(EvaluateItems(expr));
+      case ExprKind::kDict:
+        return EvaluateDict(expr);
+      case ExprKind::kAttribute:
+        return GetAttribute(runtime_, Evaluate(*expr.items[0]), expr.text);
+      case ExprKind::kItem: {
+        const Value object = Evaluate(*expr.items[0]);
+        return GetItem(runtime_, object, Evaluate(*expr.items[1]));
+      }
+      case ExprKind::kSlice:
+        return EvaluateSlice(expr);
+      case ExprKind::kCall:
+        return EvaluateCall(expr, nullptr);
+      case ExprKind::kFilter:
+      case ExprKind::kTest:
+        return EvaluateFilterOrTest(expr);
+      case ExprKind::kNot:
+        return Value::Bool(!Truthy(Evaluate(*expr.items[0])));
+      case ExprKind::kNegate:
+        return Negate(Evaluate(*expr.items[0]));
+      case ExprKind::kBinary: {
+        const Value left = Evaluate(*expr.items[0]);
+        return Binary(runtime_, expr.op, left, Evaluate(*expr.items[1]));
+      }
+      case ExprKind::kAnd: {
+        Value left = Evaluate(*expr.items[0]);
+        return Truthy(left) ? Evaluate(*expr.items[1]) : left;
+      }
+      case ExprKind::kOr: {
+        Value left = Evaluate(*expr.items[0]);
+        return Truthy(left) ? left : Evaluate(*expr.items[1]);
+      }
+      case ExprKind::kConcat:
+        return EvaluateConcat(expr);
+      case ExprKind::kCompare:
+        return EvaluateCompare(expr);
+      case ExprKind::kConditional:
+        return EvaluateConditional(expr);
+      case ExprKind::kConstant:
+      case ExprKind::kName:
+        break;
+    }
+    return {};
+  }
+
+  std::vector<Value> EvaluateItems(const Expr& expr) {
+    std::vector<Value> items;
+    items.reserve(expr.items.size());
+    for (const ExprPtr& item : expr.items) items.push_back(Evaluate(*item));
+    return items;
+  }
+
+  Value EvaluateDict(const Expr& expr) {
+    DictBuilder dict(runtime_);
+    for (size_t i = 0; i < expr.items.size(); i += 2) {
+      const Value key = Evaluate(*expr.items[i]);
+      dict.Set(key, Evaluate(*expr.items[i + 1]));
+    }
+    return dict.Finish();
+  }
+
+  Value EvaluateSlice(const Expr& expr) {
+    const Value object = Evaluate(*expr.items[0]);
+    Value bounds[3];
+    for (size_t i = 0; i < 3; ++i) {
+      if (expr.items[i + 1] != nullptr) bounds[i] = Evaluate(*expr.items[i + 1]);
+    }
+    return Slice(runtime_, object, bounds[0], bounds[1], bounds[2]);
+  }
+
+  Value EvaluateFilterOrTest(const Expr& expr) {
+    if (expr.builtin == nullptr) {
+      Fail(expr.kind == ExprKind::kFilter ? NoSuchFilter(expr.text) : NoSuchTest(expr.text));
+    }
+    const Value subject = expr.items[0] != nullptr ? Evaluate(*expr.items[0]) : *block_text_;
+    const Arguments arguments = EvaluateArguments(expr);
+    runtime_.line = expr.line;
+    return expr.builtin->Call(runtime_, subject, arguments);
+  }
+
+  Value EvaluateConcat(const Expr& expr) {
+    const std::vector<Value> items = EvaluateItems(expr);
+    TextBuilder out(runtime_);
+    for (const Value& item : items) {
+      if (item.IsString()) {
+        out.Append(item.text());
+      } else {
+        out.Append(ToString(runtime_, item));
+      }
+    }
+    return out.Finish();
+  }
+
+  Value EvaluateCompare(const Expr& expr) {
+    Value left = Evaluate(*expr.items[0]);
+    for (size_t i = 0; i < expr.comparisons.size(); ++i) {
+      const Value right = Evaluate(*expr.items[i + 1]);
+      if (!Compare(runtime_, expr.comparisons[i], left, right)) return Value::Bool(false);
+      left = right;
+    }
+    return Value::Bool(true);
+  }
+
+  Value EvaluateConditional(const Expr& expr) {
+    if (Truthy(Evaluate(*expr.items[0]))) return Evaluate(*expr.items[1]);
+    if (expr.items[2] != nullptr) return Evaluate(*expr.items[2]);
+    return runtime_.Undefined(StrCat("the inline if-expression on line ", expr.line,
+                                     " evaluated to false and no else section was defined"));
+  }
+
+  Arguments EvaluateArguments(const Expr& expr) {
+    Arguments arguments;
+    arguments.positional.reserve(expr.positional.size());
+    for (const ExprPtr& item : expr.positional) arguments.positional.push_back(Evaluate(*item));
+    for (const auto& [name, item] : expr.named) arguments.named.emplace_back(name, Evaluate(*item));
+    return arguments;
+  }
+
+  Value EvaluateCall(const Expr& expr, const Value* caller) {
+    const Value callee = Evaluate(*expr.items[0]);
+    Arguments arguments = EvaluateArguments(expr);
+    if (caller != nullptr) arguments.named.emplace_back("caller", *caller);
+    runtime_.line = expr.line;
+    return Call(callee, arguments);
+  }
+
+  // ---- Calls
+
+  Value Call(const Value& callee, const Arguments& arguments) {
+    switch (callee.kind()) {
+      case Kind::kFunction: {
+        const FunctionObject& function = callee.As<FunctionObject>();
+        return function.builtin->Call(runtime_, function.self, arguments);
+      }
+      case Kind::kMacro:
+        return CallMacro(callee.As<MacroObject>(), arguments);
+      case Kind::kUndefined:
+        Fail(callee.undefined_message());
+      default:
+        Fail("'", TypeName(callee), "' object is not callable");
+    }
+  }
+
+  Value MakeMacro(const Statement& definition) {
+    if (captured_.empty() || captured_.back() != scope_) captured_.push_back(scope_);
+    return {Kind::kMacro, std::make_shared<MacroObject>(runtime_.meter(), &definition, scope_)};
+  }
+
+  Value CallMacro(const MacroObject& macro, const Arguments& arguments) {
+    // The macro may be dropped by what it does.
+    const Statement& definition = *macro.definition;
+    const std::shared_ptr<Scope> around = macro.scope;
+    const CallFrame frame(&macro_depth_, runtime_.limits().depth_max, &scope_);
+    scope_ = MakeScope(around, definition.body.hidden);
+    BindMacro(definition, arguments);
+    TextBuilder out(runtime_);
+    Execute(definition.body.statements, &out);
+    return out.Finish();
+  }
+
+  void BindMacro(const Statement& macro, const Arguments& arguments) {
+    const std::string_view name =
+        macro.kind == StatementKind::kCallBlock ? "caller" : std::string_view(macro.target.text);
+    const auto& parameters = macro.parameters;
+    if (arguments.positional.size() > parameters.size()) {
+      Fail("macro '", name, "' takes not more than ", parameters.size(), " argument(s)");
+    }
+    // Names are looked for one by one.
+    runtime_.Step(parameters.size() * (parameters.size() + arguments.named.size()) / 16);
+    // A default sees the parameters before it, and none that has no value yet.
+    for (const Parameter& parameter : parameters) scope_->SetMissing(parameter.name);
+    for (size_t i = 0; i < arguments.positional.size(); ++i) {
+      scope_->Set(parameters[i].name, arguments.positional[i]);
+    }
+    bool has_caller = false;
+    for (const auto& [key, value] : arguments.named) {
+      const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                      [&key = key](const auto& one) { return one.text == key; });
+      if (found == parameters.end()) {
+        if (!macro.takes_caller || key != "caller" || has_caller) {
+          Fail("macro '", name, "' takes no keyword argument '", key, "'");
+        }
+        has_caller = !value.IsNone();
+        if (has_caller) scope_->Set(kCaller, value);
+        continue;
+      }
+      if (scope_->Has(found->name)) {
+        Fail("macro '", name, "' got multiple values for argument '", key, "'");
+      }
+      scope_->Set(found->name, value);
+    }
+    if (macro.takes_caller && !has_caller) {
+      scope_->Set(kCaller, runtime_.Undefined("No caller defined"));
+    }
+    for (const Parameter& parameter : parameters) {
+      if (scope_->Has(parameter.name)) continue;
+      if (parameter.fallback != nullptr) {
+        scope_->Set(parameter.name, Evaluate(*parameter.fallback));
+      } else {
+        scope_->Set(parameter.name, runtime_.Undefined(StrCat("parameter '", parameter.text,
+                                                              "' was not provided")));
+      }
+    }
+  }
+
+  const ParsedTemplate& parsed_;
+  Runtime& runtime_;
+  std::unordered_map<std::string, Value> context_;
+  std::shared_ptr<Scope> scope_;  // of the statement at work
+  // The text of the block that a chain of filters starts from.
+  const Value* block_text_ = nullptr;
+  int macro_depth_ = 0;
+  int depth_ = 0;
+  // Scopes that macros hold, which may in turn hold the macros; emptied at the end.
+  std::vector<std::shared_ptr<Scope>> captured_;
 };
 
 }  // namespace
 
-// The items of a loop that its `if` lets through. The test sees the loop's variables alone.
-class TestedIterator final : public FilterIterator {
- public:
-  TestedIterator(Interpreter* interpreter, const ForStatement& statement, const Value& items,
-                 std::shared_ptr<Scope> scope)
-      : FilterIterator(interpreter->runtime_, items),
-        interpreter_(interpreter),
-        statement_(statement),
-        scope_(std::move(scope)) {}
-
-  bool Next(Runtime& runtime, Value* item) override {
-    const Restore<std::shared_ptr<Scope>> restore(&interpreter_->scope_, scope_);
-    while (Pull(runtime, item)) {
-      interpreter_->Assign(statement_.target, *item);
-      if (Truthy(interpreter_->Evaluate(*statement_.test))) return true;
-    }
-    return false;
-  }
-
- private:
-  Interpreter* interpreter_;
-  const ForStatement& statement_;
-  const std::shared_ptr<Scope> scope_;
-};
-
-Interpreter::Interpreter(const ParsedTemplate& parsed, Runtime& runtime)
-    : parsed_(parsed), runtime_(runtime) {}
-
-Interpreter::~Interpreter() {
-  for (const auto& scope : captured_) scope->Clear();
-}
-
-void Interpreter::SetContext(const OrderedJson& context) {
-  for (const auto& [name, value] : context.items()) context_[name] = FromJson(value);
-}
-
-Value Interpreter::FromJson(const OrderedJson& json) {
-  const Depth depth(this);
-  switch (json.type()) {
-    case OrderedJson::value_t::boolean:
-      return Value::Bool(json.get<bool>());
-    case OrderedJson::value_t::number_integer:
-      return Value::Integer(json.get<int64_t>());
-    case OrderedJson::value_t::number_unsigned:
-      return Value::Integer(json.get<uint64_t>());
-    case OrderedJson::value_t::number_float:
-      return Value::Float(json.get<double>());
-    case OrderedJson::value_t::string: {
-      const std::string& text = json.get_ref<const std::string&>();
-      if (!IsValidUtf8(text)) Fail("a string of the conversation is not UTF-8");
-      return runtime_.String(text);
-    }
-    case OrderedJson::value_t::array: {
-      std::vector<Value> items;
-      items.reserve(json.size());
-      for (const OrderedJson& item : json) items.push_back(FromJson(item));
-      return runtime_.List(std::move(items));
-    }
-    case OrderedJson::value_t::object: {
-      DictBuilder dict(runtime_);
-      for (const auto& [key, value] : json.items()) {
-        if (!IsValidUtf8(key)) Fail("a key of the conversation is not UTF-8");
-        dict.Set(runtime_.String(key), FromJson(value));
-      }
-      return dict.Finish();
-    }
-    default:
-      return {};
-  }
-}
-
-std::string Interpreter::Render() {
-  root_ = MakeScope(nullptr, parsed_.body.hidden);
-  scope_ = root_;
-  TextBuilder out(runtime_);
-  Execute(parsed_.body.statements, &out);
-  return out.Take();
-}
-
-std::shared_ptr<Scope> Interpreter::MakeScope(std::shared_ptr<Scope> parent,
-                                              const std::vector<Name>& hidden) {
-  auto scope = std::make_shared<Scope>(runtime_.meter(), std::move(parent));
-  runtime_.Step(hidden.size() / 16);
-  scope->SetAllMissing(hidden);
-  return scope;
-}
-
-Interpreter::Flow Interpreter::Execute(const Body& body, TextBuilder* out) {
-  for (const auto& statement : body) {
-    const Flow flow = ExecuteStatement(*statement, out);
-    if (flow != Flow::kNext) return flow;
-  }
-  return Flow::kNext;
-}
-
-Interpreter::Flow Interpreter::ExecuteStatement(const Statement& base, TextBuilder* out) {
-  const Depth depth(this);
-  runtime_.Step();
-  runtime_.line = base.line;
-  switch (base.kind) {
-    case StatementKind::kOutput:
-      ExecuteOutput(static_cast<const OutputStatement&>(base), out);
-      return Flow::kNext;
-    case StatementKind::kFor:
-      return ExecuteFor(static_cast<const ForStatement&>(base), out);
-    case StatementKind::kIf:
-      return ExecuteIf(static_cast<const IfStatement&>(base), out);
-    case StatementKind::kSet: {
-      const auto& statement = static_cast<const SetStatement&>(base);
-      Assign(statement.target, Evaluate(*statement.value));
-      return Flow::kNext;
-    }
-    case StatementKind::kSetBlock:
-      return ExecuteSetBlock(static_cast<const SetBlockStatement&>(base));
-    case StatementKind::kMacro: {
-      const auto& statement = static_cast<const MacroStatement&>(base);
-      scope_->Set(statement.target, MakeMacro(statement.macro));
-      return Flow::kNext;
-    }
-    case StatementKind::kCallBlock:
-      ExecuteCallBlock(static_cast<const CallBlockStatement&>(base), out);
-      return Flow::kNext;
-    case StatementKind::kFilterBlock:
-      return ExecuteFilterBlock(static_cast<const FilterBlockStatement&>(base), out);
-    case StatementKind::kWith:
-      return ExecuteWith(static_cast<const WithStatement&>(base), out);
-    case StatementKind::kBlock:
-      ExecuteBlock(static_cast<const BlockStatement&>(base), out);
-      return Flow::kNext;
-    case StatementKind::kAutoescape: {
-      const auto& statement = static_cast<const AutoescapeStatement&>(base);
-      if (Truthy(Evaluate(*statement.enabled))) Fail("autoescape is not supported");
-      return ExecuteScoped(statement.body, MakeScope(scope_, statement.body.hidden), out);
-    }
-    case StatementKind::kBreak:
-      return Flow::kBreak;
-    case StatementKind::kContinue:
-      return Flow::kContinue;
-    case StatementKind::kRefused:
-      Fail("{% ", static_cast<const RefusedStatement&>(base).what,
-           " %} needs another template, and a chat template stands alone");
-  }
-  return Flow::kNext;
-}
-
-void Interpreter::ExecuteOutput(const OutputStatement& statement, TextBuilder* out) {
-  for (const auto& part : statement.parts) {
-    if (part.expr == nullptr) {
-      out->Append(part.data);
-      continue;
-    }
-    const Value value = Evaluate(*part.expr);
-    if (value.IsString()) {
-      runtime_.Work(value.text().size());
-      out->Append(value.text());
-    } else {
-      out->Append(ToString(runtime_, value));
-    }
-  }
-}
-
-Interpreter::Flow Interpreter::ExecuteIf(const IfStatement& statement, TextBuilder* out) {
-  for (const auto& [test, body] : statement.branches) {
-    if (Truthy(Evaluate(*test))) return Execute(body, out);
-  }
-  return Execute(statement.otherwise, out);
-}
-
-Interpreter::Flow Interpreter::ExecuteScoped(const ScopedBody& body, std::shared_ptr<Scope> scope,
-                                             TextBuilder* out) {
-  const Restore<std::shared_ptr<Scope>> restore(&scope_, std::move(scope));
-  return Execute(body.statements, out);
-}
-
-Interpreter::Flow Interpreter::ExecuteFor(const ForStatement& statement, TextBuilder* out) {
-  const Value items = Evaluate(*statement.iterable);
-  if (!statement.recursive) return RunLoop(statement, items, scope_, 0, out);
-  // A recursive loop is a function of its own: no break leaves it.
-  RunLoop(statement, items, scope_, 0, out);
-  return Flow::kNext;
-}
-
-Interpreter::Flow Interpreter::RunLoop(const ForStatement& statement, const Value& items,
-                                       std::shared_ptr<Scope> around, int depth0,
-                                       TextBuilder* out) {
-  std::shared_ptr<Iterator> iterator;
-  std::optional<int64_t> length;
-  if (statement.test != nullptr) {
-    if (!IsIterable(items)) Fail("'", TypeName(items), "' object is not iterable");
-    iterator = std::make_shared<TestedIterator>(this, statement, items, MakeScope(around, {}));
-  } else {
-    length = Length(items);
-    iterator = Iterate(runtime_, items);
-  }
-  auto loop = std::make_shared<LoopObject>(runtime_.meter(), std::move(iterator), length, depth0);
-  struct Releaser {
-    LoopObject* loop;
-    ~Releaser() { loop->Release(); }
-  } releaser{loop.get()};
-  if (statement.recursive) {
-    loop->recursive = &statement;
-    loop->scope = around;
-  }
-  const std::shared_ptr<Scope> scope = MakeScope(around, {});
-  bool completed = false;  // whether any iteration reached the end of the body
-  {
-    const Restore<std::shared_ptr<Scope>> restore(&scope_, scope);
-    while (loop->Advance(runtime_)) {
-      runtime_.Step();
-      scope->Clear();
-      runtime_.Step(statement.body.hidden.size() / 16);
-      scope->SetAllMissing(statement.body.hidden);
-      scope->Set(kLoop, {Kind::kLoop, loop});
-      Assign(statement.target, loop->current);
-      const Flow flow = Execute(statement.body.statements, out);
-      if (flow == Flow::kBreak) break;
-      if (flow == Flow::kNext) completed = true;
-    }
-    scope->Clear();
-  }
-  // As in Jinja, an iteration that was cut short does not count for `else`.
-  if (completed || statement.otherwise.statements.empty()) return Flow::kNext;
-  return ExecuteScoped(statement.otherwise, MakeScope(around, statement.otherwise.hidden), out);
-}
-
-Interpreter::Flow Interpreter::ExecuteSetBlock(const SetBlockStatement& statement) {
-  TextBuilder text(runtime_);
-  const std::shared_ptr<Scope> inner = MakeScope(scope_, statement.body.hidden);
-  const Flow flow = ExecuteScoped(statement.body, inner, &text);
-  if (flow != Flow::kNext) return flow;
-  Value value = text.Finish();
-  if (statement.filter != nullptr) {
-    const Value captured = value;
-    const Restore<std::shared_ptr<Scope>> restore(&scope_, inner);
-    const Restore<const Value*> restore_text(&block_text_, &captured);
-    value = Evaluate(*statement.filter);
-  }
-  Assign(statement.target, value);
-  return Flow::kNext;
-}
-
-Interpreter::Flow Interpreter::ExecuteFilterBlock(const FilterBlockStatement& statement,
-                                                  TextBuilder* out) {
-  TextBuilder text(runtime_);
-  const std::shared_ptr<Scope> inner = MakeScope(scope_, statement.body.hidden);
-  const Flow flow = ExecuteScoped(statement.body, inner, &text);
-  if (flow != Flow::kNext) return flow;
-  const Value captured = text.Finish();
-  const Restore<std::shared_ptr<Scope>> restore(&scope_, inner);
-  const Restore<const Value*> restore_text(&block_text_, &captured);
-  const Value value = Evaluate(*statement.filter);
-  if (!value.IsString()) Fail("a filter block gave a ", TypeName(value), " instead of a str");
-  out->Append(value.text());
-  return Flow::kNext;
-}
-
-Interpreter::Flow Interpreter::ExecuteWith(const WithStatement& statement, TextBuilder* out) {
-  const std::shared_ptr<Scope> inner = MakeScope(scope_, statement.body.hidden);
-  for (const auto& [target, expr] : statement.assignments) {
-    const Value value = Evaluate(*expr);
-    const Restore<std::shared_ptr<Scope>> restore(&scope_, inner);
-    Assign(target, value);
-  }
-  return ExecuteScoped(statement.body, inner, out);
-}
-
-void Interpreter::ExecuteCallBlock(const CallBlockStatement& statement, TextBuilder* out) {
-  const Value caller = MakeMacro(statement.caller);
-  const Value value =
-      statement.call == nullptr ? Call(caller, {}) : EvaluateCall(*statement.call, &caller);
-  if (!value.IsString()) Fail("a call block gave a ", TypeName(value), " instead of a str");
-  out->Append(value.text());
-}
-
-void Interpreter::ExecuteBlock(const BlockStatement& statement, TextBuilder* out) {
-  if (statement.required) Fail("the required block '", statement.name, "' is not defined");
-  ExecuteScoped(statement.body, MakeScope(statement.scoped ? scope_ : root_, statement.body.hidden),
-                out);
-}
-
-void Interpreter::Assign(const Target& target, const Value& value) {
-  switch (target.kind) {
-    case Target::Kind::kName:
-      runtime_.Step(scope_->size() / 64);
-      scope_->Set(target.name, value);
-      return;
-    case Target::Kind::kNamespace: {
-      size_t seen = 0;
-      const std::optional<Value>* found = scope_->Find(target.name, &seen);
-      if (found == nullptr || !*found || !(*found)->Is(Kind::kNamespace)) {
-        Fail("cannot assign to '", target.text, ".", target.attribute, "': '", target.text,
-             "' is not a namespace");
-      }
-      if (target.attribute.substr(0, 1) == "_") {
-        Fail("a namespace cannot hold '", target.attribute, "', which starts with an underscore");
-      }
-      runtime_.Step((*found)->As<NamespaceObject>().attributes.size() / 16);
-      (*found)->As<NamespaceObject>().Set(target.attribute, value);
-      return;
-    }
-    case Target::Kind::kTuple: {
-      if (!IsIterable(value)) Fail("cannot unpack non-iterable ", TypeName(value), " object");
-      const std::vector<Value> items = Collect(runtime_, value);
-      if (items.size() != target.items.size()) {
-        Fail(items.size() < target.items.size() ? "not enough" : "too many",
-             " values to unpack (expected ", target.items.size(), ")");
-      }
-      for (size_t i = 0; i < items.size(); ++i) Assign(target.items[i], items[i]);
-      return;
-    }
-  }
+std::string Render(const ParsedTemplate& parsed, const OrderedJson& context, Runtime& runtime) {
+  Interpreter interpreter(parsed, runtime);
+  interpreter.SetContext(context);
+  return interpreter.Render();
 }
 
 }  // namespace sluice::text::jinja

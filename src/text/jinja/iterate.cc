@@ -1,5 +1,5 @@
+#include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
-#include "text/jinja/iterators.h"
 #include "text/jinja/loop.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/unicode.h"
@@ -7,102 +7,72 @@
 namespace sluice::text::jinja {
 namespace {
 
-// The characters of a string; those of a safe string are plain, as in Python.
-class TextIterator final : public Iterator {
+// Over a value that has all its items: whatever can be iterated but a generator.
+class ValueIterator final : public Iterator {
  public:
-  TextIterator(Runtime& runtime, Value text)
-      : Iterator(runtime.meter(), 96, 2), text_(std::move(text)) {}
+  ValueIterator(Runtime& runtime, Value source)
+      : Iterator(runtime.meter(), 128, source.depth() + 1), source_(std::move(source)) {}
+
   bool Next(Runtime& runtime, Value* item) override {
-    if (place_ >= text_.text().size()) return false;
+    switch (source_.kind()) {
+      case Kind::kList:
+      case Kind::kTuple:
+        if (place_ >= source_.items().size()) return false;
+        *item = source_.items()[place_++];
+        break;
+      case Kind::kString:
+        if (place_ >= source_.text().size()) return false;
+        NextCharacter(runtime, item);
+        break;
+      case Kind::kDict:
+        if (place_ >= source_.dict().entries.size()) return false;
+        *item = source_.dict().entries[place_++].first;
+        break;
+      case Kind::kView:
+        return NextEntry(runtime, source_.As<ViewObject>(), item);
+      case Kind::kRange:
+        if (static_cast<int64_t>(place_) >= source_.As<RangeObject>().size) return false;
+        *item = Value::Integer(source_.As<RangeObject>().At(static_cast<int64_t>(place_++)));
+        break;
+      default:
+        return false;
+    }
     runtime.Step();
-    const size_t bytes = Utf8LengthAt(text_.text(), place_);
-    *item = runtime.String(text_.text().substr(place_, bytes));
-    place_ += bytes;
     return true;
   }
 
  private:
-  const Value text_;
-  size_t place_ = 0;
-};
+  // The characters of a safe string are plain, as in Python.
+  void NextCharacter(Runtime& runtime, Value* item) {
+    const size_t bytes = Utf8LengthAt(source_.text(), place_);
+    *item = runtime.String(source_.text().substr(place_, bytes));
+    place_ += bytes;
+  }
 
-class DictIterator final : public Iterator {
- public:
-  DictIterator(Runtime& runtime, Value dict, ViewKind what)
-      : Iterator(runtime.meter(), 96, dict.depth() + 1), dict_(std::move(dict)), what_(what) {}
-  bool Next(Runtime& runtime, Value* item) override {
-    if (place_ >= dict_.dict().entries.size()) return false;
+  bool NextEntry(Runtime& runtime, const ViewObject& view, Value* item) {
+    if (place_ >= view.dict.dict().entries.size()) return false;
     runtime.Step();
-    const auto& [key, value] = dict_.dict().entries[place_++];
-    if (what_ == ViewKind::kItems) {
+    const auto& [key, value] = view.dict.dict().entries[place_++];
+    if (view.what == ViewKind::kItems) {
       *item = runtime.Tuple({key, value});
     } else {
-      *item = what_ == ViewKind::kKeys ? key : value;
+      *item = view.what == ViewKind::kKeys ? key : value;
     }
     return true;
   }
 
- private:
-  const Value dict_;
-  const ViewKind what_;
-  size_t place_ = 0;
-};
-
-class RangeIterator final : public Iterator {
- public:
-  RangeIterator(Runtime& runtime, Value range)
-      : Iterator(runtime.meter(), 96, 2), range_(std::move(range)) {}
-  bool Next(Runtime& runtime, Value* item) override {
-    const RangeObject& range = range_.As<RangeObject>();
-    if (place_ >= range.size) return false;
-    runtime.Step();
-    *item = Value::Integer(range.At(place_++));
-    return true;
-  }
-
- private:
-  const Value range_;
-  int64_t place_ = 0;
+  const Value source_;
+  size_t place_ = 0;  // in items, entries or bytes
 };
 
 }  // namespace
 
-bool SequenceIterator::Next(Runtime& runtime, Value* item) {
-  const std::vector<Value>& items = sequence_.items();
-  if (place_ >= items.size()) return false;
-  runtime.Step();
-  *item = backwards_ ? items[items.size() - 1 - place_] : items[place_];
-  ++place_;
-  return true;
-}
-
-bool FilterIterator::Pull(Runtime& runtime, Value* item) {
-  runtime.Step();
-  if (iterator_ == nullptr) iterator_ = Iterate(runtime, source_);
-  return iterator_->Next(runtime, item);
-}
-
 std::shared_ptr<Iterator> Iterate(Runtime& runtime, const Value& value) {
-  switch (value.kind()) {
-    case Kind::kList:
-    case Kind::kTuple:
-      return std::make_shared<SequenceIterator>(runtime, value);
-    case Kind::kString:
-      return std::make_shared<TextIterator>(runtime, value);
-    case Kind::kDict:
-      return std::make_shared<DictIterator>(runtime, value, ViewKind::kKeys);
-    case Kind::kView:
-      return std::make_shared<DictIterator>(runtime, value.As<ViewObject>().dict,
-                                            value.As<ViewObject>().what);
-    case Kind::kRange:
-      return std::make_shared<RangeIterator>(runtime, value);
-    case Kind::kIterator:
-      return std::static_pointer_cast<Iterator>(value.object());
-    case Kind::kUndefined:
-      return std::make_shared<SequenceIterator>(runtime, runtime.List({}));
-    default:
-      Fail("'", TypeName(value), "' object is not iterable");
+  if (value.Is(Kind::kIterator)) return std::static_pointer_cast<Iterator>(value.object());
+  if (!IsIterable(value) || value.Is(Kind::kLoop)) {
+    Fail("'", TypeName(value), "' object is not iterable");
   }
+  return std::make_shared<ValueIterator>(runtime, value);
 }
 
 std::vector<Value> Collect(Runtime& runtime, const Value& value) {
@@ -122,20 +92,7 @@ std::vector<Value> Collect(Runtime& runtime, const Value& value) {
 }
 
 bool IsIterable(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kUndefined:
-    case Kind::kString:
-    case Kind::kList:
-    case Kind::kTuple:
-    case Kind::kDict:
-    case Kind::kView:
-    case Kind::kRange:
-    case Kind::kIterator:
-    case Kind::kLoop:
-      return true;
-    default:
-      return false;
-  }
+  return Length(value).has_value() || value.Is(Kind::kIterator) || value.Is(Kind::kLoop);
 }
 
 std::optional<int64_t> Length(const Value& value) {
@@ -162,6 +119,72 @@ int64_t LengthOf(const Value& value) {
   const std::optional<int64_t> length = Length(value);
   if (!length) Fail("object of type '", TypeName(value), "' has no len()");
   return *length;
+}
+
+// ---- The variable `loop`
+
+LoopObject::LoopObject(Meter* meter, std::shared_ptr<Iterator> iterator_in,
+                       std::optional<int64_t> length_in)
+    : Object(meter, 256, 2), iterator_(std::move(iterator_in)), length_(length_in) {}
+
+bool LoopObject::Advance(Runtime& runtime) {
+  if (!Peek(runtime)) return false;
+  ++index0;
+  before_ = std::move(current);
+  current = std::move(*after_);
+  after_.reset();
+  return true;
+}
+
+bool LoopObject::Peek(Runtime& runtime) {
+  if (after_) return true;
+  Value next;
+  if (iterator_ == nullptr || !iterator_->Next(runtime, &next)) return false;
+  after_ = std::move(next);
+  return true;
+}
+
+int64_t LoopObject::Length(Runtime& runtime) {
+  if (!length_) {
+    std::vector<Value> rest;
+    Value item;
+    while (iterator_ != nullptr && iterator_->Next(runtime, &item)) {
+      runtime.CheckCount(rest.size() + 1);
+      rest.push_back(std::move(item));
+    }
+    length_ = static_cast<int64_t>(rest.size()) + index0 + 1 + (after_ ? 1 : 0);
+    iterator_ = Iterate(runtime, runtime.List(std::move(rest)));
+  }
+  return *length_;
+}
+
+std::optional<Value> LoopObject::Attribute(Runtime& runtime, std::string_view name) {
+  if (name == "index") return Value::Integer(index0 + 1);
+  if (name == "index0") return Value::Integer(index0);
+  if (name == "first") return Value::Bool(index0 == 0);
+  if (name == "last") return Value::Bool(!Peek(runtime));
+  if (name == "length") return Value::Integer(Length(runtime));
+  if (name == "revindex") return Value::Integer(Length(runtime) - index0);
+  if (name == "revindex0") return Value::Integer(Length(runtime) - index0 - 1);
+  if (name == "previtem") {
+    return index0 == 0 ? runtime.Undefined("there is no previous item") : before_;
+  }
+  if (name == "nextitem") {
+    return Peek(runtime) ? *after_ : runtime.Undefined("there is no next item");
+  }
+  if (name == "cycle" || name == "changed" || name == "depth" || name == "depth0") {
+    Fail(NotSupported(
+        "loop variable", name,
+        "index, index0, first, last, length, revindex, revindex0, previtem, nextitem"));
+  }
+  return std::nullopt;
+}
+
+void LoopObject::Release() {
+  iterator_.reset();
+  current = Value();
+  before_ = Value();
+  after_.reset();
 }
 
 }  // namespace sluice::text::jinja

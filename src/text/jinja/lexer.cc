@@ -1,11 +1,12 @@
 #include "text/jinja/lexer.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/str_cat.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/numbers.h"
-#include "text/jinja/string_literal.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
@@ -40,7 +41,7 @@ class Lexer {
 
   std::vector<Token> Run() {
     while (place_ < source_.size()) LexData();
-    Emit(TokenType::kEnd, "");
+    Emit(TokenType::kEnd, "the end of the template");
     return std::move(tokens_);
   }
 
@@ -138,7 +139,8 @@ class Lexer {
         return;
       }
     }
-    Emit(opener == '{' ? TokenType::kVariableBegin : TokenType::kBlockBegin, "");
+    Emit(opener == '{' ? TokenType::kVariableBegin : TokenType::kBlockBegin,
+         source_.substr(tag, 2));
     MoveTo(inside);
     LexTag(opener == '{');
   }
@@ -194,7 +196,7 @@ class Lexer {
     if (sign == '+' && is_variable) return false;
     const size_t place = place_ + (sign == '\0' ? 0 : 1);
     if (!AtFrom(place, closer)) return false;
-    Emit(type, "");
+    Emit(type, std::string(closer));
     EndTag(place, sign == '-', sign == '\0' && !is_variable);
     return true;
   }
@@ -212,13 +214,8 @@ class Lexer {
     }
   }
 
-  // Digits with single underscores between them, from `place`.
   size_t SkipDigits(size_t place) const {
-    while (place < source_.size() &&
-           (IsDigit(source_[place]) ||
-            (source_[place] == '_' && place + 1 < source_.size() && IsDigit(source_[place + 1])))) {
-      ++place;
-    }
+    while (place < source_.size() && IsDigit(source_[place])) ++place;
     return place;
   }
 
@@ -238,48 +235,20 @@ class Lexer {
     return end;
   }
 
-  size_t IntegerEnd() const {
-    if (source_[place_] == '0' && place_ + 1 < source_.size()) {
-      const char base = static_cast<char>(source_[place_ + 1] | 0x20);
-      const auto is_digit = [base](char c) {
-        if (base == 'b') return c == '0' || c == '1';
-        if (base == 'o') return c >= '0' && c <= '7';
-        return IsDigit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
-      };
-      if (base == 'b' || base == 'o' || base == 'x') {
-        size_t end = place_ + 2;
-        while (end < source_.size()) {
-          const size_t digit = end + (source_[end] == '_' ? 1 : 0);
-          if (digit >= source_.size() || !is_digit(source_[digit])) break;
-          end = digit + 1;
-        }
-        if (end > place_ + 2) return end;
-      }
-    }
-    if (source_[place_] != '0') return SkipDigits(place_);
-    size_t end = place_ + 1;  // zeros alone: "012" is two numbers
-    while (end < source_.size()) {
-      const size_t digit = end + (source_[end] == '_' ? 1 : 0);
-      if (digit >= source_.size() || source_[digit] != '0') break;
-      end = digit + 1;
-    }
-    return end;
-  }
-
   bool LexNumber() {
     if (!IsDigit(source_[place_])) return false;
-    const bool after_dot = place_ > 0 && source_[place_ - 1] == '.';
     const size_t digits = SkipDigits(place_);
-    const size_t float_end = after_dot ? digits : FloatEnd(digits);
-    const bool is_float = float_end > digits;
-    const size_t end = is_float ? float_end : IntegerEnd();
-    std::string text = source_.substr(place_, end - place_);
-    text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
-    Emit(is_float ? TokenType::kFloat : TokenType::kInteger, text);
-    if (is_float) {
+    const size_t end = FloatEnd(digits);
+    const std::string text = source_.substr(place_, end - place_);
+    const bool is_other_notation = digits == end && (text.size() > 1 ? text[0] == '0' : false);
+    if (is_other_notation || (end < source_.size() && IsNameChar(source_[end]))) {
+      Error(NotSupported("number", source_.substr(place_, end - place_ + 1), "decimal numbers"));
+    }
+    Emit(TokenType::kNumber, text);
+    if (end > digits) {
       tokens_.back().number = Value::Float(ParseFloat(text).value_or(0));
     } else {
-      const std::optional<Int> number = ParseInteger(text, 0);
+      const std::optional<Int> number = ParseInteger(text);
       if (!number) Error(StrCat("the integer ", text.substr(0, 40), " is larger than 127 bits"));
       tokens_.back().number = Value::Integer(*number);
     }
@@ -304,17 +273,53 @@ class Lexer {
     return true;
   }
 
+  // Appends what the escape sequence means whose backslash stands before `place`, by Python's
+  // rules; returns the place after it. A backslash before any other character is a backslash.
+  size_t Unescape(size_t place, size_t end, std::string* out) {
+    static constexpr std::string_view kLetters = "\\'\"abfnrtv";
+    static constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
+    const char c = source_[place];
+    if (c == '\n') return place + 1;
+    if (const size_t letter = kLetters.find(c); letter != std::string_view::npos) {
+      out->push_back(kMeanings[letter]);
+      return place + 1;
+    }
+    if (IsDigit(c) || c == 'N') {
+      Error(NotSupported("escape", StrCat("\\", c), "\\n, \\t, \\xXX, \\uXXXX and \\UXXXXXXXX"));
+    }
+    const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    if (digits == 0) {
+      out->push_back('\\');
+      return place;
+    }
+    uint32_t code_point = 0;
+    const char* first = source_.data() + place + 1;
+    const char* last = source_.data() + std::min(place + 1 + digits, end);
+    const auto read = std::from_chars(first, last, code_point, 16);
+    if (read.ptr != first + digits) Error(StrCat("a string has a truncated \\", c, " escape"));
+    if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
+      Error(StrCat("a string has the escape \\", source_.substr(place, digits + 1),
+                   ", which is no character"));
+    }
+    AppendUtf8(code_point, out);
+    return place + 1 + digits;
+  }
+
   bool LexString() {
     const char quote = source_[place_];
     if (quote != '\'' && quote != '"') return false;
     size_t end = place_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) Error("a string is not closed");
-    std::string problem;
-    std::optional<std::string> text = DecodeStringLiteral(
-        std::string_view(source_).substr(place_ + 1, end - place_ - 1), &problem);
-    if (!text) Error(std::move(problem));
-    Emit(TokenType::kString, std::move(*text));
+    std::string text;
+    for (size_t place = place_ + 1; place < end;) {
+      if (source_[place] == '\\') {
+        place = Unescape(place + 1, end, &text);
+      } else {
+        text.push_back(source_[place++]);
+      }
+    }
+    Emit(TokenType::kString, std::move(text));
     MoveTo(end + 1);
     return true;
   }

@@ -20,8 +20,7 @@ enum class TokenType : uint8_t {
   kVariableEnd,    // }}
   kName,
   kString,  // text: the characters meant
-  kInteger,
-  kFloat,
+  kNumber,
   kOperator,  // text: the operator
   kEnd,
 };
@@ -30,7 +29,7 @@ struct Token {
   TokenType type = TokenType::kEnd;
   int line = 1;
   std::string text;
-  Value number;  // kInteger, kFloat
+  Value number;  // kNumber
 };
 
 // What a kOperator token may be.

@@ -3,20 +3,15 @@
 
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "text/jinja/runtime.h"
 #include "text/jinja/value.h"
 
 namespace sluice::text::jinja {
 
-struct ForStatement;
-class Scope;
-
 struct LoopObject final : Object {
   // `length` is that of the iterable, if it has one.
-  LoopObject(Meter* meter, std::shared_ptr<Iterator> iterator_in, std::optional<int64_t> length_in,
-             int depth0_in);
+  LoopObject(Meter* meter, std::shared_ptr<Iterator> iterator_in, std::optional<int64_t> length_in);
 
   // Moves to the next item; false at the end.
   bool Advance(Runtime& runtime);
@@ -28,12 +23,6 @@ struct LoopObject final : Object {
 
   Value current;
   int64_t index0 = -1;
-  const int depth0;
-  // Set for a recursive loop, which the template may call.
-  const ForStatement* recursive = nullptr;
-  std::shared_ptr<Scope> scope;
-  // The arguments of the last call of changed(); nothing before the first.
-  std::optional<std::vector<Value>> last_changed;
 
  private:
   bool Peek(Runtime& runtime);

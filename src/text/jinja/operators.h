@@ -11,17 +11,21 @@
 
 namespace sluice::text::jinja {
 
-enum class BinaryOp : uint8_t {
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kDivide,
-  kFloorDivide,
-  kModulo,
-  kPower
+enum class BinaryOp : uint8_t { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo };
+
+enum class CompareOp : uint8_t {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn
 };
 
-// ---- compare.cc
+// ---- operators.cc
+bool Compare(Runtime& runtime, CompareOp op, const Value& a, const Value& b);
 bool Equal(Runtime& runtime, const Value& a, const Value& b);
 // a < b; throws Failure for types that have no order.
 bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol = "<");
@@ -32,15 +36,8 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item);
 bool IsHashable(Runtime& runtime, const Value& value);
 // Throws Failure unless IsHashable.
 void CheckHashable(Runtime& runtime, const Value& value);
-// Equal values have equal hashes. REQUIRES: hashable
-size_t Hash(Runtime& runtime, const Value& value);
-// Python's `is`, as far as it can be told.
-bool Identical(Runtime& runtime, const Value& a, const Value& b);
-
-// ---- arithmetic.cc
 Value Binary(Runtime& runtime, BinaryOp op, const Value& a, const Value& b);
 Value Negate(const Value& value);
-Value Plus(const Value& value);
 // The value of an int or a bool, cut to int64; throws Failure "'str' object cannot be interpreted
 // as an integer".
 int64_t Index(const Value& value);
@@ -71,12 +68,11 @@ int64_t LengthOf(const Value& value);
 // str() and repr().
 std::string ToString(Runtime& runtime, const Value& value);
 std::string Repr(Runtime& runtime, const Value& value);
-void AppendRepr(Runtime& runtime, const Value& value, TextBuilder* out);
+// What `indent` arguments mean: a string, or so many spaces.
+std::string ReadIndent(Runtime& runtime, const Value& indent);
 // str() as a value; a string (also a safe one) is returned as it is.
 Value SoftString(Runtime& runtime, const Value& value);
-// The characters & < > ' " as HTML entities.
-std::string EscapeHtml(Runtime& runtime, std::string_view text);
-// markupsafe.escape: safe strings stay.
+// markupsafe.escape: the characters & < > ' " as HTML entities; safe strings stay.
 Value Escape(Runtime& runtime, const Value& value);
 
 }  // namespace sluice::text::jinja

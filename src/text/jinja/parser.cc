@@ -1,10 +1,11 @@
 #include "text/jinja/parser.h"
 
 #include <initializer_list>
-#include <set>
 
 #include "base/str_cat.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/expression_parser.h"
+#include "text/jinja/restore.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -16,7 +17,7 @@ class Parser : public ExpressionParser {
   ParsedTemplate Run() {
     ParsedTemplate parsed;
     parsed.body.statements = ParseUntil({});
-    parsed.names = std::move(names_);
+    if (!unknown_.empty()) throw unknown_[0];
     return parsed;
   }
 
@@ -44,12 +45,11 @@ class Parser : public ExpressionParser {
   // end of the template.
   Body ParseUntil(EndTags tags) {
     Body body;
-    OutputStatement* output = nullptr;
+    Statement* output = nullptr;
     const auto add_output = [&](std::string data, ExprPtr expr, int line) {
       if (output == nullptr) {
-        auto statement = std::make_unique<OutputStatement>(line);
-        output = statement.get();
-        body.push_back(std::move(statement));
+        body.push_back(std::make_unique<Statement>(StatementKind::kOutput, line));
+        output = body.back().get();
       }
       output->parts.push_back({std::move(data), std::move(expr)});
     };
@@ -60,14 +60,14 @@ class Parser : public ExpressionParser {
       } else if (current().type == TokenType::kVariableBegin) {
         Take();
         ExprPtr expr = ParseTuple();
-        Expect(TokenType::kVariableEnd);
+        Expect(TokenType::kVariableEnd, "}}");
         add_output("", std::move(expr), line);
       } else {
         output = nullptr;
-        Expect(TokenType::kBlockBegin);
+        Expect(TokenType::kBlockBegin, "{%");
         if (AtAny(tags)) return body;
         body.push_back(ParseStatement(tags));
-        Expect(TokenType::kBlockEnd);
+        Expect(TokenType::kBlockEnd, "%}");
       }
     }
     if (tags.size() > 0) Error(StrCat("the template ends before ", Listed(tags)));
@@ -78,43 +78,51 @@ class Parser : public ExpressionParser {
   // as the current token unless `drop`).
   Body ParseBody(EndTags tags, bool drop = true) {
     SkipOperator(":");
-    Expect(TokenType::kBlockEnd);
+    Expect(TokenType::kBlockEnd, "%}");
     Body body = ParseUntil(tags);
     if (drop) Take();
     return body;
   }
 
+  // A body with variables of its own, where unknown filters count again (see unknown_).
+  Body ParseFrame(EndTags tags, bool in_loop, bool drop = true) {
+    const Restore<bool> restore_condition(&in_condition_, false);
+    const Restore<bool> restore_loop(&in_loop_, in_loop);
+    return ParseBody(tags, drop);
+  }
+
   StatementPtr ParseStatement(EndTags outer) {
     Nesting nesting(this);
-    const Token tag = current();
-    if (tag.type != TokenType::kName) Error("expected the name of a tag");
-    Take();
-    if (tag.text == "for") return ParseFor(tag.line);
-    if (tag.text == "if") return ParseIf(tag.line);
-    if (tag.text == "set") return ParseSet(tag.line);
-    if (tag.text == "macro") return ParseMacro(tag.line);
-    if (tag.text == "call") return ParseCallBlock(tag.line);
-    if (tag.text == "generation") return ParseGeneration(tag.line);
-    if (tag.text == "filter") return ParseFilterBlock(tag.line);
-    if (tag.text == "with") return ParseWith(tag.line);
-    if (tag.text == "block") return ParseBlock(tag.line);
-    if (tag.text == "print") return ParsePrint(tag.line);
-    if (tag.text == "autoescape") return ParseAutoescape(tag.line);
-    if (tag.text == "break") {
-      return std::make_unique<Statement>(StatementKind::kBreak, tag.line);
+    struct Tag {
+      std::string_view name;
+      StatementKind kind;
+      void (Parser::*parse)(Statement*);
+    };
+    static constexpr Tag kTags[] = {
+        {"for", StatementKind::kFor, &Parser::ParseFor},
+        {"if", StatementKind::kIf, &Parser::ParseIf},
+        {"set", StatementKind::kSet, &Parser::ParseSet},
+        {"macro", StatementKind::kMacro, &Parser::ParseMacro},
+        {"call", StatementKind::kCallBlock, &Parser::ParseCallBlock},
+        {"filter", StatementKind::kFilterBlock, &Parser::ParseFilterBlock},
+        {"generation", StatementKind::kGeneration, &Parser::ParseGeneration},
+        {"break", StatementKind::kBreak, &Parser::ParseJump},
+        {"continue", StatementKind::kContinue, &Parser::ParseJump},
+    };
+    const Token token = Expect(TokenType::kName, "the name of a tag");
+    for (const Tag& tag : kTags) {
+      if (tag.name != token.text) continue;
+      auto statement = std::make_unique<Statement>(tag.kind, token.line);
+      (this->*tag.parse)(statement.get());
+      return statement;
     }
-    if (tag.text == "continue") {
-      return std::make_unique<Statement>(StatementKind::kContinue, tag.line);
+    if (token.text == "else" || token.text == "elif" || token.text.substr(0, 3) == "end") {
+      const std::string open = outer.size() == 0 ? "no block is open" : Listed(outer) + " is due";
+      Error(StrCat("unexpected {% ", token.text, " %}: ", open), token.line);
     }
-    if (tag.text == "include" || tag.text == "extends" || tag.text == "import" ||
-        tag.text == "from") {
-      return ParseRefused(tag.text, tag.line);
-    }
-    if (outer.size() > 0) {
-      Error(StrCat("unknown tag '", tag.text, "' where ", Listed(outer), " can end the block"),
-            tag.line);
-    }
-    Error(StrCat("unknown tag '", tag.text, "'"), tag.line);
+    std::string names = "raw";
+    for (const Tag& tag : kTags) names += StrCat(", ", tag.name);
+    Error(NotSupported("tag", token.text, names), token.line);
   }
 
   // ---- Targets of assignments
@@ -126,33 +134,25 @@ class Parser : public ExpressionParser {
 
   Target NameTarget() {
     Target target;
-    target.line = current().line;
     target.text = ExpectName();
     if (IsConstantName(target.text)) Error(StrCat("cannot assign to '", target.text, "'"));
     target.name = Intern(target.text);
     return target;
   }
 
-  Target ToTarget(const Expr& expr) {
-    Target target;
-    target.line = expr.line;
-    if (expr.kind == ExprKind::kName) {
-      target.name = expr.name;
-      target.text = expr.text;
-    } else if (expr.kind == ExprKind::kTuple) {
-      target.kind = Target::Kind::kTuple;
-      for (const ExprPtr& item : expr.items) target.items.push_back(ToTarget(*item));
-    } else {
-      Error("an assignment needs a name, a tuple of names or namespace.attribute", expr.line);
-    }
-    return target;
-  }
-
+  // A name, a tuple of targets in parentheses or, in {% set %}, namespace.attribute.
   Target ParseOneTarget(bool with_namespace) {
-    if (current().type != TokenType::kName || IsConstantName(current().text)) {
-      return ToTarget(*ParsePrimary());
+    Nesting nesting(this);
+    if (SkipOperator("(")) {
+      Target tuple = ParseTarget(false);
+      ExpectOperator(")");
+      return tuple;
     }
+    const int line = current().line;
     Target target = NameTarget();
+    if (target.name == kLoop && in_loop_) {
+      Error("the variable 'loop' cannot be assigned to in a for loop", line);
+    }
     if (with_namespace && SkipOperator(".")) {
       target.kind = Target::Kind::kNamespace;
       target.attribute = ExpectName();
@@ -160,178 +160,129 @@ class Parser : public ExpressionParser {
     return target;
   }
 
-  // A target, or a tuple of them; in a for statement up to `in`.
-  Target ParseTarget(bool with_namespace, bool until_in = false) {
+  // A target, or a tuple of them.
+  Target ParseTarget(bool with_namespace) {
     Target tuple;
     tuple.kind = Target::Kind::kTuple;
-    tuple.line = current().line;
     bool has_comma = false;
-    while (true) {
-      if (!tuple.items.empty()) ExpectOperator(",");
-      const TokenType type = current().type;
-      if (type == TokenType::kVariableEnd || type == TokenType::kBlockEnd || AtOperator(")") ||
-          (until_in && AtName("in"))) {
-        break;
-      }
+    while (!AtTagEnd() && !AtOperator(")") && !AtName("in")) {
       tuple.items.push_back(ParseOneTarget(with_namespace));
-      if (!AtOperator(",")) break;
+      if (!SkipOperator(",")) break;
       has_comma = true;
     }
     if (has_comma) return tuple;
-    if (tuple.items.empty()) {
-      Error(StrCat("expected a name to assign to, got '", DescribeToken(current()), "'"));
-    }
+    if (tuple.items.empty()) Unexpected("expected a name to assign to, got");
     return std::move(tuple.items[0]);
   }
 
   // ---- Statements; the name of the tag has been read
 
-  StatementPtr ParseFor(int line) {
-    auto loop = std::make_unique<ForStatement>(line);
-    loop->target = ParseTarget(false, true);
-    if (!SkipName("in")) Error(StrCat("expected 'in', got '", DescribeToken(current()), "'"));
-    loop->iterable = ParseTuple(false, TupleEnd::kRecursive);
-    if (SkipName("if")) loop->test = ParseExpression();
-    loop->recursive = SkipName("recursive");
-    loop->body.statements = ParseBody({"endfor", "else"}, false);
-    if (Take().text == "else") loop->otherwise.statements = ParseBody({"endfor"});
-    return loop;
+  void ParseFor(Statement* loop) {
+    {
+      const Restore<bool> restore_loop(&in_loop_, true);
+      loop->target = ParseTarget(false);
+    }
+    if (!SkipName("in")) Unexpected("expected 'in', got");
+    loop->value = ParseTuple(false);
+    if (SkipName("if")) {
+      const Restore<bool> restore_condition(&in_condition_, false);
+      loop->test = ParseExpression();
+    }
+    if (AtName("recursive"))
+      Error(NotSupported("marker", "recursive", "a macro that calls itself"));
+    loop->body.statements = ParseFrame({"endfor", "else"}, true, false);
+    if (Take().text == "else") loop->otherwise.statements = ParseFrame({"endfor"}, in_loop_);
   }
 
-  StatementPtr ParseIf(int line) {
-    auto statement = std::make_unique<IfStatement>(line);
+  void ParseIf(Statement* statement) {
+    const Restore<bool> restore_condition(&in_condition_, true);
     while (true) {
       ExprPtr test = ParseTuple(false);
       Body body = ParseBody({"elif", "else", "endif"}, false);
       statement->branches.emplace_back(std::move(test), std::move(body));
       const std::string tag = Take().text;
-      if (tag == "else") statement->otherwise = ParseBody({"endif"});
-      if (tag != "elif") return statement;
+      if (tag == "else") statement->otherwise.statements = ParseBody({"endif"});
+      if (tag != "elif") return;
     }
   }
 
-  StatementPtr ParseSet(int line) {
-    Target target = ParseTarget(true);
+  void ParseSet(Statement* statement) {
+    statement->target = ParseTarget(true);
     if (SkipOperator("=")) {
-      auto statement = std::make_unique<SetStatement>(line);
-      statement->target = std::move(target);
       statement->value = ParseTuple();
-      return statement;
+      return;
     }
-    auto statement = std::make_unique<SetBlockStatement>(line);
-    statement->target = std::move(target);
-    if (AtOperator("|")) statement->filter = ParseFilters(nullptr);
-    statement->body.statements = ParseBody({"endset"});
-    return statement;
+    statement->kind = StatementKind::kSetBlock;
+    const Restore<bool> restore_condition(&in_condition_, false);
+    if (AtOperator("|")) statement->value = ParseFilters(nullptr);
+    statement->body.statements = ParseFrame({"endset"}, in_loop_);
   }
 
-  void ParseSignature(MacroDefinition* macro) {
-    std::set<Name> seen;
+  void ParseSignature(Statement* macro) {
     ExpectOperator("(");
     while (!AtOperator(")")) {
-      if (!macro->parameters.empty()) ExpectOperator(",");
-      const Target parameter = NameTarget();
-      if (!seen.insert(parameter.name).second) {
-        Error(StrCat("the parameter '", parameter.text, "' comes twice"), parameter.line);
+      const int line = current().line;
+      Target name = NameTarget();
+      for (const Parameter& other : macro->parameters) {
+        if (other.name == name.name) {
+          Error(StrCat("the parameter '", name.text, "' comes twice"), line);
+        }
       }
-      if (SkipOperator("=")) {
-        macro->defaults.push_back(ParseExpression());
-      } else if (!macro->defaults.empty()) {
-        Error("a parameter without default follows one with default");
+      ExprPtr fallback = SkipOperator("=") ? ParseExpression() : nullptr;
+      if (fallback == nullptr && !macro->parameters.empty() &&
+          macro->parameters.back().fallback != nullptr) {
+        Error("a parameter without default follows one with default", line);
       }
-      macro->parameters.emplace_back(parameter.name, parameter.text);
+      macro->parameters.push_back({name.name, std::move(name.text), std::move(fallback)});
+      if (!SkipOperator(",")) break;
     }
     ExpectOperator(")");
   }
 
-  StatementPtr ParseMacro(int line) {
-    auto statement = std::make_unique<MacroStatement>(line);
-    const Target name = NameTarget();
-    statement->target = name.name;
-    statement->macro.name = name.text;
-    ParseSignature(&statement->macro);
-    statement->macro.body.statements = ParseBody({"endmacro"});
-    return statement;
-  }
-
-  StatementPtr ParseCallBlock(int line) {
-    auto statement = std::make_unique<CallBlockStatement>(line);
-    statement->caller.anonymous = true;
-    if (AtOperator("(")) ParseSignature(&statement->caller);
-    statement->call = ParseExpression();
-    if (statement->call->kind != ExprKind::kCall) Error("expected a call", line);
-    statement->caller.body.statements = ParseBody({"endcall"});
-    return statement;
-  }
-
-  StatementPtr ParseGeneration(int line) {
-    auto statement = std::make_unique<CallBlockStatement>(line);
-    statement->caller.anonymous = true;
-    statement->caller.body.statements = ParseBody({"endgeneration"});
-    return statement;
-  }
-
-  StatementPtr ParseFilterBlock(int line) {
-    auto statement = std::make_unique<FilterBlockStatement>(line);
-    statement->filter = ParseFilters(nullptr, true);
-    statement->body.statements = ParseBody({"endfilter"});
-    return statement;
-  }
-
-  StatementPtr ParseWith(int line) {
-    auto statement = std::make_unique<WithStatement>(line);
-    while (current().type != TokenType::kBlockEnd) {
-      if (!statement->assignments.empty()) ExpectOperator(",");
-      Target target = ParseTarget(false);
-      ExpectOperator("=");
-      statement->assignments.emplace_back(std::move(target), ParseExpression());
+  void ParseMacroBody(Statement* macro, std::string_view end_tag) {
+    const Restore<bool> restore_macro(&in_macro_, true);
+    const bool read_before = caller_read_;
+    caller_read_ = false;
+    macro->body.statements = ParseFrame({end_tag}, false);
+    macro->takes_caller = caller_read_;
+    for (const Parameter& parameter : macro->parameters) {
+      if (parameter.name == kCaller) macro->takes_caller = false;
     }
-    statement->body.statements = ParseBody({"endwith"});
-    return statement;
+    caller_read_ = caller_read_ || read_before;
   }
 
-  StatementPtr ParseBlock(int line) {
-    auto statement = std::make_unique<BlockStatement>(line);
-    statement->name = ExpectName();
-    statement->scoped = SkipName("scoped");
-    statement->required = SkipName("required");
-    if (!blocks_.insert(statement->name).second) {
-      Error(StrCat("the block '", statement->name, "' is defined twice"), line);
-    }
-    statement->body.statements = ParseBody({"endblock"});
-    SkipName(statement->name);
-    return statement;
+  void ParseMacro(Statement* macro) {
+    macro->target = NameTarget();
+    ParseSignature(macro);
+    ParseMacroBody(macro, "endmacro");
   }
 
-  StatementPtr ParsePrint(int line) {
-    auto statement = std::make_unique<OutputStatement>(line);
-    while (current().type != TokenType::kBlockEnd) {
-      if (!statement->parts.empty()) ExpectOperator(",");
-      statement->parts.push_back({"", ParseExpression()});
-    }
-    return statement;
+  void ParseCallBlock(Statement* statement) {
+    const int line = current().line;
+    if (AtOperator("(")) ParseSignature(statement);
+    statement->value = ParseExpression();
+    if (statement->value->kind != ExprKind::kCall) Error("expected a call", line);
+    ParseMacroBody(statement, "endcall");
   }
 
-  StatementPtr ParseAutoescape(int line) {
-    auto statement = std::make_unique<AutoescapeStatement>(line);
-    statement->enabled = ParseExpression();
-    statement->body.statements = ParseBody({"endautoescape"});
-    return statement;
+  void ParseFilterBlock(Statement* statement) {
+    const Restore<bool> restore_condition(&in_condition_, false);
+    statement->value = ParseFilters(nullptr, true);
+    statement->body.statements = ParseFrame({"endfilter"}, in_loop_);
   }
 
-  // include, import, from and extends: read for their syntax alone.
-  StatementPtr ParseRefused(const std::string& tag, int line) {
-    ParseExpression();
-    if (tag == "import") {
-      if (!SkipName("as")) Error("expected 'as'");
-      NameTarget();
-    }
-    if (tag == "from" && !SkipName("import")) Error("expected 'import'");
-    while (tag != "extends" && (current().type == TokenType::kName || AtOperator(","))) Take();
-    return std::make_unique<RefusedStatement>(line, tag);
+  void ParseGeneration(Statement* statement) {
+    statement->body.statements = ParseFrame({"endgeneration"}, false);
   }
 
-  std::set<std::string> blocks_;
+  void ParseJump(Statement* statement) {
+    if (in_loop_) return;
+    Error(statement->kind == StatementKind::kBreak ? "{% break %} is outside of a for loop"
+                                                   : "{% continue %} is outside of a for loop",
+          statement->line);
+  }
+
+  bool in_loop_ = false;
 };
 
 }  // namespace

@@ -10,9 +10,7 @@ namespace sluice::text::jinja {
 // Throws SyntaxFailure. REQUIRES: `source` is UTF-8.
 ParsedTemplate ParseTemplate(std::string_view source);
 
-// Resolves what Jinja settles before it renders (analysis.cc): which names a frame hides, which
-// special arguments a macro takes, unknown filters and tests, break outside a loop.
-// Throws SyntaxFailure.
+// Resolves what Jinja settles before it renders (analysis.cc): which names a frame hides.
 void Analyze(ParsedTemplate* parsed);
 
 }  // namespace sluice::text::jinja

@@ -1,189 +1,234 @@
+// Values as text: str() and repr(), and tojson (json.dumps with the arguments that transformers
+// gives it).
+
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
+#include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
-#include "text/jinja/loop.h"
 #include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/scope.h"
+#include "text/jinja/restore.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
 
 // Namespaces can hold each other, which their depth does not show.
-constexpr int kReprDepthMax = 200;
+constexpr int kPrintDepthMax = 200;
 
-void AppendEscape(char32_t c, TextBuilder* out) {
-  char buffer[16];
-  const unsigned value = static_cast<unsigned>(c);
-  std::snprintf(buffer, sizeof buffer,
-                value < 0x100     ? "\\x%02x"
-                : value < 0x10000 ? "\\u%04x"
-                                  : "\\U%08x",
-                value);
-  out->Append(buffer);
-}
+struct PrintStyle {
+  bool json = false;  // else repr()
+  bool ascii = false;
+  bool sort_keys = false;
+  std::optional<std::string> indent;  // of one level; nothing: all on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
 
-void AppendStringRepr(std::string_view text, TextBuilder* out) {
-  const bool has_single = text.find('\'') != std::string_view::npos;
-  const bool has_double = text.find('"') != std::string_view::npos;
-  const char quote = has_single && !has_double ? '"' : '\'';
-  out->Append(quote);
-  for (size_t place = 0; place < text.size();) {
-    const size_t start = place;
-    const char32_t c = DecodeUtf8(text, &place);
-    if (c == static_cast<char32_t>(quote) || c == '\\') {
-      out->Append('\\');
-      out->Append(static_cast<char>(c));
-    } else if (c == '\n') {
-      out->Append("\\n");
-    } else if (c == '\r') {
-      out->Append("\\r");
-    } else if (c == '\t') {
-      out->Append("\\t");
-    } else if (IsPrintable(c)) {
-      out->Append(text.substr(start, place - start));
-    } else {
-      AppendEscape(c, out);
-    }
-  }
-  out->Append(quote);
-}
-
-class ReprPrinter {
+class Printer {
  public:
-  ReprPrinter(Runtime& runtime, TextBuilder* out) : runtime_(runtime), out_(out) {}
+  Printer(Runtime& runtime, const PrintStyle& style)
+      : runtime_(runtime), style_(style), out_(runtime) {}
+
+  TextBuilder& out() { return out_; }
 
   void Print(const Value& value) {
     runtime_.Step();
-    if (++depth_ > kReprDepthMax) Fail("a value is nested too deep to print");
-    PrintKind(value);
-    --depth_;
-  }
-
- private:
-  void PrintItems(const std::vector<Value>& items, std::string_view open, std::string_view close) {
-    out_->Append(open);
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (i > 0) out_->Append(", ");
-      Print(items[i]);
-    }
-    out_->Append(close);
-  }
-
-  void PrintDict(const DictObject& dict) {
-    out_->Append('{');
-    bool first = true;
-    for (const auto& [key, value] : dict.entries) {
-      if (!first) out_->Append(", ");
-      first = false;
-      Print(key);
-      out_->Append(": ");
-      Print(value);
-    }
-    out_->Append('}');
-  }
-
-  void PrintView(const ViewObject& view, std::string_view type) {
-    out_->Append(type);
-    std::vector<Value> items;
-    for (const auto& [key, value] : view.dict.dict().entries) {
-      if (view.what == ViewKind::kItems) {
-        items.push_back(runtime_.Tuple({key, value}));
-      } else {
-        items.push_back(view.what == ViewKind::kKeys ? key : value);
-      }
-    }
-    PrintItems(items, "([", "])");
-  }
-
-  void PrintRange(const RangeObject& range) {
-    out_->Append(StrCat("range(", range.start, ", ", range.stop));
-    if (range.step != 1) out_->Append(StrCat(", ", range.step));
-    out_->Append(')');
-  }
-
-  void PrintNamespace(const NamespaceObject& space) {
-    out_->Append("<Namespace {");
-    bool first = true;
-    for (const auto& [key, value] : space.attributes) {
-      if (!first) out_->Append(", ");
-      first = false;
-      AppendStringRepr(key, out_);
-      out_->Append(": ");
-      Print(value);
-    }
-    out_->Append("}>");
-  }
-
-  void PrintKind(const Value& value) {
     switch (value.kind()) {
-      case Kind::kUndefined:
-        return out_->Append("Undefined");
       case Kind::kNone:
-        return out_->Append("None");
+        return out_.Append(style_.json ? "null" : "None");
       case Kind::kBool:
-        return out_->Append(value.boolean() ? "True" : "False");
+        return out_.Append(BoolText(value.boolean()));
       case Kind::kInt:
-        return out_->Append(FormatInteger(value.integer()));
+        return out_.Append(FormatInteger(value.integer()));
       case Kind::kFloat:
-        return out_->Append(FormatFloat(value.real()));
+        return out_.Append(FloatText(value.real()));
       case Kind::kString:
-        if (value.markup()) out_->Append("Markup(");
-        AppendStringRepr(value.text(), out_);
-        if (value.markup()) out_->Append(')');
-        return;
+        return PrintString(value);
       case Kind::kList:
         return PrintItems(value.items(), "[", "]");
       case Kind::kTuple:
+        if (style_.json) return PrintItems(value.items(), "[", "]");
         return PrintItems(value.items(), "(", value.items().size() == 1 ? ",)" : ")");
       case Kind::kDict:
         return PrintDict(value.dict());
-      case Kind::kView:
-        return PrintView(value.As<ViewObject>(), TypeName(value));
-      case Kind::kRange:
-        return PrintRange(value.As<RangeObject>());
-      case Kind::kNamespace:
-        return PrintNamespace(value.As<NamespaceObject>());
       default:
-        return PrintOpaque(value);
+        if (style_.json) Fail("object of type ", TypeName(value), " is not JSON serializable");
+        return PrintObject(value);
     }
   }
 
-  // Objects whose text in Python has an address print without it.
-  void PrintOpaque(const Value& value) {
-    if (value.Is(Kind::kMacro)) {
-      const MacroDefinition& definition = *value.As<MacroObject>().definition;
-      out_->Append(definition.anonymous ? "<Macro anonymous>" : "<Macro ");
-      if (definition.anonymous) return;
-      AppendStringRepr(definition.name, out_);
-      out_->Append('>');
-      return;
+ private:
+  std::string_view BoolText(bool value) const {
+    if (style_.json) return value ? "true" : "false";
+    return value ? "True" : "False";
+  }
+
+  std::string FloatText(double value) const {
+    if (!style_.json || std::isfinite(value)) return FormatFloat(value);
+    return std::isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
+  }
+
+  // ---- Strings
+
+  void AppendCode(const char* format, uint32_t code) {
+    char text[16];
+    std::snprintf(text, sizeof text, format, code);
+    out_.Append(text);
+  }
+
+  // A character by its number.
+  void AppendNumbered(uint32_t c) {
+    if (!style_.json) {
+      AppendCode(c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+    } else if (c < 0x10000) {
+      AppendCode("\\u%04x", c);
+    } else {
+      AppendCode("\\u%04x", 0xD800 + ((c - 0x10000) >> 10));
+      AppendCode("\\u%04x", 0xDC00 + ((c - 0x10000) & 0x3FF));
     }
-    if (value.Is(Kind::kLoop)) {
-      LoopObject& loop = value.As<LoopObject>();
-      out_->Append(StrCat("<LoopContext ", loop.index0 + 1, "/", loop.Length(runtime_), ">"));
-      return;
+  }
+
+  void PrintString(const Value& value) {
+    if (style_.json) return PrintQuoted(value.text(), '"');
+    if (value.markup()) out_.Append("Markup(");
+    PrintQuoted(value.text(), ReprQuote(value.text()));
+    if (value.markup()) out_.Append(')');
+  }
+
+  static char ReprQuote(std::string_view text) {
+    const bool has_single = text.find('\'') != std::string_view::npos;
+    return has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
+  }
+
+  void PrintQuoted(std::string_view text, char quote) {
+    // repr() writes the last two by their numbers.
+    static constexpr std::string_view kEscaped = "\\\n\r\t\f\b";
+    static constexpr std::string_view kLetters = "\\nrtfb";
+    const std::string_view escaped = kEscaped.substr(0, style_.json ? 6 : 4);
+    runtime_.Work(text.size());
+    out_.Append(quote);
+    size_t plain = 0;
+    for (size_t place = 0; place < text.size();) {
+      const size_t start = place;
+      const char32_t c = DecodeUtf8(text, &place);
+      const bool is_special = c == '\\' || c == static_cast<char32_t>(quote);
+      const bool is_plain = style_.json ? c >= 0x20 && (!style_.ascii || c < 0x7F) : IsPrintable(c);
+      if (is_plain && !is_special) continue;
+      out_.Append(text.substr(plain, start - plain));
+      plain = place;
+      const size_t found = c < 0x80 ? escaped.find(static_cast<char>(c)) : std::string_view::npos;
+      if (c == static_cast<char32_t>(quote)) {
+        out_.Append('\\');
+        out_.Append(quote);
+      } else if (found != std::string_view::npos) {
+        out_.Append('\\');
+        out_.Append(kLetters[found]);
+      } else {
+        AppendNumbered(c);
+      }
     }
-    out_->Append(StrCat("<", TypeName(value), " object>"));
+    out_.Append(text.substr(plain));
+    out_.Append(quote);
+  }
+
+  // ---- Containers; recursion is bounded here and by the depth that values may have
+
+  void NewLine(int level) {
+    if (!style_.indent) return;
+    out_.Append('\n');
+    out_.AppendRepeated(*style_.indent, static_cast<size_t>(level));
+  }
+
+  // Prints `count` parts between two brackets by `print_part(index)`.
+  template <class PrintPart>
+  void PrintParts(size_t count, std::string_view open, std::string_view close,
+                  PrintPart print_part) {
+    if (level_ >= kPrintDepthMax) Fail("a value is nested too deep to print");
+    const Restore<int> restore(&level_, level_ + 1);
+    out_.Append(open);
+    for (size_t i = 0; i < count; ++i) {
+      if (i > 0) out_.Append(style_.item_separator);
+      NewLine(level_);
+      print_part(i);
+    }
+    if (count > 0) NewLine(level_ - 1);
+    out_.Append(close);
+  }
+
+  void PrintItems(const std::vector<Value>& items, std::string_view open, std::string_view close) {
+    PrintParts(items.size(), open, close, [&](size_t i) { Print(items[i]); });
+  }
+
+  void PrintDict(const DictObject& dict) {
+    std::vector<const DictObject::Entry*> entries;
+    entries.reserve(dict.entries.size());
+    for (const auto& entry : dict.entries) entries.push_back(&entry);
+    if (style_.sort_keys) {
+      std::stable_sort(entries.begin(), entries.end(), [this](const auto* a, const auto* b) {
+        return Less(runtime_, a->first, b->first);
+      });
+    }
+    PrintParts(entries.size(), "{", "}", [&](size_t i) {
+      PrintKey(entries[i]->first);
+      out_.Append(style_.key_separator);
+      Print(entries[i]->second);
+    });
+  }
+
+  // JSON has no other keys than strings; json.dumps writes what else is simple as one.
+  void PrintKey(const Value& key) {
+    const bool is_simple = key.IsNone() || key.IsNumber();
+    if (!style_.json || key.IsString()) return Print(key);
+    if (!is_simple) {
+      Fail("tojson needs dict keys that are str, int, float, bool or None, not ", TypeName(key));
+    }
+    out_.Append('"');
+    Print(key);
+    out_.Append('"');
+  }
+
+  // ---- Objects that have a repr() alone
+
+  void PrintObject(const Value& value) {
+    if (value.IsUndefined()) return out_.Append("Undefined");
+    if (value.Is(Kind::kView)) {
+      return PrintItems(Collect(runtime_, value), StrCat(TypeName(value), "(["), "])");
+    }
+    if (value.Is(Kind::kRange)) {
+      const RangeObject& range = value.As<RangeObject>();
+      out_.Append(StrCat("range(", range.start, ", ", range.stop));
+      if (range.step != 1) out_.Append(StrCat(", ", range.step));
+      return out_.Append(')');
+    }
+    if (value.Is(Kind::kNamespace)) {
+      const auto& attributes = value.As<NamespaceObject>().attributes;
+      return PrintParts(attributes.size(), "<Namespace {", "}>", [&](size_t i) {
+        PrintQuoted(attributes[i].first, ReprQuote(attributes[i].first));
+        out_.Append(": ");
+        Print(attributes[i].second);
+      });
+    }
+    // Those whose text in Python has an address print without it.
+    out_.Append(StrCat("<", TypeName(value), " object>"));
   }
 
   Runtime& runtime_;
-  TextBuilder* out_;
-  int depth_ = 0;
+  const PrintStyle& style_;
+  TextBuilder out_;
+  int level_ = 0;
 };
 
 }  // namespace
 
-void AppendRepr(Runtime& runtime, const Value& value, TextBuilder* out) {
-  ReprPrinter(runtime, out).Print(value);
-}
-
 std::string Repr(Runtime& runtime, const Value& value) {
-  TextBuilder out(runtime);
-  AppendRepr(runtime, value, &out);
-  runtime.Work(out.text().size());
-  return out.Take();
+  static const PrintStyle kStyle;
+  Printer printer(runtime, kStyle);
+  printer.Print(value);
+  runtime.Work(printer.out().text().size());
+  return printer.out().Take();
 }
 
 std::string ToString(Runtime& runtime, const Value& value) {
@@ -199,35 +244,45 @@ Value SoftString(Runtime& runtime, const Value& value) {
   return value.IsString() ? value : runtime.String(ToString(runtime, value));
 }
 
-std::string EscapeHtml(Runtime& runtime, std::string_view text) {
+Value Escape(Runtime& runtime, const Value& value) {
+  static constexpr std::string_view kSpecial = "&<>'\"";
+  static constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  if (value.markup()) return value;
   TextBuilder out(runtime);
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out.Append("&amp;");
-        break;
-      case '<':
-        out.Append("&lt;");
-        break;
-      case '>':
-        out.Append("&gt;");
-        break;
-      case '\'':
-        out.Append("&#39;");
-        break;
-      case '"':
-        out.Append("&#34;");
-        break;
-      default:
-        out.Append(c);
-    }
+  for (char c : ToString(runtime, value)) {
+    const size_t found = kSpecial.find(c);
+    out.Append(found == std::string_view::npos ? std::string_view(&c, 1) : kEntities[found]);
   }
-  return out.Take();
+  return out.Finish(true);
 }
 
-Value Escape(Runtime& runtime, const Value& value) {
-  if (value.markup()) return value;
-  return runtime.String(EscapeHtml(runtime, ToString(runtime, value)), true);
+std::string ReadIndent(Runtime& runtime, const Value& indent) {
+  if (indent.IsString()) return indent.text();
+  TextBuilder spaces(runtime);
+  spaces.AppendRepeated(" ", static_cast<size_t>(std::max<int64_t>(Index(indent), 0)));
+  return spaces.Take();
+}
+
+Value ToJson(Runtime& runtime, const Value& self, const Bound& bound) {
+  PrintStyle style;
+  style.json = true;
+  style.ascii = bound.Flag(0, false);
+  style.sort_keys = bound.Flag(3, false);
+  if (!bound.IsNoneOrAbsent(1)) {
+    style.indent = ReadIndent(runtime, bound[1]);
+    style.item_separator = std::string(",");
+  }
+  if (!bound.IsNoneOrAbsent(2)) {
+    const std::vector<Value> separators = Collect(runtime, bound[2]);
+    if (separators.size() != 2 || !separators[0].IsString() || !separators[1].IsString()) {
+      Fail("tojson needs two strings as separators");
+    }
+    style.item_separator = separators[0].text();
+    style.key_separator = separators[1].text();
+  }
+  Printer printer(runtime, style);
+  printer.Print(self);
+  return printer.out().Finish();
 }
 
 }  // namespace sluice::text::jinja

@@ -59,13 +59,13 @@ Value Runtime::String(std::string text, bool markup) {
 Value Runtime::List(std::vector<Value> items) {
   Step(1 + items.size() / 16);
   const int depth = DepthOf(items);
-  return {Kind::kList, std::make_shared<SequenceObject>(&meter_, std::move(items), depth, false)};
+  return {Kind::kList, std::make_shared<SequenceObject>(&meter_, std::move(items), depth)};
 }
 
-Value Runtime::Tuple(std::vector<Value> items, bool group) {
+Value Runtime::Tuple(std::vector<Value> items) {
   Step(1 + items.size() / 16);
   const int depth = DepthOf(items);
-  return {Kind::kTuple, std::make_shared<SequenceObject>(&meter_, std::move(items), depth, group)};
+  return {Kind::kTuple, std::make_shared<SequenceObject>(&meter_, std::move(items), depth)};
 }
 
 Value Runtime::Dict(std::vector<DictObject::Entry> entries) {
@@ -96,8 +96,12 @@ Value Runtime::Namespace() {
   return {Kind::kNamespace, namespaces_.back()};
 }
 
-Value Runtime::Method(std::string_view name, Function call, Value self) {
-  return {Kind::kFunction, std::make_shared<FunctionObject>(&meter_, name, call, std::move(self))};
+Value Runtime::Generator(std::vector<Value> items) {
+  return {Kind::kIterator, Iterate(*this, List(std::move(items)))};
+}
+
+Value Runtime::Function(const Builtin* builtin, Value self) {
+  return {Kind::kFunction, std::make_shared<FunctionObject>(&meter_, builtin, std::move(self))};
 }
 
 Moment Runtime::now() const {
@@ -137,14 +141,14 @@ void TextBuilder::AppendRepeated(std::string_view part, size_t count) {
   for (size_t i = 0; i < count; ++i) text_.append(part);
 }
 
-void DictBuilder::Set(const Value& key, Value value) {
+bool DictBuilder::Set(const Value& key, Value value) {
   runtime_.Step();
   if (key.IsString()) {
     runtime_.Work(key.text().size() * 8);
     auto [place, is_new] = by_text_.try_emplace(key.text(), entries_.size());
     if (!is_new) {
       entries_[place->second].second = std::move(value);
-      return;
+      return false;
     }
   } else {
     CheckHashable(runtime_, key);
@@ -152,13 +156,14 @@ void DictBuilder::Set(const Value& key, Value value) {
       runtime_.Step();
       if (Equal(runtime_, entries_[place].first, key)) {
         entries_[place].second = std::move(value);
-        return;
+        return false;
       }
     }
     others_.push_back(entries_.size());
   }
   runtime_.CheckCount(entries_.size());
   entries_.emplace_back(key, std::move(value));
+  return true;
 }
 
 }  // namespace sluice::text::jinja

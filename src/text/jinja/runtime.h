@@ -53,14 +53,16 @@ class Runtime {
 
   Value String(std::string text, bool markup = false);
   Value List(std::vector<Value> items);
-  Value Tuple(std::vector<Value> items, bool group = false);
+  Value Tuple(std::vector<Value> items);
   // REQUIRES: no two equal keys
   Value Dict(std::vector<DictObject::Entry> entries);
   Value Undefined(std::string message);
   Value View(const Value& dict, ViewKind what);
   Value Range(int64_t start, int64_t stop, int64_t step);
   Value Namespace();
-  Value Method(std::string_view name, Function call, Value self);
+  // A generator over `items`, which is read once.
+  Value Generator(std::vector<Value> items);
+  Value Function(const Builtin* builtin, Value self);
 
   Meter* meter() { return &meter_; }
   const RenderLimits& limits() const { return limits_; }
@@ -109,8 +111,8 @@ class TextBuilder {
 class DictBuilder {
  public:
   explicit DictBuilder(Runtime& runtime) : runtime_(runtime) {}
-  // Throws Failure for a key that cannot be hashed.
-  void Set(const Value& key, Value value);
+  // Whether the key is new; throws Failure for one that cannot be hashed.
+  bool Set(const Value& key, Value value);
   Value Finish() { return runtime_.Dict(std::move(entries_)); }
 
  private:

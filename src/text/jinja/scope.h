@@ -48,7 +48,6 @@ class Scope final : public Object {
     }
     return nullptr;
   }
-  Scope* parent() const { return parent_.get(); }
 
  private:
   using Variable = std::pair<Name, std::optional<Value>>;
@@ -73,10 +72,10 @@ class Scope final : public Object {
 };
 
 struct MacroObject final : Object {
-  MacroObject(Meter* meter, const MacroDefinition* definition_in, std::shared_ptr<Scope> scope_in)
+  MacroObject(Meter* meter, const Statement* definition_in, std::shared_ptr<Scope> scope_in)
       : Object(meter, 128, 1), definition(definition_in), scope(std::move(scope_in)) {}
-  const MacroDefinition* const definition;  // owned by the template
-  const std::shared_ptr<Scope> scope;       // where it was defined
+  const Statement* const definition;   // owned by the template; kMacro or kCallBlock
+  const std::shared_ptr<Scope> scope;  // where it was defined
 };
 
 }  // namespace sluice::text::jinja

@@ -1,59 +1,91 @@
-// Filters over sequences and mappings that give a value at once.
+// Filters over sequences and mappings, and those that make numbers. Those that are generators in
+// Python are worked out at once, but can be read once as there.
 
 #include <algorithm>
+#include <cmath>
 
-#include "text/jinja/arguments.h"
+#include "base/utf8.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
-#include "text/jinja/filters.h"
-#include "text/jinja/iterators.h"
+#include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/string_parts.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
 
-Value Default(Runtime&, const Value& subject, const Arguments& arguments) {
-  const Bound bound("default", arguments, {"default_value", "boolean"}, 0);
-  if (subject.IsUndefined() || (bound.Flag(1, false) && !Truthy(subject))) {
+// Looks up "a.b.0" step by step, as the `attribute` argument of filters means it.
+class AttributeGetter {
+ public:
+  // `attribute` is None (the item itself), a str or an int.
+  AttributeGetter(Runtime& runtime, const Value& attribute) {
+    if (attribute.IsNone()) return;
+    if (!attribute.IsString()) {
+      parts_.push_back(attribute);
+      return;
+    }
+    runtime.Work(attribute.text().size() * 16);
+    for (std::string_view part : SplitText(runtime, attribute.text(), ".", -1)) {
+      const bool is_index =
+          !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+      parts_.push_back(is_index ? Value::Integer(ParseInteger(part).value_or(0))
+                                : runtime.String(std::string(part)));
+    }
+  }
+
+  // `fallback` takes the place of what is undefined on the way, if it is not null.
+  Value Get(Runtime& runtime, const Value& item, const Value* fallback = nullptr) const {
+    Value value = item;
+    runtime.Step(parts_.size());
+    for (const Value& part : parts_) {
+      value = GetItem(runtime, value, part);
+      if (fallback != nullptr && value.IsUndefined()) value = *fallback;
+    }
+    return value;
+  }
+
+ private:
+  std::vector<Value> parts_;
+};
+
+// Strings in lower case unless `case_sensitive`; other values as they are.
+Value SortKey(Runtime& runtime, const Value& value, bool case_sensitive) {
+  if (case_sensitive || !value.IsString()) return value;
+  runtime.Work(value.text().size() * 8);
+  return runtime.String(ToLower(value.text()), value.markup());
+}
+
+// ---- One item, or one value of all
+
+Value Default(Runtime&, const Value& self, const Bound& bound) {
+  if (self.IsUndefined() || (bound.Flag(1, false) && !Truthy(self))) {
     return bound.Or(0, Value::Constant(""));
   }
-  return subject;
+  return self;
 }
 
-Value LengthFilter(Runtime&, const Value& subject, const Arguments& arguments) {
-  Bound("length", arguments, {}, 0);
-  return Value::Integer(LengthOf(subject));
+Value LengthFilter(Runtime&, const Value& self, const Bound&) {
+  return Value::Integer(LengthOf(self));
 }
 
-Value First(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  Bound("first", arguments, {}, 0);
+Value First(Runtime& runtime, const Value& self, const Bound&) {
   Value item;
-  if (Iterate(runtime, subject)->Next(runtime, &item)) return item;
+  if (Iterate(runtime, self)->Next(runtime, &item)) return item;
   return runtime.Undefined("No first item, sequence was empty.");
 }
 
-Value Last(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  Bound("last", arguments, {}, 0);
-  if (subject.Is(Kind::kIterator) || !Length(subject)) {
-    Fail("'", TypeName(subject), "' object is not reversible");
-  }
-  if (*Length(subject) == 0) return runtime.Undefined("No last item, sequence was empty.");
-  if (subject.IsString() || subject.IsSequence() || subject.Is(Kind::kRange)) {
-    return *FindItem(runtime, subject, Value::Integer(-1));
-  }
-  return Collect(runtime, subject).back();
+Value Last(Runtime& runtime, const Value& self, const Bound&) {
+  if (!Length(self)) Fail("'", TypeName(self), "' object is not reversible");
+  if (*Length(self) == 0) return runtime.Undefined("No last item, sequence was empty.");
+  if (std::optional<Value> item = FindItem(runtime, self, Value::Integer(-1))) return *item;
+  return Collect(runtime, self).back();
 }
 
-Value ListFilter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  Bound("list", arguments, {}, 0);
-  return runtime.List(Collect(runtime, subject));
-}
-
-Value Join(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  const Bound bound("join", arguments, {"d", "attribute"}, 0);
+Value Join(Runtime& runtime, const Value& self, const Bound& bound) {
   const std::string delimiter = bound.Has(0) ? ToString(runtime, bound[0]) : "";
   const AttributeGetter getter(runtime, bound.Or(1, Value()));
-  std::shared_ptr<Iterator> iterator = Iterate(runtime, subject);
+  std::shared_ptr<Iterator> iterator = Iterate(runtime, self);
   TextBuilder out(runtime);
   Value item;
   bool first = true;
@@ -70,181 +102,189 @@ Value Join(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   return out.Finish();
 }
 
-Value Reverse(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  Bound("reverse", arguments, {}, 0);
-  if (subject.IsString()) {
-    return Slice(runtime, subject, Value(), Value(), Value::Integer(-1));
+template <bool largest>
+Value Extreme(Runtime& runtime, const Value& self, const Bound&) {
+  std::optional<Value> best;
+  Value best_key;
+  for (const Value& item : Collect(runtime, self)) {
+    Value key = SortKey(runtime, item, false);
+    if (best && !(largest ? Less(runtime, best_key, key, ">") : Less(runtime, key, best_key))) {
+      continue;
+    }
+    best = item;
+    best_key = std::move(key);
   }
-  if (!IsIterable(subject)) Fail("argument must be iterable");
-  Value items = subject.IsSequence() ? subject : runtime.List(Collect(runtime, subject));
-  // What Python can reverse becomes a lazy sequence; a generator becomes a list.
-  if (!subject.Is(Kind::kIterator)) {
-    return {Kind::kIterator, std::make_shared<SequenceIterator>(runtime, items, true)};
-  }
-  return Slice(runtime, items, Value(), Value(), Value::Integer(-1));
+  return best ? *best : runtime.Undefined("No aggregated item, sequence was empty.");
 }
 
 // ---- Sorting
 
-// Lists of keys in Python's order.
-bool KeysLess(Runtime& runtime, const std::vector<Value>& a, const std::vector<Value>& b) {
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (!Equal(runtime, a[i], b[i])) return Less(runtime, a[i], b[i]);
-  }
-  return a.size() < b.size();
-}
+using Keyed = std::pair<Value, Value>;  // the key that counts, and the item
 
-struct Keyed {
-  std::vector<Value> keys;
-  Value item;
-};
-
-void SortKeyed(Runtime& runtime, std::vector<Keyed>* items, bool reverse) {
-  std::stable_sort(items->begin(), items->end(), [&](const Keyed& a, const Keyed& b) {
-    return reverse ? KeysLess(runtime, b.keys, a.keys) : KeysLess(runtime, a.keys, b.keys);
+Value SortKeyed(Runtime& runtime, std::vector<Keyed> items, bool reverse) {
+  std::stable_sort(items.begin(), items.end(), [&](const Keyed& a, const Keyed& b) {
+    const Value& first = reverse ? b.first : a.first;
+    const Value& second = reverse ? a.first : b.first;
+    return !Equal(runtime, first, second) && Less(runtime, first, second);
   });
-}
-
-Value Unkey(Runtime& runtime, std::vector<Keyed> items) {
   std::vector<Value> out;
   out.reserve(items.size());
-  for (Keyed& keyed : items) out.push_back(std::move(keyed.item));
+  for (Keyed& keyed : items) out.push_back(std::move(keyed.second));
   return runtime.List(std::move(out));
 }
 
-Value Sort(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  const Bound bound("sort", arguments, {"reverse", "case_sensitive", "attribute"}, 0);
-  const bool case_sensitive = bound.Flag(1, false);
-  std::vector<AttributeGetter> getters;
+Value Sort(Runtime& runtime, const Value& self, const Bound& bound) {
   const Value attribute = bound.Or(2, Value());
-  if (attribute.IsString()) {
-    const std::string& text = attribute.text();
-    for (size_t start = 0; start <= text.size();) {
-      const size_t end = std::min(text.find(',', start), text.size());
-      getters.emplace_back(runtime, runtime.String(text.substr(start, end - start)));
-      start = end + 1;
-    }
-  } else {
-    getters.emplace_back(runtime, attribute);
+  if (attribute.IsString() && attribute.text().find(',') != std::string::npos) {
+    Fail("sort by several attributes is not supported; chat templates may use one attribute");
   }
+  const AttributeGetter getter(runtime, attribute);
   std::vector<Keyed> keyed;
-  for (Value& item : Collect(runtime, subject)) {
-    Keyed entry;
-    for (const AttributeGetter& getter : getters) {
-      Value key = getter.Get(runtime, item);
-      entry.keys.push_back(case_sensitive ? key : IgnoreCase(runtime, key));
-    }
-    entry.item = std::move(item);
-    keyed.push_back(std::move(entry));
+  for (Value& item : Collect(runtime, self)) {
+    Value key = SortKey(runtime, getter.Get(runtime, item), bound.Flag(1, false));
+    keyed.emplace_back(std::move(key), std::move(item));
   }
-  SortKeyed(runtime, &keyed, bound.Flag(0, false));
-  return Unkey(runtime, std::move(keyed));
+  return SortKeyed(runtime, std::move(keyed), bound.Flag(0, false));
 }
 
-Value DictSort(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  const Bound bound("dictsort", arguments, {"case_sensitive", "by", "reverse"}, 0);
-  const bool case_sensitive = bound.Flag(0, false);
-  const std::string by = bound.Has(1) && bound[1].IsString() ? bound.Text(1) : "key";
-  if ((bound.Has(1) && !bound[1].IsString()) || (by != "key" && by != "value")) {
-    Fail("dictsort sorts by \"key\" or \"value\"");
-  }
-  if (subject.IsUndefined()) Fail(subject.undefined_message());
-  if (!subject.Is(Kind::kDict)) Fail("dictsort needs a dict, not ", TypeName(subject));
+Value DictSort(Runtime& runtime, const Value& self, const Bound& bound) {
+  if (self.IsUndefined()) Fail(self.undefined_message());
+  if (!self.Is(Kind::kDict)) Fail("dictsort needs a dict, not ", TypeName(self));
   std::vector<Keyed> keyed;
-  for (const auto& [key, value] : subject.dict().entries) {
-    const Value& chosen = by == "key" ? key : value;
-    keyed.push_back(
-        {{case_sensitive ? chosen : IgnoreCase(runtime, chosen)}, runtime.Tuple({key, value})});
+  for (const auto& [key, value] : self.dict().entries) {
+    keyed.emplace_back(SortKey(runtime, key, bound.Flag(0, false)), runtime.Tuple({key, value}));
   }
-  SortKeyed(runtime, &keyed, bound.Flag(2, false));
-  return Unkey(runtime, std::move(keyed));
+  return SortKeyed(runtime, std::move(keyed), bound.Flag(1, false));
 }
 
-template <bool largest>
-Value Extreme(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  const Bound bound(largest ? "max" : "min", arguments, {"case_sensitive", "attribute"}, 0);
-  const bool case_sensitive = bound.Flag(0, false);
+// ---- New sequences
+
+Value ListFilter(Runtime& runtime, const Value& self, const Bound&) {
+  return runtime.List(Collect(runtime, self));
+}
+
+Value Items(Runtime& runtime, const Value& self, const Bound&) {
+  if (self.IsUndefined()) return runtime.Generator({});
+  if (!self.Is(Kind::kDict)) Fail("can only get item pairs from a mapping");
+  return runtime.Generator(Collect(runtime, runtime.View(self, ViewKind::kItems)));
+}
+
+Value Unique(Runtime& runtime, const Value& self, const Bound& bound) {
   const AttributeGetter getter(runtime, bound.Or(1, Value()));
-  std::shared_ptr<Iterator> iterator = Iterate(runtime, subject);
-  Value item;
-  Value best;
-  Value best_key;
-  bool found = false;
-  while (iterator->Next(runtime, &item)) {
-    Value key = getter.Get(runtime, item);
-    if (!case_sensitive) key = IgnoreCase(runtime, key);
-    if (found && !(largest ? Less(runtime, best_key, key, ">") : Less(runtime, key, best_key))) {
-      continue;
+  DictBuilder seen(runtime);
+  std::vector<Value> out;
+  for (const Value& item : Collect(runtime, self)) {
+    const Value key = SortKey(runtime, getter.Get(runtime, item), bound.Flag(0, false));
+    if (seen.Set(key, Value())) out.push_back(item);
+  }
+  return runtime.Generator(std::move(out));
+}
+
+// The filter or test that the argument `place` names, and the arguments behind it, which it takes.
+struct NamedCall {
+  NamedCall(const Arguments& arguments, size_t place, const Builtin* (*find)(std::string_view),
+            std::string (*describe_missing)(std::string_view)) {
+    if (place >= arguments.positional.size()) return;
+    const Value& name = arguments.positional[place];
+    if (!name.IsString()) Fail("the name of a filter or test must be a str, not ", TypeName(name));
+    builtin = find(name.text());
+    if (builtin == nullptr) Fail(describe_missing(name.text()));
+    rest.positional.assign(arguments.positional.begin() + static_cast<ptrdiff_t>(place) + 1,
+                           arguments.positional.end());
+    rest.named = arguments.named;
+  }
+  const Builtin* builtin = nullptr;  // null: no name was given
+  Arguments rest;
+};
+
+// map(filter, its arguments ...), or map(attribute=..., default=...)
+Value Map(Runtime& runtime, const Value& self, const Bound& bound) {
+  const Arguments& arguments = bound.all();
+  if (!Truthy(self)) return runtime.Generator({});
+  const NamedCall call(arguments, 0, FindFilter, NoSuchFilter);
+  Value attribute;
+  const Value* fallback = nullptr;
+  for (const auto& [name, value] : arguments.named) {
+    if (call.builtin != nullptr) break;
+    if (name == "attribute") {
+      attribute = value;
+    } else if (name == "default") {
+      fallback = value.IsNone() ? nullptr : &value;
+    } else {
+      Fail("map() got an unexpected keyword argument '", name, "'");
     }
-    found = true;
-    best = item;
-    best_key = std::move(key);
   }
-  if (!found) return runtime.Undefined("No aggregated item, sequence was empty.");
-  return best;
+  if (call.builtin == nullptr && attribute.IsNone()) Fail("map() needs a filter or an attribute");
+  const AttributeGetter getter(runtime, attribute);
+  std::vector<Value> out;
+  for (const Value& item : Collect(runtime, self)) {
+    out.push_back(call.builtin != nullptr ? call.builtin->Call(runtime, item, call.rest)
+                                          : getter.Get(runtime, item, fallback));
+  }
+  return runtime.Generator(std::move(out));
 }
 
-Value GroupBy(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  const Bound bound("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1);
-  const bool case_sensitive = bound.Flag(2, false);
-  const AttributeGetter getter(runtime, bound[0]);
-  const Value fallback = bound.Or(1, Value());
-  const Value* default_value = bound.IsNoneOrAbsent(1) ? nullptr : &fallback;
-  std::vector<Keyed> keyed;
-  for (Value& item : Collect(runtime, subject)) {
-    Value key = getter.Get(runtime, item, default_value);
-    keyed.push_back({{case_sensitive ? key : IgnoreCase(runtime, key)}, std::move(item)});
+// select(test, its arguments ...), selectattr(attribute, test, its arguments ...)
+template <bool by_attribute, bool wanted>
+Value Select(Runtime& runtime, const Value& self, const Bound& bound) {
+  const Arguments& arguments = bound.all();
+  if (!Truthy(self)) return runtime.Generator({});
+  if (by_attribute && arguments.positional.empty()) Fail("the name of an attribute is missing");
+  const NamedCall call(arguments, by_attribute ? 1 : 0, FindTest, NoSuchTest);
+  const AttributeGetter getter(runtime, by_attribute ? arguments.positional[0] : Value());
+  std::vector<Value> out;
+  for (const Value& item : Collect(runtime, self)) {
+    Value tested = getter.Get(runtime, item);
+    if (call.builtin != nullptr) tested = call.builtin->Call(runtime, tested, call.rest);
+    if (Truthy(tested) == wanted) out.push_back(item);
   }
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
-    return Less(runtime, a.keys[0], b.keys[0]);
-  });
-  std::vector<Value> groups;
-  for (size_t start = 0; start < keyed.size();) {
-    std::vector<Value> members;
-    size_t end = start;
-    while (end < keyed.size() && Equal(runtime, keyed[end].keys[0], keyed[start].keys[0])) {
-      members.push_back(keyed[end++].item);
-    }
-    if (end == start) members.push_back(keyed[end++].item);  // NaN is not equal to itself
-    const Value key = case_sensitive ? keyed[start].keys[0]
-                                     : getter.Get(runtime, keyed[start].item, default_value);
-    groups.push_back(runtime.Tuple({key, runtime.List(std::move(members))}, true));
-    start = end;
-  }
-  return runtime.List(std::move(groups));
+  return runtime.Generator(std::move(out));
 }
 
-Value Sum(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  const Bound bound("sum", arguments, {"attribute", "start"}, 0);
-  const AttributeGetter getter(runtime, bound.Or(0, Value()));
-  Value total = bound.Or(1, Value::Integer(0));
-  if (total.IsString()) Fail("sum cannot add strings; use join");
-  std::shared_ptr<Iterator> iterator = Iterate(runtime, subject);
-  Value item;
-  while (iterator->Next(runtime, &item)) {
-    total = Binary(runtime, BinaryOp::kAdd, total, getter.Get(runtime, item));
+// ---- Numbers
+
+// int(value), where a string may also hold a float.
+Value IntFilter(Runtime& runtime, const Value& self, const Bound& bound) {
+  if (self.IsUndefined()) Fail(self.undefined_message());
+  if (self.IsIntegral()) return Value::Integer(self.integer());
+  std::optional<double> number;
+  if (self.Is(Kind::kFloat)) {
+    if (std::isinf(self.real())) Fail("cannot convert float infinity to integer");
+    number = self.real();
+  } else if (self.IsString()) {
+    runtime.Work(self.text().size() * 8);
+    if (const auto value = ParseInteger(self.text())) return Value::Integer(*value);
+    number = ParseFloat(self.text());
   }
-  return total;
+  if (number && std::isfinite(*number)) return Value::Integer(TruncateFloat(*number));
+  return bound.Or(0, Value::Integer(0));
 }
 
-Value Attr(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  const Bound bound("attr", arguments, {"name"}, 1);
-  if (subject.IsUndefined()) Fail(subject.undefined_message());
-  const std::string& name = bound.Text(0);
-  if (std::optional<Value> value = FindAttribute(runtime, subject, name)) return *value;
-  return runtime.Undefined(StrCat("'", TypeName(subject), " object' has no attribute '",
-                                  Utf8Prefix(name, kQuotedBytesMax), "'"));
-}
-
-constexpr FilterEntry kFilters[] = {
-    {"attr", Attr},          {"count", LengthFilter},  {"d", Default},       {"default", Default},
-    {"dictsort", DictSort},  {"first", First},         {"groupby", GroupBy}, {"join", Join},
-    {"last", Last},          {"length", LengthFilter}, {"list", ListFilter}, {"max", Extreme<true>},
-    {"min", Extreme<false>}, {"reverse", Reverse},     {"sort", Sort},       {"sum", Sum},
+constexpr Builtin kFilters[] = {
+    {"count", LengthFilter},
+    {"d", Default, {"default_value", "boolean"}},
+    {"default", Default, {"default_value", "boolean"}},
+    {"dictsort", DictSort, {"case_sensitive", "reverse"}},
+    {"first", First},
+    {"int", IntFilter, {"default"}},
+    {"items", Items},
+    {"join", Join, {"d", "attribute"}},
+    {"last", Last},
+    {"length", LengthFilter},
+    {"list", ListFilter},
+    {"map", Map, {}, kAnyArguments},
+    {"max", Extreme<true>},
+    {"min", Extreme<false>},
+    {"reject", Select<false, false>, {}, kAnyArguments},
+    {"rejectattr", Select<true, false>, {}, kAnyArguments},
+    {"select", Select<false, true>, {}, kAnyArguments},
+    {"selectattr", Select<true, true>, {}, kAnyArguments},
+    {"sort", Sort, {"reverse", "case_sensitive", "attribute"}},
+    {"unique", Unique, {"case_sensitive", "attribute"}},
 };
 
 }  // namespace
 
-std::span<const FilterEntry> SequenceFilters() { return kFilters; }
+Builtins SequenceFilters() { return kFilters; }
 
 }  // namespace sluice::text::jinja

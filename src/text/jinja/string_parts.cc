@@ -27,16 +27,6 @@ size_t FindIn(std::string_view text, std::string_view wanted, size_t start) {
   return static_cast<size_t>(static_cast<const char*>(found) - text.data());
 }
 
-size_t FindLastIn(std::string_view text, std::string_view wanted) {
-  // rfind compares the whole of `wanted` at each place.
-  constexpr size_t kShort = 32;
-  if (wanted.size() <= kShort) return text.rfind(wanted);
-  if (wanted.size() > text.size()) return std::string_view::npos;
-  const std::string backwards(text.rbegin(), text.rend());
-  const size_t at = FindIn(backwards, std::string(wanted.rbegin(), wanted.rend()));
-  return at == std::string_view::npos ? at : text.size() - at - wanted.size();
-}
-
 std::vector<std::string_view> SplitSpace(Runtime& runtime, std::string_view text, int64_t limit) {
   std::vector<std::string_view> parts;
   text = StripLeft(text);
@@ -54,28 +44,6 @@ std::vector<std::string_view> SplitSpace(Runtime& runtime, std::string_view text
     AddPart(runtime, text.substr(0, end), &parts);
     text = StripLeft(text.substr(end));
   }
-  return parts;
-}
-
-std::vector<std::string_view> SplitSpaceFromRight(Runtime& runtime, std::string_view text,
-                                                  int64_t limit) {
-  std::vector<std::string_view> parts;
-  text = StripRight(text);
-  while (!text.empty()) {
-    if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      AddPart(runtime, text, &parts);
-      break;
-    }
-    size_t start = text.size();
-    while (start > 0) {
-      size_t before = start;
-      if (IsSpace(DecodeUtf8Before(text, &before))) break;
-      start = before;
-    }
-    AddPart(runtime, text.substr(start), &parts);
-    text = StripRight(text.substr(0, start));
-  }
-  std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
@@ -184,16 +152,6 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
   }
   if (text.size() == value.text().size()) return value;
   return runtime.String(std::string(text), value.markup());
-}
-
-bool HasCase(std::string_view text, bool upper) {
-  bool any = false;
-  for (size_t place = 0; place < text.size();) {
-    const char32_t c = DecodeUtf8(text, &place);
-    if (IsTitle(c) || (upper ? IsLower(c) : IsUpper(c))) return false;
-    any = any || (upper ? IsUpper(c) : IsLower(c));
-  }
-  return any;
 }
 
 }  // namespace sluice::text::jinja

@@ -11,15 +11,12 @@
 
 namespace sluice::text::jinja {
 
-// The first or last place of `wanted` in `text` from `start` on, or npos, in linear time whatever
+// The first place of `wanted` in `text` from `start` on, or npos, in linear time whatever
 // the strings are.
 size_t FindIn(std::string_view text, std::string_view wanted, size_t start = 0);
-size_t FindLastIn(std::string_view text, std::string_view wanted);
 
 // The parts point into `text`, and each counts as a step. A negative `limit` of splits is none.
 std::vector<std::string_view> SplitSpace(Runtime& runtime, std::string_view text, int64_t limit);
-std::vector<std::string_view> SplitSpaceFromRight(Runtime& runtime, std::string_view text,
-                                                  int64_t limit);
 // REQUIRES: !separator.empty()
 std::vector<std::string_view> SplitText(Runtime& runtime, std::string_view text,
                                         std::string_view separator, int64_t limit);
@@ -33,7 +30,5 @@ std::string ReplaceText(Runtime& runtime, std::string_view text, std::string_vie
                         std::string_view with, int64_t limit);
 // strip(chars) on one or both ends; `chars` is a string or None for spaces.
 Value StripValue(Runtime& runtime, const Value& text, const Value& chars, bool left, bool right);
-// isupper() or islower().
-bool HasCase(std::string_view text, bool upper);
 
 }  // namespace sluice::text::jinja

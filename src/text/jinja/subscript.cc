@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/loop.h"
-#include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/scope.h"
 #include "text/jinja/unicode.h"
@@ -10,124 +10,75 @@
 namespace sluice::text::jinja {
 namespace {
 
-template <size_t n>
-bool IsOneOf(std::string_view name, const std::string_view (&names)[n]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
+// The attributes of Python's built-in types: methods that templates may call, those that would
+// change the object, which the sandbox hides, and those that are not supported.
+struct Attributes {
+  Builtins methods;
+  std::string_view hidden;
+  std::string_view unsupported;
+};
 
-// Methods that would change a list or a dict: the sandbox hides them.
-constexpr std::string_view kListMutators[] = {"append", "clear", "pop",    "reverse",
-                                              "insert", "sort",  "extend", "remove"};
-constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
-// Attributes that every Python object has and the sandbox hides.
-constexpr std::string_view kHidden[] = {
-    "__class__",  "__delattr__",   "__dir__",         "__doc__",
-    "__eq__",     "__format__",    "__ge__",          "__getattribute__",
-    "__gt__",     "__hash__",      "__init__",        "__init_subclass__",
-    "__le__",     "__lt__",        "__ne__",          "__new__",
-    "__reduce__", "__reduce_ex__", "__repr__",        "__setattr__",
-    "__sizeof__", "__str__",       "__subclasshook__"};
-
-Value Unsafe(Runtime& runtime, const Value& object, std::string_view name) {
-  return runtime.Undefined(
-      StrCat("access to attribute '", name, "' of '", TypeName(object), "' object is unsafe"));
-}
-
-std::optional<Value> BindMethod(Runtime& runtime, const Value& object, const Method* method) {
-  if (method == nullptr) return std::nullopt;
-  return runtime.Method(method->name, method->call, object);
-}
-
-std::optional<Value> TupleAttribute(Runtime& runtime, const Value& object, std::string_view name) {
-  if (object.As<SequenceObject>().group) {
-    if (name == "grouper") return object.items()[0];
-    if (name == "list") return object.items()[1];
+bool IsListed(std::string_view list, std::string_view name) {
+  for (size_t at = list.find(name); at != std::string_view::npos; at = list.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || list[at - 1] == ' ') && (end == list.size() || list[end] == ' ')) return true;
   }
-  return BindMethod(runtime, object, FindListMethod(name));
+  return false;
 }
 
-std::optional<Value> RangeAttribute(Runtime& runtime, const Value& object, std::string_view name) {
-  const RangeObject& range = object.As<RangeObject>();
-  if (name == "start") return Value::Integer(range.start);
-  if (name == "stop") return Value::Integer(range.stop);
-  if (name == "step") return Value::Integer(range.step);
-  return BindMethod(runtime, object, FindListMethod(name));
-}
-
-std::optional<Value> NumberAttribute(Runtime& runtime, const Value& object, std::string_view name) {
-  const bool is_float = object.Is(Kind::kFloat);
-  if (name == "real") return is_float ? object : Value::Integer(object.integer());
-  if (name == "imag") return is_float ? Value::Float(0.0) : Value::Integer(0);
-  if (!is_float && name == "numerator") return Value::Integer(object.integer());
-  if (!is_float && name == "denominator") return Value::Integer(1);
-  if (is_float != (name == "is_integer") && name != "conjugate") return std::nullopt;
-  return BindMethod(runtime, object, FindNumberMethod(name));
-}
-
-std::optional<Value> MacroAttribute(Runtime& runtime, const Value& object, std::string_view name) {
-  const MacroDefinition& macro = *object.As<MacroObject>().definition;
-  if (name == "name") return macro.anonymous ? Value() : runtime.String(macro.name);
-  if (name == "catch_kwargs") return Value::Bool(macro.takes_kwargs);
-  if (name == "catch_varargs") return Value::Bool(macro.takes_varargs);
-  if (name == "caller") return Value::Bool(macro.takes_caller);
-  if (name == "arguments") {
-    std::vector<Value> names;
-    for (const auto& parameter : macro.parameters) {
-      names.push_back(runtime.String(parameter.second));
-    }
-    return runtime.Tuple(std::move(names));
+Attributes AttributesOf(const Value& object) {
+  switch (object.kind()) {
+    case Kind::kString:
+      return {
+          StringMethods(), "",
+          "casefold center count encode expandtabs find format_map index isalnum isalpha isascii "
+          "isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "
+          "isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust "
+          "rpartition swapcase translate zfill"};
+    case Kind::kList:
+      return {ListMethods(), "append clear pop reverse insert sort extend remove", "copy"};
+    case Kind::kTuple:
+      return {ListMethods(), "", ""};
+    case Kind::kRange:
+      return {ListMethods(), "", "start stop step"};
+    case Kind::kDict:
+      return {DictMethods(), "clear pop popitem setdefault update", "copy fromkeys"};
+    case Kind::kBool:
+    case Kind::kInt:
+      return {{},
+              "",
+              "real imag numerator denominator bit_count bit_length conjugate to_bytes "
+              "from_bytes as_integer_ratio"};
+    case Kind::kFloat:
+      return {{}, "", "real imag is_integer conjugate hex fromhex as_integer_ratio"};
+    case Kind::kFunction:
+      return {{}, "", "fromkeys"};
+    case Kind::kMacro:
+      return {{}, "", "arguments caller catch_kwargs catch_varargs"};
+    default:
+      return {{}, "", ""};
   }
-  return std::nullopt;
-}
-
-std::optional<Value> CyclerAttribute(Runtime& runtime, const Value& object, std::string_view name) {
-  const CyclerObject& cycler = object.As<CyclerObject>();
-  if (name == "items") return cycler.items;
-  if (name == "pos") return Value::Integer(static_cast<Int>(cycler.position));
-  if (name == "current") return cycler.items.items()[cycler.position];
-  return BindMethod(runtime, object, FindCyclerMethod(name));
 }
 
 std::optional<Value> KindAttribute(Runtime& runtime, const Value& object, std::string_view name) {
-  switch (object.kind()) {
-    case Kind::kString:
-      return BindMethod(runtime, object, FindStringMethod(name));
-    case Kind::kList:
-      if (name == "copy" || !IsOneOf(name, kListMutators)) {
-        return BindMethod(runtime, object, FindListMethod(name));
-      }
-      return Unsafe(runtime, object, name);
-    case Kind::kTuple:
-      return name == "copy" ? std::nullopt : TupleAttribute(runtime, object, name);
-    case Kind::kRange:
-      return name == "copy" ? std::nullopt : RangeAttribute(runtime, object, name);
-    case Kind::kDict:
-      if (IsOneOf(name, kDictMutators)) return Unsafe(runtime, object, name);
-      return BindMethod(runtime, object, FindDictMethod(name));
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kFloat:
-      return NumberAttribute(runtime, object, name);
-    case Kind::kLoop: {
-      std::optional<Value> value = object.As<LoopObject>().Attribute(runtime, name);
-      return value ? value : BindMethod(runtime, object, FindLoopMethod(name));
-    }
-    case Kind::kMacro:
-      return MacroAttribute(runtime, object, name);
-    case Kind::kCycler:
-      return CyclerAttribute(runtime, object, name);
-    case Kind::kJoiner:
-      if (name == "sep") return object.As<JoinerObject>().separator;
-      if (name == "used") return Value::Bool(object.As<JoinerObject>().used);
-      return std::nullopt;
-    case Kind::kFunction:
-      if (object.As<FunctionObject>().name == "dict" && object.As<FunctionObject>().self.IsNone()) {
-        return BindMethod(runtime, object, FindGlobalDictMethod(name));
-      }
-      return std::nullopt;
-    default:
-      return std::nullopt;
+  if (object.Is(Kind::kLoop)) return object.As<LoopObject>().Attribute(runtime, name);
+  const Attributes attributes = AttributesOf(object);
+  if (const Builtin* method = Find(attributes.methods, name)) {
+    return runtime.Function(method, object);
   }
+  // What every Python object has begins with two underscores; the sandbox hides that too.
+  if (name.substr(0, 2) == "__" || IsListed(attributes.hidden, name)) {
+    return runtime.Undefined(StrCat("access to attribute '", Utf8Prefix(name, kQuotedBytesMax),
+                                    "' of '", TypeName(object), "' object is unsafe"));
+  }
+  if (object.Is(Kind::kMacro) && name == "name") {
+    const Statement& macro = *object.As<MacroObject>().definition;
+    return macro.kind == StatementKind::kMacro ? runtime.String(macro.target.text) : Value();
+  }
+  if (IsListed(attributes.unsupported, name)) {
+    Fail(NotSupported(TypeName(object) + " attribute", name, attributes.methods));
+  }
+  return std::nullopt;
 }
 
 std::string DescribeMissing(const Value& object, std::string_view name) {
@@ -151,14 +102,17 @@ std::optional<size_t> Place(const Value& index, int64_t size) {
   return static_cast<size_t>(place);
 }
 
+// Where a string's character of that index starts.
+size_t ByteOf(const Value& text, int64_t index) {
+  const size_t place = static_cast<size_t>(index);
+  return text.chars() == text.text().size() ? place : Utf8Offset(text.text(), place);
+}
+
 std::optional<Value> CharAt(Runtime& runtime, const Value& text, const Value& index) {
   const std::optional<size_t> place = Place(index, static_cast<int64_t>(text.chars()));
   if (!place) return std::nullopt;
-  if (text.chars() == text.text().size()) {
-    return runtime.String(text.text().substr(*place, 1), text.markup());
-  }
-  runtime.Work(text.text().size());
-  const size_t start = Utf8Offset(text.text(), *place);
+  if (text.chars() != text.text().size()) runtime.Work(text.text().size());
+  const size_t start = ByteOf(text, static_cast<int64_t>(*place));
   return runtime.String(text.text().substr(start, Utf8LengthAt(text.text(), start)), text.markup());
 }
 
@@ -197,31 +151,21 @@ Bounds ResolveSlice(const Value& start, const Value& stop, const Value& step, in
 
 Value SliceText(Runtime& runtime, const Value& object, const Bounds& bounds) {
   const std::string& text = object.text();
-  const bool ascii = object.chars() == text.size();
   runtime.Work(text.size());
   std::string out;
   if (bounds.step == 1) {
-    const size_t start = static_cast<size_t>(bounds.start);
-    const size_t stop = static_cast<size_t>(std::max(bounds.start, bounds.stop));
-    const size_t from = ascii ? start : Utf8Offset(text, start);
-    const size_t to =
-        ascii ? stop : from + Utf8Offset(std::string_view(text).substr(from), stop - start);
-    out = text.substr(from, to - from);
-  } else if (ascii) {
-    for (int64_t i = 0; i < bounds.count; ++i) {
-      out.push_back(text[static_cast<size_t>(bounds.start + i * bounds.step)]);
-    }
-  } else {
-    std::vector<std::string_view> chars;
-    chars.reserve(object.chars());
-    for (size_t place = 0; place < text.size();) {
-      const size_t bytes = Utf8LengthAt(text, place);
-      chars.push_back(std::string_view(text).substr(place, bytes));
-      place += bytes;
-    }
-    for (int64_t i = 0; i < bounds.count; ++i) {
-      out += chars[static_cast<size_t>(bounds.start + i * bounds.step)];
-    }
+    const size_t from = ByteOf(object, bounds.start);
+    const size_t to = ByteOf(object, std::max(bounds.start, bounds.stop));
+    return runtime.String(text.substr(from, to - from), object.markup());
+  }
+  std::vector<size_t> starts;  // of the characters, in bytes
+  starts.reserve(object.chars());
+  for (size_t place = 0; place < text.size(); place += Utf8LengthAt(text, place)) {
+    starts.push_back(place);
+  }
+  for (int64_t i = 0; i < bounds.count; ++i) {
+    const size_t start = starts[static_cast<size_t>(bounds.start + i * bounds.step)];
+    out += text.substr(start, Utf8LengthAt(text, start));
   }
   return runtime.String(std::move(out), object.markup());
 }
@@ -232,7 +176,6 @@ std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::s
   runtime.Step();
   runtime.Work(name.size() * 8);
   if (object.IsUndefined() && name.substr(0, 2) != "__") Fail(object.undefined_message());
-  if (IsOneOf(name, kHidden)) return Unsafe(runtime, object, name);
   if (object.Is(Kind::kNamespace)) {
     runtime.Step(object.As<NamespaceObject>().attributes.size() / 16);
     const Value* value = object.As<NamespaceObject>().Find(name);
@@ -288,20 +231,14 @@ Value GetItem(Runtime& runtime, const Value& object, const Value& key) {
 Value Slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
             const Value& step) {
   if (object.IsUndefined()) Fail(object.undefined_message());
-  if (!object.IsString() && !object.IsSequence() && !object.Is(Kind::kRange)) {
+  if (object.Is(Kind::kRange)) {
+    Fail(NotSupported("slice of a", "range", "slices of a list, a tuple or a str"));
+  }
+  if (!object.IsString() && !object.IsSequence()) {
     Fail("'", TypeName(object), "' object cannot be sliced");
   }
   const Bounds bounds = ResolveSlice(start, stop, step, *Length(object));
   if (object.IsString()) return SliceText(runtime, object, bounds);
-  if (object.Is(Kind::kRange)) {
-    const RangeObject& range = object.As<RangeObject>();
-    const auto at = [&range](int64_t place) {
-      return static_cast<int64_t>(static_cast<Int>(range.start) +
-                                  static_cast<Int>(place) * range.step);
-    };
-    const int64_t stride = range.size <= 1 ? range.step : bounds.step * range.step;
-    return runtime.Range(at(bounds.start), at(bounds.stop), stride);
-  }
   std::vector<Value> out;
   out.reserve(static_cast<size_t>(bounds.count));
   for (int64_t i = 0; i < bounds.count; ++i) {

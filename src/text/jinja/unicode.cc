@@ -2,9 +2,7 @@
 
 #include <utf8proc.h>
 
-#include <algorithm>
-
-#include "text/jinja/unicode_tables.h"
+#include <cstdlib>
 
 namespace sluice::text::jinja {
 namespace {
@@ -13,41 +11,56 @@ utf8proc_category_t Category(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-bool InRanges(const CharRange* ranges, size_t count, char32_t c) {
-  const CharRange* end = ranges + count;
-  const CharRange* found = std::lower_bound(
-      ranges, end, c, [](const CharRange& range, char32_t wanted) { return range.last < wanted; });
-  return found != end && c >= found->first;
+bool IsCased(char32_t c) {
+  const auto code_point = static_cast<utf8proc_int32_t>(c);
+  return utf8proc_isupper(code_point) || utf8proc_islower(code_point) ||
+         Category(c) == UTF8PROC_CATEGORY_LT;
 }
 
-// Appends the full mapping of `c`, if it has one in the table.
-bool AppendFull(const FullMapping* mappings, size_t count, char32_t c, std::string* out) {
-  if (c < 0x80) return false;
-  const FullMapping* end = mappings + count;
-  const FullMapping* found = std::lower_bound(
-      mappings, end, c,
-      [](const FullMapping& mapping, char32_t wanted) { return mapping.from < wanted; });
-  if (found == end || found->from != c) return false;
-  for (char32_t to : found->to) {
-    if (to != 0) AppendUtf8(to, out);
-  }
-  return true;
+char32_t SimpleUpper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
 }
 
+char32_t SimpleTitle(char32_t c) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+}
+
+// The characters that `c` is folded to for a comparison without case: "ss" for a sharp s.
+std::u32string Folded(char32_t c) {
+  utf8proc_int32_t folded[8];
+  int boundary = 0;
+  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded,
+                                             std::size(folded), UTF8PROC_CASEFOLD, &boundary);
+  if (count < 0 || count > static_cast<utf8proc_ssize_t>(std::size(folded))) return {c};
+  return {folded, folded + count};
+}
+
+// A lower case letter that is folded to several characters is written in upper case as those in
+// upper case; utf8proc has the mappings to one character alone.
 void AppendUpper(char32_t c, std::string* out) {
-  if (AppendFull(kFullUpper, kFullUpperCount, c, out)) return;
-  AppendUtf8(static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))), out);
+  const bool is_lower = c >= 0x80 && Category(c) != UTF8PROC_CATEGORY_LU;
+  const std::u32string folded = is_lower ? Folded(c) : std::u32string(1, c);
+  if (folded.size() == 1) return AppendUtf8(SimpleUpper(c), out);
+  for (char32_t part : folded) AppendUtf8(SimpleUpper(part), out);
 }
 
+// The same for the first letter of a word, of which one letter becomes a capital.
 void AppendTitle(char32_t c, std::string* out) {
-  if (AppendFull(kFullTitle, kFullTitleCount, c, out)) return;
-  AppendUtf8(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))), out);
+  const bool is_lower = c >= 0x80 && Category(c) == UTF8PROC_CATEGORY_LL &&
+                        Category(SimpleTitle(c)) != UTF8PROC_CATEGORY_LT;
+  const std::u32string folded = is_lower ? Folded(c) : std::u32string(1, c);
+  if (folded.size() == 1) return AppendUtf8(SimpleTitle(c), out);
+  bool done = false;
+  for (char32_t part : folded) {
+    AppendUtf8(done ? part : SimpleTitle(part), out);
+    done = done || IsCased(part);
+  }
 }
-
-bool IsCased(char32_t c) { return IsUpper(c) || IsLower(c) || IsTitle(c); }
 
 // Characters that a word's case rules look through: Unicode's Case_Ignorable.
 bool IsCaseIgnorable(char32_t c) {
+  static constexpr std::u32string_view kOthers =
+      U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027\uFE13\uFE52\uFE55\uFF07\uFF0E\uFF1A";
   switch (Category(c)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_ME:
@@ -56,13 +69,9 @@ bool IsCaseIgnorable(char32_t c) {
     case UTF8PROC_CATEGORY_SK:
       return true;
     default:
-      return c == '\'' || c == '.' || c == ':' || c == 0xB7 || c == 0x387 || c == 0x55F ||
-             c == 0x5F4 || c == 0x2018 || c == 0x2019 || c == 0x2024 || c == 0x2027 ||
-             c == 0xFE13 || c == 0xFE52 || c == 0xFE55 || c == 0xFF07 || c == 0xFF0E || c == 0xFF1A;
+      return kOthers.find(c) != std::u32string_view::npos;
   }
 }
-
-constexpr char32_t kSigma = 0x3A3;
 
 // Whether the capital sigma between `start` and `end` ends its word.
 bool IsFinalSigma(std::string_view text, size_t start, size_t end) {
@@ -76,21 +85,43 @@ bool IsFinalSigma(std::string_view text, size_t start, size_t end) {
   if (!cased_before) return false;
   while (end < text.size()) {
     const char32_t c = DecodeUtf8(text, &end);
-    if (IsCaseIgnorable(c)) continue;
-    return !IsCased(c);
+    if (!IsCaseIgnorable(c)) return !IsCased(c);
   }
   return true;
 }
 
 // Appends the lower case of the character `c` that lies between `start` and `end` of `text`.
 void AppendLower(std::string_view text, size_t start, size_t end, char32_t c, std::string* out) {
-  if (c == 0x130) {
+  constexpr char32_t kCapitalSigma = 0x3A3;
+  constexpr char32_t kCapitalDottedI = 0x130;
+  if (c == kCapitalDottedI) {
     out->append("i\xCC\x87");
-  } else if (c == kSigma) {
+  } else if (c == kCapitalSigma) {
     AppendUtf8(IsFinalSigma(text, start, end) ? 0x3C2 : 0x3C3, out);
   } else {
-    AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
+    AppendUtf8(static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
   }
+}
+
+// `capital` of each character where `starts_word(the one before, or 0)` holds, lower case of
+// others.
+template <class StartsWord>
+std::string MapWords(std::string_view text, void (*capital)(char32_t, std::string*),
+                     StartsWord starts_word) {
+  std::string out;
+  out.reserve(text.size());
+  char32_t before = 0;
+  for (size_t place = 0; place < text.size();) {
+    const size_t start = place;
+    const char32_t c = DecodeUtf8(text, &place);
+    if (starts_word(before)) {
+      capital(c, &out);
+    } else {
+      AppendLower(text, start, place, c, &out);
+    }
+    before = c;
+  }
+  return out;
 }
 
 }  // namespace
@@ -110,36 +141,14 @@ bool IsNameChar(char32_t c) {
   if (c < 0x80) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   }
-  switch (Category(c)) {
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return IsWordChar(c);
-  }
-}
-
-bool IsWordChar(char32_t c) { return c == '_' || IsAlpha(c) || IsNumeric(c); }
-
-bool IsAlpha(char32_t c) {
+  // Letters, marks and numbers stand next to each other in utf8proc's list of categories.
   const utf8proc_category_t category = Category(c);
-  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
-}
-
-bool IsDecimal(char32_t c) { return Category(c) == UTF8PROC_CATEGORY_ND; }
-
-bool IsDigitChar(char32_t c) {
-  return IsDecimal(c) || InRanges(kDigitsNotDecimal, kDigitsNotDecimalCount, c);
-}
-
-bool IsNumeric(char32_t c) {
-  const utf8proc_category_t category = Category(c);
-  return (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) ||
-         InRanges(kNumericLetters, kNumericLettersCount, c);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC &&
+         category != UTF8PROC_CATEGORY_ME;
 }
 
 bool IsPrintable(char32_t c) {
+  if (c < 0x7F) return c >= ' ';
   switch (Category(c)) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
@@ -148,27 +157,11 @@ bool IsPrintable(char32_t c) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-      return false;
     case UTF8PROC_CATEGORY_ZS:
-      return c == ' ';
+      return false;
     default:
       return true;
   }
-}
-
-bool IsUpper(char32_t c) {
-  return Category(c) == UTF8PROC_CATEGORY_LU || InRanges(kOtherUpper, kOtherUpperCount, c);
-}
-bool IsLower(char32_t c) {
-  return Category(c) == UTF8PROC_CATEGORY_LL || InRanges(kOtherLower, kOtherLowerCount, c);
-}
-bool IsTitle(char32_t c) { return Category(c) == UTF8PROC_CATEGORY_LT; }
-
-int DecimalValue(char32_t c) {
-  const char32_t* end = kDecimalZeros + kDecimalZerosCount;
-  const char32_t* found = std::upper_bound(kDecimalZeros, end, c);
-  if (found == kDecimalZeros || c - found[-1] > 9) return -1;
-  return static_cast<int>(c - found[-1]);
 }
 
 std::string_view StripLeft(std::string_view text) {
@@ -199,74 +192,23 @@ std::string ToUpper(std::string_view text) {
 }
 
 std::string ToLower(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t place = 0; place < text.size();) {
-    const size_t start = place;
-    const char32_t c = DecodeUtf8(text, &place);
-    AppendLower(text, start, place, c, &out);
-  }
-  return out;
-}
-
-std::string ToTitle(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  bool in_word = false;
-  for (size_t place = 0; place < text.size();) {
-    const size_t start = place;
-    const char32_t c = DecodeUtf8(text, &place);
-    if (in_word) {
-      AppendLower(text, start, place, c, &out);
-    } else {
-      AppendTitle(c, &out);
-    }
-    in_word = IsCased(c);
-  }
-  return out;
+  return MapWords(text, AppendTitle, [](char32_t) { return false; });
 }
 
 std::string Capitalize(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t place = 0; place < text.size();) {
-    const size_t start = place;
-    const char32_t c = DecodeUtf8(text, &place);
-    if (start == 0) {
-      AppendTitle(c, &out);
-    } else {
-      AppendLower(text, start, place, c, &out);
-    }
-  }
-  return out;
+  return MapWords(text, AppendTitle, [](char32_t before) { return before == 0; });
 }
 
-std::string SwapCase(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t place = 0; place < text.size();) {
-    const size_t start = place;
-    const char32_t c = DecodeUtf8(text, &place);
-    if (IsUpper(c)) {
-      AppendLower(text, start, place, c, &out);
-    } else if (IsLower(c)) {
-      AppendUpper(c, &out);
-    } else {
-      AppendUtf8(c, &out);
-    }
-  }
-  return out;
+std::string ToTitle(std::string_view text) {
+  return MapWords(text, AppendTitle,
+                  [](char32_t before) { return before == 0 || !IsCased(before); });
 }
 
-std::string CaseFold(std::string_view text) {
-  utf8proc_uint8_t* folded = nullptr;
-  const utf8proc_ssize_t length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &folded, UTF8PROC_CASEFOLD);
-  std::string out;
-  if (length > 0) out.assign(reinterpret_cast<char*>(folded), static_cast<size_t>(length));
-  free(folded);
-  return out;
+std::string TitleWords(std::string_view text) {
+  return MapWords(text, AppendUpper, [](char32_t before) {
+    static constexpr std::u32string_view kOpeners = U"-({[<";
+    return before == 0 || IsSpace(before) || kOpeners.find(before) != std::u32string_view::npos;
+  });
 }
 
 }  // namespace sluice::text::jinja

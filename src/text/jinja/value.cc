@@ -86,11 +86,9 @@ StringObject::StringObject(Meter* meter, std::string text_in, bool markup_in)
       chars(CountUtf8(text)),
       markup(markup_in) {}
 
-SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in,
-                               bool group_in)
+SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in)
     : Object(meter, 96 + items_in.capacity() * sizeof(Value), depth_in),
-      items(std::move(items_in)),
-      group(group_in) {}
+      items(std::move(items_in)) {}
 
 DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in, int depth_in)
     : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + sizeof(uint32_t)), depth_in),
@@ -173,94 +171,29 @@ void NamespaceObject::Add(std::string_view name, Value value) {
   attributes.emplace_back(std::string(name), std::move(value));
 }
 
-const Value* Arguments::Named(std::string_view name) const {
-  for (const auto& [key, value] : named) {
-    if (key == name) return &value;
-  }
-  return nullptr;
-}
-
 std::string TypeName(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kUndefined:
-      return "Undefined";
-    case Kind::kNone:
-      return "NoneType";
-    case Kind::kBool:
-      return "bool";
-    case Kind::kInt:
-      return "int";
-    case Kind::kFloat:
-      return "float";
-    case Kind::kString:
-      return value.markup() ? "Markup" : "str";
-    case Kind::kList:
-      return "list";
-    case Kind::kTuple:
-      return "tuple";
-    case Kind::kDict:
-      return "dict";
-    case Kind::kView:
-      switch (value.As<ViewObject>().what) {
-        case ViewKind::kKeys:
-          return "dict_keys";
-        case ViewKind::kValues:
-          return "dict_values";
-        case ViewKind::kItems:
-          return "dict_items";
-      }
-      return "dict_items";
-    case Kind::kRange:
-      return "range";
-    case Kind::kIterator:
-      return std::string(value.As<Iterator>().type_name());
-    case Kind::kNamespace:
-      return "Namespace";
-    case Kind::kLoop:
-      return "LoopContext";
-    case Kind::kMacro:
-      return "Macro";
-    case Kind::kFunction:
-      return "builtin_function_or_method";
-    case Kind::kCycler:
-      return "Cycler";
-    case Kind::kJoiner:
-      return "Joiner";
-  }
-  return "object";
+  // By Kind.
+  static constexpr std::string_view kNames[] = {"Undefined", "NoneType",
+                                                "bool",      "int",
+                                                "float",     "str",
+                                                "list",      "tuple",
+                                                "dict",      "",
+                                                "range",     "generator",
+                                                "Namespace", "LoopContext",
+                                                "Macro",     "builtin_function_or_method"};
+  static constexpr std::string_view kViewNames[] = {"dict_keys", "dict_values", "dict_items"};
+  if (value.markup()) return "Markup";
+  const std::string_view name = value.Is(Kind::kView)
+                                    ? kViewNames[static_cast<int>(value.As<ViewObject>().what)]
+                                    : kNames[static_cast<int>(value.kind())];
+  return std::string(name);
 }
 
 bool Truthy(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kUndefined:
-    case Kind::kNone:
-      return false;
-    case Kind::kBool:
-    case Kind::kInt:
-      return value.integer() != 0;
-    case Kind::kFloat:
-      return value.real() != 0.0;
-    case Kind::kString:
-      return !value.text().empty();
-    case Kind::kList:
-    case Kind::kTuple:
-      return !value.items().empty();
-    case Kind::kDict:
-      return !value.dict().entries.empty();
-    case Kind::kView:
-      return !value.As<ViewObject>().dict.dict().entries.empty();
-    case Kind::kRange:
-      return value.As<RangeObject>().size != 0;
-    case Kind::kIterator:
-    case Kind::kNamespace:
-    case Kind::kLoop:
-    case Kind::kMacro:
-    case Kind::kFunction:
-    case Kind::kCycler:
-    case Kind::kJoiner:
-      return true;
-  }
-  return true;
+  if (value.IsNone()) return false;
+  if (value.Is(Kind::kFloat)) return value.real() != 0.0;
+  if (value.IsIntegral()) return value.integer() != 0;
+  return Length(value).value_or(1) != 0;
 }
 
 }  // namespace sluice::text::jinja

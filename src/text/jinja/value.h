@@ -38,8 +38,6 @@ enum class Kind : uint8_t {
   kLoop,
   kMacro,
   kFunction,  // a global function or a method bound to its object
-  kCycler,
-  kJoiner,
 };
 
 // Live bytes of one rendering.
@@ -131,9 +129,8 @@ struct StringObject final : Object {
 };
 
 struct SequenceObject final : Object {
-  SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in, bool group_in);
+  SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in);
   const std::vector<Value> items;
-  const bool group;  // a tuple of groupby, which has .grouper and .list
 };
 
 struct DictObject final : Object {
@@ -176,7 +173,6 @@ class Iterator : public Object {
  public:
   using Object::Object;
   virtual bool Next(Runtime& runtime, Value* item) = 0;
-  virtual std::string_view type_name() const { return "generator"; }
 };
 
 struct NamespaceObject final : Object {
@@ -188,36 +184,17 @@ struct NamespaceObject final : Object {
   void Add(std::string_view name, Value value);
 };
 
-struct CyclerObject final : Object {
-  CyclerObject(Meter* meter, Value items_in)
-      : Object(meter, 96, items_in.depth() + 1), items(std::move(items_in)) {}
-  const Value items;  // a tuple
-  size_t position = 0;
-};
-
-struct JoinerObject final : Object {
-  JoinerObject(Meter* meter, Value separator_in)
-      : Object(meter, 96, 2), separator(std::move(separator_in)) {}
-  const Value separator;
-  bool used = false;
-};
-
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
-  const Value* Named(std::string_view name) const;
 };
 
-using Function = Value (*)(Runtime& runtime, const Value& self, const Arguments& arguments);
+struct Builtin;
 struct FunctionObject final : Object {
-  FunctionObject(Meter* meter, std::string_view name_in, Function call_in, Value self_in)
-      : Object(meter, 96, self_in.depth() + 1),
-        name(name_in),
-        call(call_in),
-        self(std::move(self_in)) {}
-  const std::string_view name;  // of static storage
-  const Function call;
-  const Value self;  // None for a global function
+  FunctionObject(Meter* meter, const Builtin* builtin_in, Value self_in)
+      : Object(meter, 96, self_in.depth() + 1), builtin(builtin_in), self(std::move(self_in)) {}
+  const Builtin* const builtin;  // of static storage
+  const Value self;              // None for a global function
 };
 
 // The name of the value's Python type: "int", "NoneType", "dict_items" ...
