@@ -96,6 +96,7 @@ TOO_LARGE = "larger than 127 bits"
 # What chat templates do not need is refused with a sentence that says so, as
 # chat_template_unsupported_test.cc tests name by name. Such cases are counted apart.
 NOT_SUPPORTED = "chat templates may use"
+NOT_SUPPORTED_SHARE_MAX = 0.05
 
 
 def compare(program, cases, show):
@@ -151,8 +152,9 @@ def main():
             f"{group}: {len(cases)} cases, {rendered} rendered alike, {refused} refused by both, "
             f"{left_out} not supported, {wrong} different, {characters} differing characters"
         )
-        # No published template may need what is not supported.
-        failed = failed or wrong > 0 or (group == "templates" and left_out > 0)
+        # No published template may need what is not supported, and few of the expressions.
+        allowed = 0 if group == "templates" else NOT_SUPPORTED_SHARE_MAX * len(cases)
+        failed = failed or wrong > 0 or left_out > allowed
     sys.exit(1 if failed else 0)
 
 

@@ -1,9 +1,10 @@
-"""Short templates, each with a context: every filter, test, method and operator on ordinary and odd
-values, and the statements with their corner cases.
+"""Short templates, each with a context: every filter, test, method and operator that we have, on
+ordinary and odd values, and the statements with their corner cases.
 
 What we refuse on purpose where jinja2 renders is left out: integers over 127 bits, complex numbers,
-bytes (str.encode), lone surrogates, the template's own `self`, the random or layout filters (see
-src/text/jinja/filters.h) and slices of constants with bounds that are no integers."""
+bytes (str.encode), lone surrogates, the template's own `self`, slices of constants with bounds that
+are no integers, and what chat templates do not need (chat_template_unsupported_test.cc lists it).
+Lines below that hold some of it among other things stay, and compare.py counts them apart."""
 
 CONTEXT = {
     "s": "Hello World",
@@ -60,69 +61,57 @@ SUBJECTS = list(CONTEXT) + [
 ]
 
 FILTERS = """
-abs|attr('real')|attr('items')|attr('_hidden')|batch(2)|list|batch(2, 'x')|list|batch(0)|list
-capitalize|center|center(5)|center(15)|count|d('dflt')|default('dflt', true)|default(boolean=true)
-dictsort|dictsort(true)|dictsort(by='value')|dictsort(reverse=true)|e|escape|filesizeformat
-filesizeformat(true)|first|float|float(1)|forceescape|format(1, 2)|format('x')|groupby(0)|indent
+capitalize|count|d('dflt')|default('dflt', true)|default(boolean=true)
+dictsort|dictsort(true)|dictsort(reverse=true)|e|escape
+first|indent
 indent(2, true)|indent('> ', blank=true)|indent(width=1, first=true, blank=true)|int|int(5)
-int(base=16)|join|join(', ')|join('-', attribute='name')|join(1)|last|length|list|lower|items|list
+join|join(', ')|join('-', attribute='name')|join(1)|last|length|list|lower|items|list
 map('upper')|list|map('int', 7)|list|map(attribute='name')|list|map(attribute='addr.city')|list
 map(attribute='tags', default='none')|list|map('nosuch')|list|map()|list|min|max
-min(attribute='age')|max(case_sensitive=true)|reject|list|reject('none')|list|rejectattr('tags')|list
+reject|list|reject('none')|list|rejectattr('tags')|list
 rejectattr('age', 'equalto', 30)|list|replace('o', '0')|replace('l', 'L', 1)|replace('', '-')
-reverse|list|round|round(1)|round(2)|round(-1)|round(1, 'ceil')|round(method='floor')|safe
+safe
 select|list|select('string')|list|select('gt', 1)|list|selectattr('age')|list|selectattr('name', 'in', ['Bob'])|list
-selectattr('missing', 'defined')|list|slice(2)|list|slice(3, 'x')|list|slice(0)|list|sort|sort(true)
-sort(reverse=true, case_sensitive=true)|sort(attribute='age')|sort(attribute='age,name')|sort(attribute='addr.city')
-string|sum|sum(attribute='age')|sum(start=[])|title|tojson|tojson(indent=2)|tojson(true)
+selectattr('missing', 'defined')|list|sort|sort(true)
+sort(reverse=true, case_sensitive=true)|sort(attribute='age')|sort(attribute='addr.city')
+string|title|tojson|tojson(indent=2)|tojson(true)
 tojson(separators=(',', ':'))|tojson(sort_keys=true)|tojson(indent='--')|tojson(ensure_ascii=true, indent=1)|trim
-trim('H d')|truncate|truncate(5)|truncate(5, true)|truncate(9, false, '')|truncate(5, leeway=0)
-unique|list|unique(true)|list|unique(attribute='age')|list|upper|urlencode|wordcount|xmlattr|xmlattr(false)
+trim('H d')
+unique|list|unique(true)|list|unique(attribute='age')|list|upper
 nosuch
 """
 
 TESTS = """
-boolean|callable|defined|divisibleby 3|divisibleby(2)|eq 7|equalto 'a'|escaped|even|false|float|ge 3|gt 'A'
-greaterthan(1)|in [7, 'a', None]|in 'Hello World!'|in d|integer|iterable|le 7|lessthan 3|lt 'z'|lower
-mapping|ne 7|none|number|odd|sameas none|sameas true|sequence|string|test|filter|true|undefined|upper|nosuch
+boolean|defined|divisibleby 3|divisibleby(2)|eq 7|equalto 'a'|even|false|float|ge 3|gt 'A'
+greaterthan(1)|in [7, 'a', None]|in 'Hello World!'|in d|integer|iterable|le 7|lessthan 3|lt 'z'
+mapping|ne 7|none|number|odd|sequence|string|true|undefined|nosuch
 """
 
 STRING_METHODS = """
-capitalize()|casefold()|center(20)|center(20, '*')|center(3)|count('l')|count('')|count('o', 5)|count('l', -3, -1)
-endswith('d')|endswith(('x', 'ld'))|endswith('World', 6)|endswith('Hello', 0, 5)|endswith('')|endswith(1)
-expandtabs()|expandtabs(2)|find('o')|find('o', 5)|find('zz')|find('')|find('', 50)|find('l', -4)|format()|format(1)
-index('W')|index('zz')|isalnum()|isalpha()|isascii()|isdecimal()|isdigit()|isidentifier()|islower()|isnumeric()
-isprintable()|isspace()|istitle()|isupper()|join(['a', 'b'])|join('xyz')|join([1])|join(nums|map('string'))|ljust(15, '.')|lower()
-lstrip()|lstrip('He ')|partition(' ')|partition('zz')|removeprefix('He')|removesuffix('ld')|replace('l', 'L')
-replace('l', 'L', 2)|replace('', '-')|replace('', '-', 3)|replace('o', old='x')|rfind('o')|rfind('o', 0, 5)|rindex('l')|rjust(15)
-rpartition('o')|rpartition('zz')|rsplit()|rsplit('l', 1)|rsplit(maxsplit=1)|rsplit(none, 1)|rstrip()|rstrip('d\\n')|split()|split(' ')
+capitalize()
+endswith('d')|endswith(('x', 'ld'))|endswith('')|endswith(1)
+format()|format(1)
+join(['a', 'b'])|join('xyz')|join([1])|join(nums|map('string'))|lower()
+lstrip()|lstrip('He ')|replace('l', 'L')
+replace('l', 'L', 2)|replace('', '-')|replace('', '-', 3)|replace('o', old='x')
+rsplit()|rsplit('l', 1)|rstrip()|rstrip('d\\n')|split()|split(' ')
 split('l')|split('l', 1)|split(none, 1)|split('')|split(maxsplit=0)|split(sep=',')|splitlines()|splitlines(true)|startswith('H')
-startswith(['a'])|startswith(('a', 'H'))|startswith('W', 6)|strip()|strip('H d')|swapcase()|title()|upper()|zfill(15)|zfill(2)
+startswith(['a'])|startswith(('a', 'H'))|strip()|strip('H d')|title()|upper()
 nosuch()|__class__|_x|upper
 """
 
 STRINGS = "s empty spaces lines uni digits html csv ('<b>x&y</b>'|safe) n".split()
 OPERANDS = ["s", "empty", "n", "neg", "zero", "f", "t", "nil", "nums", "d", "missing", "(1, 2)", "no_items", "('<i>'|safe)", "huge"]
-OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
+OPERATORS = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
 
 SUBSCRIPTS = """
 [0]|[-1]|[99]|[1:]|[:-1]|[::-1]|[::2]|[-3:-1]|[5:2]|[1:10:3]|[-1:-4:-1]|[::0]|[none:2]|[missing:]|[1.0]|[true]
 ['b']|['items']|['nosuch']|['nested']['k']['z']|.b|.items|.nosuch|.nested.k.z|.nosuch.more|._hidden|['_hidden']|.__class__
-[none]|[[1]]|[(1, 2)]|.0|.0.name|[missing]|.name|[:100:]|[2:][0]|.get('b')|.get('nosuch')|.get('nosuch', 3)|.get([])|.keys()|.values()|list
-.items()|list|.pop('b')|.update({})|.append(1)|.copy()|.index(1)|.index(99)|.count(1)|.sort()|.clear|.setdefault
-.real|.imag|.bit_length()|.is_integer()|.numerator
+[none]|[[1]]|[(1, 2)]|[missing]|.name|[:100:]|[2:][0]|.get('b')|.get('nosuch')|.get('nosuch', 3)|.get([])|.keys()|.values()|list
+.items()|list|.pop('b')|.update({})|.append(1)|.index(1)|.index(99)|.count(1)|.sort()|.clear|.setdefault
 """
 
-FORMATS = [
-    "'{}'.format(X)", "'{:>8}|'.format(X)", "'{0}{0}'.format(X)", "'{x}'.format(x=X)", "'{:05d}'.format(X)",
-    "'{:,}'.format(X)", "'{:.2f}'.format(X)", "'{:e}'.format(X)", "'{:%}'.format(X)", "'{:x}'.format(X)",
-    "'{:#X}'.format(X)", "'{:+}'.format(X)", "'{:^9}|'.format(X)", "'{:*<9}'.format(X)", "'{!r}'.format(X)",
-    "'{!s:>5}'.format(X)", "'{:.3}'.format(X)", "'{:g}'.format(X)", "'{:_}'.format(X)", "'{:010,}'.format(X)",
-    "'{0[0]}'.format(X)", "'{0.b}'.format(X)", "'{:c}'.format(X)", "'{{}}{}'.format(X)", "'{:{}}'.format(X, 7)",
-    "'%s' % X", "'%r' % X", "'%d' % X", "'%5.1f|' % X", "'%x' % X", "'%-6s|' % X", "'%06d' % X", "'%+d' % X",
-    "'%e' % X", "'%g' % X", "'%%' % X", "'%.3s' % X", "'%(b)s' % X", "'%s %s' % X", "'%c' % X", "'%.3d' % X", "'%#o' % X",
-    "'no directive' % X",
-]
+FORMATS = ["'{}'.format(X)", "'{0}{0}'.format(X)", "'{x}'.format(x=X)", "'{{}}{}'.format(X)", "'{}{}'.format(X)"]
 
 LOOSE = r"""
 {{ 1 if false }}
@@ -410,8 +399,8 @@ def split_filters(text):
 def generated():
     for item in split_filters(FILTERS):
         for subject in SUBJECTS:
-            # These would show the address of a generator.
-            if "map(" not in subject or item not in ("replace('', '-')", "wordcount"):
+            # This would show the address of a generator.
+            if "map(" not in subject or item != "replace('', '-')":
                 yield f"{{{{ {subject}|{item} }}}}"
     for item in split_filters(TESTS):
         for subject in SUBJECTS:
@@ -422,9 +411,7 @@ def generated():
     for operator in OPERATORS:
         for left in OPERANDS:
             for right in OPERANDS:
-                # Python would compute an integer of 10^21 digits, or a complex number.
-                if operator != "**" or right not in ("huge", "f"):
-                    yield f"{{{{ {left} {operator} {right} }}}}"
+                yield f"{{{{ {left} {operator} {right} }}}}"
     for item in split_filters(SUBSCRIPTS):
         for subject in SUBJECTS:
             yield f"{{{{ {subject}{item} }}}}"
