@@ -87,9 +87,7 @@ void ExpressionParser::AddItem(Expr* expr, ExprPtr item) const {
 
 void ExpressionParser::NoteUnknown(const Expr& expr) {
   if (expr.builtin != nullptr || in_condition_) return;
-  unknown_.push_back(
-      {expr.kind == ExprKind::kFilter ? NoSuchFilter(expr.text) : NoSuchTest(expr.text),
-       expr.line});
+  unknown_.push_back({expr.kind == ExprKind::kFilter, expr.text, expr.line});
 }
 
 // ---- Operators, from the loosest to the tightest

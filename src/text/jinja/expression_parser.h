@@ -87,7 +87,12 @@ class ExpressionParser {
 
   // Unknown filters and tests that make the whole template wrong, as in Jinja: those that do not
   // stand in a condition's reach, where they fail only when they are evaluated.
-  std::vector<SyntaxFailure> unknown_;
+  struct UnknownName {
+    bool is_filter;
+    std::string name;
+    int line;
+  };
+  std::vector<UnknownName> unknown_;
   bool in_condition_ = false;
   bool in_macro_ = false;
   bool caller_read_ = false;  // whether the name `caller` has come since this was last cleared

@@ -14,27 +14,6 @@
 namespace sluice::text::jinja {
 namespace {
 
-// Enters a macro; leaves it and its scope when it goes out of scope.
-class CallFrame {
- public:
-  CallFrame(int* depth, int depth_max, std::shared_ptr<Scope>* scope)
-      : depth_(depth), scope_(scope), old_(*scope) {
-    if (*depth >= depth_max) Fail("macros call each other deeper than ", depth_max, " levels");
-    ++*depth_;
-  }
-  ~CallFrame() {
-    --*depth_;
-    *scope_ = std::move(old_);
-  }
-  CallFrame(const CallFrame&) = delete;
-  CallFrame& operator=(const CallFrame&) = delete;
-
- private:
-  int* depth_;
-  std::shared_ptr<Scope>* scope_;
-  std::shared_ptr<Scope> old_;
-};
-
 // Walks a template's statements and expressions. One per rendering.
 class Interpreter {
  public:
@@ -508,8 +487,12 @@ class Interpreter {
     // The macro may be dropped by what it does.
     const Statement& definition = *macro.definition;
     const std::shared_ptr<Scope> around = macro.scope;
-    const CallFrame frame(&macro_depth_, runtime_.limits().depth_max, &scope_);
-    scope_ = MakeScope(around, definition.body.hidden);
+    if (macro_depth_ >= runtime_.limits().depth_max) {
+      Fail("macros call each other deeper than ", runtime_.limits().depth_max, " levels");
+    }
+    const Restore<int> restore_depth(&macro_depth_, macro_depth_ + 1);
+    const Restore<std::shared_ptr<Scope>> restore_scope(&scope_,
+                                                        MakeScope(around, definition.body.hidden));
     BindMacro(definition, arguments);
     TextBuilder out(runtime_);
     Execute(definition.body.statements, &out);

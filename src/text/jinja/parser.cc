@@ -17,7 +17,10 @@ class Parser : public ExpressionParser {
   ParsedTemplate Run() {
     ParsedTemplate parsed;
     parsed.body.statements = ParseUntil({});
-    if (!unknown_.empty()) throw unknown_[0];
+    if (!unknown_.empty()) {
+      const UnknownName& first = unknown_[0];
+      Error(first.is_filter ? NoSuchFilter(first.name) : NoSuchTest(first.name), first.line);
+    }
     return parsed;
   }
 

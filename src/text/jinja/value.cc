@@ -91,18 +91,8 @@ SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in, int de
       items(std::move(items_in)) {}
 
 DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in, int depth_in)
-    : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + sizeof(uint32_t)), depth_in),
+    : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + 64), depth_in),
       entries(std::move(entries_in)) {}
-
-void DictObject::BuildIndex() const {
-  for (uint32_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].first.IsString()) by_text_.push_back(i);
-  }
-  std::sort(by_text_.begin(), by_text_.end(), [this](uint32_t a, uint32_t b) {
-    return entries[a].first.text() < entries[b].first.text();
-  });
-  indexed_ = true;
-}
 
 const Value* DictObject::Find(std::string_view key) const {
   constexpr size_t kScanMax = 8;
@@ -112,12 +102,14 @@ const Value* DictObject::Find(std::string_view key) const {
     }
     return nullptr;
   }
-  if (!indexed_) BuildIndex();
-  auto found = std::lower_bound(
-      by_text_.begin(), by_text_.end(), key,
-      [this](uint32_t i, std::string_view wanted) { return entries[i].first.text() < wanted; });
-  if (found == by_text_.end() || entries[*found].first.text() != key) return nullptr;
-  return &entries[*found].second;
+  if (!indexed_) {
+    indexed_ = true;
+    for (const auto& [name, value] : entries) {
+      if (name.IsString()) by_text_.emplace(name.text(), &value);
+    }
+  }
+  const auto found = by_text_.find(key);
+  return found == by_text_.end() ? nullptr : found->second;
 }
 
 const Value* DictObject::Find(Runtime& runtime, const Value& key) const {

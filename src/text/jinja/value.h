@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -144,9 +145,9 @@ struct DictObject final : Object {
   const std::vector<Entry> entries;  // in order of insertion
 
  private:
-  void BuildIndex() const;
   mutable bool indexed_ = false;
-  mutable std::vector<uint32_t> by_text_;  // entries with string keys, sorted by key
+  // The values of string keys; made when one is looked for among many.
+  mutable std::map<std::string_view, const Value*> by_text_;
 };
 
 struct UndefinedObject final : Object {
