@@ -31,8 +31,7 @@ struct ServerOptions {
     v(port, "port", "TCP port; 0: the system chooses one, which is printed", 0, 65535);
     v(api_key_file, "api-key-file", "file of API keys, one a line; default: no key is asked for");
     v(allow_host, "allow-host",
-      "NAME[,...]: host names to answer to beside loopback's, * is every name; default: every "
-      "name, "
+      "NAME[,...]: host names to answer to beside loopback's, * is every name; default: every name, "
       "but loopback's alone for a server on loopback without keys");
     v(http_threads, "http-threads", "threads for the network, and as many for requests' bodies", 1,
       64);
@@ -52,7 +51,10 @@ class Server {
  public:
   virtual ~Server() = default;  // as Stop(0)
 
-  // kInvalidArgument: an option or the key file; kIo: the port cannot be had.
+  // What Start would say of the options and the port now, for a caller that has minutes of loading
+  // before it. kInvalidArgument: an option or the key file; kIo: the port cannot be had.
+  static Status Check(const ServerOptions& options);
+  // Errors as Check's.
   static Result<std::unique_ptr<Server>> Start(Engine& engine, const ServerOptions& options);
 
   // The port that it listens on.

@@ -56,6 +56,9 @@ std::string UrlOf(const ServerOptions& options, int port) {
 
 Status Serve(const EngineOptions& engine_options, const ServerOptions& server_options) {
   RaiseFileLimit();
+  SLUICE_RETURN_IF_ERROR(Server::Check(server_options));
+  // Without a terminal there is no progress to see, and a large model takes its time.
+  LogInfo("loading ", Quote(engine_options.model));
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(engine_options));
   const EngineInfo info = engine->Info();
   LogInfo("device: ", info.device_reason);

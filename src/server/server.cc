@@ -81,6 +81,16 @@ class ServerImpl : public Server {
 
 }  // namespace
 
+Status Server::Check(const ServerOptions& options) {
+  RangeCheck ranges;
+  ServerOptions(options).ForEach(ranges);
+  SLUICE_RETURN_IF_ERROR(ranges.status);
+  SLUICE_ASSIGN_OR_RETURN(const server::ApiKeys keys, server::ApiKeys::Load(options.api_key_file));
+  SLUICE_ASSIGN_OR_RETURN(const auto http, server::HttpServer::Open(options, nullptr, nullptr));
+  return server::HostPolicy::Parse(options.allow_host, !keys.required() && http->loopback())
+      .status();
+}
+
 Result<std::unique_ptr<Server>> Server::Start(Engine& engine, const ServerOptions& options) {
   RangeCheck ranges;
   ServerOptions(options).ForEach(ranges);

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,14 @@ class Errors(unittest.TestCase):
             # The files of a model's folder, too.
             os.rename(pipe, os.path.join(folder, "config.json"))
             self.refuse(1, ["config.json", "regular"], "inspect", folder)
+
+    def test_a_servers_options_and_port_are_tried_before_the_model_is_read(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            for code, words, options in [(1, ["port", port, "in use"], ["--port", port]),
+                                         (2, ["/no/keys"], ["--api-key-file", "/no/keys"]),
+                                         (2, ["a b"], ["--allow-host", "a b", "--port", "0"])]:
+                self.refuse(code, words, "serve", "/no/such/model.gguf", *options)
 
     def test_a_prompt_too_long_names_a_remedy_that_there_is(self):
         done = run("generate", MODEL, "-p", "word " * 9000)
