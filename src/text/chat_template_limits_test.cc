@@ -293,6 +293,10 @@ TEST(FlatValuesTest, LongLoopsCountAsSteps) {
   EXPECT_GE(filter("int", zeros, {}), kStepsOfBytes);
   EXPECT_GE(filter("e", zeros, {}), kStepsOfBytes);
   EXPECT_GE(filter("trim", dots, {zeros}), kStepsOfBytes);
+  // A search takes longer than a copy.
+  EXPECT_GE(filter("trim", zeros, {dots}), 8 * kStepsOfBytes);
+  EXPECT_GE(filter("replace", zeros, {dots, dots}), 8 * kStepsOfBytes);
+  EXPECT_GE(StepsOf(runtime, [&] { Contains(runtime, zeros, dots); }), 8 * kStepsOfBytes);
   EXPECT_GE(filter("join", runtime.List({}), {Value(), dots}), int64_t{kItems});
   EXPECT_GE(StepsOf(runtime, [&] { FindAttribute(runtime, runtime.Dict({}), zeros.text()); }),
             kStepsOfBytes);
@@ -301,6 +305,23 @@ TEST(FlatValuesTest, LongLoopsCountAsSteps) {
     entries.emplace_back(Value::Integer(static_cast<Int>(i)), Value());
   }
   EXPECT_GE(StepsOf(runtime, [&] { runtime.Dict(std::move(entries)); }), int64_t{kItems});
+}
+
+// Each name is compared with those before it, when the template is read: no step counts that.
+TEST(FlatValuesTest, NamesOfACallAndOfAMacroAreBounded) {
+  std::string names, values;
+  for (int i = 0; i < 256; ++i) {
+    names += StrCat("a", i, ",");
+    values += StrCat("a", i, "=1,");
+  }
+  EXPECT_TRUE(ChatTemplate::Parse(StrCat("{{ dict(", values, ") }}")).ok());
+  EXPECT_THAT(ChatTemplate::Parse(StrCat("{{ dict(", values, "b=1) }}")).status().message(),
+              HasSubstr("more than 256 arguments"));
+  const auto macro = [](const std::string& parameters) {
+    return ChatTemplate::Parse(StrCat("{% macro m(", parameters, "b) %}{% endmacro %}"));
+  };
+  EXPECT_TRUE(macro(names.substr(names.find(',') + 1)).ok());
+  EXPECT_THAT(macro(names).status().message(), HasSubstr("more than 256 parameters"));
 }
 
 // A search from the right that began anew at each part would look at the text 200,000 times.

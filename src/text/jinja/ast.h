@@ -15,6 +15,8 @@ namespace sluice::text::jinja {
 // An identifier, numbered by the parser in order of appearance.
 using Name = int32_t;
 constexpr size_t kNamesMax = 4096;  // in one template
+// Names are compared with each other; of a call's arguments, or a macro's parameters.
+constexpr size_t kNamesOfCallMax = 256;
 
 // Names that the language itself gives a meaning, numbered before all others.
 enum KnownName : Name { kLoop, kCaller, kKnownNames };

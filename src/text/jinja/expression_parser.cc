@@ -332,6 +332,9 @@ void ExpressionParser::ParseArguments(Expr* expr) {
     } else if (!expr->named.empty()) {
       Error("an argument without a name follows one with a name", line);
     }
+    if (expr->named.size() == kNamesOfCallMax) {
+      Error(StrCat("a call has more than ", kNamesOfCallMax, " arguments with names"), line);
+    }
     for (const auto& [other, value] : expr->named) {
       if (other == name) Error(StrCat("the argument '", name, "' is given twice"), line);
     }

@@ -260,7 +260,7 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item) {
       if (!item.IsString()) {
         Fail("'in <string>' requires string as left operand, not ", TypeName(item));
       }
-      runtime.Work(container.text().size());
+      runtime.Work(container.text().size() * kSearchWork);
       return FindIn(container.text(), item.text()) != std::string::npos;
     case Kind::kList:
     case Kind::kTuple:

@@ -226,6 +226,9 @@ class Parser : public ExpressionParser {
     while (!AtOperator(")")) {
       const int line = current().line;
       Target name = NameTarget();
+      if (macro->parameters.size() == kNamesOfCallMax) {
+        Error(StrCat("a macro has more than ", kNamesOfCallMax, " parameters"), line);
+      }
       for (const Parameter& other : macro->parameters) {
         if (other.name == name.name) {
           Error(StrCat("the parameter '", name.text, "' comes twice"), line);

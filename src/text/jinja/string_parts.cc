@@ -104,7 +104,7 @@ Value PartsToList(Runtime& runtime, const std::vector<std::string_view>& parts, 
 std::string ReplaceText(Runtime& runtime, std::string_view text, std::string_view old,
                         std::string_view with, int64_t limit) {
   TextBuilder out(runtime);
-  runtime.Work(text.size());
+  runtime.Work(text.size() * kSearchWork);
   int64_t done = 0;
   size_t place = 0;
   while (limit < 0 || done < limit) {
@@ -129,7 +129,7 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
     Fail("strip arg must be None or str, not ", TypeName(chars));
   }
   std::string_view text = value.text();
-  runtime.Work(text.size());
+  runtime.Work(text.size() * kSearchWork);
   if (chars.IsNone()) {
     if (left) text = StripLeft(text);
     if (right) text = StripRight(text);

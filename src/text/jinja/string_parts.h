@@ -11,6 +11,8 @@
 
 namespace sluice::text::jinja {
 
+// How many bytes are copied in the time in which one is searched, for Runtime::Work.
+inline constexpr size_t kSearchWork = 8;
 // The first place of `wanted` in `text` from `start` on, or npos, in linear time whatever
 // the strings are.
 size_t FindIn(std::string_view text, std::string_view wanted, size_t start = 0);

@@ -114,7 +114,7 @@ template <bool from_right>
 Value Split(Runtime& runtime, const Value& self, const Bound& bound) {
   const std::string_view text = self.text();
   const int64_t limit = bound.Integer(1, -1);
-  runtime.Work(text.size());
+  runtime.Work(text.size() * kSearchWork);
   if (bound.IsNoneOrAbsent(0)) {
     if (from_right && limit >= 0) {
       Fail("rsplit() with a maxsplit alone is not supported; chat templates may use a separator");
