@@ -30,8 +30,10 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
+#include "ops/gate.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 
@@ -63,6 +65,15 @@ inline TensorList TensorsOf(const RopeKv::Args& a) {
 inline TensorList TensorsOf(const Attention::Args& a) {
   return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.out, &a.plan}, a.kv);
 }
+inline TensorList TensorsOf(const ShortConv::Args& a) {
+  return {&a.x, &a.weight, &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
+}
+inline TensorList TensorsOf(const GatedDelta::Args& a) {
+  return {&a.qkv,         &a.ba,      &a.dt_bias,     &a.a_log, &a.state,
+          &a.query_start, &a.context, &a.block_table, &a.out};
+}
+inline TensorList TensorsOf(const GatedNorm::Args& a) { return {&a.x, &a.gate, &a.weight, &a.out}; }
+inline TensorList TensorsOf(const SigmoidGate::Args& a) { return {&a.x, &a.gate}; }
 inline TensorList TensorsOf(const Sample::Args& a) {
   return {&a.logits, &a.rows,    &a.edits,        &a.masks,        &a.outputs,
           &a.tokens, &a.top_ids, &a.top_logprobs, &a.distributions};
@@ -109,7 +120,7 @@ class QueuedDevice : public device::Device {
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
     Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, Linear, Norm, QkNorm,
-           RopeKv, Attention, Sample>();
+           RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }

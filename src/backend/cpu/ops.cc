@@ -2,8 +2,10 @@
 
 #include "backend/cpu/activation/impls.h"
 #include "backend/cpu/attention/impls.h"
+#include "backend/cpu/gate/impls.h"
 #include "backend/cpu/linear/impls.h"
 #include "backend/cpu/norm/impls.h"
+#include "backend/cpu/recurrent/impls.h"
 #include "backend/cpu/rope_kv/impls.h"
 #include "backend/cpu/sampling/impls.h"
 #include "ops/embedding.h"
@@ -20,6 +22,8 @@ void RegisterCpuOps(ops::OpTable& table) {
   table.Add<ops::ResolveTokens>(
       {"ref_resolve_tokens", &ops::RefResolveTokensSupports, &ops::RefResolveTokens});
   RegisterAttention(table);
+  RegisterRecurrent(table);
+  RegisterGate(table);
   RegisterLinear(table);
   RegisterSampling(table);
 }

@@ -1,0 +1,10 @@
+// short_conv and gated_delta on the CPU.
+#pragma once
+
+#include "ops/op.h"
+
+namespace sluice::cpu {
+
+void RegisterRecurrent(ops::OpTable& table);
+
+}  // namespace sluice::cpu

@@ -1,0 +1,35 @@
+#include "ops/gate.h"
+
+#include "ops/check_args.h"
+
+namespace sluice::ops {
+
+std::string GatedNorm::Desc::ToString() const {
+  return StrCat(Name(activation), " ", heads, " heads of ", head_dim, " eps ", eps);
+}
+
+std::string SigmoidGate::Desc::ToString() const { return StrCat(Name(activation), " ", width); }
+
+Status CheckArgs(const GatedNorm::Desc& desc, const GatedNorm::Args& args) {
+  const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
+  const int64_t width = int64_t{desc.heads} * desc.head_dim;
+  ArgsChecker check(GatedNorm::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {tokens, width})
+      .Expect("gate", args.gate, desc.activation, {tokens, width})
+      .Expect("weight", args.weight, DType::kF32, {desc.head_dim})
+      .Expect("out", args.out, desc.activation, {tokens, width})
+      .ExpectApartOrSame("x", args.x, "out", args.out)
+      .ExpectApart("gate", args.gate, "out", args.out);
+  return check.status();
+}
+
+Status CheckArgs(const SigmoidGate::Desc& desc, const SigmoidGate::Args& args) {
+  ArgsChecker check(SigmoidGate::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {-1, desc.width})
+      .Expect("gate", args.gate, desc.activation,
+              {args.x.rank == 2 ? args.x.dims[0] : -1, desc.width})
+      .ExpectApart("x", args.x, "gate", args.gate);
+  return check.status();
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,52 @@
+// What a layer's output passes before its last product: a norm times a gate, behind a recurrence,
+// or a gate alone, behind attention.
+#pragma once
+
+#include "ops/op.h"
+#include "ops/tensor.h"
+
+namespace sluice::ops {
+
+// Per head of head_dim numbers: out = x / sqrt(mean of x^2 + eps) * weight * silu(gate).
+struct GatedNorm {
+  static constexpr std::string_view kName = "gated_norm";
+  struct Desc {
+    DType activation = DType::kF32;
+    int heads = 0, head_dim = 0;
+    float eps = 1e-6f;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;       // [tokens, heads * head_dim], rows may be strided
+    Tensor gate;    // [tokens, heads * head_dim], rows may be strided
+    Tensor weight;  // F32 [head_dim], the same for all heads
+    Tensor out;     // [tokens, heads * head_dim]; may be x, may not overlap gate
+  };
+};
+
+// x = x * sigmoid(gate), in place.
+struct SigmoidGate {
+  static constexpr std::string_view kName = "sigmoid_gate";
+  struct Desc {
+    DType activation = DType::kF32;
+    int64_t width = 0;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;     // [tokens, width], rows may be strided
+    Tensor gate;  // [tokens, width], rows may be strided; may not overlap x
+  };
+};
+
+// The shape rules of a call; what every implementation checks first.
+Status CheckArgs(const GatedNorm::Desc& desc, const GatedNorm::Args& args);
+Status CheckArgs(const SigmoidGate::Desc& desc, const SigmoidGate::Args& args);
+
+Support RefGatedNormSupports(const GatedNorm::Desc& desc, const device::DeviceFacts& facts);
+Status RefGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
+                    const GatedNorm::Args& args);
+Support RefSigmoidGateSupports(const SigmoidGate::Desc& desc, const device::DeviceFacts& facts);
+Status RefSigmoidGate(device::Stream& stream, const SigmoidGate::Desc& desc,
+                      const SigmoidGate::Args& args);
+
+}  // namespace sluice::ops

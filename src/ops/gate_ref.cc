@@ -1,0 +1,66 @@
+#include <cmath>
+
+#include "ops/element.h"
+#include "ops/gate.h"
+
+namespace sluice::ops {
+namespace {
+
+double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+Support CheckActivation(DType activation) {
+  if (IsPlainFloat(activation)) return Support::Yes();
+  return Support::No(StrCat("activations of ", Name(activation), " are not supported"));
+}
+
+}  // namespace
+
+Support RefGatedNormSupports(const GatedNorm::Desc& desc, const device::DeviceFacts&) {
+  if (desc.heads <= 0 || desc.head_dim <= 0)
+    return Support::No("head counts and head_dim must be above 0");
+  if (!(desc.eps > 0.0f) || !std::isfinite(desc.eps))
+    return Support::No(StrCat("eps is ", desc.eps, ", it must be above 0"));
+  return CheckActivation(desc.activation);
+}
+
+Status RefGatedNorm(device::Stream&, const GatedNorm::Desc& desc, const GatedNorm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const float* weight = args.weight.ptr<float>();
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    for (int64_t first = 0; first < args.x.dims[1]; first += desc.head_dim) {
+      double sum = 0.0;
+      for (int i = 0; i < desc.head_dim; ++i) {
+        const double x = LoadElement(desc.activation, RowData(args.x, t), first + i);
+        sum += x * x;
+      }
+      const double inverse = 1.0 / std::sqrt(sum / desc.head_dim + desc.eps);
+      for (int i = 0; i < desc.head_dim; ++i) {
+        const double x = LoadElement(desc.activation, RowData(args.x, t), first + i);
+        const double gate = LoadElement(desc.activation, RowData(args.gate, t), first + i);
+        StoreElement(desc.activation, RowData(args.out, t), first + i,
+                     static_cast<float>(x * inverse * weight[i] * gate * Sigmoid(gate)));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+Support RefSigmoidGateSupports(const SigmoidGate::Desc& desc, const device::DeviceFacts&) {
+  if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
+  return CheckActivation(desc.activation);
+}
+
+Status RefSigmoidGate(device::Stream&, const SigmoidGate::Desc& desc,
+                      const SigmoidGate::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    for (int64_t i = 0; i < desc.width; ++i) {
+      const double x = LoadElement(desc.activation, RowData(args.x, t), i);
+      const double gate = LoadElement(desc.activation, RowData(args.gate, t), i);
+      StoreElement(desc.activation, RowData(args.x, t), i, static_cast<float>(x * Sigmoid(gate)));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,115 @@
+// The ops of a recurrent layer, a gated delta net: a causal convolution over the tokens of each
+// sequence, and the gated delta rule behind it. Both keep a state for each sequence, which lies in
+// cache blocks as batch/kv_group.h says of a group of states: block i of a sequence's table holds
+// the state behind the last computed token of positions [i * block_tokens, (i + 1) * block_tokens).
+//
+// Prefill, chunk and decode are the same op: sequence s has rows [query_start[s], query_start[s +
+// 1]), the last of which stands at position context[s] - 1. A call reads the block of the position
+// before its first, or begins from zeros at position 0, and writes the block of its last; the two
+// may be one block. No sequence crosses a border between blocks within a call. A block that is
+// written belongs to one sequence of the call alone; one that is only read may be shared.
+//
+// The state is F32 and goes on token by token, so the bits of a token do not depend on how tokens
+// were divided into calls, nor on other sequences. Rows past query_start's last entry are padding:
+// neither read nor written. A sequence without query tokens is padding, too. One whose block to
+// read or to write is -1 leaves all state alone, and its rows of `out` become zeros.
+//
+// A block id outside the state, or a context that does not fit its row of the table, is
+// kInvalidArgument where the indices lie in host memory, and nothing is written (CheckIndices).
+// Elsewhere such a sequence is treated as one whose block is -1.
+#pragma once
+
+#include "ops/op.h"
+#include "ops/tensor.h"
+
+namespace sluice::ops {
+
+// out[t, c] = silu(sum over j of weight[c, j] * x[t - (kernel - 1) + j, c]), where rows before a
+// sequence's first of the call are those of its state.
+struct ShortConv {
+  static constexpr std::string_view kName = "short_conv";
+  struct Desc {
+    DType activation = DType::kF32;
+    int64_t channels = 0;
+    int kernel = 4;        // taps, 2 to 8; the last one is the token's own
+    int block_tokens = 0;  // positions of a block of the state
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;            // [tokens, channels]
+    Tensor weight;       // F32 [channels, kernel]
+    Tensor state;        // F32 [blocks, kernel - 1, channels]: the last rows of x, oldest first
+    Tensor query_start;  // I32 [sequences + 1]
+    Tensor context;      // I32 [sequences]: tokens of the sequence, those of this call included
+    Tensor block_table;  // I32 [sequences, blocks_max]
+    Tensor out;          // [tokens, channels]; may not overlap x
+  };
+};
+
+// The gated delta rule of Qwen3-Next. Per value head h, with the query and key of head h / (v_heads
+// / k_heads), and for each token in order:
+//   q = q / sqrt(sum of q^2 + 1e-6) / sqrt(k_head_dim), k = k / sqrt(sum of k^2 + 1e-6)
+//   S = S * exp(-exp(a_log[h]) * softplus(a + dt_bias[h]))
+//   S = S + k (x) (sigmoid(b) * (v - S^T k)),  out = S^T q
+struct GatedDelta {
+  static constexpr std::string_view kName = "gated_delta";
+  struct Desc {
+    DType activation = DType::kF32;
+    int k_heads = 0, v_heads = 0;  // v_heads is a multiple of k_heads, the number of query heads
+    int k_head_dim = 0, v_head_dim = 0;
+    int block_tokens = 0;  // positions of a block of the state
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor qkv;          // [tokens, 2 * k_heads * k_head_dim + v_heads * v_head_dim]: q, k, v
+    Tensor ba;           // [tokens, 2 * v_heads]: b, a
+    Tensor dt_bias;      // F32 [v_heads]
+    Tensor a_log;        // F32 [v_heads]
+    Tensor state;        // F32 [blocks, v_heads, k_head_dim, v_head_dim]
+    Tensor query_start;  // I32 [sequences + 1]
+    Tensor context;      // I32 [sequences]: tokens of the sequence, those of this call included
+    Tensor block_table;  // I32 [sequences, blocks_max]
+    Tensor out;          // [tokens, v_heads * v_head_dim]; may not overlap qkv or ba
+  };
+};
+
+// What is added to the sum of squares of q and of k.
+inline constexpr float kGatedDeltaNormEps = 1e-6f;
+
+// What a sequence does in a call.
+struct StateStep {
+  int64_t begin = 0, tokens = 0;  // rows of the call
+  int64_t read = -1;              // the block to begin from; -1: zeros
+  int64_t write = -1;             // the block that gets the state; -1: none, and `out` is zeros
+};
+
+// REQUIRES: CheckArgs and CheckIndices are ok; the indices lie in host memory.
+template <class Args>
+StateStep StateStepOf(const Args& args, int block_tokens, int64_t sequence) {
+  const int32_t* start = args.query_start.template ptr<int32_t>() + sequence;
+  StateStep step{.begin = start[0], .tokens = int64_t{start[1]} - start[0]};
+  if (step.tokens == 0) return step;
+  const int64_t end = args.context.template ptr<int32_t>()[sequence], first = end - step.tokens;
+  const int32_t* row =
+      args.block_table.template ptr<int32_t>() + sequence * args.block_table.strides[0];
+  if (first > 0) step.read = row[(first - 1) / block_tokens];
+  if (first == 0 || step.read >= 0) step.write = row[(end - 1) / block_tokens];
+  return step;
+}
+
+// The shape rules of a call; what every implementation checks first.
+Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args);
+Status CheckArgs(const GatedDelta::Desc& desc, const GatedDelta::Args& args);
+// Query rows, contexts and the block ids that will be used make sense. REQUIRES: CheckArgs is ok;
+// they lie in host memory.
+Status CheckIndices(const ShortConv::Desc& desc, const ShortConv::Args& args);
+Status CheckIndices(const GatedDelta::Desc& desc, const GatedDelta::Args& args);
+
+Support RefShortConvSupports(const ShortConv::Desc& desc, const device::DeviceFacts& facts);
+Status RefShortConv(device::Stream& stream, const ShortConv::Desc& desc,
+                    const ShortConv::Args& args);
+Support RefGatedDeltaSupports(const GatedDelta::Desc& desc, const device::DeviceFacts& facts);
+Status RefGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
+                     const GatedDelta::Args& args);
+
+}  // namespace sluice::ops

@@ -1,0 +1,146 @@
+#include <cmath>
+#include <vector>
+
+#include "ops/element.h"
+#include "ops/recurrent.h"
+
+namespace sluice::ops {
+namespace {
+
+double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+// log(1 + e^x) without overflow.
+double Softplus(double x) {
+  return x > 0.0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+}
+
+Support CheckSequenceOptions(DType activation, int block_tokens) {
+  if (!IsPlainFloat(activation))
+    return Support::No(StrCat("activations of ", Name(activation), " are not supported"));
+  if (block_tokens <= 0) return Support::No(StrCat("block_tokens is ", block_tokens));
+  return Support::Yes();
+}
+
+// The rows of a sequence without a block.
+void ZeroRows(const StateStep& step, const Tensor& out) {
+  for (int64_t t = step.begin; t < step.begin + step.tokens; ++t) {
+    for (int64_t i = 0; i < out.dims[1]; ++i) StoreElement(out.dtype, RowData(out, t), i, 0.0f);
+  }
+}
+
+// One head of q or k, divided by its length.
+void LoadUnit(const Tensor& qkv, int64_t token, int64_t first, std::vector<double>& head) {
+  double sum = 0.0;
+  for (size_t i = 0; i < head.size(); ++i) {
+    head[i] = LoadElement(qkv.dtype, RowData(qkv, token), first + static_cast<int64_t>(i));
+    sum += head[i] * head[i];
+  }
+  const double inverse = 1.0 / std::sqrt(sum + kGatedDeltaNormEps);
+  for (double& value : head) value *= inverse;
+}
+
+// One token of one value head; `state` is [k_head_dim, v_head_dim].
+void DeltaToken(const GatedDelta::Desc& desc, const GatedDelta::Args& args, int64_t t, int head,
+                float* state) {
+  const int64_t k_dim = desc.k_head_dim, v_dim = desc.v_head_dim;
+  const int64_t k_width = desc.k_heads * k_dim;
+  const int64_t k_head = head / (desc.v_heads / desc.k_heads);
+  std::vector<double> q(static_cast<size_t>(k_dim)), k(static_cast<size_t>(k_dim));
+  LoadUnit(args.qkv, t, k_head * k_dim, q);
+  LoadUnit(args.qkv, t, k_width + k_head * k_dim, k);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(k_dim));
+  const std::byte* ba = RowData(args.ba, t);
+  const double beta = Sigmoid(LoadElement(desc.activation, ba, head));
+  const double a = LoadElement(desc.activation, ba, desc.v_heads + head);
+  const double decay = std::exp(-std::exp(static_cast<double>(args.a_log.ptr<float>()[head])) *
+                                Softplus(a + args.dt_bias.ptr<float>()[head]));
+  for (int64_t j = 0; j < v_dim; ++j) {
+    const double v =
+        LoadElement(desc.activation, RowData(args.qkv, t), 2 * k_width + head * v_dim + j);
+    double held = 0.0, sum = 0.0;
+    for (int64_t i = 0; i < k_dim; ++i) held += state[i * v_dim + j] * decay * k[i];
+    for (int64_t i = 0; i < k_dim; ++i) {
+      float& s = state[i * v_dim + j];
+      s = static_cast<float>(s * decay + k[i] * beta * (v - held));
+      sum += s * q[i] * scale;
+    }
+    StoreElement(desc.activation, RowData(args.out, t), head * v_dim + j, static_cast<float>(sum));
+  }
+}
+
+}  // namespace
+
+Support RefShortConvSupports(const ShortConv::Desc& desc, const device::DeviceFacts&) {
+  if (desc.channels <= 0) return Support::No(StrCat("channels is ", desc.channels));
+  if (desc.kernel < 2 || desc.kernel > 8)
+    return Support::No(StrCat("a kernel of ", desc.kernel, " taps is outside 2 to 8"));
+  return CheckSequenceOptions(desc.activation, desc.block_tokens);
+}
+
+Status RefShortConv(device::Stream&, const ShortConv::Desc& desc, const ShortConv::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  const int64_t channels = desc.channels, kernel = desc.kernel;
+  std::vector<float> rows(static_cast<size_t>(kernel * channels));  // oldest first
+  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+    const StateStep step = StateStepOf(args, desc.block_tokens, s);
+    if (step.write < 0) {
+      ZeroRows(step, args.out);
+      continue;
+    }
+    float* const to = args.state.ptr<float>() + step.write * args.state.strides[0];
+    const float* from = args.state.ptr<float>() + step.read * args.state.strides[0];
+    // The first row is pushed out by the first token.
+    for (int64_t i = channels; i < kernel * channels; ++i)
+      rows[i] = step.read < 0 ? 0.0f : from[i - channels];
+    for (int64_t t = step.begin; t < step.begin + step.tokens; ++t) {
+      std::copy(rows.begin() + channels, rows.end(), rows.begin());
+      for (int64_t c = 0; c < channels; ++c) {
+        rows[(kernel - 1) * channels + c] = LoadElement(desc.activation, RowData(args.x, t), c);
+        double sum = 0.0;
+        for (int64_t j = 0; j < kernel; ++j)
+          sum += static_cast<double>(args.weight.ptr<float>()[c * kernel + j]) *
+                 rows[j * channels + c];
+        StoreElement(desc.activation, RowData(args.out, t), c,
+                     static_cast<float>(sum * Sigmoid(sum)));
+      }
+    }
+    std::copy(rows.begin() + channels, rows.end(), to);
+  }
+  return OkStatus();
+}
+
+Support RefGatedDeltaSupports(const GatedDelta::Desc& desc, const device::DeviceFacts&) {
+  if (desc.k_heads <= 0 || desc.v_heads <= 0 || desc.k_head_dim <= 0 || desc.v_head_dim <= 0)
+    return Support::No("head counts and widths must be above 0");
+  if (desc.v_heads % desc.k_heads != 0)
+    return Support::No(
+        StrCat(desc.v_heads, " value heads are no multiple of ", desc.k_heads, " key heads"));
+  return CheckSequenceOptions(desc.activation, desc.block_tokens);
+}
+
+Status RefGatedDelta(device::Stream&, const GatedDelta::Desc& desc, const GatedDelta::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  const int64_t numbers = int64_t{desc.k_head_dim} * desc.v_head_dim;
+  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+    const StateStep step = StateStepOf(args, desc.block_tokens, s);
+    if (step.write < 0) {
+      ZeroRows(step, args.out);
+      continue;
+    }
+    for (int head = 0; head < desc.v_heads; ++head) {
+      float* const states = args.state.ptr<float>() + head * numbers;
+      float* const state = states + step.write * args.state.strides[0];
+      if (step.read < 0) {
+        std::fill_n(state, numbers, 0.0f);
+      } else if (step.read != step.write) {
+        std::copy_n(states + step.read * args.state.strides[0], numbers, state);
+      }
+      for (int64_t t = step.begin; t < step.begin + step.tokens; ++t)
+        DeltaToken(desc, args, t, head, state);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::ops
