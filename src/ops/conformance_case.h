@@ -13,9 +13,11 @@
 #include "ops/attention.h"
 #include "ops/conformance.h"
 #include "ops/embedding.h"
+#include "ops/gate.h"
 #include "ops/host_array.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 
@@ -138,6 +140,10 @@ ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& n
 ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, int number, TestNoise& noise);
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise);
 ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noise);
+ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noise);
+ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& noise);
+ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noise);
+ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise);
 

@@ -1,18 +1,156 @@
 #include "backend/cpu/recurrent/impls.h"
 
+#include "backend/cpu/kernel_support.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/recurrent/kernels.h"
 #include "ops/recurrent.h"
 
 namespace sluice::cpu {
+namespace {
+
+using ops::GatedDelta;
+using ops::ShortConv;
+
+// Where a sequence's state lies; `first`: of its numbers that are used within a block.
+StateRun RunOf(const ops::StateStep& step, const ops::Tensor& state, int64_t first) {
+  float* const states = state.ptr<float>() + first;
+  return {.begin = step.begin,
+          .tokens = step.tokens,
+          .read = step.read < 0 ? nullptr : states + step.read * state.strides[0],
+          .write = states + step.write * state.strides[0]};
+}
+
+// The rows of sequences that have query tokens but no block.
+template <class Args>
+void ZeroSkippedRows(const Args& args, int block_tokens) {
+  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+    const ops::StateStep step = ops::StateStepOf(args, block_tokens, s);
+    for (int64_t t = step.begin; step.write < 0 && t < step.begin + step.tokens; ++t)
+      std::fill_n(args.out.template ptr<float>() + t * args.out.strides[0], args.out.dims[1], 0.0f);
+  }
+}
+
+// Calls body(task) for all tasks, on this thread alone when there is little to do.
+template <class Body>
+void ForTasks(CpuStream& stream, int64_t tasks, int64_t elements, const Body& body) {
+  if (elements < kParallelElements) {
+    for (int64_t task = 0; task < tasks; ++task) body(task);
+    return;
+  }
+  stream.pool().ParallelFor(tasks, [&](int64_t task, int) { body(task); });
+}
+
+template <Isa isa>
+ops::Support ShortConvSupports(const ShortConv::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefShortConvSupports(desc, facts) : support;
+}
+
+template <const RecurrentKernels& kernels>
+Status RunShortConv(device::Stream& stream, const ShortConv::Desc& desc,
+                    const ShortConv::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  ZeroSkippedRows(args, desc.block_tokens);
+  const ShortConvCall call = {.x = args.x.ptr<float>(),
+                              .weight = args.weight.ptr<float>(),
+                              .out = args.out.ptr<float>(),
+                              .x_stride = args.x.strides[0],
+                              .out_stride = args.out.strides[0],
+                              .weight_stride = args.weight.strides[0],
+                              .channels = desc.channels,
+                              .kernel = desc.kernel};
+  // A task has some channels of all sequences, so that their weights are put in order once.
+  const int64_t tasks = (desc.channels + kConvChannels - 1) / kConvChannels;
+  ForTasks(AsCpu(stream), tasks, 4 * args.x.dims[0] * desc.channels, [&](int64_t task) {
+    const int64_t first = task * kConvChannels;
+    const int count = static_cast<int>(std::min<int64_t>(kConvChannels, desc.channels - first));
+    alignas(64) float taps[kConvKernelMax * kConvChannels] = {};
+    for (int c = 0; c < count; ++c) {
+      for (int j = 0; j < desc.kernel; ++j)
+        taps[j * kConvChannels + c] = call.weight[(first + c) * call.weight_stride + j];
+    }
+    for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+      const ops::StateStep step = ops::StateStepOf(args, desc.block_tokens, s);
+      if (step.write >= 0) kernels.short_conv(call, taps, RunOf(step, args.state, 0), first, count);
+    }
+  });
+  return OkStatus();
+}
+
+template <Isa isa>
+ops::Support GatedDeltaSupports(const GatedDelta::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.k_head_dim > kDeltaKeyDimMax)
+    return ops::Support::No(
+        StrCat("k_head_dim is ", desc.k_head_dim, ", the limit is ", kDeltaKeyDimMax));
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefGatedDeltaSupports(desc, facts) : support;
+}
+
+// Parts that the columns of each head are cut into: more than one where there are few heads for the
+// threads. Columns don't meet, so this changes no bit.
+int64_t SlicesOf(int64_t heads, int64_t column_blocks, int threads) {
+  const int64_t wanted = (kPartsPerThread * threads + heads - 1) / std::max<int64_t>(heads, 1);
+  return threads == 1 ? 1 : std::clamp<int64_t>(wanted, 1, column_blocks);
+}
+
+template <const RecurrentKernels& kernels>
+Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
+                     const GatedDelta::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  ZeroSkippedRows(args, desc.block_tokens);
+  const DeltaCall call = {.qkv = args.qkv.ptr<float>(),
+                          .ba = args.ba.ptr<float>(),
+                          .dt_bias = args.dt_bias.ptr<float>(),
+                          .a_log = args.a_log.ptr<float>(),
+                          .out = args.out.ptr<float>(),
+                          .qkv_stride = args.qkv.strides[0],
+                          .ba_stride = args.ba.strides[0],
+                          .out_stride = args.out.strides[0],
+                          .k_heads = desc.k_heads,
+                          .v_heads = desc.v_heads,
+                          .k_head_dim = desc.k_head_dim,
+                          .v_head_dim = desc.v_head_dim};
+  CpuStream& cpu = AsCpu(stream);
+  const int64_t heads = args.context.dims[0] * desc.v_heads;
+  const int64_t column_blocks = (desc.v_head_dim + kDeltaColumns - 1) / kDeltaColumns;
+  const int64_t slices = SlicesOf(heads, column_blocks, cpu.pool().threads());
+  const int64_t numbers = int64_t{desc.k_head_dim} * desc.v_head_dim;
+  ForTasks(cpu, heads * slices, args.qkv.dims[0] * desc.v_heads * numbers, [&](int64_t task) {
+    const int64_t s = task / slices / desc.v_heads;
+    const int head = static_cast<int>(task / slices % desc.v_heads);
+    const ops::StateStep step = ops::StateStepOf(args, desc.block_tokens, s);
+    if (step.write < 0) return;
+    const Share share = ShareOf(column_blocks, task % slices, slices);
+    kernels.gated_delta(
+        call, RunOf(step, args.state, head * numbers), head,
+        static_cast<int>(share.begin * kDeltaColumns),
+        static_cast<int>(std::min<int64_t>(share.end * kDeltaColumns, desc.v_head_dim)));
+  });
+  return OkStatus();
+}
+
+}  // namespace
 
 void RegisterRecurrent(ops::OpTable& table) {
-  table.Add<ops::ShortConv>({.name = "ref_short_conv",
-                             .supports = &ops::RefShortConvSupports,
-                             .run = &ops::RefShortConv,
-                             .slow = &ops::PlainLoops<ops::ShortConv>});
-  table.Add<ops::GatedDelta>({.name = "ref_gated_delta",
-                              .supports = &ops::RefGatedDeltaSupports,
-                              .run = &ops::RefGatedDelta,
-                              .slow = &ops::PlainLoops<ops::GatedDelta>});
+  table.Add<ShortConv>({"avx512_f32_short_conv", &ShortConvSupports<Isa::kAvx512>,
+                        &RunShortConv<kAvx512RecurrentKernels>, ops::Arithmetic::kF32});
+  table.Add<ShortConv>({"avx2_f32_short_conv", &ShortConvSupports<Isa::kAvx2>,
+                        &RunShortConv<kAvx2RecurrentKernels>, ops::Arithmetic::kF32});
+  table.Add<ShortConv>({.name = "ref_short_conv",
+                        .supports = &ops::RefShortConvSupports,
+                        .run = &ops::RefShortConv,
+                        .slow = &ops::PlainLoops<ShortConv>});
+
+  table.Add<GatedDelta>({"avx512_f32_gated_delta", &GatedDeltaSupports<Isa::kAvx512>,
+                         &RunGatedDelta<kAvx512RecurrentKernels>, ops::Arithmetic::kF32});
+  table.Add<GatedDelta>({"avx2_f32_gated_delta", &GatedDeltaSupports<Isa::kAvx2>,
+                         &RunGatedDelta<kAvx2RecurrentKernels>, ops::Arithmetic::kF32});
+  table.Add<GatedDelta>({.name = "ref_gated_delta",
+                         .supports = &ops::RefGatedDeltaSupports,
+                         .run = &ops::RefGatedDelta,
+                         .slow = &ops::PlainLoops<GatedDelta>});
 }
 
 }  // namespace sluice::cpu

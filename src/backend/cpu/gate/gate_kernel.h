@@ -1,0 +1,38 @@
+// Gates of F32 rows over any F32x16.
+#pragma once
+
+#include "backend/cpu/activation/activation_kernel.h"
+#include "backend/cpu/gate/kernels.h"
+#include "backend/cpu/norm/norm_kernel.h"
+
+namespace sluice::cpu {
+
+template <class V>
+struct GateKernel {
+  static void GatedNorm(const GatedNormCall& call, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int h = 0; h < call.heads; ++h) {
+        const int64_t at = int64_t{h} * call.head_dim;
+        const float* x = call.x + row * call.x_stride + at;
+        const float* gate = call.gate + row * call.gate_stride + at;
+        const V factor = V::Set1(NormKernel<V>::InverseRms(x, call.head_dim, call.eps));
+        NormKernel<V>::Map(
+            call.head_dim, call.out + row * call.out_stride + at, [&](const auto& load) {
+              return load(x) * factor * load(call.weight) * ActivationKernel<V>::SiluOf(load(gate));
+            });
+      }
+    }
+  }
+
+  static void SigmoidGate(const SigmoidGateCall& call, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* x = call.x + row * call.x_stride;
+      const float* gate = call.gate + row * call.gate_stride;
+      NormKernel<V>::Map(call.width, x, [&](const auto& load) {
+        return load(x) / (V::Set1(1.0f) + Exp(V::Zero() - load(gate)));
+      });
+    }
+  }
+};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,31 @@
+// The gate kernels of each instruction set: plain functions over ranges of rows.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cpu {
+
+struct GatedNormCall {
+  const float* x = nullptr;       // [rows, heads * head_dim]
+  const float* gate = nullptr;    // the same
+  const float* weight = nullptr;  // [head_dim]
+  float* out = nullptr;           // may be x
+  int64_t x_stride = 0, gate_stride = 0, out_stride = 0;
+  int heads = 0, head_dim = 0;
+  float eps = 0.0f;
+};
+
+struct SigmoidGateCall {
+  float* x = nullptr;           // [rows, width]
+  const float* gate = nullptr;  // the same
+  int64_t x_stride = 0, gate_stride = 0, width = 0;
+};
+
+struct GateKernels {
+  void (*gated_norm)(const GatedNormCall& call, int64_t begin, int64_t end);
+  void (*sigmoid_gate)(const SigmoidGateCall& call, int64_t begin, int64_t end);
+};
+
+extern const GateKernels kAvx2GateKernels, kAvx512GateKernels;
+
+}  // namespace sluice::cpu

@@ -1,0 +1,9 @@
+#include "backend/cpu/recurrent/recurrent_kernel.h"
+#include "backend/cpu/simd/avx2.h"
+
+namespace sluice::cpu {
+
+const RecurrentKernels kAvx2RecurrentKernels = {&ShortConvKernel<avx2::F32x16>::Run,
+                                                &GatedDeltaKernel<avx2::F32x16>::Run};
+
+}  // namespace sluice::cpu

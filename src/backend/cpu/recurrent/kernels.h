@@ -1,0 +1,56 @@
+// The kernels of a recurrent layer of each instruction set: plain functions over parts of a call
+// that may run at the same time.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cpu {
+
+// What a sequence does in a call, and where its states lie.
+struct StateRun {
+  int64_t begin = 0, tokens = 0;  // rows; at least one
+  const float* read = nullptr;    // null: zeros. May be `write`
+  float* write = nullptr;
+};
+
+struct ShortConvCall {
+  const float* x = nullptr;       // [tokens, channels]
+  const float* weight = nullptr;  // [channels, kernel]
+  float* out = nullptr;           // [tokens, channels]
+  int64_t x_stride = 0, out_stride = 0, weight_stride = 0;
+  int64_t channels = 0;
+  int kernel = 0;
+};
+
+// Channels that one call of the kernel takes at most.
+inline constexpr int kConvChannels = 64;
+inline constexpr int kConvKernelMax = 8;
+
+struct DeltaCall {
+  const float* qkv = nullptr;
+  const float* ba = nullptr;
+  const float* dt_bias = nullptr;
+  const float* a_log = nullptr;
+  float* out = nullptr;
+  int64_t qkv_stride = 0, ba_stride = 0, out_stride = 0;
+  int k_heads = 0, v_heads = 0, k_head_dim = 0, v_head_dim = 0;
+};
+
+// A head's q and k of a few tokens lie on the stack.
+inline constexpr int kDeltaKeyDimMax = 256;
+// Columns of a state that are worked on together.
+inline constexpr int kDeltaColumns = 32;
+
+struct RecurrentKernels {
+  // One sequence's channels [first, first + count), count <= kConvChannels. `taps`: their weights
+  // as [kernel, kConvChannels]. Pointers of the run are to the state's first channel.
+  void (*short_conv)(const ShortConvCall& call, const float* taps, const StateRun& run,
+                     int64_t first, int count);
+  // One sequence's value head, columns [first, end); `first` is a multiple of kDeltaColumns.
+  // Pointers of the run are to the head's state.
+  void (*gated_delta)(const DeltaCall& call, const StateRun& run, int head, int first, int end);
+};
+
+extern const RecurrentKernels kAvx2RecurrentKernels, kAvx512RecurrentKernels;
+
+}  // namespace sluice::cpu

@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <limits>
+
+#include "ops/conformance_case.h"
+
+namespace sluice::ops {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr int32_t kNowhere = 2000000000;  // in entries of a table that nobody may follow
+
+// The sequences of a call and their blocks: fresh ones, ones that go on in their block or from
+// another, two that go on from the same block, and padding.
+struct StateSequences {
+  std::vector<int32_t> start = {0}, context, table;
+  int64_t table_width = 1;
+  std::vector<bool> is_read;  // by block; the others hold NaN
+};
+
+struct SequencePlace {
+  int32_t context = 0, tokens = 0;
+  bool has_block = true;
+};
+
+SequencePlace PlaceOf(int32_t block_tokens, bool may_be_padding, TestNoise& noise) {
+  SequencePlace place;
+  if (may_be_padding && noise.Below(6) == 0) return place;
+  // At position 0, at a border between blocks, or anywhere.
+  int64_t first = 0;
+  if (noise.Below(3) != 0) first = noise.Below(3 * block_tokens);
+  if (noise.Below(3) == 0) first = first / block_tokens * block_tokens;
+  const int64_t room = block_tokens - first % block_tokens;
+  place.tokens =
+      static_cast<int32_t>(std::min(room, Pick<int64_t>(noise, {1, 1, 1, 2, 5, 16, 17, 40, 100})));
+  place.context = static_cast<int32_t>(first) + place.tokens;
+  place.has_block = !may_be_padding || noise.Below(6) != 0;
+  return place;
+}
+
+StateSequences MakeSequences(int32_t block_tokens, bool empty, TestNoise& noise) {
+  StateSequences all;
+  std::vector<SequencePlace> places;
+  for (int64_t s = empty ? 0 : 1 + noise.Below(5); s > 0; --s) {
+    // The first has rows and a block, so that each format has some.
+    places.push_back(PlaceOf(block_tokens, !places.empty(), noise));
+    const SequencePlace& place = places.back();
+    all.start.push_back(all.start.back() + place.tokens);
+    all.context.push_back(place.context);
+    all.table_width = std::max<int64_t>(all.table_width, 1 + place.context / block_tokens);
+  }
+  all.table.assign(places.size() * static_cast<size_t>(all.table_width), kNowhere);
+  // Blocks are handed out from the last on; one belongs to nobody.
+  int32_t next = static_cast<int32_t>(2 * places.size());
+  all.is_read.assign(static_cast<size_t>(next) + 1, false);
+  int32_t shared = -1;
+  for (size_t s = 0; s < places.size(); ++s) {
+    const auto& [context, tokens, has_block] = places[s];
+    if (tokens == 0) continue;
+    int32_t* row = all.table.data() + s * static_cast<size_t>(all.table_width);
+    const int32_t first = context - tokens, write = (context - 1) / block_tokens;
+    row[write] = next--;
+    if (first > 0) {
+      int32_t& read = row[(first - 1) / block_tokens];
+      if (read == kNowhere) {
+        const bool same = noise.Below(4) == 0;
+        read = shared >= 0 && Flip(noise) ? shared : same ? row[write] : next--;
+        if (!same && shared < 0) shared = read;
+      }
+      all.is_read[static_cast<size_t>(read)] = true;
+    }
+    // Without a block to write, or to read.
+    if (!has_block) row[Flip(noise) || first == 0 ? write : (first - 1) / block_tokens] = -1;
+  }
+  return all;
+}
+
+// `numbers` of each block; NaN where nobody reads.
+Array MakeState(const StateSequences& sequences, std::vector<int64_t> dims, TestNoise& noise) {
+  dims.insert(dims.begin(), static_cast<int64_t>(sequences.is_read.size()));
+  Array state = Filled(noise, DType::kF32, std::move(dims));
+  const size_t numbers = state.Count() / sequences.is_read.size();
+  for (size_t i = 0; i < state.Count(); ++i) {
+    if (!sequences.is_read[i / numbers]) state.Set(i, kNan);
+  }
+  return state;
+}
+
+// Rows of activations and behind them `padding` rows of NaN.
+Array MakeRows(DType type, int64_t tokens, int64_t padding, int64_t width, float scale,
+               TestNoise& noise) {
+  Array rows = Filled(noise, type, {tokens + padding, width}, scale);
+  for (size_t i = static_cast<size_t>(tokens * width); i < rows.Count(); ++i) rows.Set(i, kNan);
+  return rows;
+}
+
+// What a call says of its sequences.
+struct SequenceArrays {
+  size_t start = 0, context = 0, table = 0;
+  template <class Op>
+  SequenceArrays(const StateSequences& all, ConformanceCase<Op>& c)
+      : start(c.Add(Array::Ints(all.start))),
+        context(c.Add(Array::Ints(all.context))),
+        table(c.Add(
+            Array::Ints({static_cast<int64_t>(all.context.size()), all.table_width}, all.table))) {}
+};
+
+}  // namespace
+
+ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noise) {
+  ConformanceCase<ShortConv> c;
+  c.desc = {.activation = FloatOf(number),
+            .channels = Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100, 576, 3000}),
+            .kernel = Turn(number, {4, Pick(noise, {2, 3}), 4, Pick(noise, {5, 7, 8})}),
+            .block_tokens = Pick(noise, {1, 2, 16, 64, 500})};
+  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const SequenceArrays sequences(all, c);
+  const int64_t tokens = all.start.back(), padding = noise.Below(3), n = c.desc.channels;
+  const DType type = c.desc.activation;
+  const size_t x = c.Add(MakeRows(type, tokens, padding, n + noise.Below(3) * 5, 2.0f, noise));
+  const size_t weight = c.Add(Filled(noise, DType::kF32, {n, c.desc.kernel}));
+  // Rows are kept as they came.
+  const size_t state = c.Add(MakeState(all, {c.desc.kernel - 1, n}, noise));
+  const size_t out = c.Add(Untouched(type, {tokens + padding, n}), LimitFor(type, 1e-6));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<ShortConv::Args> {
+    return ShortConv::Args{.x = Columns(t[x], n),
+                           .weight = t[weight],
+                           .state = t[state],
+                           .query_start = t[sequences.start],
+                           .context = t[sequences.context],
+                           .block_table = t[sequences.table],
+                           .out = t[out]};
+  };
+  return c;
+}
+
+ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& noise) {
+  ConformanceCase<GatedDelta> c;
+  const int k_heads = Pick(noise, {1, 2, 3});
+  c.desc = {.activation = FloatOf(number),
+            .k_heads = k_heads,
+            .v_heads = k_heads * Pick(noise, {1, 2, 3}),
+            .k_head_dim = Turn(number, {Pick(noise, {16, 32, 64}), Pick(noise, {1, 6, 20, 75}), 128,
+                                        Pick(noise, {64, 96, 256})}),
+            .v_head_dim = Turn(number + number / 4,
+                               {Pick(noise, {16, 32, 48}), 128, Pick(noise, {1, 20, 57}), 64}),
+            .block_tokens = Pick(noise, {1, 2, 16, 64, 500})};
+  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const SequenceArrays sequences(all, c);
+  const DType type = c.desc.activation;
+  const int64_t tokens = all.start.back(), padding = noise.Below(3);
+  const int64_t heads = c.desc.v_heads, v_width = heads * c.desc.v_head_dim;
+  const int64_t width = 2 * int64_t{k_heads} * c.desc.k_head_dim + v_width;
+  // Short vectors show what is added to their squares.
+  const size_t qkv = c.Add(MakeRows(type, tokens, padding, width + noise.Below(3) * 5,
+                                    Pick(noise, {2.0f, 2.0f, 0.002f}), noise));
+  const size_t ba = c.Add(
+      MakeRows(type, tokens, padding, 2 * heads + 3, Pick(noise, {2.0f, 5.0f, 60.0f}), noise));
+  const size_t dt_bias = c.Add(Filled(noise, DType::kF32, {heads}));
+  const size_t a_log = c.Add(Filled(noise, DType::kF32, {heads}, 3.0f));
+  const double limit = 2e-6;
+  const size_t state =
+      c.Add(MakeState(all, {heads, c.desc.k_head_dim, c.desc.v_head_dim}, noise), limit);
+  const size_t out = c.Add(Untouched(type, {tokens + padding, v_width}), LimitFor(type, limit));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatedDelta::Args> {
+    return GatedDelta::Args{.qkv = Columns(t[qkv], width),
+                            .ba = Columns(t[ba], 2 * heads),
+                            .dt_bias = t[dt_bias],
+                            .a_log = t[a_log],
+                            .state = t[state],
+                            .query_start = t[sequences.start],
+                            .context = t[sequences.context],
+                            .block_table = t[sequences.table],
+                            .out = t[out]};
+  };
+  return c;
+}
+
+ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noise) {
+  ConformanceCase<GatedNorm> c;
+  c.desc = {.activation = FloatOf(number),
+            .heads = Pick(noise, {1, 3, 9, 32}),
+            .head_dim = Pick(noise, {1, 20, 64, 80, 128, 300}),
+            .eps = Pick(noise, {1e-6f, 1e-3f})};
+  const DType type = c.desc.activation;
+  const int64_t tokens = AnyTokens(number, noise);
+  const int64_t width = int64_t{c.desc.heads} * c.desc.head_dim;
+  const double limit = LimitFor(type, 1e-6);
+  const bool in_place = Flip(noise);
+  const size_t x =
+      c.Add(Filled(noise, type, {tokens, width + noise.Below(3) * 5}, Pick(noise, {0.01f, 2.0f})),
+            in_place ? limit : 0.0);
+  const size_t gate = c.Add(
+      Filled(noise, type, {tokens, width + noise.Below(2) * 7}, Pick(noise, {1.0f, 5.0f, 90.0f})));
+  const size_t weight = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
+  const size_t out = c.Add(Untouched(type, {tokens, width + 1}), limit);
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatedNorm::Args> {
+    return GatedNorm::Args{.x = Columns(t[x], width),
+                           .gate = Columns(t[gate], width),
+                           .weight = t[weight],
+                           .out = Columns(t[in_place ? x : out], width)};
+  };
+  return c;
+}
+
+ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise) {
+  ConformanceCase<SigmoidGate> c;
+  c.desc = {.activation = FloatOf(number), .width = Pick<int64_t>(noise, {1, 15, 16, 33, 2056})};
+  const DType type = c.desc.activation;
+  const int64_t tokens = AnyTokens(number, noise), width = c.desc.width;
+  const size_t x =
+      c.Add(Filled(noise, type, {tokens, width + noise.Below(3) * 5}, 4.0f), LimitFor(type, 1e-6));
+  const size_t gate = c.Add(
+      Filled(noise, type, {tokens, width + noise.Below(2) * 7}, Pick(noise, {1.0f, 5.0f, 90.0f})));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<SigmoidGate::Args> {
+    return SigmoidGate::Args{.x = Columns(t[x], width), .gate = Columns(t[gate], width)};
+  };
+  return c;
+}
+
+}  // namespace sluice::ops
