@@ -3,8 +3,10 @@
 #include "backend/xpu/activation/impls.h"
 #include "backend/xpu/attention/impls.h"
 #include "backend/xpu/embedding/impls.h"
+#include "backend/xpu/gate/impls.h"
 #include "backend/xpu/linear/impls.h"
 #include "backend/xpu/norm/impls.h"
+#include "backend/xpu/recurrent/impls.h"
 #include "backend/xpu/rope_kv/impls.h"
 #include "backend/xpu/sampling/impls.h"
 
@@ -17,6 +19,8 @@ void RegisterXpuOps(ops::OpTable& table) {
   RegisterRopeKv(table);
   RegisterAttention(table);
   RegisterActivation(table);
+  RegisterRecurrent(table);
+  RegisterGate(table);
   RegisterSampling(table);
 }
 

@@ -1,5 +1,6 @@
 #include "backend/xpu/pieces/element.cl"
 #include "backend/xpu/pieces/reduce.cl"
+#include "backend/xpu/pieces/sequence.cl"
 // Paged attention, a work-group per (KV head, query row), which does all query heads of the KV
 // head. -D ACT, KV (f32, f16, bf16, f8, i8), SCALES (0, 1), D: head_dim, GROUP: query heads per KV
 // head, CAP (0, 1).
@@ -47,20 +48,6 @@ typedef struct {
 typedef struct {
   ulong k, v, k_scale, v_scale;
 } Strides;
-
-// The sequence whose rows hold `row`, or -1. Starts ascend.
-int sequence_of(global const int* start, int sequences, int row) {
-  if (sequences == 0 || row >= start[sequences]) return -1;
-  int low = 0, high = sequences;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (start[middle] <= row)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
 
 // Adds positions [first, end) of one tile. K and V of a block that does not exist are zeros.
 void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,

@@ -1,0 +1,44 @@
+#include "backend/xpu/gate/impls.h"
+
+#include "backend/xpu/kernel_support.h"
+#include "backend/xpu/launch.h"
+#include "ops/gate.h"
+
+namespace sluice::xpu {
+namespace {
+
+Status RunGatedNorm(device::Stream& stream, const ops::GatedNorm::Desc& desc,
+                    const ops::GatedNorm::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int items = ItemsFor(FactsOf(stream), 8);
+  const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation));
+  LaunchShape shape{{static_cast<size_t>(desc.heads), static_cast<size_t>(args.x.dims[0]), 1},
+                    static_cast<size_t>(items)};
+  return Launch(stream, {"gate/any_f32_gated_norm", "any_f32_gated_norm"}, options, shape,
+                args.x.data, RowStride(args.x), args.gate.data, RowStride(args.gate),
+                args.weight.data, args.out.data, RowStride(args.out), desc.head_dim, desc.eps);
+}
+
+Status RunSigmoidGate(device::Stream& stream, const ops::SigmoidGate::Desc& desc,
+                      const ops::SigmoidGate::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int items = ItemsFor(FactsOf(stream), 16);
+  const std::string options =
+      StrCat("-D ITEMS=", items, " -D PIECE=", kPieceElements, " -D ACT=", ClName(desc.activation));
+  LaunchShape shape{{PiecesOf(desc.width), static_cast<size_t>(args.x.dims[0]), 1},
+                    static_cast<size_t>(items)};
+  return Launch(stream, {"gate/any_f32_sigmoid_gate", "any_f32_sigmoid_gate"}, options, shape,
+                args.x.data, RowStride(args.x), args.gate.data, RowStride(args.gate),
+                static_cast<int32_t>(desc.width));
+}
+
+}  // namespace
+
+void RegisterGate(ops::OpTable& table) {
+  table.Add<ops::GatedNorm>(
+      {"any_f32_gated_norm", &ops::RefGatedNormSupports, &RunGatedNorm, ops::Arithmetic::kF32});
+  table.Add<ops::SigmoidGate>({"any_f32_sigmoid_gate", &ops::RefSigmoidGateSupports,
+                               &RunSigmoidGate, ops::Arithmetic::kF32});
+}
+
+}  // namespace sluice::xpu

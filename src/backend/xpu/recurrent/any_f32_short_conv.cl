@@ -1,0 +1,58 @@
+#include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/sequence.cl"
+// A causal convolution of each channel over a sequence's tokens, with SiLU. -D ACT, PIECE: channels
+// of a work-group, TAPS. First the outputs, of all tokens at once, then the states, which are read
+// until then.
+
+// Row `row` of a sequence's state, then of its tokens; `old`: its state, 0 for zeros.
+float conv_row(Bytes x, ulong x_stride, global const float* old, int begin, int row, int channels,
+               int c) {
+  if (row >= TAPS - 1) return load_act(x, (ulong)(begin + row - (TAPS - 1)) * x_stride + c);
+  return old == 0 ? 0.0f : old[(ulong)row * channels + c];
+}
+
+// Work-group (piece, token).
+SLUICE_KERNEL any_f32_short_conv(Bytes x, ulong x_stride, global const float* weight,
+                                 ulong weight_stride, global const float* state, ulong state_stride,
+                                 global const int* query_start, global const int* context,
+                                 global const int* block_table, ulong table_stride, BytesOut out,
+                                 ulong out_stride, int channels, int sequences, int table_width,
+                                 int block_tokens, int blocks, int rows) {
+  const int t = get_group_id(1);
+  const int s = sequence_of(query_start, sequences, t);
+  if (s < 0) return;  // padding
+  const StateTable table = {query_start, context,      block_table, table_stride,
+                            table_width, block_tokens, blocks,      rows};
+  const StateStep step = state_step(&table, s);
+  global const float* old = step.read < 0 ? 0 : state + step.read * state_stride;
+  const int begin = get_group_id(0) * PIECE, end = min(channels, begin + PIECE);
+  for (int c = begin + get_local_id(0); c < end; c += ITEMS) {
+    float sum = 0.0f;
+    for (int j = 0; j < TAPS && step.write >= 0; ++j) {
+      const float value = conv_row(x, x_stride, old, step.begin, t - step.begin + j, channels, c);
+      sum = fma(value, weight[c * weight_stride + j], sum);
+    }
+    store_act(out, t * out_stride + c, sum / (1.0f + exp(-sum)));
+  }
+}
+
+// Work-group (piece, sequence).
+SLUICE_KERNEL any_f32_short_conv_state(Bytes x, ulong x_stride, global float* state,
+                                       ulong state_stride, global const int* query_start,
+                                       global const int* context, global const int* block_table,
+                                       ulong table_stride, int channels, int table_width,
+                                       int block_tokens, int blocks, int rows) {
+  const StateTable table = {query_start, context,      block_table, table_stride,
+                            table_width, block_tokens, blocks,      rows};
+  const StateStep step = state_step(&table, get_group_id(1));
+  if (step.write < 0) return;
+  global const float* old = step.read < 0 ? 0 : state + step.read * state_stride;
+  global float* to = state + step.write * state_stride;
+  const int begin = get_group_id(0) * PIECE, end = min(channels, begin + PIECE);
+  for (int c = begin + get_local_id(0); c < end; c += ITEMS) {
+    // A row moves towards the first, so that in place none is read after it was written.
+    for (int j = 0; j < TAPS - 1; ++j)
+      to[(ulong)j * channels + c] =
+          conv_row(x, x_stride, old, step.begin, step.tokens + j, channels, c);
+  }
+}

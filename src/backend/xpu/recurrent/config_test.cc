@@ -1,0 +1,54 @@
+#include "backend/xpu/recurrent/config.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::xpu {
+namespace {
+
+device::DeviceFacts Facts(bool processor) {
+  device::DeviceFacts facts;
+  facts.on_host_processor = processor;
+  return facts;
+}
+
+const ops::GatedDelta::Desc kDesc = {.activation = DType::kBF16,
+                                     .k_heads = 16,
+                                     .v_heads = 32,
+                                     .k_head_dim = 128,
+                                     .v_head_dim = 128,
+                                     .block_tokens = 64};
+
+TEST(GatedDeltaConfigTest, AGpuSharesColumnsBetweenWorkItems) {
+  const GatedDeltaConfig config = ConfigureGatedDelta(kDesc, 3, Facts(false));
+  EXPECT_EQ(config.options, "-D ITEMS=128 -D ACT=bf16 -D DK=128 -D COLS=1 -D PARTS=8");
+  EXPECT_EQ(config.shape.items, 128u);
+  EXPECT_EQ(config.shape.groups[0], 8u);
+  EXPECT_EQ(config.shape.groups[1], 32u);
+  EXPECT_EQ(config.shape.groups[2], 3u);
+}
+
+TEST(GatedDeltaConfigTest, AProcessorTakesVectorsOfColumnsWhereTheyAreWhole) {
+  ops::GatedDelta::Desc desc = kDesc;
+  EXPECT_EQ(ConfigureGatedDelta(desc, 1, Facts(true)).shape.groups[0], 8u);
+  desc.v_head_dim = 20;
+  const GatedDeltaConfig config = ConfigureGatedDelta(desc, 1, Facts(true));
+  EXPECT_EQ(config.options, "-D ITEMS=1 -D ACT=bf16 -D DK=128 -D COLS=1 -D PARTS=1");
+  EXPECT_EQ(config.shape.groups[0], 20u);
+}
+
+TEST(GatedDeltaConfigTest, EveryColumnHasAWorkItem) {
+  ops::GatedDelta::Desc desc = kDesc;
+  desc.v_head_dim = 17;
+  EXPECT_EQ(ConfigureGatedDelta(desc, 1, Facts(false)).shape.groups[0], 2u);
+}
+
+TEST(GatedDeltaConfigTest, KeysThatFitNoRegistersAreDeclined) {
+  ops::GatedDelta::Desc desc = kDesc;
+  desc.k_head_dim = 256;
+  EXPECT_TRUE(GatedDeltaSupports(desc, Facts(false)).ok);
+  desc.k_head_dim = 257;
+  EXPECT_EQ(GatedDeltaSupports(desc, Facts(false)).reason, "k_head_dim is 257, above 256");
+}
+
+}  // namespace
+}  // namespace sluice::xpu
