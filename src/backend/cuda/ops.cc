@@ -3,8 +3,10 @@
 #include "backend/cuda/activation/impls.h"
 #include "backend/cuda/attention/impls.h"
 #include "backend/cuda/embedding/impls.h"
+#include "backend/cuda/gate/impls.h"
 #include "backend/cuda/linear/impls.h"
 #include "backend/cuda/norm/impls.h"
+#include "backend/cuda/recurrent/impls.h"
 #include "backend/cuda/rope_kv/impls.h"
 #include "backend/cuda/sampling/impls.h"
 
@@ -17,6 +19,8 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterRopeKv(table);
   RegisterAttention(table);
   RegisterActivation(table);
+  RegisterRecurrent(table);
+  RegisterGate(table);
   RegisterSampling(table);
 }
 

@@ -1,0 +1,61 @@
+// RMSNorm of each head times SiLU of a gate, a warp with one head of one token, and the product
+// with a gate's sigmoid, a thread with eight numbers of a row.
+#include "backend/cuda/gate/params.h"
+#include "backend/cuda/simt/group.cuh"
+
+namespace sluice::cuda {
+namespace {
+
+template <class T>
+__device__ void GatedNorm(const GatedNormParams& p) {
+  const int lane = threadIdx.x % 32;
+  const int64_t index = int64_t{blockIdx.x} * kGatedNormWarps + threadIdx.x / 32;
+  const int64_t token = index / p.heads, first = index % p.heads * p.head_dim;
+  if (token >= p.tokens) return;
+  const T* x = static_cast<const T*>(p.x) + token * p.x_stride + first;
+  const T* gate = static_cast<const T*>(p.gate) + token * p.gate_stride + first;
+  T* out = static_cast<T*>(p.out) + token * p.out_stride + first;
+  float sum = 0.0f;
+  for (int i = lane; i < p.head_dim; i += 32) {
+    const float value = ToFloat(x[i]);
+    sum += value * value;
+  }
+  sum = WarpSum(sum);
+  const float inverse = 1.0f / sqrtf(sum / static_cast<float>(p.head_dim) + p.eps);
+  // A lane writes what it alone has read.
+  for (int i = lane; i < p.head_dim; i += 32) {
+    const float g = ToFloat(gate[i]);
+    out[i] = FromFloat<T>(ToFloat(x[i]) * inverse * p.weight[i] * (g / (1.0f + expf(-g))));
+  }
+}
+
+template <class T>
+__device__ void SigmoidGate(const SigmoidGateParams& p) {
+  const int64_t groups = (p.width + kGroup - 1) / kGroup;
+  const int64_t index = int64_t{blockIdx.x} * kSigmoidGateThreads + threadIdx.x;
+  const int64_t token = index / groups, first = index % groups * kGroup;
+  if (token >= p.tokens) return;
+  T* x = static_cast<T*>(p.x) + token * p.x_stride;
+  const T* gate = static_cast<const T*>(p.gate) + token * p.gate_stride;
+  float values[kGroup], gates[kGroup];
+  LoadGroup<T>(x, first, p.width, p.wide != 0, values);
+  LoadGroup<T>(gate, first, p.width, p.wide != 0, gates);
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) values[i] /= 1.0f + expf(-gates[i]);
+  StoreGroup(x, first, p.width, p.wide != 0, values);
+}
+
+}  // namespace
+
+#define SLUICE_GATE(name, type)                                                       \
+  extern "C" __global__ void any_f32_gated_norm_##name(const GatedNormParams p) {     \
+    GatedNorm<type>(p);                                                               \
+  }                                                                                   \
+  extern "C" __global__ void any_f32_sigmoid_gate_##name(const SigmoidGateParams p) { \
+    SigmoidGate<type>(p);                                                             \
+  }
+SLUICE_GATE(f32, float)
+SLUICE_GATE(f16, __half)
+SLUICE_GATE(bf16, __nv_bfloat16)
+
+}  // namespace sluice::cuda

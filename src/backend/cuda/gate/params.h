@@ -1,0 +1,29 @@
+// What the gate kernels are given. Shared by host and device; strides in elements.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cuda {
+
+struct GatedNormParams {
+  const void* x;
+  const void* gate;
+  const float* weight;
+  void* out;  // may be x
+  int64_t x_stride, gate_stride, out_stride, tokens;
+  int32_t heads, head_dim;
+  float eps;
+};
+
+inline constexpr unsigned kGatedNormWarps = 4;  // a head each
+
+struct SigmoidGateParams {
+  void* x;
+  const void* gate;
+  int64_t x_stride, gate_stride, tokens, width;
+  uint32_t wide;  // every row begins at a multiple of 16 bytes
+};
+
+inline constexpr unsigned kSigmoidGateThreads = 128;  // a group of eight numbers each
+
+}  // namespace sluice::cuda

@@ -1,0 +1,64 @@
+// A causal convolution of each channel over a sequence's tokens, with SiLU: a thread has a channel
+// of one token. First the outputs, of all tokens at once, then the states, which are read until
+// then.
+#include "backend/cuda/recurrent/state_step.cuh"
+#include "backend/cuda/simt/element.cuh"
+
+namespace sluice::cuda {
+namespace {
+
+// Row `row` of a sequence's state, then of its tokens; `old`: its state, null for zeros.
+template <class T>
+__device__ __forceinline__ float ConvRow(const ShortConvParams& p, const float* old, int64_t begin,
+                                         int64_t row, int64_t channel) {
+  const int64_t kept = p.taps - 1;
+  if (row >= kept)
+    return ToFloat(static_cast<const T*>(p.x)[(begin + row - kept) * p.x_stride + channel]);
+  return old == nullptr ? 0.0f : old[row * p.channels + channel];
+}
+
+__device__ __forceinline__ const float* OldState(const ShortConvParams& p, const StateStep& step) {
+  return step.read < 0 ? nullptr : p.state + step.read * p.state_stride;
+}
+
+template <class T>
+__device__ void Convolve(const ShortConvParams& p) {
+  const int64_t token = blockIdx.x;
+  const int64_t channel = int64_t{blockIdx.y} * kShortConvThreads + threadIdx.x;
+  const int sequence = SequenceOf(p.table, token);
+  if (sequence < 0 || channel >= p.channels) return;
+  const StateStep step = StateStepOf(p.table, sequence);
+  const float* old = OldState(p, step);
+  const float* weight = p.weight + channel * p.weight_stride;
+  float sum = 0.0f;
+  for (int j = 0; j < p.taps && step.write >= 0; ++j)
+    sum = fmaf(ConvRow<T>(p, old, step.begin, token - step.begin + j, channel), weight[j], sum);
+  static_cast<T*>(p.out)[token * p.out_stride + channel] = FromFloat<T>(sum / (1.0f + expf(-sum)));
+}
+
+template <class T>
+__device__ void KeepRows(const ShortConvParams& p) {
+  const int64_t channel = int64_t{blockIdx.y} * kShortConvThreads + threadIdx.x;
+  const StateStep step = StateStepOf(p.table, static_cast<int>(blockIdx.x));
+  if (step.write < 0 || channel >= p.channels) return;
+  const float* old = OldState(p, step);
+  float* to = p.state + step.write * p.state_stride + channel;
+  // A row moves towards the first, so that in place none is read after it was written.
+  for (int64_t j = 0; j < p.taps - 1; ++j)
+    to[j * p.channels] = ConvRow<T>(p, old, step.begin, step.tokens + j, channel);
+}
+
+}  // namespace
+
+#define SLUICE_SHORT_CONV(name, type)                                                   \
+  extern "C" __global__ void any_f32_short_conv_##name(const ShortConvParams p) {       \
+    Convolve<type>(p);                                                                  \
+  }                                                                                     \
+  extern "C" __global__ void any_f32_short_conv_state_##name(const ShortConvParams p) { \
+    KeepRows<type>(p);                                                                  \
+  }
+SLUICE_SHORT_CONV(f32, float)
+SLUICE_SHORT_CONV(f16, __half)
+SLUICE_SHORT_CONV(bf16, __nv_bfloat16)
+
+}  // namespace sluice::cuda

@@ -1,0 +1,54 @@
+#include "backend/cuda/recurrent/config.h"
+
+#include "backend/cuda/by_type.h"
+#include "backend/cuda/recurrent/params.h"
+
+namespace sluice::cuda {
+namespace {
+
+// Of the second and third dimension of a grid.
+constexpr int64_t kGridMax = 65535;
+
+}  // namespace
+
+int GatedDeltaRows(int k_head_dim) {
+  for (const int rows : {8, 16, 32, 64}) {
+    if (k_head_dim <= rows * static_cast<int>(kDeltaParts)) return rows;
+  }
+  return 0;
+}
+
+LaunchShape GatedDeltaShape(const ops::GatedDelta::Desc& desc, int64_t sequences) {
+  LaunchShape shape;
+  shape.grid[0] = BlocksFor(desc.v_head_dim, kDeltaColumns);
+  shape.grid[1] = static_cast<unsigned>(desc.v_heads);
+  shape.grid[2] = static_cast<unsigned>(sequences);
+  shape.block[0] = kDeltaWarps * 32;
+  return shape;
+}
+
+LaunchShape ShortConvShape(int64_t count, int64_t channels) {
+  LaunchShape shape;
+  shape.grid[0] = static_cast<unsigned>(count);
+  shape.grid[1] = BlocksFor(channels, kShortConvThreads);
+  shape.block[0] = kShortConvThreads;
+  return shape;
+}
+
+ops::Support ShortConvSupports(const ops::ShortConv::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.channels > kGridMax * kShortConvThreads)
+    return ops::Support::No(
+        StrCat("has ", desc.channels, " channels, above ", kGridMax * kShortConvThreads));
+  return ops::RefShortConvSupports(desc, facts);
+}
+
+ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
+                                const device::DeviceFacts& facts) {
+  if (GatedDeltaRows(desc.k_head_dim) == 0)
+    return ops::Support::No(StrCat("k_head_dim is ", desc.k_head_dim, ", above 256"));
+  if (desc.v_heads > kGridMax)
+    return ops::Support::No(StrCat("has ", desc.v_heads, " value heads, above ", kGridMax));
+  return ops::RefGatedDeltaSupports(desc, facts);
+}
+
+}  // namespace sluice::cuda

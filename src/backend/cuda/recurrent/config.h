@@ -1,0 +1,23 @@
+// Kernels and grids of a recurrent layer. Pure; tested without a GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/launch.h"
+#include "ops/recurrent.h"
+
+namespace sluice::cuda {
+
+// Numbers of a column that a lane of the gated delta rule's kernel holds: the least that there is a
+// kernel for. 0: there is none.
+int GatedDeltaRows(int k_head_dim);
+LaunchShape GatedDeltaShape(const ops::GatedDelta::Desc& desc, int64_t sequences);
+
+// A block per `count` and piece of channels.
+LaunchShape ShortConvShape(int64_t count, int64_t channels);
+
+ops::Support ShortConvSupports(const ops::ShortConv::Desc& desc, const device::DeviceFacts& facts);
+ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
+                                const device::DeviceFacts& facts);
+
+}  // namespace sluice::cuda

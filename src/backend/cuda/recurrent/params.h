@@ -1,0 +1,46 @@
+// What the kernels of a recurrent layer are given. Shared by host and device; strides in elements.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cuda {
+
+// What a call says of its sequences, and how many blocks their states have.
+struct StateTableParams {
+  const int32_t* query_start;  // [sequences + 1]
+  const int32_t* context;      // [sequences]
+  const int32_t* block_table;  // [sequences, table_width]
+  int64_t table_stride, blocks, rows;
+  int32_t sequences, table_width, block_tokens;
+};
+
+struct ShortConvParams {
+  StateTableParams table;
+  const void* x;
+  const float* weight;
+  float* state;
+  void* out;
+  int64_t x_stride, weight_stride, state_stride, out_stride;
+  int64_t channels;
+  int32_t taps;
+};
+
+inline constexpr unsigned kShortConvThreads = 128;  // a channel each
+
+struct GatedDeltaParams {
+  StateTableParams table;
+  const void* qkv;
+  const void* ba;
+  const float* dt_bias;
+  const float* a_log;
+  float* state;
+  void* out;
+  int64_t qkv_stride, ba_stride, state_stride, out_stride;
+  int32_t k_heads, v_heads, k_head_dim, v_head_dim;
+};
+
+// A warp has eight columns of a state, four lanes to each.
+inline constexpr unsigned kDeltaWarps = 2, kDeltaParts = 4;
+inline constexpr unsigned kDeltaColumns = kDeltaWarps * 32 / kDeltaParts;
+
+}  // namespace sluice::cuda

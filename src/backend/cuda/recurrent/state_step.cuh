@@ -1,0 +1,54 @@
+// What a sequence does in a call of an op with a state. Device code only.
+#pragma once
+
+#include "backend/cuda/recurrent/params.h"
+
+namespace sluice::cuda {
+
+// As ops::StateStep; rows that lie outside the call are left out.
+struct StateStep {
+  int64_t begin, tokens;
+  int64_t read, write;  // blocks; read -1: zeros, write -1: none
+};
+
+__device__ __forceinline__ int64_t RowWithin(const StateTableParams& table, int32_t row,
+                                             int64_t least) {
+  return row < least ? least : row > table.rows ? table.rows : row;
+}
+
+__device__ inline StateStep StateStepOf(const StateTableParams& table, int sequence) {
+  StateStep step;
+  step.begin = RowWithin(table, table.query_start[sequence], 0);
+  step.tokens = RowWithin(table, table.query_start[sequence + 1], step.begin) - step.begin;
+  step.read = step.write = -1;
+  const int64_t end = table.context[sequence], first = end - step.tokens;
+  if (step.tokens == 0 || first < 0) return step;
+  const int64_t last = (end - 1) / table.block_tokens;
+  if (last >= table.table_width) return step;
+  const int32_t* row = table.block_table + sequence * table.table_stride;
+  if (first > 0) {
+    const int64_t id = row[(first - 1) / table.block_tokens];
+    if (id < 0 || id >= table.blocks) return step;
+    step.read = id;
+  }
+  const int64_t id = row[last];
+  if (id >= 0 && id < table.blocks) step.write = id;
+  return step;
+}
+
+// The sequence whose rows hold `row`, or -1. Starts ascend.
+__device__ inline int SequenceOf(const StateTableParams& table, int64_t row) {
+  if (table.sequences == 0 || row >= table.query_start[table.sequences]) return -1;
+  int low = 0, high = table.sequences;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (table.query_start[middle] <= row) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace sluice::cuda
