@@ -6,6 +6,7 @@
 #include "op_contract_fixture.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
+#include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 
@@ -148,6 +149,58 @@ TEST_P(OpBounds, ABlockOutsideCountsAsZeros) {
       expected[i] = i < kDim ? 7.0f / 4 : i < 2 * kDim ? 3.0f / 4 : 10.0f / 4;
   }
   ExpectNumbers(args.out, out, expected);
+}
+
+// Sequences of one token each over blocks of two: one that is right, then a block to write, a block
+// to read, and contexts that are nowhere.
+struct Astray {
+  Array start = Array::Ints({0, 1, 2, 3, 4, 5}), context = Array::Ints({1, 1, 3, 9, 0});
+  Array table = Array::Ints({5, 2}, {0, kFar, kFar, kFar, kFar, 1, 1, 1, 1, 1});
+};
+
+TEST_P(OpBounds, AConvolutionLeavesStatesAloneWhereItsBlocksAreNowhere) {
+  const Astray astray;
+  const Array out = Left(DType::kF32, {5, 1}), state = Left(DType::kF32, {2, 1, 1});
+  Array x(DType::kF32, {5, 1});
+  x.Fill(1.0f);
+  ops::ShortConv::Args args;
+  args.x = Upload(x);
+  args.weight = Upload(Array::Floats(DType::kF32, {1, 2}, {3, 1}));
+  args.state = Upload(state);
+  args.query_start = Upload(astray.start);
+  args.context = Upload(astray.context);
+  args.block_table = Upload(astray.table);
+  args.out = Upload(out);
+  const bool follows =
+      Follows<ops::ShortConv>({.channels = 1, .kernel = 2, .block_tokens = 2}, args);
+  const float silu = 1.0f / (1.0f + std::exp(-1.0f));
+  ExpectNumbers(args.out, out,
+                follows ? std::vector<float>{silu, 0, 0, 0, 0} : std::vector<float>(5, kLeft));
+  ExpectNumbers(args.state, state,
+                follows ? std::vector<float>{1, kLeft} : std::vector<float>(2, kLeft));
+}
+
+TEST_P(OpBounds, ADeltaRuleLeavesStatesAloneWhereItsBlocksAreNowhere) {
+  const Astray astray;
+  const Array out = Left(DType::kF32, {5, 1}), state = Left(DType::kF32, {2, 1, 1, 1});
+  Array qkv(DType::kF32, {5, 3});
+  qkv.Fill(100.0f);
+  ops::GatedDelta::Args args;
+  args.qkv = Upload(qkv);
+  args.ba = Upload(Array(DType::kF32, {5, 2}));  // zeros: half is learnt
+  args.dt_bias = Upload(Array(DType::kF32, {1}));
+  args.a_log = Upload(Array(DType::kF32, {1}));
+  args.state = Upload(state);
+  args.query_start = Upload(astray.start);
+  args.context = Upload(astray.context);
+  args.block_table = Upload(astray.table);
+  args.out = Upload(out);
+  const bool follows = Follows<ops::GatedDelta>(
+      {.k_heads = 1, .v_heads = 1, .k_head_dim = 1, .v_head_dim = 1, .block_tokens = 2}, args);
+  ExpectNumbers(args.out, out,
+                follows ? std::vector<float>{50, 0, 0, 0, 0} : std::vector<float>(5, kLeft));
+  ExpectNumbers(args.state, state,
+                follows ? std::vector<float>{50, kLeft} : std::vector<float>(2, kLeft));
 }
 
 TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {

@@ -10,7 +10,9 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/element.h"
+#include "ops/gate.h"
 #include "ops/norm.h"
+#include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 
 namespace sluice::cpu {
@@ -39,6 +41,13 @@ Floats Noise(size_t count, uint32_t seed) {
 
 bool SameBits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+// `width` columns of a tensor whose rows are wider.
+ops::Tensor Columns(ops::Tensor t, int64_t first, int64_t width) {
+  t.data += first * static_cast<int64_t>(sizeof(float));
+  t.dims[1] = width;
+  return t;
 }
 
 struct Machine {
@@ -307,9 +316,60 @@ TEST_P(SamenessTest, ElementWiseOpsGiveTheBitsOfAvx2) {
     });
   }
   both([&](Machine& m, Floats& out) {
+    const ops::Tensor rows = TensorOf(out, DType::kF32, {kRows, kHidden});
+    m.Run<ops::GatedNorm>({.heads = 3, .head_dim = kHidden / 3},
+                          {.x = Columns(in, 0, kHidden),
+                           .gate = Columns(in, kHidden, kHidden),
+                           .weight = TensorOf(weight, DType::kF32, {2 * kHidden}).Rows(0, 100),
+                           .out = rows});
+    m.Run<ops::SigmoidGate>({.width = kHidden}, {.x = rows, .gate = Columns(in, 0, kHidden)});
+  });
+  both([&](Machine& m, Floats& out) {
     out = x;
     m.Run<ops::SoftCap>({.cap = 0.7f}, {.x = TensorOf(out, DType::kF32, {kRows, 2 * kHidden})});
   });
+}
+
+TEST_P(SamenessTest, RecurrencesGiveTheBitsOfAvx2) {
+  if (std::get<0>(GetParam()) == Isa::kRef) return;  // the reference sums in another order
+  Machine avx2(Isa::kAvx2, 1);
+  // Two sequences, the second of which goes on from block 2; a head of 75 rows and 100 columns
+  // fills no vector, and there are fewer heads than tasks.
+  constexpr int kKey = 75, kValue = 100, kChannels = 2 * kKey + kValue, kStates = 3;
+  const Floats x = Noise(size_t{kRows} * kChannels, 10), gates = Noise(size_t{kRows} * 2, 11);
+  const Floats taps = Noise(size_t{kChannels} * 4, 12), states = Noise(kStates * kKey * kValue, 13);
+  const Ints start = {0, kRows - 40, kRows}, context = {kRows - 40, 64 + 40}, table = {0, 0, 2, 1};
+  const auto fill = [&](auto& args) {
+    args.query_start = TensorOf(start, DType::kI32, {3});
+    args.context = TensorOf(context, DType::kI32, {2});
+    args.block_table = TensorOf(table, DType::kI32, {2, 2});
+  };
+  const auto run = [&](Machine& m) {
+    Floats convolved(x.size()), out(size_t{kRows} * kValue), conv_state(states), state(states);
+    ops::ShortConv::Args conv;
+    conv.x = TensorOf(x, DType::kF32, {kRows, kChannels});
+    conv.weight = TensorOf(taps, DType::kF32, {kChannels, 4});
+    conv.state = TensorOf(conv_state, DType::kF32, {kStates, 3, kChannels});
+    conv.out = TensorOf(convolved, DType::kF32, {kRows, kChannels});
+    fill(conv);
+    m.Run<ops::ShortConv>({.channels = kChannels, .kernel = 4, .block_tokens = 128}, conv);
+    ops::GatedDelta::Args delta;
+    delta.qkv = conv.out;
+    delta.ba = TensorOf(gates, DType::kF32, {kRows, 2});
+    delta.dt_bias = TensorOf(taps, DType::kF32, {1});
+    delta.a_log = TensorOf(gates, DType::kF32, {1});
+    delta.state = TensorOf(state, DType::kF32, {kStates, 1, kKey, kValue});
+    delta.out = TensorOf(out, DType::kF32, {kRows, kValue});
+    fill(delta);
+    m.Run<ops::GatedDelta>(
+        {.k_heads = 1, .v_heads = 1, .k_head_dim = kKey, .v_head_dim = kValue, .block_tokens = 128},
+        delta);
+    for (const Floats* more : {&convolved, &conv_state, &state})
+      out.insert(out.end(), more->begin(), more->end());
+    return out;
+  };
+  const Floats a = run(avx2), b = run(machine_);
+  EXPECT_TRUE(SameBits(a.data(), b.data(), a.size()));
 }
 
 }  // namespace
