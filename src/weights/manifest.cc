@@ -20,6 +20,7 @@ bool RoleAllows(ParamRole role, DType dtype) {
     case ParamRole::kEmbedding:
       return plain || IsQuantized(dtype);
     case ParamRole::kNorm:
+    case ParamRole::kTaps:
     case ParamRole::kBias:
       return plain;
   }
@@ -39,7 +40,8 @@ std::string_view RoleFormats(ParamRole role) {
 
 Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
                    const files::FileTensor& tensor) {
-  std::vector<int64_t> shape = {wanted.rows};
+  std::vector<int64_t> shape = {wanted.tensor_rows()};
+  if (spec.role == ParamRole::kTaps) shape.push_back(1);
   if (spec.columns > 0) shape.push_back(spec.columns);
   if (tensor.shape != shape) {
     return BadModel(StrCat("tensor \"", tensor.name, "\" has shape ", ShapeText(tensor.shape),
@@ -109,8 +111,14 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
   const SourceList* list = Choose(alternatives, source);
   if (list == nullptr) return Missing(spec, alternatives.front(), source);
 
+  resolved.sources = *list;
   int64_t rows = 0;
   for (const ParamSource& wanted : *list) {
+    const RowPick& pick = wanted.pick;
+    CHECK(pick.groups == 0 ||
+              (spec.role == ParamRole::kLinear && wanted.rows == pick.groups * pick.count &&
+               pick.begin >= 0 && pick.begin + pick.count <= pick.group_rows),
+          spec.name, ": ", wanted.name);
     const files::FileTensor* tensor = source.Find(wanted.name);
     SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor));
     const files::FileTensor* scale = nullptr;

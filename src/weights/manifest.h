@@ -18,13 +18,26 @@ enum class ParamRole : uint8_t {
   kLinear,     // [rows, columns], in the packed layout that the bound Linear asks for
   kEmbedding,  // [rows, columns], row-major in its stored format
   kNorm,       // [rows], F32
+  kTaps,       // [rows, columns], F32: of a convolution over tokens, stored as [rows, 1, columns]
   kBias,       // [rows], of the activation type
 };
 
-// One tensor of the checkpoint; several are stacked by rows.
+// Rows of a matrix that lies in groups of equally many rows, as checkpoints interleave what is
+// computed together, head by head: [begin, begin + count) of each group, groups ascending.
+struct RowPick {
+  int64_t groups = 0;  // 0: the matrix as it is
+  int64_t group_rows = 0;
+  int64_t begin = 0, count = 0;
+};
+
+// One tensor of the checkpoint, or some rows of a matrix; several are stacked by rows.
 struct ParamSource {
   std::string name;
-  int64_t rows = 0;
+  int64_t rows = 0;   // that are taken
+  RowPick pick = {};  // kLinear only
+
+  // Of the whole tensor.
+  int64_t tensor_rows() const { return pick.groups > 0 ? pick.groups * pick.group_rows : rows; }
 };
 using SourceList = std::vector<ParamSource>;
 
@@ -44,7 +57,8 @@ struct ParamSpec {
 // A ParamSpec with its tensors. Points into the source.
 struct ResolvedParam {
   ParamSpec spec;
-  std::vector<const files::FileTensor*> tensors;
+  SourceList sources;                             // of `spec`, the alternative that was taken
+  std::vector<const files::FileTensor*> tensors;  // by source; one may be there several times
   // HF's F8 matrices: the scalar that the stored values are multiplied by, or null.
   std::vector<const files::FileTensor*> scales;
   bool add_one = false;

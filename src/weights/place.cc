@@ -10,6 +10,7 @@
 #include "device/alignment.h"
 #include "weights/fill.h"
 #include "weights/staged_fill.h"
+#include "weights/transform.h"
 
 namespace sluice::weights {
 namespace {
@@ -165,18 +166,22 @@ class Placer {
     if (plan.bytes < kLargeBytes) return;
     int64_t row = 0;
     for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
-      files::FileTensor rows = *param.resolved.tensors[i];
-      const int64_t count = rows.shape[0];
-      const int64_t from = std::max<int64_t>(job.rows.begin - row, 0);
-      const int64_t to = std::min(job.rows.end - row, count);
-      if (from < to) {
-        const size_t row_bytes = rows.data.size() / static_cast<size_t>(count);
-        rows.data = rows.data.subspan(static_cast<size_t>(from) * row_bytes,
-                                      static_cast<size_t>(to - from) * row_bytes);
-        source_.Release(rows);
+      const ParamSource& source = param.resolved.sources[i];
+      const int64_t to = std::min(job.rows.end - row, source.rows);
+      for (int64_t at = std::max<int64_t>(job.rows.begin - row, 0); at < to;) {
+        const RowRun run = RunAt(source, at, to);
+        ReleaseRun(*param.resolved.tensors[i], run);
+        at += run.count;
       }
-      row += count;
+      row += source.rows;
     }
+  }
+
+  void ReleaseRun(files::FileTensor tensor, const RowRun& run) const {
+    const size_t row_bytes = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
+    tensor.data = tensor.data.subspan(static_cast<size_t>(run.from) * row_bytes,
+                                      static_cast<size_t>(run.count) * row_bytes);
+    source_.Release(tensor);
   }
 
   // The file's bytes of this parameter have been read. Progress is told on the loading thread.
@@ -201,6 +206,8 @@ class Placer {
     } else if (spec.role == ParamRole::kEmbedding) {
       parameter->tensor =
           ops::Dense(view, plan.resolved.tensors.front()->dtype, {spec.rows, spec.columns});
+    } else if (spec.role == ParamRole::kTaps) {
+      parameter->tensor = ops::Dense(view, DType::kF32, {spec.rows, spec.columns});
     } else {
       parameter->tensor =
           ops::Dense(view, VectorDType(spec.role, options_.activation), {spec.rows});

@@ -37,6 +37,8 @@ size_t PlannedParam::part_bytes(size_t i, DType activation) const {
     case ParamRole::kEmbedding:
       return RowBytes(resolved.tensors.front()->dtype,
                       static_cast<size_t>(spec.rows * spec.columns));
+    case ParamRole::kTaps:
+      return RowBytes(DType::kF32, static_cast<size_t>(spec.rows * spec.columns));
     default:
       return RowBytes(VectorDType(spec.role, activation), static_cast<size_t>(spec.rows));
   }

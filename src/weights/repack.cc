@@ -11,28 +11,29 @@ namespace {
 // Rows that are widened at a time.
 constexpr int64_t kWidenRows = 256;
 
-// A source and its first row in what is packed; negative where it begins before that.
+// A tensor and the first of its source's rows in what is packed; negative where they begin before
+// that.
 struct TensorRows {
   const files::FileTensor& tensor;
   const files::FileTensor* scale;  // of F8; or null
   int64_t row;
 };
 
-// Packs rows [begin, end) of a source into the matrix that `desc` is about.
-Status PackRows(const ops::LinearPacking& packing, const ops::Linear::Desc& desc,
-                const TensorRows& source, RowRange rows, std::span<std::byte> out) {
+// Packs rows that lie together in their tensor into the matrix that `desc` is about.
+Status PackRun(const ops::LinearPacking& packing, const ops::Linear::Desc& desc,
+               const TensorRows& source, const RowRun& run, std::span<std::byte> out) {
   const files::FileTensor& tensor = source.tensor;
   if (tensor.dtype == desc.weight) {
     const size_t row_bytes = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
-    return packing.pack(desc, source.row + rows.begin,
-                        tensor.data.subspan(static_cast<size_t>(rows.begin) * row_bytes,
-                                            static_cast<size_t>(rows.end - rows.begin) * row_bytes),
+    return packing.pack(desc, source.row + run.row,
+                        tensor.data.subspan(static_cast<size_t>(run.from) * row_bytes,
+                                            static_cast<size_t>(run.count) * row_bytes),
                         out);
   }
-  for (int64_t at = rows.begin; at < rows.end; at += kWidenRows) {
-    const int64_t count = std::min(kWidenRows, rows.end - at);
-    const std::vector<std::byte> wide = WidenF8(tensor, source.scale, at, count);
-    SLUICE_RETURN_IF_ERROR(packing.pack(desc, source.row + at, wide, out));
+  for (int64_t at = 0; at < run.count; at += kWidenRows) {
+    const int64_t count = std::min(kWidenRows, run.count - at);
+    const std::vector<std::byte> wide = WidenF8(tensor, source.scale, run.from + at, count);
+    SLUICE_RETURN_IF_ERROR(packing.pack(desc, source.row + run.row + at, wide, out));
   }
   return OkStatus();
 }
@@ -59,8 +60,8 @@ Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::O
       parts.push_back(std::move(part));
     }
     parts.back().count += 1;
-    parts.back().rows += param.tensors[i]->shape[0];
-    row += param.tensors[i]->shape[0];
+    parts.back().rows += param.sources[i].rows;
+    row += param.sources[i].rows;
   }
   for (PartPlan& part : parts) {
     ops::Linear::Desc desc;
@@ -92,10 +93,12 @@ Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, RowRange h
   int64_t row = 0;
   for (size_t i = plan.first; i < plan.first + plan.count; ++i) {
     const TensorRows source{*param.tensors[i], param.scales[i], row - held.begin};
-    const int64_t count = source.tensor.shape[0];
-    const RowRange part{std::max<int64_t>(rows.begin - row, 0), std::min(rows.end - row, count)};
-    if (part.begin < part.end) {
-      SLUICE_RETURN_IF_ERROR(PackRows(*plan.packing, desc, source, part, out));
+    const int64_t count = param.sources[i].rows;
+    const int64_t end = std::min(rows.end - row, count);
+    for (int64_t at = std::max<int64_t>(rows.begin - row, 0); at < end;) {
+      const RowRun run = RunAt(param.sources[i], at, end);
+      SLUICE_RETURN_IF_ERROR(PackRun(*plan.packing, desc, source, run, out));
+      at += run.count;
     }
     row += count;
   }

@@ -1,5 +1,6 @@
 #include "weights/transform.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -20,6 +21,15 @@ void Append(std::vector<std::byte>* out, const void* from, size_t bytes) {
 }
 
 }  // namespace
+
+RowRun RunAt(const ParamSource& source, int64_t row, int64_t end) {
+  CHECK(row >= 0 && row < end && end <= source.rows, source.name, ": rows ", row, " to ", end);
+  const RowPick& pick = source.pick;
+  if (pick.groups == 0) return {row, end - row, row};
+  const int64_t group = row / pick.count, within = row % pick.count;
+  return {group * pick.group_rows + pick.begin + within, std::min(pick.count - within, end - row),
+          row};
+}
 
 std::vector<float> ToF32(const files::FileTensor& tensor) {
   const size_t width = static_cast<size_t>(Info(tensor.dtype).bytes);

@@ -9,11 +9,21 @@
 
 namespace sluice::weights {
 
+// Rows of a source that lie together in its tensor, [from, from + count) there, and the first of
+// them among those that are taken.
+struct RowRun {
+  int64_t from = 0, count = 0;
+  int64_t row = 0;
+};
+// The run that begins at the taken row `row` and ends at `end` at the latest.
+// REQUIRES: 0 <= row < end <= source.rows.
+RowRun RunAt(const ParamSource& source, int64_t row, int64_t end);
+
 // The elements of a plain tensor (F32, F16, BF16) as F32.
 std::vector<float> ToF32(const files::FileTensor& tensor);
 
-// A kNorm or kBias parameter as bytes of `dtype` (F32, F16 or BF16): sources one after the other,
-// plus one where the spec says so.
+// A kNorm, kTaps or kBias parameter as bytes of `dtype` (F32, F16 or BF16): sources one after the
+// other, plus one where the spec says so.
 std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype);
 
 // Rows [first, first + count) of an F8 matrix times its scale (one, or one per row; none: 1) as

@@ -84,6 +84,86 @@ TEST(Transform, NormsBecomeF32AndGainOneOnlyInHuggingFaceNaming) {
   }
 }
 
+// A checkpoint that has two heads of a query row, two key rows and a gate row each.
+SourceList Interleaved() {
+  return {{"w", 2, {.groups = 2, .group_rows = 4, .begin = 0, .count = 1}},
+          {"w", 4, {.groups = 2, .group_rows = 4, .begin = 1, .count = 2}},
+          {"plain", 1},
+          {"w", 2, {.groups = 2, .group_rows = 4, .begin = 3, .count = 1}}};
+}
+// Rows of two columns by what Interleaved makes of rows (0, 1), (2, 3)... and a plain (90, 91).
+std::vector<float> Sorted() {
+  return {0, 1, 8, 9, 2, 3, 4, 5, 10, 11, 12, 13, 90, 91, 6, 7, 14, 15};
+}
+
+TEST(Transform, RowsOfInterleavedHeadsAreSortedByWhatTheyAre) {
+  FakeDevice device;
+  FakeSource f32;
+  f32.AddF32("w", {8, 2}, Ramp(16, 0)).AddF32("plain", {1, 2}, Ramp(2, 90));
+  auto map = Place({Matrix("m", 2, Interleaved())}, f32, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  ASSERT_EQ(map->Find("m")->parts.size(), 1u);
+  EXPECT_EQ(Values(map->Find("m")->parts[0].weight.data), Sorted());
+  // Also where the rows are packed and come through staging in pieces.
+  for (const bool staged : {false, true}) {
+    FakeSource f16;
+    f16.AddHalf("w", DType::kF16, {8, 2}, Ramp(16, 0));
+    f16.AddHalf("plain", DType::kF16, {1, 2}, Ramp(2, 90));
+    device.facts_.device_memory = staged;
+    map = Place({Matrix("m", 2, Interleaved())}, f16, device, {.staging_bytes = 1});
+    ASSERT_TRUE(map.ok()) << map.status().message();
+    const uint16_t* packed = map->Find("m")->parts[0].weight.data.ptr<uint16_t>();
+    for (size_t i = 0; i < Sorted().size(); ++i) {
+      EXPECT_EQ(F16ToF32(static_cast<uint16_t>(~packed[i])), Sorted()[i]) << i;
+    }
+  }
+}
+
+TEST(Transform, RowsOfInterleavedF8KeepTheirScales) {
+  FakeSource source;
+  std::vector<std::byte> bits;
+  for (int i = 0; i < 8; ++i) bits.push_back(std::byte{F32ToF8E4M3(1.0f)});
+  source.Add("w", DType::kF8E4M3, {8, 1}, bits).AddF32("w_scale", {8, 1}, Ramp(8, 1));
+  source.Add("plain", DType::kF8E4M3, {1, 1}, {std::byte{F32ToF8E4M3(1.0f)}});
+  FakeDevice device;
+  const auto map = Place({Matrix("m", 1, Interleaved())}, source, device, {});
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  const uint16_t* values = map->Find("m")->parts[0].weight.data.ptr<uint16_t>();
+  const std::vector<float> want = {1, 5, 2, 3, 6, 7, 1, 4, 8};
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(BF16ToF32(values[i]), want[i]) << i;
+}
+
+TEST(Transform, TheWholeInterleavedTensorMustBeThere) {
+  FakeSource source;
+  source.AddF32("w", {9, 2}, Ramp(18, 0)).AddF32("plain", {1, 2}, Ramp(2, 90));
+  const auto resolved = Resolve(Matrix("m", 2, Interleaved()), source, Naming::kHuggingFace);
+  ASSERT_FALSE(resolved.ok());
+  EXPECT_THAT(resolved.status().message(), AllOf(HasSubstr("[9, 2]"), HasSubstr("[8, 2]")));
+}
+
+TEST(Transform, TapsOfAConvolutionBecomeF32RowsOfTheirKernel) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    FakeSource source;
+    if (dtype == DType::kF32) {
+      source.AddF32("conv", {3, 1, 2}, Ramp(6, 1));
+    } else {
+      source.AddHalf("conv", dtype, {3, 1, 2}, Ramp(6, 1));
+    }
+    ParamSpec spec = Matrix("conv", 2, {{"conv", 3}});
+    spec.role = ParamRole::kTaps;
+    FakeDevice device;
+    const auto map = Place({spec}, source, device, {});
+    ASSERT_TRUE(map.ok()) << map.status().message();
+    const ops::Tensor& taps = map->Find("conv")->tensor;
+    EXPECT_EQ(taps.rank, 2);
+    EXPECT_EQ(taps.dims[1], 2);
+    EXPECT_THAT(Values(taps), ElementsAre(1, 2, 3, 4, 5, 6));
+    source.AddF32("flat", {3, 2}, Ramp(6, 1));
+    spec.hugging_face[0][0].name = "flat";
+    EXPECT_FALSE(Resolve(spec, source, Naming::kHuggingFace).ok());
+  }
+}
+
 TEST(Transform, F8IsWidenedByItsScale) {
   const std::vector<std::byte> bits = {std::byte{F32ToF8E4M3(1.0f)}, std::byte{F32ToF8E4M3(-2.0f)},
                                        std::byte{F32ToF8E4M3(0.5f)}, std::byte{F32ToF8E4M3(3.0f)}};
