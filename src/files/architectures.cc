@@ -42,7 +42,8 @@ constexpr ArchitectureInfo kTable[] = {
                      .heads = 8, .kv_heads = 4, .head_dim = 256, .context = 8192, .window = 4096,
                      .bos_id = 2, .eos_id = 1, .tied = true},
      .gguf_name = "gemma2", .family = Family::kSandwichNorm,
-     .layers = LayerRule::kPeriodicWindow, .window_period = 2, .hf_biases = HfBiases::kAttention},
+     .layers = LayerRule::kPeriodicWindow, .window_period = 2, .hf_biases = HfBiases::kAttention,
+     .hf_norms_add_one = true},
     // Gemma 3, text ("Gemma 3 Technical Report"): Gemma 2's form with Q/K norms instead of soft caps,
     // and a RoPE of their own for the window layers.
     {.architecture = Architecture::kGemma3, .name = "gemma3",
@@ -53,7 +54,8 @@ constexpr ArchitectureInfo kTable[] = {
                      .rope_theta = 1e6f, .window = 4096, .bos_id = 2, .eos_id = 1, .tied = true},
      .gguf_name = "gemma3", .family = Family::kSandwichNorm,
      .layers = LayerRule::kPeriodicWindow, .window_period = 6, .local_rope = true,
-     .hf_biases = HfBiases::kAttention, .qk_norm = true, .in_multimodal = true},
+     .hf_biases = HfBiases::kAttention, .qk_norm = true, .hf_norms_add_one = true,
+     .in_multimodal = true},
     // Phi-3 and Phi-4-mini ("Phi-3 Technical Report"): Llama's form with fused matrices in the files,
     // LongRoPE, and partial rotation in some sizes.
     {.architecture = Architecture::kPhi3, .name = "phi3",
@@ -70,6 +72,15 @@ constexpr ArchitectureInfo kTable[] = {
                      .bos_id = 128000, .eos_id = 128001, .tied = true},
      .gguf_name = "smollm3", .gguf_interleaved = true, .layers = LayerRule::kPeriodicRope,
      .hf_biases = HfBiases::kAttentionMlp},
+    // Qwen3-Next without experts ("Gated Delta Networks: Improving Mamba2 with Delta Rule"): in three
+    // layers of four a short convolution and a gated delta rule, in the fourth attention with a gate.
+    {.architecture = Architecture::kQwen3Next, .name = "qwen3_next",
+     .hf_names = {{{"Qwen3NextForCausalLM", "qwen3_next"}}},
+     .hf_defaults = {.vocab = 151936, .hidden = 2048, .intermediate = 5632, .layers = 48,
+                     .heads = 16, .kv_heads = 2, .head_dim = 256, .context = 32768,
+                     .rotary_portion = 0.25},
+     .layers = LayerRule::kPeriodicLinear, .qk_norm = true, .hf_norms_add_one = true,
+     .attention_gate = true},
 };
 // clang-format on
 

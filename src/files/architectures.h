@@ -18,6 +18,7 @@ struct HfDefaults {
   int context;
   float norm_eps = 1e-6f;
   float rope_theta = 10000.0f;
+  double rotary_portion = 1.0;   // of a head's dimensions
   int window = 0;                // 0: none
   int bos_id = -1, eos_id = -1;  // -1: none
   bool tied = false;
@@ -41,6 +42,7 @@ enum class LayerRule {
   kUpperWindow,     // those above "max_window_layers", if "use_sliding_window" is set; none in GGUF
   kPeriodicWindow,  // all but every window_period-th
   kPeriodicRope,    // all but every fourth have RoPE
+  kPeriodicLinear,  // all but every fourth have no attention but a state; none in GGUF
 };
 
 // What config.json says of biases; GGUF's tensors say it themselves.
@@ -56,7 +58,7 @@ struct ArchitectureInfo {
   std::string_view name;           // ours
   std::array<HfName, 2> hf_names;  // the second may be empty
   HfDefaults hf_defaults;
-  std::string_view gguf_name;  // general.architecture
+  std::string_view gguf_name;  // general.architecture; empty: not read from GGUF
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
   bool gguf_interleaved = false;
   Family family = Family::kPreNorm;
@@ -65,6 +67,9 @@ struct ArchitectureInfo {
   bool local_rope = false;  // layers that see a window have a RoPE of their own
   HfBiases hf_biases = HfBiases::kNone;
   bool qk_norm = false;
+  // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
+  bool hf_norms_add_one = false;
+  bool attention_gate = false;  // ModelConfig::attention_gate
   // In both kinds of file Q, K and V are one tensor, gate and up another.
   bool fused = false;
   // A Hugging Face checkpoint may have it as the text part of a multimodal model.

@@ -89,11 +89,30 @@ Status CheckLayers(const ModelConfig& config) {
   return OkStatus();
 }
 
+Status CheckLinear(const ModelConfig& config) {
+  const bool any_linear = std::any_of(config.layers.begin(), config.layers.end(),
+                                      [](const auto& l) { return l.kind == LayerKind::kLinear; });
+  if (!any_linear) return OkStatus();
+  const LinearAttentionConfig& linear = config.linear;
+  if (linear.key_heads < 1 || linear.value_heads % linear.key_heads != 0) {
+    return BadModel(StrCat(linear.value_heads,
+                           " value heads of a linear layer cannot be shared evenly by ",
+                           linear.key_heads, " key heads"));
+  }
+  const int64_t numbers = int64_t{linear.value_width()} * linear.key_head_dim;
+  if (numbers > kLayerStateMax) {
+    return BadModel(StrCat("the state of a linear layer has ", numbers, " numbers; at most ",
+                           kLayerStateMax, " are legal"));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status FinishConfig(ModelConfig* config) {
   SLUICE_RETURN_IF_ERROR(CheckHeads(*config));
   SLUICE_RETURN_IF_ERROR(CheckLayers(*config));
+  SLUICE_RETURN_IF_ERROR(CheckLinear(*config));
   SLUICE_RETURN_IF_ERROR(CheckRope(config->rope, config->head_dim));
   const bool any_local = std::any_of(config->layers.begin(), config->layers.end(),
                                      [](const auto& layer) { return layer.local_rope; });

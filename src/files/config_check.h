@@ -21,6 +21,9 @@ inline constexpr IntRange kHiddenRange{1, 1 << 17};
 inline constexpr IntRange kLayersRange{1, 1024};
 inline constexpr IntRange kHeadsRange{1, 1024};
 inline constexpr IntRange kHeadDimRange{2, 4096};
+inline constexpr IntRange kLinearHeadDimRange{1, 1024};
+inline constexpr IntRange kConvKernelRange{2, 8};
+inline constexpr int64_t kLayerStateMax = int64_t{1} << 28;  // numbers
 inline constexpr IntRange kIntermediateRange{1, 1 << 20};
 inline constexpr IntRange kContextRange{1, 1 << 28};
 

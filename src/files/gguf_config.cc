@@ -357,6 +357,7 @@ Status GgufConfigReader::ReadLayers() {
       }
       return OkStatus();
     case LayerRule::kUpperWindow:
+    case LayerRule::kPeriodicLinear:
       return OkStatus();
   }
   return OkStatus();
@@ -445,6 +446,7 @@ Result<ModelConfig> ConfigFromGguf(const GgufFile& file) {
   if (!name) return BadModel("the metadata key \"general.architecture\" is missing");
   std::string names;
   for (const ArchitectureInfo& known : Architectures()) {
+    if (known.gguf_name.empty()) continue;
     if (known.gguf_name == *name) return GgufConfigReader(file, known).Read();
     names += StrCat(names.empty() ? "" : ", ", known.gguf_name);
   }

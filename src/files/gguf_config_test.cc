@@ -277,6 +277,8 @@ TEST(GgufConfigTest, RefusesMissingKeysAndWrongTypes) {
   for (const ArchitectureInfo& known : Architectures()) {
     EXPECT_THAT(refused, HasSubstr(known.gguf_name));
   }
+  // One that is not read from GGUF has no name there, and so has a file without one.
+  EXPECT_THAT(ErrorOf(TinyGguf("")), HasSubstr("not supported"));
 }
 
 TEST(GgufConfigTest, PerLayerCountsMustAgree) {

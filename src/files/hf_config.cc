@@ -8,6 +8,7 @@
 #include "base/visible.h"
 #include "files/architectures.h"
 #include "files/config_check.h"
+#include "files/hf_linear_attention.h"
 #include "files/hf_rope.h"
 #include "files/json_fields.h"
 #include "files/model_config.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr IntRange kIdRange{0, kVocabRange.max};
 constexpr int kQwenMaxWindowLayers = 28;
+constexpr int kQwen3NextAttentionPeriod = 4;
 constexpr float kGemmaQueryScalar = 256.0f;
 
 class HfConfigReader {
@@ -65,6 +67,7 @@ class HfConfigReader {
   Status ReadUpperWindow();
   Status ReadPeriodicWindow();
   Status ReadPeriodicRope();
+  Status ReadPeriodicLinear();
   // Sets the kinds from "layer_types"; false when there is none.
   Result<bool> ReadLayerTypes();
   void SetAllWindow();
@@ -136,6 +139,7 @@ Status HfConfigReader::ReadTraits() {
   SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   config_.qk_norm = info_.qk_norm;
+  config_.attention_gate = info_.attention_gate;
   if (info_.hf_biases == HfBiases::kQkv) config_.attention_bias = true;
   if (info_.hf_biases == HfBiases::kQkv || info_.hf_biases == HfBiases::kNone) return OkStatus();
   if (info_.hf_biases == HfBiases::kAttentionMlp) {
@@ -226,14 +230,18 @@ Result<bool> HfConfigReader::ReadLayerTypes() {
   if (!types->is_array() || types->size() != config_.layers.size()) {
     return BadModel(StrCat("\"layer_types\" is not a list of ", config_.num_layers, " names"));
   }
+  const bool linear = info_.layers == LayerRule::kPeriodicLinear;
+  const std::string_view other = linear ? "linear_attention" : "sliding_attention";
   for (size_t i = 0; i < types->size(); ++i) {
     const Json& type = (*types)[i];
     const std::string name = type.is_string() ? type.get<std::string>() : "";
-    if (name != "full_attention" && name != "sliding_attention") {
+    if (name != "full_attention" && name != other) {
       return BadModel(StrCat("\"layer_types\" gives layer ", i, " the type ", Quote(name),
-                             "; full_attention and sliding_attention are supported"));
+                             "; full_attention and ", other, " are supported"));
     }
-    config_.layers[i].kind = name == "full_attention" ? LayerKind::kFull : LayerKind::kWindow;
+    config_.layers[i].kind = name == "full_attention" ? LayerKind::kFull
+                             : linear                 ? LayerKind::kLinear
+                                                      : LayerKind::kWindow;
   }
   return true;
 }
@@ -265,6 +273,8 @@ Status HfConfigReader::ReadLayers() {
       return ReadPeriodicWindow();
     case LayerRule::kPeriodicRope:
       return ReadPeriodicRope();
+    case LayerRule::kPeriodicLinear:
+      return ReadPeriodicLinear();
   }
   return OkStatus();
 }
@@ -324,6 +334,19 @@ Status HfConfigReader::ReadPeriodicRope() {
   if (given || config_.sliding_window == 0) return OkStatus();
   for (LayerConfig& layer : config_.layers) {
     if (!layer.use_rope) layer.kind = LayerKind::kWindow;
+  }
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadPeriodicLinear() {
+  SLUICE_RETURN_IF_ERROR(RefuseHfExperts(fields_, config_));
+  SLUICE_RETURN_IF_ERROR(ReadHfLinearAttention(fields_, &config_));
+  int period = kQwen3NextAttentionPeriod;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("full_attention_interval", kLayersRange, &period));
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  if (given) return OkStatus();
+  for (int i = 0; i < config_.num_layers; ++i) {
+    if ((i + 1) % period != 0) config_.layers[static_cast<size_t>(i)].kind = LayerKind::kLinear;
   }
   return OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/fuzz_target.h"
+#include "files/config_check.h"
 #include "files/model_config.h"
 
 void sluice::FuzzInput(std::string_view text) {
@@ -17,6 +18,13 @@ void sluice::FuzzInput(std::string_view text) {
   CHECK(config->layers.size() == static_cast<size_t>(config->num_layers));
   CHECK(config->num_heads % config->num_kv_heads == 0);
   CHECK(config->rope.rotary_dims % 2 == 0 && config->rope.rotary_dims <= config->head_dim);
+  for (const LayerConfig& layer : config->layers) {
+    if (layer.kind != LayerKind::kLinear) continue;
+    const LinearAttentionConfig& linear = config->linear;
+    CHECK(linear.key_heads > 0 && linear.value_heads % linear.key_heads == 0);
+    CHECK(linear.channels() > 0 && linear.conv_kernel >= 2);
+    CHECK(int64_t{linear.value_width()} * linear.key_head_dim <= kLayerStateMax);
+  }
   CHECK(config->context_length > 0 && config->vocab_size > 0 && config->hidden_size > 0);
   CHECK(std::isfinite(config->attention_scale) && std::isfinite(config->rope.theta));
 }

@@ -262,6 +262,73 @@ TEST(HfConfigTest, SmolLM3LayersWithoutRope) {
       ElementsAre(false, false, false, true));
 }
 
+TEST(HfConfigTest, Qwen3Next) {
+  const ModelConfig config = Good("Qwen3NextForCausalLM",
+                                  R"({"num_experts":0,"linear_num_key_heads":2,
+          "linear_num_value_heads":6,"linear_key_head_dim":8,"linear_value_head_dim":12,
+          "linear_conv_kernel_dim":3,"head_dim":32,"full_attention_interval":3})");
+  EXPECT_EQ(config.linear.key_heads, 2);
+  EXPECT_EQ(config.linear.value_heads, 6);
+  EXPECT_EQ(config.linear.channels(), 2 * 16 + 72);
+  EXPECT_EQ(config.linear.conv_kernel, 3);
+  EXPECT_TRUE(config.qk_norm && config.attention_gate);
+  EXPECT_FALSE(config.attention_bias);
+  EXPECT_EQ(config.rope.rotary_dims, 8);
+  const auto kinds = [](const ModelConfig& c) {
+    std::string text;
+    for (const LayerConfig& layer : c.layers) text += layer.kind == LayerKind::kLinear ? 'l' : 'f';
+    return text;
+  };
+  EXPECT_EQ(kinds(config), "llfl");
+  EXPECT_EQ(kinds(Good("Qwen3NextForCausalLM", R"({"num_experts":0})")), "lllf");
+  EXPECT_EQ(kinds(Good("Qwen3NextForCausalLM", R"({"num_experts":0,"layer_types":
+      ["full_attention","linear_attention","linear_attention","full_attention"]})")),
+            "fllf");
+  // Experts that no layer has.
+  EXPECT_EQ(kinds(Good("Qwen3NextForCausalLM", R"({"mlp_only_layers":[3,2,1,0]})")), "lllf");
+  EXPECT_EQ(kinds(Good("Qwen3NextForCausalLM", R"({"decoder_sparse_step":5})")), "lllf");
+  EXPECT_EQ(
+      Good("Qwen3NextForCausalLM", R"({"num_experts":0,"rope_parameters":{"rope_type":"default",
+          "partial_rotary_factor":0.5},"head_dim":16})")
+          .rope.rotary_dims,
+      8);
+}
+
+TEST(HfConfigTest, RefusesWhatQwen3NextCannotBe) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"num_experts":null})", "layer 0 has 512 experts"},
+      {R"({"num_experts":4,"mlp_only_layers":[0,1,3]})", "layer 2 has 4 experts"},
+      {R"({"num_experts":4,"decoder_sparse_step":2})", "layer 1 has 4 experts"},
+      {R"({"num_experts":-1})", "num_experts"},
+      {R"({"decoder_sparse_step":0})", "decoder_sparse_step"},
+      {R"({"mlp_only_layers":[-1]})", "mlp_only_layers"},
+      {R"({"mlp_only_layers":[1025]})", "mlp_only_layers"},
+      {R"({"attention_bias":true})", "attention_bias"},
+      {R"({"hidden_act":"gelu"})", "silu"},
+      {R"({"linear_num_key_heads":0})", "linear_num_key_heads"},
+      {R"({"linear_num_value_heads":1025})", "1 to 1024"},
+      {R"({"linear_num_key_heads":3,"linear_num_value_heads":4})", "shared evenly"},
+      {R"({"linear_num_key_heads":4,"linear_num_value_heads":2})", "shared evenly"},
+      {R"({"linear_key_head_dim":1025})", "linear_key_head_dim"},
+      {R"({"linear_value_head_dim":-1})", "linear_value_head_dim"},
+      {R"({"linear_num_value_heads":1024,"linear_key_head_dim":1024,"linear_value_head_dim":1024})",
+       "1073741824 numbers"},
+      {R"({"linear_conv_kernel_dim":1})", "linear_conv_kernel_dim"},
+      {R"({"linear_conv_kernel_dim":9})", "2 to 8"},
+      {R"({"full_attention_interval":0})", "full_attention_interval"},
+      {R"({"layer_types":["sliding_attention",1,2,3]})", "linear_attention are supported"},
+  };
+  for (const auto& [text, message] : cases) {
+    Json json = Json::parse(text);
+    if (!json.contains("num_experts") && !json.contains("decoder_sparse_step") &&
+        !json.contains("mlp_only_layers")) {
+      json["num_experts"] = 0;
+    }
+    EXPECT_THAT(ErrorOf(Config("Qwen3NextForCausalLM", DumpJson(json))), HasSubstr(message))
+        << text;
+  }
+}
+
 TEST(HfConfigTest, RopeInBothSpellings) {
   for (const char* text :
        {R"({"rope_theta":5e5,"max_position_embeddings":1024,"rope_scaling":{"type":"llama3",

@@ -30,7 +30,7 @@ class RopeReader {
 
   Status Read() {
     SLUICE_RETURN_IF_ERROR(fields_.Real("rope_theta", kThetaRange, &rope_->theta));
-    double portion = 1.0;
+    double portion = InfoOf(config_.architecture).hf_defaults.rotary_portion;
     SLUICE_RETURN_IF_ERROR(top_.Real("partial_rotary_factor", {0.0, 1.0}, &portion));
     SLUICE_RETURN_IF_ERROR(fields_.Real("partial_rotary_factor", {0.0, 1.0}, &portion));
     rope_->rotary_dims = static_cast<int>(config_.head_dim * portion);

@@ -17,7 +17,7 @@ namespace sluice::files {
 // Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama. What they are is
 // the table in architectures.cc.
 #define SLUICE_ARCHITECTURES(M) \
-  M(Llama) M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3)
+  M(Llama) M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -46,13 +46,29 @@ struct RopeConfig {
       frequency_factors;  // GGUF's rope_freqs tensor: divides each frequency; or empty
 };
 
-enum class LayerKind { kFull, kWindow };
+enum class LayerKind {
+  kFull,
+  kWindow,
+  kLinear,  // no attention: a short convolution and a gated delta rule over one running state
+};
 enum class ActivationKind { kSilu, kGeluTanh, kGeluErf };
 
 struct LayerConfig {
   LayerKind kind = LayerKind::kFull;
   bool use_rope = true;
   bool local_rope = false;  // uses `local_rope` of the model instead of `rope` (Gemma 3)
+};
+
+// The heads of kLinear layers. A key head serves value_heads / key_heads value heads.
+struct LinearAttentionConfig {
+  int key_heads = 0, value_heads = 0;
+  int key_head_dim = 0, value_head_dim = 0;
+  int conv_kernel = 0;  // tokens that the convolution sees, its own included
+
+  int key_width() const { return key_heads * key_head_dim; }
+  int value_width() const { return value_heads * value_head_dim; }
+  // Of the convolution: queries, keys and values.
+  int channels() const { return 2 * key_width() + value_width(); }
 };
 
 struct ModelConfig {
@@ -72,6 +88,9 @@ struct ModelConfig {
   bool attention_output_bias = false;  // on o
   bool mlp_bias = false;
   bool qk_norm = false;
+  // What attention gives is multiplied by the sigmoid of a gate, which q_proj computes beside each
+  // head's query.
+  bool attention_gate = false;
   ActivationKind activation = ActivationKind::kSilu;
   int sliding_window = 0;        // tokens a kWindow layer sees, itself included
   float attention_scale = 0.0f;  // of q.k; always set (1 / sqrt(head_dim) where the file is silent)
@@ -80,6 +99,7 @@ struct ModelConfig {
   float embedding_scale = 1.0f;  // Gemma: sqrt(hidden_size)
   RopeConfig rope;
   RopeConfig local_rope;            // for layers with local_rope
+  LinearAttentionConfig linear;     // of kLinear layers; zeros where there are none
   std::vector<LayerConfig> layers;  // num_layers
   DType dtype = DType::kF32;        // of most weights
   std::vector<int> eos_ids;         // of config and generation_config, without duplicates

@@ -1,0 +1,18 @@
+// The part of config.json that is about layers without attention (Qwen3-Next). Any thread.
+#pragma once
+
+#include "files/json_fields.h"
+#include "files/model_config.h"
+#include "sluice/status.h"
+
+namespace sluice::files {
+
+// Fills config->linear; its bounds across fields are FinishConfig's affair.
+Status ReadHfLinearAttention(const JsonFields& fields, ModelConfig* config);
+
+// kBadModel where a layer has experts instead of one MLP, where attention has biases, or where the
+// activation is not the one that the convolution is made for. REQUIRES: num_layers and activation
+// are read.
+Status RefuseHfExperts(const JsonFields& fields, const ModelConfig& config);
+
+}  // namespace sluice::files
