@@ -15,9 +15,11 @@ namespace sluice::model {
 // The KV addresses of a step in one layer group (Model::groups()).
 struct GroupInputs {
   // I32 [tokens]: kernel_block * kernel_block_tokens + offset where the token's K and V go; -1:
-  // not written (padding).
+  // not written (padding). Of a group of states -1 throughout: its layers find their block by the
+  // table and the context.
   ops::Tensor slots;
-  // I32 [sequences, blocks_max]: kernel-block ids by position; -1 where a window layer dropped it.
+  // I32 [sequences, blocks_max]: kernel-block ids by position; -1 where a window layer or a state
+  // dropped it.
   ops::Tensor block_table;
 };
 

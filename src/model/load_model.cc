@@ -90,6 +90,13 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const files::ModelFiles& fi
   SLUICE_RETURN_IF_ERROR(
       weights::PlacedBytes(Params(files.config), *files.tensors, device, place).status());
   for (const batch::KvGroup& group : LayerGroups(files.config, options)) {
+    if (group.kind == batch::KvKind::kState) {
+      const auto conv = layers::ShortConvDesc(files.config, options, group);
+      const auto delta = layers::GatedDeltaDesc(files.config, options, group);
+      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
+      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::GatedDelta>(device.ops(), delta, &records).status());
+      continue;
+    }
     const auto desc = layers::AttentionDesc(files.config, options, group);
     SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Attention>(device.ops(), desc, &records).status());
   }

@@ -18,24 +18,54 @@ Model::Model(ModelParts parts)
   }
 }
 
+namespace {
+
+batch::KvKind KindOf(files::LayerKind kind) {
+  switch (kind) {
+    case files::LayerKind::kFull:
+      return batch::KvKind::kFull;
+    case files::LayerKind::kWindow:
+      return batch::KvKind::kWindow;
+    case files::LayerKind::kLinear:
+      return batch::KvKind::kState;
+  }
+  return batch::KvKind::kFull;
+}
+
+// Without layers.
+batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
+                       const ModelOptions& options) {
+  batch::KvGroup group;
+  group.kind = kind;
+  if (kind == batch::KvKind::kState) {
+    const files::LinearAttentionConfig& linear = config.linear;
+    group.block_tokens = group.kernel_block_tokens = options.state_block_tokens;
+    group.dtype = DType::kF32;
+    group.kv_heads = 1;
+    group.k_head_dim = linear.value_width() * linear.key_head_dim;
+    group.v_head_dim = (linear.conv_kernel - 1) * linear.channels();
+    return group;
+  }
+  group.window = kind == batch::KvKind::kWindow ? config.sliding_window : 0;
+  group.block_tokens = options.block_tokens;
+  group.kernel_block_tokens = options.kernel_block_tokens;
+  group.dtype = options.kv_dtype;
+  group.kv_heads = config.num_kv_heads;
+  group.k_head_dim = group.v_head_dim = config.head_dim;
+  return group;
+}
+
+}  // namespace
+
 std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
                                         const ModelOptions& options) {
   std::vector<batch::KvGroup> groups;
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    const bool window = config.layers[layer].kind == files::LayerKind::kWindow;
-    const batch::KvKind kind = window ? batch::KvKind::kWindow : batch::KvKind::kFull;
+    const batch::KvKind kind = KindOf(config.layers[layer].kind);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const batch::KvGroup& g) { return g.kind == kind; });
     if (group == groups.end()) {
-      batch::KvGroup fresh;
-      fresh.kind = kind;
-      fresh.window = window ? config.sliding_window : 0;
-      fresh.block_tokens = options.block_tokens;
-      fresh.kernel_block_tokens = options.kernel_block_tokens;
-      fresh.dtype = options.kv_dtype;
-      fresh.kv_heads = config.num_kv_heads;
-      fresh.k_head_dim = fresh.v_head_dim = config.head_dim;
-      group = groups.insert(groups.end(), std::move(fresh));
+      group = groups.insert(groups.end(), GroupOf(kind, config, options));
     }
     group->layers.push_back(layer);
   }

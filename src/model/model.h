@@ -22,9 +22,10 @@ struct ModelOptions {
   int64_t max_model_len = 0;     // positions; 0: what the model declares
   DType activation = DType::kF32;
   DType kv_dtype = DType::kF16;
-  int block_tokens = 16;                            // of a cache block
-  int kernel_block_tokens = 16;                     // of a kernel block; divides block_tokens
-  weights::Progress progress;                       // may be empty
+  int block_tokens = 16;          // of a cache block
+  int kernel_block_tokens = 16;   // of a kernel block; divides block_tokens
+  int state_block_tokens = 2048;  // between snapshots of a state; a multiple of block_tokens
+  weights::Progress progress;     // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };
 

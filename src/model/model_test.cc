@@ -72,6 +72,34 @@ TEST(LayerGroups, AModelWithoutWindowsHasOne) {
   EXPECT_EQ(groups[0].layers.size(), 6u);
 }
 
+ModelConfig SmallQwen3Next() {
+  ModelConfig config = SmallConfig(Architecture::kQwen3Next);
+  config.qk_norm = config.attention_gate = true;
+  config.linear = {
+      .key_heads = 2, .value_heads = 6, .key_head_dim = 4, .value_head_dim = 5, .conv_kernel = 3};
+  for (int i : {0, 1, 3, 4}) config.layers[i].kind = LayerKind::kLinear;
+  return config;
+}
+
+TEST(LayerGroups, LayersWithAStateKeepItInF32WhateverTheKvCacheIs) {
+  ModelOptions options;
+  options.kv_dtype = DType::kF8E4M3;
+  options.state_block_tokens = 64;
+  const std::vector<batch::KvGroup> groups = LayerGroups(SmallQwen3Next(), options);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].kind, batch::KvKind::kState);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 1, 3, 4));
+  EXPECT_EQ(groups[0].dtype, DType::kF32);
+  EXPECT_EQ(groups[0].block_tokens, 64);
+  EXPECT_EQ(groups[0].kernel_block_tokens, 64);
+  EXPECT_EQ(groups[0].kv_heads * groups[0].k_head_dim, 6 * 4 * 5);
+  EXPECT_EQ(groups[0].kv_heads * groups[0].v_head_dim, 2 * (2 * 8 + 30));
+  EXPECT_EQ(groups[1].kind, batch::KvKind::kFull);
+  EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
+  EXPECT_EQ(groups[1].dtype, DType::kF8E4M3);
+  EXPECT_EQ(groups[1].block_tokens, 16);
+}
+
 RopeConfig FourDims(RopeScaling scaling) {
   RopeConfig rope;
   rope.theta = 100.0f;
@@ -151,6 +179,34 @@ bool Overlap(const ops::Tensor& a, const ops::Tensor& b) {
 
 class ActivationsOf : public ::testing::TestWithParam<DType> {};
 
+void ExpectApart(const std::vector<const ops::Tensor*>& group) {
+  for (size_t i = 0; i < group.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(Overlap(*group[i], *group[j])) << i << " " << j;
+  }
+}
+
+TEST_P(ActivationsOf, LiveRegionsOfGatesAndStatesLieInTheWorkspaceAndApart) {
+  const ModelConfig config = SmallQwen3Next();
+  ModelOptions options;
+  options.activation = GetParam();
+  options.max_tokens = options.max_logits_rows = 5;
+  std::vector<std::byte> memory(layers::Activations::Bytes(config, options));
+  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
+  const auto a = layers::Activations::Slice(view, config, options, 5, 5);
+  for (const ops::Tensor* t : {&a.qkv_gate, &a.attended, &a.linear_in, &a.convolved, &a.recalled}) {
+    EXPECT_LE(t->data + RowBytes(t->dtype, static_cast<size_t>(t->size())),
+              memory.data() + memory.size());
+  }
+  ExpectApart({&a.hidden, &a.normed, &a.qkv_gate, &a.q, &a.attended});
+  ExpectApart({&a.hidden, &a.normed, &a.linear_in, &a.convolved, &a.recalled});
+  EXPECT_EQ(a.qkv_gate.dims[1], 4 * 16 + 2 * 2 * 16 + 4 * 16);
+  EXPECT_EQ(a.attention_gate.dims[1], 4 * 16);
+  EXPECT_EQ(a.attention_gate.strides[0], a.qkv_gate.dims[1]);
+  EXPECT_EQ(a.linear_in.dims[1], 46 + 30 + 12);
+  EXPECT_EQ(a.linear_ba.dims[1], 12);
+  EXPECT_EQ(a.linear_ba.data, a.linear_in.data + 76 * Info(GetParam()).bytes);
+}
+
 TEST_P(ActivationsOf, LiveRegionsLieInTheWorkspaceAndApart) {
   ModelConfig config = SmallConfig(Architecture::kLlama);
   ModelOptions options;
@@ -172,11 +228,7 @@ TEST_P(ActivationsOf, LiveRegionsLieInTheWorkspaceAndApart) {
       {&a.hidden, &a.normed, &a.branch, &a.attended, &a.q},
       {&a.hidden, &a.normed, &a.branch, &a.gate_up, &a.gated},
       {&a.hidden, &a.normed, &a.last, &a.last_normed}};
-  for (const auto& group : apart) {
-    for (size_t i = 0; i < group.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) EXPECT_FALSE(Overlap(*group[i], *group[j])) << i << " " << j;
-    }
-  }
+  for (const auto& group : apart) ExpectApart(group);
   EXPECT_EQ(a.hidden.dtype, ops::ResidualDType(GetParam()));
   EXPECT_EQ(a.last.dtype, a.hidden.dtype);
   EXPECT_EQ(a.normed.dtype, GetParam());
@@ -194,7 +246,9 @@ TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
   std::set<std::string> names;
   for (const weights::ParamSpec& spec : Params(config)) {
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
-    for (const auto& alternatives : {spec.hugging_face, spec.gguf}) {
+    const bool in_gguf = !GetParam().gguf_name.empty();
+    EXPECT_EQ(spec.gguf.empty(), !in_gguf) << spec.name;
+    for (const auto& alternatives : {spec.hugging_face, in_gguf ? spec.gguf : spec.hugging_face}) {
       ASSERT_FALSE(alternatives.empty()) << spec.name;
       for (const weights::SourceList& list : alternatives) {
         int64_t rows = 0;
@@ -233,6 +287,31 @@ TEST(Params, GemmaMayStandInsideAMultimodalCheckpoint) {
   EXPECT_EQ(qkv.hugging_face[2][0].name, "model.language_model.layers.2.self_attn.q_proj.weight");
   EXPECT_TRUE(Find(specs, "layers.2.mlp_norm").hugging_face_adds_one);
   EXPECT_FALSE(qkv.hugging_face_adds_one);
+}
+
+TEST(Params, Qwen3NextSortsTheRowsOfItsHeads) {
+  const auto specs = Params(SmallQwen3Next());
+  const auto& in = Find(specs, "layers.0.linear.in");
+  EXPECT_EQ(in.rows, 46 + 30 + 12);
+  // Two key heads, each with rows of 4 queries, 4 keys, 15 values and 15 of the gate.
+  std::vector<int64_t> begins, counts;
+  for (const weights::ParamSource& source : in.hugging_face[0]) {
+    begins.push_back(source.pick.begin);
+    counts.push_back(source.pick.count);
+    EXPECT_EQ(source.tensor_rows(), source.name.ends_with("in_proj_ba.weight") ? 12 : 76);
+  }
+  EXPECT_THAT(begins, ElementsAre(0, 4, 8, 23, 0, 3));
+  EXPECT_THAT(counts, ElementsAre(4, 4, 15, 15, 3, 3));
+  EXPECT_EQ(Find(specs, "layers.0.linear.conv").columns, 3);
+  EXPECT_FALSE(Find(specs, "layers.0.linear.norm").hugging_face_adds_one);
+  EXPECT_TRUE(Find(specs, "layers.0.input_norm").hugging_face_adds_one);
+  const auto& qkv = Find(specs, "layers.2.attention.qkv");
+  ASSERT_EQ(qkv.hugging_face[0].size(), 4u);
+  EXPECT_EQ(qkv.rows, 4 * 16 + 2 * 2 * 16 + 4 * 16);
+  EXPECT_EQ(qkv.hugging_face[0][3].name, qkv.hugging_face[0][0].name);
+  EXPECT_EQ(qkv.hugging_face[0][0].pick.begin, 0);
+  EXPECT_EQ(qkv.hugging_face[0][3].pick.begin, 16);
+  EXPECT_TRUE(Find(specs, "layers.2.attention.q_norm").hugging_face_adds_one);
 }
 
 TEST(Params, SyntheticModelsHaveAllOfTheirTensorsAndNoOther) {

@@ -39,6 +39,15 @@ struct Tensor {
     t.dims[0] = count;
     return t;
   }
+  // The columns [begin, begin + count) of every row. REQUIRES: a plain dtype.
+  Tensor Columns(int64_t begin, int64_t count) const {
+    CHECK(begin >= 0 && count >= 0 && begin + count <= dims[rank - 1], begin, " + ", count, " of ",
+          dims[rank - 1]);
+    Tensor t = *this;
+    t.data += begin * Info(dtype).bytes;
+    t.dims[rank - 1] = count;
+    return t;
+  }
 };
 
 // A dense tensor over `view`. REQUIRES: the view is large enough.

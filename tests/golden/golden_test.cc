@@ -72,6 +72,7 @@ model::ModelOptions OptionsOf(const Fixture& fixture) {
   options.max_model_len = fixture.rope_length;
   options.kv_dtype = DType::kF32;
   options.kernel_block_tokens = 8;
+  options.state_block_tokens = 16;  // so that a prompt is several of them
   return options;
 }
 
@@ -108,21 +109,25 @@ std::unique_ptr<ModelRunner> OpenWithoutRounding(const Fixture& fixture, files::
   return Open(fixture, std::move(files), 1, "avx512");
 }
 
-// Logits of every prompt token, `chunk` tokens at a time. With `neighbour` each step also runs a
-// token or two of another sequence, first or last in the batch.
+// Logits of every prompt token, at most `chunk` tokens at a time. With `neighbour` each step also
+// runs a token or two of another sequence, first or last in the batch.
 std::vector<float> RunChunks(ModelRunner* runner, const std::vector<int>& prompt, size_t chunk,
                              bool neighbour) {
   runner->Reset();
   const int vocab = runner->model().vocab_size();
   std::vector<float> logits;
   size_t others = 0;
-  for (size_t at = 0; at < prompt.size(); at += chunk) {
-    const size_t count = std::min(chunk, prompt.size() - at);
+  const auto step_end = [&](size_t at, size_t end) {
+    return static_cast<size_t>(runner->StepEnd(static_cast<int>(at), static_cast<int>(end)));
+  };
+  size_t count = 0;
+  for (size_t at = 0; at < prompt.size(); at += count) {
+    count = step_end(at, std::min(at + chunk, prompt.size())) - at;
     std::vector<Chunk> step = {{0, {prompt.begin() + at, prompt.begin() + at + count}}};
     const bool first = at % 2 == 0;
     size_t skip = 0;
     if (neighbour && others + 2 <= prompt.size()) {
-      const size_t n = 1 + at % 2;
+      const size_t n = step_end(others, others + 1 + at % 2) - others;
       Chunk other{1, {}};
       for (size_t i = 0; i < n; ++i) other.tokens.push_back(prompt[prompt.size() - 1 - others++]);
       if (first) skip = n;
@@ -390,8 +395,11 @@ class Recorder : public model::LayerObserver {
   int stop = -1;
 };
 
-TEST(GoldenObserver, SeesEveryLayerInOrderAndMayStopThePass) {
-  const Fixture fixture = LoadFolder("gemma3");
+class GoldenObserver : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenObserver, SeesEveryLayerInOrderAndMayStopThePass) {
+  Fixture fixture = LoadFolder(GetParam());
+  fixture.prompt.resize(16);  // one state's
   auto runner = Open(fixture);
   ASSERT_NE(runner, nullptr);
   ASSERT_EQ(runner->model().groups().size(), 2u);
@@ -411,6 +419,8 @@ TEST(GoldenObserver, SeesEveryLayerInOrderAndMayStopThePass) {
   EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(recorder.seen.size(), 2u);
 }
+INSTANTIATE_TEST_SUITE_P(Models, GoldenObserver, ::testing::Values("gemma3", "qwen3_next"),
+                         TestName);
 
 // Two checkpoints of one config: after an update of every parameter the first is the second.
 TEST(GoldenUpdate, AModelUpdatedInPlaceIsTheOtherModel) {
@@ -549,7 +559,7 @@ TEST(GoldenLoad, FilesThatDoNotFitTheConfigAreNamed) {
 }
 
 TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
-  for (const char* name : {"llama", "gemma3", "qwen3"}) {
+  for (const char* name : {"llama", "gemma3", "qwen3", "qwen3_next"}) {
     const Fixture fixture = LoadFolder(name);
     auto runner = Open(fixture);
     ASSERT_NE(runner, nullptr);
@@ -561,7 +571,7 @@ TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
 }
 
 TEST(GoldenForward, AllThreadsGiveTheBitsOfOne) {
-  for (const char* name : {"gemma2", "llama_bias"}) {
+  for (const char* name : {"gemma2", "llama_bias", "qwen3_next"}) {
     const Fixture fixture = LoadFolder(name);
     auto one = Open(fixture);
     auto all = Open(fixture, OpenFiles(fixture), /*threads=*/0);

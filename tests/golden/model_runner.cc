@@ -50,14 +50,12 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
 }
 
 Status ModelRunner::AllocateKv(int sequences) {
-  const model::ModelOptions& options = model_->options();
-  const int block_tokens = options.kernel_block_tokens;
   lengths_.assign(sequences, 0);
-  blocks_per_sequence_ =
-      static_cast<int>((options.max_model_len + block_tokens - 1) / block_tokens);
-  const int64_t blocks = int64_t{sequences} * blocks_per_sequence_;
   for (int layer = 0; layer < model_->config().num_layers; ++layer) {
-    const batch::KvGroup& desc = model_->groups()[model_->group_of(layer)];
+    const int group = model_->group_of(layer);
+    const batch::KvGroup& desc = model_->groups()[group];
+    const int64_t blocks = int64_t{sequences} * BlocksPerSequence(group);
+    const int64_t block_tokens = desc.kind == batch::KvKind::kState ? 1 : desc.kernel_block_tokens;
     ops::PagedKv kv;
     for (ops::Tensor* tensor : {&kv.k, &kv.v}) {
       const int64_t dim = tensor == &kv.k ? desc.k_head_dim : desc.v_head_dim;
@@ -91,9 +89,13 @@ void ModelRunner::Reset() {
 }
 
 // Blocks of a sequence lie apart and backwards, so that only the block table leads to them.
-int ModelRunner::BlockId(int sequence, int index) const {
+int ModelRunner::BlockId(int group, int sequence, int index) const {
   const int sequences = static_cast<int>(lengths_.size());
-  return (blocks_per_sequence_ - 1 - index) * sequences + sequence;
+  return (BlocksPerSequence(group) - 1 - index) * sequences + sequence;
+}
+
+int ModelRunner::BlocksPerSequence(int group) const {
+  return batch::TableWidth(model_->groups()[group], model_->options().max_model_len);
 }
 
 ops::Tensor ModelRunner::Ints(const std::vector<int32_t>& values,
@@ -108,25 +110,27 @@ ops::Tensor ModelRunner::Ints(const std::vector<int32_t>& values,
 }
 
 model::GroupInputs ModelRunner::Inputs(const std::vector<Chunk>& chunks, int group) {
-  const int block_tokens = model_->options().kernel_block_tokens;
-  const int window = model_->groups()[group].window;
+  const batch::KvGroup& desc = model_->groups()[group];
+  const int block_tokens = desc.kernel_block_tokens;
+  const bool state = desc.kind == batch::KvKind::kState;
   std::vector<int32_t> slots, table;
   for (const Chunk& chunk : chunks) {
     const int first = lengths_[chunk.sequence];
     const int count = static_cast<int>(chunk.tokens.size());
     for (int p = first; p < first + count; ++p) {
-      slots.push_back(BlockId(chunk.sequence, p / block_tokens) * block_tokens + p % block_tokens);
+      const int block = BlockId(group, chunk.sequence, p / block_tokens);
+      slots.push_back(state ? -1 : block * block_tokens + p % block_tokens);
     }
-    for (int i = 0; i < blocks_per_sequence_; ++i) {
+    const int needed = batch::FirstNeededPosition(desc, first) / block_tokens;
+    for (int i = 0; i < BlocksPerSequence(group); ++i) {
       const bool ahead = i * block_tokens >= first + count;
-      const bool dropped = window > 0 && (i + 1) * block_tokens <= first - window + 1;
-      table.push_back(ahead || dropped ? -1 : BlockId(chunk.sequence, i));
+      table.push_back(ahead || i < needed ? -1 : BlockId(group, chunk.sequence, i));
     }
   }
   slots.insert(slots.end(), padding, -1);
   const int64_t tokens = static_cast<int64_t>(slots.size());
   return {Ints(slots, {tokens}),
-          Ints(table, {static_cast<int64_t>(chunks.size()), blocks_per_sequence_})};
+          Ints(table, {static_cast<int64_t>(chunks.size()), BlocksPerSequence(group)})};
 }
 
 Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, bool every_row) {

@@ -29,6 +29,8 @@ class ModelRunner {
                                                    const device::OpenOptions& device_options = {},
                                                    const std::string& device = TestDevice());
 
+  // How far a sequence of `first` tokens may get in one step towards `end`.
+  int StepEnd(int first, int end) const { return batch::StepEnd(model_->groups(), first, end); }
   // One forward pass over all chunks. `every_row`: logits of every token, otherwise of the last one
   // of each chunk; row-major [rows, vocab_size].
   Result<std::vector<float>> Step(const std::vector<Chunk>& chunks, bool every_row);
@@ -50,7 +52,9 @@ class ModelRunner {
   Status Copy(const device::View& destination, const device::View& source);
   // Fills with NaN.
   Status Spoil(const device::View& view);
-  int BlockId(int sequence, int index) const;
+  // Of one layer group.
+  int BlocksPerSequence(int group) const;
+  int BlockId(int group, int sequence, int index) const;
   // Slots and block table of one layer group.
   model::GroupInputs Inputs(const std::vector<Chunk>& chunks, int group);
   ops::Tensor Ints(const std::vector<int32_t>& values, std::initializer_list<int64_t> dims);
@@ -62,8 +66,7 @@ class ModelRunner {
   std::vector<device::Buffer> pools_;
   std::vector<ops::PagedKv> kv_;  // by layer
   device::Buffer workspace_;
-  std::vector<int> lengths_;  // of each sequence, in tokens
-  int blocks_per_sequence_ = 0;
+  std::vector<int> lengths_;            // of each sequence, in tokens
   std::vector<device::Buffer> inputs_;  // of the current step
 };
 

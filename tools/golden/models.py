@@ -89,6 +89,18 @@ CASES = {
                    dict(tokens=32)),
     "smollm3": ("SmolLM3", dict(num_hidden_layers=4, intermediate_size=64, no_rope_layer_interval=2,
                                 tie_word_embeddings=True), {}),
+    "qwen3_next": ("Qwen3Next", dict(
+        num_hidden_layers=4, head_dim=32, num_experts=0, linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=24,
+        layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+        rope_parameters=rope("default", 1000000.0, partial_rotary_factor=0.25)), {}),
+    "qwen3_next_mlp": ("Qwen3Next", dict(
+        num_hidden_layers=2, num_experts=4, mlp_only_layers=[0, 1], linear_num_key_heads=2,
+        linear_num_value_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
+        linear_conv_kernel_dim=3, head_dim=16, rms_norm_eps=1e-3, tie_word_embeddings=True,
+        layer_types=["linear_attention", "full_attention"],
+        rope_parameters=rope("default", 10000.0, partial_rotary_factor=0.5)),
+        dict(dtype="bfloat16")),
 }
 
 
@@ -98,8 +110,11 @@ def randomize(model, seed):
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         if "norm" in name:
-            center = 0.0 if "Gemma" in type(model).__name__ else 1.0
-            value = center + 0.25 * noise
+            kind = type(model).__name__
+            adds_one = "Gemma" in kind or ("Qwen3Next" in kind and "linear_attn" not in name)
+            value = (0.0 if adds_one else 1.0) + 0.25 * noise
+        elif name.endswith("A_log"):
+            value = noise - 3.0  # states that last for dozens of tokens, and some that don't
         elif name.endswith("bias"):
             value = 0.3 * noise
         elif "embed_tokens" in name:

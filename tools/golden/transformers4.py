@@ -34,6 +34,8 @@ def config_of_transformers4(new):
             "original_max_position_embeddings", new.get("original_max_position_embeddings"))
         scaling["type"] = scaling.pop("rope_type")
         scaling.pop("factor", None)
+    if kind == "qwen3_next":
+        old["full_attention_interval"] = new["layer_types"].index("full_attention") + 1
     if kind == "qwen2" and not new.get("use_sliding_window"):
         old["sliding_window"] = 4096  # written even where it is not used
         old["max_window_layers"] = 28

@@ -10,14 +10,25 @@
 namespace sluice::model::layers {
 
 struct Activations {
-  ops::Tensor hidden;    // [tokens, hidden]: the residual stream, of its own type (ResidualDType)
-  ops::Tensor normed;    // [tokens, hidden]
-  ops::Tensor branch;    // [tokens, hidden]: a block's output before its post-norm
-  ops::Tensor qkv;       // [tokens, (q_heads + 2 kv_heads) * head_dim]
+  ops::Tensor hidden;  // [tokens, hidden]: the residual stream, of its own type (ResidualDType)
+  ops::Tensor normed;  // [tokens, hidden]
+  ops::Tensor branch;  // [tokens, hidden]: a block's output before its post-norm
+  // [tokens, (q_heads + 2 kv_heads) * head_dim]. Where attention has a gate, columns of a matrix
+  // with the gate's behind them.
+  ops::Tensor qkv, attention_gate;
+  ops::Tensor qkv_gate;  // both; qkv alone where there is no gate
   ops::Tensor q;         // [tokens, q_heads * head_dim], rotated
-  ops::Tensor attended;  // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then
-  ops::Tensor gate_up;   // [tokens, 2 * intermediate]; in the memory of qkv and q
-  ops::Tensor gated;     // [tokens, intermediate]
+  // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then, unless there is a gate
+  ops::Tensor attended;
+  // Of a layer with a state, in the memory of qkv and q; columns of one matrix: what the
+  // convolution reads [tokens, channels], the norm's gate [tokens, value width], and the step sizes
+  // [tokens, 2 * value heads].
+  ops::Tensor linear_qkv, linear_gate, linear_ba;
+  ops::Tensor linear_in;  // all three
+  ops::Tensor convolved;  // [tokens, channels]
+  ops::Tensor recalled;   // [tokens, value width]
+  ops::Tensor gate_up;    // [tokens, 2 * intermediate]; in the memory of qkv and q
+  ops::Tensor gated;      // [tokens, intermediate]
   ops::Tensor last;  // [rows, hidden]: rows of the residual stream that need logits; in branch's
                      // memory, which is read no more by then
   ops::Tensor last_normed;  // [rows, hidden]; in the memory of qkv and gate_up, as are these

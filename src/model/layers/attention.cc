@@ -72,13 +72,19 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   attention.rope_ = rope;
   SLUICE_ASSIGN_OR_RETURN(attention.attention_, binder.Bind<ops::Attention>(
                                                     AttentionDesc(config, binder.options, group)));
+  if (config.attention_gate) {
+    ops::SigmoidGate::Desc desc;
+    desc.activation = binder.options.activation;
+    desc.width = int64_t{config.num_heads} * config.head_dim;
+    SLUICE_ASSIGN_OR_RETURN(attention.gate_, binder.Bind<ops::SigmoidGate>(desc));
+  }
   return attention;
 }
 
 Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
                              const Activations& a, const ops::Tensor& residual,
                              const ops::Tensor& out) const {
-  SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv));
+  SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv_gate));
   if (qk_norm_.bound()) {
     ops::QkNorm::Args args;
     args.qkv = a.qkv;
@@ -88,6 +94,9 @@ Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
   }
   SLUICE_RETURN_IF_ERROR(Rotate(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Attend(context, batch, a));
+  if (gate_.bound()) {
+    SLUICE_RETURN_IF_ERROR(gate_(*context.stream, {.x = a.attended, .gate = a.attention_gate}));
+  }
   return output_(*context.stream, a.attended, residual, out);
 }
 

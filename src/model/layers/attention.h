@@ -1,4 +1,5 @@
-// Self-attention of one layer: QKV, Q/K norms, RoPE and KV write, paged attention, output matrix.
+// Self-attention of one layer: QKV, Q/K norms, RoPE and KV write, paged attention, a gate where the
+// model has one, output matrix.
 // Immutable; the ParameterMap and the RopeTable must outlive it.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
 #include "ops/attention.h"
+#include "ops/gate.h"
 #include "ops/norm.h"
 #include "ops/rope_kv.h"
 
@@ -23,7 +25,8 @@ class Attention {
   static Result<Attention> Make(const Binder& binder, int layer, const batch::KvGroup& group,
                                 int group_index, const ops::Tensor& rope);
 
-  // out = output matrix of the attention over a.normed (+ residual). Uses a.qkv, a.q, a.attended.
+  // out = output matrix of the attention over a.normed (+ residual). Uses a.qkv_gate, a.q,
+  // a.attended.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
@@ -39,6 +42,7 @@ class Attention {
   ops::Bound<ops::RopeKv> rope_kv_;
   ops::Tensor rope_;
   ops::Bound<ops::Attention> attention_;
+  ops::Bound<ops::SigmoidGate> gate_;  // unbound: the model has none
 };
 
 }  // namespace sluice::model::layers

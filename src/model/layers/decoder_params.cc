@@ -7,8 +7,12 @@ std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config) 
   list.Embedding();
   for (int i = 0; i < config.num_layers; ++i) {
     list.Norm(i, "input_norm", "input_layernorm", "attn_norm");
-    list.Qkv(i);
-    list.AttentionOutput(i);
+    if (config.layers[i].kind == files::LayerKind::kLinear) {
+      list.GatedDeltaNet(i);
+    } else {
+      list.Qkv(i);
+      list.AttentionOutput(i);
+    }
     list.Norm(i, "mlp_norm", "post_attention_layernorm", "ffn_norm");
     list.GateUp(i);
     list.Down(i);
@@ -20,7 +24,6 @@ std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config) 
 
 std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config) {
   ParamList list(config);
-  list.NormsAddOne();
   list.Embedding();
   for (int i = 0; i < config.num_layers; ++i) {
     list.Norm(i, "input_norm", "input_layernorm", "attn_norm");

@@ -10,7 +10,7 @@ namespace sluice::model::layers {
 // One norm before each block.
 std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config);
 
-// A norm before and after each block, stored as weight - 1 in Hugging Face checkpoints.
+// A norm before and after each block.
 std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config);
 
 }  // namespace sluice::model::layers

@@ -1,11 +1,14 @@
 // What every dense decoder has besides its Forward: embedding, RoPE tables, layers, logits head and
 // the workspace. The two families differ in where they normalize: PreNormDecoder before each block
-// (Llama, Mistral, Qwen, Phi-3, SmolLM3), SandwichNormDecoder before and after (Gemma 2 and 3).
+// (Llama, Mistral, Qwen, Phi-3, SmolLM3), SandwichNormDecoder before and after (Gemma 2 and 3). A
+// layer of the first may have a state instead of attention (Qwen3-Next).
 #pragma once
 
+#include <variant>
 #include <vector>
 
 #include "model/layers/attention.h"
+#include "model/layers/gated_delta_net.h"
 #include "model/layers/gated_mlp.h"
 #include "model/layers/norm.h"
 #include "model/layers/rope_table.h"
@@ -43,9 +46,10 @@ class PreNormDecoder : public DenseDecoder {
 
  private:
   explicit PreNormDecoder(ModelParts parts) : DenseDecoder(std::move(parts)) {}
+  Result<std::variant<Attention, GatedDeltaNet>> MakeMixer(const Binder& binder, int layer) const;
   struct Layer {
     RmsNorm input_norm;
-    Attention attention;
+    std::variant<Attention, GatedDeltaNet> mixer;
     RmsNorm mlp_norm;
     GatedMlp mlp;
   };

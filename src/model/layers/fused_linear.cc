@@ -1,16 +1,6 @@
 #include "model/layers/fused_linear.h"
 
 namespace sluice::model::layers {
-namespace {
-
-// Columns [begin, begin + count) of every row.
-ops::Tensor Columns(ops::Tensor t, int64_t begin, int64_t count) {
-  t.data += begin * Info(t.dtype).bytes;
-  t.dims[t.rank - 1] = count;
-  return t;
-}
-
-}  // namespace
 
 FusedLinear FusedLinear::Make(const Binder& binder, const std::string& name) {
   FusedLinear linear;
@@ -25,9 +15,9 @@ Status FusedLinear::operator()(device::Stream& stream, const ops::Tensor& x,
     ops::Linear::Args args;
     args.x = x;
     args.weight = &part.weight;
-    args.out = Columns(out, part.row_begin, part.weight.n);
-    if (!bias_.empty()) args.bias = Columns(bias_, part.row_begin, part.weight.n);
-    if (!residual.empty()) args.residual = Columns(residual, part.row_begin, part.weight.n);
+    args.out = out.Columns(part.row_begin, part.weight.n);
+    if (!bias_.empty()) args.bias = bias_.Columns(part.row_begin, part.weight.n);
+    if (!residual.empty()) args.residual = residual.Columns(part.row_begin, part.weight.n);
     SLUICE_RETURN_IF_ERROR(part.linear(stream, args));
   }
   return OkStatus();

@@ -10,7 +10,10 @@ using weights::ParamSpec;
 using weights::SourceList;
 
 ParamList::ParamList(const files::ModelConfig& config)
-    : config_(config), fused_(files::InfoOf(config.architecture).fused), prefixes_{{"model.", ""}} {
+    : config_(config),
+      fused_(files::InfoOf(config.architecture).fused),
+      norms_add_one_(files::InfoOf(config.architecture).hf_norms_add_one),
+      prefixes_{{"model.", ""}} {
   if (files::InfoOf(config.architecture).in_multimodal) {
     // As old and new transformers write it.
     prefixes_.push_back({"language_model.model.", "language_model."});
@@ -73,10 +76,10 @@ ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role,
     spec.rows += piece.rows;
     for (size_t p = 0; p < prefixes_.size(); ++p) {
       spec.hugging_face[p].push_back(
-          {StrCat(prefixes_[p].decoder, "layers.", i, ".", piece.hugging_face, suffix),
-           piece.rows});
+          {StrCat(prefixes_[p].decoder, "layers.", i, ".", piece.hugging_face, suffix), piece.rows,
+           piece.pick});
     }
-    spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows});
+    spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows, piece.pick});
   }
   specs_.push_back(std::move(spec));
   return specs_.back();
@@ -92,11 +95,18 @@ void ParamList::Norm(int i, std::string_view name, std::string_view hugging_face
 void ParamList::Qkv(int i) {
   const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
   const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
-  const std::vector<Piece> pieces =
+  std::vector<Piece> pieces =
       fused_ ? std::vector<Piece>{{"self_attn.qkv_proj", "attn_qkv", q + 2 * kv}}
              : std::vector<Piece>{{"self_attn.q_proj", "attn_q", q},
                                   {"self_attn.k_proj", "attn_k", kv},
                                   {"self_attn.v_proj", "attn_v", kv}};
+  if (config_.attention_gate) {
+    // Head by head the query's rows, then the gate's.
+    const int64_t dim = config_.head_dim;
+    pieces.push_back(pieces.front());
+    pieces.front().pick = {config_.num_heads, 2 * dim, 0, dim};
+    pieces.back().pick = {config_.num_heads, 2 * dim, dim, dim};
+  }
   Add(i, "attention.qkv", ParamRole::kLinear, pieces, config_.hidden_size, ".weight").bias =
       config_.attention_bias;
   if (config_.attention_bias) {
@@ -121,6 +131,44 @@ void ParamList::AttentionOutput(int i, bool residual) {
   if (config_.attention_output_bias) {
     Add(i, "attention.output_bias", ParamRole::kBias, pieces, 0, ".bias");
   }
+}
+
+void ParamList::GatedDeltaNet(int i) {
+  const files::LinearAttentionConfig& linear = config_.linear;
+  const int64_t groups = linear.key_heads, shared = linear.value_heads / linear.key_heads;
+  const int64_t key = linear.key_head_dim, value = shared * linear.value_head_dim;
+  std::vector<Piece> pieces;
+  // Of a matrix in which the rows of each key head lie together.
+  const auto add = [&](const char* name, int64_t group_rows, int64_t begin, int64_t count) {
+    pieces.push_back({StrCat("linear_attn.", name), "", groups * count,
+                      weights::RowPick{groups, group_rows, begin, count}});
+  };
+  const int64_t rows = 2 * key + 2 * value;
+  add("in_proj_qkvz", rows, 0, key);
+  add("in_proj_qkvz", rows, key, key);
+  add("in_proj_qkvz", rows, 2 * key, value);
+  add("in_proj_qkvz", rows, 2 * key + value, value);
+  add("in_proj_ba", 2 * shared, 0, shared);
+  add("in_proj_ba", 2 * shared, shared, shared);
+  Add(i, "linear.in", ParamRole::kLinear, pieces, config_.hidden_size, ".weight");
+  Add(i, "linear.conv", ParamRole::kTaps, {{"linear_attn.conv1d", "", linear.channels()}},
+      linear.conv_kernel, ".weight");
+  Add(i, "linear.dt_bias", ParamRole::kNorm, {{"linear_attn.dt_bias", "", linear.value_heads}}, 0,
+      "");
+  Add(i, "linear.a_log", ParamRole::kNorm, {{"linear_attn.A_log", "", linear.value_heads}}, 0, "");
+  Add(i, "linear.norm", ParamRole::kNorm, {{"linear_attn.norm", "", linear.value_head_dim}}, 0,
+      ".weight");
+  Add(i, "linear.output", ParamRole::kLinear, {{"linear_attn.out_proj", "", config_.hidden_size}},
+      linear.value_width(), ".weight")
+      .residual = true;
+}
+
+std::vector<weights::ParamSpec> ParamList::Take() {
+  // No GGUF file gets as far as this; what it would call them is not known here.
+  if (files::InfoOf(config_.architecture).gguf_name.empty()) {
+    for (ParamSpec& spec : specs_) spec.gguf.clear();
+  }
+  return std::move(specs_);
 }
 
 void ParamList::GateUp(int i) {

@@ -16,9 +16,6 @@ class ParamList {
  public:
   explicit ParamList(const files::ModelConfig& config);
 
-  // Norms are stored as weight - 1 in Hugging Face checkpoints (Gemma).
-  void NormsAddOne() { norms_add_one_ = true; }
-
   void Embedding();
   // The output matrix: the embedding itself where the checkpoint ties them.
   void Output();
@@ -26,15 +23,19 @@ class ParamList {
   // RMSNorm of the hidden state in layer `i`.
   void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf);
 
-  // "attention.qkv" with its biases and Q/K norms where the config has them.
+  // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
+  // norms where the config has them.
   void Qkv(int i);
   // `residual`: the product is added to the hidden state by the Linear itself.
   void AttentionOutput(int i, bool residual = true);
+  // "linear.in", rows of queries, keys, values, gate, b, a; "linear.conv", "linear.dt_bias",
+  // "linear.a_log", "linear.norm" and "linear.output".
+  void GatedDeltaNet(int i);
   // "mlp.gate_up": gate rows, then up rows.
   void GateUp(int i);
   void Down(int i, bool residual = true);
 
-  std::vector<weights::ParamSpec> Take() { return std::move(specs_); }
+  std::vector<weights::ParamSpec> Take();
 
  private:
   // Where a Hugging Face checkpoint may keep the decoder and the output matrix.
@@ -45,6 +46,7 @@ class ParamList {
   struct Piece {
     std::string hugging_face, gguf;  // within the layer, without ".weight" or ".bias"
     int64_t rows = 0;
+    weights::RowPick pick = {};
   };
   // Adds a matrix or vector of layer `i` made of `pieces`.
   weights::ParamSpec& Add(int i, std::string_view name, weights::ParamRole role,
@@ -53,8 +55,8 @@ class ParamList {
 
   const files::ModelConfig& config_;
   const bool fused_;
+  const bool norms_add_one_;
   std::vector<Prefix> prefixes_;  // in order of preference
-  bool norms_add_one_ = false;
   std::vector<weights::ParamSpec> specs_;
 };
 

@@ -12,13 +12,25 @@ Result<std::unique_ptr<Model>> PreNormDecoder::Make(ModelParts parts) {
     Layer layer;
     SLUICE_ASSIGN_OR_RETURN(layer.input_norm,
                             RmsNorm::Make(binder, prefix + "input_norm", RmsNorm::Of::kResidual));
-    SLUICE_ASSIGN_OR_RETURN(layer.attention, model->MakeAttention(binder, i));
+    SLUICE_ASSIGN_OR_RETURN(layer.mixer, model->MakeMixer(binder, i));
     SLUICE_ASSIGN_OR_RETURN(layer.mlp_norm,
                             RmsNorm::Make(binder, prefix + "mlp_norm", RmsNorm::Of::kResidual));
     SLUICE_ASSIGN_OR_RETURN(layer.mlp, GatedMlp::Make(binder, i));
     model->layers_.push_back(std::move(layer));
   }
   return std::unique_ptr<Model>(std::move(model));
+}
+
+Result<std::variant<Attention, GatedDeltaNet>> PreNormDecoder::MakeMixer(const Binder& binder,
+                                                                         int layer) const {
+  if (config_.layers[layer].kind != files::LayerKind::kLinear) {
+    SLUICE_ASSIGN_OR_RETURN(Attention attention, MakeAttention(binder, layer));
+    return std::variant<Attention, GatedDeltaNet>(std::move(attention));
+  }
+  const int group = group_of(layer);
+  SLUICE_ASSIGN_OR_RETURN(GatedDeltaNet net,
+                          GatedDeltaNet::Make(binder, layer, groups_[group], group));
+  return std::variant<Attention, GatedDeltaNet>(std::move(net));
 }
 
 Status PreNormDecoder::Forward(ForwardContext& context, const DeviceBatch& batch,
@@ -29,7 +41,9 @@ Status PreNormDecoder::Forward(ForwardContext& context, const DeviceBatch& batch
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
   for (const Layer& layer : layers_) {
     SLUICE_RETURN_IF_ERROR(layer.input_norm(stream, a.hidden, a.normed));
-    SLUICE_RETURN_IF_ERROR(layer.attention(context, batch, a, a.hidden, a.hidden));
+    SLUICE_RETURN_IF_ERROR(
+        std::visit([&](const auto& mixer) { return mixer(context, batch, a, a.hidden, a.hidden); },
+                   layer.mixer));
     SLUICE_RETURN_IF_ERROR(layer.mlp_norm(stream, a.hidden, a.normed));
     SLUICE_RETURN_IF_ERROR(layer.mlp(stream, a, a.hidden, a.hidden));
   }
