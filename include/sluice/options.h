@@ -26,6 +26,7 @@ struct EngineOptions {
   std::string kv_dtype = "auto";
   int block_size = 32;
   int kernel_block_size = 32;
+  int state_block = 2048;
   bool prefix_cache = true;
   bool graphs = true;
   int max_queue = 1024;
@@ -56,6 +57,10 @@ struct EngineOptions {
     v(block_size, "block-size", "tokens of a cache block", 1, 1024);
     v(kernel_block_size, "kernel-block-size", "tokens of a kernel block; divides the block size", 1,
       1024);
+    v(state_block, "state-block",
+      "tokens between snapshots of a recurrent layer's state, a power of two; prompts share "
+      "beginnings of multiples of it",
+      1, 1 << 20);
     v(prefix_cache, "prefix-cache", "share KV of equal prompt beginnings within one API key");
     v(graphs, "graphs", "run decode steps as captured graphs where the device has them");
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);

@@ -1,6 +1,8 @@
 #include "batch/kv_group.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "base/str_cat.h"
 
@@ -15,15 +17,21 @@ Status CheckBlocks(const KvGroup& group, int32_t block_tokens) {
   const bool state = group.kind == KvKind::kState;
   const int32_t most = state ? kMaxStateTokens : kMaxBlockTokens;
   if (group.block_tokens < 1 || group.block_tokens > most) {
-    return InvalidArgument(StrCat("A KV block holds 1 to ", most, " tokens, not ",
-                                  group.block_tokens, "; change --block-size."),
-                           "block-size");
+    const std::string_view flag = state ? "state-block" : "block-size";
+    return InvalidArgument(StrCat(state ? "A block of states" : "A KV block", " holds 1 to ", most,
+                                  " tokens, not ", group.block_tokens, "; change --", flag, "."),
+                           std::string(flag));
   }
-  if (state ? group.block_tokens % block_tokens != 0 : group.block_tokens != block_tokens) {
+  if (state && group.block_tokens % block_tokens != 0) {
     return InvalidArgument(
-        StrCat("All layer groups must have the same block size, those of states a multiple of it; ",
-               "there are ", block_tokens, " and ", group.block_tokens, "."),
-        "block-size");
+        StrCat("--state-block ", group.block_tokens, " is not a multiple of --block-size ",
+               block_tokens, "; change either."),
+        "state-block");
+  }
+  if (!state && group.block_tokens != block_tokens) {
+    return InvalidArgument(StrCat("All layer groups must have the same block size; there are ",
+                                  block_tokens, " and ", group.block_tokens, "."),
+                           "block-size");
   }
   if (group.kernel_block_tokens < 1 || group.block_tokens % group.kernel_block_tokens != 0 ||
       (state && group.ratio() != 1)) {
@@ -38,18 +46,21 @@ Status CheckBlocks(const KvGroup& group, int32_t block_tokens) {
 
 }  // namespace
 
+const KvGroup& FinestGroup(std::span<const KvGroup> groups) {
+  for (const KvGroup& group : groups) {
+    if (group.kind != KvKind::kState) return group;
+  }
+  return groups[0];
+}
+
 Status ValidateSizes(std::span<const KvGroup> groups) {
   if (groups.empty() || groups.size() > kMaxGroups) {
     return InvalidArgument(StrCat("A model has 1 to ", kMaxGroups,
                                   " layer groups with KV blocks, not ", groups.size(), "."));
   }
-  // The group that others are measured by, since a prefix is shared in its blocks.
-  const auto paged = std::find_if(groups.begin(), groups.end(), [](const KvGroup& group) {
-    return group.kind != KvKind::kState;
-  });
-  const KvGroup& finest = paged == groups.end() ? groups[0] : *paged;
+  const int32_t block_tokens = FinestGroup(groups).block_tokens;
   for (const KvGroup& group : groups) {
-    SLUICE_RETURN_IF_ERROR(CheckBlocks(group, finest.block_tokens));
+    SLUICE_RETURN_IF_ERROR(CheckBlocks(group, block_tokens));
     if ((group.kind == KvKind::kWindow) != (group.window > 0) || group.window < 0) {
       return InvalidArgument(
           StrCat("A layer group has a window exactly when it is a window group, but one has ",

@@ -27,7 +27,8 @@ struct KvGroup {
   KvKind kind = KvKind::kFull;
   // Tokens of a cache block: the same in all groups but those of states, which have a multiple.
   int32_t block_tokens = 16;
-  int32_t kernel_block_tokens = 16;  // divides block_tokens; equal to it for kState
+  int32_t kernel_block_tokens = 16;  // divides block_tokens; equal to it for kState, where an id
+                                     // stands for a whole state
   int32_t window = 0;                // kWindow: > 0; else 0
   int32_t num_blocks = 0;            // cache blocks in the group's pool; set by the memory plan
 
@@ -43,6 +44,10 @@ struct KvGroup {
   int32_t ratio() const { return block_tokens / kernel_block_tokens; }
   friend bool operator==(const KvGroup&, const KvGroup&) = default;
 };
+
+// The group that others are measured by, since a prefix is shared in its blocks: the first that is
+// no group of states, or the first. REQUIRES: !groups.empty().
+const KvGroup& FinestGroup(std::span<const KvGroup> groups);
 
 // kInvalidArgument naming the value and the flag when the groups cannot be served. ValidateSizes
 // leaves out num_blocks, for groups that the memory plan has not seen yet.

@@ -1,5 +1,6 @@
 // sluice inspect: what is in a model folder or file; never runs it.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -20,9 +21,24 @@
 namespace sluice::cli {
 namespace {
 
+// Layers with a state instead of K and V.
+int64_t StateLayers(const files::ModelConfig& config) {
+  return std::count_if(config.layers.begin(), config.layers.end(),
+                       [](const auto& l) { return l.kind == files::LayerKind::kLinear; });
+}
+
 // Of one token in all layers.
 int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
-  return int64_t{config.num_layers} * 2 * config.num_kv_heads * KvHeadBytes(kv, config.head_dim);
+  return (config.num_layers - StateLayers(config)) * 2 * config.num_kv_heads *
+         KvHeadBytes(kv, config.head_dim);
+}
+
+// Of one sequence in all layers, however long it is.
+int64_t StateBytes(const files::ModelConfig& config) {
+  const files::LinearAttentionConfig& linear = config.linear;
+  const int64_t numbers = int64_t{linear.value_width()} * linear.key_head_dim +
+                          int64_t{linear.conv_kernel - 1} * linear.channels();
+  return StateLayers(config) * numbers * static_cast<int64_t>(sizeof(float));
 }
 
 Json FormatsOf(const files::TensorSource& tensors) {
@@ -88,6 +104,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
           {"kv_dtype", Name(kv)},
           {"kv_bytes_per_token", KvBytesPerToken(config, kv)},
           {"kv_bytes_full_context", KvBytesPerToken(config, kv) * config.context_length},
+          {"state_bytes_per_sequence", StateBytes(config)},
           {"device_bytes", facts.memory_bytes}};
     }
   }
@@ -138,10 +155,13 @@ void PrintDescription(const Json& d) {
     const auto size = [&](const char* key) {
       return memory[key].is_null() ? "unknown" : FormatBytes(memory[key].get<uint64_t>());
     };
-    row("memory",
-        StrCat(id, ": weights ", size("weights_bytes"), ", KV in ",
-               memory["kv_dtype"].get<std::string>(), " ", size("kv_bytes_per_token"), " a token, ",
-               size("kv_bytes_full_context"), " for the whole context, of ", size("device_bytes")));
+    row("memory", StrCat(id, ": weights ", size("weights_bytes"), ", KV in ",
+                         memory["kv_dtype"].get<std::string>(), " ", size("kv_bytes_per_token"),
+                         " a token, ", size("kv_bytes_full_context"), " for the whole context, ",
+                         memory["state_bytes_per_sequence"] == 0
+                             ? std::string()
+                             : StrCat("states ", size("state_bytes_per_sequence"), " a sequence, "),
+                         "of ", size("device_bytes")));
   }
 }
 

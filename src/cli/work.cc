@@ -40,14 +40,25 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
   }
   const double hidden = config.hidden_size, head = config.head_dim;
   const double queries = config.num_heads * head, keys = config.num_kv_heads * head;
-  work.layer_macs = config.num_layers * (2 * hidden * queries + 2 * hidden * keys +
-                                         3 * hidden * config.intermediate_size);
+  const files::LinearAttentionConfig& linear = config.linear;
+  const double values = linear.value_width(), channels = linear.channels();
+  for (const files::LayerConfig& layer : config.layers) {
+    work.layer_macs += 3 * hidden * config.intermediate_size;
+    if (layer.kind == files::LayerKind::kLinear) {
+      work.layer_macs += hidden * (channels + 2 * values + 2 * linear.value_heads);
+      // The rule reads a state twice, with the key and the query, and adds to it once.
+      work.state_macs += 3 * values * linear.key_head_dim + channels * linear.conv_kernel;
+      work.state_bytes +=
+          2 * sizeof(float) * (values * linear.key_head_dim + channels * (linear.conv_kernel - 1));
+      continue;
+    }
+    work.layer_macs += 2 * hidden * queries + 2 * hidden * keys;
+    if (config.attention_gate) work.layer_macs += hidden * queries;
+    work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
+  }
   work.output_macs = hidden * config.vocab_size;
   work.pair_macs = 2 * queries;
   work.kv_bytes = 2.0 * config.num_kv_heads * static_cast<double>(kv_head_bytes);
-  for (const files::LayerConfig& layer : config.layers) {
-    work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
-  }
   return work;
 }
 
@@ -68,13 +79,13 @@ double PrefillMacs(const ModelWork& work, int tokens) {
     const double full = window > 0 ? std::min(window, tokens) : tokens;
     pairs += full * (full + 1) / 2 + (tokens - full) * full;
   }
-  return tokens * work.layer_macs + work.output_macs + pairs * work.pair_macs;
+  return tokens * (work.layer_macs + work.state_macs) + work.output_macs + pairs * work.pair_macs;
 }
 
 double DecodeBytes(const ModelWork& work, double context, int batch) {
   double tokens = 0;
   for (const int window : work.windows) tokens += Seen(window, context);
-  return work.weight_bytes + batch * tokens * work.kv_bytes;
+  return work.weight_bytes + batch * (tokens * work.kv_bytes + work.state_bytes);
 }
 
 }  // namespace sluice::cli

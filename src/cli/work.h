@@ -17,14 +17,15 @@ struct ModelWork {
   double output_macs = 0;    // per row of logits
   double pair_macs = 0;      // per layer, for one query and one key and value
   double kv_bytes = 0;       // of one token in one layer
-  std::vector<int> windows;  // by layer: how many tokens it sees; 0: all
+  std::vector<int> windows;  // by layer with K and V: how many tokens it sees; 0: all
+  double state_macs = 0;     // of all layers with a state instead, per token
+  double state_bytes = 0;    // that they read and write for one token of a sequence
 };
 
 // Bytes of the K, or of the V, of one token in one KV head: formats of codes keep a scale with it.
 int64_t KvHeadBytes(DType dtype, int head_dim);
 
-// `kv_head_bytes`: as KvHeadBytes. The matrices are those of a decoder with a gated MLP, which all
-// architectures are.
+// `kv_head_bytes`: as KvHeadBytes. The MLP is a gated one, as in all architectures.
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
                  int64_t kv_head_bytes);
 

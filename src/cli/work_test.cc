@@ -49,6 +49,28 @@ TEST(Work, OfTheDemoModelCountsEveryMatrixOnce) {
   EXPECT_EQ(work.windows, std::vector<int>(30, 0));
 }
 
+TEST(Work, ALayerWithAStateReadsItWhateverTheContext) {
+  files::ModelConfig config = SmolLm();
+  config.num_layers = 2;
+  config.layers.resize(2);
+  config.layers[0].kind = files::LayerKind::kLinear;
+  config.attention_gate = true;
+  config.linear = {
+      .key_heads = 2, .value_heads = 4, .key_head_dim = 16, .value_head_dim = 8, .conv_kernel = 4};
+  const ModelWork work = WorkOf(config, Tensors({}), KvHeadBytes(DType::kF16, 64));
+  const double state = 4 * 8 * 16, channels = 2 * 32 + 32;
+  // q, k, v, gate, b and a; the output matrix; in the other layer q, its gate, k, v and o.
+  EXPECT_DOUBLE_EQ(work.layer_macs, 576 * (channels + 32 + 8) + 576 * 32 + 3 * 576 * 576 +
+                                        2 * 192 * 576 + 2 * 3 * 1536 * 576);
+  EXPECT_EQ(work.windows, std::vector<int>(1, 0));
+  EXPECT_DOUBLE_EQ(work.state_macs, 3 * state + 4 * channels);
+  EXPECT_DOUBLE_EQ(work.state_bytes, 8 * (state + 3 * channels));
+  EXPECT_DOUBLE_EQ(DecodeBytes(work, 100, 3) - DecodeBytes(work, 100, 2),
+                   work.state_bytes + 100 * work.kv_bytes);
+  EXPECT_DOUBLE_EQ(PrefillMacs(work, 1),
+                   work.layer_macs + work.state_macs + work.output_macs + work.pair_macs);
+}
+
 TEST(Work, CodesKeepAScaleWithEachHead) {
   EXPECT_EQ(KvHeadBytes(DType::kF32, 64), 256);
   EXPECT_EQ(KvHeadBytes(DType::kBF16, 64), 128);

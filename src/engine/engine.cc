@@ -178,7 +178,7 @@ void EngineImpl::StartThreads() {
   context.metrics = metrics_.get();
   context.defaults = defaults_;
   context.end_ids = end_ids_;
-  context.kv_dtype = runner_->Info().kv_groups.front().dtype;
+  context.kv_dtype = batch::FinestGroup(runner_->Info().kv_groups).dtype;
   context.prefix_cache = options_.prefix_cache;
   context.max_model_len = info_.max_model_len;
   context.longest_sequence = loop_->longest_sequence();

@@ -93,6 +93,7 @@ inline EngineOptions TinyOptions(const std::string& model = "llama") {
   options.max_batch_tokens = 64;
   options.block_size = 8;
   options.kernel_block_size = 4;
+  options.state_block = 16;    // so that short sequences have several
   options.kv_dtype = "f16";    // which these checkpoints, in F32, would not choose
   options.kv_memory = "1MiB";  // 4096 tokens of llama
   return options;

@@ -25,6 +25,7 @@ TEST(EngineOpen, OptionsOutOfRangeAreRefusedByName) {
       {&EngineOptions::max_num_seqs, "max-num-seqs"},
       {&EngineOptions::max_batch_tokens, "max-batch-tokens"},
       {&EngineOptions::block_size, "block-size"},
+      {&EngineOptions::state_block, "state-block"},
       {&EngineOptions::max_queue, "max-queue"}};
   for (const auto& [field, flag] : fields) {
     for (const int value : {0, -1}) {
@@ -50,6 +51,16 @@ TEST(EngineOpen, ErrorsOnTheWayAreErrorsAndNotCrashes) {
   options = TinyOptions();
   options.max_batch_tokens = 4;  // below max_num_seqs
   EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(EngineOpen, AStateBlockThatIsNoPowerOfTwoOrFitsNoBlocksIsRefused) {
+  for (const int tokens : {24, 4}) {  // the second is half a cache block
+    EngineOptions options = TinyOptions("qwen3_next");
+    options.state_block = tokens;
+    const Status status = Engine::Open(options, {}).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << tokens;
+    EXPECT_EQ(status.field(), "state-block") << tokens;
+  }
 }
 
 TEST(EngineOpen, TellsMemoryWithItsShareAndTheKernelOfEveryOp) {

@@ -99,6 +99,9 @@ class Sameness : public ::testing::TestWithParam<std::string> {
       }
       for (const auto& other : others) other->Wait();
     }
+    if (options.prefix_cache) {
+      EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0) << "nothing was found again";
+    }
     ExpectNothingLeft(*engine);
     if (preemptions != nullptr) *preemptions = Metric(*engine, "vllm:num_preemptions_total");
   }
@@ -106,7 +109,8 @@ class Sameness : public ::testing::TestWithParam<std::string> {
   const std::vector<Expected> expected_ = Alone(GetParam());
 };
 INSTANTIATE_TEST_SUITE_P(Models, Sameness,
-                         ::testing::Values("llama", "gemma2", "llama fp8", "gemma2 int8"),
+                         ::testing::Values("llama", "gemma2", "llama fp8", "gemma2 int8",
+                                           "qwen3_next"),
                          [](const auto& name) {
                            std::string word = name.param;
                            std::replace(word.begin(), word.end(), ' ', '_');

@@ -22,6 +22,7 @@
 namespace sluice::exec {
 
 inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTestSlots = 8;
+inline constexpr int kTestStateBlock = 16;
 
 // "cpu", or a queued device: "pinned" or "plain", after the host memory that copies use,
 // "nographs", "nosampling", whose graphs cannot hold sampling, "checked", which waits after each
@@ -55,6 +56,7 @@ struct TinyExecutor {
     options.max_model_len = kTestLength;
     options.block_tokens = kTestBlock;
     options.kernel_block_tokens = kTestKernelBlock;
+    options.state_block_tokens = kTestStateBlock;
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
     model = std::move(model::LoadModel(files, *device, options).value());

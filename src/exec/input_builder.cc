@@ -200,6 +200,12 @@ bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status
       return Refuse(error, StrCat("entry ", e, " has ", count, " blocks in group ", group,
                                   " and needs ", needed));
     }
+    if (layout.kind == batch::KvKind::kState &&
+        static_cast<uint32_t>(entry.first_position) / tokens != (end - 1) / tokens) {
+      return Refuse(
+          error, StrCat("entry ", e, " goes from position ", entry.first_position, " to ", end - 1,
+                        " over a border between states of ", tokens, " tokens in group ", group));
+    }
     // Tokens are written and read through the table: a missing block is an error, never a skipped
     // write or a read of another sequence's.
     if (ids.low >= 0) continue;
@@ -312,7 +318,9 @@ void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group, bool padde
   const uint32_t block = static_cast<uint32_t>(store_.groups()[group].kernel_block_tokens);
   const int64_t tokens = static_cast<int64_t>(plan.tokens.size());
   int32_t* slots = inputs->slots.ptr<int32_t>();
-  std::fill(slots + tokens, slots + inputs->slots.size(), -1);
+  // A layer with a state finds it by the table.
+  const bool state = store_.groups()[group].kind == batch::KvKind::kState;
+  std::fill(slots + (state ? 0 : tokens), slots + inputs->slots.size(), -1);
   int32_t* ids = inputs->block_table.ptr<int32_t>();
   const int64_t width = inputs->block_table.dims[1];
   for (size_t e = 0; e < plan.entries.size(); ++e) {
@@ -320,7 +328,7 @@ void InputBuilder::FillGroup(const batch::BatchPlan& plan, int group, bool padde
     const int32_t* row = table.ids.data() + table.begin[e];
     int32_t* const end = std::copy(row, table.ids.data() + table.begin[e + 1], ids + e * width);
     if (!padded) std::fill(end, ids + (e + 1) * width, -1);
-    for (int i = 0; i < entry.query_tokens; ++i) {
+    for (int i = 0; i < entry.query_tokens && !state; ++i) {
       const uint32_t position = static_cast<uint32_t>(entry.first_position + i);
       slots[entry.token_begin + i] = row[position / block] * static_cast<int32_t>(block) +
                                      static_cast<int32_t>(position % block);

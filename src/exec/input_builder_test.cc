@@ -316,6 +316,42 @@ TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {
   EXPECT_EQ(Build(plan).status().code(), StatusCode::kInvalidArgument);
 }
 
+// A step reads the state behind the token before its first and writes that behind its last, and
+// crosses no border between blocks.
+TEST_F(InputBuilderTest, AStateIsFoundByItsTableAndNoStepCrossesABorder) {
+  batch::KvGroup full = store_->groups()[0];
+  batch::KvGroup state = full;
+  state.kind = batch::KvKind::kState;
+  state.layers = {1};
+  state.block_tokens = state.kernel_block_tokens = 8;
+  state.num_blocks = 3;
+  const auto store = std::move(kvstore::KvStore::Make(*device_, {full, state}).value());
+  InputBuilder builder(
+      *device_, *store,
+      {.tokens = 16, .sequences = 3, .logits_rows = 4, .slots = 3, .positions = 24, .vocab = 100});
+  const auto build = [&](int first, int query, std::vector<int32_t> states) {
+    BatchPlan plan;
+    plan.entries = {{.sequence = 7, .first_position = first, .query_tokens = query}};
+    plan.tokens.assign(query, 50);
+    plan.groups = {{{0, 6}, {0, 1, 2, 3, 4, 5}},
+                   {{0, static_cast<int32_t>(states.size())}, std::move(states)}};
+    return builder.Build(&plan, *stream_);
+  };
+  const auto batch = build(16, 5, {-1, 2, 1});
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  EXPECT_THAT(Ints(batch->inputs().groups[1].block_table), ::testing::ElementsAre(-1, 2, 1));
+  EXPECT_THAT(Ints(batch->inputs().groups[1].slots), ::testing::Each(-1));
+  EXPECT_THAT(Ints(batch->inputs().groups[0].slots), ::testing::ElementsAre(16, 17, 18, 19, 20));
+  EXPECT_TRUE(build(17, 7, {-1, -1, 1}).ok());
+  EXPECT_TRUE(build(0, 8, {0}).ok());
+  for (const auto& refused :
+       {build(16, 5, {-1, -1, 1}), build(17, 7, {-1, 1, -1}), build(15, 2, {-1, 2, 1}),
+        build(0, 9, {0, 1}), build(16, 5, {-1, 2, 3})}) {
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_THAT(build(15, 2, {-1, 2, 1}).status().message(), ::testing::HasSubstr("over a border"));
+}
+
 TEST_F(InputBuilderTest, ARefusedPlanIsLeftAsItWas) {
   BatchPlan plan = Good();
   plan.tokens[2] = 100;

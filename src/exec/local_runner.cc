@@ -1,6 +1,7 @@
 #include "exec/local_runner.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/parse_bytes.h"
 #include "base/visible.h"
@@ -52,6 +53,11 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   return PlanMemory(request);
 }
 
+Status CheckStateBlock(int tokens) {
+  if (tokens > 0 && std::has_single_bit(static_cast<unsigned>(tokens))) return OkStatus();
+  return InvalidArgument(StrCat("--state-block ", tokens, " is not a power of two"), "state-block");
+}
+
 // An op without an implementation is wrong usage where --force-op narrowed the choice.
 Status WithForcedOps(const Status& status, const EngineOptions& options) {
   if (options.force_op.empty() || status.code() != StatusCode::kUnimplemented) return status;
@@ -85,6 +91,8 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOption
       std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
   model_options.block_tokens = options.block_size;
   model_options.kernel_block_tokens = options.kernel_block_size;
+  model_options.state_block_tokens = options.state_block;
+  SLUICE_RETURN_IF_ERROR(CheckStateBlock(options.state_block));
   model_options.activation = ActivationOf(*files.tensors, device.facts());
   SLUICE_ASSIGN_OR_RETURN(
       model_options.kv_dtype,

@@ -91,9 +91,9 @@ double MemoryPlan::Share() const {
 
 std::string MemoryPlan::ToString() const {
   return StrCat("weights ", FormatBytes(weight_bytes), ", KV cache ", FormatBytes(bytes), " in ",
-                Name(groups.front().dtype), ", buffers of a step ", FormatBytes(step_bytes), ": ",
-                std::lround(100 * Share()), " % of the ", FormatBytes(free_bytes),
-                " that were free");
+                Name(batch::FinestGroup(groups).dtype), ", buffers of a step ",
+                FormatBytes(step_bytes), ": ", std::lround(100 * Share()), " % of the ",
+                FormatBytes(free_bytes), " that were free");
 }
 
 Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {

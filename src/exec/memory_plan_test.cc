@@ -172,6 +172,31 @@ TEST(PlanMemory, AWindowGroupHoldsItsWindowAndAStep) {
   EXPECT_EQ(plan->bytes, (4 * 63 + 4 * 8) * 16 * kTokenBytes);
 }
 
+// Two blocks that a sequence holds while it passes from one to the next, and one that is still in a
+// step; while it runs within a block the others are there for snapshots.
+TEST(PlanMemory, AGroupOfStatesHoldsThreeForEachSequence) {
+  MemoryRequest request = Request();
+  batch::KvGroup state = Group({0, 2});
+  state.kind = batch::KvKind::kState;
+  state.block_tokens = state.kernel_block_tokens = 64;
+  state.dtype = DType::kF32;
+  state.kv_heads = 1;
+  state.k_head_dim = 60;
+  state.v_head_dim = 20;
+  request.groups = {state, Group({1})};
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->groups[0].num_blocks, 4 * 3);
+  EXPECT_EQ(plan->groups[1].num_blocks, 4 * 63);
+  EXPECT_EQ(plan->bytes, 4 * 3 * (2 * 80 * 4) + 4 * 63 * 16 * kTokenBytes);
+  // The KV cache is told in the format of K and V.
+  EXPECT_THAT(plan->ToString(), ::testing::HasSubstr("in F16"));
+  request.max_model_len = 64;  // never more than one state
+  EXPECT_EQ(PlanMemory(request)->groups[0].num_blocks, 4);
+  request.groups[0].block_tokens = request.groups[0].kernel_block_tokens = 40;
+  EXPECT_EQ(PlanMemory(request).status().field(), "state-block");
+}
+
 TEST(PlanMemory, AWindowLargerThanTheLengthIsTheLength) {
   MemoryRequest request = Request();
   request.groups = {Group({0, 1}, 4096)};

@@ -1,5 +1,6 @@
 // sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--kv-dtype NAME] [--seed S]
 //                 [--device NAME] [--level 1|2] [--force-op OP=IMPLEMENTATION]
+//                 [--state-block TOKENS]
 //
 // Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
 // cache, preemption, threads) until N tokens were compared, and prints how many differ in their id
@@ -43,6 +44,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->options.device = argv[++i];
     } else if (std::strcmp(argv[i], "--force-op") == 0 && value) {
       arguments->options.force_op = argv[++i];
+    } else if (std::strcmp(argv[i], "--state-block") == 0 && value) {
+      arguments->options.state_block = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--level") == 0 && value) {
       arguments->level = std::atoi(argv[++i]);
       if (arguments->level < 1 || arguments->level > 2) return false;
@@ -167,7 +170,7 @@ int main(int argc, char** argv) {
   if (!sluice::sameness::Parse(argc, argv, &arguments)) {
     std::fprintf(stderr,
                  "Usage: sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] "
-                 "[--kv-dtype NAME] [--seed S] [--device NAME] [--level 1|2]\n");
+                 "[--kv-dtype NAME] [--seed S] [--device NAME] [--level 1|2] [--state-block N]\n");
     return 2;
   }
   const sluice::Status status = sluice::sameness::Runner(std::move(arguments)).Run();
