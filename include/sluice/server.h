@@ -31,8 +31,8 @@ struct ServerOptions {
     v(port, "port", "TCP port; 0: the system chooses one, which is printed", 0, 65535);
     v(api_key_file, "api-key-file", "file of API keys, one a line; default: no key is asked for");
     v(allow_host, "allow-host",
-      "NAME[,...]: host names to answer to beside loopback's, * is every name; default: every name, "
-      "but loopback's alone for a server on loopback without keys");
+      "NAME[,...]: host names to answer to beside loopback's, * is every name; default: every "
+      "name, but loopback's alone for a server on loopback without keys");
     v(http_threads, "http-threads", "threads for the network, and as many for requests' bodies", 1,
       64);
     v(max_connections, "max-connections", "open connections", 1, 1 << 20);
