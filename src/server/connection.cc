@@ -1,9 +1,12 @@
 #include "server/connection.h"
 
+#include <poll.h>
+
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/read_size.hpp>
 #include <boost/beast/core/string.hpp>
-#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/error.hpp>
 
 #include "base/str_cat.h"
 #include "server/errors.h"
@@ -21,6 +24,10 @@ using tcp = asio::ip::tcp;
 // A client that still sends after its refusal is listened to for this long, so that it reads it.
 constexpr auto kLingerTime = std::chrono::seconds(5);
 constexpr size_t kReadBytes = 4096;
+constexpr size_t kRequestReadBytes = 64u << 10;
+// How often a client is looked at whose end no read shows, and after how many looks it is probed.
+constexpr auto kCheckTime = std::chrono::milliseconds(100);
+constexpr int kChecksPerProbe = 50;
 
 HeaderView ViewOf(const http::request<BudgetedBody>& message) {
   const auto view = [](auto text) { return std::string_view(text.data(), text.size()); };
@@ -34,7 +41,9 @@ HeaderView ViewOf(const http::request<BudgetedBody>& message) {
   return header;
 }
 
-std::string OwnerOf(const asio::ip::address& address) {
+std::string OwnerOf(const tcp::socket& socket) {
+  error_code ignored;
+  const asio::ip::address address = socket.remote_endpoint(ignored).address();
   return OwnerOfAddress(
       address.is_v6() ? address.to_v6().to_bytes()
                       : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes());
@@ -71,11 +80,14 @@ Connection::Connection(std::shared_ptr<Core> core, tcp::socket socket)
       socket_(std::move(socket)),
       timer_(socket_.get_executor()),
       buffer_(core_->options.max_header_bytes + kAheadBytesMax),
+      owner_(OwnerOf(socket_)),
+      check_timer_(socket_.get_executor()),
       outbox_(core_->options.stream_buffer_bytes, core_->draining, *this) {}
 
 Connection::~Connection() {
   std::lock_guard lock(core_->mutex);
   core_->connections.erase(this);
+  core_->places.Leave(this);
 }
 
 void Connection::CloseSoon() {
@@ -92,7 +104,6 @@ void Connection::Start(bool full) {
   asio::dispatch(socket_.get_executor(), [self = shared_from_this(), full] {
     error_code ignored;
     self->socket_.set_option(tcp::no_delay(true), ignored);
-    self->address_ = OwnerOf(self->socket_.remote_endpoint(ignored).address());
     if (!full) return self->ReadHeader();
     self->Refuse(503, "the server has as many connections as it may (--max-connections)");
   });
@@ -103,16 +114,50 @@ void Connection::ReadHeader() {
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(core_->options.max_header_bytes));
   parser_->body_limit(boost::none);  // OnHeader sets it, behind the key
+  body_begun_ = folded_ = timed_out_ = false;
   Arm(std::chrono::seconds(core_->options.idle_seconds));
-  http::async_read_header(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this()](error_code error, size_t) { self->OnHeader(error); });
+  Parse();
 }
 
-void Connection::OnHeader(error_code error) {
-  if (state_ == State::kClosed) return;
-  if (error) return OnReadError(error);
-  const HeaderView header = ViewOf(parser_->get());
+// Beast's own loop around its parser would go on reading after a timeout that comes between two
+// reads, and would join folded lines unseen.
+void Connection::Parse() {
+  while (body_begun_ ? !parser_->is_done() : !parser_->is_header_done()) {
+    if (timed_out_) return OnReadError(asio::error::timed_out);
+    if (buffer_.size() == 0) return ReadMore();
+    error_code error;
+    const size_t used = parser_->put(buffer_.data(), error);
+    // The parser takes a field whole, with all lines that it has.
+    const std::string_view taken(static_cast<const char*>(buffer_.data().data()), used);
+    folded_ = folded_ || (!body_begun_ && HasFoldedLine(taken));
+    buffer_.consume(used);
+    if (error == http::error::need_more) return ReadMore();
+    if (error) return OnReadError(error);
+  }
+  if (body_begun_) return OnBody();
+  OnHeader();
+}
+
+void Connection::ReadMore() {
+  if (at_end_) return OnReadError(asio::error::eof);
+  const size_t bytes = boost::beast::read_size(buffer_, kRequestReadBytes);
+  if (bytes == 0) return OnReadError(http::error::buffer_overflow);
+  socket_.async_read_some(buffer_.prepare(bytes),
+                          [self = shared_from_this()](error_code error, size_t arrived) {
+                            if (self->state_ == State::kClosed) return;
+                            self->buffer_.commit(arrived);
+                            if (error && !self->timed_out_) return self->OnReadError(error);
+                            self->Parse();
+                          });
+}
+
+void Connection::OnHeader() {
+  {
+    std::lock_guard lock(core_->mutex);
+    if (!core_->places.Serve(this)) return Abort();
+  }
+  HeaderView header = ViewOf(parser_->get());
+  header.folded = folded_;
   if (const auto fault = CheckHeader(header)) return Refuse(fault->status, fault->message);
   TakeHead(header);
   if (std::optional<HttpReply> refusal = core_->gate(&request_)) {
@@ -126,7 +171,7 @@ void Connection::OnHeader(error_code error) {
   }
   parser_->body_limit(body_bytes_max);
   MeteredBody& body = parser_->get().body();
-  body.lease = BodyLease(&core_->bodies, request_.key_salt.empty() ? address_ : request_.key_salt);
+  body.lease = BodyLease(&core_->bodies, request_.key_salt.empty() ? owner_ : request_.key_salt);
   body.bytes_most = body_bytes_max;
   body.kept = request_.method != "GET";
   const bool asks = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
@@ -136,7 +181,7 @@ void Connection::OnHeader(error_code error) {
                     [self = shared_from_this()](error_code failed, size_t) {
                       if (self->state_ == State::kClosed) return;
                       self->sending_.clear();
-                      if (failed) return self->Abort();
+                      if (failed && !self->timed_out_) return self->Abort();
                       self->ReadBody();
                     });
 }
@@ -159,13 +204,12 @@ void Connection::TakeHead(const HeaderView& header) {
 }
 
 void Connection::ReadBody() {
-  http::async_read(socket_, buffer_, *parser_,
-                   [self = shared_from_this()](error_code error, size_t) { self->OnBody(error); });
+  body_begun_ = true;
+  parser_->eager(true);  // takes of the body what has come
+  Parse();
 }
 
-void Connection::OnBody(error_code error) {
-  if (state_ == State::kClosed) return;
-  if (error) return OnReadError(error);
+void Connection::OnBody() {
   Disarm();
   MeteredBody body = std::move(parser_->get().body());
   parser_.reset();
@@ -178,6 +222,12 @@ void Connection::OnBody(error_code error) {
 void Connection::OnReadError(error_code error) {
   const bool started = parser_->got_some() || buffer_.size() > 0;
   if (timed_out_ && started) return Refuse(408, "the request did not arrive in time");
+  if (error == http::error::buffer_overflow && body_begun_) {
+    return Refuse(
+        431, StrCat("a chunk's extensions, or a field behind the last chunk, are too long; "
+                    "the limit is ",
+                    buffer_.max_size(), " bytes (--max-header-bytes and ", kAheadBytesMax, ")"));
+  }
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
     return Refuse(431, StrCat("the header is too long; the limit is ",
                               core_->options.max_header_bytes, " bytes (--max-header-bytes)"));
@@ -191,8 +241,7 @@ void Connection::OnReadError(error_code error) {
                   "the bodies that this client sends have taken its share of the memory; try again "
                   "when some are answered");
   }
-  const bool cut = error == http::error::end_of_stream || error == http::error::partial_message;
-  if (!cut && error.category() == http::make_error_code(http::error::bad_version).category()) {
+  if (error.category() == http::make_error_code(http::error::bad_version).category()) {
     return Refuse(400, StrCat("this is not HTTP: ", error.message()));
   }
   Abort();
@@ -214,6 +263,7 @@ void Connection::Answer(const ReplyHead& head, HttpReply reply) {
 uint64_t Connection::BeginExchange(const ReplyHead& head) {
   state_ = State::kExchange;
   in_exchange_ = true;
+  checks_until_probe_ = half_closed_ ? 0 : kChecksPerProbe;
   {
     std::lock_guard lock(core_->mutex);
     ++core_->exchanges;
@@ -237,10 +287,10 @@ void Connection::Dispatch(HttpRequest request, BodyLease lease, uint64_t serial)
 }
 
 // Keeps a read pending while a request runs: it is how the end of the client is noticed. A client
-// that has sent too much ahead is not read from until its answer is out, and then its end shows
-// only when that is written.
+// that has sent too much ahead is not read from until its answer is out.
 void Connection::Watch() {
-  if (buffer_.size() + kReadBytes > kAheadBytesMax) return;
+  if (at_end_) return CheckLater();
+  if (buffer_.size() + kReadBytes > kAheadBytesMax) return CheckLater();
   watching_ = true;
   socket_.async_read_some(buffer_.prepare(kReadBytes),
                           [self = shared_from_this()](error_code error, size_t bytes) {
@@ -257,18 +307,38 @@ void Connection::OnWatched(error_code error, size_t bytes) {
     if (error || lingered_bytes_ > most) return Abort();
     return Watch();
   }
-  if (state_ == State::kIdle && error == asio::error::operation_aborted) return ReadHeader();
-  if (error) {
-    // A client that closed looks like one that only ended its side (nc -N) until something is sent
-    // to it. The first is the common one and must free its sequence within a step, so an answer
-    // that is being computed is given up for both.
-    half_closed_ = state_ == State::kExchange && error == asio::error::eof;
-    if (half_closed_ && outbox_.ClientSendsNoMore()) return;
-    return Abort();
-  }
+  at_end_ = error == asio::error::eof;
+  if (at_end_ && state_ == State::kExchange) return CheckLater();
+  const bool ahead = state_ == State::kIdle && buffer_.size() > 0;  // requests that came before
+  const bool cut = error == asio::error::operation_aborted;
+  if (error && !(ahead && (cut || at_end_))) return Abort();
   buffer_.commit(bytes);
   if (state_ == State::kIdle) return ReadHeader();
   Watch();
+}
+
+void Connection::CheckLater() {
+  check_timer_.expires_after(kCheckTime);
+  check_timer_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error) self->Check();
+  });
+}
+
+// Where a read cannot show that the client is gone, because the client has ended its side or has
+// sent too much ahead. A client that closed looks like one that only ended its side (nc -N) until
+// something is sent to it; then the system knows of a reset.
+void Connection::Check() {
+  if (state_ != State::kExchange || watching_) return;
+  pollfd client{socket_.native_handle(), POLLRDHUP, 0};
+  if (poll(&client, 1, 0) < 0) client.revents = 0;  // interrupted; the next check looks again
+  if ((client.revents & (POLLERR | POLLHUP)) != 0) return Abort();
+  const bool ended = (client.revents & POLLRDHUP) != 0;
+  if (ended && !std::exchange(half_closed_, true)) checks_until_probe_ = 0;
+  if (--checks_until_probe_ < 0) {
+    checks_until_probe_ = kChecksPerProbe;
+    if (!outbox_.SendInterim() && half_closed_) return Abort();
+  }
+  CheckLater();
 }
 
 // --- Writing and ending -------------------------------------------------------------------------
@@ -307,6 +377,7 @@ void Connection::OnWritten(error_code error, size_t bytes) {
 // The answer is out.
 void Connection::Done() {
   EndExchange();
+  OfferPlace();
   if (!outbox_.End()) return Linger();
   if (!watching_) return ReadHeader();
   if (buffer_.size() > 0) {
@@ -324,7 +395,7 @@ void Connection::Linger() {
   state_ = State::kLingering;
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  if (half_closed_) return Abort();
+  if (at_end_) return Abort();
   Arm(kLingerTime);
   buffer_.consume(buffer_.size());
   if (!watching_) Watch();
@@ -336,12 +407,19 @@ void Connection::EndExchange() {
   if (--core_->exchanges == 0) core_->idle.notify_all();
 }
 
+// From here on a newcomer may take its place, until its next request's header is complete.
+void Connection::OfferPlace() {
+  std::lock_guard lock(core_->mutex);
+  core_->places.Wait(this);
+}
+
 void Connection::Abort() {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
   const std::function<void()> call = outbox_.Close();
   error_code ignored;
   Disarm();
+  check_timer_.cancel();
   socket_.close(ignored);
   EndExchange();
   if (call) call();
@@ -363,7 +441,8 @@ void Connection::Disarm() {
 void Connection::OnTimeout() {
   if (state_ == State::kClosed) return;
   if (state_ != State::kReading) return Abort();
-  timed_out_ = true;  // OnReadError answers
+  // Parse sees it, even if there is nothing to cancel because the handler is on its way.
+  timed_out_ = true;
   error_code ignored;
   socket_.cancel(ignored);
 }

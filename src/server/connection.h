@@ -25,6 +25,7 @@
 
 #include "server/beast_body.h"
 #include "server/body_budget.h"
+#include "server/connection_places.h"
 #include "server/header_rules.h"
 #include "server/http.h"
 #include "server/outbox.h"
@@ -33,6 +34,8 @@ namespace sluice::server {
 
 // A client may send the start of its next request before it has its answer; not more than this.
 inline constexpr size_t kAheadBytesMax = 64u << 10;
+// Connections beyond --max-connections that are told so at a time; more are closed without a word.
+inline constexpr size_t kRefusalsMax = 64;
 // Bytes of long bodies that are in memory at once, over all connections; see Core.
 inline constexpr int64_t kLongBodyBytesMax = 512ll << 20;
 
@@ -43,7 +46,8 @@ struct Core {
   Core(const ServerOptions& server_options, Gate request_gate, Handler request_handler)
       : options(server_options),
         gate(std::move(request_gate)),
-        handler(std::move(request_handler)) {}
+        handler(std::move(request_handler)),
+        places(static_cast<size_t>(options.max_connections), kRefusalsMax) {}
 
   const ServerOptions options;
   const Gate gate;
@@ -57,7 +61,8 @@ struct Core {
 
   std::mutex mutex;
   std::condition_variable idle;                                            // no exchange is left
-  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;  // guarded by mutex
+  std::unordered_map<const void*, std::weak_ptr<Connection>> connections;  // guarded by mutex
+  ConnectionPlaces places;                                                 // guarded by mutex
   int64_t exchanges = 0;                                                   // guarded by mutex
 };
 
@@ -70,16 +75,20 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Start(bool full);
   void CloseSoon() override;
   Outbox& outbox() { return outbox_; }
+  // Whom it counts for where no key is asked for.
+  const std::string& owner() const { return owner_; }
 
  private:
   enum class State { kReading, kExchange, kIdle, kLingering, kClosed };
 
   // Reading; all on the strand.
   void ReadHeader();
-  void OnHeader(boost::system::error_code error);
+  void Parse();
+  void ReadMore();
+  void OnHeader();
   void TakeHead(const HeaderView& header);
   void ReadBody();
-  void OnBody(boost::system::error_code error);
+  void OnBody();
   void OnReadError(boost::system::error_code error);
   void Refuse(int status, const std::string& message);
   void Answer(const ReplyHead& head, HttpReply reply);
@@ -87,6 +96,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Dispatch(HttpRequest request, BodyLease lease, uint64_t serial);
   void Watch();
   void OnWatched(boost::system::error_code error, size_t bytes);
+  void CheckLater();
+  void Check();
 
   // Writing and ending; all on the strand, but for FlushSoon.
   void FlushSoon() override;
@@ -100,6 +111,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Disarm();
   void OnTimeout();
   void EndExchange();
+  void OfferPlace();
 
   const std::shared_ptr<Core> core_;
 
@@ -110,14 +122,19 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::optional<boost::beast::http::request_parser<BudgetedBody>> parser_;
   HttpRequest request_;   // what is being read
   ReplyHead reply_head_;  // of its answer
-  std::string address_;   // whom bodies count for where no key is asked for
+  const std::string owner_;
   State state_ = State::kReading;
-  bool timed_out_ = false;
+  bool body_begun_ = false;  // what is being read is a body
+  bool folded_ = false;      // the header that is being read has a folded line
+  bool timed_out_ = false;   // the request that is being read
   uint64_t timer_serial_ = 0;
+  boost::asio::steady_timer check_timer_;
+  int checks_until_probe_ = 0;
+  bool at_end_ = false;    // a read gave the end of what the client sends; Asio gives it once
   bool watching_ = false;  // a read is pending beside the exchange
   bool writing_ = false;
   bool in_exchange_ = false;  // counted in the core
-  bool half_closed_ = false;  // the client sends no more
+  bool half_closed_ = false;  // the client sends no more; seen by Check
   size_t lingered_bytes_ = 0;
   std::string sending_;
   size_t sent_ = 0;

@@ -44,6 +44,13 @@ std::optional<HeaderFault> CheckSingles(const HeaderView& header) {
   return std::nullopt;
 }
 
+std::optional<HeaderFault> CheckFolds(const HeaderView& header) {
+  if (!header.folded) return std::nullopt;
+  return HeaderFault{400,
+                     "a line of the header begins with a space or a tab; send each field in "
+                     "one line"};
+}
+
 std::optional<HeaderFault> CheckTarget(const HeaderView& header) {
   if (header.target.starts_with('/')) return std::nullopt;
   if (header.target == "*" && header.method == "OPTIONS") return std::nullopt;
@@ -88,9 +95,17 @@ std::optional<HeaderFault> CheckContentLength(const HeaderView& header) {
 
 }  // namespace
 
+bool HasFoldedLine(std::string_view lines) {
+  for (size_t at = lines.find("\r\n"); at != lines.npos; at = lines.find("\r\n", at + 2)) {
+    const std::string_view next = lines.substr(at + 2);
+    if (next.starts_with(' ') || next.starts_with('\t')) return true;
+  }
+  return false;
+}
+
 std::optional<HeaderFault> CheckHeader(const HeaderView& header) {
-  for (const auto check :
-       {CheckSingles, CheckTarget, CheckHost, CheckTransferEncoding, CheckContentLength}) {
+  for (const auto check : {CheckFolds, CheckSingles, CheckTarget, CheckHost, CheckTransferEncoding,
+                           CheckContentLength}) {
     if (auto fault = check(header)) return fault;
   }
   return std::nullopt;

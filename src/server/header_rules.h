@@ -20,6 +20,7 @@ struct HeaderView {
   std::string_view target;
   bool http_1_0 = false;
   std::vector<HeaderField> fields;  // as sent, in that order
+  bool folded = false;              // a line of it goes on in the next one
 };
 
 // Why a request is not served; its connection must then be closed, for where the next request
@@ -28,6 +29,9 @@ struct HeaderFault {
   int status = 400;
   std::string message;
 };
+
+// Whether one of these lines goes on in the next, by a space or a tab at its beginning.
+bool HasFoldedLine(std::string_view lines);
 
 std::optional<HeaderFault> CheckHeader(const HeaderView& header);
 

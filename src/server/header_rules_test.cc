@@ -36,6 +36,16 @@ TEST(HeaderRulesTest, OneChunkedAloneIsTheOnlyTransferEncoding) {
   EXPECT_EQ(StatusOf({{"Transfer-Encoding", "chunked"}}, true), 400) << "in HTTP/1.0";
 }
 
+TEST(HeaderRulesTest, AFoldedLineIsRefused) {
+  EXPECT_EQ(CheckHeader({"GET", "/", false, {{"Host", "localhost"}}, true})->status, 400);
+  for (const char* lines : {"a: b\r\n c\r\n", "a: b\r\n\tc: d\r\n", "\r\n \r\n", "a\r\nb\r\n "}) {
+    EXPECT_TRUE(HasFoldedLine(lines)) << lines;
+  }
+  for (const char* lines : {"", " a", "a: b\r\nc: d\r\n", "a: b \r\n\r\n", "a\n b", "a\r b"}) {
+    EXPECT_FALSE(HasFoldedLine(lines)) << lines;
+  }
+}
+
 TEST(HeaderRulesTest, TransferEncodingAndContentLengthExcludeEachOther) {
   for (const char* coding : {"chunked", "identity", "gzip", ""}) {
     EXPECT_EQ(StatusOf({{"Content-Length", "5"}, {"Transfer-Encoding", coding}}), 400) << coding;

@@ -114,18 +114,23 @@ void HttpServerImpl::OnAccepted(error_code error, tcp::socket socket) {
     });
     return;
   }
+  using Entry = ConnectionPlaces::Entry;
   auto connection = std::make_shared<Connection>(core_, std::move(socket));
-  bool full;
+  std::shared_ptr<Connection> evicted;  // as `connection`, may end only without the lock
+  Entry entry;
   {
     std::unique_lock lock(core_->mutex);
     if (core_->draining) {
       lock.unlock();
       return;
     }
-    full = core_->connections.size() >= static_cast<size_t>(core_->options.max_connections);
-    core_->connections.emplace(connection.get(), connection);
+    const auto admission = core_->places.Enter(connection.get(), connection->owner());
+    entry = admission.entry;
+    if (admission.evicted) evicted = core_->connections.at(admission.evicted).lock();
+    if (entry != Entry::kNothing) core_->connections.emplace(connection.get(), connection);
   }
-  connection->Start(full);
+  if (evicted) evicted->CloseSoon();
+  if (entry != Entry::kNothing) connection->Start(entry == Entry::kRefusal);
   Accept();
 }
 

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace sluice::server {
+namespace {
+
+// Every HTTP/1.1 client passes over it, as often as it comes.
+constexpr std::string_view kInterimAnswer = "HTTP/1.1 100 Continue\r\n\r\n";
+
+}  // namespace
 
 uint64_t Outbox::Begin(const ReplyHead& head) {
   std::lock_guard lock(mutex_);
@@ -36,11 +42,16 @@ bool Outbox::End() {
   return head_.keep_alive;
 }
 
-bool Outbox::ClientSendsNoMore() {
+bool Outbox::SendInterim() {
   std::lock_guard lock(mutex_);
-  head_.keep_alive = false;
-  gone_ = true;
-  return finished_ || !on_disconnect_;
+  if (!open_ || streaming_ || finished_) return true;
+  // HTTP/1.0 has no interim answers (RFC 9110, 15.2).
+  if (head_.http_1_0) return !on_disconnect_;
+  if (unsent_ > 0) return true;
+  waiting_ += kInterimAnswer;
+  unsent_ += kInterimAnswer.size();
+  Wake();
+  return true;
 }
 
 std::function<void()> Outbox::Close() {

@@ -44,9 +44,10 @@ class Outbox {
   void Sent(size_t bytes);
   // The answer is out. Gives whether the connection may serve another request.
   bool End();
-  // The client sends no more, and may not read either. Gives whether the answer is to be sent
-  // still: it is complete, or nobody would mind its end.
-  bool ClientSendsNoMore();
+  // Sees to it that something is sent to the client, which a client that is gone answers with a
+  // reset: an interim answer, unless the answer itself has begun. False when that cannot be, for
+  // an HTTP/1.0 client, and somebody would mind its end.
+  bool SendInterim();
   // The connection is closed. Gives what is to run for it, or an empty function.
   std::function<void()> Close();
 

@@ -82,7 +82,6 @@ TEST_F(OutboxTest, TheDisconnectCallRunsOnce) {
   int calls = 0;
   const uint64_t serial = outbox_.Begin({});
   outbox_.OnDisconnect(serial, [&] { ++calls; });
-  EXPECT_FALSE(outbox_.ClientSendsNoMore());
   if (auto call = outbox_.Close()) call();
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(outbox_.Close());
@@ -90,14 +89,39 @@ TEST_F(OutboxTest, TheDisconnectCallRunsOnce) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST_F(OutboxTest, ACompleteAnswerIsSentToAClientThatSendsNoMore) {
+TEST_F(OutboxTest, AnInterimAnswerComesBeforeTheAnswer) {
   const uint64_t serial = outbox_.Begin({});
-  outbox_.OnDisconnect(serial, [] { FAIL(); });
+  EXPECT_TRUE(outbox_.SendInterim());
+  EXPECT_TRUE(outbox_.SendInterim());  // the first is not out
+  EXPECT_EQ(flushes_, 1);
+  EXPECT_FALSE(outbox_.Take(&bytes_));
+  EXPECT_EQ(bytes_, "HTTP/1.1 100 Continue\r\n\r\n");
+  outbox_.Sent(bytes_.size());
   outbox_.Reply(serial, {});
-  EXPECT_TRUE(outbox_.ClientSendsNoMore());
+  EXPECT_TRUE(outbox_.SendInterim());  // the answer is one
   EXPECT_TRUE(outbox_.Take(&bytes_));
-  EXPECT_FALSE(outbox_.End());
-  EXPECT_FALSE(outbox_.Close());
+  EXPECT_TRUE(bytes_.starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(OutboxTest, AStreamNeedsNoInterimAnswer) {
+  const uint64_t serial = outbox_.Begin({});
+  outbox_.Stream(serial, "x");
+  outbox_.Take(&bytes_);
+  outbox_.Sent(bytes_.size());
+  EXPECT_TRUE(outbox_.SendInterim());
+  EXPECT_FALSE(outbox_.Take(&bytes_));
+  EXPECT_TRUE(bytes_.empty());
+}
+
+TEST_F(OutboxTest, AnOldClientGetsNoInterimAnswer) {
+  const uint64_t serial = outbox_.Begin({.http_1_0 = true});
+  EXPECT_TRUE(outbox_.SendInterim());  // nobody would mind its end
+  outbox_.OnDisconnect(serial, [] {});
+  EXPECT_FALSE(outbox_.SendInterim());
+  EXPECT_FALSE(outbox_.Take(&bytes_));
+  EXPECT_TRUE(bytes_.empty());
+  outbox_.Reply(serial, {});
+  EXPECT_TRUE(outbox_.SendInterim());
 }
 
 TEST_F(OutboxTest, DrainingAndHttp10CloseTheConnection) {

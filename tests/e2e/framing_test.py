@@ -6,14 +6,17 @@ Usage: framing_test.py PROGRAM [unittest options]
 
 Needs no model but a random one of a few hundred kilobytes. Standard library only.
 """
+import concurrent.futures
 import contextlib
 import itertools
 import json
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 from serving import Serving, read_all, read_head, replies
@@ -144,11 +147,20 @@ class ProductTest(FramingCase):
         self.refused(request(b"Transfer-Encoding: chunked", start=b"POST /tokenize HTTP/1.0",
                              body=chunked(GOOD)), 400)
 
-    def test_a_folded_line_is_one_line(self):
-        length = b"Content-Length:\r\n %d" % len(SMUGGLED)
-        self.assertEqual(self.statuses(request(length, body=SMUGGLED) + LAST), [400, 200])
-        self.refused(request(b"Transfer-Encoding: chunked\r\n , identity", body=SMUGGLED), 400)
-        self.refused(request(b"Transfer-Encoding: identity\r\n chunked", body=SMUGGLED), 400)
+    def test_a_folded_line_is_refused(self):
+        for line in (b"Content-Length:\r\n %d" % len(SMUGGLED), b"X-Any: a\r\n b", b"X-Any: a\r\n\tb",
+                     b"X-Any:\r\n ", b"Transfer-Encoding: chunked\r\n , identity",
+                     b"Transfer-Encoding: identity\r\n chunked"):
+            self.refused(request(line, body=SMUGGLED), 400)
+        # However the line is cut into packets.
+        data = request(b"X-Any: a\r\n b", start=b"GET /live HTTP/1.1")
+        for end in range(data.index(b"\r\n b"), data.index(b" b") + 2):
+            with self.server.connect(30) as sock:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.sendall(data[:end])
+                self.assertEqual(self.statuses(LAST), [200])  # time for the first part to arrive
+                sock.sendall(data[end:])
+                self.assertEqual([answer[0] for answer in replies(read_all(sock))], [400])
 
     def test_a_body_of_a_get_is_read_and_dropped(self):
         get = b"GET /live HTTP/1.1"
@@ -184,6 +196,11 @@ class ChunkTest(FramingCase):
         for size in (b"1000001", b"FFFFFFFFFFFFFFFF"):
             self.refused(request(b"Transfer-Encoding: chunked", body=size + b"\r\n"), 413)
         self.refused(request(b"Transfer-Encoding: chunked", body=b"5;" + b"a" * 200_000), 431)
+        for part in (b"5;" + b"a" * 200_000, b"0\r\na: " + b"b" * 200_000):
+            answer = self.send(request(b"Transfer-Encoding: chunked", body=part))[0]
+            self.assertEqual(answer[0], 431)
+            self.assertIn(b"chunk", answer[2])
+            self.assertIn(b"%d" % (16384 + 65536), answer[2])
 
     def test_bare_line_ends(self):
         for body in (chunked(GOOD).replace(b"\r\n", b"\n"), chunked(GOOD).replace(b"\r\n", b"\r"),
@@ -290,6 +307,125 @@ class PipeliningTest(FramingCase):
         first = request(b"Content-Length: %d" % len(body), start=b"POST /v1/completions HTTP/1.1",
                         body=body)
         self.assertEqual(self.pipeline(first), [200] * 6002)
+
+
+def completion(max_tokens, version=b"1.1", **fields):
+    body = json.dumps({"prompt": [5], "max_tokens": max_tokens, "ignore_eos": True,
+                       **fields}).encode()
+    return request(b"Content-Length: %d" % len(body), start=b"POST /v1/completions HTTP/" + version,
+                   body=body)
+
+
+def finals(data):
+    """The answers in `data` without the interim ones."""
+    return replies(data.replace(b"HTTP/1.1 100 Continue\r\n\r\n", b""))
+
+
+class HalfCloseTest(FramingCase):
+    """Clients that end their side, and clients that leave."""
+    # One at a time, so that so many answers take a second.
+    options = ("--max-num-seqs", "1")
+    LONG = {"prompt": [[5]] * 8, "n": 16, "logprobs": 5}
+
+    def half_closed(self, data):
+        with self.server.connect(60) as sock:
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+            return read_all(sock)
+
+    def test_what_was_sent_before_the_end_is_answered(self):
+        for _ in range(40):
+            self.assertEqual([a[0] for a in replies(self.half_closed(completion(1)))], [200])
+        data = completion(2) + LIVE + completion(1) + request(b"Content-Length: %d" % len(GOOD),
+                                                             body=GOOD) + LIVE
+        self.assertEqual([a[0] for a in finals(self.half_closed(data))], [200] * 5)
+        self.assertEqual([a[0] for a in finals(self.half_closed(data + LIVE[:-3]))], [200] * 5)
+        self.assertEqual(self.half_closed(LIVE[:-3]), b"")
+
+    def test_a_long_answer_to_a_half_closed_client_is_complete(self):
+        for stream in (False, True):
+            answer = self.half_closed(completion(200, stream=stream, **self.LONG))
+            if stream:
+                self.assertTrue(answer.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"), answer[-100:])
+            else:
+                choices = json.loads(finals(answer)[0][2])["choices"]
+                self.assertEqual({choice["finish_reason"] for choice in choices}, {"length"})
+
+    def drawn_for_a_client_that_leaves(self, data):
+        before = self.server.metric("vllm:generation_tokens_total")
+        with self.server.connect() as sock:
+            sock.settimeout(0.5)
+            with contextlib.suppress(TimeoutError):
+                sock.sendall(data)
+            end = time.monotonic() + 30
+            while not self.server.metric("vllm:num_requests_running"):
+                self.assertLess(time.monotonic(), end, "the request does not run")
+        self.server.wait_idle()
+        return self.server.metric("vllm:generation_tokens_total") - before
+
+    def test_a_client_that_leaves_is_noticed(self):
+        for data in (completion(200, **self.LONG), completion(200, stream=True, **self.LONG),
+                     completion(200, version=b"1.0", **self.LONG),
+                     completion(200, **self.LONG) + LIVE,
+                     completion(200, **self.LONG) + LIVE * 2000):  # more than is read ahead
+            self.assertLess(self.drawn_for_a_client_that_leaves(data), 200 * 128 * 0.9, data[:300])
+
+
+class PlacesTest(FramingCase):
+    """Connections that keep others out, or their own places too long."""
+    options = ("--max-connections", "8", "--idle-seconds", "2")
+
+    def answered(self):
+        return self.status(LAST) == 200
+
+    def test_silent_connections_keep_nobody_out(self):
+        with contextlib.ExitStack() as stack:
+            for sent in [b""] * 10 + [LIVE[:9]] * 10 + [LIVE] * 10 + [b"x\r\n\r\n"] * 10:
+                sock = stack.enter_context(self.server.connect(30))
+                sock.sendall(sent)
+                if sent.endswith(b"\r\n\r\n"):
+                    self.assertTrue(read_head(sock))  # answered; idle, or closing, from then on
+            self.assertTrue(all(self.answered() for _ in range(20)))
+
+    def test_what_is_served_keeps_its_place(self):
+        part = request(b"Content-Length: %d" % len(GOOD), b"Connection: close", body=GOOD)
+        with contextlib.ExitStack() as stack:
+            socks = [stack.enter_context(self.server.connect(30)) for _ in range(8)]
+            for sock in socks:
+                sock.sendall(part[:-1])
+            # Once the server has seen them, all places are taken and whoever comes is told so.
+            end = time.monotonic() + 1.5
+            while (status := self.status(LAST)) == 200 and time.monotonic() < end:
+                pass
+            self.assertEqual(status, 503)
+            for sock in socks:
+                sock.sendall(part[-1:])
+                self.assertEqual([answer[0] for answer in replies(read_all(sock))], [200])
+            self.assertTrue(self.answered())
+
+    def seconds_open(self, head, most):
+        """How long a connection stays open that sends `most` bytes behind `head` around the
+        deadline, and then nothing."""
+        with self.server.connect(5) as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            begin = time.monotonic()
+            sock.sendall(head)
+            time.sleep(1.98)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                while time.monotonic() < begin + 2.15 and most > 0:
+                    most -= sock.send(b"a")
+            with contextlib.suppress(TimeoutError):
+                read_all(sock)
+            return time.monotonic() - begin
+
+    def test_bytes_around_the_deadline_do_not_lift_it(self):
+        # Some at a time, so that the server has more to do than its threads can.
+        for head, most in ((b"GET /live HTTP/1.1\r\nX: ", 15_000),
+                           (request(b"Content-Length: 1000000"), 900_000)):
+            for _ in range(2):
+                with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                    times = pool.map(lambda _: self.seconds_open(head, most), range(4))
+                    self.assertLess(max(times), 4)
 
 
 def flood(server, stack):
