@@ -45,6 +45,7 @@ struct Request {
   bool prompt_loss = false;            // the mean negative log-prob of the prompt
   int priority = 0;                    // lower runs first
   std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
+  std::string client;      // who sends it; prompts of several are tokenized in turns
 };
 
 struct TopToken {

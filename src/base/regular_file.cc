@@ -31,8 +31,8 @@ Result<RegularFile> RegularFile::Open(const std::string& path) {
     return file;
   }
   const bool folder = S_ISDIR(info.st_mode);
-  return Status(StatusCode::kIo, StrCat(path, folder ? " is a folder; a file is needed here"
-                                                     : " is not a regular file"));
+  return InvalidArgument(
+      StrCat(path, folder ? " is a folder; a file is needed here" : " is not a regular file"));
 }
 
 RegularFile::RegularFile(RegularFile&& other) noexcept : fd_(other.Take()), size_(other.size_) {}

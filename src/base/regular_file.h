@@ -12,7 +12,7 @@ namespace sluice {
 // Open for reading; closes it in the end.
 class RegularFile {
  public:
-  // kNotFound: no such path. kIo: not a regular file, or the system refuses.
+  // kNotFound: no such path. kInvalidArgument: not a regular file. kIo: the system refuses.
   static Result<RegularFile> Open(const std::string& path);
 
   RegularFile(RegularFile&& other) noexcept;

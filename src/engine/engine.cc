@@ -93,7 +93,7 @@ class EngineImpl : public Engine {
   RequestId next_id_ = 1;                                        // guarded by mutex_
   int64_t handed_ = 0;     // requests given to the scheduler or ended before; guarded by mutex_
   int64_t submitted_ = 0;  // guarded by mutex_
-  bool draining_ = false;  // guarded by mutex_
+  int64_t drain_since_us_ = 0;  // 0: requests are taken; guarded by mutex_
 };
 
 std::vector<int32_t> EndIds(const files::ModelFiles& files) {
@@ -247,7 +247,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
 }
 
 Status EngineImpl::CheckAdmission() const {
-  if (draining_)
+  if (drain_since_us_ > 0)
     return Status(StatusCode::kUnavailable, "the server is shutting down; try another");
   const StepLoop::State state = loop_->state();
   if (submitted_ - handed_ + state.waiting >= options_.max_queue) {
@@ -315,9 +315,10 @@ EngineInfo EngineImpl::Info() const {
 
 EngineHealth EngineImpl::Health() const {
   const StepLoop::State state = loop_->state();
-  const int64_t text_stuck_ms = workers_->StuckMs(NowMicros());
+  const int64_t now_us = NowMicros();
+  const TextState text = {workers_->StuckMs(now_us), workers_->UntakenMs(now_us)};
   std::lock_guard lock(mutex_);
-  return HealthOf(state, text_stuck_ms, draining_);
+  return HealthOf(state, text, drain_since_us_ > 0);
 }
 
 std::vector<RequestId> EngineImpl::FlagAll() {
@@ -332,18 +333,20 @@ std::vector<RequestId> EngineImpl::FlagAll() {
 
 Status EngineImpl::Drain(double seconds_max) {
   std::unique_lock lock(mutex_);
-  draining_ = true;
+  if (drain_since_us_ == 0) drain_since_us_ = NowMicros();
+  const int64_t since_us = drain_since_us_;
   const auto none_left = [&] { return requests_.empty(); };
   if (idle_.wait_for(lock, std::chrono::duration<double>(seconds_max), none_left))
     return OkStatus();
   lock.unlock();
+  const double passed_s = (NowMicros() - since_us) / 100'000 * 0.1;  // whole tenths
   const std::vector<RequestId> left = FlagAll();
   for (const RequestId id : left) loop_->Cancel(id);
   lock.lock();
   // A cancelled request ends within a step.
   idle_.wait_for(lock, std::chrono::milliseconds(kStuckMsMax), none_left);
   return Status(StatusCode::kDeadlineExceeded,
-                StrCat(left.size(), " requests were cancelled after ", seconds_max, " s"));
+                StrCat(left.size(), " requests were cancelled after ", passed_s, " s"));
 }
 
 Status EngineImpl::Pause() {

@@ -464,6 +464,27 @@ TEST(Engine, ADrainedEngineRefusesAndEndsWhatIsLeft) {
   EXPECT_EQ(stuck->choices[0].finish, FinishReason::kCancelled);
 }
 
+// A second signal's drain has no time of its own; what it tells is how long the requests had.
+TEST(Engine, ADrainThatIsCutShortTellsTheTimeSinceItsBeginning) {
+  const auto engine = OpenTiny(TinyOptions());
+  ASSERT_TRUE(engine->Pause().ok());
+  auto [stuck, stuck_sink] = Answer::Make();
+  ASSERT_TRUE(engine->Submit(TinyRequest(kPrompt, 20), stuck_sink).ok());
+  auto drain = std::async(std::launch::async, [&] { return engine->Drain(600); });
+  const auto refused = [&] {
+    auto [answer, sink] = Answer::Make();
+    return !engine->Submit(TinyRequest(kPrompt, 20), sink).ok();
+  };
+  while (!refused()) std::this_thread::yield();
+  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (std::chrono::steady_clock::now() < later) std::this_thread::yield();
+  const std::string told = engine->Drain(0).message();
+  const size_t after = told.find(" requests were cancelled after ");
+  ASSERT_NE(after, std::string::npos) << told;
+  EXPECT_GE(std::stod(told.substr(after + 31)), 0.2) << told;
+  EXPECT_TRUE(drain.get().ok());
+}
+
 TEST(Engine, ARequestCancelledBeforeItWasTokenizedEndsWithOneEvent) {
   const auto engine = OpenTiny(TinyOptions());  // one text worker
   std::promise<void> entered, release;

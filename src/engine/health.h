@@ -20,7 +20,16 @@ inline constexpr int64_t kFailureMsMax = 5'000;
 // client can make it do is limited to a few seconds, and the requests behind it wait.
 inline constexpr int64_t kTextStuckMsMax = 10'000;
 
-// `text_stuck_ms`: TextWorkers::StuckMs.
-EngineHealth HealthOf(const StepLoop::State& state, int64_t text_stuck_ms, bool draining);
+// A text worker that takes no request for longer than this while some wait serves nobody new,
+// however short each piece of its work is. How long a request has waited says nothing: behind many
+// others that are answered one by one, that is load, which the queue's metrics tell.
+inline constexpr int64_t kTextUntakenMsMax = 10'000;
+
+struct TextState {
+  int64_t stuck_ms = 0;    // TextWorkers::StuckMs
+  int64_t untaken_ms = 0;  // TextWorkers::UntakenMs
+};
+
+EngineHealth HealthOf(const StepLoop::State& state, const TextState& text, bool draining);
 
 }  // namespace sluice::engine

@@ -6,33 +6,42 @@ namespace sluice::engine {
 namespace {
 
 EngineHealth AfterFailures(int failures, int64_t failed_ms) {
-  return HealthOf({.consecutive_failures = failures, .failed_ms = failed_ms}, 0, false);
+  return HealthOf({.consecutive_failures = failures, .failed_ms = failed_ms}, {}, false);
 }
 
 TEST(Health, AnIdleEngineIsWell) {
-  const EngineHealth health = HealthOf({}, 0, false);
+  const EngineHealth health = HealthOf({}, {}, false);
   EXPECT_TRUE(health.ok);
   EXPECT_TRUE(health.ready);
   EXPECT_EQ(health.reason, "");
 }
 
 TEST(Health, AStepThatNeverEndsIsToldAndOneThatTakesLongIsNot) {
-  EXPECT_TRUE(HealthOf({.stuck_ms = kStuckMsMax}, 0, false).ok);
-  const EngineHealth stuck = HealthOf({.stuck_ms = kStuckMsMax + 1}, 0, false);
+  EXPECT_TRUE(HealthOf({.stuck_ms = kStuckMsMax}, {}, false).ok);
+  const EngineHealth stuck = HealthOf({.stuck_ms = kStuckMsMax + 1}, {}, false);
   EXPECT_FALSE(stuck.ok);
   EXPECT_FALSE(stuck.ready);
   EXPECT_EQ(stuck.reason, "no step has finished for 30 s");
 }
 
 TEST(Health, ATextWorkerThatNeverEndsIsTold) {
-  EXPECT_TRUE(HealthOf({}, kTextStuckMsMax, false).ok);
+  EXPECT_TRUE(HealthOf({}, {.stuck_ms = kTextStuckMsMax}, false).ok);
   for (const bool draining : {false, true}) {
-    const EngineHealth stuck = HealthOf({}, kTextStuckMsMax + 1, draining);
+    const EngineHealth stuck = HealthOf({}, {.stuck_ms = kTextStuckMsMax + 1}, draining);
     EXPECT_FALSE(stuck.ok);
     EXPECT_FALSE(stuck.ready);
     EXPECT_EQ(stuck.reason,
               "a text worker has been at one piece of work for 10 s; its requests wait");
   }
+}
+
+TEST(Health, RequestsThatNoTextWorkerTakesAreTold) {
+  EXPECT_TRUE(HealthOf({}, {.untaken_ms = kTextUntakenMsMax}, false).ok);
+  const EngineHealth waiting = HealthOf({}, {.untaken_ms = kTextUntakenMsMax + 1}, false);
+  EXPECT_FALSE(waiting.ok);
+  EXPECT_FALSE(waiting.ready);
+  EXPECT_EQ(waiting.reason,
+            "a text worker has taken none of the requests that wait for it for 10 s");
 }
 
 // A balancer sends nothing to a server that is not ready, so no step would ever succeed again.
@@ -47,11 +56,11 @@ TEST(Health, FailuresAgeSoThatARequestCanShowThatTheDeviceWorks) {
 }
 
 TEST(Health, DrainingAndPausedEnginesAreWellButNotReady) {
-  EXPECT_TRUE(HealthOf({}, 0, true).ok);
-  EXPECT_FALSE(HealthOf({}, 0, true).ready);
-  EXPECT_EQ(HealthOf({}, 0, true).reason, "draining");
-  EXPECT_FALSE(HealthOf({.paused = true}, 0, false).ready);
-  EXPECT_EQ(HealthOf({.paused = true}, 0, false).reason, "paused");
+  EXPECT_TRUE(HealthOf({}, {}, true).ok);
+  EXPECT_FALSE(HealthOf({}, {}, true).ready);
+  EXPECT_EQ(HealthOf({}, {}, true).reason, "draining");
+  EXPECT_FALSE(HealthOf({.paused = true}, {}, false).ready);
+  EXPECT_EQ(HealthOf({.paused = true}, {}, false).reason, "paused");
 }
 
 }  // namespace

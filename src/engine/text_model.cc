@@ -11,6 +11,19 @@ namespace {
 // Of a prompt that is too long, so many times the context is tokenized.
 constexpr size_t kCountedContexts = 4;
 
+// Of a conversation, and of its tools. Each value costs the time and the memory of hundreds of
+// bytes of text, whoever takes a turn next waits for it, and a real conversation has a few in
+// a message.
+constexpr size_t kValuesMax = 65536;
+
+Result<OrderedJson> ParsePart(const std::string& json, std::string_view name) {
+  JsonLimits limits;
+  limits.values_max = kValuesMax;
+  auto parsed = ParseOrderedJson(json, name, limits);
+  if (!parsed.ok()) return InvalidArgument(parsed.status().message(), std::string(name));
+  return parsed;
+}
+
 Status NoTokenizer() {
   return {StatusCode::kFailedPrecondition, "this file has a chat template but no tokenizer"};
 }
@@ -57,8 +70,7 @@ std::string TextModelImpl::SpecialText(const std::optional<int32_t>& id) const {
   return id ? tokenizer_->PieceBytes(*id, true) : std::string();
 }
 
-Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
-                                              const std::string& now) const {
+Result<OrderedJson> TextModelImpl::ContextOf(const ChatPrompt& chat) const {
   if (template_ == nullptr) {
     return InvalidArgument("the model has no chat template; use a plain prompt", "messages");
   }
@@ -67,17 +79,17 @@ Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
     context["bos_token"] = SpecialText(tokenizer_->data().bos_id);
     context["eos_token"] = SpecialText(tokenizer_->data().eos_id);
   }
-  SLUICE_ASSIGN_OR_RETURN(context["messages"], ParseOrderedJson(chat.messages_json, "messages"));
+  SLUICE_ASSIGN_OR_RETURN(context["messages"], ParsePart(chat.messages_json, "messages"));
   if (!context["messages"].is_array())
     return InvalidArgument("messages is not an array", "messages");
   context["tools"] = nullptr;
   if (!chat.tools_json.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(context["tools"], ParseOrderedJson(chat.tools_json, "tools"));
+    SLUICE_ASSIGN_OR_RETURN(context["tools"], ParsePart(chat.tools_json, "tools"));
   }
   context["add_generation_prompt"] = chat.add_generation_prompt;
   if (!chat.template_kwargs_json.empty()) {
     SLUICE_ASSIGN_OR_RETURN(const OrderedJson extra,
-                            ParseOrderedJson(chat.template_kwargs_json, "chat_template_kwargs"));
+                            ParsePart(chat.template_kwargs_json, "chat_template_kwargs"));
     if (!extra.is_object()) {
       return InvalidArgument("chat_template_kwargs is not an object", "chat_template_kwargs");
     }
@@ -89,6 +101,11 @@ Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
       context[key] = value;
     }
   }
+  return context;
+}
+
+Result<std::string> TextModelImpl::Render(const OrderedJson& context,
+                                          const std::string& now) const {
   auto rendered =
       template_->Render(context, now.empty() ? std::nullopt : std::optional<std::string>(now));
   if (!rendered.ok()) {
@@ -97,15 +114,26 @@ Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
   return rendered;
 }
 
-Result<std::string> TextModelImpl::RenderPrompt(const ChatPrompt& chat,
-                                                const std::string& now) const {
-  SLUICE_ASSIGN_OR_RETURN(std::string text, RenderChat(chat, now));
+Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
+                                              const std::string& now) const {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson context, ContextOf(chat));
+  return Render(context, now);
+}
+
+Result<std::string> TextModelImpl::RenderPrompt(const ChatPrompt& chat, const std::string& now,
+                                                const text::Cancel& cancel) const {
+  if (cancel.asked()) return text::GivenUp();
+  SLUICE_ASSIGN_OR_RETURN(OrderedJson context, ContextOf(chat));
+  if (cancel.asked()) return text::GivenUp();
+  SLUICE_ASSIGN_OR_RETURN(std::string text, Render(context, now));
   if (chat.tools_json.empty()) return text;
   // At one time of day, lest the clock make the difference.
   const std::string moment = "2024-01-01T00:00:00";
-  ChatPrompt without = chat;
-  without.tools_json.clear();
-  const auto with_tools = RenderChat(chat, moment), plain = RenderChat(without, moment);
+  if (cancel.asked()) return text::GivenUp();
+  const auto with_tools = Render(context, moment);
+  if (cancel.asked()) return text::GivenUp();
+  context["tools"] = nullptr;
+  const auto plain = Render(context, moment);
   if (with_tools.ok() && plain.ok() && *with_tools == *plain) {
     return InvalidArgument(
         "the model's chat template takes no tools, so the model would not see them; leave tools "
@@ -160,8 +188,8 @@ Result<std::vector<int32_t>> TextModelImpl::TokensOf(const Request& request, int
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
     return EncodePrompt(*text, request.add_special_tokens, tokens_max, cancelled);
   }
-  SLUICE_ASSIGN_OR_RETURN(const std::string text,
-                          RenderPrompt(std::get<ChatPrompt>(request.prompt), ""));
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, RenderPrompt(std::get<ChatPrompt>(request.prompt),
+                                                               "", text::Cancel(&cancelled)));
   // The template writes the special tokens itself.
   return EncodePrompt(text, false, tokens_max, cancelled);
 }

@@ -9,6 +9,7 @@
 
 #include "files/model_files.h"
 #include "sluice/engine.h"
+#include "text/cancel.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -25,8 +26,10 @@ class TextModelImpl : public TextModel {
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override;
 
   // As RenderChat, for a conversation that is to be answered: kInvalidArgument when it has tools
-  // that the template leaves out, since the model would never hear of them.
-  Result<std::string> RenderPrompt(const ChatPrompt& chat, const std::string& now) const;
+  // that the template leaves out, since the model would never hear of them. kCancelled when
+  // `cancel` is asked between two stages of that.
+  Result<std::string> RenderPrompt(const ChatPrompt& chat, const std::string& now,
+                                   const text::Cancel& cancel = text::Cancel()) const;
   // Token ids of any prompt. kInvalidArgument for one that leaves no room for its answer in
   // `tokens_max` tokens; before any work on a text where its bytes tell. kCancelled soon after
   // `cancelled` has become true.
@@ -37,6 +40,9 @@ class TextModelImpl : public TextModel {
   bool has_template() const { return template_ != nullptr; }
 
  private:
+  // What the template is rendered with.
+  Result<OrderedJson> ContextOf(const ChatPrompt& chat) const;
+  Result<std::string> Render(const OrderedJson& context, const std::string& now) const;
   Result<std::vector<int32_t>> TokensOf(const Request& request, int tokens_max,
                                         const std::atomic<bool>& cancelled) const;
   Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool add_special,

@@ -49,6 +49,39 @@ TEST(TextModel, ToolsThatTheTemplateShowsAreTaken) {
   EXPECT_EQ(model->RenderPrompt(Conversation(""), "").value(), "hi");
 }
 
+// A request that was cancelled is not rendered on: else the next one waits for nothing.
+TEST(TextModel, ACancelledRequestIsNotRendered) {
+  const auto model = WithTemplate("{{ messages[0]['content'] }}");
+  Request request;
+  for (const char* const tools : {kTools, ""}) {
+    request.prompt = Conversation(tools);
+    EXPECT_EQ(model->PromptIds(request, 100, true).status().code(), StatusCode::kCancelled);
+  }
+}
+
+// A few megabytes of these held up every other request for most of a second.
+TEST(TextModel, ConversationsAndToolsOfManyValuesAreRefused) {
+  const auto model = WithTemplate("{{ (tools or []) | length }} {{ messages | length }}");
+  const auto empties = [](size_t count) {
+    std::string text = "[]";
+    for (size_t i = 1; i < count; ++i) text += ",[]";
+    return text;
+  };
+  // Six more: two lists, two objects and two keys.
+  const auto call = [&](size_t count) {
+    ChatPrompt chat = Conversation("");
+    chat.messages_json = R"([{"arguments":{"a":[)" + empties(count) + "]}}]";
+    return model->RenderPrompt(chat, "");
+  };
+  EXPECT_TRUE(call(65536 - 6).ok());
+  EXPECT_EQ(call(65536 - 5).status().message(), "messages has more than 65536 values");
+  EXPECT_EQ(call(65536 - 5).status().field(), "messages");
+  EXPECT_EQ(model->RenderPrompt(Conversation("[" + empties(65535) + "]"), "").value(), "65535 1");
+  const auto refused = model->RenderPrompt(Conversation("[" + empties(65536) + "]"), "");
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.status().field(), "tools");
+}
+
 // The clock alone makes no difference.
 TEST(TextModel, ATemplateWithAClockStillIgnoresTools) {
   const auto model = WithTemplate("{{ strftime_now('%Y') }} {{ messages[0]['content'] }}");

@@ -58,7 +58,8 @@ void TextWorkers::Start(std::shared_ptr<RequestState> request) {
   Worker& worker = *workers_[IndexOf(request->id)];
   {
     std::lock_guard lock(worker.mutex);
-    worker.starts.push_back(std::move(request));
+    if (worker.starts.empty()) worker.untaken_since_us = NowMicros();
+    worker.starts.Push(std::move(request));
     Wake(&worker);
   }
   worker.ready.notify_one();
@@ -72,6 +73,15 @@ int64_t TextWorkers::StuckMs(int64_t now_us) const {
   int64_t longest = 0;
   for (const auto& worker : workers_) {
     const int64_t since = worker->since_us;
+    if (since > 0) longest = std::max(longest, (now_us - since) / 1000);
+  }
+  return longest;
+}
+
+int64_t TextWorkers::UntakenMs(int64_t now_us) const {
+  int64_t longest = 0;
+  for (const auto& worker : workers_) {
+    const int64_t since = worker->untaken_since_us;
     if (since > 0) longest = std::max(longest, (now_us - since) / 1000);
   }
   return longest;
@@ -105,8 +115,8 @@ void TextWorkers::Run(Worker* worker) {
       if (worker->updates.empty() && worker->starts.empty()) return;
       std::swap(taken, worker->updates);
       if (!worker->starts.empty()) {
-        start = std::move(worker->starts.front());
-        worker->starts.pop_front();
+        start = worker->starts.Pop();
+        worker->untaken_since_us = worker->starts.empty() ? 0 : NowMicros();
       }
     }
     worker->drained.notify_one();

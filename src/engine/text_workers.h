@@ -6,7 +6,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include "engine/metrics.h"
 #include "engine/request_state.h"
 #include "engine/text_model.h"
+#include "engine/turn_queue.h"
 #include "engine/update_batch.h"
 
 namespace sluice::engine {
@@ -59,6 +59,8 @@ class TextWorkers {
   // Of the worker that has been at one piece of work for longest, in milliseconds at `now_us`
   // (NowMicros); 0 where none has anything to do. Any thread; waits for nothing.
   int64_t StuckMs(int64_t now_us) const;
+  // Of the worker that has taken no request for longest although some wait; else as StuckMs.
+  int64_t UntakenMs(int64_t now_us) const;
 
  private:
   // Of a worker's backlog, beyond which the step thread waits.
@@ -72,12 +74,15 @@ class TextWorkers {
 
     std::mutex mutex;
     std::condition_variable ready, drained;
-    std::deque<std::shared_ptr<RequestState>> starts;  // guarded by mutex
-    UpdateBatch updates;                               // guarded by mutex
-    bool stopping = false;                             // guarded by mutex
+    TurnQueue starts;       // guarded by mutex
+    UpdateBatch updates;    // guarded by mutex
+    bool stopping = false;  // guarded by mutex
     // When its present piece of work began, or when it was woken for one; 0: it has nothing to do.
     // Set by the worker, and under the mutex by whoever wakes it.
     std::atomic<int64_t> since_us = 0;
+    // When it last took a request, or was given one while none waited; 0: none waits. Set under the
+    // mutex.
+    std::atomic<int64_t> untaken_since_us = 0;
     std::thread thread;
   };
 

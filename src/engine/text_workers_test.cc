@@ -68,11 +68,54 @@ TEST_F(TextWorkersTest, OneThatNeverEndsIsSeenWhateverTheOtherDoes) {
   EXPECT_LE(workers->StuckMs(NowMicros()), (NowMicros() - before) / 1000);
   const int64_t stuck_ms = workers->StuckMs(NowMicros() + kLaterUs);
   EXPECT_GE(stuck_ms, kLaterUs / 1000);
-  EXPECT_FALSE(HealthOf({}, stuck_ms, false).ok);
+  EXPECT_FALSE(HealthOf({}, {.stuck_ms = stuck_ms}, false).ok);
 
   leave.set_value();
   workers->Stop();
   EXPECT_EQ(workers->StuckMs(NowMicros() + kLaterUs), 0);
+}
+
+// However short each piece of work is, requests that nobody takes are told.
+TEST_F(TextWorkersTest, RequestsThatWaitUntakenAreSeen) {
+  const auto workers = Make(1);
+  EXPECT_EQ(workers->UntakenMs(NowMicros() + kLaterUs), 0);
+  std::promise<void> entered, leave;
+  workers->Start(MakeRequest(0, [&](TextDelta&&) {
+    entered.set_value();
+    leave.get_future().wait();
+  }));
+  entered.get_future().wait();
+  // It was taken, and nothing waits behind it.
+  EXPECT_EQ(workers->UntakenMs(NowMicros() + kLaterUs), 0);
+  const int64_t before = NowMicros();
+  workers->Start(MakeRequest(1, [](TextDelta&&) {}));
+  workers->Start(MakeRequest(2, [](TextDelta&&) {}));
+  const int64_t now = NowMicros();
+  EXPECT_LE(workers->UntakenMs(now), (now - before) / 1000);
+  EXPECT_GE(workers->UntakenMs(now + kLaterUs), kLaterUs / 1000);
+  leave.set_value();
+  workers->Stop();
+  EXPECT_EQ(workers->UntakenMs(NowMicros() + kLaterUs), 0);
+}
+
+TEST_F(TextWorkersTest, ClientsTakeTurns) {
+  const auto workers = Make(1);
+  std::promise<void> entered, leave;
+  workers->Start(MakeRequest(0, [&](TextDelta&&) {
+    entered.set_value();
+    leave.get_future().wait();
+  }));
+  entered.get_future().wait();
+  std::string order;  // of the only text worker, until it has stopped
+  RequestId id = 1;
+  for (const char client : {'a', 'a', 'a', 'b'}) {
+    auto request = MakeRequest(id++, [&order, client](TextDelta&&) { order += client; });
+    request->request.client = client;
+    workers->Start(std::move(request));
+  }
+  leave.set_value();
+  workers->Stop();
+  EXPECT_EQ(order, "abaa");
 }
 
 // Nothing that waits makes a hang look younger.

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/seeded_hash.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/gguf_parser.h"
@@ -95,7 +96,7 @@ class ParsedGguf : public GgufFile {
 
   const std::shared_ptr<const MappedFile> mapping_;
   const GgufContents contents_;
-  std::unordered_map<std::string_view, const FileTensor*> by_name_;
+  std::unordered_map<std::string_view, const FileTensor*, SeededTextHash> by_name_;
 };
 
 Result<std::shared_ptr<const GgufFile>> FromBytes(std::span<const std::byte> bytes,

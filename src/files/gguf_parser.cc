@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/seeded_hash.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/gguf_types.h"
@@ -107,7 +108,7 @@ class Parser {
   uint64_t alignment_ = kGgufAlignmentDefault;
   GgufContents contents_;
   std::vector<PendingTensor> pending_;  // beside contents_.tensors
-  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string, SeededTextHash> names_;
 };
 
 Status Parser::ReadHeader() {

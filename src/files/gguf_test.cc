@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "files/mapped_file.h"
 #include "files/test_files.h"
 
 namespace sluice::files {
@@ -268,6 +269,12 @@ TEST(GgufTest, RefusesMalformedTensors) {
   EXPECT_THAT(spoil([](Tensor& t) { t.offset += 32; }), HasSubstr("truncated"));
   EXPECT_THAT(spoil([](Tensor& t) { t.offset = UINT64_MAX - 31; }), HasSubstr("truncated"));
   EXPECT_THAT(spoil([](Tensor& t) { t.dims = {1ull << 40}; }), HasSubstr("truncated"));
+  // 2^64 - 2 bytes behind an offset of 64: the sum is a place within the file.
+  EXPECT_THAT(spoil([](Tensor& t) {
+                t.dims = {INT64_MAX};
+                t.type = testing::GgmlType(DType::kF16);
+              }),
+              HasSubstr("truncated"));
   EXPECT_THAT(spoil([](Tensor& t) { t.offset = 0; }), HasSubstr("overlap"));
   EXPECT_THAT(spoil([](Tensor& t) { t.offset = 32; }), HasSubstr("overlap"));
 }
@@ -281,11 +288,13 @@ TEST(GgufTest, OpenTellsAbsentFromUnreadable) {
   TempFolder folder;
   const auto code = [](const std::string& path) { return GgufFile::Open(path).status().code(); };
   EXPECT_EQ(code(folder.path() + "/absent.gguf"), StatusCode::kNotFound);
-  EXPECT_EQ(code(folder.path()), StatusCode::kIo);
+  EXPECT_EQ(code(folder.path()), StatusCode::kBadModel);
   EXPECT_EQ(code(folder.Write("empty.gguf", "")), StatusCode::kBadModel);
   const std::string pipe = folder.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(code(pipe), StatusCode::kIo);
+  EXPECT_EQ(code(pipe), StatusCode::kBadModel);
+  EXPECT_EQ(code("/dev/null"), StatusCode::kBadModel);
+  EXPECT_EQ(ReadTextFile(pipe, 10).status().code(), StatusCode::kBadModel);
   const auto status = GgufFile::Open(folder.Write("bad.gguf", "GGML0000")).status();
   EXPECT_THAT(status.message(), HasSubstr("bad.gguf: the file does not begin"));
 }

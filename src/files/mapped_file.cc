@@ -13,12 +13,21 @@
 namespace sluice::files {
 namespace {
 
+// Files of a model: what the path names is wrong, not what the system did.
+Status AsModelError(const Status& status) {
+  const bool unfit =
+      status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kTooLarge;
+  return unfit ? BadModel(status.message()) : status;
+}
+
 uintptr_t PageBytes() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  SLUICE_ASSIGN_OR_RETURN(RegularFile file, RegularFile::Open(path));
+  auto opened = RegularFile::Open(path);
+  if (!opened.ok()) return AsModelError(opened.status());
+  RegularFile file = std::move(opened).value();
   if (file.size() == 0) return BadModel(StrCat(path, " is empty"));
   void* address = mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.fd(), 0);
   if (address == MAP_FAILED) return FileError(path, "cannot be mapped", errno);
@@ -57,9 +66,7 @@ std::shared_ptr<std::byte> MappedFile::MapPrivately(std::span<const std::byte> r
 
 Result<std::string> ReadTextFile(const std::string& path, size_t bytes_max) {
   auto text = ReadRegularFile(path, bytes_max);
-  if (!text.ok() && text.status().code() == StatusCode::kTooLarge) {
-    return BadModel(text.status().message());
-  }
+  if (!text.ok()) return AsModelError(text.status());
   return text;
 }
 

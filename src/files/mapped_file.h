@@ -17,7 +17,7 @@ namespace sluice::files {
 
 class MappedFile {
  public:
-  // kNotFound: no such path. kIo: not a regular file, or the system refuses. kBadModel: empty.
+  // kNotFound: no such path. kIo: the system refuses. kBadModel: not a regular file, or empty.
   static Result<std::shared_ptr<const MappedFile>> Open(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;

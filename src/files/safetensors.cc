@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/seeded_hash.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/json_fields.h"
@@ -187,7 +188,7 @@ class ShardedTensors : public TensorSource {
 
   std::vector<std::shared_ptr<const MappedFile>> mappings_;
   std::vector<FileTensor> tensors_;
-  std::unordered_map<std::string_view, const FileTensor*> by_name_;
+  std::unordered_map<std::string_view, const FileTensor*, SeededTextHash> by_name_;
 };
 
 // A shard's name comes from the index: it must not lead out of the folder.

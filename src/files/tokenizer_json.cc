@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/seeded_hash.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/config_check.h"
@@ -326,7 +327,7 @@ class Reader {
 
   TokenizerData data_;
   std::vector<bool> taken_;  // by id
-  std::unordered_map<std::string, int32_t> ids_;
+  std::unordered_map<std::string, int32_t, SeededTextHash> ids_;
 };
 
 Result<Json> Parse(std::string_view text, std::string_view what) {

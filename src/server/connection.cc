@@ -171,7 +171,8 @@ void Connection::OnHeader() {
   }
   parser_->body_limit(body_bytes_max);
   MeteredBody& body = parser_->get().body();
-  body.lease = BodyLease(&core_->bodies, request_.key_salt.empty() ? owner_ : request_.key_salt);
+  request_.client = request_.key_salt.empty() ? owner_ : request_.key_salt;
+  body.lease = BodyLease(&core_->bodies, request_.client);
   body.bytes_most = body_bytes_max;
   body.kept = request_.method != "GET";
   const bool asks = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");

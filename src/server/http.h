@@ -24,6 +24,7 @@ struct HttpRequest {
   std::string authorization;  // the header of that name
   std::string api_key;        // the header x-api-key
   std::string key_salt;       // set by the gate: stands for the API key; empty: none is asked for
+  std::string client;         // the key's salt, or else what stands for the address
   std::string body;           // within the limit; read after the gate
 };
 

@@ -165,6 +165,7 @@ void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange
     return;
   }
   for (Request& one : call->requests) {
+    one.client = request.client;
     if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
   }
   StartGeneration(engine_, std::move(call).value(), fingerprint_, exchange);

@@ -63,6 +63,7 @@ class RoutesTest : public ::testing::Test {
     request.path = path;
     request.body = body;
     request.authorization = key;
+    request.client = client_;
     if (auto refusal = routes_->Admit(&request)) {
       exchange->Reply(std::move(*refusal));
     } else {
@@ -78,6 +79,7 @@ class RoutesTest : public ::testing::Test {
     routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [] { return 1; });
   }
 
+  std::string client_;  // who sends
   FakeEngine engine_;
   std::unique_ptr<Routes> routes_ =
       std::make_unique<Routes>(engine_, ApiKeys(), [] { return int64_t{1}; });
@@ -337,6 +339,15 @@ TEST_F(RoutesTest, KeysOpenEveryPathButThreeAndGiveEachItsSalt) {
   EXPECT_FALSE(first.empty());
   EXPECT_NE(first, second);
   EXPECT_EQ(first.find("secret"), std::string::npos);
+}
+
+TEST_F(RoutesTest, TheEngineLearnsWhoAsks) {
+  client_ = "somebody";
+  for (const char* const path : {"/v1/chat/completions", "/v1/completions"}) {
+    Send("POST", path, path == std::string("/v1/completions") ? R"({"prompt":["a","b"]})" : kChat);
+  }
+  ASSERT_EQ(engine_.submitted.size(), 3u);
+  for (const auto& one : engine_.submitted) EXPECT_EQ(one.request.client, "somebody");
 }
 
 TEST_F(RoutesTest, ABadKeyFileIsAnError) {

@@ -154,6 +154,16 @@ TEST(PatternTest, WhatIsWrittenOutCountsEvenIfItIsEmpty) {
   EXPECT_THAT(ErrorOf("(?:ab)" + Repeated("{1}", 20'000)), HasSubstr("nested too deep"));
 }
 
+// A parser that went on would use up the stack.
+TEST(PatternTest, GroupsNestOnlySoDeep) {
+  for (const char* const group : {"(", "(?:", "(?=", "(?i:"}) {
+    EXPECT_THAT(ErrorOf(Repeated(group, 16'000)), HasSubstr("groups nested too deep")) << group;
+  }
+  EXPECT_THAT(ErrorOf(Repeated("(", 32'000)), HasSubstr("groups nested too deep"));
+  EXPECT_THAT(ErrorOf(Repeated("(", 32'000) + "a" + Repeated(")", 32'000)),
+              HasSubstr("groups nested too deep"));
+}
+
 TEST(PatternTest, SetsOfCharactersAreBounded) {
   EXPECT_THAT(ErrorOf("[" + Repeated(R"(\p{L})", 2'000) + "]"), HasSubstr("too many ranges"));
   EXPECT_THAT(ErrorOf(Repeated(R"(\P{L})", 2'000)), HasSubstr("too many ranges"));

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/seeded_hash.h"
 #include "text/unicode.h"
 
 namespace sluice::text {
@@ -36,7 +37,8 @@ bool OccursInText(size_t byte) { return byte != 0xC0 && byte != 0xC1 && byte <= 
 
 bool HasEveryFallback(const files::TokenizerData& data) {
   if (!data.byte_fallback) return false;
-  const std::unordered_set<std::string_view> pieces(data.pieces.begin(), data.pieces.end());
+  const std::unordered_set<std::string_view, SeededTextHash> pieces(data.pieces.begin(),
+                                                                    data.pieces.end());
   for (int byte = 0; byte < 256; ++byte) {
     char piece[8];
     std::snprintf(piece, sizeof piece, "<0x%02X>", byte);

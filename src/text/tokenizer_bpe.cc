@@ -51,23 +51,8 @@ Result<std::unique_ptr<TokenizerModel>> BpeModel::Make(const files::TokenizerDat
   return std::unique_ptr<TokenizerModel>(std::move(model));
 }
 
-void BpeModel::ReserveMerges(size_t count) {
-  int bits = 4;
-  while ((size_t{1} << bits) < count * 2) ++bits;
-  merges_.resize(size_t{1} << bits);
-  merge_shift_ = 64 - bits;
-}
-
-void BpeModel::AddMerge(int32_t left, int32_t right, uint32_t rank, int32_t id) {
-  auto& merge = const_cast<Merge&>(FindMerge(left, right));
-  merge.pair =
-      static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-  merge.rank = rank;
-  merge.id = id;
-}
-
 Status BpeModel::AddMerges(const files::TokenizerData& data) {
-  ReserveMerges(data.merges.size());
+  merges_ = MergeTable(data.merges.size());
   std::string left_bytes;
   std::string right_bytes;
   std::string joined;
@@ -88,7 +73,7 @@ Status BpeModel::AddMerges(const files::TokenizerData& data) {
       return BadModel(StrCat("merge ", rank, " of the tokenizer (", Quote(left), " with ",
                              Quote(right), ") names a piece that the vocabulary lacks"));
     }
-    AddMerge(left_id, right_id, rank++, id);
+    merges_.Insert(left_id, right_id, rank++, id);
   }
   return OkStatus();
 }
@@ -129,9 +114,9 @@ Status BpeModel::AddMergesOfPieces(const files::TokenizerData& data) {
       found.push_back({{left, right}, {rank, order[i]}});
     }
   }
-  ReserveMerges(found.size());
+  merges_ = MergeTable(found.size());
   for (const auto& [pair, merge] : found) {
-    AddMerge(pair.first, pair.second, merge.first, merge.second);
+    merges_.Insert(pair.first, pair.second, merge.first, merge.second);
   }
   return OkStatus();
 }
@@ -265,7 +250,7 @@ void BpeModel::MergeShort(ModelState* state) const {
   size_t count = symbols.size();
   if (count < 2) return;
   Merge merges[kShortWord];
-  for (size_t i = 0; i + 1 < count; ++i) merges[i] = FindMerge(symbols[i], symbols[i + 1]);
+  for (size_t i = 0; i + 1 < count; ++i) merges[i] = merges_.Find(symbols[i], symbols[i + 1]);
   for (;;) {
     size_t best = 0;
     uint32_t best_rank = kNoRank;
@@ -283,9 +268,9 @@ void BpeModel::MergeShort(ModelState* state) const {
       merges[i - 1] = merges[i];
     }
     if (best + 1 < count) {
-      merges[best] = FindMerge(symbols[best], symbols[best + 1]);
+      merges[best] = merges_.Find(symbols[best], symbols[best + 1]);
     }
-    if (best > 0) merges[best - 1] = FindMerge(symbols[best - 1], symbols[best]);
+    if (best > 0) merges[best - 1] = merges_.Find(symbols[best - 1], symbols[best]);
     if (count < 2) break;
   }
   symbols.resize(count);
@@ -306,14 +291,14 @@ void BpeModel::MergeLong(ModelState* state) const {
     next[i] = i + 1 < count ? i + 1 : kEnd;
     previous[i] = i > 0 ? i - 1 : kEnd;
     if (i + 1 == count) break;
-    ranks[i] = FindMerge(symbols[i], symbols[i + 1]).rank;
+    ranks[i] = merges_.Find(symbols[i], symbols[i + 1]).rank;
     if (ranks[i] != kNoRank) queue.push_back(static_cast<uint64_t>(ranks[i]) << 32 | i);
   }
   auto later = std::greater<uint64_t>();
   std::make_heap(queue.begin(), queue.end(), later);
   auto update = [&](uint32_t at) {
     uint32_t right = next[at];
-    ranks[at] = right == kEnd ? kNoRank : FindMerge(symbols[at], symbols[right]).rank;
+    ranks[at] = right == kEnd ? kNoRank : merges_.Find(symbols[at], symbols[right]).rank;
     if (ranks[at] == kNoRank) return;
     queue.push_back(static_cast<uint64_t>(ranks[at]) << 32 | at);
     std::push_heap(queue.begin(), queue.end(), later);
@@ -326,7 +311,7 @@ void BpeModel::MergeLong(ModelState* state) const {
     queue.pop_back();
     if (ranks[at] != rank) continue;
     uint32_t right = next[at];
-    symbols[at] = FindMerge(symbols[at], symbols[right]).id;
+    symbols[at] = merges_.Find(symbols[at], symbols[right]).id;
     ranks[right] = kNoRank;
     next[at] = next[right];
     if (next[at] != kEnd) previous[next[at]] = at;

@@ -7,6 +7,7 @@
 
 #include <array>
 
+#include "text/tokenizer_merges.h"
 #include "text/tokenizer_model.h"
 #include "text/unicode.h"
 
@@ -19,34 +20,14 @@ class BpeModel : public TokenizerModel {
   void Encode(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const override;
 
  private:
-  static constexpr uint32_t kNoRank = UINT32_MAX;
-  struct Merge {
-    uint64_t pair = UINT64_MAX;  // left id << 32 | right id
-    uint32_t rank = kNoRank;
-    int32_t id = 0;
-  };
+  static constexpr uint32_t kNoRank = Merge::kNoRank;
 
   explicit BpeModel(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
 
   Status AddMerges(const files::TokenizerData& data);
   Status AddMergesOfPieces(const files::TokenizerData& data);
-  void ReserveMerges(size_t count);
-  void AddMerge(int32_t left, int32_t right, uint32_t rank, int32_t id);
   void FindCharacters(const files::TokenizerData& data);
   void FindJoins(const files::TokenizerData& data);
-
-  const Merge& FindMerge(int32_t left, int32_t right) const {
-    uint64_t pair =
-        static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-    size_t slot = Slot(pair);
-    while (merges_[slot].pair != pair && merges_[slot].pair != UINT64_MAX) {
-      slot = (slot + 1) & (merges_.size() - 1);
-    }
-    return merges_[slot];
-  }
-  size_t Slot(uint64_t pair) const {
-    return (pair * 0x9E3779B97F4A7C15u ^ pair >> 20) * 0xD6E8FEB86659FD93u >> merge_shift_;
-  }
 
   void EncodeWord(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const;
   void SplitWord(std::string_view word, ModelState* state) const;
@@ -68,8 +49,7 @@ class BpeModel : public TokenizerModel {
   std::array<int32_t, 256> byte_ids_{};                // byte-level
   std::vector<std::vector<int32_t>> character_pages_;  // by code point >> 8; others
   std::vector<int32_t> fallback_ids_;                  // empty: no byte fallback
-  std::vector<Merge> merges_;                          // open addressing
-  int merge_shift_ = 0;
+  MergeTable merges_;
   // A text with spaces as marks falls apart where a mark follows a character that no piece holds in
   // front of a mark. Sorted; not used when splits_at_marks_ is false.
   bool splits_at_marks_ = false;

@@ -1,41 +1,22 @@
-// Pieces and their ids: a hash table over strings that others own. Immutable after its inserts;
-// then thread-safe.
+// Pieces and their ids: a hash table over strings that others own, which a file cannot fill with
+// collisions (base/seeded_hash.h). Immutable after its inserts; then thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
-namespace sluice::text {
+#include "base/seeded_hash.h"
 
-// 64 bits of any bytes; not for adversaries, who can only slow down a cache with it.
-inline uint64_t HashText(std::string_view text) {
-  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15u;
-  uint64_t hash = text.size() * kMultiplier;
-  auto mix = [&](uint64_t word) {
-    __extension__ using Wide = unsigned __int128;
-    Wide product = static_cast<Wide>(hash ^ word) * kMultiplier;
-    hash = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-  };
-  const char* data = text.data();
-  size_t left = text.size();
-  for (; left >= 8; left -= 8, data += 8) {
-    uint64_t word;
-    std::memcpy(&word, data, 8);
-    mix(word);
-  }
-  uint64_t tail = 0;
-  if (left > 0) std::memcpy(&tail, data, left);
-  mix(tail);
-  return hash ^ hash >> 29;
-}
+namespace sluice::text {
 
 class Vocabulary {
  public:
   static constexpr int32_t kNone = -1;
 
-  explicit Vocabulary(size_t pieces_max = 0) {
+  explicit Vocabulary(size_t pieces_max = 0, const HashSeed& seed = ProcessHashSeed())
+      : seed_(seed) {
     size_t slots = 16;
     while (slots < pieces_max * 2) slots *= 2;
     slots_.resize(slots);
@@ -45,7 +26,7 @@ class Vocabulary {
   // `piece` must outlive the vocabulary. False when it is already there (and keeps its id).
   // REQUIRES: fewer than pieces_max inserts before.
   bool Insert(std::string_view piece, int32_t id) {
-    const uint64_t hash = HashText(piece);
+    const uint64_t hash = HashText(piece, seed_);
     const size_t slot = SlotOf(piece, hash);
     if (slots_[slot].entry != 0) return false;
     pieces_.push_back({piece, id});
@@ -54,8 +35,19 @@ class Vocabulary {
   }
 
   int32_t Find(std::string_view piece) const {
-    const Slot& slot = slots_[SlotOf(piece, HashText(piece))];
+    const Slot& slot = slots_[SlotOf(piece, HashText(piece, seed_))];
     return slot.entry == 0 ? kNone : pieces_[slot.entry - 1].id;
+  }
+
+  // The most slots that a look-up of a piece passes, for tests.
+  size_t LongestProbe() const {
+    size_t longest = 0;
+    for (const Piece& piece : pieces_) {
+      const uint64_t hash = HashText(piece.text, seed_);
+      const size_t mask = slots_.size() - 1;
+      longest = std::max(longest, (SlotOf(piece.text, hash) - (hash & mask)) & mask);
+    }
+    return longest;
   }
 
  private:
@@ -82,6 +74,7 @@ class Vocabulary {
     return slot;
   }
 
+  HashSeed seed_;
   std::vector<Slot> slots_;
   std::vector<Piece> pieces_;  // in the order of their inserts
 };

@@ -105,10 +105,10 @@ class Errors(unittest.TestCase):
             for path in [pipe, "/dev/zero"]:
                 for command in [["inspect", path], ["generate", path, "-p", "x"], ["tokenize", path],
                                 ["quantize", path, os.path.join(folder, "out"), "--type", "Q4_0"]]:
-                    self.refuse(1, [path, "regular"], *command)
+                    self.refuse(3, [path, "regular"], *command)
             # The files of a model's folder, too.
             os.rename(pipe, os.path.join(folder, "config.json"))
-            self.refuse(1, ["config.json", "regular"], "inspect", folder)
+            self.refuse(3, ["config.json", "regular"], "inspect", folder)
 
     def test_a_servers_options_and_port_are_tried_before_the_model_is_read(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:

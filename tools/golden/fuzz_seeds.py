@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Seeds for gguf_fuzz and hf_config_fuzz, from the golden models.
+
+Usage: python tools/golden/fuzz_seeds.py     (needs the standard library alone)
+
+Writes tests/fuzz/gguf/ and tests/fuzz/hf_config/; tests/fuzz/README.md tells what is in there.
+"""
+import os
+import struct
+
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests")
+GGUF = ["llama", "llama_yarn", "llama_llama3", "qwen2", "qwen3", "gemma2", "gemma3", "phi3_long",
+        "smollm3"]
+CONFIGS = ["llama", "llama_dynamic", "llama_f8", "llama_llama3", "llama_yarn_options", "mistral",
+           "qwen2_window", "qwen3", "gemma2", "gemma3", "phi3_long", "smollm3"]
+SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+STRING, ARRAY, MXFP4 = 8, 9, 39
+# Vocabularies and merges are left out: mutations would mostly hit them.
+KEY_BYTES_MAX = 1024
+ALIGNMENT = 32
+
+
+class Reader:
+    """Walks through a GGUF file of version 3."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def number(self, format):
+        value = struct.unpack_from("<" + format, self.data, self.at)[0]
+        self.at += struct.calcsize("<" + format)
+        return value
+
+    def string(self):
+        size = self.number("Q")
+        self.at += size
+        return self.data[self.at - size:self.at]
+
+    def skip(self, kind):
+        if kind == STRING:
+            self.string()
+        elif kind == ARRAY:
+            kind, count = self.number("I"), self.number("Q")
+            for _ in range(count):
+                self.skip(kind)
+        else:
+            self.at += SCALAR_BYTES[kind]
+
+
+def small_gguf(data):
+    """The keys that are not long, and an embedding of zeros, in a format with few bytes."""
+    reader = Reader(data)
+    reader.at = 8
+    tensors, keys = reader.number("Q"), reader.number("Q")
+    kept = []
+    for _ in range(keys):
+        begin = reader.at
+        reader.string()
+        reader.skip(reader.number("I"))
+        if reader.at - begin <= KEY_BYTES_MAX:
+            kept.append(data[begin:reader.at])
+    for _ in range(tensors):
+        name, dims = reader.string(), [reader.number("Q") for _ in range(reader.number("I"))]
+        reader.at += 12  # type and offset
+        if name == b"token_embd.weight":
+            break
+    out = data[:8] + struct.pack("<QQ", 1, len(kept)) + b"".join(kept)
+    out += struct.pack("<Q", len(name)) + name + struct.pack("<I", len(dims))
+    out += struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", MXFP4, 0)
+    out += bytes(-len(out) % ALIGNMENT)
+    return out + bytes(dims[0] // 32 * 17 * dims[1])
+
+
+def read(*path):
+    with open(os.path.join(TESTS, *path), "rb") as file:
+        return file.read()
+
+
+def write(folder, name, data):
+    os.makedirs(os.path.join(TESTS, "fuzz", folder), exist_ok=True)
+    with open(os.path.join(TESTS, "fuzz", folder, name), "wb") as file:
+        file.write(data)
+
+
+for name in GGUF:
+    write("gguf", f"{name}.gguf", small_gguf(read("golden", "gguf", f"{name}-F32.gguf")))
+for name in CONFIGS:
+    folder = ("golden", "models", name)
+    write("hf_config", name, read(*folder, "config.json") + b"\0"
+          + read(*folder, "generation_config.json"))
