@@ -65,8 +65,8 @@ struct EngineOptions {
     v(graphs, "graphs", "run decode steps as captured graphs where the device has them");
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
     v(scheduler_policy, "scheduler-policy",
-      "priority: each step by which a client's field priority (-100 to 100) is lower counts as 10 s "
-      "of waiting; fcfs: by arrival, and that field is ignored");
+      "priority: each step by which a client's field priority (-100 to 100) is lower counts as "
+      "10 s of waiting; fcfs: by arrival, and that field is ignored");
     v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
     v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: drawn at random");
     v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
