@@ -65,6 +65,11 @@ function(sluice_folder name)
     target_link_libraries(${target} ${scope} sluice_${dependency})
   endforeach()
 
+  # Where little is computed, optimization of sanitized code costs more than it gains: a third of the
+  # compiler's time (8.5 s with it and 5.7 without for src/server/http.cc).
+  if(scope STREQUAL PUBLIC AND SLUICE_SANITIZE AND NOT SLUICE_FUZZ AND NOT id MATCHES "^(base|ops|backend|text|sample)")
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
   if(SLUICE_TESTS AND tests)
     add_executable(${target}_test ${tests})
     target_link_libraries(${target}_test PRIVATE ${target} sluice_flags GTest::gmock GTest::gtest_main)
