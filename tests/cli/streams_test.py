@@ -80,6 +80,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
                 os.execve(PROGRAM, [PROGRAM, *arguments], {**os.environ, **(env or {})})
             finally:
                 os._exit(99)

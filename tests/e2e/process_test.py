@@ -88,7 +88,9 @@ class SignalTest(unittest.TestCase):
             turn.wait(0.01)
 
     def test_a_hangup_drains_as_sigterm_does(self):
-        with Serving(PROGRAM) as server, contextlib.ExitStack() as stack:
+        # The tests themselves may run under nohup.
+        heed = lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with Serving(PROGRAM, preexec_fn=heed) as server, contextlib.ExitStack() as stack:
             stream = long_stream(server, stack, max_tokens=20)
             server.process.send_signal(signal.SIGHUP)
             self.assertIn(b"data: [DONE]", read_all(stream))
