@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/str_cat.h"
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/open_engine.h"
@@ -24,6 +25,8 @@ struct ChatOptions {
   int max_tokens = 1024;
   Sampling sampling;
 };
+
+constexpr std::string_view kNewOne = "; /reset begins a new conversation";
 
 constexpr const char* kHelp =
     "/reset forgets the conversation, /stats shows the speed of the last answer, /exit ends.\n"
@@ -60,16 +63,31 @@ class Conversation {
     std::cout << "\n";
     if (!result.ok()) {
       messages_.erase(messages_.size() - 1);
-      return result.status();
+      const bool refused = result.status().code() == StatusCode::kInvalidArgument;
+      return refused && HasTurns() ? InvalidArgument(StrCat(result.status().message(), kNewOne))
+                                   : result.status();
     }
     messages_.push_back({{"role", "assistant"}, {"content", result->text}});
     last_speed_ = SpeedLine(*result);
+    if (result->finish == FinishReason::kLength) TellCut(result->usage.completion_tokens);
     return OkStatus();
   }
 
   const std::string& last_speed() const { return last_speed_; }
 
  private:
+  bool HasTurns() const { return messages_.size() > (options_.system.empty() ? 0u : 1u); }
+
+  // Beside the conversation, so that a program that reads answers gets these alone.
+  void TellCut(int tokens) const {
+    const bool limit = tokens >= options_.max_tokens;
+    std::cerr << "The answer was cut after " << tokens << " tokens: "
+              << (limit ? "--max-tokens sets the limit"
+                        : StrCat("the context of ", engine_.Info().max_model_len, " tokens is full",
+                                 kNewOne))
+              << "\n";
+  }
+
   Engine& engine_;
   const ChatOptions& options_;
   const Sampling sampling_;

@@ -314,6 +314,18 @@ class Others(unittest.TestCase):
         reset = ask("My name is Ada.", "/reset", "What is my name?")
         self.assertTrue(reset.endswith(alone), reset)
 
+    def test_chat_tells_that_an_answer_was_cut_and_the_way_out(self):
+        lines = "Tell me a long story.\n"
+        done = run("chat", MODEL, "--temperature", "0", "-n", "4", stdin=lines)
+        self.assertIn("The answer was cut after 4 tokens: --max-tokens sets the limit", done.stderr)
+        done = run("chat", MODEL, "--temperature", "0", "--max-model-len", "64", stdin=2 * lines)
+        self.assertIn("the context of 64 tokens is full; /reset begins a new conversation",
+                      done.stderr)
+        self.assertRegex(done.stderr, "has no room for it and an answer; .*; /reset begins a new")
+        done = run("chat", MODEL, "--max-model-len", "64", stdin=20 * lines.strip() + "\n")
+        self.assertIn("has no room", done.stderr)
+        self.assertNotIn("/reset", done.stderr)
+
     def test_inspect_and_devices(self):
         described = json.loads(run("inspect", MODEL, "--json").stdout)
         self.assertEqual(described["layers"], 30)
