@@ -59,7 +59,7 @@ namespace sluice::cuda {
   X(cuKernelGetAttribute) \
   X(cuKernelSetAttribute) \
   X(cuKernelGetParamInfo) \
-  X(cuLaunchKernel)
+  X(cuLaunchKernelEx)
 // clang-format on
 
 struct Driver {

@@ -10,8 +10,18 @@ namespace {
 
 // What every kernel may use without asking.
 constexpr unsigned kSharedBytes = 48 << 10;
+// The compute capability whose kernels can wait for the ones before them.
+constexpr int kEarlyStartMajor = 9;
 
 }  // namespace
+
+Kernels::Kernels(CUdevice device) : device_(device) {
+  int major = 0;
+  starts_early_ =
+      TheDriver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                       device) == CUDA_SUCCESS &&
+      major >= kEarlyStartMajor;
+}
 
 Kernels::~Kernels() {
   for (const auto& [name, loaded] : modules_) TheDriver().cuLibraryUnload(loaded.code);

@@ -22,7 +22,8 @@ struct Kernel {
 
 class Kernels {
  public:
-  explicit Kernels(CUdevice device) : device_(device) {}
+  // REQUIRES: the driver knows `device`.
+  explicit Kernels(CUdevice device);
   ~Kernels();
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
@@ -32,6 +33,9 @@ class Kernels {
   // kDevice when the device refuses. REQUIRES: the device's context is current.
   Result<const Kernel*> Find(std::string_view module, std::string_view function,
                              std::span<const size_t> param_bytes, unsigned shared_bytes);
+  // Whether kernels may be launched to start while the one before still runs, in which each waits
+  // for its inputs by itself.
+  bool starts_early() const { return starts_early_; }
 
  private:
   struct Loaded {
@@ -43,6 +47,7 @@ class Kernels {
   Status OptIn(Kernel& kernel, unsigned shared_bytes);
 
   const CUdevice device_;
+  bool starts_early_ = false;
   std::mutex mutex_;
   std::map<std::string, Loaded, std::less<>> modules_;  // guarded by mutex_
 };

@@ -12,10 +12,24 @@ Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShap
   SLUICE_ASSIGN_OR_RETURN(
       const Kernel* const kernel,
       cuda.home().kernels->Find(id.module, id.function, param_bytes, shape.shared_bytes));
-  const CUresult result = TheDriver().cuLaunchKernel(
-      reinterpret_cast<CUfunction>(kernel->handle), shape.grid.x, shape.grid.y, shape.grid.z,
-      shape.block.x, shape.block.y, shape.block.z, shape.shared_bytes, cuda.handle(), params.data(),
-      nullptr);
+  // Thread blocks may start before the kernel in front has ended: each kernel waits for its inputs
+  // by itself (simt/dependence.cuh).
+  CUlaunchAttribute early = {};
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config = {};
+  config.gridDimX = shape.grid.x;
+  config.gridDimY = shape.grid.y;
+  config.gridDimZ = shape.grid.z;
+  config.blockDimX = shape.block.x;
+  config.blockDimY = shape.block.y;
+  config.blockDimZ = shape.block.z;
+  config.sharedMemBytes = shape.shared_bytes;
+  config.hStream = cuda.handle();
+  config.attrs = &early;
+  config.numAttrs = cuda.home().kernels->starts_early() ? 1 : 0;
+  const CUresult result = TheDriver().cuLaunchKernelEx(
+      &config, reinterpret_cast<CUfunction>(kernel->handle), params.data(), nullptr);
   return cuda.Launched(result, *kernel);
 }
 

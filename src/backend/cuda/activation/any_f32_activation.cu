@@ -1,5 +1,6 @@
 // Gated activations and the soft cap: a thread has eight numbers of a row.
 #include "backend/cuda/activation/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
 
 namespace sluice::cuda {
@@ -54,9 +55,13 @@ __device__ void SoftCap(const SoftCapParams& p) {
 
 #define SLUICE_ACTIVATION(name, type)                                                         \
   extern "C" __global__ void any_f32_gated_activation_##name(const GatedActivationParams p) { \
+    WaitForInputs();                                                                          \
     GatedActivation<type>(p);                                                                 \
   }                                                                                           \
-  extern "C" __global__ void any_f32_soft_cap_##name(const SoftCapParams p) { SoftCap<type>(p); }
+  extern "C" __global__ void any_f32_soft_cap_##name(const SoftCapParams p) {                 \
+    WaitForInputs();                                                                          \
+    SoftCap<type>(p);                                                                         \
+  }
 SLUICE_ACTIVATION(f32, float)
 SLUICE_ACTIVATION(f16, __half)
 SLUICE_ACTIVATION(bf16, __nv_bfloat16)

@@ -2,6 +2,7 @@
 // 256. A thread block has 16 rows of one KV head, eight threads to a row; one code for prefill and
 // decode, so that a row's bits are the same in both.
 #include "backend/cuda/attention/walk.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
 #include "base/dtype.h"
 
@@ -322,6 +323,7 @@ __device__ void RunPlain(const AttentionParams& params) {
 #define SLUICE_PLAIN_ATTENTION(dim)                                                           \
   extern "C" __global__ void __launch_bounds__(128, 3)                                        \
       any_f32_attention_##dim(const __grid_constant__ sluice::cuda::AttentionParams params) { \
+    sluice::cuda::WaitForInputs();                                                            \
     sluice::cuda::RunPlain<dim>(params);                                                      \
   }
 SLUICE_PLAIN_ATTENTION(64)

@@ -3,6 +3,7 @@
 // first make the factors of many splits, which need the largest score up to each, then every thread
 // sums one or two columns.
 #include "backend/cuda/attention/walk.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
 #include "base/dtype.h"
 
@@ -107,6 +108,7 @@ extern "C" __global__ void __launch_bounds__(128)
     any_f32_attention_combine(const __grid_constant__ sluice::cuda::AttentionParams params) {
   using namespace sluice::cuda;
   __shared__ Factors shared;
+  WaitForInputs();
   const StepPlan plan = PlanOf(params.plan);
   const int64_t rows = int64_t{plan.head[kSplitRows]} * params.q_heads;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {

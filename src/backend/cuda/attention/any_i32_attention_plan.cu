@@ -1,5 +1,6 @@
 // Makes the work list of a step: one warp, once for all layers that share a block table.
 #include "backend/cuda/attention/plan.h"
+#include "backend/cuda/simt/dependence.cuh"
 
 namespace sluice::cuda {
 namespace {
@@ -21,6 +22,7 @@ struct WarpLanes {
   __device__ T Last(T value) const {
     return __shfl_sync(0xffffffffu, value, kLanes - 1);
   }
+  __device__ int Largest(int value) const { return __reduce_max_sync(0xffffffffu, value); }
 };
 
 }  // namespace
@@ -28,5 +30,6 @@ struct WarpLanes {
 
 extern "C" __global__ void __launch_bounds__(32)
     any_i32_attention_plan(const __grid_constant__ sluice::cuda::AttentionParams params) {
+  sluice::cuda::WaitForInputs();
   sluice::cuda::MakePlan(params, sluice::cuda::WarpLanes(), params.plan);
 }

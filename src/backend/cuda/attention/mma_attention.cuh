@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "backend/cuda/attention/walk.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
 #include "backend/cuda/simt/mma.cuh"
 
@@ -630,6 +631,7 @@ __device__ void RunMmaAttention(const AttentionParams& params) {
   using Together = MmaAttention<T, Activation, kForm, kDim, kDim <= 128>;
   using Apart = MmaAttention<T, Activation, kForm, kDim, false>;
   extern __shared__ __align__(16) char memory[];
+  WaitForInputs();
   Worklist work;
   for (Tile tile; work.Next(params, &tile);) {
     if (kDim <= 128 && tile.rows <= Together::kRows) {

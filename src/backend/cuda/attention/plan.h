@@ -95,26 +95,45 @@ SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const PlanEntry
   return WorkOf(p, SequenceAt{entry.sequence, entry.first_token, entry.tokens, entry.context});
 }
 
-// Splits of a piece, for `units` splits of all tiles and KV heads together.
-SLUICE_BOTH inline int PieceSplits(const AttentionParams& p, int64_t units) {
-  const int64_t splits = CeilDiv(units, int64_t{p.thread_blocks} * kPiecesPerBlock);
+// What the sequences of a step ask for together.
+struct StepWork {
+  int64_t units = 0;    // splits of all tiles and KV heads
+  int64_t tiles = 0;    // of all KV heads
+  int longest = 0;      // the splits of a tile, at most
+  bool chunks = false;  // some sequence has so many tiles that it is never split
+};
+
+// Splits of a piece. Thread blocks that take whole tiles end after as many of the longest as each
+// has to take, at the latest; where this is hardly later than if they shared all splits evenly,
+// pieces would only add partial results to write, to read and to combine.
+SLUICE_BOTH inline int PieceSplits(const AttentionParams& p, const StepWork& step) {
+  const int64_t latest = CeilDiv(step.tiles, p.thread_blocks) * step.longest;
+  if (step.tiles > 0 && !step.chunks && latest * p.thread_blocks * 8 <= step.units * 9)
+    return step.longest;
+  const int64_t splits = CeilDiv(step.units, int64_t{p.thread_blocks} * kPiecesPerBlock);
   return splits < 1 ? 1 : static_cast<int>(splits < INT_MAX ? splits : INT_MAX);
 }
 
 // Writes the plan. `lanes` look at as many sequences at a time: Scan gives each lane the sum of its
-// own and all lower lanes' values, Last the highest lane's value, lane() and kLanes what they say.
+// own and all lower lanes' values, Last the highest lane's value, Largest the largest of all lanes,
+// lane() and kLanes what they say.
 template <class Lanes>
 SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t* memory) {
   const StepPlan plan = PlanOf(memory);
   const auto work_of = [&](int index) {
     return index < p.sequences ? WorkOf(p, LoadSequence(p, index)) : SequenceWork();
   };
-  int64_t units = 0;
+  StepWork step;
   for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
     const SequenceWork work = work_of(base + lanes.lane());
-    units += lanes.Last(lanes.Scan(int64_t{work.tiles} * work.splits * p.kv_heads));
+    const int64_t tiles = int64_t{work.tiles} * p.kv_heads;
+    step.units += lanes.Last(lanes.Scan(tiles * work.splits));
+    step.tiles += lanes.Last(lanes.Scan(tiles));
+    const int longest = lanes.Largest(work.splits), most = lanes.Largest(work.tiles);
+    step.longest = longest > step.longest ? longest : step.longest;
+    step.chunks = step.chunks || most > kSplitTilesMax;
   }
-  const int piece = PieceSplits(p, units);
+  const int piece = PieceSplits(p, step);
   int entries = 0, items = 0, rows = 0;
   for (int turn = 0; turn < 3; ++turn) {
     int64_t slots = 0;

@@ -22,6 +22,7 @@ struct OneLane {
   T Last(T value) const {
     return value;
   }
+  int Largest(int value) const { return value; }
 };
 
 struct Chunk {
@@ -157,6 +158,32 @@ TEST_F(PlanTest, ALoneShortSequenceIsSplitAsFarAsItGoes) {
   Make({{1, 1024}});
   EXPECT_EQ(plan_.head[kPieceSplits], 1);
   EXPECT_EQ(plan_.head[kItems], 4 * 8);
+}
+
+// 64 sequences of 5 splits are 512 tiles for 264 thread blocks: none has more than two of them, so
+// pieces would not end sooner. Of 48 a third of the thread blocks would take two tiles, the others
+// one.
+TEST_F(PlanTest, EqualSequencesThatFillTheThreadBlocksAreNotSplit) {
+  for (const int sequences : {32, 64, 256}) {
+    Make(std::vector<Chunk>(sequences, {1, 1050}));
+    EXPECT_FALSE(IsSplit(0)) << sequences;
+    EXPECT_EQ(plan_.head[kItems], 8 * sequences);
+    EXPECT_EQ(plan_.head[kSplitRows], 0);
+    ExpectComplete();
+  }
+  Make(std::vector<Chunk>(48, {1, 1050}));
+  EXPECT_TRUE(IsSplit(0));
+  ExpectComplete();
+}
+
+TEST_F(PlanTest, ALongSequenceIsSplitWhereTheOthersAreTooFewToHideIt) {
+  std::vector<Chunk> chunks(63, {1, 1050});
+  chunks.push_back({1, 2500});
+  Make(chunks);
+  EXPECT_TRUE(IsSplit(63));
+  // Short ones beside a prompt's chunk go by the share of a thread block, as before.
+  Make({{2048, 2048}, {1, 8192}, {1, 8192}});
+  EXPECT_TRUE(IsSplit(1));
 }
 
 TEST_F(PlanTest, WhatHasNoRoomIsNotSplit) {

@@ -1,6 +1,7 @@
 // Copies many runs in one launch: blockIdx.y is the run, and its blocks share out its units. Memory
 // may be the device's or pinned on the host.
 #include "backend/cuda/copy/copy_runs.h"
+#include "backend/cuda/simt/dependence.cuh"
 
 namespace sluice::cuda {
 namespace {
@@ -21,6 +22,7 @@ __device__ void Copy(const CopyRunParams& run) {
 }  // namespace
 
 extern "C" __global__ void copy_runs(const __grid_constant__ CopyRunList list) {
+  WaitForInputs();
   const CopyRunParams& run = list.runs[blockIdx.y];
   if (run.unit == 16) {
     Copy<uint4>(run);

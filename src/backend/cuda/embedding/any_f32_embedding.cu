@@ -2,6 +2,7 @@
 // block formats are exact, so each number is rounded once, as on the host. An id or a spliced row
 // that does not exist gives NaN.
 #include "backend/cuda/embedding/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/dequantize.cuh"
 #include "backend/cuda/simt/element.cuh"
 
@@ -113,6 +114,7 @@ __device__ void EmbedToken(const EmbeddingParams& p) {
 
 #define SLUICE_EMBEDDING(name, type)                                             \
   extern "C" __global__ void any_f32_embedding_##name(const EmbeddingParams p) { \
+    WaitForInputs();                                                             \
     EmbedToken<type>(p);                                                         \
   }
 SLUICE_EMBEDDING(f32, float)

@@ -1,6 +1,7 @@
 // Rows gathered by number, and tokens of the step before put where they are due. Numbers outside
 // give NaN and leave a token as it is.
 #include "backend/cuda/embedding/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 
 namespace sluice::cuda {
 namespace {
@@ -26,6 +27,7 @@ __device__ void GatherRow(const GatherRowsParams& p) {
 }  // namespace
 
 extern "C" __global__ void any_gather_rows(const GatherRowsParams p) {
+  WaitForInputs();
   if (p.unit == 16) {
     GatherRow<uint4>(p);
   } else if (p.unit == 4) {
@@ -36,6 +38,7 @@ extern "C" __global__ void any_gather_rows(const GatherRowsParams p) {
 }
 
 extern "C" __global__ void any_resolve_tokens(const ResolveTokensParams p) {
+  WaitForInputs();
   const int64_t token = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (token >= p.tokens || p.ids[token] >= 0) return;
   const int64_t row = -1 - int64_t{p.ids[token]};

@@ -1,6 +1,7 @@
 // RMSNorm of each head times SiLU of a gate, a warp with one head of one token, and the product
 // with a gate's sigmoid, a thread with eight numbers of a row.
 #include "backend/cuda/gate/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
 
 namespace sluice::cuda {
@@ -49,9 +50,11 @@ __device__ void SigmoidGate(const SigmoidGateParams& p) {
 
 #define SLUICE_GATE(name, type)                                                       \
   extern "C" __global__ void any_f32_gated_norm_##name(const GatedNormParams p) {     \
+    WaitForInputs();                                                                  \
     GatedNorm<type>(p);                                                               \
   }                                                                                   \
   extern "C" __global__ void any_f32_sigmoid_gate_##name(const SigmoidGateParams p) { \
+    WaitForInputs();                                                                  \
     SigmoidGate<type>(p);                                                             \
   }
 SLUICE_GATE(f32, float)

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "backend/cuda/linear/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/dequantize.cuh"
 #include "backend/cuda/simt/mma.cuh"
 
@@ -51,7 +52,8 @@ __device__ __forceinline__ void RowsOf(const LinearParams& p, int first, int g,
   rows[1] = w + min(first + g + 8, p.n - 1) * p.row_bytes;
 }
 
-// x in global memory; tokens behind m repeat the last.
+// x in global memory; tokens behind m repeat the last. Not by loads for constants, which could be
+// moved before the wait for x.
 template <class X, int kTiles>
 struct GlobalX {
   static constexpr int kWide = 16 / sizeof(X);
@@ -65,18 +67,18 @@ struct GlobalX {
     }
   }
   __device__ __forceinline__ uint4 operator()(int j, int at) const {
-    return __ldg(base + offset[j] + at / kWide);
+    return base[offset[j] + at / kWide];
   }
   // Four elements of 16 bits.
   __device__ __forceinline__ uint2 Four(int j, int at) const {
-    return __ldg(reinterpret_cast<const uint2*>(base + offset[j]) + at / 4);
+    return reinterpret_cast<const uint2*>(base + offset[j])[at / 4];
   }
 };
 
 template <class Weight, int kRows, int kTiles, int kStep>
 __device__ __forceinline__ void StreamStep(const LinearParams& p,
                                            const uint8_t* const (&rows)[kRows][2], int piece, int t,
-                                           const GlobalX<typename Weight::X, kTiles>& x,
+                                           bool first, const GlobalX<typename Weight::X, kTiles>& x,
                                            float (&acc)[kRows][kTiles][4]) {
   typename Weight::Raw raw[kStep][kRows];
 #pragma unroll
@@ -84,6 +86,7 @@ __device__ __forceinline__ void StreamStep(const LinearParams& p,
 #pragma unroll
     for (int i = 0; i < kRows; ++i) raw[u][i] = Weight::Load(rows[i], piece + u, t, p.k);
   }
+  if (first) WaitForInputs();  // for x; the first weights are on their way meanwhile
 #pragma unroll
   for (int u = 0; u < kStep; ++u) {
     Weight::template Multiply<kRows, kTiles>(raw[u], piece + u, t, x, acc);
@@ -134,12 +137,14 @@ __device__ __forceinline__ void StreamLinear(const LinearParams& p) {
   const int pieces = (p.k + Weight::kPiece - 1) / Weight::kPiece;
   int piece = slice * p.units_per_slice * Weight::kPieces;
   const int end = min(piece + p.units_per_slice * Weight::kPieces, pieces);
+  const int begin = piece;
   for (; piece + kStep <= end; piece += kStep) {
-    StreamStep<Weight, kRows, kTiles, kStep>(p, rows, piece, t, x, acc);
+    StreamStep<Weight, kRows, kTiles, kStep>(p, rows, piece, t, piece == begin, x, acc);
   }
   for (; piece < end; ++piece) {
-    StreamStep<Weight, kRows, kTiles, 1>(p, rows, piece, t, x, acc);
+    StreamStep<Weight, kRows, kTiles, 1>(p, rows, piece, t, piece == begin, x, acc);
   }
+  WaitForInputs();  // for the residual, where a slice has no piece
   SumSlices<kRows, kTiles>(p, row, token, slice, lane, acc);
 }
 
@@ -198,6 +203,7 @@ __device__ __forceinline__ void FetchedStreamLinear(const LinearParams& p) {
   start(begin);
   for (int piece = begin; piece < end; piece += kBlocks) {
     start(piece + kBlocks);
+    if (piece == begin) WaitForInputs();  // for x; the first weights are on their way meanwhile
     WaitCopies<1>();
     __syncwarp();
     const uint8_t* stage = stages + (piece - begin) / kBlocks % kFetchStages * Rows::kStageBytes;
@@ -218,6 +224,7 @@ __device__ __forceinline__ void FetchedStreamLinear(const LinearParams& p) {
     }
     __syncwarp();
   }
+  WaitForInputs();  // for the residual, where a slice has no piece
   WaitCopies<0>();
   __syncthreads();  // partial sums take the place of what was fetched
   SumSlices<kRows, kTiles>(p, row, token, slice, lane, acc);
@@ -275,9 +282,10 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
       for (int i = 0; i < kRows; ++i) to[u][i] = Weight::Load(rows[i], piece, t, p.k);
     }
   };
+  load(0, raw);
+  WaitForInputs();  // for x; the first weights are on their way meanwhile
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) fetch(s);
-  load(0, raw);
   float acc[kRows][kTiles][4] = {}, total[kRows][kTiles][4] = {};
   int left = p.units_per_slice;
   for (int unit = 0; unit < p.units; ++unit) {

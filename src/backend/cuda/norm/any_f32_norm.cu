@@ -1,6 +1,7 @@
 // RMSNorm and LayerNorm, with the addition to the residual before: a thread block has one row. T is
 // the activation type, Sum that of the residual.
 #include "backend/cuda/norm/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
 
 namespace sluice::cuda {
@@ -125,8 +126,11 @@ __device__ void NormRow(const NormParams& p) {
 
 }  // namespace
 
-#define SLUICE_NORM(name, type, sum) \
-  extern "C" __global__ void any_f32_norm_##name(const NormParams p) { NormRow<type, sum>(p); }
+#define SLUICE_NORM(name, type, sum)                                   \
+  extern "C" __global__ void any_f32_norm_##name(const NormParams p) { \
+    WaitForInputs();                                                   \
+    NormRow<type, sum>(p);                                             \
+  }
 SLUICE_NORM(f32, float, float)
 SLUICE_NORM(f16, __half, __half)
 SLUICE_NORM(bf16, __nv_bfloat16, __nv_bfloat16)

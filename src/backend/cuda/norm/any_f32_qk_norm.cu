@@ -1,5 +1,6 @@
 // RMSNorm of Q and K heads in place: a warp has one head of one token.
 #include "backend/cuda/norm/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
 
 namespace sluice::cuda {
@@ -27,8 +28,11 @@ __device__ void NormHead(const QkNormParams& p) {
 
 }  // namespace
 
-#define SLUICE_QK_NORM(name, type) \
-  extern "C" __global__ void any_f32_qk_norm_##name(const QkNormParams p) { NormHead<type>(p); }
+#define SLUICE_QK_NORM(name, type)                                          \
+  extern "C" __global__ void any_f32_qk_norm_##name(const QkNormParams p) { \
+    WaitForInputs();                                                        \
+    NormHead<type>(p);                                                      \
+  }
 SLUICE_QK_NORM(f32, float)
 SLUICE_QK_NORM(f16, __half)
 SLUICE_QK_NORM(bf16, __nv_bfloat16)

@@ -2,6 +2,7 @@
 // through the sequence's tokens in order, with the columns in registers. A column is shared by four
 // lanes of a warp, each with every fourth four of its rows.
 #include "backend/cuda/recurrent/state_step.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
 
 namespace sluice::cuda {
@@ -153,6 +154,7 @@ __device__ void Recur(const GatedDeltaParams& p) {
 #define SLUICE_GATED_DELTA(rows, name, type)                          \
   extern "C" __global__ void __launch_bounds__(kThreads)              \
       any_f32_gated_delta_##rows##_##name(const GatedDeltaParams p) { \
+    WaitForInputs();                                                  \
     Recur<type, rows>(p);                                             \
   }
 #define SLUICE_GATED_DELTA_TYPES(rows)  \

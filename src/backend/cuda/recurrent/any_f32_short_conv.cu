@@ -2,6 +2,7 @@
 // of one token. First the outputs, of all tokens at once, then the states, which are read until
 // then.
 #include "backend/cuda/recurrent/state_step.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
 
 namespace sluice::cuda {
@@ -52,9 +53,11 @@ __device__ void KeepRows(const ShortConvParams& p) {
 
 #define SLUICE_SHORT_CONV(name, type)                                                   \
   extern "C" __global__ void any_f32_short_conv_##name(const ShortConvParams p) {       \
+    WaitForInputs();                                                                    \
     Convolve<type>(p);                                                                  \
   }                                                                                     \
   extern "C" __global__ void any_f32_short_conv_state_##name(const ShortConvParams p) { \
+    WaitForInputs();                                                                    \
     KeepRows<type>(p);                                                                  \
   }
 SLUICE_SHORT_CONV(f32, float)

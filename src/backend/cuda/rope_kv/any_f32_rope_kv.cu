@@ -4,6 +4,7 @@
 #include <cuda_fp8.h>
 
 #include "backend/cuda/rope_kv/params.h"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
 #include "base/dtype.h"
 
@@ -132,6 +133,7 @@ __device__ void RotateAndWrite(const RopeKvParams& p) {
 
 #define SLUICE_ROPE_KV(name, type)                                          \
   extern "C" __global__ void any_f32_rope_kv_##name(const RopeKvParams p) { \
+    WaitForInputs();                                                        \
     RotateAndWrite<type>(p);                                                \
   }
 SLUICE_ROPE_KV(f32, float)

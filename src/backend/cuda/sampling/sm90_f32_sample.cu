@@ -1,6 +1,7 @@
 // Sampling on the device, in one launch: a row to a cluster of thread blocks. Gives the tokens of
 // the reference; see ops/sampling.h for the order of the stages.
 #include "backend/cuda/sampling/cluster_row.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/philox.cuh"
 
 namespace sluice::cuda {
@@ -298,6 +299,7 @@ extern "C" __global__ void __cluster_dims__(sluice::cuda::kSampleCluster, 1, 1)
     __launch_bounds__(sluice::cuda::kSampleThreads, 2)
         sm90_f32_sample(const __grid_constant__ sluice::cuda::SampleParams params) {
   extern __shared__ __align__(16) char memory[];
+  sluice::cuda::WaitForInputs();
   // Blocks write and read one another's shared memory, which is there from a block's begin to its
   // end: all must have begun before the first access, and none may leave before the last.
   sluice::cuda::ClusterRow::Sync();
