@@ -88,6 +88,8 @@ struct ModelConfig {
   bool attention_output_bias = false;  // on o
   bool mlp_bias = false;
   bool qk_norm = false;
+  // The feed-forward part reads what the mixer reads, and both are added to the residual stream.
+  bool parallel_residual = false;
   // What attention gives is multiplied by the sigmoid of a gate, which q_proj computes beside each
   // head's query.
   bool attention_gate = false;

@@ -3,23 +3,12 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
-#include "files/architectures.h"
+#include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
-#include "model/layers/dense_decoder.h"
 #include "weights/place.h"
 
 namespace sluice::model {
 namespace {
-
-Result<std::unique_ptr<Model>> Make(ModelParts parts) {
-  switch (files::InfoOf(parts.config.architecture).family) {
-    case files::Family::kPreNorm:
-      return layers::PreNormDecoder::Make(std::move(parts));
-    case files::Family::kSandwichNorm:
-      return layers::SandwichNormDecoder::Make(std::move(parts));
-  }
-  return BadModel("the architecture belongs to no family");
-}
 
 weights::PlaceOptions PlaceOptionsOf(const files::ModelFiles& files, const ModelOptions& options) {
   weights::PlaceOptions place;
@@ -45,13 +34,7 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
 }  // namespace
 
 std::vector<weights::ParamSpec> Params(const files::ModelConfig& config) {
-  switch (files::InfoOf(config.architecture).family) {
-    case files::Family::kPreNorm:
-      return layers::PreNormParams(config);
-    case files::Family::kSandwichNorm:
-      return layers::SandwichNormParams(config);
-  }
-  return {};
+  return layers::DecoderParams(config);
 }
 
 Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device::Device& device,
@@ -69,7 +52,7 @@ Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device:
   }
   SLUICE_ASSIGN_OR_RETURN(parts.parameters, weights::Place(Params(files.config), *files.tensors,
                                                            device, PlaceOptionsOf(files, options)));
-  auto model = Make(std::move(parts));
+  auto model = layers::Decoder::Make(std::move(parts));
   if (options.records != nullptr) DropRepeats(options.records);
   return model;
 }
