@@ -81,6 +81,14 @@ constexpr ArchitectureInfo kTable[] = {
                      .rotary_portion = 0.25},
      .layers = LayerRule::kPeriodicLinear, .qk_norm = true, .hf_norms_add_one = true,
      .attention_gate = true},
+    // StableLM 3B and 2 ("Stable LM 2 1.6B Technical Report"): Llama's form with LayerNorms and partial
+    // rotation; with "use_parallel_residual" one of them is read by attention and MLP alike.
+    {.architecture = Architecture::kStableLm, .name = "stablelm",
+     .hf_names = {{{"StableLmForCausalLM", "stablelm"}}},
+     .hf_defaults = {.vocab = 50304, .hidden = 2560, .intermediate = 6912, .layers = 32,
+                     .heads = 32, .kv_heads = 32, .context = 4096, .norm_eps = 1e-5f,
+                     .rotary_portion = 0.25, .bos_id = 0, .eos_id = 0},
+     .layer_norms = true},
 };
 // clang-format on
 

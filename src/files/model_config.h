@@ -17,7 +17,8 @@ namespace sluice::files {
 // Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama. What they are is
 // the table in architectures.cc.
 #define SLUICE_ARCHITECTURES(M) \
-  M(Llama) M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next)
+  M(Llama)                      \
+  M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
