@@ -114,14 +114,15 @@ constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
 
 }  // namespace
 
-Result<size_t> Executor::ScratchBytes(const files::ModelFiles& files, device::Device& device,
+Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
+                                      const files::ModelConfig& config, device::Device& device,
                                       const model::ModelOptions& options, int max_num_seqs) {
   SLUICE_ASSIGN_OR_RETURN(std::vector<ops::BindRecord> bindings,
-                          model::ScratchBindings(files, device, options));
-  sample::Sampler::Options sampling = SamplingOf(files.config, options, max_num_seqs);
+                          model::ScratchBindings(weight_plan, config, device, options));
+  sample::Sampler::Options sampling = SamplingOf(config, options, max_num_seqs);
   sampling.records = &bindings;
   SLUICE_RETURN_IF_ERROR(sample::Sampler::BindSample(device, sampling).status());
-  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(files.config, options, max_num_seqs)));
+  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs)));
 }
 
 size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,

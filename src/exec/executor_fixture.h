@@ -59,7 +59,8 @@ struct TinyExecutor {
     options.state_block_tokens = kTestStateBlock;
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
-    model = std::move(model::LoadModel(files, *device, options).value());
+    weights::WeightPlan plan = model::PlanWeights(files, *device, options.activation).value();
+    model = std::move(model::LoadModel(files.config, std::move(plan), *device, options).value());
     std::vector<batch::KvGroup> groups = model->groups();
     for (batch::KvGroup& group : groups) {
       group.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;
