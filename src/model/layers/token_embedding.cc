@@ -20,8 +20,6 @@ Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& bat
   ops::Embedding::Args args;
   args.ids = batch.token_ids;
   args.table = table_;
-  args.spliced = batch.spliced;
-  args.splice = batch.splice;
   args.out = out;
   return embedding_(stream, args);
 }

@@ -15,7 +15,7 @@ namespace sluice::model::layers {
 class TokenEmbedding {
  public:
   static Result<TokenEmbedding> Make(const Binder& binder);
-  // out [tokens, hidden]: the scaled rows of batch.token_ids, or the spliced ones.
+  // out [tokens, hidden]: the scaled rows of batch.token_ids.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& out) const;
 
  private:
