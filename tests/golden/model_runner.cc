@@ -172,7 +172,7 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
                                         .attention_plans = {},
                                         .observer = observer};
   SLUICE_RETURN_IF_ERROR(model_->Forward(
-      context_of_step, batch, ops::Dense(logits.view(), DType::kF32, {row_count, vocab})));
+      context_of_step, batch, {ops::Dense(logits.view(), DType::kF32, {row_count, vocab})}));
   SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
   for (const Chunk& chunk : chunks) {
     lengths_[chunk.sequence] += static_cast<int>(chunk.tokens.size());

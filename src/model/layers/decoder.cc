@@ -80,7 +80,7 @@ Result<Norm> Decoder::NormOfSum(const Binder& binder, const std::string& name) c
 }
 
 Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
-                        const ops::Tensor& logits) const {
+                        const Outputs& outputs) const {
   if (batch.tokens() == 0) return OkStatus();
   device::Stream& stream = *context.stream;
   const Activations a =
@@ -98,7 +98,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
     if (!adds) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
   }
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));
-  return head_(stream, batch, a, logits);
+  return head_(stream, batch, a, outputs.logits);
 }
 
 }  // namespace sluice::model::layers

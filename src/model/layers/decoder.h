@@ -23,7 +23,7 @@ class Decoder : public Model {
   static Result<std::unique_ptr<Model>> Make(ModelParts parts);
   size_t workspace_bytes() const override { return Activations::Bytes(config_, options_); }
   Status Forward(ForwardContext& context, const DeviceBatch& batch,
-                 const ops::Tensor& logits) const override;
+                 const Outputs& outputs) const override;
 
  private:
   using Body = std::variant<Attention, GatedDeltaNet, GatedMlp>;
