@@ -340,6 +340,23 @@ TEST(Place, TiedOutputReadsTheEmbeddingsMemory) {
   EXPECT_EQ(map->bytes(), 24u);
 }
 
+TEST(Place, APlanIsAValueAndMayBePlacedMoreThanOnce) {
+  FakeSource source;
+  source.AddF32("e", {3, 2}, Ramp(6, 0));
+  FakeDevice device;
+  const auto plan = PlanWeights(Tied(), source, device, {});
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_EQ(plan->records.size(), 1u);
+  EXPECT_EQ(plan->records.front().chosen, "fake_linear");
+  const auto first = Place(*plan, device, {}), second = Place(*plan, device, {});
+  ASSERT_TRUE(first.ok() && second.ok());
+  for (const auto* map : {&*first, &*second}) {
+    EXPECT_EQ(map->Find("output")->parts[0].weight.data.data, map->Find("embedding")->tensor.data);
+    EXPECT_EQ(Values(map->Find("embedding")->tensor), Ramp(6, 0));
+  }
+  EXPECT_NE(first->Find("embedding")->tensor.data, second->Find("embedding")->tensor.data);
+}
+
 TEST(Place, TiedOutputThatIsPackedHasItsOwnMemory) {
   FakeSource source;
   source.AddHalf("e", DType::kF16, {3, 2}, Ramp(6, 0));
