@@ -11,6 +11,8 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
   const files::ModelConfig& config = model->config_;
   const bool after = files::InfoOf(config.architecture).norms_after;
+  CHECK(!(after && config.parallel_residual),
+        "blocks in parallel have no norm that adds the first");
   const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
   SLUICE_ASSIGN_OR_RETURN(model->embedding_, TokenEmbedding::Make(binder));
   SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
