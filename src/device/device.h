@@ -11,6 +11,7 @@
 #include "device/alignment.h"
 #include "device/ceilings.h"
 #include "device/graph.h"
+#include "device/living_buffers.h"
 #include "device/types.h"
 #include "sluice/status.h"
 
@@ -72,7 +73,9 @@ class Buffer {
   };
 
   Buffer() = default;
-  Buffer(View view, std::shared_ptr<Deleter> deleter) : view_(view), deleter_(std::move(deleter)) {}
+  Buffer(View view, std::shared_ptr<Deleter> deleter) : view_(view), deleter_(std::move(deleter)) {
+    if constexpr (kRecordsBuffers) view_.buffer = RecordBuffer(view_);
+  }
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(view_, other.view_);
@@ -80,6 +83,7 @@ class Buffer {
     return *this;
   }
   ~Buffer() {
+    if constexpr (kRecordsBuffers) ForgetBuffer(view_.buffer);
     if (deleter_ != nullptr && view_.data != nullptr) deleter_->Free(view_);
   }
 

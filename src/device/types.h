@@ -31,6 +31,7 @@ struct View {
   size_t bytes = 0;
   MemoryKind memory = MemoryKind::kHost;
   DeviceId device;
+  uint64_t buffer = 0;  // that it is a part of, by number (living_buffers.h); 0: not recorded
 };
 
 // kPiecewise: all but some ops can be captured, as those that read sizes on the host will declare;

@@ -114,14 +114,15 @@ constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
 
 }  // namespace
 
-Result<size_t> Executor::ScratchBytes(const files::ModelFiles& files, device::Device& device,
+Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
+                                      const files::ModelConfig& config, device::Device& device,
                                       const model::ModelOptions& options, int max_num_seqs) {
   SLUICE_ASSIGN_OR_RETURN(std::vector<ops::BindRecord> bindings,
-                          model::ScratchBindings(files, device, options));
-  sample::Sampler::Options sampling = SamplingOf(files.config, options, max_num_seqs);
+                          model::ScratchBindings(weight_plan, config, device, options));
+  sample::Sampler::Options sampling = SamplingOf(config, options, max_num_seqs);
   sampling.records = &bindings;
   SLUICE_RETURN_IF_ERROR(sample::Sampler::BindSample(device, sampling).status());
-  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(files.config, options, max_num_seqs)));
+  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs)));
 }
 
 size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
@@ -334,13 +335,13 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
 
 Status Executor::RunModel(Flight* flight, const ops::Tensor& logits) {
   model::ForwardContext context = Context(*stream_);
-  if (flight->sink == nullptr) return model_.Forward(context, flight->batch.inputs(), logits);
+  if (flight->sink == nullptr) return model_.Forward(context, flight->batch.inputs(), {logits});
   while (static_cast<int>(layer_events_.size()) < store_.layer_count()) {
     SLUICE_ASSIGN_OR_RETURN(layer_events_.emplace_back(), device_.CreateEvent());
   }
   SinkObserver observer(*flight->sink, *stream_, layer_events_);
   context.observer = &observer;
-  return model_.Forward(context, flight->batch.inputs(), logits);
+  return model_.Forward(context, flight->batch.inputs(), {logits});
 }
 
 ops::Tensor Executor::Logits(int64_t rows) const {
@@ -420,7 +421,7 @@ Status Executor::RunBucket(device::Stream& stream, int index) {
   const int64_t rows = graphs_->size(index);
   SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, bucket.model.token_ids));
   model::ForwardContext context = Context(stream);
-  SLUICE_RETURN_IF_ERROR(model_.Forward(context, bucket.model, Logits(rows)));
+  SLUICE_RETURN_IF_ERROR(model_.Forward(context, bucket.model, {Logits(rows)}));
   return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
 }
 

@@ -39,7 +39,8 @@ class Executor : public StepRunner {
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                             int max_num_seqs);
   // Device memory that ops take beside their tensors. Make reserves it; nothing grows in a step.
-  static Result<size_t> ScratchBytes(const files::ModelFiles& files, device::Device& device,
+  static Result<size_t> ScratchBytes(const weights::WeightPlan& weight_plan,
+                                     const files::ModelConfig& config, device::Device& device,
                                      const model::ModelOptions& options, int max_num_seqs);
   // An estimate of what all graphs that may be captured take.
   static size_t GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,

@@ -24,12 +24,12 @@ namespace sluice::exec {
 inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTestSlots = 8;
 inline constexpr int kTestStateBlock = 16;
 
-// "cpu", or a queued device: "pinned" or "plain", after the host memory that copies use,
-// "nographs", "nosampling", whose graphs cannot hold sampling, "checked", which waits after each
-// op, or "greedy", whose linears take more scratch memory than they say.
+// "cpu" or "xpu", a real one, or a queued device: "pinned" or "plain", after the host memory that
+// copies use, "nographs", "nosampling", whose graphs cannot hold sampling, "checked", which waits
+// after each op, or "greedy", whose linears take more scratch memory than they say.
 inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
-  if (name == "cpu") {
-    const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
+  if (name == "cpu" || name == "xpu") {
+    const auto resolved = device::ResolveDevice(name, device::LinkedBackends());
     return std::move(resolved->Open({.threads = 1}).value());
   }
   ops::QueuedDevice::Options options;
@@ -59,7 +59,8 @@ struct TinyExecutor {
     options.state_block_tokens = kTestStateBlock;
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
-    model = std::move(model::LoadModel(files, *device, options).value());
+    weights::WeightPlan plan = model::PlanWeights(files, *device, options.activation).value();
+    model = std::move(model::LoadModel(files.config, std::move(plan), *device, options).value());
     std::vector<batch::KvGroup> groups = model->groups();
     for (batch::KvGroup& group : groups) {
       group.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;

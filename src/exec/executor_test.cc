@@ -462,7 +462,9 @@ TEST_P(QueuedExecutorTest, StepsAreTimedWhereThatIsAskedFor) {
 // and that is what the memory plan counts.
 TEST_P(QueuedExecutorTest, ScratchMemoryIsReservedOnceForTheLargestStep) {
   const model::ModelOptions& options = tiny_.model->options();
-  const auto planned = Executor::ScratchBytes(tiny_.files, *tiny_.device, options, kTestSlots);
+  const auto weights = model::PlanWeights(tiny_.files, *tiny_.device, options.activation);
+  const auto planned =
+      Executor::ScratchBytes(*weights, tiny_.files.config, *tiny_.device, options, kTestSlots);
   ASSERT_TRUE(planned.ok()) << planned.status().message();
   EXPECT_EQ(*planned, 128 * ops::QueuedDevice::kScratchOfRow);
   EXPECT_EQ(tiny_.queued().scratch_reserved, *planned);

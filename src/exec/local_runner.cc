@@ -23,6 +23,7 @@ constexpr int64_t kExtraLogits = 8 << 20;
 constexpr double kDeviceShare = 0.9;
 
 Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
+                           const weights::WeightPlan& weight_plan,
                            const model::ModelOptions& model_options, const EngineOptions& options) {
   MemoryRequest request;
   request.groups = model::LayerGroups(files.config, model_options);
@@ -35,7 +36,7 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
     if (request.kv_bytes == 0)
       return InvalidArgument("--kv-memory is 0; give it a size", "kv-memory");
   }
-  SLUICE_ASSIGN_OR_RETURN(request.weight_bytes, model::WeightBytes(files, device, model_options));
+  request.weight_bytes = weight_plan.bytes;
   SLUICE_ASSIGN_OR_RETURN(request.free_bytes,
                           weights::FreeBytesBeside(request.weight_bytes, device));
   if (!device.facts().shares_host_memory) request.share = kDeviceShare;
@@ -43,9 +44,9 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
                        model::RopeTableBytes(files.config, model_options);
   const device::DeviceFacts& facts = device.facts();
-  SLUICE_ASSIGN_OR_RETURN(
-      request.scratch_bytes,
-      Executor::ScratchBytes(files, device, model_options, options.max_num_seqs));
+  SLUICE_ASSIGN_OR_RETURN(request.scratch_bytes,
+                          Executor::ScratchBytes(weight_plan, files.config, device, model_options,
+                                                 options.max_num_seqs));
   request.graph_bytes = facts.code_bytes;
   if (options.graphs)
     request.graph_bytes +=
@@ -104,7 +105,9 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOption
                options.max_num_seqs, ": every running sequence takes one token of a step"),
         "max-batch-tokens");
   }
-  auto plan = PlanFor(device, files, model_options, options);
+  auto weight_plan = model::PlanWeights(files, device, model_options.activation);
+  if (!weight_plan.ok()) return WithForcedOps(weight_plan.status(), options);
+  auto plan = PlanFor(device, files, *weight_plan, model_options, options);
   if (!plan.ok()) return WithForcedOps(plan.status(), options);
   memory_ = *std::move(plan);
   model_options.max_model_len = memory_.max_model_len;
@@ -114,7 +117,7 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOption
       progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
     };
   }
-  auto model = model::LoadModel(files, device, model_options);
+  auto model = model::LoadModel(files.config, *std::move(weight_plan), device, model_options);
   if (!model.ok()) return WithForcedOps(model.status(), options);
   model_ = *std::move(model);
   return OkStatus();
@@ -167,9 +170,10 @@ Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
 }
 
 Result<size_t> WeightBytesOn(device::Device& device, const files::ModelFiles& files) {
-  model::ModelOptions options;
-  options.activation = ActivationOf(*files.tensors, device.facts());
-  return model::WeightBytes(files, device, options);
+  SLUICE_ASSIGN_OR_RETURN(
+      const weights::WeightPlan plan,
+      model::PlanWeights(files, device, ActivationOf(*files.tensors, device.facts())));
+  return plan.bytes;
 }
 
 std::vector<std::string> Backends() {

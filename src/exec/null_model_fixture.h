@@ -19,8 +19,8 @@ class NullModel : public model::Model {
       : Model(std::move(parts)), between_(std::move(between)) {}
   size_t workspace_bytes() const override { return 256; }
   Status Forward(model::ForwardContext&, const model::DeviceBatch& batch,
-                 const ops::Tensor& logits) const override {
-    float* row = batch.rows() > 0 ? logits.ptr<float>() : nullptr;
+                 const model::Outputs& outputs) const override {
+    float* row = batch.rows() > 0 ? outputs.logits.ptr<float>() : nullptr;
     for (int64_t r = 0; r < batch.rows(); ++r, row += vocab_size()) row[r % vocab_size()] = 1;
     between_(batch);
     return OkStatus();

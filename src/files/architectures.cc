@@ -41,7 +41,7 @@ constexpr ArchitectureInfo kTable[] = {
      .hf_defaults = {.vocab = 256000, .hidden = 2304, .intermediate = 9216, .layers = 26,
                      .heads = 8, .kv_heads = 4, .head_dim = 256, .context = 8192, .window = 4096,
                      .bos_id = 2, .eos_id = 1, .tied = true},
-     .gguf_name = "gemma2", .family = Family::kSandwichNorm,
+     .gguf_name = "gemma2", .norms_after = true,
      .layers = LayerRule::kPeriodicWindow, .window_period = 2, .hf_biases = HfBiases::kAttention,
      .hf_norms_add_one = true},
     // Gemma 3, text ("Gemma 3 Technical Report"): Gemma 2's form with Q/K norms instead of soft caps,
@@ -52,7 +52,7 @@ constexpr ArchitectureInfo kTable[] = {
      .hf_defaults = {.vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,
                      .heads = 8, .kv_heads = 4, .head_dim = 256, .context = 131072,
                      .rope_theta = 1e6f, .window = 4096, .bos_id = 2, .eos_id = 1, .tied = true},
-     .gguf_name = "gemma3", .family = Family::kSandwichNorm,
+     .gguf_name = "gemma3", .norms_after = true,
      .layers = LayerRule::kPeriodicWindow, .window_period = 6, .local_rope = true,
      .hf_biases = HfBiases::kAttention, .qk_norm = true, .hf_norms_add_one = true,
      .in_multimodal = true},
@@ -81,6 +81,14 @@ constexpr ArchitectureInfo kTable[] = {
                      .rotary_portion = 0.25},
      .layers = LayerRule::kPeriodicLinear, .qk_norm = true, .hf_norms_add_one = true,
      .attention_gate = true},
+    // StableLM 3B and 2 ("Stable LM 2 1.6B Technical Report"): Llama's form with LayerNorms and partial
+    // rotation; with "use_parallel_residual" one of them is read by attention and MLP alike.
+    {.architecture = Architecture::kStableLm, .name = "stablelm",
+     .hf_names = {{{"StableLmForCausalLM", "stablelm"}}},
+     .hf_defaults = {.vocab = 50304, .hidden = 2560, .intermediate = 6912, .layers = 32,
+                     .heads = 32, .kv_heads = 32, .context = 4096, .norm_eps = 1e-5f,
+                     .rotary_portion = 0.25, .bos_id = 0, .eos_id = 0},
+     .layer_norms = true},
 };
 // clang-format on
 

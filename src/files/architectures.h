@@ -29,12 +29,6 @@ struct HfName {
   std::string_view model_type;
 };
 
-// Where a decoder normalizes: the forward passes of model/.
-enum class Family {
-  kPreNorm,       // before each block: Llama and what has its form
-  kSandwichNorm,  // before and after each block: Gemma
-};
-
 // Which layers see a window and which have RoPE.
 enum class LayerRule {
   kFull,            // all see everything; in GGUF a window may be given, and then all see it
@@ -61,7 +55,10 @@ struct ArchitectureInfo {
   std::string_view gguf_name;  // general.architecture; empty: not read from GGUF
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
   bool gguf_interleaved = false;
-  Family family = Family::kPreNorm;
+  // Every layer normalizes what its mixer and its feed-forward part read; with this also what they
+  // give, before it is added to the residual stream.
+  bool norms_after = false;
+  bool layer_norms = false;  // LayerNorms with a bias instead of RMSNorms
   LayerRule layers = LayerRule::kFull;
   int window_period = 0;    // kPeriodicWindow, where the file is silent
   bool local_rope = false;  // layers that see a window have a RoPE of their own

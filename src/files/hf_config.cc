@@ -57,6 +57,7 @@ class HfConfigReader {
   Status ReadSizes();
   Status ReadHeads();
   Status ReadTraits();
+  Status ReadStableLm();
   Status ReadDType();
   Status ReadActivation();
   Status ReadScales();
@@ -114,7 +115,8 @@ Status HfConfigReader::ReadSizes() {
   SLUICE_RETURN_IF_ERROR(fields_.Int("num_hidden_layers", kLayersRange, &config_.num_layers));
   SLUICE_RETURN_IF_ERROR(
       fields_.Int("max_position_embeddings", kContextRange, &config_.context_length));
-  return fields_.Real("rms_norm_eps", kNormEpsRange, &config_.norm_eps);
+  return fields_.Real(info_.layer_norms ? "layer_norm_eps" : "rms_norm_eps", kNormEpsRange,
+                      &config_.norm_eps);
 }
 
 Status HfConfigReader::ReadHeads() {
@@ -140,6 +142,7 @@ Status HfConfigReader::ReadTraits() {
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   config_.qk_norm = info_.qk_norm;
   config_.attention_gate = info_.attention_gate;
+  if (Is(Architecture::kStableLm)) SLUICE_RETURN_IF_ERROR(ReadStableLm());
   if (info_.hf_biases == HfBiases::kQkv) config_.attention_bias = true;
   if (info_.hf_biases == HfBiases::kQkv || info_.hf_biases == HfBiases::kNone) return OkStatus();
   if (info_.hf_biases == HfBiases::kAttentionMlp) {
@@ -148,6 +151,18 @@ Status HfConfigReader::ReadTraits() {
   SLUICE_RETURN_IF_ERROR(fields_.Bool("attention_bias", &config_.attention_bias));
   config_.attention_output_bias = config_.attention_bias;
   return OkStatus();
+}
+
+Status HfConfigReader::ReadStableLm() {
+  bool norm_per_head = false;
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("qk_layernorm", &norm_per_head));
+  if (norm_per_head) {
+    return BadModel(
+        "\"qk_layernorm\" is true; StableLM models whose heads of Q and K have a norm each are not "
+        "supported");
+  }
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_qkv_bias", &config_.attention_bias));
+  return fields_.Bool("use_parallel_residual", &config_.parallel_residual);
 }
 
 Status HfConfigReader::ReadDType() {

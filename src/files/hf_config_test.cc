@@ -294,6 +294,24 @@ TEST(HfConfigTest, Qwen3Next) {
       8);
 }
 
+TEST(HfConfigTest, StableLm) {
+  const ModelConfig plain = Good("StableLmForCausalLM");
+  EXPECT_FALSE(plain.parallel_residual || plain.attention_bias || plain.attention_output_bias);
+  EXPECT_EQ(plain.norm_eps, 1e-5f);
+  EXPECT_EQ(plain.rope.rotary_dims, 4);
+  EXPECT_EQ(plain.bos_id, 0);
+  const ModelConfig config = Good("StableLmForCausalLM",
+                                  R"({"use_parallel_residual":true,"use_qkv_bias":true,
+          "layer_norm_eps":1e-3,"rms_norm_eps":1e-2,"partial_rotary_factor":0.5})");
+  EXPECT_TRUE(config.parallel_residual && config.attention_bias);
+  EXPECT_FALSE(config.attention_output_bias);
+  EXPECT_EQ(config.norm_eps, 1e-3f);
+  EXPECT_EQ(config.rope.rotary_dims, 8);
+  EXPECT_THAT(ErrorOf(Config("StableLmForCausalLM", R"({"qk_layernorm":true})")),
+              HasSubstr("\"qk_layernorm\" is true"));
+  EXPECT_FALSE(Llama(R"({"use_parallel_residual":true})").parallel_residual);
+}
+
 TEST(HfConfigTest, RefusesWhatQwen3NextCannotBe) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"num_experts":null})", "layer 0 has 512 experts"},

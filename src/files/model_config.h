@@ -17,7 +17,8 @@ namespace sluice::files {
 // Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama. What they are is
 // the table in architectures.cc.
 #define SLUICE_ARCHITECTURES(M) \
-  M(Llama) M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next)
+  M(Llama)                      \
+  M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -88,6 +89,8 @@ struct ModelConfig {
   bool attention_output_bias = false;  // on o
   bool mlp_bias = false;
   bool qk_norm = false;
+  // The feed-forward part reads what the mixer reads, and both are added to the residual stream.
+  bool parallel_residual = false;
   // What attention gives is multiplied by the sigmoid of a gate, which q_proj computes beside each
   // head's query.
   bool attention_gate = false;

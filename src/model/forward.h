@@ -32,12 +32,15 @@ struct DeviceBatch {
   ops::Tensor context;              // I32 [sequences]: KV tokens, this step's own included
   ops::Tensor logits_rows;          // I32 [rows]: which tokens need logits; may have no rows
   std::vector<GroupInputs> groups;  // one per layer group
-  ops::Tensor spliced;              // [media rows, hidden] or empty
-  ops::Tensor splice;               // I32 [tokens]: row of `spliced`, -1: the token's own; or empty
 
   int64_t tokens() const { return token_ids.dims[0]; }
   int64_t sequences() const { return context.dims[0]; }
   int64_t rows() const { return logits_rows.empty() ? 0 : logits_rows.dims[0]; }
+};
+
+// What a call wants of a forward pass, and where it goes.
+struct Outputs {
+  ops::Tensor logits;  // F32 [rows, vocabulary] of DeviceBatch::logits_rows; may be empty for none
 };
 
 // Told after each layer's KV write was put on the stream, layers in ascending order. An error ends

@@ -3,32 +3,12 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
-#include "files/architectures.h"
+#include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
-#include "model/layers/dense_decoder.h"
 #include "weights/place.h"
 
 namespace sluice::model {
 namespace {
-
-Result<std::unique_ptr<Model>> Make(ModelParts parts) {
-  switch (files::InfoOf(parts.config.architecture).family) {
-    case files::Family::kPreNorm:
-      return layers::PreNormDecoder::Make(std::move(parts));
-    case files::Family::kSandwichNorm:
-      return layers::SandwichNormDecoder::Make(std::move(parts));
-  }
-  return BadModel("the architecture belongs to no family");
-}
-
-weights::PlaceOptions PlaceOptionsOf(const files::ModelFiles& files, const ModelOptions& options) {
-  weights::PlaceOptions place;
-  place.naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
-  place.activation = options.activation;
-  place.progress = options.progress;
-  place.records = options.records;
-  return place;
-}
 
 // Layers bind the same shapes; people want to read each once.
 void DropRepeats(std::vector<ops::BindRecord>* records) {
@@ -45,62 +25,56 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
 }  // namespace
 
 std::vector<weights::ParamSpec> Params(const files::ModelConfig& config) {
-  switch (files::InfoOf(config.architecture).family) {
-    case files::Family::kPreNorm:
-      return layers::PreNormParams(config);
-    case files::Family::kSandwichNorm:
-      return layers::SandwichNormParams(config);
-  }
-  return {};
+  return layers::DecoderParams(config);
 }
 
-Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device::Device& device,
-                                         const ModelOptions& options) {
+Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
+                                        const device::Device& device, DType activation) {
+  const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
+  return weights::PlanWeights(Params(files.config), *files.tensors, device,
+                              {.naming = naming, .activation = activation});
+}
+
+Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& plan,
+                                                     const files::ModelConfig& config,
+                                                     const device::Device& device,
+                                                     const ModelOptions& options) {
+  std::vector<ops::BindRecord> records = plan.records;
+  for (const batch::KvGroup& group : LayerGroups(config, options)) {
+    if (group.kind == batch::KvKind::kState) {
+      const auto conv = layers::ShortConvDesc(config, options, group);
+      const auto delta = layers::GatedDeltaDesc(config, options, group);
+      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
+      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::GatedDelta>(device.ops(), delta, &records).status());
+      continue;
+    }
+    const auto desc = layers::AttentionDesc(config, options, group);
+    SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Attention>(device.ops(), desc, &records).status());
+  }
+  return records;
+}
+
+Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weights::WeightPlan plan,
+                                         device::Device& device, const ModelOptions& options) {
   ModelParts parts;
-  parts.config = files.config;
+  parts.config = config;
   parts.options = options;
   parts.device = &device;
-  if (parts.options.max_model_len == 0) parts.options.max_model_len = files.config.context_length;
+  if (parts.options.max_model_len == 0) parts.options.max_model_len = config.context_length;
   if (options.max_tokens < 1 || options.max_logits_rows < 1 || parts.options.max_model_len < 1) {
     return InvalidArgument(StrCat(
         "a model needs room for at least one token, one row of logits "
         "and one position, not for ",
         options.max_tokens, ", ", options.max_logits_rows, " and ", parts.options.max_model_len));
   }
-  SLUICE_ASSIGN_OR_RETURN(parts.parameters, weights::Place(Params(files.config), *files.tensors,
-                                                           device, PlaceOptionsOf(files, options)));
-  auto model = Make(std::move(parts));
+  if (options.records != nullptr) {
+    options.records->insert(options.records->end(), plan.records.begin(), plan.records.end());
+  }
+  SLUICE_ASSIGN_OR_RETURN(parts.parameters,
+                          weights::Place(std::move(plan), device, {.progress = options.progress}));
+  auto model = layers::Decoder::Make(std::move(parts));
   if (options.records != nullptr) DropRepeats(options.records);
   return model;
-}
-
-Result<size_t> WeightBytes(const files::ModelFiles& files, device::Device& device,
-                           const ModelOptions& options) {
-  weights::PlaceOptions place = PlaceOptionsOf(files, options);
-  place.records = nullptr;
-  return weights::PlacedBytes(Params(files.config), *files.tensors, device, place);
-}
-
-Result<std::vector<ops::BindRecord>> ScratchBindings(const files::ModelFiles& files,
-                                                     device::Device& device,
-                                                     const ModelOptions& options) {
-  std::vector<ops::BindRecord> records;
-  weights::PlaceOptions place = PlaceOptionsOf(files, options);
-  place.records = &records;
-  SLUICE_RETURN_IF_ERROR(
-      weights::PlacedBytes(Params(files.config), *files.tensors, device, place).status());
-  for (const batch::KvGroup& group : LayerGroups(files.config, options)) {
-    if (group.kind == batch::KvKind::kState) {
-      const auto conv = layers::ShortConvDesc(files.config, options, group);
-      const auto delta = layers::GatedDeltaDesc(files.config, options, group);
-      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
-      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::GatedDelta>(device.ops(), delta, &records).status());
-      continue;
-    }
-    const auto desc = layers::AttentionDesc(files.config, options, group);
-    SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Attention>(device.ops(), desc, &records).status());
-  }
-  return records;
 }
 
 }  // namespace sluice::model

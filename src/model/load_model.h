@@ -1,4 +1,5 @@
-// From checked files to a model on a device. Any thread; the Device must outlive the model.
+// From checked files to a model on a device, in two steps: planned, then placed. Any thread; the
+// Device must outlive the model.
 #pragma once
 
 #include <memory>
@@ -13,19 +14,22 @@ namespace sluice::model {
 // What the files of this model must hold.
 std::vector<weights::ParamSpec> Params(const files::ModelConfig& config);
 
-// Loads the weights onto `device` and binds every op. kBadModel where the files do not fit the
-// config; kOutOfMemory (before anything is allocated) where the device is too small;
-// kUnimplemented where the device lacks an op for this model.
-Result<std::unique_ptr<Model>> LoadModel(const files::ModelFiles& files, device::Device& device,
-                                         const ModelOptions& options);
-// Bytes that the weights of LoadModel will take; reads no weight bytes.
-Result<size_t> WeightBytes(const files::ModelFiles& files, device::Device& device,
-                           const ModelOptions& options);
+// What LoadModel will place; reads no weight bytes. The files must outlive it. kBadModel where they
+// do not fit the config; kUnimplemented where the device lacks a Linear for them.
+Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
+                                        const device::Device& device, DType activation);
 
-// How LoadModel will bind the ops that take scratch memory (linears and attention); reads no weight
-// bytes. kUnimplemented as LoadModel.
-Result<std::vector<ops::BindRecord>> ScratchBindings(const files::ModelFiles& files,
-                                                     device::Device& device,
+// How LoadModel will bind the ops that take scratch memory: the plan's linears, and attention.
+// kUnimplemented as LoadModel.
+Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& plan,
+                                                     const files::ModelConfig& config,
+                                                     const device::Device& device,
                                                      const ModelOptions& options);
+
+// Loads the weights onto `device` and binds every op. kOutOfMemory (before anything is allocated)
+// where the device is too small; kUnimplemented where the device lacks an op for this model.
+// REQUIRES: the plan was made for the device, for files of this config and options.activation.
+Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weights::WeightPlan plan,
+                                         device::Device& device, const ModelOptions& options);
 
 }  // namespace sluice::model

@@ -54,12 +54,11 @@ class Model {
 
   // Bytes that a forward pass of options().max_tokens needs for activations.
   virtual size_t workspace_bytes() const = 0;
-  // Puts the pass on context.stream: writes the KV of every token and `logits` [batch.rows(),
-  // vocab_size] in F32. The output matrix runs on batch.logits_rows alone. With no
-  // rows `logits` may be empty. REQUIRES: batch.tokens() <= max_tokens and batch.rows() <=
-  // max_logits_rows. Zero tokens are legal and do nothing.
+  // Puts the pass on context.stream: writes the KV of every token and the outputs. The output
+  // matrix runs on batch.logits_rows alone. REQUIRES: batch.tokens() <= max_tokens and batch.rows()
+  // <= max_logits_rows. Zero tokens are legal and do nothing.
   virtual Status Forward(ForwardContext& context, const DeviceBatch& batch,
-                         const ops::Tensor& logits) const = 0;
+                         const Outputs& outputs) const = 0;
 
  protected:
   explicit Model(ModelParts parts);

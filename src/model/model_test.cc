@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -287,6 +288,39 @@ TEST(Params, GemmaMayStandInsideAMultimodalCheckpoint) {
   EXPECT_EQ(qkv.hugging_face[2][0].name, "model.language_model.layers.2.self_attn.q_proj.weight");
   EXPECT_TRUE(Find(specs, "layers.2.mlp_norm").hugging_face_adds_one);
   EXPECT_FALSE(qkv.hugging_face_adds_one);
+}
+
+bool Declares(const std::vector<weights::ParamSpec>& specs, std::string_view name) {
+  return std::any_of(specs.begin(), specs.end(),
+                     [&](const weights::ParamSpec& spec) { return spec.name == name; });
+}
+
+TEST(Params, LayerNormsHaveABiasAndRmsNormsNone) {
+  const auto specs = Params(SmallConfig(Architecture::kStableLm));
+  for (const char* name : {"layers.5.input_norm_bias", "layers.5.mlp_norm_bias"}) {
+    EXPECT_EQ(Find(specs, name).rows, 64) << name;
+  }
+  EXPECT_EQ(Find(specs, "layers.5.input_norm_bias").hugging_face[0][0].name,
+            "model.layers.5.input_layernorm.bias");
+  EXPECT_EQ(Find(specs, "final_norm_bias").hugging_face[0][0].name, "model.norm.bias");
+  const auto others = Params(SmallConfig(Architecture::kLlama));
+  EXPECT_FALSE(Declares(others, "layers.5.input_norm_bias") || Declares(others, "final_norm_bias"));
+}
+
+TEST(Params, BlocksInParallelShareTheNormBeforeTheFirst) {
+  ModelConfig config = SmallConfig(Architecture::kStableLm);
+  EXPECT_TRUE(Declares(Params(config), "layers.5.mlp_norm"));
+  config.parallel_residual = true;
+  EXPECT_FALSE(Declares(Params(config), "layers.5.mlp_norm"));
+  EXPECT_TRUE(Find(Params(config), "layers.5.attention.output").residual);
+}
+
+// Where a norm stands after a block the product can't add to the residual stream by itself.
+TEST(Params, ProductsBeforeANormAddNothing) {
+  for (const char* name : {"layers.5.attention.output", "layers.5.mlp.down"}) {
+    EXPECT_FALSE(Find(Params(SmallConfig(Architecture::kGemma2)), name).residual) << name;
+    EXPECT_TRUE(Find(Params(SmallConfig(Architecture::kLlama)), name).residual) << name;
+  }
 }
 
 TEST(Params, Qwen3NextSortsTheRowsOfItsHeads) {

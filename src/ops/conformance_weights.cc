@@ -140,27 +140,15 @@ ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noi
   c.desc.hidden = Info(c.desc.table).block * Turn<int64_t>(number / 16, {2, 1, 5});
   c.desc.scale = Pick(noise, {1.0f, 24.0f});
   const int64_t tokens = AnyTokens(number, noise);
-  const bool spliced = Flip(noise);
-  std::vector<int32_t> ids, splice;
-  for (int64_t t = 0; t < tokens; ++t) {
+  std::vector<int32_t> ids;
+  for (int64_t t = 0; t < tokens; ++t)
     ids.push_back(static_cast<int32_t>(noise.Below(c.desc.vocab)));
-    // The first is the token's own, so that each format has one.
-    splice.push_back(t > 0 && Flip(noise) ? static_cast<int32_t>(noise.Below(4)) : -1);
-  }
   const DType type = c.desc.activation;
   const size_t id = c.Add(Array::Ints(ids));
   const size_t table = c.Add(StoredMatrix(noise, c.desc.table, c.desc.vocab, c.desc.hidden));
-  const size_t rows = c.Add(Filled(noise, type, {4, c.desc.hidden}));
-  const size_t where = c.Add(Array::Ints(splice));
   const size_t out = c.Add(Untouched(type, {tokens, c.desc.hidden}));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Embedding::Args> {
-    Embedding::Args args{.ids = t[id], .table = t[table]};
-    if (spliced) {
-      args.spliced = t[rows];
-      args.splice = t[where];
-    }
-    args.out = t[out];
-    return args;
+    return Embedding::Args{.ids = t[id], .table = t[table], .out = t[out]};
   };
   return c;
 }

@@ -18,13 +18,6 @@ Status CheckArgs(const Embedding::Desc& desc, const Embedding::Args& args) {
   check.Expect("ids", args.ids, DType::kI32, {tokens})
       .Expect("table", args.table, desc.table, {desc.vocab, desc.hidden})
       .Expect("out", args.out, desc.activation, {tokens, desc.hidden});
-  if (!args.splice.empty()) {
-    check.Expect("splice", args.splice, DType::kI32, {tokens})
-        .Expect("spliced", args.spliced, desc.activation, {-1, desc.hidden})
-        .ExpectApart("spliced", args.spliced, "out", args.out);
-  } else if (!args.spliced.empty()) {
-    check.Fail("spliced rows are given without splice, which says where they go");
-  }
   return check.status();
 }
 
@@ -39,17 +32,7 @@ Status CheckArgs(const GatherRows::Desc& desc, const GatherRows::Args& args) {
 }
 
 Status CheckIndices(const Embedding::Desc& desc, const Embedding::Args& args) {
-  if (args.splice.empty()) return CheckIndices(Embedding::kName, "ids", args.ids, 0, desc.vocab);
-  SLUICE_RETURN_IF_ERROR(
-      CheckIndices(Embedding::kName, "splice", args.splice, -1, args.spliced.dims[0]));
-  // A spliced token's id is a placeholder and may be any number.
-  for (int64_t t = 0; t < args.ids.dims[0]; ++t) {
-    const int64_t id = args.ids.ptr<int32_t>()[t];
-    if (args.splice.ptr<int32_t>()[t] < 0 && (id < 0 || id >= desc.vocab))
-      return InvalidArgument(
-          StrCat("embedding: ids[", t, "] is ", id, ", outside the vocabulary of ", desc.vocab));
-  }
-  return OkStatus();
+  return CheckIndices(Embedding::kName, "ids", args.ids, 0, desc.vocab);
 }
 
 Status CheckIndices(const GatherRows::Desc&, const GatherRows::Args& args) {

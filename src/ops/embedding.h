@@ -11,7 +11,7 @@
 
 namespace sluice::ops {
 
-// out[t] = scale * table[ids[t]], or spliced[splice[t]] unscaled where splice[t] >= 0.
+// out[t] = scale * table[ids[t]]
 struct Embedding {
   static constexpr std::string_view kName = "embedding";
   struct Desc {
@@ -22,11 +22,9 @@ struct Embedding {
     std::string ToString() const;
   };
   struct Args {
-    Tensor ids;      // I32 [tokens]
-    Tensor table;    // [vocab, hidden] row-major in its stored format
-    Tensor spliced;  // [rows, hidden] or empty
-    Tensor splice;   // I32 [tokens], -1: the token's own embedding; or empty
-    Tensor out;      // [tokens, hidden]
+    Tensor ids;    // I32 [tokens]
+    Tensor table;  // [vocab, hidden] row-major in its stored format
+    Tensor out;    // [tokens, hidden]
   };
 };
 
@@ -62,8 +60,7 @@ struct ResolveTokens {
 Status CheckArgs(const Embedding::Desc& desc, const Embedding::Args& args);
 Status CheckArgs(const GatherRows::Desc& desc, const GatherRows::Args& args);
 Status CheckArgs(const ResolveTokens::Desc& desc, const ResolveTokens::Args& args);
-// Ids, splice rows and row numbers lie inside their tables. REQUIRES: CheckArgs is ok; they lie in
-// host memory.
+// Ids and row numbers lie inside their tables. REQUIRES: CheckArgs is ok; they lie in host memory.
 Status CheckIndices(const Embedding::Desc& desc, const Embedding::Args& args);
 Status CheckIndices(const GatherRows::Desc& desc, const GatherRows::Args& args);
 Status CheckIndices(const ResolveTokens::Desc& desc, const ResolveTokens::Args& args);

@@ -25,15 +25,9 @@ Status RefEmbedding(device::Stream&, const Embedding::Desc& desc, const Embeddin
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
   const size_t row_bytes = RowBytes(desc.table, static_cast<size_t>(desc.hidden));
-  const size_t out_bytes = RowBytes(desc.activation, static_cast<size_t>(desc.hidden));
   std::vector<float> row(static_cast<size_t>(desc.hidden));
   for (int64_t t = 0; t < args.ids.dims[0]; ++t) {
     std::byte* out = RowData(args.out, t);
-    const int64_t spliced = args.splice.empty() ? -1 : args.splice.ptr<int32_t>()[t];
-    if (spliced >= 0) {
-      std::memcpy(out, RowData(args.spliced, spliced), out_bytes);
-      continue;
-    }
     const int64_t id = args.ids.ptr<int32_t>()[t];
     DequantizeRow(desc.table, args.table.data + id * row_bytes, row);
     for (int64_t i = 0; i < desc.hidden; ++i)

@@ -42,36 +42,6 @@ TEST_P(EmbeddingTest, AQuantizedTableReadsAsItsFormatSays) {
   }
 }
 
-TEST_P(EmbeddingTest, SplicedRowsReplaceTheTokensOwnUnscaled) {
-  Array table = Array::Floats(DType::kF32, {2, 2}, {1, 2, 3, 4}), out(DType::kF32, {3, 2});
-  Array spliced = Array::Floats(DType::kF32, {2, 2}, {70, 71, 80, 81});
-  Array ids = Array::Ints({1, 99999, 0}), splice = Array::Ints({-1, 1, -1});
-  const Embedding::Desc desc{.vocab = 2, .hidden = 2, .scale = 10.0f};
-  ASSERT_TRUE(Run<Embedding>(desc, {.ids = ids.tensor(),
-                                    .table = table.tensor(),
-                                    .spliced = spliced.tensor(),
-                                    .splice = splice.tensor(),
-                                    .out = out.tensor()})
-                  .ok());
-  const float expected[] = {30, 40, 80, 81, 10, 20};
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(out.At(i), expected[i]);
-
-  splice.Int(1) = 2;
-  EXPECT_THAT(Run<Embedding>(desc, {.ids = ids.tensor(),
-                                    .table = table.tensor(),
-                                    .spliced = spliced.tensor(),
-                                    .splice = splice.tensor(),
-                                    .out = out.tensor()})
-                  .message(),
-              HasSubstr("splice[1] is 2"));
-  EXPECT_THAT(Run<Embedding>(desc, {.ids = ids.tensor(),
-                                    .table = table.tensor(),
-                                    .spliced = spliced.tensor(),
-                                    .out = out.tensor()})
-                  .message(),
-              HasSubstr("without splice"));
-}
-
 TEST_P(EmbeddingTest, AnIdOutsideTheTableIsAnError) {
   Array table(DType::kF32, {3, 2}), out(DType::kF32, {2, 2});
   for (int32_t bad : {-1, 3, 2147483647}) {

@@ -47,9 +47,7 @@ inline TensorList WithKv(TensorList list, const PagedKv& kv) {
 }
 inline TensorList TensorsOf(const GatedActivation::Args& a) { return {&a.gate_up, &a.out}; }
 inline TensorList TensorsOf(const SoftCap::Args& a) { return {&a.x}; }
-inline TensorList TensorsOf(const Embedding::Args& a) {
-  return {&a.ids, &a.table, &a.spliced, &a.splice, &a.out};
-}
+inline TensorList TensorsOf(const Embedding::Args& a) { return {&a.ids, &a.table, &a.out}; }
 inline TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
 inline TensorList TensorsOf(const ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
 inline TensorList TensorsOf(const Linear::Args& a) {

@@ -4,9 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "base/check.h"
 #include "base/dtype.h"
+#include "device/living_buffers.h"
 #include "device/types.h"
 
 namespace sluice::ops {
@@ -50,8 +52,13 @@ struct Tensor {
   }
 };
 
-// A dense tensor over `view`. REQUIRES: the view is large enough.
+// A dense tensor over `view`. REQUIRES: the view is large enough, and the buffer that it is a part
+// of lives (checked in builds that record buffers).
 inline Tensor Dense(const device::View& view, DType dtype, std::initializer_list<int64_t> dims) {
+  if constexpr (device::kRecordsBuffers) {
+    const std::string why = device::WhyNotOfItsBuffer(view);
+    CHECK(why.empty(), "no tensor can be made over a view: ", why);
+  }
   Tensor t;
   t.data = view.data;
   t.dtype = dtype;

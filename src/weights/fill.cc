@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "weights/transform.h"
+#include "weights/repack.h"
 
 namespace sluice::weights {
 namespace {
@@ -16,63 +16,39 @@ constexpr int kPackThreadsMax = 16;
 constexpr size_t kJobBytes = 128u << 10;
 
 Status FillLinear(const FillJob& job) {
-  const PartPlan& plan = job.held.param->parts[job.held.part];
+  const PlannedPart& part = *job.held.part;
   // A row-major matrix has no bytes that packing leaves alone.
-  if (job.clear && plan.packing->layout != ops::LayoutId::kRowMajor) {
-    const size_t before = PackedBytes(plan, {job.held.rows.begin, job.rows.begin});
-    std::memset(job.out.data() + before, 0, PackedBytes(plan, job.rows));
+  if (job.clear && part.packing->layout != ops::LayoutId::kRowMajor) {
+    const size_t before = part.BytesOf({job.held.rows.begin, job.rows.begin});
+    std::memset(job.out.data() + before, 0, part.BytesOf(job.rows));
   }
-  return PackPartRows(job.held.param->resolved, plan, job.held.rows, job.rows, job.out);
+  return PackPartRows(job.held.param->resolved, part, job.held.rows, job.rows, job.out);
 }
 
-Status Fill(const FillJob& job, DType activation) {
-  const ResolvedParam& resolved = job.held.param->resolved;
-  if (resolved.spec.role == ParamRole::kLinear) return FillLinear(job);
-  if (resolved.spec.role == ParamRole::kEmbedding) {
-    const std::span<const std::byte> table = resolved.tensors.front()->data;
-    const size_t row_bytes = table.size() / static_cast<size_t>(resolved.spec.rows);
-    const size_t before = static_cast<size_t>(job.rows.begin - job.held.rows.begin) * row_bytes;
-    const size_t bytes = static_cast<size_t>(job.rows.end - job.rows.begin) * row_bytes;
-    CHECK(before + bytes <= job.out.size(), resolved.spec.name, ": ", before + bytes, " > ",
-          job.out.size());
-    std::memcpy(job.out.data() + before,
-                table.data() + static_cast<size_t>(job.rows.begin) * row_bytes, bytes);
-    return OkStatus();
+Status Fill(const FillJob& job) {
+  const PlannedPart& part = *job.held.part;
+  if (part.packing != nullptr) return FillLinear(job);
+  const ResolvedParam& param = job.held.param->resolved;
+  std::vector<std::byte> converted;
+  std::span<const std::byte> bytes;
+  if (param.spec.role == ParamRole::kEmbedding) {
+    bytes = RowsOf(*param.tensors.front(), job.rows.begin, job.rows.end - job.rows.begin).data;
+  } else {
+    bytes = converted = VectorBytes(param, part.dtype);
   }
-  const std::vector<std::byte> values =
-      VectorBytes(resolved, VectorDType(resolved.spec.role, activation));
-  CHECK(values.size() == job.out.size(), resolved.spec.name, ": ", values.size(),
-        " != ", job.out.size());
-  std::memcpy(job.out.data(), values.data(), values.size());
+  const size_t before = part.BytesOf({job.held.rows.begin, job.rows.begin});
+  CHECK(before + bytes.size() <= job.out.size(), param.spec.name, ": ", before + bytes.size(),
+        " > ", job.out.size());
+  std::memcpy(job.out.data() + before, bytes.data(), bytes.size());
   return OkStatus();
 }
 
 }  // namespace
 
-PartSlice SliceOf(const PlannedParam& param, size_t part) {
-  const ParamSpec& spec = param.resolved.spec;
-  return {&param, part, {0, spec.role == ParamRole::kLinear ? param.parts[part].rows : spec.rows}};
-}
-
-int64_t SliceUnit(const PartSlice& slice) {
-  const ParamSpec& spec = slice.param->resolved.spec;
-  if (spec.role == ParamRole::kLinear) return slice.param->parts[slice.part].packing->row_group;
-  return spec.role == ParamRole::kEmbedding ? 1 : spec.rows;
-}
-
-size_t SliceBytes(const PartSlice& slice, DType activation) {
-  const ParamSpec& spec = slice.param->resolved.spec;
-  if (spec.role == ParamRole::kLinear) {
-    return PackedBytes(slice.param->parts[slice.part], slice.rows);
-  }
-  return slice.param->part_bytes(slice.part, activation) / static_cast<size_t>(spec.rows) *
-         static_cast<size_t>(slice.rows.end - slice.rows.begin);
-}
-
-void AddFillJobs(const PartSlice& held, std::span<std::byte> out, bool clear,
+void AddFillJobs(const PartRows& held, std::span<std::byte> out, bool clear,
                  std::vector<FillJob>* jobs) {
   // Jobs share no row group, whose bytes only one thread may write.
-  const int64_t unit = SliceUnit(held);
+  const int64_t unit = held.part->row_group;
   const auto units = std::max<int64_t>(1, (held.rows.end - held.rows.begin) / unit);
   const size_t unit_bytes = std::max<size_t>(1, out.size() / static_cast<size_t>(units));
   const int64_t rows = std::max<int64_t>(1, static_cast<int64_t>(kJobBytes / unit_bytes)) * unit;
@@ -81,8 +57,7 @@ void AddFillJobs(const PartSlice& held, std::span<std::byte> out, bool clear,
   }
 }
 
-FillThreads::FillThreads(int threads, DType activation, Done done)
-    : activation_(activation), done_(std::move(done)) {
+FillThreads::FillThreads(int threads, Done done) : done_(std::move(done)) {
   for (int t = 1; t < threads; ++t) workers_.emplace_back([this] { Work(); });
 }
 
@@ -106,7 +81,7 @@ bool FillThreads::FillNext(Batch& batch) {
   const size_t index = batch.next++;
   if (stop_ || index >= batch.jobs.size()) return false;
   const FillJob& job = batch.jobs[index];
-  Status status = Fill(job, activation_);
+  Status status = Fill(job);
   if (status.ok() && done_) done_(job);
   const bool last = --batch.left == 0;
   if (status.ok() && !last) return true;
@@ -150,10 +125,9 @@ Status FillThreads::Wait() {
   return first_;
 }
 
-Status RunFillJobs(std::vector<FillJob> jobs, DType activation, int threads,
-                   FillThreads::Done done) {
+Status RunFillJobs(std::vector<FillJob> jobs, int threads, FillThreads::Done done) {
   const int count = static_cast<int>(std::min<size_t>(jobs.size(), std::max(1, threads)));
-  FillThreads workers(count, activation, std::move(done));
+  FillThreads workers(count, std::move(done));
   workers.Add(std::move(jobs));
   return workers.Wait();
 }

@@ -12,33 +12,31 @@
 #include <thread>
 #include <vector>
 
-#include "weights/planned_param.h"
+#include "weights/plan.h"
 
 namespace sluice::weights {
 
-// Rows of a part that lie together on the device: of a kLinear whole row groups, of an embedding
-// any, of other parameters all there are.
-struct PartSlice {
+// Rows of a part that lie together on the device: whole row groups.
+struct PartRows {
   const PlannedParam* param = nullptr;
-  size_t part = 0;
+  const PlannedPart* part = nullptr;
   RowRange rows;
+
+  static PartRows Whole(const PlannedParam& param, const PlannedPart& part) {
+    return {&param, &part, {0, part.rows}};
+  }
+  size_t bytes() const { return part->BytesOf(rows); }
 };
 
-// The whole part.
-PartSlice SliceOf(const PlannedParam& param, size_t part);
-// Rows that cannot be told apart: a slice is some of these and then, perhaps, the part's last rows.
-int64_t SliceUnit(const PartSlice& slice);
-size_t SliceBytes(const PartSlice& slice, DType activation);
-
 struct FillJob {
-  PartSlice held;            // what `out` holds when all its jobs are done
+  PartRows held;             // what `out` holds when all its jobs are done
   RowRange rows;             // that this job writes
   std::span<std::byte> out;  // host memory
   bool clear = false;        // `out` was used before; else it is zero
 };
 
 // Adds the work of filling `out` with `held`.
-void AddFillJobs(const PartSlice& held, std::span<std::byte> out, bool clear,
+void AddFillJobs(const PartRows& held, std::span<std::byte> out, bool clear,
                  std::vector<FillJob>* jobs);
 
 // Threads that do jobs batch by batch, in about their order. The first error ends the work. Owned
@@ -49,7 +47,7 @@ class FillThreads {
   using Done = std::function<void(const FillJob&)>;
 
   // Up to `threads`, the owner's among them. `done` may be empty.
-  FillThreads(int threads, DType activation, Done done);
+  FillThreads(int threads, Done done);
   // Jobs that have begun are ended, others dropped.
   ~FillThreads();
   FillThreads(const FillThreads&) = delete;
@@ -69,7 +67,6 @@ class FillThreads {
   void Work();
   bool FillNext(Batch& batch);
 
-  const DType activation_;
   const Done done_;
   std::atomic<bool> stop_ = false;
   std::mutex mutex_;
@@ -81,8 +78,7 @@ class FillThreads {
 };
 
 // Does all jobs with up to `threads` threads.
-Status RunFillJobs(std::vector<FillJob> jobs, DType activation, int threads,
-                   FillThreads::Done done = {});
+Status RunFillJobs(std::vector<FillJob> jobs, int threads, FillThreads::Done done = {});
 
 // Threads that may pack weights for `device`: its own where it is the CPU, else the host's.
 int PackThreads(const device::Device& device);

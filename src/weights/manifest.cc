@@ -137,8 +137,6 @@ Result<std::vector<ResolvedParam>> Resolve(const std::vector<ParamSpec>& specs,
                                            const files::TensorSource& source, Naming naming) {
   std::vector<ResolvedParam> all;
   for (const ParamSpec& spec : specs) {
-    const auto& alternatives = naming == Naming::kGguf ? spec.gguf : spec.hugging_face;
-    if (spec.optional && Choose(alternatives, source) == nullptr) continue;
     SLUICE_ASSIGN_OR_RETURN(ResolvedParam resolved, Resolve(spec, source, naming));
     all.push_back(std::move(resolved));
   }

@@ -49,7 +49,6 @@ struct ParamSpec {
   // Alternatives in order of preference; the first whose tensors are all there is taken.
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
-  bool optional = false;               // absent: no parameter
   // kLinear: how it is used, for choosing the kernel.
   bool bias = false, residual = false, f32_out = false;
 };
@@ -68,7 +67,7 @@ struct ResolvedParam {
 // (both shapes), a number format that its role does not allow.
 Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
                               Naming naming);
-// All of them, in order; absent optional ones are left out.
+// All of them, in order.
 Result<std::vector<ResolvedParam>> Resolve(const std::vector<ParamSpec>& specs,
                                            const files::TensorSource& source, Naming naming);
 

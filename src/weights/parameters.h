@@ -1,6 +1,6 @@
-// Parameters on a device. A parameter is a slot with a stable device address and a version: an
-// update writes in place, between steps, and bumps the version. The map owns the memory; where the
-// device reads host memory, an embedding's rows are the file's own pages.
+// Parameters on a device. A parameter is a slot with a stable device address: an update writes in
+// place, between steps, and bumps the version of the map. The map owns the memory; where the device
+// reads host memory, an embedding's rows are the file's own pages.
 // Written by the loading thread, then by whoever updates while no step runs.
 #pragma once
 
@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "device/device.h"
-#include "ops/linear.h"
-#include "ops/op.h"
 #include "ops/tensor.h"
-#include "weights/manifest.h"
+#include "weights/plan.h"
 
 namespace sluice::weights {
 
@@ -27,9 +25,9 @@ struct LinearPart {
 
 struct Parameter {
   ParamSpec spec;
-  uint64_t version = 1;           // bumped by every update
-  std::vector<LinearPart> parts;  // kLinear
-  ops::Tensor tensor;             // kEmbedding [rows, columns], kNorm and kBias [rows]
+  std::vector<device::View> slots;  // what updates write: of each part of the plan
+  std::vector<LinearPart> parts;    // kLinear
+  ops::Tensor tensor;               // kEmbedding and kTaps [rows, columns], kNorm and kBias [rows]
 };
 
 class ParameterMap {
@@ -53,8 +51,7 @@ class ParameterMap {
 
  private:
   friend class Placer;
-  Naming naming_ = Naming::kHuggingFace;
-  DType activation_ = DType::kF32;
+  PlanOptions options_;
   std::map<std::string, std::unique_ptr<Parameter>, std::less<>> parameters_;
   std::vector<device::Buffer> memory_;  // that all parameters lie in
   size_t bytes_ = 0;

@@ -1,41 +1,36 @@
 // From the rows of a checkpoint to the layout that the chosen Linear reads. Any thread.
 #pragma once
 
+#include <algorithm>
 #include <span>
-#include <vector>
 
-#include "ops/linear.h"
-#include "ops/op.h"
-#include "weights/manifest.h"
+#include "weights/plan.h"
+#include "weights/transform.h"
 
 namespace sluice::weights {
 
-// Consecutive sources of one number format: one matrix on the device, with its kernel chosen.
-struct PartPlan {
-  size_t first = 0, count = 0;  // of ResolvedParam::tensors
-  DType dtype = DType::kF32;
-  int64_t rows = 0, row_begin = 0;
-  ops::Bound<ops::Linear> linear;
-  const ops::LinearPacking* packing = nullptr;  // lives as long as the device's op table
-  size_t bytes = 0;
-};
-
-// kUnimplemented when the device has no Linear for a part.
-Result<std::vector<PartPlan>> PlanParts(const ResolvedParam& param, const ops::OpTable& table,
-                                        DType activation, std::vector<ops::BindRecord>* records);
-
-struct RowRange {
-  int64_t begin = 0, end = 0;
-};
-
-// Bytes that these rows take on the device, where they lie together. REQUIRES: both ends are
-// multiples of the packing's row_group, or the part's last row.
-size_t PackedBytes(const PartPlan& plan, RowRange rows);
+// Calls body(i, run) for all `rows` of the part, in the order of the part: `run` lies together in
+// tensor i of the parameter, run.row is its first row's place in the part. The first error ends it.
+template <class Body>
+Status ForEachRun(const ResolvedParam& param, const PlannedPart& part, RowRange rows, Body&& body) {
+  int64_t first = 0;  // of the source, in the part
+  for (size_t i = part.first; i < part.first + part.count; ++i) {
+    const int64_t end = std::min(rows.end - first, param.sources[i].rows);
+    for (int64_t at = std::max<int64_t>(rows.begin - first, 0); at < end;) {
+      RowRun run = RunAt(param.sources[i], at, end);
+      run.row += first;
+      SLUICE_RETURN_IF_ERROR(body(i, run));
+      at += run.count;
+    }
+    first += param.sources[i].rows;
+  }
+  return OkStatus();
+}
 
 // Packs `rows` of the part into `out`, which holds the rows `held` as they lie on the device:
-// PackedBytes(plan, held) bytes of host memory, zero where `rows` go. Calls for disjoint rows may
-// run at the same time. REQUIRES: both ranges as for PackedBytes, `rows` lies in `held`.
-Status PackPartRows(const ResolvedParam& param, const PartPlan& plan, RowRange held, RowRange rows,
-                    std::span<std::byte> out);
+// part.BytesOf(held) bytes of host memory, zero where `rows` go. Calls for disjoint rows may
+// run at the same time. REQUIRES: both ranges as for BytesOf, `rows` lies in `held`.
+Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRange held,
+                    RowRange rows, std::span<std::byte> out);
 
 }  // namespace sluice::weights

@@ -11,7 +11,7 @@ namespace sluice::weights {
 namespace {
 
 struct Piece {
-  PartSlice slice;
+  PartRows slice;
   device::View destination;
   size_t offset = 0;             // in the buffer
   bool completes_param = false;  // the last of its parameter
@@ -23,14 +23,12 @@ struct Batch {
   size_t bytes = 0;
 };
 
-void AddPart(const PlannedParam& param, size_t part, const StagedFillOptions& options,
+void AddPart(const PlannedParam& param, const PlannedPart& part, const StagedFillOptions& options,
              std::vector<Batch>* batches) {
-  const PartSlice whole = SliceOf(param, part);
-  PartSlice unit = whole;
-  unit.rows.end = std::min(SliceUnit(whole), whole.rows.end);
-  const size_t unit_bytes = SliceBytes(unit, options.activation);
-  device::View left = param.places[part];
-  for (int64_t begin = 0; begin < whole.rows.end;) {
+  const int64_t unit = std::min(part.row_group, part.rows);
+  const size_t unit_bytes = part.BytesOf({0, unit});
+  device::View left = part.place;
+  for (int64_t begin = 0; begin < part.rows;) {
     Batch& batch = batches->back();
     const size_t room = options.buffer_bytes - std::min(batch.bytes, options.buffer_bytes);
     const int64_t units = static_cast<int64_t>(room / unit_bytes);
@@ -38,11 +36,9 @@ void AddPart(const PlannedParam& param, size_t part, const StagedFillOptions& op
       batches->emplace_back();
       continue;
     }
-    Piece piece{whole, left, batch.bytes};
-    const int64_t rows =
-        std::min<int64_t>(std::max<int64_t>(units, 1), whole.rows.end) * unit.rows.end;
-    piece.slice.rows = {begin, std::min(begin + rows, whole.rows.end)};
-    piece.destination.bytes = SliceBytes(piece.slice, options.activation);
+    const int64_t rows = std::min<int64_t>(std::max<int64_t>(units, 1), part.rows) * unit;
+    Piece piece{{&param, &part, {begin, std::min(begin + rows, part.rows)}}, left, batch.bytes};
+    piece.destination.bytes = piece.slice.bytes();
     CHECK(piece.destination.bytes <= left.bytes, param.resolved.spec.name, ": rows ", begin, " to ",
           piece.slice.rows.end, " do not fit the part");
     left.data += piece.destination.bytes;
@@ -54,12 +50,12 @@ void AddPart(const PlannedParam& param, size_t part, const StagedFillOptions& op
   CHECK(left.bytes == 0, param.resolved.spec.name, ": ", left.bytes, " bytes are not filled");
 }
 
-std::vector<Batch> PlanBatches(const std::vector<std::unique_ptr<PlannedParam>>& params,
+std::vector<Batch> PlanBatches(const std::vector<PlannedParam>& params,
                                const StagedFillOptions& options) {
   std::vector<Batch> batches(1);
-  for (const auto& param : params) {
-    if (param->bytes(options.activation) == 0) continue;
-    for (size_t i = 0; i < param->part_count(); ++i) AddPart(*param, i, options, &batches);
+  for (const PlannedParam& param : params) {
+    if (param.bytes() == 0) continue;
+    for (const PlannedPart& part : param.parts) AddPart(param, part, options, &batches);
     batches.back().pieces.back().completes_param = true;
   }
   return batches;
@@ -115,8 +111,7 @@ class StagedFill {
       SLUICE_ASSIGN_OR_RETURN(slot.copied, device_.CreateEvent());
     }
     SLUICE_ASSIGN_OR_RETURN(stream_, device_.CreateStream());
-    threads_ =
-        std::make_unique<FillThreads>(PackThreads(device_), options_.activation, options_.filled);
+    threads_ = std::make_unique<FillThreads>(PackThreads(device_), options_.filled);
     return OkStatus();
   }
 
@@ -162,8 +157,7 @@ class StagedFill {
 
 }  // namespace
 
-Status FillThroughStaging(device::Device& device,
-                          const std::vector<std::unique_ptr<PlannedParam>>& params,
+Status FillThroughStaging(device::Device& device, const std::vector<PlannedParam>& params,
                           const StagedFillOptions& options) {
   std::vector<Batch> batches = PlanBatches(params, options);
   if (batches.front().pieces.empty()) return OkStatus();

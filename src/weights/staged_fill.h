@@ -19,17 +19,15 @@ inline constexpr size_t kStagingBuffers = 4;
 
 struct StagedFillOptions {
   size_t buffer_bytes = 0;  // of each buffer
-  DType activation = DType::kF32;
   // After each job, on any thread. May be empty.
   FillThreads::Done filled;
   // When a parameter has arrived, in their order, on the calling thread.
   std::function<void(const PlannedParam&)> placed;
 };
 
-// Fills the places of those `params` that have memory of their own. On an error, which may be that
-// of a copy, no copy is under way any more when it returns.
-Status FillThroughStaging(device::Device& device,
-                          const std::vector<std::unique_ptr<PlannedParam>>& params,
+// Fills the places of those parameters that have memory of their own. On an error, which may be
+// that of a copy, no copy is under way any more when it returns.
+Status FillThroughStaging(device::Device& device, const std::vector<PlannedParam>& params,
                           const StagedFillOptions& options);
 
 }  // namespace sluice::weights

@@ -54,10 +54,10 @@ class StagedFillTest : public ::testing::Test {
     }
     specs_.push_back(Matrix(name, kColumns, sources));
   }
-  Result<ParameterMap> PlaceStaged() { return Place(specs_, source_, staged_, options_); }
+  Result<ParameterMap> PlaceStaged() { return Place(specs_, source_, staged_, {}, options_); }
   void ExpectSameAsInPlace(const ParameterMap& map) {
     FakeDevice host;
-    const auto want = Place(specs_, source_, host, {});
+    const auto want = Place(specs_, source_, host);
     ASSERT_TRUE(want.ok()) << want.status().message();
     for (const ParamSpec& spec : specs_) {
       const auto bytes = [&](const ParameterMap& m) {
@@ -166,7 +166,7 @@ TEST_F(StagedFillTest, ACopyThatFailsLaterIsFound) {
     device.facts_.device_memory = device.facts_.pinned_memory = true;
     device.facts_.host_threads = 0;
     device.copy_that_fails = which;
-    const auto map = Place(specs_, source_, device, options_);
+    const auto map = Place(specs_, source_, device, {}, options_);
     ASSERT_FALSE(map.ok()) << which;
     EXPECT_THAT(map.status().message(), HasSubstr("copying weights: came to nothing"));
     EXPECT_EQ(device.staging_now, 0u);

@@ -31,6 +31,15 @@ RowRun RunAt(const ParamSource& source, int64_t row, int64_t end) {
           row};
 }
 
+files::FileTensor RowsOf(const files::FileTensor& tensor, int64_t from, int64_t count) {
+  const size_t row_bytes = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
+  files::FileTensor rows = tensor;
+  rows.shape[0] = count;
+  rows.data = tensor.data.subspan(static_cast<size_t>(from) * row_bytes,
+                                  static_cast<size_t>(count) * row_bytes);
+  return rows;
+}
+
 std::vector<float> ToF32(const files::FileTensor& tensor) {
   const size_t width = static_cast<size_t>(Info(tensor.dtype).bytes);
   std::vector<float> values(tensor.data.size() / width);

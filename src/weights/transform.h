@@ -19,6 +19,9 @@ struct RowRun {
 // REQUIRES: 0 <= row < end <= source.rows.
 RowRun RunAt(const ParamSource& source, int64_t row, int64_t end);
 
+// The rows [from, from + count) of a matrix, as a tensor of the same name.
+files::FileTensor RowsOf(const files::FileTensor& tensor, int64_t from, int64_t count);
+
 // The elements of a plain tensor (F32, F16, BF16) as F32.
 std::vector<float> ToF32(const files::FileTensor& tensor);
 
@@ -27,8 +30,8 @@ std::vector<float> ToF32(const files::FileTensor& tensor);
 std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype);
 
 // Rows [first, first + count) of an F8 matrix times its scale (one, or one per row; none: 1) as
-// BF16: the product of F8's four
-// significant bits and the scale is rounded to BF16's eight, far below F8's own error.
+// BF16: the product of F8's four significant bits and the scale is rounded to BF16's eight, far
+// below F8's own error.
 std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale,
                                int64_t first, int64_t count);
 

@@ -245,4 +245,12 @@ inline ParamSpec Vector(std::string name, ParamRole role, std::string source, in
   return spec;
 }
 
+// Planned and placed at once.
+inline Result<ParameterMap> Place(const std::vector<ParamSpec>& specs, const FakeSource& source,
+                                  FakeDevice& device, const PlanOptions& plan_options = {},
+                                  const PlaceOptions& options = {}) {
+  SLUICE_ASSIGN_OR_RETURN(WeightPlan plan, PlanWeights(specs, source, device, plan_options));
+  return Place(std::move(plan), device, options);
+}
+
 }  // namespace sluice::weights

@@ -326,16 +326,14 @@ bool IsBlockFormat(const std::string& name) {
 
 // Whether a matrix of the model is multiplied by such a kernel.
 bool QuantizesActivations(const Fixture& fixture, device::Device& device) {
-  std::vector<ops::BindRecord> bindings;
-  model::ModelOptions options = OptionsOf(fixture);
-  options.records = &bindings;
-  EXPECT_TRUE(model::LoadModel(OpenFiles(fixture), device, options).ok());
-  return std::any_of(bindings.begin(), bindings.end(), [&](const ops::BindRecord& binding) {
+  const files::ModelFiles files = OpenFiles(fixture);
+  const auto plan = model::PlanWeights(files, device, OptionsOf(fixture).activation);
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  return std::any_of(plan->records.begin(), plan->records.end(), [&](const auto& binding) {
     const auto& all = device.ops().Arithmetics();
-    return binding.op == ops::Linear::kName &&
-           std::any_of(all.begin(), all.end(), [&](const auto& named) {
-             return named.first == binding.chosen && named.second != ops::Arithmetic::kF32;
-           });
+    return std::any_of(all.begin(), all.end(), [&](const auto& named) {
+      return named.first == binding.chosen && named.second != ops::Arithmetic::kF32;
+    });
   });
 }
 
@@ -431,11 +429,12 @@ TEST(GoldenUpdate, AModelUpdatedInPlaceIsTheOtherModel) {
   ASSERT_NE(runner, nullptr);
   EXPECT_GT(DifferenceFrom(target, runner.get()), 1.0);
   const files::ModelFiles fresh = OpenFiles(target);
+  uint64_t version = 1;
   for (const weights::ParamSpec& spec : model::Params(fresh.config)) {
     const Status status = runner->model().parameters().Update(runner->device(), runner->stream(),
                                                               spec.name, *fresh.tensors);
     ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(runner->model().parameters().Find(spec.name)->version, 2u);
+    EXPECT_EQ(runner->model().parameters().version(), ++version);
   }
   EXPECT_LE(DifferenceFrom(target, runner.get()), kTolerance);
 }
@@ -564,9 +563,9 @@ TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
     auto runner = Open(fixture);
     ASSERT_NE(runner, nullptr);
     const auto planned =
-        model::WeightBytes(runner->files(), runner->device(), runner->model().options());
+        model::PlanWeights(runner->files(), runner->device(), runner->model().options().activation);
     ASSERT_TRUE(planned.ok()) << planned.status().message();
-    EXPECT_EQ(*planned, runner->model().parameters().bytes());
+    EXPECT_EQ(planned->bytes, runner->model().parameters().bytes());
   }
 }
 

@@ -37,8 +37,10 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
                           device::ResolveDevice(device, device::LinkedBackends()));
   SLUICE_ASSIGN_OR_RETURN(runner->device_, resolution.Open(device_options));
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
-  SLUICE_ASSIGN_OR_RETURN(runner->model_,
-                          model::LoadModel(runner->files_, *runner->device_, options));
+  SLUICE_ASSIGN_OR_RETURN(weights::WeightPlan plan,
+                          model::PlanWeights(runner->files_, *runner->device_, options.activation));
+  SLUICE_ASSIGN_OR_RETURN(runner->model_, model::LoadModel(runner->files_.config, std::move(plan),
+                                                           *runner->device_, options));
   SLUICE_RETURN_IF_ERROR(runner->AllocateKv(sequences));
   SLUICE_ASSIGN_OR_RETURN(
       runner->workspace_,
@@ -170,7 +172,7 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
                                         .attention_plans = {},
                                         .observer = observer};
   SLUICE_RETURN_IF_ERROR(model_->Forward(
-      context_of_step, batch, ops::Dense(logits.view(), DType::kF32, {row_count, vocab})));
+      context_of_step, batch, {ops::Dense(logits.view(), DType::kF32, {row_count, vocab})}));
   SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
   for (const Chunk& chunk : chunks) {
     lengths_[chunk.sequence] += static_cast<int>(chunk.tokens.size());

@@ -101,6 +101,12 @@ CASES = {
         layer_types=["linear_attention", "full_attention"],
         rope_parameters=rope("default", 10000.0, partial_rotary_factor=0.5)),
         dict(dtype="bfloat16")),
+    "stablelm": ("StableLm", dict(layer_norm_eps=1e-3, use_qkv_bias=True, rope_parameters=rope(
+        "default", partial_rotary_factor=0.25)), {}),
+    "stablelm_parallel": ("StableLm", dict(
+        num_hidden_layers=3, use_parallel_residual=True, tie_word_embeddings=True,
+        rope_parameters=rope("default", 1000000.0, partial_rotary_factor=0.5)),
+        dict(dtype="bfloat16")),
 }
 
 
@@ -109,7 +115,7 @@ def randomize(model, seed):
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
-        if "norm" in name:
+        if "norm" in name and not name.endswith("bias"):
             kind = type(model).__name__
             adds_one = "Gemma" in kind or ("Qwen3Next" in kind and "linear_attn" not in name)
             value = (0.0 if adds_one else 1.0) + 0.25 * noise

@@ -2,7 +2,10 @@
 
 namespace sluice::model::layers {
 
-std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config) {
+std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config) {
+  // Checkpoints call the norm before the feed-forward part "post_attention" where none stands after
+  // the attention.
+  const bool after = files::InfoOf(config.architecture).norms_after;
   ParamList list(config);
   list.Embedding();
   for (int i = 0; i < config.num_layers; ++i) {
@@ -13,27 +16,16 @@ std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config) 
       list.Qkv(i);
       list.AttentionOutput(i);
     }
-    list.Norm(i, "mlp_norm", "post_attention_layernorm", "ffn_norm");
+    if (after) {
+      list.Norm(i, "attention_post_norm", "post_attention_layernorm", "post_attention_norm");
+    }
+    if (!config.parallel_residual) {
+      list.Norm(i, "mlp_norm", after ? "pre_feedforward_layernorm" : "post_attention_layernorm",
+                "ffn_norm");
+    }
     list.GateUp(i);
     list.Down(i);
-  }
-  list.FinalNorm();
-  list.Output();
-  return list.Take();
-}
-
-std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config) {
-  ParamList list(config);
-  list.Embedding();
-  for (int i = 0; i < config.num_layers; ++i) {
-    list.Norm(i, "input_norm", "input_layernorm", "attn_norm");
-    list.Qkv(i);
-    list.AttentionOutput(i, /*residual=*/false);
-    list.Norm(i, "attention_post_norm", "post_attention_layernorm", "post_attention_norm");
-    list.Norm(i, "mlp_norm", "pre_feedforward_layernorm", "ffn_norm");
-    list.GateUp(i);
-    list.Down(i, /*residual=*/false);
-    list.Norm(i, "mlp_post_norm", "post_feedforward_layernorm", "post_ffw_norm");
+    if (after) list.Norm(i, "mlp_post_norm", "post_feedforward_layernorm", "post_ffw_norm");
   }
   list.FinalNorm();
   list.Output();

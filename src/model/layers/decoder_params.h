@@ -1,4 +1,4 @@
-// The parameters of the two families of dense decoders, as dense_decoder.h runs them.
+// The parameters of a decoder, as decoder.h runs it.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,6 @@
 
 namespace sluice::model::layers {
 
-// One norm before each block.
-std::vector<weights::ParamSpec> PreNormParams(const files::ModelConfig& config);
-
-// A norm before and after each block.
-std::vector<weights::ParamSpec> SandwichNormParams(const files::ModelConfig& config);
+std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config);
 
 }  // namespace sluice::model::layers

@@ -31,8 +31,9 @@ Result<GatedMlp> GatedMlp::Make(const Binder& binder, int layer) {
   return mlp;
 }
 
-Status GatedMlp::operator()(device::Stream& stream, const Activations& a,
+Status GatedMlp::operator()(ForwardContext& context, const DeviceBatch&, const Activations& a,
                             const ops::Tensor& residual, const ops::Tensor& out) const {
+  device::Stream& stream = *context.stream;
   SLUICE_RETURN_IF_ERROR(gate_up_(stream, a.normed, {}, a.gate_up));
   SLUICE_RETURN_IF_ERROR(activation_(stream, {a.gate_up, a.gated}));
   return down_(stream, a.gated, residual, out);

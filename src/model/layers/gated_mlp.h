@@ -1,6 +1,7 @@
 // The feed-forward block: down(act(gate(x)) * up(x)). Immutable; the ParameterMap must outlive it.
 #pragma once
 
+#include "model/forward.h"
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
@@ -13,8 +14,8 @@ class GatedMlp {
   static Result<GatedMlp> Make(const Binder& binder, int layer);
 
   // out = the block over a.normed (+ residual). Uses a.gate_up and a.gated.
-  Status operator()(device::Stream& stream, const Activations& a, const ops::Tensor& residual,
-                    const ops::Tensor& out) const;
+  Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+                    const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
   FusedLinear gate_up_, down_;

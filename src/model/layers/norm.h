@@ -1,30 +1,29 @@
-// RMSNorm with its weight. Immutable; the ParameterMap must outlive it.
+// The norms of hidden states, RMSNorm or LayerNorm as the architecture has it, with their weights.
+// Immutable; the ParameterMap must outlive it.
 #pragma once
 
 #include <string>
 
+#include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "ops/norm.h"
 
 namespace sluice::model::layers {
 
-class RmsNorm {
+class Norm {
  public:
-  // What a call normalizes: a block's output, the residual stream, or the residual stream once x
-  // has been added to it.
-  enum class Of { kBranch, kResidual, kSum };
-  static Result<RmsNorm> Make(const Binder& binder, const std::string& name, Of of);
+  // What a call normalizes, and into what: a.branch in place, a.hidden into a.normed, a.hidden once
+  // a.branch has been added to it into a.normed, or a.last into a.last_normed.
+  enum class Of { kBranch, kResidual, kSum, kLast };
+  static Result<Norm> Make(const Binder& binder, const std::string& name, Of of);
 
-  // out = norm(x) * weight; all [tokens, hidden]; out may be x of the same type. REQUIRES: not
-  // kSum.
-  Status operator()(device::Stream& stream, const ops::Tensor& x, const ops::Tensor& out) const;
-  // residual += x; out = norm(residual) * weight. REQUIRES: kSum.
-  Status operator()(device::Stream& stream, const ops::Tensor& x, const ops::Tensor& residual,
-                    const ops::Tensor& out) const;
+  bool bound() const { return norm_.bound(); }
+  Status operator()(device::Stream& stream, const Activations& a) const;
 
  private:
   ops::Bound<ops::Norm> norm_;
-  ops::Tensor weight_;
+  Of of_ = Of::kBranch;
+  ops::Tensor weight_, bias_;  // the second is empty for an RMSNorm
 };
 
 }  // namespace sluice::model::layers

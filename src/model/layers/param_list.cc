@@ -1,7 +1,6 @@
 #include "model/layers/param_list.h"
 
 #include "base/str_cat.h"
-#include "files/architectures.h"
 
 namespace sluice::model::layers {
 
@@ -10,11 +9,8 @@ using weights::ParamSpec;
 using weights::SourceList;
 
 ParamList::ParamList(const files::ModelConfig& config)
-    : config_(config),
-      fused_(files::InfoOf(config.architecture).fused),
-      norms_add_one_(files::InfoOf(config.architecture).hf_norms_add_one),
-      prefixes_{{"model.", ""}} {
-  if (files::InfoOf(config.architecture).in_multimodal) {
+    : config_(config), info_(files::InfoOf(config.architecture)), prefixes_{{"model.", ""}} {
+  if (info_.in_multimodal) {
     // As old and new transformers write it.
     prefixes_.push_back({"language_model.model.", "language_model."});
     prefixes_.push_back({"model.language_model.", ""});
@@ -51,16 +47,20 @@ void ParamList::Output() {
 }
 
 void ParamList::FinalNorm() {
-  ParamSpec spec;
-  spec.name = "final_norm";
-  spec.role = ParamRole::kNorm;
-  spec.rows = config_.hidden_size;
-  spec.hugging_face_adds_one = norms_add_one_;
-  for (const Prefix& prefix : prefixes_) {
-    spec.hugging_face.push_back({{prefix.decoder + "norm.weight", spec.rows}});
-  }
-  spec.gguf = {{{"output_norm.weight", spec.rows}}};
-  specs_.push_back(std::move(spec));
+  const auto add = [&](const char* name, const char* suffix) -> ParamSpec& {
+    ParamSpec spec;
+    spec.name = name;
+    spec.role = ParamRole::kNorm;
+    spec.rows = config_.hidden_size;
+    for (const Prefix& prefix : prefixes_) {
+      spec.hugging_face.push_back({{StrCat(prefix.decoder, "norm", suffix), spec.rows}});
+    }
+    spec.gguf = {{{StrCat("output_norm", suffix), spec.rows}}};
+    specs_.push_back(std::move(spec));
+    return specs_.back();
+  };
+  add("final_norm", ".weight").hugging_face_adds_one = info_.hf_norms_add_one;
+  if (info_.layer_norms) add("final_norm_bias", ".bias");
 }
 
 ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role,
@@ -87,19 +87,21 @@ ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role,
 
 void ParamList::Norm(int i, std::string_view name, std::string_view hugging_face,
                      std::string_view gguf) {
-  Add(i, name, ParamRole::kNorm,
-      {{std::string(hugging_face), std::string(gguf), config_.hidden_size}}, 0, ".weight")
-      .hugging_face_adds_one = norms_add_one_;
+  const std::vector<Piece> pieces = {
+      {std::string(hugging_face), std::string(gguf), config_.hidden_size}};
+  Add(i, name, ParamRole::kNorm, pieces, 0, ".weight").hugging_face_adds_one =
+      info_.hf_norms_add_one;
+  if (info_.layer_norms) Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
 }
 
 void ParamList::Qkv(int i) {
   const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
   const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
   std::vector<Piece> pieces =
-      fused_ ? std::vector<Piece>{{"self_attn.qkv_proj", "attn_qkv", q + 2 * kv}}
-             : std::vector<Piece>{{"self_attn.q_proj", "attn_q", q},
-                                  {"self_attn.k_proj", "attn_k", kv},
-                                  {"self_attn.v_proj", "attn_v", kv}};
+      info_.fused ? std::vector<Piece>{{"self_attn.qkv_proj", "attn_qkv", q + 2 * kv}}
+                  : std::vector<Piece>{{"self_attn.q_proj", "attn_q", q},
+                                       {"self_attn.k_proj", "attn_k", kv},
+                                       {"self_attn.v_proj", "attn_v", kv}};
   if (config_.attention_gate) {
     // Head by head the query's rows, then the gate's.
     const int64_t dim = config_.head_dim;
@@ -115,18 +117,18 @@ void ParamList::Qkv(int i) {
   if (config_.qk_norm) {
     Add(i, "attention.q_norm", ParamRole::kNorm,
         {{"self_attn.q_norm", "attn_q_norm", config_.head_dim}}, 0, ".weight")
-        .hugging_face_adds_one = norms_add_one_;
+        .hugging_face_adds_one = info_.hf_norms_add_one;
     Add(i, "attention.k_norm", ParamRole::kNorm,
         {{"self_attn.k_norm", "attn_k_norm", config_.head_dim}}, 0, ".weight")
-        .hugging_face_adds_one = norms_add_one_;
+        .hugging_face_adds_one = info_.hf_norms_add_one;
   }
 }
 
-void ParamList::AttentionOutput(int i, bool residual) {
+void ParamList::AttentionOutput(int i) {
   const std::vector<Piece> pieces = {{"self_attn.o_proj", "attn_output", config_.hidden_size}};
   ParamSpec& spec = Add(i, "attention.output", ParamRole::kLinear, pieces,
                         int64_t{config_.num_heads} * config_.head_dim, ".weight");
-  spec.residual = residual;
+  spec.residual = !info_.norms_after;
   spec.bias = config_.attention_output_bias;
   if (config_.attention_output_bias) {
     Add(i, "attention.output_bias", ParamRole::kBias, pieces, 0, ".bias");
@@ -160,12 +162,12 @@ void ParamList::GatedDeltaNet(int i) {
       ".weight");
   Add(i, "linear.output", ParamRole::kLinear, {{"linear_attn.out_proj", "", config_.hidden_size}},
       linear.value_width(), ".weight")
-      .residual = true;
+      .residual = !info_.norms_after;
 }
 
 std::vector<weights::ParamSpec> ParamList::Take() {
   // No GGUF file gets as far as this; what it would call them is not known here.
-  if (files::InfoOf(config_.architecture).gguf_name.empty()) {
+  if (info_.gguf_name.empty()) {
     for (ParamSpec& spec : specs_) spec.gguf.clear();
   }
   return std::move(specs_);
@@ -174,19 +176,19 @@ std::vector<weights::ParamSpec> ParamList::Take() {
 void ParamList::GateUp(int i) {
   const int64_t width = config_.intermediate_size;
   const std::vector<Piece> pieces =
-      fused_ ? std::vector<Piece>{{"mlp.gate_up_proj", "ffn_up", 2 * width}}
-             : std::vector<Piece>{{"mlp.gate_proj", "ffn_gate", width},
-                                  {"mlp.up_proj", "ffn_up", width}};
+      info_.fused ? std::vector<Piece>{{"mlp.gate_up_proj", "ffn_up", 2 * width}}
+                  : std::vector<Piece>{{"mlp.gate_proj", "ffn_gate", width},
+                                       {"mlp.up_proj", "ffn_up", width}};
   Add(i, "mlp.gate_up", ParamRole::kLinear, pieces, config_.hidden_size, ".weight").bias =
       config_.mlp_bias;
   if (config_.mlp_bias) Add(i, "mlp.gate_up_bias", ParamRole::kBias, pieces, 0, ".bias");
 }
 
-void ParamList::Down(int i, bool residual) {
+void ParamList::Down(int i) {
   const std::vector<Piece> pieces = {{"mlp.down_proj", "ffn_down", config_.hidden_size}};
   ParamSpec& spec =
       Add(i, "mlp.down", ParamRole::kLinear, pieces, config_.intermediate_size, ".weight");
-  spec.residual = residual;
+  spec.residual = !info_.norms_after;
   spec.bias = config_.mlp_bias;
   if (config_.mlp_bias) Add(i, "mlp.down_bias", ParamRole::kBias, pieces, 0, ".bias");
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/model_config.h"
+#include "files/architectures.h"
 #include "weights/manifest.h"
 
 namespace sluice::model::layers {
@@ -20,20 +20,19 @@ class ParamList {
   // The output matrix: the embedding itself where the checkpoint ties them.
   void Output();
   void FinalNorm();
-  // RMSNorm of the hidden state in layer `i`.
+  // A norm of the hidden state in layer `i`, with its bias where the architecture's have one.
   void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf);
 
   // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
   // norms where the config has them.
   void Qkv(int i);
-  // `residual`: the product is added to the hidden state by the Linear itself.
-  void AttentionOutput(int i, bool residual = true);
+  void AttentionOutput(int i);
   // "linear.in", rows of queries, keys, values, gate, b, a; "linear.conv", "linear.dt_bias",
   // "linear.a_log", "linear.norm" and "linear.output".
   void GatedDeltaNet(int i);
   // "mlp.gate_up": gate rows, then up rows.
   void GateUp(int i);
-  void Down(int i, bool residual = true);
+  void Down(int i);
 
   std::vector<weights::ParamSpec> Take();
 
@@ -54,8 +53,7 @@ class ParamList {
                           std::string_view suffix);
 
   const files::ModelConfig& config_;
-  const bool fused_;
-  const bool norms_add_one_;
+  const files::ArchitectureInfo& info_;
   std::vector<Prefix> prefixes_;  // in order of preference
   std::vector<weights::ParamSpec> specs_;
 };

@@ -20,8 +20,6 @@ Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& bat
   ops::Embedding::Args args;
   args.ids = batch.token_ids;
   args.table = table_;
-  args.spliced = batch.spliced;
-  args.splice = batch.splice;
   args.out = out;
   return embedding_(stream, args);
 }
@@ -33,10 +31,8 @@ Result<LogitsHead> LogitsHead::Make(const Binder& binder, bool final_norm) {
       final_norm ? ops::ResidualDType(binder.options.activation) : binder.options.activation;
   gather.width = binder.config.hidden_size;
   SLUICE_ASSIGN_OR_RETURN(head.gather_, binder.Bind<ops::GatherRows>(gather));
-  head.has_norm_ = final_norm;
   if (final_norm) {
-    SLUICE_ASSIGN_OR_RETURN(head.norm_,
-                            RmsNorm::Make(binder, "final_norm", RmsNorm::Of::kResidual));
+    SLUICE_ASSIGN_OR_RETURN(head.norm_, Norm::Make(binder, "final_norm", Norm::Of::kLast));
   }
   head.output_ = FusedLinear::Make(binder, "output");
   if (binder.config.logit_soft_cap) {
@@ -49,12 +45,14 @@ Result<LogitsHead> LogitsHead::Make(const Binder& binder, bool final_norm) {
 }
 
 Status LogitsHead::operator()(device::Stream& stream, const DeviceBatch& batch,
-                              const ops::Tensor& hidden, const Activations& a,
-                              const ops::Tensor& logits) const {
+                              const Activations& a, const ops::Tensor& logits) const {
   if (batch.rows() == 0) return OkStatus();
-  SLUICE_RETURN_IF_ERROR(
-      gather_(stream, {hidden, batch.logits_rows, has_norm_ ? a.last : a.last_normed}));
-  if (has_norm_) SLUICE_RETURN_IF_ERROR(norm_(stream, a.last, a.last_normed));
+  if (norm_.bound()) {
+    SLUICE_RETURN_IF_ERROR(gather_(stream, {a.hidden, batch.logits_rows, a.last}));
+    SLUICE_RETURN_IF_ERROR(norm_(stream, a));
+  } else {
+    SLUICE_RETURN_IF_ERROR(gather_(stream, {a.normed, batch.logits_rows, a.last_normed}));
+  }
   SLUICE_RETURN_IF_ERROR(output_(stream, a.last_normed, {}, logits));
   if (!soft_cap_.bound()) return OkStatus();
   return soft_cap_(stream, {logits});

@@ -15,7 +15,7 @@ namespace sluice::model::layers {
 class TokenEmbedding {
  public:
   static Result<TokenEmbedding> Make(const Binder& binder);
-  // out [tokens, hidden]: the scaled rows of batch.token_ids, or the spliced ones.
+  // out [tokens, hidden]: the scaled rows of batch.token_ids.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& out) const;
 
  private:
@@ -28,15 +28,14 @@ class LogitsHead {
  public:
   // `final_norm`: false where hidden states arrive normed.
   static Result<LogitsHead> Make(const Binder& binder, bool final_norm);
-  // `hidden` [tokens, hidden]: the residual stream, or a.normed without a final norm. Writes a.last
-  // and a.last_normed; logits [rows, vocab]. Zero rows do nothing.
-  Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& hidden,
-                    const Activations& a, const ops::Tensor& logits) const;
+  // Of a.hidden, or of a.normed without a final norm. Writes a.last and a.last_normed; logits
+  // [rows, vocab]. Zero rows do nothing.
+  Status operator()(device::Stream& stream, const DeviceBatch& batch, const Activations& a,
+                    const ops::Tensor& logits) const;
 
  private:
   ops::Bound<ops::GatherRows> gather_;
-  bool has_norm_ = false;
-  RmsNorm norm_;
+  Norm norm_;  // unbound: hidden states arrive normed
   FusedLinear output_;
   ops::Bound<ops::SoftCap> soft_cap_;  // unbound: the model has none
 };

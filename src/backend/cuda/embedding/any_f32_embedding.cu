@@ -1,6 +1,6 @@
 // Rows of the embedding table as activations: a thread block has one token. The products of the
-// block formats are exact, so each number is rounded once, as on the host. An id or a spliced row
-// that does not exist gives NaN.
+// block formats are exact, so each number is rounded once, as on the host. An id outside
+// the table gives NaN.
 #include "backend/cuda/embedding/params.h"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/dequantize.cuh"
@@ -98,13 +98,6 @@ template <class T>
 __device__ void EmbedToken(const EmbeddingParams& p) {
   const int64_t token = blockIdx.x;
   T* out = static_cast<T*>(p.out) + token * p.out_stride;
-  const int64_t spliced = p.splice == nullptr ? -1 : p.splice[token];
-  if (spliced >= p.spliced_rows && spliced >= 0) return WriteNan(out, p.hidden);
-  if (spliced >= 0) {
-    const T* from = static_cast<const T*>(p.spliced) + spliced * p.spliced_stride;
-    for (int64_t i = threadIdx.x; i < p.hidden; i += blockDim.x) out[i] = from[i];
-    return;
-  }
   const int64_t id = p.ids[token];
   if (id < 0 || id >= p.vocab) return WriteNan(out, p.hidden);
   StoredRow(p, p.table + id * p.row_bytes, out);

@@ -27,15 +27,11 @@ Status RunEmbedding(device::Stream& stream, const Embedding::Desc& desc,
   const size_t row_bytes = RowBytes(desc.table, static_cast<size_t>(desc.hidden));
   const EmbeddingParams params = {.ids = args.ids.ptr<int32_t>(),
                                   .table = args.table.ptr<uint8_t>(),
-                                  .spliced = args.spliced.data,
-                                  .splice = args.splice.ptr<int32_t>(),
                                   .out = args.out.data,
                                   .row_bytes = static_cast<int64_t>(row_bytes),
-                                  .spliced_stride = args.spliced.strides[0],
                                   .out_stride = args.out.strides[0],
                                   .vocab = desc.vocab,
                                   .hidden = desc.hidden,
-                                  .spliced_rows = args.spliced.empty() ? 0 : args.spliced.dims[0],
                                   .format = static_cast<uint32_t>(desc.table),
                                   .scale = desc.scale};
   return Launch(stream, kEmbedding(desc.activation), BlockPerRow(args.ids.dims[0]), params);

@@ -9,12 +9,10 @@ namespace sluice::cuda {
 struct EmbeddingParams {
   const int32_t* ids;
   const uint8_t* table;
-  const void* spliced;    // null: nothing is spliced
-  const int32_t* splice;  // null: nothing is spliced
   void* out;
   int64_t row_bytes;  // of the table
-  int64_t spliced_stride, out_stride;
-  int64_t vocab, hidden, spliced_rows;
+  int64_t out_stride;
+  int64_t vocab, hidden;
   uint32_t format;  // DType of the table
   float scale;
 };

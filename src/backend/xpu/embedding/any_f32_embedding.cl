@@ -2,20 +2,11 @@
 // -D ACT, TABLE (a format's name), PIECE: elements of a row that a work-group does.
 #define table_value SLUICE_CAT(value_, TABLE)
 
-// Work-group (piece, token). An id or a splice row outside its table gives NaN.
-SLUICE_KERNEL any_f32_embedding(global const int* ids, Bytes table, Bytes spliced,
-                                global const int* splice, BytesOut out, ulong row_bytes, int vocab,
-                                int hidden, int spliced_rows, ulong spliced_stride,
-                                ulong out_stride, float scale) {
+// Work-group (piece, token). An id outside the table gives NaN.
+SLUICE_KERNEL any_f32_embedding(global const int* ids, Bytes table, BytesOut out, ulong row_bytes,
+                                int vocab, int hidden, ulong out_stride, float scale) {
   const ulong token = get_group_id(1), to = token * out_stride;
   const int begin = get_group_id(0) * PIECE, end = min(hidden, begin + PIECE);
-  const int from = splice == 0 ? -1 : splice[token];
-  if (from >= 0) {
-    for (int i = begin + get_local_id(0); i < end; i += ITEMS)
-      store_act(out, to + i,
-                from < spliced_rows ? load_act(spliced, from * spliced_stride + i) : NAN);
-    return;
-  }
   const int id = ids[token];
   Bytes row = table + (id >= 0 && id < vocab ? id : 0) * row_bytes;
   const float factor = id >= 0 && id < vocab ? scale : NAN;

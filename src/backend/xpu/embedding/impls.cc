@@ -14,14 +14,12 @@ Status RunEmbedding(device::Stream& stream, const ops::Embedding::Desc& desc,
   const std::string options =
       StrCat("-D ITEMS=", items, " -D PIECE=", kPieceElements, " -D ACT=", ClName(desc.activation),
              " -D TABLE=", ClName(desc.table));
-  const bool spliced = !args.splice.empty();
   LaunchShape shape{{PiecesOf(desc.hidden), static_cast<size_t>(args.ids.dims[0]), 1},
                     static_cast<size_t>(items)};
   return Launch(stream, {"embedding/any_f32_embedding", "any_f32_embedding"}, options, shape,
-                args.ids.data, args.table.data, args.spliced.data, args.splice.data, args.out.data,
+                args.ids.data, args.table.data, args.out.data,
                 static_cast<uint64_t>(RowBytes(desc.table, static_cast<size_t>(desc.hidden))),
                 static_cast<int32_t>(desc.vocab), static_cast<int32_t>(desc.hidden),
-                static_cast<int32_t>(spliced ? args.spliced.dims[0] : 0), RowStride(args.spliced),
                 RowStride(args.out), desc.scale);
 }
 

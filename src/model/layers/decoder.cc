@@ -1,0 +1,106 @@
+#include "model/layers/decoder.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+#include "files/architectures.h"
+
+namespace sluice::model::layers {
+
+Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
+  std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
+  const files::ModelConfig& config = model->config_;
+  const bool after = files::InfoOf(config.architecture).norms_after;
+  CHECK(!(after && config.parallel_residual),
+        "blocks in parallel have no norm that adds the first");
+  const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
+  SLUICE_ASSIGN_OR_RETURN(model->embedding_, TokenEmbedding::Make(binder));
+  SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
+  for (int i = 0; i < config.num_layers; ++i) {
+    const auto name = [&](const char* norm) { return StrCat("layers.", i, ".", norm); };
+    SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
+    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, name("input_norm"), std::move(mixer),
+                                           after ? name("attention_post_norm") : ""));
+    SLUICE_ASSIGN_OR_RETURN(GatedMlp mlp, GatedMlp::Make(binder, i));
+    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, config.parallel_residual ? "" : name("mlp_norm"),
+                                           std::move(mlp), after ? name("mlp_post_norm") : ""));
+  }
+  if (after) {
+    SLUICE_ASSIGN_OR_RETURN(model->final_norm_, model->NormOfSum(binder, "final_norm"));
+  }
+  SLUICE_ASSIGN_OR_RETURN(model->head_, LogitsHead::Make(binder, /*final_norm=*/!after));
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+Status Decoder::MakeRopeTables() {
+  const int64_t positions = options_.max_model_len;
+  const auto table = [&](const files::RopeConfig& rope) {
+    return RopeTable::Make(device_, ComputeRopeFrequencies(rope, config_.context_length, positions),
+                           positions);
+  };
+  SLUICE_ASSIGN_OR_RETURN(rope_, table(config_.rope));
+  const bool local = std::any_of(config_.layers.begin(), config_.layers.end(),
+                                 [](const files::LayerConfig& layer) { return layer.local_rope; });
+  if (local) {
+    SLUICE_ASSIGN_OR_RETURN(local_rope_, table(config_.local_rope));
+  }
+  return OkStatus();
+}
+
+Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const {
+  const files::LayerConfig& config = config_.layers[layer];
+  const int index = group_of(layer);
+  if (config.kind == files::LayerKind::kLinear) {
+    SLUICE_ASSIGN_OR_RETURN(GatedDeltaNet net,
+                            GatedDeltaNet::Make(binder, layer, groups_[index], index));
+    return Body(std::move(net));
+  }
+  ops::Tensor rope;
+  if (config.use_rope) rope = config.local_rope ? local_rope_.tensor() : rope_.tensor();
+  SLUICE_ASSIGN_OR_RETURN(Attention attention,
+                          Attention::Make(binder, layer, groups_[index], index, rope));
+  return Body(std::move(attention));
+}
+
+Status Decoder::AddBlock(const Binder& binder, const std::string& before, Body body,
+                         const std::string& after) {
+  Block block;
+  block.body = std::move(body);
+  if (!before.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(block.before, NormOfSum(binder, before));
+  }
+  if (!after.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(block.after, Norm::Make(binder, after, Norm::Of::kBranch));
+  }
+  blocks_.push_back(std::move(block));
+  return OkStatus();
+}
+
+Result<Norm> Decoder::NormOfSum(const Binder& binder, const std::string& name) const {
+  const bool added = blocks_.empty() || !blocks_.back().after.bound();
+  return Norm::Make(binder, name, added ? Norm::Of::kResidual : Norm::Of::kSum);
+}
+
+Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
+                        const Outputs& outputs) const {
+  if (batch.tokens() == 0) return OkStatus();
+  device::Stream& stream = *context.stream;
+  const Activations a =
+      Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
+  SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
+  for (const Block& block : blocks_) {
+    if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
+    const bool adds = !block.after.bound();
+    SLUICE_RETURN_IF_ERROR(std::visit(
+        [&](const auto& body) {
+          return body(context, batch, a, adds ? a.hidden : ops::Tensor(),
+                      adds ? a.hidden : a.branch);
+        },
+        block.body));
+    if (!adds) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
+  }
+  if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));
+  return head_(stream, batch, a, outputs.logits);
+}
+
+}  // namespace sluice::model::layers

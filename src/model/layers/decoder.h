@@ -1,0 +1,56 @@
+// The forward pass of every decoder: blocks around one residual stream, a mixer and a feed-forward
+// part for each layer. Which mixer a layer has and where norms stand is data: the architecture's
+// row in files/architectures.cc and the config. A model that these blocks can't be arranged for has
+// a Forward of its own over them.
+#pragma once
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "model/layers/attention.h"
+#include "model/layers/gated_delta_net.h"
+#include "model/layers/gated_mlp.h"
+#include "model/layers/norm.h"
+#include "model/layers/rope_table.h"
+#include "model/layers/token_embedding.h"
+#include "model/model.h"
+
+namespace sluice::model::layers {
+
+class Decoder : public Model {
+ public:
+  static Result<std::unique_ptr<Model>> Make(ModelParts parts);
+  size_t workspace_bytes() const override { return Activations::Bytes(config_, options_); }
+  Status Forward(ForwardContext& context, const DeviceBatch& batch,
+                 const Outputs& outputs) const override;
+
+ private:
+  using Body = std::variant<Attention, GatedDeltaNet, GatedMlp>;
+  struct Block {
+    // Unbound: the block reads what the one before it read, so that the two are parallel.
+    Norm before;
+    Body body;
+    // Of what the body gives, which the norm that comes next then adds to the residual stream.
+    // Unbound: the body's last product adds it.
+    Norm after;
+  };
+
+  explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
+  Status MakeRopeTables();
+  Result<Body> MakeMixer(const Binder& binder, int layer) const;
+  // Appends a block. `before` and `after` name its norms; empty: it has none.
+  Status AddBlock(const Binder& binder, const std::string& before, Body body,
+                  const std::string& after);
+  // The norm `name` of the residual stream, to which the last block's output is added first where
+  // the block has not done it.
+  Result<Norm> NormOfSum(const Binder& binder, const std::string& name) const;
+
+  TokenEmbedding embedding_;
+  RopeTable rope_, local_rope_;  // the second is empty unless a layer uses it
+  std::vector<Block> blocks_;
+  Norm final_norm_;  // unbound: the head has it
+  LogitsHead head_;
+};
+
+}  // namespace sluice::model::layers
