@@ -140,7 +140,7 @@ void Metrics::ObserveStep(const StepTimes& times) {
   families_->plan.Observe(times.plan_s);
   families_->prepare.Observe(times.prepare_s);
   families_->execute.Observe(times.execute_s);
-  if (times.sample_s) families_->sample.Observe(*times.sample_s);
+  families_->sample.Observe(times.sample_s);
   families_->emit.Observe(times.emit_s);
   families_->tokens.Observe(times.tokens);
   Raise(families_->kernels, times.kernels_total);

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace sluice::engine {
@@ -22,9 +21,7 @@ struct GaugeValues {
 };
 
 struct StepTimes {
-  double plan_s = 0, prepare_s = 0, execute_s = 0;
-  std::optional<double> sample_s;  // absent where a graph holds the sampler too
-  double emit_s = 0;
+  double plan_s = 0, prepare_s = 0, execute_s = 0, sample_s = 0, emit_s = 0;
   int tokens = 0;
   // Of all steps so far: zeros where a device counts none.
   uint64_t kernels_total = 0, device_calls_total = 0;

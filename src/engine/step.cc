@@ -30,7 +30,7 @@ bool StepLoop::Begin() {
   const int64_t planned = NowMicros();
   flight.plan_us = planned - start;
   if (flight.tokens > 0) {
-    auto step = runner_.Launch(&plan_, nullptr, nullptr);
+    auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
     if (step.ok()) flight.step = *std::move(step);
     flight.execute_us = NowMicros() - planned;
@@ -68,14 +68,13 @@ bool StepLoop::End() {
   Emit(result_, outcome_, status);
   if (flight.tokens == 0) return false;
   ++steps_;
-  const std::optional<int64_t> sample_us = status.ok() ? costs.sample : std::nullopt;
-  const int64_t execute_us =
-      flight.execute_us - costs.prepare + finished - start - sample_us.value_or(0);
+  const int64_t sample_us = status.ok() ? costs.sample : 0;
+  const int64_t execute_us = flight.execute_us - costs.prepare + finished - start - sample_us;
   const exec::RunnerTotals totals = runner_.Totals();
   metrics_.ObserveStep({.plan_s = flight.plan_us * 1e-6,
                         .prepare_s = costs.prepare * 1e-6,
                         .execute_s = execute_us * 1e-6,
-                        .sample_s = sample_us ? std::optional(*sample_us * 1e-6) : std::nullopt,
+                        .sample_s = sample_us * 1e-6,
                         .emit_s = (NowMicros() - finished) * 1e-6,
                         .tokens = flight.tokens,
                         .kernels_total = totals.kernels,

@@ -120,7 +120,7 @@ class Driver {
     return Take();
   }
   void Launch(BatchPlan* plan) {
-    auto step = runner_->Launch(plan, nullptr, nullptr);
+    auto step = runner_->Launch(plan, nullptr);
     ASSERT_TRUE(step.ok()) << step.status().message();
     steps_.push_back(*std::move(step));
   }
