@@ -70,17 +70,15 @@ void Scheduler::Fail(uint64_t id, CommitOutcome* outcome) {
 
 bool Scheduler::Postpone(SequenceId id) {
   CHECK(!in_flight_.empty(), "no plan is uncommitted");
-  const auto it = sequences_.find(id);
-  if (it == sequences_.end()) return false;
-  Sequence* const sequence = it->second.get();
   std::vector<Booked>& entries = in_flight_.back().entries;
   const auto booked =
       std::find_if(entries.begin(), entries.end(), [id](const Booked& b) { return b.id == id; });
   CHECK(booked != entries.end() && booked->samples && !booked->postponed, "sequence ", id);
-  if (booked->drafts > 0) {  // Commit, which the next plan waits for, rolls them back
-    booked->postponed = true;
-    return true;
-  }
+  booked->postponed = true;
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return false;
+  if (booked->drafts > 0) return true;  // Commit, which the next plan waits for, rolls back
+  Sequence* const sequence = it->second.get();
   booked->samples = false;
   --sequence->unknown_tokens;
   if (HasStates()) {

@@ -130,8 +130,8 @@ class Scheduler {
 
   // The mask of the sequence came too late for the newest plan, which draws nothing for it: the
   // next plan computes its last token again, and names no row of this one. A sequence with states,
-  // which do not go back by a token, queues again. False when it has ended meanwhile. REQUIRES: the
-  // plan is uncommitted, and draws for it.
+  // which do not go back by a token, queues again. False when it has ended since the plan was made.
+  // REQUIRES: the plan is uncommitted, and draws for it.
   bool Postpone(SequenceId id);
 
   // Holds back every block that step `step` or a later one named, until LetGo (a KvSink that is
@@ -167,7 +167,7 @@ class Scheduler {
     int32_t score_count = 0;
     int32_t first_score_row = 0;  // prompt position
     bool samples = false;
-    bool postponed = false;  // its drafts were not verified
+    bool postponed = false;  // draws nothing after all
   };
   struct Step {
     uint64_t id = 0;
