@@ -25,6 +25,8 @@ struct StepTimes {
   int tokens = 0;
   // Of all steps so far: zeros where a device counts none.
   uint64_t kernels_total = 0, device_calls_total = 0;
+  // Steps that were sampled without a graph for these reasons.
+  uint64_t edits_total = 0, masks_total = 0, distributions_total = 0;
 };
 
 struct RequestTimes {
@@ -42,6 +44,8 @@ class Metrics {
   void ObserveStep(const StepTimes& times);
   // An implementation of an op that would have been better declined.
   void CountFallback(const std::string& op, const std::string& reason);
+  // Rows that drew nothing since their masks were not ready.
+  void CountLateMasks(int64_t rows);
   void ObserveInterToken(double seconds);
   void ObserveRequest(const RequestTimes& times);
   std::string Text() const;

@@ -175,7 +175,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   }
   executor->info_ = {.kv_groups = store.groups(),
                      .max_model_len = static_cast<int>(limits.positions),
-                     .max_logits_rows = static_cast<int>(limits.logits_rows)};
+                     .max_logits_rows = static_cast<int>(limits.logits_rows),
+                     .vocab_size = model.vocab_size()};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
   SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));

@@ -90,6 +90,7 @@ struct RunnerInfo {
   std::vector<batch::KvGroup> kv_groups;
   int max_model_len = 0;    // tokens of a sequence
   int max_logits_rows = 0;  // of a step
+  int vocab_size = 0;       // of a row
   int depth = 1;            // steps that may be unfinished at once
   size_t weight_bytes = 0, kv_bytes = 0;
   std::string device_name, device_id, device_reason, isa;
