@@ -36,7 +36,9 @@ struct Request {
   std::optional<int> max_tokens;  // absent: what is left of the context; 0: only score the prompt
   int min_tokens = 0;
   bool ignore_eos = false;
-  std::vector<std::string> stop;  // the answer ends before the first of these
+  std::vector<std::string> choice;  // the answer is one of these texts; empty: any. It wins over
+                                    // ignore_eos, min_tokens and no_repeat_ngram
+  std::vector<std::string> stop;    // the answer ends before the first of these
   std::vector<int32_t> stop_token_ids;
   bool include_stop = false;        // leave the stop string in the text
   bool skip_special_tokens = true;  // in the answer's text

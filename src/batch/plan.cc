@@ -11,7 +11,7 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
@@ -102,7 +102,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr size_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(int32_t);
+constexpr size_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(int32_t) + 1;
 constexpr size_t kRowBytes = 2 * sizeof(int32_t) + 1;
 constexpr size_t kCopyBytes = 3 * sizeof(int32_t);
 constexpr size_t kBiasBytes = sizeof(int32_t) + sizeof(float);
@@ -116,11 +116,11 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
 // here before it is visited.
 template <class Archive, Is<PlanEntry> Entry>
 void Visit(Archive& archive, Entry& entry) {
-  auto& [sequence, slot, first_position, query_tokens, token_begin, logits_begin, logits_count] =
-      entry;
+  auto& [sequence, slot, first_position, query_tokens, token_begin, logits_begin, logits_count,
+         masked] = entry;
   archive.Value(sequence), archive.Value(slot), archive.Value(first_position);
   archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
-  archive.Value(logits_count);
+  archive.Value(logits_count), archive.Value(masked);
 }
 
 template <class Archive, Is<LogitsRow> Row>

@@ -44,6 +44,9 @@ struct PlanEntry {
   int32_t token_begin = 0;   // index into BatchPlan::tokens
   int32_t logits_begin = 0;  // index into BatchPlan::logits_rows
   int32_t logits_count = 0;
+  // Those of its rows that draw wait for masks, which come when the step has been launched
+  // (batch/mask_set.h).
+  bool masked = false;
 
   friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };

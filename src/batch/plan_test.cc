@@ -17,7 +17,8 @@ BatchPlan FullPlan() {
                    .query_tokens = 2,
                    .token_begin = 0,
                    .logits_begin = 0,
-                   .logits_count = 2},
+                   .logits_count = 2,
+                   .masked = true},
                   {.sequence = 9, .query_tokens = 1, .token_begin = 2, .logits_begin = 2}};
   plan.tokens = {5, 6, PreviousRow(4)};
   plan.logits_rows = {{0, 6, RowPurpose::kVerify}, {1, -1, RowPurpose::kSample}};
@@ -64,6 +65,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.entries[1].token_begin = 1; },
       [](BatchPlan& p) { p.entries[1].logits_begin = 1; },
       [](BatchPlan& p) { p.entries[0].logits_count = 1; },
+      [](BatchPlan& p) { p.entries[0].masked = false; },
       [](BatchPlan& p) { p.tokens[0] = 9; },
       [](BatchPlan& p) { p.logits_rows[0].token = 1; },
       [](BatchPlan& p) { p.logits_rows[0].target = 7; },

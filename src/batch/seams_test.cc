@@ -1,5 +1,4 @@
-// The seams of batch/ as their users see them: a sink that sees every layer event in order, and a
-// mask source that bans a token.
+// The seams of batch/ as their users see them: a sink that sees every layer event in order.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,7 +6,6 @@
 
 #include "base/str_cat.h"
 #include "batch/kv_sink_checker.h"
-#include "batch/mask_source.h"
 
 namespace sluice::batch {
 namespace {
@@ -83,46 +81,6 @@ TEST(KvSink, IsUsableAgainAfterAnAbortAndAfterAnError) {
   sink.status = OkStatus();
   ASSERT_TRUE(checker.Begin({}).ok());
   EXPECT_TRUE(checker.open());
-}
-
-// Bans one token of one sequence and allows all else.
-class BanningMask : public MaskSource {
- public:
-  bool HasMask(const PlanEntry& entry) override { return entry.sequence == 7; }
-  Status Fill(const PlanEntry&, int row, std::span<uint32_t> allowed) override {
-    for (uint32_t& word : allowed) word = ~0u;
-    allowed[banned / 32] &= ~(1u << (banned % 32));
-    rows.push_back(row);
-    return OkStatus();
-  }
-  int banned = 37;
-  std::vector<int> rows;
-};
-
-// What exec does just before sampling: argmax over what the mask leaves.
-int MaskedArgmax(MaskSource* masks, const PlanEntry& entry, int row,
-                 const std::vector<float>& logits) {
-  std::vector<uint32_t> allowed((logits.size() + 31) / 32, ~0u);
-  if (masks->HasMask(entry)) {
-    EXPECT_TRUE(masks->Fill(entry, row, allowed).ok());
-  }
-  int best = -1;
-  for (int i = 0; i < static_cast<int>(logits.size()); ++i) {
-    if ((allowed[i / 32] >> (i % 32) & 1) == 0) continue;
-    if (best < 0 || logits[i] > logits[best]) best = i;
-  }
-  return best;
-}
-
-TEST(MaskSource, BansATokenForItsOwnSequenceOnly) {
-  BanningMask masks;
-  std::vector<float> logits(50, 0.0f);
-  logits[37] = 2.0f;
-  logits[40] = 1.0f;
-  EXPECT_EQ(MaskedArgmax(&masks, {.sequence = 7}, 0, logits), 40);
-  EXPECT_EQ(MaskedArgmax(&masks, {.sequence = 8}, 0, logits), 37);
-  EXPECT_EQ(MaskedArgmax(&masks, {.sequence = 7}, 1, logits), 40);  // a row of a verify entry
-  EXPECT_EQ(masks.rows, (std::vector<int>{0, 1}));
 }
 
 }  // namespace

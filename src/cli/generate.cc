@@ -27,7 +27,7 @@ struct GenerateOptions {
   bool json = false;
   bool chat = false;
   bool ignore_eos = false;
-  std::vector<std::string> stop;
+  std::vector<std::string> stop, choice;
 };
 
 Request RequestOf(const GenerateOptions& options, const Sampling& model) {
@@ -42,6 +42,7 @@ Request RequestOf(const GenerateOptions& options, const Sampling& model) {
   request.max_tokens = options.max_tokens;
   request.ignore_eos = options.ignore_eos;
   request.stop = options.stop;
+  request.choice = options.choice;
   request.sampling = WithTerminalDefaults(options.sampling, model);
   if (options.logprobs >= 0) request.logprobs = options.logprobs;
   return request;
@@ -81,6 +82,10 @@ Action SetUpGenerate(CLI::App& app) {
   app.add_option("--logprobs", options->logprobs, "print log-probs of this many best tokens")
       ->check(CLI::Range(0, 20));
   app.add_option("--stop", options->stop, "end before this text (may be repeated)");
+  app.add_option("--choice", options->choice,
+                 "answer with this text or another one given so (may be repeated)")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   app.add_flag("--ignore-eos", options->ignore_eos, "go on after the end of the answer");
   app.add_flag("--chat", options->chat, "put the prompt into the model's chat template");
   app.add_flag("--json", options->json, "print one JSON object instead of text");

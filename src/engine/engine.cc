@@ -82,6 +82,7 @@ class EngineImpl : public Engine {
   std::vector<int32_t> end_ids_;
   uint64_t seed_ = 0;
   std::unique_ptr<TextModelImpl> text_;
+  std::unique_ptr<Constraints> constraints_;
   std::unique_ptr<exec::StepRunner> runner_;
   std::unique_ptr<engine::Metrics> metrics_;
   std::unique_ptr<StepLoop> loop_;
@@ -173,6 +174,7 @@ Status EngineImpl::OpenScheduler() {
 }
 
 void EngineImpl::StartThreads() {
+  constraints_ = std::make_unique<Constraints>(text_->tokenizer(), info_.vocab_size, end_ids_);
   TextContext context;
   context.text = text_.get();
   context.metrics = metrics_.get();
@@ -180,6 +182,8 @@ void EngineImpl::StartThreads() {
   context.end_ids = end_ids_;
   context.kv_dtype = batch::FinestGroup(runner_->Info().kv_groups).dtype;
   context.prefix_cache = options_.prefix_cache;
+  context.constraints = constraints_.get();
+  context.masks = &loop_->masks();
   context.max_model_len = info_.max_model_len;
   context.longest_sequence = loop_->longest_sequence();
   context.add = [this](auto request, auto sequences) {

@@ -44,6 +44,13 @@ struct Metrics::Families {
     return phases.Add(with_phase, kStep);
   }
 
+  Counter& MakeEagerSampling(const std::string& reason) {
+    prometheus::Labels with_reason = labels;
+    with_reason["op"] = "sample";
+    with_reason["reason"] = reason;
+    return fallback.Add(with_reason);
+  }
+
   prometheus::Labels labels;
   prometheus::Registry registry;
 
@@ -90,11 +97,15 @@ struct Metrics::Families {
                                               .Name("sluice_step_seconds")
                                               .Help("Time of a step by phase")
                                               .Register(registry);
-  prometheus::Family<Counter>& fallback =
-      prometheus::BuildCounter()
-          .Name("sluice_fallback_total")
-          .Help("Better implementations of an op that declined, by reason")
-          .Register(registry);
+  prometheus::Family<Counter>& fallback = prometheus::BuildCounter()
+                                              .Name("sluice_fallback_total")
+                                              .Help("What did not run in the better way, by reason")
+                                              .Register(registry);
+  Counter& edits = MakeEagerSampling("more edits of logits than a graph holds");
+  Counter& masks = MakeEagerSampling("more masks than a graph holds");
+  Counter& distributions = MakeEagerSampling("whole distributions");
+  Counter& late_masks = MakeCounter("sluice_late_masks_total",
+                                    "Rows whose mask was not ready in time, to be computed again");
   Histogram& plan = MakePhase("plan");
   Histogram& prepare = MakePhase("prepare");
   Histogram& execute = MakePhase("execute");
@@ -140,11 +151,18 @@ void Metrics::ObserveStep(const StepTimes& times) {
   families_->plan.Observe(times.plan_s);
   families_->prepare.Observe(times.prepare_s);
   families_->execute.Observe(times.execute_s);
-  if (times.sample_s) families_->sample.Observe(*times.sample_s);
+  families_->sample.Observe(times.sample_s);
   families_->emit.Observe(times.emit_s);
   families_->tokens.Observe(times.tokens);
   Raise(families_->kernels, times.kernels_total);
   Raise(families_->device_calls, times.device_calls_total);
+  Raise(families_->edits, times.edits_total);
+  Raise(families_->masks, times.masks_total);
+  Raise(families_->distributions, times.distributions_total);
+}
+
+void Metrics::CountLateMasks(int64_t rows) {
+  families_->late_masks.Increment(static_cast<double>(rows));
 }
 
 void Metrics::ObserveInterToken(double seconds) { families_->inter_token.Observe(seconds); }

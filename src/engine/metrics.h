@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace sluice::engine {
@@ -22,12 +21,12 @@ struct GaugeValues {
 };
 
 struct StepTimes {
-  double plan_s = 0, prepare_s = 0, execute_s = 0;
-  std::optional<double> sample_s;  // absent where a graph holds the sampler too
-  double emit_s = 0;
+  double plan_s = 0, prepare_s = 0, execute_s = 0, sample_s = 0, emit_s = 0;
   int tokens = 0;
   // Of all steps so far: zeros where a device counts none.
   uint64_t kernels_total = 0, device_calls_total = 0;
+  // Steps that were sampled without a graph for these reasons.
+  uint64_t edits_total = 0, masks_total = 0, distributions_total = 0;
 };
 
 struct RequestTimes {
@@ -45,6 +44,8 @@ class Metrics {
   void ObserveStep(const StepTimes& times);
   // An implementation of an op that would have been better declined.
   void CountFallback(const std::string& op, const std::string& reason);
+  // Rows that drew nothing since their masks were not ready.
+  void CountLateMasks(int64_t rows);
   void ObserveInterToken(double seconds);
   void ObserveRequest(const RequestTimes& times);
   std::string Text() const;

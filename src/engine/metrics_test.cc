@@ -67,18 +67,5 @@ TEST(Metrics, AModelsNameStaysWithinItsLabel) {
   EXPECT_GT(samples, 50);
 }
 
-TEST(Metrics, AStepWhoseSamplingIsNotKnownApartIsNotObserved) {
-  const auto samples = [](const Metrics& metrics) {
-    const std::string text = metrics.Text();
-    const size_t at = text.find("sluice_step_seconds_count{model_name=\"m\",phase=\"sample\"} ");
-    return at == std::string::npos ? std::string("none") : text.substr(text.find('}', at) + 2, 1);
-  };
-  Metrics metrics("m");
-  metrics.ObserveStep({.execute_s = 1});
-  EXPECT_EQ(samples(metrics), "0");
-  metrics.ObserveStep({.execute_s = 1, .sample_s = 0.5});
-  EXPECT_EQ(samples(metrics), "1");
-}
-
 }  // namespace
 }  // namespace sluice::engine

@@ -25,13 +25,14 @@ struct Answer {
 
 class Rig {
  public:
-  explicit Rig(const std::string& device, int group_blocks = 0)
+  explicit Rig(const std::string& device, int group_blocks = 0, int drafts = 0)
       : tiny_("llama", group_blocks, device) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = 32;
     options.max_model_len = exec::kTestLength;
     options.prefix_cache = false;
+    options.max_draft_tokens = drafts;
     blocks_ = tiny_.store->groups()[0].num_blocks;
     loop_ = std::make_unique<StepLoop>(
         *tiny_.executor,
@@ -41,6 +42,8 @@ class Rig {
     context.metrics = &metrics_;
     context.max_model_len = context.longest_sequence = exec::kTestLength;
     context.end_ids = {2};
+    context.constraints = &constraints_;
+    context.masks = &loop_->masks();
     context.add = [this](auto request, auto specs) {
       return loop_->Add(std::move(request), std::move(specs));
     };
@@ -71,6 +74,9 @@ class Rig {
     request->request.sampling.temperature = id % 3 == 0 ? 0.0 : 0.9;
     request->request.sampling.seed = 50 + id;
     if (id % 4 == 1) request->request.sampling.repetition_penalty = 1.3;
+    if (id % 6 == 1) {
+      request->request.choice = {"this text", "this text and that", "that text", "another one"};
+    }
     if (id % 5 == 2) request->request.stop_token_ids = {40, 50, 60, 70, 80, 90, 100};
     request->sink = [this, id, cancel](TextDelta&& delta) {
       std::lock_guard lock(mutex_);
@@ -104,6 +110,24 @@ class Rig {
     }
     return used;
   }
+  // Attaches, until all have ended, drafts of what the requests answered before, some wrong.
+  schedule::SchedulerStats DraftUntil(int ended, const std::map<RequestId, Answer>& known) {
+    schedule::SchedulerStats stats;
+    for (int turn = 0;; ++turn) {
+      loop_->Call([&](schedule::Scheduler& scheduler) {
+        for (const schedule::Sequence* sequence : scheduler.running()) {
+          const std::vector<int32_t>& ids = known.at(sequence->spec.request).ids;
+          const size_t from = static_cast<size_t>(sequence->drawn());
+          if (from + 3 > ids.size()) continue;
+          const int32_t last = turn % 3 == 0 ? 77 : ids[from + 2];
+          scheduler.AttachDrafts(sequence->spec.id, std::vector{ids[from], ids[from + 1], last});
+        }
+        stats = scheduler.Stats();
+      });
+      std::lock_guard lock(mutex_);
+      if (ended_ >= ended) return stats;
+    }
+  }
   exec::TinyExecutor& tiny() { return tiny_; }
   StepLoop::State state() const { return loop_->state(); }
 
@@ -115,6 +139,7 @@ class Rig {
       TextModelImpl::Make(
           files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value())
           .value());
+  const Constraints constraints_{text_->tokenizer(), 320, {2}};
   std::mutex mutex_;
   std::condition_variable one_ended_;
   std::map<RequestId, Answer> answers_;  // guarded by mutex_
@@ -149,6 +174,44 @@ TEST(Overlap, AnswersAreThoseOfADeviceWithoutIt) {
     EXPECT_TRUE(Answers(device) == expected) << device;
   }
   EXPECT_TRUE(Answers("pinned", 14) == expected);  // little memory: some are recomputed
+}
+
+TEST(Overlap, DraftsOfConstrainedAnswersAreVerifiedUnderTheirMasks) {
+  const std::map<RequestId, Answer> expected = Answers("cpu");
+  for (const char* device : {"cpu", "pinned"}) {
+    Rig rig(device, 0, 3);
+    for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
+    const schedule::SchedulerStats stats = rig.DraftUntil(kRequests, expected);
+    EXPECT_TRUE(rig.answers() == expected) << device;
+    EXPECT_GT(stats.accepted, 0u);
+    EXPECT_EQ(rig.BlocksInUse(), 0);
+  }
+}
+
+// Each step of a run in turn, in the model and in sampling.
+TEST(Overlap, WhateverStepFailsTheOthersAnswerAsBefore) {
+  const std::map<RequestId, Answer> expected = Answers("pinned");
+  int failures = 0;
+  for (const char* op : {"attention", "sample"}) {
+    for (int nth = 1; nth < 60; nth += 3) {
+      Rig rig("pinned");
+      rig.tiny().queued().FailOp(op, nth);
+      for (RequestId id = 1; id <= 7; ++id) rig.Submit(id);
+      rig.WaitFor(7);
+      for (const auto& [id, answer] : rig.answers()) {
+        failures += answer.finish == FinishReason::kError;
+        if (answer.finish != FinishReason::kError) {
+          EXPECT_TRUE(answer == expected.at(id)) << op << nth;
+        }
+      }
+      EXPECT_EQ(rig.BlocksInUse(), 0) << op << nth;
+      rig.tiny().queued().FailOp("none");  // in place of one that came to too few calls
+      rig.Submit(13);
+      rig.WaitFor(8);
+      EXPECT_TRUE(rig.answers()[13] == expected.at(13)) << op << nth;
+    }
+  }
+  EXPECT_GT(failures, 40);
 }
 
 TEST(Overlap, CancelledRequestsLeaveNothingBehindAndTheOthersAlone) {

@@ -3,10 +3,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <type_traits>
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
+#include "base/utf8.h"
+#include "base/visible.h"
 #include "sluice/limits.h"
 #include "sluice/sampling.h"
 
@@ -34,6 +37,30 @@ Status CheckSampling(const Sampling& sampling) {
     SLUICE_RETURN_IF_ERROR(CheckRange("logit_bias", bias, limits::kLogitBias));
   }
   return OkStatus();
+}
+
+Status CheckChoice(const Request& request) {
+  if (request.choice.empty()) return OkStatus();
+  const auto refuse = [](std::string what) { return InvalidArgument(std::move(what), "choice"); };
+  if (request.choice.size() > limits::kChoiceTextsMax) {
+    return refuse(StrCat("choice has ", request.choice.size(), " texts; the limit is ",
+                         limits::kChoiceTextsMax));
+  }
+  size_t bytes = 0;
+  std::set<std::string_view> seen;
+  for (const std::string& text : request.choice) {
+    if (text.empty())
+      return refuse("choice has an empty text; each must have at least a character");
+    if (!IsValidUtf8(text)) return refuse("choice has a text that is not UTF-8");
+    if (!seen.insert(text).second) {
+      return refuse(
+          StrCat("choice has ", Quote(Utf8Prefix(text, 64)), " twice; send each text once"));
+    }
+    bytes += text.size();
+  }
+  if (bytes <= limits::kChoiceTextBytesMax) return OkStatus();
+  return refuse(StrCat("the texts of choice have ", bytes, " bytes; the limit of all together is ",
+                       limits::kChoiceTextBytesMax));
 }
 
 Status CheckStops(const Request& request, int vocab) {
@@ -80,6 +107,7 @@ Status CheckRequest(const Request& request, int vocab) {
   }
   SLUICE_RETURN_IF_ERROR(CheckSampling(request.sampling));
   SLUICE_RETURN_IF_ERROR(CheckStops(request, vocab));
+  SLUICE_RETURN_IF_ERROR(CheckChoice(request));
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
     for (const int32_t id : *ids) {
       if (id < 0 || id >= vocab) {

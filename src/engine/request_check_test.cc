@@ -92,6 +92,27 @@ TEST(CheckRequest, EveryFieldOutOfRangeIsNamed) {
   }
 }
 
+TEST(CheckRequest, ChoicesHaveLimits) {
+  const auto refused = [](std::vector<std::string> choice) {
+    Request request;
+    request.choice = std::move(choice);
+    const Status status = CheckRequest(request, kVocab);
+    EXPECT_EQ(status.field(), status.ok() ? "" : "choice");
+    return status.code() == StatusCode::kInvalidArgument;
+  };
+  EXPECT_FALSE(refused({"a", "b", "ab"}));
+  EXPECT_TRUE(refused({"a", ""}));
+  EXPECT_TRUE(refused({"a", "b", "a"}));
+  EXPECT_TRUE(refused({"\xff"}));
+  EXPECT_FALSE(refused({std::string(1 << 20, 'x')}));
+  EXPECT_TRUE(refused({std::string(1 << 20, 'x'), "y"}));
+  std::vector<std::string> many;
+  for (int i = 0; i < 1000; ++i) many.push_back(std::to_string(i));
+  EXPECT_FALSE(refused(many));
+  many.push_back("one more");
+  EXPECT_TRUE(refused(many));
+}
+
 TEST(ResolveSampling, TheRequestComesBeforeTheModelAndTheModelBeforeOpenAi) {
   Request request;
   files::GenerationDefaults defaults;

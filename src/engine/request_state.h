@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/constraint.h"
 #include "engine/stop_matcher.h"
 #include "schedule/sequence.h"
 #include "sluice/engine.h"
@@ -38,6 +39,10 @@ struct RequestState {
 
   std::atomic<bool> cancelled = false;
   bool handed = false;  // to the step thread; guarded by the engine's mutex
+
+  // By choice; empty: the answers are free. Made before the sequences are handed on, and then the
+  // text worker's, but for what the board guards.
+  std::vector<std::unique_ptr<Constraint>> constraints;
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;

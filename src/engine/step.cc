@@ -8,15 +8,29 @@
 #include "base/str_cat.h"
 
 namespace sluice::engine {
+namespace {
+
+// How long a mask may come after the end of the model, before its row draws nothing.
+constexpr int64_t kMaskGraceUs = 500;
+// How often the device is asked for that end.
+constexpr int64_t kMaskPollUs = 50;
+
+}  // namespace
 
 // The page to read first. One step: take what has arrived (Run), plan, prepare, launch; then
 // finish, commit, emit. Where the device works while the host goes on, the newest step stays in
 // flight: the next one is planned and launched behind it before its results are waited for, so that
-// the device finds work when it is done. Elsewhere every step is finished at once.
+// the device finds work when it is done. Elsewhere every step is finished at once. Where rows of
+// the newest step are masked, its model runs while the steps before it are committed and the text
+// workers make the masks; then it is sampled.
 bool StepLoop::Step() {
   bool progress = Begin();
   const bool flies = progress && flights_.back().status.ok();
   const size_t stay = flies ? static_cast<size_t>(runner_.Info().depth) - 1 : 0;
+  if (flies && flights_.back().step.waits_for_masks()) {
+    while (flights_.size() > 1) progress |= End();
+    SampleNewest();
+  }
   while (flights_.size() > stay) progress |= End();
   return progress;
 }
@@ -30,13 +44,92 @@ bool StepLoop::Begin() {
   const int64_t planned = NowMicros();
   flight.plan_us = planned - start;
   if (flight.tokens > 0) {
-    auto step = runner_.Launch(&plan_, nullptr, nullptr);
+    NoteMasked();
+    auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
     if (step.ok()) flight.step = *std::move(step);
     flight.execute_us = NowMicros() - planned;
   }
   flights_.push_back(std::move(flight));
   return flights_.back().tokens > 0;
+}
+
+void StepLoop::NoteMasked() {
+  batch::WaitingRows(plan_, &masks_.rows);
+  masked_.clear();
+  masked_drafts_.clear();
+  if (masks_.rows.empty()) return;
+  int32_t first = 0;
+  for (const batch::PlanEntry& entry : plan_.entries) {
+    if (!entry.masked) continue;
+    Masked masked{.id = entry.sequence,
+                  .draft_begin = static_cast<int32_t>(masked_drafts_.size()),
+                  .first = first};
+    for (int32_t row = entry.logits_begin; row < entry.logits_begin + entry.logits_count; ++row) {
+      const batch::LogitsRow& logits = plan_.logits_rows[row];
+      first += logits.purpose != batch::RowPurpose::kScore ? 1 : 0;
+      if (logits.purpose != batch::RowPurpose::kVerify || logits.target < 0) continue;
+      masked_drafts_.push_back(logits.target);
+      ++masked.draft_count;
+    }
+    if (masked.draft_count > 0) {
+      const schedule::SequenceSpec& spec = scheduler_->Find(masked.id)->spec;
+      const OpenRequest& request = requests_[spec.handle];
+      request.batch->AddDrafts(
+          request.state.get(), spec.sampling.choice,
+          std::span(masked_drafts_).subspan(masked.draft_begin, masked.draft_count));
+    }
+    masked_.push_back(masked);
+  }
+  if (!masked_drafts_.empty()) workers_->Post(outgoing_);
+}
+
+void StepLoop::SampleNewest() {
+  Flight& flight = flights_.back();
+  const int64_t start = NowMicros();
+  GatherMasks(&flight.step);
+  // What it meets is told by Finish again.
+  (void)flight.step.Sample(masks_);
+  flight.execute_us += NowMicros() - start;
+}
+
+// True when there is nothing more to wait for: for a sequence that has ended meanwhile, too.
+bool StepLoop::FindMasks(Masked* masked) {
+  const schedule::Sequence* sequence = scheduler_->Find(masked->id);
+  if (sequence == nullptr) return true;
+  const RequestState& request = *requests_[sequence->spec.handle].state;
+  const size_t rows = static_cast<size_t>(masked->draft_count) + 1;
+  const size_t words = batch::MaskWords(runner_.Info().vocab_size);
+  masked->found =
+      board_.Take(request.constraints[sequence->spec.sampling.choice]->place, sequence->drawn(),
+                  std::span(masked_drafts_).subspan(masked->draft_begin, masked->draft_count),
+                  std::span(masks_.words).subspan(masked->first * words, rows * words));
+  return masked->found;
+}
+
+void StepLoop::GatherMasks(exec::Step* step) {
+  masks_.words.resize(masks_.rows.size() * batch::MaskWords(runner_.Info().vocab_size));
+  for (int64_t deadline = -1;;) {
+    const uint64_t seen = board_.puts();
+    bool all = true;
+    for (Masked& masked : masked_) all &= masked.found || FindMasks(&masked);
+    if (all) break;
+    const int64_t now = NowMicros();
+    if (deadline < 0 && step->ModelIsDone()) deadline = now + kMaskGraceUs;
+    if (deadline >= 0 && now >= deadline) break;
+    board_.WaitForMore(seen, deadline < 0 ? kMaskPollUs : deadline - now);
+  }
+  masks_.late.clear();
+  int64_t late = 0;
+  for (const Masked& masked : masked_) {
+    if (masked.found) continue;
+    const bool lives = scheduler_->Postpone(masked.id);
+    for (int32_t i = 0; i <= masked.draft_count; ++i) {
+      masks_.late.push_back(masks_.rows[masked.first + i]);
+      late += lives ? 1 : 0;
+    }
+  }
+  if (late > 0) metrics_.CountLateMasks(late);
 }
 
 bool StepLoop::End() {
@@ -68,18 +161,23 @@ bool StepLoop::End() {
   Emit(result_, outcome_, status);
   if (flight.tokens == 0) return false;
   ++steps_;
-  const std::optional<int64_t> sample_us = status.ok() ? costs.sample : std::nullopt;
-  const int64_t execute_us =
-      flight.execute_us - costs.prepare + finished - start - sample_us.value_or(0);
+  const int64_t sample_us = status.ok() ? costs.sample : 0;
+  const int64_t execute_us = flight.execute_us - costs.prepare + finished - start - sample_us;
   const exec::RunnerTotals totals = runner_.Totals();
+  const auto eager = [&totals](exec::EagerSampling why) {
+    return totals.eager_samplings[static_cast<size_t>(why)];
+  };
   metrics_.ObserveStep({.plan_s = flight.plan_us * 1e-6,
                         .prepare_s = costs.prepare * 1e-6,
                         .execute_s = execute_us * 1e-6,
-                        .sample_s = sample_us ? std::optional(*sample_us * 1e-6) : std::nullopt,
+                        .sample_s = sample_us * 1e-6,
                         .emit_s = (NowMicros() - finished) * 1e-6,
                         .tokens = flight.tokens,
                         .kernels_total = totals.kernels,
-                        .device_calls_total = totals.host_calls});
+                        .device_calls_total = totals.host_calls,
+                        .edits_total = eager(exec::EagerSampling::kEdits),
+                        .masks_total = eager(exec::EagerSampling::kMasks),
+                        .distributions_total = eager(exec::EagerSampling::kDistributions)});
   return true;
 }
 

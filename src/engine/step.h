@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/mask_board.h"
 #include "engine/metrics.h"
 #include "engine/request_state.h"
 #include "engine/text_workers.h"
@@ -50,6 +51,8 @@ class StepLoop {
   };
   State state() const;
   int longest_sequence() const { return longest_sequence_; }
+  // For what the text workers constrain.
+  MaskBoard& masks() { return board_; }
 
  private:
   struct Command {
@@ -72,6 +75,12 @@ class StepLoop {
   // Plan, prepare, launch. False when there is nothing to do before a Commit or an arrival; the
   // empty plan still wants its End.
   bool Begin();
+  // Keeps what the plan waits for, and asks for the masks of drafts.
+  void NoteMasked();
+  // Gives the newest step its masks, when all before it are committed.
+  void SampleNewest();
+  // Waits for masks, as long as rows may. Counts those that come too late.
+  void GatherMasks(exec::Step* step);
   // Finish, commit, emit, for the oldest step in flight. False when its plan was empty.
   bool End();
   void Apply(Command* command);
@@ -126,6 +135,18 @@ class StepLoop {
   batch::BatchPlan plan_;
   batch::StepResult result_;
   schedule::CommitOutcome outcome_;
+  MaskBoard board_;  // thread-safe
+  // A masked entry of the newest step, whose rows stand one behind the other in masks_.
+  struct Masked {
+    schedule::SequenceId id = 0;
+    int32_t draft_begin = 0, draft_count = 0;  // in masked_drafts_; a row more than drafts
+    int32_t first = 0;                         // its first row in masks_
+    bool found = false;
+  };
+  bool FindMasks(Masked* masked);
+  std::vector<Masked> masked_;
+  std::vector<int32_t> masked_drafts_;
+  batch::MaskSet masks_;
 
   std::atomic<int64_t> running_{0}, waiting_{0}, steps_{0}, free_blocks_{0};
   std::atomic<int64_t> progress_us_{0};

@@ -120,8 +120,14 @@ void TextWorkers::Run(Worker* worker) {
       }
     }
     worker->drained.notify_one();
-    // What is streaming goes before a prompt, which may take long.
+    // Masks go first, since the device waits for them; and what is streaming goes before a prompt,
+    // which may take long.
     for (const ChoiceUpdate& update : taken.updates()) {
+      if (update.request->constraints.empty()) continue;
+      Guard(worker, update.request, [&] { AdvanceMask(taken, update, &worker->mask_words); });
+    }
+    for (const ChoiceUpdate& update : taken.updates()) {
+      if (update.drafts) continue;
       Guard(worker, update.request, [&] { Apply(taken, update); });
     }
     taken.Clear();
@@ -210,6 +216,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   state->usage.prompt_tokens = prompt;
   const std::span<const int32_t> all(state->prompt);
   const auto tail = all.last(std::min(all.size(), kPromptTail));
+  SLUICE_RETURN_IF_ERROR(Constrain(tail, state));
   std::vector<schedule::SequenceSpec> sequences;
   for (int choice = 0; choice < request.n; ++choice) {
     state->choices.emplace_back(
@@ -225,10 +232,14 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.no_overlap = spec.sampling.repetition_penalty != 1.0f ||
                       spec.sampling.presence_penalty != 0.0f ||
                       spec.sampling.frequency_penalty != 0.0f || spec.sampling.no_repeat_ngram > 0;
+    spec.masked = !state->constraints.empty();
+    if (spec.masked) {  // which minds both itself, or would have nothing left to draw
+      spec.sampling.min_tokens = spec.sampling.no_repeat_ngram = 0;
+    }
     spec.max_tokens = request.max_tokens.value_or(longest - prompt);
     spec.end_ids = context_.end_ids;
     spec.stop_ids = request.stop_token_ids;
-    spec.ignore_eos = request.ignore_eos;
+    spec.ignore_eos = request.ignore_eos && !spec.masked;
     spec.priority = request.priority;
     spec.key.salt = request.cache_salt;
     spec.key.kv_dtype = context_.kv_dtype;
@@ -237,6 +248,33 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     sequences.push_back(std::move(spec));
   }
   return sequences;
+}
+
+Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const {
+  Request& request = state->request;
+  if (request.choice.empty() || request.max_tokens == 0) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(const auto choices, context_.constraints->MakeChoices(
+                                                  std::move(request.choice), prompt_tail));
+  const bool starts = text::Detokenizer::StartsText(context_.text->tokenizer().get(), prompt_tail);
+  std::vector<uint32_t> words;
+  for (int choice = 0; choice < request.n; ++choice) {
+    auto& constraint = state->constraints.emplace_back(
+        std::make_unique<Constraint>(*context_.constraints, choices, starts, request.min_tokens));
+    constraint->FillMasks({}, &words);
+    context_.masks->Put(&constraint->place, 0, {}, &words);
+  }
+  return OkStatus();
+}
+
+void TextWorkers::AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
+                              std::vector<uint32_t>* words) const {
+  if (update.finish != schedule::FinishReason::kNone || update.token_count == 0) return;
+  Constraint& constraint = *update.request->constraints[update.choice];
+  const std::span<const int32_t> ids = batch.IdsOf(update);
+  const std::span<const int32_t> drafts = update.drafts ? ids : std::span<const int32_t>();
+  if (!update.drafts) constraint.Take(ids);
+  constraint.FillMasks(drafts, words);
+  context_.masks->Put(&constraint.place, constraint.drawn(), drafts, words);
 }
 
 TokenInfo TextWorkers::InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const {

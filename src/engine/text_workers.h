@@ -29,6 +29,9 @@ struct TextContext {
   std::vector<int32_t> end_ids;  // end of generation
   DType kv_dtype = DType::kF16;  // part of the prefix key
   bool prefix_cache = true;
+  // Of requests with choices.
+  const Constraints* constraints = nullptr;
+  MaskBoard* masks = nullptr;
   int max_model_len = 0;
   int longest_sequence = 0;  // that the KV cache holds
   // Hands the sequences of a tokenized request to the step thread; false when that has stopped.
@@ -83,6 +86,7 @@ class TextWorkers {
     // When it last took a request, or was given one while none waited; 0: none waits. Set under the
     // mutex.
     std::atomic<int64_t> untaken_since_us = 0;
+    std::vector<uint32_t> mask_words;  // worker only
     std::thread thread;
   };
 
@@ -97,6 +101,10 @@ class TextWorkers {
   void Begin(const std::shared_ptr<RequestState>& request);
   void EndUnstarted(const std::shared_ptr<RequestState>& request, const Status& status);
   Result<std::vector<schedule::SequenceSpec>> MakeSequences(RequestState* request) const;
+  Status Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const;
+  // Makes the mask of the token that comes next.
+  void AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
+                   std::vector<uint32_t>* words) const;
   void Apply(const UpdateBatch& batch, const ChoiceUpdate& update);
   void TakeScores(const UpdateBatch& batch, const UpdateDetails& details,
                   RequestState* request) const;

@@ -65,6 +65,15 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
   updates_.push_back(update);
 }
 
+void UpdateBatch::AddDrafts(RequestState* request, int choice, std::span<const int32_t> drafts) {
+  updates_.push_back({.request = request,
+                      .token_begin = Size(ids_),
+                      .token_count = static_cast<uint16_t>(drafts.size()),
+                      .choice = static_cast<uint8_t>(choice),
+                      .drafts = true});
+  ids_.insert(ids_.end(), drafts.begin(), drafts.end());
+}
+
 void UpdateBatch::AddEnd(ChoiceUpdate update, UpdateDetails details, const Status& error) {
   if (!error.ok()) {
     details.error = Size(errors_);

@@ -29,6 +29,7 @@ struct ChoiceUpdate {
   uint16_t token_count = 0;
   uint8_t choice = 0;
   schedule::FinishReason finish = schedule::FinishReason::kNone;
+  bool drafts = false;  // its ids were not drawn: masks are wanted for them
 };
 static_assert(sizeof(ChoiceUpdate) == 32);
 
@@ -46,6 +47,8 @@ class UpdateBatch {
   // `result`.
   void Add(RequestState* request, const schedule::SequenceOutcome& outcome,
            const batch::StepResult& result, int64_t now_us);
+  // Asks for the masks behind each of `drafts`, of a constrained choice.
+  void AddDrafts(RequestState* request, int choice, std::span<const int32_t> drafts);
   // Adds an update without tokens; an `error` that is not ok is kept.
   void AddEnd(ChoiceUpdate update, UpdateDetails details, const Status& error);
   void Retire(std::shared_ptr<RequestState> request) { retired_.push_back(std::move(request)); }

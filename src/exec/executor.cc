@@ -86,12 +86,6 @@ Status BuiltOnFailed(uint64_t step) {
   return Status(StatusCode::kDevice, StrCat("it was built on step ", step, ", which failed"));
 }
 
-bool HasMasks(const batch::BatchPlan& plan, batch::MaskSource* masks) {
-  return masks != nullptr &&
-         std::any_of(plan.entries.begin(), plan.entries.end(),
-                     [&](const batch::PlanEntry& entry) { return masks->HasMask(entry); });
-}
-
 int LargestBucket(const model::ModelOptions& options, int max_num_seqs) {
   return static_cast<int>(
       std::min<int64_t>({max_num_seqs, options.max_tokens, options.max_logits_rows}));
@@ -182,7 +176,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   }
   executor->info_ = {.kv_groups = store.groups(),
                      .max_model_len = static_cast<int>(limits.positions),
-                     .max_logits_rows = static_cast<int>(limits.logits_rows)};
+                     .max_logits_rows = static_cast<int>(limits.logits_rows),
+                     .vocab_size = model.vocab_size()};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
   SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
@@ -194,6 +189,7 @@ Status Executor::MakeFlights(int depth) {
   unfinished_.reserve(depth);
   for (int i = 0; i < depth; ++i) {
     Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
+    SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());
     SLUICE_ASSIGN_OR_RETURN(flight.done, device_.CreateEvent());
     SLUICE_ASSIGN_OR_RETURN(flight.rows, sampler_->MakeStep());
     if (timer_) {
@@ -243,7 +239,12 @@ Status Executor::MakeGraphs(const Options& options) {
   }
   SLUICE_ASSIGN_OR_RETURN(
       graphs_, GraphRunner::Make(device_, sizes, bytes, [this](device::Stream& stream, int bucket) {
-        return RunBucket(stream, bucket);
+        return RunModelOf(stream, bucket);
+      }));
+  SLUICE_ASSIGN_OR_RETURN(
+      sampling_graphs_,
+      GraphRunner::Make(device_, sizes, {}, [this](device::Stream& stream, int bucket) {
+        return RunSamplingOf(stream, bucket);
       }));
   std::vector<model::DeviceBatch> inputs;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -271,6 +272,7 @@ RunnerTotals Executor::Totals() const {
   RunnerTotals totals;
   totals.kernels = steps.kernels + copies.kernels - warm_up_.kernels;
   totals.host_calls = steps.host_calls + copies.host_calls - warm_up_.host_calls;
+  totals.eager_samplings = eager_samplings_;
   if (timer_) totals.busy_s = timer_->times().busy_s, totals.idle_s = timer_->times().idle_s;
   return totals;
 }
@@ -285,6 +287,8 @@ Status Executor::CheckLaunch(const PreparedBatch& batch, const batch::KvSink* si
   // A batch that was moved from has no buffers.
   if (!batch.synced() || batch.host_.data() == nullptr) return refuse("before it was synced");
   if (idle_.empty()) return refuse("while ", unfinished_.size(), " others are unfinished");
+  const bool waits = !unfinished_.empty() && unfinished_.back()->waits;
+  if (waits) return refuse("while the step before waits for its masks");
   if (!unfinished_.empty() && (sink != nullptr || unfinished_.back()->sink != nullptr)) {
     return refuse("beside a step whose KV a sink follows");
   }
@@ -349,65 +353,59 @@ ops::Tensor Executor::Logits(int64_t rows) const {
   return ops::Dense(logits_.view(), DType::kF32, {rows, model_.vocab_size()});
 }
 
-Status Executor::Enqueue(batch::MaskSource* masks, Flight* flight) {
+Status Executor::Enqueue(Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
-  flight->costs.sample.reset();
   SLUICE_RETURN_IF_ERROR(flight->marks.Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
-  // A graph holds sampling too, so its rows are built first. Masks come late, and a sink follows
-  // the layers: with either the model goes ahead of sampling.
-  const bool graph =
-      flight->batch.bucket() >= 0 && flight->sink == nullptr && !HasMasks(plan, masks);
-  if (!graph) SLUICE_RETURN_IF_ERROR(EnqueueModel(flight));
-  const int64_t modelled = NowMicros();
-  SLUICE_RETURN_IF_ERROR(sampler_->Build(plan, masks, &flight->rows));
-  Status status = graph ? EnqueueGraph(flight) : EnqueueSampling(flight);
-  if (status.ok()) status = EndStep(flight);
-  if (!status.ok()) sampler_->Drop(plan);
-  if (!graph) flight->costs.sample = NowMicros() - modelled;
+  const int64_t start = NowMicros();
+  sampler_->Build(plan, &flight->rows);
+  flight->waits = flight->rows.waits();
+  flight->costs.sample = NowMicros() - start;
+  Status status = EnqueueModel(flight);
+  if (status.ok())
+    status = flight->waits ? stream_->Record(*flight->modelled) : EnqueueSampling(flight);
+  if (!status.ok()) sampler_->Drop(plan, flight->rows);
   return status;
 }
 
-Status Executor::EndStep(Flight* flight) {
-  SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
-  return stream_->Record(*flight->done);
-}
-
+// The rows of a bucket's step go to the device with the model's inputs, in one copy.
 Status Executor::EnqueueModel(Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan();
   if (plan.tokens.empty()) return OkStatus();
-  int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
-  const int bucket = flight->batch.bucket();
-  if (bucket >= 0) {
-    rows = graphs_->size(bucket);
-    SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, bucket, BucketSource(flight->batch)));
+  const int index = flight->batch.bucket();
+  if (index < 0) {
+    SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
+    return RunModel(flight, Logits(static_cast<int64_t>(plan.logits_rows.size())));
   }
+  const BucketInputs& bucket = bucket_inputs_[index];
+  const int64_t rows = graphs_->size(index);
+  const device::View source = BucketSource(flight->batch);
+  flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
+  if (flight->misfit == sample::Sampler::Misfit::kNone) {
+    sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits,
+                                source.data + bucket.bytes - bucket.sampling.bytes);
+  }
+  if (flight->sink == nullptr) return graphs_->Run(*stream_, index, source);
+  SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, source));
   SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
   return RunModel(flight, Logits(rows));
 }
 
 Status Executor::EnqueueSampling(Flight* flight) {
-  const auto rows = static_cast<int64_t>(flight->batch.plan().logits_rows.size());
-  return sampler_->Run(*stream_, Logits(rows), &flight->rows);
-}
-
-// More edits of logits than the bucket has room for: run eagerly, over the bucket's inputs.
-Status Executor::EnqueueGraph(Flight* flight) {
+  const int64_t start = NowMicros();
   const int index = flight->batch.bucket();
-  const BucketInputs& bucket = bucket_inputs_[index];
-  if (!sample::Sampler::FitsFixed(flight->rows, bucket.edits)) {
-    SLUICE_RETURN_IF_ERROR(EnqueueModel(flight));
-    const int64_t modelled = NowMicros();
-    const Status status = EnqueueSampling(flight);
-    flight->costs.sample = NowMicros() - modelled;
-    return status;
+  if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
+    SLUICE_RETURN_IF_ERROR(sampler_->UploadFixedMasks(*stream_, &flight->rows));
+    SLUICE_RETURN_IF_ERROR(sampling_graphs_->Run(*stream_, index, {}));
+    SLUICE_RETURN_IF_ERROR(sampler_->FetchFixed(*stream_, graphs_->size(index), &flight->rows));
+  } else {
+    if (index >= 0) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
+    const auto rows = static_cast<int64_t>(flight->batch.plan().logits_rows.size());
+    SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
   }
-  const int64_t rows = graphs_->size(index);
-  const device::View source = BucketSource(flight->batch);
-  sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits,
-                              source.data + bucket.bytes - bucket.sampling.bytes);
-  SLUICE_RETURN_IF_ERROR(graphs_->Run(*stream_, index, source));
-  return sampler_->FetchFixed(*stream_, rows, &flight->rows);
+  flight->costs.sample += NowMicros() - start;
+  SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
+  return stream_->Record(*flight->done);
 }
 
 device::View Executor::BucketSource(const PreparedBatch& batch) const {
@@ -416,27 +414,30 @@ device::View Executor::BucketSource(const PreparedBatch& batch) const {
   return host;
 }
 
-Status Executor::RunBucket(device::Stream& stream, int index) {
+Status Executor::RunModelOf(device::Stream& stream, int index) {
   const BucketInputs& bucket = bucket_inputs_[index];
-  const int64_t rows = graphs_->size(index);
   SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, bucket.model.token_ids));
   model::ForwardContext context = Context(stream);
-  SLUICE_RETURN_IF_ERROR(model_.Forward(context, bucket.model, {Logits(rows)}));
+  return model_.Forward(context, bucket.model, {Logits(graphs_->size(index))});
+}
+
+Status Executor::RunSamplingOf(device::Stream& stream, int index) {
+  const BucketInputs& bucket = bucket_inputs_[index];
+  const int rows = graphs_->size(index);
   return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
 }
 
-Result<Step> Executor::Launch(batch::BatchPlan* plan, batch::MaskSource* masks,
-                              batch::KvSink* sink) {
+Result<Step> Executor::Launch(batch::BatchPlan* plan, batch::KvSink* sink) {
   const int64_t start = NowMicros();
   SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(plan));
   SLUICE_RETURN_IF_ERROR(batch.Sync());
   const int64_t prepare = NowMicros() - start;
-  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), masks, sink));
+  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), sink));
   unfinished_.back()->costs.prepare = prepare;
   return step;
 }
 
-Result<Step> Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink) {
+Result<Step> Executor::Launch(PreparedBatch batch, batch::KvSink* sink) {
   if (batch.plan().tokens.empty()) sink = nullptr;  // no forward, so nothing is written
   SLUICE_RETURN_IF_ERROR(CheckLaunch(batch, sink));
   sampler_->Begin(batch.plan());
@@ -446,7 +447,7 @@ Result<Step> Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, bat
   flight->sink = sink;
   flight->status = OkStatus();
   const batch::BatchPlan& plan = flight->batch.plan();
-  const Status status = Enqueue(masks, flight);
+  const Status status = Enqueue(flight);
   if (!status.ok()) return Abandon(flight, status);
   idle_.pop_back();
   unfinished_.push_back(flight);
@@ -458,15 +459,9 @@ Result<Step> Executor::Launch(PreparedBatch batch, batch::MaskSource* masks, bat
   return Step(flight);
 }
 
-// What is on the stream already reads the batch. The device tells an error once, so one that is
-// found here may be that of the step before: both have failed then.
+// What is on the stream already reads the batch.
 Status Executor::Abandon(Flight* flight, const Status& status) {
-  const Status waited = stream_->Synchronize();
-  if (!unfinished_.empty()) {
-    Flight& before = *unfinished_.back();
-    if (!waited.ok()) before.status = waited;
-    if (status.code() == StatusCode::kDevice) before.status = status;
-  }
+  TellStepBefore(nullptr, status);
   failed_step_ = flight->batch.plan().step;
   last_draws_.clear();
   if (flight->sink != nullptr) flight->sink->Abort();
@@ -474,8 +469,35 @@ Status Executor::Abandon(Flight* flight, const Status& status) {
   return status;
 }
 
+// The device tells an error once, so one that is found here may be that of the step before: both
+// have failed then.
+void Executor::TellStepBefore(const Flight* flight, const Status& status) {
+  const Status waited = stream_->Synchronize();
+  const auto end = std::find(unfinished_.begin(), unfinished_.end(), flight);
+  if (end == unfinished_.begin()) return;
+  Flight& before = **(end - 1);
+  if (!waited.ok()) before.status = waited;
+  if (status.code() == StatusCode::kDevice) before.status = status;
+}
+
+Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
+  CHECK(flight->waits && unfinished_.back() == flight, "the step does not wait for masks");
+  if (!flight->status.ok()) return flight->status;
+  Status status = sampler_->TakeMasks(flight->batch.plan(), masks, &flight->rows);
+  if (status.ok()) status = EnqueueSampling(flight);
+  if (!status.ok()) {
+    TellStepBefore(flight, status);
+    flight->status = status;
+    return status;
+  }
+  flight->waits = false;
+  for (const int32_t row : masks.late) last_draws_[row] = 0;
+  return status;
+}
+
+// A step that was not sampled has not told its end on the stream.
 Status Executor::Land(Flight* flight) {
-  Status status = flight->done->Synchronize();
+  Status status = flight->waits ? stream_->Synchronize() : flight->done->Synchronize();
   if (!flight->status.ok()) status = flight->status;
   if (timer_) timer_->Finished(status.ok(), &flight->marks);
   unfinished_.erase(std::find(unfinished_.begin(), unfinished_.end(), flight));
@@ -493,6 +515,7 @@ void Executor::FailBehind(uint64_t step, const Status& why) {
 
 Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   CHECK(unfinished_.front() == flight, "a step before it is unfinished");
+  CHECK(!flight->waits || !flight->status.ok(), "its masks did not come");
   const batch::BatchPlan& plan = flight->batch.plan();
   Status status = Land(flight);
   if (!status.ok()) {
@@ -505,7 +528,7 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   if (status.ok()) {
     sampler_->Collect(plan, flight->rows, result);
   } else {
-    sampler_->Drop(plan);
+    sampler_->Drop(plan, flight->rows);
   }
   builder_->Recycle(std::move(flight->batch));
   return status;
@@ -517,14 +540,13 @@ void Executor::Drop(Flight* flight) {
   if (flight->sink != nullptr) flight->sink->Abort();
   FailBehind(plan.step, Status(StatusCode::kDevice, StrCat("it was built on step ", plan.step,
                                                            ", whose results were dropped")));
-  sampler_->Drop(plan);
+  sampler_->Drop(plan, flight->rows);
   builder_->Recycle(std::move(flight->batch));
 }
 
-Status Executor::Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
-                         batch::StepResult* result) {
+Status Executor::Execute(PreparedBatch batch, batch::KvSink* sink, batch::StepResult* result) {
   CHECK(unfinished_.empty(), unfinished_.size(), " steps are unfinished");
-  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), masks, sink));
+  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), sink));
   return step.Finish(result);
 }
 
@@ -562,7 +584,7 @@ Status Executor::WarmUp() {
     status = [&]() -> Status {
       SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(&plan));
       SLUICE_RETURN_IF_ERROR(batch.Sync());
-      return Execute(std::move(batch), nullptr, nullptr, &result);
+      return Execute(std::move(batch), nullptr, &result);
     }();
     first += tokens;
   }

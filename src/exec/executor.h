@@ -4,6 +4,7 @@
 // of the two is called by one thread at a time.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,8 +52,7 @@ class Executor : public StepRunner {
   const RunnerInfo& Info() const override { return info_; }
   RunnerTotals Totals() const override;
   uint64_t WeightsVersion() const override { return model_.parameters().version(); }
-  Result<Step> Launch(batch::BatchPlan* plan, batch::MaskSource* masks,
-                      batch::KvSink* sink) override;
+  Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override;
 
   // Runs the smallest steps through and forgets them, so that what a device does at first use
   // (compiling kernels, scratch memory, the smallest graph) is done before a request waits for it.
@@ -65,10 +65,9 @@ class Executor : public StepRunner {
 
   // What Launch does with a plan that was prepared, and synced: kFailedPrecondition if it was not.
   // A plan without tokens has no forward pass, so the sink hears nothing of it.
-  Result<Step> Launch(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink);
-  // Launch and Finish. REQUIRES: no step is unfinished.
-  Status Execute(PreparedBatch batch, batch::MaskSource* masks, batch::KvSink* sink,
-                 batch::StepResult* result);
+  Result<Step> Launch(PreparedBatch batch, batch::KvSink* sink);
+  // Launch and Finish. REQUIRES: no step is unfinished, and no row is masked.
+  Status Execute(PreparedBatch batch, batch::KvSink* sink, batch::StepResult* result);
 
   int in_flight() const { return static_cast<int>(unfinished_.size()); }
   // The buckets captured so far.
@@ -79,12 +78,16 @@ class Executor : public StepRunner {
   class Flight final : public Step::Work {
    public:
     explicit Flight(Executor& executor) : executor_(executor) {}
+    bool ModelIsDone() override { return modelled->Done(); }
+    Status Sample(const batch::MaskSet& masks) override { return executor_.Sample(this, masks); }
     Status Finish(batch::StepResult* result) override { return executor_.Finish(this, result); }
     void Drop() override { executor_.Drop(this); }
 
     PreparedBatch batch;
     sample::Sampler::Step rows;
     batch::KvSink* sink = nullptr;
+    sample::Sampler::Misfit misfit = sample::Sampler::Misfit::kNone;  // of a bucket's step
+    std::unique_ptr<device::Event> modelled;  // recorded where rows wait for masks
     std::unique_ptr<device::Event> done;
     StepTimer::Marks marks;
     Status status;  // of what came before it
@@ -100,6 +103,7 @@ class Executor : public StepRunner {
       : device_(device), model_(model), store_(store) {}
   Status MakeFlights(int depth);
   void FillInfo();
+  Status Sample(Flight* flight, const batch::MaskSet& masks);
   Status Finish(Flight* flight, batch::StepResult* result);
   void Drop(Flight* flight);
   // Waits for the oldest step, and takes it off the list of the unfinished ones.
@@ -108,19 +112,19 @@ class Executor : public StepRunner {
   void FailBehind(uint64_t step, const Status& why);
   // A launch came to nothing.
   Status Abandon(Flight* flight, const Status& status);
-  // The work of the step is all on the stream.
-  Status EndStep(Flight* flight);
+  // What was put on the stream last met `status`; waits for the stream.
+  void TellStepBefore(const Flight* flight, const Status& status);
   Status CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink);
   Status CheckReferences(const batch::BatchPlan& plan) const;
   Status MakeGraphs(const Options& options);
-  Status Enqueue(batch::MaskSource* masks, Flight* flight);
+  Status Enqueue(Flight* flight);
   Status EnqueueModel(Flight* flight);
   Status EnqueueSampling(Flight* flight);
-  Status EnqueueGraph(Flight* flight);  // model and sampling, which was built
   // A bucket's inputs as they lie on the host.
   device::View BucketSource(const PreparedBatch& batch) const;
-  // What a graph holds: ids, the model, sampling.
-  Status RunBucket(device::Stream& stream, int bucket);
+  // What the graphs of a bucket hold: ids and the model, and sampling.
+  Status RunModelOf(device::Stream& stream, int bucket);
+  Status RunSamplingOf(device::Stream& stream, int bucket);
   ops::Tensor Logits(int64_t rows) const;
   batch::BatchPlan WarmUpPlan(int index, int first, int tokens) const;
   Status CopyBlocks(const batch::BatchPlan& plan);
@@ -148,7 +152,9 @@ class Executor : public StepRunner {
     size_t bytes = 0;   // of both
   };
   std::vector<BucketInputs> bucket_inputs_;
-  std::unique_ptr<GraphRunner> graphs_;  // null: none
+  std::unique_ptr<GraphRunner> graphs_;           // of the model; null: none
+  std::unique_ptr<GraphRunner> sampling_graphs_;  // read what those of the model were given
+  std::array<uint64_t, kEagerSamplings> eager_samplings_ = {};
 
   std::unique_ptr<StepTimer> timer_;  // null: off
   device::SubmitCounts warm_up_;      // what it submitted

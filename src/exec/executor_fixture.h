@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "batch/plan.h"
+#include "batch/mask_fixture.h"
 #include "device/resolver.h"
 #include "exec/executor.h"
 #include "exec/memory_plan.h"
@@ -81,10 +81,20 @@ struct TinyExecutor {
     SLUICE_RETURN_IF_ERROR(batch.Sync());
     return batch;
   }
-  Status Launch(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
+  // Puts a step on the device, its masks too. A step whose masks meet an error is dropped.
+  Result<Step> Start(batch::BatchPlan plan, const batch::TestMasks* masks, batch::KvSink* sink) {
+    if (masks != nullptr) batch::MarkMasked(*masks, &plan);
+    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(plan));
+    SLUICE_ASSIGN_OR_RETURN(Step step, executor->Launch(std::move(batch), sink));
+    if (!step.waits_for_masks()) return step;
+    batch::MaskSet set = batch::MasksOf(*masks, plan, model->vocab_size());
+    if (spoil_masks) set.words.pop_back();
+    SLUICE_RETURN_IF_ERROR(step.Sample(set));
+    return step;
+  }
+  Status Launch(batch::BatchPlan plan, const batch::TestMasks* masks = nullptr,
                 batch::KvSink* sink = nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(std::move(plan)));
-    SLUICE_ASSIGN_OR_RETURN(Step step, executor->Launch(std::move(batch), masks, sink));
+    SLUICE_ASSIGN_OR_RETURN(Step step, Start(std::move(plan), masks, sink));
     steps.push_back(std::move(step));
     return OkStatus();
   }
@@ -94,10 +104,9 @@ struct TinyExecutor {
     steps.pop_front();
     return step.Finish(result);
   }
-  Result<batch::StepResult> Run(batch::BatchPlan plan, batch::MaskSource* masks = nullptr,
+  Result<batch::StepResult> Run(batch::BatchPlan plan, const batch::TestMasks* masks = nullptr,
                                 batch::KvSink* sink = nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(std::move(plan)));
-    SLUICE_ASSIGN_OR_RETURN(Step step, executor->Launch(std::move(batch), masks, sink));
+    SLUICE_ASSIGN_OR_RETURN(Step step, Start(std::move(plan), masks, sink));
     costs = step.costs();
     batch::StepResult result;
     SLUICE_RETURN_IF_ERROR(step.Finish(&result));
@@ -112,6 +121,7 @@ struct TinyExecutor {
   std::unique_ptr<Executor> executor;
   std::deque<Step> steps;  // launched and not finished
   StepCosts costs;         // of the last Run
+  bool spoil_masks = false;
 };
 
 // A logits row of an entry: `offset` counts the entry's tokens.

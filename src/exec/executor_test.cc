@@ -51,22 +51,6 @@ class FakeSink : public batch::KvSink {
   }
 };
 
-class BanMask : public batch::MaskSource {
- public:
-  explicit BanMask(int32_t banned) : banned_(banned) {}
-  bool HasMask(const batch::PlanEntry&) override { return true; }
-  Status Fill(const batch::PlanEntry&, int, std::span<uint32_t> allowed) override {
-    if (fail) return Status(StatusCode::kInternal, "the grammar failed");
-    std::fill(allowed.begin(), allowed.end(), ~0u);
-    allowed[banned_ / 32] &= ~(1u << (banned_ % 32));
-    return OkStatus();
-  }
-  bool fail = false;
-
- private:
-  const int32_t banned_;
-};
-
 batch::SamplingParams Greedy(int top_logprobs = 2) {
   batch::SamplingParams params;
   params.temperature = 0.0f;
@@ -85,7 +69,7 @@ struct Drawn {
 class ExecutorTest : public ::testing::TestWithParam<std::string> {
  protected:
   PlanBuilder NextPlan() { return PlanBuilder(++step_, tiny_.model->groups().size()); }
-  StepResult Run(PlanBuilder& builder, batch::MaskSource* masks = nullptr,
+  StepResult Run(PlanBuilder& builder, const batch::TestMasks* masks = nullptr,
                  batch::KvSink* sink = nullptr) {
     auto result = tiny_.Run(std::move(builder.plan()), masks, sink);
     EXPECT_TRUE(result.ok()) << result.status().message();
@@ -132,7 +116,7 @@ TEST_P(ExecutorTest, ABatchThatWasNotSyncedIsRefused) {
   auto batch = tiny_.executor->Prepare(&plan.plan());
   ASSERT_TRUE(batch.ok());
   batch::StepResult result;
-  EXPECT_EQ(tiny_.executor->Execute(std::move(batch).value(), nullptr, nullptr, &result).code(),
+  EXPECT_EQ(tiny_.executor->Execute(std::move(batch).value(), nullptr, &result).code(),
             StatusCode::kFailedPrecondition);
   EXPECT_EQ(Generate(1, 3).size(), 3u);  // and the next one runs
 }
@@ -141,7 +125,7 @@ TEST_P(ExecutorTest, ABatchWithoutBuffersIsRefused) {
   PreparedBatch none;
   ASSERT_TRUE(none.Sync().ok());
   batch::StepResult result;
-  EXPECT_EQ(tiny_.executor->Execute(std::move(none), nullptr, nullptr, &result).code(),
+  EXPECT_EQ(tiny_.executor->Execute(std::move(none), nullptr, &result).code(),
             StatusCode::kFailedPrecondition);
   EXPECT_EQ(Generate(1, 3).size(), 3u);
 }
@@ -184,14 +168,14 @@ TEST_P(ExecutorTest, TheSinkIsToldToAbortWhenTheForwardFails) {
   EXPECT_EQ(Generate(0, 3), expected);  // the next request is not hurt
 }
 
-TEST_P(ExecutorTest, TheSinkIsToldToAbortWhenTheMaskFails) {
+TEST_P(ExecutorTest, TheSinkIsToldToAbortWhenTheMasksAreRefused) {
   FakeSink sink;
   sink.host = !queued();
-  BanMask mask(0);
-  mask.fail = true;
+  const batch::TestMasks mask = batch::Banning(0);
+  tiny_.spoil_masks = true;
   PlanBuilder plan = NextPlan();
   plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
-  EXPECT_EQ(tiny_.Run(plan.plan(), &mask, &sink).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(tiny_.Run(plan.plan(), &mask, &sink).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(sink.calls.back(), "abort");
 }
 
@@ -221,7 +205,7 @@ TEST_P(ExecutorTest, APlanThatTravelledGivesTheSameResult) {
 
 TEST_P(ExecutorTest, AMaskThatBansTheArgmaxChangesTheToken) {
   const Drawn argmax = Generate(0, 1)[0];
-  BanMask mask(argmax.id);
+  const batch::TestMasks mask = batch::Banning(argmax.id);
   PlanBuilder plan = NextPlan();
   plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
   const StepResult result = Run(plan, &mask);
@@ -373,7 +357,7 @@ TEST_P(ExecutorTest, PrepareMayRunBesideExecute) {
     PlanBuilder plan = NextPlan();
     plan.Entry(1, 13 + i, {batch::PreviousRow(0)}, {{0}});
     std::thread preparing([&] { next = tiny_.executor->Prepare(&plan.plan()); });
-    const Status status = tiny_.executor->Execute(std::move(current), nullptr, nullptr, &result);
+    const Status status = tiny_.executor->Execute(std::move(current), nullptr, &result);
     preparing.join();
     ASSERT_TRUE(status.ok()) << status.message();
     drawn.push_back(Last(result));
@@ -495,18 +479,116 @@ TEST(ScratchMemory, AStepInWhichItWouldGrowFails) {
   EXPECT_THAT(status.message(), ::testing::HasSubstr("scratch memory would grow"));
 }
 
-TEST_P(QueuedExecutorTest, SamplingInsideAGraphHasNoTimeOfItsOwn) {
-  const std::vector<Drawn> drawn = Generate(0, 1);
-  EXPECT_TRUE(tiny_.costs.sample.has_value());  // a prompt is no bucket's
-  const auto decode = [&](batch::MaskSource* masks) {
-    PlanBuilder plan = NextPlan();
-    plan.Entry(0, static_cast<int>(kPrompt.size()), {drawn[0].id}, {{0}});
-    Run(plan, masks);
-    return tiny_.costs.sample.has_value();
+TEST_P(QueuedExecutorTest, AMaskedStepIsSampledByItselfAndTheNextWaitsForThat) {
+  const std::vector<Drawn> expected = Generate(0, 3);
+  const batch::TestMasks all = batch::Banning(expected[1].id);
+  PlanBuilder prompt = NextPlan();
+  prompt.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
+  batch::BatchPlan plan = prompt.plan();
+  batch::MarkMasked(all, &plan);
+  const batch::BatchPlan masked = plan;
+  auto step = tiny_.executor->Launch(&plan, nullptr);
+  ASSERT_TRUE(step.ok());
+  EXPECT_TRUE(step->waits_for_masks());
+  EXPECT_FALSE(step->ModelIsDone());
+  // A step behind it could name tokens that nobody draws yet.
+  PlanBuilder behind = NextPlan();
+  behind.Entry(1, 13, {batch::PreviousRow(0)}, {{0}});
+  batch::BatchPlan early = behind.plan();
+  EXPECT_EQ(tiny_.executor->Launch(&early, nullptr).status().code(),
+            StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(step->Sample(batch::MasksOf(all, masked, tiny_.model->vocab_size())).ok());
+  EXPECT_FALSE(step->waits_for_masks());
+  ASSERT_TRUE(tiny_.Launch(behind.plan()).ok());
+  StepResult result;
+  ASSERT_TRUE(step->Finish(&result).ok());
+  EXPECT_EQ(Last(result), expected[0]);
+  ASSERT_TRUE(tiny_.Finish(&result).ok());
+  EXPECT_EQ(Last(result), expected[1]);
+}
+
+TEST_P(QueuedExecutorTest, ATokenOfALateRowCannotBeNamedAndTheRowMayBeComputedAgain) {
+  const std::vector<Drawn> expected = Generate(0, 2);
+  const batch::TestMasks late = {
+      .fill = [](const batch::PlanEntry&, int, std::span<uint32_t>) { return false; }};
+  PlanBuilder prompt = NextPlan();
+  prompt.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
+  ASSERT_TRUE(tiny_.Launch(prompt.plan(), &late).ok());
+  PlanBuilder behind = NextPlan();
+  behind.Entry(1, 13, {batch::PreviousRow(0)}, {{0}});
+  EXPECT_EQ(tiny_.Launch(behind.plan()).code(), StatusCode::kInvalidArgument);
+  StepResult result;
+  ASSERT_TRUE(tiny_.Finish(&result).ok());
+  EXPECT_TRUE(result.tokens.empty());
+  PlanBuilder again = NextPlan();
+  again.Entry(1, 12, {kPrompt[12]}, {{0}});
+  EXPECT_EQ(Last(Run(again)), expected[0]);
+}
+
+// A step that waits for its masks may be dropped, or found to stand on one that failed.
+TEST_P(QueuedExecutorTest, AStepThatWaitsForMasksEndsWithoutThemToo) {
+  const std::vector<Drawn> expected = Generate(0, 3);
+  const batch::TestMasks masks = batch::Banning(0);
+  const auto start = [&](const std::vector<int32_t>& tokens, int slot) {
+    PlanBuilder chunk = NextPlan();
+    chunk.Start(slot, Greedy(), kPrompt).Entry(slot, 0, tokens, {{0}});
+    batch::BatchPlan plan = chunk.plan();
+    batch::MarkMasked(masks, &plan);
+    return tiny_.executor->Launch(&plan, nullptr);
   };
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(decode(nullptr)) << i;
-  BanMask mask(5);
-  EXPECT_TRUE(decode(&mask));  // masks come late, so sampling is put on the stream by itself
+  {
+    auto dropped = start({1}, 1);
+    ASSERT_TRUE(dropped.ok());
+  }
+  EXPECT_EQ(tiny_.executor->in_flight(), 0);
+  tiny_.queued().FailOp("attention", 1);
+  PlanBuilder first = NextPlan();
+  first.Start(2, Greedy(), kPrompt).Entry(2, 0, kPrompt, {});
+  ASSERT_TRUE(tiny_.Launch(first.plan()).ok());
+  auto step = start({1}, 1);
+  ASSERT_TRUE(step.ok());
+  StepResult result;
+  EXPECT_EQ(tiny_.Finish(&result).code(), StatusCode::kDevice);
+  EXPECT_EQ(step->Sample({}).code(), StatusCode::kDevice);
+  EXPECT_EQ(step->Finish(&result).code(), StatusCode::kDevice);
+  EXPECT_EQ(tiny_.executor->in_flight(), 0);
+  EXPECT_EQ(Generate(0, 3), expected);
+}
+
+TEST_P(QueuedExecutorTest, AnErrorOfTheModelIsFoundWhenItsMasksCameInTime) {
+  const std::vector<Drawn> expected = Generate(0, 3);
+  const batch::TestMasks masks = batch::Banning(0);
+  PlanBuilder plan = NextPlan();
+  plan.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
+  tiny_.queued().FailOp("attention", 2);
+  EXPECT_EQ(tiny_.Run(plan.plan(), &masks).status().code(), StatusCode::kDevice);
+  tiny_.queued().FailOp("sample", 1);
+  PlanBuilder other = NextPlan();
+  other.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
+  EXPECT_EQ(tiny_.Run(other.plan(), &masks).status().code(), StatusCode::kDevice);
+  EXPECT_EQ(Generate(0, 3), expected);
+}
+
+TEST_P(QueuedExecutorTest, SamplingOutsideOfAGraphIsCountedWithItsReason) {
+  const std::vector<Drawn> drawn = Generate(0, 1);
+  const auto counts = [&](batch::SamplingParams params) {
+    const auto before = tiny_.executor->Totals().eager_samplings;
+    PlanBuilder plan = NextPlan();
+    plan.Start(0, params, kPrompt).Entry(0, static_cast<int>(kPrompt.size()), {drawn[0].id}, {{0}});
+    Run(plan);
+    const auto after = tiny_.executor->Totals().eager_samplings;
+    std::vector<uint64_t> differences;
+    for (size_t i = 0; i < after.size(); ++i) differences.push_back(after[i] - before[i]);
+    return differences;
+  };
+  batch::SamplingParams params = Greedy();
+  EXPECT_THAT(counts(params), ElementsAre(0, 0, 0));
+  for (int32_t id = 0; id < 2000; ++id) params.logit_bias.push_back({id % 256, 0.0f});
+  params.logit_bias.resize(1000);
+  EXPECT_THAT(counts(params), ElementsAre(0, 0, 0));
+  params = Greedy();
+  params.full_distribution = true;
+  EXPECT_THAT(counts(params), ElementsAre(0, 0, 1));
 }
 
 TEST_P(QueuedExecutorTest, AnErrorOfTheDeviceEndsItsStepAndTheOneBehindIt) {
@@ -554,11 +636,11 @@ TEST_P(QueuedExecutorTest, AnErrorOfTheStepInFlightIsNotLostWhenALaunchFailsByIt
   chunk.Start(1, Greedy(), kPrompt).Entry(1, 0, {1, 75, 65}, {});
   tiny_.queued().FailOp("attention", 1);
   ASSERT_TRUE(tiny_.Launch(chunk.plan()).ok());
-  BanMask mask(0);
-  mask.fail = true;
+  const batch::TestMasks mask = batch::Banning(0);
+  tiny_.spoil_masks = true;
   PlanBuilder behind = NextPlan();
   behind.Start(2, Greedy(), kPrompt).Entry(2, 0, kPrompt, {{12}});
-  EXPECT_EQ(tiny_.Launch(behind.plan(), &mask).code(), StatusCode::kInternal);
+  EXPECT_FALSE(tiny_.Launch(behind.plan(), &mask).ok());
   StepResult result;
   EXPECT_EQ(tiny_.Finish(&result).code(), StatusCode::kDevice);
 }

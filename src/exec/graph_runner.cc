@@ -23,13 +23,17 @@ std::vector<int> GraphRunner::BucketSizes(int largest) {
 Result<std::unique_ptr<GraphRunner>> GraphRunner::Make(device::Device& device,
                                                        std::vector<int> sizes,
                                                        std::vector<size_t> bytes, Body body) {
-  CHECK(!sizes.empty() && sizes.size() == bytes.size(), sizes.size(), " buckets");
+  CHECK(!sizes.empty() && (bytes.empty() || sizes.size() == bytes.size()), sizes.size(),
+        " buckets");
   std::unique_ptr<GraphRunner> runner(new GraphRunner(device, std::move(body)));
-  SLUICE_ASSIGN_OR_RETURN(runner->parameters_,
-                          device.Allocate(bytes.back(), device::MemoryKind::kDevice));
+  if (!bytes.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(runner->parameters_,
+                            device.Allocate(bytes.back(), device::MemoryKind::kDevice));
+  }
   for (size_t i = 0; i < sizes.size(); ++i) {
     Bucket& bucket = runner->buckets_.emplace_back();
     bucket.size = sizes[i];
+    if (bytes.empty()) continue;
     device::View destination = runner->parameters_.view();
     destination.bytes = bytes[i];
     bucket.params.values.push_back({"inputs", {}, destination});
@@ -44,13 +48,14 @@ int GraphRunner::BucketFor(int64_t sequences) const {
 }
 
 Status GraphRunner::SetSource(Bucket& bucket, const device::View& source) {
-  bucket.params.values[0].source = source;
+  if (!bucket.params.values.empty()) bucket.params.values[0].source = source;
   return bucket.signature.Check(bucket.params);
 }
 
 Status GraphRunner::Upload(device::Stream& stream, int index, const device::View& source) {
   Bucket& bucket = buckets_[index];
   SLUICE_RETURN_IF_ERROR(SetSource(bucket, source));
+  if (bucket.params.values.empty()) return OkStatus();
   const device::CopyItem item{bucket.params.values[0].destination, source};
   return device_.Copy(stream, {&item, 1});
 }

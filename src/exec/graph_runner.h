@@ -25,7 +25,8 @@ class GraphRunner {
   // Sequences per bucket, ascending, the last one `largest`.
   static std::vector<int> BucketSizes(int largest);
 
-  // `bytes`: of each bucket's parameters, ascending.
+  // `bytes`: of each bucket's parameters, ascending; none where its step reads what others were
+  // given.
   static Result<std::unique_ptr<GraphRunner>> Make(device::Device& device, std::vector<int> sizes,
                                                    std::vector<size_t> bytes, Body body);
 

@@ -25,9 +25,8 @@ class LocalRunner : public StepRunner {
   const RunnerInfo& Info() const override { return info_; }
   RunnerTotals Totals() const override { return executor_->Totals(); }
   uint64_t WeightsVersion() const override { return executor_->WeightsVersion(); }
-  Result<Step> Launch(batch::BatchPlan* plan, batch::MaskSource* masks,
-                      batch::KvSink* sink) override {
-    return executor_->Launch(plan, masks, sink);
+  Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override {
+    return executor_->Launch(plan, sink);
   }
 
  private:

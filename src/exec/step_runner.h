@@ -1,18 +1,20 @@
 // StepRunner: what computes the plans of a scheduler. The engine sees no more of devices and models
-// than this. Step: a step that was launched and not finished yet.
+// than this. Step: a step that was launched and not finished yet. Its model and its sampling are
+// put on the device one after the other; where rows wait for masks, Step::Sample does the second,
+// so that the masks may be made while the model runs.
 //
 // Both are for one thread at a time. Steps are finished in the order in which they were launched.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "batch/kv_group.h"
 #include "batch/kv_sink.h"
-#include "batch/mask_source.h"
+#include "batch/mask_set.h"
 #include "batch/plan.h"
 #include "batch/result.h"
 #include "sluice/status.h"
@@ -22,9 +24,8 @@ namespace sluice::exec {
 // What the host spent on a step, in microseconds.
 struct StepCosts {
   int64_t prepare = 0;  // on its inputs
-  // On putting sampling on the stream, or on all of it where the device is the host. Nothing where
-  // it cannot be told from the model, as in a graph.
-  std::optional<int64_t> sample;
+  // On putting sampling on the stream, or on all of it where the device is the host.
+  int64_t sample = 0;
 };
 
 // Move-only. Dropping one waits for its work and forgets its results; steps launched behind it then
@@ -34,10 +35,13 @@ class Step {
   // What the runner keeps of a step; it must outlive the Step.
   class Work {
    public:
+    virtual bool ModelIsDone() = 0;
+    virtual Status Sample(const batch::MaskSet& masks) = 0;
     // Each of the two ends the step.
     virtual Status Finish(batch::StepResult* result) = 0;
     virtual void Drop() = 0;
     StepCosts costs;
+    bool waits = false;  // for masks
 
    protected:
     ~Work() = default;
@@ -56,10 +60,18 @@ class Step {
 
   // REQUIRES: launched and not finished.
   const StepCosts& costs() const { return work_->costs; }
+  // Rows of the plan are masked and Sample has not been called.
+  bool waits_for_masks() const { return work_->waits; }
+  // Whether the device has come to the end of the model. REQUIRES: waits_for_masks().
+  bool ModelIsDone() { return work_->ModelIsDone(); }
+  // Puts sampling on the stream; `masks` is used during the call alone. kInvalidArgument when these
+  // are not the masks that the plan waits for. Finish tells any error again. REQUIRES:
+  // waits_for_masks().
+  Status Sample(const batch::MaskSet& masks) { return work_->Sample(masks); }
   // Waits for the step and collects into *result, whose buffers are reused. An error of its work is
   // found here; the KV of its tokens is then undefined, its sink was told to abort (unless the
   // error is the sink's own), and steps behind it fail too. REQUIRES: no step launched before it is
-  // unfinished.
+  // unfinished, and Sample was called where rows wait for masks.
   Status Finish(batch::StepResult* result) { return std::exchange(work_, nullptr)->Finish(result); }
   bool launched() const { return work_ != nullptr; }
 
@@ -78,6 +90,7 @@ struct RunnerInfo {
   std::vector<batch::KvGroup> kv_groups;
   int max_model_len = 0;    // tokens of a sequence
   int max_logits_rows = 0;  // of a step
+  int vocab_size = 0;       // of a row
   int depth = 1;            // steps that may be unfinished at once
   size_t weight_bytes = 0, kv_bytes = 0;
   std::string device_name, device_id, device_reason, isa;
@@ -89,10 +102,15 @@ struct RunnerInfo {
   std::vector<std::string> slow_fallbacks;
 };
 
+// Why a step whose model is of a graph's size is sampled without one.
+enum class EagerSampling : uint8_t { kEdits, kMasks, kDistributions };
+inline constexpr size_t kEagerSamplings = 3;
+
 // Sums over all steps that are finished.
 struct RunnerTotals {
   double busy_s = 0, idle_s = 0;  // of the device; zeros where it has no timers
   uint64_t kernels = 0, host_calls = 0;
+  std::array<uint64_t, kEagerSamplings> eager_samplings = {};  // steps, by EagerSampling
 };
 
 class StepRunner {
@@ -104,14 +122,13 @@ class StepRunner {
   // Of the weights that the next step computes with: it rises with each update, and what older ones
   // left in the KV cache is of no use to prompts from then on.
   virtual uint64_t WeightsVersion() const = 0;
-  // Puts the step behind those that were launched before: block copies, the model, sampling. Takes
-  // the content of *plan and leaves the buffers of an earlier one in it. `masks` and `sink` may be
-  // null and must outlive the step. kInvalidArgument names what is wrong with a plan;
-  // kFailedPrecondition when `depth` steps are unfinished, or when one is and this or that one has
-  // a sink. After any other error the KV of the plan's tokens is undefined and the sink was told to
-  // abort.
-  virtual Result<Step> Launch(batch::BatchPlan* plan, batch::MaskSource* masks,
-                              batch::KvSink* sink) = 0;
+  // Puts the step behind those that were launched before: block copies, the model, and sampling
+  // where no row waits for a mask. Takes the content of *plan and leaves the buffers of an earlier
+  // one in it. `sink` may be null and must outlive the step. kInvalidArgument names what is wrong
+  // with a plan; kFailedPrecondition when `depth` steps are unfinished, when one is and this or
+  // that one has a sink, or when the one before waits for masks. After any other error the KV of
+  // the plan's tokens is undefined and the sink was told to abort.
+  virtual Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) = 0;
 };
 
 }  // namespace sluice::exec

@@ -31,11 +31,11 @@ device::View Part(const device::View& view, size_t offset, size_t bytes) {
   return part;
 }
 
-// The bytes of a vector, as memory that the CPU's ops may read.
-template <class T>
-device::View HostView(std::vector<T>& values, device::DeviceId id) {
-  return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T),
-          device::MemoryKind::kHost, id};
+// The bytes of an array, as memory that the CPU's ops may read: a view says nothing of constness.
+template <class Array>
+device::View HostView(const Array& values, device::DeviceId id) {
+  auto* const bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()));
+  return {bytes, values.size() * sizeof(*values.data()), device::MemoryKind::kHost, id};
 }
 
 ops::Tensor RowTensor(const device::View& view, int64_t rows) {
@@ -61,12 +61,17 @@ Sampler::OutputLayout Sampler::LayoutOf(int64_t rows, int64_t distribution_rows)
   return layout;
 }
 
+size_t Sampler::MaskBytes(const Options& options, int64_t rows) {
+  return static_cast<size_t>(rows) * batch::MaskWords(options.vocab) * sizeof(uint32_t);
+}
+
 size_t Sampler::DeviceBytes(const Options& options) {
   const int64_t rows = options.rows_max;
   const size_t outputs =
       AlignUp(static_cast<size_t>(rows) * sizeof(ops::SampleOutput)) +
       2 * AlignUp(static_cast<size_t>(rows * (options.top_logprobs_max + 1)) * 4);
-  return AlignUp(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs;
+  return AlignUp(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs +
+         AlignUp(MaskBytes(options, MaskRows(options)));
 }
 
 Result<ops::Bound<ops::Sample>> Sampler::BindSample(device::Device& device,
@@ -90,6 +95,8 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
   if (sampler->apart_) {
     SLUICE_ASSIGN_OR_RETURN(sampler->device_inputs_, device.Allocate(inputs, memory));
     SLUICE_ASSIGN_OR_RETURN(sampler->device_outputs_, device.Allocate(outputs, memory));
+    SLUICE_ASSIGN_OR_RETURN(sampler->device_masks_,
+                            device.Allocate(MaskBytes(options, MaskRows(options)), memory));
   }
   return sampler;
 }
@@ -101,6 +108,8 @@ Result<Sampler::Step> Sampler::MakeStep() const {
   if (!apart_) return step;
   const size_t inputs = FixedBytes(options_.rows_max, options_.rows_max * kEditsOfRow);
   SLUICE_ASSIGN_OR_RETURN(step.inputs_, device::AllocateStaging(device_, inputs));
+  SLUICE_ASSIGN_OR_RETURN(
+      step.mask_inputs_, device::AllocateStaging(device_, MaskBytes(options_, MaskRows(options_))));
   return step;
 }
 
@@ -115,11 +124,9 @@ void Sampler::Begin(const BatchPlan& plan) {
   }
 }
 
-Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
-                               batch::MaskSource* masks, Step* step) {
+void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step* step) {
   SlotState& slot = slots_[entry.slot];
   const batch::SamplingParams& params = slot.params();
-  const bool masked = masks != nullptr && entry.logits_count > 0 && masks->HasMask(entry);
   int drafts = 0, sampled = 0;
   for (int i = 0; i < entry.logits_count; ++i) {
     const LogitsRow& plan_row = plan.logits_rows[entry.logits_begin + i];
@@ -144,12 +151,9 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
     row.edit_begin = static_cast<int32_t>(step->edits_.size());
     slot.AppendEdits(options_.vocab, &step->edits_);
     row.edit_count = static_cast<int32_t>(step->edits_.size()) - row.edit_begin;
-    if (masked) {
-      const size_t words = (options_.vocab + 31) / 32;
-      step->masks_.resize((step->mask_rows_ + 1) * words);
-      row.mask_row = static_cast<int32_t>(step->mask_rows_++);
-      SLUICE_RETURN_IF_ERROR(masks->Fill(
-          entry, i, std::span<uint32_t>(step->masks_).subspan(row.mask_row * words, words)));
+    if (entry.masked) {
+      row.mask_row = static_cast<int32_t>(step->waiting_.size());
+      step->waiting_.push_back(entry.logits_begin + i);
     }
     step->rows_.push_back(row);
     sampled += plan_row.purpose == RowPurpose::kSample;
@@ -160,32 +164,41 @@ Status Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry,
   }
   for (; drafts > 0; --drafts) slot.RemoveLast();
   slot.Await(sampled);
-  return OkStatus();
 }
 
-Status Sampler::Build(const BatchPlan& plan, batch::MaskSource* masks, Step* step) {
+void Sampler::Build(const BatchPlan& plan, Step* step) {
   step->rows_.clear();
   step->edits_.clear();
-  step->masks_.clear();
-  step->mask_rows_ = step->distribution_rows_ = 0;
+  step->waiting_.clear();
+  step->masks_ = {};
+  step->late_.clear();
+  step->distribution_rows_ = 0;
   step->logprobs_ = false;
   CHECK(static_cast<int>(plan.logits_rows.size()) <= options_.rows_max, plan.logits_rows.size());
-  for (size_t e = 0; e < plan.entries.size(); ++e) {
-    Status status = BuildEntryRows(plan, plan.entries[e], masks, step);
-    if (status.ok()) continue;
-    StopAwaiting(plan, e);
-    return status;
-  }
+  for (const PlanEntry& entry : plan.entries) BuildEntryRows(plan, entry, step);
   CHECK(step->rows_.size() == plan.logits_rows.size(), "the entries' rows cover the plan's");
   step->ran_rows_ = static_cast<int64_t>(step->rows_.size());
+}
+
+Status Sampler::TakeMasks(const BatchPlan& plan, const batch::MaskSet& masks, Step* step) {
+  SLUICE_RETURN_IF_ERROR(batch::CheckMasks(masks, step->waiting_, options_.vocab));
+  step->masks_ = masks.words;
+  step->late_ = masks.late;
+  if (masks.late.empty()) return OkStatus();
+  for (const PlanEntry& entry : plan.entries) {
+    for (int row = entry.logits_begin; row < entry.logits_begin + entry.logits_count; ++row) {
+      if (plan.logits_rows[row].purpose == RowPurpose::kSample && step->IsLate(row)) {
+        slots_[entry.slot].Await(-1);
+      }
+    }
+  }
   return OkStatus();
 }
 
-void Sampler::StopAwaiting(const BatchPlan& plan, size_t entries) {
-  for (size_t e = 0; e < entries; ++e) {
-    const PlanEntry& entry = plan.entries[e];
-    for (int i = 0; i < entry.logits_count; ++i) {
-      if (plan.logits_rows[entry.logits_begin + i].purpose != RowPurpose::kSample) continue;
+void Sampler::Drop(const BatchPlan& plan, const Step& step) {
+  for (const PlanEntry& entry : plan.entries) {
+    for (int row = entry.logits_begin; row < entry.logits_begin + entry.logits_count; ++row) {
+      if (plan.logits_rows[row].purpose != RowPurpose::kSample || step.IsLate(row)) continue;
       slots_[entry.slot].Await(-1);
     }
   }
@@ -205,28 +218,35 @@ Status Sampler::Reserve(device::Stream* stream, size_t bytes, device::Buffer* bu
   return OkStatus();
 }
 
-// Rows, edits and masks, one behind the other, in one copy.
+Result<ops::Tensor> Sampler::UploadMasks(device::Stream& stream, Step* step) {
+  const int64_t rows = static_cast<int64_t>(step->waiting_.size());
+  const size_t bytes = MaskBytes(options_, rows);
+  device::Buffer& masks = rows <= MaskRows(options_) ? device_masks_ : large_masks_;
+  SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &masks));
+  SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->mask_inputs_));
+  std::memcpy(step->mask_inputs_.data(), step->masks_.data(), bytes);
+  const device::CopyItem item{masks.view(), Part(step->mask_inputs_.view(), 0, bytes)};
+  SLUICE_RETURN_IF_ERROR(device_.Copy(stream, {&item, 1}));
+  return ops::Dense(masks.view(), DType::kI32, {rows, mask_words()});
+}
+
+// Rows and edits, one behind the other, in one copy.
 Status Sampler::Upload(device::Stream& stream, Step* step, ops::Sample::Args* args) {
   const int64_t rows = step->ran_rows_, edits = static_cast<int64_t>(step->edits_.size());
   const size_t edits_at = AlignUp(RowsBytes(rows));
-  const size_t masks_at = edits_at + AlignUp(EditsBytes(edits));
-  const size_t mask_bytes = step->masks_.size() * sizeof(uint32_t);
-  const size_t bytes = masks_at + mask_bytes;
+  const size_t bytes = edits_at + EditsBytes(edits);
   SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->inputs_));
   SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &device_inputs_));
   std::byte* const host = step->inputs_.data();
   std::memcpy(host, step->rows_.data(), RowsBytes(rows));
   if (edits > 0) std::memcpy(host + edits_at, step->edits_.data(), EditsBytes(edits));
-  if (mask_bytes > 0) std::memcpy(host + masks_at, step->masks_.data(), mask_bytes);
   const device::CopyItem item{device_inputs_.view(), Part(step->inputs_.view(), 0, bytes)};
   SLUICE_RETURN_IF_ERROR(device_.Copy(stream, {&item, 1}));
   const device::View& view = device_inputs_.view();
   args->rows = RowTensor(view, rows);
   if (edits > 0) args->edits = EditTensor(Part(view, edits_at, EditsBytes(edits)), edits);
-  if (mask_bytes > 0) {
-    args->masks = ops::Dense(Part(view, masks_at, mask_bytes), DType::kI32,
-                             {step->mask_rows_, (options_.vocab + 31) / 32});
-  }
+  if (!step->waits()) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(args->masks, UploadMasks(stream, step));
   return OkStatus();
 }
 
@@ -267,17 +287,18 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
   if (!step->edits_.empty()) {
     args.edits = EditTensor(HostView(step->edits_, id), static_cast<int64_t>(step->edits_.size()));
   }
-  if (step->mask_rows_ > 0) {
+  if (step->waits()) {
     args.masks = ops::Dense(HostView(step->masks_, id), DType::kI32,
-                            {step->mask_rows_, (options_.vocab + 31) / 32});
+                            {static_cast<int64_t>(step->waiting_.size()), mask_words()});
   }
   SetOutputs(step->outputs_.view(), rows, step->distribution_rows_, &args);
   return sample_(stream, args);
 }
 
-bool Sampler::FitsFixed(const Step& step, int64_t edits) {
-  return static_cast<int64_t>(step.edits_.size()) <= edits && step.mask_rows_ == 0 &&
-         step.distribution_rows_ == 0;
+Sampler::Misfit Sampler::FitsFixed(const Step& step, int64_t edits) const {
+  if (step.distribution_rows_ > 0) return Misfit::kDistributions;
+  if (static_cast<int64_t>(step.waiting_.size()) > MaskRows(options_)) return Misfit::kMasks;
+  return static_cast<int64_t>(step.edits_.size()) > edits ? Misfit::kEdits : Misfit::kNone;
 }
 
 void Sampler::WriteFixed(const Step& step, int64_t rows, int64_t edits, std::byte* inputs) {
@@ -300,8 +321,14 @@ Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
   args.logits = logits;
   args.rows = RowTensor(inputs, rows);
   args.edits = EditTensor(Part(inputs, edits_at, EditsBytes(edits)), edits);
+  // Rows without a mask read none of it.
+  args.masks = ops::Dense(device_masks_.view(), DType::kI32, {MaskRows(options_), mask_words()});
   SetOutputs(device_outputs_.view(), rows, 0, &args);
   return sample_(stream, args);
+}
+
+Status Sampler::UploadFixedMasks(device::Stream& stream, Step* step) {
+  return step->waits() ? UploadMasks(stream, step).status() : OkStatus();
 }
 
 Status Sampler::FetchFixed(device::Stream& stream, int64_t rows, Step* step) {
@@ -360,7 +387,11 @@ void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const 
       if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
       continue;
     }
-    if (plan_row.purpose == RowPurpose::kSample) slot.Await(-1);
+    if (step.IsLate(row)) {
+      open = false;
+    } else if (plan_row.purpose == RowPurpose::kSample) {
+      slot.Await(-1);
+    }
     if (!open) continue;  // rows past the accepted length do not count, degenerate or not
     if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
     result->tokens.push_back(Token(step, row, result));

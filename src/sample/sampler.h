@@ -1,15 +1,17 @@
 // Sampler: the logits of a step's rows to its StepResult. Keeps the state of every running sequence
-// by slot. A step passes through Begin, Build, Run and Collect, in a Step of the caller's: several
-// may be between Build and Collect, so that one is put on the stream while the one before still
-// runs. Where the device has memory of its own, what the op reads goes there as one copy and what
-// it gives comes back as one; nothing here waits for the device. Step thread only.
+// by slot. A step passes through Begin, Build, TakeMasks if rows of it wait for masks, Run and
+// Collect, in a Step of the caller's: several may be between Build and Collect, so that one is put
+// on the stream while the one before still runs. Where the device has memory of its own, what the
+// op reads goes there as one copy and what it gives comes back as one; nothing here waits for the
+// device. Step thread only.
 #pragma once
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "batch/mask_source.h"
+#include "batch/mask_set.h"
 #include "batch/plan.h"
 #include "batch/result.h"
 #include "ops/embedding.h"
@@ -29,22 +31,33 @@ class Sampler {
   };
   // The rows of a step between Build and Collect, and their results.
   class Step {
+   public:
+    // Rows of it wait for masks: TakeMasks comes before Run.
+    bool waits() const { return !waiting_.empty(); }
+
    private:
     friend class Sampler;
+    bool IsLate(int64_t row) const {
+      return !late_.empty() && std::binary_search(late_.begin(), late_.end(), row);
+    }
+
     std::vector<ops::SampleRow> rows_;
     std::vector<ops::LogitEdit> edits_;
-    std::vector<uint32_t> masks_;
-    int64_t mask_rows_ = 0, distribution_rows_ = 0;
+    std::vector<int32_t> waiting_;     // rows that have masks, in the order of these
+    std::span<const uint32_t> masks_;  // of the caller of TakeMasks, until the step has run
+    std::vector<int32_t> late_;        // of `waiting_`: those that draw nothing
+    int64_t distribution_rows_ = 0;
     bool logprobs_ = false;        // some row asked for them
     int64_t ran_rows_ = 0;         // `rows_` and padding
     device::Buffer inputs_;        // staging; unused where the device reads host memory
+    device::Buffer mask_inputs_;   // likewise
     device::View device_outputs_;  // what `outputs_` is fetched from
     device::Buffer outputs_;       // staging, or what the op itself writes
   };
 
   static Result<std::unique_ptr<Sampler>> Make(device::Device& device, const Options& options);
-  // Memory that Make takes on a device with memory of its own. Steps with many edits, masks or
-  // whole distributions make it grow.
+  // Memory that Make takes on a device with memory of its own. Steps with many edits, more than
+  // kMaskRows masks or whole distributions make it grow.
   static size_t DeviceBytes(const Options& options);
   // How Make binds sampling; the record goes to options.records.
   static Result<ops::Bound<ops::Sample>> BindSample(device::Device& device, const Options& options);
@@ -53,32 +66,41 @@ class Sampler {
   Result<Step> MakeStep() const;
   // Takes the starts of the plan; to be called once per plan, before Build.
   void Begin(const batch::BatchPlan& plan);
-  // What each row asks of the op. `masks` may be null. After an error the step is forgotten.
-  Status Build(const batch::BatchPlan& plan, batch::MaskSource* masks, Step* step);
+  // What each row asks of the op.
+  void Build(const batch::BatchPlan& plan, Step* step);
+  // The masks of a step that waits for them; what they hold is left alone until the step is on the
+  // stream. Late rows are no longer counted as being drawn. kInvalidArgument: they are not those of
+  // the step.
+  Status TakeMasks(const batch::BatchPlan& plan, const batch::MaskSet& masks, Step* step);
   // Puts the sampling of a built step on the stream. `logits`: F32 [plan rows, vocab], readable by
   // the device of `stream`.
   Status Run(device::Stream& stream, const ops::Tensor& logits, Step* step);
   // The result of a step. *result is overwritten, its buffers are reused. A verify entry's rows are
   // drawn in turn: row i counts only while every row before it drew the draft token that follows,
-  // so the tokens are those of one-by-one decoding. REQUIRES: steps are collected in the order in
-  // which they were built from their plans, and the device is done with this one.
+  // so the tokens are those of one-by-one decoding; a late row ends it. REQUIRES: steps are
+  // collected in the order in which they were built from their plans, and the device is done with
+  // this one.
   void Collect(const batch::BatchPlan& plan, const Step& step, batch::StepResult* result);
   // Forgets a built step that failed. REQUIRES: the device is done with it.
-  void Drop(const batch::BatchPlan& plan) { StopAwaiting(plan, plan.entries.size()); }
+  void Drop(const batch::BatchPlan& plan, const Step& step);
 
   // Fills in, on the stream, the ids (I32 [tokens]) that are rows of the step that ran last
   // (batch::PreviousRow), with what these drew.
   Status ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const;
 
-  // For graphs, whose steps read their rows from a buffer of the caller in a layout of fixed size.
-  // Whether a built step fits `edits` edits and needs neither masks nor whole distributions.
-  static bool FitsFixed(const Step& step, int64_t edits);
+  // For graphs, whose steps read their rows from a buffer of the caller in a layout of fixed size,
+  // and masks, where rows have some, from one of the sampler. Why a built step does not fit that.
+  enum class Misfit : uint8_t { kNone, kEdits, kMasks, kDistributions };
+  static constexpr int kMisfits = 4;
+  Misfit FitsFixed(const Step& step, int64_t edits) const;
   static size_t FixedBytes(int64_t rows, int64_t edits);
-  // Writes the rows of a built step, and padding rows behind them.
+  // Writes the rows of a built step that fits, and padding rows behind them.
   static void WriteFixed(const Step& step, int64_t rows, int64_t edits, std::byte* inputs);
   // The op over such a buffer on the device; what a graph captures.
   Status RunFixed(device::Stream& stream, int64_t rows, int64_t edits, const device::View& inputs,
                   const ops::Tensor& logits) const;
+  // Puts the masks of a step, if it has any, where RunFixed reads them.
+  Status UploadFixedMasks(device::Stream& stream, Step* step);
   // What graphs the op and ResolveTokens may be captured in.
   device::GraphSupport graphs() const { return std::min(sample_.graphs(), resolve_.graphs()); }
   // Fetches the results of a step that ran over `rows` rows.
@@ -93,15 +115,22 @@ class Sampler {
   Sampler(device::Device& device, const Options& options)
       : device_(device), options_(options), slots_(options.slots) {}
   OutputLayout LayoutOf(int64_t rows, int64_t distribution_rows) const;
-  Status BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry,
-                        batch::MaskSource* masks, Step* step);
+  // Masks of one step that have room from the start: of 64 rows with 152k tokens, 1.2 MB.
+  static constexpr int64_t kMaskRows = 64;
+
+  static int64_t MaskRows(const Options& options) {
+    return std::min<int64_t>(options.rows_max, kMaskRows);
+  }
+  int64_t mask_words() const { return static_cast<int64_t>(batch::MaskWords(options_.vocab)); }
+  static size_t MaskBytes(const Options& options, int64_t rows);
+  void BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry, Step* step);
+  // A tensor of the step's masks on the device.
+  Result<ops::Tensor> UploadMasks(device::Stream& stream, Step* step);
   Status Fetch(device::Stream& stream, Step* step);
   Status Upload(device::Stream& stream, Step* step, ops::Sample::Args* args);
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
                   ops::Sample::Args* args) const;
   Status Reserve(device::Stream* stream, size_t bytes, device::Buffer* buffer) const;
-  // The tokens that the first `entries` entries sample are awaited no more.
-  void StopAwaiting(const batch::BatchPlan& plan, size_t entries);
   void CollectEntry(const batch::BatchPlan& plan, const batch::PlanEntry& entry, const Step& step,
                     batch::StepResult* result);
   batch::ResultToken Token(const Step& step, int64_t row, batch::StepResult* result) const;
@@ -114,7 +143,8 @@ class Sampler {
   ops::Bound<ops::ResolveTokens> resolve_;
   device::Buffer tokens_;  // I32 [rows_max] on the device: what the last step's rows drew
   // On the device; a step's work is done with them before the next step's begins.
-  device::Buffer device_inputs_, large_outputs_;
+  device::Buffer device_inputs_, large_outputs_, large_masks_;
+  device::Buffer device_masks_;    // of MaskRows rows; graphs read it
   device::Buffer device_outputs_;  // stays where it is: graphs write to it
 };
 

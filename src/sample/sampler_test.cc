@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "batch/mask_fixture.h"
 #include "device/resolver.h"
 #include "ops/op_fixture.h"
 #include "ops/queued_device_fixture.h"
@@ -23,26 +24,12 @@ using batch::StepResult;
 
 constexpr int64_t kVocab = 40;
 
-// Bans one token for one sequence.
-class Ban : public batch::MaskSource {
- public:
-  Ban(batch::SequenceId sequence, std::vector<int32_t> allowed)
-      : sequence_(sequence), allowed_(std::move(allowed)) {}
-  bool HasMask(const batch::PlanEntry& entry) override { return entry.sequence == sequence_; }
-  Status Fill(const batch::PlanEntry&, int row, std::span<uint32_t> allowed) override {
-    if (fail) return Status(StatusCode::kInternal, "the grammar failed");
-    rows.push_back(row);
-    std::fill(allowed.begin(), allowed.end(), 0u);
-    for (const int32_t id : allowed_) allowed[id / 32] |= 1u << (id % 32);
-    return OkStatus();
-  }
-  std::vector<int> rows;
-  bool fail = false;
-
- private:
-  const batch::SequenceId sequence_;
-  const std::vector<int32_t> allowed_;
-};
+// Allows these tokens alone to one sequence.
+batch::TestMasks Only(batch::SequenceId sequence, std::vector<int32_t> allowed) {
+  batch::TestMasks masks = batch::Allowing(std::move(allowed));
+  masks.has = [sequence](const batch::PlanEntry& entry) { return entry.sequence == sequence; };
+  return masks;
+}
 
 // The parameter is a device: the CPU, or one that the host cannot look into, with memory that can
 // be pinned for it or without.
@@ -108,8 +95,9 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
   }
   // Runs the plan over `logits`, one vector per row, and begins the next.
   Result<StepResult> TryRun(const std::vector<std::vector<float>>& logits,
-                            batch::MaskSource* masks = nullptr) {
+                            const batch::TestMasks* masks = nullptr) {
     plan_.step = ++step_;
+    if (masks != nullptr) batch::MarkMasked(*masks, &plan_);
     ops::Array values(DType::kF32, {static_cast<int64_t>(logits.size()), kVocab});
     for (size_t r = 0; r < logits.size(); ++r) {
       for (int64_t i = 0; i < kVocab; ++i) values.Set(r * kVocab + i, logits[r][i]);
@@ -117,20 +105,25 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
     const ops::Array before = values;
     StepResult result;
     sampler_->Begin(plan_);
-    Status status = sampler_->Build(plan_, masks, &built_);
-    if (status.ok()) {
-      device::Buffer copy;
-      status = sampler_->Run(*stream_, OnDevice(values, &copy), &built_);
-      if (status.ok()) status = stream_->Synchronize();
-      status.ok() ? sampler_->Collect(plan_, built_, &result) : sampler_->Drop(plan_);
+    sampler_->Build(plan_, &built_);
+    Status status;
+    batch::MaskSet set;
+    if (built_.waits()) {
+      set = batch::MasksOf(*masks, plan_, kVocab);
+      if (spoil_masks_) set.words.pop_back();
+      status = sampler_->TakeMasks(plan_, set, &built_);
     }
+    device::Buffer copy;
+    if (status.ok()) status = sampler_->Run(*stream_, OnDevice(values, &copy), &built_);
+    if (status.ok()) status = stream_->Synchronize();
+    status.ok() ? sampler_->Collect(plan_, built_, &result) : sampler_->Drop(plan_, built_);
     EXPECT_TRUE(values.bytes() == before.bytes()) << "the logits changed";
     plan_ = {};
     if (!status.ok()) return status;
     return result;
   }
   StepResult Run(const std::vector<std::vector<float>>& logits,
-                 batch::MaskSource* masks = nullptr) {
+                 const batch::TestMasks* masks = nullptr) {
     auto result = TryRun(logits, masks);
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? *result : StepResult();
@@ -142,6 +135,7 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
   Sampler::Step built_;  // of tests that have one step at a time
   BatchPlan plan_;
   uint64_t step_ = 0;
+  bool spoil_masks_ = false;
 };
 
 // Logits whose argmax is `best` and whose runner-up is `second`.
@@ -233,7 +227,7 @@ TEST_P(SamplerTest, TheChosenTokenIsAmongTheTopOnesAlsoWhenNoneOfThemWasAllowed)
     params.top_logprobs = k;
     Start(0, params);
     AddEntry(5, 0, k, {Sample()});
-    Ban mask(5, {33});
+    const batch::TestMasks mask = Only(5, {33});
     const StepResult result = Run({Peak(7, 8)}, &mask);
     const batch::ResultToken& token = result.tokens[0];
     EXPECT_EQ(token.id, 33);
@@ -246,18 +240,18 @@ TEST_P(SamplerTest, TheChosenTokenIsAmongTheTopOnesAlsoWhenNoneOfThemWasAllowed)
   }
 }
 
-TEST_P(SamplerTest, AMaskTouchesItsSequenceAloneAndItsErrorIsTheSteps) {
+TEST_P(SamplerTest, AMaskTouchesItsSequenceAloneAndWrongOnesAreRefused) {
   Start(0, Greedy());
   Start(1, Greedy());
   AddEntry(5, 0, 0, {Sample()});
   AddEntry(6, 1, 0, {Sample()});
-  Ban mask(6, {20});
+  const batch::TestMasks mask = Only(6, {20});
   const StepResult result = Run({Peak(7), Peak(7)}, &mask);
   EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(7));
   EXPECT_THAT(Ids(result, 1), ::testing::ElementsAre(20));
-  mask.fail = true;
+  spoil_masks_ = true;
   AddEntry(6, 1, 1, {Sample()});
-  EXPECT_EQ(TryRun({Peak(7)}, &mask).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(TryRun({Peak(7)}, &mask).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_P(SamplerTest, AMaskThatAllowsNothingEndsItsRequestAlone) {
@@ -265,7 +259,7 @@ TEST_P(SamplerTest, AMaskThatAllowsNothingEndsItsRequestAlone) {
   Start(1, Greedy());
   AddEntry(5, 0, 0, {Sample()});
   AddEntry(6, 1, 0, {Sample()});
-  Ban mask(5, {});
+  const batch::TestMasks mask = Only(5, {});
   const StepResult result = Run({Peak(7), Peak(9)}, &mask);
   EXPECT_EQ(result.entries[0].status, RowStatus::kDegenerate);
   EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(7));
@@ -454,7 +448,7 @@ TEST_P(SamplerTest, AStepWithMoreEditsThanAnyBeforeLeavesTheOneInFlightAlone) {
     plan_.step = step + 1;
     sampler_->Begin(plan_);
     built[step] = std::move(sampler_->MakeStep().value());
-    ASSERT_TRUE(sampler_->Build(plan_, nullptr, &built[step]).ok());
+    sampler_->Build(plan_, &built[step]);
     values.emplace_back(DType::kF32, std::initializer_list<int64_t>{2 * entries, kVocab});
     for (int row = 0; row < 2 * entries; ++row) values.back().Set(row * kVocab + 1, 1.0f);
     ASSERT_TRUE(sampler_->Run(*stream_, OnDevice(values.back(), &copies[step]), &built[step]).ok());
@@ -470,28 +464,108 @@ TEST_P(SamplerTest, AStepWithMoreEditsThanAnyBeforeLeavesTheOneInFlightAlone) {
   }
 }
 
-TEST_P(SamplerTest, MasksDistributionsAndTooManyEditsFitNoGraph) {
-  const auto fits = [&](const batch::SamplingParams& params, batch::MaskSource* masks) {
+TEST_P(SamplerTest, DistributionsAndTooManyEditsOrMasksFitNoGraph) {
+  using Misfit = Sampler::Misfit;
+  const auto misfit = [&](const batch::SamplingParams& params, bool masked = false) {
     Start(0, params);
     AddEntry(5, 0, 0, {Sample()});
+    plan_.entries[0].masked = masked;
     plan_.step = ++step_;
     sampler_->Begin(plan_);
-    EXPECT_TRUE(sampler_->Build(plan_, masks, &built_).ok());
-    const bool result = Sampler::FitsFixed(built_, 2);
-    sampler_->Drop(plan_);
+    sampler_->Build(plan_, &built_);
+    const Misfit result = sampler_->FitsFixed(built_, 2);
+    sampler_->Drop(plan_, built_);
     plan_ = {};
     return result;
   };
   batch::SamplingParams params = Greedy();
   params.logit_bias = {{1, 1.0f}, {2, 1.0f}};
-  EXPECT_TRUE(fits(params, nullptr));
-  Ban mask(5, {20});
-  EXPECT_FALSE(fits(params, &mask));
+  EXPECT_EQ(misfit(params), Misfit::kNone);
+  EXPECT_EQ(misfit(params, true), Misfit::kNone);
   params.logit_bias.push_back({3, 1.0f});
-  EXPECT_FALSE(fits(params, nullptr));
+  EXPECT_EQ(misfit(params), Misfit::kEdits);
   params = Greedy();
   params.full_distribution = true;
-  EXPECT_FALSE(fits(params, nullptr));
+  EXPECT_EQ(misfit(params), Misfit::kDistributions);
+
+  const int many = 80;
+  sampler_ = std::move(
+      Sampler::Make(*device_, {.vocab = kVocab, .slots = many, .rows_max = many}).value());
+  built_ = std::move(sampler_->MakeStep().value());
+  for (const int masked :
+       {64, 65, many}) {  // those beyond 64 have room only where one waits for it
+    for (int i = 0; i < many; ++i) {
+      Start(i, Greedy());
+      AddEntry(i < masked ? 5 : 6, i, 0, {Sample()});
+    }
+    const batch::TestMasks some = Only(5, {20, 21});
+    const StepResult result = Run(std::vector<std::vector<float>>(many, Peak(7, 21)), &some);
+    for (int i = 0; i < many; ++i) {
+      EXPECT_EQ(result.tokens[i].id, i < masked ? 21 : 7) << i << " of " << masked;
+    }
+    EXPECT_EQ(sampler_->FitsFixed(built_, 0), masked > 64 ? Misfit::kMasks : Misfit::kNone);
+  }
+}
+
+TEST_P(SamplerTest, ALateRowDrawsNothingAndTheOthersDoNotNotice) {
+  batch::SamplingParams params = Greedy();
+  params.min_tokens = 1;
+  params.end_ids = {7};
+  Start(0, params);
+  Start(1, Greedy());
+  Start(2, Greedy());
+  AddEntry(5, 0, 0, {Score(3), Sample()});
+  AddEntry(6, 1, 0, {Sample()});
+  AddEntry(8, 2, 0, {Verify(9), Verify(4), Verify(-1)});
+  batch::TestMasks late = {
+      .fill = [](const batch::PlanEntry& entry, int row, std::span<uint32_t> allowed) {
+        std::fill(allowed.begin(), allowed.end(), ~0u);
+        return entry.sequence == 8 && row < 1;
+      }};
+  late.has = [](const batch::PlanEntry& entry) { return entry.sequence != 6; };
+  const StepResult result = Run({Noise(1), Peak(7, 8), Peak(9), Peak(9), Peak(4), Peak(11)}, &late);
+  EXPECT_TRUE(Ids(result, 0).empty());
+  EXPECT_EQ(result.entries[0].score_count, 1);
+  EXPECT_EQ(result.entries[0].status, RowStatus::kOk);
+  EXPECT_THAT(Ids(result, 1), ::testing::ElementsAre(9));
+  EXPECT_THAT(Ids(result, 2), ::testing::ElementsAre(9));  // up to its first late row
+  // A token that was not drawn counts for nothing: the end is still too early.
+  AddEntry(5, 0, 0, {Sample()});
+  EXPECT_THAT(Ids(Run({Peak(7, 8)}), 0), ::testing::ElementsAre(8));
+}
+
+// The same of a step that is built while the one with the late row has not been collected.
+TEST_P(SamplerTest, ALateRowCountsForNothingInTheStepBehindIt) {
+  batch::SamplingParams params = Greedy();
+  params.min_tokens = 1;
+  params.end_ids = {7};
+  BatchPlan plans[2];
+  Sampler::Step built[2];
+  std::vector<device::Buffer> copies(2);
+  ops::Array values(DType::kF32, {1, kVocab});
+  for (int64_t i = 0; i < kVocab; ++i) values.Set(i, Peak(7, 8)[i]);
+  for (int step = 0; step < 2; ++step) {
+    if (step == 0) Start(0, params);
+    AddEntry(5, 0, 0, {Sample()});
+    plan_.entries[0].masked = step == 0;
+    plan_.step = step + 1;
+    sampler_->Begin(plan_);
+    built[step] = std::move(sampler_->MakeStep().value());
+    sampler_->Build(plan_, &built[step]);
+    const batch::MaskSet late{
+        .rows = {0}, .words = std::vector<uint32_t>(batch::MaskWords(kVocab), ~0u), .late = {0}};
+    if (step == 0) {
+      ASSERT_TRUE(sampler_->TakeMasks(plan_, late, &built[0]).ok());
+    }
+    ASSERT_TRUE(sampler_->Run(*stream_, OnDevice(values, &copies[step]), &built[step]).ok());
+    plans[step] = std::exchange(plan_, {});
+  }
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  StepResult result;
+  sampler_->Collect(plans[0], built[0], &result);
+  EXPECT_TRUE(result.tokens.empty());
+  sampler_->Collect(plans[1], built[1], &result);
+  EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(8));
 }
 
 // min_tokens counts what is being drawn; a step that was refused or dropped draws nothing.
@@ -505,14 +579,15 @@ TEST_P(SamplerTest, AStepThatFailedDrewNothing) {
     AddEntry(5, 0, 0, {Sample()});
     AddEntry(6, 1, 0, {Sample()});
     if (refused) {
-      Ban mask(6, {20});
-      mask.fail = true;
+      const batch::TestMasks mask = Only(6, {20});
+      spoil_masks_ = true;
       EXPECT_FALSE(TryRun({Peak(7, 8), Peak(9)}, &mask).ok());
+      spoil_masks_ = false;
     } else {
       plan_.step = ++step_;
       sampler_->Begin(plan_);
-      ASSERT_TRUE(sampler_->Build(plan_, nullptr, &built_).ok());
-      sampler_->Drop(plan_);
+      sampler_->Build(plan_, &built_);
+      sampler_->Drop(plan_, built_);
       plan_ = {};
     }
     AddEntry(5, 0, 0, {Sample()});

@@ -68,6 +68,28 @@ void Scheduler::Fail(uint64_t id, CommitOutcome* outcome) {
   spare_steps_.push_back(std::move(step));
 }
 
+bool Scheduler::Postpone(SequenceId id) {
+  CHECK(!in_flight_.empty(), "no plan is uncommitted");
+  std::vector<Booked>& entries = in_flight_.back().entries;
+  const auto booked =
+      std::find_if(entries.begin(), entries.end(), [id](const Booked& b) { return b.id == id; });
+  CHECK(booked != entries.end() && booked->samples && !booked->postponed, "sequence ", id);
+  booked->postponed = true;
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return false;
+  if (booked->drafts > 0) return true;  // Commit, which the next plan waits for, rolls back
+  Sequence* const sequence = it->second.get();
+  booked->samples = false;
+  --sequence->unknown_tokens;
+  if (HasStates()) {
+    Requeue(sequence);
+  } else {
+    --booked->query;
+    --sequence->planned;
+  }
+  return true;
+}
+
 // Null when it has ended. A slot has no other sequence before the last step that names it has been
 // committed; a preempted sequence has left its slot.
 Sequence* Scheduler::FindBooked(const Booked& booked) {
@@ -82,7 +104,8 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   CHECK(entry.sequence == booked.id, "sequence ", entry.sequence, " instead of ", booked.id);
   const bool degenerate = entry.status == batch::RowStatus::kDegenerate;
   CHECK(entry.token_count <= booked.drafts + 1 &&
-            (degenerate || entry.token_count > 0) == (degenerate || booked.samples),
+            (degenerate || entry.token_count > 0) ==
+                (degenerate || (booked.samples && !booked.postponed)),
         "sequence ", booked.id, " got ", entry.token_count, " tokens");
   CHECK(degenerate || entry.score_count == booked.score_count, "scores=", entry.score_count);
   Sequence* sequence = FindBooked(booked);
@@ -138,7 +161,7 @@ void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
     return;
   }
   // Rejected drafts are forgotten: their positions are computed again.
-  totals_.drafted += static_cast<uint64_t>(booked.drafts);
+  if (!booked.postponed) totals_.drafted += static_cast<uint64_t>(booked.drafts);
   totals_.accepted += static_cast<uint64_t>(std::max(0, entry.token_count - 1));
   const int32_t known = static_cast<int32_t>(sequence->tokens.size());
   sequence->computed = std::min(booked.first + entry.token_count, known);

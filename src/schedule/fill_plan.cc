@@ -111,6 +111,7 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
                 .query = scheduled.query,
                 .drafts = scheduled.drafts};
   AppendRows(scheduled, plan, &booked);
+  entry.masked = sequence.spec.masked && booked.samples;
   sequence.planned += scheduled.query;
   sequence.unknown_tokens += booked.samples ? 1 : 0;
   sequence.verifying = scheduled.drafts > 0;

@@ -214,6 +214,12 @@ void Scheduler::Requeue(Sequence* sequence) {
   waiting_.Insert(sequence);
 }
 
+bool Scheduler::HasStates() const {
+  return std::any_of(kv_.groups().begin(), kv_.groups().end(), [](const batch::KvGroup& group) {
+    return group.kind == batch::KvKind::kState;
+  });
+}
+
 bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
   const auto it = sequences_.find(id);
   if (it == sequences_.end() || options_.max_draft_tokens == 0) return false;
@@ -222,11 +228,7 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
       sequence.uncomputed() != 1 || sequence.drawn() == 0) {
     return false;
   }
-  if (std::any_of(kv_.groups().begin(), kv_.groups().end(), [](const batch::KvGroup& group) {
-        return group.kind == batch::KvKind::kState;
-      })) {
-    return false;
-  }
+  if (HasStates()) return false;
   const size_t count = std::min(drafts.size(), static_cast<size_t>(options_.max_draft_tokens));
   sequence.drafts.assign(drafts.begin(), drafts.begin() + static_cast<int64_t>(count));
   return true;

@@ -128,6 +128,12 @@ class Scheduler {
   // plan made after it stands on its results, so it is failed too.
   void Fail(uint64_t step, CommitOutcome* outcome);
 
+  // The mask of the sequence came too late for the newest plan, which draws nothing for it: the
+  // next plan computes its last token again, and names no row of this one. A sequence with states,
+  // which do not go back by a token, queues again. False when it has ended since the plan was made.
+  // REQUIRES: the plan is uncommitted, and draws for it.
+  bool Postpone(SequenceId id);
+
   // Holds back every block that step `step` or a later one named, until LetGo (a KvSink that is
   // still reading). Holds may be nested. REQUIRES for Hold: the step is uncommitted.
   void Hold(uint64_t step);
@@ -161,6 +167,7 @@ class Scheduler {
     int32_t score_count = 0;
     int32_t first_score_row = 0;  // prompt position
     bool samples = false;
+    bool postponed = false;  // draws nothing after all
   };
   struct Step {
     uint64_t id = 0;
@@ -222,6 +229,7 @@ class Scheduler {
 
   // commit.cc: what the step gave.
   Sequence* FindBooked(const Booked& booked);
+  bool HasStates() const;
   void CommitEntry(const Booked& booked, const batch::StepResult& result,
                    const batch::ResultEntry& entry, CommitOutcome* outcome);
   void AdvanceKv(Sequence* sequence, const Booked& booked, const batch::ResultEntry& entry);

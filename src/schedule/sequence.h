@@ -44,6 +44,7 @@ struct SequenceSpec {
   bool prefix_cache = true;        // may use and feed the prefix cache
   bool prompt_logprobs = false;    // score every prompt token but the first
   bool no_overlap = false;         // each step needs the Commit of the one before (beams)
+  bool masked = false;             // its rows that draw wait for masks
   bool await_kv = false;           // the prompt's KV comes from another process (KvArrived)
   std::vector<int32_t> end_ids;    // the model's end-of-generation ids
   std::vector<int32_t> stop_ids;   // the request's; obeyed under ignore_eos too

@@ -124,6 +124,14 @@ constexpr Case kSharedBad[] = {
     {R"("use_beam_search":true)", "use_beam_search"},
     {R"("grammar":"root ::= a")", "grammar"},
     {R"("guided_json":{})", "guided_json"},
+    {R"("guided_choice":"a")", "guided_choice"},
+    {R"("guided_choice":[])", "guided_choice"},
+    {R"("guided_choice":["a",1])", "guided_choice"},
+    {R"("structured_outputs":["a"])", "structured_outputs"},
+    {R"("structured_outputs":{"choice":[null]})", "structured_outputs.choice"},
+    {R"("structured_outputs":{"choice":["a"],"regex":"b"})", "structured_outputs.regex"},
+    {R"("structured_outputs":{"choices":["a"]})", "structured_outputs.choices"},
+    {R"("structured_outputs":{"choice":["a"]},"guided_choice":["b"])", "guided_choice"},
     {R"("best":1)", "best"},
     {R"("Temperature":1)", "Temperature"},
     {R"("":1)", ""},
@@ -374,6 +382,31 @@ TEST(ApiCallTest, ReadsEverySamplingField) {
   EXPECT_FALSE(request.prompt_logprobs.has_value());
   EXPECT_EQ(request.priority, -2);
   EXPECT_EQ(request.cache_salt, "s");
+}
+
+TEST(ApiCallTest, ReadsChoicesInBothSpellings) {
+  const std::vector<std::string> expected = {"yes", "no"};
+  for (
+      const char* fields :
+      {R"("guided_choice":["yes","no"])", R"("structured_outputs":{"choice":["yes","no"]})",
+       R"("structured_outputs":{"choice":["yes","no"],"json":null},"guided_choice":["yes","no"])"}) {
+    const auto completion = ParseCompletionCall(StrCat(R"({"prompt":"a",)", fields, "}"), kModel);
+    ASSERT_TRUE(completion.ok()) << completion.status().message();
+    EXPECT_EQ(completion->requests[0].choice, expected);
+    const auto chat = ParseChatCall(
+        StrCat(R"({"messages":[{"role":"user","content":"a"}],)", fields, "}"), kModel);
+    ASSERT_TRUE(chat.ok()) << chat.status().message();
+    EXPECT_EQ(chat->requests[0].choice, expected);
+  }
+  const auto none =
+      ParseCompletionCall(R"({"prompt":"a","guided_choice":null,"structured_outputs":{}})", kModel);
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->requests[0].choice.empty());
+  // Each prompt of a call has its own.
+  const std::string large = StrCat("\"guided_choice\":[\"", std::string(600'000, 'x'), "\"]");
+  EXPECT_TRUE(ParseCompletionCall(StrCat(R"({"prompt":["a"],)", large, "}"), kModel).ok());
+  const auto many = ParseCompletionCall(StrCat(R"({"prompt":["a","b"],)", large, "}"), kModel);
+  EXPECT_EQ(many.status().field(), "choice");
 }
 
 TEST(ApiCallTest, NullIsAbsentAndMinusOneIsAnySeed) {

@@ -43,13 +43,21 @@ std::vector<Prompt> ReadPrompts(Fields* fields, int vocab_size) {
   return prompts;
 }
 
-void CheckPrompts(Fields* fields, const std::vector<Prompt>& prompts, int n) {
+void CheckPrompts(Fields* fields, const std::vector<Prompt>& prompts, int n,
+                  const std::vector<std::string>& choice) {
   for (const Prompt& prompt : prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
     const auto* ids = std::get_if<std::vector<int32_t>>(&prompt);
     if ((text != nullptr && text->empty()) || (ids != nullptr && ids->empty())) {
       fields->Fail("prompt", "a prompt is empty; it must have at least one token");
     }
+  }
+  size_t choice_bytes = 0;  // every prompt has its own
+  for (const std::string& text : choice) choice_bytes += text.size() * prompts.size();
+  if (prompts.size() > 1 && choice_bytes > limits::kChoiceTextBytesMax) {
+    fields->Fail("choice",
+                 StrCat("the texts of choice have ", choice_bytes, " bytes for ", prompts.size(),
+                        " prompts; the limit of all together is ", limits::kChoiceTextBytesMax));
   }
   if (static_cast<int>(prompts.size()) * n > kAnswersMax) {
     fields->Fail("n", StrCat(prompts.size(), " prompts with n of ", n, " ask for ",
@@ -84,7 +92,7 @@ Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& mod
   fields.OnlyValue("best_of", 1);
   fields.OnlyValue("suffix", "");
   std::vector<Prompt> prompts = ReadPrompts(&fields, model.vocab_size);
-  CheckPrompts(&fields, prompts, request.n);
+  CheckPrompts(&fields, prompts, request.n, request.choice);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   for (Prompt& prompt : prompts) {
     call.requests.push_back(request);

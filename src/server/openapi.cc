@@ -53,8 +53,12 @@ constexpr const char* kSharedFields = R"json(
         "xtc_probability": {"enum": [0]}, "dynatemp_range": {"enum": [0]},
         "use_beam_search": {"enum": [false]}, "spaces_between_special_tokens": {"enum": [true]},
         "grammar": {"type": "null"}, "json_schema": {"type": "null"}, "guided_json": {"type": "null"},
-        "guided_regex": {"type": "null"}, "guided_choice": {"type": "null"},
-        "guided_grammar": {"type": "null"}, "structured_outputs": {"type": "null"})json";
+        "guided_regex": {"type": "null"}, "guided_grammar": {"type": "null"},
+        "guided_choice": {"$ref": "#/components/schemas/Choice"},
+        "structured_outputs": {"type": "object", "additionalProperties": false, "properties": {
+          "choice": {"$ref": "#/components/schemas/Choice"},
+          "json": {"type": "null"}, "regex": {"type": "null"}, "grammar": {"type": "null"},
+          "json_object": {"type": "null"}, "structural_tag": {"type": "null"}}})json";
 
 constexpr const char* kChatFields = R"json(
         "messages": {"type": "array", "minItems": 1, "maxItems": @messages_max@,
@@ -70,6 +74,9 @@ constexpr const char* kChatFields = R"json(
         "continue_final_message": {"enum": [false]})json";
 
 constexpr const char* kSchemas = R"json(
+    "Choice": {"type": "array", "minItems": 1, "maxItems": @choice_texts_max@, "uniqueItems": true,
+      "items": {"type": "string", "minLength": 1},
+      "description": "The answer is one of these texts, of @choice_kib@ KiB together. It wins over ignore_eos, min_tokens and no_repeat_ngram_size"},
     "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "object",
       "required": ["message", "type", "param", "code"], "properties": {
         "message": {"type": "string"}, "type": {"type": "string"},
@@ -255,6 +262,8 @@ std::map<std::string, std::string, std::less<>> Numbers() {
   range("bias", limits::kLogitBias);
   numbers["choices_max"] = StrCat(limits::kChoicesMax);
   numbers["biases_max"] = StrCat(limits::kLogitBiasesMax);
+  numbers["choice_texts_max"] = StrCat(limits::kChoiceTextsMax);
+  numbers["choice_kib"] = StrCat(limits::kChoiceTextBytesMax >> 10);
   numbers["stops_max"] = StrCat(limits::kStopsMax);
   numbers["stop_bytes_max"] = StrCat(limits::kStopBytesMax);
   numbers["stop_ids_max"] = StrCat(limits::kStopIdsMax);

@@ -172,10 +172,46 @@ void ReadNeutral(Fields* fields) {
   }
   fields->OnlyValue("use_beam_search", false);
   fields->OnlyValue("spaces_between_special_tokens", true);
-  for (const char* name : {"grammar", "guided_json", "guided_regex", "guided_choice",
-                           "guided_grammar", "structured_outputs", "json_schema"}) {
+  for (const char* name :
+       {"grammar", "guided_json", "guided_regex", "guided_grammar", "json_schema"}) {
     fields->OnlyValue(name, nullptr);
   }
+}
+
+// The texts that an answer is held to; the engine checks them.
+std::optional<std::vector<std::string>> ReadTexts(Fields* fields, std::string_view name) {
+  const OrderedJson* list = fields->Array(name, limits::kChoiceTextsMax);
+  if (list == nullptr) return std::nullopt;
+  if (list->empty()) fields->Fail(name, StrCat(name, " is empty; it must have at least one text"));
+  std::vector<std::string> texts;
+  for (const OrderedJson& item : *list) {
+    if (!item.is_string()) {
+      fields->Fail(
+          name, StrCat(name, " has an item that is ", TypeName(item), "; each must be a string"));
+      break;
+    }
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+// vLLM's spellings, the present one and the one before.
+void ReadChoice(Fields* fields, Request* request) {
+  const auto guided = ReadTexts(fields, "guided_choice");
+  if (guided) request->choice = *guided;
+  const OrderedJson* object = fields->Object("structured_outputs");
+  if (object == nullptr) return;
+  Fields outputs(*object, "structured_outputs.");
+  for (const char* name : {"json", "regex", "grammar", "json_object", "structural_tag"}) {
+    outputs.OnlyValue(name, nullptr);
+  }
+  const auto choice = ReadTexts(&outputs, "choice");
+  fields->Take(outputs.Finish());
+  if (fields->ok() && guided && choice && *guided != *choice) {
+    fields->Fail("guided_choice",
+                 "structured_outputs.choice and guided_choice differ; send one of them");
+  }
+  if (choice) request->choice = *choice;
 }
 
 void ReadResponseFormat(Fields* fields) {
@@ -242,6 +278,7 @@ void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request*
   ReadSampling(fields, &request->sampling);
   ReadLogitBias(fields, model, &request->sampling);
   ReadStops(fields, model, request);
+  ReadChoice(fields, request);
   ReadStream(fields, call);
   ReadResponseFormat(fields);
   ReadHarmless(fields);

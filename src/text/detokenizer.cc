@@ -8,7 +8,7 @@ Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool render
                          std::span<const TokenId> prompt_tail)
     : tokenizer_(std::move(tokenizer)),
       render_special_(render_special),
-      at_start_(prompt_tail.empty() || tokenizer_->IsSpecial(prompt_tail.back())) {}
+      at_start_(StartsText(tokenizer_.get(), prompt_tail)) {}
 
 std::string Detokenizer::Add(TokenId id) {
   if (id < 0 || id >= tokenizer_->vocab_size()) return {};

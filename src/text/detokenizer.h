@@ -13,10 +13,15 @@ namespace sluice::text {
 class Detokenizer {
  public:
   // `prompt_tail`: the last ids of the prompt, which decide about a leading space of the first
-  // token. A text starts here, without the space that encoding puts there, when the tail is empty
-  // or ends with a special token.
+  // token: it goes if a text starts there.
   Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool render_special,
               std::span<const TokenId> prompt_tail);
+
+  // A text starts behind `prompt_tail`, without the space that encoding puts there, when the tail
+  // is empty or ends with a special token.
+  static bool StartsText(const Tokenizer* tokenizer, std::span<const TokenId> prompt_tail) {
+    return prompt_tail.empty() || tokenizer->IsSpecial(prompt_tail.back());
+  }
 
   // The text that `id` completes; may be empty.
   std::string Add(TokenId id);

@@ -49,6 +49,7 @@ class Errors(unittest.TestCase):
         self.refuse(2, ["8192"], "generate", MODEL, "-p", "x", "--max-model-len", "100000")
         self.refuse(2, ["--max-num-seqs"], "generate", MODEL, "-p", "x", "--max-batch-tokens", "8")
         self.refuse(2, ["no tokens"], "generate", MODEL, "-p", "")
+        self.refuse(2, ["choice", "empty"], "generate", MODEL, "-p", "x", "--choice", "")
         self.refuse(2, ["--force-op"], "generate", MODEL, "-p", "x", "--force-op", "nothing")
         self.refuse(2, ["--no-such-flag"], "bench", MODEL, "--no-such-flag")
         self.refuse(2, ["model"], "bench")
@@ -229,6 +230,11 @@ class Answers(unittest.TestCase):
                                        logprobs["top_logprobs"]):
             self.assertAlmostEqual(top[token], logprob)
             self.assertLessEqual(max(top.values()), 0)
+
+    def test_a_choice_is_one_of_the_texts(self):
+        text = generate("-p", "The capital of France is", "--choice", " Rome", "--choice", " Paris")
+        self.assertEqual(text["choices"][0]["text"], " Paris")
+        self.assertEqual(text["choices"][0]["finish_reason"], "stop")
 
     def test_a_seed_repeats_and_another_differs(self):
         def draw(seed):

@@ -204,6 +204,96 @@ class OpenAIClientTest(ServerCase):
         self.error(400, self.server.json("POST", "/v1/completions", {"prompt": ids}), "prompt")
 
 
+class ChoiceTest(ServerCase):
+    CHOICES = ["yes", "yes, of course", "no", "perhaps", "\u20ac 5 \U0001f600"]
+
+    def choose(self, choices=None, **fields):
+        return self.client.chat.completions.create(
+            model=MODEL, messages=QUESTION,
+            extra_body={"structured_outputs": {"choice": choices or self.CHOICES}}, **fields)
+
+    def test_greedy_and_sampled_answers_are_of_the_texts(self):
+        seen = set()
+        for seed in range(12):
+            answer = self.choose(temperature=2.0 if seed else 0, seed=seed).choices[0]
+            self.assertIn(answer.message.content, self.CHOICES)
+            self.assertEqual(answer.finish_reason, "stop")
+            seen.add(answer.message.content)
+        self.assertGreater(len(seen), 1)
+        answer = self.client.completions.create(model=MODEL, prompt="The sky is", temperature=0,
+                                                extra_body={"guided_choice": [" blue", " made"]})
+        self.assertEqual(answer.choices[0].text, " blue")
+
+    def test_the_likeliest_text_is_chosen(self):
+        for expected, other in ((" Paris", " Rome"), (" Paris", " London")):
+            answer = self.client.completions.create(
+                model=MODEL, prompt="The capital of France is", temperature=0,
+                extra_body={"structured_outputs": {"choice": [other, expected]}})
+            self.assertEqual(answer.choices[0].text, expected)
+
+    def test_stream_says_what_the_whole_answer_says(self):
+        for seed in range(4):
+            whole = self.choose(temperature=1.5, seed=seed).choices[0].message.content
+            stream = self.choose(temperature=1.5, seed=seed, stream=True)
+            parts = [event.choices[0].delta.content or "" for event in stream]
+            self.assertEqual("".join(parts), whole)
+
+    def test_several_answers_with_logprobs(self):
+        answer = self.choose(n=3, temperature=1.5, seed=5, logprobs=True, top_logprobs=2)
+        self.assertEqual(len(answer.choices), 3)
+        for choice in answer.choices:
+            self.assertIn(choice.message.content, self.CHOICES)
+            shown = b"".join(bytes(token.bytes) for token in choice.logprobs.content)
+            self.assertTrue(shown.startswith(choice.message.content.encode()), shown)
+            for token in choice.logprobs.content:
+                self.assertIn(token.token, [top.token for top in token.top_logprobs] + [token.token])
+
+    def test_free_answers_beside_them_are_those_alone(self):
+        alone = self.canary()
+        free = []
+        threads = [threading.Thread(target=lambda: free.append(self.canary())) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for seed in range(6):
+            self.assertIn(self.choose(seed=seed, temperature=1).choices[0].message.content,
+                          self.CHOICES)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(free, [alone] * 3)
+        self.assertGreaterEqual(self.server.metric("sluice_late_masks_total"), 0)
+
+    def test_a_thousand_long_texts(self):
+        texts = [f"{i:04} " + "lorem ipsum dolor " * 56 for i in range(1000)]
+        answer = self.choose(texts, max_tokens=8, temperature=0).choices[0]
+        self.assertTrue(any(text.startswith(answer.message.content) for text in texts))
+        self.assertEqual(answer.finish_reason, "length")
+
+    def test_bad_ones(self):
+        def chat(**fields):
+            return self.server.json("POST", "/v1/chat/completions", chat_body(**fields))
+
+        for choice in ([], [""], ["a", "a"], ["a", 1], "a", {"a": 1}, [f"{i}" for i in range(1001)],
+                       ["x" * (1 << 20) + "y"]):
+            code, body = chat(guided_choice=choice)
+            self.assertEqual(code, 400, choice)
+            self.assertIn(body["error"]["param"], ("choice", "guided_choice"))
+        self.error(400, chat(structured_outputs={"choice": ["a"], "regex": "b"}),
+                   "structured_outputs.regex")
+        self.error(400, chat(structured_outputs={"choice": ["a"]}, guided_choice=["b"]),
+                   "guided_choice")
+        status, _, _ = self.server.request(
+            "POST", "/v1/chat/completions",
+            b'{"messages": [{"role": "user", "content": "a"}], "guided_choice": ["\xff"]}')
+        self.assertEqual(status, 400)
+
+    def test_curl(self):
+        body = json.dumps(chat_body(structured_outputs={"choice": ["green", "yellow"]}))
+        out = subprocess.run(["curl", "-sS", "-d", body, "-H", "Content-Type: application/json",
+                              self.server.url + "/v1/chat/completions"],
+                             capture_output=True, text=True, check=True).stdout
+        self.assertIn(json.loads(out)["choices"][0]["message"]["content"], ("green", "yellow"))
+
+
 class BadRequestTest(ServerCase):
     """The server answers with the right status, names the field, and goes on."""
     options = ("--max-body-bytes", "100000", "--idle-seconds", "2")

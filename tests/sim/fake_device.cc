@@ -71,7 +71,8 @@ void FakeDevice::Copy(const batch::BlockCopy& copy) {
               cells.begin() + static_cast<int64_t>(copy.destination) * size);
 }
 
-batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan) {
+batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan,
+                                  const std::set<batch::SequenceId>& late) {
   Require(plan.step == last_step_ + 1, "step ", plan.step, " follows ", last_step_);
   last_step_ = plan.step;
   for (const batch::BlockCopy& copy : plan.copies) Copy(copy);
@@ -89,7 +90,7 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan) {
   // All writes come first: an entry that overwrites what another reads is found.
   for (const EntryRun& run : runs) {
     Attend(run);
-    Sample(run, &result);
+    Sample(run, late.contains(run.entry.sequence), &result);
   }
   previous_rows_.swap(rows_);
   return result;
@@ -143,7 +144,7 @@ void FakeDevice::Attend(const EntryRun& run) {
   }
 }
 
-void FakeDevice::Sample(const EntryRun& run, batch::StepResult* result) {
+void FakeDevice::Sample(const EntryRun& run, bool late, batch::StepResult* result) {
   const batch::PlanEntry& entry = run.entry;
   Slot& slot = slots_.at(entry.slot);
   batch::ResultEntry out;
@@ -159,6 +160,7 @@ void FakeDevice::Sample(const EntryRun& run, batch::StepResult* result) {
       ++out.score_count;
       continue;
     }
+    if (late) break;
     Require(static_cast<int32_t>(slot.history.size()) == entry.first_position + i + 1 &&
                 slot.history.back() == run.tokens[i],
             "sequence ", entry.sequence, ": the slot's history differs at position ",

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "batch/kv_group.h"
@@ -31,8 +32,9 @@ class FakeDevice {
  public:
   FakeDevice(std::vector<batch::KvGroup> groups, int32_t slots);
 
-  // Throws std::runtime_error on a plan that no device could compute rightly.
-  batch::StepResult Run(const batch::BatchPlan& plan);
+  // Throws std::runtime_error on a plan that no device could compute rightly. Those of `late` draw
+  // nothing.
+  batch::StepResult Run(const batch::BatchPlan& plan, const std::set<batch::SequenceId>& late);
   // Another process writes the KV of `tokens` into cache blocks (by group; -1: not needed).
   void WriteKv(const std::vector<std::vector<int32_t>>& tables, const std::vector<int32_t>& tokens);
   uint64_t tokens_computed() const { return tokens_computed_; }
@@ -61,7 +63,7 @@ class FakeDevice {
   void Copy(const batch::BlockCopy& copy);
   void Attend(const EntryRun& run);
   void WriteEntry(EntryRun* run);
-  void Sample(const EntryRun& run, batch::StepResult* result);
+  void Sample(const EntryRun& run, bool late, batch::StepResult* result);
 
   const std::vector<batch::KvGroup> groups_;
   std::vector<std::vector<Cell>> cells_;  // by group: [kernel_blocks, kernel_block_tokens]

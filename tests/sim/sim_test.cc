@@ -1,5 +1,5 @@
-// The scheduler simulator: 120,000 steps over seven scenarios. SLUICE_SIM_STEPS and SLUICE_SIM_SEED
-// in the environment run more of it, or other draws.
+// The scheduler simulator: 200,000 steps over twelve scenarios. SLUICE_SIM_STEPS and
+// SLUICE_SIM_SEED in the environment run more of it, or other draws.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -54,6 +54,13 @@ std::vector<Scenario> Scenarios() {
   drafts.options.max_draft_tokens = 4;
   Scenario& hand_off = add("hand_off", {full, window});
   hand_off.hand_off = true;
+  Scenario& masks = add("masks", {full, window});
+  masks.masks = true;
+  Scenario& masked_drafts = add("masked_drafts", {{KvKind::kFull, 8, 8, 0, 40}, window});
+  masked_drafts.masks = masked_drafts.drafts = true;
+  masked_drafts.options.max_draft_tokens = 4;
+  masked_drafts.options.policy = "priority";
+  add("masked_states", {full, {KvKind::kState, 24, 24, 0, 30}}).masks = true;
   add("state", {full, {KvKind::kState, 24, 24, 0, 30}});
   add("state_first", {{KvKind::kState, 32, 32, 0, 18}, full, window}).options.policy = "priority";
   add("state_only", {{KvKind::kState, 16, 16, 0, 20}});
@@ -75,14 +82,15 @@ TEST_P(SchedulerSimulation, HoldsItsInvariants) {
             << " preemptions, prefix " << t.scheduler.prefix_hits << "/"
             << t.scheduler.prefix_queries << ", " << t.forks << " copies, drafts "
             << t.scheduler.accepted << "/" << t.scheduler.drafted << ", KV " << t.kv_arrived << "/"
-            << t.kv_arrived + t.kv_failed << ", longest wait " << t.longest_wait_steps
-            << " steps\n";
+            << t.kv_arrived + t.kv_failed << ", " << t.postponed << " late masks, longest wait "
+            << t.longest_wait_steps << " steps\n";
   EXPECT_EQ(t.added, t.finished + t.ended_early);
   EXPECT_GT(t.finished, steps / 100);
   EXPECT_GT(t.late_commits, steps / 10);
   EXPECT_GT(t.degenerate, 0u);
   EXPECT_GT(t.scores_checked, 0u);
   EXPECT_GT(t.scheduler.prefix_hits, 0u);
+  EXPECT_EQ(t.postponed > 100, GetParam().masks);
   // Starvation: with at most 40 queued and 8 running of at most 200 tokens, nobody waits longer.
   EXPECT_LT(t.longest_wait_steps, 48u * 200u);
 }

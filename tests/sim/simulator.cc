@@ -85,6 +85,7 @@ schedule::SequenceSpec Simulator::MakeSpec() {
   spec.prompt_logprobs = Chance(0.1);
   if (Chance(0.03)) spec.max_tokens = 0;
   spec.no_overlap = Chance(0.05);
+  if (scenario_.masks) spec.masked = Chance(0.4);
   return spec;
 }
 
@@ -170,6 +171,15 @@ void Simulator::AttachSomeDrafts() {
   }
 }
 
+// Of the plan.
+std::set<schedule::SequenceId> Simulator::SomeLate() {
+  std::set<schedule::SequenceId> late;
+  for (const batch::PlanEntry& entry : plan_.entries) {
+    if (entry.masked && Chance(0.2)) late.insert(entry.sequence);
+  }
+  return late;
+}
+
 void Simulator::StartTransfers() {
   for (const schedule::Sequence* sequence : scheduler_->running()) {
     if (sequence->state != SequenceState::kAwaitingKv) continue;
@@ -229,7 +239,13 @@ void Simulator::Step() {
   CheckWrites(plan_);
   CheckSharing();
   scheduler_->CheckInvariants();
-  uncommitted_.push_back(device_.Run(plan_));
+  const std::set<schedule::SequenceId> late = SomeLate();
+  uncommitted_.push_back(device_.Run(plan_, late));
+  for (const schedule::SequenceId id : late) {
+    Require(scheduler_->Postpone(id), "Postpone of a live sequence");
+    scheduler_->CheckInvariants();
+    ++totals_.postponed;
+  }
   if (scenario_.hand_off) {
     HoldSteps();
     StartTransfers();

@@ -20,14 +20,14 @@ class MirrorRunner : public exec::StepRunner {
   const exec::RunnerInfo& Info() const override { return runners_[0]->Info(); }
   exec::RunnerTotals Totals() const override { return runners_[0]->Totals(); }
   uint64_t WeightsVersion() const override { return runners_[0]->WeightsVersion(); }
-  Result<exec::Step> Launch(batch::BatchPlan* plan, batch::MaskSource* masks,
-                            batch::KvSink* sink) override {
+  Result<exec::Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override {
     const std::vector<std::byte> bytes = batch::Serialize(*plan);
     auto pair = std::make_unique<Pair>(*this);
     for (size_t i = 0; i < runners_.size(); ++i) {
       SLUICE_ASSIGN_OR_RETURN(batch::BatchPlan received, batch::Deserialize(bytes));
-      SLUICE_ASSIGN_OR_RETURN(pair->steps[i], runners_[i]->Launch(&received, masks, sink));
+      SLUICE_ASSIGN_OR_RETURN(pair->steps[i], runners_[i]->Launch(&received, sink));
     }
+    pair->waits = pair->steps[0].waits_for_masks();
     pairs_.push_back(std::move(pair));
     return exec::Step(pairs_.back().get());
   }
@@ -35,6 +35,12 @@ class MirrorRunner : public exec::StepRunner {
  private:
   struct Pair final : exec::Step::Work {
     explicit Pair(MirrorRunner& all) : runner(all) {}
+    bool ModelIsDone() override { return steps[0].ModelIsDone() && steps[1].ModelIsDone(); }
+    Status Sample(const batch::MaskSet& masks) override {
+      waits = false;
+      SLUICE_RETURN_IF_ERROR(steps[0].Sample(masks));
+      return steps[1].Sample(masks);
+    }
     Status Finish(batch::StepResult* result) override {
       batch::StepResult other;
       const Status first = steps[0].Finish(result);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 
 #include "exec/executor_fixture.h"
 #include "mirror_runner.h"
@@ -36,6 +37,7 @@ struct Setting {
   std::string device = "cpu";
   bool ahead = false;     // a step is launched before the one before it is finished
   bool mirrored = false;  // a second runner computes the same steps
+  bool late = false;      // some masks are
 };
 
 class Driver {
@@ -74,8 +76,10 @@ class Driver {
       BatchPlan plan;
       scheduler_->Plan(now, &plan);
       if (setting_.ahead) {
+        const BatchPlan kept = plan;
         Launch(&plan);
         if (steps_.size() == 2) FinishOldest();
+        Sample(kept);
         continue;
       }
       if (setting_.overlap && has_late) Commit(late);
@@ -116,13 +120,40 @@ class Driver {
       EXPECT_TRUE(back.ok()) << back.status().message();
       if (back.ok()) plan = std::move(back).value();
     }
+    const BatchPlan kept = plan;
     Launch(&plan);
+    Sample(kept);
     return Take();
   }
   void Launch(BatchPlan* plan) {
-    auto step = runner_->Launch(plan, nullptr, nullptr);
+    auto step = runner_->Launch(plan, nullptr);
     ASSERT_TRUE(step.ok()) << step.status().message();
     steps_.push_back(*std::move(step));
+  }
+  // Gives the masks of the newest step.
+  void Sample(const BatchPlan& plan) {
+    if (steps_.empty() || !steps_.back().waits_for_masks()) return;
+    batch::TestMasks masks = {
+        .fill = [&](const batch::PlanEntry& entry, int row, std::span<uint32_t> allowed) {
+          const int32_t token = plan.logits_rows[entry.logits_begin + row].token;
+          FillMask(entry.sequence, entry.first_position + token - entry.token_begin, allowed);
+          return !late_.contains(entry.sequence);
+        }};
+    late_.clear();
+    for (const batch::PlanEntry& entry : plan.entries) {
+      if (entry.masked && setting_.late && ++masked_ % 4 == 0) late_.insert(entry.sequence);
+    }
+    const int64_t vocab = tiny_.model->vocab_size();
+    const Status status = steps_.back().Sample(batch::MasksOf(masks, plan, vocab));
+    EXPECT_TRUE(status.ok()) << status.message();
+    for (const schedule::SequenceId id : late_) postponed += scheduler_->Postpone(id) ? 1 : 0;
+  }
+  // What may follow a position of a sequence: two thirds of the vocabulary.
+  static void FillMask(schedule::SequenceId id, int32_t position, std::span<uint32_t> allowed) {
+    for (size_t token = 0; token < allowed.size() * 32; ++token) {
+      if ((token + id + static_cast<size_t>(position)) % 3 == 0) continue;
+      allowed[token / 32] |= 1u << (token % 32);
+    }
   }
   StepResult Take() {
     StepResult result;
@@ -159,6 +190,7 @@ class Driver {
 
  public:
   Outcomes reference;
+  int postponed = 0;
 
  private:
   const Setting setting_;
@@ -169,7 +201,8 @@ class Driver {
   std::deque<exec::Step> steps_;  // launched and not finished
   std::unique_ptr<schedule::Scheduler> scheduler_;
   Outcomes outcomes_;
-  int drafted_ = 0;
+  int drafted_ = 0, masked_ = 0;
+  std::set<schedule::SequenceId> late_;  // of the newest step
 };
 
 // Twelve requests of all kinds; some share a beginning, some have several choices.
@@ -191,6 +224,7 @@ std::vector<std::vector<SequenceSpec>> Requests() {
     spec.sampling.top_logprobs = 1;
     if (r % 4 == 1) spec.sampling.frequency_penalty = 0.8f;
     spec.no_overlap = r % 4 == 1;  // a penalty counts the token before
+    spec.masked = r % 3 == 1;
     if (r % 4 == 2) spec.sampling.min_tokens = static_cast<int32_t>(random() % 4);
     for (int32_t id = 0; r % 4 == 2 && id < 128; id += 5) spec.stop_ids.push_back(id);
     if (r % 5 == 0) {
@@ -294,6 +328,27 @@ TEST_P(Steps, PreemptionAndTheOverlapTogetherChangeNothing) {
     Driver driver({.model = GetParam(), .blocks = 14, .overlap = overlap, .prefix_cache = true});
     EXPECT_TRUE(driver.Run(Requests()) == plain) << overlap;
     EXPECT_GT(driver.stats().preemptions, 0u);
+  }
+}
+
+TEST_P(Steps, LateMasksChangeNothingButTheNumberOfSteps) {
+  const Outcomes plain = Plain();
+  for (const int drafts : {0, 3}) {
+    for (const char* device : {"cpu", "pinned", "plain"}) {
+      for (const bool ahead : {false, true}) {
+        Driver driver({.model = GetParam(),
+                       .blocks = ahead ? 14 : 0,
+                       .prefix_cache = true,
+                       .drafts = drafts,
+                       .device = device,
+                       .ahead = ahead,
+                       .mirrored = ahead,
+                       .late = true});
+        driver.reference = plain;
+        EXPECT_TRUE(driver.Run(Requests()) == plain) << drafts << device << ahead;
+        EXPECT_GT(driver.postponed, 10);
+      }
+    }
   }
 }
 

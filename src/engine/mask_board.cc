@@ -1,0 +1,41 @@
+#include "engine/mask_board.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace sluice::engine {
+
+void MaskBoard::Put(Place* place, int32_t drawn, std::span<const int32_t> drafts,
+                    std::vector<uint32_t>* words) {
+  {
+    std::lock_guard lock(mutex_);
+    place->drawn = drawn;
+    place->drafts.assign(drafts.begin(), drafts.end());
+    place->words.swap(*words);
+    ++puts_;
+  }
+  put_.notify_one();
+}
+
+bool MaskBoard::Take(const Place& place, int32_t drawn, std::span<const int32_t> drafts,
+                     std::span<uint32_t> to) const {
+  std::lock_guard lock(mutex_);
+  if (place.drawn != drawn || place.drafts.size() < drafts.size() ||
+      !std::equal(drafts.begin(), drafts.end(), place.drafts.begin())) {
+    return false;
+  }
+  std::copy_n(place.words.begin(), to.size(), to.begin());
+  return true;
+}
+
+uint64_t MaskBoard::puts() const {
+  std::lock_guard lock(mutex_);
+  return puts_;
+}
+
+void MaskBoard::WaitForMore(uint64_t seen, int64_t us_max) const {
+  std::unique_lock lock(mutex_);
+  put_.wait_for(lock, std::chrono::microseconds(us_max), [&] { return puts_ != seen; });
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,39 @@
+// MaskBoard: where text workers put the masks of constrained answers, and where the step thread
+// finds them. Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace sluice::engine {
+
+class MaskBoard {
+ public:
+  // One answer's, whose request owns it; all of it is guarded by the board.
+  struct Place {
+    int32_t drawn = -1;           // tokens that the masks stand behind; -1: there are none
+    std::vector<int32_t> drafts;  // behind those
+    std::vector<uint32_t> words;  // [drafts + 1, words]: of the next token, and behind each draft
+  };
+
+  // Replaces what the place has. *words gets other memory, to be used again.
+  void Put(Place* place, int32_t drawn, std::span<const int32_t> drafts,
+           std::vector<uint32_t>* words);
+  // Copies the masks behind `drawn` tokens and each of `drafts`. False: they are not there.
+  bool Take(const Place& place, int32_t drawn, std::span<const int32_t> drafts,
+            std::span<uint32_t> to) const;
+  // How often something was put.
+  uint64_t puts() const;
+  // Waits until that is more than `seen`, or the time is over.
+  void WaitForMore(uint64_t seen, int64_t us_max) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable put_;
+  uint64_t puts_ = 0;  // guarded by mutex_
+};
+
+}  // namespace sluice::engine
