@@ -19,6 +19,7 @@ struct Range {
 
 inline constexpr int kChoicesMax = 16;  // answers to one prompt
 inline constexpr int kTopLogprobsMax = 20;
+inline constexpr int kDraftTokensMax = 8;  // of a sequence in a step
 inline constexpr size_t kStopsMax = 16;
 inline constexpr size_t kStopBytesMax = 256;
 inline constexpr size_t kStopIdsMax = 1024;

@@ -66,6 +66,7 @@ bool StepLoop::End() {
     ++failures_;
   }
   Emit(result_, outcome_, status);
+  if (drafter_ != nullptr && status.ok()) drafter_->Propose(outcome_, scheduler_.get());
   if (flight.tokens == 0) return false;
   ++steps_;
   const std::optional<int64_t> sample_us = status.ok() ? costs.sample : std::nullopt;
@@ -277,8 +278,10 @@ void StepLoop::Publish() {
                       .preemptions = stats.preemptions,
                       .prefix_queries = stats.prefix_queries,
                       .prefix_hits = stats.prefix_hits,
+                      .verified = stats.verified,
                       .drafted = stats.drafted,
-                      .accepted = stats.accepted});
+                      .accepted = stats.accepted,
+                      .accepted_at = stats.accepted_at});
 }
 
 void StepLoop::Start(TextWorkers* workers) {

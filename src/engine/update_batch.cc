@@ -50,10 +50,12 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
     has_logprobs |= token.top_count > 0;
   }
   const bool first = outcome.drawn == outcome.token_count;
-  if (first || has_logprobs || outcome.score_count > 0 ||
+  if (first || has_logprobs || outcome.score_count > 0 || outcome.drafted > 0 ||
       update.finish != schedule::FinishReason::kNone) {
     UpdateDetails details{.admitted_us = outcome.admitted_us,
-                          .cached_tokens = outcome.cached_tokens};
+                          .cached_tokens = outcome.cached_tokens,
+                          .drafted = outcome.drafted,
+                          .accepted = outcome.accepted};
     if (has_logprobs) details.token_begin = Copy(tokens, result.top);
     details.score_count = outcome.score_count;
     details.score_begin =

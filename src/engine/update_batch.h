@@ -35,6 +35,7 @@ static_assert(sizeof(ChoiceUpdate) == 32);
 struct UpdateDetails {
   int64_t admitted_us = 0;  // 0: unknown
   int32_t cached_tokens = 0;
+  int32_t drafted = 0, accepted = 0;  // in this update: drafts verified, and its tokens among them
   int32_t token_begin = -1;  // the update's drawn tokens in the batch's tokens; -1: no log-probs
   int32_t score_begin = 0, score_count = 0;  // in the batch's tokens
   int32_t error = -1;                        // in the batch's errors; -1: none
