@@ -20,7 +20,11 @@ void Drafter::Propose(const schedule::CommitOutcome& outcome, schedule::Schedule
     const int32_t count =
         proposer_->Propose(sequence->slot, sequence->tokens,
                            std::span(drafts_).first(std::clamp(room, 0, drafts_max_)));
-    if (count > 0) scheduler->AttachDrafts(out.id, std::span(drafts_).first(count));
+    if (count == 0) continue;
+    // Where a step was launched behind this one, what it draws decides which drafts there will be.
+    if (!scheduler->AttachDrafts(out.id, std::span(drafts_).first(count))) {
+      scheduler->AwaitCommit(out.id);
+    }
   }
 }
 

@@ -232,6 +232,11 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
   return true;
 }
 
+void Scheduler::AwaitCommit(SequenceId id) {
+  const auto it = sequences_.find(id);
+  if (it != sequences_.end()) it->second->awaits_commit = it->second->in_flight > 0;
+}
+
 bool Scheduler::KvArrived(SequenceId id, int32_t kv_tokens) {
   const auto it = sequences_.find(id);
   if (it == sequences_.end()) return KvFailed(id);

@@ -115,6 +115,10 @@ class Scheduler {
   // when the sequence is not decoding, a step of it is in flight, or a group cannot roll back.
   // No more than max_draft_tokens are taken; Plan may take fewer.
   bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts);
+  // Leaves the sequence out of plans until the step of it that is in flight has been committed, so
+  // that drafts can be attached then. Whether any are is up to the caller: it is planned in any
+  // case.
+  void AwaitCommit(SequenceId id);
 
   // The KV of the first `kv_tokens` tokens has been written into the blocks of a sequence in state
   // kAwaitingKv: it runs on from there. KvFailed: it queues again and computes its prompt itself.

@@ -558,6 +558,58 @@ TEST_F(SchedulerTest, AVerifyEntryHasLogitsOnEachOfItsTokens) {
   EXPECT_EQ(QueryTokens(next, 0), Tokens{70});
 }
 
+TEST_F(SchedulerTest, ASequenceThatAwaitsItsCommitIsLeftOutUntilThen) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 20));
+  Add(Spec(2, Count(3, 200), 20));
+  Run();
+  const BatchPlan first = Plan();
+  ASSERT_EQ(first.entries.size(), 2u);
+  EXPECT_FALSE(s->AttachDrafts(1, Tokens{60}));
+  s->AwaitCommit(1);
+  const BatchPlan second = Plan();
+  ASSERT_EQ(second.entries.size(), 1u);
+  EXPECT_EQ(second.entries[0].sequence, 2u);
+  Commit(Answer(first, 51));
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60, 61}));
+  const BatchPlan third = Plan();
+  ASSERT_EQ(third.entries.size(), 2u);
+  EXPECT_EQ(third.entries[0].sequence, 2u);  // single tokens first; it overlaps as before
+  EXPECT_EQ(QueryTokens(third, 1), (Tokens{51, 60, 61}));
+  Commit(Answer(second));
+  Commit(Answer(third));
+  // Without drafts it goes on in any case, and overlaps again.
+  const BatchPlan fourth = Plan();
+  s->AwaitCommit(1);
+  s->AwaitCommit(3);  // there is none
+  const BatchPlan fifth = Plan();
+  EXPECT_EQ(fifth.entries.size(), 1u);
+  Commit(Answer(fourth));
+  const BatchPlan sixth = Plan();
+  EXPECT_EQ(sixth.entries.size(), 2u);
+  Commit(Answer(fifth));
+  EXPECT_EQ(Plan().entries.size(), 2u);
+  Commit(Answer(sixth));
+}
+
+TEST_F(SchedulerTest, AwaitingACommitEndsWithPreemption) {
+  Start(Options(), Blocks(4));
+  Add(Spec(1, Count(7), 9));
+  Add(Spec(2, Count(4, 200), 9));
+  const BatchPlan first = Plan();
+  s->AwaitCommit(2);
+  const BatchPlan second = Plan();
+  ASSERT_EQ(second.entries.size(), 1u);
+  Commit(Answer(first, 40));
+  Commit(Answer(second, 41));
+  while (s->Stats().preemptions == 0) Run();
+  EXPECT_EQ(s->Find(2)->state, SequenceState::kPreempted);
+  RunToTheEnd();
+  EXPECT_EQ(outcome.sequences.back().drawn, 9);
+}
+
 TEST_F(SchedulerTest, AStopAmongAcceptedDraftsDropsTheRest) {
   SchedulerOptions options = Options();
   options.max_draft_tokens = 3;
