@@ -287,6 +287,7 @@ void StepLoop::Publish() {
 void StepLoop::Start(TextWorkers* workers) {
   workers_ = workers;
   outgoing_.resize(workers->size());
+  result_.tokens.reserve(runner_.Info().max_logits_rows);  // how many a step draws is chance
   Publish();
   thread_ = std::thread([this] { Run(); });
 }

@@ -1,9 +1,11 @@
 #include "engine/update_batch.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "base/check.h"
+#include "sluice/limits.h"
 
 namespace sluice::engine {
 namespace {
@@ -36,6 +38,7 @@ int32_t UpdateBatch::Copy(std::span<const batch::ResultToken> from,
 void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& outcome,
                       const batch::StepResult& result, int64_t now_us) {
   CHECK(outcome.token_count <= UINT16_MAX, outcome.token_count);
+  if (updates_.size() == updates_.capacity()) Grow();
   ChoiceUpdate update{.request = request,
                       .now_us = now_us,
                       .token_begin = Size(ids_),
@@ -65,6 +68,13 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
     details_.push_back(details);
   }
   updates_.push_back(update);
+}
+
+void UpdateBatch::Grow() {
+  const size_t updates = std::max<size_t>(16, 2 * updates_.size());
+  updates_.reserve(updates);
+  details_.reserve(updates);
+  ids_.reserve(updates * (1 + limits::kDraftTokensMax));
 }
 
 void UpdateBatch::AddEnd(ChoiceUpdate update, UpdateDetails details, const Status& error) {

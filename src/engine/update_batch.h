@@ -90,6 +90,10 @@ class UpdateBatch {
   int32_t Copy(std::span<const batch::ResultToken> from,
                const std::vector<batch::TokenLogprob>& top);
 
+  // Makes room for more updates, each with details and as many tokens as a step with drafts gives:
+  // which steps have how many of them is a matter of chance, and none is to ask for memory late.
+  void Grow();
+
   std::vector<ChoiceUpdate> updates_;
   std::vector<int32_t> ids_;
   std::vector<UpdateDetails> details_;
