@@ -78,9 +78,10 @@ size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& 
   return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
 }
 
-// Edits of logits that a bucket's inputs have room for: in all, and more for each sequence. A step
-// with more runs eagerly.
-constexpr int64_t kEditsOfBucket = 1024, kEditsOfSequence = 16;
+// Edits of logits that a bucket's inputs have room for: in all, and more for each row. A step with
+// more runs eagerly.
+constexpr int64_t kEditsOfBucket = 1024, kEditsOfRow = 16;
+int64_t EditsOf(int64_t rows) { return kEditsOfBucket + rows * kEditsOfRow; }
 
 Status BuiltOnFailed(uint64_t step) {
   return Status(StatusCode::kDevice, StrCat("it was built on step ", step, ", which failed"));
@@ -92,9 +93,11 @@ bool HasMasks(const batch::BatchPlan& plan, batch::MaskSource* masks) {
                      [&](const batch::PlanEntry& entry) { return masks->HasMask(entry); });
 }
 
-int LargestBucket(const model::ModelOptions& options, int max_num_seqs) {
-  return static_cast<int>(
-      std::min<int64_t>({max_num_seqs, options.max_tokens, options.max_logits_rows}));
+std::vector<BucketShape> BucketsOf(const model::ModelOptions& options, int max_num_seqs,
+                                   int draft_tokens) {
+  const auto tokens_max =
+      static_cast<int>(std::min<int64_t>(options.max_tokens, options.max_logits_rows));
+  return BucketShapes(std::min(max_num_seqs, tokens_max), 1 + draft_tokens, tokens_max);
 }
 
 size_t PlanBytes(int max_num_seqs) {
@@ -125,10 +128,10 @@ Result<size_t> Executor::ScratchBytes(const files::ModelFiles& files, device::De
 }
 
 size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            const device::DeviceFacts& facts, int max_num_seqs) {
+                            const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
   if (facts.graphs != device::GraphSupport::kFull) return 0;
   const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
-  const size_t graphs = GraphRunner::BucketSizes(LargestBucket(options, max_num_seqs)).size();
+  const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
   return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
 }
 
@@ -139,6 +142,7 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
   return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          (kDepthBesideHost + 1) * inputs +
+         sample::Sampler::FixedBytes(options.max_logits_rows, EditsOf(options.max_logits_rows)) +
          model::LayerGroups(config, options).size() * PlanBytes(max_num_seqs);
 }
 
@@ -191,6 +195,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
 Status Executor::MakeFlights(int depth) {
   info_.depth = depth;
   unfinished_.reserve(depth);
+  last_draws_.reserve(model_.options().max_logits_rows);
   for (int i = 0; i < depth; ++i) {
     Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
     SLUICE_ASSIGN_OR_RETURN(flight.done, device_.CreateEvent());
@@ -229,35 +234,37 @@ Status Executor::MakeGraphs(const Options& options) {
     }
   }
   if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
+  return MakeBuckets(options);
+}
 
-  const std::vector<int> sizes =
-      GraphRunner::BucketSizes(LargestBucket(model_.options(), options.max_num_seqs));
+Status Executor::MakeBuckets(const Options& options) {
+  std::vector<BucketShape> shapes =
+      BucketsOf(model_.options(), options.max_num_seqs, options.draft_tokens);
   std::vector<size_t> bytes;
-  for (const int size : sizes) {
+  for (const BucketShape& shape : shapes) {
     BucketInputs& bucket = bucket_inputs_.emplace_back();
-    bucket.edits = kEditsOfBucket + int64_t{size} * kEditsOfSequence;
-    const size_t model_bytes = CarveInputs({}, builder_->ShapeOf(size), &bucket.model);
-    bucket.bytes = model_bytes + sample::Sampler::FixedBytes(size, bucket.edits);
+    bucket.edits = EditsOf(shape.tokens);
+    const size_t model_bytes = CarveInputs({}, builder_->ShapeOf(shape), &bucket.model);
+    bucket.bytes = model_bytes + sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
     bytes.push_back(bucket.bytes);
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      graphs_, GraphRunner::Make(device_, sizes, bytes, [this](device::Stream& stream, int bucket) {
-        return RunBucket(stream, bucket);
-      }));
+  SLUICE_ASSIGN_OR_RETURN(graphs_, GraphRunner::Make(device_, shapes, bytes,
+                                                     [this](device::Stream& stream, int bucket) {
+                                                       return RunBucket(stream, bucket);
+                                                     }));
   std::vector<model::DeviceBatch> inputs;
-  for (size_t i = 0; i < sizes.size(); ++i) {
+  for (size_t i = 0; i < shapes.size(); ++i) {
     BucketInputs& bucket = bucket_inputs_[i];
     bucket.sampling = graphs_->parameters();
     const size_t taken =
-        CarveInputs(graphs_->parameters(), builder_->ShapeOf(sizes[i]), &bucket.model);
+        CarveInputs(graphs_->parameters(), builder_->ShapeOf(shapes[i]), &bucket.model);
     bucket.sampling.data += taken;
     bucket.sampling.bytes = bucket.bytes - taken;
     inputs.push_back(bucket.model);
   }
-  builder_->UseBuckets(sizes, std::move(inputs), bytes.back());
-  info_.graphs_note = "graphs for steps of";
-  for (const int size : sizes) info_.graphs_note += StrCat(" ", size);
-  info_.graphs_note += " sequences, captured at the second step of each";
+  info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
+  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, std::move(inputs),
+                       *std::max_element(bytes.begin(), bytes.end()));
   return OkStatus();
 }
 
@@ -378,7 +385,7 @@ Status Executor::EnqueueModel(Flight* flight) {
   int64_t rows = static_cast<int64_t>(plan.logits_rows.size());
   const int bucket = flight->batch.bucket();
   if (bucket >= 0) {
-    rows = graphs_->size(bucket);
+    rows = graphs_->shape(bucket).tokens;
     SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, bucket, BucketSource(flight->batch)));
   }
   SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
@@ -401,7 +408,7 @@ Status Executor::EnqueueGraph(Flight* flight) {
     flight->costs.sample = NowMicros() - modelled;
     return status;
   }
-  const int64_t rows = graphs_->size(index);
+  const int64_t rows = graphs_->shape(index).tokens;
   const device::View source = BucketSource(flight->batch);
   sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits,
                               source.data + bucket.bytes - bucket.sampling.bytes);
@@ -417,7 +424,7 @@ device::View Executor::BucketSource(const PreparedBatch& batch) const {
 
 Status Executor::RunBucket(device::Stream& stream, int index) {
   const BucketInputs& bucket = bucket_inputs_[index];
-  const int64_t rows = graphs_->size(index);
+  const int64_t rows = graphs_->shape(index).tokens;
   SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, bucket.model.token_ids));
   model::ForwardContext context = Context(stream);
   SLUICE_RETURN_IF_ERROR(model_.Forward(context, bucket.model, Logits(rows)));
