@@ -23,7 +23,7 @@ class NgramProposer final : public Proposer {
   // Of all tables together. They take memory as sequences use them.
   static constexpr size_t kBytesMax = size_t{256} << 20;
   // Tokens that a call indexes, so that a long prompt does not hold up a step; until it has caught
-  // up there are no drafts. 8192 take 0.3 ms on a Sapphire Rapids core.
+  // up there are no drafts.
   static constexpr int32_t kTokensOfCall = 8192;
 
   // REQUIRES: both limits are positive.
