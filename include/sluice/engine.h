@@ -84,6 +84,9 @@ constexpr std::string_view Name(FinishReason reason) {
 
 struct Usage {
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  // Drafts that are a part of the answer, and those that were verified in vain. Only the former
+  // count as completion tokens.
+  int accepted_tokens = 0, rejected_tokens = 0;
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
 };
 

@@ -21,6 +21,7 @@ inline constexpr int kChoicesMax = 16;  // answers to one prompt
 inline constexpr int kTopLogprobsMax = 20;
 inline constexpr size_t kChoiceTextsMax = 1000;          // that an answer may be held to
 inline constexpr size_t kChoiceTextBytesMax = 1u << 20;  // of all of them
+inline constexpr int kDraftTokensMax = 8;                // of a sequence in a step
 inline constexpr size_t kStopsMax = 16;
 inline constexpr size_t kStopBytesMax = 256;
 inline constexpr size_t kStopIdsMax = 1024;

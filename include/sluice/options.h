@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "sluice/limits.h"
+
 namespace sluice {
 
 struct EngineOptions {
@@ -29,6 +31,8 @@ struct EngineOptions {
   int state_block = 2048;
   bool prefix_cache = true;
   bool graphs = true;
+  std::string speculate = "none";
+  int speculate_tokens = limits::kDraftTokensMax;
   int max_queue = 1024;
   std::string scheduler_policy = "priority";
   int text_workers = 1;
@@ -63,6 +67,11 @@ struct EngineOptions {
       1, 1 << 20);
     v(prefix_cache, "prefix-cache", "share KV of equal prompt beginnings within one API key");
     v(graphs, "graphs", "run decode steps as captured graphs where the device has them");
+    v(speculate, "speculate",
+      "where drafts come from that a step verifies, which changes no answer: none, or ngram (what "
+      "followed the last tokens where they stood before in prompt and answer)");
+    v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
+      limits::kDraftTokensMax);
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
     v(scheduler_policy, "scheduler-policy",
       "priority: each step by which a client's field priority (-100 to 100) is lower counts as "

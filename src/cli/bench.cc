@@ -21,6 +21,7 @@
 #include "cli/open_engine.h"
 #include "cli/run_request.h"
 #include "cli/signals.h"
+#include "cli/text_input.h"
 #include "exec/kv_dtype.h"
 #include "files/synthetic_model.h"
 #include "sluice/engine.h"
@@ -37,6 +38,8 @@ struct BenchOptions {
   std::string mix_text;
   std::vector<int>
       mix;  // of it: contexts of sequences that decode together, instead of the two above
+  std::string text_file;          // to decode behind, instead of --context
+  std::vector<int32_t> text_ids;  // of it, as a prompt
   int repeat = 5;
   bool ceilings = false;
   bool json = false;
@@ -49,6 +52,7 @@ struct Figure {
   std::vector<int> contexts;      // of each sequence that decodes; `context` is their mean
   std::vector<double> rates;      // tokens per second, over the whole batch
   double busy_s = 0, idle_s = 0;  // of the device, while all sequences decode
+  int64_t drafted = 0, accepted = 0;
 
   // The share of the time in which the device had nothing to run between steps.
   std::optional<double> IdleShare() const {
@@ -101,7 +105,9 @@ int64_t TokensOf(const std::vector<int>& contexts) {
 int64_t AnswerTokens(const BenchOptions& options, const std::vector<int>& contexts) {
   const int64_t batch = static_cast<int64_t>(contexts.size());
   const int64_t prefill_steps = TokensOf(contexts) / options.engine.max_batch_tokens + batch + 8;
-  return options.output_tokens + prefill_steps + 1;
+  const int64_t drawn =
+      options.engine.speculate == "none" ? 1 : 1 + options.engine.speculate_tokens;
+  return options.output_tokens + prefill_steps * drawn + 1;
 }
 
 class Bench {
@@ -116,7 +122,7 @@ class Bench {
 
   // Tokens per second of prefilling one prompt.
   Result<double> Prefill(int prompt_tokens) {
-    SLUICE_RETURN_IF_ERROR(Submit(0, prompt_tokens, 1));
+    SLUICE_RETURN_IF_ERROR(Submit(0, RandomPrompt(prompt_tokens), 1));
     for (;;) {
       SLUICE_ASSIGN_OR_RETURN(const Event event, Next());
       if (event.last) return prompt_tokens * 1e3 / event.usage.prefill_ms;
@@ -130,7 +136,8 @@ class Bench {
     std::vector<RequestId> ids;
     for (int i = 0; i < batch; ++i) {
       SLUICE_RETURN_IF_ERROR(
-          Submit(i, std::max(contexts[i], 1), static_cast<int>(AnswerTokens(options_, contexts))));
+          Submit(i, options_.text_ids.empty() ? RandomPrompt(contexts[i]) : options_.text_ids,
+                 static_cast<int>(AnswerTokens(options_, contexts))));
       ids.push_back(last_id_);
     }
     std::vector<bool> started(batch);
@@ -142,6 +149,10 @@ class Bench {
     while (ended < batch) {
       SLUICE_ASSIGN_OR_RETURN(const Event event, Next());
       ended += event.last;
+      if (event.last && figure != nullptr) {
+        figure->accepted += event.usage.accepted_tokens;
+        figure->drafted += event.usage.accepted_tokens + event.usage.rejected_tokens;
+      }
       if (event.tokens == 0) continue;
       drawn.push_back({event.at_us, event.tokens});
       if (waiting == 0 && !enough && event.at_us > start_us) {
@@ -175,14 +186,19 @@ class Bench {
     figure->idle_s += now.device_idle_s - before_.device_idle_s;
   }
 
-  Status Submit(int index, int prompt_tokens, int max_tokens) {
-    Request request;
-    std::vector<int32_t> ids(prompt_tokens);
+  // Of one token at least.
+  std::vector<int32_t> RandomPrompt(int tokens) {
+    std::vector<int32_t> ids(std::max(tokens, 1));
     const int vocab = engine_.Info().vocab_size;
     for (int32_t& id : ids) {
       id = static_cast<int32_t>(UniformDraw(1, 0, ++drawn_, DrawPurpose::kToken) * vocab);
     }
-    request.prompt = std::move(ids);
+    return ids;
+  }
+
+  Status Submit(int index, std::vector<int32_t> prompt, int max_tokens) {
+    Request request;
+    request.prompt = std::move(prompt);
     request.max_tokens = max_tokens;
     request.ignore_eos = true;
     request.sampling.temperature = 0;
@@ -240,6 +256,7 @@ Json ToJson(const Figure& figure, const FigureShares& shares, int threads) {
   if (figure.kind == "decode") {
     const std::optional<double> idle = figure.IdleShare();
     json["device_idle_share"] = idle ? Json(*idle) : Json(nullptr);
+    json["drafts"] = {{"verified", figure.drafted}, {"accepted", figure.accepted}};
   }
   json.update(ToJson(shares));
   return json;
@@ -251,7 +268,12 @@ void PrintRow(const Figure& figure, const FigureShares& shares) {
   std::snprintf(line, sizeof line, "%-8s %7d %8d %6d %11.1f %9.1f %9.1f %8s  %s\n",
                 figure.kind.c_str(), figure.prompt_tokens, figure.context, figure.batch,
                 figure.Median(), figure.Min(), figure.Max(), idle, ToText(shares).c_str());
-  std::cout << line << std::flush;
+  std::string text = line;
+  if (figure.drafted > 0) {
+    text.insert(text.size() - 1,
+                StrCat(", ", figure.accepted, " of ", figure.drafted, " drafts accepted"));
+  }
+  std::cout << text << std::flush;
 }
 
 std::vector<Figure> FiguresOf(const BenchOptions& options) {
@@ -327,7 +349,27 @@ Status NameModel(BenchOptions* options) {
   return OkStatus();
 }
 
-Status RunBench(const BenchOptions& options) {
+// The text as a user's message, where the model has a template for it.
+Status ReadPrompt(Engine& engine, BenchOptions* options) {
+  if (options->text_file.empty()) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadText(options->text_file));
+  const bool chat = engine.Info().has_chat_template;
+  std::string prompt = text;
+  if (chat) {
+    ChatPrompt message;
+    message.messages_json = DumpJson(Json::array({{{"role", "user"}, {"content", text}}}));
+    SLUICE_ASSIGN_OR_RETURN(prompt, engine.RenderChat(message, ""));
+  }
+  SLUICE_ASSIGN_OR_RETURN(options->text_ids, engine.Tokenize(prompt, !chat, chat));
+  if (options->text_ids.empty()) {
+    return InvalidArgument(
+        StrCat(Quote(options->text_file), " of --text has no tokens; give it a text"), "text");
+  }
+  options->context = {static_cast<int>(options->text_ids.size())};
+  return OkStatus();
+}
+
+Status RunBench(BenchOptions options) {
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;
   engine_options.time_steps = true;
@@ -337,6 +379,7 @@ Status RunBench(const BenchOptions& options) {
       CheckFits(options, asked_max > 0 ? asked_max : std::numeric_limits<int>::max()));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(engine_options));
   const EngineInfo info = engine->Info();
+  SLUICE_RETURN_IF_ERROR(ReadPrompt(*engine, &options));
   SLUICE_RETURN_IF_ERROR(CheckFits(options, info.max_model_len));
   InterruptGuard interrupt;
   Bench bench(*engine, options);
@@ -395,6 +438,10 @@ Action SetUpBench(CLI::App& app) {
   app.add_option("--mix", options->mix_text,
                  "sequences of several contexts that decode at once, instead of --context and "
                  "--batch: 122880x1,1024x63");
+  app.add_option("--text", options->text_file,
+                 "decode behind this file's text, as a user's message where the model has a chat "
+                 "template, instead of --context")
+      ->type_name("FILE");
   app.add_option("--output-tokens", options->output_tokens, "tokens per sequence that are timed")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -413,6 +460,10 @@ Action SetUpBench(CLI::App& app) {
   return [options] {
     SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(options->engine.kv_dtype, DType::kF16).status());
     SLUICE_RETURN_IF_ERROR(NameModel(options.get()));
+    if (!options->mix_text.empty() && !options->text_file.empty()) {
+      return Status(InvalidArgument(
+          "--mix and --text both say what sequences decode behind; leave one out", "text"));
+    }
     if (!options->mix_text.empty()) {
       SLUICE_ASSIGN_OR_RETURN(options->mix, ParseMix(options->mix_text));
     }

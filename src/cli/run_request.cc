@@ -64,9 +64,13 @@ std::string SpeedLine(const RunResult& result) {
     return text;
   };
   const bool cut = result.finish == FinishReason::kLength;
+  const int drafts = usage.accepted_tokens + usage.rejected_tokens;
   return StrCat(usage.completion_tokens, cut ? " tokens (the limit)" : " tokens",
-                rate(usage.completion_tokens - 1, usage.decode_ms), "; prompt ",
-                usage.prompt_tokens, " tokens (", usage.cached_tokens, " cached)",
+                rate(usage.completion_tokens - 1, usage.decode_ms),
+                drafts == 0
+                    ? std::string()
+                    : StrCat(", ", usage.accepted_tokens, " of ", drafts, " drafts accepted"),
+                "; prompt ", usage.prompt_tokens, " tokens (", usage.cached_tokens, " cached)",
                 rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));
 }
 

@@ -26,6 +26,15 @@ TEST(SpeedLine, SaysThatALimitCutTheAnswer) {
   EXPECT_EQ(SpeedLine(result), "5 tokens (the limit); prompt 7 tokens (0 cached)");
 }
 
+TEST(SpeedLine, TellsHowManyDraftsWereAccepted) {
+  RunResult result = ResultOf(30, 10, 51);
+  result.usage.accepted_tokens = 12;
+  result.usage.rejected_tokens = 8;
+  EXPECT_EQ(SpeedLine(result),
+            "51 tokens, 100.0 tokens/s, 12 of 20 drafts accepted; prompt 30 tokens (10 cached), "
+            "200.0 tokens/s");
+}
+
 // Two tokens were once said to come at a million a second, or at one.
 TEST(SpeedLine, GivesNoRateOfAFewTokens) {
   EXPECT_EQ(SpeedLine(ResultOf(7, 0, 8)), "8 tokens; prompt 7 tokens (0 cached)");

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/philox.h"
+#include "engine/drafter.h"
 #include "engine/health.h"
 #include "engine/metrics.h"
 #include "engine/request_check.h"
@@ -25,6 +26,7 @@
 #include "exec/open_runner.h"
 #include "files/model_files.h"
 #include "sluice/limits.h"
+#include "speculate/proposer.h"
 
 namespace sluice::engine {
 namespace {
@@ -69,6 +71,8 @@ class EngineImpl : public Engine {
 
  private:
   Status OpenScheduler();
+  // Null where nothing proposes drafts.
+  Result<std::unique_ptr<Drafter>> MakeDrafter() const;
   void StartThreads();
   void FillInfo(const files::ModelFiles& files);
   void Ended(RequestId id);
@@ -167,10 +171,28 @@ Status EngineImpl::OpenScheduler() {
   options.queue_limit = options_.max_queue * limits::kChoicesMax;
   options.prefix_cache = options_.prefix_cache;
   options.policy = options_.scheduler_policy;
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, MakeDrafter());
+  if (drafter != nullptr) options.max_draft_tokens = options_.speculate_tokens;
   SLUICE_ASSIGN_OR_RETURN(auto scheduler,
                           schedule::Scheduler::Create(options, runner_->Info().kv_groups));
-  loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_);
+  loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_, std::move(drafter));
   return OkStatus();
+}
+
+Result<std::unique_ptr<Drafter>> EngineImpl::MakeDrafter() const {
+  const exec::RunnerInfo& runner = runner_->Info();
+  auto proposer = speculate::MakeProposer(
+      options_.speculate, {.slots = options_.max_num_seqs, .tokens_max = runner.max_model_len});
+  if (proposer == nullptr) return std::unique_ptr<Drafter>();
+  for (const batch::KvGroup& group : runner.kv_groups) {
+    if (group.kind != batch::KvKind::kState) continue;
+    return InvalidArgument(
+        StrCat("--speculate ", options_.speculate, " does not go with ", info_.architecture,
+               ": the state of a recurrent layer cannot take back a draft that was wrong; leave "
+               "--speculate out"),
+        "speculate");
+  }
+  return std::make_unique<Drafter>(std::move(proposer), options_.speculate_tokens);
 }
 
 void EngineImpl::StartThreads() {
@@ -213,6 +235,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
                                                  std::function<void(int64_t, int64_t)> progress) {
   const int64_t start = NowMicros();
   SLUICE_RETURN_IF_ERROR(CheckOptions(options));
+  SLUICE_RETURN_IF_ERROR(speculate::CheckProposer(options.speculate));
   auto engine = std::make_unique<EngineImpl>();
   engine->options_ = options;
   engine->seed_ = options.seed != 0 ? options.seed : SeedFromEntropy();

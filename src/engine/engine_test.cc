@@ -473,9 +473,10 @@ TEST(Engine, ADrainThatIsCutShortTellsTheTimeSinceItsBeginning) {
   auto drain = std::async(std::launch::async, [&] { return engine->Drain(600); });
   const auto refused = [&] {
     auto [answer, sink] = Answer::Make();
-    return !engine->Submit(TinyRequest(kPrompt, 20), sink).ok();
+    const Status status = engine->Submit(TinyRequest(kPrompt, 20), sink).status();
+    return status.code() == StatusCode::kUnavailable;  // and not because the queue is full
   };
-  while (!refused()) std::this_thread::yield();
+  while (!refused()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   while (std::chrono::steady_clock::now() < later) std::this_thread::yield();
   const std::string told = engine->Drain(0).message();

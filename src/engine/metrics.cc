@@ -51,6 +51,21 @@ struct Metrics::Families {
     return fallback.Add(with_reason);
   }
 
+  std::array<Counter*, limits::kDraftTokensMax> MakePositions() {
+    prometheus::Family<Counter>& family =
+        prometheus::BuildCounter()
+            .Name("vllm:spec_decode_num_accepted_tokens_per_pos_total")
+            .Help("Draft tokens that were accepted, by their place in the draft")
+            .Register(registry);
+    std::array<Counter*, limits::kDraftTokensMax> counters = {};
+    for (size_t i = 0; i < counters.size(); ++i) {
+      prometheus::Labels with_position = labels;
+      with_position["position"] = std::to_string(i);
+      counters[i] = &family.Add(with_position);
+    }
+    return counters;
+  }
+
   prometheus::Labels labels;
   prometheus::Registry registry;
 
@@ -65,10 +80,13 @@ struct Metrics::Families {
       MakeCounter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache");
   Counter& preemptions = MakeCounter("vllm:num_preemptions_total",
                                      "Sequences that gave up their KV blocks for others");
+  Counter& verified = MakeCounter("vllm:spec_decode_num_drafts_total",
+                                  "Times that a step verified drafts of a sequence");
   Counter& drafted =
       MakeCounter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens that were verified");
   Counter& accepted =
       MakeCounter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted");
+  std::array<Counter*, limits::kDraftTokensMax> accepted_at = MakePositions();
   Counter& prompt_tokens =
       MakeCounter("vllm:prompt_tokens_total", "Prompt tokens of ended requests");
   Counter& generation_tokens =
@@ -136,8 +154,12 @@ void Metrics::SetGauges(const GaugeValues& values) {
   Raise(families_->preemptions, values.preemptions);
   Raise(families_->prefix_queries, values.prefix_queries);
   Raise(families_->prefix_hits, values.prefix_hits);
+  Raise(families_->verified, values.verified);
   Raise(families_->drafted, values.drafted);
   Raise(families_->accepted, values.accepted);
+  for (size_t i = 0; i < values.accepted_at.size(); ++i) {
+    Raise(*families_->accepted_at[i], values.accepted_at[i]);
+  }
 }
 
 void Metrics::CountFallback(const std::string& op, const std::string& reason) {

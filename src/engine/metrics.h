@@ -2,9 +2,12 @@
 // the vllm: prefix; ours carry sluice_. docs/metrics.md lists them. Thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+
+#include "sluice/limits.h"
 
 namespace sluice::engine {
 
@@ -16,8 +19,9 @@ struct GaugeValues {
   uint64_t preemptions = 0;
   uint64_t prefix_queries = 0;
   uint64_t prefix_hits = 0;
-  uint64_t drafted = 0;
-  uint64_t accepted = 0;
+  // Of drafts, as schedule::SchedulerStats has them.
+  uint64_t verified = 0, drafted = 0, accepted = 0;
+  std::array<uint64_t, limits::kDraftTokensMax> accepted_at = {};
 };
 
 struct StepTimes {

@@ -25,18 +25,28 @@ struct Answer {
 
 class Rig {
  public:
-  explicit Rig(const std::string& device, int group_blocks = 0, int drafts = 0)
+  // `attached`: drafts that a sequence takes from DraftUntil; without them `drafts` come from what
+  // was drawn before.
+  explicit Rig(const std::string& device, int group_blocks = 0, bool drafts = false,
+               int attached = 0)
       : tiny_("llama", group_blocks, device) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = 32;
     options.max_model_len = exec::kTestLength;
     options.prefix_cache = false;
-    options.max_draft_tokens = drafts;
+    options.max_draft_tokens = attached;
+    std::unique_ptr<Drafter> drafter;
+    if (drafts) {
+      options.max_draft_tokens = 8;
+      drafter = std::make_unique<Drafter>(
+          speculate::MakeProposer("ngram", {exec::kTestSlots, exec::kTestLength}), 8);
+    }
     blocks_ = tiny_.store->groups()[0].num_blocks;
     loop_ = std::make_unique<StepLoop>(
         *tiny_.executor,
-        std::move(schedule::Scheduler::Create(options, tiny_.store->groups()).value()), metrics_);
+        std::move(schedule::Scheduler::Create(options, tiny_.store->groups()).value()), metrics_,
+        std::move(drafter));
     TextContext context;
     context.text = text_.get();
     context.metrics = &metrics_;
@@ -68,10 +78,12 @@ class Rig {
     for (RequestId i = 0; i < 1 + id * 7 % 40; ++i) {
       prompt.push_back(static_cast<int32_t>(3 + (id * 31 + i * 17) % 120));
     }
+    const bool repeats = id % 4 == 0;  // and so does what a greedy answer to it draws
+    for (size_t i = 7; repeats && i < prompt.size(); ++i) prompt[i] = prompt[i - 7];
     request->request.prompt = std::move(prompt);
-    request->request.max_tokens = static_cast<int>(5 + id * 11 % 30);
+    request->request.max_tokens = repeats ? 50 : static_cast<int>(5 + id * 11 % 30);
     request->request.logprobs = 0;
-    request->request.sampling.temperature = id % 3 == 0 ? 0.0 : 0.9;
+    request->request.sampling.temperature = id % 3 == 0 || repeats ? 0.0 : 0.9;
     request->request.sampling.seed = 50 + id;
     if (id % 4 == 1) request->request.sampling.repetition_penalty = 1.3;
     if (id % 6 == 1) {
@@ -128,6 +140,11 @@ class Rig {
       if (ended_ >= ended) return stats;
     }
   }
+  schedule::SchedulerStats Stats() {
+    schedule::SchedulerStats stats;
+    loop_->Call([&](schedule::Scheduler& scheduler) { stats = scheduler.Stats(); });
+    return stats;
+  }
   exec::TinyExecutor& tiny() { return tiny_; }
   StepLoop::State state() const { return loop_->state(); }
 
@@ -179,7 +196,7 @@ TEST(Overlap, AnswersAreThoseOfADeviceWithoutIt) {
 TEST(Overlap, DraftsOfConstrainedAnswersAreVerifiedUnderTheirMasks) {
   const std::map<RequestId, Answer> expected = Answers("cpu");
   for (const char* device : {"cpu", "pinned"}) {
-    Rig rig(device, 0, 3);
+    Rig rig(device, 0, false, 3);
     for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
     const schedule::SchedulerStats stats = rig.DraftUntil(kRequests, expected);
     EXPECT_TRUE(rig.answers() == expected) << device;
@@ -214,18 +231,54 @@ TEST(Overlap, WhateverStepFailsTheOthersAnswerAsBefore) {
   EXPECT_GT(failures, 40);
 }
 
+// A sequence with drafts to come waits for its own step, the others overlap, and no answer changes.
+TEST(Overlap, DraftsChangeNoAnswer) {
+  const std::map<RequestId, Answer> expected = Answers("cpu");
+  for (const char* device : {"cpu", "pinned", "plain", "nographs"}) {
+    for (const int blocks : {0, 14}) {
+      Rig rig(device, blocks, /*drafts=*/true);
+      for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
+      rig.WaitFor(kRequests);
+      EXPECT_TRUE(rig.answers() == expected) << device << blocks;
+      EXPECT_EQ(rig.BlocksInUse(), 0);
+      const schedule::SchedulerStats stats = rig.Stats();
+      EXPECT_GT(stats.accepted, 10u) << device;
+      EXPECT_GT(stats.drafted, stats.accepted) << device;
+      EXPECT_EQ(stats.preemptions > 0, blocks > 0) << device;
+      if (device != std::string("pinned") || blocks > 0) continue;
+      EXPECT_GT(rig.tiny().queued().counts().overlapped_waits, rig.state().steps / 4);
+    }
+  }
+}
+
+// Each of the first steps fails once, with drafts in some of them and others launched behind.
+TEST(Overlap, AStepWithDraftsThatFailsEndsItsRequestsAlone) {
+  for (int op = 1; op < 60; op += 7) {
+    Rig rig("pinned", 0, /*drafts=*/true);
+    rig.tiny().queued().FailOp("attention", op);
+    for (RequestId id = 1; id <= 6; ++id) rig.Submit(id);
+    rig.WaitFor(6);
+    EXPECT_EQ(rig.BlocksInUse(), 0);
+    rig.Submit(7);
+    rig.WaitFor(7);
+    EXPECT_NE(rig.answers()[7].finish, FinishReason::kError) << op;
+  }
+}
+
 TEST(Overlap, CancelledRequestsLeaveNothingBehindAndTheOthersAlone) {
   const std::map<RequestId, Answer> expected = Answers("cpu");
-  Rig rig("pinned");
-  for (RequestId id = 1; id <= kRequests; ++id) {
-    rig.Submit(id);
-    rig.Submit(1000 + id, /*cancel=*/true);
+  for (const bool drafts : {false, true}) {
+    Rig rig("pinned", 0, drafts);
+    for (RequestId id = 1; id <= kRequests; ++id) {
+      rig.Submit(id);
+      rig.Submit(1000 + id, /*cancel=*/true);
+    }
+    rig.WaitFor(2 * kRequests);
+    EXPECT_EQ(rig.BlocksInUse(), 0);
+    std::map<RequestId, Answer> answers = rig.answers();
+    std::erase_if(answers, [](const auto& item) { return item.first > 1000; });
+    EXPECT_TRUE(answers == expected) << drafts;
   }
-  rig.WaitFor(2 * kRequests);
-  EXPECT_EQ(rig.BlocksInUse(), 0);
-  std::map<RequestId, Answer> answers = rig.answers();
-  std::erase_if(answers, [](const auto& item) { return item.first > 1000; });
-  EXPECT_TRUE(answers == expected);
 }
 
 TEST(Overlap, AFailingStepEndsItsRequestsAndTheLoopGoesOn) {

@@ -67,7 +67,8 @@ class Sameness : public ::testing::TestWithParam<std::string> {
  protected:
   // The subjects between `neighbours` random requests, all at once; twice, so that the second round
   // finds what the first left in the prefix cache.
-  void ExpectSame(const EngineOptions& options, int neighbours, double* preemptions = nullptr) {
+  void ExpectSame(const EngineOptions& options, int neighbours, double* preemptions = nullptr,
+                  double* accepted = nullptr) {
     const auto engine = OpenTiny(options);
     std::mt19937 random(5);
     for (int round = 0; round < 2; ++round) {
@@ -103,7 +104,17 @@ class Sameness : public ::testing::TestWithParam<std::string> {
       EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0) << "nothing was found again";
     }
     ExpectNothingLeft(*engine);
+    if (accepted != nullptr)
+      *accepted = Metric(*engine, "vllm:spec_decode_num_accepted_tokens_total");
     if (preemptions != nullptr) *preemptions = Metric(*engine, "vllm:num_preemptions_total");
+  }
+
+  // A little more than one sequence of the full length takes.
+  static std::string TightMemory() {
+    EngineOptions one = OptionsOf(GetParam());
+    one.max_num_seqs = 1;
+    one.kv_memory.clear();
+    return std::to_string(OpenTiny(one)->Info().kv_bytes * 5 / 4);
   }
 
   const std::vector<Expected> expected_ = Alone(GetParam());
@@ -142,14 +153,33 @@ TEST_P(Sameness, WithOtherThreads) {
 
 TEST_P(Sameness, ThroughPreemption) {
   EngineOptions options = OptionsOf(GetParam());
-  // A little more than one sequence of the full length.
-  EngineOptions one = options;
-  one.max_num_seqs = 1;
-  one.kv_memory.clear();
-  options.kv_memory = std::to_string(OpenTiny(one)->Info().kv_bytes * 5 / 4);
+  options.kv_memory = TightMemory();
   double preemptions = 0;
   ExpectSame(options, 20, &preemptions);
   EXPECT_GT(preemptions, 0) << "nothing was preempted: the test shows nothing";
+}
+
+TEST_P(Sameness, WithDraftsOfAnyLength) {
+  if (GetParam() == "qwen3_next") GTEST_SKIP() << "a recurrent state cannot take drafts back";
+  for (const int tokens : {1, 3, 8}) {
+    EngineOptions options = OptionsOf(GetParam());
+    options.speculate = "ngram";
+    options.speculate_tokens = tokens;
+    double accepted = 0;
+    ExpectSame(options, 6, nullptr, &accepted);
+    EXPECT_GT(accepted, 0) << "no draft was right: the test shows nothing";
+  }
+}
+
+TEST_P(Sameness, WithDraftsThroughPreemption) {
+  if (GetParam() == "qwen3_next") GTEST_SKIP() << "a recurrent state cannot take drafts back";
+  EngineOptions options = OptionsOf(GetParam());
+  options.speculate = "ngram";
+  options.kv_memory = TightMemory();
+  double preemptions = 0, accepted = 0;
+  ExpectSame(options, 20, &preemptions, &accepted);
+  EXPECT_GT(preemptions, 0) << "nothing was preempted: the test shows nothing";
+  EXPECT_GT(accepted, 0) << "no draft was right: the test shows nothing";
 }
 
 }  // namespace

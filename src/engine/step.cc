@@ -159,6 +159,7 @@ bool StepLoop::End() {
     ++failures_;
   }
   Emit(result_, outcome_, status);
+  if (drafter_ != nullptr && status.ok()) drafter_->Propose(outcome_, scheduler_.get());
   if (flight.tokens == 0) return false;
   ++steps_;
   const int64_t sample_us = status.ok() ? costs.sample : 0;
@@ -375,13 +376,16 @@ void StepLoop::Publish() {
                       .preemptions = stats.preemptions,
                       .prefix_queries = stats.prefix_queries,
                       .prefix_hits = stats.prefix_hits,
+                      .verified = stats.verified,
                       .drafted = stats.drafted,
-                      .accepted = stats.accepted});
+                      .accepted = stats.accepted,
+                      .accepted_at = stats.accepted_at});
 }
 
 void StepLoop::Start(TextWorkers* workers) {
   workers_ = workers;
   outgoing_.resize(workers->size());
+  result_.tokens.reserve(runner_.Info().max_logits_rows);  // how many a step draws is chance
   Publish();
   thread_ = std::thread([this] { Run(); });
 }

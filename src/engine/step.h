@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/drafter.h"
 #include "engine/mask_board.h"
 #include "engine/metrics.h"
 #include "engine/request_state.h"
@@ -23,10 +24,13 @@ namespace sluice::engine {
 
 class StepLoop {
  public:
-  // All must outlive it.
+  // Both references must outlive it. `drafter` may be null: no step verifies drafts then.
   StepLoop(exec::StepRunner& runner, std::unique_ptr<schedule::Scheduler> scheduler,
-           Metrics& metrics)
-      : runner_(runner), scheduler_(std::move(scheduler)), metrics_(metrics) {}
+           Metrics& metrics, std::unique_ptr<Drafter> drafter = nullptr)
+      : runner_(runner),
+        scheduler_(std::move(scheduler)),
+        drafter_(std::move(drafter)),
+        metrics_(metrics) {}
   ~StepLoop() { Stop(); }
 
   void Start(TextWorkers* workers);
@@ -102,6 +106,7 @@ class StepLoop {
 
   exec::StepRunner& runner_;
   const std::unique_ptr<schedule::Scheduler> scheduler_;  // step thread
+  const std::unique_ptr<Drafter> drafter_;                // step thread; may be null
   Metrics& metrics_;
   TextWorkers* workers_ = nullptr;
   std::thread thread_;

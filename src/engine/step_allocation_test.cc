@@ -1,5 +1,5 @@
 // A step of the whole loop (draw, commit, hand over, publish, plan, build the inputs) asks for no
-// memory while the same sequences decode, with log-probs or without.
+// memory while the same sequences decode, with log-probs or without, with drafts or without.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,18 +15,27 @@ namespace {
 constexpr int kSequences = 64, kPrompt = 8, kContext = 512, kBlockTokens = 32;
 // Buffers reach their sizes in the first steps.
 constexpr int kWarmUp = 20, kSteps = 200;
+constexpr int kDrafts = 8;
 
 class Rig {
  public:
-  explicit Rig(std::optional<int> logprobs) : logprobs_(logprobs) {
+  explicit Rig(std::optional<int> logprobs, bool drafts = false) : logprobs_(logprobs) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = kSequences;
     options.max_batch_tokens = kSequences * kPrompt;
     options.max_model_len = kContext;
     options.queue_limit = kSequences;
+    options.max_extra_rows = kSequences * kDrafts;
+    std::unique_ptr<Drafter> drafter;
+    if (drafts) {
+      options.max_draft_tokens = kDrafts;
+      drafter = std::make_unique<Drafter>(speculate::MakeProposer("ngram", {kSequences, kContext}),
+                                          kDrafts);
+    }
     loop_ = std::make_unique<StepLoop>(
         *null_.executor,
-        std::move(schedule::Scheduler::Create(options, null_.store->groups()).value()), metrics_);
+        std::move(schedule::Scheduler::Create(options, null_.store->groups()).value()), metrics_,
+        std::move(drafter));
     TextContext context;
     context.text = text_.get();
     context.metrics = &metrics_;
@@ -57,9 +66,7 @@ class Rig {
       request->request.ignore_eos = true;
       request->request.logprobs = logprobs_;
       request->request.sampling.temperature = 0;
-      request->sink = [this](TextDelta&& delta) {
-        delivered_ += static_cast<int64_t>(delta.tokens.size());
-      };
+      request->sink = [this](TextDelta&&) { ++delivered_; };
       workers_->Start(std::move(request));
     }
     while (loop_->state().waiting < kSequences) std::this_thread::yield();
@@ -67,17 +74,20 @@ class Rig {
     done_.wait(false);
     return allocations_;
   }
+  int64_t verified() const { return verified_; }
 
  private:
   // On the step thread, in the place of the model.
-  void Between(int64_t tokens, int64_t rows) {
-    const bool decodes = rows == kSequences && tokens == rows;
+  void Between(const model::DeviceBatch& batch) {
+    const int64_t tokens = batch.tokens(), rows = batch.rows();
+    const bool decodes = batch.sequences() == kSequences && tokens == rows;
+    if (decodes && decoded_ < kWarmUp + kSteps) verified_ += rows - kSequences;
     const int64_t now = thread_allocations;
     if (decodes && ++decoded_ > kWarmUp && decoded_ <= kWarmUp + kSteps)
       allocations_ += now - left_;
     // The workers keep up, as they would beside a model that takes its time.
     while (delivered_ < expected_ && !stopping_) std::this_thread::yield();
-    expected_ += rows;
+    expected_ += std::min(rows, batch.sequences());
     if (decoded_ == kWarmUp + kSteps) {
       done_ = true;
       done_.notify_all();
@@ -89,15 +99,16 @@ class Rig {
   // Step thread; the rest reads them once done_ is true.
   int64_t left_ = 0, allocations_ = 0, expected_ = 0;
   int decoded_ = 0;
+  int64_t verified_ = 0;  // drafts
   std::atomic<bool> done_ = false, stopping_ = false;
   std::atomic<int64_t> delivered_ = 0;
 
-  exec::NullExecutor null_{
-      {.sequences = kSequences,
-       .context = kContext,
-       .max_batch_tokens = kSequences * kPrompt,
-       .block_tokens = kBlockTokens},
-      [this](const model::DeviceBatch& batch) { Between(batch.tokens(), batch.rows()); }};
+  exec::NullExecutor null_{{.sequences = kSequences,
+                            .context = kContext,
+                            .max_batch_tokens = kSequences * kPrompt,
+                            .block_tokens = kBlockTokens,
+                            .extra_rows = kSequences * kDrafts},
+                           [this](const model::DeviceBatch& batch) { Between(batch); }};
   Metrics metrics_{"null"};
   std::unique_ptr<TextModelImpl> text_ = std::move(
       TextModelImpl::Make(
@@ -112,6 +123,12 @@ TEST(StepAllocation, ADecodeStepOfTheLoopAllocatesNothing) {
 }
 
 TEST(StepAllocation, NorWithLogProbs) { EXPECT_EQ(Rig(5).AllocationsOfDecoding(), 0); }
+
+TEST(StepAllocation, NorWithDrafts) {
+  Rig rig(std::nullopt, /*drafts=*/true);
+  EXPECT_EQ(rig.AllocationsOfDecoding(), 0);
+  EXPECT_GT(rig.verified(), kSteps * kDrafts) << "few drafts: the test shows nothing";
+}
 
 }  // namespace
 }  // namespace sluice::engine

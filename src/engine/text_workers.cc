@@ -312,6 +312,7 @@ void TextWorkers::TakeTokens(const UpdateBatch& batch, const ChoiceUpdate& updat
                              update.finish == schedule::FinishReason::kStop;
   const std::span<const int32_t> ids = batch.IdsOf(update);
   const std::span<const batch::ResultToken> tokens = batch.TokensOf(update);
+  const int before = choice->tokens;
   for (size_t i = 0; i < ids.size(); ++i) {
     ++request.usage.completion_tokens;
     ++choice->tokens;
@@ -333,6 +334,11 @@ void TextWorkers::TakeTokens(const UpdateBatch& batch, const ChoiceUpdate& updat
     delta->text += choice->stops.Add(choice->detokenizer.Add(ids[i]),
                                      choice->tokens >= request.request.min_tokens);
     if (choice->stops.matched()) break;
+  }
+  if (const UpdateDetails* details = batch.DetailsOf(update)) {
+    const int accepted = std::min(details->accepted, choice->tokens - before);
+    request.usage.accepted_tokens += accepted;
+    request.usage.rejected_tokens += details->drafted - accepted;
   }
 }
 

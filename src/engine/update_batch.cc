@@ -1,9 +1,11 @@
 #include "engine/update_batch.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "base/check.h"
+#include "sluice/limits.h"
 
 namespace sluice::engine {
 namespace {
@@ -36,6 +38,7 @@ int32_t UpdateBatch::Copy(std::span<const batch::ResultToken> from,
 void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& outcome,
                       const batch::StepResult& result, int64_t now_us) {
   CHECK(outcome.token_count <= UINT16_MAX, outcome.token_count);
+  if (updates_.size() == updates_.capacity()) Grow();
   ChoiceUpdate update{.request = request,
                       .now_us = now_us,
                       .token_begin = Size(ids_),
@@ -50,10 +53,12 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
     has_logprobs |= token.top_count > 0;
   }
   const bool first = outcome.drawn == outcome.token_count;
-  if (first || has_logprobs || outcome.score_count > 0 ||
+  if (first || has_logprobs || outcome.score_count > 0 || outcome.drafted > 0 ||
       update.finish != schedule::FinishReason::kNone) {
     UpdateDetails details{.admitted_us = outcome.admitted_us,
-                          .cached_tokens = outcome.cached_tokens};
+                          .cached_tokens = outcome.cached_tokens,
+                          .drafted = outcome.drafted,
+                          .accepted = outcome.accepted};
     if (has_logprobs) details.token_begin = Copy(tokens, result.top);
     details.score_count = outcome.score_count;
     details.score_begin =
@@ -72,6 +77,13 @@ void UpdateBatch::AddDrafts(RequestState* request, int choice, std::span<const i
                       .choice = static_cast<uint8_t>(choice),
                       .drafts = true});
   ids_.insert(ids_.end(), drafts.begin(), drafts.end());
+}
+
+void UpdateBatch::Grow() {
+  const size_t updates = std::max<size_t>(16, 2 * updates_.size());
+  updates_.reserve(updates);
+  details_.reserve(updates);
+  ids_.reserve(updates * (1 + limits::kDraftTokensMax));
 }
 
 void UpdateBatch::AddEnd(ChoiceUpdate update, UpdateDetails details, const Status& error) {

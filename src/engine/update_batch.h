@@ -36,6 +36,7 @@ static_assert(sizeof(ChoiceUpdate) == 32);
 struct UpdateDetails {
   int64_t admitted_us = 0;  // 0: unknown
   int32_t cached_tokens = 0;
+  int32_t drafted = 0, accepted = 0;  // in this update: drafts verified, and its tokens among them
   int32_t token_begin = -1;  // the update's drawn tokens in the batch's tokens; -1: no log-probs
   int32_t score_begin = 0, score_count = 0;  // in the batch's tokens
   int32_t error = -1;                        // in the batch's errors; -1: none
@@ -91,6 +92,10 @@ class UpdateBatch {
   // Copies tokens with their log-probs and gives where they begin.
   int32_t Copy(std::span<const batch::ResultToken> from,
                const std::vector<batch::TokenLogprob>& top);
+
+  // Makes room for more updates, each with details and as many tokens as a step with drafts gives:
+  // which steps have how many of them is a matter of chance, and none is to ask for memory late.
+  void Grow();
 
   std::vector<ChoiceUpdate> updates_;
   std::vector<int32_t> ids_;

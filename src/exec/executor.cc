@@ -4,32 +4,13 @@
 
 #include "base/clock.h"
 #include "device/alignment.h"
+#include "exec/sink_observer.h"
 #include "model/load_model.h"
 #include "ops/attention.h"
 #include "sluice/limits.h"
 
 namespace sluice::exec {
 namespace {
-
-// Passes the model's layer events on to a KvSink.
-class SinkObserver : public model::LayerObserver {
- public:
-  // `events`: one per layer.
-  SinkObserver(batch::KvSink& sink, device::Stream& stream,
-               std::span<const std::unique_ptr<device::Event>> events)
-      : sink_(sink), stream_(stream), events_(events) {}
-  Status LayerWritten(int layer, int group) override {
-    device::Event& event = *events_[layer];
-    SLUICE_RETURN_IF_ERROR(stream_.Record(event));
-    const auto handle = event.Done() ? 0 : reinterpret_cast<batch::KvSink::EventHandle>(&event);
-    return sink_.LayerWritten(layer, group, handle);
-  }
-
- private:
-  batch::KvSink& sink_;
-  device::Stream& stream_;
-  const std::span<const std::unique_ptr<device::Event>> events_;
-};
 
 ops::PagedKv LayerView(const kvstore::KvStore& store, int index) {
   const kvstore::KvStore::Layer& layer = store.layer(index);
@@ -78,17 +59,20 @@ size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& 
   return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
 }
 
-// Edits of logits that a bucket's inputs have room for: in all, and more for each sequence. A step
-// with more runs eagerly.
-constexpr int64_t kEditsOfBucket = 1024, kEditsOfSequence = 16;
+// Edits of logits that a bucket's inputs have room for: in all, and more for each row. A step with
+// more runs eagerly.
+constexpr int64_t kEditsOfBucket = 1024, kEditsOfRow = 16;
+int64_t EditsOf(int64_t rows) { return kEditsOfBucket + rows * kEditsOfRow; }
 
 Status BuiltOnFailed(uint64_t step) {
   return Status(StatusCode::kDevice, StrCat("it was built on step ", step, ", which failed"));
 }
 
-int LargestBucket(const model::ModelOptions& options, int max_num_seqs) {
-  return static_cast<int>(
-      std::min<int64_t>({max_num_seqs, options.max_tokens, options.max_logits_rows}));
+std::vector<BucketShape> BucketsOf(const model::ModelOptions& options, int max_num_seqs,
+                                   int draft_tokens) {
+  const auto tokens_max =
+      static_cast<int>(std::min<int64_t>(options.max_tokens, options.max_logits_rows));
+  return BucketShapes(std::min(max_num_seqs, tokens_max), 1 + draft_tokens, tokens_max);
 }
 
 size_t PlanBytes(int max_num_seqs) {
@@ -120,10 +104,10 @@ Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
 }
 
 size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            const device::DeviceFacts& facts, int max_num_seqs) {
+                            const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
   if (facts.graphs != device::GraphSupport::kFull) return 0;
   const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
-  const size_t graphs = GraphRunner::BucketSizes(LargestBucket(options, max_num_seqs)).size();
+  const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
   return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
 }
 
@@ -134,6 +118,7 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
   return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          (kDepthBesideHost + 1) * inputs +
+         sample::Sampler::FixedBytes(options.max_logits_rows, EditsOf(options.max_logits_rows)) +
          model::LayerGroups(config, options).size() * PlanBytes(max_num_seqs);
 }
 
@@ -187,6 +172,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
 Status Executor::MakeFlights(int depth) {
   info_.depth = depth;
   unfinished_.reserve(depth);
+  last_draws_.reserve(model_.options().max_logits_rows);
   for (int i = 0; i < depth; ++i) {
     Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
     SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());
@@ -226,40 +212,42 @@ Status Executor::MakeGraphs(const Options& options) {
     }
   }
   if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
+  return MakeBuckets(options);
+}
 
-  const std::vector<int> sizes =
-      GraphRunner::BucketSizes(LargestBucket(model_.options(), options.max_num_seqs));
+Status Executor::MakeBuckets(const Options& options) {
+  std::vector<BucketShape> shapes =
+      BucketsOf(model_.options(), options.max_num_seqs, options.draft_tokens);
   std::vector<size_t> bytes;
-  for (const int size : sizes) {
+  for (const BucketShape& shape : shapes) {
     BucketInputs& bucket = bucket_inputs_.emplace_back();
-    bucket.edits = kEditsOfBucket + int64_t{size} * kEditsOfSequence;
-    const size_t model_bytes = CarveInputs({}, builder_->ShapeOf(size), &bucket.model);
-    bucket.bytes = model_bytes + sample::Sampler::FixedBytes(size, bucket.edits);
+    bucket.edits = EditsOf(shape.tokens);
+    const size_t model_bytes = CarveInputs({}, builder_->ShapeOf(shape), &bucket.model);
+    bucket.bytes = model_bytes + sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
     bytes.push_back(bucket.bytes);
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      graphs_, GraphRunner::Make(device_, sizes, bytes, [this](device::Stream& stream, int bucket) {
-        return RunModelOf(stream, bucket);
-      }));
+  SLUICE_ASSIGN_OR_RETURN(graphs_, GraphRunner::Make(device_, shapes, bytes,
+                                                     [this](device::Stream& stream, int bucket) {
+                                                       return RunModelOf(stream, bucket);
+                                                     }));
   SLUICE_ASSIGN_OR_RETURN(
       sampling_graphs_,
-      GraphRunner::Make(device_, sizes, {}, [this](device::Stream& stream, int bucket) {
+      GraphRunner::Make(device_, shapes, {}, [this](device::Stream& stream, int bucket) {
         return RunSamplingOf(stream, bucket);
       }));
   std::vector<model::DeviceBatch> inputs;
-  for (size_t i = 0; i < sizes.size(); ++i) {
+  for (size_t i = 0; i < shapes.size(); ++i) {
     BucketInputs& bucket = bucket_inputs_[i];
     bucket.sampling = graphs_->parameters();
     const size_t taken =
-        CarveInputs(graphs_->parameters(), builder_->ShapeOf(sizes[i]), &bucket.model);
+        CarveInputs(graphs_->parameters(), builder_->ShapeOf(shapes[i]), &bucket.model);
     bucket.sampling.data += taken;
     bucket.sampling.bytes = bucket.bytes - taken;
     inputs.push_back(bucket.model);
   }
-  builder_->UseBuckets(sizes, std::move(inputs), bytes.back());
-  info_.graphs_note = "graphs for steps of";
-  for (const int size : sizes) info_.graphs_note += StrCat(" ", size);
-  info_.graphs_note += " sequences, captured at the second step of each";
+  info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
+  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, std::move(inputs),
+                       *std::max_element(bytes.begin(), bytes.end()));
   return OkStatus();
 }
 
@@ -378,7 +366,7 @@ Status Executor::EnqueueModel(Flight* flight) {
     return RunModel(flight, Logits(static_cast<int64_t>(plan.logits_rows.size())));
   }
   const BucketInputs& bucket = bucket_inputs_[index];
-  const int64_t rows = graphs_->size(index);
+  const int64_t rows = graphs_->shape(index).tokens;
   const device::View source = BucketSource(flight->batch);
   flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
   if (flight->misfit == sample::Sampler::Misfit::kNone) {
@@ -397,7 +385,8 @@ Status Executor::EnqueueSampling(Flight* flight) {
   if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadFixedMasks(*stream_, &flight->rows));
     SLUICE_RETURN_IF_ERROR(sampling_graphs_->Run(*stream_, index, {}));
-    SLUICE_RETURN_IF_ERROR(sampler_->FetchFixed(*stream_, graphs_->size(index), &flight->rows));
+    SLUICE_RETURN_IF_ERROR(
+        sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
     if (index >= 0) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
     const auto rows = static_cast<int64_t>(flight->batch.plan().logits_rows.size());
@@ -418,12 +407,12 @@ Status Executor::RunModelOf(device::Stream& stream, int index) {
   const BucketInputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, bucket.model.token_ids));
   model::ForwardContext context = Context(stream);
-  return model_.Forward(context, bucket.model, {Logits(graphs_->size(index))});
+  return model_.Forward(context, bucket.model, {Logits(graphs_->shape(index).tokens)});
 }
 
 Status Executor::RunSamplingOf(device::Stream& stream, int index) {
   const BucketInputs& bucket = bucket_inputs_[index];
-  const int rows = graphs_->size(index);
+  const int rows = graphs_->shape(index).tokens;
   return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
 }
 

@@ -25,8 +25,9 @@ class Executor : public StepRunner {
  public:
   struct Options {
     int max_num_seqs = 1;
-    int depth = 0;       // steps that may be unfinished at once; 0: what the device is good for
-    bool graphs = true;  // decode through captured graphs where the device has them
+    int depth = 0;         // steps that may be unfinished at once; 0: what the device is good for
+    bool graphs = true;    // decode through captured graphs where the device has them
+    int draft_tokens = 0;  // of a sequence in a step, at most; graphs have room for them
     bool time_steps = false;  // fill the times of Totals() where the device has timers
     // Of the model: any may forbid graphs, and they say what scratch memory to reserve. Those of
     // sampling are added. Null: nothing is reserved.
@@ -45,7 +46,7 @@ class Executor : public StepRunner {
                                      const model::ModelOptions& options, int max_num_seqs);
   // An estimate of what all graphs that may be captured take.
   static size_t GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                           const device::DeviceFacts& facts, int max_num_seqs);
+                           const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens);
   // REQUIRES: no step is unfinished.
   ~Executor() override;
 
@@ -71,7 +72,9 @@ class Executor : public StepRunner {
 
   int in_flight() const { return static_cast<int>(unfinished_.size()); }
   // The buckets captured so far.
-  std::vector<int> captured() const { return graphs_ ? graphs_->captured() : std::vector<int>(); }
+  std::vector<BucketShape> captured() const {
+    return graphs_ ? graphs_->captured() : std::vector<BucketShape>();
+  }
 
  private:
   // A step in flight. Its buffers are used again by later ones.
@@ -117,6 +120,7 @@ class Executor : public StepRunner {
   Status CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink);
   Status CheckReferences(const batch::BatchPlan& plan) const;
   Status MakeGraphs(const Options& options);
+  Status MakeBuckets(const Options& options);
   Status Enqueue(Flight* flight);
   Status EnqueueModel(Flight* flight);
   Status EnqueueSampling(Flight* flight);

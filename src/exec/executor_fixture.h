@@ -46,7 +46,7 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
 struct TinyExecutor {
   explicit TinyExecutor(const std::string& name, int group_blocks = 0,
                         const std::string& device_name = "cpu", bool graphs = true,
-                        DType kv_dtype = DType::kF16) {
+                        DType kv_dtype = DType::kF16, int draft_tokens = 0) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(device_name);
@@ -66,11 +66,13 @@ struct TinyExecutor {
       group.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;
     }
     store = std::move(kvstore::KvStore::Make(*device, groups).value());
-    executor = std::move(
-        Executor::Make(
-            *device, *model, *store,
-            {.max_num_seqs = kTestSlots, .depth = 2, .graphs = graphs, .bindings = &bindings})
-            .value());
+    executor = std::move(Executor::Make(*device, *model, *store,
+                                        {.max_num_seqs = kTestSlots,
+                                         .depth = 2,
+                                         .graphs = graphs,
+                                         .draft_tokens = draft_tokens,
+                                         .bindings = &bindings})
+                             .value());
   }
 
   // Of a queued device.

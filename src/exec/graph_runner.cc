@@ -7,44 +7,26 @@
 
 namespace sluice::exec {
 
-std::vector<int> GraphRunner::BucketSizes(int largest) {
-  std::vector<int> sizes;
-  for (int size = 1; size < largest; size += size < 8     ? size
-                                             : size < 32  ? 8
-                                             : size < 64  ? 16
-                                             : size < 256 ? 32
-                                                          : 64) {
-    sizes.push_back(size);
-  }
-  sizes.push_back(largest);
-  return sizes;
-}
-
 Result<std::unique_ptr<GraphRunner>> GraphRunner::Make(device::Device& device,
-                                                       std::vector<int> sizes,
-                                                       std::vector<size_t> bytes, Body body) {
-  CHECK(!sizes.empty() && (bytes.empty() || sizes.size() == bytes.size()), sizes.size(),
+                                                       std::vector<BucketShape> shapes,
+                                                       std::span<const size_t> bytes, Body body) {
+  CHECK(!shapes.empty() && (bytes.empty() || shapes.size() == bytes.size()), shapes.size(),
         " buckets");
   std::unique_ptr<GraphRunner> runner(new GraphRunner(device, std::move(body)));
   if (!bytes.empty()) {
     SLUICE_ASSIGN_OR_RETURN(runner->parameters_,
-                            device.Allocate(bytes.back(), device::MemoryKind::kDevice));
+                            device.Allocate(*std::max_element(bytes.begin(), bytes.end()),
+                                            device::MemoryKind::kDevice));
   }
-  for (size_t i = 0; i < sizes.size(); ++i) {
+  for (size_t i = 0; i < shapes.size(); ++i) {
     Bucket& bucket = runner->buckets_.emplace_back();
-    bucket.size = sizes[i];
+    bucket.shape = shapes[i];
     if (bytes.empty()) continue;
     device::View destination = runner->parameters_.view();
     destination.bytes = bytes[i];
     bucket.params.values.push_back({"inputs", {}, destination});
   }
-  runner->sizes_ = std::move(sizes);
   return runner;
-}
-
-int GraphRunner::BucketFor(int64_t sequences) const {
-  const auto found = std::lower_bound(sizes_.begin(), sizes_.end(), sequences);
-  return found == sizes_.end() ? -1 : static_cast<int>(found - sizes_.begin());
 }
 
 Status GraphRunner::SetSource(Bucket& bucket, const device::View& source) {
@@ -71,8 +53,8 @@ void GraphRunner::Capture(device::Stream& stream, int index) {
     return;
   }
   bucket.state = State::kRefused;
-  LogWarning("steps of ", bucket.size,
-             " sequences run without a graph: ", graph.status().message());
+  LogWarning("steps of ", bucket.shape.sequences, " sequences and ", bucket.shape.tokens,
+             " tokens run without a graph: ", graph.status().message());
 }
 
 Status GraphRunner::Run(device::Stream& stream, int index, const device::View& source) {
@@ -86,12 +68,12 @@ Status GraphRunner::Run(device::Stream& stream, int index, const device::View& s
   return OkStatus();
 }
 
-std::vector<int> GraphRunner::captured() const {
-  std::vector<int> sizes;
+std::vector<BucketShape> GraphRunner::captured() const {
+  std::vector<BucketShape> shapes;
   for (const Bucket& bucket : buckets_) {
-    if (bucket.state == State::kCaptured) sizes.push_back(bucket.size);
+    if (bucket.state == State::kCaptured) shapes.push_back(bucket.shape);
   }
-  return sizes;
+  return shapes;
 }
 
 }  // namespace sluice::exec

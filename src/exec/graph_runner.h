@@ -1,9 +1,9 @@
-// GraphRunner: decode steps through captured graphs, one per bucket of sequences. What changes from
-// step to step lies in one buffer on the device, in a layout that depends on the bucket alone, and
-// reaches it as one copy; buckets share that buffer. A bucket's first step runs eagerly, so that
-// kernels are loaded and algorithms chosen, its second is captured, the others are replayed. A
-// bucket that cannot be captured runs eagerly for good and says so once. Step thread only, but for
-// BucketFor and what never changes.
+// GraphRunner: decode and verify steps through captured graphs, one per bucket of sequences and
+// tokens. What changes from step to step lies in one buffer on the device, in a layout that depends
+// on the bucket alone, and reaches it as one copy; buckets share that buffer. A bucket's first step
+// runs eagerly, so that kernels are loaded and algorithms chosen, its second is captured, the
+// others are replayed. A bucket that cannot be captured runs eagerly for good and says so once.
+// Step thread only, but for BucketFor and what never changes.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 
 #include "device/device.h"
 #include "device/replay_signature.h"
+#include "exec/bucket_shape.h"
 
 namespace sluice::exec {
 
@@ -22,18 +23,12 @@ class GraphRunner {
   // The step of `bucket` put on the stream: everything between the copy in and the copy out.
   using Body = std::function<Status(device::Stream&, int bucket)>;
 
-  // Sequences per bucket, ascending, the last one `largest`.
-  static std::vector<int> BucketSizes(int largest);
+  // `bytes`: of each bucket's parameters; none where its step reads what others were given.
+  static Result<std::unique_ptr<GraphRunner>> Make(device::Device& device,
+                                                   std::vector<BucketShape> shapes,
+                                                   std::span<const size_t> bytes, Body body);
 
-  // `bytes`: of each bucket's parameters, ascending; none where its step reads what others were
-  // given.
-  static Result<std::unique_ptr<GraphRunner>> Make(device::Device& device, std::vector<int> sizes,
-                                                   std::vector<size_t> bytes, Body body);
-
-  // The index of the smallest bucket for so many sequences, or -1.
-  int BucketFor(int64_t sequences) const;
-  int size(int bucket) const { return buckets_[bucket].size; }
-  std::span<const int> sizes() const { return sizes_; }
+  const BucketShape& shape(int bucket) const { return buckets_[bucket].shape; }
   // Where the parameters of every bucket lie on the device.
   const device::View& parameters() const { return parameters_.view(); }
 
@@ -44,12 +39,12 @@ class GraphRunner {
   Status Upload(device::Stream& stream, int bucket, const device::View& source);
 
   // The buckets that were captured so far.
-  std::vector<int> captured() const;
+  std::vector<BucketShape> captured() const;
 
  private:
   enum class State : uint8_t { kCold, kWarm, kCaptured, kRefused };
   struct Bucket {
-    int size = 0;
+    BucketShape shape;
     State state = State::kCold;
     std::unique_ptr<device::Graph> graph;
     device::ReplayParams params;
@@ -61,7 +56,6 @@ class GraphRunner {
 
   device::Device& device_;
   const Body body_;
-  std::vector<int> sizes_;
   device::Buffer parameters_;
   std::vector<Bucket> buckets_;
 };

@@ -17,19 +17,50 @@ using batch::StepResult;
 using ::testing::ElementsAre;
 
 TEST(GraphRunner, BucketsEndWithTheLargestBatch) {
-  EXPECT_THAT(GraphRunner::BucketSizes(1), ElementsAre(1));
-  EXPECT_THAT(GraphRunner::BucketSizes(8), ElementsAre(1, 2, 4, 8));
-  EXPECT_THAT(GraphRunner::BucketSizes(50), ElementsAre(1, 2, 4, 8, 16, 24, 32, 48, 50));
-  EXPECT_THAT(GraphRunner::BucketSizes(300),
+  EXPECT_THAT(BucketSizes(1), ElementsAre(1));
+  EXPECT_THAT(BucketSizes(8), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(BucketSizes(50), ElementsAre(1, 2, 4, 8, 16, 24, 32, 48, 50));
+  EXPECT_THAT(BucketSizes(300),
               ElementsAre(1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256, 300));
+}
+
+TEST(GraphRunner, BucketsWithDraftsAreFewAndNeverLargerThanAStep) {
+  EXPECT_THAT(QuerySizes(1), ElementsAre(1));
+  EXPECT_THAT(QuerySizes(2), ElementsAre(1, 2));
+  EXPECT_THAT(QuerySizes(4), ElementsAre(1, 3, 4));
+  EXPECT_THAT(QuerySizes(9), ElementsAre(1, 3, 5, 9));
+  using B = BucketShape;
+  EXPECT_THAT(BucketShapes(4, 1, 64), ElementsAre(B{1, 1}, B{2, 2}, B{4, 4}));
+  EXPECT_THAT(BucketShapes(4, 9, 16),
+              ElementsAre(B{1, 1}, B{1, 3}, B{1, 5}, B{1, 9}, B{2, 2}, B{2, 6}, B{2, 10}, B{2, 16},
+                          B{4, 4}, B{4, 12}, B{4, 16}));
+  EXPECT_THAT(BucketShapes(4, 3, 4), ElementsAre(B{1, 1}, B{1, 3}, B{2, 2}, B{2, 4}, B{4, 4}));
+  EXPECT_EQ(BucketsNote(4, 9),
+            "graphs for steps of 1 2 4 sequences, up to 1 3 5 9 tokens for each, captured at the "
+            "second step of each");
+}
+
+TEST(GraphRunner, TheMemoryPlanCountsTheGraphsOfDrafts) {
+  files::ModelConfig config;
+  config.num_layers = 2;
+  const model::ModelOptions options = {.max_tokens = 64, .max_logits_rows = 64};
+  device::DeviceFacts facts;
+  facts.graphs = device::GraphSupport::kFull;
+  facts.graph_launch_bytes = 100;
+  const size_t without = Executor::GraphBytes(config, options, facts, 4, 0);
+  EXPECT_GT(without, 0u);
+  EXPECT_EQ(Executor::GraphBytes(config, options, facts, 4, 8),
+            without / BucketShapes(4, 1, 64).size() * BucketShapes(4, 9, 64).size());
 }
 
 TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
   ops::QueuedDevice device;
   auto stream = std::move(device.CreateStream().value());
-  auto runner = std::move(GraphRunner::Make(device, {1, 2}, {256, 512}, [](device::Stream&, int) {
-                            return OkStatus();
-                          }).value());
+  constexpr size_t kBytes[] = {256, 512};
+  auto runner =
+      std::move(GraphRunner::Make(device, {{1, 1}, {2, 2}}, kBytes, [](device::Stream&, int) {
+                  return OkStatus();
+                }).value());
   const auto host = std::move(device.Allocate(512, device::MemoryKind::kPinned).value());
   device::View wrong = host.view(), right = host.view();
   wrong.bytes = 128;
@@ -40,17 +71,15 @@ TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
     EXPECT_EQ(runner->captured().size(), i == 0 ? 0u : 1u);  // scratch memory grows at first
   }
   EXPECT_TRUE(stream->Synchronize().ok());
-  EXPECT_THAT(runner->captured(), ElementsAre(1));
-  EXPECT_EQ(runner->BucketFor(1), 0);
-  EXPECT_EQ(runner->BucketFor(2), 1);
-  EXPECT_EQ(runner->BucketFor(3), -1);
+  EXPECT_THAT(runner->captured(), ElementsAre(BucketShape{1, 1}));
 }
 
 TEST(GraphRunner, ABodyThatCannotBeCapturedRunsEagerly) {
   ops::QueuedDevice device;
   auto stream = std::move(device.CreateStream().value());
   int runs = 0;
-  auto runner = std::move(GraphRunner::Make(device, {4}, {256}, [&](device::Stream& on, int) {
+  constexpr size_t kBytes[] = {256};
+  auto runner = std::move(GraphRunner::Make(device, {{4, 4}}, kBytes, [&](device::Stream& on, int) {
                             ++runs;
                             return on.Synchronize();  // refused inside a capture
                           }).value());
@@ -284,8 +313,9 @@ TEST_P(Graphs, AWarmUpChangesNoAnswerAndLeavesTheSmallestGraph) {
     const Status status = traffic.tiny().executor->WarmUp();
     EXPECT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(traffic.tiny().executor->in_flight(), 0);
-    EXPECT_EQ(traffic.tiny().executor->captured(),
-              std::string(device) == "nographs" ? std::vector<int>() : std::vector<int>({1}));
+    EXPECT_EQ(traffic.tiny().executor->captured(), std::string(device) == "nographs"
+                                                       ? std::vector<BucketShape>()
+                                                       : std::vector<BucketShape>({{1, 1}}));
     EXPECT_TRUE(traffic.Run(60, 2, true) == expected) << device;
   }
 }

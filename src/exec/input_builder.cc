@@ -102,32 +102,38 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, model::Dev
   return carver.used();
 }
 
-InputShape InputBuilder::ShapeOf(int sequences) const {
-  return {.tokens = sequences,
-          .sequences = sequences,
-          .rows = sequences,
+InputShape InputBuilder::ShapeOf(const BucketShape& bucket) const {
+  return {.tokens = bucket.tokens,
+          .sequences = bucket.sequences,
+          .rows = bucket.tokens,
           .table_widths = WidestTables(limits_, store_.groups())};
 }
 
-void InputBuilder::UseBuckets(std::vector<int> sizes, std::vector<model::DeviceBatch> inputs,
-                              size_t bytes) {
-  for (const int size : sizes) bucket_shapes_.push_back(ShapeOf(size));
-  bucket_sizes_ = std::move(sizes);
+void InputBuilder::UseBuckets(std::vector<BucketShape> buckets, int query_max,
+                              std::vector<model::DeviceBatch> inputs, size_t bytes) {
+  for (const BucketShape& bucket : buckets) bucket_shapes_.push_back(ShapeOf(bucket));
+  bucket_query_max_ = query_max;
+  buckets_ = std::move(buckets);
   bucket_inputs_ = std::move(inputs);
   bucket_bytes_ = bytes;
 }
 
 int InputBuilder::BucketOf(const batch::BatchPlan& plan) const {
-  const auto found =
-      std::lower_bound(bucket_sizes_.begin(), bucket_sizes_.end(), plan.entries.size());
-  if (plan.entries.empty() || found == bucket_sizes_.end() ||
-      plan.tokens.size() != plan.entries.size()) {
-    return -1;
+  const auto sequences = static_cast<int64_t>(plan.entries.size());
+  if (sequences == 0) return -1;
+  for (const batch::PlanEntry& entry : plan.entries) {
+    if (entry.query_tokens > bucket_query_max_) return -1;
   }
   // A token has more than one row where its neighbours have none; then there may be too many.
-  return plan.logits_rows.size() <= plan.entries.size()
-             ? static_cast<int>(found - bucket_sizes_.begin())
-             : -1;
+  const auto tokens = static_cast<int64_t>(std::max(plan.tokens.size(), plan.logits_rows.size()));
+  const auto fewest = std::lower_bound(
+      buckets_.begin(), buckets_.end(), sequences,
+      [](const BucketShape& bucket, int64_t count) { return bucket.sequences < count; });
+  for (auto bucket = fewest; bucket != buckets_.end(); ++bucket) {
+    if (bucket->sequences > fewest->sequences) break;
+    if (bucket->tokens >= tokens) return static_cast<int>(bucket - buckets_.begin());
+  }
+  return -1;
 }
 
 bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,

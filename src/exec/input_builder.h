@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/bucket_shape.h"
 #include "exec/prepared_batch.h"
 #include "kvstore/kv_store.h"
 
@@ -44,12 +45,14 @@ class InputBuilder {
   // `stream`: where the copies to the device go. kInvalidArgument names what is wrong with the
   // plan, which is then left as it was.
   Result<PreparedBatch> Build(batch::BatchPlan* plan, device::Stream& stream);
-  // From now on plans that fit a bucket are laid out for it: single tokens, at most one logits row
-  // each. By bucket: its sequences, and what the model reads on the device; `bytes`: of staging for
-  // the largest, the sampler's part included. Call before the first Build.
-  void UseBuckets(std::vector<int> sizes, std::vector<model::DeviceBatch> inputs, size_t bytes);
+  // From now on plans that fit a bucket are laid out for it: at most `query_max` tokens of a
+  // sequence, and no more logits rows than the bucket has tokens. By bucket: its shape, in
+  // ascending order of sequences and then tokens, and what the model reads on the device; `bytes`:
+  // of staging for the largest, the sampler's part included. Call before the first Build.
+  void UseBuckets(std::vector<BucketShape> buckets, int query_max,
+                  std::vector<model::DeviceBatch> inputs, size_t bytes);
   // Of a bucket, with the widest block tables.
-  InputShape ShapeOf(int sequences) const;
+  InputShape ShapeOf(const BucketShape& bucket) const;
   // Takes a batch's buffers for a later one.
   void Recycle(PreparedBatch&& batch);
 
@@ -77,7 +80,8 @@ class InputBuilder {
   model::DeviceBatch host_inputs_;
   InputShape shape_;
   // Of buckets; set once.
-  std::vector<int> bucket_sizes_;
+  std::vector<BucketShape> buckets_;
+  int bucket_query_max_ = 0;  // tokens of a sequence
   std::vector<InputShape> bucket_shapes_;
   std::vector<model::DeviceBatch> bucket_inputs_;
   size_t bucket_bytes_ = 0;

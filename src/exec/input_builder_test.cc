@@ -38,13 +38,7 @@ class InputBuilderTest : public ::testing::Test {
     window.kernel_block_tokens = 2;
     window.num_blocks = 5;
     store_ = std::move(kvstore::KvStore::Make(*device_, {full, window}).value());
-    builder_ = std::make_unique<InputBuilder>(*device_, *store_,
-                                              InputLimits{.tokens = 16,
-                                                          .sequences = 3,
-                                                          .logits_rows = 4,
-                                                          .slots = 3,
-                                                          .positions = 24,
-                                                          .vocab = 100});
+    builder_ = std::make_unique<InputBuilder>(*device_, *store_, limits_);
   }
 
   // Two tokens of a sequence at position 9, whose early window blocks are gone, and three of one
@@ -89,11 +83,26 @@ class InputBuilderTest : public ::testing::Test {
     return plan;
   }
 
+  // One sequence with `queries` tokens, each with a row, as when drafts are verified.
+  static BatchPlan Verify(int queries) {
+    BatchPlan plan = Decode();
+    plan.entries[0].query_tokens = plan.entries[0].logits_count = queries;
+    plan.tokens.assign(queries, 50);
+    plan.groups[1] = {{0, 4}, {1, 2, 3, 4}};
+    plan.logits_rows.clear();
+    for (int i = 0; i < queries; ++i) {
+      plan.logits_rows.push_back({i, i + 1 < queries ? 50 : -1, RowPurpose::kVerify});
+    }
+    return plan;
+  }
+
   Result<PreparedBatch> Build(BatchPlan plan) { return builder_->Build(&plan, *stream_); }
   static std::vector<int32_t> Ints(const ops::Tensor& t) {
     return {t.ptr<int32_t>(), t.ptr<int32_t>() + t.size()};
   }
 
+  const InputLimits limits_ = {
+      .tokens = 16, .sequences = 3, .logits_rows = 4, .slots = 3, .positions = 24, .vocab = 100};
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<kvstore::KvStore> store_;
@@ -277,7 +286,7 @@ TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
 }
 
 TEST_F(InputBuilderTest, ABucketsPaddingHoldsNothingOfThePlanBefore) {
-  builder_->UseBuckets({3}, {model::DeviceBatch()}, 0);
+  builder_->UseBuckets({{3, 3}}, 1, {model::DeviceBatch()}, 0);
   auto first = Build(Good());
   ASSERT_TRUE(first.ok() && first->Sync().ok());
   EXPECT_EQ(first->bucket(), -1);
@@ -286,7 +295,7 @@ TEST_F(InputBuilderTest, ABucketsPaddingHoldsNothingOfThePlanBefore) {
   auto batch = Build(Decode());
   ASSERT_TRUE(batch.ok()) << batch.status().message();
   EXPECT_EQ(batch->bucket(), 0);
-  const InputShape shape = builder_->ShapeOf(3);
+  const InputShape shape = builder_->ShapeOf({3, 3});
   model::DeviceBatch in;
   memory.bytes = CarveInputs({}, shape, &in);
   CarveInputs(memory, shape, &in);
@@ -300,12 +309,54 @@ TEST_F(InputBuilderTest, ABucketsPaddingHoldsNothingOfThePlanBefore) {
 }
 
 TEST_F(InputBuilderTest, WhatABucketCannotHoldGoesToNone) {
-  builder_->UseBuckets({3}, {model::DeviceBatch()}, 0);
+  builder_->UseBuckets({{3, 3}}, 1, {model::DeviceBatch()}, 0);
   EXPECT_EQ(Build(Decode())->bucket(), 0);
   BatchPlan rows = Decode();
-  rows.entries[0].logits_count = 2;  // of one token, by two purposes
-  rows.logits_rows.push_back({0, 5, RowPurpose::kScore});
-  EXPECT_EQ(Build(rows)->bucket(), -1);
+  for (const int count : {2, 3, 4}) {  // of one token
+    rows.entries[0].logits_count = count;
+    rows.logits_rows.push_back({0, 5, RowPurpose::kScore});
+    EXPECT_EQ(Build(rows)->bucket(), count <= 3 ? 0 : -1) << count;
+  }
+}
+
+TEST_F(InputBuilderTest, StepsWithDraftsGoToTheSmallestBucketOfTheirSequencesThatHoldsThem) {
+  const std::vector<BucketShape> shapes = {{1, 1}, {1, 2}, {1, 3}, {3, 3}, {3, 8}};
+  builder_->UseBuckets(shapes, 3, std::vector<model::DeviceBatch>(shapes.size()), 0);
+  for (const int queries : {1, 2, 3}) {
+    auto batch = Build(Verify(queries));
+    ASSERT_TRUE(batch.ok()) << batch.status().message();
+    EXPECT_EQ(batch->bucket(), queries - 1);
+  }
+  BatchPlan rows = Verify(3);
+  rows.entries[0].logits_count = 4;
+  rows.logits_rows.push_back({2, 5, RowPurpose::kScore});
+  EXPECT_EQ(Build(rows)->bucket(), -1) << "no other number of sequences is tried";
+  builder_ = std::make_unique<InputBuilder>(*device_, *store_, limits_);
+  builder_->UseBuckets(shapes, 2, std::vector<model::DeviceBatch>(shapes.size()), 0);
+  EXPECT_EQ(Build(Verify(3))->bucket(), -1) << "a chunk of a prompt";
+}
+
+TEST_F(InputBuilderTest, ABucketsTokensBehindThoseOfDraftsAreWrittenNowhere) {
+  builder_->UseBuckets({{1, 5}}, 3, {model::DeviceBatch()}, 0);
+  auto first = Build(Good());
+  ASSERT_TRUE(first.ok() && first->Sync().ok());
+  device::View memory{first->inputs().token_ids.data, 0, device::MemoryKind::kHost, {}};
+  builder_->Recycle(std::move(first).value());
+  auto batch = Build(Verify(3));
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  ASSERT_EQ(batch->bucket(), 0);
+  const InputShape shape = builder_->ShapeOf({1, 5});
+  model::DeviceBatch in;
+  memory.bytes = CarveInputs({}, shape, &in);
+  CarveInputs(memory, shape, &in);
+  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(50, 50, 50, 0, 0));
+  EXPECT_THAT(Ints(in.positions), ::testing::ElementsAre(5, 6, 7, 0, 0));
+  EXPECT_THAT(Ints(in.query_start), ::testing::ElementsAre(0, 3));
+  EXPECT_THAT(Ints(in.context), ::testing::ElementsAre(8));
+  EXPECT_THAT(Ints(in.logits_rows), ::testing::ElementsAre(0, 1, 2, 0, 0));
+  const std::vector<int32_t> slots = Ints(in.groups[0].slots);
+  EXPECT_THAT(std::vector<int32_t>(slots.begin() + 3, slots.end()), ::testing::ElementsAre(-1, -1));
+  EXPECT_GE(*std::min_element(slots.begin(), slots.begin() + 3), 0);
 }
 
 TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {

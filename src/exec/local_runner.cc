@@ -22,6 +22,10 @@ constexpr int64_t kExtraLogits = 8 << 20;
 // programs and for what nobody has planned.
 constexpr double kDeviceShare = 0.9;
 
+int DraftTokens(const EngineOptions& options) {
+  return options.speculate == "none" ? 0 : options.speculate_tokens;
+}
+
 Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
                            const weights::WeightPlan& weight_plan,
                            const model::ModelOptions& model_options, const EngineOptions& options) {
@@ -49,8 +53,8 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
                                                  options.max_num_seqs));
   request.graph_bytes = facts.code_bytes;
   if (options.graphs)
-    request.graph_bytes +=
-        Executor::GraphBytes(files.config, model_options, facts, options.max_num_seqs);
+    request.graph_bytes += Executor::GraphBytes(files.config, model_options, facts,
+                                                options.max_num_seqs, DraftTokens(options));
   return PlanMemory(request);
 }
 
@@ -136,6 +140,7 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_,
                                                     {.max_num_seqs = options.max_num_seqs,
                                                      .graphs = options.graphs,
+                                                     .draft_tokens = DraftTokens(options),
                                                      .time_steps = options.time_steps,
                                                      .bindings = &bindings_}));
   // Where steps overlap with the host is also where programs are built or loaded at first use.

@@ -35,7 +35,8 @@ struct NullExecutor {
     int sequences = 0, context = 0;  // that the KV memory holds
     int max_batch_tokens = 0;
     int block_tokens = 32;
-    int vocab = 64;  // small: drawing a token is the sampler's cost, which grows with it
+    int extra_rows = 16;  // logits rows of a step beyond one for each sequence
+    int vocab = 64;       // small: drawing a token is the sampler's cost, which grows with it
   };
   NullExecutor(const Sizes& sizes, std::function<void(const model::DeviceBatch&)> between) {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
@@ -49,7 +50,7 @@ struct NullExecutor {
     parts.config.hidden_size = 32;
     parts.config.layers.resize(1);
     parts.options.max_tokens = sizes.max_batch_tokens;
-    parts.options.max_logits_rows = sizes.sequences + 16;
+    parts.options.max_logits_rows = sizes.sequences + sizes.extra_rows;
     parts.options.max_model_len = sizes.context;
     parts.options.block_tokens = parts.options.kernel_block_tokens = sizes.block_tokens;
     model = std::make_unique<NullModel>(std::move(parts), std::move(between));

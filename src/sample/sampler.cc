@@ -103,6 +103,7 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
 
 Result<Sampler::Step> Sampler::MakeStep() const {
   Step step;
+  step.rows_.reserve(options_.rows_max);
   const size_t outputs = LayoutOf(options_.rows_max, 0).bytes;
   SLUICE_ASSIGN_OR_RETURN(step.outputs_, device::AllocateStaging(device_, outputs));
   if (!apart_) return step;

@@ -120,6 +120,7 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   sequence->scored += entry.score_count;
   out.finish = TakeTokens(sequence, result, entry, &out);
   AdvanceKv(sequence, booked, entry);
+  if (booked.drafts > 0 && !booked.postponed) CountDrafts(booked, entry, &out);
   if (sequence->spec.max_tokens == 0 && sequence->computed == sequence->prompt_tokens) {
     out.finish = FinishReason::kLength;
   }
@@ -151,6 +152,18 @@ FinishReason Scheduler::TakeTokens(Sequence* sequence, const batch::StepResult& 
   return FinishReason::kNone;
 }
 
+// The last token of the entry was drawn behind the drafts before it, which were all accepted.
+void Scheduler::CountDrafts(const Booked& booked, const batch::ResultEntry& entry,
+                            SequenceOutcome* out) {
+  const int32_t accepted = std::max(0, entry.token_count - 1);
+  out->drafted = booked.drafts;
+  out->accepted = std::min(accepted, out->token_count);
+  ++totals_.verified;
+  totals_.drafted += static_cast<uint64_t>(booked.drafts);
+  totals_.accepted += static_cast<uint64_t>(accepted);
+  for (int32_t i = 0; i < accepted; ++i) ++totals_.accepted_at[i];
+}
+
 void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
                           const batch::ResultEntry& entry) {
   if (booked.generation != sequence->generation) {  // preempted meanwhile: the KV is gone
@@ -161,8 +174,6 @@ void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
     return;
   }
   // Rejected drafts are forgotten: their positions are computed again.
-  if (!booked.postponed) totals_.drafted += static_cast<uint64_t>(booked.drafts);
-  totals_.accepted += static_cast<uint64_t>(std::max(0, entry.token_count - 1));
   const int32_t known = static_cast<int32_t>(sequence->tokens.size());
   sequence->computed = std::min(booked.first + entry.token_count, known);
   sequence->planned = sequence->computed;

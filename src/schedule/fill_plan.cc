@@ -115,6 +115,7 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   sequence.planned += scheduled.query;
   sequence.unknown_tokens += booked.samples ? 1 : 0;
   sequence.verifying = scheduled.drafts > 0;
+  sequence.awaits_commit = false;
   sequence.drafts.clear();
   sequence.last_step = step_;
   ++sequence.in_flight;

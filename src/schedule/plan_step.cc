@@ -10,7 +10,10 @@ namespace {
 // Whether the next step can compute something for a sequence.
 bool Plannable(const Sequence& sequence) {
   if (sequence.state != SequenceState::kRunning || sequence.uncomputed() == 0) return false;
-  if (sequence.in_flight > 0 && (sequence.verifying || sequence.spec.no_overlap)) return false;
+  if (sequence.in_flight > 0 &&
+      (sequence.verifying || sequence.awaits_commit || sequence.spec.no_overlap)) {
+    return false;
+  }
   return sequence.spec.max_tokens == 0 || !sequence.done_drawing();
 }
 

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int32_t kMaxSequences = 1 << 16;
 constexpr int32_t kMaxTokens = 1 << 24;
-constexpr int32_t kMaxDrafts = 64;
 constexpr int64_t kMaxAgingUs = 1'000'000'000;
 
 Status CheckFlag(std::string_view flag, int64_t value, int64_t low, int64_t high) {
@@ -35,7 +34,8 @@ Status CheckOptions(const SchedulerOptions& o) {
       CheckFlag("max-batch-tokens", o.max_batch_tokens, o.max_num_seqs, kMaxTokens));
   SLUICE_RETURN_IF_ERROR(CheckField("chunk_tokens", o.chunk_tokens, 0, o.max_batch_tokens));
   SLUICE_RETURN_IF_ERROR(CheckField("max_extra_rows", o.max_extra_rows, 1, kMaxTokens));
-  SLUICE_RETURN_IF_ERROR(CheckField("max_draft_tokens", o.max_draft_tokens, 0, kMaxDrafts));
+  SLUICE_RETURN_IF_ERROR(
+      CheckField("max_draft_tokens", o.max_draft_tokens, 0, limits::kDraftTokensMax));
   SLUICE_RETURN_IF_ERROR(CheckFlag("max-model-len", o.max_model_len, 1, kMaxTokens));
   SLUICE_RETURN_IF_ERROR(CheckFlag("max-queue", o.queue_limit, 1, kMaxTokens));
   return CheckField("priority_aging_us", o.priority_aging_us, 1, kMaxAgingUs);
@@ -232,6 +232,11 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
   const size_t count = std::min(drafts.size(), static_cast<size_t>(options_.max_draft_tokens));
   sequence.drafts.assign(drafts.begin(), drafts.begin() + static_cast<int64_t>(count));
   return true;
+}
+
+void Scheduler::AwaitCommit(SequenceId id) {
+  const auto it = sequences_.find(id);
+  if (it != sequences_.end()) it->second->awaits_commit = it->second->in_flight > 0;
 }
 
 bool Scheduler::KvArrived(SequenceId id, int32_t kv_tokens) {

@@ -31,6 +31,7 @@
 #include "schedule/policy.h"
 #include "schedule/rank_list.h"
 #include "schedule/sequence.h"
+#include "sluice/limits.h"
 #include "sluice/status.h"
 
 namespace sluice::schedule {
@@ -64,6 +65,8 @@ struct SequenceOutcome {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache
   int32_t drawn = 0;          // tokens drawn so far, these included
+  int32_t drafted = 0;        // drafts that this step verified
+  int32_t accepted = 0;       // of the kept tokens, those that were drafts; they come first
   int64_t arrival_us = 0;
   int64_t admitted_us = 0;
 };
@@ -81,9 +84,11 @@ struct SchedulerStats {
   uint64_t preemptions = 0;
   uint64_t prefix_queries = 0;  // tokens looked up
   uint64_t prefix_hits = 0;     // tokens found
-  uint64_t drafted = 0;
-  uint64_t accepted = 0;
-  std::array<uint64_t, kFinishReasons> finished = {};  // sequences, by FinishReason
+  uint64_t verified = 0;        // times that a step verified drafts of a sequence
+  uint64_t drafted = 0;         // drafts in them
+  uint64_t accepted = 0;        // of these, drawn
+  std::array<uint64_t, limits::kDraftTokensMax> accepted_at = {};  // of them, by place in the draft
+  std::array<uint64_t, kFinishReasons> finished = {};              // sequences, by FinishReason
 };
 
 class Scheduler {
@@ -110,6 +115,10 @@ class Scheduler {
   // when the sequence is not decoding, a step of it is in flight, or a group cannot roll back.
   // No more than max_draft_tokens are taken; Plan may take fewer.
   bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts);
+  // Leaves the sequence out of plans until the step of it that is in flight has been committed, so
+  // that drafts can be attached then. Whether any are is up to the caller: it is planned in any
+  // case.
+  void AwaitCommit(SequenceId id);
 
   // The KV of the first `kv_tokens` tokens has been written into the blocks of a sequence in state
   // kAwaitingKv: it runs on from there. KvFailed: it queues again and computes its prompt itself.
@@ -233,6 +242,7 @@ class Scheduler {
   void CommitEntry(const Booked& booked, const batch::StepResult& result,
                    const batch::ResultEntry& entry, CommitOutcome* outcome);
   void AdvanceKv(Sequence* sequence, const Booked& booked, const batch::ResultEntry& entry);
+  void CountDrafts(const Booked& booked, const batch::ResultEntry& entry, SequenceOutcome* out);
   FinishReason TakeTokens(Sequence* sequence, const batch::StepResult& result,
                           const batch::ResultEntry& entry, SequenceOutcome* out);
   Step TakeOldestStep(uint64_t id);

@@ -1,115 +1,7 @@
-#include "schedule/scheduler.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <numeric>
+#include "schedule/scheduler_fixture.h"
 
 namespace sluice::schedule {
 namespace {
-
-using batch::BatchPlan;
-using batch::KvGroup;
-using batch::KvKind;
-using batch::PreviousRow;
-using batch::RowPurpose;
-using batch::StepResult;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using Tokens = std::vector<int32_t>;
-
-constexpr int32_t kEnd = 2;
-constexpr int32_t kDrawn = 50;  // what Answer draws unless told otherwise
-
-SchedulerOptions Options() {
-  SchedulerOptions options;
-  options.max_num_seqs = 4;
-  options.max_batch_tokens = 16;
-  options.max_model_len = 64;
-  options.queue_limit = 8;
-  return options;
-}
-
-std::vector<KvGroup> Blocks(int32_t num_blocks) { return {{KvKind::kFull, 4, 4, 0, num_blocks}}; }
-
-Tokens Count(int32_t n, int32_t from = 100) {
-  Tokens tokens(n);
-  std::iota(tokens.begin(), tokens.end(), from);
-  return tokens;
-}
-
-SequenceSpec Spec(SequenceId id, Tokens prompt, int32_t max_tokens = 8) {
-  SequenceSpec spec;
-  spec.id = id;
-  spec.prompt = std::move(prompt);
-  spec.max_tokens = max_tokens;
-  spec.end_ids = {kEnd};
-  return spec;
-}
-
-// A scheduler and what an engine does around it.
-class SchedulerTest : public testing::Test {
- protected:
-  void Start(SchedulerOptions options, std::vector<KvGroup> groups) {
-    auto scheduler = Scheduler::Create(options, std::move(groups));
-    ASSERT_TRUE(scheduler.ok()) << scheduler.status().message();
-    s = std::move(scheduler).value();
-  }
-  void Start() { Start(Options(), Blocks(16)); }
-
-  void Add(SequenceSpec spec) {
-    const Status status = s->Add(std::move(spec), now++);
-    ASSERT_TRUE(status.ok()) << status.message();
-  }
-  BatchPlan Plan() {
-    BatchPlan plan;
-    s->Plan(now++, &plan);
-    s->CheckInvariants();
-    return plan;
-  }
-  // A result that draws `token` in every sampling row and accepts every draft.
-  static StepResult Answer(const BatchPlan& plan, int32_t token = kDrawn) {
-    StepResult result;
-    result.step = plan.step;
-    for (const batch::PlanEntry& entry : plan.entries) {
-      batch::ResultEntry out;
-      out.sequence = entry.sequence;
-      out.token_begin = static_cast<int32_t>(result.tokens.size());
-      out.score_begin = static_cast<int32_t>(result.scores.size());
-      for (int32_t r = entry.logits_begin; r < entry.logits_begin + entry.logits_count; ++r) {
-        const batch::LogitsRow& row = plan.logits_rows[r];
-        if (row.purpose == RowPurpose::kScore) {
-          result.scores.push_back({.id = row.target, .logprob = -1.0f});
-          ++out.score_count;
-        } else {
-          result.tokens.push_back({.id = row.target >= 0 ? row.target : token});
-          ++out.token_count;
-        }
-      }
-      result.entries.push_back(out);
-    }
-    return result;
-  }
-  const CommitOutcome& Commit(const StepResult& result) {
-    s->Commit(result, &outcome);
-    s->CheckInvariants();
-    return outcome;
-  }
-  const CommitOutcome& Run(int32_t token = kDrawn) { return Commit(Answer(Plan(), token)); }
-  void RunToTheEnd() {
-    for (int i = 0; i < 1000 && s->HasWork(); ++i) Run();
-    ASSERT_FALSE(s->HasWork());
-  }
-  static Tokens QueryTokens(const BatchPlan& plan, size_t e) {
-    const auto begin = plan.tokens.begin() + plan.entries[e].token_begin;
-    return {begin, begin + plan.entries[e].query_tokens};
-  }
-
-  std::unique_ptr<Scheduler> s;
-  CommitOutcome outcome;
-  int64_t now = 1;
-};
 
 TEST_F(SchedulerTest, RefusesOptionsThatDoNotFit) {
   const auto field = [](auto change) {
@@ -558,6 +450,58 @@ TEST_F(SchedulerTest, AVerifyEntryHasLogitsOnEachOfItsTokens) {
   EXPECT_EQ(QueryTokens(next, 0), Tokens{70});
 }
 
+TEST_F(SchedulerTest, ASequenceThatAwaitsItsCommitIsLeftOutUntilThen) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 20));
+  Add(Spec(2, Count(3, 200), 20));
+  Run();
+  const BatchPlan first = Plan();
+  ASSERT_EQ(first.entries.size(), 2u);
+  EXPECT_FALSE(s->AttachDrafts(1, Tokens{60}));
+  s->AwaitCommit(1);
+  const BatchPlan second = Plan();
+  ASSERT_EQ(second.entries.size(), 1u);
+  EXPECT_EQ(second.entries[0].sequence, 2u);
+  Commit(Answer(first, 51));
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60, 61}));
+  const BatchPlan third = Plan();
+  ASSERT_EQ(third.entries.size(), 2u);
+  EXPECT_EQ(third.entries[0].sequence, 2u);  // single tokens first; it overlaps as before
+  EXPECT_EQ(QueryTokens(third, 1), (Tokens{51, 60, 61}));
+  Commit(Answer(second));
+  Commit(Answer(third));
+  // Without drafts it goes on in any case, and overlaps again.
+  const BatchPlan fourth = Plan();
+  s->AwaitCommit(1);
+  s->AwaitCommit(3);  // there is none
+  const BatchPlan fifth = Plan();
+  EXPECT_EQ(fifth.entries.size(), 1u);
+  Commit(Answer(fourth));
+  const BatchPlan sixth = Plan();
+  EXPECT_EQ(sixth.entries.size(), 2u);
+  Commit(Answer(fifth));
+  EXPECT_EQ(Plan().entries.size(), 2u);
+  Commit(Answer(sixth));
+}
+
+TEST_F(SchedulerTest, AwaitingACommitEndsWithPreemption) {
+  Start(Options(), Blocks(4));
+  Add(Spec(1, Count(7), 9));
+  Add(Spec(2, Count(4, 200), 9));
+  const BatchPlan first = Plan();
+  s->AwaitCommit(2);
+  const BatchPlan second = Plan();
+  ASSERT_EQ(second.entries.size(), 1u);
+  Commit(Answer(first, 40));
+  Commit(Answer(second, 41));
+  while (s->Stats().preemptions == 0) Run();
+  EXPECT_EQ(s->Find(2)->state, SequenceState::kPreempted);
+  RunToTheEnd();
+  EXPECT_EQ(outcome.sequences.back().drawn, 9);
+}
+
 TEST_F(SchedulerTest, AStopAmongAcceptedDraftsDropsTheRest) {
   SchedulerOptions options = Options();
   options.max_draft_tokens = 3;
@@ -605,108 +549,6 @@ TEST_F(SchedulerTest, ASequenceWithoutOverlapWaitsForItsCommit) {
   EXPECT_EQ(second.entries[0].sequence, 2u);
   Commit(Answer(first));
   EXPECT_EQ(Plan().entries.size(), 2u);
-}
-
-// What `plan` gives when the sequence's mask did not come.
-StepResult WithoutTokensOf(SequenceId id, StepResult result) {
-  for (batch::ResultEntry& entry : result.entries) {
-    if (entry.sequence == id) entry.token_count = 0;
-  }
-  return result;
-}
-
-TEST_F(SchedulerTest, ThePlanSaysWhatWaitsForMasks) {
-  Start();
-  SequenceSpec spec = Spec(1, Count(20));
-  spec.masked = true;
-  Add(spec);
-  const BatchPlan chunk = Plan();  // 16 of 20 tokens: nothing is drawn
-  EXPECT_FALSE(chunk.entries[0].masked);
-  Commit(Answer(chunk));
-  Add(Spec(2, Count(3)));
-  const BatchPlan rest = Plan();
-  EXPECT_TRUE(rest.entries[0].masked);
-  EXPECT_FALSE(rest.entries[1].masked);
-}
-
-TEST_F(SchedulerTest, ALateSequenceIsPlannedAgainFromWhereItStood) {
-  Start();
-  SequenceSpec spec = Spec(1, Count(3));
-  spec.masked = true;
-  Add(spec);
-  Add(Spec(2, Count(3)));
-  Run();
-  const BatchPlan late = Plan();
-  ASSERT_TRUE(s->Postpone(1));
-  s->CheckInvariants();
-  const BatchPlan behind = Plan();
-  EXPECT_EQ(behind.entries[0].first_position, late.entries[0].first_position);
-  EXPECT_EQ(QueryTokens(behind, 0), Tokens{kDrawn});  // and no row of the step before
-  EXPECT_EQ(QueryTokens(behind, 1), Tokens{PreviousRow(1)});
-  EXPECT_EQ(Commit(WithoutTokensOf(1, Answer(late))).sequences.size(), 1u);
-  EXPECT_EQ(Commit(Answer(behind, 60)).sequences.at(0).drawn, 2);
-  EXPECT_EQ(s->Find(1)->tokens.back(), 60);
-  const BatchPlan last = Plan();
-  ASSERT_TRUE(s->Cancel(1));
-  EXPECT_FALSE(s->Postpone(1));
-  Commit(WithoutTokensOf(1, Answer(last)));
-  RunToTheEnd();
-}
-
-TEST_F(SchedulerTest, ALatePromptAndOneThatIsPreemptedBehindIt) {
-  Start(Options(), Blocks(5));
-  SequenceSpec spec = Spec(2, Count(7), 12);
-  spec.masked = true;
-  Add(Spec(1, Count(7, 200), 12));
-  Add(spec);
-  const BatchPlan late = Plan();
-  ASSERT_TRUE(s->Postpone(2));
-  const BatchPlan behind = Plan();
-  EXPECT_EQ(QueryTokens(behind, 1), Tokens{106});
-  ASSERT_TRUE(s->Postpone(2));
-  Commit(WithoutTokensOf(2, Answer(late)));
-  Commit(WithoutTokensOf(2, Answer(behind)));
-  EXPECT_EQ(s->Find(2)->computed, 6);
-  RunToTheEnd();
-  EXPECT_GT(s->Stats().preemptions, 0u);
-}
-
-TEST_F(SchedulerTest, DraftsOfALateSequenceAreForgotten) {
-  SchedulerOptions options = Options();
-  options.max_draft_tokens = 3;
-  Start(options, Blocks(16));
-  SequenceSpec spec = Spec(1, Count(3), 20);
-  spec.masked = true;
-  Add(spec);
-  Run(50);
-  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60, 61}));
-  const BatchPlan plan = Plan();
-  ASSERT_TRUE(s->Postpone(1));
-  Commit(WithoutTokensOf(1, Answer(plan)));
-  EXPECT_EQ(s->Stats().drafted, 0u);
-  const BatchPlan next = Plan();
-  EXPECT_EQ(next.entries[0].first_position, 3);
-  EXPECT_EQ(QueryTokens(next, 0), Tokens{50});
-  EXPECT_TRUE(next.entries[0].masked);
-}
-
-// A state is behind its last token and does not go back.
-TEST_F(SchedulerTest, ALateSequenceWithStatesIsComputedAgainFromASnapshot) {
-  Start(Options(), {{KvKind::kFull, 4, 4, 0, 16}, {KvKind::kState, 8, 8, 0, 6}});
-  SequenceSpec spec = Spec(1, Count(10));
-  spec.masked = true;
-  Add(spec);
-  while (s->Find(1)->drawn() == 0) Run();
-  const BatchPlan late = Plan();
-  ASSERT_TRUE(s->Postpone(1));
-  s->CheckInvariants();
-  EXPECT_EQ(s->Find(1)->state, SequenceState::kPreempted);
-  EXPECT_THAT(Plan().entries, IsEmpty());
-  Commit(WithoutTokensOf(1, Answer(late)));
-  StepResult empty;
-  empty.step = late.step + 1;
-  Commit(empty);
-  EXPECT_EQ(Plan().entries[0].first_position, 8);
 }
 
 TEST_F(SchedulerTest, AwaitedKvArrivesAndTheSequenceRunsOn) {

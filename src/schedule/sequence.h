@@ -60,10 +60,11 @@ struct alignas(64) Sequence {
   std::vector<int32_t> tokens;  // prompt and everything drawn and committed [commit]
   int32_t prompt_tokens = 0;
   SequenceState state = SequenceState::kWaiting;
-  bool verifying = false;     // a step in flight may draw several [plan, commit]
-  bool slot_started = false;  // its SlotStart was planned [plan]
-  int32_t computed = 0;       // tokens whose KV is written and committed [commit]
-  int32_t planned = 0;        // tokens whose KV is written after the steps in flight [plan, commit]
+  bool verifying = false;      // a step in flight may draw several [plan, commit]
+  bool awaits_commit = false;  // sits out while a step is in flight; until it is planned [plan]
+  bool slot_started = false;   // its SlotStart was planned [plan]
+  int32_t computed = 0;        // tokens whose KV is written and committed [commit]
+  int32_t planned = 0;  // tokens whose KV is written after the steps in flight [plan, commit]
   int32_t unknown_tokens = 0;  // that the steps in flight draw at least [plan, commit]
   int32_t sample_row = -1;     // logits row that draws the last of them, in step last_step [plan]
   int32_t in_flight = 0;       // uncommitted steps that name it [plan, commit]

@@ -25,6 +25,9 @@ OrderedJson UsageJson(const Usage& usage) {
   json["completion_tokens"] = usage.completion_tokens;
   json["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
   json["prompt_tokens_details"] = OrderedJson{{"cached_tokens", usage.cached_tokens}};
+  json["completion_tokens_details"] =
+      OrderedJson{{"accepted_prediction_tokens", usage.accepted_tokens},
+                  {"rejected_prediction_tokens", usage.rejected_tokens}};
   return json;
 }
 

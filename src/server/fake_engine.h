@@ -64,6 +64,8 @@ class FakeEngine : public Engine {
     delta.seed = 7;
     delta.usage.prompt_tokens = 3;
     delta.usage.completion_tokens = 2;
+    delta.usage.accepted_tokens = 1;
+    delta.usage.rejected_tokens = 3;
     submitted.at(index).sink(std::move(delta));
   }
   void EmitDelta(size_t index, TextDelta delta) { submitted.at(index).sink(std::move(delta)); }

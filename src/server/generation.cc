@@ -202,6 +202,8 @@ void Generation::Finish() {
     usage.prompt_tokens += one.prompt_tokens;
     usage.cached_tokens += one.cached_tokens;
     usage.completion_tokens += one.completion_tokens;
+    usage.accepted_tokens += one.accepted_tokens;
+    usage.rejected_tokens += one.rejected_tokens;
   }
   if (!call_.stream) {
     HttpReply reply;

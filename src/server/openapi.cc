@@ -106,7 +106,10 @@ constexpr const char* kSchemas = R"json(
     "Usage": {"type": "object", "properties": {"prompt_tokens": {"type": "integer"},
       "completion_tokens": {"type": "integer"}, "total_tokens": {"type": "integer"},
       "prompt_tokens_details": {"type": "object", "properties": {
-        "cached_tokens": {"type": "integer"}}}}},
+        "cached_tokens": {"type": "integer"}}},
+      "completion_tokens_details": {"type": "object", "properties": {
+        "accepted_prediction_tokens": {"type": "integer"},
+        "rejected_prediction_tokens": {"type": "integer"}}}}},
     "ChatChoice": {"type": "object", "properties": {"index": {"type": "integer"},
       "message": {"$ref": "#/components/schemas/Message"},
       "logprobs": {"type": ["object", "null"]},

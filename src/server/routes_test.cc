@@ -104,6 +104,8 @@ TEST_F(RoutesTest, AnswersAChatWhole) {
   EXPECT_EQ(body["choices"][0]["message"]["role"], "assistant");
   EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(body["usage"]["total_tokens"], 5);
+  EXPECT_EQ(body["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 1);
+  EXPECT_EQ(body["usage"]["completion_tokens_details"]["rejected_prediction_tokens"], 3);
 }
 
 TEST_F(RoutesTest, StreamsAChat) {

@@ -347,6 +347,19 @@ class Others(unittest.TestCase):
         devices = json.loads(run("devices", "--json").stdout)
         self.assertIn(devices["chosen"], [device["id"] for device in devices["devices"]])
 
+    def test_bench_behind_a_text_counts_drafts(self):
+        text = os.path.join(os.path.dirname(__file__), "..", "..", "bench", "texts", "quoting.txt")
+        options = ["bench", MODEL, "--prompt-tokens", "8", "--text", text, "--batch", "1",
+                   "--output-tokens", "24", "--repeat", "1", "--speculate", "ngram"]
+        decode = json.loads(run(*options, "--json").stdout)["results"][1]
+        self.assertGreater(decode["context"], 100)
+        self.assertGreater(decode["drafts"]["accepted"], 10)
+        self.assertGreaterEqual(decode["drafts"]["verified"], decode["drafts"]["accepted"])
+        self.assertIn(" drafts accepted", run(*options).stdout)
+        done = run(*options, "--mix", "5x2")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("leave one out", done.stderr)
+
     def test_bench(self):
         figures = json.loads(run("bench", MODEL, "--prompt-tokens", "32", "--output-tokens", "4",
                                  "--batch", "1,3", "--context", "0,40", "--repeat", "1",

@@ -3,12 +3,12 @@
 //                 [--state-block TOKENS]
 //
 // Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
-// cache, preemption, threads) until N tokens were compared, and prints how many differ in their id
-// or in any bit of their log-prob. Exit code 0 only if none does.
+// cache, preemption, threads, drafts) until N tokens were compared, and prints how many differ in
+// their id or in any bit of their log-prob. Exit code 0 only if none does.
 //
 // Level 1, the default for devices other than the CPU, keeps what a device may answer to: where a
-// prompt is cut into chunks, cache hits and preemption. Neighbours, their order and number, padding
-// and graphs change.
+// prompt is cut into chunks, cache hits and preemption. Neighbours, their order and number,
+// padding, graphs and drafts change.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -74,9 +74,10 @@ class Runner {
 
   Status Run() {
     SLUICE_RETURN_IF_ERROR(RunAlone());
-    const std::vector<Perturbation> all = level_ == 1
-                                              ? LevelOnePerturbations(arguments_.options)
-                                              : Perturbations(arguments_.options, tight_kv_);
+    SLUICE_ASSIGN_OR_RETURN(const bool drafts, TakesDrafts());
+    const std::vector<Perturbation> all =
+        level_ == 1 ? LevelOnePerturbations(arguments_.options, drafts)
+                    : Perturbations(arguments_.options, tight_kv_, drafts);
     if (level_ == 2) {
       SLUICE_ASSIGN_OR_RETURN(const Difference read,
                               ReadBack(arguments_.options, subjects_, expected_));
@@ -122,6 +123,16 @@ class Runner {
                 options.kv_dtype.c_str(), level_, arguments_.requests,
                 static_cast<long long>(tokens));
     return OkStatus();
+  }
+
+  // Models with recurrent layers refuse them.
+  Result<bool> TakesDrafts() const {
+    EngineOptions options = arguments_.options;
+    options.speculate = "ngram";
+    const Status status = Engine::Open(options, {}).status();
+    if (!status.ok() && status.field() != "speculate") return status;
+    if (!status.ok()) std::printf("  no drafts: %s\n", status.message().c_str());
+    return status.ok();
   }
 
   // Whether sequences get in each other's way is a matter of time, so a run that must preempt has

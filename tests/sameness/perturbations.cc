@@ -37,6 +37,12 @@ Request Neighbour(const std::vector<Request>& subjects, int vocab, std::mt19937_
   return request;
 }
 
+void WithDrafts(int tokens, Perturbation* perturbation) {
+  perturbation->options.speculate = "ngram";
+  perturbation->options.speculate_tokens = tokens;
+  perturbation->must_draft = true;
+}
+
 }  // namespace
 
 void FixChunks(int prompt_max, EngineOptions* options) {
@@ -45,7 +51,7 @@ void FixChunks(int prompt_max, EngineOptions* options) {
   options->max_batch_tokens = options->max_num_seqs * (prompt_max + 1);
 }
 
-std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base) {
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, bool drafts) {
   std::vector<Perturbation> list;
   for (const bool graphs : {true, false}) {
     const auto add = [&](std::string name, int neighbours) -> Perturbation& {
@@ -60,11 +66,14 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base) {
     together.options.max_batch_tokens = 4 * base.max_batch_tokens;
     together.rounds = 2;  // a bucket's first step runs without its graph
     add("three at a time", 0).options.max_num_seqs = 3;
+    for (const int tokens : {2, 8}) {
+      if (drafts) WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1));
+    }
   }
   return list;
 }
 
-std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv) {
+std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv, bool drafts) {
   std::vector<Perturbation> list;
   auto add = [&](std::string name, int neighbours) -> Perturbation& {
     list.push_back({std::move(name), base, neighbours});
@@ -90,6 +99,20 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight
   blocks.options.kernel_block_size = 16;
   Perturbation& few = add("three at a time", 0);
   few.options.max_num_seqs = 3;
+  if (!drafts) return list;
+  for (const int tokens : {1, 3, 8}) {
+    Perturbation& drafted = add(StrCat("drafts of ", tokens), 1);
+    WithDrafts(tokens, &drafted);
+    drafted.cancelled = tokens == 3 ? 30 : 0;
+  }
+  Perturbation& cut = add("drafts, chunks of 33", 1);
+  WithDrafts(8, &cut);
+  cut.options.max_batch_tokens = 33;
+  cut.options.max_num_seqs = std::min(base.max_num_seqs, 33);
+  Perturbation& scarce = add("drafts, little memory", 0);
+  WithDrafts(8, &scarce);
+  scarce.options.kv_memory = std::to_string(tight_kv);
+  scarce.must_preempt = true;
   return list;
 }
 
@@ -125,6 +148,12 @@ Result<Difference> Run(const Perturbation& perturbation, const std::vector<Reque
   if (perturbation.must_hit && Metric(**engine, "vllm:prefix_cache_hits_total") == 0) {
     return Status{StatusCode::kInternal,
                   "no prompt was found in the prefix cache: the run shows nothing"};
+  }
+  const double accepted = Metric(**engine, "vllm:spec_decode_num_accepted_tokens_total");
+  const double drafted = Metric(**engine, "vllm:spec_decode_num_draft_tokens_total");
+  if (perturbation.must_draft && !(0 < accepted && accepted < drafted)) {
+    return Status{StatusCode::kInternal, StrCat(accepted, " of ", drafted,
+                                                " drafts were accepted: the run shows nothing")};
   }
   // The second command is answered after a step that has seen the first.
   for (int i = 0; i < 2; ++i) {

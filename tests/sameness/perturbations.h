@@ -17,21 +17,22 @@ struct Perturbation {
   int rounds = 1;             // later ones find the prefix cache filled
   bool must_preempt = false;  // the run shows nothing unless something was preempted
   bool must_hit = false;      // the same of tokens that were found in the prefix cache
+  bool must_draft = false;    // the same of drafts that were accepted, and of others that were not
 };
 
 // All of them for a model, on the instruction set of `base`. `tight_kv`: bytes that hold few of the
-// subjects at a time.
-std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv);
+// subjects at a time. `drafts`: the model takes any.
+std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv, bool drafts);
 
 // Makes `options` leave prompts of `prompt_max` tokens uncut whatever runs beside them: no prefix
 // cache, and room for all in one step.
 void FixChunks(int prompt_max, EngineOptions* options);
 // Those of level 1, for options that FixChunks has seen.
-std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base);
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, bool drafts);
 
 // Runs all subjects at once in a random order between neighbours, and compares with `expected`.
-// `preempted`: how often a sequence lost its memory. No hit where there must be one, an engine that
-// does not open, or blocks that are not free at the end, are an error.
+// `preempted`: how often a sequence lost its memory. No hit or draft where there must be, an engine
+// that does not open, or blocks that are not free at the end, are an error.
 Result<Difference> Run(const Perturbation& perturbation, const std::vector<Request>& subjects,
                        const std::vector<Outcome>& expected, int vocab, uint64_t seed,
                        double* preempted);

@@ -41,8 +41,11 @@ std::vector<Request> MakeSubjects(int count, int prompt_max, int answer_max, int
     std::vector<int32_t> prompt(1 + below(i % 4 == 0 ? prompt_max : std::min(prompt_max, 100)));
     for (int32_t& id : prompt) id = token();
     if (i % 3 == 0) std::copy_n(common.begin(), prompt.size() / 2, prompt.begin());
+    // Repeats itself, and a long answer that goes on with it finds drafts.
+    const size_t period = i % 6 == 4 ? 1 + prompt.size() / 4 : prompt.size();
+    for (size_t at = period; at < prompt.size(); ++at) prompt[at] = prompt[at - period];
     request.prompt = std::move(prompt);
-    request.max_tokens = 1 + below(answer_max);
+    request.max_tokens = i % 6 == 4 ? 2 * answer_max : 1 + below(answer_max);
     request.ignore_eos = true;
     request.logprobs = 0;
     if (i % 5 == 1) request.prompt_logprobs = 0;

@@ -52,6 +52,11 @@ std::vector<Scenario> Scenarios() {
   Scenario& drafts = add("drafts", {{KvKind::kFull, 8, 8, 0, 60}, window});
   drafts.drafts = true;
   drafts.options.max_draft_tokens = 4;
+  Scenario& tight_drafts = add("drafts_tight_memory", {{KvKind::kFull, 8, 8, 0, 26}});
+  tight_drafts.drafts = true;
+  tight_drafts.options.max_draft_tokens = 8;
+  tight_drafts.options.policy = "priority";
+  tight_drafts.overlap = 0.8;
   Scenario& hand_off = add("hand_off", {full, window});
   hand_off.hand_off = true;
   Scenario& masks = add("masks", {full, window});

@@ -167,7 +167,7 @@ void Simulator::AttachSomeDrafts() {
       drafts.push_back(Chance(0.8) ? request.expected[i]
                                    : static_cast<int32_t>(Below(kVocabulary)));
     }
-    scheduler_->AttachDrafts(id, drafts);
+    if (!scheduler_->AttachDrafts(id, drafts) && Chance(0.5)) scheduler_->AwaitCommit(id);
   }
 }
 

@@ -1,0 +1,159 @@
+// Requests of every kind give the same answers with drafts as without: ids, log-probs to the bit,
+// text, ends. What was drafted is counted per request and in all.
+#include <functional>
+
+#include "engine/engine_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+EngineOptions WithDrafts(EngineOptions options, int tokens = 8) {
+  options.speculate = "ngram";
+  options.speculate_tokens = tokens;
+  return options;
+}
+
+// Greedy answers of the tiny models soon repeat themselves.
+Request Repeating(int max_tokens = 60) {
+  std::vector<int32_t> prompt;
+  for (int i = 0; i < 40; ++i) prompt.push_back(3 + i % 7 * 11);
+  Request request = TinyRequest(prompt, max_tokens);
+  request.logprobs = 2;
+  request.sampling.seed = 5;
+  return request;
+}
+
+struct Case {
+  std::string name;
+  std::function<void(Request&)> change;
+};
+
+std::vector<Case> Cases() {
+  return {
+      {"greedy", [](Request&) {}},
+      {"sampled", [](Request& r) { r.sampling.temperature = 0.2; }},
+      {"filtered",
+       [](Request& r) {
+         r.sampling.temperature = 0.1;
+         r.sampling.top_p = 0.8;
+         r.sampling.top_k = 10;
+         r.sampling.min_p = 0.05;
+       }},
+      {"no_logprobs", [](Request& r) { r.logprobs.reset(); }},
+      {"choices",
+       [](Request& r) {
+         r.n = 3;
+         r.sampling.temperature = 0.3;
+       }},
+      {"penalties",
+       [](Request& r) {
+         r.sampling.frequency_penalty = 0.02;
+         r.sampling.presence_penalty = 0.1;
+         r.sampling.repetition_penalty = 1.01;
+       }},
+      {"no_repeat", [](Request& r) { r.sampling.no_repeat_ngram = 12; }},
+      {"bias",
+       [](Request& r) {
+         r.sampling.logit_bias = {{20, 2.5f}, {30, -4.0f}};
+       }},
+      {"prompt_logprobs", [](Request& r) { r.prompt_logprobs = 1; }},
+      {"min_tokens",
+       [](Request& r) {
+         r.ignore_eos = false;
+         r.min_tokens = 40;
+         for (int32_t id = 3; id < 128; id += 9) r.stop_token_ids.push_back(id);
+       }},
+      {"one_token", [](Request& r) { r.max_tokens = 1; }},
+      {"two_tokens", [](Request& r) { r.max_tokens = 2; }},
+  };
+}
+
+class Speculation : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Models, Speculation, ::testing::Values("llama", "gemma2"),
+                         [](const auto& name) { return name.param; });
+
+TEST_P(Speculation, RequestsOfEveryKindGetTheSameAnswer) {
+  const auto plain = OpenTiny(TinyOptions(GetParam()));
+  for (const int tokens : {1, 4, 8}) {
+    const auto drafting = OpenTiny(WithDrafts(TinyOptions(GetParam()), tokens));
+    for (const Case& c : Cases()) {
+      Request request = Repeating();
+      c.change(request);
+      const auto expected = Ask(*plain, request);
+      const auto answer = Ask(*drafting, request);
+      ASSERT_TRUE(answer->error.ok()) << c.name << ": " << answer->error.message();
+      EXPECT_EQ(answer->choices, expected->choices) << c.name << ", " << tokens;
+      EXPECT_EQ(answer->usage.completion_tokens, expected->usage.completion_tokens) << c.name;
+      EXPECT_EQ(expected->usage.accepted_tokens + expected->usage.rejected_tokens, 0);
+      if (*request.max_tokens <= 2) {
+        EXPECT_EQ(answer->usage.accepted_tokens, 0) << "the last token needs no draft";
+      } else {
+        EXPECT_GT(answer->usage.accepted_tokens, 0) << c.name << ": the case shows nothing";
+      }
+      EXPECT_LT(answer->usage.accepted_tokens, answer->usage.completion_tokens);
+    }
+    EXPECT_LT(drafting->Info().steps, plain->Info().steps);
+    ExpectNothingLeft(*drafting);
+  }
+}
+
+// The string begins in one draft, or before it, and ends in another.
+TEST_P(Speculation, AStopStringAcrossDraftsEndsTheAnswerWhereItDoesWithout) {
+  const auto plain = OpenTiny(TinyOptions(GetParam()));
+  const auto drafting = OpenTiny(WithDrafts(TinyOptions(GetParam())));
+  const std::string text = Ask(*plain, Repeating())->choices[0].text;
+  int early = 0;
+  for (size_t at = 0; at + 12 < text.size(); at += 5) {
+    Request request = Repeating();
+    request.stop = {text.substr(at, 12)};
+    const auto expected = Ask(*plain, request);
+    const auto answer = Ask(*drafting, request);
+    EXPECT_EQ(answer->choices, expected->choices) << request.stop[0];
+    EXPECT_EQ(answer->usage.completion_tokens, expected->usage.completion_tokens);
+    EXPECT_LE(answer->usage.accepted_tokens, answer->usage.completion_tokens);
+    early += expected->usage.completion_tokens < 60;
+  }
+  EXPECT_GT(early, 3) << "no stop string was found: the test shows nothing";
+  ExpectNothingLeft(*drafting);
+}
+
+TEST_P(Speculation, UsageAndMetricsCountTheSameDrafts) {
+  const auto engine = OpenTiny(WithDrafts(TinyOptions(GetParam())));
+  int accepted = 0, rejected = 0;
+  for (int i = 0; i < 6; ++i) {
+    Request request = Repeating(30 + i);
+    request.sampling.temperature = 0.1 * i;
+    request.n = 1 + i % 2;
+    const Usage usage = Ask(*engine, request)->usage;
+    accepted += usage.accepted_tokens;
+    rejected += usage.rejected_tokens;
+  }
+  Settle(*engine);
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(rejected, 0);
+  EXPECT_EQ(Metric(*engine, "vllm:spec_decode_num_accepted_tokens_total"), accepted);
+  EXPECT_EQ(Metric(*engine, "vllm:spec_decode_num_accepted_tokens_per_pos_total"), accepted);
+  EXPECT_EQ(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), accepted + rejected);
+  const double drafts = Metric(*engine, "vllm:spec_decode_num_drafts_total");
+  EXPECT_GT(drafts, 0);
+  EXPECT_LE(drafts, accepted + rejected);
+}
+
+TEST(SpeculationOpen, RefusesWhatCannotWork) {
+  EngineOptions options = TinyOptions();
+  options.speculate = "medusa";
+  Status status = Engine::Open(options, {}).status();
+  EXPECT_EQ(status.field(), "speculate");
+  EXPECT_THAT(status.message(), HasSubstr("choose none or ngram"));
+  options = WithDrafts(TinyOptions(), 9);
+  EXPECT_EQ(Engine::Open(options, {}).status().field(), "speculate-tokens");
+  status = Engine::Open(WithDrafts(TinyOptions("qwen3_next")), {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.field(), "speculate");
+  EXPECT_THAT(status.message(), HasSubstr("leave --speculate out"));
+}
+
+}  // namespace
+}  // namespace sluice::engine

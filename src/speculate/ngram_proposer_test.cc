@@ -1,0 +1,156 @@
+#include "speculate/ngram_proposer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/allocation_fixture.h"
+
+namespace sluice::speculate {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Tokens = std::vector<int32_t>;
+
+constexpr int32_t kDrafts = 8;
+
+Tokens Drafts(Proposer& proposer, int32_t slot, const Tokens& tokens, int32_t most = kDrafts) {
+  Tokens drafts(most);
+  drafts.resize(proposer.Propose(slot, tokens, drafts));
+  return drafts;
+}
+
+// What Drafts gives, by the definition: from `begin` on, the longest of the last 5 to 2 tokens that
+// stood there before, where it stood last.
+Tokens ByDefinition(const Tokens& tokens, int32_t begin = 0) {
+  const auto size = static_cast<int32_t>(tokens.size());
+  for (int32_t length = 5; length >= 2; --length) {
+    for (int32_t end = size - 2; end - length + 1 >= begin; --end) {
+      if (!std::equal(tokens.end() - length, tokens.end(), tokens.begin() + end - length + 1)) {
+        continue;
+      }
+      Tokens text(tokens.begin() + end + 1, tokens.end());
+      while (static_cast<int32_t>(text.size()) < kDrafts)
+        text.push_back(text[text.size() - (size - 1 - end)]);
+      text.resize(kDrafts);
+      return text;
+    }
+  }
+  return {};
+}
+
+TEST(NgramProposer, DraftsWhatFollowedTheLongestRunAndOfThoseTheMostRecent) {
+  NgramProposer proposer({.slots = 1, .tokens_max = 100});
+  proposer.Start(0, 100);
+  // The last three tokens stood once, the last two later again.
+  const Tokens tokens = {1, 2, 3, 40, 41, 9, 2, 3, 50, 51, 2, 3, 52, 1, 2, 3};
+  EXPECT_THAT(Drafts(proposer, 0, tokens, 3), ElementsAre(40, 41, 9));
+  Tokens shorter = tokens;
+  shorter[13] = 8;
+  proposer.Start(0, 100);
+  EXPECT_THAT(Drafts(proposer, 0, shorter, 3), ElementsAre(52, 8, 2));
+}
+
+TEST(NgramProposer, OneTokenIsNoRun) {
+  NgramProposer proposer({.slots = 1, .tokens_max = 100});
+  proposer.Start(0, 100);
+  EXPECT_THAT(Drafts(proposer, 0, {7}), IsEmpty());
+  EXPECT_THAT(Drafts(proposer, 0, {7, 8, 7}), IsEmpty());
+  EXPECT_THAT(Drafts(proposer, 0, {7, 8, 7, 8}, 3), ElementsAre(7, 8, 7));
+}
+
+TEST(NgramProposer, GivesTheDefinitionsDraftsHoweverItsTokensCome) {
+  std::mt19937 random(1);
+  NgramProposer proposer({.slots = 3, .tokens_max = 3000});
+  std::vector<Tokens> texts(3);
+  for (int32_t slot = 0; slot < 3; ++slot) proposer.Start(slot, 3000);
+  int drafted = 0;
+  for (int step = 0; step < 900; ++step) {
+    const auto slot = static_cast<int32_t>(random() % 3);
+    Tokens& text = texts[slot];
+    if (random() % 100 == 0) {
+      text.clear();
+      proposer.Start(slot, 3000);
+    }
+    const uint32_t vocabulary = slot == 0 ? 3 : slot == 1 ? 30 : 100'000;
+    for (uint32_t i = random() % 12 + 1; i > 0; --i) {
+      text.push_back(static_cast<int32_t>(random() % vocabulary));
+    }
+    if (random() % 3 == 0 && text.size() > 30) {  // quotes itself
+      const size_t from = random() % (text.size() - 20);
+      for (int i = 0; i < 12; ++i) text.push_back(text[from + i]);
+    }
+    const Tokens drafts = Drafts(proposer, slot, text);
+    ASSERT_EQ(drafts, ByDefinition(text)) << "slot " << slot << ", " << text.size() << " tokens";
+    drafted += !drafts.empty();
+  }
+  EXPECT_GT(drafted, 300);
+}
+
+TEST(NgramProposer, ALongPromptIsIndexedPieceByPiece) {
+  constexpr int32_t kTokens = 2 * NgramProposer::kTokensOfCall + 10;
+  NgramProposer proposer({.slots = 1, .tokens_max = kTokens + 10});
+  proposer.Start(0, kTokens + 10);
+  Tokens text(kTokens);
+  for (int32_t i = 0; i < kTokens; ++i) text[i] = i % 5000;
+  EXPECT_THAT(Drafts(proposer, 0, text), IsEmpty());
+  text.push_back(kTokens % 5000);
+  EXPECT_THAT(Drafts(proposer, 0, text), IsEmpty());
+  EXPECT_EQ(Drafts(proposer, 0, text), ByDefinition(text));
+  EXPECT_EQ(Drafts(proposer, 0, text), ByDefinition(text));  // nothing new
+}
+
+TEST(NgramProposer, ItsMemoryIsBoundedAndForgetsTheOldest) {
+  NgramProposer proposer({.slots = 4, .tokens_max = 1 << 24}, 4 * 4096 * sizeof(uint32_t));
+  const int32_t room = proposer.TokensOfTable();
+  ASSERT_EQ(room, 768);
+  std::mt19937 random(2);
+  Tokens text;
+  for (int32_t slot = 0; slot < 4; ++slot) proposer.Start(slot, 1 << 24);
+  int32_t begin = 0, forgot = 0;
+  for (int step = 0; step < 3000; ++step) {
+    text.push_back(static_cast<int32_t>(random() % 4000));
+    if (random() % 20 == 0 && text.size() > 200) {
+      const size_t from = text.size() - 100 - random() % 100;
+      for (int i = 0; i < 8; ++i) text.push_back(text[from + i]);
+    }
+    const Tokens drafts = Drafts(proposer, 2, text);
+    if (drafts != ByDefinition(text, begin)) {  // it has begun anew with the later half
+      begin = static_cast<int32_t>(text.size()) - room / 2;
+      ++forgot;
+      ASSERT_EQ(drafts, ByDefinition(text, begin)) << text.size();
+    }
+  }
+  EXPECT_LE(forgot, static_cast<int32_t>(text.size()) / (room / 2));
+  EXPECT_EQ(Drafts(proposer, 1, {5, 6, 5, 6}, 2), (Tokens{5, 6}));  // the others are as they were
+}
+
+TEST(NgramProposer, AllocatesNothing) {
+  NgramProposer proposer({.slots = 2, .tokens_max = 4000}, 2 * 4096 * sizeof(uint32_t));
+  Tokens text(1000, 3), drafts(kDrafts);
+  text.reserve(4000);
+  const int64_t allocations = AllocationsOf([&] {
+    proposer.Start(1, 4000);
+    for (int step = 0; step < 2000; ++step) {
+      text.push_back(step % 300);
+      proposer.Propose(1, text, drafts);
+    }
+  });
+  EXPECT_EQ(allocations, 0);
+}
+
+TEST(Proposer, NamesAreThoseOfTheOption) {
+  EXPECT_TRUE(CheckProposer("none").ok());
+  EXPECT_TRUE(CheckProposer("ngram").ok());
+  EXPECT_EQ(MakeProposer("none", {.slots = 1, .tokens_max = 10}), nullptr);
+  EXPECT_NE(MakeProposer("ngram", {.slots = 1, .tokens_max = 10}), nullptr);
+  const Status status = CheckProposer("medusa");
+  EXPECT_EQ(status.field(), "speculate");
+  EXPECT_THAT(status.message(), HasSubstr("choose none or ngram"));
+}
+
+}  // namespace
+}  // namespace sluice::speculate

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""A server that verifies drafts beside one that does not, with the demo model: the same requests get the
+same answers, through the openai package and raw HTTP, and drafts are counted.
+
+Usage: speculate_test.py PROGRAM [unittest options]. Needs the openai package: $SLUICE_PYTHON.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import unittest
+
+if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.executable:
+    os.execv(os.environ["SLUICE_PYTHON"], [os.environ["SLUICE_PYTHON"], *sys.argv])
+
+import openai  # noqa: E402  (after the change of interpreter)
+
+from serving import MODEL, Serving, model_path  # noqa: E402
+
+PROGRAM = ""
+TABLE = "".join(f"item {i}: price {i * 7 % 50} euro, weight {i * 3 % 20} kg\n" for i in range(12))
+QUOTING = [{"role": "user", "content": f"Repeat this list word for word:\n{TABLE}"}]
+TALK = [{"role": "user", "content": "What is photosynthesis?"}]
+
+REQUESTS = {
+    "quoting": {"messages": QUOTING, "max_tokens": 80, "temperature": 0},
+    "sampled": {"messages": QUOTING, "max_tokens": 60, "temperature": 0.3, "seed": 7},
+    "choices": {"messages": QUOTING, "max_tokens": 40, "temperature": 0.3, "seed": 3, "n": 3,
+                "logprobs": True, "top_logprobs": 2},
+    "talk": {"messages": TALK, "max_tokens": 40, "temperature": 0, "logprobs": True},
+    "penalties": {"messages": QUOTING, "max_tokens": 50, "temperature": 0, "logprobs": True,
+                  "frequency_penalty": 0.1, "presence_penalty": 0.1},
+    "stop": {"messages": QUOTING, "max_tokens": 80, "temperature": 0, "stop": ["weight 6"]},
+}
+
+
+def details(usage):
+    kept = usage["completion_tokens_details"]
+    return kept["accepted_prediction_tokens"], kept["rejected_prediction_tokens"]
+
+
+class SpeculateTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.plain = cls.enterClassContext(Serving(PROGRAM))
+        cls.drafting = cls.enterClassContext(Serving(PROGRAM, "--speculate", "ngram"))
+
+    def ask(self, server, body):
+        status, _, text = server.request("POST", "/v1/chat/completions", {"model": MODEL, **body})
+        self.assertEqual(status, 200, text)
+        return json.loads(text)
+
+    def counter(self, name):
+        self.drafting.wait_idle()
+        _, _, text = self.drafting.request("GET", "/metrics")
+        values = re.findall(rf"^{name}{{.*}} (\S+)$", text.decode(), re.M)
+        self.assertTrue(values, name)
+        return sum(map(float, values))
+
+    def test_answers_are_the_same_and_usage_counts_the_drafts(self):
+        prefix = "vllm:spec_decode_num_"
+        names = ["accepted_tokens_total", "accepted_tokens_per_pos_total", "draft_tokens_total"]
+        before = [self.counter(prefix + name) for name in names]
+        accepted = rejected = 0
+        for name, body in REQUESTS.items():
+            with self.subTest(name):
+                expected, answer = self.ask(self.plain, body), self.ask(self.drafting, body)
+                self.assertEqual(answer["choices"], expected["choices"])
+                self.assertEqual(details(expected["usage"]), (0, 0))
+                self.assertEqual(answer["usage"]["completion_tokens"],
+                                 expected["usage"]["completion_tokens"])
+                kept, lost = details(answer["usage"])
+                self.assertLess(kept, answer["usage"]["completion_tokens"])
+                if name == "quoting":
+                    self.assertGreater(kept, 20)
+                accepted, rejected = accepted + kept, rejected + lost
+        self.assertGreater(rejected, 0)
+        after = [self.counter(prefix + name) for name in names]
+        grown = [b - a for a, b in zip(before, after)]
+        self.assertEqual(grown[0], grown[1])
+        self.assertEqual(grown[2], accepted + rejected)
+        # Of a draft behind a stop string the metrics know that it was accepted; it is no part of an answer.
+        self.assertGreaterEqual(grown[0], accepted)
+
+    def test_streams_and_neighbours_change_nothing(self):
+        client = openai.OpenAI(base_url=self.drafting.url + "/v1", api_key="none", max_retries=0,
+                               timeout=300)
+        expected = {name: self.ask(self.plain, body) for name, body in REQUESTS.items()}
+        texts, usages, errors = {}, {}, []
+
+        def run(name):
+            try:
+                pieces = {}
+                stream = client.chat.completions.create(
+                    model=MODEL, stream=True, stream_options={"include_usage": True},
+                    **REQUESTS[name])
+                for chunk in stream:
+                    for choice in chunk.choices:
+                        pieces.setdefault(choice.index, []).append(choice.delta.content or "")
+                    usages[name] = chunk.usage
+                texts[name] = {index: "".join(parts) for index, parts in pieces.items()}
+            except Exception as error:  # noqa: BLE001  (told by the main thread)
+                errors.append((name, error))
+
+        threads = [threading.Thread(target=run, args=(name,)) for name in REQUESTS]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+        for name, answer in expected.items():
+            whole = {choice["index"]: choice["message"]["content"] for choice in answer["choices"]}
+            self.assertEqual(texts[name], whole, name)
+        kept = usages["quoting"].completion_tokens_details
+        self.assertGreater(kept.accepted_prediction_tokens, 20)
+        self.assertIsNotNone(kept.rejected_prediction_tokens)
+
+    def test_generate_tells_the_accepted_drafts(self):
+        command = [PROGRAM, "generate", model_path(), "--chat", "-n", "60", "--temperature", "0",
+                   "-p", QUOTING[0]["content"]]
+        plain = subprocess.run(command, capture_output=True, text=True, check=True)
+        drafting = subprocess.run([*command, "--speculate", "ngram"], capture_output=True,
+                                  text=True, check=True)
+        self.assertEqual(drafting.stdout, plain.stdout)
+        self.assertRegex(drafting.stderr, r"\d+ of \d+ drafts accepted")
+        self.assertNotIn("drafts", plain.stderr)
+        answer = subprocess.run([*command, "--speculate", "ngram", "--json"], capture_output=True,
+                                text=True, check=True)
+        self.assertGreater(details(json.loads(answer.stdout)["usage"])[0], 10)
+
+    def test_wrong_values_are_refused_in_a_sentence(self):
+        for options, said in {("--speculate", "medusa"): "choose none or ngram",
+                              ("--speculate-tokens", "0"): "--speculate-tokens",
+                              ("--speculate-tokens", "9"): "--speculate-tokens"}.items():
+            done = subprocess.run([PROGRAM, "generate", model_path(), "-p", "a", *options],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(done.stderr.strip().count("\n"), 0, done.stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
