@@ -59,9 +59,15 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
 }
 
 // Bytes of KV that hold the longest subject and little more, found from what the engine plans for
-// one sequence.
-int64_t TightMemory(const EngineInfo& info, int64_t longest) {
-  return info.kv_bytes / info.kv_blocks * (longest / info.block_size + 2) * 3 / 2;
+// one sequence. Groups of layers with windows get their share of the memory first, so it takes more
+// until what is left holds the subject.
+Result<int64_t> TightMemory(EngineOptions options, const EngineInfo& info, int64_t longest) {
+  int64_t bytes = info.kv_bytes / info.kv_blocks * (longest / info.block_size + 2) * 3 / 2;
+  for (;; bytes += bytes / 8) {
+    options.kv_memory = std::to_string(bytes);
+    SLUICE_ASSIGN_OR_RETURN(const auto engine, Engine::Open(options, {}));
+    if (engine->Info().max_model_len >= longest) return bytes;
+  }
 }
 
 class Runner {
@@ -116,8 +122,8 @@ class Runner {
       longest = std::max(longest, static_cast<int64_t>(prompt.size()) + *subject.max_tokens);
       for (const auto& choice : expected_.back().choices) tokens += choice.tokens.size();
     }
-    tight_kv_ = TightMemory(info, longest);
     if (level_ == 2) options = given;
+    SLUICE_ASSIGN_OR_RETURN(tight_kv_, TightMemory(options, info, longest));
     std::printf("%s on %s, %s, KV %s, level %d: %d requests, %lld tokens alone\n",
                 info.model_name.c_str(), info.device.c_str(), info.isa.c_str(),
                 options.kv_dtype.c_str(), level_, arguments_.requests,
