@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/str_cat.h"
-#include "batch/kv_sink_checker.h"
+#include "batch/kv_sink_checker_fixture.h"
 
 namespace sluice::batch {
 namespace {

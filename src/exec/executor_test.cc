@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/str_cat.h"
-#include "batch/kv_sink_checker.h"
+#include "batch/kv_sink_checker_fixture.h"
 #include "exec/executor_fixture.h"
 
 namespace sluice::exec {

@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "batch/kv_sink_checker.h"
+#include "batch/kv_sink_checker_fixture.h"
 #include "exec/executor_fixture.h"
 
 namespace sluice::exec {
