@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "model/layers/param_list.h"
+#include "files/model_config.h"
+#include "weights/manifest.h"
 
 namespace sluice::model::layers {
 
