@@ -9,103 +9,159 @@ namespace sluice::ops {
 
 namespace {
 
-uint16_t Load16(const uint8_t* p) {
-  uint16_t value;
-  std::memcpy(&value, p, sizeof value);
-  return value;
-}
+// Where some bits of a number lie: `width` bits of a byte, from bit `shift` on.
+struct Bits {
+  int byte, shift, width;
+};
 
-uint32_t Load32(const uint8_t* p) {
-  uint32_t value;
-  std::memcpy(&value, p, sizeof value);
-  return value;
-}
+// A Reader sets numbers to what a block has of them, a Writer puts them there: a layout is said
+// once, in a function that calls either of them. The pieces of a number come from its lowest bits
+// on; what is stored is the number less `bias`.
+struct Reader {
+  const uint8_t* block;
 
-// 16 bytes hold 32 codes of 4 bits: the low halves first.
-void Nibbles32(const uint8_t* in, uint8_t* codes) {
-  for (int i = 0; i < 16; ++i) {
-    codes[i] = in[i] & 15;
-    codes[i + 16] = in[i] >> 4;
+  template <class T, class... Pieces>
+  void operator()(T& value, int bias, Pieces... pieces) const {
+    int stored = 0, at = 0;
+    ((stored |= (block[pieces.byte] >> pieces.shift & ((1 << pieces.width) - 1)) << at,
+      at += pieces.width),
+     ...);
+    value = static_cast<T>(stored + bias);
   }
-}
+  void Word(uint16_t& value, int byte) const { std::memcpy(&value, block + byte, sizeof value); }
+};
 
-// [d] [m] [high bits] nibbles: Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL.
-void TakeApartNibbles(const BlockFormat& format, const uint8_t* in, BlockParts* parts) {
-  parts->d = Load16(in);
-  in += 2;
+struct Writer {
+  uint8_t* block;  // zeros
+
+  template <class... Pieces>
+  void operator()(int value, int bias, Pieces... pieces) const {
+    int stored = value - bias;
+    ((block[pieces.byte] |=
+      static_cast<uint8_t>((stored & ((1 << pieces.width) - 1)) << pieces.shift),
+      stored >>= pieces.width),
+     ...);
+  }
+  void Word(uint16_t value, int byte) const { std::memcpy(block + byte, &value, sizeof value); }
+};
+
+// [d] [m] [high bits] nibbles, of which the low halves come first: Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL,
+// MXFP4.
+template <class Io, class Parts>
+void NibbleLayout(const BlockFormat& format, const Io& io, Parts& parts) {
+  int at = format.power_of_two_scale ? 1 : 2;
+  if (format.power_of_two_scale) {
+    io(parts.d, 0, Bits{0, 0, 8});
+  } else {
+    io.Word(parts.d, 0);
+  }
   if (format.minimum) {
-    parts->m = Load16(in);
-    in += 2;
+    io.Word(parts.m, at);
+    at += 2;
   }
   if (format.bits == 5) {
-    const uint32_t high = Load32(in);
-    Nibbles32(in + 4, parts->codes);
-    for (int i = 0; i < 32; ++i) parts->codes[i] |= (high >> i & 1) << 4;
-  } else {
-    Nibbles32(in, parts->codes);
-  }
-}
-
-void TakeApartQ2K(const uint8_t* in, BlockParts* parts) {
-  for (int i = 0; i < 16; ++i) {
-    parts->scales[i] = static_cast<int8_t>(in[i] & 15);
-    parts->mins[i] = static_cast<int8_t>(in[i] >> 4);
-  }
-  const uint8_t* codes = in + 16;
-  for (int e = 0; e < 256; ++e) {
-    parts->codes[e] = codes[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
-  }
-  parts->d = Load16(in + 80);
-  parts->m = Load16(in + 82);
-}
-
-void TakeApartQ3K(const uint8_t* in, BlockParts* parts) {
-  const uint8_t *high = in, *codes = in + 32, *scales = in + 96;
-  for (int e = 0; e < 256; ++e) {
-    const int low = codes[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
-    parts->codes[e] = static_cast<uint8_t>(low | (high[e % 32] >> (e / 32) & 1) << 2);
+    for (int i = 0; i < 16; ++i) {
+      io(parts.codes[i], 0, Bits{at + 4 + i, 0, 4}, Bits{at + i / 8, i % 8, 1});
+      io(parts.codes[i + 16], 0, Bits{at + 4 + i, 4, 4}, Bits{at + 2 + i / 8, i % 8, 1});
+    }
+    return;
   }
   for (int i = 0; i < 16; ++i) {
-    const int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
-    const int top = scales[8 + i % 4] >> (i / 4 * 2) & 3;
-    parts->scales[i] = static_cast<int8_t>((low | top << 4) - 32);
+    io(parts.codes[i], 0, Bits{at + i, 0, 4});
+    io(parts.codes[i + 16], 0, Bits{at + i, 4, 4});
   }
-  parts->d = Load16(in + 108);
 }
 
-// The 12 bytes of Q4_K and Q5_K: eight scales and eight minimums of 6 bits.
-void SixBitScales(const uint8_t* in, BlockParts* parts) {
+template <class Io, class Parts>
+void Q8Layout(const Io& io, Parts& parts) {
+  io.Word(parts.d, 0);
+  for (int i = 0; i < 32; ++i) io(parts.codes[i], 128, Bits{2 + i, 0, 8});
+}
+
+template <class Io, class Parts>
+void Q2KLayout(const Io& io, Parts& parts) {
+  for (int i = 0; i < 16; ++i) {
+    io(parts.scales[i], 0, Bits{i, 0, 4});
+    io(parts.mins[i], 0, Bits{i, 4, 4});
+  }
+  for (int line = 0; line < 8; ++line) {
+    for (int i = 0; i < 32; ++i) {
+      io(parts.codes[line * 32 + i], 0, Bits{16 + line / 4 * 32 + i, line % 4 * 2, 2});
+    }
+  }
+  io.Word(parts.d, 80);
+  io.Word(parts.m, 82);
+}
+
+template <class Io, class Parts>
+void Q3KLayout(const Io& io, Parts& parts) {
+  for (int line = 0; line < 8; ++line) {
+    for (int i = 0; i < 32; ++i) {
+      io(parts.codes[line * 32 + i], 0, Bits{32 + line / 4 * 32 + i, line % 4 * 2, 2},
+         Bits{i, line, 1});
+    }
+  }
+  for (int i = 0; i < 16; ++i) {
+    io(parts.scales[i], -32, Bits{96 + i % 8, i / 8 * 4, 4}, Bits{104 + i % 4, i / 4 * 2, 2});
+  }
+  io.Word(parts.d, 108);
+}
+
+// Q4_K and Q5_K. Twelve bytes hold eight scales and eight minimums of 6 bits.
+template <class Io, class Parts>
+void Q4KLayout(bool five_bits, const Io& io, Parts& parts) {
+  io.Word(parts.d, 0);
+  io.Word(parts.m, 2);
   for (int i = 0; i < 4; ++i) {
-    parts->scales[i] = static_cast<int8_t>(in[i] & 63);
-    parts->mins[i] = static_cast<int8_t>(in[i + 4] & 63);
-    parts->scales[i + 4] = static_cast<int8_t>((in[i + 8] & 15) | in[i] >> 6 << 4);
-    parts->mins[i + 4] = static_cast<int8_t>(in[i + 8] >> 4 | in[i + 4] >> 6 << 4);
+    io(parts.scales[i], 0, Bits{4 + i, 0, 6});
+    io(parts.mins[i], 0, Bits{8 + i, 0, 6});
+    io(parts.scales[i + 4], 0, Bits{12 + i, 0, 4}, Bits{4 + i, 6, 2});
+    io(parts.mins[i + 4], 0, Bits{12 + i, 4, 4}, Bits{8 + i, 6, 2});
+  }
+  for (int line = 0; line < 8; ++line) {
+    for (int i = 0; i < 32; ++i) {
+      const int shift = line % 2 * 4;
+      if (five_bits) {
+        io(parts.codes[line * 32 + i], 0, Bits{48 + line / 2 * 32 + i, shift, 4},
+           Bits{16 + i, line, 1});
+      } else {
+        io(parts.codes[line * 32 + i], 0, Bits{16 + line / 2 * 32 + i, shift, 4});
+      }
+    }
   }
 }
 
-void TakeApartQ4K(const uint8_t* in, BlockParts* parts, bool five_bits) {
-  parts->d = Load16(in);
-  parts->m = Load16(in + 2);
-  SixBitScales(in + 4, parts);
-  const uint8_t* high = in + 16;
-  const uint8_t* low = five_bits ? in + 48 : in + 16;
-  for (int e = 0; e < 256; ++e) {
-    const uint8_t both = low[e / 64 * 32 + e % 32];
-    parts->codes[e] = e % 64 < 32 ? both & 15 : both >> 4;
-    if (five_bits) parts->codes[e] |= (high[e % 32] >> (e / 32) & 1) << 4;
+template <class Io, class Parts>
+void Q6KLayout(const Io& io, Parts& parts) {
+  for (int line = 0; line < 8; ++line) {
+    for (int i = 0; i < 32; ++i) {
+      io(parts.codes[line * 32 + i], 0,
+         Bits{line / 4 * 64 + line % 2 * 32 + i, line % 4 / 2 * 4, 4},
+         Bits{128 + line / 4 * 32 + i, line % 4 * 2, 2});
+    }
   }
+  for (int i = 0; i < 16; ++i) io(parts.scales[i], 0, Bits{192 + i, 0, 8});
+  io.Word(parts.d, 208);
 }
 
-void TakeApartQ6K(const uint8_t* in, BlockParts* parts) {
-  for (int e = 0; e < 256; ++e) {
-    const int half = e / 128, quarter = e % 128 / 32, i = e % 32;
-    const uint8_t low = in[half * 64 + quarter % 2 * 32 + i];
-    const uint8_t high = in[128 + half * 32 + i];
-    parts->codes[e] = static_cast<uint8_t>((quarter < 2 ? low & 15 : low >> 4) |
-                                           (high >> (quarter * 2) & 3) << 4);
+template <class Io, class Parts>
+void VisitBlock(const BlockFormat& format, const Io& io, Parts& parts) {
+  switch (format.dtype) {
+    case DType::kQ8_0:
+      return Q8Layout(io, parts);
+    case DType::kQ2_K:
+      return Q2KLayout(io, parts);
+    case DType::kQ3_K:
+      return Q3KLayout(io, parts);
+    case DType::kQ4_K:
+      return Q4KLayout(false, io, parts);
+    case DType::kQ5_K:
+      return Q4KLayout(true, io, parts);
+    case DType::kQ6_K:
+      return Q6KLayout(io, parts);
+    default:
+      return NibbleLayout(format, io, parts);
   }
-  std::memcpy(parts->scales, in + 192, 16);
-  parts->d = Load16(in + 208);
 }
 
 }  // namespace
@@ -123,34 +179,21 @@ std::span<const uint8_t, 16> CodeValues(DType dtype) {
   return kMxfp4Values;
 }
 
-void TakeApart(const BlockFormat& format, const std::byte* block, BlockParts* parts) {
-  const auto* in = reinterpret_cast<const uint8_t*>(block);
+// Told that block and parts are apart, the compiler works on 16 bytes at once.
+void TakeApart(const BlockFormat& format, const std::byte* __restrict block,
+               BlockParts* __restrict parts) {
   parts->m = 0;
   if (!format.sub_scales) {
     std::memset(parts->scales, 1, sizeof parts->scales);
     std::memset(parts->mins, 0, sizeof parts->mins);
   }
-  switch (format.dtype) {
-    case DType::kQ8_0:
-      parts->d = Load16(in);
-      for (int i = 0; i < 32; ++i) parts->codes[i] = in[2 + i] ^ 0x80;  // signed value + 128
-      return;
-    case DType::kMXFP4:
-      parts->d = in[0];
-      return Nibbles32(in + 1, parts->codes);
-    case DType::kQ2_K:
-      return TakeApartQ2K(in, parts);
-    case DType::kQ3_K:
-      return TakeApartQ3K(in, parts);
-    case DType::kQ4_K:
-      return TakeApartQ4K(in, parts, false);
-    case DType::kQ5_K:
-      return TakeApartQ4K(in, parts, true);
-    case DType::kQ6_K:
-      return TakeApartQ6K(in, parts);
-    default:
-      return TakeApartNibbles(format, in, parts);
-  }
+  VisitBlock(format, Reader{reinterpret_cast<const uint8_t*>(block)}, *parts);
+}
+
+void PutTogether(const BlockFormat& format, const BlockParts& __restrict parts,
+                 std::byte* __restrict block) {
+  std::memset(block, 0, static_cast<size_t>(Info(format.dtype).bytes));
+  VisitBlock(format, Writer{reinterpret_cast<uint8_t*>(block)}, parts);
 }
 
 float ScaleOf(const BlockFormat& format, const BlockParts& parts, int i) {
