@@ -6,11 +6,14 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include <vector>
+#include <array>
 
 namespace sluice::engine {
 namespace {
 
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
 using prometheus::Counter;
 using prometheus::Gauge;
 using prometheus::Histogram;
@@ -22,114 +25,110 @@ const Histogram::BucketBoundaries kStep = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3,
 const Histogram::BucketBoundaries kTokens = {1,   2,   4,   8,    16,   32,  64,
                                              128, 256, 512, 1024, 2048, 4096};
 
-}  // namespace
+// Makes metrics that carry the name of a model.
+struct Labelled {
+  explicit Labelled(const std::string& model_name) : labels{{"model_name", model_name}} {}
 
-struct Metrics::Families {
-  explicit Families(const std::string& model_name) : labels{{"model_name", model_name}} {}
-
-  Gauge& MakeGauge(const std::string& name, const std::string& help) {
-    return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
+  // `build` makes a builder of the library, as prometheus::BuildCounter does.
+  template <class Build>
+  auto& NewFamily(Build build, const std::string& name, const std::string& help) {
+    return build().Name(name).Help(help).Register(registry);
   }
-  Counter& MakeCounter(const std::string& name, const std::string& help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+  template <class Build, class... Bounds>
+  auto& New(Build build, const std::string& name, const std::string& help,
+            const Bounds&... bounds) {
+    return NewFamily(build, name, help).Add(labels, bounds...);
   }
-  Histogram& MakeHistogram(const std::string& name, const std::string& help,
-                           const Histogram::BucketBoundaries& bounds) {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels,
-                                                                                     bounds);
-  }
-  Histogram& MakePhase(const std::string& phase) {
-    prometheus::Labels with_phase = labels;
-    with_phase["phase"] = phase;
-    return phases.Add(with_phase, kStep);
-  }
-
-  Counter& MakeEagerSampling(const std::string& reason) {
-    prometheus::Labels with_reason = labels;
-    with_reason["op"] = "sample";
-    with_reason["reason"] = reason;
-    return fallback.Add(with_reason);
-  }
-
-  std::array<Counter*, limits::kDraftTokensMax> MakePositions() {
-    prometheus::Family<Counter>& family =
-        prometheus::BuildCounter()
-            .Name("vllm:spec_decode_num_accepted_tokens_per_pos_total")
-            .Help("Draft tokens that were accepted, by their place in the draft")
-            .Register(registry);
-    std::array<Counter*, limits::kDraftTokensMax> counters = {};
-    for (size_t i = 0; i < counters.size(); ++i) {
-      prometheus::Labels with_position = labels;
-      with_position["position"] = std::to_string(i);
-      counters[i] = &family.Add(with_position);
-    }
-    return counters;
+  // The labels and those given.
+  prometheus::Labels With(prometheus::Labels more) const {
+    more.insert(labels.begin(), labels.end());
+    return more;
   }
 
   prometheus::Labels labels;
   prometheus::Registry registry;
+};
 
-  Gauge& running = MakeGauge("vllm:num_requests_running", "Sequences that hold KV blocks");
-  Gauge& waiting = MakeGauge("vllm:num_requests_waiting", "Sequences that wait to be served");
-  Gauge& kv_usage = MakeGauge("vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1");
-  Gauge& free_blocks = MakeGauge("sluice_kv_blocks_free", "KV blocks that no sequence holds");
-  Gauge& total_blocks = MakeGauge("sluice_kv_blocks_total", "KV blocks in all");
-  Counter& prefix_queries =
-      MakeCounter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
+}  // namespace
+
+struct Metrics::Families : Labelled {
+  using Labelled::Labelled;
+
+  Histogram& NewPhase(const std::string& phase) {
+    return phases.Add(With({{"phase", phase}}), kStep);
+  }
+  Counter& Fallback(const std::string& op, const std::string& reason) {
+    return fallback.Add(With({{"op", op}, {"reason", reason}}));
+  }
+  std::array<Counter*, limits::kDraftTokensMax> NewPositions() {
+    auto& family = NewFamily(BuildCounter, "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                             "Draft tokens that were accepted, by their place in the draft");
+    std::array<Counter*, limits::kDraftTokensMax> counters = {};
+    for (size_t i = 0; i < counters.size(); ++i) {
+      counters[i] = &family.Add(With({{"position", std::to_string(i)}}));
+    }
+    return counters;
+  }
+
+  Gauge& running = New(BuildGauge, "vllm:num_requests_running", "Sequences that hold KV blocks");
+  Gauge& waiting = New(BuildGauge, "vllm:num_requests_waiting", "Sequences that wait to be served");
+  Gauge& kv_usage =
+      New(BuildGauge, "vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1");
+  Gauge& free_blocks = New(BuildGauge, "sluice_kv_blocks_free", "KV blocks that no sequence holds");
+  Gauge& total_blocks = New(BuildGauge, "sluice_kv_blocks_total", "KV blocks in all");
+  Counter& prefix_queries = New(BuildCounter, "vllm:prefix_cache_queries_total",
+                                "Prompt tokens looked up in the prefix cache");
   Counter& prefix_hits =
-      MakeCounter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache");
-  Counter& preemptions = MakeCounter("vllm:num_preemptions_total",
-                                     "Sequences that gave up their KV blocks for others");
-  Counter& verified = MakeCounter("vllm:spec_decode_num_drafts_total",
-                                  "Times that a step verified drafts of a sequence");
-  Counter& drafted =
-      MakeCounter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens that were verified");
-  Counter& accepted =
-      MakeCounter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted");
-  std::array<Counter*, limits::kDraftTokensMax> accepted_at = MakePositions();
+      New(BuildCounter, "vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache");
+  Counter& preemptions = New(BuildCounter, "vllm:num_preemptions_total",
+                             "Sequences that gave up their KV blocks for others");
+  Counter& verified = New(BuildCounter, "vllm:spec_decode_num_drafts_total",
+                          "Times that a step verified drafts of a sequence");
+  Counter& drafted = New(BuildCounter, "vllm:spec_decode_num_draft_tokens_total",
+                         "Draft tokens that were verified");
+  Counter& accepted = New(BuildCounter, "vllm:spec_decode_num_accepted_tokens_total",
+                          "Draft tokens that were accepted");
+  std::array<Counter*, limits::kDraftTokensMax> accepted_at = NewPositions();
   Counter& prompt_tokens =
-      MakeCounter("vllm:prompt_tokens_total", "Prompt tokens of ended requests");
+      New(BuildCounter, "vllm:prompt_tokens_total", "Prompt tokens of ended requests");
   Counter& generation_tokens =
-      MakeCounter("vllm:generation_tokens_total", "Tokens drawn for ended requests");
-  Counter& kernels = MakeCounter("sluice_kernel_launches_total",
-                                 "Kernels launched, those of replayed graphs included");
+      New(BuildCounter, "vllm:generation_tokens_total", "Tokens drawn for ended requests");
+  Counter& kernels = New(BuildCounter, "sluice_kernel_launches_total",
+                         "Kernels launched, those of replayed graphs included");
   Counter& device_calls =
-      MakeCounter("sluice_device_calls_total", "Calls of the device's driver for steps");
-  Histogram& first_token = MakeHistogram("vllm:time_to_first_token_seconds",
-                                         "From submission to the first token", kLatency);
-  Histogram& inter_token = MakeHistogram("vllm:inter_token_latency_seconds",
-                                         "Between two tokens of one sequence", kLatency);
-  Histogram& e2e = MakeHistogram("vllm:e2e_request_latency_seconds",
-                                 "From submission to the last token", kLatency);
-  Histogram& queue =
-      MakeHistogram("vllm:request_queue_time_seconds", "From submission to admission", kLatency);
-  Histogram& prefill = MakeHistogram("vllm:request_prefill_time_seconds",
-                                     "From admission to the first token", kLatency);
-  Histogram& decode = MakeHistogram("vllm:request_decode_time_seconds",
-                                    "From the first token to the last", kLatency);
-  prometheus::Family<Counter>& success = prometheus::BuildCounter()
-                                             .Name("vllm:request_success_total")
-                                             .Help("Ended requests by reason")
-                                             .Register(registry);
-  prometheus::Family<Histogram>& phases = prometheus::BuildHistogram()
-                                              .Name("sluice_step_seconds")
-                                              .Help("Time of a step by phase")
-                                              .Register(registry);
-  prometheus::Family<Counter>& fallback = prometheus::BuildCounter()
-                                              .Name("sluice_fallback_total")
-                                              .Help("What did not run in the better way, by reason")
-                                              .Register(registry);
-  Counter& edits = MakeEagerSampling("more edits of logits than a graph holds");
-  Counter& masks = MakeEagerSampling("more masks than a graph holds");
-  Counter& distributions = MakeEagerSampling("whole distributions");
-  Counter& late_masks = MakeCounter("sluice_late_masks_total",
-                                    "Rows whose mask was not ready in time, to be computed again");
-  Histogram& plan = MakePhase("plan");
-  Histogram& prepare = MakePhase("prepare");
-  Histogram& execute = MakePhase("execute");
-  Histogram& sample = MakePhase("sample");
-  Histogram& emit = MakePhase("emit");
-  Histogram& tokens = MakeHistogram("sluice_execute_tokens", "Tokens computed in a step", kTokens);
+      New(BuildCounter, "sluice_device_calls_total", "Calls of the device's driver for steps");
+  Histogram& first_token = New(BuildHistogram, "vllm:time_to_first_token_seconds",
+                               "From submission to the first token", kLatency);
+  Histogram& inter_token = New(BuildHistogram, "vllm:inter_token_latency_seconds",
+                               "Between two tokens of one sequence", kLatency);
+  Histogram& e2e = New(BuildHistogram, "vllm:e2e_request_latency_seconds",
+                       "From submission to the last token", kLatency);
+  Histogram& queue = New(BuildHistogram, "vllm:request_queue_time_seconds",
+                         "From submission to admission", kLatency);
+  Histogram& prefill = New(BuildHistogram, "vllm:request_prefill_time_seconds",
+                           "From admission to the first token", kLatency);
+  Histogram& decode = New(BuildHistogram, "vllm:request_decode_time_seconds",
+                          "From the first token to the last", kLatency);
+  prometheus::Family<Counter>& success =
+      NewFamily(BuildCounter, "vllm:request_success_total", "Ended requests by reason");
+  prometheus::Family<Histogram>& phases =
+      NewFamily(BuildHistogram, "sluice_step_seconds", "Time of a step by phase");
+  prometheus::Family<Counter>& fallback = NewFamily(
+      BuildCounter, "sluice_fallback_total", "What did not run in the better way, by reason");
+  // By exec::EagerSampling.
+  std::array<Counter*, exec::kEagerSamplings> eager_samplings = {
+      &Fallback("sample", "more edits of logits than a graph holds"),
+      &Fallback("sample", "more masks than a graph holds"),
+      &Fallback("sample", "whole distributions")};
+  Counter& late_masks = New(BuildCounter, "sluice_late_masks_total",
+                            "Rows whose mask was not ready in time, to be computed again");
+  Histogram& plan = NewPhase("plan");
+  Histogram& prepare = NewPhase("prepare");
+  Histogram& execute = NewPhase("execute");
+  Histogram& sample = NewPhase("sample");
+  Histogram& emit = NewPhase("emit");
+  Histogram& tokens =
+      New(BuildHistogram, "sluice_execute_tokens", "Tokens computed in a step", kTokens);
 };
 
 namespace {
@@ -139,34 +138,35 @@ void Raise(Counter& counter, uint64_t total) {
   if (missing > 0) counter.Increment(missing);
 }
 
+template <size_t kCount>
+void Raise(const std::array<Counter*, kCount>& counters,
+           const std::array<uint64_t, kCount>& totals) {
+  for (size_t i = 0; i < kCount; ++i) Raise(*counters[i], totals[i]);
+}
+
 }  // namespace
 
 Metrics::Metrics(const std::string& model_name)
     : families_(std::make_unique<Families>(model_name)) {}
 Metrics::~Metrics() = default;
 
-void Metrics::SetGauges(const GaugeValues& values) {
-  families_->running.Set(static_cast<double>(values.running));
-  families_->waiting.Set(static_cast<double>(values.waiting));
-  families_->kv_usage.Set(values.kv_usage);
-  families_->free_blocks.Set(static_cast<double>(values.free_blocks));
-  families_->total_blocks.Set(static_cast<double>(values.total_blocks));
-  Raise(families_->preemptions, values.preemptions);
-  Raise(families_->prefix_queries, values.prefix_queries);
-  Raise(families_->prefix_hits, values.prefix_hits);
-  Raise(families_->verified, values.verified);
-  Raise(families_->drafted, values.drafted);
-  Raise(families_->accepted, values.accepted);
-  for (size_t i = 0; i < values.accepted_at.size(); ++i) {
-    Raise(*families_->accepted_at[i], values.accepted_at[i]);
-  }
+void Metrics::SetGauges(const schedule::SchedulerStats& stats) {
+  families_->running.Set(stats.running);
+  families_->waiting.Set(stats.waiting);
+  families_->kv_usage.Set(stats.kv_usage);
+  families_->free_blocks.Set(static_cast<double>(stats.free_blocks));
+  families_->total_blocks.Set(static_cast<double>(stats.total_blocks));
+  Raise(families_->preemptions, stats.preemptions);
+  Raise(families_->prefix_queries, stats.prefix_queries);
+  Raise(families_->prefix_hits, stats.prefix_hits);
+  Raise(families_->verified, stats.verified);
+  Raise(families_->drafted, stats.drafted);
+  Raise(families_->accepted, stats.accepted);
+  Raise(families_->accepted_at, stats.accepted_at);
 }
 
 void Metrics::CountFallback(const std::string& op, const std::string& reason) {
-  prometheus::Labels labels = families_->labels;
-  labels["op"] = op;
-  labels["reason"] = reason;
-  families_->fallback.Add(labels).Increment();
+  families_->Fallback(op, reason).Increment();
 }
 
 void Metrics::ObserveStep(const StepTimes& times) {
@@ -176,11 +176,9 @@ void Metrics::ObserveStep(const StepTimes& times) {
   families_->sample.Observe(times.sample_s);
   families_->emit.Observe(times.emit_s);
   families_->tokens.Observe(times.tokens);
-  Raise(families_->kernels, times.kernels_total);
-  Raise(families_->device_calls, times.device_calls_total);
-  Raise(families_->edits, times.edits_total);
-  Raise(families_->masks, times.masks_total);
-  Raise(families_->distributions, times.distributions_total);
+  Raise(families_->kernels, times.totals.kernels);
+  Raise(families_->device_calls, times.totals.host_calls);
+  Raise(families_->eager_samplings, times.totals.eager_samplings);
 }
 
 void Metrics::CountLateMasks(int64_t rows) {
@@ -190,9 +188,7 @@ void Metrics::CountLateMasks(int64_t rows) {
 void Metrics::ObserveInterToken(double seconds) { families_->inter_token.Observe(seconds); }
 
 void Metrics::ObserveRequest(const RequestTimes& times) {
-  prometheus::Labels labels = families_->labels;
-  labels["finished_reason"] = times.finish;
-  families_->success.Add(labels).Increment();
+  families_->success.Add(families_->With({{"finished_reason", times.finish}})).Increment();
   families_->prompt_tokens.Increment(times.prompt_tokens);
   families_->generation_tokens.Increment(times.generation_tokens);
   families_->e2e.Observe(times.e2e_s);

@@ -2,35 +2,19 @@
 // the vllm: prefix; ours carry sluice_. docs/metrics.md lists them. Thread-safe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "sluice/limits.h"
+#include "exec/step_runner.h"
+#include "schedule/scheduler.h"
 
 namespace sluice::engine {
-
-struct GaugeValues {
-  int64_t running = 0;
-  int64_t waiting = 0;
-  double kv_usage = 0;
-  int64_t free_blocks = 0, total_blocks = 0;  // of all layer groups
-  uint64_t preemptions = 0;
-  uint64_t prefix_queries = 0;
-  uint64_t prefix_hits = 0;
-  // Of drafts, as schedule::SchedulerStats has them.
-  uint64_t verified = 0, drafted = 0, accepted = 0;
-  std::array<uint64_t, limits::kDraftTokensMax> accepted_at = {};
-};
 
 struct StepTimes {
   double plan_s = 0, prepare_s = 0, execute_s = 0, sample_s = 0, emit_s = 0;
   int tokens = 0;
-  // Of all steps so far: zeros where a device counts none.
-  uint64_t kernels_total = 0, device_calls_total = 0;
-  // Steps that were sampled without a graph for these reasons.
-  uint64_t edits_total = 0, masks_total = 0, distributions_total = 0;
+  exec::RunnerTotals totals;  // of all steps so far
 };
 
 struct RequestTimes {
@@ -44,7 +28,7 @@ class Metrics {
   explicit Metrics(const std::string& model_name);
   ~Metrics();
 
-  void SetGauges(const GaugeValues& values);
+  void SetGauges(const schedule::SchedulerStats& stats);
   void ObserveStep(const StepTimes& times);
   // An implementation of an op that would have been better declined.
   void CountFallback(const std::string& op, const std::string& reason);

@@ -164,21 +164,13 @@ bool StepLoop::End() {
   ++steps_;
   const int64_t sample_us = status.ok() ? costs.sample : 0;
   const int64_t execute_us = flight.execute_us - costs.prepare + finished - start - sample_us;
-  const exec::RunnerTotals totals = runner_.Totals();
-  const auto eager = [&totals](exec::EagerSampling why) {
-    return totals.eager_samplings[static_cast<size_t>(why)];
-  };
   metrics_.ObserveStep({.plan_s = flight.plan_us * 1e-6,
                         .prepare_s = costs.prepare * 1e-6,
                         .execute_s = execute_us * 1e-6,
                         .sample_s = sample_us * 1e-6,
                         .emit_s = (NowMicros() - finished) * 1e-6,
                         .tokens = flight.tokens,
-                        .kernels_total = totals.kernels,
-                        .device_calls_total = totals.host_calls,
-                        .edits_total = eager(exec::EagerSampling::kEdits),
-                        .masks_total = eager(exec::EagerSampling::kMasks),
-                        .distributions_total = eager(exec::EagerSampling::kDistributions)});
+                        .totals = runner_.Totals()});
   return true;
 }
 
@@ -362,24 +354,8 @@ void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
 void StepLoop::Publish() {
   const schedule::SchedulerStats stats = scheduler_->Stats();
   PublishQueue(stats);
-  int64_t free = 0, total = 0;
-  for (size_t g = 0; g < scheduler_->kv().groups().size(); ++g) {
-    free += scheduler_->kv().pool(static_cast<int32_t>(g)).available();
-    total += scheduler_->kv().pool(static_cast<int32_t>(g)).size();
-  }
-  free_blocks_ = free;
-  metrics_.SetGauges({.running = stats.running,
-                      .waiting = stats.waiting,
-                      .kv_usage = stats.kv_usage,
-                      .free_blocks = free,
-                      .total_blocks = total,
-                      .preemptions = stats.preemptions,
-                      .prefix_queries = stats.prefix_queries,
-                      .prefix_hits = stats.prefix_hits,
-                      .verified = stats.verified,
-                      .drafted = stats.drafted,
-                      .accepted = stats.accepted,
-                      .accepted_at = stats.accepted_at});
+  free_blocks_ = stats.free_blocks;
+  metrics_.SetGauges(stats);
 }
 
 void StepLoop::Start(TextWorkers* workers) {

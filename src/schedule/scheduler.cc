@@ -311,6 +311,8 @@ SchedulerStats Scheduler::Stats() const {
   for (size_t g = 0; g < kv_.groups().size(); ++g) {
     const blocks::BlockPool& pool = kv_.pool(static_cast<int32_t>(g));
     stats.kv_usage = std::max(stats.kv_usage, static_cast<double>(pool.referenced()) / pool.size());
+    stats.free_blocks += pool.available();
+    stats.total_blocks += pool.size();
   }
   return stats;
 }

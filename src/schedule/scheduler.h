@@ -80,6 +80,7 @@ struct SchedulerStats {
   int32_t waiting = 0;  // preempted included
   int32_t awaiting_kv = 0;
   double kv_usage = 0.0;  // share of the fullest pool's blocks that sequences hold, 0..1
+  int64_t free_blocks = 0, total_blocks = 0;  // of all layer groups
   // Totals since the start.
   uint64_t preemptions = 0;
   uint64_t prefix_queries = 0;  // tokens looked up
