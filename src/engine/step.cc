@@ -191,7 +191,13 @@ void StepLoop::Run() {
     }
     progress_us_ = NowMicros();
     has_work_ = true;
-    for (Command& command : taken_) Apply(&command);
+    for (Command& command : taken_) {
+      if (command.request != nullptr) {
+        Admit(&command);
+      } else {
+        command.call();
+      }
+    }
     taken_.clear();
     workers_->Post(outgoing_);
     bool paused;
@@ -222,7 +228,7 @@ void StepLoop::EndAll() {
     arriving_ = 0;
   }
   for (Command& command : taken_) {
-    if (command.kind != Command::Kind::kAdd) continue;
+    if (command.request == nullptr) continue;
     command.request->cancelled = true;
     Admit(&command);
   }
@@ -232,26 +238,6 @@ void StepLoop::EndAll() {
   for (const RequestId id : open) CancelRequest(id);
   workers_->Post(outgoing_);
   Publish();
-}
-
-void StepLoop::Apply(Command* command) {
-  switch (command->kind) {
-    case Command::Kind::kAdd:
-      Admit(command);
-      break;
-    case Command::Kind::kCancel:
-      CancelRequest(command->id);
-      break;
-    case Command::Kind::kStopChoice:
-      if (scheduler_->Finish(SequenceOf(command->id, command->choice),
-                             schedule::FinishReason::kStop)) {
-        Release(handles_.at(command->id));
-      }
-      break;
-    case Command::Kind::kCall:
-      command->call(*scheduler_);
-      break;
-  }
 }
 
 void StepLoop::Admit(Command* command) {
@@ -271,13 +257,12 @@ void StepLoop::Admit(Command* command) {
   }
   UpdateBatch& batch = BatchOf(request->id);
   for (int choice = 0; choice < choices; ++choice) {
-    ChoiceUpdate update;
-    update.request = request.get();
-    update.choice = static_cast<uint8_t>(choice);
-    update.now_us = now;
-    update.finish =
-        status.ok() ? schedule::FinishReason::kCancelled : schedule::FinishReason::kError;
-    batch.AddEnd(update, {}, status);
+    batch.AddEnd({.request = request.get(),
+                  .now_us = now,
+                  .choice = static_cast<uint8_t>(choice),
+                  .finish = status.ok() ? schedule::FinishReason::kCancelled
+                                        : schedule::FinishReason::kError},
+                 {}, status);
   }
   batch.Retire(request);
 }
@@ -309,18 +294,17 @@ void StepLoop::CancelRequest(RequestId id) {
   RequestState* const request = requests_[handle].state.get();
   const int choices = request->request.n;
   for (int choice = 0; choice < choices; ++choice) {
-    ChoiceUpdate update;
     UpdateDetails details;
     if (const schedule::Sequence* sequence = scheduler_->Find(SequenceOf(id, choice))) {
       details.admitted_us = std::max<int64_t>(sequence->admitted_us, 0);
       details.cached_tokens = sequence->cached_tokens;
     }
     if (!scheduler_->Cancel(SequenceOf(id, choice))) continue;
-    update.request = request;
-    update.choice = static_cast<uint8_t>(choice);
-    update.now_us = NowMicros();
-    update.finish = schedule::FinishReason::kCancelled;
-    BatchOf(id).AddEnd(update, details, OkStatus());
+    BatchOf(id).AddEnd({.request = request,
+                        .now_us = NowMicros(),
+                        .choice = static_cast<uint8_t>(choice),
+                        .finish = schedule::FinishReason::kCancelled},
+                       details, OkStatus());
     Release(handle);
   }
 }
@@ -333,11 +317,11 @@ void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutco
     if (error.ok()) {
       request.batch->Add(request.state.get(), sequence, result, now);
     } else {
-      const ChoiceUpdate update{.request = request.state.get(),
-                                .now_us = now,
-                                .choice = static_cast<uint8_t>(sequence.choice),
-                                .finish = sequence.finish};
-      request.batch->AddEnd(update, {sequence.admitted_us, sequence.cached_tokens}, error);
+      request.batch->AddEnd({.request = request.state.get(),
+                             .now_us = now,
+                             .choice = static_cast<uint8_t>(sequence.choice),
+                             .finish = sequence.finish},
+                            {sequence.admitted_us, sequence.cached_tokens}, error);
     }
     if (sequence.finish != schedule::FinishReason::kNone) Release(sequence.handle);
   }
@@ -391,31 +375,26 @@ bool StepLoop::Post(Command command) {
 
 bool StepLoop::Add(std::shared_ptr<RequestState> request,
                    std::vector<schedule::SequenceSpec> sequences) {
-  Command command{.kind = Command::Kind::kAdd};
-  command.request = std::move(request);
-  command.sequences = std::move(sequences);
-  return Post(std::move(command));
+  return Post({.request = std::move(request), .sequences = std::move(sequences)});
 }
 
 void StepLoop::Cancel(RequestId id) {
-  Command command{.kind = Command::Kind::kCancel};
-  command.id = id;
-  Post(std::move(command));
+  Post({.call = [this, id] { CancelRequest(id); }});
 }
 
 void StepLoop::StopChoice(RequestId id, int choice) {
-  Command command{.kind = Command::Kind::kStopChoice};
-  command.id = id;
-  command.choice = choice;
-  Post(std::move(command));
+  Post({.call = [this, id, choice] {
+    if (!scheduler_->Finish(SequenceOf(id, choice), schedule::FinishReason::kStop)) return;
+    Release(handles_.at(id));
+  }});
 }
 
 bool StepLoop::Call(std::function<void(schedule::Scheduler&)> call) {
   auto done = std::make_shared<std::promise<void>>();
   std::future<void> future = done->get_future();
-  Command command{.kind = Command::Kind::kCall};
-  command.call = [call = std::move(call), done = std::move(done)](schedule::Scheduler& scheduler) {
-    call(scheduler);
+  Command command;
+  command.call = [this, call = std::move(call), done = std::move(done)] {
+    call(*scheduler_);
     done->set_value();
   };
   if (!Post(std::move(command))) return false;

@@ -59,13 +59,11 @@ class StepLoop {
   MaskBoard& masks() { return board_; }
 
  private:
+  // What the step thread is to do: admit a request with its sequences, or `call`.
   struct Command {
-    enum class Kind { kAdd, kCancel, kStopChoice, kCall } kind;
     std::shared_ptr<RequestState> request;
     std::vector<schedule::SequenceSpec> sequences;
-    RequestId id = 0;
-    int choice = 0;
-    std::function<void(schedule::Scheduler&)> call;
+    std::function<void()> call;
   };
 
   // False when the loop has stopped; the command is dropped.
@@ -87,7 +85,6 @@ class StepLoop {
   void GatherMasks(exec::Step* step);
   // Finish, commit, emit, for the oldest step in flight. False when its plan was empty.
   bool End();
-  void Apply(Command* command);
   void Admit(Command* command);
   void CancelRequest(RequestId id);
   void Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
