@@ -69,19 +69,10 @@ void TextWorkers::Wake(Worker* worker) {
   if (worker->since_us == 0) worker->since_us = NowMicros();
 }
 
-int64_t TextWorkers::StuckMs(int64_t now_us) const {
+int64_t TextWorkers::LongestMs(std::atomic<int64_t> Worker::*since_us, int64_t now_us) const {
   int64_t longest = 0;
   for (const auto& worker : workers_) {
-    const int64_t since = worker->since_us;
-    if (since > 0) longest = std::max(longest, (now_us - since) / 1000);
-  }
-  return longest;
-}
-
-int64_t TextWorkers::UntakenMs(int64_t now_us) const {
-  int64_t longest = 0;
-  for (const auto& worker : workers_) {
-    const int64_t since = worker->untaken_since_us;
+    const int64_t since = (*worker).*since_us;
     if (since > 0) longest = std::max(longest, (now_us - since) / 1000);
   }
   return longest;
@@ -207,12 +198,6 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
                           context_.text->PromptIds(request, longest, state->cancelled));
   const int prompt = static_cast<int>(state->prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens", "prompt");
-  const bool only_score = request.max_tokens == 0;
-  if (prompt + (only_score ? 0 : 1) > longest) {
-    return InvalidArgument(StrCat("the prompt has ", prompt, " tokens and the context ", longest,
-                                  "; shorten the prompt or raise --max-model-len"),
-                           "prompt");
-  }
   state->usage.prompt_tokens = prompt;
   const std::span<const int32_t> all(state->prompt);
   const auto tail = all.last(std::min(all.size(), kPromptTail));

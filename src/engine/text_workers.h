@@ -61,9 +61,9 @@ class TextWorkers {
   void Stop();
   // Of the worker that has been at one piece of work for longest, in milliseconds at `now_us`
   // (NowMicros); 0 where none has anything to do. Any thread; waits for nothing.
-  int64_t StuckMs(int64_t now_us) const;
+  int64_t StuckMs(int64_t now_us) const { return LongestMs(&Worker::since_us, now_us); }
   // Of the worker that has taken no request for longest although some wait; else as StuckMs.
-  int64_t UntakenMs(int64_t now_us) const;
+  int64_t UntakenMs(int64_t now_us) const { return LongestMs(&Worker::untaken_since_us, now_us); }
 
  private:
   // Of a worker's backlog, beyond which the step thread waits.
@@ -90,6 +90,8 @@ class TextWorkers {
     std::thread thread;
   };
 
+  // How long ago the earliest of these times was, in milliseconds; those that are 0 don't count.
+  int64_t LongestMs(std::atomic<int64_t> Worker::*since_us, int64_t now_us) const;
   void Run(Worker* worker);
   // There is something for the worker to do. REQUIRES: its mutex is held.
   static void Wake(Worker* worker);
