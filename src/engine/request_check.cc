@@ -1,8 +1,6 @@
 #include "engine/request_check.h"
 
 #include <array>
-#include <cmath>
-#include <limits>
 #include <set>
 #include <type_traits>
 

@@ -1,7 +1,5 @@
 #include "engine/text_model.h"
 
-#include <algorithm>
-
 #include "base/json.h"
 #include "base/str_cat.h"
 
