@@ -863,6 +863,19 @@ TEST_P(SamplerTest, AStartMayBeOfAnyLength) {
   }
 }
 
+TEST_P(SamplerTest, TheMemoryPlanCountsWhatMakeTakes) {
+  if (!device_->facts().device_memory) GTEST_SKIP() << "the device has no memory of its own";
+  for (const int64_t vocab : {4096, 1 << 20}) {  // a row for each slot, and for the first alone
+    const Sampler::Options options = {
+        .vocab = vocab, .slots = 32, .rows_max = 40, .counts_bytes_max = 3 << 20};
+    const size_t before = device_->Memory().value().free_bytes;
+    const auto sampler = std::move(Sampler::Make(*device_, options).value());
+    const auto taken = static_cast<double>(before - device_->Memory().value().free_bytes);
+    EXPECT_EQ(sampler->counted_slots(), vocab == 4096 ? 32 : 4);
+    EXPECT_NEAR(static_cast<double>(Sampler::DeviceBytes(options)), taken, 1 << 16);  // whole pages
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, SamplerTest, ::testing::Values("cpu", "pinned", "plain"),
                          [](const auto& device) { return device.param; });
 
