@@ -92,15 +92,15 @@ void ForEachRowField(Visitor&& visit, Structs&&... structs) {
   visit(sampling_fields::kTopP, structs.top_p...);
   visit(sampling_fields::kTopK, structs.top_k...);
   visit(sampling_fields::kMinP, structs.min_p...);
-}
-
-// The same for all fields; those beyond ForEachRowField's change single logits before a draw.
-template <class Visitor, class... Structs>
-void ForEachSamplingField(Visitor&& visit, Structs&&... structs) {
-  ForEachRowField(visit, structs...);
   visit(sampling_fields::kRepetitionPenalty, structs.repetition_penalty...);
   visit(sampling_fields::kPresencePenalty, structs.presence_penalty...);
   visit(sampling_fields::kFrequencyPenalty, structs.frequency_penalty...);
+}
+
+// The same for all fields; those beyond ForEachRowField's reach the kernels as edits of logits.
+template <class Visitor, class... Structs>
+void ForEachSamplingField(Visitor&& visit, Structs&&... structs) {
+  ForEachRowField(visit, structs...);
   visit(sampling_fields::kNoRepeatNgram, structs.no_repeat_ngram...);
 }
 

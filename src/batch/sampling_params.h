@@ -28,4 +28,10 @@ struct SamplingParams {
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
+// Whether what was drawn before changes what is drawn next: what is counted for each id.
+inline bool HasPenalties(const SamplingParams& params) {
+  return params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
+         params.frequency_penalty != 0.0f;
+}
+
 }  // namespace sluice::batch

@@ -166,6 +166,7 @@ Status EngineImpl::OpenScheduler() {
   options.max_num_seqs = options_.max_num_seqs;
   options.max_batch_tokens = options_.max_batch_tokens;
   options.max_extra_rows = runner_->Info().max_logits_rows - options_.max_num_seqs;
+  options.counted_slots = runner_->Info().counted_slots;
   options.max_model_len = runner_->Info().max_model_len;
   // Submit refuses what passes --max-queue; a request of n choices is n sequences.
   options.queue_limit = options_.max_queue * limits::kChoicesMax;

@@ -213,10 +213,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.prompt = state->prompt;
     spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
     spec.sampling.choice = choice;
-    // What the next token may be depends on the one before it.
-    spec.no_overlap = spec.sampling.repetition_penalty != 1.0f ||
-                      spec.sampling.presence_penalty != 0.0f ||
-                      spec.sampling.frequency_penalty != 0.0f || spec.sampling.no_repeat_ngram > 0;
+    spec.no_overlap = spec.sampling.no_repeat_ngram > 0;  // which looks through all tokens so far
     spec.masked = !state->constraints.empty();
     if (spec.masked) {  // which minds both itself, or would have nothing left to draw
       spec.sampling.min_tokens = spec.sampling.no_repeat_ngram = 0;

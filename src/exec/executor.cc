@@ -162,7 +162,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   executor->info_ = {.kv_groups = store.groups(),
                      .max_model_len = static_cast<int>(limits.positions),
                      .max_logits_rows = static_cast<int>(limits.logits_rows),
-                     .vocab_size = model.vocab_size()};
+                     .vocab_size = model.vocab_size(),
+                     .counted_slots = executor->sampler_->counted_slots()};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
   SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
@@ -383,7 +384,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
   const int64_t start = NowMicros();
   const int index = flight->batch.bucket();
   if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
-    SLUICE_RETURN_IF_ERROR(sampler_->UploadFixedMasks(*stream_, &flight->rows));
+    SLUICE_RETURN_IF_ERROR(sampler_->UploadBesideFixed(*stream_, &flight->rows));
     SLUICE_RETURN_IF_ERROR(sampling_graphs_->Run(*stream_, index, {}));
     SLUICE_RETURN_IF_ERROR(
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));

@@ -591,6 +591,34 @@ TEST_P(QueuedExecutorTest, SamplingOutsideOfAGraphIsCountedWithItsReason) {
   EXPECT_THAT(counts(params), ElementsAre(0, 0, 1));
 }
 
+// Graphs hold the counting; nobody has read a step when the next is put behind it.
+TEST_P(QueuedExecutorTest, PenaltiesInGraphsSeeWhatTheStepInFlightDraws) {
+  batch::SamplingParams params = Greedy();
+  params.repetition_penalty = 1.2f;
+  params.frequency_penalty = 0.4f;
+  const std::vector<Drawn> expected = Generate(0, 8, 100, params);
+  const auto eager = tiny_.executor->Totals().eager_samplings;
+  const int64_t replays = tiny_.queued().counts().replays;
+  StepResult result;
+  for (int step = 0; step < 8; ++step) {
+    PlanBuilder plan = NextPlan();
+    if (step == 0) {
+      plan.Start(0, params, kPrompt);
+      plan.Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
+    } else {
+      plan.Entry(0, static_cast<int>(kPrompt.size()) + step - 1, {batch::PreviousRow(0)}, {{0}});
+    }
+    ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
+    if (step == 0) continue;
+    ASSERT_TRUE(tiny_.Finish(&result).ok());
+    EXPECT_EQ(Last(result), expected[step - 1]) << step;
+  }
+  ASSERT_TRUE(tiny_.Finish(&result).ok());
+  EXPECT_EQ(Last(result), expected[7]);
+  EXPECT_EQ(tiny_.executor->Totals().eager_samplings, eager);
+  EXPECT_EQ(tiny_.queued().counts().replays - replays, 2 * 7);  // of model and sampling
+}
+
 TEST_P(QueuedExecutorTest, AnErrorOfTheDeviceEndsItsStepAndTheOneBehindIt) {
   const std::vector<Drawn> expected = Generate(0, 3);
   PlanBuilder prefill = NextPlan();

@@ -91,6 +91,7 @@ struct RunnerInfo {
   int max_model_len = 0;    // tokens of a sequence
   int max_logits_rows = 0;  // of a step
   int vocab_size = 0;       // of a row
+  int counted_slots = 0;    // slots below this may have steps with penalties in flight at once
   int depth = 1;            // steps that may be unfinished at once
   size_t weight_bytes = 0, kv_bytes = 0;
   std::string device_name, device_id, device_reason, isa;

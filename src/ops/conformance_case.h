@@ -20,6 +20,7 @@
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
+#include "ops/token_counts.h"
 
 namespace sluice::ops {
 
@@ -146,5 +147,7 @@ ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noi
 ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise);
+ConformanceCase<SetCounts> MakeCase(const SetCounts&, int number, TestNoise& noise);
+ConformanceCase<CountTokens> MakeCase(const CountTokens&, int number, TestNoise& noise);
 
 }  // namespace sluice::ops

@@ -123,6 +123,31 @@ SampleRow MakeRow(TestNoise& noise, int64_t vocab) {
   return row;
 }
 
+// The words of a sequence: few for a long vocabulary, many for a short one.
+std::vector<int32_t> MakeCounts(TestNoise& noise, int64_t vocab) {
+  std::vector<int32_t> counts(static_cast<size_t>(vocab));
+  const int64_t tokens = Pick<int64_t>(noise, {0, 1, 20, 500});
+  for (int64_t i = 0; i < tokens; ++i) {
+    const uint32_t in_prompt = Flip(noise) ? kInPrompt : 0;
+    const uint32_t in_answer = static_cast<uint32_t>(noise.Below(in_prompt != 0 ? 3 : 40));
+    counts[noise.Below(vocab)] = static_cast<int32_t>(in_prompt | in_answer);
+  }
+  return counts;
+}
+
+// Rows without counts have penalties too, which nobody may heed.
+void AddPenalties(TestNoise& noise, int64_t vocab, int64_t at, SampleRow& row,
+                  std::vector<int32_t>& counts) {
+  row.repetition_penalty = Pick(noise, {1.0f, 1.3f, 0.7f});
+  row.presence_penalty = Pick(noise, {0.0f, 0.9f, -2.0f});
+  row.frequency_penalty = Pick(noise, {0.0f, 0.1f, 1.7f});
+  if (noise.Below(3) != 0) return;
+  const std::vector<int32_t> mine = MakeCounts(noise, vocab);
+  row.counts_row = static_cast<int32_t>(counts.size() / mine.size());
+  row.drafts = static_cast<int32_t>(noise.Below(std::min<int64_t>(at, 4) + 1));
+  counts.insert(counts.end(), mine.begin(), mine.end());
+}
+
 // Ids ascend; some lie outside the vocabulary.
 void AddEdits(TestNoise& noise, int64_t vocab, SampleRow& row, std::vector<LogitEdit>& edits) {
   row.edit_begin = static_cast<int32_t>(edits.size());
@@ -166,12 +191,13 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
   Array logits(DType::kF32, {count, vocab + noise.Below(3)});
   std::vector<SampleRow> rows;
   std::vector<LogitEdit> edits;
-  std::vector<int32_t> masks;
+  std::vector<int32_t> counts, masks;
   int64_t distributions = 0;
   for (int64_t r = 0; r < count; ++r) {
     MakeLogits(noise, logits.tensor().ptr<float>() + r * logits.tensor().strides[0], vocab);
     SampleRow row = MakeRow(noise, vocab);
     AddEdits(noise, vocab, row, edits);
+    AddPenalties(noise, vocab, r, row, counts);
     AddMask(noise, vocab, row, masks);
     if (noise.Below(8) == 0) row.distribution_row = static_cast<int32_t>(distributions++);
     rows.push_back(row);
@@ -181,6 +207,8 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
   const size_t x = c.Add(std::move(logits));
   const size_t row = c.Add(Bytes(rows));
   const size_t edit = c.Add(Bytes(edits));
+  const int64_t count_rows = static_cast<int64_t>(counts.size()) / vocab;
+  const size_t count_words = c.Add(Array::Ints({count_rows, vocab}, counts));
   const size_t mask = c.Add(Array::Ints({mask_rows, words}, masks));
   const Allowance logs(0.0, 0.0, kLogLimit);
   const size_t output = c.Add(Bytes(std::vector<SampleOutput>(rows.size())), logs);
@@ -197,6 +225,7 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
     args.logits = Columns(t[x], vocab);
     args.rows = t[row];
     if (any_edits) args.edits = t[edit];
+    if (count_rows > 0) args.counts = t[count_words];
     if (mask_rows > 0) args.masks = t[mask];
     args.outputs = t[output];
     if (tokens_too) args.tokens = t[tokens];
@@ -204,6 +233,85 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
     args.top_logprobs = t[logprobs];
     if (distributions > 0) args.distributions = t[all];
     return args;
+  };
+  return c;
+}
+
+namespace {
+
+int64_t AnyVocab(TestNoise& noise) {
+  return noise.Below(20) == 0 ? 151936 : Pick<int64_t>(noise, {1, 2, 33, 300, 1000, 4103});
+}
+
+Array AnyCounts(TestNoise& noise, int64_t rows, int64_t vocab) {
+  std::vector<int32_t> counts;
+  for (int64_t r = 0; r < rows; ++r) {
+    const std::vector<int32_t> row = MakeCounts(noise, vocab);
+    counts.insert(counts.end(), row.begin(), row.end());
+  }
+  return Array::Ints({rows, vocab}, counts);
+}
+
+// A sequence's rows: what most of them draw is the draft that follows.
+void AddDrawn(TestNoise& noise, int64_t vocab, int32_t counts_row, std::vector<SampleRow>& rows,
+              std::vector<SampleOutput>& outputs) {
+  const int64_t count = 1 + noise.Below(4);
+  const bool draws = noise.Below(8) != 0;
+  for (int32_t i = 0; i < count; ++i) {
+    SampleOutput output;
+    output.token = static_cast<int32_t>(noise.Below(vocab));
+    output.degenerate = noise.Below(10) == 0;
+    SampleRow row = {.draw = draws, .counts_row = counts_row, .drafts = i};
+    const bool accepted = noise.Below(4) != 0;
+    if (i + 1 < count)
+      row.target = accepted ? output.token : static_cast<int32_t>(noise.Below(vocab));
+    rows.push_back(row);
+    outputs.push_back(output);
+  }
+}
+
+}  // namespace
+
+ConformanceCase<SetCounts> MakeCase(const SetCounts&, int number, TestNoise& noise) {
+  ConformanceCase<SetCounts> c;
+  const int64_t vocab = AnyVocab(noise), count_rows = 1 + noise.Below(5);
+  c.desc.vocab = vocab;
+  std::vector<int32_t> rows, words;
+  for (int64_t r = 0; r < count_rows && !IsEmpty(number); ++r) {
+    if (noise.Below(3) == 0) continue;
+    const auto begin = static_cast<int32_t>(words.size() / 2);
+    const std::vector<int32_t> counts = MakeCounts(noise, vocab);
+    for (size_t id = 0; id < counts.size(); ++id) {
+      if (counts[id] != 0) words.insert(words.end(), {static_cast<int32_t>(id), counts[id]});
+    }
+    rows.insert(rows.end(),
+                {static_cast<int32_t>(r), begin, static_cast<int32_t>(words.size() / 2)});
+  }
+  const size_t row = c.Add(Array::Ints({static_cast<int64_t>(rows.size() / 3), 3}, rows));
+  const size_t word = c.Add(Array::Ints({static_cast<int64_t>(words.size() / 2), 2}, words));
+  const size_t counts = c.Add(AnyCounts(noise, count_rows, vocab));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<SetCounts::Args> {
+    return SetCounts::Args{.rows = t[row], .words = t[word], .counts = t[counts]};
+  };
+  return c;
+}
+
+ConformanceCase<CountTokens> MakeCase(const CountTokens&, int number, TestNoise& noise) {
+  ConformanceCase<CountTokens> c;
+  const int64_t vocab = AnyVocab(noise);
+  c.desc.vocab = vocab;
+  const int64_t sequences = IsEmpty(number) ? 0
+                            : vocab > 10000 ? 3
+                                            : Pick<int64_t>(noise, {1, 3, 9, 200});
+  std::vector<SampleRow> rows;
+  std::vector<SampleOutput> outputs;
+  for (int32_t s = 0; s < sequences; ++s)
+    AddDrawn(noise, vocab, Flip(noise) ? s : -1, rows, outputs);
+  const size_t row = c.Add(Bytes(rows));
+  const size_t output = c.Add(Bytes(outputs));
+  const size_t counts = c.Add(AnyCounts(noise, 1 + sequences, vocab));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<CountTokens::Args> {
+    return CountTokens::Args{.rows = t[row], .outputs = t[output], .counts = t[counts]};
   };
   return c;
 }

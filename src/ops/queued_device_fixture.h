@@ -36,6 +36,7 @@
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
+#include "ops/token_counts.h"
 
 namespace sluice::ops {
 
@@ -73,9 +74,11 @@ inline TensorList TensorsOf(const GatedDelta::Args& a) {
 inline TensorList TensorsOf(const GatedNorm::Args& a) { return {&a.x, &a.gate, &a.weight, &a.out}; }
 inline TensorList TensorsOf(const SigmoidGate::Args& a) { return {&a.x, &a.gate}; }
 inline TensorList TensorsOf(const Sample::Args& a) {
-  return {&a.logits, &a.rows,    &a.edits,        &a.masks,        &a.outputs,
-          &a.tokens, &a.top_ids, &a.top_logprobs, &a.distributions};
+  return {&a.logits,  &a.rows,   &a.edits,   &a.counts,       &a.masks,
+          &a.outputs, &a.tokens, &a.top_ids, &a.top_logprobs, &a.distributions};
 }
+inline TensorList TensorsOf(const SetCounts::Args& a) { return {&a.rows, &a.words, &a.counts}; }
+inline TensorList TensorsOf(const CountTokens::Args& a) { return {&a.rows, &a.outputs, &a.counts}; }
 
 class QueuedDevice : public device::Device {
  public:
@@ -118,7 +121,8 @@ class QueuedDevice : public device::Device {
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
     Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, Linear, Norm, QkNorm,
-           RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample>();
+           RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample, SetCounts,
+           CountTokens>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }

@@ -18,6 +18,10 @@ struct LogitEdit {
   bool banned = false;
 };
 
+// One word of a sequence's counts: this bit where the id is in the prompt, and how often it is in
+// the answer.
+inline constexpr uint32_t kInPrompt = uint32_t{1} << 31;
+
 struct SampleRow {
   bool draw = true;          // false: only score `target`
   int32_t target = -1;       // whose raw log-prob is wanted when draw is false
@@ -32,6 +36,13 @@ struct SampleRow {
   int32_t mask_row = -1;                   // row of Args::masks, or none
   int32_t top_logprobs = -1;               // -1: no log-probs at all
   int32_t distribution_row = -1;           // row of Args::distributions, or none
+  // Row of Args::counts, or none: the penalties then come as edits, if there are any.
+  int32_t counts_row = -1;
+  float repetition_penalty = 1.0f;  // of what is in the prompt or the answer
+  float presence_penalty = 0.0f;    // of what is in the answer, as the next
+  float frequency_penalty = 0.0f;
+  // So many rows before this one are of the same sequence, and their targets count as drawn.
+  int32_t drafts = 0;
 };
 
 struct SampleOutput {
@@ -44,14 +55,18 @@ struct SampleOutput {
 
 static_assert(sizeof(LogitEdit) == 20 && offsetof(LogitEdit, subtract) == 12 &&
               offsetof(LogitEdit, banned) == 16);
-static_assert(sizeof(SampleRow) == 72 && offsetof(SampleRow, target) == 4 &&
+static_assert(sizeof(SampleRow) == 88 && offsetof(SampleRow, target) == 4 &&
               offsetof(SampleRow, temperature) == 8 && offsetof(SampleRow, top_k) == 12 &&
               offsetof(SampleRow, top_p) == 16 && offsetof(SampleRow, min_p) == 20 &&
               offsetof(SampleRow, seed) == 24 && offsetof(SampleRow, choice) == 32 &&
               offsetof(SampleRow, position) == 40 && offsetof(SampleRow, edit_begin) == 48 &&
               offsetof(SampleRow, edit_count) == 52 && offsetof(SampleRow, mask_row) == 56 &&
               offsetof(SampleRow, top_logprobs) == 60 &&
-              offsetof(SampleRow, distribution_row) == 64);
+              offsetof(SampleRow, distribution_row) == 64 &&
+              offsetof(SampleRow, counts_row) == 68 &&
+              offsetof(SampleRow, repetition_penalty) == 72 &&
+              offsetof(SampleRow, presence_penalty) == 76 &&
+              offsetof(SampleRow, frequency_penalty) == 80 && offsetof(SampleRow, drafts) == 84);
 static_assert(sizeof(SampleOutput) == 20 && offsetof(SampleOutput, degenerate) == 4 &&
               offsetof(SampleOutput, logprob) == 8 && offsetof(SampleOutput, rank) == 12 &&
               offsetof(SampleOutput, processed_logprob) == 16);

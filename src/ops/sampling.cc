@@ -45,6 +45,7 @@ Status CheckArgs(const Sample::Desc& desc, const Sample::Args& args) {
   }
   check.ExpectIf(!args.edits.empty(), "edits", args.edits, DType::kU8,
                  {-1, int64_t{sizeof(LogitEdit)}});
+  check.ExpectIf(!args.counts.empty(), "counts", args.counts, DType::kI32, {-1, desc.vocab});
   check.ExpectIf(!args.masks.empty(), "masks", args.masks, DType::kI32,
                  {-1, (desc.vocab + 31) / 32});
   check.ExpectIf(!args.tokens.empty(), "tokens", args.tokens, DType::kI32, {rows});
@@ -56,6 +57,7 @@ Status CheckArgs(const Sample::Desc& desc, const Sample::Args& args) {
 Status CheckIndices(const Sample::Desc& desc, const Sample::Args& args) {
   const std::span<const SampleRow> rows = RowsOf(args);
   const int64_t edits = static_cast<int64_t>(EditsOf(args).size());
+  const int64_t counts = args.counts.empty() ? 0 : args.counts.dims[0];
   const int64_t masks = args.masks.empty() ? 0 : args.masks.dims[0];
   const int64_t distributions = args.distributions.empty() ? 0 : args.distributions.dims[0];
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -65,6 +67,8 @@ Status CheckIndices(const Sample::Desc& desc, const Sample::Args& args) {
       return BadRow(at, "target", row.target, desc.vocab);
     if (row.edit_begin < 0 || row.edit_count < 0 || row.edit_begin > edits - row.edit_count)
       return BadRow(at, "edits up to", int64_t{row.edit_begin} + row.edit_count, edits);
+    if (row.counts_row >= counts) return BadRow(at, "counts", row.counts_row, counts);
+    if (row.drafts < 0 || row.drafts > at) return BadRow(at, "drafts", row.drafts, at);
     if (row.mask_row >= masks) return BadRow(at, "mask", row.mask_row, masks);
     if (row.distribution_row >= distributions)
       return BadRow(at, "distribution", row.distribution_row, distributions);

@@ -7,9 +7,9 @@
 // nothing is left after the masks. Its token is the argmax of the raw logits (NaN ignored, ties
 // take the lowest id, an all-NaN row gives 0), it reports so, and no other row notices.
 //
-// What a row names outside its array, a target, edits, a row of masks or of distributions, is
-// kInvalidArgument where the rows lie in host memory (CheckIndices). Elsewhere it is as if the row
-// did not name it, and the log-prob of such a target is that of a logit of -inf.
+// What a row names outside its array, a target, edits, drafts, a row of counts, of masks or of
+// distributions, is kInvalidArgument where the rows lie in host memory (CheckIndices). Elsewhere it
+// is as if the row did not name it, and the log-prob of such a target is that of a logit of -inf.
 #pragma once
 
 #include <span>
@@ -31,6 +31,7 @@ struct Sample {
     Tensor logits;         // F32 [rows, vocab]; not changed
     Tensor rows;           // U8 [rows, sizeof(SampleRow)]
     Tensor edits;          // U8 [edits, sizeof(LogitEdit)], or empty: none
+    Tensor counts;         // I32 [count rows, vocab] of sequences with penalties; or empty
     Tensor masks;          // I32 bit words [mask rows, (vocab + 31) / 32], set: allowed; or empty
     Tensor outputs;        // U8 [rows, sizeof(SampleOutput)]
     Tensor tokens;         // I32 [rows]: SampleOutput::token again, for ResolveTokens; or empty
@@ -50,8 +51,8 @@ inline SampleRow PaddingRow() { return {.draw = false, .target = 0}; }
 
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const Sample::Desc& desc, const Sample::Args& args);
-// Targets, edits and rows of masks and distributions lie inside their arrays. REQUIRES: CheckArgs
-// is ok; host memory.
+// Targets, edits, drafts and rows of counts, masks and distributions lie inside their arrays.
+// REQUIRES: CheckArgs is ok; host memory.
 Status CheckIndices(const Sample::Desc& desc, const Sample::Args& args);
 
 Support RefSampleSupports(const Sample::Desc& desc, const device::DeviceFacts& facts);

@@ -104,12 +104,11 @@ void ReportLogprobs(const Sample::Desc& desc, const Sample::Args& args, int64_t 
   }
 }
 
-// Applies edits and mask to a copy of the logits.
-void Process(const Sample::Args& args, const SampleRow& params, std::span<float> logits) {
-  for (const LogitEdit& edit : EditsOf(args).subspan(params.edit_begin, params.edit_count)) {
-    if (edit.id < 0 || edit.id >= static_cast<int64_t>(logits.size())) continue;
-    logits[edit.id] = Edited(edit, logits[edit.id]);
-  }
+// Applies edits, penalties and mask to a copy of the logits.
+void Process(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
+             std::span<float> logits) {
+  EditLogits(desc, args, row, logits.data());
+  const SampleRow& params = RowsOf(args)[row];
   if (params.mask_row < 0) return;
   const uint32_t* allowed = reinterpret_cast<const uint32_t*>(
       args.masks.ptr<int32_t>() + params.mask_row * args.masks.strides[0]);
@@ -171,16 +170,19 @@ int32_t Draw(const SampleRow& params, const Weights& weight, int32_t* order) {
   return order[0];
 }
 
-void DrawToken(const Sample::Args& args, const SampleRow& params, std::span<const float> raw,
-               const RowScan& scan, std::span<float> workspace, SampleOutput* output) {
+void DrawToken(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
+               std::span<const float> raw, const RowScan& scan, std::span<float> workspace,
+               SampleOutput* output) {
+  const SampleRow& params = RowsOf(args)[row];
   const size_t vocab = raw.size();
   const bool greedy = params.temperature == 0.0f || params.top_k == 1;
   const bool wants_logprob = params.top_logprobs >= 0;
   output->token = scan.argmax;
-  if (greedy && params.edit_count == 0 && params.mask_row < 0 && !wants_logprob) return;
+  const bool edited = params.edit_count > 0 || params.counts_row >= 0 || params.mask_row >= 0;
+  if (greedy && !edited && !wants_logprob) return;
   std::span<float> logits = workspace.first(vocab);
   std::copy(raw.begin(), raw.end(), logits.begin());
-  Process(args, params, logits);
+  Process(desc, args, row, logits);
   const auto best = std::max_element(logits.begin(), logits.end());
   if (std::isinf(*best)) {
     output->degenerate = true;
@@ -203,6 +205,42 @@ float* Distribution(const Sample::Args& args, const SampleRow& params) {
 }
 
 }  // namespace
+
+void EditLogits(const Sample::Desc& desc, const Sample::Args& args, int64_t row, float* logits) {
+  const std::span<const SampleRow> rows = RowsOf(args);
+  const SampleRow& params = rows[row];
+  const float* const raw = args.logits.ptr<float>() + row * args.logits.strides[0];
+  const uint32_t* const counts =
+      params.counts_row < 0
+          ? nullptr
+          : args.counts.ptr<uint32_t>() + params.counts_row * args.counts.strides[0];
+  const auto count_of = [&](int32_t id) {
+    uint32_t count = counts[id];
+    for (int32_t d = 1; d <= params.drafts; ++d) count += rows[row - d].target == id ? 1 : 0;
+    return count;
+  };
+  const auto apply = [&](LogitEdit edit) {
+    if (edit.id < 0 || edit.id >= desc.vocab) return;
+    if (counts != nullptr) AddPenalties(params, count_of(edit.id), &edit);
+    logits[edit.id] = Edited(edit, raw[edit.id]);
+  };
+  if (counts != nullptr) {
+    constexpr int64_t kBlock = 32;  // mostly without a count
+    for (int64_t begin = 0; begin < desc.vocab; begin += kBlock) {
+      const int64_t end = std::min(desc.vocab, begin + kBlock);
+      uint32_t any = 0;
+      for (int64_t id = begin; id < end; ++id) any |= counts[id];
+      if (any == 0) continue;
+      for (int64_t id = begin; id < end; ++id) {
+        if (counts[id] != 0) apply({.id = static_cast<int32_t>(id)});
+      }
+    }
+    for (int32_t d = 1; d <= params.drafts; ++d) apply({.id = rows[row - d].target});
+  }
+  for (const LogitEdit& edit : EditsOf(args).subspan(params.edit_begin, params.edit_count)) {
+    apply(edit);
+  }
+}
 
 void ReportDegenerate(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
                       int32_t argmax) {
@@ -231,7 +269,7 @@ void SampleRowOutputs(const Sample::Desc& desc, const Sample::Args& args, int64_
   const RowScan scan = Scan(raw);
   if (scan.degenerate) return ReportDegenerate(desc, args, row, scan.argmax);
   if (params.draw) {
-    DrawToken(args, params, raw, scan, workspace, &output);
+    DrawToken(desc, args, row, raw, scan, workspace, &output);
   } else {
     output.token = params.target;
   }

@@ -69,6 +69,16 @@ inline float Edited(const LogitEdit& edit, float logit) {
   return edit.banned || std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
 }
 
+// What the penalties of a row make of an id with this word of counts, in addition to its edit.
+inline void AddPenalties(const SampleRow& row, uint32_t count, LogitEdit* edit) {
+  if (count == 0) return;
+  edit->repetition *= row.repetition_penalty;
+  const uint32_t answer = count & ~kInPrompt;
+  if (answer > 0) {
+    edit->subtract += row.presence_penalty + row.frequency_penalty * static_cast<float>(answer);
+  }
+}
+
 // Whether id a comes before id b in descending order of value, ties by ascending id.
 struct Before {
   const float* values;
@@ -76,6 +86,9 @@ struct Before {
     return values[a] != values[b] ? values[a] > values[b] : a < b;
   }
 };
+
+// Applies the edits and penalties of a row to `logits`, a copy of its raw ones.
+void EditLogits(const Sample::Desc& desc, const Sample::Args& args, int64_t row, float* logits);
 
 // All outputs of a row whose raw logits are degenerate.
 void ReportDegenerate(const Sample::Desc& desc, const Sample::Args& args, int64_t row,

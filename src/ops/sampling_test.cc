@@ -35,6 +35,7 @@ struct Call {
   std::vector<SampleRow> rows;
   std::vector<LogitEdit> edits;
   std::vector<std::vector<uint32_t>> masks;
+  std::vector<std::vector<uint32_t>> counts;  // each of the vocabulary's length
 
   std::vector<SampleOutput> outputs;
   std::vector<Top> tops;             // [rows, kTopMax + 1]
@@ -113,6 +114,10 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
         masks.Int(m * words + w) = static_cast<int32_t>(call->masks[m][w]);
       }
     }
+    Array counts(DType::kI32, {static_cast<int64_t>(call->counts.size()), vocab});
+    for (size_t i = 0; i < counts.Count(); ++i) {
+      counts.Int(i) = static_cast<int32_t>(call->counts[i / vocab][i % vocab]);
+    }
     int64_t asked = 0;
     for (const SampleRow& row : call->rows) asked += row.distribution_row >= 0;
     Array ids(DType::kI32, {rows, kTopMax + 1}), logprobs(DType::kF32, {rows, kTopMax + 1});
@@ -123,6 +128,7 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
     args.logits = logits.tensor();
     args.rows = Structs(call->rows);
     if (!call->edits.empty()) args.edits = Structs(call->edits);
+    if (!call->counts.empty()) args.counts = counts.tensor();
     if (!call->masks.empty()) args.masks = masks.tensor();
     args.outputs = Structs(call->outputs);
     Array tokens(DType::kI32, {rows});
@@ -531,6 +537,75 @@ TEST_P(SampleTest, ARowGivesTheSameBitsAloneAndInAnyBatch) {
       EXPECT_EQ(alone.top(0, i), batch.top(r, i)) << r;
     }
   }
+}
+
+// What the counts of id 0 take from its logit of 8 shows in which of the others is the best.
+TEST_P(SampleTest, CountsArePenalisedByWhereAndHowOften) {
+  const std::vector<float> logits = {8.0f, 7.5f, 6.5f, 5.5f, 4.5f, 3.5f, 2.5f, 1.5f};
+  const auto best = [&](uint32_t count, SampleRow row) {
+    row.temperature = 0.0f;
+    row.counts_row = 1;
+    Call call{.logits = {logits}, .rows = {row}};
+    call.counts = {{9, 9, 9, 9, 9, 9, 9, 9}, {count, 0, 0, 0, 0, 0, 0, 0}};
+    Run(&call);
+    return call.outputs[0].token;
+  };
+  const SampleRow repetition = {.repetition_penalty = 2.0f};  // 8 / 2 = 4
+  EXPECT_EQ(best(0, repetition), 0);
+  EXPECT_EQ(best(1, repetition), 1);
+  EXPECT_EQ(best(kInPrompt, repetition), 1);
+  const SampleRow presence = {.presence_penalty = 1.0f};
+  EXPECT_EQ(best(kInPrompt, presence), 0);
+  EXPECT_EQ(best(kInPrompt + 1, presence), 1);
+  const SampleRow frequency = {.frequency_penalty = 0.2f};
+  EXPECT_EQ(best(kInPrompt, frequency), 0);
+  EXPECT_EQ(best(2, frequency), 0);  // 7.6
+  EXPECT_EQ(best(3, frequency), 1);  // 7.4
+}
+
+TEST_P(SampleTest, CountsAndEditsOfOneIdAreOneEdit) {
+  // (-1 + 2) / 2 - 0.25 = 0.25 > 0.125; in any other order it is below.
+  const SampleRow row = {.temperature = 0.0f,
+                         .edit_count = 1,
+                         .counts_row = 0,
+                         .repetition_penalty = 2.0f,
+                         .presence_penalty = 0.25f};
+  Call call{.logits = {{-1.0f, 0.125f}}, .rows = {row}, .edits = {{.id = 0, .bias = 2.0f}}};
+  call.counts = {{1, 0}};
+  Run(&call);
+  EXPECT_EQ(call.outputs[0].token, 0);
+  call.edits[0].banned = true;
+  Run(&call);
+  EXPECT_EQ(call.outputs[0].token, 1);
+}
+
+TEST_P(SampleTest, DraftsBeforeARowCountAsDrawn) {
+  const std::vector<float> logits = {4.0f, 3.5f, 2.5f, 1.5f};
+  Call call;
+  for (int32_t drafts = 0; drafts < 4; ++drafts) {
+    call.logits.push_back(logits);
+    call.rows.push_back({.target = drafts == 1 ? 1 : 0,
+                         .temperature = 0.0f,
+                         .counts_row = 0,
+                         .frequency_penalty = 1.0f,
+                         .drafts = drafts});
+  }
+  call.counts = {{0, 0, 0, 0}};
+  Run(&call);  // before the rows: nothing; 0; 0 and 1; 0 twice and 1
+  const int32_t expected[] = {0, 1, 0, 1};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(call.outputs[i].token, expected[i]) << i;
+  EXPECT_EQ(call.counts[0], std::vector<uint32_t>(4, 0u));
+}
+
+TEST_P(SampleTest, ARowWithoutCountsHasNoPenalties) {
+  const SampleRow row = {.temperature = 0.0f,
+                         .repetition_penalty = 9.0f,
+                         .presence_penalty = 2.0f,
+                         .frequency_penalty = 2.0f};
+  Call call{.logits = {{2.0f, 1.0f}}, .rows = {row}};
+  call.counts = {{7, 0}};
+  Run(&call);
+  EXPECT_EQ(call.outputs[0].token, 0);
 }
 
 }  // namespace

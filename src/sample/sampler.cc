@@ -71,7 +71,8 @@ size_t Sampler::DeviceBytes(const Options& options) {
       AlignUp(static_cast<size_t>(rows) * sizeof(ops::SampleOutput)) +
       2 * AlignUp(static_cast<size_t>(rows * (options.top_logprobs_max + 1)) * 4);
   return AlignUp(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs +
-         AlignUp(MaskBytes(options, MaskRows(options)));
+         AlignUp(MaskBytes(options, MaskRows(options))) +
+         DeviceCounts::Bytes(options.vocab, CountRows(options));
 }
 
 Result<ops::Bound<ops::Sample>> Sampler::BindSample(device::Device& device,
@@ -86,6 +87,9 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
   SLUICE_ASSIGN_OR_RETURN(
       sampler->resolve_,
       ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc(), options.records));
+  SLUICE_ASSIGN_OR_RETURN(
+      sampler->counts_,
+      DeviceCounts::Make(device, options.vocab, CountRows(options), options.records));
   sampler->apart_ = device.facts().device_memory;
   constexpr auto memory = device::MemoryKind::kDevice;
   const size_t inputs = FixedBytes(options.rows_max, options.rows_max * kEditsOfRow);
@@ -121,7 +125,7 @@ Status Sampler::ResolveTokens(device::Stream& stream, const ops::Tensor& ids) co
 void Sampler::Begin(const BatchPlan& plan) {
   for (const batch::SlotStart& start : plan.starts) {
     CHECK(start.slot >= 0 && start.slot < options_.slots, "slot ", start.slot);
-    slots_[start.slot].Start(start);
+    slots_[start.slot].Start(start, start.slot < counted_slots());
   }
 }
 
@@ -150,8 +154,15 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     if (params.full_distribution)
       row.distribution_row = static_cast<int32_t>(step->distribution_rows_++);
     row.edit_begin = static_cast<int32_t>(step->edits_.size());
-    slot.AppendEdits(options_.vocab, &step->edits_);
+    slot.AppendEdits(options_.vocab, row, &step->edits_);
     row.edit_count = static_cast<int32_t>(step->edits_.size()) - row.edit_begin;
+    if (slot.counts_on_device()) {
+      if (slot.counts_lost()) counts_.Add(entry.slot, slot, &step->sets_);
+      slot.SetCounts();
+      row.counts_row = entry.slot;
+      row.drafts = drafts;
+      step->counted_ = true;
+    }
     if (entry.masked) {
       row.mask_row = static_cast<int32_t>(step->waiting_.size());
       step->waiting_.push_back(entry.logits_begin + i);
@@ -173,6 +184,8 @@ void Sampler::Build(const BatchPlan& plan, Step* step) {
   step->waiting_.clear();
   step->masks_ = {};
   step->late_.clear();
+  step->sets_.Clear();
+  step->counted_ = false;
   step->distribution_rows_ = 0;
   step->logprobs_ = false;
   CHECK(static_cast<int>(plan.logits_rows.size()) <= options_.rows_max, plan.logits_rows.size());
@@ -186,6 +199,14 @@ Status Sampler::TakeMasks(const BatchPlan& plan, const batch::MaskSet& masks, St
   step->masks_ = masks.words;
   step->late_ = masks.late;
   if (masks.late.empty()) return OkStatus();
+  // A row that may draw nothing is degenerate, and of those nothing is counted on the device.
+  const size_t words = batch::MaskWords(options_.vocab);
+  step->own_masks_ = masks.words;
+  for (size_t i = 0; i < step->waiting_.size(); ++i) {
+    if (step->IsLate(step->waiting_[i]))
+      std::fill_n(step->own_masks_.begin() + static_cast<int64_t>(i * words), words, 0);
+  }
+  step->masks_ = step->own_masks_;
   for (const PlanEntry& entry : plan.entries) {
     for (int row = entry.logits_begin; row < entry.logits_begin + entry.logits_count; ++row) {
       if (plan.logits_rows[row].purpose == RowPurpose::kSample && step->IsLate(row)) {
@@ -198,6 +219,7 @@ Status Sampler::TakeMasks(const BatchPlan& plan, const batch::MaskSet& masks, St
 
 void Sampler::Drop(const BatchPlan& plan, const Step& step) {
   for (const PlanEntry& entry : plan.entries) {
+    slots_[entry.slot].LoseCounts();
     for (int row = entry.logits_begin; row < entry.logits_begin + entry.logits_count; ++row) {
       if (plan.logits_rows[row].purpose != RowPurpose::kSample || step.IsLate(row)) continue;
       slots_[entry.slot].Await(-1);
@@ -265,13 +287,20 @@ void Sampler::SetOutputs(const device::View& outputs, int64_t rows, int64_t dist
       ops::Dense(from(layout.distributions), DType::kF32, {distribution_rows, options_.vocab});
 }
 
+Status Sampler::SampleAndCount(device::Stream& stream, const ops::Sample::Args& args) const {
+  SLUICE_RETURN_IF_ERROR(sample_(stream, args));
+  return args.counts.empty() ? OkStatus() : counts_.Count(stream, args.rows, args.outputs);
+}
+
 Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* step) {
   const int64_t rows = step->ran_rows_;
   if (rows == 0) return OkStatus();
   const size_t bytes = LayoutOf(rows, step->distribution_rows_).bytes;
   SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->outputs_));
+  SLUICE_RETURN_IF_ERROR(counts_.Set(stream, &step->sets_));
   ops::Sample::Args args;
   args.logits = logits;
+  if (step->counted_) args.counts = counts_.tensor();
   if (apart_) {
     SLUICE_RETURN_IF_ERROR(Upload(stream, step, &args));
     step->device_outputs_ = device_outputs_.view();
@@ -280,7 +309,7 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
       step->device_outputs_ = large_outputs_.view();
     }
     SetOutputs(step->device_outputs_, rows, step->distribution_rows_, &args);
-    SLUICE_RETURN_IF_ERROR(sample_(stream, args));
+    SLUICE_RETURN_IF_ERROR(SampleAndCount(stream, args));
     return Fetch(stream, step);
   }
   const device::DeviceId id = logits.device;
@@ -293,7 +322,7 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
                             {static_cast<int64_t>(step->waiting_.size()), mask_words()});
   }
   SetOutputs(step->outputs_.view(), rows, step->distribution_rows_, &args);
-  return sample_(stream, args);
+  return SampleAndCount(stream, args);
 }
 
 Sampler::Misfit Sampler::FitsFixed(const Step& step, int64_t edits) const {
@@ -322,13 +351,15 @@ Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
   args.logits = logits;
   args.rows = RowTensor(inputs, rows);
   args.edits = EditTensor(Part(inputs, edits_at, EditsBytes(edits)), edits);
-  // Rows without a mask read none of it.
+  // Rows without counts or a mask read none of them.
+  args.counts = counts_.tensor();
   args.masks = ops::Dense(device_masks_.view(), DType::kI32, {MaskRows(options_), mask_words()});
   SetOutputs(device_outputs_.view(), rows, 0, &args);
-  return sample_(stream, args);
+  return SampleAndCount(stream, args);
 }
 
-Status Sampler::UploadFixedMasks(device::Stream& stream, Step* step) {
+Status Sampler::UploadBesideFixed(device::Stream& stream, Step* step) {
+  SLUICE_RETURN_IF_ERROR(counts_.Set(stream, &step->sets_));
   return step->waits() ? UploadMasks(stream, step).status() : OkStatus();
 }
 

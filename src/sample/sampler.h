@@ -16,6 +16,7 @@
 #include "batch/result.h"
 #include "ops/embedding.h"
 #include "ops/sampling.h"
+#include "sample/device_counts.h"
 #include "sample/slot_state.h"
 
 namespace sluice::sample {
@@ -27,6 +28,8 @@ class Sampler {
     int slots = 0;     // sequences that run at once
     int rows_max = 0;  // logits rows of one step
     int top_logprobs_max = 20;
+    // That counts of tokens may take, a row of `vocab` words for each slot. Slots beyond have none.
+    size_t counts_bytes_max = size_t{64} << 20;
     std::vector<ops::BindRecord>* records = nullptr;  // what is bound is added
   };
   // The rows of a step between Build and Collect, and their results.
@@ -43,9 +46,13 @@ class Sampler {
 
     std::vector<ops::SampleRow> rows_;
     std::vector<ops::LogitEdit> edits_;
-    std::vector<int32_t> waiting_;     // rows that have masks, in the order of these
-    std::span<const uint32_t> masks_;  // of the caller of TakeMasks, until the step has run
-    std::vector<int32_t> late_;        // of `waiting_`: those that draw nothing
+    std::vector<int32_t> waiting_;  // rows that have masks, in the order of these
+    // Of the caller of TakeMasks until the step has run, or own_masks_ where some rows are late.
+    std::span<const uint32_t> masks_;
+    std::vector<uint32_t> own_masks_;
+    std::vector<int32_t> late_;  // of `waiting_`: those that draw nothing
+    DeviceCounts::Sets sets_;
+    bool counted_ = false;  // some row has counts on the device
     int64_t distribution_rows_ = 0;
     bool logprobs_ = false;        // some row asked for them
     int64_t ran_rows_ = 0;         // `rows_` and padding
@@ -57,10 +64,14 @@ class Sampler {
 
   static Result<std::unique_ptr<Sampler>> Make(device::Device& device, const Options& options);
   // Memory that Make takes on a device with memory of its own. Steps with many edits, more than
-  // kMaskRows masks or whole distributions make it grow.
+  // kMaskRows masks, whole distributions or long starts of penalised sequences make it grow.
   static size_t DeviceBytes(const Options& options);
   // How Make binds sampling; the record goes to options.records.
   static Result<ops::Bound<ops::Sample>> BindSample(device::Device& device, const Options& options);
+
+  // A sequence with penalties in a slot below this may have several steps in flight. In another
+  // slot its steps must have been collected before the next one is built.
+  int counted_slots() const { return counts_.rows(); }
 
   // Buffers for a step; to be used again and again.
   Result<Step> MakeStep() const;
@@ -81,7 +92,9 @@ class Sampler {
   // collected in the order in which they were built from their plans, and the device is done with
   // this one.
   void Collect(const batch::BatchPlan& plan, const Step& step, batch::StepResult* result);
-  // Forgets a built step that failed. REQUIRES: the device is done with it.
+  // Forgets a built step that failed. The next step of its slots sets their counts anew, so all
+  // steps of theirs before that one must have been collected or dropped when it is built. REQUIRES:
+  // the device is done with it.
   void Drop(const batch::BatchPlan& plan, const Step& step);
 
   // Fills in, on the stream, the ids (I32 [tokens]) that are rows of the step that ran last
@@ -99,10 +112,13 @@ class Sampler {
   // The op over such a buffer on the device; what a graph captures.
   Status RunFixed(device::Stream& stream, int64_t rows, int64_t edits, const device::View& inputs,
                   const ops::Tensor& logits) const;
-  // Puts the masks of a step, if it has any, where RunFixed reads them.
-  Status UploadFixedMasks(device::Stream& stream, Step* step);
+  // Puts what a step has beside its rows, masks and counts of slots that start, where RunFixed
+  // reads it.
+  Status UploadBesideFixed(device::Stream& stream, Step* step);
   // What graphs the op and ResolveTokens may be captured in.
-  device::GraphSupport graphs() const { return std::min(sample_.graphs(), resolve_.graphs()); }
+  device::GraphSupport graphs() const {
+    return std::min({sample_.graphs(), counts_.graphs(), resolve_.graphs()});
+  }
   // Fetches the results of a step that ran over `rows` rows.
   Status FetchFixed(device::Stream& stream, int64_t rows, Step* step);
 
@@ -121,11 +137,16 @@ class Sampler {
   static int64_t MaskRows(const Options& options) {
     return std::min<int64_t>(options.rows_max, kMaskRows);
   }
+  static int CountRows(const Options& options) {
+    return DeviceCounts::Rows(options.vocab, options.slots, options.counts_bytes_max);
+  }
   int64_t mask_words() const { return static_cast<int64_t>(batch::MaskWords(options_.vocab)); }
   static size_t MaskBytes(const Options& options, int64_t rows);
   void BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry, Step* step);
   // A tensor of the step's masks on the device.
   Result<ops::Tensor> UploadMasks(device::Stream& stream, Step* step);
+  // Where `args` have counts, what was drawn is added to them.
+  Status SampleAndCount(device::Stream& stream, const ops::Sample::Args& args) const;
   Status Fetch(device::Stream& stream, Step* step);
   Status Upload(device::Stream& stream, Step* step, ops::Sample::Args* args);
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
@@ -139,6 +160,7 @@ class Sampler {
   const Options options_;
   bool apart_ = false;  // the device has memory of its own
   ops::Bound<ops::Sample> sample_;
+  DeviceCounts counts_;
   std::vector<SlotState> slots_;
   ops::Bound<ops::ResolveTokens> resolve_;
   device::Buffer tokens_;  // I32 [rows_max] on the device: what the last step's rows drew

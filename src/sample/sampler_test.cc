@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <set>
 
 #include "batch/mask_fixture.h"
 #include "device/resolver.h"
@@ -48,9 +50,13 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
     Restart();
   }
 
-  void Restart() {
-    auto sampler = Sampler::Make(
-        *device_, {.vocab = kVocab, .slots = 8, .rows_max = 16, .top_logprobs_max = 4});
+  // Without memory for counts half of the slots have some.
+  void Restart(size_t counts_bytes_max = 1 << 20) {
+    auto sampler = Sampler::Make(*device_, {.vocab = kVocab,
+                                            .slots = 8,
+                                            .rows_max = 16,
+                                            .top_logprobs_max = 4,
+                                            .counts_bytes_max = counts_bytes_max});
     ASSERT_TRUE(sampler.ok()) << sampler.status().message();
     sampler_ = std::move(sampler).value();
     built_ = std::move(sampler_->MakeStep().value());
@@ -116,6 +122,7 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
     device::Buffer copy;
     if (status.ok()) status = sampler_->Run(*stream_, OnDevice(values, &copy), &built_);
     if (status.ok()) status = stream_->Synchronize();
+    if (status.ok() && lose_results_) status = Status(StatusCode::kDevice, "the results are lost");
     status.ok() ? sampler_->Collect(plan_, built_, &result) : sampler_->Drop(plan_, built_);
     EXPECT_TRUE(values.bytes() == before.bytes()) << "the logits changed";
     plan_ = {};
@@ -135,7 +142,7 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
   Sampler::Step built_;  // of tests that have one step at a time
   BatchPlan plan_;
   uint64_t step_ = 0;
-  bool spoil_masks_ = false;
+  bool spoil_masks_ = false, lose_results_ = false;
 };
 
 // Logits whose argmax is `best` and whose runner-up is `second`.
@@ -646,6 +653,226 @@ TEST_P(SamplerTest, ASequenceDrawsTheSameAloneAndAmongOthers) {
     EXPECT_EQ(alone.tokens[0].id, together[i].id) << i;
     EXPECT_EQ(alone.tokens[0].logprob, together[i].logprob) << i;
     EXPECT_EQ(alone.tokens[0].rank, together[i].rank) << i;
+  }
+}
+
+batch::SamplingParams AnyPenalties(ops::TestNoise& noise) {
+  const auto pick = [&](auto... choices) {
+    const float all[] = {choices...};
+    return all[noise.Below(sizeof...(choices))];
+  };
+  batch::SamplingParams params;
+  params.temperature = pick(0.0f, 0.3f, 1.0f);
+  params.repetition_penalty = pick(1.0f, 1.2f, 0.8f);
+  params.presence_penalty = pick(0.0f, 0.7f, -0.5f);
+  params.frequency_penalty = pick(0.1f, 0.9f);
+  params.seed = noise.Next();
+  params.top_logprobs = 2;
+  if (noise.Below(3) == 0) params.logit_bias = {{3, 1.5f}, {7, -2.0f}, {20, 1.0f}};
+  if (noise.Below(3) == 0) params.no_repeat_ngram = 3;
+  if (noise.Below(3) == 0) {
+    params.min_tokens = 9;
+    params.end_ids = {1, 2, 3};
+  }
+  return params;
+}
+
+int32_t Best(const std::vector<float>& logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+// A sequence in a slot with counts on the device beside the same one in a slot without, through
+// drafts, masks that may be late, steps that come to nothing, and preemption.
+TEST_P(SamplerTest, CountsOnTheDeviceGiveTheBitsOfEditsByTheHost) {
+  Restart(0);
+  ASSERT_EQ(sampler_->counted_slots(), 4);
+  ops::TestNoise noise(8);
+  size_t accepted = 0, late = 0;
+  for (int run = 0; run < 40; ++run) {
+    const batch::SamplingParams params = AnyPenalties(noise);
+    std::vector<int32_t> history;
+    for (int64_t i = noise.Below(9); i >= 0; --i)
+      history.push_back(static_cast<int32_t>(noise.Below(kVocab)));
+    const auto prompt = static_cast<int32_t>(history.size());
+    int slot = run % 4;
+    const auto start = [&] {
+      for (const int of : {slot, slot + 4}) {
+        Start(of, params, history);
+        plan_.starts.back().prompt_tokens = prompt;
+      }
+    };
+    start();
+    for (int step = 0; step < 16; ++step) {
+      std::vector<LogitsRow> rows;
+      std::vector<std::vector<float>> logits;
+      for (int64_t drafts = step % 3 == 1 ? 1 + noise.Below(3) : 0; drafts >= 0; --drafts) {
+        logits.push_back(Noise(noise.Next()));
+        rows.push_back(drafts > 0 ? Verify(Best(logits.back())) : Sample());
+      }
+      if (rows.size() > 1) rows.back().purpose = RowPurpose::kVerify;
+      const auto first = static_cast<int>(history.size());
+      AddEntry(1, slot, first, rows);
+      AddEntry(2, slot + 4, first, rows);
+      const std::vector<std::vector<float>> same = logits;
+      logits.insert(logits.end(), same.begin(), same.end());
+      batch::TestMasks masks;
+      const int ready = step % 4 == 2 ? static_cast<int>(noise.Below(3)) : 9;
+      masks.has = [&](const batch::PlanEntry&) { return step % 4 > 1; };
+      masks.fill = [&](const batch::PlanEntry&, int row, std::span<uint32_t> allowed) {
+        std::fill(allowed.begin(), allowed.end(), 0xff77ff77u);
+        return row < ready;
+      };
+      if (step % 5 == 3) {  // the results are lost, and the step is computed again
+        const BatchPlan again = plan_;
+        lose_results_ = true;
+        EXPECT_FALSE(TryRun(logits, &masks).ok());
+        lose_results_ = false;
+        plan_ = again;
+        plan_.starts.clear();
+      }
+      const StepResult result = Run(logits, &masks);
+      const std::vector<int32_t> drawn = Ids(result, 0);
+      ASSERT_EQ(Ids(result, 1), drawn) << run << " " << step;
+      for (size_t i = 0; i < drawn.size(); ++i) {
+        const batch::ResultToken &a = result.tokens[i], &b = result.tokens[drawn.size() + i];
+        EXPECT_EQ(a.logprob, b.logprob);
+        EXPECT_EQ(a.rank, b.rank);
+      }
+      history.insert(history.end(), drawn.begin(), drawn.end());
+      accepted += drawn.empty() ? 0 : drawn.size() - 1;
+      late += drawn.empty();
+      if (step % 7 == 6) {
+        slot = (slot + 1) % 4;
+        start();
+      }
+    }
+  }
+  EXPECT_GT(accepted, 50u);
+  EXPECT_GT(late, 20u);
+}
+
+// Nobody has read the first step when the second is put on the stream.
+TEST_P(SamplerTest, PenaltiesSeeWhatTheStepInFlightDraws) {
+  batch::SamplingParams params = Greedy();
+  params.frequency_penalty = 2.0f;
+  BatchPlan plans[3];
+  Sampler::Step built[3];
+  std::vector<device::Buffer> copies(3);
+  std::vector<ops::Array> values;
+  for (int step = 0; step < 3; ++step) {
+    if (step == 0) Start(1, params);
+    AddEntry(1, 1, step, {Sample()});
+    plan_.step = step + 1;
+    sampler_->Begin(plan_);
+    built[step] = std::move(sampler_->MakeStep().value());
+    sampler_->Build(plan_, &built[step]);
+    values.emplace_back(DType::kF32, std::initializer_list<int64_t>{1, kVocab});
+    for (int64_t i = 0; i < kVocab; ++i) values.back().Set(i, Peak(7, 8)[i]);
+    ASSERT_TRUE(sampler_->Run(*stream_, OnDevice(values.back(), &copies[step]), &built[step]).ok());
+    plans[step] = std::exchange(plan_, {});
+  }
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  for (int step = 0; step < 3; ++step) {  // 6, 4 and 4 against 5, 5 and 3
+    StepResult result;
+    sampler_->Collect(plans[step], built[step], &result);
+    EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(step == 1 ? 8 : 7)) << step;
+  }
+}
+
+// Whichever op of whichever step fails, the step may be computed again.
+TEST_P(SamplerTest, AFailedStepLeavesNoCountBehind) {
+  if (GetParam() == "cpu") GTEST_SKIP() << "ops on the CPU do not fail on their way";
+  batch::SamplingParams params = Greedy();
+  params.frequency_penalty = 0.3f;
+  params.repetition_penalty = 1.1f;
+  const auto run = [&](int failing, std::string_view op) {
+    Restart();
+    std::vector<int32_t> drawn;
+    Start(2, params, {7, 8});
+    Start(3, params, {7});
+    for (int step = 0; step < 9; ++step) {
+      const int first = 2 + static_cast<int>(drawn.size());
+      AddEntry(1, 2, first, {Sample()});
+      AddEntry(2, 3, first, {Verify(7), Sample()});
+      const BatchPlan again = plan_;
+      const std::vector<std::vector<float>> logits = {Peak(7, 8), Peak(7, 9), Peak(8, 9)};
+      if (step == failing) {
+        static_cast<ops::QueuedDevice&>(*device_).FailOp(op);
+        EXPECT_EQ(TryRun(logits).ok(), op == "set_counts" && step > 0);
+        static_cast<ops::QueuedDevice&>(*device_).FailOp("none");
+        if (op == "set_counts" && step > 0) return std::vector<int32_t>();
+        plan_ = again;
+        plan_.starts.clear();
+      }
+      const StepResult result = Run(logits);
+      for (const batch::ResultToken& token : result.tokens) drawn.push_back(token.id);
+    }
+    return drawn;
+  };
+  const std::vector<int32_t> expected = run(-1, "none");
+  EXPECT_GT(std::set<int32_t>(expected.begin(), expected.end()).size(), 2u);
+  EXPECT_EQ(run(0, "set_counts"), expected);
+  for (int step = 0; step < 9; ++step) {
+    EXPECT_EQ(run(step, "sample"), expected) << step;
+    EXPECT_EQ(run(step, "count_tokens"), expected) << step;
+  }
+}
+
+// Longer than any before, while the step before still reads its own.
+TEST_P(SamplerTest, AStartMayBeOfAnyLength) {
+  constexpr int kLong = 70'000;
+  sampler_ =
+      std::move(Sampler::Make(*device_, {.vocab = kLong, .slots = 2, .rows_max = 2}).value());
+  batch::SamplingParams params = Greedy();
+  params.repetition_penalty = 4.0f;
+  BatchPlan plans[2];
+  Sampler::Step built[2];
+  std::vector<device::Buffer> copies(2);
+  ops::Array values(DType::kF32, {1, kLong});
+  values.Set(kLong - 1, 3.0f);
+  values.Set(5, 2.0f);
+  for (int step = 0; step < 2; ++step) {
+    std::vector<int32_t> prompt = {5};
+    if (step == 1) {  // all but 5
+      prompt.resize(kLong);
+      std::iota(prompt.begin(), prompt.end(), 0);
+      prompt.erase(prompt.begin() + 5);
+    }
+    Start(step, params, prompt);
+    AddEntry(step + 1, step, 0, {Sample()});
+    plan_.step = step + 1;
+    sampler_->Begin(plan_);
+    built[step] = std::move(sampler_->MakeStep().value());
+    sampler_->Build(plan_, &built[step]);
+    device::Buffer& copy = copies[step];
+    ops::Tensor logits = values.tensor();
+    if (device_->facts().device_memory) {
+      copy = std::move(device_->Allocate(kLong * 4, device::MemoryKind::kDevice).value());
+      const device::CopyItem item{copy.view(), {logits.data, kLong * 4}};
+      ASSERT_TRUE(device_->Copy(*stream_, {&item, 1}).ok());
+      logits = ops::Dense(copy.view(), DType::kF32, {1, kLong});
+    }
+    ASSERT_TRUE(sampler_->Run(*stream_, logits, &built[step]).ok());
+    plans[step] = std::exchange(plan_, {});
+  }
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  for (int step = 0; step < 2; ++step) {
+    StepResult result;
+    sampler_->Collect(plans[step], built[step], &result);
+    EXPECT_THAT(Ids(result, 0), ::testing::ElementsAre(step == 0 ? kLong - 1 : 5)) << step;
+  }
+}
+
+TEST_P(SamplerTest, TheMemoryPlanCountsWhatMakeTakes) {
+  if (!device_->facts().device_memory) GTEST_SKIP() << "the device has no memory of its own";
+  for (const int64_t vocab : {4096, 1 << 20}) {  // a row for each slot, and for the first alone
+    const Sampler::Options options = {
+        .vocab = vocab, .slots = 32, .rows_max = 40, .counts_bytes_max = 3 << 20};
+    const size_t before = device_->Memory().value().free_bytes;
+    const auto sampler = std::move(Sampler::Make(*device_, options).value());
+    const auto taken = static_cast<double>(before - device_->Memory().value().free_bytes);
+    EXPECT_EQ(sampler->counted_slots(), vocab == 4096 ? 32 : 4);
+    EXPECT_NEAR(static_cast<double>(Sampler::DeviceBytes(options)), taken, 1 << 16);  // whole pages
   }
 }
 

@@ -1,12 +1,23 @@
 #include "sample/slot_state.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "ops/sampling_rules.h"
 
 namespace sluice::sample {
+namespace {
 
-void SlotState::Start(const batch::SlotStart& start) {
+// Counts a token in its id's word.
+void Count(bool answer, uint32_t* word) { *word = answer ? *word + 1 : *word | ops::kInPrompt; }
+
+}  // namespace
+
+void SlotState::Start(const batch::SlotStart& start, bool device_counts) {
   params_ = start.sampling;
   prompt_tokens_ = start.prompt_tokens;
+  counts_on_device_ = counts_lost_ = device_counts && batch::HasPenalties(params_);
   counts_.clear();
   history_.clear();
   length_ = awaited_ = 0;
@@ -22,30 +33,33 @@ void SlotState::Append(int32_t token) {
   ++length_;
   if (!NeedsHistory()) return;
   history_.push_back(token);
-  if (!NeedsCounts()) return;
-  Count& count = counts_[token];
-  ++count.total;
-  count.answer += answer;
+  if (CountsHere()) Count(answer, &counts_[token]);
 }
 
 void SlotState::RemoveLast() {
+  CHECK(length_ > prompt_tokens_, "length=", length_);
   --length_;
   if (!NeedsHistory()) return;
   const int32_t token = history_.back();
   history_.pop_back();
-  if (!NeedsCounts()) return;
-  const bool answer = length_ >= prompt_tokens_;
-  auto found = counts_.find(token);
-  found->second.answer -= answer;
-  if (--found->second.total == 0) counts_.erase(found);
+  if (!CountsHere()) return;
+  const auto found = counts_.find(token);
+  if (--found->second == 0) counts_.erase(found);
 }
 
-bool SlotState::NeedsCounts() const {
-  return params_.repetition_penalty != 1.0f || params_.presence_penalty != 0.0f ||
-         params_.frequency_penalty != 0.0f;
+void SlotState::AppendCounts(std::span<uint32_t> tally, std::vector<int32_t>* words) const {
+  const size_t begin = words->size();
+  const auto inside = [&](int32_t id) { return id >= 0 && static_cast<size_t>(id) < tally.size(); };
+  for (size_t i = 0; i < history_.size(); ++i) {
+    const int32_t id = history_[i];
+    if (!inside(id)) continue;
+    if (tally[id] == 0) words->insert(words->end(), {id, 0});
+    Count(i >= static_cast<size_t>(prompt_tokens_), &tally[id]);
+  }
+  for (size_t i = begin; i < words->size(); i += 2) {
+    (*words)[i + 1] = static_cast<int32_t>(std::exchange(tally[(*words)[i]], 0));
+  }
 }
-
-bool SlotState::NeedsHistory() const { return NeedsCounts() || params_.no_repeat_ngram > 0; }
 
 void SlotState::AppendNgramBans(std::vector<int32_t>* banned) const {
   const int64_t n = params_.no_repeat_ngram;
@@ -59,20 +73,15 @@ void SlotState::AppendNgramBans(std::vector<int32_t>* banned) const {
   }
 }
 
-void SlotState::AppendEdits(int64_t vocab, std::vector<ops::LogitEdit>* edits) const {
+void SlotState::AppendEdits(int64_t vocab, const ops::SampleRow& row,
+                            std::vector<ops::LogitEdit>* edits) const {
   const size_t begin = edits->size();
   const auto add = [&](int32_t id) -> ops::LogitEdit& {
     edits->push_back({.id = id});
     return edits->back();
   };
   for (const auto& [id, bias] : params_.logit_bias) add(id).bias = bias;
-  for (const auto& [id, count] : counts_) {
-    ops::LogitEdit& edit = add(id);
-    edit.repetition = params_.repetition_penalty;
-    if (count.answer > 0) {
-      edit.subtract = params_.presence_penalty + params_.frequency_penalty * count.answer;
-    }
-  }
+  for (const auto& [id, count] : counts_) ops::AddPenalties(row, count, &add(id));
   const bool early = drawn() < params_.min_tokens;
   if (edits->size() == begin && params_.no_repeat_ngram <= 0 && !early) return;
   std::vector<int32_t> banned;

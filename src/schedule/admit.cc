@@ -1,5 +1,6 @@
 // Scheduler: who joins the running sequences, with which blocks.
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "schedule/scheduler.h"
@@ -55,9 +56,7 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   kv_.Reserve(&sequence->kv, longest);
   sequence->fork_parent = 0;
   sequence->computed = sequence->planned = shared.tokens;
-  sequence->slot = free_slots_.back();
-  by_slot_[sequence->slot] = sequence;
-  free_slots_.pop_back();
+  TakeSlot(sequence);
   waiting_.Remove(sequence);
   running_.Insert(sequence);
   if (sequence->spec.await_kv) {
@@ -69,6 +68,21 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
     SchedulePrefill(sequence, budget);
   }
   return true;
+}
+
+// Slots whose tokens are counted go to sequences with penalties, while there are others for those
+// without.
+void Scheduler::TakeSlot(Sequence* sequence) {
+  const bool penalised = batch::HasPenalties(sequence->spec.sampling);
+  const auto found = std::find_if(free_slots_.rbegin(), free_slots_.rend(), [&](int32_t slot) {
+    return (slot < options_.counted_slots) == penalised;
+  });
+  const auto taken = found != free_slots_.rend() ? std::prev(found.base()) : free_slots_.end() - 1;
+  sequence->slot = *taken;
+  free_slots_.erase(taken);
+  by_slot_[sequence->slot] = sequence;
+  sequence->no_overlap =
+      sequence->spec.no_overlap || (penalised && sequence->slot >= options_.counted_slots);
 }
 
 // Gives the sequence the blocks that hold the beginning of its tokens already.

@@ -11,7 +11,7 @@ namespace {
 bool Plannable(const Sequence& sequence) {
   if (sequence.state != SequenceState::kRunning || sequence.uncomputed() == 0) return false;
   if (sequence.in_flight > 0 &&
-      (sequence.verifying || sequence.awaits_commit || sequence.spec.no_overlap)) {
+      (sequence.verifying || sequence.awaits_commit || sequence.no_overlap)) {
     return false;
   }
   return sequence.spec.max_tokens == 0 || !sequence.done_drawing();

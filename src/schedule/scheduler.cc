@@ -36,6 +36,7 @@ Status CheckOptions(const SchedulerOptions& o) {
   SLUICE_RETURN_IF_ERROR(CheckField("max_extra_rows", o.max_extra_rows, 1, kMaxTokens));
   SLUICE_RETURN_IF_ERROR(
       CheckField("max_draft_tokens", o.max_draft_tokens, 0, limits::kDraftTokensMax));
+  SLUICE_RETURN_IF_ERROR(CheckField("counted_slots", o.counted_slots, 0, o.max_num_seqs));
   SLUICE_RETURN_IF_ERROR(CheckFlag("max-model-len", o.max_model_len, 1, kMaxTokens));
   SLUICE_RETURN_IF_ERROR(CheckFlag("max-queue", o.queue_limit, 1, kMaxTokens));
   return CheckField("priority_aging_us", o.priority_aging_us, 1, kMaxAgingUs);

@@ -43,6 +43,8 @@ struct SchedulerOptions {
   int32_t max_extra_rows = 2048;    // logits rows of a step beyond one per sequence (prompt
                                     // log-probs, drafts); >= 1
   int32_t max_draft_tokens = 0;     // drafts per sequence and step
+  int32_t counted_slots = 0;        // below this the runner counts what penalties need, so that
+                                    // steps of such a sequence overlap
   int32_t max_model_len = 4096;     // prompt and answer
   int32_t queue_limit = 1024;       // sequences that wait for their first admission
   bool prefix_cache = true;
@@ -228,6 +230,7 @@ class Scheduler {
   void Admit(int64_t now_us, Budget* budget);
   bool WaitsForParent(const Sequence& sequence) const;
   bool TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget);
+  void TakeSlot(Sequence* sequence);
   Shared SharePrefix(Sequence* sequence);
   void AllocateAwaited(Sequence* sequence);
   bool MemoryForAdmission(const Sequence& sequence, bool soon) const;

@@ -551,6 +551,46 @@ TEST_F(SchedulerTest, ASequenceWithoutOverlapWaitsForItsCommit) {
   EXPECT_EQ(Plan().entries.size(), 2u);
 }
 
+SequenceSpec Penalised(SequenceSpec spec) {
+  spec.sampling.presence_penalty = 0.5f;
+  return spec;
+}
+
+TEST_F(SchedulerTest, PenaltiesWaitForTheirCommitInASlotWithoutCounts) {
+  SchedulerOptions options = Options();
+  options.counted_slots = 1;
+  Start(options, Blocks(64));
+  Add(Penalised(Spec(1, Count(3))));
+  Add(Penalised(Spec(2, Count(3))));
+  Add(Spec(3, Count(3)));
+  const BatchPlan first = Plan();
+  ASSERT_EQ(first.entries.size(), 3u);
+  EXPECT_EQ(first.entries[0].slot, 0);
+  const BatchPlan second = Plan();  // the second has no counts
+  ASSERT_EQ(second.entries.size(), 2u);
+  EXPECT_EQ(second.entries[0].sequence, 1u);
+  EXPECT_EQ(second.entries[1].sequence, 3u);
+  Commit(Answer(first));
+  Commit(Answer(second));
+  EXPECT_EQ(Plan().entries.size(), 3u);
+}
+
+TEST_F(SchedulerTest, SlotsWithCountsAreKeptForPenaltiesWhileThereAreOthers) {
+  SchedulerOptions options = Options();
+  options.max_num_seqs = 4;
+  options.counted_slots = 2;
+  Start(options, Blocks(64));
+  for (SequenceId id = 1; id <= 3; ++id) Add(Spec(id, Count(3)));
+  Add(Penalised(Spec(4, Count(3))));
+  const BatchPlan plan = Plan();
+  ASSERT_EQ(plan.entries.size(), 4u);
+  EXPECT_GE(plan.entries[0].slot, 2);
+  EXPECT_GE(plan.entries[1].slot, 2);
+  EXPECT_LT(plan.entries[2].slot, 2);  // no other was left
+  EXPECT_LT(plan.entries[3].slot, 2);
+  EXPECT_EQ(Plan().entries.size(), 4u);
+}
+
 TEST_F(SchedulerTest, AwaitedKvArrivesAndTheSequenceRunsOn) {
   Start();
   SequenceSpec spec = Spec(1, Count(6));

@@ -43,7 +43,7 @@ struct SequenceSpec {
   bool ignore_eos = false;
   bool prefix_cache = true;        // may use and feed the prefix cache
   bool prompt_logprobs = false;    // score every prompt token but the first
-  bool no_overlap = false;         // each step needs the Commit of the one before (beams)
+  bool no_overlap = false;         // each step needs the Commit of the one before
   bool masked = false;             // its rows that draw wait for masks
   bool await_kv = false;           // the prompt's KV comes from another process (KvArrived)
   std::vector<int32_t> end_ids;    // the model's end-of-generation ids
@@ -62,6 +62,7 @@ struct alignas(64) Sequence {
   SequenceState state = SequenceState::kWaiting;
   bool verifying = false;      // a step in flight may draw several [plan, commit]
   bool awaits_commit = false;  // sits out while a step is in flight; until it is planned [plan]
+  bool no_overlap = false;     // as its spec asks, or for penalties in a slot without counts [plan]
   bool slot_started = false;   // its SlotStart was planned [plan]
   int32_t computed = 0;        // tokens whose KV is written and committed [commit]
   int32_t planned = 0;  // tokens whose KV is written after the steps in flight [plan, commit]

@@ -9,6 +9,7 @@
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
+#include "ops/token_counts.h"
 
 namespace sluice::device {
 namespace {
@@ -202,7 +203,7 @@ TEST_P(OpBounds, ADeltaRuleLeavesStatesAloneWhereItsBlocksAreNowhere) {
 }
 
 TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
-  constexpr int kVocab = 8, kRows = 7, kTop = 2;
+  constexpr int kVocab = 8, kRows = 9, kTop = 2;
   std::vector<ops::SampleRow> rows(kRows, ops::SampleRow{.temperature = 0.0f, .top_logprobs = 1});
   rows[1].edit_begin = kFar, rows[1].edit_count = 5;
   rows[2].edit_begin = -kFar, rows[2].edit_count = 3;
@@ -210,6 +211,9 @@ TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   rows[4].distribution_row = kFar;
   rows[5].draw = rows[6].draw = false;
   rows[5].target = kFar, rows[6].target = -5;
+  rows[7].target = 6;  // a draft of the row behind it, if that had any
+  rows[7].counts_row = kFar, rows[8].counts_row = 0, rows[8].drafts = kFar;
+  rows[7].presence_penalty = rows[8].presence_penalty = 2.5f;
   Array logits(DType::kF32, {kRows, kVocab});
   for (size_t i = 0; i < logits.Count(); ++i) logits.Set(i, i % kVocab == 6 ? 3.0f : 1.0f);
   const Array tokens = Array::Ints(std::vector<int32_t>(kRows, -1));
@@ -219,6 +223,7 @@ TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   args.logits = Upload(logits);
   args.rows = Upload(Structs(rows));
   args.edits = Upload(Structs(std::vector<ops::LogitEdit>{{.id = 6, .banned = true}}));
+  args.counts = Upload(Array::Ints({1, kVocab}, {0, 0, 0, 0, 0, 0, 0, 1}));
   args.masks = Upload(Array::Ints({1, 1}, {1}));  // only token 0
   args.outputs = Upload(outputs);
   args.tokens = Upload(tokens);
@@ -232,11 +237,36 @@ TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   const Array drawn = ReadArray(args.tokens, tokens), read = ReadArray(args.outputs, outputs);
   std::vector<ops::SampleOutput> got(kRows);
   std::memcpy(got.data(), read.bytes().data(), kRows * sizeof(ops::SampleOutput));
-  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(got[i].token, 6) << i;
-  for (size_t i = 5; i < kRows; ++i) {
+  for (const size_t i : {0, 1, 2, 3, 4, 7, 8}) EXPECT_EQ(got[i].token, 6) << i;
+  for (const size_t i : {5, 6}) {
     EXPECT_EQ(got[i].logprob, -9999.0f) << i;
     EXPECT_EQ(got[i].rank, kVocab) << i;
   }
+}
+
+TEST_P(OpBounds, CountsOfWhatIsNotThereAreNotSet) {
+  const Array counts = Array::Ints({2, 3}, std::vector<int32_t>(6, 5));
+  ops::SetCounts::Args args;
+  args.rows = Upload(Array::Ints({3, 3}, {kFar, 0, 1, 1, -kFar, kFar, -1, 0, 1}));
+  args.words = Upload(Array::Ints({3, 2}, {2, 7, kFar, 8, -1, 9}));
+  args.counts = Upload(counts);
+  const bool follows = Follows<ops::SetCounts>({.vocab = 3}, args);
+  EXPECT_EQ(ReadArray(args.counts, counts),
+            follows ? Array::Ints({2, 3}, {5, 5, 5, 0, 0, 7}) : counts);
+}
+
+TEST_P(OpBounds, TokensOfWhatIsNotThereAreNotCounted) {
+  const Array counts = Array::Ints({2, 3}, std::vector<int32_t>(6, 5));
+  const std::vector<ops::SampleRow> rows = {
+      {.counts_row = kFar}, {.counts_row = 0}, {.counts_row = 1}, {.counts_row = 0, .drafts = 7}};
+  ops::CountTokens::Args args;
+  args.rows = Upload(Structs(rows));
+  args.outputs = Upload(Structs(
+      std::vector<ops::SampleOutput>{{.token = 0}, {.token = kFar}, {.token = 2}, {.token = 1}}));
+  args.counts = Upload(counts);
+  const bool follows = Follows<ops::CountTokens>({.vocab = 3}, args);
+  EXPECT_EQ(ReadArray(args.counts, counts),
+            follows ? Array::Ints({2, 3}, {5, 5, 5, 5, 5, 6}) : counts);
 }
 
 }  // namespace

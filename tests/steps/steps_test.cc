@@ -52,6 +52,7 @@ class Driver {
     options.max_batch_tokens = setting.batch_tokens;
     options.max_extra_rows = 64;
     options.max_draft_tokens = setting.drafts;
+    options.counted_slots = tiny_.executor->Info().counted_slots;
     options.max_model_len = exec::kTestLength;
     options.prefix_cache = setting.prefix_cache;
     auto scheduler = schedule::Scheduler::Create(options, tiny_.store->groups());
@@ -227,7 +228,6 @@ std::vector<std::vector<SequenceSpec>> Requests() {
     spec.sampling.seed = 70 + r;
     spec.sampling.top_logprobs = 1;
     if (r % 4 == 1) spec.sampling.frequency_penalty = 0.8f;
-    spec.no_overlap = r % 4 == 1;  // a penalty counts the token before
     spec.masked = r % 3 == 1;
     if (r % 4 == 2) spec.sampling.min_tokens = static_cast<int32_t>(random() % 4);
     for (int32_t id = 0; r % 4 == 2 && id < 128; id += 5) spec.stop_ids.push_back(id);

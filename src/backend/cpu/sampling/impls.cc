@@ -6,6 +6,7 @@
 #include "backend/cpu/stream.h"
 #include "backend/cpu/thread_pool.h"
 #include "ops/sampling.h"
+#include "ops/token_counts.h"
 
 namespace sluice::cpu {
 namespace {
@@ -63,6 +64,10 @@ void RegisterSampling(ops::OpTable& table) {
                           .supports = ops::RefSampleSupports,
                           .run = ops::RefSample,
                           .slow = &ops::PlainLoops<ops::Sample>});
+  // A word for each token of a prompt once, and one for each that is drawn: nothing to gain.
+  table.Add<ops::SetCounts>({"ref_set_counts", &ops::RefSetCountsSupports, &ops::RefSetCounts});
+  table.Add<ops::CountTokens>(
+      {"ref_count_tokens", &ops::RefCountTokensSupports, &ops::RefCountTokens});
 }
 
 }  // namespace sluice::cpu

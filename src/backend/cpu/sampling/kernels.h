@@ -41,7 +41,7 @@ struct SamplingKernels {
   // Ascending ids that are kept by the cut alone, at most `limit`; returns how many.
   int64_t (*kept_ids)(const float* x, int64_t n, float cut, int64_t ties_end, int32_t* ids,
                       int64_t limit);
-  // out: x where the bit of `words` is set, else -inf.
+  // out: x where the bit of `words` is set, else -inf. It may be x.
   void (*copy_allowed)(const float* x, const uint32_t* words, int64_t n, float* out);
   double (*total)(const WeightCall& call);
   void (*weights)(const WeightCall& call, double* out);  // [n]

@@ -92,22 +92,20 @@ class RowSampler {
             .ties_end = vocab_};
   }
 
-  // Applies mask and edits; returns the logits to draw from.
+  // Applies edits, penalties and mask; returns the logits to draw from.
   const float* Process() {
-    if (params_.edit_count == 0 && params_.mask_row < 0) return raw_;
-    const uint32_t* words = nullptr;
-    if (params_.mask_row >= 0) {
-      words = reinterpret_cast<const uint32_t*>(args_.masks.ptr<int32_t>() +
-                                                params_.mask_row * args_.masks.strides[0]);
-      kernels_.copy_allowed(raw_, words, vocab_, processed_);
-    } else {
+    const bool edited = params_.edit_count > 0 || params_.counts_row >= 0;
+    if (!edited && params_.mask_row < 0) return raw_;
+    const float* logits = raw_;
+    if (edited) {
       std::memcpy(processed_, raw_, vocab_ * sizeof(float));
+      ops::EditLogits(desc_, args_, row_, processed_);
+      logits = processed_;
     }
-    for (const ops::LogitEdit& edit :
-         ops::EditsOf(args_).subspan(params_.edit_begin, params_.edit_count)) {
-      if (edit.id < 0 || edit.id >= vocab_) continue;
-      if (words != nullptr && (words[edit.id / 32] >> (edit.id % 32) & 1u) == 0) continue;
-      processed_[edit.id] = ops::Edited(edit, processed_[edit.id]);
+    if (params_.mask_row >= 0) {
+      const auto* const words = reinterpret_cast<const uint32_t*>(
+          args_.masks.ptr<int32_t>() + params_.mask_row * args_.masks.strides[0]);
+      kernels_.copy_allowed(logits, words, vocab_, processed_);
     }
     return processed_;
   }

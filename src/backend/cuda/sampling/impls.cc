@@ -3,11 +3,14 @@
 #include "backend/cuda/launch.h"
 #include "backend/cuda/sampling/config.h"
 #include "backend/cuda/sampling/params.h"
+#include "ops/token_counts.h"
 
 namespace sluice::cuda {
 namespace {
 
+using ops::CountTokens;
 using ops::Sample;
+using ops::SetCounts;
 
 int32_t RowsIn(const ops::Tensor& t) { return t.empty() ? 0 : static_cast<int32_t>(t.dims[0]); }
 
@@ -16,6 +19,7 @@ SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
   p.logits = args.logits.ptr<float>();
   p.rows = args.rows.data;
   p.edits = args.edits.data;
+  p.counts = args.counts.ptr<uint32_t>();
   p.masks = args.masks.ptr<uint32_t>();
   p.outputs = args.outputs.data;
   p.tokens = args.tokens.ptr<int32_t>();
@@ -24,6 +28,7 @@ SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
   p.distributions = args.distributions.ptr<float>();
   p.vocab = desc.vocab;
   p.logits_stride = args.logits.strides[0];
+  p.counts_stride = args.counts.strides[0];
   p.mask_stride = args.masks.strides[0];
   p.top_ids_stride = args.top_ids.strides[0];
   p.top_logprobs_stride = args.top_logprobs.strides[0];
@@ -32,6 +37,7 @@ SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
   p.edits_stride = args.edits.strides[0];
   p.outputs_stride = args.outputs.strides[0];
   p.edit_count = RowsIn(args.edits);
+  p.counts_count = RowsIn(args.counts);
   p.mask_count = RowsIn(args.masks);
   p.distribution_count = RowsIn(args.distributions);
   p.top_max = desc.top_logprobs_max;
@@ -40,15 +46,16 @@ SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
 }
 
 // SampleRow has 64-bit members.
-bool RowsAligned(const SampleParams& p) {
-  return reinterpret_cast<uintptr_t>(p.rows) % alignof(ops::SampleRow) == 0 &&
-         p.rows_stride % static_cast<int64_t>(alignof(ops::SampleRow)) == 0;
+bool RowsAligned(const std::byte* rows, int64_t stride) {
+  return reinterpret_cast<uintptr_t>(rows) % alignof(ops::SampleRow) == 0 &&
+         stride % static_cast<int64_t>(alignof(ops::SampleRow)) == 0;
 }
 
 Status Run(device::Stream& stream, const Sample::Desc& desc, const Sample::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const SampleParams p = ParamsOf(desc, args);
-  if (!RowsAligned(p)) return InvalidArgument("sample: the rows are not aligned to 8 bytes");
+  if (!RowsAligned(p.rows, p.rows_stride))
+    return InvalidArgument("sample: the rows are not aligned to 8 bytes");
   LaunchShape shape;
   shape.grid[0] = kSampleCluster;
   shape.grid[1] = static_cast<unsigned>(args.logits.dims[0]);
@@ -57,10 +64,51 @@ Status Run(device::Stream& stream, const Sample::Desc& desc, const Sample::Args&
   return Launch(stream, {"sm90_f32_sample", "sm90_f32_sample"}, shape, p);
 }
 
+Status RunSetCounts(device::Stream& stream, const SetCounts::Desc& desc,
+                    const SetCounts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const SetCountsParams params = {.rows = args.rows.ptr<int32_t>(),
+                                  .words = args.words.ptr<int32_t>(),
+                                  .counts = args.counts.ptr<uint32_t>(),
+                                  .rows_stride = args.rows.strides[0],
+                                  .words_stride = args.words.strides[0],
+                                  .counts_stride = args.counts.strides[0],
+                                  .vocab = desc.vocab,
+                                  .word_count = args.words.dims[0],
+                                  .counts_count = args.counts.dims[0]};
+  LaunchShape shape;
+  shape.grid[0] = static_cast<unsigned>(args.rows.dims[0]);
+  shape.block[0] = kSetCountsThreads;
+  return Launch(stream, {"any_token_counts", "any_set_counts"}, shape, params);
+}
+
+Status RunCountTokens(device::Stream& stream, const CountTokens::Desc& desc,
+                      const CountTokens::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const CountTokensParams params = {.rows = args.rows.data,
+                                    .outputs = args.outputs.data,
+                                    .counts = args.counts.ptr<uint32_t>(),
+                                    .rows_stride = args.rows.strides[0],
+                                    .outputs_stride = args.outputs.strides[0],
+                                    .counts_stride = args.counts.strides[0],
+                                    .row_count = args.rows.dims[0],
+                                    .vocab = desc.vocab,
+                                    .counts_count = args.counts.dims[0]};
+  if (!RowsAligned(params.rows, params.rows_stride))
+    return InvalidArgument("count_tokens: the rows are not aligned to 8 bytes");
+  LaunchShape shape;
+  shape.grid[0] = static_cast<unsigned>((params.row_count + kCountTokensThreads - 1) /
+                                        int64_t{kCountTokensThreads});
+  shape.block[0] = kCountTokensThreads;
+  return Launch(stream, {"any_token_counts", "any_count_tokens"}, shape, params);
+}
+
 }  // namespace
 
 void RegisterSampling(ops::OpTable& table) {
   table.Add<Sample>({"sm90_f32_sample", &SampleSupports, &Run, ops::Arithmetic::kF32});
+  table.Add<SetCounts>({"any_set_counts", &ops::RefSetCountsSupports, &RunSetCounts});
+  table.Add<CountTokens>({"any_count_tokens", &ops::RefCountTokensSupports, &RunCountTokens});
 }
 
 }  // namespace sluice::cuda

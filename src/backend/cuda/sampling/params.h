@@ -1,4 +1,4 @@
-// What the sampling kernel takes, shared by host and device. Pointers are device memory.
+// What the sampling kernels take, shared by host and device. Pointers are device memory.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@ struct SampleParams {
   const float* logits;
   const std::byte* rows;
   const std::byte* edits;
+  const uint32_t* counts;
   const uint32_t* masks;
   std::byte* outputs;
   int32_t* tokens;  // or null
@@ -18,12 +19,33 @@ struct SampleParams {
   float* top_logprobs;
   float* distributions;
   int64_t vocab;
-  int64_t logits_stride, mask_stride, top_ids_stride, top_logprobs_stride, distribution_stride;
-  int64_t rows_stride, edits_stride, outputs_stride;   // bytes
-  int32_t edit_count, mask_count, distribution_count;  // what the arrays have
+  int64_t logits_stride, counts_stride, mask_stride, top_ids_stride, top_logprobs_stride,
+      distribution_stride;
+  int64_t rows_stride, edits_stride, outputs_stride;                 // bytes
+  int32_t edit_count, counts_count, mask_count, distribution_count;  // what the arrays have
   int32_t top_max;
   int32_t slice;  // logits that a thread block keeps
 };
+
+struct SetCountsParams {
+  const int32_t* rows;
+  const int32_t* words;
+  uint32_t* counts;
+  int64_t rows_stride, words_stride, counts_stride;
+  int64_t vocab;
+  int64_t word_count, counts_count;  // what the arrays have
+};
+
+struct CountTokensParams {
+  const std::byte* rows;
+  const std::byte* outputs;
+  uint32_t* counts;
+  int64_t rows_stride, outputs_stride;  // bytes
+  int64_t counts_stride;
+  int64_t row_count, vocab, counts_count;
+};
+
+inline constexpr unsigned kSetCountsThreads = 1024, kCountTokensThreads = 128;
 
 // A row belongs to a cluster of thread blocks; each keeps a slice of its logits in shared memory.
 inline constexpr int kSampleCluster = 8, kSampleThreads = 512;

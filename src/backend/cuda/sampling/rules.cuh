@@ -89,6 +89,16 @@ __device__ inline float Edited(const ops::LogitEdit& edit, float logit) {
   return edit.banned || isnan(logit) ? -INFINITY : logit;
 }
 
+__device__ inline void AddPenalties(const ops::SampleRow& row, uint32_t count,
+                                    ops::LogitEdit* edit) {
+  if (count == 0) return;
+  edit->repetition = __fmul_rn(edit->repetition, row.repetition_penalty);
+  const uint32_t answer = count & ~ops::kInPrompt;
+  if (answer == 0) return;
+  const float often = __fmul_rn(row.frequency_penalty, static_cast<float>(answer));
+  edit->subtract = __fadd_rn(edit->subtract, __fadd_rn(row.presence_penalty, often));
+}
+
 // Bits that ascend with the number; no NaN. Zeros of either sign must be +0.
 __device__ inline uint32_t OrderedBits(float x) {
   const uint32_t bits = __float_as_uint(x);

@@ -28,7 +28,8 @@ class Sampler {
 
   __device__ void Run() {
     const bool greedy = in_.temperature == 0.0f || in_.top_k == 1;
-    const bool edited = in_.draw && (in_.edit_count > 0 || MaskRow() != nullptr);
+    const bool edited =
+        in_.draw && (in_.edit_count > 0 || Counts() != nullptr || MaskRow() != nullptr);
     const bool logprobs = in_.top_logprobs >= 0;
     const bool keep = logprobs || in_.distribution_row >= 0 || edited || (in_.draw && !greedy);
     const RowScan raw = keep ? Load<true>() : Load<false>();
@@ -50,6 +51,10 @@ class Sampler {
   }
 
  private:
+  __device__ const uint32_t* Counts() const {
+    if (in_.counts_row < 0 || in_.counts_row >= p_.counts_count) return nullptr;
+    return p_.counts + in_.counts_row * p_.counts_stride;
+  }
   __device__ const uint32_t* MaskRow() const {
     if (in_.mask_row < 0 || in_.mask_row >= p_.mask_count) return nullptr;
     return p_.masks + in_.mask_row * p_.mask_stride;
@@ -131,16 +136,55 @@ class Sampler {
     return scan;
   }
 
-  // Applies edits and mask to the slice.
+  // The draft that is `back` rows before this one. REQUIRES: 0 < back <= Drafts().
+  __device__ int32_t Draft(int back) const {
+    const std::byte* const row = p_.rows + (index_ - back) * p_.rows_stride;
+    return reinterpret_cast<const ops::SampleRow*>(row)->target;
+  }
+  __device__ int Drafts() const { return in_.drafts <= index_ ? in_.drafts : 0; }
+
+  // One edit with the penalties of its id, if that is of the slice.
+  __device__ void Apply(ops::LogitEdit edit, const uint32_t* counts) {
+    const int64_t at = edit.id - row_.begin;
+    if (at < 0 || at >= row_.n) return;
+    if (counts != nullptr) {
+      uint32_t count = counts[edit.id];
+      for (int back = 1; back <= Drafts(); ++back) count += Draft(back) == edit.id ? 1 : 0;
+      AddPenalties(in_, count, &edit);
+    }
+    row_.shared.values[at] = Edited(edit, logits_[edit.id] + 0.0f) + 0.0f;
+  }
+
+  // The penalties of what was drawn before, on the slice.
+  __device__ void Penalise(const uint32_t* counts) {
+    float* values = row_.shared.values;
+#pragma unroll 4
+    for (int i = row_.warp_begin + row_.lane; i < row_.warp_end; i += 32) {
+      const uint32_t count = counts[row_.begin + i];
+      if (count == 0) continue;
+      ops::LogitEdit edit;
+      AddPenalties(in_, count, &edit);
+      values[i] = Edited(edit, values[i]) + 0.0f;
+    }
+    __syncthreads();
+    for (int back = 1 + static_cast<int>(threadIdx.x); back <= Drafts(); back += kSampleThreads) {
+      Apply({.id = Draft(back)}, counts);
+    }
+  }
+
+  // Applies penalties, edits and mask to the slice.
   __device__ RowScan Process() {
     float* values = row_.shared.values;
+    const uint32_t* const counts = Counts();
     __syncthreads();
+    if (counts != nullptr) {
+      Penalise(counts);
+      __syncthreads();
+    }
     const int end = min(in_.edit_begin + in_.edit_count, p_.edit_count);
     for (int e = max(in_.edit_begin, 0) + static_cast<int>(threadIdx.x); e < end;
          e += kSampleThreads) {
-      const auto& edit = *reinterpret_cast<const ops::LogitEdit*>(p_.edits + e * p_.edits_stride);
-      const int64_t at = edit.id - row_.begin;
-      if (at >= 0 && at < row_.n) values[at] = Edited(edit, values[at]) + 0.0f;
+      Apply(*reinterpret_cast<const ops::LogitEdit*>(p_.edits + e * p_.edits_stride), counts);
     }
     __syncthreads();
     const uint32_t* words = MaskRow();

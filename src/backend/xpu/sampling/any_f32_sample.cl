@@ -14,7 +14,9 @@ typedef struct {
   ulong seed;
   int choice, gap2;
   long position;
-  int edit_begin, edit_count, mask_row, top_logprobs, distribution_row, gap3;
+  int edit_begin, edit_count, mask_row, top_logprobs, distribution_row, counts_row;
+  float repetition_penalty, presence_penalty, frequency_penalty;
+  int drafts;
 } SampleRow;
 typedef struct {
   int id;
@@ -182,21 +184,56 @@ Scan scan_row(global const float* logits, int begin, int end SHARED_PARAM) {
   return scan;
 }
 
-// Raw logits after mask and edits.
-void process(global const float* raw, SampleRow row, global const LogitEdit* edits, int edit_count,
+#define IN_PROMPT 0x80000000u
+
+// How often the id came before a row: its counts, and the drafts that the row takes as drawn.
+uint count_of(global const uint* counts, Bytes row_bytes, ulong row_stride, int drafts, int id) {
+  uint count = counts[id];
+  for (int d = 1; d <= drafts; ++d)
+    count += ((global const SampleRow*)(row_bytes - d * row_stride))->target == id;
+  return count;
+}
+
+float edited(LogitEdit edit, SampleRow row, uint count, float logit) {
+  if (count != 0) edit.repetition *= row.repetition_penalty;
+  const uint answer = count & ~IN_PROMPT;
+  if (answer != 0)
+    edit.subtract += row.presence_penalty + row.frequency_penalty * convert_float(answer);
+  logit += edit.bias;
+  logit = logit > 0 ? logit / edit.repetition : logit * edit.repetition;
+  logit -= edit.subtract;
+  return edit.banned != 0 || isnan(logit) ? -INFINITY : logit;
+}
+
+int allows(global const uint* allowed, int id) {
+  return allowed == 0 || (allowed[id / 32] >> (id % 32) & 1u) != 0;
+}
+
+// Raw logits after mask, penalties and edits. `row_bytes`: where the row lies, behind `at` others.
+void process(global const float* raw, SampleRow row, Bytes row_bytes, ulong row_stride, ulong at,
+             global const LogitEdit* edits, int edit_count, global const uint* counts,
              global const uint* allowed, global float* processed, int begin, int end, int vocab) {
-  for (int i = begin; i < end; ++i)
-    processed[i] = allowed == 0 || (allowed[i / 32] >> (i % 32) & 1u) != 0 ? raw[i] : -INFINITY;
+  const LogitEdit none = {0, 0.0f, 1.0f, 0.0f, 0, {0, 0, 0}};
+  for (int i = begin; i < end; ++i) {
+    float logit = raw[i];
+    if (counts != 0 && counts[i] != 0) logit = edited(none, row, counts[i], logit);
+    processed[i] = allows(allowed, i) ? logit : -INFINITY;
+  }
+  group_wait();
+  const int drafts = counts == 0 || row.drafts > (long)at ? 0 : row.drafts;
+  for (int d = 1 + get_local_id(0); d <= drafts; d += ITEMS) {
+    const int id = ((global const SampleRow*)(row_bytes - d * row_stride))->target;
+    if (id < 0 || id >= vocab || !allows(allowed, id)) continue;
+    const uint count = count_of(counts, row_bytes, row_stride, drafts, id);
+    processed[id] = edited(none, row, count, raw[id]);
+  }
   group_wait();
   const long edits_end = min((long)row.edit_begin + row.edit_count, (long)edit_count);
   for (long e = max(row.edit_begin, 0) + get_local_id(0); e < edits_end; e += ITEMS) {
     const LogitEdit edit = edits[e];
-    if (edit.id < 0 || edit.id >= vocab) continue;
-    if (allowed != 0 && (allowed[edit.id / 32] >> (edit.id % 32) & 1u) == 0) continue;
-    float logit = raw[edit.id] + edit.bias;
-    logit = logit > 0 ? logit / edit.repetition : logit * edit.repetition;
-    logit -= edit.subtract;
-    processed[edit.id] = edit.banned != 0 || isnan(logit) ? -INFINITY : logit;
+    if (edit.id < 0 || edit.id >= vocab || !allows(allowed, edit.id)) continue;
+    const uint count = counts == 0 ? 0 : count_of(counts, row_bytes, row_stride, drafts, edit.id);
+    processed[edit.id] = edited(edit, row, count, raw[edit.id]);
   }
   group_wait();
 }
@@ -453,17 +490,19 @@ void report_top(global const float* raw, SampleRow row, float max, Wide log_tota
 // `workspace`: two rows of CHUNK * ITEMS floats per row.
 SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, Bytes rows,
                              ulong row_stride, global const LogitEdit* edits,
+                             global const uint* counts, ulong counts_stride,
                              global const uint* masks, ulong mask_stride, BytesOut outputs,
                              ulong output_stride, global int* tokens, global int* top_ids,
                              global float* top_logprobs, ulong top_stride,
                              global float* distributions, ulong distribution_stride,
                              global float* workspace, int vocab, int top_max, int edit_count,
-                             int mask_rows, int distribution_rows) {
+                             int counts_rows, int mask_rows, int distribution_rows) {
 #if ITEMS > 1
   local ulong shared[ITEMS];
 #endif
   const ulong at = get_group_id(0);
-  const SampleRow row = *(global const SampleRow*)(rows + at * row_stride);
+  Bytes row_bytes = rows + at * row_stride;
+  const SampleRow row = *(global const SampleRow*)row_bytes;
   global const float* raw = logits + at * logits_stride;
   global float* processed = workspace + at * 2 * CHUNK * ITEMS;
   const int begin = min(vocab, (int)get_local_id(0) * CHUNK), end = min(vocab, begin + CHUNK);
@@ -471,6 +510,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
   top_ids += at * top_stride;
   top_logprobs += at * top_stride;
   const int wants = row.top_logprobs >= 0;
+  const int counted = row.counts_row >= 0 && row.counts_row < counts_rows;
   const int masked = row.mask_row >= 0 && row.mask_row < mask_rows;
   const int distributed = row.distribution_row >= 0 && row.distribution_row < distribution_rows;
   const Scan scan = scan_row(raw, begin, end SHARED);
@@ -488,13 +528,14 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
     }
   } else {
     const int greedy = row.temperature == 0.0f || row.top_k == 1;
-    const int changed = row.edit_count > 0 || masked;
+    const int changed = row.edit_count > 0 || counted || masked;
     if (row.draw && (!greedy || changed || wants)) {
       global const float* from = raw;
       Scan seen = scan;
       if (changed) {
-        process(raw, row, edits, edit_count, masked ? masks + row.mask_row * mask_stride : 0,
-                processed, begin, end, vocab);
+        process(raw, row, row_bytes, row_stride, at, edits, edit_count,
+                counted ? counts + row.counts_row * counts_stride : 0,
+                masked ? masks + row.mask_row * mask_stride : 0, processed, begin, end, vocab);
         from = processed;
         seen = scan_row(from, begin, end SHARED);
       }
@@ -528,5 +569,45 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
   if (get_local_id(0) == 0) {
     *(global SampleOutput*)(outputs + at * output_stride) = output;
     if (tokens != 0) tokens[at] = output.token;
+  }
+}
+
+// --- Counts -----------------------------------------------------------------------------------
+
+// A work-group per row that is set.
+SLUICE_KERNEL any_set_counts(global const int* rows, ulong row_stride, global const int* words,
+                             ulong word_stride, global uint* counts, ulong counts_stride, int vocab,
+                             int counts_rows, int word_count) {
+  global const int* row = rows + get_group_id(0) * row_stride;
+  if (row[0] < 0 || row[0] >= counts_rows) return;
+  counts += row[0] * counts_stride;
+  for (int id = get_local_id(0); id < vocab; id += ITEMS) counts[id] = 0;
+  group_wait();
+  const int end = min(row[2], word_count);
+  for (int w = max(row[1], 0) + get_local_id(0); w < end; w += ITEMS) {
+    const int id = words[w * word_stride];
+    if (id >= 0 && id < vocab) counts[id] = (uint)words[w * word_stride + 1];
+  }
+}
+
+// One work-group; an item follows a sequence's rows from the first.
+SLUICE_KERNEL any_count_tokens(Bytes rows, ulong row_stride, Bytes outputs, ulong output_stride,
+                               global uint* counts, ulong counts_stride, int count, int vocab,
+                               int counts_rows) {
+  for (int r = get_local_id(0); r < count; r += ITEMS) {
+    const SampleRow first = *(global const SampleRow*)(rows + r * row_stride);
+    if (!first.draw || first.drafts != 0) continue;
+    if (first.counts_row < 0 || first.counts_row >= counts_rows) continue;
+    global uint* mine = counts + first.counts_row * counts_stride;
+    for (int i = r; i < count; ++i) {
+      global const SampleRow* row = (global const SampleRow*)(rows + i * row_stride);
+      global const SampleOutput* output = (global const SampleOutput*)(outputs + i * output_stride);
+      if (!row->draw || row->counts_row != first.counts_row || row->drafts != i - r) break;
+      // Only the lowest byte of a flag is written by all implementations.
+      if ((output->degenerate & 0xffu) != 0) break;
+      const int token = output->token;
+      if (token >= 0 && token < vocab) ++mine[token];
+      if (row->target != token) break;
+    }
   }
 }

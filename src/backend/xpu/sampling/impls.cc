@@ -4,6 +4,7 @@
 #include "backend/xpu/launch.h"
 #include "backend/xpu/sampling/config.h"
 #include "ops/sampling.h"
+#include "ops/token_counts.h"
 
 namespace sluice::xpu {
 namespace {
@@ -27,12 +28,38 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
   SLUICE_ASSIGN_OR_RETURN(std::byte* const workspace, Scratch(stream, config.scratch_bytes));
   return Launch(stream, {"sampling/any_f32_sample", "any_f32_sample"}, config.options, config.shape,
                 args.logits.data, RowStride(args.logits), args.rows.data, RowStride(args.rows),
-                args.edits.data, args.masks.data, RowStride(args.masks), args.outputs.data,
-                RowStride(args.outputs), args.tokens.data, args.top_ids.data,
-                args.top_logprobs.data, RowStride(args.top_ids), args.distributions.data,
-                RowStride(args.distributions), workspace, static_cast<int32_t>(desc.vocab),
-                desc.top_logprobs_max, RowsIn(args.edits), RowsIn(args.masks),
-                RowsIn(args.distributions));
+                args.edits.data, args.counts.data, RowStride(args.counts), args.masks.data,
+                RowStride(args.masks), args.outputs.data, RowStride(args.outputs), args.tokens.data,
+                args.top_ids.data, args.top_logprobs.data, RowStride(args.top_ids),
+                args.distributions.data, RowStride(args.distributions), workspace,
+                static_cast<int32_t>(desc.vocab), desc.top_logprobs_max, RowsIn(args.edits),
+                RowsIn(args.counts), RowsIn(args.masks), RowsIn(args.distributions));
+}
+
+// These are of one program with sampling, which is compiled before a request waits for it.
+Status RunSetCounts(device::Stream& stream, const ops::SetCounts::Desc& desc,
+                    const ops::SetCounts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int64_t rows = args.rows.dims[0];
+  if (rows == 0) return OkStatus();
+  const SampleConfig config = ConfigureSample({.vocab = desc.vocab}, rows, FactsOf(stream));
+  return Launch(stream, {"sampling/any_f32_sample", "any_set_counts"}, config.options, config.shape,
+                args.rows.data, RowStride(args.rows), args.words.data, RowStride(args.words),
+                args.counts.data, RowStride(args.counts), static_cast<int32_t>(desc.vocab),
+                RowsIn(args.counts), RowsIn(args.words));
+}
+
+Status RunCountTokens(device::Stream& stream, const ops::CountTokens::Desc& desc,
+                      const ops::CountTokens::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckAligned("rows", args.rows, 8));
+  SLUICE_RETURN_IF_ERROR(CheckAligned("outputs", args.outputs, 4));
+  if (args.rows.dims[0] == 0) return OkStatus();
+  const SampleConfig config = ConfigureSample({.vocab = desc.vocab}, 1, FactsOf(stream));
+  return Launch(stream, {"sampling/any_f32_sample", "any_count_tokens"}, config.options,
+                config.shape, args.rows.data, RowStride(args.rows), args.outputs.data,
+                RowStride(args.outputs), args.counts.data, RowStride(args.counts),
+                RowsIn(args.rows), static_cast<int32_t>(desc.vocab), RowsIn(args.counts));
 }
 
 size_t ScratchBytes(const ops::Sample::Desc& desc, const ops::StepLimits& limits,
@@ -48,6 +75,8 @@ void RegisterSampling(ops::OpTable& table) {
                           .run = &Run,
                           .arithmetic = ops::Arithmetic::kF32,
                           .scratch_bytes = &ScratchBytes});
+  table.Add<ops::SetCounts>({"any_set_counts", &ops::RefSetCountsSupports, &RunSetCounts});
+  table.Add<ops::CountTokens>({"any_count_tokens", &ops::RefCountTokensSupports, &RunCountTokens});
 }
 
 }  // namespace sluice::xpu
