@@ -202,6 +202,7 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<SigmoidGate>{&RefSigmoidGateSupports, &RefSigmoidGate}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<ResolveTokens>{&RefResolveTokensSupports, &RefResolveTokens}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<PlaceTokens>{&RefPlaceTokensSupports, &RefPlaceTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Sample>{&RefSampleSupports, &RefSample}));
   return run(Reference<GatherRows>{&RefGatherRowsSupports, &RefGatherRows});
 }

@@ -33,6 +33,7 @@
 #include "ops/gate.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/place_tokens.h"
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
@@ -50,6 +51,10 @@ inline TensorList TensorsOf(const SoftCap::Args& a) { return {&a.x}; }
 inline TensorList TensorsOf(const Embedding::Args& a) { return {&a.ids, &a.table, &a.out}; }
 inline TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
 inline TensorList TensorsOf(const ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
+inline TensorList TensorsOf(const PlaceTokens::Args& a) {
+  return {&a.query_start, &a.first,     &a.slots,   &a.told_start, &a.told_first, &a.told,
+          &a.tables,      &a.positions, &a.context, &a.kv_slots,   &a.block_table};
+}
 inline TensorList TensorsOf(const Linear::Args& a) {
   return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};
 }
@@ -117,8 +122,9 @@ class QueuedDevice : public device::Device {
     facts_.pinned_memory = options.pinned_memory;
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
-    Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, Linear, Norm, QkNorm,
-           RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample>();
+    Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, PlaceTokens, Linear,
+           Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate,
+           Sample>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }
