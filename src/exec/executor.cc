@@ -14,36 +14,31 @@ Status BuiltOnFailed(uint64_t step) {
 
 }  // namespace
 
-Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
-  return builder_->Build(plan, *prepare_stream_);
-}
-
 RunnerTotals Executor::Totals() const {
-  const device::SubmitCounts steps = stream_->counts(), copies = prepare_stream_->counts();
+  const device::SubmitCounts steps = stream_->counts();
   RunnerTotals totals;
-  totals.kernels = steps.kernels + copies.kernels - warm_up_.kernels;
-  totals.host_calls = steps.host_calls + copies.host_calls - warm_up_.host_calls;
+  totals.kernels = steps.kernels - warm_up_.kernels;
+  totals.host_calls = steps.host_calls - warm_up_.host_calls;
   totals.eager_samplings = eager_samplings_;
+  totals.eager_tables = eager_tables_;
   if (timer_) totals.busy_s = timer_->times().busy_s, totals.idle_s = timer_->times().idle_s;
   return totals;
 }
 
 Executor::~Executor() { CHECK(unfinished_.empty(), unfinished_.size(), " steps are unfinished"); }
 
-Status Executor::CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink) {
+Status Executor::CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* sink) {
   const auto refuse = [&](const auto&... why) {
     return Status(StatusCode::kFailedPrecondition,
-                  StrCat("step ", batch.plan().step, " was launched ", why...));
+                  StrCat("step ", plan.step, " was launched ", why...));
   };
-  // A batch that was moved from has no buffers.
-  if (!batch.synced() || batch.host_.data() == nullptr) return refuse("before it was synced");
   if (idle_.empty()) return refuse("while ", unfinished_.size(), " others are unfinished");
   const bool waits = !unfinished_.empty() && unfinished_.back()->waits;
   if (waits) return refuse("while the step before waits for its masks");
   if (!unfinished_.empty() && (sink != nullptr || unfinished_.back()->sink != nullptr)) {
     return refuse("beside a step whose KV a sink follows");
   }
-  return CheckReferences(batch.plan());
+  return CheckReferences(plan);
 }
 
 // Tokens that were unknown when the plan was made are rows of the step launched before.
@@ -71,12 +66,23 @@ Status Executor::CopyBlocks(const batch::BatchPlan& plan) {
   return moves_.empty() ? OkStatus() : store_.Copy(*stream_, moves_);
 }
 
-Status Executor::ResolveTokens(const PreparedBatch& batch) {
-  const std::vector<batch::TokenRef>& tokens = batch.plan().tokens;
-  if (std::none_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; })) {
-    return OkStatus();
+Status Executor::Place(device::Stream& stream, const Inputs& inputs, bool names_rows) {
+  const StepInputs& given = inputs.given;
+  if (names_rows) SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, given.token_ids));
+  for (size_t g = 0; g < place_.size(); ++g) {
+    SLUICE_RETURN_IF_ERROR(place_[g](stream, {.query_start = given.query_start,
+                                              .first = given.first,
+                                              .slots = given.slots,
+                                              .told_start = given.groups[g].told_start,
+                                              .told_first = given.groups[g].told_first,
+                                              .told = given.groups[g].told,
+                                              .tables = tables_[g],
+                                              .positions = inputs.model.positions,
+                                              .context = inputs.model.context,
+                                              .kv_slots = inputs.model.groups[g].slots,
+                                              .block_table = inputs.model.groups[g].block_table}));
   }
-  return sampler_->ResolveTokens(*stream_, batch.inputs().token_ids);
+  return OkStatus();
 }
 
 model::ForwardContext Executor::Context(device::Stream& stream) const {
@@ -88,15 +94,16 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
   return context;
 }
 
-Status Executor::RunModel(Flight* flight, const ops::Tensor& logits) {
+Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs,
+                          const ops::Tensor& logits) {
   model::ForwardContext context = Context(*stream_);
-  if (flight->sink == nullptr) return model_.Forward(context, flight->batch.inputs(), {logits});
+  if (flight->sink == nullptr) return model_.Forward(context, inputs, {logits});
   while (static_cast<int>(layer_events_.size()) < store_.layer_count()) {
     SLUICE_ASSIGN_OR_RETURN(layer_events_.emplace_back(), device_.CreateEvent());
   }
   SinkObserver observer(*flight->sink, *stream_, layer_events_);
   context.observer = &observer;
-  return model_.Forward(context, flight->batch.inputs(), {logits});
+  return model_.Forward(context, inputs, {logits});
 }
 
 ops::Tensor Executor::Logits(int64_t rows) const {
@@ -105,7 +112,7 @@ ops::Tensor Executor::Logits(int64_t rows) const {
 }
 
 Status Executor::Enqueue(Flight* flight) {
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
   SLUICE_RETURN_IF_ERROR(flight->marks.Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
   const int64_t start = NowMicros();
@@ -119,32 +126,62 @@ Status Executor::Enqueue(Flight* flight) {
   return status;
 }
 
-// The rows of a bucket's step go to the device with the model's inputs, in one copy.
-Status Executor::EnqueueModel(Flight* flight) {
-  const batch::BatchPlan& plan = flight->batch.plan();
-  if (plan.tokens.empty()) return OkStatus();
-  const int index = flight->batch.bucket();
-  if (index < 0) {
-    SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
-    return RunModel(flight, Logits(static_cast<int64_t>(plan.logits_rows.size())));
-  }
-  const BucketInputs& bucket = bucket_inputs_[index];
+// The rows of a bucket's step go to the device with the model's inputs, in one copy; edits, which
+// few steps have, in another.
+Status Executor::WriteBucket(Flight* flight, device::View* source) {
+  const int index = flight->batch.bucket;
+  const Inputs& bucket = bucket_inputs_[index];
   const int64_t rows = graphs_->shape(index).tokens;
-  const device::View source = BucketSource(flight->batch);
+  *source = flight->batch.host.view();
+  source->bytes = bucket.bytes;
   flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
-  if (flight->misfit == sample::Sampler::Misfit::kNone) {
-    sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits,
-                                source.data + bucket.bytes - bucket.sampling.bytes);
-  }
+  if (flight->misfit != sample::Sampler::Misfit::kNone) return OkStatus();
+  sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits, source->data + flight->batch.bytes);
+  const int64_t edits = flight->rows.edit_count();
+  if (edits == 0) return OkStatus();
+  device::CopyItem item{parameters_.view(), flight->batch.host.view()};
+  item.source.data += bucket.bytes;
+  item.source.bytes =
+      sample::Sampler::FixedBytes(rows, edits) - sample::Sampler::FixedBytes(rows, 0);
+  item.destination.data += bucket.bytes;
+  item.destination.bytes = item.source.bytes;
+  return device_.Copy(*stream_, {&item, 1});
+}
+
+Status Executor::EnqueueModel(Flight* flight) {
+  const int index = flight->batch.bucket;
+  if (flight->batch.plan.tokens.empty()) return OkStatus();
+  if (index < 0) return EnqueueEager(flight);
+  device::View source;
+  SLUICE_RETURN_IF_ERROR(WriteBucket(flight, &source));
   if (flight->sink == nullptr) return graphs_->Run(*stream_, index, source);
+  const Inputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, source));
-  SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
-  return RunModel(flight, Logits(rows));
+  SLUICE_RETURN_IF_ERROR(Place(*stream_, bucket, true));
+  return RunModel(flight, bucket.model, Logits(graphs_->shape(index).tokens));
+}
+
+Status Executor::EnqueueEager(Flight* flight) {
+  const PreparedBatch& batch = flight->batch;
+  device::View given = batch.host.view();
+  given.bytes = batch.bytes;
+  if (device_.facts().device_memory) {
+    const device::CopyItem item{parameters_.view(), given};
+    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
+    given = parameters_.view();
+  }
+  eager_tables_ += batch.overfull ? 1 : 0;
+  Carve(given, batch.shape, &eager_);
+  const std::vector<batch::TokenRef>& tokens = batch.plan.tokens;
+  const bool names_rows =
+      std::any_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; });
+  SLUICE_RETURN_IF_ERROR(Place(*stream_, eager_, names_rows));
+  return RunModel(flight, eager_.model, Logits(batch.shape.rows));
 }
 
 Status Executor::EnqueueSampling(Flight* flight) {
   const int64_t start = NowMicros();
-  const int index = flight->batch.bucket();
+  const int index = flight->batch.bucket;
   if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadFixedMasks(*stream_, &flight->rows));
     SLUICE_RETURN_IF_ERROR(sampling_graphs_->Run(*stream_, index, {}));
@@ -152,7 +189,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
     if (index >= 0) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
-    const auto rows = static_cast<int64_t>(flight->batch.plan().logits_rows.size());
+    const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
   }
   flight->costs.sample += NowMicros() - start;
@@ -160,45 +197,39 @@ Status Executor::EnqueueSampling(Flight* flight) {
   return stream_->Record(*flight->done);
 }
 
-device::View Executor::BucketSource(const PreparedBatch& batch) const {
-  device::View host = batch.host_.view();
-  host.bytes = bucket_inputs_[batch.bucket()].bytes;
-  return host;
-}
-
 Status Executor::RunModelOf(device::Stream& stream, int index) {
-  const BucketInputs& bucket = bucket_inputs_[index];
-  SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, bucket.model.token_ids));
+  const Inputs& bucket = bucket_inputs_[index];
+  SLUICE_RETURN_IF_ERROR(Place(stream, bucket, true));
   model::ForwardContext context = Context(stream);
   return model_.Forward(context, bucket.model, {Logits(graphs_->shape(index).tokens)});
 }
 
 Status Executor::RunSamplingOf(device::Stream& stream, int index) {
-  const BucketInputs& bucket = bucket_inputs_[index];
+  const Inputs& bucket = bucket_inputs_[index];
   const int rows = graphs_->shape(index).tokens;
   return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
 }
 
-Result<Step> Executor::Launch(batch::BatchPlan* plan, batch::KvSink* sink) {
+// A plan without tokens has no forward pass, so the sink hears nothing of it.
+Result<Step> Executor::Launch(batch::BatchPlan* next, batch::KvSink* sink) {
   const int64_t start = NowMicros();
-  SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(plan));
-  SLUICE_RETURN_IF_ERROR(batch.Sync());
-  const int64_t prepare = NowMicros() - start;
-  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), sink));
-  unfinished_.back()->costs.prepare = prepare;
-  return step;
-}
-
-Result<Step> Executor::Launch(PreparedBatch batch, batch::KvSink* sink) {
-  if (batch.plan().tokens.empty()) sink = nullptr;  // no forward, so nothing is written
-  SLUICE_RETURN_IF_ERROR(CheckLaunch(batch, sink));
-  sampler_->Begin(batch.plan());
-  if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(batch.plan()));
+  if (next->tokens.empty()) sink = nullptr;
+  SLUICE_RETURN_IF_ERROR(CheckLaunch(*next, sink));
+  SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, builder_->Build(next));
   Flight* const flight = idle_.back();
+  flight->costs.prepare = NowMicros() - start;
   flight->batch = std::move(batch);
   flight->sink = sink;
   flight->status = OkStatus();
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
+  sampler_->Begin(plan);
+  if (sink != nullptr) {
+    const Status begun = sink->Begin(plan);
+    if (!begun.ok()) {
+      Reclaim(flight, /*failed=*/true);
+      return begun;
+    }
+  }
   const Status status = Enqueue(flight);
   if (!status.ok()) return Abandon(flight, status);
   idle_.pop_back();
@@ -211,13 +242,18 @@ Result<Step> Executor::Launch(PreparedBatch batch, batch::KvSink* sink) {
   return Step(flight);
 }
 
+void Executor::Reclaim(Flight* flight, bool failed) {
+  if (failed) builder_->Forget(flight->batch);
+  builder_->Recycle(std::move(flight->batch));
+}
+
 // What is on the stream already reads the batch.
 Status Executor::Abandon(Flight* flight, const Status& status) {
   TellStepBefore(nullptr, status);
-  failed_step_ = flight->batch.plan().step;
+  failed_step_ = flight->batch.plan.step;
   last_draws_.clear();
   if (flight->sink != nullptr) flight->sink->Abort();
-  builder_->Recycle(std::move(flight->batch));
+  Reclaim(flight, /*failed=*/true);
   return status;
 }
 
@@ -235,7 +271,7 @@ void Executor::TellStepBefore(const Flight* flight, const Status& status) {
 Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
   CHECK(flight->waits && unfinished_.back() == flight, "the step does not wait for masks");
   if (!flight->status.ok()) return flight->status;
-  Status status = sampler_->TakeMasks(flight->batch.plan(), masks, &flight->rows);
+  Status status = sampler_->TakeMasks(flight->batch.plan, masks, &flight->rows);
   if (status.ok()) status = EnqueueSampling(flight);
   if (!status.ok()) {
     TellStepBefore(flight, status);
@@ -259,7 +295,9 @@ Status Executor::Land(Flight* flight) {
 
 void Executor::FailBehind(uint64_t step, const Status& why) {
   for (Flight* behind : unfinished_) {
-    if (behind->batch.plan().step > step) behind->status = why;
+    if (behind->batch.plan.step <= step) continue;
+    behind->status = why;
+    builder_->Forget(behind->batch);
   }
   failed_step_ = last_step_;  // this one, or the one behind it
   last_draws_.clear();
@@ -268,7 +306,7 @@ void Executor::FailBehind(uint64_t step, const Status& why) {
 Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   CHECK(unfinished_.front() == flight, "a step before it is unfinished");
   CHECK(!flight->waits || !flight->status.ok(), "its masks did not come");
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
   Status status = Land(flight);
   if (!status.ok()) {
     if (flight->sink != nullptr) flight->sink->Abort();
@@ -282,31 +320,28 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   } else {
     sampler_->Drop(plan, flight->rows);
   }
-  builder_->Recycle(std::move(flight->batch));
+  Reclaim(flight, !status.ok());
   return status;
 }
 
 void Executor::Drop(Flight* flight) {
   (void)Land(flight);
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
   if (flight->sink != nullptr) flight->sink->Abort();
   FailBehind(plan.step, Status(StatusCode::kDevice, StrCat("it was built on step ", plan.step,
                                                            ", whose results were dropped")));
   sampler_->Drop(plan, flight->rows);
-  builder_->Recycle(std::move(flight->batch));
-}
-
-Status Executor::Execute(PreparedBatch batch, batch::KvSink* sink, batch::StepResult* result) {
-  CHECK(unfinished_.empty(), unfinished_.size(), " steps are unfinished");
-  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), sink));
-  return step.Finish(result);
+  Reclaim(flight, /*failed=*/true);
 }
 
 // One sequence in the first blocks. A step's ids are known or the row before's, as in serving.
 batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   batch::BatchPlan plan;
   plan.step = last_step_ + 1;
-  plan.entries.push_back({.first_position = first, .query_tokens = tokens, .logits_count = 1});
+  plan.entries.push_back({.told_whole = plan.step,
+                          .first_position = first,
+                          .query_tokens = tokens,
+                          .logits_count = 1});
   plan.tokens.assign(tokens, index == 0 ? 0 : batch::PreviousRow(0));
   plan.logits_rows.push_back({.token = tokens - 1});
   for (const batch::KvGroup& group : store_.groups()) {
@@ -315,6 +350,7 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
       table.ids.push_back(static_cast<int32_t>(table.ids.size()));
     }
     table.begin = {0, static_cast<int32_t>(table.ids.size())};
+    table.first = {0};
   }
   if (index == 0) {
     plan.starts.push_back({.prompt_tokens = tokens, .history = std::vector<int32_t>(tokens, 0)});
@@ -334,15 +370,14 @@ Status Executor::WarmUp() {
     const int tokens = index == 0 ? prompt : 1;
     batch::BatchPlan plan = WarmUpPlan(index, first, tokens);
     status = [&]() -> Status {
-      SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(&plan));
-      SLUICE_RETURN_IF_ERROR(batch.Sync());
-      return Execute(std::move(batch), nullptr, &result);
+      SLUICE_ASSIGN_OR_RETURN(Step step, Launch(&plan, nullptr));
+      return step.Finish(&result);
     }();
     first += tokens;
   }
   if (timer_) timer_->Restart();
-  warm_up_ = {stream_->counts().kernels + prepare_stream_->counts().kernels,
-              stream_->counts().host_calls + prepare_stream_->counts().host_calls};
+  warm_up_ = stream_->counts();
+  builder_->ForgetAll();
   last_step_ = failed_step_ = 0;
   last_draws_.clear();
   return status.ok() ? status

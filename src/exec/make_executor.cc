@@ -75,11 +75,43 @@ size_t PlanBytes(int max_num_seqs) {
                          sizeof(int32_t));
 }
 
+size_t TableBytes(int64_t slots, int64_t width) {
+  return device::AlignUp(static_cast<size_t>(slots * width) * sizeof(int32_t));
+}
+
+ops::PlaceTokens::Desc PlacingOf(const batch::KvGroup& group) {
+  ops::PlaceTokens::Desc desc;
+  desc.block_tokens = group.kernel_block_tokens;
+  desc.cache_block_tokens = group.block_tokens;
+  if (group.kind == batch::KvKind::kWindow) desc.earlier = group.window - 1;
+  if (group.kind == batch::KvKind::kState) desc.earlier = 1;
+  desc.state = group.kind == batch::KvKind::kState;
+  return desc;
+}
+
 ops::StepLimits StepLimitsOf(const InputLimits& limits) {
   return {.tokens = limits.tokens,
           .logits_rows = limits.logits_rows,
           .sequences = limits.sequences,
           .positions = limits.positions};
+}
+
+// What steps read besides weights and KV, on a device with memory of its own.
+struct InputMemoryBytes {
+  size_t parameters = 0, placed = 0, tables = 0;
+  size_t sum() const { return parameters + placed + tables; }
+};
+InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const InputLimits& limits) {
+  const InputShape largest = LargestShape(limits, groups);
+  const int64_t rows = limits.logits_rows;
+  InputMemoryBytes bytes;
+  StepInputs given;
+  model::DeviceBatch placed;
+  bytes.parameters =
+      CarveInputs({}, largest, &given) + sample::Sampler::FixedBytes(rows, EditsOf(rows));
+  bytes.placed = CarvePlaced({}, largest, given, &placed);
+  for (const int64_t width : largest.table_widths) bytes.tables += TableBytes(limits.slots, width);
+  return bytes;
 }
 
 // Launches of a forward pass with sampling, by which graphs are estimated: at most.
@@ -108,13 +140,11 @@ size_t Executor::GraphBytes(const files::ModelConfig& config, const model::Model
 
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                              int max_num_seqs) {
-  const size_t inputs =
-      InputBytes(LimitsOf(config, options, max_num_seqs), model::LayerGroups(config, options));
+  const std::vector<batch::KvGroup> groups = model::LayerGroups(config, options);
   return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
-         (kDepthBesideHost + 1) * inputs +
-         sample::Sampler::FixedBytes(options.max_logits_rows, EditsOf(options.max_logits_rows)) +
-         model::LayerGroups(config, options).size() * PlanBytes(max_num_seqs);
+         InputMemory(groups, LimitsOf(config, options, max_num_seqs)).sum() +
+         groups.size() * PlanBytes(max_num_seqs);
 }
 
 Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
@@ -123,12 +153,11 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
   const InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
-  executor->builder_ = std::make_unique<InputBuilder>(device, store, limits);
+  executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
-  SLUICE_ASSIGN_OR_RETURN(executor->prepare_stream_, device.CreateStream());
   constexpr auto memory = device::MemoryKind::kDevice;
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
   SLUICE_ASSIGN_OR_RETURN(executor->logits_,
@@ -142,6 +171,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
     executor->attention_plans_.push_back(
         ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(max_num_seqs)}));
   }
+  SLUICE_RETURN_IF_ERROR(executor->MakeTables(limits, wanted.bindings));
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer));
   }
@@ -162,6 +192,31 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
   return executor;
+}
+
+// Memory of the CPU is not taken before it is touched, so all devices may ask for the same.
+Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records) {
+  constexpr auto memory = device::MemoryKind::kDevice;
+  const std::vector<batch::KvGroup>& groups = store_.groups();
+  const InputMemoryBytes bytes = InputMemory(groups, limits);
+  SLUICE_ASSIGN_OR_RETURN(placed_, device_.Allocate(bytes.placed, memory));
+  SLUICE_ASSIGN_OR_RETURN(table_memory_, device_.Allocate(bytes.tables, memory));
+  SLUICE_ASSIGN_OR_RETURN(parameters_, device_.Allocate(bytes.parameters, memory));
+  device::View view = table_memory_.view();
+  for (const batch::KvGroup& group : groups) {
+    const int64_t width = batch::TableWidth(group, limits.positions);
+    tables_.push_back(ops::Dense(view, DType::kI32, {limits.slots, width}));
+    view.data += TableBytes(limits.slots, width);
+    view.bytes -= TableBytes(limits.slots, width);
+    SLUICE_ASSIGN_OR_RETURN(place_.emplace_back(),
+                            ops::Bind<ops::PlaceTokens>(device_.ops(), PlacingOf(group), records));
+  }
+  return OkStatus();
+}
+
+void Executor::Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const {
+  CarveInputs(given, shape, &inputs->given);
+  CarvePlaced(placed_.view(), shape, inputs->given, &inputs->model);
 }
 
 Status Executor::MakeFlights(int depth) {
@@ -214,35 +269,28 @@ Status Executor::MakeBuckets(const Options& options) {
   std::vector<BucketShape> shapes =
       BucketsOf(model_.options(), options.max_num_seqs, options.draft_tokens);
   std::vector<size_t> bytes;
+  size_t staging = 0;
   for (const BucketShape& shape : shapes) {
-    BucketInputs& bucket = bucket_inputs_.emplace_back();
+    Inputs& bucket = bucket_inputs_.emplace_back();
+    const InputShape sizes = builder_->ShapeOf(shape);
+    const size_t given = CarveInputs({}, sizes, &bucket.given);
+    Carve(parameters_.view(), sizes, &bucket);
     bucket.edits = EditsOf(shape.tokens);
-    const size_t model_bytes = CarveInputs({}, builder_->ShapeOf(shape), &bucket.model);
-    bucket.bytes = model_bytes + sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
+    bucket.bytes = given + sample::Sampler::FixedBytes(shape.tokens, 0);
+    bucket.sampling = parameters_.view();
+    bucket.sampling.data += given;
+    bucket.sampling.bytes = sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
     bytes.push_back(bucket.bytes);
+    staging = std::max(staging, given + bucket.sampling.bytes);
   }
-  SLUICE_ASSIGN_OR_RETURN(graphs_, GraphRunner::Make(device_, shapes, bytes,
-                                                     [this](device::Stream& stream, int bucket) {
-                                                       return RunModelOf(stream, bucket);
-                                                     }));
-  SLUICE_ASSIGN_OR_RETURN(
-      sampling_graphs_,
-      GraphRunner::Make(device_, shapes, {}, [this](device::Stream& stream, int bucket) {
-        return RunSamplingOf(stream, bucket);
-      }));
-  std::vector<model::DeviceBatch> inputs;
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    BucketInputs& bucket = bucket_inputs_[i];
-    bucket.sampling = graphs_->parameters();
-    const size_t taken =
-        CarveInputs(graphs_->parameters(), builder_->ShapeOf(shapes[i]), &bucket.model);
-    bucket.sampling.data += taken;
-    bucket.sampling.bytes = bucket.bytes - taken;
-    inputs.push_back(bucket.model);
-  }
+  graphs_ = std::make_unique<GraphRunner>(
+      device_, shapes, bytes, parameters_.view(),
+      [this](device::Stream& stream, int bucket) { return RunModelOf(stream, bucket); });
+  sampling_graphs_ = std::make_unique<GraphRunner>(
+      device_, shapes, std::span<const size_t>(), device::View(),
+      [this](device::Stream& stream, int bucket) { return RunSamplingOf(stream, bucket); });
   info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
-  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, std::move(inputs),
-                       *std::max_element(bytes.begin(), bytes.end()));
+  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, staging);
   return OkStatus();
 }
 
