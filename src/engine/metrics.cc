@@ -44,9 +44,9 @@ struct Metrics::Families {
     return phases.Add(with_phase, kStep);
   }
 
-  Counter& MakeEagerSampling(const std::string& reason) {
+  Counter& MakeEager(const std::string& op, const std::string& reason) {
     prometheus::Labels with_reason = labels;
-    with_reason["op"] = "sample";
+    with_reason["op"] = op;
     with_reason["reason"] = reason;
     return fallback.Add(with_reason);
   }
@@ -119,9 +119,10 @@ struct Metrics::Families {
                                               .Name("sluice_fallback_total")
                                               .Help("What did not run in the better way, by reason")
                                               .Register(registry);
-  Counter& edits = MakeEagerSampling("more edits of logits than a graph holds");
-  Counter& masks = MakeEagerSampling("more masks than a graph holds");
-  Counter& distributions = MakeEagerSampling("whole distributions");
+  Counter& edits = MakeEager("sample", "more edits of logits than a graph holds");
+  Counter& masks = MakeEager("sample", "more masks than a graph holds");
+  Counter& distributions = MakeEager("sample", "whole distributions");
+  Counter& tables = MakeEager("place_tokens", "more block ids than a graph holds");
   Counter& late_masks = MakeCounter("sluice_late_masks_total",
                                     "Rows whose mask was not ready in time, to be computed again");
   Histogram& plan = MakePhase("plan");
@@ -179,6 +180,7 @@ void Metrics::ObserveStep(const StepTimes& times) {
   Raise(families_->kernels, times.kernels_total);
   Raise(families_->device_calls, times.device_calls_total);
   Raise(families_->edits, times.edits_total);
+  Raise(families_->tables, times.tables_total);
   Raise(families_->masks, times.masks_total);
   Raise(families_->distributions, times.distributions_total);
 }

@@ -29,8 +29,8 @@ struct StepTimes {
   int tokens = 0;
   // Of all steps so far: zeros where a device counts none.
   uint64_t kernels_total = 0, device_calls_total = 0;
-  // Steps that were sampled without a graph for these reasons.
-  uint64_t edits_total = 0, masks_total = 0, distributions_total = 0;
+  // Steps that ran or were sampled without their graph for these reasons.
+  uint64_t edits_total = 0, masks_total = 0, distributions_total = 0, tables_total = 0;
 };
 
 struct RequestTimes {

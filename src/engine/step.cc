@@ -178,7 +178,8 @@ bool StepLoop::End() {
                         .device_calls_total = totals.host_calls,
                         .edits_total = eager(exec::EagerSampling::kEdits),
                         .masks_total = eager(exec::EagerSampling::kMasks),
-                        .distributions_total = eager(exec::EagerSampling::kDistributions)});
+                        .distributions_total = eager(exec::EagerSampling::kDistributions),
+                        .tables_total = totals.eager_tables});
   return true;
 }
 

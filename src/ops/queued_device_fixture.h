@@ -98,6 +98,7 @@ class QueuedDevice : public device::Device {
     int64_t copies = 0, ops = 0, replays = 0, captures = 0, records = 0, waits = 0, syncs = 0;
     // Waits for an event that had more work on its stream behind it.
     int64_t overlapped_waits = 0;
+    int64_t bytes_to_device = 0;  // of the copies
     int64_t sum() const { return copies + ops + replays + records + waits + syncs; }
   };
 
@@ -462,6 +463,9 @@ inline Status QueuedDevice::Copy(device::Stream& stream, std::span<const device:
   bool wait = false;
   for (device::CopyRun run : runs) {
     ++counts_.copies;
+    if (run.destination_memory == device::MemoryKind::kDevice) {
+      counts_.bytes_to_device += static_cast<int64_t>(run.rows * run.row_bytes);
+    }
     std::vector<std::byte> read;  // plain host memory is read now, all else when its turn comes
     if (run.source_memory == device::MemoryKind::kHost) {
       if (queued.queue->recording != nullptr) {
