@@ -43,9 +43,11 @@ bool SlotTables::Check(const batch::BatchPlan& plan, std::string* why) const {
       }
       // Tokens are written and read through the table: a missing block is an error, never a skipped
       // write or a read of another sequence's.
+      const int32_t from = After(plan, e, g).from;
+      if (from == 0) continue;
       const int32_t tokens = groups_[g].kernel_block_tokens;
       const int32_t needed = batch::FirstNeededPosition(groups_[g], entry.first_position) / tokens;
-      if (After(plan, e, g).from > needed) {
+      if (from > needed) {
         *why = StrCat("entry ", e, " has no block for position ", needed * tokens, " in group ", g);
         return false;
       }
@@ -60,8 +62,10 @@ void SlotTables::Take(const batch::BatchPlan& plan) {
     told_whole_[entry.slot] = entry.told_whole;
     for (size_t g = 0; g < groups_.size(); ++g) {
       Table held = After(plan, e, g);
-      const int32_t behind = batch::FirstNeededBlock(groups_[g], entry.first_position);
-      held.from = std::max(held.from, behind * groups_[g].ratio());
+      if (groups_[g].kind != batch::KvKind::kFull) {
+        const int32_t behind = batch::FirstNeededBlock(groups_[g], entry.first_position);
+        held.from = std::max(held.from, behind * groups_[g].ratio());
+      }
       At(entry.slot, g) = held;
     }
   }

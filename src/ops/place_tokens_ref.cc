@@ -11,29 +11,28 @@ class Placer {
   Placer(const PlaceTokens::Desc& desc, const PlaceTokens::Args& args)
       : desc_(desc), args_(args), width_(args.tables.dims[1]) {}
 
+  // One division for each sequence: steps of many sequences have a token of each.
   void Place(int64_t s) const {
     const int64_t slot = args_.slots.ptr<int32_t>()[s];
     int32_t* row = nullptr;
     if (slot >= 0 && slot < args_.tables.dims[0]) {
       row = args_.tables.ptr<int32_t>() + slot * args_.tables.strides[0];
+      Learn(s, row);
     }
     const int32_t* const start = args_.query_start.ptr<int32_t>() + s;
-    const int32_t first = args_.first.ptr<int32_t>()[s];
-    args_.context.ptr<int32_t>()[s] = first + start[1] - start[0];
-    if (row != nullptr) {
-      Learn(s, row);
-      Gather(s, row);
-    }
-    const auto block = static_cast<uint32_t>(desc_.block_tokens);
-    int32_t* const positions = args_.positions.ptr<int32_t>();
-    int32_t* const kv_slots = args_.kv_slots.ptr<int32_t>();
+    const int32_t first = args_.first.ptr<int32_t>()[s], block = desc_.block_tokens;
+    int32_t column = first / block, place = first % block;
     for (int32_t t = start[0]; t < start[1]; ++t) {
-      const auto position = static_cast<uint32_t>(first + t - start[0]);
-      const bool has_block = row != nullptr && !desc_.state && position / block < width_;
-      const int32_t id = has_block ? row[position / block] : -1;
-      positions[t] = static_cast<int32_t>(position);
-      kv_slots[t] = id < 0 ? -1 : static_cast<int32_t>(id * block + position % block);
+      const bool has_block = row != nullptr && !desc_.state && column < width_;
+      const int32_t id = has_block ? row[column] : -1;
+      args_.positions.ptr<int32_t>()[t] = first + t - start[0];
+      args_.kv_slots.ptr<int32_t>()[t] = id < 0 ? -1 : id * block + place;
+      if (++place < block) continue;
+      place = 0;
+      ++column;
     }
+    args_.context.ptr<int32_t>()[s] = first + start[1] - start[0];
+    if (row != nullptr) Gather(s, row, column + (place > 0 ? 1 : 0));
   }
 
  private:
@@ -44,16 +43,14 @@ class Placer {
     const int32_t* const told = args_.told.ptr<int32_t>() + start[0];
     for (int64_t i = std::max<int64_t>(0, -first); i < count; ++i) row[first + i] = told[i];
   }
-  void Gather(int64_t s, const int32_t* row) const {
-    const int32_t context = args_.context.ptr<int32_t>()[s], block = desc_.block_tokens;
-    const int64_t count =
-        std::min<int64_t>((int64_t{context} + block - 1) / block, args_.block_table.dims[1]);
+  void Gather(int64_t s, const int32_t* row, int64_t blocks) const {
+    const int64_t count = std::min(blocks, args_.block_table.dims[1]);
     int32_t* const out = args_.block_table.ptr<int32_t>() + s * args_.block_table.strides[0];
     int64_t gone = 0;
     if (desc_.earlier != PlaceTokens::kAllEarlier) {
       const int32_t unit = desc_.cache_block_tokens;
       const int32_t from = std::max(0, args_.first.ptr<int32_t>()[s] - desc_.earlier);
-      gone = std::min<int64_t>(count, from / unit * (unit / block));
+      gone = std::min<int64_t>(count, from / unit * (unit / desc_.block_tokens));
     }
     std::fill_n(out, gone, -1);
     std::copy(row + gone, row + std::max(gone, count), out + gone);
