@@ -11,7 +11,7 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
@@ -102,11 +102,11 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr size_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(int32_t) + 1;
+constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 6 * sizeof(int32_t) + 1;
 constexpr size_t kRowBytes = 2 * sizeof(int32_t) + 1;
 constexpr size_t kCopyBytes = 3 * sizeof(int32_t);
 constexpr size_t kBiasBytes = sizeof(int32_t) + sizeof(float);
-constexpr size_t kGroupBytes = 2 * sizeof(uint64_t);  // its two counts
+constexpr size_t kGroupBytes = 3 * sizeof(uint64_t);  // its counts
 constexpr size_t kStartBytes = 2 * sizeof(int32_t) + sizeof(double) + 3 * sizeof(uint64_t);
 
 template <class T, class Type>
@@ -116,9 +116,10 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
 // here before it is visited.
 template <class Archive, Is<PlanEntry> Entry>
 void Visit(Archive& archive, Entry& entry) {
-  auto& [sequence, slot, first_position, query_tokens, token_begin, logits_begin, logits_count,
-         masked] = entry;
-  archive.Value(sequence), archive.Value(slot), archive.Value(first_position);
+  auto& [sequence, slot, told_whole, first_position, query_tokens, token_begin, logits_begin,
+         logits_count, masked] = entry;
+  archive.Value(sequence), archive.Value(slot), archive.Value(told_whole);
+  archive.Value(first_position);
   archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
   archive.Value(logits_count), archive.Value(masked);
 }
@@ -131,8 +132,8 @@ void Visit(Archive& archive, Row& row) {
 
 template <class Archive, Is<GroupTable> Table>
 void Visit(Archive& archive, Table& table) {
-  auto& [begin, ids] = table;
-  archive.Array(begin), archive.Array(ids);
+  auto& [begin, first, ids] = table;
+  archive.Array(begin), archive.Array(first), archive.Array(ids);
 }
 
 template <class Archive, Is<BlockCopy> Copy>
@@ -182,10 +183,12 @@ bool InRange(int64_t begin, int64_t count, size_t size) {
 }
 
 bool TableIsSound(const GroupTable& table, size_t entries) {
-  if (table.begin.empty() && table.ids.empty() && entries == 0) return true;
-  if (table.begin.size() != entries + 1 || table.begin[0] != 0) return false;
+  if (table.begin.empty() && entries == 0) return table.first.empty() && table.ids.empty();
+  if (table.begin.size() != entries + 1 || table.first.size() != entries || table.begin[0] != 0) {
+    return false;
+  }
   for (size_t e = 0; e < entries; ++e) {
-    if (table.begin[e] > table.begin[e + 1]) return false;
+    if (table.begin[e] > table.begin[e + 1] || table.first[e] < 0) return false;
   }
   return static_cast<size_t>(table.begin.back()) == table.ids.size();
 }

@@ -38,7 +38,10 @@ struct LogitsRow {
 // A run of consecutive tokens of one sequence: prefill, chunk, decode and verify are all this.
 struct PlanEntry {
   SequenceId sequence = 0;
-  int32_t slot = 0;  // sampler state of the sequence, < max_num_seqs, stable while it runs
+  int32_t slot = 0;  // where its runner keeps the sequence, < max_num_seqs, stable while it runs
+  // The step whose plan told the slot's block tables from their first ids on: this one, where it
+  // does so. Later plans tell what changed since.
+  uint64_t told_whole = 0;
   int32_t first_position = 0;  // of its first query token = KV tokens already present
   int32_t query_tokens = 0;
   int32_t token_begin = 0;   // index into BatchPlan::tokens
@@ -51,13 +54,19 @@ struct PlanEntry {
   friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };
 
-// Block ids of all entries for one layer group, in kernel-block units. Entry e owns
-// ids[begin[e], begin[e + 1]); its i-th id holds positions [i * tokens, (i + 1) * tokens) of the
-// sequence, tokens being the group's kernel-block tokens; -1 where a window layer dropped the
-// block.
+// What is new in the block tables of all entries for one layer group, in kernel-block units. Id i
+// of a table holds positions [i * tokens, (i + 1) * tokens) of its sequence, tokens being the
+// group's kernel-block tokens; -1 where a window layer dropped the block. Entry e's table is told
+// from id first[e] on by ids[begin[e], begin[e + 1]) and ends with them; what lies before was told
+// by earlier plans for the same slot, back to PlanEntry::told_whole. That a block was dropped since
+// is not told: a step does not read it.
 struct GroupTable {
   std::vector<int32_t> begin;  // entries + 1
+  std::vector<int32_t> first;  // entries
   std::vector<int32_t> ids;
+
+  // Ids of entry e's table.
+  int64_t Width(size_t e) const { return int64_t{first[e]} + begin[e + 1] - begin[e]; }
 
   friend bool operator==(const GroupTable&, const GroupTable&) = default;
 };

@@ -22,7 +22,7 @@ BatchPlan FullPlan() {
                   {.sequence = 9, .query_tokens = 1, .token_begin = 2, .logits_begin = 2}};
   plan.tokens = {5, 6, PreviousRow(4)};
   plan.logits_rows = {{0, 6, RowPurpose::kVerify}, {1, -1, RowPurpose::kSample}};
-  plan.groups = {{{0, 2, 3}, {4, 5, 6}}, {{0, 1, 1}, {-1}}};
+  plan.groups = {{{0, 2, 3}, {0, 7}, {4, 5, 6}}, {{0, 1, 1}, {2, 3}, {-1}}};
   plan.copies = {{1, 2, 3}};
   SlotStart start;
   start.slot = 3;
@@ -60,6 +60,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.step = 43; },
       [](BatchPlan& p) { p.entries[0].sequence = 8; },
       [](BatchPlan& p) { p.entries[0].slot = 4; },
+      [](BatchPlan& p) { p.entries[0].told_whole = 41; },
       [](BatchPlan& p) { p.entries[0].first_position = 12; },
       [](BatchPlan& p) { p.entries[0].query_tokens = 1; },
       [](BatchPlan& p) { p.entries[1].token_begin = 1; },
@@ -71,6 +72,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.logits_rows[0].target = 7; },
       [](BatchPlan& p) { p.logits_rows[0].purpose = RowPurpose::kScore; },
       [](BatchPlan& p) { p.groups[0].begin[1] = 1; },
+      [](BatchPlan& p) { p.groups[0].first[1] = 8; },
       [](BatchPlan& p) { p.groups[0].ids[2] = 7; },
       [](BatchPlan& p) { p.copies[0].group = 0; },
       [](BatchPlan& p) { p.copies[0].source = 5; },
@@ -139,6 +141,8 @@ TEST(PlanSerialization, AnIndexOutOfRangeIsRefused) {
   EXPECT_TRUE(refused([](BatchPlan& p) { p.logits_rows[0].token = 3; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].begin[1] = 9; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].ids.pop_back(); }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].first.pop_back(); }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].first[1] = -1; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[1].begin.clear(); }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.copies[0].group = 2; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.starts[0].prompt_tokens = 4; }));

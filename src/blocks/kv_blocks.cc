@@ -70,7 +70,7 @@ void KvBlocks::Close(SequenceBlocks* sequence, uint64_t last_step) {
       Release(static_cast<int32_t>(g), group.table[i], last_step);
     }
     group.table.clear();
-    group.held = group.first_held = 0;
+    group.held = group.first_held = group.told = 0;
   }
   if (sequence->tip != kNoNode) tree_.Unpin(sequence->tip);
   sequence->tip = kNoNode;
@@ -268,21 +268,21 @@ int32_t KvBlocks::ClearCache() {
   return cleared;
 }
 
-void KvBlocks::AppendKernelTable(const SequenceBlocks& sequence, int32_t group, int32_t length,
-                                 std::vector<int32_t>* ids) const {
+int32_t KvBlocks::TellKernelTable(SequenceBlocks* sequence, int32_t group, int32_t length,
+                                  std::vector<int32_t>* ids) const {
   const batch::KvGroup& spec = groups_[group];
-  const std::vector<int32_t>& table = sequence.groups[group].table;
+  SequenceBlocks::Group& blocks = sequence->groups[group];
   const int32_t ratio = spec.ratio();
   const int32_t count = batch::TableWidth(spec, length);
-  CHECK((count + ratio - 1) / ratio <= static_cast<int32_t>(table.size()), "length=", length);
-  if (ratio == 1) {
-    ids->insert(ids->end(), table.begin(), table.begin() + count);
-    return;
-  }
-  for (int32_t i = 0; i < count; ++i) {
-    const int32_t block = table[i / ratio];
+  CHECK((count + ratio - 1) / ratio <= static_cast<int32_t>(blocks.table.size()),
+        "length=", length);
+  const int32_t first = blocks.told;
+  for (int32_t i = first; i < count; ++i) {
+    const int32_t block = blocks.table[i / ratio];
     ids->push_back(block < 0 ? -1 : block * ratio + i % ratio);
   }
+  blocks.told = std::max(first, count);
+  return first;
 }
 
 int32_t KvBlocks::Available(int32_t group, bool soon) const {

@@ -25,6 +25,7 @@ struct SequenceBlocks {
     std::vector<int32_t> table;  // cache-block ids by position / block_tokens; -1: let go
     int32_t held = 0;            // entries that are not -1
     int32_t first_held = 0;      // entries below are -1
+    int32_t told = 0;            // kernel blocks that plans have told
   };
   std::vector<Group> groups;
   bool cacheable = false;
@@ -112,9 +113,10 @@ class KvBlocks {
   // Forgets every cached block that no sequence references. Returns how many.
   int32_t ClearCache();
 
-  // Appends the kernel-block ids that hold the first `length` tokens.
-  void AppendKernelTable(const SequenceBlocks& sequence, int32_t group, int32_t length,
-                         std::vector<int32_t>* ids) const;
+  // Appends the kernel-block ids that hold the first `length` tokens, but for those that it told
+  // since the sequence was opened. Returns the index of the first of them.
+  int32_t TellKernelTable(SequenceBlocks* sequence, int32_t group, int32_t length,
+                          std::vector<int32_t>* ids) const;
 
   // Grows whenever a block becomes available; equal values mean that a failed Grow fails again.
   uint64_t availability_version() const { return availability_version_; }

@@ -154,7 +154,7 @@ TEST(KvBlocks, AWindowGroupLetsOldBlocksGo) {
   EXPECT_EQ(a.groups[1].table[1], -1);
   EXPECT_GE(a.groups[1].table[2], 0);
   std::vector<int32_t> ids;
-  kv.AppendKernelTable(a, 1, 13, &ids);
+  EXPECT_EQ(kv.TellKernelTable(&a, 1, 13, &ids), 0);
   EXPECT_EQ(ids, (Tokens{-1, -1, a.groups[1].table[2], a.groups[1].table[3]}));
   kv.LetGo(&a, 11, 0);  // 7..11: nothing comes back
   EXPECT_EQ(a.groups[1].first_held, 2);
@@ -274,9 +274,31 @@ TEST(KvBlocks, KernelBlocksAreSlicesOfCacheBlocks) {
   kv.Open({}, true, &a);
   ASSERT_TRUE(kv.Grow(&a, 7));
   std::vector<int32_t> ids;
-  kv.AppendKernelTable(a, 0, 5, &ids);
+  EXPECT_EQ(kv.TellKernelTable(&a, 0, 5, &ids), 0);
   const int32_t b0 = a.groups[0].table[0], b1 = a.groups[0].table[1];
   EXPECT_EQ(ids, (Tokens{2 * b0, 2 * b0 + 1, 2 * b1}));
+}
+
+TEST(KvBlocks, ATableIsToldOnceUntilItIsClosed) {
+  KvBlocks kv({Full(8), Full(8, 2)}, false);
+  SequenceBlocks a;
+  std::vector<int32_t> ids;
+  for (int round = 0; round < 2; ++round) {
+    kv.Open({}, true, &a);
+    ASSERT_TRUE(kv.Grow(&a, 13));
+    const Tokens& table = a.groups[1].table;
+    ids.clear();
+    EXPECT_EQ(kv.TellKernelTable(&a, 1, 5, &ids), 0);
+    EXPECT_EQ(ids, (Tokens{2 * table[0], 2 * table[0] + 1, 2 * table[1]}));
+    ids.clear();
+    EXPECT_EQ(kv.TellKernelTable(&a, 1, 6, &ids), 3);
+    EXPECT_EQ(kv.TellKernelTable(&a, 1, 3, &ids), 3) << "drafts were rejected";
+    EXPECT_TRUE(ids.empty());
+    EXPECT_EQ(kv.TellKernelTable(&a, 1, 9, &ids), 3);
+    EXPECT_EQ(ids, (Tokens{2 * table[1] + 1, 2 * table[2]}));
+    EXPECT_EQ(kv.TellKernelTable(&a, 0, 13, &ids), 0) << "each group for itself";
+    kv.Close(&a, 0);
+  }
 }
 
 // Blocks of states span two of the other group's.
@@ -303,7 +325,7 @@ TEST(KvBlocks, AStateIsSharedWhereItsBlockEnds) {
   ASSERT_TRUE(kv.Grow(&b, 9));
   EXPECT_NE(b.groups[1].table[1], snapshot) << "a snapshot is not written";
   std::vector<int32_t> ids;
-  kv.AppendKernelTable(b, 1, 9, &ids);
+  EXPECT_EQ(kv.TellKernelTable(&b, 1, 9, &ids), 0);
   EXPECT_EQ(ids, (Tokens{snapshot, b.groups[1].table[1]}));
   const SequenceBlocks* open[] = {&a, &b};
   kv.CheckInvariants(open);

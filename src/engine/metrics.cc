@@ -120,6 +120,7 @@ struct Metrics::Families : Labelled {
       &Fallback("sample", "more edits of logits than a graph holds"),
       &Fallback("sample", "more masks than a graph holds"),
       &Fallback("sample", "whole distributions")};
+  Counter& eager_tables = Fallback("place_tokens", "more block ids than a graph holds");
   Counter& late_masks = New(BuildCounter, "sluice_late_masks_total",
                             "Rows whose mask was not ready in time, to be computed again");
   Histogram& plan = NewPhase("plan");
@@ -179,6 +180,7 @@ void Metrics::ObserveStep(const StepTimes& times) {
   Raise(families_->kernels, times.totals.kernels);
   Raise(families_->device_calls, times.totals.host_calls);
   Raise(families_->eager_samplings, times.totals.eager_samplings);
+  Raise(families_->eager_tables, times.totals.eager_tables);
 }
 
 void Metrics::CountLateMasks(int64_t rows) {

@@ -3,285 +3,42 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "device/alignment.h"
 #include "exec/sink_observer.h"
-#include "model/load_model.h"
-#include "ops/attention.h"
-#include "sluice/limits.h"
 
 namespace sluice::exec {
 namespace {
-
-ops::PagedKv LayerView(const kvstore::KvStore& store, int index) {
-  const kvstore::KvStore::Layer& layer = store.layer(index);
-  const batch::KvGroup& layout = store.groups()[layer.group];
-  const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
-  const auto tensor = [&](const device::View& view, DType dtype,
-                          std::initializer_list<int64_t> dims) {
-    if (view.data == nullptr) return ops::Tensor();
-    ops::Tensor t = ops::Dense(view, dtype, dims);
-    t.strides[0] = static_cast<int64_t>(layer.stride / Info(dtype).bytes);
-    return t;
-  };
-  const bool state = layout.kind == batch::KvKind::kState;
-  const int64_t heads = layout.kv_heads, tokens = state ? 1 : layout.kernel_block_tokens;
-  ops::PagedKv kv;
-  kv.k = tensor(layer.k, layout.dtype, {blocks, heads, tokens, layout.k_head_dim});
-  kv.v = tensor(layer.v, layout.dtype, {blocks, heads, tokens, layout.v_head_dim});
-  kv.k_scale = tensor(layer.k_scale, DType::kF32, {blocks, heads, tokens});
-  kv.v_scale = tensor(layer.v_scale, DType::kF32, {blocks, heads, tokens});
-  return kv;
-}
-
-InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions& options,
-                     int max_num_seqs) {
-  InputLimits limits;
-  limits.tokens = options.max_tokens;
-  limits.sequences = max_num_seqs;
-  limits.logits_rows = options.max_logits_rows;
-  limits.slots = max_num_seqs;
-  limits.positions = options.max_model_len > 0 ? options.max_model_len : config.context_length;
-  limits.vocab = config.vocab_size;
-  return limits;
-}
-
-sample::Sampler::Options SamplingOf(const files::ModelConfig& config,
-                                    const model::ModelOptions& options, int max_num_seqs) {
-  sample::Sampler::Options sampling;
-  sampling.vocab = config.vocab_size;
-  sampling.slots = max_num_seqs;
-  sampling.rows_max = static_cast<int>(options.max_logits_rows);
-  sampling.top_logprobs_max = limits::kTopLogprobsMax;
-  return sampling;
-}
-
-size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& options) {
-  return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
-}
-
-// Edits of logits that a bucket's inputs have room for: in all, and more for each row. A step with
-// more runs eagerly.
-constexpr int64_t kEditsOfBucket = 1024, kEditsOfRow = 16;
-int64_t EditsOf(int64_t rows) { return kEditsOfBucket + rows * kEditsOfRow; }
 
 Status BuiltOnFailed(uint64_t step) {
   return Status(StatusCode::kDevice, StrCat("it was built on step ", step, ", which failed"));
 }
 
-std::vector<BucketShape> BucketsOf(const model::ModelOptions& options, int max_num_seqs,
-                                   int draft_tokens) {
-  const auto tokens_max =
-      static_cast<int>(std::min<int64_t>(options.max_tokens, options.max_logits_rows));
-  return BucketShapes(std::min(max_num_seqs, tokens_max), 1 + draft_tokens, tokens_max);
-}
-
-size_t PlanBytes(int max_num_seqs) {
-  return device::AlignUp(static_cast<size_t>(ops::AttentionPlanNumbers(max_num_seqs)) *
-                         sizeof(int32_t));
-}
-
-ops::StepLimits StepLimitsOf(const InputLimits& limits) {
-  return {.tokens = limits.tokens,
-          .logits_rows = limits.logits_rows,
-          .sequences = limits.sequences,
-          .positions = limits.positions};
-}
-
-// Launches of a forward pass with sampling, by which graphs are estimated: at most.
-constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
-
 }  // namespace
 
-Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
-                                      const files::ModelConfig& config, device::Device& device,
-                                      const model::ModelOptions& options, int max_num_seqs) {
-  SLUICE_ASSIGN_OR_RETURN(std::vector<ops::BindRecord> bindings,
-                          model::ScratchBindings(weight_plan, config, device, options));
-  sample::Sampler::Options sampling = SamplingOf(config, options, max_num_seqs);
-  sampling.records = &bindings;
-  SLUICE_RETURN_IF_ERROR(sample::Sampler::BindSample(device, sampling).status());
-  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs)));
-}
-
-size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
-  if (facts.graphs != device::GraphSupport::kFull) return 0;
-  const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
-  const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
-  return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
-}
-
-size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                             int max_num_seqs) {
-  const size_t inputs =
-      InputBytes(LimitsOf(config, options, max_num_seqs), model::LayerGroups(config, options));
-  return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
-         sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
-         (kDepthBesideHost + 1) * inputs +
-         sample::Sampler::FixedBytes(options.max_logits_rows, EditsOf(options.max_logits_rows)) +
-         model::LayerGroups(config, options).size() * PlanBytes(max_num_seqs);
-}
-
-Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
-                                                 kvstore::KvStore& store, const Options& wanted) {
-  const int max_num_seqs = wanted.max_num_seqs;
-  std::unique_ptr<Executor> executor(new Executor(device, model, store));
-  const model::ModelOptions& options = model.options();
-  const InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
-  executor->builder_ = std::make_unique<InputBuilder>(device, store, limits);
-  sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
-  sampling.records = wanted.bindings;
-  SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
-  SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
-  SLUICE_ASSIGN_OR_RETURN(executor->prepare_stream_, device.CreateStream());
-  constexpr auto memory = device::MemoryKind::kDevice;
-  SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
-  SLUICE_ASSIGN_OR_RETURN(executor->logits_,
-                          device.Allocate(LogitsBytes(model.config(), options), memory));
-  const size_t plan_bytes = PlanBytes(max_num_seqs), groups = model.groups().size();
-  SLUICE_ASSIGN_OR_RETURN(executor->plan_memory_, device.Allocate(groups * plan_bytes, memory));
-  for (size_t g = 0; g < groups; ++g) {
-    device::View view = executor->plan_memory_.view();
-    view.data += g * plan_bytes;
-    view.bytes = plan_bytes;
-    executor->attention_plans_.push_back(
-        ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(max_num_seqs)}));
-  }
-  for (int layer = 0; layer < store.layer_count(); ++layer) {
-    executor->kv_.push_back(LayerView(store, layer));
-  }
-  if (wanted.time_steps) {
-    auto timer = StepTimer::Make(device);
-    if (!timer.ok() && timer.status().code() != StatusCode::kUnimplemented) return timer.status();
-    if (timer.ok()) executor->timer_ = std::move(timer).value();
-  }
-  if (wanted.bindings != nullptr) {
-    SLUICE_RETURN_IF_ERROR(executor->stream_->ReserveScratch(
-        ops::ScratchBytes(*wanted.bindings, StepLimitsOf(limits))));
-  }
-  executor->info_ = {.kv_groups = store.groups(),
-                     .max_model_len = static_cast<int>(limits.positions),
-                     .max_logits_rows = static_cast<int>(limits.logits_rows),
-                     .vocab_size = model.vocab_size(),
-                     .counted_slots = executor->sampler_->counted_slots()};
-  const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
-  SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
-  SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
-  return executor;
-}
-
-Status Executor::MakeFlights(int depth) {
-  info_.depth = depth;
-  unfinished_.reserve(depth);
-  last_draws_.reserve(model_.options().max_logits_rows);
-  for (int i = 0; i < depth; ++i) {
-    Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
-    SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());
-    SLUICE_ASSIGN_OR_RETURN(flight.done, device_.CreateEvent());
-    SLUICE_ASSIGN_OR_RETURN(flight.rows, sampler_->MakeStep());
-    if (timer_) {
-      SLUICE_ASSIGN_OR_RETURN(flight.marks, timer_->MakeMarks());
-    }
-    idle_.push_back(&flight);
-  }
-  return OkStatus();
-}
-
-// The KV memory is bound by now, so graphs may be captured from here on.
-Status Executor::MakeGraphs(const Options& options) {
-  if (!options.graphs) {
-    info_.graphs_note = "no graphs: --no-graphs switches them off";
-    return OkStatus();
-  }
-  if (stream_->checks_each_op()) {
-    info_.graphs_note = "no graphs: --check-each-op waits after every op";
-    return OkStatus();
-  }
-  const auto refuse = [&](std::string_view who, device::GraphSupport support) {
-    info_.graphs_note = StrCat("no graphs: ", who,
-                               support == device::GraphSupport::kNone
-                                   ? " cannot be captured"
-                                   : " can be captured in pieces alone, which is not made use of");
-    return OkStatus();
-  };
-  const device::DeviceFacts& facts = device_.facts();
-  constexpr auto kFull = device::GraphSupport::kFull;
-  if (facts.graphs != kFull) return refuse(device::ToString(facts.id), facts.graphs);
-  if (options.bindings != nullptr) {
-    for (const ops::BindRecord& binding : *options.bindings) {
-      if (binding.graphs != kFull) return refuse(binding.chosen, binding.graphs);
-    }
-  }
-  if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
-  return MakeBuckets(options);
-}
-
-Status Executor::MakeBuckets(const Options& options) {
-  std::vector<BucketShape> shapes =
-      BucketsOf(model_.options(), options.max_num_seqs, options.draft_tokens);
-  std::vector<size_t> bytes;
-  for (const BucketShape& shape : shapes) {
-    BucketInputs& bucket = bucket_inputs_.emplace_back();
-    bucket.edits = EditsOf(shape.tokens);
-    const size_t model_bytes = CarveInputs({}, builder_->ShapeOf(shape), &bucket.model);
-    bucket.bytes = model_bytes + sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
-    bytes.push_back(bucket.bytes);
-  }
-  SLUICE_ASSIGN_OR_RETURN(graphs_, GraphRunner::Make(device_, shapes, bytes,
-                                                     [this](device::Stream& stream, int bucket) {
-                                                       return RunModelOf(stream, bucket);
-                                                     }));
-  SLUICE_ASSIGN_OR_RETURN(
-      sampling_graphs_,
-      GraphRunner::Make(device_, shapes, {}, [this](device::Stream& stream, int bucket) {
-        return RunSamplingOf(stream, bucket);
-      }));
-  std::vector<model::DeviceBatch> inputs;
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    BucketInputs& bucket = bucket_inputs_[i];
-    bucket.sampling = graphs_->parameters();
-    const size_t taken =
-        CarveInputs(graphs_->parameters(), builder_->ShapeOf(shapes[i]), &bucket.model);
-    bucket.sampling.data += taken;
-    bucket.sampling.bytes = bucket.bytes - taken;
-    inputs.push_back(bucket.model);
-  }
-  info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
-  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, std::move(inputs),
-                       *std::max_element(bytes.begin(), bytes.end()));
-  return OkStatus();
-}
-
-Result<PreparedBatch> Executor::Prepare(batch::BatchPlan* plan) {
-  return builder_->Build(plan, *prepare_stream_);
-}
-
 RunnerTotals Executor::Totals() const {
-  const device::SubmitCounts steps = stream_->counts(), copies = prepare_stream_->counts();
+  const device::SubmitCounts steps = stream_->counts();
   RunnerTotals totals;
-  totals.kernels = steps.kernels + copies.kernels - warm_up_.kernels;
-  totals.host_calls = steps.host_calls + copies.host_calls - warm_up_.host_calls;
+  totals.kernels = steps.kernels - warm_up_.kernels;
+  totals.host_calls = steps.host_calls - warm_up_.host_calls;
   totals.eager_samplings = eager_samplings_;
+  totals.eager_tables = eager_tables_;
   if (timer_) totals.busy_s = timer_->times().busy_s, totals.idle_s = timer_->times().idle_s;
   return totals;
 }
 
 Executor::~Executor() { CHECK(unfinished_.empty(), unfinished_.size(), " steps are unfinished"); }
 
-Status Executor::CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink) {
+Status Executor::CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* sink) {
   const auto refuse = [&](const auto&... why) {
     return Status(StatusCode::kFailedPrecondition,
-                  StrCat("step ", batch.plan().step, " was launched ", why...));
+                  StrCat("step ", plan.step, " was launched ", why...));
   };
-  // A batch that was moved from has no buffers.
-  if (!batch.synced() || batch.host_.data() == nullptr) return refuse("before it was synced");
   if (idle_.empty()) return refuse("while ", unfinished_.size(), " others are unfinished");
   const bool waits = !unfinished_.empty() && unfinished_.back()->waits;
   if (waits) return refuse("while the step before waits for its masks");
   if (!unfinished_.empty() && (sink != nullptr || unfinished_.back()->sink != nullptr)) {
     return refuse("beside a step whose KV a sink follows");
   }
-  return CheckReferences(batch.plan());
+  return CheckReferences(plan);
 }
 
 // Tokens that were unknown when the plan was made are rows of the step launched before.
@@ -309,12 +66,23 @@ Status Executor::CopyBlocks(const batch::BatchPlan& plan) {
   return moves_.empty() ? OkStatus() : store_.Copy(*stream_, moves_);
 }
 
-Status Executor::ResolveTokens(const PreparedBatch& batch) {
-  const std::vector<batch::TokenRef>& tokens = batch.plan().tokens;
-  if (std::none_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; })) {
-    return OkStatus();
+Status Executor::Place(device::Stream& stream, const Inputs& inputs, bool names_rows) {
+  const StepInputs& given = inputs.given;
+  if (names_rows) SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, given.token_ids));
+  for (size_t g = 0; g < place_.size(); ++g) {
+    SLUICE_RETURN_IF_ERROR(place_[g](stream, {.query_start = given.query_start,
+                                              .first = given.first,
+                                              .slots = given.slots,
+                                              .told_start = given.groups[g].told_start,
+                                              .told_first = given.groups[g].told_first,
+                                              .told = given.groups[g].told,
+                                              .tables = tables_[g],
+                                              .positions = inputs.model.positions,
+                                              .context = inputs.model.context,
+                                              .kv_slots = inputs.model.groups[g].slots,
+                                              .block_table = inputs.model.groups[g].block_table}));
   }
-  return sampler_->ResolveTokens(*stream_, batch.inputs().token_ids);
+  return OkStatus();
 }
 
 model::ForwardContext Executor::Context(device::Stream& stream) const {
@@ -326,15 +94,16 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
   return context;
 }
 
-Status Executor::RunModel(Flight* flight, const ops::Tensor& logits) {
+Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs,
+                          const ops::Tensor& logits) {
   model::ForwardContext context = Context(*stream_);
-  if (flight->sink == nullptr) return model_.Forward(context, flight->batch.inputs(), {logits});
+  if (flight->sink == nullptr) return model_.Forward(context, inputs, {logits});
   while (static_cast<int>(layer_events_.size()) < store_.layer_count()) {
     SLUICE_ASSIGN_OR_RETURN(layer_events_.emplace_back(), device_.CreateEvent());
   }
   SinkObserver observer(*flight->sink, *stream_, layer_events_);
   context.observer = &observer;
-  return model_.Forward(context, flight->batch.inputs(), {logits});
+  return model_.Forward(context, inputs, {logits});
 }
 
 ops::Tensor Executor::Logits(int64_t rows) const {
@@ -343,7 +112,7 @@ ops::Tensor Executor::Logits(int64_t rows) const {
 }
 
 Status Executor::Enqueue(Flight* flight) {
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
   SLUICE_RETURN_IF_ERROR(flight->marks.Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
   const int64_t start = NowMicros();
@@ -357,32 +126,62 @@ Status Executor::Enqueue(Flight* flight) {
   return status;
 }
 
-// The rows of a bucket's step go to the device with the model's inputs, in one copy.
-Status Executor::EnqueueModel(Flight* flight) {
-  const batch::BatchPlan& plan = flight->batch.plan();
-  if (plan.tokens.empty()) return OkStatus();
-  const int index = flight->batch.bucket();
-  if (index < 0) {
-    SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
-    return RunModel(flight, Logits(static_cast<int64_t>(plan.logits_rows.size())));
-  }
-  const BucketInputs& bucket = bucket_inputs_[index];
+// The rows of a bucket's step go to the device with the model's inputs, in one copy; edits, which
+// few steps have, in another.
+Status Executor::WriteBucket(Flight* flight, device::View* source) {
+  const int index = flight->batch.bucket;
+  const Inputs& bucket = bucket_inputs_[index];
   const int64_t rows = graphs_->shape(index).tokens;
-  const device::View source = BucketSource(flight->batch);
+  *source = flight->batch.host.view();
+  source->bytes = bucket.bytes;
   flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
-  if (flight->misfit == sample::Sampler::Misfit::kNone) {
-    sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits,
-                                source.data + bucket.bytes - bucket.sampling.bytes);
-  }
+  if (flight->misfit != sample::Sampler::Misfit::kNone) return OkStatus();
+  sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits, source->data + flight->batch.bytes);
+  const int64_t edits = flight->rows.edit_count();
+  if (edits == 0) return OkStatus();
+  device::CopyItem item{parameters_.view(), flight->batch.host.view()};
+  item.source.data += bucket.bytes;
+  item.source.bytes =
+      sample::Sampler::FixedBytes(rows, edits) - sample::Sampler::FixedBytes(rows, 0);
+  item.destination.data += bucket.bytes;
+  item.destination.bytes = item.source.bytes;
+  return device_.Copy(*stream_, {&item, 1});
+}
+
+Status Executor::EnqueueModel(Flight* flight) {
+  const int index = flight->batch.bucket;
+  if (flight->batch.plan.tokens.empty()) return OkStatus();
+  if (index < 0) return EnqueueEager(flight);
+  device::View source;
+  SLUICE_RETURN_IF_ERROR(WriteBucket(flight, &source));
   if (flight->sink == nullptr) return graphs_->Run(*stream_, index, source);
+  const Inputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, source));
-  SLUICE_RETURN_IF_ERROR(ResolveTokens(flight->batch));
-  return RunModel(flight, Logits(rows));
+  SLUICE_RETURN_IF_ERROR(Place(*stream_, bucket, true));
+  return RunModel(flight, bucket.model, Logits(graphs_->shape(index).tokens));
+}
+
+Status Executor::EnqueueEager(Flight* flight) {
+  const PreparedBatch& batch = flight->batch;
+  device::View given = batch.host.view();
+  given.bytes = batch.bytes;
+  if (device_.facts().device_memory) {
+    const device::CopyItem item{parameters_.view(), given};
+    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
+    given = parameters_.view();
+  }
+  eager_tables_ += batch.overfull ? 1 : 0;
+  Carve(given, batch.shape, &eager_);
+  const std::vector<batch::TokenRef>& tokens = batch.plan.tokens;
+  const bool names_rows =
+      std::any_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; });
+  SLUICE_RETURN_IF_ERROR(Place(*stream_, eager_, names_rows));
+  return RunModel(flight, eager_.model, Logits(batch.shape.rows));
 }
 
 Status Executor::EnqueueSampling(Flight* flight) {
   const int64_t start = NowMicros();
-  const int index = flight->batch.bucket();
+  const int index = flight->batch.bucket;
   if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadBesideFixed(*stream_, &flight->rows));
     SLUICE_RETURN_IF_ERROR(sampling_graphs_->Run(*stream_, index, {}));
@@ -390,7 +189,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
     if (index >= 0) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
-    const auto rows = static_cast<int64_t>(flight->batch.plan().logits_rows.size());
+    const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
   }
   flight->costs.sample += NowMicros() - start;
@@ -398,45 +197,39 @@ Status Executor::EnqueueSampling(Flight* flight) {
   return stream_->Record(*flight->done);
 }
 
-device::View Executor::BucketSource(const PreparedBatch& batch) const {
-  device::View host = batch.host_.view();
-  host.bytes = bucket_inputs_[batch.bucket()].bytes;
-  return host;
-}
-
 Status Executor::RunModelOf(device::Stream& stream, int index) {
-  const BucketInputs& bucket = bucket_inputs_[index];
-  SLUICE_RETURN_IF_ERROR(sampler_->ResolveTokens(stream, bucket.model.token_ids));
+  const Inputs& bucket = bucket_inputs_[index];
+  SLUICE_RETURN_IF_ERROR(Place(stream, bucket, true));
   model::ForwardContext context = Context(stream);
   return model_.Forward(context, bucket.model, {Logits(graphs_->shape(index).tokens)});
 }
 
 Status Executor::RunSamplingOf(device::Stream& stream, int index) {
-  const BucketInputs& bucket = bucket_inputs_[index];
+  const Inputs& bucket = bucket_inputs_[index];
   const int rows = graphs_->shape(index).tokens;
   return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
 }
 
-Result<Step> Executor::Launch(batch::BatchPlan* plan, batch::KvSink* sink) {
+// A plan without tokens has no forward pass, so the sink hears nothing of it.
+Result<Step> Executor::Launch(batch::BatchPlan* next, batch::KvSink* sink) {
   const int64_t start = NowMicros();
-  SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(plan));
-  SLUICE_RETURN_IF_ERROR(batch.Sync());
-  const int64_t prepare = NowMicros() - start;
-  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), sink));
-  unfinished_.back()->costs.prepare = prepare;
-  return step;
-}
-
-Result<Step> Executor::Launch(PreparedBatch batch, batch::KvSink* sink) {
-  if (batch.plan().tokens.empty()) sink = nullptr;  // no forward, so nothing is written
-  SLUICE_RETURN_IF_ERROR(CheckLaunch(batch, sink));
-  sampler_->Begin(batch.plan());
-  if (sink != nullptr) SLUICE_RETURN_IF_ERROR(sink->Begin(batch.plan()));
+  if (next->tokens.empty()) sink = nullptr;
+  SLUICE_RETURN_IF_ERROR(CheckLaunch(*next, sink));
+  SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, builder_->Build(next));
   Flight* const flight = idle_.back();
+  flight->costs.prepare = NowMicros() - start;
   flight->batch = std::move(batch);
   flight->sink = sink;
   flight->status = OkStatus();
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
+  sampler_->Begin(plan);
+  if (sink != nullptr) {
+    const Status begun = sink->Begin(plan);
+    if (!begun.ok()) {
+      Reclaim(flight, /*failed=*/true);
+      return begun;
+    }
+  }
   const Status status = Enqueue(flight);
   if (!status.ok()) return Abandon(flight, status);
   idle_.pop_back();
@@ -449,13 +242,18 @@ Result<Step> Executor::Launch(PreparedBatch batch, batch::KvSink* sink) {
   return Step(flight);
 }
 
+void Executor::Reclaim(Flight* flight, bool failed) {
+  if (failed) builder_->Forget(flight->batch);
+  builder_->Recycle(std::move(flight->batch));
+}
+
 // What is on the stream already reads the batch.
 Status Executor::Abandon(Flight* flight, const Status& status) {
   TellStepBefore(nullptr, status);
-  failed_step_ = flight->batch.plan().step;
+  failed_step_ = flight->batch.plan.step;
   last_draws_.clear();
   if (flight->sink != nullptr) flight->sink->Abort();
-  builder_->Recycle(std::move(flight->batch));
+  Reclaim(flight, /*failed=*/true);
   return status;
 }
 
@@ -473,7 +271,7 @@ void Executor::TellStepBefore(const Flight* flight, const Status& status) {
 Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
   CHECK(flight->waits && unfinished_.back() == flight, "the step does not wait for masks");
   if (!flight->status.ok()) return flight->status;
-  Status status = sampler_->TakeMasks(flight->batch.plan(), masks, &flight->rows);
+  Status status = sampler_->TakeMasks(flight->batch.plan, masks, &flight->rows);
   if (status.ok()) status = EnqueueSampling(flight);
   if (!status.ok()) {
     TellStepBefore(flight, status);
@@ -497,7 +295,9 @@ Status Executor::Land(Flight* flight) {
 
 void Executor::FailBehind(uint64_t step, const Status& why) {
   for (Flight* behind : unfinished_) {
-    if (behind->batch.plan().step > step) behind->status = why;
+    if (behind->batch.plan.step <= step) continue;
+    behind->status = why;
+    builder_->Forget(behind->batch);
   }
   failed_step_ = last_step_;  // this one, or the one behind it
   last_draws_.clear();
@@ -506,7 +306,7 @@ void Executor::FailBehind(uint64_t step, const Status& why) {
 Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   CHECK(unfinished_.front() == flight, "a step before it is unfinished");
   CHECK(!flight->waits || !flight->status.ok(), "its masks did not come");
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
   Status status = Land(flight);
   if (!status.ok()) {
     if (flight->sink != nullptr) flight->sink->Abort();
@@ -520,31 +320,28 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   } else {
     sampler_->Drop(plan, flight->rows);
   }
-  builder_->Recycle(std::move(flight->batch));
+  Reclaim(flight, !status.ok());
   return status;
 }
 
 void Executor::Drop(Flight* flight) {
   (void)Land(flight);
-  const batch::BatchPlan& plan = flight->batch.plan();
+  const batch::BatchPlan& plan = flight->batch.plan;
   if (flight->sink != nullptr) flight->sink->Abort();
   FailBehind(plan.step, Status(StatusCode::kDevice, StrCat("it was built on step ", plan.step,
                                                            ", whose results were dropped")));
   sampler_->Drop(plan, flight->rows);
-  builder_->Recycle(std::move(flight->batch));
-}
-
-Status Executor::Execute(PreparedBatch batch, batch::KvSink* sink, batch::StepResult* result) {
-  CHECK(unfinished_.empty(), unfinished_.size(), " steps are unfinished");
-  SLUICE_ASSIGN_OR_RETURN(Step step, Launch(std::move(batch), sink));
-  return step.Finish(result);
+  Reclaim(flight, /*failed=*/true);
 }
 
 // One sequence in the first blocks. A step's ids are known or the row before's, as in serving.
 batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   batch::BatchPlan plan;
   plan.step = last_step_ + 1;
-  plan.entries.push_back({.first_position = first, .query_tokens = tokens, .logits_count = 1});
+  plan.entries.push_back({.told_whole = plan.step,
+                          .first_position = first,
+                          .query_tokens = tokens,
+                          .logits_count = 1});
   plan.tokens.assign(tokens, index == 0 ? 0 : batch::PreviousRow(0));
   plan.logits_rows.push_back({.token = tokens - 1});
   for (const batch::KvGroup& group : store_.groups()) {
@@ -553,6 +350,7 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
       table.ids.push_back(static_cast<int32_t>(table.ids.size()));
     }
     table.begin = {0, static_cast<int32_t>(table.ids.size())};
+    table.first = {0};
   }
   if (index == 0) {
     plan.starts.push_back({.prompt_tokens = tokens, .history = std::vector<int32_t>(tokens, 0)});
@@ -572,15 +370,14 @@ Status Executor::WarmUp() {
     const int tokens = index == 0 ? prompt : 1;
     batch::BatchPlan plan = WarmUpPlan(index, first, tokens);
     status = [&]() -> Status {
-      SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(&plan));
-      SLUICE_RETURN_IF_ERROR(batch.Sync());
-      return Execute(std::move(batch), nullptr, &result);
+      SLUICE_ASSIGN_OR_RETURN(Step step, Launch(&plan, nullptr));
+      return step.Finish(&result);
     }();
     first += tokens;
   }
   if (timer_) timer_->Restart();
-  warm_up_ = {stream_->counts().kernels + prepare_stream_->counts().kernels,
-              stream_->counts().host_calls + prepare_stream_->counts().host_calls};
+  warm_up_ = stream_->counts();
+  builder_->ForgetAll();
   last_step_ = failed_step_ = 0;
   last_draws_.clear();
   return status.ok() ? status

@@ -1,7 +1,7 @@
 // Executor: the StepRunner of one device. Where the device works beside the host, two steps may be
-// unfinished: while one runs, the next is prepared and put on the stream behind it; ids that the
-// first draws reach the second on the device. Prepare may run on another thread than the rest; each
-// of the two is called by one thread at a time.
+// unfinished: while one runs, the next is put on the stream behind it; ids that the first draws
+// reach the second on the device, which keeps the block tables of all sequences between steps. Step
+// thread only.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@
 #include "files/model_files.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
+#include "ops/place_tokens.h"
 #include "sample/sampler.h"
 
 namespace sluice::exec {
@@ -61,15 +62,6 @@ class Executor : public StepRunner {
   // plan, while those blocks are free. Nothing where a step is too small for it.
   Status WarmUp();
 
-  // Takes the content of *plan and leaves the buffers of an earlier plan in it.
-  Result<PreparedBatch> Prepare(batch::BatchPlan* plan);
-
-  // What Launch does with a plan that was prepared, and synced: kFailedPrecondition if it was not.
-  // A plan without tokens has no forward pass, so the sink hears nothing of it.
-  Result<Step> Launch(PreparedBatch batch, batch::KvSink* sink);
-  // Launch and Finish. REQUIRES: no step is unfinished, and no row is masked.
-  Status Execute(PreparedBatch batch, batch::KvSink* sink, batch::StepResult* result);
-
   int in_flight() const { return static_cast<int>(unfinished_.size()); }
   // The buckets captured so far.
   std::vector<BucketShape> captured() const {
@@ -104,8 +96,8 @@ class Executor : public StepRunner {
 
   Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
       : device_(device), model_(model), store_(store) {}
+  Status MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records);
   Status MakeFlights(int depth);
-  void FillInfo();
   Status Sample(Flight* flight, const batch::MaskSet& masks);
   Status Finish(Flight* flight, batch::StepResult* result);
   void Drop(Flight* flight);
@@ -113,52 +105,66 @@ class Executor : public StepRunner {
   Status Land(Flight* flight);
   // The steps launched behind `step` fail for `why`.
   void FailBehind(uint64_t step, const Status& why);
+  // Takes back what a step held; what a failed one told is to be told again.
+  void Reclaim(Flight* flight, bool failed);
   // A launch came to nothing.
   Status Abandon(Flight* flight, const Status& status);
   // What was put on the stream last met `status`; waits for the stream.
   void TellStepBefore(const Flight* flight, const Status& status);
-  Status CheckLaunch(const PreparedBatch& batch, const batch::KvSink* sink);
+  Status CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* sink);
   Status CheckReferences(const batch::BatchPlan& plan) const;
   Status MakeGraphs(const Options& options);
   Status MakeBuckets(const Options& options);
   Status Enqueue(Flight* flight);
   Status EnqueueModel(Flight* flight);
   Status EnqueueSampling(Flight* flight);
-  // A bucket's inputs as they lie on the host.
-  device::View BucketSource(const PreparedBatch& batch) const;
-  // What the graphs of a bucket hold: ids and the model, and sampling.
+  // What a step reads on the device: a bucket's always lies at the same place.
+  struct Inputs {
+    StepInputs given;
+    model::DeviceBatch model;
+    device::View sampling;  // of a bucket: the sampler's rows and edits, behind what is given
+    int64_t edits = 0;      // that there is room for
+    size_t bytes = 0;       // of a bucket: what every step of it copies, all but the edits
+  };
+  void Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const;
+  // The inputs of a bucket's step as the host has them.
+  Status WriteBucket(Flight* flight, device::View* source);
+  Status EnqueueEager(Flight* flight);
+  // Tokens of the step before are filled in, and positions, contexts and block tables are made.
+  Status Place(device::Stream& stream, const Inputs& inputs, bool names_rows);
+  // What the graphs of a bucket hold: Place and the model, and sampling.
   Status RunModelOf(device::Stream& stream, int bucket);
   Status RunSamplingOf(device::Stream& stream, int bucket);
   ops::Tensor Logits(int64_t rows) const;
   batch::BatchPlan WarmUpPlan(int index, int first, int tokens) const;
   Status CopyBlocks(const batch::BatchPlan& plan);
-  Status ResolveTokens(const PreparedBatch& batch);
   model::ForwardContext Context(device::Stream& stream) const;
-  Status RunModel(Flight* flight, const ops::Tensor& logits);
+  Status RunModel(Flight* flight, const model::DeviceBatch& inputs, const ops::Tensor& logits);
 
   device::Device& device_;
   const model::Model& model_;
   kvstore::KvStore& store_;
   std::unique_ptr<InputBuilder> builder_;
   std::unique_ptr<sample::Sampler> sampler_;
-  std::unique_ptr<device::Stream> stream_, prepare_stream_;
+  std::unique_ptr<device::Stream> stream_;
   std::vector<std::unique_ptr<device::Event>> layer_events_;  // for sinks
   std::vector<ops::PagedKv> kv_;                              // by layer
   device::Buffer workspace_, logits_, plan_memory_;
-  std::vector<ops::Tensor> attention_plans_;  // by group, in plan_memory_
+  // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow
+  // one another on the stream, so one of each does.
+  device::Buffer parameters_, placed_;
+  device::Buffer table_memory_;                      // of tables_; steps tell what changes
+  std::vector<ops::Tensor> tables_;                  // by group, I32 [slots, blocks_max]
+  std::vector<ops::Bound<ops::PlaceTokens>> place_;  // by group
+  std::vector<ops::Tensor> attention_plans_;         // by group, in plan_memory_
   std::vector<kvstore::BlockMove> moves_;
 
-  // A bucket's inputs on the device; the sampler's lie behind the model's.
-  struct BucketInputs {
-    model::DeviceBatch model;
-    device::View sampling;
-    int64_t edits = 0;  // that fit
-    size_t bytes = 0;   // of both
-  };
-  std::vector<BucketInputs> bucket_inputs_;
+  std::vector<Inputs> bucket_inputs_;
+  Inputs eager_;                                  // of the step that is being launched
   std::unique_ptr<GraphRunner> graphs_;           // of the model; null: none
   std::unique_ptr<GraphRunner> sampling_graphs_;  // read what those of the model were given
   std::array<uint64_t, kEagerSamplings> eager_samplings_ = {};
+  uint64_t eager_tables_ = 0;
 
   std::unique_ptr<StepTimer> timer_;  // null: off
   device::SubmitCounts warm_up_;      // what it submitted

@@ -78,18 +78,13 @@ struct TinyExecutor {
   // Of a queued device.
   ops::QueuedDevice& queued() { return static_cast<ops::QueuedDevice&>(*device); }
 
-  Result<PreparedBatch> Prepare(batch::BatchPlan plan) {
-    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, executor->Prepare(&plan));
-    SLUICE_RETURN_IF_ERROR(batch.Sync());
-    return batch;
-  }
   // Puts a step on the device, its masks too. A step whose masks meet an error is dropped.
   Result<Step> Start(batch::BatchPlan plan, const batch::TestMasks* masks, batch::KvSink* sink) {
     if (masks != nullptr) batch::MarkMasked(*masks, &plan);
-    SLUICE_ASSIGN_OR_RETURN(PreparedBatch batch, Prepare(plan));
-    SLUICE_ASSIGN_OR_RETURN(Step step, executor->Launch(std::move(batch), sink));
+    const batch::BatchPlan kept = plan;
+    SLUICE_ASSIGN_OR_RETURN(Step step, executor->Launch(&plan, sink));
     if (!step.waits_for_masks()) return step;
-    batch::MaskSet set = batch::MasksOf(*masks, plan, model->vocab_size());
+    batch::MaskSet set = batch::MasksOf(*masks, kept, model->vocab_size());
     if (spoil_masks) set.words.pop_back();
     SLUICE_RETURN_IF_ERROR(step.Sample(set));
     return step;
@@ -134,7 +129,7 @@ struct TestRow {
 };
 
 // A plan put together entry by entry. The blocks of the sequence in slot s are the s-th part of
-// every pool, in descending order.
+// every pool, in descending order; each plan tells them whole.
 class PlanBuilder {
  public:
   PlanBuilder(uint64_t step, size_t groups) {
@@ -147,6 +142,7 @@ class PlanBuilder {
     batch::PlanEntry entry;
     entry.sequence = static_cast<batch::SequenceId>(slot + 1);
     entry.slot = slot;
+    entry.told_whole = plan_.step;
     entry.first_position = first;
     entry.query_tokens = static_cast<int32_t>(tokens.size());
     entry.token_begin = static_cast<int32_t>(plan_.tokens.size());
@@ -162,8 +158,22 @@ class PlanBuilder {
         table.ids.push_back(KernelBlock(blocks_of < 0 ? slot : blocks_of, i));
       }
       table.begin.push_back(static_cast<int32_t>(table.ids.size()));
+      table.first.push_back(0);
     }
     plan_.entries.push_back(entry);
+    return *this;
+  }
+  // The last entry goes on from what earlier plans told, back to step `told_whole`: it tells its
+  // blocks from number `first` on, in every group.
+  PlanBuilder& GoesOn(uint64_t told_whole, int32_t first) {
+    plan_.entries.back().told_whole = told_whole;
+    for (batch::GroupTable& table : plan_.groups) {
+      const size_t e = plan_.entries.size() - 1;
+      table.ids.erase(table.ids.begin() + table.begin[e],
+                      table.ids.begin() + table.begin[e] + first);
+      table.begin[e + 1] -= first;
+      table.first[e] = first;
+    }
     return *this;
   }
   PlanBuilder& Start(int slot, const batch::SamplingParams& sampling,

@@ -7,7 +7,6 @@
 
 #include <limits>
 #include <set>
-#include <thread>
 
 #include "base/str_cat.h"
 #include "batch/kv_sink_checker_fixture.h"
@@ -109,26 +108,6 @@ class ExecutorTest : public ::testing::TestWithParam<std::string> {
   TinyExecutor tiny_{"llama", 0, GetParam()};
   uint64_t step_ = 0;
 };
-
-TEST_P(ExecutorTest, ABatchThatWasNotSyncedIsRefused) {
-  PlanBuilder plan = NextPlan();
-  plan.Entry(0, 0, kPrompt, {{12}});
-  auto batch = tiny_.executor->Prepare(&plan.plan());
-  ASSERT_TRUE(batch.ok());
-  batch::StepResult result;
-  EXPECT_EQ(tiny_.executor->Execute(std::move(batch).value(), nullptr, &result).code(),
-            StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Generate(1, 3).size(), 3u);  // and the next one runs
-}
-
-TEST_P(ExecutorTest, ABatchWithoutBuffersIsRefused) {
-  PreparedBatch none;
-  ASSERT_TRUE(none.Sync().ok());
-  batch::StepResult result;
-  EXPECT_EQ(tiny_.executor->Execute(std::move(none), nullptr, &result).code(),
-            StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Generate(1, 3).size(), 3u);
-}
 
 TEST_P(ExecutorTest, AnEmptyPlanSteps) {
   FakeSink sink;
@@ -342,27 +321,6 @@ TEST_P(ExecutorTest, ACopiedBlockHoldsTheSameKv) {
   PlanBuilder without = NextPlan();
   without.Start(7, Greedy(), kPrompt).Entry(7, 13, {expected[0].id}, {{0}});
   EXPECT_NE(Last(Run(without)), expected[1]);
-}
-
-TEST_P(ExecutorTest, PrepareMayRunBesideExecute) {
-  const std::vector<Drawn> expected = Generate(0, 8);
-  PlanBuilder prefill = NextPlan();
-  prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
-  auto next = tiny_.executor->Prepare(&prefill.plan());
-  std::vector<Drawn> drawn;
-  batch::StepResult result;  // one for all steps: nothing of the step before is left in it
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_TRUE(next.ok() && next->Sync().ok());
-    PreparedBatch current = std::move(next).value();
-    PlanBuilder plan = NextPlan();
-    plan.Entry(1, 13 + i, {batch::PreviousRow(0)}, {{0}});
-    std::thread preparing([&] { next = tiny_.executor->Prepare(&plan.plan()); });
-    const Status status = tiny_.executor->Execute(std::move(current), nullptr, &result);
-    preparing.join();
-    ASSERT_TRUE(status.ok()) << status.message();
-    drawn.push_back(Last(result));
-  }
-  EXPECT_EQ(drawn, expected);
 }
 
 // Steps launched one behind the other, each before the one before is finished: what is prepared
@@ -681,14 +639,6 @@ TEST_P(QueuedExecutorTest, TheSinkIsToldToAbortWhenTheDeviceFails) {
   tiny_.queued().FailOp("linear", 3);
   EXPECT_EQ(tiny_.Run(plan.plan(), nullptr, &sink).status().code(), StatusCode::kDevice);
   EXPECT_EQ(sink.calls.back(), "abort");
-}
-
-TEST_P(QueuedExecutorTest, ABatchThatIsNeverLaunchedMayGo) {
-  PlanBuilder plan = NextPlan();
-  plan.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
-  batch::BatchPlan twice = plan.plan();
-  { auto dropped = tiny_.executor->Prepare(&twice); }
-  EXPECT_TRUE(tiny_.Run(plan.plan()).ok());
 }
 
 TEST_P(QueuedExecutorTest, AStepThatIsDroppedTakesTheOneBehindItAlongAndNoMore) {

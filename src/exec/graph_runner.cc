@@ -1,32 +1,23 @@
 #include "exec/graph_runner.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "base/log.h"
 
 namespace sluice::exec {
 
-Result<std::unique_ptr<GraphRunner>> GraphRunner::Make(device::Device& device,
-                                                       std::vector<BucketShape> shapes,
-                                                       std::span<const size_t> bytes, Body body) {
+GraphRunner::GraphRunner(device::Device& device, std::vector<BucketShape> shapes,
+                         std::span<const size_t> bytes, const device::View& parameters, Body body)
+    : device_(device), body_(std::move(body)) {
   CHECK(!shapes.empty() && (bytes.empty() || shapes.size() == bytes.size()), shapes.size(),
         " buckets");
-  std::unique_ptr<GraphRunner> runner(new GraphRunner(device, std::move(body)));
-  if (!bytes.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(runner->parameters_,
-                            device.Allocate(*std::max_element(bytes.begin(), bytes.end()),
-                                            device::MemoryKind::kDevice));
-  }
   for (size_t i = 0; i < shapes.size(); ++i) {
-    Bucket& bucket = runner->buckets_.emplace_back();
+    Bucket& bucket = buckets_.emplace_back();
     bucket.shape = shapes[i];
     if (bytes.empty()) continue;
-    device::View destination = runner->parameters_.view();
+    device::View destination = parameters;
     destination.bytes = bytes[i];
     bucket.params.values.push_back({"inputs", {}, destination});
   }
-  return runner;
 }
 
 Status GraphRunner::SetSource(Bucket& bucket, const device::View& source) {

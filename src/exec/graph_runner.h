@@ -23,14 +23,12 @@ class GraphRunner {
   // The step of `bucket` put on the stream: everything between the copy in and the copy out.
   using Body = std::function<Status(device::Stream&, int bucket)>;
 
-  // `bytes`: of each bucket's parameters; none where its step reads what others were given.
-  static Result<std::unique_ptr<GraphRunner>> Make(device::Device& device,
-                                                   std::vector<BucketShape> shapes,
-                                                   std::span<const size_t> bytes, Body body);
+  // `bytes`: of each bucket's parameters, which lie at the beginning of `parameters` on the device;
+  // none where its step reads what others were given.
+  GraphRunner(device::Device& device, std::vector<BucketShape> shapes,
+              std::span<const size_t> bytes, const device::View& parameters, Body body);
 
   const BucketShape& shape(int bucket) const { return buckets_[bucket].shape; }
-  // Where the parameters of every bucket lie on the device.
-  const device::View& parameters() const { return parameters_.view(); }
 
   // Copies the parameters and runs the step. `source`: staging memory of the bucket's size that is
   // left alone until the step is done.
@@ -50,13 +48,11 @@ class GraphRunner {
     device::ReplayParams params;
     device::ReplaySignature signature;  // holds for the steps that run eagerly too
   };
-  GraphRunner(device::Device& device, Body body) : device_(device), body_(std::move(body)) {}
   Status SetSource(Bucket& bucket, const device::View& source);
   void Capture(device::Stream& stream, int index);
 
   device::Device& device_;
   const Body body_;
-  device::Buffer parameters_;
   std::vector<Bucket> buckets_;
 };
 

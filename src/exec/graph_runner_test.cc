@@ -57,21 +57,20 @@ TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
   ops::QueuedDevice device;
   auto stream = std::move(device.CreateStream().value());
   constexpr size_t kBytes[] = {256, 512};
-  auto runner =
-      std::move(GraphRunner::Make(device, {{1, 1}, {2, 2}}, kBytes, [](device::Stream&, int) {
-                  return OkStatus();
-                }).value());
+  const auto memory = std::move(device.Allocate(512, device::MemoryKind::kDevice).value());
+  GraphRunner runner(device, {{1, 1}, {2, 2}}, kBytes, memory.view(),
+                     [](device::Stream&, int) { return OkStatus(); });
   const auto host = std::move(device.Allocate(512, device::MemoryKind::kPinned).value());
   device::View wrong = host.view(), right = host.view();
   wrong.bytes = 128;
   right.bytes = 256;
   for (int i = 0; i < 3; ++i) {  // eager, captured, replayed
-    EXPECT_FALSE(runner->Run(*stream, 0, wrong).ok()) << i;
-    EXPECT_TRUE(runner->Run(*stream, 0, right).ok()) << i;
-    EXPECT_EQ(runner->captured().size(), i == 0 ? 0u : 1u);  // scratch memory grows at first
+    EXPECT_FALSE(runner.Run(*stream, 0, wrong).ok()) << i;
+    EXPECT_TRUE(runner.Run(*stream, 0, right).ok()) << i;
+    EXPECT_EQ(runner.captured().size(), i == 0 ? 0u : 1u);  // scratch memory grows at first
   }
   EXPECT_TRUE(stream->Synchronize().ok());
-  EXPECT_THAT(runner->captured(), ElementsAre(BucketShape{1, 1}));
+  EXPECT_THAT(runner.captured(), ElementsAre(BucketShape{1, 1}));
 }
 
 TEST(GraphRunner, ABodyThatCannotBeCapturedRunsEagerly) {
@@ -79,15 +78,16 @@ TEST(GraphRunner, ABodyThatCannotBeCapturedRunsEagerly) {
   auto stream = std::move(device.CreateStream().value());
   int runs = 0;
   constexpr size_t kBytes[] = {256};
-  auto runner = std::move(GraphRunner::Make(device, {{4, 4}}, kBytes, [&](device::Stream& on, int) {
-                            ++runs;
-                            return on.Synchronize();  // refused inside a capture
-                          }).value());
+  const auto memory = std::move(device.Allocate(256, device::MemoryKind::kDevice).value());
+  GraphRunner runner(device, {{4, 4}}, kBytes, memory.view(), [&](device::Stream& on, int) {
+    ++runs;
+    return on.Synchronize();  // refused inside a capture
+  });
   const auto host = std::move(device.Allocate(256, device::MemoryKind::kPinned).value());
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(runner->Run(*stream, 0, host.view()).ok());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(runner.Run(*stream, 0, host.view()).ok());
   EXPECT_TRUE(stream->Synchronize().ok());
   EXPECT_EQ(runs, 5);  // four steps and the attempt
-  EXPECT_TRUE(runner->captured().empty());
+  EXPECT_TRUE(runner.captured().empty());
   EXPECT_EQ(device.counts().replays, 0);
 }
 
@@ -357,17 +357,14 @@ TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
   for (const uint64_t step : {1, 2, 3, 4, 5}) {
     PlanBuilder late(step, 1);
     late.Entry(0, 0, {batch::PreviousRow(0)}, {{0}});
-    auto prepared = std::move(executor->Prepare(&late.plan()).value());
-    ASSERT_TRUE(prepared.Sync().ok());
-    const Status status = executor->Execute(std::move(prepared), nullptr, &result);
+    const Status status = executor->Launch(&late.plan(), nullptr).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(), ::testing::HasSubstr("(last step 0)"));
   }
   PlanBuilder first(1, 1);
   first.Start(0, {}, {1}).Entry(0, 0, {1}, {{0}});
-  auto prepared = std::move(executor->Prepare(&first.plan()).value());
-  ASSERT_TRUE(prepared.Sync().ok());
-  ASSERT_TRUE(executor->Execute(std::move(prepared), nullptr, &result).ok());
+  Step step = std::move(executor->Launch(&first.plan(), nullptr).value());
+  ASSERT_TRUE(step.Finish(&result).ok());
   EXPECT_GT(executor->Totals().kernels, 10u);
   EXPECT_EQ(executor->Totals().busy_s, 0);
   EXPECT_EQ(executor->Totals().idle_s, 0);

@@ -1,16 +1,17 @@
 // InputBuilder: BatchPlan to PreparedBatch. Checks every number of the plan, which may come from
-// another process, so that nothing behind it reads or writes out of range. Buffers are recycled:
-// once batches have come back, Build allocates nothing. Build is for one thread at a time; Recycle
-// may run on another.
+// another process, so that nothing behind it reads or writes out of range, and that it goes on from
+// what the device was told. Buffers are recycled: once batches have come back, Build allocates
+// nothing. Step thread only.
 #pragma once
 
-#include <mutex>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/bucket_shape.h"
 #include "exec/prepared_batch.h"
-#include "kvstore/kv_store.h"
+#include "exec/slot_tables.h"
 
 namespace sluice::exec {
 
@@ -23,38 +24,35 @@ struct InputLimits {
   int64_t vocab = 0;
 };
 
-// The most that the inputs of one step take.
-size_t InputBytes(const InputLimits& limits, std::span<const batch::KvGroup> groups);
-
-// The arrays of a step, in the order in which they lie in a buffer, each aligned to
-// device::kAlignment.
-struct InputShape {
-  int64_t tokens = 0, sequences = 0, rows = 0;
-  std::vector<int64_t> table_widths;  // by group
-};
-// Points *inputs into `view`, which is large enough, and returns the bytes taken. A view without
-// data gives the bytes alone.
-size_t CarveInputs(const device::View& view, const InputShape& shape, model::DeviceBatch* inputs);
+// Of the largest step, which tells every table whole.
+InputShape LargestShape(const InputLimits& limits, std::span<const batch::KvGroup> groups);
 
 class InputBuilder {
  public:
-  InputBuilder(device::Device& device, const kvstore::KvStore& store, const InputLimits& limits)
-      : device_(device), store_(store), limits_(limits) {}
+  InputBuilder(device::Device& device, std::span<const batch::KvGroup> groups,
+               const InputLimits& limits)
+      : device_(device),
+        groups_(groups.begin(), groups.end()),
+        limits_(limits),
+        tables_(groups, limits.slots) {}
 
   // Takes the content of *plan and leaves the buffers of an earlier plan in it, to be filled anew.
-  // `stream`: where the copies to the device go. kInvalidArgument names what is wrong with the
-  // plan, which is then left as it was.
-  Result<PreparedBatch> Build(batch::BatchPlan* plan, device::Stream& stream);
+  // kInvalidArgument names what is wrong with the plan, which is then left as it was. Batches are
+  // launched in the order in which they were built; one that fails or is dropped must be forgotten.
+  Result<PreparedBatch> Build(batch::BatchPlan* plan);
   // From now on plans that fit a bucket are laid out for it: at most `query_max` tokens of a
-  // sequence, and no more logits rows than the bucket has tokens. By bucket: its shape, in
-  // ascending order of sequences and then tokens, and what the model reads on the device; `bytes`:
-  // of staging for the largest, the sampler's part included. Call before the first Build.
-  void UseBuckets(std::vector<BucketShape> buckets, int query_max,
-                  std::vector<model::DeviceBatch> inputs, size_t bytes);
-  // Of a bucket, with the widest block tables.
+  // sequence, and no more logits rows than the bucket has tokens. In ascending order of sequences
+  // and then tokens. `bytes`: of staging for the largest, the sampler's part included. Call before
+  // the first Build.
+  void UseBuckets(std::vector<BucketShape> buckets, int query_max, size_t bytes);
+  // Of a bucket, with the widest block tables and room for some news of them.
   InputShape ShapeOf(const BucketShape& bucket) const;
+  // The batch came to nothing, or nobody knows what it did: what it told is to be told again.
+  void Forget(const PreparedBatch& batch) { tables_.Forget(batch.plan); }
+  // Nothing counts that was told so far.
+  void ForgetAll() { tables_.ForgetAll(); }
   // Takes a batch's buffers for a later one.
-  void Recycle(PreparedBatch&& batch);
+  void Recycle(PreparedBatch&& batch) { spare_.push_back(std::move(batch)); }
 
  private:
   Status Check(const batch::BatchPlan& plan);
@@ -66,27 +64,25 @@ class InputBuilder {
   Status CheckStart(const batch::SlotStart& start) const;
   Status CheckCopies(const batch::BatchPlan& plan) const;
   Status TakeBuffers(PreparedBatch* batch);
-  // The bucket for a plan, or -1.
-  int BucketOf(const batch::BatchPlan& plan) const;
+  // Sets bucket and overfull of a batch that has its plan.
+  void ChooseBucket(PreparedBatch* batch) const;
+  void SetShape(PreparedBatch* batch) const;
   void Fill(PreparedBatch* batch);
-  void FillGroup(const batch::BatchPlan& plan, int group, bool padded,
-                 model::GroupInputs* inputs) const;
 
   device::Device& device_;
-  const kvstore::KvStore& store_;
+  const std::vector<batch::KvGroup> groups_;
   const InputLimits limits_;
+  SlotTables tables_;
   // Scratch of Build.
   std::vector<bool> taken_slots_;
-  model::DeviceBatch host_inputs_;
-  InputShape shape_;
+  StepInputs inputs_;
+  std::string why_;
   // Of buckets; set once.
   std::vector<BucketShape> buckets_;
   int bucket_query_max_ = 0;  // tokens of a sequence
   std::vector<InputShape> bucket_shapes_;
-  std::vector<model::DeviceBatch> bucket_inputs_;
   size_t bucket_bytes_ = 0;
-  std::mutex mutex_;
-  std::vector<PreparedBatch> spare_;  // guarded by mutex_
+  std::vector<PreparedBatch> spare_;
 };
 
 }  // namespace sluice::exec

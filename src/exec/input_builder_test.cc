@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <limits>
-#include <thread>
 
 #include "base/allocation_fixture.h"
 #include "device/resolver.h"
@@ -23,7 +22,6 @@ class InputBuilderTest : public ::testing::Test {
   InputBuilderTest() {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
     device_ = std::move(resolved->Open({.threads = 1}).value());
-    stream_ = std::move(device_->CreateStream().value());
     batch::KvGroup full;
     full.layers = {0};
     full.kv_heads = 1;
@@ -37,8 +35,8 @@ class InputBuilderTest : public ::testing::Test {
     window.block_tokens = 4;
     window.kernel_block_tokens = 2;
     window.num_blocks = 5;
-    store_ = std::move(kvstore::KvStore::Make(*device_, {full, window}).value());
-    builder_ = std::make_unique<InputBuilder>(*device_, *store_, limits_);
+    groups_ = {full, window};
+    builder_ = std::make_unique<InputBuilder>(*device_, groups_, limits_);
   }
 
   // Two tokens of a sequence at position 9, whose early window blocks are gone, and three of one
@@ -48,6 +46,7 @@ class InputBuilderTest : public ::testing::Test {
     plan.step = 4;
     plan.entries = {{.sequence = 7,
                      .slot = 2,
+                     .told_whole = 4,
                      .first_position = 9,
                      .query_tokens = 2,
                      .token_begin = 0,
@@ -55,6 +54,7 @@ class InputBuilderTest : public ::testing::Test {
                      .logits_count = 1},
                     {.sequence = 8,
                      .slot = 0,
+                     .told_whole = 4,
                      .first_position = 0,
                      .query_tokens = 3,
                      .token_begin = 2,
@@ -63,7 +63,8 @@ class InputBuilderTest : public ::testing::Test {
     plan.tokens = {5, batch::PreviousRow(0), 20, 21, 99};
     plan.logits_rows = {
         {1, -1, RowPurpose::kSample}, {2, 21, RowPurpose::kScore}, {4, -1, RowPurpose::kVerify}};
-    plan.groups = {{{0, 3, 4}, {3, 9, 5, 0}}, {{0, 6, 8}, {-1, -1, 2, 3, 8, 9, 0, 1}}};
+    plan.groups = {{{0, 3, 4}, {0, 0}, {3, 9, 5, 0}},
+                   {{0, 6, 8}, {0, 0}, {-1, -1, 2, 3, 8, 9, 0, 1}}};
     batch::SlotStart start;
     start.slot = 0;
     start.prompt_tokens = 2;
@@ -79,7 +80,7 @@ class InputBuilderTest : public ::testing::Test {
     plan.entries = {{.sequence = 7, .first_position = 5, .query_tokens = 1, .logits_count = 1}};
     plan.tokens = {50};
     plan.logits_rows = {{0}};
-    plan.groups = {{{0, 2}, {3, 9}}, {{0, 3}, {1, 2, 3}}};
+    plan.groups = {{{0, 2}, {0}, {3, 9}}, {{0, 3}, {0}, {1, 2, 3}}};
     return plan;
   }
 
@@ -88,7 +89,7 @@ class InputBuilderTest : public ::testing::Test {
     BatchPlan plan = Decode();
     plan.entries[0].query_tokens = plan.entries[0].logits_count = queries;
     plan.tokens.assign(queries, 50);
-    plan.groups[1] = {{0, 4}, {1, 2, 3, 4}};
+    plan.groups[1] = {{0, 4}, {0}, {1, 2, 3, 4}};
     plan.logits_rows.clear();
     for (int i = 0; i < queries; ++i) {
       plan.logits_rows.push_back({i, i + 1 < queries ? 50 : -1, RowPurpose::kVerify});
@@ -96,7 +97,12 @@ class InputBuilderTest : public ::testing::Test {
     return plan;
   }
 
-  Result<PreparedBatch> Build(BatchPlan plan) { return builder_->Build(&plan, *stream_); }
+  Result<PreparedBatch> Build(BatchPlan plan) { return builder_->Build(&plan); }
+  static StepInputs Given(const PreparedBatch& batch) {
+    StepInputs given;
+    EXPECT_EQ(CarveInputs(batch.host.view(), batch.shape, &given), batch.bytes);
+    return given;
+  }
   static std::vector<int32_t> Ints(const ops::Tensor& t) {
     return {t.ptr<int32_t>(), t.ptr<int32_t>() + t.size()};
   }
@@ -104,46 +110,107 @@ class InputBuilderTest : public ::testing::Test {
   const InputLimits limits_ = {
       .tokens = 16, .sequences = 3, .logits_rows = 4, .slots = 3, .positions = 24, .vocab = 100};
   std::unique_ptr<device::Device> device_;
-  std::unique_ptr<device::Stream> stream_;
-  std::unique_ptr<kvstore::KvStore> store_;
+  std::vector<batch::KvGroup> groups_;
   std::unique_ptr<InputBuilder> builder_;
 };
 
-TEST_F(InputBuilderTest, AGoodPlanBecomesTheModelsInputs) {
+TEST_F(InputBuilderTest, AGoodPlanBecomesTheStepsInputs) {
   auto batch = Build(Good());
   ASSERT_TRUE(batch.ok()) << batch.status().message();
-  EXPECT_FALSE(batch->synced());
-  EXPECT_TRUE(batch->Sync().ok());
-  EXPECT_TRUE(batch->synced());
-  EXPECT_EQ(batch->plan(), Good());
-  const model::DeviceBatch& in = batch->inputs();
+  EXPECT_EQ(batch->plan, Good());
+  EXPECT_EQ(batch->bucket, -1);
+  const StepInputs in = Given(*batch);
   EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(5, -1, 20, 21, 99));
-  EXPECT_THAT(Ints(in.positions), ::testing::ElementsAre(9, 10, 0, 1, 2));
   EXPECT_THAT(Ints(in.query_start), ::testing::ElementsAre(0, 2, 5));
-  EXPECT_THAT(Ints(in.context), ::testing::ElementsAre(11, 3));
+  EXPECT_THAT(Ints(in.first), ::testing::ElementsAre(9, 0));
+  EXPECT_THAT(Ints(in.slots), ::testing::ElementsAre(2, 0));
   EXPECT_THAT(Ints(in.logits_rows), ::testing::ElementsAre(1, 2, 4));
   ASSERT_EQ(in.groups.size(), 2u);
-  EXPECT_THAT(Ints(in.groups[0].slots), ::testing::ElementsAre(21, 22, 0, 1, 2));
-  EXPECT_THAT(Ints(in.groups[0].block_table), ::testing::ElementsAre(3, 9, 5, 0, -1, -1));
-  EXPECT_EQ(in.groups[0].block_table.dims[1], 3);
-  EXPECT_THAT(Ints(in.groups[1].slots), ::testing::ElementsAre(17, 18, 0, 1, 2));
-  EXPECT_THAT(Ints(in.groups[1].block_table),
-              ::testing::ElementsAre(-1, -1, 2, 3, 8, 9, 0, 1, -1, -1, -1, -1));
+  EXPECT_THAT(Ints(in.groups[0].told_start), ::testing::ElementsAre(0, 3, 4));
+  EXPECT_THAT(Ints(in.groups[0].told_first), ::testing::ElementsAre(0, 0));
+  EXPECT_THAT(Ints(in.groups[0].told), ::testing::ElementsAre(3, 9, 5, 0));
+  EXPECT_THAT(Ints(in.groups[1].told), ::testing::ElementsAre(-1, -1, 2, 3, 8, 9, 0, 1));
+  EXPECT_THAT(batch->shape.table_widths, ::testing::ElementsAre(3, 6));
+}
+
+TEST_F(InputBuilderTest, APlanThatGoesOnTellsWhatChanged) {
+  ASSERT_TRUE(Build(Good()).ok());
+  BatchPlan plan = Good();
+  plan.step = 5;
+  plan.starts.clear();
+  plan.entries[0].first_position = 11;
+  plan.entries[1].first_position = 3;
+  // The first gets a block in each group; of the second one in the middle is replaced.
+  plan.groups = {{{0, 1, 2}, {3, 1}, {7, 8}}, {{0, 1, 3}, {6, 1}, {4, 6, 7}}};
+  const auto batch = Build(plan);
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  const StepInputs in = Given(*batch);
+  EXPECT_THAT(Ints(in.groups[1].told_first), ::testing::ElementsAre(6, 1));
+  EXPECT_THAT(Ints(in.groups[1].told), ::testing::ElementsAre(4, 6, 7));
+  EXPECT_THAT(batch->shape.table_widths, ::testing::ElementsAre(4, 7));
+  // Nothing is new.
+  plan.step = 6;
+  plan.groups = {{{0, 0, 0}, {4, 2}, {}}, {{0, 0, 0}, {7, 3}, {}}};
+  EXPECT_TRUE(Build(plan).ok());
+}
+
+TEST_F(InputBuilderTest, WhatTheDeviceDoesNotHoldCannotBeGoneOnFrom) {
+  BatchPlan on = Good();
+  on.step = 5;
+  on.groups = {{{0, 0, 0}, {3, 1}, {}}, {{0, 0, 0}, {6, 2}, {}}};
+  const auto message = [&](const BatchPlan& plan) { return Build(plan).status().message(); };
+  EXPECT_THAT(message(on), ::testing::HasSubstr("slot 2 holds none; tell them whole"));
+  ASSERT_TRUE(Build(Good()).ok());
+  BatchPlan wrong = on;
+  wrong.entries[1].told_whole = 3;
+  EXPECT_THAT(message(wrong), ::testing::HasSubstr("slot 0 holds those of step 4"));
+  wrong = on;
+  wrong.groups[0].first[0] = 4;
+  EXPECT_THAT(message(wrong), ::testing::HasSubstr("from number 4 on, but slot 2 holds 3"));
+  const auto failed = Build(on);
+  ASSERT_TRUE(failed.ok()) << failed.status().message();
+  builder_->Forget(*failed);
+  on.step = 6;
+  EXPECT_THAT(message(on), ::testing::HasSubstr("holds none"));
+  // Told whole again before it was known that an earlier step failed.
+  ASSERT_TRUE(Build(Good()).ok());
+  BatchPlan whole = Good();
+  whole.step = 7;
+  for (batch::PlanEntry& entry : whole.entries) entry.told_whole = 7;
+  ASSERT_TRUE(Build(whole).ok());
+  builder_->Forget(*failed);
+  on.step = 8;
+  for (batch::PlanEntry& entry : on.entries) entry.told_whole = 7;
+  EXPECT_TRUE(Build(on).ok());
+  builder_->ForgetAll();
+  on.step = 9;
+  EXPECT_THAT(message(on), ::testing::HasSubstr("holds none"));
+}
+
+// Its window has moved on, and who owns the blocks before it is not known.
+TEST_F(InputBuilderTest, AStepDoesNotGoBackToBlocksThatWereLetGo) {
+  ASSERT_TRUE(Build(Good()).ok());
+  BatchPlan on = Good();
+  on.step = 5;
+  on.groups = {{{0, 0, 0}, {3, 1}, {}}, {{0, 0, 0}, {6, 2}, {}}};
+  EXPECT_TRUE(Build(on).ok());
+  on.step = 6;
+  on.entries[0].first_position = 8;
+  EXPECT_THAT(Build(on).status().message(),
+              ::testing::HasSubstr("no block for position 2 in group 1"));
 }
 
 TEST_F(InputBuilderTest, AnEmptyPlanIsGood) {
   BatchPlan plan;
-  plan.groups = {{{0}, {}}, {{0}, {}}};
+  plan.groups = {{{0}, {}, {}}, {{0}, {}, {}}};
   auto batch = Build(plan);
   ASSERT_TRUE(batch.ok()) << batch.status().message();
-  EXPECT_EQ(batch->inputs().tokens(), 0);
-  EXPECT_EQ(batch->inputs().sequences(), 0);
-  EXPECT_EQ(batch->inputs().rows(), 0);
+  EXPECT_EQ(batch->shape.tokens + batch->shape.sequences + batch->shape.rows, 0);
 }
 
 TEST_F(InputBuilderTest, ThePlanAtEveryLimitIsGood) {
   BatchPlan plan;
-  plan.groups = {{{0}, {}}, {{0}, {}}};
+  plan.groups = {{{0}, {}, {}}, {{0}, {}, {}}};
   for (int e = 0; e < 3; ++e) {
     const int query = e == 0 ? 14 : 1;
     plan.entries.push_back({.sequence = static_cast<batch::SequenceId>(e + 1),
@@ -162,6 +229,7 @@ TEST_F(InputBuilderTest, ThePlanAtEveryLimitIsGood) {
     for (int g = 0; g < 2; ++g) {
       plan.groups[g].ids.insert(plan.groups[g].ids.end(), g == 0 ? 6 : 12, 9);
       plan.groups[g].begin.push_back(static_cast<int32_t>(plan.groups[g].ids.size()));
+      plan.groups[g].first.push_back(0);
     }
   }
   const auto batch = Build(plan);
@@ -223,6 +291,11 @@ std::vector<Spoil> SpoiltTablesAndStarts() {
       [](BatchPlan& p) { p.groups[0].begin[1] = -3; },
       [](BatchPlan& p) { p.groups[0].begin[2] = 3; },
       [](BatchPlan& p) { p.groups[0].ids.push_back(1); },
+      [](BatchPlan& p) { p.groups[0].first.pop_back(); },
+      [](BatchPlan& p) { p.groups[0].first[0] = -1; },
+      [](BatchPlan& p) { p.groups[0].first[1] = 1; },
+      [](BatchPlan& p) { p.groups[1].first[0] = kHuge; },
+      [](BatchPlan& p) { p.entries[0].told_whole = 3; },
       [](BatchPlan& p) { p.groups[0].ids[0] = 10; },
       [](BatchPlan& p) { p.groups[0].ids[0] = -2; },
       [](BatchPlan& p) { p.groups[0].ids[2] = -1; },  // where the step writes
@@ -269,94 +342,84 @@ TEST_F(InputBuilderTest, AReferenceToTheStepBeforeOfAnySizeIsLeftToTheExecutor) 
 }
 
 TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
-  BatchPlan large = Good();
-  auto first = Build(large);
-  ASSERT_TRUE(first.ok() && first->Sync().ok());
-  const std::byte* memory = first->inputs().token_ids.data;
+  auto first = Build(Good());
+  ASSERT_TRUE(first.ok());
+  const std::byte* memory = first->host.data();
   builder_->Recycle(std::move(first).value());
   auto second = Build(Good());
   ASSERT_TRUE(second.ok());
-  EXPECT_EQ(second->inputs().token_ids.data, memory);
-  EXPECT_FALSE(second->synced());
+  EXPECT_EQ(second->host.data(), memory);
   auto third = Build(Good());  // nothing to recycle: its own memory
-  EXPECT_NE(third->inputs().token_ids.data, memory);
-  EXPECT_EQ(Ints(second->inputs().groups[1].block_table),
-            Ints(third->inputs().groups[1].block_table));
-  EXPECT_EQ(Ints(second->inputs().token_ids), Ints(third->inputs().token_ids));
+  EXPECT_NE(third->host.data(), memory);
+  EXPECT_EQ(Ints(Given(*second).groups[1].told), Ints(Given(*third).groups[1].told));
+  EXPECT_EQ(Ints(Given(*second).token_ids), Ints(Given(*third).token_ids));
 }
 
 TEST_F(InputBuilderTest, ABucketsPaddingHoldsNothingOfThePlanBefore) {
-  builder_->UseBuckets({{3, 3}}, 1, {model::DeviceBatch()}, 0);
+  builder_->UseBuckets({{3, 5}}, 1, 0);
   auto first = Build(Good());
-  ASSERT_TRUE(first.ok() && first->Sync().ok());
-  EXPECT_EQ(first->bucket(), -1);
-  device::View memory{first->inputs().token_ids.data, 0, device::MemoryKind::kHost, {}};
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->bucket, -1);
   builder_->Recycle(std::move(first).value());
   auto batch = Build(Decode());
   ASSERT_TRUE(batch.ok()) << batch.status().message();
-  EXPECT_EQ(batch->bucket(), 0);
-  const InputShape shape = builder_->ShapeOf({3, 3});
-  model::DeviceBatch in;
-  memory.bytes = CarveInputs({}, shape, &in);
-  CarveInputs(memory, shape, &in);
-  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(50, 0, 0));
-  EXPECT_THAT(Ints(in.positions), ::testing::ElementsAre(5, 0, 0));
+  EXPECT_EQ(batch->bucket, 0);
+  const StepInputs in = Given(*batch);
+  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(50, 0, 0, 0, 0));
   EXPECT_THAT(Ints(in.query_start), ::testing::ElementsAre(0, 1, 1, 1));
-  EXPECT_THAT(Ints(in.context), ::testing::ElementsAre(6, 0, 0));
-  EXPECT_THAT(Ints(in.logits_rows), ::testing::ElementsAre(0, 0, 0));
-  EXPECT_THAT(Ints(in.groups[0].slots), ::testing::ElementsAre(37, -1, -1));
-  EXPECT_THAT(Ints(in.groups[1].slots), ::testing::ElementsAre(7, -1, -1));
+  EXPECT_THAT(Ints(in.first), ::testing::ElementsAre(5, 0, 0));
+  EXPECT_THAT(Ints(in.slots), ::testing::ElementsAre(0, -1, -1));
+  EXPECT_THAT(Ints(in.logits_rows), ::testing::ElementsAre(0, 0, 0, 0, 0));
+  EXPECT_THAT(Ints(in.groups[0].told_start), ::testing::ElementsAre(0, 2, 2, 2));
+  EXPECT_THAT(Ints(in.groups[0].told_first), ::testing::ElementsAre(0, 0, 0));
+  EXPECT_THAT(batch->shape.table_widths, ::testing::ElementsAre(6, 12));
+}
+
+// A bucket has room for 1,024 ids and four for each sequence.
+TEST_F(InputBuilderTest, AStepThatTellsMoreThanABucketHoldsGoesToNone) {
+  InputLimits limits = limits_;
+  limits.positions = 8000;
+  groups_.resize(1);
+  groups_[0].num_blocks = 5000;
+  const auto build = [&](int blocks) {
+    InputBuilder builder(*device_, groups_, limits);
+    builder.UseBuckets({{1, 1}}, 1, 0);
+    BatchPlan plan = Decode();
+    plan.groups = {{{0, blocks}, {0}, std::vector<int32_t>(blocks, 7)}};
+    return std::move(builder.Build(&plan).value());
+  };
+  EXPECT_EQ(build(1028).bucket, 0);
+  EXPECT_FALSE(build(1028).overfull);
+  EXPECT_EQ(build(1029).bucket, -1);
+  EXPECT_TRUE(build(1029).overfull);
 }
 
 TEST_F(InputBuilderTest, WhatABucketCannotHoldGoesToNone) {
-  builder_->UseBuckets({{3, 3}}, 1, {model::DeviceBatch()}, 0);
-  EXPECT_EQ(Build(Decode())->bucket(), 0);
+  builder_->UseBuckets({{3, 3}}, 1, 0);
+  EXPECT_EQ(Build(Decode())->bucket, 0);
   BatchPlan rows = Decode();
   for (const int count : {2, 3, 4}) {  // of one token
     rows.entries[0].logits_count = count;
     rows.logits_rows.push_back({0, 5, RowPurpose::kScore});
-    EXPECT_EQ(Build(rows)->bucket(), count <= 3 ? 0 : -1) << count;
+    EXPECT_EQ(Build(rows)->bucket, count <= 3 ? 0 : -1) << count;
   }
 }
 
 TEST_F(InputBuilderTest, StepsWithDraftsGoToTheSmallestBucketOfTheirSequencesThatHoldsThem) {
   const std::vector<BucketShape> shapes = {{1, 1}, {1, 2}, {1, 3}, {3, 3}, {3, 8}};
-  builder_->UseBuckets(shapes, 3, std::vector<model::DeviceBatch>(shapes.size()), 0);
+  builder_->UseBuckets(shapes, 3, 0);
   for (const int queries : {1, 2, 3}) {
     auto batch = Build(Verify(queries));
     ASSERT_TRUE(batch.ok()) << batch.status().message();
-    EXPECT_EQ(batch->bucket(), queries - 1);
+    EXPECT_EQ(batch->bucket, queries - 1);
   }
   BatchPlan rows = Verify(3);
   rows.entries[0].logits_count = 4;
   rows.logits_rows.push_back({2, 5, RowPurpose::kScore});
-  EXPECT_EQ(Build(rows)->bucket(), -1) << "no other number of sequences is tried";
-  builder_ = std::make_unique<InputBuilder>(*device_, *store_, limits_);
-  builder_->UseBuckets(shapes, 2, std::vector<model::DeviceBatch>(shapes.size()), 0);
-  EXPECT_EQ(Build(Verify(3))->bucket(), -1) << "a chunk of a prompt";
-}
-
-TEST_F(InputBuilderTest, ABucketsTokensBehindThoseOfDraftsAreWrittenNowhere) {
-  builder_->UseBuckets({{1, 5}}, 3, {model::DeviceBatch()}, 0);
-  auto first = Build(Good());
-  ASSERT_TRUE(first.ok() && first->Sync().ok());
-  device::View memory{first->inputs().token_ids.data, 0, device::MemoryKind::kHost, {}};
-  builder_->Recycle(std::move(first).value());
-  auto batch = Build(Verify(3));
-  ASSERT_TRUE(batch.ok()) << batch.status().message();
-  ASSERT_EQ(batch->bucket(), 0);
-  const InputShape shape = builder_->ShapeOf({1, 5});
-  model::DeviceBatch in;
-  memory.bytes = CarveInputs({}, shape, &in);
-  CarveInputs(memory, shape, &in);
-  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(50, 50, 50, 0, 0));
-  EXPECT_THAT(Ints(in.positions), ::testing::ElementsAre(5, 6, 7, 0, 0));
-  EXPECT_THAT(Ints(in.query_start), ::testing::ElementsAre(0, 3));
-  EXPECT_THAT(Ints(in.context), ::testing::ElementsAre(8));
-  EXPECT_THAT(Ints(in.logits_rows), ::testing::ElementsAre(0, 1, 2, 0, 0));
-  const std::vector<int32_t> slots = Ints(in.groups[0].slots);
-  EXPECT_THAT(std::vector<int32_t>(slots.begin() + 3, slots.end()), ::testing::ElementsAre(-1, -1));
-  EXPECT_GE(*std::min_element(slots.begin(), slots.begin() + 3), 0);
+  EXPECT_EQ(Build(rows)->bucket, -1) << "no other number of sequences is tried";
+  builder_ = std::make_unique<InputBuilder>(*device_, groups_, limits_);
+  builder_->UseBuckets(shapes, 2, 0);
+  EXPECT_EQ(Build(Verify(3))->bucket, -1) << "a chunk of a prompt";
 }
 
 TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {
@@ -370,29 +433,27 @@ TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {
 // A step reads the state behind the token before its first and writes that behind its last, and
 // crosses no border between blocks.
 TEST_F(InputBuilderTest, AStateIsFoundByItsTableAndNoStepCrossesABorder) {
-  batch::KvGroup full = store_->groups()[0];
+  const batch::KvGroup full = groups_[0];
   batch::KvGroup state = full;
   state.kind = batch::KvKind::kState;
   state.layers = {1};
   state.block_tokens = state.kernel_block_tokens = 8;
   state.num_blocks = 3;
-  const auto store = std::move(kvstore::KvStore::Make(*device_, {full, state}).value());
+  const std::vector<batch::KvGroup> groups = {full, state};
   InputBuilder builder(
-      *device_, *store,
+      *device_, groups,
       {.tokens = 16, .sequences = 3, .logits_rows = 4, .slots = 3, .positions = 24, .vocab = 100});
   const auto build = [&](int first, int query, std::vector<int32_t> states) {
     BatchPlan plan;
     plan.entries = {{.sequence = 7, .first_position = first, .query_tokens = query}};
     plan.tokens.assign(query, 50);
-    plan.groups = {{{0, 6}, {0, 1, 2, 3, 4, 5}},
-                   {{0, static_cast<int32_t>(states.size())}, std::move(states)}};
-    return builder.Build(&plan, *stream_);
+    plan.groups = {{{0, 6}, {0}, {0, 1, 2, 3, 4, 5}},
+                   {{0, static_cast<int32_t>(states.size())}, {0}, std::move(states)}};
+    return builder.Build(&plan);
   };
   const auto batch = build(16, 5, {-1, 2, 1});
   ASSERT_TRUE(batch.ok()) << batch.status().message();
-  EXPECT_THAT(Ints(batch->inputs().groups[1].block_table), ::testing::ElementsAre(-1, 2, 1));
-  EXPECT_THAT(Ints(batch->inputs().groups[1].slots), ::testing::Each(-1));
-  EXPECT_THAT(Ints(batch->inputs().groups[0].slots), ::testing::ElementsAre(16, 17, 18, 19, 20));
+  EXPECT_THAT(Ints(Given(*batch).groups[1].told), ::testing::ElementsAre(-1, 2, 1));
   EXPECT_TRUE(build(17, 7, {-1, -1, 1}).ok());
   EXPECT_TRUE(build(0, 8, {0}).ok());
   for (const auto& refused :
@@ -407,7 +468,7 @@ TEST_F(InputBuilderTest, ARefusedPlanIsLeftAsItWas) {
   BatchPlan plan = Good();
   plan.tokens[2] = 100;
   const BatchPlan before = plan;
-  EXPECT_FALSE(builder_->Build(&plan, *stream_).ok());
+  EXPECT_FALSE(builder_->Build(&plan).ok());
   EXPECT_EQ(plan, before);
 }
 
@@ -422,8 +483,8 @@ TEST_F(InputBuilderTest, OnceBatchesComeBackBuildAllocatesNothing) {
     for (int step = 0; step < 20; ++step) {
       const int64_t allocations = AllocationsOf([&] {
         plan = good;
-        auto batch = builder_->Build(&plan, *stream_);
-        ASSERT_TRUE(batch.ok() && batch->Sync().ok());
+        auto batch = builder_->Build(&plan);
+        ASSERT_TRUE(batch.ok());
         if (!overlap) {
           builder_->Recycle(std::move(batch).value());
           return;
@@ -435,20 +496,6 @@ TEST_F(InputBuilderTest, OnceBatchesComeBackBuildAllocatesNothing) {
         EXPECT_EQ(allocations, 0) << "step " << step;
       }
     }
-  }
-}
-
-// Execute recycles on its thread while Prepare builds on another; a data race shows under the
-// thread sanitizer.
-TEST_F(InputBuilderTest, RecycleMayRunBesideBuild) {
-  for (int round = 0; round < 50; ++round) {
-    auto batch = Build(Good());
-    ASSERT_TRUE(batch.ok());
-    std::thread recycler([&] { builder_->Recycle(std::move(batch).value()); });
-    auto other = Build(Good());
-    recycler.join();
-    ASSERT_TRUE(other.ok());
-    EXPECT_THAT(Ints(other->inputs().context), ::testing::ElementsAre(11, 3));
   }
 }
 

@@ -112,6 +112,8 @@ struct RunnerTotals {
   double busy_s = 0, idle_s = 0;  // of the device; zeros where it has no timers
   uint64_t kernels = 0, host_calls = 0;
   std::array<uint64_t, kEagerSamplings> eager_samplings = {};  // steps, by EagerSampling
+  // Steps of a graph's size that told more block ids than it has room for.
+  uint64_t eager_tables = 0;
 };
 
 class StepRunner {

@@ -201,6 +201,7 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<SigmoidGate>{&RefSigmoidGateSupports, &RefSigmoidGate}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<ResolveTokens>{&RefResolveTokensSupports, &RefResolveTokens}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<PlaceTokens>{&RefPlaceTokensSupports, &RefPlaceTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Sample>{&RefSampleSupports, &RefSample}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SetCounts>{&RefSetCountsSupports, &RefSetCounts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<CountTokens>{&RefCountTokensSupports, &RefCountTokens}));

@@ -17,6 +17,7 @@
 #include "ops/host_array.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/place_tokens.h"
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
@@ -139,6 +140,7 @@ ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise);
 ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noise);
 ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& noise);
 ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, int number, TestNoise& noise);
+ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise& noise);
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise);
 ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noise);
 ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noise);

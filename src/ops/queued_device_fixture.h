@@ -33,6 +33,7 @@
 #include "ops/gate.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/place_tokens.h"
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
@@ -51,6 +52,10 @@ inline TensorList TensorsOf(const SoftCap::Args& a) { return {&a.x}; }
 inline TensorList TensorsOf(const Embedding::Args& a) { return {&a.ids, &a.table, &a.out}; }
 inline TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
 inline TensorList TensorsOf(const ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
+inline TensorList TensorsOf(const PlaceTokens::Args& a) {
+  return {&a.query_start, &a.first,     &a.slots,   &a.told_start, &a.told_first, &a.told,
+          &a.tables,      &a.positions, &a.context, &a.kv_slots,   &a.block_table};
+}
 inline TensorList TensorsOf(const Linear::Args& a) {
   return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};
 }
@@ -96,6 +101,7 @@ class QueuedDevice : public device::Device {
     int64_t copies = 0, ops = 0, replays = 0, captures = 0, records = 0, waits = 0, syncs = 0;
     // Waits for an event that had more work on its stream behind it.
     int64_t overlapped_waits = 0;
+    int64_t bytes_to_device = 0;  // of the copies
     int64_t sum() const { return copies + ops + replays + records + waits + syncs; }
   };
 
@@ -120,9 +126,9 @@ class QueuedDevice : public device::Device {
     facts_.pinned_memory = options.pinned_memory;
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
-    Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, Linear, Norm, QkNorm,
-           RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample, SetCounts,
-           CountTokens>();
+    Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, PlaceTokens, Linear,
+           Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample,
+           SetCounts, CountTokens>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }
@@ -460,6 +466,9 @@ inline Status QueuedDevice::Copy(device::Stream& stream, std::span<const device:
   bool wait = false;
   for (device::CopyRun run : runs) {
     ++counts_.copies;
+    if (run.destination_memory == device::MemoryKind::kDevice) {
+      counts_.bytes_to_device += static_cast<int64_t>(run.rows * run.row_bytes);
+    }
     std::vector<std::byte> read;  // plain host memory is read now, all else when its turn comes
     if (run.source_memory == device::MemoryKind::kHost) {
       if (queued.queue->recording != nullptr) {

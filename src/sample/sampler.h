@@ -37,6 +37,7 @@ class Sampler {
    public:
     // Rows of it wait for masks: TakeMasks comes before Run.
     bool waits() const { return !waiting_.empty(); }
+    int64_t edit_count() const { return static_cast<int64_t>(edits_.size()); }
 
    private:
     friend class Sampler;

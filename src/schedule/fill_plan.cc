@@ -7,7 +7,8 @@
 namespace sluice::schedule {
 namespace {
 
-// The tokens whose KV all sequences together can have, as long as they share none.
+// The tokens whose KV all sequences together can have, as long as they share none: what plans tell
+// at most, whole tables included.
 int64_t KvTokensMax(const SchedulerOptions& options, std::span<const batch::KvGroup> groups) {
   int64_t most = static_cast<int64_t>(options.max_num_seqs) * options.max_model_len;
   for (const batch::KvGroup& group : groups) {
@@ -29,6 +30,7 @@ void Reserve(const SchedulerOptions& options, std::span<const batch::KvGroup> gr
   const int64_t tokens = KvTokensMax(options, groups);
   for (size_t g = 0; g < groups.size(); ++g) {
     plan->groups[g].begin.reserve(sequences + 1);
+    plan->groups[g].first.reserve(sequences);
     plan->groups[g].ids.reserve(tokens / groups[g].kernel_block_tokens + sequences);
   }
 }
@@ -39,6 +41,7 @@ void Clear(batch::BatchPlan* plan) {
   plan->logits_rows.clear();
   for (batch::GroupTable& table : plan->groups) {
     table.begin.assign(1, 0);
+    table.first.clear();
     table.ids.clear();
   }
   plan->copies.clear();
@@ -95,15 +98,16 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   }
   for (size_t g = 0; g < plan->groups.size(); ++g) {
     batch::GroupTable& table = plan->groups[g];
-    kv_.AppendKernelTable(sequence.kv, static_cast<int32_t>(g), first + scheduled.query,
-                          &table.ids);
+    table.first.push_back(kv_.TellKernelTable(&sequence.kv, static_cast<int32_t>(g),
+                                              first + scheduled.query, &table.ids));
     table.begin.push_back(static_cast<int32_t>(table.ids.size()));
   }
-  if (!sequence.slot_started) {
-    sequence.slot_started = true;
+  if (sequence.slot_started == 0) {
+    sequence.slot_started = step_;
     plan->starts.push_back(
         {sequence.slot, sequence.spec.sampling, sequence.prompt_tokens, sequence.tokens});
   }
+  entry.told_whole = sequence.slot_started;
   Booked booked{.id = sequence.spec.id,
                 .generation = sequence.generation,
                 .slot = sequence.slot,

@@ -210,7 +210,7 @@ void Scheduler::Requeue(Sequence* sequence) {
   ++sequence->generation;
   sequence->computed = sequence->planned = 0;
   sequence->sample_row = -1;
-  sequence->slot_started = false;
+  sequence->slot_started = 0;
   sequence->drafts.clear();
   waiting_.Insert(sequence);
 }

@@ -724,9 +724,48 @@ TEST_F(SchedulerTest, AWindowGroupHoldsOnlyItsWindow) {
   const Sequence& sequence = *s->Find(1);
   EXPECT_LE(sequence.kv.groups[1].held, 3);
   EXPECT_GE(sequence.kv.groups[0].held, 10);
-  EXPECT_EQ(plan.groups[1].ids.front(), -1);
-  EXPECT_GE(plan.groups[1].ids.back(), 0);
-  EXPECT_EQ(plan.groups[0].ids.size(), plan.groups[1].ids.size());
+  EXPECT_EQ(plan.groups[1].Width(0), plan.groups[0].Width(0));
+  EXPECT_LE(plan.groups[1].ids.size(), 1u) << "that blocks were let go is not told";
+}
+
+TEST_F(SchedulerTest, PlansTellWhatIsNewInBlockTables) {
+  Start();
+  Add(Spec(1, Count(6), 20));
+  const BatchPlan prefill = Plan();
+  EXPECT_EQ(prefill.entries[0].told_whole, prefill.step);
+  EXPECT_EQ(prefill.groups[0].first, Tokens{0});
+  EXPECT_EQ(prefill.groups[0].ids, s->Find(1)->kv.groups[0].table);
+  Commit(Answer(prefill));
+  for (int position = 6; position < 14; ++position) {
+    const BatchPlan plan = Plan();
+    EXPECT_EQ(plan.entries[0].told_whole, prefill.step);
+    EXPECT_EQ(plan.groups[0].ids.size(), position % 4 == 0 ? 1u : 0u) << position;
+    EXPECT_EQ(plan.groups[0].Width(0), position / 4 + 1);
+    Commit(Answer(plan));
+  }
+}
+
+TEST_F(SchedulerTest, WhoComesBackAfterPreemptionIsToldWhole) {
+  Start(Options(), Blocks(6));
+  Add(Spec(1, Count(8), 12));
+  Add(Spec(2, Count(8), 12));
+  std::map<schedule::SequenceId, uint64_t> told;
+  int told_again = 0;
+  while (s->HasWork()) {
+    const BatchPlan plan = Plan();
+    for (size_t e = 0; e < plan.entries.size(); ++e) {
+      uint64_t& whole = told[plan.entries[e].sequence];
+      if (plan.entries[e].told_whole != whole) {
+        told_again += whole > 0 ? 1 : 0;
+        whole = plan.step;
+        EXPECT_EQ(plan.groups[0].first[e], 0);
+      }
+      EXPECT_EQ(plan.entries[e].told_whole, whole);
+    }
+    Commit(Answer(plan));
+  }
+  EXPECT_GT(s->Stats().preemptions, 0u);
+  EXPECT_GT(told_again, 0);
 }
 
 TEST_F(SchedulerTest, SteadyDecodingAllocatesNoPlanBuffers) {

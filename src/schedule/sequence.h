@@ -63,7 +63,7 @@ struct alignas(64) Sequence {
   bool verifying = false;      // a step in flight may draw several [plan, commit]
   bool awaits_commit = false;  // sits out while a step is in flight; until it is planned [plan]
   bool no_overlap = false;     // as its spec asks, or for penalties in a slot without counts [plan]
-  bool slot_started = false;   // its SlotStart was planned [plan]
+  uint64_t slot_started = 0;   // the step that has its SlotStart; 0: none yet [plan]
   int32_t computed = 0;        // tokens whose KV is written and committed [commit]
   int32_t planned = 0;  // tokens whose KV is written after the steps in flight [plan, commit]
   int32_t unknown_tokens = 0;  // that the steps in flight draw at least [plan, commit]

@@ -40,12 +40,12 @@ FakeDevice::FakeDevice(std::vector<batch::KvGroup> groups, int32_t slots)
 }
 
 FakeDevice::Cell& FakeDevice::At(const EntryRun& run, size_t g, int32_t position) {
-  const batch::GroupTable& table = run.plan.groups[g];
+  const std::vector<int32_t>& table = slots_.at(run.entry.slot).tables[g];
   const int32_t size = groups_[g].kernel_block_tokens;
-  const int32_t i = table.begin[run.index] + position / size;
-  Require(i < table.begin[run.index + 1], "sequence ", run.entry.sequence, " group ", g,
+  const int32_t i = position / size;
+  Require(i < static_cast<int32_t>(table.size()), "sequence ", run.entry.sequence, " group ", g,
           ": position ", position, " is outside its table");
-  const int32_t block = table.ids[i];
+  const int32_t block = table[i];
   Require(block >= 0, "sequence ", run.entry.sequence, " group ", g, ": position ", position,
           " was let go");
   return cells_[g].at(static_cast<size_t>(block) * size + CellOf(g, position));
@@ -64,6 +64,27 @@ int32_t FakeDevice::Resolve(batch::TokenRef ref) const {
   return token;
 }
 
+void FakeDevice::Learn(const batch::BatchPlan& plan, size_t e) {
+  const batch::PlanEntry& entry = plan.entries[e];
+  Slot& slot = slots_.at(entry.slot);
+  const bool whole = entry.told_whole == plan.step;
+  Require(whole || entry.told_whole == slot.told_whole, "sequence ", entry.sequence,
+          " goes on from tables of step ", entry.told_whole, ", the slot holds those of step ",
+          slot.told_whole);
+  slot.told_whole = entry.told_whole;
+  slot.tables.resize(groups_.size());
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const batch::GroupTable& told = plan.groups[g];
+    std::vector<int32_t>& table = slot.tables[g];
+    if (whole) table.clear();
+    Require(told.first[e] <= static_cast<int32_t>(table.size()), "sequence ", entry.sequence,
+            ": ids of group ", g, " from ", told.first[e], " on, the slot holds ", table.size());
+    table.resize(told.first[e]);
+    table.insert(table.end(), told.ids.begin() + told.begin[e],
+                 told.ids.begin() + told.begin[e + 1]);
+  }
+}
+
 void FakeDevice::Copy(const batch::BlockCopy& copy) {
   const int32_t size = groups_[copy.group].block_tokens;
   std::vector<Cell>& cells = cells_[copy.group];
@@ -77,14 +98,15 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan,
   last_step_ = plan.step;
   for (const batch::BlockCopy& copy : plan.copies) Copy(copy);
   for (const batch::SlotStart& start : plan.starts) {
-    slots_.at(start.slot) = {start.sampling, start.history};
+    slots_.at(start.slot) = {start.sampling, start.history, 0, {}};
   }
   rows_.assign(plan.logits_rows.size(), -1);
   batch::StepResult result;
   result.step = plan.step;
   std::vector<EntryRun> runs;
   for (size_t e = 0; e < plan.entries.size(); ++e) {
-    runs.push_back({plan, plan.entries[e], e, {}, {}});
+    Learn(plan, e);
+    runs.push_back({plan, plan.entries[e], {}, {}});
     WriteEntry(&runs.back());
   }
   // All writes come first: an entry that overwrites what another reads is found.

@@ -48,11 +48,12 @@ class FakeDevice {
   struct Slot {
     batch::SamplingParams sampling;
     std::vector<int32_t> history;
+    uint64_t told_whole = 0;                   // PlanEntry's
+    std::vector<std::vector<int32_t>> tables;  // by group, as plans told them
   };
   struct EntryRun {
     const batch::BatchPlan& plan;
     const batch::PlanEntry& entry;
-    size_t index;
     std::vector<int32_t> tokens;   // resolved
     std::vector<uint64_t> chains;  // after each of them
   };
@@ -60,6 +61,7 @@ class FakeDevice {
   Cell& At(const EntryRun& run, size_t group, int32_t position);
   int32_t CellOf(size_t group, int32_t position) const;
   int32_t Resolve(batch::TokenRef ref) const;
+  void Learn(const batch::BatchPlan& plan, size_t entry);
   void Copy(const batch::BlockCopy& copy);
   void Attend(const EntryRun& run);
   void WriteEntry(EntryRun* run);

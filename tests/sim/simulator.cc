@@ -370,16 +370,14 @@ void Simulator::CheckWrites(const batch::BatchPlan& plan) {
   named.step = plan.step;
   std::map<std::pair<int32_t, int32_t>, uint64_t> writers;
   for (int32_t g = 0; g < static_cast<int32_t>(plan.groups.size()); ++g) {
-    const batch::GroupTable& table = plan.groups[g];
-    const batch::KvGroup& spec = scenario_.groups[g];
-    for (size_t e = 0; e < plan.entries.size(); ++e) {
-      const batch::PlanEntry& entry = plan.entries[e];
-      for (int32_t i = table.begin[e]; i < table.begin[e + 1]; ++i) {
-        if (table.ids[i] < 0) continue;
-        const int32_t block = table.ids[i] / spec.ratio();
+    const int32_t tokens = scenario_.groups[g].block_tokens;
+    for (const batch::PlanEntry& entry : plan.entries) {
+      const std::vector<int32_t>& table = scheduler_->Find(entry.sequence)->kv.groups[g].table;
+      for (int32_t i = 0; i < static_cast<int32_t>(table.size()); ++i) {
+        const int32_t block = table[i];
+        if (block < 0) continue;
         named.blocks.insert({g, {block, entry.sequence}});
-        const int32_t end = (i - table.begin[e] + 1) * spec.kernel_block_tokens;
-        if (end <= entry.first_position) continue;
+        if ((i + 1) * tokens <= entry.first_position) continue;
         const uint64_t writer = writers.try_emplace({g, block}, entry.sequence).first->second;
         Require(writer == entry.sequence, "two sequences write block ", block);
       }

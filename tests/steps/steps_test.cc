@@ -39,6 +39,10 @@ struct Setting {
   bool ahead = false;     // a step is launched before the one before it is finished
   bool mirrored = false;  // a second runner computes the same steps
   bool late = false;      // some masks are
+  // A step in which something goes wrong: `fails` is the op that the device fails in, or empty
+  // where the step is dropped. 0: none.
+  uint64_t fail_step = 0;
+  std::string fails = {};
 };
 
 class Driver {
@@ -74,6 +78,7 @@ class Driver {
       EXPECT_LT(now, 5000) << "no end in sight";
       if (now >= 5000 || ::testing::Test::HasFailure()) return outcomes_;
       for (int i = 0; i < 2 && added < requests.size(); ++i) {
+        for (const SequenceSpec& spec : requests[added]) specs_[spec.id] = spec;
         EXPECT_TRUE(scheduler_->Add(requests[added++], now).ok());
       }
       Draft();
@@ -96,7 +101,7 @@ class Driver {
       }
     }
     if (has_late) Commit(late);
-    while (!steps_.empty()) FinishOldest();
+    Drain();
     return outcomes_;
   }
   exec::TinyExecutor& tiny() { return tiny_; }
@@ -131,9 +136,36 @@ class Driver {
     return Take();
   }
   void Launch(BatchPlan* plan) {
+    const uint64_t id = plan->step;
+    if (id == setting_.fail_step && !setting_.fails.empty()) tiny_.queued().FailOp(setting_.fails);
     auto step = runner_->Launch(plan, nullptr);
-    ASSERT_TRUE(step.ok()) << step.status().message();
-    steps_.push_back(*std::move(step));
+    if (step.ok()) {
+      steps_.push_back(*std::move(step));
+      step_ids_.push_back(id);
+      return;
+    }
+    ASSERT_GT(setting_.fail_step, 0u) << step.status().message();
+    Drain();  // with the same error, or built on what had it
+    Fail(id);
+  }
+  void Drain() {
+    while (!steps_.empty()) FinishOldest();
+  }
+  // Whoever the step named ends, and is asked for again from the beginning when nothing is in
+  // flight that stands on it.
+  void Fail(uint64_t id) {
+    ++failed;
+    schedule::CommitOutcome outcome;
+    scheduler_->Fail(id, &outcome);
+    scheduler_->CheckInvariants();
+    for (const schedule::SequenceOutcome& sequence : outcome.sequences) {
+      outcomes_.erase(sequence.id);
+      again_.push_back(specs_.at(sequence.id));
+    }
+    Drain();
+    for (; !again_.empty(); again_.pop_back()) {
+      EXPECT_TRUE(scheduler_->Add(std::move(again_.back()), 0).ok());
+    }
   }
   // Gives the masks of the newest step.
   void Sample(const BatchPlan& plan) {
@@ -150,7 +182,7 @@ class Driver {
     }
     const int64_t vocab = tiny_.model->vocab_size();
     const Status status = steps_.back().Sample(batch::MasksOf(masks, plan, vocab));
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(status.ok() || setting_.fail_step > 0) << status.message();
     for (const schedule::SequenceId id : late_) postponed += scheduler_->Postpone(id) ? 1 : 0;
   }
   // What may follow a position of a sequence: two thirds of the vocabulary.
@@ -163,15 +195,31 @@ class Driver {
   StepResult Take() {
     StepResult result;
     if (steps_.empty()) return result;
-    exec::Step step = std::move(steps_.front());
-    steps_.pop_front();
-    const Status status = step.Finish(&result);
+    const Status status = TakeOldest().Finish(&result);
     EXPECT_TRUE(status.ok()) << status.message();
     return result;
   }
+  exec::Step TakeOldest() {
+    exec::Step step = std::move(steps_.front());
+    steps_.pop_front();
+    step_ids_.pop_front();
+    return step;
+  }
   void FinishOldest() {
-    const StepResult result = Take();
-    Commit(result);
+    const uint64_t id = last_step = step_ids_.front();
+    StepResult result;
+    Status status(StatusCode::kDevice, "dropped");
+    {
+      exec::Step step = TakeOldest();
+      const bool drops = id == setting_.fail_step && setting_.fails.empty();
+      if (!drops) status = step.Finish(&result);
+    }
+    if (status.ok()) {
+      Commit(result);
+      return;
+    }
+    ASSERT_GT(setting_.fail_step, 0u) << status.message();
+    Fail(id);
   }
   void Commit(const StepResult& result) {
     if (::testing::Test::HasFailure()) return;
@@ -195,7 +243,8 @@ class Driver {
 
  public:
   Outcomes reference;
-  int postponed = 0;
+  int postponed = 0, failed = 0;
+  uint64_t last_step = 0;
 
  private:
   const Setting setting_;
@@ -204,6 +253,9 @@ class Driver {
   std::unique_ptr<MirrorRunner> mirror_;
   exec::StepRunner* runner_ = nullptr;
   std::deque<exec::Step> steps_;  // launched and not finished
+  std::deque<uint64_t> step_ids_;
+  std::map<schedule::SequenceId, SequenceSpec> specs_;
+  std::vector<SequenceSpec> again_;
   std::unique_ptr<schedule::Scheduler> scheduler_;
   Outcomes outcomes_;
   int drafted_ = 0, masked_ = 0;
@@ -407,6 +459,42 @@ TEST_P(Steps, DraftsInGraphsChangeNothing) {
   tight.reference = plain;
   EXPECT_TRUE(tight.Run(Requests()) == plain);
   EXPECT_GT(tight.stats().preemptions, 0u);
+}
+
+// Whatever step it is that fails or is dropped: who was in it, and in the step behind it, starts
+// again, and nobody reads what the device holds of them from before.
+TEST_P(Steps, ARunGoesOnRightBehindAnyStepThatFailed) {
+  const Outcomes plain = Plain();
+  const auto setting = [&](const char* device, uint64_t fail_step, std::string fails) {
+    return Setting{.model = GetParam(),
+                   .blocks = 14,
+                   .prefix_cache = true,
+                   .device = device,
+                   .ahead = true,
+                   .fail_step = fail_step,
+                   .fails = std::move(fails)};
+  };
+  // "pinned" fails when it comes to the op, "checked" when the op is put on it.
+  struct Failing {
+    const char* device;
+    std::vector<std::string> fails;
+    uint64_t stride;
+  };
+  // "pinned" fails when it comes to the op; "checked", which takes its time, when the op is put on
+  // it.
+  const Failing devices[] = {{"pinned", {"attention", "", "sample"}, 1},
+                             {"checked", {"place_tokens", "attention"}, 9}};
+  for (const auto& [device, fails, stride] : devices) {
+    Driver whole(setting(device, 0, ""));
+    ASSERT_TRUE(whole.Run(Requests()) == plain);
+    EXPECT_GT(whole.stats().preemptions, 0u);
+    ASSERT_GT(whole.last_step, 40u);
+    for (uint64_t step = 1; step + 1 < whole.last_step; step += stride) {
+      Driver driver(setting(device, step, fails[step % fails.size()]));
+      ASSERT_TRUE(driver.Run(Requests()) == plain) << device << " " << step;
+      EXPECT_GT(driver.failed, 0) << device << " " << step;
+    }
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "backend/cpu/rope_kv/impls.h"
 #include "backend/cpu/sampling/impls.h"
 #include "ops/embedding.h"
+#include "ops/place_tokens.h"
 
 namespace sluice::cpu {
 
@@ -21,6 +22,9 @@ void RegisterCpuOps(ops::OpTable& table) {
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});
   table.Add<ops::ResolveTokens>(
       {"ref_resolve_tokens", &ops::RefResolveTokensSupports, &ops::RefResolveTokens});
+  // Numbers that a step is told and copies of them, which take no time beside the rest.
+  table.Add<ops::PlaceTokens>(
+      {"ref_place_tokens", &ops::RefPlaceTokensSupports, &ops::RefPlaceTokens});
   RegisterAttention(table);
   RegisterRecurrent(table);
   RegisterGate(table);

@@ -6,6 +6,7 @@
 #include "backend/cuda/gate/impls.h"
 #include "backend/cuda/linear/impls.h"
 #include "backend/cuda/norm/impls.h"
+#include "backend/cuda/place_tokens/impls.h"
 #include "backend/cuda/recurrent/impls.h"
 #include "backend/cuda/rope_kv/impls.h"
 #include "backend/cuda/sampling/impls.h"
@@ -14,6 +15,7 @@ namespace sluice::cuda {
 
 void RegisterCudaOps(ops::OpTable& table) {
   RegisterEmbedding(table);
+  RegisterPlaceTokens(table);
   RegisterNorm(table);
   RegisterLinear(table);
   RegisterRopeKv(table);

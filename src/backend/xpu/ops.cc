@@ -6,6 +6,7 @@
 #include "backend/xpu/gate/impls.h"
 #include "backend/xpu/linear/impls.h"
 #include "backend/xpu/norm/impls.h"
+#include "backend/xpu/place_tokens/impls.h"
 #include "backend/xpu/recurrent/impls.h"
 #include "backend/xpu/rope_kv/impls.h"
 #include "backend/xpu/sampling/impls.h"
@@ -14,6 +15,7 @@ namespace sluice::xpu {
 
 void RegisterXpuOps(ops::OpTable& table) {
   RegisterEmbedding(table);
+  RegisterPlaceTokens(table);
   RegisterNorm(table);
   RegisterLinear(table);
   RegisterRopeKv(table);

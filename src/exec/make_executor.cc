@@ -1,0 +1,298 @@
+// Executor: what is made before the first step: buffers, steps to be in flight, buckets and graphs,
+// and how much memory that takes.
+#include <algorithm>
+
+#include "device/alignment.h"
+#include "exec/executor.h"
+#include "model/load_model.h"
+#include "ops/attention.h"
+#include "sluice/limits.h"
+
+namespace sluice::exec {
+namespace {
+
+ops::PagedKv LayerView(const kvstore::KvStore& store, int index) {
+  const kvstore::KvStore::Layer& layer = store.layer(index);
+  const batch::KvGroup& layout = store.groups()[layer.group];
+  const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
+  const auto tensor = [&](const device::View& view, DType dtype,
+                          std::initializer_list<int64_t> dims) {
+    if (view.data == nullptr) return ops::Tensor();
+    ops::Tensor t = ops::Dense(view, dtype, dims);
+    t.strides[0] = static_cast<int64_t>(layer.stride / Info(dtype).bytes);
+    return t;
+  };
+  const bool state = layout.kind == batch::KvKind::kState;
+  const int64_t heads = layout.kv_heads, tokens = state ? 1 : layout.kernel_block_tokens;
+  ops::PagedKv kv;
+  kv.k = tensor(layer.k, layout.dtype, {blocks, heads, tokens, layout.k_head_dim});
+  kv.v = tensor(layer.v, layout.dtype, {blocks, heads, tokens, layout.v_head_dim});
+  kv.k_scale = tensor(layer.k_scale, DType::kF32, {blocks, heads, tokens});
+  kv.v_scale = tensor(layer.v_scale, DType::kF32, {blocks, heads, tokens});
+  return kv;
+}
+
+InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions& options,
+                     int max_num_seqs) {
+  InputLimits limits;
+  limits.tokens = options.max_tokens;
+  limits.sequences = max_num_seqs;
+  limits.logits_rows = options.max_logits_rows;
+  limits.slots = max_num_seqs;
+  limits.positions = options.max_model_len > 0 ? options.max_model_len : config.context_length;
+  limits.vocab = config.vocab_size;
+  return limits;
+}
+
+sample::Sampler::Options SamplingOf(const files::ModelConfig& config,
+                                    const model::ModelOptions& options, int max_num_seqs) {
+  sample::Sampler::Options sampling;
+  sampling.vocab = config.vocab_size;
+  sampling.slots = max_num_seqs;
+  sampling.rows_max = static_cast<int>(options.max_logits_rows);
+  sampling.top_logprobs_max = limits::kTopLogprobsMax;
+  return sampling;
+}
+
+size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& options) {
+  return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
+}
+
+// Edits of logits that a bucket's inputs have room for: in all, and more for each row. A step with
+// more runs eagerly.
+constexpr int64_t kEditsOfBucket = 1024, kEditsOfRow = 16;
+int64_t EditsOf(int64_t rows) { return kEditsOfBucket + rows * kEditsOfRow; }
+
+std::vector<BucketShape> BucketsOf(const model::ModelOptions& options, int max_num_seqs,
+                                   int draft_tokens) {
+  const auto tokens_max =
+      static_cast<int>(std::min<int64_t>(options.max_tokens, options.max_logits_rows));
+  return BucketShapes(std::min(max_num_seqs, tokens_max), 1 + draft_tokens, tokens_max);
+}
+
+size_t PlanBytes(int max_num_seqs) {
+  return device::AlignUp(static_cast<size_t>(ops::AttentionPlanNumbers(max_num_seqs)) *
+                         sizeof(int32_t));
+}
+
+size_t TableBytes(int64_t slots, int64_t width) {
+  return device::AlignUp(static_cast<size_t>(slots * width) * sizeof(int32_t));
+}
+
+ops::PlaceTokens::Desc PlacingOf(const batch::KvGroup& group) {
+  ops::PlaceTokens::Desc desc;
+  desc.block_tokens = group.kernel_block_tokens;
+  desc.cache_block_tokens = group.block_tokens;
+  if (group.kind == batch::KvKind::kWindow) desc.earlier = group.window - 1;
+  if (group.kind == batch::KvKind::kState) desc.earlier = 1;
+  desc.state = group.kind == batch::KvKind::kState;
+  return desc;
+}
+
+ops::StepLimits StepLimitsOf(const InputLimits& limits) {
+  return {.tokens = limits.tokens,
+          .logits_rows = limits.logits_rows,
+          .sequences = limits.sequences,
+          .positions = limits.positions};
+}
+
+// What steps read besides weights and KV, on a device with memory of its own.
+struct InputMemoryBytes {
+  size_t parameters = 0, placed = 0, tables = 0;
+  size_t sum() const { return parameters + placed + tables; }
+};
+InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const InputLimits& limits) {
+  const InputShape largest = LargestShape(limits, groups);
+  const int64_t rows = limits.logits_rows;
+  InputMemoryBytes bytes;
+  StepInputs given;
+  model::DeviceBatch placed;
+  bytes.parameters =
+      CarveInputs({}, largest, &given) + sample::Sampler::FixedBytes(rows, EditsOf(rows));
+  bytes.placed = CarvePlaced({}, largest, given, &placed);
+  for (const int64_t width : largest.table_widths) bytes.tables += TableBytes(limits.slots, width);
+  return bytes;
+}
+
+// Launches of a forward pass with sampling, by which graphs are estimated: at most.
+constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
+
+}  // namespace
+
+Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
+                                      const files::ModelConfig& config, device::Device& device,
+                                      const model::ModelOptions& options, int max_num_seqs) {
+  SLUICE_ASSIGN_OR_RETURN(std::vector<ops::BindRecord> bindings,
+                          model::ScratchBindings(weight_plan, config, device, options));
+  sample::Sampler::Options sampling = SamplingOf(config, options, max_num_seqs);
+  sampling.records = &bindings;
+  SLUICE_RETURN_IF_ERROR(sample::Sampler::BindSample(device, sampling).status());
+  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs)));
+}
+
+size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
+                            const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
+  if (facts.graphs != device::GraphSupport::kFull) return 0;
+  const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
+  const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
+  return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
+}
+
+size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
+                             int max_num_seqs) {
+  const std::vector<batch::KvGroup> groups = model::LayerGroups(config, options);
+  return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
+         sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
+         InputMemory(groups, LimitsOf(config, options, max_num_seqs)).sum() +
+         groups.size() * PlanBytes(max_num_seqs);
+}
+
+Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const model::Model& model,
+                                                 kvstore::KvStore& store, const Options& wanted) {
+  const int max_num_seqs = wanted.max_num_seqs;
+  std::unique_ptr<Executor> executor(new Executor(device, model, store));
+  const model::ModelOptions& options = model.options();
+  const InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
+  executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
+  sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
+  sampling.records = wanted.bindings;
+  SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
+  SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
+  constexpr auto memory = device::MemoryKind::kDevice;
+  SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
+  SLUICE_ASSIGN_OR_RETURN(executor->logits_,
+                          device.Allocate(LogitsBytes(model.config(), options), memory));
+  const size_t plan_bytes = PlanBytes(max_num_seqs), groups = model.groups().size();
+  SLUICE_ASSIGN_OR_RETURN(executor->plan_memory_, device.Allocate(groups * plan_bytes, memory));
+  for (size_t g = 0; g < groups; ++g) {
+    device::View view = executor->plan_memory_.view();
+    view.data += g * plan_bytes;
+    view.bytes = plan_bytes;
+    executor->attention_plans_.push_back(
+        ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(max_num_seqs)}));
+  }
+  SLUICE_RETURN_IF_ERROR(executor->MakeTables(limits, wanted.bindings));
+  for (int layer = 0; layer < store.layer_count(); ++layer) {
+    executor->kv_.push_back(LayerView(store, layer));
+  }
+  if (wanted.time_steps) {
+    auto timer = StepTimer::Make(device);
+    if (!timer.ok() && timer.status().code() != StatusCode::kUnimplemented) return timer.status();
+    if (timer.ok()) executor->timer_ = std::move(timer).value();
+  }
+  if (wanted.bindings != nullptr) {
+    SLUICE_RETURN_IF_ERROR(executor->stream_->ReserveScratch(
+        ops::ScratchBytes(*wanted.bindings, StepLimitsOf(limits))));
+  }
+  executor->info_ = {.kv_groups = store.groups(),
+                     .max_model_len = static_cast<int>(limits.positions),
+                     .max_logits_rows = static_cast<int>(limits.logits_rows),
+                     .vocab_size = model.vocab_size(),
+                     .counted_slots = executor->sampler_->counted_slots()};
+  const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
+  SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
+  SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
+  return executor;
+}
+
+// Memory of the CPU is not taken before it is touched, so all devices may ask for the same.
+Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records) {
+  constexpr auto memory = device::MemoryKind::kDevice;
+  const std::vector<batch::KvGroup>& groups = store_.groups();
+  const InputMemoryBytes bytes = InputMemory(groups, limits);
+  SLUICE_ASSIGN_OR_RETURN(placed_, device_.Allocate(bytes.placed, memory));
+  SLUICE_ASSIGN_OR_RETURN(table_memory_, device_.Allocate(bytes.tables, memory));
+  SLUICE_ASSIGN_OR_RETURN(parameters_, device_.Allocate(bytes.parameters, memory));
+  device::View view = table_memory_.view();
+  for (const batch::KvGroup& group : groups) {
+    const int64_t width = batch::TableWidth(group, limits.positions);
+    tables_.push_back(ops::Dense(view, DType::kI32, {limits.slots, width}));
+    view.data += TableBytes(limits.slots, width);
+    view.bytes -= TableBytes(limits.slots, width);
+    SLUICE_ASSIGN_OR_RETURN(place_.emplace_back(),
+                            ops::Bind<ops::PlaceTokens>(device_.ops(), PlacingOf(group), records));
+  }
+  return OkStatus();
+}
+
+void Executor::Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const {
+  CarveInputs(given, shape, &inputs->given);
+  CarvePlaced(placed_.view(), shape, inputs->given, &inputs->model);
+}
+
+Status Executor::MakeFlights(int depth) {
+  info_.depth = depth;
+  unfinished_.reserve(depth);
+  last_draws_.reserve(model_.options().max_logits_rows);
+  for (int i = 0; i < depth; ++i) {
+    Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
+    SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());
+    SLUICE_ASSIGN_OR_RETURN(flight.done, device_.CreateEvent());
+    SLUICE_ASSIGN_OR_RETURN(flight.rows, sampler_->MakeStep());
+    if (timer_) {
+      SLUICE_ASSIGN_OR_RETURN(flight.marks, timer_->MakeMarks());
+    }
+    idle_.push_back(&flight);
+  }
+  return OkStatus();
+}
+
+// The KV memory is bound by now, so graphs may be captured from here on.
+Status Executor::MakeGraphs(const Options& options) {
+  if (!options.graphs) {
+    info_.graphs_note = "no graphs: --no-graphs switches them off";
+    return OkStatus();
+  }
+  if (stream_->checks_each_op()) {
+    info_.graphs_note = "no graphs: --check-each-op waits after every op";
+    return OkStatus();
+  }
+  const auto refuse = [&](std::string_view who, device::GraphSupport support) {
+    info_.graphs_note = StrCat("no graphs: ", who,
+                               support == device::GraphSupport::kNone
+                                   ? " cannot be captured"
+                                   : " can be captured in pieces alone, which is not made use of");
+    return OkStatus();
+  };
+  const device::DeviceFacts& facts = device_.facts();
+  constexpr auto kFull = device::GraphSupport::kFull;
+  if (facts.graphs != kFull) return refuse(device::ToString(facts.id), facts.graphs);
+  if (options.bindings != nullptr) {
+    for (const ops::BindRecord& binding : *options.bindings) {
+      if (binding.graphs != kFull) return refuse(binding.chosen, binding.graphs);
+    }
+  }
+  if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
+  return MakeBuckets(options);
+}
+
+Status Executor::MakeBuckets(const Options& options) {
+  std::vector<BucketShape> shapes =
+      BucketsOf(model_.options(), options.max_num_seqs, options.draft_tokens);
+  std::vector<size_t> bytes;
+  size_t staging = 0;
+  for (const BucketShape& shape : shapes) {
+    Inputs& bucket = bucket_inputs_.emplace_back();
+    const InputShape sizes = builder_->ShapeOf(shape);
+    const size_t given = CarveInputs({}, sizes, &bucket.given);
+    Carve(parameters_.view(), sizes, &bucket);
+    bucket.edits = EditsOf(shape.tokens);
+    bucket.bytes = given + sample::Sampler::FixedBytes(shape.tokens, 0);
+    bucket.sampling = parameters_.view();
+    bucket.sampling.data += given;
+    bucket.sampling.bytes = sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
+    bytes.push_back(bucket.bytes);
+    staging = std::max(staging, given + bucket.sampling.bytes);
+  }
+  graphs_ = std::make_unique<GraphRunner>(
+      device_, shapes, bytes, parameters_.view(),
+      [this](device::Stream& stream, int bucket) { return RunModelOf(stream, bucket); });
+  sampling_graphs_ = std::make_unique<GraphRunner>(
+      device_, shapes, std::span<const size_t>(), device::View(),
+      [this](device::Stream& stream, int bucket) { return RunSamplingOf(stream, bucket); });
+  info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
+  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, staging);
+  return OkStatus();
+}
+
+}  // namespace sluice::exec

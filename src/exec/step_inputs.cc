@@ -1,0 +1,74 @@
+#include "exec/step_inputs.h"
+
+#include "base/check.h"
+#include "device/alignment.h"
+
+namespace sluice::exec {
+namespace {
+
+// Hands out I32 arrays of a buffer, in order, each aligned to device::kAlignment.
+class Carver {
+ public:
+  explicit Carver(const device::View& view) : view_(view) {}
+  ops::Tensor Take(std::initializer_list<int64_t> dims) {
+    int64_t count = 1;
+    for (const int64_t dim : dims) count *= dim;
+    device::View part = view_;
+    part.bytes = count * sizeof(int32_t);
+    const size_t at = used_;
+    used_ += device::AlignUp(part.bytes);
+    if (view_.data == nullptr) return {};
+    part.data += at;
+    CHECK(used_ <= view_.bytes, "inputs take ", used_, " of ", view_.bytes, " bytes");
+    return ops::Dense(part, DType::kI32, dims);
+  }
+  size_t used() const { return used_; }
+
+ private:
+  device::View view_;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs* inputs) {
+  Carver carver(view);
+  inputs->token_ids = carver.Take({shape.tokens});
+  inputs->query_start = carver.Take({shape.sequences + 1});
+  inputs->first = carver.Take({shape.sequences});
+  inputs->slots = carver.Take({shape.sequences});
+  inputs->logits_rows = carver.Take({shape.rows});
+  inputs->groups.resize(shape.told.size());
+  for (size_t g = 0; g < shape.told.size(); ++g) {
+    inputs->groups[g].told_start = carver.Take({shape.sequences + 1});
+    inputs->groups[g].told_first = carver.Take({shape.sequences});
+    inputs->groups[g].told = carver.Take({shape.told[g]});
+  }
+  return carver.used();
+}
+
+size_t CarvePlaced(const device::View& view, const InputShape& shape, const StepInputs& inputs,
+                   model::DeviceBatch* batch) {
+  Carver carver(view);
+  batch->token_ids = inputs.token_ids;
+  batch->query_start = inputs.query_start;
+  batch->logits_rows = inputs.logits_rows;
+  batch->positions = carver.Take({shape.tokens});
+  batch->context = carver.Take({shape.sequences});
+  batch->groups.resize(shape.table_widths.size());
+  for (size_t g = 0; g < shape.table_widths.size(); ++g) {
+    batch->groups[g].slots = carver.Take({shape.tokens});
+    batch->groups[g].block_table = carver.Take({shape.sequences, shape.table_widths[g]});
+  }
+  return carver.used();
+}
+
+std::vector<int64_t> TableWidths(std::span<const batch::KvGroup> groups, int64_t positions) {
+  std::vector<int64_t> widths;
+  for (const batch::KvGroup& group : groups) {
+    widths.push_back(batch::TableWidth(group, positions));
+  }
+  return widths;
+}
+
+}  // namespace sluice::exec

@@ -1,0 +1,46 @@
+// What a step is given and where it is placed. The host fills StepInputs, which go to the device as
+// one copy where it has memory of its own; ops::PlaceTokens makes the rest of a model's inputs of
+// them there. Views of memory that others own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "batch/kv_group.h"
+#include "model/forward.h"
+
+namespace sluice::exec {
+
+// Arrays of I32. Sequences and tokens behind those of the plan fill a bucket up: they have no query
+// tokens, no slot, and nothing is told of them.
+struct StepInputs {
+  ops::Tensor token_ids;    // [tokens]
+  ops::Tensor query_start;  // [sequences + 1]
+  ops::Tensor first;        // [sequences]: position of the first query token
+  ops::Tensor slots;        // [sequences]
+  ops::Tensor logits_rows;  // [rows]
+  struct Group {            // see ops::PlaceTokens::Args
+    ops::Tensor told_start, told_first, told;
+  };
+  std::vector<Group> groups;
+};
+
+// The sizes of both.
+struct InputShape {
+  int64_t tokens = 0, sequences = 0, rows = 0;
+  std::vector<int64_t> told;          // by group: block ids that there is room for
+  std::vector<int64_t> table_widths;  // by group: ids of a row of the step's tables
+};
+
+// Points *inputs into `view`, which is large enough, and returns the bytes taken. A view without
+// data gives the bytes alone.
+size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs* inputs);
+// The same for what is made of them; the rest of *batch are views of `inputs`.
+size_t CarvePlaced(const device::View& view, const InputShape& shape, const StepInputs& inputs,
+                   model::DeviceBatch* batch);
+
+// By group: the kernel blocks of a sequence of so many positions.
+std::vector<int64_t> TableWidths(std::span<const batch::KvGroup> groups, int64_t positions);
+
+}  // namespace sluice::exec
