@@ -37,11 +37,11 @@ enum class ExprKind : uint8_t {
   kTest,         // items[0] is text(the arguments)
   kNot,          // not items[0]
   kNegate,       // -items[0]
-  kBinary,       // items[0] op items[1]
+  kBinary,       // items[0] ops[0] items[1]
   kAnd,          // items[0] and items[1]
   kOr,           // items[0] or items[1]
   kConcat,       // the items joined as strings
-  kCompare,      // items[0] comparisons[0] items[1] comparisons[1] items[2] ...
+  kCompare,      // items[0] ops[0] items[1] ops[1] items[2] ...
   kConditional,  // items[1] if items[0] else items[2], which may be null
 };
 
@@ -55,8 +55,7 @@ struct Expr {
   Name name = 0;
   std::string text;
   Value constant;
-  BinaryOp op = BinaryOp::kAdd;
-  std::vector<CompareOp> comparisons;
+  std::vector<Op> ops;
   std::vector<ExprPtr> items;
   // The arguments of a call, a filter or a test.
   std::vector<ExprPtr> positional;

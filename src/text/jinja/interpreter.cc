@@ -357,7 +357,7 @@ class Interpreter {
         return Negate(Evaluate(*expr.items[0]));
       case ExprKind::kBinary: {
         const Value left = Evaluate(*expr.items[0]);
-        return Binary(runtime_, expr.op, left, Evaluate(*expr.items[1]));
+        return Binary(runtime_, expr.ops[0], left, Evaluate(*expr.items[1]));
       }
       case ExprKind::kAnd: {
         Value left = Evaluate(*expr.items[0]);
@@ -430,9 +430,9 @@ class Interpreter {
 
   Value EvaluateCompare(const Expr& expr) {
     Value left = Evaluate(*expr.items[0]);
-    for (size_t i = 0; i < expr.comparisons.size(); ++i) {
+    for (size_t i = 0; i < expr.ops.size(); ++i) {
       const Value right = Evaluate(*expr.items[i + 1]);
-      if (!Compare(runtime_, expr.comparisons[i], left, right)) return Value::Bool(false);
+      if (!Compare(runtime_, expr.ops[i], left, right)) return Value::Bool(false);
       left = right;
     }
     return Value::Bool(true);

@@ -11,57 +11,27 @@ namespace {
 class ValueIterator final : public Iterator {
  public:
   ValueIterator(Runtime& runtime, Value source)
-      : Iterator(runtime.meter(), 128, source.depth() + 1), source_(std::move(source)) {}
+      : Iterator(runtime.meter(), 128, source.depth() + 1),
+        source_(std::move(source)),
+        end_(source_.IsString() ? source_.text().size() : static_cast<size_t>(LengthOf(source_))) {}
 
   bool Next(Runtime& runtime, Value* item) override {
-    switch (source_.kind()) {
-      case Kind::kList:
-      case Kind::kTuple:
-        if (place_ >= source_.items().size()) return false;
-        *item = source_.items()[place_++];
-        break;
-      case Kind::kString:
-        if (place_ >= source_.text().size()) return false;
-        NextCharacter(runtime, item);
-        break;
-      case Kind::kDict:
-        if (place_ >= source_.dict().entries.size()) return false;
-        *item = source_.dict().entries[place_++].first;
-        break;
-      case Kind::kView:
-        return NextEntry(runtime, source_.As<ViewObject>(), item);
-      case Kind::kRange:
-        if (static_cast<int64_t>(place_) >= source_.As<RangeObject>().size) return false;
-        *item = Value::Integer(source_.As<RangeObject>().At(static_cast<int64_t>(place_++)));
-        break;
-      default:
-        return false;
-    }
+    if (place_ >= end_) return false;
     runtime.Step();
+    if (source_.IsString()) {
+      // The characters of a safe string are plain, as in Python.
+      const size_t bytes = Utf8LengthAt(source_.text(), place_);
+      *item = runtime.String(source_.text().substr(place_, bytes));
+      place_ += bytes;
+    } else {
+      *item = ItemAt(runtime, source_, place_++);
+    }
     return true;
   }
 
  private:
-  // The characters of a safe string are plain, as in Python.
-  void NextCharacter(Runtime& runtime, Value* item) {
-    const size_t bytes = Utf8LengthAt(source_.text(), place_);
-    *item = runtime.String(source_.text().substr(place_, bytes));
-    place_ += bytes;
-  }
-
-  bool NextEntry(Runtime& runtime, const ViewObject& view, Value* item) {
-    if (place_ >= view.dict.dict().entries.size()) return false;
-    runtime.Step();
-    const auto& [key, value] = view.dict.dict().entries[place_++];
-    if (view.what == ViewKind::kItems) {
-      *item = runtime.Tuple({key, value});
-    } else {
-      *item = view.what == ViewKind::kKeys ? key : value;
-    }
-    return true;
-  }
-
   const Value source_;
+  const size_t end_;
   size_t place_ = 0;  // in items, entries or bytes
 };
 
@@ -91,6 +61,19 @@ std::vector<Value> Collect(Runtime& runtime, const Value& value) {
   return out;
 }
 
+Value ItemAt(Runtime& runtime, const Value& value, size_t place) {
+  if (value.IsSequence()) return value.items()[place];
+  if (value.Is(Kind::kDict)) return value.dict().entries[place].first;
+  if (value.Is(Kind::kRange)) {
+    const RangeObject& range = value.As<RangeObject>();
+    return Value::Integer(range.start + static_cast<int64_t>(place) * range.step);
+  }
+  const ViewObject& view = value.As<ViewObject>();
+  const auto& [key, mapped] = view.dict.dict().entries[place];
+  if (view.what == ViewKind::kItems) return runtime.Tuple({key, mapped});
+  return view.what == ViewKind::kKeys ? key : mapped;
+}
+
 bool IsIterable(const Value& value) {
   return Length(value).has_value() || value.Is(Kind::kIterator) || value.Is(Kind::kLoop);
 }
@@ -107,7 +90,7 @@ std::optional<int64_t> Length(const Value& value) {
     case Kind::kDict:
       return static_cast<int64_t>(value.dict().entries.size());
     case Kind::kView:
-      return static_cast<int64_t>(value.As<ViewObject>().dict.dict().entries.size());
+      return Length(value.As<ViewObject>().dict);
     case Kind::kRange:
       return value.As<RangeObject>().size;
     default:
@@ -147,11 +130,7 @@ bool LoopObject::Peek(Runtime& runtime) {
 int64_t LoopObject::Length(Runtime& runtime) {
   if (!length_) {
     std::vector<Value> rest;
-    Value item;
-    while (iterator_ != nullptr && iterator_->Next(runtime, &item)) {
-      runtime.CheckCount(rest.size() + 1);
-      rest.push_back(std::move(item));
-    }
+    if (iterator_ != nullptr) rest = Collect(runtime, {Kind::kIterator, iterator_});
     length_ = static_cast<int64_t>(rest.size()) + index0 + 1 + (after_ ? 1 : 0);
     iterator_ = Iterate(runtime, runtime.List(std::move(rest)));
   }

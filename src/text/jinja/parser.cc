@@ -17,10 +17,7 @@ class Parser : public ExpressionParser {
   ParsedTemplate Run() {
     ParsedTemplate parsed;
     parsed.body.statements = ParseUntil({});
-    if (!unknown_.empty()) {
-      const UnknownName& first = unknown_[0];
-      Error(first.is_filter ? NoSuchFilter(first.name) : NoSuchTest(first.name), first.line);
-    }
+    if (unknown_) throw *unknown_;
     return parsed;
   }
 
@@ -95,7 +92,7 @@ class Parser : public ExpressionParser {
   }
 
   StatementPtr ParseStatement(EndTags outer) {
-    Nesting nesting(this);
+    const Restore<int> nesting(&nesting_, Deeper());
     struct Tag {
       std::string_view name;
       StatementKind kind;
@@ -130,22 +127,17 @@ class Parser : public ExpressionParser {
 
   // ---- Targets of assignments
 
-  static bool IsConstantName(std::string_view name) {
-    return name == "true" || name == "True" || name == "false" || name == "False" ||
-           name == "none" || name == "None";
-  }
-
   Target NameTarget() {
     Target target;
     target.text = ExpectName();
-    if (IsConstantName(target.text)) Error(StrCat("cannot assign to '", target.text, "'"));
+    if (ConstantOf(target.text)) Error(StrCat("cannot assign to '", target.text, "'"));
     target.name = Intern(target.text);
     return target;
   }
 
   // A name, a tuple of targets in parentheses or, in {% set %}, namespace.attribute.
   Target ParseOneTarget(bool with_namespace) {
-    Nesting nesting(this);
+    const Restore<int> nesting(&nesting_, Deeper());
     if (SkipOperator("(")) {
       Target tuple = ParseTarget(false);
       ExpectOperator(")");

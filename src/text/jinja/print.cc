@@ -1,6 +1,8 @@
 // Values as text: str() and repr(), and tojson (json.dumps with the arguments that transformers
 // gives it).
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -42,7 +44,7 @@ class Printer {
       case Kind::kBool:
         return out_.Append(BoolText(value.boolean()));
       case Kind::kInt:
-        return out_.Append(FormatInteger(value.integer()));
+        return out_.Append(fmt::to_string(value.integer()));
       case Kind::kFloat:
         return out_.Append(FloatText(value.real()));
       case Kind::kString:

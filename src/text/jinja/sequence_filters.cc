@@ -108,7 +108,8 @@ Value Extreme(Runtime& runtime, const Value& self, const Bound&) {
   Value best_key;
   for (const Value& item : Collect(runtime, self)) {
     Value key = SortKey(runtime, item, false);
-    if (best && !(largest ? Less(runtime, best_key, key, ">") : Less(runtime, key, best_key))) {
+    if (best &&
+        !(largest ? Ordered(runtime, Op::kGreater, key, best_key) : Less(runtime, key, best_key))) {
       continue;
     }
     best = item;

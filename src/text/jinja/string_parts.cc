@@ -65,15 +65,11 @@ std::vector<std::string_view> SplitTextFromRight(Runtime& runtime, std::string_v
   // Backwards, the last occurrence is the first, and all searches together pass over the text once.
   const std::string backwards(text.rbegin(), text.rend());
   const std::string wanted(separator.rbegin(), separator.rend());
-  std::vector<std::string_view> parts;
-  size_t done = 0;
-  while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    const size_t at = FindIn(backwards, wanted, done);
-    if (at == std::string_view::npos) break;
-    AddPart(runtime, text.substr(text.size() - at, at - done), &parts);
-    done = at + wanted.size();
+  auto parts = SplitText(runtime, backwards, wanted, limit);
+  for (std::string_view& part : parts) {
+    const size_t end = text.size() - static_cast<size_t>(part.data() - backwards.data());
+    part = text.substr(end - part.size(), part.size());
   }
-  AddPart(runtime, text.substr(0, text.size() - done), &parts);
   std::reverse(parts.begin(), parts.end());
   return parts;
 }

@@ -72,7 +72,6 @@ class Object {
 struct StringObject;
 struct SequenceObject;
 struct DictObject;
-struct UndefinedObject;
 
 class Value {
  public:
@@ -122,6 +121,7 @@ class Value {
   std::shared_ptr<Object> object_;
 };
 
+// A string, or what using an undefined value says.
 struct StringObject final : Object {
   StringObject(Meter* meter, std::string text_in, bool markup_in);
   const std::string text;  // UTF-8
@@ -130,14 +130,14 @@ struct StringObject final : Object {
 };
 
 struct SequenceObject final : Object {
-  SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in);
+  SequenceObject(Meter* meter, std::vector<Value> items_in);
   const std::vector<Value> items;
 };
 
 struct DictObject final : Object {
   using Entry = std::pair<Value, Value>;
   // REQUIRES: no two equal keys
-  DictObject(Meter* meter, std::vector<Entry> entries_in, int depth_in);
+  DictObject(Meter* meter, std::vector<Entry> entries_in);
   const Value* Find(std::string_view key) const;
   // Throws Failure for a key that cannot be hashed.
   const Value* Find(Runtime& runtime, const Value& key) const;
@@ -150,21 +150,16 @@ struct DictObject final : Object {
   mutable std::map<std::string_view, const Value*> by_text_;
 };
 
-struct UndefinedObject final : Object {
-  UndefinedObject(Meter* meter, std::string message_in);
-  const std::string message;  // what using it says
-};
-
 enum class ViewKind : uint8_t { kKeys, kValues, kItems };
 struct ViewObject final : Object {
-  ViewObject(Meter* meter, Value dict_in, ViewKind what_in);
+  ViewObject(Meter* meter, Value dict_in, ViewKind what_in)
+      : Object(meter, 96, dict_in.depth() + 1), dict(std::move(dict_in)), what(what_in) {}
   const Value dict;
   const ViewKind what;
 };
 
 struct RangeObject final : Object {
   RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in);
-  int64_t At(int64_t index) const { return start + index * step; }
   const int64_t start, stop, step;
   int64_t size;
 };
@@ -179,7 +174,8 @@ class Iterator : public Object {
 struct NamespaceObject final : Object {
   explicit NamespaceObject(Meter* meter) : Object(meter, 128, 1) {}
   std::vector<std::pair<std::string, Value>> attributes;
-  const Value* Find(std::string_view name) const;
+  // Null if there is none of that name.
+  Value* Find(std::string_view name);
   void Set(std::string_view name, Value value);
   // REQUIRES: Find(name) == nullptr
   void Add(std::string_view name, Value value);
