@@ -5,58 +5,38 @@
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
-namespace {
-
-// Over a value that has all its items: whatever can be iterated but a generator.
-class ValueIterator final : public Iterator {
- public:
-  ValueIterator(Runtime& runtime, Value source)
-      : Iterator(runtime.meter(), 128, source.depth() + 1),
-        source_(std::move(source)),
-        end_(source_.IsString() ? source_.text().size() : static_cast<size_t>(LengthOf(source_))) {}
-
-  bool Next(Runtime& runtime, Value* item) override {
-    if (place_ >= end_) return false;
-    runtime.Step();
-    if (source_.IsString()) {
-      // The characters of a safe string are plain, as in Python.
-      const size_t bytes = Utf8LengthAt(source_.text(), place_);
-      *item = runtime.String(source_.text().substr(place_, bytes));
-      place_ += bytes;
-    } else {
-      *item = ItemAt(runtime, source_, place_++);
-    }
-    return true;
-  }
-
- private:
-  const Value source_;
-  const size_t end_;
-  size_t place_ = 0;  // in items, entries or bytes
-};
-
-}  // namespace
-
-std::shared_ptr<Iterator> Iterate(Runtime& runtime, const Value& value) {
-  if (value.Is(Kind::kIterator)) return std::static_pointer_cast<Iterator>(value.object());
-  if (!IsIterable(value) || value.Is(Kind::kLoop)) {
-    Fail("'", TypeName(value), "' object is not iterable");
-  }
-  return std::make_shared<ValueIterator>(runtime, value);
+std::shared_ptr<IteratorObject> Iterate(Runtime& runtime, const Value& value) {
+  if (value.Is(Kind::kIterator)) return std::static_pointer_cast<IteratorObject>(value.object());
+  return std::make_shared<IteratorObject>(runtime.meter(), Collect(runtime, value));
 }
 
 std::vector<Value> Collect(Runtime& runtime, const Value& value) {
-  if (value.IsSequence()) {
-    runtime.CheckCount(value.items().size());
-    runtime.Step(value.items().size());
-    return value.items();
+  if (!IsIterable(value) || value.Is(Kind::kLoop)) {
+    Fail("'", TypeName(value), "' object is not iterable");
   }
   std::vector<Value> out;
-  std::shared_ptr<Iterator> iterator = Iterate(runtime, value);
-  Value item;
-  while (iterator->Next(runtime, &item)) {
-    runtime.CheckCount(out.size() + 1);
-    out.push_back(std::move(item));
+  if (value.Is(Kind::kIterator)) {
+    auto& iterator = value.As<IteratorObject>();
+    out.assign(iterator.items.begin() + static_cast<ptrdiff_t>(iterator.place),
+               iterator.items.end());
+    iterator.place = iterator.items.size();
+    runtime.Step(out.size());
+    return out;
+  }
+  const auto size = static_cast<size_t>(*Length(value));
+  runtime.CheckCount(size);
+  runtime.Step(size);
+  if (value.IsSequence()) return value.items();
+  out.reserve(size);
+  if (!value.IsString()) {
+    for (size_t place = 0; place < size; ++place) out.push_back(ItemAt(runtime, value, place));
+    return out;
+  }
+  // The characters of a safe string are plain, as in Python.
+  for (size_t place = 0; place < value.text().size();) {
+    const size_t bytes = Utf8LengthAt(value.text(), place);
+    out.push_back(runtime.String(value.text().substr(place, bytes)));
+    place += bytes;
   }
   return out;
 }
@@ -106,12 +86,12 @@ int64_t LengthOf(const Value& value) {
 
 // ---- The variable `loop`
 
-LoopObject::LoopObject(Meter* meter, std::shared_ptr<Iterator> iterator_in,
+LoopObject::LoopObject(Meter* meter, std::shared_ptr<IteratorObject> iterator_in,
                        std::optional<int64_t> length_in)
     : Object(meter, 256, 2), iterator_(std::move(iterator_in)), length_(length_in) {}
 
-bool LoopObject::Advance(Runtime& runtime) {
-  if (!Peek(runtime)) return false;
+bool LoopObject::Advance(Runtime&) {
+  if (!Peek()) return false;
   ++index0;
   before_ = std::move(current);
   current = std::move(*after_);
@@ -119,20 +99,26 @@ bool LoopObject::Advance(Runtime& runtime) {
   return true;
 }
 
-bool LoopObject::Peek(Runtime& runtime) {
-  if (after_) return true;
-  Value next;
-  if (iterator_ == nullptr || !iterator_->Next(runtime, &next)) return false;
-  after_ = std::move(next);
-  return true;
+std::optional<Value> LoopObject::Pull() {
+  while (iterator_ != nullptr) {
+    std::optional<Value> item = iterator_->Next();
+    if (!item || !passes || passes(*item)) return item;
+  }
+  return std::nullopt;
+}
+
+bool LoopObject::Peek() {
+  if (!after_) after_ = Pull();
+  return after_.has_value();
 }
 
 int64_t LoopObject::Length(Runtime& runtime) {
   if (!length_) {
     std::vector<Value> rest;
-    if (iterator_ != nullptr) rest = Collect(runtime, {Kind::kIterator, iterator_});
+    while (std::optional<Value> item = Pull()) rest.push_back(std::move(*item));
     length_ = static_cast<int64_t>(rest.size()) + index0 + 1 + (after_ ? 1 : 0);
-    iterator_ = Iterate(runtime, runtime.List(std::move(rest)));
+    iterator_ = std::make_shared<IteratorObject>(runtime.meter(), std::move(rest));
+    passes = nullptr;
   }
   return *length_;
 }
@@ -141,7 +127,7 @@ std::optional<Value> LoopObject::Attribute(Runtime& runtime, std::string_view na
   if (name == "index") return Value::Integer(index0 + 1);
   if (name == "index0") return Value::Integer(index0);
   if (name == "first") return Value::Bool(index0 == 0);
-  if (name == "last") return Value::Bool(!Peek(runtime));
+  if (name == "last") return Value::Bool(!Peek());
   if (name == "length") return Value::Integer(Length(runtime));
   if (name == "revindex") return Value::Integer(Length(runtime) - index0);
   if (name == "revindex0") return Value::Integer(Length(runtime) - index0 - 1);
@@ -149,7 +135,7 @@ std::optional<Value> LoopObject::Attribute(Runtime& runtime, std::string_view na
     return index0 == 0 ? runtime.Undefined("there is no previous item") : before_;
   }
   if (name == "nextitem") {
-    return Peek(runtime) ? *after_ : runtime.Undefined("there is no next item");
+    return Peek() ? *after_ : runtime.Undefined("there is no next item");
   }
   if (name == "cycle" || name == "changed" || name == "depth" || name == "depth0") {
     Fail(NotSupported(
@@ -161,6 +147,7 @@ std::optional<Value> LoopObject::Attribute(Runtime& runtime, std::string_view na
 
 void LoopObject::Release() {
   iterator_.reset();
+  passes = nullptr;
   current = Value();
   before_ = Value();
   after_.reset();

@@ -252,10 +252,10 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item) {
     case Kind::kDict:
       return container.dict().Find(runtime, item) != nullptr;
     default: {
-      std::shared_ptr<Iterator> iterator = Iterate(runtime, container);
-      Value candidate;
-      while (iterator->Next(runtime, &candidate)) {
-        if (Equal(runtime, candidate, item)) return true;
+      // A generator is read up to the item.
+      const std::shared_ptr<IteratorObject> iterator = Iterate(runtime, container);
+      while (const std::optional<Value> candidate = iterator->Next()) {
+        if (Equal(runtime, *candidate, item)) return true;
       }
       return false;
     }

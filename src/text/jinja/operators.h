@@ -67,7 +67,7 @@ Value Slice(Runtime& runtime, const Value& object, const Value& start, const Val
             const Value& step);
 
 // ---- iterate.cc
-std::shared_ptr<Iterator> Iterate(Runtime& runtime, const Value& value);
+std::shared_ptr<IteratorObject> Iterate(Runtime& runtime, const Value& value);
 std::vector<Value> Collect(Runtime& runtime, const Value& value);
 bool IsIterable(const Value& value);
 // What iterating gives at a place. REQUIRES: a list, tuple, dict, view or range that long

@@ -69,10 +69,6 @@ Value Runtime::Namespace() {
   return {Kind::kNamespace, namespaces_.back()};
 }
 
-Value Runtime::Generator(std::vector<Value> items) {
-  return {Kind::kIterator, Iterate(*this, List(std::move(items)))};
-}
-
 Moment Runtime::now() const {
   if (now_) return *now_;
   Moment moment;

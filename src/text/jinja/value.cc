@@ -100,6 +100,10 @@ SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in)
     : Object(meter, 96 + items_in.capacity() * sizeof(Value), DepthOf(items_in) + 1),
       items(std::move(items_in)) {}
 
+IteratorObject::IteratorObject(Meter* meter, std::vector<Value> items_in)
+    : Object(meter, 128 + items_in.capacity() * sizeof(Value), DepthOf(items_in) + 1),
+      items(std::move(items_in)) {}
+
 DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in)
     : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + 64), DepthOf(entries_in) + 1),
       entries(std::move(entries_in)) {}
@@ -160,6 +164,9 @@ void NamespaceObject::Set(std::string_view name, Value value) {
 }
 
 void NamespaceObject::Add(std::string_view name, Value value) {
+  if (name.substr(0, 1) == "_") {
+    Fail("a namespace cannot hold '", name, "', which starts with an underscore");
+  }
   Grow(64 + name.size() + sizeof(Value));
   attributes.emplace_back(std::string(name), std::move(value));
 }

@@ -164,11 +164,15 @@ struct RangeObject final : Object {
   int64_t size;
 };
 
-// A lazy sequence, read once.
-class Iterator : public Object {
- public:
-  using Object::Object;
-  virtual bool Next(Runtime& runtime, Value* item) = 0;
+// Items that are read once.
+struct IteratorObject final : Object {
+  IteratorObject(Meter* meter, std::vector<Value> items_in);
+  // Nothing at the end.
+  std::optional<Value> Next() {
+    return place < items.size() ? std::optional<Value>(items[place++]) : std::nullopt;
+  }
+  const std::vector<Value> items;
+  size_t place = 0;  // of the next item
 };
 
 struct NamespaceObject final : Object {
@@ -177,7 +181,7 @@ struct NamespaceObject final : Object {
   // Null if there is none of that name.
   Value* Find(std::string_view name);
   void Set(std::string_view name, Value value);
-  // REQUIRES: Find(name) == nullptr
+  // Throws Failure for a name that begins with an underscore. REQUIRES: Find(name) == nullptr
   void Add(std::string_view name, Value value);
 };
 
