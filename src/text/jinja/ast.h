@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,15 +64,6 @@ struct Expr {
   const Builtin* builtin = nullptr;  // of a filter or a test; null if there is none of that name
 };
 
-// What an assignment writes to.
-struct Target {
-  enum class Kind : uint8_t { kName, kTuple, kNamespace } kind = Kind::kName;
-  Name name = 0;              // kName, kNamespace
-  std::string text;           // the same as written
-  std::string attribute;      // kNamespace
-  std::vector<Target> items;  // kTuple
-};
-
 struct Statement;
 using Body = std::vector<std::unique_ptr<Statement>>;
 
@@ -112,7 +104,7 @@ struct Statement {
   StatementKind kind;
   int line;
   std::vector<OutputPart> parts;
-  Target target;
+  ExprPtr target;  // a name, an attribute of a name (of a namespace), or a tuple of targets
   ExprPtr value;
   ExprPtr test;
   std::vector<std::pair<ExprPtr, Body>> branches;
@@ -125,5 +117,10 @@ struct Statement {
 struct ParsedTemplate {
   ScopedBody body;
 };
+
+// Throws SyntaxFailure. REQUIRES: `source` is UTF-8. Any thread.
+ParsedTemplate ParseTemplate(std::string_view source);
+// Resolves what Jinja settles before it renders (analysis.cc): which names a frame hides.
+void Analyze(ParsedTemplate* parsed);
 
 }  // namespace sluice::text::jinja

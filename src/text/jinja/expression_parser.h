@@ -68,6 +68,9 @@ class ExpressionParser {
   [[noreturn]] void Unexpected(std::string_view problem) const;
 
   // ---- Expressions
+  ExprPtr MakeExpr(ExprKind kind, int line) const;
+  // Appends an operand and checks the depth.
+  void AddItem(Expr* expr, ExprPtr item) const;
   ExprPtr ParseExpression(bool with_condition = true);
   // An expression or, with commas, a tuple. Only one in parentheses may be empty.
   ExprPtr ParseTuple(bool with_condition = true, bool parenthesized = false);
@@ -100,9 +103,6 @@ class ExpressionParser {
   void ParseArguments(Expr* expr);
   void NoteUnknown(const Expr& expr);
 
-  ExprPtr MakeExpr(ExprKind kind, int line) const;
-  // Appends an operand and checks the depth.
-  void AddItem(Expr* expr, ExprPtr item) const;
   void AddDepth(Expr* expr, const Expr& item) const;
 
   std::vector<Token> tokens_;

@@ -116,10 +116,10 @@ class Interpreter {
       case StatementKind::kIf:
         return ExecuteIf(statement, out);
       case StatementKind::kSet:
-        Assign(statement.target, Evaluate(*statement.value));
+        Assign(*statement.target, Evaluate(*statement.value));
         return Flow::kNext;
       case StatementKind::kMacro:
-        scope_->Set(statement.target.name, MakeMacro(statement));
+        scope_->Set(statement.target->name, MakeMacro(statement));
         return Flow::kNext;
       case StatementKind::kCallBlock:
         ExecuteCallBlock(statement, out);
@@ -169,7 +169,7 @@ class Interpreter {
       // The test sees the loop's variables alone.
       loop->passes = [this, &statement, scope = MakeScope(around, {})](const Value& item) {
         const Restore<std::shared_ptr<Scope>> restore(&scope_, scope);
-        Assign(statement.target, item);
+        Assign(*statement.target, item);
         return Truthy(Evaluate(*statement.test));
       };
     }
@@ -187,7 +187,7 @@ class Interpreter {
         runtime_.Step(statement.body.hidden.size() / 16);
         scope->SetAllMissing(statement.body.hidden);
         scope->Set(kLoop, {Kind::kLoop, loop});
-        Assign(statement.target, loop->current);
+        Assign(*statement.target, loop->current);
         const Flow flow = Execute(statement.body.statements, out);
         if (flow == Flow::kBreak) break;
         if (flow == Flow::kNext) completed = true;
@@ -212,7 +212,7 @@ class Interpreter {
       value = Evaluate(*statement.value);
     }
     if (statement.kind == StatementKind::kSetBlock) {
-      Assign(statement.target, value);
+      Assign(*statement.target, value);
     } else {
       AppendString(value, "filter", out);
     }
@@ -230,34 +230,33 @@ class Interpreter {
     out->Append(value.text());
   }
 
-  void Assign(const Target& target, const Value& value) {
-    switch (target.kind) {
-      case Target::Kind::kName:
-        runtime_.Step(scope_->size() / 64);
-        scope_->Set(target.name, value);
-        return;
-      case Target::Kind::kNamespace: {
-        size_t seen = 0;
-        const std::optional<Value>* found = scope_->Find(target.name, &seen);
-        if (found == nullptr || !*found || !(*found)->Is(Kind::kNamespace)) {
-          Fail("cannot assign to '", target.text, ".", target.attribute, "': '", target.text,
-               "' is not a namespace");
-        }
-        runtime_.Step((*found)->As<NamespaceObject>().attributes.size() / 16);
-        (*found)->As<NamespaceObject>().Set(target.attribute, value);
-        return;
+  void Assign(const Expr& target, const Value& value) {
+    if (target.kind == ExprKind::kName) {
+      runtime_.Step(scope_->size() / 64);
+      scope_->Set(target.name, value);
+    } else if (target.kind == ExprKind::kAttribute) {
+      AssignAttribute(*target.items[0], target.text, value);
+    } else {
+      if (!IsIterable(value)) Fail("cannot unpack non-iterable ", TypeName(value), " object");
+      const std::vector<Value> items = Collect(runtime_, value);
+      if (items.size() != target.items.size()) {
+        Fail(items.size() < target.items.size() ? "not enough" : "too many",
+             " values to unpack (expected ", target.items.size(), ")");
       }
-      case Target::Kind::kTuple: {
-        if (!IsIterable(value)) Fail("cannot unpack non-iterable ", TypeName(value), " object");
-        const std::vector<Value> items = Collect(runtime_, value);
-        if (items.size() != target.items.size()) {
-          Fail(items.size() < target.items.size() ? "not enough" : "too many",
-               " values to unpack (expected ", target.items.size(), ")");
-        }
-        for (size_t i = 0; i < items.size(); ++i) Assign(target.items[i], items[i]);
-        return;
-      }
+      for (size_t i = 0; i < items.size(); ++i) Assign(*target.items[i], items[i]);
     }
+  }
+
+  void AssignAttribute(const Expr& owner, const std::string& attribute, const Value& value) {
+    size_t seen = 0;
+    const std::optional<Value>* found = scope_->Find(owner.name, &seen);
+    if (found == nullptr || !*found || !(*found)->Is(Kind::kNamespace)) {
+      Fail("cannot assign to '", owner.text, ".", attribute, "': '", owner.text,
+           "' is not a namespace");
+    }
+    auto& space = (*found)->As<NamespaceObject>();
+    runtime_.Step(space.attributes.size() / 16);
+    space.Set(attribute, value);
   }
 
   // ---- Expressions
@@ -432,7 +431,7 @@ class Interpreter {
 
   Value MakeMacro(const Statement& definition) {
     if (captured_.empty() || captured_.back() != scope_) captured_.push_back(scope_);
-    return {Kind::kMacro, std::make_shared<MacroObject>(runtime_.meter(), &definition, scope_)};
+    return runtime_.Make<MacroObject>(Kind::kMacro, &definition, scope_);
   }
 
   Value CallMacro(const MacroObject& macro, const Arguments& arguments) {
@@ -453,7 +452,7 @@ class Interpreter {
 
   void BindMacro(const Statement& macro, const Arguments& arguments) {
     const std::string_view name =
-        macro.kind == StatementKind::kCallBlock ? "caller" : std::string_view(macro.target.text);
+        macro.kind == StatementKind::kCallBlock ? "caller" : std::string_view(macro.target->text);
     const auto& parameters = macro.parameters;
     if (arguments.positional.size() > parameters.size()) {
       Fail("macro '", name, "' takes not more than ", parameters.size(), " argument(s)");

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "base/json.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/numbers.h"
@@ -75,61 +75,41 @@ class Printer {
 
   // ---- Strings
 
-  void AppendCode(const char* format, uint32_t code) {
-    char text[16];
-    std::snprintf(text, sizeof text, format, code);
-    out_.Append(text);
-  }
-
-  // A character by its number.
-  void AppendNumbered(uint32_t c) {
-    if (!style_.json) {
-      AppendCode(c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-    } else if (c < 0x10000) {
-      AppendCode("\\u%04x", c);
-    } else {
-      AppendCode("\\u%04x", 0xD800 + ((c - 0x10000) >> 10));
-      AppendCode("\\u%04x", 0xDC00 + ((c - 0x10000) & 0x3FF));
-    }
-  }
-
   void PrintString(const Value& value) {
-    if (style_.json) return PrintQuoted(value.text(), '"');
+    if (style_.json) {
+      runtime_.Work(value.text().size());
+      return out_.Append(OrderedJson(value.text()).dump(-1, ' ', style_.ascii));
+    }
     if (value.markup()) out_.Append("Markup(");
-    PrintQuoted(value.text(), ReprQuote(value.text()));
+    PrintQuoted(value.text());
     if (value.markup()) out_.Append(')');
   }
 
-  static char ReprQuote(std::string_view text) {
+  // As repr() writes a string.
+  void PrintQuoted(std::string_view text) {
     const bool has_single = text.find('\'') != std::string_view::npos;
-    return has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
-  }
-
-  void PrintQuoted(std::string_view text, char quote) {
-    // repr() writes the last two by their numbers.
-    static constexpr std::string_view kEscaped = "\\\n\r\t\f\b";
-    static constexpr std::string_view kLetters = "\\nrtfb";
-    const std::string_view escaped = kEscaped.substr(0, style_.json ? 6 : 4);
+    const bool has_double = text.find('"') != std::string_view::npos;
+    const char quote = has_single && !has_double ? '"' : '\'';
     runtime_.Work(text.size());
     out_.Append(quote);
     size_t plain = 0;
     for (size_t place = 0; place < text.size();) {
       const size_t start = place;
       const char32_t c = DecodeUtf8(text, &place);
-      const bool is_special = c == '\\' || c == static_cast<char32_t>(quote);
-      const bool is_plain = style_.json ? c >= 0x20 && (!style_.ascii || c < 0x7F) : IsPrintable(c);
-      if (is_plain && !is_special) continue;
+      const bool is_special = c == U'\\' || c == static_cast<char32_t>(quote);
+      if (IsPrintable(c) && !is_special) continue;
       out_.Append(text.substr(plain, start - plain));
       plain = place;
-      const size_t found = c < 0x80 ? escaped.find(static_cast<char>(c)) : std::string_view::npos;
-      if (c == static_cast<char32_t>(quote)) {
+      if (is_special) {
         out_.Append('\\');
-        out_.Append(quote);
-      } else if (found != std::string_view::npos) {
-        out_.Append('\\');
-        out_.Append(kLetters[found]);
+        out_.Append(static_cast<char>(c));
+      } else if (c == '\n' || c == '\r' || c == '\t') {
+        out_.Append(c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
       } else {
-        AppendNumbered(c);
+        const auto code = static_cast<uint32_t>(c);
+        out_.Append(c < 0x100     ? fmt::format("\\x{:02x}", code)
+                    : c < 0x10000 ? fmt::format("\\u{:04x}", code)
+                                  : fmt::format("\\U{:08x}", code));
       }
     }
     out_.Append(text.substr(plain));
@@ -208,7 +188,7 @@ class Printer {
     if (value.Is(Kind::kNamespace)) {
       const auto& attributes = value.As<NamespaceObject>().attributes;
       return PrintParts(attributes.size(), "<Namespace {", "}>", [&](size_t i) {
-        PrintQuoted(attributes[i].first, ReprQuote(attributes[i].first));
+        PrintQuoted(attributes[i].first);
         out_.Append(": ");
         Print(attributes[i].second);
       });

@@ -116,26 +116,12 @@ void TextBuilder::AppendRepeated(std::string_view part, size_t count) {
 
 bool DictBuilder::Set(const Value& key, Value value) {
   runtime_.Step();
-  if (key.IsString()) {
-    runtime_.Work(key.text().size() * 8);
-    auto [place, is_new] = by_text_.try_emplace(key.text(), entries_.size());
-    if (!is_new) {
-      entries_[place->second].second = std::move(value);
-      return false;
-    }
-  } else {
-    CheckHashable(runtime_, key);
-    for (size_t place : others_) {
-      runtime_.Step();
-      if (Equal(runtime_, entries_[place].first, key)) {
-        entries_[place].second = std::move(value);
-        return false;
-      }
-    }
-    others_.push_back(entries_.size());
+  if (const std::optional<size_t> place = dict_.PlaceOf(runtime_, key)) {
+    dict_.entries[*place].second = std::move(value);
+    return false;
   }
-  runtime_.CheckCount(entries_.size());
-  entries_.emplace_back(key, std::move(value));
+  runtime_.CheckCount(dict_.entries.size());
+  dict_.entries.emplace_back(key, std::move(value));
   return true;
 }
 

@@ -130,13 +130,11 @@ class DictBuilder {
   explicit DictBuilder(Runtime& runtime) : runtime_(runtime) {}
   // Whether the key is new; throws Failure for one that cannot be hashed.
   bool Set(const Value& key, Value value);
-  Value Finish() { return runtime_.Dict(std::move(entries_)); }
+  Value Finish() { return runtime_.Dict(std::move(dict_.entries)); }
 
  private:
   Runtime& runtime_;
-  std::vector<DictObject::Entry> entries_;
-  std::map<std::string_view, size_t> by_text_;  // places of string keys
-  std::vector<size_t> others_;                  // places of other keys
+  DictEntries dict_;
 };
 
 }  // namespace sluice::text::jinja

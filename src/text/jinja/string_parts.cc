@@ -126,25 +126,23 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
   }
   std::string_view text = value.text();
   runtime.Work(text.size() * kSearchWork);
-  if (chars.IsNone()) {
-    if (left) text = StripLeft(text);
-    if (right) text = StripRight(text);
-  } else {
+  std::set<char32_t> listed;
+  if (chars.IsString()) {
     runtime.Work(chars.text().size() * 16 + text.size() * 8);
-    std::set<char32_t> strip;
     for (size_t place = 0; place < chars.text().size();) {
-      strip.insert(DecodeUtf8(chars.text(), &place));
+      listed.insert(DecodeUtf8(chars.text(), &place));
     }
-    while (left && !text.empty()) {
-      size_t next = 0;
-      if (strip.count(DecodeUtf8(text, &next)) == 0) break;
-      text.remove_prefix(next);
-    }
-    while (right && !text.empty()) {
-      size_t before = text.size();
-      if (strip.count(DecodeUtf8Before(text, &before)) == 0) break;
-      text = text.substr(0, before);
-    }
+  }
+  const auto goes = [&](char32_t c) { return chars.IsNone() ? IsSpace(c) : listed.count(c) != 0; };
+  while (left && !text.empty()) {
+    size_t next = 0;
+    if (!goes(DecodeUtf8(text, &next))) break;
+    text.remove_prefix(next);
+  }
+  while (right && !text.empty()) {
+    size_t before = text.size();
+    if (!goes(DecodeUtf8Before(text, &before))) break;
+    text = text.substr(0, before);
   }
   if (text.size() == value.text().size()) return value;
   return runtime.String(std::string(text), value.markup());

@@ -72,7 +72,7 @@ std::optional<Value> KindAttribute(Runtime& runtime, const Value& object, std::s
   }
   if (object.Is(Kind::kMacro) && name == "name") {
     const Statement& macro = *object.As<MacroObject>().definition;
-    return macro.kind == StatementKind::kMacro ? runtime.String(macro.target.text) : Value();
+    return macro.kind == StatementKind::kMacro ? runtime.String(macro.target->text) : Value();
   }
   if (IsListed(attributes.unsupported, name)) {
     Fail(NotSupported(TypeName(object) + " attribute", name, attributes.methods()));

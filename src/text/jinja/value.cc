@@ -106,38 +106,38 @@ IteratorObject::IteratorObject(Meter* meter, std::vector<Value> items_in)
 
 DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in)
     : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + 64), DepthOf(entries_in) + 1),
-      entries(std::move(entries_in)) {}
+      DictEntries(std::move(entries_in)) {}
 
-const Value* DictObject::Find(std::string_view key) const {
+std::optional<size_t> DictEntries::PlaceOf(std::string_view key) const {
   constexpr size_t kScanMax = 8;
   if (entries.size() <= kScanMax) {
-    for (const auto& [name, value] : entries) {
-      if (name.IsString() && name.text() == key) return &value;
+    for (size_t place = 0; place < entries.size(); ++place) {
+      const Value& name = entries[place].first;
+      if (name.IsString() && name.text() == key) return place;
     }
-    return nullptr;
+    return std::nullopt;
   }
-  if (!indexed_) {
-    indexed_ = true;
-    for (const auto& [name, value] : entries) {
-      if (name.IsString()) by_text_.emplace(name.text(), &value);
-    }
+  for (; indexed_ < entries.size(); ++indexed_) {
+    const Value& name = entries[indexed_].first;
+    if (name.IsString()) by_text_.emplace(name.text(), indexed_);
   }
   const auto found = by_text_.find(key);
-  return found == by_text_.end() ? nullptr : found->second;
+  return found == by_text_.end() ? std::nullopt : std::optional<size_t>(found->second);
 }
 
-const Value* DictObject::Find(Runtime& runtime, const Value& key) const {
+std::optional<size_t> DictEntries::PlaceOf(Runtime& runtime, const Value& key) const {
   if (key.IsString()) {
     runtime.Step();
     runtime.Work(key.text().size() * 8);
-    return Find(key.text());
+    return PlaceOf(key.text());
   }
   CheckHashable(runtime, key);
-  for (const auto& [name, value] : entries) {
+  for (size_t place = 0; place < entries.size(); ++place) {
     runtime.Step();
-    if (!name.IsString() && Equal(runtime, name, key)) return &value;
+    const Value& name = entries[place].first;
+    if (!name.IsString() && Equal(runtime, name, key)) return place;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 RangeObject::RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in)

@@ -134,20 +134,33 @@ struct SequenceObject final : Object {
   const std::vector<Value> items;
 };
 
-struct DictObject final : Object {
+// The entries of a dict, in order of insertion, and how one is found.
+struct DictEntries {
   using Entry = std::pair<Value, Value>;
-  // REQUIRES: no two equal keys
-  DictObject(Meter* meter, std::vector<Entry> entries_in);
-  const Value* Find(std::string_view key) const;
-  // Throws Failure for a key that cannot be hashed.
-  const Value* Find(Runtime& runtime, const Value& key) const;
+  explicit DictEntries(std::vector<Entry> entries_in = {}) : entries(std::move(entries_in)) {}
+  // Nothing if there is none. The second takes any key; it throws Failure for one that cannot be
+  // hashed.
+  std::optional<size_t> PlaceOf(std::string_view key) const;
+  std::optional<size_t> PlaceOf(Runtime& runtime, const Value& key) const;
+  // The value at PlaceOf, or null.
+  template <class... Key>
+  const Value* Find(Key&&... key) const {
+    const std::optional<size_t> place = PlaceOf(std::forward<Key>(key)...);
+    return place ? &entries[*place].second : nullptr;
+  }
 
-  const std::vector<Entry> entries;  // in order of insertion
+  std::vector<Entry> entries;  // no two equal keys
 
  private:
-  mutable bool indexed_ = false;
-  // The values of string keys; made when one is looked for among many.
-  mutable std::map<std::string_view, const Value*> by_text_;
+  // The places of the string keys among the first `indexed_` entries; made when one is looked for
+  // among many.
+  mutable std::map<std::string_view, size_t> by_text_;
+  mutable size_t indexed_ = 0;
+};
+
+struct DictObject final : Object, DictEntries {
+  // REQUIRES: no two equal keys
+  DictObject(Meter* meter, std::vector<Entry> entries_in);
 };
 
 enum class ViewKind : uint8_t { kKeys, kValues, kItems };
