@@ -7,7 +7,8 @@
 namespace sluice::text::jinja {
 std::shared_ptr<IteratorObject> Iterate(Runtime& runtime, const Value& value) {
   if (value.Is(Kind::kIterator)) return std::static_pointer_cast<IteratorObject>(value.object());
-  return std::make_shared<IteratorObject>(runtime.meter(), Collect(runtime, value));
+  const Value items = value.IsSequence() ? value : runtime.List(Collect(runtime, value));
+  return std::make_shared<IteratorObject>(runtime.meter(), items);
 }
 
 std::vector<Value> Collect(Runtime& runtime, const Value& value) {
@@ -17,9 +18,7 @@ std::vector<Value> Collect(Runtime& runtime, const Value& value) {
   std::vector<Value> out;
   if (value.Is(Kind::kIterator)) {
     auto& iterator = value.As<IteratorObject>();
-    out.assign(iterator.items.begin() + static_cast<ptrdiff_t>(iterator.place),
-               iterator.items.end());
-    iterator.place = iterator.items.size();
+    while (std::optional<Value> item = iterator.Next()) out.push_back(std::move(*item));
     runtime.Step(out.size());
     return out;
   }
@@ -117,7 +116,7 @@ int64_t LoopObject::Length(Runtime& runtime) {
     std::vector<Value> rest;
     while (std::optional<Value> item = Pull()) rest.push_back(std::move(*item));
     length_ = static_cast<int64_t>(rest.size()) + index0 + 1 + (after_ ? 1 : 0);
-    iterator_ = std::make_shared<IteratorObject>(runtime.meter(), std::move(rest));
+    iterator_ = std::make_shared<IteratorObject>(runtime.meter(), runtime.List(std::move(rest)));
     passes = nullptr;
   }
   return *length_;

@@ -17,12 +17,8 @@ std::string NormalizeNewlines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
   for (size_t i = 0; i < source.size(); ++i) {
-    if (source[i] == '\r') {
-      if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
-      out.push_back('\n');
-    } else {
-      out.push_back(source[i]);
-    }
+    if (source.substr(i, 2) == "\r\n") continue;
+    out.push_back(source[i] == '\r' ? '\n' : source[i]);
   }
   if (!out.empty() && out.back() == '\n') out.pop_back();
   return out;

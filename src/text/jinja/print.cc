@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/numbers.h"
@@ -75,41 +74,49 @@ class Printer {
 
   // ---- Strings
 
+  // A character by its number.
+  void AppendNumbered(uint32_t c) {
+    if (!style_.json && c < 0x100) return out_.Append(fmt::format("\\x{:02x}", c));
+    if (c < 0x10000) return out_.Append(fmt::format("\\u{:04x}", c));
+    if (!style_.json) return out_.Append(fmt::format("\\U{:08x}", c));
+    out_.Append(fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
+                            0xDC00 + ((c - 0x10000) & 0x3FF)));
+  }
+
   void PrintString(const Value& value) {
-    if (style_.json) {
-      runtime_.Work(value.text().size());
-      return out_.Append(OrderedJson(value.text()).dump(-1, ' ', style_.ascii));
-    }
+    if (style_.json) return PrintQuoted(value.text(), '"');
     if (value.markup()) out_.Append("Markup(");
-    PrintQuoted(value.text());
+    PrintQuoted(value.text(), ReprQuote(value.text()));
     if (value.markup()) out_.Append(')');
   }
 
-  // As repr() writes a string.
-  void PrintQuoted(std::string_view text) {
+  static char ReprQuote(std::string_view text) {
     const bool has_single = text.find('\'') != std::string_view::npos;
-    const bool has_double = text.find('"') != std::string_view::npos;
-    const char quote = has_single && !has_double ? '"' : '\'';
+    return has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
+  }
+
+  void PrintQuoted(std::string_view text, char quote) {
+    // repr() writes the last two by their numbers.
+    static constexpr std::string_view kEscaped = "\\\n\r\t\f\b";
+    static constexpr std::string_view kLetters = "\\nrtfb";
+    const std::string_view escaped = kEscaped.substr(0, style_.json ? 6 : 4);
     runtime_.Work(text.size());
     out_.Append(quote);
     size_t plain = 0;
     for (size_t place = 0; place < text.size();) {
       const size_t start = place;
       const char32_t c = DecodeUtf8(text, &place);
-      const bool is_special = c == U'\\' || c == static_cast<char32_t>(quote);
-      if (IsPrintable(c) && !is_special) continue;
+      const bool is_special = c == '\\' || c == static_cast<char32_t>(quote);
+      const bool is_plain = style_.json ? c >= 0x20 && (!style_.ascii || c < 0x7F) : IsPrintable(c);
+      if (is_plain && !is_special) continue;
       out_.Append(text.substr(plain, start - plain));
       plain = place;
-      if (is_special) {
+      const size_t found = c < 0x80 ? escaped.find(static_cast<char>(c)) : std::string_view::npos;
+      if (is_special || found != std::string_view::npos) {
         out_.Append('\\');
-        out_.Append(static_cast<char>(c));
-      } else if (c == '\n' || c == '\r' || c == '\t') {
-        out_.Append(c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+        out_.Append(is_special ? static_cast<char>(c) : kLetters[found]);
       } else {
-        const auto code = static_cast<uint32_t>(c);
-        out_.Append(c < 0x100     ? fmt::format("\\x{:02x}", code)
-                    : c < 0x10000 ? fmt::format("\\u{:04x}", code)
-                                  : fmt::format("\\U{:08x}", code));
+        AppendNumbered(c);
       }
     }
     out_.Append(text.substr(plain));
@@ -188,7 +195,7 @@ class Printer {
     if (value.Is(Kind::kNamespace)) {
       const auto& attributes = value.As<NamespaceObject>().attributes;
       return PrintParts(attributes.size(), "<Namespace {", "}>", [&](size_t i) {
-        PrintQuoted(attributes[i].first);
+        PrintQuoted(attributes[i].first, ReprQuote(attributes[i].first));
         out_.Append(": ");
         Print(attributes[i].second);
       });

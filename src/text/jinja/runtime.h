@@ -73,7 +73,7 @@ class Runtime {
   Value Namespace();
   // A generator over `items`, which is read once.
   Value Generator(std::vector<Value> items) {
-    return Make<IteratorObject>(Kind::kIterator, std::move(items));
+    return Make<IteratorObject>(Kind::kIterator, List(std::move(items)));
   }
   Value Function(const Builtin* builtin, Value self) {
     return Make<FunctionObject>(Kind::kFunction, builtin, std::move(self));

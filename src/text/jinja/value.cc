@@ -54,27 +54,6 @@ void Object::Grow(size_t bytes) {
   bytes_ += bytes;
 }
 
-Value Value::Bool(bool value) {
-  Value out;
-  out.kind_ = Kind::kBool;
-  out.scalar_.integer = value ? 1 : 0;
-  return out;
-}
-
-Value Value::Integer(Int value) {
-  Value out;
-  out.kind_ = Kind::kInt;
-  out.scalar_.integer = value;
-  return out;
-}
-
-Value Value::Float(double value) {
-  Value out;
-  out.kind_ = Kind::kFloat;
-  out.scalar_.real = value;
-  return out;
-}
-
 Value Value::Constant(std::string text) {
   return {Kind::kString, std::make_shared<StringObject>(nullptr, std::move(text), false)};
 }
@@ -98,10 +77,6 @@ StringObject::StringObject(Meter* meter, std::string text_in, bool markup_in)
 
 SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in)
     : Object(meter, 96 + items_in.capacity() * sizeof(Value), DepthOf(items_in) + 1),
-      items(std::move(items_in)) {}
-
-IteratorObject::IteratorObject(Meter* meter, std::vector<Value> items_in)
-    : Object(meter, 128 + items_in.capacity() * sizeof(Value), DepthOf(items_in) + 1),
       items(std::move(items_in)) {}
 
 DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in)

@@ -77,9 +77,9 @@ class Value {
  public:
   Value() = default;  // None
   Value(Kind kind, std::shared_ptr<Object> object) : kind_(kind), object_(std::move(object)) {}
-  static Value Bool(bool value);
-  static Value Integer(Int value);
-  static Value Float(double value);
+  static Value Bool(bool value) { return {Kind::kBool, {.integer = value ? 1 : 0}}; }
+  static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
+  static Value Float(double value) { return {Kind::kFloat, {.real = value}}; }
   // A constant, which no Meter counts.
   static Value Constant(std::string text);
 
@@ -113,11 +113,14 @@ class Value {
   int depth() const { return object_ ? object_->depth() : 0; }
 
  private:
-  Kind kind_ = Kind::kNone;
-  union {
+  union Scalar {
     Int integer = 0;
     double real;
-  } scalar_;
+  };
+  Value(Kind kind, Scalar scalar) : kind_(kind), scalar_(scalar) {}
+
+  Kind kind_ = Kind::kNone;
+  Scalar scalar_;
   std::shared_ptr<Object> object_;
 };
 
@@ -177,14 +180,16 @@ struct RangeObject final : Object {
   int64_t size;
 };
 
-// Items that are read once.
+// The items of a list or a tuple, read once.
 struct IteratorObject final : Object {
-  IteratorObject(Meter* meter, std::vector<Value> items_in);
+  IteratorObject(Meter* meter, Value items_in)
+      : Object(meter, 128, items_in.depth() + 1), items(std::move(items_in)) {}
   // Nothing at the end.
   std::optional<Value> Next() {
-    return place < items.size() ? std::optional<Value>(items[place++]) : std::nullopt;
+    if (place == items.items().size()) return std::nullopt;
+    return items.items()[place++];
   }
-  const std::vector<Value> items;
+  const Value items;
   size_t place = 0;  // of the next item
 };
 
