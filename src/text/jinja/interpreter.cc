@@ -182,7 +182,6 @@ class Interpreter {
     {
       const Restore<std::shared_ptr<Scope>> restore(&scope_, scope);
       while (loop->Advance(runtime_)) {
-        runtime_.Step();
         scope->Clear();
         runtime_.Step(statement.body.hidden.size() / 16);
         scope->SetAllMissing(statement.body.hidden);

@@ -5,6 +5,7 @@
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
+
 std::shared_ptr<IteratorObject> Iterate(Runtime& runtime, const Value& value) {
   if (value.Is(Kind::kIterator)) return std::static_pointer_cast<IteratorObject>(value.object());
   const Value items = value.IsSequence() ? value : runtime.List(Collect(runtime, value));
@@ -89,8 +90,9 @@ LoopObject::LoopObject(Meter* meter, std::shared_ptr<IteratorObject> iterator_in
                        std::optional<int64_t> length_in)
     : Object(meter, 256, 2), iterator_(std::move(iterator_in)), length_(length_in) {}
 
-bool LoopObject::Advance(Runtime&) {
+bool LoopObject::Advance(Runtime& runtime) {
   if (!Peek()) return false;
+  runtime.Step();
   ++index0;
   before_ = std::move(current);
   current = std::move(*after_);

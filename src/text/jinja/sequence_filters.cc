@@ -103,10 +103,7 @@ Value Extreme(Runtime& runtime, const Value& self, const Bound&) {
   Value best_key;
   for (const Value& item : Collect(runtime, self)) {
     Value key = SortKey(runtime, item, false);
-    if (best &&
-        !(largest ? Ordered(runtime, Op::kGreater, key, best_key) : Less(runtime, key, best_key))) {
-      continue;
-    }
+    if (best && !Ordered(runtime, largest ? Op::kGreater : Op::kLess, key, best_key)) continue;
     best = item;
     best_key = std::move(key);
   }
