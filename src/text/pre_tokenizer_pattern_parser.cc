@@ -98,6 +98,11 @@ class Parser {
     offset_ += text.size();
     return true;
   }
+  // Whether the next byte is one of these; most characters of an expression stand for themselves.
+  // REQUIRES: !AtEnd()
+  bool IsOneOf(std::string_view bytes) const {
+    return bytes.find(source_[offset_]) != std::string_view::npos;
+  }
   // REQUIRES: !AtEnd()
   uint32_t Next() { return DecodeUtf8(source_, &offset_); }
   void Fail(std::string_view what) {
@@ -169,7 +174,12 @@ class Parser {
     return node;
   }
 
+  // REQUIRES: !AtEnd()
   PatternTree ParseAtom(int depth) {
+    if (!IsOneOf("([.^$*+?\\")) {
+      const uint32_t code_point = Next();
+      return SetNode({{code_point, code_point}});
+    }
     if (Eat("(")) return ParseGroup(depth);
     if (Eat("[")) return SetNode(ParseClass(depth));
     PatternTree node;
@@ -186,9 +196,8 @@ class Parser {
       Fail("a quantifier without anything before it");
       return node;
     }
-    if (Eat("\\")) return SetNode(ParseEscape());
-    uint32_t code_point = Next();
-    return SetNode({{code_point, code_point}});
+    Eat("\\");
+    return SetNode(ParseEscape());
   }
 
   PatternTree ParseGroup(int depth) {
@@ -248,6 +257,7 @@ class Parser {
 
   PatternTree ParseQuantifier(PatternTree atom) {
     for (int depth = 0;; ++depth) {
+      if (AtEnd() || !IsOneOf("?*+{")) return atom;
       PatternTree repeat;
       repeat.kind = Kind::kRepeat;
       bool counted = false;
