@@ -4,9 +4,9 @@
 #include <new>
 
 #include "base/str_cat.h"
+#include "text/jinja/ast.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
 #include "text/jinja/unicode.h"
 
 namespace sluice::text {

@@ -5,6 +5,7 @@
 
 #include "base/str_cat.h"
 #include "text/pre_tokenizer_pattern.h"
+#include "text/pre_tokenizer_pattern_classes.h"
 #include "text/pre_tokenizer_pattern_parser.h"
 
 namespace sluice::text {
@@ -13,9 +14,6 @@ namespace {
 constexpr size_t kNodesMax = 20'000;
 // Parts of the tree that are turned into nodes, a part as often as its counts say.
 constexpr size_t kPartsMax = 200'000;
-constexpr size_t kClassesMax = 64;
-// Published expressions have about 30.
-constexpr size_t kSetsMax = 512;
 constexpr size_t kUnrollMax = 64;
 constexpr size_t kAlternativesMax = 32;
 constexpr char kTooLarge[] = "a regular expression is too large when its counts are written out";
@@ -24,15 +22,18 @@ constexpr char kTooLarge[] = "a regular expression is too large when its counts 
 
 class PatternCompiler {
  public:
-  Result<Pattern> Compile(const PatternTree& tree) {
-    CollectSets(tree);
-    if (sets_.size() > kSetsMax) {
+  Result<Pattern> Compile(PatternTree tree) {
+    NumberSets(&tree);
+    if (sets_.size() > kPatternSetsMax) {
       return BadModel(StrCat("a regular expression has ", sets_.size(),
-                             " sets of characters; the limit is ", kSetsMax));
+                             " sets of characters; the limit is ", kPatternSetsMax));
     }
-    if (!BuildClasses()) {
+    std::optional<PatternClasses> classes = ClassesOf(sets_);
+    if (!classes) {
       return BadModel("a regular expression distinguishes more than 64 classes of characters");
     }
+    masks_ = std::move(classes->masks);
+    StoreClasses(classes->spans);
     pattern_.nodes_.emplace_back();  // node 0 ends every match
     if (tree.kind == Kind::kChoice && tree.children.size() <= kAlternativesMax) {
       for (const PatternTree& child : tree.children) AddAlternative(child);
@@ -45,8 +46,8 @@ class PatternCompiler {
     for (auto& alternative : pattern_.alternatives_) {
       alternative.first = first_[alternative.node];
     }
-    pattern_.candidates_.assign(kClassesMax, 0);
-    for (size_t bit = 0; bit < kClassesMax; ++bit) {
+    pattern_.candidates_.assign(kPatternClassesMax, 0);
+    for (size_t bit = 0; bit < kPatternClassesMax; ++bit) {
       for (size_t i = 0; i < pattern_.alternatives_.size(); ++i) {
         if ((pattern_.alternatives_[i].first >> bit & 1) != 0) {
           pattern_.candidates_[bit] |= 1u << i;
@@ -70,56 +71,22 @@ class PatternCompiler {
     }
   };
 
-  void CollectSets(const PatternTree& tree) {
-    if (tree.kind == Kind::kSet || tree.kind == Kind::kAhead || tree.kind == Kind::kNotAhead) {
-      if (set_numbers_.try_emplace(tree.set, sets_.size()).second) sets_.push_back(tree.set);
+  // A part may be written out thousands of times and a set has hundreds of ranges: each set is
+  // compared with others here alone.
+  void NumberSets(PatternTree* tree) {
+    if (tree->kind == Kind::kSet || tree->kind == Kind::kAhead || tree->kind == Kind::kNotAhead) {
+      const auto [known, is_new] = set_numbers_.try_emplace(tree->set, sets_.size());
+      if (is_new) sets_.push_back(tree->set);
+      tree->set_number = known->second;
     }
-    for (const PatternTree& child : tree.children) CollectSets(child);
+    for (PatternTree& child : tree->children) NumberSets(&child);
   }
 
-  // The classes of code points: where each begins, ascending, and its number.
-  using Spans = std::vector<std::pair<uint32_t, uint8_t>>;
-
-  // Code points that the same sets hold are one class.
-  bool BuildClasses() {
-    std::vector<uint32_t> edges = {0, kCodePointEnd};
-    for (const CodePointSet& set : sets_) {
-      for (const CodePointRange& range : set) {
-        edges.push_back(range.first);
-        edges.push_back(range.last + 1);
-      }
-    }
-    std::sort(edges.begin(), edges.end());
-    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-    std::vector<size_t> next_range(sets_.size(), 0);
-    std::map<std::vector<bool>, uint8_t> class_of_members;
-    Spans spans;
-    masks_.assign(sets_.size(), 0);
-    for (size_t i = 0; i + 1 < edges.size(); ++i) {
-      std::vector<bool> members(sets_.size());
-      for (size_t s = 0; s < sets_.size(); ++s) {
-        size_t& range = next_range[s];
-        while (range < sets_[s].size() && sets_[s][range].last < edges[i]) ++range;
-        members[s] = range < sets_[s].size() && sets_[s][range].first <= edges[i];
-      }
-      auto number = static_cast<uint8_t>(class_of_members.size());
-      auto [found, added] = class_of_members.emplace(members, number);
-      if (added) {
-        if (number == kClassesMax) return false;
-        for (size_t s = 0; s < sets_.size(); ++s) {
-          if (members[s]) masks_[s] |= uint64_t{1} << number;
-        }
-      }
-      spans.emplace_back(edges[i], found->second);
-    }
-    StoreClasses(spans);
-    return true;
-  }
-
-  void StoreClasses(const Spans& spans) {
+  void StoreClasses(const std::vector<PatternClasses::Span>& spans) {
     constexpr uint32_t kPage = 256;
     std::map<std::vector<uint8_t>, uint16_t> pages;
-    std::array<int, kClassesMax> uniform_page;  // by class: the page of it alone, if there is one
+    std::array<int, kPatternClassesMax>
+        uniform_page;  // by class: the page of it alone, if there is one
     uniform_page.fill(-1);
     pattern_.page_of_.resize(kCodePointEnd / kPage);
     size_t span = 0;
@@ -158,8 +125,6 @@ class PatternCompiler {
     }
   }
 
-  uint64_t MaskOf(const CodePointSet& set) const { return masks_[set_numbers_.at(set)]; }
-
   void AddAlternative(const PatternTree& tree) {
     pattern_.alternatives_.push_back({Emit(tree, 0), 0});
   }
@@ -187,12 +152,12 @@ class PatternCompiler {
         return next;
       case Kind::kSet:
         node.kind = NodeKind::kRun;
-        node.mask = MaskOf(tree.set);
+        node.mask = masks_[tree.set_number];
         return Add(std::move(node));
       case Kind::kAhead:
       case Kind::kNotAhead:
         node.kind = tree.kind == Kind::kAhead ? NodeKind::kAhead : NodeKind::kNotAhead;
-        node.mask = MaskOf(tree.set);
+        node.mask = masks_[tree.set_number];
         return Add(std::move(node));
       case Kind::kLineStart:
       case Kind::kLineEnd:
@@ -221,7 +186,7 @@ class PatternCompiler {
       Pattern::Node node;
       node.kind = NodeKind::kRun;
       node.next = next;
-      node.mask = MaskOf(child.set);
+      node.mask = masks_[child.set_number];
       node.least = tree.least;
       node.most = tree.most;
       node.possessive = tree.possessive;
@@ -279,7 +244,7 @@ class PatternCompiler {
   std::vector<CodePointSet> sets_;
   std::map<CodePointSet, size_t, SetOrder> set_numbers_;  // places in sets_
   size_t parts_ = 0;
-  std::vector<uint64_t> masks_;
+  std::vector<uint64_t> masks_;  // by set: its classes
   std::vector<uint64_t> first_;
   Pattern pattern_;
   std::string error_;
@@ -287,14 +252,14 @@ class PatternCompiler {
 
 Result<Pattern> Pattern::Compile(std::string_view source) {
   SLUICE_ASSIGN_OR_RETURN(PatternTree tree, ParsePattern(source));
-  return PatternCompiler().Compile(tree);
+  return PatternCompiler().Compile(std::move(tree));
 }
 
 Pattern Pattern::OfSet(const CodePointSet& set) {
   PatternTree tree;
   tree.kind = PatternTree::Kind::kSet;
   tree.set = set;
-  return std::move(PatternCompiler().Compile(tree)).value();
+  return std::move(PatternCompiler().Compile(std::move(tree))).value();
 }
 
 Result<Pattern> Pattern::OfLiteral(std::string_view text) {
@@ -309,7 +274,7 @@ Result<Pattern> Pattern::OfLiteral(std::string_view text) {
     character.set = {{code_point, code_point}};
     tree.children.push_back(std::move(character));
   }
-  return PatternCompiler().Compile(tree);
+  return PatternCompiler().Compile(std::move(tree));
 }
 
 }  // namespace sluice::text

@@ -54,18 +54,25 @@ std::optional<CodePointSet> PropertySet(std::string_view name) {
   return SetOfCategories(categories);
 }
 
-// Both cases of every ASCII letter in the set, and what folds to one.
+// Both cases of every ASCII letter in the set, and what folds to one. Only ranges with letters are
+// looked into: an expression may have as many sets as characters.
 CodePointSet FoldCase(CodePointSet set) {
   CodePointSet more;
-  for (uint32_t upper = 'A'; upper <= 'Z'; ++upper) {
-    uint32_t lower = upper + 32;
-    if (!Contains(set, upper) && !Contains(set, lower)) continue;
-    more.push_back({upper, upper});
-    more.push_back({lower, lower});
-    if (lower == 'k') more.push_back({0x212A, 0x212A});  // KELVIN SIGN
-    if (lower == 's') more.push_back({0x17F, 0x17F});    // LONG S
-  }
-  return Union(set, more);
+  const auto add = [&set, &more](uint32_t first, uint32_t last, uint32_t to_other_case) {
+    for (const CodePointRange& range : set) {
+      const uint32_t from = std::max(range.first, first), to = std::min(range.last, last);
+      if (from <= to) more.push_back({from + to_other_case, to + to_other_case});
+    }
+  };
+  add('A', 'Z', 'a' - 'A');
+  add('a', 'z', uint32_t{'A'} - uint32_t{'a'});
+  add('K', 'K', 0x212A - 'K');  // KELVIN SIGN
+  add('k', 'k', 0x212A - 'k');
+  add('S', 'S', 0x17F - 'S');  // LONG S
+  add('s', 's', 0x17F - 's');
+  if (more.empty()) return set;
+  set.insert(set.end(), more.begin(), more.end());
+  return Normalized(std::move(set));
 }
 
 class Parser {
@@ -84,12 +91,17 @@ class Parser {
 
   bool AtEnd() const { return !error_.empty() || offset_ >= source_.size(); }
   bool At(std::string_view text) const {
-    return error_.empty() && source_.substr(offset_).starts_with(text);
+    return error_.empty() && source_.compare(offset_, text.size(), text) == 0;
   }
   bool Eat(std::string_view text) {
     if (!At(text)) return false;
     offset_ += text.size();
     return true;
+  }
+  // Whether the next byte is one of these; most characters of an expression stand for themselves.
+  // REQUIRES: !AtEnd()
+  bool IsOneOf(std::string_view bytes) const {
+    return bytes.find(source_[offset_]) != std::string_view::npos;
   }
   // REQUIRES: !AtEnd()
   uint32_t Next() { return DecodeUtf8(source_, &offset_); }
@@ -162,7 +174,12 @@ class Parser {
     return node;
   }
 
+  // REQUIRES: !AtEnd()
   PatternTree ParseAtom(int depth) {
+    if (!IsOneOf("([.^$*+?\\")) {
+      const uint32_t code_point = Next();
+      return SetNode({{code_point, code_point}});
+    }
     if (Eat("(")) return ParseGroup(depth);
     if (Eat("[")) return SetNode(ParseClass(depth));
     PatternTree node;
@@ -179,9 +196,8 @@ class Parser {
       Fail("a quantifier without anything before it");
       return node;
     }
-    if (Eat("\\")) return SetNode(ParseEscape());
-    uint32_t code_point = Next();
-    return SetNode({{code_point, code_point}});
+    Eat("\\");
+    return SetNode(ParseEscape());
   }
 
   PatternTree ParseGroup(int depth) {
@@ -241,6 +257,7 @@ class Parser {
 
   PatternTree ParseQuantifier(PatternTree atom) {
     for (int depth = 0;; ++depth) {
+      if (AtEnd() || !IsOneOf("?*+{")) return atom;
       PatternTree repeat;
       repeat.kind = Kind::kRepeat;
       bool counted = false;

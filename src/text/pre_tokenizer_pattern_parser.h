@@ -27,6 +27,7 @@ struct PatternTree {
 
   Kind kind = Kind::kEmpty;
   CodePointSet set;                   // kSet, kAhead, kNotAhead
+  size_t set_number = 0;              // of the set among the different ones; the compiler fills it
   std::vector<PatternTree> children;  // kSequence, kChoice, kRepeat (one)
   uint32_t least = 1, most = 1;       // kRepeat
   bool possessive = false;            // kRepeat

@@ -48,6 +48,8 @@ TEST(PatternTest, SplitsAsLlama3Does) {
 TEST(PatternTest, CaseFoldingCoversLongS) {
   EXPECT_THAT(Matches("(?i:'s)", "'s'S'\xC5\xBF's"), ElementsAre("'s", "'S", "'\xC5\xBF", "'s"));
   EXPECT_THAT(Matches("'s(?i:k)k", "'skk'sKK'sKk"), ElementsAre("'skk", "'sKk"));
+  EXPECT_THAT(Matches("(?i:[X-b]+)", "wxyZABCab"), ElementsAre("xyZAB", "ab"));
+  EXPECT_THAT(Matches("(?i:[j-l]+)", "iJ\xE2\x84\xAA\xC5\xBFm"), ElementsAre("J\xE2\x84\xAA"));
 }
 
 TEST(PatternTest, AlternativesAreTriedInOrder) {

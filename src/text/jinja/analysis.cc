@@ -4,7 +4,7 @@
 
 #include <bitset>
 
-#include "text/jinja/parser.h"
+#include "text/jinja/ast.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -66,10 +66,11 @@ class Frame {
 
 void SeeBody(const Body& body, Frame* frame);
 
-void SeeTarget(const Target& target, Frame* frame, void (Frame::*set)(Name)) {
-  if (target.kind == Target::Kind::kName) (frame->*set)(target.name);
-  if (target.kind == Target::Kind::kNamespace) frame->Load(target.name);
-  for (const Target& item : target.items) SeeTarget(item, frame, set);
+void SeeTarget(const Expr& target, Frame* frame, void (Frame::*set)(Name)) {
+  if (target.kind == ExprKind::kName) (frame->*set)(target.name);
+  if (target.kind == ExprKind::kAttribute) frame->Load(target.items[0]->name);
+  if (target.kind != ExprKind::kTuple) return;
+  for (const ExprPtr& item : target.items) SeeTarget(*item, frame, set);
 }
 
 void SeeExpr(const Expr* expr, Frame* frame) {
@@ -109,11 +110,11 @@ void SeeStatement(const Statement& statement, Frame* frame) {
       break;
     case StatementKind::kSet:
       SeeExpr(statement.value.get(), frame);
-      SeeTarget(statement.target, frame, &Frame::Store);
+      SeeTarget(*statement.target, frame, &Frame::Store);
       break;
     case StatementKind::kSetBlock:
     case StatementKind::kMacro:
-      SeeTarget(statement.target, frame, &Frame::Store);
+      SeeTarget(*statement.target, frame, &Frame::Store);
       break;
     default:
       SeeExpr(statement.value.get(), frame);
@@ -148,7 +149,7 @@ void AnalyzeInside(Statement* statement, const Frame& frame) {
   Frame body(&frame);
   if (statement->kind == StatementKind::kFor) {
     body.Declare(kLoop);
-    SeeTarget(statement->target, &body, &Frame::Declare);
+    SeeTarget(*statement->target, &body, &Frame::Declare);
     AnalyzeFrame(&statement->otherwise, Frame(&frame));
   }
   for (const Parameter& parameter : statement->parameters) body.Declare(parameter.name);

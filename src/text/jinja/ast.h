@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,11 +38,11 @@ enum class ExprKind : uint8_t {
   kTest,         // items[0] is text(the arguments)
   kNot,          // not items[0]
   kNegate,       // -items[0]
-  kBinary,       // items[0] op items[1]
+  kBinary,       // items[0] ops[0] items[1]
   kAnd,          // items[0] and items[1]
   kOr,           // items[0] or items[1]
   kConcat,       // the items joined as strings
-  kCompare,      // items[0] comparisons[0] items[1] comparisons[1] items[2] ...
+  kCompare,      // items[0] ops[0] items[1] ops[1] items[2] ...
   kConditional,  // items[1] if items[0] else items[2], which may be null
 };
 
@@ -55,22 +56,12 @@ struct Expr {
   Name name = 0;
   std::string text;
   Value constant;
-  BinaryOp op = BinaryOp::kAdd;
-  std::vector<CompareOp> comparisons;
+  std::vector<Op> ops;
   std::vector<ExprPtr> items;
   // The arguments of a call, a filter or a test.
   std::vector<ExprPtr> positional;
   std::vector<std::pair<std::string, ExprPtr>> named;
   const Builtin* builtin = nullptr;  // of a filter or a test; null if there is none of that name
-};
-
-// What an assignment writes to.
-struct Target {
-  enum class Kind : uint8_t { kName, kTuple, kNamespace } kind = Kind::kName;
-  Name name = 0;              // kName, kNamespace
-  std::string text;           // the same as written
-  std::string attribute;      // kNamespace
-  std::vector<Target> items;  // kTuple
 };
 
 struct Statement;
@@ -113,7 +104,7 @@ struct Statement {
   StatementKind kind;
   int line;
   std::vector<OutputPart> parts;
-  Target target;
+  ExprPtr target;  // a name, an attribute of a name (of a namespace), or a tuple of targets
   ExprPtr value;
   ExprPtr test;
   std::vector<std::pair<ExprPtr, Body>> branches;
@@ -126,5 +117,10 @@ struct Statement {
 struct ParsedTemplate {
   ScopedBody body;
 };
+
+// Throws SyntaxFailure. REQUIRES: `source` is UTF-8. Any thread.
+ParsedTemplate ParseTemplate(std::string_view source);
+// Resolves what Jinja settles before it renders (analysis.cc): which names a frame hides.
+void Analyze(ParsedTemplate* parsed);
 
 }  // namespace sluice::text::jinja

@@ -1,6 +1,7 @@
 #include "text/jinja/builtins.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/utf8.h"
 #include "text/jinja/failure.h"
@@ -9,12 +10,19 @@
 namespace sluice::text::jinja {
 namespace {
 
-std::string MayUse(const Builtin& builtin) {
+// The names that are not empty, with commas.
+template <class Rows, class NameOf>
+std::string Listed(const Rows& rows, NameOf name_of) {
   std::string names;
-  for (std::string_view parameter : builtin.parameters) {
-    if (!parameter.empty()) names += StrCat(names.empty() ? "" : ", ", parameter);
+  for (const auto& row : rows) {
+    const std::string_view name = name_of(row);
+    if (!name.empty()) names += StrCat(names.empty() ? "" : ", ", name);
   }
-  return StrCat("; chat templates may use ", names.empty() ? "none" : names);
+  return names.empty() ? "none" : names;
+}
+
+std::string MayUse(const Builtin& builtin) {
+  return StrCat("; chat templates may use ", Listed(builtin.parameters, std::identity()));
 }
 
 }  // namespace
@@ -84,19 +92,11 @@ std::string NotSupported(std::string_view what, std::string_view name, std::stri
 }
 
 std::string NotSupported(std::string_view what, std::string_view name, Builtins usable) {
-  std::string names;
-  for (const Builtin& builtin : usable) {
-    names += StrCat(names.empty() ? "" : ", ", builtin.name);
-  }
-  return NotSupported(what, name, names.empty() ? "none" : names);
+  return NotSupported(what, name, Listed(usable, std::mem_fn(&Builtin::name)));
 }
 
 std::string NoSuchFilter(std::string_view name) {
-  std::string names;
-  for (const Builtin* builtin : Filters()) {
-    names += StrCat(names.empty() ? "" : ", ", builtin->name);
-  }
-  return NotSupported("filter", name, names);
+  return NotSupported("filter", name, Listed(Filters(), std::mem_fn(&Builtin::name)));
 }
 
 std::string NoSuchTest(std::string_view name) { return NotSupported("test", name, Tests()); }

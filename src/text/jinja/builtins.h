@@ -66,6 +66,7 @@ Builtins Tests();
 Builtins StringMethods();
 Builtins ListMethods();  // of list, tuple and range
 Builtins DictMethods();
+inline Builtins NoMethods() { return {}; }
 Builtins Globals();
 std::vector<const Builtin*> Filters();  // all of them, by name
 

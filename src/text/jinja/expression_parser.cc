@@ -3,33 +3,49 @@
 #include "base/str_cat.h"
 #include "base/utf8.h"
 #include "text/jinja/builtins.h"
+#include "text/jinja/restore.h"
 
 namespace sluice::text::jinja {
 namespace {
 
-// The operators with two sides, from the loosest level to the tightest. Between the levels stand
-// `not` and the comparisons (above kSumLevel), and ~ (above kProductLevel).
-constexpr int kOrLevel = 0, kAndLevel = 1, kSumLevel = 2, kProductLevel = 3;
-struct BinaryOperator {
+// The operators between two operands, from the loosest level to the tightest; `not` stands above
+// kAndLevel.
+constexpr int kOrLevel = 0, kAndLevel = 1, kCompareLevel = 2, kSumLevel = 3, kConcatLevel = 4,
+              kProductLevel = 5;
+struct InfixOperator {
   std::string_view symbol;
   int level;
   ExprKind kind;
-  BinaryOp op;
+  Op op = Op::kAdd;
 };
-constexpr BinaryOperator kBinaryOperators[] = {
-    {"or", kOrLevel, ExprKind::kOr, BinaryOp::kAdd},
-    {"and", kAndLevel, ExprKind::kAnd, BinaryOp::kAdd},
-    {"+", kSumLevel, ExprKind::kBinary, BinaryOp::kAdd},
-    {"-", kSumLevel, ExprKind::kBinary, BinaryOp::kSubtract},
-    {"*", kProductLevel, ExprKind::kBinary, BinaryOp::kMultiply},
-    {"/", kProductLevel, ExprKind::kBinary, BinaryOp::kDivide},
-    {"//", kProductLevel, ExprKind::kBinary, BinaryOp::kFloorDivide},
-    {"%", kProductLevel, ExprKind::kBinary, BinaryOp::kModulo},
+constexpr InfixOperator kInfixOperators[] = {
+    {"or", kOrLevel, ExprKind::kOr},
+    {"and", kAndLevel, ExprKind::kAnd},
+    {"==", kCompareLevel, ExprKind::kCompare, Op::kEqual},
+    {"!=", kCompareLevel, ExprKind::kCompare, Op::kNotEqual},
+    {"<", kCompareLevel, ExprKind::kCompare, Op::kLess},
+    {"<=", kCompareLevel, ExprKind::kCompare, Op::kLessEqual},
+    {">", kCompareLevel, ExprKind::kCompare, Op::kGreater},
+    {">=", kCompareLevel, ExprKind::kCompare, Op::kGreaterEqual},
+    {"in", kCompareLevel, ExprKind::kCompare, Op::kIn},
+    {"not", kCompareLevel, ExprKind::kCompare, Op::kNotIn},  // if `in` follows
+    {"+", kSumLevel, ExprKind::kBinary, Op::kAdd},
+    {"-", kSumLevel, ExprKind::kBinary, Op::kSubtract},
+    {"~", kConcatLevel, ExprKind::kConcat},
+    {"*", kProductLevel, ExprKind::kBinary, Op::kMultiply},
+    {"/", kProductLevel, ExprKind::kBinary, Op::kDivide},
+    {"//", kProductLevel, ExprKind::kBinary, Op::kFloorDivide},
+    {"%", kProductLevel, ExprKind::kBinary, Op::kModulo},
 };
 
-constexpr std::pair<std::string_view, CompareOp> kComparisons[] = {
-    {"==", CompareOp::kEqual},     {"!=", CompareOp::kNotEqual}, {"<", CompareOp::kLess},
-    {"<=", CompareOp::kLessEqual}, {">", CompareOp::kGreater},   {">=", CompareOp::kGreaterEqual}};
+// Null if the token is no operator of the level.
+const InfixOperator* FindInfix(const Token& token, int level) {
+  if (token.type != TokenType::kOperator && token.type != TokenType::kName) return nullptr;
+  for (const InfixOperator& infix : kInfixOperators) {
+    if (infix.level == level && infix.symbol == token.text) return &infix;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -48,10 +64,6 @@ void ExpressionParser::Unexpected(std::string_view problem) const {
                                 : type == TokenType::kString ? "a string"
                                                              : std::string_view(current().text);
   Error(StrCat(problem, " '", Utf8Prefix(what, kQuotedBytesMax), "'"));
-}
-
-void ExpressionParser::NestedTooDeep() const {
-  Error(StrCat("the template is nested deeper than ", kNestingMax, " levels"));
 }
 
 Name ExpressionParser::Intern(const std::string& name) {
@@ -86,102 +98,72 @@ void ExpressionParser::AddItem(Expr* expr, ExprPtr item) const {
 }
 
 void ExpressionParser::NoteUnknown(const Expr& expr) {
-  if (expr.builtin != nullptr || in_condition_) return;
-  unknown_.push_back({expr.kind == ExprKind::kFilter, expr.text, expr.line});
+  if (expr.builtin != nullptr || in_condition_ || unknown_) return;
+  const bool is_filter = expr.kind == ExprKind::kFilter;
+  unknown_ = SyntaxFailure{is_filter ? NoSuchFilter(expr.text) : NoSuchTest(expr.text), expr.line};
 }
 
 // ---- Operators, from the loosest to the tightest
 
 ExprPtr ExpressionParser::ParseExpression(bool with_condition) {
-  Nesting nesting(this);
-  const auto unknown_before = static_cast<ptrdiff_t>(unknown_.size());
+  const Restore<int> nesting(&nesting_, Deeper());
+  const bool unknown_before = unknown_.has_value();
   int line = current().line;
-  ExprPtr value = ParseBinary(kOrLevel);
+  ExprPtr value = ParseInfix(kOrLevel);
   while (with_condition && SkipName("if")) {
     ExprPtr expr = MakeExpr(ExprKind::kConditional, line);
-    AddItem(expr.get(), ParseBinary(kOrLevel));
+    AddItem(expr.get(), ParseInfix(kOrLevel));
     AddItem(expr.get(), std::move(value));
     AddItem(expr.get(), SkipName("else") ? ParseExpression() : nullptr);
-    unknown_.erase(unknown_.begin() + unknown_before, unknown_.end());
+    if (!unknown_before) unknown_.reset();
     value = std::move(expr);
     line = current().line;
   }
   return value;
 }
 
-ExprPtr ExpressionParser::ParseBinary(int level) {
-  const auto parse_side = [this, level] {
-    if (level == kAndLevel) return ParseNot();
-    if (level == kSumLevel) return ParseConcat();
-    return level == kProductLevel ? ParseUnary(true) : ParseBinary(level + 1);
-  };
+// What stands on both sides of a level's operators.
+ExprPtr ExpressionParser::ParseSide(int level) {
+  if (level == kAndLevel) return ParseNot();
+  return level == kProductLevel ? ParseUnary(true) : ParseInfix(level + 1);
+}
+
+ExprPtr ExpressionParser::ParseInfix(int level) {
+  // A chain of these is one expression: 1 < x < 3 as Python means it, a ~ b ~ c copied once.
+  const bool is_chain = level == kCompareLevel || level == kConcatLevel;
   int line = current().line;
-  ExprPtr left = parse_side();
-  while (current().type == TokenType::kOperator || current().type == TokenType::kName) {
-    const auto* const end = std::end(kBinaryOperators);
-    const auto* const found =
-        std::find_if(std::begin(kBinaryOperators), end, [this, level](const auto& entry) {
-          return entry.level == level && entry.symbol == current().text;
-        });
-    if (found == end) break;
+  ExprPtr left = ParseSide(level);
+  bool is_first = true;
+  while (const InfixOperator* infix = FindInfix(current(), level)) {
+    if (infix->op == Op::kNotIn) {
+      if (Peek().type != TokenType::kName || Peek().text != "in") break;
+      Take();
+    }
     Take();
-    ExprPtr expr = MakeExpr(found->kind, line);
-    expr->op = found->op;
-    AddItem(expr.get(), std::move(left));
-    AddItem(expr.get(), parse_side());
-    left = std::move(expr);
+    if (is_first || !is_chain) {
+      ExprPtr expr = MakeExpr(infix->kind, line);
+      AddItem(expr.get(), std::move(left));
+      left = std::move(expr);
+    }
+    is_first = false;
+    left->ops.push_back(infix->op);
+    AddItem(left.get(), ParseSide(level));
     line = current().line;
   }
   return left;
 }
 
 ExprPtr ExpressionParser::ParseNot() {
-  if (!AtName("not")) return ParseCompare();
-  Nesting nesting(this);
+  if (!AtName("not")) return ParseInfix(kCompareLevel);
+  const Restore<int> nesting(&nesting_, Deeper());
   ExprPtr expr = MakeExpr(ExprKind::kNot, Take().line);
   AddItem(expr.get(), ParseNot());
   return expr;
 }
 
-ExprPtr ExpressionParser::ParseCompare() {
-  const int line = current().line;
-  ExprPtr first = ParseBinary(kSumLevel);
-  ExprPtr expr;
-  while (true) {
-    CompareOp op = CompareOp::kIn;
-    const auto found = std::find_if(std::begin(kComparisons), std::end(kComparisons),
-                                    [this](const auto& entry) { return AtOperator(entry.first); });
-    if (found != std::end(kComparisons)) {
-      op = found->second;
-    } else if (AtName("not") && Peek().type == TokenType::kName && Peek().text == "in") {
-      op = CompareOp::kNotIn;
-      Take();
-    } else if (!AtName("in")) {
-      return expr != nullptr ? std::move(expr) : std::move(first);
-    }
-    Take();
-    if (expr == nullptr) {
-      expr = MakeExpr(ExprKind::kCompare, line);
-      AddItem(expr.get(), std::move(first));
-    }
-    expr->comparisons.push_back(op);
-    AddItem(expr.get(), ParseBinary(kSumLevel));
-  }
-}
-
-ExprPtr ExpressionParser::ParseConcat() {
-  const int line = current().line;
-  ExprPtr first = ParseBinary(kProductLevel);
-  if (!AtOperator("~")) return first;
-  ExprPtr expr = MakeExpr(ExprKind::kConcat, line);
-  AddItem(expr.get(), std::move(first));
-  while (SkipOperator("~")) AddItem(expr.get(), ParseBinary(kProductLevel));
-  return expr;
-}
-
 // Filters and tests bind looser than a sign: -n|abs is (-n)|abs.
 ExprPtr ExpressionParser::ParseUnary(bool with_filter) {
-  Nesting nesting(this);
+  const Restore<int> nesting(&nesting_, Deeper());
   ExprPtr node;
   if (AtOperator("-")) {
     node = MakeExpr(ExprKind::kNegate, Take().line);
@@ -230,22 +212,27 @@ ExprPtr ExpressionParser::ParsePrimary() {
   return node;
 }
 
+std::optional<Value> ExpressionParser::ConstantOf(std::string_view name) {
+  if (name == "true" || name == "True") return Value::Bool(true);
+  if (name == "false" || name == "False") return Value::Bool(false);
+  if (name == "none" || name == "None") return Value();
+  return std::nullopt;
+}
+
 ExprPtr ExpressionParser::ParseName() {
   const Token token = Take();
   ExprPtr node = MakeExpr(ExprKind::kConstant, token.line);
-  if (token.text == "true" || token.text == "True") {
-    node->constant = Value::Bool(true);
-  } else if (token.text == "false" || token.text == "False") {
-    node->constant = Value::Bool(false);
-  } else if (token.text != "none" && token.text != "None") {
-    if (in_macro_ && (token.text == "varargs" || token.text == "kwargs")) {
-      Error(NotSupported("name", token.text, "parameters with names in a macro"), token.line);
-    }
-    node->kind = ExprKind::kName;
-    node->name = Intern(token.text);
-    node->text = token.text;
-    caller_read_ = caller_read_ || node->name == kCaller;
+  if (const std::optional<Value> constant = ConstantOf(token.text)) {
+    node->constant = *constant;
+    return node;
   }
+  if (in_macro_ && (token.text == "varargs" || token.text == "kwargs")) {
+    Error(NotSupported("name", token.text, "parameters with names in a macro"), token.line);
+  }
+  node->kind = ExprKind::kName;
+  node->name = Intern(token.text);
+  node->text = token.text;
+  caller_read_ = caller_read_ || node->name == kCaller;
   return node;
 }
 

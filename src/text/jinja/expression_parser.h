@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,20 +25,11 @@ class ExpressionParser {
   static constexpr int kNestingMax = 200;
   static constexpr int kExprDepthMax = 400;
 
-  // Counts one level of recursion while it lives.
-  class Nesting {
-   public:
-    explicit Nesting(ExpressionParser* parser) : parser_(parser) {
-      if (parser->nesting_ >= kNestingMax) parser->NestedTooDeep();
-      ++parser->nesting_;
-    }
-    ~Nesting() { --parser_->nesting_; }
-    Nesting(const Nesting&) = delete;
-    Nesting& operator=(const Nesting&) = delete;
-
-   private:
-    ExpressionParser* parser_;
-  };
+  // The level of recursion one deeper, to be restored.
+  int Deeper() const {
+    if (nesting_ < kNestingMax) return nesting_ + 1;
+    Error(StrCat("the template is nested deeper than ", kNestingMax, " levels"));
+  }
 
   // ---- Tokens
   const Token& current() const { return tokens_[place_]; }
@@ -74,9 +66,11 @@ class ExpressionParser {
   }
   // Says what is wrong with the current token.
   [[noreturn]] void Unexpected(std::string_view problem) const;
-  [[noreturn]] void NestedTooDeep() const;
 
   // ---- Expressions
+  ExprPtr MakeExpr(ExprKind kind, int line) const;
+  // Appends an operand and checks the depth.
+  void AddItem(Expr* expr, ExprPtr item) const;
   ExprPtr ParseExpression(bool with_condition = true);
   // An expression or, with commas, a tuple. Only one in parentheses may be empty.
   ExprPtr ParseTuple(bool with_condition = true, bool parenthesized = false);
@@ -84,24 +78,21 @@ class ExpressionParser {
   // A chain of filters; the first follows a '|' unless `inline_start`. `base` may be null.
   ExprPtr ParseFilters(ExprPtr base, bool inline_start = false);
   Name Intern(const std::string& name);
+  // true, none and their like: names that cannot be assigned to.
+  static std::optional<Value> ConstantOf(std::string_view name);
 
-  // Unknown filters and tests that make the whole template wrong, as in Jinja: those that do not
-  // stand in a condition's reach, where they fail only when they are evaluated.
-  struct UnknownName {
-    bool is_filter;
-    std::string name;
-    int line;
-  };
-  std::vector<UnknownName> unknown_;
+  int nesting_ = 0;
+  // The first unknown filter or test that makes the whole template wrong, as in Jinja: one that
+  // doesn't stand in a condition's reach, where it fails only when it is evaluated.
+  std::optional<SyntaxFailure> unknown_;
   bool in_condition_ = false;
   bool in_macro_ = false;
   bool caller_read_ = false;  // whether the name `caller` has come since this was last cleared
 
  private:
-  ExprPtr ParseBinary(int level);
+  ExprPtr ParseInfix(int level);
+  ExprPtr ParseSide(int level);
   ExprPtr ParseNot();
-  ExprPtr ParseCompare();
-  ExprPtr ParseConcat();
   ExprPtr ParseUnary(bool with_filter);
   ExprPtr ParseName();
   ExprPtr ParsePostfix(ExprPtr node);
@@ -112,14 +103,10 @@ class ExpressionParser {
   void ParseArguments(Expr* expr);
   void NoteUnknown(const Expr& expr);
 
-  ExprPtr MakeExpr(ExprKind kind, int line) const;
-  // Appends an operand and checks the depth.
-  void AddItem(Expr* expr, ExprPtr item) const;
   void AddDepth(Expr* expr, const Expr& item) const;
 
   std::vector<Token> tokens_;
   size_t place_ = 0;
-  int nesting_ = 0;
   std::map<std::string, Name, std::less<>> name_ids_;
 };
 

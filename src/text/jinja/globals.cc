@@ -49,11 +49,7 @@ Value Namespace(Runtime& runtime, const Value&, const Bound& bound) {
   const Value attributes = Dict(runtime, Value(), bound);
   Value space = runtime.Namespace();
   for (const auto& [key, value] : attributes.dict().entries) {
-    if (!key.IsString()) continue;
-    if (key.text().substr(0, 1) == "_") {
-      Fail("a namespace cannot hold '", key.text(), "', which starts with an underscore");
-    }
-    space.As<NamespaceObject>().Add(key.text(), value);
+    if (key.IsString()) space.As<NamespaceObject>().Add(key.text(), value);
   }
   return space;
 }

@@ -40,58 +40,21 @@ class Interpreter {
   // How a statement ended.
   enum class Flow : uint8_t { kNext, kBreak, kContinue };
 
-  // The bound on how deep an Interpreter recurses, whatever the template does: nested statements,
-  // expressions and macro calls together. Counts one level while it lives.
-  class Depth {
-   public:
-    explicit Depth(Interpreter* interpreter) : interpreter_(interpreter) {
-      // Each macro call of a deep recursion goes through a few statements and expressions.
-      constexpr int kLevelsPerCall = 16;
-      const int depth_max = interpreter->runtime_.limits().depth_max * kLevelsPerCall;
-      if (interpreter->depth_ >= depth_max) {
-        Fail("the template nests deeper than ", depth_max, " levels");
-      }
-      ++interpreter->depth_;
-    }
-    ~Depth() { --interpreter_->depth_; }
-    Depth(const Depth&) = delete;
-    Depth& operator=(const Depth&) = delete;
-
-   private:
-    Interpreter* interpreter_;
-  };
-
-  // The items of a loop that its `if` lets through. The test sees the loop's variables alone.
-  class TestedIterator final : public Iterator {
-   public:
-    TestedIterator(Interpreter* interpreter, const Statement& loop, const Value& items,
-                   std::shared_ptr<Scope> scope)
-        : Iterator(interpreter->runtime_.meter(), 256, items.depth() + 1),
-          interpreter_(interpreter),
-          loop_(loop),
-          scope_(std::move(scope)),
-          iterator_(Iterate(interpreter->runtime_, items)) {}
-
-    bool Next(Runtime& runtime, Value* item) override {
-      const Restore<std::shared_ptr<Scope>> restore(&interpreter_->scope_, scope_);
-      while (iterator_->Next(runtime, item)) {
-        interpreter_->Assign(loop_.target, *item);
-        if (Truthy(interpreter_->Evaluate(*loop_.test))) return true;
-      }
-      return false;
-    }
-
-   private:
-    Interpreter* interpreter_;
-    const Statement& loop_;
-    const std::shared_ptr<Scope> scope_;
-    const std::shared_ptr<Iterator> iterator_;
-  };
+  // The depth of recursion one deeper, to be restored: the bound on how deep an Interpreter
+  // recurses, whatever the template does, by nested statements, expressions and macro calls
+  // together.
+  int Deeper() const {
+    // Each macro call of a deep recursion goes through a few statements and expressions.
+    constexpr int kLevelsPerCall = 16;
+    const int depth_max = runtime_.limits().depth_max * kLevelsPerCall;
+    if (depth_ >= depth_max) Fail("the template nests deeper than ", depth_max, " levels");
+    return depth_ + 1;
+  }
 
   // ---- Statements; they append to `out`
 
   Value FromJson(const OrderedJson& json) {
-    const Depth depth(this);
+    const Restore<int> depth(&depth_, Deeper());
     switch (json.type()) {
       case OrderedJson::value_t::boolean:
         return Value::Bool(json.get<bool>());
@@ -141,7 +104,7 @@ class Interpreter {
   }
 
   Flow ExecuteStatement(const Statement& statement, TextBuilder* out) {
-    const Depth depth(this);
+    const Restore<int> depth(&depth_, Deeper());
     runtime_.Step();
     runtime_.line = statement.line;
     switch (statement.kind) {
@@ -153,10 +116,10 @@ class Interpreter {
       case StatementKind::kIf:
         return ExecuteIf(statement, out);
       case StatementKind::kSet:
-        Assign(statement.target, Evaluate(*statement.value));
+        Assign(*statement.target, Evaluate(*statement.value));
         return Flow::kNext;
       case StatementKind::kMacro:
-        scope_->Set(statement.target.name, MakeMacro(statement));
+        scope_->Set(statement.target->name, MakeMacro(statement));
         return Flow::kNext;
       case StatementKind::kCallBlock:
         ExecuteCallBlock(statement, out);
@@ -180,13 +143,7 @@ class Interpreter {
         out->Append(part.data);
         continue;
       }
-      const Value value = Evaluate(*part.expr);
-      if (value.IsString()) {
-        runtime_.Work(value.text().size());
-        out->Append(value.text());
-      } else {
-        out->Append(ToString(runtime_, value));
-      }
+      out->Append(Evaluate(*part.expr));
     }
   }
 
@@ -205,15 +162,17 @@ class Interpreter {
   Flow ExecuteFor(const Statement& statement, TextBuilder* out) {
     const Value items = Evaluate(*statement.value);
     const std::shared_ptr<Scope> around = scope_;
-    std::shared_ptr<Iterator> iterator;
-    std::optional<int64_t> length;
+    auto loop =
+        std::make_shared<LoopObject>(runtime_.meter(), Iterate(runtime_, items),
+                                     statement.test == nullptr ? Length(items) : std::nullopt);
     if (statement.test != nullptr) {
-      iterator = std::make_shared<TestedIterator>(this, statement, items, MakeScope(around, {}));
-    } else {
-      length = Length(items);
-      iterator = Iterate(runtime_, items);
+      // The test sees the loop's variables alone.
+      loop->passes = [this, &statement, scope = MakeScope(around, {})](const Value& item) {
+        const Restore<std::shared_ptr<Scope>> restore(&scope_, scope);
+        Assign(*statement.target, item);
+        return Truthy(Evaluate(*statement.test));
+      };
     }
-    auto loop = std::make_shared<LoopObject>(runtime_.meter(), std::move(iterator), length);
     struct Releaser {
       LoopObject* loop;
       ~Releaser() { loop->Release(); }
@@ -223,12 +182,11 @@ class Interpreter {
     {
       const Restore<std::shared_ptr<Scope>> restore(&scope_, scope);
       while (loop->Advance(runtime_)) {
-        runtime_.Step();
         scope->Clear();
         runtime_.Step(statement.body.hidden.size() / 16);
         scope->SetAllMissing(statement.body.hidden);
         scope->Set(kLoop, {Kind::kLoop, loop});
-        Assign(statement.target, loop->current);
+        Assign(*statement.target, loop->current);
         const Flow flow = Execute(statement.body.statements, out);
         if (flow == Flow::kBreak) break;
         if (flow == Flow::kNext) completed = true;
@@ -253,52 +211,51 @@ class Interpreter {
       value = Evaluate(*statement.value);
     }
     if (statement.kind == StatementKind::kSetBlock) {
-      Assign(statement.target, value);
+      Assign(*statement.target, value);
     } else {
-      if (!value.IsString()) Fail("a filter block gave a ", TypeName(value), " instead of a str");
-      out->Append(value.text());
+      AppendString(value, "filter", out);
     }
     return Flow::kNext;
   }
 
   void ExecuteCallBlock(const Statement& statement, TextBuilder* out) {
     const Value caller = MakeMacro(statement);
-    const Value value = EvaluateCall(*statement.value, &caller);
-    if (!value.IsString()) Fail("a call block gave a ", TypeName(value), " instead of a str");
+    AppendString(EvaluateCall(*statement.value, &caller), "call", out);
+  }
+
+  void AppendString(const Value& value, std::string_view block, TextBuilder* out) {
+    if (!value.IsString())
+      Fail("a ", block, " block gave a ", TypeName(value), " instead of a str");
     out->Append(value.text());
   }
 
-  void Assign(const Target& target, const Value& value) {
-    switch (target.kind) {
-      case Target::Kind::kName:
-        runtime_.Step(scope_->size() / 64);
-        scope_->Set(target.name, value);
-        return;
-      case Target::Kind::kNamespace: {
-        size_t seen = 0;
-        const std::optional<Value>* found = scope_->Find(target.name, &seen);
-        if (found == nullptr || !*found || !(*found)->Is(Kind::kNamespace)) {
-          Fail("cannot assign to '", target.text, ".", target.attribute, "': '", target.text,
-               "' is not a namespace");
-        }
-        if (target.attribute.substr(0, 1) == "_") {
-          Fail("a namespace cannot hold '", target.attribute, "', which starts with an underscore");
-        }
-        runtime_.Step((*found)->As<NamespaceObject>().attributes.size() / 16);
-        (*found)->As<NamespaceObject>().Set(target.attribute, value);
-        return;
+  void Assign(const Expr& target, const Value& value) {
+    if (target.kind == ExprKind::kName) {
+      runtime_.Step(scope_->size() / 64);
+      scope_->Set(target.name, value);
+    } else if (target.kind == ExprKind::kAttribute) {
+      AssignAttribute(*target.items[0], target.text, value);
+    } else {
+      if (!IsIterable(value)) Fail("cannot unpack non-iterable ", TypeName(value), " object");
+      const std::vector<Value> items = Collect(runtime_, value);
+      if (items.size() != target.items.size()) {
+        Fail(items.size() < target.items.size() ? "not enough" : "too many",
+             " values to unpack (expected ", target.items.size(), ")");
       }
-      case Target::Kind::kTuple: {
-        if (!IsIterable(value)) Fail("cannot unpack non-iterable ", TypeName(value), " object");
-        const std::vector<Value> items = Collect(runtime_, value);
-        if (items.size() != target.items.size()) {
-          Fail(items.size() < target.items.size() ? "not enough" : "too many",
-               " values to unpack (expected ", target.items.size(), ")");
-        }
-        for (size_t i = 0; i < items.size(); ++i) Assign(target.items[i], items[i]);
-        return;
-      }
+      for (size_t i = 0; i < items.size(); ++i) Assign(*target.items[i], items[i]);
     }
+  }
+
+  void AssignAttribute(const Expr& owner, const std::string& attribute, const Value& value) {
+    size_t seen = 0;
+    const std::optional<Value>* found = scope_->Find(owner.name, &seen);
+    if (found == nullptr || !*found || !(*found)->Is(Kind::kNamespace)) {
+      Fail("cannot assign to '", owner.text, ".", attribute, "': '", owner.text,
+           "' is not a namespace");
+    }
+    auto& space = (*found)->As<NamespaceObject>();
+    runtime_.Step(space.attributes.size() / 16);
+    space.Set(attribute, value);
   }
 
   // ---- Expressions
@@ -307,7 +264,7 @@ class Interpreter {
     runtime_.Step();
     if (expr.kind == ExprKind::kConstant) return expr.constant;
     if (expr.kind == ExprKind::kName) return LookUp(expr);
-    const Depth depth(this);
+    const Restore<int> depth(&depth_, Deeper());
     runtime_.line = expr.line;
     return EvaluateKind(expr);
   }
@@ -357,7 +314,7 @@ class Interpreter {
         return Negate(Evaluate(*expr.items[0]));
       case ExprKind::kBinary: {
         const Value left = Evaluate(*expr.items[0]);
-        return Binary(runtime_, expr.op, left, Evaluate(*expr.items[1]));
+        return Binary(runtime_, expr.ops[0], left, Evaluate(*expr.items[1]));
       }
       case ExprKind::kAnd: {
         Value left = Evaluate(*expr.items[0]);
@@ -416,23 +373,16 @@ class Interpreter {
   }
 
   Value EvaluateConcat(const Expr& expr) {
-    const std::vector<Value> items = EvaluateItems(expr);
     TextBuilder out(runtime_);
-    for (const Value& item : items) {
-      if (item.IsString()) {
-        out.Append(item.text());
-      } else {
-        out.Append(ToString(runtime_, item));
-      }
-    }
+    for (const Value& item : EvaluateItems(expr)) out.Append(item);
     return out.Finish();
   }
 
   Value EvaluateCompare(const Expr& expr) {
     Value left = Evaluate(*expr.items[0]);
-    for (size_t i = 0; i < expr.comparisons.size(); ++i) {
+    for (size_t i = 0; i < expr.ops.size(); ++i) {
       const Value right = Evaluate(*expr.items[i + 1]);
-      if (!Compare(runtime_, expr.comparisons[i], left, right)) return Value::Bool(false);
+      if (!Compare(runtime_, expr.ops[i], left, right)) return Value::Bool(false);
       left = right;
     }
     return Value::Bool(true);
@@ -480,7 +430,7 @@ class Interpreter {
 
   Value MakeMacro(const Statement& definition) {
     if (captured_.empty() || captured_.back() != scope_) captured_.push_back(scope_);
-    return {Kind::kMacro, std::make_shared<MacroObject>(runtime_.meter(), &definition, scope_)};
+    return runtime_.Make<MacroObject>(Kind::kMacro, &definition, scope_);
   }
 
   Value CallMacro(const MacroObject& macro, const Arguments& arguments) {
@@ -501,7 +451,7 @@ class Interpreter {
 
   void BindMacro(const Statement& macro, const Arguments& arguments) {
     const std::string_view name =
-        macro.kind == StatementKind::kCallBlock ? "caller" : std::string_view(macro.target.text);
+        macro.kind == StatementKind::kCallBlock ? "caller" : std::string_view(macro.target->text);
     const auto& parameters = macro.parameters;
     if (arguments.positional.size() > parameters.size()) {
       Fail("macro '", name, "' takes not more than ", parameters.size(), " argument(s)");

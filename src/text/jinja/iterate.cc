@@ -5,90 +5,53 @@
 #include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
-namespace {
 
-// Over a value that has all its items: whatever can be iterated but a generator.
-class ValueIterator final : public Iterator {
- public:
-  ValueIterator(Runtime& runtime, Value source)
-      : Iterator(runtime.meter(), 128, source.depth() + 1), source_(std::move(source)) {}
-
-  bool Next(Runtime& runtime, Value* item) override {
-    switch (source_.kind()) {
-      case Kind::kList:
-      case Kind::kTuple:
-        if (place_ >= source_.items().size()) return false;
-        *item = source_.items()[place_++];
-        break;
-      case Kind::kString:
-        if (place_ >= source_.text().size()) return false;
-        NextCharacter(runtime, item);
-        break;
-      case Kind::kDict:
-        if (place_ >= source_.dict().entries.size()) return false;
-        *item = source_.dict().entries[place_++].first;
-        break;
-      case Kind::kView:
-        return NextEntry(runtime, source_.As<ViewObject>(), item);
-      case Kind::kRange:
-        if (static_cast<int64_t>(place_) >= source_.As<RangeObject>().size) return false;
-        *item = Value::Integer(source_.As<RangeObject>().At(static_cast<int64_t>(place_++)));
-        break;
-      default:
-        return false;
-    }
-    runtime.Step();
-    return true;
-  }
-
- private:
-  // The characters of a safe string are plain, as in Python.
-  void NextCharacter(Runtime& runtime, Value* item) {
-    const size_t bytes = Utf8LengthAt(source_.text(), place_);
-    *item = runtime.String(source_.text().substr(place_, bytes));
-    place_ += bytes;
-  }
-
-  bool NextEntry(Runtime& runtime, const ViewObject& view, Value* item) {
-    if (place_ >= view.dict.dict().entries.size()) return false;
-    runtime.Step();
-    const auto& [key, value] = view.dict.dict().entries[place_++];
-    if (view.what == ViewKind::kItems) {
-      *item = runtime.Tuple({key, value});
-    } else {
-      *item = view.what == ViewKind::kKeys ? key : value;
-    }
-    return true;
-  }
-
-  const Value source_;
-  size_t place_ = 0;  // in items, entries or bytes
-};
-
-}  // namespace
-
-std::shared_ptr<Iterator> Iterate(Runtime& runtime, const Value& value) {
-  if (value.Is(Kind::kIterator)) return std::static_pointer_cast<Iterator>(value.object());
-  if (!IsIterable(value) || value.Is(Kind::kLoop)) {
-    Fail("'", TypeName(value), "' object is not iterable");
-  }
-  return std::make_shared<ValueIterator>(runtime, value);
+std::shared_ptr<IteratorObject> Iterate(Runtime& runtime, const Value& value) {
+  if (value.Is(Kind::kIterator)) return std::static_pointer_cast<IteratorObject>(value.object());
+  const Value items = value.IsSequence() ? value : runtime.List(Collect(runtime, value));
+  return std::make_shared<IteratorObject>(runtime.meter(), items);
 }
 
 std::vector<Value> Collect(Runtime& runtime, const Value& value) {
-  if (value.IsSequence()) {
-    runtime.CheckCount(value.items().size());
-    runtime.Step(value.items().size());
-    return value.items();
+  if (!IsIterable(value) || value.Is(Kind::kLoop)) {
+    Fail("'", TypeName(value), "' object is not iterable");
   }
   std::vector<Value> out;
-  std::shared_ptr<Iterator> iterator = Iterate(runtime, value);
-  Value item;
-  while (iterator->Next(runtime, &item)) {
-    runtime.CheckCount(out.size() + 1);
-    out.push_back(std::move(item));
+  if (value.Is(Kind::kIterator)) {
+    auto& iterator = value.As<IteratorObject>();
+    while (std::optional<Value> item = iterator.Next()) out.push_back(std::move(*item));
+    runtime.Step(out.size());
+    return out;
+  }
+  const auto size = static_cast<size_t>(*Length(value));
+  runtime.CheckCount(size);
+  runtime.Step(size);
+  if (value.IsSequence()) return value.items();
+  out.reserve(size);
+  if (!value.IsString()) {
+    for (size_t place = 0; place < size; ++place) out.push_back(ItemAt(runtime, value, place));
+    return out;
+  }
+  // The characters of a safe string are plain, as in Python.
+  for (size_t place = 0; place < value.text().size();) {
+    const size_t bytes = Utf8LengthAt(value.text(), place);
+    out.push_back(runtime.String(value.text().substr(place, bytes)));
+    place += bytes;
   }
   return out;
+}
+
+Value ItemAt(Runtime& runtime, const Value& value, size_t place) {
+  if (value.IsSequence()) return value.items()[place];
+  if (value.Is(Kind::kDict)) return value.dict().entries[place].first;
+  if (value.Is(Kind::kRange)) {
+    const RangeObject& range = value.As<RangeObject>();
+    return Value::Integer(range.start + static_cast<int64_t>(place) * range.step);
+  }
+  const ViewObject& view = value.As<ViewObject>();
+  const auto& [key, mapped] = view.dict.dict().entries[place];
+  if (view.what == ViewKind::kItems) return runtime.Tuple({key, mapped});
+  return view.what == ViewKind::kKeys ? key : mapped;
 }
 
 bool IsIterable(const Value& value) {
@@ -107,7 +70,7 @@ std::optional<int64_t> Length(const Value& value) {
     case Kind::kDict:
       return static_cast<int64_t>(value.dict().entries.size());
     case Kind::kView:
-      return static_cast<int64_t>(value.As<ViewObject>().dict.dict().entries.size());
+      return Length(value.As<ViewObject>().dict);
     case Kind::kRange:
       return value.As<RangeObject>().size;
     default:
@@ -123,12 +86,13 @@ int64_t LengthOf(const Value& value) {
 
 // ---- The variable `loop`
 
-LoopObject::LoopObject(Meter* meter, std::shared_ptr<Iterator> iterator_in,
+LoopObject::LoopObject(Meter* meter, std::shared_ptr<IteratorObject> iterator_in,
                        std::optional<int64_t> length_in)
     : Object(meter, 256, 2), iterator_(std::move(iterator_in)), length_(length_in) {}
 
 bool LoopObject::Advance(Runtime& runtime) {
-  if (!Peek(runtime)) return false;
+  if (!Peek()) return false;
+  runtime.Step();
   ++index0;
   before_ = std::move(current);
   current = std::move(*after_);
@@ -136,24 +100,26 @@ bool LoopObject::Advance(Runtime& runtime) {
   return true;
 }
 
-bool LoopObject::Peek(Runtime& runtime) {
-  if (after_) return true;
-  Value next;
-  if (iterator_ == nullptr || !iterator_->Next(runtime, &next)) return false;
-  after_ = std::move(next);
-  return true;
+std::optional<Value> LoopObject::Pull() {
+  while (iterator_ != nullptr) {
+    std::optional<Value> item = iterator_->Next();
+    if (!item || !passes || passes(*item)) return item;
+  }
+  return std::nullopt;
+}
+
+bool LoopObject::Peek() {
+  if (!after_) after_ = Pull();
+  return after_.has_value();
 }
 
 int64_t LoopObject::Length(Runtime& runtime) {
   if (!length_) {
     std::vector<Value> rest;
-    Value item;
-    while (iterator_ != nullptr && iterator_->Next(runtime, &item)) {
-      runtime.CheckCount(rest.size() + 1);
-      rest.push_back(std::move(item));
-    }
+    while (std::optional<Value> item = Pull()) rest.push_back(std::move(*item));
     length_ = static_cast<int64_t>(rest.size()) + index0 + 1 + (after_ ? 1 : 0);
-    iterator_ = Iterate(runtime, runtime.List(std::move(rest)));
+    iterator_ = std::make_shared<IteratorObject>(runtime.meter(), runtime.List(std::move(rest)));
+    passes = nullptr;
   }
   return *length_;
 }
@@ -162,7 +128,7 @@ std::optional<Value> LoopObject::Attribute(Runtime& runtime, std::string_view na
   if (name == "index") return Value::Integer(index0 + 1);
   if (name == "index0") return Value::Integer(index0);
   if (name == "first") return Value::Bool(index0 == 0);
-  if (name == "last") return Value::Bool(!Peek(runtime));
+  if (name == "last") return Value::Bool(!Peek());
   if (name == "length") return Value::Integer(Length(runtime));
   if (name == "revindex") return Value::Integer(Length(runtime) - index0);
   if (name == "revindex0") return Value::Integer(Length(runtime) - index0 - 1);
@@ -170,7 +136,7 @@ std::optional<Value> LoopObject::Attribute(Runtime& runtime, std::string_view na
     return index0 == 0 ? runtime.Undefined("there is no previous item") : before_;
   }
   if (name == "nextitem") {
-    return Peek(runtime) ? *after_ : runtime.Undefined("there is no next item");
+    return Peek() ? *after_ : runtime.Undefined("there is no next item");
   }
   if (name == "cycle" || name == "changed" || name == "depth" || name == "depth0") {
     Fail(NotSupported(
@@ -182,6 +148,7 @@ std::optional<Value> LoopObject::Attribute(Runtime& runtime, std::string_view na
 
 void LoopObject::Release() {
   iterator_.reset();
+  passes = nullptr;
   current = Value();
   before_ = Value();
   after_.reset();

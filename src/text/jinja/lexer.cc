@@ -17,12 +17,8 @@ std::string NormalizeNewlines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
   for (size_t i = 0; i < source.size(); ++i) {
-    if (source[i] == '\r') {
-      if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
-      out.push_back('\n');
-    } else {
-      out.push_back(source[i]);
-    }
+    if (source.substr(i, 2) == "\r\n") continue;
+    out.push_back(source[i] == '\r' ? '\n' : source[i]);
   }
   if (!out.empty() && out.back() == '\n') out.pop_back();
   return out;
@@ -48,8 +44,7 @@ class Lexer {
  private:
   [[noreturn]] void Error(std::string message) { throw SyntaxFailure{std::move(message), line_}; }
 
-  bool At(std::string_view what) const { return source_.compare(place_, what.size(), what) == 0; }
-  bool AtFrom(size_t place, std::string_view what) const {
+  bool At(size_t place, std::string_view what) const {
     return source_.compare(place, what.size(), what) == 0;
   }
 
@@ -93,16 +88,13 @@ class Lexer {
     return c == '-' || c == '+' ? c : '\0';
   }
 
-  // If a raw tag starts here, the place after it, otherwise npos.
-  size_t RawEnd(size_t tag) const {
-    size_t place = tag + 2;
+  // Where the "%}" of {% word %} stands if that tag is at `tag`, otherwise npos.
+  size_t TagEnd(size_t tag, std::string_view word) const {
+    size_t place = SkipSpace(tag + (SignAt(tag + 2) == '\0' ? 2 : 3));
+    if (!At(place, word)) return std::string::npos;
+    place = SkipSpace(place + word.size());
     if (SignAt(place) != '\0') ++place;
-    place = SkipSpace(place);
-    if (!AtFrom(place, "raw")) return std::string::npos;
-    place = SkipSpace(place + 3);
-    if (AtFrom(place, "-%}")) return SkipSpace(place + 3);
-    if (AtFrom(place, "%}")) return place + 2;
-    return std::string::npos;
+    return At(place, "%}") ? place : std::string::npos;
   }
 
   // Text up to a tag, and the tag.
@@ -131,13 +123,11 @@ class Lexer {
       SkipComment();
       return;
     }
-    if (opener == '%') {
-      if (const size_t raw = RawEnd(tag); raw != std::string::npos) {
-        line_starting_ = source_[raw - 1] == '\n';
-        MoveTo(raw);
-        LexRaw();
-        return;
-      }
+    const size_t raw = opener == '%' ? TagEnd(tag, "raw") : std::string::npos;
+    if (raw != std::string::npos && SignAt(raw - 1) != '+') {
+      EndTag(raw, SignAt(raw - 1) == '-', false);
+      LexRaw();
+      return;
     }
     Emit(opener == '{' ? TokenType::kVariableBegin : TokenType::kBlockBegin,
          source_.substr(tag, 2));
@@ -167,22 +157,14 @@ class Lexer {
 
   void LexRaw() {
     if (place_ == source_.size()) return;  // as with comments
-    size_t tag = place_;
-    while ((tag = source_.find("{%", tag)) != std::string::npos) {
-      const char sign = SignAt(tag + 2);
-      size_t place = SkipSpace(tag + (sign == '\0' ? 2 : 3));
-      if (AtFrom(place, "endraw")) {
-        place = SkipSpace(place + 6);
-        const char end_sign = SignAt(place);
-        if (end_sign != '\0') ++place;
-        if (AtFrom(place, "%}")) {
-          EmitData(
-              StripBefore(std::string_view(source_.data() + place_, tag - place_), sign, false));
-          EndTag(place, end_sign == '-', end_sign == '\0');
-          return;
-        }
-      }
-      tag += 2;
+    for (size_t tag = source_.find("{%", place_); tag != std::string::npos;
+         tag = source_.find("{%", tag + 2)) {
+      const size_t end = TagEnd(tag, "endraw");
+      if (end == std::string::npos) continue;
+      const std::string_view text(source_.data() + place_, tag - place_);
+      EmitData(StripBefore(text, SignAt(tag + 2), false));
+      EndTag(end, SignAt(end - 1) == '-', SignAt(end - 1) == '\0');
+      return;
     }
     Error("a raw block is not closed by {% endraw %}");
   }
@@ -195,7 +177,7 @@ class Lexer {
     const char sign = SignAt(place_);
     if (sign == '+' && is_variable) return false;
     const size_t place = place_ + (sign == '\0' ? 0 : 1);
-    if (!AtFrom(place, closer)) return false;
+    if (!At(place, closer)) return false;
     Emit(type, std::string(closer));
     EndTag(place, sign == '-', sign == '\0' && !is_variable);
     return true;
@@ -214,43 +196,28 @@ class Lexer {
     }
   }
 
-  size_t SkipDigits(size_t place) const {
-    while (place < source_.size() && IsDigit(source_[place])) ++place;
-    return place;
-  }
-
-  // The end of a fraction and exponent that make the digits before `place` a float, or `place`.
-  size_t FloatEnd(size_t place) const {
-    size_t end = place;
-    if (end + 1 < source_.size() && source_[end] == '.' && IsDigit(source_[end + 1])) {
-      end = SkipDigits(end + 1);
-    }
-    if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
-      size_t exponent = end + 1;
-      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) {
-        ++exponent;
-      }
-      if (exponent < source_.size() && IsDigit(source_[exponent])) return SkipDigits(exponent);
-    }
-    return end;
-  }
-
   bool LexNumber() {
     if (!IsDigit(source_[place_])) return false;
-    const size_t digits = SkipDigits(place_);
-    const size_t end = FloatEnd(digits);
+    const size_t digits = std::min(source_.find_first_not_of("0123456789", place_), source_.size());
+    double value = 0;
+    const char* const begin = source_.data() + place_;
+    const auto read = std::from_chars(begin, source_.data() + source_.size(), value);
+    // A point without digits behind it is that of an attribute.
+    const bool is_whole = source_[digits] == '.' ? !IsDigit(source_[digits + 1])
+                                                 : read.ptr == source_.data() + digits;
+    const size_t end = is_whole ? digits : place_ + static_cast<size_t>(read.ptr - begin);
     const std::string text = source_.substr(place_, end - place_);
-    const bool is_other_notation = digits == end && (text.size() > 1 ? text[0] == '0' : false);
+    const bool is_other_notation = is_whole && text.size() > 1 && text[0] == '0';
     if (is_other_notation || (end < source_.size() && IsNameChar(source_[end]))) {
       Error(NotSupported("number", source_.substr(place_, end - place_ + 1), "decimal numbers"));
     }
     Emit(TokenType::kNumber, text);
-    if (end > digits) {
-      tokens_.back().number = Value::Float(ParseFloat(text).value_or(0));
-    } else {
+    if (is_whole) {
       const std::optional<Int> number = ParseInteger(text);
       if (!number) Error(StrCat("the integer ", text.substr(0, 40), " is larger than 127 bits"));
       tokens_.back().number = Value::Integer(*number);
+    } else {
+      tokens_.back().number = Value::Float(ParseFloat(text).value_or(0));
     }
     MoveTo(end);
     return true;
@@ -326,16 +293,17 @@ class Lexer {
 
   void LexOperator() {
     const auto found = std::find_if(std::begin(kOperators), std::end(kOperators),
-                                    [this](std::string_view op) { return At(op); });
+                                    [this](std::string_view op) { return At(place_, op); });
     if (found == std::end(kOperators)) {
       Error(StrCat("unexpected character '", source_.substr(place_, Utf8LengthAt(source_, place_)),
                    "'"));
     }
     const char c = (*found)[0];
-    if (c == '(') brackets_.push_back(')');
-    if (c == '[') brackets_.push_back(']');
-    if (c == '{') brackets_.push_back('}');
-    if (c == ')' || c == ']' || c == '}') {
+    static constexpr std::string_view kOpeners = "([{", kClosers = ")]}";
+    if (const size_t kind = kOpeners.find(c); kind != std::string_view::npos) {
+      brackets_.push_back(kClosers[kind]);
+    }
+    if (kClosers.find(c) != std::string_view::npos) {
       if (brackets_.empty()) Error(StrCat("unexpected '", c, "'"));
       if (brackets_.back() != c) {
         Error(StrCat("unexpected '", c, "', expected '", brackets_.back(), "'"));

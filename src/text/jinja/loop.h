@@ -1,6 +1,7 @@
 // The variable `loop` of a for statement. Belongs to one rendering and its thread.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -11,7 +12,8 @@ namespace sluice::text::jinja {
 
 struct LoopObject final : Object {
   // `length` is that of the iterable, if it has one.
-  LoopObject(Meter* meter, std::shared_ptr<Iterator> iterator_in, std::optional<int64_t> length_in);
+  LoopObject(Meter* meter, std::shared_ptr<IteratorObject> iterator_in,
+             std::optional<int64_t> length_in);
 
   // Moves to the next item; false at the end.
   bool Advance(Runtime& runtime);
@@ -21,13 +23,18 @@ struct LoopObject final : Object {
   void Release();
   int64_t Length(Runtime& runtime);
 
+  // Whether the loop's `if` lets an item through; null: all.
+  std::function<bool(const Value&)> passes;
   Value current;
   int64_t index0 = -1;
 
  private:
-  bool Peek(Runtime& runtime);
+  // The next item, which comes no second time.
+  std::optional<Value> Pull();
+  // Whether there is an item after the current one.
+  bool Peek();
 
-  std::shared_ptr<Iterator> iterator_;
+  std::shared_ptr<IteratorObject> iterator_;
   std::optional<int64_t> length_;
   Value before_;
   std::optional<Value> after_;  // read ahead

@@ -1,6 +1,7 @@
 #include "text/jinja/numbers.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -10,8 +11,6 @@
 
 namespace sluice::text::jinja {
 namespace {
-
-using Unsigned = unsigned __int128;
 
 // Without spaces around and without a plus sign.
 std::string_view Trimmed(std::string_view text) {
@@ -23,19 +22,19 @@ std::string_view Trimmed(std::string_view text) {
 }  // namespace
 
 std::optional<Int> ParseInteger(std::string_view raw) {
-  constexpr Unsigned kMax = ~Unsigned{0} >> 1;
   std::string_view digits = Trimmed(raw);
   const bool negative = !digits.empty() && digits[0] == '-';
   if (negative) digits.remove_prefix(1);
   if (digits.empty()) return std::nullopt;
-  Unsigned value = 0;
+  Int value = 0;
   for (char c : digits) {
     if (c < '0' || c > '9') return std::nullopt;
-    const Unsigned digit = static_cast<Unsigned>(c - '0');
-    if (value > (kMax - digit) / 10) Fail("an integer is larger than 127 bits");
-    value = value * 10 + digit;
+    if (__builtin_mul_overflow(value, Int{10}, &value) ||
+        __builtin_add_overflow(value, Int{c - '0'}, &value)) {
+      Fail("an integer is larger than 127 bits");
+    }
   }
-  return negative ? -static_cast<Int>(value) : static_cast<Int>(value);
+  return negative ? -value : value;
 }
 
 std::optional<double> ParseFloat(std::string_view raw) {
@@ -57,35 +56,11 @@ Int TruncateFloat(double value) {
   return static_cast<Int>(value);
 }
 
-std::string FormatInteger(Int value) {
-  const bool negative = value < 0;
-  Unsigned magnitude = negative ? ~static_cast<Unsigned>(value) + 1 : static_cast<Unsigned>(value);
-  std::string out;
-  do {
-    out.push_back(static_cast<char>('0' + static_cast<int>(magnitude % 10)));
-    magnitude /= 10;
-  } while (magnitude != 0);
-  if (negative) out.push_back('-');
-  std::reverse(out.begin(), out.end());
-  return out;
-}
-
 std::string FormatFloat(double value) {
   if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[64];
-  const auto end =
-      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
-  std::string text(buffer, end.ptr);
-  const size_t e = text.find('e');
-  const int exponent = std::atoi(text.c_str() + e + 1);
-  constexpr int kFixedMin = -4;
-  constexpr int kFixedMax = 16;
-  if (exponent < kFixedMin || exponent >= kFixedMax) return text;
-  const auto fixed = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed);
-  std::string out(buffer, fixed.ptr);
-  if (out.find('.') == std::string::npos) out += ".0";
-  return out;
+  std::string text = fmt::to_string(value);
+  const bool is_whole = text.find_first_not_of("-0123456789") == std::string::npos;
+  return is_whole ? text + ".0" : text;
 }
 
 }  // namespace sluice::text::jinja

@@ -17,7 +17,6 @@ std::optional<double> ParseFloat(std::string_view text);
 // int(value) of a float; throws Failure for NaN, infinity and numbers out of range.
 Int TruncateFloat(double value);
 
-std::string FormatInteger(Int value);
 // repr(value): the shortest text that reads back as the same number.
 std::string FormatFloat(double value);
 

@@ -1,11 +1,12 @@
 // Comparing, membership and arithmetic.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
-#include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/string_parts.h"
 
@@ -14,15 +15,26 @@ namespace {
 
 // ---- Comparing
 
-// Ints compare exactly, whatever their size.
-bool EqualNumbers(const Value& a, const Value& b) {
-  if (a.IsIntegral() && b.IsIntegral()) return a.integer() == b.integer();
-  return a.AsDouble() == b.AsDouble();
+template <class T>
+bool HoldsFor(Op op, const T& a, const T& b) {
+  switch (op) {
+    case Op::kLess:
+      return a < b;
+    case Op::kLessEqual:
+      return a <= b;
+    case Op::kGreater:
+      return a > b;
+    case Op::kGreaterEqual:
+      return a >= b;
+    default:
+      return a == b;
+  }
 }
 
-bool LessNumbers(const Value& a, const Value& b) {
-  if (a.IsIntegral() && b.IsIntegral()) return a.integer() < b.integer();
-  return a.AsDouble() < b.AsDouble();
+// Ints compare exactly, whatever their size.
+bool CompareNumbers(Op op, const Value& a, const Value& b) {
+  if (a.IsIntegral() && b.IsIntegral()) return HoldsFor(op, a.integer(), b.integer());
+  return HoldsFor(op, a.AsDouble(), b.AsDouble());
 }
 
 // What Python's containers take for equal without asking: the same object.
@@ -30,15 +42,17 @@ bool SameObject(const Value& a, const Value& b) {
   return a.object() != nullptr && a.object() == b.object();
 }
 
-bool EqualItems(Runtime& runtime, const Value& a, const Value& b) {
-  if (a.items().size() != b.items().size()) return false;
-  runtime.Step(a.items().size() / 16);
-  for (size_t i = 0; i < a.items().size(); ++i) {
-    const Value& x = a.items()[i];
-    const Value& y = b.items()[i];
-    if (!SameObject(x, y) && !Equal(runtime, x, y)) return false;
-  }
-  return true;
+bool EqualAsItems(Runtime& runtime, const Value& a, const Value& b) {
+  return SameObject(a, b) || Equal(runtime, a, b);
+}
+
+// The first place at which two sequences differ, or the length of the shorter one.
+size_t FirstDifference(Runtime& runtime, const Value& a, const Value& b) {
+  const size_t common = std::min(a.items().size(), b.items().size());
+  runtime.Step(common / 16);
+  size_t place = 0;
+  while (place < common && EqualAsItems(runtime, a.items()[place], b.items()[place])) ++place;
+  return place;
 }
 
 bool EqualDicts(Runtime& runtime, const DictObject& a, const DictObject& b) {
@@ -46,105 +60,82 @@ bool EqualDicts(Runtime& runtime, const DictObject& a, const DictObject& b) {
   runtime.Step(a.entries.size());
   for (const auto& [key, value] : a.entries) {
     const Value* other = b.Find(runtime, key);
-    if (other == nullptr) return false;
-    if (!SameObject(value, *other) && !Equal(runtime, value, *other)) return false;
+    if (other == nullptr || !EqualAsItems(runtime, value, *other)) return false;
   }
   return true;
-}
-
-[[noreturn]] void NoOrder(std::string_view symbol, const Value& a, const Value& b) {
-  if (a.IsUndefined()) Fail(a.undefined_message());
-  if (b.IsUndefined()) Fail(b.undefined_message());
-  Fail("'", symbol, "' is not supported between '", TypeName(a), "' and '", TypeName(b), "'");
 }
 
 bool ContainsItem(Runtime& runtime, const std::vector<Value>& items, const Value& item) {
   for (const Value& candidate : items) {
     runtime.Step();
-    if (SameObject(candidate, item) || Equal(runtime, candidate, item)) return true;
+    if (EqualAsItems(runtime, candidate, item)) return true;
   }
   return false;
 }
 
 // ---- Arithmetic
 
-constexpr std::string_view kSymbols[] = {"+", "-", "*", "/", "//", "%"};
-
-[[noreturn]] void Unsupported(BinaryOp op, const Value& a, const Value& b) {
-  if (a.IsUndefined()) Fail(a.undefined_message());
-  if (b.IsUndefined()) Fail(b.undefined_message());
-  if (op == BinaryOp::kAdd && (a.IsString() || a.IsSequence())) {
+[[noreturn]] void Unsupported(Op op, const Value& a, const Value& b) {
+  CheckDefined(a);
+  CheckDefined(b);
+  if (op == Op::kAdd && (a.IsString() || a.IsSequence())) {
     Fail("can only concatenate ", TypeName(a), " (not \"", TypeName(b), "\") to ", TypeName(a));
   }
-  Fail("unsupported operand types for ", kSymbols[static_cast<int>(op)], ": '", TypeName(a),
-       "' and '", TypeName(b), "'");
+  Fail("unsupported operand types for ", SymbolOf(op), ": '", TypeName(a), "' and '", TypeName(b),
+       "'");
 }
 
-[[noreturn]] void Overflow() { Fail("an integer is larger than 127 bits"); }
-
-Int FloorDivide(Int a, Int b) {
-  if (b == -1) {
-    Int out;
-    if (__builtin_sub_overflow(Int{0}, a, &out)) Overflow();
-    return out;
-  }
-  const Int quotient = a / b;
-  return (a % b != 0 && ((a < 0) != (b < 0))) ? quotient - 1 : quotient;
+// Takes a reference, since `value` is written while `overflows` is worked out.
+Value Checked(bool overflows, const Int& value) {
+  if (overflows) Fail("an integer is larger than 127 bits");
+  return Value::Integer(value);
 }
 
-Int Modulo(Int a, Int b) {
-  if (b == -1) return 0;
-  const Int rest = a % b;
-  return (rest != 0 && ((rest < 0) != (b < 0))) ? rest + b : rest;
-}
-
-Value IntegerBinary(BinaryOp op, Int a, Int b) {
+Value IntegerBinary(Op op, Int a, Int b) {
   Int out = 0;
-  const bool divides =
-      op == BinaryOp::kDivide || op == BinaryOp::kFloorDivide || op == BinaryOp::kModulo;
-  if (divides && b == 0) Fail("division by zero");
+  if (b == 0 && (op == Op::kDivide || op == Op::kFloorDivide || op == Op::kModulo)) {
+    Fail("division by zero");
+  }
   switch (op) {
-    case BinaryOp::kAdd:
-      if (__builtin_add_overflow(a, b, &out)) Overflow();
-      break;
-    case BinaryOp::kSubtract:
-      if (__builtin_sub_overflow(a, b, &out)) Overflow();
-      break;
-    case BinaryOp::kMultiply:
-      if (__builtin_mul_overflow(a, b, &out)) Overflow();
-      break;
-    case BinaryOp::kDivide:
+    case Op::kAdd:
+      return Checked(__builtin_add_overflow(a, b, &out), out);
+    case Op::kSubtract:
+      return Checked(__builtin_sub_overflow(a, b, &out), out);
+    case Op::kMultiply:
+      return Checked(__builtin_mul_overflow(a, b, &out), out);
+    case Op::kDivide:
       return Value::Float(static_cast<double>(a) / static_cast<double>(b));
-    case BinaryOp::kFloorDivide:
-      out = FloorDivide(a, b);
-      break;
-    case BinaryOp::kModulo:
-      out = Modulo(a, b);
+    default:
       break;
   }
-  return Value::Integer(out);
+  // Division by -1 can overflow. Python rounds a quotient down, C++ towards zero.
+  if (b == -1) return op == Op::kModulo ? Value::Integer(0) : IntegerBinary(Op::kSubtract, 0, a);
+  const bool is_rounded_up = a % b != 0 && (a < 0) != (b < 0);
+  if (op == Op::kModulo) return Value::Integer(a % b + (is_rounded_up ? b : 0));
+  return Value::Integer(a / b - (is_rounded_up ? 1 : 0));
 }
 
-Value FloatBinary(BinaryOp op, double a, double b) {
+Value FloatBinary(Op op, double a, double b) {
   switch (op) {
-    case BinaryOp::kAdd:
+    case Op::kAdd:
       return Value::Float(a + b);
-    case BinaryOp::kSubtract:
+    case Op::kSubtract:
       return Value::Float(a - b);
-    case BinaryOp::kMultiply:
+    case Op::kMultiply:
       return Value::Float(a * b);
-    case BinaryOp::kDivide:
+    case Op::kDivide:
       if (b == 0.0) Fail("division by zero");
       return Value::Float(a / b);
     default:
-      Fail(NotSupported("operator for floats", kSymbols[static_cast<int>(op)], "+ - * /"));
+      Fail(NotSupported("operator for floats", SymbolOf(op), "+ - * /"));
   }
 }
 
 Value Repeat(Runtime& runtime, const Value& what, const Value& times) {
   const int64_t wanted = Index(times);
-  if (times.integer() != wanted)
-    Fail("cannot repeat a value ", FormatInteger(times.integer()), " times");
+  if (times.integer() != wanted) {
+    Fail("cannot repeat a value ", fmt::to_string(times.integer()), " times");
+  }
   const size_t count = wanted > 0 ? static_cast<size_t>(wanted) : 0;
   if (what.IsString()) {
     TextBuilder out(runtime);
@@ -160,16 +151,17 @@ Value Repeat(Runtime& runtime, const Value& what, const Value& times) {
     out.reserve(count * items.size());
     for (size_t i = 0; i < count; ++i) out.insert(out.end(), items.begin(), items.end());
   }
-  return what.Is(Kind::kList) ? runtime.List(std::move(out)) : runtime.Tuple(std::move(out));
+  return runtime.Sequence(what.kind(), std::move(out));
 }
 
 Value Join(Runtime& runtime, const Value& a, const Value& b) {
   std::vector<Value> out;
   runtime.CheckCount(a.items().size() + b.items().size());
   out.reserve(a.items().size() + b.items().size());
-  out.insert(out.end(), a.items().begin(), a.items().end());
-  out.insert(out.end(), b.items().begin(), b.items().end());
-  return a.Is(Kind::kList) ? runtime.List(std::move(out)) : runtime.Tuple(std::move(out));
+  for (const Value* part : {&a, &b}) {
+    out.insert(out.end(), part->items().begin(), part->items().end());
+  }
+  return runtime.Sequence(a.kind(), std::move(out));
 }
 
 // A safe string escapes the other one.
@@ -185,31 +177,26 @@ Value Concatenate(Runtime& runtime, const Value& a, const Value& b) {
 
 }  // namespace
 
-bool Compare(Runtime& runtime, CompareOp op, const Value& a, const Value& b) {
-  switch (op) {
-    case CompareOp::kEqual:
-      return Equal(runtime, a, b);
-    case CompareOp::kNotEqual:
-      return !Equal(runtime, a, b);
-    case CompareOp::kLess:
-      return Less(runtime, a, b);
-    case CompareOp::kLessEqual:
-      return LessOrEqual(runtime, a, b);
-    case CompareOp::kGreater:
-      return Less(runtime, b, a, ">");
-    case CompareOp::kGreaterEqual:
-      return LessOrEqual(runtime, b, a, ">=");
-    case CompareOp::kIn:
-      return Contains(runtime, b, a);
-    case CompareOp::kNotIn:
-      return !Contains(runtime, b, a);
-  }
-  return false;
+std::string_view SymbolOf(Op op) {
+  // By Op.
+  static constexpr std::string_view kSymbols[] = {
+      "+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
+  return kSymbols[static_cast<int>(op)];
+}
+
+void CheckDefined(const Value& value) {
+  if (value.IsUndefined()) Fail(value.undefined_message());
+}
+
+bool Compare(Runtime& runtime, Op op, const Value& a, const Value& b) {
+  if (op == Op::kEqual || op == Op::kNotEqual) return Equal(runtime, a, b) == (op == Op::kEqual);
+  if (op == Op::kIn || op == Op::kNotIn) return Contains(runtime, b, a) == (op == Op::kIn);
+  return Ordered(runtime, op, a, b);
 }
 
 bool Equal(Runtime& runtime, const Value& a, const Value& b) {
   runtime.Step();
-  if (a.IsNumber() && b.IsNumber()) return EqualNumbers(a, b);
+  if (a.IsNumber() && b.IsNumber()) return CompareNumbers(Op::kEqual, a, b);
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
@@ -219,7 +206,8 @@ bool Equal(Runtime& runtime, const Value& a, const Value& b) {
       return a.text() == b.text();
     case Kind::kList:
     case Kind::kTuple:
-      return EqualItems(runtime, a, b);
+      return a.items().size() == b.items().size() &&
+             FirstDifference(runtime, a, b) == a.items().size();
     case Kind::kDict:
       return EqualDicts(runtime, a.dict(), b.dict());
     case Kind::kRange:
@@ -230,28 +218,24 @@ bool Equal(Runtime& runtime, const Value& a, const Value& b) {
   }
 }
 
-bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol) {
+bool Ordered(Runtime& runtime, Op op, const Value& a, const Value& b) {
   runtime.Step();
-  if (a.IsNumber() && b.IsNumber()) return LessNumbers(a, b);
+  if (a.IsNumber() && b.IsNumber()) return CompareNumbers(op, a, b);
   if (a.IsString() && b.IsString()) {
     runtime.Work(std::min(a.text().size(), b.text().size()));
-    return a.text() < b.text();
+    return HoldsFor(op, a.text().compare(b.text()), 0);
   }
-  if (!a.IsSequence() || a.kind() != b.kind()) NoOrder(symbol, a, b);
-  const size_t common = std::min(a.items().size(), b.items().size());
-  runtime.Step(common / 16);
-  for (size_t i = 0; i < common; ++i) {
-    const Value& x = a.items()[i];
-    const Value& y = b.items()[i];
-    if (!SameObject(x, y) && !Equal(runtime, x, y)) return Less(runtime, x, y, symbol);
+  if (!a.IsSequence() || a.kind() != b.kind()) {
+    CheckDefined(a);
+    CheckDefined(b);
+    Fail("'", SymbolOf(op), "' is not supported between '", TypeName(a), "' and '", TypeName(b),
+         "'");
   }
-  return a.items().size() < b.items().size();
-}
-
-bool LessOrEqual(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol) {
-  if (a.IsNumber() && b.IsNumber()) return LessNumbers(a, b) || EqualNumbers(a, b);
-  if (Less(runtime, a, b, symbol)) return true;
-  return Equal(runtime, a, b);
+  const size_t place = FirstDifference(runtime, a, b);
+  if (place < a.items().size() && place < b.items().size()) {
+    return Ordered(runtime, op, a.items()[place], b.items()[place]);
+  }
+  return HoldsFor(op, a.items().size(), b.items().size());
 }
 
 bool Contains(Runtime& runtime, const Value& container, const Value& item) {
@@ -268,10 +252,10 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item) {
     case Kind::kDict:
       return container.dict().Find(runtime, item) != nullptr;
     default: {
-      std::shared_ptr<Iterator> iterator = Iterate(runtime, container);
-      Value candidate;
-      while (iterator->Next(runtime, &candidate)) {
-        if (Equal(runtime, candidate, item)) return true;
+      // A generator is read up to the item.
+      const std::shared_ptr<IteratorObject> iterator = Iterate(runtime, container);
+      while (const std::optional<Value> candidate = iterator->Next()) {
+        if (Equal(runtime, *candidate, item)) return true;
       }
       return false;
     }
@@ -310,36 +294,27 @@ int64_t Index(const Value& value) {
   return static_cast<int64_t>(wanted > kMax ? kMax : wanted < kMin ? kMin : wanted);
 }
 
-Value Binary(Runtime& runtime, BinaryOp op, const Value& a, const Value& b) {
+Value Binary(Runtime& runtime, Op op, const Value& a, const Value& b) {
   if (a.IsIntegral() && b.IsIntegral()) return IntegerBinary(op, a.integer(), b.integer());
   if (a.IsNumber() && b.IsNumber()) return FloatBinary(op, a.AsDouble(), b.AsDouble());
-  if (a.IsString() && op == BinaryOp::kModulo) {
+  if (a.IsString() && op == Op::kModulo) {
     Fail("a string is formatted by %, which is not supported; chat templates may use ~ or format");
   }
-  if (a.IsUndefined() || b.IsUndefined()) Unsupported(op, a, b);
-  switch (op) {
-    case BinaryOp::kAdd:
-      if (a.IsString() && b.IsString()) return Concatenate(runtime, a, b);
-      if (a.IsSequence() && a.kind() == b.kind()) return Join(runtime, a, b);
-      break;
-    case BinaryOp::kMultiply:
-      if ((a.IsString() || a.IsSequence()) && b.IsIntegral()) return Repeat(runtime, a, b);
-      if ((b.IsString() || b.IsSequence()) && a.IsIntegral()) return Repeat(runtime, b, a);
-      break;
-    default:
-      break;
+  if (op == Op::kAdd) {
+    if (a.IsString() && b.IsString()) return Concatenate(runtime, a, b);
+    if (a.IsSequence() && a.kind() == b.kind()) return Join(runtime, a, b);
+  }
+  if (op == Op::kMultiply) {
+    if ((a.IsString() || a.IsSequence()) && b.IsIntegral()) return Repeat(runtime, a, b);
+    if ((b.IsString() || b.IsSequence()) && a.IsIntegral()) return Repeat(runtime, b, a);
   }
   Unsupported(op, a, b);
 }
 
 Value Negate(const Value& value) {
   if (value.Is(Kind::kFloat)) return Value::Float(-value.real());
-  if (value.IsIntegral()) {
-    Int out;
-    if (__builtin_sub_overflow(Int{0}, value.integer(), &out)) Overflow();
-    return Value::Integer(out);
-  }
-  if (value.IsUndefined()) Fail(value.undefined_message());
+  if (value.IsIntegral()) return IntegerBinary(Op::kSubtract, 0, value.integer());
+  CheckDefined(value);
   Fail("bad operand type for unary -: '", TypeName(value), "'");
 }
 

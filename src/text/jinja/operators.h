@@ -11,9 +11,13 @@
 
 namespace sluice::text::jinja {
 
-enum class BinaryOp : uint8_t { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo };
-
-enum class CompareOp : uint8_t {
+enum class Op : uint8_t {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
   kEqual,
   kNotEqual,
   kLess,
@@ -23,20 +27,27 @@ enum class CompareOp : uint8_t {
   kIn,
   kNotIn
 };
+// As templates write it: "+", "not in".
+std::string_view SymbolOf(Op op);
 
 // ---- operators.cc
-bool Compare(Runtime& runtime, CompareOp op, const Value& a, const Value& b);
+// Throws Failure with the message of an undefined value.
+void CheckDefined(const Value& value);
+// REQUIRES: a comparison
+bool Compare(Runtime& runtime, Op op, const Value& a, const Value& b);
 bool Equal(Runtime& runtime, const Value& a, const Value& b);
-// a < b; throws Failure for types that have no order.
-bool Less(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol = "<");
-// a <= b, which for NaN is not the opposite of b < a.
-bool LessOrEqual(Runtime& runtime, const Value& a, const Value& b, std::string_view symbol = "<=");
+// a < b, a <= b, a > b or a >= b; throws Failure for types that have no order.
+bool Ordered(Runtime& runtime, Op op, const Value& a, const Value& b);
+inline bool Less(Runtime& runtime, const Value& a, const Value& b) {
+  return Ordered(runtime, Op::kLess, a, b);
+}
 bool Contains(Runtime& runtime, const Value& container, const Value& item);
 // False for a list, a dict, and a tuple that holds one.
 bool IsHashable(Runtime& runtime, const Value& value);
 // Throws Failure unless IsHashable.
 void CheckHashable(Runtime& runtime, const Value& value);
-Value Binary(Runtime& runtime, BinaryOp op, const Value& a, const Value& b);
+// REQUIRES: no comparison
+Value Binary(Runtime& runtime, Op op, const Value& a, const Value& b);
 Value Negate(const Value& value);
 // The value of an int or a bool, cut to int64; throws Failure "'str' object cannot be interpreted
 // as an integer".
@@ -56,9 +67,11 @@ Value Slice(Runtime& runtime, const Value& object, const Value& start, const Val
             const Value& step);
 
 // ---- iterate.cc
-std::shared_ptr<Iterator> Iterate(Runtime& runtime, const Value& value);
+std::shared_ptr<IteratorObject> Iterate(Runtime& runtime, const Value& value);
 std::vector<Value> Collect(Runtime& runtime, const Value& value);
 bool IsIterable(const Value& value);
+// What iterating gives at a place. REQUIRES: a list, tuple, dict, view or range that long
+Value ItemAt(Runtime& runtime, const Value& value, size_t place);
 // len(); nothing for values that have none.
 std::optional<int64_t> Length(const Value& value);
 // len(); throws Failure for values that have none.

@@ -1,5 +1,3 @@
-#include "text/jinja/parser.h"
-
 #include <initializer_list>
 
 #include "base/str_cat.h"
@@ -17,10 +15,7 @@ class Parser : public ExpressionParser {
   ParsedTemplate Run() {
     ParsedTemplate parsed;
     parsed.body.statements = ParseUntil({});
-    if (!unknown_.empty()) {
-      const UnknownName& first = unknown_[0];
-      Error(first.is_filter ? NoSuchFilter(first.name) : NoSuchTest(first.name), first.line);
-    }
+    if (unknown_) throw *unknown_;
     return parsed;
   }
 
@@ -95,7 +90,7 @@ class Parser : public ExpressionParser {
   }
 
   StatementPtr ParseStatement(EndTags outer) {
-    Nesting nesting(this);
+    const Restore<int> nesting(&nesting_, Deeper());
     struct Tag {
       std::string_view name;
       StatementKind kind;
@@ -130,52 +125,46 @@ class Parser : public ExpressionParser {
 
   // ---- Targets of assignments
 
-  static bool IsConstantName(std::string_view name) {
-    return name == "true" || name == "True" || name == "false" || name == "False" ||
-           name == "none" || name == "None";
-  }
-
-  Target NameTarget() {
-    Target target;
-    target.text = ExpectName();
-    if (IsConstantName(target.text)) Error(StrCat("cannot assign to '", target.text, "'"));
-    target.name = Intern(target.text);
+  ExprPtr NameTarget() {
+    ExprPtr target = MakeExpr(ExprKind::kName, current().line);
+    target->text = ExpectName();
+    if (ConstantOf(target->text)) Error(StrCat("cannot assign to '", target->text, "'"));
+    target->name = Intern(target->text);
     return target;
   }
 
   // A name, a tuple of targets in parentheses or, in {% set %}, namespace.attribute.
-  Target ParseOneTarget(bool with_namespace) {
-    Nesting nesting(this);
+  ExprPtr ParseOneTarget(bool with_namespace) {
+    const Restore<int> nesting(&nesting_, Deeper());
     if (SkipOperator("(")) {
-      Target tuple = ParseTarget(false);
+      ExprPtr tuple = ParseTarget(false);
       ExpectOperator(")");
       return tuple;
     }
     const int line = current().line;
-    Target target = NameTarget();
-    if (target.name == kLoop && in_loop_) {
+    ExprPtr target = NameTarget();
+    if (target->name == kLoop && in_loop_) {
       Error("the variable 'loop' cannot be assigned to in a for loop", line);
     }
-    if (with_namespace && SkipOperator(".")) {
-      target.kind = Target::Kind::kNamespace;
-      target.attribute = ExpectName();
-    }
-    return target;
+    if (!with_namespace || !SkipOperator(".")) return target;
+    ExprPtr attribute = MakeExpr(ExprKind::kAttribute, line);
+    AddItem(attribute.get(), std::move(target));
+    attribute->text = ExpectName();
+    return attribute;
   }
 
   // A target, or a tuple of them.
-  Target ParseTarget(bool with_namespace) {
-    Target tuple;
-    tuple.kind = Target::Kind::kTuple;
+  ExprPtr ParseTarget(bool with_namespace) {
+    ExprPtr tuple = MakeExpr(ExprKind::kTuple, current().line);
     bool has_comma = false;
     while (!AtTagEnd() && !AtOperator(")") && !AtName("in")) {
-      tuple.items.push_back(ParseOneTarget(with_namespace));
+      AddItem(tuple.get(), ParseOneTarget(with_namespace));
       if (!SkipOperator(",")) break;
       has_comma = true;
     }
     if (has_comma) return tuple;
-    if (tuple.items.empty()) Unexpected("expected a name to assign to, got");
-    return std::move(tuple.items[0]);
+    if (tuple->items.empty()) Unexpected("expected a name to assign to, got");
+    return std::move(tuple->items[0]);
   }
 
   // ---- Statements; the name of the tag has been read
@@ -225,13 +214,13 @@ class Parser : public ExpressionParser {
     ExpectOperator("(");
     while (!AtOperator(")")) {
       const int line = current().line;
-      Target name = NameTarget();
+      ExprPtr name = NameTarget();
       if (macro->parameters.size() == kNamesOfCallMax) {
         Error(StrCat("a macro has more than ", kNamesOfCallMax, " parameters"), line);
       }
       for (const Parameter& other : macro->parameters) {
-        if (other.name == name.name) {
-          Error(StrCat("the parameter '", name.text, "' comes twice"), line);
+        if (other.name == name->name) {
+          Error(StrCat("the parameter '", name->text, "' comes twice"), line);
         }
       }
       ExprPtr fallback = SkipOperator("=") ? ParseExpression() : nullptr;
@@ -239,7 +228,7 @@ class Parser : public ExpressionParser {
           macro->parameters.back().fallback != nullptr) {
         Error("a parameter without default follows one with default", line);
       }
-      macro->parameters.push_back({name.name, std::move(name.text), std::move(fallback)});
+      macro->parameters.push_back({name->name, name->text, std::move(fallback)});
       if (!SkipOperator(",")) break;
     }
     ExpectOperator(")");

@@ -1,9 +1,10 @@
 // Values as text: str() and repr(), and tojson (json.dumps with the arguments that transformers
 // gives it).
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
@@ -42,7 +43,7 @@ class Printer {
       case Kind::kBool:
         return out_.Append(BoolText(value.boolean()));
       case Kind::kInt:
-        return out_.Append(FormatInteger(value.integer()));
+        return out_.Append(fmt::to_string(value.integer()));
       case Kind::kFloat:
         return out_.Append(FloatText(value.real()));
       case Kind::kString:
@@ -73,22 +74,13 @@ class Printer {
 
   // ---- Strings
 
-  void AppendCode(const char* format, uint32_t code) {
-    char text[16];
-    std::snprintf(text, sizeof text, format, code);
-    out_.Append(text);
-  }
-
   // A character by its number.
   void AppendNumbered(uint32_t c) {
-    if (!style_.json) {
-      AppendCode(c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-    } else if (c < 0x10000) {
-      AppendCode("\\u%04x", c);
-    } else {
-      AppendCode("\\u%04x", 0xD800 + ((c - 0x10000) >> 10));
-      AppendCode("\\u%04x", 0xDC00 + ((c - 0x10000) & 0x3FF));
-    }
+    if (!style_.json && c < 0x100) return out_.Append(fmt::format("\\x{:02x}", c));
+    if (c < 0x10000) return out_.Append(fmt::format("\\u{:04x}", c));
+    if (!style_.json) return out_.Append(fmt::format("\\U{:08x}", c));
+    out_.Append(fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
+                            0xDC00 + ((c - 0x10000) & 0x3FF)));
   }
 
   void PrintString(const Value& value) {
@@ -120,12 +112,9 @@ class Printer {
       out_.Append(text.substr(plain, start - plain));
       plain = place;
       const size_t found = c < 0x80 ? escaped.find(static_cast<char>(c)) : std::string_view::npos;
-      if (c == static_cast<char32_t>(quote)) {
+      if (is_special || found != std::string_view::npos) {
         out_.Append('\\');
-        out_.Append(quote);
-      } else if (found != std::string_view::npos) {
-        out_.Append('\\');
-        out_.Append(kLetters[found]);
+        out_.Append(is_special ? static_cast<char>(c) : kLetters[found]);
       } else {
         AppendNumbered(c);
       }

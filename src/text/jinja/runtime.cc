@@ -12,12 +12,6 @@ namespace {
 // Far more than a conversation needs, far less than a server has.
 constexpr size_t kLiveBytesMax = 256u << 20;
 
-int DepthOf(const std::vector<Value>& items) {
-  int depth = 0;
-  for (const Value& item : items) depth = std::max(depth, item.depth());
-  return depth + 1;
-}
-
 }  // namespace
 
 Runtime::Runtime(const RenderLimits& limits, std::optional<Moment> now)
@@ -53,55 +47,26 @@ Value Runtime::String(std::string text, bool markup) {
   CheckString(text.size());
   Step();
   Work(text.size());
-  return {Kind::kString, std::make_shared<StringObject>(&meter_, std::move(text), markup)};
+  return Make<StringObject>(Kind::kString, std::move(text), markup);
 }
 
-Value Runtime::List(std::vector<Value> items) {
+Value Runtime::Sequence(Kind kind, std::vector<Value> items) {
   Step(1 + items.size() / 16);
-  const int depth = DepthOf(items);
-  return {Kind::kList, std::make_shared<SequenceObject>(&meter_, std::move(items), depth)};
-}
-
-Value Runtime::Tuple(std::vector<Value> items) {
-  Step(1 + items.size() / 16);
-  const int depth = DepthOf(items);
-  return {Kind::kTuple, std::make_shared<SequenceObject>(&meter_, std::move(items), depth)};
+  return Make<SequenceObject>(kind, std::move(items));
 }
 
 Value Runtime::Dict(std::vector<DictObject::Entry> entries) {
   Step(1 + entries.size());
-  int depth = 0;
   for (const auto& [key, value] : entries) {
-    depth = std::max({depth, key.depth(), value.depth()});
     // Keys are sorted when one is looked up.
     if (key.IsString()) Work(key.text().size() * 4);
   }
-  return {Kind::kDict, std::make_shared<DictObject>(&meter_, std::move(entries), depth + 1)};
-}
-
-Value Runtime::Undefined(std::string message) {
-  return {Kind::kUndefined, std::make_shared<UndefinedObject>(&meter_, std::move(message))};
-}
-
-Value Runtime::View(const Value& dict, ViewKind what) {
-  return {Kind::kView, std::make_shared<ViewObject>(&meter_, dict, what)};
-}
-
-Value Runtime::Range(int64_t start, int64_t stop, int64_t step) {
-  return {Kind::kRange, std::make_shared<RangeObject>(&meter_, start, stop, step)};
+  return Make<DictObject>(Kind::kDict, std::move(entries));
 }
 
 Value Runtime::Namespace() {
   namespaces_.push_back(std::make_shared<NamespaceObject>(&meter_));
   return {Kind::kNamespace, namespaces_.back()};
-}
-
-Value Runtime::Generator(std::vector<Value> items) {
-  return {Kind::kIterator, Iterate(*this, List(std::move(items)))};
-}
-
-Value Runtime::Function(const Builtin* builtin, Value self) {
-  return {Kind::kFunction, std::make_shared<FunctionObject>(&meter_, builtin, std::move(self))};
 }
 
 Moment Runtime::now() const {
@@ -128,6 +93,14 @@ void TextBuilder::Append(std::string_view part) {
   }
 }
 
+void TextBuilder::Append(const Value& value) {
+  if (value.IsString()) {
+    Append(value.text());
+  } else {
+    Append(ToString(runtime_, value));
+  }
+}
+
 void TextBuilder::AppendRepeated(std::string_view part, size_t count) {
   if (part.empty() || count == 0) return;
   if (count > runtime_.limits().output_bytes_max / part.size()) {
@@ -143,26 +116,12 @@ void TextBuilder::AppendRepeated(std::string_view part, size_t count) {
 
 bool DictBuilder::Set(const Value& key, Value value) {
   runtime_.Step();
-  if (key.IsString()) {
-    runtime_.Work(key.text().size() * 8);
-    auto [place, is_new] = by_text_.try_emplace(key.text(), entries_.size());
-    if (!is_new) {
-      entries_[place->second].second = std::move(value);
-      return false;
-    }
-  } else {
-    CheckHashable(runtime_, key);
-    for (size_t place : others_) {
-      runtime_.Step();
-      if (Equal(runtime_, entries_[place].first, key)) {
-        entries_[place].second = std::move(value);
-        return false;
-      }
-    }
-    others_.push_back(entries_.size());
+  if (const std::optional<size_t> place = dict_.PlaceOf(runtime_, key)) {
+    dict_.entries[*place].second = std::move(value);
+    return false;
   }
-  runtime_.CheckCount(entries_.size());
-  entries_.emplace_back(key, std::move(value));
+  runtime_.CheckCount(dict_.entries.size());
+  dict_.entries.emplace_back(key, std::move(value));
   return true;
 }
 

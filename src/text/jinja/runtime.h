@@ -51,18 +51,33 @@ class Runtime {
   // Throws Failure unless a list of `count` values may exist.
   void CheckCount(size_t count) const;
 
+  // A value of an object that the meter counts.
+  template <class T, class... Parts>
+  Value Make(Kind kind, Parts&&... parts) {
+    return {kind, std::make_shared<T>(&meter_, std::forward<Parts>(parts)...)};
+  }
   Value String(std::string text, bool markup = false);
-  Value List(std::vector<Value> items);
-  Value Tuple(std::vector<Value> items);
+  // REQUIRES: a list's or a tuple's kind
+  Value Sequence(Kind kind, std::vector<Value> items);
+  Value List(std::vector<Value> items) { return Sequence(Kind::kList, std::move(items)); }
+  Value Tuple(std::vector<Value> items) { return Sequence(Kind::kTuple, std::move(items)); }
   // REQUIRES: no two equal keys
   Value Dict(std::vector<DictObject::Entry> entries);
-  Value Undefined(std::string message);
-  Value View(const Value& dict, ViewKind what);
-  Value Range(int64_t start, int64_t stop, int64_t step);
+  Value Undefined(std::string message) {
+    return Make<StringObject>(Kind::kUndefined, std::move(message), false);
+  }
+  Value View(const Value& dict, ViewKind what) { return Make<ViewObject>(Kind::kView, dict, what); }
+  Value Range(int64_t start, int64_t stop, int64_t step) {
+    return Make<RangeObject>(Kind::kRange, start, stop, step);
+  }
   Value Namespace();
   // A generator over `items`, which is read once.
-  Value Generator(std::vector<Value> items);
-  Value Function(const Builtin* builtin, Value self);
+  Value Generator(std::vector<Value> items) {
+    return Make<IteratorObject>(Kind::kIterator, List(std::move(items)));
+  }
+  Value Function(const Builtin* builtin, Value self) {
+    return Make<FunctionObject>(Kind::kFunction, builtin, std::move(self));
+  }
 
   Meter* meter() { return &meter_; }
   const RenderLimits& limits() const { return limits_; }
@@ -96,6 +111,8 @@ class TextBuilder {
 
   void Append(std::string_view part);
   void Append(char part) { Append(std::string_view(&part, 1)); }
+  // str(value).
+  void Append(const Value& value);
   void AppendRepeated(std::string_view part, size_t count);
   const std::string& text() const { return text_; }
   std::string Take() { return std::move(text_); }
@@ -113,13 +130,11 @@ class DictBuilder {
   explicit DictBuilder(Runtime& runtime) : runtime_(runtime) {}
   // Whether the key is new; throws Failure for one that cannot be hashed.
   bool Set(const Value& key, Value value);
-  Value Finish() { return runtime_.Dict(std::move(entries_)); }
+  Value Finish() { return runtime_.Dict(std::move(dict_.entries)); }
 
  private:
   Runtime& runtime_;
-  std::vector<DictObject::Entry> entries_;
-  std::map<std::string_view, size_t> by_text_;  // places of string keys
-  std::vector<size_t> others_;                  // places of other keys
+  DictEntries dict_;
 };
 
 }  // namespace sluice::text::jinja

@@ -32,25 +32,28 @@ class Scope final : public Object {
   void Clear() { variables_.clear(); }
   // Whether this scope itself has a value of that name.
   bool Has(Name name) const {
-    for (const auto& [key, value] : variables_) {
-      if (key == name) return value.has_value();
-    }
-    return false;
+    const std::optional<Value>* variable = FindHere(name);
+    return variable != nullptr && variable->has_value();
   }
   // The nearest variable of that name: null if there is none, a pointer to nothing if it has no
   // value yet. `seen` counts the variables looked at.
   const std::optional<Value>* Find(Name name, size_t* seen) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
       *seen += scope->variables_.size();
-      for (const auto& [key, value] : scope->variables_) {
-        if (key == name) return &value;
-      }
+      if (const std::optional<Value>* variable = scope->FindHere(name)) return variable;
     }
     return nullptr;
   }
 
  private:
   using Variable = std::pair<Name, std::optional<Value>>;
+
+  const std::optional<Value>* FindHere(Name name) const {
+    for (const auto& [key, value] : variables_) {
+      if (key == name) return &value;
+    }
+    return nullptr;
+  }
 
   std::optional<Value>& Place(Name name) {
     for (auto& [key, value] : variables_) {

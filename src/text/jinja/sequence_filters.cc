@@ -70,8 +70,10 @@ Value LengthFilter(Runtime&, const Value& self, const Bound&) {
 }
 
 Value First(Runtime& runtime, const Value& self, const Bound&) {
-  Value item;
-  if (Iterate(runtime, self)->Next(runtime, &item)) return item;
+  if (self.IsString() && !self.text().empty()) {
+    return runtime.String(self.text().substr(0, Utf8LengthAt(self.text(), 0)));
+  }
+  if (std::optional<Value> item = Iterate(runtime, self)->Next()) return *item;
   return runtime.Undefined("No first item, sequence was empty.");
 }
 
@@ -85,19 +87,12 @@ Value Last(Runtime& runtime, const Value& self, const Bound&) {
 Value Join(Runtime& runtime, const Value& self, const Bound& bound) {
   const std::string delimiter = bound.Has(0) ? ToString(runtime, bound[0]) : "";
   const AttributeGetter getter(runtime, bound.Or(1, Value()));
-  std::shared_ptr<Iterator> iterator = Iterate(runtime, self);
   TextBuilder out(runtime);
-  Value item;
   bool first = true;
-  while (iterator->Next(runtime, &item)) {
+  for (const Value& item : Collect(runtime, self)) {
     if (!first) out.Append(delimiter);
     first = false;
-    item = getter.Get(runtime, item);
-    if (item.IsString()) {
-      out.Append(item.text());
-    } else {
-      out.Append(ToString(runtime, item));
-    }
+    out.Append(getter.Get(runtime, item));
   }
   return out.Finish();
 }
@@ -108,9 +103,7 @@ Value Extreme(Runtime& runtime, const Value& self, const Bound&) {
   Value best_key;
   for (const Value& item : Collect(runtime, self)) {
     Value key = SortKey(runtime, item, false);
-    if (best && !(largest ? Less(runtime, best_key, key, ">") : Less(runtime, key, best_key))) {
-      continue;
-    }
+    if (best && !Ordered(runtime, largest ? Op::kGreater : Op::kLess, key, best_key)) continue;
     best = item;
     best_key = std::move(key);
   }

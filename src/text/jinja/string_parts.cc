@@ -65,15 +65,11 @@ std::vector<std::string_view> SplitTextFromRight(Runtime& runtime, std::string_v
   // Backwards, the last occurrence is the first, and all searches together pass over the text once.
   const std::string backwards(text.rbegin(), text.rend());
   const std::string wanted(separator.rbegin(), separator.rend());
-  std::vector<std::string_view> parts;
-  size_t done = 0;
-  while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    const size_t at = FindIn(backwards, wanted, done);
-    if (at == std::string_view::npos) break;
-    AddPart(runtime, text.substr(text.size() - at, at - done), &parts);
-    done = at + wanted.size();
+  auto parts = SplitText(runtime, backwards, wanted, limit);
+  for (std::string_view& part : parts) {
+    const size_t end = text.size() - static_cast<size_t>(part.data() - backwards.data());
+    part = text.substr(end - part.size(), part.size());
   }
-  AddPart(runtime, text.substr(0, text.size() - done), &parts);
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
@@ -130,25 +126,23 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
   }
   std::string_view text = value.text();
   runtime.Work(text.size() * kSearchWork);
-  if (chars.IsNone()) {
-    if (left) text = StripLeft(text);
-    if (right) text = StripRight(text);
-  } else {
+  std::set<char32_t> listed;
+  if (chars.IsString()) {
     runtime.Work(chars.text().size() * 16 + text.size() * 8);
-    std::set<char32_t> strip;
     for (size_t place = 0; place < chars.text().size();) {
-      strip.insert(DecodeUtf8(chars.text(), &place));
+      listed.insert(DecodeUtf8(chars.text(), &place));
     }
-    while (left && !text.empty()) {
-      size_t next = 0;
-      if (strip.count(DecodeUtf8(text, &next)) == 0) break;
-      text.remove_prefix(next);
-    }
-    while (right && !text.empty()) {
-      size_t before = text.size();
-      if (strip.count(DecodeUtf8Before(text, &before)) == 0) break;
-      text = text.substr(0, before);
-    }
+  }
+  const auto goes = [&](char32_t c) { return chars.IsNone() ? IsSpace(c) : listed.count(c) != 0; };
+  while (left && !text.empty()) {
+    size_t next = 0;
+    if (!goes(DecodeUtf8(text, &next))) break;
+    text.remove_prefix(next);
+  }
+  while (right && !text.empty()) {
+    size_t before = text.size();
+    if (!goes(DecodeUtf8Before(text, &before))) break;
+    text = text.substr(0, before);
   }
   if (text.size() == value.text().size()) return value;
   return runtime.String(std::string(text), value.markup());

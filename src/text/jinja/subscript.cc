@@ -10,13 +10,42 @@
 namespace sluice::text::jinja {
 namespace {
 
+constexpr std::string_view kIntAttributes =
+    "real imag numerator denominator bit_count bit_length conjugate to_bytes from_bytes "
+    "as_integer_ratio";
+
 // The attributes of Python's built-in types: methods that templates may call, those that would
 // change the object, which the sandbox hides, and those that are not supported.
 struct Attributes {
-  Builtins methods;
+  Kind kind;
+  Builtins (*methods)();
   std::string_view hidden;
   std::string_view unsupported;
 };
+
+constexpr Attributes kAttributes[] = {
+    {Kind::kString, StringMethods, "",
+     "casefold center count encode expandtabs find format_map index isalnum isalpha isascii "
+     "isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "
+     "isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust "
+     "rpartition swapcase translate zfill"},
+    {Kind::kList, ListMethods, "append clear pop reverse insert sort extend remove", "copy"},
+    {Kind::kTuple, ListMethods, "", ""},
+    {Kind::kRange, ListMethods, "", "start stop step"},
+    {Kind::kDict, DictMethods, "clear pop popitem setdefault update", "copy fromkeys"},
+    {Kind::kBool, NoMethods, "", kIntAttributes},
+    {Kind::kInt, NoMethods, "", kIntAttributes},
+    {Kind::kFloat, NoMethods, "", "real imag is_integer conjugate hex fromhex as_integer_ratio"},
+    {Kind::kFunction, NoMethods, "", "fromkeys"},
+    {Kind::kMacro, NoMethods, "", "arguments caller catch_kwargs catch_varargs"},
+};
+constexpr Attributes kNoAttributes = {Kind::kNone, NoMethods, "", ""};
+
+const Attributes& AttributesOf(const Value& object) {
+  const auto* const found = std::find_if(std::begin(kAttributes), std::end(kAttributes),
+                                         [&](const auto& one) { return object.Is(one.kind); });
+  return found == std::end(kAttributes) ? kNoAttributes : *found;
+}
 
 bool IsListed(std::string_view list, std::string_view name) {
   for (size_t at = list.find(name); at != std::string_view::npos; at = list.find(name, at + 1)) {
@@ -26,44 +55,14 @@ bool IsListed(std::string_view list, std::string_view name) {
   return false;
 }
 
-Attributes AttributesOf(const Value& object) {
-  switch (object.kind()) {
-    case Kind::kString:
-      return {
-          StringMethods(), "",
-          "casefold center count encode expandtabs find format_map index isalnum isalpha isascii "
-          "isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "
-          "isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust "
-          "rpartition swapcase translate zfill"};
-    case Kind::kList:
-      return {ListMethods(), "append clear pop reverse insert sort extend remove", "copy"};
-    case Kind::kTuple:
-      return {ListMethods(), "", ""};
-    case Kind::kRange:
-      return {ListMethods(), "", "start stop step"};
-    case Kind::kDict:
-      return {DictMethods(), "clear pop popitem setdefault update", "copy fromkeys"};
-    case Kind::kBool:
-    case Kind::kInt:
-      return {{},
-              "",
-              "real imag numerator denominator bit_count bit_length conjugate to_bytes "
-              "from_bytes as_integer_ratio"};
-    case Kind::kFloat:
-      return {{}, "", "real imag is_integer conjugate hex fromhex as_integer_ratio"};
-    case Kind::kFunction:
-      return {{}, "", "fromkeys"};
-    case Kind::kMacro:
-      return {{}, "", "arguments caller catch_kwargs catch_varargs"};
-    default:
-      return {{}, "", ""};
-  }
+std::optional<Value> Found(const Value* value) {
+  return value == nullptr ? std::nullopt : std::optional<Value>(*value);
 }
 
 std::optional<Value> KindAttribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.Is(Kind::kLoop)) return object.As<LoopObject>().Attribute(runtime, name);
-  const Attributes attributes = AttributesOf(object);
-  if (const Builtin* method = Find(attributes.methods, name)) {
+  const Attributes& attributes = AttributesOf(object);
+  if (const Builtin* method = Find(attributes.methods(), name)) {
     return runtime.Function(method, object);
   }
   // What every Python object has begins with two underscores; the sandbox hides that too.
@@ -73,10 +72,10 @@ std::optional<Value> KindAttribute(Runtime& runtime, const Value& object, std::s
   }
   if (object.Is(Kind::kMacro) && name == "name") {
     const Statement& macro = *object.As<MacroObject>().definition;
-    return macro.kind == StatementKind::kMacro ? runtime.String(macro.target.text) : Value();
+    return macro.kind == StatementKind::kMacro ? runtime.String(macro.target->text) : Value();
   }
   if (IsListed(attributes.unsupported, name)) {
-    Fail(NotSupported(TypeName(object) + " attribute", name, attributes.methods));
+    Fail(NotSupported(TypeName(object) + " attribute", name, attributes.methods()));
   }
   return std::nullopt;
 }
@@ -149,27 +148,6 @@ Bounds ResolveSlice(const Value& start, const Value& stop, const Value& step, in
   return bounds;
 }
 
-Value SliceText(Runtime& runtime, const Value& object, const Bounds& bounds) {
-  const std::string& text = object.text();
-  runtime.Work(text.size());
-  std::string out;
-  if (bounds.step == 1) {
-    const size_t from = ByteOf(object, bounds.start);
-    const size_t to = ByteOf(object, std::max(bounds.start, bounds.stop));
-    return runtime.String(text.substr(from, to - from), object.markup());
-  }
-  std::vector<size_t> starts;  // of the characters, in bytes
-  starts.reserve(object.chars());
-  for (size_t place = 0; place < text.size(); place += Utf8LengthAt(text, place)) {
-    starts.push_back(place);
-  }
-  for (int64_t i = 0; i < bounds.count; ++i) {
-    const size_t start = starts[static_cast<size_t>(bounds.start + i * bounds.step)];
-    out += text.substr(start, Utf8LengthAt(text, start));
-  }
-  return runtime.String(std::move(out), object.markup());
-}
-
 }  // namespace
 
 std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::string_view name) {
@@ -178,37 +156,22 @@ std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::s
   if (object.IsUndefined() && name.substr(0, 2) != "__") Fail(object.undefined_message());
   if (object.Is(Kind::kNamespace)) {
     runtime.Step(object.As<NamespaceObject>().attributes.size() / 16);
-    const Value* value = object.As<NamespaceObject>().Find(name);
-    return value == nullptr ? std::nullopt : std::optional<Value>(*value);
+    return Found(object.As<NamespaceObject>().Find(name));
   }
   return KindAttribute(runtime, object, name);
 }
 
 std::optional<Value> FindItem(Runtime& runtime, const Value& object, const Value& key) {
   runtime.Step();
-  switch (object.kind()) {
-    case Kind::kUndefined:
-      Fail(object.undefined_message());
-    case Kind::kDict: {
-      if (!IsHashable(runtime, key)) return std::nullopt;
-      const Value* value = object.dict().Find(runtime, key);
-      return value == nullptr ? std::nullopt : std::optional<Value>(*value);
-    }
-    case Kind::kList:
-    case Kind::kTuple: {
-      const auto place = Place(key, static_cast<int64_t>(object.items().size()));
-      return place ? std::optional<Value>(object.items()[*place]) : std::nullopt;
-    }
-    case Kind::kRange: {
-      const auto place = Place(key, object.As<RangeObject>().size);
-      if (!place) return std::nullopt;
-      return Value::Integer(object.As<RangeObject>().At(static_cast<int64_t>(*place)));
-    }
-    case Kind::kString:
-      return CharAt(runtime, object, key);
-    default:
-      return std::nullopt;
+  CheckDefined(object);
+  if (object.IsString()) return CharAt(runtime, object, key);
+  if (object.Is(Kind::kDict)) {
+    if (!IsHashable(runtime, key)) return std::nullopt;
+    return Found(object.dict().Find(runtime, key));
   }
+  if (!object.IsSequence() && !object.Is(Kind::kRange)) return std::nullopt;
+  const std::optional<size_t> place = Place(key, *Length(object));
+  return place ? std::optional<Value>(ItemAt(runtime, object, *place)) : std::nullopt;
 }
 
 Value GetAttribute(Runtime& runtime, const Value& object, std::string_view name) {
@@ -216,7 +179,7 @@ Value GetAttribute(Runtime& runtime, const Value& object, std::string_view name)
   if (object.Is(Kind::kDict)) {
     if (const Value* value = object.dict().Find(name)) return *value;
   }
-  if (object.IsUndefined()) Fail(object.undefined_message());
+  CheckDefined(object);
   return runtime.Undefined(DescribeMissing(object, name));
 }
 
@@ -230,7 +193,7 @@ Value GetItem(Runtime& runtime, const Value& object, const Value& key) {
 
 Value Slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
             const Value& step) {
-  if (object.IsUndefined()) Fail(object.undefined_message());
+  CheckDefined(object);
   if (object.Is(Kind::kRange)) {
     Fail(NotSupported("slice of a", "range", "slices of a list, a tuple or a str"));
   }
@@ -238,13 +201,22 @@ Value Slice(Runtime& runtime, const Value& object, const Value& start, const Val
     Fail("'", TypeName(object), "' object cannot be sliced");
   }
   const Bounds bounds = ResolveSlice(start, stop, step, *Length(object));
-  if (object.IsString()) return SliceText(runtime, object, bounds);
+  if (object.IsString() && bounds.step == 1) {
+    runtime.Work(object.text().size());
+    const size_t from = ByteOf(object, bounds.start);
+    const size_t to = ByteOf(object, std::max(bounds.start, bounds.stop));
+    return runtime.String(object.text().substr(from, to - from), object.markup());
+  }
+  const Value source = object.IsString() ? runtime.List(Collect(runtime, object)) : object;
   std::vector<Value> out;
   out.reserve(static_cast<size_t>(bounds.count));
   for (int64_t i = 0; i < bounds.count; ++i) {
-    out.push_back(object.items()[static_cast<size_t>(bounds.start + i * bounds.step)]);
+    out.push_back(source.items()[static_cast<size_t>(bounds.start + i * bounds.step)]);
   }
-  return object.Is(Kind::kList) ? runtime.List(std::move(out)) : runtime.Tuple(std::move(out));
+  if (!object.IsString()) return runtime.Sequence(object.kind(), std::move(out));
+  TextBuilder text(runtime);
+  for (const Value& character : out) text.Append(character);
+  return text.Finish(object.markup());
 }
 
 }  // namespace sluice::text::jinja

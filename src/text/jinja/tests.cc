@@ -27,7 +27,7 @@ Value Sequence(Runtime&, const Value& self, const Bound&) {
 Value Iterable(Runtime&, const Value& self, const Bound&) { return Value::Bool(IsIterable(self)); }
 
 bool DividesTo(Runtime& runtime, const Value& value, const Value& by, Int rest) {
-  return Equal(runtime, Binary(runtime, BinaryOp::kModulo, value, by), Value::Integer(rest));
+  return Equal(runtime, Binary(runtime, Op::kModulo, value, by), Value::Integer(rest));
 }
 
 template <int rest>
@@ -39,7 +39,7 @@ Value DivisibleBy(Runtime& runtime, const Value& self, const Bound& bound) {
   return Value::Bool(DividesTo(runtime, self, bound[0], 0));
 }
 
-template <CompareOp op>
+template <Op op>
 Value Compares(Runtime& runtime, const Value& self, const Bound& bound) {
   return Value::Bool(Compare(runtime, op, self, bound[0]));
 }
@@ -51,7 +51,7 @@ constexpr Builtin kTests[] = {
     {"even", HalvesTo<0>},
     {"false", IsBool<false>},
     {"float", HasKind<Kind::kFloat>},
-    {"in", Compares<CompareOp::kIn>, {"seq"}, 1},
+    {"in", Compares<Op::kIn>, {"seq"}, 1},
     {"integer", HasKind<Kind::kInt>},
     {"iterable", Iterable},
     {"mapping", HasKind<Kind::kDict>},
@@ -62,21 +62,21 @@ constexpr Builtin kTests[] = {
     {"string", HasKind<Kind::kString>},
     {"true", IsBool<true>},
     {"undefined", HasKind<Kind::kUndefined>},
-    {"==", Compares<CompareOp::kEqual>, {"other"}, 1},
-    {"eq", Compares<CompareOp::kEqual>, {"other"}, 1},
-    {"equalto", Compares<CompareOp::kEqual>, {"other"}, 1},
-    {"!=", Compares<CompareOp::kNotEqual>, {"other"}, 1},
-    {"ne", Compares<CompareOp::kNotEqual>, {"other"}, 1},
-    {">", Compares<CompareOp::kGreater>, {"other"}, 1},
-    {"gt", Compares<CompareOp::kGreater>, {"other"}, 1},
-    {"greaterthan", Compares<CompareOp::kGreater>, {"other"}, 1},
-    {">=", Compares<CompareOp::kGreaterEqual>, {"other"}, 1},
-    {"ge", Compares<CompareOp::kGreaterEqual>, {"other"}, 1},
-    {"<", Compares<CompareOp::kLess>, {"other"}, 1},
-    {"lt", Compares<CompareOp::kLess>, {"other"}, 1},
-    {"lessthan", Compares<CompareOp::kLess>, {"other"}, 1},
-    {"<=", Compares<CompareOp::kLessEqual>, {"other"}, 1},
-    {"le", Compares<CompareOp::kLessEqual>, {"other"}, 1},
+    {"==", Compares<Op::kEqual>, {"other"}, 1},
+    {"eq", Compares<Op::kEqual>, {"other"}, 1},
+    {"equalto", Compares<Op::kEqual>, {"other"}, 1},
+    {"!=", Compares<Op::kNotEqual>, {"other"}, 1},
+    {"ne", Compares<Op::kNotEqual>, {"other"}, 1},
+    {">", Compares<Op::kGreater>, {"other"}, 1},
+    {"gt", Compares<Op::kGreater>, {"other"}, 1},
+    {"greaterthan", Compares<Op::kGreater>, {"other"}, 1},
+    {">=", Compares<Op::kGreaterEqual>, {"other"}, 1},
+    {"ge", Compares<Op::kGreaterEqual>, {"other"}, 1},
+    {"<", Compares<Op::kLess>, {"other"}, 1},
+    {"lt", Compares<Op::kLess>, {"other"}, 1},
+    {"lessthan", Compares<Op::kLess>, {"other"}, 1},
+    {"<=", Compares<Op::kLessEqual>, {"other"}, 1},
+    {"le", Compares<Op::kLessEqual>, {"other"}, 1},
 };
 
 }  // namespace

@@ -146,17 +146,13 @@ Value Replace(Runtime& runtime, const Value& self, const Bound& bound) {
 Value Join(Runtime& runtime, const Value& self, const Bound& bound) {
   TextBuilder out(runtime);
   bool first = true;
-  std::shared_ptr<Iterator> iterator = Iterate(runtime, bound[0]);
-  Value item;
-  while (iterator->Next(runtime, &item)) {
+  for (const Value& item : Collect(runtime, bound[0])) {
     if (!first) out.Append(self.text());
     first = false;
-    if (self.markup()) {
-      item = Escape(runtime, item);
-    } else if (!item.IsString()) {
+    if (!self.markup() && !item.IsString()) {
       Fail("join() found an item of type ", TypeName(item), " where it needs a str");
     }
-    out.Append(item.text());
+    out.Append(self.markup() ? Escape(runtime, item) : item);
   }
   return out.Finish(self.markup());
 }

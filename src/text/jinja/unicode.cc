@@ -25,35 +25,32 @@ char32_t SimpleTitle(char32_t c) {
   return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
 }
 
-// The characters that `c` is folded to for a comparison without case: "ss" for a sharp s.
-std::u32string Folded(char32_t c) {
+// The letters that a lower case letter is written with in upper case: itself, or what it is folded
+// to for a comparison without case ("ss" for a sharp s). utf8proc maps to one character alone.
+std::u32string Letters(char32_t c, bool is_lower) {
   utf8proc_int32_t folded[8];
   int boundary = 0;
-  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded,
-                                             std::size(folded), UTF8PROC_CASEFOLD, &boundary);
-  if (count < 0 || count > static_cast<utf8proc_ssize_t>(std::size(folded))) return {c};
+  const auto code_point = static_cast<utf8proc_int32_t>(c);
+  if (c < 0x80 || !is_lower) return {c};
+  const auto count =
+      utf8proc_decompose_char(code_point, folded, std::size(folded), UTF8PROC_CASEFOLD, &boundary);
+  if (count < 2 || count > static_cast<utf8proc_ssize_t>(std::size(folded))) return {c};
   return {folded, folded + count};
 }
 
-// A lower case letter that is folded to several characters is written in upper case as those in
-// upper case; utf8proc has the mappings to one character alone.
 void AppendUpper(char32_t c, std::string* out) {
-  const bool is_lower = c >= 0x80 && Category(c) != UTF8PROC_CATEGORY_LU;
-  const std::u32string folded = is_lower ? Folded(c) : std::u32string(1, c);
-  if (folded.size() == 1) return AppendUtf8(SimpleUpper(c), out);
-  for (char32_t part : folded) AppendUtf8(SimpleUpper(part), out);
+  const bool is_lower = Category(c) != UTF8PROC_CATEGORY_LU;
+  for (char32_t letter : Letters(c, is_lower)) AppendUtf8(SimpleUpper(letter), out);
 }
 
-// The same for the first letter of a word, of which one letter becomes a capital.
+// The first letter of a word, of which one letter becomes a capital.
 void AppendTitle(char32_t c, std::string* out) {
-  const bool is_lower = c >= 0x80 && Category(c) == UTF8PROC_CATEGORY_LL &&
-                        Category(SimpleTitle(c)) != UTF8PROC_CATEGORY_LT;
-  const std::u32string folded = is_lower ? Folded(c) : std::u32string(1, c);
-  if (folded.size() == 1) return AppendUtf8(SimpleTitle(c), out);
+  const bool is_lower =
+      Category(c) == UTF8PROC_CATEGORY_LL && Category(SimpleTitle(c)) != UTF8PROC_CATEGORY_LT;
   bool done = false;
-  for (char32_t part : folded) {
-    AppendUtf8(done ? part : SimpleTitle(part), out);
-    done = done || IsCased(part);
+  for (char32_t letter : Letters(c, is_lower)) {
+    AppendUtf8(done ? letter : SimpleTitle(letter), out);
+    done = done || IsCased(letter);
   }
 }
 
@@ -61,16 +58,10 @@ void AppendTitle(char32_t c, std::string* out) {
 bool IsCaseIgnorable(char32_t c) {
   static constexpr std::u32string_view kOthers =
       U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027\uFE13\uFE52\uFE55\uFF07\uFF0E\uFF1A";
-  switch (Category(c)) {
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK:
-      return true;
-    default:
-      return kOthers.find(c) != std::u32string_view::npos;
-  }
+  constexpr uint32_t kCategories = 1u << UTF8PROC_CATEGORY_MN | 1u << UTF8PROC_CATEGORY_ME |
+                                   1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_LM |
+                                   1u << UTF8PROC_CATEGORY_SK;
+  return (kCategories >> Category(c) & 1) != 0 || kOthers.find(c) != std::u32string_view::npos;
 }
 
 // Whether the capital sigma between `start` and `end` ends its word.
@@ -149,19 +140,9 @@ bool IsNameChar(char32_t c) {
 
 bool IsPrintable(char32_t c) {
   if (c < 0x7F) return c >= ' ';
-  switch (Category(c)) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS:
-      return false;
-    default:
-      return true;
-  }
+  // What is no separator, control or unassigned character stands next to each other, too.
+  const utf8proc_category_t category = Category(c);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_SO;
 }
 
 std::string_view StripLeft(std::string_view text) {

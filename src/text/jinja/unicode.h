@@ -20,9 +20,8 @@ std::string_view StripRight(std::string_view text);
 // Full mappings: a character can become up to three.
 std::string ToUpper(std::string_view text);
 std::string ToLower(std::string_view text);
-std::string ToTitle(std::string_view text);  // str.title: words are what cased letters make
-std::string TitleWords(
-    std::string_view text);  // the filter: words begin after spaces and - ( { [ <
+std::string ToTitle(std::string_view text);     // str.title: words are what cased letters make
+std::string TitleWords(std::string_view text);  // the filter: words begin after spaces and -({[<
 std::string Capitalize(std::string_view text);
 
 }  // namespace sluice::text::jinja

@@ -16,7 +16,17 @@ namespace {
 // comparing and destroying.
 constexpr int kValueDepthMax = 128;
 
-int MaxDepth(const Value& value, int depth) { return std::max(value.depth(), depth); }
+int DepthOf(const std::vector<Value>& items) {
+  int depth = 0;
+  for (const Value& item : items) depth = std::max(depth, item.depth());
+  return depth;
+}
+
+int DepthOf(const std::vector<DictObject::Entry>& entries) {
+  int depth = 0;
+  for (const auto& [key, value] : entries) depth = std::max({depth, key.depth(), value.depth()});
+  return depth;
+}
 
 }  // namespace
 
@@ -44,27 +54,6 @@ void Object::Grow(size_t bytes) {
   bytes_ += bytes;
 }
 
-Value Value::Bool(bool value) {
-  Value out;
-  out.kind_ = Kind::kBool;
-  out.scalar_.integer = value ? 1 : 0;
-  return out;
-}
-
-Value Value::Integer(Int value) {
-  Value out;
-  out.kind_ = Kind::kInt;
-  out.scalar_.integer = value;
-  return out;
-}
-
-Value Value::Float(double value) {
-  Value out;
-  out.kind_ = Kind::kFloat;
-  out.scalar_.real = value;
-  return out;
-}
-
 Value Value::Constant(std::string text) {
   return {Kind::kString, std::make_shared<StringObject>(nullptr, std::move(text), false)};
 }
@@ -78,7 +67,7 @@ bool Value::markup() const { return IsString() && As<StringObject>().markup; }
 size_t Value::chars() const { return As<StringObject>().chars; }
 const std::vector<Value>& Value::items() const { return As<SequenceObject>().items; }
 const DictObject& Value::dict() const { return As<DictObject>(); }
-const std::string& Value::undefined_message() const { return As<UndefinedObject>().message; }
+const std::string& Value::undefined_message() const { return As<StringObject>().text; }
 
 StringObject::StringObject(Meter* meter, std::string text_in, bool markup_in)
     : Object(meter, 96 + text_in.capacity(), 1),
@@ -86,51 +75,45 @@ StringObject::StringObject(Meter* meter, std::string text_in, bool markup_in)
       chars(CountUtf8(text)),
       markup(markup_in) {}
 
-SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in)
-    : Object(meter, 96 + items_in.capacity() * sizeof(Value), depth_in),
+SequenceObject::SequenceObject(Meter* meter, std::vector<Value> items_in)
+    : Object(meter, 96 + items_in.capacity() * sizeof(Value), DepthOf(items_in) + 1),
       items(std::move(items_in)) {}
 
-DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in, int depth_in)
-    : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + 64), depth_in),
-      entries(std::move(entries_in)) {}
+DictObject::DictObject(Meter* meter, std::vector<Entry> entries_in)
+    : Object(meter, 128 + entries_in.capacity() * (sizeof(Entry) + 64), DepthOf(entries_in) + 1),
+      DictEntries(std::move(entries_in)) {}
 
-const Value* DictObject::Find(std::string_view key) const {
+std::optional<size_t> DictEntries::PlaceOf(std::string_view key) const {
   constexpr size_t kScanMax = 8;
   if (entries.size() <= kScanMax) {
-    for (const auto& [name, value] : entries) {
-      if (name.IsString() && name.text() == key) return &value;
+    for (size_t place = 0; place < entries.size(); ++place) {
+      const Value& name = entries[place].first;
+      if (name.IsString() && name.text() == key) return place;
     }
-    return nullptr;
+    return std::nullopt;
   }
-  if (!indexed_) {
-    indexed_ = true;
-    for (const auto& [name, value] : entries) {
-      if (name.IsString()) by_text_.emplace(name.text(), &value);
-    }
+  for (; indexed_ < entries.size(); ++indexed_) {
+    const Value& name = entries[indexed_].first;
+    if (name.IsString()) by_text_.emplace(name.text(), indexed_);
   }
   const auto found = by_text_.find(key);
-  return found == by_text_.end() ? nullptr : found->second;
+  return found == by_text_.end() ? std::nullopt : std::optional<size_t>(found->second);
 }
 
-const Value* DictObject::Find(Runtime& runtime, const Value& key) const {
+std::optional<size_t> DictEntries::PlaceOf(Runtime& runtime, const Value& key) const {
   if (key.IsString()) {
     runtime.Step();
     runtime.Work(key.text().size() * 8);
-    return Find(key.text());
+    return PlaceOf(key.text());
   }
   CheckHashable(runtime, key);
-  for (const auto& [name, value] : entries) {
+  for (size_t place = 0; place < entries.size(); ++place) {
     runtime.Step();
-    if (!name.IsString() && Equal(runtime, name, key)) return &value;
+    const Value& name = entries[place].first;
+    if (!name.IsString() && Equal(runtime, name, key)) return place;
   }
-  return nullptr;
+  return std::nullopt;
 }
-
-UndefinedObject::UndefinedObject(Meter* meter, std::string message_in)
-    : Object(meter, 96 + message_in.capacity(), 1), message(std::move(message_in)) {}
-
-ViewObject::ViewObject(Meter* meter, Value dict_in, ViewKind what_in)
-    : Object(meter, 96, MaxDepth(dict_in, 0) + 1), dict(std::move(dict_in)), what(what_in) {}
 
 RangeObject::RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in)
     : Object(meter, 96, 1), start(start_in), stop(stop_in), step(step_in), size(0) {
@@ -141,24 +124,24 @@ RangeObject::RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_
   size = static_cast<int64_t>(std::min<Int>(items, std::numeric_limits<int64_t>::max()));
 }
 
-const Value* NamespaceObject::Find(std::string_view name) const {
-  for (const auto& [key, value] : attributes) {
-    if (key == name) return &value;
-  }
-  return nullptr;
+Value* NamespaceObject::Find(std::string_view name) {
+  const auto found = std::find_if(attributes.begin(), attributes.end(),
+                                  [name](const auto& one) { return one.first == name; });
+  return found == attributes.end() ? nullptr : &found->second;
 }
 
 void NamespaceObject::Set(std::string_view name, Value value) {
-  for (auto& [key, old] : attributes) {
-    if (key == name) {
-      old = std::move(value);
-      return;
-    }
+  if (Value* old = Find(name)) {
+    *old = std::move(value);
+  } else {
+    Add(name, std::move(value));
   }
-  Add(name, std::move(value));
 }
 
 void NamespaceObject::Add(std::string_view name, Value value) {
+  if (name.substr(0, 1) == "_") {
+    Fail("a namespace cannot hold '", name, "', which starts with an underscore");
+  }
   Grow(64 + name.size() + sizeof(Value));
   attributes.emplace_back(std::string(name), std::move(value));
 }
@@ -175,10 +158,9 @@ std::string TypeName(const Value& value) {
                                                 "Macro",     "builtin_function_or_method"};
   static constexpr std::string_view kViewNames[] = {"dict_keys", "dict_values", "dict_items"};
   if (value.markup()) return "Markup";
-  const std::string_view name = value.Is(Kind::kView)
-                                    ? kViewNames[static_cast<int>(value.As<ViewObject>().what)]
-                                    : kNames[static_cast<int>(value.kind())];
-  return std::string(name);
+  const bool is_view = value.Is(Kind::kView);
+  return std::string(is_view ? kViewNames[static_cast<int>(value.As<ViewObject>().what)]
+                             : kNames[static_cast<int>(value.kind())]);
 }
 
 bool Truthy(const Value& value) {

@@ -72,15 +72,14 @@ class Object {
 struct StringObject;
 struct SequenceObject;
 struct DictObject;
-struct UndefinedObject;
 
 class Value {
  public:
   Value() = default;  // None
   Value(Kind kind, std::shared_ptr<Object> object) : kind_(kind), object_(std::move(object)) {}
-  static Value Bool(bool value);
-  static Value Integer(Int value);
-  static Value Float(double value);
+  static Value Bool(bool value) { return {Kind::kBool, {.integer = value ? 1 : 0}}; }
+  static Value Integer(Int value) { return {Kind::kInt, {.integer = value}}; }
+  static Value Float(double value) { return {Kind::kFloat, {.real = value}}; }
   // A constant, which no Meter counts.
   static Value Constant(std::string text);
 
@@ -114,14 +113,18 @@ class Value {
   int depth() const { return object_ ? object_->depth() : 0; }
 
  private:
-  Kind kind_ = Kind::kNone;
-  union {
+  union Scalar {
     Int integer = 0;
     double real;
-  } scalar_;
+  };
+  Value(Kind kind, Scalar scalar) : kind_(kind), scalar_(scalar) {}
+
+  Kind kind_ = Kind::kNone;
+  Scalar scalar_;
   std::shared_ptr<Object> object_;
 };
 
+// A string, or what using an undefined value says.
 struct StringObject final : Object {
   StringObject(Meter* meter, std::string text_in, bool markup_in);
   const std::string text;  // UTF-8
@@ -130,58 +133,73 @@ struct StringObject final : Object {
 };
 
 struct SequenceObject final : Object {
-  SequenceObject(Meter* meter, std::vector<Value> items_in, int depth_in);
+  SequenceObject(Meter* meter, std::vector<Value> items_in);
   const std::vector<Value> items;
 };
 
-struct DictObject final : Object {
+// The entries of a dict, in order of insertion, and how one is found.
+struct DictEntries {
   using Entry = std::pair<Value, Value>;
-  // REQUIRES: no two equal keys
-  DictObject(Meter* meter, std::vector<Entry> entries_in, int depth_in);
-  const Value* Find(std::string_view key) const;
-  // Throws Failure for a key that cannot be hashed.
-  const Value* Find(Runtime& runtime, const Value& key) const;
+  explicit DictEntries(std::vector<Entry> entries_in = {}) : entries(std::move(entries_in)) {}
+  // Nothing if there is none. The second takes any key; it throws Failure for one that cannot be
+  // hashed.
+  std::optional<size_t> PlaceOf(std::string_view key) const;
+  std::optional<size_t> PlaceOf(Runtime& runtime, const Value& key) const;
+  // The value at PlaceOf, or null.
+  template <class... Key>
+  const Value* Find(Key&&... key) const {
+    const std::optional<size_t> place = PlaceOf(std::forward<Key>(key)...);
+    return place ? &entries[*place].second : nullptr;
+  }
 
-  const std::vector<Entry> entries;  // in order of insertion
+  std::vector<Entry> entries;  // no two equal keys
 
  private:
-  mutable bool indexed_ = false;
-  // The values of string keys; made when one is looked for among many.
-  mutable std::map<std::string_view, const Value*> by_text_;
+  // The places of the string keys among the first `indexed_` entries; made when one is looked for
+  // among many.
+  mutable std::map<std::string_view, size_t> by_text_;
+  mutable size_t indexed_ = 0;
 };
 
-struct UndefinedObject final : Object {
-  UndefinedObject(Meter* meter, std::string message_in);
-  const std::string message;  // what using it says
+struct DictObject final : Object, DictEntries {
+  // REQUIRES: no two equal keys
+  DictObject(Meter* meter, std::vector<Entry> entries_in);
 };
 
 enum class ViewKind : uint8_t { kKeys, kValues, kItems };
 struct ViewObject final : Object {
-  ViewObject(Meter* meter, Value dict_in, ViewKind what_in);
+  ViewObject(Meter* meter, Value dict_in, ViewKind what_in)
+      : Object(meter, 96, dict_in.depth() + 1), dict(std::move(dict_in)), what(what_in) {}
   const Value dict;
   const ViewKind what;
 };
 
 struct RangeObject final : Object {
   RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in);
-  int64_t At(int64_t index) const { return start + index * step; }
   const int64_t start, stop, step;
   int64_t size;
 };
 
-// A lazy sequence, read once.
-class Iterator : public Object {
- public:
-  using Object::Object;
-  virtual bool Next(Runtime& runtime, Value* item) = 0;
+// The items of a list or a tuple, read once.
+struct IteratorObject final : Object {
+  IteratorObject(Meter* meter, Value items_in)
+      : Object(meter, 128, items_in.depth() + 1), items(std::move(items_in)) {}
+  // Nothing at the end.
+  std::optional<Value> Next() {
+    if (place == items.items().size()) return std::nullopt;
+    return items.items()[place++];
+  }
+  const Value items;
+  size_t place = 0;  // of the next item
 };
 
 struct NamespaceObject final : Object {
   explicit NamespaceObject(Meter* meter) : Object(meter, 128, 1) {}
   std::vector<std::pair<std::string, Value>> attributes;
-  const Value* Find(std::string_view name) const;
+  // Null if there is none of that name.
+  Value* Find(std::string_view name);
   void Set(std::string_view name, Value value);
-  // REQUIRES: Find(name) == nullptr
+  // Throws Failure for a name that begins with an underscore. REQUIRES: Find(name) == nullptr
   void Add(std::string_view name, Value value);
 };
 
