@@ -54,6 +54,7 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   const int32_t longest = sequence->prompt_tokens + sequence->spec.max_tokens;
   sequence->tokens.reserve(longest);
   kv_.Reserve(&sequence->kv, longest);
+  sequence->drafts.reserve(options_.max_draft_tokens);
   sequence->fork_parent = 0;
   sequence->computed = sequence->planned = shared.tokens;
   TakeSlot(sequence);
