@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <span>
+#include <thread>
 
 #include "engine/step.h"
 #include "exec/executor_fixture.h"
@@ -103,6 +105,13 @@ class Rig {
       if (cancel && !delta.last) loop_->Cancel(id);
     };
     workers_->Start(std::move(request));
+  }
+  // All of them wait before the first step.
+  void SubmitAtOnce(std::span<const RequestId> ids) {
+    loop_->SetPaused(true);
+    for (const RequestId id : ids) Submit(id);
+    while (loop_->state().waiting < static_cast<int64_t>(ids.size())) std::this_thread::yield();
+    loop_->SetPaused(false);
   }
   void WaitFor(int ended) {
     std::unique_lock lock(mutex_);
@@ -322,6 +331,20 @@ TEST(Overlap, AFailingStepEndsItsRequestsAndTheLoopGoesOn) {
   fresh.Submit(1);
   fresh.WaitFor(1);
   EXPECT_TRUE(fresh.answers()[1] == before);
+}
+
+// Requests that wait are not put behind a step that will fail because the one before it has.
+TEST(Overlap, AFailureReachesTheStepsInFlightAlone) {
+  Rig rig("pinned");
+  rig.tiny().queued().FailOp("attention", 5);
+  std::vector<RequestId> ids;
+  for (RequestId i = 0; i < kRequests; ++i) ids.push_back(3 + 6 * i);  // none waits for masks
+  rig.SubmitAtOnce(ids);
+  rig.WaitFor(kRequests);
+  int failed = 0;
+  for (const auto& [id, answer] : rig.answers()) failed += answer.finish == FinishReason::kError;
+  EXPECT_EQ(failed, 5);  // those of the third step and the fourth
+  EXPECT_EQ(rig.BlocksInUse(), 0);
 }
 
 TEST(Overlap, FailuresAreCountedWithTheirTimeUntilAStepIsWell) {

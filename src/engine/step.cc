@@ -32,6 +32,8 @@ bool StepLoop::Step() {
     SampleNewest();
   }
   while (flights_.size() > stay) progress |= End();
+  // What lies behind a step that failed will fail too: nothing else is put behind it.
+  while (failures_ > 0 && !flights_.empty()) progress |= End();
   return progress;
 }
 
