@@ -7,7 +7,7 @@
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/numbers.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {

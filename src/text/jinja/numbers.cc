@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "text/jinja/failure.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {

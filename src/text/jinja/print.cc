@@ -11,7 +11,7 @@
 #include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/restore.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {

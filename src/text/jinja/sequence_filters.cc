@@ -10,7 +10,7 @@
 #include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/string_parts.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "text/jinja/failure.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {

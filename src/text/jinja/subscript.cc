@@ -5,7 +5,7 @@
 #include "text/jinja/loop.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/scope.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {

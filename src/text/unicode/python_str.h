@@ -1,5 +1,5 @@
-// The properties and mappings of characters as Python's str has them, from utf8proc. All strings
-// given here must be UTF-8. Any thread.
+// Characters as Python's str takes them, which chat templates rely on. The classes are those of
+// utf8proc's Unicode. All strings given here must be UTF-8. Any thread.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-namespace sluice::text::jinja {
+namespace sluice::text {
 
 bool IsSpace(char32_t c);
 bool IsLineBreak(char32_t c);
@@ -24,4 +24,4 @@ std::string ToTitle(std::string_view text);     // str.title: words are what cas
 std::string TitleWords(std::string_view text);  // the filter: words begin after spaces and -({[<
 std::string Capitalize(std::string_view text);
 
-}  // namespace sluice::text::jinja
+}  // namespace sluice::text
