@@ -49,13 +49,6 @@ std::optional<double> ParseFloat(std::string_view raw) {
   return value;
 }
 
-Int TruncateFloat(double value) {
-  if (std::isnan(value)) Fail("cannot convert float NaN to integer");
-  if (std::isinf(value)) Fail("cannot convert float infinity to integer");
-  if (std::fabs(value) >= 0x1p126) Fail("an integer is larger than 127 bits");
-  return static_cast<Int>(value);
-}
-
 std::string FormatFloat(double value) {
   if (std::isnan(value)) return "nan";
   std::string text = fmt::to_string(value);

@@ -2,7 +2,6 @@
 
 #include <utf8proc.h>
 
-#include "text/unicode/characters.h"
 #include "text/unicode/normalization.h"
 
 namespace sluice::text {
@@ -138,26 +137,6 @@ bool IsPrintable(char32_t c) {
   // What is no separator, control or unassigned character stands next to each other, too.
   const utf8proc_category_t category = LibraryCategory(c);
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_SO;
-}
-
-std::string_view StripLeft(std::string_view text) {
-  size_t start = 0;
-  while (start < text.size()) {
-    size_t next = start;
-    if (!IsSpace(DecodeUtf8(text, &next))) break;
-    start = next;
-  }
-  return text.substr(start);
-}
-
-std::string_view StripRight(std::string_view text) {
-  size_t end = text.size();
-  while (end > 0) {
-    size_t start = end;
-    if (!IsSpace(DecodeUtf8Before(text, &start))) break;
-    end = start;
-  }
-  return text.substr(0, end);
 }
 
 std::string ToUpper(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/utf8.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 
@@ -14,8 +15,8 @@ bool IsLineBreak(char32_t c);
 bool IsNameChar(char32_t c);  // in identifiers
 bool IsPrintable(char32_t c);
 
-std::string_view StripLeft(std::string_view text);
-std::string_view StripRight(std::string_view text);
+inline std::string_view StripLeft(std::string_view text) { return StripLeft(text, IsSpace); }
+inline std::string_view StripRight(std::string_view text) { return StripRight(text, IsSpace); }
 
 // Full mappings: a character can become up to three.
 std::string ToUpper(std::string_view text);
