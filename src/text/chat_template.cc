@@ -7,7 +7,7 @@
 #include "text/jinja/ast.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/str_cat.h"
 #include "text/choice.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <set>
 
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

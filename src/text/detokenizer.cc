@@ -1,6 +1,6 @@
 #include "text/detokenizer.h"
 
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 

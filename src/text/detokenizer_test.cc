@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {
@@ -49,19 +49,8 @@ bool Option(const files::TextStep& step, const char* name, bool otherwise) {
 }
 
 std::string_view Strip(std::string_view text, bool left, bool right) {
-  while (left && !text.empty()) {
-    size_t end = 0;
-    if (!IsWhitespace(DecodeUtf8(text, &end))) break;
-    text.remove_prefix(end);
-  }
-  while (right && !text.empty()) {
-    size_t start = text.size() - 1;
-    while ((static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
-    size_t offset = start;
-    if (!IsWhitespace(DecodeUtf8(text, &offset))) break;
-    text.remove_suffix(text.size() - start);
-  }
-  return text;
+  if (left) text = StripLeft(text, IsWhitespace);
+  return right ? StripRight(text, IsWhitespace) : text;
 }
 
 bool ReplaceCharacter(std::string_view text, char character, std::string_view content,

@@ -12,7 +12,7 @@
 #include "text/cancel.h"
 #include "text/normalizer_charsmap.h"
 #include "text/pre_tokenizer_pattern.h"
-#include "text/unicode_normalization.h"
+#include "text/unicode/normalization.h"
 
 namespace sluice::text {
 

@@ -4,7 +4,7 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

@@ -1,8 +1,8 @@
 // Regular expressions of tokenizer.json files, as Oniguruma with Ruby syntax reads them, over the
-// classes of text/unicode.h. Supported: alternation, groups, (?i:...), classes with properties,
-// negation and &&, the quantifiers ? * + {n,m} with possessive forms on single characters,
-// optional groups, look-ahead on one character, ^ and $. A Pattern is immutable; any thread may use
-// it with a PatternState of its own.
+// classes of text/unicode/characters.h. Supported: alternation, groups, (?i:...), classes with
+// properties, negation and &&, the quantifiers ? * + {n,m} with possessive forms on single
+// characters, optional groups, look-ahead on one character, ^ and $. A Pattern is immutable; any
+// thread may use it with a PatternState of its own.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sluice/status.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 

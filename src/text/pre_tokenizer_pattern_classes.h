@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 

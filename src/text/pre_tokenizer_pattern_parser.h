@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sluice/status.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 

@@ -11,7 +11,7 @@
 #include "text/tokenizer_bound.h"
 #include "text/tokenizer_decoder.h"
 #include "text/tokenizer_model.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/str_cat.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {
@@ -91,16 +91,11 @@ void AddedTokens::Split(std::string_view valid_utf8, bool parse_special, Sink* s
     at = end;
     if (entry->special && !parse_special) continue;
     if (entry->single_word && !StandsAlone(valid_utf8, start, end)) continue;
-    while (entry->left_strip && start > done) {
-      size_t before = CharacterBefore(valid_utf8, start);
-      size_t offset = before;
-      if (before < done || !IsWhitespace(DecodeUtf8(valid_utf8, &offset))) break;
-      start = before;
+    if (entry->left_strip && start > done) {
+      start = done + StripRight(valid_utf8.substr(done, start - done), IsWhitespace).size();
     }
-    while (entry->right_strip && end < valid_utf8.size()) {
-      size_t offset = end;
-      if (!IsWhitespace(DecodeUtf8(valid_utf8, &offset))) break;
-      end = offset;
+    if (entry->right_strip) {
+      end = valid_utf8.size() - StripLeft(valid_utf8.substr(end), IsWhitespace).size();
     }
     if (start > done) sink->Text(valid_utf8.substr(done, start - done));
     sink->Token(entry->id);

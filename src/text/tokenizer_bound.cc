@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/seeded_hash.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

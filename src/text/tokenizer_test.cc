@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "text/tokenizer_model.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

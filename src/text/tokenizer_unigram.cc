@@ -6,7 +6,7 @@
 #include "base/str_cat.h"
 #include "text/tokenizer_model.h"
 #include "text/tokenizer_trie.h"
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

@@ -101,23 +101,12 @@ void SeeIf(const Statement& statement, Frame* frame) {
 
 // Bodies of inner frames are looked at when their turn comes.
 void SeeStatement(const Statement& statement, Frame* frame) {
-  switch (statement.kind) {
-    case StatementKind::kOutput:
-      for (const OutputPart& part : statement.parts) SeeExpr(part.expr.get(), frame);
-      break;
-    case StatementKind::kIf:
-      SeeIf(statement, frame);
-      break;
-    case StatementKind::kSet:
-      SeeExpr(statement.value.get(), frame);
-      SeeTarget(*statement.target, frame, &Frame::Store);
-      break;
-    case StatementKind::kSetBlock:
-    case StatementKind::kMacro:
-      SeeTarget(*statement.target, frame, &Frame::Store);
-      break;
-    default:
-      SeeExpr(statement.value.get(), frame);
+  for (const OutputPart& part : statement.parts) SeeExpr(part.expr.get(), frame);
+  if (!statement.branches.empty()) SeeIf(statement, frame);
+  // A set block's filters belong to the frame of its body, and a loop's target to the loop's.
+  if (statement.kind != StatementKind::kSetBlock) SeeExpr(statement.value.get(), frame);
+  if (statement.target != nullptr && statement.kind != StatementKind::kFor) {
+    SeeTarget(*statement.target, frame, &Frame::Store);
   }
 }
 

@@ -10,41 +10,31 @@ namespace {
 
 // The operators between two operands, from the loosest level to the tightest; `not` stands above
 // kAndLevel.
-constexpr int kOrLevel = 0, kAndLevel = 1, kCompareLevel = 2, kSumLevel = 3, kConcatLevel = 4,
-              kProductLevel = 5;
-struct InfixOperator {
-  std::string_view symbol;
-  int level;
+struct Level {
   ExprKind kind;
-  Op op = Op::kAdd;
+  Op first, last;
+  // A chain of these is one expression: 1 < x < 3 as Python means it, a ~ b ~ c copied once.
+  bool is_chain = false;
 };
-constexpr InfixOperator kInfixOperators[] = {
-    {"or", kOrLevel, ExprKind::kOr},
-    {"and", kAndLevel, ExprKind::kAnd},
-    {"==", kCompareLevel, ExprKind::kCompare, Op::kEqual},
-    {"!=", kCompareLevel, ExprKind::kCompare, Op::kNotEqual},
-    {"<", kCompareLevel, ExprKind::kCompare, Op::kLess},
-    {"<=", kCompareLevel, ExprKind::kCompare, Op::kLessEqual},
-    {">", kCompareLevel, ExprKind::kCompare, Op::kGreater},
-    {">=", kCompareLevel, ExprKind::kCompare, Op::kGreaterEqual},
-    {"in", kCompareLevel, ExprKind::kCompare, Op::kIn},
-    {"not", kCompareLevel, ExprKind::kCompare, Op::kNotIn},  // if `in` follows
-    {"+", kSumLevel, ExprKind::kBinary, Op::kAdd},
-    {"-", kSumLevel, ExprKind::kBinary, Op::kSubtract},
-    {"~", kConcatLevel, ExprKind::kConcat},
-    {"*", kProductLevel, ExprKind::kBinary, Op::kMultiply},
-    {"/", kProductLevel, ExprKind::kBinary, Op::kDivide},
-    {"//", kProductLevel, ExprKind::kBinary, Op::kFloorDivide},
-    {"%", kProductLevel, ExprKind::kBinary, Op::kModulo},
+constexpr Level kLevels[] = {
+    {ExprKind::kOr, Op::kOr, Op::kOr},
+    {ExprKind::kAnd, Op::kAnd, Op::kAnd},
+    {ExprKind::kCompare, Op::kEqual, Op::kNotIn, true},
+    {ExprKind::kBinary, Op::kAdd, Op::kSubtract},
+    {ExprKind::kConcat, Op::kConcat, Op::kConcat, true},
+    {ExprKind::kBinary, Op::kMultiply, Op::kModulo},
 };
+constexpr size_t kOrLevel = 0, kAndLevel = 1, kCompareLevel = 2, kProductLevel = 5;
 
-// Null if the token is no operator of the level.
-const InfixOperator* FindInfix(const Token& token, int level) {
-  if (token.type != TokenType::kOperator && token.type != TokenType::kName) return nullptr;
-  for (const InfixOperator& infix : kInfixOperators) {
-    if (infix.level == level && infix.symbol == token.text) return &infix;
+// The operator of the level that stands at `token`; nothing if there is none.
+std::optional<Op> FindInfix(const Token& token, const Token& next, const Level& level) {
+  if (token.type != TokenType::kOperator && token.type != TokenType::kName) return std::nullopt;
+  for (int op = static_cast<int>(level.first); op <= static_cast<int>(level.last); ++op) {
+    if (SymbolOf(static_cast<Op>(op)) == token.text) return static_cast<Op>(op);
   }
-  return nullptr;
+  const bool is_not_in = level.kind == ExprKind::kCompare && token.text == "not" &&
+                         next.type == TokenType::kName && next.text == "in";
+  return is_not_in ? std::optional<Op>(Op::kNotIn) : std::nullopt;
 }
 
 }  // namespace
@@ -77,10 +67,11 @@ Name ExpressionParser::Intern(const std::string& name) {
 
 // ---- Building expressions
 
-ExprPtr ExpressionParser::MakeExpr(ExprKind kind, int line) const {
+ExprPtr ExpressionParser::MakeExpr(ExprKind kind, int line, ExprPtr item) const {
   ExprPtr expr = std::make_unique<Expr>();
   expr->kind = kind;
   expr->line = line;
+  if (item != nullptr) AddItem(expr.get(), std::move(item));
   return expr;
 }
 
@@ -111,8 +102,7 @@ ExprPtr ExpressionParser::ParseExpression(bool with_condition) {
   int line = current().line;
   ExprPtr value = ParseInfix(kOrLevel);
   while (with_condition && SkipName("if")) {
-    ExprPtr expr = MakeExpr(ExprKind::kConditional, line);
-    AddItem(expr.get(), ParseInfix(kOrLevel));
+    ExprPtr expr = MakeExpr(ExprKind::kConditional, line, ParseInfix(kOrLevel));
     AddItem(expr.get(), std::move(value));
     AddItem(expr.get(), SkipName("else") ? ParseExpression() : nullptr);
     if (!unknown_before) unknown_.reset();
@@ -123,31 +113,23 @@ ExprPtr ExpressionParser::ParseExpression(bool with_condition) {
 }
 
 // What stands on both sides of a level's operators.
-ExprPtr ExpressionParser::ParseSide(int level) {
+ExprPtr ExpressionParser::ParseSide(size_t level) {
   if (level == kAndLevel) return ParseNot();
   return level == kProductLevel ? ParseUnary(true) : ParseInfix(level + 1);
 }
 
-ExprPtr ExpressionParser::ParseInfix(int level) {
-  // A chain of these is one expression: 1 < x < 3 as Python means it, a ~ b ~ c copied once.
-  const bool is_chain = level == kCompareLevel || level == kConcatLevel;
+ExprPtr ExpressionParser::ParseInfix(size_t number) {
+  const Level& level = kLevels[number];
   int line = current().line;
-  ExprPtr left = ParseSide(level);
+  ExprPtr left = ParseSide(number);
   bool is_first = true;
-  while (const InfixOperator* infix = FindInfix(current(), level)) {
-    if (infix->op == Op::kNotIn) {
-      if (Peek().type != TokenType::kName || Peek().text != "in") break;
-      Take();
-    }
+  while (const std::optional<Op> op = FindInfix(current(), Peek(), level)) {
+    if (op == Op::kNotIn) Take();
     Take();
-    if (is_first || !is_chain) {
-      ExprPtr expr = MakeExpr(infix->kind, line);
-      AddItem(expr.get(), std::move(left));
-      left = std::move(expr);
-    }
+    if (is_first || !level.is_chain) left = MakeExpr(level.kind, line, std::move(left));
     is_first = false;
-    left->ops.push_back(infix->op);
-    AddItem(left.get(), ParseSide(level));
+    left->ops.push_back(*op);
+    AddItem(left.get(), ParseSide(number));
     line = current().line;
   }
   return left;
@@ -156,9 +138,8 @@ ExprPtr ExpressionParser::ParseInfix(int level) {
 ExprPtr ExpressionParser::ParseNot() {
   if (!AtName("not")) return ParseInfix(kCompareLevel);
   const Restore<int> nesting(&nesting_, Deeper());
-  ExprPtr expr = MakeExpr(ExprKind::kNot, Take().line);
-  AddItem(expr.get(), ParseNot());
-  return expr;
+  const int line = Take().line;
+  return MakeExpr(ExprKind::kNot, line, ParseNot());
 }
 
 // Filters and tests bind looser than a sign: -n|abs is (-n)|abs.
@@ -166,8 +147,8 @@ ExprPtr ExpressionParser::ParseUnary(bool with_filter) {
   const Restore<int> nesting(&nesting_, Deeper());
   ExprPtr node;
   if (AtOperator("-")) {
-    node = MakeExpr(ExprKind::kNegate, Take().line);
-    AddItem(node.get(), ParseUnary(false));
+    const int line = Take().line;
+    node = MakeExpr(ExprKind::kNegate, line, ParseUnary(false));
   } else {
     node = ParsePrimary();
   }
@@ -285,14 +266,12 @@ ExprPtr ExpressionParser::ParseSubscript(ExprPtr node) {
     if (current().type == TokenType::kNumber) {
       Error(NotSupported("attribute", current().text, "names after '.', and numbers in []"));
     }
-    ExprPtr expr = MakeExpr(ExprKind::kAttribute, line);
-    AddItem(expr.get(), std::move(node));
+    ExprPtr expr = MakeExpr(ExprKind::kAttribute, line, std::move(node));
     expr->text = ExpectName();
     return expr;
   }
   ExpectOperator("[");
-  ExprPtr expr = MakeExpr(ExprKind::kItem, line);
-  AddItem(expr.get(), std::move(node));
+  ExprPtr expr = MakeExpr(ExprKind::kItem, line, std::move(node));
   AddItem(expr.get(), AtOperator(":") ? nullptr : ParseExpression());
   while (expr->items.size() < 4 && SkipOperator(":")) {
     expr->kind = ExprKind::kSlice;
@@ -378,9 +357,7 @@ ExprPtr ExpressionParser::ParseTest(ExprPtr node) {
   }
   AddItem(expr.get(), std::move(node));
   if (!negated) return expr;
-  ExprPtr negation = MakeExpr(ExprKind::kNot, line);
-  AddItem(negation.get(), std::move(expr));
-  return negation;
+  return MakeExpr(ExprKind::kNot, line, std::move(expr));
 }
 
 }  // namespace sluice::text::jinja

@@ -68,7 +68,8 @@ class ExpressionParser {
   [[noreturn]] void Unexpected(std::string_view problem) const;
 
   // ---- Expressions
-  ExprPtr MakeExpr(ExprKind kind, int line) const;
+  // `item` becomes the first operand unless it is null.
+  ExprPtr MakeExpr(ExprKind kind, int line, ExprPtr item = nullptr) const;
   // Appends an operand and checks the depth.
   void AddItem(Expr* expr, ExprPtr item) const;
   ExprPtr ParseExpression(bool with_condition = true);
@@ -90,8 +91,8 @@ class ExpressionParser {
   bool caller_read_ = false;  // whether the name `caller` has come since this was last cleared
 
  private:
-  ExprPtr ParseInfix(int level);
-  ExprPtr ParseSide(int level);
+  ExprPtr ParseInfix(size_t number);
+  ExprPtr ParseSide(size_t level);
   ExprPtr ParseNot();
   ExprPtr ParseUnary(bool with_filter);
   ExprPtr ParseName();

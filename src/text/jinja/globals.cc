@@ -1,7 +1,6 @@
 // The functions that every template sees, and the methods of containers.
 
 #include <locale.h>
-#include <algorithm>
 #include <clocale>
 
 #include "base/utf8.h"
@@ -21,9 +20,7 @@ Value Range(Runtime& runtime, const Value&, const Bound& bound) {
   const int64_t stop = bound.Has(1) ? bound.Integer(1, 0) : bound.Integer(0, 0);
   if (step == 0) Fail("range() needs a step other than zero");
   Value range = runtime.Range(start, stop, step);
-  if (range.As<RangeObject>().size > kRangeMax) {
-    Fail("a range has more than ", kRangeMax, " items");
-  }
+  if (LengthOf(range) > kRangeMax) Fail("a range has more than ", kRangeMax, " items");
   return range;
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/utf8.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/loop.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/restore.h"
 #include "text/jinja/scope.h"
-#include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -25,11 +25,8 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  void SetContext(const OrderedJson& context) {
+  std::string Render(const OrderedJson& context) {
     for (const auto& [name, value] : context.items()) context_[name] = FromJson(value);
-  }
-
-  std::string Render() {
     scope_ = MakeScope(nullptr, parsed_.body.hidden);
     TextBuilder out(runtime_);
     Execute(parsed_.body.statements, &out);
@@ -141,9 +138,9 @@ class Interpreter {
     for (const OutputPart& part : statement.parts) {
       if (part.expr == nullptr) {
         out->Append(part.data);
-        continue;
+      } else {
+        out->Append(Evaluate(*part.expr));
       }
-      out->Append(Evaluate(*part.expr));
     }
   }
 
@@ -254,8 +251,12 @@ class Interpreter {
            "' is not a namespace");
     }
     auto& space = (*found)->As<NamespaceObject>();
-    runtime_.Step(space.attributes.size() / 16);
-    space.Set(attribute, value);
+    runtime_.Step(space.entries.size() / 16);
+    if (const std::optional<size_t> place = space.PlaceOf(attribute)) {
+      space.entries[*place].second = value;
+    } else {
+      space.Add(attribute, value);
+    }
   }
 
   // ---- Expressions
@@ -273,16 +274,15 @@ class Interpreter {
     size_t seen = 0;
     const std::optional<Value>* found = scope_->Find(expr.name, &seen);
     runtime_.Step(seen / 64);
-    if (found != nullptr) {
-      if (*found) return **found;
-      return runtime_.Undefined(StrCat("'", expr.text, "' is undefined"));
-    }
-    if (const auto given = context_.find(expr.text); given != context_.end()) return given->second;
-    if (const Builtin* function = Find(Globals(), expr.text)) {
-      return runtime_.Function(function, Value());
-    }
-    if (expr.text == "cycler" || expr.text == "joiner" || expr.text == "lipsum") {
-      Fail(NotSupported("function", expr.text, Globals()));
+    if (found != nullptr && *found) return **found;
+    if (found == nullptr) {
+      const auto given = context_.find(expr.text);
+      if (given != context_.end()) return given->second;
+      const Builtin* function = Find(Globals(), expr.text);
+      if (function != nullptr) return runtime_.Function(function, Value());
+      if (expr.text == "cycler" || expr.text == "joiner" || expr.text == "lipsum") {
+        Fail(NotSupported("function", expr.text, Globals()));
+      }
     }
     return runtime_.Undefined(StrCat("'", expr.text, "' is undefined"));
   }
@@ -301,8 +301,10 @@ class Interpreter {
         const Value object = Evaluate(*expr.items[0]);
         return GetItem(runtime_, object, Evaluate(*expr.items[1]));
       }
-      case ExprKind::kSlice:
-        return EvaluateSlice(expr);
+      case ExprKind::kSlice: {
+        const std::vector<Value> items = EvaluateItems(expr);
+        return Slice(runtime_, items[0], items[1], items[2], items[3]);
+      }
       case ExprKind::kCall:
         return EvaluateCall(expr, nullptr);
       case ExprKind::kFilter:
@@ -316,13 +318,10 @@ class Interpreter {
         const Value left = Evaluate(*expr.items[0]);
         return Binary(runtime_, expr.ops[0], left, Evaluate(*expr.items[1]));
       }
-      case ExprKind::kAnd: {
-        Value left = Evaluate(*expr.items[0]);
-        return Truthy(left) ? Evaluate(*expr.items[1]) : left;
-      }
+      case ExprKind::kAnd:
       case ExprKind::kOr: {
         Value left = Evaluate(*expr.items[0]);
-        return Truthy(left) ? left : Evaluate(*expr.items[1]);
+        return Truthy(left) == (expr.kind == ExprKind::kAnd) ? Evaluate(*expr.items[1]) : left;
       }
       case ExprKind::kConcat:
         return EvaluateConcat(expr);
@@ -337,10 +336,11 @@ class Interpreter {
     return {};
   }
 
+  // What is absent is None.
   std::vector<Value> EvaluateItems(const Expr& expr) {
     std::vector<Value> items;
     items.reserve(expr.items.size());
-    for (const ExprPtr& item : expr.items) items.push_back(Evaluate(*item));
+    for (const ExprPtr& item : expr.items) items.push_back(item ? Evaluate(*item) : Value());
     return items;
   }
 
@@ -351,15 +351,6 @@ class Interpreter {
       dict.Set(key, Evaluate(*expr.items[i + 1]));
     }
     return dict.Finish();
-  }
-
-  Value EvaluateSlice(const Expr& expr) {
-    const Value object = Evaluate(*expr.items[0]);
-    Value bounds[3];
-    for (size_t i = 0; i < 3; ++i) {
-      if (expr.items[i + 1] != nullptr) bounds[i] = Evaluate(*expr.items[i + 1]);
-    }
-    return Slice(runtime_, object, bounds[0], bounds[1], bounds[2]);
   }
 
   Value EvaluateFilterOrTest(const Expr& expr) {
@@ -485,12 +476,10 @@ class Interpreter {
     }
     for (const Parameter& parameter : parameters) {
       if (scope_->Has(parameter.name)) continue;
-      if (parameter.fallback != nullptr) {
-        scope_->Set(parameter.name, Evaluate(*parameter.fallback));
-      } else {
-        scope_->Set(parameter.name, runtime_.Undefined(StrCat("parameter '", parameter.text,
-                                                              "' was not provided")));
-      }
+      const auto& [number, text, fallback] = parameter;
+      scope_->Set(number, fallback != nullptr ? Evaluate(*fallback)
+                                              : runtime_.Undefined(StrCat("parameter '", text,
+                                                                          "' was not provided")));
     }
   }
 
@@ -509,9 +498,7 @@ class Interpreter {
 }  // namespace
 
 std::string Render(const ParsedTemplate& parsed, const OrderedJson& context, Runtime& runtime) {
-  Interpreter interpreter(parsed, runtime);
-  interpreter.SetContext(context);
-  return interpreter.Render();
+  return Interpreter(parsed, runtime).Render(context);
 }
 
 }  // namespace sluice::text::jinja

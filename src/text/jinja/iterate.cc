@@ -1,8 +1,8 @@
+#include "base/utf8.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/loop.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 
@@ -72,7 +72,7 @@ std::optional<int64_t> Length(const Value& value) {
     case Kind::kView:
       return Length(value.As<ViewObject>().dict);
     case Kind::kRange:
-      return value.As<RangeObject>().size;
+      return value.As<RangeObject>().Size();
     default:
       return std::nullopt;
   }

@@ -7,7 +7,7 @@
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/numbers.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -59,14 +59,8 @@ class Lexer {
     place_ = end;
   }
 
-  size_t SkipSpace(size_t place) const {
-    while (place < source_.size()) {
-      size_t next = place;
-      if (!IsSpace(DecodeUtf8(source_, &next))) break;
-      place = next;
-    }
-    return place;
-  }
+  std::string_view From(size_t place) const { return std::string_view(source_).substr(place); }
+  size_t SkipSpace(size_t place) const { return source_.size() - StripLeft(From(place)).size(); }
 
   // The text before a tag without what the tag's sign strips. `sign` is '-', '+' or 0.
   std::string_view StripBefore(std::string_view text, char sign, bool is_variable) const {
@@ -99,17 +93,15 @@ class Lexer {
 
   // Text up to a tag, and the tag.
   void LexData() {
-    size_t tag = place_;
-    while (true) {
-      tag = source_.find('{', tag);
-      if (tag == std::string::npos || tag + 1 >= source_.size()) {
-        EmitData(std::string_view(source_).substr(place_));
-        MoveTo(source_.size());
-        return;
-      }
-      const char next = source_[tag + 1];
-      if (next == '%' || next == '{' || next == '#') break;
-      ++tag;
+    static constexpr std::string_view kOpeners = "%{#";
+    size_t tag = source_.find('{', place_);
+    while (tag != std::string::npos && kOpeners.find(source_[tag + 1]) == std::string_view::npos) {
+      tag = source_.find('{', tag + 1);
+    }
+    if (tag == std::string::npos) {
+      EmitData(From(place_));
+      MoveTo(source_.size());
+      return;
     }
     const char opener = source_[tag + 1];
     const char sign = SignAt(tag + 2);
@@ -224,12 +216,7 @@ class Lexer {
   }
 
   bool LexName() {
-    size_t end = place_;
-    while (end < source_.size()) {
-      size_t next = end;
-      if (!IsNameChar(DecodeUtf8(source_, &next))) break;
-      end = next;
-    }
+    const size_t end = source_.size() - StripLeft(From(place_), IsNameChar).size();
     if (end == place_) return false;
     constexpr size_t kNameBytesMax = 1024;
     if (end - place_ > kNameBytesMax) {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "text/jinja/failure.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -47,13 +47,6 @@ std::optional<double> ParseFloat(std::string_view raw) {
   if (read.ec == std::errc::result_out_of_range)
     return std::strtod(std::string(text).c_str(), nullptr);
   return value;
-}
-
-Int TruncateFloat(double value) {
-  if (std::isnan(value)) Fail("cannot convert float NaN to integer");
-  if (std::isinf(value)) Fail("cannot convert float infinity to integer");
-  if (std::fabs(value) >= 0x1p126) Fail("an integer is larger than 127 bits");
-  return static_cast<Int>(value);
 }
 
 std::string FormatFloat(double value) {

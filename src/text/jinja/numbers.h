@@ -14,8 +14,6 @@ namespace sluice::text::jinja {
 std::optional<Int> ParseInteger(std::string_view text);
 // float(text). Nothing if malformed.
 std::optional<double> ParseFloat(std::string_view text);
-// int(value) of a float; throws Failure for NaN, infinity and numbers out of range.
-Int TruncateFloat(double value);
 
 // repr(value): the shortest text that reads back as the same number.
 std::string FormatFloat(double value);

@@ -8,7 +8,6 @@
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/string_parts.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -180,7 +179,8 @@ Value Concatenate(Runtime& runtime, const Value& a, const Value& b) {
 std::string_view SymbolOf(Op op) {
   // By Op.
   static constexpr std::string_view kSymbols[] = {
-      "+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
+      "or",     "and", "==", "!=", "<", "<=", ">",  ">=", "in",
+      "not in", "+",   "-",  "~",  "*", "/",  "//", "%"};
   return kSymbols[static_cast<int>(op)];
 }
 

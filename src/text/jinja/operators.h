@@ -1,5 +1,6 @@
-// Python's operators on values: comparing, arithmetic, membership, subscripts, slices, iteration
-// and str() and repr(). They throw Failure where Python raises. For one rendering's thread.
+// Python's operators on values: comparing, arithmetic, membership, subscripts, slices, iteration,
+// taking strings apart, str() and repr(). They throw Failure where Python raises. For one
+// rendering's thread.
 #pragma once
 
 #include <string>
@@ -11,13 +12,10 @@
 
 namespace sluice::text::jinja {
 
+// The operators between two operands; those that bind alike stand together.
 enum class Op : uint8_t {
-  kAdd,
-  kSubtract,
-  kMultiply,
-  kDivide,
-  kFloorDivide,
-  kModulo,
+  kOr,
+  kAnd,
   kEqual,
   kNotEqual,
   kLess,
@@ -25,7 +23,14 @@ enum class Op : uint8_t {
   kGreater,
   kGreaterEqual,
   kIn,
-  kNotIn
+  kNotIn,
+  kAdd,
+  kSubtract,
+  kConcat,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo
 };
 // As templates write it: "+", "not in".
 std::string_view SymbolOf(Op op);
@@ -46,7 +51,7 @@ bool Contains(Runtime& runtime, const Value& container, const Value& item);
 bool IsHashable(Runtime& runtime, const Value& value);
 // Throws Failure unless IsHashable.
 void CheckHashable(Runtime& runtime, const Value& value);
-// REQUIRES: no comparison
+// REQUIRES: an operator of arithmetic
 Value Binary(Runtime& runtime, Op op, const Value& a, const Value& b);
 Value Negate(const Value& value);
 // The value of an int or a bool, cut to int64; throws Failure "'str' object cannot be interpreted
@@ -76,6 +81,29 @@ Value ItemAt(Runtime& runtime, const Value& value, size_t place);
 std::optional<int64_t> Length(const Value& value);
 // len(); throws Failure for values that have none.
 int64_t LengthOf(const Value& value);
+
+// ---- string_parts.cc
+// How many bytes are copied in the time in which one is searched, for Runtime::Work.
+inline constexpr size_t kSearchWork = 8;
+// The first place of `wanted` in `text` from `start` on, or npos, in linear time whatever
+// the strings are.
+size_t FindIn(std::string_view text, std::string_view wanted, size_t start = 0);
+
+// The parts point into `text`, and each counts as a step. A negative `limit` of splits is none.
+std::vector<std::string_view> SplitSpace(Runtime& runtime, std::string_view text, int64_t limit);
+// REQUIRES: !separator.empty()
+std::vector<std::string_view> SplitText(Runtime& runtime, std::string_view text,
+                                        std::string_view separator, int64_t limit);
+std::vector<std::string_view> SplitTextFromRight(Runtime& runtime, std::string_view text,
+                                                 std::string_view separator, int64_t limit);
+std::vector<std::string_view> SplitLines(Runtime& runtime, std::string_view text, bool keep_ends);
+Value PartsToList(Runtime& runtime, const std::vector<std::string_view>& parts, bool markup);
+
+// The first `limit` occurrences of `old` replaced; all for a negative limit.
+std::string ReplaceText(Runtime& runtime, std::string_view text, std::string_view old,
+                        std::string_view with, int64_t limit);
+// strip(chars) on one or both ends; `chars` is a string or None for spaces.
+Value StripValue(Runtime& runtime, const Value& text, const Value& chars, bool left, bool right);
 
 // ---- print.cc
 // str() and repr().

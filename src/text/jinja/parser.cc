@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <initializer_list>
 
 #include "base/str_cat.h"
@@ -24,10 +25,7 @@ class Parser : public ExpressionParser {
   using StatementPtr = std::unique_ptr<Statement>;
 
   bool AtAny(EndTags tags) const {
-    for (std::string_view tag : tags) {
-      if (AtName(tag)) return true;
-    }
-    return false;
+    return std::any_of(tags.begin(), tags.end(), [this](auto tag) { return AtName(tag); });
   }
 
   static std::string Listed(EndTags tags) {
@@ -43,29 +41,23 @@ class Parser : public ExpressionParser {
   // end of the template.
   Body ParseUntil(EndTags tags) {
     Body body;
-    Statement* output = nullptr;
-    const auto add_output = [&](std::string data, ExprPtr expr, int line) {
-      if (output == nullptr) {
-        body.push_back(std::make_unique<Statement>(StatementKind::kOutput, line));
-        output = body.back().get();
-      }
-      output->parts.push_back({std::move(data), std::move(expr)});
-    };
     while (current().type != TokenType::kEnd) {
-      const int line = current().line;
-      if (current().type == TokenType::kData) {
-        add_output(Take().text, nullptr, line);
-      } else if (current().type == TokenType::kVariableBegin) {
-        Take();
-        ExprPtr expr = ParseTuple();
-        Expect(TokenType::kVariableEnd, "}}");
-        add_output("", std::move(expr), line);
-      } else {
-        output = nullptr;
-        Expect(TokenType::kBlockBegin, "{%");
+      const Token token = Take();
+      if (token.type == TokenType::kBlockBegin) {
         if (AtAny(tags)) return body;
         body.push_back(ParseStatement(tags));
         Expect(TokenType::kBlockEnd, "%}");
+        continue;
+      }
+      if (body.empty() || body.back()->kind != StatementKind::kOutput) {
+        body.push_back(std::make_unique<Statement>(StatementKind::kOutput, token.line));
+      }
+      auto& parts = body.back()->parts;
+      if (token.type == TokenType::kData) {
+        parts.push_back({token.text, nullptr});
+      } else {
+        parts.push_back({"", ParseTuple()});
+        Expect(TokenType::kVariableEnd, "}}");
       }
     }
     if (tags.size() > 0) Error(StrCat("the template ends before ", Listed(tags)));
@@ -272,9 +264,8 @@ class Parser : public ExpressionParser {
 
   void ParseJump(Statement* statement) {
     if (in_loop_) return;
-    Error(statement->kind == StatementKind::kBreak ? "{% break %} is outside of a for loop"
-                                                   : "{% continue %} is outside of a for loop",
-          statement->line);
+    const std::string_view name = statement->kind == StatementKind::kBreak ? "break" : "continue";
+    Error(StrCat("{% ", name, " %} is outside of a for loop"), statement->line);
   }
 
   bool in_loop_ = false;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "text/jinja/builtins.h"
@@ -11,7 +12,7 @@
 #include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/restore.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -23,6 +24,7 @@ struct PrintStyle {
   bool json = false;  // else repr()
   bool ascii = false;
   bool sort_keys = false;
+  std::array<std::string_view, 3> words = {"None", "False", "True"};
   std::optional<std::string> indent;  // of one level; nothing: all on one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
@@ -39,9 +41,9 @@ class Printer {
     runtime_.Step();
     switch (value.kind()) {
       case Kind::kNone:
-        return out_.Append(style_.json ? "null" : "None");
+        return out_.Append(style_.words[0]);
       case Kind::kBool:
-        return out_.Append(BoolText(value.boolean()));
+        return out_.Append(style_.words[value.boolean() ? 2 : 1]);
       case Kind::kInt:
         return out_.Append(fmt::to_string(value.integer()));
       case Kind::kFloat:
@@ -54,7 +56,7 @@ class Printer {
         if (style_.json) return PrintItems(value.items(), "[", "]");
         return PrintItems(value.items(), "(", value.items().size() == 1 ? ",)" : ")");
       case Kind::kDict:
-        return PrintDict(value.dict());
+        return PrintDict(value.dict(), "{", "}");
       default:
         if (style_.json) Fail("object of type ", TypeName(value), " is not JSON serializable");
         return PrintObject(value);
@@ -62,11 +64,6 @@ class Printer {
   }
 
  private:
-  std::string_view BoolText(bool value) const {
-    if (style_.json) return value ? "true" : "false";
-    return value ? "True" : "False";
-  }
-
   std::string FloatText(double value) const {
     if (!style_.json || std::isfinite(value)) return FormatFloat(value);
     return std::isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
@@ -151,8 +148,8 @@ class Printer {
     PrintParts(items.size(), open, close, [&](size_t i) { Print(items[i]); });
   }
 
-  void PrintDict(const DictObject& dict) {
-    std::vector<const DictObject::Entry*> entries;
+  void PrintDict(const DictEntries& dict, std::string_view open, std::string_view close) {
+    std::vector<const DictEntries::Entry*> entries;
     entries.reserve(dict.entries.size());
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys) {
@@ -160,7 +157,7 @@ class Printer {
         return Less(runtime_, a->first, b->first);
       });
     }
-    PrintParts(entries.size(), "{", "}", [&](size_t i) {
+    PrintParts(entries.size(), open, close, [&](size_t i) {
       PrintKey(entries[i]->first);
       out_.Append(style_.key_separator);
       Print(entries[i]->second);
@@ -193,12 +190,7 @@ class Printer {
       return out_.Append(')');
     }
     if (value.Is(Kind::kNamespace)) {
-      const auto& attributes = value.As<NamespaceObject>().attributes;
-      return PrintParts(attributes.size(), "<Namespace {", "}>", [&](size_t i) {
-        PrintQuoted(attributes[i].first, ReprQuote(attributes[i].first));
-        out_.Append(": ");
-        Print(attributes[i].second);
-      });
+      return PrintDict(value.As<NamespaceObject>(), "<Namespace {", "}>");
     }
     // Those whose text in Python has an address print without it.
     out_.Append(StrCat("<", TypeName(value), " object>"));
@@ -255,6 +247,7 @@ std::string ReadIndent(Runtime& runtime, const Value& indent) {
 Value ToJson(Runtime& runtime, const Value& self, const Bound& bound) {
   PrintStyle style;
   style.json = true;
+  style.words = {"null", "false", "true"};
   style.ascii = bound.Flag(0, false);
   style.sort_keys = bound.Flag(3, false);
   if (!bound.IsNoneOrAbsent(1)) {

@@ -1,6 +1,5 @@
 #include "text/jinja/runtime.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "text/jinja/failure.h"
@@ -23,7 +22,7 @@ Runtime::Runtime(const RenderLimits& limits, std::optional<Moment> now)
 
 Runtime::~Runtime() {
   for (const auto& object : namespaces_) {
-    static_cast<NamespaceObject&>(*object).attributes.clear();
+    static_cast<NamespaceObject&>(*object).entries.clear();
   }
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <ctime>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -68,7 +67,7 @@ class Runtime {
   }
   Value View(const Value& dict, ViewKind what) { return Make<ViewObject>(Kind::kView, dict, what); }
   Value Range(int64_t start, int64_t stop, int64_t step) {
-    return Make<RangeObject>(Kind::kRange, start, stop, step);
+    return Make<RangeObject>(Kind::kRange, Progression{start, stop, step});
   }
   Value Namespace();
   // A generator over `items`, which is read once.

@@ -9,8 +9,7 @@
 #include "text/jinja/failure.h"
 #include "text/jinja/numbers.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/string_parts.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -249,8 +248,9 @@ Value IntFilter(Runtime& runtime, const Value& self, const Bound& bound) {
     if (const auto value = ParseInteger(self.text())) return Value::Integer(*value);
     number = ParseFloat(self.text());
   }
-  if (number && std::isfinite(*number)) return Value::Integer(TruncateFloat(*number));
-  return bound.Or(0, Value::Integer(0));
+  if (!number || !std::isfinite(*number)) return bound.Or(0, Value::Integer(0));
+  if (std::fabs(*number) >= 0x1p126) Fail("an integer is larger than 127 bits");
+  return Value::Integer(static_cast<Int>(*number));
 }
 
 constexpr Builtin kFilters[] = {

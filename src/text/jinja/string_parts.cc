@@ -1,11 +1,12 @@
-#include "text/jinja/string_parts.h"
+// Taking strings apart and replacing parts of them.
 
 #include <algorithm>
 #include <cstring>
 #include <set>
 
 #include "text/jinja/failure.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/operators.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -29,20 +30,12 @@ size_t FindIn(std::string_view text, std::string_view wanted, size_t start) {
 
 std::vector<std::string_view> SplitSpace(Runtime& runtime, std::string_view text, int64_t limit) {
   std::vector<std::string_view> parts;
-  text = StripLeft(text);
-  while (!text.empty()) {
-    if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      AddPart(runtime, text, &parts);
-      break;
-    }
-    size_t end = 0;
-    while (end < text.size()) {
-      size_t next = end;
-      if (IsSpace(DecodeUtf8(text, &next))) break;
-      end = next;
-    }
-    AddPart(runtime, text.substr(0, end), &parts);
-    text = StripLeft(text.substr(end));
+  for (text = StripLeft(text); !text.empty(); text = StripLeft(text)) {
+    const bool is_last = limit >= 0 && static_cast<int64_t>(parts.size()) == limit;
+    const std::string_view rest =
+        is_last ? "" : StripLeft(text, [](char32_t c) { return !IsSpace(c); });
+    AddPart(runtime, text.substr(0, text.size() - rest.size()), &parts);
+    text = rest;
   }
   return parts;
 }
@@ -134,16 +127,8 @@ Value StripValue(Runtime& runtime, const Value& value, const Value& chars, bool 
     }
   }
   const auto goes = [&](char32_t c) { return chars.IsNone() ? IsSpace(c) : listed.count(c) != 0; };
-  while (left && !text.empty()) {
-    size_t next = 0;
-    if (!goes(DecodeUtf8(text, &next))) break;
-    text.remove_prefix(next);
-  }
-  while (right && !text.empty()) {
-    size_t before = text.size();
-    if (!goes(DecodeUtf8Before(text, &before))) break;
-    text = text.substr(0, before);
-  }
+  if (left) text = StripLeft(text, goes);
+  if (right) text = StripRight(text, goes);
   if (text.size() == value.text().size()) return value;
   return runtime.String(std::string(text), value.markup());
 }

@@ -1,11 +1,11 @@
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/loop.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/scope.h"
-#include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -115,37 +115,23 @@ std::optional<Value> CharAt(Runtime& runtime, const Value& text, const Value& in
   return runtime.String(text.text().substr(start, Utf8LengthAt(text.text(), start)), text.markup());
 }
 
-struct Bounds {
-  int64_t start, stop, step;
-  int64_t count = 0;
-};
-
 int64_t SliceIndex(const Value& value) {
   if (!value.IsIntegral()) Fail("slice indices must be integers or None");
   return Index(value);
 }
 
 // The places that a slice takes from a sequence of `size` items.
-Bounds ResolveSlice(const Value& start, const Value& stop, const Value& step, int64_t size) {
-  Bounds bounds{};
-  bounds.step = step.IsNone() ? 1 : SliceIndex(step);
-  if (bounds.step == 0) Fail("a slice step cannot be zero");
-  bounds.step = std::clamp<int64_t>(bounds.step, -(int64_t{1} << 62), int64_t{1} << 62);
-  const bool forward = bounds.step > 0;
-  const int64_t low = forward ? 0 : -1;
-  const int64_t high = forward ? size : size - 1;
+Progression ResolveSlice(const Value& start, const Value& stop, const Value& step, int64_t size) {
+  const int64_t stride = step.IsNone() ? 1 : SliceIndex(step);
+  if (stride == 0) Fail("a slice step cannot be zero");
+  const int64_t low = stride > 0 ? 0 : -1;
+  const int64_t high = stride > 0 ? size : size - 1;
   const auto resolve = [&](const Value& value, int64_t fallback) {
     if (value.IsNone()) return fallback;
-    int64_t place = std::clamp<int64_t>(SliceIndex(value), -(int64_t{1} << 62), int64_t{1} << 62);
-    if (place < 0) place += size;
-    return std::clamp(place, low, high);
+    const int64_t place = SliceIndex(value);
+    return std::clamp(place < 0 ? place + size : place, low, high);
   };
-  bounds.start = resolve(start, forward ? low : high);
-  bounds.stop = resolve(stop, forward ? high : low);
-  const int64_t span = forward ? bounds.stop - bounds.start : bounds.start - bounds.stop;
-  const int64_t stride = forward ? bounds.step : -bounds.step;
-  if (span > 0) bounds.count = (span - 1) / stride + 1;
-  return bounds;
+  return {resolve(start, stride > 0 ? low : high), resolve(stop, stride > 0 ? high : low), stride};
 }
 
 }  // namespace
@@ -155,7 +141,7 @@ std::optional<Value> FindAttribute(Runtime& runtime, const Value& object, std::s
   runtime.Work(name.size() * 8);
   if (object.IsUndefined() && name.substr(0, 2) != "__") Fail(object.undefined_message());
   if (object.Is(Kind::kNamespace)) {
-    runtime.Step(object.As<NamespaceObject>().attributes.size() / 16);
+    runtime.Step(object.As<NamespaceObject>().entries.size() / 16);
     return Found(object.As<NamespaceObject>().Find(name));
   }
   return KindAttribute(runtime, object, name);
@@ -200,18 +186,19 @@ Value Slice(Runtime& runtime, const Value& object, const Value& start, const Val
   if (!object.IsString() && !object.IsSequence()) {
     Fail("'", TypeName(object), "' object cannot be sliced");
   }
-  const Bounds bounds = ResolveSlice(start, stop, step, *Length(object));
-  if (object.IsString() && bounds.step == 1) {
+  const Progression places = ResolveSlice(start, stop, step, *Length(object));
+  if (object.IsString() && places.step == 1) {
     runtime.Work(object.text().size());
-    const size_t from = ByteOf(object, bounds.start);
-    const size_t to = ByteOf(object, std::max(bounds.start, bounds.stop));
+    const size_t from = ByteOf(object, places.start);
+    const size_t to = ByteOf(object, std::max(places.start, places.stop));
     return runtime.String(object.text().substr(from, to - from), object.markup());
   }
   const Value source = object.IsString() ? runtime.List(Collect(runtime, object)) : object;
   std::vector<Value> out;
-  out.reserve(static_cast<size_t>(bounds.count));
-  for (int64_t i = 0; i < bounds.count; ++i) {
-    out.push_back(source.items()[static_cast<size_t>(bounds.start + i * bounds.step)]);
+  const int64_t size = places.Size();
+  out.reserve(static_cast<size_t>(size));
+  for (int64_t i = 0; i < size; ++i) {
+    out.push_back(source.items()[static_cast<size_t>(places.start + i * places.step)]);
   }
   if (!object.IsString()) return runtime.Sequence(object.kind(), std::move(out));
   TextBuilder text(runtime);

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "text/jinja/builtins.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/string_parts.h"
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -87,25 +87,18 @@ constexpr Builtin kFilters[] = {
 // ---- Methods
 
 template <bool at_end>
-bool TouchesEnd(Runtime& runtime, std::string_view text, const Value& affix) {
-  if (!affix.IsString()) {
-    Fail(at_end ? "endswith()" : "startswith()", " needs a str or a tuple of str, not ",
-         TypeName(affix));
-  }
-  const std::string& wanted = affix.text();
-  if (wanted.size() > text.size()) return false;
-  runtime.Work(wanted.size());
-  return text.substr(at_end ? text.size() - wanted.size() : 0, wanted.size()) == wanted;
-}
-
-template <bool at_end>
 Value StartsOrEnds(Runtime& runtime, const Value& self, const Bound& bound) {
-  if (!bound[0].Is(Kind::kTuple)) {
-    return Value::Bool(TouchesEnd<at_end>(runtime, self.text(), bound[0]));
-  }
-  for (const Value& affix : bound[0].items()) {
+  const std::string& text = self.text();
+  const bool is_tuple = bound[0].Is(Kind::kTuple);
+  for (const Value& affix : is_tuple ? std::span(bound[0].items()) : std::span(&bound[0], 1)) {
+    if (!affix.IsString()) {
+      Fail(at_end ? "endswith()" : "startswith()", " needs a str or a tuple of str, not ",
+           TypeName(affix));
+    }
     runtime.Step();
-    if (TouchesEnd<at_end>(runtime, self.text(), affix)) return Value::Bool(true);
+    runtime.Work(std::min(affix.text().size(), text.size()));
+    const bool is_there = at_end ? text.ends_with(affix.text()) : text.starts_with(affix.text());
+    if (is_there) return Value::Bool(true);
   }
   return Value::Bool(false);
 }

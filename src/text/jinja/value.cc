@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
+#include "base/utf8.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/runtime.h"
-#include "text/jinja/unicode.h"
 
 namespace sluice::text::jinja {
 namespace {
@@ -115,35 +114,19 @@ std::optional<size_t> DictEntries::PlaceOf(Runtime& runtime, const Value& key) c
   return std::nullopt;
 }
 
-RangeObject::RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in)
-    : Object(meter, 96, 1), start(start_in), stop(stop_in), step(step_in), size(0) {
+int64_t Progression::Size() const {
   const Int span = step > 0 ? static_cast<Int>(stop) - start : static_cast<Int>(start) - stop;
   const Int stride = step > 0 ? static_cast<Int>(step) : -static_cast<Int>(step);
-  // More items than fit are as good as too many: whoever makes a range limits its size.
   const Int items = span > 0 ? (span + stride - 1) / stride : 0;
-  size = static_cast<int64_t>(std::min<Int>(items, std::numeric_limits<int64_t>::max()));
-}
-
-Value* NamespaceObject::Find(std::string_view name) {
-  const auto found = std::find_if(attributes.begin(), attributes.end(),
-                                  [name](const auto& one) { return one.first == name; });
-  return found == attributes.end() ? nullptr : &found->second;
-}
-
-void NamespaceObject::Set(std::string_view name, Value value) {
-  if (Value* old = Find(name)) {
-    *old = std::move(value);
-  } else {
-    Add(name, std::move(value));
-  }
+  return static_cast<int64_t>(std::min<Int>(items, std::numeric_limits<int64_t>::max()));
 }
 
 void NamespaceObject::Add(std::string_view name, Value value) {
   if (name.substr(0, 1) == "_") {
     Fail("a namespace cannot hold '", name, "', which starts with an underscore");
   }
-  Grow(64 + name.size() + sizeof(Value));
-  attributes.emplace_back(std::string(name), std::move(value));
+  Grow(160 + name.size() + sizeof(Entry));  // with the name's object and its place in the index
+  entries.emplace_back(Value::Constant(std::string(name)), std::move(value));
 }
 
 std::string TypeName(const Value& value) {

@@ -174,10 +174,16 @@ struct ViewObject final : Object {
   const ViewKind what;
 };
 
-struct RangeObject final : Object {
-  RangeObject(Meter* meter, int64_t start_in, int64_t stop_in, int64_t step_in);
-  const int64_t start, stop, step;
-  int64_t size;
+// The numbers from `start` on, `step` apart, up to but without `stop`.
+struct Progression {
+  // At most the largest int64: whoever makes a range limits its size.
+  int64_t Size() const;
+  int64_t start, stop, step;  // step: not 0
+};
+
+struct RangeObject final : Object, Progression {
+  RangeObject(Meter* meter, const Progression& numbers)
+      : Object(meter, 96, 1), Progression(numbers) {}
 };
 
 // The items of a list or a tuple, read once.
@@ -193,13 +199,9 @@ struct IteratorObject final : Object {
   size_t place = 0;  // of the next item
 };
 
-struct NamespaceObject final : Object {
+struct NamespaceObject final : Object, DictEntries {
   explicit NamespaceObject(Meter* meter) : Object(meter, 128, 1) {}
-  std::vector<std::pair<std::string, Value>> attributes;
-  // Null if there is none of that name.
-  Value* Find(std::string_view name);
-  void Set(std::string_view name, Value value);
-  // Throws Failure for a name that begins with an underscore. REQUIRES: Find(name) == nullptr
+  // Throws Failure for a name that begins with an underscore. REQUIRES: !Find(name)
   void Add(std::string_view name, Value value);
 };
 

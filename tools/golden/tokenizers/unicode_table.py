@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_table.cc: what the reference tokenizers think of every code point.
+"""Writes src/text/unicode/table.cc: what the reference tokenizers think of every code point.
 
 The pre-tokenizers of published models are regular expressions that the Python package `tokenizers`
 runs, and its normalizers come from libraries of other Unicode versions. So the classes are asked
 from the package itself, code point by code point.
 
     python3 -m venv /some/venv && /some/venv/bin/pip install tokenizers==0.23.3
-    /some/venv/bin/python tools/golden/tokenizers/unicode_table.py src/text/unicode_table.cc
+    /some/venv/bin/python tools/golden/tokenizers/unicode_table.py src/text/unicode/table.cc
 """
 
 import sys
@@ -112,7 +112,7 @@ def main():
     with open(sys.argv[1], "w", encoding="utf-8") as out:
         out.write(f"""// Written by tools/golden/tokenizers/unicode_table.py from tokenizers {tokenizers.__version__} and
 // Unicode {unicodedata.unidata_version} (Python's unicodedata); do not edit.
-#include "text/unicode_table.h"
+#include "text/unicode/table.h"
 
 namespace sluice::text {{
 

@@ -1,20 +1,20 @@
-#include "text/jinja/unicode.h"
+#include "text/unicode/python_str.h"
 
 #include <utf8proc.h>
 
-#include <cstdlib>
+#include "text/unicode/normalization.h"
 
-namespace sluice::text::jinja {
+namespace sluice::text {
 namespace {
 
-utf8proc_category_t Category(char32_t c) {
+utf8proc_category_t LibraryCategory(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
 bool IsCased(char32_t c) {
   const auto code_point = static_cast<utf8proc_int32_t>(c);
   return utf8proc_isupper(code_point) || utf8proc_islower(code_point) ||
-         Category(c) == UTF8PROC_CATEGORY_LT;
+         LibraryCategory(c) == UTF8PROC_CATEGORY_LT;
 }
 
 char32_t SimpleUpper(char32_t c) {
@@ -39,14 +39,14 @@ std::u32string Letters(char32_t c, bool is_lower) {
 }
 
 void AppendUpper(char32_t c, std::string* out) {
-  const bool is_lower = Category(c) != UTF8PROC_CATEGORY_LU;
+  const bool is_lower = LibraryCategory(c) != UTF8PROC_CATEGORY_LU;
   for (char32_t letter : Letters(c, is_lower)) AppendUtf8(SimpleUpper(letter), out);
 }
 
 // The first letter of a word, of which one letter becomes a capital.
 void AppendTitle(char32_t c, std::string* out) {
-  const bool is_lower =
-      Category(c) == UTF8PROC_CATEGORY_LL && Category(SimpleTitle(c)) != UTF8PROC_CATEGORY_LT;
+  const bool is_lower = LibraryCategory(c) == UTF8PROC_CATEGORY_LL &&
+                        LibraryCategory(SimpleTitle(c)) != UTF8PROC_CATEGORY_LT;
   bool done = false;
   for (char32_t letter : Letters(c, is_lower)) {
     AppendUtf8(done ? letter : SimpleTitle(letter), out);
@@ -61,7 +61,8 @@ bool IsCaseIgnorable(char32_t c) {
   constexpr uint32_t kCategories = 1u << UTF8PROC_CATEGORY_MN | 1u << UTF8PROC_CATEGORY_ME |
                                    1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_LM |
                                    1u << UTF8PROC_CATEGORY_SK;
-  return (kCategories >> Category(c) & 1) != 0 || kOthers.find(c) != std::u32string_view::npos;
+  return (kCategories >> LibraryCategory(c) & 1) != 0 ||
+         kOthers.find(c) != std::u32string_view::npos;
 }
 
 // Whether the capital sigma between `start` and `end` ends its word.
@@ -84,13 +85,10 @@ bool IsFinalSigma(std::string_view text, size_t start, size_t end) {
 // Appends the lower case of the character `c` that lies between `start` and `end` of `text`.
 void AppendLower(std::string_view text, size_t start, size_t end, char32_t c, std::string* out) {
   constexpr char32_t kCapitalSigma = 0x3A3;
-  constexpr char32_t kCapitalDottedI = 0x130;
-  if (c == kCapitalDottedI) {
-    out->append("i\xCC\x87");
-  } else if (c == kCapitalSigma) {
+  if (c == kCapitalSigma) {
     AppendUtf8(IsFinalSigma(text, start, end) ? 0x3C2 : 0x3C3, out);
   } else {
-    AppendUtf8(static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
+    AppendLowercase(c, out);
   }
 }
 
@@ -117,11 +115,7 @@ std::string MapWords(std::string_view text, void (*capital)(char32_t, std::strin
 
 }  // namespace
 
-bool IsSpace(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-         c == 0x205F || c == 0x3000;
-}
+bool IsSpace(char32_t c) { return (c >= 0x1C && c <= 0x1F) || IsWhitespace(c); }
 
 bool IsLineBreak(char32_t c) {
   return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
@@ -133,7 +127,7 @@ bool IsNameChar(char32_t c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   }
   // Letters, marks and numbers stand next to each other in utf8proc's list of categories.
-  const utf8proc_category_t category = Category(c);
+  const utf8proc_category_t category = LibraryCategory(c);
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC &&
          category != UTF8PROC_CATEGORY_ME;
 }
@@ -141,28 +135,8 @@ bool IsNameChar(char32_t c) {
 bool IsPrintable(char32_t c) {
   if (c < 0x7F) return c >= ' ';
   // What is no separator, control or unassigned character stands next to each other, too.
-  const utf8proc_category_t category = Category(c);
+  const utf8proc_category_t category = LibraryCategory(c);
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_SO;
-}
-
-std::string_view StripLeft(std::string_view text) {
-  size_t start = 0;
-  while (start < text.size()) {
-    size_t next = start;
-    if (!IsSpace(DecodeUtf8(text, &next))) break;
-    start = next;
-  }
-  return text.substr(start);
-}
-
-std::string_view StripRight(std::string_view text) {
-  size_t end = text.size();
-  while (end > 0) {
-    size_t start = end;
-    if (!IsSpace(DecodeUtf8Before(text, &start))) break;
-    end = start;
-  }
-  return text.substr(0, end);
 }
 
 std::string ToUpper(std::string_view text) {
@@ -192,4 +166,4 @@ std::string TitleWords(std::string_view text) {
   });
 }
 
-}  // namespace sluice::text::jinja
+}  // namespace sluice::text

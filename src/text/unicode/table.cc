@@ -1,6 +1,6 @@
 // Written by tools/golden/tokenizers/unicode_table.py from tokenizers 0.23.3 and
 // Unicode 14.0.0 (Python's unicodedata); do not edit.
-#include "text/unicode_table.h"
+#include "text/unicode/table.h"
 
 namespace sluice::text {
 

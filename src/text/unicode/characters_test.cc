@@ -1,4 +1,4 @@
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tables behind text/unicode.h. Immutable; any thread may read them.
+// Tables behind text/unicode/characters.h. Immutable; any thread may read them.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace sluice::text {
 
 // Sorted; each value is the first code point of a range << 11 | its properties (bits as in
-// text/unicode.h). A range ends where the next begins.
+// text/unicode/characters.h). A range ends where the next begins.
 extern const uint32_t kPropertyRanges[];
 extern const size_t kPropertyRangeCount;
 

@@ -1,9 +1,9 @@
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "text/unicode_table.h"
+#include "text/unicode/table.h"
 
 namespace sluice::text {
 namespace {

@@ -1,8 +1,8 @@
-#include "text/unicode_normalization.h"
+#include "text/unicode/normalization.h"
 
 #include <gtest/gtest.h>
 
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {

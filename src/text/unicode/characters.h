@@ -70,6 +70,21 @@ bool IsWordCharacter(uint32_t code_point);  // \w
 // False when NFC neither changes nor moves the code point, whatever stands around it.
 bool MayRecompose(uint32_t code_point);
 
+// `text` without the characters of which `goes` holds at its front, or at its end. REQUIRES: UTF-8
+template <class Goes>
+std::string_view StripLeft(std::string_view text, Goes goes) {
+  for (size_t next = 0; !text.empty() && goes(DecodeUtf8(text, &next)); next = 0) {
+    text.remove_prefix(next);
+  }
+  return text;
+}
+template <class Goes>
+std::string_view StripRight(std::string_view text, Goes goes) {
+  size_t start = text.size();
+  while (start > 0 && goes(DecodeUtf8Before(text, &start))) text = text.substr(0, start);
+  return text;
+}
+
 // GPT-2's byte alphabet: every byte as a printable character, U+0000..U+0143.
 uint32_t ByteToCharacter(uint8_t byte);
 // The byte, or -1 when the code point is not of the alphabet.

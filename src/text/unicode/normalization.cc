@@ -1,11 +1,11 @@
-#include "text/unicode_normalization.h"
+#include "text/unicode/normalization.h"
 
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "text/unicode.h"
+#include "text/unicode/characters.h"
 
 namespace sluice::text {
 namespace {
