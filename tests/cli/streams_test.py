@@ -207,7 +207,7 @@ class Chat(unittest.TestCase):
 
     def test_ctrl_c_stops_the_answer_and_the_next_one_comes(self):
         terminal = self.chat(*LONG[:2], "--temperature", "0")
-        terminal.type(b"Count from one to one thousand, in words.\n")
+        terminal.type(b"Write a long story about a fox.\n")
         terminal.until(b"\r\n")
         while len(terminal.seen) < 10:  # it answers
             terminal.read()
