@@ -22,21 +22,11 @@ struct IdRange {
   int32_t low = 0, high = 0;
 };
 
-// In lanes, which the compiler turns into vector code.
 IdRange RangeOf(std::span<const int32_t> ids) {
-  constexpr size_t kLanes = 8;
-  int32_t low[kLanes] = {}, high[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= ids.size(); i += kLanes) {
-    for (size_t k = 0; k < kLanes; ++k) {
-      low[k] = ids[i + k] < low[k] ? ids[i + k] : low[k];
-      high[k] = ids[i + k] > high[k] ? ids[i + k] : high[k];
-    }
-  }
-  IdRange range{*std::min_element(low, low + kLanes), *std::max_element(high, high + kLanes)};
-  for (; i < ids.size(); ++i) {
-    range.low = std::min(range.low, ids[i]);
-    range.high = std::max(range.high, ids[i]);
+  IdRange range;
+  for (const int32_t id : ids) {
+    range.low = std::min(range.low, id);
+    range.high = std::max(range.high, id);
   }
   return range;
 }
