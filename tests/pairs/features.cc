@@ -1,0 +1,253 @@
+#include "features.h"
+
+#include <algorithm>
+#include <set>
+
+namespace sluice::pairs {
+namespace {
+
+constexpr int32_t kBanned = 201;  // an id that greedy answers have; see the feature's `shown`
+constexpr char kStop[] = "a";
+constexpr char kStates[] = "qwen3_next";
+const std::vector<std::string> kChoices = {"to the", "to the end", "aaaa", "once", "no"};
+
+Feature OfEngine(std::string name, std::string spelling,
+                 std::function<void(EngineOptions&)> engine) {
+  Feature feature;
+  feature.name = std::move(name);
+  feature.spelling = std::move(spelling);
+  feature.engine = std::move(engine);
+  return feature;
+}
+
+Feature OfRequest(std::string name, std::string spelling, std::function<void(Request&)> request) {
+  Feature feature;
+  feature.name = std::move(name);
+  feature.spelling = std::move(spelling);
+  feature.request = std::move(request);
+  return feature;
+}
+
+Feature SameAnswer(Feature feature, decltype(Feature::shown) shown) {
+  feature.same_answer = true;
+  feature.shown = std::move(shown);
+  return feature;
+}
+
+Feature Checked(Feature feature, decltype(Feature::check) check) {
+  feature.check = std::move(check);
+  return feature;
+}
+
+Feature InPlace(std::string place, Feature feature) {
+  feature.place = std::move(place);
+  return feature;
+}
+
+// Other engines, the same answers.
+void AddTransparentEngines(std::vector<Feature>* list) {
+  const auto add = [&](Feature feature, decltype(Feature::shown) shown) {
+    list->push_back(SameAnswer(std::move(feature), std::move(shown)));
+  };
+  add(OfEngine("prefix cache", "--prefix-cache", [](EngineOptions& o) { o.prefix_cache = true; }),
+      [](const Outcome& with, const Outcome&) { return with.hits > 0; });
+  add(OfEngine("chunked prefill", "--max-batch-tokens",
+               [](EngineOptions& o) { o.max_batch_tokens = o.max_num_seqs = 5; }),
+      [](const Outcome& with, const Outcome& plain) { return with.steps > plain.steps; });
+  // Room for a sequence of the most tokens and little more. Comes behind the features that choose a
+  // model, whose states take more than the others' KV.
+  add(OfEngine(
+          "little memory", "--kv-memory",
+          [](EngineOptions& o) { o.kv_memory = o.model.ends_with(kStates) ? "128KiB" : "48KiB"; }),
+      [](const Outcome& with, const Outcome&) { return with.preempted > 0; });
+  add(OfEngine("one at a time", "--max-num-seqs", [](EngineOptions& o) { o.max_num_seqs = 1; }),
+      [](const Outcome& with, const Outcome& plain) { return with.steps > plain.steps; });
+  add(OfEngine("other blocks", "--block-size",
+               [](EngineOptions& o) { o.block_size = o.kernel_block_size = 16; }),
+      [](const Outcome&, const Outcome&) { return true; });
+  add(OfEngine("two threads", "--threads", [](EngineOptions& o) { o.threads = 2; }),
+      [](const Outcome&, const Outcome&) { return true; });
+  add(OfEngine("no graphs", "--graphs", [](EngineOptions& o) { o.graphs = false; }),
+      [](const Outcome&, const Outcome&) { return true; });
+  add(OfEngine("by arrival", "--scheduler-policy fcfs",
+               [](EngineOptions& o) { o.scheduler_policy = "fcfs"; }),
+      [](const Outcome&, const Outcome&) { return true; });
+  add(OfEngine("n-gram drafts", "--speculate ngram",
+               [](EngineOptions& o) { o.speculate = "ngram"; }),
+      [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
+}
+
+// Engines that answer otherwise.
+void AddOtherEngines(std::vector<Feature>* list) {
+  for (const char* const type : {"fp8", "int8"}) {
+    list->push_back(InPlace("KV", OfEngine(std::string(type) + " KV", "--kv-dtype",
+                                           [type](EngineOptions& o) { o.kv_dtype = type; })));
+  }
+  const auto model = [&](const char* name, const char* folder) {
+    list->push_back(InPlace("model", OfEngine(name, "MODEL", [folder](EngineOptions& o) {
+                              o.model = PlainOptions().model + "/../" + folder;
+                            })));
+  };
+  model("windows", "gemma3");
+  model("states", kStates);
+}
+
+// More is told of the same answer.
+void AddTransparentRequests(std::vector<Feature>* list) {
+  const auto add = [&](Feature feature, decltype(Feature::shown) shown) {
+    list->push_back(SameAnswer(std::move(feature), std::move(shown)));
+  };
+  add(OfRequest("several choices", "n", [](Request& r) { r.n = 3; }),
+      [](const Outcome& with, const Outcome&) { return with.answers[0]->choices.size() == 3; });
+  add(OfRequest("log-probs", "logprobs", [](Request& r) { r.logprobs = 3; }),
+      [](const Outcome& with, const Outcome&) {
+        return !with.answers[0]->choices[0].logprobs.empty();
+      });
+  add(OfRequest("prompt log-probs", "prompt_logprobs", [](Request& r) { r.prompt_logprobs = 1; }),
+      [](const Outcome& with, const Outcome&) { return !with.answers[0]->prompt.empty(); });
+  add(OfRequest("priority", "priority",
+                [](Request& r) {
+                  r.priority = static_cast<int>(std::get<std::vector<int32_t>>(r.prompt).size());
+                }),
+      [](const Outcome&, const Outcome&) { return true; });
+}
+
+template <class Set>
+Feature Sampled(std::string name, std::string spelling, Set set) {
+  return OfRequest(std::move(name), std::move(spelling), [set](Request& r) {
+    if (r.sampling.temperature == 0.0) r.sampling.temperature = 0.8;
+    set(r.sampling);
+  });
+}
+
+void AddSampling(std::vector<Feature>* list) {
+  list->push_back(Sampled("temperature", "temperature", [](Sampling&) {}));
+  list->push_back(Sampled("top-k", "top_k", [](Sampling& s) { s.top_k = 5; }));
+  list->push_back(Sampled("top-p", "top_p", [](Sampling& s) { s.top_p = 0.7; }));
+  list->push_back(Sampled("min-p", "min_p", [](Sampling& s) { s.min_p = 0.2; }));
+  const auto penalty = [&](const char* name, const char* spelling, auto set) {
+    list->push_back(OfRequest(name, spelling, [set](Request& request) { set(request.sampling); }));
+  };
+  penalty("repetition penalty", "repetition_penalty",
+          [](Sampling& s) { s.repetition_penalty = 1.3; });
+  penalty("presence penalty", "presence_penalty", [](Sampling& s) { s.presence_penalty = 0.7; });
+  penalty("frequency penalty", "frequency_penalty", [](Sampling& s) { s.frequency_penalty = 0.6; });
+  list->push_back(Checked(OfRequest("no repeated n-gram", "no_repeat_ngram_size",
+                                    [](Request& r) { r.sampling.no_repeat_ngram = 3; }),
+                          [](const Request& request, const Choice& choice) -> std::string {
+                            // A choice of few texts has to repeat what it repeats.
+                            if (!request.choice.empty()) return "";
+                            std::set<std::vector<int32_t>> seen;
+                            for (size_t i = 0; i + 3 <= choice.ids.size(); ++i) {
+                              const auto at = choice.ids.begin() + static_cast<int64_t>(i);
+                              if (!seen.insert({at, at + 3}).second) return "repeats three ids";
+                            }
+                            return "";
+                          }));
+  list->push_back(Checked(OfRequest("logit bias", "logit_bias",
+                                    [](Request& r) {
+                                      r.sampling.logit_bias = {{kBanned, -100.0}};
+                                    }),
+                          [](const Request& request, const Choice& choice) -> std::string {
+                            const bool has = std::find(choice.ids.begin(), choice.ids.end(),
+                                                       kBanned) != choice.ids.end();
+                            return has && request.choice.empty() ? "has an id that is banned" : "";
+                          }));
+}
+
+// Where answers end.
+void AddEnds(std::vector<Feature>* list) {
+  list->push_back(Checked(OfRequest("stop string", "stop", [](Request& r) { r.stop = {kStop}; }),
+                          [](const Request& request, const Choice& choice) -> std::string {
+                            // One within the first min_tokens tokens is passed over.
+                            if (request.min_tokens > 0) return "";
+                            return choice.text.find(kStop) == std::string::npos
+                                       ? ""
+                                       : "has the stop string";
+                          }));
+  list->push_back(Checked(OfRequest("stop tokens", "stop_token_ids",
+                                    [](Request& r) {
+                                      for (int32_t id = 40; id < 80; ++id) {
+                                        r.stop_token_ids.push_back(id);
+                                      }
+                                    }),
+                          [](const Request& request, const Choice& choice) -> std::string {
+                            for (size_t i = request.min_tokens; i + 1 < choice.ids.size(); ++i) {
+                              const int32_t id = choice.ids[i];
+                              if (id >= 40 && id < 80) return "goes on behind a stop token";
+                            }
+                            return "";
+                          }));
+  list->push_back(Checked(OfRequest("at most", "max_tokens", [](Request& r) { r.max_tokens = 11; }),
+                          [](const Request&, const Choice& choice) -> std::string {
+                            return choice.ids.size() <= 11 ? "" : "is longer than max_tokens";
+                          }));
+  list->push_back(Checked(OfRequest("at least", "min_tokens",
+                                    [](Request& r) {
+                                      r.min_tokens = 9;
+                                      r.ignore_eos = false;
+                                      // Ends early without it.
+                                      for (int32_t id = 80; id < 128; ++id)
+                                        r.stop_token_ids.push_back(id);
+                                    }),
+                          [](const Request& request, const Choice& choice) -> std::string {
+                            const bool other_end = !request.choice.empty() || !request.stop.empty();
+                            return other_end || choice.ids.size() >= 9
+                                       ? ""
+                                       : "is shorter than min_tokens";
+                          }));
+  list->push_back(Checked(
+      OfRequest("one of texts", "choice", [](Request& r) { r.choice = kChoices; }),
+      [](const Request& request, const Choice& choice) -> std::string {
+        const bool whole =
+            request.stop.empty() && request.stop_token_ids.empty() && *request.max_tokens > 20;
+        const auto fits = [&](const std::string& text) {
+          return whole ? text == choice.text : text.starts_with(choice.text);
+        };
+        return std::any_of(kChoices.begin(), kChoices.end(), fits) ? "" : "is none of the texts";
+      }));
+}
+
+}  // namespace
+
+const std::vector<Feature>& Features() {
+  static const std::vector<Feature> features = [] {
+    std::vector<Feature> list;
+    AddOtherEngines(&list);
+    AddTransparentEngines(&list);
+    AddTransparentRequests(&list);
+    AddSampling(&list);
+    AddEnds(&list);
+    return list;
+  }();
+  return features;
+}
+
+const std::vector<Refusal>& Refusals() {
+  static const std::vector<Refusal> refusals = {
+      {"states", "n-gram drafts", "recurrent"},
+  };
+  return refusals;
+}
+
+EngineOptions PlainOptions() {
+  EngineOptions options = engine::TinyOptions();
+  options.prefix_cache = false;
+  return options;
+}
+
+// Prompts that repeat themselves, so that drafts are found, and begin alike in pairs, so that
+// prefixes are.
+std::vector<Request> PlainRequests() {
+  std::vector<Request> requests;
+  for (const int length : {43, 20, 31, 9}) {
+    std::vector<int32_t> prompt;
+    for (int i = 0; i < length; ++i) prompt.push_back(20 + (length % 2 + i % 7) * 13);
+    Request request = engine::TinyRequest(prompt, 40);
+    request.sampling.seed = length;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+}  // namespace sluice::pairs

@@ -1,0 +1,279 @@
+// Every pair of features on a tiny checkpoint, with drafts and without: the answer is the one that
+// the features which change answers give without the others, and each keeps its own promise; or the
+// pair is refused, with a sentence, as the table of refusals says.
+#include <algorithm>
+#include <bit>
+#include <fstream>
+#include <sstream>
+
+#include "base/check.h"
+#include "base/str_cat.h"
+#include "features.h"
+
+namespace sluice::pairs {
+namespace {
+
+constexpr int kRounds = 2;  // the second finds prefixes
+
+std::string device = "cpu";  // as --device names it; set once, by main
+
+using FeatureSet = std::vector<const Feature*>;
+
+std::string NameOf(const FeatureSet& set) {
+  std::string name;
+  for (const Feature* feature : set) name += StrCat(name.empty() ? "" : " + ", feature->name);
+  return name.empty() ? "nothing" : name;
+}
+
+Request With(const FeatureSet& set, Request request) {
+  for (const Feature* feature : set) {
+    if (feature->request) feature->request(request);
+  }
+  return request;
+}
+
+// Runs all requests with the features; the engine of the run before is used again where it is the
+// same.
+class Runs {
+ public:
+  Outcome Run(const FeatureSet& set) {
+    Outcome outcome;
+    outcome.refused = Open(set);
+    if (!outcome.refused.ok()) return outcome;
+    const Outcome before = Count();
+    for (int round = 0; round < kRounds; ++round) outcome.answers = AskAll(set);
+    const Outcome after = Count();
+    engine::ExpectNothingLeft(*engine_);
+    outcome.preempted = after.preempted - before.preempted;
+    outcome.hits = after.hits - before.hits;
+    outcome.accepted = after.accepted - before.accepted;
+    outcome.steps = after.steps - before.steps;
+    for (const auto& answer : outcome.answers) {
+      if (outcome.refused.ok()) outcome.refused = answer->error;
+    }
+    return outcome;
+  }
+
+ private:
+  Status Open(const FeatureSet& set) {
+    FeatureSet of_engine;
+    for (const Feature* feature : set) {
+      if (feature->engine) of_engine.push_back(feature);
+    }
+    if (engine_ && of_engine == open_) return OkStatus();
+    engine_.reset();
+    EngineOptions options = PlainOptions();
+    options.device = device;
+    for (const Feature* feature : of_engine) feature->engine(options);
+    auto engine = Engine::Open(options, {});
+    if (!engine.ok()) return engine.status();
+    engine_ = std::move(engine).value();
+    open_ = of_engine;
+    return OkStatus();
+  }
+
+  std::vector<std::shared_ptr<engine::Answer>> AskAll(const FeatureSet& set) {
+    std::vector<std::shared_ptr<engine::Answer>> answers;
+    for (Request& plain : PlainRequests()) {
+      auto [answer, sink] = engine::Answer::Make();
+      const auto id = engine_->Submit(With(set, std::move(plain)), sink);
+      if (!id.ok()) answer->error = id.status(), answer->lasts = 1;
+      answers.push_back(answer);
+    }
+    for (const auto& answer : answers) answer->Wait();
+    return answers;
+  }
+
+  Outcome Count() const {
+    Outcome counts;
+    counts.preempted = engine::Metric(*engine_, "vllm:num_preemptions_total");
+    counts.hits = engine::Metric(*engine_, "vllm:prefix_cache_hits_total");
+    counts.accepted =
+        std::max(0.0, engine::Metric(*engine_, "vllm:spec_decode_num_accepted_tokens_total"));
+    counts.steps = static_cast<double>(engine_->Info().steps);
+    return counts;
+  }
+
+  std::unique_ptr<Engine> engine_;
+  FeatureSet open_;
+};
+
+// What each log-prob of both is, to the bit.
+bool SameLogprobs(const Choice& a, const Choice& b) {
+  return a.logprobs.empty() || b.logprobs.empty() ||
+         std::equal(a.logprobs.begin(), a.logprobs.end(), b.logprobs.begin(), b.logprobs.end(),
+                    [](double x, double y) {
+                      return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
+                    });
+}
+
+bool SameAnswer(const Choice& a, const Choice& b) {
+  return a.ids == b.ids && a.text == b.text && a.finish == b.finish &&
+         a.stop_match == b.stop_match && SameLogprobs(a, b);
+}
+
+// The first choice that both have differs, or some answer lacks it.
+bool SameAnswers(const Outcome& a, const Outcome& b) {
+  for (size_t i = 0; i < a.answers.size(); ++i) {
+    if (!SameAnswer(a.answers[i]->choices[0], b.answers[i]->choices[0])) return false;
+  }
+  return true;
+}
+
+enum class Cell { kTried, kRefused, kImpossible };
+
+class Pairs : public ::testing::Test {
+ protected:
+  static const Feature& Named(std::string_view name) {
+    const auto found = std::find_if(Features().begin(), Features().end(),
+                                    [&](const Feature& f) { return f.name == name; });
+    CHECK(found != Features().end(), name);
+    return *found;
+  }
+
+  static const Refusal* RefusalOf(const FeatureSet& set) {
+    const auto has = [&](std::string_view name) {
+      return std::any_of(set.begin(), set.end(), [&](const Feature* f) { return f->name == name; });
+    };
+    for (const Refusal& refusal : Refusals()) {
+      if (has(refusal.first) && has(refusal.second)) return &refusal;
+    }
+    return nullptr;
+  }
+
+  // What only the features give that change answers.
+  const Outcome& Expected(const FeatureSet& set) {
+    FeatureSet shaping;
+    for (const Feature* feature : set) {
+      if (!feature->same_answer) shaping.push_back(feature);
+    }
+    const std::string key = NameOf(shaping);
+    const auto known = expected_.find(key);
+    if (known != expected_.end()) return known->second;
+    return expected_[key] = plain_runs_.Run(shaping);
+  }
+
+  void Try(const FeatureSet& set) {
+    SCOPED_TRACE(NameOf(set));
+    const Outcome outcome = runs_.Run(set);
+    if (const Refusal* const refusal = RefusalOf(set)) {
+      EXPECT_THAT(outcome.refused.message(), ::testing::HasSubstr(refusal->sentence));
+      return;
+    }
+    ASSERT_TRUE(outcome.refused.ok()) << outcome.refused.message();
+    const Outcome& expected = Expected(set);
+    ASSERT_TRUE(expected.refused.ok()) << expected.refused.message();
+    EXPECT_TRUE(SameAnswers(outcome, expected));
+    const std::vector<Request> requests = PlainRequests();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Request request = With(set, requests[i]);
+      EXPECT_EQ(outcome.answers[i]->choices.size(), static_cast<size_t>(request.n));
+      for (const auto& [index, choice] : outcome.answers[i]->choices) {
+        for (const Feature* feature : set) {
+          if (!feature->check) continue;
+          EXPECT_EQ(feature->check(request, choice), "")
+              << feature->name << ", answer " << i << ", choice " << index << ": " << choice.text;
+        }
+      }
+    }
+  }
+
+  Runs runs_, plain_runs_;
+  std::map<std::string, Outcome> expected_;
+};
+
+Cell CellOf(const Feature& a, const Feature& b) {
+  if (!a.place.empty() && a.place == b.place && &a != &b) return Cell::kImpossible;
+  for (const Refusal& refusal : Refusals()) {
+    if ((refusal.first == a.name && refusal.second == b.name) ||
+        (refusal.first == b.name && refusal.second == a.name)) {
+      return Cell::kRefused;
+    }
+  }
+  return Cell::kTried;
+}
+
+TEST_F(Pairs, EachFeatureAloneDoesSomething) {
+  const Outcome plain = plain_runs_.Run({});
+  for (const Feature& feature : Features()) {
+    SCOPED_TRACE(feature.name);
+    const Outcome with = runs_.Run({&feature});
+    ASSERT_TRUE(with.refused.ok()) << with.refused.message();
+    EXPECT_TRUE(feature.shown ? feature.shown(with, plain) : !SameAnswers(with, plain));
+  }
+}
+
+TEST_F(Pairs, AnswerAsTheyShould) {
+  const Feature& drafts = Named("n-gram drafts");
+  const std::vector<Feature>& features = Features();
+  for (size_t a = 0; a < features.size(); ++a) {
+    for (size_t b = a; b < features.size(); ++b) {
+      if (CellOf(features[a], features[b]) == Cell::kImpossible) continue;
+      FeatureSet set = {&features[a]};
+      if (a != b) set.push_back(&features[b]);
+      Try(set);
+      const bool drafting = &features[a] == &drafts || &features[b] == &drafts;
+      if (drafting || RefusalOf(set) != nullptr) continue;
+      set.push_back(&drafts);
+      Try(set);
+    }
+  }
+}
+
+std::string Markdown() {
+  const std::vector<Feature>& features = Features();
+  std::ostringstream out;
+  out << "# Pairs of features\n\n"
+         "Each feature of this table with each other, with n-gram drafts and without, as "
+         "`tests/pairs` runs\nthem: the answer is the one that is given without those features "
+         "that don't change answers, and\neach keeps its own promise. `yes`: tried; `no`: refused "
+         "with a sentence; `–`: of one kind.\n\n| | feature | spelling | an answer |\n| --- | --- "
+         "| --- | --- |\n";
+  for (size_t i = 0; i < features.size(); ++i) {
+    out << "| " << i + 1 << " | " << features[i].name << " | `" << features[i].spelling << "` | "
+        << (features[i].same_answer ? "the same" : "another") << " |\n";
+  }
+  out << "\n| |";
+  for (size_t i = 0; i < features.size(); ++i) out << ' ' << i + 1 << " |";
+  out << "\n| --- |";
+  for (size_t i = 0; i < features.size(); ++i) out << " --- |";
+  out << "\n";
+  for (size_t a = 0; a < features.size(); ++a) {
+    out << "| " << a + 1 << " |";
+    for (size_t b = 0; b < features.size(); ++b) {
+      const Cell cell = CellOf(features[a], features[b]);
+      out << (b < a                    ? "  |"
+              : cell == Cell::kTried   ? " yes |"
+              : cell == Cell::kRefused ? " no |"
+                                       : " – |");
+    }
+    out << "\n";
+  }
+  out << "\n";
+  for (const Refusal& refusal : Refusals()) {
+    out << "Refused: " << refusal.first << " with " << refusal.second << ".\n";
+  }
+  return out.str();
+}
+
+TEST_F(Pairs, StandInTheDocument) {
+  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/pairs.md");
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), Markdown()) << "write it anew: sluice_pairs_test --markdown docs/pairs.md";
+}
+
+}  // namespace
+}  // namespace sluice::pairs
+
+// Usage: sluice_pairs_test [--device NAME | --markdown FILE] [GoogleTest's flags]
+int main(int argc, char** argv) {
+  ::testing::InitGoogleMock(&argc, argv);
+  const std::string_view flag = argc == 3 ? argv[1] : "";
+  if (flag == "--markdown") {
+    std::ofstream(argv[2]) << sluice::pairs::Markdown();
+    return 0;
+  }
+  if (flag == "--device") sluice::pairs::device = argv[2];
+  return RUN_ALL_TESTS();
+}
