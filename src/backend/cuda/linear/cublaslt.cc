@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "backend/cuda/context.h"
-#include "backend/cuda/linear/ordered.h"
-#include "backend/cuda/linear/params.h"
 #include "backend/cuda/stream.h"
 #include "base/str_cat.h"
 
@@ -15,7 +13,6 @@ namespace {
 
 constexpr int kCandidates = 32;
 constexpr int64_t kComparedRows = 16;
-static_assert(kComparedRows % kOrderedTokensMax == 0);
 constexpr uint32_t kAlignment = 16;
 
 Status Check(const LtFunctions& library, int status, std::string_view what) {
@@ -203,71 +200,47 @@ Result<LtAlgorithm> CublasLt::Choose(const LtFunctions& library, const ProductKi
   return found[static_cast<size_t>(index)].algorithm;
 }
 
-// Puts ours on the stream, where there is one, and then each algorithm; outs lie one behind the
-// other.
-Status CublasLt::Compare(CudaStream& stream, const ProductKind& kind, const ProductCall& first,
-                         size_t out_bytes, const Pins& pins) {
-  ProductCall call = first;
-  const auto next = [&] { call.out = static_cast<std::byte*>(call.out) + out_bytes; };
-  if (HasOrdered(kind)) {
-    const int64_t element = kind.f32_out ? 4 : 2;
-    for (int64_t begin = 0; begin < kComparedRows; begin += kOrderedTokensMax) {
-      ProductCall some = call;
-      some.m = kOrderedTokensMax;
-      some.x = static_cast<const std::byte*>(call.x) + begin * kind.k * 2;
-      some.residual = static_cast<const std::byte*>(call.residual) + begin * kind.n * element;
-      some.out = static_cast<std::byte*>(call.out) + begin * kind.n * element;
-      SLUICE_RETURN_IF_ERROR(MultiplyOrdered(stream, kind, some));
-    }
-    next();
-  }
-  for (const LtAlgorithm& algorithm : pins.algorithms) {
-    SLUICE_RETURN_IF_ERROR(Submit(stream, kind, call, algorithm));
-    next();
-  }
-  return OkStatus();
-}
-
 // Puts the last algorithm in the place of those that don't give its bits.
 Status CublasLt::KeepSameBits(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
                               Pins* pins) {
-  const size_t element = kind.f32_out ? 4 : 2;
-  const size_t out_bytes = static_cast<size_t>(kComparedRows * kind.n) * element;
-  // x, and behind it the residual; of F32, any bits of two small numbers are a number too.
-  const std::vector<uint16_t> random =
-      RandomRows(kind.type, kComparedRows * kind.k + static_cast<int64_t>(out_bytes) / 2);
-  const size_t ours = HasOrdered(kind) ? 1 : 0, count = ours + pins->algorithms.size();
+  const std::vector<uint16_t> x = RandomRows(kind.type, kComparedRows * kind.k);
+  const size_t x_bytes = x.size() * sizeof x[0];
+  const size_t out_bytes = static_cast<size_t>(kComparedRows * kind.n * (kind.f32_out ? 4 : 2));
   Memory& memory = *stream.home().memory;
-  SLUICE_ASSIGN_OR_RETURN(
-      const device::Buffer rows,
-      memory.Allocate(random.size() * sizeof random[0], device::MemoryKind::kDevice));
-  SLUICE_ASSIGN_OR_RETURN(const device::Buffer outs,
-                          memory.Allocate(out_bytes * count, device::MemoryKind::kDevice));
+  SLUICE_ASSIGN_OR_RETURN(const device::Buffer rows,
+                          memory.Allocate(x_bytes, device::MemoryKind::kDevice));
+  SLUICE_ASSIGN_OR_RETURN(const device::Buffer outs,  // zeros, which are the residual too
+                          memory.Allocate(out_bytes * pins->size(), device::MemoryKind::kDevice));
   const Driver& driver = TheDriver();
-  const auto copy = [&](const void* to, const void* from, size_t bytes) {
-    return stream.Call(
-        driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
-                             bytes, stream.handle()),
-        "copying what cuBLASLt is compared by");
+  const auto address = [](const device::Buffer& b) {
+    return reinterpret_cast<CUdeviceptr>(b.data());
   };
-  SLUICE_RETURN_IF_ERROR(copy(rows.data(), random.data(), rows.bytes()));
-  const ProductCall compared = {.m = kComparedRows,
-                                .x = rows.data(),
-                                .weight = call.weight,
-                                .bias = call.bias,
-                                .residual = rows.data() + kComparedRows * kind.k * 2,
-                                .out = outs.data(),
-                                .x_stride = kind.k,
-                                .residual_stride = kind.n,
-                                .out_stride = kind.n};
-  SLUICE_RETURN_IF_ERROR(Compare(stream, kind, compared, out_bytes, *pins));
-  std::vector<std::byte> got(out_bytes * count);
-  SLUICE_RETURN_IF_ERROR(copy(got.data(), outs.data(), got.size()));
+  SLUICE_RETURN_IF_ERROR(
+      stream.Call(driver.cuMemcpyAsync(address(rows), reinterpret_cast<CUdeviceptr>(x.data()),
+                                       x_bytes, stream.handle()),
+                  "copying rows for cuBLASLt"));
+  for (size_t i = 0; i < pins->size(); ++i) {
+    std::byte* const out = outs.data() + i * out_bytes;
+    const ProductCall compared = {.m = kComparedRows,
+                                  .x = rows.data(),
+                                  .weight = call.weight,
+                                  .bias = call.bias,
+                                  .residual = out,
+                                  .out = out,
+                                  .x_stride = kind.k,
+                                  .residual_stride = kind.n,
+                                  .out_stride = kind.n};
+    SLUICE_RETURN_IF_ERROR(Submit(stream, kind, compared, (*pins)[i]));
+  }
+  std::vector<std::byte> got(out_bytes * pins->size());
+  SLUICE_RETURN_IF_ERROR(
+      stream.Call(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(got.data()), address(outs),
+                                       got.size(), stream.handle()),
+                  "copying what cuBLASLt gave"));
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-  const std::vector<bool> same = SameAsLast(got, count);
-  pins->ordered = ours > 0 && same[0];
-  for (size_t i = 0; i < pins->algorithms.size(); ++i) {
-    if (!same[ours + i]) pins->algorithms[i] = pins->algorithms.back();
+  const std::vector<bool> same = SameAsLast(got, pins->size());
+  for (size_t i = 0; i < pins->size(); ++i) {
+    if (!same[i]) (*pins)[i] = pins->back();
   }
   return OkStatus();
 }
@@ -279,13 +252,11 @@ Result<CublasLt::Pins> CublasLt::Pin(CudaStream& stream, const ProductKind& kind
     SLUICE_RETURN_IF_ERROR(Check(*library, library->cublasLtCreate(&handle_), "starting"));
   }
   Pins pins;
-  auto& algorithms = pins.algorithms;
-  SLUICE_ASSIGN_OR_RETURN(algorithms.back(), Choose(*library, kind, kLtRows.back()));
-  const int id = ConfigOf(*library, algorithms.back()).id;
-  for (size_t i = 0; i + 1 < algorithms.size(); ++i) {
+  SLUICE_ASSIGN_OR_RETURN(pins.back(), Choose(*library, kind, kLtRows.back()));
+  const int id = ConfigOf(*library, pins.back()).id;
+  for (size_t i = 0; i + 1 < pins.size(); ++i) {
     const Result<LtAlgorithm> chosen = Choose(*library, kind, kLtRows[i]);
-    algorithms[i] =
-        chosen.ok() && ConfigOf(*library, *chosen).id == id ? *chosen : algorithms.back();
+    pins[i] = chosen.ok() && ConfigOf(*library, *chosen).id == id ? *chosen : pins.back();
   }
   SLUICE_RETURN_IF_ERROR(KeepSameBits(stream, kind, call, &pins));
   return pins;
@@ -325,8 +296,7 @@ Status CublasLt::Multiply(device::Stream& stream, const ProductKind& kind,
   CudaStream& cuda = AsCuda(stream);
   SLUICE_RETURN_IF_ERROR(cuda.Enter());
   SLUICE_ASSIGN_OR_RETURN(const Pins pins, Pinned(cuda, kind, call));
-  if (pins.ordered && call.m <= kOrderedTokensMax) return MultiplyOrdered(stream, kind, call);
-  return Submit(cuda, kind, call, pins.algorithms[AlgorithmFor(call.m)]);
+  return Submit(cuda, kind, call, pins[AlgorithmFor(call.m)]);
 }
 
 CublasLt& CublasLtOf(device::Stream& stream) { return *AsCuda(stream).home().cublaslt; }

@@ -1,7 +1,6 @@
 // Products by cuBLASLt on one device. Algorithms are pinned when a kind of product first runs: none
 // splits k, and where those for few and for many rows are two, both have given the same bits on
-// random rows before. So an output has one order of sums, whatever the number of rows. A few rows
-// are left to a kernel of ours (ordered.h) where that has given the same bits, too.
+// random rows before. So an output has one order of sums, whatever the number of rows.
 // Thread-safe. Made by CudaDevice, whose context outlives it.
 #pragma once
 
@@ -72,17 +71,12 @@ class CublasLt {
   Status Multiply(device::Stream& stream, const ProductKind& kind, const ProductCall& call);
 
  private:
-  struct Pins {
-    std::array<LtAlgorithm, kLtRows.size()> algorithms;
-    bool ordered = false;  // up to kOrderedTokensMax rows go to the kernel of ours
-  };
+  using Pins = std::array<LtAlgorithm, kLtRows.size()>;
   Result<Pins> Pinned(CudaStream& stream, const ProductKind& kind, const ProductCall& call);
   Result<Pins> Pin(CudaStream& stream, const ProductKind& kind, const ProductCall& call);
   Result<LtAlgorithm> Choose(const LtFunctions& library, const ProductKind& kind, int64_t m);
   Status KeepSameBits(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
                       Pins* pins);
-  Status Compare(CudaStream& stream, const ProductKind& kind, const ProductCall& first,
-                 size_t out_bytes, const Pins& pins);
   Status Submit(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
                 const LtAlgorithm& algorithm);
 

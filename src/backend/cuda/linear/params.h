@@ -79,15 +79,6 @@ constexpr int LinearFetchPitch(DType weight) {
   return 16 * (words | 1);
 }
 
-// Of the kernels whose sums are one chain (sm90_ordered_linear.cu): tokens at most, the threads of
-// a block and their rows of W, the elements of k of a stage, and the stages. Measured on an H200
-// against 1, 4 and 8 warps and 6 to 32 stages; for 16 tokens cuBLASLt's are as fast.
-inline constexpr int64_t kOrderedTokensMax = 8;
-inline constexpr int kOrderedThreads = 64, kOrderedRows = 32, kOrderedStep = 64;
-inline constexpr int kOrderedStages = 16;
-inline constexpr int kOrderedSharedBytes =
-    kOrderedStages * (kOrderedRows + static_cast<int>(kOrderedTokensMax)) * kOrderedStep * 2;
-
 struct LinearParams {
   const void* x = nullptr;  // rows that begin at multiples of 16 bytes and hold all units
   const void* weight = nullptr;
