@@ -8,16 +8,20 @@
 #include <vector>
 
 #include "batch/sampling_params.h"
+#include "sluice/limits.h"
 #include "sluice/status.h"
 
 namespace sluice::batch {
 
 using SequenceId = uint64_t;
 
-// A token id (>= 0), or a row of the step before (plan.step - 1) whose token was not known when
-// this plan was made: -1 - row, row being an index into that plan's logits_rows.
+// A token id (>= 0), or one that the runner knows of the entry's slot and that may not have been
+// known when the plan was made: the last one that was drawn for the sequence (0), or a guess of the
+// ones behind it (1 and on).
 using TokenRef = int32_t;
-inline constexpr TokenRef PreviousRow(int32_t row) { return -1 - row; }
+inline constexpr TokenRef KnownToken(int32_t number) { return -1 - number; }
+inline constexpr TokenRef kLastDrawn = KnownToken(0);
+inline constexpr int32_t kKnownTokens = 1 + limits::kDraftTokensMax;  // of a slot
 
 enum class RowPurpose : uint8_t {
   kSample,  // draw the next token
@@ -29,7 +33,8 @@ enum class RowPurpose : uint8_t {
 // One row of the step's tokens that needs logits.
 struct LogitsRow {
   int32_t token = 0;    // index into BatchPlan::tokens
-  int32_t target = -1;  // kScore and kVerify: the token id that is scored
+  int32_t target = -1;  // kScore and kVerify: the token that is scored; -1: none. Of kVerify it
+                        // may be a KnownToken
   RowPurpose purpose = RowPurpose::kSample;
 
   friend bool operator==(const LogitsRow&, const LogitsRow&) = default;
@@ -42,7 +47,10 @@ struct PlanEntry {
   // The step whose plan told the slot's block tables from their first ids on: this one, where it
   // does so. Later plans tell what changed since.
   uint64_t told_whole = 0;
-  int32_t first_position = 0;  // of its first query token = KV tokens already present
+  // Of its first query token = KV tokens already present. Where that is kLastDrawn, the runner
+  // knows the position: this one or up to `unsure` less.
+  int32_t first_position = 0;
+  int32_t unsure = 0;
   int32_t query_tokens = 0;
   int32_t token_begin = 0;   // index into BatchPlan::tokens
   int32_t logits_begin = 0;  // index into BatchPlan::logits_rows

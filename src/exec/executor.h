@@ -112,7 +112,6 @@ class Executor : public StepRunner {
   // What was put on the stream last met `status`; waits for the stream.
   void TellStepBefore(const Flight* flight, const Status& status);
   Status CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* sink);
-  Status CheckReferences(const batch::BatchPlan& plan) const;
   Status MakeGraphs(const Options& options);
   Status MakeBuckets(const Options& options);
   Status Enqueue(Flight* flight);
@@ -171,8 +170,7 @@ class Executor : public StepRunner {
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> idle_, unfinished_;  // oldest first
   uint64_t last_step_ = 0;                  // launched
-  uint64_t failed_step_ = 0;         // the last that failed, or will because the one before has
-  std::vector<uint8_t> last_draws_;  // by its logits row: whether it draws a token
+  uint64_t failed_step_ = 0;  // the last that failed, or will because the one before has
   RunnerInfo info_;
 };
 

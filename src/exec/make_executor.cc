@@ -223,7 +223,6 @@ void Executor::Carve(const device::View& given, const InputShape& shape, Inputs*
 Status Executor::MakeFlights(int depth) {
   info_.depth = depth;
   unfinished_.reserve(depth);
-  last_draws_.reserve(model_.options().max_logits_rows);
   for (int i = 0; i < depth; ++i) {
     Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
     SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());

@@ -16,7 +16,7 @@ typedef struct {
   long position;
   int edit_begin, edit_count, mask_row, top_logprobs, distribution_row, counts_row;
   float repetition_penalty, presence_penalty, frequency_penalty;
-  int drafts;
+  int drafts, slot, gap3;
 } SampleRow;
 typedef struct {
   int id;
@@ -492,11 +492,11 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
                              ulong row_stride, global const LogitEdit* edits,
                              global const uint* counts, ulong counts_stride,
                              global const uint* masks, ulong mask_stride, BytesOut outputs,
-                             ulong output_stride, global int* tokens, global int* top_ids,
-                             global float* top_logprobs, ulong top_stride,
-                             global float* distributions, ulong distribution_stride,
-                             global float* workspace, int vocab, int top_max, int edit_count,
-                             int counts_rows, int mask_rows, int distribution_rows) {
+                             ulong output_stride, global int* top_ids, global float* top_logprobs,
+                             ulong top_stride, global float* distributions,
+                             ulong distribution_stride, global float* workspace, int vocab,
+                             int top_max, int edit_count, int counts_rows, int mask_rows,
+                             int distribution_rows) {
 #if ITEMS > 1
   local ulong shared[ITEMS];
 #endif
@@ -566,10 +566,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
     for (int i = begin; i < end; ++i)
       to[i] = degenerate ? ZERO_PROBABILITY : log_prob(raw[i], scan.max, 1.0f, log_total);
   }
-  if (get_local_id(0) == 0) {
-    *(global SampleOutput*)(outputs + at * output_stride) = output;
-    if (tokens != 0) tokens[at] = output.token;
-  }
+  if (get_local_id(0) == 0) *(global SampleOutput*)(outputs + at * output_stride) = output;
 }
 
 // --- Counts -----------------------------------------------------------------------------------
@@ -590,24 +587,46 @@ SLUICE_KERNEL any_set_counts(global const int* rows, ulong row_stride, global co
   }
 }
 
+// One work-group; an item per row.
+SLUICE_KERNEL any_resolve_rows(BytesOut rows, ulong row_stride, global const int* lengths,
+                               global const int* tokens, ulong tokens_stride, int count, int slots,
+                               int token_count) {
+  for (int r = get_local_id(0); r < count; r += ITEMS) {
+    global SampleRow* row = (global SampleRow*)(rows + r * row_stride);
+    if (row->slot < 0 || row->slot >= slots) continue;
+    if (row->position < 0) row->position = lengths[row->slot] - row->position;
+    const long token = -1 - (long)row->target;
+    if (token >= 1 && token < token_count) row->target = tokens[row->slot * tokens_stride + token];
+  }
+}
+
 // One work-group; an item follows a sequence's rows from the first.
-SLUICE_KERNEL any_count_tokens(Bytes rows, ulong row_stride, Bytes outputs, ulong output_stride,
-                               global uint* counts, ulong counts_stride, int count, int vocab,
-                               int counts_rows) {
+SLUICE_KERNEL any_keep_drawn(Bytes rows, ulong row_stride, BytesOut outputs, ulong output_stride,
+                             global uint* counts, ulong counts_stride, global int* lengths,
+                             global int* tokens, ulong tokens_stride, int count, int vocab,
+                             int counts_rows, int slots) {
   for (int r = get_local_id(0); r < count; r += ITEMS) {
     const SampleRow first = *(global const SampleRow*)(rows + r * row_stride);
     if (!first.draw || first.drafts != 0) continue;
-    if (first.counts_row < 0 || first.counts_row >= counts_rows) continue;
-    global uint* mine = counts + first.counts_row * counts_stride;
+    const bool counted = first.counts_row >= 0 && first.counts_row < counts_rows;
+    const bool known = first.slot >= 0 && first.slot < slots;
+    global uint* mine = counts + (counted ? first.counts_row * counts_stride : 0);
+    bool open = true;
     for (int i = r; i < count; ++i) {
       global const SampleRow* row = (global const SampleRow*)(rows + i * row_stride);
-      global const SampleOutput* output = (global const SampleOutput*)(outputs + i * output_stride);
-      if (!row->draw || row->counts_row != first.counts_row || row->drafts != i - r) break;
-      // Only the lowest byte of a flag is written by all implementations.
-      if ((output->degenerate & 0xffu) != 0) break;
+      global SampleOutput* output = (global SampleOutput*)(outputs + i * output_stride);
+      if (!row->draw || row->slot != first.slot || row->drafts != i - r) break;
+      // Only the lowest byte of a flag is written by all implementations; `kept` is the next one.
+      const bool degenerate = (output->degenerate & 0xffu) != 0;
+      output->degenerate = (degenerate ? 1 : 0) | (open ? 0x100 : 0);
+      if (!open) continue;
       const int token = output->token;
-      if (token >= 0 && token < vocab) ++mine[token];
-      if (row->target != token) break;
+      if (known) {
+        lengths[first.slot] = (int)row->position;
+        tokens[first.slot * tokens_stride] = token;
+      }
+      open = !degenerate && row->target == token;
+      if (counted && !degenerate && token >= 0 && token < vocab) ++mine[token];
     }
   }
 }
