@@ -183,6 +183,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
     const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
   }
+  if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
   flight->costs.sample += NowMicros() - start;
   SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
   return stream_->Record(*flight->done);

@@ -157,6 +157,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
+  executor->propose_ = wanted.propose;
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   constexpr auto memory = device::MemoryKind::kDevice;
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
