@@ -15,9 +15,9 @@ namespace sluice::batch {
 
 using SequenceId = uint64_t;
 
-// A token id (>= 0), or one that the runner knows of the entry's slot and that may not have been
-// known when the plan was made: the last one that was drawn for the sequence (0), or a guess of the
-// ones behind it (1 and on).
+// A token id (>= 0), or below 0 the number of one that the runner keeps for the entry's slot, since
+// it may be unknown where the plan is made: the last token that was drawn for the sequence is
+// number 0, and guesses of those that follow it are numbers 1 and on.
 using TokenRef = int32_t;
 inline constexpr TokenRef KnownToken(int32_t number) { return -1 - number; }
 inline constexpr TokenRef kLastDrawn = KnownToken(0);
@@ -32,9 +32,10 @@ enum class RowPurpose : uint8_t {
 
 // One row of the step's tokens that needs logits.
 struct LogitsRow {
-  int32_t token = 0;    // index into BatchPlan::tokens
-  int32_t target = -1;  // kScore and kVerify: the token that is scored; -1: none. Of kVerify it
-                        // may be a KnownToken
+  int32_t token = 0;  // index into BatchPlan::tokens
+  // kScore: the id that is scored. kVerify: the draft behind this row, or -1 behind the last one; a
+  // guess of the runner's is named as in `tokens`.
+  int32_t target = -1;
   RowPurpose purpose = RowPurpose::kSample;
 
   friend bool operator==(const LogitsRow&, const LogitsRow&) = default;
@@ -47,8 +48,8 @@ struct PlanEntry {
   // The step whose plan told the slot's block tables from their first ids on: this one, where it
   // does so. Later plans tell what changed since.
   uint64_t told_whole = 0;
-  // Of its first query token = KV tokens already present. Where that is kLastDrawn, the runner
-  // knows the position: this one or up to `unsure` less.
+  // Of its first query token = KV tokens already present. Where drafts of steps in flight may yet
+  // turn out wrong, it is up to `unsure` less, as the runner knows; the first token is kLastDrawn.
   int32_t first_position = 0;
   int32_t unsure = 0;
   int32_t query_tokens = 0;

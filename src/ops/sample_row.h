@@ -24,8 +24,8 @@ inline constexpr uint32_t kInPrompt = uint32_t{1} << 31;
 
 struct SampleRow {
   bool draw = true;  // false: only score `target`
-  // Whose raw log-prob is wanted when draw is false; else the draft that comes next, or -1. Before
-  // ResolveRows it may be below that.
+  // When draw is false, the id whose raw log-prob is wanted; else the draft that comes next, or -1.
+  // ResolveRows fills in what is below -1.
   int32_t target = -1;
   float temperature = 1.0f;  // 0: argmax
   int32_t top_k = 0;         // <= 0: off
@@ -33,8 +33,8 @@ struct SampleRow {
   float min_p = 0.0f;
   uint64_t seed = 0;
   int32_t choice = 0;
-  int64_t position = 0;                    // absolute, of the token that is drawn; before
-                                           // ResolveRows it may be below 0
+  // Absolute, of the token that is drawn. ResolveRows fills in what is below 0.
+  int64_t position = 0;
   int32_t edit_begin = 0, edit_count = 0;  // in Args::edits, ids ascending, each once
   int32_t mask_row = -1;                   // row of Args::masks, or none
   int32_t top_logprobs = -1;               // -1: no log-probs at all

@@ -27,8 +27,8 @@ struct SetCounts {
   };
 };
 
-// Rows of a sequence in a slot: a position below 0 becomes the length there less it, and a target
-// below -1, t, the token -1 - t there.
+// Fills in rows of sequences whose length the host does not know. A position p below 0 becomes the
+// length of the row's slot plus -p; a target t below -1 becomes the slot's token number -1 - t.
 struct ResolveRows {
   static constexpr std::string_view kName = "resolve_rows";
   struct Desc {

@@ -3,8 +3,7 @@
 //
 // The loop is Plan, execute, Commit. Commit may come one step late: at most one plan is uncommitted
 // when Plan is called, and a token that is still being drawn appears in the new plan as kLastDrawn.
-// Every plan is committed or failed, in
-// order, the empty ones included.
+// Every plan is committed or failed, in order, the empty ones included.
 //
 // A step serves running sequences in rank order (decode: one token each, then chunks of prompts),
 // then admits waiting ones, under max_batch_tokens. Memory that runs short is taken from the

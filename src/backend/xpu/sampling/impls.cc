@@ -43,10 +43,10 @@ Status RunSetCounts(device::Stream& stream, const ops::SetCounts::Desc& desc,
   const int64_t rows = args.rows.dims[0];
   if (rows == 0) return OkStatus();
   const SampleConfig config = ConfigureSample({.vocab = desc.vocab}, rows, FactsOf(stream));
-  return Launch(stream, {"sampling/any_f32_sample", "any_set_counts"}, config.options, config.shape,
-                args.rows.data, RowStride(args.rows), args.words.data, RowStride(args.words),
-                args.counts.data, RowStride(args.counts), static_cast<int32_t>(desc.vocab),
-                RowsIn(args.counts), RowsIn(args.words));
+  return Launch(stream, {"sampling/any_token_counts", "any_set_counts"}, config.options,
+                config.shape, args.rows.data, RowStride(args.rows), args.words.data,
+                RowStride(args.words), args.counts.data, RowStride(args.counts),
+                static_cast<int32_t>(desc.vocab), RowsIn(args.counts), RowsIn(args.words));
 }
 
 Status RunResolveRows(device::Stream& stream, const ops::ResolveRows::Desc& desc,
@@ -55,7 +55,7 @@ Status RunResolveRows(device::Stream& stream, const ops::ResolveRows::Desc& desc
   SLUICE_RETURN_IF_ERROR(CheckAligned("rows", args.rows, 8));
   if (args.rows.dims[0] == 0) return OkStatus();
   const SampleConfig config = ConfigureSample({.vocab = 1}, 1, FactsOf(stream));
-  return Launch(stream, {"sampling/any_f32_sample", "any_resolve_rows"}, config.options,
+  return Launch(stream, {"sampling/any_token_counts", "any_resolve_rows"}, config.options,
                 config.shape, args.rows.data, RowStride(args.rows), args.lengths.data,
                 args.tokens.data, RowStride(args.tokens), RowsIn(args.rows), RowsIn(args.lengths),
                 static_cast<int32_t>(args.tokens.dims[1]));
@@ -68,11 +68,11 @@ Status RunKeepDrawn(device::Stream& stream, const ops::KeepDrawn::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckAligned("outputs", args.outputs, 4));
   if (args.rows.dims[0] == 0) return OkStatus();
   const SampleConfig config = ConfigureSample({.vocab = desc.vocab}, 1, FactsOf(stream));
-  return Launch(stream, {"sampling/any_f32_sample", "any_keep_drawn"}, config.options, config.shape,
-                args.rows.data, RowStride(args.rows), args.outputs.data, RowStride(args.outputs),
-                args.counts.data, RowStride(args.counts), args.lengths.data, args.tokens.data,
-                RowStride(args.tokens), RowsIn(args.rows), static_cast<int32_t>(desc.vocab),
-                RowsIn(args.counts), RowsIn(args.lengths));
+  return Launch(stream, {"sampling/any_token_counts", "any_keep_drawn"}, config.options,
+                config.shape, args.rows.data, RowStride(args.rows), args.outputs.data,
+                RowStride(args.outputs), args.counts.data, RowStride(args.counts),
+                args.lengths.data, args.tokens.data, RowStride(args.tokens), RowsIn(args.rows),
+                static_cast<int32_t>(desc.vocab), RowsIn(args.counts), RowsIn(args.lengths));
 }
 
 size_t ScratchBytes(const ops::Sample::Desc& desc, const ops::StepLimits& limits,
