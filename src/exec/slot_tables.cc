@@ -138,11 +138,9 @@ void SlotTables::ForgetDrawn(const batch::BatchPlan& plan, std::span<const int32
 void SlotTables::Settle(const batch::BatchPlan& plan, const batch::StepResult& result) {
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     const batch::PlanEntry& entry = plan.entries[e];
+    if (entry.logits_count < 2) continue;  // no draft among them
     Drawn& drawn = drawn_[entry.slot];
-    if (entry.logits_count == 0 || drawn.step == 0 || drawn.sequence != entry.sequence ||
-        drawn.since > plan.step) {
-      continue;
-    }
+    if (drawn.step == 0 || drawn.sequence != entry.sequence || drawn.since > plan.step) continue;
     const auto rows = std::span(plan.logits_rows).subspan(entry.logits_begin, entry.logits_count);
     const auto verified = static_cast<int32_t>(std::count_if(
         rows.begin(), rows.end(),
