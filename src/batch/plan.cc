@@ -11,7 +11,7 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kVersion = 6;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
@@ -102,7 +102,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 6 * sizeof(int32_t) + 1;
+constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 7 * sizeof(int32_t) + 1;
 constexpr size_t kRowBytes = 2 * sizeof(int32_t) + 1;
 constexpr size_t kCopyBytes = 3 * sizeof(int32_t);
 constexpr size_t kBiasBytes = sizeof(int32_t) + sizeof(float);
@@ -116,10 +116,10 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
 // here before it is visited.
 template <class Archive, Is<PlanEntry> Entry>
 void Visit(Archive& archive, Entry& entry) {
-  auto& [sequence, slot, told_whole, first_position, query_tokens, token_begin, logits_begin,
-         logits_count, masked] = entry;
+  auto& [sequence, slot, told_whole, first_position, unsure, query_tokens, token_begin,
+         logits_begin, logits_count, masked] = entry;
   archive.Value(sequence), archive.Value(slot), archive.Value(told_whole);
-  archive.Value(first_position);
+  archive.Value(first_position), archive.Value(unsure);
   archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
   archive.Value(logits_count), archive.Value(masked);
 }
@@ -197,7 +197,8 @@ bool TableIsSound(const GroupTable& table, size_t entries) {
 const char* BrokenRule(const BatchPlan& plan) {
   const size_t tokens = plan.tokens.size();
   for (const PlanEntry& entry : plan.entries) {
-    if (entry.slot < 0 || entry.first_position < 0) return "an entry's slot or position";
+    if (entry.slot < 0 || !InRange(0, entry.unsure, entry.first_position))
+      return "an entry's slot or position";
     if (!InRange(entry.token_begin, entry.query_tokens, tokens)) return "an entry's tokens";
     if (!InRange(entry.logits_begin, entry.logits_count, plan.logits_rows.size())) {
       return "an entry's logits rows";

@@ -8,16 +8,20 @@
 #include <vector>
 
 #include "batch/sampling_params.h"
+#include "sluice/limits.h"
 #include "sluice/status.h"
 
 namespace sluice::batch {
 
 using SequenceId = uint64_t;
 
-// A token id (>= 0), or a row of the step before (plan.step - 1) whose token was not known when
-// this plan was made: -1 - row, row being an index into that plan's logits_rows.
+// A token id (>= 0), or below 0 the number of one that the runner keeps for the entry's slot, since
+// it may be unknown where the plan is made: the last token that was drawn for the sequence is
+// number 0, and guesses of those that follow it are numbers 1 and on.
 using TokenRef = int32_t;
-inline constexpr TokenRef PreviousRow(int32_t row) { return -1 - row; }
+inline constexpr TokenRef KnownToken(int32_t number) { return -1 - number; }
+inline constexpr TokenRef kLastDrawn = KnownToken(0);
+inline constexpr int32_t kKnownTokens = 1 + limits::kDraftTokensMax;  // of a slot
 
 enum class RowPurpose : uint8_t {
   kSample,  // draw the next token
@@ -28,8 +32,10 @@ enum class RowPurpose : uint8_t {
 
 // One row of the step's tokens that needs logits.
 struct LogitsRow {
-  int32_t token = 0;    // index into BatchPlan::tokens
-  int32_t target = -1;  // kScore and kVerify: the token id that is scored
+  int32_t token = 0;  // index into BatchPlan::tokens
+  // kScore: the id that is scored. kVerify: the draft behind this row, or -1 behind the last one; a
+  // guess of the runner's is named as in `tokens`.
+  int32_t target = -1;
   RowPurpose purpose = RowPurpose::kSample;
 
   friend bool operator==(const LogitsRow&, const LogitsRow&) = default;
@@ -42,7 +48,10 @@ struct PlanEntry {
   // The step whose plan told the slot's block tables from their first ids on: this one, where it
   // does so. Later plans tell what changed since.
   uint64_t told_whole = 0;
-  int32_t first_position = 0;  // of its first query token = KV tokens already present
+  // Of its first query token = KV tokens already present. Where drafts of steps in flight may yet
+  // turn out wrong, it is up to `unsure` less, as the runner knows; the first token is kLastDrawn.
+  int32_t first_position = 0;
+  int32_t unsure = 0;
   int32_t query_tokens = 0;
   int32_t token_begin = 0;   // index into BatchPlan::tokens
   int32_t logits_begin = 0;  // index into BatchPlan::logits_rows

@@ -20,7 +20,7 @@ BatchPlan FullPlan() {
                    .logits_count = 2,
                    .masked = true},
                   {.sequence = 9, .query_tokens = 1, .token_begin = 2, .logits_begin = 2}};
-  plan.tokens = {5, 6, PreviousRow(4)};
+  plan.tokens = {5, 6, kLastDrawn};
   plan.logits_rows = {{0, 6, RowPurpose::kVerify}, {1, -1, RowPurpose::kSample}};
   plan.groups = {{{0, 2, 3}, {0, 7}, {4, 5, 6}}, {{0, 1, 1}, {2, 3}, {-1}}};
   plan.copies = {{1, 2, 3}};
@@ -62,6 +62,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.entries[0].slot = 4; },
       [](BatchPlan& p) { p.entries[0].told_whole = 41; },
       [](BatchPlan& p) { p.entries[0].first_position = 12; },
+      [](BatchPlan& p) { p.entries[0].unsure = 2; },
       [](BatchPlan& p) { p.entries[0].query_tokens = 1; },
       [](BatchPlan& p) { p.entries[1].token_begin = 1; },
       [](BatchPlan& p) { p.entries[1].logits_begin = 1; },

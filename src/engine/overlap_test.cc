@@ -243,7 +243,7 @@ TEST(Overlap, DraftsOfConstrainedAnswersAreVerifiedUnderTheirMasks) {
 TEST(Overlap, WhateverStepFailsTheOthersAnswerAsBefore) {
   const std::map<RequestId, Answer> expected = Answers("pinned");
   int failures = 0;
-  for (const char* op : {"attention", "sample", "set_counts", "count_tokens"}) {
+  for (const char* op : {"attention", "sample", "set_counts", "keep_drawn"}) {
     for (int nth = 1; nth < 60; nth += 3) {
       Rig rig("pinned");
       rig.tiny().queued().FailOp(op, nth);

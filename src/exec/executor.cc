@@ -38,22 +38,11 @@ Status Executor::CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* 
   if (!unfinished_.empty() && (sink != nullptr || unfinished_.back()->sink != nullptr)) {
     return refuse("beside a step whose KV a sink follows");
   }
-  return CheckReferences(plan);
-}
-
-// Tokens that were unknown when the plan was made are rows of the step launched before.
-Status Executor::CheckReferences(const batch::BatchPlan& plan) const {
-  for (const batch::TokenRef token : plan.tokens) {
-    if (token >= 0) continue;
-    if (failed_step_ != 0 && plan.step == failed_step_ + 1) return BuiltOnFailed(failed_step_);
-    const int64_t row = -1 - static_cast<int64_t>(token);
-    if (plan.step == last_step_ + 1 && row < static_cast<int64_t>(last_draws_.size()) &&
-        last_draws_[row] != 0) {
-      continue;
-    }
-    return InvalidArgument(StrCat("the plan of step ", plan.step, " names row ", row,
-                                  " of the step before, which gives no token (last step ",
-                                  last_step_, ")"));
+  // It may have been planned before the failure was known.
+  const auto known = [](batch::TokenRef token) { return token < 0; };
+  if (failed_step_ != 0 && plan.step == failed_step_ + 1 &&
+      std::any_of(plan.tokens.begin(), plan.tokens.end(), known)) {
+    return BuiltOnFailed(failed_step_);
   }
   return OkStatus();
 }
@@ -72,7 +61,9 @@ Status Executor::Place(device::Stream& stream, const Inputs& inputs, bool names_
   for (size_t g = 0; g < place_.size(); ++g) {
     SLUICE_RETURN_IF_ERROR(place_[g](stream, {.query_start = given.query_start,
                                               .first = given.first,
+                                              .unsure = given.unsure,
                                               .slots = given.slots,
+                                              .lengths = sampler_->lengths(),
                                               .told_start = given.groups[g].told_start,
                                               .told_first = given.groups[g].told_first,
                                               .told = given.groups[g].told,
@@ -192,6 +183,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
     const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
   }
+  if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
   flight->costs.sample += NowMicros() - start;
   SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
   return stream_->Record(*flight->done);
@@ -235,10 +227,6 @@ Result<Step> Executor::Launch(batch::BatchPlan* next, batch::KvSink* sink) {
   idle_.pop_back();
   unfinished_.push_back(flight);
   last_step_ = plan.step;
-  last_draws_.resize(plan.logits_rows.size());
-  for (size_t row = 0; row < plan.logits_rows.size(); ++row) {
-    last_draws_[row] = plan.logits_rows[row].purpose == batch::RowPurpose::kSample;
-  }
   return Step(flight);
 }
 
@@ -251,7 +239,6 @@ void Executor::Reclaim(Flight* flight, bool failed) {
 Status Executor::Abandon(Flight* flight, const Status& status) {
   TellStepBefore(nullptr, status);
   failed_step_ = flight->batch.plan.step;
-  last_draws_.clear();
   if (flight->sink != nullptr) flight->sink->Abort();
   Reclaim(flight, /*failed=*/true);
   return status;
@@ -279,7 +266,7 @@ Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
     return status;
   }
   flight->waits = false;
-  for (const int32_t row : masks.late) last_draws_[row] = 0;
+  builder_->ForgetDrawn(flight->batch, masks.late);
   return status;
 }
 
@@ -300,7 +287,6 @@ void Executor::FailBehind(uint64_t step, const Status& why) {
     builder_->Forget(behind->batch);
   }
   failed_step_ = last_step_;  // this one, or the one behind it
-  last_draws_.clear();
 }
 
 Status Executor::Finish(Flight* flight, batch::StepResult* result) {
@@ -317,6 +303,7 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   }
   if (status.ok()) {
     sampler_->Collect(plan, flight->rows, result);
+    builder_->Settle(flight->batch, *result);
   } else {
     sampler_->Drop(plan, flight->rows);
   }
@@ -334,7 +321,7 @@ void Executor::Drop(Flight* flight) {
   Reclaim(flight, /*failed=*/true);
 }
 
-// One sequence in the first blocks. A step's ids are known or the row before's, as in serving.
+// One sequence in the first blocks. A step's ids are known or what was drawn last, as in serving.
 batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   batch::BatchPlan plan;
   plan.step = last_step_ + 1;
@@ -342,7 +329,7 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
                           .first_position = first,
                           .query_tokens = tokens,
                           .logits_count = 1});
-  plan.tokens.assign(tokens, index == 0 ? 0 : batch::PreviousRow(0));
+  plan.tokens.assign(tokens, index == 0 ? 0 : batch::kLastDrawn);
   plan.logits_rows.push_back({.token = tokens - 1});
   for (const batch::KvGroup& group : store_.groups()) {
     batch::GroupTable& table = plan.groups.emplace_back();
@@ -379,7 +366,6 @@ Status Executor::WarmUp() {
   warm_up_ = stream_->counts();
   builder_->ForgetAll();
   last_step_ = failed_step_ = 0;
-  last_draws_.clear();
   return status.ok() ? status
                      : status.WithContext(StrCat("the first steps on ",
                                                  device::ToString(device_.facts().id), " failed"));

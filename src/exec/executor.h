@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,6 +30,11 @@ class Executor : public StepRunner {
     int depth = 0;         // steps that may be unfinished at once; 0: what the device is good for
     bool graphs = true;    // decode through captured graphs where the device has them
     int draft_tokens = 0;  // of a sequence in a step, at most; graphs have room for them
+    // Puts on the stream, behind each step, what writes guesses of the tokens that sequences draw
+    // next; see sample::Sampler::lengths and tokens. They must be ids of the vocabulary. Null: no
+    // plan names any.
+    std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
+        propose;
     bool time_steps = false;  // fill the times of Totals() where the device has timers
     // Of the model: any may forbid graphs, and they say what scratch memory to reserve. Those of
     // sampling are added. Null: nothing is reserved.
@@ -112,7 +118,6 @@ class Executor : public StepRunner {
   // What was put on the stream last met `status`; waits for the stream.
   void TellStepBefore(const Flight* flight, const Status& status);
   Status CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* sink);
-  Status CheckReferences(const batch::BatchPlan& plan) const;
   Status MakeGraphs(const Options& options);
   Status MakeBuckets(const Options& options);
   Status Enqueue(Flight* flight);
@@ -146,6 +151,7 @@ class Executor : public StepRunner {
   kvstore::KvStore& store_;
   std::unique_ptr<InputBuilder> builder_;
   std::unique_ptr<sample::Sampler> sampler_;
+  decltype(Options::propose) propose_;
   std::unique_ptr<device::Stream> stream_;
   std::vector<std::unique_ptr<device::Event>> layer_events_;  // for sinks
   std::vector<ops::PagedKv> kv_;                              // by layer
@@ -171,8 +177,7 @@ class Executor : public StepRunner {
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> idle_, unfinished_;  // oldest first
   uint64_t last_step_ = 0;                  // launched
-  uint64_t failed_step_ = 0;         // the last that failed, or will because the one before has
-  std::vector<uint8_t> last_draws_;  // by its logits row: whether it draws a token
+  uint64_t failed_step_ = 0;  // the last that failed, or will because the one before has
   RunnerInfo info_;
 };
 

@@ -46,7 +46,8 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
 struct TinyExecutor {
   explicit TinyExecutor(const std::string& name, int group_blocks = 0,
                         const std::string& device_name = "cpu", bool graphs = true,
-                        DType kv_dtype = DType::kF16, int draft_tokens = 0) {
+                        DType kv_dtype = DType::kF16, int draft_tokens = 0,
+                        decltype(Executor::Options::propose) propose = nullptr) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(device_name);
@@ -71,6 +72,7 @@ struct TinyExecutor {
                                          .depth = 2,
                                          .graphs = graphs,
                                          .draft_tokens = draft_tokens,
+                                         .propose = std::move(propose),
                                          .bindings = &bindings})
                              .value());
   }

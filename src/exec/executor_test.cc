@@ -201,28 +201,32 @@ TEST_P(ExecutorTest, ATokenOfTheStepBeforeIsFilledIn) {
   prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
   EXPECT_EQ(Last(Run(prefill)), expected[0]);
   PlanBuilder second = NextPlan();
-  second.Entry(1, 13, {batch::PreviousRow(1)}, {{0}});  // row 0 scored, row 1 drew
+  second.Entry(1, 13, {batch::kLastDrawn}, {{0}});
   EXPECT_EQ(Last(Run(second)), expected[1]);
   PlanBuilder third = NextPlan();
-  third.Entry(1, 14, {batch::PreviousRow(0)}, {{0}});
+  third.Entry(1, 14, {batch::kLastDrawn}, {{0}});
   EXPECT_EQ(Last(Run(third)), expected[2]);
 }
 
-TEST_P(ExecutorTest, ATokenThatTheStepBeforeDidNotDrawIsAnError) {
+TEST_P(ExecutorTest, ATokenThatWasNotDrawnForTheSlotIsAnError) {
   PlanBuilder prefill = NextPlan();
   prefill.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{5, RowPurpose::kScore, 132}, {12}});
-  Run(prefill);
-  for (const int row : {0, 2, std::numeric_limits<int32_t>::max()}) {
+  const int32_t drawn = Last(Run(prefill)).id;
+  for (const auto& [slot, first] : {std::pair(0, 13), std::pair(1, 12), std::pair(1, 14)}) {
     PlanBuilder plan(step_ + 1, 1);
-    plan.Entry(1, 13, {batch::PreviousRow(row)}, {{0}});
-    EXPECT_EQ(tiny_.Run(plan.plan()).status().code(), StatusCode::kInvalidArgument) << row;
+    plan.Entry(slot, first, {batch::kLastDrawn}, {{0}});
+    EXPECT_EQ(tiny_.Run(plan.plan()).status().code(), StatusCode::kInvalidArgument)
+        << slot << " " << first;
   }
-  PlanBuilder late(step_ + 2, 1);  // a step lies between
-  late.Entry(1, 13, {batch::PreviousRow(1)}, {{0}});
-  EXPECT_EQ(tiny_.Run(late.plan()).status().code(), StatusCode::kInvalidArgument);
-  PlanBuilder good(step_ + 1, 1);
-  good.Entry(1, 13, {batch::PreviousRow(1)}, {{0}});
-  EXPECT_TRUE(tiny_.Run(good.plan()).ok());
+  PlanBuilder chunk = NextPlan();  // of another sequence
+  chunk.Start(2, Greedy(), kPrompt).Entry(2, 0, {1, 75, 65}, {});
+  Run(chunk);
+  PlanBuilder good = NextPlan();
+  good.Entry(1, 13, {batch::kLastDrawn}, {{0}});
+  const Drawn next = Last(Run(good));
+  PlanBuilder told = NextPlan();
+  told.Entry(1, 13, {drawn}, {{0}});
+  EXPECT_EQ(Last(Run(told)), next);
 }
 
 TEST_P(ExecutorTest, ChunksDoNotChangeABit) {
@@ -342,7 +346,7 @@ TEST_P(ExecutorTest, TwoStepsInFlightGiveTheSameBits) {
     PlanBuilder plan = NextPlan();
     // A neighbour changes the rows, every other step.
     if (i % 2 == 0) plan.Entry(5, i / 2, {200 + i}, {{0}});
-    plan.Entry(1, 13 + i, {batch::PreviousRow(i % 2)}, {{0}});
+    plan.Entry(1, 13 + i, {batch::kLastDrawn}, {{0}});
     ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
     EXPECT_EQ(tiny_.executor->in_flight(), 2);
     ASSERT_TRUE(tiny_.Finish(&result).ok());
@@ -451,7 +455,7 @@ TEST_P(QueuedExecutorTest, AMaskedStepIsSampledByItselfAndTheNextWaitsForThat) {
   EXPECT_FALSE(step->ModelIsDone());
   // A step behind it could name tokens that nobody draws yet.
   PlanBuilder behind = NextPlan();
-  behind.Entry(1, 13, {batch::PreviousRow(0)}, {{0}});
+  behind.Entry(1, 13, {batch::kLastDrawn}, {{0}});
   batch::BatchPlan early = behind.plan();
   EXPECT_EQ(tiny_.executor->Launch(&early, nullptr).status().code(),
             StatusCode::kFailedPrecondition);
@@ -473,7 +477,7 @@ TEST_P(QueuedExecutorTest, ATokenOfALateRowCannotBeNamedAndTheRowMayBeComputedAg
   prompt.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
   ASSERT_TRUE(tiny_.Launch(prompt.plan(), &late).ok());
   PlanBuilder behind = NextPlan();
-  behind.Entry(1, 13, {batch::PreviousRow(0)}, {{0}});
+  behind.Entry(1, 13, {batch::kLastDrawn}, {{0}});
   EXPECT_EQ(tiny_.Launch(behind.plan()).code(), StatusCode::kInvalidArgument);
   StepResult result;
   ASSERT_TRUE(tiny_.Finish(&result).ok());
@@ -564,7 +568,7 @@ TEST_P(QueuedExecutorTest, PenaltiesInGraphsSeeWhatTheStepInFlightDraws) {
       plan.Start(0, params, kPrompt);
       plan.Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
     } else {
-      plan.Entry(0, static_cast<int>(kPrompt.size()) + step - 1, {batch::PreviousRow(0)}, {{0}});
+      plan.Entry(0, static_cast<int>(kPrompt.size()) + step - 1, {batch::kLastDrawn}, {{0}});
     }
     ASSERT_TRUE(tiny_.Launch(plan.plan()).ok());
     if (step == 0) continue;
@@ -584,7 +588,7 @@ TEST_P(QueuedExecutorTest, AnErrorOfTheDeviceEndsItsStepAndTheOneBehindIt) {
   tiny_.queued().FailOp("attention", 2);
   Status first = tiny_.Launch(prefill.plan());
   PlanBuilder behind = NextPlan();
-  behind.Entry(1, 13, {batch::PreviousRow(0)}, {{0}});
+  behind.Entry(1, 13, {batch::kLastDrawn}, {{0}});
   Status second = tiny_.Launch(behind.plan());
   if (GetParam() == "pinned") {  // copies to plain memory wait, and find it at once
     EXPECT_TRUE(first.ok() && second.ok());
@@ -647,7 +651,7 @@ TEST_P(QueuedExecutorTest, AStepThatIsDroppedTakesTheOneBehindItAlongAndNoMore) 
   prompt.Start(1, Greedy(), kPrompt).Entry(1, 0, kPrompt, {{12}});
   ASSERT_TRUE(tiny_.Launch(prompt.plan()).ok());
   PlanBuilder behind = NextPlan();
-  behind.Entry(1, static_cast<int>(kPrompt.size()), {batch::PreviousRow(0)}, {{0}});
+  behind.Entry(1, static_cast<int>(kPrompt.size()), {batch::kLastDrawn}, {{0}});
   ASSERT_TRUE(tiny_.Launch(behind.plan()).ok());
   tiny_.steps.pop_front();
   EXPECT_EQ(tiny_.executor->in_flight(), 1);

@@ -155,7 +155,7 @@ class Traffic {
       std::vector<size_t> who;
       for (size_t i = 0; i < live.size(); ++i) {
         const batch::TokenRef token =
-            live[i].row >= 0 ? batch::PreviousRow(live[i].row) : answers[live[i].answer].back().id;
+            live[i].row >= 0 ? batch::kLastDrawn : answers[live[i].answer].back().id;
         plan.Entry(live[i].slot, live[i].length++, {token}, {{0}});
         who.push_back(live[i].answer);
       }
@@ -338,7 +338,7 @@ TEST(GraphStep, NothingIsCapturedBeforeTheCacheIsBoundNorInABucketsFirstStep) {
   EXPECT_EQ(tiny.queued().counts().captures, 0);
   for (const int step : {2, 3, 4}) {  // eager, captured, replayed
     PlanBuilder decode(static_cast<uint64_t>(step), 1);
-    decode.Entry(0, step, {batch::PreviousRow(0)}, {{0}});
+    decode.Entry(0, step, {batch::kLastDrawn}, {{0}});
     ASSERT_TRUE(tiny.Run(decode.plan()).ok());
     EXPECT_EQ(tiny.queued().counts().captures, step == 2 ? 0 : 2) << step;  // model and sampling
   }
@@ -356,10 +356,10 @@ TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
   batch::StepResult result;
   for (const uint64_t step : {1, 2, 3, 4, 5}) {
     PlanBuilder late(step, 1);
-    late.Entry(0, 0, {batch::PreviousRow(0)}, {{0}});
+    late.Entry(0, 0, {batch::kLastDrawn}, {{0}});
     const Status status = executor->Launch(&late.plan(), nullptr).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(status.message(), ::testing::HasSubstr("(last step 0)"));
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("none was drawn there"));
   }
   PlanBuilder first(1, 1);
   first.Start(0, {}, {1}).Entry(0, 0, {1}, {{0}});
@@ -423,8 +423,8 @@ TEST(GraphStep, StepsBuiltOnAFailedOneSaySo) {
   const std::vector<int32_t> prompt = {1, 75, 65, 67};
   PlanBuilder prefill(1, 1), second(2, 1), third(3, 1), afresh(4, 1);
   prefill.Start(0, {}, prompt).Entry(0, 0, prompt, {{3}});
-  second.Entry(0, 4, {batch::PreviousRow(0)}, {{0}});
-  third.Entry(0, 5, {batch::PreviousRow(0)}, {{0}});
+  second.Entry(0, 4, {batch::kLastDrawn}, {{0}});
+  third.Entry(0, 5, {batch::kLastDrawn}, {{0}});
   afresh.Start(0, {}, prompt).Entry(0, 0, prompt, {{3}});
   tiny.queued().FailOp("norm", 2);
   ASSERT_TRUE(tiny.Launch(prefill.plan()).ok());

@@ -114,7 +114,28 @@ bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_
           static_cast<int64_t>(plan.logits_rows.size())) {
     return Refuse(error, StrCat("entry ", index, " names logits rows out of range"));
   }
-  return CheckRows(plan, index, error);
+  return CheckTokens(plan, index, error) && CheckRows(plan, index, error);
+}
+
+// The token that was drawn last comes first, and guesses follow one another.
+bool InputBuilder::CheckTokens(const batch::BatchPlan& plan, size_t index, Status* error) const {
+  const batch::PlanEntry& entry = plan.entries[index];
+  const auto tokens = std::span(plan.tokens).subspan(entry.token_begin, entry.query_tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0) continue;
+    const bool known = i < static_cast<size_t>(batch::kKnownTokens) &&
+                       tokens[i] == batch::KnownToken(static_cast<int32_t>(i));
+    const bool drafts = i == 0 || i == 1 || tokens[i - 1] < 0;
+    if (known && drafts) continue;
+    return Refuse(error, StrCat("token ", i, " of entry ", index, " is number ",
+                                -1 - int64_t{tokens[i]}, " of those that its slot knows"));
+  }
+  if (entry.unsure < 0 || entry.unsure > entry.first_position ||
+      (entry.unsure > 0 && tokens.front() != batch::kLastDrawn)) {
+    return Refuse(error, StrCat("entry ", index, " is unsure of ", entry.unsure,
+                                " positions before ", entry.first_position));
+  }
+  return true;
 }
 
 bool InputBuilder::CheckRows(const batch::BatchPlan& plan, size_t index, Status* error) const {
@@ -130,7 +151,10 @@ bool InputBuilder::CheckRows(const batch::BatchPlan& plan, size_t index, Status*
                                   static_cast<int>(logits.purpose)));
     }
     const int32_t least = logits.purpose == batch::RowPurpose::kScore ? 0 : -1;
-    if (logits.target < least || logits.target >= limits_.vocab) {
+    const bool last = logits.token + 1 == entry.token_begin + entry.query_tokens;
+    const bool guess = logits.purpose == batch::RowPurpose::kVerify && !last &&
+                       logits.target == plan.tokens[logits.token + 1];
+    if ((logits.target < least && !guess) || logits.target >= limits_.vocab) {
       return Refuse(error, StrCat("entry ", index, " has the target token ", logits.target));
     }
   }
@@ -290,16 +314,23 @@ void InputBuilder::Fill(PreparedBatch* batch) {
   copy(plan.tokens, inputs_.token_ids, 0);
   int32_t* const query_start = inputs_.query_start.ptr<int32_t>();
   int32_t* const first = inputs_.first.ptr<int32_t>();
+  int32_t* const unsure = inputs_.unsure.ptr<int32_t>();
   int32_t* const slots = inputs_.slots.ptr<int32_t>();
   for (int64_t e = 0; e < sequences; ++e) {
     const batch::PlanEntry& entry = plan.entries[e];
     query_start[e] = entry.token_begin;
     first[e] = entry.first_position;
     slots[e] = entry.slot;
+    int32_t* const ids = inputs_.token_ids.ptr<int32_t>() + entry.token_begin;
+    unsure[e] = entry.unsure;
+    for (int32_t i = 0; i < entry.query_tokens && i < batch::kKnownTokens; ++i) {
+      if (ids[i] < 0) ids[i] -= entry.slot * batch::kKnownTokens;
+    }
   }
   std::fill(query_start + sequences, query_start + shape.sequences + 1,
             static_cast<int32_t>(plan.tokens.size()));
   std::fill(first + sequences, first + shape.sequences, 0);
+  std::fill(unsure + sequences, unsure + shape.sequences, 0);
   std::fill(slots + sequences, slots + shape.sequences, -1);
   int32_t* row = inputs_.logits_rows.ptr<int32_t>();
   for (const batch::LogitsRow& logits : plan.logits_rows) *row++ = logits.token;

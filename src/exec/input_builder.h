@@ -49,6 +49,14 @@ class InputBuilder {
   InputShape ShapeOf(const BucketShape& bucket) const;
   // The batch came to nothing, or nobody knows what it did: what it told is to be told again.
   void Forget(const PreparedBatch& batch) { tables_.Forget(batch.plan); }
+  // These rows of a batch, whose masks were late, drew nothing.
+  void ForgetDrawn(const PreparedBatch& batch, std::span<const int32_t> rows) {
+    tables_.ForgetDrawn(batch.plan, rows);
+  }
+  // What the batch drew has been read. To be called in the order of their steps.
+  void Settle(const PreparedBatch& batch, const batch::StepResult& result) {
+    tables_.Settle(batch.plan, result);
+  }
   // Nothing counts that was told so far.
   void ForgetAll() { tables_.ForgetAll(); }
   // Takes a batch's buffers for a later one.
@@ -56,9 +64,10 @@ class InputBuilder {
 
  private:
   Status Check(const batch::BatchPlan& plan);
-  // These three are false when *error says what is wrong.
+  // These four are false when *error says what is wrong.
   bool CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,
                   Status* error) const;
+  bool CheckTokens(const batch::BatchPlan& plan, size_t index, Status* error) const;
   bool CheckRows(const batch::BatchPlan& plan, size_t index, Status* error) const;
   bool CheckTable(const batch::BatchPlan& plan, size_t group, Status* error) const;
   Status CheckStart(const batch::SlotStart& start) const;

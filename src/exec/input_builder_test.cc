@@ -60,7 +60,7 @@ class InputBuilderTest : public ::testing::Test {
                      .token_begin = 2,
                      .logits_begin = 1,
                      .logits_count = 2}};
-    plan.tokens = {5, batch::PreviousRow(0), 20, 21, 99};
+    plan.tokens = {5, 6, 20, 21, 99};
     plan.logits_rows = {
         {1, -1, RowPurpose::kSample}, {2, 21, RowPurpose::kScore}, {4, -1, RowPurpose::kVerify}};
     plan.groups = {{{0, 3, 4}, {0, 0}, {3, 9, 5, 0}},
@@ -120,7 +120,7 @@ TEST_F(InputBuilderTest, AGoodPlanBecomesTheStepsInputs) {
   EXPECT_EQ(batch->plan, Good());
   EXPECT_EQ(batch->bucket, -1);
   const StepInputs in = Given(*batch);
-  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(5, -1, 20, 21, 99));
+  EXPECT_THAT(Ints(in.token_ids), ::testing::ElementsAre(5, 6, 20, 21, 99));
   EXPECT_THAT(Ints(in.query_start), ::testing::ElementsAre(0, 2, 5));
   EXPECT_THAT(Ints(in.first), ::testing::ElementsAre(9, 0));
   EXPECT_THAT(Ints(in.slots), ::testing::ElementsAre(2, 0));
@@ -272,6 +272,11 @@ std::vector<Spoil> SpoiltEntries() {
       [](BatchPlan& p) { p.logits_rows[0].purpose = static_cast<RowPurpose>(3); },
       [](BatchPlan& p) { p.logits_rows.push_back({4}); },
       [](BatchPlan& p) { p.tokens[0] = 100; },
+      [](BatchPlan& p) { p.tokens[0] = batch::kLastDrawn; },  // nothing was drawn
+      [](BatchPlan& p) { p.tokens[1] = batch::KnownToken(1); },
+      [](BatchPlan& p) { p.tokens[1] = kLeast; },
+      [](BatchPlan& p) { p.entries[0].unsure = 1; },
+      [](BatchPlan& p) { p.entries[0].unsure = kLeast; },
       [](BatchPlan& p) { p.tokens.push_back(1); },
   };
 }
@@ -335,10 +340,88 @@ TEST_F(InputBuilderTest, EveryMalformedFieldIsAnErrorOfThePlan) {
   EXPECT_TRUE(Build(Good()).ok());
 }
 
-TEST_F(InputBuilderTest, AReferenceToTheStepBeforeOfAnySizeIsLeftToTheExecutor) {
-  BatchPlan plan = Good();
-  plan.tokens[1] = std::numeric_limits<int32_t>::min();
-  EXPECT_TRUE(Build(plan).ok());
+// In slot 2.
+class KnownTokens : public InputBuilderTest {
+ protected:
+  static BatchPlan InSlot2(BatchPlan plan, uint64_t step) {
+    plan.step = plan.entries[0].told_whole = step;
+    plan.entries[0].slot = 2;
+    return plan;
+  }
+  // A token of the sequence, the one that was drawn last, at `position` or up to `unsure` before.
+  static BatchPlan GoesOn(uint64_t step, int position, int unsure = 0) {
+    BatchPlan plan = InSlot2(Verify(1), step);
+    plan.entries[0].first_position = position;
+    plan.entries[0].unsure = unsure;
+    plan.tokens = {batch::kLastDrawn};
+    plan.groups = {{{0, 3}, {0}, {3, 9, 8}}, {{0, 5}, {0}, {1, 2, 3, 4, 5}}};
+    return plan;
+  }
+  std::string Refusal(const BatchPlan& plan) { return Build(plan).status().message(); }
+};
+
+TEST_F(KnownTokens, WhatWasDrawnLastIsFoundByItsSlot) {
+  EXPECT_THAT(Refusal(GoesOn(1, 6)), ::testing::HasSubstr("none was drawn there for sequence 7"));
+  ASSERT_TRUE(Build(InSlot2(Decode(), 1)).ok());
+  EXPECT_THAT(Refusal(GoesOn(2, 7)),
+              ::testing::HasSubstr("at position 7 to 7, but slot 2 drew last for position 6 to 6"));
+  EXPECT_THAT(Refusal(GoesOn(2, 5)), ::testing::HasSubstr("position 5 to 5"));
+  BatchPlan other = GoesOn(2, 6);
+  other.entries[0].sequence = 9;
+  EXPECT_THAT(Refusal(other), ::testing::HasSubstr("none was drawn there for sequence 9"));
+  const auto batch = Build(GoesOn(2, 6));
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  EXPECT_THAT(Ints(Given(*batch).first), ::testing::ElementsAre(6));
+  EXPECT_THAT(Ints(Given(*batch).token_ids), ::testing::ElementsAre(-1 - 2 * batch::kKnownTokens));
+}
+
+TEST_F(KnownTokens, WhereDraftsEndIsUnsureUntilTheyAreSettled) {
+  const auto verify = Build(InSlot2(Verify(3), 1));  // from position 5 on
+  ASSERT_TRUE(verify.ok());
+  EXPECT_THAT(Refusal(GoesOn(2, 8, 1)), ::testing::HasSubstr("for position 6 to 8"));
+  const auto behind = Build(GoesOn(2, 8, 2));
+  ASSERT_TRUE(behind.ok()) << behind.status().message();
+  EXPECT_THAT(Ints(Given(*behind).first), ::testing::ElementsAre(8));
+  EXPECT_THAT(Ints(Given(*behind).unsure), ::testing::ElementsAre(2));
+  batch::StepResult result;
+  result.entries = {{.sequence = 7, .token_count = 2}};
+  builder_->Settle(*verify, result);
+  EXPECT_THAT(Refusal(GoesOn(3, 9)), ::testing::HasSubstr("for position 8 to 8"));
+  EXPECT_TRUE(Build(GoesOn(3, 8)).ok());
+}
+
+TEST_F(KnownTokens, WhatCameToNothingCannotBeGoneOnFrom) {
+  const auto first = Build(InSlot2(Decode(), 1));
+  builder_->Forget(*first);
+  EXPECT_THAT(Refusal(GoesOn(2, 6)), ::testing::HasSubstr("none was drawn"));
+  const auto again = Build(InSlot2(Decode(), 3));
+  builder_->ForgetDrawn(*again, std::vector<int32_t>{0});
+  EXPECT_THAT(Refusal(GoesOn(4, 6)), ::testing::HasSubstr("none was drawn"));
+}
+
+TEST_F(KnownTokens, GuessesStandBehindOneAnotherAndRowsNameThem) {
+  ASSERT_TRUE(Build(InSlot2(Decode(), 1)).ok());
+  BatchPlan plan = GoesOn(2, 6);
+  plan.entries[0].query_tokens = plan.entries[0].logits_count = 3;
+  plan.tokens = {batch::kLastDrawn, batch::KnownToken(1), batch::KnownToken(2)};
+  plan.logits_rows = {{0, batch::KnownToken(1), RowPurpose::kVerify},
+                      {1, batch::KnownToken(2), RowPurpose::kVerify},
+                      {2, -1, RowPurpose::kVerify}};
+  BatchPlan wrong = plan;
+  wrong.tokens[2] = batch::KnownToken(1);
+  EXPECT_THAT(Refusal(wrong), ::testing::HasSubstr("token 2 of entry 0 is number 1 of those"));
+  wrong = plan;
+  wrong.tokens[1] = 40;
+  EXPECT_THAT(Refusal(wrong), ::testing::HasSubstr("token 2 of entry 0"));
+  wrong = plan;
+  wrong.logits_rows[0].target = batch::KnownToken(2);
+  EXPECT_THAT(Refusal(wrong), ::testing::HasSubstr("target"));
+  wrong = plan;
+  wrong.logits_rows[2].target = batch::KnownToken(3);
+  EXPECT_THAT(Refusal(wrong), ::testing::HasSubstr("target"));
+  const auto batch = Build(plan);
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  EXPECT_THAT(Ints(Given(*batch).token_ids), ::testing::ElementsAre(-19, -20, -21));
 }
 
 TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {

@@ -157,6 +157,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
+  executor->propose_ = wanted.propose;
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   constexpr auto memory = device::MemoryKind::kDevice;
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
@@ -223,7 +224,6 @@ void Executor::Carve(const device::View& given, const InputShape& shape, Inputs*
 Status Executor::MakeFlights(int depth) {
   info_.depth = depth;
   unfinished_.reserve(depth);
-  last_draws_.reserve(model_.options().max_logits_rows);
   for (int i = 0; i < depth; ++i) {
     Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
     SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());

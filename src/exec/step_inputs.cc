@@ -36,6 +36,7 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs
   inputs->token_ids = carver.Take({shape.tokens});
   inputs->query_start = carver.Take({shape.sequences + 1});
   inputs->first = carver.Take({shape.sequences});
+  inputs->unsure = carver.Take({shape.sequences});
   inputs->slots = carver.Take({shape.sequences});
   inputs->logits_rows = carver.Take({shape.rows});
   inputs->groups.resize(shape.told.size());

@@ -17,7 +17,8 @@ namespace sluice::exec {
 struct StepInputs {
   ops::Tensor token_ids;    // [tokens]
   ops::Tensor query_start;  // [sequences + 1]
-  ops::Tensor first;        // [sequences]: position of the first query token
+  ops::Tensor first;        // [sequences]: position of the first query token, at most
+  ops::Tensor unsure;       // [sequences]: it may be so much less
   ops::Tensor slots;        // [sequences]
   ops::Tensor logits_rows;  // [rows]
   struct Group {            // see ops::PlaceTokens::Args

@@ -204,7 +204,8 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<PlaceTokens>{&RefPlaceTokensSupports, &RefPlaceTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Sample>{&RefSampleSupports, &RefSample}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SetCounts>{&RefSetCountsSupports, &RefSetCounts}));
-  SLUICE_RETURN_IF_ERROR(run(Reference<CountTokens>{&RefCountTokensSupports, &RefCountTokens}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<ResolveRows>{&RefResolveRowsSupports, &RefResolveRows}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<KeepDrawn>{&RefKeepDrawnSupports, &RefKeepDrawn}));
   return run(Reference<GatherRows>{&RefGatherRowsSupports, &RefGatherRows});
 }
 

@@ -150,6 +150,7 @@ ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise&
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise);
 ConformanceCase<SetCounts> MakeCase(const SetCounts&, int number, TestNoise& noise);
-ConformanceCase<CountTokens> MakeCase(const CountTokens&, int number, TestNoise& noise);
+ConformanceCase<ResolveRows> MakeCase(const ResolveRows&, int number, TestNoise& noise);
+ConformanceCase<KeepDrawn> MakeCase(const KeepDrawn&, int number, TestNoise& noise);
 
 }  // namespace sluice::ops

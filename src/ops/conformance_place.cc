@@ -9,7 +9,7 @@ constexpr int32_t kOutside = 2000000000;  // a slot and a place in a table that 
 
 // What a step says of its sequences.
 struct PlacedSequences {
-  std::vector<int32_t> query_start = {0}, first, slots, told_start = {0}, told_first, told;
+  std::vector<int32_t> query_start = {0}, first, unsure, slots, told_start = {0}, told_first, told;
 };
 
 // Sequences in slots of their own, in any order. Some are told nothing, some more than their row
@@ -27,6 +27,7 @@ PlacedSequences MakePlaced(int64_t sequences, int64_t slots, int64_t width, int3
     const int64_t tokens = padding ? 0 : Pick<int64_t>(noise, {1, 1, 1, 2, 5, 70});
     const int64_t most = std::max<int64_t>(1, width * block_tokens - tokens);
     all.first.push_back(padding ? 0 : static_cast<int32_t>(noise.Below(most)));
+    all.unsure.push_back(std::min(all.first.back(), Pick(noise, {0, 0, 1, 8, 5000})));
     all.slots.push_back(padding ? Pick(noise, {-1, kOutside}) : order[s]);
     all.query_start.push_back(all.query_start.back() + static_cast<int32_t>(tokens));
     const int64_t told = Pick<int64_t>(noise, {0, 0, 1, 3, width, width + 2});
@@ -55,6 +56,11 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
   for (int64_t i = 0; i < slots * width; ++i) {
     tables.push_back(static_cast<int32_t>(noise.Below(5000)) - (noise.Below(20) == 0 ? 5000 : 0));
   }
+  std::vector<int32_t> lengths;  // 70 tokens fit behind them, if at all
+  for (int64_t i = 0; i < slots; ++i) {
+    const int64_t most = std::max<int64_t>(1, width * block_tokens - 70);
+    lengths.push_back(noise.Below(16) == 0 ? -3 : static_cast<int32_t>(noise.Below(most)));
+  }
   const int64_t tokens = sequences == 0 ? 0 : all.query_start.back() + noise.Below(4) * 40;
   const int64_t narrow = Flip(noise) ? width : 1 + noise.Below(width);
   const auto add = [&](const std::vector<int32_t>& values) { return c.Add(Array::Ints(values)); };
@@ -64,6 +70,8 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
     return c.Add(std::move(array));
   };
   const size_t query_start = add(all.query_start), first = add(all.first), at = add(all.slots);
+  const size_t unsure = add(all.unsure);
+  const size_t length = add(lengths);
   const size_t told_start = add(all.told_start), told_first = add(all.told_first);
   const size_t told = add(all.told), table = c.Add(Array::Ints({slots, width}, tables));
   const size_t positions = left({tokens}), context = left({sequences}), kv_slots = left({tokens});
@@ -71,7 +79,9 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<PlaceTokens::Args> {
     return PlaceTokens::Args{.query_start = t[query_start],
                              .first = t[first],
+                             .unsure = t[unsure],
                              .slots = t[at],
+                             .lengths = t[length],
                              .told_start = t[told_start],
                              .told_first = t[told_first],
                              .told = t[told],

@@ -57,6 +57,7 @@ Comparison CompareOutputs(const Array& got, const Array& expected, double limit)
     if (a.rank != b.rank) fail("rank", a.rank, b.rank);
     if (a.degenerate != b.degenerate) fail("degenerate", a.degenerate, b.degenerate);
     if (a.token != b.token) fail("token", a.token, b.token);
+    if (a.kept != b.kept) fail("kept", a.kept, b.kept);
   }
   return comparison;
 }
@@ -203,7 +204,6 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
     rows.push_back(row);
   }
   const int64_t words = (vocab + 31) / 32, mask_rows = static_cast<int64_t>(masks.size()) / words;
-  const bool tokens_too = Flip(noise);
   const size_t x = c.Add(std::move(logits));
   const size_t row = c.Add(Bytes(rows));
   const size_t edit = c.Add(Bytes(edits));
@@ -213,7 +213,6 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
   const Allowance logs(0.0, 0.0, kLogLimit);
   const size_t output = c.Add(Bytes(std::vector<SampleOutput>(rows.size())), logs);
   c.comparers[output] = &CompareOutputs;
-  const size_t tokens = c.Add(Array::Ints(std::vector<int32_t>(rows.size(), -7)));
   const size_t top = static_cast<size_t>(count * (top_max + 1));
   const size_t ids = c.Add(Array::Ints({count, top_max + 1}, std::vector<int32_t>(top, -7)));
   const size_t logprobs = c.Add(Untouched(DType::kF32, {count, top_max + 1}), logs);
@@ -228,7 +227,6 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
     if (count_rows > 0) args.counts = t[count_words];
     if (mask_rows > 0) args.masks = t[mask];
     args.outputs = t[output];
-    if (tokens_too) args.tokens = t[tokens];
     args.top_ids = t[ids];
     args.top_logprobs = t[logprobs];
     if (distributions > 0) args.distributions = t[all];
@@ -252,16 +250,33 @@ Array AnyCounts(TestNoise& noise, int64_t rows, int64_t vocab) {
   return Array::Ints({rows, vocab}, counts);
 }
 
+// What is known of some slots; a token of each was drawn, the others are guesses.
+struct Known {
+  Known(TestNoise& noise, int64_t slots) : width(Pick<int64_t>(noise, {1, 4, 9})) {
+    for (int64_t i = 0; i < slots; ++i) lengths.push_back(static_cast<int32_t>(noise.Below(5000)));
+    for (int64_t i = 0; i < slots * width; ++i)
+      tokens.push_back(static_cast<int32_t>(noise.Below(5000)));
+  }
+  Array LengthArray() const { return Array::Ints(lengths); }
+  Array TokenArray() const {
+    return Array::Ints({static_cast<int64_t>(lengths.size()), width}, tokens);
+  }
+  int64_t width;
+  std::vector<int32_t> lengths, tokens;
+};
+
 // A sequence's rows: what most of them draw is the draft that follows.
-void AddDrawn(TestNoise& noise, int64_t vocab, int32_t counts_row, std::vector<SampleRow>& rows,
+void AddDrawn(TestNoise& noise, int64_t vocab, int32_t slot, std::vector<SampleRow>& rows,
               std::vector<SampleOutput>& outputs) {
   const int64_t count = 1 + noise.Below(4);
-  const bool draws = noise.Below(8) != 0;
+  const bool draws = noise.Below(8) != 0, counted = Flip(noise);
+  const int64_t position = noise.Below(5000);
   for (int32_t i = 0; i < count; ++i) {
     SampleOutput output;
     output.token = static_cast<int32_t>(noise.Below(vocab));
     output.degenerate = noise.Below(10) == 0;
-    SampleRow row = {.draw = draws, .counts_row = counts_row, .drafts = i};
+    SampleRow row = {.draw = draws, .position = position + i, .drafts = i, .slot = slot};
+    if (counted) row.counts_row = slot;
     const bool accepted = noise.Below(4) != 0;
     if (i + 1 < count)
       row.target = accepted ? output.token : static_cast<int32_t>(noise.Below(vocab));
@@ -296,8 +311,8 @@ ConformanceCase<SetCounts> MakeCase(const SetCounts&, int number, TestNoise& noi
   return c;
 }
 
-ConformanceCase<CountTokens> MakeCase(const CountTokens&, int number, TestNoise& noise) {
-  ConformanceCase<CountTokens> c;
+ConformanceCase<KeepDrawn> MakeCase(const KeepDrawn&, int number, TestNoise& noise) {
+  ConformanceCase<KeepDrawn> c;
   const int64_t vocab = AnyVocab(noise);
   c.desc.vocab = vocab;
   const int64_t sequences = IsEmpty(number) ? 0
@@ -306,12 +321,42 @@ ConformanceCase<CountTokens> MakeCase(const CountTokens&, int number, TestNoise&
   std::vector<SampleRow> rows;
   std::vector<SampleOutput> outputs;
   for (int32_t s = 0; s < sequences; ++s)
-    AddDrawn(noise, vocab, Flip(noise) ? s : -1, rows, outputs);
+    AddDrawn(noise, vocab, noise.Below(5) != 0 ? s : -1, rows, outputs);
+  const Known known(noise, 1 + sequences);
+  const bool counted = std::any_of(rows.begin(), rows.end(),
+                                   [](const SampleRow& row) { return row.counts_row >= 0; });
   const size_t row = c.Add(Bytes(rows));
   const size_t output = c.Add(Bytes(outputs));
+  c.comparers[output] = &CompareOutputs;
   const size_t counts = c.Add(AnyCounts(noise, 1 + sequences, vocab));
-  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<CountTokens::Args> {
-    return CountTokens::Args{.rows = t[row], .outputs = t[output], .counts = t[counts]};
+  const size_t length = c.Add(known.LengthArray()), token = c.Add(known.TokenArray());
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<KeepDrawn::Args> {
+    return KeepDrawn::Args{.rows = t[row],
+                           .outputs = t[output],
+                           .counts = counted ? t[counts] : Tensor(),
+                           .lengths = t[length],
+                           .tokens = t[token]};
+  };
+  return c;
+}
+
+ConformanceCase<ResolveRows> MakeCase(const ResolveRows&, int number, TestNoise& noise) {
+  ConformanceCase<ResolveRows> c;
+  const int64_t slots = Pick<int64_t>(noise, {1, 3, 200});
+  const Known known(noise, slots);
+  std::vector<SampleRow> rows(static_cast<size_t>(AnyTokens(number, noise)));
+  for (SampleRow& row : rows) {
+    if (noise.Below(4) == 0) row = PaddingRow();
+    if (noise.Below(4) == 0) continue;
+    row.slot = static_cast<int32_t>(noise.Below(slots));
+    row.position = noise.Below(3) == 0 ? noise.Below(5000) : -noise.Below(9);
+    row.target =
+        static_cast<int32_t>(Flip(noise) ? noise.Below(5000) : -1 - noise.Below(known.width));
+  }
+  const size_t row = c.Add(Bytes(rows));
+  const size_t length = c.Add(known.LengthArray()), token = c.Add(known.TokenArray());
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<ResolveRows::Args> {
+    return ResolveRows::Args{.rows = t[row], .lengths = t[length], .tokens = t[token]};
   };
   return c;
 }

@@ -16,7 +16,10 @@ Status CheckArgs(const PlaceTokens::Desc&, const PlaceTokens::Args& args) {
   ArgsChecker check(PlaceTokens::kName, args.tables);
   check.Expect("query_start", args.query_start, DType::kI32, {sequences + 1})
       .Expect("first", args.first, DType::kI32, {sequences})
+      .Expect("unsure", args.unsure, DType::kI32, {sequences})
       .Expect("slots", args.slots, DType::kI32, {sequences})
+      .Expect("lengths", args.lengths, DType::kI32,
+              {args.tables.rank == 2 ? args.tables.dims[0] : -1})
       .Expect("told_start", args.told_start, DType::kI32, {sequences + 1})
       .Expect("told_first", args.told_first, DType::kI32, {sequences})
       .Expect("told", args.told, DType::kI32, {-1})

@@ -28,10 +28,13 @@ struct PlaceTokens {
     // Sequence s has the tokens [query_start[s], query_start[s + 1]). Tokens behind those of the
     // last one are padding: position 0, KV slot -1.
     Tensor query_start;  // I32 [sequences + 1]
-    Tensor first;        // I32 [sequences]: the position of its first token
+    // The position of its first token is `first`. Where `unsure` is above 0, it is the length of
+    // its slot instead, brought into [first - unsure, first], for which there are blocks.
+    Tensor first, unsure;  // I32 [sequences]
     // I32 [sequences]: its row of `tables`. Outside of them it has no blocks: its tokens get the KV
     // slot -1, and its row of `block_table` is left alone.
     Tensor slots;
+    Tensor lengths;  // I32 [slots]: tokens of its sequence that stand before the one drawn last
     // told[told_start[s]..told_start[s + 1]) are the ids of sequence s from its block told_first[s]
     // on. Ids outside of a row of `tables` are dropped.
     Tensor told_start;   // I32 [sequences + 1]

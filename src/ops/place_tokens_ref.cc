@@ -20,7 +20,11 @@ class Placer {
       Learn(s, row);
     }
     const int32_t* const start = args_.query_start.ptr<int32_t>() + s;
-    const int32_t first = args_.first.ptr<int32_t>()[s], block = desc_.block_tokens;
+    int32_t first = args_.first.ptr<int32_t>()[s];
+    const int32_t unsure = args_.unsure.ptr<int32_t>()[s];
+    if (unsure > 0 && row != nullptr)
+      first = std::clamp(args_.lengths.ptr<int32_t>()[slot], first - unsure, first);
+    const int32_t block = desc_.block_tokens;
     int32_t column = first / block, place = first % block;
     for (int32_t t = start[0]; t < start[1]; ++t) {
       const bool has_block = row != nullptr && !desc_.state && column < width_;
@@ -32,7 +36,7 @@ class Placer {
       ++column;
     }
     args_.context.ptr<int32_t>()[s] = first + start[1] - start[0];
-    if (row != nullptr) Gather(s, row, column + (place > 0 ? 1 : 0));
+    if (row != nullptr) Gather(s, row, first, column + (place > 0 ? 1 : 0));
   }
 
  private:
@@ -43,13 +47,13 @@ class Placer {
     const int32_t* const told = args_.told.ptr<int32_t>() + start[0];
     for (int64_t i = std::max<int64_t>(0, -first); i < count; ++i) row[first + i] = told[i];
   }
-  void Gather(int64_t s, const int32_t* row, int64_t blocks) const {
+  void Gather(int64_t s, const int32_t* row, int32_t first, int64_t blocks) const {
     const int64_t count = std::min(blocks, args_.block_table.dims[1]);
     int32_t* const out = args_.block_table.ptr<int32_t>() + s * args_.block_table.strides[0];
     int64_t gone = 0;
     if (desc_.earlier != PlaceTokens::kAllEarlier) {
       const int32_t unit = desc_.cache_block_tokens;
-      const int32_t from = std::max(0, args_.first.ptr<int32_t>()[s] - desc_.earlier);
+      const int32_t from = std::max(0, first - desc_.earlier);
       gone = std::min<int64_t>(count, from / unit * (unit / desc_.block_tokens));
     }
     std::fill_n(out, gone, -1);

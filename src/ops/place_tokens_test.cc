@@ -20,7 +20,9 @@ std::vector<int32_t> Ints(Array& array) {
 // two at position 3 in slot 0, and two tokens of padding.
 struct Step {
   Array query_start = Array::Ints({0, 1, 3, 3}), first = Array::Ints({9, 3, 0});
+  Array unsure = Array::Ints({0, 0, 0});
   Array slots = Array::Ints({2, 0, -1});
+  Array lengths = Array::Ints({7, -1, 5});
   Array told_start = Array::Ints({0, 1, 3, 3}), told_first = Array::Ints({2, 0, 0});
   Array told = Array::Ints({30, 40, 41, 99});
   Array tables = Array::Ints({3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 20, 21, 22, 23});
@@ -30,7 +32,9 @@ struct Step {
   PlaceTokens::Args args() {
     return {.query_start = query_start.tensor(),
             .first = first.tensor(),
+            .unsure = unsure.tensor(),
             .slots = slots.tensor(),
+            .lengths = lengths.tensor(),
             .told_start = told_start.tensor(),
             .told_first = told_first.tensor(),
             .told = told.tensor(),
@@ -54,6 +58,25 @@ TEST_P(PlaceTokensTest, WhatIsToldIsKeptAndTokensStandInTheBlocksOfTheirSlot) {
   EXPECT_THAT(Ints(step.context), ElementsAre(10, 5, 0));
   EXPECT_THAT(Ints(step.kv_slots), ElementsAre(30 * 4 + 1, 40 * 4 + 3, 41 * 4, -1, -1));
   EXPECT_THAT(Ints(step.block_table), ElementsAre(20, 21, 30, 40, 41, -5, -5, -5, -5));
+}
+
+TEST_P(PlaceTokensTest, ASequenceMayStandWhereItsSlotKnowsWithinBounds) {
+  Step step;
+  step.unsure = Array::Ints({4, 0, 0});  // 5 to 9, and 5 it is
+  ASSERT_TRUE(
+      Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4, .earlier = 1}, step.args())
+          .ok());
+  EXPECT_THAT(Ints(step.positions), ElementsAre(5, 3, 4, 0, 0));
+  EXPECT_THAT(Ints(step.context), ElementsAre(6, 5, 0));
+  EXPECT_THAT(Ints(step.kv_slots), ElementsAre(21 * 4 + 1, 40 * 4 + 3, 41 * 4, -1, -1));
+  EXPECT_THAT(Ints(step.block_table), ElementsAre(-1, 21, -5, 40, 41, -5, -5, -5, -5));
+  for (const auto& [length, position] : {std::pair(-9, 6), std::pair(6, 6), std::pair(99, 9)}) {
+    Step bound;
+    bound.unsure = Array::Ints({3, 0, 0});
+    bound.lengths = Array::Ints({0, 0, length});
+    ASSERT_TRUE(Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4}, bound.args()).ok());
+    EXPECT_THAT(Ints(bound.positions), ElementsAre(position, 3, 4, 0, 0)) << length;
+  }
 }
 
 // A step at position 9 that reads four earlier positions needs none of the first block.

@@ -53,8 +53,9 @@ inline TensorList TensorsOf(const Embedding::Args& a) { return {&a.ids, &a.table
 inline TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
 inline TensorList TensorsOf(const ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
 inline TensorList TensorsOf(const PlaceTokens::Args& a) {
-  return {&a.query_start, &a.first,     &a.slots,   &a.told_start, &a.told_first, &a.told,
-          &a.tables,      &a.positions, &a.context, &a.kv_slots,   &a.block_table};
+  return {&a.query_start, &a.unsure,     &a.first,      &a.slots,  &a.lengths,
+          &a.told_start,  &a.told_first, &a.told,       &a.tables, &a.positions,
+          &a.context,     &a.kv_slots,   &a.block_table};
 }
 inline TensorList TensorsOf(const Linear::Args& a) {
   return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};
@@ -79,11 +80,14 @@ inline TensorList TensorsOf(const GatedDelta::Args& a) {
 inline TensorList TensorsOf(const GatedNorm::Args& a) { return {&a.x, &a.gate, &a.weight, &a.out}; }
 inline TensorList TensorsOf(const SigmoidGate::Args& a) { return {&a.x, &a.gate}; }
 inline TensorList TensorsOf(const Sample::Args& a) {
-  return {&a.logits,  &a.rows,   &a.edits,   &a.counts,       &a.masks,
-          &a.outputs, &a.tokens, &a.top_ids, &a.top_logprobs, &a.distributions};
+  return {&a.logits,  &a.rows,    &a.edits,        &a.counts,       &a.masks,
+          &a.outputs, &a.top_ids, &a.top_logprobs, &a.distributions};
 }
 inline TensorList TensorsOf(const SetCounts::Args& a) { return {&a.rows, &a.words, &a.counts}; }
-inline TensorList TensorsOf(const CountTokens::Args& a) { return {&a.rows, &a.outputs, &a.counts}; }
+inline TensorList TensorsOf(const ResolveRows::Args& a) { return {&a.rows, &a.lengths, &a.tokens}; }
+inline TensorList TensorsOf(const KeepDrawn::Args& a) {
+  return {&a.rows, &a.outputs, &a.counts, &a.lengths, &a.tokens};
+}
 
 class QueuedDevice : public device::Device {
  public:
@@ -128,7 +132,7 @@ class QueuedDevice : public device::Device {
     facts_.memory_bytes = options.memory_bytes;
     Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, PlaceTokens, Linear,
            Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample,
-           SetCounts, CountTokens>();
+           SetCounts, ResolveRows, KeepDrawn>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }

@@ -23,15 +23,18 @@ struct LogitEdit {
 inline constexpr uint32_t kInPrompt = uint32_t{1} << 31;
 
 struct SampleRow {
-  bool draw = true;          // false: only score `target`
-  int32_t target = -1;       // whose raw log-prob is wanted when draw is false
+  bool draw = true;  // false: only score `target`
+  // When draw is false, the id whose raw log-prob is wanted; else the draft that comes next, or -1.
+  // ResolveRows fills in what is below -1.
+  int32_t target = -1;
   float temperature = 1.0f;  // 0: argmax
   int32_t top_k = 0;         // <= 0: off
   float top_p = 1.0f;
   float min_p = 0.0f;
   uint64_t seed = 0;
   int32_t choice = 0;
-  int64_t position = 0;                    // absolute, of the token that is drawn
+  // Absolute, of the token that is drawn. ResolveRows fills in what is below 0.
+  int64_t position = 0;
   int32_t edit_begin = 0, edit_count = 0;  // in Args::edits, ids ascending, each once
   int32_t mask_row = -1;                   // row of Args::masks, or none
   int32_t top_logprobs = -1;               // -1: no log-probs at all
@@ -43,11 +46,13 @@ struct SampleRow {
   float frequency_penalty = 0.0f;
   // So many rows before this one are of the same sequence, and their targets count as drawn.
   int32_t drafts = 0;
+  int32_t slot = -1;  // of its sequence; or none, and what it draws is kept nowhere
 };
 
 struct SampleOutput {
   int32_t token = 0;
   bool degenerate = false;
+  bool kept = false;     // KeepDrawn: it counts, since all drafts before it were drawn
   float logprob = 0.0f;  // raw, of the token (or target); set when top_logprobs >= 0
   int32_t rank = 0;      // how many ids have a larger raw logit, or an equal one and a lower id
   float processed_logprob = 0.0f;  // after bias, penalties, masks, temperature; set with logprob
@@ -55,7 +60,7 @@ struct SampleOutput {
 
 static_assert(sizeof(LogitEdit) == 20 && offsetof(LogitEdit, subtract) == 12 &&
               offsetof(LogitEdit, banned) == 16);
-static_assert(sizeof(SampleRow) == 88 && offsetof(SampleRow, target) == 4 &&
+static_assert(sizeof(SampleRow) == 96 && offsetof(SampleRow, target) == 4 &&
               offsetof(SampleRow, temperature) == 8 && offsetof(SampleRow, top_k) == 12 &&
               offsetof(SampleRow, top_p) == 16 && offsetof(SampleRow, min_p) == 20 &&
               offsetof(SampleRow, seed) == 24 && offsetof(SampleRow, choice) == 32 &&
@@ -66,9 +71,11 @@ static_assert(sizeof(SampleRow) == 88 && offsetof(SampleRow, target) == 4 &&
               offsetof(SampleRow, counts_row) == 68 &&
               offsetof(SampleRow, repetition_penalty) == 72 &&
               offsetof(SampleRow, presence_penalty) == 76 &&
-              offsetof(SampleRow, frequency_penalty) == 80 && offsetof(SampleRow, drafts) == 84);
+              offsetof(SampleRow, frequency_penalty) == 80 && offsetof(SampleRow, drafts) == 84 &&
+              offsetof(SampleRow, slot) == 88);
 static_assert(sizeof(SampleOutput) == 20 && offsetof(SampleOutput, degenerate) == 4 &&
-              offsetof(SampleOutput, logprob) == 8 && offsetof(SampleOutput, rank) == 12 &&
+              offsetof(SampleOutput, kept) == 5 && offsetof(SampleOutput, logprob) == 8 &&
+              offsetof(SampleOutput, rank) == 12 &&
               offsetof(SampleOutput, processed_logprob) == 16);
 
 }  // namespace sluice::ops

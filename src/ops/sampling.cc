@@ -48,7 +48,6 @@ Status CheckArgs(const Sample::Desc& desc, const Sample::Args& args) {
   check.ExpectIf(!args.counts.empty(), "counts", args.counts, DType::kI32, {-1, desc.vocab});
   check.ExpectIf(!args.masks.empty(), "masks", args.masks, DType::kI32,
                  {-1, (desc.vocab + 31) / 32});
-  check.ExpectIf(!args.tokens.empty(), "tokens", args.tokens, DType::kI32, {rows});
   check.ExpectIf(!args.distributions.empty(), "distributions", args.distributions, DType::kF32,
                  {-1, desc.vocab});
   return check.status();

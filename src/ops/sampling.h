@@ -34,7 +34,6 @@ struct Sample {
     Tensor counts;         // I32 [count rows, vocab] of sequences with penalties; or empty
     Tensor masks;          // I32 bit words [mask rows, (vocab + 31) / 32], set: allowed; or empty
     Tensor outputs;        // U8 [rows, sizeof(SampleOutput)]
-    Tensor tokens;         // I32 [rows]: SampleOutput::token again, for ResolveTokens; or empty
     Tensor top_ids;        // I32 [rows, top_logprobs_max + 1], best raw logit first
     Tensor top_logprobs;   // F32, the same shape
     Tensor distributions;  // F32 [rows that asked, vocab]: log-softmax of the raw logits; or empty

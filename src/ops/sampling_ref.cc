@@ -292,7 +292,6 @@ void SampleRowOutputs(const Sample::Desc& desc, const Sample::Args& args, int64_
 void SampleOneRow(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
                   std::span<float> workspace) {
   SampleRowOutputs(desc, args, row, workspace);
-  if (!args.tokens.empty()) args.tokens.ptr<int32_t>()[row] = OutputsOf(args)[row].token;
 }
 
 Support RefSampleSupports(const Sample::Desc& desc, const device::DeviceFacts&) {

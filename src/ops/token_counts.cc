@@ -14,7 +14,8 @@ bool In(int64_t value, int64_t limit) { return value >= 0 && value < limit; }
 }  // namespace
 
 std::string SetCounts::Desc::ToString() const { return StrCat("vocab ", vocab); }
-std::string CountTokens::Desc::ToString() const { return StrCat("vocab ", vocab); }
+std::string ResolveRows::Desc::ToString() const { return "rows"; }
+std::string KeepDrawn::Desc::ToString() const { return StrCat("vocab ", vocab); }
 
 Status CheckArgs(const SetCounts::Desc& desc, const SetCounts::Args& args) {
   ArgsChecker check(SetCounts::kName, args.counts);
@@ -24,12 +25,25 @@ Status CheckArgs(const SetCounts::Desc& desc, const SetCounts::Args& args) {
   return check.status();
 }
 
-Status CheckArgs(const CountTokens::Desc& desc, const CountTokens::Args& args) {
+Status CheckArgs(const ResolveRows::Desc&, const ResolveRows::Args& args) {
+  const int64_t slots = args.lengths.rank == 1 ? args.lengths.dims[0] : -1;
+  ArgsChecker check(ResolveRows::kName, args.rows);
+  check.Expect("rows", args.rows, DType::kU8, {-1, int64_t{sizeof(SampleRow)}})
+      .Expect("lengths", args.lengths, DType::kI32, {slots})
+      .Expect("tokens", args.tokens, DType::kI32, {slots, -1});
+  return check.status();
+}
+
+Status CheckArgs(const KeepDrawn::Desc& desc, const KeepDrawn::Args& args) {
   const int64_t rows = args.rows.rank == 2 ? args.rows.dims[0] : -1;
-  ArgsChecker check(CountTokens::kName, args.counts);
+  const int64_t slots = args.lengths.rank == 1 ? args.lengths.dims[0] : -1;
+  ArgsChecker check(KeepDrawn::kName, args.outputs);
   check.Expect("rows", args.rows, DType::kU8, {rows, int64_t{sizeof(SampleRow)}})
       .Expect("outputs", args.outputs, DType::kU8, {rows, int64_t{sizeof(SampleOutput)}})
-      .Expect("counts", args.counts, DType::kI32, {-1, desc.vocab});
+      .ExpectIf(!args.counts.empty(), "counts", args.counts, DType::kI32, {-1, desc.vocab})
+      .Expect("lengths", args.lengths, DType::kI32, {slots})
+      .Expect("tokens", args.tokens, DType::kI32, {slots, -1});
+  if (check.ok() && args.tokens.dims[1] < 1) check.Fail("tokens has no column");
   return check.status();
 }
 
@@ -48,16 +62,30 @@ Status CheckIndices(const SetCounts::Desc& desc, const SetCounts::Args& args) {
   return OkStatus();
 }
 
-Status CheckIndices(const CountTokens::Desc& desc, const CountTokens::Args& args) {
+Status CheckIndices(const ResolveRows::Desc&, const ResolveRows::Args& args) {
+  const auto* const rows = args.rows.ptr<SampleRow>();
+  const int64_t slots = args.lengths.dims[0], tokens = args.tokens.dims[1];
+  for (int64_t r = 0; r < args.rows.dims[0]; ++r) {
+    if (rows[r].position >= 0 && rows[r].target >= -1) continue;
+    if (!In(rows[r].slot, slots)) return Outside(ResolveRows::kName, "slot", rows[r].slot, slots);
+    if (rows[r].target < -tokens)
+      return Outside(ResolveRows::kName, "token", -1 - int64_t{rows[r].target}, tokens);
+  }
+  return OkStatus();
+}
+
+Status CheckIndices(const KeepDrawn::Desc& desc, const KeepDrawn::Args& args) {
   const auto* const rows = args.rows.ptr<SampleRow>();
   const auto* const outputs = args.outputs.ptr<SampleOutput>();
-  const int64_t limit = args.counts.dims[0];
+  const int64_t limit = args.counts.empty() ? 0 : args.counts.dims[0];
+  const int64_t slots = args.lengths.dims[0];
   for (int64_t r = 0; r < args.rows.dims[0]; ++r) {
-    if (!rows[r].draw || rows[r].counts_row < 0) continue;
+    if (!rows[r].draw) continue;
+    if (rows[r].slot >= slots) return Outside(KeepDrawn::kName, "slot", rows[r].slot, slots);
     if (rows[r].counts_row >= limit)
-      return Outside(CountTokens::kName, "row", rows[r].counts_row, limit);
+      return Outside(KeepDrawn::kName, "row", rows[r].counts_row, limit);
     if (!In(outputs[r].token, desc.vocab))
-      return Outside(CountTokens::kName, "token", outputs[r].token, desc.vocab);
+      return Outside(KeepDrawn::kName, "token", outputs[r].token, desc.vocab);
   }
   return OkStatus();
 }

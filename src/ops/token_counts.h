@@ -1,6 +1,8 @@
-// Counts of tokens, which Sample's penalties read: a row for a sequence, a word for each id
-// (ops/sample_row.h). SetCounts writes whole rows, where a sequence starts; CountTokens adds what a
-// Sample has drawn, so that the next one may be put on the stream before anybody has read it.
+// What is known of every sequence where Sample runs, so that its next step may be put on the stream
+// before anybody has read the one before: how long it is, the token that it drew last and guesses
+// of what follows, and counts of its tokens, which penalties read (ops/sample_row.h). SetCounts
+// writes whole rows of counts, where a sequence starts; ResolveRows fills in what the rows of a
+// step left open; KeepDrawn adds what Sample has drawn.
 //
 // A number outside its array is kInvalidArgument where the numbers lie in host memory
 // (CheckIndices), and nothing is written. Elsewhere it is passed over.
@@ -25,11 +27,27 @@ struct SetCounts {
   };
 };
 
-// Every row that draws and has counts counts its token, unless it is degenerate. A row with drafts
-// before it does so only where each of these was drawn by the row before it. REQUIRES: no two
-// sequences name the same row of counts.
-struct CountTokens {
-  static constexpr std::string_view kName = "count_tokens";
+// Fills in rows of sequences whose length the host does not know. A position p below 0 becomes the
+// length of the row's slot plus -p; a target t below -1 becomes the slot's token number -1 - t.
+struct ResolveRows {
+  static constexpr std::string_view kName = "resolve_rows";
+  struct Desc {
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor rows;     // U8 [rows, sizeof(SampleRow)], in place
+    Tensor lengths;  // I32 [slots]
+    Tensor tokens;   // I32 [slots, tokens]: the one that was drawn last, and guesses
+  };
+};
+
+// What a sequence's rows have drawn counts as far as each drew its target, the next row's token,
+// and none is degenerate; the first that did not is the last one that counts. Those rows are marked
+// as kept, their tokens are counted where the sequence has counts, but for a degenerate row's, and
+// the last one's position and token become the length and the last token of the slot. REQUIRES: no
+// two sequences name the same slot or row of counts.
+struct KeepDrawn {
+  static constexpr std::string_view kName = "keep_drawn";
   struct Desc {
     int64_t vocab = 0;
     std::string ToString() const;
@@ -37,22 +55,30 @@ struct CountTokens {
   struct Args {
     Tensor rows;     // U8 [rows, sizeof(SampleRow)], as Sample read them
     Tensor outputs;  // U8 [rows, sizeof(SampleOutput)], as Sample left them
-    Tensor counts;   // I32 [count rows, vocab]
+    Tensor counts;   // I32 [count rows, vocab], or empty where no row has counts
+    Tensor lengths;  // I32 [slots]
+    Tensor tokens;   // I32 [slots, tokens], of which the first of a slot is written
   };
 };
 
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const SetCounts::Desc& desc, const SetCounts::Args& args);
-Status CheckArgs(const CountTokens::Desc& desc, const CountTokens::Args& args);
-// Rows, words, ids and tokens lie inside their arrays. REQUIRES: CheckArgs is ok; host memory.
+Status CheckArgs(const ResolveRows::Desc& desc, const ResolveRows::Args& args);
+Status CheckArgs(const KeepDrawn::Desc& desc, const KeepDrawn::Args& args);
+// Rows, words, ids, tokens and slots lie inside their arrays. REQUIRES: CheckArgs is ok; host
+// memory.
 Status CheckIndices(const SetCounts::Desc& desc, const SetCounts::Args& args);
-Status CheckIndices(const CountTokens::Desc& desc, const CountTokens::Args& args);
+Status CheckIndices(const ResolveRows::Desc& desc, const ResolveRows::Args& args);
+Status CheckIndices(const KeepDrawn::Desc& desc, const KeepDrawn::Args& args);
 
 Support RefSetCountsSupports(const SetCounts::Desc& desc, const device::DeviceFacts& facts);
 Status RefSetCounts(device::Stream& stream, const SetCounts::Desc& desc,
                     const SetCounts::Args& args);
-Support RefCountTokensSupports(const CountTokens::Desc& desc, const device::DeviceFacts& facts);
-Status RefCountTokens(device::Stream& stream, const CountTokens::Desc& desc,
-                      const CountTokens::Args& args);
+Support RefResolveRowsSupports(const ResolveRows::Desc& desc, const device::DeviceFacts& facts);
+Status RefResolveRows(device::Stream& stream, const ResolveRows::Desc& desc,
+                      const ResolveRows::Args& args);
+Support RefKeepDrawnSupports(const KeepDrawn::Desc& desc, const device::DeviceFacts& facts);
+Status RefKeepDrawn(device::Stream& stream, const KeepDrawn::Desc& desc,
+                    const KeepDrawn::Args& args);
 
 }  // namespace sluice::ops

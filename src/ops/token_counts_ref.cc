@@ -16,7 +16,10 @@ Support SupportsVocab(int64_t vocab) {
 Support RefSetCountsSupports(const SetCounts::Desc& desc, const device::DeviceFacts&) {
   return SupportsVocab(desc.vocab);
 }
-Support RefCountTokensSupports(const CountTokens::Desc& desc, const device::DeviceFacts&) {
+Support RefResolveRowsSupports(const ResolveRows::Desc&, const device::DeviceFacts&) {
+  return Support::Yes();
+}
+Support RefKeepDrawnSupports(const KeepDrawn::Desc& desc, const device::DeviceFacts&) {
   return SupportsVocab(desc.vocab);
 }
 
@@ -35,24 +38,44 @@ Status RefSetCounts(device::Stream&, const SetCounts::Desc& desc, const SetCount
   return OkStatus();
 }
 
-Status RefCountTokens(device::Stream&, const CountTokens::Desc& desc,
-                      const CountTokens::Args& args) {
+Status RefResolveRows(device::Stream&, const ResolveRows::Desc& desc,
+                      const ResolveRows::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  auto* const rows = args.rows.ptr<SampleRow>();
+  for (int64_t r = 0; r < args.rows.dims[0]; ++r) {
+    SampleRow& row = rows[r];
+    if (row.position < 0) row.position = args.lengths.ptr<int32_t>()[row.slot] - row.position;
+    if (row.target >= -1) continue;
+    row.target = args.tokens.ptr<int32_t>()[row.slot * args.tokens.strides[0] - 1 - row.target];
+  }
+  return OkStatus();
+}
+
+Status RefKeepDrawn(device::Stream&, const KeepDrawn::Desc& desc, const KeepDrawn::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
   const auto* const rows = args.rows.ptr<SampleRow>();
-  const auto* const outputs = args.outputs.ptr<SampleOutput>();
+  auto* const outputs = args.outputs.ptr<SampleOutput>();
   const int64_t count = args.rows.dims[0];
   for (int64_t r = 0; r < count; ++r) {
     const SampleRow& first = rows[r];
-    if (!first.draw || first.counts_row < 0 || first.drafts != 0) continue;
-    uint32_t* const counts =
-        args.counts.ptr<uint32_t>() + first.counts_row * args.counts.strides[0];
+    if (!first.draw || first.drafts != 0) continue;
+    bool open = true;
     for (int64_t i = r; i < count; ++i) {
-      const bool follows = rows[i].draw && rows[i].counts_row == first.counts_row &&
+      const bool follows = rows[i].draw && rows[i].slot == first.slot &&
                            rows[i].drafts == static_cast<int32_t>(i - r);
-      if (!follows || outputs[i].degenerate) break;
-      ++counts[outputs[i].token];
-      if (rows[i].target != outputs[i].token) break;
+      if (!follows) break;
+      SampleOutput& output = outputs[i];
+      output.kept = open;
+      if (!open) continue;
+      if (first.slot >= 0) {
+        args.lengths.ptr<int32_t>()[first.slot] = static_cast<int32_t>(rows[i].position);
+        args.tokens.ptr<int32_t>()[first.slot * args.tokens.strides[0]] = output.token;
+      }
+      if (first.counts_row >= 0 && !output.degenerate)
+        ++args.counts.ptr<uint32_t>()[first.counts_row * args.counts.strides[0] + output.token];
+      open = !output.degenerate && rows[i].target == output.token;
     }
   }
   return OkStatus();

@@ -36,8 +36,16 @@ class TokenCounts : public OpTest {
                const Array& counts) {
     const Array row = Structs(rows), output = Structs(outputs);
     const int64_t vocab = counts.tensor().dims[1];
-    return Run<CountTokens>({vocab}, {row.tensor(), output.tensor(), counts.tensor()});
+    const Status status = Run<KeepDrawn>({vocab}, {row.tensor(), output.tensor(), counts.tensor(),
+                                                   lengths_.tensor(), tokens_.tensor()});
+    kept_.clear();
+    for (size_t r = 0; r < rows.size(); ++r)
+      kept_.push_back(output.tensor().ptr<SampleOutput>()[r].kept);
+    return status;
   }
+
+  Array lengths_ = Array::Ints({50, 51, 52}), tokens_ = Array::Ints({3, 2}, {5, 6, 7, 8, 9, 10});
+  std::vector<bool> kept_;  // by row, of the last Count
 };
 SLUICE_FOR_EACH_INSTRUCTION_SET(TokenCounts);
 
@@ -74,6 +82,69 @@ TEST_P(TokenCounts, RowsThatDrawAndHaveCountsCountTheirTokens) {
   ASSERT_TRUE(Count(rows, {{.token = 1}, {.token = 0}, {.token = 0}, {.token = 2}}, counts).ok());
   EXPECT_THAT(Row(counts, 0, 3), ElementsAre(0, 0, 1));
   EXPECT_THAT(Row(counts, 1, 3), ElementsAre(0, static_cast<int32_t>(kInPrompt + 1), 4));
+}
+
+TEST_P(TokenCounts, WhatIsKeptBecomesLengthAndLastTokenOfItsSlot) {
+  std::vector<SampleRow> rows = {
+      {.target = 2, .position = 20, .slot = 1},
+      {.target = 1, .position = 21, .drafts = 1, .slot = 1},
+      {.position = 22, .drafts = 2, .slot = 1},
+      {.draw = false, .target = 0},
+      {.position = 30, .slot = 2},
+      {.position = 40},  // of no slot
+  };
+  const auto keep = [&](std::vector<int32_t> drawn, int degenerate = -1) {
+    std::vector<SampleOutput> outputs;
+    for (const int32_t token : drawn) outputs.push_back({.token = token, .kept = true});
+    if (degenerate >= 0) outputs[degenerate].degenerate = true;
+    lengths_ = Array::Ints({50, 51, 52});
+    tokens_ = Array::Ints({3, 2}, {5, 6, 7, 8, 9, 10});
+    const Array row = Structs(rows), output = Structs(outputs);
+    EXPECT_TRUE(Run<KeepDrawn>({4}, {row.tensor(), output.tensor(), Tensor(), lengths_.tensor(),
+                                     tokens_.tensor()})
+                    .ok());
+    kept_.clear();
+    for (size_t r = 0; r < rows.size(); ++r)
+      kept_.push_back(output.tensor().ptr<SampleOutput>()[r].kept);
+    EXPECT_EQ(lengths_.Int(0), 50);
+    EXPECT_EQ(lengths_.Int(2), 30);
+    EXPECT_EQ(tokens_.Int(4), 3);
+    EXPECT_EQ(tokens_.Int(3), 8) << "a guess is nobody's but the proposer's";
+    return std::pair(lengths_.Int(1), tokens_.Int(2));
+  };
+  EXPECT_EQ(keep({2, 1, 0, 0, 3, 3}), std::pair(22, 0));
+  EXPECT_THAT(kept_, ElementsAre(true, true, true, true, true, true));
+  EXPECT_EQ(keep({2, 3, 0, 0, 3, 3}), std::pair(21, 3));
+  EXPECT_THAT(kept_, ElementsAre(true, true, false, true, true, true));
+  EXPECT_EQ(keep({0, 1, 2, 0, 3, 3}), std::pair(20, 0));
+  EXPECT_THAT(kept_, ElementsAre(true, false, false, true, true, true));
+  EXPECT_EQ(keep({2, 1, 0, 0, 3, 3}, 0), std::pair(20, 2));  // degenerate: the last one
+}
+
+TEST_P(TokenCounts, RowsAreResolvedFromWhatTheirSlotKnows) {
+  const Array rows = Structs(std::vector<SampleRow>{
+      {.target = -2, .position = -1, .slot = 1},
+      {.position = -2, .slot = 2},
+      {.target = 3, .position = 17, .slot = 0},
+      {.draw = false, .target = 4},
+      {.position = -1, .slot = 3},
+      {.target = -3, .slot = 0},
+  });
+  const auto resolve = [&](int64_t count) {
+    Tensor some = rows.tensor();
+    some.dims[0] = count;
+    return Run<ResolveRows>({}, {some, lengths_.tensor(), tokens_.tensor()});
+  };
+  const auto* const row = rows.tensor().ptr<SampleRow>();
+  EXPECT_THAT(resolve(5).message(), HasSubstr("slot 3 of 3"));
+  EXPECT_EQ(row[0].target, -2) << "written although the call is refused";
+  ASSERT_TRUE(resolve(4).ok());
+  EXPECT_THAT(std::pair(row[0].position, row[0].target), std::pair(int64_t{52}, 8));
+  EXPECT_THAT(std::pair(row[1].position, row[1].target), std::pair(int64_t{54}, -1));
+  EXPECT_THAT(std::pair(row[2].position, row[2].target), std::pair(int64_t{17}, 3));
+  EXPECT_THAT(std::pair(row[3].position, row[3].target), std::pair(int64_t{0}, 4));
+  rows.tensor().ptr<SampleRow>()[4].slot = 0;
+  EXPECT_THAT(resolve(6).message(), HasSubstr("token 2 of 2"));
 }
 
 TEST_P(TokenCounts, OfDraftsTheAcceptedCountAndTheTokenBehindThem) {

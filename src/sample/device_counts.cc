@@ -54,8 +54,6 @@ Result<DeviceCounts> DeviceCounts::Make(device::Device& device, int64_t vocab, i
   DeviceCounts counts;
   counts.device_ = &device;
   SLUICE_ASSIGN_OR_RETURN(counts.set_, ops::Bind<ops::SetCounts>(device.ops(), {vocab}, records));
-  SLUICE_ASSIGN_OR_RETURN(counts.count_,
-                          ops::Bind<ops::CountTokens>(device.ops(), {vocab}, records));
   const size_t bytes = static_cast<size_t>(rows * vocab) * sizeof(uint32_t);
   SLUICE_ASSIGN_OR_RETURN(counts.memory_, device.Allocate(bytes, kDeviceMemory));
   counts.counts_ = ops::Dense(counts.memory_.view(), DType::kI32, {rows, vocab});

@@ -39,16 +39,11 @@ class DeviceCounts {
 
   int rows() const { return static_cast<int>(counts_.dims[0]); }
   const ops::Tensor& tensor() const { return counts_; }
-  device::GraphSupport graphs() const { return count_.graphs(); }
 
   // Adds the row of a slot. REQUIRES: slot < rows(); nothing is being drawn for it.
   void Add(int slot, const SlotState& state, Sets* sets);
   // Puts the sets on the stream; they are left alone until they are done.
   Status Set(device::Stream& stream, Sets* sets);
-  // Counts what Sample has drawn. May be captured.
-  Status Count(device::Stream& stream, const ops::Tensor& rows, const ops::Tensor& outputs) const {
-    return count_(stream, {rows, outputs, counts_});
-  }
 
  private:
   // Ids of the sets of one step that have room from the start: 0.5 MiB.
@@ -56,7 +51,6 @@ class DeviceCounts {
 
   device::Device* device_ = nullptr;
   ops::Bound<ops::SetCounts> set_;
-  ops::Bound<ops::CountTokens> count_;
   device::Buffer memory_, inputs_;  // the counts, and what set_ reads
   ops::Tensor counts_;              // I32 [rows, vocab], in memory_
   std::vector<uint32_t> tally_;     // [vocab], zeros between calls of Add

@@ -38,6 +38,12 @@ device::View HostView(const Array& values, device::DeviceId id) {
   return {bytes, values.size() * sizeof(*values.data()), device::MemoryKind::kHost, id};
 }
 
+size_t LengthBytes(int slots) { return AlignUp(static_cast<size_t>(slots) * sizeof(int32_t)); }
+size_t KnownBytes(int slots) {
+  return LengthBytes(slots) +
+         AlignUp(static_cast<size_t>(slots) * batch::kKnownTokens * sizeof(int32_t));
+}
+
 ops::Tensor RowTensor(const device::View& view, int64_t rows) {
   return ops::Dense(view, DType::kU8, {rows, int64_t{sizeof(ops::SampleRow)}});
 }
@@ -70,7 +76,7 @@ size_t Sampler::DeviceBytes(const Options& options) {
   const size_t outputs =
       AlignUp(static_cast<size_t>(rows) * sizeof(ops::SampleOutput)) +
       2 * AlignUp(static_cast<size_t>(rows * (options.top_logprobs_max + 1)) * 4);
-  return AlignUp(static_cast<size_t>(rows) * 4) + FixedBytes(rows, rows * kEditsOfRow) + outputs +
+  return KnownBytes(options.slots) + FixedBytes(rows, rows * kEditsOfRow) + outputs +
          AlignUp(MaskBytes(options, MaskRows(options))) +
          DeviceCounts::Bytes(options.vocab, CountRows(options));
 }
@@ -88,14 +94,23 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
       sampler->resolve_,
       ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc(), options.records));
   SLUICE_ASSIGN_OR_RETURN(
+      sampler->resolve_rows_,
+      ops::Bind<ops::ResolveRows>(device.ops(), ops::ResolveRows::Desc(), options.records));
+  SLUICE_ASSIGN_OR_RETURN(
+      sampler->keep_, ops::Bind<ops::KeepDrawn>(device.ops(), {options.vocab}, options.records));
+  SLUICE_ASSIGN_OR_RETURN(
       sampler->counts_,
       DeviceCounts::Make(device, options.vocab, CountRows(options), options.records));
   sampler->apart_ = device.facts().device_memory;
   constexpr auto memory = device::MemoryKind::kDevice;
   const size_t inputs = FixedBytes(options.rows_max, options.rows_max * kEditsOfRow);
   const size_t outputs = sampler->LayoutOf(options.rows_max, 0).bytes;
-  SLUICE_ASSIGN_OR_RETURN(sampler->tokens_,
-                          device.Allocate(static_cast<size_t>(options.rows_max) * 4, memory));
+  SLUICE_ASSIGN_OR_RETURN(sampler->known_, device.Allocate(KnownBytes(options.slots), memory));
+  const device::View known = sampler->known_.view();
+  const size_t tokens_at = LengthBytes(options.slots);
+  sampler->lengths_ = ops::Dense(Part(known, 0, tokens_at), DType::kI32, {options.slots});
+  sampler->tokens_ = ops::Dense(Part(known, tokens_at, known.bytes - tokens_at), DType::kI32,
+                                {options.slots, batch::kKnownTokens});
   if (sampler->apart_) {
     SLUICE_ASSIGN_OR_RETURN(sampler->device_inputs_, device.Allocate(inputs, memory));
     SLUICE_ASSIGN_OR_RETURN(sampler->device_outputs_, device.Allocate(outputs, memory));
@@ -119,7 +134,11 @@ Result<Sampler::Step> Sampler::MakeStep() const {
 }
 
 Status Sampler::ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const {
-  return resolve_(stream, {ids, ops::Dense(tokens_.view(), DType::kI32, {options_.rows_max})});
+  ops::Tensor all = tokens_;
+  all.rank = 1;
+  all.dims[0] = tokens_.size();
+  all.strides[0] = 1;
+  return resolve_(stream, {ids, all});
 }
 
 void Sampler::Begin(const BatchPlan& plan) {
@@ -132,11 +151,12 @@ void Sampler::Begin(const BatchPlan& plan) {
 void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step* step) {
   SlotState& slot = slots_[entry.slot];
   const batch::SamplingParams& params = slot.params();
-  int drafts = 0, sampled = 0;
+  // Where it stands on the device, its rows count from there.
+  const bool goes_on = plan.tokens[entry.token_begin] == batch::kLastDrawn;
+  int drafts = 0, told = 0, sampled = 0;
   for (int i = 0; i < entry.logits_count; ++i) {
     const LogitsRow& plan_row = plan.logits_rows[entry.logits_begin + i];
     ops::SampleRow row;
-    row.position = entry.first_position + (plan_row.token - entry.token_begin) + 1;
     row.target = plan_row.target;
     row.draw = plan_row.purpose != RowPurpose::kScore;
     if (!row.draw) {
@@ -147,6 +167,11 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     }
     ForEachRowField([](const SamplingField&, auto& to, const auto& from) { to = from; }, row,
                     params);
+    const int32_t behind = plan_row.token - entry.token_begin + 1;
+    row.position = goes_on ? -behind : entry.first_position + behind;
+    step->resolves_ |= goes_on || row.target < -1;
+    row.slot = entry.slot;
+    row.drafts = drafts;
     row.seed = params.seed;
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
@@ -160,7 +185,6 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
       if (slot.counts_lost()) counts_.Add(entry.slot, slot, &step->sets_);
       slot.SetCounts();
       row.counts_row = entry.slot;
-      row.drafts = drafts;
       step->counted_ = true;
     }
     if (entry.masked) {
@@ -169,12 +193,13 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     }
     step->rows_.push_back(row);
     sampled += plan_row.purpose == RowPurpose::kSample;
-    if (plan_row.purpose == RowPurpose::kVerify && plan_row.target >= 0) {
-      slot.Append(plan_row.target);  // the next row's edits see this draft as accepted
-      ++drafts;
-    }
+    if (plan_row.purpose != RowPurpose::kVerify || plan_row.target == -1) continue;
+    ++drafts;
+    if (plan_row.target < 0) continue;
+    slot.Append(plan_row.target);  // the next row's edits see this draft as accepted
+    ++told;
   }
-  for (; drafts > 0; --drafts) slot.RemoveLast();
+  for (; told > 0; --told) slot.RemoveLast();
   slot.Await(sampled);
 }
 
@@ -185,7 +210,7 @@ void Sampler::Build(const BatchPlan& plan, Step* step) {
   step->masks_ = {};
   step->late_.clear();
   step->sets_.Clear();
-  step->counted_ = false;
+  step->counted_ = step->resolves_ = false;
   step->distribution_rows_ = 0;
   step->logprobs_ = false;
   CHECK(static_cast<int>(plan.logits_rows.size()) <= options_.rows_max, plan.logits_rows.size());
@@ -281,15 +306,16 @@ void Sampler::SetOutputs(const device::View& outputs, int64_t rows, int64_t dist
   args->outputs = ops::Dense(outputs, DType::kU8, {rows, int64_t{sizeof(ops::SampleOutput)}});
   args->top_ids = ops::Dense(from(layout.top_ids), DType::kI32, {rows, top});
   args->top_logprobs = ops::Dense(from(layout.top_logprobs), DType::kF32, {rows, top});
-  args->tokens = ops::Dense(tokens_.view(), DType::kI32, {rows});
   if (distribution_rows == 0) return;
   args->distributions =
       ops::Dense(from(layout.distributions), DType::kF32, {distribution_rows, options_.vocab});
 }
 
-Status Sampler::SampleAndCount(device::Stream& stream, const ops::Sample::Args& args) const {
+Status Sampler::SampleAndKeep(device::Stream& stream, bool resolves,
+                              const ops::Sample::Args& args) const {
+  if (resolves) SLUICE_RETURN_IF_ERROR(resolve_rows_(stream, {args.rows, lengths_, tokens_}));
   SLUICE_RETURN_IF_ERROR(sample_(stream, args));
-  return args.counts.empty() ? OkStatus() : counts_.Count(stream, args.rows, args.outputs);
+  return keep_(stream, {args.rows, args.outputs, args.counts, lengths_, tokens_});
 }
 
 Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* step) {
@@ -309,7 +335,7 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
       step->device_outputs_ = large_outputs_.view();
     }
     SetOutputs(step->device_outputs_, rows, step->distribution_rows_, &args);
-    SLUICE_RETURN_IF_ERROR(SampleAndCount(stream, args));
+    SLUICE_RETURN_IF_ERROR(SampleAndKeep(stream, step->resolves_, args));
     return Fetch(stream, step);
   }
   const device::DeviceId id = logits.device;
@@ -322,7 +348,7 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
                             {static_cast<int64_t>(step->waiting_.size()), mask_words()});
   }
   SetOutputs(step->outputs_.view(), rows, step->distribution_rows_, &args);
-  return SampleAndCount(stream, args);
+  return SampleAndKeep(stream, step->resolves_, args);
 }
 
 Sampler::Misfit Sampler::FitsFixed(const Step& step, int64_t edits) const {
@@ -355,7 +381,7 @@ Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
   args.counts = counts_.tensor();
   args.masks = ops::Dense(device_masks_.view(), DType::kI32, {MaskRows(options_), mask_words()});
   SetOutputs(device_outputs_.view(), rows, 0, &args);
-  return SampleAndCount(stream, args);
+  return SampleAndKeep(stream, /*resolves=*/true, args);
 }
 
 Status Sampler::UploadBesideFixed(device::Stream& stream, Step* step) {
@@ -409,7 +435,7 @@ void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const 
   out.sequence = entry.sequence;
   out.token_begin = static_cast<int32_t>(result->tokens.size());
   out.score_begin = static_cast<int32_t>(result->scores.size());
-  bool open = true;  // no draft was rejected so far
+  bool open = true;  // no row was late so far
   for (int i = 0; i < entry.logits_count; ++i) {
     const int64_t row = entry.logits_begin + i;
     const LogitsRow& plan_row = plan.logits_rows[row];
@@ -424,12 +450,10 @@ void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const 
     } else if (plan_row.purpose == RowPurpose::kSample) {
       slot.Await(-1);
     }
-    if (!open) continue;  // rows past the accepted length do not count, degenerate or not
+    if (!open || !output.kept) continue;  // rows past the accepted length, degenerate or not
     if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
     result->tokens.push_back(Token(step, row, result));
     slot.Append(output.token);
-    open = plan_row.purpose == RowPurpose::kVerify && output.token == plan_row.target &&
-           !output.degenerate;
   }
   out.token_count = static_cast<int32_t>(result->tokens.size()) - out.token_begin;
   out.score_count = static_cast<int32_t>(result->scores.size()) - out.score_begin;

@@ -53,7 +53,8 @@ class Sampler {
     std::vector<uint32_t> own_masks_;
     std::vector<int32_t> late_;  // of `waiting_`: those that draw nothing
     DeviceCounts::Sets sets_;
-    bool counted_ = false;  // some row has counts on the device
+    bool counted_ = false;   // some row has counts on the device
+    bool resolves_ = false;  // some row is left open for ResolveRows
     int64_t distribution_rows_ = 0;
     bool logprobs_ = false;        // some row asked for them
     int64_t ran_rows_ = 0;         // `rows_` and padding
@@ -98,8 +99,13 @@ class Sampler {
   // the device is done with it.
   void Drop(const batch::BatchPlan& plan, const Step& step);
 
-  // Fills in, on the stream, the ids (I32 [tokens]) that are rows of the step that ran last
-  // (batch::PreviousRow), with what these drew.
+  // What is known of every slot behind the steps that ran: I32 [slots], how many tokens stand
+  // before the one that was drawn last; and I32 [slots, batch::kKnownTokens], that one and guesses
+  // of what follows it.
+  const ops::Tensor& lengths() const { return lengths_; }
+  const ops::Tensor& tokens() const { return tokens_; }
+  // Fills in, on the stream, those of the ids (I32 [tokens]) that are below 0: id -1 - i is number
+  // i of tokens().
   Status ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const;
 
   // For graphs, whose steps read their rows from a buffer of the caller in a layout of fixed size,
@@ -116,9 +122,9 @@ class Sampler {
   // Puts what a step has beside its rows, masks and counts of slots that start, where RunFixed
   // reads it.
   Status UploadBesideFixed(device::Stream& stream, Step* step);
-  // What graphs the op and ResolveTokens may be captured in.
+  // What graphs RunFixed and ResolveTokens may be captured in.
   device::GraphSupport graphs() const {
-    return std::min({sample_.graphs(), counts_.graphs(), resolve_.graphs()});
+    return std::min({sample_.graphs(), keep_.graphs(), resolve_rows_.graphs(), resolve_.graphs()});
   }
   // Fetches the results of a step that ran over `rows` rows.
   Status FetchFixed(device::Stream& stream, int64_t rows, Step* step);
@@ -146,8 +152,8 @@ class Sampler {
   void BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry, Step* step);
   // A tensor of the step's masks on the device.
   Result<ops::Tensor> UploadMasks(device::Stream& stream, Step* step);
-  // Where `args` have counts, what was drawn is added to them.
-  Status SampleAndCount(device::Stream& stream, const ops::Sample::Args& args) const;
+  // `resolves`: some of the rows are open.
+  Status SampleAndKeep(device::Stream& stream, bool resolves, const ops::Sample::Args& args) const;
   Status Fetch(device::Stream& stream, Step* step);
   Status Upload(device::Stream& stream, Step* step, ops::Sample::Args* args);
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
@@ -164,7 +170,10 @@ class Sampler {
   DeviceCounts counts_;
   std::vector<SlotState> slots_;
   ops::Bound<ops::ResolveTokens> resolve_;
-  device::Buffer tokens_;  // I32 [rows_max] on the device: what the last step's rows drew
+  ops::Bound<ops::ResolveRows> resolve_rows_;
+  ops::Bound<ops::KeepDrawn> keep_;
+  device::Buffer known_;          // of the next two
+  ops::Tensor lengths_, tokens_;  // see their accessors
   // On the device; a step's work is done with them before the next step's begins.
   device::Buffer device_inputs_, large_outputs_, large_masks_;
   device::Buffer device_masks_;    // of MaskRows rows; graphs read it

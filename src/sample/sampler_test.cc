@@ -814,7 +814,7 @@ TEST_P(SamplerTest, AFailedStepLeavesNoCountBehind) {
   EXPECT_EQ(run(0, "set_counts"), expected);
   for (int step = 0; step < 9; ++step) {
     EXPECT_EQ(run(step, "sample"), expected) << step;
-    EXPECT_EQ(run(step, "count_tokens"), expected) << step;
+    EXPECT_EQ(run(step, "keep_drawn"), expected) << step;
   }
 }
 

@@ -82,6 +82,7 @@ void Scheduler::TakeSlot(Sequence* sequence) {
   sequence->slot = *taken;
   free_slots_.erase(taken);
   by_slot_[sequence->slot] = sequence;
+  sequence->drawn_in_slot = false;
   sequence->no_overlap =
       sequence->spec.no_overlap || (penalised && sequence->slot >= options_.counted_slots);
 }

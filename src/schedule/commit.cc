@@ -77,6 +77,7 @@ bool Scheduler::Postpone(SequenceId id) {
   booked->postponed = true;
   const auto it = sequences_.find(id);
   if (it == sequences_.end()) return false;
+  it->second->drawn_in_slot = false;
   if (booked->drafts > 0) return true;  // Commit, which the next plan waits for, rolls back
   Sequence* const sequence = it->second.get();
   booked->samples = false;
@@ -112,7 +113,7 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   if (sequence == nullptr) return;  // ended meanwhile: what it drew is dropped
   --sequence->in_flight;
   sequence->unknown_tokens -= booked.samples ? 1 : 0;
-  if (booked.drafts > 0) sequence->verifying = false;
+  sequence->unsure -= booked.drafts;
   SequenceOutcome& out = outcome->sequences.emplace_back();
   out.score_begin = entry.score_begin;
   out.score_count = entry.score_count;
@@ -170,13 +171,14 @@ void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
     return;
   }
   if (booked.drafts == 0) {
-    sequence->computed = booked.first + booked.query;
+    sequence->computed += booked.query;
     return;
   }
   // Rejected drafts are forgotten: their positions are computed again.
   const int32_t known = static_cast<int32_t>(sequence->tokens.size());
-  sequence->computed = std::min(booked.first + entry.token_count, known);
-  sequence->planned = sequence->computed;
+  const int32_t kept = std::min(entry.token_count, known - sequence->computed);
+  sequence->computed += kept;
+  sequence->planned -= booked.query - kept;
 }
 
 }  // namespace sluice::schedule

@@ -83,17 +83,19 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   entry.sequence = sequence.spec.id;
   entry.slot = sequence.slot;
   entry.first_position = first;
+  entry.unsure = sequence.unsure;
   entry.query_tokens = scheduled.query;
   entry.token_begin = static_cast<int32_t>(plan->tokens.size());
   const int32_t sure = scheduled.query - scheduled.drafts;
   for (int32_t i = 0; i < scheduled.query; ++i) {
     if (i >= sure) {
-      plan->tokens.push_back(sequence.drafts[i - sure]);
+      plan->tokens.push_back(scheduled.known ? batch::KnownToken(i - sure + 1)
+                                             : sequence.drafts[i - sure]);
     } else if (first + i < known) {
       plan->tokens.push_back(sequence.tokens[first + i]);
     } else {
       CHECK(sequence.unknown_tokens == 1 && sequence.last_step + 1 == step_, "first=", first);
-      plan->tokens.push_back(batch::PreviousRow(sequence.sample_row));
+      plan->tokens.push_back(batch::kLastDrawn);
     }
   }
   for (size_t g = 0; g < plan->groups.size(); ++g) {
@@ -111,14 +113,14 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   Booked booked{.id = sequence.spec.id,
                 .generation = sequence.generation,
                 .slot = sequence.slot,
-                .first = first,
                 .query = scheduled.query,
                 .drafts = scheduled.drafts};
   AppendRows(scheduled, plan, &booked);
   entry.masked = sequence.spec.masked && booked.samples;
   sequence.planned += scheduled.query;
   sequence.unknown_tokens += booked.samples ? 1 : 0;
-  sequence.verifying = scheduled.drafts > 0;
+  sequence.unsure += scheduled.drafts;
+  sequence.drawn_in_slot = booked.samples;
   sequence.awaits_commit = false;
   sequence.drafts.clear();
   sequence.last_step = step_;
@@ -143,12 +145,11 @@ void Scheduler::AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, B
   }
   if (scheduled.drafts > 0) {
     for (int32_t i = 0; i < scheduled.drafts; ++i) {
-      add_row(first + i, sequence.drafts[i], batch::RowPurpose::kVerify);
+      add_row(first + i, plan->tokens[entry.token_begin + i + 1], batch::RowPurpose::kVerify);
     }
     add_row(end - 1, -1, batch::RowPurpose::kVerify);
     booked->samples = true;
   } else if (end == sequence.length() && !sequence.done_drawing()) {
-    sequence.sample_row = static_cast<int32_t>(plan->logits_rows.size());
     add_row(end - 1, -1, batch::RowPurpose::kSample);
     booked->samples = true;
   }

@@ -39,7 +39,7 @@ TEST_F(SchedulerTest, ALateSequenceIsPlannedAgainFromWhereItStood) {
   const BatchPlan behind = Plan();
   EXPECT_EQ(behind.entries[0].first_position, late.entries[0].first_position);
   EXPECT_EQ(QueryTokens(behind, 0), Tokens{kDrawn});  // and no row of the step before
-  EXPECT_EQ(QueryTokens(behind, 1), Tokens{PreviousRow(1)});
+  EXPECT_EQ(QueryTokens(behind, 1), Tokens{kLastDrawn});
   EXPECT_EQ(Commit(WithoutTokensOf(1, Answer(late))).sequences.size(), 1u);
   EXPECT_EQ(Commit(Answer(behind, 60)).sequences.at(0).drawn, 2);
   EXPECT_EQ(s->Find(1)->tokens.back(), 60);

@@ -5,21 +5,27 @@
 #include "schedule/scheduler.h"
 
 namespace sluice::schedule {
-namespace {
+
+// Drafts of a step behind others of the sequence. Which rows are masked, and which edits they have,
+// is decided by the tokens before them, so those must be known here.
+int32_t Scheduler::DeviceDrafts(const Sequence& sequence) const {
+  const bool blind = !sequence.spec.masked && !sequence.no_overlap &&
+                     sequence.drawn() >= sequence.spec.sampling.min_tokens;
+  return blind && !HasStates() ? std::min(sequence.spec.device_drafts, options_.max_draft_tokens)
+                               : 0;
+}
 
 // Whether the next step can compute something for a sequence.
-bool Plannable(const Sequence& sequence) {
+bool Scheduler::Plannable(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning || sequence.uncomputed() == 0) return false;
-  if (sequence.in_flight > 0 &&
-      (sequence.verifying || sequence.awaits_commit || sequence.no_overlap)) {
-    return false;
-  }
+  if (sequence.in_flight > 0 && (sequence.awaits_commit || sequence.no_overlap)) return false;
+  if (sequence.unsure > 0 && DeviceDrafts(sequence) == 0) return false;
   return sequence.spec.max_tokens == 0 || !sequence.done_drawing();
 }
 
-bool Decodes(const Sequence& sequence) { return Plannable(sequence) && sequence.uncomputed() == 1; }
-
-}  // namespace
+bool Scheduler::Decodes(const Sequence& sequence) const {
+  return Plannable(sequence) && sequence.uncomputed() == 1;
+}
 
 void Scheduler::Plan(int64_t now_us, batch::BatchPlan* plan) {
   CHECK(in_flight_.size() <= 1, "two plans are uncommitted");
@@ -67,9 +73,12 @@ void Scheduler::ScheduleRunning(Budget* budget) {
 }
 
 void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
-  kv_.LetGo(&sequence->kv, sequence->planned, sequence->last_step);
+  kv_.LetGo(&sequence->kv, sequence->planned - sequence->unsure, sequence->last_step);
   const int32_t length = sequence->planned + 1;
-  if (sequence->drafts.empty() && kv_.HasRoom(sequence->kv, length)) {
+  auto drafts = static_cast<int32_t>(sequence->drafts.size());
+  const bool known = drafts == 0 && sequence->drawn_in_slot;
+  if (known && sequence->spec.device_drafts > 0) drafts = DeviceDrafts(*sequence);
+  if (drafts == 0 && kv_.HasRoom(sequence->kv, length)) {
     scheduled_.push_back({sequence, 1, 0});
     return;
   }
@@ -77,15 +86,15 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
     ++budget->tokens;
     return;
   }
-  int32_t drafts = std::min(static_cast<int32_t>(sequence->drafts.size()),
-                            sequence->spec.max_tokens - sequence->drawn() - 1);
+  drafts = std::min(drafts,
+                    sequence->spec.max_tokens - (sequence->length() - sequence->prompt_tokens) - 1);
   drafts = std::max(0, std::min({drafts, budget->tokens, budget->extra_rows}));
   drafts = batch::StepEnd(kv_.groups(), sequence->planned, length + drafts) - length;
   drafts = kv_.GrowableTo(sequence->kv, length + drafts, false) - length;
   CHECK(kv_.Grow(&sequence->kv, length + drafts), "length=", length);
   budget->tokens -= drafts;
   budget->extra_rows -= drafts;
-  scheduled_.push_back({sequence, 1 + drafts, drafts});
+  scheduled_.push_back({sequence, 1 + drafts, drafts, known});
 }
 
 void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {

@@ -68,7 +68,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::vector<batch::KvGroup
                      std::unique_ptr<Policy> policy)
     : options_(options),
       policy_(std::move(policy)),
-      peak_chunk_(std::max(options.chunk_tokens, 1 + options.max_draft_tokens)),
+      peak_chunk_(std::max(options.chunk_tokens, 1 + 2 * options.max_draft_tokens)),
       kv_(std::move(groups), options.prefix_cache) {
   for (int32_t slot = options_.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
   by_slot_.resize(options_.max_num_seqs);
@@ -209,7 +209,6 @@ void Scheduler::Requeue(Sequence* sequence) {
   sequence->state = SequenceState::kPreempted;
   ++sequence->generation;
   sequence->computed = sequence->planned = 0;
-  sequence->sample_row = -1;
   sequence->slot_started = 0;
   sequence->drafts.clear();
   waiting_.Insert(sequence);
@@ -333,9 +332,11 @@ void Scheduler::CheckInvariants() const {
     CHECK(by_slot_[sequence->slot] == sequence, "slot ", sequence->slot);
     awaiting_kv += sequence->state == SequenceState::kAwaitingKv ? 1 : 0;
     open.push_back(&sequence->kv);
-    CHECK(sequence->state != SequenceState::kRunning || kv_.Holds(sequence->kv, sequence->planned),
+    CHECK(sequence->state != SequenceState::kRunning ||
+              kv_.Holds(sequence->kv, sequence->planned - sequence->unsure),
           "sequence ", sequence->spec.id);
-    CHECK(sequence->computed <= sequence->planned, "sequence ", sequence->spec.id);
+    CHECK(sequence->computed <= sequence->planned - sequence->unsure, "sequence ",
+          sequence->spec.id);
     CHECK(kv_.HasRoom(sequence->kv, sequence->planned), "sequence ", sequence->spec.id);
   }
   CHECK(awaiting_kv == awaiting_kv_, "awaiting_kv=", awaiting_kv_);

@@ -2,9 +2,8 @@
 // only. It has no device and no clock: time comes as an argument, and equal calls give equal plans.
 //
 // The loop is Plan, execute, Commit. Commit may come one step late: at most one plan is uncommitted
-// when Plan is called, and a token that is still being drawn appears in the new plan as
-// PreviousRow(its row in the logits_rows of the plan before). Every plan is committed or failed, in
-// order, the empty ones included.
+// when Plan is called, and a token that is still being drawn appears in the new plan as kLastDrawn.
+// Every plan is committed or failed, in order, the empty ones included.
 //
 // A step serves running sequences in rank order (decode: one token each, then chunks of prompts),
 // then admits waiting ones, under max_batch_tokens. Memory that runs short is taken from the
@@ -174,7 +173,7 @@ class Scheduler {
     SequenceId id = 0;
     uint32_t generation = 0;
     int32_t slot = 0;
-    int32_t first = 0, query = 0;
+    int32_t query = 0;
     int32_t drafts = 0;
     int32_t score_count = 0;
     int32_t first_score_row = 0;  // prompt position
@@ -189,6 +188,7 @@ class Scheduler {
     Sequence* sequence;
     int32_t query;
     int32_t drafts;
+    bool known = false;  // the runner knows the drafts
   };
   struct SlotRelease {
     uint64_t step;
@@ -222,6 +222,9 @@ class Scheduler {
   void ScheduleRunning(Budget* budget);
   void ScheduleDecode(Sequence* sequence, Budget* budget);
   void SchedulePrefill(Sequence* sequence, Budget* budget);
+  int32_t DeviceDrafts(const Sequence& sequence) const;
+  bool Plannable(const Sequence& sequence) const;
+  bool Decodes(const Sequence& sequence) const;
   int32_t ChunkOf(const Sequence& sequence, const Budget& budget) const;
   bool MakeRoom(Sequence* sequence, int32_t length, Budget* budget);
   void Preempt(Sequence* sequence);

@@ -12,9 +12,9 @@
 namespace sluice::schedule {
 
 using batch::BatchPlan;
+using batch::kLastDrawn;
 using batch::KvGroup;
 using batch::KvKind;
-using batch::PreviousRow;
 using batch::RowPurpose;
 using batch::StepResult;
 using testing::ElementsAre;

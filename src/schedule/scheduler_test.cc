@@ -166,12 +166,12 @@ TEST_F(SchedulerTest, ALateCommitReadsTheTokenFromTheRowBefore) {
   const BatchPlan first = Plan();
   const BatchPlan second = Plan();  // before the Commit of the first
   ASSERT_EQ(second.entries.size(), 2u);
-  EXPECT_EQ(QueryTokens(second, 0), Tokens{PreviousRow(0)});
-  EXPECT_EQ(QueryTokens(second, 1), Tokens{PreviousRow(1)});
+  EXPECT_EQ(QueryTokens(second, 0), Tokens{kLastDrawn});
+  EXPECT_EQ(QueryTokens(second, 1), Tokens{kLastDrawn});
   EXPECT_EQ(second.entries[0].first_position, 3);
   Commit(Answer(first, 7));
   const BatchPlan third = Plan();
-  EXPECT_EQ(QueryTokens(third, 0), Tokens{PreviousRow(0)});
+  EXPECT_EQ(QueryTokens(third, 0), Tokens{kLastDrawn});
   Commit(Answer(second, 8));
   // Sequence 1 draws its last token in the third step: the fourth does without it.
   const BatchPlan fourth = Plan();

@@ -41,12 +41,14 @@ struct SequenceSpec {
   int32_t max_tokens = 1;  // cut to the room left; 0: only compute (and score) the prompt
   int32_t priority = 0;    // lower is more urgent
   bool ignore_eos = false;
-  bool prefix_cache = true;        // may use and feed the prefix cache
-  bool prompt_logprobs = false;    // score every prompt token but the first
-  bool no_overlap = false;         // each step needs the Commit of the one before
-  bool masked = false;             // its rows that draw wait for masks
-  bool await_kv = false;           // the prompt's KV comes from another process (KvArrived)
-  std::vector<int32_t> end_ids;    // the model's end-of-generation ids
+  bool prefix_cache = true;      // may use and feed the prefix cache
+  bool prompt_logprobs = false;  // score every prompt token but the first
+  bool no_overlap = false;       // each step needs the Commit of the one before
+  bool masked = false;           // its rows that draw wait for masks
+  int32_t device_drafts = 0;     // that the runner guesses behind each token that it draws, so that
+                                 // no step needs the Commit of the one before
+  bool await_kv = false;         // the prompt's KV comes from another process (KvArrived)
+  std::vector<int32_t> end_ids;  // the model's end-of-generation ids
   std::vector<int32_t> stop_ids;   // the request's; obeyed under ignore_eos too
   batch::SamplingParams sampling;  // end_ids is filled by Add
   std::vector<int32_t> prompt;
@@ -60,14 +62,15 @@ struct alignas(64) Sequence {
   std::vector<int32_t> tokens;  // prompt and everything drawn and committed [commit]
   int32_t prompt_tokens = 0;
   SequenceState state = SequenceState::kWaiting;
-  bool verifying = false;      // a step in flight may draw several [plan, commit]
   bool awaits_commit = false;  // sits out while a step is in flight; until it is planned [plan]
   bool no_overlap = false;     // as its spec asks, or for penalties in a slot without counts [plan]
   uint64_t slot_started = 0;   // the step that has its SlotStart; 0: none yet [plan]
   int32_t computed = 0;        // tokens whose KV is written and committed [commit]
-  int32_t planned = 0;  // tokens whose KV is written after the steps in flight [plan, commit]
+  // Tokens whose KV is written after the steps in flight, at most [plan, commit]
+  int32_t planned = 0;
+  int32_t unsure = 0;          // it may be so many less: drafts of steps in flight [plan, commit]
   int32_t unknown_tokens = 0;  // that the steps in flight draw at least [plan, commit]
-  int32_t sample_row = -1;     // logits row that draws the last of them, in step last_step [plan]
+  bool drawn_in_slot = false;  // the newest step that names it draws its last token [plan]
   int32_t in_flight = 0;       // uncommitted steps that name it [plan, commit]
   uint64_t last_step = 0;      // the newest step that names it [plan]
   uint32_t generation = 0;  // grows when it leaves its blocks, so that late results are told apart
@@ -83,11 +86,11 @@ struct alignas(64) Sequence {
   SequenceId fork_parent = 0;  // waits for it to finish the shared prompt; 0: none
 
   int32_t drawn() const { return static_cast<int32_t>(tokens.size()) - prompt_tokens; }
-  // Tokens after the steps in flight, those that they are drawing included.
-  int32_t length() const { return static_cast<int32_t>(tokens.size()) + unknown_tokens; }
+  // Tokens after the steps in flight, those that they are drawing included: at most.
+  int32_t length() const { return static_cast<int32_t>(tokens.size()) + unknown_tokens + unsure; }
   // Of those, the ones that have no KV yet.
   int32_t uncomputed() const { return length() - planned; }
-  // Whether the steps in flight draw the last token.
+  // Whether the steps in flight may draw the last token.
   bool done_drawing() const { return length() - prompt_tokens >= spec.max_tokens; }
   // Prompt positions whose rows give prompt log-probs.
   int32_t to_score() const { return spec.prompt_logprobs ? prompt_tokens - 1 : 0; }

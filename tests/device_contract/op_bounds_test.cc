@@ -216,7 +216,6 @@ TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   rows[7].presence_penalty = rows[8].presence_penalty = 2.5f;
   Array logits(DType::kF32, {kRows, kVocab});
   for (size_t i = 0; i < logits.Count(); ++i) logits.Set(i, i % kVocab == 6 ? 3.0f : 1.0f);
-  const Array tokens = Array::Ints(std::vector<int32_t>(kRows, -1));
   const Array top = Left(DType::kF32, {kRows, kTop + 1}), full = Left(DType::kF32, {1, kVocab});
   const Array outputs = Structs(std::vector<ops::SampleOutput>(kRows));
   ops::Sample::Args args;
@@ -226,7 +225,6 @@ TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   args.counts = Upload(Array::Ints({1, kVocab}, {0, 0, 0, 0, 0, 0, 0, 1}));
   args.masks = Upload(Array::Ints({1, 1}, {1}));  // only token 0
   args.outputs = Upload(outputs);
-  args.tokens = Upload(tokens);
   args.top_ids = Upload(Array::Ints({kRows, kTop + 1}, std::vector<int32_t>(kRows * (kTop + 1))));
   args.top_logprobs = Upload(top);
   args.distributions = Upload(full);
@@ -234,7 +232,7 @@ TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   const bool follows = Follows<ops::Sample>(desc, args);
   ExpectNumbers(args.distributions, full, std::vector<float>(kVocab, kLeft));
   if (!follows) return;
-  const Array drawn = ReadArray(args.tokens, tokens), read = ReadArray(args.outputs, outputs);
+  const Array read = ReadArray(args.outputs, outputs);
   std::vector<ops::SampleOutput> got(kRows);
   std::memcpy(got.data(), read.bytes().data(), kRows * sizeof(ops::SampleOutput));
   for (const size_t i : {0, 1, 2, 3, 4, 7, 8}) EXPECT_EQ(got[i].token, 6) << i;
@@ -255,18 +253,42 @@ TEST_P(OpBounds, CountsOfWhatIsNotThereAreNotSet) {
             follows ? Array::Ints({2, 3}, {5, 5, 5, 0, 0, 7}) : counts);
 }
 
-TEST_P(OpBounds, TokensOfWhatIsNotThereAreNotCounted) {
+TEST_P(OpBounds, TokensOfWhatIsNotThereAreNotCountedNorKept) {
   const Array counts = Array::Ints({2, 3}, std::vector<int32_t>(6, 5));
-  const std::vector<ops::SampleRow> rows = {
-      {.counts_row = kFar}, {.counts_row = 0}, {.counts_row = 1}, {.counts_row = 0, .drafts = 7}};
-  ops::CountTokens::Args args;
+  const Array lengths = Array::Ints({20, 21}), tokens = Array::Ints({2, 2}, {5, 6, 7, 8});
+  const std::vector<ops::SampleRow> rows = {{.position = 9, .counts_row = kFar, .slot = kFar},
+                                            {.position = 9, .counts_row = 0},
+                                            {.position = 9, .counts_row = 1, .slot = 1},
+                                            {.counts_row = 0, .drafts = 7, .slot = 0}};
+  ops::KeepDrawn::Args args;
   args.rows = Upload(Structs(rows));
   args.outputs = Upload(Structs(
       std::vector<ops::SampleOutput>{{.token = 0}, {.token = kFar}, {.token = 2}, {.token = 1}}));
   args.counts = Upload(counts);
-  const bool follows = Follows<ops::CountTokens>({.vocab = 3}, args);
+  args.lengths = Upload(lengths);
+  args.tokens = Upload(tokens);
+  const bool follows = Follows<ops::KeepDrawn>({.vocab = 3}, args);
   EXPECT_EQ(ReadArray(args.counts, counts),
             follows ? Array::Ints({2, 3}, {5, 5, 5, 5, 5, 6}) : counts);
+  EXPECT_EQ(ReadArray(args.lengths, lengths), follows ? Array::Ints({20, 9}) : lengths);
+  EXPECT_EQ(ReadArray(args.tokens, tokens), follows ? Array::Ints({2, 2}, {5, 6, 2, 8}) : tokens);
+}
+
+TEST_P(OpBounds, ARowOfWhatIsNotThereIsNotResolved) {
+  const Array rows = Structs(std::vector<ops::SampleRow>{{.position = -1, .slot = kFar},
+                                                         {.target = -kFar, .slot = 1},
+                                                         {.target = -2, .position = -1, .slot = 1},
+                                                         {.target = -2, .position = -1}});
+  ops::ResolveRows::Args args;
+  args.rows = Upload(rows);
+  args.lengths = Upload(Array::Ints({20, 21}));
+  args.tokens = Upload(Array::Ints({2, 2}, {5, 6, 7, 8}));
+  Array expected = rows;
+  if (Follows<ops::ResolveRows>({}, args)) {
+    auto* const row = expected.tensor().ptr<ops::SampleRow>();
+    row[2].target = 8, row[2].position = 22;
+  }
+  EXPECT_EQ(ReadArray(args.rows, rows), expected);
 }
 
 }  // namespace

@@ -57,11 +57,29 @@ int32_t FakeDevice::CellOf(size_t group, int32_t position) const {
   return spec.kind == batch::KvKind::kState ? 0 : position % spec.kernel_block_tokens;
 }
 
-int32_t FakeDevice::Resolve(batch::TokenRef ref) const {
+// What was drawn last stands at the end of the slot's history.
+int32_t FakeDevice::FirstOf(const batch::BatchPlan& plan, const batch::PlanEntry& entry) const {
+  if (plan.tokens[entry.token_begin] != batch::kLastDrawn) {
+    Require(entry.unsure == 0, "sequence ", entry.sequence, " is unsure of a token it tells");
+    return entry.first_position;
+  }
+  const int32_t first = static_cast<int32_t>(slots_.at(entry.slot).history.size()) - 1;
+  Require(first <= entry.first_position && first >= entry.first_position - entry.unsure,
+          "sequence ", entry.sequence, ": position ", first, " is not within ", entry.unsure,
+          " of ", entry.first_position);
+  return first;
+}
+
+// Behind `chain`. Guesses are right four times of five.
+int32_t FakeDevice::Resolve(const EntryRun& run, int32_t index, uint64_t chain) const {
+  const batch::TokenRef ref = run.plan.tokens[run.entry.token_begin + index];
+  const Slot& slot = slots_.at(run.entry.slot);
   if (ref >= 0) return ref;
-  const int32_t token = previous_rows_.at(-1 - ref);
-  Require(token >= 0, "row ", -1 - ref, " of the step before drew nothing");
-  return token;
+  Require(slot.drawn, "sequence ", run.entry.sequence, ": nothing was drawn in its slot");
+  if (ref == batch::kLastDrawn) return slot.history.back();
+  Require(ref == batch::KnownToken(index), "token ", index, " is ", ref);
+  const int32_t right = DrawAfter(chain, slot.sampling).token;
+  return Mix(chain, 77) % 5 == 0 ? right ^ 1 : right;
 }
 
 void FakeDevice::Learn(const batch::BatchPlan& plan, size_t e) {
@@ -98,15 +116,14 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan,
   last_step_ = plan.step;
   for (const batch::BlockCopy& copy : plan.copies) Copy(copy);
   for (const batch::SlotStart& start : plan.starts) {
-    slots_.at(start.slot) = {start.sampling, start.history, 0, {}};
+    slots_.at(start.slot) = {start.sampling, start.history, false, 0, {}};
   }
-  rows_.assign(plan.logits_rows.size(), -1);
   batch::StepResult result;
   result.step = plan.step;
   std::vector<EntryRun> runs;
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     Learn(plan, e);
-    runs.push_back({plan, plan.entries[e], {}, {}});
+    runs.push_back({plan, plan.entries[e], FirstOf(plan, plan.entries[e]), {}, {}});
     WriteEntry(&runs.back());
   }
   // All writes come first: an entry that overwrites what another reads is found.
@@ -114,13 +131,12 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan,
     Attend(run);
     Sample(run, late.contains(run.entry.sequence), &result);
   }
-  previous_rows_.swap(rows_);
   return result;
 }
 
 void FakeDevice::WriteEntry(EntryRun* run) {
   const batch::PlanEntry& entry = run->entry;
-  const int32_t first = entry.first_position;
+  const int32_t first = run->first;
   const int32_t end = first + entry.query_tokens;
   Require(batch::StepEnd(groups_, first, end) == end, "sequence ", entry.sequence, ": a step from ",
           first, " to ", end, " leaves a block of states");
@@ -135,7 +151,7 @@ void FakeDevice::WriteEntry(EntryRun* run) {
     chain = before.chain;
   }
   for (int32_t i = 0; i < entry.query_tokens; ++i) {
-    const int32_t token = Resolve(run->plan.tokens[entry.token_begin + i]);
+    const int32_t token = Resolve(*run, i, chain);
     chain = Mix(chain, static_cast<uint64_t>(token));
     for (size_t g = 0; g < groups_.size(); ++g) At(*run, g, first + i) = {chain, token, first + i};
     run->tokens.push_back(token);
@@ -146,11 +162,11 @@ void FakeDevice::WriteEntry(EntryRun* run) {
 
 // Reads what the first and the last query token of the entry read.
 void FakeDevice::Attend(const EntryRun& run) {
-  const int32_t last = run.entry.first_position + run.entry.query_tokens - 1;
+  const int32_t last = run.first + run.entry.query_tokens - 1;
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].kind == batch::KvKind::kState) continue;
     const int32_t from = groups_[g].kind == batch::KvKind::kWindow
-                             ? std::max(0, run.entry.first_position - groups_[g].window + 1)
+                             ? std::max(0, run.first - groups_[g].window + 1)
                              : 0;
     uint64_t before = 1;
     for (int32_t p = from; p <= last; ++p) {
@@ -183,18 +199,20 @@ void FakeDevice::Sample(const EntryRun& run, bool late, batch::StepResult* resul
       continue;
     }
     if (late) break;
-    Require(static_cast<int32_t>(slot.history.size()) == entry.first_position + i + 1 &&
+    Require(static_cast<int32_t>(slot.history.size()) == run.first + i + 1 &&
                 slot.history.back() == run.tokens[i],
             "sequence ", entry.sequence, ": the slot's history differs at position ",
-            entry.first_position + i);
+            run.first + i);
     const Draw draw = DrawAfter(chain, slot.sampling);
-    rows_[r] = draw.token;
     slot.history.push_back(draw.token);
     result->tokens.push_back({.id = draw.token, .logprob = static_cast<float>(draw.logprob)});
     ++out.token_count;
     if (draw.degenerate) out.status = batch::RowStatus::kDegenerate;
-    if (draw.degenerate || draw.token != row.target) break;  // a rejected draft ends the entry
+    const bool last = r + 1 == entry.logits_begin + entry.logits_count;
+    if (draw.degenerate || last || draw.token != run.tokens[i + 1])
+      break;  // a rejected draft ends the entry
   }
+  slot.drawn = out.token_count > 0;
   result->entries.push_back(out);
 }
 

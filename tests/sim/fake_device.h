@@ -48,19 +48,22 @@ class FakeDevice {
   struct Slot {
     batch::SamplingParams sampling;
     std::vector<int32_t> history;
+    bool drawn = false;                        // its newest step drew the end of it
     uint64_t told_whole = 0;                   // PlanEntry's
     std::vector<std::vector<int32_t>> tables;  // by group, as plans told them
   };
   struct EntryRun {
     const batch::BatchPlan& plan;
     const batch::PlanEntry& entry;
+    int32_t first = 0;             // position of its first token
     std::vector<int32_t> tokens;   // resolved
     std::vector<uint64_t> chains;  // after each of them
   };
 
   Cell& At(const EntryRun& run, size_t group, int32_t position);
   int32_t CellOf(size_t group, int32_t position) const;
-  int32_t Resolve(batch::TokenRef ref) const;
+  int32_t FirstOf(const batch::BatchPlan& plan, const batch::PlanEntry& entry) const;
+  int32_t Resolve(const EntryRun& run, int32_t index, uint64_t chain) const;
   void Learn(const batch::BatchPlan& plan, size_t entry);
   void Copy(const batch::BlockCopy& copy);
   void Attend(const EntryRun& run);
@@ -71,8 +74,6 @@ class FakeDevice {
   std::vector<std::vector<Cell>> cells_;  // by group: [kernel_blocks, kernel_block_tokens]
   std::vector<Slot> slots_;
   uint64_t last_step_ = 0;
-  std::vector<int32_t> previous_rows_;  // token drawn by each logits row of the step before, or -1
-  std::vector<int32_t> rows_;
   uint64_t tokens_computed_ = 0;
 };
 

@@ -57,6 +57,16 @@ std::vector<Scenario> Scenarios() {
   tight_drafts.options.max_draft_tokens = 8;
   tight_drafts.options.policy = "priority";
   tight_drafts.overlap = 0.8;
+  // Steps are launched before anybody knows how far the drafts of the one before were right.
+  Scenario& device_drafts = add("device_drafts", {full, window});
+  device_drafts.device_drafts = device_drafts.options.max_draft_tokens = 4;
+  device_drafts.overlap = 0.9;
+  Scenario& mixed =
+      add("drafts_of_both", {{KvKind::kFull, 8, 8, 0, 26}, {KvKind::kWindow, 8, 4, 9, 30}});
+  mixed.device_drafts = mixed.options.max_draft_tokens = 8;
+  mixed.drafts = mixed.masks = true;
+  mixed.options.policy = "priority";
+  mixed.overlap = 0.8;
   Scenario& hand_off = add("hand_off", {full, window});
   hand_off.hand_off = true;
   Scenario& masks = add("masks", {full, window});
@@ -96,6 +106,7 @@ TEST_P(SchedulerSimulation, HoldsItsInvariants) {
   EXPECT_GT(t.scores_checked, 0u);
   EXPECT_GT(t.scheduler.prefix_hits, 0u);
   EXPECT_EQ(t.postponed > 100, GetParam().masks);
+  EXPECT_EQ(t.unsure > 100, GetParam().device_drafts > 0);
   // Starvation: with at most 40 queued and 8 running of at most 200 tokens, nobody waits longer.
   EXPECT_LT(t.longest_wait_steps, 48u * 200u);
 }

@@ -86,6 +86,7 @@ schedule::SequenceSpec Simulator::MakeSpec() {
   if (Chance(0.03)) spec.max_tokens = 0;
   spec.no_overlap = Chance(0.05);
   if (scenario_.masks) spec.masked = Chance(0.4);
+  if (scenario_.device_drafts > 0 && Chance(0.7)) spec.device_drafts = scenario_.device_drafts;
   return spec;
 }
 
@@ -338,6 +339,7 @@ void Simulator::CheckPlan(const batch::BatchPlan& plan) {
   Require(static_cast<int32_t>(plan.logits_rows.size()) <= max_rows, "row limit");
   std::set<int32_t> slots;
   for (const batch::PlanEntry& entry : plan.entries) {
+    totals_.unsure += entry.unsure > 0 ? 1 : 0;
     Require(slots.insert(entry.slot).second, "two entries have slot ", entry.slot);
     Require(entry.query_tokens >= 1 && entry.query_tokens <= options.chunk_tokens, "chunk limit");
     const auto it = requests_.find(entry.sequence);
@@ -377,7 +379,7 @@ void Simulator::CheckWrites(const batch::BatchPlan& plan) {
         const int32_t block = table[i];
         if (block < 0) continue;
         named.blocks.insert({g, {block, entry.sequence}});
-        if ((i + 1) * tokens <= entry.first_position) continue;
+        if ((i + 1) * tokens <= entry.first_position - entry.unsure) continue;
         const uint64_t writer = writers.try_emplace({g, block}, entry.sequence).first->second;
         Require(writer == entry.sequence, "two sequences write block ", block);
       }

@@ -29,8 +29,9 @@ struct Scenario {
   double arrivals_per_step = 0.12;
   double overlap = 0.5;  // share of phases in which Commit comes one step late
   bool drafts = false;
-  bool masks = false;     // some sequences are masked, and some of their masks are late
-  bool hand_off = false;  // some sequences await KV, some steps are held by a sink
+  int32_t device_drafts = 0;  // of each step of some sequences, beside those of the host
+  bool masks = false;         // some sequences are masked, and some of their masks are late
+  bool hand_off = false;      // some sequences await KV, some steps are held by a sink
 };
 
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
@@ -40,6 +41,7 @@ struct Totals {
   uint64_t added = 0, refused = 0, finished = 0, ended_early = 0, degenerate = 0;
   uint64_t tokens_checked = 0, scores_checked = 0;
   uint64_t forks = 0, slot_starts = 0, kv_arrived = 0, kv_failed = 0;
+  uint64_t unsure = 0;  // entries that stand where only the device knows
   uint64_t postponed = 0, longest_wait_steps = 0;
   uint64_t plan_hash = 0;  // of every plan, in order
   schedule::SchedulerStats scheduler;

@@ -47,7 +47,7 @@ TEST_P(XpuWaits, ADecodeStepStopsTheHostOnce) {
       if (step == 1) {
         plan.Start(slot, {}, {3 + slot}).Entry(slot, 0, {3 + slot}, {{0}});
       } else {
-        plan.Entry(slot, step - 1, {batch::PreviousRow(slot)}, {{0}});
+        plan.Entry(slot, step - 1, {batch::kLastDrawn}, {{0}});
       }
     }
     const int before = waits;

@@ -42,7 +42,6 @@ template <const SamplingKernels& kernels>
 Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sample::Args& args) {
   return ForEachRow(stream, desc, args, [&](int64_t row, std::span<float> workspace) {
     SampleRowBy(kernels, desc, args, row, workspace);
-    if (!args.tokens.empty()) args.tokens.ptr<int32_t>()[row] = ops::OutputsOf(args)[row].token;
   });
 }
 
@@ -66,8 +65,9 @@ void RegisterSampling(ops::OpTable& table) {
                           .slow = &ops::PlainLoops<ops::Sample>});
   // A word for each token of a prompt once, and one for each that is drawn: nothing to gain.
   table.Add<ops::SetCounts>({"ref_set_counts", &ops::RefSetCountsSupports, &ops::RefSetCounts});
-  table.Add<ops::CountTokens>(
-      {"ref_count_tokens", &ops::RefCountTokensSupports, &ops::RefCountTokens});
+  table.Add<ops::ResolveRows>(
+      {"ref_resolve_rows", &ops::RefResolveRowsSupports, &ops::RefResolveRows});
+  table.Add<ops::KeepDrawn>({"ref_keep_drawn", &ops::RefKeepDrawnSupports, &ops::RefKeepDrawn});
 }
 
 }  // namespace sluice::cpu

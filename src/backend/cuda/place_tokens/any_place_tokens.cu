@@ -38,11 +38,14 @@ __device__ void Learn(const PlaceTokensParams& p, int s, int32_t* row) {
 extern "C" __global__ void any_place_tokens(const PlaceTokensParams p) {
   WaitForInputs();
   const int s = static_cast<int>(blockIdx.x);
-  const int slot = p.slots[s], first = p.first[s];
+  const int slot = p.slots[s];
+  const bool has_row = slot >= 0 && slot < p.slot_count;
+  int first = p.first[s];
+  const int unsure = p.unsure[s];
+  if (unsure > 0 && has_row) first = min(max(p.lengths[slot], first - unsure), first);
   const int begin = p.query_start[s], end = p.query_start[s + 1], context = first + end - begin;
   if (threadIdx.x == 0) p.context[s] = context;
-  int32_t* const row =
-      slot >= 0 && slot < p.slot_count ? p.tables + slot * p.tables_stride : nullptr;
+  int32_t* const row = has_row ? p.tables + slot * p.tables_stride : nullptr;
   if (row != nullptr) {
     Learn(p, s, row);
     __syncthreads();

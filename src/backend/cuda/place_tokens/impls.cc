@@ -13,7 +13,9 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
   const PlaceTokensParams params = {
       .query_start = args.query_start.ptr<int32_t>(),
       .first = args.first.ptr<int32_t>(),
+      .unsure = args.unsure.ptr<int32_t>(),
       .slots = args.slots.ptr<int32_t>(),
+      .lengths = args.lengths.ptr<int32_t>(),
       .told_start = args.told_start.ptr<int32_t>(),
       .told_first = args.told_first.ptr<int32_t>(),
       .told = args.told.ptr<int32_t>(),

@@ -8,7 +8,9 @@ namespace sluice::cuda {
 struct PlaceTokensParams {
   const int32_t* query_start;
   const int32_t* first;
+  const int32_t* unsure;
   const int32_t* slots;
+  const int32_t* lengths;
   const int32_t* told_start;
   const int32_t* told_first;
   const int32_t* told;

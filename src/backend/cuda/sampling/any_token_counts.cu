@@ -1,4 +1,4 @@
-// The counts that penalties read: whole rows set, and drawn tokens added; see ops/token_counts.h.
+// What is known of sequences where tokens are drawn; see ops/token_counts.h.
 #include "backend/cuda/sampling/params.h"
 #include "backend/cuda/simt/dependence.cuh"
 
@@ -19,8 +19,22 @@ extern "C" __global__ void any_set_counts(const SetCountsParams p) {
   }
 }
 
+// A thread per row.
+extern "C" __global__ void any_resolve_rows(const ResolveRowsParams p) {
+  WaitForInputs();
+  const int64_t r = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (r >= p.row_count) return;
+  auto* const row = reinterpret_cast<ops::SampleRow*>(p.rows + r * p.rows_stride);
+  const int32_t slot = row->slot;
+  if (slot < 0 || slot >= p.known.slots) return;
+  if (row->position < 0) row->position = p.known.lengths[slot] - row->position;
+  const int64_t token = -1 - int64_t{row->target};
+  if (token < 1 || token >= p.known.token_count) return;
+  row->target = p.known.tokens[slot * p.known.tokens_stride + token];
+}
+
 // A thread follows a sequence's rows from the first.
-extern "C" __global__ void any_count_tokens(const CountTokensParams p) {
+extern "C" __global__ void any_keep_drawn(const KeepDrawnParams p) {
   WaitForInputs();
   const int64_t begin = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (begin >= p.row_count) return;
@@ -28,18 +42,25 @@ extern "C" __global__ void any_count_tokens(const CountTokensParams p) {
     return reinterpret_cast<const ops::SampleRow*>(p.rows + i * p.rows_stride);
   };
   const ops::SampleRow* row = row_at(begin);
-  const int32_t counts_row = row->counts_row;
-  if (!row->draw || row->drafts != 0 || counts_row < 0 || counts_row >= p.counts_count) return;
-  uint32_t* const counts = p.counts + counts_row * p.counts_stride;
+  const int32_t counts_row = row->counts_row, slot = row->slot;
+  if (!row->draw || row->drafts != 0) return;
+  uint32_t* const counts = counts_row >= 0 && counts_row < p.counts_count
+                               ? p.counts + counts_row * p.counts_stride
+                               : nullptr;
+  bool open = true;
   for (int64_t i = begin; i < p.row_count; ++i) {
     row = row_at(i);
-    const auto* const output =
-        reinterpret_cast<const ops::SampleOutput*>(p.outputs + i * p.outputs_stride);
-    const bool follows = row->draw && row->counts_row == counts_row && row->drafts == i - begin;
-    if (!follows || output->degenerate) return;
+    if (!row->draw || row->slot != slot || row->drafts != i - begin) return;
+    auto* const output = reinterpret_cast<ops::SampleOutput*>(p.outputs + i * p.outputs_stride);
+    output->kept = open;
+    if (!open) continue;
     const int32_t token = output->token;
-    if (token >= 0 && token < p.vocab) ++counts[token];
-    if (row->target != token) return;
+    if (slot >= 0 && slot < p.known.slots) {
+      p.known.lengths[slot] = static_cast<int32_t>(row->position);
+      p.known.tokens[slot * p.known.tokens_stride] = token;
+    }
+    open = !output->degenerate && row->target == token;
+    if (counts != nullptr && !output->degenerate && token >= 0 && token < p.vocab) ++counts[token];
   }
 }
 

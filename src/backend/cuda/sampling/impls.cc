@@ -8,7 +8,8 @@
 namespace sluice::cuda {
 namespace {
 
-using ops::CountTokens;
+using ops::KeepDrawn;
+using ops::ResolveRows;
 using ops::Sample;
 using ops::SetCounts;
 
@@ -22,7 +23,6 @@ SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
   p.counts = args.counts.ptr<uint32_t>();
   p.masks = args.masks.ptr<uint32_t>();
   p.outputs = args.outputs.data;
-  p.tokens = args.tokens.ptr<int32_t>();
   p.top_ids = args.top_ids.ptr<int32_t>();
   p.top_logprobs = args.top_logprobs.ptr<float>();
   p.distributions = args.distributions.ptr<float>();
@@ -82,25 +82,51 @@ Status RunSetCounts(device::Stream& stream, const SetCounts::Desc& desc,
   return Launch(stream, {"any_token_counts", "any_set_counts"}, shape, params);
 }
 
-Status RunCountTokens(device::Stream& stream, const CountTokens::Desc& desc,
-                      const CountTokens::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const CountTokensParams params = {.rows = args.rows.data,
-                                    .outputs = args.outputs.data,
-                                    .counts = args.counts.ptr<uint32_t>(),
-                                    .rows_stride = args.rows.strides[0],
-                                    .outputs_stride = args.outputs.strides[0],
-                                    .counts_stride = args.counts.strides[0],
-                                    .row_count = args.rows.dims[0],
-                                    .vocab = desc.vocab,
-                                    .counts_count = args.counts.dims[0]};
-  if (!RowsAligned(params.rows, params.rows_stride))
-    return InvalidArgument("count_tokens: the rows are not aligned to 8 bytes");
+KnownParams KnownOf(const ops::Tensor& lengths, const ops::Tensor& tokens) {
+  return {.lengths = lengths.ptr<int32_t>(),
+          .tokens = tokens.ptr<int32_t>(),
+          .tokens_stride = tokens.strides[0],
+          .slots = static_cast<int32_t>(lengths.dims[0]),
+          .token_count = static_cast<int32_t>(tokens.dims[1])};
+}
+
+// Threads for so many rows.
+LaunchShape ShapeOf(int64_t rows) {
   LaunchShape shape;
-  shape.grid[0] = static_cast<unsigned>((params.row_count + kCountTokensThreads - 1) /
-                                        int64_t{kCountTokensThreads});
-  shape.block[0] = kCountTokensThreads;
-  return Launch(stream, {"any_token_counts", "any_count_tokens"}, shape, params);
+  shape.grid[0] = static_cast<unsigned>((rows + kRowThreads - 1) / int64_t{kRowThreads});
+  shape.block[0] = kRowThreads;
+  return shape;
+}
+
+Status RunResolveRows(device::Stream& stream, const ResolveRows::Desc& desc,
+                      const ResolveRows::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const ResolveRowsParams params = {.rows = args.rows.data,
+                                    .rows_stride = args.rows.strides[0],
+                                    .row_count = args.rows.dims[0],
+                                    .known = KnownOf(args.lengths, args.tokens)};
+  if (!RowsAligned(params.rows, params.rows_stride))
+    return InvalidArgument("resolve_rows: the rows are not aligned to 8 bytes");
+  return Launch(stream, {"any_token_counts", "any_resolve_rows"}, ShapeOf(params.row_count),
+                params);
+}
+
+Status RunKeepDrawn(device::Stream& stream, const KeepDrawn::Desc& desc,
+                    const KeepDrawn::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const KeepDrawnParams params = {.rows = args.rows.data,
+                                  .outputs = args.outputs.data,
+                                  .counts = args.counts.ptr<uint32_t>(),
+                                  .rows_stride = args.rows.strides[0],
+                                  .outputs_stride = args.outputs.strides[0],
+                                  .counts_stride = args.counts.strides[0],
+                                  .row_count = args.rows.dims[0],
+                                  .vocab = desc.vocab,
+                                  .counts_count = RowsIn(args.counts),
+                                  .known = KnownOf(args.lengths, args.tokens)};
+  if (!RowsAligned(params.rows, params.rows_stride))
+    return InvalidArgument("keep_drawn: the rows are not aligned to 8 bytes");
+  return Launch(stream, {"any_token_counts", "any_keep_drawn"}, ShapeOf(params.row_count), params);
 }
 
 }  // namespace
@@ -108,7 +134,8 @@ Status RunCountTokens(device::Stream& stream, const CountTokens::Desc& desc,
 void RegisterSampling(ops::OpTable& table) {
   table.Add<Sample>({"sm90_f32_sample", &SampleSupports, &Run, ops::Arithmetic::kF32});
   table.Add<SetCounts>({"any_set_counts", &ops::RefSetCountsSupports, &RunSetCounts});
-  table.Add<CountTokens>({"any_count_tokens", &ops::RefCountTokensSupports, &RunCountTokens});
+  table.Add<ResolveRows>({"any_resolve_rows", &ops::RefResolveRowsSupports, &RunResolveRows});
+  table.Add<KeepDrawn>({"any_keep_drawn", &ops::RefKeepDrawnSupports, &RunKeepDrawn});
 }
 
 }  // namespace sluice::cuda

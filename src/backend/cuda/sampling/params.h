@@ -14,7 +14,6 @@ struct SampleParams {
   const uint32_t* counts;
   const uint32_t* masks;
   std::byte* outputs;
-  int32_t* tokens;  // or null
   int32_t* top_ids;
   float* top_logprobs;
   float* distributions;
@@ -36,16 +35,32 @@ struct SetCountsParams {
   int64_t word_count, counts_count;  // what the arrays have
 };
 
-struct CountTokensParams {
+// What is known of the sequences, by slot.
+struct KnownParams {
+  int32_t* lengths;
+  int32_t* tokens;
+  int64_t tokens_stride;
+  int32_t slots, token_count;  // of a slot
+};
+
+struct ResolveRowsParams {
+  std::byte* rows;
+  int64_t rows_stride;  // bytes
+  int64_t row_count;
+  KnownParams known;
+};
+
+struct KeepDrawnParams {
   const std::byte* rows;
-  const std::byte* outputs;
+  std::byte* outputs;
   uint32_t* counts;
   int64_t rows_stride, outputs_stride;  // bytes
   int64_t counts_stride;
   int64_t row_count, vocab, counts_count;
+  KnownParams known;
 };
 
-inline constexpr unsigned kSetCountsThreads = 1024, kCountTokensThreads = 128;
+inline constexpr unsigned kSetCountsThreads = 1024, kRowThreads = 128;
 
 // A row belongs to a cluster of thread blocks; each keeps a slice of its logits in shared memory.
 inline constexpr int kSampleCluster = 8, kSampleThreads = 512;

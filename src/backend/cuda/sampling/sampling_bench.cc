@@ -92,11 +92,14 @@ void Run(benchmark::State& state, SampleRow row, Changes kind, int64_t rows) {
   args.top_logprobs = memory.Upload(Array(DType::kF32, {rows, kTopMax + 1}));
   const auto bound = ops::Bind<Sample>(memory.device().ops(), {kVocab, kTopMax});
   if (!bound.ok()) return state.SkipWithError(bound.status().message().c_str());
-  const auto count = ops::Bind<ops::CountTokens>(memory.device().ops(), {kVocab});
+  const auto count = ops::Bind<ops::KeepDrawn>(memory.device().ops(), {kVocab});
   if (!count.ok()) return state.SkipWithError(count.status().message().c_str());
+  const ops::Tensor lengths = memory.Upload(Array(DType::kI32, {rows}));
+  const ops::Tensor tokens = memory.Upload(Array(DType::kI32, {rows, 1}));
   const auto call = [&] {
     if (!(*bound)(memory.stream(), args).ok()) return false;
-    return !counts || (*count)(memory.stream(), {args.rows, args.outputs, args.counts}).ok();
+    return !counts ||
+           (*count)(memory.stream(), {args.rows, args.outputs, args.counts, lengths, tokens}).ok();
   };
   if (!call() || !memory.stream().Synchronize().ok()) return state.SkipWithError("sample");
   for (auto _ : state) {

@@ -324,7 +324,6 @@ class Sampler {
   __device__ void Store() const {
     if (!First()) return;
     *reinterpret_cast<ops::SampleOutput*>(p_.outputs + index_ * p_.outputs_stride) = out_;
-    if (p_.tokens != nullptr) p_.tokens[index_] = out_.token;
   }
 
   const SampleParams& p_;

@@ -1,20 +1,20 @@
 #include "backend/xpu/pieces/base.cl"
 // Tables told anew, then positions, contexts, KV slots and the step's tables: a work-group per
 // sequence, which alone reads and writes its row of the tables.
-SLUICE_KERNEL any_place_tokens(global const int* query_start, global const int* first_positions,
-                               global const int* slots, global const int* told_start,
-                               global const int* told_first, global const int* told,
-                               global int* tables, ulong tables_stride, int slot_count,
-                               int tables_width, global int* positions, global int* contexts,
-                               global int* kv_slots, global int* block_table,
-                               ulong block_table_stride, int block_table_width, int sequences,
-                               int tokens, int block_tokens, int cache_block_tokens, int earlier,
-                               int state) {
+SLUICE_KERNEL any_place_tokens(
+    global const int* query_start, global const int* first_positions, global const int* unsure,
+    global const int* slots, global const int* lengths, global const int* told_start,
+    global const int* told_first, global const int* told, global int* tables, ulong tables_stride,
+    int slot_count, int tables_width, global int* positions, global int* contexts,
+    global int* kv_slots, global int* block_table, ulong block_table_stride, int block_table_width,
+    int sequences, int tokens, int block_tokens, int cache_block_tokens, int earlier, int state) {
   const int s = get_group_id(0), item = get_local_id(0);
-  const int slot = slots[s], first = first_positions[s];
+  const int slot = slots[s];
+  const bool has_row = slot >= 0 && slot < slot_count;
+  int first = first_positions[s];
+  if (unsure[s] > 0 && has_row) first = min(max(lengths[slot], first - unsure[s]), first);
   const int begin = query_start[s], end = query_start[s + 1], context = first + end - begin;
   if (item == 0) contexts[s] = context;
-  const bool has_row = slot >= 0 && slot < slot_count;
   global int* row = tables + (has_row ? slot : 0) * tables_stride;
   if (has_row) {
     const int told_begin = told_start[s], count = told_start[s + 1] - told_begin;

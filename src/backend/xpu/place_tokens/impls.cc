@@ -17,12 +17,13 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
                           static_cast<size_t>(items)};
   return Launch(stream, {"place_tokens/any_place_tokens", "any_place_tokens"},
                 StrCat("-D ITEMS=", items), shape, args.query_start.data, args.first.data,
-                args.slots.data, args.told_start.data, args.told_first.data, args.told.data,
-                args.tables.data, RowStride(args.tables), size(args.tables, 0),
-                size(args.tables, 1), args.positions.data, args.context.data, args.kv_slots.data,
-                args.block_table.data, RowStride(args.block_table), size(args.block_table, 1),
-                size(args.first, 0), size(args.positions, 0), desc.block_tokens,
-                desc.cache_block_tokens, desc.earlier, static_cast<int32_t>(desc.state));
+                args.unsure.data, args.slots.data, args.lengths.data, args.told_start.data,
+                args.told_first.data, args.told.data, args.tables.data, RowStride(args.tables),
+                size(args.tables, 0), size(args.tables, 1), args.positions.data, args.context.data,
+                args.kv_slots.data, args.block_table.data, RowStride(args.block_table),
+                size(args.block_table, 1), size(args.first, 0), size(args.positions, 0),
+                desc.block_tokens, desc.cache_block_tokens, desc.earlier,
+                static_cast<int32_t>(desc.state));
 }
 
 }  // namespace

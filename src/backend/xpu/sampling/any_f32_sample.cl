@@ -1,35 +1,10 @@
 #include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/sample_row.cl"
 #include "backend/xpu/pieces/wide.cl"
 // Sampling by the rules of ops/sampling_rules.h, a work-group per row.
 //
 // Weights are whole multiples of the grid, in 64-bit integers, so that their sums are exact without
 // F64. Each work-item has its own ids, [begin, end), ascending with the item.
-
-typedef struct {
-  uchar draw, gap1[3];
-  int target;
-  float temperature;
-  int top_k;
-  float top_p, min_p;
-  ulong seed;
-  int choice, gap2;
-  long position;
-  int edit_begin, edit_count, mask_row, top_logprobs, distribution_row, counts_row;
-  float repetition_penalty, presence_penalty, frequency_penalty;
-  int drafts;
-} SampleRow;
-typedef struct {
-  int id;
-  float bias, repetition, subtract;
-  uchar banned, gap[3];
-} LogitEdit;
-typedef struct {
-  int token;
-  uint degenerate;
-  float logprob;
-  int rank;
-  float processed_logprob;
-} SampleOutput;
 
 #define WEIGHT_FLOOR -40.0f
 #define ZERO_PROBABILITY -9999.0f
@@ -492,11 +467,11 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
                              ulong row_stride, global const LogitEdit* edits,
                              global const uint* counts, ulong counts_stride,
                              global const uint* masks, ulong mask_stride, BytesOut outputs,
-                             ulong output_stride, global int* tokens, global int* top_ids,
-                             global float* top_logprobs, ulong top_stride,
-                             global float* distributions, ulong distribution_stride,
-                             global float* workspace, int vocab, int top_max, int edit_count,
-                             int counts_rows, int mask_rows, int distribution_rows) {
+                             ulong output_stride, global int* top_ids, global float* top_logprobs,
+                             ulong top_stride, global float* distributions,
+                             ulong distribution_stride, global float* workspace, int vocab,
+                             int top_max, int edit_count, int counts_rows, int mask_rows,
+                             int distribution_rows) {
 #if ITEMS > 1
   local ulong shared[ITEMS];
 #endif
@@ -566,48 +541,5 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
     for (int i = begin; i < end; ++i)
       to[i] = degenerate ? ZERO_PROBABILITY : log_prob(raw[i], scan.max, 1.0f, log_total);
   }
-  if (get_local_id(0) == 0) {
-    *(global SampleOutput*)(outputs + at * output_stride) = output;
-    if (tokens != 0) tokens[at] = output.token;
-  }
-}
-
-// --- Counts -----------------------------------------------------------------------------------
-
-// A work-group per row that is set.
-SLUICE_KERNEL any_set_counts(global const int* rows, ulong row_stride, global const int* words,
-                             ulong word_stride, global uint* counts, ulong counts_stride, int vocab,
-                             int counts_rows, int word_count) {
-  global const int* row = rows + get_group_id(0) * row_stride;
-  if (row[0] < 0 || row[0] >= counts_rows) return;
-  counts += row[0] * counts_stride;
-  for (int id = get_local_id(0); id < vocab; id += ITEMS) counts[id] = 0;
-  group_wait();
-  const int end = min(row[2], word_count);
-  for (int w = max(row[1], 0) + get_local_id(0); w < end; w += ITEMS) {
-    const int id = words[w * word_stride];
-    if (id >= 0 && id < vocab) counts[id] = (uint)words[w * word_stride + 1];
-  }
-}
-
-// One work-group; an item follows a sequence's rows from the first.
-SLUICE_KERNEL any_count_tokens(Bytes rows, ulong row_stride, Bytes outputs, ulong output_stride,
-                               global uint* counts, ulong counts_stride, int count, int vocab,
-                               int counts_rows) {
-  for (int r = get_local_id(0); r < count; r += ITEMS) {
-    const SampleRow first = *(global const SampleRow*)(rows + r * row_stride);
-    if (!first.draw || first.drafts != 0) continue;
-    if (first.counts_row < 0 || first.counts_row >= counts_rows) continue;
-    global uint* mine = counts + first.counts_row * counts_stride;
-    for (int i = r; i < count; ++i) {
-      global const SampleRow* row = (global const SampleRow*)(rows + i * row_stride);
-      global const SampleOutput* output = (global const SampleOutput*)(outputs + i * output_stride);
-      if (!row->draw || row->counts_row != first.counts_row || row->drafts != i - r) break;
-      // Only the lowest byte of a flag is written by all implementations.
-      if ((output->degenerate & 0xffu) != 0) break;
-      const int token = output->token;
-      if (token >= 0 && token < vocab) ++mine[token];
-      if (row->target != token) break;
-    }
-  }
+  if (get_local_id(0) == 0) *(global SampleOutput*)(outputs + at * output_stride) = output;
 }

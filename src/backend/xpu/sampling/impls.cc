@@ -29,7 +29,7 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
   return Launch(stream, {"sampling/any_f32_sample", "any_f32_sample"}, config.options, config.shape,
                 args.logits.data, RowStride(args.logits), args.rows.data, RowStride(args.rows),
                 args.edits.data, args.counts.data, RowStride(args.counts), args.masks.data,
-                RowStride(args.masks), args.outputs.data, RowStride(args.outputs), args.tokens.data,
+                RowStride(args.masks), args.outputs.data, RowStride(args.outputs),
                 args.top_ids.data, args.top_logprobs.data, RowStride(args.top_ids),
                 args.distributions.data, RowStride(args.distributions), workspace,
                 static_cast<int32_t>(desc.vocab), desc.top_logprobs_max, RowsIn(args.edits),
@@ -43,23 +43,36 @@ Status RunSetCounts(device::Stream& stream, const ops::SetCounts::Desc& desc,
   const int64_t rows = args.rows.dims[0];
   if (rows == 0) return OkStatus();
   const SampleConfig config = ConfigureSample({.vocab = desc.vocab}, rows, FactsOf(stream));
-  return Launch(stream, {"sampling/any_f32_sample", "any_set_counts"}, config.options, config.shape,
-                args.rows.data, RowStride(args.rows), args.words.data, RowStride(args.words),
-                args.counts.data, RowStride(args.counts), static_cast<int32_t>(desc.vocab),
-                RowsIn(args.counts), RowsIn(args.words));
+  return Launch(stream, {"sampling/any_token_counts", "any_set_counts"}, config.options,
+                config.shape, args.rows.data, RowStride(args.rows), args.words.data,
+                RowStride(args.words), args.counts.data, RowStride(args.counts),
+                static_cast<int32_t>(desc.vocab), RowsIn(args.counts), RowsIn(args.words));
 }
 
-Status RunCountTokens(device::Stream& stream, const ops::CountTokens::Desc& desc,
-                      const ops::CountTokens::Args& args) {
+Status RunResolveRows(device::Stream& stream, const ops::ResolveRows::Desc& desc,
+                      const ops::ResolveRows::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckAligned("rows", args.rows, 8));
+  if (args.rows.dims[0] == 0) return OkStatus();
+  const SampleConfig config = ConfigureSample({.vocab = 1}, 1, FactsOf(stream));
+  return Launch(stream, {"sampling/any_token_counts", "any_resolve_rows"}, config.options,
+                config.shape, args.rows.data, RowStride(args.rows), args.lengths.data,
+                args.tokens.data, RowStride(args.tokens), RowsIn(args.rows), RowsIn(args.lengths),
+                static_cast<int32_t>(args.tokens.dims[1]));
+}
+
+Status RunKeepDrawn(device::Stream& stream, const ops::KeepDrawn::Desc& desc,
+                    const ops::KeepDrawn::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckAligned("rows", args.rows, 8));
   SLUICE_RETURN_IF_ERROR(CheckAligned("outputs", args.outputs, 4));
   if (args.rows.dims[0] == 0) return OkStatus();
   const SampleConfig config = ConfigureSample({.vocab = desc.vocab}, 1, FactsOf(stream));
-  return Launch(stream, {"sampling/any_f32_sample", "any_count_tokens"}, config.options,
+  return Launch(stream, {"sampling/any_token_counts", "any_keep_drawn"}, config.options,
                 config.shape, args.rows.data, RowStride(args.rows), args.outputs.data,
                 RowStride(args.outputs), args.counts.data, RowStride(args.counts),
-                RowsIn(args.rows), static_cast<int32_t>(desc.vocab), RowsIn(args.counts));
+                args.lengths.data, args.tokens.data, RowStride(args.tokens), RowsIn(args.rows),
+                static_cast<int32_t>(desc.vocab), RowsIn(args.counts), RowsIn(args.lengths));
 }
 
 size_t ScratchBytes(const ops::Sample::Desc& desc, const ops::StepLimits& limits,
@@ -76,7 +89,8 @@ void RegisterSampling(ops::OpTable& table) {
                           .arithmetic = ops::Arithmetic::kF32,
                           .scratch_bytes = &ScratchBytes});
   table.Add<ops::SetCounts>({"any_set_counts", &ops::RefSetCountsSupports, &RunSetCounts});
-  table.Add<ops::CountTokens>({"any_count_tokens", &ops::RefCountTokensSupports, &RunCountTokens});
+  table.Add<ops::ResolveRows>({"any_resolve_rows", &ops::RefResolveRowsSupports, &RunResolveRows});
+  table.Add<ops::KeepDrawn>({"any_keep_drawn", &ops::RefKeepDrawnSupports, &RunKeepDrawn});
 }
 
 }  // namespace sluice::xpu

@@ -1,0 +1,28 @@
+#include "backend/xpu/pieces/base.cl"
+// The structs of ops/sample_row.h, byte for byte.
+
+typedef struct {
+  uchar draw, gap1[3];
+  int target;
+  float temperature;
+  int top_k;
+  float top_p, min_p;
+  ulong seed;
+  int choice, gap2;
+  long position;
+  int edit_begin, edit_count, mask_row, top_logprobs, distribution_row, counts_row;
+  float repetition_penalty, presence_penalty, frequency_penalty;
+  int drafts, slot, gap3;
+} SampleRow;
+typedef struct {
+  int id;
+  float bias, repetition, subtract;
+  uchar banned, gap[3];
+} LogitEdit;
+typedef struct {
+  int token;
+  uint degenerate;
+  float logprob;
+  int rank;
+  float processed_logprob;
+} SampleOutput;

@@ -1,0 +1,106 @@
+// Plans whose drafts the runner makes.
+#include "schedule/scheduler_fixture.h"
+
+namespace sluice::schedule {
+namespace {
+
+// Steps with drafts that the runner makes, planned ahead.
+class DeviceDrafts : public SchedulerTest {
+ protected:
+  static SequenceSpec Drafting(SequenceId id, int32_t max_tokens = 20) {
+    SequenceSpec spec = Spec(id, Count(3), max_tokens);
+    spec.device_drafts = 3;
+    return spec;
+  }
+  void StartDrafting() {
+    SchedulerOptions options = Options();
+    options.max_draft_tokens = 2;
+    Start(options, Blocks(16));
+  }
+  // Of the verified tokens so many were drawn.
+  static StepResult Kept(const BatchPlan& plan, int32_t count) {
+    StepResult result = Answer(plan);
+    result.tokens.resize(static_cast<size_t>(count));
+    result.entries.at(0).token_count = count;
+    return result;
+  }
+};
+
+TEST_F(DeviceDrafts, AStepIsPlannedBeforeItIsKnownHowFarTheOneBeforeWasRight) {
+  StartDrafting();
+  Add(Drafting(1));
+  const BatchPlan prompt = Plan(), first = Plan();
+  EXPECT_EQ(QueryTokens(first, 0),
+            (Tokens{kLastDrawn, batch::KnownToken(1), batch::KnownToken(2)}));
+  EXPECT_EQ(first.entries[0].first_position, 3);
+  EXPECT_EQ(first.entries[0].unsure, 0);
+  ASSERT_EQ(first.logits_rows.size(), 3u);
+  EXPECT_EQ(first.logits_rows[0].target, batch::KnownToken(1));
+  EXPECT_EQ(first.logits_rows[2].target, -1);
+  Commit(Answer(prompt));
+  const BatchPlan second = Plan();
+  EXPECT_EQ(second.entries[0].first_position, 6);
+  EXPECT_EQ(second.entries[0].unsure, 2);
+  EXPECT_EQ(second.entries[0].query_tokens, 3);
+  EXPECT_EQ(Commit(Kept(first, 1)).sequences.at(0).accepted, 0);
+  EXPECT_EQ(s->Find(1)->computed, 4);
+  const BatchPlan third = Plan();  // the second began at 4
+  EXPECT_EQ(third.entries[0].first_position, 7);
+  EXPECT_EQ(third.entries[0].unsure, 2);
+  EXPECT_EQ(Commit(Kept(second, 3)).sequences.at(0).accepted, 2);
+  EXPECT_EQ(s->Find(1)->computed, 7);
+  Commit(Kept(third, 2));
+  const BatchPlan fourth = Plan();  // nothing is in flight
+  EXPECT_EQ(fourth.entries[0].first_position, 9);
+  EXPECT_EQ(fourth.entries[0].unsure, 0);
+  EXPECT_EQ(QueryTokens(fourth, 0), (Tokens{kDrawn, batch::KnownToken(1), batch::KnownToken(2)}));
+}
+
+TEST_F(DeviceDrafts, NoStepIsPlannedPastTheLastTokenThatMayHaveBeenDrawn) {
+  StartDrafting();
+  Add(Drafting(1, 5));
+  const BatchPlan prompt = Plan(), first = Plan();
+  EXPECT_EQ(first.entries[0].query_tokens, 3);  // four of five tokens, if all are right
+  Commit(Answer(prompt));
+  const BatchPlan second = Plan();
+  EXPECT_EQ(second.entries[0].query_tokens, 1);
+  EXPECT_EQ(second.entries[0].unsure, 2);
+  Commit(Kept(first, 1));
+  EXPECT_EQ(Plan().entries.size(), 1u);
+}
+
+// The tokens before a row decide on its mask, its bans and its edits.
+TEST_F(DeviceDrafts, WhoseRowsDependOnTheTokensBeforeThemDrawsOneAtATime) {
+  StartDrafting();
+  SequenceSpec masked = Drafting(1), banned = Drafting(2), early = Drafting(3);
+  masked.masked = banned.no_overlap = true;
+  early.sampling.min_tokens = 2;
+  for (const SequenceSpec& spec : {masked, banned, early}) Add(spec);
+  Run();
+  for (int i = 0; i < 2; ++i) {
+    const BatchPlan plan = Plan();
+    ASSERT_EQ(plan.entries.size(), 3u);
+    for (const batch::PlanEntry& entry : plan.entries)
+      EXPECT_EQ(entry.query_tokens, entry.sequence == 3 && i == 1 ? 3 : 1) << entry.sequence;
+    Commit(Answer(plan));
+  }
+}
+
+// Its guesses are those of who had the slot before.
+TEST_F(DeviceDrafts, NothingIsGuessedBeforeATokenWasDrawnInTheSlot) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 2;
+  options.max_batch_tokens = 4;
+  Start(options, Blocks(16));
+  SequenceSpec spec = Drafting(1);
+  spec.prompt = Count(9);
+  Add(spec);
+  for (const int32_t tokens : {4, 4, 1, 3}) {
+    const BatchPlan plan = Plan();
+    EXPECT_EQ(plan.entries[0].query_tokens, tokens);
+    Commit(Answer(plan));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::schedule
