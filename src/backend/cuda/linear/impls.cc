@@ -143,6 +143,7 @@ struct Implementation {
         desc.activation != DType::kBF16) {
       return ops::Support::No(StrCat("activations in ", Name(desc.activation)));
     }
+    if (const ops::Support plain = ops::NoWeightScales(desc); !plain.ok) return plain;
     if (desc.n < 1 || desc.k < 1 || desc.k % Info(desc.weight).block != 0) {
       return ops::Support::No(StrCat("k = ", desc.k, " is no multiple of the block of ",
                                      Info(desc.weight).block, " elements"));
