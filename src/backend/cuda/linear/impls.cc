@@ -6,6 +6,7 @@
 #include "backend/cuda/launch.h"
 #include "backend/cuda/linear/config.h"
 #include "backend/cuda/linear/cublaslt_impls.h"
+#include "backend/cuda/linear/f8_impls.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
@@ -196,6 +197,7 @@ struct Implementation {
 void RegisterLinear(ops::OpTable& table) {
   // First where the library is there: prefill is three times as fast, one sequence 7 % slower.
   RegisterCublasLtLinear(table);
+  RegisterF8Linear(table);
   Implementation<LinearArithmetic::kBf16>::Register(table, "sm90_bf16_linear",
                                                     ops::Arithmetic::kBf16);
   Implementation<LinearArithmetic::kF16>::Register(table, "sm90_f16_linear", ops::Arithmetic::kF16);
