@@ -43,11 +43,19 @@ TEST(F8Config, FewTokensSpreadTheRowsOverTheDevice) {
 
 TEST(F8Config, AKernelForEachNumberOfTokens) {
   const std::pair<int64_t, std::string> kChosen[] = {
-      {1, "f8_linear_8x1_rows"},    {8, "f8_linear_8x1_rows"},    {9, "f8_linear_16x1_rows"},
-      {33, "f8_linear_64x1_rows"},  {65, "f8_linear_128x1_rows"}, {129, "f8_linear_256x2_rows"},
-      {4096, "f8_linear_256x2_rows"}};
+      {1, "f8_linear_8x1_rows"},     {8, "f8_linear_8x1_rows"},     {9, "f8_linear_16x1_rows"},
+      {33, "f8_linear_64x1_rows"},   {65, "f8_linear_128x1_rows"},  {129, "f8_linear_128x2_rows"},
+      {512, "f8_linear_128x2_rows"}, {4096, "f8_linear_256x2_rows"}};
   for (const auto& [m, function] : kChosen) {
     EXPECT_EQ(PlanF8({m, 4096, 4096, kUnits}).kernel->rows_function, function) << m;
+  }
+}
+
+// Tiles of few rows would give every thread block the same share of many tiles, at a multiple of
+// the time.
+TEST(F8Config, ManyTilesHaveManyRows) {
+  for (const F8Kernel& kernel : F8Kernels()) {
+    EXPECT_GE(PlanF8With(kernel, {512, 28672, 4096, kUnits}).rows, 32) << kernel.rows_function;
   }
 }
 

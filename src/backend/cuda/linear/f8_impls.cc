@@ -50,8 +50,8 @@ Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args&
     return InvalidArgument(StrCat("linear: ", m, " rows are too many"));
   }
   if (reinterpret_cast<uintptr_t>(args.weight->data.data) % kWide != 0) {
-    return InvalidArgument(StrCat("linear: a weight in F8 with scales must begin at a multiple of ",
-                                  kWide, " bytes"));
+    return InvalidArgument(
+        StrCat("linear: a weight in F8 with scales must begin at a multiple of ", kWide, " bytes"));
   }
   SLUICE_ASSIGN_OR_RETURN(const F8Codes x, QuantizeF8(stream, desc, args));
   const F8Shape shape = {

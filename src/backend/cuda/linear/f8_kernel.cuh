@@ -93,7 +93,6 @@ struct F8Linear {
         lane(static_cast<int>(threadIdx.x) % 32),
         units((params.k + kF8Unit - 1) / kF8Unit) {}
 
-
   // Two warpgroups always have all their rows, which spares registers.
   static constexpr int kAllRows = kGroups * kF8GroupRows;
   __device__ __forceinline__ int Rows() const { return kGroups == 2 ? kAllRows : p.rows; }
@@ -206,8 +205,8 @@ struct F8Linear {
     const int i = lane / 2;
     if (p.w_blocks && i < count) {
       const int block = min(row / kF8Unit + lane % 2, (p.n - 1) / kF8Unit);
-      CopyAsync<4>(WeightScalesAt(i) + lane % 2 * 4,
-                   p.w_scales + int64_t{block} * units + unit + i, true);
+      CopyAsync<4>(WeightScalesAt(i) + lane % 2 * 4, p.w_scales + int64_t{block} * units + unit + i,
+                   true);
     }
     ArriveWhenCopied(Full());
   }
@@ -220,8 +219,8 @@ struct F8Linear {
 
   // Puts a unit's products on the matrix units.
   __device__ __forceinline__ void Multiply(int i, int chunk, float (&partial)[kPartial]) const {
-    const uint64_t a = SwizzledOperand(WeightAt(i) + static_cast<uint32_t>(
-                                                         warp / 4 * kF8GroupRows * kF8UnitBytes));
+    const uint64_t a = SwizzledOperand(
+        WeightAt(i) + static_cast<uint32_t>(warp / 4 * kF8GroupRows * kF8UnitBytes));
     const uint64_t b =
         SwizzledOperand(TokensAt(i) + static_cast<uint32_t>(chunk * kChunk * kF8UnitBytes));
     PinSums(partial);
@@ -234,7 +233,8 @@ struct F8Linear {
 
   // Adds a unit's products; `high` says which of the two scales of W the thread's rows have.
   __device__ __forceinline__ void Promote(int i, int chunk, const bool (&high)[2],
-                                          const float (&partial)[kPartial], float (&sum)[kSums]) const {
+                                          const float (&partial)[kPartial],
+                                          float (&sum)[kSums]) const {
     float* to = sum + chunk * kPartial;
     if constexpr (!kBlocks) {
 #pragma unroll

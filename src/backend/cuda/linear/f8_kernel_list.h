@@ -4,10 +4,10 @@
 #pragma once
 
 #define F8_LINEAR_LIST(KERNEL) \
-  KERNEL(8, 1, 1)           \
-  KERNEL(16, 1, 2)          \
-  KERNEL(32, 1, 4)          \
-  KERNEL(64, 1, 4)          \
-  KERNEL(128, 1, 4)         \
-  KERNEL(128, 2, 2)         \
+  KERNEL(8, 1, 1)              \
+  KERNEL(16, 1, 2)             \
+  KERNEL(32, 1, 4)             \
+  KERNEL(64, 1, 4)             \
+  KERNEL(128, 1, 4)            \
+  KERNEL(128, 2, 2)            \
   KERNEL(256, 2, 2)

@@ -44,10 +44,9 @@ struct Scales {
   ActivationScales x;
   int mode_w, mode_x;  // of cuBLASLt
 };
-constexpr Scales kScales[] = {
-    {"tensor", WeightScales::kTensor, ActivationScales::kTensor, 0, 0},
-    {"row", WeightScales::kRow, ActivationScales::kRow, 3, 3},
-    {"block", WeightScales::kBlock, ActivationScales::kBlock, 5, 4}};
+constexpr Scales kScales[] = {{"tensor", WeightScales::kTensor, ActivationScales::kTensor, 0, 0},
+                              {"row", WeightScales::kRow, ActivationScales::kRow, 3, 3},
+                              {"block", WeightScales::kBlock, ActivationScales::kBlock, 5, 4}};
 
 enum class What { kOp, kProduct, kVendor };
 struct Case {
@@ -163,10 +162,10 @@ struct Vendor {
   Status Run(device::Stream& stream, const Measured& run, const ops::PackedWeight& weight,
              size_t algorithm, std::byte* workspace) const {
     const float one = 1.0f, zero = 0.0f;
-    const int status = lt->cublasLtMatmul(
-        handle, desc, &one, weight.data.data, w, run.codes.codes, x, &zero, run.args.out.data, out,
-        run.args.out.data, out, &found[algorithm].algorithm, workspace, kWorkspaceBytes,
-        AsCuda(stream).handle());
+    const int status = lt->cublasLtMatmul(handle, desc, &one, weight.data.data, w, run.codes.codes,
+                                          x, &zero, run.args.out.data, out, run.args.out.data, out,
+                                          &found[algorithm].algorithm, workspace, kWorkspaceBytes,
+                                          AsCuda(stream).handle());
     return status == lt::kSuccess ? OkStatus() : Status(StatusCode::kDevice, "cuBLASLt");
   }
 };

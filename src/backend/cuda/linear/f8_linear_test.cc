@@ -194,9 +194,8 @@ TEST_F(F8LinearTest, PaddingIsNotReadAndNotWritten) {
     const Array got = memory_->Download(whole, out);
     for (int64_t i = 0; i < 5 * (desc.n + kMore); ++i) {
       const int64_t row = i / (desc.n + kMore), column = i % (desc.n + kMore);
-      const float want = column < desc.n
-                             ? expected.At(static_cast<size_t>(row * desc.n + column))
-                             : 7.0f;
+      const float want =
+          column < desc.n ? expected.At(static_cast<size_t>(row * desc.n + column)) : 7.0f;
       ASSERT_EQ(got.At(static_cast<size_t>(i)), want) << row << ", " << column;
     }
     memory_->FreeAll();

@@ -32,23 +32,21 @@ const char* QuantizeFunction(ActivationScales scales) {
 }  // namespace
 
 Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
-                       const Linear::Args& args) {
+                           const Linear::Args& args) {
   const int64_t m = args.x.dims[0];
-  const F8Scratch layout =
-      F8ScratchOf(m, desc.k, desc.x_scales == ActivationScales::kBlock);
+  const F8Scratch layout = F8ScratchOf(m, desc.k, desc.x_scales == ActivationScales::kBlock);
   SLUICE_ASSIGN_OR_RETURN(std::byte * scratch, Scratch(stream, layout.bytes));
   auto* const scales = reinterpret_cast<float*>(scratch + layout.scales);
   const bool fixed = desc.x_scales == ActivationScales::kTensor;
-  const F8QuantizeParams params = {
-      .x = args.x.data,
-      .codes = reinterpret_cast<uint8_t*>(scratch),
-      .scales = scales,
-      .scale = fixed ? args.weight->x_scale.ptr<float>() : nullptr,
-      .x_stride = args.x.strides[0],
-      .scale_stride = static_cast<int>(layout.scale_stride),
-      .k = static_cast<int>(desc.k),
-      .wide = RowsBeginAt(args.x, kWide),
-      .from = desc.activation};
+  const F8QuantizeParams params = {.x = args.x.data,
+                                   .codes = reinterpret_cast<uint8_t*>(scratch),
+                                   .scales = scales,
+                                   .scale = fixed ? args.weight->x_scale.ptr<float>() : nullptr,
+                                   .x_stride = args.x.strides[0],
+                                   .scale_stride = static_cast<int>(layout.scale_stride),
+                                   .k = static_cast<int>(desc.k),
+                                   .wide = RowsBeginAt(args.x, kWide),
+                                   .from = desc.activation};
   // A scale of a whole row is found by one thread block.
   const int64_t parts = desc.x_scales == ActivationScales::kRow
                             ? 1
@@ -63,38 +61,36 @@ Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
 Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args,
                   const F8Codes& x, const F8Plan& plan) {
   const int64_t m = args.x.dims[0];
-  F8LinearParams params = {
-      .w_scales = args.weight->scales.ptr<float>(),
-      .x_scales = x.scales,
-      .bias = desc.bias ? args.bias.data : nullptr,
-      .residual = desc.residual ? args.residual.data : nullptr,
-      .out = args.out.data,
-      .out_stride = args.out.strides[0],
-      .residual_stride = desc.residual ? args.residual.strides[0] : 0,
-      .x_scale_stride = static_cast<int>(x.scale_stride),
-      .m = static_cast<int>(m),
-      .n = static_cast<int>(desc.n),
-      .k = static_cast<int>(desc.k),
-      .rows = plan.rows,
-      .row_tiles = plan.row_tiles,
-      .token_tiles = plan.token_tiles,
-      .stages = plan.stages,
-      .stage_bytes = plan.stage_bytes,
-      .w_blocks = desc.weight_scales == WeightScales::kBlock,
-      .x_blocks = desc.x_scales == ActivationScales::kBlock,
-      .w_by_row = desc.weight_scales == WeightScales::kRow,
-      .x_by_row = desc.x_scales == ActivationScales::kRow,
-      .four = TakesFours(args),
-      .bias_type = desc.activation,
-      .result = ops::OutDType(desc)};
-  SLUICE_ASSIGN_OR_RETURN(
-      params.w, MapBytes(args.weight->data.data, desc.n, desc.k, desc.k, plan.rows));
+  F8LinearParams params = {.w_scales = args.weight->scales.ptr<float>(),
+                           .x_scales = x.scales,
+                           .bias = desc.bias ? args.bias.data : nullptr,
+                           .residual = desc.residual ? args.residual.data : nullptr,
+                           .out = args.out.data,
+                           .out_stride = args.out.strides[0],
+                           .residual_stride = desc.residual ? args.residual.strides[0] : 0,
+                           .x_scale_stride = static_cast<int>(x.scale_stride),
+                           .m = static_cast<int>(m),
+                           .n = static_cast<int>(desc.n),
+                           .k = static_cast<int>(desc.k),
+                           .rows = plan.rows,
+                           .row_tiles = plan.row_tiles,
+                           .token_tiles = plan.token_tiles,
+                           .stages = plan.stages,
+                           .stage_bytes = plan.stage_bytes,
+                           .w_blocks = desc.weight_scales == WeightScales::kBlock,
+                           .x_blocks = desc.x_scales == ActivationScales::kBlock,
+                           .w_by_row = desc.weight_scales == WeightScales::kRow,
+                           .x_by_row = desc.x_scales == ActivationScales::kRow,
+                           .four = TakesFours(args),
+                           .bias_type = desc.activation,
+                           .result = ops::OutDType(desc)};
+  SLUICE_ASSIGN_OR_RETURN(params.w,
+                          MapBytes(args.weight->data.data, desc.n, desc.k, desc.k, plan.rows));
   const int share = plan.kernel->tokens / plan.kernel->cluster;
   SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, desc.k, share));
-  const LaunchShape shape = {
-      .grid = {plan.blocks},
-      .block = {static_cast<unsigned>(F8Threads(plan.kernel->groups))},
-      .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};
+  const LaunchShape shape = {.grid = {plan.blocks},
+                             .block = {static_cast<unsigned>(F8Threads(plan.kernel->groups))},
+                             .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};
   const char* const function =
       HasBlocks(desc) ? plan.kernel->blocks_function : plan.kernel->rows_function;
   return Launch(stream, {"sm90_f8_linear", function}, shape, params);

@@ -122,10 +122,10 @@ __device__ __forceinline__ void QuantizeAny(const F8QuantizeParams& p) {
 }  // namespace
 }  // namespace sluice::cuda
 
-#define SLUICE_F8_QUANTIZE(name, covers)                                          \
-  extern "C" __global__ void __launch_bounds__(sluice::cuda::kThreads)            \
-      name(const __grid_constant__ sluice::cuda::F8QuantizeParams params) {       \
-    sluice::cuda::QuantizeAny<sluice::cuda::Covers::covers>(params);              \
+#define SLUICE_F8_QUANTIZE(name, covers)                                    \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kThreads)      \
+      name(const __grid_constant__ sluice::cuda::F8QuantizeParams params) { \
+    sluice::cuda::QuantizeAny<sluice::cuda::Covers::covers>(params);        \
   }
 SLUICE_F8_QUANTIZE(f8_quantize_tensor, kTensor)
 SLUICE_F8_QUANTIZE(f8_quantize_rows, kRow)

@@ -1,6 +1,6 @@
 // Copies by the copy engine of sm_90 into shared memory, and the barriers in shared memory at which
-// they and threads arrive. A barrier's phases alternate between parity 0 and 1, from 0 on; addresses
-// are those of shared memory.
+// they and threads arrive. A barrier's phases alternate between parity 0 and 1, from 0 on;
+// addresses are those of shared memory.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ __device__ __forceinline__ void ArriveExpecting(uint32_t barrier, uint32_t bytes
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-// Arrives at the barrier that lies at the same place in the cluster's thread block `rank`. What this
-// thread has read is behind it, for who waits there; what it has written is not, outside its own
-// thread block: that would take a fence as long as a fetch from memory.
+// Arrives at the barrier that lies at the same place in the cluster's thread block `rank`. What
+// this thread has read is behind it, for who waits there; what it has written is not, outside its
+// own thread block: that would take a fence as long as a fetch from memory.
 __device__ __forceinline__ void ArriveAt(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 there;\n"
@@ -72,8 +72,8 @@ __device__ __forceinline__ void CopyBoxToMany(uint32_t to, const void* map, int 
 __device__ __forceinline__ void CopyBytes(uint32_t to, const void* from, uint32_t bytes,
                                           uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          to),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
