@@ -1,16 +1,21 @@
 #include "backend/cuda/linear/f8_config.h"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 #include "backend/cuda/linear/f8_kernel_list.h"
 
 namespace sluice::cuda {
 namespace {
 
-#define F8_KERNEL(tokens, groups, cluster)                                                       \
-  {"f8_linear_" #tokens "x" #groups "_rows", "f8_linear_" #tokens "x" #groups "_blocks", tokens, \
-   groups, cluster},
+#define F8_KERNEL(tokens, groups, cluster, unit_ns, tile_ns) \
+  {"f8_linear_" #tokens "x" #groups "_rows",                 \
+   "f8_linear_" #tokens "x" #groups "_blocks",               \
+   tokens,                                                   \
+   groups,                                                   \
+   cluster,                                                  \
+   unit_ns,                                                  \
+   tile_ns},
 constexpr F8Kernel kKernels[] = {F8_LINEAR_LIST(F8_KERNEL)};
 #undef F8_KERNEL
 
@@ -19,10 +24,6 @@ constexpr T DivideUp(T a, T b) {
   return (a + b - 1) / b;
 }
 
-// Rows of W in a tile below which a tile takes no less time: what its instructions and barriers
-// take is then more than what reading takes. Measured on an H200 with 8 to 64 tokens.
-constexpr int kRowsMin = 32;
-
 // How many tiles the thread block with the most of them makes.
 int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int rows) {
   const int64_t bands = DivideUp<int64_t>(DivideUp<int64_t>(shape.n, rows), kernel.cluster);
@@ -30,19 +31,21 @@ int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int rows) {
   return DivideUp<int64_t>(tiles, std::max(1, shape.compute_units / kernel.cluster));
 }
 
-// Of what costs the same, few tiles, and then few rows, so that more multiprocessors read.
 int RowsOf(const F8Kernel& kernel, const F8Shape& shape) {
   const int all = kernel.groups * kF8GroupRows;
   if (kernel.groups > 1) return all;
-  const auto cost = [&](int rows) {
-    const int64_t waves = Waves(kernel, shape, rows);
-    return std::pair(waves * std::max(rows, kRowsMin), waves);
-  };
-  int best = all;
-  for (int rows = all - 8; rows >= 8; rows -= 8) {
-    if (cost(rows) <= cost(best)) best = rows;
-  }
-  return best;
+  // A tile takes the same with fewer rows: as few as make no more tiles, so that more
+  // multiprocessors read.
+  const int64_t waves = Waves(kernel, shape, all);
+  int rows = all;
+  while (rows > 8 && Waves(kernel, shape, rows - 8) == waves) rows -= 8;
+  return rows;
+}
+
+int64_t Nanoseconds(const F8Kernel& kernel, const F8Shape& shape) {
+  const int64_t units = DivideUp<int64_t>(shape.k, kF8Unit);
+  return Waves(kernel, shape, kernel.groups * kF8GroupRows) *
+         (units * kernel.unit_ns + kernel.tile_ns);
 }
 
 }  // namespace
@@ -65,19 +68,10 @@ F8Plan PlanF8With(const F8Kernel& kernel, const F8Shape& shape) {
 }
 
 F8Plan PlanF8(const F8Shape& shape) {
-  const F8Kernel* chosen = nullptr;
-  int64_t least = 0;  // tokens that the busiest thread block multiplies by its rows
-  for (const F8Kernel& kernel : kKernels) {
-    if (kernel.groups == 1) {
-      if (shape.m <= kernel.tokens) return PlanF8With(kernel, shape);
-      continue;
-    }
-    const int64_t cost = Waves(kernel, shape, kernel.groups * kF8GroupRows) * kernel.tokens;
-    if (chosen != nullptr && cost > least) continue;
-    chosen = &kernel;
-    least = cost;
-  }
-  return PlanF8With(*chosen, shape);
+  const auto faster = [&](const F8Kernel& a, const F8Kernel& b) {
+    return Nanoseconds(a, shape) < Nanoseconds(b, shape);
+  };
+  return PlanF8With(*std::min_element(std::begin(kKernels), std::end(kKernels), faster), shape);
 }
 
 F8Scratch F8ScratchOf(int64_t m, int64_t k, bool by_block) {

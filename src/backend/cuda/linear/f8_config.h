@@ -13,6 +13,7 @@ struct F8Kernel {
   const char* rows_function;    // scales that whole rows share
   const char* blocks_function;  // scales that differ along k
   int tokens, groups, cluster;  // groups of 64 rows of W; thread blocks that share x
+  int unit_ns, tile_ns;         // that a tile takes for a unit of k, and beside
 };
 
 // By tokens, ascending.

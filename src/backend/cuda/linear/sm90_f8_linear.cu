@@ -9,7 +9,7 @@
     extern __shared__ __align__(1024) uint8_t f8_ring[];                            \
     sluice::cuda::F8Linear<tokens, groups, cluster, blocks>(params, f8_ring).Run(); \
   }
-#define SLUICE_F8_BOTH(tokens, groups, cluster)                                          \
+#define SLUICE_F8_BOTH(tokens, groups, cluster, unit_ns, tile_ns)                        \
   SLUICE_F8_LINEAR(f8_linear_##tokens##x##groups##_rows, tokens, groups, cluster, false) \
   SLUICE_F8_LINEAR(f8_linear_##tokens##x##groups##_blocks, tokens, groups, cluster, true)
 F8_LINEAR_LIST(SLUICE_F8_BOTH)
