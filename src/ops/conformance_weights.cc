@@ -74,15 +74,40 @@ constexpr DType kStored[] = {DType::kF32,  DType::kF16,    DType::kBF16,  DType:
 // Together with Turn(number, kStored): every pair of formats.
 DType FloatBesideWeight(int number) { return FloatOf(number + number / 16); }
 
+// Scales for an F8 weight.
+Array WeightScalesFor(TestNoise& noise, const Linear::Desc& desc) {
+  Array scales(DType::kF32, ScaleShape(desc));
+  for (size_t i = 0; i < scales.Count(); ++i) scales.Set(i, 0.3f + 0.2f * noise.Value());
+  return scales;
+}
+
+// That `scales` has for an element of W; 1 where W has none.
+float ScaleAt(const Linear::Desc& desc, const Array& scales, int64_t row, int64_t k) {
+  switch (desc.weight_scales) {
+    case WeightScales::kNone:
+      return 1.0f;
+    case WeightScales::kTensor:
+      return scales.At(0);
+    case WeightScales::kRow:
+      return scales.At(static_cast<size_t>(row));
+    default:
+      return scales.At(
+          static_cast<size_t>(row / kScaleBlock * ScaleShape(desc)[1] + k / kScaleBlock));
+  }
+}
+
 // The length of the longest row of W.
-double LongestRow(const Linear::Desc& desc, const Array& stored) {
+double LongestRow(const Linear::Desc& desc, const Array& stored, const Array& scales) {
   const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
   std::vector<float> row(static_cast<size_t>(desc.k));
   double longest = 0.0;
   for (int64_t r = 0; r < desc.n; ++r) {
     DequantizeRow(desc.weight, stored.tensor().data + r * row_bytes, row);
     double squares = 0.0;
-    for (const float w : row) squares += double{w} * double{w};
+    for (int64_t k = 0; k < desc.k; ++k) {
+      const double w = double{row[static_cast<size_t>(k)]} * ScaleAt(desc, scales, r, k);
+      squares += w * w;
+    }
     longest = std::max(longest, std::sqrt(squares));
   }
   return longest;
@@ -112,10 +137,10 @@ Status PackInPieces(const LinearPacking& packing, const Linear::Desc& desc, cons
                                               " bytes packed, the whole ", packed.size()));
 }
 
-// `stored` as the target's implementation wants it; `rows` is the same in the target's memory.
+// `stored` as the target's implementation wants it; `weight` has the same in the target's memory,
+// row-major.
 Result<const PackedWeight*> Packed(ConformanceTarget& target, const Linear::Desc& desc,
-                                   const Array& stored, const Tensor& rows) {
-  PackedWeight weight = {rows, desc.weight, LayoutId::kRowMajor, desc.n, desc.k};
+                                   const Array& stored, PackedWeight weight) {
   if (target.table != nullptr) {
     const LinearPacking& packing = PackingOf(*target.table, target.implementation);
     if (packing.layout != LayoutId::kRowMajor) {
@@ -159,17 +184,27 @@ namespace {
 // reference takes a second.
 bool IsLarge(int number) { return number % 50 == 49; }
 
-// Formats take turns; at the end once more those that have kernels for activations of their type.
+// Formats take turns; then once more those that have kernels for activations of their type; at the
+// end F8 with scales, in every pair of what they cover.
 struct LinearFormats {
   DType weight, activation;
+  WeightScales weight_scales = WeightScales::kNone;
+  ActivationScales x_scales = ActivationScales::kNone;
 };
 LinearFormats FormatsOf(int number) {
   constexpr DType kMore[] = {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kBF16};
   constexpr LinearFormats kLarge[] = {
       {DType::kBF16, DType::kBF16}, {DType::kQ4_1, DType::kF32}, {DType::kQ4_1, DType::kBF16}};
   if (IsLarge(number)) return Turn(number / 50, kLarge);
-  const int turn = number / 20, place = number % 20;
+  const int turn = number / 24, place = number % 24;
   if (place < 16) return {kStored[place], FloatOf(place + turn)};
+  if (place >= 20) {
+    constexpr ActivationScales kOfX[] = {ActivationScales::kNone, ActivationScales::kTensor,
+                                         ActivationScales::kRow, ActivationScales::kBlock};
+    return {DType::kF8E4M3, Turn(turn + place, {DType::kBF16, DType::kF32, DType::kF16}),
+            Turn(turn, {WeightScales::kBlock, WeightScales::kRow, WeightScales::kTensor}),
+            kOfX[place - 20]};
+  }
   const DType weight = kMore[place - 16];
   if (place == 18) return {weight, Turn(turn, {DType::kF16, DType::kBF16})};
   if (place == 19) return {weight, Turn(turn, {DType::kF32, DType::kBF16})};
@@ -182,11 +217,18 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   ConformanceCase<Linear> c;
   const LinearFormats formats = FormatsOf(number);
   c.desc.weight = formats.weight;
+  c.desc.weight_scales = formats.weight_scales;
+  c.desc.x_scales = formats.x_scales;
   c.desc.n = IsLarge(number) ? 14343 : Pick<int64_t>(noise, {1, 7, 16, 33, 96, 200});
   c.desc.k = Info(c.desc.weight).block * Pick<int64_t>(noise, {1, 2, 3, 18});
   // Kernels that read plain formats in wide words have other ones for short rows.
   if (!IsQuantized(c.desc.weight) && Flip(noise)) c.desc.k = Pick<int64_t>(noise, {64, 192, 576});
   if (IsLarge(number)) c.desc.k = 64;
+  const bool scaled = c.desc.weight_scales != WeightScales::kNone;
+  if (scaled) {  // several blocks, the last ones ragged by turns
+    c.desc.n = Pick<int64_t>(noise, {1, 33, 128, 200, 300});
+    c.desc.k = Pick<int64_t>(noise, {16, 128, 200, 320, 576});
+  }
   c.desc.bias = Flip(noise);
   c.desc.residual = Flip(noise);
   const int64_t m = IsLarge(number) ? 100 : AnyTokens(number, noise);
@@ -200,7 +242,8 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   // are off by their rounding: bf16 by 0.42 * 2^-8, int8 by 0.29 / 127 of x_max; six times that,
   // where the elements of W are 0.58 too.
   const auto stored = std::make_shared<const Array>(StoredMatrix(noise, c.desc.weight, n, k));
-  const double longest = LongestRow(c.desc, *stored);
+  const Array scales = WeightScalesFor(noise, c.desc);
+  const double longest = LongestRow(c.desc, *stored, scales);
   // Errors are held against 1 + |out|, so out is about 1, whatever the length of W's rows.
   const float x_max =
       static_cast<float>(Pick(noise, {0.1, 1.0, 2.0}) / (0.58 * std::max(longest, 1e-3)));
@@ -211,8 +254,13 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   Allowance allowance(0.0, 0x1p-8 * size, order);
   if (FindBlockFormat(c.desc.weight) != nullptr) allowance.unrounded = 0x1p-7 * size;
   if (out_type != DType::kF32) allowance.order += LimitFor(out_type, 0.0);
+  // Matrix instructions keep about 13 bits of a sum of products in F8.
+  if (c.desc.x_scales != ActivationScales::kNone) allowance.order += 0x1p-11 * size;
   const size_t x = c.Add(Filled(noise, type, {m, k + 5}, x_max));
   const size_t w = c.Add(*stored);
+  const size_t w_scales = c.Add(scales);
+  // Some of x is beyond what it leaves to codes.
+  const size_t x_scale = c.Add(Array::Floats(DType::kF32, {1}, {0.9f * x_max / 448.0f}));
   const size_t bias = c.Add(Filled(noise, type, {n}));
   const size_t residual =
       c.Add(Filled(noise, out_type, {m, n}), in_place ? allowance : Allowance());
@@ -223,7 +271,10 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
     if (desc.bias) args.bias = t[bias];
     if (desc.residual) args.residual = t[residual];
     args.out = in_place ? t[residual] : t[out];
-    SLUICE_ASSIGN_OR_RETURN(args.weight, Packed(target, desc, *stored, t[w]));
+    PackedWeight weight = {t[w], desc.weight, LayoutId::kRowMajor, desc.n, desc.k};
+    if (scaled) weight.scales = t[w_scales];
+    if (desc.x_scales == ActivationScales::kTensor) weight.x_scale = t[x_scale];
+    SLUICE_ASSIGN_OR_RETURN(args.weight, Packed(target, desc, *stored, weight));
     return args;
   };
   return c;

@@ -24,13 +24,55 @@ Status CopyRows(const Linear::Desc& desc, int64_t first_row, std::span<const std
   return OkStatus();
 }
 
+std::string_view Name(WeightScales scales) {
+  constexpr std::string_view kNames[] = {"", " scaled by tensor", " scaled by row",
+                                         " scaled by block"};
+  return kNames[static_cast<size_t>(scales)];
+}
+
+std::string_view Name(ActivationScales scales) {
+  constexpr std::string_view kNames[] = {"", " in F8 by tensor", " in F8 by row",
+                                         " in F8 by block"};
+  return kNames[static_cast<size_t>(scales)];
+}
+
+void ExpectScales(const Linear::Desc& desc, const PackedWeight& weight, ArgsChecker& check) {
+  const std::vector<int64_t> shape = ScaleShape(desc);
+  if (shape.size() == 2) {
+    check.Expect("scales", weight.scales, DType::kF32, {shape[0], shape[1]});
+  } else {
+    check.ExpectIf(desc.weight_scales != WeightScales::kNone, "scales", weight.scales, DType::kF32,
+                   {shape[0]});
+  }
+  check.ExpectIf(desc.x_scales == ActivationScales::kTensor, "x_scale", weight.x_scale, DType::kF32,
+                 {1});
+}
+
 constexpr LinearPacking kRowMajorPacking = {LayoutId::kRowMajor, 1, &RowMajorBytes, &CopyRows};
 
 }  // namespace
 
 std::string Linear::Desc::ToString() const {
-  return StrCat(Name(weight), " ", n, "x", k, " on ", Name(activation), bias ? " +bias" : "",
-                residual ? " +residual" : "", f32_out ? " to F32" : "");
+  return StrCat(Name(weight), Name(weight_scales), " ", n, "x", k, " on ", Name(activation),
+                Name(x_scales), bias ? " +bias" : "", residual ? " +residual" : "",
+                f32_out ? " to F32" : "");
+}
+
+std::vector<int64_t> ScaleShape(const Linear::Desc& desc) {
+  switch (desc.weight_scales) {
+    case WeightScales::kRow:
+      return {desc.n};
+    case WeightScales::kBlock:
+      return {(desc.n + kScaleBlock - 1) / kScaleBlock, (desc.k + kScaleBlock - 1) / kScaleBlock};
+    default:
+      return {1};
+  }
+}
+
+Support NoWeightScales(const Linear::Desc& desc) {
+  return desc.weight_scales == WeightScales::kNone
+             ? Support::Yes()
+             : Support::No(StrCat("weights", Name(desc.weight_scales)));
 }
 
 const LinearPacking& PackingOf(const OpTable& table, std::string_view implementation) {
@@ -54,6 +96,7 @@ Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, Layou
       .Expect("out", args.out, OutDType(desc), {m, desc.n})
       .ExpectApart("x", args.x, "out", args.out)
       .ExpectApartOrSame("residual", args.residual, "out", args.out);
+  ExpectScales(desc, *weight, check);
   return check.status();
 }
 

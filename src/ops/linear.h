@@ -13,11 +13,19 @@
 //   (ops/formats/format.h), k ascending, with exact integer sums:
 //     acc = fma(scale * dx, F32(sum of (value - offset) * code), acc)
 //     acc = fma(minimum, dx * F32(sum of code), acc)      where the format has a minimum
+//   W in F8 with scales: for each 128 elements, k ascending: acc = fma(sum, inner, acc). Without
+//   x_scales, sum = fma(code of w[k], x[k], sum) in F32, from zero, k ascending. With them x
+//   becomes F8, too: a code is x / scale, to the nearest even, at most +-448, and dynamic scales
+//   are the largest |x| they cover, over 448 (1 where that is 0); a row with NaN, and a dynamic one
+//   with infinity, gives NaN. Then sum is that of the products of codes, exact and rounded to F32,
+//   or as the device's matrix instructions add 128 products. `inner` is the product of the scales
+//   of W and x that change along k (kBlock), and at the end acc = acc * the product of the others.
 // At the end out = (acc + bias) + residual in F32, rounded once to the type of out. Other devices
 // may add in another order, fixed for each output whatever m is.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "device/device.h"
 #include "ops/layout.h"
@@ -26,12 +34,23 @@
 
 namespace sluice::ops {
 
+inline constexpr int64_t kScaleBlock = 128;
+
+// What the scales of an F8 weight cover. kBlock: 128 rows by 128 of k, the last ones maybe fewer.
+enum class WeightScales : uint8_t { kNone, kTensor, kRow, kBlock };
+// What the scales of x cover where it becomes F8. kTensor: one scale that the checkpoint gives;
+// kRow and kBlock (128 of k in a row): found when the product runs.
+enum class ActivationScales : uint8_t { kNone, kTensor, kRow, kBlock };
+
 // A weight matrix as an implementation wants it. `data` is the packed bytes.
 struct PackedWeight {
   Tensor data;  // kRowMajor: [n, k] of dtype; packed: bytes as U8 [bytes]
   DType dtype = DType::kF32;
   LayoutId layout = LayoutId::kRowMajor;
   int64_t n = 0, k = 0;
+  // F32, for an F8 weight with scales: [1], [n], or [ceil(n / 128), ceil(k / 128)]; else empty.
+  Tensor scales;
+  Tensor x_scale;  // F32 [1] with ActivationScales::kTensor, else empty
 };
 
 struct Linear {
@@ -39,6 +58,8 @@ struct Linear {
 
   struct Desc {
     DType weight = DType::kF32;
+    WeightScales weight_scales = WeightScales::kNone;     // of an F8_E4M3 weight alone
+    ActivationScales x_scales = ActivationScales::kNone;  // only with weight_scales
     DType activation = DType::kF32;  // of x, bias and, but for f32_out, residual and out
     int64_t n = 0, k = 0;
     bool bias = false;
@@ -60,6 +81,10 @@ struct Linear {
 inline DType OutDType(const Linear::Desc& desc) {
   return desc.f32_out ? DType::kF32 : desc.activation;
 }
+
+// The sizes of PackedWeight::scales: [1] (also where there are none), [n], or rows and columns of
+// blocks.
+std::vector<int64_t> ScaleShape(const Linear::Desc& desc);
 
 // The layout an implementation reads, and how to make it. A backend attaches one to its table under
 // the name of each implementation whose layout is not row-major.
@@ -88,6 +113,9 @@ Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes
 // Types, sizes, devices, overlaps of a call against its descriptor, for a weight in `layout`. An
 // error is a defect of the caller; kernels trust what this has checked. Rows may be strided.
 Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout);
+
+// Kernels that know no scales decline a weight that has some.
+Support NoWeightScales(const Linear::Desc& desc);
 
 // What x becomes for block formats: `codes` [k], `scales` [k / 32]. REQUIRES: k is a multiple
 // of 32.

@@ -14,6 +14,7 @@ namespace sluice::ops {
 namespace {
 
 constexpr int kActivationBlock = 32;
+constexpr float kF8Max = 448.0f;
 constexpr float kSmallest = 0x1p-100f;  // 127 / max|x| stays finite above it
 
 void Finish(const Linear::Desc& desc, const Linear::Args& args, int64_t row, int64_t column,
@@ -113,6 +114,83 @@ void RunInteger(const BlockFormat& format, const Linear::Desc& desc, const Linea
   }
 }
 
+// x as it meets an F8 weight with scales, [m, k]: as it is, or its codes' values with a scale for
+// each `covers` elements of a row.
+struct ScaledRows {
+  std::vector<float> values, scales;
+  int64_t covers = 0;
+
+  float ScaleAt(int64_t row, int64_t k, int64_t begin) const {
+    return scales[row * ((k + covers - 1) / covers) + begin / covers];
+  }
+};
+
+// The scale for elements whose largest is found when the product runs.
+float DynamicScale(std::span<const float> x) {
+  uint32_t bits = 0;  // compared as integers, so that NaN is the largest
+  for (const float value : x) bits = std::max(bits, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+  return bits == 0 ? 1.0f : std::bit_cast<float>(bits) / kF8Max;
+}
+
+ScaledRows ScaleRows(const Linear::Desc& desc, const Linear::Args& args) {
+  ScaledRows rows = {Widened(desc, args.x), {}, desc.k};
+  if (desc.x_scales == ActivationScales::kBlock) rows.covers = kScaleBlock;
+  const bool dynamic =
+      desc.x_scales == ActivationScales::kRow || desc.x_scales == ActivationScales::kBlock;
+  for (int64_t row = 0; row < args.x.dims[0]; ++row) {
+    for (int64_t begin = 0; begin < desc.k; begin += rows.covers) {
+      const int64_t count = std::min(rows.covers, desc.k - begin);
+      const std::span<float> x(&rows.values[row * desc.k + begin], static_cast<size_t>(count));
+      float scale = 1.0f;
+      if (desc.x_scales == ActivationScales::kTensor) scale = *args.weight->x_scale.ptr<float>();
+      if (dynamic) scale = DynamicScale(x);
+      rows.scales.push_back(scale);
+      if (desc.x_scales == ActivationScales::kNone) continue;
+      for (float& value : x) value = F8E4M3ToF32(F32ToF8E4M3(value / scale));
+    }
+  }
+  return rows;
+}
+
+// Of at most kScaleBlock elements.
+float BlockSum(const Linear::Desc& desc, std::span<const float> w, const float* x) {
+  if (desc.x_scales == ActivationScales::kNone) {
+    float sum = 0.0f;
+    for (size_t i = 0; i < w.size(); ++i) sum = std::fma(w[i], x[i], sum);
+    return sum;
+  }
+  double sum = 0.0;  // exact: products of codes are multiples of 2^-18 up to 2^17.7
+  for (size_t i = 0; i < w.size(); ++i) sum += double{w[i]} * double{x[i]};
+  return static_cast<float>(sum);
+}
+
+void RunScaled(const Linear::Desc& desc, const Linear::Args& args) {
+  const ScaledRows rows = ScaleRows(desc, args);
+  const float* scales = args.weight->scales.ptr<float>();
+  const bool w_blocks = desc.weight_scales == WeightScales::kBlock;
+  const bool x_blocks = desc.x_scales == ActivationScales::kBlock;
+  const int64_t blocks = (desc.k + kScaleBlock - 1) / kScaleBlock;
+  std::vector<float> w(desc.k);
+  for (int64_t column = 0; column < desc.n; ++column) {
+    DequantizeRow(desc.weight, args.weight->data.data + column * desc.k, w);
+    const float w_scale =
+        w_blocks ? 1.0f : scales[desc.weight_scales == WeightScales::kRow ? column : 0];
+    for (int64_t row = 0; row < args.x.dims[0]; ++row) {
+      float acc = 0.0f;
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t begin = block * kScaleBlock, count = std::min(kScaleBlock, desc.k - begin);
+        const float inner = (w_blocks ? scales[column / kScaleBlock * blocks + block] : 1.0f) *
+                            (x_blocks ? rows.ScaleAt(row, desc.k, begin) : 1.0f);
+        const float sum = BlockSum(desc, {&w[begin], static_cast<size_t>(count)},
+                                   &rows.values[row * desc.k + begin]);
+        acc = std::fma(sum, inner, acc);
+      }
+      const float outer = w_scale * (x_blocks ? 1.0f : rows.ScaleAt(row, desc.k, 0));
+      Finish(desc, args, row, column, acc * outer);
+    }
+  }
+}
+
 }  // namespace
 
 void QuantizeActivations(std::span<const float> x, int8_t* codes, float* scales) {
@@ -146,6 +224,13 @@ Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts&) 
     return Support::No(StrCat("k = ", desc.k, " is no multiple of the block of ",
                               Info(desc.weight).block, " elements"));
   }
+  const bool scaled = desc.weight_scales != WeightScales::kNone;
+  if (scaled && desc.weight != DType::kF8E4M3) {
+    return Support::No(StrCat("scales of weights in ", Name(desc.weight)));
+  }
+  if (!scaled && desc.x_scales != ActivationScales::kNone) {
+    return Support::No("activations in F8 beside weights without scales");
+  }
   return Support::Yes();
 }
 
@@ -153,6 +238,8 @@ Status RefLinear(device::Stream&, const Linear::Desc& desc, const Linear::Args& 
   SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, LayoutId::kRowMajor));
   if (const BlockFormat* format = FindBlockFormat(desc.weight)) {
     RunInteger(*format, desc, args);
+  } else if (desc.weight_scales != WeightScales::kNone) {
+    RunScaled(desc, args);
   } else {
     RunPlain(desc, args);
   }

@@ -104,6 +104,8 @@ struct Case {
   int64_t m, x_stride;
   std::vector<std::byte> weight;
   std::vector<float> x, bias, residual;
+  std::vector<float> scales;  // of W, where the descriptor has some
+  float x_scale = 1.0f;
 
   Case(DType dtype, int64_t rows, int64_t n, int64_t k, bool bias_and_residual, uint32_t seed = 1)
       : m(rows), x_stride(k + 5) {
@@ -118,6 +120,25 @@ struct Case {
     residual.resize(m * n);
     for (float& value : bias) value = normal(random);
     for (float& value : residual) value = normal(random);
+  }
+
+  // An F8 weight with scales.
+  Case(WeightScales weight_scales, ActivationScales x_scales, int64_t rows, int64_t n, int64_t k)
+      : Case(DType::kF8E4M3, rows, n, k, true) {
+    desc.weight_scales = weight_scales;
+    desc.x_scales = x_scales;
+    std::mt19937 random(7);
+    size_t count = 1;
+    for (const int64_t dim : ScaleShape(desc)) count *= static_cast<size_t>(dim);
+    scales.resize(count);
+    for (float& scale : scales) scale = 0.01f * static_cast<float>(1 + random() % 100);
+  }
+
+  double WeightScaleAt(int64_t row, int64_t column) const {
+    if (scales.empty()) return 1.0;
+    if (desc.weight_scales == WeightScales::kTensor) return scales[0];
+    if (desc.weight_scales == WeightScales::kRow) return scales[row];
+    return scales[row / 128 * ((desc.k + 127) / 128) + column / 128];
   }
 };
 
@@ -145,6 +166,12 @@ std::vector<float> Compute(Cpu& cpu, const Implementation<Linear>& implementatio
   weight.layout = packing.layout;
   weight.n = c.desc.n;
   weight.k = c.desc.k;
+  if (c.desc.weight_scales != WeightScales::kNone) {
+    const std::vector<int64_t> shape = ScaleShape(c.desc);
+    weight.scales = shape.size() == 1 ? Vector(c.scales.data(), shape[0])
+                                      : Matrix(c.scales.data(), shape[0], shape[1], shape[1]);
+  }
+  if (c.desc.x_scales == ActivationScales::kTensor) weight.x_scale = Vector(&c.x_scale, 1);
   // A guard column shows writes past a row's end.
   const int64_t stride = c.desc.n + 1;
   std::vector<float> padded(rows * stride, 77.0f), out;
@@ -176,7 +203,8 @@ void Exact(const Case& c, std::vector<double>* out, std::vector<double>* magnitu
     for (int64_t i = 0; i < c.m; ++i) {
       double sum = 0, squares = 0;
       for (int64_t k = 0; k < c.desc.k; ++k) {
-        const double product = double{w[k]} * double{c.x[i * c.x_stride + k]};
+        const double product =
+            double{w[k]} * c.WeightScaleAt(j, k) * double{c.x[i * c.x_stride + k]};
         sum += product;
         squares += product * product;
       }
@@ -351,6 +379,135 @@ TEST(Linear, EveryF8ValueConverts) {
           << implementation.name << " " << i << ": " << out[i] << " and " << expected;
     }
   }
+}
+
+constexpr WeightScales kAllScales[] = {WeightScales::kTensor, WeightScales::kRow,
+                                       WeightScales::kBlock};
+
+TEST(LinearScales, ReferenceIsCloseToDoublePrecision) {
+  Cpu cpu(1);
+  for (const WeightScales scales : kAllScales) {
+    // More than one block of rows and of columns, the last ones ragged.
+    Case c(scales, ActivationScales::kNone, 5, 150, 300);
+    const std::vector<float> out = Compute(cpu, cpu.table().List<Linear>().back(), c,
+                                           Pack(PackingOf(cpu.table(), "ref_linear"), c), 0, c.m);
+    std::vector<double> exact, magnitude;
+    Exact(c, &exact, &magnitude);
+    for (size_t i = 0; i < out.size(); ++i) {
+      EXPECT_NEAR(double{out[i]}, exact[i], 1e-5 * magnitude[i] + 1e-6) << c.desc.ToString();
+    }
+  }
+}
+
+TEST(LinearScales, EveryImplementationGivesTheBitsOfTheReferenceInEveryBatch) {
+  Cpu cpu(0);
+  for (const WeightScales scales : kAllScales) {
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {17, 128}, {150, 300}}) {
+      Case c(scales, ActivationScales::kNone, 33, n, k);
+      const auto& all = cpu.table().List<Linear>();
+      const std::vector<float> expected =
+          Compute(cpu, all.back(), c, Pack(PackingOf(cpu.table(), "ref_linear"), c), 0, c.m);
+      int found = 0;
+      for (const auto& implementation : all) {
+        if (!implementation.supports(c.desc, cpu.facts()).ok) continue;
+        ++found;
+        const std::vector<std::byte> packed = Pack(PackingOf(cpu.table(), implementation.name), c);
+        for (const int64_t rows : {1, 2, 3, 12, 33}) {
+          const int64_t first = c.m - rows;
+          const std::vector<float> of_rows(expected.begin() + first * n, expected.end());
+          EXPECT_EQ(Mismatches(Compute(cpu, implementation, c, packed, first, rows), of_rows), 0u)
+              << implementation.name << " " << c.desc.ToString() << " m=" << rows;
+        }
+      }
+      EXPECT_GE(found, UsableInstructionSets().size() > 1 ? 2 : 1);
+    }
+  }
+}
+
+// x / scale to F8 and back.
+double Rounded(float x, float scale) {
+  return double{F8E4M3ToF32(F32ToF8E4M3(x / scale))} * double{scale};
+}
+
+TEST(LinearScales, ReferenceRoundsActivationsByTheScaleThatCoversThem) {
+  Cpu cpu(1);
+  const auto& reference = cpu.table().List<Linear>().back();
+  for (const WeightScales scales : kAllScales) {
+    for (const ActivationScales x_scales :
+         {ActivationScales::kTensor, ActivationScales::kRow, ActivationScales::kBlock}) {
+      Case c(scales, x_scales, 3, 130, 200);
+      c.x_scale = 0.004f;  // some elements are beyond 448 of it
+      std::fill_n(&c.x[c.x_stride], c.desc.k, 0.0f);
+      const std::vector<float> out =
+          Compute(cpu, reference, c, Pack(PackingOf(cpu.table(), "ref_linear"), c), 0, c.m);
+      const int64_t covers = x_scales == ActivationScales::kBlock ? 128 : c.desc.k;
+      for (int64_t row = 0; row < c.m; ++row) {
+        float* x = &c.x[row * c.x_stride];
+        for (int64_t begin = 0; begin < c.desc.k; begin += covers) {
+          float largest = 0.0f;
+          const int64_t end = std::min(begin + covers, c.desc.k);
+          for (int64_t k = begin; k < end; ++k) largest = std::max(largest, std::fabs(x[k]));
+          float scale = largest == 0.0f ? 1.0f : largest / 448.0f;
+          if (x_scales == ActivationScales::kTensor) scale = c.x_scale;
+          for (int64_t k = begin; k < end; ++k) x[k] = static_cast<float>(Rounded(x[k], scale));
+        }
+      }
+      std::vector<double> exact, magnitude;
+      Exact(c, &exact, &magnitude);
+      for (size_t i = 0; i < out.size(); ++i) {
+        EXPECT_NEAR(double{out[i]}, exact[i], 1e-5 * magnitude[i] + 1e-6) << c.desc.ToString();
+      }
+    }
+  }
+}
+
+TEST(LinearScales, RowsThatAreNoNumbersStayAlone) {
+  Cpu cpu(1);
+  const auto& reference = cpu.table().List<Linear>().back();
+  for (const ActivationScales x_scales : {ActivationScales::kRow, ActivationScales::kBlock}) {
+    Case c(WeightScales::kBlock, x_scales, 3, 20, 200);
+    c.x[5] = std::numeric_limits<float>::quiet_NaN();
+    c.x[2 * c.x_stride + 199] = std::numeric_limits<float>::infinity();
+    const std::vector<float> out =
+        Compute(cpu, reference, c, Pack(PackingOf(cpu.table(), "ref_linear"), c), 0, c.m);
+    for (int64_t i = 0; i < c.m * c.desc.n; ++i) {
+      EXPECT_EQ(std::isnan(out[i]), i / c.desc.n != 1) << i;
+    }
+  }
+}
+
+TEST(LinearScales, OtherWeightsAndWrongScalesAreRefused) {
+  Cpu cpu(1);
+  const auto why = [&](const Linear::Desc& desc) {
+    const auto bound = Bind<Linear>(cpu.table(), desc);
+    return bound.ok() ? std::string() : bound.status().message();
+  };
+  EXPECT_THAT(why({.weight = DType::kBF16, .weight_scales = WeightScales::kRow, .n = 8, .k = 8}),
+              HasSubstr("ref_linear: scales of weights in BF16"));
+  EXPECT_THAT(why({.weight = DType::kF8E4M3, .x_scales = ActivationScales::kRow, .n = 8, .k = 8}),
+              HasSubstr("ref_linear: activations in F8 beside weights without scales"));
+
+  Case c(WeightScales::kBlock, ActivationScales::kTensor, 2, 130, 130);
+  EXPECT_THAT(c.desc.ToString(),
+              HasSubstr("F8_E4M3 scaled by block 130x130 on F32 in F8 by tensor"));
+  std::vector<float> out(2 * 130);
+  PackedWeight weight = {.dtype = DType::kF8E4M3, .n = 130, .k = 130};
+  weight.data = Matrix(reinterpret_cast<float*>(c.weight.data()), 130, 130, 130);
+  const Linear::Args args = {.x = Matrix(c.x.data(), 2, 130, c.x_stride),
+                             .weight = &weight,
+                             .bias = Vector(c.bias.data(), 130),
+                             .residual = Matrix(c.residual.data(), 2, 130, 130),
+                             .out = Matrix(out.data(), 2, 130, 130)};
+  const auto error = [&] { return RefLinear(cpu.stream(), c.desc, args).message(); };
+  EXPECT_THAT(error(), HasSubstr("scales is missing, expected F32 [2, 2]"));
+  weight.scales = Vector(c.scales.data(), 4);
+  EXPECT_THAT(error(), HasSubstr("scales is F32 [4], expected F32 [2, 2]"));
+  weight.scales = Matrix(c.scales.data(), 2, 2, 2);
+  EXPECT_THAT(error(), HasSubstr("x_scale is missing, expected F32 [1]"));
+  weight.x_scale = Vector(&c.x_scale, 1);
+  EXPECT_EQ(error(), "");
+  c.desc.x_scales = ActivationScales::kNone;
+  EXPECT_THAT(error(), HasSubstr("x_scale is given, but the descriptor has none"));
 }
 
 TEST(Linear, TheInstructionSetAskedForIsTheOneUsed) {

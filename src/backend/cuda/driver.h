@@ -59,7 +59,8 @@ namespace sluice::cuda {
   X(cuKernelGetAttribute) \
   X(cuKernelSetAttribute) \
   X(cuKernelGetParamInfo) \
-  X(cuLaunchKernelEx)
+  X(cuLaunchKernelEx) \
+  X(cuTensorMapEncodeTiled)
 // clang-format on
 
 struct Driver {

@@ -28,6 +28,8 @@ constexpr size_t kPassBytes = size_t{24} << 10;
 // Up to here each thread makes its own copy of the tiles; that costs less than a barrier.
 constexpr int64_t kCopyElements = 4096;
 
+constexpr int kLanesMax = 16;
+
 size_t Align(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Problem {
@@ -43,6 +45,7 @@ struct Problem {
   size_t unpacked_bytes;  // of a group; 0: no kernel wants one
   int64_t pass_groups;    // that meet a tile of x one after the other
   int64_t groups;
+  float tensor_scales[kLanesMax];  // of an F8 weight with one scale, for each lane
 };
 
 // Rows [first, first + rows) of x, computed by `kernels`.
@@ -75,6 +78,30 @@ const std::byte* GroupOf(const Problem& p, int64_t group) {
   return p.args->weight->data.data + group * p.group_bytes;
 }
 
+// The scales of the rows of W that begin at `column`.
+void SetScales(const Problem& p, int64_t column, LinearSink* sink) {
+  const float* scales = p.args->weight->scales.ptr<float>();
+  switch (p.desc->weight_scales) {
+    case ops::WeightScales::kNone:
+      return;
+    case ops::WeightScales::kTensor:
+      sink->scales = p.tensor_scales;
+      return;
+    case ops::WeightScales::kRow:
+      sink->scales = scales + column;
+      return;
+    case ops::WeightScales::kBlock:  // whole groups of rows share a row of blocks
+      sink->block_scales = scales + column / ops::kScaleBlock * p.args->weight->scales.strides[0];
+      return;
+  }
+}
+
+LinearKernel KernelOf(const Problem& p, const RowKernels& kernels) {
+  if (p.format != nullptr) return kernels.block[p.kernel];
+  return p.desc->weight_scales != ops::WeightScales::kNone ? kernels.scaled_f8
+                                                           : kernels.plain[p.kernel];
+}
+
 void RunTile(const Problem& p, int64_t group, const std::byte* unpacked, const Tile& tile,
              const std::byte* in) {
   const Linear::Args& args = *p.args;
@@ -90,9 +117,9 @@ void RunTile(const Problem& p, int64_t group, const std::byte* unpacked, const T
   }
   sink.rows = tile.rows;
   sink.lanes = static_cast<int>(std::min<int64_t>(lanes, p.desc->n - column));
-  const LinearKernel run =
-      p.format != nullptr ? tile.kernels->block[p.kernel] : tile.kernels->plain[p.kernel];
-  run(tile.kernels->unpacked ? unpacked : GroupOf(p, group), in, p.steps, sink);
+  SetScales(p, column, &sink);
+  KernelOf(p, *tile.kernels)(tile.kernels->unpacked ? unpacked : GroupOf(p, group), in, p.steps,
+                             sink);
 }
 
 // Tiles [begin, end) of x, whose contents stand one after the other in `in`, against all of W: the
@@ -212,6 +239,9 @@ Status RunKernels(device::Stream& stream, const Linear::Desc& desc, const Linear
   }
   p.group_bytes = GroupBytes(desc.weight, desc.k, kernels.lanes);
   p.groups = (desc.n + kernels.lanes - 1) / kernels.lanes;
+  if (desc.weight_scales == ops::WeightScales::kTensor) {
+    std::fill_n(p.tensor_scales, kLanesMax, *args.weight->scales.ptr<float>());
+  }
   return RunProblem(p, AsCpu(stream));
 }
 
@@ -221,6 +251,9 @@ ops::Support SupportsAtLeast(Isa isa, bool block_formats, const Linear::Desc& de
   if (!support.ok) return support;
   if ((ops::FindBlockFormat(desc.weight) != nullptr) != block_formats) {
     return ops::Support::No(StrCat("not for weights in ", sluice::Name(desc.weight)));
+  }
+  if (desc.x_scales != ops::ActivationScales::kNone) {
+    return ops::Support::No("activations in F8, which this processor has no products for");
   }
   return ops::RefLinearSupports(desc, facts);
 }

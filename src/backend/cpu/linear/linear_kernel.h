@@ -69,6 +69,7 @@ SLUICE_INLINE void StoreTile(const typename V::F (&acc)[kRows], const LinearSink
   Unroll<0, kRows>(SLUICE_EACH(r) {
     if (r.value >= sink.rows) return;
     typename V::F value = acc[r.value];
+    if (sink.scales != nullptr) value = V::Mul(value, V::LoadPart(sink.scales, sink.lanes));
     if (sink.bias != nullptr) value = V::Add(value, V::LoadPart(sink.bias, sink.lanes));
     if (sink.residual != nullptr) {
       const float* residual = sink.residual + r.value * sink.residual_stride;
@@ -196,6 +197,34 @@ void PlainKernel(const std::byte* group, const std::byte* tile, int64_t steps,
   StoreTile<V, kRows>(acc, sink);
 }
 
+// F8 with scales: the products of 128 elements are added apart, then scaled as the block is.
+template <class V, int kRows>
+void ScaledF8Kernel(const std::byte* group, const std::byte* tile, int64_t steps,
+                    const LinearSink& sink) {
+  typename V::F acc[kRows];
+  Unroll<0, kRows>(SLUICE_EACH(r) { acc[r.value] = V::ZeroFloat(); });
+  const auto* x = reinterpret_cast<const float*>(tile);
+  const float one = 1.0f;
+  for (int64_t begin = 0; begin < steps; begin += kScaledElements) {
+    const int64_t left = steps - begin;
+    const int count = left < kScaledElements ? static_cast<int>(left) : kScaledElements;
+    typename V::F sum[kRows];
+    Unroll<0, kRows>(SLUICE_EACH(r) { sum[r.value] = V::ZeroFloat(); });
+    for (int i = 0; i < count; ++i) {
+      const typename V::F w = V::LoadF8(group);
+      Unroll<0, kRows>(
+          SLUICE_EACH(r) { sum[r.value] = V::Fma(w, V::Broadcast(x + r.value), sum[r.value]); });
+      group += V::kLanes;
+      x += kRows;
+    }
+    const float* at =
+        sink.block_scales != nullptr ? sink.block_scales + begin / kScaledElements : &one;
+    const typename V::F scale = V::Broadcast(at);
+    Unroll<0, kRows>(SLUICE_EACH(r) { acc[r.value] = V::Fma(sum[r.value], scale, acc[r.value]); });
+  }
+  StoreTile<V, kRows>(acc, sink);
+}
+
 // The scale and the factor of a block of x from the bits of max|x| (linear.h).
 SLUICE_INLINE float ActivationScale(uint32_t bits, float* factor) {
   const float largest = __builtin_bit_cast(float, bits);
@@ -262,6 +291,7 @@ constexpr RowKernels MakeRowKernels() {
   kernels.plain[1] = &PlainKernel<V, DType::kF16, 2, kCount>;
   kernels.plain[2] = &PlainKernel<V, DType::kBF16, 2, kCount>;
   kernels.plain[3] = &PlainKernel<V, DType::kF8E4M3, 1, kCount>;
+  kernels.scaled_f8 = &ScaledF8Kernel<V, kCount>;
   return kernels;
 }
 

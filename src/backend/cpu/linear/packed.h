@@ -28,13 +28,16 @@
 namespace sluice::cpu {
 
 inline constexpr int kActivationBlock = 32;
+inline constexpr int kScaledElements = 128;  // that a scale of F8 weights covers
 
-// Where a kernel's results go: rows x lanes of the output, bias and residual added.
+// Where a kernel's results go: rows x lanes of the output, scaled, bias and residual added.
 struct LinearSink {
   float* out = nullptr;  // of the first row and lane; rows are `stride` apart
   int64_t stride = 0;
-  const float* bias = nullptr;      // [lanes] or null
-  const float* residual = nullptr;  // as `out`, or null
+  const float* block_scales = nullptr;  // of these rows of W, for each 128 elements; or null
+  const float* scales = nullptr;        // of rows of W, [lanes], or null
+  const float* bias = nullptr;          // [lanes] or null
+  const float* residual = nullptr;      // as `out`, or null
   int64_t residual_stride = 0;
   int rows = 0, lanes = 0;  // that exist; the kernel's own rows and lanes may be more
 };
@@ -73,6 +76,7 @@ struct RowKernels {
   CopyTile copy = nullptr;
   LinearKernel block[kBlockFormatCount] = {};  // in the order of kBlockFormats
   LinearKernel plain[kPlainFormatCount] = {};  // in the order of kPlainFormats
+  LinearKernel scaled_f8 = nullptr;            // packed as plain F8
 };
 
 // A group unpacked: per sub-block of W, k ascending, first the codes as bytes, [sub / 4][lanes][4]

@@ -1,6 +1,6 @@
 // Attention on a GPU at the shape of an 8B model (32 query heads, 8 KV heads of 128 numbers):
 // decode of a batch behind its contexts, by the KV bytes that it reads, and causal prefill of one
-// prompt.
+// prompt or of a chunk behind its beginning.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -121,6 +121,13 @@ void RegisterAll() {
   add(DType::kF32, DType::kF16, 64, 1, 2048, 64);
   for (const int dim : {64, 128, 256}) add(DType::kBF16, DType::kBF16, 1, 2048, 2048, dim);
   add(DType::kBF16, DType::kBF16, 4, 2048, 2048, 128);
+  for (const int context : {8192, 16384}) {
+    add(DType::kBF16, DType::kBF16, 1, context, context, 128);
+    add(DType::kF16, DType::kF16, 1, context, context, 128);
+  }
+  // A chunk of a prompt behind what came before it.
+  for (const int context : {10'240, 122'880})
+    add(DType::kBF16, DType::kBF16, 1, 2048, context, 128);
   add(DType::kBF16, DType::kF8E4M3, 1, 2048, 2048, 128);
   add(DType::kF32, DType::kF16, 1, 512, 512, 64);
   std::vector<int32_t> mixed(63, 1024);

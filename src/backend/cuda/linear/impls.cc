@@ -6,6 +6,7 @@
 #include "backend/cuda/launch.h"
 #include "backend/cuda/linear/config.h"
 #include "backend/cuda/linear/cublaslt_impls.h"
+#include "backend/cuda/linear/f8_impls.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
@@ -143,6 +144,7 @@ struct Implementation {
         desc.activation != DType::kBF16) {
       return ops::Support::No(StrCat("activations in ", Name(desc.activation)));
     }
+    if (const ops::Support plain = ops::NoWeightScales(desc); !plain.ok) return plain;
     if (desc.n < 1 || desc.k < 1 || desc.k % Info(desc.weight).block != 0) {
       return ops::Support::No(StrCat("k = ", desc.k, " is no multiple of the block of ",
                                      Info(desc.weight).block, " elements"));
@@ -195,6 +197,7 @@ struct Implementation {
 void RegisterLinear(ops::OpTable& table) {
   // First where the library is there: prefill is three times as fast, one sequence 7 % slower.
   RegisterCublasLtLinear(table);
+  RegisterF8Linear(table);
   Implementation<LinearArithmetic::kBf16>::Register(table, "sm90_bf16_linear",
                                                     ops::Arithmetic::kBf16);
   Implementation<LinearArithmetic::kF16>::Register(table, "sm90_f16_linear", ops::Arithmetic::kF16);

@@ -37,7 +37,8 @@ Status RunF32(device::Stream& stream, const ops::Linear::Desc& desc,
 ops::Support F32Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.residual && OutDType(desc) != desc.activation)
     return ops::Support::No(StrCat("a residual in F32 beside ", Name(desc.activation)));
-  return ops::RefLinearSupports(desc, facts);
+  const ops::Support plain = ops::NoWeightScales(desc);
+  return plain.ok ? ops::RefLinearSupports(desc, facts) : plain;
 }
 
 ops::Support Int8Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {

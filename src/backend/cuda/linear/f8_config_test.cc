@@ -1,0 +1,81 @@
+// Tiles of products in F8, chosen without a GPU.
+#include "backend/cuda/linear/f8_config.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/str_cat.h"
+
+namespace sluice::cuda {
+namespace {
+
+constexpr int kUnits = 132;
+
+TEST(F8Config, TilesCoverAllRowsAndTokensAndFitSharedMemory) {
+  for (const F8Kernel& kernel : F8Kernels()) {
+    for (const int64_t n : {1, 7, 8, 33, 576, 4096, 6144, 28672, 128256}) {
+      for (const int64_t m : {1, 9, 64, 129, 4096}) {
+        const F8Plan plan = PlanF8With(kernel, {m, n, 4096, kUnits});
+        const std::string what = StrCat(kernel.rows_function, " ", m, " x ", n);
+        EXPECT_EQ(plan.rows % 8, 0) << what;
+        EXPECT_GE(plan.rows, 8) << what;
+        EXPECT_LE(plan.rows, kernel.groups * kF8GroupRows) << what;
+        EXPECT_GE(int64_t{plan.rows} * plan.row_tiles, n) << what;
+        EXPECT_LT(int64_t{plan.rows} * (plan.row_tiles - 1), n) << what;
+        EXPECT_GE(int64_t{kernel.tokens} * plan.token_tiles, m) << what;
+        EXPECT_EQ(plan.blocks % kernel.cluster, 0u) << what;
+        EXPECT_LE(plan.blocks, static_cast<unsigned>(kUnits)) << what;
+        EXPECT_GE(plan.stages, 3) << what;
+        EXPECT_LE(plan.shared_bytes, F8SharedMax(kernel.groups)) << what;
+      }
+    }
+  }
+}
+
+// Of the shapes of an 8B model all multiprocessors read, though n is small for them.
+TEST(F8Config, FewTokensSpreadTheRowsOverTheDevice) {
+  EXPECT_EQ(PlanF8({1, 4096, 4096, kUnits}).rows, 32);
+  EXPECT_EQ(PlanF8({1, 6144, 4096, kUnits}).rows, 48);
+  EXPECT_EQ(PlanF8({1, 28672, 4096, kUnits}).rows, 56);
+  EXPECT_EQ(PlanF8({1, 512, 4096, kUnits}).rows, 8);
+}
+
+// The fastest of those measured on an H200 (bench/results).
+TEST(F8Config, AKernelForEachShapeAndNumberOfTokens) {
+  struct Choice {
+    int64_t m, n, k;
+    std::string function;
+  };
+  const Choice kChosen[] = {
+      {1, 4096, 4096, "f8_linear_8x1_rows"},      {8, 28672, 4096, "f8_linear_8x1_rows"},
+      {16, 6144, 4096, "f8_linear_16x1_rows"},    {64, 4096, 4096, "f8_linear_32x1_rows"},
+      {64, 28672, 4096, "f8_linear_128x2_rows"},  {128, 4096, 14336, "f8_linear_64x1_rows"},
+      {128, 6144, 4096, "f8_linear_128x2_rows"},  {512, 4096, 4096, "f8_linear_128x2_rows"},
+      {4096, 4096, 14336, "f8_linear_128x2_rows"}};
+  for (const Choice& c : kChosen) {
+    EXPECT_EQ(PlanF8({c.m, c.n, c.k, kUnits}).kernel->rows_function, c.function)
+        << c.m << " tokens, " << c.n << " x " << c.k;
+  }
+}
+
+// Tiles of few rows would give every thread block the same share of many tiles, at a multiple of
+// the time.
+TEST(F8Config, ManyTilesHaveManyRows) {
+  for (const F8Kernel& kernel : F8Kernels()) {
+    EXPECT_GE(PlanF8With(kernel, {512, 28672, 4096, kUnits}).rows, 32) << kernel.rows_function;
+  }
+}
+
+TEST(F8Config, ScratchHoldsCodesAndScalesOfEveryUnit) {
+  const F8Scratch blocks = F8ScratchOf(300, 1104, true);
+  EXPECT_GE(blocks.scales, 300u * 1104u);
+  EXPECT_EQ(blocks.scale_stride, 512);
+  EXPECT_EQ(blocks.bytes - blocks.scales, 9u * 512u * 4u);
+  const F8Scratch rows = F8ScratchOf(300, 1104, false);
+  EXPECT_GE(rows.bytes - rows.scales, 300u * 4u);
+  EXPECT_LE(F8ScratchOf(1, 1104, true).bytes, blocks.bytes);
+}
+
+}  // namespace
+}  // namespace sluice::cuda

@@ -1,0 +1,367 @@
+// Products of W and x in F8_E4M3 on the matrix units of sm_90a. Rows of W are the rows of a matrix
+// instruction and tokens its columns, so that few tokens waste nothing. An output is, for each unit
+// of 128 elements, k ascending,
+//   acc = fma(sum of the unit by four instructions, scale of the unit, acc)
+// whatever the tile, so all tiles give the same bits.
+//
+// A thread block has one or two warpgroups that multiply, with 64 rows of W each at most, a warp
+// that fetches W and one that fetches x, through a ring of stages in shared memory. W is fetched
+// before the wait for x, since no kernel writes weights. The thread blocks of a cluster have
+// different rows and the same tokens; each fetches its share of x for all. A thread block walks
+// over tiles, and the ring fills with those of the next tile while outputs are written.
+#pragma once
+
+#include "backend/cuda/linear/f8_params.h"
+#include "backend/cuda/linear/linear_kernel.cuh"
+#include "backend/cuda/simt/bulk_copy.cuh"
+#include "backend/cuda/simt/dependence.cuh"
+#include "backend/cuda/simt/warpgroup.cuh"
+
+namespace sluice::cuda {
+
+// Four neighbouring outputs of a token, whose addresses allow words of four.
+__device__ __forceinline__ void LoadFour(DType type, const void* from, int64_t i, float (&v)[4]) {
+  if (type == DType::kF32) {
+    const float4 four = *reinterpret_cast<const float4*>(static_cast<const float*>(from) + i);
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+    return;
+  }
+  const uint2 four = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(from) + i);
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    const auto bits = static_cast<uint16_t>((r < 2 ? four.x : four.y) >> r % 2 * 16);
+    v[r] = type == DType::kF16 ? __half2float(__ushort_as_half(bits))
+                               : __bfloat162float(__ushort_as_bfloat16(bits));
+  }
+}
+__device__ __forceinline__ uint32_t PackTwo(DType type, float a, float b) {
+  const auto bits = [type](float v) -> uint32_t {
+    return type == DType::kF16 ? __half_as_ushort(__float2half_rn(v))
+                               : __bfloat16_as_ushort(__float2bfloat16_rn(v));
+  };
+  return bits(a) | bits(b) << 16;
+}
+__device__ __forceinline__ void FinishFour(const F8LinearParams& p, int row, int token,
+                                           float (&v)[4]) {
+  float add[4];
+  if (p.bias != nullptr) {
+    LoadFour(p.bias_type, p.bias, row, add);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) v[r] = __fadd_rn(v[r], add[r]);
+  }
+  if (p.residual != nullptr) {
+    LoadFour(p.result, p.residual, token * p.residual_stride + row, add);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) v[r] = __fadd_rn(v[r], add[r]);
+  }
+  const int64_t at = token * p.out_stride + row;
+  if (p.result == DType::kF32) {
+    *reinterpret_cast<float4*>(static_cast<float*>(p.out) + at) =
+        make_float4(v[0], v[1], v[2], v[3]);
+  } else {
+    *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p.out) + at) =
+        make_uint2(PackTwo(p.result, v[0], v[1]), PackTwo(p.result, v[2], v[3]));
+  }
+}
+
+// kBlocks: scales differ along k.
+template <int kTokens, int kGroups, int kCluster, bool kBlocks>
+struct F8Linear {
+  static constexpr int kChunk = kTokens < 128 ? kTokens : 128, kChunks = kTokens / kChunk;
+  static constexpr int kUnits = F8UnitsPerStage(kTokens);
+  static constexpr int kShare = kTokens / kCluster;  // tokens of x that a thread block fetches
+  static constexpr int kWarps = 4 * kGroups;
+  static constexpr int kTurn = F8TurnTokens(kTokens);
+  static constexpr int kSums = kTokens / 2, kPartial = kChunk / 2;
+  static_assert(kShare % 8 == 0 && (kUnits == 1 || kChunks == 1));
+
+  const F8LinearParams& p;
+  const uint32_t ring, full, empty;
+  float* const turn;
+  const int warp, lane, units;
+  int stage = 0;
+  uint32_t parity = 0;
+
+  // Shared memory: the ring, the warpgroups' places to turn outputs round, the barriers.
+  __device__ F8Linear(const F8LinearParams& params, uint8_t* memory)
+      : p(params),
+        ring(SharedAddress(memory)),
+        full(ring + static_cast<uint32_t>(RingBytes() + F8TurnBytes(kTokens, kGroups))),
+        empty(full + 8 * kF8StagesMax),
+        turn(reinterpret_cast<float*>(memory + RingBytes())),
+        warp(static_cast<int>(threadIdx.x) / 32),
+        lane(static_cast<int>(threadIdx.x) % 32),
+        units((params.k + kF8Unit - 1) / kF8Unit) {}
+
+  // Two warpgroups always have all their rows, which spares registers.
+  static constexpr int kAllRows = kGroups * kF8GroupRows;
+  __device__ __forceinline__ int Rows() const { return kGroups == 2 ? kAllRows : p.rows; }
+  __device__ __forceinline__ int StageBytes() const {
+    return kGroups == 2 ? F8StageBytes(kTokens, kAllRows) : p.stage_bytes;
+  }
+  __device__ __forceinline__ int Stages() const {
+    return kGroups == 2 ? F8Stages(kTokens, kGroups, kAllRows) : p.stages;
+  }
+  __device__ __forceinline__ int RingBytes() const {
+    return F8RingBytes(Stages(), StageBytes(), kGroups, Rows());
+  }
+
+  // Parts of a stage: kUnits units of W, of x, of the scales of x, and two scales of W a unit.
+  __device__ __forceinline__ uint32_t WeightAt(int unit) const {
+    return ring + static_cast<uint32_t>(stage * StageBytes() + unit * Rows() * kF8UnitBytes);
+  }
+  __device__ __forceinline__ uint32_t TokensAt(int unit) const {
+    return WeightAt(kUnits) + static_cast<uint32_t>(unit * kTokens * kF8UnitBytes);
+  }
+  __device__ __forceinline__ uint32_t TokenScalesAt(int unit) const {
+    return TokensAt(kUnits) + static_cast<uint32_t>(unit * kTokens * 4);
+  }
+  __device__ __forceinline__ uint32_t WeightScalesAt(int unit) const {
+    return TokenScalesAt(kUnits) + static_cast<uint32_t>(unit * 8);
+  }
+  __device__ __forceinline__ uint32_t Full() const { return full + 8 * stage; }
+  __device__ __forceinline__ uint32_t Empty() const { return empty + 8 * stage; }
+  __device__ __forceinline__ void Advance() {
+    if (++stage < Stages()) return;
+    stage = 0;
+    parity ^= 1;
+  }
+
+  // Calls `visit(first row, first token)` for the tiles of this thread block.
+  template <class Visit>
+  __device__ __forceinline__ void ForTiles(const Visit& visit) {
+    const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
+    const int bands = (p.row_tiles + kCluster - 1) / kCluster;
+    for (int tile = static_cast<int>(blockIdx.x) / kCluster; tile < bands * p.token_tiles;
+         tile += static_cast<int>(gridDim.x) / kCluster) {
+      visit((tile / p.token_tiles * kCluster + rank) * Rows(), tile % p.token_tiles * kTokens);
+    }
+  }
+
+  __device__ void Begin() {
+    if (threadIdx.x == 0) {
+      // Of W and of x, each by one thread, and of the threads that copy scales of W.
+      constexpr int kArrivals = 2 + (kBlocks ? 2 * kUnits : 0);
+      for (int i = 0; i < Stages(); ++i) {
+        InitBarrier(full + 8 * i, kArrivals);
+        InitBarrier(empty + 8 * i, kCluster * kWarps);
+      }
+      PublishBarriers();
+    }
+    if constexpr (kCluster > 1) {
+      SyncCluster();
+    } else {
+      __syncthreads();
+    }
+  }
+
+  // One thread.
+  __device__ void FetchWeight() {
+    ForTiles([&](int row, int) {
+      for (int unit = 0; unit < units; unit += kUnits) {
+        WaitBarrier(Empty(), parity ^ 1);
+        const int count = min(kUnits, units - unit);
+        ArriveExpecting(Full(), static_cast<uint32_t>(count * Rows() * kF8UnitBytes));
+        for (int i = 0; i < count; ++i)
+          CopyBox(WeightAt(i), &p.w, (unit + i) * kF8Unit, row, Full());
+        Advance();
+      }
+    });
+  }
+
+  // One warp.
+  __device__ void FetchTokens() {
+    if (lane == 0) PrefetchMap(&p.x);
+    WaitForInputs();
+    const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
+    ForTiles([&](int row, int token) {
+      for (int unit = 0; unit < units; unit += kUnits) {
+        WaitBarrier(Empty(), parity ^ 1);
+        const int count = min(kUnits, units - unit);
+        if (lane == 0) FetchTokens(unit, count, token, rank);
+        if (kBlocks && lane < 2 * kUnits) FetchWeightScale(unit, count, row);
+        Advance();
+      }
+    });
+  }
+  __device__ __forceinline__ void FetchTokens(int unit, int count, int token, int rank) const {
+    const int scales = kBlocks && p.x_blocks ? 4 : 0;
+    ArriveExpecting(Full(), static_cast<uint32_t>(count * kTokens * (kF8UnitBytes + scales)));
+    for (int i = 0; i < count; ++i) {
+      const uint32_t to = TokensAt(i) + static_cast<uint32_t>(rank * kShare * kF8UnitBytes);
+      const int column = (unit + i) * kF8Unit, first = token + rank * kShare;
+      if constexpr (kCluster > 1) {
+        CopyBoxToMany(to, &p.x, column, first, Full(), (1u << kCluster) - 1);
+      } else {
+        CopyBox(to, &p.x, column, first, Full());
+      }
+      if (scales == 0) continue;
+      CopyBytes(TokenScalesAt(i), p.x_scales + int64_t{unit + i} * p.x_scale_stride + token,
+                kTokens * 4, Full());
+    }
+  }
+  // A lane has one scale: of a unit, and of one of the two blocks of rows that a tile may lie in.
+  __device__ __forceinline__ void FetchWeightScale(int unit, int count, int row) const {
+    const int i = lane / 2;
+    if (p.w_blocks && i < count) {
+      const int block = min(row / kF8Unit + lane % 2, (p.n - 1) / kF8Unit);
+      CopyAsync<4>(WeightScalesAt(i) + lane % 2 * 4, p.w_scales + int64_t{block} * units + unit + i,
+                   true);
+    }
+    ArriveWhenCopied(Full());
+  }
+
+  static __device__ __forceinline__ float2 SharedPair(uint32_t address) {
+    float2 v;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address));
+    return v;
+  }
+
+  // Puts a unit's products on the matrix units.
+  __device__ __forceinline__ void Multiply(int i, int chunk, float (&partial)[kPartial]) const {
+    const uint64_t a = SwizzledOperand(
+        WeightAt(i) + static_cast<uint32_t>(warp / 4 * kF8GroupRows * kF8UnitBytes));
+    const uint64_t b =
+        SwizzledOperand(TokensAt(i) + static_cast<uint32_t>(chunk * kChunk * kF8UnitBytes));
+    PinSums(partial);
+    WarpgroupFence();
+#pragma unroll
+    for (int step = 0; step < kF8Unit / 32; ++step)
+      MultiplyF8<kChunk>(partial, a + 2 * step, b + 2 * step, step > 0);
+    WarpgroupCommit();
+  }
+
+  // Adds a unit's products; `high` says which of the two scales of W the thread's rows have.
+  __device__ __forceinline__ void Promote(int i, int chunk, const bool (&high)[2],
+                                          const float (&partial)[kPartial],
+                                          float (&sum)[kSums]) const {
+    float* to = sum + chunk * kPartial;
+    if constexpr (!kBlocks) {
+#pragma unroll
+      for (int c = 0; c < kPartial; ++c) to[c] = __fadd_rn(to[c], partial[c]);
+      return;
+    }
+    float w[2] = {1.0f, 1.0f};
+    if (p.w_blocks) {
+      const float2 both = SharedPair(WeightScalesAt(i));
+      w[0] = high[0] ? both.y : both.x;
+      w[1] = high[1] ? both.y : both.x;
+    }
+    const uint32_t scales =
+        TokenScalesAt(i) + static_cast<uint32_t>((chunk * kChunk + lane % 4 * 2) * 4);
+#pragma unroll
+    for (int j = 0; j < kChunk / 8; ++j) {
+      const float2 x = p.x_blocks ? SharedPair(scales + 32 * j) : make_float2(1.0f, 1.0f);
+      to[4 * j] = __fmaf_rn(partial[4 * j], __fmul_rn(x.x, w[0]), to[4 * j]);
+      to[4 * j + 1] = __fmaf_rn(partial[4 * j + 1], __fmul_rn(x.y, w[0]), to[4 * j + 1]);
+      to[4 * j + 2] = __fmaf_rn(partial[4 * j + 2], __fmul_rn(x.x, w[1]), to[4 * j + 2]);
+      to[4 * j + 3] = __fmaf_rn(partial[4 * j + 3], __fmul_rn(x.y, w[1]), to[4 * j + 3]);
+    }
+  }
+
+  __device__ __forceinline__ void Release() {
+    __syncwarp();
+    if (lane < kCluster) ArriveAt(Empty(), static_cast<uint32_t>(lane));
+    Advance();
+  }
+
+  // The sums of a tile. All units of a stage are put on the matrix units at once, also those behind
+  // k, whose sums nobody adds.
+  __device__ __forceinline__ void SumTile(const bool (&high)[2], float (&sum)[kSums]) {
+    for (int unit = 0; unit < units; unit += kUnits) {
+      WaitBarrier(Full(), parity);
+#pragma unroll
+      for (int chunk = 0; chunk < kChunks; ++chunk) {
+        float partial[kUnits][kPartial];
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) Multiply(i, chunk, partial[i]);
+        PromoteFrom<0>(unit, chunk, high, partial, sum);
+      }
+      Release();
+    }
+  }
+  template <int kFirst>
+  __device__ __forceinline__ void PromoteFrom(int unit, int chunk, const bool (&high)[2],
+                                              float (&partial)[kUnits][kPartial],
+                                              float (&sum)[kSums]) const {
+    if constexpr (kFirst < kUnits) {
+      WarpgroupWait<kUnits - 1 - kFirst>();
+      PinSums(partial[kFirst]);
+      if (unit + kFirst < units) Promote(kFirst, chunk, high, partial[kFirst], sum);
+      PromoteFrom<kFirst + 1>(unit, chunk, high, partial, sum);
+    }
+  }
+
+  // Four neighbouring rows of one token, from the shared memory where outputs are turned round.
+  __device__ __forceinline__ void Write(const float* from, int row, int token, int end) const {
+    const float x = p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? token : 0];
+    float v[4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const int at = p.w_by_row ? min(row + r, p.n - 1) : 0;
+      v[r] = __fmul_rn(from[r], __fmul_rn(p.w_blocks ? 1.0f : p.w_scales[at], x));
+    }
+    if (p.four && row + 4 <= end) return FinishFour(p, row, token, v);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      if (row + r < end) Finish(p, row + r, token, v[r]);
+    }
+  }
+
+  // Turns a tile's sums round in shared memory, so that neighbouring threads write neighbouring
+  // rows of a token.
+  __device__ __forceinline__ void WriteTile(int row, int token, const float (&sum)[kSums]) const {
+    const int group = warp / 4, end = min(row + Rows(), p.n);
+    float* mine = turn + group * kTurn * kF8TurnPitch;
+    float* to = mine + lane % 4 * 2 * kF8TurnPitch + warp % 4 * 16 + lane / 4;
+    row += group * kF8GroupRows;
+#pragma unroll
+    for (int first = 0; first < kTokens; first += kTurn) {
+      SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
+#pragma unroll
+      for (int j = 0; j < kTurn / 8; ++j) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          to[(8 * j + c % 2) * kF8TurnPitch + c / 2 * 8] = sum[first / 2 + 4 * j + c];
+        }
+      }
+      SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
+#pragma unroll
+      for (int at = warp % 4 * 32 + lane; at < kTurn * 16; at += 128) {
+        const int t = token + first + at / 16, r = at % 16 * 4;
+        if (t < p.m) Write(mine + at / 16 * kF8TurnPitch + r, row + r, t, end);
+      }
+    }
+  }
+
+  __device__ void MultiplyTiles() {
+    WaitForInputs();  // for the residual, and for whoever reads out
+    ForTiles([&](int row, int token) {
+      float sum[kSums] = {};
+      const int mine = row + warp * 16;
+      const bool high[2] = {mine / kF8Unit > row / kF8Unit, (mine + 8) / kF8Unit > row / kF8Unit};
+      SumTile(high, sum);
+      WriteTile(row, token, sum);
+    });
+  }
+
+  // Registers go from the warps that fetch to those that multiply where there are two groups.
+  __device__ void Run() {
+    Begin();
+    if (warp < kWarps) {
+      if constexpr (kGroups == 2) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+      MultiplyTiles();
+    } else {
+      if constexpr (kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+      if (warp == kWarps && lane == 0) FetchWeight();
+      if (warp == kWarps + 1) FetchTokens();
+    }
+    // Until others have arrived here, they may still write to this thread block's shared memory.
+    if constexpr (kCluster > 1) {
+      __syncwarp();
+      SyncCluster();
+    }
+  }
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,311 @@
+// Speed of products in F8 on the first CUDA device: time, TFLOP/s, GB/s of weights and their share
+// of what the device can read. The shapes are those of Llama-3.1-8B and of experts. A measured run
+// is a graph of launches over copies of the weight that the last-level cache can't hold. Names:
+//   f8/scales/shape/m           the op: x becomes F8, then the product
+//   f8_product/scales/shape/m   the product alone, by the kernel that is chosen
+//   f8_kernel/name/shape/m      the same by one kernel
+//   cublaslt_f8/scales/shape/m  the vendor's product, the best of its first eight algorithms
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/device_fixture.h"
+#include "backend/cuda/linear/cublaslt_library.h"
+#include "backend/cuda/linear/f8_product.h"
+#include "backend/cuda/linear/impls.h"
+#include "backend/cuda/stream.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::ActivationScales;
+using ops::Linear;
+using ops::WeightScales;
+
+constexpr double kReadCeiling = 4.57e12;  // bytes per second, of an H200
+constexpr size_t kColdBytes = size_t{256} << 20;
+constexpr int64_t kLaunchesMin = 8;
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+struct Shape {
+  const char* name;
+  int64_t n, k;
+};
+constexpr Shape kShapes[] = {{"qkv", 6144, 4096},      {"o", 4096, 4096},
+                             {"gate_up", 28672, 4096}, {"down", 4096, 14336},
+                             {"moe_down", 7168, 2048}, {"moe_gate_up", 4096, 7168}};
+struct Scales {
+  const char* name;
+  WeightScales w;
+  ActivationScales x;
+  int mode_w, mode_x;  // of cuBLASLt
+};
+constexpr Scales kScales[] = {{"tensor", WeightScales::kTensor, ActivationScales::kTensor, 0, 0},
+                              {"row", WeightScales::kRow, ActivationScales::kRow, 3, 3},
+                              {"block", WeightScales::kBlock, ActivationScales::kBlock, 5, 4}};
+
+enum class What { kOp, kProduct, kVendor };
+struct Case {
+  What what;
+  Scales scales;
+  Shape shape;
+  int64_t m;
+  const F8Kernel* kernel = nullptr;  // null: the chosen one
+};
+
+device::Device* TheDevice() { return HasDevice() ? &BenchMemory().device() : nullptr; }
+
+// Repeats random numbers: finite codes, or activations in BF16, or scales in F32.
+Result<device::Buffer> Random(device::Stream& stream, DType dtype, size_t bytes) {
+  device::Device& device = *TheDevice();
+  const auto size = static_cast<size_t>(Info(dtype).bytes);
+  std::vector<std::byte> pattern(std::min<size_t>(bytes, 2880 * 1024));
+  ops::TestNoise noise(1);
+  for (size_t i = 0; i + size <= pattern.size(); i += size) {
+    const float value = noise.Value();
+    if (dtype == DType::kF8E4M3) {
+      pattern[i] = static_cast<std::byte>((noise.Next() & 0xbf) | 4);
+    } else {
+      ops::StoreElement(dtype, pattern.data(), static_cast<int64_t>(i / size),
+                        dtype == DType::kF32 ? 0.01f + 0.005f * value : value);
+    }
+  }
+  SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
+                          device.Allocate(bytes, device::MemoryKind::kDevice));
+  for (size_t done = 0; done < bytes; done += pattern.size()) {
+    device::View to = buffer.view();
+    to.data += done;
+    to.bytes = std::min(pattern.size(), bytes - done);
+    const device::View from = {pattern.data(), to.bytes, device::MemoryKind::kHost,
+                               device.facts().id};
+    const device::CopyItem item = {to, from};
+    SLUICE_RETURN_IF_ERROR(device.Copy(stream, {&item, 1}));
+  }
+  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+  return buffer;
+}
+
+struct Measured {
+  std::unique_ptr<device::Stream> stream;
+  std::vector<device::Buffer> buffers;
+  std::vector<ops::PackedWeight> weights;
+  Linear::Desc desc;
+  Linear::Args args;
+  std::unique_ptr<ops::OpTable> table;
+  ops::Bound<Linear> linear;
+  F8Codes codes;
+  F8Plan plan;
+  std::unique_ptr<device::Graph> graph;
+  int64_t launches = 0;
+
+  Result<ops::Tensor> Add(DType dtype, std::initializer_list<int64_t> dims) {
+    size_t count = 1;
+    for (const int64_t dim : dims) count *= static_cast<size_t>(dim);
+    SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
+                            Random(*stream, dtype, count * Info(dtype).bytes));
+    buffers.push_back(std::move(buffer));
+    return ops::Dense(buffers.back().view(), dtype, dims);
+  }
+};
+
+// The vendor's objects for one product: out^T = W x^T in columns.
+struct Vendor {
+  const LtFunctions* lt = nullptr;
+  LtHandle handle = nullptr;
+  LtMatmulDesc desc = nullptr;
+  LtLayout w = nullptr, x = nullptr, out = nullptr;
+  std::vector<LtHeuristic> found;
+
+  // Whether the library offers any algorithm.
+  bool Make(const Case& c, const Measured& run) {
+    constexpr int kR8F = 28, kScalePointerA = 17, kScalePointerB = 18, kFastSums = 25;
+    constexpr int kScaleModeA = 31, kScaleModeB = 32;
+    const auto set = [&](int attribute, auto value) {
+      return lt->cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value) ==
+             lt::kSuccess;
+    };
+    const auto [name, n, k] = c.shape;
+    lt->cublasLtCreate(&handle);
+    lt->cublasLtMatmulDescCreate(&desc, lt::kCompute32F, lt::kR32F);
+    bool ok = set(lt::kDescTransA, lt::kOpT);
+    ok = set(kScalePointerA, static_cast<const void*>(run.weights[0].scales.data)) && ok;
+    ok = set(kScalePointerB, static_cast<const void*>(run.codes.scales)) && ok;
+    if (c.scales.mode_w != 0) {
+      ok = set(kScaleModeA, int32_t{c.scales.mode_w}) && ok;
+      ok = set(kScaleModeB, int32_t{c.scales.mode_x}) && ok;
+    } else {
+      ok = set(kFastSums, int8_t{1}) && ok;
+    }
+    lt->cublasLtMatrixLayoutCreate(&w, kR8F, static_cast<uint64_t>(k), static_cast<uint64_t>(n), k);
+    lt->cublasLtMatrixLayoutCreate(&x, kR8F, static_cast<uint64_t>(k), static_cast<uint64_t>(c.m),
+                                   k);
+    lt->cublasLtMatrixLayoutCreate(&out, lt::kR16BF, static_cast<uint64_t>(n),
+                                   static_cast<uint64_t>(c.m), n);
+    LtPreference preference = nullptr;
+    lt->cublasLtMatmulPreferenceCreate(&preference);
+    lt->cublasLtMatmulPreferenceSetAttribute(preference, lt::kPrefWorkspaceBytes, &kWorkspaceBytes,
+                                             sizeof kWorkspaceBytes);
+    found.resize(8);
+    int count = 0;
+    if (!ok || lt->cublasLtMatmulAlgoGetHeuristic(handle, desc, w, x, out, out, preference, 8,
+                                                  found.data(), &count) != lt::kSuccess) {
+      count = 0;
+    }
+    lt->cublasLtMatmulPreferenceDestroy(preference);
+    found.resize(static_cast<size_t>(count));
+    return count > 0;
+  }
+  Status Run(device::Stream& stream, const Measured& run, const ops::PackedWeight& weight,
+             size_t algorithm, std::byte* workspace) const {
+    const float one = 1.0f, zero = 0.0f;
+    const int status = lt->cublasLtMatmul(handle, desc, &one, weight.data.data, w, run.codes.codes,
+                                          x, &zero, run.args.out.data, out, run.args.out.data, out,
+                                          &found[algorithm].algorithm, workspace, kWorkspaceBytes,
+                                          AsCuda(stream).handle());
+    return status == lt::kSuccess ? OkStatus() : Status(StatusCode::kDevice, "cuBLASLt");
+  }
+};
+
+Status Prepare(const Case& c, Measured* run) {
+  device::Device& device = *TheDevice();
+  const auto [name, n, k] = c.shape;
+  SLUICE_ASSIGN_OR_RETURN(run->stream, device.CreateStream());
+  SLUICE_RETURN_IF_ERROR(run->stream->ReserveScratch(size_t{128} << 20));
+  run->desc = {.weight = DType::kF8E4M3,
+               .weight_scales = c.scales.w,
+               .x_scales = c.scales.x,
+               .activation = DType::kBF16,
+               .n = n,
+               .k = k};
+  run->table = std::make_unique<ops::OpTable>(&device.facts());
+  RegisterLinear(*run->table);
+  SLUICE_ASSIGN_OR_RETURN(run->linear, ops::Bind<Linear>(*run->table, run->desc));
+  const auto bytes = static_cast<size_t>(n * k);
+  const auto copies = static_cast<int64_t>((kColdBytes + bytes - 1) / bytes);
+  SLUICE_ASSIGN_OR_RETURN(const ops::Tensor all, run->Add(DType::kF8E4M3, {copies * n, k}));
+  const std::vector<int64_t> scaled = ops::ScaleShape(run->desc);
+  ops::Tensor scales;
+  if (scaled.size() == 2) {
+    SLUICE_ASSIGN_OR_RETURN(scales, run->Add(DType::kF32, {scaled[0], scaled[1]}));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(scales, run->Add(DType::kF32, {scaled[0]}));
+  }
+  ops::Tensor x_scale;
+  if (c.scales.x == ActivationScales::kTensor) {
+    SLUICE_ASSIGN_OR_RETURN(x_scale, run->Add(DType::kF32, {1}));
+  }
+  SLUICE_ASSIGN_OR_RETURN(run->args.x, run->Add(DType::kBF16, {c.m, k}));
+  SLUICE_ASSIGN_OR_RETURN(run->args.out, run->Add(DType::kBF16, {c.m, n}));
+  for (int64_t i = 0; i < copies; ++i) {
+    ops::PackedWeight weight = {all.Rows(i * n, n), DType::kF8E4M3, ops::LayoutId::kRowMajor, n, k};
+    weight.scales = scales;
+    weight.x_scale = x_scale;
+    run->weights.push_back(weight);
+  }
+  run->args.weight = &run->weights[0];
+  run->launches = std::max<int64_t>(kLaunchesMin, copies);
+  SLUICE_ASSIGN_OR_RETURN(run->codes, QuantizeF8(*run->stream, run->desc, run->args));
+  const F8Shape shape = {c.m, n, k, device.facts().compute_units};
+  run->plan = c.kernel == nullptr ? PlanF8(shape) : PlanF8With(*c.kernel, shape);
+  return OkStatus();
+}
+
+Result<double> MedianSeconds(Measured& run, const device::CaptureBody& body) {
+  SLUICE_RETURN_IF_ERROR(body(*run.stream));
+  SLUICE_RETURN_IF_ERROR(run.stream->Synchronize());
+  SLUICE_ASSIGN_OR_RETURN(run.graph, TheDevice()->Capture(*run.stream, nullptr, body));
+  std::vector<double> seconds;  // of a launch
+  for (int i = 0; i < 10; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    SLUICE_RETURN_IF_ERROR(run.graph->Replay(*run.stream, {}));
+    SLUICE_RETURN_IF_ERROR(run.stream->Synchronize());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (i > 0) seconds.push_back(took.count() / static_cast<double>(run.launches));
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+Result<double> TimeVendor(const Case& c, Measured& run) {
+  SLUICE_ASSIGN_OR_RETURN(const LtFunctions* const library, LoadCublasLt());
+  Vendor vendor;
+  vendor.lt = library;
+  if (!vendor.Make(c, run)) return Status(StatusCode::kUnimplemented, "not offered here");
+  SLUICE_ASSIGN_OR_RETURN(const device::Buffer workspace,
+                          TheDevice()->Allocate(kWorkspaceBytes, device::MemoryKind::kDevice));
+  double best = 1e9;
+  for (size_t algorithm = 0; algorithm < vendor.found.size(); ++algorithm) {
+    const auto body = [&](device::Stream& stream) {
+      for (int64_t i = 0; i < run.launches; ++i) {
+        const auto at = static_cast<size_t>(i) % run.weights.size();
+        SLUICE_RETURN_IF_ERROR(
+            vendor.Run(stream, run, run.weights[at], algorithm, workspace.data()));
+      }
+      return OkStatus();
+    };
+    const Result<double> took = MedianSeconds(run, body);
+    if (took.ok()) best = std::min(best, *took);
+  }
+  if (best > 1e8) return Status(StatusCode::kDevice, "none of the algorithms ran");
+  return best;
+}
+
+Result<double> Time(const Case& c, Measured& run) {
+  SLUICE_RETURN_IF_ERROR(Prepare(c, &run));
+  if (c.what == What::kVendor) return TimeVendor(c, run);
+  return MedianSeconds(run, [&](device::Stream& stream) {
+    for (int64_t i = 0; i < run.launches; ++i) {
+      run.args.weight = &run.weights[static_cast<size_t>(i) % run.weights.size()];
+      SLUICE_RETURN_IF_ERROR(c.what == What::kOp
+                                 ? run.linear(stream, run.args)
+                                 : MultiplyF8(stream, run.desc, run.args, run.codes, run.plan));
+    }
+    return OkStatus();
+  });
+}
+
+void RunCase(benchmark::State& state, const Case& c) {
+  if (TheDevice() == nullptr) return state.SkipWithError("no CUDA device");
+  Measured run;
+  const Result<double> median = Time(c, run);
+  if (!median.ok()) return state.SkipWithError(median.status().message().c_str());
+  for (auto _ : state) state.SetIterationTime(*median);
+  const auto bytes = static_cast<double>(c.shape.n * c.shape.k);
+  state.counters["us"] = *median * 1e6;
+  state.counters["TFLOPs"] = 2e-12 * bytes * static_cast<double>(c.m) / *median;
+  state.counters["GBs"] = 1e-9 * bytes / *median;
+  state.counters["share"] = bytes / *median / kReadCeiling;
+}
+
+void RegisterCase(const std::string& name, const Case& c) {
+  benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& s) { RunCase(s, c); })
+      ->UseManualTime()
+      ->Iterations(1)
+      ->Unit(benchmark::kMicrosecond);
+}
+
+const int kRegistered = [] {
+  for (const Shape& shape : kShapes) {
+    for (const int64_t m : {1, 16, 64, 128, 512, 4096}) {
+      for (const Scales& scales : kScales) {
+        const std::string rest = StrCat(scales.name, "/", shape.name, "/", m);
+        RegisterCase(StrCat("f8/", rest), {What::kOp, scales, shape, m});
+        RegisterCase(StrCat("f8_product/", rest), {What::kProduct, scales, shape, m});
+        RegisterCase(StrCat("cublaslt_f8/", rest), {What::kVendor, scales, shape, m});
+      }
+      for (const F8Kernel& kernel : F8Kernels()) {
+        if (m > 8 * kernel.tokens) continue;
+        RegisterCase(StrCat("f8_kernel/", kernel.blocks_function, "/", shape.name, "/", m),
+                     {What::kProduct, kScales[2], shape, m, &kernel});
+      }
+    }
+  }
+  return 0;
+}();
+
+}  // namespace
+}  // namespace sluice::cuda

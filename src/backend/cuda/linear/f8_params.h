@@ -1,0 +1,94 @@
+// What the kernels of products in F8 are given; shared by host and device code.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/tensor_map.h"
+#include "base/dtype.h"
+
+namespace sluice::cuda {
+
+// A unit of k: so many products are added by the matrix instructions, whose sums keep fewer bits
+// than F32, and then to the output's sum in F32. It is also what a block's scale covers.
+inline constexpr int kF8Unit = 128;
+// Elements of W and x in a row of a stage in shared memory are bytes.
+inline constexpr int kF8UnitBytes = kF8Unit;
+// Rows of W that a warpgroup multiplies at a time, also where fewer are asked for.
+inline constexpr int kF8GroupRows = 64;
+inline constexpr int kF8StagesMax = 32;
+// Tokens that a warpgroup turns round at a time when it writes outputs, and the floats from one to
+// the next in shared memory.
+inline constexpr int kF8TurnTokens = 32;
+inline constexpr int kF8TurnPitch = kF8GroupRows + 4;
+// Scales of x lie by unit; those of a unit take a multiple of so many tokens.
+inline constexpr int64_t kF8ScaleTokens = 256;
+
+// Of a thread block: those that multiply, and two warps that fetch, or a warpgroup with those two.
+constexpr int F8Threads(int groups) { return groups == 1 ? 128 + 64 : (groups + 1) * 128; }
+// Whole units that a stage holds.
+constexpr int F8UnitsPerStage(int tokens) { return tokens <= 64 ? 2 : 1; }
+constexpr int F8TurnTokens(int tokens) { return tokens < kF8TurnTokens ? tokens : kF8TurnTokens; }
+constexpr int F8TurnBytes(int tokens, int groups) {
+  return groups * F8TurnTokens(tokens) * kF8TurnPitch * 4;
+}
+// Of a full and an empty barrier for each stage.
+inline constexpr int kF8BarrierBytes = 2 * 8 * kF8StagesMax;
+// Units of W and x, scales of x, and two scales of W a unit; stages begin where swizzled rows may.
+constexpr int F8StageBytes(int tokens, int rows) {
+  return (F8UnitsPerStage(tokens) * ((rows + tokens) * kF8UnitBytes + tokens * 4 + 8) + 1023) /
+         1024 * 1024;
+}
+// An instruction reads all rows of a group; where a tile has fewer, those of the last stage lie
+// behind it.
+constexpr int F8RingBytes(int stages, int stage_bytes, int groups, int rows) {
+  return stages * stage_bytes + (groups * kF8GroupRows - rows) * kF8UnitBytes;
+}
+// Thread blocks of one group leave room for another, which fetches weights while the one before it
+// ends; those of two groups have a multiprocessor for themselves.
+constexpr int F8SharedMax(int groups) { return groups == 1 ? 113 * 1024 : 227 * 1024; }
+constexpr int F8Stages(int tokens, int groups, int rows) {
+  const int room = F8SharedMax(groups) - F8RingBytes(0, 0, groups, rows) -
+                   F8TurnBytes(tokens, groups) - kF8BarrierBytes;
+  const int stages = room / F8StageBytes(tokens, rows);
+  return stages < kF8StagesMax ? stages : kF8StagesMax;
+}
+
+// Of a thread block that makes codes; its threads take eight elements each.
+inline constexpr int kF8QuantizeThreads = 256, kF8QuantizeElements = 8 * kF8QuantizeThreads;
+
+struct F8LinearParams {
+  TensorMap w;  // boxes of `rows` rows and a unit
+  TensorMap x;  // of the codes: boxes of a thread block's share of a token tile, and a unit
+  const float* w_scales = nullptr;
+  const float* x_scales = nullptr;
+  const void* bias = nullptr;      // or null
+  const void* residual = nullptr;  // or null; may be out
+  void* out = nullptr;
+  int64_t out_stride = 0, residual_stride = 0;  // elements
+  int x_scale_stride = 0;                       // from unit to unit, where x has scales by block
+  int m = 0, n = 0, k = 0;
+  int rows = 0;  // of W in a tile, a multiple of 8
+  int row_tiles = 0, token_tiles = 0;
+  int stages = 0, stage_bytes = 0;
+  // Whether scales differ along k, or else from row to row.
+  bool w_blocks = false, x_blocks = false, w_by_row = false, x_by_row = false;
+  bool four = false;  // bias, residual and out may be accessed by four elements
+  DType bias_type = DType::kF32;
+  DType result = DType::kF32;  // of out and residual
+};
+
+// x, [m, k] of `from`, as codes in dense rows, with scales. By block: scales[unit][token]; by row:
+// scales[token]; by tensor: `scale` is read and `scales` is not written.
+struct F8QuantizeParams {
+  const void* x = nullptr;
+  uint8_t* codes = nullptr;
+  float* scales = nullptr;
+  const float* scale = nullptr;
+  int64_t x_stride = 0;
+  int scale_stride = 0;
+  int k = 0;
+  bool wide = false;  // rows of x begin at multiples of 16 bytes
+  DType from = DType::kF32;
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,99 @@
+#include "backend/cuda/linear/f8_product.h"
+
+#include "backend/cuda/alignment.h"
+#include "backend/cuda/launch.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::ActivationScales;
+using ops::Linear;
+using ops::WeightScales;
+
+constexpr size_t kWide = 16;  // bytes
+
+bool HasBlocks(const Linear::Desc& desc) {
+  return desc.weight_scales == WeightScales::kBlock || desc.x_scales == ActivationScales::kBlock;
+}
+
+// Bias, residual and out begin where words of four elements may, in every row.
+bool TakesFours(const Linear::Args& args) {
+  const auto four = [](const ops::Tensor& t) {
+    return t.empty() || RowsBeginAt(t, 4 * static_cast<size_t>(Info(t.dtype).bytes));
+  };
+  return four(args.bias) && four(args.residual) && four(args.out);
+}
+
+const char* QuantizeFunction(ActivationScales scales) {
+  if (scales == ActivationScales::kTensor) return "f8_quantize_tensor";
+  return scales == ActivationScales::kRow ? "f8_quantize_rows" : "f8_quantize_blocks";
+}
+
+}  // namespace
+
+Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
+                           const Linear::Args& args) {
+  const int64_t m = args.x.dims[0];
+  const F8Scratch layout = F8ScratchOf(m, desc.k, desc.x_scales == ActivationScales::kBlock);
+  SLUICE_ASSIGN_OR_RETURN(std::byte * scratch, Scratch(stream, layout.bytes));
+  auto* const scales = reinterpret_cast<float*>(scratch + layout.scales);
+  const bool fixed = desc.x_scales == ActivationScales::kTensor;
+  const F8QuantizeParams params = {.x = args.x.data,
+                                   .codes = reinterpret_cast<uint8_t*>(scratch),
+                                   .scales = scales,
+                                   .scale = fixed ? args.weight->x_scale.ptr<float>() : nullptr,
+                                   .x_stride = args.x.strides[0],
+                                   .scale_stride = static_cast<int>(layout.scale_stride),
+                                   .k = static_cast<int>(desc.k),
+                                   .wide = RowsBeginAt(args.x, kWide),
+                                   .from = desc.activation};
+  // A scale of a whole row is found by one thread block.
+  const int64_t parts = desc.x_scales == ActivationScales::kRow
+                            ? 1
+                            : (desc.k + kF8QuantizeElements - 1) / kF8QuantizeElements;
+  const LaunchShape shape = {.grid = {static_cast<unsigned>(m), static_cast<unsigned>(parts)},
+                             .block = {static_cast<unsigned>(kF8QuantizeThreads)}};
+  SLUICE_RETURN_IF_ERROR(
+      Launch(stream, {"sm90_f8_quantize", QuantizeFunction(desc.x_scales)}, shape, params));
+  return F8Codes{scratch, fixed ? params.scale : scales, layout.scale_stride};
+}
+
+Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args,
+                  const F8Codes& x, const F8Plan& plan) {
+  const int64_t m = args.x.dims[0];
+  F8LinearParams params = {.w_scales = args.weight->scales.ptr<float>(),
+                           .x_scales = x.scales,
+                           .bias = desc.bias ? args.bias.data : nullptr,
+                           .residual = desc.residual ? args.residual.data : nullptr,
+                           .out = args.out.data,
+                           .out_stride = args.out.strides[0],
+                           .residual_stride = desc.residual ? args.residual.strides[0] : 0,
+                           .x_scale_stride = static_cast<int>(x.scale_stride),
+                           .m = static_cast<int>(m),
+                           .n = static_cast<int>(desc.n),
+                           .k = static_cast<int>(desc.k),
+                           .rows = plan.rows,
+                           .row_tiles = plan.row_tiles,
+                           .token_tiles = plan.token_tiles,
+                           .stages = plan.stages,
+                           .stage_bytes = plan.stage_bytes,
+                           .w_blocks = desc.weight_scales == WeightScales::kBlock,
+                           .x_blocks = desc.x_scales == ActivationScales::kBlock,
+                           .w_by_row = desc.weight_scales == WeightScales::kRow,
+                           .x_by_row = desc.x_scales == ActivationScales::kRow,
+                           .four = TakesFours(args),
+                           .bias_type = desc.activation,
+                           .result = ops::OutDType(desc)};
+  SLUICE_ASSIGN_OR_RETURN(params.w,
+                          MapBytes(args.weight->data.data, desc.n, desc.k, desc.k, plan.rows));
+  const int share = plan.kernel->tokens / plan.kernel->cluster;
+  SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, desc.k, share));
+  const LaunchShape shape = {.grid = {plan.blocks},
+                             .block = {static_cast<unsigned>(F8Threads(plan.kernel->groups))},
+                             .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};
+  const char* const function =
+      HasBlocks(desc) ? plan.kernel->blocks_function : plan.kernel->rows_function;
+  return Launch(stream, {"sm90_f8_linear", function}, shape, params);
+}
+
+}  // namespace sluice::cuda

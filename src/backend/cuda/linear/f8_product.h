@@ -1,0 +1,24 @@
+// The two halves of a product in F8, for a stream that belongs to the calling thread.
+#pragma once
+
+#include "backend/cuda/linear/f8_config.h"
+#include "device/device.h"
+#include "ops/linear.h"
+
+namespace sluice::cuda {
+
+// x as codes, dense rows, and their scales, in the stream's scratch memory.
+struct F8Codes {
+  const std::byte* codes = nullptr;
+  const float* scales = nullptr;  // [1], [m], or by unit of k and then token
+  int64_t scale_stride = 0;       // from unit to unit
+};
+
+// REQUIRES for both: the descriptor is one that sm90_f8_linear supports, m is at least 1.
+Result<F8Codes> QuantizeF8(device::Stream& stream, const ops::Linear::Desc& desc,
+                           const ops::Linear::Args& args);
+// The bits of out don't depend on the plan. REQUIRES: the plan is for this shape.
+Status MultiplyF8(device::Stream& stream, const ops::Linear::Desc& desc,
+                  const ops::Linear::Args& args, const F8Codes& x, const F8Plan& plan);
+
+}  // namespace sluice::cuda

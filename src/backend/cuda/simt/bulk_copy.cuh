@@ -1,0 +1,96 @@
+// Copies by the copy engine of sm_90 into shared memory, and the barriers in shared memory at which
+// they and threads arrive. A barrier's phases alternate between parity 0 and 1, from 0 on;
+// addresses are those of shared memory.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::cuda {
+
+__device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+// Makes initialized barriers visible to the copy engine and to the cluster.
+__device__ __forceinline__ void PublishBarriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// Until the phase of `parity` has ended.
+__device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n"
+      "@!p bra again;\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+// Arrives, and lets the phase last until `bytes` more have been copied.
+__device__ __forceinline__ void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+// Arrives at the barrier that lies at the same place in the cluster's thread block `rank`. What
+// this thread has read is behind it, for who waits there; what it has written is not, outside its
+// own thread block: that would take a fence as long as a fetch from memory.
+__device__ __forceinline__ void ArriveAt(uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+// Arrives once this thread's cp.async copies so far are done.
+__device__ __forceinline__ void ArriveWhenCopied(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+// Brings the description of a matrix itself near, before the first box is asked for.
+__device__ __forceinline__ void PrefetchMap(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+// A box of a matrix that `map` (tensor_map.h) describes, from (column, row) on.
+__device__ __forceinline__ void CopyBox(uint32_t to, const void* map, int column, int row,
+                                        uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier)
+      : "memory");
+}
+// The same to the same place of every thread block of the cluster whose bit is set in `blocks`, and
+// for the barrier there.
+__device__ __forceinline__ void CopyBoxToMany(uint32_t to, const void* map, int column, int row,
+                                              uint32_t barrier, uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+// Bytes in a row; a multiple of 16, as are the addresses.
+__device__ __forceinline__ void CopyBytes(uint32_t to, const void* from, uint32_t bytes,
+                                          uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ __forceinline__ uint32_t ClusterRank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+// Every thread of the cluster.
+__device__ __forceinline__ void SyncCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// `threads` of the thread block, at its barrier `id` (not 0, which is __syncthreads').
+__device__ __forceinline__ void SyncSome(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,22 @@
+// How a matrix of bytes lies in device memory, for the copy engine that brings boxes of it into
+// shared memory, in the 128-byte swizzle; what lies outside the matrix comes as zeros. A value that
+// a kernel takes as a parameter (__grid_constant__): it holds the address, asks nothing of the
+// device, and is made anew for each launch.
+#pragma once
+
+#include <cstdint>
+
+#include "sluice/status.h"
+
+namespace sluice::cuda {
+
+struct alignas(64) TensorMap {
+  uint64_t words[16] = {};
+};
+
+// A box is 128 columns of `box_rows` rows. REQUIRES: data and row_bytes are multiples of 16,
+// box_rows <= 256.
+Result<TensorMap> MapBytes(const void* data, int64_t rows, int64_t columns, int64_t row_bytes,
+                           int box_rows);
+
+}  // namespace sluice::cuda
