@@ -40,6 +40,7 @@ struct Request {
                                     // ignore_eos, min_tokens and no_repeat_ngram
   std::vector<std::string> stop;    // the answer ends before the first of these
   std::vector<int32_t> stop_token_ids;
+  std::string prediction;           // what the answer may quote, for --speculate; changes no answer
   bool include_stop = false;        // leave the stop string in the text
   bool skip_special_tokens = true;  // in the answer's text
   std::optional<int> logprobs;      // of the k best beside each chosen token; 0: the chosen alone

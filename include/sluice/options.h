@@ -33,6 +33,7 @@ struct EngineOptions {
   bool graphs = true;
   std::string speculate = "none";
   int speculate_tokens = limits::kDraftTokensMax;
+  bool speculate_adapt = true;
   int max_queue = 1024;
   std::string scheduler_policy = "priority";
   int text_workers = 1;
@@ -40,6 +41,9 @@ struct EngineOptions {
   std::string force_op;
   bool explain_kernels = false;
   bool check_each_op = false;
+  // Of drafts, by a step, at most. Without a flag: 0.5 ms is what a thread takes to wake on a busy
+  // machine, and little beside a step that is worth drafts.
+  int64_t draft_wait_us = 500;
   // For measuring, without a flag: fill EngineInfo::device_busy_s and device_idle_s.
   bool time_steps = false;
 
@@ -68,10 +72,15 @@ struct EngineOptions {
     v(prefix_cache, "prefix-cache", "share KV of equal prompt beginnings within one API key");
     v(graphs, "graphs", "run decode steps as captured graphs where the device has them");
     v(speculate, "speculate",
-      "where drafts come from that a step verifies, which changes no answer: none, or ngram (what "
-      "followed the last tokens where they stood before in prompt and answer)");
+      "where drafts come from that a step verifies, which changes no answer: none, ngram (what "
+      "followed the last tokens where they stood before in prompt and answer), or suffix (what "
+      "followed them most often, there or in what was asked and answered before with the same API "
+      "key)");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);
+    v(speculate_adapt, "speculate-adapt",
+      "verify as many drafts as pay, by what a step costs with them and how many were right, which "
+      "may be none; without it all that there are");
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
     v(scheduler_policy, "scheduler-policy",
       "priority: each step by which a client's field priority (-100 to 100) is lower counts as "

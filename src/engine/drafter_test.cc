@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
 namespace sluice::engine {
 namespace {
 
@@ -10,25 +15,41 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using Tokens = std::vector<int32_t>;
 
-// Drafts 90, 91, ... and remembers what it was told.
+constexpr int64_t kPatient = 60'000'000;  // microseconds: the drafts are always in time
+
+// Drafts 90, 91, ... and remembers what it was told. Its owner reads that when it has been
+// answered, and may hold it up.
 class Recorder final : public speculate::Proposer {
  public:
   struct Calls {
     std::vector<std::pair<int32_t, int32_t>> starts;  // slot, tokens_max
+    std::vector<uint64_t> keys;
     std::vector<Tokens> seen;
     std::vector<size_t> rooms;
-    bool silent = false;
+    std::vector<Tokens> ended;
+    bool silent = false, throws = false;
+    std::atomic<bool> held = false, entered = false;
   };
   explicit Recorder(Calls* calls) : calls_(calls) {}
-  void Start(int32_t slot, int32_t tokens_max) override {
-    calls_->starts.emplace_back(slot, tokens_max);
+  void Start(int32_t slot, const speculate::Opening& opening) override {
+    calls_->starts.emplace_back(slot, opening.tokens_max);
+    calls_->keys.push_back(opening.key);
   }
-  int32_t Propose(int32_t, std::span<const int32_t> tokens, std::span<int32_t> drafts) override {
+  speculate::Draft Propose(int32_t, std::span<const int32_t> tokens,
+                           std::span<int32_t> drafts) override {
     calls_->seen.emplace_back(tokens.begin(), tokens.end());
     calls_->rooms.push_back(drafts.size());
-    if (calls_->silent) return 0;
+    calls_->entered = true;
+    calls_->entered.notify_all();
+    calls_->held.wait(true);
+    if (calls_->throws) throw std::runtime_error("no drafts today");
+    if (calls_->silent) return {};
     for (size_t i = 0; i < drafts.size(); ++i) drafts[i] = 90 + static_cast<int32_t>(i);
-    return static_cast<int32_t>(drafts.size());
+    return {static_cast<int32_t>(drafts.size()), 0};
+  }
+  bool End(int32_t, std::span<const int32_t> tokens) override {
+    calls_->ended.emplace_back(tokens.begin(), tokens.end());
+    return true;
   }
 
  private:
@@ -37,7 +58,13 @@ class Recorder final : public speculate::Proposer {
 
 class DrafterTest : public testing::Test {
  protected:
-  explicit DrafterTest(int blocks = 20) {
+  explicit DrafterTest(int blocks = 20, int64_t wait_us = kPatient)
+      : drafter_(std::in_place, std::make_unique<Recorder>(&calls_),
+                 DrafterOptions{.slots = 2,
+                                .sequence_tokens = 64,
+                                .drafts = 3,
+                                .adapt = false,
+                                .wait_us = wait_us}) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = 2;
     options.max_batch_tokens = 32;
@@ -47,20 +74,27 @@ class DrafterTest : public testing::Test {
     scheduler_ = std::move(
         schedule::Scheduler::Create(options, {{batch::KvKind::kFull, 4, 4, 0, blocks}}).value());
   }
-  void Add(schedule::SequenceId id, int32_t max_tokens, int32_t priority = 0) {
+  ~DrafterTest() override { Release(); }
+  schedule::SequenceSpec SpecOf(schedule::SequenceId id, int32_t max_tokens) {
     schedule::SequenceSpec spec;
     spec.id = id;
     spec.prompt = {10, 11, 12};
     spec.max_tokens = max_tokens;
+    return spec;
+  }
+  void Add(schedule::SequenceSpec spec) { ASSERT_TRUE(scheduler_->Add(std::move(spec), 1).ok()); }
+  void Add(schedule::SequenceId id, int32_t max_tokens, int32_t priority = 0) {
+    schedule::SequenceSpec spec = SpecOf(id, max_tokens);
     spec.priority = priority;
-    ASSERT_TRUE(scheduler_->Add(std::move(spec), 1).ok());
+    Add(std::move(spec));
   }
   batch::BatchPlan Plan() {
+    drafter_->Take(scheduler_.get());
     batch::BatchPlan plan;
     scheduler_->Plan(2, &plan);
     return plan;
   }
-  // Every row of a draft draws it, the others draw 50; then drafts are proposed.
+  // Every row of a draft draws it, the others draw 50; then drafts are asked for.
   void Commit(const batch::BatchPlan& plan) {
     batch::StepResult result;
     result.step = plan.step;
@@ -76,23 +110,32 @@ class DrafterTest : public testing::Test {
     }
     schedule::CommitOutcome outcome;
     scheduler_->Commit(result, &outcome);
-    drafter_.Propose(outcome, scheduler_.get());
+    drafter_->Hand(result, outcome, *scheduler_, {});
+  }
+  void Hold() { calls_.held = true; }
+  void Release() {
+    calls_.held = false;
+    calls_.held.notify_all();
+  }
+  void AwaitLearned(uint64_t count) {
+    while (drafter_->totals().learned < count) std::this_thread::yield();
   }
 
   Recorder::Calls calls_;
-  Drafter drafter_{std::make_unique<Recorder>(&calls_), 3};
+  std::optional<Drafter> drafter_;
   std::unique_ptr<schedule::Scheduler> scheduler_;
 };
 
 TEST_F(DrafterTest, ShowsWhatIsCommittedAndAttachesWhatItGets) {
   Add(1, 10);
   Commit(Plan());
+  const batch::BatchPlan verify = Plan();
   ASSERT_EQ(calls_.starts.size(), 1u);
   EXPECT_EQ(calls_.starts[0].second, 13);
   EXPECT_THAT(calls_.seen, ElementsAre(Tokens{10, 11, 12, 50}));
-  const batch::BatchPlan verify = Plan();
   EXPECT_THAT(verify.tokens, ElementsAre(50, 90, 91, 92));
   Commit(verify);
+  Plan();
   EXPECT_EQ(calls_.seen.back(), (Tokens{10, 11, 12, 50, 90, 91, 92, 50}));
   EXPECT_EQ(calls_.starts.size(), 1u) << "the sequence goes on";
 }
@@ -100,15 +143,15 @@ TEST_F(DrafterTest, ShowsWhatIsCommittedAndAttachesWhatItGets) {
 TEST_F(DrafterTest, AsksForNoMoreThanTheAnswerHasRoomFor) {
   Add(1, 4);
   Commit(Plan());  // three are left, of which the last is drawn behind the drafts
+  const batch::BatchPlan verify = Plan();
   EXPECT_THAT(calls_.rooms, ElementsAre(2));
-  Commit(Plan());
+  Commit(verify);
   EXPECT_FALSE(scheduler_->HasWork());
   EXPECT_EQ(calls_.rooms.size(), 1u) << "it has ended";
 }
 
 TEST_F(DrafterTest, ASequenceWithAStepInFlightIsHeldOnlyIfThereAreDrafts) {
   for (const bool silent : {false, true}) {
-    calls_ = {};
     calls_.silent = silent;
     Add(silent ? 2 : 1, 20);
     const batch::BatchPlan first = Plan(), second = Plan();
@@ -133,13 +176,121 @@ TEST_F(DrafterUnderPressure, ASequenceThatLostItsSlotBeginsAnew) {
   Add(1, 14, 5);
   Commit(Plan());
   Commit(Plan());
+  drafter_->Take(scheduler_.get());
   const size_t before = calls_.seen.back().size();
   Add(2, 14);  // more urgent, and the two do not fit
-  while (scheduler_->HasWork()) Commit(Plan());
+  while (scheduler_->HasWork()) {
+    Commit(Plan());
+    if (scheduler_->Find(2) == nullptr) AwaitLearned(1);  // the other takes over its slot
+  }
   EXPECT_GT(scheduler_->Stats().preemptions, 0u);
   // The first, the more urgent one, and the first again, with all that it had.
   ASSERT_EQ(calls_.starts.size(), 3u);
   EXPECT_GT(before, 4u);
+}
+
+TEST_F(DrafterTest, TellsTheKeyAndShowsWhatIsQuotedFirst) {
+  schedule::SequenceSpec spec = SpecOf(1, 10);
+  spec.draft_key = 77;
+  spec.quoted = std::make_shared<const Tokens>(Tokens{5, 6});
+  Add(std::move(spec));
+  Commit(Plan());
+  Commit(Plan());
+  Plan();
+  EXPECT_THAT(calls_.keys, ElementsAre(77));
+  EXPECT_EQ(calls_.starts[0].second, 15);
+  EXPECT_THAT(calls_.seen, ElementsAre(Tokens{5, 6, 10, 11, 12, 50},
+                                       Tokens{5, 6, 10, 11, 12, 50, 90, 91, 92, 50}));
+}
+
+TEST_F(DrafterTest, AnAnswerIsLearnedWholeWhenItEnds) {
+  Add(1, 5);
+  while (scheduler_->HasWork()) Commit(Plan());
+  AwaitLearned(1);
+  EXPECT_THAT(calls_.ended, ElementsAre(Tokens{10, 11, 12, 50, 90, 91, 92, 50}));
+}
+
+TEST_F(DrafterTest, AnAnswerThatIsStoppedFromOutsideIsLearnedToo) {
+  Add(1, 9);
+  Commit(Plan());
+  Plan();
+  ASSERT_TRUE(scheduler_->Finish(1, schedule::FinishReason::kStop));
+  drafter_->End(1);
+  AwaitLearned(1);
+  EXPECT_THAT(calls_.ended, ElementsAre(Tokens{10, 11, 12, 50}));
+}
+
+TEST_F(DrafterTest, WhereTheProposerFailsTheSequenceGoesOnWithoutDrafts) {
+  calls_.throws = true;
+  Add(1, 20);
+  Commit(Plan());
+  const batch::BatchPlan second = Plan();
+  EXPECT_EQ(second.tokens.size(), 1u);
+  calls_.throws = false;
+  Commit(second);
+  Add(2, 20);
+  Commit(Plan());
+  EXPECT_EQ(Plan().tokens.size(), 1u + 4u) << "the other one has drafts";
+  EXPECT_EQ(calls_.seen.size(), 2u) << "the first is asked for no more";
+}
+
+class HeldDrafter : public DrafterTest {
+ protected:
+  HeldDrafter() : DrafterTest(20, 0) {}
+  void CommitWhileHeld() {
+    Hold();
+    Commit(Plan());
+    calls_.entered.wait(false);
+  }
+  void AwaitAnswer() {
+    Release();
+    while (drafter_->totals().lengths[3] == 0) std::this_thread::yield();
+  }
+};
+
+TEST_F(HeldDrafter, LateDraftsAreNotVerifiedAndTheTextIsCompletedLater) {
+  Add(1, 20);
+  CommitWhileHeld();
+  const batch::BatchPlan second = Plan();
+  EXPECT_EQ(second.tokens.size(), 1u);
+  EXPECT_EQ(drafter_->totals().late, 1u);
+  Commit(second);  // its desk is still away
+  EXPECT_EQ(drafter_->totals().late, 2u);
+  AwaitAnswer();
+  const batch::BatchPlan third = Plan();
+  EXPECT_EQ(third.tokens.size(), 1u) << "these drafts stand behind fewer tokens";
+  Commit(third);
+  while (drafter_->totals().lengths[3] < 2) std::this_thread::yield();
+  EXPECT_EQ(calls_.seen.back(), (Tokens{10, 11, 12, 50, 50, 50}));
+  EXPECT_EQ(drafter_->totals().late, 2u);
+}
+
+TEST_F(HeldDrafter, ASlotThatChangesHandsMeanwhileGetsNoDraftsOfItsPredecessor) {
+  Add(1, 20);
+  CommitWhileHeld();
+  ASSERT_TRUE(scheduler_->Cancel(1));
+  drafter_->End(1);
+  Add(2, 20);
+  Commit(Plan());
+  const batch::BatchPlan second = Plan();
+  ASSERT_EQ(second.entries.size(), 1u);
+  EXPECT_EQ(second.entries[0].sequence, 2u);
+  AwaitAnswer();
+  Commit(second);  // now the desk is laid with the new one's text
+  while (drafter_->totals().lengths[3] < 2) std::this_thread::yield();
+  EXPECT_EQ(calls_.starts.size(), 2u);
+  EXPECT_EQ(calls_.seen.back(), (Tokens{10, 11, 12, 50, 50}));
+  EXPECT_EQ(Plan().tokens.size(), 4u);
+}
+
+TEST_F(HeldDrafter, EndsWhileAProposalIsUnderWay) {
+  Add(1, 20);
+  Add(2, 20);
+  CommitWhileHeld();
+  std::thread release([this] { Release(); });
+  drafter_.reset();
+  release.join();
+  EXPECT_LE(calls_.seen.size(), 2u);
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ Status EngineImpl::OpenScheduler() {
 Result<std::unique_ptr<Drafter>> EngineImpl::MakeDrafter() const {
   const exec::RunnerInfo& runner = runner_->Info();
   auto proposer = speculate::MakeProposer(
-      options_.speculate, {.slots = options_.max_num_seqs, .tokens_max = runner.max_model_len});
+      options_.speculate, {.slots = options_.max_num_seqs, .tokens_max = 2 * runner.max_model_len});
   if (proposer == nullptr) return std::unique_ptr<Drafter>();
   for (const batch::KvGroup& group : runner.kv_groups) {
     if (group.kind != batch::KvKind::kState) continue;
@@ -193,7 +193,12 @@ Result<std::unique_ptr<Drafter>> EngineImpl::MakeDrafter() const {
                "--speculate out"),
         "speculate");
   }
-  return std::make_unique<Drafter>(std::move(proposer), options_.speculate_tokens);
+  return std::make_unique<Drafter>(std::move(proposer),
+                                   DrafterOptions{.slots = options_.max_num_seqs,
+                                                  .sequence_tokens = runner.max_model_len,
+                                                  .drafts = options_.speculate_tokens,
+                                                  .adapt = options_.speculate_adapt,
+                                                  .wait_us = options_.draft_wait_us});
 }
 
 void EngineImpl::StartThreads() {
@@ -205,6 +210,7 @@ void EngineImpl::StartThreads() {
   context.end_ids = end_ids_;
   context.kv_dtype = batch::FinestGroup(runner_->Info().kv_groups).dtype;
   context.prefix_cache = options_.prefix_cache;
+  context.drafts = options_.speculate != "none";
   context.constraints = constraints_.get();
   context.masks = &loop_->masks();
   context.max_model_len = info_.max_model_len;

@@ -8,6 +8,8 @@
 
 #include <array>
 
+#include "engine/drafter.h"
+
 namespace sluice::engine {
 namespace {
 
@@ -70,6 +72,16 @@ struct Metrics::Families : Labelled {
     return counters;
   }
 
+  std::array<Counter*, limits::kDraftTokensMax + 1> NewLengths() {
+    auto& family = NewFamily(BuildCounter, "sluice_draft_lengths_total",
+                             "Drafts that were chosen for a sequence and a step, by their tokens");
+    std::array<Counter*, limits::kDraftTokensMax + 1> counters = {};
+    for (size_t i = 0; i < counters.size(); ++i) {
+      counters[i] = &family.Add(With({{"tokens", std::to_string(i)}}));
+    }
+    return counters;
+  }
+
   Gauge& running = New(BuildGauge, "vllm:num_requests_running", "Sequences that hold KV blocks");
   Gauge& waiting = New(BuildGauge, "vllm:num_requests_waiting", "Sequences that wait to be served");
   Gauge& kv_usage =
@@ -89,6 +101,14 @@ struct Metrics::Families : Labelled {
   Counter& accepted = New(BuildCounter, "vllm:spec_decode_num_accepted_tokens_total",
                           "Draft tokens that were accepted");
   std::array<Counter*, limits::kDraftTokensMax> accepted_at = NewPositions();
+  std::array<Counter*, limits::kDraftTokensMax + 1> draft_lengths = NewLengths();
+  Counter& learned_texts =
+      New(BuildCounter, "sluice_learned_texts_total",
+          "Prompts with their answers that drafts of later sequences may come from");
+  Counter& late_drafts = New(BuildCounter, "sluice_late_drafts_total",
+                             "Times that the drafts of a sequence were not ready for its step");
+  Counter& drafting = New(BuildCounter, "sluice_drafting_seconds_total",
+                          "Time of the thread that finds drafts, while it looks for them");
   Counter& prompt_tokens =
       New(BuildCounter, "vllm:prompt_tokens_total", "Prompt tokens of ended requests");
   Counter& generation_tokens =
@@ -164,6 +184,14 @@ void Metrics::SetGauges(const schedule::SchedulerStats& stats) {
   Raise(families_->drafted, stats.drafted);
   Raise(families_->accepted, stats.accepted);
   Raise(families_->accepted_at, stats.accepted_at);
+}
+
+void Metrics::SetDrafting(const DraftingTotals& totals) {
+  Raise(families_->learned_texts, totals.learned);
+  Raise(families_->late_drafts, totals.late);
+  Raise(families_->draft_lengths, totals.lengths);
+  const double missing = totals.seconds - families_->drafting.Value();
+  if (missing > 0) families_->drafting.Increment(missing);
 }
 
 void Metrics::CountFallback(const std::string& op, const std::string& reason) {

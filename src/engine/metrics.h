@@ -23,12 +23,15 @@ struct RequestTimes {
   std::string finish;  // "stop", "length", "cancelled", "error"
 };
 
+struct DraftingTotals;
+
 class Metrics {
  public:
   explicit Metrics(const std::string& model_name);
   ~Metrics();
 
   void SetGauges(const schedule::SchedulerStats& stats);
+  void SetDrafting(const DraftingTotals& totals);
   void ObserveStep(const StepTimes& times);
   // An implementation of an op that would have been better declined.
   void CountFallback(const std::string& op, const std::string& reason);

@@ -43,7 +43,11 @@ class Rig {
     if (drafts) {
       options.max_draft_tokens = 8;
       drafter = std::make_unique<Drafter>(
-          speculate::MakeProposer("ngram", {exec::kTestSlots, exec::kTestLength}), 8);
+          speculate::MakeProposer("ngram", {exec::kTestSlots, 2 * exec::kTestLength}),
+          DrafterOptions{.slots = exec::kTestSlots,
+                         .sequence_tokens = exec::kTestLength,
+                         .adapt = false,
+                         .wait_us = 1'000'000});
     }
     blocks_ = tiny_.store->groups()[0].num_blocks;
     loop_ = std::make_unique<StepLoop>(

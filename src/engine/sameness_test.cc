@@ -161,10 +161,13 @@ TEST_P(Sameness, ThroughPreemption) {
 
 TEST_P(Sameness, WithDraftsOfAnyLength) {
   if (GetParam() == "qwen3_next") GTEST_SKIP() << "a recurrent state cannot take drafts back";
-  for (const int tokens : {1, 3, 8}) {
+  for (const auto& [proposer, tokens] :
+       {std::pair{"ngram", 1}, {"ngram", 3}, {"ngram", 8}, {"suffix", 4}, {"suffix", 8}}) {
     EngineOptions options = OptionsOf(GetParam());
-    options.speculate = "ngram";
+    options.speculate = proposer;
     options.speculate_tokens = tokens;
+    options.speculate_adapt = false;
+    options.draft_wait_us = 10'000'000;
     double accepted = 0;
     ExpectSame(options, 6, nullptr, &accepted);
     EXPECT_GT(accepted, 0) << "no draft was right: the test shows nothing";
@@ -174,7 +177,9 @@ TEST_P(Sameness, WithDraftsOfAnyLength) {
 TEST_P(Sameness, WithDraftsThroughPreemption) {
   if (GetParam() == "qwen3_next") GTEST_SKIP() << "a recurrent state cannot take drafts back";
   EngineOptions options = OptionsOf(GetParam());
-  options.speculate = "ngram";
+  options.speculate = "suffix";
+  options.speculate_adapt = false;
+  options.draft_wait_us = 10'000'000;
   options.kv_memory = TightMemory();
   double preemptions = 0, accepted = 0;
   ExpectSame(options, 20, &preemptions, &accepted);

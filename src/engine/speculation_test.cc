@@ -1,6 +1,7 @@
 // Requests of every kind give the same answers with drafts as without: ids, log-probs to the bit,
 // text, ends. What was drafted is counted per request and in all.
 #include <functional>
+#include <tuple>
 
 #include "engine/engine_fixture.h"
 
@@ -9,9 +10,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-EngineOptions WithDrafts(EngineOptions options, int tokens = 8) {
-  options.speculate = "ngram";
+EngineOptions WithDrafts(EngineOptions options, int tokens = 8,
+                         const std::string& proposer = "ngram") {
+  options.speculate = proposer;
   options.speculate_tokens = tokens;
+  // A tiny model's steps are too short to be worth a draft, or to wait for it.
+  options.speculate_adapt = false;
+  options.draft_wait_us = 10'000'000;
   return options;
 }
 
@@ -70,14 +75,25 @@ std::vector<Case> Cases() {
   };
 }
 
-class Speculation : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Models, Speculation, ::testing::Values("llama", "gemma2"),
-                         [](const auto& name) { return name.param; });
+// A model and where its drafts come from.
+class Speculation : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  static EngineOptions Plain() { return TinyOptions(std::get<0>(GetParam())); }
+  static EngineOptions Drafting(int tokens = 8) {
+    return WithDrafts(Plain(), tokens, std::get<1>(GetParam()));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Models, Speculation,
+                         ::testing::Combine(::testing::Values("llama", "gemma2"),
+                                            ::testing::Values("ngram", "suffix")),
+                         [](const auto& name) {
+                           return std::get<0>(name.param) + "_" + std::get<1>(name.param);
+                         });
 
 TEST_P(Speculation, RequestsOfEveryKindGetTheSameAnswer) {
-  const auto plain = OpenTiny(TinyOptions(GetParam()));
+  const auto plain = OpenTiny(Plain());
   for (const int tokens : {1, 4, 8}) {
-    const auto drafting = OpenTiny(WithDrafts(TinyOptions(GetParam()), tokens));
+    const auto drafting = OpenTiny(Drafting(tokens));
     for (const Case& c : Cases()) {
       Request request = Repeating();
       c.change(request);
@@ -101,8 +117,8 @@ TEST_P(Speculation, RequestsOfEveryKindGetTheSameAnswer) {
 
 // The string begins in one draft, or before it, and ends in another.
 TEST_P(Speculation, AStopStringAcrossDraftsEndsTheAnswerWhereItDoesWithout) {
-  const auto plain = OpenTiny(TinyOptions(GetParam()));
-  const auto drafting = OpenTiny(WithDrafts(TinyOptions(GetParam())));
+  const auto plain = OpenTiny(Plain());
+  const auto drafting = OpenTiny(Drafting());
   const std::string text = Ask(*plain, Repeating())->choices[0].text;
   int early = 0;
   for (size_t at = 0; at + 12 < text.size(); at += 5) {
@@ -120,7 +136,7 @@ TEST_P(Speculation, AStopStringAcrossDraftsEndsTheAnswerWhereItDoesWithout) {
 }
 
 TEST_P(Speculation, UsageAndMetricsCountTheSameDrafts) {
-  const auto engine = OpenTiny(WithDrafts(TinyOptions(GetParam())));
+  const auto engine = OpenTiny(Drafting());
   int accepted = 0, rejected = 0;
   for (int i = 0; i < 6; ++i) {
     Request request = Repeating(30 + i);
@@ -146,7 +162,7 @@ TEST(SpeculationOpen, RefusesWhatCannotWork) {
   options.speculate = "medusa";
   Status status = Engine::Open(options, {}).status();
   EXPECT_EQ(status.field(), "speculate");
-  EXPECT_THAT(status.message(), HasSubstr("choose none or ngram"));
+  EXPECT_THAT(status.message(), HasSubstr("choose none, ngram or suffix"));
   options = WithDrafts(TinyOptions(), 9);
   EXPECT_EQ(Engine::Open(options, {}).status().field(), "speculate-tokens");
   status = Engine::Open(WithDrafts(TinyOptions("qwen3_next")), {}).status();

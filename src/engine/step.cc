@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,6 +15,14 @@ namespace {
 constexpr int64_t kMaskGraceUs = 500;
 // How often the device is asked for that end.
 constexpr int64_t kMaskPollUs = 50;
+
+// The plan's sequences, if each decodes, with drafts or without; else 0.
+int32_t DecodingOf(const batch::BatchPlan& plan) {
+  for (const batch::PlanEntry& entry : plan.entries) {
+    if (entry.query_tokens != entry.logits_count) return 0;
+  }
+  return static_cast<int32_t>(plan.entries.size());
+}
 
 }  // namespace
 
@@ -38,6 +47,7 @@ bool StepLoop::Step() {
 }
 
 bool StepLoop::Begin() {
+  if (drafter_ != nullptr) drafter_->Take(scheduler_.get());
   const int64_t start = NowMicros();
   scheduler_->SetWeightsVersion(runner_.WeightsVersion());
   scheduler_->Plan(start, &plan_);
@@ -47,6 +57,8 @@ bool StepLoop::Begin() {
   flight.plan_us = planned - start;
   if (flight.tokens > 0) {
     NoteMasked();
+    flight.launched_us = planned;
+    flight.decoding = DecodingOf(plan_);
     auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
     if (step.ok()) flight.step = *std::move(step);
@@ -160,8 +172,9 @@ bool StepLoop::End() {
     failed_us_ = finished;
     ++failures_;
   }
+  // First, so that the proposer works while the rest is done.
+  if (drafter_ != nullptr && status.ok()) Draft(flight, finished);
   Emit(result_, outcome_, status);
-  if (drafter_ != nullptr && status.ok()) drafter_->Propose(outcome_, scheduler_.get());
   if (flight.tokens == 0) return false;
   ++steps_;
   const int64_t sample_us = status.ok() ? costs.sample : 0;
@@ -174,6 +187,17 @@ bool StepLoop::End() {
                         .tokens = flight.tokens,
                         .totals = runner_.Totals()});
   return true;
+}
+
+void StepLoop::Draft(const Flight& flight, int64_t finished_us) {
+  // Behind another step it began when that had finished.
+  const int64_t begun_us = std::max(flight.launched_us, std::exchange(finished_us_, finished_us));
+  if (flight.decoding > 0 && finished_us > begun_us) {
+    verify_cost_.Observe(flight.decoding, flight.tokens - flight.decoding,
+                         1e-6 * static_cast<double>(finished_us - begun_us));
+  }
+  const auto sequences = static_cast<int32_t>(outcome_.sequences.size());
+  drafter_->Hand(result_, outcome_, *scheduler_, verify_cost_.Next(std::max(1, sequences)));
 }
 
 void StepLoop::Run() {
@@ -302,6 +326,7 @@ void StepLoop::CancelRequest(RequestId id) {
       details.cached_tokens = sequence->cached_tokens;
     }
     if (!scheduler_->Cancel(SequenceOf(id, choice))) continue;
+    if (drafter_ != nullptr) drafter_->End(SequenceOf(id, choice));
     BatchOf(id).AddEnd({.request = request,
                         .now_us = NowMicros(),
                         .choice = static_cast<uint8_t>(choice),
@@ -342,6 +367,7 @@ void StepLoop::Publish() {
   PublishQueue(stats);
   free_blocks_ = stats.free_blocks;
   metrics_.SetGauges(stats);
+  if (drafter_ != nullptr) metrics_.SetDrafting(drafter_->totals());
 }
 
 void StepLoop::Start(TextWorkers* workers) {
@@ -387,6 +413,7 @@ void StepLoop::Cancel(RequestId id) {
 void StepLoop::StopChoice(RequestId id, int choice) {
   Post({.call = [this, id, choice] {
     if (!scheduler_->Finish(SequenceOf(id, choice), schedule::FinishReason::kStop)) return;
+    if (drafter_ != nullptr) drafter_->End(SequenceOf(id, choice));
     Release(handles_.at(id));
   }});
 }

@@ -17,6 +17,7 @@
 #include "engine/request_state.h"
 #include "engine/text_workers.h"
 #include "engine/update_batch.h"
+#include "engine/verify_cost.h"
 #include "exec/step_runner.h"
 #include "schedule/scheduler.h"
 
@@ -131,7 +132,11 @@ class StepLoop {
     exec::Step step;  // where `status` is good
     Status status;    // of Launch
     int64_t plan_us = 0, execute_us = 0;
+    int64_t launched_us = 0;
+    int32_t decoding = 0;  // its sequences, if it does nothing else; 0: it does
   };
+  // Gives a committed step's outcome to the proposer, and learns what the step has cost.
+  void Draft(const Flight& flight, int64_t finished_us);
   std::vector<Flight> flights_;  // oldest first; at most as many as the runner's depth
   // Reused by every step.
   batch::BatchPlan plan_;
@@ -149,6 +154,8 @@ class StepLoop {
   std::vector<Masked> masked_;
   std::vector<int32_t> masked_drafts_;
   batch::MaskSet masks_;
+  VerifyCost verify_cost_;
+  int64_t finished_us_ = 0;  // when the step before had finished
 
   std::atomic<int64_t> running_{0}, waiting_{0}, steps_{0}, free_blocks_{0};
   std::atomic<int64_t> progress_us_{0};

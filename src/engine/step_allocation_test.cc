@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "base/allocation_fixture.h"
@@ -19,7 +20,8 @@ constexpr int kDrafts = 8;
 
 class Rig {
  public:
-  explicit Rig(std::optional<int> logprobs, bool drafts = false) : logprobs_(logprobs) {
+  explicit Rig(std::optional<int> logprobs, const std::string& drafts = "none")
+      : logprobs_(logprobs) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = kSequences;
     options.max_batch_tokens = kSequences * kPrompt;
@@ -27,10 +29,14 @@ class Rig {
     options.queue_limit = kSequences;
     options.max_extra_rows = kSequences * kDrafts;
     std::unique_ptr<Drafter> drafter;
-    if (drafts) {
+    if (drafts != "none") {
       options.max_draft_tokens = kDrafts;
-      drafter = std::make_unique<Drafter>(speculate::MakeProposer("ngram", {kSequences, kContext}),
-                                          kDrafts);
+      drafter =
+          std::make_unique<Drafter>(speculate::MakeProposer(drafts, {kSequences, 2 * kContext}),
+                                    DrafterOptions{.slots = kSequences,
+                                                   .sequence_tokens = kContext,
+                                                   .adapt = false,
+                                                   .wait_us = 1'000'000});
     }
     loop_ = std::make_unique<StepLoop>(
         *null_.executor,
@@ -125,9 +131,11 @@ TEST(StepAllocation, ADecodeStepOfTheLoopAllocatesNothing) {
 TEST(StepAllocation, NorWithLogProbs) { EXPECT_EQ(Rig(5).AllocationsOfDecoding(), 0); }
 
 TEST(StepAllocation, NorWithDrafts) {
-  Rig rig(std::nullopt, /*drafts=*/true);
-  EXPECT_EQ(rig.AllocationsOfDecoding(), 0);
-  EXPECT_GT(rig.verified(), kSteps * kDrafts) << "few drafts: the test shows nothing";
+  for (const char* proposer : {"ngram", "suffix"}) {
+    Rig rig(std::nullopt, proposer);
+    EXPECT_EQ(rig.AllocationsOfDecoding(), 0) << proposer;
+    EXPECT_GT(rig.verified(), kSteps * kDrafts) << "few drafts: the test shows nothing";
+  }
 }
 
 }  // namespace

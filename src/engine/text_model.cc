@@ -180,6 +180,24 @@ Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, in
   return ids;
 }
 
+Result<std::vector<int32_t>> TextModelImpl::PredictionIds(
+    const std::string& text, int tokens_max, const std::atomic<bool>& cancelled) const {
+  if (tokenizer_ == nullptr) return NoTokenizer();
+  text::EncodeOptions options;
+  options.add_special = options.parse_special = false;
+  options.tokens_max = tokens_max;
+  options.cancelled = &cancelled;
+  std::vector<int32_t> ids;
+  const bool fits = tokenizer_->LeastTokens(text) <= options.tokens_max;
+  if (fits) {
+    SLUICE_ASSIGN_OR_RETURN(ids, tokenizer_->Encode(text, options));
+  }
+  if (fits && ids.size() <= options.tokens_max) return ids;
+  return InvalidArgument(StrCat("prediction has more tokens than the context, which has ",
+                                tokens_max, "; send the part that the answer may quote"),
+                         "prediction");
+}
+
 Result<std::vector<int32_t>> TextModelImpl::TokensOf(const Request& request, int tokens_max,
                                                      const std::atomic<bool>& cancelled) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) return *ids;

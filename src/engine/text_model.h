@@ -35,6 +35,9 @@ class TextModelImpl : public TextModel {
   // `cancelled` has become true.
   Result<std::vector<int32_t>> PromptIds(const Request& request, int tokens_max,
                                          const std::atomic<bool>& cancelled) const;
+  // Of a request's prediction, which may be as long as a context.
+  Result<std::vector<int32_t>> PredictionIds(const std::string& text, int tokens_max,
+                                             const std::atomic<bool>& cancelled) const;
   // Null for a bare template.
   const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_template() const { return template_ != nullptr; }

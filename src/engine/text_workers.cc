@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/seeded_hash.h"
 #include "engine/request_check.h"
 
 namespace sluice::engine {
@@ -202,6 +203,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const std::span<const int32_t> all(state->prompt);
   const auto tail = all.last(std::min(all.size(), kPromptTail));
   SLUICE_RETURN_IF_ERROR(Constrain(tail, state));
+  SLUICE_ASSIGN_OR_RETURN(const auto quoted, Quoted(tail, *state));
   std::vector<schedule::SequenceSpec> sequences;
   for (int choice = 0; choice < request.n; ++choice) {
     state->choices.emplace_back(
@@ -224,12 +226,26 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.ignore_eos = request.ignore_eos && !spec.masked;
     spec.priority = request.priority;
     spec.key.salt = request.cache_salt;
+    spec.draft_key = HashText(request.cache_salt);
+    spec.quoted = quoted;
     spec.key.kv_dtype = context_.kv_dtype;
     spec.prefix_cache = context_.prefix_cache;
     spec.prompt_logprobs = choice == 0 && spec.sampling.prompt_top_logprobs >= 0;
     sequences.push_back(std::move(spec));
   }
   return sequences;
+}
+
+Result<std::shared_ptr<const std::vector<int32_t>>> TextWorkers::Quoted(
+    std::span<const int32_t> prompt_tail, const RequestState& state) const {
+  const std::string& text = state.request.prediction;
+  if (!context_.drafts || text.empty()) return std::shared_ptr<const std::vector<int32_t>>();
+  const int longest = std::min(context_.max_model_len, context_.longest_sequence);
+  const int ids_max = std::max(0, longest - static_cast<int>(prompt_tail.size()));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                          context_.text->PredictionIds(text, ids_max, state.cancelled));
+  ids.insert(ids.begin(), prompt_tail.begin(), prompt_tail.end());
+  return std::make_shared<const std::vector<int32_t>>(std::move(ids));
 }
 
 Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const {

@@ -29,6 +29,7 @@ struct TextContext {
   std::vector<int32_t> end_ids;  // end of generation
   DType kv_dtype = DType::kF16;  // part of the prefix key
   bool prefix_cache = true;
+  bool drafts = false;  // are verified, so what clients predict is of use
   // Of requests with choices.
   const Constraints* constraints = nullptr;
   MaskBoard* masks = nullptr;
@@ -103,6 +104,10 @@ class TextWorkers {
   void Begin(const std::shared_ptr<RequestState>& request);
   void EndUnstarted(const std::shared_ptr<RequestState>& request, const Status& status);
   Result<std::vector<schedule::SequenceSpec>> MakeSequences(RequestState* request) const;
+  // What the answer may quote, behind the prompt's end, so that it is found from the first token
+  // on. Null: nothing.
+  Result<std::shared_ptr<const std::vector<int32_t>>> Quoted(std::span<const int32_t> prompt_tail,
+                                                             const RequestState& state) const;
   Status Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const;
   // Makes the mask of the token that comes next.
   void AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,

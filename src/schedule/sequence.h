@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "batch/plan.h"
@@ -54,6 +55,10 @@ struct SequenceSpec {
   std::vector<int32_t> prompt;
   std::vector<int32_t> answered;  // already drawn by another process (hand-off); counts as drawn
   batch::PrefixKey key;           // weights_version is filled at every admission
+  // For proposers of drafts: what key.salt is, as a number that says nothing about it, and tokens
+  // that the answer may quote; null: none.
+  uint64_t draft_key = 0;
+  std::shared_ptr<const std::vector<int32_t>> quoted;
 };
 
 // The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit. What every step

@@ -139,6 +139,14 @@ constexpr Case kSharedBad[] = {
 };
 
 constexpr Case kChatBad[] = {
+    {R"("prediction":"a")", "prediction"},
+    {R"("prediction":{})", "prediction.type"},
+    {R"("prediction":{"type":"text","content":"a"})", "prediction.type"},
+    {R"("prediction":{"type":"content"})", "prediction.content"},
+    {R"("prediction":{"type":"content","content":1})", "prediction.content"},
+    {R"("prediction":{"type":"content","content":[{"type":"image_url"}]})",
+     "prediction.content[0].type"},
+    {R"("prediction":{"type":"content","content":"a","more":1})", "prediction.more"},
     {R"("max_tokens":0)", "max_tokens"},
     {R"("logprobs":1)", "logprobs"},
     {R"("logprobs":"true")", "logprobs"},
@@ -407,6 +415,24 @@ TEST(ApiCallTest, ReadsChoicesInBothSpellings) {
   EXPECT_TRUE(ParseCompletionCall(StrCat(R"({"prompt":["a"],)", large, "}"), kModel).ok());
   const auto many = ParseCompletionCall(StrCat(R"({"prompt":["a","b"],)", large, "}"), kModel);
   EXPECT_EQ(many.status().field(), "choice");
+}
+
+TEST(ApiCallTest, ReadsAPrediction) {
+  const auto ask = [](const std::string& prediction) {
+    return ParseChatCall(StrCat("{", kMessages, ",\"prediction\":", prediction, "}"), kModel);
+  };
+  const auto text = ask(R"({"type":"content","content":"a\nb"})");
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_EQ(text->requests[0].prediction, "a\nb");
+  const auto parts = ask(
+      R"({"type":"content","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]})");
+  ASSERT_TRUE(parts.ok()) << parts.status().message();
+  EXPECT_EQ(parts->requests[0].prediction, "a\nb");
+  const auto none = ask("null");
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->requests[0].prediction, "");
+  EXPECT_EQ(ask(R"({"type":"text","content":"a"})").status().message(),
+            "prediction.type must be \"content\"");
 }
 
 TEST(ApiCallTest, NullIsAbsentAndMinusOneIsAnySeed) {

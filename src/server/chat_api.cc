@@ -175,6 +175,21 @@ void ReadTemplateKwargs(Fields* fields, ChatPrompt* chat) {
   }
 }
 
+// What the client expects a part of the answer to be.
+void ReadPrediction(Fields* fields, Request* request) {
+  const OrderedJson* object = fields->Object("prediction");
+  if (object == nullptr) return;
+  Fields prediction(*object, "prediction.");
+  const std::optional<std::string> type = prediction.String("type", kNameBytesMax);
+  if (prediction.ok() && type != "content") {
+    prediction.Fail("type", "prediction.type must be \"content\"");
+  }
+  OrderedJson out = OrderedJson::object();
+  ReadContent(&prediction, "prediction.", false, &out);
+  fields->Take(prediction.Finish());
+  if (fields->ok()) request->prediction = out["content"].get<std::string>();
+}
+
 }  // namespace
 
 ChatPrompt ReadChatPrompt(Fields* fields) {
@@ -217,7 +232,7 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   for (const char* name : {"audio", "web_search_options"}) fields.OnlyValue(name, nullptr);
   for (const char* name : {"echo", "add_special_tokens"}) fields.OnlyValue(name, false);
   fields.OnlyValue("verbosity", "medium");
-  fields.Object("prediction");  // a hint for speed alone
+  ReadPrediction(&fields, &request);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   call.requests.push_back(std::move(request));
   return call;

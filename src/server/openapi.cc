@@ -309,7 +309,10 @@ std::string OpenApiDocument() {
         "modalities": {"enum": [["text"]]}, "audio": {"type": "null"},
         "web_search_options": {"type": "null"}, "echo": {"enum": [false]},
         "add_special_tokens": {"enum": [false]}, "verbosity": {"enum": ["medium"]},
-        "prediction": {"type": "object", "description": "Without effect"})json";
+        "prediction": {"type": "object", "required": ["type", "content"], "additionalProperties": false,
+          "description": "What the answer may quote: drafts come from it too (--speculate); changes no answer",
+          "properties": {"type": {"enum": ["content"]}, "content": {"oneOf": [{"type": "string"},
+            {"type": "array", "maxItems": @parts_max@, "items": {"$ref": "#/components/schemas/TextPart"}}]}}})json";
   constexpr const char* kCompletionOnly = R"json(
         "prompt": {"oneOf": [{"type": "string", "minLength": 1},
           {"type": "array", "minItems": 1, "items": {"type": "integer"}},

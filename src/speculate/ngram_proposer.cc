@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "speculate/draft_length.h"
 
 namespace sluice::speculate {
 
@@ -13,6 +14,7 @@ uint32_t NgramProposer::EntriesFor(int32_t tokens) {
 }
 
 NgramProposer::NgramProposer(const ProposerLimits& limits, size_t bytes_max) {
+  static_assert(kRuns <= kDraftGrades);
   CHECK(limits.slots > 0 && limits.tokens_max > 0, "slots=", limits.slots);
   const size_t share = bytes_max / sizeof(Entry) / static_cast<size_t>(limits.slots);
   const size_t fits = std::bit_floor(std::max<size_t>(share, kCapacityMin));
@@ -22,9 +24,9 @@ NgramProposer::NgramProposer(const ProposerLimits& limits, size_t bytes_max) {
   tables_.resize(limits.slots);
 }
 
-void NgramProposer::Start(int32_t slot, int32_t tokens_max) {
+void NgramProposer::Start(int32_t slot, const Opening& opening) {
   CHECK(slot >= 0 && slot < static_cast<int32_t>(tables_.size()), "slot ", slot);
-  tables_[slot].size = std::min(capacity_, EntriesFor(tokens_max));
+  tables_[slot].size = std::min(capacity_, EntriesFor(opening.tokens_max));
   Clear(slot, 0);
 }
 
@@ -73,15 +75,18 @@ void NgramProposer::Index(int32_t slot, std::span<const int32_t> tokens, int32_t
         continue;
       }
       if (is_free) ++table.taken;
-      if (!is_free) table.match = end;  // the longest comes last
+      if (!is_free) {  // the longest comes last
+        table.match = end;
+        table.match_grade = length - kShortest;
+      }
       entry = static_cast<Entry>(at + 1) << 2 | kind;
       break;
     }
   }
 }
 
-int32_t NgramProposer::Propose(int32_t slot, std::span<const int32_t> tokens,
-                               std::span<int32_t> drafts) {
+Draft NgramProposer::Propose(int32_t slot, std::span<const int32_t> tokens,
+                             std::span<int32_t> drafts) {
   Table& table = tables_[slot];
   const auto size = static_cast<int32_t>(tokens.size());
   const int32_t room = RoomOf(table.size);
@@ -97,14 +102,14 @@ int32_t NgramProposer::Propose(int32_t slot, std::span<const int32_t> tokens,
     if (table.indexed + kAhead < end) Prefetch(slot, tokens, table.indexed + kAhead);
     Index(slot, tokens, table.indexed);
   }
-  if (end < size || table.match < 0) return 0;
+  if (end < size || table.match < 0) return {};
   // Behind the last token the drafts go on as if they had been drawn: what repeats goes round.
   const int32_t period = size - 1 - table.match;
   const auto count = static_cast<int32_t>(drafts.size());
   for (int32_t i = 0; i < count; ++i) {
     drafts[i] = i < period ? tokens[table.match + 1 + i] : drafts[i - period];
   }
-  return count;
+  return {count, table.match_grade};
 }
 
 }  // namespace sluice::speculate

@@ -29,9 +29,8 @@ class NgramProposer final : public Proposer {
   // REQUIRES: both limits are positive.
   explicit NgramProposer(const ProposerLimits& limits, size_t bytes_max = kBytesMax);
 
-  void Start(int32_t slot, int32_t tokens_max) override;
-  int32_t Propose(int32_t slot, std::span<const int32_t> tokens,
-                  std::span<int32_t> drafts) override;
+  void Start(int32_t slot, const Opening& opening) override;
+  Draft Propose(int32_t slot, std::span<const int32_t> tokens, std::span<int32_t> drafts) override;
 
   // Tokens of a sequence that its table holds at most.
   int32_t TokensOfTable() const { return RoomOf(capacity_); }
@@ -51,9 +50,10 @@ class NgramProposer final : public Proposer {
   struct Table {
     uint32_t size = 0;  // entries in use of its part of memory_; a power of two
     uint32_t taken = 0;
-    int32_t begin = 0;    // the first token that it knows
-    int32_t indexed = 0;  // the first that it has not seen yet
-    int32_t match = -1;   // where the longest run that ends at the last token seen ended before
+    int32_t begin = 0;        // the first token that it knows
+    int32_t indexed = 0;      // the first that it has not seen yet
+    int32_t match = -1;       // where the longest run that ends at the last token seen ended before
+    int32_t match_grade = 0;  // its length less kShortest
   };
 
   // Three quarters of the entries may be taken; behind that searches get long.

@@ -24,7 +24,7 @@ void BM_Propose(benchmark::State& state) {
   std::vector<size_t> sizes(sequences, text.size());
   const auto restart = [&](int32_t slot) {
     sizes[slot] = length;
-    proposer.Start(slot, 2 * length);
+    proposer.Start(slot, {.tokens_max = 2 * length});
     for (int32_t at = 0; at <= length; at += NgramProposer::kTokensOfCall) {
       proposer.Propose(slot, {text.data(), sizes[slot]}, drafts);
     }

@@ -3,18 +3,22 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "speculate/ngram_proposer.h"
+#include "speculate/suffix_proposer.h"
 
 namespace sluice::speculate {
 
+bool Proposer::End(int32_t, std::span<const int32_t>) { return true; }
+
 Status CheckProposer(std::string_view name) {
-  if (name == "none" || name == "ngram") return OkStatus();
-  return InvalidArgument(
-      StrCat("--speculate ", Quote(name), " is no way to find drafts; choose none or ngram"),
-      "speculate");
+  if (name == "none" || name == "ngram" || name == "suffix") return OkStatus();
+  return InvalidArgument(StrCat("--speculate ", Quote(name),
+                                " is no way to find drafts; choose none, ngram or suffix"),
+                         "speculate");
 }
 
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits) {
   if (name == "none") return nullptr;
+  if (name == "suffix") return std::make_unique<SuffixProposer>(limits);
   return std::make_unique<NgramProposer>(limits);
 }
 

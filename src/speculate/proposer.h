@@ -15,22 +15,39 @@
 
 namespace sluice::speculate {
 
+// What is known of a sequence when it begins.
+struct Opening {
+  int32_t tokens_max = 0;  // that its text will have
+  // Stands for the API key, or for whatever else the client shares its prompts' KV by: what one key
+  // wrote is shown to no other.
+  uint64_t key = 0;
+  int32_t quoted = 0;  // tokens at the text's beginning that the client expects in the answer
+};
+
+struct Draft {
+  int32_t count = 0;
+  int32_t grade = 0;  // 0 to kDraftGrades - 1; a larger one is more likely to be right
+};
+
 class Proposer {
  public:
   virtual ~Proposer() = default;
-  // Another sequence has `slot` from now on; it will have at most `tokens_max` tokens.
-  // REQUIRES: 0 <= slot < ProposerLimits::slots.
-  virtual void Start(int32_t slot, int32_t tokens_max) = 0;
-  // Writes what the sequence in `slot` may draw next into *drafts, as many tokens as it likes, and
-  // returns their number. `tokens`: its prompt and answer as far as they are committed; those of
-  // the call before for this slot come first.
-  virtual int32_t Propose(int32_t slot, std::span<const int32_t> tokens,
-                          std::span<int32_t> drafts) = 0;
+  // Another sequence has `slot` from now on.
+  // REQUIRES: 0 <= slot < ProposerLimits::slots, 0 < tokens_max.
+  virtual void Start(int32_t slot, const Opening& opening) = 0;
+  // Writes what the sequence in `slot` may draw next into *drafts, as many tokens as it likes.
+  // `tokens`: its text, which is what it quotes, its prompt, and its answer as far as it is
+  // committed; those of the call before for this slot come first.
+  virtual Draft Propose(int32_t slot, std::span<const int32_t> tokens,
+                        std::span<int32_t> drafts) = 0;
+  // The sequence in `slot` has ended with `tokens`, from which others may learn. True when all is
+  // learned; else it wants to be called again, with the same.
+  virtual bool End(int32_t slot, std::span<const int32_t> tokens);
 };
 
 struct ProposerLimits {
   int32_t slots = 0;       // sequences that run at once
-  int32_t tokens_max = 0;  // of a sequence
+  int32_t tokens_max = 0;  // of a sequence's text
 };
 
 // kInvalidArgument unless `name` is one that --speculate takes.

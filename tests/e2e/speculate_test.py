@@ -117,6 +117,44 @@ class SpeculateTest(unittest.TestCase):
         self.assertGreater(kept.accepted_prediction_tokens, 20)
         self.assertIsNotNone(kept.rejected_prediction_tokens)
 
+    def test_suffix_drafts_from_other_answers_and_from_predictions(self):
+        question = {"messages": [{"role": "user", "content": "What is gravity?"}], "max_tokens": 60,
+                    "temperature": 0}
+        sampled = {**question, "n": 2, "temperature": 0.5, "seed": 4}
+        plain, several = self.ask(self.plain, question), self.ask(self.plain, sampled)
+        text = plain["choices"][0]["message"]["content"]
+        with Serving(PROGRAM, "--speculate", "suffix", "--speculate-adapt=false") as server:
+            client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0,
+                                   timeout=300)
+
+            def create(body, content, **more):
+                return client.chat.completions.create(
+                    model=MODEL, prediction={"type": "content", "content": content}, **body, **more)
+
+            answer = create(question, text)
+            self.assertEqual(answer.choices[0].message.content, text)
+            self.assertGreater(answer.usage.completion_tokens_details.accepted_prediction_tokens, 25)
+            # It stands in the answer before, too, which the server has learned by now.
+            server.wait_idle()
+            kept, _ = details(self.ask(server, question)["usage"])
+            self.assertGreater(kept, 25)
+            parts = [{"type": "text", "text": part} for part in text.split("\n")]
+            answer = create(sampled, parts)
+            self.assertEqual([choice.message.content for choice in answer.choices],
+                             [choice["message"]["content"] for choice in several["choices"]])
+            *pieces, last = create(question, text, stream=True,
+                                   stream_options={"include_usage": True})
+            self.assertEqual("".join(p.choices[0].delta.content or "" for p in pieces), text)
+            self.assertGreater(last.usage.completion_tokens_details.accepted_prediction_tokens, 25)
+            self.assertIsNotNone(last.usage.completion_tokens_details.rejected_prediction_tokens)
+            for name, body in REQUESTS.items():
+                with self.subTest(name):
+                    self.assertEqual(self.ask(server, body)["choices"],
+                                     self.ask(self.plain, body)["choices"])
+            for content, said in {5: "prediction.content", "word " * 20000: "the context"}.items():
+                with self.assertRaisesRegex(openai.BadRequestError, said):
+                    create(question, content)
+
     def test_generate_tells_the_accepted_drafts(self):
         command = [PROGRAM, "generate", model_path(), "--chat", "-n", "60", "--temperature", "0",
                    "-p", QUOTING[0]["content"]]
@@ -131,7 +169,7 @@ class SpeculateTest(unittest.TestCase):
         self.assertGreater(details(json.loads(answer.stdout)["usage"])[0], 10)
 
     def test_wrong_values_are_refused_in_a_sentence(self):
-        for options, said in {("--speculate", "medusa"): "choose none or ngram",
+        for options, said in {("--speculate", "medusa"): "choose none, ngram or suffix",
                               ("--speculate-tokens", "0"): "--speculate-tokens",
                               ("--speculate-tokens", "9"): "--speculate-tokens"}.items():
             done = subprocess.run([PROGRAM, "generate", model_path(), "-p", "a", *options],

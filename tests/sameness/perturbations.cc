@@ -37,9 +37,11 @@ Request Neighbour(const std::vector<Request>& subjects, int vocab, std::mt19937_
   return request;
 }
 
-void WithDrafts(int tokens, Perturbation* perturbation) {
-  perturbation->options.speculate = "ngram";
+void WithDrafts(int tokens, Perturbation* perturbation, std::string_view proposer = "ngram") {
+  perturbation->options.speculate = proposer;
   perturbation->options.speculate_tokens = tokens;
+  perturbation->options.speculate_adapt = false;
+  perturbation->options.draft_wait_us = 10'000'000;
   perturbation->must_draft = true;
 }
 
@@ -105,6 +107,14 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight
     WithDrafts(tokens, &drafted);
     drafted.cancelled = tokens == 3 ? 30 : 0;
   }
+  for (const int tokens : {3, 8}) {  // of what others of the key said, too
+    WithDrafts(tokens, &add(StrCat("drafts of ", tokens, ", suffix"), 1), "suffix");
+  }
+  Perturbation& paying = add("drafts as they pay, suffix", 1);
+  WithDrafts(8, &paying, "suffix");
+  paying.options.speculate_adapt = true;
+  paying.options.draft_wait_us = 500;
+  paying.must_draft = false;  // which is a matter of time
   Perturbation& cut = add("drafts, chunks of 33", 1);
   WithDrafts(8, &cut);
   cut.options.max_batch_tokens = 33;

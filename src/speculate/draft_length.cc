@@ -1,0 +1,58 @@
+#include "speculate/draft_length.h"
+
+#include <algorithm>
+
+namespace sluice::speculate {
+namespace {
+
+// Of one more draft. What a sequence writes changes faster than what all of them do.
+constexpr float kRate = 1.0F / 8, kRateOfAll = 1.0F / 64;
+// Gains below this are within what the estimates miss.
+constexpr float kGainMin = 1.03F;
+
+}  // namespace
+
+void Acceptance::Start(const Acceptance& others) {
+  right_ = others.right_;
+  count_ = seen_ = 0;
+}
+
+void Acceptance::Propose(int32_t at, int32_t grade, std::span<const int32_t> drafts) {
+  if (seen_ < count_ || drafts.empty()) return;
+  std::copy(drafts.begin(), drafts.end(), drafts_.begin());
+  at_ = at;
+  grade_ = grade;
+  count_ = static_cast<int32_t>(drafts.size());
+  seen_ = 0;
+}
+
+void Acceptance::Observe(std::span<const int32_t> tokens, Acceptance* others) {
+  const auto size = static_cast<int32_t>(tokens.size());
+  while (seen_ < count_ && at_ + seen_ < size) {
+    const bool right = tokens[at_ + seen_] == drafts_[seen_];
+    Learn(grade_, seen_, right, kRate);
+    others->Learn(grade_, seen_, right, kRateOfAll);
+    seen_ = right ? seen_ + 1 : count_;
+  }
+}
+
+void Acceptance::Learn(int32_t grade, int32_t place, bool right, float rate) {
+  float& share = right_[grade][place];
+  share += rate * ((right ? 1.0F : 0.0F) - share);
+}
+
+int32_t Acceptance::Choose(int32_t grade, int32_t count, const DraftCosts& costs) const {
+  int32_t best = 0;
+  float most = kGainMin, all_right = 1, tokens = 1;
+  for (int32_t i = 0; i < count; ++i) {
+    all_right *= right_[grade][i];
+    tokens += all_right;
+    const float gain = tokens / (1 + costs[i]);
+    if (gain <= most) continue;
+    most = gain;
+    best = i + 1;
+  }
+  return best;
+}
+
+}  // namespace sluice::speculate
