@@ -123,6 +123,13 @@ Result<F8Quantization> ReadCompressedTensors(const JsonFields& fields) {
                            " by compressed-tensors, of which only float-quantized is supported",
                            kRemedy));
   }
+  const Json* transform = fields.Find("transform_config");
+  if (transform != nullptr && !transform->empty()) {
+    return BadModel(
+        StrCat("\"transform_config\" in \"quantization_config\" asks for rotations of "
+               "weights and activations, which are not supported",
+               kRemedy));
+  }
   SLUICE_RETURN_IF_ERROR(CheckNames(fields, "ignore"));
   SLUICE_ASSIGN_OR_RETURN(const auto groups, fields.Object("config_groups"));
   const Json* all = fields.Find("config_groups");

@@ -86,6 +86,8 @@ TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
       {R"({"quant_method":"fp8","modules_to_not_convert":"lm_head"})", "not a list of names"},
       {R"({"quant_method":"compressed-tensors"})", "\"config_groups\""},
       {R"({"quant_method":"compressed-tensors","format":"pack-quantized"})", "\"pack-quantized\""},
+      {R"({"quant_method":"compressed-tensors","transform_config":{"config_groups":{}}})",
+       "rotations"},
       {Compressed(R"("strategy":"group")", kToken), "\"group\"; tensor, channel, and block"},
       {Compressed(R"("strategy":"block","block_structure":[32,32])", kToken), "[32,32]"},
       {Compressed(kChannel, R"({"type":"int","num_bits":8})"), "8 bits of type \"int\""},

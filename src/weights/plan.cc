@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/str_cat.h"
 #include "weights/scales.h"
 
 namespace sluice::weights {
@@ -77,6 +78,12 @@ Result<ops::Bound<ops::Linear>> BindScaled(const ops::OpTable& table, const Plan
   return ops::Bind<ops::Linear>(table, desc, records);
 }
 
+// That a device whose kernels know no scales reads twice the bytes is told when it loads.
+void TellWidened(const ops::Linear::Desc& scaled, ops::BindRecord* record) {
+  record->declined.push_back(StrCat("no implementation takes ", scaled.ToString()));
+  if (record->slow.empty()) record->slow = "F8 weights with scales were widened to BF16";
+}
+
 // Chooses the kernel of a part, and with it the layout.
 Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const PlanOptions& options,
                 std::vector<ops::BindRecord>* records, PlannedPart* part) {
@@ -89,11 +96,13 @@ Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const Pla
     if (bound.ok()) {
       part->linear = *bound;
     } else {
+      const ops::Linear::Desc scaled = desc;
       desc.weight_scales = ops::WeightScales::kNone;
       desc.weight = part->dtype = DType::kBF16;
+      SLUICE_ASSIGN_OR_RETURN(part->linear, ops::Bind<ops::Linear>(table, desc, records));
+      TellWidened(scaled, &records->back());
     }
-  }
-  if (!part->linear.bound()) {
+  } else {
     SLUICE_ASSIGN_OR_RETURN(part->linear, ops::Bind<ops::Linear>(table, desc, records));
   }
   part->packing = &ops::PackingOf(table, part->linear.name());

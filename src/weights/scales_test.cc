@@ -172,6 +172,19 @@ TEST_F(ScalesTest, ActivationsBecomeF8WhereTheDeviceMultipliesIt) {
   EXPECT_THAT(Floats(parts[0].weight.x_scale), ElementsAre(0.5f));  // covers both
 }
 
+TEST_F(ScalesTest, ADeviceWithoutThemGetsBf16AndIsToldToBeSlow) {
+  AddF8(&source_, "a", 2, 4);
+  source_.AddF32("a.weight_scale", {2}, {1, 2});
+  const auto warnings = [&] {
+    const auto plan = PlanWeights({Joined({{"a", 2}}, 4)}, source_, device_, options_);
+    return ops::SlowFallbacks(plan.value().records);
+  };
+  EXPECT_TRUE(warnings().empty());
+  device_.facts_.architecture = "";
+  ASSERT_EQ(warnings().size(), 1u);
+  EXPECT_THAT(warnings().front(), AllOf(HasSubstr("widened to BF16"), HasSubstr("scaled by row")));
+}
+
 TEST_F(ScalesTest, ComeThroughStagingAsInPlace) {
   AddF8(&source_, "a", 300, 4);
   source_.AddF32("a.weight_scale", {300, 1}, Ramp(300, 1));
