@@ -452,7 +452,8 @@ Action SetUpBench(CLI::App& app) {
                  "random weights of a known shape instead of MODEL: llama-3.1-8b, qwen3-8b, "
                  "smollm2-135m or tiny");
   app.add_option("--dtype", options->dtype,
-                 "number format of --synthetic: bf16 (the default), f16, fp8, q8_0 or q4_k");
+                 "number format of --synthetic: bf16 (the default), f16, fp8, fp8-row, fp8-block, "
+                 "q8_0 or q4_k");
   app.add_flag("--ceilings", options->ceilings,
                "measure what this machine can read and multiply; MODEL is optional");
   app.add_flag("--json", options->json, "print one JSON object");

@@ -83,6 +83,11 @@ Json WeightBytesOn(const device::Survey& survey, const device::DeviceFacts& fact
   return nullptr;
 }
 
+// Scales belong to parameters.
+bool IsScale(const files::FileTensor& tensor) {
+  return tensor.name.ends_with("_scale") || tensor.name.ends_with("_scale_inv");
+}
+
 // REQUIRES: `kv_dtype` is one that ParseKvDtype takes.
 Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
               std::span<const device::Survey> surveys) {
@@ -91,7 +96,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
     int64_t elements = 1;
     for (const int64_t dim : tensor.shape) elements *= dim;
-    parameters += elements;
+    if (!IsScale(tensor)) parameters += elements;
     bytes += static_cast<int64_t>(tensor.data.size());
   }
   Json memory = Json::object();
@@ -114,6 +119,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
               {"parameters", parameters},
               {"weight_bytes", bytes},
               {"formats", FormatsOf(*files.tensors)},
+              {"quantization", config.quantization ? Json(ToString(*config.quantization)) : Json()},
               {"layers", config.num_layers},
               {"hidden_size", config.hidden_size},
               {"heads", config.num_heads},
@@ -142,6 +148,7 @@ void PrintDescription(const Json& d) {
     row("format", StrCat(format, ": ", sums["tensors"].get<int64_t>(), " tensors, ",
                          FormatBytes(sums["bytes"].get<uint64_t>())));
   }
+  if (!d["quantization"].is_null()) row("quantization", d["quantization"]);
   row("shape", StrCat(number("layers"), " layers, width ", number("hidden_size"), ", ",
                       number("heads"), " heads of ", number("head_dim"), ", ", number("kv_heads"),
                       " KV heads, MLP ", number("intermediate_size")));

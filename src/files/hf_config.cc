@@ -9,6 +9,7 @@
 #include "files/architectures.h"
 #include "files/config_check.h"
 #include "files/hf_linear_attention.h"
+#include "files/hf_quantization.h"
 #include "files/hf_rope.h"
 #include "files/json_fields.h"
 #include "files/model_config.h"
@@ -36,6 +37,7 @@ class HfConfigReader {
     SLUICE_RETURN_IF_ERROR(ReadHeads());
     SLUICE_RETURN_IF_ERROR(ReadTraits());
     SLUICE_RETURN_IF_ERROR(ReadDType());
+    SLUICE_RETURN_IF_ERROR(ReadQuantization());
     SLUICE_RETURN_IF_ERROR(ReadActivation());
     SLUICE_RETURN_IF_ERROR(ReadHfRope(fields_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadScales());
@@ -59,6 +61,7 @@ class HfConfigReader {
   Status ReadTraits();
   Status ReadStableLm();
   Status ReadDType();
+  Status ReadQuantization();
   Status ReadActivation();
   Status ReadScales();
   Status ReadCap(std::string_view key, std::optional<float>* cap) const;
@@ -81,14 +84,6 @@ class HfConfigReader {
 };
 
 Status HfConfigReader::RefuseUnsupported() const {
-  for (const JsonFields* fields : {&top_, &fields_}) {
-    SLUICE_ASSIGN_OR_RETURN(const auto quantization, fields->Object("quantization_config"));
-    if (!quantization) continue;
-    std::string method = "unnamed";
-    SLUICE_RETURN_IF_ERROR(quantization->Text("quant_method", &method));
-    return BadModel(StrCat("the weights are quantized by the method ", Quote(method),
-                           ", which is not supported; use the unquantized model or a GGUF file"));
-  }
   bool bidirectional = false, causal = true;
   SLUICE_RETURN_IF_ERROR(fields_.Bool("use_bidirectional_attention", &bidirectional));
   // In a config of several parts it may stand outside that of the text model.
@@ -184,6 +179,14 @@ Status HfConfigReader::ReadDType() {
   }
   return BadModel(StrCat("\"torch_dtype\" is ", Quote(name),
                          "; float32, float16, bfloat16 and float8_e4m3fn are supported"));
+}
+
+// Some files of several parts have it outside that of the text model.
+Status HfConfigReader::ReadQuantization() {
+  SLUICE_ASSIGN_OR_RETURN(config_.quantization, ReadHfQuantization(top_));
+  if (config_.quantization) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(config_.quantization, ReadHfQuantization(fields_));
+  return OkStatus();
 }
 
 Status HfConfigReader::ReadActivation() {

@@ -72,6 +72,21 @@ struct LinearAttentionConfig {
   int channels() const { return 2 * key_width() + value_width(); }
 };
 
+// What activations become before they meet a matrix in F8, where the device has products of F8.
+enum class F8Inputs {
+  kAsTheyAre,
+  kStatic,  // F8 by one scale, which the checkpoint has for each matrix
+  kToken,   // F8 by the largest of a token
+  kBlock,   // F8 by the largest of 128 elements of a token
+};
+
+// Matrices in F8_E4M3 with scales, each for a matrix, a row or 128 by 128 elements.
+struct F8Quantization {
+  std::string method;  // as the checkpoint calls it
+  F8Inputs inputs = F8Inputs::kAsTheyAre;
+};
+std::string ToString(const F8Quantization& quantization);  // for people
+
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
   std::string name;  // for people; may be empty
@@ -105,7 +120,8 @@ struct ModelConfig {
   LinearAttentionConfig linear;     // of kLinear layers; zeros where there are none
   std::vector<LayerConfig> layers;  // num_layers
   DType dtype = DType::kF32;        // of most weights
-  std::vector<int> eos_ids;         // of config and generation_config, without duplicates
+  std::optional<F8Quantization> quantization;
+  std::vector<int> eos_ids;  // of config and generation_config, without duplicates
   std::optional<int> bos_id;
 };
 

@@ -56,11 +56,17 @@ struct KnownDType {
   std::string_view name;
   DType layers;  // of matrices within layers
   DType others;  // of the embedding, the output matrix and the norms
+  // Of matrices within layers: none, one of each row or each block, and what activations become.
+  enum class Scales { kNone, kRow, kBlock } scales = Scales::kNone;
 };
 constexpr KnownDType kDTypes[] = {
-    {"bf16", DType::kBF16, DType::kBF16},  {"f16", DType::kF16, DType::kF16},
-    {"fp8", DType::kF8E4M3, DType::kBF16}, {"q8_0", DType::kQ8_0, DType::kBF16},
+    {"bf16", DType::kBF16, DType::kBF16},
+    {"f16", DType::kF16, DType::kF16},
+    {"fp8", DType::kF8E4M3, DType::kBF16},
+    {"q8_0", DType::kQ8_0, DType::kBF16},
     {"q4_k", DType::kQ4_K, DType::kBF16},
+    {"fp8-row", DType::kF8E4M3, DType::kBF16, KnownDType::Scales::kRow},
+    {"fp8-block", DType::kF8E4M3, DType::kBF16, KnownDType::Scales::kBlock},
 };
 
 template <class Table>
@@ -163,14 +169,23 @@ std::vector<std::byte> RandomPeriod(DType dtype, int width) {
   }
 }
 
-std::vector<std::byte> Ones(DType dtype, int count) {
-  const uint16_t one = dtype == DType::kF16 ? F32ToF16(1.0f) : F32ToBF16(1.0f);
-  std::vector<std::byte> bytes(static_cast<size_t>(count) * sizeof one);
-  for (size_t i = 0; i < bytes.size(); i += sizeof one) {
-    std::memcpy(bytes.data() + i, &one, sizeof one);
+template <class Element>
+std::vector<std::byte> Repeated(Element value, size_t count) {
+  std::vector<std::byte> bytes(count * sizeof value);
+  for (size_t i = 0; i < bytes.size(); i += sizeof value) {
+    std::memcpy(bytes.data() + i, &value, sizeof value);
   }
   return bytes;
 }
+
+std::vector<std::byte> Ones(DType dtype, int count) {
+  return Repeated(dtype == DType::kF16 ? F32ToF16(1.0f) : F32ToBF16(1.0f),
+                  static_cast<size_t>(count));
+}
+
+// Of the blocks of 128 that scales cover.
+int64_t Blocks(int64_t elements) { return (elements + 127) / 128; }
+bool IsScale(const FileTensor& tensor) { return tensor.dtype == DType::kF32; }
 
 // Names and shapes as Hugging Face folders have them, then bytes.
 class SyntheticTensors : public TensorSource {
@@ -207,7 +222,14 @@ class SyntheticTensors : public TensorSource {
     const int64_t queries = int64_t{config_.num_heads} * config_.head_dim;
     const int64_t keys = int64_t{config_.num_kv_heads} * config_.head_dim;
     const auto matrix = [&](const char* name, int64_t rows, int64_t columns) {
-      Matrix(StrCat(prefix, name, ".weight"), dtype_.layers, rows, columns);
+      const std::string weight = StrCat(prefix, name, ".weight");
+      Matrix(weight, dtype_.layers, rows, columns);
+      if (dtype_.scales == KnownDType::Scales::kRow) {
+        tensors_.push_back({weight + "_scale", DType::kF32, {rows}, {}});
+      } else if (dtype_.scales == KnownDType::Scales::kBlock) {
+        tensors_.push_back(
+            {weight + "_scale_inv", DType::kF32, {Blocks(rows), Blocks(columns)}, {}});
+      }
     };
     Norm(prefix + "input_layernorm.weight", hidden);
     matrix("self_attn.q_proj", queries, hidden);
@@ -243,7 +265,7 @@ class SyntheticTensors : public TensorSource {
   Status GiveBytes() {
     std::unordered_map<DType, size_t> largest;
     for (const FileTensor& tensor : tensors_) {
-      if (tensor.shape.size() < 2) continue;
+      if (IsScale(tensor) || tensor.shape.size() < 2) continue;
       largest[tensor.dtype] = std::max(largest[tensor.dtype], BytesOf(tensor));
     }
     for (const auto& [dtype, bytes] : largest) {
@@ -253,9 +275,18 @@ class SyntheticTensors : public TensorSource {
           RepeatedBlock::Make(RandomPeriod(dtype, config_.hidden_size), bytes + kPeriodBytes));
     }
     ones_ = Ones(dtype_.others, std::max(config_.hidden_size, config_.head_dim));
+    size_t scales = 0;
+    for (const FileTensor& tensor : tensors_) {
+      if (IsScale(tensor)) scales = std::max(scales, BytesOf(tensor) / sizeof(float));
+    }
+    scales_ = Repeated(1.0f, scales);
     for (size_t i = 0; i < tensors_.size(); ++i) {
       FileTensor& tensor = tensors_[i];
       const size_t bytes = BytesOf(tensor);
+      if (IsScale(tensor)) {
+        tensor.data = std::span<const std::byte>(scales_).first(bytes);
+        continue;
+      }
       if (tensor.shape.size() < 2) {
         tensor.data = std::span<const std::byte>(ones_).first(bytes);
         continue;
@@ -273,7 +304,7 @@ class SyntheticTensors : public TensorSource {
   std::vector<FileTensor> tensors_;
   std::unordered_map<std::string_view, size_t> index_;
   std::unordered_map<DType, std::unique_ptr<RepeatedBlock>> blocks_;
-  std::vector<std::byte> ones_;
+  std::vector<std::byte> ones_, scales_;
 };
 
 // A token for each byte; the others are spelled as their number.
@@ -307,6 +338,10 @@ Result<ModelFiles> OpenSynthetic(const std::string& path) {
   SLUICE_ASSIGN_OR_RETURN(model.config, ConfigFromJson(chosen.model->config_json, ""));
   model.config.name = chosen.model->name;
   model.config.dtype = chosen.dtype->layers;
+  if (chosen.dtype->scales != KnownDType::Scales::kNone) {
+    const bool blocks = chosen.dtype->scales == KnownDType::Scales::kBlock;
+    model.config.quantization = {"fp8", blocks ? F8Inputs::kBlock : F8Inputs::kToken};
+  }
   SLUICE_ASSIGN_OR_RETURN(model.tokenizer, ByteTokenizer(model.config.vocab_size));
   SLUICE_ASSIGN_OR_RETURN(model.tensors, SyntheticTensors::Make(model.config, *chosen.dtype));
   return model;

@@ -15,9 +15,9 @@ namespace sluice::files {
 std::string SyntheticPath(std::string_view model, std::string_view dtype);
 bool IsSyntheticPath(std::string_view path);
 
-// kInvalidArgument lists the models or number formats there are. With fp8, q8_0 and q4_k
-// the embedding and the output matrix are BF16, and with fp8 the matrices of the layers have no
-// scale, as in published FP8 models.
+// kInvalidArgument lists the models or number formats there are. With those of 8 or fewer bits the
+// embedding and the output matrix are BF16. The matrices of the layers have no scales with fp8;
+// with fp8-row and fp8-block they have some, and activations become F8, as in published FP8 models.
 Result<ModelFiles> OpenSynthetic(const std::string& path);
 // The tokenizer alone.
 Result<TokenizerData> SyntheticTokenizer(const std::string& path);

@@ -29,6 +29,11 @@ double ValueAt(const FileTensor& tensor, size_t i) {
   if (tensor.dtype == DType::kF8E4M3) {
     return F8E4M3ToF32(static_cast<uint8_t>(tensor.data[i]));
   }
+  if (tensor.dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, tensor.data.data() + i * sizeof value, sizeof value);
+    return value;
+  }
   uint16_t bits;
   std::memcpy(&bits, tensor.data.data() + i * sizeof bits, sizeof bits);
   return tensor.dtype == DType::kF16 ? F16ToF32(bits) : BF16ToF32(bits);
@@ -114,6 +119,25 @@ TEST(SyntheticModel, ValuesKeepTheSizeOfActivationsAndLayersDiffer) {
     EXPECT_NE(std::memcmp(first.data.data(), second.data.data(), first.data.size()), 0);
     EXPECT_EQ(ValueAt(*files.tensors->Find("model.norm.weight"), 63), 1);
   }
+}
+
+TEST(SyntheticModel, ScalesAreOfEachRowOrBlock) {
+  for (const auto& [dtype, name, shape, inputs] :
+       {std::tuple<std::string, std::string, std::vector<int64_t>, F8Inputs>{
+            "fp8-row", "_scale", {14336}, F8Inputs::kToken},
+        {"fp8-block", "_scale_inv", {112, 32}, F8Inputs::kBlock}}) {
+    const ModelFiles files = Open("llama-3.1-8b", dtype);
+    EXPECT_EQ(files.tensors->tensors().size(), 2u + 1 + 32 * (9 + 7));
+    ASSERT_TRUE(files.config.quantization.has_value());
+    EXPECT_EQ(files.config.quantization->inputs, inputs);
+    const FileTensor* scales = files.tensors->Find("model.layers.31.mlp.up_proj.weight" + name);
+    ASSERT_NE(scales, nullptr);
+    EXPECT_EQ(scales->shape, shape);
+    EXPECT_EQ(scales->dtype, DType::kF32);
+    EXPECT_EQ(scales->data.size(), static_cast<size_t>(Elements(*scales)) * sizeof(float));
+    EXPECT_EQ(ValueAt(*scales, static_cast<size_t>(Elements(*scales)) - 1), 1);
+  }
+  EXPECT_FALSE(Open("tiny", "fp8").config.quantization.has_value());
 }
 
 TEST(SyntheticModel, OpenedTwiceItIsTheSame) {

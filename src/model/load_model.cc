@@ -31,8 +31,9 @@ std::vector<weights::ParamSpec> Params(const files::ModelConfig& config) {
 Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
                                         const device::Device& device, DType activation) {
   const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
-  return weights::PlanWeights(Params(files.config), *files.tensors, device,
-                              {.naming = naming, .activation = activation});
+  return weights::PlanWeights(
+      Params(files.config), *files.tensors, device,
+      {.naming = naming, .activation = activation, .quantization = files.config.quantization});
 }
 
 Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& plan,

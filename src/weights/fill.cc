@@ -30,8 +30,12 @@ Status Fill(const FillJob& job) {
   if (part.packing != nullptr) return FillLinear(job);
   const ResolvedParam& param = job.held.param->resolved;
   std::vector<std::byte> converted;
+  std::vector<float> scales;
   std::span<const std::byte> bytes;
-  if (param.spec.role == ParamRole::kEmbedding) {
+  if (part.scales_of) {
+    scales = PartScales(param, job.held.param->parts[*part.scales_of]);
+    bytes = std::as_bytes(std::span(scales));
+  } else if (param.spec.role == ParamRole::kEmbedding) {
     bytes = RowsOf(*param.tensors.front(), job.rows.begin, job.rows.end - job.rows.begin).data;
   } else {
     bytes = converted = VectorBytes(param, part.dtype);

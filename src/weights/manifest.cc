@@ -2,15 +2,10 @@
 
 #include "base/check.h"
 #include "base/str_cat.h"
+#include "weights/scales.h"
 
 namespace sluice::weights {
 namespace {
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += StrCat(i == 0 ? "" : ", ", shape[i]);
-  return text + "]";
-}
 
 bool RoleAllows(ParamRole role, DType dtype) {
   const bool plain = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
@@ -55,30 +50,6 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
   return OkStatus();
 }
 
-// The scale of an F8 matrix: one for the whole matrix or one per row.
-Result<const files::FileTensor*> FindScale(const files::FileTensor& tensor,
-                                           const files::TensorSource& source) {
-  for (std::string_view suffix : {"_scale", "_scale_inv"}) {
-    const files::FileTensor* scale = source.Find(tensor.name + std::string(suffix));
-    if (scale == nullptr) continue;
-    int64_t count = 1;
-    for (int64_t dim : scale->shape) count *= dim;
-    const bool per_row =
-        !scale->shape.empty() && count == tensor.shape[0] && scale->shape[0] == count;
-    if (count != 1 && !per_row) {
-      return BadModel(StrCat("tensor \"", scale->name, "\" has shape ", ShapeText(scale->shape),
-                             "; F8 weights may have one scale per matrix or per row, not per "
-                             "block; use a BF16 or GGUF version of the model"));
-    }
-    if (!RoleAllows(ParamRole::kNorm, scale->dtype)) {
-      return BadModel(StrCat("tensor \"", scale->name, "\" is stored as ", Name(scale->dtype),
-                             " but a scale must be F32, F16 or BF16"));
-    }
-    return scale;
-  }
-  return static_cast<const files::FileTensor*>(nullptr);
-}
-
 // The first alternative whose tensors are all there, or nullptr.
 const SourceList* Choose(const std::vector<SourceList>& alternatives,
                          const files::TensorSource& source) {
@@ -102,7 +73,8 @@ Status Missing(const ParamSpec& spec, const SourceList& list, const files::Tenso
 }  // namespace
 
 Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
-                              Naming naming) {
+                              Naming naming,
+                              const std::optional<files::F8Quantization>& quantization) {
   const auto& alternatives = naming == Naming::kGguf ? spec.gguf : spec.hugging_face;
   CHECK(!alternatives.empty(), spec.name, " has no source");
   ResolvedParam resolved;
@@ -121,23 +93,24 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
           spec.name, ": ", wanted.name);
     const files::FileTensor* tensor = source.Find(wanted.name);
     SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor));
-    const files::FileTensor* scale = nullptr;
-    if (tensor->dtype == DType::kF8E4M3) {
-      SLUICE_ASSIGN_OR_RETURN(scale, FindScale(*tensor, source));
+    SourceScales scales;
+    if (spec.role == ParamRole::kLinear && naming == Naming::kHuggingFace) {
+      SLUICE_ASSIGN_OR_RETURN(scales, FindScales(*tensor, source, quantization));
     }
     resolved.tensors.push_back(tensor);
-    resolved.scales.push_back(scale);
+    resolved.scales.push_back(scales);
     rows += wanted.rows;
   }
   CHECK(rows == spec.rows, spec.name, ": sources have ", rows, " rows, not ", spec.rows);
   return resolved;
 }
 
-Result<std::vector<ResolvedParam>> Resolve(const std::vector<ParamSpec>& specs,
-                                           const files::TensorSource& source, Naming naming) {
+Result<std::vector<ResolvedParam>> Resolve(
+    const std::vector<ParamSpec>& specs, const files::TensorSource& source, Naming naming,
+    const std::optional<files::F8Quantization>& quantization) {
   std::vector<ResolvedParam> all;
   for (const ParamSpec& spec : specs) {
-    SLUICE_ASSIGN_OR_RETURN(ResolvedParam resolved, Resolve(spec, source, naming));
+    SLUICE_ASSIGN_OR_RETURN(ResolvedParam resolved, Resolve(spec, source, naming, quantization));
     all.push_back(std::move(resolved));
   }
   return all;

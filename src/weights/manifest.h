@@ -3,11 +3,14 @@
 // values; any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "files/model_config.h"
 #include "files/tensor_source.h"
+#include "ops/linear.h"
 #include "sluice/status.h"
 
 namespace sluice::weights {
@@ -53,22 +56,32 @@ struct ParamSpec {
   bool bias = false, residual = false, f32_out = false;
 };
 
+// What an F8 matrix of a checkpoint is multiplied by. Checked: finite and above zero.
+struct SourceScales {
+  ops::WeightScales covers = ops::WeightScales::kNone;
+  const files::FileTensor* weight = nullptr;  // of the size that `covers` asks for
+  const files::FileTensor* input = nullptr;   // F8Inputs::kStatic: one number
+};
+
 // A ParamSpec with its tensors. Points into the source.
 struct ResolvedParam {
   ParamSpec spec;
   SourceList sources;                             // of `spec`, the alternative that was taken
   std::vector<const files::FileTensor*> tensors;  // by source; one may be there several times
-  // HF's F8 matrices: the scalar that the stored values are multiplied by, or null.
-  std::vector<const files::FileTensor*> scales;
+  std::vector<SourceScales> scales;               // by source; of HF's F8 matrices
   bool add_one = false;
 };
 
 // kBadModel with one sentence: a tensor that is missing, one whose shape does not fit the config
-// (both shapes), a number format that its role does not allow.
+// (both shapes), a number format that its role does not allow, scales that are missing, misshapen
+// or no scales.
+// With a `quantization` F8 matrices must have scales; without one they may.
 Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
-                              Naming naming);
+                              Naming naming,
+                              const std::optional<files::F8Quantization>& quantization = {});
 // All of them, in order.
-Result<std::vector<ResolvedParam>> Resolve(const std::vector<ParamSpec>& specs,
-                                           const files::TensorSource& source, Naming naming);
+Result<std::vector<ResolvedParam>> Resolve(
+    const std::vector<ParamSpec>& specs, const files::TensorSource& source, Naming naming,
+    const std::optional<files::F8Quantization>& quantization = {});
 
 }  // namespace sluice::weights

@@ -21,8 +21,10 @@ Status CheckFits(const Parameter& parameter, const PlannedParam& plan) {
   }
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     const DType now = plan.parts[i].dtype;
-    const DType then =
-        parameter.parts.empty() ? parameter.tensor.dtype : parameter.parts[i].weight.dtype;
+    // Scales stand behind the parts.
+    const DType then = parameter.parts.empty()      ? parameter.tensor.dtype
+                       : i < parameter.parts.size() ? parameter.parts[i].weight.dtype
+                                                    : DType::kF32;
     if (now != then || plan.parts[i].bytes != parameter.slots[i].bytes) {
       return OtherFormat(parameter, now, then);
     }

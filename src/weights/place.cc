@@ -97,6 +97,7 @@ class Placer {
   // What ops are given of a part that has its place.
   static void Describe(const PlannedPart& part, Parameter* parameter) {
     const ParamSpec& spec = parameter->spec;
+    if (part.scales_of) return DescribeScales(part, &parameter->parts[*part.scales_of]);
     if (part.packing == nullptr) {
       parameter->tensor = spec.columns > 0
                               ? ops::Dense(part.place, part.dtype, {spec.rows, spec.columns})
@@ -108,6 +109,19 @@ class Placer {
                       ? ops::Dense(part.place, part.dtype, {part.rows, spec.columns})
                       : ops::Dense(part.place, DType::kU8, {static_cast<int64_t>(part.bytes)});
     parameter->parts.push_back({part.linear, weight, part.row_begin});
+  }
+
+  static void DescribeScales(const PlannedPart& part, LinearPart* of) {
+    const ops::Linear::Desc& desc = of->linear.desc();
+    const std::vector<int64_t> shape = ops::ScaleShape(desc);
+    of->weight.scales = shape.size() == 2
+                            ? ops::Dense(part.place, DType::kF32, {shape[0], shape[1]})
+                            : ops::Dense(part.place, DType::kF32, {shape[0]});
+    if (desc.x_scales != ops::ActivationScales::kTensor) return;
+    device::View last = part.place;
+    last.data += last.bytes - sizeof(float);
+    last.bytes = sizeof(float);
+    of->weight.x_scale = ops::Dense(last, DType::kF32, {1});
   }
 
   Status FillInPlace() {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "weights/transform.h"
+#include "base/str_cat.h"
+#include "weights/scales.h"
 
 namespace sluice::weights {
 namespace {
@@ -10,15 +11,18 @@ namespace {
 // Rows that are read in place: every number format's own alignment, and GGUF's least.
 constexpr uintptr_t kMappedAlignment = 8;
 
-// Consecutive sources of one number format.
-std::vector<PlannedPart> SplitByFormat(const ResolvedParam& param, DType activation) {
+// Consecutive sources of one number format. An F8 matrix whose scales can follow its rows no way
+// is widened, alone or beside others.
+std::vector<PlannedPart> SplitByFormat(const ResolvedParam& param) {
   std::vector<PlannedPart> parts;
   int64_t row = 0;
   for (size_t i = 0; i < param.tensors.size(); ++i) {
-    const DType dtype = LoadedDType(*param.tensors[i], param.scales[i], activation);
-    if (parts.empty() || parts.back().dtype != dtype) {
-      parts.push_back({.first = i, .dtype = dtype, .row_begin = row});
-    }
+    const bool scalable = MergedScales(param, i, 1).has_value();
+    const DType dtype = scalable ? param.tensors[i]->dtype : DType::kBF16;
+    const bool joins =
+        !parts.empty() && parts.back().dtype == dtype &&
+        (!scalable || MergedScales(param, parts.back().first, parts.back().count + 1).has_value());
+    if (!joins) parts.push_back({.first = i, .dtype = dtype, .row_begin = row});
     parts.back().count += 1;
     parts.back().rows += param.sources[i].rows;
     row += param.sources[i].rows;
@@ -26,23 +30,112 @@ std::vector<PlannedPart> SplitByFormat(const ResolvedParam& param, DType activat
   return parts;
 }
 
-// Chooses the kernel of a part, and with it the layout.
-Status BindPart(const ParamSpec& spec, const ops::OpTable& table, DType activation,
-                std::vector<ops::BindRecord>* records, PlannedPart* part) {
+ops::Linear::Desc DescOf(const ParamSpec& spec, const PlannedPart& part, DType activation) {
   ops::Linear::Desc desc;
-  desc.weight = part->dtype;
+  desc.weight = part.dtype;
   desc.activation = activation;
-  desc.n = part->rows;
+  desc.n = part.rows;
   desc.k = spec.columns;
   desc.bias = spec.bias;
   desc.residual = spec.residual;
   // A product with a residual is added to the residual stream.
   const bool f32_sums = ops::ResidualDType(activation) != activation;
   desc.f32_out = spec.f32_out || (spec.residual && f32_sums);
-  SLUICE_ASSIGN_OR_RETURN(part->linear, ops::Bind<ops::Linear>(table, desc, records));
+  return desc;
+}
+
+ops::ActivationScales ScalesOfX(const std::optional<files::F8Quantization>& quantization) {
+  if (!quantization) return ops::ActivationScales::kNone;
+  switch (quantization->inputs) {
+    case files::F8Inputs::kAsTheyAre:
+      return ops::ActivationScales::kNone;
+    case files::F8Inputs::kStatic:
+      return ops::ActivationScales::kTensor;
+    case files::F8Inputs::kToken:
+      return ops::ActivationScales::kRow;
+    case files::F8Inputs::kBlock:
+      return ops::ActivationScales::kBlock;
+  }
+  return ops::ActivationScales::kNone;
+}
+
+// Of an F8 matrix with scales: activations become F8 as the checkpoint says where the device has
+// fast products for it, else they stay as they are. kUnimplemented where it has no products of F8
+// with scales at all.
+Result<ops::Bound<ops::Linear>> BindScaled(const ops::OpTable& table, const PlanOptions& options,
+                                           ops::Linear::Desc desc,
+                                           std::vector<ops::BindRecord>* records) {
+  std::vector<ops::BindRecord> tried;
+  desc.x_scales = ScalesOfX(options.quantization);
+  if (desc.x_scales != ops::ActivationScales::kNone) {
+    auto bound = ops::Bind<ops::Linear>(table, desc, &tried);
+    if (bound.ok() && tried.front().slow.empty()) {
+      records->push_back(std::move(tried.front()));
+      return bound;
+    }
+    desc.x_scales = ops::ActivationScales::kNone;
+  }
+  return ops::Bind<ops::Linear>(table, desc, records);
+}
+
+// That a device whose kernels know no scales reads twice the bytes is told when it loads.
+void TellWidened(const ops::Linear::Desc& scaled, ops::BindRecord* record) {
+  record->declined.push_back(StrCat("no implementation takes ", scaled.ToString()));
+  if (record->slow.empty()) record->slow = "F8 weights with scales were widened to BF16";
+}
+
+// Chooses the kernel of a part, and with it the layout.
+Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const PlanOptions& options,
+                std::vector<ops::BindRecord>* records, PlannedPart* part) {
+  ops::Linear::Desc desc = DescOf(param.spec, *part, options.activation);
+  if (part->dtype == DType::kF8E4M3) {
+    desc.weight_scales = *MergedScales(param, part->first, part->count);
+  }
+  if (desc.weight_scales != ops::WeightScales::kNone) {
+    auto bound = BindScaled(table, options, desc, records);
+    if (bound.ok()) {
+      part->linear = *bound;
+    } else {
+      const ops::Linear::Desc scaled = desc;
+      desc.weight_scales = ops::WeightScales::kNone;
+      desc.weight = part->dtype = DType::kBF16;
+      SLUICE_ASSIGN_OR_RETURN(part->linear, ops::Bind<ops::Linear>(table, desc, records));
+      TellWidened(scaled, &records->back());
+    }
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(part->linear, ops::Bind<ops::Linear>(table, desc, records));
+  }
   part->packing = &ops::PackingOf(table, part->linear.name());
   part->row_group = part->packing->row_group;
-  part->bytes = part->packing->packed_bytes(desc);
+  part->bytes = part->packing->packed_bytes(part->linear.desc());
+  return OkStatus();
+}
+
+// Behind the parts of a kLinear those of their scales.
+void AddScaleParts(std::vector<PlannedPart>* parts) {
+  for (size_t i = 0, count = parts->size(); i < count; ++i) {
+    const PlannedPart& of = (*parts)[i];
+    const ops::Linear::Desc& desc = of.linear.desc();
+    if (desc.weight_scales == ops::WeightScales::kNone) continue;
+    size_t numbers = desc.x_scales == ops::ActivationScales::kTensor ? 1 : 0;
+    int64_t scales = 1;
+    for (const int64_t dim : ops::ScaleShape(desc)) scales *= dim;
+    numbers += static_cast<size_t>(scales);
+    parts->push_back({.first = of.first,
+                      .count = of.count,
+                      .rows = 1,
+                      .scales_of = i,
+                      .bytes = numbers * sizeof(float)});
+  }
+}
+
+Status PlanLinear(const ops::OpTable& table, const PlanOptions& options,
+                  std::vector<ops::BindRecord>* records, PlannedParam* param) {
+  param->parts = SplitByFormat(param->resolved);
+  for (PlannedPart& part : param->parts) {
+    SLUICE_RETURN_IF_ERROR(BindPart(param->resolved, table, options, records, &part));
+  }
+  AddScaleParts(&param->parts);
   return OkStatus();
 }
 
@@ -108,17 +201,13 @@ Result<WeightPlan> PlanWeights(const std::vector<ParamSpec>& specs,
                                const files::TensorSource& source, const device::Device& device,
                                const PlanOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(std::vector<ResolvedParam> resolved,
-                          Resolve(specs, source, options.naming));
+                          Resolve(specs, source, options.naming, options.quantization));
   WeightPlan plan{options, &source, {}, {}, 0};
   for (ResolvedParam& from : resolved) {
     PlannedParam param;
     param.resolved = std::move(from);
     if (param.resolved.spec.role == ParamRole::kLinear) {
-      param.parts = SplitByFormat(param.resolved, options.activation);
-      for (PlannedPart& part : param.parts) {
-        SLUICE_RETURN_IF_ERROR(
-            BindPart(param.resolved.spec, device.ops(), options.activation, &plan.records, &part));
-      }
+      SLUICE_RETURN_IF_ERROR(PlanLinear(device.ops(), options, &plan.records, &param));
     } else {
       param.parts = {PartOf(param.resolved, options.activation)};
     }

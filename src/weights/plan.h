@@ -17,13 +17,15 @@ namespace sluice::weights {
 struct PlanOptions {
   Naming naming = Naming::kHuggingFace;
   DType activation = DType::kF32;
+  std::optional<files::F8Quantization> quantization = {};
 };
 
 struct RowRange {
   int64_t begin = 0, end = 0;
 };
 
-// Rows [row_begin, row_begin + rows) of a parameter, which lie together in one number format.
+// Rows [row_begin, row_begin + rows) of a parameter, which lie together in one number format, or
+// the scales of such rows.
 struct PlannedPart {
   size_t first = 0, count = 0;  // of ResolvedParam::tensors
   DType dtype = DType::kF32;    // on the device
@@ -31,6 +33,8 @@ struct PlannedPart {
   int64_t row_group = 1;                        // rows whose bytes cannot be told apart
   ops::Bound<ops::Linear> linear;               // kLinear
   const ops::LinearPacking* packing = nullptr;  // kLinear; lives as long as the device's op table
+  // The part whose scales these are, F32: of its weight, then of x where the checkpoint has one.
+  std::optional<size_t> scales_of;
   size_t bytes = 0;
   device::View place;  // on the device; filled by Place
 
@@ -41,7 +45,8 @@ struct PlannedPart {
 
 struct PlannedParam {
   ResolvedParam resolved;
-  // Of a kLinear as many as there are runs of sources of one number format; of others one.
+  // Of a kLinear as many as there are runs of sources of one number format, whose scales fit
+  // together, then scales; of others one.
   std::vector<PlannedPart> parts;
   // Of the plan, by index: an embedding with the same rows in the same layout, whose memory a
   // kLinear reads.

@@ -1,6 +1,7 @@
 #include "weights/repack.h"
 
 #include "base/check.h"
+#include "weights/scales.h"
 
 namespace sluice::weights {
 namespace {
@@ -30,6 +31,34 @@ Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRang
     }
     return OkStatus();
   });
+}
+
+std::vector<float> PartScales(const ResolvedParam& param, const PlannedPart& of) {
+  const ops::Linear::Desc& desc = of.linear.desc();
+  const ops::WeightScales covers = desc.weight_scales;
+  const int64_t rows_each = covers == ops::WeightScales::kRow ? 1 : ops::kScaleBlock;
+  const int64_t columns_each = covers == ops::WeightScales::kBlock ? ops::kScaleBlock : desc.k;
+  std::vector<float> scales;
+  if (covers == ops::WeightScales::kTensor) {
+    scales.push_back(ScaleReader(*param.tensors[of.first], param.scales[of.first]).At(0, 0));
+  } else {
+    (void)ForEachRun(param, of, {0, of.rows}, [&](size_t i, const RowRun& run) {
+      const ScaleReader reader(*param.tensors[i], param.scales[i]);
+      for (int64_t row = 0; row < run.count; row += rows_each) {
+        for (int64_t k = 0; k < desc.k; k += columns_each) {
+          scales.push_back(reader.At(run.from + row, k));
+        }
+      }
+      return OkStatus();
+    });
+  }
+  if (desc.x_scales != ops::ActivationScales::kTensor) return scales;
+  float largest = 0.0f;
+  for (size_t i = of.first; i < of.first + of.count; ++i) {
+    largest = std::max(largest, ToF32(*param.scales[i].input).front());
+  }
+  scales.push_back(largest);
+  return scales;
 }
 
 }  // namespace sluice::weights

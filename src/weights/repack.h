@@ -33,4 +33,8 @@ Status ForEachRun(const ResolvedParam& param, const PlannedPart& part, RowRange 
 Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRange held,
                     RowRange rows, std::span<std::byte> out);
 
+// What lies in a part with scales_of: the scales of part `of`, which has scales, and behind them
+// that of x where there is one. A static scale for several matrices is the largest of theirs.
+std::vector<float> PartScales(const ResolvedParam& param, const PlannedPart& of);
+
 }  // namespace sluice::weights

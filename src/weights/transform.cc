@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "weights/scales.h"
 
 namespace sluice::weights {
 namespace {
@@ -78,28 +79,21 @@ std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
   return out;
 }
 
-std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale,
+std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const SourceScales& scales,
                                int64_t first, int64_t count) {
   const size_t columns = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
-  const std::vector<float> scales = scale == nullptr ? std::vector<float>{1.0f} : ToF32(*scale);
+  const ScaleReader reader(tensor, scales);
   std::vector<std::byte> out(static_cast<size_t>(count) * columns * sizeof(uint16_t));
   std::byte* to = out.data();
   for (int64_t r = first; r < first + count; ++r) {
-    const float factor = scales[scales.size() == 1 ? 0 : static_cast<size_t>(r)];
     const std::byte* from = tensor.data.data() + static_cast<size_t>(r) * columns;
     for (size_t c = 0; c < columns; ++c, to += sizeof(uint16_t)) {
+      const float factor = reader.At(r, static_cast<int64_t>(c));
       const uint16_t value = F32ToBF16(F8E4M3ToF32(static_cast<uint8_t>(from[c])) * factor);
       std::memcpy(to, &value, sizeof value);
     }
   }
   return out;
-}
-
-DType LoadedDType(const files::FileTensor& tensor, const files::FileTensor* scale,
-                  DType activation) {
-  const bool widened =
-      tensor.dtype == DType::kF8E4M3 && (scale != nullptr || activation == DType::kF32);
-  return widened ? DType::kBF16 : tensor.dtype;
 }
 
 }  // namespace sluice::weights

@@ -29,15 +29,9 @@ std::vector<float> ToF32(const files::FileTensor& tensor);
 // other, plus one where the spec says so.
 std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype);
 
-// Rows [first, first + count) of an F8 matrix times its scale (one, or one per row; none: 1) as
-// BF16: the product of F8's four significant bits and the scale is rounded to BF16's eight, far
-// below F8's own error.
-std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const files::FileTensor* scale,
+// Rows [first, first + count) of an F8 matrix times its scales as BF16: the product of F8's four
+// significant bits and the scale is rounded to BF16's eight, far below F8's own error.
+std::vector<std::byte> WidenF8(const files::FileTensor& tensor, const SourceScales& scales,
                                int64_t first, int64_t count);
-
-// What `tensor` is stored as once loaded: its own format, but for F8 that has a scale or whose
-// device computes in F32, which is widened to BF16. Kernels read F8 without a scale.
-DType LoadedDType(const files::FileTensor& tensor, const files::FileTensor* scale,
-                  DType activation);
 
 }  // namespace sluice::weights

@@ -107,9 +107,21 @@ class FakeDevice : public device::Device {
         &Run});
     ops_.Attach("fake_f16_linear", ops::LinearPacking{ops::LayoutId::kCpuInterleaved8, kGroup,
                                                       &InvertedBytes, &Invert});
+    // Scales where the architecture is "f8", activations in F8, too, where it is "f8f8".
+    ops_.Add(ops::Implementation<ops::Linear>{
+        "fake_f8_linear",
+        [](const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
+          const bool x_in_f8 = desc.x_scales != ops::ActivationScales::kNone;
+          return desc.weight_scales != ops::WeightScales::kNone &&
+                         facts.architecture.starts_with(x_in_f8 ? "f8f8" : "f8")
+                     ? ops::Support::Yes()
+                     : ops::Support::No("no scales");
+        },
+        &Run});
     ops_.Add(ops::Implementation<ops::Linear>{
         "fake_linear",
         [](const ops::Linear::Desc& desc, const device::DeviceFacts&) {
+          if (const ops::Support plain = ops::NoWeightScales(desc); !plain.ok) return plain;
           return desc.weight == DType::kQ2_K ? ops::Support::No("no Q2_K") : ops::Support::Yes();
         },
         &Run});

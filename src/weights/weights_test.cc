@@ -161,7 +161,7 @@ TEST(Transform, TapsOfAConvolutionBecomeF32RowsOfTheirKernel) {
   }
 }
 
-TEST(Transform, F8IsWidenedByItsScale) {
+TEST(Transform, F8IsWidenedByItsScaleWhereTheDeviceKnowsNoScales) {
   const std::vector<std::byte> bits = {std::byte{F32ToF8E4M3(1.0f)}, std::byte{F32ToF8E4M3(-2.0f)},
                                        std::byte{F32ToF8E4M3(0.5f)}, std::byte{F32ToF8E4M3(3.0f)}};
   struct Case {
@@ -182,42 +182,6 @@ TEST(Transform, F8IsWidenedByItsScale) {
       EXPECT_EQ(BF16ToF32(weight.data.ptr<uint16_t>()[i]), c.want[i]);
     }
   }
-}
-
-TEST(Transform, F8WithoutAScaleStaysWhereTheDeviceComputesIn16Bits) {
-  const std::vector<std::byte> bits = {std::byte{0x38}, std::byte{0xc0}, std::byte{0x30},
-                                       std::byte{0x44}};
-  struct Case {
-    bool scaled;
-    DType activation, stored;
-  };
-  for (const Case& c :
-       {Case{false, DType::kBF16, DType::kF8E4M3}, Case{false, DType::kF16, DType::kF8E4M3},
-        Case{false, DType::kF32, DType::kBF16}, Case{true, DType::kBF16, DType::kBF16}}) {
-    FakeSource source;
-    source.Add("w", DType::kF8E4M3, {2, 2}, bits);
-    if (c.scaled) source.AddF32("w_scale", {}, {1.0f});
-    FakeDevice device;
-    const auto map =
-        Place({Matrix("m", 2, {{"w", 2}})}, source, device, {.activation = c.activation});
-    ASSERT_TRUE(map.ok()) << map.status().message();
-    const ops::PackedWeight& weight = map->Find("m")->parts.front().weight;
-    ASSERT_EQ(weight.dtype, c.stored);
-    for (size_t i = 0; i < 4; ++i) {
-      const float value = c.stored == DType::kBF16 ? BF16ToF32(weight.data.ptr<uint16_t>()[i])
-                                                   : F8E4M3ToF32(weight.data.ptr<uint8_t>()[i]);
-      EXPECT_EQ(value, F8E4M3ToF32(static_cast<uint8_t>(bits[i])));
-    }
-  }
-}
-
-TEST(Transform, F8WithBlockScalesIsRefused) {
-  FakeSource source;
-  source.Add("w", DType::kF8E4M3, {2, 2}, std::vector<std::byte>(4));
-  source.AddF32("w_scale_inv", {1, 2}, {1, 1});
-  const auto resolved = Resolve(Matrix("m", 2, {{"w", 2}}), source, Naming::kHuggingFace);
-  ASSERT_FALSE(resolved.ok());
-  EXPECT_THAT(resolved.status().message(), HasSubstr("per block"));
 }
 
 TEST(Place, SourcesOfOneFormatBecomeOneMatrix) {

@@ -344,6 +344,14 @@ class Others(unittest.TestCase):
         self.assertIn("KV in F8_E4M3 11.95 KiB a token", text)
         in_f32 = os.path.join(os.path.dirname(__file__), "..", "golden", "models", "llama")
         self.assertIn("KV in F32 ", run("inspect", in_f32).stdout)
+        in_f8 = os.path.join(in_f32, "..", "qwen3_fp8_block")
+        text = run("inspect", in_f8).stdout
+        self.assertIn("quantization    fp8, activations in F8 by 128 elements of a token", text)
+        self.assertIsNone(described["quantization"])
+        done = run("quantize", in_f8, os.path.join(tempfile.gettempdir(), "out.gguf"), "--type",
+                   "Q8_0")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("reads one GGUF file", done.stderr)
         devices = json.loads(run("devices", "--json").stdout)
         self.assertIn(devices["chosen"], [device["id"] for device in devices["devices"]])
 
@@ -378,7 +386,7 @@ class Others(unittest.TestCase):
             self.assertGreater(figure["ceilings"][ceiling]["median"], 0)
 
     def test_bench_without_a_file(self):
-        for dtype in ["bf16", "fp8", "q8_0"]:
+        for dtype in ["bf16", "fp8", "fp8-row", "fp8-block", "q8_0"]:
             figures = json.loads(run("bench", "--synthetic", "tiny", "--dtype", dtype, "--device",
                                      "cpu", "--prompt-tokens", "32", "--output-tokens", "8",
                                      "--batch", "1,3", "--repeat", "1", "--json").stdout)

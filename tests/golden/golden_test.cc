@@ -102,9 +102,8 @@ std::unique_ptr<ModelRunner> Open(const Fixture& fixture) {
 std::unique_ptr<ModelRunner> OpenWithoutRounding(const Fixture& fixture, files::ModelFiles files,
                                                  ModelRunner& runner) {
   const auto& tensors = files.tensors->tensors();
-  const bool rounds = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-    return tensor.dtype == DType::kBF16 || tensor.dtype == DType::kF8E4M3;
-  });
+  const bool rounds = std::any_of(tensors.begin(), tensors.end(),
+                                  [](const auto& tensor) { return tensor.dtype == DType::kBF16; });
   if (!rounds || runner.device().facts().architecture != "amx") return nullptr;
   return Open(fixture, std::move(files), 1, "avx512");
 }

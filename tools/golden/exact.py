@@ -23,6 +23,7 @@ FLOAT32 = torch.float32
 torch.set_default_dtype(torch.float64)
 torch.float32 = torch.float = torch.float64
 torch.Tensor.float = torch.Tensor.double
+from fp8 import dequantized  # noqa: E402
 import transformers  # noqa: E402  it keeps types in tables: float32 has to be float64 before
 
 
@@ -32,13 +33,14 @@ def load_weights(folder):
     for path in glob.glob(os.path.join(folder, "*.safetensors")):
         weights.update({name: tensor.to(torch.float64) for name, tensor in load_file(path).items()})
     torch.float32 = torch.float64
-    return weights
+    return dequantized(weights)
 
 
 def exact_log_probs(folder, ids):
     config = transformers.AutoConfig.from_pretrained(folder)
     config._attn_implementation = "eager"
     config.dtype = torch.float64
+    config.quantization_config = None  # the weights are what it makes of them
     model = transformers.AutoModelForCausalLM.from_config(config).double().eval()
     for buffer in model.buffers():
         assert buffer.dtype != FLOAT32

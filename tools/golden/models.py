@@ -16,6 +16,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from fp8 import quantize
 from tiny_tokenizer import write_tokenizer
 from transformers4 import config_of_transformers4
 
@@ -35,6 +36,10 @@ def rope(kind, theta=10000.0, **more):
 
 LONG_FACTORS = dict(short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
                     long_factor=[1.0, 1.5, 2.0, 3.0, 4.5, 6.0, 8.0, 12.0])
+
+# Matrices of several blocks of 128 by 128, the last ones ragged; Q is whole blocks, K, V and the
+# gate are not.
+FP8 = dict(hidden_size=160, intermediate_size=288, head_dim=32, num_hidden_layers=2)
 
 # name -> (configuration class, its options, options of the fixture). Options of the fixture:
 #   decode_from: tokens of the first prefill of the decode check (default 1). LongRoPE picks its
@@ -107,6 +112,9 @@ CASES = {
         num_hidden_layers=3, use_parallel_residual=True, tie_word_embeddings=True,
         rope_parameters=rope("default", 1000000.0, partial_rotary_factor=0.5)),
         dict(dtype="bfloat16")),
+    "qwen3_fp8_block": ("Qwen3", FP8, dict(dtype="fp8_block")),
+    "llama_fp8_static": ("Llama", FP8, dict(dtype="fp8_static")),
+    "llama_ct_channel": ("Llama", FP8, dict(dtype="ct_channel")),
 }
 
 
@@ -166,18 +174,22 @@ def store_weights(model, folder, dtype, shard):
         for name, parameter in model.named_parameters():
             if parameter.dim() == 2 and "proj" in name:
                 parameter.data.copy_(parameter.data.to(torch.float8_e4m3fn).float())
+    config = {}
+    quantized = quantize(dtype, model, config) if dtype[:3] in ("fp8", "ct_") else {}
     model.save_pretrained(folder, max_shard_size=shard)
     if dtype == "float32":
         return
     path = os.path.join(folder, "model.safetensors")
     stored = load_file(path)
     for name, tensor in stored.items():
-        if dtype != "float8_e4m3fn" or "proj" in name:
+        if quantized:
+            stored[name] = tensor.bfloat16()
+        elif dtype != "float8_e4m3fn" or "proj" in name:
             stored[name] = tensor.to(getattr(torch, dtype))
-    save_file(stored, path, metadata={"format": "pt"})
-    config = read_json(folder, "config.json")
-    config["dtype"] = "bfloat16" if dtype.startswith("float8") else dtype
-    write_json(folder, "config.json", config)
+    save_file({**stored, **quantized}, path, metadata={"format": "pt"})
+    written = read_json(folder, "config.json")
+    written["dtype"] = "bfloat16" if dtype.startswith("float8") else dtype
+    write_json(folder, "config.json", {**written, **config})
 
 
 def read_json(folder, name):

@@ -3,12 +3,14 @@
 #include "backend/xpu/pieces/reduce.cl"
 // Linear over weights packed 16 rows of W together (linear/pack.h). A work-item does 16 outputs of
 // several rows of x. -D ACT, OUT (types), BIAS, RESIDUAL (0, 1), and for the weight either
-//   PLAIN: f32, f16, bf16, f8                        or
+//   PLAIN: f32, f16, bf16, f8, the last with SCALES where it has some (1: one, 2: of rows, 3: of
+//   blocks of 128 by 128),                           or
 //   SUB (16, 32), NIBBLE (0: signed bytes, 1), OFFSET (of nibbles), MINIMUM (0, 1), SCALE: f16, f32
 // AHEAD as in pieces/linear.cl.
 //
 // The order of adding is one for every number of rows: four sums by k modulo 4 in each sub-block
-// (of all of k for plain weights), put together by pairs; then scales and minimums, k ascending.
+// (of all of k for plain weights, of 128 where they have scales), put together by pairs; then
+// scales and minimums, k ascending.
 #ifdef PLAIN
 #define load16_weight SLUICE_CAT(load16_, PLAIN)
 #else
@@ -48,10 +50,11 @@ float sub_sum(Bytes x, ulong at) {
 #define WEIGHT_BYTES_bf16 2
 #define WEIGHT_BYTES_f8 1
 #define WEIGHT_BYTES SLUICE_CAT(WEIGHT_BYTES_, PLAIN)
-#define SLUICE_PRODUCTS(ROWS)                                         \
+// Sums of the elements [from, to) into s0 to s3.
+#define PLAIN_SUMS(ROWS, from, to)                                    \
   float16 s0[ROWS], s1[ROWS], s2[ROWS], s3[ROWS];                     \
   EACH(t, ROWS) s0[t] = s1[t] = s2[t] = s3[t] = 0.0f;                 \
-  for (int k = 0; k + 4 <= K; k += 4) {                               \
+  for (int k = from; k + 4 <= (to); k += 4) {                         \
     ASK_AHEAD(w + (ulong)(k)*16 * WEIGHT_BYTES, 0, 64 * WEIGHT_BYTES) \
     const float16 a = WEIGHT_AT(w, k), b = WEIGHT_AT(w, k + 1);       \
     const float16 c = WEIGHT_AT(w, k + 2), d = WEIGHT_AT(w, k + 3);   \
@@ -62,11 +65,38 @@ float sub_sum(Bytes x, ulong at) {
       s3[t] = fma(d, load_act(x, at[t] + k + 3), s3[t]);              \
     }                                                                 \
   }                                                                   \
-  for (int k = K / 4 * 4; k < K; ++k) {                               \
+  for (int k = (from) + ((to) - (from)) / 4 * 4; k < (to); ++k) {     \
     const float16 a = WEIGHT_AT(w, k);                                \
     EACH(t, ROWS) s0[t] = fma(a, load_act(x, at[t] + k), s0[t]);      \
-  }                                                                   \
+  }
+#ifndef SCALES
+#define SLUICE_PRODUCTS(ROWS) \
+  PLAIN_SUMS(ROWS, 0, K)      \
   EACH(t, ROWS) sum[t] = (s0[t] + s1[t]) + (s2[t] + s3[t]);
+#else
+// The scales of 16 rows of W, from `first` on, as far as there are rows.
+float16 row_scales(Bytes scales, int first, int n) {
+  if (SCALES == 1) return (float16)(load_f32(scales, 0));
+  if (SCALES == 3) return (float16)(1.0f);
+  if (first + 16 <= n) return load16_f32(scales, first);
+  float lanes[16] = {0.0f};
+  for (int i = 0; first + i < n; ++i) lanes[i] = load_f32(scales, first + i);
+  return vload16(0, lanes);
+}
+
+#define SLUICE_PRODUCTS(ROWS)                                                                  \
+  for (int begin = 0; begin < K; begin += 128) {                                               \
+    const int end = min(begin + 128, K);                                                       \
+    PLAIN_SUMS(ROWS, begin, end)                                                               \
+    const float inner =                                                                        \
+        SCALES == 3 ? load_f32(scales, (ulong)(first / 128) * ((K + 127) / 128) + begin / 128) \
+                    : 1.0f;                                                                    \
+    EACH(t, ROWS)                                                                              \
+    sum[t] = fma((float16)(inner), (s0[t] + s1[t]) + (s2[t] + s3[t]), sum[t]);                 \
+  }                                                                                            \
+  const float16 outer = row_scales(scales, first, n);                                          \
+  EACH(t, ROWS) sum[t] *= outer;
+#endif
 #else
 #define SLUICE_PRODUCTS(ROWS)                                                      \
   for (int k = 0; k < K; k += SUB) {                                               \
@@ -100,7 +130,7 @@ float sub_sum(Bytes x, ulong at) {
 #define SLUICE_LINEAR(name, ROWS)                                                                  \
   SLUICE_KERNEL name(Bytes x, ulong x_stride, Bytes weight, ulong group_bytes, Bytes bias,         \
                      Bytes residual, ulong residual_stride, BytesOut out, ulong out_stride, int n, \
-                     int m, int K) {                                                               \
+                     int m, int K, Bytes scales) {                                                 \
     const int first = (int)get_global_id(0) * 16;                                                  \
     if (first >= n) return;                                                                        \
     Bytes w = weight + get_global_id(0) * group_bytes;                                             \

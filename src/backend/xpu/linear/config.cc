@@ -28,9 +28,13 @@ std::string BlockOptions(const PackedShape& shape) {
                 " -D SCALE=", shape.half_scales ? "f16" : "f32");
 }
 
-std::string WeightOptions(DType weight, int64_t k) {
-  const PackedShape shape = PackedShapeOf(weight, k);
-  if (shape.format == nullptr) return StrCat(" -D PLAIN=", KvName(weight));
+std::string WeightOptions(const ops::Linear::Desc& desc) {
+  const PackedShape shape = PackedShapeOf(desc.weight, desc.k);
+  if (shape.format == nullptr) {
+    const int scales = static_cast<int>(desc.weight_scales);
+    return StrCat(" -D PLAIN=", KvName(desc.weight),
+                  scales > 0 ? StrCat(" -D SCALES=", scales) : "");
+  }
   return StrCat(" -D NIBBLE=", shape.nibbles ? 1 : 0, BlockOptions(shape));
 }
 
@@ -58,8 +62,7 @@ LinearConfig ConfigureLinear(const ops::Linear::Desc& desc, int64_t m,
   const int64_t rows = RowsFor(m);
   LinearConfig config;
   config.function = rows == 1 ? "any_f32_linear_1" : "any_f32_linear_4";
-  config.options = StrCat(TypeOptions(desc, items, facts), BiasOptions(desc),
-                          WeightOptions(desc.weight, desc.k));
+  config.options = StrCat(TypeOptions(desc, items, facts), BiasOptions(desc), WeightOptions(desc));
   config.shape = {{static_cast<size_t>(Ceil(Ceil(desc.n, kPackedRows), items)),
                    static_cast<size_t>(Ceil(m, rows)), 1},
                   static_cast<size_t>(items)};

@@ -64,6 +64,15 @@ TEST(XpuLinearConfigTest, ProgramsAreOfTypesAlone) {
             ConfigureLinear(Matrix(DType::kQ4_1, 64, 256), 1, Facts(false)).options);
 }
 
+TEST(XpuLinearConfigTest, ScalesOfF8HaveProgramsByWhatTheyCover) {
+  ops::Linear::Desc desc = Matrix(DType::kF8E4M3, 64, 256);
+  EXPECT_EQ(ConfigureLinear(desc, 1, Facts(false)).options.find("SCALES"), std::string::npos);
+  desc.weight_scales = ops::WeightScales::kRow;
+  EXPECT_TRUE(ConfigureLinear(desc, 1, Facts(false)).options.ends_with("-D PLAIN=f8 -D SCALES=2"));
+  desc.weight_scales = ops::WeightScales::kBlock;
+  EXPECT_TRUE(ConfigureLinear(desc, 1, Facts(false)).options.ends_with("-D PLAIN=f8 -D SCALES=3"));
+}
+
 TEST(XpuLinearConfigTest, OnlyTheHostsProcessorIsAskedAhead) {
   const ops::Linear::Desc desc = Matrix(DType::kQ8_0, 64, 256);
   EXPECT_NE(ConfigureLinear(desc, 1, Facts(false)).options.find("AHEAD=0 "), std::string::npos);

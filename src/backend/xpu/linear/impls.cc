@@ -31,14 +31,16 @@ Status RunF32(device::Stream& stream, const ops::Linear::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuInterleaved16));
   if (args.x.dims[0] == 0) return OkStatus();
   return LaunchLinear(stream, "linear/any_f32_linear",
-                      ConfigureLinear(desc, args.x.dims[0], FactsOf(stream)), desc, args);
+                      ConfigureLinear(desc, args.x.dims[0], FactsOf(stream)), desc, args,
+                      args.weight->scales.data);
 }
 
 ops::Support F32Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.residual && OutDType(desc) != desc.activation)
     return ops::Support::No(StrCat("a residual in F32 beside ", Name(desc.activation)));
-  const ops::Support plain = ops::NoWeightScales(desc);
-  return plain.ok ? ops::RefLinearSupports(desc, facts) : plain;
+  if (desc.x_scales != ops::ActivationScales::kNone)
+    return ops::Support::No("activations in F8, which OpenCL has no products for");
+  return ops::RefLinearSupports(desc, facts);
 }
 
 ops::Support Int8Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {

@@ -1,0 +1,198 @@
+#include "files/hf_quantization.h"
+
+#include <string>
+#include <vector>
+
+#include "base/str_cat.h"
+#include "base/visible.h"
+
+namespace sluice::files {
+namespace {
+
+constexpr int kBlock = 128;
+constexpr IntRange kBitsRange{1, 64};
+constexpr IntRange kGroupRange{-1, 1 << 20};
+constexpr std::string_view kRemedy = "; use another version of the model or a GGUF file";
+
+// A list of names, which may be null.
+Status CheckNames(const JsonFields& fields, std::string_view key) {
+  const Json* names = fields.Find(key);
+  if (names == nullptr) return OkStatus();
+  bool texts = names->is_array();
+  if (texts) {
+    for (const Json& name : *names) texts = texts && name.is_string();
+  }
+  return texts ? OkStatus()
+               : BadModel(StrCat(Quote(key), " in \"quantization_config\" is not a list of names"));
+}
+
+// [128, 128], as what `key` has; false when it is absent.
+Result<bool> ReadBlockSize(const JsonFields& fields, std::string_view key) {
+  const Json* size = fields.Find(key);
+  if (size == nullptr) return false;
+  if (size->is_array() && size->size() == 2 && (*size)[0] == kBlock && (*size)[1] == kBlock) {
+    return true;
+  }
+  return BadModel(StrCat(Quote(key), " in \"quantization_config\" is ", Quote(size->dump()),
+                         ", but scales of F8 weights may cover blocks of [128, 128] only",
+                         kRemedy));
+}
+
+Result<F8Quantization> ReadFp8(const JsonFields& fields) {
+  F8Quantization quantization{"fp8"};
+  std::string scheme = "dynamic", format = "e4m3";
+  SLUICE_RETURN_IF_ERROR(fields.Text("activation_scheme", &scheme));
+  SLUICE_RETURN_IF_ERROR(fields.Text("fmt", &format));
+  SLUICE_RETURN_IF_ERROR(CheckNames(fields, "modules_to_not_convert"));
+  SLUICE_RETURN_IF_ERROR(CheckNames(fields, "ignored_layers"));
+  SLUICE_ASSIGN_OR_RETURN(const bool blocks, ReadBlockSize(fields, "weight_block_size"));
+  if (format != "e4m3" && format != "float8_e4m3fn") {
+    return BadModel(StrCat("the weights are quantized to the F8 format ", Quote(format),
+                           ", but only e4m3 is supported", kRemedy));
+  }
+  if (scheme == "static" && !blocks) {
+    quantization.inputs = F8Inputs::kStatic;
+  } else if (scheme == "dynamic") {
+    quantization.inputs = blocks ? F8Inputs::kBlock : F8Inputs::kToken;
+  } else {
+    return BadModel(StrCat("\"activation_scheme\" in \"quantization_config\" is ", Quote(scheme),
+                           blocks ? " beside blocks of weights, where only dynamic is supported"
+                                  : "; static and dynamic are supported",
+                           kRemedy));
+  }
+  return quantization;
+}
+
+Status CheckFloat8(const JsonFields& fields, std::string_view what) {
+  std::string type = "unnamed";
+  int bits = 0;
+  bool symmetric = true;
+  SLUICE_RETURN_IF_ERROR(fields.Text("type", &type));
+  SLUICE_RETURN_IF_ERROR(fields.Int("num_bits", kBitsRange, &bits));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("symmetric", &symmetric));
+  if (type == "float" && bits == 8 && symmetric) return OkStatus();
+  return BadModel(StrCat("the ", what, " are quantized to ", bits, " bits of type ", Quote(type),
+                         symmetric ? "" : ", with zero points,",
+                         " by compressed-tensors, of which only symmetric 8-bit float is supported",
+                         kRemedy));
+}
+
+Status CheckWeights(const JsonFields& fields) {
+  SLUICE_RETURN_IF_ERROR(CheckFloat8(fields, "weights"));
+  std::string strategy = "tensor";
+  SLUICE_RETURN_IF_ERROR(fields.Text("strategy", &strategy));
+  if (strategy == "tensor" || strategy == "channel") return OkStatus();
+  if (strategy == "block") {
+    SLUICE_ASSIGN_OR_RETURN(const bool given, ReadBlockSize(fields, "block_structure"));
+    if (given) return OkStatus();
+  }
+  return BadModel(StrCat("the weights' \"strategy\" in \"quantization_config\" is ",
+                         Quote(strategy),
+                         "; tensor, channel, and block with a \"block_structure\" of [128, 128] "
+                         "are supported",
+                         kRemedy));
+}
+
+Result<F8Inputs> ReadInputs(const JsonFields& group) {
+  SLUICE_ASSIGN_OR_RETURN(const auto fields, group.Object("input_activations"));
+  if (!fields) return F8Inputs::kAsTheyAre;
+  SLUICE_RETURN_IF_ERROR(CheckFloat8(*fields, "activations"));
+  std::string strategy = "tensor";
+  int group_size = -1;
+  SLUICE_RETURN_IF_ERROR(fields->Text("strategy", &strategy));
+  SLUICE_RETURN_IF_ERROR(fields->Int("group_size", kGroupRange, &group_size));
+  // "dynamic" may also be "local", of which no part is known here.
+  bool dynamic = false;
+  SLUICE_RETURN_IF_ERROR(fields->Bool("dynamic", &dynamic));
+  // A scale for all tokens of a step would make a token's result depend on its neighbours.
+  if (dynamic && (strategy == "token" || strategy == "tensor")) return F8Inputs::kToken;
+  if (dynamic && strategy == "group" && group_size == kBlock) return F8Inputs::kBlock;
+  if (!dynamic && strategy == "tensor") return F8Inputs::kStatic;
+  return BadModel(StrCat(
+      "the activations' \"strategy\" in \"quantization_config\" is ",
+      dynamic ? "dynamic " : "static ", Quote(strategy), " with a group size of ", group_size,
+      "; static tensor, dynamic token and dynamic group of 128 are supported", kRemedy));
+}
+
+Result<F8Quantization> ReadCompressedTensors(const JsonFields& fields) {
+  F8Quantization quantization{"compressed-tensors"};
+  std::string format = "float-quantized";
+  SLUICE_RETURN_IF_ERROR(fields.Text("format", &format));
+  if (format != "float-quantized" && format != "naive-quantized") {
+    return BadModel(StrCat("the weights are stored as ", Quote(format),
+                           " by compressed-tensors, of which only float-quantized is supported",
+                           kRemedy));
+  }
+  const Json* transform = fields.Find("transform_config");
+  if (transform != nullptr && !transform->empty()) {
+    return BadModel(
+        StrCat("\"transform_config\" in \"quantization_config\" asks for rotations of "
+               "weights and activations, which are not supported",
+               kRemedy));
+  }
+  SLUICE_RETURN_IF_ERROR(CheckNames(fields, "ignore"));
+  SLUICE_ASSIGN_OR_RETURN(const auto groups, fields.Object("config_groups"));
+  const Json* all = fields.Find("config_groups");
+  if (!groups || all->empty()) {
+    return BadModel(
+        "\"config_groups\" in \"quantization_config\" is missing or empty; the "
+        "download may be incomplete");
+  }
+  bool first = true;
+  for (const auto& [name, json] : all->items()) {
+    SLUICE_ASSIGN_OR_RETURN(const auto group, groups->Object(name));
+    if (!group) continue;
+    SLUICE_RETURN_IF_ERROR(CheckNames(*group, "targets"));
+    SLUICE_ASSIGN_OR_RETURN(const auto weights, group->Object("weights"));
+    if (!weights) {
+      return BadModel(StrCat("\"weights\" in the group ", Quote(name),
+                             " of \"quantization_config\" is missing, but only quantized weights "
+                             "are supported",
+                             kRemedy));
+    }
+    SLUICE_RETURN_IF_ERROR(CheckWeights(*weights));
+    SLUICE_ASSIGN_OR_RETURN(const F8Inputs inputs, ReadInputs(*group));
+    if (!first && inputs != quantization.inputs) {
+      return BadModel(
+          StrCat("the groups of \"quantization_config\" quantize activations in more "
+                 "than one way, which is not supported",
+                 kRemedy));
+    }
+    quantization.inputs = inputs;
+    first = false;
+  }
+  return quantization;
+}
+
+}  // namespace
+
+std::string ToString(const F8Quantization& quantization) {
+  constexpr std::string_view kInputs[] = {
+      "activations as they are", "activations in F8 by a scale of the checkpoint",
+      "activations in F8 by token", "activations in F8 by 128 elements of a token"};
+  return StrCat(quantization.method, ", ", kInputs[static_cast<size_t>(quantization.inputs)]);
+}
+
+Result<std::optional<F8Quantization>> ReadHfQuantization(const JsonFields& config) {
+  SLUICE_ASSIGN_OR_RETURN(auto fields, config.Object("quantization_config"));
+  // As early files of llm-compressor call it.
+  if (!fields) {
+    SLUICE_ASSIGN_OR_RETURN(fields, config.Object("compression_config"));
+  }
+  if (!fields) return std::optional<F8Quantization>();
+  std::string method = "unnamed";
+  SLUICE_RETURN_IF_ERROR(fields->Text("quant_method", &method));
+  if (method == "fp8") {
+    SLUICE_ASSIGN_OR_RETURN(F8Quantization read, ReadFp8(*fields));
+    return std::optional(std::move(read));
+  }
+  if (method == "compressed-tensors") {
+    SLUICE_ASSIGN_OR_RETURN(F8Quantization read, ReadCompressedTensors(*fields));
+    return std::optional(std::move(read));
+  }
+  return BadModel(StrCat("the weights are quantized by the method ", Quote(method),
+                         "; fp8 and compressed-tensors are supported, else use the unquantized "
+                         "model or a GGUF file"));
+}
+
+}  // namespace sluice::files

@@ -1,0 +1,109 @@
+#include "files/hf_quantization.h"
+
+#include <gmock/gmock.h>
+
+namespace sluice::files {
+namespace {
+
+using testing::HasSubstr;
+
+Result<std::optional<F8Quantization>> Read(const std::string& quantization,
+                                           const std::string& key = "quantization_config") {
+  const Json json = ParseModelJson("{\"" + key + "\":" + quantization + "}", "config.json").value();
+  return ReadHfQuantization(JsonFields(json));
+}
+
+F8Inputs InputsOf(const std::string& quantization) {
+  const auto read = Read(quantization);
+  EXPECT_TRUE(read.ok()) << read.status().message();
+  return read.ok() ? (*read)->inputs : F8Inputs::kAsTheyAre;
+}
+
+std::string ErrorOf(const std::string& quantization) {
+  const auto read = Read(quantization);
+  EXPECT_FALSE(read.ok()) << quantization;
+  EXPECT_EQ(read.status().code(), StatusCode::kBadModel);
+  return read.status().message();
+}
+
+// As llm-compressor writes a group, with `weights` and `inputs` in place of what varies.
+std::string Compressed(const std::string& weights, const std::string& inputs,
+                       const std::string& more = "") {
+  return R"({"quant_method":"compressed-tensors","format":"float-quantized","quantization_status":
+    "compressed","ignore":["lm_head","re:.*gate$"],"kv_cache_scheme":null,"config_groups":{
+    "group_0":{"targets":["Linear"],"output_activations":null,"weights":{"type":"float",
+    "num_bits":8,"symmetric":true,"dynamic":false,)" +
+         weights + R"(},"input_activations":)" + inputs + "}" + more + "}}";
+}
+std::string Inputs(const std::string& more) {
+  return R"({"type":"float","num_bits":8,"symmetric":true,)" + more + "}";
+}
+const std::string kChannel = R"("strategy":"channel")";
+const std::string kToken = Inputs(R"("dynamic":true,"strategy":"token")");
+
+TEST(HfQuantizationTest, NoneIsNone) {
+  EXPECT_FALSE(Read("null").value().has_value());
+  EXPECT_FALSE(Read("{}", "other").value().has_value());
+}
+
+TEST(HfQuantizationTest, ReadsTheMethodFp8) {
+  EXPECT_EQ(InputsOf(R"({"quant_method":"fp8","activation_scheme":"static",
+                         "ignored_layers":["lm_head"],"kv_cache_scheme":"static"})"),
+            F8Inputs::kStatic);
+  EXPECT_EQ(InputsOf(R"({"quant_method":"fp8","activation_scheme":"dynamic"})"), F8Inputs::kToken);
+  EXPECT_EQ(InputsOf(R"({"quant_method":"fp8","activation_scheme":"dynamic","fmt":"e4m3",
+                         "weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})"),
+            F8Inputs::kBlock);
+  EXPECT_EQ(Read(R"({"quant_method":"fp8"})").value()->method, "fp8");
+}
+
+TEST(HfQuantizationTest, ReadsCompressedTensors) {
+  EXPECT_EQ(InputsOf(Compressed(kChannel, kToken)), F8Inputs::kToken);
+  EXPECT_EQ(InputsOf(Compressed(R"("strategy":"tensor")",
+                                Inputs(R"("dynamic":false,"strategy":"tensor")"))),
+            F8Inputs::kStatic);
+  EXPECT_EQ(InputsOf(Compressed(R"("strategy":"tensor")",
+                                Inputs(R"("dynamic":true,"strategy":"tensor")"))),
+            F8Inputs::kToken);
+  EXPECT_EQ(InputsOf(Compressed(R"("strategy":"block","block_structure":[128,128])",
+                                Inputs(R"("dynamic":true,"strategy":"group","group_size":128)"))),
+            F8Inputs::kBlock);
+  EXPECT_EQ(InputsOf(Compressed(kChannel, "null")), F8Inputs::kAsTheyAre);
+  EXPECT_EQ(Read(Compressed(kChannel, kToken), "compression_config").value()->method,
+            "compressed-tensors");
+}
+
+TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"({})", "the method \"unnamed\""},
+      {R"({"quant_method":"awq"})", "\"awq\"; fp8 and compressed-tensors are supported"},
+      {R"({"quant_method":"fp8","activation_scheme":"maybe"})", "\"maybe\"; static and dynamic"},
+      {R"({"quant_method":"fp8","activation_scheme":"static","weight_block_size":[128,128]})",
+       "\"static\" beside blocks"},
+      {R"({"quant_method":"fp8","fmt":"e5m2"})", "\"e5m2\", but only e4m3"},
+      {R"({"quant_method":"fp8","weight_block_size":[64,128]})", "[64,128]"},
+      {R"({"quant_method":"fp8","weight_block_size":128})", "blocks of [128, 128] only"},
+      {R"({"quant_method":"fp8","modules_to_not_convert":"lm_head"})", "not a list of names"},
+      {R"({"quant_method":"compressed-tensors"})", "\"config_groups\""},
+      {R"({"quant_method":"compressed-tensors","format":"pack-quantized"})", "\"pack-quantized\""},
+      {R"({"quant_method":"compressed-tensors","transform_config":{"config_groups":{}}})",
+       "rotations"},
+      {Compressed(R"("strategy":"group")", kToken), "\"group\"; tensor, channel, and block"},
+      {Compressed(R"("strategy":"block","block_structure":[32,32])", kToken), "[32,32]"},
+      {Compressed(kChannel, R"({"type":"int","num_bits":8})"), "8 bits of type \"int\""},
+      {Compressed(kChannel, Inputs(R"("dynamic":true,"strategy":"group","group_size":64)")),
+       "dynamic \"group\" with a group size of 64"},
+      {Compressed(kChannel, Inputs(R"("dynamic":"local","strategy":"tensor")")), "dynamic"},
+      {Compressed(kChannel, kToken, R"(,"group_1":{"weights":{"type":"float","num_bits":8}})"),
+       "more than one way"},
+      {Compressed(kChannel, kToken, R"(,"group_1":{"weights":null})"), "\"weights\" in the group"},
+      {Compressed(kChannel, kToken, R"(,"group_1":{"weights":{"type":"float","num_bits":4}})"),
+       "4 bits of type \"float\""},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(ErrorOf(text), HasSubstr(message)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::files
