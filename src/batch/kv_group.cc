@@ -61,6 +61,9 @@ Status ValidateSizes(std::span<const KvGroup> groups) {
   const int32_t block_tokens = FinestGroup(groups).block_tokens;
   for (const KvGroup& group : groups) {
     SLUICE_RETURN_IF_ERROR(CheckBlocks(group, block_tokens));
+    if (group.states < 1 || (group.kind != KvKind::kState && group.states != 1)) {
+      return InvalidArgument(StrCat("A block of a layer group holds ", group.states, " states."));
+    }
     if ((group.kind == KvKind::kWindow) != (group.window > 0) || group.window < 0) {
       return InvalidArgument(
           StrCat("A layer group has a window exactly when it is a window group, but one has ",
@@ -108,6 +111,13 @@ int32_t FirstNeededPosition(const KvGroup& group, int32_t first) {
       return std::max(0, first - 1);
   }
   return 0;
+}
+
+int32_t DraftsWithin(std::span<const KvGroup> groups, int32_t wanted) {
+  for (const KvGroup& group : groups) {
+    if (group.kind == KvKind::kState) wanted = std::min(wanted, group.states - 1);
+  }
+  return wanted;
 }
 
 int32_t StepEnd(std::span<const KvGroup> groups, int32_t first, int32_t end) {

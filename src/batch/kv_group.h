@@ -16,11 +16,11 @@ enum class KvKind : uint8_t {
   kFull,    // K and V of every earlier token
   kWindow,  // K and V; a query at position p reads positions (p - window, p], older blocks are let
             // go
-  kState,  // one running state. Block i holds the state behind the last computed token of positions
-           // [i * block_tokens, (i + 1) * block_tokens). A step reads the block of the token before
-           // its first and writes the block of its last, and crosses no border between blocks, so
-           // that a block that is left holds the state at the border: a snapshot that other
-           // sequences may go on from
+  kState,   // one running state. Block i holds the states behind the last computed tokens of
+           // positions [i * block_tokens, (i + 1) * block_tokens), as many as `states` says. A step
+           // reads the block of the token before its first and writes the block of its last, and
+           // crosses no border between blocks, so that a block that is left holds the state at the
+           // border: a snapshot that other sequences may go on from
 };
 
 struct KvGroup {
@@ -39,6 +39,9 @@ struct KvGroup {
   // recurrence and V that of the convolution before it.
   int k_head_dim = 0;
   int v_head_dim = 0;
+  // kState: what a step may go back to. A step with at most so many tokens of a sequence leaves the
+  // state behind each, so that it may verify one draft less: the next goes on behind any of them.
+  int32_t states = 1;
 
   // Kernel blocks per cache block: cache block b is kernel blocks [b * ratio, (b + 1) * ratio).
   int32_t ratio() const { return block_tokens / kernel_block_tokens; }
@@ -73,6 +76,9 @@ int32_t FirstNeededPosition(const KvGroup& group, int32_t first);
 inline int32_t FirstNeededBlock(const KvGroup& group, int32_t first) {
   return FirstNeededPosition(group, first) / group.block_tokens;
 }
+
+// Of `wanted` drafts of a sequence in a step, those that the groups' states can be taken back by.
+int32_t DraftsWithin(std::span<const KvGroup> groups, int32_t wanted);
 
 // How far a step that begins at `first` may compute towards `end`.
 int32_t StepEnd(std::span<const KvGroup> groups, int32_t first, int32_t end);

@@ -173,7 +173,9 @@ Status EngineImpl::OpenScheduler() {
   options.prefix_cache = options_.prefix_cache;
   options.policy = options_.scheduler_policy;
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, MakeDrafter());
-  if (drafter != nullptr) options.max_draft_tokens = options_.speculate_tokens;
+  if (drafter != nullptr)
+    options.max_draft_tokens =
+        batch::DraftsWithin(runner_->Info().kv_groups, options_.speculate_tokens);
   SLUICE_ASSIGN_OR_RETURN(auto scheduler,
                           schedule::Scheduler::Create(options, runner_->Info().kv_groups));
   loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_, std::move(drafter));
@@ -185,20 +187,13 @@ Result<std::unique_ptr<Drafter>> EngineImpl::MakeDrafter() const {
   auto proposer = speculate::MakeProposer(
       options_.speculate, {.slots = options_.max_num_seqs, .tokens_max = 2 * runner.max_model_len});
   if (proposer == nullptr) return std::unique_ptr<Drafter>();
-  for (const batch::KvGroup& group : runner.kv_groups) {
-    if (group.kind != batch::KvKind::kState) continue;
-    return InvalidArgument(
-        StrCat("--speculate ", options_.speculate, " does not go with ", info_.architecture,
-               ": the state of a recurrent layer cannot take back a draft that was wrong; leave "
-               "--speculate out"),
-        "speculate");
-  }
-  return std::make_unique<Drafter>(std::move(proposer),
-                                   DrafterOptions{.slots = options_.max_num_seqs,
-                                                  .sequence_tokens = runner.max_model_len,
-                                                  .drafts = options_.speculate_tokens,
-                                                  .adapt = options_.speculate_adapt,
-                                                  .wait_us = options_.draft_wait_us});
+  return std::make_unique<Drafter>(
+      std::move(proposer),
+      DrafterOptions{.slots = options_.max_num_seqs,
+                     .sequence_tokens = runner.max_model_len,
+                     .drafts = batch::DraftsWithin(runner.kv_groups, options_.speculate_tokens),
+                     .adapt = options_.speculate_adapt,
+                     .wait_us = options_.draft_wait_us});
 }
 
 void EngineImpl::StartThreads() {

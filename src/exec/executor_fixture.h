@@ -58,6 +58,7 @@ struct TinyExecutor {
     options.block_tokens = kTestBlock;
     options.kernel_block_tokens = kTestKernelBlock;
     options.state_block_tokens = kTestStateBlock;
+    options.draft_tokens = draft_tokens;
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
     weights::WeightPlan plan = model::PlanWeights(files, *device, options.activation).value();

@@ -31,6 +31,13 @@ IdRange RangeOf(std::span<const int32_t> ids) {
   return range;
 }
 
+bool Verifies(const batch::BatchPlan& plan, const batch::PlanEntry& entry) {
+  const auto rows = std::span(plan.logits_rows).subspan(entry.logits_begin, entry.logits_count);
+  return std::any_of(rows.begin(), rows.end(), [](const batch::LogitsRow& row) {
+    return row.purpose == batch::RowPurpose::kVerify;
+  });
+}
+
 // Block ids that a bucket's step may tell: the tables of sequences that join by a cached prefix,
 // and a few for each. A step with more runs eagerly.
 constexpr int64_t kToldOfBucket = 1024, kToldOfSequence = 4;
@@ -192,6 +199,12 @@ bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status
       return Refuse(
           error, StrCat("entry ", e, " goes from position ", entry.first_position, " to ", end - 1,
                         " over a border between states of ", tokens, " tokens in group ", group));
+    }
+    if (layout.kind == batch::KvKind::kState && entry.query_tokens > layout.states &&
+        Verifies(plan, entry)) {
+      return Refuse(
+          error, StrCat("entry ", e, " verifies drafts in ", entry.query_tokens,
+                        " tokens, but group ", group, " keeps the states behind ", layout.states));
     }
   }
   return true;

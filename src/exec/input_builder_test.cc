@@ -514,7 +514,7 @@ TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {
 }
 
 // A step reads the state behind the token before its first and writes that behind its last, and
-// crosses no border between blocks.
+// crosses no border between blocks. It verifies one draft less than a block has states.
 TEST_F(InputBuilderTest, AStateIsFoundByItsTableAndNoStepCrossesABorder) {
   const batch::KvGroup full = groups_[0];
   batch::KvGroup state = full;
@@ -522,14 +522,17 @@ TEST_F(InputBuilderTest, AStateIsFoundByItsTableAndNoStepCrossesABorder) {
   state.layers = {1};
   state.block_tokens = state.kernel_block_tokens = 8;
   state.num_blocks = 3;
+  state.states = 3;
   const std::vector<batch::KvGroup> groups = {full, state};
   InputBuilder builder(
       *device_, groups,
       {.tokens = 16, .sequences = 3, .logits_rows = 4, .slots = 3, .positions = 24, .vocab = 100});
-  const auto build = [&](int first, int query, std::vector<int32_t> states) {
+  const auto build = [&](int first, int query, std::vector<int32_t> states, int verified = 0) {
     BatchPlan plan;
-    plan.entries = {{.sequence = 7, .first_position = first, .query_tokens = query}};
+    plan.entries = {
+        {.sequence = 7, .first_position = first, .query_tokens = query, .logits_count = verified}};
     plan.tokens.assign(query, 50);
+    for (int i = 0; i < verified; ++i) plan.logits_rows.push_back({i, 50, RowPurpose::kVerify});
     plan.groups = {{{0, 6}, {0}, {0, 1, 2, 3, 4, 5}},
                    {{0, static_cast<int32_t>(states.size())}, {0}, std::move(states)}};
     return builder.Build(&plan);
@@ -545,6 +548,9 @@ TEST_F(InputBuilderTest, AStateIsFoundByItsTableAndNoStepCrossesABorder) {
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
   }
   EXPECT_THAT(build(15, 2, {-1, 2, 1}).status().message(), ::testing::HasSubstr("over a border"));
+  EXPECT_TRUE(build(16, 3, {-1, 2, 1}, 3).ok());
+  EXPECT_THAT(build(16, 4, {-1, 2, 1}, 4).status().message(),
+              ::testing::HasSubstr("keeps the states behind 3"));
 }
 
 TEST_F(InputBuilderTest, ARefusedPlanIsLeftAsItWas) {

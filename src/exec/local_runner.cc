@@ -35,6 +35,7 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   request.max_batch_tokens = options.max_batch_tokens;
   request.declared_model_len = files.config.context_length;
   request.max_model_len = options.max_model_len;
+  request.draft_tokens = DraftTokens(options);
   if (!options.kv_memory.empty()) {
     SLUICE_ASSIGN_OR_RETURN(request.kv_bytes, ParseBytes(options.kv_memory, "--kv-memory"));
     if (request.kv_bytes == 0)
@@ -115,6 +116,7 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOption
   if (!plan.ok()) return WithForcedOps(plan.status(), options);
   memory_ = *std::move(plan);
   model_options.max_model_len = memory_.max_model_len;
+  model_options.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
   model_options.records = &bindings_;
   if (progress) {
     model_options.progress = [&progress](size_t done, size_t total) {
@@ -140,7 +142,7 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_,
                                                     {.max_num_seqs = options.max_num_seqs,
                                                      .graphs = options.graphs,
-                                                     .draft_tokens = DraftTokens(options),
+                                                     .draft_tokens = model_->options().draft_tokens,
                                                      .time_steps = options.time_steps,
                                                      .bindings = &bindings_}));
   // Where steps overlap with the host is also where programs are built or loaded at first use.

@@ -23,7 +23,8 @@ ops::PagedKv LayerView(const kvstore::KvStore& store, int index) {
     return t;
   };
   const bool state = layout.kind == batch::KvKind::kState;
-  const int64_t heads = layout.kv_heads, tokens = state ? 1 : layout.kernel_block_tokens;
+  const int64_t heads = layout.kv_heads,
+                tokens = state ? layout.states : layout.kernel_block_tokens;
   ops::PagedKv kv;
   kv.k = tensor(layer.k, layout.dtype, {blocks, heads, tokens, layout.k_head_dim});
   kv.v = tensor(layer.v, layout.dtype, {blocks, heads, tokens, layout.v_head_dim});

@@ -82,21 +82,8 @@ std::string NeedOfStep(const MemoryRequest& request) {
                 FormatBytes(request.graph_bytes), " for code and graphs)");
 }
 
-}  // namespace
-
-double MemoryPlan::Share() const {
-  const auto taken = static_cast<double>(weight_bytes + bytes + step_bytes);
-  return free_bytes == 0 ? 0 : taken / static_cast<double>(free_bytes);
-}
-
-std::string MemoryPlan::ToString() const {
-  return StrCat("weights ", FormatBytes(weight_bytes), ", KV cache ", FormatBytes(bytes), " in ",
-                Name(batch::FinestGroup(groups).dtype), ", buffers of a step ",
-                FormatBytes(step_bytes), ": ", std::lround(100 * Share()), " % of the ",
-                FormatBytes(free_bytes), " that were free");
-}
-
-Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
+// With groups as they are.
+Result<MemoryPlan> PlanGroups(const MemoryRequest& request) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request));
   const size_t beside = request.step_bytes + request.scratch_bytes + request.graph_bytes;
   if (beside > request.free_bytes) {
@@ -154,6 +141,50 @@ Result<MemoryPlan> PlanMemory(const MemoryRequest& request) {
     SLUICE_RETURN_IF_ERROR(FitAllocation(request, group, plan.max_model_len, &layout));
     plan.bytes += kvstore::BlockBytes(layout) * layout.num_blocks;
     plan.groups.push_back(std::move(layout));
+  }
+  return plan;
+}
+
+}  // namespace
+
+double MemoryPlan::Share() const {
+  const auto taken = static_cast<double>(weight_bytes + bytes + step_bytes);
+  return free_bytes == 0 ? 0 : taken / static_cast<double>(free_bytes);
+}
+
+std::string MemoryPlan::ToString() const {
+  return StrCat("weights ", FormatBytes(weight_bytes), ", KV cache ", FormatBytes(bytes), " in ",
+                Name(batch::FinestGroup(groups).dtype), ", buffers of a step ",
+                FormatBytes(step_bytes), ": ", std::lround(100 * Share()), " % of the ",
+                FormatBytes(free_bytes), " that were free");
+}
+
+Result<MemoryPlan> PlanMemory(const MemoryRequest& asked) {
+  MemoryRequest request = asked;
+  const auto plan_for = [&](int drafts) {
+    for (batch::KvGroup& group : request.groups) {
+      if (group.kind == batch::KvKind::kState) group.states = 1 + drafts;
+    }
+    return PlanGroups(request);
+  };
+  Result<MemoryPlan> plan = plan_for(0);
+  if (!plan.ok()) return plan;
+  const auto longest = plan->max_model_len;
+  const bool states =
+      std::any_of(asked.groups.begin(), asked.groups.end(),
+                  [](const batch::KvGroup& group) { return group.kind == batch::KvKind::kState; });
+  int drafts = states ? asked.draft_tokens : 0;
+  for (; drafts > 0; --drafts) {
+    Result<MemoryPlan> more = plan_for(drafts);
+    if (!more.ok() || more->max_model_len < longest) continue;
+    plan = std::move(more);
+    break;
+  }
+  if (states && drafts < asked.draft_tokens) {
+    plan->note +=
+        StrCat(plan->note.empty() ? "" : "; ", "--speculate-tokens is ", drafts, ", not ",
+               asked.draft_tokens, ", because the KV cache has ", FormatBytes(plan->bytes),
+               " and keeps a state for each; raise --kv-memory for more");
   }
   return plan;
 }

@@ -26,6 +26,8 @@ struct MemoryRequest {
   size_t graph_bytes = 0;           // of graphs and kernels' code, an estimate
   size_t allocation_bytes_max = 0;  // that the device gives in one piece; 0: any
   double share = 0.25;              // of what is left, that the KV cache may take unasked
+  // Of a sequence in a step, by the user: what a state is to be kept behind, where there are any.
+  int draft_tokens = 0;
   size_t kv_bytes = 0;  // by the user; 0: the lesser of what sequences * length need and
                         // `share` of what is left
 };
@@ -34,7 +36,7 @@ struct MemoryPlan {
   int max_model_len = 0;
   std::vector<batch::KvGroup> groups;
   size_t bytes = 0;
-  std::string note;  // one line when the length was cut to what fits; else empty
+  std::string note;  // one line when the length or the drafts were cut to what fits; else empty
   // As they were asked for; `free_bytes` counts what the weights take as free.
   size_t weight_bytes = 0, step_bytes = 0, free_bytes = 0;
 
@@ -44,7 +46,8 @@ struct MemoryPlan {
   std::string ToString() const;
 };
 
-// kOutOfMemory, naming the flags, when one sequence of the length asked for does not fit;
+// Groups of states get room for the drafts asked for, or for as many as leave room for the longest
+// sequence. kOutOfMemory, naming the flags, when one sequence of the length asked for does not fit;
 // kInvalidArgument when block sizes or the length are not possible.
 Result<MemoryPlan> PlanMemory(const MemoryRequest& request);
 

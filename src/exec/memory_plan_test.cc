@@ -197,6 +197,37 @@ TEST(PlanMemory, AGroupOfStatesHoldsThreeForEachSequence) {
   EXPECT_EQ(PlanMemory(request).status().field(), "state-block");
 }
 
+// As many as leave room for the longest sequence, which comes first.
+TEST(PlanMemory, ABlockHasAStateForEachDraftThatFits) {
+  MemoryRequest request = Request();
+  batch::KvGroup state = Group({0});
+  state.kind = batch::KvKind::kState;
+  state.block_tokens = state.kernel_block_tokens = 64;
+  state.dtype = DType::kF32;
+  state.kv_heads = 1;
+  state.k_head_dim = 60;
+  state.v_head_dim = 20;
+  request.groups = {state, Group({1})};
+  request.draft_tokens = 8;
+  auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->groups[0].states, 9);
+  EXPECT_EQ(plan->groups[1].states, 1);
+  EXPECT_EQ(plan->bytes, 4 * 3 * (9 * 80 * 4) + 4 * 63 * 16 * kTokenBytes);
+  EXPECT_EQ(plan->note, "");
+  request.kv_bytes = 3 * (4 * 80 * 4) + 63 * 16 * kTokenBytes;  // a sequence with four states
+  plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->max_model_len, 1000);
+  EXPECT_EQ(plan->groups[0].states, 4);
+  EXPECT_LE(plan->bytes, request.kv_bytes);
+  EXPECT_THAT(plan->note, ::testing::HasSubstr("--speculate-tokens is 3, not 8"));
+  request.kv_bytes = 3 * (80 * 4) + 63 * 16 * kTokenBytes;
+  plan = PlanMemory(request);
+  EXPECT_EQ(plan->groups[0].states, 1);
+  EXPECT_THAT(plan->note, ::testing::HasSubstr("--speculate-tokens is 0, not 8"));
+}
+
 TEST(PlanMemory, AWindowLargerThanTheLengthIsTheLength) {
   MemoryRequest request = Request();
   request.groups = {Group({0, 1}, 4096)};

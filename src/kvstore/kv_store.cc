@@ -25,7 +25,8 @@ size_t PadPart(size_t bytes) { return (bytes + 15) / 16 * 16; }
 struct HalfBytes {
   HalfBytes(const batch::KvGroup& group, int head_dim) {
     const bool state = group.kind == batch::KvKind::kState;
-    const size_t rows = static_cast<size_t>(state ? 1 : group.kernel_block_tokens) * group.kv_heads;
+    const int units = state ? group.states : group.kernel_block_tokens;
+    const size_t rows = static_cast<size_t>(units) * group.kv_heads;
     data = PadPart(RowBytes(group.dtype, rows * head_dim));
     const bool codes = group.dtype == DType::kF8E4M3 || group.dtype == DType::kI8;
     if (!codes || head_dim == 0) return;

@@ -1,5 +1,6 @@
 // KvStore: the bytes of the KV cache. A group of layers has one pool
-//   [kernel_blocks][layers][K, V], each K and V of [kv_heads, kernel_block_tokens, head_dim],
+//   [kernel_blocks][layers][K, V], each K and V of [kv_heads, kernel_block_tokens, head_dim], or
+//   of [kv_heads, states, head_dim] in a group of states,
 // so that a block is one piece of memory for all its layers: it is copied and moved as a whole, and
 // a short sequence touches few pages. K and V of a format with scales (F8_E4M3, I8) are each
 // followed by theirs, F32 [kv_heads, kernel_block_tokens]. In every kernel block K, V and scales

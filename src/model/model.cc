@@ -42,6 +42,7 @@ batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
     group.block_tokens = group.kernel_block_tokens = options.state_block_tokens;
     group.dtype = DType::kF32;
     group.kv_heads = 1;
+    group.states = 1 + options.draft_tokens;
     group.k_head_dim = linear.value_width() * linear.key_head_dim;
     group.v_head_dim = (linear.conv_kernel - 1) * linear.channels();
     return group;

@@ -25,6 +25,7 @@ struct ModelOptions {
   int block_tokens = 16;          // of a cache block
   int kernel_block_tokens = 16;   // of a kernel block; divides block_tokens
   int state_block_tokens = 2048;  // between snapshots of a state; a multiple of block_tokens
+  int draft_tokens = 0;           // of a sequence in a step, which states can be taken back by
   weights::Progress progress;     // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };

@@ -111,7 +111,8 @@ ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noi
   c.desc = {.activation = FloatOf(number),
             .channels = Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100, 576, 3000}),
             .kernel = Turn(number, {4, Pick(noise, {2, 3}), 4, Pick(noise, {5, 7, 8})}),
-            .block_tokens = Pick(noise, {1, 2, 16, 64, 500})};
+            .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
+            .states = Pick(noise, {1, 1, 2, 5, 9})};
   const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const int64_t tokens = all.start.back(), padding = noise.Below(3), n = c.desc.channels;
@@ -119,7 +120,8 @@ ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noi
   const size_t x = c.Add(MakeRows(type, tokens, padding, n + noise.Below(3) * 5, 2.0f, noise));
   const size_t weight = c.Add(Filled(noise, DType::kF32, {n, c.desc.kernel}));
   // Rows are kept as they came.
-  const size_t state = c.Add(MakeState(all, {c.desc.kernel - 1, n}, noise));
+  const size_t state =
+      c.Add(MakeState(all, {int64_t{c.desc.states} * (c.desc.kernel - 1), n}, noise));
   const size_t out = c.Add(Untouched(type, {tokens + padding, n}), LimitFor(type, 1e-6));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<ShortConv::Args> {
     return ShortConv::Args{.x = Columns(t[x], n),
@@ -143,7 +145,8 @@ ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& n
                                         Pick(noise, {64, 96, 256})}),
             .v_head_dim = Turn(number + number / 4,
                                {Pick(noise, {16, 32, 48}), 128, Pick(noise, {1, 20, 57}), 64}),
-            .block_tokens = Pick(noise, {1, 2, 16, 64, 500})};
+            .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
+            .states = Pick(noise, {1, 1, 2, 5, 9})};
   const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const DType type = c.desc.activation;
@@ -158,8 +161,8 @@ ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& n
   const size_t dt_bias = c.Add(Filled(noise, DType::kF32, {heads}));
   const size_t a_log = c.Add(Filled(noise, DType::kF32, {heads}, 3.0f));
   const double limit = 2e-6;
-  const size_t state =
-      c.Add(MakeState(all, {heads, c.desc.k_head_dim, c.desc.v_head_dim}, noise), limit);
+  const size_t state = c.Add(
+      MakeState(all, {c.desc.states * heads, c.desc.k_head_dim, c.desc.v_head_dim}, noise), limit);
   const size_t out = c.Add(Untouched(type, {tokens + padding, v_width}), LimitFor(type, limit));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatedDelta::Args> {
     return GatedDelta::Args{.qkv = Columns(t[qkv], width),

@@ -50,13 +50,13 @@ Status CheckSequences(const typename Op::Args& args, int64_t tokens, int64_t blo
 }  // namespace
 
 std::string ShortConv::Desc::ToString() const {
-  return StrCat(Name(activation), " ", channels, " channels, kernel ", kernel, ", blocks of ",
-                block_tokens);
+  return StrCat(Name(activation), " ", channels, " channels, kernel ", kernel, ", ", states,
+                " states in blocks of ", block_tokens);
 }
 
 std::string GatedDelta::Desc::ToString() const {
   return StrCat(Name(activation), " ", k_heads, "/", v_heads, " heads of ", k_head_dim, "/",
-                v_head_dim, ", blocks of ", block_tokens);
+                v_head_dim, ", ", states, " states in blocks of ", block_tokens);
 }
 
 Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args) {
@@ -64,7 +64,8 @@ Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args) {
   ArgsChecker check(ShortConv::kName, args.x);
   check.Expect("x", args.x, desc.activation, {tokens, desc.channels})
       .Expect("weight", args.weight, DType::kF32, {desc.channels, desc.kernel})
-      .Expect("state", args.state, DType::kF32, {-1, desc.kernel - 1, desc.channels})
+      .Expect("state", args.state, DType::kF32,
+              {-1, int64_t{desc.states} * (desc.kernel - 1), desc.channels})
       .Expect("out", args.out, desc.activation, {tokens, desc.channels})
       .ExpectApart("x", args.x, "out", args.out)
       .ExpectApart("state", args.state, "out", args.out);
@@ -82,7 +83,7 @@ Status CheckArgs(const GatedDelta::Desc& desc, const GatedDelta::Args& args) {
       .Expect("dt_bias", args.dt_bias, DType::kF32, {desc.v_heads})
       .Expect("a_log", args.a_log, DType::kF32, {desc.v_heads})
       .Expect("state", args.state, DType::kF32,
-              {-1, desc.v_heads, desc.k_head_dim, desc.v_head_dim})
+              {-1, int64_t{desc.states} * desc.v_heads, desc.k_head_dim, desc.v_head_dim})
       .Expect("out", args.out, desc.activation, {tokens, v_width})
       .ExpectApart("qkv", args.qkv, "out", args.out)
       .ExpectApart("ba", args.ba, "out", args.out)

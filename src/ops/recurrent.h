@@ -9,6 +9,10 @@
 // may be one block. No sequence crosses a border between blocks within a call. A block that is
 // written belongs to one sequence of the call alone; one that is only read may be shared.
 //
+// A block has room for `states` states, so that drafts can be taken back: the one behind position p
+// is its number p % states. A sequence with at most so many tokens in a call leaves the state
+// behind each of them, and the next call may go on behind any; one with more leaves its last state.
+//
 // The state is F32 and goes on token by token, so the bits of a token do not depend on how tokens
 // were divided into calls, nor on other sequences. Rows past query_start's last entry are padding:
 // neither read nor written. A sequence without query tokens is padding, too. One whose block to
@@ -32,13 +36,16 @@ struct ShortConv {
     DType activation = DType::kF32;
     int64_t channels = 0;
     int kernel = 4;        // taps, 2 to 8; the last one is the token's own
-    int block_tokens = 0;  // positions of a block of the state
+    int block_tokens = 0;  // positions of a block of states
+    int states = 1;        // of a block
     std::string ToString() const;
+    int64_t numbers() const { return (kernel - 1) * channels; }  // of a state
   };
   struct Args {
     Tensor x;            // [tokens, channels]
     Tensor weight;       // F32 [channels, kernel]
-    Tensor state;        // F32 [blocks, kernel - 1, channels]: the last rows of x, oldest first
+    Tensor state;        // F32 [blocks, states * (kernel - 1), channels]: the last rows of x,
+                         // oldest first
     Tensor query_start;  // I32 [sequences + 1]
     Tensor context;      // I32 [sequences]: tokens of the sequence, those of this call included
     Tensor block_table;  // I32 [sequences, blocks_max]
@@ -57,15 +64,17 @@ struct GatedDelta {
     DType activation = DType::kF32;
     int k_heads = 0, v_heads = 0;  // v_heads is a multiple of k_heads, the number of query heads
     int k_head_dim = 0, v_head_dim = 0;
-    int block_tokens = 0;  // positions of a block of the state
+    int block_tokens = 0;  // positions of a block of states
+    int states = 1;        // of a block
     std::string ToString() const;
+    int64_t numbers() const { return int64_t{v_heads} * k_head_dim * v_head_dim; }  // of a state
   };
   struct Args {
     Tensor qkv;          // [tokens, 2 * k_heads * k_head_dim + v_heads * v_head_dim]: q, k, v
     Tensor ba;           // [tokens, 2 * v_heads]: b, a
     Tensor dt_bias;      // F32 [v_heads]
     Tensor a_log;        // F32 [v_heads]
-    Tensor state;        // F32 [blocks, v_heads, k_head_dim, v_head_dim]
+    Tensor state;        // F32 [blocks, states * v_heads, k_head_dim, v_head_dim]
     Tensor query_start;  // I32 [sequences + 1]
     Tensor context;      // I32 [sequences]: tokens of the sequence, those of this call included
     Tensor block_table;  // I32 [sequences, blocks_max]
@@ -76,25 +85,39 @@ struct GatedDelta {
 // What is added to the sum of squares of q and of k.
 inline constexpr float kGatedDeltaNormEps = 1e-6f;
 
-// What a sequence does in a call.
+// What a sequence does in a call, or in a part of it. States are told by where their numbers begin,
+// counted from the first of Args::state.
 struct StateStep {
   int64_t begin = 0, tokens = 0;  // rows of the call
-  int64_t read = -1;              // the block to begin from; -1: zeros
-  int64_t write = -1;             // the block that gets the state; -1: none, and `out` is zeros
+  int64_t read = -1;              // the state to begin from; -1: zeros
+  int64_t write = -1;             // where the last state goes; -1: nowhere, and `out` is zeros
 };
 
-// REQUIRES: CheckArgs and CheckIndices are ok; the indices lie in host memory.
-template <class Args>
-StateStep StateStepOf(const Args& args, int block_tokens, int64_t sequence) {
+// Calls body(StateStep) for the parts of a sequence's rows, in order: each leaves one state, which
+// the next begins from. A sequence without query tokens has none. REQUIRES: CheckArgs and
+// CheckIndices are ok; the indices lie in host memory.
+template <class Desc, class Args, class Body>
+void ForEachStateStep(const Desc& desc, const Args& args, int64_t sequence, const Body& body) {
   const int32_t* start = args.query_start.template ptr<int32_t>() + sequence;
   StateStep step{.begin = start[0], .tokens = int64_t{start[1]} - start[0]};
-  if (step.tokens == 0) return step;
+  if (step.tokens == 0) return;
   const int64_t end = args.context.template ptr<int32_t>()[sequence], first = end - step.tokens;
   const int32_t* row =
       args.block_table.template ptr<int32_t>() + sequence * args.block_table.strides[0];
-  if (first > 0) step.read = row[(first - 1) / block_tokens];
-  if (first == 0 || step.read >= 0) step.write = row[(end - 1) / block_tokens];
-  return step;
+  const auto behind = [&](int64_t position) {
+    const int64_t block = row[position / desc.block_tokens];
+    return block < 0 ? -1 : block * args.state.strides[0] + position % desc.states * desc.numbers();
+  };
+  if (first > 0) step.read = behind(first - 1);
+  if ((first > 0 && step.read < 0) || behind(end - 1) < 0) return body(step);
+  const bool each = step.tokens <= desc.states;
+  if (each) step.tokens = 1;
+  for (int64_t last = each ? first : end - 1; last < end; ++last) {
+    step.write = behind(last);
+    body(step);
+    step.read = step.write;
+    ++step.begin;
+  }
 }
 
 // The shape rules of a call; what every implementation checks first.

@@ -13,10 +13,11 @@ double Softplus(double x) {
   return x > 0.0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
 }
 
-Support CheckSequenceOptions(DType activation, int block_tokens) {
+Support CheckSequenceOptions(DType activation, int block_tokens, int states) {
   if (!IsPlainFloat(activation))
     return Support::No(StrCat("activations of ", Name(activation), " are not supported"));
   if (block_tokens <= 0) return Support::No(StrCat("block_tokens is ", block_tokens));
+  if (states <= 0) return Support::No(StrCat("states is ", states));
   return Support::Yes();
 }
 
@@ -67,45 +68,59 @@ void DeltaToken(const GatedDelta::Desc& desc, const GatedDelta::Args& args, int6
   }
 }
 
+void Convolve(const ShortConv::Desc& desc, const ShortConv::Args& args, const StateStep& step) {
+  if (step.write < 0) return ZeroRows(step, args.out);
+  const int64_t channels = desc.channels, kernel = desc.kernel;
+  std::vector<float> rows(static_cast<size_t>(kernel * channels));  // oldest first
+  const float* from = args.state.ptr<float>() + step.read;
+  // The first row is pushed out by the first token.
+  for (int64_t i = channels; i < kernel * channels; ++i)
+    rows[i] = step.read < 0 ? 0.0f : from[i - channels];
+  for (int64_t t = step.begin; t < step.begin + step.tokens; ++t) {
+    std::copy(rows.begin() + channels, rows.end(), rows.begin());
+    for (int64_t c = 0; c < channels; ++c) {
+      rows[(kernel - 1) * channels + c] = LoadElement(desc.activation, RowData(args.x, t), c);
+      double sum = 0.0;
+      for (int64_t j = 0; j < kernel; ++j)
+        sum +=
+            static_cast<double>(args.weight.ptr<float>()[c * kernel + j]) * rows[j * channels + c];
+      StoreElement(desc.activation, RowData(args.out, t), c,
+                   static_cast<float>(sum * Sigmoid(sum)));
+    }
+  }
+  std::copy(rows.begin() + channels, rows.end(), args.state.ptr<float>() + step.write);
+}
+
+void Recur(const GatedDelta::Desc& desc, const GatedDelta::Args& args, const StateStep& step) {
+  if (step.write < 0) return ZeroRows(step, args.out);
+  const int64_t numbers = int64_t{desc.k_head_dim} * desc.v_head_dim;
+  for (int head = 0; head < desc.v_heads; ++head) {
+    float* const states = args.state.ptr<float>() + head * numbers;
+    float* const state = states + step.write;
+    if (step.read < 0) {
+      std::fill_n(state, numbers, 0.0f);
+    } else if (step.read != step.write) {
+      std::copy_n(states + step.read, numbers, state);
+    }
+    for (int64_t t = step.begin; t < step.begin + step.tokens; ++t)
+      DeltaToken(desc, args, t, head, state);
+  }
+}
+
 }  // namespace
 
 Support RefShortConvSupports(const ShortConv::Desc& desc, const device::DeviceFacts&) {
   if (desc.channels <= 0) return Support::No(StrCat("channels is ", desc.channels));
   if (desc.kernel < 2 || desc.kernel > 8)
     return Support::No(StrCat("a kernel of ", desc.kernel, " taps is outside 2 to 8"));
-  return CheckSequenceOptions(desc.activation, desc.block_tokens);
+  return CheckSequenceOptions(desc.activation, desc.block_tokens, desc.states);
 }
 
 Status RefShortConv(device::Stream&, const ShortConv::Desc& desc, const ShortConv::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
-  const int64_t channels = desc.channels, kernel = desc.kernel;
-  std::vector<float> rows(static_cast<size_t>(kernel * channels));  // oldest first
-  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
-    const StateStep step = StateStepOf(args, desc.block_tokens, s);
-    if (step.write < 0) {
-      ZeroRows(step, args.out);
-      continue;
-    }
-    float* const to = args.state.ptr<float>() + step.write * args.state.strides[0];
-    const float* from = args.state.ptr<float>() + step.read * args.state.strides[0];
-    // The first row is pushed out by the first token.
-    for (int64_t i = channels; i < kernel * channels; ++i)
-      rows[i] = step.read < 0 ? 0.0f : from[i - channels];
-    for (int64_t t = step.begin; t < step.begin + step.tokens; ++t) {
-      std::copy(rows.begin() + channels, rows.end(), rows.begin());
-      for (int64_t c = 0; c < channels; ++c) {
-        rows[(kernel - 1) * channels + c] = LoadElement(desc.activation, RowData(args.x, t), c);
-        double sum = 0.0;
-        for (int64_t j = 0; j < kernel; ++j)
-          sum += static_cast<double>(args.weight.ptr<float>()[c * kernel + j]) *
-                 rows[j * channels + c];
-        StoreElement(desc.activation, RowData(args.out, t), c,
-                     static_cast<float>(sum * Sigmoid(sum)));
-      }
-    }
-    std::copy(rows.begin() + channels, rows.end(), to);
-  }
+  for (int64_t s = 0; s < args.context.dims[0]; ++s)
+    ForEachStateStep(desc, args, s, [&](const StateStep& step) { Convolve(desc, args, step); });
   return OkStatus();
 }
 
@@ -115,31 +130,14 @@ Support RefGatedDeltaSupports(const GatedDelta::Desc& desc, const device::Device
   if (desc.v_heads % desc.k_heads != 0)
     return Support::No(
         StrCat(desc.v_heads, " value heads are no multiple of ", desc.k_heads, " key heads"));
-  return CheckSequenceOptions(desc.activation, desc.block_tokens);
+  return CheckSequenceOptions(desc.activation, desc.block_tokens, desc.states);
 }
 
 Status RefGatedDelta(device::Stream&, const GatedDelta::Desc& desc, const GatedDelta::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
-  const int64_t numbers = int64_t{desc.k_head_dim} * desc.v_head_dim;
-  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
-    const StateStep step = StateStepOf(args, desc.block_tokens, s);
-    if (step.write < 0) {
-      ZeroRows(step, args.out);
-      continue;
-    }
-    for (int head = 0; head < desc.v_heads; ++head) {
-      float* const states = args.state.ptr<float>() + head * numbers;
-      float* const state = states + step.write * args.state.strides[0];
-      if (step.read < 0) {
-        std::fill_n(state, numbers, 0.0f);
-      } else if (step.read != step.write) {
-        std::copy_n(states + step.read * args.state.strides[0], numbers, state);
-      }
-      for (int64_t t = step.begin; t < step.begin + step.tokens; ++t)
-        DeltaToken(desc, args, t, head, state);
-    }
-  }
+  for (int64_t s = 0; s < args.context.dims[0]; ++s)
+    ForEachStateStep(desc, args, s, [&](const StateStep& step) { Recur(desc, args, step); });
   return OkStatus();
 }
 

@@ -82,6 +82,33 @@ TEST_P(ShortConvTest, BehindABorderAnotherBlockIsReadAndStaysAsItIs) {
   EXPECT_EQ(Block(1), border);
 }
 
+// Of a block with two states, the one behind position p is number p % 2.
+TEST_P(ShortConvTest, ACallOfFewTokensLeavesTheStateBehindEachAndTheNextGoesOnBehindAny) {
+  desc_.states = 2;
+  desc_.block_tokens = 16;
+  state_ = Array(DType::kF32, {2, 4, 2});
+  state_.Fill(kNan);
+  args_.state = state_.tensor();
+  const auto step = [&](const std::vector<float>& x, int context) {
+    const auto tokens = static_cast<int32_t>(x.size() / 2);
+    ASSERT_TRUE(
+        Step(Rows(x), Array::Ints({0, tokens}), Array::Ints({context}), Array::Ints({1, 1}, {1}))
+            .ok());
+  };
+  step({0.01f, 0.02f, 0.03f, 0.04f, 0.05f, 0.06f}, 3);  // more than two: the last alone
+  EXPECT_EQ(Block(2), (std::vector<float>{0.03f, 0.04f, 0.05f, 0.06f}));
+  EXPECT_TRUE(std::isnan(Block(3)[0]));
+  step({0.07f, 0.08f, 0.5f, 0.6f}, 5);
+  EXPECT_EQ(Block(3), (std::vector<float>{0.05f, 0.06f, 0.07f, 0.08f}));
+  EXPECT_EQ(Block(2), (std::vector<float>{0.07f, 0.08f, 0.5f, 0.6f}));
+  step({0.09f, 0.1f}, 5);  // position 4 once more, behind position 3
+  ExpectNear(out_,
+             {static_cast<float>(Silu(0.05 + 0.7 + 9)), static_cast<float>(Silu(0.12 + 1.6 + 20))},
+             1e-5f);
+  EXPECT_EQ(Block(2), (std::vector<float>{0.07f, 0.08f, 0.09f, 0.1f}));
+  EXPECT_TRUE(std::isnan(Block(0)[0]));
+}
+
 TEST_P(ShortConvTest, PaddingIsLeftAloneAndASequenceWithoutABlockGetsZeros) {
   ASSERT_TRUE(Step(Rows({0.01f, 0.02f, 1, 1, kNan, kNan}), Array::Ints({0, 1, 1, 2}),
                    Array::Ints({1, 0, 2}), Array::Ints({3, 1}, {0, -1, -1}))
@@ -137,7 +164,7 @@ class GatedDeltaTest : public OpTest {
     dt_bias_ = Array(DType::kF32, {desc.v_heads});
     a_log_ = Array(DType::kF32, {desc.v_heads});
     a_log_.Fill(a_log);
-    state_ = Array(DType::kF32, {1, desc.v_heads, desc.k_head_dim, desc.v_head_dim});
+    state_ = Array(DType::kF32, {1, desc.states * desc.v_heads, desc.k_head_dim, desc.v_head_dim});
     state_.Fill(kNan);
     out_ = Array(DType::kF32, {tokens, int64_t{desc.v_heads} * desc.v_head_dim});
     start_ = Array::Ints({0, static_cast<int32_t>(tokens)});
@@ -169,6 +196,33 @@ TEST_P(GatedDeltaTest, TwoTokensComputedByHand) {
   const float q = 0.8f / std::sqrt(2.0f);
   ExpectNear(out_, {q * 0.5f, q * -1.0f, q * 0.625f, q * -1.25f});
   ExpectNear(state_, {0, 0, 0.625f, -1.25f});
+}
+
+// Tokens that are taken back leave no trace: behind five of six, and behind three of them.
+TEST_P(GatedDeltaTest, StatesBehindTheLastTokensAreThoseOfShorterCalls) {
+  GatedDelta::Desc desc = {
+      .k_heads = 2, .v_heads = 4, .k_head_dim = 20, .v_head_dim = 70, .block_tokens = 16};
+  constexpr int kTokens = 6, kWidth = 2 * 40 + 4 * 70;
+  TestNoise noise(4);
+  std::vector<float> qkv(kTokens * kWidth), ba(kTokens * 8);
+  for (float& value : qkv) value = noise.Value();
+  for (float& value : ba) value = 4 * noise.Value();
+  std::vector<Array> behind;
+  for (int tokens = 1; tokens <= kTokens; ++tokens) {
+    ASSERT_TRUE(Step(desc, {qkv.begin(), qkv.begin() + tokens * kWidth},
+                     {ba.begin(), ba.begin() + tokens * 8}, tokens)
+                    .ok());
+    behind.push_back(state_);
+  }
+  const Array out = out_;
+  desc.states = kTokens;
+  ASSERT_TRUE(Step(desc, qkv, ba, kTokens).ok());
+  EXPECT_EQ(out_, out);
+  const size_t numbers = behind[0].Count();
+  for (size_t i = 0; i < state_.Count(); ++i)
+    ASSERT_EQ(state_.At(i), behind[i / numbers].At(i % numbers)) << i;
+  desc.states = 0;
+  EXPECT_THAT(Step(desc, qkv, ba, kTokens).message(), HasSubstr("states is 0"));
 }
 
 TEST_P(GatedDeltaTest, ValueHeadsShareKeysOneAfterTheOther) {

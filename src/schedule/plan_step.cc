@@ -7,7 +7,8 @@
 namespace sluice::schedule {
 
 // Drafts of a step behind others of the sequence. Which rows are masked, and which edits they have,
-// is decided by the tokens before them, so those must be known here.
+// is decided by the tokens before them, so those must be known here. Where there are states, so
+// must the position: a step ends at a border between their blocks.
 int32_t Scheduler::DeviceDrafts(const Sequence& sequence) const {
   const bool blind = !sequence.spec.masked && !sequence.no_overlap &&
                      sequence.drawn() >= sequence.spec.sampling.min_tokens;

@@ -58,6 +58,8 @@ Result<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerOptions& opt
                                                      std::vector<batch::KvGroup> groups) {
   SLUICE_RETURN_IF_ERROR(CheckOptions(options));
   SLUICE_RETURN_IF_ERROR(batch::Validate(groups));
+  SLUICE_RETURN_IF_ERROR(CheckField("max_draft_tokens", options.max_draft_tokens, 0,
+                                    batch::DraftsWithin(groups, limits::kDraftTokensMax)));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Policy> policy,
                           MakePolicy(options.policy, options.priority_aging_us));
   return std::unique_ptr<Scheduler>(
@@ -228,8 +230,9 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
       sequence.uncomputed() != 1 || sequence.drawn() == 0) {
     return false;
   }
-  if (HasStates()) return false;
-  const size_t count = std::min(drafts.size(), static_cast<size_t>(options_.max_draft_tokens));
+  // A step whose mask is late comes to nothing, so the state before it is left alone.
+  const int32_t spared = HasStates() && sequence.spec.masked ? 1 : 0;
+  const auto count = std::min<size_t>(drafts.size(), options_.max_draft_tokens - spared);
   sequence.drafts.assign(drafts.begin(), drafts.begin() + static_cast<int64_t>(count));
   return true;
 }

@@ -20,12 +20,15 @@ struct Step {
   bool neighbour;
 };
 
-// Steps of at most `tokens` tokens that end at borders between blocks.
-std::vector<Step> StepsOf(int tokens, bool neighbour) {
+// Steps of at most `tokens` tokens that end at borders between blocks. Within a block the last
+// `taken_back` of them are computed again.
+std::vector<Step> StepsOf(int tokens, bool neighbour, int taken_back = 0) {
   std::vector<Step> steps;
-  for (int first = 0; first < kTokens; first = steps.back().end) {
-    const int border = (first / kBlockTokens + 1) * kBlockTokens;
-    steps.push_back({first, std::min({first + tokens, border, kTokens}), neighbour});
+  for (int first = 0; first < kTokens;) {
+    const int border = std::min((first / kBlockTokens + 1) * kBlockTokens, kTokens);
+    const int end = std::min(first + tokens, border);
+    steps.push_back({first, end, neighbour});
+    first = end == border ? end : end - taken_back;
   }
   return steps;
 }
@@ -89,6 +92,21 @@ class RecurrentContract : public OpContractTest {
     EXPECT_EQ(After<Op>(desc, all, StepsOf(1, false), out, state), whole) << desc.ToString();
     EXPECT_EQ(After<Op>(desc, all, StepsOf(17, true), out, state), whole) << desc.ToString();
     EXPECT_EQ(After<Op>(desc, all, StepsOf(kTokens, true), out, state), whole) << desc.ToString();
+    typename Op::Desc drafting = desc;
+    drafting.states = 5;
+    std::vector<int64_t> dims(state.tensor().dims.begin(),
+                              state.tensor().dims.begin() + state.tensor().rank);
+    dims[1] *= drafting.states;
+    const auto rows = [&](std::vector<std::byte> left) {
+      left.resize((out.bytes().size() - 1) / kRows * kTokens);
+      return left;
+    };
+    for (const auto& [tokens, taken_back] : {std::pair{5, 3}, {5, 4}, {2, 1}, {17, 0}}) {
+      EXPECT_EQ(rows(After<Op>(drafting, all, StepsOf(tokens, true, taken_back), out,
+                               Array(DType::kF32, dims))),
+                rows(whole))
+          << drafting.ToString() << ", " << taken_back << " of " << tokens;
+    }
   }
 
   ops::TestNoise noise_{11};

@@ -72,9 +72,17 @@ void AddTransparentEngines(std::vector<Feature>* list) {
   add(OfEngine("by arrival", "--scheduler-policy fcfs",
                [](EngineOptions& o) { o.scheduler_policy = "fcfs"; }),
       [](const Outcome&, const Outcome&) { return true; });
-  add(OfEngine("n-gram drafts", "--speculate ngram",
-               [](EngineOptions& o) { o.speculate = "ngram"; }),
-      [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
+  for (const auto& [name, proposer] : {std::pair{kDrafts, "ngram"}, {"suffix drafts", "suffix"}}) {
+    add(InPlace("drafts", OfEngine(name, std::string("--speculate ") + proposer,
+                                   [proposer = proposer](EngineOptions& o) {
+                                     o.speculate = proposer;
+                                     // A tiny model's steps are too short to be worth a draft, or
+                                     // to wait for it.
+                                     o.speculate_adapt = false;
+                                     o.draft_wait_us = 10'000'000;
+                                   })),
+        [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
+  }
 }
 
 // Engines that answer otherwise.
@@ -221,13 +229,6 @@ const std::vector<Feature>& Features() {
     return list;
   }();
   return features;
-}
-
-const std::vector<Refusal>& Refusals() {
-  static const std::vector<Refusal> refusals = {
-      {"states", "n-gram drafts", "recurrent"},
-  };
-  return refusals;
 }
 
 EngineOptions PlainOptions() {

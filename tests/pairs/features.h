@@ -37,14 +37,10 @@ struct Feature {
   std::function<bool(const Outcome& with, const Outcome& plain)> shown;
 };
 
-const std::vector<Feature>& Features();
+// The feature that every pair is tried with, too.
+inline constexpr char kDrafts[] = "n-gram drafts";
 
-// A pair that is refused, with a part of the sentence that says why.
-struct Refusal {
-  std::string_view first, second;  // names of features, in either order
-  std::string_view sentence;
-};
-const std::vector<Refusal>& Refusals();
+const std::vector<Feature>& Features();
 
 // What all requests are made from, one for each prompt.
 EngineOptions PlainOptions();

@@ -58,16 +58,13 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   return !arguments->options.model.empty() && arguments->tokens > 0 && arguments->requests > 0;
 }
 
-// Bytes of KV that hold the longest subject and little more, found from what the engine plans for
-// one sequence. Groups of layers with windows get their share of the memory first, so it takes more
-// until what is left holds the subject.
-Result<int64_t> TightMemory(EngineOptions options, const EngineInfo& info, int64_t longest) {
-  int64_t bytes = info.kv_bytes / info.kv_blocks * (longest / info.block_size + 2) * 3 / 2;
-  for (;; bytes += bytes / 8) {
-    options.kv_memory = std::to_string(bytes);
-    SLUICE_ASSIGN_OR_RETURN(const auto engine, Engine::Open(options, {}));
-    if (engine->Info().max_model_len >= longest) return bytes;
-  }
+// Bytes of KV that hold the longest subject and no more: what the engine plans for one
+// sequence.
+Result<int64_t> TightMemory(EngineOptions options, int longest) {
+  options.max_num_seqs = 1;
+  options.max_model_len = longest;
+  SLUICE_ASSIGN_OR_RETURN(const auto engine, Engine::Open(options, {}));
+  return engine->Info().kv_bytes;
 }
 
 class Runner {
@@ -80,10 +77,8 @@ class Runner {
 
   Status Run() {
     SLUICE_RETURN_IF_ERROR(RunAlone());
-    SLUICE_ASSIGN_OR_RETURN(const bool drafts, TakesDrafts());
-    const std::vector<Perturbation> all =
-        level_ == 1 ? LevelOnePerturbations(arguments_.options, drafts)
-                    : Perturbations(arguments_.options, tight_kv_, drafts);
+    const std::vector<Perturbation> all = level_ == 1 ? LevelOnePerturbations(arguments_.options)
+                                                      : Perturbations(arguments_.options, scarce_);
     if (level_ == 2) {
       SLUICE_ASSIGN_OR_RETURN(const Difference read,
                               ReadBack(arguments_.options, subjects_, expected_));
@@ -123,22 +118,17 @@ class Runner {
       for (const auto& choice : expected_.back().choices) tokens += choice.tokens.size();
     }
     if (level_ == 2) options = given;
-    SLUICE_ASSIGN_OR_RETURN(tight_kv_, TightMemory(options, info, longest));
+    scarce_.max_model_len = static_cast<int>(longest);
+    SLUICE_ASSIGN_OR_RETURN(scarce_.kv_bytes, TightMemory(options, scarce_.max_model_len));
+    EngineOptions drafting = options;
+    drafting.speculate = "ngram";
+    SLUICE_ASSIGN_OR_RETURN(scarce_.kv_bytes_drafting,
+                            TightMemory(drafting, scarce_.max_model_len));
     std::printf("%s on %s, %s, KV %s, level %d: %d requests, %lld tokens alone\n",
                 info.model_name.c_str(), info.device.c_str(), info.isa.c_str(),
                 options.kv_dtype.c_str(), level_, arguments_.requests,
                 static_cast<long long>(tokens));
     return OkStatus();
-  }
-
-  // Models with recurrent layers refuse them.
-  Result<bool> TakesDrafts() const {
-    EngineOptions options = arguments_.options;
-    options.speculate = "ngram";
-    const Status status = Engine::Open(options, {}).status();
-    if (!status.ok() && status.field() != "speculate") return status;
-    if (!status.ok()) std::printf("  no drafts: %s\n", status.message().c_str());
-    return status.ok();
   }
 
   // Whether sequences get in each other's way is a matter of time, so a run that must preempt has
@@ -176,7 +166,7 @@ class Runner {
   std::vector<Outcome> expected_;
   Difference sum_;
   int vocab_ = 0, level_ = 2;
-  int64_t tight_kv_ = 0;
+  Scarcity scarce_;
 };
 
 }  // namespace

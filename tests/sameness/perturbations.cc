@@ -53,7 +53,7 @@ void FixChunks(int prompt_max, EngineOptions* options) {
   options->max_batch_tokens = options->max_num_seqs * (prompt_max + 1);
 }
 
-std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, bool drafts) {
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base) {
   std::vector<Perturbation> list;
   for (const bool graphs : {true, false}) {
     const auto add = [&](std::string name, int neighbours) -> Perturbation& {
@@ -69,13 +69,13 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, bool 
     together.rounds = 2;  // a bucket's first step runs without its graph
     add("three at a time", 0).options.max_num_seqs = 3;
     for (const int tokens : {2, 8}) {
-      if (drafts) WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1));
+      WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1));
     }
   }
   return list;
 }
 
-std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv, bool drafts) {
+std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcity& scarcity) {
   std::vector<Perturbation> list;
   auto add = [&](std::string name, int neighbours) -> Perturbation& {
     list.push_back({std::move(name), base, neighbours});
@@ -93,7 +93,7 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight
     chunks.options.max_num_seqs = std::min(base.max_num_seqs, tokens);
   }
   Perturbation& memory = add("little memory", 0);
-  memory.options.kv_memory = std::to_string(tight_kv);
+  memory.options.kv_memory = std::to_string(scarcity.kv_bytes);
   memory.must_preempt = true;
   Perturbation& blocks = add("other blocks, one thread", 1);
   blocks.options.threads = 1;
@@ -101,7 +101,6 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight
   blocks.options.kernel_block_size = 16;
   Perturbation& few = add("three at a time", 0);
   few.options.max_num_seqs = 3;
-  if (!drafts) return list;
   for (const int tokens : {1, 3, 8}) {
     Perturbation& drafted = add(StrCat("drafts of ", tokens), 1);
     WithDrafts(tokens, &drafted);
@@ -121,7 +120,8 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight
   cut.options.max_num_seqs = std::min(base.max_num_seqs, 33);
   Perturbation& scarce = add("drafts, little memory", 0);
   WithDrafts(8, &scarce);
-  scarce.options.kv_memory = std::to_string(tight_kv);
+  scarce.options.kv_memory = std::to_string(scarcity.kv_bytes_drafting);
+  scarce.options.max_model_len = scarcity.max_model_len;
   scarce.must_preempt = true;
   return list;
 }

@@ -20,15 +20,20 @@ struct Perturbation {
   bool must_draft = false;    // the same of drafts that were accepted, and of others that were not
 };
 
-// All of them for a model, on the instruction set of `base`. `tight_kv`: bytes that hold few of the
-// subjects at a time. `drafts`: the model takes any.
-std::vector<Perturbation> Perturbations(const EngineOptions& base, int64_t tight_kv, bool drafts);
+// Little memory, for few of the subjects at a time.
+struct Scarcity {
+  int max_model_len = 0;                        // of the longest subject
+  int64_t kv_bytes = 0, kv_bytes_drafting = 0;  // the latter where states are kept for drafts, too
+};
+
+// All of them for a model, on the instruction set of `base`.
+std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcity& scarcity);
 
 // Makes `options` leave prompts of `prompt_max` tokens uncut whatever runs beside them: no prefix
 // cache, and room for all in one step.
 void FixChunks(int prompt_max, EngineOptions* options);
 // Those of level 1, for options that FixChunks has seen.
-std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, bool drafts);
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base);
 
 // Runs all subjects at once in a random order between neighbours, and compares with `expected`.
 // `preempted`: how often a sequence lost its memory. No hit or draft where there must be, an engine

@@ -51,10 +51,10 @@ FakeDevice::Cell& FakeDevice::At(const EntryRun& run, size_t g, int32_t position
   return cells_[g].at(static_cast<size_t>(block) * size + CellOf(g, position));
 }
 
-// Within its block: a state has one cell.
+// Within its block, where states have as many cells as are kept.
 int32_t FakeDevice::CellOf(size_t group, int32_t position) const {
   const batch::KvGroup& spec = groups_[group];
-  return spec.kind == batch::KvKind::kState ? 0 : position % spec.kernel_block_tokens;
+  return position % (spec.kind == batch::KvKind::kState ? spec.states : spec.kernel_block_tokens);
 }
 
 // What was drawn last stands at the end of the slot's history.
@@ -153,7 +153,11 @@ void FakeDevice::WriteEntry(EntryRun* run) {
   for (int32_t i = 0; i < entry.query_tokens; ++i) {
     const int32_t token = Resolve(*run, i, chain);
     chain = Mix(chain, static_cast<uint64_t>(token));
-    for (size_t g = 0; g < groups_.size(); ++g) At(*run, g, first + i) = {chain, token, first + i};
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const bool state = groups_[g].kind == batch::KvKind::kState;
+      if (state && entry.query_tokens > groups_[g].states && first + i + 1 < end) continue;
+      At(*run, g, first + i) = {chain, token, first + i};
+    }
     run->tokens.push_back(token);
     run->chains.push_back(chain);
     ++tokens_computed_;
@@ -225,7 +229,8 @@ void FakeDevice::WriteKv(const std::vector<std::vector<int32_t>>& tables,
       const int32_t size = groups_[g].block_tokens;
       const int32_t block = tables[g].at(p / size);
       if (block < 0) continue;
-      const int32_t cell = groups_[g].kind == batch::KvKind::kState ? 0 : p % size;
+      const bool state = groups_[g].kind == batch::KvKind::kState;
+      const int32_t cell = state ? CellOf(g, p) : p % size;
       cells_[g][static_cast<size_t>(block) * size + cell] = {chain, tokens[p], p};
     }
   }

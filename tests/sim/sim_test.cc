@@ -79,6 +79,13 @@ std::vector<Scenario> Scenarios() {
   add("state", {full, {KvKind::kState, 24, 24, 0, 30}});
   add("state_first", {{KvKind::kState, 32, 32, 0, 18}, full, window}).options.policy = "priority";
   add("state_only", {{KvKind::kState, 16, 16, 0, 20}});
+  // Drafts that states are taken back by, right up to the borders between blocks.
+  batch::KvGroup states = {KvKind::kState, 24, 24, 0, 30};
+  states.states = 5;
+  Scenario& drafted_states = add("drafted_states", {full, states});
+  drafted_states.drafts = drafted_states.masks = true;
+  drafted_states.options.max_draft_tokens = 4;
+  drafted_states.overlap = 0.8;
   return all;
 }
 

@@ -321,7 +321,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, DeviceDrafts,
                            return test.param.model + "_" + test.param.device;
                          });
 
-// States do not go back by a token, so nothing is guessed for their sequences.
+// A step ends at a border between blocks of states, so where it begins must be known, and nothing
+// is guessed for their sequences.
 TEST(DeviceDraftsOfStates, ASequenceWithStatesGoesOnByOneTokenAtATime) {
   Rig plain("qwen3_next", "cpu"), drafting("qwen3_next", "pinned");
   const Answers expected = plain.Run(Requests(1, 0), 1);

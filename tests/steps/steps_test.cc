@@ -64,7 +64,8 @@ class Driver {
     scheduler_ = std::move(scheduler).value();
     runner_ = tiny_.executor.get();
     if (!setting.mirrored) return;
-    other_ = std::make_unique<exec::TinyExecutor>(setting.model, setting.blocks, setting.device);
+    other_ = std::make_unique<exec::TinyExecutor>(setting.model, setting.blocks, setting.device,
+                                                  /*graphs=*/true, DType::kF16, setting.drafts);
     mirror_ = std::make_unique<MirrorRunner>(*tiny_.executor, *other_->executor);
     runner_ = mirror_.get();
   }
@@ -308,10 +309,6 @@ class Steps : public ::testing::TestWithParam<std::string> {
   }
 };
 void ExpectSomeAccepted(const schedule::SchedulerStats& stats) {
-  if (Steps::GetParam() == "qwen3_next") {  // a state cannot roll back
-    EXPECT_EQ(stats.drafted, 0u);
-    return;
-  }
   EXPECT_GT(stats.accepted, 0u);
   EXPECT_GT(stats.drafted, stats.accepted);
 }

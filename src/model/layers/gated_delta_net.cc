@@ -5,17 +5,20 @@
 namespace sluice::model::layers {
 namespace {
 
-// What a block keeps of one layer, [blocks, 1, 1, numbers], in the shape that an op reads it in.
+// What a block keeps of one layer, [blocks, 1, states, numbers], in the shape that an op reads it
+// in; `dims`: of one state.
 ops::Tensor StateOf(const ops::Tensor& kept, std::initializer_list<int64_t> dims) {
   ops::Tensor state = kept;
   state.rank = 1;
   for (const int64_t dim : dims) state.dims[state.rank++] = dim;
+  state.dims[1] *= kept.dims[2];
   int64_t stride = 1;
   for (int i = state.rank - 1; i > 0; --i) {
     state.strides[i] = stride;
     stride *= state.dims[i];
   }
-  CHECK(stride == kept.dims[3], "a state of ", stride, " numbers in a block of ", kept.dims[3]);
+  CHECK(stride == kept.dims[2] * kept.dims[3], stride, " numbers in a block of ", kept.dims[2],
+        " states of ", kept.dims[3]);
   return state;
 }
 
@@ -28,6 +31,7 @@ ops::ShortConv::Desc ShortConvDesc(const files::ModelConfig& config, const Model
   desc.channels = config.linear.channels();
   desc.kernel = config.linear.conv_kernel;
   desc.block_tokens = group.block_tokens;
+  desc.states = group.states;
   return desc;
 }
 
@@ -40,6 +44,7 @@ ops::GatedDelta::Desc GatedDeltaDesc(const files::ModelConfig& config, const Mod
   desc.k_head_dim = config.linear.key_head_dim;
   desc.v_head_dim = config.linear.value_head_dim;
   desc.block_tokens = group.block_tokens;
+  desc.states = group.states;
   return desc;
 }
 

@@ -11,22 +11,24 @@ namespace {
 using ops::GatedDelta;
 using ops::ShortConv;
 
-// Where a sequence's state lies; `first`: of its numbers that are used within a block.
+// Where a sequence's state lies; `first`: of its numbers that are used.
 StateRun RunOf(const ops::StateStep& step, const ops::Tensor& state, int64_t first) {
   float* const states = state.ptr<float>() + first;
   return {.begin = step.begin,
           .tokens = step.tokens,
-          .read = step.read < 0 ? nullptr : states + step.read * state.strides[0],
-          .write = states + step.write * state.strides[0]};
+          .read = step.read < 0 ? nullptr : states + step.read,
+          .write = states + step.write};
 }
 
 // The rows of sequences that have query tokens but no block.
-template <class Args>
-void ZeroSkippedRows(const Args& args, int block_tokens) {
+template <class Desc, class Args>
+void ZeroSkippedRows(const Desc& desc, const Args& args) {
   for (int64_t s = 0; s < args.context.dims[0]; ++s) {
-    const ops::StateStep step = ops::StateStepOf(args, block_tokens, s);
-    for (int64_t t = step.begin; step.write < 0 && t < step.begin + step.tokens; ++t)
-      std::fill_n(args.out.template ptr<float>() + t * args.out.strides[0], args.out.dims[1], 0.0f);
+    ops::ForEachStateStep(desc, args, s, [&](const ops::StateStep& step) {
+      for (int64_t t = step.begin; step.write < 0 && t < step.begin + step.tokens; ++t)
+        std::fill_n(args.out.template ptr<float>() + t * args.out.strides[0], args.out.dims[1],
+                    0.0f);
+    });
   }
 }
 
@@ -51,7 +53,7 @@ Status RunShortConv(device::Stream& stream, const ShortConv::Desc& desc,
                     const ShortConv::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
-  ZeroSkippedRows(args, desc.block_tokens);
+  ZeroSkippedRows(desc, args);
   const ShortConvCall call = {.x = args.x.ptr<float>(),
                               .weight = args.weight.ptr<float>(),
                               .out = args.out.ptr<float>(),
@@ -71,8 +73,10 @@ Status RunShortConv(device::Stream& stream, const ShortConv::Desc& desc,
         taps[j * kConvChannels + c] = call.weight[(first + c) * call.weight_stride + j];
     }
     for (int64_t s = 0; s < args.context.dims[0]; ++s) {
-      const ops::StateStep step = ops::StateStepOf(args, desc.block_tokens, s);
-      if (step.write >= 0) kernels.short_conv(call, taps, RunOf(step, args.state, 0), first, count);
+      ops::ForEachStateStep(desc, args, s, [&](const ops::StateStep& step) {
+        if (step.write >= 0)
+          kernels.short_conv(call, taps, RunOf(step, args.state, 0), first, count);
+      });
     }
   });
   return OkStatus();
@@ -99,7 +103,7 @@ Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                      const GatedDelta::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
-  ZeroSkippedRows(args, desc.block_tokens);
+  ZeroSkippedRows(desc, args);
   const DeltaCall call = {.qkv = args.qkv.ptr<float>(),
                           .ba = args.ba.ptr<float>(),
                           .dt_bias = args.dt_bias.ptr<float>(),
@@ -120,13 +124,14 @@ Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
   ForTasks(cpu, heads * slices, args.qkv.dims[0] * desc.v_heads * numbers, [&](int64_t task) {
     const int64_t s = task / slices / desc.v_heads;
     const int head = static_cast<int>(task / slices % desc.v_heads);
-    const ops::StateStep step = ops::StateStepOf(args, desc.block_tokens, s);
-    if (step.write < 0) return;
     const Share share = ShareOf(column_blocks, task % slices, slices);
-    kernels.gated_delta(
-        call, RunOf(step, args.state, head * numbers), head,
-        static_cast<int>(share.begin * kDeltaColumns),
-        static_cast<int>(std::min<int64_t>(share.end * kDeltaColumns, desc.v_head_dim)));
+    const auto first = static_cast<int>(share.begin * kDeltaColumns);
+    const int64_t end = std::min<int64_t>(share.end * kDeltaColumns, desc.v_head_dim);
+    ops::ForEachStateStep(desc, args, s, [&](const ops::StateStep& step) {
+      if (step.write >= 0)
+        kernels.gated_delta(call, RunOf(step, args.state, head * numbers), head, first,
+                            static_cast<int>(end));
+    });
   });
   return OkStatus();
 }

@@ -108,7 +108,7 @@ __device__ void Recur(const GatedDeltaParams& p) {
     return;
   }
   float* states = p.state + int64_t{head} * p.k_head_dim * p.v_head_dim + column;
-  const float* from = states + step.read * p.state_stride;
+  const float* from = states + step.read;
   float s[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
@@ -140,12 +140,13 @@ __device__ void Recur(const GatedDeltaParams& p) {
     }
     const float value = ColumnSum(sums);
     if (mine && part == 0) out[t * p.out_stride] = FromFloat<T>(value);
-  }
-  float* to = states + step.write * p.state_stride;
+    if (!Keeps(p.table, step, t)) continue;
+    float* to = states + PlaceOf(p.table, step, t);
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const int row = RowOf(part, r);
-    if (mine && row < p.k_head_dim) to[int64_t{row} * p.v_head_dim] = s[r];
+    for (int r = 0; r < kRows; ++r) {
+      const int row = RowOf(part, r);
+      if (mine && row < p.k_head_dim) to[int64_t{row} * p.v_head_dim] = s[r];
+    }
   }
 }
 

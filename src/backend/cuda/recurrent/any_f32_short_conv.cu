@@ -19,7 +19,7 @@ __device__ __forceinline__ float ConvRow(const ShortConvParams& p, const float* 
 }
 
 __device__ __forceinline__ const float* OldState(const ShortConvParams& p, const StateStep& step) {
-  return step.read < 0 ? nullptr : p.state + step.read * p.state_stride;
+  return step.read < 0 ? nullptr : p.state + step.read;
 }
 
 template <class T>
@@ -43,10 +43,14 @@ __device__ void KeepRows(const ShortConvParams& p) {
   const StateStep step = StateStepOf(p.table, static_cast<int>(blockIdx.x));
   if (step.write < 0 || channel >= p.channels) return;
   const float* old = OldState(p, step);
-  float* to = p.state + step.write * p.state_stride + channel;
-  // A row moves towards the first, so that in place none is read after it was written.
-  for (int64_t j = 0; j < p.taps - 1; ++j)
-    to[j * p.channels] = ConvRow<T>(p, old, step.begin, step.tokens + j, channel);
+  // The old state may lie where the last one goes. A row moves towards the first, so that none is
+  // read after it was written.
+  for (int64_t t = 0; t < step.tokens; ++t) {
+    if (!Keeps(p.table, step, t)) continue;
+    float* to = p.state + PlaceOf(p.table, step, t) + channel;
+    for (int64_t j = 0; j < p.taps - 1; ++j)
+      to[j * p.channels] = ConvRow<T>(p, old, step.begin, t + 1 + j, channel);
+  }
 }
 
 }  // namespace

@@ -39,30 +39,32 @@ const KernelByType& GatedDeltaKernel(int k_head_dim) {
   }
 }
 
-template <class Args>
-StateTableParams TableOf(const Args& args, int block_tokens, int64_t rows) {
+template <class Desc, class Args>
+StateTableParams TableOf(const Desc& desc, const Args& args, int64_t rows) {
   return {.query_start = args.query_start.template ptr<int32_t>(),
           .context = args.context.template ptr<int32_t>(),
           .block_table = args.block_table.template ptr<int32_t>(),
           .table_stride = args.block_table.strides[0],
-          .blocks = args.state.dims[0],
           .rows = rows,
+          .blocks = args.state.dims[0],
+          .block_stride = args.state.strides[0],
+          .numbers = desc.numbers(),
           .sequences = static_cast<int32_t>(args.context.dims[0]),
           .table_width = static_cast<int32_t>(args.block_table.dims[1]),
-          .block_tokens = block_tokens};
+          .block_tokens = desc.block_tokens,
+          .states = desc.states};
 }
 
 Status RunShortConv(device::Stream& stream, const ShortConv::Desc& desc,
                     const ShortConv::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const ShortConvParams params = {.table = TableOf(args, desc.block_tokens, args.x.dims[0]),
+  const ShortConvParams params = {.table = TableOf(desc, args, args.x.dims[0]),
                                   .x = args.x.data,
                                   .weight = args.weight.ptr<float>(),
                                   .state = args.state.ptr<float>(),
                                   .out = args.out.data,
                                   .x_stride = args.x.strides[0],
                                   .weight_stride = args.weight.strides[0],
-                                  .state_stride = args.state.strides[0],
                                   .out_stride = args.out.strides[0],
                                   .channels = desc.channels,
                                   .taps = desc.kernel};
@@ -75,7 +77,7 @@ Status RunShortConv(device::Stream& stream, const ShortConv::Desc& desc,
 Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                      const GatedDelta::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const GatedDeltaParams params = {.table = TableOf(args, desc.block_tokens, args.qkv.dims[0]),
+  const GatedDeltaParams params = {.table = TableOf(desc, args, args.qkv.dims[0]),
                                    .qkv = args.qkv.data,
                                    .ba = args.ba.data,
                                    .dt_bias = args.dt_bias.ptr<float>(),
@@ -84,7 +86,6 @@ Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                                    .out = args.out.data,
                                    .qkv_stride = args.qkv.strides[0],
                                    .ba_stride = args.ba.strides[0],
-                                   .state_stride = args.state.strides[0],
                                    .out_stride = args.out.strides[0],
                                    .k_heads = desc.k_heads,
                                    .v_heads = desc.v_heads,

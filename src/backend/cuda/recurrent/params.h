@@ -5,13 +5,15 @@
 
 namespace sluice::cuda {
 
-// What a call says of its sequences, and how many blocks their states have.
+// What a call says of its sequences, and where their states lie.
 struct StateTableParams {
   const int32_t* query_start;  // [sequences + 1]
   const int32_t* context;      // [sequences]
   const int32_t* block_table;  // [sequences, table_width]
-  int64_t table_stride, blocks, rows;
-  int32_t sequences, table_width, block_tokens;
+  int64_t table_stride, rows;
+  int64_t blocks, block_stride;  // of states
+  int64_t numbers;               // of a state
+  int32_t sequences, table_width, block_tokens, states;
 };
 
 struct ShortConvParams {
@@ -20,7 +22,7 @@ struct ShortConvParams {
   const float* weight;
   float* state;
   void* out;
-  int64_t x_stride, weight_stride, state_stride, out_stride;
+  int64_t x_stride, weight_stride, out_stride;
   int64_t channels;
   int32_t taps;
 };
@@ -35,7 +37,7 @@ struct GatedDeltaParams {
   const float* a_log;
   float* state;
   void* out;
-  int64_t qkv_stride, ba_stride, state_stride, out_stride;
+  int64_t qkv_stride, ba_stride, out_stride;
   int32_t k_heads, v_heads, k_head_dim, v_head_dim;
 };
 

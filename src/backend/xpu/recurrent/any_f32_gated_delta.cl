@@ -55,11 +55,12 @@ void load_unit(Bytes row, ulong at, float scale, local float* unit, local float*
 
 SLUICE_KERNEL any_f32_gated_delta(Bytes qkv, ulong qkv_stride, Bytes ba, ulong ba_stride,
                                   global const float* dt_bias, global const float* a_log,
-                                  global float* state, ulong state_stride,
+                                  global float* state, ulong block_stride,
                                   global const int* query_start, global const int* context,
                                   global const int* block_table, ulong table_stride, BytesOut out,
                                   ulong out_stride, int k_heads, int v_heads, int v_dim,
-                                  int table_width, int block_tokens, int blocks, int rows) {
+                                  int table_width, int block_tokens, int blocks, int states,
+                                  int rows) {
   local float q[ROWS * PARTS], k[ROWS * PARTS];
   SLUICE_LOCAL_COLUMNS(column_parts);
 #if ITEMS == 1
@@ -67,8 +68,10 @@ SLUICE_KERNEL any_f32_gated_delta(Bytes qkv, ulong qkv_stride, Bytes ba, ulong b
 #else
   local float parts[ITEMS];
 #endif
-  const StateTable table = {query_start, context,      block_table, table_stride,
-                            table_width, block_tokens, blocks,      rows};
+  const StateTable table = {query_start,  context,      block_table,
+                            table_stride, block_stride, (ulong)v_heads * DK * v_dim,
+                            table_width,  block_tokens, blocks,
+                            states,       rows};
   const StateStep step = state_step(&table, get_group_id(2));
   const int item = get_local_id(0), part = item / COLUMN_ITEMS, head = get_group_id(1);
   const int column = (get_group_id(0) * COLUMN_ITEMS + item % COLUMN_ITEMS) * COLS;
@@ -85,7 +88,7 @@ SLUICE_KERNEL any_f32_gated_delta(Bytes qkv, ulong qkv_stride, Bytes ba, ulong b
     const int i = part + r * PARTS;
     s[r] = 0.0f;
     if (i < DK && mine && step.read >= 0)
-      s[r] = load_columns(state + step.read * state_stride + at + (ulong)i * v_dim);
+      s[r] = load_columns(state + step.read + at + (ulong)i * v_dim);
   }
   for (int i = DK + item; i < ROWS * PARTS; i += ITEMS) q[i] = k[i] = 0.0f;
   const int k_head = head / (v_heads / k_heads);
@@ -113,10 +116,11 @@ SLUICE_KERNEL any_f32_gated_delta(Bytes qkv, ulong qkv_stride, Bytes ba, ulong b
     // Behind its barriers q and k are free for the next token.
     sum = sum_parts(sum, column_parts);
     if (mine && part == 0) store_columns_act(out, to + t * out_stride, sum);
-  }
-  for (int r = 0; r < ROWS; ++r) {
-    const int i = part + r * PARTS;
-    if (i < DK && mine)
-      store_columns(s[r], state + step.write * state_stride + at + (ulong)i * v_dim);
+    if (!keeps(&table, &step, t)) continue;
+    global float* kept = state + place_of(&table, &step, t) + at;
+    for (int r = 0; r < ROWS; ++r) {
+      const int i = part + r * PARTS;
+      if (i < DK && mine) store_columns(s[r], kept + (ulong)i * v_dim);
+    }
   }
 }

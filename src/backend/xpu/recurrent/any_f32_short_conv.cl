@@ -13,18 +13,20 @@ float conv_row(Bytes x, ulong x_stride, global const float* old, int begin, int 
 
 // Work-group (piece, token).
 SLUICE_KERNEL any_f32_short_conv(Bytes x, ulong x_stride, global const float* weight,
-                                 ulong weight_stride, global const float* state, ulong state_stride,
+                                 ulong weight_stride, global const float* state, ulong block_stride,
                                  global const int* query_start, global const int* context,
                                  global const int* block_table, ulong table_stride, BytesOut out,
                                  ulong out_stride, int channels, int sequences, int table_width,
-                                 int block_tokens, int blocks, int rows) {
+                                 int block_tokens, int blocks, int states, int rows) {
   const int t = get_group_id(1);
   const int s = sequence_of(query_start, sequences, t);
   if (s < 0) return;  // padding
-  const StateTable table = {query_start, context,      block_table, table_stride,
-                            table_width, block_tokens, blocks,      rows};
+  const StateTable table = {query_start,  context,      block_table,
+                            table_stride, block_stride, (ulong)(TAPS - 1) * channels,
+                            table_width,  block_tokens, blocks,
+                            states,       rows};
   const StateStep step = state_step(&table, s);
-  global const float* old = step.read < 0 ? 0 : state + step.read * state_stride;
+  global const float* old = step.read < 0 ? 0 : state + step.read;
   const int begin = get_group_id(0) * PIECE, end = min(channels, begin + PIECE);
   for (int c = begin + get_local_id(0); c < end; c += ITEMS) {
     float sum = 0.0f;
@@ -38,21 +40,27 @@ SLUICE_KERNEL any_f32_short_conv(Bytes x, ulong x_stride, global const float* we
 
 // Work-group (piece, sequence).
 SLUICE_KERNEL any_f32_short_conv_state(Bytes x, ulong x_stride, global float* state,
-                                       ulong state_stride, global const int* query_start,
+                                       ulong block_stride, global const int* query_start,
                                        global const int* context, global const int* block_table,
                                        ulong table_stride, int channels, int table_width,
-                                       int block_tokens, int blocks, int rows) {
-  const StateTable table = {query_start, context,      block_table, table_stride,
-                            table_width, block_tokens, blocks,      rows};
+                                       int block_tokens, int blocks, int states, int rows) {
+  const StateTable table = {query_start,  context,      block_table,
+                            table_stride, block_stride, (ulong)(TAPS - 1) * channels,
+                            table_width,  block_tokens, blocks,
+                            states,       rows};
   const StateStep step = state_step(&table, get_group_id(1));
   if (step.write < 0) return;
-  global const float* old = step.read < 0 ? 0 : state + step.read * state_stride;
-  global float* to = state + step.write * state_stride;
+  global const float* old = step.read < 0 ? 0 : state + step.read;
   const int begin = get_group_id(0) * PIECE, end = min(channels, begin + PIECE);
-  for (int c = begin + get_local_id(0); c < end; c += ITEMS) {
-    // A row moves towards the first, so that in place none is read after it was written.
-    for (int j = 0; j < TAPS - 1; ++j)
-      to[(ulong)j * channels + c] =
-          conv_row(x, x_stride, old, step.begin, step.tokens + j, channels, c);
+  // The old state may lie where the last one goes. A row moves towards the first, so that none is
+  // read after it was written.
+  for (int t = 0; t < step.tokens; ++t) {
+    if (!keeps(&table, &step, t)) continue;
+    global float* to = state + place_of(&table, &step, t);
+    for (int c = begin + get_local_id(0); c < end; c += ITEMS) {
+      for (int j = 0; j < TAPS - 1; ++j)
+        to[(ulong)j * channels + c] =
+            conv_row(x, x_stride, old, step.begin, t + 1 + j, channels, c);
+    }
   }
 }

@@ -27,17 +27,17 @@ Status RunShortConv(device::Stream& stream, const ops::ShortConv::Desc& desc,
   const int32_t table_width = static_cast<int32_t>(args.block_table.dims[1]);
   const int32_t blocks = static_cast<int32_t>(args.state.dims[0]);
   const int32_t rows = static_cast<int32_t>(args.x.dims[0]);
-  SLUICE_RETURN_IF_ERROR(Launch(stream, {kConvProgram, "any_f32_short_conv"}, options, shape(rows),
-                                args.x.data, RowStride(args.x), args.weight.data,
-                                RowStride(args.weight), args.state.data, RowStride(args.state),
-                                args.query_start.data, args.context.data, args.block_table.data,
-                                RowStride(args.block_table), args.out.data, RowStride(args.out),
-                                channels, sequences, table_width, desc.block_tokens, blocks, rows));
+  SLUICE_RETURN_IF_ERROR(
+      Launch(stream, {kConvProgram, "any_f32_short_conv"}, options, shape(rows), args.x.data,
+             RowStride(args.x), args.weight.data, RowStride(args.weight), args.state.data,
+             RowStride(args.state), args.query_start.data, args.context.data, args.block_table.data,
+             RowStride(args.block_table), args.out.data, RowStride(args.out), channels, sequences,
+             table_width, desc.block_tokens, blocks, desc.states, rows));
   return Launch(stream, {kConvProgram, "any_f32_short_conv_state"}, options, shape(sequences),
                 args.x.data, RowStride(args.x), args.state.data, RowStride(args.state),
                 args.query_start.data, args.context.data, args.block_table.data,
                 RowStride(args.block_table), channels, table_width, desc.block_tokens, blocks,
-                rows);
+                desc.states, rows);
 }
 
 Status RunGatedDelta(device::Stream& stream, const ops::GatedDelta::Desc& desc,
@@ -50,7 +50,7 @@ Status RunGatedDelta(device::Stream& stream, const ops::GatedDelta::Desc& desc,
                 args.query_start.data, args.context.data, args.block_table.data,
                 RowStride(args.block_table), args.out.data, RowStride(args.out), desc.k_heads,
                 desc.v_heads, desc.v_head_dim, static_cast<int32_t>(args.block_table.dims[1]),
-                desc.block_tokens, static_cast<int32_t>(args.state.dims[0]),
+                desc.block_tokens, static_cast<int32_t>(args.state.dims[0]), desc.states,
                 static_cast<int32_t>(args.qkv.dims[0]));
 }
 
