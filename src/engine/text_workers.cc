@@ -202,6 +202,10 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const std::span<const int32_t> all(state->prompt);
   const auto tail = all.last(std::min(all.size(), kPromptTail));
   SLUICE_RETURN_IF_ERROR(Constrain(tail, state));
+  // Only the ids are used from here on.
+  state->request.prompt = {};
+  state->request.choice = {};
+  state->request.held = nullptr;
   std::vector<schedule::SequenceSpec> sequences;
   for (int choice = 0; choice < request.n; ++choice) {
     state->choices.emplace_back(
