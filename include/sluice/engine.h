@@ -49,6 +49,8 @@ struct Request {
   int priority = 0;                    // lower runs first
   std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
   std::string client;      // who sends it; prompts of several are tokenized in turns
+  // Let go of as soon as the engine keeps prompt and choice no more, which is when their ids exist.
+  std::shared_ptr<void> held;
 };
 
 struct TopToken {

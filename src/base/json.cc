@@ -169,6 +169,11 @@ Result<J> Parse(std::string_view text, std::string_view what, const JsonLimits& 
     return InvalidArgument(
         StrCat(what, " has ", text.size(), " bytes; the limit is ", limits.bytes_max));
   }
+  // The parser takes one for the end of the text, whatever stands behind it.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return InvalidArgument(
+        StrCat(what, " is not valid JSON: byte ", nul + 1, " is NUL, which no JSON text has"));
+  }
   Builder<J> builder(limits, what);
   J::sax_parse(text.begin(), text.end(), &builder);
   return builder.Take();

@@ -14,6 +14,7 @@ void sluice::FuzzInput(std::string_view input) {
     CHECK(sorted.status().message() == ordered.status().message(), sorted.status().message());
     return;
   }
+  CHECK(input.find('\0') == std::string_view::npos, "where nlohmann's parser ends");
   CHECK(*sorted == Json::parse(input), DumpJson(*sorted));
   const Result<Json> again = ParseJson(DumpJson(*ordered), "the text", limits);
   CHECK(again.ok() && *again == *sorted, DumpJson(*ordered));

@@ -32,6 +32,18 @@ TEST(JsonTest, RefusesNumbersOutOfRangeDuplicateKeysAndBrokenUtf8) {
   EXPECT_TRUE(ParseJson("[{\"a\": 1}, {\"a\": 2}]", "body").ok());
 }
 
+TEST(JsonTest, ANulIsAnErrorWhereverItStands) {
+  using namespace std::string_view_literals;
+  for (const std::string_view text :
+       {"{\"a\":1}\0{not json"sv, "{\"a\":1}\0"sv, "\0{}"sv, "[1,\0 2]"sv, "\"a\0b\""sv, "\0"sv}) {
+    EXPECT_FALSE(ParseJson(text, "body").ok()) << text;
+    EXPECT_FALSE(ParseOrderedJson(text, "body").ok()) << text;
+  }
+  EXPECT_EQ(ParseJson("{}\0 "sv, "body").status().message(),
+            "body is not valid JSON: byte 3 is NUL, which no JSON text has");
+  EXPECT_TRUE(ParseJson(R"("\u0000")", "body").ok());
+}
+
 TEST(JsonTest, OrderedKeepsTheOrderOfKeys) {
   auto parsed = ParseOrderedJson("{\"b\": 1, \"a\": 2}", "body");
   ASSERT_TRUE(parsed.ok());

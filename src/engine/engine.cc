@@ -289,6 +289,8 @@ Status EngineImpl::CheckAdmission() const {
 
 Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request, info_.vocab_size));
+  SLUICE_RETURN_IF_ERROR(
+      text_->CheckLength(request, std::min(info_.max_model_len, loop_->longest_sequence())));
   auto state = std::make_shared<RequestState>();
   state->sink = std::move(sink);
   state->submitted_us = NowMicros();

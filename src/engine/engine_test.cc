@@ -333,6 +333,35 @@ TEST(Engine, PromptsThatCannotBeServedEndWithOneEvent) {
   ExpectNothingLeft(*engine);
 }
 
+TEST(Engine, ATextThatItsBytesShowTooLongNeverEntersTheQueue) {
+  const auto engine = OpenTiny(TinyOptions());
+  Request request = TinyRequest({}, 4);
+  request.prompt = std::string(1 << 20, 'a');
+  auto [answer, sink] = Answer::Make();
+  const Status status = engine->Submit(request, sink).status();
+  EXPECT_THAT(status.message(), HasSubstr("has 1048576 bytes"));
+  EXPECT_EQ(status.field(), "prompt");
+  EXPECT_EQ(answer->events, 0);
+}
+
+TEST(Engine, APromptsTextIsLetGoOfWhenItsIdsExist) {
+  const auto engine = OpenTiny(TinyOptions());
+  ASSERT_TRUE(engine->Pause().ok());
+  auto held = std::make_shared<int>();
+  Request request = TinyRequest({}, 4);
+  request.prompt = "hello";
+  request.choice = {"yes", "no"};
+  request.held = held;
+  auto [answer, sink] = Answer::Make();
+  ASSERT_TRUE(engine->Submit(std::move(request), sink).ok());
+  while (engine->Info().waiting == 0) std::this_thread::yield();
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_FALSE(answer->ended());
+  ASSERT_TRUE(engine->Resume().ok());
+  answer->Wait();
+  EXPECT_TRUE(answer->error.ok()) << answer->error.message();
+}
+
 TEST(Engine, AFullQueueRefusesAndServesWhatItTook) {
   EngineOptions options = TinyOptions();
   options.max_queue = 5;

@@ -30,7 +30,8 @@ struct ChoiceState {
 };
 
 struct RequestState {
-  // Constant after Submit.
+  // Constant after Submit, but for the prompt and the choice, which its text worker gives up for
+  // their ids.
   RequestId id = 0;
   Request request;
   Sink sink;

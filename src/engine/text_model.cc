@@ -146,9 +146,7 @@ Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text
                                                          int tokens_max,
                                                          const std::atomic<bool>& cancelled) const {
   if (tokenizer_ == nullptr) return NoTokenizer();
-  if (tokenizer_->LeastTokens(text) > static_cast<size_t>(tokens_max)) {
-    return TooLong(StrCat(text.size(), " bytes"), tokens_max);
-  }
+  SLUICE_RETURN_IF_ERROR(CheckTextLength(text, tokens_max));
   text::EncodeOptions options;
   options.add_special = add_special;
   // Far enough to tell the length of a prompt that is a little too long.
@@ -160,6 +158,18 @@ Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text
     return TooLong(StrCat("more than ", counted_max, " tokens"), tokens_max);
   }
   return ids;
+}
+
+Status TextModelImpl::CheckLength(const Request& request, int tokens_max) const {
+  const auto* text = std::get_if<std::string>(&request.prompt);
+  return text == nullptr ? OkStatus() : CheckTextLength(*text, tokens_max);
+}
+
+Status TextModelImpl::CheckTextLength(const std::string& text, int tokens_max) const {
+  if (tokenizer_ == nullptr || tokenizer_->LeastTokens(text) <= static_cast<size_t>(tokens_max)) {
+    return OkStatus();
+  }
+  return TooLong(StrCat(text.size(), " bytes"), tokens_max);
 }
 
 Status TextModelImpl::TooLong(const std::string& what, int tokens_max) const {

@@ -38,6 +38,8 @@ class TextModelImpl : public TextModel {
   // Of a request's prediction, which may be as long as a context.
   Result<std::vector<int32_t>> PredictionIds(const std::string& text, int tokens_max,
                                              const std::atomic<bool>& cancelled) const;
+  // kInvalidArgument for a text whose bytes alone tell that PromptIds will find it too long.
+  Status CheckLength(const Request& request, int tokens_max) const;
   // Null for a bare template.
   const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_template() const { return template_ != nullptr; }
@@ -51,6 +53,7 @@ class TextModelImpl : public TextModel {
   Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool add_special,
                                             int tokens_max,
                                             const std::atomic<bool>& cancelled) const;
+  Status CheckTextLength(const std::string& text, int tokens_max) const;
   Status TooLong(const std::string& what, int tokens_max) const;
   std::string SpecialText(const std::optional<int32_t>& id) const;
 

@@ -204,6 +204,11 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const auto tail = all.last(std::min(all.size(), kPromptTail));
   SLUICE_RETURN_IF_ERROR(Constrain(tail, state));
   SLUICE_ASSIGN_OR_RETURN(const auto quoted, Quoted(tail, *state));
+  // Only the ids are used from here on.
+  state->request.prompt = {};
+  state->request.choice = {};
+  state->request.prediction = {};
+  state->request.held = nullptr;
   std::vector<schedule::SequenceSpec> sequences;
   for (int choice = 0; choice < request.n; ++choice) {
     state->choices.emplace_back(

@@ -49,6 +49,14 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
         StrCat("the key file cannot be read: ", text.status().message(), "; write one key a line"),
         "api-key-file");
   }
+  if (text->starts_with("\xEF\xBB\xBF") || text->find('\0') != std::string::npos) {
+    return InvalidArgument(
+        StrCat(
+            "the key file ", path,
+            " has a byte order mark or a NUL byte, which no client can send in a key; save it as "
+            "plain text"),
+        "api-key-file");
+  }
   std::istringstream lines(*std::move(text));
   std::string line;
   while (std::getline(lines, line)) {

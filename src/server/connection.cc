@@ -49,6 +49,14 @@ std::string OwnerOf(const tcp::socket& socket) {
                       : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes());
 }
 
+// Keeps the budget of the lease, too, as the last copy may end behind the server.
+std::shared_ptr<BodyLease> Shared(std::shared_ptr<Core> core, BodyLease lease) {
+  auto both = std::make_shared<std::pair<std::shared_ptr<Core>, BodyLease>>(std::move(core),
+                                                                            std::move(lease));
+  BodyLease* const part = &both->second;
+  return {std::move(both), part};
+}
+
 class ConnectionExchange : public Exchange {
  public:
   ConnectionExchange(std::shared_ptr<Connection> connection, uint64_t serial)
@@ -152,10 +160,7 @@ void Connection::ReadMore() {
 }
 
 void Connection::OnHeader() {
-  {
-    std::lock_guard lock(core_->mutex);
-    if (!core_->places.Serve(this)) return Abort();
-  }
+  OfferPlace();  // anew: it has sent a header, unlike those who wait as long for one
   HeaderView header = ViewOf(parser_->get());
   header.folded = folded_;
   if (const auto fault = CheckHeader(header)) return Refuse(fault->status, fault->message);
@@ -212,12 +217,17 @@ void Connection::ReadBody() {
 
 void Connection::OnBody() {
   Disarm();
+  {
+    std::lock_guard lock(core_->mutex);
+    if (!core_->places.Serve(this)) return Abort();
+  }
   MeteredBody body = std::move(parser_->get().body());
   parser_.reset();
   request_.body = std::move(body.text);
+  request_.lease = Shared(core_, std::move(body.lease));
   const uint64_t serial = BeginExchange(reply_head_);
   Watch();
-  Dispatch(std::move(request_), std::move(body.lease), serial);
+  Dispatch(std::move(request_), serial);
 }
 
 void Connection::OnReadError(error_code error) {
@@ -272,12 +282,10 @@ uint64_t Connection::BeginExchange(const ReplyHead& head) {
   return outbox_.Begin(head);
 }
 
-// The lease ends with the handler, which has taken from the body what it needs.
-void Connection::Dispatch(HttpRequest request, BodyLease lease, uint64_t serial) {
+void Connection::Dispatch(HttpRequest request, uint64_t serial) {
   auto exchange = std::make_shared<ConnectionExchange>(shared_from_this(), serial);
   const bool quick = request.method == "GET";
-  auto run = [core = core_, exchange, lease = std::move(lease),
-              request = std::move(request)]() mutable {
+  auto run = [core = core_, exchange, request = std::move(request)]() mutable {
     core->handler(std::move(request), exchange);
   };
   if (quick) {
@@ -408,7 +416,7 @@ void Connection::EndExchange() {
   if (--core_->exchanges == 0) core_->idle.notify_all();
 }
 
-// From here on a newcomer may take its place, until its next request's header is complete.
+// From here on a newcomer may take its place, until its next request is complete.
 void Connection::OfferPlace() {
   std::lock_guard lock(core_->mutex);
   core_->places.Wait(this);

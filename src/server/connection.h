@@ -93,7 +93,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Refuse(int status, const std::string& message);
   void Answer(const ReplyHead& head, HttpReply reply);
   uint64_t BeginExchange(const ReplyHead& head);
-  void Dispatch(HttpRequest request, BodyLease lease, uint64_t serial);
+  void Dispatch(HttpRequest request, uint64_t serial);
   void Watch();
   void OnWatched(boost::system::error_code error, size_t bytes);
   void CheckLater();

@@ -1,6 +1,7 @@
 // Who may be connected. There are so many places; when they are taken, a newcomer gets the place of
-// the connection that has waited longest for a request's header, among those of the address that
-// has most such connections, so that silent connections keep nobody out. Not thread-safe.
+// the connection that has waited longest for a part of a request, header or body, among those of
+// the address that has most such connections, so that silent and slow connections keep nobody out.
+// Not thread-safe.
 //
 // Invariants: (1) at most places_max connections hold a place, and at most refusals_max others are
 // being refused; (2) a connection waits exactly if it stands in the queue of its address; (3) every
@@ -34,10 +35,10 @@ class ConnectionPlaces {
   ConnectionPlaces(size_t places_max, size_t refusals_max)
       : places_max_(places_max), refusals_max_(refusals_max) {}
 
-  // A new connection, which waits for a request's header if it gets a place. `owner`: whom it
+  // A new connection, which waits for a request if it gets a place. `owner`: whom it
   // counts for, an address or a network.
   Admission Enter(Holder newcomer, const std::string& owner);
-  // It waits from now on; it did not before. No effect on one without a place.
+  // It waits, from now on. No effect on one without a place.
   void Wait(Holder holder);
   // It waits no more and keeps its place until it waits or leaves. False: it has no place.
   bool Serve(Holder holder);

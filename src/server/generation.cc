@@ -46,7 +46,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
         choices_(call_.requests.size() * call_.requests.front().n),
         unfinished_(call_.requests.size()) {}
 
-  void Run();
+  // Submits what the call is made of.
+  void Run(std::vector<Request> requests);
 
  private:
   void OnEvent(size_t request, TextDelta&& delta);
@@ -76,15 +77,15 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool done_ = false;            // answered, or nobody is there to answer
 };
 
-void Generation::Run() {
+void Generation::Run(std::vector<Request> requests) {
   std::weak_ptr<Generation> weak = weak_from_this();
   exchange_->OnDisconnect([weak] {
     if (auto self = weak.lock()) self->OnDisconnect();
   });
-  for (size_t i = 0; i < call_.requests.size(); ++i) {
-    auto id = engine_.Submit(call_.requests[i], [self = shared_from_this(), i](TextDelta&& delta) {
-      self->OnEvent(i, std::move(delta));
-    });
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto id = engine_.Submit(
+        std::move(requests[i]),
+        [self = shared_from_this(), i](TextDelta&& delta) { self->OnEvent(i, std::move(delta)); });
     std::unique_lock lock(mutex_);
     if (id.ok()) ids_.push_back(*id);
     if (!id.ok() && !done_) Fail(id.status());
@@ -241,6 +242,22 @@ Result<std::vector<std::string>> EchoTexts(const Engine& engine, const ApiCall& 
   return texts;
 }
 
+// Takes the requests out of the call and leaves in it what answers are told by: the prompts and
+// choices are the engine's alone, which lets go of them when it has their ids.
+std::vector<Request> TakeRequests(ApiCall* call) {
+  std::vector<Request> requests = std::exchange(call->requests, {});
+  for (Request& request : requests) {
+    auto prompt = std::exchange(request.prompt, {});
+    auto choice = std::exchange(request.choice, {});
+    auto held = std::exchange(request.held, {});
+    call->requests.push_back(request);
+    request.prompt = std::move(prompt);
+    request.choice = std::move(choice);
+    request.held = std::move(held);
+  }
+  return requests;
+}
+
 // Of one token id with its log-prob and text, in JSON.
 constexpr int64_t kLogprobBytes = 100;
 
@@ -311,9 +328,10 @@ void StartGeneration(Engine& engine, ApiCall call, std::string fingerprint,
     exchange->Reply(ErrorReply(echoes.status()));
     return;
   }
+  std::vector<Request> requests = TakeRequests(&call);
   std::make_shared<Generation>(engine, std::move(call), std::move(fingerprint),
                                std::move(echoes).value(), std::move(exchange))
-      ->Run();
+      ->Run(std::move(requests));
 }
 
 }  // namespace sluice::server

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/body_budget.h"
 #include "sluice/server.h"
 
 namespace sluice::server {
@@ -26,6 +27,8 @@ struct HttpRequest {
   std::string key_salt;       // set by the gate: stands for the API key; empty: none is asked for
   std::string client;         // the key's salt, or else what stands for the address
   std::string body;           // within the limit; read after the gate
+  // Of the body, or of what is made of it; ends with the last copy. Null where there is no body.
+  std::shared_ptr<BodyLease> lease;
 };
 
 struct HttpReply {

@@ -36,6 +36,23 @@ std::string FingerprintOf(const EngineInfo& info) {
   return text;
 }
 
+// What the call's prompts and choices take until their ids exist.
+int64_t HeldBytes(const ApiCall& call) {
+  size_t bytes = 0;
+  for (const Request& request : call.requests) {
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
+      bytes += ids->size() * sizeof(int32_t);
+    } else if (const auto* chat = std::get_if<ChatPrompt>(&request.prompt)) {
+      bytes +=
+          chat->messages_json.size() + chat->tools_json.size() + chat->template_kwargs_json.size();
+    } else {
+      bytes += std::get<std::string>(request.prompt).size() * (call.echo ? 2 : 1);
+    }
+    for (const std::string& text : request.choice) bytes += sizeof text + text.size();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 // %41 becomes A; anything else stays as it is.
 std::string Unescaped(const std::string& path) {
   const auto digit = [](char c) {
@@ -164,7 +181,15 @@ void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange
     exchange->Reply(ErrorReply(call.status()));
     return;
   }
+  if (request.lease != nullptr && !request.lease->Resize(HeldBytes(*call))) {
+    exchange->Reply(HttpErrorReply(
+        429,
+        "the requests that this client has sent hold its share of the memory; try again when "
+        "some are answered"));
+    return;
+  }
   for (Request& one : call->requests) {
+    one.held = request.lease;
     one.client = request.client;
     if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
   }

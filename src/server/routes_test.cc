@@ -64,6 +64,7 @@ class RoutesTest : public ::testing::Test {
     request.body = body;
     request.authorization = key;
     request.client = client_;
+    request.lease = std::exchange(lease_, nullptr);
     if (auto refusal = routes_->Admit(&request)) {
       exchange->Reply(std::move(*refusal));
     } else {
@@ -79,7 +80,8 @@ class RoutesTest : public ::testing::Test {
     routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [] { return 1; });
   }
 
-  std::string client_;  // who sends
+  std::string client_;                // who sends
+  std::shared_ptr<BodyLease> lease_;  // of the next body
   FakeEngine engine_;
   std::unique_ptr<Routes> routes_ =
       std::make_unique<Routes>(engine_, ApiKeys(), [] { return int64_t{1}; });
@@ -106,6 +108,45 @@ TEST_F(RoutesTest, AnswersAChatWhole) {
   EXPECT_EQ(body["usage"]["total_tokens"], 5);
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 1);
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["rejected_prediction_tokens"], 3);
+}
+
+TEST_F(RoutesTest, ThePromptsThatWaitCountAgainstTheBudgetOfBodies) {
+  BodyBudget budget(1'000'000, 1'000'000);
+  const auto send = [&](const std::string& path, const std::string& body) {
+    lease_ = std::make_shared<BodyLease>(&budget, "a");
+    EXPECT_TRUE(lease_->Resize(static_cast<int64_t>(body.size())));
+    return Send("POST", path, body);
+  };
+  const std::string text(100'000, 'a');
+  const auto chat = send("/v1/chat/completions",
+                         "{\"messages\":[{\"role\":\"user\",\"content\":\"" + text + "\"}]}");
+  ASSERT_EQ(engine_.submitted.size(), 1u);
+  EXPECT_NEAR(budget.used(), 100'000, 100);
+  engine_.submitted[0].request.held = nullptr;  // as the engine does when it has the ids
+  EXPECT_EQ(budget.used(), 0);
+  EXPECT_FALSE(chat->replied);
+  // Two prompts share one lease, and every copy of a choice counts.
+  const auto two =
+      send("/v1/completions", "{\"prompt\":[\"" + text + "\",\"b\"],\"guided_choice\":[\"" +
+                                  std::string(20'000, 'c') + "\"]}");
+  ASSERT_EQ(engine_.submitted.size(), 3u);
+  EXPECT_NEAR(budget.used(), 140'000, 100);
+  engine_.submitted[1].request.held = nullptr;
+  EXPECT_NEAR(budget.used(), 140'000, 100);
+  engine_.submitted[2].request.held = nullptr;
+  EXPECT_EQ(budget.used(), 0);
+  // What is not a generation holds nothing behind its answer.
+  EXPECT_EQ(send("/tokenize", "{\"content\":\"a\"}")->reply.status, 200);
+  EXPECT_EQ(budget.used(), 0);
+  // A short body of many copies may be more than is left for its client.
+  std::string prompts = "\"a\"";
+  for (int i = 1; i < 64; ++i) prompts += ",\"a\"";
+  const auto refused =
+      send("/v1/completions", "{\"prompt\":[" + prompts + "],\"guided_choice\":[\"" +
+                                  std::string(16'000, 'c') + "\"]}");
+  EXPECT_EQ(refused->reply.status, 429);
+  EXPECT_EQ(engine_.submitted.size(), 3u);
+  EXPECT_EQ(budget.used(), 0);
 }
 
 TEST_F(RoutesTest, StreamsAChat) {
@@ -357,6 +398,12 @@ TEST_F(RoutesTest, ABadKeyFileIsAnError) {
   const std::string path = ::testing::TempDir() + "/sluice_routes_test_empty";
   std::ofstream(path) << "# none\n";
   EXPECT_FALSE(ApiKeys::Load(path).ok());
+  // Of which one would become a part of the first key, and no header can hold the other.
+  for (const std::string& text : {std::string("\xEF\xBB\xBFkey\n"), std::string("key\0\n", 5)}) {
+    std::ofstream(path, std::ios::binary) << text;
+    EXPECT_NE(ApiKeys::Load(path).status().message().find("byte order mark or a NUL"),
+              std::string::npos);
+  }
 }
 
 TEST_F(RoutesTest, PathsAndMethods) {

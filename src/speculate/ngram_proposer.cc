@@ -13,7 +13,8 @@ uint32_t NgramProposer::EntriesFor(int32_t tokens) {
   return std::max(kCapacityMin, std::bit_ceil(entries));
 }
 
-NgramProposer::NgramProposer(const ProposerLimits& limits, size_t bytes_max) {
+NgramProposer::NgramProposer(const ProposerLimits& limits, size_t bytes_max, const HashSeed& seed)
+    : seed_(seed) {
   static_assert(kRuns <= kDraftGrades);
   CHECK(limits.slots > 0 && limits.tokens_max > 0, "slots=", limits.slots);
   const size_t share = bytes_max / sizeof(Entry) / static_cast<size_t>(limits.slots);
@@ -33,18 +34,21 @@ void NgramProposer::Start(int32_t slot, const Opening& opening) {
 void NgramProposer::Clear(int32_t slot, int32_t begin) {
   Table& table = tables_[slot];
   std::fill_n(EntriesOf(slot), table.size, Entry{0});
-  table = {.size = table.size, .begin = begin, .indexed = begin};
+  table = {.size = table.size, .begin = begin, .indexed = begin, .round = table.round};
+}
+
+uint64_t NgramProposer::Extend(uint64_t hash, int32_t token, const HashSeed& seed) {
+  return FoldedProduct(hash ^ seed.state, static_cast<uint32_t>(token) ^ seed.text);
 }
 
 // By length less 1: the hashes of the runs that end at token `at`, as far as the table knows them.
 NgramProposer::Hashes NgramProposer::HashRuns(const Table& table, std::span<const int32_t> tokens,
-                                              int32_t at) {
+                                              int32_t at) const {
   Hashes hashes;
   uint64_t hash = 0;
   hashes.count = std::min(kLongest, at - table.begin + 1);
   for (int32_t i = 0; i < hashes.count; ++i) {
-    hash = (hash + static_cast<uint32_t>(tokens[at - i]) + 1) * 0x9E3779B97F4A7C15;
-    hash ^= hash >> 32;
+    hash = Extend(hash, tokens[at - i], seed_);
     hashes.of[i] = hash;
   }
   return hashes;
@@ -66,7 +70,9 @@ void NgramProposer::Index(int32_t slot, std::span<const int32_t> tokens, int32_t
   for (int32_t length = kShortest; length <= hashes.count; ++length) {
     const auto kind = static_cast<Entry>(length - kShortest);
     const int32_t* const run = tokens.data() + at - length + 1;
-    for (uint64_t place = hashes.of[length - 1];; ++place) {
+    uint64_t place = hashes.of[length - 1];
+    // Steps that grow keep runs apart that begin at neighbouring places.
+    for (int32_t probe = 0; probe < kProbesMax; place += ++probe) {
       Entry& entry = entries[place & (table.size - 1)];
       const int32_t end = static_cast<int32_t>(entry >> 2) - 1;
       const bool is_free = entry == 0;
@@ -90,11 +96,17 @@ Draft NgramProposer::Propose(int32_t slot, std::span<const int32_t> tokens,
   Table& table = tables_[slot];
   const auto size = static_cast<int32_t>(tokens.size());
   const int32_t room = RoomOf(table.size);
-  const int32_t most = std::min(kTokensOfCall, room / 2);
+  if (table.round == round_) {
+    ++round_;
+    tokens_left_ = kTokensOfRound;
+  }
+  table.round = round_;
+  const int32_t most = std::min(tokens_left_ / 2, room / 2);
   if (table.taken + kRuns * std::min(size - table.indexed, most) > table.size / 4 * 3) {
     Clear(slot, std::max(0, size - room / 2));
   }
   const int32_t end = std::min(size, table.indexed + most);
+  tokens_left_ -= end - table.indexed;
   for (int32_t at = table.indexed; at < std::min(end, table.indexed + kAhead); ++at) {
     Prefetch(slot, tokens, at);
   }

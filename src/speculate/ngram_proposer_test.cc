@@ -13,6 +13,8 @@ using testing::IsEmpty;
 using Tokens = std::vector<int32_t>;
 
 constexpr int32_t kDrafts = 8;
+// Of the tests that fill a table so far that a run may find no place, which depends on the seed.
+constexpr HashSeed kSeed = {.text = 0x2545F4914F6CDD1D, .state = 0xD1342543DE82EF95, .end = 0};
 
 Tokens Drafts(Proposer& proposer, int32_t slot, const Tokens& tokens, int32_t most = kDrafts) {
   Tokens drafts(most);
@@ -75,7 +77,7 @@ TEST(NgramProposer, OneTokenIsNoRun) {
 
 TEST(NgramProposer, GivesTheDefinitionsDraftsHoweverItsTokensCome) {
   std::mt19937 random(1);
-  NgramProposer proposer({.slots = 3, .tokens_max = 3000});
+  NgramProposer proposer({.slots = 3, .tokens_max = 3000}, NgramProposer::kBytesMax, kSeed);
   std::vector<Tokens> texts(3);
   for (int32_t slot = 0; slot < 3; ++slot) proposer.Start(slot, {.tokens_max = 3000});
   int drafted = 0;
@@ -115,7 +117,7 @@ TEST(NgramProposer, ALongPromptIsIndexedPieceByPiece) {
 }
 
 TEST(NgramProposer, ItsMemoryIsBoundedAndForgetsTheOldest) {
-  NgramProposer proposer({.slots = 4, .tokens_max = 1 << 24}, 4 * 4096 * sizeof(uint32_t));
+  NgramProposer proposer({.slots = 4, .tokens_max = 1 << 24}, 4 * 4096 * sizeof(uint32_t), kSeed);
   const int32_t room = proposer.TokensOfTable();
   ASSERT_EQ(room, 768);
   std::mt19937 random(2);
@@ -137,6 +139,86 @@ TEST(NgramProposer, ItsMemoryIsBoundedAndForgetsTheOldest) {
   }
   EXPECT_LE(forgot, static_cast<int32_t>(text.size()) / (room / 2));
   EXPECT_EQ(Drafts(proposer, 1, {5, 6, 5, 6}, 2), (Tokens{5, 6}));  // the others are as they were
+}
+
+// Tokens whose pairs are all looked for from the same place of a table of `size` entries.
+std::vector<std::pair<int32_t, int32_t>> CollidingPairs(size_t count, uint64_t size,
+                                                        const HashSeed& seed) {
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  for (int32_t first = 1000; pairs.size() < count; ++first) {
+    for (int32_t last = 500'000; last < 510'000; ++last) {
+      const uint64_t hash =
+          NgramProposer::Extend(NgramProposer::Extend(0, last, seed), first, seed);
+      if ((hash & (size - 1)) != 0) continue;
+      pairs.emplace_back(first, last);
+      break;  // no two pairs begin with the same token
+    }
+  }
+  return pairs;
+}
+
+TEST(NgramProposer, LooksAtABoundedNumberOfPlacesWhoeverChoseTheTokens) {
+  constexpr int32_t kTokens = 90'000;
+  constexpr uint64_t kEntries = 1 << 19;  // for so many tokens, which leaves most of them free
+  const auto pairs = CollidingPairs(2 * NgramProposer::kProbesMax, kEntries, kSeed);
+  int32_t other = 1'000'000;
+  Tokens text;
+  for (const auto& [first, last] : pairs) text.insert(text.end(), {first, last, other++});
+  // How many of the pairs are known when they come again.
+  const auto known = [&](const HashSeed& seed) {
+    NgramProposer proposer({.slots = 1, .tokens_max = kTokens}, NgramProposer::kBytesMax, seed);
+    proposer.Start(0, {.tokens_max = kTokens});
+    Tokens tokens = text;
+    int32_t count = 0;
+    for (const auto& [first, last] : pairs) {
+      tokens.insert(tokens.end(), {other++, first, last});
+      count += !Drafts(proposer, 0, tokens).empty();
+    }
+    return count;
+  };
+  EXPECT_EQ(known(kSeed), NgramProposer::kProbesMax);
+  HashSeed unknown = kSeed;
+  unknown.text ^= uint64_t{1} << 40;
+  EXPECT_EQ(known(unknown), static_cast<int32_t>(pairs.size()));
+  EXPECT_EQ(known(DrawHashSeed()), static_cast<int32_t>(pairs.size()));
+}
+
+TEST(NgramProposer, ALongPromptLeavesTimeOfItsStepToTheOthers) {
+  constexpr int32_t kTokens = 3 * NgramProposer::kTokensOfCall;
+  NgramProposer proposer({.slots = 20, .tokens_max = kTokens + 10});
+  Tokens text(kTokens);
+  for (int32_t i = 0; i < kTokens; ++i) text[i] = i % 5000;
+  for (int32_t slot = 0; slot < 20; ++slot) proposer.Start(slot, {.tokens_max = kTokens + 10});
+  // After a long prompt a short one has drafts in its first step, but not after many.
+  EXPECT_THAT(Drafts(proposer, 0, text), IsEmpty());
+  EXPECT_THAT(Drafts(proposer, 1, {5, 6, 5, 6}, 2), ElementsAre(5, 6));
+  for (int32_t slot = 2; slot < 19; ++slot) EXPECT_THAT(Drafts(proposer, slot, text), IsEmpty());
+  EXPECT_THAT(Drafts(proposer, 19, {5, 6, 5, 6}, 2), IsEmpty());
+  EXPECT_THAT(Drafts(proposer, 19, {5, 6, 5, 6}, 2), ElementsAre(5, 6));  // the next step
+}
+
+TEST(NgramProposer, AllocatesNothing) {
+  NgramProposer proposer({.slots = 2, .tokens_max = 4000}, 2 * 4096 * sizeof(uint32_t));
+  Tokens text(1000, 3), drafts(kDrafts);
+  text.reserve(4000);
+  const int64_t allocations = AllocationsOf([&] {
+    proposer.Start(1, 4000);
+    for (int step = 0; step < 2000; ++step) {
+      text.push_back(step % 300);
+      proposer.Propose(1, text, drafts);
+    }
+  });
+  EXPECT_EQ(allocations, 0);
+}
+
+TEST(Proposer, NamesAreThoseOfTheOption) {
+  EXPECT_TRUE(CheckProposer("none").ok());
+  EXPECT_TRUE(CheckProposer("ngram").ok());
+  EXPECT_EQ(MakeProposer("none", {.slots = 1, .tokens_max = 10}), nullptr);
+  EXPECT_NE(MakeProposer("ngram", {.slots = 1, .tokens_max = 10}), nullptr);
+  const Status status = CheckProposer("medusa");
+  EXPECT_EQ(status.field(), "speculate");
+  EXPECT_THAT(status.message(), HasSubstr("choose none or ngram"));
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ class PipelineTokenizer : public Tokenizer {
     state->Start(text.size(), options);
     RawSink sink(this, options.parse_special, text.data(), state.get(), &ids);
     added_raw_.Split(text, options.parse_special, &sink);
-    const Status status = state->model.cancel.asked() ? GivenUp() : state->status;
+    Status status = state->model.budget.spent() ? state->model.budget.Error() : state->status;
+    if (state->model.cancel.asked()) status = GivenUp();
     if (text.size() <= kKeptTextBytes) ReturnState(std::move(state));
     SLUICE_RETURN_IF_ERROR(status);
     if (options.add_special) {
@@ -122,11 +123,13 @@ class PipelineTokenizer : public Tokenizer {
       normalizer.Start(text_bytes, cancel);
       pre_tokenizer.Start(text_bytes);
       model.cancel = cancel;
+      model.budget = PieceBudget(text_bytes);
       tokens_max = options.tokens_max;
       status = OkStatus();
     }
     bool GoesOn(const std::vector<TokenId>& ids) const {
-      return status.ok() && ids.size() <= tokens_max && !model.cancel.asked();
+      return status.ok() && ids.size() <= tokens_max && !model.cancel.asked() &&
+             !model.budget.spent();
     }
   };
 

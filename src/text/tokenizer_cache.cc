@@ -12,6 +12,9 @@ constexpr size_t kBytesMax = 1u << 20;
 constexpr size_t kIdsMax = 1u << 19;
 // Published ones have at most 128 characters.
 constexpr size_t kPieceBytesMax = 4096;
+// Twice what a run of one character takes where the longest published piece is such a run.
+constexpr size_t kStepsPerByte = 256;
+constexpr size_t kStepsLeast = 256u << 10;
 
 }  // namespace
 
@@ -38,6 +41,16 @@ void WordCache::Insert(std::string_view word, uint64_t hash, std::span<const int
       static_cast<uint32_t>(word.size()), static_cast<uint32_t>(ids.size())};
   bytes_ += word;
   ids_.insert(ids_.end(), ids.begin(), ids.end());
+}
+
+PieceBudget::PieceBudget(size_t text_bytes)
+    : steps_max_(kStepsLeast + kStepsPerByte * text_bytes), steps_left_(steps_max_) {}
+
+Status PieceBudget::Error() const {
+  return InvalidArgument(
+      StrCat("the tokenizer's pieces overlap so much that the text takes more "
+             "than ",
+             steps_max_, " steps, the limit for its length"));
 }
 
 Status CheckPieceLengths(const files::TokenizerData& data) {

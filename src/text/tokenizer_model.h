@@ -3,6 +3,7 @@
 // made from must outlive it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -41,10 +42,32 @@ class WordCache {
   std::vector<int32_t> ids_;
 };
 
+// What a model may spend on looking pieces up that overlap: the bytes that it follows in its tree
+// of pieces. Published vocabularies have no pieces so long, and so many, that they meet it.
+class PieceBudget {
+ public:
+  explicit PieceBudget(size_t text_bytes = 0);
+  bool spent() const { return steps_left_ == 0; }
+  // kInvalidArgument. REQUIRES: spent()
+  Status Error() const;
+  // False from when it is spent on, and when the work is given up.
+  bool Spend(size_t steps, const Cancel& cancel) {
+    const size_t before = steps_left_;
+    steps_left_ -= std::min(steps, steps_left_);
+    const bool looks = (before >> 12) != (steps_left_ >> 12);
+    return steps_left_ > 0 && !(looks && cancel.asked());
+  }
+
+ private:
+  size_t steps_max_;
+  size_t steps_left_;
+};
+
 // Working memory of one thread's encoding; each model uses what it needs.
 struct ModelState {
   WordCache cache;
-  Cancel cancel;  // asked: a long word's ids may be missing
+  Cancel cancel;       // asked: a long word's ids may be missing
+  PieceBudget budget;  // spent: a word's ids may be missing
   std::string text;
   // Byte-pair encoding: symbols of a word as a linked list, and the merges that wait.
   std::vector<int32_t> symbols;

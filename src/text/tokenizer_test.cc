@@ -467,6 +467,42 @@ TEST(TokenizerTest, GivesUpWithinALongWord) {
   }
 }
 
+// Whose looking up takes time that grows with the square of a text, up to the pieces' length.
+TEST(TokenizerTest, PiecesThatOverlapWithoutEndAreCutOff) {
+  std::vector<std::pair<std::string, float>> pieces;
+  for (int i = 4; i <= 4000; i += 4) pieces.emplace_back(std::string(i, 'a'), -i);
+  TokenizerData words = WordPiece();
+  words.normalizers = words.pre_tokenizers = {};
+  words.max_chars_per_word = 1'000'000;
+  words.pieces = {"[UNK]", "a", "##a", "##" + std::string(4000, 'a') + "b"};
+  for (const TokenizerData& data : {Unigram(pieces), words}) {
+    auto tokenizer = Make(data);
+    const auto ids = tokenizer->Encode(std::string(100'000, 'a'), kPlain);
+    ASSERT_FALSE(ids.ok());
+    EXPECT_EQ(ids.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(ids.status().message(), HasSubstr("pieces overlap so much"));
+    EXPECT_FALSE(Ids(*tokenizer, std::string(16, 'a'), kPlain).empty());  // the next text
+  }
+}
+
+TEST(TokenizerTest, AWordThatTheBudgetCutOffIsNotRemembered) {
+  const TokenizerData data = Unigram({{"a", -1}, {"aa", -1}});
+  Vocabulary vocabulary(data.pieces.size());
+  for (size_t id = 0; id < data.pieces.size(); ++id) {
+    vocabulary.Insert(data.pieces[id], static_cast<int32_t>(id));
+  }
+  auto model = MakeUnigramModel(data, vocabulary);
+  ASSERT_TRUE(model.ok());
+  ModelState state;
+  std::vector<int32_t> ids;
+  EXPECT_FALSE(state.budget.Spend(SIZE_MAX, Cancel()));
+  (*model)->Encode("aaaa", &state, &ids);
+  EXPECT_THAT(ids, IsEmpty());
+  state.budget = PieceBudget();
+  (*model)->Encode("aaaa", &state, &ids);
+  EXPECT_EQ(ids.size(), 2u);
+}
+
 TEST(TokenizerTest, GivesUpAfterTheTokensThatWereAskedFor) {
   auto tokenizer = Make(ByteLevel({}));
   EncodeOptions options = kPlain;

@@ -46,7 +46,10 @@ class UnigramModel : public TokenizerModel {
  private:
   void EncodeWord(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const {
     if (word.empty()) return;
-    if (word.size() > WordCache::kWordBytesMax) return Solve(word, state, ids);
+    if (word.size() > WordCache::kWordBytesMax) {
+      Solve(word, state, ids);
+      return;
+    }
     uint64_t hash = HashText(word);
     std::span<const int32_t> known;
     if (state->cache.Find(word, hash, &known)) {
@@ -54,11 +57,12 @@ class UnigramModel : public TokenizerModel {
       return;
     }
     size_t begin = ids->size();
-    Solve(word, state, ids);
+    if (!Solve(word, state, ids)) return;
     state->cache.Insert(word, hash, std::span(*ids).subspan(begin));
   }
 
-  void Solve(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const {
+  // False, and nothing appended, where the work is given up or the budget is spent.
+  bool Solve(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const {
     auto& best = state->best;
     best.assign(word.size() + 1, {0.0, 0, kUnreached});
     auto offer = [&](size_t from, size_t to, double score, int32_t id) {
@@ -66,23 +70,24 @@ class UnigramModel : public TokenizerModel {
       if (best[to].start != kUnreached && total <= best[to].score) return;
       best[to] = {total, id, static_cast<uint32_t>(from)};
     };
-    size_t step = 0;
     for (size_t from = 0; from < word.size();) {
-      if (state->cancel.asked_at(++step)) return;
       size_t length = Utf8Length(static_cast<unsigned char>(word[from]));
       bool has_single = false;
       uint32_t node = Trie::kRoot;
-      for (size_t to = from; to < word.size();) {
+      size_t to = from;
+      while (to < word.size()) {
         if (!trie_.Step(static_cast<unsigned char>(word[to++]), &node)) break;
         int32_t id = trie_.ValueAt(node);
         if (id == Trie::kNoValue) continue;
         offer(from, to, scores_[static_cast<size_t>(id)], id);
         has_single = has_single || to - from == length;
       }
+      if (!state->budget.Spend(to - from, state->cancel)) return false;
       if (!has_single) offer(from, from + length, unknown_score_, unknown_id_);
       from += length;
     }
     AppendPath(word, best, ids);
+    return true;
   }
 
   // Neighbouring unknown characters are one unknown token.

@@ -29,7 +29,6 @@ class WordPieceModel : public TokenizerModel {
   }
 
   void Encode(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const override {
-    (void)state;
     size_t begin = ids->size();
     if (CountCharacters(word) > characters_max_) {
       ids->push_back(unknown_id_);
@@ -40,12 +39,14 @@ class WordPieceModel : public TokenizerModel {
       uint32_t node = Trie::kRoot;
       int32_t best = Trie::kNoValue;
       size_t best_end = from;
-      for (size_t to = from; to < word.size();) {
+      size_t to = from;
+      while (to < word.size()) {
         if (!trie.Step(static_cast<unsigned char>(word[to++]), &node)) break;
         if (trie.ValueAt(node) == Trie::kNoValue) continue;
         best = trie.ValueAt(node);
         best_end = to;
       }
+      if (!state->budget.Spend(to - from, state->cancel)) return;
       if (best == Trie::kNoValue) {
         ids->resize(begin);
         ids->push_back(unknown_id_);

@@ -387,20 +387,15 @@ class PlacesTest(FramingCase):
                     self.assertTrue(read_head(sock))  # answered; idle, or closing, from then on
             self.assertTrue(all(self.answered() for _ in range(20)))
 
-    def test_what_is_served_keeps_its_place(self):
-        head = request(b"Content-Length: %d" % len(GOOD), b"Connection: close",
-                       b"Expect: 100-continue")
+    def test_unfinished_bodies_keep_nobody_out(self):
+        head = request(b"Content-Length: %d" % len(GOOD), b"Connection: close")
         with contextlib.ExitStack() as stack:
-            socks = [stack.enter_context(self.server.connect(30)) for _ in range(8)]
-            for sock in socks:
-                sock.sendall(head)
-                self.assertIn(b" 100 ", read_head(sock))  # its header is complete
-            # All places are taken by what is served, and whoever comes is told so.
-            self.assertEqual(self.status(LAST), 503)
-            for sock in socks:
-                sock.sendall(GOOD)
-                self.assertEqual([answer[0] for answer in replies(read_all(sock))], [200])
-            self.assertTrue(self.answered())
+            for _ in range(40):
+                sock = stack.enter_context(self.server.connect(30))
+                sock.sendall(head + GOOD[:1])
+            self.assertTrue(all(self.answered() for _ in range(20)))
+            sock.sendall(GOOD[1:])  # the last of them, and no older one has had to give way to it
+            self.assertEqual([answer[0] for answer in replies(read_all(sock))], [200])
 
     def seconds_open(self, head, most):
         """How long a connection stays open that sends `most` bytes behind `head` around the
@@ -425,6 +420,24 @@ class PlacesTest(FramingCase):
                 with concurrent.futures.ThreadPoolExecutor(4) as pool:
                     times = pool.map(lambda _: self.seconds_open(head, most), range(4))
                     self.assertLess(max(times), 4)
+
+
+class ServedPlacesTest(FramingCase):
+    options = ("--max-connections", "4")
+
+    def test_what_is_served_keeps_its_place(self):
+        # Answers that are longer than what the system keeps of them for a client that does not read.
+        body = b'{"content": "%s", "return_token_strs": true}' % (b"a" * (1 << 20))
+        data = request(b"Content-Length: %d" % len(body), b"Connection: close", body=body)
+        with contextlib.ExitStack() as stack:
+            socks = [stack.enter_context(self.server.connect(60, 4096)) for _ in range(4)]
+            for sock in socks:
+                sock.sendall(data)
+                self.assertEqual(sock.recv(1), b"H")
+            self.assertEqual(self.status(LAST), 503)
+            for sock in socks:
+                self.assertEqual([answer[0] for answer in replies(b"H" + read_all(sock))], [200])
+        self.assertEqual(self.status(LAST), 200)
 
 
 def flood(server, stack):
