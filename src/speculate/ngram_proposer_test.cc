@@ -197,29 +197,5 @@ TEST(NgramProposer, ALongPromptLeavesTimeOfItsStepToTheOthers) {
   EXPECT_THAT(Drafts(proposer, 19, {5, 6, 5, 6}, 2), ElementsAre(5, 6));  // the next step
 }
 
-TEST(NgramProposer, AllocatesNothing) {
-  NgramProposer proposer({.slots = 2, .tokens_max = 4000}, 2 * 4096 * sizeof(uint32_t));
-  Tokens text(1000, 3), drafts(kDrafts);
-  text.reserve(4000);
-  const int64_t allocations = AllocationsOf([&] {
-    proposer.Start(1, 4000);
-    for (int step = 0; step < 2000; ++step) {
-      text.push_back(step % 300);
-      proposer.Propose(1, text, drafts);
-    }
-  });
-  EXPECT_EQ(allocations, 0);
-}
-
-TEST(Proposer, NamesAreThoseOfTheOption) {
-  EXPECT_TRUE(CheckProposer("none").ok());
-  EXPECT_TRUE(CheckProposer("ngram").ok());
-  EXPECT_EQ(MakeProposer("none", {.slots = 1, .tokens_max = 10}), nullptr);
-  EXPECT_NE(MakeProposer("ngram", {.slots = 1, .tokens_max = 10}), nullptr);
-  const Status status = CheckProposer("medusa");
-  EXPECT_EQ(status.field(), "speculate");
-  EXPECT_THAT(status.message(), HasSubstr("choose none or ngram"));
-}
-
 }  // namespace
 }  // namespace sluice::speculate

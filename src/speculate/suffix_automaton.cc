@@ -34,8 +34,7 @@ void SuffixAutomaton::Clear(int32_t tokens) {
 size_t SuffixAutomaton::PlaceOf(State from, int32_t token) const {
   const uint64_t key =
       static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | static_cast<uint32_t>(token);
-  uint64_t hash = (key ^ key >> 29) * 0x9E3779B97F4A7C15;
-  hash ^= hash >> 32;
+  const uint64_t hash = HashWord(key, seed_);
   return static_cast<size_t>((hash & 0xFFFFFFFF) * places_ >> 32);
 }
 

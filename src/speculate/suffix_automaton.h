@@ -14,6 +14,8 @@
 #include <memory>
 #include <span>
 
+#include "base/seeded_hash.h"
+
 namespace sluice::speculate {
 
 class SuffixAutomaton {
@@ -72,7 +74,8 @@ class SuffixAutomaton {
     int32_t best;        // the state behind it that was seen most often; negative: none
     int32_t best_token;  // that leads there
   };
-  // In a hash table of (from, token).
+  // In a hash table of (from, token). Clients choose the tokens, so its hash has a key of the
+  // process.
   struct Edge {
     int32_t from;  // negative: the place is free
     int32_t token, to;
@@ -98,6 +101,7 @@ class SuffixAutomaton {
   static int32_t NodesFor(int32_t tokens);
   static size_t PlacesFor(int32_t tokens);
 
+  const HashSeed seed_ = ProcessHashSeed();
   int32_t tokens_max_ = 0;
   std::unique_ptr<Node[]> states_;
   std::unique_ptr<Edge[]> edges_;
