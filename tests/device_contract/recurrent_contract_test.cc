@@ -94,8 +94,8 @@ class RecurrentContract : public OpContractTest {
     EXPECT_EQ(After<Op>(desc, all, StepsOf(kTokens, true), out, state), whole) << desc.ToString();
     typename Op::Desc drafting = desc;
     drafting.states = 5;
-    std::vector<int64_t> dims(state.tensor().dims.begin(),
-                              state.tensor().dims.begin() + state.tensor().rank);
+    const ops::Tensor shape = state.tensor();
+    std::vector<int64_t> dims(shape.dims.begin(), shape.dims.begin() + shape.rank);
     dims[1] *= drafting.states;
     const auto rows = [&](std::vector<std::byte> left) {
       left.resize((out.bytes().size() - 1) / kRows * kTokens);
