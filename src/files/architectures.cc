@@ -89,6 +89,13 @@ constexpr ArchitectureInfo kTable[] = {
                      .heads = 32, .kv_heads = 32, .context = 4096, .norm_eps = 1e-5f,
                      .rotary_portion = 0.25, .bos_id = 0, .eos_id = 0},
      .layer_norms = true},
+    // MiMo 7B ("MiMo: Unlocking the Reasoning Potential of Language Model"): Qwen 2's form, with heads
+    // of a layer each that guess further tokens.
+    {.architecture = Architecture::kMiMo, .name = "mimo",
+     .hf_names = {{{"MiMoForCausalLM", "mimo"}}},
+     .hf_defaults = {.vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
+                     .heads = 32, .kv_heads = 32, .context = 32768, .window = 4096},
+     .layers = LayerRule::kUpperWindow, .hf_biases = HfBiases::kQkv, .mtp_heads = true},
 };
 // clang-format on
 

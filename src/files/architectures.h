@@ -69,6 +69,8 @@ struct ArchitectureInfo {
   bool attention_gate = false;  // ModelConfig::attention_gate
   // In both kinds of file Q, K and V are one tensor, gate and up another.
   bool fused = false;
+  // The checkpoint may have heads that guess tokens, "num_nextn_predict_layers" of them.
+  bool mtp_heads = false;
   // A Hugging Face checkpoint may have it as the text part of a multimodal model.
   bool in_multimodal = false;
 };

@@ -20,6 +20,7 @@ inline constexpr IntRange kVocabRange{1, 1 << 22};
 inline constexpr IntRange kHiddenRange{1, 1 << 17};
 inline constexpr IntRange kLayersRange{1, 1024};
 inline constexpr IntRange kHeadsRange{1, 1024};
+inline constexpr IntRange kMtpHeadsRange{0, 64};
 inline constexpr IntRange kHeadDimRange{2, 4096};
 inline constexpr IntRange kLinearHeadDimRange{1, 1024};
 inline constexpr IntRange kConvKernelRange{2, 8};

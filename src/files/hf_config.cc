@@ -137,6 +137,10 @@ Status HfConfigReader::ReadTraits() {
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   config_.qk_norm = info_.qk_norm;
   config_.attention_gate = info_.attention_gate;
+  if (info_.mtp_heads) {
+    SLUICE_RETURN_IF_ERROR(
+        fields_.Int("num_nextn_predict_layers", kMtpHeadsRange, &config_.mtp_heads));
+  }
   if (Is(Architecture::kStableLm)) SLUICE_RETURN_IF_ERROR(ReadStableLm());
   if (info_.hf_biases == HfBiases::kQkv) config_.attention_bias = true;
   if (info_.hf_biases == HfBiases::kQkv || info_.hf_biases == HfBiases::kNone) return OkStatus();

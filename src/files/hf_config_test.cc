@@ -294,6 +294,19 @@ TEST(HfConfigTest, Qwen3Next) {
       8);
 }
 
+TEST(HfConfigTest, MiMoIsQwen2WithHeads) {
+  const ModelConfig config = Good("MiMoForCausalLM", R"({"num_nextn_predict_layers": 1})");
+  EXPECT_EQ(config.architecture, Architecture::kMiMo);
+  EXPECT_EQ(config.mtp_heads, 1);
+  EXPECT_TRUE(config.attention_bias);
+  EXPECT_FALSE(config.attention_output_bias);
+  EXPECT_EQ(Good("MiMoForCausalLM").mtp_heads, 0);
+  // Others that give the key have heads of another form.
+  EXPECT_EQ(Good("Qwen2ForCausalLM", R"({"num_nextn_predict_layers": 1})").mtp_heads, 0);
+  EXPECT_THAT(ErrorOf(Config("MiMoForCausalLM", R"({"num_nextn_predict_layers": 65})")),
+              HasSubstr("num_nextn_predict_layers"));
+}
+
 TEST(HfConfigTest, StableLm) {
   const ModelConfig plain = Good("StableLmForCausalLM");
   EXPECT_FALSE(plain.parallel_residual || plain.attention_bias || plain.attention_output_bias);

@@ -18,7 +18,8 @@ namespace sluice::files {
 // the table in architectures.cc.
 #define SLUICE_ARCHITECTURES(M) \
   M(Llama)                      \
-  M(Mistral) M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm)
+  M(Mistral)                    \
+  M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -116,8 +117,10 @@ struct ModelConfig {
   std::optional<float> logit_soft_cap;
   float embedding_scale = 1.0f;  // Gemma: sqrt(hidden_size)
   RopeConfig rope;
-  RopeConfig local_rope;            // for layers with local_rope
-  LinearAttentionConfig linear;     // of kLinear layers; zeros where there are none
+  RopeConfig local_rope;         // for layers with local_rope
+  LinearAttentionConfig linear;  // of kLinear layers; zeros where there are none
+  // In the checkpoint: each guesses what follows the token that is drawn next.
+  int mtp_heads = 0;
   std::vector<LayerConfig> layers;  // num_layers
   DType dtype = DType::kF32;        // of most weights
   std::optional<F8Quantization> quantization;

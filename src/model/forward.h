@@ -41,6 +41,15 @@ struct DeviceBatch {
 // What a call wants of a forward pass, and where it goes.
 struct Outputs {
   ops::Tensor logits;  // F32 [rows, vocabulary] of DeviceBatch::logits_rows; may be empty for none
+  // [tokens, hidden size] of the residual stream's type: hidden states of all tokens before the
+  // final norm; may be empty.
+  ops::Tensor hidden = {};
+};
+
+// What a pass of the head that guesses tokens gives; both are empty where the batch has no rows.
+struct DraftOutputs {
+  ops::Tensor logits;  // F32 [rows, vocabulary]
+  ops::Tensor hidden;  // [rows, hidden size] of the activation type, behind the head's final norm
 };
 
 // Told after each layer's KV write was put on the stream, layers in ascending order. An error ends

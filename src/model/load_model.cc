@@ -24,15 +24,16 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
 
 }  // namespace
 
-std::vector<weights::ParamSpec> Params(const files::ModelConfig& config) {
-  return layers::DecoderParams(config);
+std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, bool mtp_head) {
+  return layers::DecoderParams(config, mtp_head);
 }
 
 Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
-                                        const device::Device& device, DType activation) {
+                                        const device::Device& device, DType activation,
+                                        bool mtp_head) {
   const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
   return weights::PlanWeights(
-      Params(files.config), *files.tensors, device,
+      Params(files.config, mtp_head), *files.tensors, device,
       {.naming = naming, .activation = activation, .quantization = files.config.quantization});
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "model/layers/activations.h"
 
 namespace sluice::model {
@@ -10,12 +11,17 @@ Model::Model(ModelParts parts)
     : config_(std::move(parts.config)),
       options_(std::move(parts.options)),
       groups_(LayerGroups(config_, options_)),
-      group_of_(config_.layers.size()),
+      group_of_(config_.layers.size() + (options_.mtp_head ? 1 : 0)),
       parameters_(std::move(parts.parameters)),
       device_(*parts.device) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     for (int layer : groups_[g].layers) group_of_[layer] = static_cast<int>(g);
   }
+}
+
+Status Model::Draft(ForwardContext&, const DeviceBatch&, const ops::Tensor&,
+                    const DraftOutputs&) const {
+  CHECK(false, "the model has no head that guesses");
 }
 
 namespace {
@@ -61,8 +67,9 @@ batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
 std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
                                         const ModelOptions& options) {
   std::vector<batch::KvGroup> groups;
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    const batch::KvKind kind = KindOf(config.layers[layer].kind);
+  for (int layer = 0; layer < config.num_layers + (options.mtp_head ? 1 : 0); ++layer) {
+    const bool head = layer == config.num_layers;
+    const batch::KvKind kind = head ? batch::KvKind::kFull : KindOf(config.layers[layer].kind);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const batch::KvGroup& g) { return g.kind == kind; });
     if (group == groups.end()) {

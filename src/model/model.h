@@ -26,6 +26,7 @@ struct ModelOptions {
   int kernel_block_tokens = 16;   // of a kernel block; divides block_tokens
   int state_block_tokens = 2048;  // between snapshots of a state; a multiple of block_tokens
   int draft_tokens = 0;           // of a sequence in a step, which states can be taken back by
+  bool mtp_head = false;          // with the first of the checkpoint's heads, for Draft
   weights::Progress progress;     // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };
@@ -48,7 +49,7 @@ class Model {
   int vocab_size() const { return config_.vocab_size; }
   // Without num_blocks, which the memory plan sets.
   const std::vector<batch::KvGroup>& groups() const { return groups_; }
-  // The group of a layer.
+  // The group of a layer. That of the head comes behind those of the model.
   int group_of(int layer) const { return group_of_[layer]; }
   weights::ParameterMap& parameters() { return parameters_; }
   const weights::ParameterMap& parameters() const { return parameters_; }
@@ -60,6 +61,12 @@ class Model {
   // <= max_logits_rows. Zero tokens are legal and do nothing.
   virtual Status Forward(ForwardContext& context, const DeviceBatch& batch,
                          const Outputs& outputs) const = 0;
+  // The head's pass over tokens, each beside the hidden state of the token before it, at whose
+  // position it stands: a row's logits are those of the token that comes behind. `hidden` [tokens,
+  // hidden size] is what Forward gave as hidden states, or the head for the rows of another pass;
+  // it may be outputs.hidden. REQUIRES: options().mtp_head; as Forward.
+  virtual Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,
+                       const DraftOutputs& outputs) const;
 
  protected:
   explicit Model(ModelParts parts);

@@ -54,6 +54,7 @@ struct ParamSpec {
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
   // kLinear: how it is used, for choosing the kernel.
   bool bias = false, residual = false, f32_out = false;
+  bool begins_residual = false;  // what it gives is the residual stream that others add to
 };
 
 // What an F8 matrix of a checkpoint is multiplied by. Checked: finite and above zero.

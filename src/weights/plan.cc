@@ -40,7 +40,7 @@ ops::Linear::Desc DescOf(const ParamSpec& spec, const PlannedPart& part, DType a
   desc.residual = spec.residual;
   // A product with a residual is added to the residual stream.
   const bool f32_sums = ops::ResidualDType(activation) != activation;
-  desc.f32_out = spec.f32_out || (spec.residual && f32_sums);
+  desc.f32_out = spec.f32_out || ((spec.residual || spec.begins_residual) && f32_sums);
   return desc;
 }
 

@@ -37,8 +37,9 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
                           device::ResolveDevice(device, device::LinkedBackends()));
   SLUICE_ASSIGN_OR_RETURN(runner->device_, resolution.Open(device_options));
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
-  SLUICE_ASSIGN_OR_RETURN(weights::WeightPlan plan,
-                          model::PlanWeights(runner->files_, *runner->device_, options.activation));
+  SLUICE_ASSIGN_OR_RETURN(
+      weights::WeightPlan plan,
+      model::PlanWeights(runner->files_, *runner->device_, options.activation, options.mtp_head));
   SLUICE_ASSIGN_OR_RETURN(runner->model_, model::LoadModel(runner->files_.config, std::move(plan),
                                                            *runner->device_, options));
   SLUICE_RETURN_IF_ERROR(runner->AllocateKv(sequences));
@@ -53,7 +54,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
 
 Status ModelRunner::AllocateKv(int sequences) {
   lengths_.assign(sequences, 0);
-  for (int layer = 0; layer < model_->config().num_layers; ++layer) {
+  const int layers = model_->config().num_layers + (model_->options().mtp_head ? 1 : 0);
+  for (int layer = 0; layer < layers; ++layer) {
     const int group = model_->group_of(layer);
     const batch::KvGroup& desc = model_->groups()[group];
     const int64_t blocks = int64_t{sequences} * BlocksPerSequence(group);
@@ -84,6 +86,7 @@ Status ModelRunner::Spoil(const device::View& view) {
 
 void ModelRunner::Reset() {
   lengths_.assign(lengths_.size(), 0);
+  drafted_ = lengths_;
   for (const Buffer& pool : pools_) {
     const Status status = Spoil(pool.view());
     CHECK(status.ok(), status.message());
@@ -111,13 +114,14 @@ ops::Tensor ModelRunner::Ints(const std::vector<int32_t>& values,
   return tensor;
 }
 
-model::GroupInputs ModelRunner::Inputs(const std::vector<Chunk>& chunks, int group) {
+model::GroupInputs ModelRunner::Inputs(const std::vector<Chunk>& chunks,
+                                       const std::vector<int>& lengths, int group) {
   const batch::KvGroup& desc = model_->groups()[group];
   const int block_tokens = desc.kernel_block_tokens;
   const bool state = desc.kind == batch::KvKind::kState;
   std::vector<int32_t> slots, table;
   for (const Chunk& chunk : chunks) {
-    const int first = lengths_[chunk.sequence];
+    const int first = lengths[chunk.sequence];
     const int count = static_cast<int>(chunk.tokens.size());
     for (int p = first; p < first + count; ++p) {
       const int block = BlockId(group, chunk.sequence, p / block_tokens);
@@ -135,11 +139,12 @@ model::GroupInputs ModelRunner::Inputs(const std::vector<Chunk>& chunks, int gro
           Ints(table, {static_cast<int64_t>(chunks.size()), BlocksPerSequence(group)})};
 }
 
-Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, bool every_row) {
+model::DeviceBatch ModelRunner::Batch(const std::vector<Chunk>& chunks,
+                                      const std::vector<int>& lengths, bool every_row) {
   inputs_.clear();
   std::vector<int32_t> ids, positions, query_start = {0}, context, rows;
   for (const Chunk& chunk : chunks) {
-    const int first = lengths_[chunk.sequence];
+    const int first = lengths[chunk.sequence];
     for (size_t i = 0; i < chunk.tokens.size(); ++i) {
       if (every_row || i + 1 == chunk.tokens.size()) rows.push_back(static_cast<int>(ids.size()));
       ids.push_back(chunk.tokens[i]);
@@ -152,34 +157,78 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
   positions.insert(positions.end(), padding, 0);
   const int64_t tokens = static_cast<int64_t>(ids.size());
   const int64_t sequences = static_cast<int64_t>(chunks.size());
-  const int64_t row_count = static_cast<int64_t>(rows.size());
   model::DeviceBatch batch;
   batch.token_ids = Ints(ids, {tokens});
   batch.positions = Ints(positions, {tokens});
   batch.query_start = Ints(query_start, {sequences + 1});
   batch.context = Ints(context, {sequences});
-  batch.logits_rows = Ints(rows, {row_count});
+  batch.logits_rows = Ints(rows, {static_cast<int64_t>(rows.size())});
   for (size_t g = 0; g < model_->groups().size(); ++g) {
-    batch.groups.push_back(Inputs(chunks, static_cast<int>(g)));
+    batch.groups.push_back(Inputs(chunks, lengths, static_cast<int>(g)));
   }
-  const int64_t vocab = model_->vocab_size();
-  SLUICE_ASSIGN_OR_RETURN(const Buffer logits,
-                          device_->Allocate(static_cast<size_t>(row_count * vocab) * sizeof(float),
-                                            MemoryKind::kDevice));
-  model::ForwardContext context_of_step{.stream = stream_.get(),
-                                        .workspace = workspace_.view(),
-                                        .kv = kv_,
-                                        .attention_plans = {},
-                                        .observer = observer};
-  SLUICE_RETURN_IF_ERROR(model_->Forward(
-      context_of_step, batch, {ops::Dense(logits.view(), DType::kF32, {row_count, vocab})}));
+  return batch;
+}
+
+Result<std::vector<float>> ModelRunner::Finish(const std::vector<Chunk>& chunks,
+                                               const device::View& logits,
+                                               std::vector<int>* lengths) {
   SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
   for (const Chunk& chunk : chunks) {
-    lengths_[chunk.sequence] += static_cast<int>(chunk.tokens.size());
+    (*lengths)[chunk.sequence] += static_cast<int>(chunk.tokens.size());
   }
-  std::vector<float> values(static_cast<size_t>(row_count * vocab));
-  SLUICE_RETURN_IF_ERROR(Copy(HostView(values), logits.view()));
+  std::vector<float> values(logits.bytes / sizeof(float));
+  SLUICE_RETURN_IF_ERROR(Copy(HostView(values), logits));
   return values;
+}
+
+Result<Buffer> ModelRunner::LogitsOf(const model::DeviceBatch& batch) {
+  const int64_t count = batch.rows() * model_->vocab_size();
+  return device_->Allocate(static_cast<size_t>(count) * sizeof(float), MemoryKind::kDevice);
+}
+
+model::ForwardContext ModelRunner::Context() {
+  return {.stream = stream_.get(),
+          .workspace = workspace_.view(),
+          .kv = kv_,
+          .attention_plans = {},
+          .observer = observer};
+}
+
+Result<ops::Tensor> ModelRunner::Hidden(DType dtype, int64_t rows) {
+  const int64_t width = model_->config().hidden_size;
+  SLUICE_ASSIGN_OR_RETURN(
+      Buffer memory,
+      device_->Allocate(RowBytes(dtype, static_cast<size_t>(rows * width)), MemoryKind::kDevice));
+  hidden_memory_.push_back(std::move(memory));
+  if (hidden_memory_.size() > 2) hidden_memory_.pop_front();
+  return ops::Dense(hidden_memory_.back().view(), dtype, {rows, width});
+}
+
+Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, bool every_row) {
+  const model::DeviceBatch batch = Batch(chunks, lengths_, every_row);
+  SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch));
+  if (model_->options().mtp_head) {
+    const DType residual = ops::ResidualDType(model_->options().activation);
+    SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens()));
+  }
+  model::ForwardContext context = Context();
+  const model::Outputs outputs = {
+      ops::Dense(logits.view(), DType::kF32, {batch.rows(), model_->vocab_size()}), hidden_};
+  SLUICE_RETURN_IF_ERROR(model_->Forward(context, batch, outputs));
+  return Finish(chunks, logits.view(), &lengths_);
+}
+
+Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, bool every_row) {
+  const model::DeviceBatch batch = Batch(chunks, drafted_, every_row);
+  SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch));
+  SLUICE_ASSIGN_OR_RETURN(const ops::Tensor given,
+                          Hidden(model_->options().activation, batch.rows()));
+  model::ForwardContext context = Context();
+  const model::DraftOutputs outputs = {
+      ops::Dense(logits.view(), DType::kF32, {batch.rows(), model_->vocab_size()}), given};
+  SLUICE_RETURN_IF_ERROR(model_->Draft(context, batch, hidden_, outputs));
+  hidden_ = given;
+  return Finish(chunks, logits.view(), &drafted_);
 }
 
 void LogSoftmax(std::vector<float>* logits, int vocab_size) {

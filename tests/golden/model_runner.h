@@ -2,6 +2,7 @@
 // tests, on one thread.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ class ModelRunner {
   // One forward pass over all chunks. `every_row`: logits of every token, otherwise of the last one
   // of each chunk; row-major [rows, vocab_size].
   Result<std::vector<float>> Step(const std::vector<Chunk>& chunks, bool every_row);
+  // One pass of the model's head over as many tokens as there are rows of hidden states: those of
+  // all tokens of the last Step, or of the rows of the last Draft. REQUIRES: options.mtp_head.
+  Result<std::vector<float>> Draft(const std::vector<Chunk>& chunks, bool every_row);
   // Forgets every sequence and spoils its KV.
   void Reset();
 
@@ -55,8 +59,18 @@ class ModelRunner {
   // Of one layer group.
   int BlocksPerSequence(int group) const;
   int BlockId(int group, int sequence, int index) const;
-  // Slots and block table of one layer group.
-  model::GroupInputs Inputs(const std::vector<Chunk>& chunks, int group);
+  // Slots and block table of one layer group, where sequences have `lengths` tokens.
+  model::GroupInputs Inputs(const std::vector<Chunk>& chunks, const std::vector<int>& lengths,
+                            int group);
+  model::DeviceBatch Batch(const std::vector<Chunk>& chunks, const std::vector<int>& lengths,
+                           bool every_row);
+  // What a pass gave, copied once it is done; the sequences are longer by it.
+  Result<std::vector<float>> Finish(const std::vector<Chunk>& chunks, const device::View& logits,
+                                    std::vector<int>* lengths);
+  Result<device::Buffer> LogitsOf(const model::DeviceBatch& batch);
+  model::ForwardContext Context();
+  // A new buffer for hidden states.
+  Result<ops::Tensor> Hidden(DType dtype, int64_t rows);
   ops::Tensor Ints(const std::vector<int32_t>& values, std::initializer_list<int64_t> dims);
 
   files::ModelFiles files_;
@@ -66,7 +80,10 @@ class ModelRunner {
   std::vector<device::Buffer> pools_;
   std::vector<ops::PagedKv> kv_;  // by layer
   device::Buffer workspace_;
-  std::vector<int> lengths_;            // of each sequence, in tokens
+  std::vector<int> lengths_,
+      drafted_;  // of each sequence, in tokens, and of what the head has seen
+  std::deque<device::Buffer> hidden_memory_;
+  ops::Tensor hidden_;                  // of the last pass
   std::vector<device::Buffer> inputs_;  // of the current step
 };
 

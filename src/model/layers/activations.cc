@@ -54,6 +54,7 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const size_t first = std::max(by_token(a.branch, branch, hidden),
                                 place(a.last, branch, residual, rows, rows_max, hidden));
   place(a.last_normed, first, options.activation, rows, rows_max, hidden);
+  if (options.mtp_head) by_token(a.joined, normed, 2 * hidden);
   const size_t q = by_token(a.qkv_gate, first, widths.qkv + widths.gate);
   const size_t after_q = by_token(a.q, q, widths.q);
   by_token(a.attended, widths.gate > 0 ? after_q : first, widths.q);

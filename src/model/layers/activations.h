@@ -32,6 +32,9 @@ struct Activations {
   ops::Tensor last;  // [rows, hidden]: rows of the residual stream that need logits; in branch's
                      // memory, which is read no more by then
   ops::Tensor last_normed;  // [rows, hidden]; in the memory of qkv and gate_up, as are these
+  // [tokens, 2 * hidden], of a head that guesses tokens alone: normed hidden states, then normed
+  // embeddings; in the memory of normed and branch, which are written later.
+  ops::Tensor joined;
 
   // Bytes for options.max_tokens tokens and options.max_logits_rows rows.
   static size_t Bytes(const files::ModelConfig& config, const ModelOptions& options);

@@ -28,7 +28,13 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   if (after) {
     SLUICE_ASSIGN_OR_RETURN(model->final_norm_, model->NormOfSum(binder, "final_norm"));
   }
-  SLUICE_ASSIGN_OR_RETURN(model->head_, LogitsHead::Make(binder, /*final_norm=*/!after));
+  SLUICE_ASSIGN_OR_RETURN(model->head_, LogitsHead::Make(binder, after ? "" : "final_norm"));
+  if (model->options_.mtp_head) {
+    const int group = model->group_of(config.num_layers);
+    SLUICE_ASSIGN_OR_RETURN(
+        model->mtp_head_, MtpHead::Make(binder, model->groups_[group], group, model->rope_.tensor(),
+                                        model->embedding_));
+  }
   return std::unique_ptr<Model>(std::move(model));
 }
 
@@ -85,8 +91,9 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
                         const Outputs& outputs) const {
   if (batch.tokens() == 0) return OkStatus();
   device::Stream& stream = *context.stream;
-  const Activations a =
+  Activations a =
       Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
+  if (!outputs.hidden.empty()) a.hidden = outputs.hidden;
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
   for (const Block& block : blocks_) {
     if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
@@ -101,6 +108,15 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
   }
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));
   return head_(stream, batch, a, outputs.logits);
+}
+
+Status Decoder::Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,
+                      const DraftOutputs& outputs) const {
+  CHECK(mtp_head_ != nullptr, "the model was loaded without its head");
+  if (batch.tokens() == 0) return OkStatus();
+  Activations a =
+      Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
+  return (*mtp_head_)(context, batch, hidden, &a, outputs);
 }
 
 }  // namespace sluice::model::layers

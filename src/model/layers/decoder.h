@@ -11,6 +11,7 @@
 #include "model/layers/attention.h"
 #include "model/layers/gated_delta_net.h"
 #include "model/layers/gated_mlp.h"
+#include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
 #include "model/layers/rope_table.h"
 #include "model/layers/token_embedding.h"
@@ -24,6 +25,8 @@ class Decoder : public Model {
   size_t workspace_bytes() const override { return Activations::Bytes(config_, options_); }
   Status Forward(ForwardContext& context, const DeviceBatch& batch,
                  const Outputs& outputs) const override;
+  Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,
+               const DraftOutputs& outputs) const override;
 
  private:
   using Body = std::variant<Attention, GatedDeltaNet, GatedMlp>;
@@ -51,6 +54,7 @@ class Decoder : public Model {
   std::vector<Block> blocks_;
   Norm final_norm_;  // unbound: the head has it
   LogitsHead head_;
+  std::unique_ptr<MtpHead> mtp_head_;  // null unless options_.mtp_head
 };
 
 }  // namespace sluice::model::layers

@@ -134,6 +134,13 @@ class ParamList {
            config_.intermediate_size, config_.mlp_bias, !info_.norms_after);
   }
 
+  // "join": from the normed hidden state, then the normed embedding, to the head's residual stream.
+  void Join(int i) {
+    Add(i, "join", ParamRole::kLinear, {{"input_proj", "", config_.hidden_size}},
+        2 * int64_t{config_.hidden_size}, ".weight")
+        .begins_residual = true;
+  }
+
   std::vector<ParamSpec> Take() {
     // No GGUF file gets as far as this; what it would call them is not known here.
     if (info_.gguf_name.empty()) {
@@ -169,6 +176,12 @@ class ParamList {
     return spec;
   }
 
+  // What a Hugging Face checkpoint calls layer `i`; behind the last one come the heads.
+  std::string CheckpointLayer(int i) const {
+    const int heads_from = config_.num_layers;
+    return i < heads_from ? StrCat("layers.", i, ".") : StrCat("mtp_layers.", i - heads_from, ".");
+  }
+
   // Adds a matrix or vector of layer `i` made of `pieces`.
   ParamSpec& Add(int i, std::string_view name, ParamRole role, const Pieces& pieces,
                  int64_t columns, std::string_view suffix) {
@@ -182,7 +195,7 @@ class ParamList {
       spec.rows += piece.rows;
       for (size_t p = 0; p < prefixes_.size(); ++p) {
         spec.hugging_face[p].push_back(
-            {StrCat(prefixes_[p].decoder, "layers.", i, ".", piece.hugging_face, suffix),
+            {StrCat(prefixes_[p].decoder, CheckpointLayer(i), piece.hugging_face, suffix),
              piece.rows, piece.pick});
       }
       spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows, piece.pick});
@@ -210,35 +223,45 @@ class ParamList {
   std::vector<ParamSpec> specs_;
 };
 
-}  // namespace
-
-std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config) {
+void AddLayer(const files::ModelConfig& config, int i, files::LayerKind kind, ParamList* list) {
   // Checkpoints call the norm before the feed-forward part "post_attention" where none stands after
   // the attention.
   const bool after = files::InfoOf(config.architecture).norms_after;
+  list->Norm(i, "input_norm", "input_layernorm", "attn_norm");
+  if (kind == files::LayerKind::kLinear) {
+    list->GatedDeltaNet(i);
+  } else {
+    list->Qkv(i);
+    list->AttentionOutput(i);
+  }
+  if (after) {
+    list->Norm(i, "attention_post_norm", "post_attention_layernorm", "post_attention_norm");
+  }
+  if (!config.parallel_residual) {
+    list->Norm(i, "mlp_norm", after ? "pre_feedforward_layernorm" : "post_attention_layernorm",
+               "ffn_norm");
+  }
+  list->GateUp(i);
+  list->Down(i);
+  if (after) list->Norm(i, "mlp_post_norm", "post_feedforward_layernorm", "post_ffw_norm");
+}
+
+}  // namespace
+
+std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, bool mtp_head) {
   ParamList list(config);
   list.Embedding();
-  for (int i = 0; i < config.num_layers; ++i) {
-    list.Norm(i, "input_norm", "input_layernorm", "attn_norm");
-    if (config.layers[i].kind == files::LayerKind::kLinear) {
-      list.GatedDeltaNet(i);
-    } else {
-      list.Qkv(i);
-      list.AttentionOutput(i);
-    }
-    if (after) {
-      list.Norm(i, "attention_post_norm", "post_attention_layernorm", "post_attention_norm");
-    }
-    if (!config.parallel_residual) {
-      list.Norm(i, "mlp_norm", after ? "pre_feedforward_layernorm" : "post_attention_layernorm",
-                "ffn_norm");
-    }
-    list.GateUp(i);
-    list.Down(i);
-    if (after) list.Norm(i, "mlp_post_norm", "post_feedforward_layernorm", "post_ffw_norm");
-  }
+  for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i].kind, &list);
   list.FinalNorm();
   list.Output();
+  if (mtp_head) {
+    const int head = config.num_layers;
+    list.Norm(head, "hidden_norm", "hidden_layernorm", "");
+    list.Norm(head, "token_norm", "token_layernorm", "");
+    list.Join(head);
+    AddLayer(config, head, files::LayerKind::kFull, &list);
+    list.Norm(head, "final_norm", "final_layernorm", "");
+  }
   return list.Take();
 }
 

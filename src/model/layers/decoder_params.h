@@ -8,6 +8,7 @@
 
 namespace sluice::model::layers {
 
-std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config);
+// With `mtp_head` also those of mtp_head.h, as of a layer behind the last.
+std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, bool mtp_head);
 
 }  // namespace sluice::model::layers

@@ -24,15 +24,15 @@ Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& bat
   return embedding_(stream, args);
 }
 
-Result<LogitsHead> LogitsHead::Make(const Binder& binder, bool final_norm) {
+Result<LogitsHead> LogitsHead::Make(const Binder& binder, const std::string& final_norm) {
   LogitsHead head;
   ops::GatherRows::Desc gather;
-  gather.activation =
-      final_norm ? ops::ResidualDType(binder.options.activation) : binder.options.activation;
+  gather.activation = final_norm.empty() ? binder.options.activation
+                                         : ops::ResidualDType(binder.options.activation);
   gather.width = binder.config.hidden_size;
   SLUICE_ASSIGN_OR_RETURN(head.gather_, binder.Bind<ops::GatherRows>(gather));
-  if (final_norm) {
-    SLUICE_ASSIGN_OR_RETURN(head.norm_, Norm::Make(binder, "final_norm", Norm::Of::kLast));
+  if (!final_norm.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(head.norm_, Norm::Make(binder, final_norm, Norm::Of::kLast));
   }
   head.output_ = FusedLinear::Make(binder, "output");
   if (binder.config.logit_soft_cap) {

@@ -26,8 +26,8 @@ class TokenEmbedding {
 // Final norm, output matrix and soft cap of the rows that need logits.
 class LogitsHead {
  public:
-  // `final_norm`: false where hidden states arrive normed.
-  static Result<LogitsHead> Make(const Binder& binder, bool final_norm);
+  // `final_norm`: its parameter; empty where hidden states arrive normed.
+  static Result<LogitsHead> Make(const Binder& binder, const std::string& final_norm);
   // Of a.hidden, or of a.normed without a final norm. Writes a.last and a.last_normed; logits
   // [rows, vocab]. Zero rows do nothing.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const Activations& a,
