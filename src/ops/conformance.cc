@@ -202,6 +202,8 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(
       run(Reference<ResolveTokens>{&RefResolveTokensSupports, &RefResolveTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<PlaceTokens>{&RefPlaceTokensSupports, &RefPlaceTokens}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<NextTokens>{&RefNextTokensSupports, &RefNextTokens}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<KeepGuesses>{&RefKeepGuessesSupports, &RefKeepGuesses}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Sample>{&RefSampleSupports, &RefSample}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SetCounts>{&RefSetCountsSupports, &RefSetCounts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<ResolveRows>{&RefResolveRowsSupports, &RefResolveRows}));

@@ -12,6 +12,7 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/conformance.h"
+#include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/gate.h"
 #include "ops/host_array.h"
@@ -152,5 +153,7 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise);
 ConformanceCase<SetCounts> MakeCase(const SetCounts&, int number, TestNoise& noise);
 ConformanceCase<ResolveRows> MakeCase(const ResolveRows&, int number, TestNoise& noise);
 ConformanceCase<KeepDrawn> MakeCase(const KeepDrawn&, int number, TestNoise& noise);
+ConformanceCase<NextTokens> MakeCase(const NextTokens&, int number, TestNoise& noise);
+ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise& noise);
 
 }  // namespace sluice::ops

@@ -29,6 +29,7 @@
 #include "device/scratch.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/gate.h"
 #include "ops/linear.h"
@@ -56,6 +57,13 @@ inline TensorList TensorsOf(const PlaceTokens::Args& a) {
   return {&a.query_start, &a.unsure,     &a.first,      &a.slots,  &a.lengths,
           &a.told_start,  &a.told_first, &a.told,       &a.tables, &a.positions,
           &a.context,     &a.kv_slots,   &a.block_table};
+}
+inline TensorList TensorsOf(const NextTokens::Args& a) {
+  return {&a.token_ids, &a.query_start, &a.positions, &a.slots, &a.next, &a.drafting,
+          &a.lengths,   &a.known,       &a.ids,       &a.rows,  &a.first};
+}
+inline TensorList TensorsOf(const KeepGuesses::Args& a) {
+  return {&a.outputs, &a.slots, &a.known, &a.ids, &a.first};
 }
 inline TensorList TensorsOf(const Linear::Args& a) {
   return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};
@@ -132,7 +140,7 @@ class QueuedDevice : public device::Device {
     facts_.memory_bytes = options.memory_bytes;
     Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, PlaceTokens, Linear,
            Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample,
-           SetCounts, ResolveRows, KeepDrawn>();
+           SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }

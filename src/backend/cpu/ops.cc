@@ -8,6 +8,7 @@
 #include "backend/cpu/recurrent/impls.h"
 #include "backend/cpu/rope_kv/impls.h"
 #include "backend/cpu/sampling/impls.h"
+#include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/place_tokens.h"
 
@@ -25,6 +26,9 @@ void RegisterCpuOps(ops::OpTable& table) {
   // Numbers that a step is told and copies of them, which take no time beside the rest.
   table.Add<ops::PlaceTokens>(
       {"ref_place_tokens", &ops::RefPlaceTokensSupports, &ops::RefPlaceTokens});
+  table.Add<ops::NextTokens>({"ref_next_tokens", &ops::RefNextTokensSupports, &ops::RefNextTokens});
+  table.Add<ops::KeepGuesses>(
+      {"ref_keep_guesses", &ops::RefKeepGuessesSupports, &ops::RefKeepGuesses});
   RegisterAttention(table);
   RegisterRecurrent(table);
   RegisterGate(table);

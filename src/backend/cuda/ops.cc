@@ -2,6 +2,7 @@
 
 #include "backend/cuda/activation/impls.h"
 #include "backend/cuda/attention/impls.h"
+#include "backend/cuda/draft_tokens/impls.h"
 #include "backend/cuda/embedding/impls.h"
 #include "backend/cuda/gate/impls.h"
 #include "backend/cuda/linear/impls.h"
@@ -16,6 +17,7 @@ namespace sluice::cuda {
 void RegisterCudaOps(ops::OpTable& table) {
   RegisterEmbedding(table);
   RegisterPlaceTokens(table);
+  RegisterDraftTokens(table);
   RegisterNorm(table);
   RegisterLinear(table);
   RegisterRopeKv(table);

@@ -2,6 +2,7 @@
 
 #include "backend/xpu/activation/impls.h"
 #include "backend/xpu/attention/impls.h"
+#include "backend/xpu/draft_tokens/impls.h"
 #include "backend/xpu/embedding/impls.h"
 #include "backend/xpu/gate/impls.h"
 #include "backend/xpu/linear/impls.h"
@@ -16,6 +17,7 @@ namespace sluice::xpu {
 void RegisterXpuOps(ops::OpTable& table) {
   RegisterEmbedding(table);
   RegisterPlaceTokens(table);
+  RegisterDraftTokens(table);
   RegisterNorm(table);
   RegisterLinear(table);
   RegisterRopeKv(table);

@@ -1,0 +1,46 @@
+#include "backend/xpu/draft_tokens/impls.h"
+
+#include "backend/xpu/kernel_support.h"
+#include "backend/xpu/launch.h"
+#include "ops/draft_tokens.h"
+
+namespace sluice::xpu {
+namespace {
+
+int32_t SizeOf(const ops::Tensor& t) { return static_cast<int32_t>(t.dims[0]); }
+
+Status RunNextTokens(device::Stream& stream, const ops::NextTokens::Desc& desc,
+                     const ops::NextTokens::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  if (args.slots.dims[0] == 0) return OkStatus();
+  const int items = ItemsFor(FactsOf(stream), 64);
+  const LaunchShape shape{{static_cast<size_t>(args.slots.dims[0]), 1, 1},
+                          static_cast<size_t>(items)};
+  return Launch(stream, {"draft_tokens/any_draft_tokens", "any_next_tokens"},
+                StrCat("-D ITEMS=", items), shape, args.token_ids.data, args.query_start.data,
+                args.positions.data, args.slots.data, args.next.data, args.drafting.data,
+                args.lengths.data, args.known.data, RowStride(args.known), args.ids.data,
+                args.rows.data, args.first.data, SizeOf(args.slots), SizeOf(args.drafting),
+                SizeOf(args.ids), SizeOf(args.lengths));
+}
+
+Status RunKeepGuesses(device::Stream& stream, const ops::KeepGuesses::Desc& desc,
+                      const ops::KeepGuesses::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  if (args.slots.dims[0] == 0) return OkStatus();
+  const int items = ItemsFor(FactsOf(stream), 64);
+  return Launch(stream, {"draft_tokens/any_draft_tokens", "any_keep_guesses"},
+                StrCat("-D ITEMS=", items), LaunchShape{{1, 1, 1}, static_cast<size_t>(items)},
+                args.outputs.data, RowStride(args.outputs), args.slots.data, args.number,
+                args.known.data, RowStride(args.known), args.ids.data, args.first.data,
+                SizeOf(args.slots), SizeOf(args.known));
+}
+
+}  // namespace
+
+void RegisterDraftTokens(ops::OpTable& table) {
+  table.Add<ops::NextTokens>({"any_next_tokens", &ops::RefNextTokensSupports, &RunNextTokens});
+  table.Add<ops::KeepGuesses>({"any_keep_guesses", &ops::RefKeepGuessesSupports, &RunKeepGuesses});
+}
+
+}  // namespace sluice::xpu
