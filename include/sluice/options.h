@@ -73,9 +73,11 @@ struct EngineOptions {
     v(graphs, "graphs", "run decode steps as captured graphs where the device has them");
     v(speculate, "speculate",
       "where drafts come from that a step verifies, which changes no answer: none, ngram (what "
-      "followed the last tokens where they stood before in prompt and answer), or suffix (what "
-      "followed them most often, there or in what was asked and answered before with the same API "
-      "key)");
+      "followed the last tokens where they stood before in prompt and answer), suffix (what "
+      "followed "
+      "them most often, there or in what was asked and answered before with the same API key), or "
+      "mtp "
+      "(a head in the checkpoint that predicts tokens)");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);
     v(speculate_adapt, "speculate-adapt",

@@ -11,7 +11,7 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 6;
+constexpr uint32_t kVersion = 7;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
@@ -102,7 +102,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 7 * sizeof(int32_t) + 1;
+constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 9 * sizeof(int32_t) + 1;
 constexpr size_t kRowBytes = 2 * sizeof(int32_t) + 1;
 constexpr size_t kCopyBytes = 3 * sizeof(int32_t);
 constexpr size_t kBiasBytes = sizeof(int32_t) + sizeof(float);
@@ -117,11 +117,12 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
 template <class Archive, Is<PlanEntry> Entry>
 void Visit(Archive& archive, Entry& entry) {
   auto& [sequence, slot, told_whole, first_position, unsure, query_tokens, token_begin,
-         logits_begin, logits_count, masked] = entry;
+         logits_begin, logits_count, next_token, guesses, masked] = entry;
   archive.Value(sequence), archive.Value(slot), archive.Value(told_whole);
   archive.Value(first_position), archive.Value(unsure);
   archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
-  archive.Value(logits_count), archive.Value(masked);
+  archive.Value(logits_count), archive.Value(next_token), archive.Value(guesses);
+  archive.Value(masked);
 }
 
 template <class Archive, Is<LogitsRow> Row>

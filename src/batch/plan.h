@@ -56,6 +56,11 @@ struct PlanEntry {
   int32_t token_begin = 0;   // index into BatchPlan::tokens
   int32_t logits_begin = 0;  // index into BatchPlan::logits_rows
   int32_t logits_count = 0;
+  // The token behind its last one; below 0: the one that it draws. Of use to runners that guess.
+  TokenRef next_token = kLastDrawn;
+  // Tokens that the runner may guess behind the one that it draws: all but the last of them have
+  // room in its tables.
+  int32_t guesses = 0;
   // Those of its rows that draw wait for masks, which come when the step has been launched
   // (batch/mask_set.h).
   bool masked = false;

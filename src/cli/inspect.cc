@@ -130,6 +130,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
               {"context_length", config.context_length},
               {"sliding_window", config.sliding_window},
               {"tied_embeddings", config.tied_embeddings},
+              {"mtp_heads", config.mtp_heads},
               {"tokenizer", TokenizerName(files.tokenizer.model)},
               {"chat_template", !files.chat_template.empty()},
               {"memory", memory}};
@@ -155,6 +156,8 @@ void PrintDescription(const Json& d) {
   row("vocabulary", number("vocab_size"));
   row("context", StrCat(number("context_length"), " tokens"));
   if (d["sliding_window"].get<int64_t>() > 0) row("window", number("sliding_window"));
+  if (d["mtp_heads"].get<int64_t>() > 0)
+    row("heads", StrCat(number("mtp_heads"), " that predict tokens (--speculate mtp)"));
   row("tokenizer", d["tokenizer"]);
   row("chat template", d["chat_template"].get<bool>() ? "yes" : "no");
   for (const auto& [id, figures] : d["memory"].items()) {

@@ -73,6 +73,8 @@ class EngineImpl : public Engine {
   Status OpenScheduler();
   // Null where nothing proposes drafts.
   Result<std::unique_ptr<Drafter>> MakeDrafter() const;
+  // That the runner makes for each sequence.
+  int device_drafts() const { return options_.speculate == "mtp" ? options_.speculate_tokens : 0; }
   void StartThreads();
   void FillInfo(const files::ModelFiles& files);
   void Ended(RequestId id);
@@ -173,7 +175,7 @@ Status EngineImpl::OpenScheduler() {
   options.prefix_cache = options_.prefix_cache;
   options.policy = options_.scheduler_policy;
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, MakeDrafter());
-  if (drafter != nullptr)
+  if (drafter != nullptr || device_drafts() > 0)
     options.max_draft_tokens =
         batch::DraftsWithin(runner_->Info().kv_groups, options_.speculate_tokens);
   SLUICE_ASSIGN_OR_RETURN(auto scheduler,
@@ -205,11 +207,12 @@ void EngineImpl::StartThreads() {
   context.end_ids = end_ids_;
   context.kv_dtype = batch::FinestGroup(runner_->Info().kv_groups).dtype;
   context.prefix_cache = options_.prefix_cache;
-  context.drafts = options_.speculate != "none";
+  context.drafts = options_.speculate != "none" && device_drafts() == 0;
   context.constraints = constraints_.get();
   context.masks = &loop_->masks();
   context.max_model_len = info_.max_model_len;
   context.longest_sequence = loop_->longest_sequence();
+  context.device_drafts = device_drafts();
   context.add = [this](auto request, auto sequences) {
     // At once, so that CheckAdmission counts the request in one place.
     std::lock_guard lock(mutex_);

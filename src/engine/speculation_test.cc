@@ -181,7 +181,7 @@ TEST(SpeculationOpen, RefusesWhatCannotWork) {
   options.speculate = "medusa";
   Status status = Engine::Open(options, {}).status();
   EXPECT_EQ(status.field(), "speculate");
-  EXPECT_THAT(status.message(), HasSubstr("choose none, ngram or suffix"));
+  EXPECT_THAT(status.message(), HasSubstr("choose none, ngram, suffix or mtp"));
   options = WithDrafts(TinyOptions(), 9);
   EXPECT_EQ(Engine::Open(options, {}).status().field(), "speculate-tokens");
 }

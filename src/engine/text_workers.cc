@@ -221,6 +221,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
     spec.sampling.choice = choice;
     spec.no_overlap = spec.sampling.no_repeat_ngram > 0;  // which looks through all tokens so far
+    spec.device_drafts = context_.device_drafts;
     spec.masked = !state->constraints.empty();
     if (spec.masked) {  // which minds both itself, or would have nothing left to draw
       spec.sampling.min_tokens = spec.sampling.no_repeat_ngram = 0;

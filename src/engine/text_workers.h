@@ -35,6 +35,7 @@ struct TextContext {
   MaskBoard* masks = nullptr;
   int max_model_len = 0;
   int longest_sequence = 0;  // that the KV cache holds
+  int device_drafts = 0;     // SequenceSpec::device_drafts
   // Hands the sequences of a tokenized request to the step thread; false when that has stopped.
   std::function<bool(std::shared_ptr<RequestState>, std::vector<schedule::SequenceSpec>)> add;
   // A stop string ended the choice.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "exec/sink_observer.h"
 
 namespace sluice::exec {
 namespace {
@@ -85,16 +84,31 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
   return context;
 }
 
-Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs,
-                          const ops::Tensor& logits) {
-  model::ForwardContext context = Context(*stream_);
-  if (flight->sink == nullptr) return model_.Forward(context, inputs, {logits});
+Result<SinkObserver*> Executor::Observe(batch::KvSink* sink) {
+  if (sink == nullptr) return nullptr;
   while (static_cast<int>(layer_events_.size()) < store_.layer_count()) {
     SLUICE_ASSIGN_OR_RETURN(layer_events_.emplace_back(), device_.CreateEvent());
   }
-  SinkObserver observer(*flight->sink, *stream_, layer_events_);
-  context.observer = &observer;
-  return model_.Forward(context, inputs, {logits});
+  return &observer_.emplace(*sink, *stream_, layer_events_);
+}
+
+model::Outputs Executor::OutputsOf(const model::DeviceBatch& inputs, int64_t rows) const {
+  model::Outputs outputs{Logits(rows), hidden_};
+  if (!hidden_.empty()) outputs.hidden.dims[0] = inputs.tokens();
+  return outputs;
+}
+
+Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs, int64_t rows) {
+  model::ForwardContext context = Context(*stream_);
+  SLUICE_ASSIGN_OR_RETURN(context.observer, Observe(flight->sink));
+  return model_.Forward(context, inputs, OutputsOf(inputs, rows));
+}
+
+Status Executor::Propose(device::Stream& stream, const Inputs& inputs, batch::KvSink* sink) {
+  if (propose_) return propose_(stream, sampler_->lengths(), sampler_->tokens());
+  if (mtp_ == nullptr) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(SinkObserver* const observer, Observe(sink));
+  return mtp_->Propose(stream, inputs.given, inputs.model, observer);
 }
 
 ops::Tensor Executor::Logits(int64_t rows) const {
@@ -149,7 +163,7 @@ Status Executor::EnqueueModel(Flight* flight) {
   const Inputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, source));
   SLUICE_RETURN_IF_ERROR(Place(*stream_, bucket, true));
-  return RunModel(flight, bucket.model, Logits(graphs_->shape(index).tokens));
+  return RunModel(flight, bucket.model, graphs_->shape(index).tokens);
 }
 
 Status Executor::EnqueueEager(Flight* flight) {
@@ -167,7 +181,7 @@ Status Executor::EnqueueEager(Flight* flight) {
   const bool names_rows =
       std::any_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; });
   SLUICE_RETURN_IF_ERROR(Place(*stream_, eager_, names_rows));
-  return RunModel(flight, eager_.model, Logits(batch.shape.rows));
+  return RunModel(flight, eager_.model, batch.shape.rows);
 }
 
 Status Executor::EnqueueSampling(Flight* flight) {
@@ -175,15 +189,20 @@ Status Executor::EnqueueSampling(Flight* flight) {
   const int index = flight->batch.bucket;
   if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadBesideFixed(*stream_, &flight->rows));
-    SLUICE_RETURN_IF_ERROR(sampling_graphs_->Run(*stream_, index, {}));
+    SLUICE_RETURN_IF_ERROR(flight->sink == nullptr || mtp_ == nullptr
+                               ? sampling_graphs_->Run(*stream_, index, {})
+                               : RunSamplingOf(*stream_, index, flight->sink));
     SLUICE_RETURN_IF_ERROR(
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
     if (index >= 0) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
     const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
+    if (!flight->batch.plan.tokens.empty()) {
+      const Inputs& inputs = index >= 0 ? bucket_inputs_[index] : eager_;
+      SLUICE_RETURN_IF_ERROR(Propose(*stream_, inputs, flight->sink));
+    }
   }
-  if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
   flight->costs.sample += NowMicros() - start;
   SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
   return stream_->Record(*flight->done);
@@ -193,13 +212,16 @@ Status Executor::RunModelOf(device::Stream& stream, int index) {
   const Inputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(Place(stream, bucket, true));
   model::ForwardContext context = Context(stream);
-  return model_.Forward(context, bucket.model, {Logits(graphs_->shape(index).tokens)});
+  return model_.Forward(context, bucket.model,
+                        OutputsOf(bucket.model, graphs_->shape(index).tokens));
 }
 
-Status Executor::RunSamplingOf(device::Stream& stream, int index) {
+Status Executor::RunSamplingOf(device::Stream& stream, int index, batch::KvSink* sink) {
   const Inputs& bucket = bucket_inputs_[index];
   const int rows = graphs_->shape(index).tokens;
-  return sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows));
+  SLUICE_RETURN_IF_ERROR(
+      sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows)));
+  return Propose(stream, bucket, sink);
 }
 
 // A plan without tokens has no forward pass, so the sink hears nothing of it.
@@ -328,12 +350,14 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   plan.entries.push_back({.told_whole = plan.step,
                           .first_position = first,
                           .query_tokens = tokens,
-                          .logits_count = 1});
+                          .logits_count = 1,
+                          .guesses = guesses_});
   plan.tokens.assign(tokens, index == 0 ? 0 : batch::kLastDrawn);
   plan.logits_rows.push_back({.token = tokens - 1});
   for (const batch::KvGroup& group : store_.groups()) {
     batch::GroupTable& table = plan.groups.emplace_back();
-    for (int at = 0; at < first + tokens; at += group.kernel_block_tokens) {
+    for (int at = 0; at < first + tokens + std::max(0, guesses_ - 1);
+         at += group.kernel_block_tokens) {
       table.ids.push_back(static_cast<int32_t>(table.ids.size()));
     }
     table.begin = {0, static_cast<int32_t>(table.ids.size())};
@@ -350,7 +374,7 @@ Status Executor::WarmUp() {
   CHECK(unfinished_.empty() && last_step_ == 0, "a warm-up after step ", last_step_);
   const model::ModelOptions& limits = model_.options();
   const int prompt = limits.max_tokens > 1 ? 2 : 1;
-  if (limits.max_model_len < prompt + kWarmUpSteps) return OkStatus();
+  if (limits.max_model_len < prompt + kWarmUpSteps + guesses_) return OkStatus();
   Status status;
   batch::StepResult result;
   for (int index = 0, first = 0; index < kWarmUpSteps && status.ok(); ++index) {

@@ -7,12 +7,15 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "exec/graph_runner.h"
 #include "exec/input_builder.h"
+#include "exec/mtp_proposer.h"
+#include "exec/sink_observer.h"
 #include "exec/step_runner.h"
 #include "exec/step_timer.h"
 #include "files/model_files.h"
@@ -31,8 +34,8 @@ class Executor : public StepRunner {
     bool graphs = true;    // decode through captured graphs where the device has them
     int draft_tokens = 0;  // of a sequence in a step, at most; graphs have room for them
     // Puts on the stream, behind each step, what writes guesses of the tokens that sequences draw
-    // next; see sample::Sampler::lengths and tokens. They must be ids of the vocabulary. Null: no
-    // plan names any.
+    // next; see sample::Sampler::lengths and tokens. They must be ids of the vocabulary. Null: the
+    // model's head does so, if it was loaded, and otherwise no plan asks for any.
     std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
         propose;
     bool time_steps = false;  // fill the times of Totals() where the device has timers
@@ -46,7 +49,7 @@ class Executor : public StepRunner {
   // Device memory that Make and the steps take on a device with memory of its own, the model's
   // workspace included.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            int max_num_seqs);
+                            int max_num_seqs, int draft_tokens);
   // Device memory that ops take beside their tensors. Make reserves it; nothing grows in a step.
   static Result<size_t> ScratchBytes(const weights::WeightPlan& weight_plan,
                                      const files::ModelConfig& config, device::Device& device,
@@ -103,6 +106,7 @@ class Executor : public StepRunner {
   Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
       : device_(device), model_(model), store_(store) {}
   Status MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records);
+  Status MakeProposer(const Options& options);
   Status MakeFlights(int depth);
   Status Sample(Flight* flight, const batch::MaskSet& masks);
   Status Finish(Flight* flight, batch::StepResult* result);
@@ -139,12 +143,17 @@ class Executor : public StepRunner {
   Status Place(device::Stream& stream, const Inputs& inputs, bool names_rows);
   // What the graphs of a bucket hold: Place and the model, and sampling.
   Status RunModelOf(device::Stream& stream, int bucket);
-  Status RunSamplingOf(device::Stream& stream, int bucket);
+  Status RunSamplingOf(device::Stream& stream, int bucket, batch::KvSink* sink);
+  // Guesses behind what a step with these inputs has drawn.
+  Status Propose(device::Stream& stream, const Inputs& inputs, batch::KvSink* sink);
   ops::Tensor Logits(int64_t rows) const;
+  model::Outputs OutputsOf(const model::DeviceBatch& inputs, int64_t rows) const;
   batch::BatchPlan WarmUpPlan(int index, int first, int tokens) const;
   Status CopyBlocks(const batch::BatchPlan& plan);
   model::ForwardContext Context(device::Stream& stream) const;
-  Status RunModel(Flight* flight, const model::DeviceBatch& inputs, const ops::Tensor& logits);
+  Status RunModel(Flight* flight, const model::DeviceBatch& inputs, int64_t rows);
+  // What tells the sink of each layer; null without one.
+  Result<SinkObserver*> Observe(batch::KvSink* sink);
 
   device::Device& device_;
   const model::Model& model_;
@@ -152,10 +161,15 @@ class Executor : public StepRunner {
   std::unique_ptr<InputBuilder> builder_;
   std::unique_ptr<sample::Sampler> sampler_;
   decltype(Options::propose) propose_;
+  int guesses_ = 0;  // of a sequence behind a step; 0: nothing guesses
   std::unique_ptr<device::Stream> stream_;
   std::vector<std::unique_ptr<device::Event>> layer_events_;  // for sinks
   std::vector<ops::PagedKv> kv_;                              // by layer
+  std::optional<SinkObserver> observer_;                      // of the step that is put there
   device::Buffer workspace_, logits_, plan_memory_;
+  device::Buffer hidden_memory_;
+  ops::Tensor hidden_;  // model::Outputs::hidden, in hidden_memory_; empty without a head
+  std::unique_ptr<MtpProposer> mtp_;  // of the model's head; may be null
   // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow
   // one another on the stream, so one of each does.
   device::Buffer parameters_, placed_;

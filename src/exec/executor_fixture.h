@@ -61,7 +61,10 @@ struct TinyExecutor {
     options.draft_tokens = draft_tokens;
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
-    weights::WeightPlan plan = model::PlanWeights(files, *device, options.activation).value();
+    // The checkpoint's head guesses, unless something else does.
+    options.mtp_head = draft_tokens > 0 && propose == nullptr && files.config.mtp_heads > 0;
+    weights::WeightPlan plan =
+        model::PlanWeights(files, *device, options.activation, options.mtp_head).value();
     model = std::move(model::LoadModel(files.config, std::move(plan), *device, options).value());
     std::vector<batch::KvGroup> groups = model->groups();
     for (batch::KvGroup& group : groups) {

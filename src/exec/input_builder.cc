@@ -42,12 +42,18 @@ bool Verifies(const batch::BatchPlan& plan, const batch::PlanEntry& entry) {
 // and a few for each. A step with more runs eagerly.
 constexpr int64_t kToldOfBucket = 1024, kToldOfSequence = 4;
 
+// The positions that the entry writes: the last guess has none.
+int64_t EndOf(const batch::PlanEntry& entry) {
+  return int64_t{entry.first_position} + entry.query_tokens + std::max(0, entry.guesses - 1);
+}
+
 }  // namespace
 
 InputShape LargestShape(const InputLimits& limits, std::span<const batch::KvGroup> groups) {
   InputShape shape{.tokens = limits.tokens,
                    .sequences = limits.sequences,
                    .rows = limits.logits_rows,
+                   .drafts = limits.guesses ? limits.sequences : -1,
                    .told = {},
                    .table_widths = TableWidths(groups, limits.positions)};
   for (const int64_t width : shape.table_widths) shape.told.push_back(limits.sequences * width);
@@ -121,7 +127,26 @@ bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_
           static_cast<int64_t>(plan.logits_rows.size())) {
     return Refuse(error, StrCat("entry ", index, " names logits rows out of range"));
   }
-  return CheckTokens(plan, index, error) && CheckRows(plan, index, error);
+  return CheckTokens(plan, index, error) && CheckRows(plan, index, error) &&
+         CheckGuesses(plan, index, error);
+}
+
+// What is guessed stands behind what the entry draws.
+bool InputBuilder::CheckGuesses(const batch::BatchPlan& plan, size_t index, Status* error) const {
+  const batch::PlanEntry& entry = plan.entries[index];
+  if (entry.next_token >= limits_.vocab)
+    return Refuse(error, StrCat("token id ", entry.next_token, " behind entry ", index));
+  if (entry.guesses == 0) return true;
+  const bool draws = entry.logits_count > 0 && entry.next_token < 0 &&
+                     plan.logits_rows[entry.logits_begin + entry.logits_count - 1].purpose !=
+                         batch::RowPurpose::kScore;
+  if (!limits_.guesses || !draws || entry.guesses < 0 || entry.guesses >= batch::kKnownTokens ||
+      EndOf(entry) > limits_.positions) {
+    return Refuse(error,
+                  StrCat("entry ", index, " asks for ", entry.guesses, " guesses behind position ",
+                         entry.first_position + entry.query_tokens));
+  }
+  return true;
 }
 
 // The token that was drawn last comes first, and guesses follow one another.
@@ -187,7 +212,7 @@ bool InputBuilder::CheckTable(const batch::BatchPlan& plan, size_t group, Status
     const batch::PlanEntry& entry = plan.entries[e];
     // Not negative and below limits_.positions: CheckEntry came first.
     const uint32_t end = static_cast<uint32_t>(entry.first_position + entry.query_tokens);
-    const int64_t needed = (end + tokens - 1) / tokens;
+    const int64_t needed = (EndOf(entry) + tokens - 1) / tokens;
     if (table.first[e] < 0 || table.begin[e] > table.begin[e + 1] || table.Width(e) < needed ||
         table.Width(e) > most) {
       return Refuse(error,
@@ -302,11 +327,16 @@ void InputBuilder::SetShape(PreparedBatch* batch) const {
   shape.tokens = static_cast<int64_t>(plan.tokens.size());
   shape.sequences = static_cast<int64_t>(plan.entries.size());
   shape.rows = static_cast<int64_t>(plan.logits_rows.size());
+  shape.drafts = -1;
+  if (limits_.guesses) {
+    shape.drafts = std::count_if(plan.entries.begin(), plan.entries.end(),
+                                 [](const batch::PlanEntry& entry) { return entry.guesses > 0; });
+  }
   shape.told.assign(plan.groups.size(), 0);
   shape.table_widths.assign(plan.groups.size(), 0);
   int32_t longest = 0;
   for (const batch::PlanEntry& entry : plan.entries) {
-    longest = std::max(longest, entry.first_position + entry.query_tokens);
+    longest = std::max(longest, static_cast<int32_t>(EndOf(entry)));
   }
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     shape.told[g] = static_cast<int64_t>(plan.groups[g].ids.size());
@@ -356,6 +386,29 @@ void InputBuilder::Fill(PreparedBatch* batch) {
   }
 }
 
+// Those that guess, one behind the other.
+void InputBuilder::FillDrafts(const PreparedBatch& batch) {
+  if (batch.shape.drafts < 0) return;
+  int32_t* const next = inputs_.next.ptr<int32_t>();
+  int32_t* const drafting = inputs_.drafting.ptr<int32_t>();
+  int32_t* const slots = inputs_.draft_slots.ptr<int32_t>();
+  int32_t* const start = inputs_.draft_start.ptr<int32_t>();
+  int32_t count = 0;
+  for (size_t e = 0; e < batch.plan.entries.size(); ++e) {
+    const batch::PlanEntry& entry = batch.plan.entries[e];
+    next[e] = entry.next_token;
+    if (entry.guesses == 0) continue;
+    drafting[count] = static_cast<int32_t>(e);
+    slots[count] = entry.slot;
+    start[count] = count;
+    ++count;
+  }
+  std::fill(next + batch.plan.entries.size(), next + batch.shape.sequences, -1);
+  std::fill(drafting + count, drafting + batch.shape.drafts, -1);
+  std::fill(slots + count, slots + batch.shape.drafts, -1);
+  std::fill(start + count, start + batch.shape.drafts + 1, count);
+}
+
 Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan) {
   SLUICE_RETURN_IF_ERROR(Check(*plan));
   PreparedBatch batch;
@@ -365,6 +418,7 @@ Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan) {
   ChooseBucket(&batch);
   SetShape(&batch);
   Fill(&batch);
+  FillDrafts(batch);
   return batch;
 }
 

@@ -22,6 +22,7 @@ struct InputLimits {
   int64_t slots = 0;      // sampler slots
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
+  bool guesses = false;  // plans may ask for tokens to be guessed
 };
 
 // Of the largest step, which tells every table whole.
@@ -64,11 +65,12 @@ class InputBuilder {
 
  private:
   Status Check(const batch::BatchPlan& plan);
-  // These four are false when *error says what is wrong.
+  // These five are false when *error says what is wrong.
   bool CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,
                   Status* error) const;
   bool CheckTokens(const batch::BatchPlan& plan, size_t index, Status* error) const;
   bool CheckRows(const batch::BatchPlan& plan, size_t index, Status* error) const;
+  bool CheckGuesses(const batch::BatchPlan& plan, size_t index, Status* error) const;
   bool CheckTable(const batch::BatchPlan& plan, size_t group, Status* error) const;
   Status CheckStart(const batch::SlotStart& start) const;
   Status CheckCopies(const batch::BatchPlan& plan) const;
@@ -77,6 +79,7 @@ class InputBuilder {
   void ChooseBucket(PreparedBatch* batch) const;
   void SetShape(PreparedBatch* batch) const;
   void Fill(PreparedBatch* batch);
+  void FillDrafts(const PreparedBatch& batch);
 
   device::Device& device_;
   const std::vector<batch::KvGroup> groups_;

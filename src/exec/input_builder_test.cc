@@ -424,6 +424,76 @@ TEST_F(KnownTokens, GuessesStandBehindOneAnotherAndRowsNameThem) {
   EXPECT_THAT(Ints(Given(*batch).token_ids), ::testing::ElementsAre(-19, -20, -21));
 }
 
+// Where a runner guesses.
+class Guesses : public InputBuilderTest {
+ protected:
+  Guesses() {
+    InputLimits limits = limits_;
+    limits.guesses = true;
+    builder_ = std::make_unique<InputBuilder>(*device_, groups_, limits);
+  }
+  // A chunk of a prompt, and a token at position 5 behind which two are guessed.
+  static BatchPlan Plan() {
+    BatchPlan plan;
+    plan.entries = {{.sequence = 3, .query_tokens = 2, .next_token = 42},
+                    {.sequence = 7,
+                     .slot = 1,
+                     .first_position = 5,
+                     .query_tokens = 1,
+                     .token_begin = 2,
+                     .logits_count = 1,
+                     .guesses = 3}};
+    plan.tokens = {40, 41, 50};
+    plan.logits_rows = {{2}};
+    plan.groups = {{{0, 1, 3}, {0, 0}, {1, 3, 9}}, {{0, 1, 5}, {0, 0}, {0, 1, 2, 3, 4}}};
+    return plan;
+  }
+};
+
+TEST_F(Guesses, WhoGuessesStandsOneBehindTheOther) {
+  auto batch = Build(Plan());
+  ASSERT_TRUE(batch.ok()) << batch.status().message();
+  const StepInputs given = Given(*batch);
+  EXPECT_EQ(Ints(given.next), (std::vector<int32_t>{42, -1}));
+  EXPECT_EQ(Ints(given.drafting), (std::vector<int32_t>{1}));
+  EXPECT_EQ(Ints(given.draft_start), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(Ints(given.draft_slots), (std::vector<int32_t>{1}));
+  EXPECT_EQ(batch->shape.table_widths, (std::vector<int64_t>{2, 4}));
+  builder_->Recycle(*std::move(batch));
+  builder_->UseBuckets({{3, 6}}, 2, 1 << 16);
+  batch = Build(Plan());
+  ASSERT_TRUE(batch.ok() && batch->bucket == 0) << batch.status().message();
+  const StepInputs padded = Given(*batch);
+  EXPECT_EQ(Ints(padded.next), (std::vector<int32_t>{42, -1, -1}));
+  EXPECT_EQ(Ints(padded.drafting), (std::vector<int32_t>{1, -1, -1}));
+  EXPECT_EQ(Ints(padded.draft_start), (std::vector<int32_t>{0, 1, 1, 1}));
+  EXPECT_EQ(Ints(padded.draft_slots), (std::vector<int32_t>{1, -1, -1}));
+}
+
+TEST_F(Guesses, WhatCannotBeGuessedIsAnErrorOfThePlan) {
+  const Spoil spoils[] = {
+      [](BatchPlan& p) { p.entries[1].guesses = -1; },
+      [](BatchPlan& p) { p.entries[1].guesses = batch::kKnownTokens; },
+      [](BatchPlan& p) { p.entries[1].guesses = 4; },  // one more than there are blocks for
+      [](BatchPlan& p) { p.entries[1].first_position = 22; },
+      [](BatchPlan& p) { p.entries[1].next_token = 7; },
+      [](BatchPlan& p) { p.entries[0].guesses = 1; },  // draws nothing
+      [](BatchPlan& p) { p.entries[0].next_token = 100; },
+      [](BatchPlan& p) {
+        p.logits_rows[0] = {2, 5, RowPurpose::kScore};
+      },
+  };
+  for (const Spoil& spoil : spoils) {
+    BatchPlan plan = Plan();
+    spoil(plan);
+    EXPECT_EQ(Build(plan).status().code(), StatusCode::kInvalidArgument) << &spoil - spoils;
+  }
+  EXPECT_TRUE(Build(Plan()).ok());
+  InputBuilder without(*device_, groups_, limits_);
+  BatchPlan plan = Plan();
+  EXPECT_FALSE(without.Build(&plan).ok());
+}
+
 TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
   auto first = Build(Good());
   ASSERT_TRUE(first.ok());

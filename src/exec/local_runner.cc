@@ -22,6 +22,9 @@ constexpr int64_t kExtraLogits = 8 << 20;
 // programs and for what nobody has planned.
 constexpr double kDeviceShare = 0.9;
 
+// A checkpoint's own heads make the drafts.
+bool DraftsByHead(const EngineOptions& options) { return options.speculate == "mtp"; }
+
 int DraftTokens(const EngineOptions& options) {
   return options.speculate == "none" ? 0 : options.speculate_tokens;
 }
@@ -46,7 +49,8 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
                           weights::FreeBytesBeside(request.weight_bytes, device));
   if (!device.facts().shares_host_memory) request.share = kDeviceShare;
   request.allocation_bytes_max = device.facts().allocation_bytes_max;
-  request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
+  request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs,
+                                             DraftTokens(options)) +
                        model::RopeTableBytes(files.config, model_options);
   const device::DeviceFacts& facts = device.facts();
   SLUICE_ASSIGN_OR_RETURN(request.scratch_bytes,
@@ -57,6 +61,15 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
     request.graph_bytes += Executor::GraphBytes(files.config, model_options, facts,
                                                 options.max_num_seqs, DraftTokens(options));
   return PlanMemory(request);
+}
+
+Status CheckHead(const files::ModelFiles& files, const EngineOptions& options) {
+  if (!DraftsByHead(options) || files.config.mtp_heads > 0) return OkStatus();
+  return InvalidArgument(
+      StrCat("--speculate mtp needs a checkpoint with heads that predict tokens, and ",
+             Quote(files.path), " (", files::ArchitectureName(files.config.architecture),
+             ") has none; leave --speculate out or choose ngram"),
+      "speculate");
 }
 
 Status CheckStateBlock(int tokens) {
@@ -104,13 +117,16 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOption
       model_options.kv_dtype,
       ParseKvDtype(options.kv_dtype, AutomaticKvDtype(*files.tensors, device.facts())));
   model_options.max_model_len = options.max_model_len;
+  SLUICE_RETURN_IF_ERROR(CheckHead(files, options));
+  model_options.mtp_head = DraftsByHead(options);
   if (options.max_batch_tokens < options.max_num_seqs) {
     return InvalidArgument(
         StrCat("--max-batch-tokens ", options.max_batch_tokens, " is below --max-num-seqs ",
                options.max_num_seqs, ": every running sequence takes one token of a step"),
         "max-batch-tokens");
   }
-  auto weight_plan = model::PlanWeights(files, device, model_options.activation);
+  auto weight_plan =
+      model::PlanWeights(files, device, model_options.activation, model_options.mtp_head);
   if (!weight_plan.ok()) return WithForcedOps(weight_plan.status(), options);
   auto plan = PlanFor(device, files, *weight_plan, model_options, options);
   if (!plan.ok()) return WithForcedOps(plan.status(), options);

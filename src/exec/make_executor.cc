@@ -42,6 +42,7 @@ InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions
   limits.slots = max_num_seqs;
   limits.positions = options.max_model_len > 0 ? options.max_model_len : config.context_length;
   limits.vocab = config.vocab_size;
+  limits.guesses = options.mtp_head;
   return limits;
 }
 
@@ -115,8 +116,20 @@ InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const Input
   return bytes;
 }
 
-// Launches of a forward pass with sampling, by which graphs are estimated: at most.
+size_t HiddenBytes(const files::ModelConfig& config, const model::ModelOptions& options) {
+  return RowBytes(ops::ResidualDType(options.activation),
+                  static_cast<size_t>(options.max_tokens * config.hidden_size));
+}
+
+MtpProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs,
+                                 int draft_tokens) {
+  return {.tokens = options.max_tokens, .sequences = max_num_seqs, .guesses = draft_tokens};
+}
+
+// Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of the
+// model's head is a layer between an embedding and a token of its own.
 constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
+constexpr int64_t kLaunchesOfGuess = kLaunchesOfLayer + 12;
 
 }  // namespace
 
@@ -134,15 +147,22 @@ Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
 size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                             const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
   if (facts.graphs != device::GraphSupport::kFull) return 0;
-  const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
+  const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep +
+                           (options.mtp_head ? draft_tokens * kLaunchesOfGuess : 0);
   const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
   return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
 }
 
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                             int max_num_seqs) {
+                             int max_num_seqs, int draft_tokens) {
   const std::vector<batch::KvGroup> groups = model::LayerGroups(config, options);
-  return model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
+  const size_t head =
+      !options.mtp_head
+          ? 0
+          : HiddenBytes(config, options) +
+                MtpProposer::DeviceBytes(config, options,
+                                         ProposerSizes(options, max_num_seqs, draft_tokens));
+  return head + model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          InputMemory(groups, LimitsOf(config, options, max_num_seqs)).sum() +
          groups.size() * PlanBytes(max_num_seqs);
@@ -153,7 +173,9 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   const int max_num_seqs = wanted.max_num_seqs;
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
-  const InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
+  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
+  limits.guesses |= wanted.propose != nullptr;
+  executor->guesses_ = limits.guesses ? wanted.draft_tokens : 0;
   executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
@@ -177,6 +199,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer));
   }
+  SLUICE_RETURN_IF_ERROR(executor->MakeProposer(wanted));
   if (wanted.time_steps) {
     auto timer = StepTimer::Make(device);
     if (!timer.ok() && timer.status().code() != StatusCode::kUnimplemented) return timer.status();
@@ -214,6 +237,30 @@ Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindReco
     SLUICE_ASSIGN_OR_RETURN(place_.emplace_back(),
                             ops::Bind<ops::PlaceTokens>(device_.ops(), PlacingOf(group), records));
   }
+  return OkStatus();
+}
+
+Status Executor::MakeProposer(const Options& wanted) {
+  const model::ModelOptions& options = model_.options();
+  if (!options.mtp_head || wanted.draft_tokens == 0) return OkStatus();
+  constexpr auto memory = device::MemoryKind::kDevice;
+  SLUICE_ASSIGN_OR_RETURN(hidden_memory_,
+                          device_.Allocate(HiddenBytes(model_.config(), options), memory));
+  hidden_ = ops::Dense(hidden_memory_.view(), ops::ResidualDType(options.activation),
+                       {options.max_tokens, model_.config().hidden_size});
+  const int group = model_.group_of(model_.config().num_layers);
+  MtpProposer::Shared shared;
+  shared.context = Context(*stream_);
+  shared.lengths = sampler_->lengths();
+  shared.known = sampler_->tokens();
+  shared.table = tables_[group];
+  shared.placing = PlacingOf(store_.groups()[group]);
+  shared.hidden = hidden_;
+  shared.logits = Logits(options.max_logits_rows);
+  SLUICE_ASSIGN_OR_RETURN(
+      mtp_, MtpProposer::Make(device_, model_,
+                              ProposerSizes(options, wanted.max_num_seqs, wanted.draft_tokens),
+                              std::move(shared), wanted.bindings));
   return OkStatus();
 }
 
@@ -288,9 +335,11 @@ Status Executor::MakeBuckets(const Options& options) {
   graphs_ = std::make_unique<GraphRunner>(
       device_, shapes, bytes, parameters_.view(),
       [this](device::Stream& stream, int bucket) { return RunModelOf(stream, bucket); });
-  sampling_graphs_ = std::make_unique<GraphRunner>(
-      device_, shapes, std::span<const size_t>(), device::View(),
-      [this](device::Stream& stream, int bucket) { return RunSamplingOf(stream, bucket); });
+  sampling_graphs_ =
+      std::make_unique<GraphRunner>(device_, shapes, std::span<const size_t>(), device::View(),
+                                    [this](device::Stream& stream, int bucket) {
+                                      return RunSamplingOf(stream, bucket, nullptr);
+                                    });
   info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
   builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, staging);
   return OkStatus();

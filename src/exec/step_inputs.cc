@@ -39,6 +39,12 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs
   inputs->unsure = carver.Take({shape.sequences});
   inputs->slots = carver.Take({shape.sequences});
   inputs->logits_rows = carver.Take({shape.rows});
+  if (shape.drafts >= 0) {
+    inputs->next = carver.Take({shape.sequences});
+    inputs->drafting = carver.Take({shape.drafts});
+    inputs->draft_start = carver.Take({shape.drafts + 1});
+    inputs->draft_slots = carver.Take({shape.drafts});
+  }
   inputs->groups.resize(shape.told.size());
   for (size_t g = 0; g < shape.told.size(); ++g) {
     inputs->groups[g].told_start = carver.Take({shape.sequences + 1});

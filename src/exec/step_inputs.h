@@ -21,7 +21,12 @@ struct StepInputs {
   ops::Tensor unsure;       // [sequences]: it may be so much less
   ops::Tensor slots;        // [sequences]
   ops::Tensor logits_rows;  // [rows]
-  struct Group {            // see ops::PlaceTokens::Args
+  // See ops::NextTokens::Args; empty where nothing guesses.
+  ops::Tensor next;      // [sequences]
+  ops::Tensor drafting;  // [drafts]
+  // Of those that guess, a token each: [drafts + 1] and [drafts].
+  ops::Tensor draft_start, draft_slots;
+  struct Group {  // see ops::PlaceTokens::Args
     ops::Tensor told_start, told_first, told;
   };
   std::vector<Group> groups;
@@ -30,6 +35,7 @@ struct StepInputs {
 // The sizes of both.
 struct InputShape {
   int64_t tokens = 0, sequences = 0, rows = 0;
+  int64_t drafts = -1;                // sequences that guess; -1: nothing ever does
   std::vector<int64_t> told;          // by group: block ids that there is room for
   std::vector<int64_t> table_widths;  // by group: ids of a row of the step's tables
 };

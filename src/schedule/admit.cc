@@ -53,7 +53,7 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   // Steps extend these until the sequence ends.
   const int32_t longest = sequence->prompt_tokens + sequence->spec.max_tokens;
   sequence->tokens.reserve(longest);
-  kv_.Reserve(&sequence->kv, longest);
+  kv_.Reserve(&sequence->kv, longest + sequence->spec.device_drafts);
   sequence->drafts.reserve(options_.max_draft_tokens);
   sequence->fork_parent = 0;
   sequence->computed = sequence->planned = shared.tokens;

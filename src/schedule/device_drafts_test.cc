@@ -102,5 +102,75 @@ TEST_F(DeviceDrafts, NothingIsGuessedBeforeATokenWasDrawnInTheSlot) {
   }
 }
 
+// Blocks of four tokens: all guesses but the last are computed.
+TEST_F(DeviceDrafts, GuessesHaveRoomBehindTheTokensOfTheirStep) {
+  StartDrafting();
+  Add(Drafting(1));
+  const BatchPlan prompt = Plan();
+  EXPECT_EQ(prompt.entries[0].guesses, 2);
+  EXPECT_EQ(prompt.groups[0].Width(0), 1);  // three tokens and a guess
+  const BatchPlan first = Plan();
+  EXPECT_EQ(first.entries[0].guesses, 2);
+  EXPECT_EQ(first.groups[0].Width(0), 2);
+  Commit(Answer(prompt));
+  const BatchPlan second = Plan();  // up to position 9, if all drafts are right
+  EXPECT_EQ(second.groups[0].Width(0), 3);
+}
+
+TEST_F(DeviceDrafts, NobodyGivesUpABlockForGuesses) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 2;
+  Start(options, Blocks(2));
+  SequenceSpec spec = Drafting(1, 2), other = Drafting(2, 2);
+  spec.prompt = other.prompt = Count(4);
+  Add(spec);
+  Add(other);
+  const BatchPlan plan = Plan();
+  ASSERT_EQ(plan.entries.size(), 1u);  // the other's prompt does not fit beside it
+  EXPECT_EQ(plan.entries[0].guesses, 2);
+  Commit(Answer(plan));
+  RunToTheEnd();
+  EXPECT_EQ(s->Stats().preemptions, 0u);
+}
+
+TEST_F(DeviceDrafts, WithoutRoomNothingIsGuessedNorVerified) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 2;
+  options.max_model_len = 8;
+  Start(options, Blocks(2));
+  SequenceSpec spec = Drafting(1, 4);
+  spec.prompt = Count(4);
+  Add(spec);
+  const BatchPlan prompt = Plan();
+  EXPECT_EQ(prompt.entries[0].guesses, 2);
+  Commit(Answer(prompt));
+  const BatchPlan first = Plan();  // up to position 7: behind it there is none
+  EXPECT_EQ(first.entries[0].query_tokens, 3);
+  EXPECT_EQ(first.entries[0].guesses, 2);
+  Commit(Kept(first, 1));
+  const BatchPlan second = Plan();
+  EXPECT_EQ(second.entries[0].query_tokens, 2);
+  EXPECT_EQ(second.entries[0].guesses, 2);
+  Commit(Kept(second, 1));
+  const BatchPlan third = Plan();
+  EXPECT_EQ(third.entries[0].query_tokens, 1);
+}
+
+TEST_F(DeviceDrafts, AChunkTellsTheTokenBehindIt) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 2;
+  options.max_batch_tokens = 4;
+  Start(options, Blocks(16));
+  SequenceSpec spec = Drafting(1);
+  spec.prompt = Count(9);
+  Add(spec);
+  for (const int32_t next : {104, 108, kLastDrawn}) {
+    const BatchPlan plan = Plan();
+    EXPECT_EQ(plan.entries[0].next_token, next);
+    EXPECT_EQ(plan.entries[0].guesses, next < 0 ? 2 : 0);
+    Commit(Answer(plan));
+  }
+}
+
 }  // namespace
 }  // namespace sluice::schedule

@@ -98,10 +98,11 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
       plan->tokens.push_back(batch::kLastDrawn);
     }
   }
+  const int32_t written = first + scheduled.query + std::max(0, scheduled.guesses - 1);
   for (size_t g = 0; g < plan->groups.size(); ++g) {
     batch::GroupTable& table = plan->groups[g];
-    table.first.push_back(kv_.TellKernelTable(&sequence.kv, static_cast<int32_t>(g),
-                                              first + scheduled.query, &table.ids));
+    table.first.push_back(
+        kv_.TellKernelTable(&sequence.kv, static_cast<int32_t>(g), written, &table.ids));
     table.begin.push_back(static_cast<int32_t>(table.ids.size()));
   }
   if (sequence.slot_started == 0) {
@@ -117,10 +118,14 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
                 .drafts = scheduled.drafts};
   AppendRows(scheduled, plan, &booked);
   entry.masked = sequence.spec.masked && booked.samples;
+  entry.guesses = booked.samples ? scheduled.guesses : 0;
+  if (const int32_t end = first + scheduled.query; !booked.samples)
+    entry.next_token = end < known ? sequence.tokens[end] : 0;
   sequence.planned += scheduled.query;
   sequence.unknown_tokens += booked.samples ? 1 : 0;
   sequence.unsure += scheduled.drafts;
   sequence.drawn_in_slot = booked.samples;
+  sequence.guessed = entry.guesses > 0;
   sequence.awaits_commit = false;
   sequence.drafts.clear();
   sequence.last_step = step_;

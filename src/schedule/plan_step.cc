@@ -9,18 +9,28 @@ namespace sluice::schedule {
 // Drafts of a step behind others of the sequence. Which rows are masked, and which edits they have,
 // is decided by the tokens before them, so those must be known here. Where there are states, so
 // must the position: a step ends at a border between their blocks.
-int32_t Scheduler::DeviceDrafts(const Sequence& sequence) const {
-  const bool blind = !sequence.spec.masked && !sequence.no_overlap &&
-                     sequence.drawn() >= sequence.spec.sampling.min_tokens;
+int32_t Scheduler::DeviceDrafts(const Sequence& sequence, int32_t drawn) const {
+  const bool blind =
+      !sequence.spec.masked && !sequence.no_overlap && drawn >= sequence.spec.sampling.min_tokens;
   return blind && !HasStates() ? std::min(sequence.spec.device_drafts, options_.max_draft_tokens)
                                : 0;
+}
+
+// Guesses of a step that computes the sequence up to `end`, all or none. The last one has no KV,
+// and nobody gives up a block for the others.
+int32_t Scheduler::RoomForGuesses(Sequence* sequence, int32_t end) {
+  const int32_t guesses = DeviceDrafts(*sequence, sequence->drawn() + sequence->unknown_tokens + 1);
+  if (guesses == 0 || end < sequence->length() || sequence->done_drawing()) return 0;
+  const int32_t most = end + guesses - 1;
+  if (most > options_.max_model_len || !kv_.Grow(&sequence->kv, most)) return 0;
+  return guesses;
 }
 
 // Whether the next step can compute something for a sequence.
 bool Scheduler::Plannable(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning || sequence.uncomputed() == 0) return false;
   if (sequence.in_flight > 0 && (sequence.awaits_commit || sequence.no_overlap)) return false;
-  if (sequence.unsure > 0 && DeviceDrafts(sequence) == 0) return false;
+  if (sequence.unsure > 0 && DeviceDrafts(sequence, sequence.drawn()) == 0) return false;
   return sequence.spec.max_tokens == 0 || !sequence.done_drawing();
 }
 
@@ -77,10 +87,10 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   kv_.LetGo(&sequence->kv, sequence->planned - sequence->unsure, sequence->last_step);
   const int32_t length = sequence->planned + 1;
   auto drafts = static_cast<int32_t>(sequence->drafts.size());
-  const bool known = drafts == 0 && sequence->drawn_in_slot;
-  if (known && sequence->spec.device_drafts > 0) drafts = DeviceDrafts(*sequence);
+  const bool known = drafts == 0 && sequence->drawn_in_slot && sequence->guessed;
+  if (known) drafts = DeviceDrafts(*sequence, sequence->drawn());
   if (drafts == 0 && kv_.HasRoom(sequence->kv, length)) {
-    scheduled_.push_back({sequence, 1, 0});
+    scheduled_.push_back({sequence, 1, 0, false, RoomForGuesses(sequence, length)});
     return;
   }
   if (!MakeRoom(sequence, length, budget)) {
@@ -95,7 +105,8 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   CHECK(kv_.Grow(&sequence->kv, length + drafts), "length=", length);
   budget->tokens -= drafts;
   budget->extra_rows -= drafts;
-  scheduled_.push_back({sequence, 1 + drafts, drafts, known});
+  scheduled_.push_back(
+      {sequence, 1 + drafts, drafts, known, RoomForGuesses(sequence, length + drafts)});
 }
 
 void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
@@ -109,7 +120,7 @@ void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
   budget->tokens -= chunk;
   const int32_t first_row = std::max(planned, sequence->scored);
   budget->extra_rows -= std::max(0, std::min(planned + chunk, sequence->to_score()) - first_row);
-  scheduled_.push_back({sequence, chunk, 0});
+  scheduled_.push_back({sequence, chunk, 0, false, RoomForGuesses(sequence, planned + chunk)});
 }
 
 int32_t Scheduler::ChunkOf(const Sequence& sequence, const Budget& budget) const {

@@ -188,7 +188,8 @@ class Scheduler {
     Sequence* sequence;
     int32_t query;
     int32_t drafts;
-    bool known = false;  // the runner knows the drafts
+    bool known = false;   // the runner knows the drafts
+    int32_t guesses = 0;  // of what comes behind the token that is drawn
   };
   struct SlotRelease {
     uint64_t step;
@@ -222,7 +223,8 @@ class Scheduler {
   void ScheduleRunning(Budget* budget);
   void ScheduleDecode(Sequence* sequence, Budget* budget);
   void SchedulePrefill(Sequence* sequence, Budget* budget);
-  int32_t DeviceDrafts(const Sequence& sequence) const;
+  int32_t DeviceDrafts(const Sequence& sequence, int32_t drawn) const;
+  int32_t RoomForGuesses(Sequence* sequence, int32_t end);
   bool Plannable(const Sequence& sequence) const;
   bool Decodes(const Sequence& sequence) const;
   int32_t ChunkOf(const Sequence& sequence, const Budget& budget) const;

@@ -10,14 +10,14 @@ namespace sluice::speculate {
 bool Proposer::End(int32_t, std::span<const int32_t>) { return true; }
 
 Status CheckProposer(std::string_view name) {
-  if (name == "none" || name == "ngram" || name == "suffix") return OkStatus();
+  if (name == "none" || name == "ngram" || name == "suffix" || name == "mtp") return OkStatus();
   return InvalidArgument(StrCat("--speculate ", Quote(name),
-                                " is no way to find drafts; choose none, ngram or suffix"),
+                                " is no way to find drafts; choose none, ngram, suffix or mtp"),
                          "speculate");
 }
 
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits) {
-  if (name == "none") return nullptr;
+  if (name == "none" || name == "mtp") return nullptr;
   if (name == "suffix") return std::make_unique<SuffixProposer>(limits);
   return std::make_unique<NgramProposer>(limits);
 }

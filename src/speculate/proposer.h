@@ -52,7 +52,8 @@ struct ProposerLimits {
 
 // kInvalidArgument unless `name` is one that --speculate takes.
 Status CheckProposer(std::string_view name);
-// Null for "none". REQUIRES: CheckProposer(name) is ok.
+// Null for "none", and for "mtp", whose drafts the runner makes. REQUIRES: CheckProposer(name) is
+// ok.
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits);
 
 }  // namespace sluice::speculate

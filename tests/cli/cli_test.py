@@ -342,9 +342,13 @@ class Others(unittest.TestCase):
         self.assertRegex(text, r"KV in B?F16 22\.5 KiB a token")
         text = run("inspect", MODEL, "--kv-dtype", "fp8").stdout
         self.assertIn("KV in F8_E4M3 11.95 KiB a token", text)
-        in_f32 = os.path.join(os.path.dirname(__file__), "..", "golden", "models", "llama")
-        self.assertIn("KV in F32 ", run("inspect", in_f32).stdout)
-        in_f8 = os.path.join(in_f32, "..", "qwen3_fp8_block")
+        models = os.path.join(os.path.dirname(__file__), "..", "golden", "models")
+        self.assertIn("KV in F32 ", run("inspect", os.path.join(models, "llama")).stdout)
+        self.assertEqual(described["mtp_heads"], 0)
+        self.assertNotIn("--speculate", text)
+        self.assertRegex(run("inspect", os.path.join(models, "mimo")).stdout,
+                         r"heads +1 that predict tokens \(--speculate mtp\)")
+        in_f8 = os.path.join(models, "qwen3_fp8_block")
         text = run("inspect", in_f8).stdout
         self.assertIn("quantization    fp8, activations in F8 by 128 elements of a token", text)
         self.assertIsNone(described["quantization"])

@@ -5,6 +5,7 @@
 
 #include "op_contract_fixture.h"
 #include "ops/attention.h"
+#include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
@@ -289,6 +290,37 @@ TEST_P(OpBounds, ARowOfWhatIsNotThereIsNotResolved) {
     row[2].target = 8, row[2].position = 22;
   }
   EXPECT_EQ(ReadArray(args.rows, rows), expected);
+}
+
+// Of the drafts, one is of no sequence, and of the slots, two are none.
+TEST_P(OpBounds, WhatIsNotThereGuessesNothing) {
+  const Array ids = Array::Ints({-5, -5, -5, -5}), rows = Array::Ints({-5, -5});
+  const Array first = Array::Ints({-5, -5}), known = Array::Ints({2, 2}, {5, 6, 7, 8});
+  ops::NextTokens::Args next;
+  next.token_ids = Upload(Array::Ints({1, 2, 3, 4}));
+  next.query_start = Upload(Array::Ints({0, 2, 4}));
+  next.positions = Upload(Array::Ints({8, 9, 3, 4}));
+  next.slots = Upload(Array::Ints({kFar, 1}));
+  next.next = Upload(Array::Ints({-1, -1}));
+  next.drafting = Upload(Array::Ints({kFar, 1}));
+  next.lengths = Upload(Array::Ints({20, 4}));
+  next.known = Upload(known);
+  next.ids = Upload(ids);
+  next.rows = Upload(rows);
+  next.first = Upload(first);
+  ASSERT_TRUE(Run<ops::NextTokens>({}, next).ok());
+  EXPECT_EQ(ReadArray(next.ids, ids), Array::Ints({2, 0, 7, 7}));
+  EXPECT_EQ(ReadArray(next.rows, rows), Array::Ints({0, 2}));
+  EXPECT_EQ(ReadArray(next.first, first), Array::Ints({0, 4}));
+  ops::KeepGuesses::Args keep;
+  keep.outputs = Upload(Structs(std::vector<ops::SampleOutput>{{.token = 1}, {.token = 2}}));
+  keep.slots = Upload(Array::Ints({kFar, 0}));
+  keep.known = Upload(known);
+  keep.ids = Upload(rows);
+  keep.first = Upload(first);
+  ASSERT_TRUE(Run<ops::KeepGuesses>({}, keep).ok());
+  EXPECT_EQ(ReadArray(keep.known, known), Array::Ints({2, 2}, {5, 2, 7, 8}));
+  EXPECT_EQ(ReadArray(keep.ids, rows), Array::Ints({0, 2}));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--kv-dtype NAME] [--seed S]
 //                 [--device NAME] [--level 1|2] [--force-op OP=IMPLEMENTATION]
-//                 [--state-block TOKENS]
+//                 [--state-block TOKENS] [--speculate NAME]
 //
 // Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
 // cache, preemption, threads, drafts) until N tokens were compared, and prints how many differ in
@@ -25,6 +25,7 @@ struct Arguments {
   int requests = 32;
   uint64_t seed = 1;
   int level = 0;  // 0: by the device
+  std::string drafts = "ngram";
 };
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
@@ -46,6 +47,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->options.force_op = argv[++i];
     } else if (std::strcmp(argv[i], "--state-block") == 0 && value) {
       arguments->options.state_block = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--speculate") == 0 && value) {
+      arguments->drafts = argv[++i];
     } else if (std::strcmp(argv[i], "--level") == 0 && value) {
       arguments->level = std::atoi(argv[++i]);
       if (arguments->level < 1 || arguments->level > 2) return false;
@@ -77,8 +80,9 @@ class Runner {
 
   Status Run() {
     SLUICE_RETURN_IF_ERROR(RunAlone());
-    const std::vector<Perturbation> all = level_ == 1 ? LevelOnePerturbations(arguments_.options)
-                                                      : Perturbations(arguments_.options, scarce_);
+    const std::vector<Perturbation> all =
+        level_ == 1 ? LevelOnePerturbations(arguments_.options, arguments_.drafts)
+                    : Perturbations(arguments_.options, scarce_, arguments_.drafts);
     if (level_ == 2) {
       SLUICE_ASSIGN_OR_RETURN(const Difference read,
                               ReadBack(arguments_.options, subjects_, expected_));
@@ -121,7 +125,7 @@ class Runner {
     scarce_.max_model_len = static_cast<int>(longest);
     SLUICE_ASSIGN_OR_RETURN(scarce_.kv_bytes, TightMemory(options, scarce_.max_model_len));
     EngineOptions drafting = options;
-    drafting.speculate = "ngram";
+    drafting.speculate = arguments_.drafts;
     SLUICE_ASSIGN_OR_RETURN(scarce_.kv_bytes_drafting,
                             TightMemory(drafting, scarce_.max_model_len));
     std::printf("%s on %s, %s, KV %s, level %d: %d requests, %lld tokens alone\n",
@@ -177,7 +181,8 @@ int main(int argc, char** argv) {
   if (!sluice::sameness::Parse(argc, argv, &arguments)) {
     std::fprintf(stderr,
                  "Usage: sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] "
-                 "[--kv-dtype NAME] [--seed S] [--device NAME] [--level 1|2] [--state-block N]\n");
+                 "[--kv-dtype NAME] [--seed S] [--device NAME] [--level 1|2] [--state-block N] "
+                 "[--speculate NAME]\n");
     return 2;
   }
   const sluice::Status status = sluice::sameness::Runner(std::move(arguments)).Run();

@@ -37,7 +37,7 @@ Request Neighbour(const std::vector<Request>& subjects, int vocab, std::mt19937_
   return request;
 }
 
-void WithDrafts(int tokens, Perturbation* perturbation, std::string_view proposer = "ngram") {
+void WithDrafts(int tokens, Perturbation* perturbation, std::string_view proposer) {
   perturbation->options.speculate = proposer;
   perturbation->options.speculate_tokens = tokens;
   perturbation->options.speculate_adapt = false;
@@ -53,7 +53,8 @@ void FixChunks(int prompt_max, EngineOptions* options) {
   options->max_batch_tokens = options->max_num_seqs * (prompt_max + 1);
 }
 
-std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base) {
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base,
+                                                std::string_view drafts) {
   std::vector<Perturbation> list;
   for (const bool graphs : {true, false}) {
     const auto add = [&](std::string name, int neighbours) -> Perturbation& {
@@ -69,13 +70,14 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base) {
     together.rounds = 2;  // a bucket's first step runs without its graph
     add("three at a time", 0).options.max_num_seqs = 3;
     for (const int tokens : {2, 8}) {
-      WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1));
+      WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1), drafts);
     }
   }
   return list;
 }
 
-std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcity& scarcity) {
+std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcity& scarcity,
+                                        std::string_view drafts) {
   std::vector<Perturbation> list;
   auto add = [&](std::string name, int neighbours) -> Perturbation& {
     list.push_back({std::move(name), base, neighbours});
@@ -103,7 +105,7 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
   few.options.max_num_seqs = 3;
   for (const int tokens : {1, 3, 8}) {
     Perturbation& drafted = add(StrCat("drafts of ", tokens), 1);
-    WithDrafts(tokens, &drafted);
+    WithDrafts(tokens, &drafted, drafts);
     drafted.cancelled = tokens == 3 ? 30 : 0;
   }
   for (const int tokens : {3, 8}) {  // of what others of the key said, too
@@ -115,11 +117,11 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
   paying.options.draft_wait_us = 500;
   paying.must_draft = false;  // which is a matter of time
   Perturbation& cut = add("drafts, chunks of 33", 1);
-  WithDrafts(8, &cut);
+  WithDrafts(8, &cut, drafts);
   cut.options.max_batch_tokens = 33;
   cut.options.max_num_seqs = std::min(base.max_num_seqs, 33);
   Perturbation& scarce = add("drafts, little memory", 0);
-  WithDrafts(8, &scarce);
+  WithDrafts(8, &scarce, drafts);
   scarce.options.kv_memory = std::to_string(scarcity.kv_bytes_drafting);
   scarce.options.max_model_len = scarcity.max_model_len;
   scarce.must_preempt = true;

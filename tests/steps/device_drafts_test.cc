@@ -1,7 +1,7 @@
-// Drafts that the device makes itself: a step that verifies them is launched before anybody has
-// read how far those of the step before were right. Ids and log-probs are those of one token at a
-// time, whatever is asked for, and sequences with drafts of the host, which wait for their own
-// results, are served beside.
+// Drafts that the device makes itself, by one who knows the answers or by a head in the checkpoint:
+// a step that verifies them is launched before anybody has read how far those of the step before
+// were right. Ids and log-probs are those of one token at a time, whatever is asked for, and
+// sequences with drafts of the host, which wait for their own results, are served beside.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -113,9 +113,11 @@ class Rig {
   Rig(const std::string& model, const std::string& device)
       : tiny_(
             model, 0, device, /*graphs=*/true, DType::kF16, kDrafts,
-            [this](device::Stream& stream, const ops::Tensor& lengths, const ops::Tensor& tokens) {
-              return oracle_.Propose(stream, lengths, tokens);
-            }) {
+            model == "mimo" ? decltype(exec::Executor::Options::propose)()
+                            : [this](device::Stream& stream, const ops::Tensor& lengths,
+                                     const ops::Tensor& tokens) {
+                                return oracle_.Propose(stream, lengths, tokens);
+                              }) {
     oracle_.Bind(*tiny_.device);
     schedule::SchedulerOptions options;
     options.max_num_seqs = kSlots;
@@ -300,7 +302,9 @@ TEST_P(DeviceDrafts, AnyStepMayFailAndTheNextAnswersAreRight) {
   Rig plain(GetParam().model, "cpu"), drafting(GetParam().model, GetParam().device);
   Answers expected;
   SequenceId first = 1;
-  for (const std::string op : {"keep_drawn", "place_tokens", "resolve_rows", "attention"}) {
+  std::vector<std::string> ops = {"keep_drawn", "place_tokens", "resolve_rows", "attention"};
+  if (GetParam().model == "mimo") ops.insert(ops.end(), {"next_tokens", "keep_guesses"});
+  for (const std::string& op : ops) {
     for (const int nth : {3, 8, 21}) {
       const int failed = drafting.failed();
       expected = plain.Run(Requests(first, 0), 1);
@@ -316,7 +320,9 @@ TEST_P(DeviceDrafts, AnyStepMayFailAndTheNextAnswersAreRight) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceDrafts,
                          ::testing::Values(Case{"llama", "cpu"}, Case{"llama", "pinned"},
-                                           Case{"llama", "nographs"}, Case{"gemma2", "pinned"}),
+                                           Case{"llama", "nographs"}, Case{"gemma2", "pinned"},
+                                           Case{"mimo", "cpu"}, Case{"mimo", "pinned"},
+                                           Case{"mimo", "nographs"}, Case{"mimo", "plain"}),
                          [](const auto& test) {
                            return test.param.model + "_" + test.param.device;
                          });
