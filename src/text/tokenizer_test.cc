@@ -485,6 +485,18 @@ TEST(TokenizerTest, PiecesThatOverlapWithoutEndAreCutOff) {
   }
 }
 
+// The longest published pieces are 16 characters; the limit is four times what they take.
+TEST(TokenizerTest, PiecesThatOverlapFourTimesAsMuchAsPublishedOnesAreCutOff) {
+  const auto encode = [](int longest) {
+    std::vector<std::pair<std::string, float>> pieces;
+    for (int i = 1; i <= longest; ++i) pieces.emplace_back(std::string(i, 'a'), -1);
+    return Make(Unigram(pieces))->Encode(std::string(100'000, 'a'), kPlain);
+  };
+  EXPECT_TRUE(encode(16).ok());
+  EXPECT_TRUE(encode(64).ok());  // within the floor
+  EXPECT_EQ(encode(70).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(TokenizerTest, AWordThatTheBudgetCutOffIsNotRemembered) {
   const TokenizerData data = Unigram({{"a", -1}, {"aa", -1}});
   Vocabulary vocabulary(data.pieces.size());
