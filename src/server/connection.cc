@@ -90,6 +90,9 @@ Connection::Connection(std::shared_ptr<Core> core, tcp::socket socket)
       buffer_(core_->options.max_header_bytes + kAheadBytesMax),
       owner_(OwnerOf(socket_)),
       check_timer_(socket_.get_executor()),
+      on_chunk_([this](uint64_t size, auto extensions, error_code& error) {
+        if (size == 0) OnLastChunk(extensions.data() + extensions.size(), error);
+      }),
       outbox_(core_->options.stream_buffer_bytes, core_->draining, *this) {}
 
 Connection::~Connection() {
@@ -122,6 +125,7 @@ void Connection::ReadHeader() {
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(core_->options.max_header_bytes));
   parser_->body_limit(boost::none);  // OnHeader sets it, behind the key
+  parser_->on_chunk_header(on_chunk_);
   body_begun_ = folded_ = timed_out_ = false;
   Arm(std::chrono::seconds(core_->options.idle_seconds));
   Parse();
@@ -215,6 +219,15 @@ void Connection::ReadBody() {
   Parse();
 }
 
+// The parser has seen all of the fields behind the last chunk, whose line ends at `line_end`, and
+// would join folded ones.
+void Connection::OnLastChunk(const char* line_end, error_code& error) {
+  const auto* const begin = static_cast<const char*>(buffer_.data().data());
+  const std::string_view rest(line_end, static_cast<size_t>(begin + buffer_.size() - line_end));
+  folded_ = HasFoldedLine(rest.substr(0, rest.find("\r\n\r\n")));
+  if (folded_) error = http::error::bad_value;
+}
+
 void Connection::OnBody() {
   Disarm();
   {
@@ -233,6 +246,11 @@ void Connection::OnBody() {
 void Connection::OnReadError(error_code error) {
   const bool started = parser_->got_some() || buffer_.size() > 0;
   if (timed_out_ && started) return Refuse(408, "the request did not arrive in time");
+  if (folded_ && body_begun_) {
+    return Refuse(400,
+                  "a line behind the last chunk begins with a space or a tab; send each field in "
+                  "one line");
+  }
   if (error == http::error::buffer_overflow && body_begun_) {
     return Refuse(
         431, StrCat("a chunk's extensions, or a field behind the last chunk, are too long; "

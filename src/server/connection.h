@@ -12,11 +12,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string_type.hpp>
 #include <boost/beast/http/parser.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -88,6 +91,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void OnHeader();
   void TakeHead(const HeaderView& header);
   void ReadBody();
+  void OnLastChunk(const char* line_end, boost::system::error_code& error);
   void OnBody();
   void OnReadError(boost::system::error_code error);
   void Refuse(int status, const std::string& message);
@@ -125,7 +129,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   const std::string owner_;
   State state_ = State::kReading;
   bool body_begun_ = false;  // what is being read is a body
-  bool folded_ = false;      // the header that is being read has a folded line
+  bool folded_ = false;      // the header or trailer that is being read has a folded line
   bool timed_out_ = false;   // the request that is being read
   uint64_t timer_serial_ = 0;
   boost::asio::steady_timer check_timer_;
@@ -138,6 +142,11 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   size_t lingered_bytes_ = 0;
   std::string sending_;
   size_t sent_ = 0;
+
+  // Constant; the parser keeps a reference to it.
+  std::function<void(uint64_t size, boost::beast::string_view extensions,
+                     boost::system::error_code& error)>
+      on_chunk_;
 
   Outbox outbox_;  // has its own lock
 };

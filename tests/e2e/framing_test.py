@@ -217,6 +217,25 @@ class ChunkTest(FramingCase):
                            body=chunked(GOOD, trailer + b"\r\n") + SMUGGLED)
             self.refused(data, 400)
 
+    def test_a_folded_line_of_a_trailer_is_refused(self):
+        for trailer in (b"X-Any: a\r\n b", b"X-Any: a\r\n\tb", b"X-Any:\r\n ", b" X-Any: a",
+                        b"X-Any: a\r\nX-More: b\r\n c"):
+            data = request(b"Transfer-Encoding: chunked", body=chunked(GOOD, trailer + b"\r\n"))
+            self.refused(data + SMUGGLED, 400)
+            self.assertIn(b"behind the last chunk begins with a space", self.send(data)[0][2])
+            # In any number of packets.
+            with self.server.connect(30) as sock:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.sendall(data[:data.index(trailer) + 4])
+                self.assertEqual(self.statuses(LAST), [200])  # time for the first part to arrive
+                sock.sendall(data[data.index(trailer) + 4:])
+                self.assertEqual([answer[0] for answer in replies(read_all(sock))], [400])
+        # Lines of a chunk may begin as they like, and so may what stands behind the trailer.
+        body = b'{"content":\r\n "x"}'
+        data = request(b"Transfer-Encoding: chunked", body=chunked(body, b"X-Any: a\r\n"))
+        self.assertEqual(self.statuses(data + LAST), [200, 200])
+        self.assertEqual(self.statuses(data + b" " + LAST), [200, 400])
+
 
 class HeaderTest(FramingCase):
     def get(self, *lines, target=b"/live", host=b"Host: localhost", version=b"1.1", method=b"GET"):
