@@ -8,6 +8,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 
+#include "base/clock.h"
 #include "base/str_cat.h"
 #include "server/errors.h"
 #include "server/header_rules.h"
@@ -309,7 +310,10 @@ void Connection::Dispatch(HttpRequest request, uint64_t serial) {
   if (quick) {
     run();
   } else {
-    asio::post(core_->workers, std::move(run));
+    asio::post(core_->workers, [core = core_, run = std::move(run)]() mutable {
+      const RunningWork::Piece piece(&core->work, NowMicros());
+      run();
+    });
   }
 }
 

@@ -32,6 +32,7 @@
 #include "server/header_rules.h"
 #include "server/http.h"
 #include "server/outbox.h"
+#include "server/running_work.h"
 
 namespace sluice::server {
 
@@ -58,6 +59,7 @@ struct Core {
   // One client may hold half of the long bodies, so that two of the longest always fit.
   BodyBudget bodies{std::max(kLongBodyBytesMax, 4 * int64_t{options.max_body_bytes}),
                     BodyBudget::kSmallBodyBytes* options.max_connections};
+  RunningWork work;  // of the workers; outlives them
   boost::asio::io_context io;
   boost::asio::thread_pool workers{static_cast<size_t>(options.http_threads)};
   std::atomic<bool> draining = false;  // set under the mutex

@@ -35,6 +35,7 @@ class HttpServerImpl : public HttpServer {
     std::lock_guard lock(core_->mutex);
     return static_cast<int64_t>(core_->connections.size());
   }
+  int64_t OldestWorkMs(int64_t now_us) const override { return core_->work.OldestMs(now_us); }
   void StopAccepting() override;
   void Stop(double seconds) override;
 

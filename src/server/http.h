@@ -72,6 +72,9 @@ class HttpServer {
   // Whether only this machine reaches the address that it listens on.
   virtual bool loopback() const = 0;
   virtual int64_t connections() const = 0;
+  // Of the request that a worker has been at for longest, in milliseconds at `now_us` (NowMicros);
+  // 0 where none is at any. Those that wait have waited no longer than that for a worker to end.
+  virtual int64_t OldestWorkMs(int64_t now_us) const = 0;
   // Answers from here on close their connections.
   virtual void StopAccepting() = 0;
   // Waits up to `seconds` for running exchanges, then closes everything and joins the threads.

@@ -126,10 +126,10 @@ const Routes::Route* Routes::Find(const std::string& path) {
   return nullptr;
 }
 
-Routes::Routes(Engine& engine, ApiKeys keys, std::function<int64_t()> connections)
+Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http)
     : engine_(engine),
       keys_(std::move(keys)),
-      connections_(std::move(connections)),
+      http_(std::move(http)),
       model_{engine.Info().model_name, engine.Info().vocab_size},
       fingerprint_(FingerprintOf(engine.Info())),
       started_(std::time(nullptr)) {}
@@ -217,8 +217,16 @@ HttpReply Routes::Model(const HttpRequest& request) const {
                            "model"));
 }
 
+EngineHealth Routes::WholeHealth() const {
+  EngineHealth health = engine_.Health();
+  const int64_t working_ms = http_().oldest_work_ms;
+  if (!health.ok || working_ms <= kWorkMsMax) return health;
+  return {.reason = StrCat("an HTTP worker has been at one request for ", working_ms / 1000,
+                           " s; others may wait behind it")};
+}
+
 HttpReply Routes::Health(const HttpRequest&) const {
-  const EngineHealth health = engine_.Health();
+  const EngineHealth health = WholeHealth();
   if (!health.ok) return ErrorReply(Status(StatusCode::kUnavailable, health.reason));
   return JsonReply(OrderedJson{{"status", "ok"}});
 }
@@ -226,7 +234,7 @@ HttpReply Routes::Health(const HttpRequest&) const {
 HttpReply Routes::Live(const HttpRequest&) const { return JsonReply({{"status", "ok"}}); }
 
 HttpReply Routes::Ready(const HttpRequest&) const {
-  const EngineHealth health = engine_.Health();
+  const EngineHealth health = WholeHealth();
   if (!health.ready) return ErrorReply(Status(StatusCode::kUnavailable, health.reason));
   return JsonReply(OrderedJson{{"status", "ok"}});
 }
@@ -239,7 +247,7 @@ HttpReply Routes::Metrics(const HttpRequest&) const {
     reply.body += StrCat("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
   };
   family("sluice_http_connections", "gauge", "Open connections");
-  reply.body += StrCat("sluice_http_connections ", connections_(), "\n");
+  reply.body += StrCat("sluice_http_connections ", http_().connections, "\n");
   family("sluice_http_requests_total", "counter", "Requests by path");
   std::lock_guard lock(mutex_);
   for (const auto& [path, count] : requests_) {

@@ -16,10 +16,20 @@
 
 namespace sluice::server {
 
+// A worker that is at one request for longer than this is taken for a hang, as a text worker of the
+// engine is: what a client can make it do is limited to a few seconds, and others wait behind it.
+inline constexpr int64_t kWorkMsMax = 10'000;
+
+// What the HTTP server is at.
+struct HttpState {
+  int64_t connections = 0;     // open ones
+  int64_t oldest_work_ms = 0;  // HttpServer::OldestWorkMs
+};
+
 class Routes {
  public:
-  // `connections` counts the open ones, for /metrics.
-  Routes(Engine& engine, ApiKeys keys, std::function<int64_t()> connections);
+  // `http` is asked for /metrics and for health.
+  Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http);
 
   // What refuses a request by its header (key, path, method), or nothing; then the request has its
   // key's salt. Counts the request.
@@ -48,11 +58,13 @@ class Routes {
   HttpReply RenderTemplate(const HttpRequest& request) const;
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  // Of the engine and of the workers before it.
+  EngineHealth WholeHealth() const;
   void Count(const std::string& path);
 
   Engine& engine_;
   const ApiKeys keys_;
-  const std::function<int64_t()> connections_;
+  const std::function<HttpState()> http_;
   const ModelFacts model_;
   const std::string fingerprint_;
   const int64_t started_;  // seconds since the epoch

@@ -77,14 +77,15 @@ class RoutesTest : public ::testing::Test {
     std::ofstream(path) << text;
     auto keys = ApiKeys::Load(path);
     ASSERT_TRUE(keys.ok()) << keys.status().message();
-    routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [] { return 1; });
+    routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [this] { return http_; });
   }
 
   std::string client_;                // who sends
   std::shared_ptr<BodyLease> lease_;  // of the next body
   FakeEngine engine_;
+  HttpState http_{.connections = 1};
   std::unique_ptr<Routes> routes_ =
-      std::make_unique<Routes>(engine_, ApiKeys(), [] { return int64_t{1}; });
+      std::make_unique<Routes>(engine_, ApiKeys(), [this] { return http_; });
 };
 
 constexpr const char* kChat = R"({"messages":[{"role":"user","content":"hi"}]})";
@@ -423,6 +424,20 @@ TEST_F(RoutesTest, PathsAndMethods) {
   EXPECT_EQ(version["backends"], Json::array({"cpu"}));
   EXPECT_FALSE(version["commit"].get<std::string>().empty());
   EXPECT_FALSE(version["compiler"].get<std::string>().empty());
+}
+
+// Whose text work stops the requests behind it, as that of a text worker does.
+TEST_F(RoutesTest, HealthFollowsTheHttpWorkers) {
+  for (const char* path : {"/health", "/ready"}) {
+    http_.oldest_work_ms = 10'000;
+    EXPECT_EQ(Send("GET", path)->reply.status, 200);
+    http_.oldest_work_ms = 10'001;
+    const auto stuck = Send("GET", path);
+    EXPECT_EQ(stuck->reply.status, 503);
+    EXPECT_EQ(stuck->body()["error"]["message"],
+              "an HTTP worker has been at one request for 10 s; others may wait behind it");
+    EXPECT_EQ(Send("GET", "/live")->reply.status, 200);
+  }
 }
 
 TEST_F(RoutesTest, HealthFollowsTheEngine) {

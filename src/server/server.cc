@@ -2,6 +2,7 @@
 #include "sluice/server.h"
 
 #include "base/check_range.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "server/api_keys.h"
@@ -34,7 +35,7 @@ class ServerImpl : public Server {
   ServerImpl(Engine& engine, server::ApiKeys keys)
       : engine_(engine),
         keyless_(!keys.required()),
-        routes_(engine, std::move(keys), [this] { return http_->connections(); }) {}
+        routes_(engine, std::move(keys), [this] { return HttpState(); }) {}
   ~ServerImpl() override { Stop(0); }
 
   Status Listen(const ServerOptions& options) {
@@ -66,6 +67,9 @@ class ServerImpl : public Server {
   }
 
  private:
+  server::HttpState HttpState() const {
+    return {http_->connections(), http_->OldestWorkMs(NowMicros())};
+  }
   std::optional<server::HttpReply> Admit(server::HttpRequest* head) {
     if (auto refusal = hosts_.Refuse(*head)) return refusal;
     return routes_.Admit(head);
