@@ -12,9 +12,10 @@ constexpr size_t kBytesMax = 1u << 20;
 constexpr size_t kIdsMax = 1u << 19;
 // Published ones have at most 128 characters.
 constexpr size_t kPieceBytesMax = 4096;
-// Four times the most that any text takes with a published vocabulary that is looked up so: a run
-// of one character whose longest piece has 16 of them takes 17 (XLM-RoBERTa's, of dots; of BERT's
-// words none takes more than 6). 16 characters are SentencePiece's own limit of a piece.
+// Nearly four times the most that a text takes with a published vocabulary that is looked up so:
+// 17, for a run of one character of which 16 are the longest piece (XLM-RoBERTa's dots; BERT's
+// words take 6 at most). SentencePiece makes no pieces of more than 16 characters unless it is told
+// to.
 constexpr size_t kStepsPerByte = 64;
 constexpr size_t kStepsLeast = 256u << 10;
 
