@@ -1,6 +1,7 @@
 // The engine as an embedder sees it; our own server uses nothing else. All calls are thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -138,20 +139,23 @@ struct EngineHealth {
   std::string reason;  // when not ok or not ready
 };
 
-// The parts that need no weights.
+// The parts that need no weights. Work whose `cancelled` is not null ends with kCancelled soon
+// after that has become true.
 class TextModel {
  public:
   virtual ~TextModel() = default;
   // `path`: a model, a vocabulary-only GGUF, a tokenizer.json, or (to render) a .jinja file.
   static Result<std::unique_ptr<TextModel>> Open(const std::string& path);
 
-  virtual Result<std::vector<int32_t>> Tokenize(const std::string& text, bool add_special,
-                                                bool parse_special) const = 0;
-  virtual Result<std::string> Detokenize(const std::vector<int32_t>& ids,
-                                         bool skip_special) const = 0;
+  virtual Result<std::vector<int32_t>> Tokenize(
+      const std::string& text, bool add_special, bool parse_special,
+      const std::atomic<bool>* cancelled = nullptr) const = 0;
+  virtual Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special,
+                                         const std::atomic<bool>* cancelled = nullptr) const = 0;
   // kInvalidArgument when the template refuses the conversation. `now`: YYYY-MM-DDTHH:MM:SS or
   // empty.
-  virtual Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const = 0;
+  virtual Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now,
+                                         const std::atomic<bool>* cancelled = nullptr) const = 0;
 };
 
 class Engine : public TextModel {

@@ -48,15 +48,18 @@ class EngineImpl : public Engine {
   }
 
   Result<std::vector<int32_t>> Tokenize(const std::string& text, bool add_special,
-                                        bool parse_special) const override {
-    return text_->Tokenize(text, add_special, parse_special);
+                                        bool parse_special,
+                                        const std::atomic<bool>* cancelled) const override {
+    return text_->Tokenize(text, add_special, parse_special, cancelled);
   }
-  Result<std::string> Detokenize(const std::vector<int32_t>& ids,
-                                 bool skip_special) const override {
-    return text_->Detokenize(ids, skip_special);
+  Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special,
+                                 const std::atomic<bool>* cancelled) const override {
+    SLUICE_RETURN_IF_ERROR(text_->CheckTextOf(ids, skip_special));
+    return text_->Detokenize(ids, skip_special, cancelled);
   }
-  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override {
-    return text_->RenderPrompt(chat, now);
+  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now,
+                                 const std::atomic<bool>* cancelled) const override {
+    return text_->RenderPrompt(chat, now, text::Cancel(cancelled));
   }
 
   Result<RequestId> Submit(Request request, Sink sink) override;

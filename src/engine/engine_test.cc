@@ -102,6 +102,11 @@ TEST(Engine, AModelWithoutFilesAnswersIdsAndText) {
     ASSERT_TRUE(ids.ok());
     EXPECT_THAT(*ids, ::testing::ElementsAre(0x68, 0xc3, 0xa9));
     EXPECT_EQ(*engine->Detokenize({0x68, 0xc3, 0xa9, 300}, true), "h\xc3\xa9<300>");
+    const std::atomic<bool> cancelled = true;
+    EXPECT_EQ(engine->Tokenize("h", true, true, &cancelled).status().code(),
+              StatusCode::kCancelled);
+    EXPECT_EQ(engine->Detokenize(*ids, true, &cancelled).status().code(), StatusCode::kCancelled);
+    EXPECT_EQ(engine->RenderChat({}, "", &cancelled).status().code(), StatusCode::kCancelled);
     Request text = TinyRequest({}, 4);
     text.prompt = std::string("h\xc3\xa9");
     EXPECT_EQ(Ask(*engine, text)->choices[0].ids,
@@ -110,6 +115,15 @@ TEST(Engine, AModelWithoutFilesAnswersIdsAndText) {
   EXPECT_EQ(answers["synthetic:tiny"], answers["synthetic:tiny:bf16"]);
   options.model = "synthetic:tiny:q9";
   EXPECT_EQ(Engine::Open(options, {}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Engine, IdsWhoseTextIsTooLongAreRefused) {
+  EngineOptions options = TinyOptions();
+  options.model = "synthetic:tiny";
+  const auto engine = OpenTiny(options);
+  ASSERT_NE(engine, nullptr);
+  const std::vector<int32_t> ids((16u << 20) / std::string("<300>").size() + 1, 300);
+  EXPECT_EQ(engine->Detokenize(ids, true).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Engine, AnswersArriveOnceAndInFull) {

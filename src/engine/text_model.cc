@@ -6,6 +6,10 @@
 namespace sluice::engine {
 namespace {
 
+// Of the text that one request's ids become: as much as a rendered conversation may have, and 64
+// bytes for each of as many ids as a request may have. Texts have about 4.
+constexpr size_t kDetokenizedBytesMax = 16u << 20;
+
 // Of a prompt that is too long, so many times the context is tokenized.
 constexpr size_t kCountedContexts = 4;
 
@@ -46,14 +50,21 @@ Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles fil
 }
 
 Result<std::vector<int32_t>> TextModelImpl::Tokenize(const std::string& text, bool add_special,
-                                                     bool parse_special) const {
+                                                     bool parse_special,
+                                                     const std::atomic<bool>* cancelled) const {
   if (tokenizer_ == nullptr) return NoTokenizer();
-  return tokenizer_->Encode(text, {.add_special = add_special, .parse_special = parse_special});
+  text::EncodeOptions options;
+  options.add_special = add_special;
+  options.parse_special = parse_special;
+  options.cancelled = cancelled;
+  return tokenizer_->Encode(text, options);
 }
 
-Result<std::string> TextModelImpl::Detokenize(const std::vector<int32_t>& ids,
-                                              bool skip_special) const {
+Result<std::string> TextModelImpl::Detokenize(const std::vector<int32_t>& ids, bool skip_special,
+                                              const std::atomic<bool>* cancelled) const {
   if (tokenizer_ == nullptr) return NoTokenizer();
+  // All of it is a table's entries one after the other, however many.
+  if (text::Cancel(cancelled).asked()) return text::GivenUp();
   for (const int32_t id : ids) {
     if (id < 0 || id >= tokenizer_->vocab_size()) {
       return InvalidArgument(
@@ -62,6 +73,18 @@ Result<std::string> TextModelImpl::Detokenize(const std::vector<int32_t>& ids,
     }
   }
   return tokenizer_->Decode(ids, !skip_special);
+}
+
+Status TextModelImpl::CheckTextOf(const std::vector<int32_t>& ids, bool skip_special) const {
+  size_t bytes = 0;
+  for (const int32_t id : ids) {
+    bytes += tokenizer_ == nullptr ? 0 : tokenizer_->PieceBytes(id, !skip_special).size();
+    if (bytes <= kDetokenizedBytesMax) continue;
+    return InvalidArgument(StrCat("tokens are a text of more than ", kDetokenizedBytesMax,
+                                  " bytes, the limit; send fewer"),
+                           "tokens");
+  }
+  return OkStatus();
 }
 
 std::string TextModelImpl::SpecialText(const std::optional<int32_t>& id) const {
@@ -112,9 +135,10 @@ Result<std::string> TextModelImpl::Render(const OrderedJson& context,
   return rendered;
 }
 
-Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat,
-                                              const std::string& now) const {
+Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat, const std::string& now,
+                                              const std::atomic<bool>* cancelled) const {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson context, ContextOf(chat));
+  if (text::Cancel(cancelled).asked()) return text::GivenUp();
   return Render(context, now);
 }
 

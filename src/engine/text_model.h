@@ -21,10 +21,15 @@ class TextModelImpl : public TextModel {
   static Result<std::unique_ptr<TextModelImpl>> Make(files::ModelFiles files);
 
   Result<std::vector<int32_t>> Tokenize(const std::string& text, bool add_special,
-                                        bool parse_special) const override;
-  Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special) const override;
-  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now) const override;
+                                        bool parse_special,
+                                        const std::atomic<bool>* cancelled) const override;
+  Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool skip_special,
+                                 const std::atomic<bool>* cancelled) const override;
+  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now,
+                                 const std::atomic<bool>* cancelled) const override;
 
+  // kInvalidArgument where Detokenize would give more than a server's request may make.
+  Status CheckTextOf(const std::vector<int32_t>& ids, bool skip_special) const;
   // As RenderChat, for a conversation that is to be answered: kInvalidArgument when it has tools
   // that the template leaves out, since the model would never hear of them. kCancelled when
   // `cancel` is asked between two stages of that.

@@ -33,7 +33,7 @@ TEST(TextModel, ToolsThatTheTemplateLeavesOutAreRefused) {
   EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.status().field(), "tools");
   // `sluice template` shows what the template does.
-  EXPECT_EQ(model->RenderChat(Conversation(kTools), "").value(), "hi");
+  EXPECT_EQ(model->RenderChat(Conversation(kTools), "", nullptr).value(), "hi");
   Request request;
   request.prompt = Conversation(kTools);
   const auto ids = model->PromptIds(request, 100, false);
@@ -57,6 +57,28 @@ TEST(TextModel, ACancelledRequestIsNotRendered) {
     request.prompt = Conversation(tools);
     EXPECT_EQ(model->PromptIds(request, 100, true).status().code(), StatusCode::kCancelled);
   }
+}
+
+TEST(TextModel, TextWorkThatWasGivenUpEnds) {
+  const auto model = WithTemplate("{{ messages[0]['content'] }}");
+  const std::atomic<bool> cancelled = true;
+  EXPECT_EQ(model->Tokenize("hi", true, true, &cancelled).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(model->Detokenize({1}, false, &cancelled).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(model->RenderChat(Conversation(""), "", &cancelled).status().code(),
+            StatusCode::kCancelled);
+}
+
+// A vocabulary may have pieces of a megabyte, and a request hundreds of thousands of ids.
+TEST(TextModel, TheTextOfARequestsIdsIsBounded) {
+  files::ModelFiles files =
+      files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value();
+  files.tokenizer.pieces.back() = std::string(1u << 20, 'a');
+  const auto last = static_cast<int32_t>(files.tokenizer.pieces.size() - 1);
+  const auto model = TextModelImpl::Make(std::move(files)).value();
+  EXPECT_TRUE(model->CheckTextOf(std::vector<int32_t>(16, last), true).ok());
+  const Status refused = model->CheckTextOf(std::vector<int32_t>(17, last), true);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.field(), "tokens");
 }
 
 // A few megabytes of these held up every other request for most of a second.

@@ -2,6 +2,8 @@
 // to.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -19,13 +21,19 @@ class FakeEngine : public Engine {
     Sink sink;
   };
 
-  Result<std::vector<int32_t>> Tokenize(const std::string& text, bool, bool) const override {
+  Result<std::vector<int32_t>> Tokenize(const std::string& text, bool, bool,
+                                        const std::atomic<bool>* given_up) const override {
+    SLUICE_RETURN_IF_ERROR(BeginText(given_up));
     return std::vector<int32_t>(text.begin(), text.end());
   }
-  Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool) const override {
+  Result<std::string> Detokenize(const std::vector<int32_t>& ids, bool,
+                                 const std::atomic<bool>* given_up) const override {
+    SLUICE_RETURN_IF_ERROR(BeginText(given_up));
     return std::string(ids.begin(), ids.end());
   }
-  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string&) const override {
+  Result<std::string> RenderChat(const ChatPrompt& chat, const std::string&,
+                                 const std::atomic<bool>* given_up) const override {
+    SLUICE_RETURN_IF_ERROR(BeginText(given_up));
     return chat.messages_json + chat.tools_json + chat.template_kwargs_json;
   }
   Result<RequestId> Submit(Request request, Sink sink) override {
@@ -76,7 +84,15 @@ class FakeEngine : public Engine {
   int max_model_len = 64;
   int submits_before_failure = 0;
   std::function<void(size_t)> on_submit;  // runs within Submit
+  // Runs within text work, which the server gives up by `given_up`.
+  std::function<void(const std::atomic<bool>& given_up)> on_text;
   EngineHealth health{true, true, ""};
+
+ private:
+  Status BeginText(const std::atomic<bool>* given_up) const {
+    if (on_text) on_text(*given_up);
+    return *given_up ? Status(StatusCode::kCancelled, "given up") : OkStatus();
+  }
 };
 
 }  // namespace sluice::server

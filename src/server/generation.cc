@@ -228,12 +228,14 @@ void Generation::CancelAll() {
 }
 
 // The prompts' texts for `echo`.
-Result<std::vector<std::string>> EchoTexts(const Engine& engine, const ApiCall& call) {
+Result<std::vector<std::string>> EchoTexts(const Engine& engine, const ApiCall& call,
+                                           const std::atomic<bool>& gone) {
   std::vector<std::string> texts;
   for (size_t i = 0; call.echo && i < call.requests.size(); ++i) {
     const auto& prompt = call.requests[i].prompt;
     if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
-      SLUICE_ASSIGN_OR_RETURN(std::string text, engine.Detokenize(*ids, /*skip_special=*/false));
+      SLUICE_ASSIGN_OR_RETURN(std::string text,
+                              engine.Detokenize(*ids, /*skip_special=*/false, &gone));
       texts.push_back(std::move(text));
     } else {
       texts.push_back(std::get<std::string>(prompt));
@@ -274,24 +276,26 @@ int64_t PromptTokensBound(const Engine& engine, const Request& request) {
 }
 
 // The tokens of a text or a conversation; ids count as they are.
-Result<int64_t> CountPromptTokens(const Engine& engine, const Request& request) {
+Result<int64_t> CountPromptTokens(const Engine& engine, const Request& request,
+                                  const std::atomic<bool>& gone) {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
     return static_cast<int64_t>(ids->size());
   }
   const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
   std::string rendered;
   if (chat != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(rendered, engine.RenderChat(*chat, ""));
+    SLUICE_ASSIGN_OR_RETURN(rendered, engine.RenderChat(*chat, "", &gone));
   }
   const std::string& text = chat != nullptr ? rendered : std::get<std::string>(request.prompt);
   // Longer ones are left at their bound.
   if (text.size() > limits::kTokenizeBytesMax) return PromptTokensBound(engine, request);
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, engine.Tokenize(text, true, true));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, engine.Tokenize(text, true, true, &gone));
   return static_cast<int64_t>(ids.size());
 }
 
 // Refuses an answer whose prompts' log-probs alone would fill the memory, before any work on it.
-Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call) {
+Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call,
+                           const std::atomic<bool>& gone) {
   const Request& first = call.requests.front();
   if (!first.prompt_logprobs) return OkStatus();
   // A chat answer shows them once, others with each choice.
@@ -302,7 +306,7 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call) {
   if (tokens * per_token <= limits::kPromptLogprobsBytesMax) return OkStatus();
   tokens = 0;
   for (const Request& request : call.requests) {
-    SLUICE_ASSIGN_OR_RETURN(const int64_t count, CountPromptTokens(engine, request));
+    SLUICE_ASSIGN_OR_RETURN(const int64_t count, CountPromptTokens(engine, request, gone));
     tokens += count;
     if (tokens * per_token > limits::kPromptLogprobsBytesMax) {
       return InvalidArgument(
@@ -319,11 +323,12 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call) {
 
 void StartGeneration(Engine& engine, ApiCall call, std::string fingerprint,
                      std::shared_ptr<Exchange> exchange) {
-  if (const Status status = CheckPromptLogprobs(engine, call); !status.ok()) {
+  const auto gone = GoneFlag(*exchange);
+  if (const Status status = CheckPromptLogprobs(engine, call, *gone); !status.ok()) {
     exchange->Reply(ErrorReply(status));
     return;
   }
-  auto echoes = EchoTexts(engine, call);
+  auto echoes = EchoTexts(engine, call, *gone);
   if (!echoes.ok()) {
     exchange->Reply(ErrorReply(echoes.status()));
     return;

@@ -169,6 +169,12 @@ void HttpServerImpl::Stop(double seconds) {
 
 }  // namespace
 
+std::shared_ptr<const std::atomic<bool>> GoneFlag(Exchange& exchange) {
+  auto gone = std::make_shared<std::atomic<bool>>(false);
+  exchange.OnDisconnect([gone] { *gone = true; });
+  return gone;
+}
+
 Result<std::unique_ptr<HttpServer>> HttpServer::Open(const ServerOptions& options, Gate gate,
                                                      Handler handler) {
   auto server = std::make_unique<HttpServerImpl>(options, std::move(gate), std::move(handler));

@@ -2,6 +2,7 @@
 // and slow readers. Knows nothing of what is served.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +53,10 @@ class Exchange {
   // Runs `call` once, on a thread of the server, if the client goes before the answer is complete.
   virtual void OnDisconnect(std::function<void()> call) = 0;
 };
+
+// Becomes true when the client goes before the answer is complete; it has the place of what
+// OnDisconnect was given.
+std::shared_ptr<const std::atomic<bool>> GoneFlag(Exchange& exchange);
 
 // Sees a request before its body is read. Gives what refuses it, or nothing. Runs on a network
 // thread and must be short.

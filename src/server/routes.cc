@@ -95,7 +95,10 @@ struct Routes::Route {
   const char* path;
   const char* method;
   bool open;                                              // asks for no key
-  HttpReply (Routes::*answer)(const HttpRequest&) const;  // nullptr: generates
+  HttpReply (Routes::*answer)(const HttpRequest&) const;  // or null
+  // Null as well as `answer`: generates.
+  Result<std::string> (*text)(const Engine&, const ModelFacts&, std::string_view body,
+                              const std::atomic<bool>& gone) = nullptr;
 };
 
 const Routes::Route Routes::kRoutes[] = {
@@ -103,9 +106,9 @@ const Routes::Route Routes::kRoutes[] = {
     {"/v1/completions", "POST", false, nullptr},
     {"/v1/models", "GET", false, &Routes::Models},
     {kModelPrefix, "GET", false, &Routes::Model},
-    {"/tokenize", "POST", false, &Routes::TokenizeText},
-    {"/detokenize", "POST", false, &Routes::DetokenizeIds},
-    {"/apply-template", "POST", false, &Routes::RenderTemplate},
+    {"/tokenize", "POST", false, nullptr, &Tokenize},
+    {"/detokenize", "POST", false, nullptr, &Detokenize},
+    {"/apply-template", "POST", false, nullptr, &ApplyTemplate},
     {"/health", "GET", true, &Routes::Health},
     {"/live", "GET", true, &Routes::Live},
     {"/ready", "GET", true, &Routes::Ready},
@@ -166,11 +169,19 @@ std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
 
 void Routes::Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
   const Route* route = Find(request.path);
-  if (route->answer == nullptr) {
-    Generate(request, exchange);
-  } else {
+  if (route->answer != nullptr) {
     exchange->Reply((this->*route->answer)(request));
+  } else if (route->text != nullptr) {
+    AnswerText(*route, request, *exchange);
+  } else {
+    Generate(request, exchange);
   }
+}
+
+void Routes::AnswerText(const Route& route, const HttpRequest& request, Exchange& exchange) const {
+  const auto gone = GoneFlag(exchange);
+  if (*gone) return;  // while it waited for a worker
+  exchange.Reply(BodyReply(route.text(engine_, model_, request.body, *gone)));
 }
 
 void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
@@ -277,16 +288,6 @@ HttpReply Routes::Home(const HttpRequest&) const {
                              "default-src 'none'; style-src 'unsafe-inline'");
   reply.body = HomePage(engine_.Info());
   return reply;
-}
-
-HttpReply Routes::TokenizeText(const HttpRequest& request) const {
-  return BodyReply(Tokenize(engine_, model_, request.body));
-}
-HttpReply Routes::DetokenizeIds(const HttpRequest& request) const {
-  return BodyReply(Detokenize(engine_, model_, request.body));
-}
-HttpReply Routes::RenderTemplate(const HttpRequest& request) const {
-  return BodyReply(ApplyTemplate(engine_, model_, request.body));
 }
 
 }  // namespace sluice::server

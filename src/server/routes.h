@@ -53,10 +53,8 @@ class Routes {
   HttpReply Version(const HttpRequest& request) const;
   HttpReply OpenApi(const HttpRequest& request) const;
   HttpReply Home(const HttpRequest& request) const;
-  HttpReply TokenizeText(const HttpRequest& request) const;
-  HttpReply DetokenizeIds(const HttpRequest& request) const;
-  HttpReply RenderTemplate(const HttpRequest& request) const;
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void AnswerText(const Route& route, const HttpRequest& request, Exchange& exchange) const;
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   // Of the engine and of the workers before it.
   EngineHealth WholeHealth() const;

@@ -27,7 +27,10 @@ class FakeExchange : public Exchange {
     ended = true;
     closed = close;
   }
-  void OnDisconnect(std::function<void()> call) override { disconnect = std::move(call); }
+  void OnDisconnect(std::function<void()> call) override {
+    if (gone) return call();
+    disconnect = std::move(call);
+  }
 
   Json body() const { return Json::parse(reply.body); }
   std::string param() const {
@@ -47,7 +50,7 @@ class FakeExchange : public Exchange {
     return list;
   }
 
-  bool replied = false, ended = false, closed = false, slow = false;
+  bool replied = false, ended = false, closed = false, slow = false, gone = false;
   HttpReply reply;
   std::string streamed;
   std::function<void()> disconnect;
@@ -57,7 +60,8 @@ class RoutesTest : public ::testing::Test {
  protected:
   std::shared_ptr<FakeExchange> Send(const std::string& method, const std::string& path,
                                      const std::string& body = "", const std::string& key = "") {
-    auto exchange = std::make_shared<FakeExchange>();
+    auto exchange = exchange_ = std::make_shared<FakeExchange>();
+    exchange->gone = gone_;
     HttpRequest request;
     request.method = method;
     request.path = path;
@@ -80,8 +84,10 @@ class RoutesTest : public ::testing::Test {
     routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [this] { return http_; });
   }
 
-  std::string client_;                // who sends
-  std::shared_ptr<BodyLease> lease_;  // of the next body
+  std::string client_;                      // who sends
+  bool gone_ = false;                       // and has left when a worker sees the request
+  std::shared_ptr<FakeExchange> exchange_;  // of the last request
+  std::shared_ptr<BodyLease> lease_;        // of the next body
   FakeEngine engine_;
   HttpState http_{.connections = 1};
   std::unique_ptr<Routes> routes_ =
@@ -469,6 +475,36 @@ TEST_F(RoutesTest, TextPaths) {
   EXPECT_EQ(Send("POST", "/apply-template", kChat)->body()["prompt"],
             R"([{"role":"user","content":"hi"}])");
   EXPECT_EQ(Send("POST", "/apply-template", R"({"messages":[]})")->param(), "messages");
+}
+
+TEST_F(RoutesTest, TextWorkEndsWhenItsClientLeaves) {
+  engine_.max_model_len = 1 << 20;  // so that prompt_logprobs need the prompt's tokens
+  engine_.on_text = [this](const auto&) { exchange_->disconnect(); };
+  const std::string chat = kChat;
+  const Json counted = {{"prompt", std::string(2000, 'a')}, {"prompt_logprobs", 20}, {"n", 16}};
+  const std::pair<const char*, std::string> calls[] = {
+      {"/tokenize", R"({"content":"AB"})"},
+      {"/detokenize", R"({"tokens":[65,66]})"},
+      {"/apply-template", chat},
+      // Before the engine has the request.
+      {"/v1/completions", R"({"prompt":[65,66],"echo":true})"},
+      {"/v1/completions", counted.dump()},
+      {"/v1/chat/completions", R"({"prompt_logprobs":20,)" + chat.substr(1)},
+  };
+  for (const auto& [path, body] : calls) {
+    const auto exchange = Send("POST", path, body);
+    ASSERT_TRUE(exchange->replied) << body;
+    EXPECT_EQ(exchange->body()["error"]["message"], "given up") << body;
+  }
+  EXPECT_TRUE(engine_.submitted.empty());
+}
+
+TEST_F(RoutesTest, TextWorkDoesNotBeginForAClientThatHasLeft) {
+  gone_ = true;
+  engine_.on_text = [](const auto&) { FAIL(); };
+  for (const char* path : {"/tokenize", "/detokenize", "/apply-template"}) {
+    EXPECT_FALSE(Send("POST", path, "{}")->replied) << path;
+  }
 }
 
 TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {

@@ -14,7 +14,8 @@ bool Flag(Fields* fields, std::string_view name, std::string_view other, bool ot
 
 }  // namespace
 
-Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std::string_view body) {
+Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std::string_view body,
+                             const std::atomic<bool>& gone) {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   ReadModel(&fields, model);
@@ -28,7 +29,7 @@ Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std:
   const bool with_texts = Flag(&fields, "return_token_strs", "with_pieces", false);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
-                          engine.Tokenize(*text, add_special, parse_special));
+                          engine.Tokenize(*text, add_special, parse_special, &gone));
   OrderedJson answer;
   answer["tokens"] = ids;
   answer["count"] = ids.size();
@@ -36,7 +37,7 @@ Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std:
   if (with_texts) {
     OrderedJson texts = OrderedJson::array();
     for (const int32_t id : ids) {
-      SLUICE_ASSIGN_OR_RETURN(const std::string piece, engine.Detokenize({id}, false));
+      SLUICE_ASSIGN_OR_RETURN(const std::string piece, engine.Detokenize({id}, false, &gone));
       texts.push_back(TokenText(piece));
     }
     answer["token_strs"] = std::move(texts);
@@ -44,8 +45,8 @@ Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std:
   return DumpJson(answer);
 }
 
-Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model,
-                               std::string_view body) {
+Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model, std::string_view body,
+                               const std::atomic<bool>& gone) {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   ReadModel(&fields, model);
@@ -55,7 +56,7 @@ Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model,
   if (list != nullptr) ids = ReadTokenIds(&fields, "tokens", *list, model.vocab_size);
   const bool skip_special = fields.Bool("skip_special_tokens").value_or(false);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
-  SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.Detokenize(ids, skip_special));
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.Detokenize(ids, skip_special, &gone));
   OrderedJson answer;
   answer["prompt"] = text;
   answer["content"] = text;
@@ -63,13 +64,13 @@ Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model,
 }
 
 Result<std::string> ApplyTemplate(const Engine& engine, const ModelFacts& model,
-                                  std::string_view body) {
+                                  std::string_view body, const std::atomic<bool>& gone) {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   ReadModel(&fields, model);
   const ChatPrompt chat = ReadChatPrompt(&fields);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
-  SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.RenderChat(chat, ""));
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.RenderChat(chat, "", &gone));
   return DumpJson(OrderedJson{{"prompt", text}});
 }
 

@@ -1,6 +1,7 @@
 // /tokenize, /detokenize and /apply-template. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -9,11 +10,12 @@
 
 namespace sluice::server {
 
-// Each takes a body and gives the answer's body.
-Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std::string_view body);
-Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model,
-                               std::string_view body);
+// Each takes a body and gives the answer's body; kCancelled soon after `gone` has become true.
+Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std::string_view body,
+                             const std::atomic<bool>& gone);
+Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model, std::string_view body,
+                               const std::atomic<bool>& gone);
 Result<std::string> ApplyTemplate(const Engine& engine, const ModelFacts& model,
-                                  std::string_view body);
+                                  std::string_view body, const std::atomic<bool>& gone);
 
 }  // namespace sluice::server
