@@ -59,7 +59,7 @@ class EngineImpl : public Engine {
   }
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now,
                                  const std::atomic<bool>* cancelled) const override {
-    return text_->RenderPrompt(chat, now, text::Cancel(cancelled));
+    return text_->RenderPrompt(chat, now, cancelled);
   }
 
   Result<RequestId> Submit(Request request, Sink sink) override;

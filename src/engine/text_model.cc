@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/str_cat.h"
+#include "text/cancel.h"
 
 namespace sluice::engine {
 namespace {
@@ -125,10 +126,12 @@ Result<OrderedJson> TextModelImpl::ContextOf(const ChatPrompt& chat) const {
   return context;
 }
 
-Result<std::string> TextModelImpl::Render(const OrderedJson& context,
-                                          const std::string& now) const {
-  auto rendered =
-      template_->Render(context, now.empty() ? std::nullopt : std::optional<std::string>(now));
+Result<std::string> TextModelImpl::Render(const OrderedJson& context, const std::string& now,
+                                          const std::atomic<bool>* cancelled) const {
+  text::RenderLimits limits;
+  limits.cancelled = cancelled;
+  auto rendered = template_->Render(
+      context, now.empty() ? std::nullopt : std::optional<std::string>(now), limits);
   if (!rendered.ok()) {
     return Status(rendered.status().code(), rendered.status().message(), "messages");
   }
@@ -138,24 +141,21 @@ Result<std::string> TextModelImpl::Render(const OrderedJson& context,
 Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat, const std::string& now,
                                               const std::atomic<bool>* cancelled) const {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson context, ContextOf(chat));
-  if (text::Cancel(cancelled).asked()) return text::GivenUp();
-  return Render(context, now);
+  return Render(context, now, cancelled);
 }
 
 Result<std::string> TextModelImpl::RenderPrompt(const ChatPrompt& chat, const std::string& now,
-                                                const text::Cancel& cancel) const {
-  if (cancel.asked()) return text::GivenUp();
+                                                const std::atomic<bool>* cancelled) const {
+  if (text::Cancel(cancelled).asked()) return text::GivenUp();
   SLUICE_ASSIGN_OR_RETURN(OrderedJson context, ContextOf(chat));
-  if (cancel.asked()) return text::GivenUp();
-  SLUICE_ASSIGN_OR_RETURN(std::string text, Render(context, now));
+  SLUICE_ASSIGN_OR_RETURN(std::string text, Render(context, now, cancelled));
   if (chat.tools_json.empty()) return text;
   // At one time of day, lest the clock make the difference.
   const std::string moment = "2024-01-01T00:00:00";
-  if (cancel.asked()) return text::GivenUp();
-  const auto with_tools = Render(context, moment);
-  if (cancel.asked()) return text::GivenUp();
+  const auto with_tools = Render(context, moment, cancelled);
   context["tools"] = nullptr;
-  const auto plain = Render(context, moment);
+  const auto plain = Render(context, moment, cancelled);
+  if (text::Cancel(cancelled).asked()) return text::GivenUp();
   if (with_tools.ok() && plain.ok() && *with_tools == *plain) {
     return InvalidArgument(
         "the model's chat template takes no tools, so the model would not see them; leave tools "
@@ -238,8 +238,8 @@ Result<std::vector<int32_t>> TextModelImpl::TokensOf(const Request& request, int
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
     return EncodePrompt(*text, request.add_special_tokens, tokens_max, cancelled);
   }
-  SLUICE_ASSIGN_OR_RETURN(const std::string text, RenderPrompt(std::get<ChatPrompt>(request.prompt),
-                                                               "", text::Cancel(&cancelled)));
+  SLUICE_ASSIGN_OR_RETURN(const std::string text,
+                          RenderPrompt(std::get<ChatPrompt>(request.prompt), "", &cancelled));
   // The template writes the special tokens itself.
   return EncodePrompt(text, false, tokens_max, cancelled);
 }

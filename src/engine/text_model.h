@@ -9,7 +9,6 @@
 
 #include "files/model_files.h"
 #include "sluice/engine.h"
-#include "text/cancel.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -31,10 +30,10 @@ class TextModelImpl : public TextModel {
   // kInvalidArgument where Detokenize would give more than a server's request may make.
   Status CheckTextOf(const std::vector<int32_t>& ids, bool skip_special) const;
   // As RenderChat, for a conversation that is to be answered: kInvalidArgument when it has tools
-  // that the template leaves out, since the model would never hear of them. kCancelled when
-  // `cancel` is asked between two stages of that.
+  // that the template leaves out, since the model would never hear of them. kCancelled soon
+  // after `cancelled` has become true.
   Result<std::string> RenderPrompt(const ChatPrompt& chat, const std::string& now,
-                                   const text::Cancel& cancel = text::Cancel()) const;
+                                   const std::atomic<bool>* cancelled = nullptr) const;
   // Token ids of any prompt. kInvalidArgument for one that leaves no room for its answer in
   // `tokens_max` tokens; before any work on a text where its bytes tell. kCancelled soon after
   // `cancelled` has become true.
@@ -52,7 +51,8 @@ class TextModelImpl : public TextModel {
  private:
   // What the template is rendered with.
   Result<OrderedJson> ContextOf(const ChatPrompt& chat) const;
-  Result<std::string> Render(const OrderedJson& context, const std::string& now) const;
+  Result<std::string> Render(const OrderedJson& context, const std::string& now,
+                             const std::atomic<bool>* cancelled) const;
   Result<std::vector<int32_t>> TokensOf(const Request& request, int tokens_max,
                                         const std::atomic<bool>& cancelled) const;
   Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool add_special,

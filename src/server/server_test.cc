@@ -19,7 +19,7 @@ namespace sluice::server {
 namespace {
 
 // Far more turns than a server needs to see that its client has left.
-constexpr int64_t kTurnsMax = 1ll << 28;
+constexpr int64_t kTurnsMax = 1ll << 26;
 
 struct TextCall {
   const char* path;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/str_cat.h"
+#include "text/cancel.h"
 #include "text/jinja/ast.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
@@ -50,6 +51,7 @@ class JinjaTemplate final : public ChatTemplate {
 
   Result<std::string> Render(const OrderedJson& context, std::optional<std::string> now,
                              const RenderLimits& limits) const override {
+    if (Cancel(limits.cancelled).asked()) return GivenUp();
     std::optional<jinja::Moment> moment;
     if (now) {
       moment = ParseMoment(*now);
@@ -65,6 +67,7 @@ class JinjaTemplate final : public ChatTemplate {
     try {
       return jinja::Render(parsed_, context, runtime);
     } catch (const jinja::Failure& failure) {
+      if (Cancel(limits.cancelled).asked()) return GivenUp();
       const std::string_view message = Utf8Prefix(failure.message, kMessageBytesMax);
       if (failure.verbatim) return InvalidArgument(std::string(message));
       return InvalidArgument(StrCat("chat template, line ", runtime.line, ": ", message));

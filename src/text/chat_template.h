@@ -22,7 +22,8 @@ class ChatTemplate {
   // `context` is the object of template variables: messages, tools (absent means none),
   // add_generation_prompt, bos_token, eos_token, ... `now` is local time "YYYY-MM-DDTHH:MM:SS" for
   // strftime_now, or absent for the clock. kInvalidArgument when the template refuses the
-  // conversation (raise_exception, undefined access, wrong types) or a limit is passed.
+  // conversation (raise_exception, undefined access, wrong types) or a limit is passed; kCancelled
+  // soon after `limits.cancelled` has become true.
   virtual Result<std::string> Render(const OrderedJson& context, std::optional<std::string> now,
                                      const RenderLimits& limits = {}) const = 0;
 };

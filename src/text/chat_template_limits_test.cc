@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 
 #include "base/str_cat.h"
@@ -208,6 +209,23 @@ std::string Rendered(const std::string& source) {
   const auto text =
       (*parsed)->Render(OrderedJson::parse(R"({"s": "%s"})"), "2025-03-07T14:05:09", limits);
   return text.ok() ? *text : text.status().message();
+}
+
+TEST(RuntimeTest, WhatWasGivenUpFailsWithinSomeThousandSteps) {
+  std::atomic<bool> cancelled = false;
+  RenderLimits limits;
+  limits.cancelled = &cancelled;
+  Runtime runtime(limits, Moment{});
+  for (int i = 0; i < 10'000; ++i) runtime.Step();
+  runtime.Work(1u << 22);
+  cancelled = true;
+  int steps = 0;
+  const auto run = [&] {
+    for (; steps < 10'000; ++steps) runtime.Step();
+  };
+  EXPECT_THROW(run(), Failure);
+  EXPECT_LE(steps, 4096);
+  EXPECT_THROW(runtime.Work(1u << 22), Failure);
 }
 
 TEST(SharedNestsTest, EveryOperatorEnds) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -135,6 +136,13 @@ TEST(ChatTemplateLimitsTest, BoundsSteps) {
   EXPECT_FALSE(
       Render("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")
           .ok());
+}
+
+TEST(ChatTemplateLimitsTest, ARenderingThatWasGivenUpIsCancelled) {
+  const std::atomic<bool> cancelled = true;
+  RenderLimits limits;
+  limits.cancelled = &cancelled;
+  EXPECT_EQ(Render("hi", "{}", limits).status().code(), StatusCode::kCancelled);
 }
 
 TEST(ChatTemplateLimitsTest, BoundsTheOutputAndEveryString) {

@@ -30,6 +30,10 @@ void Runtime::Exhausted() const {
   Fail("the template runs more than ", limits_.steps_max, " steps");
 }
 
+void Runtime::CheckCancelled() const {
+  if (limits_.cancelled != nullptr && *limits_.cancelled) Fail("the rendering was given up");
+}
+
 void Runtime::CheckString(size_t bytes) const {
   if (bytes > limits_.output_bytes_max) {
     Fail("the template makes a string longer than ", limits_.output_bytes_max, " bytes");

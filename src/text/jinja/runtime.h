@@ -34,12 +34,12 @@ class Runtime {
   // Counts `count` steps; throws Failure over the limit.
   void Step(size_t count = 1) {
     if (count > work_left_ / kBytesPerStep) Exhausted();
-    work_left_ -= count * kBytesPerStep;
+    Spend(count * kBytesPerStep);
   }
   // Counts the work of touching `bytes` bytes, part of a step or many; throws Failure likewise.
   void Work(size_t bytes) {
     if (bytes > work_left_) Exhausted();
-    work_left_ -= bytes;
+    Spend(bytes);
   }
   // Whole steps counted so far.
   int64_t steps() const {
@@ -89,6 +89,14 @@ class Runtime {
   // A string operation touches so many bytes in about the time of one expression.
   static constexpr size_t kBytesPerStep = 256;
 
+  // Looks at every 4096th step whether the rendering was given up.
+  void Spend(size_t bytes) {
+    constexpr size_t kBytesPerLook = 4096 * kBytesPerStep;
+    const size_t before = work_left_;
+    work_left_ -= bytes;
+    if (before / kBytesPerLook != work_left_ / kBytesPerLook) CheckCancelled();
+  }
+  void CheckCancelled() const;
   [[noreturn]] void Exhausted() const;
 
   const RenderLimits limits_;
