@@ -146,7 +146,7 @@ Result<Isa> ChooseIsa(std::string_view wanted, const CpuFacts& cpu) {
   }
   return InvalidArgument(
       StrCat("unknown instruction set '", wanted, "'; use auto or one of: ", usable),
-      "instruction_set");
+      "isa");
 }
 
 }  // namespace sluice::cpu
