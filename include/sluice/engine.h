@@ -27,6 +27,9 @@ struct ChatPrompt {
   std::string tools_json;            // an array, or empty
   std::string template_kwargs_json;  // an object of extra template variables, or empty
   bool add_generation_prompt = true;
+  // Arguments of tool calls and absent contents reach the template as it takes them, rather than as
+  // they are written.
+  bool adapt_history = false;
 };
 
 struct Request {
@@ -165,8 +168,8 @@ class Engine : public TextModel {
                                               std::function<void(int64_t, int64_t)> progress);
 
   // Checks the request and puts it in the queue. Prompts are tokenized on a text worker, so some
-  // errors (too long, refused by the template) arrive as the only event. After an error here the
-  // sink is never called.
+  // errors (kTooLarge: too long for the context; refused by the template) arrive as the only event.
+  // After an error here the sink is never called.
   virtual Result<RequestId> Submit(Request request, Sink sink) = 0;
   // Ends it within a step; its last event says kCancelled. Unknown ids are ignored.
   virtual void Cancel(RequestId id) = 0;

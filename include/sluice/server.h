@@ -16,6 +16,7 @@ struct ServerOptions {
   int port = 8000;
   std::string api_key_file;
   std::string allow_host;
+  std::string allow_origin;
   int http_threads = 2;
   int max_connections = 4096;
   int max_body_bytes = 16 << 20;
@@ -23,6 +24,7 @@ struct ServerOptions {
   int idle_seconds = 60;
   int stream_buffer_bytes = 1 << 20;
   int drain_seconds = 30;
+  std::string log_requests = "all";
 
   // As EngineOptions::ForEach.
   template <class Visitor>
@@ -33,6 +35,10 @@ struct ServerOptions {
     v(allow_host, "allow-host",
       "NAME[,...]: host names to answer to beside loopback's, * is every name; default: every "
       "name, but loopback's alone for a server on loopback without keys");
+    v(allow_origin, "allow-origin",
+      "ORIGIN[,...]: web pages, as https://NAME:PORT, whose scripts may call this server, * is "
+      "every "
+      "one; default: none");
     v(http_threads, "http-threads", "threads for the network, and as many for requests' bodies", 1,
       64);
     v(max_connections, "max-connections", "open connections", 1, 1 << 20);
@@ -44,6 +50,9 @@ struct ServerOptions {
     v(stream_buffer_bytes, "stream-buffer-bytes",
       "bytes that wait for a slow reader; past them its request is cancelled", 4096, 1 << 30);
     v(drain_seconds, "drain-seconds", "seconds that running requests get at the end", 0, 86400);
+    v(log_requests, "log-requests",
+      "requests that have a line in the log: all (but GETs that go well), errors or none; beside "
+      "none, a line every 10 s while there is work");
   }
 };
 

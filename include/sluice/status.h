@@ -14,7 +14,7 @@ enum class StatusCode {
   kInvalidArgument,     // the caller's input is wrong; HTTP 400, exit 2
   kUnauthenticated,     // no or wrong API key; HTTP 401
   kNotFound,            // a named thing does not exist; HTTP 404
-  kTooLarge,            // over a fixed size limit; HTTP 413
+  kTooLarge,            // a prompt over the context, HTTP 400; a file over its limit; exit 2
   kUnprocessable,       // a schema, grammar or template cannot be compiled; HTTP 422
   kResourceExhausted,   // a queue is full, try later; HTTP 429
   kUnavailable,         // draining, paused or not yet ready; HTTP 503

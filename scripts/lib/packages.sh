@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config
-  libboost1.81-dev libssl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
+  libboost1.81-dev libssl-dev zlib1g-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
   prometheus-cpp-dev libpcre2-dev libutf8proc-dev opencl-c-headers
   python3-pip ca-certificates
 )

@@ -1,12 +1,24 @@
 #include "base/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
+#include <mutex>
+#include <string>
+
+#include "base/json.h"
+#include "base/log_options.h"
 #include "base/visible.h"
 
 namespace sluice {
 namespace {
+
+constexpr const char* kText = "%Y-%m-%d %H:%M:%S.%e %l %v";
+constexpr const char* kTime = "%Y-%m-%dT%H:%M:%S.%eZ";
+// Goes to the beginning of a terminal's line and empties it.
+constexpr const char* kEmptyLine = "\r\x1b[K";
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -20,20 +32,77 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
-spdlog::logger& Logger() {
-  static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>("sluice",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-    return made;
-  }();
-  return *logger;
+void Put(std::string_view text) {
+  // One call, so that lines of several processes on one terminal stay whole.
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+// Standard error, with the line of progress below what is logged.
+class Sink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  void SetFormat(LogFormat format) {
+    std::lock_guard lock(mutex_);
+    format_ = format;
+  }
+  void Show(std::string_view line) {
+    std::lock_guard lock(mutex_);
+    if (progress_.empty() && line.empty()) return;
+    progress_ = line;
+    Put(kEmptyLine + progress_);
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    std::string text = progress_.empty() ? "" : kEmptyLine;
+    text += format_ == LogFormat::kText ? Formatted(&text_, message) : JsonLine(message);
+    Put(text + progress_);
+  }
+  void flush_() override {}
+
+ private:
+  static std::string Formatted(spdlog::pattern_formatter* formatter,
+                               const spdlog::details::log_msg& message) {
+    spdlog::memory_buf_t buffer;
+    formatter->format(message, buffer);
+    return {buffer.data(), buffer.size()};
+  }
+  std::string JsonLine(const spdlog::details::log_msg& message) {
+    const auto level = spdlog::level::to_string_view(message.level);
+    OrderedJson line;
+    line["time"] = Formatted(&time_, message);
+    line["level"] = std::string(level.data(), level.size());
+    line["message"] = std::string(message.payload.data(), message.payload.size());
+    return DumpJson(line) + "\n";
+  }
+
+  LogFormat format_ = LogFormat::kText;
+  std::string progress_;
+  spdlog::pattern_formatter text_{kText};
+  spdlog::pattern_formatter time_{kTime, spdlog::pattern_time_type::utc, ""};
+};
+
+struct Process {
+  std::shared_ptr<Sink> sink = std::make_shared<Sink>();
+  spdlog::logger logger{"sluice", sink};
+};
+
+Process& TheProcess() {
+  static Process* const process = new Process;  // outlives the threads that log at the end
+  return *process;
 }
 
 }  // namespace
 
 void Log(LogLevel level, std::string_view message) {
-  Logger().log(ToSpdlog(level), "{}", Visible(message));
+  TheProcess().logger.log(ToSpdlog(level), "{}", Visible(message));
 }
+
+void SetLog(LogLevel least, LogFormat format) {
+  TheProcess().logger.set_level(ToSpdlog(least));
+  TheProcess().sink->SetFormat(format);
+}
+
+void ShowProgress(std::string_view line) { TheProcess().sink->Show(line); }
 
 }  // namespace sluice

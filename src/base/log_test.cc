@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
+#include "base/log_options.h"
+
 namespace sluice {
 namespace {
 
@@ -12,6 +15,49 @@ TEST(LogTest, WhatAMessageRepeatsStaysOnItsLine) {
   EXPECT_NE(text.find("the name a\\x0a2026-01-01 error forged\\x1b[2J is odd\n"), std::string::npos)
       << text;
   EXPECT_EQ(text.find('\n'), text.size() - 1);
+}
+
+class LogOptionsTest : public ::testing::Test {
+ protected:
+  ~LogOptionsTest() override { SetLog(LogLevel::kInfo, LogFormat::kText); }
+};
+
+TEST_F(LogOptionsTest, LinesBelowTheLeastLevelAreNotWritten) {
+  SetLog(LogLevel::kWarning, LogFormat::kText);
+  testing::internal::CaptureStderr();
+  LogInfo("one");
+  LogWarning("two");
+  LogError("three");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(text.find("one"), std::string::npos) << text;
+  EXPECT_NE(text.find("warning two\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("error three\n"), std::string::npos) << text;
+}
+
+TEST_F(LogOptionsTest, JsonIsOneObjectALine) {
+  SetLog(LogLevel::kInfo, LogFormat::kJson);
+  testing::internal::CaptureStderr();
+  LogWarning("a \"quoted\" name\nof \xff bytes");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+  const Json line = Json::parse(text);
+  EXPECT_EQ(line["level"], "warning");
+  EXPECT_EQ(line["message"], "a \"quoted\" name\\x0aof \\xff bytes");
+  EXPECT_EQ(line["time"].get<std::string>().size(), std::string("2026-01-01T00:00:00.000Z").size());
+}
+
+TEST_F(LogOptionsTest, LogLinesStandAboveTheProgress) {
+  testing::internal::CaptureStderr();
+  ShowProgress("loading 1 %");
+  LogInfo("hello");
+  ShowProgress("loading 2 %");
+  ShowProgress("");
+  LogInfo("end");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(text.find("\r\x1b[Kloading 1 %\r\x1b[K2"), 0u) << text;
+  EXPECT_NE(text.find("info hello\nloading 1 %\r\x1b[Kloading 2 %\r\x1b[K2"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("loading", text.find("info end")), std::string::npos) << text;
 }
 
 }  // namespace

@@ -5,13 +5,14 @@
 #include <cerrno>
 #include <iostream>
 #include <map>
-#include <numeric>
-#include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/log.h"
+#include "base/str_cat.h"
 #include "cli/output.h"
+#include "cli/settings.h"
 #include "cli/signals.h"
+#include "cli/spellings.h"
 #include "cli/version.h"
 
 namespace sluice::cli {
@@ -58,34 +59,12 @@ constexpr const char* kFooter =
     "Options may also stand in a TOML file (--config) or in the environment (--max-queue as\n"
     "SLUICE_MAX_QUEUE).";
 
-// How many letters to add, drop or change to make one word of the other.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string NoSuchCommand(const std::string& name) {
-  constexpr size_t kSlips = 2;
-  std::string message = "there is no command \"" + name + "\"; ";
-  if (name.size() <= 32) {
-    const auto distance = [&](const Command& command) { return EditDistance(name, command.name); };
-    const auto* nearest =
-        std::min_element(std::begin(kCommands), std::end(kCommands),
-                         [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
-    if (distance(*nearest) <= kSlips) {
-      return message + "did you mean " + nearest->name + "?";
-    }
-  }
-  return message + "see sluice --help";
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  const std::string nearest = Nearest(name, names);
+  return StrCat("there is no command \"", name, "\"; ",
+                nearest.empty() ? "see sluice --help" : StrCat("did you mean ", nearest, "?"));
 }
 
 // CLI11 names what it did not expect from the last to the first.
@@ -93,7 +72,12 @@ std::string MessageOf(const CLI::ParseError& error, const CLI::App& app) {
   std::string message = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     message = "unexpected on the command line:";
-    for (const std::string& word : app.remaining(true)) message += " " + word;
+    std::string hint;
+    for (const std::string& word : app.remaining(true)) {
+      message += " " + word;
+      if (hint.empty()) hint = FlagHint(word, *app.get_subcommands().front());
+    }
+    message += hint;
   }
   std::replace(message.begin(), message.end(), '\n', ' ');
   return message;
@@ -129,47 +113,110 @@ int ExitCode(const Status& status) {
 
 namespace {
 
-int RunCommand(int argc, char** argv) {
-  CLI::App app("Sluice serves large language models on CPUs, NVIDIA GPUs and Intel GPUs.",
-               "sluice");
-  app.require_subcommand(1);
-  app.formatter(std::make_shared<CompactFormatter>());
-  app.set_version_flag("--version", VersionText());
-  std::map<CLI::App*, Action> actions;
-  std::string config_path;
-  for (const Command& command : kCommands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.description);
-    sub->add_option("--config", config_path, "read options from this TOML file");
-    actions[sub] = command.set_up(*sub);
-    AddEnvironment(*sub);
-    if (sub->get_footer().empty()) sub->footer(kFooter);
-  }
-  const std::string first = argc > 1 ? argv[1] : "";
-  const auto is_first = [&](const Command& command) { return first == command.name; };
-  if (!first.empty() && first[0] != '-' &&
-      std::none_of(std::begin(kCommands), std::end(kCommands), is_first)) {
-    return UsageError(NoSuchCommand(first));
-  }
-  if (const Status status = ReadConfig(argc, argv, app); !status.ok()) {
-    return UsageError(status.message());
-  }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& done) {  // --help, --version
-    return app.exit(done);
-  } catch (const CLI::ParseError& error) {
-    if (argc < 2) {
-      std::cerr << app.help();
-      return 2;
+// The program's options and commands.
+class Program {
+ public:
+  Program()
+      : app_("Sluice serves large language models on CPUs, NVIDIA GPUs and Intel GPUs.", "sluice") {
+    app_.require_subcommand(1);
+    app_.formatter(std::make_shared<CompactFormatter>());
+    app_.set_version_flag("--version", VersionText());
+    for (const Command& command : kCommands) {
+      CLI::App* sub = app_.add_subcommand(command.name, command.description);
+      sub->add_option("--config", config_path_, "read options from this TOML file");
+      actions_[sub] = command.set_up(*sub);
+      if (sub->get_footer().empty()) sub->footer(kFooter);
     }
-    return UsageError(MessageOf(error, app) + "; see sluice " + first + " --help");
   }
-  const Status status = actions[app.get_subcommands().front()]();
-  if (!status.ok() && status.code() != StatusCode::kCancelled) {
-    PrintError(status.message());
+
+  int Run(int argc, char** argv) {
+    const std::string first = argc > 1 ? argv[1] : "";
+    const auto is_first = [&](const Command& command) { return first == command.name; };
+    if (!first.empty() && first[0] != '-' &&
+        std::none_of(std::begin(kCommands), std::end(kCommands), is_first)) {
+      return UsageError(NoSuchCommand(first));
+    }
+    Require(false);
+    try {
+      Parse(argc, argv);
+    } catch (const CLI::Success& done) {  // --help, --version
+      Require(true);
+      return app_.exit(done);
+    } catch (const CLI::ParseError& error) {
+      if (argc < 2) {
+        std::cerr << app_.help();
+        return 2;
+      }
+      return UsageError(StrCat(MessageOf(error, app_), "; see sluice ", first, " --help"));
+    }
+    CLI::App& command = *app_.get_subcommands().front();
+    Status status = TakeSettings(command);
+    if (status.ok()) status = actions_[&command]();
+    if (!status.ok() && status.code() != StatusCode::kCancelled) {
+      PrintError(StrCat(status.message(), SourceOf(status)));
+    }
+    return ExitCode(status);
   }
-  return ExitCode(status);
-}
+
+ private:
+  // Whether what has to be given must stand on the command line; it may come from elsewhere, too,
+  // and a flag that does not exist is told of first.
+  void Require(bool required) {
+    if (!required) {
+      for (const auto& [sub, action] : actions_) {
+        for (CLI::Option* option : sub->get_options()) {
+          if (option->get_required()) required_.push_back(option);
+        }
+      }
+    }
+    for (CLI::Option* option : required_) option->required(required);
+  }
+
+  void Parse(int argc, char** argv) {
+    std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);
+    const std::string first = argc > 1 ? argv[1] : "";
+    for (const auto& [command, action] : actions_) {
+      if (command->get_name() == first) words = Translated(words, *command);
+    }
+    if (argc > 1) words.insert(words.begin(), first);
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    app_.parse(std::move(words));
+  }
+
+  Status TakeSettings(CLI::App& command) {
+    for (const std::string& name : UnknownVariables(app_)) {
+      LogWarning("the environment variable ", name,
+                 " is no option of any command and has no effect; see sluice ", command.get_name(),
+                 " --help");
+    }
+    SLUICE_ASSIGN_OR_RETURN(settings_, ReadSettings(app_, command, config_path_));
+    SLUICE_RETURN_IF_ERROR(ApplySettings(command, &settings_));
+    for (const CLI::Option* option : required_) {
+      const auto options = command.get_options();
+      const bool own = std::find(options.begin(), options.end(), option) != options.end();
+      if (own && option->count() == 0) {
+        return InvalidArgument(
+            StrCat(option->get_name(), " is required; see sluice ", command.get_name(), " --help"));
+      }
+    }
+    return OkStatus();
+  }
+
+  // Where the value came from that an error is about, if that was not the command line.
+  std::string SourceOf(const Status& status) const {
+    std::string name = status.field();
+    name.erase(0, name.find_first_not_of('-'));
+    const auto found = settings_.find(name);
+    if (found == settings_.end()) return "";
+    return StrCat(" (", found->first, " is set by ", found->second.source, ")");
+  }
+
+  CLI::App app_;
+  std::map<CLI::App*, Action> actions_;
+  std::vector<CLI::Option*> required_;
+  std::string config_path_;
+  Settings settings_;
+};
 
 }  // namespace
 
@@ -177,7 +224,7 @@ int Run(int argc, char** argv) {
   SetUpSignals();
   FillStandardDescriptors();
   StandardOutput output;
-  const int code = RunCommand(argc, argv);
+  const int code = Program().Run(argc, argv);
   std::cout.flush();
   if (code != 0 || std::cout.good()) return code;
   if (output.error() == EPIPE) EndBySigpipe();

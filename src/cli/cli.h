@@ -28,14 +28,6 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options);
 // Declares every option of the HTTP server on `app`.
 void AddServerOptions(CLI::App& app, ServerOptions* options);
 
-// Gives an option its environment name: SLUICE_ and its flag in capitals.
-void AddEnvironment(CLI::App& app);
-
-// Puts what the file after --config says into the environment, where it stands below the command
-// line and what the user set there. Keys are flags without the dashes, at the top or in a table
-// named like the subcommand. An unknown key is an error.
-Status ReadConfig(int argc, char** argv, CLI::App& app);
-
 // Each declares its subcommand's options on `app`.
 Action SetUpServe(CLI::App& app);
 Action SetUpChat(CLI::App& app);

@@ -1,4 +1,6 @@
 // sluice generate: one completion to standard output.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <condition_variable>
 #include <iostream>
@@ -13,6 +15,7 @@
 #include "cli/run_request.h"
 #include "cli/sampling_options.h"
 #include "cli/signals.h"
+#include "cli/text_input.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -20,7 +23,8 @@ namespace {
 
 struct GenerateOptions {
   EngineOptions engine;
-  std::string prompt;
+  std::string prompt, file;
+  bool has_prompt = false;
   int max_tokens = 128;
   Sampling sampling;
   int logprobs = -1;
@@ -46,6 +50,21 @@ Request RequestOf(const GenerateOptions& options, const Sampling& model) {
   request.sampling = WithTerminalDefaults(options.sampling, model);
   if (options.logprobs >= 0) request.logprobs = options.logprobs;
   return request;
+}
+
+// The prompt is what -p says, what the file has, or what comes on standard input.
+Status ReadPrompt(GenerateOptions* options) {
+  const bool given = options->has_prompt && options->prompt != "-";
+  if (given && !options->file.empty()) {
+    return InvalidArgument("--prompt and --file are both given; give one of them", "file");
+  }
+  if (given) return OkStatus();
+  if (options->file.empty() && !options->has_prompt && isatty(STDIN_FILENO) != 0) {
+    return InvalidArgument(
+        "there is no prompt; give it with --prompt, as a --file, or on standard input", "prompt");
+  }
+  SLUICE_ASSIGN_OR_RETURN(options->prompt, ReadText(options->file));
+  return OkStatus();
 }
 
 Status Generate(const GenerateOptions& options) {
@@ -74,7 +93,9 @@ Status Generate(const GenerateOptions& options) {
 Action SetUpGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateOptions>();
   AddEngineOptions(app, &options->engine);
-  app.add_option("-p,--prompt", options->prompt, "the text to continue")->required();
+  CLI::Option* prompt = app.add_option("-p,--prompt", options->prompt,
+                                       "the text to continue; - or none: standard input");
+  app.add_option("-f,--file", options->file, "the file that has it");
   app.add_option("-n,--max-tokens", options->max_tokens, "tokens to draw at most")
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
@@ -89,7 +110,11 @@ Action SetUpGenerate(CLI::App& app) {
   app.add_flag("--ignore-eos", options->ignore_eos, "go on after the end of the answer");
   app.add_flag("--chat", options->chat, "put the prompt into the model's chat template");
   app.add_flag("--json", options->json, "print one JSON object instead of text");
-  return [options] { return Generate(*options); };
+  return [options, prompt] {
+    options->has_prompt = prompt->count() > 0;
+    SLUICE_RETURN_IF_ERROR(ReadPrompt(options.get()));
+    return Generate(*options);
+  };
 }
 
 }  // namespace sluice::cli

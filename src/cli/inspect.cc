@@ -15,6 +15,7 @@
 #include "device/resolver.h"
 #include "exec/kv_dtype.h"
 #include "exec/local_runner.h"
+#include "files/file_type.h"
 #include "files/model_files.h"
 #include "sluice/options.h"
 
@@ -118,6 +119,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
               {"architecture", files::ArchitectureName(config.architecture)},
               {"parameters", parameters},
               {"weight_bytes", bytes},
+              {"file_type", files::FileTypeOf(*files.tensors)},
               {"formats", FormatsOf(*files.tensors)},
               {"quantization", config.quantization ? Json(ToString(*config.quantization)) : Json()},
               {"layers", config.num_layers},
@@ -145,6 +147,7 @@ void PrintDescription(const Json& d) {
   row("name", Quote(d["name"].get<std::string>()));
   row("architecture", d["architecture"]);
   row("parameters", StrCat(d["parameters"].get<int64_t>() / 1'000'000, " M"));
+  row("file type", d["file_type"]);
   for (const auto& [format, sums] : d["formats"].items()) {
     row("format", StrCat(format, ": ", sums["tensors"].get<int64_t>(), " tensors, ",
                          FormatBytes(sums["bytes"].get<uint64_t>())));

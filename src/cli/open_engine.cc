@@ -2,8 +2,7 @@
 
 #include <unistd.h>
 
-#include <iostream>
-
+#include "base/log_options.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -20,10 +19,10 @@ class LoadProgress {
     const int percent = total > 0 ? static_cast<int>(done * 100 / total) : 100;
     if (!terminal_ || percent == shown_) return;
     shown_ = percent;
-    std::cerr << "\rloading " << model_ << " " << percent << " %" << std::flush;
+    ShowProgress(StrCat("loading ", model_, " ", percent, " %"));
   }
   void End() {
-    if (shown_ >= 0) std::cerr << "\r\x1b[K" << std::flush;
+    if (shown_ >= 0) ShowProgress("");
   }
 
  private:

@@ -1,12 +1,6 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
-#include <cstdlib>
-#include <sstream>
 #include <type_traits>
 
-#include "base/regular_file.h"
-#include "base/str_cat.h"
 #include "cli/cli.h"
 
 namespace sluice::cli {
@@ -42,15 +36,6 @@ class OptionDeclarer {
   const char* const group_;
 };
 
-std::string ConfigPath(int argc, char** argv) {
-  for (int i = 2; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--config" && i + 1 < argc) return argv[i + 1];
-    if (argument.starts_with("--config=")) return std::string(argument.substr(9));
-  }
-  return {};
-}
-
 }  // namespace
 
 void AddEngineOptions(CLI::App& app, EngineOptions* options) {
@@ -61,54 +46,8 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
   options->ForEach(OptionDeclarer(app, "Engine options"));
 }
 
-Status ReadConfig(int argc, char** argv, CLI::App& app) {
-  const std::string path = ConfigPath(argc, argv);
-  if (path.empty() || argc < 2) return OkStatus();
-  constexpr size_t kConfigBytesMax = size_t{1} << 20;
-  auto text = ReadRegularFile(path, kConfigBytesMax);
-  if (!text.ok()) {
-    return InvalidArgument(
-        StrCat("the file of --config cannot be read: ", text.status().message()));
-  }
-  std::istringstream file(*std::move(text));
-  std::vector<CLI::ConfigItem> items;
-  try {
-    items = CLI::ConfigTOML().from_config(file);
-  } catch (const CLI::Error& error) {
-    return InvalidArgument(path + " is not TOML: " + error.what());
-  }
-  CLI::App* sub = app.get_subcommand(argv[1]);
-  for (const CLI::ConfigItem& item : items) {
-    if (item.name == "++" || item.name == "--") continue;  // the borders of a table
-    if (!item.parents.empty() && item.parents.front() != sub->get_name()) continue;
-    const CLI::Option* option = sub->get_option_no_throw("--" + item.name);
-    if (option == nullptr || option->get_envname().empty()) {
-      return InvalidArgument(path + " has the key " + item.name + ", which sluice " +
-                             sub->get_name() + " does not know; see sluice " + sub->get_name() +
-                             " --help");
-    }
-    std::string value;
-    for (const std::string& part : item.inputs) value += (value.empty() ? "" : ",") + part;
-    setenv(option->get_envname().c_str(), value.c_str(), 0);
-  }
-  return OkStatus();
-}
-
 void AddServerOptions(CLI::App& app, ServerOptions* options) {
   options->ForEach(OptionDeclarer(app, "Server options"));
-}
-
-void AddEnvironment(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    if (option->get_lnames().empty()) continue;
-    std::string name = "SLUICE_" + option->get_lnames().front();
-    if (option->get_lnames().front() == "help" || option->get_lnames().front() == "config")
-      continue;
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
-      return c == '-' ? '_' : static_cast<char>(std::toupper(c));
-    });
-    option->envname(name);
-  }
 }
 
 }  // namespace sluice::cli

@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/log.h"
+#include "base/log_options.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "cli/cli.h"
@@ -54,21 +54,50 @@ std::string UrlOf(const ServerOptions& options, int port) {
   return StrCat("http://", v6 ? "[" : "", options.host, v6 ? "]" : "", ":", port);
 }
 
-Status Serve(const EngineOptions& engine_options, const ServerOptions& server_options) {
+struct LogOptions {
+  std::string level = "info", format = "text";
+};
+
+void AddLogOptions(CLI::App& app, LogOptions* options) {
+  app.add_option("--log-level", options->level, "the least of the log: info, warning or error")
+      ->check(CLI::IsMember({"info", "warning", "error"}))
+      ->type_name("TEXT")
+      ->group("Server options")
+      ->capture_default_str();
+  app.add_option("--log-format", options->format, "text, or json: an object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("TEXT")
+      ->group("Server options")
+      ->capture_default_str();
+}
+
+void SetLogAsAsked(const LogOptions& options) {
+  SetLog(options.level == "error"     ? LogLevel::kError
+         : options.level == "warning" ? LogLevel::kWarning
+                                      : LogLevel::kInfo,
+         options.format == "json" ? LogFormat::kJson : LogFormat::kText);
+}
+
+Status Serve(const EngineOptions& engine_options, const ServerOptions& server_options,
+             const LogOptions& log_options) {
+  SetLogAsAsked(log_options);
   RaiseFileLimit();
   SLUICE_RETURN_IF_ERROR(Server::Check(server_options));
-  // Without a terminal there is no progress to see, and a large model takes its time.
-  LogInfo("loading ", Quote(engine_options.model));
+  // A large model takes its time, and without a terminal there is no progress to see.
+  LogInfo("model: loading ", Quote(engine_options.model));
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(engine_options));
   const EngineInfo info = engine->Info();
-  LogInfo("device: ", info.device_reason);
-  LogInfo("memory: ", info.memory, "; room for ", info.kv_blocks * info.block_size,
-          " tokens, up to ", info.max_num_seqs, " sequences of ", info.max_model_len);
-  LogInfo("kernels: ", info.kernels);
+  LogInfo("device: ", info.device_reason, "; kernels ", info.kernels);
+  LogInfo("memory: ", info.memory, "; room for up to ", info.kv_blocks * info.block_size,
+          " tokens, in up to ", info.max_num_seqs, " sequences of ", info.max_model_len);
   HandleStopSignals(server_options.drain_seconds);
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(*engine, server_options));
   std::cout << "serving " << Quote(info.model_name) << " at "
-            << UrlOf(server_options, server->port()) << std::endl;
+            << UrlOf(server_options, server->port())
+            << (server_options.api_key_file.empty() ? ", no API key is asked for"
+                                                    : ", with the API keys of ")
+            << (server_options.api_key_file.empty() ? "" : Quote(server_options.api_key_file))
+            << std::endl;
   std::cout.clear();  // whoever started the server need not read that line
   WaitForStopSignal();
   StopServer(*engine, *server, server_options.drain_seconds);
@@ -81,11 +110,13 @@ Action SetUpServe(CLI::App& app) {
   struct Options {
     EngineOptions engine;
     ServerOptions server;
+    LogOptions log;
   };
   auto options = std::make_shared<Options>();
   AddServerOptions(app, &options->server);
+  AddLogOptions(app, &options->log);
   AddEngineOptions(app, &options->engine);
-  return [options] { return Serve(options->engine, options->server); };
+  return [options] { return Serve(options->engine, options->server, options->log); };
 }
 
 }  // namespace sluice::cli

@@ -24,6 +24,7 @@
 #include "engine/text_model.h"
 #include "engine/text_workers.h"
 #include "exec/open_runner.h"
+#include "files/file_type.h"
 #include "files/model_files.h"
 #include "sluice/limits.h"
 #include "speculate/proposer.h"
@@ -114,20 +115,6 @@ std::vector<int32_t> EndIds(const files::ModelFiles& files) {
   return ids;
 }
 
-// "Q4_1" for the number format that most of the weight elements have.
-std::string MainFormat(const files::TensorSource& tensors) {
-  std::map<std::string_view, int64_t> elements;
-  for (const files::FileTensor& tensor : tensors.tensors()) {
-    int64_t count = 1;
-    for (const int64_t dim : tensor.shape) count *= dim;
-    elements[Name(tensor.dtype)] += count;
-  }
-  const auto most =
-      std::max_element(elements.begin(), elements.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == elements.end() ? std::string() : std::string(most->first);
-}
-
 // What was chosen for the ops, each name once: "avx2_f32_norm, avx2_int8_linear, ...".
 std::string KernelNames(std::span<const exec::OpChoice> choices) {
   std::set<std::string_view> told;
@@ -149,7 +136,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.memory = runner.memory;
   info_.kernels = KernelNames(runner.choices);
   info_.isa = runner.isa;
-  info_.quantization = MainFormat(*files.tensors);
+  info_.quantization = files::FileTypeOf(*files.tensors);
   info_.max_model_len = runner.max_model_len;
   info_.vocab_size = files.config.vocab_size;
   info_.backends = exec::Backends();

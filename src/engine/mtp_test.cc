@@ -122,7 +122,7 @@ TEST_F(Mtp, PreemptionChangesNothing) {
   EngineOptions options = Options(3);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
-  const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4);
+  const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4) + "B";
   options = Options(3);
   options.kv_memory = tight;
   const auto engine = OpenTiny(options);

@@ -113,7 +113,7 @@ class Sameness : public ::testing::TestWithParam<std::string> {
   static std::string TightMemory(EngineOptions one) {
     one.max_num_seqs = 1;
     one.kv_memory.clear();
-    return std::to_string(OpenTiny(one)->Info().kv_bytes * 5 / 4);
+    return std::to_string(OpenTiny(one)->Info().kv_bytes * 5 / 4) + "B";
   }
 
   const std::vector<Expected> expected_ = Alone(GetParam());

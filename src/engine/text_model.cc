@@ -46,6 +46,7 @@ Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles fil
                     StrCat("the chat template does not parse: ", parsed.status().message()));
     }
     model->template_ = *std::move(parsed);
+    model->history_ = text::ProbeHistory(*model->template_);
   }
   return model;
 }
@@ -104,6 +105,9 @@ Result<OrderedJson> TextModelImpl::ContextOf(const ChatPrompt& chat) const {
   SLUICE_ASSIGN_OR_RETURN(context["messages"], ParsePart(chat.messages_json, "messages"));
   if (!context["messages"].is_array())
     return InvalidArgument("messages is not an array", "messages");
+  if (chat.adapt_history) {
+    SLUICE_RETURN_IF_ERROR(text::AdaptHistory(history_, kValuesMax, &context["messages"]));
+  }
   context["tools"] = nullptr;
   if (!chat.tools_json.empty()) {
     SLUICE_ASSIGN_OR_RETURN(context["tools"], ParsePart(chat.tools_json, "tools"));
@@ -198,10 +202,11 @@ Status TextModelImpl::CheckTextLength(const std::string& text, int tokens_max) c
 
 Status TextModelImpl::TooLong(const std::string& what, int tokens_max) const {
   const bool may_grow = tokens_max < declared_length_;
-  return InvalidArgument(StrCat("the prompt has ", what, " and the context of ", tokens_max,
-                                " tokens has no room for it and an answer; shorten the prompt",
-                                may_grow ? " or raise --max-model-len" : ""),
-                         "prompt");
+  return Status(StatusCode::kTooLarge,
+                StrCat("the prompt has ", what, " and the context of ", tokens_max,
+                       " tokens has no room for it and an answer; shorten the prompt",
+                       may_grow ? " or raise --max-model-len" : ""),
+                "prompt");
 }
 
 Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, int tokens_max,

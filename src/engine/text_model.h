@@ -10,6 +10,7 @@
 #include "files/model_files.h"
 #include "sluice/engine.h"
 #include "text/chat_template.h"
+#include "text/history_style.h"
 #include "text/tokenizer.h"
 
 namespace sluice::engine {
@@ -34,7 +35,7 @@ class TextModelImpl : public TextModel {
   // after `cancelled` has become true.
   Result<std::string> RenderPrompt(const ChatPrompt& chat, const std::string& now,
                                    const std::atomic<bool>* cancelled = nullptr) const;
-  // Token ids of any prompt. kInvalidArgument for one that leaves no room for its answer in
+  // Token ids of any prompt. kTooLarge for one that leaves no room for its answer in
   // `tokens_max` tokens; before any work on a text where its bytes tell. kCancelled soon after
   // `cancelled` has become true.
   Result<std::vector<int32_t>> PromptIds(const Request& request, int tokens_max,
@@ -42,7 +43,7 @@ class TextModelImpl : public TextModel {
   // Of a request's prediction, which may be as long as a context.
   Result<std::vector<int32_t>> PredictionIds(const std::string& text, int tokens_max,
                                              const std::atomic<bool>& cancelled) const;
-  // kInvalidArgument for a text whose bytes alone tell that PromptIds will find it too long.
+  // kTooLarge for a text whose bytes alone tell that PromptIds will find it too long.
   Status CheckLength(const Request& request, int tokens_max) const;
   // Null for a bare template.
   const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
@@ -64,7 +65,8 @@ class TextModelImpl : public TextModel {
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
-  int declared_length_ = 0;  // tokens; 0 in a file without weights
+  text::HistoryStyle history_;  // of the template
+  int declared_length_ = 0;     // tokens; 0 in a file without weights
 };
 
 }  // namespace sluice::engine

@@ -153,8 +153,8 @@ double MemoryPlan::Share() const {
 }
 
 std::string MemoryPlan::ToString() const {
-  return StrCat("weights ", FormatBytes(weight_bytes), ", KV cache ", FormatBytes(bytes), " in ",
-                Name(batch::FinestGroup(groups).dtype), ", buffers of a step ",
+  return StrCat("weights ", FormatBytes(weight_bytes), ", KV cache up to ", FormatBytes(bytes),
+                " in ", Name(batch::FinestGroup(groups).dtype), ", buffers of a step ",
                 FormatBytes(step_bytes), ": ", std::lround(100 * Share()), " % of the ",
                 FormatBytes(free_bytes), " that were free");
 }

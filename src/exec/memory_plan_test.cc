@@ -68,7 +68,7 @@ TEST(PlanMemory, ThePlanSaysWhichShareOfTheFreeMemoryItTakes) {
   // 3 GiB, nearly 0.25 GiB (whole blocks of the cache) and 0.5 GiB of 4 GiB.
   EXPECT_NEAR(plan->Share(), 3.75 / 4, 1e-3);
   EXPECT_EQ(plan->ToString(),
-            "weights 3 GiB, KV cache " + FormatBytes(plan->bytes) +
+            "weights 3 GiB, KV cache up to " + FormatBytes(plan->bytes) +
                 " in BF16, buffers of a step 512 MiB: 94 % of the 4 GiB that were free");
 }
 

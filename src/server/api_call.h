@@ -44,14 +44,16 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model);
 Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& model);
 
 // The fields that a conversation has wherever it stands: messages, tools, tool_choice,
-// chat_template_kwargs, reasoning_effort, add_generation_prompt.
+// chat_template_kwargs and the fields that set one of them, add_generation_prompt.
 ChatPrompt ReadChatPrompt(Fields* fields);
 
 // The field `model`: absent, or the name that is served.
 void ReadModel(Fields* fields, const ModelFacts& model);
 
-// The fields that both kinds of call share, all but the prompt and log-probs.
-void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request* request);
+// The fields that both kinds of call share, all but the prompt and log-probs. `default_max_tokens`:
+// of a call that does not say.
+void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> default_max_tokens,
+                ApiCall* call, Request* request);
 
 // A list of token ids within the vocabulary.
 std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const OrderedJson& list,

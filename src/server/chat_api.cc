@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/str_cat.h"
+#include "server/accepted_fields.h"
 #include "server/api_call.h"
 
 namespace sluice::server {
@@ -31,6 +32,7 @@ std::optional<std::string> JoinParts(Fields* message, const OrderedJson& parts,
     }
     const std::optional<std::string> text = part.String("text", kTextBytesMax);
     if (part.ok() && !text) part.Fail("text", "a part of content has no text");
+    ReadAccepted(&part, FieldPlace::kPart);
     if (Status status = part.Finish(); !status.ok()) {
       message->Take(std::move(status));
       return std::nullopt;
@@ -112,9 +114,7 @@ OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index) 
   for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
     if (auto text = message.String(name, kTextBytesMax)) out[name] = *text;
   }
-  message.String("refusal", kTextBytesMax);
-  message.Array("annotations", 1024);
-  for (const char* name : {"audio", "function_call"}) message.OnlyValue(name, nullptr);
+  ReadAccepted(&message, FieldPlace::kMessage);
   fields->Take(message.Finish());
   return out;
 }
@@ -147,6 +147,7 @@ void ReadTools(Fields* fields, ChatPrompt* chat) {
     } else {
       tool.Fail("function", path + ".function is missing; it must be an object");
     }
+    ReadAccepted(&tool, FieldPlace::kTool);
     fields->Take(tool.Finish());
     if (fields->ok() && DumpJson((*tools)[i]).size() > kToolBytesMax) {
       fields->Fail("tools", StrCat(path, " has more than ", kToolBytesMax, " bytes"));
@@ -154,6 +155,52 @@ void ReadTools(Fields* fields, ChatPrompt* chat) {
   }
   if (tools == nullptr || tools->empty() || !fields->ok()) return;
   if (choice == nullptr || *choice != "none") chat->tools_json = DumpJson(*tools);
+}
+
+// Sets a variable of the template that a field of its own asks for; the two may not disagree.
+void SetKwarg(Fields* fields, std::string_view field, const char* key, OrderedJson value,
+              OrderedJson* kwargs) {
+  const auto found = kwargs->find(key);
+  if (found != kwargs->end() && *found != value) {
+    fields->Fail(field, StrCat(field, " and another field differ in ", key, "; send one of them"));
+  }
+  (*kwargs)[key] = std::move(value);
+}
+
+// Whether and how much the model thinks, in the spellings of OpenAI, OpenRouter, Ollama and Qwen;
+// what that means is the template's to know.
+void ReadThinking(Fields* fields, OrderedJson* kwargs) {
+  const auto effort = [&](std::string_view field, const std::string& value) {
+    SetKwarg(fields, field, "reasoning_effort", value, kwargs);
+  };
+  const auto enable = [&](std::string_view field, bool value) {
+    for (const char* key : {"enable_thinking", "thinking"}) {
+      SetKwarg(fields, field, key, value, kwargs);
+    }
+  };
+  if (const auto value = fields->String("reasoning_effort", kNameBytesMax)) {
+    effort("reasoning_effort", *value);
+  }
+  if (const OrderedJson* object = fields->Object("reasoning")) {
+    Fields reasoning(*object, "reasoning.");
+    const auto value = reasoning.String("effort", kNameBytesMax);
+    const auto enabled = reasoning.Bool("enabled");
+    reasoning.Bool("exclude");
+    reasoning.String("summary", kNameBytesMax);
+    fields->Take(reasoning.Finish());
+    if (value) effort("reasoning", *value);
+    if (enabled) enable("reasoning", *enabled);
+  }
+  const OrderedJson* think = fields->Any("think");
+  if (think != nullptr && think->is_string()) {
+    if (const auto value = fields->String("think", kNameBytesMax)) effort("think", *value);
+  } else if (const auto value = fields->Bool("think")) {
+    enable("think", *value);
+  }
+  if (const auto value = fields->Bool("enable_thinking")) enable("enable_thinking", *value);
+  if (const auto value = fields->String("verbosity", kNameBytesMax)) {
+    SetKwarg(fields, "verbosity", "verbosity", *value, kwargs);
+  }
 }
 
 void ReadTemplateKwargs(Fields* fields, ChatPrompt* chat) {
@@ -164,9 +211,7 @@ void ReadTemplateKwargs(Fields* fields, ChatPrompt* chat) {
       fields->Fail("chat_template_kwargs", StrCat("chat_template_kwargs may not set ", name));
     }
   }
-  if (const auto effort = fields->String("reasoning_effort", kNameBytesMax)) {
-    kwargs["reasoning_effort"] = *effort;
-  }
+  ReadThinking(fields, &kwargs);
   if (kwargs.empty()) return;
   chat->template_kwargs_json = DumpJson(kwargs);
   if (chat->template_kwargs_json.size() > kKwargsBytesMax) {
@@ -204,6 +249,7 @@ ChatPrompt ReadChatPrompt(Fields* fields) {
     messages.push_back(ReadMessage(fields, (*list)[i], i));
   }
   chat.messages_json = DumpJson(messages);
+  chat.adapt_history = true;
   ReadTools(fields, &chat);
   ReadTemplateKwargs(fields, &chat);
   chat.add_generation_prompt = fields->Bool("add_generation_prompt").value_or(true);
@@ -218,7 +264,7 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   ApiCall call;
   call.chat = true;
   Request request;
-  ReadShared(&fields, model, &call, &request);
+  ReadShared(&fields, model, std::nullopt, &call, &request);
   if (request.max_tokens == 0) fields.Fail("max_tokens", "max_tokens is 0; it must be at least 1");
   const bool logprobs = fields.Bool("logprobs").value_or(false);
   const std::optional<int> top = fields.Int("top_logprobs", 0, limits::kTopLogprobsMax);
@@ -231,7 +277,6 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   fields.OnlyValue("modalities", OrderedJson::array({"text"}));
   for (const char* name : {"audio", "web_search_options"}) fields.OnlyValue(name, nullptr);
   for (const char* name : {"echo", "add_special_tokens"}) fields.OnlyValue(name, false);
-  fields.OnlyValue("verbosity", "medium");
   ReadPrediction(&fields, &request);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   call.requests.push_back(std::move(request));

@@ -73,13 +73,7 @@ Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& mod
   ReadModel(&fields, model);
   ApiCall call;
   Request request;
-  ReadShared(&fields, model, &call, &request);
-  const bool unlimited = object.contains("n_predict") && object["n_predict"] == -1;
-  if (!request.max_tokens && !unlimited) request.max_tokens = kDefaultMaxTokens;
-  if (request.min_tokens > request.max_tokens.value_or(request.min_tokens)) {
-    fields.Fail("min_tokens", StrCat("min_tokens is ", request.min_tokens,
-                                     "; it must be at most max_tokens, ", *request.max_tokens));
-  }
+  ReadShared(&fields, model, kDefaultMaxTokens, &call, &request);
   call.logprobs = fields.Int("logprobs", 0, limits::kTopLogprobsMax);
   call.echo = fields.Bool("echo").value_or(false);
   request.logprobs = call.logprobs;

@@ -11,7 +11,9 @@
 #include "base/clock.h"
 #include "base/str_cat.h"
 #include "server/errors.h"
+#include "server/gzip_body.h"
 #include "server/header_rules.h"
+#include "server/request_id.h"
 #include "server/target.h"
 
 namespace sluice::server {
@@ -50,6 +52,12 @@ std::string OwnerOf(const tcp::socket& socket) {
                       : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes());
 }
 
+std::string AddressOf(const tcp::socket& socket) {
+  error_code error;
+  const tcp::endpoint endpoint = socket.remote_endpoint(error);
+  return error ? std::string() : endpoint.address().to_string();
+}
+
 // Keeps the budget of the lease, too, as the last copy may end behind the server.
 std::shared_ptr<BodyLease> Shared(std::shared_ptr<Core> core, BodyLease lease) {
   auto both = std::make_shared<std::pair<std::shared_ptr<Core>, BodyLease>>(std::move(core),
@@ -73,6 +81,7 @@ class ConnectionExchange : public Exchange {
     return connection_->outbox().Stream(serial_, bytes);
   }
   void EndStream(bool close) override { connection_->outbox().EndStream(serial_, close); }
+  void Note(std::string note) override { connection_->outbox().Note(serial_, std::move(note)); }
   void OnDisconnect(std::function<void()> call) override {
     connection_->outbox().OnDisconnect(serial_, std::move(call));
   }
@@ -89,6 +98,7 @@ Connection::Connection(std::shared_ptr<Core> core, tcp::socket socket)
       socket_(std::move(socket)),
       timer_(socket_.get_executor()),
       buffer_(core_->options.max_header_bytes + kAheadBytesMax),
+      address_(AddressOf(socket_)),
       owner_(OwnerOf(socket_)),
       check_timer_(socket_.get_executor()),
       on_chunk_([this](uint64_t size, auto extensions, error_code& error) {
@@ -123,6 +133,7 @@ void Connection::Start(bool full) {
 
 void Connection::ReadHeader() {
   state_ = State::kReading;
+  record_ = {};
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(core_->options.max_header_bytes));
   parser_->body_limit(boost::none);  // OnHeader sets it, behind the key
@@ -165,12 +176,15 @@ void Connection::ReadMore() {
 }
 
 void Connection::OnHeader() {
+  began_ = std::chrono::steady_clock::now();
   OfferPlace();  // anew: it has sent a header, unlike those who wait as long for one
   HeaderView header = ViewOf(parser_->get());
   header.folded = folded_;
   if (const auto fault = CheckHeader(header)) return Refuse(fault->status, fault->message);
   TakeHead(header);
-  if (std::optional<HttpReply> refusal = core_->gate(&request_)) {
+  std::optional<HttpReply> refusal = core_->gate(&request_);
+  reply_head_.fields += request_.reply_fields;
+  if (refusal) {
     // A body that nobody reads stands before the next request.
     reply_head_.keep_alive = reply_head_.keep_alive && parser_->is_done();
     return Answer(reply_head_, std::move(*refusal));
@@ -209,9 +223,19 @@ void Connection::TakeHead(const HeaderView& header) {
   request_.host = AuthorityOf(header.target).value_or(ValueOf(header, "host"));
   request_.origin = value("origin");
   request_.content_type = value("content-type");
+  request_.content_encoding = value("content-encoding");
+  request_.asked_method = value("access-control-request-method");
+  request_.asked_headers = value("access-control-request-headers");
+  request_.request_id = RequestIdOf(value("x-request-id"));
+  record_.method = header.method;
+  record_.path = request_.path;
+  record_.request_id = request_.request_id;
   request_.authorization = value("authorization");
   request_.api_key = value("x-api-key");
-  reply_head_ = {.keep_alive = parser_->keep_alive(), .http_1_0 = header.http_1_0, .head = head};
+  reply_head_ = {.keep_alive = parser_->keep_alive(),
+                 .http_1_0 = header.http_1_0,
+                 .head = head,
+                 .fields = StrCat("X-Request-Id: ", request_.request_id, "\r\n")};
 }
 
 void Connection::ReadBody() {
@@ -293,6 +317,7 @@ void Connection::Answer(const ReplyHead& head, HttpReply reply) {
 uint64_t Connection::BeginExchange(const ReplyHead& head) {
   state_ = State::kExchange;
   in_exchange_ = true;
+  if (record_.method.empty()) began_ = std::chrono::steady_clock::now();
   checks_until_probe_ = half_closed_ ? 0 : kChecksPerProbe;
   {
     std::lock_guard lock(core_->mutex);
@@ -305,7 +330,12 @@ void Connection::Dispatch(HttpRequest request, uint64_t serial) {
   auto exchange = std::make_shared<ConnectionExchange>(shared_from_this(), serial);
   const bool quick = request.method == "GET";
   auto run = [core = core_, exchange, request = std::move(request)]() mutable {
-    core->handler(std::move(request), exchange);
+    const auto bytes_max = static_cast<size_t>(core->options.max_body_bytes);
+    if (auto refusal = InflateBody(&request, bytes_max)) {
+      exchange->Reply(std::move(*refusal));
+    } else {
+      core->handler(std::move(request), exchange);
+    }
   };
   if (quick) {
     run();
@@ -434,6 +464,11 @@ void Connection::Linger() {
 
 void Connection::EndExchange() {
   if (!std::exchange(in_exchange_, false)) return;
+  record_.address = address_;
+  record_.ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began_).count();
+  outbox_.Tell(&record_);
+  if (core_->observer) core_->observer(record_);
   std::lock_guard lock(core_->mutex);
   if (--core_->exchanges == 0) core_->idle.notify_all();
 }

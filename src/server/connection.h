@@ -47,15 +47,18 @@ class Connection;
 
 // What the connections share. Outlives them.
 struct Core {
-  Core(const ServerOptions& server_options, Gate request_gate, Handler request_handler)
+  Core(const ServerOptions& server_options, Gate request_gate, Handler request_handler,
+       Observer request_observer)
       : options(server_options),
         gate(std::move(request_gate)),
         handler(std::move(request_handler)),
+        observer(std::move(request_observer)),
         places(static_cast<size_t>(options.max_connections), kRefusalsMax) {}
 
   const ServerOptions options;
   const Gate gate;
   const Handler handler;
+  const Observer observer;
   // One client may hold half of the long bodies, so that two of the longest always fit.
   BodyBudget bodies{std::max(kLongBodyBytesMax, 4 * int64_t{options.max_body_bytes}),
                     BodyBudget::kSmallBodyBytes* options.max_connections};
@@ -126,8 +129,11 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   boost::asio::steady_timer timer_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<BudgetedBody>> parser_;
-  HttpRequest request_;   // what is being read
-  ReplyHead reply_head_;  // of its answer
+  HttpRequest request_;                          // what is being read
+  ReplyHead reply_head_;                         // of its answer
+  ExchangeRecord record_;                        // of it
+  std::chrono::steady_clock::time_point began_;  // when its header had come
+  const std::string address_;                    // of the client
   const std::string owner_;
   State state_ = State::kReading;
   bool body_begun_ = false;  // what is being read is a body

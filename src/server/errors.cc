@@ -21,26 +21,33 @@ const char* TypeOf(int http_status) {
   }
 }
 
-Json CodeOf(int http_status, const std::string& param) {
+Json CodeOf(int http_status, const std::string& param, bool over_context) {
+  if (over_context) return "context_length_exceeded";
   if (http_status == 401) return "invalid_api_key";
   if (http_status == 404 && param == "model") return "model_not_found";
   if (http_status == 429) return "queue_full";
   return nullptr;
 }
 
-std::string Body(int http_status, const std::string& message, const std::string& param) {
+std::string Body(int http_status, const std::string& message, const std::string& param,
+                 bool over_context) {
   OrderedJson error;
   error["message"] = message;
   error["type"] = TypeOf(http_status);
   error["param"] = param.empty() ? OrderedJson(nullptr) : OrderedJson(param);
-  error["code"] = CodeOf(http_status, param);
+  error["code"] = CodeOf(http_status, param, over_context);
   return DumpJson(OrderedJson{{"error", std::move(error)}});
 }
 
-HttpReply Reply(int http_status, const std::string& message, const std::string& param) {
+// What an engine refuses as too large is a prompt.
+bool OverContext(const Status& status) { return status.code() == StatusCode::kTooLarge; }
+
+HttpReply Reply(int http_status, const std::string& message, const std::string& param,
+                bool over_context) {
   HttpReply reply;
   reply.status = http_status;
-  reply.body = Body(http_status, message, param);
+  reply.error = message;
+  reply.body = Body(http_status, message, param, over_context);
   if (http_status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (http_status == 429 || http_status == 503) {
     reply.headers.emplace_back("Retry-After", kRetryAfterSeconds);
@@ -56,13 +63,12 @@ int HttpStatusOf(StatusCode code) {
       return 200;
     case StatusCode::kInvalidArgument:
     case StatusCode::kFailedPrecondition:
+    case StatusCode::kTooLarge:
       return 400;
     case StatusCode::kUnauthenticated:
       return 401;
     case StatusCode::kNotFound:
       return 404;
-    case StatusCode::kTooLarge:
-      return 413;
     case StatusCode::kUnprocessable:
       return 422;
     case StatusCode::kResourceExhausted:
@@ -81,15 +87,15 @@ int HttpStatusOf(StatusCode code) {
 }
 
 std::string ErrorBody(const Status& status) {
-  return Body(HttpStatusOf(status.code()), status.message(), status.field());
+  return Body(HttpStatusOf(status.code()), status.message(), status.field(), OverContext(status));
 }
 
 HttpReply ErrorReply(const Status& status) {
-  return Reply(HttpStatusOf(status.code()), status.message(), status.field());
+  return Reply(HttpStatusOf(status.code()), status.message(), status.field(), OverContext(status));
 }
 
 HttpReply HttpErrorReply(int http_status, const std::string& message) {
-  return Reply(http_status, message, "");
+  return Reply(http_status, message, "", false);
 }
 
 }  // namespace sluice::server

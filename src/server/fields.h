@@ -38,6 +38,8 @@ class Fields {
   void OnlyValue(std::string_view name, const OrderedJson& neutral);
 
   void Fail(std::string_view name, std::string message);
+  // Fails with what `value` is and with what it must be.
+  void WrongType(std::string_view name, const OrderedJson& value, std::string_view wanted);
   // Takes over the error of an object within this one.
   void Take(Status status);
   bool ok() const { return status_.ok(); }
@@ -48,8 +50,6 @@ class Fields {
   const std::vector<std::string>& known() const { return known_; }
 
  private:
-  void WrongType(std::string_view name, const OrderedJson& value, std::string_view wanted);
-
   const OrderedJson& object_;
   const std::string path_;
   std::vector<std::string> known_;

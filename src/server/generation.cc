@@ -1,13 +1,9 @@
 #include "server/generation.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
 #include <ctime>
 #include <mutex>
-#include <random>
 
-#include "base/philox.h"
 #include "base/str_cat.h"
 #include "server/answer.h"
 #include "server/errors.h"
@@ -17,30 +13,24 @@
 namespace sluice::server {
 namespace {
 
-// Unguessable enough that two servers' ids do not meet; unique within one.
-std::string DrawId(bool chat) {
-  static const uint64_t key = [] {
-    std::random_device device;
-    return (static_cast<uint64_t>(device()) << 32) ^ device();
-  }();
-  static std::atomic<uint64_t> counter = 0;
-  const uint64_t count = ++counter;
-  const auto bits =
-      Philox(key, {static_cast<uint32_t>(count), static_cast<uint32_t>(count >> 32), 0, 0});
-  char text[40];
-  std::snprintf(text, sizeof text, "%08x%08x%08x", bits[0], bits[1], bits[2]);
-  return StrCat(chat ? "chatcmpl-" : "cmpl-", text);
+// For the log: "12 prompt tokens (4 cached), 30 tokens, stop".
+std::string NoteOf(const Usage& usage, const std::vector<Choice>& choices) {
+  std::string note = StrCat(usage.prompt_tokens, " prompt tokens");
+  if (usage.cached_tokens > 0) note += StrCat(" (", usage.cached_tokens, " cached)");
+  note += StrCat(", ", usage.completion_tokens, " tokens");
+  if (choices.size() > 1) return StrCat(note, " in ", choices.size(), " answers");
+  return StrCat(note, ", ", Name(choices.front().finish));
 }
 
 // Events of one request come in order; those of several may come from several text workers.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(Engine& engine, ApiCall call, std::string fingerprint, std::vector<std::string> echoes,
-             std::shared_ptr<Exchange> exchange)
+  Generation(Engine& engine, ApiCall call, AnswerHead head, std::vector<std::string> echoes,
+             TokenTotals* totals, std::shared_ptr<Exchange> exchange)
       : engine_(engine),
         call_(std::move(call)),
-        format_(call_, {DrawId(call_.chat), std::time(nullptr), std::move(fingerprint)},
-                std::move(echoes)),
+        format_(call_, std::move(head), std::move(echoes)),
+        totals_(totals),
         exchange_(std::move(exchange)),
         usages_(call_.requests.size()),
         choices_(call_.requests.size() * call_.requests.front().n),
@@ -63,6 +53,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Engine& engine_;
   const ApiCall call_;
   const AnswerFormat format_;
+  TokenTotals* const totals_;
   const std::shared_ptr<Exchange> exchange_;
 
   std::mutex mutex_;  // guards the rest; never held while the engine is called
@@ -105,6 +96,8 @@ void Generation::Run(std::vector<Request> requests) {
 
 void Generation::OnEvent(size_t request, TextDelta&& delta) {
   bool cancel = false;
+  totals_->generated += static_cast<int64_t>(delta.tokens.size());
+  if (delta.last) totals_->prompt += delta.usage.prompt_tokens - delta.usage.cached_tokens;
   {
     std::lock_guard lock(mutex_);
     if (done_) return;
@@ -143,6 +136,7 @@ void Generation::SendEvent(int index, const TextDelta& delta) {
   for (const std::string& chunk : format_.Chunks(index, delta, &choices_[index])) {
     bytes += SseEvent(chunk);
   }
+  if (delta.finish != FinishReason::kNone) choices_[index].finish = delta.finish;
   if (!bytes.empty()) Emit(bytes);
 }
 
@@ -192,6 +186,7 @@ void Generation::Fail(const Status& status) {
     exchange_->Reply(ErrorReply(status));
     return;
   }
+  exchange_->Note(StrCat("the stream failed: ", status.message()));
   exchange_->Stream(SseEvent(ErrorBody(status)));
   exchange_->EndStream(/*close=*/true);
 }
@@ -206,6 +201,7 @@ void Generation::Finish() {
     usage.accepted_tokens += one.accepted_tokens;
     usage.rejected_tokens += one.rejected_tokens;
   }
+  exchange_->Note(NoteOf(usage, choices_));
   if (!call_.stream) {
     HttpReply reply;
     reply.body = format_.Whole(choices_, usage);
@@ -321,7 +317,8 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call,
 
 }  // namespace
 
-void StartGeneration(Engine& engine, ApiCall call, std::string fingerprint,
+void StartGeneration(Engine& engine, ApiCall call, const std::string& request_id,
+                     const std::string& fingerprint, TokenTotals* totals,
                      std::shared_ptr<Exchange> exchange) {
   const auto gone = GoneFlag(*exchange);
   if (const Status status = CheckPromptLogprobs(engine, call, *gone); !status.ok()) {
@@ -334,8 +331,10 @@ void StartGeneration(Engine& engine, ApiCall call, std::string fingerprint,
     return;
   }
   std::vector<Request> requests = TakeRequests(&call);
-  std::make_shared<Generation>(engine, std::move(call), std::move(fingerprint),
-                               std::move(echoes).value(), std::move(exchange))
+  AnswerHead head{StrCat(call.chat ? "chatcmpl-" : "cmpl-", request_id), std::time(nullptr),
+                  fingerprint};
+  std::make_shared<Generation>(engine, std::move(call), std::move(head), std::move(echoes).value(),
+                               totals, std::move(exchange))
       ->Run(std::move(requests));
 }
 

@@ -11,7 +11,7 @@ namespace {
 // Fields of which a second one would leave open which of them counts.
 constexpr std::string_view kSingleFields[] = {
     "host",   "content-length", "transfer-encoding", "content-type", "authorization", "x-api-key",
-    "origin", "expect",
+    "origin", "expect",         "content-encoding",
 };
 
 bool SameName(std::string_view a, std::string_view b) {

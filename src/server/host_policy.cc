@@ -11,7 +11,7 @@ namespace sluice::server {
 namespace {
 
 // The content type that a page may not send to another site before the server has agreed, which
-// this one never does (there are no CORS headers).
+// this one does for the origins of --allow-origin alone.
 bool IsJson(const std::string& content_type) {
   std::string type = content_type.substr(0, content_type.find(';'));
   type.erase(type.find_last_not_of(" \t") + 1);

@@ -20,8 +20,9 @@ constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
 
 class HttpServerImpl : public HttpServer {
  public:
-  HttpServerImpl(const ServerOptions& options, Gate gate, Handler handler)
-      : core_(std::make_shared<Core>(options, std::move(gate), std::move(handler))),
+  HttpServerImpl(const ServerOptions& options, Gate gate, Handler handler, Observer observer)
+      : core_(std::make_shared<Core>(options, std::move(gate), std::move(handler),
+                                     std::move(observer))),
         acceptor_(core_->io),
         retry_(core_->io),
         work_(asio::make_work_guard(core_->io)) {}
@@ -176,8 +177,9 @@ std::shared_ptr<const std::atomic<bool>> GoneFlag(Exchange& exchange) {
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Open(const ServerOptions& options, Gate gate,
-                                                     Handler handler) {
-  auto server = std::make_unique<HttpServerImpl>(options, std::move(gate), std::move(handler));
+                                                     Handler handler, Observer observer) {
+  auto server = std::make_unique<HttpServerImpl>(options, std::move(gate), std::move(handler),
+                                                 std::move(observer));
   SLUICE_RETURN_IF_ERROR(server->Bind());
   return std::unique_ptr<HttpServer>(std::move(server));
 }

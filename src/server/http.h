@@ -18,16 +18,21 @@
 namespace sluice::server {
 
 struct HttpRequest {
-  std::string method;         // as sent; GET for HEAD, whose body is left out
-  std::string path;           // without the query; escapes are as sent
-  std::string host;           // with its port, of the target or the header; empty: HTTP/1.0
-  std::string origin;         // the header of that name
-  std::string content_type;   // the header of that name
-  std::string authorization;  // the header of that name
-  std::string api_key;        // the header x-api-key
-  std::string key_salt;       // set by the gate: stands for the API key; empty: none is asked for
-  std::string client;         // the key's salt, or else what stands for the address
-  std::string body;           // within the limit; read after the gate
+  std::string method;            // as sent; GET for HEAD, whose body is left out
+  std::string path;              // without the query; escapes are as sent
+  std::string host;              // with its port, of the target or the header; empty: HTTP/1.0
+  std::string origin;            // the header of that name
+  std::string content_type;      // the header of that name
+  std::string content_encoding;  // the header of that name
+  std::string asked_method;      // of a browser's preflight: Access-Control-Request-Method
+  std::string asked_headers;     // and Access-Control-Request-Headers
+  std::string request_id;        // as RequestIdOf gives it
+  std::string reply_fields;      // set by the gate: header lines of the answer, each with its end
+  std::string authorization;     // the header of that name
+  std::string api_key;           // the header x-api-key
+  std::string key_salt;  // set by the gate: stands for the API key; empty: none is asked for
+  std::string client;    // the key's salt, or else what stands for the address
+  std::string body;      // within the limit; read after the gate
   // Of the body, or of what is made of it; ends with the last copy. Null where there is no body.
   std::shared_ptr<BodyLease> lease;
 };
@@ -37,7 +42,22 @@ struct HttpReply {
   std::string body;
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;  // beside type and length
+  std::string error;  // the sentence of an error's body, for the log
 };
+
+// An exchange that is over.
+struct ExchangeRecord {
+  // Empty for what was no request.
+  std::string method, path, request_id;
+  std::string address;  // of the client
+  int status = 0;       // kClientLeft: the client was gone before the answer was complete
+  double ms = 0;        // since its header had come
+  std::string note;     // what it said: an error's sentence, or what was noted
+};
+inline constexpr int kClientLeft = 499;
+
+// Runs on a network thread and must be short.
+using Observer = std::function<void(const ExchangeRecord&)>;
 
 // One request that awaits its answer: one Reply, or Stream calls and one EndStream. Any thread may
 // call; no call blocks. May outlive its connection; calls then have no effect.
@@ -50,6 +70,8 @@ class Exchange {
   virtual bool Stream(std::string_view bytes) = 0;
   // `close`: the connection does not serve another request.
   virtual void EndStream(bool close) = 0;
+  // What the exchange's record tells of a request that went well, or failed within a stream.
+  virtual void Note(std::string note) = 0;
   // Runs `call` once, on a thread of the server, if the client goes before the answer is complete.
   virtual void OnDisconnect(std::function<void()> call) = 0;
 };
@@ -70,7 +92,7 @@ class HttpServer {
   virtual ~HttpServer() = default;  // as Stop(0)
   // Has the port; serves from Run on.
   static Result<std::unique_ptr<HttpServer>> Open(const ServerOptions& options, Gate gate,
-                                                  Handler handler);
+                                                  Handler handler, Observer observer);
 
   virtual void Run() = 0;
   virtual int port() const = 0;

@@ -48,7 +48,7 @@ TEST(HttpServer, TellsForHowLongAWorkerHasBeenAtARequest) {
     exchange->Reply(std::move(reply));
   };
   const auto admit = [](HttpRequest*) { return std::optional<HttpReply>(); };
-  auto opened = HttpServer::Open(options, admit, handler);
+  auto opened = HttpServer::Open(options, admit, handler, [](const ExchangeRecord&) {});
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   server = opened->get();
   server->Run();

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/str_cat.h"
+#include "server/accepted_fields.h"
 #include "server/api_call.h"
 #include "server/pages.h"
 
@@ -14,9 +15,6 @@ namespace {
 constexpr const char* kSharedFields = R"json(
         "model": {"type": "string", "description": "The served name; may be left out"},
         "n": {"type": "integer", "minimum": 1, "maximum": @choices_max@, "default": 1},
-        "max_tokens": {"type": "integer", "minimum": 0},
-        "max_completion_tokens": {"type": "integer", "minimum": 0},
-        "n_predict": {"type": "integer", "minimum": -1, "description": "max_tokens; -1: no limit"},
         "min_tokens": {"type": "integer", "minimum": 0, "default": 0},
         "seed": {"type": "integer", "description": "-1: drawn and returned"},
         "logit_bias": {"type": "object", "maxProperties": @biases_max@,
@@ -31,7 +29,7 @@ constexpr const char* kSharedFields = R"json(
         "stream": {"type": "boolean", "default": false},
         "stream_options": {"type": "object", "additionalProperties": false, "properties": {
           "include_usage": {"type": "boolean", "default": false},
-          "include_obfuscation": {"type": "boolean", "description": "Without effect"}}},
+          @accepted_stream_options@}},
         "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@,
           "description": "Refused where the answer would pass @prompt_logprobs_mib@ MiB"},
         "priority": {"type": "integer", "minimum": -@priority_max@, "maximum": @priority_max@, "default": 0},
@@ -39,21 +37,7 @@ constexpr const char* kSharedFields = R"json(
           "description": "Prefixes are shared only among equal salts of one API key"},
         "response_format": {"type": "object", "additionalProperties": false,
           "properties": {"type": {"enum": ["text"]}}},
-        "user": {"type": "string", "description": "Without effect"},
-        "service_tier": {"type": "string", "description": "Without effect"},
-        "safety_identifier": {"type": "string", "description": "Without effect"},
-        "prompt_cache_key": {"type": "string", "description": "Without effect"},
-        "prompt_cache_retention": {"type": "string", "description": "Without effect"},
-        "request_id": {"type": "string", "description": "Without effect"},
-        "store": {"type": "boolean", "description": "Without effect"},
-        "cache_prompt": {"type": "boolean", "description": "Without effect"},
-        "metadata": {"type": "object", "description": "Without effect"},
-        "typical_p": {"enum": [1]}, "length_penalty": {"enum": [1]}, "tfs_z": {"enum": [1]},
-        "top_n_sigma": {"enum": [-1]}, "mirostat": {"enum": [0]}, "dry_multiplier": {"enum": [0]},
-        "xtc_probability": {"enum": [0]}, "dynatemp_range": {"enum": [0]},
-        "use_beam_search": {"enum": [false]}, "spaces_between_special_tokens": {"enum": [true]},
-        "grammar": {"type": "null"}, "json_schema": {"type": "null"}, "guided_json": {"type": "null"},
-        "guided_regex": {"type": "null"}, "guided_grammar": {"type": "null"},
+        @accepted_request@,
         "guided_choice": {"$ref": "#/components/schemas/Choice"},
         "structured_outputs": {"type": "object", "additionalProperties": false, "properties": {
           "choice": {"$ref": "#/components/schemas/Choice"},
@@ -70,6 +54,14 @@ constexpr const char* kChatFields = R"json(
         "chat_template_kwargs": {"type": "object",
           "description": "Further variables of the template, up to @kwargs_kib@ KiB"},
         "reasoning_effort": {"type": "string", "description": "A variable of the template"},
+        "verbosity": {"type": "string", "description": "A variable of the template"},
+        "enable_thinking": {"type": "boolean", "description": "A variable of the template"},
+        "think": {"type": ["boolean", "string"], "description": "enable_thinking, or reasoning_effort"},
+        "reasoning": {"type": "object", "additionalProperties": false, "properties": {
+          "effort": {"type": "string", "description": "reasoning_effort"},
+          "enabled": {"type": "boolean", "description": "enable_thinking"},
+          "exclude": {"type": "boolean", "description": "Without effect"},
+          "summary": {"type": "string", "description": "Without effect"}}},
         "add_generation_prompt": {"type": "boolean", "default": true},
         "continue_final_message": {"enum": [false]})json";
 
@@ -83,7 +75,7 @@ constexpr const char* kSchemas = R"json(
         "param": {"type": ["string", "null"], "description": "The field at fault"},
         "code": {"type": ["string", "null"]}}}}},
     "TextPart": {"type": "object", "required": ["type", "text"], "additionalProperties": false,
-      "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"}}},
+      "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"}, @accepted_part@}},
     "FunctionCall": {"type": "object", "required": ["name"], "additionalProperties": false,
       "properties": {"name": {"type": "string"}, "arguments": {"type": ["string", "object"]}}},
     "Message": {"type": "object", "required": ["role"], "additionalProperties": false, "properties": {
@@ -96,13 +88,12 @@ constexpr const char* kSchemas = R"json(
           "id": {"type": "string"}, "index": {"type": "integer"}, "type": {"enum": ["function"]},
           "function": {"$ref": "#/components/schemas/FunctionCall"}}}},
       "reasoning_content": {"type": "string"}, "reasoning": {"type": "string"},
-      "thinking": {"type": "string"}, "refusal": {"type": ["string", "null"]},
-      "annotations": {"type": "array"}, "audio": {"type": "null"}, "function_call": {"type": "null"}}},
+      "thinking": {"type": "string"}, @accepted_message@}},
     "Tool": {"type": "object", "required": ["type", "function"], "additionalProperties": false,
       "properties": {"type": {"enum": ["function"]}, "function": {"type": "object",
         "required": ["name"], "additionalProperties": false, "properties": {
           "name": {"type": "string", "minLength": 1}, "description": {"type": "string"},
-          "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}}},
+          "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}, @accepted_tool@}},
     "Usage": {"type": "object", "properties": {"prompt_tokens": {"type": "integer"},
       "completion_tokens": {"type": "integer"}, "total_tokens": {"type": "integer"},
       "prompt_tokens_details": {"type": "object", "properties": {
@@ -228,10 +219,9 @@ std::string SamplingSchema() {
     const auto digits = [whole](double number) {
       return whole ? StrCat(static_cast<int64_t>(number)) : StrCat(number);
     };
-    out +=
-        StrCat("\n        \"", name, "\": {\"type\": \"", whole ? "integer" : "number", "\", \"",
-               field.range.above_low ? "exclusiveMinimum" : "minimum",
-               "\": ", digits(field.range.low), ", \"maximum\": ", digits(field.range.high), ", ");
+    out += StrCat("\n        \"", name, "\": {\"type\": \"", whole ? "integer" : "number", "\", \"",
+                  "minimum\": ", digits(field.range.low),
+                  ", \"maximum\": ", digits(field.range.high), ", ");
     if (field.in_model) {
       out += StrCat("\"description\": \"unset: what the model's generation_config says, else ",
                     field.otherwise, "\"},");
@@ -255,47 +245,65 @@ std::string RequestSchema(const char* name, const std::string& required,
                 "], \"additionalProperties\": false, \"properties\": {", fields, "}}");
 }
 
-// The numbers that stand as @name@ in the texts above.
-std::map<std::string, std::string, std::less<>> Numbers() {
-  std::map<std::string, std::string, std::less<>> numbers;
-  const auto range = [&numbers](const std::string& name, limits::Range ends) {
-    numbers[name + "_low"] = StrCat(ends.low);
-    numbers[name + "_high"] = StrCat(ends.high);
-  };
-  range("bias", limits::kLogitBias);
-  numbers["choices_max"] = StrCat(limits::kChoicesMax);
-  numbers["biases_max"] = StrCat(limits::kLogitBiasesMax);
-  numbers["choice_texts_max"] = StrCat(limits::kChoiceTextsMax);
-  numbers["choice_kib"] = StrCat(limits::kChoiceTextBytesMax >> 10);
-  numbers["stops_max"] = StrCat(limits::kStopsMax);
-  numbers["stop_bytes_max"] = StrCat(limits::kStopBytesMax);
-  numbers["stop_ids_max"] = StrCat(limits::kStopIdsMax);
-  numbers["logprobs_max"] = StrCat(limits::kTopLogprobsMax);
-  numbers["tokenize_bytes_max"] = StrCat(limits::kTokenizeBytesMax);
-  numbers["detokenize_ids_max"] = StrCat(limits::kDetokenizeIdsMax);
-  numbers["prompt_logprobs_mib"] = StrCat(limits::kPromptLogprobsBytesMax >> 20);
-  numbers["priority_max"] = StrCat(kPriorityMax);
-  numbers["salt_bytes_max"] = StrCat(kSaltBytesMax);
-  numbers["messages_max"] = StrCat(kMessagesMax);
-  numbers["tools_max"] = StrCat(kToolsMax);
-  numbers["parts_max"] = StrCat(kPartsMax);
-  numbers["tool_calls_max"] = StrCat(kToolCallsMax);
-  numbers["prompts_max"] = StrCat(kPromptsMax);
-  numbers["kwargs_kib"] = StrCat(kKwargsBytesMax >> 10);
-  return numbers;
+// The spellings of the most tokens of an answer; `allowed`: beside -1.
+std::string LimitsSchema(const std::string& allowed) {
+  std::string out;
+  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    out += StrCat(out.empty() ? "" : ",\n        ", "\"", name,
+                  R"(": {"type": "integer", "anyOf": [{"enum": [-1]}, )", allowed,
+                  R"(], "description": "-1: what is left of the context"})");
+  }
+  return out;
 }
 
-std::string WithNumbers(std::string_view text) {
-  const auto numbers = Numbers();
+// What stands as @name@ in the texts above.
+std::map<std::string, std::string, std::less<>> Inserts() {
+  std::map<std::string, std::string, std::less<>> inserts;
+  inserts["accepted_request"] = AcceptedSchema(FieldPlace::kRequest);
+  inserts["accepted_stream_options"] = AcceptedSchema(FieldPlace::kStreamOptions);
+  inserts["accepted_message"] = AcceptedSchema(FieldPlace::kMessage);
+  inserts["accepted_part"] = AcceptedSchema(FieldPlace::kPart);
+  inserts["accepted_tool"] = AcceptedSchema(FieldPlace::kTool);
+  inserts["limits_chat"] = LimitsSchema(R"({"minimum": 1})");
+  inserts["limits_completion"] = LimitsSchema(R"({"minimum": 0})");
+  const auto range = [&inserts](const std::string& name, limits::Range ends) {
+    inserts[name + "_low"] = StrCat(ends.low);
+    inserts[name + "_high"] = StrCat(ends.high);
+  };
+  range("bias", limits::kLogitBias);
+  inserts["choices_max"] = StrCat(limits::kChoicesMax);
+  inserts["biases_max"] = StrCat(limits::kLogitBiasesMax);
+  inserts["choice_texts_max"] = StrCat(limits::kChoiceTextsMax);
+  inserts["choice_kib"] = StrCat(limits::kChoiceTextBytesMax >> 10);
+  inserts["stops_max"] = StrCat(limits::kStopsMax);
+  inserts["stop_bytes_max"] = StrCat(limits::kStopBytesMax);
+  inserts["stop_ids_max"] = StrCat(limits::kStopIdsMax);
+  inserts["logprobs_max"] = StrCat(limits::kTopLogprobsMax);
+  inserts["tokenize_bytes_max"] = StrCat(limits::kTokenizeBytesMax);
+  inserts["detokenize_ids_max"] = StrCat(limits::kDetokenizeIdsMax);
+  inserts["prompt_logprobs_mib"] = StrCat(limits::kPromptLogprobsBytesMax >> 20);
+  inserts["priority_max"] = StrCat(kPriorityMax);
+  inserts["salt_bytes_max"] = StrCat(kSaltBytesMax);
+  inserts["messages_max"] = StrCat(kMessagesMax);
+  inserts["tools_max"] = StrCat(kToolsMax);
+  inserts["parts_max"] = StrCat(kPartsMax);
+  inserts["tool_calls_max"] = StrCat(kToolCallsMax);
+  inserts["prompts_max"] = StrCat(kPromptsMax);
+  inserts["kwargs_kib"] = StrCat(kKwargsBytesMax >> 10);
+  return inserts;
+}
+
+std::string WithInserts(std::string_view text) {
+  const auto inserts = Inserts();
   std::string out;
   for (;;) {
     const size_t begin = text.find('@');
     out += text.substr(0, begin);
     if (begin == std::string_view::npos) return out;
     const size_t end = text.find('@', begin + 1);
-    const auto number = numbers.find(text.substr(begin + 1, end - begin - 1));
-    CHECK(end != std::string_view::npos && number != numbers.end(), text.substr(begin, 32));
-    out += number->second;
+    const auto insert = inserts.find(text.substr(begin + 1, end - begin - 1));
+    CHECK(end != std::string_view::npos && insert != inserts.end(), text.substr(begin, 32));
+    out += insert->second;
     text.remove_prefix(end + 1);
   }
 }
@@ -308,7 +316,8 @@ std::string OpenApiDocument() {
         "top_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
         "modalities": {"enum": [["text"]]}, "audio": {"type": "null"},
         "web_search_options": {"type": "null"}, "echo": {"enum": [false]},
-        "add_special_tokens": {"enum": [false]}, "verbosity": {"enum": ["medium"]},
+        "add_special_tokens": {"enum": [false]},
+        @limits_chat@,
         "prediction": {"type": "object", "required": ["type", "content"], "additionalProperties": false,
           "description": "What the answer may quote: drafts come from it too (--speculate); changes no answer",
           "properties": {"type": {"enum": ["content"]}, "content": {"oneOf": [{"type": "string"},
@@ -321,8 +330,9 @@ std::string OpenApiDocument() {
         "logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
         "echo": {"type": "boolean", "default": false},
         "add_special_tokens": {"type": "boolean", "default": true},
+        @limits_completion@,
         "best_of": {"enum": [1]}, "suffix": {"enum": ["", null]})json";
-  return WithNumbers(StrCat(
+  return WithInserts(StrCat(
       "{\"openapi\": \"3.1.0\", \"info\": {\"title\": \"Sluice\", \"version\": \"", SLUICE_VERSION,
       "\"},\n  \"paths\": {\n", Paths(),
       "  },\n  \"components\": {\n  \"securitySchemes\": {\"key\": {\"type\": \"http\", "

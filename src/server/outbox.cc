@@ -16,6 +16,8 @@ uint64_t Outbox::Begin(const ReplyHead& head) {
   head_ = head;
   open_ = true;
   streaming_ = finished_ = woken_ = false;
+  status_ = 200;
+  note_.clear();
   unsent_ = 0;
   largest_piece_ = 0;
   return ++serial_;
@@ -54,6 +56,12 @@ bool Outbox::SendInterim() {
   return true;
 }
 
+void Outbox::Tell(ExchangeRecord* record) {
+  std::lock_guard lock(mutex_);
+  record->status = gone_ || !finished_ ? kClientLeft : status_;
+  record->note = std::exchange(note_, {});
+}
+
 std::function<void()> Outbox::Close() {
   std::lock_guard lock(mutex_);
   gone_ = true;
@@ -71,7 +79,10 @@ void Outbox::Reply(uint64_t serial, HttpReply reply) {
   std::lock_guard lock(mutex_);
   if (!open_ || serial != serial_ || streaming_ || finished_) return;
   if (draining_) head_.keep_alive = false;
+  head_.fields += DateField(std::time(nullptr));
   waiting_ += ReplyBytes(head_, reply);
+  status_ = reply.status;
+  if (!reply.error.empty()) note_ = std::move(reply.error);
   unsent_ += waiting_.size();
   finished_ = true;
   Wake();
@@ -90,6 +101,7 @@ bool Outbox::Stream(uint64_t serial, std::string_view bytes) {
   const size_t before = waiting_.size();
   if (!std::exchange(streaming_, true)) {
     if (draining_ || head_.http_1_0) head_.keep_alive = false;
+    head_.fields += DateField(std::time(nullptr));
     waiting_ += StreamHead(head_);
   }
   waiting_ += StreamPiece(head_, bytes);
@@ -105,6 +117,11 @@ void Outbox::EndStream(uint64_t serial, bool close) {
   waiting_ += StreamEnd(head_);
   finished_ = true;
   Wake();
+}
+
+void Outbox::Note(uint64_t serial, std::string note) {
+  std::lock_guard lock(mutex_);
+  if (open_ && serial == serial_ && !finished_) note_ = std::move(note);
 }
 
 void Outbox::OnDisconnect(uint64_t serial, std::function<void()> call) {

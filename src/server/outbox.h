@@ -48,6 +48,8 @@ class Outbox {
   // reset: an interim answer, unless the answer itself has begun. False when that cannot be, for
   // an HTTP/1.0 client, and somebody would mind its end.
   bool SendInterim();
+  // What the answer was, of an exchange that is over.
+  void Tell(ExchangeRecord* record);
   // The connection is closed. Gives what is to run for it, or an empty function.
   std::function<void()> Close();
 
@@ -55,6 +57,7 @@ class Outbox {
   void Reply(uint64_t serial, HttpReply reply);
   bool Stream(uint64_t serial, std::string_view bytes);
   void EndStream(uint64_t serial, bool close);
+  void Note(uint64_t serial, std::string note);
   void OnDisconnect(uint64_t serial, std::function<void()> call);
 
  private:
@@ -67,6 +70,8 @@ class Outbox {
   std::mutex mutex_;  // guards the rest
   uint64_t serial_ = 0;
   ReplyHead head_;
+  int status_ = 0;  // of the answer
+  std::string note_;
   bool open_ = false;  // the exchange may write
   bool streaming_ = false;
   bool finished_ = false;  // the answer is complete

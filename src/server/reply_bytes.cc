@@ -50,11 +50,21 @@ std::string Connection(const ReplyHead& head) {
 
 }  // namespace
 
+std::string DateField(std::time_t moment) {
+  std::tm utc{};
+  gmtime_r(&moment, &utc);
+  char text[64];
+  // The program never leaves the locale "C", so days and months are English.
+  const size_t bytes =
+      std::strftime(text, sizeof text, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
+  return std::string(text, bytes);
+}
+
 std::string ReplyBytes(const ReplyHead& head, const HttpReply& reply) {
   std::string bytes =
       StrCat("HTTP/1.1 ", reply.status, " ", Reason(reply.status),
              "\r\nContent-Type: ", reply.content_type, "\r\nContent-Length: ", reply.body.size(),
-             "\r\nX-Content-Type-Options: nosniff\r\n", Connection(head));
+             "\r\nX-Content-Type-Options: nosniff\r\n", head.fields, Connection(head));
   for (const auto& [name, value] : reply.headers) bytes += StrCat(name, ": ", value, "\r\n");
   bytes += "\r\n";
   if (!head.head) bytes += reply.body;
@@ -63,7 +73,7 @@ std::string ReplyBytes(const ReplyHead& head, const HttpReply& reply) {
 
 std::string StreamHead(const ReplyHead& head) {
   return StrCat("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n",
-                "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n",
+                "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n", head.fields,
                 head.http_1_0 ? "" : "Transfer-Encoding: chunked\r\n",
                 head.http_1_0 ? "Connection: close\r\n" : Connection(head), "\r\n");
 }

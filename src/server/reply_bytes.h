@@ -1,6 +1,7 @@
 // What an answer looks like on the wire. Pure functions.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,11 @@ struct ReplyHead {
   bool keep_alive = true;
   bool http_1_0 = false;  // knows no chunks: the end of the connection ends a stream
   bool head = false;      // HEAD: headers alone
+  std::string fields;     // header lines that it has whatever it says, each with its end
 };
+
+// The header line Date (RFC 9110, 6.6.1) of that moment, with its end.
+std::string DateField(std::time_t moment);
 
 std::string ReplyBytes(const ReplyHead& head, const HttpReply& reply);
 

@@ -14,6 +14,7 @@ namespace sluice::server {
 namespace {
 
 constexpr const char* kModelPrefix = "/v1/models/";
+constexpr size_t kPathBytesShown = 128;
 
 HttpReply JsonReply(const OrderedJson& json) {
   HttpReply reply;
@@ -129,13 +130,15 @@ const Routes::Route* Routes::Find(const std::string& path) {
   return nullptr;
 }
 
-Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http)
+Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http,
+               RequestsLogged logged)
     : engine_(engine),
       keys_(std::move(keys)),
       http_(std::move(http)),
       model_{engine.Info().model_name, engine.Info().vocab_size},
       fingerprint_(FingerprintOf(engine.Info())),
-      started_(std::time(nullptr)) {}
+      started_(std::time(nullptr)),
+      log_(logged) {}
 
 void Routes::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   try {
@@ -149,14 +152,15 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
 
 std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
   const Route* route = Find(head->path);
-  Count(route == nullptr ? "other" : route->path);
   std::optional<std::string> salt = keys_.SaltOf(head->authorization, head->api_key);
   if (!salt && (route == nullptr || !route->open)) {
     return ErrorReply(Status(StatusCode::kUnauthenticated,
                              "no or wrong API key; send the header Authorization: Bearer KEY"));
   }
   if (route == nullptr) {
-    return HttpErrorReply(404, "no such path; GET /openapi.json lists what is here");
+    return HttpErrorReply(404, StrCat("there is no path \"", head->path.substr(0, kPathBytesShown),
+                                      "\"; this server has the model \"", model_.name,
+                                      "\", and GET /openapi.json lists its paths"));
   }
   if (head->method != route->method) {
     HttpReply reply = HttpErrorReply(405, StrCat("this path takes ", route->method, " only"));
@@ -204,12 +208,13 @@ void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange
     one.client = request.client;
     if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
   }
-  StartGeneration(engine_, std::move(call).value(), fingerprint_, exchange);
+  StartGeneration(engine_, std::move(call).value(), request.request_id, fingerprint_, &tokens_,
+                  exchange);
 }
 
-void Routes::Count(const std::string& path) {
-  std::lock_guard lock(mutex_);
-  ++requests_[path];
+void Routes::Ended(const ExchangeRecord& record) {
+  const Route* route = Find(record.path);
+  log_.Add(record, route == nullptr ? "other" : route->path);
 }
 
 HttpReply Routes::Models(const HttpRequest&) const {
@@ -254,16 +259,10 @@ HttpReply Routes::Metrics(const HttpRequest&) const {
   HttpReply reply;
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
   reply.body = engine_.Metrics();
-  const auto family = [&reply](const char* name, const char* type, const char* help) {
-    reply.body += StrCat("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
-  };
-  family("sluice_http_connections", "gauge", "Open connections");
-  reply.body += StrCat("sluice_http_connections ", http_().connections, "\n");
-  family("sluice_http_requests_total", "counter", "Requests by path");
-  std::lock_guard lock(mutex_);
-  for (const auto& [path, count] : requests_) {
-    reply.body += StrCat("sluice_http_requests_total{path=\"", path, "\"} ", count, "\n");
-  }
+  reply.body += StrCat("# HELP sluice_http_connections Open connections\n",
+                       "# TYPE sluice_http_connections gauge\nsluice_http_connections ",
+                       http_().connections, "\n");
+  reply.body += log_.Metrics();
   return reply;
 }
 

@@ -3,16 +3,16 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "server/activity_log.h"
 #include "server/api_call.h"
 #include "server/api_keys.h"
 #include "server/http.h"
+#include "server/request_log.h"
 
 namespace sluice::server {
 
@@ -29,15 +29,20 @@ struct HttpState {
 class Routes {
  public:
   // `http` is asked for /metrics and for health.
-  Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http);
+  Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http,
+         RequestsLogged logged = RequestsLogged::kNone);
 
   // What refuses a request by its header (key, path, method), or nothing; then the request has its
-  // key's salt. Counts the request.
+  // key's salt.
   std::optional<HttpReply> Admit(HttpRequest* head);
 
   // Answers through the exchange, now or later. Never throws.
   // REQUIRES: the request was admitted.
   void Handle(HttpRequest request, std::shared_ptr<Exchange> exchange);
+
+  // Counts and logs a request that is over.
+  void Ended(const ExchangeRecord& record);
+  const TokenTotals& tokens() const { return tokens_; }
 
  private:
   struct Route;
@@ -58,7 +63,6 @@ class Routes {
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   // Of the engine and of the workers before it.
   EngineHealth WholeHealth() const;
-  void Count(const std::string& path);
 
   Engine& engine_;
   const ApiKeys keys_;
@@ -67,8 +71,8 @@ class Routes {
   const std::string fingerprint_;
   const int64_t started_;  // seconds since the epoch
 
-  mutable std::mutex mutex_;
-  std::map<std::string, uint64_t> requests_;  // by route; guarded by mutex_
+  RequestLog log_;
+  TokenTotals tokens_;
 };
 
 }  // namespace sluice::server

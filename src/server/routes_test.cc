@@ -6,55 +6,11 @@
 
 #include "base/str_cat.h"
 #include "server/fake_engine.h"
+#include "server/fake_exchange.h"
 #include "server/pages.h"
 
 namespace sluice::server {
 namespace {
-
-class FakeExchange : public Exchange {
- public:
-  void Reply(HttpReply answer) override {
-    EXPECT_FALSE(replied || !streamed.empty());
-    replied = true;
-    reply = std::move(answer);
-  }
-  bool Stream(std::string_view bytes) override {
-    if (slow) return false;
-    streamed += bytes;
-    return true;
-  }
-  void EndStream(bool close) override {
-    ended = true;
-    closed = close;
-  }
-  void OnDisconnect(std::function<void()> call) override {
-    if (gone) return call();
-    disconnect = std::move(call);
-  }
-
-  Json body() const { return Json::parse(reply.body); }
-  std::string param() const {
-    const Json param = body().at("error").at("param");
-    return param.is_null() ? "" : param.get<std::string>();
-  }
-  // The events of the stream, without "data: ".
-  std::vector<std::string> events() const {
-    std::vector<std::string> list;
-    size_t at = 0;
-    while (at < streamed.size()) {
-      EXPECT_EQ(streamed.compare(at, 6, "data: "), 0);
-      const size_t end = streamed.find("\n\n", at);
-      list.push_back(streamed.substr(at + 6, end - at - 6));
-      at = end + 2;
-    }
-    return list;
-  }
-
-  bool replied = false, ended = false, closed = false, slow = false, gone = false;
-  HttpReply reply;
-  std::string streamed;
-  std::function<void()> disconnect;
-};
 
 class RoutesTest : public ::testing::Test {
  protected:
@@ -113,6 +69,8 @@ TEST_F(RoutesTest, AnswersAChatWhole) {
   EXPECT_EQ(body["choices"][0]["message"]["role"], "assistant");
   EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(body["usage"]["total_tokens"], 5);
+  EXPECT_EQ(exchange->note, "3 prompt tokens, 2 tokens, stop");
+  EXPECT_EQ(routes_->tokens().prompt, 3);
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 1);
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["rejected_prediction_tokens"], 3);
 }
@@ -299,6 +257,20 @@ TEST_F(RoutesTest, AnErrorBeforeTheFirstTextHasItsStatus) {
   }
 }
 
+TEST_F(RoutesTest, APromptOverTheContextHasOpenAisCode) {
+  for (const char* body : {kChat, kChatStream}) {
+    auto exchange = Send("POST", "/v1/chat/completions", body);
+    TextDelta delta;
+    delta.finish = FinishReason::kError;
+    delta.error = Status(StatusCode::kTooLarge, "the prompt has 70 tokens", "prompt");
+    delta.last = true;
+    engine_.EmitDelta(engine_.submitted.size() - 1, delta);
+    EXPECT_EQ(exchange->reply.status, 400);
+    EXPECT_EQ(exchange->body()["error"]["code"], "context_length_exceeded");
+    EXPECT_EQ(exchange->body()["error"]["type"], "invalid_request_error");
+  }
+}
+
 TEST_F(RoutesTest, AnErrorInAStreamEndsItWithAnEvent) {
   auto exchange = Send("POST", "/v1/chat/completions", kChatStream);
   engine_.Emit(0, "Hel");
@@ -309,6 +281,7 @@ TEST_F(RoutesTest, AnErrorInAStreamEndsItWithAnEvent) {
   engine_.EmitDelta(0, delta);
   const auto events = exchange->events();
   EXPECT_EQ(Json::parse(events.back())["error"]["message"], "broken");
+  EXPECT_EQ(exchange->note, "the stream failed: broken");
   EXPECT_TRUE(exchange->ended);
   EXPECT_TRUE(exchange->closed);
 }
@@ -415,6 +388,9 @@ TEST_F(RoutesTest, ABadKeyFileIsAnError) {
 
 TEST_F(RoutesTest, PathsAndMethods) {
   EXPECT_EQ(Send("GET", "/nowhere")->reply.status, 404);
+  EXPECT_EQ(Send("GET", "/nowhere")->body()["error"]["message"],
+            "there is no path \"/nowhere\"; this server has the model \"tiny\", and GET "
+            "/openapi.json lists its paths");
   EXPECT_EQ(Send("POST", "/health")->reply.status, 405);
   auto wrong = Send("GET", "/v1/chat/completions");
   EXPECT_EQ(wrong->reply.status, 405);
@@ -457,10 +433,14 @@ TEST_F(RoutesTest, HealthFollowsTheEngine) {
 }
 
 TEST_F(RoutesTest, MetricsShowTheEnginesAndRequests) {
-  Send("GET", "/health");
+  routes_->Ended({.method = "GET", .path = "/health", .status = 200});
+  routes_->Ended({.method = "GET", .path = "/a\"b", .status = 404});
   const std::string text = Send("GET", "/metrics")->reply.body;
   EXPECT_NE(text.find("vllm:num_requests_running 0\n"), std::string::npos);
-  EXPECT_NE(text.find("sluice_http_requests_total{path=\"/health\"} 1\n"), std::string::npos);
+  EXPECT_NE(text.find("sluice_http_requests_total{path=\"/health\",status=\"200\"} 1\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("sluice_http_requests_total{path=\"other\",status=\"404\"} 1\n"),
+            std::string::npos);
 }
 
 TEST_F(RoutesTest, TextPaths) {
@@ -522,8 +502,7 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
       [&chat](const SamplingField& field, const auto& value) {
         const Json& schema = chat[std::string(field.name)];
         EXPECT_EQ(schema["type"], sizeof(*value) == sizeof(int) ? "integer" : "number");
-        EXPECT_EQ(schema[field.range.above_low ? "exclusiveMinimum" : "minimum"], field.range.low)
-            << field.name;
+        EXPECT_EQ(schema["minimum"], field.range.low) << field.name;
         EXPECT_EQ(schema["maximum"], field.range.high) << field.name;
       },
       Sampling());
@@ -535,7 +514,7 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
   Request request;
   const ModelFacts model{"tiny", 256};
   ReadModel(&fields, model);
-  ReadShared(&fields, model, &call, &request);
+  ReadShared(&fields, model, std::nullopt, &call, &request);
   for (const char* schema : {"ChatRequest", "CompletionRequest"}) {
     const Json& properties = document["components"]["schemas"][schema]["properties"];
     for (const std::string& name : fields.known()) {

@@ -1,6 +1,9 @@
 // The server behind the public header: options and keys in, an HTTP server over the routes out.
 #include "sluice/server.h"
 
+#include <chrono>
+#include <optional>
+
 #include "base/check_range.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -8,6 +11,7 @@
 #include "server/api_keys.h"
 #include "server/host_policy.h"
 #include "server/http.h"
+#include "server/origin_policy.h"
 #include "server/routes.h"
 
 namespace sluice {
@@ -15,6 +19,8 @@ namespace {
 
 // After the engine has drained, what the last answers get to reach their clients.
 constexpr double kFlushSeconds = 2;
+// Between two lines of what runs.
+constexpr auto kActivityInterval = std::chrono::seconds(10);
 
 // Numbers that did not come through a command line are checked here.
 class RangeCheck {
@@ -32,10 +38,12 @@ class RangeCheck {
 
 class ServerImpl : public Server {
  public:
-  ServerImpl(Engine& engine, server::ApiKeys keys)
+  ServerImpl(Engine& engine, server::ApiKeys keys, server::RequestsLogged logged)
       : engine_(engine),
         keyless_(!keys.required()),
-        routes_(engine, std::move(keys), [this] { return HttpState(); }) {}
+        routes_(
+            engine, std::move(keys), [this] { return HttpState(); }, logged),
+        logs_(logged != server::RequestsLogged::kNone) {}
   ~ServerImpl() override { Stop(0); }
 
   Status Listen(const ServerOptions& options) {
@@ -43,12 +51,18 @@ class ServerImpl : public Server {
         options, [this](server::HttpRequest* head) { return Admit(head); },
         [this](server::HttpRequest&& request, std::shared_ptr<server::Exchange> exchange) {
           routes_.Handle(std::move(request), std::move(exchange));
-        });
+        },
+        [this](const server::ExchangeRecord& record) { routes_.Ended(record); });
     if (!http.ok()) return http.status();
     http_ = std::move(http).value();
     SLUICE_ASSIGN_OR_RETURN(
         hosts_, server::HostPolicy::Parse(options.allow_host, keyless_ && http_->loopback()));
+    SLUICE_ASSIGN_OR_RETURN(origins_, server::OriginPolicy::Parse(options.allow_origin));
     http_->Run();
+    if (logs_) {
+      activity_.emplace(engine_, routes_.tokens(), kActivityInterval,
+                        [](const std::string& line) { LogInfo(line); });
+    }
     if (keyless_ && !http_->loopback()) {
       LogWarning("the server listens on ", options.host,
                  " and asks for no key: anyone who reaches it may use it; set --api-key-file");
@@ -61,6 +75,7 @@ class ServerImpl : public Server {
   void Stop(double drain_seconds) override {
     if (stopped_ || !http_) return;
     stopped_ = true;
+    activity_.reset();
     http_->StopAccepting();
     if (Status status = engine_.Drain(drain_seconds); !status.ok()) LogWarning(status.message());
     http_->Stop(kFlushSeconds);
@@ -72,15 +87,20 @@ class ServerImpl : public Server {
   }
   std::optional<server::HttpReply> Admit(server::HttpRequest* head) {
     if (auto refusal = hosts_.Refuse(*head)) return refusal;
+    head->reply_fields = origins_.FieldsFor(*head);
+    if (auto preflight = origins_.Preflight(*head)) return preflight;
     return routes_.Admit(head);
   }
 
   Engine& engine_;
   const bool keyless_;
-  server::HostPolicy hosts_;  // const once the server runs
+  server::HostPolicy hosts_;      // const once the server runs
+  server::OriginPolicy origins_;  // const once the server runs
   server::Routes routes_;
+  const bool logs_;
   std::unique_ptr<server::HttpServer> http_;
   bool stopped_ = false;
+  std::optional<server::ActivityLog> activity_;
 };
 
 }  // namespace
@@ -90,7 +110,10 @@ Status Server::Check(const ServerOptions& options) {
   ServerOptions(options).ForEach(ranges);
   SLUICE_RETURN_IF_ERROR(ranges.status);
   SLUICE_ASSIGN_OR_RETURN(const server::ApiKeys keys, server::ApiKeys::Load(options.api_key_file));
-  SLUICE_ASSIGN_OR_RETURN(const auto http, server::HttpServer::Open(options, nullptr, nullptr));
+  SLUICE_RETURN_IF_ERROR(server::OriginPolicy::Parse(options.allow_origin).status());
+  SLUICE_RETURN_IF_ERROR(server::ParseRequestsLogged(options.log_requests).status());
+  SLUICE_ASSIGN_OR_RETURN(const auto http,
+                          server::HttpServer::Open(options, nullptr, nullptr, nullptr));
   return server::HostPolicy::Parse(options.allow_host, !keys.required() && http->loopback())
       .status();
 }
@@ -100,7 +123,9 @@ Result<std::unique_ptr<Server>> Server::Start(Engine& engine, const ServerOption
   ServerOptions(options).ForEach(ranges);
   SLUICE_RETURN_IF_ERROR(ranges.status);
   SLUICE_ASSIGN_OR_RETURN(server::ApiKeys keys, server::ApiKeys::Load(options.api_key_file));
-  auto server = std::make_unique<ServerImpl>(engine, std::move(keys));
+  SLUICE_ASSIGN_OR_RETURN(const server::RequestsLogged logged,
+                          server::ParseRequestsLogged(options.log_requests));
+  auto server = std::make_unique<ServerImpl>(engine, std::move(keys), logged);
   SLUICE_RETURN_IF_ERROR(server->Listen(options));
   return std::unique_ptr<Server>(std::move(server));
 }

@@ -5,6 +5,7 @@
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
+#include "server/accepted_fields.h"
 #include "server/api_call.h"
 
 namespace sluice::server {
@@ -12,6 +13,9 @@ namespace {
 
 constexpr int kIntMax = std::numeric_limits<int>::max();
 constexpr size_t kNameBytesMax = 4096;
+// For a share of 0, which clients send for the likeliest token alone: less than that token has in
+// any vocabulary.
+constexpr double kLeastShare = 1e-9;
 
 // The value of a field that has several spellings; they may not disagree.
 std::optional<int> IntOfAny(Fields* fields, std::initializer_list<std::string_view> names,
@@ -39,6 +43,7 @@ void CheckIn(Fields* fields, std::string_view name, double value, limits::Range 
 void ReadNumber(Fields* fields, std::string_view name, limits::Range range,
                 std::optional<double>* value) {
   *value = fields->Number(name);
+  if (range.above_low && *value == range.low) *value = kLeastShare;
   if (*value) CheckIn(fields, name, **value, range);
 }
 
@@ -148,34 +153,8 @@ void ReadStream(Fields* fields, ApiCall* call) {
   }
   Fields options(*object, "stream_options.");
   call->include_usage = options.Bool("include_usage").value_or(false);
-  options.Bool("include_obfuscation");
+  ReadAccepted(&options, FieldPlace::kStreamOptions);
   fields->Take(options.Finish());
-}
-
-// Documented by OpenAI, vLLM or llama.cpp, and without influence on the answer's text.
-void ReadHarmless(Fields* fields) {
-  for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key",
-                           "prompt_cache_retention", "request_id"}) {
-    fields->String(name, kNameBytesMax);
-  }
-  for (const char* name : {"store", "cache_prompt"}) fields->Bool(name);
-  fields->Object("metadata");
-}
-
-// Known to clients, and not done here: only the value that asks for nothing is taken.
-void ReadNeutral(Fields* fields) {
-  for (const char* name : {"typical_p", "length_penalty", "top_n_sigma", "tfs_z"}) {
-    fields->OnlyValue(name, name == std::string_view("top_n_sigma") ? -1 : 1);
-  }
-  for (const char* name : {"mirostat", "dry_multiplier", "xtc_probability", "dynatemp_range"}) {
-    fields->OnlyValue(name, 0);
-  }
-  fields->OnlyValue("use_beam_search", false);
-  fields->OnlyValue("spaces_between_special_tokens", true);
-  for (const char* name :
-       {"grammar", "guided_json", "guided_regex", "guided_grammar", "json_schema"}) {
-    fields->OnlyValue(name, nullptr);
-  }
 }
 
 // The texts that an answer is held to; the engine checks them.
@@ -256,16 +235,14 @@ void ReadModel(Fields* fields, const ModelFacts& model) {
                       "model"));
 }
 
-void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request* request) {
+void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> default_max_tokens,
+                ApiCall* call, Request* request) {
   call->model = model.name;
   request->n = fields->Int("n", 1, limits::kChoicesMax).value_or(1);
-  request->max_tokens = IntOfAny(fields, {"max_tokens", "max_completion_tokens"}, 0);
-  // llama.cpp's spelling, where -1 is no limit.
-  const std::optional<int> predict = fields->Int("n_predict", -1, kIntMax);
-  if (predict && request->max_tokens && *predict != *request->max_tokens) {
-    fields->Fail("n_predict", "max_tokens and n_predict differ; send one of them");
-  }
-  if (predict && *predict >= 0) request->max_tokens = predict;
+  // -1 is no limit, as in llama.cpp and Ollama.
+  const std::optional<int> limit =
+      IntOfAny(fields, {"max_tokens", "max_completion_tokens", "n_predict"}, -1);
+  request->max_tokens = limit == -1 ? std::nullopt : limit ? limit : default_max_tokens;
   request->min_tokens = fields->Int("min_tokens", 0, kIntMax).value_or(0);
   if (request->max_tokens && request->min_tokens > *request->max_tokens) {
     fields->Fail("min_tokens", StrCat("min_tokens is ", request->min_tokens,
@@ -281,8 +258,7 @@ void ReadShared(Fields* fields, const ModelFacts& model, ApiCall* call, Request*
   ReadChoice(fields, request);
   ReadStream(fields, call);
   ReadResponseFormat(fields);
-  ReadHarmless(fields);
-  ReadNeutral(fields);
+  ReadAccepted(fields, FieldPlace::kRequest);
   if (call->stream && call->prompt_logprobs) {
     fields->Fail("prompt_logprobs",
                  "prompt_logprobs is not supported with stream; send one of them");

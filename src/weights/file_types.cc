@@ -7,18 +7,23 @@
 #include <optional>
 
 #include "base/str_cat.h"
+#include "files/file_type.h"
 #include "ops/formats/rows.h"
 
 namespace sluice::weights {
 namespace {
 
+constexpr FileType TypeOf(uint32_t number, DType dtype) {
+  return {files::GgufFileTypeName(number), number, dtype};
+}
+
 constexpr FileType kFileTypes[] = {
-    {"F32", 0, DType::kF32},      {"F16", 1, DType::kF16},      {"BF16", 32, DType::kBF16},
-    {"Q8_0", 7, DType::kQ8_0},    {"Q6_K", 18, DType::kQ6_K},   {"Q5_K_M", 17, DType::kQ5_K},
-    {"Q5_K_S", 16, DType::kQ5_K}, {"Q5_1", 9, DType::kQ5_1},    {"Q5_0", 8, DType::kQ5_0},
-    {"Q4_K_M", 15, DType::kQ4_K}, {"Q4_K_S", 14, DType::kQ4_K}, {"Q4_1", 3, DType::kQ4_1},
-    {"Q4_0", 2, DType::kQ4_0},    {"Q3_K_L", 13, DType::kQ3_K}, {"Q3_K_M", 12, DType::kQ3_K},
-    {"Q3_K_S", 11, DType::kQ3_K}, {"Q2_K", 10, DType::kQ2_K},
+    TypeOf(0, DType::kF32),   TypeOf(1, DType::kF16),   TypeOf(32, DType::kBF16),
+    TypeOf(7, DType::kQ8_0),  TypeOf(18, DType::kQ6_K), TypeOf(17, DType::kQ5_K),
+    TypeOf(16, DType::kQ5_K), TypeOf(9, DType::kQ5_1),  TypeOf(8, DType::kQ5_0),
+    TypeOf(15, DType::kQ4_K), TypeOf(14, DType::kQ4_K), TypeOf(3, DType::kQ4_1),
+    TypeOf(2, DType::kQ4_0),  TypeOf(13, DType::kQ3_K), TypeOf(12, DType::kQ3_K),
+    TypeOf(11, DType::kQ3_K), TypeOf(10, DType::kQ2_K),
 };
 
 // Parts of the names of matrices that are small or that a little noise spoils.

@@ -29,7 +29,7 @@ def generate(*arguments, env=None):
     return json.loads(done.stdout)
 
 
-class Errors(unittest.TestCase):
+class Refusals(unittest.TestCase):
     def refuse(self, code, words, *arguments, stdin=""):
         done = run(*arguments, stdin=stdin)
         self.assertEqual(done.returncode, code, done.stderr)
@@ -39,9 +39,11 @@ class Errors(unittest.TestCase):
         for word in words:
             self.assertIn(word, lines[0])
 
+
+class Errors(Refusals):
     def test_usage_is_exit_code_2(self):
         self.refuse(2, ["nonsense"], "nonsense")
-        self.refuse(2, ["model"], "generate")
+        self.refuse(2, ["model"], "generate", "-p", "x")
         self.refuse(2, ["--no-such-flag"], "generate", MODEL, "-p", "x", "--no-such-flag")
         self.refuse(2, ["threads", "100"], "generate", MODEL, "-p", "x", "--threads", "100")
         self.refuse(2, ["isa", "avx2"][1:], "generate", MODEL, "-p", "x", "--isa", "mmx")
@@ -129,7 +131,7 @@ class Errors(unittest.TestCase):
                         "--max-model-len", "64")
 
     def test_sizes_come_in_units_that_fit(self):
-        self.refuse(4, [" 1 B"], "generate", MODEL, "-p", "x", "--kv-memory", "1")
+        self.refuse(4, [" 1 B"], "generate", MODEL, "-p", "x", "--kv-memory", "1B")
         self.refuse(4, ["100 TiB"], "generate", MODEL, "-p", "x", "--kv-memory", "100TiB")
 
     def test_output_that_cannot_be_written_is_exit_code_1(self):
@@ -187,7 +189,7 @@ class Errors(unittest.TestCase):
             self.refuse(3, ["line 1"], "template", template.name, stdin=body)
 
 
-class Answers(unittest.TestCase):
+class Answers(Refusals):
     def test_equal_whatever_the_threads_and_the_chunks(self):
         prompt = "The sky is blue because of the way " * 12
         answers = {
@@ -272,6 +274,82 @@ class Answers(unittest.TestCase):
             done = run("generate", MODEL, "-p", "x", "--config", config.name)
             self.assertEqual(done.returncode, 4, done.stderr)
 
+    def test_one_file_serves_every_command_and_errors_name_its_line(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            def write(text):
+                config.seek(0)
+                config.truncate()
+                config.write(text)
+                config.flush()
+
+            write(f'model = "{MODEL}"\nport = 0\ntemperature = 0\n[generate]\nmax-tokens = 3\n')
+            done = run("generate", "-p", "x", "--json", "--config", config.name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["usage"]["completion_tokens"], 3)
+            done = run("generate", "-p", "x", "--json", "--config", config.name,
+                       env={"SLUICE_MAX_TOKENS": "2"})
+            self.assertEqual(json.loads(done.stdout)["usage"]["completion_tokens"], 2)
+            done = run("generate", "-p", "x", "--json", "--config", config.name,
+                       env={"SLUICE_MAX_TOKENS": ""})
+            self.assertEqual(json.loads(done.stdout)["usage"]["completion_tokens"], 3)
+            for text, words in [("port = 1\nno garbage\n", ["line 2"]), ("prot = 1\n", ["line 1", "prot"]),
+                                ("kv-dtype = \"f7\"\n", ["line 1", "f7"]),
+                                ("threads = -1\n", ["line 1", "threads"])]:
+                write(text)
+                done = run("generate", MODEL, "-p", "x", "--config", config.name)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                for word in [config.name, *words]:
+                    self.assertIn(word, done.stderr)
+
+    def test_every_value_of_the_environment_is_checked_and_named(self):
+        wrong = {"PORT": "70000", "HTTP_THREADS": "0", "MAX_CONNECTIONS": "x", "IDLE_SECONDS": "0",
+                 "MAX_BODY_BYTES": "1", "MAX_HEADER_BYTES": "1", "STREAM_BUFFER_BYTES": "1",
+                 "DRAIN_SECONDS": "-1", "ALLOW_HOST": "a b", "ALLOW_ORIGIN": "a", "LOG_LEVEL": "loud",
+                 "LOG_FORMAT": "xml", "LOG_REQUESTS": "some", "API_KEY_FILE": "/no/keys",
+                 "HOST": "no.such.host.invalid", "THREADS": "-1", "MAX_MODEL_LEN": "-1",
+                 "MAX_NUM_SEQS": "0", "MAX_BATCH_TOKENS": "0", "KV_MEMORY": "5", "KV_DTYPE": "f7",
+                 "BLOCK_SIZE": "0", "KERNEL_BLOCK_SIZE": "0", "STATE_BLOCK": "0",
+                 "PREFIX_CACHE": "maybe", "GRAPHS": "maybe", "SPECULATE": "wildly",
+                 "SPECULATE_TOKENS": "0", "SPECULATE_ADAPT": "maybe", "MAX_QUEUE": "0",
+                 "SCHEDULER_POLICY": "whim", "TEXT_WORKERS": "0", "ENGINE_SEED": "x",
+                 "FORCE_OP": "nothing", "EXPLAIN_KERNELS": "maybe", "CHECK_EACH_OP": "maybe",
+                 "ISA": "mmx", "DEVICE": "abacus"}
+        for name, value in wrong.items():
+            with self.subTest(name=name):
+                done = run("serve", MODEL, "--port", "0", env={"SLUICE_" + name: value}
+                           ) if name != "PORT" else run("serve", MODEL, env={"SLUICE_PORT": value})
+                self.assertIn(done.returncode, (2, 4), done.stderr)
+                last = done.stderr.splitlines()[-1]
+                self.assertTrue(last.startswith("sluice: "), last)
+                self.assertIn("SLUICE_" + name, last)
+
+    def test_unknown_variables_are_told(self):
+        done = run("generate", MODEL, "-p", "x", "-n", "1", env={"SLUICE_PROT": "1"})
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("SLUICE_PROT", done.stderr)
+        done = run("generate", MODEL, "-p", "x", "-n", "1", env={"SLUICE_PORT": "1"})
+        self.assertNotIn("SLUICE_PORT", done.stderr)
+
+    def test_spellings_of_llama_cpp_are_taken_or_hinted_at(self):
+        done = run("generate", "-m", MODEL, "-p", "x", "-n", "1", "-c", "64", "-t", "1", "--temp", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refuse(2, ["--device"], "generate", MODEL, "-p", "x", "-ngl", "99")
+        self.refuse(2, ["--hlep", "did you mean --help?"], "serve", "--hlep")
+        self.refuse(2, ["--kv-memory", "unit"], "generate", MODEL, "-p", "x", "--kv-memory", "5")
+
+    def test_a_prompt_may_come_from_a_file_or_standard_input(self):
+        options = ["-n", "3", "--temperature", "0", "--json"]
+        expected = json.loads(run("generate", MODEL, "-p", "The sky", *options).stdout)["choices"]
+        with tempfile.NamedTemporaryFile("w") as prompt:
+            prompt.write("The sky")
+            prompt.flush()
+            for done in [run("generate", MODEL, *options, stdin="The sky"),
+                         run("generate", MODEL, "-p", "-", *options, stdin="The sky"),
+                         run("generate", MODEL, "-f", prompt.name, *options)]:
+                self.assertEqual(json.loads(done.stdout)["choices"], expected, done.stderr)
+            self.refuse(2, ["both"], "generate", MODEL, "-p", "x", "-f", prompt.name)
+        self.refuse(2, ["/no/such/file"], "generate", MODEL, "-f", "/no/such/file")
+
     def test_ctrl_c_ends_with_130(self):
         program = subprocess.Popen([PROGRAM, "generate", MODEL, "-p", "Once", "-n", "4000",
                                     "--ignore-eos", "--temperature", "0"],
@@ -324,10 +402,12 @@ class Others(unittest.TestCase):
         lines = "Tell me a long story.\n"
         done = run("chat", MODEL, "--temperature", "0", "-n", "4", stdin=lines)
         self.assertIn("The answer was cut after 4 tokens: --max-tokens sets the limit", done.stderr)
-        done = run("chat", MODEL, "--temperature", "0", "--max-model-len", "64", stdin=2 * lines)
+        done = run("chat", MODEL, "--temperature", "0", "--max-model-len", "64", stdin=3 * lines)
         self.assertIn("the context of 64 tokens is full; /reset begins a new conversation",
                       done.stderr)
-        self.assertRegex(done.stderr, "has no room for it and an answer; .*; /reset begins a new")
+        # The oldest turn makes room for the next question, and it is said.
+        self.assertEqual(done.stderr.count("tokens is full: the oldest 1 turn was left out."), 2)
+        self.assertNotIn("has no room", done.stderr)
         done = run("chat", MODEL, "--max-model-len", "64", stdin=20 * lines.strip() + "\n")
         self.assertIn("has no room", done.stderr)
         self.assertNotIn("/reset", done.stderr)

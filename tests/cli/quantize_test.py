@@ -60,6 +60,7 @@ class Quantize(unittest.TestCase):
         described = json.loads(run("inspect", self.out, "--json").stdout)
         self.assertEqual({name: sums["tensors"] for name, sums in described["formats"].items()},
                          {"F32": 61, "Q4_K": 16, "Q5_0": 166, "Q6_K": 14, "Q8_0": 15})
+        self.assertEqual(described["file_type"], "Q4_K_M")  # though most of it is in Q5_0
 
     def test_what_is_written_answers(self):
         for name in ["Q8_0", "Q4_K_M"]:

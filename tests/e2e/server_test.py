@@ -303,8 +303,8 @@ class BadRequestTest(ServerCase):
 
     def test_wrong_types_of_every_field(self):
         wrong = {
-            "n": ["1", True, 1.5, [], {}, 0, 17], "max_tokens": ["1", True, 1.5, [], -1, 2**31],
-            "temperature": ["1", True, [], {}, -1, 101], "top_p": ["1", True, [], 0, 1.5],
+            "n": ["1", True, 1.5, [], {}, 0, 17], "max_tokens": ["1", True, 1.5, [], -2, 2**31],
+            "temperature": ["1", True, [], {}, -1, 101], "top_p": ["1", True, [], -1, 1.5],
             "top_k": ["1", True, [], 1.5], "min_p": ["1", -1, 2], "seed": ["1", True, [], 1.5],
             "stop": [1, {}, [1], "", ["x"] * 17], "stream": ["true", 1, []],
             "logit_bias": [[], 1, {"x": 1}, {"1": 1000}, {"999999999": 1}],

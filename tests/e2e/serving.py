@@ -39,6 +39,7 @@ class Serving:
         if not found:
             self.process.kill()
             raise AssertionError(f"the server said {line!r} and {self.process.wait()}")
+        self.line = line
         self.port = int(found.group(1))
         self.url = f"http://127.0.0.1:{self.port}"
         return self

@@ -95,7 +95,7 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
     chunks.options.max_num_seqs = std::min(base.max_num_seqs, tokens);
   }
   Perturbation& memory = add("little memory", 0);
-  memory.options.kv_memory = std::to_string(scarcity.kv_bytes);
+  memory.options.kv_memory = std::to_string(scarcity.kv_bytes) + "B";
   memory.must_preempt = true;
   Perturbation& blocks = add("other blocks, one thread", 1);
   blocks.options.threads = 1;
@@ -122,7 +122,7 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
   cut.options.max_num_seqs = std::min(base.max_num_seqs, 33);
   Perturbation& scarce = add("drafts, little memory", 0);
   WithDrafts(8, &scarce, drafts);
-  scarce.options.kv_memory = std::to_string(scarcity.kv_bytes_drafting);
+  scarce.options.kv_memory = std::to_string(scarcity.kv_bytes_drafting) + "B";
   scarce.options.max_model_len = scarcity.max_model_len;
   scarce.must_preempt = true;
   return list;

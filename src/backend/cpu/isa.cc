@@ -145,8 +145,7 @@ Result<Isa> ChooseIsa(std::string_view wanted, const CpuFacts& cpu) {
                                               " kernels; use one of: ", usable));
   }
   return InvalidArgument(
-      StrCat("unknown instruction set '", wanted, "'; use auto or one of: ", usable),
-      "instruction_set");
+      StrCat("unknown instruction set '", wanted, "'; use auto or one of: ", usable), "isa");
 }
 
 }  // namespace sluice::cpu

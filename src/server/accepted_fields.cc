@@ -1,0 +1,162 @@
+#include "server/accepted_fields.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr size_t kTextBytesMax = 4096;
+
+struct AcceptedField {
+  FieldPlace place;
+  const char* name;
+  const char* types;  // of a JSON schema, with spaces between
+};
+
+constexpr AcceptedField kAccepted[] = {
+    // OpenAI's, which name users and shape its own caches and storage.
+    {FieldPlace::kRequest, "user", "string"},
+    {FieldPlace::kRequest, "service_tier", "string"},
+    {FieldPlace::kRequest, "safety_identifier", "string"},
+    {FieldPlace::kRequest, "prompt_cache_key", "string"},
+    {FieldPlace::kRequest, "prompt_cache_retention", "string"},
+    {FieldPlace::kRequest, "store", "boolean"},
+    {FieldPlace::kRequest, "metadata", "object"},
+    // vLLM's and SGLang's.
+    {FieldPlace::kRequest, "request_id", "string"},
+    {FieldPlace::kRequest, "session_id", "string"},
+    {FieldPlace::kRequest, "return_token_ids", "boolean"},
+    {FieldPlace::kRequest, "include_reasoning", "boolean"},
+    {FieldPlace::kRequest, "guided_decoding_backend", "string"},
+    // llama.cpp's: where it computes, what it reports, and the tuning of samplers whose switch
+    // below has to be off.
+    {FieldPlace::kRequest, "cache_prompt", "boolean"},
+    {FieldPlace::kRequest, "id_slot", "integer"},
+    {FieldPlace::kRequest, "timings_per_token", "boolean"},
+    {FieldPlace::kRequest, "return_progress", "boolean"},
+    {FieldPlace::kRequest, "mirostat_tau", "number"},
+    {FieldPlace::kRequest, "mirostat_eta", "number"},
+    {FieldPlace::kRequest, "dry_base", "number"},
+    {FieldPlace::kRequest, "dry_allowed_length", "integer"},
+    {FieldPlace::kRequest, "dry_penalty_last_n", "integer"},
+    {FieldPlace::kRequest, "dry_sequence_breakers", "array"},
+    {FieldPlace::kRequest, "xtc_threshold", "number"},
+    {FieldPlace::kRequest, "dynatemp_exponent", "number"},
+    // Ollama's.
+    {FieldPlace::kRequest, "keep_alive", "string number"},
+    {FieldPlace::kStreamOptions, "include_obfuscation", "boolean"},
+    {FieldPlace::kStreamOptions, "continuous_usage_stats", "boolean"},
+    // What agents keep in a history: their own names, marks for Anthropic's cache, what OpenAI's
+    // answers have beside the text.
+    {FieldPlace::kMessage, "id", "string"},
+    {FieldPlace::kMessage, "cache_control", "object"},
+    {FieldPlace::kMessage, "refusal", "string"},
+    {FieldPlace::kMessage, "annotations", "array"},
+    {FieldPlace::kPart, "cache_control", "object"},
+    {FieldPlace::kTool, "cache_control", "object"},
+};
+
+struct NeutralField {
+  FieldPlace place;
+  const char* name;
+  const char* value;  // as JSON, the only one beside null
+};
+
+constexpr NeutralField kNeutral[] = {
+    {FieldPlace::kRequest, "typical_p", "1"},
+    {FieldPlace::kRequest, "length_penalty", "1"},
+    {FieldPlace::kRequest, "tfs_z", "1"},
+    {FieldPlace::kRequest, "top_n_sigma", "-1"},
+    {FieldPlace::kRequest, "mirostat", "0"},
+    {FieldPlace::kRequest, "dry_multiplier", "0"},
+    {FieldPlace::kRequest, "xtc_probability", "0"},
+    {FieldPlace::kRequest, "dynatemp_range", "0"},
+    {FieldPlace::kRequest, "use_beam_search", "false"},
+    {FieldPlace::kRequest, "spaces_between_special_tokens", "true"},
+    {FieldPlace::kRequest, "return_tokens_as_token_ids", "false"},
+    {FieldPlace::kRequest, "bad_words", "[]"},
+    {FieldPlace::kRequest, "allowed_token_ids", "null"},
+    {FieldPlace::kRequest, "logits_processors", "null"},
+    {FieldPlace::kRequest, "truncate_prompt_tokens", "null"},
+    {FieldPlace::kRequest, "grammar", "null"},
+    {FieldPlace::kRequest, "json_schema", "null"},
+    {FieldPlace::kRequest, "guided_json", "null"},
+    {FieldPlace::kRequest, "guided_regex", "null"},
+    {FieldPlace::kRequest, "guided_grammar", "null"},
+    {FieldPlace::kRequest, "guided_whitespace_pattern", "null"},
+    {FieldPlace::kMessage, "audio", "null"},
+    {FieldPlace::kMessage, "function_call", "null"},
+    {FieldPlace::kMessage, "prefix", "false"},
+    {FieldPlace::kMessage, "partial", "false"},
+};
+
+bool IsOfType(const OrderedJson& value, std::string_view type) {
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_boolean();
+  if (type == "integer") return value.is_number_integer();
+  if (type == "number") return value.is_number();
+  if (type == "array") return value.is_array();
+  return value.is_object();
+}
+
+template <class Visitor>
+void ForEachWord(std::string_view words, Visitor&& visit) {
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    visit(words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+}
+
+void ReadOne(Fields* fields, const AcceptedField& field) {
+  const OrderedJson* value = fields->Any(field.name);
+  if (value == nullptr) return;
+  bool right = false;
+  std::string wanted;
+  ForEachWord(field.types, [&](std::string_view type) {
+    right = right || IsOfType(*value, type);
+    wanted +=
+        StrCat(wanted.empty() ? "" : " or ", type.find_first_of("aeiou") == 0 ? "an " : "a ", type);
+  });
+  if (!right) {
+    fields->WrongType(field.name, *value, wanted);
+  } else if (value->is_string()) {
+    fields->String(field.name, kTextBytesMax);
+  }
+}
+
+}  // namespace
+
+void ReadAccepted(Fields* fields, FieldPlace place) {
+  for (const AcceptedField& field : kAccepted) {
+    if (field.place == place) ReadOne(fields, field);
+  }
+  for (const NeutralField& field : kNeutral) {
+    if (field.place == place) fields->OnlyValue(field.name, OrderedJson::parse(field.value));
+  }
+}
+
+std::string AcceptedSchema(FieldPlace place) {
+  std::string out;
+  const auto add = [&out](const char* name, const std::string& schema) {
+    out += StrCat(out.empty() ? "" : ",\n        ", "\"", name, "\": {", schema, "}");
+  };
+  for (const AcceptedField& field : kAccepted) {
+    if (field.place != place) continue;
+    std::string types;
+    ForEachWord(field.types,
+                [&types](std::string_view type) { types += StrCat("\"", type, "\", "); });
+    add(field.name, StrCat("\"type\": [", types, R"("null"], "description": "Without effect")"));
+  }
+  for (const NeutralField& field : kNeutral) {
+    const bool null = field.value == std::string_view("null");
+    if (field.place == place) {
+      add(field.name, StrCat("\"enum\": [", field.value, null ? "]" : ", null]"));
+    }
+  }
+  return out;
+}
+
+}  // namespace sluice::server

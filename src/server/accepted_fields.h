@@ -1,0 +1,27 @@
+// The fields that clients of other servers send and that change no answer here, in one list that
+// the readers of bodies and the OpenAPI document share: those that may have any value of their
+// type, and those that may have one value alone, which asks for nothing. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "server/fields.h"
+
+namespace sluice::server {
+
+// Where a field stands.
+enum class FieldPlace {
+  kRequest,        // a body of chat or of plain completions
+  kStreamOptions,  // its stream_options
+  kMessage,        // an item of messages
+  kPart,           // a part of a message's content
+  kTool,           // an item of tools
+};
+
+// Asks for each field of that place, so that it is known, and checks its type or value.
+void ReadAccepted(Fields* fields, FieldPlace place);
+
+// The same as properties of a JSON schema: "a": {...}, "b": {...}
+std::string AcceptedSchema(FieldPlace place);
+
+}  // namespace sluice::server

@@ -1,0 +1,69 @@
+#include "server/activity_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/str_cat.h"
+
+namespace sluice::server {
+namespace {
+
+std::string Rate(int64_t tokens, double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(tokens) / seconds);
+  return text;
+}
+
+}  // namespace
+
+std::string ActivityLine(const EngineInfo& info, int64_t prompt_tokens, int64_t generated_tokens,
+                         double seconds) {
+  const int64_t blocks = std::max<int64_t>(1, info.kv_blocks);
+  return StrCat(info.running, " running, ", info.waiting, " waiting; ",
+                Rate(generated_tokens, seconds), " tokens/s, ", Rate(prompt_tokens, seconds),
+                " prompt tokens/s; KV cache ",
+                std::lround(100.0 * static_cast<double>(blocks - info.kv_free_blocks) /
+                            static_cast<double>(blocks)),
+                " % in use");
+}
+
+ActivityLog::ActivityLog(const Engine& engine, const TokenTotals& totals,
+                         std::chrono::milliseconds interval,
+                         std::function<void(const std::string&)> say)
+    : engine_(engine), totals_(totals), interval_(interval), say_(std::move(say)), thread_([this] {
+        Run();
+      }) {}
+
+ActivityLog::~ActivityLog() {
+  {
+    std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ending_.notify_one();
+  thread_.join();
+}
+
+void ActivityLog::Run() {
+  using Clock = std::chrono::steady_clock;
+  auto last = Clock::now();
+  int64_t prompt = 0, generated = 0;
+  std::unique_lock lock(mutex_);
+  while (!ending_.wait_for(lock, interval_, [this] { return ends_; })) {
+    lock.unlock();
+    const auto now = Clock::now();
+    const int64_t prompt_now = totals_.prompt, generated_now = totals_.generated;
+    const EngineInfo info = engine_.Info();
+    const bool busy = info.running > 0 || info.waiting > 0 || generated_now > generated;
+    if (busy) {
+      say_(ActivityLine(info, prompt_now - prompt, generated_now - generated,
+                        std::chrono::duration<double>(now - last).count()));
+    }
+    last = now;
+    prompt = prompt_now;
+    generated = generated_now;
+    lock.lock();
+  }
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,62 @@
+// An Exchange for tests, which keeps what it is answered.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "server/http.h"
+
+namespace sluice::server {
+
+class FakeExchange : public Exchange {
+ public:
+  void Reply(HttpReply answer) override {
+    EXPECT_FALSE(replied || !streamed.empty());
+    replied = true;
+    reply = std::move(answer);
+  }
+  bool Stream(std::string_view bytes) override {
+    if (slow) return false;
+    streamed += bytes;
+    return true;
+  }
+  void EndStream(bool close) override {
+    ended = true;
+    closed = close;
+  }
+  void Note(std::string text) override { note = std::move(text); }
+  void OnDisconnect(std::function<void()> call) override {
+    if (gone) return call();
+    disconnect = std::move(call);
+  }
+
+  Json body() const { return Json::parse(reply.body); }
+  std::string param() const {
+    const Json param = body().at("error").at("param");
+    return param.is_null() ? "" : param.get<std::string>();
+  }
+  // The events of the stream, without "data: ".
+  std::vector<std::string> events() const {
+    std::vector<std::string> list;
+    size_t at = 0;
+    while (at < streamed.size()) {
+      EXPECT_EQ(streamed.compare(at, 6, "data: "), 0);
+      const size_t end = streamed.find("\n\n", at);
+      list.push_back(streamed.substr(at + 6, end - at - 6));
+      at = end + 2;
+    }
+    return list;
+  }
+
+  bool replied = false, ended = false, closed = false, slow = false, gone = false;
+  HttpReply reply;
+  std::string note;
+  std::string streamed;
+  std::function<void()> disconnect;
+};
+
+}  // namespace sluice::server

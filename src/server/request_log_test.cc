@@ -1,0 +1,90 @@
+#include "server/request_log.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "server/activity_log.h"
+#include "server/fake_engine.h"
+
+namespace sluice::server {
+namespace {
+
+ExchangeRecord Record(const char* method, int status, const char* note = "") {
+  return {method, "/v1/completions", "run-7", "127.0.0.1", status, 431.4, note};
+}
+
+std::string Logged(RequestsLogged which, const ExchangeRecord& record) {
+  RequestLog log(which);
+  testing::internal::CaptureStderr();
+  log.Add(record, "/v1/completions");
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(RequestLogTest, ALineSaysWhoAskedWhatAndHowItWent) {
+  EXPECT_EQ(RequestLine(Record("POST", 200, "12 prompt tokens, 30 tokens, stop")),
+            "POST /v1/completions 200 in 431 ms: 12 prompt tokens, 30 tokens, stop; id run-7, from "
+            "127.0.0.1");
+  EXPECT_EQ(RequestLine(Record("POST", kClientLeft)),
+            "POST /v1/completions 499 in 431 ms, the client left; id run-7, from 127.0.0.1");
+  ExchangeRecord none;
+  none.status = 400;
+  none.note = "this is not HTTP";
+  EXPECT_EQ(RequestLine(none), "what is no request 400 in 0 ms: this is not HTTP");
+  ExchangeRecord longest = Record("POST", 200);
+  longest.path = std::string(100'000, 'x');
+  EXPECT_LT(RequestLine(longest).size(), 1000u);
+}
+
+TEST(RequestLogTest, LevelsFollowTheStatus) {
+  EXPECT_NE(Logged(RequestsLogged::kAll, Record("POST", 200)).find(" info "), std::string::npos);
+  EXPECT_NE(Logged(RequestsLogged::kAll, Record("POST", 400)).find(" warning "), std::string::npos);
+  EXPECT_NE(Logged(RequestsLogged::kAll, Record("POST", 503)).find(" error "), std::string::npos);
+  EXPECT_NE(Logged(RequestsLogged::kAll, Record("POST", kClientLeft)).find(" info "),
+            std::string::npos);
+  EXPECT_NE(Logged(RequestsLogged::kAll, Record("GET", 404)).find(" warning "), std::string::npos);
+}
+
+TEST(RequestLogTest, WhatWasNotAskedForHasNoLine) {
+  EXPECT_EQ(Logged(RequestsLogged::kAll, Record("GET", 200)), "");
+  EXPECT_EQ(Logged(RequestsLogged::kErrors, Record("POST", 200)), "");
+  EXPECT_NE(Logged(RequestsLogged::kErrors, Record("POST", 400)), "");
+  EXPECT_EQ(Logged(RequestsLogged::kNone, Record("POST", 500)), "");
+  EXPECT_EQ(ParseRequestsLogged("some").status().field(), "log-requests");
+}
+
+TEST(RequestLogTest, CountsByPathAndStatus) {
+  RequestLog log(RequestsLogged::kNone);
+  for (const int status : {200, 200, 400}) log.Add(Record("POST", status), "/v1/completions");
+  const std::string text = log.Metrics();
+  for (const char* line :
+       {"sluice_http_requests_total{path=\"/v1/completions\",status=\"200\"} 2\n",
+        "sluice_http_requests_total{path=\"/v1/completions\",status=\"400\"} 1\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
+}
+
+TEST(ActivityLogTest, ALineHasRatesAndTheShareOfTheCache) {
+  EngineInfo info;
+  info.running = 3;
+  info.waiting = 1;
+  info.kv_blocks = 10;
+  info.kv_free_blocks = 7;
+  EXPECT_EQ(ActivityLine(info, 8200, 1314, 10.0),
+            "3 running, 1 waiting; 131.4 tokens/s, 820.0 prompt tokens/s; KV cache 30 % in use");
+}
+
+TEST(ActivityLogTest, SpeaksWhileThereIsWork) {
+  FakeEngine engine;  // in which nothing runs
+  TokenTotals totals;
+  std::promise<std::string> said;
+  std::atomic<bool> first = true;
+  ActivityLog log(engine, totals, std::chrono::milliseconds(1), [&](const std::string& line) {
+    if (first.exchange(false)) said.set_value(line);
+  });
+  totals.generated = 5;
+  EXPECT_TRUE(said.get_future().get().starts_with("0 running, 0 waiting; "));
+}
+
+}  // namespace
+}  // namespace sluice::server

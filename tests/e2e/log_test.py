@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What a server writes while it starts and works: its log and the count of its requests.
+
+Usage: log_test.py PROGRAM [unittest options]
+
+Needs no model but a random one of a few hundred kilobytes. Standard library only.
+"""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from serving import Serving
+
+PROGRAM = ""
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "gguf",
+                     "llama-F32.gguf")
+GOOD = {"prompt": "a b c", "max_tokens": 2}
+
+
+def log_of(work, *options):
+    """The lines that a server writes while work(server) runs, those of its start among them."""
+    with tempfile.TemporaryFile("w+") as errors:
+        with Serving(PROGRAM, *options, model=MODEL, stderr=errors) as server:
+            work(server)
+        errors.seek(0)
+        return errors.read().splitlines()
+
+
+def three(server):
+    headers = {"Content-Type": "application/json", "X-Request-Id": "run-7"}
+    server.request("POST", "/v1/completions", GOOD, headers)
+    server.request("POST", "/v1/completions", {**GOOD, "no_such_field": 1})
+    server.request("GET", "/live")
+    server.request("GET", "/nowhere")
+
+
+class LogTest(unittest.TestCase):
+    def test_the_start_is_three_lines_and_the_address(self):
+        lines = log_of(lambda server: None)
+        self.assertRegex(lines[0], " info model: loading .*llama-F32.gguf")
+        self.assertRegex(lines[1], " info device: .*kernels ")
+        self.assertRegex(lines[2], " info memory: .*KV cache up to .*room for up to ")
+        self.assertRegex(lines[3], " info stopping: ")
+        self.assertNotIn("\r", "".join(lines))
+
+    def test_each_request_has_a_line_and_errors_too(self):
+        lines = log_of(three)[3:-1]
+        self.assertEqual(len(lines), 3, lines)
+        self.assertRegex(lines[0], r" info POST /v1/completions 200 in \d+ ms: \d+ prompt tokens.*, "
+                                   r"2 tokens, length; id run-7, from 127\.0\.0\.1$")
+        self.assertRegex(lines[1], " warning POST /v1/completions 400 in .*no_such_field.*; id ")
+        self.assertRegex(lines[2], " warning GET /nowhere 404 in .*there is no path")
+
+    def test_fewer_may_be_asked_for(self):
+        self.assertEqual(len(log_of(three, "--log-requests", "errors")[3:-1]), 2)
+        self.assertEqual(len(log_of(three, "--log-requests", "none")[3:-1]), 0)
+        lines = log_of(three, "--log-level", "warning")
+        self.assertEqual([line.split()[2] for line in lines], ["warning", "warning"], lines)
+
+    def test_json_is_an_object_a_line(self):
+        lines = [json.loads(line) for line in log_of(three, "--log-format", "json")]
+        self.assertTrue(all(set(line) == {"time", "level", "message"} for line in lines), lines)
+        self.assertIn("warning", [line["level"] for line in lines])
+
+    def test_a_client_that_left_is_told(self):
+        def leave(server):
+            with server.connect() as sock:
+                body = json.dumps({"prompt": "a", "max_tokens": 200, "ignore_eos": True,
+                                   "stream": True}).encode()
+                sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                             b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
+            server.wait_idle()
+
+        lines = log_of(leave)
+        self.assertFalse(any("/v1/completions 200" in line for line in lines), lines)
+
+    def test_what_is_no_request_has_a_line(self):
+        lines = log_of(lambda server: server.raw(b"hello\r\n\r\n"))
+        self.assertTrue(any("what is no request 400" in line for line in lines), lines)
+
+    def test_requests_are_counted_by_status(self):
+        def check(server):
+            three(server)
+            text = server.request("GET", "/metrics")[2].decode()
+            for label in ('path="/v1/completions",status="200"', 'path="/v1/completions",status="400"',
+                          'path="/live",status="200"', 'path="other",status="404"'):
+                self.assertIn("sluice_http_requests_total{" + label + "} 1\n", text)
+
+        log_of(check)
+
+    def test_the_address_line_says_whether_keys_are_asked_for(self):
+        with tempfile.NamedTemporaryFile("w") as keys:
+            keys.write("secret\n")
+            keys.flush()
+            for options, words in (((), "no API key is asked for"),
+                                   (("--api-key-file", keys.name), "with the API keys of")):
+                with Serving(PROGRAM, *options, model=MODEL) as server:
+                    self.assertIn(words, server.line)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
