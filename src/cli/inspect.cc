@@ -56,6 +56,18 @@ Json FormatsOf(const files::TensorSource& tensors) {
   return json;
 }
 
+// Null where no layer has any.
+Json ExpertsOf(const files::ModelConfig& config) {
+  const files::ExpertsConfig& experts = config.experts;
+  if (experts.count == 0) return nullptr;
+  const auto layers = std::count_if(config.layers.begin(), config.layers.end(),
+                                    [](const auto& l) { return l.experts; });
+  return Json{{"count", experts.count},
+              {"per_token", experts.per_token},
+              {"width", experts.width},
+              {"layers", layers}};
+}
+
 const char* TokenizerName(files::TokenizerModel model) {
   switch (model) {
     case files::TokenizerModel::kByteBpe:
@@ -128,6 +140,7 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
               {"kv_heads", config.num_kv_heads},
               {"head_dim", config.head_dim},
               {"intermediate_size", config.intermediate_size},
+              {"experts", ExpertsOf(config)},
               {"vocab_size", config.vocab_size},
               {"context_length", config.context_length},
               {"sliding_window", config.sliding_window},
@@ -156,6 +169,12 @@ void PrintDescription(const Json& d) {
   row("shape", StrCat(number("layers"), " layers, width ", number("hidden_size"), ", ",
                       number("heads"), " heads of ", number("head_dim"), ", ", number("kv_heads"),
                       " KV heads, MLP ", number("intermediate_size")));
+  if (!d["experts"].is_null()) {
+    const Json& experts = d["experts"];
+    const auto of = [&](const char* key) { return StrCat(experts[key].get<int64_t>()); };
+    row("experts", StrCat(of("count"), " of width ", of("width"), " in ", of("layers"), " layers, ",
+                          of("per_token"), " a token"));
+  }
   row("vocabulary", number("vocab_size"));
   row("context", StrCat(number("context_length"), " tokens"));
   if (d["sliding_window"].get<int64_t>() > 0) row("window", number("sliding_window"));

@@ -12,7 +12,8 @@ constexpr ArchitectureInfo kTable[] = {
      .hf_names = {{{"LlamaForCausalLM", "llama"}}},
      .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
                      .heads = 32, .context = 2048, .bos_id = 1, .eos_id = 2},
-     .gguf_name = "llama", .gguf_interleaved = true, .hf_biases = HfBiases::kAttentionMlp},
+     .gguf_name = "llama", .gguf_interleaved = true, .hf_biases = HfBiases::kAttentionMlp,
+     .gguf_experts = true},
     // Mistral 7B, Nemo and Ministral ("Mistral 7B"): Llama's form; older ones see a window.
     {.architecture = Architecture::kMistral, .name = "mistral",
      .hf_names = {{{"MistralForCausalLM", "mistral"}}},
@@ -96,6 +97,25 @@ constexpr ArchitectureInfo kTable[] = {
      .hf_defaults = {.vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
                      .heads = 32, .kv_heads = 32, .context = 32768, .window = 4096},
      .layers = LayerRule::kUpperWindow, .hf_biases = HfBiases::kQkv, .mtp_heads = true},
+    // Qwen 3 with experts ("Qwen3 Technical Report"): Qwen 3's attention, and in most layers experts
+    // of which a softmax over all takes some.
+    {.architecture = Architecture::kQwen3Moe, .name = "qwen3_moe",
+     .hf_names = {{{"Qwen3MoeForCausalLM", "qwen3_moe"}}},
+     .hf_defaults = {.vocab = 151936, .hidden = 2048, .intermediate = 6144, .layers = 24,
+                     .heads = 32, .kv_heads = 4, .context = 32768, .window = 4096, .experts = 128,
+                     .experts_per_token = 8, .expert_width = 768},
+     .gguf_name = "qwen3moe", .layers = LayerRule::kSwitchedWindow,
+     .hf_biases = HfBiases::kAttention, .hf_experts = HfExperts::kSparse, .gguf_experts = true,
+     .qk_norm = true},
+    // Mixtral 8x7B and 8x22B ("Mixtral of Experts"): Mistral's form with experts in every layer. In
+    // GGUF it is a Llama that has experts.
+    {.architecture = Architecture::kMixtral, .name = "mixtral",
+     .hf_names = {{{"MixtralForCausalLM", "mixtral"}}},
+     .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+                     .heads = 32, .kv_heads = 8, .context = 131072, .norm_eps = 1e-5f,
+                     .rope_theta = 1e6f, .bos_id = 1, .eos_id = 2, .experts = 8,
+                     .experts_per_token = 2},
+     .layers = LayerRule::kWindow, .hf_experts = HfExperts::kEvery},
 };
 // clang-format on
 

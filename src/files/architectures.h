@@ -22,6 +22,7 @@ struct HfDefaults {
   int window = 0;                // 0: none
   int bos_id = -1, eos_id = -1;  // -1: none
   bool tied = false;
+  int experts = 0, experts_per_token = 0, expert_width = 0;  // 0: as intermediate
 };
 
 struct HfName {
@@ -33,6 +34,7 @@ struct HfName {
 enum class LayerRule {
   kFull,            // all see everything; in GGUF a window may be given, and then all see it
   kWindow,          // all see the window, if one is given
+  kSwitchedWindow,  // all see the window, if "use_sliding_window" is set; none in GGUF
   kUpperWindow,     // those above "max_window_layers", if "use_sliding_window" is set; none in GGUF
   kPeriodicWindow,  // all but every window_period-th
   kPeriodicRope,    // all but every fourth have RoPE
@@ -45,6 +47,15 @@ enum class HfBiases {
   kQkv,           // always on Q, K and V
   kAttention,     // on Q, K, V and O where "attention_bias" is set
   kAttentionMlp,  // also in the MLP where "mlp_bias" is set
+};
+
+// How config.json tells of experts, and what a Hugging Face checkpoint calls them. In GGUF they are
+// called the same for all.
+enum class HfExperts {
+  kNone,
+  kEvery,   // every layer has "num_local_experts"; "block_sparse_moe.experts.0.w1"
+  kSparse,  // those of "decoder_sparse_step" that "mlp_only_layers" does not name have
+            // "num_experts" of "moe_intermediate_size"; "mlp.experts.0.gate_proj"
 };
 
 struct ArchitectureInfo {
@@ -63,6 +74,9 @@ struct ArchitectureInfo {
   int window_period = 0;    // kPeriodicWindow, where the file is silent
   bool local_rope = false;  // layers that see a window have a RoPE of their own
   HfBiases hf_biases = HfBiases::kNone;
+  HfExperts hf_experts = HfExperts::kNone;
+  // GGUF's metadata may tell of experts, whose weights then add up to 1.
+  bool gguf_experts = false;
   bool qk_norm = false;
   // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
   bool hf_norms_add_one = false;

@@ -107,12 +107,20 @@ Status CheckLinear(const ModelConfig& config) {
   return OkStatus();
 }
 
+Status CheckExperts(const ModelConfig& config) {
+  const ExpertsConfig& experts = config.experts;
+  if (experts.per_token <= experts.count) return OkStatus();
+  return BadModel(StrCat("a token takes ", experts.per_token, " experts of a layer that has ",
+                         experts.count, "; at most as many as there are is legal"));
+}
+
 }  // namespace
 
 Status FinishConfig(ModelConfig* config) {
   SLUICE_RETURN_IF_ERROR(CheckHeads(*config));
   SLUICE_RETURN_IF_ERROR(CheckLayers(*config));
   SLUICE_RETURN_IF_ERROR(CheckLinear(*config));
+  SLUICE_RETURN_IF_ERROR(CheckExperts(*config));
   SLUICE_RETURN_IF_ERROR(CheckRope(config->rope, config->head_dim));
   const bool any_local = std::any_of(config->layers.begin(), config->layers.end(),
                                      [](const auto& layer) { return layer.local_rope; });

@@ -35,6 +35,7 @@ class GgufConfigReader {
     SLUICE_RETURN_IF_ERROR(ReadRope());
     SLUICE_RETURN_IF_ERROR(ReadAttention());
     SLUICE_RETURN_IF_ERROR(ReadLayers());
+    SLUICE_RETURN_IF_ERROR(ReadExperts());
     ReadTraits();
     SLUICE_RETURN_IF_ERROR(FinishConfig(&config_));
     return std::move(config_);
@@ -61,6 +62,7 @@ class GgufConfigReader {
 
   Status RefuseUnsupported() const;
   Status ReadSizes();
+  Status ReadExperts();
   Status ReadVocabulary();
   Status ReadRope();
   Status ReadScaling();
@@ -142,9 +144,11 @@ Status GgufConfigReader::OptionalCap(std::string_view suffix, std::optional<floa
 
 Status GgufConfigReader::RefuseUnsupported() const {
   SLUICE_ASSIGN_OR_RETURN(const auto experts, file_.Integer(Key("expert_count")));
-  if (experts.value_or(0) != 0) {
+  if (experts.value_or(0) != 0 && !info_.gguf_experts) {
     return BadModel(StrCat("the model has ", *experts,
-                           " experts per layer; mixtures of experts are not supported"));
+                           " experts per layer, which models of the "
+                           "architecture ",
+                           info_.gguf_name, " are not supported with"));
   }
   SLUICE_ASSIGN_OR_RETURN(const auto causal, file_.Boolean(Key("attention.causal")));
   if (!causal.value_or(true)) {
@@ -356,9 +360,29 @@ Status GgufConfigReader::ReadLayers() {
         config_.layers[i].use_rope = false;
       }
       return OkStatus();
+    case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
     case LayerRule::kPeriodicLinear:
       return OkStatus();
+  }
+  return OkStatus();
+}
+
+// Layers that have a router have experts.
+Status GgufConfigReader::ReadExperts() {
+  ExpertsConfig experts;
+  SLUICE_RETURN_IF_ERROR(OptionalInt("expert_count", kExpertsRange, &experts.count));
+  if (experts.count == 0) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(
+      RequiredInt("expert_used_count", kExpertsPerTokenRange, &experts.per_token));
+  experts.width = config_.intermediate_size;
+  SLUICE_RETURN_IF_ERROR(
+      OptionalInt("expert_feed_forward_length", kIntermediateRange, &experts.width));
+  experts.renormalize = true;
+  for (size_t i = 0; i < config_.layers.size(); ++i) {
+    if (file_.Find(StrCat("blk.", i, ".ffn_gate_inp.weight")) == nullptr) continue;
+    config_.layers[i].experts = true;
+    config_.experts = experts;
   }
   return OkStatus();
 }

@@ -250,7 +250,16 @@ TEST(GgufConfigTest, RefusesValuesOutOfRange) {
       {TinyGguf("llama").F32("llama.rope.freq_base", -1.0f), "freq_base"},
       {TinyGguf("llama").F32("llama.rope.scaling.factor", NAN), "factor"},
       {TinyGguf("llama").U32("llama.attention.value_length", 8), "differ"},
-      {TinyGguf("llama").U32("llama.expert_count", 8), "experts"},
+      {TinyGguf("qwen2").U32("qwen2.expert_count", 8), "has 8 experts per layer"},
+      {TinyGguf("llama").U32("llama.expert_count", 1025), "expert_count\" is 1025; 0 to 1024"},
+      {TinyGguf("llama").U32("llama.expert_count", 8), "expert_used_count\" is missing"},
+      {TinyGguf("llama").U32("llama.expert_count", 8).U32("llama.expert_used_count", 0),
+       "expert_used_count\" is 0; 1 to 64"},
+      {TinyGguf("llama")
+           .U32("llama.expert_count", 8)
+           .U32("llama.expert_used_count", 9)
+           .Add("blk.0.ffn_gate_inp.weight", DType::kF16, {8, 64}),
+       "takes 9 experts of a layer that has 8"},
       {TinyGguf("llama").Bool("llama.attention.causal", false), "not causal"},
       {TinyGguf("mistral3").F32("mistral3.attention.temperature_scale", 0.1f), "by position"},
       {TinyGguf("gemma2").F32("gemma2.attn_logit_softcapping", -1.0f), "softcapping"},
@@ -259,6 +268,30 @@ TEST(GgufConfigTest, RefusesValuesOutOfRange) {
       {GgufWriter().U32("n", 1), "general.architecture"},
   };
   for (const Case& bad : cases) EXPECT_THAT(ErrorOf(bad.file), HasSubstr(bad.message));
+}
+
+TEST(GgufConfigTest, LayersThatHaveARouterHaveExperts) {
+  const auto with_router = [](const std::string& architecture) {
+    GgufWriter file = TinyGguf(architecture);
+    file.U32(architecture + ".expert_count", 4).U32(architecture + ".expert_used_count", 2);
+    file.Add("blk.1.ffn_gate_inp.weight", DType::kF16, {4, 64});
+    return file;
+  };
+  const ModelConfig mixtral = Good(with_router("llama"));
+  EXPECT_EQ(mixtral.experts.count, 4);
+  EXPECT_EQ(mixtral.experts.per_token, 2);
+  EXPECT_EQ(mixtral.experts.width, mixtral.intermediate_size);
+  EXPECT_TRUE(mixtral.experts.renormalize);
+  EXPECT_FALSE(mixtral.layers[0].experts);
+  EXPECT_TRUE(mixtral.layers[1].experts);
+  const ModelConfig qwen =
+      Good(with_router("qwen3moe").U32("qwen3moe.expert_feed_forward_length", 24));
+  EXPECT_EQ(qwen.architecture, Architecture::kQwen3Moe);
+  EXPECT_EQ(qwen.experts.width, 24);
+  EXPECT_TRUE(qwen.qk_norm);
+  GgufWriter none = TinyGguf("llama");
+  none.U32("llama.expert_count", 4).U32("llama.expert_used_count", 2);
+  EXPECT_EQ(Good(none).experts.count, 0);
 }
 
 TEST(GgufConfigTest, RefusesMissingKeysAndWrongTypes) {

@@ -8,6 +8,7 @@
 #include "base/visible.h"
 #include "files/architectures.h"
 #include "files/config_check.h"
+#include "files/hf_experts.h"
 #include "files/hf_linear_attention.h"
 #include "files/hf_quantization.h"
 #include "files/hf_rope.h"
@@ -46,6 +47,7 @@ class HfConfigReader {
       config_.context_length = ScaledContext(config_.rope, config_.context_length);
     }
     SLUICE_RETURN_IF_ERROR(ReadLayers());
+    SLUICE_RETURN_IF_ERROR(ReadHfExperts(fields_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadIds(generation));
     SLUICE_RETURN_IF_ERROR(FinishConfig(&config_));
     return std::move(config_);
@@ -68,6 +70,7 @@ class HfConfigReader {
   Status ReadIds(const std::optional<JsonFields>& generation);
   Status ReadLayers();
   Status ReadWindow();
+  Status ReadSwitchedWindow();
   Status ReadUpperWindow();
   Status ReadPeriodicWindow();
   Status ReadPeriodicRope();
@@ -289,6 +292,8 @@ Status HfConfigReader::ReadLayers() {
       SLUICE_RETURN_IF_ERROR(ReadWindow());
       SetAllWindow();
       return OkStatus();
+    case LayerRule::kSwitchedWindow:
+      return ReadSwitchedWindow();
     case LayerRule::kUpperWindow:
       return ReadUpperWindow();
     case LayerRule::kPeriodicWindow:
@@ -298,6 +303,15 @@ Status HfConfigReader::ReadLayers() {
     case LayerRule::kPeriodicLinear:
       return ReadPeriodicLinear();
   }
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadSwitchedWindow() {
+  bool use_window = false;
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
+  SLUICE_RETURN_IF_ERROR(ReadWindow());
+  if (!use_window) config_.sliding_window = 0;
+  SetAllWindow();
   return OkStatus();
 }
 

@@ -307,6 +307,70 @@ TEST(HfConfigTest, MiMoIsQwen2WithHeads) {
               HasSubstr("num_nextn_predict_layers"));
 }
 
+std::vector<bool> LayersWithExperts(const ModelConfig& config) {
+  std::vector<bool> with;
+  for (const LayerConfig& layer : config.layers) with.push_back(layer.experts);
+  return with;
+}
+
+TEST(HfConfigTest, ExpertsOfQwen3) {
+  const ModelConfig silent = Good("Qwen3MoeForCausalLM");
+  EXPECT_EQ(silent.experts.count, 128);
+  EXPECT_EQ(silent.experts.per_token, 8);
+  EXPECT_EQ(silent.experts.width, 768);
+  EXPECT_FALSE(silent.experts.renormalize);
+  EXPECT_TRUE(silent.qk_norm);
+  EXPECT_THAT(LayersWithExperts(silent), ElementsAre(true, true, true, true));
+  const ModelConfig config = Good("Qwen3MoeForCausalLM",
+                                  R"({"num_experts":6,"num_experts_per_tok":2,
+          "moe_intermediate_size":32,"norm_topk_prob":true,"mlp_only_layers":[3,900],
+          "decoder_sparse_step":2,"sliding_window":8})");
+  EXPECT_EQ(config.experts.count, 6);
+  EXPECT_EQ(config.experts.per_token, 2);
+  EXPECT_EQ(config.experts.width, 32);
+  EXPECT_EQ(config.intermediate_size, 96);
+  EXPECT_TRUE(config.experts.renormalize);
+  EXPECT_THAT(LayersWithExperts(config), ElementsAre(false, true, false, false));
+  EXPECT_EQ(config.sliding_window, 0);
+  EXPECT_THAT(
+      Windows(Good("Qwen3MoeForCausalLM", R"({"use_sliding_window":true,"sliding_window":8})")),
+      ElementsAre(true, true, true, true));
+  // As transformers 5 calls their number; and none at all.
+  EXPECT_EQ(Good("Qwen3MoeForCausalLM", R"({"num_local_experts":9})").experts.count, 9);
+  for (const char* none : {R"({"num_experts":0})", R"({"mlp_only_layers":[0,1,2,3]})"}) {
+    EXPECT_EQ(Good("Qwen3MoeForCausalLM", none).experts.count, 0) << none;
+    EXPECT_THAT(LayersWithExperts(Good("Qwen3MoeForCausalLM", none)),
+                ElementsAre(false, false, false, false));
+  }
+}
+
+TEST(HfConfigTest, ExpertsOfMixtral) {
+  const ModelConfig config = Good("MixtralForCausalLM", R"({"num_experts_per_tok":3})");
+  EXPECT_EQ(config.experts.count, 8);
+  EXPECT_EQ(config.experts.per_token, 3);
+  EXPECT_EQ(config.experts.width, 96);
+  EXPECT_TRUE(config.experts.renormalize);
+  EXPECT_EQ(config.rope.theta, 1e6f);
+  EXPECT_THAT(LayersWithExperts(config), ElementsAre(true, true, true, true));
+}
+
+TEST(HfConfigTest, RefusesWhatExpertsCannotBe) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"num_experts":-1})", "num_experts\" is -1; an integer from 0 to 1024"},
+      {R"({"num_local_experts":1025})", "num_local_experts\" is 1025; an integer from 0 to 1024"},
+      {R"({"num_experts_per_tok":0})", "num_experts_per_tok\" is 0; an integer from 1 to 64"},
+      {R"({"num_experts_per_tok":65})", "num_experts_per_tok"},
+      {R"({"num_experts":4,"num_experts_per_tok":5})", "takes 5 experts of a layer that has 4"},
+      {R"({"moe_intermediate_size":0})", "moe_intermediate_size"},
+      {R"({"norm_topk_prob":1})", "norm_topk_prob"},
+      {R"({"decoder_sparse_step":0})", "decoder_sparse_step"},
+      {R"({"mlp_only_layers":[-1]})", "mlp_only_layers"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(ErrorOf(Config("Qwen3MoeForCausalLM", text)), HasSubstr(message));
+  }
+}
+
 TEST(HfConfigTest, StableLm) {
   const ModelConfig plain = Good("StableLmForCausalLM");
   EXPECT_FALSE(plain.parallel_residual || plain.attention_bias || plain.attention_output_bias);

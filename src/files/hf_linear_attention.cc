@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
+#include "files/hf_experts.h"
 
 namespace sluice::files {
 namespace {
@@ -14,8 +15,7 @@ constexpr LinearAttentionConfig kDefaults = {.key_heads = 16,
                                              .value_head_dim = 128,
                                              .conv_kernel = 4};
 constexpr int kDefaultExperts = 512;
-constexpr IntRange kExpertsRange{0, 1 << 20};
-constexpr IntRange kSparseStepRange{1, 1 << 20};
+constexpr IntRange kManyExpertsRange{0, 1 << 20};
 
 }  // namespace
 
@@ -40,18 +40,14 @@ Status RefuseHfExperts(const JsonFields& fields, const ModelConfig& config) {
   if (config.activation != ActivationKind::kSilu) {
     return BadModel("the activation of a Qwen3-Next model must be silu");
   }
-  int experts = kDefaultExperts, step = 1;
-  SLUICE_RETURN_IF_ERROR(fields.Int("num_experts", kExpertsRange, &experts));
-  SLUICE_RETURN_IF_ERROR(fields.Int("decoder_sparse_step", kSparseStepRange, &step));
-  std::vector<int> dense;
-  SLUICE_RETURN_IF_ERROR(fields.Ids("mlp_only_layers", {0, kLayersRange.max}, &dense));
+  int experts = kDefaultExperts;
+  SLUICE_RETURN_IF_ERROR(fields.Int("num_experts", kManyExpertsRange, &experts));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> sparse, SparseLayers(fields, config.num_layers));
   if (experts == 0) return OkStatus();
-  std::vector<bool> is_dense(static_cast<size_t>(kLayersRange.max) + 1, false);
-  for (const int layer : dense) is_dense[static_cast<size_t>(layer)] = true;
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    if (is_dense[static_cast<size_t>(layer)] || (layer + 1) % step != 0) continue;
+  for (size_t layer = 0; layer < sparse.size(); ++layer) {
+    if (!sparse[layer]) continue;
     return BadModel(StrCat("layer ", layer, " has ", experts,
-                           " experts; mixtures of experts are not supported"));
+                           " experts; Qwen3-Next models with experts are not supported"));
   }
   return OkStatus();
 }

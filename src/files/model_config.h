@@ -19,7 +19,9 @@ namespace sluice::files {
 #define SLUICE_ARCHITECTURES(M) \
   M(Llama)                      \
   M(Mistral)                    \
-  M(Qwen2) M(Qwen3) M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo)
+  M(Qwen2)                      \
+  M(Qwen3)                      \
+  M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -59,6 +61,16 @@ struct LayerConfig {
   LayerKind kind = LayerKind::kFull;
   bool use_rope = true;
   bool local_rope = false;  // uses `local_rope` of the model instead of `rope` (Gemma 3)
+  bool experts = false;     // the feed-forward part is made of experts
+};
+
+// Experts of a layer that has some, each a feed-forward part of its own. A router, the softmax over
+// a product with the hidden state, gives a token some of them.
+struct ExpertsConfig {
+  int count = 0;
+  int per_token = 0;
+  int width = 0;             // of one expert, as intermediate_size
+  bool renormalize = false;  // the weights of a token's experts add up to 1
 };
 
 // The heads of kLinear layers. A key head serves value_heads / key_heads value heads.
@@ -119,6 +131,7 @@ struct ModelConfig {
   RopeConfig rope;
   RopeConfig local_rope;         // for layers with local_rope
   LinearAttentionConfig linear;  // of kLinear layers; zeros where there are none
+  ExpertsConfig experts;         // zeros where no layer has any
   // In the checkpoint: each guesses what follows the token that is drawn next.
   int mtp_heads = 0;
   std::vector<LayerConfig> layers;  // num_layers

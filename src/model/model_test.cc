@@ -235,6 +235,39 @@ TEST_P(ActivationsOf, LiveRegionsLieInTheWorkspaceAndApart) {
   EXPECT_EQ(a.normed.dtype, GetParam());
 }
 
+TEST_P(ActivationsOf, LiveRegionsOfExpertsLieInTheWorkspaceAndApart) {
+  ModelConfig config = SmallConfig(Architecture::kQwen3Moe);
+  config.layers[3].experts = true;
+  config.experts = {.count = 9, .per_token = 3, .width = 40};
+  ModelOptions options;
+  options.activation = GetParam();
+  options.max_tokens = 7;
+  options.max_logits_rows = 1;
+  std::vector<std::byte> memory(layers::Activations::Bytes(config, options));
+  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
+  const auto a = layers::Activations::Slice(view, config, options, 5, 0);
+  const std::vector<const ops::Tensor*> routed = {
+      &a.hidden,         &a.normed,        &a.router_logits, &a.expert_ids,  &a.expert_places,
+      &a.expert_weights, &a.expert_starts, &a.expert_tokens, &a.expert_gated};
+  for (const ops::Tensor* inner : {&a.expert_gate_up, &a.expert_out}) {
+    std::vector<const ops::Tensor*> live = routed;
+    live.push_back(inner);
+    ExpectApart(live);
+    for (const ops::Tensor* t : live) {
+      EXPECT_LE(t->data + RowBytes(t->dtype, static_cast<size_t>(t->size())),
+                memory.data() + memory.size());
+    }
+  }
+  EXPECT_EQ(a.expert_tokens.size(), 15);
+  EXPECT_EQ(a.expert_starts.size(), 10);
+  EXPECT_EQ(a.expert_out.dtype, DType::kF32);
+  EXPECT_EQ(a.expert_gated.dtype, GetParam());
+  // The memory plan counts them.
+  ModelConfig dense = config;
+  dense.experts = {};
+  EXPECT_GT(WorkspaceBytes(config, options), WorkspaceBytes(dense, options));
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, ActivationsOf,
                          ::testing::Values(DType::kF32, DType::kBF16, DType::kF16),
                          [](const auto& one) { return std::string(Name(one.param)); });
@@ -346,6 +379,27 @@ TEST(Params, Qwen3NextSortsTheRowsOfItsHeads) {
   EXPECT_EQ(qkv.hugging_face[0][0].pick.begin, 0);
   EXPECT_EQ(qkv.hugging_face[0][3].pick.begin, 16);
   EXPECT_TRUE(Find(specs, "layers.2.attention.q_norm").hugging_face_adds_one);
+}
+
+TEST(Params, ExpertsStandInOneParameterHoweverTheyAreStored) {
+  ModelConfig config = SmallConfig(Architecture::kMixtral);
+  config.layers[3].experts = true;
+  config.experts = {.count = 2, .per_token = 1, .width = 40};
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.2.mlp.down").rows, 64);
+  const auto& mixtral = Find(specs, "layers.3.experts.gate_up");
+  EXPECT_EQ(mixtral.role, weights::ParamRole::kExperts);
+  EXPECT_EQ(mixtral.rows, 2 * 80);
+  EXPECT_EQ(mixtral.hugging_face[0][1].name, "model.layers.3.block_sparse_moe.experts.0.w3.weight");
+  EXPECT_EQ(mixtral.hugging_face[0][2].name, "model.layers.3.block_sparse_moe.experts.1.w1.weight");
+  config.architecture = Architecture::kQwen3Moe;
+  const auto qwen = Params(config);
+  const auto& down = Find(qwen, "layers.3.experts.down");
+  EXPECT_EQ(down.columns, 40);
+  EXPECT_EQ(down.hugging_face[0][1].name, "model.layers.3.mlp.experts.1.down_proj.weight");
+  EXPECT_EQ(down.gguf[0][1].name, "blk.3.ffn_down_exps.weight");
+  EXPECT_EQ(down.gguf[0][1].pick.begin, 64);
+  EXPECT_TRUE(Find(qwen, "layers.3.experts.router").f32_out);
 }
 
 TEST(Params, SyntheticModelsHaveAllOfTheirTensorsAndNoOther) {

@@ -190,6 +190,12 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<Norm>{&RefNormSupports, &RefNorm}));
   SLUICE_RETURN_IF_ERROR(run(Reference<QkNorm>{&RefQkNormSupports, &RefQkNorm}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Linear>{&RefLinearSupports, &RefLinear}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<RouteExperts>{&RefRouteExpertsSupports, &RefRouteExperts}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<GroupExperts>{&RefGroupExpertsSupports, &RefGroupExperts}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<GroupedLinear>{&RefGroupedLinearSupports, &RefGroupedLinear}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<CombineExperts>{&RefCombineExpertsSupports, &RefCombineExperts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<RopeKv>{&RefRopeKvSupports, &RefRopeKv}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Attention>{&RefAttentionSupports, &RefAttention}));
   SLUICE_RETURN_IF_ERROR(

@@ -14,7 +14,9 @@
 #include "ops/conformance.h"
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
+#include "ops/experts.h"
 #include "ops/gate.h"
+#include "ops/grouped_linear.h"
 #include "ops/host_array.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
@@ -149,6 +151,10 @@ ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& n
 ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noise);
 ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
+ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNoise& noise);
+ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNoise& noise);
+ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNoise& noise);
+ConformanceCase<CombineExperts> MakeCase(const CombineExperts&, int number, TestNoise& noise);
 ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise);
 ConformanceCase<SetCounts> MakeCase(const SetCounts&, int number, TestNoise& noise);
 ConformanceCase<ResolveRows> MakeCase(const ResolveRows&, int number, TestNoise& noise);

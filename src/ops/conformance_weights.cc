@@ -211,6 +211,23 @@ LinearFormats FormatsOf(int number) {
   return {weight, weight};
 }
 
+// The contract fixes every rounding on the CPU, so its implementations agree to the bit, but for
+// those that round x to bf16. Products of x (0.58 * x_max by root mean square) and of a row of W
+// are off by their rounding: bf16 by 0.42 * 2^-8, int8 by 0.29 / 127 of x_max; six times that,
+// where the elements of W are 0.58 too.
+Allowance ProductLimit(const Linear::Desc& desc, float x_max, double longest) {
+  const double size = x_max * longest / 0.58;
+  // A sum in F32 of k such products is off by half a unit of 2^-24 of itself with each; then come
+  // bias and residual.
+  const double order = 0x1p-24 * std::sqrt(static_cast<double>(desc.k)) * size + 0x1p-21;
+  Allowance allowance(0.0, 0x1p-8 * size, order);
+  if (FindBlockFormat(desc.weight) != nullptr) allowance.unrounded = 0x1p-7 * size;
+  if (OutDType(desc) != DType::kF32) allowance.order += LimitFor(OutDType(desc), 0.0);
+  // Matrix instructions keep about 13 bits of a sum of products in F8.
+  if (desc.x_scales != ActivationScales::kNone) allowance.order += 0x1p-11 * size;
+  return allowance;
+}
+
 }  // namespace
 
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
@@ -237,25 +254,13 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   c.desc.f32_out = Flip(noise);
   const DType type = c.desc.activation, out_type = OutDType(c.desc);
   const bool in_place = c.desc.residual && Flip(noise);
-  // The contract fixes every rounding on the CPU, so its implementations agree to the bit, but for
-  // those that round x to bf16. Products of x (0.58 * x_max by root mean square) and of a row of W
-  // are off by their rounding: bf16 by 0.42 * 2^-8, int8 by 0.29 / 127 of x_max; six times that,
-  // where the elements of W are 0.58 too.
   const auto stored = std::make_shared<const Array>(StoredMatrix(noise, c.desc.weight, n, k));
   const Array scales = WeightScalesFor(noise, c.desc);
   const double longest = LongestRow(c.desc, *stored, scales);
   // Errors are held against 1 + |out|, so out is about 1, whatever the length of W's rows.
   const float x_max =
       static_cast<float>(Pick(noise, {0.1, 1.0, 2.0}) / (0.58 * std::max(longest, 1e-3)));
-  const double size = x_max * longest / 0.58;
-  // A sum in F32 of k such products is off by half a unit of 2^-24 of itself with each; then come
-  // bias and residual.
-  const double order = 0x1p-24 * std::sqrt(static_cast<double>(k)) * size + 0x1p-21;
-  Allowance allowance(0.0, 0x1p-8 * size, order);
-  if (FindBlockFormat(c.desc.weight) != nullptr) allowance.unrounded = 0x1p-7 * size;
-  if (out_type != DType::kF32) allowance.order += LimitFor(out_type, 0.0);
-  // Matrix instructions keep about 13 bits of a sum of products in F8.
-  if (c.desc.x_scales != ActivationScales::kNone) allowance.order += 0x1p-11 * size;
+  const Allowance allowance = ProductLimit(c.desc, x_max, longest);
   const size_t x = c.Add(Filled(noise, type, {m, k + 5}, x_max));
   const size_t w = c.Add(*stored);
   const size_t w_scales = c.Add(scales);
@@ -275,6 +280,80 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
     if (scaled) weight.scales = t[w_scales];
     if (desc.x_scales == ActivationScales::kTensor) weight.x_scale = t[x_scale];
     SLUICE_ASSIGN_OR_RETURN(args.weight, Packed(target, desc, *stored, weight));
+    return args;
+  };
+  return c;
+}
+
+namespace {
+
+// Where the places of each expert begin: spread at random with experts that nobody takes, all in
+// one, or all but some places at the end, which no expert has.
+std::vector<int32_t> ExpertStarts(int number, TestNoise& noise, int experts, int64_t places) {
+  std::vector<int32_t> starts = {0};
+  const int64_t given = number % 3 == 2 ? noise.Below(places + 1) : places;
+  const int64_t one = noise.Below(experts);
+  for (int e = 0; e + 1 < experts; ++e) {
+    const bool all = number % 3 == 1;
+    const int64_t left = given - starts.back();
+    const int64_t count = all ? (e == one ? left : 0) : noise.Below(left + 1) * noise.Below(2);
+    starts.push_back(starts.back() + static_cast<int32_t>(count));
+  }
+  starts.push_back(static_cast<int32_t>(given));
+  return starts;
+}
+
+}  // namespace
+
+ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNoise& noise) {
+  ConformanceCase<GroupedLinear> c;
+  Linear::Desc& each = c.desc.each;
+  const LinearFormats formats = FormatsOf(number % 49);  // no large ones
+  each.weight = formats.weight;
+  each.weight_scales = formats.weight_scales;
+  each.x_scales = formats.x_scales;
+  each.activation = formats.activation;
+  each.f32_out = Flip(noise);
+  // Kernels that pack rows together take whole groups of them alone.
+  each.n = Pick<int64_t>(noise, {7, 16, 48, 96, 96});
+  each.k = Info(each.weight).block * Pick<int64_t>(noise, {1, 2, 3});
+  if (!IsQuantized(each.weight) && Flip(noise)) each.k = Pick<int64_t>(noise, {64, 192});
+  const bool scaled = each.weight_scales != WeightScales::kNone;
+  if (each.weight_scales == WeightScales::kBlock) each.n = Pick<int64_t>(noise, {128, 256});
+  if (scaled) each.k = Pick<int64_t>(noise, {16, 128, 200});
+  c.desc.experts = Pick(noise, {1, 3, 8, 70});
+  const int64_t places = IsEmpty(number) ? 0 : Pick<int64_t>(noise, {1, 2, 8, 40, 130});
+  const std::vector<int32_t> starts = ExpertStarts(number, noise, c.desc.experts, places);
+  const bool gathers = Flip(noise);
+  const int64_t rows = gathers ? Pick<int64_t>(noise, {1, 5, 40}) : places;
+  std::vector<int32_t> tokens;
+  for (int64_t p = 0; p < places; ++p) {
+    // What lies beyond the last expert's places may not be followed.
+    tokens.push_back(p < starts.back() ? static_cast<int32_t>(noise.Below(rows)) : 2000000000);
+  }
+  const Linear::Desc stacked = c.desc.Stacked();
+  const auto stored =
+      std::make_shared<const Array>(StoredMatrix(noise, each.weight, stacked.n, each.k));
+  const Array scales = WeightScalesFor(noise, stacked);
+  const double longest = LongestRow(stacked, *stored, scales);
+  const float x_max =
+      static_cast<float>(Pick(noise, {0.1, 1.0, 2.0}) / (0.58 * std::max(longest, 1e-3)));
+  const DType out_type = OutDType(each);
+  const size_t x = c.Add(Filled(noise, each.activation, {rows, each.k + 5}, x_max));
+  const size_t w = c.Add(*stored);
+  const size_t w_scales = c.Add(scales);
+  const size_t x_scale = c.Add(Array::Floats(DType::kF32, {1}, {0.9f * x_max / 448.0f}));
+  const size_t token = c.Add(Array::Ints(tokens)), start = c.Add(Array::Ints(starts));
+  const size_t out =
+      c.Add(Untouched(out_type, {places, each.n}), ProductLimit(stacked, x_max, longest));
+  c.args = [=, desc = c.desc](ConformanceTarget& target,
+                              std::span<const Tensor> t) -> Result<GroupedLinear::Args> {
+    GroupedLinear::Args args{.x = Columns(t[x], desc.each.k), .starts = t[start], .out = t[out]};
+    if (gathers) args.tokens = t[token];
+    PackedWeight weight = {t[w], stacked.weight, LayoutId::kRowMajor, stacked.n, stacked.k};
+    if (scaled) weight.scales = t[w_scales];
+    if (stacked.x_scales == ActivationScales::kTensor) weight.x_scale = t[x_scale];
+    SLUICE_ASSIGN_OR_RETURN(args.weight, Packed(target, stacked, *stored, weight));
     return args;
   };
   return c;

@@ -175,7 +175,8 @@ class Bound {
   typename Op::Desc desc_;
 };
 
-// kUnimplemented with every implementation's reason when none takes `desc`. Desc has ToString().
+// kUnimplemented with every implementation's reason when none takes `desc`, or, where the device
+// has none of the op, with the advice to take another. Desc has ToString().
 template <class Op>
 Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
                        std::vector<BindRecord>* records = nullptr) {
@@ -204,6 +205,7 @@ Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
   std::string message = StrCat("no implementation of ", Op::kName, " on ",
                                device::ToString(table.facts().id), " for ", record.shape);
   for (const std::string& reason : record.declined) message += "; " + reason;
+  if (table.List<Op>().empty()) message += "; take another device, --device cpu for one";
   return Status(StatusCode::kUnimplemented, std::move(message));
 }
 

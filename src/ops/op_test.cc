@@ -79,6 +79,16 @@ TEST(SlowFallbacks, AreWhatImplementationsSayOfThemselves) {
                                 HasSubstr("rows of 64 alone"))));
 }
 
+TEST(Bind, AnOpThatTheDeviceLacksAsksForAnotherDevice) {
+  device::DeviceFacts facts;
+  facts.id = {device::DeviceKind::kCuda, 1};
+  const OpTable table(&facts);
+  const Status status = Bind<Norm>(table, {.hidden = 64}).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("no implementation of norm on cuda:1 for"),
+                                      HasSubstr("take another device, --device cpu for one")));
+}
+
 class ForceAllTest : public ::testing::Test {
  protected:
   ForceAllTest() {

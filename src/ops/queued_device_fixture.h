@@ -31,7 +31,9 @@
 #include "ops/attention.h"
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
+#include "ops/experts.h"
 #include "ops/gate.h"
+#include "ops/grouped_linear.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/place_tokens.h"
@@ -87,6 +89,18 @@ inline TensorList TensorsOf(const GatedDelta::Args& a) {
 }
 inline TensorList TensorsOf(const GatedNorm::Args& a) { return {&a.x, &a.gate, &a.weight, &a.out}; }
 inline TensorList TensorsOf(const SigmoidGate::Args& a) { return {&a.x, &a.gate}; }
+inline TensorList TensorsOf(const RouteExperts::Args& a) {
+  return {&a.logits, &a.bias, &a.ids, &a.weights};
+}
+inline TensorList TensorsOf(const GroupExperts::Args& a) {
+  return {&a.ids, &a.starts, &a.tokens, &a.places};
+}
+inline TensorList TensorsOf(const GroupedLinear::Args& a) {
+  return {&a.x, &a.tokens, &a.starts, &a.weight->data, &a.out};
+}
+inline TensorList TensorsOf(const CombineExperts::Args& a) {
+  return {&a.y, &a.weights, &a.places, &a.residual, &a.out};
+}
 inline TensorList TensorsOf(const Sample::Args& a) {
   return {&a.logits,  &a.rows,    &a.edits,        &a.counts,       &a.masks,
           &a.outputs, &a.top_ids, &a.top_logprobs, &a.distributions};
@@ -139,8 +153,9 @@ class QueuedDevice : public device::Device {
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
     Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, PlaceTokens, Linear,
-           Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate, Sample,
-           SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+           Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate,
+           RouteExperts, GroupExperts, GroupedLinear, CombineExperts, Sample, SetCounts,
+           ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }

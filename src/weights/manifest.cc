@@ -11,6 +11,7 @@ bool RoleAllows(ParamRole role, DType dtype) {
   const bool plain = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
   switch (role) {
     case ParamRole::kLinear:
+    case ParamRole::kExperts:
       return plain || dtype == DType::kF8E4M3 || IsQuantized(dtype);
     case ParamRole::kEmbedding:
       return plain || IsQuantized(dtype);
@@ -25,6 +26,7 @@ bool RoleAllows(ParamRole role, DType dtype) {
 std::string_view RoleFormats(ParamRole role) {
   switch (role) {
     case ParamRole::kLinear:
+    case ParamRole::kExperts:
       return "F32, F16, BF16, F8_E4M3 or a GGUF block format";
     case ParamRole::kEmbedding:
       return "F32, F16, BF16 or a GGUF block format";
@@ -36,6 +38,8 @@ std::string_view RoleFormats(ParamRole role) {
 Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
                    const files::FileTensor& tensor) {
   std::vector<int64_t> shape = {wanted.tensor_rows()};
+  const bool stacked = spec.role == ParamRole::kExperts && wanted.pick.groups > 0;
+  if (stacked) shape = {spec.experts, wanted.tensor_rows() / spec.experts};
   if (spec.role == ParamRole::kTaps) shape.push_back(1);
   if (spec.columns > 0) shape.push_back(spec.columns);
   if (tensor.shape != shape) {
@@ -46,6 +50,11 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
   if (!RoleAllows(spec.role, tensor.dtype)) {
     return BadModel(StrCat("tensor \"", tensor.name, "\" is stored as ", Name(tensor.dtype),
                            " but this kind of parameter must be ", RoleFormats(spec.role)));
+  }
+  if (stacked && tensor.dtype == DType::kF8E4M3) {
+    return BadModel(StrCat("tensor \"", tensor.name,
+                           "\" has all experts of a layer in F8_E4M3, "
+                           "which is supported only where each expert has a tensor of its own"));
   }
   return OkStatus();
 }
@@ -87,14 +96,14 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
   int64_t rows = 0;
   for (const ParamSource& wanted : *list) {
     const RowPick& pick = wanted.pick;
-    CHECK(pick.groups == 0 ||
-              (spec.role == ParamRole::kLinear && wanted.rows == pick.groups * pick.count &&
-               pick.begin >= 0 && pick.begin + pick.count <= pick.group_rows),
+    const bool product = spec.role == ParamRole::kLinear || spec.role == ParamRole::kExperts;
+    CHECK(pick.groups == 0 || (product && wanted.rows == pick.groups * pick.count &&
+                               pick.begin >= 0 && pick.begin + pick.count <= pick.group_rows),
           spec.name, ": ", wanted.name);
     const files::FileTensor* tensor = source.Find(wanted.name);
     SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor));
     SourceScales scales;
-    if (spec.role == ParamRole::kLinear && naming == Naming::kHuggingFace) {
+    if (product && naming == Naming::kHuggingFace) {
       SLUICE_ASSIGN_OR_RETURN(scales, FindScales(*tensor, source, quantization));
     }
     resolved.tensors.push_back(tensor);

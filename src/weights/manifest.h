@@ -19,6 +19,7 @@ enum class Naming : uint8_t { kHuggingFace, kGguf };
 
 enum class ParamRole : uint8_t {
   kLinear,     // [rows, columns], in the packed layout that the bound Linear asks for
+  kExperts,    // as kLinear, for GroupedLinear: the rows of each expert, one expert after another
   kEmbedding,  // [rows, columns], row-major in its stored format
   kNorm,       // [rows], F32
   kTaps,       // [rows, columns], F32: of a convolution over tokens, stored as [rows, 1, columns]
@@ -37,7 +38,7 @@ struct RowPick {
 struct ParamSource {
   std::string name;
   int64_t rows = 0;   // that are taken
-  RowPick pick = {};  // kLinear only
+  RowPick pick = {};  // kLinear; of kExperts one expert's rows of a tensor that has all experts'
 
   // Of the whole tensor.
   int64_t tensor_rows() const { return pick.groups > 0 ? pick.groups * pick.group_rows : rows; }
@@ -52,7 +53,10 @@ struct ParamSpec {
   // Alternatives in order of preference; the first whose tensors are all there is taken.
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
-  // kLinear: how it is used, for choosing the kernel.
+  // kExperts: their number; `rows` are those of all of them. The sources are those of the first
+  // expert, of the second, and so on, equally many of each.
+  int experts = 0;
+  // kLinear and kExperts: how it is used, for choosing the kernel.
   bool bias = false, residual = false, f32_out = false;
   bool begins_residual = false;  // what it gives is the residual stream that others add to
 };

@@ -15,10 +15,11 @@
 
 namespace sluice::weights {
 
-// Rows [row_begin, row_begin + weight.n) of a matrix. A matrix whose sources share a number format
-// is one part; sources of different formats stay apart.
+// Rows [row_begin, row_begin + weight.n) of a matrix, or as many of each expert's. A matrix whose
+// sources share a number format is one part; sources of different formats stay apart.
 struct LinearPart {
-  ops::Bound<ops::Linear> linear;
+  ops::Bound<ops::Linear> linear;          // kLinear
+  ops::Bound<ops::GroupedLinear> grouped;  // kExperts
   ops::PackedWeight weight;
   int64_t row_begin = 0;
 };
@@ -26,7 +27,7 @@ struct LinearPart {
 struct Parameter {
   ParamSpec spec;
   std::vector<device::View> slots;  // what updates write: of each part of the plan
-  std::vector<LinearPart> parts;    // kLinear
+  std::vector<LinearPart> parts;    // kLinear, kExperts
   ops::Tensor tensor;               // kEmbedding and kTaps [rows, columns], kNorm and kBias [rows]
 };
 

@@ -108,12 +108,15 @@ class Placer {
     weight.data = weight.layout == ops::LayoutId::kRowMajor
                       ? ops::Dense(part.place, part.dtype, {part.rows, spec.columns})
                       : ops::Dense(part.place, DType::kU8, {static_cast<int64_t>(part.bytes)});
-    parameter->parts.push_back({part.linear, weight, part.row_begin});
+    parameter->parts.push_back({part.linear, part.grouped, weight, part.row_begin});
   }
 
   static void DescribeScales(const PlannedPart& part, LinearPart* of) {
-    const ops::Linear::Desc& desc = of->linear.desc();
-    const std::vector<int64_t> shape = ops::ScaleShape(desc);
+    const ops::Linear::Desc& desc =
+        of->grouped.bound() ? of->grouped.desc().each : of->linear.desc();
+    ops::Linear::Desc all = desc;
+    all.n = of->weight.n;
+    const std::vector<int64_t> shape = ops::ScaleShape(all);
     of->weight.scales = shape.size() == 2
                             ? ops::Dense(part.place, DType::kF32, {shape[0], shape[1]})
                             : ops::Dense(part.place, DType::kF32, {shape[0]});

@@ -84,6 +84,14 @@ void TellWidened(const ops::Linear::Desc& scaled, ops::BindRecord* record) {
   if (record->slow.empty()) record->slow = "F8 weights with scales were widened to BF16";
 }
 
+void SetPacking(const ops::OpTable& table, std::string_view implementation,
+                const ops::Linear::Desc& packed, PlannedPart* part) {
+  part->packed = packed;
+  part->packing = &ops::PackingOf(table, implementation);
+  part->row_group = part->packing->row_group;
+  part->bytes = part->packing->packed_bytes(packed);
+}
+
 // Chooses the kernel of a part, and with it the layout.
 Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const PlanOptions& options,
                 std::vector<ops::BindRecord>* records, PlannedPart* part) {
@@ -105,9 +113,71 @@ Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const Pla
   } else {
     SLUICE_ASSIGN_OR_RETURN(part->linear, ops::Bind<ops::Linear>(table, desc, records));
   }
-  part->packing = &ops::PackingOf(table, part->linear.name());
-  part->row_group = part->packing->row_group;
-  part->bytes = part->packing->packed_bytes(part->linear.desc());
+  SetPacking(table, part->linear.name(), part->linear.desc(), part);
+  return OkStatus();
+}
+
+// The sources of one expert by runs of one number format, in which all experts have them: the
+// sources of a run stand together behind those of the runs before it, expert by expert.
+Result<std::vector<PlannedPart>> SplitExperts(ResolvedParam* param) {
+  const size_t experts = static_cast<size_t>(param->spec.experts);
+  const size_t pieces = param->sources.size() / experts;
+  for (size_t i = pieces; i < param->sources.size(); ++i) {
+    const files::FileTensor& first = *param->tensors[i % pieces];
+    if (param->tensors[i]->dtype == first.dtype) continue;
+    return BadModel(StrCat("tensor \"", param->tensors[i]->name, "\" is stored as ",
+                           Name(param->tensors[i]->dtype), " but that of the first expert as ",
+                           Name(first.dtype), "; the experts of a layer must be stored alike"));
+  }
+  std::vector<PlannedPart> parts;
+  int64_t row_begin = 0;  // among the outputs of one expert
+  ResolvedParam ordered = *param;
+  ordered.sources.clear();
+  ordered.tensors.clear();
+  ordered.scales.clear();
+  for (size_t begin = 0; begin < pieces;) {
+    size_t end = begin + 1;
+    const DType dtype = param->tensors[begin]->dtype;
+    while (end < pieces && param->tensors[end]->dtype == dtype) ++end;
+    PlannedPart part{.first = ordered.sources.size(), .dtype = dtype, .row_begin = row_begin};
+    for (size_t e = 0; e < experts; ++e) {
+      for (size_t i = e * pieces + begin; i < e * pieces + end; ++i) {
+        ordered.sources.push_back(param->sources[i]);
+        ordered.tensors.push_back(param->tensors[i]);
+        ordered.scales.push_back(param->scales[i]);
+        part.rows += param->sources[i].rows;
+        part.count += 1;
+      }
+    }
+    row_begin += part.rows / param->spec.experts;
+    parts.push_back(part);
+    begin = end;
+  }
+  *param = std::move(ordered);
+  return parts;
+}
+
+// As BindPart. Experts in F8 meet activations as they are.
+Status BindExperts(const ResolvedParam& param, const ops::OpTable& table, DType activation,
+                   std::vector<ops::BindRecord>* records, PlannedPart* part) {
+  const ParamSpec& spec = param.spec;
+  ops::GroupedLinear::Desc desc;
+  desc.each = DescOf(spec, *part, activation);
+  desc.each.n = part->rows / spec.experts;
+  desc.experts = spec.experts;
+  std::optional<ops::Linear::Desc> widened;
+  if (part->dtype == DType::kF8E4M3) {
+    const auto scales = MergedScales(param, part->first, part->count);
+    if (scales) desc.each.weight_scales = *scales;
+    if (!scales || !ops::Bind<ops::GroupedLinear>(table, desc).ok()) widened = desc.each;
+  }
+  if (widened) {
+    desc.each.weight = part->dtype = DType::kBF16;
+    desc.each.weight_scales = ops::WeightScales::kNone;
+  }
+  SLUICE_ASSIGN_OR_RETURN(part->grouped, ops::Bind<ops::GroupedLinear>(table, desc, records));
+  if (widened) TellWidened(*widened, &records->back());
+  SetPacking(table, part->grouped.name(), desc.Stacked(), part);
   return OkStatus();
 }
 
@@ -115,7 +185,7 @@ Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const Pla
 void AddScaleParts(std::vector<PlannedPart>* parts) {
   for (size_t i = 0, count = parts->size(); i < count; ++i) {
     const PlannedPart& of = (*parts)[i];
-    const ops::Linear::Desc& desc = of.linear.desc();
+    const ops::Linear::Desc& desc = of.packed;
     if (desc.weight_scales == ops::WeightScales::kNone) continue;
     size_t numbers = desc.x_scales == ops::ActivationScales::kTensor ? 1 : 0;
     int64_t scales = 1;
@@ -134,6 +204,16 @@ Status PlanLinear(const ops::OpTable& table, const PlanOptions& options,
   param->parts = SplitByFormat(param->resolved);
   for (PlannedPart& part : param->parts) {
     SLUICE_RETURN_IF_ERROR(BindPart(param->resolved, table, options, records, &part));
+  }
+  AddScaleParts(&param->parts);
+  return OkStatus();
+}
+
+Status PlanExperts(const ops::OpTable& table, const PlanOptions& options,
+                   std::vector<ops::BindRecord>* records, PlannedParam* param) {
+  SLUICE_ASSIGN_OR_RETURN(param->parts, SplitExperts(&param->resolved));
+  for (PlannedPart& part : param->parts) {
+    SLUICE_RETURN_IF_ERROR(BindExperts(param->resolved, table, options.activation, records, &part));
   }
   AddScaleParts(&param->parts);
   return OkStatus();
@@ -185,7 +265,7 @@ std::shared_ptr<std::byte> Map(const ResolvedParam& param, const files::TensorSo
 size_t PlannedPart::BytesOf(RowRange range) const {
   const int64_t taken = range.end - range.begin;
   if (packing == nullptr) return bytes / static_cast<size_t>(rows) * static_cast<size_t>(taken);
-  ops::Linear::Desc desc = linear.desc();
+  ops::Linear::Desc desc = packed;
   desc.n = taken;
   return packing->packed_bytes(desc);
 }
@@ -208,6 +288,8 @@ Result<WeightPlan> PlanWeights(const std::vector<ParamSpec>& specs,
     param.resolved = std::move(from);
     if (param.resolved.spec.role == ParamRole::kLinear) {
       SLUICE_RETURN_IF_ERROR(PlanLinear(device.ops(), options, &plan.records, &param));
+    } else if (param.resolved.spec.role == ParamRole::kExperts) {
+      SLUICE_RETURN_IF_ERROR(PlanExperts(device.ops(), options, &plan.records, &param));
     } else {
       param.parts = {PartOf(param.resolved, options.activation)};
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "ops/grouped_linear.h"
 #include "ops/linear.h"
 #include "ops/op.h"
 #include "weights/manifest.h"
@@ -32,7 +33,9 @@ struct PlannedPart {
   int64_t rows = 0, row_begin = 0;
   int64_t row_group = 1;                        // rows whose bytes cannot be told apart
   ops::Bound<ops::Linear> linear;               // kLinear
-  const ops::LinearPacking* packing = nullptr;  // kLinear; lives as long as the device's op table
+  ops::Bound<ops::GroupedLinear> grouped;       // kExperts
+  ops::Linear::Desc packed;                     // both: of all rows, as they are packed
+  const ops::LinearPacking* packing = nullptr;  // both; lives as long as the device's op table
   // The part whose scales these are, F32: of its weight, then of x where the checkpoint has one.
   std::optional<size_t> scales_of;
   size_t bytes = 0;
@@ -46,7 +49,7 @@ struct PlannedPart {
 struct PlannedParam {
   ResolvedParam resolved;
   // Of a kLinear as many as there are runs of sources of one number format, whose scales fit
-  // together, then scales; of others one.
+  // together, then scales; of kExperts likewise, by the sources of one expert; of others one.
   std::vector<PlannedPart> parts;
   // Of the plan, by index: an embedding with the same rows in the same layout, whose memory a
   // kLinear reads.

@@ -16,7 +16,7 @@ Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRang
   CHECK(held.begin <= rows.begin && rows.end <= held.end, param.spec.name, ": rows ", rows.begin,
         " to ", rows.end, " of ", held.begin, " to ", held.end);
   const ops::LinearPacking& packing = *part.packing;
-  ops::Linear::Desc desc = part.linear.desc();
+  ops::Linear::Desc desc = part.packed;
   desc.n = held.end - held.begin;
   return ForEachRun(param, part, rows, [&](size_t i, const RowRun& run) {
     const files::FileTensor& tensor = *param.tensors[i];
@@ -34,7 +34,7 @@ Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRang
 }
 
 std::vector<float> PartScales(const ResolvedParam& param, const PlannedPart& of) {
-  const ops::Linear::Desc& desc = of.linear.desc();
+  const ops::Linear::Desc& desc = of.packed;
   const ops::WeightScales covers = desc.weight_scales;
   const int64_t rows_each = covers == ops::WeightScales::kRow ? 1 : ops::kScaleBlock;
   const int64_t columns_each = covers == ops::WeightScales::kBlock ? ops::kScaleBlock : desc.k;

@@ -33,9 +33,11 @@ RowRun RunAt(const ParamSource& source, int64_t row, int64_t end) {
 }
 
 files::FileTensor RowsOf(const files::FileTensor& tensor, int64_t from, int64_t count) {
-  const size_t row_bytes = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
+  int64_t all = 1;  // those of a stack of matrices, too
+  for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) all *= tensor.shape[i];
+  const size_t row_bytes = tensor.data.size() / static_cast<size_t>(all);
   files::FileTensor rows = tensor;
-  rows.shape[0] = count;
+  rows.shape = {count, tensor.shape.back()};
   rows.data = tensor.data.subspan(static_cast<size_t>(from) * row_bytes,
                                   static_cast<size_t>(count) * row_bytes);
   return rows;

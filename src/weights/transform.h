@@ -19,7 +19,8 @@ struct RowRun {
 // REQUIRES: 0 <= row < end <= source.rows.
 RowRun RunAt(const ParamSource& source, int64_t row, int64_t end);
 
-// The rows [from, from + count) of a matrix, as a tensor of the same name.
+// The rows [from, from + count) of a matrix, or of several in one tensor, as a tensor of the same
+// name.
 files::FileTensor RowsOf(const files::FileTensor& tensor, int64_t from, int64_t count);
 
 // The elements of a plain tensor (F32, F16, BF16) as F32.

@@ -125,6 +125,22 @@ class FakeDevice : public device::Device {
           return desc.weight == DType::kQ2_K ? ops::Support::No("no Q2_K") : ops::Support::Yes();
         },
         &Run});
+    // Experts as matrices; scales where the architecture is "f8".
+    ops_.Add(ops::Implementation<ops::GroupedLinear>{
+        "fake_f16_grouped_linear",
+        [](const ops::GroupedLinear::Desc& desc, const device::DeviceFacts&) {
+          return desc.each.weight == DType::kF16 ? ops::Support::Yes()
+                                                 : ops::Support::No("not F16");
+        },
+        &RunGrouped});
+    ops_.Attach("fake_f16_grouped_linear", ops::LinearPacking{ops::LayoutId::kCpuInterleaved8,
+                                                              kGroup, &InvertedBytes, &Invert});
+    ops_.Add(ops::Implementation<ops::GroupedLinear>{
+        "fake_grouped_linear",
+        [](const ops::GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
+          return facts.architecture == "f8" ? ops::Support::Yes() : ops::NoWeightScales(desc.each);
+        },
+        &RunGrouped});
   }
   const device::DeviceFacts& facts() const override { return facts_; }
   Result<device::MemoryInfo> Memory() const override {
@@ -221,6 +237,10 @@ class FakeDevice : public device::Device {
     return failed_;
   }
   static Status Run(device::Stream&, const ops::Linear::Desc&, const ops::Linear::Args&) {
+    return OkStatus();
+  }
+  static Status RunGrouped(device::Stream&, const ops::GroupedLinear::Desc&,
+                           const ops::GroupedLinear::Args&) {
     return OkStatus();
   }
   ops::OpTable ops_;

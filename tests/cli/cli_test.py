@@ -432,6 +432,12 @@ class Others(unittest.TestCase):
         text = run("inspect", in_f8).stdout
         self.assertIn("quantization    fp8, activations in F8 by 128 elements of a token", text)
         self.assertIsNone(described["quantization"])
+        self.assertIsNone(described["experts"])
+        with_experts = os.path.join(in_f32, "..", "qwen3_moe_sparse")
+        self.assertIn("experts         6 of width 32 in 1 layers, 2 a token",
+                      run("inspect", with_experts).stdout)
+        self.assertEqual(json.loads(run("inspect", with_experts, "--json").stdout)["experts"],
+                         {"count": 6, "per_token": 2, "width": 32, "layers": 1})
         done = run("quantize", in_f8, os.path.join(tempfile.gettempdir(), "out.gguf"), "--type",
                    "Q8_0")
         self.assertEqual(done.returncode, 2)

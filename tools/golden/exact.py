@@ -10,6 +10,7 @@ what it is.
 import glob
 import json
 import os
+import re
 import sys
 
 import numpy
@@ -33,7 +34,26 @@ def load_weights(folder):
     for path in glob.glob(os.path.join(folder, "*.safetensors")):
         weights.update({name: tensor.to(torch.float64) for name, tensor in load_file(path).items()})
     torch.float32 = torch.float64
-    return dequantized(weights)
+    return stacked(dequantized(weights))
+
+
+def stacked(weights):
+    """The matrices of each expert put together as transformers holds them."""
+    experts, rest = {}, {}
+    for name, tensor in weights.items():
+        found = re.fullmatch(r"(.*)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight", name)
+        if found:
+            experts.setdefault(found[1], {}).setdefault(int(found[2]), {})[found[3]] = tensor
+        else:
+            rest[name.replace("block_sparse_moe.gate", "mlp.gate")] = tensor
+    for layer, each in experts.items():
+        ordered = [each[number] for number in sorted(each)]
+        gate, up, down = (("w1", "w3", "w2") if "w1" in ordered[0]
+                          else ("gate_proj", "up_proj", "down_proj"))
+        rest[f"{layer}.mlp.experts.gate_up_proj"] = torch.stack(
+            [torch.cat([one[gate], one[up]]) for one in ordered])
+        rest[f"{layer}.mlp.experts.down_proj"] = torch.stack([one[down] for one in ordered])
+    return rest
 
 
 def exact_log_probs(folder, ids):
@@ -41,7 +61,7 @@ def exact_log_probs(folder, ids):
         mimo = json.load(file)["model_type"] == "mimo"  # Qwen2, beside heads
     read = transformers.Qwen2Config if mimo else transformers.AutoConfig
     config = read.from_pretrained(folder)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     config.dtype = torch.float64
     config.quantization_config = None  # the weights are what it makes of them
     model = transformers.AutoModelForCausalLM.from_config(config).double().eval()

@@ -47,6 +47,8 @@ CASES = {
     "phi3": {},
     "phi3_long": {},
     "smollm3": dict(no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4),
+    "qwen3_moe": {},
+    "mixtral": {},
 }
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4"]
 
@@ -85,7 +87,7 @@ def load_converter(folder):
 def load_model(folder, changes):
     """The checkpoint with its options changed."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager").eval()
+        folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager").eval()
     if not changes:
         return model
     changed = type(model)(type(model.config)(**{**model.config.to_dict(), **changes})).eval()

@@ -115,6 +115,15 @@ CASES = {
     "qwen3_fp8_block": ("Qwen3", FP8, dict(dtype="fp8_block")),
     "llama_fp8_static": ("Llama", FP8, dict(dtype="fp8_static")),
     "llama_ct_channel": ("Llama", FP8, dict(dtype="ct_channel")),
+    "qwen3_moe": ("Qwen3Moe", dict(
+        head_dim=32, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=48,
+        norm_topk_prob=True, rope_parameters=rope("default", 1000000.0)),
+        dict(dtype="bfloat16")),
+    "qwen3_moe_sparse": ("Qwen3Moe", dict(
+        num_hidden_layers=4, head_dim=16, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=32, mlp_only_layers=[3], decoder_sparse_step=2,
+        use_sliding_window=True, sliding_window=16), dict(dtype="bfloat16")),
+    "mixtral": ("Mixtral", dict(num_local_experts=4, num_experts_per_tok=2), dict(dtype="float16")),
 }
 
 
@@ -162,7 +171,7 @@ def check_float64(model, ids, expected):
 def check_old_config(model, old, ids, expected):
     """transformers reads its own older configs: the hand-made one must mean the same."""
     again = type(model)(type(model.config)(**old)).float().eval()
-    again.config._attn_implementation = "eager"
+    again.config._attn_implementation = again.config._experts_implementation = "eager"
     again.load_state_dict(model.state_dict())
     difference = (log_probs(again, ids) - expected).abs().max().item()
     assert difference < TOLERANCE, f"the transformers 4 config gives another model: {difference}"
@@ -209,7 +218,7 @@ def generate(name, seed):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     config = getattr(transformers, kind + "Config")(**{**BASE, **options})
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model_class = "Gemma3" if kind == "Gemma3Text" else kind
     model = getattr(transformers, model_class + "ForCausalLM")(config).float().eval()
     randomize(model, seed)

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/activation/impls.h"
 #include "backend/cpu/attention/impls.h"
+#include "backend/cpu/experts/impls.h"
 #include "backend/cpu/gate/impls.h"
 #include "backend/cpu/linear/impls.h"
 #include "backend/cpu/norm/impls.h"
@@ -32,6 +33,7 @@ void RegisterCpuOps(ops::OpTable& table) {
   RegisterAttention(table);
   RegisterRecurrent(table);
   RegisterGate(table);
+  RegisterExperts(table);
   RegisterLinear(table);
   RegisterSampling(table);
 }

@@ -4,6 +4,7 @@
 #include "backend/xpu/attention/impls.h"
 #include "backend/xpu/draft_tokens/impls.h"
 #include "backend/xpu/embedding/impls.h"
+#include "backend/xpu/experts/impls.h"
 #include "backend/xpu/gate/impls.h"
 #include "backend/xpu/linear/impls.h"
 #include "backend/xpu/norm/impls.h"
@@ -25,6 +26,7 @@ void RegisterXpuOps(ops::OpTable& table) {
   RegisterActivation(table);
   RegisterRecurrent(table);
   RegisterGate(table);
+  RegisterExperts(table);
   RegisterSampling(table);
 }
 

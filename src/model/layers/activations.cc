@@ -20,6 +20,13 @@ struct Widths {
   int64_t channels, value, linear_in;  // zeros where no layer has a state
 };
 
+// Of a matrix of one column.
+ops::Tensor Flat(ops::Tensor t) {
+  t.rank = 1;
+  t.strides[0] = 1;
+  return t;
+}
+
 struct Layout {
   Activations a;
   size_t bytes = 0;  // for the most tokens and rows
@@ -62,7 +69,32 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   by_token(a.recalled, by_token(a.convolved, convolved, widths.channels), widths.value);
   const size_t gated = by_token(a.gate_up, first, 2 * int64_t{config.intermediate_size});
   by_token(a.gated, gated, config.intermediate_size);
+  if (config.experts.count > 0) {
+    const files::ExpertsConfig& experts = config.experts;
+    const int64_t each = experts.per_token;
+    const auto by_choice = [&](ops::Tensor& tensor, size_t begin, DType dtype) {
+      return place(tensor, begin, dtype, tokens, options.max_tokens, each);
+    };
+    const auto by_place = [&](ops::Tensor& tensor, size_t begin, DType dtype, int64_t width) {
+      return place(tensor, begin, dtype, tokens * each, options.max_tokens * each, width);
+    };
+    size_t at =
+        place(a.router_logits, first, DType::kF32, tokens, options.max_tokens, experts.count);
+    at = by_choice(a.expert_ids, at, DType::kI32);
+    at = by_choice(a.expert_places, at, DType::kI32);
+    at = by_choice(a.expert_weights, at, DType::kF32);
+    at = place(a.expert_starts, at, DType::kI32, experts.count + 1, experts.count + 1, 1);
+    at = by_place(a.expert_tokens, at, DType::kI32, 1);
+    const size_t inner =
+        std::max(by_place(a.expert_out, at, DType::kF32, hidden),
+                 by_place(a.expert_gate_up, at, options.activation, 2 * int64_t{experts.width}));
+    by_place(a.expert_gated, inner, options.activation, experts.width);
+  }
   if (workspace == nullptr) return layout;
+  if (config.experts.count > 0) {
+    a.expert_starts = Flat(a.expert_starts);
+    a.expert_tokens = Flat(a.expert_tokens);
+  }
   a.qkv = a.qkv_gate.Columns(0, widths.qkv);
   a.attention_gate = a.qkv_gate.Columns(widths.qkv, widths.gate);
   a.linear_qkv = a.linear_in.Columns(0, widths.channels);

@@ -29,6 +29,15 @@ struct Activations {
   ops::Tensor recalled;   // [tokens, value width]
   ops::Tensor gate_up;    // [tokens, 2 * intermediate]; in the memory of qkv and q
   ops::Tensor gated;      // [tokens, intermediate]
+  // Of a layer with experts, in the memory of qkv and q. A place holds a token for one of the
+  // experts that it takes, so there are tokens * per_token places.
+  ops::Tensor router_logits;                 // F32 [tokens, experts]
+  ops::Tensor expert_ids, expert_places;     // I32 [tokens, per_token]
+  ops::Tensor expert_weights;                // F32 [tokens, per_token]
+  ops::Tensor expert_starts, expert_tokens;  // I32 [experts + 1], [places]
+  ops::Tensor expert_gate_up, expert_gated;  // [places, 2 * width], [places, width]
+  ops::Tensor
+      expert_out;    // F32 [places, hidden]; in expert_gate_up's memory, which is done by then
   ops::Tensor last;  // [rows, hidden]: rows of the residual stream that need logits; in branch's
                      // memory, which is read no more by then
   ops::Tensor last_normed;  // [rows, hidden]; in the memory of qkv and gate_up, as are these

@@ -21,7 +21,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, name("input_norm"), std::move(mixer),
                                            after ? name("attention_post_norm") : ""));
-    SLUICE_ASSIGN_OR_RETURN(GatedMlp mlp, GatedMlp::Make(binder, i));
+    SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, config.parallel_residual ? "" : name("mlp_norm"),
                                            std::move(mlp), after ? name("mlp_post_norm") : ""));
   }
@@ -66,6 +66,15 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
   SLUICE_ASSIGN_OR_RETURN(Attention attention,
                           Attention::Make(binder, layer, groups_[index], index, rope));
   return Body(std::move(attention));
+}
+
+Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
+  if (config_.layers[layer].experts) {
+    SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
+    return Body(std::move(experts));
+  }
+  SLUICE_ASSIGN_OR_RETURN(GatedMlp mlp, GatedMlp::Make(binder, layer));
+  return Body(std::move(mlp));
 }
 
 Status Decoder::AddBlock(const Binder& binder, const std::string& before, Body body,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/layers/attention.h"
+#include "model/layers/expert_mlp.h"
 #include "model/layers/gated_delta_net.h"
 #include "model/layers/gated_mlp.h"
 #include "model/layers/mtp_head.h"
@@ -29,7 +30,7 @@ class Decoder : public Model {
                const DraftOutputs& outputs) const override;
 
  private:
-  using Body = std::variant<Attention, GatedDeltaNet, GatedMlp>;
+  using Body = std::variant<Attention, GatedDeltaNet, GatedMlp, ExpertMlp>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
@@ -42,6 +43,7 @@ class Decoder : public Model {
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
   Status MakeRopeTables();
   Result<Body> MakeMixer(const Binder& binder, int layer) const;
+  Result<Body> MakeMlp(const Binder& binder, int layer) const;
   // Appends a block. `before` and `after` name its norms; empty: it has none.
   Status AddBlock(const Binder& binder, const std::string& before, Body body,
                   const std::string& after);

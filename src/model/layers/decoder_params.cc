@@ -141,6 +141,28 @@ class ParamList {
         .begins_residual = true;
   }
 
+  // "experts.router"; "experts.gate_up", of each expert its gate rows, then its up rows; and
+  // "experts.down".
+  void Experts(int i) {
+    const files::ExpertsConfig& experts = config_.experts;
+    const bool mixtral = info_.hf_experts == files::HfExperts::kEvery;
+    const std::string block = mixtral ? "block_sparse_moe." : "mlp.";
+    Matrix(i, "experts.router", {{block + "gate", "ffn_gate_inp", experts.count}},
+           config_.hidden_size, false);
+    specs_.back().f32_out = true;  // so that no token takes another expert by a rounding
+    const auto name = [&](const char* of_mixtral, const char* of_others) {
+      return mixtral ? of_mixtral : of_others;
+    };
+    const int64_t width = experts.width, hidden = config_.hidden_size;
+    AddExperts(i, "experts.gate_up", block,
+               {{name("w1", "gate_proj"), "ffn_gate_exps", width},
+                {name("w3", "up_proj"), "ffn_up_exps", width}},
+               hidden);
+    AddExperts(i, "experts.down", block, {{name("w2", "down_proj"), "ffn_down_exps", hidden}},
+               width);
+    specs_.back().f32_out = true;  // what experts give is added up in F32
+  }
+
   std::vector<ParamSpec> Take() {
     // No GGUF file gets as far as this; what it would call them is not known here.
     if (info_.gguf_name.empty()) {
@@ -217,18 +239,51 @@ class ParamList {
     if (bias) Add(i, StrCat(name, "_bias"), ParamRole::kBias, pieces, 0, ".bias");
   }
 
+  // Adds matrices of all experts of layer `i`. A Hugging Face checkpoint has each expert's `pieces`
+  // apart, GGUF one tensor of all experts for each piece.
+  void AddExperts(int i, std::string_view name, const std::string& block, const Pieces& pieces,
+                  int64_t columns) {
+    const int64_t experts = config_.experts.count;
+    ParamSpec& spec = specs_.emplace_back();
+    spec.name = StrCat("layers.", i, ".", name);
+    spec.role = ParamRole::kExperts;
+    spec.columns = columns;
+    spec.experts = config_.experts.count;
+    for (const Piece& piece : pieces) spec.rows += experts * piece.rows;
+    weights::SourceList gguf;
+    for (int64_t e = 0; e < experts; ++e) {
+      for (const Piece& piece : pieces) {
+        const weights::RowPick pick = {1, experts * piece.rows, e * piece.rows, piece.rows};
+        gguf.push_back({StrCat("blk.", i, ".", piece.gguf, ".weight"), piece.rows, pick});
+      }
+    }
+    spec.gguf = {std::move(gguf)};
+    for (const Prefix& prefix : prefixes_) {
+      const std::string layer = StrCat(prefix.decoder, "layers.", i, ".");
+      weights::SourceList apart;
+      for (int64_t e = 0; e < experts; ++e) {
+        for (const Piece& piece : pieces) {
+          apart.push_back({StrCat(layer, block, "experts.", e, ".", piece.hugging_face, ".weight"),
+                           piece.rows});
+        }
+      }
+      spec.hugging_face.push_back(std::move(apart));
+    }
+  }
+
   const files::ModelConfig& config_;
   const files::ArchitectureInfo& info_;
   std::vector<Prefix> prefixes_;  // in order of preference
   std::vector<ParamSpec> specs_;
 };
 
-void AddLayer(const files::ModelConfig& config, int i, files::LayerKind kind, ParamList* list) {
+void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig& layer,
+              ParamList* list) {
   // Checkpoints call the norm before the feed-forward part "post_attention" where none stands after
   // the attention.
   const bool after = files::InfoOf(config.architecture).norms_after;
   list->Norm(i, "input_norm", "input_layernorm", "attn_norm");
-  if (kind == files::LayerKind::kLinear) {
+  if (layer.kind == files::LayerKind::kLinear) {
     list->GatedDeltaNet(i);
   } else {
     list->Qkv(i);
@@ -241,8 +296,12 @@ void AddLayer(const files::ModelConfig& config, int i, files::LayerKind kind, Pa
     list->Norm(i, "mlp_norm", after ? "pre_feedforward_layernorm" : "post_attention_layernorm",
                "ffn_norm");
   }
-  list->GateUp(i);
-  list->Down(i);
+  if (layer.experts) {
+    list->Experts(i);
+  } else {
+    list->GateUp(i);
+    list->Down(i);
+  }
   if (after) list->Norm(i, "mlp_post_norm", "post_feedforward_layernorm", "post_ffw_norm");
 }
 
@@ -251,7 +310,7 @@ void AddLayer(const files::ModelConfig& config, int i, files::LayerKind kind, Pa
 std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, bool mtp_head) {
   ParamList list(config);
   list.Embedding();
-  for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i].kind, &list);
+  for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i], &list);
   list.FinalNorm();
   list.Output();
   if (mtp_head) {
@@ -259,7 +318,7 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
     list.Norm(head, "hidden_norm", "hidden_layernorm", "");
     list.Norm(head, "token_norm", "token_layernorm", "");
     list.Join(head);
-    AddLayer(config, head, files::LayerKind::kFull, &list);
+    AddLayer(config, head, files::LayerConfig(), &list);
     list.Norm(head, "final_norm", "final_layernorm", "");
   }
   return list.Take();

@@ -3,10 +3,8 @@
 #include "base/str_cat.h"
 
 namespace sluice::model::layers {
-namespace {
-
-ops::Activation KindOf(files::ActivationKind kind) {
-  switch (kind) {
+ops::Activation ActivationOf(const files::ModelConfig& config) {
+  switch (config.activation) {
     case files::ActivationKind::kSilu:
       return ops::Activation::kSilu;
     case files::ActivationKind::kGeluTanh:
@@ -17,14 +15,12 @@ ops::Activation KindOf(files::ActivationKind kind) {
   return ops::Activation::kSilu;
 }
 
-}  // namespace
-
 Result<GatedMlp> GatedMlp::Make(const Binder& binder, int layer) {
   GatedMlp mlp;
   mlp.gate_up_ = FusedLinear::Make(binder, StrCat("layers.", layer, ".mlp.gate_up"));
   mlp.down_ = FusedLinear::Make(binder, StrCat("layers.", layer, ".mlp.down"));
   ops::GatedActivation::Desc desc;
-  desc.kind = KindOf(binder.config.activation);
+  desc.kind = ActivationOf(binder.config);
   desc.activation = binder.options.activation;
   desc.width = binder.config.intermediate_size;
   SLUICE_ASSIGN_OR_RETURN(mlp.activation_, binder.Bind<ops::GatedActivation>(desc));

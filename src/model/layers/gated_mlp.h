@@ -9,6 +9,9 @@
 
 namespace sluice::model::layers {
 
+// The op's name of what stands between the products of the model's feed-forward parts.
+ops::Activation ActivationOf(const files::ModelConfig& config);
+
 class GatedMlp {
  public:
   static Result<GatedMlp> Make(const Binder& binder, int layer);

@@ -69,6 +69,20 @@ LinearConfig ConfigureLinear(const ops::Linear::Desc& desc, int64_t m,
   return config;
 }
 
+LinearConfig ConfigureGroupedLinear(const ops::GroupedLinear::Desc& desc, int64_t places,
+                                    const device::DeviceFacts& facts) {
+  const int items = ItemsFor(facts, kItemsOnGpu);
+  const int64_t rows = places <= 2 * desc.experts ? 1 : kRowsOfMany;
+  LinearConfig config;
+  config.function = rows == 1 ? "any_f32_grouped_linear_1" : "any_f32_grouped_linear_4";
+  config.options = StrCat(TypeOptions(desc.each, items, facts), BiasOptions(desc.each),
+                          WeightOptions(desc.each));
+  config.shape = {{static_cast<size_t>(Ceil(Ceil(desc.each.n, kPackedRows), items)),
+                   static_cast<size_t>(Ceil(places, rows)), 1},
+                  static_cast<size_t>(items)};
+  return config;
+}
+
 LinearConfig ConfigureInt8Linear(const ops::Linear::Desc& desc, int64_t m,
                                  const device::DeviceFacts& facts) {
   const int64_t rows = RowsFor(m), lines = Ceil(m, rows), groups = Ceil(desc.n, kPackedRows);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/xpu/launch_shape.h"
+#include "ops/grouped_linear.h"
 #include "ops/linear.h"
 
 namespace sluice::xpu {
@@ -19,6 +20,11 @@ struct LinearConfig {
 // any_f32_linear, a work-item for each 16 outputs. REQUIRES: m >= 1.
 LinearConfig ConfigureLinear(const ops::Linear::Desc& desc, int64_t m,
                              const device::DeviceFacts& facts);
+
+// any_f32_grouped_linear, a work-item for each 16 outputs of one place, or of several places where
+// most experts have several. REQUIRES: places >= 1.
+LinearConfig ConfigureGroupedLinear(const ops::GroupedLinear::Desc& desc, int64_t places,
+                                    const device::DeviceFacts& facts);
 
 // The longest rows of x that any_int8_linear rounds; they lie in a work-item's own memory.
 inline constexpr int64_t kInt8KMax = 32768;

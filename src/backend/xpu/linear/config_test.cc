@@ -73,6 +73,19 @@ TEST(XpuLinearConfigTest, ScalesOfF8HaveProgramsByWhatTheyCover) {
   EXPECT_TRUE(ConfigureLinear(desc, 1, Facts(false)).options.ends_with("-D PLAIN=f8 -D SCALES=3"));
 }
 
+TEST(XpuLinearConfigTest, PlacesOfExpertsAreTakenTogetherWhereMostHaveSeveral) {
+  const ops::GroupedLinear::Desc desc = {.each = Matrix(DType::kQ4_1, 96, 256), .experts = 8};
+  for (const int64_t places : {1, 16, 17, 18, 300}) {
+    const LinearConfig config = ConfigureGroupedLinear(desc, places, Facts(false));
+    const int64_t rows = places <= 16 ? 1 : 4;
+    EXPECT_EQ(std::string(config.function).back() - '0', rows) << places;
+    EXPECT_EQ(config.shape.groups[0], 1u);  // six groups of 16 outputs for 16 work-items
+    EXPECT_EQ(static_cast<int64_t>(config.shape.groups[1]), (places + rows - 1) / rows);
+  }
+  EXPECT_EQ(ConfigureGroupedLinear(desc, 1, Facts(false)).options,
+            ConfigureGroupedLinear(desc, 300, Facts(false)).options);
+}
+
 TEST(XpuLinearConfigTest, OnlyTheHostsProcessorIsAskedAhead) {
   const ops::Linear::Desc desc = Matrix(DType::kQ8_0, 64, 256);
   EXPECT_NE(ConfigureLinear(desc, 1, Facts(false)).options.find("AHEAD=0 "), std::string::npos);

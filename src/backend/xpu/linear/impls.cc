@@ -8,6 +8,7 @@
 #include "backend/xpu/linear/chain.h"
 #include "backend/xpu/linear/config.h"
 #include "backend/xpu/linear/pack.h"
+#include "ops/grouped_linear.h"
 #include "ops/linear.h"
 
 namespace sluice::xpu {
@@ -35,6 +36,29 @@ Status RunF32(device::Stream& stream, const ops::Linear::Desc& desc,
                       args.weight->scales.data);
 }
 
+// The bytes of one expert's scales among those of all.
+uint64_t ExpertScaleBytes(const ops::GroupedLinear::Desc& desc) {
+  if (desc.each.weight_scales == ops::WeightScales::kTensor) return 0;
+  uint64_t scales = 1;
+  for (const int64_t dim : ops::ScaleShape(desc.each)) scales *= static_cast<uint64_t>(dim);
+  return scales * sizeof(float);
+}
+
+Status RunF32Grouped(device::Stream& stream, const ops::GroupedLinear::Desc& desc,
+                     const ops::GroupedLinear::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kXpuInterleaved16));
+  if (args.out.dims[0] == 0) return OkStatus();
+  const LinearConfig config = ConfigureGroupedLinear(desc, args.out.dims[0], FactsOf(stream));
+  const uint64_t expert_bytes = PackedBytes(desc.each);
+  return Launch(stream, {"linear/any_f32_grouped_linear", config.function}, config.options,
+                config.shape, args.x.data, RowStride(args.x), args.tokens.data, args.starts.data,
+                desc.experts, args.weight->data.data,
+                static_cast<uint64_t>(PackedShapeOf(desc.each.weight, desc.each.k).group_bytes),
+                expert_bytes, args.weight->scales.data, ExpertScaleBytes(desc), args.out.data,
+                RowStride(args.out), static_cast<int32_t>(desc.each.n),
+                static_cast<int32_t>(desc.each.k));
+}
+
 ops::Support F32Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.residual && OutDType(desc) != desc.activation)
     return ops::Support::No(StrCat("a residual in F32 beside ", Name(desc.activation)));
@@ -53,6 +77,14 @@ ops::Support Int8Supports(const ops::Linear::Desc& desc, const device::DeviceFac
     return ops::Support::No(StrCat("weights in ", Name(desc.weight), ", which are no nibbles"));
   if (desc.k > kInt8KMax) return ops::Support::No(StrCat("k is ", desc.k, ", above ", kInt8KMax));
   return support;
+}
+
+ops::Support F32GroupedSupports(const ops::GroupedLinear::Desc& desc,
+                                const device::DeviceFacts& facts) {
+  const ops::Support support = F32Supports(desc.each, facts);
+  if (!support.ok) return support;
+  const ops::Support whole = ops::WholeRowGroups(desc, static_cast<int>(kPackedRows));
+  return whole.ok ? ops::RefGroupedLinearSupports(desc, facts) : whole;
 }
 
 bool Chains(const ops::Linear::Desc& desc) { return desc.activation == DType::kF32 && !desc.bias; }
@@ -152,6 +184,11 @@ void RegisterLinear(ops::OpTable& table) {
                ops::LinearPacking{ops::LayoutId::kXpuNibbles16, kRows, &PackedBytes, &PackNibbles});
   table.Add<ops::Linear>({kF32, &F32Supports, &RunF32, ops::Arithmetic::kF32});
   table.Attach(kF32,
+               ops::LinearPacking{ops::LayoutId::kXpuInterleaved16, kRows, &PackedBytes, &Pack});
+  constexpr std::string_view kGrouped = "any_f32_grouped_linear";
+  table.Add<ops::GroupedLinear>(
+      {kGrouped, &F32GroupedSupports, &RunF32Grouped, ops::Arithmetic::kF32});
+  table.Attach(kGrouped,
                ops::LinearPacking{ops::LayoutId::kXpuInterleaved16, kRows, &PackedBytes, &Pack});
 }
 

@@ -1,0 +1,172 @@
+#include "backend/cpu/linear/problem.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/linear/pack.h"
+
+namespace sluice::cpu {
+namespace {
+
+// Unpacked groups of one pass stay in the first-level cache beside a tile of x.
+constexpr size_t kPassBytes = size_t{24} << 10;
+
+// Rows [first, first + rows) of x, computed by `kernels`.
+struct Tile {
+  int64_t first;
+  int rows;
+  const RowKernels* kernels;
+};
+
+Tile TileAt(const Problem& p, int64_t index) {
+  const bool tail = index == p.split.tiles - 1;
+  const RowKernels& kernels = p.kernels->by_rows[tail ? p.split.tail : p.split.full];
+  const int64_t first = index * p.kernels->by_rows[p.split.full].rows;
+  const int64_t rows = std::min<int64_t>(kernels.rows, p.m - first);
+  return {first, static_cast<int>(rows), &kernels};
+}
+
+const std::byte* GroupOf(const Problem& p, int64_t group) {
+  return p.weight + group * p.group_bytes;
+}
+
+// The scales of the rows of W that begin at `column`.
+void SetScales(const Problem& p, int64_t column, LinearSink* sink) {
+  switch (p.desc->weight_scales) {
+    case ops::WeightScales::kNone:
+      return;
+    case ops::WeightScales::kTensor:
+      sink->scales = p.tensor_scales;
+      return;
+    case ops::WeightScales::kRow:
+      sink->scales = p.scales + column;
+      return;
+    case ops::WeightScales::kBlock:  // whole groups of rows share a row of blocks
+      sink->block_scales = p.scales + column / ops::kScaleBlock * p.scales_stride;
+      return;
+  }
+}
+
+LinearKernel KernelOf(const Problem& p, const RowKernels& kernels) {
+  if (p.format != nullptr) return kernels.block[p.kernel];
+  return p.desc->weight_scales != ops::WeightScales::kNone ? kernels.scaled_f8
+                                                           : kernels.plain[p.kernel];
+}
+
+void RunTile(const Problem& p, int64_t group, const std::byte* unpacked, const Tile& tile,
+             const std::byte* in) {
+  const int lanes = p.kernels->lanes;
+  const int64_t column = group * lanes;
+  LinearSink sink;
+  sink.stride = p.out_stride;
+  sink.out = p.out + tile.first * sink.stride + column;
+  if (p.bias != nullptr) sink.bias = p.bias + column;
+  if (p.residual != nullptr) {
+    sink.residual_stride = p.residual_stride;
+    sink.residual = p.residual + tile.first * sink.residual_stride + column;
+  }
+  sink.rows = tile.rows;
+  sink.lanes = static_cast<int>(std::min<int64_t>(lanes, p.desc->n - column));
+  SetScales(p, column, &sink);
+  KernelOf(p, *tile.kernels)(tile.kernels->unpacked ? unpacked : GroupOf(p, group), in, p.steps,
+                             sink);
+}
+
+const ManyRows* ManyOf(const Problem& p) {
+  return p.unpacked_bytes > 0 ? p.kernels->many : nullptr;
+}
+
+}  // namespace
+
+Problem MakeProblem(const LinearKernels& kernels, const ops::Linear::Desc& desc,
+                    const ops::PackedWeight& weight) {
+  Problem p;
+  p.kernels = &kernels;
+  p.desc = &desc;
+  p.format = ops::FindBlockFormat(desc.weight);
+  if (p.format != nullptr) {
+    p.kernel = static_cast<int>(p.format - ops::kBlockFormats);
+    p.steps = desc.k / kActivationBlock;
+    p.row_bytes = p.steps * (36 + 4 * (kActivationBlock / p.format->sub));
+  } else {
+    p.kernel = static_cast<int>(
+        std::find(std::begin(kPlainFormats), std::end(kPlainFormats), desc.weight) - kPlainFormats);
+    p.steps = desc.k;
+    p.row_bytes = desc.k * sizeof(float);
+  }
+  p.group_bytes = GroupBytes(desc.weight, desc.k, kernels.lanes);
+  p.groups = (desc.n + kernels.lanes - 1) / kernels.lanes;
+  p.weight = weight.data.data;
+  p.scales = weight.scales.ptr<float>();
+  p.scales_stride = weight.scales.strides[0];
+  if (desc.weight_scales == ops::WeightScales::kTensor) {
+    std::fill_n(p.tensor_scales, kLanesMax, *p.scales);
+  }
+  return p;
+}
+
+void SetRows(int64_t m, Problem* p) {
+  p->m = m;
+  p->split = SplitRows(*p->kernels, m);
+  p->unpacked_bytes = 0;
+  p->pass_groups = 1;
+  if (p->format == nullptr || !p->kernels->by_rows[p->split.full].unpacked) return;
+  p->unpacked_bytes = p->desc->k / p->format->sub * UnpackedBytes(*p->format);
+  p->pass_groups = std::clamp<int64_t>(kPassBytes / p->unpacked_bytes, 1, 4);
+}
+
+void MakeTile(const Problem& p, int64_t index, std::byte* out, float* gathered) {
+  const Tile tile = TileAt(p, index);
+  TileSource source = {p.x + tile.first * p.x_stride, p.x_stride, p.desc->k, tile.rows,
+                       tile.kernels->rows};
+  if (p.x_rows != nullptr) {
+    source.x = p.x + p.x_rows[tile.first] * p.x_stride;
+    if (tile.rows > 1) {
+      for (int row = 0; row < tile.rows; ++row) {
+        std::memcpy(gathered + row * p.desc->k, p.x + p.x_rows[tile.first + row] * p.x_stride,
+                    static_cast<size_t>(p.desc->k) * sizeof(float));
+      }
+      source.x = gathered;
+      source.stride = p.desc->k;
+    }
+  }
+  if (p.format != nullptr) {
+    tile.kernels->quantize(source, *p.format, out);
+  } else {
+    tile.kernels->copy(source, out);
+  }
+}
+
+void MultiplyTiles(const Problem& p, Share groups, Share tiles, const std::byte* in,
+                   std::byte* unpacked) {
+  const ManyRows* many = ManyOf(p);
+  const size_t tile_bytes = p.tile_bytes();
+  for (int64_t group = groups.begin; group < groups.end;) {
+    const int64_t pass_end = std::min(group + p.pass_groups, groups.end);
+    if (many != nullptr) {
+      for (int64_t i = group; i < pass_end; ++i) {
+        many->unpack[p.kernel](GroupOf(p, i), p.steps, unpacked + (i - group) * p.unpacked_bytes);
+      }
+    }
+    for (int64_t i = tiles.begin; i < tiles.end; ++i) {
+      const Tile tile = TileAt(p, i);
+      for (int64_t g = group; g < pass_end; ++g) {
+        RunTile(p, g, unpacked + (g - group) * p.unpacked_bytes, tile,
+                in + (i - tiles.begin) * tile_bytes);
+      }
+    }
+    group = pass_end;
+  }
+}
+
+void BeginUnpacked(const Problem& p) {
+  const ManyRows* many = ManyOf(p);
+  if (many != nullptr && many->configure != nullptr) many->configure(p.format->sub);
+}
+
+void EndUnpacked(const Problem& p) {
+  const ManyRows* many = ManyOf(p);
+  if (many != nullptr && many->release != nullptr) many->release();
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,44 @@
+// GroupedLinear: products of rows with the matrices of experts, each row with its own expert's. The
+// rows of an expert stand side by side, as group_experts puts them; how many an expert has is known
+// to the device alone. One product is linear's (ops/linear.h), with its arithmetic to the bit, so a
+// row's result depends neither on how many rows its expert has nor on which they are.
+#pragma once
+
+#include "ops/linear.h"
+
+namespace sluice::ops {
+
+struct GroupedLinear {
+  static constexpr std::string_view kName = "grouped_linear";
+
+  struct Desc {
+    Linear::Desc each;  // of one expert; without bias and residual
+    int experts = 0;
+    // All experts' matrices as one, expert by expert: how they are packed.
+    Linear::Desc Stacked() const;
+    std::string ToString() const;
+  };
+
+  struct Args {
+    // [rows, k]. With `tokens` the row of place p is tokens[p], else it is p.
+    Tensor x;
+    Tensor tokens;  // I32 [places] or empty; those of places that no expert has are not read
+    Tensor starts;  // I32 [experts + 1], ascending from 0 to at most `places`
+    const PackedWeight* weight = nullptr;  // of Stacked()
+    // [places, n]; may not overlap x. Rows from starts[experts] on are not written.
+    Tensor out;
+  };
+};
+
+// Types, sizes, devices, overlaps of a call, for a weight in `layout`. What `tokens` and `starts`
+// hold is the caller's promise, which the reference alone checks.
+Status CheckArgs(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, LayoutId layout);
+
+// For kernels whose weight is packed `row_group` rows at a time: an expert begins with a group.
+Support WholeRowGroups(const GroupedLinear::Desc& desc, int row_group);
+
+Support RefGroupedLinearSupports(const GroupedLinear::Desc& desc, const device::DeviceFacts& facts);
+Status RefGroupedLinear(device::Stream& stream, const GroupedLinear::Desc& desc,
+                        const GroupedLinear::Args& args);
+
+}  // namespace sluice::ops
