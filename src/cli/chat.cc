@@ -1,23 +1,41 @@
-// sluice chat: a conversation in the terminal.
+// sluice chat: a conversation in the terminal, or line by line from a pipe.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <span>
 
-#include "base/json.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "cli/cli.h"
+#include "cli/conversation.h"
+#include "cli/editor/terminal.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
-#include "cli/run_request.h"
 #include "cli/sampling_options.h"
 #include "cli/signals.h"
+#include "cli/text_input.h"
+#include "cli/word_wrap.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
 namespace {
+
+constexpr const char* kNewOne = "; /reset begins a new conversation";
+constexpr const char* kEnds = "Ctrl-D or /bye ends.\n";
+constexpr const char* kHelp =
+    "/reset forgets the conversation, /retry draws the last answer again, /edit changes the last\n"
+    "question, /system TEXT sets the system message, /set NAME VALUE the sampling (temperature,\n"
+    "top_p, max_tokens, seed ...), /file PATH [TEXT] asks with a file's text, /save and /load "
+    "PATH\n"
+    "keep a conversation, /stats shows the speed of the last answer, /bye ends.\n"
+    "Alt-Enter or three quotes write more lines, Ctrl-R looks through what was asked before.\n"
+    "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
 
 struct ChatOptions {
   EngineOptions engine;
@@ -26,61 +44,104 @@ struct ChatOptions {
   Sampling sampling;
 };
 
-constexpr std::string_view kNewOne = "; /reset begins a new conversation";
-
-constexpr const char* kHelp =
-    "/reset forgets the conversation, /stats shows the speed of the last answer, /exit ends.\n"
-    "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
-
-class Conversation {
+class Chat {
  public:
-  Conversation(Engine& engine, const ChatOptions& options)
+  Chat(Engine& engine, const ChatOptions& options)
       : engine_(engine),
-        options_(options),
-        sampling_(WithTerminalDefaults(options.sampling, engine.Info().sampling_defaults)) {
-    Reset();
+        conversation_(engine, options.system, options.sampling, options.max_tokens),
+        terminal_(isatty(STDOUT_FILENO) != 0) {
+    for (const Command& command : Commands()) names_.emplace_back(command.name);
+    if (isatty(STDIN_FILENO) == 0) return;
+    const EngineInfo info = engine.Info();
+    std::cout << "Chat with " << Quote(info.model_name) << " on " << DeviceOf(info)
+              << ". /help tells the commands. Ctrl-C stops an answer, Ctrl-D ends.\n"
+              << std::flush;
+    if (!terminal_) return;
+    editor_.emplace(STDIN_FILENO, STDOUT_FILENO, names_, HistoryPath());
+    RestoreAtForcedEnd(&editor_->before());
   }
+  ~Chat() { RestoreAtForcedEnd(nullptr); }
 
-  void Reset() {
-    messages_ = Json::array();
-    if (!options_.system.empty()) {
-      messages_.push_back({{"role", "system"}, {"content", options_.system}});
+  void Run() {
+    while (!over_ && std::cout) {
+      const std::optional<std::string> text = Next();
+      if (!text) break;
+      Take(*text);
     }
   }
-
-  // Answers one line; what was drawn before Ctrl-C stays in the history.
-  Status Answer(const std::string& line) {
-    messages_.push_back({{"role", "user"}, {"content", line}});
-    Request request;
-    ChatPrompt chat;
-    chat.messages_json = DumpJson(messages_);
-    request.prompt = std::move(chat);
-    request.max_tokens = options_.max_tokens;
-    request.sampling = sampling_;
-    InterruptGuard interrupt;
-    auto result = RunRequest(engine_, std::move(request),
-                             [](const TextDelta& delta) { std::cout << delta.text << std::flush; });
-    std::cout << "\n";
-    if (!result.ok()) {
-      messages_.erase(messages_.size() - 1);
-      const bool refused = result.status().code() == StatusCode::kInvalidArgument;
-      return refused && HasTurns() ? InvalidArgument(StrCat(result.status().message(), kNewOne))
-                                   : result.status();
-    }
-    messages_.push_back({{"role", "assistant"}, {"content", result->text}});
-    last_speed_ = SpeedLine(*result);
-    if (result->finish == FinishReason::kLength) TellCut(result->usage.completion_tokens);
-    return OkStatus();
-  }
-
-  const std::string& last_speed() const { return last_speed_; }
 
  private:
-  bool HasTurns() const { return messages_.size() > (options_.system.empty() ? 0u : 1u); }
+  struct Command {
+    const char* name;
+    void (Chat::*run)(const std::string& argument);
+  };
+  static std::span<const Command> Commands();
+
+  // What the user asks next; nothing: there is no more.
+  std::optional<std::string> Next() {
+    std::string line;
+    if (!editor_) {
+      if (!std::getline(std::cin, line)) return std::nullopt;
+      return line;
+    }
+    for (;;) {
+      std::cout << std::flush;
+      const Terminal::Input input = editor_->Read(std::exchange(begun_, {}));
+      if (input.kind == Terminal::Input::Kind::kText) return input.text;
+      if (input.kind == Terminal::Input::Kind::kEndOfFile) return std::nullopt;
+      std::cout << kEnds;
+    }
+  }
+
+  void Take(const std::string& text) {
+    if (text.find_first_not_of(" \t\n") == std::string::npos) return;
+    const std::string name = text.substr(0, text.find_first_of(" \t\n"));
+    if (name[0] != '/' || name.find('/', 1) != std::string::npos) return Ask(Unquoted(text));
+    for (const Command& command : Commands()) {
+      if (name != command.name) continue;
+      const size_t begin = text.find_first_not_of(" \t\n", name.size());
+      return (this->*command.run)(begin == std::string::npos ? "" : text.substr(begin));
+    }
+    std::cout << "There is no command " << name << ".\n" << kHelp;
+  }
+
+  // Three quotes at both ends only hold lines together.
+  static std::string Unquoted(const std::string& text) {
+    constexpr std::string_view kQuotes = "\"\"\"";
+    if (!text.starts_with(kQuotes)) return text;
+    const size_t end = text.rfind(kQuotes);
+    return text.substr(kQuotes.size(), end < kQuotes.size() ? end : end - kQuotes.size());
+  }
+
+  void Ask(const std::string& text) {
+    WordWrap wrap;
+    auto result = conversation_.Answer(text, [&](const TextDelta& delta) {
+      std::cout << (editor_ ? wrap.Add(delta.text, Columns()) : delta.text) << std::flush;
+    });
+    if (editor_) std::cout << wrap.Finish(Columns());
+    std::cout << "\n" << std::flush;
+    if (conversation_.forgotten() > 0) {
+      std::cerr << "The context of " << engine_.Info().max_model_len
+                << " tokens is full: the oldest " << conversation_.forgotten()
+                << (conversation_.forgotten() == 1 ? " turn was" : " turns were") << " left out.\n";
+    }
+    if (!result.ok()) return PrintError(result.status().message());
+    last_speed_ = SpeedLine(*result);
+    if (result->finish == FinishReason::kLength) TellCut(result->usage.completion_tokens);
+    if (editor_) PrintDim(StatusLine(*result));
+  }
+
+  // "58 tokens, 131.2/s, context 412 of 8192"
+  std::string StatusLine(const RunResult& result) const {
+    const Usage& usage = result.usage;
+    return StrCat(RateLine(usage.completion_tokens, usage.decode_ms), ", context ",
+                  usage.prompt_tokens + usage.completion_tokens, " of ",
+                  engine_.Info().max_model_len);
+  }
 
   // Beside the conversation, so that a program that reads answers gets these alone.
   void TellCut(int tokens) const {
-    const bool limit = tokens >= options_.max_tokens;
+    const bool limit = tokens >= conversation_.max_tokens();
     std::cerr << "The answer was cut after " << tokens << " tokens: "
               << (limit ? "--max-tokens sets the limit"
                         : StrCat("the context of ", engine_.Info().max_model_len, " tokens is full",
@@ -88,44 +149,76 @@ class Conversation {
               << "\n";
   }
 
+  static int Columns() {
+    winsize size{};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  }
+
+  void Help(const std::string&) { std::cout << kHelp; }
+  void Bye(const std::string&) { over_ = true; }
+  void Reset(const std::string&) { conversation_.Reset(); }
+  void Stats(const std::string&) { std::cout << last_speed_ << "\n"; }
+  void System(const std::string& text) { conversation_.SetSystem(text); }
+  void Retry(const std::string&) {
+    const std::string question = conversation_.TakeBack();
+    if (question.empty()) return PrintError("there is no answer yet to draw again");
+    Ask(question);
+  }
+  void Edit(const std::string&) {
+    begun_ = conversation_.TakeBack();
+    if (begun_.empty()) PrintError("there is no question yet to edit");
+  }
+  void Set(const std::string& argument) {
+    const size_t end = argument.find(' ');
+    const Status status = conversation_.Set(
+        argument.substr(0, end), end == std::string::npos ? "" : argument.substr(end + 1));
+    if (!status.ok()) PrintError(status.message());
+  }
+  void File(const std::string& argument) {
+    const size_t end = argument.find(' ');
+    if (argument.empty()) return PrintError("/file needs the path of a text");
+    const auto text = ReadText(argument.substr(0, end));
+    if (!text.ok()) return PrintError(text.status().message());
+    Ask(end == std::string::npos ? *text : StrCat(*text, "\n\n", argument.substr(end + 1)));
+  }
+  void Save(const std::string& path) {
+    std::ofstream file(path);
+    file << conversation_.Saved() << std::flush;
+    if (!file) PrintError(StrCat(Quote(path), " cannot be written; /save needs a path"));
+  }
+  void Load(const std::string& path) {
+    if (path.empty()) return PrintError("/load needs the path of a conversation");
+    const auto text = ReadText(path);
+    const Status status = text.ok() ? conversation_.Load(*text) : text.status();
+    if (!status.ok()) PrintError(status.message());
+  }
+
   Engine& engine_;
-  const ChatOptions& options_;
-  const Sampling sampling_;
-  Json messages_;
+  Conversation conversation_;
+  const bool terminal_;
+  std::vector<std::string> names_;
+  std::optional<Terminal> editor_;  // where both ends are a terminal
+  std::string begun_;               // what the next text begins as
   std::string last_speed_ = "nothing was answered yet";
+  bool over_ = false;
 };
 
-Status Chat(const ChatOptions& options) {
+std::span<const Chat::Command> Chat::Commands() {
+  static constexpr Command kCommands[] = {
+      {"/help", &Chat::Help},   {"/reset", &Chat::Reset},   {"/retry", &Chat::Retry},
+      {"/edit", &Chat::Edit},   {"/system", &Chat::System}, {"/set", &Chat::Set},
+      {"/file", &Chat::File},   {"/save", &Chat::Save},     {"/load", &Chat::Load},
+      {"/stats", &Chat::Stats}, {"/bye", &Chat::Bye},       {"/exit", &Chat::Bye},
+  };
+  return kCommands;
+}
+
+Status RunChat(const ChatOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(options.engine));
   if (!engine->Info().has_chat_template) {
     return InvalidArgument("the model has no chat template; use sluice generate");
   }
-  const bool terminal = isatty(STDIN_FILENO) != 0;
-  if (terminal) {
-    const EngineInfo info = engine->Info();
-    std::cout << "Chat with " << Quote(info.model_name) << " on " << DeviceOf(info) << ". "
-              << kHelp;
-  }
-  Conversation conversation(*engine, options);
-  std::string line;
-  for (;;) {
-    if (terminal) std::cout << "> " << std::flush;
-    if (!std::cout || !std::getline(std::cin, line)) break;
-    if (line.empty()) continue;
-    if (line == "/exit") break;
-    if (line == "/reset") {
-      conversation.Reset();
-    } else if (line == "/stats") {
-      std::cout << conversation.last_speed() << "\n";
-    } else if (line == "/help") {
-      std::cout << kHelp;
-    } else if (line[0] == '/' && line.find_first_of(" \t/", 1) == std::string::npos) {
-      std::cout << "There is no command " << line << ".\n" << kHelp;
-    } else if (Status status = conversation.Answer(line); !status.ok()) {
-      PrintError(status.message());
-    }
-  }
-  if (terminal) std::cout << "\n";
+  Chat(*engine, options).Run();
   return OkStatus();
 }
 
@@ -139,7 +232,7 @@ Action SetUpChat(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   AddSamplingOptions(app, &options->sampling);
-  return [options] { return Chat(*options); };
+  return [options] { return RunChat(*options); };
 }
 
 }  // namespace sluice::cli

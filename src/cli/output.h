@@ -42,6 +42,10 @@ class StandardOutput : public std::streambuf {
   int error_ = 0;
 };
 
+// A line for people beside what was asked for: dim, unless NO_COLOR is set or the terminal is a
+// dumb one. REQUIRES: standard output is a terminal.
+void PrintDim(std::string_view line);
+
 // "sluice: MESSAGE" on a line of standard error.
 void PrintError(std::string_view message);
 

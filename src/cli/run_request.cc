@@ -54,6 +54,13 @@ Result<RunResult> RunRequest(Engine& engine, Request request,
   }
 }
 
+std::string RateLine(int tokens, double decode_ms) {
+  if (tokens - 1 < kRateTokensMin || decode_ms <= 0) return StrCat(tokens, " tokens");
+  char rate[40];
+  std::snprintf(rate, sizeof rate, ", %.1f/s", (tokens - 1) * 1e3 / decode_ms);
+  return StrCat(tokens, " tokens", rate);
+}
+
 std::string SpeedLine(const RunResult& result) {
   const Usage& usage = result.usage;
   // ", 12.3 tokens/s"; nothing for a few tokens, whose time is that of starting.

@@ -29,6 +29,9 @@ size_t EventsMax(const Engine& engine, int requests);
 Result<RunResult> RunRequest(Engine& engine, Request request,
                              const std::function<void(const TextDelta&)>& on_delta);
 
+// "128 tokens, 95.1/s"; below 8 tokens no rate.
+std::string RateLine(int tokens, double decode_ms);
+
 // "128 tokens (the limit), 95.1 tokens/s; prompt 12 tokens (0 cached), 731.0 tokens/s": an answer
 // that a limit cut. Below 8 tokens no rate.
 std::string SpeedLine(const RunResult& result);

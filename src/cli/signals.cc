@@ -22,6 +22,7 @@ constexpr int kOrderlyEndSeconds = 40;
 
 volatile std::sig_atomic_t interrupt_raised = 0;
 struct sigaction before_guard;
+std::atomic<const termios*> at_forced_end = nullptr;
 
 sem_t stop_asked;
 std::atomic<int> stop_signals = 0;
@@ -44,7 +45,11 @@ void Say(const char* before, const char* name, const char* after) {
 }
 
 extern "C" void OnInterrupt(int) {
-  if (interrupt_raised != 0) _exit(130);
+  if (interrupt_raised != 0) {
+    const termios* terminal = at_forced_end;
+    if (terminal != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, terminal);
+    _exit(130);
+  }
   interrupt_raised = 1;
 }
 
@@ -104,6 +109,8 @@ InterruptGuard::InterruptGuard() {
 InterruptGuard::~InterruptGuard() { sigaction(SIGINT, &before_guard, nullptr); }
 
 bool InterruptGuard::raised() const { return interrupt_raised != 0; }
+
+void RestoreAtForcedEnd(const termios* terminal) { at_forced_end = terminal; }
 
 bool InterruptRaised() { return interrupt_raised != 0; }
 

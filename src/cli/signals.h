@@ -5,6 +5,8 @@
 // the other signals do depends on the command: the two classes below.
 #pragma once
 
+#include <termios.h>
+
 namespace sluice::cli {
 
 // Before anything else. Main thread.
@@ -26,6 +28,10 @@ class InterruptGuard {
   // Whether SIGINT came since construction. Any thread.
   bool raised() const;
 };
+
+// How the terminal of standard input is to be when a second SIGINT ends the program; null: as it
+// is. What it points at must stay.
+void RestoreAtForcedEnd(const termios* terminal);
 
 // Whether a guard is in place and was raised.
 bool InterruptRaised();

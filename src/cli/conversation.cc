@@ -1,0 +1,139 @@
+#include "cli/conversation.h"
+
+#include <charconv>
+#include <type_traits>
+#include <utility>
+
+#include "base/check_range.h"
+#include "base/str_cat.h"
+#include "cli/sampling_options.h"
+#include "cli/signals.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr int kMaxTokensMax = 1 << 24;
+
+template <class Number>
+Status Parse(const std::string& name, const std::string& text, Number* number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  if (error == std::errc() && end == text.data() + text.size() && !text.empty()) return OkStatus();
+  return InvalidArgument(StrCat(name, " is \"", text, "\"; it must be ",
+                                std::is_floating_point_v<Number> ? "a number" : "a whole number"));
+}
+
+bool IsMessage(const Json& value) {
+  if (!value.is_object() || value.size() != 2 || !value.contains("role") ||
+      !value.contains("content") || !value["content"].is_string()) {
+    return false;
+  }
+  const Json& role = value["role"];
+  return role == "system" || role == "user" || role == "assistant";
+}
+
+}  // namespace
+
+Conversation::Conversation(Engine& engine, std::string system, Sampling asked, int max_tokens)
+    : engine_(engine), asked_(std::move(asked)), max_tokens_(max_tokens) {
+  if (!system.empty()) SetSystem(system);
+}
+
+size_t Conversation::FirstTurn() const {
+  return !messages_.empty() && messages_[0]["role"] == "system" ? 1 : 0;
+}
+
+Result<RunResult> Conversation::Answer(const std::string& text,
+                                       const std::function<void(const TextDelta&)>& on_delta) {
+  messages_.push_back({{"role", "user"}, {"content", text}});
+  forgotten_ = 0;
+  for (;;) {
+    Request request;
+    ChatPrompt chat;
+    chat.messages_json = DumpJson(messages_);
+    request.prompt = std::move(chat);
+    request.max_tokens = max_tokens_;
+    request.sampling = WithTerminalDefaults(asked_, engine_.Info().sampling_defaults);
+    InterruptGuard interrupt;
+    auto result = RunRequest(engine_, std::move(request), on_delta);
+    if (result.ok()) {
+      messages_.push_back({{"role", "assistant"}, {"content", result->text}});
+      return result;
+    }
+    const size_t first = FirstTurn();
+    const bool full = result.status().code() == StatusCode::kTooLarge;
+    if (!full || messages_.size() < first + 3) {
+      messages_.erase(messages_.size() - 1);
+      return result;
+    }
+    messages_.erase(first);
+    messages_.erase(first);
+    ++forgotten_;
+  }
+}
+
+void Conversation::Reset() {
+  while (messages_.size() > FirstTurn()) messages_.erase(messages_.size() - 1);
+}
+
+void Conversation::SetSystem(const std::string& text) {
+  if (FirstTurn() == 1) messages_.erase(size_t{0});
+  if (text.empty()) return;
+  const Json message = {{"role", "system"}, {"content", text}};
+  messages_.insert(messages_.begin(), message);
+}
+
+std::string Conversation::TakeBack() {
+  if (messages_.size() < FirstTurn() + 2) return "";
+  messages_.erase(messages_.size() - 1);
+  const std::string text = messages_.back()["content"];
+  messages_.erase(messages_.size() - 1);
+  return text;
+}
+
+Status Conversation::Set(const std::string& name, const std::string& value) {
+  if (name == "max_tokens") {
+    int tokens = 0;
+    SLUICE_RETURN_IF_ERROR(Parse(name, value, &tokens));
+    SLUICE_RETURN_IF_ERROR(CheckRange(name, tokens, 1, kMaxTokensMax));
+    max_tokens_ = tokens;
+    return OkStatus();
+  }
+  if (name == "seed") {
+    uint64_t seed = 0;
+    SLUICE_RETURN_IF_ERROR(Parse(name, value, &seed));
+    asked_.seed = seed;
+    return OkStatus();
+  }
+  Status status =
+      InvalidArgument(StrCat("there is no \"", name, "\" to set; there are max_tokens, seed"));
+  bool found = false;
+  ForEachSamplingField(
+      [&](const SamplingField& field, auto& setting) {
+        if (!found) status = Status(status.code(), StrCat(status.message(), ", ", field.name));
+        if (field.name != name) return;
+        found = true;
+        typename std::remove_reference_t<decltype(setting)>::value_type number = 0;
+        status = Parse(name, value, &number);
+        if (status.ok()) status = CheckRange(name, static_cast<double>(number), field.range);
+        if (status.ok()) setting = number;
+      },
+      asked_);
+  return status;
+}
+
+std::string Conversation::Saved() const { return DumpJson(messages_) + "\n"; }
+
+Status Conversation::Load(const std::string& json) {
+  SLUICE_ASSIGN_OR_RETURN(Json messages, ParseJson(json, "the file"));
+  bool good = messages.is_array();
+  for (const Json& message : good ? messages : Json::array()) good = good && IsMessage(message);
+  if (!good) {
+    return InvalidArgument(
+        "the file is no conversation: it must be a JSON array of objects with role and content, as "
+        "/save writes it");
+  }
+  messages_ = std::move(messages);
+  return OkStatus();
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,50 @@
+// A conversation with an engine: its messages, how answers are drawn, and what becomes of both.
+// Main thread only.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/json.h"
+#include "cli/run_request.h"
+#include "sluice/engine.h"
+
+namespace sluice::cli {
+
+class Conversation {
+ public:
+  // `asked`: the sampling that the command line asks for. The engine must outlive it.
+  Conversation(Engine& engine, std::string system, Sampling asked, int max_tokens);
+
+  // Answers one message; what was drawn before Ctrl-C stays. Where the context is full the oldest
+  // turns are forgotten first. After an error the message is forgotten.
+  Result<RunResult> Answer(const std::string& text,
+                           const std::function<void(const TextDelta&)>& on_delta);
+  // Turns that the last answer had no room for: a question and its answer each.
+  int forgotten() const { return forgotten_; }
+
+  void Reset();
+  void SetSystem(const std::string& text);
+  // Takes the last turn back and gives its question; empty: there is none.
+  std::string TakeBack();
+  // "temperature" or another field of sluice/sampling.h, "seed" or "max_tokens". kInvalidArgument
+  // for another name, and for a value out of range.
+  Status Set(const std::string& name, const std::string& value);
+
+  // The messages as JSON, and back. kInvalidArgument for what is no conversation.
+  std::string Saved() const;
+  Status Load(const std::string& json);
+
+  int max_tokens() const { return max_tokens_; }
+
+ private:
+  size_t FirstTurn() const;  // behind the system message
+
+  Engine& engine_;
+  Sampling asked_;
+  int max_tokens_;
+  Json messages_ = Json::array();
+  int forgotten_ = 0;
+};
+
+}  // namespace sluice::cli

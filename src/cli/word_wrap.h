@@ -1,0 +1,24 @@
+// Breaks a text that comes in pieces between words, at a terminal's width. One thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sluice::cli {
+
+class WordWrap {
+ public:
+  // What can be written now: all but the word that is not complete, unless it is as long as a line.
+  // `columns`: of the terminal now.
+  std::string Add(std::string_view piece, int columns);
+  // What still waits.
+  std::string Finish(int columns);
+
+ private:
+  void Place(std::string* out, int columns);  // writes the word that waits
+
+  std::string word_;
+  int column_ = 0;
+};
+
+}  // namespace sluice::cli

@@ -1,0 +1,194 @@
+"""`sluice chat` on a terminal: what is typed, pasted and shown."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+import demo_model
+
+PROGRAM = sys.argv.pop(1)
+MODEL = demo_model.path()
+SECONDS_MAX = 120
+PROMPT = "\x1b[2C"  # the cursor behind "> "
+
+
+class Chat:
+    """A conversation on a pseudo terminal."""
+
+    def __init__(self, *options, home, columns=80, **variables):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        environment = {**os.environ, "XDG_STATE_HOME": home, "TERM": "xterm", **variables}
+        self.process = subprocess.Popen(
+            [PROGRAM, "chat", MODEL, "--temperature", "0", *options], stdin=slave, stdout=slave,
+            stderr=slave, env=environment, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.seen = ""
+        self.until(PROMPT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def until(self, pattern):
+        """What has come since the last call, up to a text that there must be."""
+        end = time.monotonic() + SECONDS_MAX
+        while pattern not in self.seen:
+            ready, _, _ = select.select([self.master], [], [], end - time.monotonic())
+            if not ready:
+                raise AssertionError(f"{pattern!r} did not come: {self.seen!r}")
+            try:
+                self.seen += os.read(self.master, 65536).decode(errors="replace")
+            except OSError as error:
+                raise AssertionError(f"{pattern!r} did not come: {self.seen!r}") from error
+        before, _, self.seen = self.seen.partition(pattern)
+        return before
+
+    def ask(self, text):
+        """The answer to one question, and the status line behind it."""
+        self.type(text + "\r")
+        self.until("\x1b[?2004l")
+        return self.until("\x1b[?2004h")
+
+    def end(self):
+        self.type("\x04")
+        return self.process.wait(SECONDS_MAX)
+
+
+class ChatTest(unittest.TestCase):
+    def setUp(self):
+        self.home = self.enterContext(tempfile.TemporaryDirectory())
+
+    def chat(self, *options, **more):
+        return self.enterContext(Chat(*options, home=self.home, **more))
+
+    def saved(self, chat):
+        path = os.path.join(self.home, "saved.json")
+        chat.ask("/save " + path)
+        with open(path, encoding="utf-8") as file:
+            return [(m["role"], m["content"]) for m in json.load(file)]
+
+    def test_a_line_is_edited_and_a_long_one_is_whole(self):
+        chat = self.chat("-n", "1")
+        chat.ask("bc\x1b[Da\x1b[D\x1b[DX\x1b[F!\x7f?")
+        long_text = "word " * 2000
+        chat.ask(long_text + "end")
+        questions = [text for role, text in self.saved(chat) if role == "user"]
+        self.assertEqual(questions, ["Xbac?", long_text + "end"])
+
+    def test_a_paste_is_one_question(self):
+        chat = self.chat("-n", "1")
+        chat.ask("\x1b[200~one\r\ntwo\n\tthree\x1b[201~")
+        chat.ask("first\x1b\rsecond")
+        chat.ask('"""a\rb"""')
+        questions = [text for role, text in self.saved(chat) if role == "user"]
+        self.assertEqual(questions, ["one\ntwo\n\tthree", "first\nsecond", "a\nb"])
+
+    def test_history_lives_longer_than_a_conversation(self):
+        chat = self.chat("-n", "1")
+        chat.ask("first question")
+        chat.ask("second question")
+        self.assertEqual(chat.end(), 0)
+        chat = self.chat("-n", "1")
+        chat.ask("\x1b[A\x1b[A")
+        chat.ask("\x12second")
+        questions = [text for role, text in self.saved(chat) if role == "user"]
+        self.assertEqual(questions, ["first question", "second question"])
+
+    def test_a_dim_line_tells_the_context_and_no_color_is_heeded(self):
+        answer = self.chat("-n", "4").ask("Hello")
+        self.assertRegex(answer, r"\x1b\[2m4 tokens, context \d+ of 8192\x1b\[0m")
+        answer = self.chat("-n", "4", NO_COLOR="1").ask("Hello")
+        self.assertRegex(answer, r"\n4 tokens, context \d+ of 8192")
+        self.assertNotIn("\x1b[2m", answer)
+
+    def test_control_c_stops_an_answer_and_keeps_the_chat(self):
+        chat = self.chat("-n", "4000")
+        chat.type("Tell me a very long story.\r")
+        chat.until("\x1b[?2004l")
+        chat.until(" ")  # it answers
+        chat.type("\x03")
+        chat.until("\x1b[?2004h")
+        chat.ask("half a line\x03/stats")
+        chat.type("\x03")
+        chat.until("Ctrl-D or /bye ends.")
+        self.assertEqual(chat.end(), 0)
+
+    def test_what_is_typed_during_an_answer_is_the_next_question_and_not_echoed(self):
+        chat = self.chat("-n", "200")
+        chat.type("Tell me a long story.\r")
+        chat.until("\x1b[?2004l")
+        chat.type("typed ahead\r")
+        answer = chat.until("\x1b[?2004h")
+        self.assertNotIn("typed ahead", answer)
+        chat.until("\x1b[?2004l")
+        chat.until("\x1b[?2004h")
+        questions = [text for role, text in self.saved(chat) if role == "user"]
+        self.assertEqual(questions[1], "typed ahead")
+
+    def test_words_are_not_broken_at_the_edge(self):
+        answer = self.chat("-n", "100", columns=40).ask("What is photosynthesis?")
+        for line in re.sub(r"\x1b\[[0-9;]*[a-zA-Z]", "", answer).split("\r\n"):
+            self.assertLess(len(line), 41, line)
+
+    def test_commands(self):
+        chat = self.chat("-n", "2")
+        self.assertIn("There is no command /foo", chat.ask("/foo"))
+        self.assertIn("/retry", chat.ask("/help"))
+        chat.ask("/system Answer in verse.")
+        chat.ask("one")
+        chat.ask("/retry")
+        chat.ask("/set max_tokens 1")
+        self.assertIn("1 tokens", chat.ask("two"))
+        self.assertIn("temperature is 1000", chat.ask("/set temperature 1000"))
+        self.assertIn("there is no \"x\" to set", chat.ask("/set x 1"))
+        chat.ask("/edit")
+        chat.ask(" more")
+        before = self.saved(chat)
+        self.assertEqual([text for role, text in before if role != "assistant"],
+                         ["Answer in verse.", "one", "two more"])
+        chat.ask("/reset")
+        self.assertEqual(len(self.saved(chat)), 1)
+        path = os.path.join(self.home, "old.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]')
+        chat.ask("/load " + path)
+        self.assertEqual(self.saved(chat), [("user", "a"), ("assistant", "b")])
+        self.assertIn("no conversation", chat.ask("/load " + __file__) + chat.ask("/load"))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("the text")
+        chat.ask(f"/file {path} what is this?")
+        self.assertIn(("user", "the text\n\nwhat is this?"), self.saved(chat))
+        chat.type("/by\t\r")
+        self.assertEqual(chat.process.wait(SECONDS_MAX), 0)
+
+    def test_the_terminal_is_as_it_was(self):
+        chat = self.chat("-n", "1")
+        self.assertNotEqual(termios.tcgetattr(chat.slave)[3], chat.before[3])
+        self.assertEqual(chat.end(), 0)
+        self.assertEqual(termios.tcgetattr(chat.slave), chat.before)
+
+
+if __name__ == "__main__":
+    unittest.main()
