@@ -11,11 +11,6 @@
 #include "base/str_cat.h"
 
 namespace sluice {
-namespace {
-
-constexpr double kLeastWithoutUnit = 1e6;
-
-}  // namespace
 
 Result<size_t> ParseBytes(std::string_view text, std::string_view what) {
   const Status wrong = InvalidArgument(
@@ -34,11 +29,6 @@ Result<size_t> ParseBytes(std::string_view text, std::string_view what) {
     const std::string_view rest = std::string_view(unit).substr(1);
     if (prefix == std::string_view::npos || (rest != "b" && rest != "ib")) return wrong;
     scale = std::pow(rest == "ib" ? 1024.0 : 1000.0, static_cast<double>(prefix + 1));
-  }
-  if (unit.empty() && number > 0 && number < kLeastWithoutUnit) {
-    return InvalidArgument(StrCat(what, " \"", text, "\" has no unit, which makes it ", number,
-                                  " bytes; write it as 512MiB or 2GiB"),
-                           std::string(what));
   }
   const double bytes = number * scale;
   if (bytes >= 9.0e18) return wrong;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <iostream>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "base/log.h"
@@ -68,7 +69,7 @@ std::string NoSuchCommand(const std::string& name) {
 }
 
 // CLI11 names what it did not expect from the last to the first.
-std::string MessageOf(const CLI::ParseError& error, const CLI::App& app) {
+std::string MessageOf(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
   std::string message = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     message = "unexpected on the command line:";
@@ -78,6 +79,13 @@ std::string MessageOf(const CLI::ParseError& error, const CLI::App& app) {
       if (hint.empty()) hint = FlagHint(word, *app.get_subcommands().front());
     }
     message += hint;
+  } else if (!app.get_subcommands().empty()) {
+    // -ngl is -n with the value gl to CLI11.
+    for (const std::string word : std::span(argv, static_cast<size_t>(argc))) {
+      if (word.starts_with('-') && !word.starts_with("--")) {
+        message += FlagHint(word, *app.get_subcommands().front());
+      }
+    }
   }
   std::replace(message.begin(), message.end(), '\n', ' ');
   return message;
@@ -147,7 +155,8 @@ class Program {
         std::cerr << app_.help();
         return 2;
       }
-      return UsageError(StrCat(MessageOf(error, app_), "; see sluice ", first, " --help"));
+      return UsageError(
+          StrCat(MessageOf(error, app_, argc, argv), "; see sluice ", first, " --help"));
     }
     CLI::App& command = *app_.get_subcommands().front();
     Status status = TakeSettings(command);

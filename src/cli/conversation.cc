@@ -77,7 +77,9 @@ void Conversation::Reset() {
 
 void Conversation::SetSystem(const std::string& text) {
   if (FirstTurn() == 1) messages_.erase(size_t{0});
-  if (!text.empty()) messages_.insert(messages_.begin(), {{"role", "system"}, {"content", text}});
+  if (text.empty()) return;
+  const Json message = {{"role", "system"}, {"content", text}};
+  messages_.insert(messages_.begin(), message);
 }
 
 std::string Conversation::TakeBack() {

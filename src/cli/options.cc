@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <type_traits>
 
 #include "cli/cli.h"
@@ -36,6 +37,16 @@ class OptionDeclarer {
   const char* const group_;
 };
 
+// "5" is five bytes to a program and 5 GiB to whoever writes it.
+std::string CheckUnit(const std::string& text) {
+  constexpr double kLeastWithoutUnit = 1e6;
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || last != end || number == 0 || number >= kLeastWithoutUnit) return "";
+  return "\"" + text + "\" has no unit, so it is so many bytes; write it as 512MiB or 2GiB";
+}
+
 }  // namespace
 
 void AddEngineOptions(CLI::App& app, EngineOptions* options) {
@@ -44,6 +55,7 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
       ->required()
       ->type_name("MODEL");
   options->ForEach(OptionDeclarer(app, "Engine options"));
+  app.get_option("--kv-memory")->check(CheckUnit, "SIZE");
 }
 
 void AddServerOptions(CLI::App& app, ServerOptions* options) {
