@@ -312,7 +312,7 @@ template <int kDim>
 __device__ void RunPlain(const AttentionParams& params) {
   using Kernel = PlainAttention<kDim>;
   extern __shared__ __align__(16) char memory[];
-  Worklist work;
+  Worklist work(params);
   for (Tile tile; work.Next(params, &tile);)
     Kernel(params, *reinterpret_cast<typename Kernel::Shared*>(memory), tile).Run();
 }

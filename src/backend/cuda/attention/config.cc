@@ -12,6 +12,9 @@ constexpr int64_t kScratchMax = int64_t{256} << 20;
 constexpr int kSharedOfUnit = 227 << 10,
               kSharedOfBlock = 2 << 10;  // bytes; the second: beside ours
 constexpr int64_t kCombineBlocksPerUnit = 8;
+// Where a step has fewer query tokens of each sequence it verifies drafts, if it does not have so
+// many more than sequences that there must be a chunk of a prompt.
+constexpr int64_t kChunkTokensMean = 8, kChunkTokens = 512;
 
 int PaddedDim(AttentionProducts products, int head_dim) {
   if (head_dim <= 64) return 64;
@@ -46,12 +49,42 @@ void ChooseKernel(AttentionProducts products, const ops::Attention::Desc& desc,
   config.function = StrCat(config.module, desc.activation == DType::kF16 ? "_f16_" : "_bf16_", dim);
 }
 
+// A sequence may have so many rows that it is the wide kernel's. It costs a launch where none has.
+bool MayBeWide(const ops::Attention::Desc& desc, const AttentionSizes& sizes, int tile_rows) {
+  const int64_t group = desc.q_heads / desc.kv_heads;
+  return sizes.tokens * group > kSplitTilesMax * tile_rows &&
+         (sizes.tokens >= kChunkTokensMean * sizes.sequences ||
+          sizes.tokens - sizes.sequences >= kChunkTokens);
+}
+
+void ChooseWide(AttentionProducts products, const ops::Attention::Desc& desc,
+                const AttentionSizes& sizes, int compute_units, AttentionConfig& config) {
+  const int dim = PaddedDim(products, desc.head_dim);
+  if (products == AttentionProducts::kF32 || ops::KvHasScales(desc.kv.dtype) || dim > 128 ||
+      !WidePageFits(desc.kv.kernel_block_tokens) || !MayBeWide(desc, sizes, config.rows))
+    return;
+  WideConfig& wide = config.wide;
+  wide.module =
+      products == AttentionProducts::kF16 ? "sm90_f16_attention_wide" : "sm90_bf16_attention_wide";
+  wide.function = StrCat(wide.module, "_", dim);
+  wide.rows = kWideRows;
+  wide.threads = kWideThreads;
+  wide.shared_bytes = WideSharedBytes(dim);
+  const int64_t rows = sizes.tokens * (desc.q_heads / desc.kv_heads);
+  const int64_t tiles = CeilDiv(rows, int64_t{kWideRows}) + sizes.sequences;
+  wide.thread_blocks =
+      static_cast<unsigned>(std::min<int64_t>(compute_units, tiles * desc.kv_heads));
+}
+
 }  // namespace
 
 std::string AttentionConfig::ToString() const {
   return StrCat(function, " on ", thread_blocks, " thread blocks, ", shared_bytes,
                 " bytes shared, room for ", slots_max, " partial results of a token in ",
-                partial_bytes + state_bytes, " bytes, combine ", combine_blocks);
+                partial_bytes + state_bytes, " bytes, combine ", combine_blocks,
+                wide.thread_blocks == 0
+                    ? std::string()
+                    : StrCat(", ", wide.function, " on ", wide.thread_blocks, " thread blocks"));
 }
 
 AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attention::Desc& desc,
@@ -59,6 +92,7 @@ AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attent
   AttentionConfig config;
   ChooseKernel(products, desc, config);
   if (sizes.tokens == 0 || sizes.sequences == 0) return config;
+  ChooseWide(products, desc, sizes, compute_units, config);
   const int64_t group = desc.q_heads / desc.kv_heads;
   const int64_t tiles = CeilDiv(sizes.tokens * group, config.rows) + sizes.sequences;
   const int64_t splits = std::max<int64_t>(

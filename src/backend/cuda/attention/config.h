@@ -18,6 +18,14 @@ struct AttentionSizes {
   int64_t tokens = 0, sequences = 0, blocks_max = 0;
 };
 
+// The kernel for sequences of many query rows, which leaves the others to the one that takes all.
+struct WideConfig {
+  const char* module = "";
+  std::string function;
+  int rows = 0, threads = 0, shared_bytes = 0;
+  unsigned thread_blocks = 0;  // 0: it is not launched
+};
+
 struct AttentionConfig {
   const char* module = "";
   std::string function;
@@ -29,6 +37,7 @@ struct AttentionConfig {
   int64_t slots_max = 0;
   size_t partial_bytes = 0, state_bytes = 0;  // scratch
   unsigned combine_blocks = 0;                // of the last launch; 0: there is none
+  WideConfig wide;
 
   std::string ToString() const;
 };

@@ -84,7 +84,52 @@ TEST(AttentionConfigTest, MatrixKernelsLeaveMixedTypesToPlainArithmetic) {
   EXPECT_TRUE(AttentionSupports(kF32, Llama(DType::kBF16, DType::kF16), {}).ok);
 }
 
+TEST(AttentionConfigTest, ChunksOfPromptsGoToTheWideKernel) {
+  const auto wide = [](AttentionProducts products, const ops::Attention::Desc& desc, int64_t tokens,
+                       int64_t sequences) {
+    return ConfigureAttention(products, desc, {tokens, sequences, 512}, 132).wide;
+  };
+  using enum AttentionProducts;
+  ops::Attention::Desc desc = Llama(DType::kBF16, DType::kBF16);
+  EXPECT_EQ(wide(kBF16, desc, 2048, 1).function, "sm90_bf16_attention_wide_128");
+  EXPECT_EQ(wide(kBF16, desc, 2048, 1).thread_blocks, 132u);
+  EXPECT_EQ(wide(kBF16, desc, 65, 1).thread_blocks, 32u);  // four tiles at most, of 8 heads
+  EXPECT_EQ(wide(kBF16, desc, 64, 1).thread_blocks, 0u) << "four tiles of the other kernel";
+  EXPECT_GT(wide(kBF16, desc, 1024 + 255, 256).thread_blocks, 0u) << "a chunk beside decode";
+  EXPECT_EQ(wide(kBF16, desc, 256, 256).thread_blocks, 0u) << "decode";
+  EXPECT_EQ(wide(kBF16, desc, 5 * 64, 64).thread_blocks, 0u) << "verification of drafts";
+  EXPECT_EQ(wide(kF32, Llama(DType::kF32, DType::kF16), 2048, 1).thread_blocks, 0u);
+  EXPECT_EQ(wide(kBF16, Llama(DType::kBF16, DType::kI8), 2048, 1).thread_blocks, 0u);
+  const ops::Attention::Desc half = Llama(DType::kF16, DType::kF16);
+  EXPECT_EQ(wide(kF16, half, 2048, 1).function, "sm90_f16_attention_wide_128");
+  for (const auto& [head_dim, name] : {std::pair{40, "64"}, {80, "96"}, {96, "96"}}) {
+    desc.head_dim = desc.kv.k_head_dim = desc.kv.v_head_dim = head_dim;
+    EXPECT_EQ(wide(kBF16, desc, 2048, 1).function, StrCat("sm90_bf16_attention_wide_", name));
+  }
+  desc.head_dim = desc.kv.k_head_dim = desc.kv.v_head_dim = 256;
+  EXPECT_EQ(wide(kBF16, desc, 2048, 1).thread_blocks, 0u);
+}
+
+TEST(AttentionConfigTest, TheWideKernelTakesPagesThatFillItsBlocks) {
+  ops::Attention::Desc desc = Llama(DType::kBF16, DType::kBF16);
+  for (const int tokens : {8, 16, 32, 64, 128, 1024}) {
+    desc.kv.kernel_block_tokens = tokens;
+    EXPECT_GT(
+        ConfigureAttention(AttentionProducts::kBF16, desc, {2048, 1, 512}, 132).wide.thread_blocks,
+        0u)
+        << tokens;
+  }
+  for (const int tokens : {1, 4, 24, 100}) {
+    desc.kv.kernel_block_tokens = tokens;
+    EXPECT_EQ(
+        ConfigureAttention(AttentionProducts::kBF16, desc, {2048, 1, 512}, 132).wide.thread_blocks,
+        0u)
+        << tokens;
+  }
+}
+
 TEST(AttentionConfigTest, SharedMemoryFitsAThreadBlock) {
+  for (const int dim : {64, 96, 128}) EXPECT_LE(WideSharedBytes(dim), 227 * 1024) << dim;
   for (const int dim : {64, 96, 128, 256}) {
     EXPECT_LE(MmaSharedBytes(dim, false), 227 * 1024) << dim;
     EXPECT_LE(MmaSharedBytes(dim, true), 227 * 1024) << dim;

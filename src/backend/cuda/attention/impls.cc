@@ -1,7 +1,10 @@
 #include "backend/cuda/attention/impls.h"
 
+#include <algorithm>
+
 #include "backend/cuda/attention/config.h"
 #include "backend/cuda/attention/plan.h"
+#include "backend/cuda/attention/wide_params.h"
 #include "backend/cuda/launch.h"
 #include "device/alignment.h"
 
@@ -65,6 +68,33 @@ bool RowsAligned(const AttentionParams& p) {
          reinterpret_cast<uintptr_t>(p.q) % 4 == 0 && reinterpret_cast<uintptr_t>(p.out) % 4 == 0;
 }
 
+// Rows of Q can be copied by sixteen bytes.
+bool RowsCopied(const AttentionParams& p) {
+  return p.q_stride % 8 == 0 && reinterpret_cast<uintptr_t>(p.q) % 16 == 0;
+}
+
+// The rows of a page that the copy engine brings at a time, as a map of K or V.
+Result<TensorMap> MapPages(const AttentionParams& p, const void* data, int64_t stride) {
+  const uint64_t row = static_cast<uint64_t>(p.head_dim) * 2;
+  const auto of = [](auto number) { return static_cast<uint64_t>(number); };
+  return MapBoxes(
+      {.data = data,
+       .dims = {of(p.head_dim), of(p.block_tokens), of(p.kv_heads), of(p.kernel_blocks)},
+       .strides = {row, row * of(p.block_tokens), of(stride) * 2},
+       .box = {64, static_cast<uint32_t>(std::min(p.block_tokens, kWideBlock)), 1, 1}});
+}
+
+Status LaunchWide(device::Stream& stream, const WideConfig& config, const AttentionParams& p) {
+  WideParams wide;
+  SLUICE_ASSIGN_OR_RETURN(wide.k, MapPages(p, p.k, p.k_stride));
+  SLUICE_ASSIGN_OR_RETURN(wide.v, MapPages(p, p.v, p.v_stride));
+  wide.attention = p;
+  const LaunchShape shape = {.grid = {config.thread_blocks},
+                             .block = {static_cast<unsigned>(config.threads)},
+                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
+  return Launch(stream, {config.module, config.function.c_str()}, shape, wide);
+}
+
 // Rounded, so that what lies behind it is aligned.
 size_t PlanBytes(int64_t sequences) {
   return device::AlignUp(static_cast<size_t>(ops::AttentionPlanNumbers(sequences)) * 4);
@@ -94,6 +124,8 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
       products, desc, {p.tokens, p.sequences, p.blocks_max}, FactsOf(stream).compute_units);
   if (config.thread_blocks == 0) return OkStatus();
   p.tile_rows = config.rows;
+  const bool wide = config.wide.thread_blocks > 0 && RowsCopied(p) && p.kernel_blocks > 0;
+  p.wide_rows = wide ? config.wide.rows : 0;
   p.thread_blocks = static_cast<int32_t>(config.thread_blocks);
   p.slots_max = static_cast<int32_t>(config.slots_max);
   const bool own_plan = args.plan.empty();
@@ -108,6 +140,7 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
     SLUICE_RETURN_IF_ERROR(
         Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p));
   }
+  if (wide) SLUICE_RETURN_IF_ERROR(LaunchWide(stream, config.wide, p));
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};

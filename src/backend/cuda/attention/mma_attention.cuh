@@ -131,7 +131,8 @@ struct MmaAttention {
   const Tile tile;
   Visible all;
   int kv_head, warp, lane;
-  int first_column;  // of the output, in eights
+  int first_column;    // of the output, in eights
+  float score_factor;  // that is left to be applied
   Row row[2];
   Visible warp_visible;  // positions that some row of the warp sees
   Visible warp_common;   // that all of them see
@@ -146,7 +147,8 @@ struct MmaAttention {
         kv_head(item.kv_head),
         warp(threadIdx.x / 32),
         lane(threadIdx.x % 32),
-        first_column(kTogether ? warp * kColumns : 0) {}
+        first_column(kTogether ? warp * kColumns : 0),
+        score_factor(ScoresAreProducts(params) ? params.factor : 1.0f) {}
 
   __device__ void Run() {
     all = VisibleToRows(p, tile.at, tile.row, tile.rows);
@@ -335,7 +337,8 @@ struct MmaAttention {
     }
   }
 
-  // Scores times log2 e of kCount parts of a block from `part` on, and each row's largest of them.
+  // Scores times log2 e over `score_factor` of kCount parts of a block from `part` on, and each
+  // row's largest score times log2 e.
   template <int kCount>
   __device__ void Score(int block, int buffer, int stage, int part, float (&s)[2 * kCount][4],
                         float (&largest)[2]) {
@@ -353,7 +356,7 @@ struct MmaAttention {
         for (int i = 0; i < 4; ++i) s[j][i] *= shared.scales[stage][0][first + 8 * j + i % 2];
       }
     }
-    MakeScores(p, s);
+    if (!ScoresAreProducts(p)) MakeScores(p, s);
     if (block * kBlock < warp_common.first || (block + 1) * kBlock > warp_common.end)
       Hide(block * kBlock + first, s);
     largest[0] = largest[1] = -INFINITY;
@@ -365,7 +368,7 @@ struct MmaAttention {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 1));
-      largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2));
+      largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2)) * score_factor;
     }
   }
 
@@ -378,7 +381,7 @@ struct MmaAttention {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const bool hidden = s[i] == -INFINITY;
-        s[i] = exp2f(s[i] - base[i / 2]);
+        s[i] = PowerOfTwo(__fmaf_rn(s[i], score_factor, -base[i / 2]));
         sums[i / 2] = __fadd_rn(sums[i / 2], s[i]);
         if constexpr (kCodes)
           s[i] = hidden ? 0.0f : s[i] * shared.scales[stage][1][first + lane % 4 * 2 + i % 2];
@@ -392,21 +395,17 @@ struct MmaAttention {
     a[3] = Pack<T>(high[2], high[3]);
   }
 
-  // The rows' new largest scores; what was summed so far is scaled to them.
+  // What a block's largest scores make of the rows' bases; what was summed so far is scaled to
+  // them.
   __device__ void Rescale(const float (&largest)[2], float (&base)[2]) {
-    float factor[2];
+    float growth[2];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float most = fmaxf(row[i].inner.largest, largest[i]);
-      base[i] = most == -INFINITY ? 0.0f : most;  // nothing seen so far
-      factor[i] = exp2f(row[i].inner.largest - base[i]);
-      row[i].inner = {most, __fmul_rn(row[i].inner.sum, factor[i])};
-    }
-    if (!__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) return;
+    for (int i = 0; i < 2; ++i) growth[i] = Grow(&row[i].inner, largest[i], &base[i]);
+    if (!__any_sync(0xffffffffu, growth[0] != 1.0f || growth[1] != 1.0f)) return;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) o[j][i] = __fmul_rn(o[j][i], factor[i / 2]);
+      for (int i = 0; i < 4; ++i) o[j][i] = __fmul_rn(o[j][i], growth[i / 2]);
     }
   }
 
@@ -632,7 +631,7 @@ __device__ void RunMmaAttention(const AttentionParams& params) {
   using Apart = MmaAttention<T, Activation, kForm, kDim, false>;
   extern __shared__ __align__(16) char memory[];
   WaitForInputs();
-  Worklist work;
+  Worklist work(params);
   for (Tile tile; work.Next(params, &tile);) {
     if (kDim <= 128 && tile.rows <= Together::kRows) {
       Together(params, *reinterpret_cast<typename Together::Shared*>(memory), tile).Run();

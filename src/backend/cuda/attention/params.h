@@ -36,6 +36,7 @@ struct AttentionParams {
   float factor;            // log2 e * scale, or log2 e * soft_cap of the tanh of
   float inner_factor;      // scale / soft_cap
   int32_t tile_rows;       // query rows (tokens * group) of a tile
+  int32_t wide_rows;       // of a tile of the wide kernel; 0: it is not launched
   int32_t thread_blocks;   // that share the work
   int32_t slots_max;       // partial results of a token (all heads) that there is room for
   int32_t vector_kv;       // four numbers of K or V can be read at once
@@ -53,6 +54,19 @@ constexpr int MmaSharedBytes(int dim, bool codes) {
   const int scales = 2 * 2 * block * 4, rows = 4 * block * 8;
   const int q = dim <= 128 ? 16 : dim / 16 * kMmaThreads * 16;
   return kv + scales + rows + q + dim / 8 * kMmaThreads * 16;
+}
+
+// The wide kernel, for sequences of many query rows: two warpgroups of 64 rows each and one that
+// fills rings of a split's positions of K and V, by blocks; heads of up to 64 numbers lie in one
+// row of 128 bytes, others in two. Q has two slots; barriers and tiles take the rest.
+inline constexpr int kWideRows = 128, kWideThreads = 384, kWideBlock = 64;
+constexpr int WideHalves(int dim) { return dim <= 64 ? 1 : 2; }
+constexpr int WideSharedBytes(int dim) {
+  return (2 * kWideRows + 2 * kSplitTokens) * WideHalves(dim) * 128 + 1024;
+}
+// Boxes of pages that the copy engine brings: all of a page, or 64 positions of it.
+constexpr bool WidePageFits(int tokens) {
+  return tokens % kWideBlock == 0 || (tokens >= 8 && kWideBlock % tokens == 0);
 }
 
 // The kernel in plain F32.

@@ -5,7 +5,8 @@
 //
 // Sequences with work stand in the order in which they are begun, what takes longest first: those
 // of many tiles, then those that are split, then the others. Each has `tiles * pieces * kv_heads`
-// items, the last tiles first.
+// items, the last tiles first. Where the wide kernel is launched, too, it takes those of many
+// tiles, in tiles of its own height, and the other kernel the rest.
 #pragma once
 
 #include <climits>
@@ -30,7 +31,16 @@ struct PlanEntry {
 };
 
 // The plan's numbers: a head, then the entries.
-enum PlanHead { kTickets, kFinished, kEntries, kItems, kPieceSplits, kSplitRows, kHeadSize = 8 };
+enum PlanHead {
+  kTickets,
+  kFinished,
+  kEntries,
+  kItems,
+  kPieceSplits,
+  kSplitRows,
+  kWideItems,
+  kHeadSize = 8
+};
 struct StepPlan {
   int32_t* head;
   PlanEntry* entries;
@@ -79,14 +89,19 @@ SLUICE_BOTH inline Visible VisibleAt(const AttentionParams& p, const SequenceAt&
 struct SequenceWork {
   SequenceAt at;
   int tiles = 0;  // 0: it has no work
+  int tile_rows = 0;
   int first_split = 0, splits = 0;
+  bool many = false;  // tiles: it is never split
 };
 
 SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const SequenceAt& at) {
   SequenceWork work;
   work.at = at;
   if (at.tokens <= 0 || at.context < at.tokens) return work;
-  work.tiles = static_cast<int>(CeilDiv(int64_t{at.tokens} * p.group, p.tile_rows));
+  const int64_t rows = int64_t{at.tokens} * p.group;
+  work.many = rows > int64_t{kSplitTilesMax} * p.tile_rows;
+  work.tile_rows = work.many && p.wide_rows > 0 ? p.wide_rows : p.tile_rows;
+  work.tiles = static_cast<int>(CeilDiv(rows, work.tile_rows));
   work.first_split = VisibleAt(p, at, at.Position(0)).first_split();
   work.splits = VisibleAt(p, at, at.Position(at.tokens - 1)).last_split() - work.first_split + 1;
   return work;
@@ -95,7 +110,7 @@ SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const PlanEntry
   return WorkOf(p, SequenceAt{entry.sequence, entry.first_token, entry.tokens, entry.context});
 }
 
-// What the sequences of a step ask for together.
+// What the sequences of a step ask for together, those of the wide kernel aside.
 struct StepWork {
   int64_t units = 0;    // splits of all tiles and KV heads
   int64_t tiles = 0;    // of all KV heads
@@ -126,26 +141,26 @@ SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t*
   StepWork step;
   for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
     const SequenceWork work = work_of(base + lanes.lane());
-    const int64_t tiles = int64_t{work.tiles} * p.kv_heads;
+    const bool here = !(work.many && p.wide_rows > 0);
+    const int64_t tiles = here ? int64_t{work.tiles} * p.kv_heads : 0;
     step.units += lanes.Last(lanes.Scan(tiles * work.splits));
     step.tiles += lanes.Last(lanes.Scan(tiles));
-    const int longest = lanes.Largest(work.splits), most = lanes.Largest(work.tiles);
+    const int longest = lanes.Largest(here ? work.splits : 0);
     step.longest = longest > step.longest ? longest : step.longest;
-    step.chunks = step.chunks || most > kSplitTilesMax;
+    step.chunks = step.chunks || lanes.Largest(here && work.many ? 1 : 0) > 0;
   }
   const int piece = PieceSplits(p, step);
-  int entries = 0, items = 0, rows = 0;
+  int entries = 0, items = 0, rows = 0, wide_items = 0;
   for (int turn = 0; turn < 3; ++turn) {
     int64_t slots = 0;
     for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
       const int index = base + lanes.lane();
       const SequenceWork work = work_of(index);
-      const bool many = work.tiles > kSplitTilesMax;
-      const bool long_enough = work.tiles > 0 && !many && work.splits > piece;
+      const bool long_enough = work.tiles > 0 && !work.many && work.splits > piece;
       const int64_t need = long_enough ? int64_t{work.at.tokens} * work.splits : 0;
       const int64_t slot_end = slots + lanes.Scan(need);
       const bool split = long_enough && slot_end <= p.slots_max;
-      const bool here = work.tiles > 0 && turn == (many ? 0 : split ? 1 : 2);
+      const bool here = work.tiles > 0 && turn == (work.many ? 0 : split ? 1 : 2);
       const int pieces = split ? static_cast<int>(CeilDiv(work.splits, piece)) : 1;
       const int count = here ? work.tiles * p.kv_heads * pieces : 0;
       const int tokens = here && split ? work.at.tokens : 0;
@@ -164,6 +179,7 @@ SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t*
       items = lanes.Last(item_end);
       rows = lanes.Last(row_end);
     }
+    if (turn == 0 && p.wide_rows > 0) wide_items = items;
   }
   if (lanes.lane() != 0) return;
   plan.head[kTickets] = plan.head[kFinished] = 0;
@@ -171,6 +187,7 @@ SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t*
   plan.head[kItems] = items;
   plan.head[kPieceSplits] = piece;
   plan.head[kSplitRows] = rows;
+  plan.head[kWideItems] = wide_items;
 }
 
 // A tile: rows [row, row + rows) of a sequence for one KV head, where row r is the query token
@@ -201,9 +218,9 @@ SLUICE_BOTH inline Tile ItemAt(const AttentionParams& p, const StepPlan& plan,
   i /= p.kv_heads;
   tile.piece_begin = work.first_split + i % pieces * piece;
   tile.piece_end = tile.piece_begin + piece;
-  tile.row = (work.tiles - 1 - i / pieces) * p.tile_rows;
+  tile.row = (work.tiles - 1 - i / pieces) * work.tile_rows;
   const int rows = work.at.tokens * p.group - tile.row;
-  tile.rows = rows < p.tile_rows ? rows : p.tile_rows;
+  tile.rows = rows < work.tile_rows ? rows : work.tile_rows;
   return tile;
 }
 

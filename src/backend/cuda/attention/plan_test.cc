@@ -32,7 +32,8 @@ struct Chunk {
 // The shape of an 8B model on an H200.
 class PlanTest : public ::testing::Test {
  protected:
-  void Make(const std::vector<Chunk>& chunks, int64_t slots_max = 16000, int window = 0) {
+  void Make(const std::vector<Chunk>& chunks, int64_t slots_max = 16000, int window = 0,
+            int wide_rows = 0) {
     start_ = {0};
     context_.clear();
     for (const Chunk& chunk : chunks) {
@@ -51,6 +52,7 @@ class PlanTest : public ::testing::Test {
     p_.causal = 1;
     p_.window = window;
     p_.tile_rows = kMmaRows;
+    p_.wide_rows = wide_rows;
     p_.thread_blocks = 264;
     p_.slots_max = static_cast<int32_t>(slots_max);
     numbers_.assign(kHeadSize + 8 * chunks.size(), -7);
@@ -126,9 +128,11 @@ TEST_F(PlanTest, EverySplitIsSomebodysOnce) {
   for (const std::vector<Chunk>& chunks : steps) {
     for (const int64_t slots : {0, 300, 16000}) {
       for (const int window : {0, 1000}) {
-        Make(chunks, slots, window);
-        ExpectComplete();
-        ExpectApart();
+        for (const int wide_rows : {0, kWideRows}) {
+          Make(chunks, slots, window, wide_rows);
+          ExpectComplete();
+          ExpectApart();
+        }
       }
     }
   }
@@ -184,6 +188,34 @@ TEST_F(PlanTest, ALongSequenceIsSplitWhereTheOthersAreTooFewToHideIt) {
   // Short ones beside a prompt's chunk go by the share of a thread block, as before.
   Make({{2048, 2048}, {1, 8192}, {1, 8192}});
   EXPECT_TRUE(IsSplit(1));
+}
+
+// 64 query tokens in groups of four are the most that the other kernel's four tiles have.
+TEST_F(PlanTest, SequencesOfManyRowsAreTheWideKernels) {
+  Make({{1, 8192}, {65, 900}, {64, 900}, {2048, 2048}, {1, 300}}, 16000, 0, kWideRows);
+  const int wide = plan_.head[kWideItems];
+  EXPECT_EQ(wide, 8 * (3 + 64));
+  for (int i = 0; i < plan_.head[kItems]; ++i) {
+    const Tile tile = Item(i);
+    const bool many = tile.at.tokens > 64;
+    ASSERT_EQ(many, i < wide) << i;
+    EXPECT_FALSE(many && tile.split()) << i;
+    EXPECT_EQ(tile.row % (many ? kWideRows : kMmaRows), 0);
+    EXPECT_LE(tile.rows, many ? kWideRows : kMmaRows);
+  }
+  EXPECT_EQ(Item(0).rows, 65 * 4 - 2 * kWideRows) << "the last tile of a sequence begins";
+  Make({{1, 8192}, {2048, 2048}});
+  EXPECT_EQ(plan_.head[kWideItems], 0);
+}
+
+// What the wide kernel does takes no thread block from the others' sequences.
+TEST_F(PlanTest, PiecesAreThoseOfAStepWithoutWideSequences) {
+  Make({{1, 8192}, {1, 1024}}, 16000, 0, kWideRows);
+  const int alone = plan_.head[kPieceSplits];
+  Make({{1, 8192}, {4096, 4096}, {1, 1024}}, 16000, 0, kWideRows);
+  EXPECT_EQ(plan_.head[kPieceSplits], alone);
+  Make({{1, 8192}, {4096, 4096}, {1, 1024}});
+  EXPECT_GT(plan_.head[kPieceSplits], alone);
 }
 
 TEST_F(PlanTest, WhatHasNoRoomIsNotSplit) {

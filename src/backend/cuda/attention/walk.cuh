@@ -22,43 +22,62 @@ __device__ int LastAtMost(int count, int64_t key, const Value& value) {
   return low;
 }
 
-// Hands a thread block one item of the step's plan after another, whichever is next when it asks.
-// All threads call together.
+// What both kinds of work list do: items [begin, end) of the step's plan are handed out by number,
+// the first to each thread block, the others to whichever asks next.
+struct Items {
+  StepPlan plan;
+  int begin, end;
+
+  __device__ int First() const { return begin + static_cast<int>(blockIdx.x); }
+  __device__ int Ticket() const {
+    return begin + static_cast<int>(gridDim.x) + atomicAdd(&plan.head[kTickets], 1);
+  }
+  // Called by a whole warp.
+  __device__ Tile At(const AttentionParams& p, int item) const {
+    const auto begins = [&](int entry) { return int64_t{plan.entries[entry].item}; };
+    const int entry = LastAtMost(plan.head[kEntries], item, begins);
+    return ItemAt(p, plan, plan.entries[entry], item);
+  }
+  // The last thread block makes the list new for who reads it next. All tickets were used by then.
+  __device__ void Leave() const {
+    if (atomicAdd(&plan.head[kFinished], 1) + 1 < static_cast<int>(gridDim.x)) return;
+    plan.head[kTickets] = plan.head[kFinished] = 0;
+  }
+};
+
+// Hands a thread block one item after another of those that are not the wide kernel's. All threads
+// call together.
 class Worklist {
  public:
-  __device__ Worklist() : next_(blockIdx.x) {}
+  explicit __device__ Worklist(const AttentionParams& p)
+      : items_(ItemsOf(PlanOf(p.plan))), next_(items_.First()) {}
 
   // False: there is nothing left. All threads are past their use of shared memory then.
   __device__ bool Next(const AttentionParams& p, Tile* tile) {
     __shared__ int shared_next;
-    const StepPlan plan = PlanOf(p.plan);
     if (taken_) {
       __syncthreads();
       if (threadIdx.x == 0) shared_next = ticket_;
       __syncthreads();
       next_ = shared_next;
     }
-    if (next_ >= plan.head[kItems]) {
-      if (threadIdx.x == 0) Leave(plan);
+    if (next_ >= items_.end) {
+      if (threadIdx.x == 0) items_.Leave();
       return false;
     }
     taken_ = true;
     // It has the time of an item to arrive.
-    if (threadIdx.x == 0)
-      ticket_ = static_cast<int>(gridDim.x) + atomicAdd(&plan.head[kTickets], 1);
-    const auto begin = [&](int entry) { return int64_t{plan.entries[entry].item}; };
-    const int entry = LastAtMost(plan.head[kEntries], next_, begin);
-    *tile = ItemAt(p, plan, plan.entries[entry], next_);
+    if (threadIdx.x == 0) ticket_ = items_.Ticket();
+    *tile = items_.At(p, next_);
     return true;
   }
 
  private:
-  // The last thread block makes the list new for the next layer. All tickets were used by then.
-  __device__ static void Leave(const StepPlan& plan) {
-    if (atomicAdd(&plan.head[kFinished], 1) + 1 < static_cast<int>(gridDim.x)) return;
-    plan.head[kTickets] = plan.head[kFinished] = 0;
+  __device__ static Items ItemsOf(const StepPlan& plan) {
+    return {plan, plan.head[kWideItems], plan.head[kItems]};
   }
 
+  Items items_;
   int next_;
   int ticket_ = 0;
   bool taken_ = false;
@@ -101,8 +120,38 @@ __device__ inline float2 Join(RowState* state, const RowState& next) {
   return factor;
 }
 
+// The product with the first factor comes first: it can be left out where that is 1.
 __device__ inline float Joined(float value, float next, const float2& factor) {
-  return __fmaf_rn(value, factor.x, next * factor.y);
+  return __fmaf_rn(next, factor.y, value * factor.x);
+}
+
+// 2^x; of numbers below 2^-126, which add nothing, 0.
+__device__ inline float PowerOfTwo(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// A row's weights are relative to a score that was the largest when it was chosen. It stays until a
+// block of positions has one that is larger by this (as a power of two), which weights in 16 bits
+// have room for: what was summed so far is hardly ever scaled.
+inline constexpr float kGrowthMax = 8.0f;
+
+// A block's largest score, times log2 e, joins the state. Returns the factor of what was summed so
+// far, and what the block's scores are relative to.
+__device__ inline float Grow(RowState* state, float largest, float* base) {
+  const bool grows = largest > state->largest + kGrowthMax;
+  const float most = grows ? largest : state->largest;
+  *base = most == -INFINITY ? 0.0f : most;  // nothing seen so far
+  const float factor = grows ? PowerOfTwo(state->largest - *base) : 1.0f;
+  *state = {most, __fmul_rn(state->sum, factor)};
+  return factor;
+}
+
+// Whether products q.k become scores by one positive factor: the largest is then that of the
+// largest product, and a weight needs one rounding before its power of two.
+__device__ inline bool ScoresAreProducts(const AttentionParams& p) {
+  return p.soft_cap == 0.0f && p.factor > 0.0f;
 }
 
 // Products q.k become scores times log2 e.

@@ -26,7 +26,7 @@ TEST(F8Config, TilesCoverAllRowsAndTokensAndFitSharedMemory) {
         EXPECT_GE(int64_t{kernel.tokens} * plan.token_tiles, m) << what;
         EXPECT_EQ(plan.blocks % kernel.cluster, 0u) << what;
         EXPECT_LE(plan.blocks, static_cast<unsigned>(kUnits)) << what;
-        EXPECT_GE(plan.stages, 3) << what;
+        EXPECT_GE(plan.stages, 2) << what;
         EXPECT_LE(plan.shared_bytes, F8SharedMax(kernel.groups)) << what;
       }
     }
@@ -52,7 +52,7 @@ TEST(F8Config, AKernelForEachShapeAndNumberOfTokens) {
       {16, 6144, 4096, "f8_linear_16x1_rows"},    {64, 4096, 4096, "f8_linear_32x1_rows"},
       {64, 28672, 4096, "f8_linear_128x2_rows"},  {128, 4096, 14336, "f8_linear_64x1_rows"},
       {128, 6144, 4096, "f8_linear_128x2_rows"},  {512, 4096, 4096, "f8_linear_128x2_rows"},
-      {4096, 4096, 14336, "f8_linear_128x2_rows"}};
+      {4096, 4096, 14336, "f8_linear_256x2_rows"}};
   for (const Choice& c : kChosen) {
     EXPECT_EQ(PlanF8({c.m, c.n, c.k, kUnits}).kernel->rows_function, c.function)
         << c.m << " tokens, " << c.n << " x " << c.k;

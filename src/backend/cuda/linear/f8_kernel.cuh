@@ -15,64 +15,29 @@
 #include "backend/cuda/linear/linear_kernel.cuh"
 #include "backend/cuda/simt/bulk_copy.cuh"
 #include "backend/cuda/simt/dependence.cuh"
+#include "backend/cuda/simt/element.cuh"
 #include "backend/cuda/simt/warpgroup.cuh"
 
 namespace sluice::cuda {
 
-// Four neighbouring outputs of a token, whose addresses allow words of four.
-__device__ __forceinline__ void LoadFour(DType type, const void* from, int64_t i, float (&v)[4]) {
-  if (type == DType::kF32) {
-    const float4 four = *reinterpret_cast<const float4*>(static_cast<const float*>(from) + i);
-    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
-    return;
-  }
-  const uint2 four = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(from) + i);
-#pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    const auto bits = static_cast<uint16_t>((r < 2 ? four.x : four.y) >> r % 2 * 16);
-    v[r] = type == DType::kF16 ? __half2float(__ushort_as_half(bits))
-                               : __bfloat162float(__ushort_as_bfloat16(bits));
-  }
-}
-__device__ __forceinline__ uint32_t PackTwo(DType type, float a, float b) {
-  const auto bits = [type](float v) -> uint32_t {
-    return type == DType::kF16 ? __half_as_ushort(__float2half_rn(v))
-                               : __bfloat16_as_ushort(__float2bfloat16_rn(v));
-  };
-  return bits(a) | bits(b) << 16;
-}
-__device__ __forceinline__ void FinishFour(const F8LinearParams& p, int row, int token,
-                                           float (&v)[4]) {
-  float add[4];
-  if (p.bias != nullptr) {
-    LoadFour(p.bias_type, p.bias, row, add);
-#pragma unroll
-    for (int r = 0; r < 4; ++r) v[r] = __fadd_rn(v[r], add[r]);
-  }
-  if (p.residual != nullptr) {
-    LoadFour(p.result, p.residual, token * p.residual_stride + row, add);
-#pragma unroll
-    for (int r = 0; r < 4; ++r) v[r] = __fadd_rn(v[r], add[r]);
-  }
-  const int64_t at = token * p.out_stride + row;
-  if (p.result == DType::kF32) {
-    *reinterpret_cast<float4*>(static_cast<float*>(p.out) + at) =
-        make_float4(v[0], v[1], v[2], v[3]);
-  } else {
-    *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p.out) + at) =
-        make_uint2(PackTwo(p.result, v[0], v[1]), PackTwo(p.result, v[2], v[3]));
-  }
-}
+// Four neighbouring elements, where addresses allow words of four.
+template <class T>
+struct alignas(4 * sizeof(T)) Four {
+  T v[4];
+};
 
 // kBlocks: scales differ along k.
 template <int kTokens, int kGroups, int kCluster, bool kBlocks>
 struct F8Linear {
-  static constexpr int kChunk = kTokens < 128 ? kTokens : 128, kChunks = kTokens / kChunk;
+  // Tokens that instructions multiply at a time, and how many such products are under way while one
+  // is added: the matrix units have work meanwhile, and no more registers than they need.
+  static constexpr int kChunk = kTokens < 64 ? kTokens : 64, kChunks = kTokens / kChunk;
   static constexpr int kUnits = F8UnitsPerStage(kTokens);
   static constexpr int kShare = kTokens / kCluster;  // tokens of x that a thread block fetches
   static constexpr int kWarps = 4 * kGroups;
   static constexpr int kTurn = F8TurnTokens(kTokens);
   static constexpr int kSums = kTokens / 2, kPartial = kChunk / 2;
+  static constexpr int kSteps = kUnits * kChunks, kDepth = F8Depth(kTokens);
   static_assert(kShare % 8 == 0 && (kUnits == 1 || kChunks == 1));
 
   const F8LinearParams& p;
@@ -244,18 +209,23 @@ struct F8Linear {
     float w[2] = {1.0f, 1.0f};
     if (p.w_blocks) {
       const float2 both = SharedPair(WeightScalesAt(i));
-      w[0] = high[0] ? both.y : both.x;
-      w[1] = high[1] ? both.y : both.x;
+      // Tiles of two groups begin where blocks do.
+      w[0] = kGroups == 1 && high[0] ? both.y : both.x;
+      w[1] = kGroups == 1 && high[1] ? both.y : both.x;
     }
     const uint32_t scales =
         TokenScalesAt(i) + static_cast<uint32_t>((chunk * kChunk + lane % 4 * 2) * 4);
 #pragma unroll
     for (int j = 0; j < kChunk / 8; ++j) {
       const float2 x = p.x_blocks ? SharedPair(scales + 32 * j) : make_float2(1.0f, 1.0f);
-      to[4 * j] = __fmaf_rn(partial[4 * j], __fmul_rn(x.x, w[0]), to[4 * j]);
-      to[4 * j + 1] = __fmaf_rn(partial[4 * j + 1], __fmul_rn(x.y, w[0]), to[4 * j + 1]);
-      to[4 * j + 2] = __fmaf_rn(partial[4 * j + 2], __fmul_rn(x.x, w[1]), to[4 * j + 2]);
-      to[4 * j + 3] = __fmaf_rn(partial[4 * j + 3], __fmul_rn(x.y, w[1]), to[4 * j + 3]);
+      const float low[2] = {__fmul_rn(x.x, w[0]), __fmul_rn(x.y, w[0])};
+      const float top[2] = {kGroups == 2 ? low[0] : __fmul_rn(x.x, w[1]),
+                            kGroups == 2 ? low[1] : __fmul_rn(x.y, w[1])};
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        to[4 * j + c] = __fmaf_rn(partial[4 * j + c], low[c], to[4 * j + c]);
+        to[4 * j + 2 + c] = __fmaf_rn(partial[4 * j + 2 + c], top[c], to[4 * j + 2 + c]);
+      }
     }
   }
 
@@ -265,58 +235,97 @@ struct F8Linear {
     Advance();
   }
 
-  // The sums of a tile. All units of a stage are put on the matrix units at once, also those behind
-  // k, whose sums nobody adds.
+  // The sums of a tile. All units of a stage are put on the matrix units, also those behind k,
+  // whose sums nobody adds.
   __device__ __forceinline__ void SumTile(const bool (&high)[2], float (&sum)[kSums]) {
     for (int unit = 0; unit < units; unit += kUnits) {
       WaitBarrier(Full(), parity);
+      float partial[kDepth][kPartial];
 #pragma unroll
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        float partial[kUnits][kPartial];
-#pragma unroll
-        for (int i = 0; i < kUnits; ++i) Multiply(i, chunk, partial[i]);
-        PromoteFrom<0>(unit, chunk, high, partial, sum);
-      }
+      for (int step = 0; step < kDepth; ++step)
+        Multiply(step / kChunks, step % kChunks, partial[step]);
+      PromoteFrom<0>(unit, high, partial, sum);
       Release();
     }
   }
-  template <int kFirst>
-  __device__ __forceinline__ void PromoteFrom(int unit, int chunk, const bool (&high)[2],
-                                              float (&partial)[kUnits][kPartial],
+  template <int kStep>
+  __device__ __forceinline__ void PromoteFrom(int unit, const bool (&high)[2],
+                                              float (&partial)[kDepth][kPartial],
                                               float (&sum)[kSums]) const {
-    if constexpr (kFirst < kUnits) {
-      WarpgroupWait<kUnits - 1 - kFirst>();
-      PinSums(partial[kFirst]);
-      if (unit + kFirst < units) Promote(kFirst, chunk, high, partial[kFirst], sum);
-      PromoteFrom<kFirst + 1>(unit, chunk, high, partial, sum);
+    if constexpr (kStep < kSteps) {
+      constexpr int kUnderWay = kSteps - kStep < kDepth ? kSteps - kStep : kDepth;
+      WarpgroupWait<kUnderWay - 1>();
+      float(&done)[kPartial] = partial[kStep % kDepth];
+      PinSums(done);
+      if (kUnits == 1 || unit + kStep / kChunks < units)
+        Promote(kStep / kChunks, kStep % kChunks, high, done, sum);
+      if constexpr (kStep + kDepth < kSteps)
+        Multiply((kStep + kDepth) / kChunks, (kStep + kDepth) % kChunks, done);
+      PromoteFrom<kStep + 1>(unit, high, partial, sum);
     }
   }
 
-  // Four neighbouring rows of one token, from the shared memory where outputs are turned round.
-  __device__ __forceinline__ void Write(const float* from, int row, int token, int end) const {
-    const float x = p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? token : 0];
-    float v[4];
+  // What a thread's four rows have for all tokens.
+  struct RowTerms {
+    float scale[4], bias[4];
+  };
+  __device__ __forceinline__ RowTerms TermsOf(int row) const {
+    RowTerms terms;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      const int at = p.w_by_row ? min(row + r, p.n - 1) : 0;
-      v[r] = __fmul_rn(from[r], __fmul_rn(p.w_blocks ? 1.0f : p.w_scales[at], x));
+      const int at = min(row + r, p.n - 1);
+      terms.scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? at : 0];
+      terms.bias[r] = p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, at);
     }
-    if (p.four && row + 4 <= end) return FinishFour(p, row, token, v);
+    return terms;
+  }
+  __device__ __forceinline__ float TokenScale(int token) const {
+    return p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? min(token, p.m - 1) : 0];
+  }
+  template <class T>
+  __device__ __forceinline__ void Write(const float* from, const RowTerms& terms, float scale,
+                                        const Four<T>& residual, bool four, int row, int token,
+                                        int end) const {
+    Four<T> out;
+    T* const to = static_cast<T*>(p.out) + token * p.out_stride + row;
+    const T* const add = static_cast<const T*>(p.residual) + token * p.residual_stride + row;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      if (row + r < end) Finish(p, row + r, token, v[r]);
+      if (row + r >= end) return;
+      float v = __fmul_rn(from[r], __fmul_rn(terms.scale[r], scale));
+      if (p.bias != nullptr) v = __fadd_rn(v, terms.bias[r]);
+      if (p.residual != nullptr) v = __fadd_rn(v, ToFloat(four ? residual.v[r] : add[r]));
+      out.v[r] = FromFloat<T>(v);
+      if (!four) to[r] = out.v[r];
     }
+    if (four) *reinterpret_cast<Four<T>*>(to) = out;
   }
 
   // Turns a tile's sums round in shared memory, so that neighbouring threads write neighbouring
-  // rows of a token.
+  // rows of a token. What is read from memory is asked for before it is needed, and all at once.
+  template <class T>
   __device__ __forceinline__ void WriteTile(int row, int token, const float (&sum)[kSums]) const {
-    const int group = warp / 4, end = min(row + Rows(), p.n);
+    constexpr int kEach = kTurn / 8;  // of a thread: the same rows of every eighth token
+    const int group = warp / 4, end = min(row + Rows(), p.n), at = warp % 4 * 32 + lane;
     float* mine = turn + group * kTurn * kF8TurnPitch;
     float* to = mine + lane % 4 * 2 * kF8TurnPitch + warp % 4 * 16 + lane / 4;
-    row += group * kF8GroupRows;
+    row += group * kF8GroupRows + at % 16 * 4;
+    token += at / 16;
+    const bool four = p.four && row + 4 <= end;
+    const RowTerms terms = TermsOf(row);
 #pragma unroll
     for (int first = 0; first < kTokens; first += kTurn) {
+      float scale[kEach];
+      Four<T> residual[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int t = token + first + 8 * i;
+        scale[i] = TokenScale(t);
+        if (p.residual != nullptr && four && t < p.m) {
+          residual[i] = *reinterpret_cast<const Four<T>*>(static_cast<const T*>(p.residual) +
+                                                          t * p.residual_stride + row);
+        }
+      }
       SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
 #pragma unroll
       for (int j = 0; j < kTurn / 8; ++j) {
@@ -327,9 +336,11 @@ struct F8Linear {
       }
       SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
 #pragma unroll
-      for (int at = warp % 4 * 32 + lane; at < kTurn * 16; at += 128) {
-        const int t = token + first + at / 16, r = at % 16 * 4;
-        if (t < p.m) Write(mine + at / 16 * kF8TurnPitch + r, row + r, t, end);
+      for (int i = 0; i < kEach; ++i) {
+        const int t = token + first + 8 * i;
+        if (t >= p.m) continue;
+        Write(mine + (at / 16 + 8 * i) * kF8TurnPitch + at % 16 * 4, terms, scale[i], residual[i],
+              four, row, t, end);
       }
     }
   }
@@ -341,7 +352,13 @@ struct F8Linear {
       const int mine = row + warp * 16;
       const bool high[2] = {mine / kF8Unit > row / kF8Unit, (mine + 8) / kF8Unit > row / kF8Unit};
       SumTile(high, sum);
-      WriteTile(row, token, sum);
+      if (p.result == DType::kF32) {
+        WriteTile<float>(row, token, sum);
+      } else if (p.result == DType::kF16) {
+        WriteTile<__half>(row, token, sum);
+      } else {
+        WriteTile<__nv_bfloat16>(row, token, sum);
+      }
     });
   }
 

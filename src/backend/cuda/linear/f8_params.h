@@ -18,7 +18,7 @@ inline constexpr int kF8GroupRows = 64;
 inline constexpr int kF8StagesMax = 32;
 // Tokens that a warpgroup turns round at a time when it writes outputs, and the floats from one to
 // the next in shared memory.
-inline constexpr int kF8TurnTokens = 32;
+inline constexpr int kF8TurnTokens = 16;
 inline constexpr int kF8TurnPitch = kF8GroupRows + 4;
 // Scales of x lie by unit; those of a unit take a multiple of so many tokens.
 inline constexpr int64_t kF8ScaleTokens = 256;
@@ -26,7 +26,9 @@ inline constexpr int64_t kF8ScaleTokens = 256;
 // Of a thread block: those that multiply, and two warps that fetch, or a warpgroup with those two.
 constexpr int F8Threads(int groups) { return groups == 1 ? 128 + 64 : (groups + 1) * 128; }
 // Whole units that a stage holds.
-constexpr int F8UnitsPerStage(int tokens) { return tokens <= 64 ? 2 : 1; }
+constexpr int F8UnitsPerStage(int tokens) { return tokens <= 32 ? 4 : tokens <= 64 ? 2 : 1; }
+// Products of 64 tokens at most that are under way at a time.
+constexpr int F8Depth(int tokens) { return tokens <= 64 ? F8UnitsPerStage(tokens) : 2; }
 constexpr int F8TurnTokens(int tokens) { return tokens < kF8TurnTokens ? tokens : kF8TurnTokens; }
 constexpr int F8TurnBytes(int tokens, int groups) {
   return groups * F8TurnTokens(tokens) * kF8TurnPitch * 4;
@@ -53,8 +55,8 @@ constexpr int F8Stages(int tokens, int groups, int rows) {
   return stages < kF8StagesMax ? stages : kF8StagesMax;
 }
 
-// Of a thread block that makes codes; its threads take eight elements each.
-inline constexpr int kF8QuantizeThreads = 256, kF8QuantizeElements = 8 * kF8QuantizeThreads;
+// Of a thread block that makes codes, whose threads take eight elements at a time.
+inline constexpr int kF8QuantizeThreadsMax = 1024;
 
 struct F8LinearParams {
   TensorMap w;  // boxes of `rows` rows and a unit

@@ -1,5 +1,7 @@
 #include "backend/cuda/linear/f8_product.h"
 
+#include <algorithm>
+
 #include "backend/cuda/alignment.h"
 #include "backend/cuda/launch.h"
 
@@ -29,6 +31,19 @@ const char* QuantizeFunction(ActivationScales scales) {
   return scales == ActivationScales::kRow ? "f8_quantize_rows" : "f8_quantize_blocks";
 }
 
+// A scale of a whole row is found by one thread block, by threads that take two parts of it or
+// more.
+LaunchShape QuantizeShape(const Linear::Desc& desc, int64_t m) {
+  constexpr int64_t kEach = 8, kWarp = 32, kThreads = 256;
+  if (desc.x_scales == ActivationScales::kRow) {
+    const int64_t warps = (desc.k + 2 * kEach * kWarp - 1) / (2 * kEach * kWarp);
+    const int64_t threads = std::min<int64_t>(warps * kWarp, kF8QuantizeThreadsMax);
+    return {.grid = {static_cast<unsigned>(m)}, .block = {static_cast<unsigned>(threads)}};
+  }
+  const int64_t parts = (desc.k + kThreads * kEach - 1) / (kThreads * kEach);
+  return {.grid = {static_cast<unsigned>(m), static_cast<unsigned>(parts)}, .block = {kThreads}};
+}
+
 }  // namespace
 
 Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
@@ -47,12 +62,7 @@ Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
                                    .k = static_cast<int>(desc.k),
                                    .wide = RowsBeginAt(args.x, kWide),
                                    .from = desc.activation};
-  // A scale of a whole row is found by one thread block.
-  const int64_t parts = desc.x_scales == ActivationScales::kRow
-                            ? 1
-                            : (desc.k + kF8QuantizeElements - 1) / kF8QuantizeElements;
-  const LaunchShape shape = {.grid = {static_cast<unsigned>(m), static_cast<unsigned>(parts)},
-                             .block = {static_cast<unsigned>(kF8QuantizeThreads)}};
+  const LaunchShape shape = QuantizeShape(desc, m);
   SLUICE_RETURN_IF_ERROR(
       Launch(stream, {"sm90_f8_quantize", QuantizeFunction(desc.x_scales)}, shape, params));
   return F8Codes{scratch, fixed ? params.scale : scales, layout.scale_stride};

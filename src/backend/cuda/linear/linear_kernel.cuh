@@ -35,8 +35,7 @@ __device__ __forceinline__ void StoreAs(DType type, void* to, int64_t i, float v
   }
 }
 
-template <class Params>
-__device__ __forceinline__ void Finish(const Params& p, int row, int token, float sum) {
+__device__ __forceinline__ void Finish(const LinearParams& p, int row, int token, float sum) {
   if (row >= p.n || token >= p.m) return;
   if (p.bias != nullptr) sum = __fadd_rn(sum, LoadAs(p.bias_type, p.bias, row));
   if (p.residual != nullptr) {

@@ -4,7 +4,7 @@
 
 #define SLUICE_F8_LINEAR(name, tokens, groups, cluster, blocks)                     \
   extern "C" __global__ void __cluster_dims__(cluster, 1, 1)                        \
-      __launch_bounds__(sluice::cuda::F8Threads(groups), groups == 1 ? 2 : 1)       \
+      __launch_bounds__(sluice::cuda::F8Threads(groups), tokens <= 64 ? 2 : 1)      \
           name(const __grid_constant__ sluice::cuda::F8LinearParams params) {       \
     extern __shared__ __align__(1024) uint8_t f8_ring[];                            \
     sluice::cuda::F8Linear<tokens, groups, cluster, blocks>(params, f8_ring).Run(); \

@@ -9,11 +9,7 @@
 namespace sluice::cuda {
 namespace {
 
-static_assert(kF8QuantizeElements == kF8QuantizeThreads * kGroup);
-
 constexpr float kF8Max = 448.0f;
-constexpr int kThreads = kF8QuantizeThreads;
-
 // Divides by one scale many times. The quotient by the reciprocal is corrected once by its
 // remainder, which rounds it as a division does where nothing over- or underflows.
 struct Divider {
@@ -57,10 +53,10 @@ template <class T, class Visit>
 __device__ __forceinline__ void ForGroups(const F8QuantizeParams& p, const Visit& visit) {
   const T* row = static_cast<const T*>(p.x) + int64_t{blockIdx.x} * p.x_stride;
   // Whole warps go round together, since some exchange what they find.
-  const int begin = static_cast<int>(blockIdx.y) * kF8QuantizeElements;
-  const int step = static_cast<int>(gridDim.y) * kF8QuantizeElements;
-#pragma unroll 4
-  for (int base = begin; base < p.k; base += step) {
+  const int width = static_cast<int>(blockDim.x) * kGroup;
+#pragma unroll 2
+  for (int base = static_cast<int>(blockIdx.y) * width; base < p.k;
+       base += static_cast<int>(gridDim.y) * width) {
     const int first = base + static_cast<int>(threadIdx.x) * kGroup;
     float x[kGroup];
     LoadGroup(row, first, p.k, p.wide, x);
@@ -86,14 +82,13 @@ __device__ __forceinline__ void QuantizeBlocks(const F8QuantizeParams& p, uint8_
 
 template <class T>
 __device__ __forceinline__ float RowScale(const F8QuantizeParams& p) {
-  __shared__ float found[kThreads / 32];
+  __shared__ float found[kF8QuantizeThreadsMax / 32];
   float most = 0.0f;
   ForGroups<T>(p, [&](int, const float(&x)[kGroup]) { most = fmaxf(most, MaxOf(x)); });
   most = WarpMax(most);
   if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = most;
   __syncthreads();
-#pragma unroll
-  for (const float one : found) most = fmaxf(most, one);
+  for (int i = 0; i < static_cast<int>(blockDim.x) / 32; ++i) most = fmaxf(most, found[i]);
   return ScaleFor(most);
 }
 
@@ -122,10 +117,10 @@ __device__ __forceinline__ void QuantizeAny(const F8QuantizeParams& p) {
 }  // namespace
 }  // namespace sluice::cuda
 
-#define SLUICE_F8_QUANTIZE(name, covers)                                    \
-  extern "C" __global__ void __launch_bounds__(sluice::cuda::kThreads)      \
-      name(const __grid_constant__ sluice::cuda::F8QuantizeParams params) { \
-    sluice::cuda::QuantizeAny<sluice::cuda::Covers::covers>(params);        \
+#define SLUICE_F8_QUANTIZE(name, covers)                                            \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kF8QuantizeThreadsMax) \
+      name(const __grid_constant__ sluice::cuda::F8QuantizeParams params) {         \
+    sluice::cuda::QuantizeAny<sluice::cuda::Covers::covers>(params);                \
   }
 SLUICE_F8_QUANTIZE(f8_quantize_tensor, kTensor)
 SLUICE_F8_QUANTIZE(f8_quantize_rows, kRow)

@@ -29,6 +29,9 @@ __device__ __forceinline__ void ArriveExpecting(uint32_t barrier, uint32_t bytes
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
+__device__ __forceinline__ void Arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 // Arrives at the barrier that lies at the same place in the cluster's thread block `rank`. What
 // this thread has read is behind it, for who waits there; what it has written is not, outside its
 // own thread block: that would take a fence as long as a fetch from memory.
@@ -58,8 +61,17 @@ __device__ __forceinline__ void CopyBox(uint32_t to, const void* map, int column
       "l"(map), "r"(column), "r"(row), "r"(barrier)
       : "memory");
 }
-// The same to the same place of every thread block of the cluster whose bit is set in `blocks`, and
-// for the barrier there.
+// The same of a tensor of four dimensions, neighbours first.
+__device__ __forceinline__ void CopyBox(uint32_t to, const void* map, int c0, int c1, int c2,
+                                        int c3, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(barrier)
+      : "memory");
+}
+// The two-dimensional box to the same place of every thread block of the cluster whose bit is set
+// in `blocks`, and for the barrier there.
 __device__ __forceinline__ void CopyBoxToMany(uint32_t to, const void* map, int column, int row,
                                               uint32_t barrier, uint16_t blocks) {
   asm volatile(
@@ -76,6 +88,12 @@ __device__ __forceinline__ void CopyBytes(uint32_t to, const void* from, uint32_
           "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
+}
+
+// What ordinary stores and copies by threads wrote becomes visible to matrix instructions that read
+// shared memory by themselves.
+__device__ __forceinline__ void PublishToMatrices() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 __device__ __forceinline__ uint32_t ClusterRank() {

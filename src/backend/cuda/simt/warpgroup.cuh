@@ -1,7 +1,8 @@
-// Products of a warpgroup (sm_90a): 64 rows of A by N columns of B, 32 elements of k in F8_E4M3,
-// both operands in shared memory, rows of 128 bytes in the 128-byte swizzle. The sums lie in
-// registers: thread 32 * w + 4 * g + t has rows 16 * w + g and 16 * w + g + 8 (i = 2, 3), columns 8
-// * j + 2 * t and the one behind it, as d[4 * j + i].
+// Products of a warpgroup (sm_90a): 64 rows of A by N columns of B, here 32 elements of k in
+// F8_E4M3, both operands in shared memory, rows of 128 bytes in the 128-byte swizzle; those of
+// 16-bit numbers stand in warpgroup_16bit.cuh. The sums lie in registers: thread 32 * w + 4 * g + t
+// has rows 16 * w + g and 16 * w + g + 8 (i = 2, 3), columns 8 * j + 2 * t and the one behind it,
+// as d[4 * j + i].
 #pragma once
 
 #include <cstdint>
