@@ -31,7 +31,7 @@ struct EngineOptions {
   int state_block = 2048;
   bool prefix_cache = true;
   bool graphs = true;
-  std::string speculate = "none";
+  std::string speculate = "auto";
   int speculate_tokens = limits::kDraftTokensMax;
   bool speculate_adapt = true;
   int max_queue = 1024;
@@ -74,10 +74,9 @@ struct EngineOptions {
     v(speculate, "speculate",
       "where drafts come from that a step verifies, which changes no answer: none, ngram (what "
       "followed the last tokens where they stood before in prompt and answer), suffix (what "
-      "followed "
-      "them most often, there or in what was asked and answered before with the same API key), or "
-      "mtp "
-      "(a head in the checkpoint that predicts tokens)");
+      "followed them most often, there or in what was asked and answered before with the same API "
+      "key), mtp (a head in the checkpoint that predicts tokens), or auto (mtp where the "
+      "checkpoint has one, else suffix on the CPU and none elsewhere)");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);
     v(speculate_adapt, "speculate-adapt",

@@ -168,9 +168,9 @@ void Visit(Archive& archive, Start& start) {
 
 template <class Archive, Is<BatchPlan> Plan>
 void Visit(Archive& archive, Plan& plan) {
-  auto& [step, entries, tokens, logits_rows, groups, copies, starts] = plan;
+  auto& [step, guesses, entries, tokens, logits_rows, groups, copies, starts] = plan;
   const auto each = [&archive](auto& item) { Visit(archive, item); };
-  archive.Value(step);
+  archive.Value(step), archive.Value(guesses);
   archive.List(entries, kEntryBytes, each);
   archive.Array(tokens);
   archive.List(logits_rows, kRowBytes, each);

@@ -58,8 +58,8 @@ struct PlanEntry {
   int32_t logits_count = 0;
   // The token behind its last one; below 0: the one that it draws. Of use to runners that guess.
   TokenRef next_token = kLastDrawn;
-  // Tokens that the runner may guess behind the one that it draws: all but the last of them have
-  // room in its tables.
+  // Tokens that the runner may guess behind the one that it draws, of which all but the last have
+  // room in its tables; 0, and nothing is guessed for the sequence.
   int32_t guesses = 0;
   // Those of its rows that draw wait for masks, which come when the step has been launched
   // (batch/mask_set.h).
@@ -106,6 +106,10 @@ struct SlotStart {
 
 struct BatchPlan {
   uint64_t step = 0;
+  // How many tokens a runner that guesses shall guess behind the step, for each entry that has
+  // guesses, and no more than it has. 0: it takes note of the step's tokens alone, so that it can
+  // guess behind a later one. Below 0: it may pass them over, and guesses worse behind them.
+  int32_t guesses = 0;
   std::vector<PlanEntry> entries;  // may be empty: an idle data-parallel rank still steps
   std::vector<TokenRef> tokens;    // query tokens of all entries
   std::vector<LogitsRow> logits_rows;

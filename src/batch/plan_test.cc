@@ -58,6 +58,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
   using Change = void (*)(BatchPlan&);
   const std::vector<Change> changes = {
       [](BatchPlan& p) { p.step = 43; },
+      [](BatchPlan& p) { p.guesses = 3; },
       [](BatchPlan& p) { p.entries[0].sequence = 8; },
       [](BatchPlan& p) { p.entries[0].slot = 4; },
       [](BatchPlan& p) { p.entries[0].told_whole = 41; },
@@ -67,6 +68,8 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.entries[1].token_begin = 1; },
       [](BatchPlan& p) { p.entries[1].logits_begin = 1; },
       [](BatchPlan& p) { p.entries[0].logits_count = 1; },
+      [](BatchPlan& p) { p.entries[0].next_token = 8; },
+      [](BatchPlan& p) { p.entries[0].guesses = 2; },
       [](BatchPlan& p) { p.entries[0].masked = false; },
       [](BatchPlan& p) { p.tokens[0] = 9; },
       [](BatchPlan& p) { p.logits_rows[0].token = 1; },

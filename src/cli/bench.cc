@@ -424,6 +424,7 @@ Status RunBench(BenchOptions options) {
 
 Action SetUpBench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
+  options->engine.speculate = "none";  // random tokens say nothing of what drafts gain
   AddEngineOptions(app, &options->engine);
   const auto list = [&](const char* name, std::vector<int>& field, const char* help, int low) {
     app.add_option(name, field, help)

@@ -107,6 +107,7 @@ Status Perplexity(const PerplexityOptions& options) {
 
 Action SetUpPerplexity(CLI::App& app) {
   auto options = std::make_shared<PerplexityOptions>();
+  options->engine.speculate = "none";  // nothing is drawn
   AddEngineOptions(app, &options->engine);
   app.add_option("file", options->file, "a text file")->required()->type_name("FILE");
   app.add_option("--context", options->context, "tokens of a chunk")

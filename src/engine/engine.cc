@@ -77,7 +77,7 @@ class EngineImpl : public Engine {
   Status OpenScheduler();
   // Null where nothing proposes drafts.
   Result<std::unique_ptr<Drafter>> MakeDrafter() const;
-  // That the runner makes for each sequence.
+  // That the runner makes for each sequence, at most.
   int device_drafts() const { return options_.speculate == "mtp" ? options_.speculate_tokens : 0; }
   void StartThreads();
   void FillInfo(const files::ModelFiles& files);
@@ -170,7 +170,11 @@ Status EngineImpl::OpenScheduler() {
         batch::DraftsWithin(runner_->Info().kv_groups, options_.speculate_tokens);
   SLUICE_ASSIGN_OR_RETURN(auto scheduler,
                           schedule::Scheduler::Create(options, runner_->Info().kv_groups));
-  loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_, std::move(drafter));
+  std::unique_ptr<HeadDrafts> head_drafts;
+  if (device_drafts() > 0 && options_.speculate_adapt)
+    head_drafts = std::make_unique<HeadDrafts>(options_.max_num_seqs, options.max_draft_tokens);
+  loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_, std::move(drafter),
+                                     std::move(head_drafts));
   return OkStatus();
 }
 
@@ -239,6 +243,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->end_ids_ = EndIds(files);
   auto text = MakeText(&files);
   SLUICE_ASSIGN_OR_RETURN(engine->runner_, exec::OpenRunner(files, options, std::move(progress)));
+  engine->options_.speculate = engine->runner_->Info().speculate;
   const exec::RunnerInfo& runner = engine->runner_->Info();
   if (!runner.memory_note.empty()) LogWarning(runner.memory_note);
   if (options.explain_kernels) {

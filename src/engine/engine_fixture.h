@@ -96,6 +96,7 @@ inline EngineOptions TinyOptions(const std::string& model = "llama") {
   options.state_block = 16;    // so that short sequences have several
   options.kv_dtype = "f16";    // which these checkpoints, in F32, would not choose
   options.kv_memory = "1MiB";  // 4096 tokens of llama
+  options.speculate = "none";  // which drafts come in time is chance
   return options;
 }
 

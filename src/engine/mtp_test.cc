@@ -15,6 +15,7 @@ EngineOptions Options(int drafts) {
   EngineOptions options = TinyOptions("mimo");
   options.speculate = drafts > 0 ? "mtp" : "none";
   options.speculate_tokens = std::max(1, drafts);
+  options.speculate_adapt = false;  // what pays is a matter of time
   return options;
 }
 
@@ -108,6 +109,15 @@ TEST_F(Mtp, RequestsOfEveryKindGetTheSameAnswer) {
   }
 }
 
+// Here the number changes from step to step, and some sequences are given up.
+TEST_F(Mtp, AsManyAsPayChangeNothing) {
+  EngineOptions options = Options(8);
+  options.speculate_adapt = true;
+  const auto engine = OpenTiny(options);
+  for (int i = 0; i < 3; ++i) ExpectSame(*engine);
+  EXPECT_GT(Metric(*engine, "sluice_draft_lengths_total"), 0);
+}
+
 TEST_F(Mtp, ChunksChangeNothing) {
   for (const int tokens : {9, 17}) {
     EngineOptions options = Options(3);
@@ -157,6 +167,27 @@ TEST(MtpOpen, HeadsThatAreNotThereAreNamed) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.field(), "speculate");
   EXPECT_THAT(status.message(), HasSubstr("has none; leave --speculate out or choose ngram"));
+}
+
+TEST(MtpOpen, AutoTakesTheHeadThatIsThere) {
+  EngineOptions options = Options(2);
+  options.speculate = "auto";
+  const auto engine = OpenTiny(options);
+  Request request = TinyRequest(RandomPrompt(5, 71), 18);
+  EXPECT_GT(Ask(*engine, request)->usage.accepted_tokens, 0);
+  EXPECT_EQ(engine->Info().weight_bytes, OpenTiny(Options(2))->Info().weight_bytes);
+}
+
+TEST(MtpOpen, AutoIsContentWithoutMemoryForTheHead) {
+  EngineOptions options = Options(0);
+  options.max_num_seqs = 1;
+  options.kv_memory.clear();
+  const int64_t without = OpenTiny(options)->Info().kv_bytes;
+  options.speculate = "auto";
+  options.kv_memory = std::to_string(without);
+  const auto engine = OpenTiny(options);
+  EXPECT_EQ(engine->Info().max_model_len, options.max_model_len);
+  EXPECT_EQ(engine->Info().weight_bytes, OpenTiny(Options(0))->Info().weight_bytes);
 }
 
 TEST(MtpOpen, HeadsTakeMemoryOnlyWhereTheyAreAskedFor) {

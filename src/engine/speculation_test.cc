@@ -176,12 +176,25 @@ TEST(SpeculationOpen, WhereTheMemoryHoldsNoStateForADraftThereIsNone) {
   EXPECT_EQ(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), 0);
 }
 
+// Without a head in the checkpoint: what was said before is drafted from, on the CPU, but not where
+// each draft takes a state.
+TEST(SpeculationOpen, AutoDraftsByTheHostWhereThatCostsNothing) {
+  for (const auto& [model, drafts] : {std::pair{"llama", true}, {"qwen3_next", false}}) {
+    EngineOptions options = WithDrafts(TinyOptions(model), 3);
+    options.speculate = "auto";
+    const auto engine = OpenTiny(options);
+    for (int i = 0; i < 2; ++i) Ask(*engine, TinyRequest({20, 33, 46, 59, 20, 33, 46, 59}, 40));
+    Settle(*engine);
+    EXPECT_EQ(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total") > 0, drafts) << model;
+  }
+}
+
 TEST(SpeculationOpen, RefusesWhatCannotWork) {
   EngineOptions options = TinyOptions();
   options.speculate = "medusa";
   Status status = Engine::Open(options, {}).status();
   EXPECT_EQ(status.field(), "speculate");
-  EXPECT_THAT(status.message(), HasSubstr("choose none, ngram, suffix or mtp"));
+  EXPECT_THAT(status.message(), HasSubstr("choose auto, none, ngram, suffix or mtp"));
   options = WithDrafts(TinyOptions(), 9);
   EXPECT_EQ(Engine::Open(options, {}).status().field(), "speculate-tokens");
 }

@@ -59,6 +59,7 @@ bool StepLoop::Begin() {
     NoteMasked();
     flight.launched_us = planned;
     flight.decoding = DecodingOf(plan_);
+    flight.guesses = plan_.guesses > 0;
     auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
     if (step.ok()) flight.step = *std::move(step);
@@ -173,7 +174,7 @@ bool StepLoop::End() {
     ++failures_;
   }
   // First, so that the proposer works while the rest is done.
-  if (drafter_ != nullptr && status.ok()) Draft(flight, finished);
+  if ((drafter_ != nullptr || head_drafts_ != nullptr) && status.ok()) Draft(flight, finished);
   Emit(result_, outcome_, status);
   if (flight.tokens == 0) return false;
   ++steps_;
@@ -192,12 +193,17 @@ bool StepLoop::End() {
 void StepLoop::Draft(const Flight& flight, int64_t finished_us) {
   // Behind another step it began when that had finished.
   const int64_t begun_us = std::max(flight.launched_us, std::exchange(finished_us_, finished_us));
-  if (flight.decoding > 0 && finished_us > begun_us) {
-    verify_cost_.Observe(flight.decoding, flight.tokens - flight.decoding,
+  const int32_t drafts = flight.tokens - flight.decoding;
+  // A step that verifies guesses of a head, and makes none, costs neither the one nor the other.
+  const bool whole = head_drafts_ == nullptr || (drafts > 0) == flight.guesses;
+  if (flight.decoding > 0 && whole && finished_us > begun_us) {
+    verify_cost_.Observe(flight.decoding, drafts,
                          1e-6 * static_cast<double>(finished_us - begun_us));
   }
   const auto sequences = static_cast<int32_t>(outcome_.sequences.size());
-  drafter_->Hand(result_, outcome_, *scheduler_, verify_cost_.Next(std::max(1, sequences)));
+  const speculate::DraftCosts costs = verify_cost_.Next(std::max(1, sequences));
+  if (drafter_ != nullptr) drafter_->Hand(result_, outcome_, *scheduler_, costs);
+  if (head_drafts_ != nullptr) head_drafts_->Choose(outcome_, costs, scheduler_.get());
 }
 
 void StepLoop::Run() {
@@ -274,7 +280,11 @@ void StepLoop::Admit(Command* command) {
   if (!request->cancelled) {
     const int32_t handle =
         free_handles_.empty() ? static_cast<int32_t>(requests_.size()) : free_handles_.back();
-    for (schedule::SequenceSpec& spec : command->sequences) spec.handle = handle;
+    for (schedule::SequenceSpec& spec : command->sequences) {
+      spec.handle = handle;
+      if (head_drafts_ != nullptr && spec.device_drafts > 0)
+        spec.device_drafts = head_drafts_->ForArrival();
+    }
     status = scheduler_->Add(std::move(command->sequences), now);
     if (status.ok()) {
       request->open_sequences = choices;
@@ -368,6 +378,7 @@ void StepLoop::Publish() {
   free_blocks_ = stats.free_blocks;
   metrics_.SetGauges(stats);
   if (drafter_ != nullptr) metrics_.SetDrafting(drafter_->totals());
+  if (head_drafts_ != nullptr) metrics_.SetDrafting(head_drafts_->totals());
 }
 
 void StepLoop::Start(TextWorkers* workers) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/drafter.h"
+#include "engine/head_drafts.h"
 #include "engine/mask_board.h"
 #include "engine/metrics.h"
 #include "engine/request_state.h"
@@ -25,12 +26,15 @@ namespace sluice::engine {
 
 class StepLoop {
  public:
-  // Both references must outlive it. `drafter` may be null: no step verifies drafts then.
+  // Both references must outlive it. `drafter` may be null: no step verifies drafts of the host
+  // then. So may `head_drafts`: those of the runner are as many as each sequence asks for.
   StepLoop(exec::StepRunner& runner, std::unique_ptr<schedule::Scheduler> scheduler,
-           Metrics& metrics, std::unique_ptr<Drafter> drafter = nullptr)
+           Metrics& metrics, std::unique_ptr<Drafter> drafter = nullptr,
+           std::unique_ptr<HeadDrafts> head_drafts = nullptr)
       : runner_(runner),
         scheduler_(std::move(scheduler)),
         drafter_(std::move(drafter)),
+        head_drafts_(std::move(head_drafts)),
         metrics_(metrics) {}
   ~StepLoop() { Stop(); }
 
@@ -105,6 +109,7 @@ class StepLoop {
   exec::StepRunner& runner_;
   const std::unique_ptr<schedule::Scheduler> scheduler_;  // step thread
   const std::unique_ptr<Drafter> drafter_;                // step thread; may be null
+  const std::unique_ptr<HeadDrafts> head_drafts_;         // the same
   Metrics& metrics_;
   TextWorkers* workers_ = nullptr;
   std::thread thread_;
@@ -134,8 +139,9 @@ class StepLoop {
     int64_t plan_us = 0, execute_us = 0;
     int64_t launched_us = 0;
     int32_t decoding = 0;  // its sequences, if it does nothing else; 0: it does
+    bool guesses = false;  // what follows, on the device
   };
-  // Gives a committed step's outcome to the proposer, and learns what the step has cost.
+  // Gives a committed step's outcome to who chooses drafts, and learns what the step has cost.
   void Draft(const Flight& flight, int64_t finished_us);
   std::vector<Flight> flights_;  // oldest first; at most as many as the runner's depth
   // Reused by every step.

@@ -104,11 +104,13 @@ Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs, int6
   return model_.Forward(context, inputs, OutputsOf(inputs, rows));
 }
 
-Status Executor::Propose(device::Stream& stream, const Inputs& inputs, batch::KvSink* sink) {
+Status Executor::Propose(device::Stream& stream, const Inputs& inputs, int guesses,
+                         batch::KvSink* sink) {
   if (propose_) return propose_(stream, sampler_->lengths(), sampler_->tokens());
-  if (mtp_ == nullptr) return OkStatus();
+  // A sink is told of the KV of every layer.
+  if (mtp_ == nullptr || (guesses < 0 && sink == nullptr)) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(SinkObserver* const observer, Observe(sink));
-  return mtp_->Propose(stream, inputs.given, inputs.model, observer);
+  return mtp_->Propose(stream, inputs.given, inputs.model, guesses, observer);
 }
 
 ops::Tensor Executor::Logits(int64_t rows) const {
@@ -186,12 +188,14 @@ Status Executor::EnqueueEager(Flight* flight) {
 
 Status Executor::EnqueueSampling(Flight* flight) {
   const int64_t start = NowMicros();
-  const int index = flight->batch.bucket;
+  const int index = flight->batch.bucket, guesses = flight->batch.plan.guesses;
   if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadBesideFixed(*stream_, &flight->rows));
+    const auto buckets = static_cast<int>(bucket_inputs_.size());
+    const int graph = mtp_ == nullptr ? index : index + (guesses + 1) * buckets;
     SLUICE_RETURN_IF_ERROR(flight->sink == nullptr || mtp_ == nullptr
-                               ? sampling_graphs_->Run(*stream_, index, {})
-                               : RunSamplingOf(*stream_, index, flight->sink));
+                               ? sampling_graphs_->Run(*stream_, graph, {})
+                               : RunSamplingOf(*stream_, index, guesses, flight->sink));
     SLUICE_RETURN_IF_ERROR(
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
@@ -200,7 +204,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
     if (!flight->batch.plan.tokens.empty()) {
       const Inputs& inputs = index >= 0 ? bucket_inputs_[index] : eager_;
-      SLUICE_RETURN_IF_ERROR(Propose(*stream_, inputs, flight->sink));
+      SLUICE_RETURN_IF_ERROR(Propose(*stream_, inputs, guesses, flight->sink));
     }
   }
   flight->costs.sample += NowMicros() - start;
@@ -216,12 +220,13 @@ Status Executor::RunModelOf(device::Stream& stream, int index) {
                         OutputsOf(bucket.model, graphs_->shape(index).tokens));
 }
 
-Status Executor::RunSamplingOf(device::Stream& stream, int index, batch::KvSink* sink) {
+Status Executor::RunSamplingOf(device::Stream& stream, int index, int guesses,
+                               batch::KvSink* sink) {
   const Inputs& bucket = bucket_inputs_[index];
   const int rows = graphs_->shape(index).tokens;
   SLUICE_RETURN_IF_ERROR(
       sampler_->RunFixed(stream, rows, bucket.edits, bucket.sampling, Logits(rows)));
-  return Propose(stream, bucket, sink);
+  return Propose(stream, bucket, guesses, sink);
 }
 
 // A plan without tokens has no forward pass, so the sink hears nothing of it.
@@ -347,6 +352,7 @@ void Executor::Drop(Flight* flight) {
 batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   batch::BatchPlan plan;
   plan.step = last_step_ + 1;
+  plan.guesses = guesses_;
   plan.entries.push_back({.told_whole = plan.step,
                           .first_position = first,
                           .query_tokens = tokens,

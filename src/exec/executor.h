@@ -49,7 +49,7 @@ class Executor : public StepRunner {
   // Device memory that Make and the steps take on a device with memory of its own, the model's
   // workspace included.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            int max_num_seqs, int draft_tokens);
+                            int max_num_seqs);
   // Device memory that ops take beside their tensors. Make reserves it; nothing grows in a step.
   static Result<size_t> ScratchBytes(const weights::WeightPlan& weight_plan,
                                      const files::ModelConfig& config, device::Device& device,
@@ -143,9 +143,9 @@ class Executor : public StepRunner {
   Status Place(device::Stream& stream, const Inputs& inputs, bool names_rows);
   // What the graphs of a bucket hold: Place and the model, and sampling.
   Status RunModelOf(device::Stream& stream, int bucket);
-  Status RunSamplingOf(device::Stream& stream, int bucket, batch::KvSink* sink);
-  // Guesses behind what a step with these inputs has drawn.
-  Status Propose(device::Stream& stream, const Inputs& inputs, batch::KvSink* sink);
+  Status RunSamplingOf(device::Stream& stream, int bucket, int guesses, batch::KvSink* sink);
+  // Guesses behind what a step with these inputs has drawn, as BatchPlan::guesses says.
+  Status Propose(device::Stream& stream, const Inputs& inputs, int guesses, batch::KvSink* sink);
   ops::Tensor Logits(int64_t rows) const;
   model::Outputs OutputsOf(const model::DeviceBatch& inputs, int64_t rows) const;
   batch::BatchPlan WarmUpPlan(int index, int first, int tokens) const;

@@ -53,7 +53,7 @@ InputShape LargestShape(const InputLimits& limits, std::span<const batch::KvGrou
   InputShape shape{.tokens = limits.tokens,
                    .sequences = limits.sequences,
                    .rows = limits.logits_rows,
-                   .drafts = limits.guesses ? limits.sequences : -1,
+                   .drafts = limits.guesses > 0 ? limits.sequences : -1,
                    .told = {},
                    .table_widths = TableWidths(groups, limits.positions)};
   for (const int64_t width : shape.table_widths) shape.told.push_back(limits.sequences * width);
@@ -140,11 +140,11 @@ bool InputBuilder::CheckGuesses(const batch::BatchPlan& plan, size_t index, Stat
   const bool draws = entry.logits_count > 0 && entry.next_token < 0 &&
                      plan.logits_rows[entry.logits_begin + entry.logits_count - 1].purpose !=
                          batch::RowPurpose::kScore;
-  if (!limits_.guesses || !draws || entry.guesses < 0 || entry.guesses >= batch::kKnownTokens ||
+  if (!draws || entry.guesses < std::max(1, plan.guesses) || entry.guesses > limits_.guesses ||
       EndOf(entry) > limits_.positions) {
     return Refuse(error,
-                  StrCat("entry ", index, " asks for ", entry.guesses, " guesses behind position ",
-                         entry.first_position + entry.query_tokens));
+                  StrCat("entry ", index, " has room for ", entry.guesses, " of ", plan.guesses,
+                         " guesses behind position ", entry.first_position + entry.query_tokens));
   }
   return true;
 }
@@ -279,6 +279,9 @@ Status InputBuilder::Check(const batch::BatchPlan& plan) {
   if (plan.groups.size() != groups_.size()) {
     return BadPlan(StrCat(plan.groups.size(), " layer groups of ", groups_.size()));
   }
+  if (plan.guesses < -1 || plan.guesses > limits_.guesses) {
+    return BadPlan(StrCat(plan.guesses, " guesses of ", limits_.guesses));
+  }
   if (const IdRange ids = RangeOf(plan.tokens); ids.high >= limits_.vocab) {
     return BadPlan(StrCat("token id ", ids.high));
   }
@@ -328,7 +331,7 @@ void InputBuilder::SetShape(PreparedBatch* batch) const {
   shape.sequences = static_cast<int64_t>(plan.entries.size());
   shape.rows = static_cast<int64_t>(plan.logits_rows.size());
   shape.drafts = -1;
-  if (limits_.guesses) {
+  if (limits_.guesses > 0) {
     shape.drafts = std::count_if(plan.entries.begin(), plan.entries.end(),
                                  [](const batch::PlanEntry& entry) { return entry.guesses > 0; });
   }

@@ -22,7 +22,7 @@ struct InputLimits {
   int64_t slots = 0;      // sampler slots
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
-  bool guesses = false;  // plans may ask for tokens to be guessed
+  int32_t guesses = 0;  // behind an entry; 0: plans ask for none
 };
 
 // Of the largest step, which tells every table whole.

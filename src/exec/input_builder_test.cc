@@ -429,12 +429,13 @@ class Guesses : public InputBuilderTest {
  protected:
   Guesses() {
     InputLimits limits = limits_;
-    limits.guesses = true;
+    limits.guesses = 3;
     builder_ = std::make_unique<InputBuilder>(*device_, groups_, limits);
   }
   // A chunk of a prompt, and a token at position 5 behind which two are guessed.
   static BatchPlan Plan() {
     BatchPlan plan;
+    plan.guesses = 2;
     plan.entries = {{.sequence = 3, .query_tokens = 2, .next_token = 42},
                     {.sequence = 7,
                      .slot = 1,
@@ -473,7 +474,9 @@ TEST_F(Guesses, WhoGuessesStandsOneBehindTheOther) {
 TEST_F(Guesses, WhatCannotBeGuessedIsAnErrorOfThePlan) {
   const Spoil spoils[] = {
       [](BatchPlan& p) { p.entries[1].guesses = -1; },
-      [](BatchPlan& p) { p.entries[1].guesses = batch::kKnownTokens; },
+      [](BatchPlan& p) { p.entries[1].guesses = 1; },  // fewer than the step makes
+      [](BatchPlan& p) { p.entries.erase(p.entries.begin() + 1), p.guesses = 4; },
+      [](BatchPlan& p) { p.guesses = -2; },
       [](BatchPlan& p) { p.entries[1].guesses = 4; },  // one more than there are blocks for
       [](BatchPlan& p) { p.entries[1].first_position = 22; },
       [](BatchPlan& p) { p.entries[1].next_token = 7; },

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/log.h"
 #include "base/parse_bytes.h"
 #include "base/visible.h"
 #include "exec/activation_dtype.h"
@@ -49,8 +50,7 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
                           weights::FreeBytesBeside(request.weight_bytes, device));
   if (!device.facts().shares_host_memory) request.share = kDeviceShare;
   request.allocation_bytes_max = device.facts().allocation_bytes_max;
-  request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs,
-                                             DraftTokens(options)) +
+  request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
                        model::RopeTableBytes(files.config, model_options);
   const device::DeviceFacts& facts = device.facts();
   SLUICE_ASSIGN_OR_RETURN(request.scratch_bytes,
@@ -61,6 +61,24 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
     request.graph_bytes += Executor::GraphBytes(files.config, model_options, facts,
                                                 options.max_num_seqs, DraftTokens(options));
   return PlanMemory(request);
+}
+
+// Whether the checkpoint has the head that its config tells of: copies of a model often lack it.
+bool HasHead(const files::ModelFiles& files, const device::Device& device, DType activation) {
+  return files.config.mtp_heads > 0 && model::PlanWeights(files, device, activation, true).ok();
+}
+
+// What --speculate auto stands for: the checkpoint's head, or else what the host finds where steps
+// are computed by the host, too. Elsewhere drafts of the host make a step wait for the one before,
+// and states take memory for each draft, which nobody has asked for.
+std::string AutomaticDrafts(const files::ModelFiles& files, const device::Device& device,
+                            DType activation) {
+  if (HasHead(files, device, activation)) return "mtp";
+  const std::vector<files::LayerConfig>& layers = files.config.layers;
+  const bool states = std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
+    return layer.kind == files::LayerKind::kLinear;
+  });
+  return device.facts().runs_beside_host || states ? "none" : "suffix";
 }
 
 Status CheckHead(const files::ModelFiles& files, const EngineOptions& options) {
@@ -94,8 +112,20 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
   SLUICE_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options));
   runner->info_.device_reason = std::move(opened.reason);
   runner->device_ = std::move(opened.device);
-  SLUICE_RETURN_IF_ERROR(runner->LoadModel(files, options, std::move(progress)));
-  SLUICE_RETURN_IF_ERROR(runner->MakeExecutor(options));
+  EngineOptions decided = options;
+  if (options.speculate == "auto")
+    decided.speculate = AutomaticDrafts(files, *runner->device_,
+                                        ActivationOf(*files.tensors, runner->device_->facts()));
+  Status loaded = runner->LoadModel(files, decided, progress);
+  if (loaded.code() == StatusCode::kOutOfMemory && DraftsByHead(decided) &&
+      options.speculate == "auto") {
+    LogInfo("the checkpoint's head makes no drafts: ", loaded.message());
+    decided.speculate = "none";
+    loaded = runner->LoadModel(files, decided, progress);
+  }
+  SLUICE_RETURN_IF_ERROR(loaded);
+  runner->speculate_ = decided.speculate;
+  SLUICE_RETURN_IF_ERROR(runner->MakeExecutor(decided));
   runner->FillInfo();
   return runner;
 }
@@ -170,6 +200,7 @@ void LocalRunner::FillInfo() {
   info_ = executor_->Info();
   const device::DeviceFacts& facts = device_->facts();
   info_.device_reason = reason;
+  info_.speculate = speculate_;
   info_.device_name = facts.name;
   info_.device_id = device::ToString(facts.id);
   info_.isa = facts.architecture;
@@ -193,9 +224,10 @@ Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
 }
 
 Result<size_t> WeightBytesOn(device::Device& device, const files::ModelFiles& files) {
+  const DType activation = ActivationOf(*files.tensors, device.facts());
   SLUICE_ASSIGN_OR_RETURN(
       const weights::WeightPlan plan,
-      model::PlanWeights(files, device, ActivationOf(*files.tensors, device.facts())));
+      model::PlanWeights(files, device, activation, HasHead(files, device, activation)));
   return plan.bytes;
 }
 

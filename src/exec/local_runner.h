@@ -44,9 +44,10 @@ class LocalRunner : public StepRunner {
   std::unique_ptr<Executor> executor_;
   MemoryPlan memory_;
   RunnerInfo info_;
+  std::string speculate_;  // RunnerInfo::speculate
 };
 
-// What the weights would take of the memory of `device`; nothing is loaded.
+// What the weights, a head's included, would take of the memory of `device`; nothing is loaded.
 Result<size_t> WeightBytesOn(device::Device& device, const files::ModelFiles& files);
 
 }  // namespace sluice::exec

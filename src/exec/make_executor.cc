@@ -42,7 +42,7 @@ InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions
   limits.slots = max_num_seqs;
   limits.positions = options.max_model_len > 0 ? options.max_model_len : config.context_length;
   limits.vocab = config.vocab_size;
-  limits.guesses = options.mtp_head;
+  limits.guesses = options.mtp_head ? limits::kDraftTokensMax : 0;
   return limits;
 }
 
@@ -121,9 +121,8 @@ size_t HiddenBytes(const files::ModelConfig& config, const model::ModelOptions& 
                   static_cast<size_t>(options.max_tokens * config.hidden_size));
 }
 
-MtpProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs,
-                                 int draft_tokens) {
-  return {.tokens = options.max_tokens, .sequences = max_num_seqs, .guesses = draft_tokens};
+MtpProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs) {
+  return {.tokens = options.max_tokens, .sequences = max_num_seqs};
 }
 
 // Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of the
@@ -147,21 +146,22 @@ Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
 size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                             const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
   if (facts.graphs != device::GraphSupport::kFull) return 0;
-  const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep +
-                           (options.mtp_head ? draft_tokens * kLaunchesOfGuess : 0);
+  int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
+  // Sampling has a graph for each number of guesses, and of the head's KV alone.
+  for (int guesses = 0; options.mtp_head && guesses <= draft_tokens; ++guesses)
+    launches += kLaunchesOfStep + std::max(1, guesses) * kLaunchesOfGuess;
   const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
   return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
 }
 
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                             int max_num_seqs, int draft_tokens) {
+                             int max_num_seqs) {
   const std::vector<batch::KvGroup> groups = model::LayerGroups(config, options);
   const size_t head =
       !options.mtp_head
           ? 0
           : HiddenBytes(config, options) +
-                MtpProposer::DeviceBytes(config, options,
-                                         ProposerSizes(options, max_num_seqs, draft_tokens));
+                MtpProposer::DeviceBytes(config, options, ProposerSizes(options, max_num_seqs));
   return head + model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          InputMemory(groups, LimitsOf(config, options, max_num_seqs)).sum() +
@@ -174,8 +174,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
   InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
-  limits.guesses |= wanted.propose != nullptr;
-  executor->guesses_ = limits.guesses ? wanted.draft_tokens : 0;
+  if (limits.guesses > 0 || wanted.propose != nullptr) limits.guesses = wanted.draft_tokens;
+  executor->guesses_ = limits.guesses;
   executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
@@ -258,8 +258,7 @@ Status Executor::MakeProposer(const Options& wanted) {
   shared.hidden = hidden_;
   shared.logits = Logits(options.max_logits_rows);
   SLUICE_ASSIGN_OR_RETURN(
-      mtp_, MtpProposer::Make(device_, model_,
-                              ProposerSizes(options, wanted.max_num_seqs, wanted.draft_tokens),
+      mtp_, MtpProposer::Make(device_, model_, ProposerSizes(options, wanted.max_num_seqs),
                               std::move(shared), wanted.bindings));
   return OkStatus();
 }
@@ -335,11 +334,15 @@ Status Executor::MakeBuckets(const Options& options) {
   graphs_ = std::make_unique<GraphRunner>(
       device_, shapes, bytes, parameters_.view(),
       [this](device::Stream& stream, int bucket) { return RunModelOf(stream, bucket); });
-  sampling_graphs_ =
-      std::make_unique<GraphRunner>(device_, shapes, std::span<const size_t>(), device::View(),
-                                    [this](device::Stream& stream, int bucket) {
-                                      return RunSamplingOf(stream, bucket, nullptr);
-                                    });
+  std::vector<BucketShape> samplings = shapes;
+  for (int guesses = 0; mtp_ != nullptr && guesses <= guesses_; ++guesses)
+    samplings.insert(samplings.end(), shapes.begin(), shapes.end());
+  const auto buckets = static_cast<int>(shapes.size());
+  sampling_graphs_ = std::make_unique<GraphRunner>(
+      device_, std::move(samplings), std::span<const size_t>(), device::View(),
+      [this, buckets](device::Stream& stream, int index) {
+        return RunSamplingOf(stream, index % buckets, index / buckets - 1, nullptr);
+      });
   info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
   builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, staging);
   return OkStatus();

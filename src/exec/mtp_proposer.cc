@@ -133,8 +133,9 @@ Status MtpProposer::Guess(device::Stream& stream, const model::DeviceBatch& batc
 }
 
 Status MtpProposer::Propose(device::Stream& stream, const StepInputs& given,
-                            const model::DeviceBatch& placed, model::LayerObserver* observer) {
-  const int64_t tokens = placed.tokens(), drafts = given.drafting.dims[0];
+                            const model::DeviceBatch& placed, int guesses,
+                            model::LayerObserver* observer) {
+  const int64_t tokens = placed.tokens(), drafts = guesses > 0 ? given.drafting.dims[0] : 0;
   first_pass_ = placed;
   first_pass_.token_ids = First(buffers_.ids, tokens);
   first_pass_.logits_rows = First(buffers_.rows, drafts);
@@ -143,7 +144,7 @@ Status MtpProposer::Propose(device::Stream& stream, const StepInputs& given,
                                         .positions = placed.positions,
                                         .slots = given.slots,
                                         .next = given.next,
-                                        .drafting = given.drafting,
+                                        .drafting = First(given.drafting, drafts),
                                         .lengths = shared_.lengths,
                                         .known = shared_.known,
                                         .ids = first_pass_.token_ids,
@@ -159,7 +160,7 @@ Status MtpProposer::Propose(device::Stream& stream, const StepInputs& given,
   chain_.logits_rows = First(buffers_.chain_rows, drafts);
   chain_.groups.assign(placed.groups.size(), {});
   chain_.groups[group_] = {First(buffers_.kv_slots, drafts), First(buffers_.block_table, drafts)};
-  for (int number = 2; number <= sizes_.guesses; ++number) {
+  for (int number = 2; number <= guesses; ++number) {
     SLUICE_RETURN_IF_ERROR(place_(stream, {.query_start = given.draft_start,
                                            .first = First(buffers_.first, drafts),
                                            .unsure = First(buffers_.zeros, drafts),

@@ -29,7 +29,6 @@ class MtpProposer {
   struct Sizes {
     int64_t tokens = 0;     // of a step
     int64_t sequences = 0;  // that guess
-    int guesses = 0;        // of each
   };
   static Result<std::unique_ptr<MtpProposer>> Make(device::Device& device,
                                                    const model::Model& model, const Sizes& sizes,
@@ -39,10 +38,11 @@ class MtpProposer {
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                             const Sizes& sizes);
 
-  // Behind the sampling of a step whose inputs were `given` and `placed`. `observer` is told of the
-  // KV that the first pass writes; may be null.
+  // Behind the sampling of a step whose inputs were `given` and `placed`: `guesses` of each
+  // sequence that guesses; 0: only the head's KV is kept. `observer` is told of the KV that the
+  // first pass writes; may be null.
   Status Propose(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
-                 model::LayerObserver* observer);
+                 int guesses, model::LayerObserver* observer);
 
  private:
   // Tensors of Sizes in memory_; those of a call are their beginnings.

@@ -15,6 +15,7 @@ batch::BatchPlan Decode(uint64_t step) {
   PlanBuilder plan(step, 1);
   plan.Entry(1, 8, {5}, {{0}});
   plan.plan().entries.back().guesses = kGuesses;
+  plan.plan().guesses = kGuesses;
   return plan.plan();
 }
 
@@ -38,6 +39,24 @@ TEST(MtpProposer, AStepWithItsGuessesIsTwoReplays) {
     EXPECT_EQ(tiny.queued().counts().replays - before, step > 2 ? 2 : 0);
   }
   EXPECT_EQ(drawn, std::vector<int32_t>(5, drawn[0]));
+}
+
+// Each number of guesses has graphs of its own, and so have the head's KV alone and neither.
+TEST(MtpProposer, AnyNumberOfGuessesIsTwoReplays) {
+  TinyExecutor tiny("mimo", 0, "pinned", true, DType::kF16, kGuesses);
+  ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
+  uint64_t step = 2;
+  for (int guesses = -1; guesses <= kGuesses; ++guesses) {
+    for (int i = 0; i < 4; ++i) {
+      batch::BatchPlan plan = Decode(step++);
+      plan.guesses = guesses;
+      const int64_t before = tiny.queued().counts().replays;
+      const auto result = tiny.Run(std::move(plan));
+      ASSERT_TRUE(result.ok()) << result.status().message();
+      if (i < 3) continue;
+      EXPECT_EQ(tiny.queued().counts().replays - before, 2) << guesses;
+    }
+  }
 }
 
 TEST(MtpProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
@@ -69,7 +88,7 @@ TEST(MtpProposer, WhatTheHeadTakesIsPlanned) {
   const files::ModelConfig& config = tiny.model->config();
   const size_t with = bytes(kGuesses), without = bytes(0);
   EXPECT_GT(with, without + options.max_tokens * config.hidden_size * sizeof(float));
-  EXPECT_LE(with, Executor::DeviceBytes(config, options, kTestSlots, kGuesses) + (64 << 10));
+  EXPECT_LE(with, Executor::DeviceBytes(config, options, kTestSlots) + (64 << 10));
 }
 
 }  // namespace

@@ -286,7 +286,7 @@ TEST_P(LongContexts, WhatStaysOnTheDeviceIsTakenAtTheStartAndPlanned) {
   const size_t taken = Used() - memory_before_;
   EXPECT_GT(taken, size_t{3} * kManySequences * (kLongContext / kLongBlock) * sizeof(int32_t));
   model::ModelOptions options = options_;
-  const size_t planned = Executor::DeviceBytes(config_, options, kManySequences, 0);
+  const size_t planned = Executor::DeviceBytes(config_, options, kManySequences);
   EXPECT_LE(taken, planned + model_->workspace_bytes() + (64 << 10));
   BytesOf(Plan(1, kLongContext - 40, true));
   BytesOf(Plan(2, kLongContext - 39, false));

@@ -93,6 +93,9 @@ struct RunnerInfo {
   int vocab_size = 0;       // of a row
   int counted_slots = 0;    // slots below this may have steps with penalties in flight at once
   int depth = 1;            // steps that may be unfinished at once
+  // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp"
+  // the runner makes them.
+  std::string speculate;
   size_t weight_bytes = 0, kv_bytes = 0;
   std::string device_name, device_id, device_reason, isa;
   int threads = 0;  // compute units of the device

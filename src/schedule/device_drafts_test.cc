@@ -117,6 +117,59 @@ TEST_F(DeviceDrafts, GuessesHaveRoomBehindTheTokensOfTheirStep) {
   EXPECT_EQ(second.groups[0].Width(0), 3);
 }
 
+TEST_F(DeviceDrafts, AsManyAreGuessedAndVerifiedAsAreWorthIt) {
+  StartDrafting();
+  Add(Drafting(1));
+  Add(Drafting(2));
+  BatchPlan plan = Plan();
+  EXPECT_EQ(plan.guesses, 2);
+  s->LimitDrafts(1, 1);
+  s->LimitDrafts(2, 0);
+  Commit(Answer(plan));
+  plan = Plan();
+  ASSERT_EQ(plan.entries.size(), 2u);
+  EXPECT_EQ(plan.guesses, 1);
+  for (const batch::PlanEntry& entry : plan.entries) {
+    EXPECT_EQ(entry.query_tokens, entry.sequence == 1 ? 2 : 1);
+    EXPECT_EQ(entry.guesses, entry.sequence == 1 ? 2 : 0);  // there is room for
+  }
+  s->LimitDrafts(1, 9);
+  s->LimitDrafts(2, 2);
+  Commit(Answer(plan));
+  plan = Plan();
+  EXPECT_EQ(plan.guesses, 2);
+  for (const batch::PlanEntry& entry : plan.entries)
+    EXPECT_EQ(entry.query_tokens, entry.sequence == 1 ? 2 : 1) << "only one was guessed";
+}
+
+TEST_F(DeviceDrafts, NoMoreAreGuessedThanAllHaveRoomFor) {
+  StartDrafting();
+  SequenceSpec one = Drafting(1);
+  one.device_drafts = 1;
+  Add(one);
+  Add(Drafting(2));
+  const BatchPlan plan = Plan();
+  EXPECT_EQ(plan.guesses, 1);
+  for (const batch::PlanEntry& entry : plan.entries)
+    EXPECT_EQ(entry.guesses, entry.sequence == 1 ? 1 : 2);
+}
+
+TEST_F(DeviceDrafts, WhoIsGivenUpNeedsNoHead) {
+  StartDrafting();
+  Add(Drafting(1));
+  Add(Drafting(2));
+  BatchPlan plan = Plan();
+  s->LimitDrafts(1, -1);
+  s->LimitDrafts(2, 0);
+  Commit(Answer(plan));
+  plan = Plan();
+  EXPECT_EQ(plan.guesses, 0) << "the other one may guess again";
+  s->LimitDrafts(1, 2);
+  s->LimitDrafts(2, -1);
+  Commit(Answer(plan));
+  EXPECT_EQ(Plan().guesses, -1);
+}
+
 TEST_F(DeviceDrafts, NobodyGivesUpABlockForGuesses) {
   SchedulerOptions options = Options();
   options.max_draft_tokens = 2;

@@ -36,6 +36,7 @@ void Reserve(const SchedulerOptions& options, std::span<const batch::KvGroup> gr
 }
 
 void Clear(batch::BatchPlan* plan) {
+  plan->guesses = -1;
   plan->entries.clear();
   plan->tokens.clear();
   plan->logits_rows.clear();
@@ -72,6 +73,11 @@ void Scheduler::FillPlan(batch::BatchPlan* plan) {
       if ((scheduled.query == 1) == single) AppendEntry(scheduled, plan);
     }
   }
+  for (const batch::PlanEntry& entry : plan->entries) {
+    if (entry.guesses > 0) plan->guesses = std::min(plan->guesses, entry.guesses);
+  }
+  for (const Scheduled& scheduled : scheduled_)
+    scheduled.sequence->guessed = scheduled.guesses > 0 ? plan->guesses : 0;
   CHECK(static_cast<int32_t>(plan->tokens.size()) <= options_.max_batch_tokens);
 }
 
@@ -118,14 +124,16 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
                 .drafts = scheduled.drafts};
   AppendRows(scheduled, plan, &booked);
   entry.masked = sequence.spec.masked && booked.samples;
-  entry.guesses = booked.samples ? scheduled.guesses : 0;
+  entry.guesses = scheduled.guesses;
+  if (IsGuessed(sequence)) plan->guesses = std::max(plan->guesses, 0);
+  if (entry.guesses > 0)
+    plan->guesses = std::max(plan->guesses, std::min(sequence.worthy_drafts, entry.guesses));
   if (const int32_t end = first + scheduled.query; !booked.samples)
     entry.next_token = end < known ? sequence.tokens[end] : 0;
   sequence.planned += scheduled.query;
   sequence.unknown_tokens += booked.samples ? 1 : 0;
   sequence.unsure += scheduled.drafts;
   sequence.drawn_in_slot = booked.samples;
-  sequence.guessed = entry.guesses > 0;
   sequence.awaits_commit = false;
   sequence.drafts.clear();
   sequence.last_step = step_;

@@ -6,21 +6,26 @@
 
 namespace sluice::schedule {
 
-// Drafts of a step behind others of the sequence. Which rows are masked, and which edits they have,
-// is decided by the tokens before them, so those must be known here. Where there are states, so
-// must the position: a step ends at a border between their blocks.
+// Whether the runner may ever guess what the sequence draws. Which rows are masked, and which edits
+// they have, is decided by the tokens before them, so those must be known here. Where there are
+// states, so must the position: a step ends at a border between their blocks.
+bool Scheduler::IsGuessed(const Sequence& sequence) const {
+  return sequence.spec.device_drafts > 0 && !sequence.spec.masked && !sequence.no_overlap &&
+         !HasStates();
+}
+
+// Drafts of a step behind others of the sequence, at most.
 int32_t Scheduler::DeviceDrafts(const Sequence& sequence, int32_t drawn) const {
-  const bool blind =
-      !sequence.spec.masked && !sequence.no_overlap && drawn >= sequence.spec.sampling.min_tokens;
-  return blind && !HasStates() ? std::min(sequence.spec.device_drafts, options_.max_draft_tokens)
-                               : 0;
+  const bool guessed = IsGuessed(sequence) && drawn >= sequence.spec.sampling.min_tokens;
+  return guessed ? std::min(sequence.spec.device_drafts, options_.max_draft_tokens) : 0;
 }
 
 // Guesses of a step that computes the sequence up to `end`, all or none. The last one has no KV,
 // and nobody gives up a block for the others.
 int32_t Scheduler::RoomForGuesses(Sequence* sequence, int32_t end) {
   const int32_t guesses = DeviceDrafts(*sequence, sequence->drawn() + sequence->unknown_tokens + 1);
-  if (guesses == 0 || end < sequence->length() || sequence->done_drawing()) return 0;
+  if (guesses == 0 || sequence->worthy_drafts == 0) return 0;
+  if (end < sequence->length() || sequence->done_drawing()) return 0;
   const int32_t most = end + guesses - 1;
   if (most > options_.max_model_len || !kv_.Grow(&sequence->kv, most)) return 0;
   return guesses;
@@ -87,8 +92,11 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   kv_.LetGo(&sequence->kv, sequence->planned - sequence->unsure, sequence->last_step);
   const int32_t length = sequence->planned + 1;
   auto drafts = static_cast<int32_t>(sequence->drafts.size());
-  const bool known = drafts == 0 && sequence->drawn_in_slot && sequence->guessed;
-  if (known) drafts = DeviceDrafts(*sequence, sequence->drawn());
+  const bool known = drafts == 0 && sequence->drawn_in_slot && sequence->guessed > 0;
+  if (known) {
+    drafts = std::min(
+        {DeviceDrafts(*sequence, sequence->drawn()), sequence->guessed, sequence->worthy_drafts});
+  }
   if (drafts == 0 && kv_.HasRoom(sequence->kv, length)) {
     scheduled_.push_back({sequence, 1, 0, false, RoomForGuesses(sequence, length)});
     return;

@@ -163,6 +163,7 @@ void Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_u
     }
   }
   sequence->spec = std::move(spec);
+  sequence->worthy_drafts = sequence->spec.device_drafts;
   const SequenceId id = sequence->spec.id;
   waiting_.Insert(sequence.get());
   ++queued_;
@@ -240,6 +241,14 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
 void Scheduler::AwaitCommit(SequenceId id) {
   const auto it = sequences_.find(id);
   if (it != sequences_.end()) it->second->awaits_commit = it->second->in_flight > 0;
+}
+
+void Scheduler::LimitDrafts(SequenceId id, int32_t count) {
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return;
+  Sequence& sequence = *it->second;
+  if (count < 0) sequence.spec.device_drafts = 0;
+  sequence.worthy_drafts = std::clamp(count, 0, sequence.spec.device_drafts);
 }
 
 bool Scheduler::KvArrived(SequenceId id, int32_t kv_tokens) {

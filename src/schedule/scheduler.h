@@ -122,6 +122,10 @@ class Scheduler {
   // case.
   void AwaitCommit(SequenceId id);
 
+  // Of a sequence whose drafts the runner guesses, no more than `count` are guessed and verified
+  // from the next plan on, until this is called again; below 0, none ever.
+  void LimitDrafts(SequenceId id, int32_t count);
+
   // The KV of the first `kv_tokens` tokens has been written into the blocks of a sequence in state
   // kAwaitingKv: it runs on from there. KvFailed: it queues again and computes its prompt itself.
   // Both also end the hold on the blocks of a sequence that ended meanwhile; both return false for
@@ -223,6 +227,7 @@ class Scheduler {
   void ScheduleRunning(Budget* budget);
   void ScheduleDecode(Sequence* sequence, Budget* budget);
   void SchedulePrefill(Sequence* sequence, Budget* budget);
+  bool IsGuessed(const Sequence& sequence) const;
   int32_t DeviceDrafts(const Sequence& sequence, int32_t drawn) const;
   int32_t RoomForGuesses(Sequence* sequence, int32_t end);
   bool Plannable(const Sequence& sequence) const;

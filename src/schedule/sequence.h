@@ -76,9 +76,11 @@ struct alignas(64) Sequence {
   int32_t unsure = 0;          // it may be so many less: drafts of steps in flight [plan, commit]
   int32_t unknown_tokens = 0;  // that the steps in flight draw at least [plan, commit]
   bool drawn_in_slot = false;  // the newest step that names it draws its last token [plan]
-  bool guessed = false;        // and guesses what follows [plan]
-  int32_t in_flight = 0;       // uncommitted steps that name it [plan, commit]
-  uint64_t last_step = 0;      // the newest step that names it [plan]
+  int32_t guessed = 0;         // and guesses so many that follow [plan]
+  // Of spec.device_drafts, those that are worth it (Scheduler::LimitDrafts).
+  int32_t worthy_drafts = 0;
+  int32_t in_flight = 0;    // uncommitted steps that name it [plan, commit]
+  uint64_t last_step = 0;   // the newest step that names it [plan]
   uint32_t generation = 0;  // grows when it leaves its blocks, so that late results are told apart
   int32_t scored = 0;       // prompt positions whose row was scored and committed [commit]
   int32_t slot = -1;

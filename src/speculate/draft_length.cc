@@ -36,6 +36,13 @@ void Acceptance::Observe(std::span<const int32_t> tokens, Acceptance* others) {
   }
 }
 
+void Acceptance::Verified(int32_t grade, int32_t drafted, int32_t right, Acceptance* others) {
+  for (int32_t place = 0; place < drafted && place <= right; ++place) {
+    Learn(grade, place, place < right, kRate);
+    others->Learn(grade, place, place < right, kRateOfAll);
+  }
+}
+
 void Acceptance::Learn(int32_t grade, int32_t place, bool right, float rate) {
   float& share = right_[grade][place];
   share += rate * ((right ? 1.0F : 0.0F) - share);

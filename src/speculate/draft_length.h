@@ -31,6 +31,10 @@ class Acceptance {
   // Compares what was proposed with what was drawn, and tells `others` too. `tokens`: all so far.
   void Observe(std::span<const int32_t> tokens, Acceptance* others);
 
+  // `drafted` drafts of this grade were verified, of which the first `right` were right. Of those
+  // that are not known otherwise; tells `others` too.
+  void Verified(int32_t grade, int32_t drafted, int32_t right, Acceptance* others);
+
   // The number of drafts, of `count` of this grade, that pays most.
   int32_t Choose(int32_t grade, int32_t count, const DraftCosts& costs) const;
 

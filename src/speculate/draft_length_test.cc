@@ -82,5 +82,18 @@ TEST(Acceptance, AnotherSequenceBeginsWithWhatAllHaveShown) {
   EXPECT_EQ(one.Choose(1, 3, Each(0.2F)), 0);
 }
 
+// Behind the first wrong one nothing is known.
+TEST(Acceptance, WhatWasVerifiedIsLearnedUpToTheFirstWrongOne) {
+  Acceptance one, all, other;
+  for (int i = 0; i < 60; ++i) one.Verified(1, 3, 1, &all);
+  EXPECT_EQ(one.Choose(1, 3, Each(0.2F)), 1);
+  other.Start(all);
+  EXPECT_EQ(other.Choose(1, 3, Each(0.2F)), 1);
+  for (int i = 0; i < 60; ++i) one.Verified(1, 1, 0, &all);
+  EXPECT_EQ(one.Choose(1, 3, Each(0.2F)), 0);
+  for (int i = 0; i < 60; ++i) one.Verified(1, 3, 3, &all);
+  EXPECT_EQ(one.Choose(1, 3, Each(0.2F)), 3);
+}
+
 }  // namespace
 }  // namespace sluice::speculate

@@ -1,5 +1,8 @@
 #include "speculate/proposer.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "speculate/ngram_proposer.h"
@@ -10,10 +13,12 @@ namespace sluice::speculate {
 bool Proposer::End(int32_t, std::span<const int32_t>) { return true; }
 
 Status CheckProposer(std::string_view name) {
-  if (name == "none" || name == "ngram" || name == "suffix" || name == "mtp") return OkStatus();
-  return InvalidArgument(StrCat("--speculate ", Quote(name),
-                                " is no way to find drafts; choose none, ngram, suffix or mtp"),
-                         "speculate");
+  constexpr std::string_view kNames[] = {"auto", "none", "ngram", "suffix", "mtp"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return OkStatus();
+  return InvalidArgument(
+      StrCat("--speculate ", Quote(name),
+             " is no way to find drafts; choose auto, none, ngram, suffix or mtp"),
+      "speculate");
 }
 
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kBanned = 201;  // an id that greedy answers have; see the feature's `shown`
 constexpr char kStop[] = "a";
-constexpr char kStates[] = "qwen3_next";
+constexpr char kStates[] = "qwen3_next", kHead[] = "a head";
 const std::vector<std::string> kChoices = {"to the", "to the end", "aaaa", "once", "no"};
 
 Feature OfEngine(std::string name, std::string spelling,
@@ -72,7 +72,8 @@ void AddTransparentEngines(std::vector<Feature>* list) {
   add(OfEngine("by arrival", "--scheduler-policy fcfs",
                [](EngineOptions& o) { o.scheduler_policy = "fcfs"; }),
       [](const Outcome&, const Outcome&) { return true; });
-  for (const auto& [name, proposer] : {std::pair{kDrafts, "ngram"}, {"suffix drafts", "suffix"}}) {
+  for (const auto& [name, proposer] :
+       {std::pair{kDrafts, "ngram"}, {"suffix drafts", "suffix"}, {"drafts of the head", "mtp"}}) {
     add(InPlace("drafts", OfEngine(name, std::string("--speculate ") + proposer,
                                    [proposer = proposer](EngineOptions& o) {
                                      o.speculate = proposer;
@@ -83,6 +84,7 @@ void AddTransparentEngines(std::vector<Feature>* list) {
                                    })),
         [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
   }
+  list->back().needs = kHead;
 }
 
 // Engines that answer otherwise.
@@ -98,6 +100,7 @@ void AddOtherEngines(std::vector<Feature>* list) {
   };
   model("windows", "gemma3");
   model("states", kStates);
+  model(kHead, "mimo");
 }
 
 // More is told of the same answer.

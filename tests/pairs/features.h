@@ -30,6 +30,8 @@ struct Feature {
   bool same_answer = false;
   // Engines have one feature of a name here, such as "model".
   std::string place;
+  // The name of another feature, which comes before it and which it cannot be without; empty: none.
+  std::string needs;
   // What is wrong with an answer to `request`, whatever else is on; empty: nothing. May be empty.
   std::function<std::string(const Request& request, const Choice& choice)> check;
   // Whether the feature did something, by a run with it alone and one of nothing. Empty: an answer

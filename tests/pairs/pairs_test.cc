@@ -119,15 +119,15 @@ bool SameAnswers(const Outcome& a, const Outcome& b) {
   return true;
 }
 
+const Feature& Named(std::string_view name) {
+  const auto found = std::find_if(Features().begin(), Features().end(),
+                                  [&](const Feature& f) { return f.name == name; });
+  CHECK(found != Features().end(), name);
+  return *found;
+}
+
 class Pairs : public ::testing::Test {
  protected:
-  static const Feature& Named(std::string_view name) {
-    const auto found = std::find_if(Features().begin(), Features().end(),
-                                    [&](const Feature& f) { return f.name == name; });
-    CHECK(found != Features().end(), name);
-    return *found;
-  }
-
   // What only the features give that change answers.
   const Outcome& Expected(const FeatureSet& set) {
     FeatureSet shaping;
@@ -167,14 +167,30 @@ class Pairs : public ::testing::Test {
 
 // Whether an engine can have both.
 bool GoTogether(const Feature& a, const Feature& b) {
-  return &a == &b || a.place.empty() || a.place != b.place;
+  const auto apart = [](const Feature& one, const Feature& other) {
+    return &one != &other && !one.place.empty() && one.place == other.place;
+  };
+  const auto lacks = [&](const Feature& one, const Feature& other) {
+    return !one.needs.empty() && apart(Named(one.needs), other);
+  };
+  return !apart(a, b) && !lacks(a, b) && !lacks(b, a);
+}
+
+// With what the features need, which comes first.
+FeatureSet Whole(FeatureSet set) {
+  for (size_t i = 0; i < set.size(); ++i) {
+    if (set[i]->needs.empty()) continue;
+    const Feature& needed = Named(set[i]->needs);
+    if (std::find(set.begin(), set.end(), &needed) == set.end()) set.insert(set.begin(), &needed);
+  }
+  return set;
 }
 
 TEST_F(Pairs, EachFeatureAloneDoesSomething) {
   const Outcome plain = plain_runs_.Run({});
   for (const Feature& feature : Features()) {
     SCOPED_TRACE(feature.name);
-    const Outcome with = runs_.Run({&feature});
+    const Outcome with = runs_.Run(Whole({&feature}));
     ASSERT_TRUE(with.refused.ok()) << with.refused.message();
     EXPECT_TRUE(feature.shown ? feature.shown(with, plain) : !SameAnswers(with, plain));
   }
@@ -188,6 +204,7 @@ TEST_F(Pairs, AnswerAsTheyShould) {
       if (!GoTogether(features[a], features[b])) continue;
       FeatureSet set = {&features[a]};
       if (a != b) set.push_back(&features[b]);
+      set = Whole(set);
       Try(set);
       if (features[a].place == drafts.place || features[b].place == drafts.place) continue;
       set.push_back(&drafts);
@@ -203,7 +220,8 @@ std::string Markdown() {
          "Each feature of this table with each other, with n-gram drafts and without, as "
          "`tests/pairs` runs\nthem: the answer is the one that is given without those features "
          "that don't change answers, and\neach keeps its own promise. `yes`: tried; `–`: of "
-         "one kind.\n\n| | feature | spelling | an answer |\n| --- | --- "
+         "one kind, or a model without a head.\n\n| | feature | spelling | an answer |\n| --- | "
+         "--- "
          "| --- | --- |\n";
   for (size_t i = 0; i < features.size(); ++i) {
     out << "| " << i + 1 << " | " << features[i].name << " | `" << features[i].spelling << "` | "

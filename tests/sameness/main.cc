@@ -24,8 +24,10 @@ struct Arguments {
   int64_t tokens = 20000;
   int requests = 32;
   uint64_t seed = 1;
-  int level = 0;  // 0: by the device
-  std::string drafts = "ngram";
+  int level = 0;                 // 0: by the device
+  std::string drafts = "ngram";  // of the runs that have some
+
+  Arguments() { options.speculate = "none"; }
 };
 
 bool Parse(int argc, char** argv, Arguments* arguments) {

@@ -111,11 +111,15 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
   for (const int tokens : {3, 8}) {  // of what others of the key said, too
     WithDrafts(tokens, &add(StrCat("drafts of ", tokens, ", suffix"), 1), "suffix");
   }
-  Perturbation& paying = add("drafts as they pay, suffix", 1);
-  WithDrafts(8, &paying, "suffix");
-  paying.options.speculate_adapt = true;
-  paying.options.draft_wait_us = 500;
-  paying.must_draft = false;  // which is a matter of time
+  std::vector<std::string_view> proposers = {"suffix"};
+  if (drafts == "mtp") proposers.push_back(drafts);
+  for (const std::string_view proposer : proposers) {
+    Perturbation& paying = add(StrCat("drafts as they pay, ", proposer), 1);
+    WithDrafts(8, &paying, proposer);
+    paying.options.speculate_adapt = true;
+    paying.options.draft_wait_us = 500;
+    paying.must_draft = false;  // which is a matter of time
+  }
   Perturbation& cut = add("drafts, chunks of 33", 1);
   WithDrafts(8, &cut, drafts);
   cut.options.max_batch_tokens = 33;

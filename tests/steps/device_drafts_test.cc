@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <random>
 #include <set>
 
 #include "exec/executor_fixture.h"
@@ -140,6 +141,7 @@ class Rig {
     Answers answers;
     while (scheduler_->HasWork()) {
       for (const SequenceId id : hosted) Guess(id, known);
+      if (vary_) Vary();
       batch::BatchPlan plan;
       scheduler_->Plan(++now_, &plan);
       scheduler_->CheckInvariants();
@@ -158,6 +160,10 @@ class Rig {
     while (!flights_.empty()) End(&answers);
     return answers;
   }
+  // From now on the number of drafts that are worth it changes with each step.
+  void VaryDrafts() { vary_ = true; }
+  // The numbers of guesses that steps were to make.
+  const std::set<int32_t>& numbers() const { return numbers_; }
   exec::TinyExecutor& tiny() { return tiny_; }
   const schedule::Scheduler& scheduler() const { return *scheduler_; }
   // Entries that were launched before it was known where they stand.
@@ -180,7 +186,17 @@ class Rig {
     if (from + 2 > ids.size()) return;
     if (!scheduler_->AttachDrafts(id, std::vector{ids[from], 5})) scheduler_->AwaitCommit(id);
   }
+  // A sequence in thirty is given up. At times all want few.
+  void Vary() {
+    const auto most = static_cast<int32_t>(random_() % (kDrafts + 1));
+    for (const schedule::Sequence* sequence : scheduler_->running()) {
+      const bool gives_up = random_() % 30 == 0;
+      scheduler_->LimitDrafts(sequence->spec.id,
+                              gives_up ? -1 : static_cast<int32_t>(random_() % (most + 1)));
+    }
+  }
   void Launch(batch::BatchPlan* plan, const std::set<SequenceId>& hosted) {
+    if (!plan->entries.empty()) numbers_.insert(plan->guesses);
     bool any_unsure = false, any_hosted = false;
     for (const batch::PlanEntry& entry : plan->entries) {
       any_unsure |= entry.unsure > 0;
@@ -229,6 +245,9 @@ class Rig {
   bool plan_empty_ = false;
   int64_t now_ = 0;
   int unsure_ = 0, beside_hosted_ = 0, failed_ = 0;
+  bool vary_ = false;
+  std::set<int32_t> numbers_;
+  std::mt19937 random_{11};
 };
 
 // Of every kind, more than there are slots, some of several choices.
@@ -278,6 +297,16 @@ TEST_P(DeviceDrafts, AnswersAreThoseOfOneTokenAtATime) {
   EXPECT_GT(drafting.unsure(), 30);
   EXPECT_GT(stats.accepted, 100u);
   EXPECT_GT(stats.drafted, stats.accepted + 15);
+}
+
+TEST_P(DeviceDrafts, HowManyAreWorthItMayChangeWithEachStep) {
+  Rig plain(GetParam().model, "cpu"), drafting(GetParam().model, GetParam().device);
+  const Answers expected = plain.Run(Requests(1, 0), 1);
+  drafting.VaryDrafts();
+  EXPECT_EQ(drafting.Run(Requests(1, kDrafts), 2, expected), expected);
+  EXPECT_GT(drafting.scheduler().Stats().accepted, 20u);
+  for (int32_t number = 0; number <= kDrafts; ++number)
+    EXPECT_TRUE(drafting.numbers().contains(number)) << number;
 }
 
 TEST_P(DeviceDrafts, SequencesWithDraftsOfTheHostAreServedBeside) {
