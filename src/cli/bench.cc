@@ -451,7 +451,7 @@ Action SetUpBench(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--synthetic", options->synthetic,
                  "random weights of a known shape instead of MODEL: llama-3.1-8b, qwen3-8b, "
-                 "smollm2-135m or tiny");
+                 "qwen3-30b-a3b, qwen3-30b-a3b-6layers, mixtral-8x7b, smollm2-135m or tiny");
   app.add_option("--dtype", options->dtype,
                  "number format of --synthetic: bf16 (the default), f16, fp8, fp8-row, fp8-block, "
                  "q8_0 or q4_k");

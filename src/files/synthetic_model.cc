@@ -39,6 +39,27 @@ constexpr KnownModel kModels[] = {
   "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40960,
   "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": false,
   "bos_token_id": 151643, "eos_token_id": 151645})"},
+    {"qwen3-30b-a3b", R"({
+  "architectures": ["Qwen3MoeForCausalLM"], "vocab_size": 151936, "hidden_size": 2048,
+  "intermediate_size": 6144, "num_hidden_layers": 48, "num_attention_heads": 32,
+  "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8,
+  "moe_intermediate_size": 768, "norm_topk_prob": true, "max_position_embeddings": 40960,
+  "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": false,
+  "bos_token_id": 151643, "eos_token_id": 151645})"},
+    // The same with six of its layers, for machines that do not hold them all.
+    {"qwen3-30b-a3b-6layers", R"({
+  "architectures": ["Qwen3MoeForCausalLM"], "vocab_size": 151936, "hidden_size": 2048,
+  "intermediate_size": 6144, "num_hidden_layers": 6, "num_attention_heads": 32,
+  "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8,
+  "moe_intermediate_size": 768, "norm_topk_prob": true, "max_position_embeddings": 40960,
+  "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": false,
+  "bos_token_id": 151643, "eos_token_id": 151645})"},
+    {"mixtral-8x7b", R"({
+  "architectures": ["MixtralForCausalLM"], "vocab_size": 32000, "hidden_size": 4096,
+  "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+  "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2,
+  "max_position_embeddings": 32768, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0,
+  "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2})"},
     {"smollm2-135m", R"({
   "architectures": ["LlamaForCausalLM"], "vocab_size": 49152, "hidden_size": 576,
   "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
@@ -241,9 +262,22 @@ class SyntheticTensors : public TensorSource {
     }
     matrix("self_attn.o_proj", hidden, queries);
     Norm(prefix + "post_attention_layernorm.weight", hidden);
-    matrix("mlp.gate_proj", inner, hidden);
-    matrix("mlp.up_proj", inner, hidden);
-    matrix("mlp.down_proj", hidden, inner);
+    if (!config_.layers[static_cast<size_t>(layer)].experts) {
+      matrix("mlp.gate_proj", inner, hidden);
+      matrix("mlp.up_proj", inner, hidden);
+      matrix("mlp.down_proj", hidden, inner);
+      return;
+    }
+    const bool mixtral = config_.architecture == Architecture::kMixtral;
+    const std::string block = mixtral ? "block_sparse_moe." : "mlp.";
+    Matrix(StrCat(prefix, block, "gate.weight"), dtype_.others, config_.experts.count, hidden);
+    for (int e = 0; e < config_.experts.count; ++e) {
+      const std::string expert = StrCat(block, "experts.", e, ".");
+      const int64_t width = config_.experts.width;
+      matrix((expert + (mixtral ? "w1" : "gate_proj")).c_str(), width, hidden);
+      matrix((expert + (mixtral ? "w3" : "up_proj")).c_str(), width, hidden);
+      matrix((expert + (mixtral ? "w2" : "down_proj")).c_str(), hidden, width);
+    }
   }
 
   void ListAll() {

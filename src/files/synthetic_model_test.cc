@@ -55,7 +55,8 @@ TEST(SyntheticModel, ParameterCountsAreThePublishedOnes) {
     int64_t parameters;
   };
   for (const Case& c : {Case{"llama-3.1-8b", 8'030'261'248}, Case{"qwen3-8b", 8'190'735'360},
-                        Case{"smollm2-135m", 134'515'008}}) {
+                        Case{"smollm2-135m", 134'515'008}, Case{"qwen3-30b-a3b", 30'532'122'624},
+                        Case{"mixtral-8x7b", 46'702'792'704}}) {
     for (const std::string dtype : {"bf16", "fp8"}) {
       int64_t parameters = 0;
       const ModelFiles files = Open(c.name, dtype);
@@ -80,6 +81,13 @@ TEST(SyntheticModel, ConfigsAreThePublishedOnes) {
   EXPECT_EQ(qwen.head_dim, 128);
   EXPECT_FALSE(qwen.tied_embeddings);
   EXPECT_EQ(qwen.num_layers, 36);
+  const ModelConfig experts = Open("qwen3-30b-a3b", "q4_k").config;
+  EXPECT_EQ(experts.experts.count, 128);
+  EXPECT_EQ(experts.experts.per_token, 8);
+  EXPECT_TRUE(experts.experts.renormalize);
+  const ModelConfig cut = Open("qwen3-30b-a3b-6layers", "q4_k").config;
+  EXPECT_EQ(cut.num_layers, 6);
+  EXPECT_EQ(cut.experts.width, experts.experts.width);
 }
 
 TEST(SyntheticModel, EveryTensorHasItsBytesAndCanBeFound) {
@@ -153,7 +161,10 @@ TEST(SyntheticModel, UnknownNamesAreRefusedWithTheKnownOnes) {
        {"synthetic:gpt-5:bf16", "synthetic:", "synthetic::", "synthetic:llama-3.1-8b:bf16:bf16"}) {
     const Status status = OpenModel(path).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << path;
-    EXPECT_THAT(status.message(), HasSubstr("llama-3.1-8b, qwen3-8b, smollm2-135m, tiny")) << path;
+    EXPECT_THAT(status.message(),
+                HasSubstr("llama-3.1-8b, qwen3-8b, qwen3-30b-a3b, qwen3-30b-a3b-6layers, "
+                          "mixtral-8x7b, smollm2-135m, tiny"))
+        << path;
   }
   const Status status = OpenText("synthetic:tiny:q4_1").status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);

@@ -403,7 +403,8 @@ TEST(Params, ExpertsStandInOneParameterHoweverTheyAreStored) {
 }
 
 TEST(Params, SyntheticModelsHaveAllOfTheirTensorsAndNoOther) {
-  for (const std::string name : {"llama-3.1-8b", "qwen3-8b", "smollm2-135m", "tiny"}) {
+  for (const std::string name : {"llama-3.1-8b", "qwen3-8b", "qwen3-30b-a3b-6layers",
+                                 "mixtral-8x7b", "smollm2-135m", "tiny"}) {
     const auto files = files::OpenModel(files::SyntheticPath(name, "fp8"));
     ASSERT_TRUE(files.ok()) << files.status().message();
     const auto params =

@@ -433,7 +433,7 @@ class Others(unittest.TestCase):
         self.assertIn("quantization    fp8, activations in F8 by 128 elements of a token", text)
         self.assertIsNone(described["quantization"])
         self.assertIsNone(described["experts"])
-        with_experts = os.path.join(in_f32, "..", "qwen3_moe_sparse")
+        with_experts = os.path.join(models, "qwen3_moe_sparse")
         self.assertIn("experts         6 of width 32 in 1 layers, 2 a token",
                       run("inspect", with_experts).stdout)
         self.assertEqual(json.loads(run("inspect", with_experts, "--json").stdout)["experts"],
