@@ -154,7 +154,9 @@ int RunCommand(int argc, char** argv) {
     return UsageError(status.message());
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = SpellGraphs(argc, argv, app);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(std::move(arguments));
   } catch (const CLI::Success& done) {  // --help, --version
     return app.exit(done);
   } catch (const CLI::ParseError& error) {

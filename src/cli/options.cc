@@ -12,6 +12,8 @@
 namespace sluice::cli {
 namespace {
 
+constexpr char kGraphs[] = "--graphs";
+
 // Turns the ForEach of an options struct into options of CLI11.
 class OptionDeclarer {
  public:
@@ -59,6 +61,37 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
       ->required()
       ->type_name("MODEL");
   options->ForEach(OptionDeclarer(app, "Engine options"));
+  app.get_option(kGraphs)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->transform(CLI::Transformer({{"true", "full"},
+                                    {"on", "full"},
+                                    {"yes", "full"},
+                                    {"1", "full"},
+                                    {"false", "none"},
+                                    {"off", "none"},
+                                    {"no", "none"},
+                                    {"0", "none"}},
+                                   CLI::ignore_case));
+}
+
+std::vector<std::string> SpellGraphs(int argc, char** argv, const CLI::App& app) {
+  if (argc < 2) return {};
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto commands = app.get_subcommands(
+      [&](const CLI::App* command) { return command->get_name() == arguments.front(); });
+  if (commands.empty() || commands.front()->get_option_no_throw(kGraphs) == nullptr) {
+    return arguments;
+  }
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const CLI::Option* before = commands.front()->get_option_no_throw(arguments[i - 1]);
+    const bool value = before != nullptr && before->get_items_expected_min() > 0;
+    if (value && arguments[i - 1] != kGraphs) continue;
+    if (arguments[i] == "--no-graphs") arguments[i] = "--graphs=none";
+    if (arguments[i] != kGraphs) continue;
+    const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : "";
+    if (next != "none" && next != "piecewise" && next != "full") arguments[i] = "--graphs=full";
+  }
+  return arguments;
 }
 
 Status ReadConfig(int argc, char** argv, CLI::App& app) {

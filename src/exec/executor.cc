@@ -105,7 +105,6 @@ Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs, int6
 }
 
 Status Executor::Propose(device::Stream& stream, const Inputs& inputs, batch::KvSink* sink) {
-  if (propose_) return propose_(stream, sampler_->lengths(), sampler_->tokens());
   if (mtp_ == nullptr) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(SinkObserver* const observer, Observe(sink));
   return mtp_->Propose(stream, inputs.given, inputs.model, observer);
@@ -139,6 +138,7 @@ Status Executor::WriteBucket(Flight* flight, device::View* source) {
   const int64_t rows = graphs_->shape(index).tokens;
   *source = flight->batch.host.view();
   source->bytes = bucket.bytes;
+  if (graphs_->shape(index).chunk) return OkStatus();
   flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
   if (flight->misfit != sample::Sampler::Misfit::kNone) return OkStatus();
   sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits, source->data + flight->batch.bytes);
@@ -163,7 +163,7 @@ Status Executor::EnqueueModel(Flight* flight) {
   const Inputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, source));
   SLUICE_RETURN_IF_ERROR(Place(*stream_, bucket, true));
-  return RunModel(flight, bucket.model, graphs_->shape(index).tokens);
+  return RunModel(flight, bucket.model, graphs_->shape(index).rows());
 }
 
 Status Executor::EnqueueEager(Flight* flight) {
@@ -187,7 +187,8 @@ Status Executor::EnqueueEager(Flight* flight) {
 Status Executor::EnqueueSampling(Flight* flight) {
   const int64_t start = NowMicros();
   const int index = flight->batch.bucket;
-  if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
+  const bool fixed = index >= 0 && !graphs_->shape(index).chunk;
+  if (fixed && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadBesideFixed(*stream_, &flight->rows));
     SLUICE_RETURN_IF_ERROR(flight->sink == nullptr || mtp_ == nullptr
                                ? sampling_graphs_->Run(*stream_, index, {})
@@ -195,7 +196,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
     SLUICE_RETURN_IF_ERROR(
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
-    if (index >= 0) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
+    if (fixed) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
     const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
     if (!flight->batch.plan.tokens.empty()) {
@@ -203,6 +204,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
       SLUICE_RETURN_IF_ERROR(Propose(*stream_, inputs, flight->sink));
     }
   }
+  if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
   flight->costs.sample += NowMicros() - start;
   SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
   return stream_->Record(*flight->done);
@@ -213,7 +215,7 @@ Status Executor::RunModelOf(device::Stream& stream, int index) {
   SLUICE_RETURN_IF_ERROR(Place(stream, bucket, true));
   model::ForwardContext context = Context(stream);
   return model_.Forward(context, bucket.model,
-                        OutputsOf(bucket.model, graphs_->shape(index).tokens));
+                        OutputsOf(bucket.model, graphs_->shape(index).rows()));
 }
 
 Status Executor::RunSamplingOf(device::Stream& stream, int index, batch::KvSink* sink) {

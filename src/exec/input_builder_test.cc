@@ -575,6 +575,25 @@ TEST_F(InputBuilderTest, StepsWithDraftsGoToTheSmallestBucketOfTheirSequencesTha
   EXPECT_EQ(Build(Verify(3))->bucket, -1) << "a chunk of a prompt";
 }
 
+TEST_F(InputBuilderTest, ChunksGoToTheSmallestBucketOfChunksThatHoldsThem) {
+  const std::vector<BucketShape> shapes = {
+      {1, 1}, {3, 3}, {1, 2, true}, {1, 8, true}, {3, 8, true}};
+  builder_->UseBuckets(shapes, 1, 0);
+  EXPECT_EQ(Build(Decode())->bucket, 0);
+  EXPECT_EQ(Build(Verify(2))->bucket, 4) << "two rows";
+  for (const int queries : {2, 3}) {
+    BatchPlan chunk = Verify(queries);
+    chunk.entries[0].logits_count = 1;
+    chunk.logits_rows = {{queries - 1}};
+    const auto batch = Build(chunk);
+    ASSERT_TRUE(batch.ok()) << batch.status().message();
+    EXPECT_EQ(batch->bucket, queries == 2 ? 2 : 3);
+    EXPECT_EQ(batch->shape.tokens, queries == 2 ? 2 : 8);
+    EXPECT_EQ(batch->shape.rows, 1);
+  }
+  EXPECT_EQ(Build(Verify(3))->bucket, 4) << "three rows";
+}
+
 TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {
   BatchPlan plan = Good();
   plan.entries[0].first_position = 10;  // so the window begins with the second token of block 2

@@ -1,6 +1,7 @@
 // Executor: what is made before the first step: buffers, steps to be in flight, buckets and graphs,
 // and how much memory that takes.
 #include <algorithm>
+#include <set>
 
 #include "device/alignment.h"
 #include "exec/executor.h"
@@ -65,11 +66,21 @@ size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& 
 constexpr int64_t kEditsOfBucket = 1024, kEditsOfRow = 16;
 int64_t EditsOf(int64_t rows) { return kEditsOfBucket + rows * kEditsOfRow; }
 
-std::vector<BucketShape> BucketsOf(const model::ModelOptions& options, int max_num_seqs,
-                                   int draft_tokens) {
+std::vector<BucketShape> BucketsOf(const model::ModelOptions& limits,
+                                   const Executor::Options& options) {
   const auto tokens_max =
-      static_cast<int>(std::min<int64_t>(options.max_tokens, options.max_logits_rows));
-  return BucketShapes(std::min(max_num_seqs, tokens_max), 1 + draft_tokens, tokens_max);
+      static_cast<int>(std::min<int64_t>(limits.max_tokens, limits.max_logits_rows));
+  return BucketShapes(std::min(options.max_num_seqs, tokens_max), 1 + options.draft_tokens,
+                      tokens_max);
+}
+
+std::vector<BucketShape> ChunksOf(const model::ModelOptions& limits,
+                                  const Executor::Options& options) {
+  const auto rows =
+      static_cast<int>(std::min<int64_t>(options.max_num_seqs, limits.max_logits_rows));
+  const auto tokens =
+      static_cast<int>(std::min<int64_t>(options.graph_chunk_tokens, limits.max_tokens));
+  return ChunkShapes(rows, tokens);
 }
 
 size_t PlanBytes(int max_num_seqs) {
@@ -126,6 +137,26 @@ MtpProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num
   return {.tokens = options.max_tokens, .sequences = max_num_seqs, .guesses = draft_tokens};
 }
 
+// For people: what runs between the graphs of a step and why, or nothing.
+std::string PiecesNote(const Executor::Options& options, const device::DeviceFacts& facts) {
+  std::string note;
+  const auto add = [&](const auto&... parts) {
+    note += StrCat(note.empty() ? ", in pieces between which there run " : " and ", parts...);
+  };
+  if (options.graphs == device::GraphSupport::kPiecewise) {
+    add("all kinds of attention, by --graphs piecewise");
+  } else if (facts.graphs == device::GraphSupport::kPiecewise) {
+    add("all kinds of attention, which ", device::ToString(facts.id), " does not capture");
+  }
+  if (options.bindings == nullptr) return note;
+  std::set<std::string_view> named;
+  for (const ops::BindRecord& binding : *options.bindings) {
+    if (binding.graphs == device::GraphSupport::kFull) continue;
+    if (named.insert(binding.chosen).second) add(binding.chosen, ", which cannot be captured");
+  }
+  return note;
+}
+
 // Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of the
 // model's head is a layer between an embedding and a token of its own.
 constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
@@ -144,12 +175,14 @@ Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
   return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs)));
 }
 
-size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
-  if (facts.graphs != device::GraphSupport::kFull) return 0;
+size_t Executor::GraphBytes(const files::ModelConfig& config,
+                            const model::ModelOptions& model_options,
+                            const device::DeviceFacts& facts, const Options& options) {
+  if (std::min(options.graphs, facts.graphs) == device::GraphSupport::kNone) return 0;
   const int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep +
-                           (options.mtp_head ? draft_tokens * kLaunchesOfGuess : 0);
-  const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
+                           (model_options.mtp_head ? options.draft_tokens * kLaunchesOfGuess : 0);
+  const size_t graphs =
+      BucketsOf(model_options, options).size() + ChunksOf(model_options, options).size();
   return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
 }
 
@@ -287,36 +320,24 @@ Status Executor::MakeFlights(int depth) {
 
 // The KV memory is bound by now, so graphs may be captured from here on.
 Status Executor::MakeGraphs(const Options& options) {
-  if (!options.graphs) {
-    info_.graphs_note = "no graphs: --no-graphs switches them off";
-    return OkStatus();
-  }
-  if (stream_->checks_each_op()) {
-    info_.graphs_note = "no graphs: --check-each-op waits after every op";
-    return OkStatus();
-  }
-  const auto refuse = [&](std::string_view who, device::GraphSupport support) {
-    info_.graphs_note = StrCat("no graphs: ", who,
-                               support == device::GraphSupport::kNone
-                                   ? " cannot be captured"
-                                   : " can be captured in pieces alone, which is not made use of");
-    return OkStatus();
-  };
   const device::DeviceFacts& facts = device_.facts();
-  constexpr auto kFull = device::GraphSupport::kFull;
-  if (facts.graphs != kFull) return refuse(device::ToString(facts.id), facts.graphs);
-  if (options.bindings != nullptr) {
-    for (const ops::BindRecord& binding : *options.bindings) {
-      if (binding.graphs != kFull) return refuse(binding.chosen, binding.graphs);
-    }
+  const device::GraphSupport level = std::min(options.graphs, facts.graphs);
+  if (options.graphs == device::GraphSupport::kNone) {
+    info_.graphs_note = "no graphs: --graphs none switches them off";
+  } else if (stream_->checks_each_op()) {
+    info_.graphs_note = "no graphs: --check-each-op waits after every op";
+  } else if (level == device::GraphSupport::kNone) {
+    info_.graphs_note = StrCat("no graphs: ", device::ToString(facts.id), " cannot be captured");
+  } else {
+    return MakeBuckets(options, level);
   }
-  if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
-  return MakeBuckets(options);
+  return OkStatus();
 }
 
-Status Executor::MakeBuckets(const Options& options) {
-  std::vector<BucketShape> shapes =
-      BucketsOf(model_.options(), options.max_num_seqs, options.draft_tokens);
+Status Executor::MakeBuckets(const Options& options, device::GraphSupport level) {
+  std::vector<BucketShape> shapes = BucketsOf(model_.options(), options);
+  const auto sampled = static_cast<int64_t>(shapes.size());
+  for (const BucketShape& shape : ChunksOf(model_.options(), options)) shapes.push_back(shape);
   std::vector<size_t> bytes;
   size_t staging = 0;
   for (const BucketShape& shape : shapes) {
@@ -324,23 +345,28 @@ Status Executor::MakeBuckets(const Options& options) {
     const InputShape sizes = builder_->ShapeOf(shape);
     const size_t given = CarveInputs({}, sizes, &bucket.given);
     Carve(parameters_.view(), sizes, &bucket);
-    bucket.edits = EditsOf(shape.tokens);
-    bucket.bytes = given + sample::Sampler::FixedBytes(shape.tokens, 0);
-    bucket.sampling = parameters_.view();
-    bucket.sampling.data += given;
-    bucket.sampling.bytes = sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
+    bucket.bytes = given;
+    if (!shape.chunk) {
+      bucket.edits = EditsOf(shape.tokens);
+      bucket.bytes += sample::Sampler::FixedBytes(shape.tokens, 0);
+      bucket.sampling = parameters_.view();
+      bucket.sampling.data += given;
+      bucket.sampling.bytes = sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
+    }
     bytes.push_back(bucket.bytes);
     staging = std::max(staging, given + bucket.sampling.bytes);
   }
   graphs_ = std::make_unique<GraphRunner>(
-      device_, shapes, bytes, parameters_.view(),
+      device_, level, shapes, bytes, parameters_.view(),
       [this](device::Stream& stream, int bucket) { return RunModelOf(stream, bucket); });
-  sampling_graphs_ =
-      std::make_unique<GraphRunner>(device_, shapes, std::span<const size_t>(), device::View(),
-                                    [this](device::Stream& stream, int bucket) {
-                                      return RunSamplingOf(stream, bucket, nullptr);
-                                    });
-  info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
+  sampling_graphs_ = std::make_unique<GraphRunner>(
+      device_, level, std::vector(shapes.begin(), shapes.begin() + sampled),
+      std::span<const size_t>(), device::View(), [this](device::Stream& stream, int bucket) {
+        return RunSamplingOf(stream, bucket, nullptr);
+      });
+  info_.graphs_note = BucketsNote(shapes[sampled - 1].sequences, 1 + options.draft_tokens,
+                                  shapes.back().chunk ? shapes.back().tokens : 0) +
+                      PiecesNote(options, device_.facts());
   builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, staging);
   return OkStatus();
 }

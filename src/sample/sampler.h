@@ -122,10 +122,6 @@ class Sampler {
   // Puts what a step has beside its rows, masks and counts of slots that start, where RunFixed
   // reads it.
   Status UploadBesideFixed(device::Stream& stream, Step* step);
-  // What graphs RunFixed and ResolveTokens may be captured in.
-  device::GraphSupport graphs() const {
-    return std::min({sample_.graphs(), keep_.graphs(), resolve_rows_.graphs(), resolve_.graphs()});
-  }
   // Fetches the results of a step that ran over `rows` rows.
   Status FetchFixed(device::Stream& stream, int64_t rows, Step* step);
 
