@@ -130,20 +130,26 @@ Status Executor::Enqueue(Flight* flight) {
   return status;
 }
 
-// The rows of a bucket's step go to the device with the model's inputs, in one copy; edits, which
-// few steps have, in another.
+size_t Executor::WriteRows(Flight* flight, const Inputs& inputs) const {
+  const int64_t edits = flight->rows.edit_count();
+  if (edits > inputs.edits) return 0;
+  const PreparedBatch& batch = flight->batch;
+  const int64_t rows = batch.shape.rows;
+  sample::Sampler::WriteFixed(flight->rows, rows, inputs.edits, batch.host.data() + batch.bytes);
+  sample::Sampler::ReadFixed(inputs.sampling, rows, &flight->rows);
+  return sample::Sampler::FixedBytes(rows, edits);
+}
+
+// The sampler's rows of a bucket's step go to the device with the model's inputs, in one copy;
+// edits, which few steps have, in another.
 Status Executor::WriteBucket(Flight* flight, device::View* source) {
-  const int index = flight->batch.bucket;
-  const Inputs& bucket = bucket_inputs_[index];
-  const int64_t rows = graphs_->shape(index).tokens;
+  const Inputs& bucket = bucket_inputs_[flight->batch.bucket];
+  const int64_t rows = flight->batch.shape.rows, edits = flight->rows.edit_count();
   *source = flight->batch.host.view();
   source->bytes = bucket.bytes;
-  if (graphs_->shape(index).chunk) return OkStatus();
   flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
-  if (flight->misfit != sample::Sampler::Misfit::kNone) return OkStatus();
-  sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits, source->data + flight->batch.bytes);
-  const int64_t edits = flight->rows.edit_count();
-  if (edits == 0) return OkStatus();
+  WriteRows(flight, bucket);
+  if (edits == 0 || edits > bucket.edits) return OkStatus();
   device::CopyItem item{parameters_.view(), flight->batch.host.view()};
   item.source.data += bucket.bytes;
   item.source.bytes =
@@ -168,15 +174,15 @@ Status Executor::EnqueueModel(Flight* flight) {
 
 Status Executor::EnqueueEager(Flight* flight) {
   const PreparedBatch& batch = flight->batch;
-  device::View given = batch.host.view();
-  given.bytes = batch.bytes;
-  if (device_.facts().device_memory) {
-    const device::CopyItem item{parameters_.view(), given};
-    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
-    given = parameters_.view();
-  }
   eager_tables_ += batch.overfull ? 1 : 0;
-  Carve(given, batch.shape, &eager_);
+  if (device_.facts().device_memory) {
+    device::CopyItem item{parameters_.view(), batch.host.view()};
+    item.source.bytes = CarveStaged(batch.shape, &eager_);
+    item.source.bytes += WriteRows(flight, eager_);
+    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
+  } else {
+    Carve(batch.host.view(), batch.shape, &eager_);
+  }
   const std::vector<batch::TokenRef>& tokens = batch.plan.tokens;
   const bool names_rows =
       std::any_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; });

@@ -134,12 +134,18 @@ class Executor : public StepRunner {
   struct Inputs {
     StepInputs given;
     model::DeviceBatch model;
-    // Of a bucket, but for chunks: the sampler's rows and edits, behind what is given.
+    // The sampler's rows and edits, behind what is given; none where the device reads the host's.
     device::View sampling;
     int64_t edits = 0;  // that there is room for
     size_t bytes = 0;   // of a bucket: what every step of it copies, all but the edits
   };
-  void Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const;
+  // Returns the bytes that are given.
+  size_t Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const;
+  // Carve in parameters_, with room for the sampler behind, which the result does not count.
+  size_t CarveStaged(const InputShape& shape, Inputs* inputs) const;
+  // The sampler's rows and edits behind the inputs on the host, if there is room. Returns the bytes
+  // that they take there.
+  size_t WriteRows(Flight* flight, const Inputs& inputs) const;
   // The inputs of a bucket's step as the host has them.
   Status WriteBucket(Flight* flight, device::View* source);
   Status EnqueueEager(Flight* flight);

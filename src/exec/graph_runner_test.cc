@@ -447,6 +447,28 @@ TEST(GraphStep, TakesFewHostCallsWhateverTheBatch) {
   EXPECT_EQ(tiny.queued().counts().captures, 2 * 3);
 }
 
+// Edits of logits go with the other inputs; only where they are very many, in a copy of their own.
+TEST(GraphStep, AStepWithoutAGraphHasOneCopyThereAndOneBack) {
+  TinyExecutor tiny("llama", 0, "pinned", GraphSupport::kNone);
+  const std::vector<int32_t> prompt = {1, 75, 65, 67};
+  uint64_t step = 0;
+  for (const int biases : {0, 100, 200}) {
+    batch::SamplingParams sampling;
+    sampling.top_logprobs = 3;
+    for (int i = 0; i < biases; ++i) sampling.logit_bias.push_back({i, 0.5f});
+    for (const bool starts : {true, false}) {
+      PlanBuilder plan(++step, 1);
+      for (int slot = 0; slot < kTestSlots; ++slot) {
+        if (starts) plan.Start(slot, sampling, prompt).Entry(slot, 0, prompt, {{3}});
+        if (!starts) plan.Entry(slot, 4, {batch::kLastDrawn}, {{0}});
+      }
+      const int64_t before = tiny.queued().counts().copies;
+      ASSERT_TRUE(tiny.Run(plan.plan()).ok());
+      EXPECT_EQ(tiny.queued().counts().copies - before, biases == 200 ? 3 : 2) << biases << starts;
+    }
+  }
+}
+
 TEST(GraphStep, AnErrorInsideAReplayIsFoundAtTheEndAndTheNextStepRuns) {
   TinyExecutor tiny("llama", 0, "pinned");
   const std::vector<int32_t> prompt = {1, 75, 65, 67};

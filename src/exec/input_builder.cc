@@ -72,14 +72,13 @@ InputShape InputBuilder::ShapeOf(const BucketShape& bucket) const {
   return shape;
 }
 
-void InputBuilder::UseBuckets(std::vector<BucketShape> buckets, int query_max, size_t bytes) {
+void InputBuilder::UseBuckets(std::vector<BucketShape> buckets, int query_max) {
   for (const BucketShape& bucket : buckets) bucket_shapes_.push_back(ShapeOf(bucket));
   bucket_query_max_ = query_max;
   buckets_ = std::move(buckets);
   const auto chunk = std::find_if(buckets_.begin(), buckets_.end(),
                                   [](const BucketShape& bucket) { return bucket.chunk; });
   first_chunk_ = static_cast<size_t>(chunk - buckets_.begin());
-  bucket_bytes_ = bytes;
 }
 
 int InputBuilder::DecodeBucket(const batch::BatchPlan& plan) const {
@@ -333,8 +332,7 @@ Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
     return OkStatus();
   }
   const size_t bytes = CarveInputs({}, LargestShape(limits_, groups_), &inputs_);
-  SLUICE_ASSIGN_OR_RETURN(batch->host,
-                          device::AllocateStaging(device_, std::max(bytes, bucket_bytes_)));
+  SLUICE_ASSIGN_OR_RETURN(batch->host, device::AllocateStaging(device_, bytes + limits_.behind));
   return OkStatus();
 }
 

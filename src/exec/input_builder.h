@@ -23,6 +23,7 @@ struct InputLimits {
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
   bool guesses = false;  // plans may ask for tokens to be guessed
+  size_t behind = 0;     // bytes of staging behind a step's inputs that are the caller's
 };
 
 // Of the largest step, which tells every table whole.
@@ -43,9 +44,8 @@ class InputBuilder {
   Result<PreparedBatch> Build(batch::BatchPlan* plan);
   // From now on plans that fit a bucket are laid out for it, those with at most `query_max` tokens
   // of a sequence if they can for one that is no chunk's. Chunks come behind the others, in the
-  // order of ChunkShapes; the others in that of BucketShapes. `bytes`: of staging for the largest,
-  // the sampler's part included. Call before the first Build.
-  void UseBuckets(std::vector<BucketShape> buckets, int query_max, size_t bytes);
+  // order of ChunkShapes; the others in that of BucketShapes. Call before the first Build.
+  void UseBuckets(std::vector<BucketShape> buckets, int query_max);
   // Of a bucket, with the widest block tables and room for some news of them.
   InputShape ShapeOf(const BucketShape& bucket) const;
   // The batch came to nothing, or nobody knows what it did: what it told is to be told again.
@@ -97,7 +97,6 @@ class InputBuilder {
   size_t first_chunk_ = 0;    // of buckets_
   int bucket_query_max_ = 0;  // tokens of a sequence
   std::vector<InputShape> bucket_shapes_;
-  size_t bucket_bytes_ = 0;
   std::vector<PreparedBatch> spare_;
 };
 

@@ -61,10 +61,11 @@ size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& 
   return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
 }
 
-// Edits of logits that a bucket's inputs have room for: in all, and more for each row. A step with
-// more runs eagerly.
-constexpr int64_t kEditsOfBucket = 1024, kEditsOfRow = 16;
-int64_t EditsOf(int64_t rows) { return kEditsOfBucket + rows * kEditsOfRow; }
+// Edits of logits that a step's inputs have room for: in all, and more for each row. A step with
+// more is sampled eagerly, and the sampler brings them to the device by itself.
+constexpr int64_t kEditsOfStep = 1024, kEditsOfRow = 16;
+int64_t EditsOf(int64_t rows) { return kEditsOfStep + rows * kEditsOfRow; }
+size_t SamplingBytes(int64_t rows) { return sample::Sampler::FixedBytes(rows, EditsOf(rows)); }
 
 std::vector<BucketShape> BucketsOf(const model::ModelOptions& limits,
                                    const Executor::Options& options) {
@@ -116,12 +117,10 @@ struct InputMemoryBytes {
 };
 InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const InputLimits& limits) {
   const InputShape largest = LargestShape(limits, groups);
-  const int64_t rows = limits.logits_rows;
   InputMemoryBytes bytes;
   StepInputs given;
   model::DeviceBatch placed;
-  bytes.parameters =
-      CarveInputs({}, largest, &given) + sample::Sampler::FixedBytes(rows, EditsOf(rows));
+  bytes.parameters = CarveInputs({}, largest, &given) + SamplingBytes(limits.logits_rows);
   bytes.placed = CarvePlaced({}, largest, given, &placed);
   for (const int64_t width : largest.table_widths) bytes.tables += TableBytes(limits.slots, width);
   return bytes;
@@ -208,6 +207,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   const model::ModelOptions& options = model.options();
   InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
   limits.guesses |= wanted.propose != nullptr;
+  if (device.facts().device_memory) limits.behind = SamplingBytes(limits.logits_rows);
   executor->guesses_ = limits.guesses ? wanted.draft_tokens : 0;
   executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
@@ -297,9 +297,19 @@ Status Executor::MakeProposer(const Options& wanted) {
   return OkStatus();
 }
 
-void Executor::Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const {
-  CarveInputs(given, shape, &inputs->given);
+size_t Executor::Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const {
+  const size_t bytes = CarveInputs(given, shape, &inputs->given);
   CarvePlaced(placed_.view(), shape, inputs->given, &inputs->model);
+  return bytes;
+}
+
+size_t Executor::CarveStaged(const InputShape& shape, Inputs* inputs) const {
+  const size_t bytes = Carve(parameters_.view(), shape, inputs);
+  inputs->edits = EditsOf(shape.rows);
+  inputs->sampling = parameters_.view();
+  inputs->sampling.data += bytes;
+  inputs->sampling.bytes = SamplingBytes(shape.rows);
+  return bytes;
 }
 
 Status Executor::MakeFlights(int depth) {
@@ -339,22 +349,11 @@ Status Executor::MakeBuckets(const Options& options, device::GraphSupport level)
   const auto sampled = static_cast<int64_t>(shapes.size());
   for (const BucketShape& shape : ChunksOf(model_.options(), options)) shapes.push_back(shape);
   std::vector<size_t> bytes;
-  size_t staging = 0;
   for (const BucketShape& shape : shapes) {
     Inputs& bucket = bucket_inputs_.emplace_back();
     const InputShape sizes = builder_->ShapeOf(shape);
-    const size_t given = CarveInputs({}, sizes, &bucket.given);
-    Carve(parameters_.view(), sizes, &bucket);
-    bucket.bytes = given;
-    if (!shape.chunk) {
-      bucket.edits = EditsOf(shape.tokens);
-      bucket.bytes += sample::Sampler::FixedBytes(shape.tokens, 0);
-      bucket.sampling = parameters_.view();
-      bucket.sampling.data += given;
-      bucket.sampling.bytes = sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
-    }
+    bucket.bytes = CarveStaged(sizes, &bucket) + sample::Sampler::FixedBytes(sizes.rows, 0);
     bytes.push_back(bucket.bytes);
-    staging = std::max(staging, given + bucket.sampling.bytes);
   }
   graphs_ = std::make_unique<GraphRunner>(
       device_, level, shapes, bytes, parameters_.view(),
@@ -367,7 +366,7 @@ Status Executor::MakeBuckets(const Options& options, device::GraphSupport level)
   info_.graphs_note = BucketsNote(shapes[sampled - 1].sequences, 1 + options.draft_tokens,
                                   shapes.back().chunk ? shapes.back().tokens : 0) +
                       PiecesNote(options, device_.facts());
-  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, staging);
+  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens);
   return OkStatus();
 }
 
