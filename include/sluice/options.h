@@ -30,7 +30,8 @@ struct EngineOptions {
   int kernel_block_size = 32;
   int state_block = 2048;
   bool prefix_cache = true;
-  bool graphs = true;
+  std::string graphs = "full";
+  int graph_chunk_tokens = 0;
   std::string speculate = "auto";
   int speculate_tokens = limits::kDraftTokensMax;
   bool speculate_adapt = true;
@@ -70,7 +71,11 @@ struct EngineOptions {
       "beginnings of multiples of it",
       1, 1 << 20);
     v(prefix_cache, "prefix-cache", "share KV of equal prompt beginnings within one API key");
-    v(graphs, "graphs", "run decode steps as captured graphs where the device has them");
+    v(graphs, "graphs",
+      "how much of a step runs as captured graphs where the device has them: none, piecewise (all "
+      "but attention) or full");
+    v(graph_chunk_tokens, "graph-chunk-tokens",
+      "run steps with chunks of prefill as graphs up to so many tokens; 0: none", 0, 1 << 20);
     v(speculate, "speculate",
       "where drafts come from that a step verifies, which changes no answer: none, ngram (what "
       "followed the last tokens where they stood before in prompt and answer), suffix (what "

@@ -185,7 +185,7 @@ class Program {
     std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);
     const std::string first = argc > 1 ? argv[1] : "";
     for (const auto& [command, action] : actions_) {
-      if (command->get_name() == first) words = Translated(words, *command);
+      if (command->get_name() == first) words = SpellGraphs(Translated(words, *command), *command);
     }
     if (argc > 1) words.insert(words.begin(), first);
     std::reverse(words.begin(), words.end());  // as CLI11 takes them

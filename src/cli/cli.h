@@ -5,6 +5,7 @@
 #include <CLI/App.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "sluice/options.h"
 #include "sluice/server.h"
@@ -24,6 +25,10 @@ int ExitCode(const Status& status);
 
 // Declares MODEL and every option of an engine on `app`.
 void AddEngineOptions(CLI::App& app, EngineOptions* options);
+
+// The words behind a command, with --graphs as an option that has a value. It was a flag once, and
+// --graphs alone and --no-graphs still mean full and none.
+std::vector<std::string> SpellGraphs(std::vector<std::string> words, const CLI::App& command);
 
 // Declares every option of the HTTP server on `app`.
 void AddServerOptions(CLI::App& app, ServerOptions* options);

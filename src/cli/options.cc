@@ -7,6 +7,8 @@
 namespace sluice::cli {
 namespace {
 
+constexpr char kGraphs[] = "--graphs";
+
 // Turns the ForEach of an options struct into options of CLI11.
 class OptionDeclarer {
  public:
@@ -56,6 +58,31 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options) {
       ->type_name("MODEL");
   options->ForEach(OptionDeclarer(app, "Engine options"));
   app.get_option("--kv-memory")->check(CheckUnit, "SIZE");
+  app.get_option(kGraphs)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->transform(CLI::Transformer({{"true", "full"},
+                                    {"on", "full"},
+                                    {"yes", "full"},
+                                    {"1", "full"},
+                                    {"false", "none"},
+                                    {"off", "none"},
+                                    {"no", "none"},
+                                    {"0", "none"}},
+                                   CLI::ignore_case));
+}
+
+std::vector<std::string> SpellGraphs(std::vector<std::string> words, const CLI::App& command) {
+  if (command.get_option_no_throw(kGraphs) == nullptr) return words;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const CLI::Option* before = i > 0 ? command.get_option_no_throw(words[i - 1]) : nullptr;
+    const bool value = before != nullptr && before->get_items_expected_min() > 0;
+    if (value && words[i - 1] != kGraphs) continue;
+    if (words[i] == "--no-graphs") words[i] = "--graphs=none";
+    if (words[i] != kGraphs) continue;
+    const std::string next = i + 1 < words.size() ? words[i + 1] : "";
+    if (next != "none" && next != "piecewise" && next != "full") words[i] = "--graphs=full";
+  }
+  return words;
 }
 
 void AddServerOptions(CLI::App& app, ServerOptions* options) {

@@ -46,6 +46,8 @@ class Stream {
   virtual ~Stream() = default;
   // OpenOptions::check_each_op of its device.
   bool checks_each_op() const { return checks_each_op_; }
+  // No work is put on it: ops note their calls there (ops::CallList).
+  bool lists_calls() const { return lists_calls_; }
   virtual Status Synchronize() = 0;
   virtual Status Record(Event& event) = 0;
   // Later work of this stream waits; the host does not. For the copies of KV between processes and
@@ -57,10 +59,11 @@ class Stream {
   virtual Status ReserveScratch(size_t) { return OkStatus(); }
 
  protected:
-  explicit Stream(bool checks_each_op = false) : checks_each_op_(checks_each_op) {}
+  explicit Stream(bool checks_each_op = false, bool lists_calls = false)
+      : checks_each_op_(checks_each_op), lists_calls_(lists_calls) {}
 
  private:
-  const bool checks_each_op_;
+  const bool checks_each_op_, lists_calls_;
 };
 
 // Owns a range of memory; frees it when destroyed, which is after the work that uses it. Move-only.

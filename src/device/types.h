@@ -34,8 +34,8 @@ struct View {
   uint64_t buffer = 0;  // that it is a part of, by number (living_buffers.h); 0: not recorded
 };
 
-// kPiecewise: all but some ops can be captured, as those that read sizes on the host will declare;
-// until exec captures in pieces it counts as kNone.
+// What graphs may hold. kPiecewise, of a device: all but attention; of an op: the work around it,
+// so that it runs between two graphs.
 enum class GraphSupport : uint8_t { kNone, kPiecewise, kFull };
 
 // What kernels' choices may depend on; fixed once the device is open.

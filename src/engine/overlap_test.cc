@@ -204,7 +204,7 @@ TEST(Overlap, AnswersAreThoseOfADeviceWithoutIt) {
     stopped += answer.finish == FinishReason::kStop;
   }
   EXPECT_GT(stopped, 0);
-  for (const char* device : {"pinned", "plain", "nographs"}) {
+  for (const char* device : {"pinned", "plain", "nographs", "chunks", "noattention"}) {
     EXPECT_TRUE(Answers(device) == expected) << device;
   }
   EXPECT_TRUE(Answers("pinned", 14) == expected);  // little memory: some are recomputed

@@ -41,7 +41,28 @@ std::vector<BucketShape> BucketShapes(int largest, int query_max, int tokens_max
   return shapes;
 }
 
-std::string BucketsNote(int largest, int query_max) {
+std::vector<int> ChunkSizes(int largest) {
+  std::vector<int> sizes;
+  if (largest == 0) return sizes;
+  constexpr int kSmallest = 16;
+  for (int size = kSmallest; size < largest; size *= 2) sizes.push_back(size);
+  sizes.push_back(largest);
+  return sizes;
+}
+
+// A prompt that comes alone should not pay for the logits of as many sequences as may run.
+std::vector<BucketShape> ChunkShapes(int sequences_max, int tokens_max) {
+  constexpr int kFewSequences = 8;
+  std::vector<BucketShape> shapes;
+  for (const int tokens : ChunkSizes(tokens_max)) {
+    const int most = std::min(sequences_max, tokens);
+    if (most > kFewSequences) shapes.push_back({kFewSequences, tokens, true});
+    shapes.push_back({most, tokens, true});
+  }
+  return shapes;
+}
+
+std::string BucketsNote(int largest, int query_max, int chunk_tokens) {
   std::string note = "graphs for steps of";
   for (const int size : BucketSizes(largest)) note += StrCat(" ", size);
   note += " sequences";
@@ -49,6 +70,11 @@ std::string BucketsNote(int largest, int query_max) {
     note += ", up to";
     for (const int size : QuerySizes(query_max)) note += StrCat(" ", size);
     note += " tokens for each";
+  }
+  if (chunk_tokens > 0) {
+    note += ", and of chunks in";
+    for (const int size : ChunkSizes(chunk_tokens)) note += StrCat(" ", size);
+    note += " tokens";
   }
   return note + ", captured at the second step of each";
 }

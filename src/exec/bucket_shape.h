@@ -7,10 +7,14 @@
 
 namespace sluice::exec {
 
-// What a bucket has room for. Each of its tokens may have a logits row.
+// What a bucket has room for.
 struct BucketShape {
   int sequences = 0;
-  int tokens = 0;  // of all sequences together
+  int tokens = 0;      // of all sequences together
+  bool chunk = false;  // of prefill: the graph is the model's alone, and sampling runs without
+
+  // With logits: each token, or of a chunk as many as there are sequences.
+  int rows() const { return chunk ? sequences : tokens; }
 
   friend bool operator==(const BucketShape&, const BucketShape&) = default;
 };
@@ -27,7 +31,13 @@ std::vector<int> QuerySizes(int query_max);
 // tokens_max.
 std::vector<BucketShape> BucketShapes(int largest, int query_max, int tokens_max);
 
-// For people: which steps have graphs.
-std::string BucketsNote(int largest, int query_max);
+// Tokens of steps with chunks of prefill, ascending, the last one `largest`; none where that is 0.
+std::vector<int> ChunkSizes(int largest);
+
+// Each of these sizes for a few sequences and for `sequences_max`, in ascending order of both.
+std::vector<BucketShape> ChunkShapes(int sequences_max, int tokens_max);
+
+// For people: which steps have graphs. `chunk_tokens`: of the largest chunk.
+std::string BucketsNote(int largest, int query_max, int chunk_tokens);
 
 }  // namespace sluice::exec

@@ -106,7 +106,6 @@ Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs, int6
 
 Status Executor::Propose(device::Stream& stream, const Inputs& inputs, int guesses,
                          batch::KvSink* sink) {
-  if (propose_) return propose_(stream, sampler_->lengths(), sampler_->tokens());
   // A sink is told of the KV of every layer.
   if (mtp_ == nullptr || (guesses < 0 && sink == nullptr)) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(SinkObserver* const observer, Observe(sink));
@@ -133,19 +132,26 @@ Status Executor::Enqueue(Flight* flight) {
   return status;
 }
 
-// The rows of a bucket's step go to the device with the model's inputs, in one copy; edits, which
-// few steps have, in another.
+size_t Executor::WriteRows(Flight* flight, const Inputs& inputs) const {
+  const int64_t edits = flight->rows.edit_count();
+  if (edits > inputs.edits) return 0;
+  const PreparedBatch& batch = flight->batch;
+  const int64_t rows = batch.shape.rows;
+  sample::Sampler::WriteFixed(flight->rows, rows, inputs.edits, batch.host.data() + batch.bytes);
+  sample::Sampler::ReadFixed(inputs.sampling, rows, &flight->rows);
+  return sample::Sampler::FixedBytes(rows, edits);
+}
+
+// The sampler's rows of a bucket's step go to the device with the model's inputs, in one copy;
+// edits, which few steps have, in another.
 Status Executor::WriteBucket(Flight* flight, device::View* source) {
-  const int index = flight->batch.bucket;
-  const Inputs& bucket = bucket_inputs_[index];
-  const int64_t rows = graphs_->shape(index).tokens;
+  const Inputs& bucket = bucket_inputs_[flight->batch.bucket];
+  const int64_t rows = flight->batch.shape.rows, edits = flight->rows.edit_count();
   *source = flight->batch.host.view();
   source->bytes = bucket.bytes;
   flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
-  if (flight->misfit != sample::Sampler::Misfit::kNone) return OkStatus();
-  sample::Sampler::WriteFixed(flight->rows, rows, bucket.edits, source->data + flight->batch.bytes);
-  const int64_t edits = flight->rows.edit_count();
-  if (edits == 0) return OkStatus();
+  WriteRows(flight, bucket);
+  if (edits == 0 || edits > bucket.edits) return OkStatus();
   device::CopyItem item{parameters_.view(), flight->batch.host.view()};
   item.source.data += bucket.bytes;
   item.source.bytes =
@@ -165,20 +171,20 @@ Status Executor::EnqueueModel(Flight* flight) {
   const Inputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, source));
   SLUICE_RETURN_IF_ERROR(Place(*stream_, bucket, true));
-  return RunModel(flight, bucket.model, graphs_->shape(index).tokens);
+  return RunModel(flight, bucket.model, graphs_->shape(index).rows());
 }
 
 Status Executor::EnqueueEager(Flight* flight) {
   const PreparedBatch& batch = flight->batch;
-  device::View given = batch.host.view();
-  given.bytes = batch.bytes;
-  if (device_.facts().device_memory) {
-    const device::CopyItem item{parameters_.view(), given};
-    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
-    given = parameters_.view();
-  }
   eager_tables_ += batch.overfull ? 1 : 0;
-  Carve(given, batch.shape, &eager_);
+  if (device_.facts().device_memory) {
+    device::CopyItem item{parameters_.view(), batch.host.view()};
+    item.source.bytes = CarveStaged(batch.shape, &eager_);
+    item.source.bytes += WriteRows(flight, eager_);
+    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, {&item, 1}));
+  } else {
+    Carve(batch.host.view(), batch.shape, &eager_);
+  }
   const std::vector<batch::TokenRef>& tokens = batch.plan.tokens;
   const bool names_rows =
       std::any_of(tokens.begin(), tokens.end(), [](batch::TokenRef t) { return t < 0; });
@@ -189,17 +195,17 @@ Status Executor::EnqueueEager(Flight* flight) {
 Status Executor::EnqueueSampling(Flight* flight) {
   const int64_t start = NowMicros();
   const int index = flight->batch.bucket, guesses = flight->batch.plan.guesses;
-  if (index >= 0 && flight->misfit == sample::Sampler::Misfit::kNone) {
+  const bool fixed = index >= 0 && !graphs_->shape(index).chunk;
+  if (fixed && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadBesideFixed(*stream_, &flight->rows));
-    const auto buckets = static_cast<int>(bucket_inputs_.size());
-    const int graph = mtp_ == nullptr ? index : index + (guesses + 1) * buckets;
+    const int graph = mtp_ == nullptr ? index : index + (guesses + 1) * sampling_buckets_;
     SLUICE_RETURN_IF_ERROR(flight->sink == nullptr || mtp_ == nullptr
                                ? sampling_graphs_->Run(*stream_, graph, {})
                                : RunSamplingOf(*stream_, index, guesses, flight->sink));
     SLUICE_RETURN_IF_ERROR(
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
-    if (index >= 0) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
+    if (fixed) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
     const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
     if (!flight->batch.plan.tokens.empty()) {
@@ -207,6 +213,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
       SLUICE_RETURN_IF_ERROR(Propose(*stream_, inputs, guesses, flight->sink));
     }
   }
+  if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
   flight->costs.sample += NowMicros() - start;
   SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
   return stream_->Record(*flight->done);
@@ -217,7 +224,7 @@ Status Executor::RunModelOf(device::Stream& stream, int index) {
   SLUICE_RETURN_IF_ERROR(Place(stream, bucket, true));
   model::ForwardContext context = Context(stream);
   return model_.Forward(context, bucket.model,
-                        OutputsOf(bucket.model, graphs_->shape(index).tokens));
+                        OutputsOf(bucket.model, graphs_->shape(index).rows()));
 }
 
 Status Executor::RunSamplingOf(device::Stream& stream, int index, int guesses,

@@ -30,16 +30,18 @@ class Executor : public StepRunner {
  public:
   struct Options {
     int max_num_seqs = 1;
-    int depth = 0;         // steps that may be unfinished at once; 0: what the device is good for
-    bool graphs = true;    // decode through captured graphs where the device has them
-    int draft_tokens = 0;  // of a sequence in a step, at most; graphs have room for them
+    int depth = 0;  // steps that may be unfinished at once; 0: what the device is good for
+    // Steps through captured graphs, as far as the device has them.
+    device::GraphSupport graphs = device::GraphSupport::kFull;
+    int graph_chunk_tokens = 0;  // of steps with chunks of prefill that have graphs, at most
+    int draft_tokens = 0;        // of a sequence in a step, at most; graphs have room for them
     // Puts on the stream, behind each step, what writes guesses of the tokens that sequences draw
     // next; see sample::Sampler::lengths and tokens. They must be ids of the vocabulary. Null: the
     // model's head does so, if it was loaded, and otherwise no plan asks for any.
     std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
         propose;
     bool time_steps = false;  // fill the times of Totals() where the device has timers
-    // Of the model: any may forbid graphs, and they say what scratch memory to reserve. Those of
+    // Of the model: they say what graphs cannot hold and what scratch memory to reserve. Those of
     // sampling are added. Null: nothing is reserved.
     std::vector<ops::BindRecord>* bindings = nullptr;
   };
@@ -55,8 +57,9 @@ class Executor : public StepRunner {
                                      const files::ModelConfig& config, device::Device& device,
                                      const model::ModelOptions& options, int max_num_seqs);
   // An estimate of what all graphs that may be captured take.
-  static size_t GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                           const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens);
+  static size_t GraphBytes(const files::ModelConfig& config,
+                           const model::ModelOptions& model_options,
+                           const device::DeviceFacts& facts, const Options& options);
   // REQUIRES: no step is unfinished.
   ~Executor() override;
 
@@ -123,7 +126,7 @@ class Executor : public StepRunner {
   void TellStepBefore(const Flight* flight, const Status& status);
   Status CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* sink);
   Status MakeGraphs(const Options& options);
-  Status MakeBuckets(const Options& options);
+  Status MakeBuckets(const Options& options, device::GraphSupport level);
   Status Enqueue(Flight* flight);
   Status EnqueueModel(Flight* flight);
   Status EnqueueSampling(Flight* flight);
@@ -131,11 +134,18 @@ class Executor : public StepRunner {
   struct Inputs {
     StepInputs given;
     model::DeviceBatch model;
-    device::View sampling;  // of a bucket: the sampler's rows and edits, behind what is given
-    int64_t edits = 0;      // that there is room for
-    size_t bytes = 0;       // of a bucket: what every step of it copies, all but the edits
+    // The sampler's rows and edits, behind what is given; none where the device reads the host's.
+    device::View sampling;
+    int64_t edits = 0;  // that there is room for
+    size_t bytes = 0;   // of a bucket: what every step of it copies, all but the edits
   };
-  void Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const;
+  // Returns the bytes that are given.
+  size_t Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const;
+  // Carve in parameters_, with room for the sampler behind, which the result does not count.
+  size_t CarveStaged(const InputShape& shape, Inputs* inputs) const;
+  // The sampler's rows and edits behind the inputs on the host, if there is room. Returns the bytes
+  // that they take there.
+  size_t WriteRows(Flight* flight, const Inputs& inputs) const;
   // The inputs of a bucket's step as the host has them.
   Status WriteBucket(Flight* flight, device::View* source);
   Status EnqueueEager(Flight* flight);
@@ -161,7 +171,8 @@ class Executor : public StepRunner {
   std::unique_ptr<InputBuilder> builder_;
   std::unique_ptr<sample::Sampler> sampler_;
   decltype(Options::propose) propose_;
-  int guesses_ = 0;  // of a sequence behind a step; 0: nothing guesses
+  int guesses_ = 0;           // of a sequence behind a step; 0: nothing guesses
+  int sampling_buckets_ = 0;  // that sampling has graphs for, for each number of guesses
   std::unique_ptr<device::Stream> stream_;
   std::vector<std::unique_ptr<device::Event>> layer_events_;  // for sinks
   std::vector<ops::PagedKv> kv_;                              // by layer
@@ -182,7 +193,7 @@ class Executor : public StepRunner {
   std::vector<Inputs> bucket_inputs_;
   Inputs eager_;                                  // of the step that is being launched
   std::unique_ptr<GraphRunner> graphs_;           // of the model; null: none
-  std::unique_ptr<GraphRunner> sampling_graphs_;  // read what those of the model were given
+  std::unique_ptr<GraphRunner> sampling_graphs_;  // but of chunks; read what the model was given
   std::array<uint64_t, kEagerSamplings> eager_samplings_ = {};
   uint64_t eager_tables_ = 0;
 

@@ -25,8 +25,9 @@ inline constexpr int kTestBlock = 8, kTestKernelBlock = 4, kTestLength = 96, kTe
 inline constexpr int kTestStateBlock = 16;
 
 // "cpu" or "xpu", a real one, or a queued device: "pinned" or "plain", after the host memory that
-// copies use, "nographs", "nosampling", whose graphs cannot hold sampling, "checked", which waits
-// after each op, or "greedy", whose linears take more scratch memory than they say.
+// copies use, "chunks", whose graphs hold chunks of prefill, "nographs", "noattention",
+// "nosampling" and "nonorms", whose graphs cannot hold these, "checked", which waits after each op,
+// or "greedy", whose linears take more scratch memory than they say.
 inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   if (name == "cpu" || name == "xpu") {
     const auto resolved = device::ResolveDevice(name, device::LinkedBackends());
@@ -37,6 +38,8 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   options.check_each_op = name == "checked";
   if (name == "greedy") options.scratch_excess = 1;
   if (name == "nosampling") options.piecewise_op = "sample";
+  if (name == "nonorms") options.piecewise_op = "norm";
+  if (name == "noattention") options.graphs = device::GraphSupport::kPiecewise;
   if (name == "nographs") options.graphs = device::GraphSupport::kNone;
   return std::make_unique<ops::QueuedDevice>(options);
 }
@@ -45,7 +48,8 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
 // group, window groups too, unless `group_blocks` says how many.
 struct TinyExecutor {
   explicit TinyExecutor(const std::string& name, int group_blocks = 0,
-                        const std::string& device_name = "cpu", bool graphs = true,
+                        const std::string& device_name = "cpu",
+                        device::GraphSupport graphs = device::GraphSupport::kFull,
                         DType kv_dtype = DType::kF16, int draft_tokens = 0,
                         decltype(Executor::Options::propose) propose = nullptr) {
     files = std::move(
@@ -75,6 +79,7 @@ struct TinyExecutor {
                                         {.max_num_seqs = kTestSlots,
                                          .depth = 2,
                                          .graphs = graphs,
+                                         .graph_chunk_tokens = device_name == "chunks" ? 128 : 0,
                                          .draft_tokens = draft_tokens,
                                          .propose = std::move(propose),
                                          .bindings = &bindings})

@@ -664,7 +664,7 @@ TEST_P(QueuedExecutorTest, AStepThatIsDroppedTakesTheOneBehindItAlongAndNoMore) 
 // that no block's lie outside the cache; the highest slot has the last blocks.
 TEST(CodedKv, ABatchGivesTheBitsOfChunksOfItAndIsNearTheExactOnes) {
   const auto run = [](const std::string& device, DType kv, const std::vector<int>& chunks) {
-    TinyExecutor tiny("llama", 0, device, true, kv);
+    TinyExecutor tiny("llama", 0, device, device::GraphSupport::kFull, kv);
     std::vector<float> logprobs;
     uint64_t step = 0;
     int at = 0;

@@ -14,7 +14,14 @@ namespace sluice::exec {
 namespace {
 
 using batch::StepResult;
+using device::GraphSupport;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr GraphSupport kLevels[] = {GraphSupport::kNone, GraphSupport::kPiecewise,
+                                    GraphSupport::kFull};
 
 TEST(GraphRunner, BucketsEndWithTheLargestBatch) {
   EXPECT_THAT(BucketSizes(1), ElementsAre(1));
@@ -35,9 +42,44 @@ TEST(GraphRunner, BucketsWithDraftsAreFewAndNeverLargerThanAStep) {
               ElementsAre(B{1, 1}, B{1, 3}, B{1, 5}, B{1, 9}, B{2, 2}, B{2, 6}, B{2, 10}, B{2, 16},
                           B{4, 4}, B{4, 12}, B{4, 16}));
   EXPECT_THAT(BucketShapes(4, 3, 4), ElementsAre(B{1, 1}, B{1, 3}, B{2, 2}, B{2, 4}, B{4, 4}));
-  EXPECT_EQ(BucketsNote(4, 9),
+  EXPECT_EQ(BucketsNote(4, 9, 0),
             "graphs for steps of 1 2 4 sequences, up to 1 3 5 9 tokens for each, captured at the "
             "second step of each");
+}
+
+TEST(GraphRunner, ChunksHaveFewSizesAndLogitsForTheirSequencesAlone) {
+  EXPECT_THAT(ChunkSizes(0), ElementsAre());
+  EXPECT_THAT(ChunkSizes(10), ElementsAre(10));
+  EXPECT_THAT(ChunkSizes(16), ElementsAre(16));
+  EXPECT_THAT(ChunkSizes(100), ElementsAre(16, 32, 64, 100));
+  using B = BucketShape;
+  EXPECT_THAT(ChunkShapes(64, 0), ElementsAre());
+  EXPECT_THAT(ChunkShapes(3, 20), ElementsAre(B{3, 16, true}, B{3, 20, true}));
+  EXPECT_THAT(ChunkShapes(30, 40), ElementsAre(B{8, 16, true}, B{16, 16, true}, B{8, 32, true},
+                                               B{30, 32, true}, B{8, 40, true}, B{30, 40, true}));
+  EXPECT_EQ((B{8, 64, true}).rows(), 8);
+  EXPECT_EQ((B{8, 64}).rows(), 64);
+  EXPECT_EQ(BucketsNote(2, 1, 30),
+            "graphs for steps of 1 2 sequences, and of chunks in 16 30 tokens, captured at the "
+            "second step of each");
+}
+
+TEST(GraphRunner, TheMemoryPlanCountsTheGraphsOfChunks) {
+  files::ModelConfig config;
+  config.num_layers = 2;
+  const model::ModelOptions options = {.max_tokens = 512, .max_logits_rows = 64};
+  device::DeviceFacts facts;
+  facts.graphs = GraphSupport::kPiecewise;
+  facts.graph_launch_bytes = 100;
+  const size_t without = Executor::GraphBytes(config, options, facts, {.max_num_seqs = 4});
+  EXPECT_GT(without, 0u);
+  Executor::Options wanted = {.max_num_seqs = 4, .graph_chunk_tokens = 1 << 20};
+  EXPECT_EQ(Executor::GraphBytes(config, options, facts, wanted),
+            without / BucketShapes(4, 1, 64).size() * (BucketShapes(4, 1, 64).size() + 6));
+  wanted.graphs = GraphSupport::kNone;
+  EXPECT_EQ(Executor::GraphBytes(config, options, facts, wanted), 0u);
+  facts.graphs = GraphSupport::kNone;
+  EXPECT_EQ(Executor::GraphBytes(config, options, facts, {.max_num_seqs = 4}), 0u);
 }
 
 TEST(GraphRunner, TheMemoryPlanCountsTheGraphsOfDrafts) {
@@ -45,11 +87,11 @@ TEST(GraphRunner, TheMemoryPlanCountsTheGraphsOfDrafts) {
   config.num_layers = 2;
   const model::ModelOptions options = {.max_tokens = 64, .max_logits_rows = 64};
   device::DeviceFacts facts;
-  facts.graphs = device::GraphSupport::kFull;
+  facts.graphs = GraphSupport::kFull;
   facts.graph_launch_bytes = 100;
-  const size_t without = Executor::GraphBytes(config, options, facts, 4, 0);
+  const size_t without = Executor::GraphBytes(config, options, facts, {.max_num_seqs = 4});
   EXPECT_GT(without, 0u);
-  EXPECT_EQ(Executor::GraphBytes(config, options, facts, 4, 8),
+  EXPECT_EQ(Executor::GraphBytes(config, options, facts, {.max_num_seqs = 4, .draft_tokens = 8}),
             without / BucketShapes(4, 1, 64).size() * BucketShapes(4, 9, 64).size());
 }
 
@@ -58,7 +100,7 @@ TEST(GraphRunner, AParameterOfAnotherSizeIsAnError) {
   auto stream = std::move(device.CreateStream().value());
   constexpr size_t kBytes[] = {256, 512};
   const auto memory = std::move(device.Allocate(512, device::MemoryKind::kDevice).value());
-  GraphRunner runner(device, {{1, 1}, {2, 2}}, kBytes, memory.view(),
+  GraphRunner runner(device, GraphSupport::kFull, {{1, 1}, {2, 2}}, kBytes, memory.view(),
                      [](device::Stream&, int) { return OkStatus(); });
   const auto host = std::move(device.Allocate(512, device::MemoryKind::kPinned).value());
   device::View wrong = host.view(), right = host.view();
@@ -79,10 +121,11 @@ TEST(GraphRunner, ABodyThatCannotBeCapturedRunsEagerly) {
   int runs = 0;
   constexpr size_t kBytes[] = {256};
   const auto memory = std::move(device.Allocate(256, device::MemoryKind::kDevice).value());
-  GraphRunner runner(device, {{4, 4}}, kBytes, memory.view(), [&](device::Stream& on, int) {
-    ++runs;
-    return on.Synchronize();  // refused inside a capture
-  });
+  GraphRunner runner(device, GraphSupport::kFull, {{4, 4}}, kBytes, memory.view(),
+                     [&](device::Stream& on, int) {
+                       ++runs;
+                       return on.Synchronize();  // refused inside a capture
+                     });
   const auto host = std::move(device.Allocate(256, device::MemoryKind::kPinned).value());
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(runner.Run(*stream, 0, host.view()).ok());
   EXPECT_TRUE(stream->Synchronize().ok());
@@ -130,7 +173,8 @@ struct Besides {
 // tables, lengths, positions and rows.
 class Traffic {
  public:
-  Traffic(const std::string& model, const std::string& device, bool graphs)
+  Traffic(const std::string& model, const std::string& device,
+          GraphSupport graphs = GraphSupport::kFull)
       : tiny_(model, 0, device, graphs) {}
 
   // Runs `steps` decode steps; `launch_ahead` keeps two in flight. Different seeds draw another
@@ -231,14 +275,15 @@ INSTANTIATE_TEST_SUITE_P(Models, Graphs, ::testing::Values("llama", "gemma2", "q
                          [](const auto& name) { return name.param; });
 
 TEST_P(Graphs, ReplayedStepsGiveTheBitsOfEagerOnes) {
-  const Answers expected = Traffic(GetParam(), "cpu", true).Run(120, 1, false);
+  const Answers expected = Traffic(GetParam(), "cpu").Run(120, 1, false);
   EXPECT_GT(expected.size(), 10u);
   for (const char* device : {"pinned", "plain", "nographs"}) {
     for (const bool ahead : {false, true}) {
-      for (const bool graphs : {true, false}) {
+      for (const auto graphs : kLevels) {
         Traffic traffic(GetParam(), device, graphs);
-        EXPECT_TRUE(traffic.Run(120, 1, ahead) == expected) << device << ahead << graphs;
-        const bool replays = graphs && std::string(device) != "nographs";
+        EXPECT_TRUE(traffic.Run(120, 1, ahead) == expected)
+            << device << ahead << static_cast<int>(graphs);
+        const bool replays = graphs != GraphSupport::kNone && std::string(device) != "nographs";
         EXPECT_EQ(traffic.tiny().queued().counts().replays > 60, replays);
         EXPECT_EQ(traffic.tiny().executor->captured().size() > 2, replays);
       }
@@ -249,13 +294,13 @@ TEST_P(Graphs, ReplayedStepsGiveTheBitsOfEagerOnes) {
 // Steps of a bucket's size that have something besides, between others. `eager`: a part of theirs,
 // the model or sampling, is not replayed but runs over the bucket's inputs.
 void CompareSteps(const std::string& model, const Besides& besides, bool eager) {
-  const Answers plain = Traffic(model, "cpu", true).Run(90, 3, false);
-  const Answers expected = Traffic(model, "cpu", true).Run(90, 3, false, besides);
+  const Answers plain = Traffic(model, "cpu").Run(90, 3, false);
+  const Answers expected = Traffic(model, "cpu").Run(90, 3, false, besides);
   EXPECT_EQ(expected == plain, besides.sink != nullptr);
   for (const char* device : {"pinned", "plain"}) {
     for (const bool ahead : {false, true}) {
       if (ahead && besides.sink != nullptr) continue;  // its steps run alone
-      Traffic traffic(model, device, true);
+      Traffic traffic(model, device);
       EXPECT_TRUE(traffic.Run(90, 3, ahead, besides) == expected) << device << ahead;
       // A step has two graphs; each bucket's first one runs without.
       const int64_t replays = traffic.tiny().queued().counts().replays;
@@ -307,9 +352,9 @@ TEST(GraphStep, TheModelIsOnTheStreamBeforeTheMasksCome) {
 }
 
 TEST_P(Graphs, AWarmUpChangesNoAnswerAndLeavesTheSmallestGraph) {
-  const Answers expected = Traffic(GetParam(), "cpu", true).Run(60, 2, false);
+  const Answers expected = Traffic(GetParam(), "cpu").Run(60, 2, false);
   for (const char* device : {"pinned", "plain", "nographs"}) {
-    Traffic traffic(GetParam(), device, true);
+    Traffic traffic(GetParam(), device);
     const Status status = traffic.tiny().executor->WarmUp();
     EXPECT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(traffic.tiny().executor->in_flight(), 0);
@@ -321,11 +366,11 @@ TEST_P(Graphs, AWarmUpChangesNoAnswerAndLeavesTheSmallestGraph) {
 }
 
 TEST(Executor, IsMadeWithoutWaitingForTheDevice) {
-  for (const bool graphs : {true, false}) {
+  for (const auto graphs : kLevels) {
     TinyExecutor tiny("llama", 0, "pinned");
     const int64_t before = tiny.queued().counts().syncs;
     ASSERT_TRUE(Executor::Make(*tiny.device, *tiny.model, *tiny.store, {.graphs = graphs}).ok());
-    EXPECT_EQ(tiny.queued().counts().syncs, before) << graphs;
+    EXPECT_EQ(tiny.queued().counts().syncs, before) << static_cast<int>(graphs);
   }
 }
 
@@ -359,7 +404,7 @@ TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
     late.Entry(0, 0, {batch::kLastDrawn}, {{0}});
     const Status status = executor->Launch(&late.plan(), nullptr).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(status.message(), ::testing::HasSubstr("none was drawn there"));
+    EXPECT_THAT(status.message(), HasSubstr("none was drawn there"));
   }
   PlanBuilder first(1, 1);
   first.Start(0, {}, {1}).Entry(0, 0, {1}, {{0}});
@@ -375,7 +420,7 @@ TEST(WarmUp, TellsWhyTheDeviceCannotRunAStep) {
   tiny.queued().FailOp("attention");
   const Status status = tiny.executor->WarmUp();
   EXPECT_EQ(status.code(), StatusCode::kDevice);
-  EXPECT_THAT(status.message(), ::testing::HasSubstr("the first steps on cuda:3 failed"));
+  EXPECT_THAT(status.message(), HasSubstr("the first steps on cuda:3 failed"));
 }
 
 // What a driver is called for in a step that is replayed, its end included.
@@ -400,6 +445,28 @@ TEST(GraphStep, TakesFewHostCallsWhateverTheBatch) {
     EXPECT_LE(calls, 6) << sequences;
   }
   EXPECT_EQ(tiny.queued().counts().captures, 2 * 3);
+}
+
+// Edits of logits go with the other inputs; only where they are very many, in a copy of their own.
+TEST(GraphStep, AStepWithoutAGraphHasOneCopyThereAndOneBack) {
+  TinyExecutor tiny("llama", 0, "pinned", GraphSupport::kNone);
+  const std::vector<int32_t> prompt = {1, 75, 65, 67};
+  uint64_t step = 0;
+  for (const int biases : {0, 100, 200}) {
+    batch::SamplingParams sampling;
+    sampling.top_logprobs = 3;
+    for (int i = 0; i < biases; ++i) sampling.logit_bias.push_back({i, 0.5f});
+    for (const bool starts : {true, false}) {
+      PlanBuilder plan(++step, 1);
+      for (int slot = 0; slot < kTestSlots; ++slot) {
+        if (starts) plan.Start(slot, sampling, prompt).Entry(slot, 0, prompt, {{3}});
+        if (!starts) plan.Entry(slot, 4, {batch::kLastDrawn}, {{0}});
+      }
+      const int64_t before = tiny.queued().counts().copies;
+      ASSERT_TRUE(tiny.Run(plan.plan()).ok());
+      EXPECT_EQ(tiny.queued().counts().copies - before, biases == 200 ? 3 : 2) << biases << starts;
+    }
+  }
 }
 
 TEST(GraphStep, AnErrorInsideAReplayIsFoundAtTheEndAndTheNextStepRuns) {
@@ -435,32 +502,137 @@ TEST(GraphStep, StepsBuiltOnAFailedOneSaySo) {
   const Status late = tiny.Launch(third.plan());
   EXPECT_EQ(late.code(), StatusCode::kDevice);
   EXPECT_EQ(late.message(), "it was built on step 2, which failed");
-  EXPECT_THAT(tiny.Finish(&result).message(),
-              ::testing::HasSubstr("it was built on step 1, which failed"));
+  EXPECT_THAT(tiny.Finish(&result).message(), HasSubstr("it was built on step 1, which failed"));
   EXPECT_TRUE(tiny.Run(afresh.plan()).ok());
 }
 
+// Ops by name, outside of graphs, in a traffic whose answers are right.
+int64_t EagerCalls(const std::string& model, const std::string& device, GraphSupport level,
+                   const std::string& op) {
+  Traffic traffic(model, device, level);
+  EXPECT_TRUE(traffic.Run(90, 4, true) == Traffic(model, "cpu").Run(90, 4, false)) << device;
+  EXPECT_GT(traffic.tiny().executor->captured().size(), 2u) << device;
+  return traffic.tiny().queued().counts().eager[op];
+}
+
+// The device of these refuses to capture attention.
+TEST_P(Graphs, StepsInPiecesGiveTheBitsOfEagerOnesAndLeaveAttentionOut) {
+  for (const auto& [device, level] :
+       {std::pair{"pinned", GraphSupport::kPiecewise}, {"noattention", GraphSupport::kFull}}) {
+    EXPECT_LT(EagerCalls(GetParam(), device, level, "rope_kv"),
+              EagerCalls(GetParam(), device, level, "attention") / 2);
+  }
+  EXPECT_EQ(EagerCalls(GetParam(), "pinned", GraphSupport::kFull, "attention"),
+            EagerCalls(GetParam(), "pinned", GraphSupport::kFull, "rope_kv"));
+}
+
+TEST_P(Graphs, AnOpThatCannotBeCapturedRunsBetweenTheGraphsOfTheOthers) {
+  EXPECT_LT(EagerCalls(GetParam(), "nonorms", GraphSupport::kFull, "attention"),
+            EagerCalls(GetParam(), "nonorms", GraphSupport::kFull, "norm") / 4);
+  EXPECT_LT(EagerCalls(GetParam(), "nosampling", GraphSupport::kFull, "keep_drawn"),
+            EagerCalls(GetParam(), "nosampling", GraphSupport::kFull, "sample") / 2);
+}
+
+// A graph ends and the next begins at each layer's attention.
+TEST(GraphStep, InPiecesHasAGraphMoreThanLayers) {
+  TinyExecutor tiny("llama", 0, "pinned", GraphSupport::kPiecewise);
+  const int layers = tiny.store->layer_count();
+  for (const int step : {1, 2, 3, 4}) {
+    const ops::QueuedDevice::Counts before = tiny.queued().counts();
+    PlanBuilder plan(static_cast<uint64_t>(step), 1);
+    if (step == 1) plan.Start(0, {}, {1});
+    plan.Entry(0, step - 1, {step == 1 ? 1 : batch::kLastDrawn}, {{0}});
+    ASSERT_TRUE(tiny.Run(plan.plan()).ok());
+    const ops::QueuedDevice::Counts after = tiny.queued().counts();
+    EXPECT_EQ(after.captures - before.captures, step == 2 ? layers + 2 : 0) << step;
+    EXPECT_EQ(after.replays - before.replays, step == 1 ? 0 : layers + 2) << step;
+  }
+}
+
+TEST_P(Graphs, ChunksOfPrefillAreReplayedAndGiveTheBitsOfEagerOnes) {
+  const Answers expected = Traffic(GetParam(), "cpu").Run(90, 5, false);
+  for (const auto level : kLevels) {
+    Traffic traffic(GetParam(), "chunks", level);
+    EXPECT_TRUE(traffic.Run(90, 5, true) == expected) << static_cast<int>(level);
+    const std::vector<BucketShape> captured = traffic.tiny().executor->captured();
+    EXPECT_EQ(std::any_of(captured.begin(), captured.end(), [](const auto& b) { return b.chunk; }),
+              level != GraphSupport::kNone);
+  }
+  const int64_t all = EagerCalls(GetParam(), "pinned", GraphSupport::kFull, "rope_kv");
+  EXPECT_LT(EagerCalls(GetParam(), "chunks", GraphSupport::kFull, "rope_kv"), all / 2);
+}
+
+// With log-probs of the prompt there are more logits than its graph has.
+TEST(GraphStep, AChunkIsReplayedWhereItHasNoMoreLogitsThanItsGraph) {
+  TinyExecutor tiny("llama", 0, "chunks"), plain("llama");
+  std::vector<int32_t> prompt(30);
+  for (int i = 0; i < 30; ++i) prompt[i] = 3 + i;
+  std::vector<TestRow> scored;
+  for (int i = 0; i < 20; ++i) scored.push_back({i, batch::RowPurpose::kScore, prompt[i + 1]});
+  uint64_t step = 0;
+  const auto run = [&](const std::vector<TestRow>& rows) {
+    const int64_t before = tiny.queued().counts().replays;
+    PlanBuilder plan(++step, 1);
+    plan.Start(1, {}, prompt).Entry(1, 0, prompt, rows);
+    const auto given = tiny.Run(plan.plan());
+    PlanBuilder again(step, 1);
+    again.Start(1, {}, prompt).Entry(1, 0, prompt, rows);
+    const auto wanted = plain.Run(again.plan());
+    EXPECT_TRUE(given.ok() && wanted.ok());
+    if (!given.ok() || !wanted.ok()) return int64_t{-1};
+    EXPECT_EQ(given->scores.size(), wanted->scores.size());
+    for (size_t i = 0; i < wanted->scores.size(); ++i) {
+      EXPECT_EQ(given->scores[i].logprob, wanted->scores[i].logprob);
+    }
+    if (!wanted->tokens.empty()) {
+      EXPECT_EQ(given->tokens[0].logprob, wanted->tokens[0].logprob);
+    }
+    return tiny.queued().counts().replays - before;
+  };
+  EXPECT_EQ(run({{29}}), 0);
+  EXPECT_EQ(run({{29}}), 1);  // of the model alone
+  EXPECT_EQ(run(scored), 0);
+  EXPECT_EQ(run({}), 1);
+  EXPECT_EQ(tiny.executor->Totals().eager_samplings, decltype(RunnerTotals::eager_samplings){});
+}
+
+TEST(GraphStep, ASinkHearsOfEveryLayerOfAChunk) {
+  TinyExecutor tiny("llama", 0, "chunks");
+  CountingSink sink;
+  batch::KvSinkChecker checker(tiny.store->layer_count(), &sink);
+  for (const uint64_t step : {1, 2, 3}) {
+    PlanBuilder plan(step, 1);
+    plan.Start(0, {}, {1, 5, 6}).Entry(0, 0, {1, 5, 6}, {{2}});
+    ASSERT_TRUE(tiny.Run(plan.plan(), nullptr, &checker).ok());
+  }
+  EXPECT_EQ(sink.forwards, 3);
+  EXPECT_EQ(tiny.queued().counts().replays, 0);
+}
+
 TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
-  EXPECT_THAT(TinyExecutor("llama", 0, "pinned").executor->Info().graphs_note,
-              ::testing::HasSubstr("1 2 4 8 sequences"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "pinned", false).executor->Info().graphs_note,
-              ::testing::HasSubstr("--no-graphs"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "nographs").executor->Info().graphs_note,
-              ::testing::HasSubstr("cannot be captured"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "checked").executor->Info().graphs_note,
-              ::testing::HasSubstr("--check-each-op"));
-  EXPECT_THAT(TinyExecutor("llama", 0, "nosampling").executor->Info().graphs_note,
-              ::testing::HasSubstr("_sample can be captured in pieces alone"));
+  const auto note = [](const char* device, GraphSupport level = GraphSupport::kFull) {
+    return TinyExecutor("llama", 0, device, level).executor->Info().graphs_note;
+  };
+  EXPECT_THAT(note("pinned"), AllOf(HasSubstr("1 2 4 8 sequences"), Not(HasSubstr("pieces"))));
+  EXPECT_THAT(note("chunks"), HasSubstr("and of chunks in 16 32 64 128 tokens"));
+  EXPECT_THAT(note("pinned", GraphSupport::kNone), HasSubstr("no graphs: --graphs none"));
+  EXPECT_THAT(note("nographs"), HasSubstr("no graphs: cuda:3 cannot be captured"));
+  EXPECT_THAT(note("checked"), HasSubstr("no graphs: --check-each-op"));
+  EXPECT_THAT(note("pinned", GraphSupport::kPiecewise),
+              HasSubstr("in pieces between which there run all kinds of attention, by --graphs"));
+  EXPECT_THAT(note("noattention"), HasSubstr("all kinds of attention, which cuda:3 does not"));
+  EXPECT_THAT(note("nosampling"), AllOf(HasSubstr("in pieces between which there run "),
+                                        HasSubstr("_sample, which cannot be captured")));
   TinyExecutor tiny("llama", 0, "pinned");
-  std::vector<ops::BindRecord> bindings = {{"attention", "", "any_f16_attention", {}}};
-  bindings[0].graphs = device::GraphSupport::kPiecewise;
-  const auto executor = Executor::Make(*tiny.device, *tiny.model, *tiny.store,
-                                       {.max_num_seqs = 2, .bindings = &bindings});
+  std::vector<ops::BindRecord> bindings(2, {"attention", "", "any_f16_attention", {}});
+  for (ops::BindRecord& binding : bindings) binding.graphs = GraphSupport::kPiecewise;
+  const auto executor = Executor::Make(
+      *tiny.device, *tiny.model, *tiny.store,
+      {.max_num_seqs = 2, .graphs = GraphSupport::kPiecewise, .bindings = &bindings});
   EXPECT_THAT((*executor)->Info().graphs_note,
-              ::testing::AllOf(::testing::HasSubstr("any_f16_attention"),
-                               ::testing::HasSubstr("in pieces")));
-  EXPECT_TRUE((*executor)->captured().empty());
-  EXPECT_EQ(bindings[1].op, "sample");  // --explain-kernels shows it too
+              ::testing::EndsWith("by --graphs piecewise and any_f16_attention, which cannot be "
+                                  "captured"));
+  EXPECT_EQ(bindings[2].op, "sample");  // --explain-kernels shows it too
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ InputShape LargestShape(const InputLimits& limits, std::span<const batch::KvGrou
 
 InputShape InputBuilder::ShapeOf(const BucketShape& bucket) const {
   InputLimits limits = limits_;
-  limits.tokens = limits.logits_rows = bucket.tokens;
+  limits.tokens = bucket.tokens;
+  limits.logits_rows = bucket.rows();
   limits.sequences = bucket.sequences;
   InputShape shape = LargestShape(limits, groups_);
   for (int64_t& told : shape.told) {
@@ -71,38 +72,57 @@ InputShape InputBuilder::ShapeOf(const BucketShape& bucket) const {
   return shape;
 }
 
-void InputBuilder::UseBuckets(std::vector<BucketShape> buckets, int query_max, size_t bytes) {
+void InputBuilder::UseBuckets(std::vector<BucketShape> buckets, int query_max) {
   for (const BucketShape& bucket : buckets) bucket_shapes_.push_back(ShapeOf(bucket));
   bucket_query_max_ = query_max;
   buckets_ = std::move(buckets);
-  bucket_bytes_ = bytes;
+  const auto chunk = std::find_if(buckets_.begin(), buckets_.end(),
+                                  [](const BucketShape& bucket) { return bucket.chunk; });
+  first_chunk_ = static_cast<size_t>(chunk - buckets_.begin());
+}
+
+int InputBuilder::DecodeBucket(const batch::BatchPlan& plan) const {
+  for (const batch::PlanEntry& entry : plan.entries) {
+    if (entry.query_tokens > bucket_query_max_) return -1;
+  }
+  const auto sequences = static_cast<int64_t>(plan.entries.size());
+  // A token has more than one row where its neighbours have none; then there may be too many.
+  const auto tokens = static_cast<int64_t>(std::max(plan.tokens.size(), plan.logits_rows.size()));
+  const auto end = buckets_.begin() + static_cast<int64_t>(first_chunk_);
+  const auto fewest = std::lower_bound(
+      buckets_.begin(), end, sequences,
+      [](const BucketShape& bucket, int64_t count) { return bucket.sequences < count; });
+  for (auto bucket = fewest; bucket != end && bucket->sequences == fewest->sequences; ++bucket) {
+    if (bucket->tokens >= tokens) return static_cast<int>(bucket - buckets_.begin());
+  }
+  return -1;
+}
+
+int InputBuilder::ChunkBucket(const batch::BatchPlan& plan) const {
+  for (size_t i = first_chunk_; i < buckets_.size(); ++i) {
+    const BucketShape& bucket = buckets_[i];
+    if (std::cmp_less_equal(plan.tokens.size(), bucket.tokens) &&
+        std::cmp_less_equal(plan.entries.size(), bucket.sequences) &&
+        std::cmp_less_equal(plan.logits_rows.size(), bucket.rows())) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
 }
 
 void InputBuilder::ChooseBucket(PreparedBatch* batch) const {
   const batch::BatchPlan& plan = batch->plan;
   batch->bucket = -1;
   batch->overfull = false;
-  const auto sequences = static_cast<int64_t>(plan.entries.size());
-  if (sequences == 0) return;
-  for (const batch::PlanEntry& entry : plan.entries) {
-    if (entry.query_tokens > bucket_query_max_) return;
+  if (plan.entries.empty()) return;
+  int index = DecodeBucket(plan);
+  if (index < 0) index = ChunkBucket(plan);
+  if (index < 0) return;
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    const auto told = static_cast<int64_t>(plan.groups[g].ids.size());
+    batch->overfull |= told > bucket_shapes_[index].told[g];
   }
-  // A token has more than one row where its neighbours have none; then there may be too many.
-  const auto tokens = static_cast<int64_t>(std::max(plan.tokens.size(), plan.logits_rows.size()));
-  const auto fewest = std::lower_bound(
-      buckets_.begin(), buckets_.end(), sequences,
-      [](const BucketShape& bucket, int64_t count) { return bucket.sequences < count; });
-  for (auto bucket = fewest; bucket != buckets_.end(); ++bucket) {
-    if (bucket->sequences > fewest->sequences) return;
-    if (bucket->tokens < tokens) continue;
-    const auto index = static_cast<int>(bucket - buckets_.begin());
-    for (size_t g = 0; g < plan.groups.size(); ++g) {
-      const auto told = static_cast<int64_t>(plan.groups[g].ids.size());
-      batch->overfull |= told > bucket_shapes_[index].told[g];
-    }
-    if (!batch->overfull) batch->bucket = index;
-    return;
-  }
+  if (!batch->overfull) batch->bucket = index;
 }
 
 bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,
@@ -315,8 +335,7 @@ Status InputBuilder::TakeBuffers(PreparedBatch* batch) {
     return OkStatus();
   }
   const size_t bytes = CarveInputs({}, LargestShape(limits_, groups_), &inputs_);
-  SLUICE_ASSIGN_OR_RETURN(batch->host,
-                          device::AllocateStaging(device_, std::max(bytes, bucket_bytes_)));
+  SLUICE_ASSIGN_OR_RETURN(batch->host, device::AllocateStaging(device_, bytes + limits_.behind));
   return OkStatus();
 }
 

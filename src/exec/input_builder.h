@@ -23,6 +23,7 @@ struct InputLimits {
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
   int32_t guesses = 0;  // behind an entry; 0: plans ask for none
+  size_t behind = 0;     // bytes of staging behind a step's inputs that are the caller's
 };
 
 // Of the largest step, which tells every table whole.
@@ -41,11 +42,10 @@ class InputBuilder {
   // kInvalidArgument names what is wrong with the plan, which is then left as it was. Batches are
   // launched in the order in which they were built; one that fails or is dropped must be forgotten.
   Result<PreparedBatch> Build(batch::BatchPlan* plan);
-  // From now on plans that fit a bucket are laid out for it: at most `query_max` tokens of a
-  // sequence, and no more logits rows than the bucket has tokens. In ascending order of sequences
-  // and then tokens. `bytes`: of staging for the largest, the sampler's part included. Call before
-  // the first Build.
-  void UseBuckets(std::vector<BucketShape> buckets, int query_max, size_t bytes);
+  // From now on plans that fit a bucket are laid out for it, those with at most `query_max` tokens
+  // of a sequence if they can for one that is no chunk's. Chunks come behind the others, in the
+  // order of ChunkShapes; the others in that of BucketShapes. Call before the first Build.
+  void UseBuckets(std::vector<BucketShape> buckets, int query_max);
   // Of a bucket, with the widest block tables and room for some news of them.
   InputShape ShapeOf(const BucketShape& bucket) const;
   // The batch came to nothing, or nobody knows what it did: what it told is to be told again.
@@ -75,6 +75,9 @@ class InputBuilder {
   Status CheckStart(const batch::SlotStart& start) const;
   Status CheckCopies(const batch::BatchPlan& plan) const;
   Status TakeBuffers(PreparedBatch* batch);
+  // The bucket that a plan is laid out for, if it tells no more than that has room for. -1: none.
+  int DecodeBucket(const batch::BatchPlan& plan) const;
+  int ChunkBucket(const batch::BatchPlan& plan) const;
   // Sets bucket and overfull of a batch that has its plan.
   void ChooseBucket(PreparedBatch* batch) const;
   void SetShape(PreparedBatch* batch) const;
@@ -91,9 +94,9 @@ class InputBuilder {
   std::string why_;
   // Of buckets; set once.
   std::vector<BucketShape> buckets_;
+  size_t first_chunk_ = 0;    // of buckets_
   int bucket_query_max_ = 0;  // tokens of a sequence
   std::vector<InputShape> bucket_shapes_;
-  size_t bucket_bytes_ = 0;
   std::vector<PreparedBatch> spare_;
 };
 

@@ -461,7 +461,7 @@ TEST_F(Guesses, WhoGuessesStandsOneBehindTheOther) {
   EXPECT_EQ(Ints(given.draft_slots), (std::vector<int32_t>{1}));
   EXPECT_EQ(batch->shape.table_widths, (std::vector<int64_t>{2, 4}));
   builder_->Recycle(*std::move(batch));
-  builder_->UseBuckets({{3, 6}}, 2, 1 << 16);
+  builder_->UseBuckets({{3, 6}}, 2);
   batch = Build(Plan());
   ASSERT_TRUE(batch.ok() && batch->bucket == 0) << batch.status().message();
   const StepInputs padded = Given(*batch);
@@ -512,7 +512,7 @@ TEST_F(InputBuilderTest, RecycledBuffersHoldNothingOfThePlanBefore) {
 }
 
 TEST_F(InputBuilderTest, ABucketsPaddingHoldsNothingOfThePlanBefore) {
-  builder_->UseBuckets({{3, 5}}, 1, 0);
+  builder_->UseBuckets({{3, 5}}, 1);
   auto first = Build(Good());
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(first->bucket, -1);
@@ -539,7 +539,7 @@ TEST_F(InputBuilderTest, AStepThatTellsMoreThanABucketHoldsGoesToNone) {
   groups_[0].num_blocks = 5000;
   const auto build = [&](int blocks) {
     InputBuilder builder(*device_, groups_, limits);
-    builder.UseBuckets({{1, 1}}, 1, 0);
+    builder.UseBuckets({{1, 1}}, 1);
     BatchPlan plan = Decode();
     plan.groups = {{{0, blocks}, {0}, std::vector<int32_t>(blocks, 7)}};
     return std::move(builder.Build(&plan).value());
@@ -551,7 +551,7 @@ TEST_F(InputBuilderTest, AStepThatTellsMoreThanABucketHoldsGoesToNone) {
 }
 
 TEST_F(InputBuilderTest, WhatABucketCannotHoldGoesToNone) {
-  builder_->UseBuckets({{3, 3}}, 1, 0);
+  builder_->UseBuckets({{3, 3}}, 1);
   EXPECT_EQ(Build(Decode())->bucket, 0);
   BatchPlan rows = Decode();
   for (const int count : {2, 3, 4}) {  // of one token
@@ -563,7 +563,7 @@ TEST_F(InputBuilderTest, WhatABucketCannotHoldGoesToNone) {
 
 TEST_F(InputBuilderTest, StepsWithDraftsGoToTheSmallestBucketOfTheirSequencesThatHoldsThem) {
   const std::vector<BucketShape> shapes = {{1, 1}, {1, 2}, {1, 3}, {3, 3}, {3, 8}};
-  builder_->UseBuckets(shapes, 3, 0);
+  builder_->UseBuckets(shapes, 3);
   for (const int queries : {1, 2, 3}) {
     auto batch = Build(Verify(queries));
     ASSERT_TRUE(batch.ok()) << batch.status().message();
@@ -574,8 +574,27 @@ TEST_F(InputBuilderTest, StepsWithDraftsGoToTheSmallestBucketOfTheirSequencesTha
   rows.logits_rows.push_back({2, 5, RowPurpose::kScore});
   EXPECT_EQ(Build(rows)->bucket, -1) << "no other number of sequences is tried";
   builder_ = std::make_unique<InputBuilder>(*device_, groups_, limits_);
-  builder_->UseBuckets(shapes, 2, 0);
+  builder_->UseBuckets(shapes, 2);
   EXPECT_EQ(Build(Verify(3))->bucket, -1) << "a chunk of a prompt";
+}
+
+TEST_F(InputBuilderTest, ChunksGoToTheSmallestBucketOfChunksThatHoldsThem) {
+  const std::vector<BucketShape> shapes = {
+      {1, 1}, {3, 3}, {1, 2, true}, {1, 8, true}, {3, 8, true}};
+  builder_->UseBuckets(shapes, 1);
+  EXPECT_EQ(Build(Decode())->bucket, 0);
+  EXPECT_EQ(Build(Verify(2))->bucket, 4) << "two rows";
+  for (const int queries : {2, 3}) {
+    BatchPlan chunk = Verify(queries);
+    chunk.entries[0].logits_count = 1;
+    chunk.logits_rows = {{queries - 1}};
+    const auto batch = Build(chunk);
+    ASSERT_TRUE(batch.ok()) << batch.status().message();
+    EXPECT_EQ(batch->bucket, queries == 2 ? 2 : 3);
+    EXPECT_EQ(batch->shape.tokens, queries == 2 ? 2 : 8);
+    EXPECT_EQ(batch->shape.rows, 1);
+  }
+  EXPECT_EQ(Build(Verify(3))->bucket, 4) << "three rows";
 }
 
 TEST_F(InputBuilderTest, TheFirstTokenOfTheWindowNeedsItsBlock) {

@@ -7,6 +7,7 @@
 #include "base/parse_bytes.h"
 #include "base/visible.h"
 #include "exec/activation_dtype.h"
+#include "exec/graph_level.h"
 #include "exec/kv_dtype.h"
 #include "exec/open_device.h"
 #include "exec/open_runner.h"
@@ -28,6 +29,16 @@ bool DraftsByHead(const EngineOptions& options) { return options.speculate == "m
 
 int DraftTokens(const EngineOptions& options) {
   return options.speculate == "none" ? 0 : options.speculate_tokens;
+}
+
+Result<Executor::Options> ExecutorOptions(const EngineOptions& options) {
+  Executor::Options wanted;
+  wanted.max_num_seqs = options.max_num_seqs;
+  SLUICE_ASSIGN_OR_RETURN(wanted.graphs, ParseGraphLevel(options.graphs));
+  wanted.graph_chunk_tokens = options.graph_chunk_tokens;
+  wanted.draft_tokens = DraftTokens(options);
+  wanted.time_steps = options.time_steps;
+  return wanted;
 }
 
 Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
@@ -56,10 +67,9 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
   SLUICE_ASSIGN_OR_RETURN(request.scratch_bytes,
                           Executor::ScratchBytes(weight_plan, files.config, device, model_options,
                                                  options.max_num_seqs));
-  request.graph_bytes = facts.code_bytes;
-  if (options.graphs)
-    request.graph_bytes += Executor::GraphBytes(files.config, model_options, facts,
-                                                options.max_num_seqs, DraftTokens(options));
+  SLUICE_ASSIGN_OR_RETURN(const Executor::Options executor, ExecutorOptions(options));
+  request.graph_bytes =
+      facts.code_bytes + Executor::GraphBytes(files.config, model_options, facts, executor);
   return PlanMemory(request);
 }
 
@@ -185,12 +195,10 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
   }
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
-  SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_,
-                                                    {.max_num_seqs = options.max_num_seqs,
-                                                     .graphs = options.graphs,
-                                                     .draft_tokens = model_->options().draft_tokens,
-                                                     .time_steps = options.time_steps,
-                                                     .bindings = &bindings_}));
+  SLUICE_ASSIGN_OR_RETURN(Executor::Options wanted, ExecutorOptions(options));
+  wanted.draft_tokens = model_->options().draft_tokens;
+  wanted.bindings = &bindings_;
+  SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_, wanted));
   // Where steps overlap with the host is also where programs are built or loaded at first use.
   return executor_->Info().depth > 1 ? executor_->WarmUp() : OkStatus();
 }

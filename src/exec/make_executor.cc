@@ -1,6 +1,7 @@
 // Executor: what is made before the first step: buffers, steps to be in flight, buckets and graphs,
 // and how much memory that takes.
 #include <algorithm>
+#include <set>
 
 #include "device/alignment.h"
 #include "exec/executor.h"
@@ -60,16 +61,27 @@ size_t LogitsBytes(const files::ModelConfig& config, const model::ModelOptions& 
   return static_cast<size_t>(options.max_logits_rows) * config.vocab_size * Info(DType::kF32).bytes;
 }
 
-// Edits of logits that a bucket's inputs have room for: in all, and more for each row. A step with
-// more runs eagerly.
-constexpr int64_t kEditsOfBucket = 1024, kEditsOfRow = 16;
-int64_t EditsOf(int64_t rows) { return kEditsOfBucket + rows * kEditsOfRow; }
+// Edits of logits that a step's inputs have room for: in all, and more for each row. A step with
+// more is sampled eagerly, and the sampler brings them to the device by itself.
+constexpr int64_t kEditsOfStep = 1024, kEditsOfRow = 16;
+int64_t EditsOf(int64_t rows) { return kEditsOfStep + rows * kEditsOfRow; }
+size_t SamplingBytes(int64_t rows) { return sample::Sampler::FixedBytes(rows, EditsOf(rows)); }
 
-std::vector<BucketShape> BucketsOf(const model::ModelOptions& options, int max_num_seqs,
-                                   int draft_tokens) {
+std::vector<BucketShape> BucketsOf(const model::ModelOptions& limits,
+                                   const Executor::Options& options) {
   const auto tokens_max =
-      static_cast<int>(std::min<int64_t>(options.max_tokens, options.max_logits_rows));
-  return BucketShapes(std::min(max_num_seqs, tokens_max), 1 + draft_tokens, tokens_max);
+      static_cast<int>(std::min<int64_t>(limits.max_tokens, limits.max_logits_rows));
+  return BucketShapes(std::min(options.max_num_seqs, tokens_max), 1 + options.draft_tokens,
+                      tokens_max);
+}
+
+std::vector<BucketShape> ChunksOf(const model::ModelOptions& limits,
+                                  const Executor::Options& options) {
+  const auto rows =
+      static_cast<int>(std::min<int64_t>(options.max_num_seqs, limits.max_logits_rows));
+  const auto tokens =
+      static_cast<int>(std::min<int64_t>(options.graph_chunk_tokens, limits.max_tokens));
+  return ChunkShapes(rows, tokens);
 }
 
 size_t PlanBytes(int max_num_seqs) {
@@ -105,12 +117,10 @@ struct InputMemoryBytes {
 };
 InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const InputLimits& limits) {
   const InputShape largest = LargestShape(limits, groups);
-  const int64_t rows = limits.logits_rows;
   InputMemoryBytes bytes;
   StepInputs given;
   model::DeviceBatch placed;
-  bytes.parameters =
-      CarveInputs({}, largest, &given) + sample::Sampler::FixedBytes(rows, EditsOf(rows));
+  bytes.parameters = CarveInputs({}, largest, &given) + SamplingBytes(limits.logits_rows);
   bytes.placed = CarvePlaced({}, largest, given, &placed);
   for (const int64_t width : largest.table_widths) bytes.tables += TableBytes(limits.slots, width);
   return bytes;
@@ -123,6 +133,26 @@ size_t HiddenBytes(const files::ModelConfig& config, const model::ModelOptions& 
 
 MtpProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs) {
   return {.tokens = options.max_tokens, .sequences = max_num_seqs};
+}
+
+// For people: what runs between the graphs of a step and why, or nothing.
+std::string PiecesNote(const Executor::Options& options, const device::DeviceFacts& facts) {
+  std::string note;
+  const auto add = [&](const auto&... parts) {
+    note += StrCat(note.empty() ? ", in pieces between which there run " : " and ", parts...);
+  };
+  if (options.graphs == device::GraphSupport::kPiecewise) {
+    add("all kinds of attention, by --graphs piecewise");
+  } else if (facts.graphs == device::GraphSupport::kPiecewise) {
+    add("all kinds of attention, which ", device::ToString(facts.id), " does not capture");
+  }
+  if (options.bindings == nullptr) return note;
+  std::set<std::string_view> named;
+  for (const ops::BindRecord& binding : *options.bindings) {
+    if (binding.graphs == device::GraphSupport::kFull) continue;
+    if (named.insert(binding.chosen).second) add(binding.chosen, ", which cannot be captured");
+  }
+  return note;
 }
 
 // Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of the
@@ -143,15 +173,19 @@ Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
   return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs)));
 }
 
-size_t Executor::GraphBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            const device::DeviceFacts& facts, int max_num_seqs, int draft_tokens) {
-  if (facts.graphs != device::GraphSupport::kFull) return 0;
-  int64_t launches = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
+size_t Executor::GraphBytes(const files::ModelConfig& config,
+                            const model::ModelOptions& model_options,
+                            const device::DeviceFacts& facts, const Options& options) {
+  if (std::min(options.graphs, facts.graphs) == device::GraphSupport::kNone) return 0;
+  const int64_t model = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
   // Sampling has a graph for each number of guesses, and of the head's KV alone.
-  for (int guesses = 0; options.mtp_head && guesses <= draft_tokens; ++guesses)
-    launches += kLaunchesOfStep + std::max(1, guesses) * kLaunchesOfGuess;
-  const size_t graphs = BucketsOf(options, max_num_seqs, draft_tokens).size();
-  return graphs * static_cast<size_t>(launches) * facts.graph_launch_bytes;
+  int64_t sampling = 0;
+  for (int guesses = 0; model_options.mtp_head && guesses <= options.draft_tokens; ++guesses)
+    sampling += kLaunchesOfStep + std::max(1, guesses) * kLaunchesOfGuess;
+  const auto buckets = static_cast<int64_t>(BucketsOf(model_options, options).size());
+  const auto chunks = static_cast<int64_t>(ChunksOf(model_options, options).size());
+  const int64_t launches = (buckets + chunks) * model + buckets * sampling;
+  return static_cast<size_t>(launches) * facts.graph_launch_bytes;
 }
 
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
@@ -176,6 +210,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
   if (limits.guesses > 0 || wanted.propose != nullptr) limits.guesses = wanted.draft_tokens;
   executor->guesses_ = limits.guesses;
+  if (device.facts().device_memory) limits.behind = SamplingBytes(limits.logits_rows);
   executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
@@ -263,9 +298,19 @@ Status Executor::MakeProposer(const Options& wanted) {
   return OkStatus();
 }
 
-void Executor::Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const {
-  CarveInputs(given, shape, &inputs->given);
+size_t Executor::Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const {
+  const size_t bytes = CarveInputs(given, shape, &inputs->given);
   CarvePlaced(placed_.view(), shape, inputs->given, &inputs->model);
+  return bytes;
+}
+
+size_t Executor::CarveStaged(const InputShape& shape, Inputs* inputs) const {
+  const size_t bytes = Carve(parameters_.view(), shape, inputs);
+  inputs->edits = EditsOf(shape.rows);
+  inputs->sampling = parameters_.view();
+  inputs->sampling.data += bytes;
+  inputs->sampling.bytes = SamplingBytes(shape.rows);
+  return bytes;
 }
 
 Status Executor::MakeFlights(int depth) {
@@ -286,65 +331,48 @@ Status Executor::MakeFlights(int depth) {
 
 // The KV memory is bound by now, so graphs may be captured from here on.
 Status Executor::MakeGraphs(const Options& options) {
-  if (!options.graphs) {
-    info_.graphs_note = "no graphs: --no-graphs switches them off";
-    return OkStatus();
-  }
-  if (stream_->checks_each_op()) {
-    info_.graphs_note = "no graphs: --check-each-op waits after every op";
-    return OkStatus();
-  }
-  const auto refuse = [&](std::string_view who, device::GraphSupport support) {
-    info_.graphs_note = StrCat("no graphs: ", who,
-                               support == device::GraphSupport::kNone
-                                   ? " cannot be captured"
-                                   : " can be captured in pieces alone, which is not made use of");
-    return OkStatus();
-  };
   const device::DeviceFacts& facts = device_.facts();
-  constexpr auto kFull = device::GraphSupport::kFull;
-  if (facts.graphs != kFull) return refuse(device::ToString(facts.id), facts.graphs);
-  if (options.bindings != nullptr) {
-    for (const ops::BindRecord& binding : *options.bindings) {
-      if (binding.graphs != kFull) return refuse(binding.chosen, binding.graphs);
-    }
+  const device::GraphSupport level = std::min(options.graphs, facts.graphs);
+  if (options.graphs == device::GraphSupport::kNone) {
+    info_.graphs_note = "no graphs: --graphs none switches them off";
+  } else if (stream_->checks_each_op()) {
+    info_.graphs_note = "no graphs: --check-each-op waits after every op";
+  } else if (level == device::GraphSupport::kNone) {
+    info_.graphs_note = StrCat("no graphs: ", device::ToString(facts.id), " cannot be captured");
+  } else {
+    return MakeBuckets(options, level);
   }
-  if (sampler_->graphs() != kFull) return refuse("sampling", sampler_->graphs());
-  return MakeBuckets(options);
+  return OkStatus();
 }
 
-Status Executor::MakeBuckets(const Options& options) {
-  std::vector<BucketShape> shapes =
-      BucketsOf(model_.options(), options.max_num_seqs, options.draft_tokens);
+Status Executor::MakeBuckets(const Options& options, device::GraphSupport level) {
+  std::vector<BucketShape> shapes = BucketsOf(model_.options(), options);
+  const auto sampled = static_cast<int64_t>(shapes.size());
+  for (const BucketShape& shape : ChunksOf(model_.options(), options)) shapes.push_back(shape);
   std::vector<size_t> bytes;
-  size_t staging = 0;
   for (const BucketShape& shape : shapes) {
     Inputs& bucket = bucket_inputs_.emplace_back();
     const InputShape sizes = builder_->ShapeOf(shape);
-    const size_t given = CarveInputs({}, sizes, &bucket.given);
-    Carve(parameters_.view(), sizes, &bucket);
-    bucket.edits = EditsOf(shape.tokens);
-    bucket.bytes = given + sample::Sampler::FixedBytes(shape.tokens, 0);
-    bucket.sampling = parameters_.view();
-    bucket.sampling.data += given;
-    bucket.sampling.bytes = sample::Sampler::FixedBytes(shape.tokens, bucket.edits);
+    bucket.bytes = CarveStaged(sizes, &bucket) + sample::Sampler::FixedBytes(sizes.rows, 0);
     bytes.push_back(bucket.bytes);
-    staging = std::max(staging, given + bucket.sampling.bytes);
   }
   graphs_ = std::make_unique<GraphRunner>(
-      device_, shapes, bytes, parameters_.view(),
+      device_, level, shapes, bytes, parameters_.view(),
       [this](device::Stream& stream, int bucket) { return RunModelOf(stream, bucket); });
-  std::vector<BucketShape> samplings = shapes;
-  for (int guesses = 0; mtp_ != nullptr && guesses <= guesses_; ++guesses)
-    samplings.insert(samplings.end(), shapes.begin(), shapes.end());
-  const auto buckets = static_cast<int>(shapes.size());
+  std::vector<BucketShape> samplings;
+  for (int guesses = -1; guesses <= (mtp_ == nullptr ? -1 : guesses_); ++guesses)
+    samplings.insert(samplings.end(), shapes.begin(), shapes.begin() + sampled);
+  sampling_buckets_ = static_cast<int>(sampled);
   sampling_graphs_ = std::make_unique<GraphRunner>(
-      device_, std::move(samplings), std::span<const size_t>(), device::View(),
-      [this, buckets](device::Stream& stream, int index) {
-        return RunSamplingOf(stream, index % buckets, index / buckets - 1, nullptr);
+      device_, level, std::move(samplings), std::span<const size_t>(), device::View(),
+      [this](device::Stream& stream, int index) {
+        return RunSamplingOf(stream, index % sampling_buckets_, index / sampling_buckets_ - 1,
+                             nullptr);
       });
-  info_.graphs_note = BucketsNote(shapes.back().sequences, 1 + options.draft_tokens);
-  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens, staging);
+  info_.graphs_note = BucketsNote(shapes[sampled - 1].sequences, 1 + options.draft_tokens,
+                                  shapes.back().chunk ? shapes.back().tokens : 0) +
+                      PiecesNote(options, device_.facts());
+  builder_->UseBuckets(std::move(shapes), 1 + options.draft_tokens);
   return OkStatus();
 }
 

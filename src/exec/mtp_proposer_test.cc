@@ -28,7 +28,7 @@ batch::BatchPlan Prompt(uint64_t step) {
 }
 
 TEST(MtpProposer, AStepWithItsGuessesIsTwoReplays) {
-  TinyExecutor tiny("mimo", 0, "pinned", true, DType::kF16, kGuesses);
+  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
   ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
   std::vector<int32_t> drawn;
   for (uint64_t step = 2; step < 7; ++step) {
@@ -43,7 +43,7 @@ TEST(MtpProposer, AStepWithItsGuessesIsTwoReplays) {
 
 // Each number of guesses has graphs of its own, and so have the head's KV alone and neither.
 TEST(MtpProposer, AnyNumberOfGuessesIsTwoReplays) {
-  TinyExecutor tiny("mimo", 0, "pinned", true, DType::kF16, kGuesses);
+  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
   ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
   uint64_t step = 2;
   for (int guesses = -1; guesses <= kGuesses; ++guesses) {
@@ -59,9 +59,27 @@ TEST(MtpProposer, AnyNumberOfGuessesIsTwoReplays) {
   }
 }
 
+// The head's attention, too, once for each guess.
+TEST(MtpProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
+  TinyExecutor whole("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
+  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kPiecewise, DType::kF16, kGuesses);
+  for (uint64_t step = 1; step < 6; ++step) {
+    const auto plan = [&] { return step == 1 ? Prompt(step) : Decode(step); };
+    const int64_t before = tiny.queued().counts().replays;
+    const auto result = tiny.Run(plan()), expected = whole.Run(plan());
+    ASSERT_TRUE(result.ok() && expected.ok());
+    EXPECT_EQ(result->tokens.size(), expected->tokens.size());
+    if (step > 1) {
+      EXPECT_EQ(result->tokens.at(0).id, expected->tokens.at(0).id);
+    }
+    EXPECT_EQ(tiny.queued().counts().replays - before,
+              step > 2 ? 2 + tiny.model->config().num_layers + kGuesses : 0);
+  }
+}
+
 TEST(MtpProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
   for (const char* device : {"cpu", "pinned"}) {
-    TinyExecutor tiny("mimo", 0, device, true, DType::kF16, kGuesses);
+    TinyExecutor tiny("mimo", 0, device, device::GraphSupport::kFull, DType::kF16, kGuesses);
     ASSERT_EQ(tiny.store->layer_count(), tiny.model->config().num_layers + 1);
     batch::KvSinkChecker checker(tiny.store->layer_count(), nullptr);
     for (uint64_t step = 1; step < 5; ++step) {
@@ -72,7 +90,7 @@ TEST(MtpProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
 }
 
 TEST(MtpProposer, WhatTheHeadTakesIsPlanned) {
-  TinyExecutor tiny("mimo", 0, "pinned", true, DType::kF16, kGuesses);
+  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
   const auto used = [&] {
     const device::MemoryInfo memory = tiny.device->Memory().value();
     return memory.total_bytes - memory.free_bytes;

@@ -10,7 +10,8 @@ namespace sluice::exec {
 
 struct PreparedBatch {
   batch::BatchPlan plan;
-  device::Buffer host;  // StepInputs, laid out as `shape` says
+  // StepInputs, laid out as `shape` says; behind them what the sampler is given.
+  device::Buffer host;
   InputShape shape;
   size_t bytes = 0;  // taken of `host`
   int bucket = -1;   // that the inputs are laid out for, or -1

@@ -208,11 +208,12 @@ class LongContexts : public ::testing::TestWithParam<bool> {
     group.num_blocks = 16;
     store_ = std::move(kvstore::KvStore::Make(device_, {group}).value());
     memory_before_ = Used();
-    executor_ = std::move(
-        Executor::Make(
-            device_, *model_, *store_,
-            {.max_num_seqs = kManySequences, .graphs = GetParam(), .bindings = &bindings_})
-            .value());
+    executor_ = std::move(Executor::Make(device_, *model_, *store_,
+                                         {.max_num_seqs = kManySequences,
+                                          .graphs = GetParam() ? device::GraphSupport::kFull
+                                                               : device::GraphSupport::kNone,
+                                          .bindings = &bindings_})
+                              .value());
   }
   size_t Used() const {
     const device::MemoryInfo memory = device_.Memory().value();

@@ -19,6 +19,7 @@
 
 #include "base/str_cat.h"
 #include "device/device.h"
+#include "ops/call_list.h"
 #include "sluice/status.h"
 
 namespace sluice::ops {
@@ -56,8 +57,8 @@ struct Implementation {
   Support (*supports)(const typename Op::Desc&, const device::DeviceFacts&);
   Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&);
   Arithmetic arithmetic = Arithmetic::kAsReference;
-  // What `run` may be captured in, where the device has graphs: kNone for one that waits for the
-  // device, or that chooses by what it finds in memory.
+  // Where the device has graphs: kFull if they may hold `run`. Another one, as one that waits for
+  // the device or chooses by what it finds in memory, runs between them.
   device::GraphSupport graphs = device::GraphSupport::kFull;
   // Why a call with the descriptor takes longer than what the device could do; empty where it does
   // not. Null: never.
@@ -160,6 +161,12 @@ class Bound {
       : implementation_(implementation), desc_(std::move(desc)) {}
 
   Status operator()(device::Stream& stream, const typename Op::Args& args) const {
+    if (stream.lists_calls()) {
+      static_cast<CallList&>(stream).Add(
+          {Op::kName, implementation_->graphs,
+           [bound = *this, args](device::Stream& on) { return bound(on, args); }});
+      return OkStatus();
+    }
     SLUICE_RETURN_IF_ERROR(implementation_->run(stream, desc_, args));
     if (!stream.checks_each_op()) return OkStatus();
     return stream.Synchronize().WithContext(implementation_->name);
@@ -168,7 +175,6 @@ class Bound {
   std::string_view name() const { return implementation_->name; }
   Arithmetic arithmetic() const { return implementation_->arithmetic; }
   const typename Op::Desc& desc() const { return desc_; }
-  device::GraphSupport graphs() const { return implementation_->graphs; }
 
  private:
   const Implementation<Op>* implementation_ = nullptr;

@@ -5,51 +5,68 @@
 namespace sluice::ops {
 namespace {
 
-// One call's arrays, a row of them at a time.
+// One call's arrays, a row of them at a time. Their addresses are taken once: on the CPU this is
+// what every step runs, and it should cost a sequence little more than its memory.
 class Placer {
  public:
   Placer(const PlaceTokens::Desc& desc, const PlaceTokens::Args& args)
-      : desc_(desc), args_(args), width_(args.tables.dims[1]) {}
+      : desc_(desc),
+        slot_count_(args.tables.dims[0]),
+        width_(args.tables.dims[1]),
+        table_stride_(args.tables.strides[0]),
+        out_width_(args.block_table.dims[1]),
+        out_stride_(args.block_table.strides[0]),
+        slots_(args.slots.ptr<int32_t>()),
+        query_start_(args.query_start.ptr<int32_t>()),
+        first_(args.first.ptr<int32_t>()),
+        unsure_(args.unsure.ptr<int32_t>()),
+        lengths_(args.lengths.ptr<int32_t>()),
+        told_start_(args.told_start.ptr<int32_t>()),
+        told_first_(args.told_first.ptr<int32_t>()),
+        told_(args.told.ptr<int32_t>()),
+        tables_(args.tables.ptr<int32_t>()),
+        positions_(args.positions.ptr<int32_t>()),
+        kv_slots_(args.kv_slots.ptr<int32_t>()),
+        context_(args.context.ptr<int32_t>()),
+        block_table_(args.block_table.ptr<int32_t>()) {}
 
   // One division for each sequence: steps of many sequences have a token of each.
   void Place(int64_t s) const {
-    const int64_t slot = args_.slots.ptr<int32_t>()[s];
+    const int64_t slot = slots_[s];
     int32_t* row = nullptr;
-    if (slot >= 0 && slot < args_.tables.dims[0]) {
-      row = args_.tables.ptr<int32_t>() + slot * args_.tables.strides[0];
-      Learn(s, row);
+    if (slot >= 0 && slot < slot_count_) {
+      row = tables_ + slot * table_stride_;
+      if (told_start_[s] != told_start_[s + 1]) Learn(s, row);
     }
-    const int32_t* const start = args_.query_start.ptr<int32_t>() + s;
-    int32_t first = args_.first.ptr<int32_t>()[s];
-    const int32_t unsure = args_.unsure.ptr<int32_t>()[s];
-    if (unsure > 0 && row != nullptr)
-      first = std::clamp(args_.lengths.ptr<int32_t>()[slot], first - unsure, first);
+    const int32_t begin = query_start_[s], end = query_start_[s + 1];
+    int32_t first = first_[s];
+    const int32_t unsure = unsure_[s];
+    if (unsure > 0 && row != nullptr) first = std::clamp(lengths_[slot], first - unsure, first);
     const int32_t block = desc_.block_tokens;
     int32_t column = first / block, place = first % block;
-    for (int32_t t = start[0]; t < start[1]; ++t) {
+    for (int32_t t = begin; t < end; ++t) {
       const bool has_block = row != nullptr && !desc_.state && column < width_;
       const int32_t id = has_block ? row[column] : -1;
-      args_.positions.ptr<int32_t>()[t] = first + t - start[0];
-      args_.kv_slots.ptr<int32_t>()[t] = id < 0 ? -1 : id * block + place;
+      positions_[t] = first + t - begin;
+      kv_slots_[t] = id < 0 ? -1 : id * block + place;
       if (++place < block) continue;
       place = 0;
       ++column;
     }
-    args_.context.ptr<int32_t>()[s] = first + start[1] - start[0];
+    context_[s] = first + end - begin;
     if (row != nullptr) Gather(s, row, first, column + (place > 0 ? 1 : 0));
   }
 
  private:
   void Learn(int64_t s, int32_t* row) const {
-    const int32_t* const start = args_.told_start.ptr<int32_t>() + s;
-    const int64_t first = args_.told_first.ptr<int32_t>()[s];
-    const int64_t count = std::min<int64_t>(start[1] - start[0], width_ - first);
-    const int32_t* const told = args_.told.ptr<int32_t>() + start[0];
+    const int64_t first = told_first_[s];
+    const int64_t count = std::min<int64_t>(told_start_[s + 1] - told_start_[s], width_ - first);
+    const int32_t* const told = told_ + told_start_[s];
     for (int64_t i = std::max<int64_t>(0, -first); i < count; ++i) row[first + i] = told[i];
   }
   void Gather(int64_t s, const int32_t* row, int32_t first, int64_t blocks) const {
-    const int64_t count = std::min(blocks, args_.block_table.dims[1]);
-    int32_t* const out = args_.block_table.ptr<int32_t>() + s * args_.block_table.strides[0];
+    const int64_t count = std::min(blocks, out_width_);
+    int32_t* const out = block_table_ + s * out_stride_;
     int64_t gone = 0;
     if (desc_.earlier != PlaceTokens::kAllEarlier) {
       const int32_t unit = desc_.cache_block_tokens;
@@ -60,9 +77,11 @@ class Placer {
     std::copy(row + gone, row + std::max(gone, count), out + gone);
   }
 
-  const PlaceTokens::Desc& desc_;
-  const PlaceTokens::Args& args_;
-  const int64_t width_;
+  const PlaceTokens::Desc desc_;
+  const int64_t slot_count_, width_, table_stride_, out_width_, out_stride_;
+  const int32_t *const slots_, *const query_start_, *const first_, *const unsure_, *const lengths_;
+  const int32_t *const told_start_, *const told_first_, *const told_;
+  int32_t *const tables_, *const positions_, *const kv_slots_, *const context_, *const block_table_;
 };
 
 }  // namespace

@@ -118,7 +118,7 @@ class QueuedDevice : public device::Device {
     device::GraphSupport graphs = device::GraphSupport::kFull;
     size_t memory_bytes = size_t{1} << 30;
     bool check_each_op = false;
-    std::string piecewise_op;  // an op that graphs cannot hold whole
+    std::string piecewise_op;  // an op that graphs cannot hold
     // Of a linear's call, for each row, beside what it says that it needs.
     int64_t scratch_excess = 0;
   };
@@ -127,7 +127,8 @@ class QueuedDevice : public device::Device {
     int64_t copies = 0, ops = 0, replays = 0, captures = 0, records = 0, waits = 0, syncs = 0;
     // Waits for an event that had more work on its stream behind it.
     int64_t overlapped_waits = 0;
-    int64_t bytes_to_device = 0;  // of the copies
+    int64_t bytes_to_device = 0;           // of the copies
+    std::map<std::string, int64_t> eager;  // of the ops, those outside of captures, by name
     int64_t sum() const { return copies + ops + replays + records + waits + syncs; }
   };
 
@@ -417,7 +418,14 @@ class QueuedDevice : public device::Device {
       std::lock_guard lock(device->state_->mutex);
       ++device->counts_.ops;
       Queue& queue = *static_cast<QueuedStream&>(stream).queue;
-      queue.submitted.kernels += queue.recording == nullptr;
+      if (queue.recording == nullptr) {
+        ++queue.submitted.kernels;
+        device->counts_.eager[std::string(Op::kName)]++;
+      } else if (device->piecewise_op_ == Op::kName ||
+                 (device->facts_.graphs == device::GraphSupport::kPiecewise &&
+                  Op::kName == Attention::kName)) {
+        return device->CaptureError(&queue, Op::kName);
+      }
     }
     return device->Push(stream, [device, desc, args]() -> Status {
       if (device->failing_op_ == Op::kName && device->fail_after_ > 0 &&

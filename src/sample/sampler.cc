@@ -18,9 +18,6 @@ using device::AlignUp;
 
 namespace {
 
-// Edits per row that fit from the start.
-constexpr int64_t kEditsOfRow = 16;
-
 size_t RowsBytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(ops::SampleRow); }
 size_t EditsBytes(int64_t edits) { return static_cast<size_t>(edits) * sizeof(ops::LogitEdit); }
 
@@ -76,8 +73,7 @@ size_t Sampler::DeviceBytes(const Options& options) {
   const size_t outputs =
       AlignUp(static_cast<size_t>(rows) * sizeof(ops::SampleOutput)) +
       2 * AlignUp(static_cast<size_t>(rows * (options.top_logprobs_max + 1)) * 4);
-  return KnownBytes(options.slots) + FixedBytes(rows, rows * kEditsOfRow) + outputs +
-         AlignUp(MaskBytes(options, MaskRows(options))) +
+  return KnownBytes(options.slots) + outputs + AlignUp(MaskBytes(options, MaskRows(options))) +
          DeviceCounts::Bytes(options.vocab, CountRows(options));
 }
 
@@ -103,7 +99,6 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
       DeviceCounts::Make(device, options.vocab, CountRows(options), options.records));
   sampler->apart_ = device.facts().device_memory;
   constexpr auto memory = device::MemoryKind::kDevice;
-  const size_t inputs = FixedBytes(options.rows_max, options.rows_max * kEditsOfRow);
   const size_t outputs = sampler->LayoutOf(options.rows_max, 0).bytes;
   SLUICE_ASSIGN_OR_RETURN(sampler->known_, device.Allocate(KnownBytes(options.slots), memory));
   const device::View known = sampler->known_.view();
@@ -112,7 +107,6 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
   sampler->tokens_ = ops::Dense(Part(known, tokens_at, known.bytes - tokens_at), DType::kI32,
                                 {options.slots, batch::kKnownTokens});
   if (sampler->apart_) {
-    SLUICE_ASSIGN_OR_RETURN(sampler->device_inputs_, device.Allocate(inputs, memory));
     SLUICE_ASSIGN_OR_RETURN(sampler->device_outputs_, device.Allocate(outputs, memory));
     SLUICE_ASSIGN_OR_RETURN(sampler->device_masks_,
                             device.Allocate(MaskBytes(options, MaskRows(options)), memory));
@@ -126,8 +120,6 @@ Result<Sampler::Step> Sampler::MakeStep() const {
   const size_t outputs = LayoutOf(options_.rows_max, 0).bytes;
   SLUICE_ASSIGN_OR_RETURN(step.outputs_, device::AllocateStaging(device_, outputs));
   if (!apart_) return step;
-  const size_t inputs = FixedBytes(options_.rows_max, options_.rows_max * kEditsOfRow);
-  SLUICE_ASSIGN_OR_RETURN(step.inputs_, device::AllocateStaging(device_, inputs));
   SLUICE_ASSIGN_OR_RETURN(
       step.mask_inputs_, device::AllocateStaging(device_, MaskBytes(options_, MaskRows(options_))));
   return step;
@@ -210,6 +202,7 @@ void Sampler::Build(const BatchPlan& plan, Step* step) {
   step->masks_ = {};
   step->late_.clear();
   step->sets_.Clear();
+  step->given_ = {};
   step->counted_ = step->resolves_ = false;
   step->distribution_rows_ = 0;
   step->logprobs_ = false;
@@ -279,20 +272,24 @@ Result<ops::Tensor> Sampler::UploadMasks(device::Stream& stream, Step* step) {
 }
 
 // Rows and edits, one behind the other, in one copy.
-Status Sampler::Upload(device::Stream& stream, Step* step, ops::Sample::Args* args) {
-  const int64_t rows = step->ran_rows_, edits = static_cast<int64_t>(step->edits_.size());
-  const size_t edits_at = AlignUp(RowsBytes(rows));
-  const size_t bytes = edits_at + EditsBytes(edits);
+Status Sampler::UploadRows(device::Stream& stream, Step* step) {
+  const int64_t rows = step->ran_rows_, edits = step->edit_count();
+  const size_t bytes = FixedBytes(rows, edits);
   SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->inputs_));
   SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &device_inputs_));
-  std::byte* const host = step->inputs_.data();
-  std::memcpy(host, step->rows_.data(), RowsBytes(rows));
-  if (edits > 0) std::memcpy(host + edits_at, step->edits_.data(), EditsBytes(edits));
+  WriteFixed(*step, rows, edits, step->inputs_.data());
   const device::CopyItem item{device_inputs_.view(), Part(step->inputs_.view(), 0, bytes)};
-  SLUICE_RETURN_IF_ERROR(device_.Copy(stream, {&item, 1}));
-  const device::View& view = device_inputs_.view();
-  args->rows = RowTensor(view, rows);
-  if (edits > 0) args->edits = EditTensor(Part(view, edits_at, EditsBytes(edits)), edits);
+  ReadFixed(device_inputs_.view(), rows, step);
+  return device_.Copy(stream, {&item, 1});
+}
+
+Status Sampler::SetInputs(device::Stream& stream, Step* step, ops::Sample::Args* args) {
+  if (step->given_.data == nullptr) SLUICE_RETURN_IF_ERROR(UploadRows(stream, step));
+  args->rows = RowTensor(step->given_, step->ran_rows_);
+  if (const int64_t edits = step->edit_count(); edits > 0) {
+    const size_t at = AlignUp(RowsBytes(step->given_rows_));
+    args->edits = EditTensor(Part(step->given_, at, EditsBytes(edits)), edits);
+  }
   if (!step->waits()) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(args->masks, UploadMasks(stream, step));
   return OkStatus();
@@ -328,7 +325,7 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
   args.logits = logits;
   if (step->counted_) args.counts = counts_.tensor();
   if (apart_) {
-    SLUICE_RETURN_IF_ERROR(Upload(stream, step, &args));
+    SLUICE_RETURN_IF_ERROR(SetInputs(stream, step, &args));
     step->device_outputs_ = device_outputs_.view();
     if (bytes > device_outputs_.bytes()) {
       SLUICE_RETURN_IF_ERROR(Reserve(&stream, bytes, &large_outputs_));
@@ -368,6 +365,11 @@ void Sampler::WriteFixed(const Step& step, int64_t rows, int64_t edits, std::byt
   if (step.edits_.empty()) return;
   std::memcpy(inputs + AlignUp(RowsBytes(rows)), step.edits_.data(),
               EditsBytes(static_cast<int64_t>(step.edits_.size())));
+}
+
+void Sampler::ReadFixed(const device::View& inputs, int64_t rows, Step* step) {
+  step->given_ = inputs;
+  step->given_rows_ = rows;
 }
 
 Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,

@@ -2,8 +2,8 @@
 // by slot. A step passes through Begin, Build, TakeMasks if rows of it wait for masks, Run and
 // Collect, in a Step of the caller's: several may be between Build and Collect, so that one is put
 // on the stream while the one before still runs. Where the device has memory of its own, what the
-// op reads goes there as one copy and what it gives comes back as one; nothing here waits for the
-// device. Step thread only.
+// op reads goes there in the caller's copy of a step's inputs (WriteFixed) or in one of its own,
+// and what it gives comes back as one; nothing here waits for the device. Step thread only.
 #pragma once
 
 #include <algorithm>
@@ -58,15 +58,18 @@ class Sampler {
     int64_t distribution_rows_ = 0;
     bool logprobs_ = false;        // some row asked for them
     int64_t ran_rows_ = 0;         // `rows_` and padding
-    device::Buffer inputs_;        // staging; unused where the device reads host memory
-    device::Buffer mask_inputs_;   // likewise
+    device::View given_;           // where the device finds rows and edits; empty: not there yet
+    int64_t given_rows_ = 0;       // that the layout there has room for
+    device::Buffer inputs_;        // staging of those that the caller does not bring there
+    device::Buffer mask_inputs_;   // staging; unused where the device reads host memory
     device::View device_outputs_;  // what `outputs_` is fetched from
     device::Buffer outputs_;       // staging, or what the op itself writes
   };
 
   static Result<std::unique_ptr<Sampler>> Make(device::Device& device, const Options& options);
-  // Memory that Make takes on a device with memory of its own. Steps with many edits, more than
-  // kMaskRows masks, whole distributions or long starts of penalised sequences make it grow.
+  // Memory that Make takes on a device with memory of its own. Steps whose rows and edits the
+  // caller does not bring there, more than kMaskRows masks, whole distributions or long starts of
+  // penalised sequences make it grow.
   static size_t DeviceBytes(const Options& options);
   // How Make binds sampling; the record goes to options.records.
   static Result<ops::Bound<ops::Sample>> BindSample(device::Device& device, const Options& options);
@@ -108,24 +111,25 @@ class Sampler {
   // i of tokens().
   Status ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const;
 
-  // For graphs, whose steps read their rows from a buffer of the caller in a layout of fixed size,
-  // and masks, where rows have some, from one of the sampler. Why a built step does not fit that.
+  // Rows and edits in a buffer of the caller, beside the rest that a step is given: room for so
+  // many rows, behind them for so many edits.
+  static size_t FixedBytes(int64_t rows, int64_t edits);
+  // Writes the rows of a built step that has room there, and padding rows behind them.
+  static void WriteFixed(const Step& step, int64_t rows, int64_t edits, std::byte* inputs);
+  // They will lie at `inputs` on the device when it gets to Run, which then copies none.
+  static void ReadFixed(const device::View& inputs, int64_t rows, Step* step);
+
+  // For graphs, whose steps read such a buffer of a fixed size, and masks, where rows have some,
+  // from one of the sampler. Why a built step does not fit that.
   enum class Misfit : uint8_t { kNone, kEdits, kMasks, kDistributions };
   static constexpr int kMisfits = 4;
   Misfit FitsFixed(const Step& step, int64_t edits) const;
-  static size_t FixedBytes(int64_t rows, int64_t edits);
-  // Writes the rows of a built step that fits, and padding rows behind them.
-  static void WriteFixed(const Step& step, int64_t rows, int64_t edits, std::byte* inputs);
   // The op over such a buffer on the device; what a graph captures.
   Status RunFixed(device::Stream& stream, int64_t rows, int64_t edits, const device::View& inputs,
                   const ops::Tensor& logits) const;
   // Puts what a step has beside its rows, masks and counts of slots that start, where RunFixed
   // reads it.
   Status UploadBesideFixed(device::Stream& stream, Step* step);
-  // What graphs RunFixed and ResolveTokens may be captured in.
-  device::GraphSupport graphs() const {
-    return std::min({sample_.graphs(), keep_.graphs(), resolve_rows_.graphs(), resolve_.graphs()});
-  }
   // Fetches the results of a step that ran over `rows` rows.
   Status FetchFixed(device::Stream& stream, int64_t rows, Step* step);
 
@@ -155,7 +159,9 @@ class Sampler {
   // `resolves`: some of the rows are open.
   Status SampleAndKeep(device::Stream& stream, bool resolves, const ops::Sample::Args& args) const;
   Status Fetch(device::Stream& stream, Step* step);
-  Status Upload(device::Stream& stream, Step* step, ops::Sample::Args* args);
+  Status UploadRows(device::Stream& stream, Step* step);
+  // What the op reads on a device with memory of its own.
+  Status SetInputs(device::Stream& stream, Step* step, ops::Sample::Args* args);
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
                   ops::Sample::Args* args) const;
   Status Reserve(device::Stream* stream, size_t bytes, device::Buffer* buffer) const;

@@ -640,6 +640,39 @@ class Devices(unittest.TestCase):
         self.refuse(2, ["check-each-op"], "generate", MODEL, "-p", "x",
                     SLUICE_CHECK_EACH_OP="perhaps")
 
+    def test_graphs_has_levels_and_was_a_flag(self):
+        def note(*flags, **env):
+            done = run("generate", "--explain-kernels", *flags, "-p", "x", "-n", "1",
+                       "--device", "xpu", env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            notes = [line for line in done.stderr.splitlines() if "graphs" in line]
+            return notes[-1].split(" info ")[1]
+
+        full, none = note(MODEL), note(MODEL, "--no-graphs")
+        self.assertIn("graphs for steps of", full)
+        self.assertNotIn("in pieces", full)
+        self.assertIn("no graphs: --graphs none", none)
+        pieces = note(MODEL, "--graphs", "piecewise")
+        self.assertIn("in pieces between which there run all kinds of attention", pieces)
+        for flags in [["--graphs", MODEL], [MODEL, "--graphs"], ["--graphs=true", MODEL],
+                      ["--graphs", "full", MODEL], ["--no-graphs", "--graphs", MODEL]]:
+            self.assertEqual(note(*flags), full, flags)
+        for flags in [["--graphs=false", MODEL], ["--graphs", "none", MODEL]]:
+            self.assertEqual(note(*flags), none, flags)
+        for value, wanted in [("true", full), ("0", none), ("OFF", none), ("piecewise", pieces)]:
+            self.assertEqual(note(MODEL, SLUICE_GRAPHS=value), wanted, value)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            config.write("graphs = false\n")
+            config.flush()
+            self.assertEqual(note(MODEL, "--config", config.name), none)
+            self.assertEqual(note(MODEL, "--config", config.name, "--graphs"), full)
+        self.assertIn("and of chunks in 16 32 64 100 tokens",
+                      note(MODEL, "--graph-chunk-tokens", "100"))
+        self.refuse(2, ["--graphs", "fast", "none, piecewise or full"],
+                    "generate", MODEL, "-p", "x", "--graphs=fast")
+        done = run("generate", MODEL, "-p", "--no-graphs", "-n", "1", "--temperature", "0", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)  # a prompt
+
     def test_verify_holds_every_kernel_against_the_references(self):
         flags = ["devices", "--verify", "--device", "cpu", "--isa", "ref", "--cases", "2"]
         verified = self.verified("--device", "cpu", "--isa", "ref")

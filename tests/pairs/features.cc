@@ -67,7 +67,14 @@ void AddTransparentEngines(std::vector<Feature>* list) {
       [](const Outcome&, const Outcome&) { return true; });
   add(OfEngine("two threads", "--threads", [](EngineOptions& o) { o.threads = 2; }),
       [](const Outcome&, const Outcome&) { return true; });
-  add(OfEngine("no graphs", "--graphs", [](EngineOptions& o) { o.graphs = false; }),
+  for (const auto& [name, level] :
+       {std::pair{"no graphs", "none"}, {"graphs in pieces", "piecewise"}}) {
+    add(InPlace("graphs", OfEngine(name, std::string("--graphs ") + level,
+                                   [level = level](EngineOptions& o) { o.graphs = level; })),
+        [](const Outcome&, const Outcome&) { return true; });
+  }
+  add(OfEngine("chunks in graphs", "--graph-chunk-tokens",
+               [](EngineOptions& o) { o.graph_chunk_tokens = o.max_batch_tokens; }),
       [](const Outcome&, const Outcome&) { return true; });
   add(OfEngine("by arrival", "--scheduler-policy fcfs",
                [](EngineOptions& o) { o.scheduler_policy = "fcfs"; }),

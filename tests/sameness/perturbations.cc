@@ -56,9 +56,9 @@ void FixChunks(int prompt_max, EngineOptions* options) {
 std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base,
                                                 std::string_view drafts) {
   std::vector<Perturbation> list;
-  for (const bool graphs : {true, false}) {
+  for (const char* const graphs : {"full", "piecewise", "none"}) {
     const auto add = [&](std::string name, int neighbours) -> Perturbation& {
-      list.push_back({StrCat(name, graphs ? "" : ", no graphs"), base, neighbours});
+      list.push_back({StrCat(name, ", graphs ", graphs), base, neighbours});
       list.back().options.graphs = graphs;
       return list.back();
     };
@@ -69,6 +69,11 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base,
     together.options.max_batch_tokens = 4 * base.max_batch_tokens;
     together.rounds = 2;  // a bucket's first step runs without its graph
     add("three at a time", 0).options.max_num_seqs = 3;
+    if (graphs != std::string_view("none")) {
+      Perturbation& chunks = add("chunks in graphs", 1);
+      chunks.options.graph_chunk_tokens = base.max_batch_tokens;
+      chunks.rounds = 2;
+    }
     for (const int tokens : {2, 8}) {
       WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1), drafts);
     }

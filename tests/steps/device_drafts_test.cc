@@ -113,7 +113,7 @@ class Rig {
  public:
   Rig(const std::string& model, const std::string& device)
       : tiny_(
-            model, 0, device, /*graphs=*/true, DType::kF16, kDrafts,
+            model, 0, device, device::GraphSupport::kFull, DType::kF16, kDrafts,
             model == "mimo" ? decltype(exec::Executor::Options::propose)()
                             : [this](device::Stream& stream, const ops::Tensor& lengths,
                                      const ops::Tensor& tokens) {
@@ -351,7 +351,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, DeviceDrafts,
                          ::testing::Values(Case{"llama", "cpu"}, Case{"llama", "pinned"},
                                            Case{"llama", "nographs"}, Case{"gemma2", "pinned"},
                                            Case{"mimo", "cpu"}, Case{"mimo", "pinned"},
-                                           Case{"mimo", "nographs"}, Case{"mimo", "plain"}),
+                                           Case{"mimo", "nographs"}, Case{"mimo", "plain"},
+                                           Case{"mimo", "chunks"}, Case{"mimo", "noattention"}),
                          [](const auto& test) {
                            return test.param.model + "_" + test.param.device;
                          });

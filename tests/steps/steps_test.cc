@@ -49,8 +49,8 @@ class Driver {
  public:
   explicit Driver(const Setting& setting)
       : setting_(setting),
-        tiny_(setting.model, setting.blocks, setting.device, /*graphs=*/true, DType::kF16,
-              setting.drafts) {
+        tiny_(setting.model, setting.blocks, setting.device, device::GraphSupport::kFull,
+              DType::kF16, setting.drafts) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = setting.batch_tokens;
@@ -65,7 +65,8 @@ class Driver {
     runner_ = tiny_.executor.get();
     if (!setting.mirrored) return;
     other_ = std::make_unique<exec::TinyExecutor>(setting.model, setting.blocks, setting.device,
-                                                  /*graphs=*/true, DType::kF16, setting.drafts);
+                                                  device::GraphSupport::kFull, DType::kF16,
+                                                  setting.drafts);
     mirror_ = std::make_unique<MirrorRunner>(*tiny_.executor, *other_->executor);
     runner_ = mirror_.get();
   }
@@ -342,7 +343,7 @@ TEST_P(Steps, ACommitOneStepLateChangesNothing) {
 // tokens run through graphs.
 TEST_P(Steps, StepsLaunchedAheadOnADeviceWithItsOwnMemoryChangeNothing) {
   const Outcomes plain = Plain();
-  for (const char* device : {"pinned", "plain", "nographs"}) {
+  for (const char* device : {"pinned", "plain", "nographs", "chunks", "noattention"}) {
     for (const bool ahead : {false, true}) {
       Driver driver({.model = GetParam(),
                      .batch_tokens = ahead ? 64 : 13,
@@ -427,7 +428,7 @@ TEST_P(Steps, DraftsChangeNothingButTheNumberOfSteps) {
 // On a device whose memory the host cannot read, where steps with drafts are replayed too.
 TEST_P(Steps, DraftsInGraphsChangeNothing) {
   const Outcomes plain = Plain();
-  for (const char* device : {"pinned", "plain", "nographs"}) {
+  for (const char* device : {"pinned", "plain", "nographs", "chunks", "noattention"}) {
     for (const bool ahead : {false, true}) {
       for (const int drafts : {1, 3, 8}) {
         Driver driver({.model = GetParam(),
