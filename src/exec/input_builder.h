@@ -23,7 +23,7 @@ struct InputLimits {
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
   int32_t guesses = 0;  // behind an entry; 0: plans ask for none
-  size_t behind = 0;     // bytes of staging behind a step's inputs that are the caller's
+  size_t behind = 0;    // bytes of staging behind a step's inputs that are the caller's
 };
 
 // Of the largest step, which tells every table whole.

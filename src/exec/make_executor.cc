@@ -363,12 +363,12 @@ Status Executor::MakeBuckets(const Options& options, device::GraphSupport level)
   for (int guesses = -1; guesses <= (mtp_ == nullptr ? -1 : guesses_); ++guesses)
     samplings.insert(samplings.end(), shapes.begin(), shapes.begin() + sampled);
   sampling_buckets_ = static_cast<int>(sampled);
-  sampling_graphs_ = std::make_unique<GraphRunner>(
-      device_, level, std::move(samplings), std::span<const size_t>(), device::View(),
-      [this](device::Stream& stream, int index) {
-        return RunSamplingOf(stream, index % sampling_buckets_, index / sampling_buckets_ - 1,
-                             nullptr);
-      });
+  sampling_graphs_ =
+      std::make_unique<GraphRunner>(device_, level, std::move(samplings), std::span<const size_t>(),
+                                    device::View(), [this](device::Stream& stream, int index) {
+                                      return RunSamplingOf(stream, index % sampling_buckets_,
+                                                           index / sampling_buckets_ - 1, nullptr);
+                                    });
   info_.graphs_note = BucketsNote(shapes[sampled - 1].sequences, 1 + options.draft_tokens,
                                   shapes.back().chunk ? shapes.back().tokens : 0) +
                       PiecesNote(options, device_.facts());

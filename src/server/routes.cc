@@ -130,8 +130,7 @@ const Routes::Route* Routes::Find(const std::string& path) {
   return nullptr;
 }
 
-Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http,
-               RequestsLogged logged)
+Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http, RequestsLogged logged)
     : engine_(engine),
       keys_(std::move(keys)),
       http_(std::move(http)),
