@@ -175,7 +175,11 @@ class ChatTest(unittest.TestCase):
             file.write('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]')
         chat.ask("/load " + path)
         self.assertEqual(self.saved(chat), [("user", "a"), ("assistant", "b")])
-        self.assertIn("no conversation", chat.ask("/load " + __file__) + chat.ask("/load"))
+        self.assertIn("not valid JSON", chat.ask("/load " + __file__))
+        self.assertIn("needs the path", chat.ask("/load"))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("[1]")
+        self.assertIn("no conversation", chat.ask("/load " + path))
         with open(path, "w", encoding="utf-8") as file:
             file.write("the text")
         chat.ask(f"/file {path} what is this?")

@@ -198,8 +198,8 @@ class Chat(unittest.TestCase):
         terminal = self.chat("-n", "200", "--seed", "1", "--temperature", "2", "--top-k", "0",
                              "--top-p", "1", "--min-p", "0", "--device", "cpu", model=BYTES_MODEL)
         terminal.type(b"hi\n")
-        terminal.until(b"hi\r\n")
-        shown = terminal.until(b"\r\n> ")
+        terminal.until(b"\x1b[?2004l")  # the editor's last word on the line
+        shown = terminal.until(b"\x1b[2m")  # the line of figures is dim
         self.assertRegex(shown, rb"\\x[01]")
         self.assertEqual(controls(shown), [])
         terminal.type(b"\x04")
