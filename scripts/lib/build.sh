@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # Configuring and building a preset. Needs steps.sh.
 
+# A clone elsewhere finds what another has compiled: the compiler cache leaves the clone's own path out.
+export CCACHE_BASEDIR=$SLUICE_ROOT CCACHE_NOHASHDIR=true
+
 # configure PRESET [CMAKE OPTION...]: once; Ninja runs CMake again by itself when a file of it changes.
 configure() {
   local preset=$1 wanted="${*:2}" stamp=$SLUICE_ROOT/build/$1/.configured
