@@ -33,6 +33,7 @@ struct EngineOptions {
   std::string graphs = "full";
   int graph_chunk_tokens = 0;
   std::string speculate = "auto";
+  std::string draft_model;
   int speculate_tokens = limits::kDraftTokensMax;
   bool speculate_adapt = true;
   int max_queue = 1024;
@@ -80,8 +81,11 @@ struct EngineOptions {
       "where drafts come from that a step verifies, which changes no answer: none, ngram (what "
       "followed the last tokens where they stood before in prompt and answer), suffix (what "
       "followed them most often, there or in what was asked and answered before with the same API "
-      "key), mtp (a head in the checkpoint that predicts tokens), or auto (mtp where the "
-      "checkpoint has one, else suffix on the CPU and none elsewhere)");
+      "key), mtp (a head in the checkpoint that predicts tokens), model (the one that "
+      "--draft-model names), or auto (model where one is named, mtp where the checkpoint has one, "
+      "else suffix on the CPU and none elsewhere)");
+    v(draft_model, "draft-model",
+      "a second, smaller model of the same vocabulary, whose drafts a step verifies");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);
     v(speculate_adapt, "speculate-adapt",

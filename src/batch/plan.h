@@ -58,8 +58,8 @@ struct PlanEntry {
   int32_t logits_count = 0;
   // The token behind its last one; below 0: the one that it draws. Of use to runners that guess.
   TokenRef next_token = kLastDrawn;
-  // Tokens that the runner may guess behind the one that it draws, of which all but the last have
-  // room in its tables; 0, and nothing is guessed for the sequence.
+  // Tokens that the runner may guess behind the one that it draws: its tables have room for that
+  // one and all but the last of them. 0, and nothing is guessed for the sequence.
   int32_t guesses = 0;
   // Those of its rows that draw wait for masks, which come when the step has been launched
   // (batch/mask_set.h).

@@ -23,6 +23,7 @@
 #include "engine/step.h"
 #include "engine/text_model.h"
 #include "engine/text_workers.h"
+#include "exec/draft_files.h"
 #include "exec/open_runner.h"
 #include "files/file_type.h"
 #include "files/model_files.h"
@@ -78,7 +79,10 @@ class EngineImpl : public Engine {
   // Null where nothing proposes drafts.
   Result<std::unique_ptr<Drafter>> MakeDrafter() const;
   // That the runner makes for each sequence, at most.
-  int device_drafts() const { return options_.speculate == "mtp" ? options_.speculate_tokens : 0; }
+  int device_drafts() const {
+    const bool by_runner = options_.speculate == "mtp" || options_.speculate == "model";
+    return by_runner ? options_.speculate_tokens : 0;
+  }
   void StartThreads();
   void FillInfo(const files::ModelFiles& files);
   void Ended(RequestId id);
@@ -241,8 +245,10 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(options.model));
   SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenModel(path));
   engine->end_ids_ = EndIds(files);
+  SLUICE_ASSIGN_OR_RETURN(const auto draft, exec::OpenDraft(files, options));
   auto text = MakeText(&files);
-  SLUICE_ASSIGN_OR_RETURN(engine->runner_, exec::OpenRunner(files, options, std::move(progress)));
+  SLUICE_ASSIGN_OR_RETURN(engine->runner_,
+                          exec::OpenRunner(files, draft.get(), options, std::move(progress)));
   engine->options_.speculate = engine->runner_->Info().speculate;
   const exec::RunnerInfo& runner = engine->runner_->Info();
   if (!runner.memory_note.empty()) LogWarning(runner.memory_note);

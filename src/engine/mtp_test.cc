@@ -2,9 +2,8 @@
 // beside others, in any chunks, from the prefix cache and through preemption, and most drafts of a
 // head that has learned what its model draws are right.
 #include <algorithm>
-#include <random>
 
-#include "engine/engine_fixture.h"
+#include "engine/device_drafts_fixture.h"
 
 namespace sluice::engine {
 namespace {
@@ -19,86 +18,10 @@ EngineOptions Options(int drafts) {
   return options;
 }
 
-std::vector<int32_t> RandomPrompt(int tokens, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> ids;
-  for (int i = 0; i < tokens; ++i) ids.push_back(3 + static_cast<int32_t>(random() % 120));
-  return ids;
-}
-
-// Of every kind.
-std::vector<Request> Requests() {
-  std::vector<Request> requests;
-  for (int i = 0; i < 15; ++i) {
-    Request request = TinyRequest(RandomPrompt(1 + i * 37 % 45, 7 + i), 6 + i * 13 % 50);
-    request.logprobs = i % 3;
-    request.sampling.seed = 100 + i;
-    if (i % 2 == 1) request.sampling.temperature = 0.3 + 0.1 * i;
-    if (i == 2) request.n = 3;
-    if (i == 3) request.n = 2;
-    if (i == 4) request.sampling.frequency_penalty = 0.3;
-    if (i == 5) request.sampling.repetition_penalty = 1.2;
-    if (i == 6) request.prompt_logprobs = 1;
-    if (i == 7) request.sampling.no_repeat_ngram = 3;
-    if (i == 8) request.sampling.logit_bias = {{20, 2.5f}, {30, -4.0f}};
-    if (i == 9) request.max_tokens = 1;
-    if (i == 10) request.max_tokens = 2;
-    if (i == 11) {
-      request.ignore_eos = false;
-      request.min_tokens = 12;
-      for (int32_t id = 3; id < 128; id += 9) request.stop_token_ids.push_back(id);
-    }
-    if (i == 12) request.max_tokens = 0, request.prompt_logprobs = 0;
-    if (i == 13) request.max_tokens = 400;  // to the end of the context
-    if (i == 14) request.choice = {"to the end", "to the", "once"};
-    requests.push_back(request);
-  }
-  return requests;
-}
-
-struct Expected {
-  std::map<int, Answer::Choice> choices;
-  std::vector<double> prompt;
-  friend bool operator==(const Expected&, const Expected&) = default;
-};
-
-Expected Of(const Answer& answer) {
-  EXPECT_TRUE(answer.error.ok()) << answer.error.message();
-  Expected expected{answer.choices, {}};
-  for (const TokenInfo& token : answer.prompt) expected.prompt.push_back(token.logprob.value_or(1));
-  return expected;
-}
-
-class Mtp : public ::testing::Test {
+class Mtp : public DeviceDraftsTest {
  protected:
-  Mtp() {
-    EngineOptions options = Options(0);
-    options.prefix_cache = false;
-    const auto engine = OpenTiny(options);
-    for (const Request& request : Requests()) expected_.push_back(Of(*Ask(*engine, request)));
-  }
-  // All requests at once, twice, so that the second time finds prompts in the cache.
-  void ExpectSame(Engine& engine) {
-    for (int round = 0; round < 2; ++round) {
-      std::vector<std::shared_ptr<Answer>> answers;
-      for (Request& request : Requests()) {
-        auto [answer, sink] = Answer::Make();
-        ASSERT_TRUE(engine.Submit(std::move(request), sink).ok());
-        answers.push_back(answer);
-      }
-      for (size_t i = 0; i < answers.size(); ++i) {
-        answers[i]->Wait();
-        EXPECT_TRUE(Of(*answers[i]) == expected_[i]) << "request " << i << " in round " << round;
-      }
-    }
-    ExpectNothingLeft(engine);
-  }
-  std::vector<Expected> expected_;
+  Mtp() : DeviceDraftsTest(Options(0)) {}
 };
-
-double Accepted(const Engine& engine) {
-  return Metric(engine, "vllm:spec_decode_num_accepted_tokens_total");
-}
 
 TEST_F(Mtp, RequestsOfEveryKindGetTheSameAnswer) {
   for (const int drafts : {1, 3, 8}) {

@@ -203,7 +203,12 @@ void StepLoop::Draft(const Flight& flight, int64_t finished_us) {
   const auto sequences = static_cast<int32_t>(outcome_.sequences.size());
   const speculate::DraftCosts costs = verify_cost_.Next(std::max(1, sequences));
   if (drafter_ != nullptr) drafter_->Hand(result_, outcome_, *scheduler_, costs);
-  if (head_drafts_ != nullptr) head_drafts_->Choose(outcome_, costs, scheduler_.get());
+  if (totals_.drafts_failed) {
+    for (const schedule::SequenceOutcome& out : outcome_.sequences)
+      scheduler_->LimitDrafts(out.id, -1);
+  } else if (head_drafts_ != nullptr) {
+    head_drafts_->Choose(outcome_, costs, scheduler_.get());
+  }
 }
 
 void StepLoop::Run() {

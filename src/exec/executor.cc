@@ -20,6 +20,7 @@ RunnerTotals Executor::Totals() const {
   totals.host_calls = steps.host_calls - warm_up_.host_calls;
   totals.eager_samplings = eager_samplings_;
   totals.eager_tables = eager_tables_;
+  totals.drafts_failed = proposer_ != nullptr && proposer_->failed();
   if (timer_) totals.busy_s = timer_->times().busy_s, totals.idle_s = timer_->times().idle_s;
   return totals;
 }
@@ -51,7 +52,9 @@ Status Executor::CopyBlocks(const batch::BatchPlan& plan) {
   for (const batch::BlockCopy& copy : plan.copies) {
     moves_.push_back({copy.group, copy.source, copy.destination});
   }
-  return moves_.empty() ? OkStatus() : store_.Copy(*stream_, moves_);
+  if (moves_.empty()) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(store_.Copy(*stream_, moves_));
+  return proposer_ == nullptr ? OkStatus() : proposer_->CopyBlocks(*stream_, moves_);
 }
 
 Status Executor::Place(device::Stream& stream, const Inputs& inputs, bool names_rows) {
@@ -106,10 +109,9 @@ Status Executor::RunModel(Flight* flight, const model::DeviceBatch& inputs, int6
 
 Status Executor::Propose(device::Stream& stream, const Inputs& inputs, int guesses,
                          batch::KvSink* sink) {
-  // A sink is told of the KV of every layer.
-  if (mtp_ == nullptr || (guesses < 0 && sink == nullptr)) return OkStatus();
+  if (proposer_ == nullptr) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(SinkObserver* const observer, Observe(sink));
-  return mtp_->Propose(stream, inputs.given, inputs.model, guesses, observer);
+  return proposer_->Propose(stream, inputs.given, inputs.model, guesses, observer);
 }
 
 ops::Tensor Executor::Logits(int64_t rows) const {
@@ -198,8 +200,8 @@ Status Executor::EnqueueSampling(Flight* flight) {
   const bool fixed = index >= 0 && !graphs_->shape(index).chunk;
   if (fixed && flight->misfit == sample::Sampler::Misfit::kNone) {
     SLUICE_RETURN_IF_ERROR(sampler_->UploadBesideFixed(*stream_, &flight->rows));
-    const int graph = mtp_ == nullptr ? index : index + (guesses + 1) * sampling_buckets_;
-    SLUICE_RETURN_IF_ERROR(flight->sink == nullptr || mtp_ == nullptr
+    const int graph = proposer_ == nullptr ? index : index + (guesses + 1) * sampling_buckets_;
+    SLUICE_RETURN_IF_ERROR(flight->sink == nullptr || proposer_ == nullptr
                                ? sampling_graphs_->Run(*stream_, graph, {})
                                : RunSamplingOf(*stream_, index, guesses, flight->sink));
     SLUICE_RETURN_IF_ERROR(
@@ -369,8 +371,7 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   plan.logits_rows.push_back({.token = tokens - 1});
   for (const batch::KvGroup& group : store_.groups()) {
     batch::GroupTable& table = plan.groups.emplace_back();
-    for (int at = 0; at < first + tokens + std::max(0, guesses_ - 1);
-         at += group.kernel_block_tokens) {
+    for (int at = 0; at < first + tokens + guesses_; at += group.kernel_block_tokens) {
       table.ids.push_back(static_cast<int32_t>(table.ids.size()));
     }
     table.begin = {0, static_cast<int32_t>(table.ids.size())};

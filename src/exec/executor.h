@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "exec/draft_model_proposer.h"
 #include "exec/graph_runner.h"
 #include "exec/input_builder.h"
-#include "exec/mtp_proposer.h"
 #include "exec/sink_observer.h"
 #include "exec/step_runner.h"
 #include "exec/step_timer.h"
@@ -26,6 +26,12 @@
 
 namespace sluice::exec {
 
+// A draft model that is to be loaded; without a config there is none.
+struct DraftOf {
+  const files::ModelConfig* config = nullptr;
+  model::ModelOptions options = {};
+};
+
 class Executor : public StepRunner {
  public:
   struct Options {
@@ -35,9 +41,14 @@ class Executor : public StepRunner {
     device::GraphSupport graphs = device::GraphSupport::kFull;
     int graph_chunk_tokens = 0;  // of steps with chunks of prefill that have graphs, at most
     int draft_tokens = 0;        // of a sequence in a step, at most; graphs have room for them
+    // Guesses behind each step; null: none does. Its KV lies in draft_store, whose groups have as
+    // many blocks as the first group of full attention of the model. Both must outlive it.
+    // REQUIRES: the model has such a group, and none of states; the vocabulary is the same.
+    const model::Model* draft_model = nullptr;
+    kvstore::KvStore* draft_store = nullptr;
     // Puts on the stream, behind each step, what writes guesses of the tokens that sequences draw
     // next; see sample::Sampler::lengths and tokens. They must be ids of the vocabulary. Null: the
-    // model's head does so, if it was loaded, and otherwise no plan asks for any.
+    // draft model does so, or the model's head, if it was loaded; otherwise no plan asks for any.
     std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
         propose;
     bool time_steps = false;  // fill the times of Totals() where the device has timers
@@ -51,7 +62,7 @@ class Executor : public StepRunner {
   // Device memory that Make and the steps take on a device with memory of its own, the model's
   // workspace included.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            int max_num_seqs);
+                            int max_num_seqs, const DraftOf& draft = {});
   // Device memory that ops take beside their tensors. Make reserves it; nothing grows in a step.
   static Result<size_t> ScratchBytes(const weights::WeightPlan& weight_plan,
                                      const files::ModelConfig& config, device::Device& device,
@@ -59,7 +70,8 @@ class Executor : public StepRunner {
   // An estimate of what all graphs that may be captured take.
   static size_t GraphBytes(const files::ModelConfig& config,
                            const model::ModelOptions& model_options,
-                           const device::DeviceFacts& facts, const Options& options);
+                           const device::DeviceFacts& facts, const Options& options,
+                           const DraftOf& draft = {});
   // REQUIRES: no step is unfinished.
   ~Executor() override;
 
@@ -110,6 +122,9 @@ class Executor : public StepRunner {
       : device_(device), model_(model), store_(store) {}
   Status MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records);
   Status MakeProposer(const Options& options);
+  Status MakeHead(const Options& options);
+  Status MakeDraftModel(const Options& options);
+  DraftChain::Shared ChainOver(int group) const;
   Status MakeFlights(int depth);
   Status Sample(Flight* flight, const batch::MaskSet& masks);
   Status Finish(Flight* flight, batch::StepResult* result);
@@ -180,7 +195,7 @@ class Executor : public StepRunner {
   device::Buffer workspace_, logits_, plan_memory_;
   device::Buffer hidden_memory_;
   ops::Tensor hidden_;  // model::Outputs::hidden, in hidden_memory_; empty without a head
-  std::unique_ptr<MtpProposer> mtp_;  // of the model's head; may be null
+  std::unique_ptr<DeviceProposer> proposer_;  // may be null
   // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow
   // one another on the stream, so one of each does.
   device::Buffer parameters_, placed_;

@@ -42,9 +42,9 @@ bool Verifies(const batch::BatchPlan& plan, const batch::PlanEntry& entry) {
 // and a few for each. A step with more runs eagerly.
 constexpr int64_t kToldOfBucket = 1024, kToldOfSequence = 4;
 
-// The positions that the entry writes: the last guess has none.
+// The positions that the entry writes, with those of its guesses.
 int64_t EndOf(const batch::PlanEntry& entry) {
-  return int64_t{entry.first_position} + entry.query_tokens + std::max(0, entry.guesses - 1);
+  return int64_t{entry.first_position} + entry.query_tokens + entry.guesses;
 }
 
 }  // namespace
@@ -415,6 +415,7 @@ void InputBuilder::FillDrafts(const PreparedBatch& batch) {
   int32_t* const drafting = inputs_.drafting.ptr<int32_t>();
   int32_t* const slots = inputs_.draft_slots.ptr<int32_t>();
   int32_t* const start = inputs_.draft_start.ptr<int32_t>();
+  int32_t* const ids = inputs_.draft_ids.ptr<int32_t>();
   int32_t count = 0;
   for (size_t e = 0; e < batch.plan.entries.size(); ++e) {
     const batch::PlanEntry& entry = batch.plan.entries[e];
@@ -422,12 +423,14 @@ void InputBuilder::FillDrafts(const PreparedBatch& batch) {
     if (entry.guesses == 0) continue;
     drafting[count] = static_cast<int32_t>(e);
     slots[count] = entry.slot;
+    ids[count] = batch::kLastDrawn - entry.slot * batch::kKnownTokens;
     start[count] = count;
     ++count;
   }
   std::fill(next + batch.plan.entries.size(), next + batch.shape.sequences, -1);
   std::fill(drafting + count, drafting + batch.shape.drafts, -1);
   std::fill(slots + count, slots + batch.shape.drafts, -1);
+  std::fill(ids + count, ids + batch.shape.drafts, 0);
   std::fill(start + count, start + batch.shape.drafts + 1, count);
 }
 

@@ -446,7 +446,7 @@ class Guesses : public InputBuilderTest {
                      .guesses = 3}};
     plan.tokens = {40, 41, 50};
     plan.logits_rows = {{2}};
-    plan.groups = {{{0, 1, 3}, {0, 0}, {1, 3, 9}}, {{0, 1, 5}, {0, 0}, {0, 1, 2, 3, 4}}};
+    plan.groups = {{{0, 1, 4}, {0, 0}, {1, 3, 9, 8}}, {{0, 1, 6}, {0, 0}, {0, 1, 2, 3, 4, 5}}};
     return plan;
   }
 };
@@ -459,6 +459,7 @@ TEST_F(Guesses, WhoGuessesStandsOneBehindTheOther) {
   EXPECT_EQ(Ints(given.drafting), (std::vector<int32_t>{1}));
   EXPECT_EQ(Ints(given.draft_start), (std::vector<int32_t>{0, 1}));
   EXPECT_EQ(Ints(given.draft_slots), (std::vector<int32_t>{1}));
+  EXPECT_EQ(Ints(given.draft_ids), (std::vector<int32_t>{-1 - batch::kKnownTokens}));
   EXPECT_EQ(batch->shape.table_widths, (std::vector<int64_t>{2, 4}));
   builder_->Recycle(*std::move(batch));
   builder_->UseBuckets({{3, 6}}, 2);
@@ -469,6 +470,7 @@ TEST_F(Guesses, WhoGuessesStandsOneBehindTheOther) {
   EXPECT_EQ(Ints(padded.drafting), (std::vector<int32_t>{1, -1, -1}));
   EXPECT_EQ(Ints(padded.draft_start), (std::vector<int32_t>{0, 1, 1, 1}));
   EXPECT_EQ(Ints(padded.draft_slots), (std::vector<int32_t>{1, -1, -1}));
+  EXPECT_EQ(Ints(padded.draft_ids), (std::vector<int32_t>{-1 - batch::kKnownTokens, 0, 0}));
 }
 
 TEST_F(Guesses, WhatCannotBeGuessedIsAnErrorOfThePlan) {

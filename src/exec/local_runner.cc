@@ -41,9 +41,70 @@ Result<Executor::Options> ExecutorOptions(const EngineOptions& options) {
   return wanted;
 }
 
-Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& files,
-                           const weights::WeightPlan& weight_plan,
-                           const model::ModelOptions& model_options, const EngineOptions& options) {
+// What `files` is loaded with, whatever else is known later.
+Result<model::ModelOptions> ModelOptionsFor(const files::ModelFiles& files,
+                                            const device::Device& device,
+                                            const EngineOptions& options) {
+  model::ModelOptions wanted;
+  wanted.max_tokens = options.max_batch_tokens;
+  wanted.max_logits_rows =
+      options.max_num_seqs +
+      std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
+  wanted.block_tokens = options.block_size;
+  wanted.kernel_block_tokens = options.kernel_block_size;
+  wanted.state_block_tokens = options.state_block;
+  wanted.activation = ActivationOf(*files.tensors, device.facts());
+  SLUICE_ASSIGN_OR_RETURN(
+      wanted.kv_dtype,
+      ParseKvDtype(options.kv_dtype, AutomaticKvDtype(*files.tensors, device.facts())));
+  wanted.max_model_len = options.max_model_len;
+  return wanted;
+}
+
+// For sequences of the model of `target`, of as many tokens as that one takes.
+Result<DraftPlan> PlanDraft(const files::ModelFiles& files, const files::ModelFiles& target,
+                            const device::Device& device, const EngineOptions& options) {
+  DraftPlan plan;
+  plan.files = &files;
+  SLUICE_ASSIGN_OR_RETURN(plan.options, ModelOptionsFor(files, device, options));
+  plan.options.max_logits_rows = options.max_num_seqs;
+  if (options.max_model_len == 0) plan.options.max_model_len = target.config.context_length;
+  auto weights = model::PlanWeights(files, device, plan.options.activation);
+  if (!weights.ok()) return weights.status().WithContext("the draft model");
+  plan.weights = *std::move(weights);
+  return plan;
+}
+
+// A model that is to be loaded.
+struct Planned {
+  const files::ModelFiles& files;
+  const weights::WeightPlan& weights;
+  const model::ModelOptions& options;
+};
+
+Status WithDraftNamed(const Status& status, bool drafts) {
+  if (!drafts || status.code() != StatusCode::kOutOfMemory) return status;
+  return Status(status.code(), StrCat(status.message(), "; or leave --draft-model out"),
+                status.field());
+}
+
+// What a draft model adds, if there is one.
+Status AddDraft(device::Device& device, const DraftPlan& draft, const EngineOptions& options,
+                MemoryRequest* request) {
+  if (draft.files == nullptr) return OkStatus();
+  request->draft_groups = model::LayerGroups(draft.files->config, draft.options);
+  request->weight_bytes += draft.weights->bytes;
+  SLUICE_ASSIGN_OR_RETURN(const size_t scratch,
+                          Executor::ScratchBytes(*draft.weights, draft.files->config, device,
+                                                 draft.options, options.max_num_seqs));
+  request->scratch_bytes = std::max(request->scratch_bytes, scratch);
+  return OkStatus();
+}
+
+Result<MemoryPlan> PlanFor(device::Device& device, const Planned& target, const DraftPlan& draft,
+                           const EngineOptions& options) {
+  const auto& [files, weight_plan, model_options] = target;
+  const device::DeviceFacts& facts = device.facts();
   MemoryRequest request;
   request.groups = model::LayerGroups(files.config, model_options);
   request.max_num_seqs = options.max_num_seqs;
@@ -57,19 +118,22 @@ Result<MemoryPlan> PlanFor(device::Device& device, const files::ModelFiles& file
       return InvalidArgument("--kv-memory is 0; give it a size", "kv-memory");
   }
   request.weight_bytes = weight_plan.bytes;
-  SLUICE_ASSIGN_OR_RETURN(request.free_bytes,
-                          weights::FreeBytesBeside(request.weight_bytes, device));
-  if (!device.facts().shares_host_memory) request.share = kDeviceShare;
-  request.allocation_bytes_max = device.facts().allocation_bytes_max;
-  request.step_bytes = Executor::DeviceBytes(files.config, model_options, options.max_num_seqs) +
-                       model::RopeTableBytes(files.config, model_options);
-  const device::DeviceFacts& facts = device.facts();
   SLUICE_ASSIGN_OR_RETURN(request.scratch_bytes,
                           Executor::ScratchBytes(weight_plan, files.config, device, model_options,
                                                  options.max_num_seqs));
+  SLUICE_RETURN_IF_ERROR(AddDraft(device, draft, options, &request));
+  SLUICE_ASSIGN_OR_RETURN(request.free_bytes,
+                          weights::FreeBytesBeside(request.weight_bytes, device));
+  if (!facts.shares_host_memory) request.share = kDeviceShare;
+  request.allocation_bytes_max = facts.allocation_bytes_max;
+  DraftOf drafting;
+  if (draft.files != nullptr) drafting = {&draft.files->config, draft.options};
+  request.step_bytes =
+      Executor::DeviceBytes(files.config, model_options, options.max_num_seqs, drafting) +
+      model::RopeTableBytes(files.config, model_options);
   SLUICE_ASSIGN_OR_RETURN(const Executor::Options executor, ExecutorOptions(options));
-  request.graph_bytes =
-      facts.code_bytes + Executor::GraphBytes(files.config, model_options, facts, executor);
+  request.graph_bytes = facts.code_bytes + Executor::GraphBytes(files.config, model_options, facts,
+                                                                executor, drafting);
   return PlanMemory(request);
 }
 
@@ -116,22 +180,25 @@ Status WithForcedOps(const Status& status, const EngineOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
-    const files::ModelFiles& files, const EngineOptions& options,
+    const files::ModelFiles& files, const files::ModelFiles* draft, const EngineOptions& options,
     std::function<void(int64_t, int64_t)> progress) {
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   SLUICE_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options));
   runner->info_.device_reason = std::move(opened.reason);
   runner->device_ = std::move(opened.device);
   EngineOptions decided = options;
-  if (options.speculate == "auto")
+  if (draft != nullptr) {
+    decided.speculate = "model";
+  } else if (options.speculate == "auto") {
     decided.speculate = AutomaticDrafts(files, *runner->device_,
                                         ActivationOf(*files.tensors, runner->device_->facts()));
-  Status loaded = runner->LoadModel(files, decided, progress);
+  }
+  Status loaded = runner->LoadModel(files, draft, decided, progress);
   if (loaded.code() == StatusCode::kOutOfMemory && DraftsByHead(decided) &&
       options.speculate == "auto") {
     LogInfo("the checkpoint's head makes no drafts: ", loaded.message());
     decided.speculate = "none";
-    loaded = runner->LoadModel(files, decided, progress);
+    loaded = runner->LoadModel(files, draft, decided, progress);
   }
   SLUICE_RETURN_IF_ERROR(loaded);
   runner->speculate_ = decided.speculate;
@@ -140,23 +207,13 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
   return runner;
 }
 
-Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOptions& options,
+Status LocalRunner::LoadModel(const files::ModelFiles& files, const files::ModelFiles* draft,
+                              const EngineOptions& options,
                               std::function<void(int64_t, int64_t)> progress) {
   device::Device& device = *device_;
-  model::ModelOptions model_options;
-  model_options.max_tokens = options.max_batch_tokens;
-  model_options.max_logits_rows =
-      options.max_num_seqs +
-      std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
-  model_options.block_tokens = options.block_size;
-  model_options.kernel_block_tokens = options.kernel_block_size;
-  model_options.state_block_tokens = options.state_block;
   SLUICE_RETURN_IF_ERROR(CheckStateBlock(options.state_block));
-  model_options.activation = ActivationOf(*files.tensors, device.facts());
-  SLUICE_ASSIGN_OR_RETURN(
-      model_options.kv_dtype,
-      ParseKvDtype(options.kv_dtype, AutomaticKvDtype(*files.tensors, device.facts())));
-  model_options.max_model_len = options.max_model_len;
+  SLUICE_ASSIGN_OR_RETURN(model::ModelOptions model_options,
+                          ModelOptionsFor(files, device, options));
   SLUICE_RETURN_IF_ERROR(CheckHead(files, options));
   model_options.mtp_head = DraftsByHead(options);
   if (options.max_batch_tokens < options.max_num_seqs) {
@@ -168,8 +225,12 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOption
   auto weight_plan =
       model::PlanWeights(files, device, model_options.activation, model_options.mtp_head);
   if (!weight_plan.ok()) return WithForcedOps(weight_plan.status(), options);
-  auto plan = PlanFor(device, files, *weight_plan, model_options, options);
-  if (!plan.ok()) return WithForcedOps(plan.status(), options);
+  DraftPlan drafting;
+  if (draft != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(drafting, PlanDraft(*draft, files, device, options));
+  }
+  auto plan = PlanFor(device, {files, *weight_plan, model_options}, drafting, options);
+  if (!plan.ok()) return WithForcedOps(WithDraftNamed(plan.status(), draft != nullptr), options);
   memory_ = *std::move(plan);
   model_options.max_model_len = memory_.max_model_len;
   model_options.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
@@ -182,6 +243,20 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const EngineOption
   auto model = model::LoadModel(files.config, *std::move(weight_plan), device, model_options);
   if (!model.ok()) return WithForcedOps(model.status(), options);
   model_ = *std::move(model);
+  return draft == nullptr ? OkStatus() : LoadDraft(std::move(drafting), options);
+}
+
+Status LocalRunner::LoadDraft(DraftPlan plan, const EngineOptions& options) {
+  const files::ModelConfig& config = plan.files->config;
+  if (memory_.max_model_len > config.context_length) {
+    LogWarning("the draft model declares ", config.context_length, " tokens, and behind these it ",
+               "guesses worse: --max-model-len is ", memory_.max_model_len);
+  }
+  plan.options.max_model_len = memory_.max_model_len;
+  plan.options.records = &bindings_;
+  auto model = model::LoadModel(config, *std::move(plan.weights), *device_, plan.options);
+  if (!model.ok()) return WithForcedOps(model.status().WithContext("the draft model"), options);
+  draft_model_ = *std::move(model);
   return OkStatus();
 }
 
@@ -196,6 +271,11 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
   SLUICE_ASSIGN_OR_RETURN(Executor::Options wanted, ExecutorOptions(options));
+  if (draft_model_ != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(draft_store_, kvstore::KvStore::Make(*device_, memory_.draft_groups));
+    wanted.draft_model = draft_model_.get();
+    wanted.draft_store = draft_store_.get();
+  }
   wanted.draft_tokens = model_->options().draft_tokens;
   wanted.bindings = &bindings_;
   SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_, wanted));
@@ -214,6 +294,7 @@ void LocalRunner::FillInfo() {
   info_.isa = facts.architecture;
   info_.threads = facts.compute_units;
   info_.weight_bytes = model_->parameters().bytes();
+  if (draft_model_ != nullptr) info_.weight_bytes += draft_model_->parameters().bytes();
   info_.kv_bytes = memory_.bytes;
   info_.memory = memory_.ToString();
   info_.memory_note = memory_.note;
@@ -224,10 +305,11 @@ void LocalRunner::FillInfo() {
 }
 
 Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
+                                               const files::ModelFiles* draft,
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress) {
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<LocalRunner> runner,
-                          LocalRunner::Open(files, options, std::move(progress)));
+                          LocalRunner::Open(files, draft, options, std::move(progress)));
   return std::unique_ptr<StepRunner>(std::move(runner));
 }
 

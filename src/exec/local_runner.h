@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/backend.h"
@@ -15,10 +16,18 @@
 
 namespace sluice::exec {
 
+// A draft model that is to be loaded; without files there is none.
+struct DraftPlan {
+  const files::ModelFiles* files = nullptr;
+  std::optional<weights::WeightPlan> weights;
+  model::ModelOptions options = {};
+};
+
 class LocalRunner : public StepRunner {
  public:
   // As OpenRunner.
   static Result<std::unique_ptr<LocalRunner>> Open(const files::ModelFiles& files,
+                                                   const files::ModelFiles* draft,
                                                    const EngineOptions& options,
                                                    std::function<void(int64_t, int64_t)> progress);
 
@@ -31,8 +40,9 @@ class LocalRunner : public StepRunner {
 
  private:
   LocalRunner() = default;
-  Status LoadModel(const files::ModelFiles& files, const EngineOptions& options,
-                   std::function<void(int64_t, int64_t)> progress);
+  Status LoadModel(const files::ModelFiles& files, const files::ModelFiles* draft,
+                   const EngineOptions& options, std::function<void(int64_t, int64_t)> progress);
+  Status LoadDraft(DraftPlan plan, const EngineOptions& options);
   Status MakeExecutor(const EngineOptions& options);
   void FillInfo();
 
@@ -40,7 +50,8 @@ class LocalRunner : public StepRunner {
   std::unique_ptr<device::Device> device_;
   std::vector<ops::BindRecord> bindings_;  // in the order of binding
   std::unique_ptr<model::Model> model_;
-  std::unique_ptr<kvstore::KvStore> store_;
+  std::unique_ptr<model::Model> draft_model_;  // null: none
+  std::unique_ptr<kvstore::KvStore> store_, draft_store_;
   std::unique_ptr<Executor> executor_;
   MemoryPlan memory_;
   RunnerInfo info_;

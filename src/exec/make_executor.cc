@@ -5,6 +5,9 @@
 
 #include "device/alignment.h"
 #include "exec/executor.h"
+#include "exec/layer_view.h"
+#include "exec/memory_plan.h"
+#include "exec/mtp_proposer.h"
 #include "model/load_model.h"
 #include "ops/attention.h"
 #include "sluice/limits.h"
@@ -12,30 +15,8 @@
 namespace sluice::exec {
 namespace {
 
-ops::PagedKv LayerView(const kvstore::KvStore& store, int index) {
-  const kvstore::KvStore::Layer& layer = store.layer(index);
-  const batch::KvGroup& layout = store.groups()[layer.group];
-  const int64_t blocks = static_cast<int64_t>(layout.num_blocks) * layout.ratio();
-  const auto tensor = [&](const device::View& view, DType dtype,
-                          std::initializer_list<int64_t> dims) {
-    if (view.data == nullptr) return ops::Tensor();
-    ops::Tensor t = ops::Dense(view, dtype, dims);
-    t.strides[0] = static_cast<int64_t>(layer.stride / Info(dtype).bytes);
-    return t;
-  };
-  const bool state = layout.kind == batch::KvKind::kState;
-  const int64_t heads = layout.kv_heads,
-                tokens = state ? layout.states : layout.kernel_block_tokens;
-  ops::PagedKv kv;
-  kv.k = tensor(layer.k, layout.dtype, {blocks, heads, tokens, layout.k_head_dim});
-  kv.v = tensor(layer.v, layout.dtype, {blocks, heads, tokens, layout.v_head_dim});
-  kv.k_scale = tensor(layer.k_scale, DType::kF32, {blocks, heads, tokens});
-  kv.v_scale = tensor(layer.v_scale, DType::kF32, {blocks, heads, tokens});
-  return kv;
-}
-
 InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions& options,
-                     int max_num_seqs) {
+                     int max_num_seqs, bool guesses) {
   InputLimits limits;
   limits.tokens = options.max_tokens;
   limits.sequences = max_num_seqs;
@@ -43,7 +24,7 @@ InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions
   limits.slots = max_num_seqs;
   limits.positions = options.max_model_len > 0 ? options.max_model_len : config.context_length;
   limits.vocab = config.vocab_size;
-  limits.guesses = options.mtp_head ? limits::kDraftTokensMax : 0;
+  limits.guesses = guesses || options.mtp_head ? limits::kDraftTokensMax : 0;
   return limits;
 }
 
@@ -170,18 +151,23 @@ Result<size_t> Executor::ScratchBytes(const weights::WeightPlan& weight_plan,
   sample::Sampler::Options sampling = SamplingOf(config, options, max_num_seqs);
   sampling.records = &bindings;
   SLUICE_RETURN_IF_ERROR(sample::Sampler::BindSample(device, sampling).status());
-  return ops::ScratchBytes(bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs)));
+  return ops::ScratchBytes(
+      bindings, StepLimitsOf(LimitsOf(config, options, max_num_seqs, /*guesses=*/false)));
 }
 
 size_t Executor::GraphBytes(const files::ModelConfig& config,
                             const model::ModelOptions& model_options,
-                            const device::DeviceFacts& facts, const Options& options) {
+                            const device::DeviceFacts& facts, const Options& options,
+                            const DraftOf& draft) {
   if (std::min(options.graphs, facts.graphs) == device::GraphSupport::kNone) return 0;
   const int64_t model = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
   // Sampling has a graph for each number of guesses, and of the head's KV alone.
   int64_t sampling = 0;
   for (int guesses = 0; model_options.mtp_head && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep + std::max(1, guesses) * kLaunchesOfGuess;
+  for (int guesses = 0; draft.config != nullptr && guesses <= options.draft_tokens; ++guesses)
+    sampling += kLaunchesOfStep +
+                (1 + guesses) * (draft.config->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
   const auto buckets = static_cast<int64_t>(BucketsOf(model_options, options).size());
   const auto chunks = static_cast<int64_t>(ChunksOf(model_options, options).size());
   const int64_t launches = (buckets + chunks) * model + buckets * sampling;
@@ -189,16 +175,23 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
 }
 
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                             int max_num_seqs) {
+                             int max_num_seqs, const DraftOf& draft) {
   const std::vector<batch::KvGroup> groups = model::LayerGroups(config, options);
   const size_t head =
       !options.mtp_head
           ? 0
           : HiddenBytes(config, options) +
                 MtpProposer::DeviceBytes(config, options, ProposerSizes(options, max_num_seqs));
-  return head + model::WorkspaceBytes(config, options) + LogitsBytes(config, options) +
+  size_t workspace = model::WorkspaceBytes(config, options), drafting = 0;
+  if (draft.config != nullptr) {
+    workspace = std::max(workspace, model::WorkspaceBytes(*draft.config, draft.options));
+    drafting = DraftModelProposer::DeviceBytes(*draft.config, draft.options, max_num_seqs) +
+               model::RopeTableBytes(*draft.config, draft.options);
+  }
+  return head + drafting + workspace + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
-         InputMemory(groups, LimitsOf(config, options, max_num_seqs)).sum() +
+         InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config != nullptr))
+             .sum() +
          groups.size() * PlanBytes(max_num_seqs);
 }
 
@@ -207,7 +200,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   const int max_num_seqs = wanted.max_num_seqs;
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
-  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs);
+  InputLimits limits =
+      LimitsOf(model.config(), options, max_num_seqs, wanted.draft_model != nullptr);
   if (limits.guesses > 0 || wanted.propose != nullptr) limits.guesses = wanted.draft_tokens;
   executor->guesses_ = limits.guesses;
   if (device.facts().device_memory) limits.behind = SamplingBytes(limits.logits_rows);
@@ -218,7 +212,9 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   executor->propose_ = wanted.propose;
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   constexpr auto memory = device::MemoryKind::kDevice;
-  SLUICE_ASSIGN_OR_RETURN(executor->workspace_, device.Allocate(model.workspace_bytes(), memory));
+  const size_t drafting = wanted.draft_model == nullptr ? 0 : wanted.draft_model->workspace_bytes();
+  SLUICE_ASSIGN_OR_RETURN(executor->workspace_,
+                          device.Allocate(std::max(model.workspace_bytes(), drafting), memory));
   SLUICE_ASSIGN_OR_RETURN(executor->logits_,
                           device.Allocate(LogitsBytes(model.config(), options), memory));
   const size_t plan_bytes = PlanBytes(max_num_seqs), groups = model.groups().size();
@@ -276,25 +272,47 @@ Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindReco
 }
 
 Status Executor::MakeProposer(const Options& wanted) {
+  if (wanted.draft_tokens == 0) return OkStatus();
+  if (wanted.draft_model != nullptr) return MakeDraftModel(wanted);
+  return model_.options().mtp_head ? MakeHead(wanted) : OkStatus();
+}
+
+DraftChain::Shared Executor::ChainOver(int group) const {
+  return {.lengths = sampler_->lengths(),
+          .known = sampler_->tokens(),
+          .table = tables_[group],
+          .placing = PlacingOf(store_.groups()[group]),
+          .logits = Logits(model_.options().max_logits_rows)};
+}
+
+Status Executor::MakeHead(const Options& wanted) {
   const model::ModelOptions& options = model_.options();
-  if (!options.mtp_head || wanted.draft_tokens == 0) return OkStatus();
   constexpr auto memory = device::MemoryKind::kDevice;
   SLUICE_ASSIGN_OR_RETURN(hidden_memory_,
                           device_.Allocate(HiddenBytes(model_.config(), options), memory));
   hidden_ = ops::Dense(hidden_memory_.view(), ops::ResidualDType(options.activation),
                        {options.max_tokens, model_.config().hidden_size});
-  const int group = model_.group_of(model_.config().num_layers);
   MtpProposer::Shared shared;
   shared.context = Context(*stream_);
-  shared.lengths = sampler_->lengths();
-  shared.known = sampler_->tokens();
-  shared.table = tables_[group];
-  shared.placing = PlacingOf(store_.groups()[group]);
+  shared.chain = ChainOver(model_.group_of(model_.config().num_layers));
   shared.hidden = hidden_;
-  shared.logits = Logits(options.max_logits_rows);
   SLUICE_ASSIGN_OR_RETURN(
-      mtp_, MtpProposer::Make(device_, model_, ProposerSizes(options, wanted.max_num_seqs),
-                              std::move(shared), wanted.bindings));
+      proposer_, MtpProposer::Make(device_, model_, ProposerSizes(options, wanted.max_num_seqs),
+                                   std::move(shared), wanted.bindings));
+  return OkStatus();
+}
+
+Status Executor::MakeDraftModel(const Options& wanted) {
+  const int group = FollowedGroup(store_.groups());
+  CHECK(group >= 0, "the model has no group of full attention");
+  SLUICE_ASSIGN_OR_RETURN(
+      proposer_, DraftModelProposer::Make(device_, *wanted.draft_model, *wanted.draft_store,
+                                          {.workspace = workspace_.view(),
+                                           .chain = ChainOver(group),
+                                           .group = group,
+                                           .tokens = model_.options().max_tokens,
+                                           .sequences = wanted.max_num_seqs},
+                                          wanted.bindings));
   return OkStatus();
 }
 
@@ -360,7 +378,7 @@ Status Executor::MakeBuckets(const Options& options, device::GraphSupport level)
       device_, level, shapes, bytes, parameters_.view(),
       [this](device::Stream& stream, int bucket) { return RunModelOf(stream, bucket); });
   std::vector<BucketShape> samplings;
-  for (int guesses = -1; guesses <= (mtp_ == nullptr ? -1 : guesses_); ++guesses)
+  for (int guesses = -1; guesses <= (proposer_ == nullptr ? -1 : guesses_); ++guesses)
     samplings.insert(samplings.end(), shapes.begin(), shapes.begin() + sampled);
   sampling_buckets_ = static_cast<int>(sampled);
   sampling_graphs_ =

@@ -15,10 +15,18 @@ int64_t BlocksOfSequence(const batch::KvGroup& group, const MemoryRequest& reque
   return blocks < batch::BlocksFor(length, group.block_tokens) ? blocks + 1 : blocks;
 }
 
+// Of a block of group `index`, with what a draft model has beside it.
+size_t BytesOfBlock(const MemoryRequest& request, size_t index) {
+  size_t bytes = kvstore::BlockBytes(request.groups[index]);
+  if (static_cast<int>(index) != FollowedGroup(request.groups)) return bytes;
+  for (const batch::KvGroup& draft : request.draft_groups) bytes += kvstore::BlockBytes(draft);
+  return bytes;
+}
+
 size_t BytesOfSequence(const MemoryRequest& request, int length) {
   size_t bytes = 0;
-  for (const batch::KvGroup& group : request.groups) {
-    bytes += BlocksOfSequence(group, request, length) * kvstore::BlockBytes(group);
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    bytes += BlocksOfSequence(request.groups[g], request, length) * BytesOfBlock(request, g);
   }
   return bytes;
 }
@@ -53,11 +61,17 @@ Status CheckRequest(const MemoryRequest& request) {
   return OkStatus();
 }
 
-// A group's pool is one allocation, which some devices limit.
-Status FitAllocation(const MemoryRequest& request, const batch::KvGroup& group, int length,
+// The pool of group `index` is one allocation, which some devices limit, and so is each of the
+// draft's beside it.
+Status FitAllocation(const MemoryRequest& request, size_t index, int length,
                      batch::KvGroup* layout) {
   if (request.allocation_bytes_max == 0) return OkStatus();
-  const size_t block = kvstore::BlockBytes(*layout);
+  const batch::KvGroup& group = request.groups[index];
+  size_t block = kvstore::BlockBytes(*layout);
+  if (static_cast<int>(index) == FollowedGroup(request.groups)) {
+    for (const batch::KvGroup& draft : request.draft_groups)
+      block = std::max(block, kvstore::BlockBytes(draft));
+  }
   const auto most = static_cast<int64_t>(request.allocation_bytes_max / block);
   if (most >= layout->num_blocks) return OkStatus();
   layout->num_blocks = static_cast<int>(most);
@@ -134,18 +148,30 @@ Result<MemoryPlan> PlanGroups(const MemoryRequest& request) {
   const size_t one = BytesOfSequence(request, plan.max_model_len);
   const double sequences =
       std::clamp(static_cast<double>(budget) / one, 1.0, static_cast<double>(request.max_num_seqs));
-  for (const batch::KvGroup& group : request.groups) {
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    const batch::KvGroup& group = request.groups[g];
     batch::KvGroup layout = group;
     layout.num_blocks = static_cast<int>(std::min<double>(
         BlocksOfSequence(group, request, plan.max_model_len) * sequences, 1 << 30));
-    SLUICE_RETURN_IF_ERROR(FitAllocation(request, group, plan.max_model_len, &layout));
-    plan.bytes += kvstore::BlockBytes(layout) * layout.num_blocks;
+    SLUICE_RETURN_IF_ERROR(FitAllocation(request, g, plan.max_model_len, &layout));
+    plan.bytes += BytesOfBlock(request, g) * layout.num_blocks;
     plan.groups.push_back(std::move(layout));
+  }
+  for (batch::KvGroup draft : request.draft_groups) {
+    draft.num_blocks = plan.groups[FollowedGroup(plan.groups)].num_blocks;
+    plan.draft_groups.push_back(std::move(draft));
   }
   return plan;
 }
 
 }  // namespace
+
+int FollowedGroup(std::span<const batch::KvGroup> groups) {
+  const auto full = std::find_if(groups.begin(), groups.end(), [](const batch::KvGroup& group) {
+    return group.kind == batch::KvKind::kFull;
+  });
+  return full == groups.end() ? -1 : static_cast<int>(full - groups.begin());
+}
 
 double MemoryPlan::Share() const {
   const auto taken = static_cast<double>(weight_bytes + bytes + step_bytes);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace sluice::exec {
 
 struct MemoryRequest {
   std::vector<batch::KvGroup> groups;  // without num_blocks
+  // Of a draft model: they have a block for each of the group that is followed. May be empty.
+  std::vector<batch::KvGroup> draft_groups;
   int max_num_seqs = 1;
   int max_batch_tokens = 1;
   int declared_model_len = 0;  // by the model
@@ -34,8 +37,8 @@ struct MemoryRequest {
 
 struct MemoryPlan {
   int max_model_len = 0;
-  std::vector<batch::KvGroup> groups;
-  size_t bytes = 0;
+  std::vector<batch::KvGroup> groups, draft_groups;
+  size_t bytes = 0;  // of both
   std::string note;  // one line when the length or the drafts were cut to what fits; else empty
   // As they were asked for; `free_bytes` counts what the weights take as free.
   size_t weight_bytes = 0, step_bytes = 0, free_bytes = 0;
@@ -45,6 +48,9 @@ struct MemoryPlan {
   // One line for people: what takes how much, and which share of what was free that is.
   std::string ToString() const;
 };
+
+// The group whose blocks stand for a draft model's, too: the first of full attention. -1: none.
+int FollowedGroup(std::span<const batch::KvGroup> groups);
 
 // Groups of states get room for the drafts asked for, or for as many as leave room for the longest
 // sequence. kOutOfMemory, naming the flags, when one sequence of the length asked for does not fit;

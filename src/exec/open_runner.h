@@ -14,8 +14,10 @@
 
 namespace sluice::exec {
 
-// `progress(done, total)`: bytes of weights; may be empty.
+// `draft`: as OpenDraft gives it for --speculate model; may be null. `progress(done, total)`: bytes
+// of weights; may be empty.
 Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
+                                               const files::ModelFiles* draft,
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress);
 

@@ -44,6 +44,7 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs
     inputs->drafting = carver.Take({shape.drafts});
     inputs->draft_start = carver.Take({shape.drafts + 1});
     inputs->draft_slots = carver.Take({shape.drafts});
+    inputs->draft_ids = carver.Take({shape.drafts});
   }
   inputs->groups.resize(shape.told.size());
   for (size_t g = 0; g < shape.told.size(); ++g) {

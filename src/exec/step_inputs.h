@@ -26,7 +26,8 @@ struct StepInputs {
   ops::Tensor drafting;  // [drafts]
   // Of those that guess, a token each: [drafts + 1] and [drafts].
   ops::Tensor draft_start, draft_slots;
-  struct Group {  // see ops::PlaceTokens::Args
+  ops::Tensor draft_ids;  // [drafts]: names what they draw, as in `token_ids`; 0: none
+  struct Group {          // see ops::PlaceTokens::Args
     ops::Tensor told_start, told_first, told;
   };
   std::vector<Group> groups;

@@ -94,7 +94,7 @@ struct RunnerInfo {
   int counted_slots = 0;    // slots below this may have steps with penalties in flight at once
   int depth = 1;            // steps that may be unfinished at once
   // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp"
-  // the runner makes them.
+  // and "model" the runner makes them.
   std::string speculate;
   size_t weight_bytes = 0, kv_bytes = 0;
   std::string device_name, device_id, device_reason, isa;
@@ -117,6 +117,8 @@ struct RunnerTotals {
   std::array<uint64_t, kEagerSamplings> eager_samplings = {};  // steps, by EagerSampling
   // Steps of a graph's size that told more block ids than it has room for.
   uint64_t eager_tables = 0;
+  // What guesses met an error and guesses no more; answers go on without.
+  bool drafts_failed = false;
 };
 
 class StepRunner {

@@ -95,6 +95,7 @@ ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise&
     return KeepGuesses::Args{.outputs = t[output],
                              .slots = t[slot],
                              .number = guess,
+                             .moved = guess % 3,
                              .known = t[known],
                              .ids = t[ids],
                              .first = t[first]};

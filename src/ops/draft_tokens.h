@@ -46,9 +46,10 @@ struct KeepGuesses {
     Tensor outputs;      // U8 [drafts, sizeof(SampleOutput)], as Sample left them
     Tensor slots;        // I32 [drafts]; outside of `known`: there is no guess
     int32_t number = 1;  // of the guesses, from 1 on
+    int32_t moved = 0;   // what is added to `first` of those that guess
     Tensor known;        // I32 [slots, numbers]: number `number` is written
     Tensor ids;          // I32 [drafts], written: the guess, or 0
-    Tensor first;        // I32 [drafts]: one more behind any guess but the first
+    Tensor first;        // I32 [drafts]
   };
 };
 

@@ -56,7 +56,7 @@ Status RefKeepGuesses(device::Stream&, const KeepGuesses::Desc& desc,
     args.ids.ptr<int32_t>()[d] = guesses ? outputs[d].token : 0;
     if (!guesses) continue;
     args.known.ptr<int32_t>()[slot * args.known.strides[0] + args.number] = outputs[d].token;
-    if (args.number > 1) ++args.first.ptr<int32_t>()[d];
+    args.first.ptr<int32_t>()[d] += args.moved;
   }
   return OkStatus();
 }

@@ -82,6 +82,7 @@ TEST_P(DraftTokensTest, GuessesGoToTheirSlotsAndOn) {
   EXPECT_THAT(Ints(ids), ElementsAre(70, 0, 72));
   EXPECT_THAT(Ints(first), ElementsAre(9, 0, 4));
   args.number = 2;
+  args.moved = 1;
   ASSERT_TRUE(Run<KeepGuesses>({}, args).ok());
   EXPECT_THAT(Ints(known), ElementsAre(5, 72, 72, 31, 70, 70));
   EXPECT_THAT(Ints(first), ElementsAre(10, 0, 5));

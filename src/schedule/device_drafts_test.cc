@@ -102,13 +102,13 @@ TEST_F(DeviceDrafts, NothingIsGuessedBeforeATokenWasDrawnInTheSlot) {
   }
 }
 
-// Blocks of four tokens: all guesses but the last are computed.
+// Blocks of four tokens: what is drawn and all guesses but the last may be computed.
 TEST_F(DeviceDrafts, GuessesHaveRoomBehindTheTokensOfTheirStep) {
   StartDrafting();
   Add(Drafting(1));
   const BatchPlan prompt = Plan();
   EXPECT_EQ(prompt.entries[0].guesses, 2);
-  EXPECT_EQ(prompt.groups[0].Width(0), 1);  // three tokens and a guess
+  EXPECT_EQ(prompt.groups[0].Width(0), 2);  // three tokens, what they draw and a guess
   const BatchPlan first = Plan();
   EXPECT_EQ(first.entries[0].guesses, 2);
   EXPECT_EQ(first.groups[0].Width(0), 2);
@@ -197,12 +197,12 @@ TEST_F(DeviceDrafts, WithoutRoomNothingIsGuessedNorVerified) {
   const BatchPlan prompt = Plan();
   EXPECT_EQ(prompt.entries[0].guesses, 2);
   Commit(Answer(prompt));
-  const BatchPlan first = Plan();  // up to position 7: behind it there is none
+  const BatchPlan first = Plan();  // up to position 6: one behind it is too few
   EXPECT_EQ(first.entries[0].query_tokens, 3);
-  EXPECT_EQ(first.entries[0].guesses, 2);
+  EXPECT_EQ(first.entries[0].guesses, 0);
   Commit(Kept(first, 1));
   const BatchPlan second = Plan();
-  EXPECT_EQ(second.entries[0].query_tokens, 2);
+  EXPECT_EQ(second.entries[0].query_tokens, 1);
   EXPECT_EQ(second.entries[0].guesses, 2);
   Commit(Kept(second, 1));
   const BatchPlan third = Plan();

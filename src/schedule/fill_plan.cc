@@ -104,7 +104,7 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
       plan->tokens.push_back(batch::kLastDrawn);
     }
   }
-  const int32_t written = first + scheduled.query + std::max(0, scheduled.guesses - 1);
+  const int32_t written = first + scheduled.query + scheduled.guesses;
   for (size_t g = 0; g < plan->groups.size(); ++g) {
     batch::GroupTable& table = plan->groups[g];
     table.first.push_back(

@@ -20,13 +20,13 @@ int32_t Scheduler::DeviceDrafts(const Sequence& sequence, int32_t drawn) const {
   return guessed ? std::min(sequence.spec.device_drafts, options_.max_draft_tokens) : 0;
 }
 
-// Guesses of a step that computes the sequence up to `end`, all or none. The last one has no KV,
-// and nobody gives up a block for the others.
+// Guesses of a step that computes the sequence up to `end`, all or none. The token that is
+// drawn and all but the last of them may have KV, and nobody gives up a block for it.
 int32_t Scheduler::RoomForGuesses(Sequence* sequence, int32_t end) {
   const int32_t guesses = DeviceDrafts(*sequence, sequence->drawn() + sequence->unknown_tokens + 1);
   if (guesses == 0 || sequence->worthy_drafts == 0) return 0;
   if (end < sequence->length() || sequence->done_drawing()) return 0;
-  const int32_t most = end + guesses - 1;
+  const int32_t most = end + guesses;
   if (most > options_.max_model_len || !kv_.Grow(&sequence->kv, most)) return 0;
   return guesses;
 }

@@ -13,16 +13,16 @@ namespace sluice::speculate {
 bool Proposer::End(int32_t, std::span<const int32_t>) { return true; }
 
 Status CheckProposer(std::string_view name) {
-  constexpr std::string_view kNames[] = {"auto", "none", "ngram", "suffix", "mtp"};
+  constexpr std::string_view kNames[] = {"auto", "none", "ngram", "suffix", "mtp", "model"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return OkStatus();
   return InvalidArgument(
       StrCat("--speculate ", Quote(name),
-             " is no way to find drafts; choose auto, none, ngram, suffix or mtp"),
+             " is no way to find drafts; choose auto, none, ngram, suffix, mtp or model"),
       "speculate");
 }
 
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits) {
-  if (name == "none" || name == "mtp") return nullptr;
+  if (name == "none" || name == "mtp" || name == "model") return nullptr;
   if (name == "suffix") return std::make_unique<SuffixProposer>(limits);
   return std::make_unique<NgramProposer>(limits);
 }

@@ -52,8 +52,8 @@ struct ProposerLimits {
 
 // kInvalidArgument unless `name` is one that --speculate takes.
 Status CheckProposer(std::string_view name);
-// Null for "none", and for "mtp", whose drafts the runner makes. REQUIRES: CheckProposer(name) is
-// ok, and it is decided what "auto" is.
+// Null for "none", and for "mtp" and "model", whose drafts the runner makes. REQUIRES:
+// CheckProposer(name) is ok, and it is decided what "auto" is.
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits);
 
 }  // namespace sluice::speculate

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kBanned = 201;  // an id that greedy answers have; see the feature's `shown`
 constexpr char kStop[] = "a";
-constexpr char kStates[] = "qwen3_next", kHead[] = "a head";
+constexpr char kStates[] = "qwen3_next", kStatesName[] = "states", kHead[] = "a head";
 const std::vector<std::string> kChoices = {"to the", "to the end", "aaaa", "once", "no"};
 
 Feature OfEngine(std::string name, std::string spelling,
@@ -54,11 +54,23 @@ void AddTransparentEngines(std::vector<Feature>* list) {
   add(OfEngine("chunked prefill", "--max-batch-tokens",
                [](EngineOptions& o) { o.max_batch_tokens = o.max_num_seqs = 5; }),
       [](const Outcome& with, const Outcome& plain) { return with.steps > plain.steps; });
-  // Room for a sequence of the most tokens and little more. Comes behind the features that choose a
+  // The draft is the model itself, so that it has the vocabulary of any.
+  add(InPlace("drafts", OfEngine("drafts of a model", "--speculate model",
+                                 [](EngineOptions& o) {
+                                   o.speculate = "model";
+                                   o.draft_model = o.model;
+                                   o.speculate_adapt = false;
+                                 })),
+      [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
+  list->back().refused = {kStatesName, "has recurrent layers"};
+  // Room for a sequence of the most tokens and little more, twice of it beside a draft. Comes behind the features that choose a
   // model, whose states take more than the others' KV.
   add(OfEngine(
           "little memory", "--kv-memory",
-          [](EngineOptions& o) { o.kv_memory = o.model.ends_with(kStates) ? "128KiB" : "48KiB"; }),
+          [](EngineOptions& o) {
+            const bool more = o.model.ends_with(kStates) || o.speculate == "model";
+            o.kv_memory = more ? "128KiB" : "48KiB";
+          }),
       [](const Outcome& with, const Outcome&) { return with.preempted > 0; });
   add(OfEngine("one at a time", "--max-num-seqs", [](EngineOptions& o) { o.max_num_seqs = 1; }),
       [](const Outcome& with, const Outcome& plain) { return with.steps > plain.steps; });
@@ -106,7 +118,7 @@ void AddOtherEngines(std::vector<Feature>* list) {
                             })));
   };
   model("windows", "gemma3");
-  model("states", kStates);
+  model(kStatesName, kStates);
   model(kHead, "mimo");
 }
 

@@ -32,6 +32,8 @@ struct Feature {
   std::string place;
   // The name of another feature, which comes before it and which it cannot be without; empty: none.
   std::string needs;
+  // The name of another feature beside which an engine does not open, and what it says then.
+  std::pair<std::string, std::string> refused;
   // What is wrong with an answer to `request`, whatever else is on; empty: nothing. May be empty.
   std::function<std::string(const Request& request, const Choice& choice)> check;
   // Whether the feature did something, by a run with it alone and one of nothing. Empty: an answer

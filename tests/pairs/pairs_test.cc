@@ -165,6 +165,8 @@ class Pairs : public ::testing::Test {
   std::map<std::string, Outcome> expected_;
 };
 
+bool Refused(const Feature& a, const Feature& b) { return a.refused.first == b.name; }
+
 // Whether an engine can have both.
 bool GoTogether(const Feature& a, const Feature& b) {
   const auto apart = [](const Feature& one, const Feature& other) {
@@ -173,7 +175,7 @@ bool GoTogether(const Feature& a, const Feature& b) {
   const auto lacks = [&](const Feature& one, const Feature& other) {
     return !one.needs.empty() && apart(Named(one.needs), other);
   };
-  return !apart(a, b) && !lacks(a, b) && !lacks(b, a);
+  return !apart(a, b) && !lacks(a, b) && !lacks(b, a) && !Refused(a, b) && !Refused(b, a);
 }
 
 // With what the features need, which comes first.
@@ -213,6 +215,14 @@ TEST_F(Pairs, AnswerAsTheyShould) {
   }
 }
 
+TEST_F(Pairs, OnesThatCannotWorkAreRefusedAtStart) {
+  for (const Feature& feature : Features()) {
+    if (feature.refused.first.empty()) continue;
+    const Outcome outcome = runs_.Run({&Named(feature.refused.first), &feature});
+    EXPECT_THAT(outcome.refused.message(), ::testing::HasSubstr(feature.refused.second));
+  }
+}
+
 std::string Markdown() {
   const std::vector<Feature>& features = Features();
   std::ostringstream out;
@@ -220,7 +230,7 @@ std::string Markdown() {
          "Each feature of this table with each other, with n-gram drafts and without, as "
          "`tests/pairs` runs\nthem: the answer is the one that is given without those features "
          "that don't change answers, and\neach keeps its own promise. `yes`: tried; `–`: of "
-         "one kind, or a model without a head.\n\n| | feature | spelling | an answer |\n| --- | "
+         "one kind, or a model without a head; `no`: refused at start, with a sentence.\n\n| | feature | spelling | an answer |\n| --- | "
          "--- "
          "| --- | --- |\n";
   for (size_t i = 0; i < features.size(); ++i) {
@@ -235,7 +245,11 @@ std::string Markdown() {
   for (size_t a = 0; a < features.size(); ++a) {
     out << "| " << a + 1 << " |";
     for (size_t b = 0; b < features.size(); ++b) {
-      out << (b < a ? "  |" : GoTogether(features[a], features[b]) ? " yes |" : " – |");
+      const bool refused = Refused(features[a], features[b]) || Refused(features[b], features[a]);
+      out << (b < a                                ? "  |"
+              : refused                            ? " no |"
+              : GoTogether(features[a], features[b]) ? " yes |"
+                                                   : " – |");
     }
     out << "\n";
   }

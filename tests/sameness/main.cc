@@ -1,6 +1,6 @@
 // sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] [--kv-dtype NAME] [--seed S]
 //                 [--device NAME] [--level 1|2] [--force-op OP=IMPLEMENTATION]
-//                 [--state-block TOKENS] [--speculate NAME]
+//                 [--state-block TOKENS] [--speculate NAME] [--draft-model MODEL]
 //
 // Runs a fixed set of requests one by one, then under each perturbation (neighbours, chunks, prefix
 // cache, preemption, threads, drafts) until N tokens were compared, and prints how many differ in
@@ -25,7 +25,7 @@ struct Arguments {
   int requests = 32;
   uint64_t seed = 1;
   int level = 0;                 // 0: by the device
-  std::string drafts = "ngram";  // of the runs that have some
+  Drafts drafts;                 // of the runs that have some
 
   Arguments() { options.speculate = "none"; }
 };
@@ -50,7 +50,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
     } else if (std::strcmp(argv[i], "--state-block") == 0 && value) {
       arguments->options.state_block = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--speculate") == 0 && value) {
-      arguments->drafts = argv[++i];
+      arguments->drafts.proposer = argv[++i];
+    } else if (std::strcmp(argv[i], "--draft-model") == 0 && value) {
+      arguments->drafts.model = argv[++i];
     } else if (std::strcmp(argv[i], "--level") == 0 && value) {
       arguments->level = std::atoi(argv[++i]);
       if (arguments->level < 1 || arguments->level > 2) return false;
@@ -127,7 +129,7 @@ class Runner {
     scarce_.max_model_len = static_cast<int>(longest);
     SLUICE_ASSIGN_OR_RETURN(scarce_.kv_bytes, TightMemory(options, scarce_.max_model_len));
     EngineOptions drafting = options;
-    drafting.speculate = arguments_.drafts;
+    arguments_.drafts.Set(arguments_.drafts.proposer, &drafting);
     SLUICE_ASSIGN_OR_RETURN(scarce_.kv_bytes_drafting,
                             TightMemory(drafting, scarce_.max_model_len));
     std::printf("%s on %s, %s, KV %s, level %d: %d requests, %lld tokens alone\n",
@@ -184,7 +186,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr,
                  "Usage: sluice_sameness MODEL [--tokens N] [--requests R] [--isa NAME] "
                  "[--kv-dtype NAME] [--seed S] [--device NAME] [--level 1|2] [--state-block N] "
-                 "[--speculate NAME]\n");
+                 "[--speculate NAME] [--draft-model MODEL]\n");
     return 2;
   }
   const sluice::Status status = sluice::sameness::Runner(std::move(arguments)).Run();

@@ -37,8 +37,9 @@ Request Neighbour(const std::vector<Request>& subjects, int vocab, std::mt19937_
   return request;
 }
 
-void WithDrafts(int tokens, Perturbation* perturbation, std::string_view proposer) {
-  perturbation->options.speculate = proposer;
+void WithDrafts(int tokens, Perturbation* perturbation, const Drafts& drafts,
+                std::string_view proposer) {
+  drafts.Set(proposer, &perturbation->options);
   perturbation->options.speculate_tokens = tokens;
   perturbation->options.speculate_adapt = false;
   perturbation->options.draft_wait_us = 10'000'000;
@@ -54,7 +55,7 @@ void FixChunks(int prompt_max, EngineOptions* options) {
 }
 
 std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base,
-                                                std::string_view drafts) {
+                                                const Drafts& drafts) {
   std::vector<Perturbation> list;
   for (const char* const graphs : {"full", "piecewise", "none"}) {
     const auto add = [&](std::string name, int neighbours) -> Perturbation& {
@@ -75,14 +76,14 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base,
       chunks.rounds = 2;
     }
     for (const int tokens : {2, 8}) {
-      WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1), drafts);
+      WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1), drafts, drafts.proposer);
     }
   }
   return list;
 }
 
 std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcity& scarcity,
-                                        std::string_view drafts) {
+                                        const Drafts& drafts) {
   std::vector<Perturbation> list;
   auto add = [&](std::string name, int neighbours) -> Perturbation& {
     list.push_back({std::move(name), base, neighbours});
@@ -110,27 +111,27 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
   few.options.max_num_seqs = 3;
   for (const int tokens : {1, 3, 8}) {
     Perturbation& drafted = add(StrCat("drafts of ", tokens), 1);
-    WithDrafts(tokens, &drafted, drafts);
+    WithDrafts(tokens, &drafted, drafts, drafts.proposer);
     drafted.cancelled = tokens == 3 ? 30 : 0;
   }
   for (const int tokens : {3, 8}) {  // of what others of the key said, too
-    WithDrafts(tokens, &add(StrCat("drafts of ", tokens, ", suffix"), 1), "suffix");
+    WithDrafts(tokens, &add(StrCat("drafts of ", tokens, ", suffix"), 1), drafts, "suffix");
   }
   std::vector<std::string_view> proposers = {"suffix"};
-  if (drafts == "mtp") proposers.push_back(drafts);
+  if (drafts.proposer == "mtp" || drafts.proposer == "model") proposers.push_back(drafts.proposer);
   for (const std::string_view proposer : proposers) {
     Perturbation& paying = add(StrCat("drafts as they pay, ", proposer), 1);
-    WithDrafts(8, &paying, proposer);
+    WithDrafts(8, &paying, drafts, proposer);
     paying.options.speculate_adapt = true;
     paying.options.draft_wait_us = 500;
     paying.must_draft = false;  // which is a matter of time
   }
   Perturbation& cut = add("drafts, chunks of 33", 1);
-  WithDrafts(8, &cut, drafts);
+  WithDrafts(8, &cut, drafts, drafts.proposer);
   cut.options.max_batch_tokens = 33;
   cut.options.max_num_seqs = std::min(base.max_num_seqs, 33);
   Perturbation& scarce = add("drafts, little memory", 0);
-  WithDrafts(8, &scarce, drafts);
+  WithDrafts(8, &scarce, drafts, drafts.proposer);
   scarce.options.kv_memory = std::to_string(scarcity.kv_bytes_drafting) + "B";
   scarce.options.max_model_len = scarcity.max_model_len;
   scarce.must_preempt = true;

@@ -26,16 +26,25 @@ struct Scarcity {
   int64_t kv_bytes = 0, kv_bytes_drafting = 0;  // the latter where states are kept for drafts, too
 };
 
+// Where drafts come from, as --speculate and --draft-model say it.
+struct Drafts {
+  std::string proposer = "ngram", model;
+  void Set(std::string_view name, EngineOptions* options) const {
+    options->speculate = name;
+    options->draft_model = name == "model" ? model : "";
+  }
+};
+
 // All of them for a model, on the instruction set of `base`. `drafts`: where most of them come
 // from, as --speculate takes it.
 std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcity& scarcity,
-                                        std::string_view drafts);
+                                        const Drafts& drafts);
 
 // Makes `options` leave prompts of `prompt_max` tokens uncut whatever runs beside them: no prefix
 // cache, and room for all in one step.
 void FixChunks(int prompt_max, EngineOptions* options);
 // Those of level 1, for options that FixChunks has seen.
-std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, std::string_view drafts);
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, const Drafts& drafts);
 
 // Runs all subjects at once in a random order between neighbours, and compares with `expected`.
 // `preempted`: how often a sequence lost its memory. No hit or draft where there must be, an engine

@@ -51,7 +51,7 @@ extern "C" __global__ void any_keep_guesses(const KeepGuessesParams p) {
       reinterpret_cast<const ops::SampleOutput*>(p.outputs + d * p.outputs_stride);
   p.ids[d] = output->token;
   p.known[slot * p.known_stride + p.number] = output->token;
-  if (p.number > 1) ++p.first[d];
+  p.first[d] += p.moved;
 }
 
 }  // namespace sluice::cuda

@@ -44,6 +44,7 @@ Status RunKeepGuesses(device::Stream& stream, const ops::KeepGuesses::Desc& desc
                                     .outputs_stride = args.outputs.strides[0],
                                     .known_stride = args.known.strides[0],
                                     .number = args.number,
+                                    .moved = args.moved,
                                     .drafts = static_cast<int32_t>(args.slots.dims[0]),
                                     .slot_count = static_cast<int32_t>(args.known.dims[0])};
   LaunchShape shape;

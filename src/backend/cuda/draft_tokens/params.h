@@ -31,7 +31,7 @@ struct KeepGuessesParams {
   int32_t* ids;
   int32_t* first;
   int64_t outputs_stride, known_stride;
-  int32_t number, drafts, slot_count;
+  int32_t number, moved, drafts, slot_count;
 };
 
 inline constexpr unsigned kNextTokensThreads = 128, kKeepGuessesThreads = 128;

@@ -41,7 +41,7 @@ SLUICE_KERNEL any_next_tokens(global const int* token_ids, global const int* que
 }
 
 SLUICE_KERNEL any_keep_guesses(global const uchar* outputs, ulong outputs_stride,
-                               global const int* slots, int number, global int* known,
+                               global const int* slots, int number, int moved, global int* known,
                                ulong known_stride, global int* ids, global int* first, int drafts,
                                int slot_count) {
   for (int d = get_local_id(0); d < drafts; d += ITEMS) {
@@ -51,6 +51,6 @@ SLUICE_KERNEL any_keep_guesses(global const uchar* outputs, ulong outputs_stride
     ids[d] = token;
     if (!guesses) continue;
     known[slot * known_stride + number] = token;
-    if (number > 1) ++first[d];
+    first[d] += moved;
   }
 }

@@ -32,7 +32,7 @@ Status RunKeepGuesses(device::Stream& stream, const ops::KeepGuesses::Desc& desc
   return Launch(stream, {"draft_tokens/any_draft_tokens", "any_keep_guesses"},
                 StrCat("-D ITEMS=", items), LaunchShape{{1, 1, 1}, static_cast<size_t>(items)},
                 args.outputs.data, RowStride(args.outputs), args.slots.data, args.number,
-                args.known.data, RowStride(args.known), args.ids.data, args.first.data,
+                args.moved, args.known.data, RowStride(args.known), args.ids.data, args.first.data,
                 SizeOf(args.slots), SizeOf(args.known));
 }
 

@@ -1,0 +1,218 @@
+// Drafts of a second model: requests of every kind get the answers that they get without, beside
+// others, in any chunks, from the prefix cache and through preemption. Whether the draft's KV is
+// what it should be shows where the draft is the model itself: then no greedy draft is wrong.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/device_drafts_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Folder(const std::string& name) { return TinyOptions(name).model; }
+
+EngineOptions Options(int drafts, const std::string& model = "qwen3",
+                      const std::string& draft = "qwen3") {
+  EngineOptions options = TinyOptions(model);
+  options.speculate = drafts > 0 ? "model" : "none";
+  if (drafts > 0) options.draft_model = Folder(draft);
+  options.speculate_tokens = std::max(1, drafts);
+  options.speculate_adapt = false;  // what pays is a matter of time
+  return options;
+}
+
+class DraftModel : public DeviceDraftsTest {
+ protected:
+  DraftModel() : DeviceDraftsTest(Options(0)) {}
+};
+class DraftModelBesideWindows : public DeviceDraftsTest {
+ protected:
+  DraftModelBesideWindows() : DeviceDraftsTest(Options(0, "gemma3")) {}
+};
+
+// Greedy requests of many lengths at once, some of which share beginnings; a round later they find
+// them in the cache.
+Usage AskGreedily(Engine& engine) {
+  Usage sum;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<Answer>> answers;
+    for (int i = 0; i < 12; ++i) {
+      std::vector<int32_t> prompt = RandomPrompt(1 + i * 29 % 60, 200 + i / 3);
+      Request request = TinyRequest(std::move(prompt), 10 + i * 17 % 40);
+      if (i % 4 == 1) request.n = 2;
+      auto [answer, sink] = Answer::Make();
+      EXPECT_TRUE(engine.Submit(std::move(request), sink).ok());
+      answers.push_back(answer);
+    }
+    for (const auto& answer : answers) {
+      answer->Wait();
+      EXPECT_TRUE(answer->error.ok()) << answer->error.message();
+      sum.accepted_tokens += answer->usage.accepted_tokens;
+      sum.rejected_tokens += answer->usage.rejected_tokens;
+      sum.completion_tokens += answer->usage.completion_tokens;
+    }
+  }
+  ExpectNothingLeft(engine);
+  return sum;
+}
+
+void ExpectAllRight(const EngineOptions& options) {
+  const auto engine = OpenTiny(options);
+  const Usage usage = AskGreedily(*engine);
+  EXPECT_EQ(usage.rejected_tokens, 0) << "of " << usage.accepted_tokens;
+  EXPECT_GT(usage.accepted_tokens, usage.completion_tokens / 3);
+}
+
+TEST_F(DraftModel, RequestsOfEveryKindGetTheSameAnswer) {
+  for (const int drafts : {1, 3, 8}) {
+    const auto engine = OpenTiny(Options(drafts));
+    ExpectSame(*engine);
+    EXPECT_GT(Accepted(*engine), 50) << drafts;
+    EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0);
+  }
+}
+
+TEST_F(DraftModel, OneThatIsOftenWrongChangesNothing) {
+  for (const char* const draft : {"qwen2", "gemma3", "smollm3"}) {
+    const auto engine = OpenTiny(Options(3, "qwen3", draft));
+    ExpectSame(*engine);
+    EXPECT_GT(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), 50) << draft;
+  }
+}
+
+TEST_F(DraftModel, AsManyAsPayChangeNothing) {
+  EngineOptions options = Options(8);
+  options.speculate_adapt = true;
+  const auto engine = OpenTiny(options);
+  for (int i = 0; i < 3; ++i) ExpectSame(*engine);
+  EXPECT_GT(Metric(*engine, "sluice_draft_lengths_total"), 0);
+}
+
+TEST_F(DraftModel, ChunksChangeNothing) {
+  for (const int tokens : {9, 17}) {
+    EngineOptions options = Options(3);
+    options.max_batch_tokens = tokens;
+    const auto engine = OpenTiny(options);
+    ExpectSame(*engine);
+    EXPECT_GT(Accepted(*engine), 10) << tokens;
+  }
+}
+
+EngineOptions Tight(int drafts) {
+  EngineOptions options = Options(drafts);
+  options.max_num_seqs = 1;
+  options.kv_memory.clear();
+  const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4) + "B";
+  options = Options(drafts);
+  options.kv_memory = tight;
+  return options;
+}
+
+TEST_F(DraftModel, PreemptionChangesNothing) {
+  const auto engine = OpenTiny(Tight(3));
+  ExpectSame(*engine);
+  EXPECT_GT(Metric(*engine, "vllm:num_preemptions_total"), 0) << "the test shows nothing";
+  EXPECT_GT(Accepted(*engine), 10);
+}
+
+TEST_F(DraftModelBesideWindows, RequestsOfEveryKindGetTheSameAnswer) {
+  for (const char* const draft : {"gemma3", "qwen2"}) {
+    const auto engine = OpenTiny(Options(3, "gemma3", draft));
+    ExpectSame(*engine);
+  }
+}
+
+TEST(DraftModelOfItself, NoGreedyDraftIsWrong) {
+  for (const int drafts : {1, 2, 5, 8}) ExpectAllRight(Options(drafts));
+}
+
+TEST(DraftModelOfItself, NoGreedyDraftIsWrongInChunks) {
+  for (const int tokens : {8, 19}) {
+    EngineOptions options = Options(4);
+    options.max_batch_tokens = tokens;
+    ExpectAllRight(options);
+  }
+}
+
+TEST(DraftModelOfItself, NoGreedyDraftIsWrongThroughPreemption) { ExpectAllRight(Tight(4)); }
+
+TEST(DraftModelOfItself, NoGreedyDraftIsWrongBesideWindows) {
+  ExpectAllRight(Options(4, "gemma3", "gemma3"));
+}
+
+TEST(DraftModelOpen, ItTakesMemoryOfThePlan) {
+  EngineOptions options = Options(0);
+  options.max_num_seqs = 1;
+  options.kv_memory.clear();
+  const EngineInfo without = OpenTiny(options)->Info();
+  options.speculate = "auto";  // which a model that is named decides
+  options.draft_model = Folder("qwen3");
+  const EngineInfo with = OpenTiny(options)->Info();
+  EXPECT_EQ(with.weight_bytes, 2 * without.weight_bytes);
+  EXPECT_EQ(with.kv_bytes, 2 * without.kv_bytes);
+  EXPECT_EQ(with.kv_blocks, without.kv_blocks);
+}
+
+Status OpenWith(const EngineOptions& options) { return Engine::Open(options, {}).status(); }
+
+void ExpectRefused(const EngineOptions& options, const std::string& field,
+                   const std::string& said) {
+  const Status status = OpenWith(options);
+  EXPECT_EQ(status.field(), field) << status.message();
+  EXPECT_THAT(status.message(), HasSubstr(said));
+  EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
+}
+
+TEST(DraftModelOpen, WhatCannotWorkIsRefused) {
+  EngineOptions options = Options(2);
+  options.draft_model.clear();
+  ExpectRefused(options, "speculate", "name it with --draft-model");
+  options = Options(2);
+  options.speculate = "ngram";
+  ExpectRefused(options, "draft-model", "of no use with --speculate ngram");
+  ExpectRefused(Options(2, "qwen3", "no_such_model"), "draft-model", "no_such_model");
+  ExpectRefused(Options(2, "qwen3", "llama"), "draft-model", "it has 320 tokens, not 128");
+  ExpectRefused(Options(2, "qwen3", "qwen3_next"), "draft-model", "has recurrent layers");
+  ExpectRefused(Options(2, "qwen3_next", "qwen3"), "draft-model", "has recurrent layers");
+  ExpectRefused(Options(2, "phi3_window", "phi3"), "draft-model", "have windows");
+}
+
+TEST(DraftModelOpen, OneThatDoesNotFitIsNamed) {
+  EngineOptions options = Options(0);
+  options.max_num_seqs = 1;
+  options.kv_memory.clear();
+  const std::string just = std::to_string(OpenTiny(options)->Info().kv_bytes) + "B";
+  options = Options(2);
+  options.max_num_seqs = 1;
+  options.kv_memory = just;
+  const Status status = OpenWith(options);
+  EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
+  EXPECT_THAT(status.message(), HasSubstr("or leave --draft-model out"));
+}
+
+// The same size, another token.
+TEST(DraftModelOpen, TheFirstTokenThatDiffersIsNamed) {
+  namespace fs = std::filesystem;
+  const fs::path copy = fs::path(::testing::TempDir()) / "sluice_draft_vocabulary";
+  fs::remove_all(copy);
+  fs::copy(Folder("qwen3"), copy, fs::copy_options::recursive);
+  std::ifstream in(copy / "tokenizer.json");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  in.close();
+  const size_t place = text.find("\"!\":6");
+  ASSERT_NE(place, std::string::npos);
+  text.replace(place, 5, "\"?!\":6");
+  fs::permissions(copy / "tokenizer.json", fs::perms::owner_write, fs::perm_options::add);
+  std::ofstream(copy / "tokenizer.json") << text;
+  EngineOptions options = Options(2);
+  options.draft_model = copy.string();
+  ExpectRefused(options, "draft-model", "is not that of the model: token 6 is \"?!\" there and \"!\" here");
+  fs::remove_all(copy);
+}
+
+}  // namespace
+}  // namespace sluice::engine

@@ -1,0 +1,156 @@
+#include "exec/draft_chain.h"
+
+#include <numeric>
+
+#include "device/alignment.h"
+#include "ops/sample_row.h"
+
+namespace sluice::exec {
+namespace {
+
+// The first `count` rows of a tensor.
+ops::Tensor First(ops::Tensor tensor, int64_t count) {
+  tensor.dims[0] = count;
+  return tensor;
+}
+
+template <class T>
+device::View HostView(const std::vector<T>& values) {
+  return {reinterpret_cast<std::byte*>(const_cast<T*>(values.data())), values.size() * sizeof(T),
+          device::MemoryKind::kHost, device::DeviceId()};
+}
+
+}  // namespace
+
+size_t DraftChain::Carve(const device::View& view, int64_t sequences, int64_t table_width,
+                         Buffers* buffers) {
+  size_t used = 0;
+  const auto take = [&](ops::Tensor* to, DType dtype, std::initializer_list<int64_t> dims) {
+    int64_t count = 1;
+    for (const int64_t dim : dims) count *= dim;
+    const size_t at = used;
+    used += device::AlignUp(RowBytes(dtype, static_cast<size_t>(count)));
+    if (view.data == nullptr) return;
+    device::View part = view;
+    part.data += at;
+    part.bytes -= at;
+    *to = ops::Dense(part, dtype, dims);
+  };
+  for (ops::Tensor* ints : {&buffers->ids, &buffers->rows, &buffers->first, &buffers->every_row,
+                            &buffers->positions, &buffers->context, &buffers->kv_slots}) {
+    take(ints, DType::kI32, {sequences});
+  }
+  take(&buffers->zeros, DType::kI32, {sequences + 1});
+  take(&buffers->block_table, DType::kI32, {sequences, table_width});
+  take(&buffers->sample_rows, DType::kU8, {sequences, int64_t{sizeof(ops::SampleRow)}});
+  take(&buffers->outputs, DType::kU8, {sequences, int64_t{sizeof(ops::SampleOutput)}});
+  take(&buffers->top_ids, DType::kI32, {sequences, 1});
+  take(&buffers->top_logprobs, DType::kF32, {sequences, 1});
+  return used;
+}
+
+size_t DraftChain::DeviceBytes(int64_t sequences, int64_t table_width) {
+  Buffers buffers;
+  return Carve({}, sequences, table_width, &buffers);
+}
+
+Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int64_t sequences,
+                                                     Shared shared,
+                                                     std::vector<ops::BindRecord>* records) {
+  std::unique_ptr<DraftChain> chain(new DraftChain(sequences, std::move(shared)));
+  const ops::OpTable& table = device.ops();
+  const Shared& given = chain->shared_;
+  SLUICE_ASSIGN_OR_RETURN(chain->next_, ops::Bind<ops::NextTokens>(table, {}, records));
+  SLUICE_ASSIGN_OR_RETURN(chain->keep_, ops::Bind<ops::KeepGuesses>(table, {}, records));
+  SLUICE_ASSIGN_OR_RETURN(
+      chain->sample_,
+      ops::Bind<ops::Sample>(table, {given.logits.dims[1], /*top_logprobs_max=*/0}, records));
+  SLUICE_ASSIGN_OR_RETURN(chain->place_,
+                          ops::Bind<ops::PlaceTokens>(table, given.placing, records));
+  const int64_t width = given.table.dims[1];
+  SLUICE_ASSIGN_OR_RETURN(
+      chain->memory_, device.Allocate(DeviceBytes(sequences, width), device::MemoryKind::kDevice));
+  Carve(chain->memory_.view(), sequences, width, &chain->buffers_);
+  SLUICE_RETURN_IF_ERROR(chain->Fill(device));
+  return chain;
+}
+
+// What never changes: rows that take the likeliest token, each row's number, and zeros.
+Status DraftChain::Fill(device::Device& device) {
+  const auto count = static_cast<size_t>(sequences_);
+  const std::vector<ops::SampleRow> rows(count, ops::SampleRow{.temperature = 0.0f});
+  std::vector<int32_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const std::vector<int32_t> zeros(count + 1);
+  const auto to = [](const ops::Tensor& tensor, size_t bytes) {
+    return device::View{tensor.data, bytes, tensor.memory, tensor.device};
+  };
+  const device::CopyItem items[] = {
+      {to(buffers_.sample_rows, HostView(rows).bytes), HostView(rows)},
+      {to(buffers_.every_row, HostView(numbers).bytes), HostView(numbers)},
+      {to(buffers_.zeros, HostView(zeros).bytes), HostView(zeros)}};
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
+  SLUICE_RETURN_IF_ERROR(device.Copy(*stream, items));
+  return stream->Synchronize();
+}
+
+ops::Tensor DraftChain::rows(int64_t drafts) const { return First(buffers_.rows, drafts); }
+ops::Tensor DraftChain::logits(int64_t drafts) const { return First(shared_.logits, drafts); }
+
+Status DraftChain::Next(device::Stream& stream, const StepInputs& given,
+                        const model::DeviceBatch& placed, int64_t drafts, const ops::Tensor& ids) {
+  return next_(stream, {.token_ids = placed.token_ids,
+                        .query_start = placed.query_start,
+                        .positions = placed.positions,
+                        .slots = given.slots,
+                        .next = given.next,
+                        .drafting = First(given.drafting, drafts),
+                        .lengths = shared_.lengths,
+                        .known = shared_.known,
+                        .ids = ids,
+                        .rows = First(buffers_.rows, drafts),
+                        .first = First(buffers_.first, drafts)});
+}
+
+Status DraftChain::Keep(device::Stream& stream, const StepInputs& given, int64_t drafts, int number,
+                        int moved) {
+  ops::Sample::Args sampling;
+  sampling.logits = logits(drafts);
+  sampling.rows = First(buffers_.sample_rows, drafts);
+  sampling.outputs = First(buffers_.outputs, drafts);
+  sampling.top_ids = First(buffers_.top_ids, drafts);
+  sampling.top_logprobs = First(buffers_.top_logprobs, drafts);
+  SLUICE_RETURN_IF_ERROR(sample_(stream, sampling));
+  return keep_(stream, {.outputs = sampling.outputs,
+                        .slots = given.draft_slots,
+                        .number = number,
+                        .moved = moved,
+                        .known = shared_.known,
+                        .ids = First(buffers_.ids, drafts),
+                        .first = First(buffers_.first, drafts)});
+}
+
+Status DraftChain::Place(device::Stream& stream, const StepInputs& given, int64_t drafts,
+                         model::DeviceBatch* batch, model::GroupInputs* group) {
+  batch->token_ids = First(buffers_.ids, drafts);
+  batch->positions = First(buffers_.positions, drafts);
+  batch->query_start = given.draft_start;
+  batch->context = First(buffers_.context, drafts);
+  batch->logits_rows = First(buffers_.every_row, drafts);
+  *group = {First(buffers_.kv_slots, drafts), First(buffers_.block_table, drafts)};
+  return place_(stream, {.query_start = given.draft_start,
+                         .first = First(buffers_.first, drafts),
+                         .unsure = First(buffers_.zeros, drafts),
+                         .slots = given.draft_slots,
+                         .lengths = shared_.lengths,
+                         .told_start = First(buffers_.zeros, drafts + 1),
+                         .told_first = First(buffers_.zeros, drafts),
+                         .told = First(buffers_.zeros, 1),
+                         .tables = shared_.table,
+                         .positions = batch->positions,
+                         .context = batch->context,
+                         .kv_slots = group->slots,
+                         .block_table = group->block_table});
+}
+
+}  // namespace sluice::exec
