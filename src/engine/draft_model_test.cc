@@ -210,7 +210,8 @@ TEST(DraftModelOpen, TheFirstTokenThatDiffersIsNamed) {
   std::ofstream(copy / "tokenizer.json") << text;
   EngineOptions options = Options(2);
   options.draft_model = copy.string();
-  ExpectRefused(options, "draft-model", "is not that of the model: token 6 is \"?!\" there and \"!\" here");
+  ExpectRefused(options, "draft-model",
+                "is not that of the model: token 6 is \"?!\" there and \"!\" here");
   fs::remove_all(copy);
 }
 

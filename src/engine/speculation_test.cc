@@ -194,7 +194,7 @@ TEST(SpeculationOpen, RefusesWhatCannotWork) {
   options.speculate = "medusa";
   Status status = Engine::Open(options, {}).status();
   EXPECT_EQ(status.field(), "speculate");
-  EXPECT_THAT(status.message(), HasSubstr("choose auto, none, ngram, suffix or mtp"));
+  EXPECT_THAT(status.message(), HasSubstr("choose auto, none, ngram, suffix, mtp or model"));
   options = WithDrafts(TinyOptions(), 9);
   EXPECT_EQ(Engine::Open(options, {}).status().field(), "speculate-tokens");
 }

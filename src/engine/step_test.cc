@@ -103,6 +103,50 @@ TEST_F(StepLoopTest, FailedStepsAreCountedUntilOneSucceeds) {
   loop_->Stop();
 }
 
+// A runner whose guesses may have failed.
+class FailingDrafts : public exec::StepRunner {
+ public:
+  FailingDrafts(exec::StepRunner& runner, bool failed) : runner_(runner), failed_(failed) {}
+  const exec::RunnerInfo& Info() const override { return runner_.Info(); }
+  exec::RunnerTotals Totals() const override {
+    exec::RunnerTotals totals = runner_.Totals();
+    totals.drafts_failed = failed_;
+    return totals;
+  }
+  uint64_t WeightsVersion() const override { return runner_.WeightsVersion(); }
+  Result<exec::Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override {
+    return runner_.Launch(plan, sink);
+  }
+
+ private:
+  exec::StepRunner& runner_;
+  const bool failed_;
+};
+
+// What a sequence verified before the failure was known is no matter; then it is one of no drafts.
+TEST_F(StepLoopTest, NothingIsVerifiedWhereGuessesFail) {
+  for (const bool failed : {false, true}) {
+    exec::TinyExecutor guessing("mimo", 0, "cpu", device::GraphSupport::kFull, DType::kF16, 2);
+    schedule::SchedulerOptions options;
+    options.max_num_seqs = exec::kTestSlots;
+    options.max_batch_tokens = 64;
+    options.max_model_len = exec::kTestLength;
+    options.max_draft_tokens = 2;
+    FailingDrafts runner(*guessing.executor, failed);
+    auto scheduler = schedule::Scheduler::Create(options, guessing.store->groups());
+    StepLoop loop(runner, std::move(scheduler).value(), metrics_);
+    loop.Start(&workers_);
+    schedule::SequenceSpec spec = MakeSpec(failed ? 2 : 1, 4, 60);
+    spec.device_drafts = 2;
+    EXPECT_TRUE(loop.Add(MakeRequest(spec.request, [](TextDelta&&) {}), {spec}));
+    while (ended_ < (failed ? 2 : 1)) std::this_thread::yield();
+    uint64_t drafted = 0;
+    loop.Call([&](schedule::Scheduler& s) { drafted = s.Stats().drafted; });
+    loop.Stop();
+    EXPECT_EQ(drafted > 6, !failed) << drafted;
+  }
+}
+
 TEST_F(StepLoopTest, PromptsFromBeforeAnUpdateOfTheWeightsAreComputedAgain) {
   loop_->Start(&workers_);
   const auto hits_after = [&](RequestId id) {

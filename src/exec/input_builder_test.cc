@@ -460,7 +460,7 @@ TEST_F(Guesses, WhoGuessesStandsOneBehindTheOther) {
   EXPECT_EQ(Ints(given.draft_start), (std::vector<int32_t>{0, 1}));
   EXPECT_EQ(Ints(given.draft_slots), (std::vector<int32_t>{1}));
   EXPECT_EQ(Ints(given.draft_ids), (std::vector<int32_t>{-1 - batch::kKnownTokens}));
-  EXPECT_EQ(batch->shape.table_widths, (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(batch->shape.table_widths, (std::vector<int64_t>{3, 5}));
   builder_->Recycle(*std::move(batch));
   builder_->UseBuckets({{3, 6}}, 2);
   batch = Build(Plan());

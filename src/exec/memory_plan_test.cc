@@ -72,6 +72,28 @@ TEST(PlanMemory, ThePlanSaysWhichShareOfTheFreeMemoryItTakes) {
                 " in BF16, buffers of a step 512 MiB: 94 % of the 4 GiB that were free");
 }
 
+// One beside each block of the group of full attention, wherever that stands.
+TEST(PlanMemory, ADraftHasABlockForEachOfTheGroupThatItFollows) {
+  MemoryRequest request = Request();
+  request.groups = {Group({0}, 64), Group({1})};
+  const auto without = PlanMemory(request);
+  request.draft_groups = {Group({0, 1, 2}), Group({3}, 8)};
+  const auto plan = PlanMemory(request);
+  ASSERT_TRUE(plan.ok() && without.ok()) << plan.status().message();
+  ASSERT_EQ(plan->draft_groups.size(), 2u);
+  for (const batch::KvGroup& group : plan->draft_groups)
+    EXPECT_EQ(group.num_blocks, plan->groups[1].num_blocks);
+  EXPECT_EQ(plan->groups, without->groups);
+  EXPECT_EQ(plan->bytes, without->bytes + 4 * 2 * Bytes(1000));
+  request.kv_bytes = without->bytes / 4;  // of one sequence without a draft
+  request.max_model_len = 1000;
+  ExpectOutOfMemory(request, {"--max-model-len"});
+  request.draft_groups[0].layers = {0, 1, 2, 4, 5};
+  request.kv_bytes = 0;
+  request.allocation_bytes_max = 5 * Bytes(1000) / 2;  // of one sequence in its larger pool
+  EXPECT_EQ(PlanMemory(request)->groups[1].num_blocks, 63);
+}
+
 TEST(PlanMemory, ScalesAreCounted) {
   for (const DType dtype : {DType::kF8E4M3, DType::kI8}) {
     MemoryRequest request = Request();

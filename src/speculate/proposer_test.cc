@@ -50,7 +50,7 @@ TEST(Proposer, NamesAreThoseOfTheOption) {
   }
   const Status status = CheckProposer("medusa");
   EXPECT_EQ(status.field(), "speculate");
-  EXPECT_THAT(status.message(), HasSubstr("choose auto, none, ngram, suffix or mtp"));
+  EXPECT_THAT(status.message(), HasSubstr("choose auto, none, ngram, suffix, mtp or model"));
 }
 
 }  // namespace

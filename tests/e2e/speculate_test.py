@@ -155,6 +155,31 @@ class SpeculateTest(unittest.TestCase):
                 with self.assertRaisesRegex(openai.BadRequestError, said):
                     create(question, content)
 
+    def test_a_second_model_drafts(self):
+        # The model itself, so that its greedy drafts are right.
+        with Serving(PROGRAM, "--speculate", "model", "--draft-model", model_path(),
+                     "--speculate-adapt=false", "--speculate-tokens", "3") as server:
+            for name, body in REQUESTS.items():
+                with self.subTest(name):
+                    answer = self.ask(server, body)
+                    self.assertEqual(answer["choices"], self.ask(self.plain, body)["choices"])
+                    kept, lost = details(answer["usage"])
+                    self.assertGreater(kept, 5)
+                    if name == "talk":
+                        self.assertEqual(lost, 0)
+
+    def test_a_second_model_that_cannot_draft_is_refused_in_a_sentence(self):
+        llama = os.path.join(os.path.dirname(__file__), "..", "golden", "models", "llama")
+        for options, said in {("--speculate", "model"): "name it with --draft-model",
+                              ("--draft-model", llama): "it has 320 tokens, not",
+                              ("--draft-model", "/no/such"): "/no/such",
+                              ("--draft-model", llama, "--speculate", "none"): "of no use"}.items():
+            done = subprocess.run([PROGRAM, "generate", model_path(), "-p", "a", *options],
+                                  capture_output=True, text=True)
+            self.assertIn(done.returncode, (2, 3), done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(done.stderr.strip().count("\n"), 0, done.stderr)
+
     def test_generate_tells_the_accepted_drafts(self):
         command = [PROGRAM, "generate", model_path(), "--chat", "-n", "60", "--temperature", "0",
                    "-p", QUOTING[0]["content"]]
@@ -170,7 +195,7 @@ class SpeculateTest(unittest.TestCase):
         self.assertGreater(details(json.loads(answer.stdout)["usage"])[0], 10)
 
     def test_wrong_values_are_refused_in_a_sentence(self):
-        for options, said in {("--speculate", "medusa"): "choose auto, none, ngram, suffix or mtp",
+        for options, said in {("--speculate", "medusa"): "choose auto, none, ngram, suffix, mtp or model",
                               ("--speculate-tokens", "0"): "--speculate-tokens",
                               ("--speculate-tokens", "9"): "--speculate-tokens"}.items():
             done = subprocess.run([PROGRAM, "generate", model_path(), "-p", "a", *options],

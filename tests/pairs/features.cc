@@ -63,14 +63,13 @@ void AddTransparentEngines(std::vector<Feature>* list) {
                                  })),
       [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
   list->back().refused = {kStatesName, "has recurrent layers"};
-  // Room for a sequence of the most tokens and little more, twice of it beside a draft. Comes behind the features that choose a
-  // model, whose states take more than the others' KV.
-  add(OfEngine(
-          "little memory", "--kv-memory",
-          [](EngineOptions& o) {
-            const bool more = o.model.ends_with(kStates) || o.speculate == "model";
-            o.kv_memory = more ? "128KiB" : "48KiB";
-          }),
+  // Room for a sequence of the most tokens and little more, twice of it beside a draft. Comes
+  // behind the features that choose a model, whose states take more than the others' KV.
+  add(OfEngine("little memory", "--kv-memory",
+               [](EngineOptions& o) {
+                 const bool more = o.model.ends_with(kStates) || o.speculate == "model";
+                 o.kv_memory = more ? "128KiB" : "48KiB";
+               }),
       [](const Outcome& with, const Outcome&) { return with.preempted > 0; });
   add(OfEngine("one at a time", "--max-num-seqs", [](EngineOptions& o) { o.max_num_seqs = 1; }),
       [](const Outcome& with, const Outcome& plain) { return with.steps > plain.steps; });

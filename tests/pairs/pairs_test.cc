@@ -230,7 +230,8 @@ std::string Markdown() {
          "Each feature of this table with each other, with n-gram drafts and without, as "
          "`tests/pairs` runs\nthem: the answer is the one that is given without those features "
          "that don't change answers, and\neach keeps its own promise. `yes`: tried; `–`: of "
-         "one kind, or a model without a head; `no`: refused at start, with a sentence.\n\n| | feature | spelling | an answer |\n| --- | "
+         "one kind, or a model without a head; `no`: refused at start, with a sentence.\n\n| | "
+         "feature | spelling | an answer |\n| --- | "
          "--- "
          "| --- | --- |\n";
   for (size_t i = 0; i < features.size(); ++i) {
@@ -246,10 +247,10 @@ std::string Markdown() {
     out << "| " << a + 1 << " |";
     for (size_t b = 0; b < features.size(); ++b) {
       const bool refused = Refused(features[a], features[b]) || Refused(features[b], features[a]);
-      out << (b < a                                ? "  |"
-              : refused                            ? " no |"
+      out << (b < a                                  ? "  |"
+              : refused                              ? " no |"
               : GoTogether(features[a], features[b]) ? " yes |"
-                                                   : " – |");
+                                                     : " – |");
     }
     out << "\n";
   }

@@ -24,8 +24,8 @@ struct Arguments {
   int64_t tokens = 20000;
   int requests = 32;
   uint64_t seed = 1;
-  int level = 0;                 // 0: by the device
-  Drafts drafts;                 // of the runs that have some
+  int level = 0;  // 0: by the device
+  Drafts drafts;  // of the runs that have some
 
   Arguments() { options.speculate = "none"; }
 };

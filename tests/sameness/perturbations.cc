@@ -54,8 +54,7 @@ void FixChunks(int prompt_max, EngineOptions* options) {
   options->max_batch_tokens = options->max_num_seqs * (prompt_max + 1);
 }
 
-std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base,
-                                                const Drafts& drafts) {
+std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, const Drafts& drafts) {
   std::vector<Perturbation> list;
   for (const char* const graphs : {"full", "piecewise", "none"}) {
     const auto add = [&](std::string name, int neighbours) -> Perturbation& {
