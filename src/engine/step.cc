@@ -173,6 +173,9 @@ bool StepLoop::End() {
     failed_us_ = finished;
     ++failures_;
   }
+  // No other thread writes totals_.
+  for (size_t i = 0; totals_.drafts_failed && i < outcome_.sequences.size(); ++i)
+    scheduler_->LimitDrafts(outcome_.sequences[i].id, -1);
   // First, so that the proposer works while the rest is done.
   if ((drafter_ != nullptr || head_drafts_ != nullptr) && status.ok()) Draft(flight, finished);
   Emit(result_, outcome_, status);
@@ -203,12 +206,7 @@ void StepLoop::Draft(const Flight& flight, int64_t finished_us) {
   const auto sequences = static_cast<int32_t>(outcome_.sequences.size());
   const speculate::DraftCosts costs = verify_cost_.Next(std::max(1, sequences));
   if (drafter_ != nullptr) drafter_->Hand(result_, outcome_, *scheduler_, costs);
-  if (totals_.drafts_failed) {
-    for (const schedule::SequenceOutcome& out : outcome_.sequences)
-      scheduler_->LimitDrafts(out.id, -1);
-  } else if (head_drafts_ != nullptr) {
-    head_drafts_->Choose(outcome_, costs, scheduler_.get());
-  }
+  if (head_drafts_ != nullptr) head_drafts_->Choose(outcome_, costs, scheduler_.get());
 }
 
 void StepLoop::Run() {

@@ -138,7 +138,10 @@ TEST_F(StepLoopTest, NothingIsVerifiedWhereGuessesFail) {
     loop.Start(&workers_);
     schedule::SequenceSpec spec = MakeSpec(failed ? 2 : 1, 4, 60);
     spec.device_drafts = 2;
-    EXPECT_TRUE(loop.Add(MakeRequest(spec.request, [](TextDelta&&) {}), {spec}));
+    const auto text = TextModelImpl::Make(files::OpenModel(guessing.files.path).value());
+    const auto request = MakeRequest(spec.request, [](TextDelta&&) {});
+    request->choices[0].detokenizer = text::Detokenizer((*text)->tokenizer(), false, {});
+    EXPECT_TRUE(loop.Add(request, {spec}));
     while (ended_ < (failed ? 2 : 1)) std::this_thread::yield();
     uint64_t drafted = 0;
     loop.Call([&](schedule::Scheduler& s) { drafted = s.Stats().drafted; });
