@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
+#include "base/str_cat.h"
 #include "engine/device_drafts_fixture.h"
 
 namespace sluice::engine {
@@ -23,6 +25,16 @@ EngineOptions Options(int drafts, const std::string& model = "qwen3",
   options.speculate_tokens = std::max(1, drafts);
   options.speculate_adapt = false;  // what pays is a matter of time
   return options;
+}
+
+// Of the sample with this label.
+double ValueWith(const Engine& engine, const std::string& name, const std::string& label) {
+  std::istringstream text(engine.Metrics());
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with(name + "{") && line.find(label) != std::string::npos)
+      return std::stod(line.substr(line.rfind(' ')));
+  }
+  return -1;
 }
 
 class DraftModel : public DeviceDraftsTest {
@@ -142,6 +154,47 @@ TEST(DraftModelOfItself, NoGreedyDraftIsWrongThroughPreemption) { ExpectAllRight
 
 TEST(DraftModelOfItself, NoGreedyDraftIsWrongBesideWindows) {
   ExpectAllRight(Options(4, "gemma3", "gemma3"));
+}
+
+// Each family by what answers tell of themselves.
+TEST(DraftMetrics, CountWhatAnswersCount) {
+  const std::string prefix = "vllm:spec_decode_num_";
+  for (const char* const proposer : {"none", "model", "ngram"}) {
+    EngineOptions options = Options(std::string(proposer) == "model" ? 3 : 0, "qwen3", "qwen3");
+    options.speculate = proposer;
+    options.speculate_tokens = 3;
+    options.draft_wait_us = 10'000'000;
+    const auto engine = OpenTiny(options);
+    Usage sum;
+    for (int i = 0; i < 6; ++i) {
+      std::vector<int32_t> prompt = {20, 33, 46, 20, 33, 46, 20 + i};
+      Request request = TinyRequest(std::move(prompt), 30);
+      if (i % 2 == 1) request.sampling.temperature = 0.7, request.sampling.seed = 10 + i;
+      const Usage usage = Ask(*engine, request)->usage;
+      sum.accepted_tokens += usage.accepted_tokens;
+      sum.rejected_tokens += usage.rejected_tokens;
+    }
+    Settle(*engine);
+    const bool drafts = proposer != std::string("none");
+    const int drafted = sum.accepted_tokens + sum.rejected_tokens;
+    EXPECT_EQ(drafted > 0, drafts) << proposer;
+    EXPECT_EQ(Metric(*engine, prefix + "draft_tokens_total"), drafted) << proposer;
+    EXPECT_EQ(Metric(*engine, prefix + "accepted_tokens_total"), sum.accepted_tokens) << proposer;
+    double accepted = 0, before = 1e9;
+    for (int place = 0; place < limits::kDraftTokensMax; ++place) {
+      const std::string label = StrCat("position=\"", place, "\"");
+      const double here = ValueWith(*engine, prefix + "accepted_tokens_per_pos_total", label);
+      EXPECT_LE(here, before) << proposer << ", " << place;
+      EXPECT_TRUE(here >= 0 && (place < 3 || here == 0)) << proposer << ", " << place;
+      accepted += here;
+      before = here;
+    }
+    EXPECT_EQ(accepted, sum.accepted_tokens) << proposer;
+    const double times = Metric(*engine, prefix + "drafts_total");
+    EXPECT_LE(drafted, 3 * times) << proposer;
+    EXPECT_GE(drafted, times) << proposer;
+    EXPECT_EQ(Metric(*engine, "sluice_drafting_seconds_total") > 0, drafts) << proposer;
+  }
 }
 
 TEST(DraftModelOpen, ItTakesMemoryOfThePlan) {

@@ -380,8 +380,11 @@ void StepLoop::Publish() {
   PublishQueue(stats);
   free_blocks_ = stats.free_blocks;
   metrics_.SetGauges(stats);
-  if (drafter_ != nullptr) metrics_.SetDrafting(drafter_->totals());
-  if (head_drafts_ != nullptr) metrics_.SetDrafting(head_drafts_->totals());
+  DraftingTotals drafting;
+  if (drafter_ != nullptr) drafting = drafter_->totals();
+  if (head_drafts_ != nullptr) drafting = head_drafts_->totals();
+  drafting.seconds += totals_.drafting_s;
+  metrics_.SetDrafting(drafting);
 }
 
 void StepLoop::Start(TextWorkers* workers) {

@@ -20,6 +20,7 @@ RunnerTotals Executor::Totals() const {
   totals.host_calls = steps.host_calls - warm_up_.host_calls;
   totals.eager_samplings = eager_samplings_;
   totals.eager_tables = eager_tables_;
+  totals.drafting_s = 1e-6 * static_cast<double>(drafting_us_);
   totals.drafts_failed = proposer_ != nullptr && proposer_->failed();
   if (timer_) totals.busy_s = timer_->times().busy_s, totals.idle_s = timer_->times().idle_s;
   return totals;
@@ -111,7 +112,10 @@ Status Executor::Propose(device::Stream& stream, const Inputs& inputs, int guess
                          batch::KvSink* sink) {
   if (proposer_ == nullptr) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(SinkObserver* const observer, Observe(sink));
-  return proposer_->Propose(stream, inputs.given, inputs.model, guesses, observer);
+  const int64_t start = NowMicros();
+  const Status status = proposer_->Propose(stream, inputs.given, inputs.model, guesses, observer);
+  if (!device_.facts().runs_beside_host) drafting_us_ += NowMicros() - start;
+  return status;
 }
 
 ops::Tensor Executor::Logits(int64_t rows) const {

@@ -211,6 +211,7 @@ class Executor : public StepRunner {
   std::unique_ptr<GraphRunner> sampling_graphs_;  // but of chunks; read what the model was given
   std::array<uint64_t, kEagerSamplings> eager_samplings_ = {};
   uint64_t eager_tables_ = 0;
+  int64_t drafting_us_ = 0;
 
   std::unique_ptr<StepTimer> timer_;  // null: off
   device::SubmitCounts warm_up_;      // what it submitted

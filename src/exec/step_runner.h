@@ -119,6 +119,8 @@ struct RunnerTotals {
   uint64_t eager_tables = 0;
   // What guesses met an error and guesses no more; answers go on without.
   bool drafts_failed = false;
+  // Of what guesses, where the host computes; elsewhere it is a part of busy_s, and this is zero.
+  double drafting_s = 0;
 };
 
 class StepRunner {
