@@ -84,10 +84,10 @@ class SpeculateTest(unittest.TestCase):
         # Of a draft behind a stop string the metrics know that it was accepted; it is no part of an answer.
         self.assertGreaterEqual(grown[0], accepted)
 
-    def test_streams_and_neighbours_change_nothing(self):
-        client = openai.OpenAI(base_url=self.drafting.url + "/v1", api_key="none", max_retries=0,
+    def stream_all(self, server):
+        """Texts by choice and usages of REQUESTS, streamed beside each other, by name."""
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0,
                                timeout=300)
-        expected = {name: self.ask(self.plain, body) for name, body in REQUESTS.items()}
         texts, usages, errors = {}, {}, []
 
         def run(name):
@@ -110,13 +110,21 @@ class SpeculateTest(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(errors, [])
-        for name, answer in expected.items():
-            whole = {choice["index"]: choice["message"]["content"] for choice in answer["choices"]}
-            self.assertEqual(texts[name], whole, name)
+        return texts, usages
+
+    def test_streams_and_neighbours_change_nothing(self):
+        expected = {name: {choice["index"]: choice["message"]["content"]
+                           for choice in self.ask(self.plain, body)["choices"]}
+                    for name, body in REQUESTS.items()}
+        self.assertEqual(self.stream_all(self.drafting)[0], expected)
+        # What drafts are worth is measured in time, of which neighbours and the machine's load have
+        # their part. Only where all are verified is it known how many are accepted.
+        with Serving(PROGRAM, "--speculate", "ngram", "--speculate-adapt=false") as server:
+            texts, usages = self.stream_all(server)
+        self.assertEqual(texts, expected)
         kept = usages["quoting"].completion_tokens_details
-        # How many drafts beside five neighbours are worth their cost depends on the machine's load.
-        self.assertGreater(kept.accepted_prediction_tokens, 0)
-        self.assertIsNotNone(kept.rejected_prediction_tokens)
+        self.assertGreater(kept.accepted_prediction_tokens, 40)
+        self.assertGreater(kept.rejected_prediction_tokens, 100)
 
     def test_suffix_drafts_from_other_answers_and_from_predictions(self):
         question = {"messages": [{"role": "user", "content": "What is gravity?"}], "max_tokens": 60,
