@@ -62,6 +62,10 @@ inline Expected Of(const Answer& answer) {
   return expected;
 }
 
+inline double Accepted(const Engine& engine) {
+  return Metric(engine, "vllm:spec_decode_num_accepted_tokens_total");
+}
+
 class DeviceDraftsTest : public ::testing::Test {
  protected:
   // `plain`: without drafts.
@@ -86,11 +90,22 @@ class DeviceDraftsTest : public ::testing::Test {
     }
     ExpectNothingLeft(engine);
   }
+  // Where the number of drafts changes from step to step, and some sequences are given up.
+  void ExpectSameAsManyAsPay(EngineOptions options) {
+    options.speculate_adapt = true;
+    const auto engine = OpenTiny(options);
+    for (int i = 0; i < 3; ++i) ExpectSame(*engine);
+    EXPECT_GT(Metric(*engine, "sluice_draft_lengths_total"), 0);
+  }
+  void ExpectSameInChunks(EngineOptions options) {
+    for (const int tokens : {9, 17}) {
+      options.max_batch_tokens = tokens;
+      const auto engine = OpenTiny(options);
+      ExpectSame(*engine);
+      EXPECT_GT(Accepted(*engine), 10) << tokens;
+    }
+  }
   std::vector<Expected> expected_;
 };
-
-inline double Accepted(const Engine& engine) {
-  return Metric(engine, "vllm:spec_decode_num_accepted_tokens_total");
-}
 
 }  // namespace sluice::engine

@@ -96,23 +96,9 @@ TEST_F(DraftModel, OneThatIsOftenWrongChangesNothing) {
   }
 }
 
-TEST_F(DraftModel, AsManyAsPayChangeNothing) {
-  EngineOptions options = Options(8);
-  options.speculate_adapt = true;
-  const auto engine = OpenTiny(options);
-  for (int i = 0; i < 3; ++i) ExpectSame(*engine);
-  EXPECT_GT(Metric(*engine, "sluice_draft_lengths_total"), 0);
-}
+TEST_F(DraftModel, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8)); }
 
-TEST_F(DraftModel, ChunksChangeNothing) {
-  for (const int tokens : {9, 17}) {
-    EngineOptions options = Options(3);
-    options.max_batch_tokens = tokens;
-    const auto engine = OpenTiny(options);
-    ExpectSame(*engine);
-    EXPECT_GT(Accepted(*engine), 10) << tokens;
-  }
-}
+TEST_F(DraftModel, ChunksChangeNothing) { ExpectSameInChunks(Options(3)); }
 
 EngineOptions Tight(int drafts) {
   EngineOptions options = Options(drafts);

@@ -32,24 +32,9 @@ TEST_F(Mtp, RequestsOfEveryKindGetTheSameAnswer) {
   }
 }
 
-// Here the number changes from step to step, and some sequences are given up.
-TEST_F(Mtp, AsManyAsPayChangeNothing) {
-  EngineOptions options = Options(8);
-  options.speculate_adapt = true;
-  const auto engine = OpenTiny(options);
-  for (int i = 0; i < 3; ++i) ExpectSame(*engine);
-  EXPECT_GT(Metric(*engine, "sluice_draft_lengths_total"), 0);
-}
+TEST_F(Mtp, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8)); }
 
-TEST_F(Mtp, ChunksChangeNothing) {
-  for (const int tokens : {9, 17}) {
-    EngineOptions options = Options(3);
-    options.max_batch_tokens = tokens;
-    const auto engine = OpenTiny(options);
-    ExpectSame(*engine);
-    EXPECT_GT(Accepted(*engine), 10) << tokens;
-  }
-}
+TEST_F(Mtp, ChunksChangeNothing) { ExpectSameInChunks(Options(3)); }
 
 TEST_F(Mtp, PreemptionChangesNothing) {
   EngineOptions options = Options(3);

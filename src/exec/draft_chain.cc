@@ -8,12 +8,6 @@
 namespace sluice::exec {
 namespace {
 
-// The first `count` rows of a tensor.
-ops::Tensor First(ops::Tensor tensor, int64_t count) {
-  tensor.dims[0] = count;
-  return tensor;
-}
-
 template <class T>
 device::View HostView(const std::vector<T>& values) {
   return {reinterpret_cast<std::byte*>(const_cast<T*>(values.data())), values.size() * sizeof(T),
@@ -94,8 +88,8 @@ Status DraftChain::Fill(device::Device& device) {
   return stream->Synchronize();
 }
 
-ops::Tensor DraftChain::rows(int64_t drafts) const { return First(buffers_.rows, drafts); }
-ops::Tensor DraftChain::logits(int64_t drafts) const { return First(shared_.logits, drafts); }
+ops::Tensor DraftChain::rows(int64_t drafts) const { return buffers_.rows.Rows(0, drafts); }
+ops::Tensor DraftChain::logits(int64_t drafts) const { return shared_.logits.Rows(0, drafts); }
 
 Status DraftChain::Next(device::Stream& stream, const StepInputs& given,
                         const model::DeviceBatch& placed, int64_t drafts, const ops::Tensor& ids) {
@@ -104,48 +98,48 @@ Status DraftChain::Next(device::Stream& stream, const StepInputs& given,
                         .positions = placed.positions,
                         .slots = given.slots,
                         .next = given.next,
-                        .drafting = First(given.drafting, drafts),
+                        .drafting = given.drafting.Rows(0, drafts),
                         .lengths = shared_.lengths,
                         .known = shared_.known,
                         .ids = ids,
-                        .rows = First(buffers_.rows, drafts),
-                        .first = First(buffers_.first, drafts)});
+                        .rows = buffers_.rows.Rows(0, drafts),
+                        .first = buffers_.first.Rows(0, drafts)});
 }
 
 Status DraftChain::Keep(device::Stream& stream, const StepInputs& given, int64_t drafts, int number,
                         int moved) {
   ops::Sample::Args sampling;
   sampling.logits = logits(drafts);
-  sampling.rows = First(buffers_.sample_rows, drafts);
-  sampling.outputs = First(buffers_.outputs, drafts);
-  sampling.top_ids = First(buffers_.top_ids, drafts);
-  sampling.top_logprobs = First(buffers_.top_logprobs, drafts);
+  sampling.rows = buffers_.sample_rows.Rows(0, drafts);
+  sampling.outputs = buffers_.outputs.Rows(0, drafts);
+  sampling.top_ids = buffers_.top_ids.Rows(0, drafts);
+  sampling.top_logprobs = buffers_.top_logprobs.Rows(0, drafts);
   SLUICE_RETURN_IF_ERROR(sample_(stream, sampling));
   return keep_(stream, {.outputs = sampling.outputs,
                         .slots = given.draft_slots,
                         .number = number,
                         .moved = moved,
                         .known = shared_.known,
-                        .ids = First(buffers_.ids, drafts),
-                        .first = First(buffers_.first, drafts)});
+                        .ids = buffers_.ids.Rows(0, drafts),
+                        .first = buffers_.first.Rows(0, drafts)});
 }
 
 Status DraftChain::Place(device::Stream& stream, const StepInputs& given, int64_t drafts,
                          model::DeviceBatch* batch, model::GroupInputs* group) {
-  batch->token_ids = First(buffers_.ids, drafts);
-  batch->positions = First(buffers_.positions, drafts);
+  batch->token_ids = buffers_.ids.Rows(0, drafts);
+  batch->positions = buffers_.positions.Rows(0, drafts);
   batch->query_start = given.draft_start;
-  batch->context = First(buffers_.context, drafts);
-  batch->logits_rows = First(buffers_.every_row, drafts);
-  *group = {First(buffers_.kv_slots, drafts), First(buffers_.block_table, drafts)};
+  batch->context = buffers_.context.Rows(0, drafts);
+  batch->logits_rows = buffers_.every_row.Rows(0, drafts);
+  *group = {buffers_.kv_slots.Rows(0, drafts), buffers_.block_table.Rows(0, drafts)};
   return place_(stream, {.query_start = given.draft_start,
-                         .first = First(buffers_.first, drafts),
-                         .unsure = First(buffers_.zeros, drafts),
+                         .first = buffers_.first.Rows(0, drafts),
+                         .unsure = buffers_.zeros.Rows(0, drafts),
                          .slots = given.draft_slots,
                          .lengths = shared_.lengths,
-                         .told_start = First(buffers_.zeros, drafts + 1),
-                         .told_first = First(buffers_.zeros, drafts),
-                         .told = First(buffers_.zeros, 1),
+                         .told_start = buffers_.zeros.Rows(0, drafts + 1),
+                         .told_first = buffers_.zeros.Rows(0, drafts),
+                         .told = buffers_.zeros.Rows(0, 1),
                          .tables = shared_.table,
                          .positions = batch->positions,
                          .context = batch->context,

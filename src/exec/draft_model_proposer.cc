@@ -21,12 +21,10 @@ size_t PlanBytes(int64_t sequences) {
 
 size_t DraftModelProposer::DeviceBytes(const files::ModelConfig& config,
                                        const model::ModelOptions& options, int64_t sequences) {
-  const int64_t positions =
-      options.max_model_len > 0 ? options.max_model_len : config.context_length;
   return IdBytes(options.max_tokens) +
          model::LayerGroups(config, options).size() * PlanBytes(sequences) +
-         DraftChain::DeviceBytes(sequences,
-                                 batch::BlocksFor(positions, options.kernel_block_tokens));
+         DraftChain::DeviceBytes(sequences, batch::BlocksFor(model::Positions(config, options),
+                                                             options.kernel_block_tokens));
 }
 
 Result<std::unique_ptr<DraftModelProposer>> DraftModelProposer::Make(

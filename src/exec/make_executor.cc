@@ -22,7 +22,7 @@ InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions
   limits.sequences = max_num_seqs;
   limits.logits_rows = options.max_logits_rows;
   limits.slots = max_num_seqs;
-  limits.positions = options.max_model_len > 0 ? options.max_model_len : config.context_length;
+  limits.positions = model::Positions(config, options);
   limits.vocab = config.vocab_size;
   limits.guesses = guesses || options.mtp_head ? limits::kDraftTokensMax : 0;
   return limits;

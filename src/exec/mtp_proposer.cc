@@ -3,16 +3,6 @@
 #include "device/alignment.h"
 
 namespace sluice::exec {
-namespace {
-
-// The first `count` rows of a tensor.
-ops::Tensor First(ops::Tensor tensor, int64_t count) {
-  tensor.dims[0] = count;
-  return tensor;
-}
-
-}  // namespace
-
 size_t MtpProposer::Carve(const device::View& view, const files::ModelConfig& config,
                           const model::ModelOptions& options, const Sizes& sizes,
                           Buffers* buffers) {
@@ -30,9 +20,8 @@ size_t MtpProposer::Carve(const device::View& view, const files::ModelConfig& co
 
 size_t MtpProposer::DeviceBytes(const files::ModelConfig& config,
                                 const model::ModelOptions& options, const Sizes& sizes) {
-  const int64_t positions =
-      options.max_model_len > 0 ? options.max_model_len : config.context_length;
-  const int32_t width = batch::BlocksFor(positions, options.kernel_block_tokens);
+  const int32_t width =
+      batch::BlocksFor(model::Positions(config, options), options.kernel_block_tokens);
   return Carve({}, config, options, sizes, nullptr) +
          DraftChain::DeviceBytes(sizes.sequences, width);
 }
@@ -59,7 +48,7 @@ Status MtpProposer::Guess(device::Stream& stream, const model::DeviceBatch& batc
   context.stream = &stream;
   context.observer = observer;
   model::DraftOutputs outputs;
-  if (drafts > 0) outputs = {chain_->logits(drafts), First(buffers_.hidden, drafts)};
+  if (drafts > 0) outputs = {chain_->logits(drafts), buffers_.hidden.Rows(0, drafts)};
   SLUICE_RETURN_IF_ERROR(model_.Draft(context, batch, hidden, outputs));
   if (drafts == 0) return OkStatus();
   return chain_->Keep(stream, given, drafts, number, /*moved=*/number > 1 ? 1 : 0);
@@ -72,18 +61,18 @@ Status MtpProposer::Propose(device::Stream& stream, const StepInputs& given,
   if (guesses < 0 && observer == nullptr) return OkStatus();
   const int64_t tokens = placed.tokens(), drafts = guesses > 0 ? given.drafting.dims[0] : 0;
   first_pass_ = placed;
-  first_pass_.token_ids = First(buffers_.ids, tokens);
+  first_pass_.token_ids = buffers_.ids.Rows(0, tokens);
   first_pass_.logits_rows = chain_->rows(drafts);
   SLUICE_RETURN_IF_ERROR(chain_->Next(stream, given, placed, drafts, first_pass_.token_ids));
   SLUICE_RETURN_IF_ERROR(
-      Guess(stream, first_pass_, First(shared_.hidden, tokens), given, 1, observer));
+      Guess(stream, first_pass_, shared_.hidden.Rows(0, tokens), given, 1, observer));
   if (drafts == 0) return OkStatus();
   next_pass_.groups.assign(placed.groups.size(), {});
   for (int number = 2; number <= guesses; ++number) {
     SLUICE_RETURN_IF_ERROR(
         chain_->Place(stream, given, drafts, &next_pass_, &next_pass_.groups[group_]));
     SLUICE_RETURN_IF_ERROR(
-        Guess(stream, next_pass_, First(buffers_.hidden, drafts), given, number, nullptr));
+        Guess(stream, next_pass_, buffers_.hidden.Rows(0, drafts), given, number, nullptr));
   }
   return OkStatus();
 }

@@ -84,13 +84,15 @@ size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& opti
   return layers::Activations::Bytes(config, options);
 }
 
+int64_t Positions(const files::ModelConfig& config, const ModelOptions& options) {
+  return options.max_model_len > 0 ? options.max_model_len : config.context_length;
+}
+
 size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options) {
   const bool local = std::any_of(config.layers.begin(), config.layers.end(),
                                  [](const files::LayerConfig& layer) { return layer.local_rope; });
-  const int64_t positions =
-      options.max_model_len > 0 ? options.max_model_len : config.context_length;
   const int64_t width = config.rope.rotary_dims + (local ? config.local_rope.rotary_dims : 0);
-  return static_cast<size_t>(positions * width) * sizeof(float);
+  return static_cast<size_t>(Positions(config, options) * width) * sizeof(float);
 }
 
 }  // namespace sluice::model

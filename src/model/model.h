@@ -84,6 +84,9 @@ class Model {
 std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
                                         const ModelOptions& options);
 
+// Of the longest sequence: as the options say, or else as the model declares.
+int64_t Positions(const files::ModelConfig& config, const ModelOptions& options);
+
 // Model::workspace_bytes() of a model that is not loaded yet, and what its tables of angles take on
 // a device for options.max_model_len positions.
 size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options);

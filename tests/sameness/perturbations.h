@@ -22,8 +22,9 @@ struct Perturbation {
 
 // Little memory, for few of the subjects at a time.
 struct Scarcity {
-  int max_model_len = 0;                        // of the longest subject
-  int64_t kv_bytes = 0, kv_bytes_drafting = 0;  // the latter where states are kept for drafts, too
+  int max_model_len = 0;  // of the longest subject
+  int64_t kv_bytes = 0,
+          kv_bytes_drafting = 0;  // the latter beside drafts, whose states or KV count
 };
 
 // Where drafts come from, as --speculate and --draft-model say it.
@@ -35,8 +36,7 @@ struct Drafts {
   }
 };
 
-// All of them for a model, on the instruction set of `base`. `drafts`: where most of them come
-// from, as --speculate takes it.
+// All of them for a model, on the instruction set of `base`. `drafts`: of most of them.
 std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcity& scarcity,
                                         const Drafts& drafts);
 
