@@ -1,0 +1,117 @@
+// A request and the events that answer it, as an embedder sees them. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sluice/sampling.h"
+#include "sluice/status.h"
+
+namespace sluice {
+
+using RequestId = uint64_t;
+
+// A conversation, as OpenAI's JSON; checked for being JSON of bounded depth, interpreted by the
+// model's template.
+struct ChatPrompt {
+  std::string messages_json;         // an array
+  std::string tools_json;            // an array, or empty
+  std::string template_kwargs_json;  // an object of extra template variables, or empty
+  bool add_generation_prompt = true;
+  // Arguments of tool calls and absent contents reach the template as it takes them, rather than as
+  // they are written.
+  bool adapt_history = false;
+};
+
+struct Request {
+  std::variant<std::string, std::vector<int32_t>, ChatPrompt> prompt;
+  bool add_special_tokens = true;  // BOS and the like, for a text prompt
+  Sampling sampling;
+  int n = 1;                      // answers to one prompt
+  std::optional<int> max_tokens;  // absent: what is left of the context; 0: only score the prompt
+  int min_tokens = 0;
+  bool ignore_eos = false;
+  std::vector<std::string> choice;  // the answer is one of these texts; empty: any. It wins over
+                                    // ignore_eos, min_tokens and no_repeat_ngram
+  std::vector<std::string> stop;    // the answer ends before the first of these
+  std::vector<int32_t> stop_token_ids;
+  std::string prediction;           // what the answer may quote, for --speculate; changes no answer
+  bool include_stop = false;        // leave the stop string in the text
+  bool skip_special_tokens = true;  // in the answer's text
+  std::optional<int> logprobs;      // of the k best beside each chosen token; 0: the chosen alone
+  std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
+  bool prompt_loss = false;            // the mean negative log-prob of the prompt
+  int priority = 0;                    // lower runs first
+  std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
+  std::string client;      // who sends it; prompts of several are tokenized in turns
+  // Let go of as soon as the engine keeps prompt and choice no more, which is when their ids exist.
+  std::shared_ptr<void> held;
+};
+
+struct TopToken {
+  int32_t id = 0;
+  double logprob = 0;
+  std::string bytes;  // of the token alone; may be a part of a UTF-8 character
+};
+
+struct TokenInfo {
+  int32_t id = 0;
+  std::string bytes;
+  std::optional<double> logprob;  // of the raw logits; absent for the first prompt token
+  std::vector<TopToken> top;      // best first; holds the chosen token too
+};
+
+enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
+
+// "stop", "length", "cancelled", "error"; "" while there is none.
+constexpr std::string_view Name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "";
+}
+
+struct Usage {
+  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  // Drafts that are a part of the answer, and those that were verified in vain. Only the former
+  // count as completion tokens.
+  int accepted_tokens = 0, rejected_tokens = 0;
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
+};
+
+// One event of a request. Every choice gets exactly one event with a finish reason; the event with
+// `last` ends the request, and nothing follows it.
+struct TextDelta {
+  int choice = 0;
+  std::string text;                      // complete UTF-8 characters
+  std::vector<TokenInfo> tokens;         // the tokens behind this event; log-probs if asked for
+  std::vector<TokenInfo> prompt_tokens;  // once, before the first text, if prompt_logprobs was set
+  FinishReason finish = FinishReason::kNone;
+  std::string stop_match;  // the stop string or the text of the stop token that ended the choice
+  bool last = false;
+  int64_t at_us = 0;  // when the step behind this event had ended, by the steady clock; 0: no step
+  Usage usage;        // of the whole request; complete when `last`
+  uint64_t seed = 0;  // in use, given or drawn
+  std::optional<double> prompt_loss;
+  Status error;  // not ok: the request failed (finish is kError)
+};
+
+// Runs on a text worker and must never block. Events of one request come one at a time, in order.
+using Sink = std::function<void(TextDelta&&)>;
+
+}  // namespace sluice
