@@ -39,6 +39,8 @@ struct EngineOptions {
   int max_queue = 1024;
   std::string scheduler_policy = "priority";
   int text_workers = 1;
+  std::string tool_parser = "auto";
+  std::string reasoning_parser = "auto";
   uint64_t seed = 0;
   std::string force_op;
   bool explain_kernels = false;
@@ -96,6 +98,13 @@ struct EngineOptions {
       "priority: each step by which a client's field priority (-100 to 100) is lower counts as "
       "10 s of waiting; fcfs: by arrival, and that field is ignored");
     v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
+    v(tool_parser, "tool-parser",
+      "how the model writes calls of tools: auto (told from its chat template), none, or a name "
+      "that docs/tool-calls.md lists");
+    v(reasoning_parser, "reasoning-parser",
+      "how the model sets apart what it thinks: auto (told from its chat template), none, or a "
+      "name "
+      "that docs/tool-calls.md lists");
     v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: drawn at random");
     v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
     v(explain_kernels, "explain-kernels",
