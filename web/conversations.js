@@ -15,7 +15,7 @@ export const conversations = () => all;
 
 export function newConversation() {
   const empty = all.find((one) => one.messages.length === 0);
-  const made = empty ?? { id: crypto.getRandomValues(new Uint32Array(2)).join(""), messages: [], settings: {} };
+  const made = empty ?? { id: crypto.getRandomValues(new Uint32Array(2)).join(""), messages: [], settings: { temperature: 0.7 } };
   if (!empty) all.unshift(made);
   return made;
 }
