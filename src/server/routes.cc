@@ -299,8 +299,8 @@ HttpReply Routes::OpenApi(const HttpRequest&) const {
 HttpReply Routes::Page(const HttpRequest& request) const {
   const WebFile* file = FindWebFile(request.path);
   if (file == nullptr) {
-    return HttpErrorReply(404, StrCat("the page has no file \"",
-                                      request.path.substr(0, kPathBytesShown), "\""));
+    return HttpErrorReply(
+        404, StrCat("the page has no file \"", request.path.substr(0, kPathBytesShown), "\""));
   }
   HttpReply reply;
   reply.content_type = file->content_type;
