@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 5> kEnds = {"<|end|>", "<|call|>", "<|ret
                                                    kChannel};
 // What a header begins with, behind white space.
 constexpr std::array<std::string_view, 4> kHeaderBegins = {kChannel, "<|start|>", "to=", kMessage};
-constexpr size_t kHeaderBytesMax = 512;
+constexpr size_t kHeaderBytesMax = 256;
 
 // The word of `header` behind `mark`, up to white space or another mark.
 std::string_view WordBehind(std::string_view header, std::string_view mark) {

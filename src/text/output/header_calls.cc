@@ -6,7 +6,7 @@ namespace sluice::text {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
-constexpr size_t kHeaderBytesMax = 512;
+constexpr size_t kHeaderBytesMax = 256;
 
 bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
 

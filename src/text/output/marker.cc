@@ -12,8 +12,11 @@ MarkerHit FindMarker(std::string_view text, std::span<const std::string_view> ma
   for (const std::string_view marker : markers) {
     if (firsts.find(marker[0]) == std::string::npos) firsts += marker[0];
   }
-  for (size_t at = text.find_first_of(firsts); at != std::string_view::npos;
-       at = text.find_first_of(firsts, at + 1)) {
+  // Most lists begin with one letter, and that is found many times faster.
+  const auto next = [&](size_t from) {
+    return firsts.size() == 1 ? text.find(firsts[0], from) : text.find_first_of(firsts, from);
+  };
+  for (size_t at = next(0); at != std::string_view::npos; at = next(at + 1)) {
     for (size_t i = 0; i < markers.size(); ++i) {
       const Match match = MatchFront(text.substr(at), markers[i]);
       if (match == Match::kYes) return {at, static_cast<int>(i)};
