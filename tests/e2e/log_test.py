@@ -60,7 +60,7 @@ class LogTest(unittest.TestCase):
 
     def test_fewer_may_be_asked_for(self):
         self.assertEqual(len(log_of(three, "--log-requests", "errors")[4:-1]), 2)
-        self.assertEqual(len(log_of(three, "--log-requests", "none")[3:-1]), 0)
+        self.assertEqual(len(log_of(three, "--log-requests", "none")[4:-1]), 0)
         lines = log_of(three, "--log-level", "warning")
         self.assertEqual([line.split()[2] for line in lines], ["warning", "warning"], lines)
 
