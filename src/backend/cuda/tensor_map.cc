@@ -48,14 +48,15 @@ Result<TensorMap> MapBytes(const void* data, int64_t rows, int64_t columns, int6
 }
 
 Result<TensorMap> MapBoxes(const BoxedTensor& tensor) {
-  const auto& [data, dims, strides, box] = tensor;
-  return Encode<4>(data,
-                   {.type = CU_TENSOR_MAP_DATA_TYPE_UINT16,
-                    .dims = {dims[0], dims[1], dims[2], dims[3]},
-                    .strides = {strides[0], strides[1], strides[2]},
-                    .box = {box[0], box[1], box[2], box[3]}},
-                   StrCat("describing ", dims[3], " pages of ", dims[2], " heads, ", dims[1],
-                          " rows of ", dims[0], " numbers"));
+  const auto& [data, number_bytes, dims, strides, box] = tensor;
+  return Encode<4>(
+      data,
+      {.type = number_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_UINT16,
+       .dims = {dims[0], dims[1], dims[2], dims[3]},
+       .strides = {strides[0], strides[1], strides[2]},
+       .box = {box[0], box[1], box[2], box[3]}},
+      StrCat("describing ", dims[3], " pages of ", dims[2], " heads, ", dims[1], " rows of ",
+             dims[0], " numbers"));
 }
 
 }  // namespace sluice::cuda

@@ -20,15 +20,17 @@ struct alignas(64) TensorMap {
 Result<TensorMap> MapBytes(const void* data, int64_t rows, int64_t columns, int64_t row_bytes,
                            int box_rows);
 
-// A tensor of 16-bit numbers: neighbours first, `strides` of the other dimensions in bytes.
+// A tensor of numbers of one or two bytes: neighbours first, `strides` of the other dimensions in
+// bytes.
 struct BoxedTensor {
   const void* data;
+  int number_bytes;
   std::array<uint64_t, 4> dims;
   std::array<uint64_t, 3> strides;
   std::array<uint32_t, 4> box;
 };
-// REQUIRES: data and strides are multiples of 16; a box has 64 neighbours and at most 256 numbers
-// along each other dimension.
+// REQUIRES: data and strides are multiples of 16; a box has 128 bytes of neighbours and at most 256
+// numbers along each other dimension.
 Result<TensorMap> MapBoxes(const BoxedTensor& tensor);
 
 }  // namespace sluice::cuda

@@ -312,9 +312,10 @@ template <int kDim>
 __device__ void RunPlain(const AttentionParams& params) {
   using Kernel = PlainAttention<kDim>;
   extern __shared__ __align__(16) char memory[];
-  Worklist work(params);
-  for (Tile tile; work.Next(params, &tile);)
-    Kernel(params, *reinterpret_cast<typename Kernel::Shared*>(memory), tile).Run();
+  __shared__ Worklist::Shared items;
+  Worklist work(params, items);
+  while (const Tile* const tile = work.Next(params))
+    Kernel(params, *reinterpret_cast<typename Kernel::Shared*>(memory), *tile).Run();
 }
 
 }  // namespace

@@ -1,22 +1,25 @@
 // Combines the partial results of splits in ascending order, as the kernels that walk all of a
 // row's splits do. A thread block takes one row (query token and head) after another: its threads
 // first make the factors of many splits, which need the largest score up to each, then every thread
-// sums one or two columns.
+// sums one column.
 #include "backend/cuda/attention/walk.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
+#include "backend/cuda/simt/mma.cuh"
 #include "base/dtype.h"
 
 namespace sluice::cuda {
 namespace {
 
-constexpr int kColumns = 256 / kCombineThreads;  // a thread's, of a head of up to 256
-constexpr int kAhead = 16;                       // splits that are read before they are used
+// Partial results are on their way, in stages of so many splits, while others are summed.
+constexpr int kStages = 4, kStageRows = 8;
 
-struct Factors {
-  float2 join[kCombineThreads];  // of what was there, of what comes
-  float sum[kCombineThreads];
-  float largest[kCombineThreads / 32];  // of each warp's splits
+struct Shared {
+  float parts[kStages][kStageRows * kCombineThreadsMax];
+  float2 join[kCombineThreadsMax];  // of what was there, of what comes
+  float sum[kCombineThreadsMax];
+  float largest[kCombineThreadsMax / 32];  // of each warp's splits
+  NearPlan near;
 };
 
 // The largest score up to this thread's split, and up to the one before it. `before`: of all
@@ -36,86 +39,85 @@ __device__ float2 LargestSoFar(float largest, float before, float* of_warps) {
   return {fmaxf(before, largest), previous};
 }
 
-template <class Activation>
-__device__ void StoreRow(const AttentionParams& p, int token, int head,
-                         const float (&values)[kColumns], float sum) {
-  const float factor = 1.0f / sum;
-  Activation* to =
-      static_cast<Activation*>(p.out) + token * p.out_stride + int64_t{head} * p.head_dim;
-#pragma unroll
-  for (int j = 0; j < kColumns; ++j) {
-    const int d = threadIdx.x + kCombineThreads * j;
-    if (d < p.head_dim) to[d] = FromFloat<Activation>(values[j] * factor);
+// Column `column` of a row, as the activation type has it.
+__device__ void Store(const AttentionParams& p, int token, int head, int column, float value) {
+  const int64_t at = token * p.out_stride + int64_t{head} * p.head_dim + column;
+  switch (static_cast<DType>(p.activation)) {
+    case DType::kF32:
+      static_cast<float*>(p.out)[at] = value;
+      break;
+    case DType::kF16:
+      static_cast<__half*>(p.out)[at] = FromFloat<__half>(value);
+      break;
+    default:
+      static_cast<__nv_bfloat16*>(p.out)[at] = FromFloat<__nv_bfloat16>(value);
   }
 }
 
-// Partial results `first`, `first` + q_heads, ... of `splits` splits.
+// Combines partial results `first`, `first` + q_heads, ... of `splits` splits. A thread has one
+// column, and copies it by itself.
 __device__ void Combine(const AttentionParams& p, int token, int head, int64_t first, int splits,
-                        Factors& shared) {
-  const float2* states = reinterpret_cast<const float2*>(p.partial_state);
-  float before = -INFINITY, sum = 0.0f;
-  float values[kColumns] = {};
-  for (int base = 0; base < splits; base += kCombineThreads) {
-    const int mine = base + threadIdx.x;
+                        Shared& shared) {
+  const float2* const states = reinterpret_cast<const float2*>(p.partial_state) + first;
+  const int threads = static_cast<int>(blockDim.x), column = static_cast<int>(threadIdx.x);
+  const bool has_column = column < p.head_dim;
+  const float* const parts = p.partial + first * p.head_dim + column;
+  const int64_t stride = int64_t{p.q_heads} * p.head_dim;
+  const auto fetch = [&](int stage) {
+    float* const to = shared.parts[stage % kStages] + column;
+    const float* from = parts + stage * kStageRows * stride;
+    const int rows = min(kStageRows, splits - stage * kStageRows);
+#pragma unroll 4
+    for (int i = 0; i < rows; ++i, from += stride)
+      CopyAsync<4>(SharedAddress(to + i * kCombineThreadsMax), from, has_column);
+    CommitCopies();
+  };
+  for (int stage = 0; stage < kStages - 1; ++stage) fetch(stage);
+  float before = -INFINITY, sum = -0.0f, value = -0.0f;  // to which 0 adds its own sign
+  for (int base = 0; base < splits; base += threads) {
+    const int mine = base + column;
     const float2 state =
-        mine < splits ? states[first + int64_t{mine} * p.q_heads] : float2{-INFINITY, 0.0f};
+        mine < splits ? states[int64_t{mine} * p.q_heads] : float2{-INFINITY, 0.0f};
     const float2 largest = LargestSoFar(state.x, before, shared.largest);
-    shared.join[threadIdx.x] = {exp2f(largest.y - largest.x), exp2f(state.x - largest.x)};
-    shared.sum[threadIdx.x] = state.y;
+    const float2 join = {exp2f(largest.y - largest.x), exp2f(state.x - largest.x)};
+    shared.join[column] = mine == 0 ? float2{1.0f, 1.0f} : join;
+    shared.sum[column] = state.y;
     __syncthreads();
-    for (const float w : shared.largest) before = fmaxf(before, w);
-    const int end = min(kCombineThreads, splits - base);
-    for (int begin = 0; begin < end; begin += kAhead) {
-      float parts[kAhead][kColumns];
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const int64_t at = first + int64_t{base + begin + i} * p.q_heads;
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
-          const int d = threadIdx.x + kCombineThreads * j;
-          const bool there = begin + i < end && d < p.head_dim;
-          parts[i][j] = there ? p.partial[at * p.head_dim + d] : 0.0f;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        if (begin + i >= end) break;
-        const bool is_first = base + begin + i == 0;
-        const float2 join = shared.join[begin + i];
-        const float next = shared.sum[begin + i];
-        sum = is_first ? next : __fmaf_rn(sum, join.x, next * join.y);
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j)
-          values[j] = is_first ? parts[i][j] : Joined(values[j], parts[i][j], join);
+    for (int w = 0; w < threads / 32; ++w) before = fmaxf(before, shared.largest[w]);
+    const int end = min(threads, splits - base);
+    for (int begin = 0; begin < end; begin += kStageRows) {
+      const int stage = (base + begin) / kStageRows;
+      fetch(stage + kStages - 1);
+      WaitCopies<kStages - 1>();
+      const float* const from = shared.parts[stage % kStages] + column;
+      const int rows = min(kStageRows, end - begin);
+#pragma unroll 8
+      for (int i = 0; i < rows; ++i) {
+        const float2 factor = shared.join[begin + i];
+        sum = __fmaf_rn(sum, factor.x, shared.sum[begin + i] * factor.y);
+        value = Joined(value, from[i * kCombineThreadsMax], factor);
       }
     }
     __syncthreads();
   }
-  switch (static_cast<DType>(p.activation)) {
-    case DType::kF32:
-      return StoreRow<float>(p, token, head, values, sum);
-    case DType::kF16:
-      return StoreRow<__half>(p, token, head, values, sum);
-    default:
-      return StoreRow<__nv_bfloat16>(p, token, head, values, sum);
-  }
+  if (has_column) Store(p, token, head, column, value * (1.0f / sum));
 }
 
 }  // namespace
 }  // namespace sluice::cuda
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
     any_f32_attention_combine(const __grid_constant__ sluice::cuda::AttentionParams params) {
   using namespace sluice::cuda;
-  __shared__ Factors shared;
+  __shared__ Shared shared;
   WaitForInputs();
-  const StepPlan plan = PlanOf(params.plan);
-  const int64_t rows = int64_t{plan.head[kSplitRows]} * params.q_heads;
+  shared.near.Read(params);
+  const int64_t rows = int64_t{shared.near.head[kSplitRows]} * params.q_heads;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int split_token = static_cast<int>(row / params.q_heads);
     const int head = static_cast<int>(row % params.q_heads);
-    const auto begin = [&](int i) { return int64_t{plan.entries[i].row}; };
-    const PlanEntry entry = plan.entries[LastAtMost(plan.head[kEntries], split_token, begin)];
+    const auto begin = [](const PlanEntry& entry) { return entry.row; };
+    const PlanEntry entry = shared.near.Find(params, split_token, begin);
     const SequenceWork work = WorkOf(params, entry);
     const int token = split_token - entry.row;
     const Visible visible = VisibleAt(params, work.at, work.at.Position(token));

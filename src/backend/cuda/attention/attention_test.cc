@@ -32,6 +32,7 @@ constexpr Kind kKinds[] = {
     {"f16_80", DType::kF16, DType::kF16, 7, 1, 80},
     {"f16_128_window", DType::kF16, DType::kF16, 4, 1, 128, true, 130},
     {"bf16_f8", DType::kBF16, DType::kF8E4M3, 8, 2, 128},
+    {"bf16_f8_64", DType::kBF16, DType::kF8E4M3, 6, 2, 64},
     {"f16_i8", DType::kF16, DType::kI8, 4, 2, 96},
     {"f32", DType::kF32, DType::kF16, 9, 3, 64},
     {"f32_all", DType::kF32, DType::kF32, 2, 2, 20, false},
@@ -201,6 +202,24 @@ TEST_P(AttentionSameness, ARowIsTheSameAloneAndInAnyBatch) {
           << "sequence " << chunk.sequence << " with room for " << blocks_max << " blocks";
     }
     at += Run({chunk}).size();
+  }
+}
+
+// Enough sequences of several splits that items are long: then warps of codes take whole splits
+// (stream_attention.cuh), in pieces with 60 sequences, with 260 in whole contexts.
+TEST_P(AttentionSameness, DecodeOfManyLongContextsGivesTheBitsOfEachAlone) {
+  constexpr int kEnds[] = {1300, 1201, 1025};
+  std::vector<std::byte> alone[3];
+  for (int i = 0; i < 3; ++i) alone[i] = Run({{2, kEnds[i] - 1, kEnds[i]}});
+  for (const int sequences : {60, 260}) {
+    std::vector<Chunk> chunks;
+    for (int s = 0; s < sequences; ++s) chunks.push_back({2, kEnds[s % 3] - 1, kEnds[s % 3]});
+    const std::vector<std::byte> together = Run(chunks);
+    for (int s = 0; s < sequences; ++s) {
+      const std::vector<std::byte>& row = alone[s % 3];
+      EXPECT_TRUE(std::equal(row.begin(), row.end(), together.begin() + s * row.size()))
+          << "sequence " << s << " of " << sequences;
+    }
   }
 }
 

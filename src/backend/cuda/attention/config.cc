@@ -10,7 +10,7 @@ namespace {
 // For partial results: a batch that has more to split than fits here has enough tiles without.
 constexpr int64_t kScratchMax = int64_t{256} << 20;
 constexpr int kSharedOfUnit = 227 << 10,
-              kSharedOfBlock = 2 << 10;  // bytes; the second: beside ours
+              kSharedOfBlock = 3 << 10;  // bytes; the second: beside ours
 constexpr int64_t kCombineBlocksPerUnit = 8;
 // Where a step has fewer query tokens of each sequence it verifies drafts, if it does not have so
 // many more than sequences that there must be a chunk of a prompt.
@@ -39,6 +39,8 @@ void ChooseKernel(AttentionProducts products, const ops::Attention::Desc& desc,
   config.threads = kMmaThreads;
   config.blocks_per_unit = dim <= 128 ? 2 : 1;
   config.shared_bytes = MmaSharedBytes(dim, codes);
+  config.streams = codes && dim <= 128 && desc.kv.kernel_block_tokens % kStreamBox == 0;
+  if (config.streams) config.shared_bytes = std::max(config.shared_bytes, StreamSharedBytes(dim));
   if (!codes) {
     config.module =
         products == AttentionProducts::kF16 ? "sm80_f16_attention" : "sm80_bf16_attention";
@@ -84,7 +86,8 @@ std::string AttentionConfig::ToString() const {
                 partial_bytes + state_bytes, " bytes, combine ", combine_blocks,
                 wide.thread_blocks == 0
                     ? std::string()
-                    : StrCat(", ", wide.function, " on ", wide.thread_blocks, " thread blocks"));
+                    : StrCat(", ", wide.function, " on ", wide.thread_blocks, " thread blocks"),
+                streams ? ", streams" : "");
 }
 
 AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attention::Desc& desc,

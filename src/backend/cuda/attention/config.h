@@ -37,6 +37,7 @@ struct AttentionConfig {
   int64_t slots_max = 0;
   size_t partial_bytes = 0, state_bytes = 0;  // scratch
   unsigned combine_blocks = 0;                // of the last launch; 0: there is none
+  bool streams = false;  // long contexts of one token, where the tensors are aligned for it
   WideConfig wide;
 
   std::string ToString() const;

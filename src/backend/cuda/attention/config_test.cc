@@ -137,5 +137,26 @@ TEST(AttentionConfigTest, SharedMemoryFitsAThreadBlock) {
   }
 }
 
+TEST(AttentionConfigTest, PagesOfWholeBoxesInCodesAreStreamed) {
+  const auto of = [](DType kv, int head_dim, int tokens) {
+    ops::Attention::Desc desc = Llama(DType::kBF16, kv);
+    desc.head_dim = desc.kv.k_head_dim = desc.kv.v_head_dim = head_dim;
+    desc.kv.kernel_block_tokens = tokens;
+    return ConfigureAttention(AttentionProducts::kBF16, desc, {64, 64, 512}, 132);
+  };
+  for (const DType kv : {DType::kF8E4M3, DType::kI8}) {
+    for (const int head_dim : {64, 80, 128}) {
+      const AttentionConfig config = of(kv, head_dim, 16);
+      EXPECT_TRUE(config.streams) << head_dim;
+      EXPECT_GE(config.shared_bytes, StreamSharedBytes(head_dim));
+      EXPECT_EQ(config.thread_blocks, 2u * 132) << "two on a multiprocessor";
+    }
+    EXPECT_TRUE(of(kv, 128, 64).streams);
+    EXPECT_FALSE(of(kv, 128, 24).streams);
+    EXPECT_FALSE(of(kv, 256, 16).streams);
+  }
+  EXPECT_FALSE(of(DType::kBF16, 128, 16).streams);
+}
+
 }  // namespace
 }  // namespace sluice::cuda

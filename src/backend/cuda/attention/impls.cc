@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backend/cuda/attention/config.h"
+#include "backend/cuda/attention/kv_maps.h"
 #include "backend/cuda/attention/plan.h"
-#include "backend/cuda/attention/wide_params.h"
 #include "backend/cuda/launch.h"
 #include "device/alignment.h"
 
@@ -62,6 +62,8 @@ bool KvAligned(const Attention::Desc& desc, const AttentionParams& p, int number
          reinterpret_cast<uintptr_t>(p.v) % bytes == 0;
 }
 
+int KvBytes(const Attention::Desc& desc) { return static_cast<int>(Info(desc.kv.dtype).bytes); }
+
 // Rows of Q and of the output can be accessed by pairs of 16-bit numbers.
 bool RowsAligned(const AttentionParams& p) {
   return p.q_stride % 2 == 0 && p.out_stride % 2 == 0 &&
@@ -73,26 +75,42 @@ bool RowsCopied(const AttentionParams& p) {
   return p.q_stride % 8 == 0 && reinterpret_cast<uintptr_t>(p.q) % 16 == 0;
 }
 
+// Rows of K and V and the scales of a box begin where the copy engine can read them.
+bool BoxesAligned(const Attention::Desc& desc, const AttentionParams& p) {
+  if (!KvAligned(desc, p, 16 / KvBytes(desc))) return false;
+  const auto scales = [](const float* data, int64_t stride) {
+    return stride % 4 == 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
+  };
+  return scales(p.k_scale, p.k_scale_stride) && scales(p.v_scale, p.v_scale_stride);
+}
+
 // The rows of a page that the copy engine brings at a time, as a map of K or V.
-Result<TensorMap> MapPages(const AttentionParams& p, const void* data, int64_t stride) {
-  const uint64_t row = static_cast<uint64_t>(p.head_dim) * 2;
+Result<TensorMap> MapPages(const Attention::Desc& desc, const AttentionParams& p, const void* data,
+                           int64_t stride, int box_rows) {
+  const uint64_t number = static_cast<uint64_t>(KvBytes(desc));
+  const uint64_t row = static_cast<uint64_t>(p.head_dim) * number;
   const auto of = [](auto number) { return static_cast<uint64_t>(number); };
   return MapBoxes(
       {.data = data,
+       .number_bytes = KvBytes(desc),
        .dims = {of(p.head_dim), of(p.block_tokens), of(p.kv_heads), of(p.kernel_blocks)},
-       .strides = {row, row * of(p.block_tokens), of(stride) * 2},
-       .box = {64, static_cast<uint32_t>(std::min(p.block_tokens, kWideBlock)), 1, 1}});
+       .strides = {row, row * of(p.block_tokens), of(stride) * number},
+       .box = {static_cast<uint32_t>(128 / number), static_cast<uint32_t>(box_rows), 1, 1}});
+}
+Result<KvMaps> MapKv(const Attention::Desc& desc, const AttentionParams& p, int box_rows) {
+  KvMaps maps;
+  SLUICE_ASSIGN_OR_RETURN(maps.k, MapPages(desc, p, p.k, p.k_stride, box_rows));
+  SLUICE_ASSIGN_OR_RETURN(maps.v, MapPages(desc, p, p.v, p.v_stride, box_rows));
+  return maps;
 }
 
-Status LaunchWide(device::Stream& stream, const WideConfig& config, const AttentionParams& p) {
-  WideParams wide;
-  SLUICE_ASSIGN_OR_RETURN(wide.k, MapPages(p, p.k, p.k_stride));
-  SLUICE_ASSIGN_OR_RETURN(wide.v, MapPages(p, p.v, p.v_stride));
-  wide.attention = p;
+Status LaunchWide(device::Stream& stream, const Attention::Desc& desc, const WideConfig& config,
+                  const AttentionParams& p) {
+  SLUICE_ASSIGN_OR_RETURN(const KvMaps maps, MapKv(desc, p, std::min(p.block_tokens, kWideBlock)));
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  return Launch(stream, {config.module, config.function.c_str()}, shape, wide);
+  return Launch(stream, {config.module, config.function.c_str()}, shape, p, maps);
 }
 
 // Rounded, so that what lies behind it is aligned.
@@ -128,6 +146,8 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
   p.wide_rows = wide ? config.wide.rows : 0;
   p.thread_blocks = static_cast<int32_t>(config.thread_blocks);
   p.slots_max = static_cast<int32_t>(config.slots_max);
+  const bool streams = config.streams && BoxesAligned(desc, p) && p.kernel_blocks > 0;
+  p.stream_splits = streams ? kStreamSplits : 0;
   const bool own_plan = args.plan.empty();
   const size_t plan_bytes = own_plan ? PlanBytes(p.sequences) : 0;
   SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch,
@@ -140,12 +160,22 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
     SLUICE_RETURN_IF_ERROR(
         Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p));
   }
-  if (wide) SLUICE_RETURN_IF_ERROR(LaunchWide(stream, config.wide, p));
+  if (wide) SLUICE_RETURN_IF_ERROR(LaunchWide(stream, desc, config.wide, p));
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  SLUICE_RETURN_IF_ERROR(Launch(stream, {config.module, config.function.c_str()}, shape, p));
-  const LaunchShape combine = {.grid = {config.combine_blocks}, .block = {kCombineThreads}};
+  const KernelId kernel = {config.module, config.function.c_str()};
+  if constexpr (products == AttentionProducts::kF32) {
+    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p));
+  } else {
+    KvMaps maps;
+    if (streams) {
+      SLUICE_ASSIGN_OR_RETURN(maps, MapKv(desc, p, kStreamBox));
+    }
+    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p, maps));
+  }
+  const LaunchShape combine = {.grid = {config.combine_blocks},
+                               .block = {static_cast<unsigned>(CombineThreads(desc.head_dim))}};
   return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine, p);
 }
 

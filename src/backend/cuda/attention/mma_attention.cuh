@@ -1,14 +1,17 @@
 // Attention on matrix instructions. A thread block has up to 64 rows of one KV head, a warp 16 of
 // them; where there are no more than 16 (decode), the warps share them: each makes the scores of
-// some positions and, with the weights of all, some columns of the output. Both forms do the same
-// arithmetic in the same order, so a row's bits are the same in prefill and decode. KV comes
-// through two stages of shared memory in blocks of positions; codes are widened there to T, which
-// is exact, and their scales are applied to scores and weights. Weights are rounded to T before
-// they multiply V. What a row does not see may be any bytes, NaN too, and adds nothing.
+// some positions and, with the weights of all, some columns of the output. A third form streams
+// long contexts in codes (stream_attention.cuh). All forms do the same arithmetic in the same
+// order, so a row's bits are the same in prefill and decode. KV comes through two stages of shared
+// memory in blocks of positions; codes are widened there to T, which is exact, and their scales are
+// applied to scores and weights. Weights are rounded to T before they multiply V. What a row does
+// not see may be any bytes, NaN too, and adds nothing.
 #pragma once
 
 #include <type_traits>
 
+#include "backend/cuda/attention/kv_codes.cuh"
+#include "backend/cuda/attention/stream_attention.cuh"
 #include "backend/cuda/attention/walk.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
@@ -16,37 +19,10 @@
 
 namespace sluice::cuda {
 
-enum class KvForm { kPlain, kF8, kI8 };
-
-// Eight codes as bfloat16.
-template <KvForm kForm>
-__device__ uint4 Widen(uint2 codes) {
-  uint32_t out[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t pair = (i < 2 ? codes.x : codes.y) >> (16 * (i % 2));
-    if constexpr (kForm == KvForm::kF8) {
-      // As bfloat16 bits the exponent is too small by 120.
-      const uint32_t bits = (pair & 0x80u) << 8 | (pair & 0x7fu) << 4 | (pair & 0x8000u) << 16 |
-                            (pair & 0x7f00u) << 12;
-      const __nv_bfloat162 factor = __float2bfloat162_rn(0x1p120f);
-      const __nv_bfloat162 wide = __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&bits), factor);
-      out[i] = *reinterpret_cast<const uint32_t*>(&wide);
-    } else {
-      // 2^23 + (code + 128) as float bits, less 2^23 + 128.
-      const uint32_t shifted = pair ^ 0x8080u;
-      const float low = __uint_as_float(0x4b000000u | (shifted & 0xffu)) - 8388736.0f;
-      const float high = __uint_as_float(0x4b000000u | (shifted >> 8 & 0xffu)) - 8388736.0f;
-      out[i] = Pack<__nv_bfloat16>(low, high);
-    }
-  }
-  return {out[0], out[1], out[2], out[3]};
-}
-
 // kTogether: the warps share the same 16 rows.
 template <class T, class Activation, KvForm kForm, int kDim, bool kTogether>
 struct MmaAttention {
-  static constexpr int kRows = kTogether ? 16 : 64, kThreads = 128, kWarps = 4;
+  static constexpr int kRows = kTogether ? 16 : 64, kThreads = kMmaThreads, kWarps = kMmaWarps;
   static constexpr int kBlock = kDim <= 128 ? 64 : 32;  // positions
   static constexpr int kRing = 4;
   static constexpr bool kCodes = kForm != KvForm::kPlain;
@@ -64,12 +40,17 @@ struct MmaAttention {
   static constexpr int kCodeTileBytes = kBlock * kDim;
   static constexpr int kStages = 2;
   static constexpr int kTiles = kCodes ? 1 : kStages;
+  // Where K and V of a position lie, in bytes, or their scales, in numbers; -1: nowhere.
+  struct Place {
+    int64_t k, v;
+  };
   // Shared memory, in this order.
   struct Shared {
     char kv[kTiles][2][kTileBytes];
     char codes[kCodes ? kStages : 1][2][kCodes ? kCodeTileBytes : 16];
     float scales[kStages][2][kBlock];
-    KvRow rows[kRing][kBlock];
+    Place places[kRing][kBlock];
+    Place scale_places[kCodes ? kRing : 1][kCodes ? kBlock : 1];
     uint4 q[kKeepQ ? 1 : kSteps * kThreads];
     float4 outer[kAllColumns * kThreads];
   };
@@ -128,7 +109,7 @@ struct MmaAttention {
 
   const AttentionParams& p;
   Shared& shared;
-  const Tile tile;
+  const Tile& tile;
   Visible all;
   int kv_head, warp, lane;
   int first_column;    // of the output, in eights
@@ -158,14 +139,14 @@ struct MmaAttention {
     StoreRow(1, LookUp(walk.begin + 1));
     KvRow ahead = LookUp(walk.begin + 2);
     __syncthreads();
-    Fetch(walk.begin, 0, 0);
+    Fetch(0, 0);
     CommitCopies();
     SetRows();
     LoadQ();
     ResetInner();
     for (int block = walk.begin; block < walk.end; ++block) {
       const int i = block - walk.begin, stage = i % kStages;
-      if (block + 1 < walk.end) Fetch(block + 1, (i + 1) % kStages, (i + 1) % kRing);
+      if (block + 1 < walk.end) Fetch((i + 1) % kStages, (i + 1) % kRing);
       CommitCopies();
       StoreRow((i + 2) % kRing, ahead);
       ahead = LookUp(block + 3);  // has the time of a block to arrive
@@ -235,55 +216,69 @@ struct MmaAttention {
     const int i = threadIdx.x;
     return i < kBlock ? FindRow(p, tile.at.index, all, block * kBlock + i) : KvRow{-1, 0};
   }
-  __device__ void StoreRow(int slot, const KvRow& at) {
-    if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = Checked(p, at);
+  __device__ void StoreRow(int slot, const KvRow& row) {
+    if (threadIdx.x >= kBlock) return;
+    const KvRow at = Checked(p, row);
+    const int64_t bytes = kCodes ? 1 : 2, inside = int64_t{kv_head} * p.block_tokens + at.offset;
+    const Place nowhere = {-1, -1};
+    const Place place = {(at.block * p.k_stride + inside * p.head_dim) * bytes,
+                         (at.block * p.v_stride + inside * p.head_dim) * bytes};
+    shared.places[slot][threadIdx.x] = at.block >= 0 ? place : nowhere;
+    if constexpr (kCodes) {
+      const Place scales = {at.block * p.k_scale_stride + inside,
+                            at.block * p.v_scale_stride + inside};
+      shared.scale_places[slot][threadIdx.x] = at.block >= 0 ? scales : nowhere;
+    }
+  }
+
+  // Calls visit(position, chunk) for the thread's part of a block.
+  template <class Visit>
+  __device__ static void ForChunks(const Visit& visit) {
+    const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll 4
+    for (int step = 0; step < kBlock * kChunks / kThreads; ++step) {
+      if constexpr (kThreads % kChunks == 0) {
+        visit(thread / kChunks + step * (kThreads / kChunks), thread % kChunks);
+      } else {
+        const int c = thread + step * kThreads;
+        visit(c / kChunks, c % kChunks);
+      }
+    }
   }
 
   // Begins to copy a block of K and V. Positions that nobody sees become zeros.
-  __device__ void Fetch(int block, int stage, int slot) {
+  __device__ void Fetch(int stage, int slot) {
     constexpr int kUnit = kCodes ? 8 : 16;  // bytes of a chunk
-    const char* k = static_cast<const char*>(p.k);
-    const char* v = static_cast<const char*>(p.v);
-#pragma unroll 4
-    for (int c = threadIdx.x; c < kBlock * kChunks; c += kThreads) {
-      const int i = c / kChunks, chunk = c % kChunks;
-      const KvRow at = shared.rows[slot][i];
-      const bool take = at.block >= 0 && chunk * 8 < p.head_dim;
-      const int64_t inside =
-          (int64_t{kv_head} * p.block_tokens + at.offset) * p.head_dim + chunk * 8;
-      const int64_t k_at = take ? (at.block * p.k_stride + inside) * (kUnit / 8) : 0;
-      const int64_t v_at = take ? (at.block * p.v_stride + inside) * (kUnit / 8) : 0;
-      char* to_k = kCodes ? shared.codes[stage][0] + i * kDim + chunk * 8
-                          : shared.kv[stage % kTiles][0] + i * kRowBytes + chunk * 16;
-      char* to_v = kCodes ? shared.codes[stage][1] + i * kDim + chunk * 8
-                          : shared.kv[stage % kTiles][1] + i * kRowBytes + chunk * 16;
-      CopyAsync<kUnit>(SharedAddress(to_k), k + k_at, take);
-      CopyAsync<kUnit>(SharedAddress(to_v), v + v_at, take);
-    }
+    const char* const k = static_cast<const char*>(p.k);
+    const char* const v = static_cast<const char*>(p.v);
+    char* const to_k = kCodes ? shared.codes[stage][0] : shared.kv[stage % kTiles][0];
+    char* const to_v = kCodes ? shared.codes[stage][1] : shared.kv[stage % kTiles][1];
+    ForChunks([&](int i, int chunk) {
+      const Place at = shared.places[slot][i];
+      const bool take = at.k >= 0 && chunk * 8 < p.head_dim;
+      const int to = i * (kCodes ? kDim : kRowBytes) + chunk * kUnit, from = chunk * kUnit;
+      CopyAsync<kUnit>(SharedAddress(to_k + to), k + (take ? at.k + from : 0), take);
+      CopyAsync<kUnit>(SharedAddress(to_v + to), v + (take ? at.v + from : 0), take);
+    });
     if constexpr (kCodes) {
       const int i = threadIdx.x;
       if (i >= kBlock) return;
-      const KvRow at = shared.rows[slot][i];
-      const bool take = at.block >= 0;
-      const int64_t inside = int64_t{kv_head} * p.block_tokens + at.offset;
-      CopyAsync<4>(SharedAddress(&shared.scales[stage][0][i]),
-                   p.k_scale + (take ? at.block * p.k_scale_stride + inside : 0), take);
-      CopyAsync<4>(SharedAddress(&shared.scales[stage][1][i]),
-                   p.v_scale + (take ? at.block * p.v_scale_stride + inside : 0), take);
+      const Place at = shared.scale_places[slot][i];
+      const bool take = at.k >= 0;
+      CopyAsync<4>(SharedAddress(&shared.scales[stage][0][i]), p.k_scale + (take ? at.k : 0), take);
+      CopyAsync<4>(SharedAddress(&shared.scales[stage][1][i]), p.v_scale + (take ? at.v : 0), take);
     }
   }
 
   __device__ void WidenTiles(int stage) {
 #pragma unroll
     for (int which = 0; which < 2; ++which) {
-#pragma unroll 4
-      for (int c = threadIdx.x; c < kBlock * kChunks; c += kThreads) {
-        const int i = c / kChunks, chunk = c % kChunks;
+      ForChunks([&](int i, int chunk) {
         const uint2 codes =
             *reinterpret_cast<const uint2*>(shared.codes[stage][which] + i * kDim + chunk * 8);
         *reinterpret_cast<uint4*>(shared.kv[0][which] + i * kRowBytes + chunk * 16) =
             Widen<kForm>(codes);
-      }
+      });
     }
   }
 
@@ -624,19 +619,38 @@ struct MmaAttention {
   }
 };
 
+// Whether an item has so many splits of one token that the warps take them apart.
+__device__ inline bool Streams(const AttentionParams& p, const Tile& tile) {
+  const int end = min(tile.piece_end, tile.first_split + tile.splits);
+  return p.stream_splits > 0 && tile.at.tokens == 1 && tile.rows <= kStreamRows &&
+         end - tile.piece_begin >= p.stream_splits;
+}
+
 template <class T, class Activation, KvForm kForm, int kDim>
-__device__ void RunMmaAttention(const AttentionParams& params) {
-  // With heads of 256 both forms in one kernel cost prefill more registers than decode gains.
-  using Together = MmaAttention<T, Activation, kForm, kDim, kDim <= 128>;
+__device__ void RunMmaAttention(const AttentionParams& p, const KvMaps& maps) {
+  // With heads of 256 several forms in one kernel cost prefill more registers than decode gains;
+  // beside the form that streams, those of KV in 16 bits would have to do with fewer, too.
+  constexpr bool kTogether = kDim <= 128, kStreams = kTogether && kForm != KvForm::kPlain;
+  using Stream = StreamAttention<T, Activation, kStreams ? kForm : KvForm::kF8, kDim>;
+  using Together = MmaAttention<T, Activation, kForm, kDim, kTogether>;
   using Apart = MmaAttention<T, Activation, kForm, kDim, false>;
-  extern __shared__ __align__(16) char memory[];
+  extern __shared__ __align__(1024) char memory[];
+  __shared__ typename Stream::Rings rings;
+  __shared__ Worklist::Shared items;
+  if (kStreams) rings.Init();
   WaitForInputs();
-  Worklist work(params);
-  for (Tile tile; work.Next(params, &tile);) {
-    if (kDim <= 128 && tile.rows <= Together::kRows) {
-      Together(params, *reinterpret_cast<typename Together::Shared*>(memory), tile).Run();
+  Worklist work(p, items);
+  while (const Tile* const tile = work.Next(p)) {
+    if constexpr (kStreams) {
+      if (Streams(p, *tile)) {
+        Stream(p, maps, *reinterpret_cast<typename Stream::Shared*>(memory), rings, *tile).Run();
+        continue;
+      }
+    }
+    if (kTogether && tile->rows <= Together::kRows) {
+      Together(p, *reinterpret_cast<typename Together::Shared*>(memory), *tile).Run();
     } else {
-      Apart(params, *reinterpret_cast<typename Apart::Shared*>(memory), tile).Run();
+      Apart(p, *reinterpret_cast<typename Apart::Shared*>(memory), *tile).Run();
     }
   }
 }
@@ -644,10 +658,12 @@ __device__ void RunMmaAttention(const AttentionParams& params) {
 }  // namespace sluice::cuda
 
 // Defines kernel `name` for one size of heads.
-#define SLUICE_MMA_ATTENTION(name, T, Activation, form, dim)                               \
-  extern "C" __global__ void __launch_bounds__(128, dim <= 128 ? 2 : 1)                    \
-      name(const __grid_constant__ sluice::cuda::AttentionParams params) {                 \
-    sluice::cuda::RunMmaAttention<T, Activation, sluice::cuda::KvForm::form, dim>(params); \
+#define SLUICE_MMA_ATTENTION(name, T, Activation, form, dim)                       \
+  extern "C" __global__ void __launch_bounds__(128, dim <= 128 ? 2 : 1)            \
+      name(const __grid_constant__ sluice::cuda::AttentionParams params,           \
+           const __grid_constant__ sluice::cuda::KvMaps maps) {                    \
+    using sluice::cuda::KvForm;                                                    \
+    sluice::cuda::RunMmaAttention<T, Activation, KvForm::form, dim>(params, maps); \
   }
 
 // Kernels `name`_64 and so on, one for each size of heads.

@@ -40,20 +40,34 @@ struct AttentionParams {
   int32_t thread_blocks;   // that share the work
   int32_t slots_max;       // partial results of a token (all heads) that there is room for
   int32_t vector_kv;       // four numbers of K or V can be read at once
+  int32_t stream_splits;   // of an item that is streamed, at least; 0: none is
   int32_t activation, kv;  // DType
 };
 
 // The matrix kernels: rows of a tile, threads, and shared memory for heads of `dim` numbers with KV
 // of 16 bits or of codes.
-inline constexpr int kMmaRows = 64, kMmaThreads = 128;
+inline constexpr int kMmaRows = 64, kMmaThreads = 128, kMmaWarps = kMmaThreads / 32;
 constexpr int MmaBlock(int dim) { return dim <= 128 ? 64 : 32; }
 constexpr int MmaSharedBytes(int dim, bool codes) {
   const int block = MmaBlock(dim);
   const int tile = block * (dim * 2 + 16);
   const int kv = (codes ? 1 : 2) * 2 * tile + (codes ? 2 * 2 * block * dim : 2 * 16);
-  const int scales = 2 * 2 * block * 4, rows = 4 * block * 8;
+  const int scales = 2 * 2 * block * 4, places = 4 * block * 16;
   const int q = dim <= 128 ? 16 : dim / 16 * kMmaThreads * 16;
-  return kv + scales + rows + q + dim / 8 * kMmaThreads * 16;
+  return kv + scales + places + (codes ? places : 16) + q + dim / 8 * kMmaThreads * 16;
+}
+
+// The form that streams long contexts in codes: each warp has a ring of boxes of so many positions,
+// in rows of 128 bytes, and takes the splits of an item in turn with the others. An item has enough
+// of them for each to have one.
+inline constexpr int kStreamRows = 16, kStreamBox = 16, kStreamSplits = kMmaWarps;
+inline constexpr int kStreamBoxBytes = kStreamBox * 128, kStreamSlots = 12;
+// A step is cut into such items if one in so many thread blocks has one: that many rings are enough
+// to keep the memory busy.
+inline constexpr int kStreamShare = 3;
+constexpr int StreamSharedBytes(int dim) {
+  return kMmaWarps * kStreamSlots * (kStreamBoxBytes + kStreamBox * 4) + dim / 8 * 32 * 16 +
+         2 * 32 * 8 + 16;
 }
 
 // The wide kernel, for sequences of many query rows: two warpgroups of 64 rows each and one that
@@ -77,8 +91,9 @@ constexpr int PlainSharedBytes(int dim) {
   return (2 * block * width + kPlainRows * width + kPlainRows * (block + 4)) * 4 + 3 * block * 8;
 }
 
-// The kernel that combines splits: a thread block per query row, a thread per one or two columns.
-inline constexpr int kCombineThreads = 128;
+// The kernel that combines splits: a thread block per query row, a thread per column.
+inline constexpr int kCombineThreadsMax = 256;
+constexpr int CombineThreads(int head_dim) { return head_dim <= 128 ? 128 : kCombineThreadsMax; }
 inline constexpr int kPlanThreads = 32;
 
 }  // namespace sluice::cuda

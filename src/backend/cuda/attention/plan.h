@@ -98,10 +98,10 @@ SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const SequenceA
   SequenceWork work;
   work.at = at;
   if (at.tokens <= 0 || at.context < at.tokens) return work;
-  const int64_t rows = int64_t{at.tokens} * p.group;
-  work.many = rows > int64_t{kSplitTilesMax} * p.tile_rows;
+  const int rows = at.tokens * p.group;
+  work.many = rows > kSplitTilesMax * p.tile_rows;
   work.tile_rows = work.many && p.wide_rows > 0 ? p.wide_rows : p.tile_rows;
-  work.tiles = static_cast<int>(CeilDiv(rows, work.tile_rows));
+  work.tiles = (rows + work.tile_rows - 1) / work.tile_rows;
   work.first_split = VisibleAt(p, at, at.Position(0)).first_split();
   work.splits = VisibleAt(p, at, at.Position(at.tokens - 1)).last_split() - work.first_split + 1;
   return work;
@@ -125,7 +125,11 @@ SLUICE_BOTH inline int PieceSplits(const AttentionParams& p, const StepWork& ste
   const int64_t latest = CeilDiv(step.tiles, p.thread_blocks) * step.longest;
   if (step.tiles > 0 && !step.chunks && latest * p.thread_blocks * 8 <= step.units * 9)
     return step.longest;
-  const int64_t splits = CeilDiv(step.units, int64_t{p.thread_blocks} * kPiecesPerBlock);
+  int64_t splits = CeilDiv(step.units, int64_t{p.thread_blocks} * kPiecesPerBlock);
+  // Long enough to be streamed: each warp of a thread block takes as many splits.
+  if (p.stream_splits > 0 &&
+      step.units * kStreamShare >= int64_t{p.thread_blocks} * p.stream_splits)
+    splits = CeilDiv(splits < p.stream_splits ? p.stream_splits : splits, kMmaWarps) * kMmaWarps;
   return splits < 1 ? 1 : static_cast<int>(splits < INT_MAX ? splits : INT_MAX);
 }
 
@@ -202,16 +206,16 @@ struct Tile {
   SLUICE_BOTH bool split() const { return slot >= 0; }
 };
 
-// Item `index`, which belongs to `entry`.
-SLUICE_BOTH inline Tile ItemAt(const AttentionParams& p, const StepPlan& plan,
-                               const PlanEntry& entry, int index) {
+// Item `index`, which belongs to `entry`, of a plan whose pieces have `piece_splits`.
+SLUICE_BOTH inline Tile ItemAt(const AttentionParams& p, int piece_splits, const PlanEntry& entry,
+                               int index) {
   const SequenceWork work = WorkOf(p, entry);
   Tile tile;
   tile.at = work.at;
   tile.slot = entry.slot;
   tile.first_split = work.first_split;
   tile.splits = work.splits;
-  const int piece = tile.split() ? plan.head[kPieceSplits] : work.splits;
+  const int piece = tile.split() ? piece_splits : work.splits;
   const int pieces = (work.splits + piece - 1) / piece;
   int i = index - entry.item;
   tile.kv_head = i % p.kv_heads;

@@ -33,7 +33,7 @@ struct Chunk {
 class PlanTest : public ::testing::Test {
  protected:
   void Make(const std::vector<Chunk>& chunks, int64_t slots_max = 16000, int window = 0,
-            int wide_rows = 0) {
+            int wide_rows = 0, int stream_splits = 0) {
     start_ = {0};
     context_.clear();
     for (const Chunk& chunk : chunks) {
@@ -53,6 +53,7 @@ class PlanTest : public ::testing::Test {
     p_.window = window;
     p_.tile_rows = kMmaRows;
     p_.wide_rows = wide_rows;
+    p_.stream_splits = stream_splits;
     p_.thread_blocks = 264;
     p_.slots_max = static_cast<int32_t>(slots_max);
     numbers_.assign(kHeadSize + 8 * chunks.size(), -7);
@@ -63,7 +64,7 @@ class PlanTest : public ::testing::Test {
   Tile Item(int index) const {
     int entry = plan_.head[kEntries] - 1;
     while (plan_.entries[entry].item > index) --entry;
-    return ItemAt(p_, plan_, plan_.entries[entry], index);
+    return ItemAt(p_, plan_.head[kPieceSplits], plan_.entries[entry], index);
   }
 
   // Every tile, KV head and split of every sequence is somebody's, once.
@@ -148,6 +149,25 @@ TEST_F(PlanTest, ALongSequenceBesideShortOnesIsSharedByAllThreadBlocks) {
   // No item takes longer than a thread block's share.
   const int total = 63 * 4 + 480;
   EXPECT_LE(plan_.head[kPieceSplits] * p_.thread_blocks, total * p_.kv_heads);
+}
+
+// Items of four splits for a third of 264 thread blocks are 44 splits of each of 8 KV heads.
+TEST_F(PlanTest, AStepIsCutIntoItemsThatAreStreamedWhereTheyAreEnough) {
+  const auto piece = [&](int splits, int stream_splits) {
+    Make({{1, splits * kSplitTokens}}, 16000, 0, 0, stream_splits);
+    ExpectComplete();
+    ExpectApart();
+    return plan_.head[kPieceSplits];
+  };
+  EXPECT_EQ(piece(43, kStreamSplits), 1);
+  EXPECT_EQ(piece(44, kStreamSplits), 4);
+  EXPECT_EQ(piece(480, kStreamSplits), 4);
+  EXPECT_EQ(piece(44, 0), 1);
+  // Each warp has as many as the others.
+  Make(std::vector<Chunk>(3, {1, 122'880}));
+  EXPECT_EQ(plan_.head[kPieceSplits], 11);
+  Make(std::vector<Chunk>(3, {1, 122'880}), 16000, 0, 0, kStreamSplits);
+  EXPECT_EQ(plan_.head[kPieceSplits], 12);
 }
 
 TEST_F(PlanTest, ADecodeRowBesideALongChunkIsSplit) {

@@ -22,64 +22,89 @@ __device__ int LastAtMost(int count, int64_t key, const Value& value) {
   return low;
 }
 
-// What both kinds of work list do: items [begin, end) of the step's plan are handed out by number,
-// the first to each thread block, the others to whichever asks next.
-struct Items {
-  StepPlan plan;
-  int begin, end;
+// The beginning of a step's plan in shared memory. All of it is asked for at once: to find an item,
+// then, no loads wait for one another where the step has no more entries than this.
+struct NearPlan {
+  static constexpr int kNearEntries = 32;
+  int32_t head[kHeadSize];
+  PlanEntry entries[kNearEntries];
 
-  __device__ int First() const { return begin + static_cast<int>(blockIdx.x); }
-  __device__ int Ticket() const {
-    return begin + static_cast<int>(gridDim.x) + atomicAdd(&plan.head[kTickets], 1);
+  // All threads call together.
+  __device__ void Read(const AttentionParams& p) {
+    const StepPlan plan = PlanOf(p.plan);
+    const int i = static_cast<int>(threadIdx.x);
+    if (i < kHeadSize) head[i] = plan.head[i];
+    if (i < min(p.sequences, kNearEntries)) entries[i] = plan.entries[i];
+    __syncthreads();
   }
-  // Called by a whole warp.
-  __device__ Tile At(const AttentionParams& p, int item) const {
-    const auto begins = [&](int entry) { return int64_t{plan.entries[entry].item}; };
-    const int entry = LastAtMost(plan.head[kEntries], item, begins);
-    return ItemAt(p, plan, plan.entries[entry], item);
-  }
-  // The last thread block makes the list new for who reads it next. All tickets were used by then.
-  __device__ void Leave() const {
-    if (atomicAdd(&plan.head[kFinished], 1) + 1 < static_cast<int>(gridDim.x)) return;
-    plan.head[kTickets] = plan.head[kFinished] = 0;
+  // The last entry whose `value` is at most `key`. Called by a whole warp.
+  template <class Value>
+  __device__ PlanEntry Find(const AttentionParams& p, int64_t key, const Value& value) const {
+    if (head[kEntries] <= kNearEntries) {
+      const auto near = [&](int i) { return int64_t{value(entries[i])}; };
+      return entries[LastAtMost(head[kEntries], key, near)];
+    }
+    const PlanEntry* const all = PlanOf(p.plan).entries;
+    const auto far = [&](int i) { return int64_t{value(all[i])}; };
+    return all[LastAtMost(head[kEntries], key, far)];
   }
 };
 
+// Items are handed out by number, the first to each thread block, the others to whichever asks
+// next. All kernels count so in the plan's head in device memory.
+__device__ inline int TakeTicket(const AttentionParams& p) {
+  return static_cast<int>(gridDim.x) + atomicAdd(&p.plan[kTickets], 1);
+}
+// The last thread block makes the list new for who reads it next. All tickets were used by then.
+__device__ inline void LeaveWork(const AttentionParams& p) {
+  if (atomicAdd(&p.plan[kFinished], 1) + 1 < static_cast<int>(gridDim.x)) return;
+  p.plan[kTickets] = p.plan[kFinished] = 0;
+}
+__device__ inline int ItemOf(const PlanEntry& entry) { return entry.item; }
+
 // Hands a thread block one item after another of those that are not the wide kernel's. All threads
-// call together.
+// call together. Items lie in shared memory: the kernels have no registers to spare.
 class Worklist {
  public:
-  explicit __device__ Worklist(const AttentionParams& p)
-      : items_(ItemsOf(PlanOf(p.plan))), next_(items_.First()) {}
+  struct Shared {
+    NearPlan near;
+    Tile tile;
+  };
 
-  // False: there is nothing left. All threads are past their use of shared memory then.
-  __device__ bool Next(const AttentionParams& p, Tile* tile) {
-    __shared__ int shared_next;
-    if (taken_) {
-      __syncthreads();
-      if (threadIdx.x == 0) shared_next = ticket_;
-      __syncthreads();
-      next_ = shared_next;
-    }
-    if (next_ >= items_.end) {
-      if (threadIdx.x == 0) items_.Leave();
-      return false;
-    }
+  __device__ Worklist(const AttentionParams& p, Shared& shared) : shared_(shared) {
+    shared_.near.Read(p);
+    next_ = shared_.near.head[kWideItems] + static_cast<int>(blockIdx.x);
+  }
+
+  // Null: there is nothing left. All threads are past their use of shared memory then.
+  __device__ const Tile* Next(const AttentionParams& p) {
+    if (taken_) __syncthreads();
     taken_ = true;
-    // It has the time of an item to arrive.
-    if (threadIdx.x == 0) ticket_ = items_.Ticket();
-    *tile = items_.At(p, next_);
-    return true;
+    if (threadIdx.x < 32) Take(p);
+    __syncthreads();
+    return shared_.tile.rows > 0 ? &shared_.tile : nullptr;
   }
 
  private:
-  __device__ static Items ItemsOf(const StepPlan& plan) {
-    return {plan, plan.head[kWideItems], plan.head[kItems]};
+  // The first warp's part: the next item's tile, or one without rows.
+  __device__ void Take(const AttentionParams& p) {
+    const NearPlan& near = shared_.near;
+    const int item = __shfl_sync(0xffffffffu, next_, 0);
+    Tile tile = {};
+    const bool more = item < near.head[kItems];
+    if (more) tile = ItemAt(p, near.head[kPieceSplits], near.Find(p, item, ItemOf), item);
+    if (threadIdx.x != 0) return;
+    shared_.tile = tile;
+    // The ticket has the time of an item to arrive.
+    if (more) {
+      next_ = near.head[kWideItems] + TakeTicket(p);
+    } else {
+      LeaveWork(p);
+    }
   }
 
-  Items items_;
-  int next_;
-  int ticket_ = 0;
+  Shared& shared_;
+  int next_;  // of the first thread
   bool taken_ = false;
 };
 

@@ -31,7 +31,7 @@ __device__ void MakeBarriers(WideShared<kDim>& shared) {
 }
 
 template <class T, int kDim>
-__device__ void RunWideAttention(const WideParams& params) {
+__device__ void RunWideAttention(const AttentionParams& p, const KvMaps& maps) {
   using Shared = WideShared<kDim>;
   static_assert(sizeof(Shared) <= WideSharedBytes(kDim));
   extern __shared__ __align__(1024) char memory[];
@@ -42,15 +42,14 @@ __device__ void RunWideAttention(const WideParams& params) {
   __syncthreads();
   if (threadIdx.x >= 256) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    WideProducer<kDim>{params, params.attention, shared}.Run();
+    WideProducer<kDim>{p, maps, shared}.Run();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-
     const int group = static_cast<int>(threadIdx.x) / 128;
-    if (ScoresAreProducts(params.attention)) {
-      WideConsumer<T, kDim, false>(params.attention, shared, group).Run();
+    if (ScoresAreProducts(p)) {
+      WideConsumer<T, kDim, false>(p, shared, group).Run();
     } else {
-      WideConsumer<T, kDim, true>(params.attention, shared, group).Run();
+      WideConsumer<T, kDim, true>(p, shared, group).Run();
     }
   }
 }
@@ -58,10 +57,11 @@ __device__ void RunWideAttention(const WideParams& params) {
 }  // namespace sluice::cuda
 
 // Defines kernel `name` for one size of heads.
-#define SLUICE_WIDE_ATTENTION(name, T, dim)                           \
-  extern "C" __global__ void __launch_bounds__(384, 1)                \
-      name(const __grid_constant__ sluice::cuda::WideParams params) { \
-    sluice::cuda::RunWideAttention<T, dim>(params);                   \
+#define SLUICE_WIDE_ATTENTION(name, T, dim)                              \
+  extern "C" __global__ void __launch_bounds__(384, 1)                   \
+      name(const __grid_constant__ sluice::cuda::AttentionParams params, \
+           const __grid_constant__ sluice::cuda::KvMaps maps) {          \
+    sluice::cuda::RunWideAttention<T, dim>(params, maps);                \
   }
 
 // Kernels `name`_64 and so on, one for each size of heads.

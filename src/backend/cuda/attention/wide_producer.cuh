@@ -2,8 +2,8 @@
 // the copy engine, Q by copies of threads.
 #pragma once
 
+#include "backend/cuda/attention/kv_maps.h"
 #include "backend/cuda/attention/walk.cuh"
-#include "backend/cuda/attention/wide_params.h"
 #include "backend/cuda/simt/bulk_copy.cuh"
 #include "backend/cuda/simt/mma.cuh"
 
@@ -59,30 +59,34 @@ struct WideProducer {
   using Shared = WideShared<kDim>;
   static constexpr int kChunks = kDim / 8;  // of sixteen bytes, in a row
 
-  const WideParams& wide;
   const AttentionParams& p;
+  const KvMaps& maps;
   Shared& shared;
   const int lane = threadIdx.x % 32;
   uint32_t parity = 0;  // of the ring's round, one for each split
 
   __device__ void Run() {
     const int warp = threadIdx.x / 32 % 4;
-    if (warp == 0) BringKv(shared.k, wide.k, shared.k_free, shared.k_full);
-    if (warp == 1) BringKv(shared.v, wide.v, shared.v_free, shared.v_full);
+    if (warp == 0) BringKv(shared.k, maps.k, shared.k_free, shared.k_full);
+    if (warp == 1) BringKv(shared.v, maps.v, shared.v_free, shared.v_full);
     if (warp == 2) TakeItems();
   }
 
   __device__ void TakeItems() {
     const StepPlan plan = PlanOf(p.plan);
-    const Items items = {plan, 0, plan.head[kWideItems]};
-    int item = items.First();
+    const int end = plan.head[kWideItems], piece = plan.head[kPieceSplits];
+    int item = static_cast<int>(blockIdx.x);
     for (QPlace place;; place.Advance()) {
       const uint32_t full = SharedAddress(&shared.q_full[place.slot]);
       WaitBarrier(SharedAddress(&shared.q_free[place.slot]), place.parity ^ 1);
-      const bool more = item < items.end;
-      const int ticket = more && lane == 0 ? items.Ticket() : 0;
+      const bool more = item < end;
+      const int ticket = more && lane == 0 ? TakeTicket(p) : 0;
       Tile tile = {};
-      if (more) tile = items.At(p, item);
+      if (more) {
+        const auto begins = [&](int entry) { return int64_t{plan.entries[entry].item}; };
+        const int entry = LastAtMost(plan.head[kEntries], item, begins);
+        tile = ItemAt(p, piece, plan.entries[entry], item);
+      }
       if (lane == 0) {
         shared.tiles[place.slot] = tile;
         Arrive(SharedAddress(&shared.tile_full[place.slot]));
@@ -92,7 +96,7 @@ struct WideProducer {
       // What lane 0 wrote of the tile is behind its own arrival.
       Arrive(full);
       if (!more) {
-        if (lane == 0) items.Leave();
+        if (lane == 0) LeaveWork(p);
         return;
       }
       item = __shfl_sync(0xffffffffu, ticket, 0);
