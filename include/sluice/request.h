@@ -47,6 +47,9 @@ struct Request {
   std::optional<int> logprobs;      // of the k best beside each chosen token; 0: the chosen alone
   std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
   bool prompt_loss = false;            // the mean negative log-prob of the prompt
+  bool embed = false;                  // asks for a vector: TextDelta::embedding
+  std::optional<int> dimensions;       // of the vector, its first ones; absent: all
+  bool truncate = false;               // to embed a text that is too long, leave its end out
   int priority = 0;                    // lower runs first
   std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
   std::string client;      // who sends it; prompts of several are tokenized in turns
@@ -108,7 +111,8 @@ struct TextDelta {
   Usage usage;        // of the whole request; complete when `last`
   uint64_t seed = 0;  // in use, given or drawn
   std::optional<double> prompt_loss;
-  Status error;  // not ok: the request failed (finish is kError)
+  std::vector<float> embedding;  // of a request that asks for it, with its last event
+  Status error;                  // not ok: the request failed (finish is kError)
 };
 
 // Runs on a text worker and must never block. Events of one request come one at a time, in order.

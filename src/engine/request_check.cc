@@ -117,6 +117,24 @@ Status CheckRequest(const Request& request, int vocab) {
   return OkStatus();
 }
 
+Status CheckEmbedding(const Request& request, int embedding_size) {
+  if (!request.embed) {
+    if (embedding_size == 0) return OkStatus();
+    return InvalidArgument(
+        "the model embeds texts and generates none; ask for an embedding, as /v1/embeddings does",
+        "model");
+  }
+  if (embedding_size == 0) {
+    return InvalidArgument(
+        "the model generates texts and embeds none; ask for a completion, or "
+        "serve a model that embeds",
+        "model");
+  }
+  if (request.n != 1) return OutOfRange("n", request.n, "1: a text has one embedding");
+  if (request.dimensions) return CheckRange("dimensions", *request.dimensions, 1, embedding_size);
+  return OkStatus();
+}
+
 Status CheckOptions(EngineOptions options) {
   Status status;
   options.ForEach([&](auto& field, std::string_view flag, std::string_view, auto... range) {

@@ -56,11 +56,17 @@ class TextModelImpl : public TextModel {
                              const std::atomic<bool>* cancelled) const;
   Result<std::vector<int32_t>> TokensOf(const Request& request, int tokens_max,
                                         const std::atomic<bool>& cancelled) const;
-  Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool add_special,
-                                            int tokens_max,
+  Result<std::vector<int32_t>> EncodePrompt(const Request& request, const std::string& text,
+                                            bool add_special, int tokens_max,
                                             const std::atomic<bool>& cancelled) const;
-  Status CheckTextLength(const std::string& text, int tokens_max) const;
-  Status TooLong(const std::string& what, int tokens_max) const;
+  // Somewhat more than the first `tokens_max` tokens of a text, at most.
+  Result<std::vector<int32_t>> EncodeBeginning(const std::string& text, const Request& request,
+                                               int tokens_max,
+                                               const std::atomic<bool>& cancelled) const;
+  // Cuts `ids` to `tokens_max`; what the tokenizer puts behind a text stays.
+  void Truncate(size_t tokens_max, const Request& request, std::vector<int32_t>* ids) const;
+  Status CheckTextLength(const Request& request, const std::string& text, int tokens_max) const;
+  Status TooLong(const Request& request, const std::string& what, int tokens_max) const;
   std::string SpecialText(const std::optional<int32_t>& id) const;
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;

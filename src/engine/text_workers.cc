@@ -1,6 +1,7 @@
 #include "engine/text_workers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -236,6 +237,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.quoted = quoted;
     spec.key.kv_dtype = context_.kv_dtype;
     spec.prefix_cache = context_.prefix_cache;
+    spec.whole_prompt = context_.whole_prompts;
     spec.prompt_logprobs = choice == 0 && spec.sampling.prompt_top_logprobs >= 0;
     sequences.push_back(std::move(spec));
   }
@@ -374,6 +376,20 @@ void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& upd
   --request->unfinished;
 }
 
+std::vector<float> TextWorkers::EmbeddingOf(std::span<const float> vector,
+                                            const Request& request) const {
+  const auto size = static_cast<size_t>(request.dimensions.value_or(0));
+  if (size > 0) vector = vector.first(std::min(size, vector.size()));
+  std::vector<float> embedding(vector.begin(), vector.end());
+  // A part of a vector of length 1 is made one, too.
+  if (!context_.normalize) return embedding;
+  double sum = 0;
+  for (const double x : embedding) sum += x * x;
+  const double scale = sum > 0 ? 1 / std::sqrt(sum) : 0;
+  for (float& x : embedding) x = static_cast<float>(x * scale);
+  return embedding;
+}
+
 void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const {
   delta->last = true;
   Usage& usage = request->usage;
@@ -418,6 +434,8 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
     request.usage.cached_tokens = std::max(request.usage.cached_tokens, details->cached_tokens);
     TakeScores(batch, *details, &request);
   }
+  if (!batch.VectorOf(update).empty())
+    delta.embedding = EmbeddingOf(batch.VectorOf(update), request.request);
   TakeTokens(batch, update, &choice, &delta);
   const bool ends = update.finish != schedule::FinishReason::kNone || choice.stops.matched();
   if (ends) FinishChoice(batch, update, &choice, &delta);

@@ -29,7 +29,9 @@ struct TextContext {
   std::vector<int32_t> end_ids;  // end of generation
   DType kv_dtype = DType::kF16;  // part of the prefix key
   bool prefix_cache = true;
-  bool drafts = false;  // are verified, so what clients predict is of use
+  bool whole_prompts = false;  // SequenceSpec::whole_prompt
+  bool normalize = false;      // vectors get length 1
+  bool drafts = false;         // are verified, so what clients predict is of use
   // Of requests with choices.
   const Constraints* constraints = nullptr;
   MaskBoard* masks = nullptr;
@@ -120,6 +122,8 @@ class TextWorkers {
                   TextDelta* delta) const;
   void FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& update, ChoiceState* choice,
                     TextDelta* delta);
+  // What the client gets of the vector that the model gave.
+  std::vector<float> EmbeddingOf(std::span<const float> vector, const Request& request) const;
   void EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const;
   TokenInfo InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const;
 

@@ -99,6 +99,7 @@ Result<SinkObserver*> Executor::Observe(batch::KvSink* sink) {
 model::Outputs Executor::OutputsOf(const model::DeviceBatch& inputs, int64_t rows) const {
   model::Outputs outputs{Logits(rows), hidden_};
   if (!hidden_.empty()) outputs.hidden.dims[0] = inputs.tokens();
+  if (!vectors_.empty()) outputs.vectors = vectors_.Rows(0, inputs.sequences());
   return outputs;
 }
 
@@ -343,12 +344,25 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   }
   if (status.ok()) {
     sampler_->Collect(plan, flight->rows, result);
+    CollectVectors(plan, result);
     builder_->Settle(flight->batch, *result);
   } else {
     sampler_->Drop(plan, flight->rows);
   }
   Reclaim(flight, !status.ok());
   return status;
+}
+
+// The host's memory is the device's: see MakeVectors.
+void Executor::CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const {
+  if (vectors_.empty()) return;
+  const int64_t size = vectors_.dims[1];
+  const float* const vectors = vectors_.ptr<float>();
+  result->vectors.assign(vectors, vectors + static_cast<int64_t>(plan.entries.size()) * size);
+  for (size_t e = 0; e < result->entries.size(); ++e) {
+    result->entries[e].vector_begin = static_cast<int32_t>(e) * static_cast<int32_t>(size);
+    result->entries[e].vector_size = static_cast<int32_t>(size);
+  }
 }
 
 void Executor::Drop(Flight* flight) {

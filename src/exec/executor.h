@@ -121,6 +121,8 @@ class Executor : public StepRunner {
   Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
       : device_(device), model_(model), store_(store) {}
   Status MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records);
+  Status MakeVectors(int max_num_seqs);
+  void CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const;
   Status MakeProposer(const Options& options);
   Status MakeHead(const Options& options);
   Status MakeDraftModel(const Options& options);
@@ -194,7 +196,9 @@ class Executor : public StepRunner {
   std::optional<SinkObserver> observer_;                      // of the step that is put there
   device::Buffer workspace_, logits_, plan_memory_;
   device::Buffer hidden_memory_;
-  ops::Tensor hidden_;  // model::Outputs::hidden, in hidden_memory_; empty without a head
+  device::Buffer vector_memory_;
+  ops::Tensor vectors_;  // model::Outputs::vectors, in vector_memory_; empty of one that generates
+  ops::Tensor hidden_;   // model::Outputs::hidden, in hidden_memory_; empty without a head
   std::unique_ptr<DeviceProposer> proposer_;  // may be null
   // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow
   // one another on the stream, so one of each does.

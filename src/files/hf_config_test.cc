@@ -127,8 +127,8 @@ TEST(HfConfigTest, AbsentKeysHaveTheDefaultsOfTransformers) {
 TEST(HfConfigTest, ModelTypeStandsInForArchitectures) {
   EXPECT_EQ(ConfigFromJson(R"({"model_type":"qwen3"})", "")->architecture, Architecture::kQwen3);
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("names no architecture"));
-  const std::string refused = ErrorOf(R"({"architectures":["BertModel"]})");
-  EXPECT_THAT(refused, HasSubstr("\"BertModel\""));
+  const std::string refused = ErrorOf(R"({"architectures":["GPTJModel"]})");
+  EXPECT_THAT(refused, HasSubstr("\"GPTJModel\""));
   for (const ArchitectureInfo& known : Architectures()) {
     for (const HfName& hf : known.hf_names) EXPECT_THAT(refused, HasSubstr(hf.class_name));
   }

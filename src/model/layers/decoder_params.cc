@@ -312,7 +312,7 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
   list.Embedding();
   for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i], &list);
   list.FinalNorm();
-  list.Output();
+  if (!config.pooling) list.Output();
   if (mtp_head) {
     const int head = config.num_layers;
     list.Norm(head, "hidden_norm", "hidden_layernorm", "");
