@@ -48,11 +48,13 @@ struct Request {
   std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
   bool prompt_loss = false;            // the mean negative log-prob of the prompt
   bool embed = false;                  // asks for a vector: TextDelta::embedding
-  std::optional<int> dimensions;       // of the vector, its first ones; absent: all
-  bool truncate = false;               // to embed a text that is too long, leave its end out
-  int priority = 0;                    // lower runs first
-  std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
-  std::string client;      // who sends it; prompts of several are tokenized in turns
+  // Read behind a text prompt, as a pair, by a model that classifies.
+  std::optional<std::string> second_text;
+  std::optional<int> dimensions;  // of the vector, its first ones; absent: all
+  bool truncate = false;          // to embed a text that is too long, leave its end out
+  int priority = 0;               // lower runs first
+  std::string cache_salt;         // prefixes are shared only among equal salts (one per API key)
+  std::string client;             // who sends it; prompts of several are tokenized in turns
   // Let go of as soon as the engine keeps prompt and choice no more, which is when their ids exist.
   std::shared_ptr<void> held;
 };

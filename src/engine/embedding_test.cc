@@ -54,14 +54,19 @@ struct Expected {
     texts = json["texts"].get<std::vector<std::string>>();
     tokens = json["tokens"].get<std::vector<int>>();
     vectors = json["vectors"].get<std::vector<std::vector<double>>>();
+    if (!json.contains("second_texts")) return;
+    second_texts = json["second_texts"].get<std::vector<std::string>>();
+    pair_tokens = json["pair_tokens"].get<std::vector<int>>();
+    pair_vectors = json["pair_vectors"].get<std::vector<std::vector<double>>>();
   }
-  std::vector<std::string> texts;
-  std::vector<int> tokens;
-  std::vector<std::vector<double>> vectors;
+  std::vector<std::string> texts, second_texts;
+  std::vector<int> tokens, pair_tokens;
+  std::vector<std::vector<double>> vectors, pair_vectors;
 };
 
 class EmbeddingGolden : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGolden, ::testing::Values("bert", "bert_cls"),
+INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGolden,
+                         ::testing::Values("bert", "bert_cls", "xlm_roberta", "qwen3_embedding"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(EmbeddingGolden, VectorsAreThoseOfSentenceTransformers) {
@@ -103,6 +108,52 @@ TEST_P(EmbeddingGolden, BitsDoNotDependOnTheTextsBesideIt) {
     answers[i]->Wait();
     EXPECT_EQ(answers[i]->embedding, alone[i]) << expected.texts[i];
   }
+}
+
+class ClassifierGolden : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
+                         ::testing::Values("bert_rank", "xlm_roberta_classes"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ClassifierGolden, TextsAndPairsHaveTheLogitsOfTransformers) {
+  const Expected expected(GetParam());
+  const auto engine = OpenTiny(EncoderOptions(GetParam()));
+  ASSERT_NE(engine, nullptr);
+  ASSERT_EQ(engine->Info().labels.size(), expected.vectors[0].size());
+  ASSERT_GT(expected.texts.size(), 8u);
+  for (size_t i = 0; i < expected.texts.size(); ++i) {
+    Request request = EmbedRequest(expected.texts[i]);
+    const auto alone = Ask(*engine, request);
+    EXPECT_EQ(alone->usage.prompt_tokens, expected.tokens[i]);
+    request.second_text = expected.second_texts[i];
+    const auto pair = Ask(*engine, request);
+    EXPECT_EQ(pair->usage.prompt_tokens, expected.pair_tokens[i]);
+    ASSERT_EQ(pair->embedding.size(), expected.pair_vectors[i].size());
+    for (size_t j = 0; j < pair->embedding.size(); ++j) {
+      EXPECT_NEAR(alone->embedding[j], expected.vectors[i][j], 2e-4) << expected.texts[i];
+      EXPECT_NEAR(pair->embedding[j], expected.pair_vectors[i][j], 2e-4) << expected.texts[i];
+    }
+  }
+}
+
+TEST(Classifier, APairThatIsTooLongLosesTheEndOfItsSecondText) {
+  const auto engine = OpenTiny(EncoderOptions("bert_rank"));
+  std::string words;
+  for (int i = 0; i < 70; ++i) words += "stone ";
+  Request request = EmbedRequest("the river");
+  request.second_text = words;
+  const auto cut = Ask(*engine, request);
+  EXPECT_TRUE(cut->error.ok()) << cut->error.message();
+  EXPECT_EQ(cut->usage.prompt_tokens, 64);
+  request.truncate = false;
+  EXPECT_THAT(Ask(*engine, request)->error.message(), HasSubstr("the model takes 64"));
+  request = EmbedRequest("the river");
+  request.dimensions = 1;
+  EXPECT_THAT(Ask(*engine, request)->error.message(), HasSubstr("the model classifies"));
+  request = EmbedRequest("the river");
+  request.second_text = "a";
+  EXPECT_THAT(Ask(*OpenTiny(EncoderOptions("bert")), request)->error.message(),
+              HasSubstr("one text at a time"));
 }
 
 TEST(Embedding, APartOfAVectorHasItsLengthAgain) {

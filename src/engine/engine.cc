@@ -144,6 +144,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.max_model_len = runner.max_model_len;
   info_.vocab_size = files.config.vocab_size;
   info_.embedding_size = files.config.vector_size();
+  info_.labels = files.config.labels;
   info_.backends = exec::Backends();
   info_.threads = runner.threads;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
@@ -206,6 +207,7 @@ void EngineImpl::StartThreads(const files::ModelConfig& config) {
   context.end_ids = end_ids_;
   context.kv_dtype = batch::FinestGroup(runner_->Info().kv_groups).dtype;
   context.whole_prompts = config.whole_prompts();
+  context.token_types = config.token_types;
   context.prefix_cache = options_.prefix_cache && !context.whole_prompts;
   context.normalize = config.pooling && config.pooling->normalize;
   context.drafts = options_.speculate != "none" && device_drafts() == 0;
@@ -296,7 +298,7 @@ Status EngineImpl::CheckAdmission() const {
 
 Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request, info_.vocab_size));
-  SLUICE_RETURN_IF_ERROR(CheckEmbedding(request, info_.embedding_size));
+  SLUICE_RETURN_IF_ERROR(CheckEmbedding(request, info_));
   if (request.embed) request.max_tokens = 0;
   SLUICE_RETURN_IF_ERROR(
       text_->CheckLength(request, std::min(info_.max_model_len, loop_->longest_sequence())));

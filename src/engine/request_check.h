@@ -11,9 +11,8 @@ namespace sluice::engine {
 // kInvalidArgument with the field's name in OpenAI's spelling. `vocab`: ids must be below it.
 Status CheckRequest(const Request& request, int vocab);
 
-// Whether a model whose vectors have `embedding_size` numbers, or that generates, can answer: as
-// CheckRequest.
-Status CheckEmbedding(const Request& request, int embedding_size);
+// Whether the model, which embeds or generates, can answer: as CheckRequest.
+Status CheckEmbedding(const Request& request, const EngineInfo& model);
 
 // What the model says about sampling, for EngineInfo. One that says not to sample is greedy,
 // whatever temperature stands beside it.

@@ -47,6 +47,7 @@ struct RequestState {
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;
+  int second_text = -1;  // where it begins in the prompt; below 0: there is none
   std::vector<ChoiceState> choices;
   int unfinished = 0;
   bool ended = false;                   // the engine has been told

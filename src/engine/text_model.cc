@@ -245,10 +245,48 @@ Status TextModelImpl::TooLong(const Request& request, const std::string& what,
                 "prompt");
 }
 
+// As the tokenizer's file puts two texts together. What is too long loses the end of the second.
+Result<std::vector<int32_t>> TextModelImpl::PairIds(const Request& request, int tokens_max,
+                                                    const std::atomic<bool>& cancelled,
+                                                    int* second_text) const {
+  if (tokenizer_ == nullptr) return NoTokenizer();
+  const files::TokenizerData& data = tokenizer_->data();
+  if (data.between_ids.empty()) {
+    return InvalidArgument("the model's tokenizer does not say how two texts are put together",
+                           "model");
+  }
+  Request part = request;
+  part.add_special_tokens = false;
+  const auto encode = [&](const std::string& text) {
+    return request.truncate ? EncodeBeginning(text, part, tokens_max, cancelled)
+                            : EncodePrompt(part, text, false, tokens_max, cancelled);
+  };
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> first,
+                          encode(std::get<std::string>(request.prompt)));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> second, encode(*request.second_text));
+  std::vector<int32_t> ids = data.prefix_ids;
+  ids.insert(ids.end(), first.begin(), first.end());
+  ids.insert(ids.end(), data.between_ids.begin(), data.between_ids.end());
+  *second_text = static_cast<int>(ids.size());
+  const size_t taken = ids.size() + data.suffix_ids.size();
+  const auto room = static_cast<size_t>(std::max(0, tokens_max - static_cast<int>(taken)));
+  if (request.truncate && second.size() > room) second.resize(room);
+  ids.insert(ids.end(), second.begin(), second.end());
+  ids.insert(ids.end(), data.suffix_ids.begin(), data.suffix_ids.end());
+  return ids;
+}
+
 Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, int tokens_max,
-                                                      const std::atomic<bool>& cancelled) const {
-  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, TokensOf(request, tokens_max, cancelled));
-  if (request.truncate) Truncate(static_cast<size_t>(tokens_max), request, &ids);
+                                                      const std::atomic<bool>& cancelled,
+                                                      int* second_text) const {
+  std::vector<int32_t> ids;
+  if (request.second_text) {
+    SLUICE_ASSIGN_OR_RETURN(ids, PairIds(request, tokens_max, cancelled, second_text));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(ids, TokensOf(request, tokens_max, cancelled));
+  }
+  if (request.truncate && !request.second_text)
+    Truncate(static_cast<size_t>(tokens_max), request, &ids);
   const size_t answer = request.max_tokens == 0 ? 0 : 1;
   if (ids.size() + answer > static_cast<size_t>(tokens_max)) {
     return TooLong(request, StrCat(ids.size(), " tokens"), tokens_max);

@@ -196,8 +196,9 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const Request& request = state->request;
   const int longest = std::min(context_.max_model_len, context_.longest_sequence);
   if (state->cancelled) return Status(StatusCode::kCancelled, "the request was cancelled");
-  SLUICE_ASSIGN_OR_RETURN(state->prompt,
-                          context_.text->PromptIds(request, longest, state->cancelled));
+  SLUICE_ASSIGN_OR_RETURN(
+      state->prompt,
+      context_.text->PromptIds(request, longest, state->cancelled, &state->second_text));
   const int prompt = static_cast<int>(state->prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens", "prompt");
   state->usage.prompt_tokens = prompt;
@@ -207,6 +208,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   SLUICE_ASSIGN_OR_RETURN(const auto quoted, Quoted(tail, *state));
   // Only the ids are used from here on.
   state->request.prompt = {};
+  state->request.second_text = {};
   state->request.choice = {};
   state->request.prediction = {};
   state->request.held = nullptr;
@@ -238,6 +240,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.key.kv_dtype = context_.kv_dtype;
     spec.prefix_cache = context_.prefix_cache;
     spec.whole_prompt = context_.whole_prompts;
+    if (context_.token_types > 1) spec.second_text = state->second_text;
     spec.prompt_logprobs = choice == 0 && spec.sampling.prompt_top_logprobs >= 0;
     sequences.push_back(std::move(spec));
   }

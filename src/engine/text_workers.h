@@ -30,6 +30,7 @@ struct TextContext {
   DType kv_dtype = DType::kF16;  // part of the prefix key
   bool prefix_cache = true;
   bool whole_prompts = false;  // SequenceSpec::whole_prompt
+  int token_types = 0;         // of the model
   bool normalize = false;      // vectors get length 1
   bool drafts = false;         // are verified, so what clients predict is of use
   // Of requests with choices.

@@ -63,7 +63,7 @@ enum class HfExperts {
 struct ArchitectureInfo {
   Architecture architecture;
   std::string_view name;           // ours
-  std::array<HfName, 3> hf_names;  // those behind the first may be empty
+  std::array<HfName, 6> hf_names;  // those behind the first may be empty
   HfDefaults hf_defaults;
   std::string_view gguf_name;  // general.architecture; empty: not read from GGUF
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
@@ -76,6 +76,8 @@ struct ArchitectureInfo {
   // and what a layer adds to is what its norm gives rather than what that reads. Its feed-forward
   // part has no gate.
   bool encoder = false;
+  // Of an encoder: the first position has the row behind that of padding, "pad_token_id".
+  bool positions_behind_padding = false;
   LayerRule layers = LayerRule::kFull;
   int window_period = 0;    // kPeriodicWindow, where the file is silent
   bool local_rope = false;  // layers that see a window have a RoPE of their own

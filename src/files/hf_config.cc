@@ -24,6 +24,8 @@ constexpr int kQwenMaxWindowLayers = 28;
 constexpr int kQwen3NextAttentionPeriod = 4;
 constexpr float kGemmaQueryScalar = 256.0f;
 constexpr int kBertTokenTypes = 2;
+constexpr int kRobertaPadding = 1;
+constexpr size_t kLabelsMax = 4096;
 
 class HfConfigReader {
  public:
@@ -64,6 +66,7 @@ class HfConfigReader {
   Status ReadTraits();
   Status ReadStableLm();
   Status ReadEncoder();
+  Status ReadLabels();
   Status ReadDType();
   Status ReadQuantization();
   Status ReadActivation();
@@ -177,6 +180,38 @@ Status HfConfigReader::ReadEncoder() {
   config_.token_types = kBertTokenTypes;
   SLUICE_RETURN_IF_ERROR(fields_.Int("type_vocab_size", kTokenTypesRange, &config_.token_types));
   config_.pooling.emplace();
+  if (info_.positions_behind_padding) {
+    int padding = kRobertaPadding;
+    SLUICE_RETURN_IF_ERROR(fields_.Int("pad_token_id", {0, config_.position_rows - 2}, &padding));
+    config_.first_position = padding + 1;
+    config_.context_length -= config_.first_position;
+  }
+  return ReadLabels();
+}
+
+// Those of a class that ends in "ForSequenceClassification", whose head reads the first token.
+Status HfConfigReader::ReadLabels() {
+  const Json* classes = top_.Find("architectures");
+  const bool classifies =
+      classes != nullptr && classes->is_array() && !classes->empty() &&
+      classes->front().is_string() &&
+      classes->front().get_ref<const std::string&>().ends_with("ForSequenceClassification");
+  if (!classifies) return OkStatus();
+  config_.pooling->kind = PoolingKind::kFirst;
+  config_.labels = {"LABEL_0", "LABEL_1"};  // what transformers takes for a missing key
+  const Json* labels = fields_.Find("id2label");
+  if (labels == nullptr) return OkStatus();
+  if (!labels->is_object() || labels->empty() || labels->size() > kLabelsMax) {
+    return BadModel(StrCat("\"id2label\" is not an object of 1 to ", kLabelsMax, " labels"));
+  }
+  config_.labels.assign(labels->size(), "");
+  for (size_t i = 0; i < labels->size(); ++i) {
+    const auto label = labels->find(StrCat(i));
+    if (label == labels->end() || !label->is_string()) {
+      return BadModel(StrCat("\"id2label\" has no label ", i, " of ", labels->size()));
+    }
+    config_.labels[i] = label->get<std::string>();
+  }
   return OkStatus();
 }
 

@@ -22,7 +22,8 @@ namespace sluice::files {
   M(Qwen2)                      \
   M(Qwen3)                      \
   M(Gemma2)                     \
-  M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral) M(Bert)
+  M(Gemma3)                     \
+  M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral) M(Bert) M(Roberta)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -153,14 +154,19 @@ struct ModelConfig {
   DType dtype = DType::kF32;        // of most weights
   std::optional<F8Quantization> quantization;
   std::optional<PoolingConfig> pooling;  // nothing: the model generates
-  std::vector<int> eos_ids;              // of config and generation_config, without duplicates
+  // Of a model that classifies: a text's vector has a number for each.
+  std::vector<std::string> labels;
+  std::vector<int> eos_ids;  // of config and generation_config, without duplicates
   std::optional<int> bos_id;
 
   // A text is computed in one step: its tokens see those behind them, or its vector is made of
   // several.
   bool whole_prompts() const { return pooling && pooling->kind != PoolingKind::kLast; }
   // Of the vector that a text becomes; 0: the model generates.
-  int vector_size() const { return pooling ? hidden_size : 0; }
+  int vector_size() const {
+    if (!pooling) return 0;
+    return labels.empty() ? hidden_size : static_cast<int>(labels.size());
+  }
 };
 
 // generation_config.json or GGUF's sampling keys: defaults of a request that says nothing.

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const ModelFacts kModel = {"tiny", 100};
+const ModelFacts kModel = {"tiny", 100, {}};
 
 Result<EmbeddingCall> Parse(const std::string& body) { return ParseEmbeddingCall(body, kModel); }
 

@@ -20,7 +20,8 @@ struct RankCall {
   std::vector<std::string> texts;                // each once
   std::vector<std::pair<size_t, size_t>> pairs;  // of `texts`, one for each score
   bool truncate = false;
-  std::string model;  // as it is served
+  bool reads_pairs = false;  // the model takes both texts of a pair at once
+  std::string model;         // as it is served
   // Of /v1/rerank.
   size_t top_n = 0;  // the best, in this order
   bool return_documents = false;
@@ -30,9 +31,13 @@ struct RankCall {
 Result<RankCall> ParseRerankCall(std::string_view body, const ModelFacts& model);
 Result<RankCall> ParseScoreCall(std::string_view body, const ModelFacts& model);
 
-// One request for each text.
+// Of a call without pairs.
+Result<RankCall> ParseClassifyCall(std::string_view body, const ModelFacts& model);
+
+// One request for each text, or for each pair where the model reads pairs.
 std::vector<Request> RequestsOf(const RankCall& call);
-// `vectors`: of the texts. One score for each pair.
+// `vectors`: of the requests. One score for each pair: the cosine of two texts' vectors, or the
+// sigmoid of what the model gave the pair.
 std::vector<double> ScoresOf(const RankCall& call, const std::vector<std::vector<float>>& vectors);
 
 // As Jina's and Cohere's servers answer; `id` becomes a part of the answer's.
@@ -41,5 +46,9 @@ std::string RerankAnswer(const RankCall& call, const std::vector<double>& scores
 // As vLLM answers.
 std::string ScoreAnswer(const RankCall& call, const std::vector<double>& scores, const Usage& usage,
                         const std::string& id, int64_t created);
+
+std::string ClassifyAnswer(const RankCall& call, const ModelFacts& model,
+                           const std::vector<std::vector<float>>& vectors, const Usage& usage,
+                           const std::string& id, int64_t created);
 
 }  // namespace sluice::server

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "base/json.h"
 
 namespace sluice::server {
@@ -12,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-const ModelFacts kModel = {"tiny", 100};
+const ModelFacts kModel = {"tiny", 100, {}};
 
 Usage Tokens(int prompt) {
   Usage usage;
@@ -74,6 +76,37 @@ TEST(RankApi, TheBestComeFirst) {
   EXPECT_EQ(answer["data"][2]["score"], 1.0);
   EXPECT_EQ(answer["data"][1]["index"], 1);
   EXPECT_EQ(answer["created"], 5);
+}
+
+const ModelFacts kRanker = {"ranker", 100, {"LABEL_0"}};
+const ModelFacts kClassifier = {"classifier", 100, {"calm", "cold", "old"}};
+
+TEST(RankApi, AModelWithALabelReadsPairs) {
+  const RankCall call =
+      ParseRerankCall(R"({"query": "q", "documents": ["a", "b"]})", kRanker).value();
+  const std::vector<Request> requests = RequestsOf(call);
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(std::get<std::string>(requests[1].prompt), "q");
+  EXPECT_EQ(requests[1].second_text, "b");
+  EXPECT_THAT(ScoresOf(call, {{0.0f}, {std::log(3.0f)}}), ElementsAre(0.5, DoubleNear(0.75, 1e-6)));
+  EXPECT_THAT(ParseScoreCall(R"({"text_1": "q", "text_2": "a"})", kClassifier).status().message(),
+              HasSubstr("3 labels"));
+  const std::string query(40000, 'x');
+  std::string body = "{\"query\": \"" + query + "\", \"documents\": [\"a\"";
+  for (int i = 0; i < 1000; ++i) body += ",\"a\"";
+  EXPECT_THAT(ParseRerankCall(body + "]}", kRanker).status().message(), HasSubstr("the limit is"));
+}
+
+TEST(RankApi, ATextGetsTheLabelOfTheLargestShare) {
+  const RankCall call = ParseClassifyCall(R"({"input": ["a", "b"]})", kClassifier).value();
+  const Json answer = Json::parse(ClassifyAnswer(
+      call, kClassifier, {{0, std::log(2.0f), 0}, {100, -100, 100.5}}, Tokens(3), "x", 5));
+  EXPECT_EQ(answer["data"][0]["label"], "cold");
+  EXPECT_NEAR(answer["data"][0]["probs"][1].get<double>(), 0.5, 1e-6);
+  EXPECT_EQ(answer["data"][0]["num_classes"], 3);
+  EXPECT_EQ(answer["data"][1]["label"], "old");
+  EXPECT_THAT(ParseClassifyCall(R"({"input": "a"})", kModel).status().message(),
+              HasSubstr("no labels"));
 }
 
 }  // namespace

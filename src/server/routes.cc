@@ -52,6 +52,7 @@ int64_t HeldBytes(const std::vector<Request>& requests, bool echo) {
     } else {
       bytes += std::get<std::string>(request.prompt).size() * (echo ? 2 : 1);
     }
+    bytes += request.second_text ? request.second_text->size() : 0;
     for (const std::string& text : request.choice) bytes += sizeof text + text.size();
   }
   return static_cast<int64_t>(bytes);
@@ -112,6 +113,7 @@ const Routes::Route Routes::kRoutes[] = {
     {"/v1/embeddings", "POST", false, nullptr, nullptr, &Routes::Embed},
     {"/v1/rerank", "POST", false, nullptr, nullptr, &Routes::Rerank},
     {"/v1/score", "POST", false, nullptr, nullptr, &Routes::Score},
+    {"/v1/classify", "POST", false, nullptr, nullptr, &Routes::Classify},
     {"/v1/models", "GET", false, &Routes::Models},
     {kModelPrefix, "GET", false, &Routes::Model},
     {"/tokenize", "POST", false, nullptr, &Tokenize},
@@ -141,7 +143,7 @@ Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http, Re
     : engine_(engine),
       keys_(std::move(keys)),
       http_(std::move(http)),
-      model_{engine.Info().model_name, engine.Info().vocab_size},
+      model_{engine.Info().model_name, engine.Info().vocab_size, engine.Info().labels},
       fingerprint_(FingerprintOf(engine.Info())),
       started_(std::time(nullptr)),
       log_(logged) {}
@@ -249,6 +251,19 @@ void Routes::Score(const HttpRequest& request, const std::shared_ptr<Exchange>& 
       request, std::move(requests),
       [call = *std::move(call), id = request.request_id](const auto& vectors, const Usage& usage) {
         return ScoreAnswer(call, ScoresOf(call, vectors), usage, id, std::time(nullptr));
+      },
+      exchange);
+}
+
+void Routes::Classify(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  Result<RankCall> call = ParseClassifyCall(request.body, model_);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      request, std::move(requests),
+      [this, call = *std::move(call), id = request.request_id](const auto& vectors,
+                                                               const Usage& usage) {
+        return ClassifyAnswer(call, model_, vectors, usage, id, std::time(nullptr));
       },
       exchange);
 }

@@ -63,6 +63,7 @@ class Routes {
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Embed(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Rerank(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void Classify(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Score(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   // Answers with what is made of the vectors of `requests`.
   void Gather(const HttpRequest& request, std::vector<Request> requests, MakeAnswer make_answer,

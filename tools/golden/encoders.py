@@ -68,7 +68,8 @@ def write_tokenizer(folder, size):
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
     tokenizer.add_special_tokens(SPECIAL)
-    tokenizer.save(os.path.join(folder, "tokenizer.json"), pretty=False)
+    with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
+        file.write(tokenizer.to_str(pretty=False) + "\n")
     write_json(folder, "tokenizer_config.json",
                {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[CLS]", "sep_token": "[SEP]",
                 "unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]"})

@@ -20,6 +20,8 @@ class ParamList {
  public:
   explicit ParamList(const files::ModelConfig& config)
       : config_(config), info_(files::InfoOf(config.architecture)), prefixes_{{"model.", ""}} {
+    // As sentence-transformers writes a model that embeds: without the model around the decoder.
+    if (config.pooling) prefixes_.push_back({"", ""});
     if (info_.in_multimodal) {
       // As old and new transformers write it.
       prefixes_.push_back({"language_model.model.", "language_model."});

@@ -14,7 +14,7 @@ using weights::ParamRole;
 using weights::ParamSpec;
 
 // Where a Hugging Face checkpoint may keep the encoder: alone, or within a model that has a head.
-constexpr std::string_view kPrefixes[] = {"", "bert."};
+constexpr std::string_view kPrefixes[] = {"", "bert.", "roberta."};
 
 // Collects the ParamSpecs in the spelling of BERT's checkpoints and of GGUF; names given here are
 // ours.
@@ -65,6 +65,18 @@ class ParamList {
     Norm(name + "mlp_norm", hf + "attention.output.LayerNorm", gguf + "attn_output_norm");
     Matrix(name + "mlp.up", {{hf + "intermediate.dense", gguf + "ffn_up", inner}}, hidden, false);
     Matrix(name + "mlp.down", {{hf + "output.dense", gguf + "ffn_down", hidden}}, inner, true);
+  }
+
+  // Of a model that classifies: BERT's pooler and classifier, or RoBERTa's classifier.
+  void Head() {
+    const int64_t labels = static_cast<int64_t>(config_.labels.size());
+    if (labels == 0) return;
+    const bool bert = config_.architecture == files::Architecture::kBert;
+    Matrix("head.dense", {{bert ? "pooler.dense" : "classifier.dense", "", config_.hidden_size}},
+           config_.hidden_size, false);
+    Matrix("head.labels", {{bert ? "classifier" : "classifier.out_proj", "", labels}},
+           config_.hidden_size, false);
+    specs_[specs_.size() - 2].f32_out = true;
   }
 
   void FinalNorm() {
@@ -120,6 +132,7 @@ std::vector<ParamSpec> EncoderParams(const files::ModelConfig& config) {
   list.Table("type_embedding", "token_type_embeddings", "token_types", config.token_types);
   for (int i = 0; i < config.num_layers; ++i) list.Layer(i);
   list.FinalNorm();
+  list.Head();
   return list.Take();
 }
 
