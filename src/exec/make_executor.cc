@@ -276,11 +276,11 @@ Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindReco
 Status Executor::MakeVectors(int max_num_seqs) {
   const int64_t size = model_.config().vector_size();
   if (size == 0) return OkStatus();
-  if (device_.facts().device_memory) {
-    return Status(
-        StatusCode::kUnimplemented,
-        StrCat("models that embed texts run on devices that share the host's memory, and ",
-               device::ToString(device_.facts().id), " has its own; use --device cpu"));
+  // Nothing copies them from a device, nor keeps them apart for steps that are in flight together.
+  if (device_.facts().runs_beside_host) {
+    return Status(StatusCode::kUnimplemented,
+                  StrCat("models that embed texts run on the CPU, not on ",
+                         device::ToString(device_.facts().id), "; use --device cpu"));
   }
   const size_t bytes = static_cast<size_t>(max_num_seqs * size) * sizeof(float);
   SLUICE_ASSIGN_OR_RETURN(vector_memory_, device_.Allocate(bytes, device::MemoryKind::kDevice));
