@@ -59,7 +59,7 @@ class Routes {
   HttpReply Metrics(const HttpRequest& request) const;
   HttpReply Version(const HttpRequest& request) const;
   HttpReply OpenApi(const HttpRequest& request) const;
-  HttpReply Home(const HttpRequest& request) const;
+  HttpReply Page(const HttpRequest& request) const;
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Embed(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Rerank(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
