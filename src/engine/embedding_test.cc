@@ -206,6 +206,11 @@ TEST(Embedding, OptionsThatATextPassesAreTold) {
   options.max_model_len = 17;
   EXPECT_THAT(Engine::Open(options, {}).status().message(),
               HasSubstr("--max-model-len 17 is above --max-batch-tokens 16"));
+  options.max_batch_tokens = 128;
+  options.max_model_len = 65;
+  EXPECT_THAT(Engine::Open(options, {}).status().message(),
+              HasSubstr("--max-model-len 65 is above the 64 positions"));
+  options.max_batch_tokens = 16;
   options.max_model_len = 0;
   const auto engine = OpenTiny(options);
   EXPECT_EQ(engine->Info().max_model_len, 16);

@@ -1,6 +1,7 @@
 #include "exec/executor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/clock.h"
 
@@ -360,8 +361,12 @@ void Executor::CollectVectors(const batch::BatchPlan& plan, batch::StepResult* r
   const float* const vectors = vectors_.ptr<float>();
   result->vectors.assign(vectors, vectors + static_cast<int64_t>(plan.entries.size()) * size);
   for (size_t e = 0; e < result->entries.size(); ++e) {
-    result->entries[e].vector_begin = static_cast<int32_t>(e) * static_cast<int32_t>(size);
-    result->entries[e].vector_size = static_cast<int32_t>(size);
+    batch::ResultEntry& entry = result->entries[e];
+    entry.vector_begin = static_cast<int32_t>(e) * static_cast<int32_t>(size);
+    entry.vector_size = static_cast<int32_t>(size);
+    const auto vector = std::span(result->vectors).subspan(entry.vector_begin, entry.vector_size);
+    if (!std::all_of(vector.begin(), vector.end(), [](float x) { return std::isfinite(x); }))
+      entry.status = batch::RowStatus::kDegenerate;
   }
 }
 

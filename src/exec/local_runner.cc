@@ -33,6 +33,12 @@ Status FitEmbedder(const files::ModelConfig& config, EngineOptions* options) {
                            "speculate");
   }
   options->speculate = "none";
+  const int positions = config.position_rows - config.first_position;
+  if (config.position_rows > 0 && options->max_model_len > positions) {
+    return InvalidArgument(StrCat("--max-model-len ", options->max_model_len, " is above the ",
+                                  positions, " positions that the model has"),
+                           "max-model-len");
+  }
   if (!config.whole_prompts()) return OkStatus();
   if (options->max_model_len > options->max_batch_tokens) {
     return InvalidArgument(

@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cmath>
 
 #include "base/str_cat.h"
 
@@ -67,14 +66,13 @@ std::string Base64Of(const std::vector<float>& vector) {
   return Base64({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)});
 }
 
-// The shortest decimal that reads as the same float. JSON has no infinity.
+// The shortest decimal that reads as the same float.
 void AppendFloats(const std::vector<float>& vector, std::string* out) {
   *out += '[';
   std::array<char, 32> digits;
   for (size_t i = 0; i < vector.size(); ++i) {
     if (i > 0) *out += ',';
-    const float x = std::isfinite(vector[i]) ? vector[i] : 0.0f;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), x).ptr;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), vector[i]).ptr;
     out->append(digits.data(), end);
   }
   *out += ']';
