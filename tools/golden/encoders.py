@@ -132,7 +132,9 @@ def make(name, seed):
 
 
 def logits(model, tokenizer, *texts):
-    inputs = tokenizer(*texts, padding=True, return_tensors="pt")
+    # As BERT's own tokenizer does; RoBERTa's models have no types to tell apart.
+    types = model.config.type_vocab_size > 1
+    inputs = tokenizer(*texts, padding=True, return_tensors="pt", return_token_type_ids=types)
     return [[float(f"{x:.8g}") for x in row] for row in model(**inputs).logits.tolist()]
 
 
