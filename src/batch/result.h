@@ -11,8 +11,8 @@ namespace sluice::batch {
 
 enum class RowStatus : uint8_t {
   kOk,
-  kDegenerate,  // logits were NaN, infinite or all equal to -inf, and the token is the argmax; or a
-                // vector is not finite; the request ends. In a verify entry the rows end with it
+  kDegenerate,  // logits were NaN, infinite or all equal to -inf; the token is the argmax; the
+                // request ends. In a verify entry the rows end with it
 };
 
 struct TokenLogprob {

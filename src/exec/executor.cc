@@ -355,6 +355,7 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
 }
 
 // The host's memory is the device's: see MakeVectors.
+// A vector that is not finite ends its request, as degenerate logits do.
 void Executor::CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const {
   if (vectors_.empty()) return;
   const int64_t size = vectors_.dims[1];
