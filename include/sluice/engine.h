@@ -23,6 +23,9 @@ struct EngineInfo {
   std::string device_reason, memory, kernels;
   std::vector<std::string> backends;  // in this program: "cpu", ...
   int max_model_len = 0, vocab_size = 0, threads = 0;
+  std::vector<std::string>
+      labels;              // of a model that classifies: an embedding has a number for each
+  int embedding_size = 0;  // of a model that embeds texts; 0: it generates them
   int64_t parameters = 0, weight_bytes = 0, kv_bytes = 0, kv_blocks = 0, kv_free_blocks = 0;
   int block_size = 0, max_num_seqs = 0;
   int64_t running = 0, waiting = 0, steps = 0;

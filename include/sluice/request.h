@@ -56,9 +56,14 @@ struct Request {
   std::optional<int> logprobs;  // of the k best beside each chosen token; 0: the chosen alone
   std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
   bool prompt_loss = false;            // the mean negative log-prob of the prompt
-  int priority = 0;                    // lower runs first
-  std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
-  std::string client;      // who sends it; prompts of several are tokenized in turns
+  bool embed = false;                  // asks for a vector: TextDelta::embedding
+  // Read behind a text prompt, as a pair, by a model that classifies.
+  std::optional<std::string> second_text;
+  std::optional<int> dimensions;  // of the vector, its first ones; absent: all
+  bool truncate = false;          // to embed a text that is too long, leave its end out
+  int priority = 0;               // lower runs first
+  std::string cache_salt;         // prefixes are shared only among equal salts (one per API key)
+  std::string client;             // who sends it; prompts of several are tokenized in turns
   // Let go of as soon as the engine keeps prompt and choice no more, which is when their ids exist.
   std::shared_ptr<void> held;
 };
@@ -129,7 +134,8 @@ struct TextDelta {
   Usage usage;        // of the whole request; complete when `last`
   uint64_t seed = 0;  // in use, given or drawn
   std::optional<double> prompt_loss;
-  Status error;  // not ok: the request failed (finish is kError)
+  std::vector<float> embedding;  // of a request that asks for it, with its last event
+  Status error;                  // not ok: the request failed (finish is kError)
 };
 
 // Runs on a text worker and must never block. Events of one request come one at a time, in order.

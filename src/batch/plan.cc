@@ -11,7 +11,7 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 7;
+constexpr uint32_t kVersion = 8;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
@@ -117,12 +117,12 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
 template <class Archive, Is<PlanEntry> Entry>
 void Visit(Archive& archive, Entry& entry) {
   auto& [sequence, slot, told_whole, first_position, unsure, query_tokens, token_begin,
-         logits_begin, logits_count, next_token, guesses, masked] = entry;
+         logits_begin, logits_count, next_token, guesses, second_text, masked] = entry;
   archive.Value(sequence), archive.Value(slot), archive.Value(told_whole);
   archive.Value(first_position), archive.Value(unsure);
   archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
   archive.Value(logits_count), archive.Value(next_token), archive.Value(guesses);
-  archive.Value(masked);
+  archive.Value(second_text), archive.Value(masked);
 }
 
 template <class Archive, Is<LogitsRow> Row>

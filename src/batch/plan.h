@@ -61,6 +61,9 @@ struct PlanEntry {
   // Tokens that the runner may guess behind the one that it draws: its tables have room for that
   // one and all but the last of them. 0, and nothing is guessed for the sequence.
   int32_t guesses = 0;
+  // Of the sequence: where its second text begins, whose tokens are of another type than those of
+  // the first; below 0: it has none.
+  int32_t second_text = -1;
   // Those of its rows that draw wait for masks, which come when the step has been launched
   // (batch/mask_set.h).
   bool masked = false;

@@ -18,6 +18,7 @@ BatchPlan FullPlan() {
                    .token_begin = 0,
                    .logits_begin = 0,
                    .logits_count = 2,
+                   .second_text = 1,
                    .masked = true},
                   {.sequence = 9, .query_tokens = 1, .token_begin = 2, .logits_begin = 2}};
   plan.tokens = {5, 6, kLastDrawn};
@@ -70,6 +71,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.entries[0].logits_count = 1; },
       [](BatchPlan& p) { p.entries[0].next_token = 8; },
       [](BatchPlan& p) { p.entries[0].guesses = 2; },
+      [](BatchPlan& p) { p.entries[0].second_text = 2; },
       [](BatchPlan& p) { p.entries[0].masked = false; },
       [](BatchPlan& p) { p.tokens[0] = 9; },
       [](BatchPlan& p) { p.logits_rows[0].token = 1; },

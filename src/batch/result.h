@@ -42,6 +42,9 @@ struct ResultEntry {
   int32_t token_count = 0;  // accepted + 1) in StepResult::tokens
   int32_t score_begin = 0;  // scored prompt tokens in StepResult::scores
   int32_t score_count = 0;
+  // Of a model that embeds, the vector of the entry's tokens in StepResult::vectors.
+  int32_t vector_begin = 0;
+  int32_t vector_size = 0;
 
   friend bool operator==(const ResultEntry&, const ResultEntry&) = default;
 };
@@ -52,6 +55,7 @@ struct StepResult {
   std::vector<ResultToken> tokens;
   std::vector<ResultToken> scores;
   std::vector<TokenLogprob> top;
+  std::vector<float> vectors;
   std::vector<float> distributions;  // [rows that asked, vocab] log-softmax of the raw logits
 
   // Leaves the result of `new_step` without entries; the buffers stay.
@@ -61,6 +65,7 @@ struct StepResult {
     tokens.clear();
     scores.clear();
     top.clear();
+    vectors.clear();
     distributions.clear();
   }
   friend bool operator==(const StepResult&, const StepResult&) = default;

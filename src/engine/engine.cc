@@ -82,7 +82,7 @@ class EngineImpl : public Engine {
   int device_drafts() const {
     return speculate::MadeByRunner(options_.speculate) ? options_.speculate_tokens : 0;
   }
-  void StartThreads();
+  void StartThreads(const files::ModelConfig& config);
   void FillInfo(const files::ModelFiles& files);
   void Ended(RequestId id);
   // Marks what runs and waits as cancelled: its tokenizing ends soon. Gives its ids.
@@ -143,6 +143,8 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.quantization = files::FileTypeOf(*files.tensors);
   info_.max_model_len = runner.max_model_len;
   info_.vocab_size = files.config.vocab_size;
+  info_.embedding_size = files.config.vector_size();
+  info_.labels = files.config.labels;
   info_.backends = exec::Backends();
   info_.threads = runner.threads;
   for (const files::FileTensor& tensor : files.tensors->tensors()) {
@@ -196,7 +198,7 @@ Result<std::unique_ptr<Drafter>> EngineImpl::MakeDrafter() const {
                      .wait_us = options_.draft_wait_us});
 }
 
-void EngineImpl::StartThreads() {
+void EngineImpl::StartThreads(const files::ModelConfig& config) {
   constraints_ = std::make_unique<Constraints>(text_->tokenizer(), info_.vocab_size, end_ids_);
   TextContext context;
   context.text = text_.get();
@@ -204,8 +206,11 @@ void EngineImpl::StartThreads() {
   context.defaults = defaults_;
   context.end_ids = end_ids_;
   context.kv_dtype = batch::FinestGroup(runner_->Info().kv_groups).dtype;
-  context.prefix_cache = options_.prefix_cache;
   context.output = &output_;
+  context.whole_prompts = config.whole_prompts();
+  context.token_types = config.token_types;
+  context.prefix_cache = options_.prefix_cache && !context.whole_prompts;
+  context.normalize = config.pooling && config.pooling->normalize;
   context.drafts = options_.speculate != "none" && device_drafts() == 0;
   context.constraints = constraints_.get();
   context.masks = &loop_->masks();
@@ -281,7 +286,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
     }
   }
   SLUICE_RETURN_IF_ERROR(engine->OpenScheduler());
-  engine->StartThreads();
+  engine->StartThreads(files.config);
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
@@ -299,6 +304,8 @@ Status EngineImpl::CheckAdmission() const {
 
 Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request, info_.vocab_size));
+  SLUICE_RETURN_IF_ERROR(CheckEmbedding(request, info_));
+  if (request.embed) request.max_tokens = 0;
   SLUICE_RETURN_IF_ERROR(
       text_->CheckLength(request, std::min(info_.max_model_len, loop_->longest_sequence())));
   auto state = std::make_shared<RequestState>();

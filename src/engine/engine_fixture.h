@@ -51,6 +51,7 @@ class Answer {
   Status error;
   uint64_t seed = 0;
   std::optional<double> prompt_loss;
+  std::vector<float> embedding;
   int lasts = 0, events = 0, after_last = 0;
 
  private:
@@ -75,6 +76,7 @@ class Answer {
     if (!delta.last) return;
     usage = delta.usage;
     prompt_loss = delta.prompt_loss;
+    embedding = std::move(delta.embedding);
     ++lasts;
     ended_.notify_all();
   }

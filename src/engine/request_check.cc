@@ -117,6 +117,35 @@ Status CheckRequest(const Request& request, int vocab) {
   return OkStatus();
 }
 
+Status CheckEmbedding(const Request& request, const EngineInfo& model) {
+  if (!request.embed) {
+    if (model.embedding_size == 0) return OkStatus();
+    return InvalidArgument(
+        "the model embeds texts and generates none; ask for an embedding, as /v1/embeddings does",
+        "model");
+  }
+  if (model.embedding_size == 0) {
+    return InvalidArgument(
+        "the model generates texts and embeds none; ask for a completion, or serve a model that "
+        "embeds",
+        "model");
+  }
+  if (request.n != 1) return OutOfRange("n", request.n, "1: a text has one embedding");
+  if (request.second_text && model.labels.empty()) {
+    return InvalidArgument("the model embeds one text at a time; pairs are for one that classifies",
+                           "model");
+  }
+  if (request.second_text && !std::holds_alternative<std::string>(request.prompt)) {
+    return InvalidArgument("a pair is made of two texts, not of token ids", "input");
+  }
+  if (!request.dimensions) return OkStatus();
+  if (!model.labels.empty()) {
+    return InvalidArgument("dimensions is for models that embed; the model classifies",
+                           "dimensions");
+  }
+  return CheckRange("dimensions", *request.dimensions, 1, model.embedding_size);
+}
+
 Status CheckOptions(EngineOptions options) {
   Status status;
   options.ForEach([&](auto& field, std::string_view flag, std::string_view, auto... range) {

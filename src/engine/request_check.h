@@ -11,6 +11,9 @@ namespace sluice::engine {
 // kInvalidArgument with the field's name in OpenAI's spelling. `vocab`: ids must be below it.
 Status CheckRequest(const Request& request, int vocab);
 
+// Whether the model, which embeds or generates, can answer: as CheckRequest.
+Status CheckEmbedding(const Request& request, const EngineInfo& model);
+
 // What the model says about sampling, for EngineInfo. One that says not to sample is greedy,
 // whatever temperature stands beside it.
 Sampling SamplingOf(const files::GenerationDefaults& defaults);

@@ -1,5 +1,7 @@
 #include "engine/text_model.h"
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "text/cancel.h"
@@ -170,11 +172,12 @@ Result<std::string> TextModelImpl::RenderPrompt(const ChatPrompt& chat, const st
   return text;
 }
 
-Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text, bool add_special,
+Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const Request& request,
+                                                         const std::string& text, bool add_special,
                                                          int tokens_max,
                                                          const std::atomic<bool>& cancelled) const {
   if (tokenizer_ == nullptr) return NoTokenizer();
-  SLUICE_RETURN_IF_ERROR(CheckTextLength(text, tokens_max));
+  SLUICE_RETURN_IF_ERROR(CheckTextLength(request, text, tokens_max));
   text::EncodeOptions options;
   options.add_special = add_special;
   // Far enough to tell the length of a prompt that is a little too long.
@@ -183,25 +186,58 @@ Result<std::vector<int32_t>> TextModelImpl::EncodePrompt(const std::string& text
   options.cancelled = &cancelled;
   SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(text, options));
   if (ids.size() > counted_max) {
-    return TooLong(StrCat("more than ", counted_max, " tokens"), tokens_max);
+    return TooLong(request, StrCat("more than ", counted_max, " tokens"), tokens_max);
   }
   return ids;
 }
 
-Status TextModelImpl::CheckLength(const Request& request, int tokens_max) const {
-  const auto* text = std::get_if<std::string>(&request.prompt);
-  return text == nullptr ? OkStatus() : CheckTextLength(*text, tokens_max);
+Result<std::vector<int32_t>> TextModelImpl::EncodeBeginning(
+    const std::string& text, const Request& request, int tokens_max,
+    const std::atomic<bool>& cancelled) const {
+  if (tokenizer_ == nullptr) return NoTokenizer();
+  text::EncodeOptions options;
+  options.add_special = request.add_special_tokens;
+  options.tokens_max = static_cast<size_t>(tokens_max);
+  options.cancelled = &cancelled;
+  return tokenizer_->Encode(text, options);
 }
 
-Status TextModelImpl::CheckTextLength(const std::string& text, int tokens_max) const {
+void TextModelImpl::Truncate(size_t tokens_max, const Request& request,
+                             std::vector<int32_t>* ids) const {
+  if (ids->size() <= tokens_max) return;
+  ids->resize(tokens_max);
+  const bool added =
+      request.add_special_tokens && std::holds_alternative<std::string>(request.prompt);
+  if (!added || tokenizer_ == nullptr) return;
+  const std::vector<int32_t>& suffix = tokenizer_->data().suffix_ids;
+  if (suffix.size() <= tokens_max)
+    std::copy(suffix.begin(), suffix.end(), ids->end() - suffix.size());
+}
+
+Status TextModelImpl::CheckLength(const Request& request, int tokens_max) const {
+  const auto* text = std::get_if<std::string>(&request.prompt);
+  return text == nullptr || request.truncate ? OkStatus()
+                                             : CheckTextLength(request, *text, tokens_max);
+}
+
+Status TextModelImpl::CheckTextLength(const Request& request, const std::string& text,
+                                      int tokens_max) const {
   if (tokenizer_ == nullptr || tokenizer_->LeastTokens(text) <= static_cast<size_t>(tokens_max)) {
     return OkStatus();
   }
-  return TooLong(StrCat(text.size(), " bytes"), tokens_max);
+  return TooLong(request, StrCat(text.size(), " bytes"), tokens_max);
 }
 
-Status TextModelImpl::TooLong(const std::string& what, int tokens_max) const {
+Status TextModelImpl::TooLong(const Request& request, const std::string& what,
+                              int tokens_max) const {
   const bool may_grow = tokens_max < declared_length_;
+  if (request.embed) {
+    return Status(
+        StatusCode::kTooLarge,
+        StrCat("the text has ", what, "; the model takes ", tokens_max,
+               "; shorten it or send truncate", may_grow ? ", or raise --max-model-len" : ""),
+        "input");
+  }
   return Status(StatusCode::kTooLarge,
                 StrCat("the prompt has ", what, " and the context of ", tokens_max,
                        " tokens has no room for it and an answer; shorten the prompt",
@@ -209,12 +245,51 @@ Status TextModelImpl::TooLong(const std::string& what, int tokens_max) const {
                 "prompt");
 }
 
+// As the tokenizer's file puts two texts together. What is too long loses the end of the second.
+Result<std::vector<int32_t>> TextModelImpl::PairIds(const Request& request, int tokens_max,
+                                                    const std::atomic<bool>& cancelled,
+                                                    int* second_text) const {
+  if (tokenizer_ == nullptr) return NoTokenizer();
+  const files::TokenizerData& data = tokenizer_->data();
+  if (data.between_ids.empty()) {
+    return InvalidArgument("the model's tokenizer does not say how two texts are put together",
+                           "model");
+  }
+  Request part = request;
+  part.add_special_tokens = false;
+  const auto encode = [&](const std::string& text) {
+    return request.truncate ? EncodeBeginning(text, part, tokens_max, cancelled)
+                            : EncodePrompt(part, text, false, tokens_max, cancelled);
+  };
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> first,
+                          encode(std::get<std::string>(request.prompt)));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> second, encode(*request.second_text));
+  std::vector<int32_t> ids = data.prefix_ids;
+  ids.insert(ids.end(), first.begin(), first.end());
+  ids.insert(ids.end(), data.between_ids.begin(), data.between_ids.end());
+  *second_text = static_cast<int>(ids.size());
+  const size_t taken = ids.size() + data.suffix_ids.size();
+  const auto room = static_cast<size_t>(std::max(0, tokens_max - static_cast<int>(taken)));
+  if (request.truncate && second.size() > room) second.resize(room);
+  ids.insert(ids.end(), second.begin(), second.end());
+  ids.insert(ids.end(), data.suffix_ids.begin(), data.suffix_ids.end());
+  return ids;
+}
+
 Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, int tokens_max,
-                                                      const std::atomic<bool>& cancelled) const {
-  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, TokensOf(request, tokens_max, cancelled));
+                                                      const std::atomic<bool>& cancelled,
+                                                      int* second_text) const {
+  std::vector<int32_t> ids;
+  if (request.second_text) {
+    SLUICE_ASSIGN_OR_RETURN(ids, PairIds(request, tokens_max, cancelled, second_text));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(ids, TokensOf(request, tokens_max, cancelled));
+  }
+  if (request.truncate && !request.second_text)
+    Truncate(static_cast<size_t>(tokens_max), request, &ids);
   const size_t answer = request.max_tokens == 0 ? 0 : 1;
   if (ids.size() + answer > static_cast<size_t>(tokens_max)) {
-    return TooLong(StrCat(ids.size(), " tokens"), tokens_max);
+    return TooLong(request, StrCat(ids.size(), " tokens"), tokens_max);
   }
   return ids;
 }
@@ -241,12 +316,13 @@ Result<std::vector<int32_t>> TextModelImpl::TokensOf(const Request& request, int
                                                      const std::atomic<bool>& cancelled) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) return *ids;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
-    return EncodePrompt(*text, request.add_special_tokens, tokens_max, cancelled);
+    if (request.truncate) return EncodeBeginning(*text, request, tokens_max, cancelled);
+    return EncodePrompt(request, *text, request.add_special_tokens, tokens_max, cancelled);
   }
   SLUICE_ASSIGN_OR_RETURN(const std::string text,
                           RenderPrompt(std::get<ChatPrompt>(request.prompt), "", &cancelled));
   // The template writes the special tokens itself.
-  return EncodePrompt(text, false, tokens_max, cancelled);
+  return EncodePrompt(request, text, false, tokens_max, cancelled);
 }
 
 }  // namespace sluice::engine

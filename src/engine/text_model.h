@@ -37,9 +37,10 @@ class TextModelImpl : public TextModel {
                                    const std::atomic<bool>* cancelled = nullptr) const;
   // Token ids of any prompt. kTooLarge for one that leaves no room for its answer in
   // `tokens_max` tokens; before any work on a text where its bytes tell. kCancelled soon after
-  // `cancelled` has become true.
+  // `cancelled` has become true. *second_text is where that of a pair begins.
   Result<std::vector<int32_t>> PromptIds(const Request& request, int tokens_max,
-                                         const std::atomic<bool>& cancelled) const;
+                                         const std::atomic<bool>& cancelled,
+                                         int* second_text) const;
   // Of a request's prediction, which may be as long as a context.
   Result<std::vector<int32_t>> PredictionIds(const std::string& text, int tokens_max,
                                              const std::atomic<bool>& cancelled) const;
@@ -56,11 +57,19 @@ class TextModelImpl : public TextModel {
                              const std::atomic<bool>* cancelled) const;
   Result<std::vector<int32_t>> TokensOf(const Request& request, int tokens_max,
                                         const std::atomic<bool>& cancelled) const;
-  Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool add_special,
-                                            int tokens_max,
+  Result<std::vector<int32_t>> EncodePrompt(const Request& request, const std::string& text,
+                                            bool add_special, int tokens_max,
                                             const std::atomic<bool>& cancelled) const;
-  Status CheckTextLength(const std::string& text, int tokens_max) const;
-  Status TooLong(const std::string& what, int tokens_max) const;
+  // Somewhat more than the first `tokens_max` tokens of a text, at most.
+  Result<std::vector<int32_t>> EncodeBeginning(const std::string& text, const Request& request,
+                                               int tokens_max,
+                                               const std::atomic<bool>& cancelled) const;
+  Result<std::vector<int32_t>> PairIds(const Request& request, int tokens_max,
+                                       const std::atomic<bool>& cancelled, int* second_text) const;
+  // Cuts `ids` to `tokens_max`; what the tokenizer puts behind a text stays.
+  void Truncate(size_t tokens_max, const Request& request, std::vector<int32_t>* ids) const;
+  Status CheckTextLength(const Request& request, const std::string& text, int tokens_max) const;
+  Status TooLong(const Request& request, const std::string& what, int tokens_max) const;
   std::string SpecialText(const std::optional<int32_t>& id) const;
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;

@@ -1,6 +1,7 @@
 #include "engine/text_workers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -197,8 +198,9 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const Request& request = state->request;
   const int longest = std::min(context_.max_model_len, context_.longest_sequence);
   if (state->cancelled) return Status(StatusCode::kCancelled, "the request was cancelled");
-  SLUICE_ASSIGN_OR_RETURN(state->prompt,
-                          context_.text->PromptIds(request, longest, state->cancelled));
+  SLUICE_ASSIGN_OR_RETURN(
+      state->prompt,
+      context_.text->PromptIds(request, longest, state->cancelled, &state->second_text));
   const int prompt = static_cast<int>(state->prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens", "prompt");
   state->usage.prompt_tokens = prompt;
@@ -209,6 +211,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   SLUICE_RETURN_IF_ERROR(PrepareParsing(state));
   // Only the ids are used from here on.
   state->request.prompt = {};
+  state->request.second_text = {};
   state->request.choice = {};
   state->request.prediction = {};
   state->request.held = nullptr;
@@ -239,6 +242,8 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.quoted = quoted;
     spec.key.kv_dtype = context_.kv_dtype;
     spec.prefix_cache = context_.prefix_cache;
+    spec.whole_prompt = context_.whole_prompts;
+    if (context_.token_types > 1) spec.second_text = state->second_text;
     spec.prompt_logprobs = choice == 0 && spec.sampling.prompt_top_logprobs >= 0;
     sequences.push_back(std::move(spec));
   }
@@ -412,6 +417,20 @@ void TextWorkers::Parse(ChoiceState* choice, bool ends, TextDelta* delta) {
   if (stopped && choice->parser->called()) delta->finish = FinishReason::kToolCalls;
 }
 
+std::vector<float> TextWorkers::EmbeddingOf(std::span<const float> vector,
+                                            const Request& request) const {
+  const auto size = static_cast<size_t>(request.dimensions.value_or(0));
+  if (size > 0) vector = vector.first(std::min(size, vector.size()));
+  std::vector<float> embedding(vector.begin(), vector.end());
+  // A part of a vector of length 1 is made one, too.
+  if (!context_.normalize) return embedding;
+  double sum = 0;
+  for (const double x : embedding) sum += x * x;
+  const double scale = sum > 0 ? 1 / std::sqrt(sum) : 0;
+  for (float& x : embedding) x = static_cast<float>(x * scale);
+  return embedding;
+}
+
 void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const {
   delta->last = true;
   Usage& usage = request->usage;
@@ -456,6 +475,8 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
     request.usage.cached_tokens = std::max(request.usage.cached_tokens, details->cached_tokens);
     TakeScores(batch, *details, &request);
   }
+  if (!batch.VectorOf(update).empty())
+    delta.embedding = EmbeddingOf(batch.VectorOf(update), request.request);
   TakeTokens(batch, update, &choice, &delta);
   const bool ends = update.finish != schedule::FinishReason::kNone || choice.stops.matched();
   if (ends) FinishChoice(batch, update, &choice, &delta);

@@ -29,7 +29,10 @@ struct TextContext {
   std::vector<int32_t> end_ids;  // end of generation
   DType kv_dtype = DType::kF16;  // part of the prefix key
   bool prefix_cache = true;
-  bool drafts = false;  // are verified, so what clients predict is of use
+  bool whole_prompts = false;  // SequenceSpec::whole_prompt
+  int token_types = 0;         // of the model
+  bool normalize = false;      // vectors get length 1
+  bool drafts = false;         // are verified, so what clients predict is of use
   const text::OutputFormat* output = nullptr;
   // Of requests with choices.
   const Constraints* constraints = nullptr;
@@ -126,6 +129,8 @@ class TextWorkers {
                     TextDelta* delta);
   // Takes the text of `delta` apart; `ends`: it is the last one of its choice.
   static void Parse(ChoiceState* choice, bool ends, TextDelta* delta);
+  // What the client gets of the vector that the model gave.
+  std::vector<float> EmbeddingOf(std::span<const float> vector, const Request& request) const;
   void EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const;
   TokenInfo InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const;
 

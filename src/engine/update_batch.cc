@@ -64,6 +64,10 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
     details.score_begin =
         Copy({result.scores.data() + outcome.score_begin, static_cast<size_t>(outcome.score_count)},
              result.top);
+    details.vector_begin = Size(vectors_);
+    details.vector_size = outcome.vector_size;
+    const auto vector = result.vectors.begin() + outcome.vector_begin;
+    vectors_.insert(vectors_.end(), vector, vector + outcome.vector_size);
     update.details = Size(details_);
     details_.push_back(details);
   }
@@ -102,13 +106,14 @@ void UpdateBatch::Append(UpdateBatch* other) {
     return;
   }
   const int32_t ids = Size(ids_), details = Size(details_), tokens = Size(tokens_);
-  const int32_t top = Size(top_), errors = Size(errors_);
+  const int32_t top = Size(top_), errors = Size(errors_), vectors = Size(vectors_);
   for (ChoiceUpdate& update : other->updates_) {
     update.token_begin += ids;
     if (update.details >= 0) update.details += details;
   }
   for (UpdateDetails& detail : other->details_) {
     detail.score_begin += tokens;
+    detail.vector_begin += vectors;
     if (detail.token_begin >= 0) detail.token_begin += tokens;
     if (detail.error >= 0) detail.error += errors;
   }
@@ -118,6 +123,7 @@ void UpdateBatch::Append(UpdateBatch* other) {
   MoveBehind(&other->details_, &details_);
   MoveBehind(&other->tokens_, &tokens_);
   MoveBehind(&other->top_, &top_);
+  MoveBehind(&other->vectors_, &vectors_);
   MoveBehind(&other->errors_, &errors_);
   MoveBehind(&other->retired_, &retired_);
   other->Clear();
@@ -129,6 +135,7 @@ void UpdateBatch::Clear() {
   details_.clear();
   tokens_.clear();
   top_.clear();
+  vectors_.clear();
   errors_.clear();
   retired_.clear();
 }

@@ -38,8 +38,9 @@ struct UpdateDetails {
   int32_t cached_tokens = 0;
   int32_t drafted = 0, accepted = 0;  // in this update: drafts verified, and its tokens among them
   int32_t token_begin = -1;  // the update's drawn tokens in the batch's tokens; -1: no log-probs
-  int32_t score_begin = 0, score_count = 0;  // in the batch's tokens
-  int32_t error = -1;                        // in the batch's errors; -1: none
+  int32_t score_begin = 0, score_count = 0;   // in the batch's tokens
+  int32_t vector_begin = 0, vector_size = 0;  // in the batch's vectors
+  int32_t error = -1;                         // in the batch's errors; -1: none
 };
 
 class UpdateBatch {
@@ -82,6 +83,12 @@ class UpdateBatch {
   std::span<const batch::TokenLogprob> TopOf(const batch::ResultToken& token) const {
     return {top_.data() + token.top_begin, static_cast<size_t>(token.top_count)};
   }
+  // What the model made of the prompt; empty where it generates.
+  std::span<const float> VectorOf(const ChoiceUpdate& update) const {
+    const UpdateDetails* details = DetailsOf(update);
+    if (details == nullptr) return {};
+    return {vectors_.data() + details->vector_begin, static_cast<size_t>(details->vector_size)};
+  }
   // Null when the update has none.
   const Status* ErrorOf(const ChoiceUpdate& update) const {
     const UpdateDetails* details = DetailsOf(update);
@@ -102,6 +109,7 @@ class UpdateBatch {
   std::vector<UpdateDetails> details_;
   std::vector<batch::ResultToken> tokens_;
   std::vector<batch::TokenLogprob> top_;  // what tokens point into
+  std::vector<float> vectors_;
   std::vector<Status> errors_;
   std::vector<std::shared_ptr<RequestState>> retired_;
 };

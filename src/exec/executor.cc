@@ -1,6 +1,7 @@
 #include "exec/executor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/clock.h"
 
@@ -98,6 +99,7 @@ Result<SinkObserver*> Executor::Observe(batch::KvSink* sink) {
 
 model::Outputs Executor::OutputsOf(const model::DeviceBatch& inputs, int64_t rows) const {
   model::Outputs outputs{Logits(rows)};
+  if (!vectors_.empty()) outputs.vectors = vectors_.Rows(0, inputs.sequences());
   if (hidden_.empty()) return outputs;
   outputs.layers = hidden_layers_;
   (hidden_layers_.empty() ? outputs.hidden : outputs.layers_hidden) =
@@ -346,12 +348,30 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   }
   if (status.ok()) {
     sampler_->Collect(plan, flight->rows, result);
+    CollectVectors(plan, result);
     builder_->Settle(flight->batch, *result);
   } else {
     sampler_->Drop(plan, flight->rows);
   }
   Reclaim(flight, !status.ok());
   return status;
+}
+
+// The host's memory is the device's: see MakeVectors.
+// A vector that is not finite ends its request, as degenerate logits do.
+void Executor::CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const {
+  if (vectors_.empty()) return;
+  const int64_t size = vectors_.dims[1];
+  const float* const vectors = vectors_.ptr<float>();
+  result->vectors.assign(vectors, vectors + static_cast<int64_t>(plan.entries.size()) * size);
+  for (size_t e = 0; e < result->entries.size(); ++e) {
+    batch::ResultEntry& entry = result->entries[e];
+    entry.vector_begin = static_cast<int32_t>(e) * static_cast<int32_t>(size);
+    entry.vector_size = static_cast<int32_t>(size);
+    const auto vector = std::span(result->vectors).subspan(entry.vector_begin, entry.vector_size);
+    if (!std::all_of(vector.begin(), vector.end(), [](float x) { return std::isfinite(x); }))
+      entry.status = batch::RowStatus::kDegenerate;
+  }
 }
 
 void Executor::Drop(Flight* flight) {

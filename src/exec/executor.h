@@ -129,6 +129,8 @@ class Executor : public StepRunner {
   Executor(device::Device& device, const model::Model& model, kvstore::KvStore& store)
       : device_(device), model_(model), store_(store) {}
   Status MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records);
+  Status MakeVectors(int max_num_seqs);
+  void CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const;
   Status MakeProposer(const Options& options);
   Status MakeHead(const Options& options);
   Status MakeEagle(const Options& options);
@@ -204,6 +206,8 @@ class Executor : public StepRunner {
   std::optional<SinkObserver> observer_;                      // of the step that is put there
   device::Buffer workspace_, logits_, plan_memory_;
   device::Buffer hidden_memory_;
+  device::Buffer vector_memory_;
+  ops::Tensor vectors_;  // model::Outputs::vectors, in vector_memory_; empty of one that generates
   // What a head reads of a step, in hidden_memory_: model::Outputs::layers_hidden of
   // hidden_layers_, or without these Outputs::hidden. Empty without a head.
   ops::Tensor hidden_;

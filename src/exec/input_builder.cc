@@ -53,6 +53,7 @@ InputShape LargestShape(const InputLimits& limits, std::span<const batch::KvGrou
   InputShape shape{.tokens = limits.tokens,
                    .sequences = limits.sequences,
                    .rows = limits.logits_rows,
+                   .types = limits.token_types > 0,
                    .drafts = limits.guesses > 0 ? limits.sequences : -1,
                    .told = {},
                    .table_widths = TableWidths(groups, limits.positions)};
@@ -146,6 +147,10 @@ bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_
       static_cast<int64_t>(entry.logits_begin) + entry.logits_count >
           static_cast<int64_t>(plan.logits_rows.size())) {
     return Refuse(error, StrCat("entry ", index, " names logits rows out of range"));
+  }
+  if (entry.second_text >= 0 && limits_.token_types < 2) {
+    return Refuse(error, StrCat("entry ", index, " has a second text, and the model ",
+                                limits_.token_types, " types of tokens"));
   }
   return CheckTokens(plan, index, error) && CheckRows(plan, index, error) &&
          CheckGuesses(plan, index, error);
@@ -349,6 +354,7 @@ void InputBuilder::SetShape(PreparedBatch* batch) const {
   shape.tokens = static_cast<int64_t>(plan.tokens.size());
   shape.sequences = static_cast<int64_t>(plan.entries.size());
   shape.rows = static_cast<int64_t>(plan.logits_rows.size());
+  shape.types = limits_.token_types > 0;
   shape.drafts = -1;
   if (limits_.guesses > 0) {
     shape.drafts = std::count_if(plan.entries.begin(), plan.entries.end(),
@@ -408,6 +414,18 @@ void InputBuilder::Fill(PreparedBatch* batch) {
   }
 }
 
+void InputBuilder::FillTypes(const PreparedBatch& batch) {
+  if (!batch.shape.types) return;
+  int32_t* const types = inputs_.token_types.ptr<int32_t>();
+  std::fill(types, types + batch.shape.tokens, 0);
+  for (const batch::PlanEntry& entry : batch.plan.entries) {
+    if (entry.second_text < 0) continue;
+    const int32_t first =
+        std::clamp(entry.second_text - entry.first_position, 0, entry.query_tokens);
+    std::fill(types + entry.token_begin + first, types + entry.token_begin + entry.query_tokens, 1);
+  }
+}
+
 // Those that guess, one behind the other.
 void InputBuilder::FillDrafts(const PreparedBatch& batch) {
   if (batch.shape.drafts < 0) return;
@@ -443,6 +461,7 @@ Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan) {
   ChooseBucket(&batch);
   SetShape(&batch);
   Fill(&batch);
+  FillTypes(batch);
   FillDrafts(batch);
   return batch;
 }

@@ -22,8 +22,9 @@ struct InputLimits {
   int64_t slots = 0;      // sampler slots
   int64_t positions = 0;  // max model length
   int64_t vocab = 0;
-  int32_t guesses = 0;  // behind an entry; 0: plans ask for none
-  size_t behind = 0;    // bytes of staging behind a step's inputs that are the caller's
+  int32_t token_types = 0;  // of the model; 0: tokens have none
+  int32_t guesses = 0;      // behind an entry; 0: plans ask for none
+  size_t behind = 0;        // bytes of staging behind a step's inputs that are the caller's
 };
 
 // Of the largest step, which tells every table whole.
@@ -82,6 +83,7 @@ class InputBuilder {
   void ChooseBucket(PreparedBatch* batch) const;
   void SetShape(PreparedBatch* batch) const;
   void Fill(PreparedBatch* batch);
+  void FillTypes(const PreparedBatch& batch);
   void FillDrafts(const PreparedBatch& batch);
 
   device::Device& device_;

@@ -24,6 +24,37 @@ constexpr int64_t kExtraLogits = 8 << 20;
 // programs and for what nobody has planned.
 constexpr double kDeviceShare = 0.9;
 
+// A model that embeds draws no tokens, and may compute each text in one step.
+Status FitEmbedder(const files::ModelConfig& config, EngineOptions* options) {
+  if (!config.pooling) return OkStatus();
+  if (options->speculate != "auto" && options->speculate != "none") {
+    return InvalidArgument(StrCat("--speculate ", options->speculate,
+                                  " is for models that generate; the model embeds texts"),
+                           "speculate");
+  }
+  options->speculate = "none";
+  const int positions = config.position_rows - config.first_position;
+  if (config.position_rows > 0 && options->max_model_len > positions) {
+    return InvalidArgument(StrCat("--max-model-len ", options->max_model_len, " is above the ",
+                                  positions, " positions that the model has"),
+                           "max-model-len");
+  }
+  if (!config.whole_prompts()) return OkStatus();
+  if (options->max_model_len > options->max_batch_tokens) {
+    return InvalidArgument(
+        StrCat("--max-model-len ", options->max_model_len, " is above --max-batch-tokens ",
+               options->max_batch_tokens, ": the model computes a text in one step"),
+        "max-model-len");
+  }
+  if (options->max_model_len == 0 && config.context_length > options->max_batch_tokens) {
+    options->max_model_len = options->max_batch_tokens;
+    LogWarning("texts have at most ", options->max_batch_tokens, " tokens of the ",
+               config.context_length, " that the model takes: it computes a text in one step; ",
+               "raise --max-batch-tokens");
+  }
+  return OkStatus();
+}
+
 // A checkpoint's own heads make the drafts.
 bool DraftsByHead(const EngineOptions& options) { return options.speculate == "mtp"; }
 
@@ -204,9 +235,10 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
   runner->info_.device_reason = std::move(opened.reason);
   runner->device_ = std::move(opened.device);
   EngineOptions decided = options;
+  SLUICE_RETURN_IF_ERROR(FitEmbedder(files.config, &decided));
   if (!draft.empty()) {
     decided.speculate = draft.proposer();
-  } else if (options.speculate == "auto") {
+  } else if (decided.speculate == "auto") {
     decided.speculate = AutomaticDrafts(files, *runner->device_,
                                         ActivationOf(*files.tensors, runner->device_->facts()));
   }

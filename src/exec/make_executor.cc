@@ -24,6 +24,7 @@ InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions
   limits.slots = max_num_seqs;
   limits.positions = model::Positions(config, options);
   limits.vocab = config.vocab_size;
+  limits.token_types = config.token_types;
   limits.guesses = guesses || options.mtp_head ? limits::kDraftTokensMax : 0;
   return limits;
 }
@@ -250,6 +251,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer));
   }
+  SLUICE_RETURN_IF_ERROR(executor->MakeVectors(max_num_seqs));
   SLUICE_RETURN_IF_ERROR(executor->MakeProposer(wanted));
   if (wanted.time_steps) {
     auto timer = StepTimer::Make(device);
@@ -288,6 +290,21 @@ Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindReco
     SLUICE_ASSIGN_OR_RETURN(place_.emplace_back(),
                             ops::Bind<ops::PlaceTokens>(device_.ops(), PlacingOf(group), records));
   }
+  return OkStatus();
+}
+
+Status Executor::MakeVectors(int max_num_seqs) {
+  const int64_t size = model_.config().vector_size();
+  if (size == 0) return OkStatus();
+  // Nothing copies them from a device, nor keeps them apart for steps that are in flight together.
+  if (device_.facts().runs_beside_host) {
+    return Status(StatusCode::kUnimplemented,
+                  StrCat("models that embed texts run on the CPU, not on ",
+                         device::ToString(device_.facts().id), "; use --device cpu"));
+  }
+  const size_t bytes = static_cast<size_t>(max_num_seqs * size) * sizeof(float);
+  SLUICE_ASSIGN_OR_RETURN(vector_memory_, device_.Allocate(bytes, device::MemoryKind::kDevice));
+  vectors_ = ops::Dense(vector_memory_.view(), DType::kF32, {max_num_seqs, size});
   return OkStatus();
 }
 

@@ -39,6 +39,7 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs
   inputs->unsure = carver.Take({shape.sequences});
   inputs->slots = carver.Take({shape.sequences});
   inputs->logits_rows = carver.Take({shape.rows});
+  if (shape.types) inputs->token_types = carver.Take({shape.tokens});
   if (shape.drafts >= 0) {
     inputs->next = carver.Take({shape.sequences});
     inputs->drafting = carver.Take({shape.drafts});
@@ -61,6 +62,7 @@ size_t CarvePlaced(const device::View& view, const InputShape& shape, const Step
   batch->token_ids = inputs.token_ids;
   batch->query_start = inputs.query_start;
   batch->logits_rows = inputs.logits_rows;
+  batch->token_types = inputs.token_types;
   batch->positions = carver.Take({shape.tokens});
   batch->context = carver.Take({shape.sequences});
   batch->groups.resize(shape.table_widths.size());

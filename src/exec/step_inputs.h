@@ -21,6 +21,7 @@ struct StepInputs {
   ops::Tensor unsure;       // [sequences]: it may be so much less
   ops::Tensor slots;        // [sequences]
   ops::Tensor logits_rows;  // [rows]
+  ops::Tensor token_types;  // [tokens]; empty where the model has none
   // See ops::NextTokens::Args; empty where nothing guesses.
   ops::Tensor next;      // [sequences]
   ops::Tensor drafting;  // [drafts]
@@ -36,6 +37,7 @@ struct StepInputs {
 // The sizes of both.
 struct InputShape {
   int64_t tokens = 0, sequences = 0, rows = 0;
+  bool types = false;                 // tokens have types
   int64_t drafts = -1;                // sequences that guess; -1: nothing ever does
   std::vector<int64_t> told;          // by group: block ids that there is room for
   std::vector<int64_t> table_widths;  // by group: ids of a row of the step's tables

@@ -116,6 +116,29 @@ constexpr ArchitectureInfo kTable[] = {
                      .rope_theta = 1e6f, .bos_id = 1, .eos_id = 2, .experts = 8,
                      .experts_per_token = 2},
      .layers = LayerRule::kWindow, .hf_experts = HfExperts::kEvery},
+    // BERT and MiniLM ("BERT: Pre-training of Deep Bidirectional Transformers for Language
+    // Understanding"): embeds texts.
+    {.architecture = Architecture::kBert, .name = "bert",
+     .hf_names = {{{"BertModel", "bert"},
+                   {"BertForMaskedLM", "bert"},
+                   {"BertForSequenceClassification", "bert"}}},
+     .hf_defaults = {.vocab = 30522, .hidden = 768, .intermediate = 3072, .layers = 12,
+                     .heads = 12, .context = 512, .norm_eps = 1e-12f},
+     .layer_norms = true, .encoder = true, .layers = LayerRule::kNoRope,
+     .hf_biases = HfBiases::kAll},
+    // RoBERTa and XLM-R ("RoBERTa: A Robustly Optimized BERT Pretraining Approach", "Unsupervised
+    // Cross-lingual Representation Learning at Scale"): BERT's form with other positions and head.
+    {.architecture = Architecture::kRoberta, .name = "roberta",
+     .hf_names = {{{"RobertaModel", "roberta"},
+                   {"RobertaForMaskedLM", "roberta"},
+                   {"RobertaForSequenceClassification", "roberta"},
+                   {"XLMRobertaModel", "xlm-roberta"},
+                   {"XLMRobertaForMaskedLM", "xlm-roberta"},
+                   {"XLMRobertaForSequenceClassification", "xlm-roberta"}}},
+     .hf_defaults = {.vocab = 50265, .hidden = 768, .intermediate = 3072, .layers = 12,
+                     .heads = 12, .context = 512, .norm_eps = 1e-12f, .bos_id = 0, .eos_id = 2},
+     .layer_norms = true, .encoder = true, .positions_behind_padding = true,
+     .layers = LayerRule::kNoRope, .hf_biases = HfBiases::kAll},
 };
 // clang-format on
 

@@ -38,12 +38,14 @@ enum class LayerRule {
   kUpperWindow,     // those above "max_window_layers", if "use_sliding_window" is set; none in GGUF
   kPeriodicWindow,  // all but every window_period-th
   kPeriodicRope,    // all but every fourth have RoPE
+  kNoRope,          // all see everything, and none has RoPE
   kPeriodicLinear,  // all but every fourth have no attention but a state; none in GGUF
 };
 
 // What config.json says of biases; GGUF's tensors say it themselves.
 enum class HfBiases {
   kNone,
+  kAll,           // always on all matrices
   kQkv,           // always on Q, K and V
   kAttention,     // on Q, K, V and O where "attention_bias" is set
   kAttentionMlp,  // also in the MLP where "mlp_bias" is set
@@ -61,7 +63,7 @@ enum class HfExperts {
 struct ArchitectureInfo {
   Architecture architecture;
   std::string_view name;           // ours
-  std::array<HfName, 2> hf_names;  // the second may be empty
+  std::array<HfName, 6> hf_names;  // those behind the first may be empty
   HfDefaults hf_defaults;
   std::string_view gguf_name;  // general.architecture; empty: not read from GGUF
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
@@ -70,6 +72,12 @@ struct ArchitectureInfo {
   // give, before it is added to the residual stream.
   bool norms_after = false;
   bool layer_norms = false;  // LayerNorms with a bias instead of RMSNorms
+  // The model embeds texts: every token sees the whole text, behind it too, positions have a table,
+  // and what a layer adds to is what its norm gives rather than what that reads. Its feed-forward
+  // part has no gate.
+  bool encoder = false;
+  // Of an encoder: the first position has the row behind that of padding, "pad_token_id".
+  bool positions_behind_padding = false;
   LayerRule layers = LayerRule::kFull;
   int window_period = 0;    // kPeriodicWindow, where the file is silent
   bool local_rope = false;  // layers that see a window have a RoPE of their own

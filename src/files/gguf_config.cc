@@ -360,6 +360,9 @@ Status GgufConfigReader::ReadLayers() {
         config_.layers[i].use_rope = false;
       }
       return OkStatus();
+    case LayerRule::kNoRope:
+      for (LayerConfig& layer : config_.layers) layer.use_rope = false;
+      return OkStatus();
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
     case LayerRule::kPeriodicLinear:

@@ -23,6 +23,9 @@ constexpr IntRange kIdRange{0, kVocabRange.max};
 constexpr int kQwenMaxWindowLayers = 28;
 constexpr int kQwen3NextAttentionPeriod = 4;
 constexpr float kGemmaQueryScalar = 256.0f;
+constexpr int kBertTokenTypes = 2;
+constexpr int kRobertaPadding = 1;
+constexpr size_t kLabelsMax = 4096;
 
 class HfConfigReader {
  public:
@@ -62,6 +65,8 @@ class HfConfigReader {
   Status ReadHeads();
   Status ReadTraits();
   Status ReadStableLm();
+  Status ReadEncoder();
+  Status ReadLabels();
   Status ReadDType();
   Status ReadQuantization();
   Status ReadActivation();
@@ -135,6 +140,7 @@ Status HfConfigReader::ReadHeads() {
 }
 
 Status HfConfigReader::ReadTraits() {
+  if (info_.encoder) SLUICE_RETURN_IF_ERROR(ReadEncoder());
   config_.tied_embeddings = defaults_.tied;
   SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
@@ -146,12 +152,66 @@ Status HfConfigReader::ReadTraits() {
   }
   if (Is(Architecture::kStableLm)) SLUICE_RETURN_IF_ERROR(ReadStableLm());
   if (info_.hf_biases == HfBiases::kQkv) config_.attention_bias = true;
+  if (info_.hf_biases == HfBiases::kAll) {
+    config_.attention_bias = config_.attention_output_bias = config_.mlp_bias = true;
+    return OkStatus();
+  }
   if (info_.hf_biases == HfBiases::kQkv || info_.hf_biases == HfBiases::kNone) return OkStatus();
   if (info_.hf_biases == HfBiases::kAttentionMlp) {
     SLUICE_RETURN_IF_ERROR(fields_.Bool("mlp_bias", &config_.mlp_bias));
   }
   SLUICE_RETURN_IF_ERROR(fields_.Bool("attention_bias", &config_.attention_bias));
   config_.attention_output_bias = config_.attention_bias;
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadEncoder() {
+  bool decoder = false;
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("is_decoder", &decoder));
+  if (decoder)
+    return BadModel("\"is_decoder\" is true; an encoder that generates is not supported");
+  std::string positions = "absolute";
+  SLUICE_RETURN_IF_ERROR(fields_.Text("position_embedding_type", &positions));
+  if (positions != "absolute") {
+    return BadModel(
+        StrCat("\"position_embedding_type\" is ", Quote(positions), "; absolute is supported"));
+  }
+  config_.position_rows = config_.context_length;
+  config_.token_types = kBertTokenTypes;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("type_vocab_size", kTokenTypesRange, &config_.token_types));
+  config_.pooling.emplace();
+  if (info_.positions_behind_padding) {
+    int padding = kRobertaPadding;
+    SLUICE_RETURN_IF_ERROR(fields_.Int("pad_token_id", {0, config_.position_rows - 2}, &padding));
+    config_.first_position = padding + 1;
+    config_.context_length -= config_.first_position;
+  }
+  return ReadLabels();
+}
+
+// Those of a class that ends in "ForSequenceClassification", whose head reads the first token.
+Status HfConfigReader::ReadLabels() {
+  const Json* classes = top_.Find("architectures");
+  const bool classifies =
+      classes != nullptr && classes->is_array() && !classes->empty() &&
+      classes->front().is_string() &&
+      classes->front().get_ref<const std::string&>().ends_with("ForSequenceClassification");
+  if (!classifies) return OkStatus();
+  config_.pooling->kind = PoolingKind::kFirst;
+  config_.labels = {"LABEL_0", "LABEL_1"};  // what transformers takes for a missing key
+  const Json* labels = fields_.Find("id2label");
+  if (labels == nullptr) return OkStatus();
+  if (!labels->is_object() || labels->empty() || labels->size() > kLabelsMax) {
+    return BadModel(StrCat("\"id2label\" is not an object of 1 to ", kLabelsMax, " labels"));
+  }
+  config_.labels.assign(labels->size(), "");
+  for (size_t i = 0; i < labels->size(); ++i) {
+    const auto label = labels->find(StrCat(i));
+    if (label == labels->end() || !label->is_string()) {
+      return BadModel(StrCat("\"id2label\" has no label ", i, " of ", labels->size()));
+    }
+    config_.labels[i] = label->get<std::string>();
+  }
   return OkStatus();
 }
 
@@ -197,7 +257,7 @@ Status HfConfigReader::ReadQuantization() {
 }
 
 Status HfConfigReader::ReadActivation() {
-  std::string name = IsGemma() ? "gelu_pytorch_tanh" : "silu";
+  std::string name = IsGemma() ? "gelu_pytorch_tanh" : info_.encoder ? "gelu" : "silu";
   SLUICE_RETURN_IF_ERROR(fields_.Text(IsGemma() ? "hidden_activation" : "hidden_act", &name));
   if (name == "silu" || name == "swish") {
     config_.activation = ActivationKind::kSilu;
@@ -287,6 +347,9 @@ Status HfConfigReader::ReadLayers() {
   config_.layers.assign(static_cast<size_t>(config_.num_layers), LayerConfig());
   switch (info_.layers) {
     case LayerRule::kFull:
+      return OkStatus();
+    case LayerRule::kNoRope:
+      for (LayerConfig& layer : config_.layers) layer.use_rope = false;
       return OkStatus();
     case LayerRule::kWindow:
       SLUICE_RETURN_IF_ERROR(ReadWindow());

@@ -127,11 +127,51 @@ TEST(HfConfigTest, AbsentKeysHaveTheDefaultsOfTransformers) {
 TEST(HfConfigTest, ModelTypeStandsInForArchitectures) {
   EXPECT_EQ(ConfigFromJson(R"({"model_type":"qwen3"})", "")->architecture, Architecture::kQwen3);
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("names no architecture"));
-  const std::string refused = ErrorOf(R"({"architectures":["BertModel"]})");
-  EXPECT_THAT(refused, HasSubstr("\"BertModel\""));
+  const std::string refused = ErrorOf(R"({"architectures":["GPTJModel"]})");
+  EXPECT_THAT(refused, HasSubstr("\"GPTJModel\""));
   for (const ArchitectureInfo& known : Architectures()) {
     for (const HfName& hf : known.hf_names) EXPECT_THAT(refused, HasSubstr(hf.class_name));
   }
+}
+
+TEST(HfConfigTest, EncodersHavePositionsTypesAndAPooling) {
+  const ModelConfig bert = Good("BertModel", R"({"max_position_embeddings":64})");
+  EXPECT_EQ(bert.position_rows, 64);
+  EXPECT_EQ(bert.first_position, 0);
+  EXPECT_EQ(bert.context_length, 64);
+  EXPECT_EQ(bert.token_types, 2);
+  EXPECT_EQ(bert.norm_eps, 1e-12f);
+  EXPECT_EQ(bert.activation, ActivationKind::kGeluErf);
+  EXPECT_TRUE(bert.attention_bias && bert.attention_output_bias && bert.mlp_bias);
+  EXPECT_FALSE(bert.layers[0].use_rope);
+  EXPECT_EQ(bert.vector_size(), 64);
+  EXPECT_TRUE(bert.whole_prompts());
+  const ModelConfig roberta =
+      Good("XLMRobertaModel", R"({"max_position_embeddings":66,"type_vocab_size":1})");
+  EXPECT_EQ(roberta.position_rows, 66);
+  EXPECT_EQ(roberta.first_position, 2);
+  EXPECT_EQ(roberta.context_length, 64);
+  const ModelConfig ranker =
+      Good("BertForSequenceClassification", R"({"id2label":{"1":"b","0":"a","2":"c"}})");
+  EXPECT_THAT(ranker.labels, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(ranker.vector_size(), 3);
+  EXPECT_EQ(ranker.pooling->kind, PoolingKind::kFirst);
+  EXPECT_EQ(Good("BertForSequenceClassification").labels.size(), 2u);
+}
+
+TEST(HfConfigTest, EncodersThatAreNotSupportedSayWhy) {
+  const auto error = [](const char* text) { return ErrorOf(Config("BertModel", text)); };
+  EXPECT_THAT(error(R"({"is_decoder":true})"), HasSubstr("\"is_decoder\""));
+  EXPECT_THAT(error(R"({"position_embedding_type":"relative_key"})"), HasSubstr("relative_key"));
+  EXPECT_THAT(error(R"({"type_vocab_size":0})"), HasSubstr("type_vocab_size"));
+  EXPECT_THAT(error(R"({"hidden_act":"relu"})"), HasSubstr("relu"));
+  const auto labels = [](const char* text) {
+    return ErrorOf(Config("BertForSequenceClassification", text));
+  };
+  EXPECT_THAT(labels(R"({"id2label":{}})"), HasSubstr("id2label"));
+  EXPECT_THAT(labels(R"({"id2label":{"0":"a","2":"b"}})"), HasSubstr("no label 1 of 2"));
+  EXPECT_THAT(ErrorOf(Config("RobertaModel", R"({"pad_token_id":511})")),
+              HasSubstr("pad_token_id"));
 }
 
 TEST(HfConfigTest, NullHeadsMeanAsManyAsQueries) {

@@ -21,7 +21,9 @@ namespace sluice::files {
   M(Mistral)                    \
   M(Qwen2)                      \
   M(Qwen3)                      \
-  M(Gemma2) M(Gemma3) M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral)
+  M(Gemma2)                     \
+  M(Gemma3)                     \
+  M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral) M(Bert) M(Roberta)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -100,6 +102,15 @@ struct F8Quantization {
 };
 std::string ToString(const F8Quantization& quantization);  // for people
 
+// How the hidden states of a text's tokens become one vector.
+enum class PoolingKind { kFirst, kMean, kLast };
+
+// Of a model that answers with a vector instead of a text.
+struct PoolingConfig {
+  PoolingKind kind = PoolingKind::kMean;
+  bool normalize = false;  // the vector has length 1
+};
+
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
   std::string name;  // for people; may be empty
@@ -119,6 +130,11 @@ struct ModelConfig {
   bool qk_norm = false;
   // The feed-forward part reads what the mixer reads, and both are added to the residual stream.
   bool parallel_residual = false;
+  // Positions are embedded by a table of so many rows, the first position by row `first_position`;
+  // token types by a table of `token_types` rows. Zeros: there are no such tables.
+  int position_rows = 0;
+  int first_position = 0;
+  int token_types = 0;
   // What attention gives is multiplied by the sigmoid of a gate, which q_proj computes beside each
   // head's query.
   bool attention_gate = false;
@@ -137,8 +153,20 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;  // num_layers
   DType dtype = DType::kF32;        // of most weights
   std::optional<F8Quantization> quantization;
+  std::optional<PoolingConfig> pooling;  // nothing: the model generates
+  // Of a model that classifies: a text's vector has a number for each.
+  std::vector<std::string> labels;
   std::vector<int> eos_ids;  // of config and generation_config, without duplicates
   std::optional<int> bos_id;
+
+  // A text is computed in one step: its tokens see those behind them, or its vector is made of
+  // several.
+  bool whole_prompts() const { return pooling && pooling->kind != PoolingKind::kLast; }
+  // Of the vector that a text becomes; 0: the model generates.
+  int vector_size() const {
+    if (!pooling) return 0;
+    return labels.empty() ? hidden_size : static_cast<int>(labels.size());
+  }
 };
 
 // generation_config.json or GGUF's sampling keys: defaults of a request that says nothing.

@@ -11,6 +11,7 @@
 #include "files/gguf.h"
 #include "files/mapped_file.h"
 #include "files/safetensors.h"
+#include "files/sentence_transformers.h"
 #include "files/synthetic_model.h"
 
 namespace sluice::files {
@@ -63,6 +64,7 @@ Status ReadFolder(const fs::path& folder, ModelFiles* model) {
   SLUICE_ASSIGN_OR_RETURN(const std::string generation,
                           ReadOptional(folder / "generation_config.json", kConfigBytesMax));
   SLUICE_ASSIGN_OR_RETURN(model->config, ConfigFromJson(config, generation));
+  SLUICE_RETURN_IF_ERROR(ReadSentenceTransformers(folder.string(), &model->config));
   SLUICE_ASSIGN_OR_RETURN(model->generation_defaults, GenerationDefaultsFromJson(generation));
   SLUICE_RETURN_IF_ERROR(ReadTokenizerJson(folder / kTokenizerName, model));
   SLUICE_ASSIGN_OR_RETURN(model->tensors, OpenSafetensors(folder.string()));

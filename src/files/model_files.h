@@ -1,6 +1,7 @@
 // A model as the user names it: a .gguf file, a Hugging Face folder (config.json,
 // generation_config.json, tokenizer.json, tokenizer_config.json, *.safetensors with or without
-// index), or one without files (synthetic_model.h).
+// index, and sentence-transformers' files of a model that embeds), or one without files
+// (synthetic_model.h).
 #pragma once
 
 #include <memory>

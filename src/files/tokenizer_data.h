@@ -61,6 +61,8 @@ struct TokenizerData {
   int max_chars_per_word = 100;   // WordPiece
   // Ids put around a text when special tokens are asked for.
   std::vector<int32_t> prefix_ids, suffix_ids;
+  // Ids that stand between two texts which are read as a pair; empty: the file does not say.
+  std::vector<int32_t> between_ids;
   std::vector<int32_t> end_of_generation_ids;  // eos, eot, ... whatever ends an answer
 };
 

@@ -133,16 +133,19 @@ Status TooManyEnds() {
   return BadModel(StrCat("the post-processor puts more than ", kEndsMax, " tokens around a text"));
 }
 
-Status ReadTemplate(const Json& json, std::vector<int32_t>* prefix, std::vector<int32_t>* suffix) {
-  const Json* single = Find(json, "single");
+// The ids before, between and behind the texts of the template `name`, each in a list of its own.
+Status ReadTemplate(const Json& json, const char* name_of_list,
+                    std::vector<std::vector<int32_t>>* sides) {
+  const Json* list = Find(json, name_of_list);
   const Json* tokens = Find(json, "special_tokens");
-  if (single == nullptr || !single->is_array()) {
-    return BadModel("TemplateProcessing has no list \"single\"");
+  if (list == nullptr || !list->is_array()) {
+    return BadModel(StrCat("TemplateProcessing has no list \"", name_of_list, "\""));
   }
-  std::vector<int32_t>* side = prefix;
-  for (const Json& item : *single) {
+  sides->assign(1, {});
+  for (const Json& item : *list) {
     if (item.is_object() && item.contains("Sequence")) {
-      side = suffix;
+      sides->emplace_back();
+      if (sides->size() > kEndsMax) return TooManyEnds();
       continue;
     }
     const Json* token = item.is_object() ? Find(item, "SpecialToken") : nullptr;
@@ -157,8 +160,8 @@ Status ReadTemplate(const Json& json, std::vector<int32_t>* prefix, std::vector<
     }
     for (const Json& value : *ids) {
       SLUICE_ASSIGN_OR_RETURN(int32_t id, IdOf(value));
-      side->push_back(id);
-      if (side->size() > kEndsMax) return TooManyEnds();
+      sides->back().push_back(id);
+      if (sides->back().size() > kEndsMax) return TooManyEnds();
     }
   }
   return OkStatus();
@@ -213,10 +216,21 @@ Status ReadPostProcessor(const Json& json, TokenizerData* data) {
     return OkStatus();
   }
   if (type == "TemplateProcessing") {
-    SLUICE_RETURN_IF_ERROR(ReadTemplate(json, &prefix, &suffix));
+    std::vector<std::vector<int32_t>> sides;
+    SLUICE_RETURN_IF_ERROR(ReadTemplate(json, "single", &sides));
+    prefix = sides.front();
+    for (size_t i = 1; i < sides.size(); ++i)
+      suffix.insert(suffix.end(), sides[i].begin(), sides[i].end());
+    if (Find(json, "pair") != nullptr) {
+      SLUICE_RETURN_IF_ERROR(ReadTemplate(json, "pair", &sides));
+      if (sides.size() == 3 && sides[0] == prefix && sides[2] == suffix)
+        data->between_ids = sides[1];
+    }
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     SLUICE_RETURN_IF_ERROR(ReadPair(json, "cls", &prefix));
     SLUICE_RETURN_IF_ERROR(ReadPair(json, "sep", &suffix));
+    data->between_ids = suffix;
+    if (type == "RobertaProcessing") data->between_ids.push_back(suffix.front());
   } else if (type != "ByteLevel") {
     return BadModel(StrCat("the post-processor ", Quote(type), " is not known"));
   }

@@ -148,6 +148,23 @@ TEST(TokenizerJsonTest, ReadsWordPieceAndItsPostProcessors) {
   EXPECT_THAT(data->prefix_ids, ElementsAre(1));
   EXPECT_THAT(data->suffix_ids, ElementsAre(2));
   EXPECT_EQ(data->normalizers[0].options.count("strip_accents"), 0u);
+  EXPECT_THAT(data->between_ids, ElementsAre(2));
+  json["post_processor"]["type"] = "RobertaProcessing";
+  EXPECT_THAT(Read(json)->between_ids, ElementsAre(2, 2));
+}
+
+TEST(TokenizerJsonTest, ATemplateSaysWhatStandsBetweenTwoTexts) {
+  Json json = Tiny();
+  Json& processor = json["post_processor"];
+  const auto token = [](const char* id) { return Json{{"SpecialToken", {{"id", id}}}}; };
+  const auto text = [](const char* id) { return Json{{"Sequence", {{"id", id}}}}; };
+  EXPECT_TRUE(Read(json)->between_ids.empty());
+  processor["pair"] = {token("<s>"),  text("A"), token("</s>"),
+                       token("</s>"), text("B"), token("</s>")};
+  EXPECT_THAT(Read(json)->between_ids, ElementsAre(4, 4));
+  // What stands around a pair is what stands around a text, or nobody knows how to make one.
+  processor["pair"] = {text("A"), token("</s>"), text("B"), token("</s>")};
+  EXPECT_TRUE(Read(json)->between_ids.empty());
 }
 
 TEST(TokenizerJsonTest, NamesWhatIsWrong) {

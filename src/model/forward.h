@@ -31,6 +31,7 @@ struct DeviceBatch {
   ops::Tensor query_start;          // I32 [sequences + 1]
   ops::Tensor context;              // I32 [sequences]: KV tokens, this step's own included
   ops::Tensor logits_rows;          // I32 [rows]: which tokens need logits; may have no rows
+  ops::Tensor token_types;          // I32 [tokens]; empty where the model has no types
   std::vector<GroupInputs> groups;  // one per layer group
 
   int64_t tokens() const { return token_ids.dims[0]; }
@@ -49,6 +50,9 @@ struct Outputs {
   // themselves (no norm stands behind them).
   ops::Tensor layers_hidden = {};
   std::span<const int> layers = {};
+  // F32 [sequences, ModelConfig::vector_size()] of a model that embeds: of each sequence the vector
+  // of its tokens in the batch.
+  ops::Tensor vectors = {};
 };
 
 // What a pass of the head that guesses tokens gives; both are empty where the batch has no rows.

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
+#include "files/architectures.h"
 #include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
+#include "model/layers/encoder_params.h"
 #include "weights/place.h"
 
 namespace sluice::model {
@@ -25,6 +27,7 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
 }  // namespace
 
 std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, bool mtp_head) {
+  if (files::InfoOf(config.architecture).encoder) return layers::EncoderParams(config);
   return layers::DecoderParams(config, mtp_head);
 }
 

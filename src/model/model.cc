@@ -89,6 +89,9 @@ int64_t Positions(const files::ModelConfig& config, const ModelOptions& options)
 }
 
 size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options) {
+  if (std::none_of(config.layers.begin(), config.layers.end(),
+                   [](const files::LayerConfig& layer) { return layer.use_rope; }))
+    return 0;
   const bool local = std::any_of(config.layers.begin(), config.layers.end(),
                                  [](const files::LayerConfig& layer) { return layer.local_rope; });
   const int64_t width = config.rope.rotary_dims + (local ? config.local_rope.rotary_dims : 0);

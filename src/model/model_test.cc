@@ -291,11 +291,15 @@ TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
       }
     }
   }
-  for (const char* name : {"embedding", "output", "final_norm", "layers.5.attention.qkv",
-                           "layers.5.attention.qkv_bias", "layers.5.attention.output_bias",
-                           "layers.0.attention.q_norm", "layers.0.mlp.gate_up_bias"}) {
+  for (const char* name : {"embedding", "final_norm", "layers.5.attention.qkv",
+                           "layers.5.attention.qkv_bias", "layers.5.attention.output_bias"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
+  const bool encoder = GetParam().encoder;
+  for (const char* name : {"output", "layers.0.attention.q_norm", "layers.0.mlp.gate_up_bias"})
+    EXPECT_EQ(names.contains(name), !encoder) << name;
+  for (const char* name : {"position_embedding", "type_embedding", "layers.0.mlp.up_bias"})
+    EXPECT_EQ(names.contains(name), encoder) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParamsOf,

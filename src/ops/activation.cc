@@ -20,6 +20,10 @@ std::string GatedActivation::Desc::ToString() const {
   return StrCat(Name(kind), " ", Name(activation), " ", width);
 }
 
+std::string PlainActivation::Desc::ToString() const {
+  return StrCat(Name(kind), " ", Name(activation), " ", width);
+}
+
 std::string SoftCap::Desc::ToString() const { return StrCat(Name(activation), " cap ", cap); }
 
 Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args& args) {
@@ -28,6 +32,12 @@ Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args&
   check.Expect("gate_up", args.gate_up, desc.activation, {tokens, 2 * desc.width})
       .Expect("out", args.out, desc.activation, {tokens, desc.width})
       .ExpectApart("gate_up", args.gate_up, "out", args.out);
+  return check.status();
+}
+
+Status CheckArgs(const PlainActivation::Desc& desc, const PlainActivation::Args& args) {
+  ArgsChecker check(PlainActivation::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {-1, desc.width});
   return check.status();
 }
 

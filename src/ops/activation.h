@@ -1,4 +1,4 @@
-// Element-wise ops: gated activations and the soft cap.
+// Element-wise ops: activations, gated or alone, and the soft cap.
 #pragma once
 
 #include "ops/op.h"
@@ -29,6 +29,20 @@ struct GatedActivation {
   };
 };
 
+// x = act(x), in place.
+struct PlainActivation {
+  static constexpr std::string_view kName = "plain_activation";
+  struct Desc {
+    Activation kind = Activation::kGeluErf;
+    DType activation = DType::kF32;
+    int64_t width = 0;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;  // [tokens, width], rows may be strided
+  };
+};
+
 // x = cap * tanh(x / cap), in place.
 struct SoftCap {
   static constexpr std::string_view kName = "soft_cap";
@@ -44,12 +58,17 @@ struct SoftCap {
 
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args& args);
+Status CheckArgs(const PlainActivation::Desc& desc, const PlainActivation::Args& args);
 Status CheckArgs(const SoftCap::Desc& desc, const SoftCap::Args& args);
 
 Support RefGatedActivationSupports(const GatedActivation::Desc& desc,
                                    const device::DeviceFacts& facts);
 Status RefGatedActivation(device::Stream& stream, const GatedActivation::Desc& desc,
                           const GatedActivation::Args& args);
+Support RefPlainActivationSupports(const PlainActivation::Desc& desc,
+                                   const device::DeviceFacts& facts);
+Status RefPlainActivation(device::Stream& stream, const PlainActivation::Desc& desc,
+                          const PlainActivation::Args& args);
 Support RefSoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts& facts);
 Status RefSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftCap::Args& args);
 

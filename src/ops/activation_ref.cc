@@ -45,6 +45,24 @@ Status RefGatedActivation(device::Stream&, const GatedActivation::Desc& desc,
   return OkStatus();
 }
 
+Support RefPlainActivationSupports(const PlainActivation::Desc& desc,
+                                   const device::DeviceFacts& facts) {
+  return RefGatedActivationSupports({desc.kind, desc.activation, desc.width}, facts);
+}
+
+Status RefPlainActivation(device::Stream&, const PlainActivation::Desc& desc,
+                          const PlainActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    std::byte* row = RowData(args.x, t);
+    for (int64_t i = 0; i < desc.width; ++i) {
+      const float x = LoadElement(desc.activation, row, i);
+      StoreElement(desc.activation, row, i, static_cast<float>(Activate(desc.kind, x)));
+    }
+  }
+  return OkStatus();
+}
+
 Support RefSoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts&) {
   if (!IsPlainFloat(desc.activation))
     return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));

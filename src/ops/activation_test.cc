@@ -52,6 +52,30 @@ TEST_P(ActivationTest, EveryKindIsAccurateOverTheWholeRange) {
   }
 }
 
+TEST_P(ActivationTest, APlainOneIsAGatedOneWhoseGateIsOpen) {
+  for (Activation kind : kActivations) {
+    Array x(DType::kF32, {3, 50}), gated(DType::kF32, {3, 90}), out(DType::kF32, {3, 45});
+    TestNoise noise(4);
+    noise.Fill(x, 4.0f);
+    gated.Fill(1.0f);
+    const Array before = x;
+    for (int t = 0; t < 3; ++t) {
+      for (int i = 0; i < 45; ++i) gated.Set(t * 90 + i, x.At(t * 50 + i));
+    }
+    Tensor rows = x.tensor();
+    rows.dims[1] = 45;
+    ASSERT_TRUE(Run<PlainActivation>({.kind = kind, .width = 45}, {.x = rows}).ok());
+    ASSERT_TRUE(Run<GatedActivation>({.kind = kind, .width = 45},
+                                     {.gate_up = gated.tensor(), .out = out.tensor()})
+                    .ok());
+    for (int t = 0; t < 3; ++t) {
+      for (int i = 0; i < 50; ++i) {
+        EXPECT_EQ(x.At(t * 50 + i), i < 45 ? out.At(t * 45 + i) : before.At(t * 50 + i));
+      }
+    }
+  }
+}
+
 TEST_P(ActivationTest, HalfTypesRoundOnce) {
   for (DType dtype : {DType::kF16, DType::kBF16}) {
     Array in = Array::Floats(dtype, {1, 4}, {1.5f, -0.75f, 0.3f, 2.0f}), out(dtype, {1, 2});

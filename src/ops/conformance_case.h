@@ -21,6 +21,7 @@
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/place_tokens.h"
+#include "ops/pool.h"
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
@@ -139,9 +140,11 @@ double AttentionBf16Error(const Attention::Desc& desc);
 ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise);
 ConformanceCase<QkNorm> MakeCase(const QkNorm&, int number, TestNoise& noise);
 ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, TestNoise& noise);
+ConformanceCase<PlainActivation> MakeCase(const PlainActivation&, int number, TestNoise& noise);
 ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise);
 ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noise);
 ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& noise);
+ConformanceCase<Pool> MakeCase(const Pool&, int number, TestNoise& noise);
 ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, int number, TestNoise& noise);
 ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise& noise);
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise);

@@ -76,6 +76,22 @@ ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, Te
   return c;
 }
 
+ConformanceCase<PlainActivation> MakeCase(const PlainActivation&, int number, TestNoise& noise) {
+  ConformanceCase<PlainActivation> c;
+  c.desc = {.kind = Turn(number, kActivations),
+            .activation = FloatOf(number),
+            .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536})};
+  const DType type = c.desc.activation;
+  const int64_t width = c.desc.width;
+  const size_t x = c.Add(
+      Filled(noise, type, {AnyTokens(number, noise), width + 3}, Pick(noise, {0.1f, 3.0f, 60.0f})),
+      LimitFor(type, 3e-6));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<PlainActivation::Args> {
+    return PlainActivation::Args{.x = Columns(t[x], width)};
+  };
+  return c;
+}
+
 ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise) {
   ConformanceCase<SoftCap> c;
   c.desc = {.activation = FloatOf(number), .cap = Pick(noise, {0.5f, 30.0f, 50.0f})};
@@ -100,6 +116,25 @@ ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& n
   const size_t out = c.Add(Untouched(c.desc.activation, {count, c.desc.width}));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatherRows::Args> {
     return GatherRows::Args{.x = t[x], .rows = t[row], .out = t[out]};
+  };
+  return c;
+}
+
+ConformanceCase<Pool> MakeCase(const Pool&, int number, TestNoise& noise) {
+  ConformanceCase<Pool> c;
+  c.desc = {.kind = Turn(number, kPoolKinds),
+            .activation = FloatOf(number),
+            .width = Pick<int64_t>(noise, {1, 30, 384})};
+  std::vector<int32_t> start = {0};
+  const int64_t sequences = Pick<int64_t>(noise, {1, 2, 9}), gap = noise.Below(3) * 5;
+  for (int64_t s = 0; s < sequences; ++s)
+    start.push_back(start.back() + static_cast<int32_t>(noise.Below(40)));
+  const size_t x =
+      c.Add(Filled(noise, c.desc.activation, {start.back() + noise.Below(3), c.desc.width + gap}));
+  const size_t starts = c.Add(Array::Ints(start));
+  const size_t out = c.Add(Untouched(DType::kF32, {sequences, c.desc.width}), 1e-6);
+  c.args = [=, desc = c.desc](ConformanceTarget&, std::span<const Tensor> t) -> Result<Pool::Args> {
+    return Pool::Args{.x = Columns(t[x], desc.width), .query_start = t[starts], .out = t[out]};
   };
   return c;
 }

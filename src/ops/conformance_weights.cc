@@ -164,6 +164,7 @@ ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noi
   c.desc.vocab = Pick<int64_t>(noise, {1, 7, 50});
   c.desc.hidden = Info(c.desc.table).block * Turn<int64_t>(number / 16, {2, 1, 5});
   c.desc.scale = Pick(noise, {1.0f, 24.0f});
+  c.desc.add = number % 5 == 4;
   const int64_t tokens = AnyTokens(number, noise);
   std::vector<int32_t> ids;
   for (int64_t t = 0; t < tokens; ++t)
@@ -171,7 +172,8 @@ ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noi
   const DType type = c.desc.activation;
   const size_t id = c.Add(Array::Ints(ids));
   const size_t table = c.Add(StoredMatrix(noise, c.desc.table, c.desc.vocab, c.desc.hidden));
-  const size_t out = c.Add(Untouched(type, {tokens, c.desc.hidden}));
+  const std::vector<int64_t> shape = {tokens, c.desc.hidden};
+  const size_t out = c.Add(c.desc.add ? Filled(noise, type, shape) : Untouched(type, shape));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Embedding::Args> {
     return Embedding::Args{.ids = t[id], .table = t[table], .out = t[out]};
   };

@@ -5,7 +5,8 @@
 namespace sluice::ops {
 
 std::string Embedding::Desc::ToString() const {
-  return StrCat(Name(table), " ", vocab, "x", hidden, " to ", Name(activation), " scale ", scale);
+  return StrCat(Name(table), " ", vocab, "x", hidden, " to ", Name(activation), " scale ", scale,
+                add ? " added" : "");
 }
 
 std::string GatherRows::Desc::ToString() const { return StrCat(Name(activation), " ", width); }

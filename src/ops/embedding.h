@@ -11,7 +11,7 @@
 
 namespace sluice::ops {
 
-// out[t] = scale * table[ids[t]]
+// out[t] = scale * table[ids[t]], or that added to out[t].
 struct Embedding {
   static constexpr std::string_view kName = "embedding";
   struct Desc {
@@ -19,6 +19,7 @@ struct Embedding {
     DType activation = DType::kF32;
     int64_t vocab = 0, hidden = 0;
     float scale = 1.0f;
+    bool add = false;
     std::string ToString() const;
   };
   struct Args {

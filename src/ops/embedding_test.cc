@@ -23,6 +23,17 @@ TEST_P(EmbeddingTest, RowsOfTheTableScaled) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(out.At(i), expected[i]);
 }
 
+TEST_P(EmbeddingTest, RowsAreAddedToWhatIsThere) {
+  Array table = Array::Floats(DType::kF32, {2, 2}, {1, 2, 3, 4});
+  Array out = Array::Floats(DType::kF32, {2, 2}, {10, 20, 30, 40});
+  Array ids = Array::Ints({1, 0});
+  ASSERT_TRUE(Run<Embedding>({.vocab = 2, .hidden = 2, .scale = 0.5f, .add = true},
+                             {.ids = ids.tensor(), .table = table.tensor(), .out = out.tensor()})
+                  .ok());
+  const float expected[] = {11.5, 22, 30.5, 41};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(out.At(i), expected[i]);
+}
+
 TEST_P(EmbeddingTest, AQuantizedTableReadsAsItsFormatSays) {
   const int64_t vocab = 5, hidden = 64;
   TestNoise noise(1);

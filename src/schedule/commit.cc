@@ -118,6 +118,8 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   out.score_begin = entry.score_begin;
   out.score_count = entry.score_count;
   out.first_scored = booked.first_score_row + 1;
+  out.vector_begin = entry.vector_begin;
+  out.vector_size = entry.vector_size;
   sequence->scored += entry.score_count;
   out.finish = TakeTokens(sequence, result, entry, &out);
   AdvanceKv(sequence, booked, entry);

@@ -123,6 +123,7 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
                 .query = scheduled.query,
                 .drafts = scheduled.drafts};
   AppendRows(scheduled, plan, &booked);
+  entry.second_text = sequence.spec.second_text;
   entry.masked = sequence.spec.masked && booked.samples;
   entry.guesses = scheduled.guesses;
   if (IsGuessed(sequence)) plan->guesses = std::max(plan->guesses, 0);

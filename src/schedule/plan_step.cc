@@ -121,8 +121,9 @@ void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
   int32_t chunk = ChunkOf(*sequence, *budget);
   if (chunk <= 0) return;
   const int32_t planned = sequence->planned;
+  if (sequence->spec.whole_prompt && chunk < sequence->uncomputed()) return;
   kv_.LetGo(&sequence->kv, planned, sequence->last_step);
-  if (!MakeRoom(sequence, planned + 1, budget)) return;
+  if (!MakeRoom(sequence, planned + (sequence->spec.whole_prompt ? chunk : 1), budget)) return;
   chunk = kv_.GrowableTo(sequence->kv, planned + chunk, false) - planned;
   CHECK(chunk > 0 && kv_.Grow(&sequence->kv, planned + chunk), "chunk=", chunk);
   budget->tokens -= chunk;

@@ -101,6 +101,12 @@ Status Scheduler::CheckFits(SequenceSpec* spec) const {
                limit, " tokens (--max-model-len); shorten the prompt."),
         "prompt");
   }
+  if (spec->whole_prompt && prompt > options_.chunk_tokens) {
+    return InvalidArgument(
+        StrCat("The text of ", prompt, " tokens must be computed in one step, which has at most ",
+               options_.chunk_tokens, " (--max-batch-tokens); shorten it or raise that."),
+        "prompt");
+  }
   spec->max_tokens = static_cast<int32_t>(std::min<int64_t>(spec->max_tokens, limit - prompt));
   if (spec->answered.size() >= static_cast<size_t>(std::max(spec->max_tokens, 1))) {
     return InvalidArgument(StrCat("The sequence was handed over with ", spec->answered.size(),

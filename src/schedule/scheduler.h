@@ -62,6 +62,8 @@ struct SequenceOutcome {
   int32_t score_begin = 0;  // its prompt scores in StepResult::scores
   int32_t score_count = 0;
   int32_t first_scored = 0;  // prompt index of the first of them
+  int32_t vector_begin = 0;  // its vector in StepResult::vectors
+  int32_t vector_size = 0;
   FinishReason finish = FinishReason::kNone;
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache

@@ -37,6 +37,35 @@ TEST_F(SchedulerTest, AnEmptyPlanIsAStep) {
   EXPECT_EQ(s->uncommitted(), 0);
 }
 
+TEST_F(SchedulerTest, AWholePromptWaitsForAStepThatHasRoomForIt) {
+  Start();
+  const auto whole = [](SequenceId id, int32_t tokens) {
+    SequenceSpec spec = Spec(id, Count(tokens), 0);
+    spec.whole_prompt = true;
+    spec.second_text = id == 2 ? 3 : -1;
+    return spec;
+  };
+  Add(whole(1, 10));
+  Add(whole(2, 9));
+  Add(whole(3, 6));
+  const BatchPlan first = Plan();
+  ASSERT_EQ(first.entries.size(), 2u);  // 10 of 16 tokens, and then the one that fits beside
+  EXPECT_EQ(first.entries[0].sequence, 1u);
+  EXPECT_EQ(first.entries[1].sequence, 3u);
+  EXPECT_TRUE(first.logits_rows.empty());
+  CommitOutcome outcome = Commit(Answer(first));
+  ASSERT_EQ(outcome.sequences.size(), 2u);
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kLength);
+  const BatchPlan second = Plan();
+  ASSERT_EQ(second.entries.size(), 1u);
+  EXPECT_EQ(second.entries[0].sequence, 2u);
+  EXPECT_EQ(second.entries[0].query_tokens, 9);
+  EXPECT_EQ(second.entries[0].second_text, 3);
+  Commit(Answer(second));
+  SequenceSpec longer = whole(4, 17);
+  EXPECT_THAT(s->Add(longer, now).message(), HasSubstr("in one step, which has at most 16"));
+}
+
 TEST_F(SchedulerTest, PrefillThenDecodeToTheLength) {
   Start();
   Add(Spec(1, Count(5), 3));

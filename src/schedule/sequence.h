@@ -45,6 +45,8 @@ struct SequenceSpec {
   bool prefix_cache = true;      // may use and feed the prefix cache
   bool prompt_logprobs = false;  // score every prompt token but the first
   bool no_overlap = false;       // each step needs the Commit of the one before
+  bool whole_prompt = false;     // is computed in one step: its tokens see those behind them
+  int32_t second_text = -1;      // PlanEntry::second_text
   bool masked = false;           // its rows that draw wait for masks
   int32_t device_drafts = 0;     // that the runner guesses behind each token that it draws, so that
                                  // no step needs the Commit of the one before

@@ -26,6 +26,7 @@ inline constexpr size_t kSaltBytesMax = 256;
 struct ModelFacts {
   std::string name;
   int vocab_size = 0;
+  std::vector<std::string> labels;  // of a model that classifies
 };
 
 struct ApiCall {

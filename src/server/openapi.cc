@@ -6,7 +6,9 @@
 #include "base/str_cat.h"
 #include "server/accepted_fields.h"
 #include "server/api_call.h"
+#include "server/embedding_api.h"
 #include "server/pages.h"
+#include "server/rank_api.h"
 
 namespace sluice::server {
 namespace {
@@ -128,6 +130,63 @@ constexpr const char* kSchemas = R"json(
       "max_model_len": {"type": "integer"}, "meta": {"type": "object"}}},
     "Models": {"type": "object", "properties": {"object": {"enum": ["list"]},
       "data": {"type": "array", "items": {"$ref": "#/components/schemas/Model"}}}},
+    "EmbeddingRequest": {"type": "object", "required": ["input"], "additionalProperties": false,
+      "properties": {"model": {"type": "string"},
+        "input": {"oneOf": [{"type": "string", "minLength": 1},
+          {"type": "array", "minItems": 1, "items": {"type": "integer"}},
+          {"type": "array", "minItems": 1, "maxItems": @embedding_inputs_max@, "items": {"oneOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "minItems": 1, "items": {"type": "integer"}}]}}]},
+        "dimensions": {"type": "integer", "minimum": 1,
+          "description": "The first numbers of each vector, in its length again; default: all"},
+        "encoding_format": {"enum": ["float", "base64"], "default": "float"},
+        "truncate": {"type": "boolean", "default": false,
+          "description": "Leave out the end of a text that is too long, rather than refuse it"},
+        "truncate_prompt_tokens": {"enum": [-1], "description": "As truncate"},
+        "add_special_tokens": {"type": "boolean", "default": true},
+        "priority": {"type": "integer", "minimum": -@priority_max@, "maximum": @priority_max@, "default": 0},
+        "user": {"type": "string", "description": "Without effect"}}},
+    "Embeddings": {"type": "object", "properties": {"object": {"enum": ["list"]},
+      "model": {"type": "string"},
+      "data": {"type": "array", "items": {"type": "object", "properties": {
+        "object": {"enum": ["embedding"]}, "index": {"type": "integer"},
+        "embedding": {"oneOf": [{"type": "array", "items": {"type": "number"}},
+          {"type": "string", "description": "base64 of floats, the lowest byte first"}]}}}},
+      "usage": {"type": "object", "properties": {"prompt_tokens": {"type": "integer"},
+        "total_tokens": {"type": "integer"}}}}},
+    "Texts": {"oneOf": [{"type": "string", "minLength": 1}, {"type": "array", "minItems": 1,
+      "maxItems": @documents_max@, "items": {"oneOf": [{"type": "string", "minLength": 1},
+        {"type": "object", "required": ["text"], "additionalProperties": false,
+          "properties": {"text": {"type": "string", "minLength": 1}}}]}}]},
+    "RerankRequest": {"type": "object", "required": ["query", "documents"], "additionalProperties": false,
+      "properties": {"model": {"type": "string"}, "query": {"type": "string", "minLength": 1},
+        "documents": {"$ref": "#/components/schemas/Texts"},
+        "top_n": {"type": "integer", "minimum": 1, "description": "The best; default: all"},
+        "return_documents": {"type": "boolean", "default": true},
+        "truncate": {"type": "boolean", "default": false}, "truncate_prompt_tokens": {"enum": [-1]},
+        "user": {"type": "string", "description": "Without effect"}}},
+    "Ranking": {"type": "object", "properties": {"id": {"type": "string"}, "model": {"type": "string"},
+      "usage": {"type": "object"}, "results": {"type": "array", "items": {"type": "object",
+        "properties": {"index": {"type": "integer"}, "relevance_score": {"type": "number"},
+          "document": {"type": "object", "properties": {"text": {"type": "string"}}}}}}}},
+    "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "additionalProperties": false,
+      "properties": {"model": {"type": "string"},
+        "text_1": {"$ref": "#/components/schemas/Texts"}, "text_2": {"$ref": "#/components/schemas/Texts"},
+        "truncate": {"type": "boolean", "default": false}, "truncate_prompt_tokens": {"enum": [-1]},
+        "user": {"type": "string", "description": "Without effect"}}},
+    "ClassifyRequest": {"type": "object", "required": ["input"], "additionalProperties": false,
+      "properties": {"model": {"type": "string"}, "input": {"$ref": "#/components/schemas/Texts"},
+        "truncate": {"type": "boolean", "default": false}, "truncate_prompt_tokens": {"enum": [-1]},
+        "user": {"type": "string", "description": "Without effect"}}},
+    "Classes": {"type": "object", "properties": {"id": {"type": "string"}, "object": {"enum": ["list"]},
+      "created": {"type": "integer"}, "model": {"type": "string"}, "usage": {"type": "object"},
+      "data": {"type": "array", "items": {"type": "object", "properties": {
+        "index": {"type": "integer"}, "label": {"type": "string"}, "num_classes": {"type": "integer"},
+        "probs": {"type": "array", "items": {"type": "number"}}}}}}},
+    "Scores": {"type": "object", "properties": {"id": {"type": "string"}, "object": {"enum": ["list"]},
+      "created": {"type": "integer"}, "model": {"type": "string"}, "usage": {"type": "object"},
+      "data": {"type": "array", "items": {"type": "object", "properties": {
+        "index": {"type": "integer"}, "object": {"enum": ["score"]}, "score": {"type": "number"}}}}}},
     "TokenizeRequest": {"type": "object", "additionalProperties": false, "properties": {
       "model": {"type": "string"},
       "prompt": {"type": "string", "maxLength": @tokenize_bytes_max@, "description": "Limited in bytes"},
@@ -195,6 +254,16 @@ std::string Paths() {
            OrStream("ChatCompletion")),
       ",\n",
       Post("/v1/completions", "Continues texts", "CompletionRequest", OrStream("Completion")),
+      ",\n",
+      Post("/v1/embeddings", "Turns texts into vectors, by a model that embeds", "EmbeddingRequest",
+           Content("Embeddings")),
+      ",\n",
+      Post("/v1/rerank", "Orders documents by how near they are to a query", "RerankRequest",
+           Content("Ranking")),
+      ",\n", Post("/v1/score", "How near texts are to others", "ScoreRequest", Content("Scores")),
+      ",\n",
+      Post("/v1/classify", "Gives each text a label, by a model that classifies", "ClassifyRequest",
+           Content("Classes")),
       ",\n", Get("/v1/models", "The models served", Content("Models")), ",\n",
       Get("/v1/models/{model}", "One model", Content("Model"), kModelParameter), ",\n",
       Post("/tokenize", "Text to token ids", "TokenizeRequest", Content("Tokens")), ",\n",
@@ -289,6 +358,8 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   inserts["tools_max"] = StrCat(kToolsMax);
   inserts["parts_max"] = StrCat(kPartsMax);
   inserts["tool_calls_max"] = StrCat(kToolCallsMax);
+  inserts["documents_max"] = StrCat(kDocumentsMax);
+  inserts["embedding_inputs_max"] = StrCat(kEmbeddingInputsMax);
   inserts["prompts_max"] = StrCat(kPromptsMax);
   inserts["kwargs_kib"] = StrCat(kKwargsBytesMax >> 10);
   return inserts;

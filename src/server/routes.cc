@@ -5,9 +5,11 @@
 
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "server/embedding_api.h"
 #include "server/errors.h"
 #include "server/generation.h"
 #include "server/pages.h"
+#include "server/rank_api.h"
 #include "server/text_api.h"
 #include "server/web_files.h"
 
@@ -48,18 +50,20 @@ std::string CounterText(const char* name, const char* help, int64_t value) {
                 "\n");
 }
 
-// What the call's prompts and choices take until their ids exist.
-int64_t HeldBytes(const ApiCall& call) {
+// What the requests' prompts and choices take until their ids exist; with `echo` the texts are kept
+// twice.
+int64_t HeldBytes(const std::vector<Request>& requests, bool echo) {
   size_t bytes = 0;
-  for (const Request& request : call.requests) {
+  for (const Request& request : requests) {
     if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
       bytes += ids->size() * sizeof(int32_t);
     } else if (const auto* chat = std::get_if<ChatPrompt>(&request.prompt)) {
       bytes +=
           chat->messages_json.size() + chat->tools_json.size() + chat->template_kwargs_json.size();
     } else {
-      bytes += std::get<std::string>(request.prompt).size() * (call.echo ? 2 : 1);
+      bytes += std::get<std::string>(request.prompt).size() * (echo ? 2 : 1);
     }
+    bytes += request.second_text ? request.second_text->size() : 0;
     for (const std::string& text : request.choice) bytes += sizeof text + text.size();
   }
   return static_cast<int64_t>(bytes);
@@ -108,14 +112,19 @@ struct Routes::Route {
   const char* method;
   bool open;                                              // asks for no key
   HttpReply (Routes::*answer)(const HttpRequest&) const;  // or null
-  // Null as well as `answer`: generates.
+  // Null as well as `answer`: asks the model, by `ask`.
   Result<std::string> (*text)(const Engine&, const ModelFacts&, std::string_view body,
                               const std::atomic<bool>& gone) = nullptr;
+  void (Routes::*ask)(const HttpRequest&, const std::shared_ptr<Exchange>&) = &Routes::Generate;
 };
 
 const Routes::Route Routes::kRoutes[] = {
     {"/v1/chat/completions", "POST", false, nullptr},
     {"/v1/completions", "POST", false, nullptr},
+    {"/v1/embeddings", "POST", false, nullptr, nullptr, &Routes::Embed},
+    {"/v1/rerank", "POST", false, nullptr, nullptr, &Routes::Rerank},
+    {"/v1/score", "POST", false, nullptr, nullptr, &Routes::Score},
+    {"/v1/classify", "POST", false, nullptr, nullptr, &Routes::Classify},
     {"/v1/models", "GET", false, &Routes::Models},
     {kModelPrefix, "GET", false, &Routes::Model},
     {"/tokenize", "POST", false, nullptr, &Tokenize},
@@ -146,7 +155,7 @@ Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http, Re
     : engine_(engine),
       keys_(std::move(keys)),
       http_(std::move(http)),
-      model_{engine.Info().model_name, engine.Info().vocab_size},
+      model_{engine.Info().model_name, engine.Info().vocab_size, engine.Info().labels},
       fingerprint_(FingerprintOf(engine.Info())),
       started_(std::time(nullptr)),
       log_(logged) {}
@@ -189,7 +198,7 @@ void Routes::Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange
   } else if (route->text != nullptr) {
     AnswerText(*route, request, *exchange);
   } else {
-    Generate(request, exchange);
+    (this->*(route->ask))(request, exchange);
   }
 }
 
@@ -197,6 +206,78 @@ void Routes::AnswerText(const Route& route, const HttpRequest& request, Exchange
   const auto gone = GoneFlag(exchange);
   if (*gone) return;  // while it waited for a worker
   exchange.Reply(BodyReply(route.text(engine_, model_, request.body, *gone)));
+}
+
+bool Routes::Adopt(const HttpRequest& request, int64_t held_bytes, std::vector<Request>* requests,
+                   Exchange& exchange) const {
+  if (request.lease != nullptr && !request.lease->Resize(held_bytes)) {
+    exchange.Reply(HttpErrorReply(
+        429,
+        "the requests that this client has sent hold its share of the memory; try again when "
+        "some are answered"));
+    return false;
+  }
+  for (Request& one : *requests) {
+    one.held = request.lease;
+    one.client = request.client;
+    if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
+  }
+  return true;
+}
+
+void Routes::Gather(const HttpRequest& request, std::vector<Request> requests,
+                    MakeAnswer make_answer, const std::shared_ptr<Exchange>& exchange) {
+  if (!Adopt(request, HeldBytes(requests, false), &requests, *exchange)) return;
+  StartGathering(engine_, std::move(requests), std::move(make_answer), &tokens_, exchange);
+}
+
+void Routes::Embed(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  Result<EmbeddingCall> call = ParseEmbeddingCall(request.body, model_);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = std::move(call->requests);
+  Gather(
+      request, std::move(requests),
+      [call = *std::move(call)](const auto& vectors, const Usage& usage) {
+        return EmbeddingAnswer(call, vectors, usage);
+      },
+      exchange);
+}
+
+void Routes::Rerank(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  Result<RankCall> call = ParseRerankCall(request.body, model_);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      request, std::move(requests),
+      [call = *std::move(call), id = request.request_id](const auto& vectors, const Usage& usage) {
+        return RerankAnswer(call, ScoresOf(call, vectors), usage, id);
+      },
+      exchange);
+}
+
+void Routes::Score(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  Result<RankCall> call = ParseScoreCall(request.body, model_);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      request, std::move(requests),
+      [call = *std::move(call), id = request.request_id](const auto& vectors, const Usage& usage) {
+        return ScoreAnswer(call, ScoresOf(call, vectors), usage, id, std::time(nullptr));
+      },
+      exchange);
+}
+
+void Routes::Classify(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  Result<RankCall> call = ParseClassifyCall(request.body, model_);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      request, std::move(requests),
+      [this, call = *std::move(call), id = request.request_id](const auto& vectors,
+                                                               const Usage& usage) {
+        return ClassifyAnswer(call, model_, vectors, usage, id, std::time(nullptr));
+      },
+      exchange);
 }
 
 void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
@@ -207,18 +288,7 @@ void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange
     exchange->Reply(ErrorReply(call.status()));
     return;
   }
-  if (request.lease != nullptr && !request.lease->Resize(HeldBytes(*call))) {
-    exchange->Reply(HttpErrorReply(
-        429,
-        "the requests that this client has sent hold its share of the memory; try again when "
-        "some are answered"));
-    return;
-  }
-  for (Request& one : call->requests) {
-    one.held = request.lease;
-    one.client = request.client;
-    if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
-  }
+  if (!Adopt(request, HeldBytes(call->requests, call->echo), &call->requests, *exchange)) return;
   StartGeneration(engine_, std::move(call).value(), request.request_id, fingerprint_, &tokens_,
                   exchange);
 }

@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/activity_log.h"
 #include "server/api_call.h"
 #include "server/api_keys.h"
+#include "server/gathering.h"
 #include "server/http.h"
 #include "server/request_log.h"
 
@@ -59,6 +61,17 @@ class Routes {
   HttpReply OpenApi(const HttpRequest& request) const;
   HttpReply Page(const HttpRequest& request) const;
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void Embed(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void Rerank(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void Classify(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void Score(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  // Answers with what is made of the vectors of `requests`.
+  void Gather(const HttpRequest& request, std::vector<Request> requests, MakeAnswer make_answer,
+              const std::shared_ptr<Exchange>& exchange);
+  // Gives the requests of a call what they have of its HTTP request; false, and it is answered,
+  // where the client has sent too much.
+  bool Adopt(const HttpRequest& request, int64_t held_bytes, std::vector<Request>* requests,
+             Exchange& exchange) const;
   void AnswerText(const Route& route, const HttpRequest& request, Exchange& exchange) const;
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   // Of the engine and of the workers before it.

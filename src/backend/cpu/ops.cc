@@ -12,6 +12,7 @@
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/place_tokens.h"
+#include "ops/pool.h"
 
 namespace sluice::cpu {
 
@@ -22,6 +23,7 @@ void RegisterCpuOps(ops::OpTable& table) {
   // Rows are copied or dequantized once per token: nothing to gain beside the other ops.
   table.Add<ops::Embedding>({"ref_embedding", &ops::RefEmbeddingSupports, &ops::RefEmbedding});
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});
+  table.Add<ops::Pool>({"ref_pool", &ops::RefPoolSupports, &ops::RefPool});
   table.Add<ops::ResolveTokens>(
       {"ref_resolve_tokens", &ops::RefResolveTokensSupports, &ops::RefResolveTokens});
   // Numbers that a step is told and copies of them, which take no time beside the rest.

@@ -227,7 +227,7 @@ TEST_P(SamenessTest, QkNormAndSoftCapRows) {
 
 TEST_P(SamenessTest, GatedActivationRows) {
   const Floats x = Noise(size_t{kRows} * 2 * kHidden, 5);
-  for (ops::Activation kind : {ops::Activation::kSilu, ops::Activation::kGeluTanh}) {
+  for (ops::Activation kind : ops::kActivations) {
     ExpectRowsAlone([&](int first, int end) {
       Floats out(static_cast<size_t>(end - first) * kHidden);
       const ops::Tensor in = TensorOf(x, DType::kF32, {kRows, 2 * kHidden});

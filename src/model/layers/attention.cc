@@ -1,6 +1,7 @@
 #include "model/layers/attention.h"
 
 #include "base/str_cat.h"
+#include "files/architectures.h"
 
 namespace sluice::model::layers {
 namespace {
@@ -37,6 +38,7 @@ ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const Model
   desc.kv_heads = config.num_kv_heads;
   desc.head_dim = config.head_dim;
   desc.scale = config.attention_scale;
+  desc.causal = !files::InfoOf(config.architecture).encoder;
   desc.soft_cap = config.attention_soft_cap;
   desc.window = group.window;
   desc.kv = KvDescOf(group);

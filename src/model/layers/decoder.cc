@@ -31,10 +31,8 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, config.parallel_residual ? "" : name("mlp_norm"),
                                            std::move(mlp), after ? name("mlp_post_norm") : ""));
   }
-  if (after) {
-    SLUICE_ASSIGN_OR_RETURN(model->final_norm_, model->NormOfSum(binder, "final_norm"));
-  }
-  SLUICE_ASSIGN_OR_RETURN(model->head_, LogitsHead::Make(binder, after ? "" : "final_norm"));
+  model->adds_to_normed_ = files::InfoOf(config.architecture).encoder;
+  SLUICE_RETURN_IF_ERROR(model->MakeEnd(binder));
   if (model->options_.mtp_head) {
     const int group = model->group_of(config.num_layers);
     SLUICE_ASSIGN_OR_RETURN(
@@ -44,12 +42,29 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   return std::unique_ptr<Model>(std::move(model));
 }
 
+Status Decoder::MakeEnd(const Binder& binder) {
+  // A head of logits norms the rows that it needs, where nothing is to be added first.
+  const bool all_rows = blocks_.back().after.bound() || config_.pooling;
+  if (all_rows) {
+    SLUICE_ASSIGN_OR_RETURN(final_norm_, NormOfSum(binder, "final_norm"));
+  }
+  if (config_.pooling) {
+    SLUICE_ASSIGN_OR_RETURN(pooling_, Pooling::Make(binder));
+    return OkStatus();
+  }
+  SLUICE_ASSIGN_OR_RETURN(head_, LogitsHead::Make(binder, all_rows ? "" : "final_norm"));
+  return OkStatus();
+}
+
 Status Decoder::MakeRopeTables() {
   const int64_t positions = options_.max_model_len;
   const auto table = [&](const files::RopeConfig& rope) {
     return RopeTable::Make(device_, ComputeRopeFrequencies(rope, config_.context_length, positions),
                            positions);
   };
+  const bool any = std::any_of(config_.layers.begin(), config_.layers.end(),
+                               [](const files::LayerConfig& layer) { return layer.use_rope; });
+  if (!any) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(rope_, table(config_.rope));
   const bool local = std::any_of(config_.layers.begin(), config_.layers.end(),
                                  [](const files::LayerConfig& layer) { return layer.local_rope; });
@@ -78,6 +93,10 @@ Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
   if (config_.layers[layer].experts) {
     SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
     return Body(std::move(experts));
+  }
+  if (files::InfoOf(config_.architecture).encoder) {
+    SLUICE_ASSIGN_OR_RETURN(PlainMlp mlp, PlainMlp::Make(binder, layer));
+    return Body(std::move(mlp));
   }
   SLUICE_ASSIGN_OR_RETURN(GatedMlp mlp, GatedMlp::Make(binder, layer));
   return Body(std::move(mlp));
@@ -110,7 +129,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
       Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
   if (!outputs.hidden.empty()) a.hidden = outputs.hidden;
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
-  const ops::Tensor residual = a.hidden;
+  const ops::Tensor home = a.hidden;
   std::span<const int> wanted = outputs.layers;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
@@ -118,7 +137,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
     const bool adds = !block.after.bound();
     // Where hidden states of a layer are wanted its last block leaves them, and the block behind
     // reads them there.
-    ops::Tensor sum = residual;
+    ops::Tensor sum = home;
     if (!wanted.empty() && i + 1 == kBlocksOfLayer * (wanted.front() + size_t{1})) {
       CHECK(adds, "hidden states of a layer with a norm behind it");
       const size_t number = outputs.layers.size() - wanted.size();
@@ -128,13 +147,15 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
     }
     SLUICE_RETURN_IF_ERROR(std::visit(
         [&](const auto& body) {
-          return body(context, batch, a, adds ? a.hidden : ops::Tensor(), adds ? sum : a.branch);
+          const ops::Tensor& residual = adds_to_normed_ ? a.normed : a.hidden;
+          return body(context, batch, a, adds ? residual : ops::Tensor(), adds ? sum : a.branch);
         },
         block.body));
     if (adds) a.hidden = sum;
     if (!adds) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
   }
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));
+  if (config_.pooling) return pooling_(stream, batch, a, outputs.vectors);
   return head_(stream, batch, a, outputs.logits);
 }
 

@@ -14,6 +14,8 @@
 #include "model/layers/gated_mlp.h"
 #include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
+#include "model/layers/plain_mlp.h"
+#include "model/layers/pooling.h"
 #include "model/layers/rope_table.h"
 #include "model/layers/token_embedding.h"
 #include "model/model.h"
@@ -30,7 +32,7 @@ class Decoder : public Model {
                const DraftOutputs& outputs) const override;
 
  private:
-  using Body = std::variant<Attention, GatedDeltaNet, GatedMlp, ExpertMlp>;
+  using Body = std::variant<Attention, GatedDeltaNet, GatedMlp, PlainMlp, ExpertMlp>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
@@ -42,6 +44,8 @@ class Decoder : public Model {
 
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
   Status MakeRopeTables();
+  // What stands behind the last block.
+  Status MakeEnd(const Binder& binder);
   Result<Body> MakeMixer(const Binder& binder, int layer) const;
   Result<Body> MakeMlp(const Binder& binder, int layer) const;
   // Appends a block. `before` and `after` name its norms; empty: it has none.
@@ -54,8 +58,10 @@ class Decoder : public Model {
   TokenEmbedding embedding_;
   RopeTable rope_, local_rope_;  // the second is empty unless a layer uses it
   std::vector<Block> blocks_;
-  Norm final_norm_;  // unbound: the head has it
-  LogitsHead head_;
+  bool adds_to_normed_ = false;        // what the blocks' last products add to is what norms give
+  Norm final_norm_;                    // unbound: the head has it
+  LogitsHead head_;                    // of a model that generates
+  Pooling pooling_;                    // of one that embeds
   std::unique_ptr<MtpHead> mtp_head_;  // null unless options_.mtp_head
 };
 

@@ -20,6 +20,8 @@ class ParamList {
  public:
   explicit ParamList(const files::ModelConfig& config)
       : config_(config), info_(files::InfoOf(config.architecture)), prefixes_{{"model.", ""}} {
+    // As sentence-transformers writes a model that embeds: without the model around the decoder.
+    if (config.pooling) prefixes_.push_back({"", ""});
     if (info_.in_multimodal) {
       // As old and new transformers write it.
       prefixes_.push_back({"language_model.model.", "language_model."});
@@ -335,7 +337,7 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
   list.Embedding();
   for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i], &list);
   list.FinalNorm();
-  list.Output();
+  if (!config.pooling) list.Output();
   if (mtp_head) {
     const int head = config.num_layers;
     list.Norm(head, "hidden_norm", "hidden_layernorm", "");

@@ -2,26 +2,47 @@
 
 namespace sluice::model::layers {
 
-Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder, const ops::Tensor& table) {
-  TokenEmbedding layer;
-  layer.table_ = table;
+Result<TokenEmbedding::Lookup> TokenEmbedding::MakeLookup(const Binder& binder,
+                                                          const ops::Tensor& table, int64_t first,
+                                                          bool add) {
+  Lookup lookup;
+  lookup.table = table.Rows(first, table.dims[0] - first);
   ops::Embedding::Desc desc;
-  desc.table = layer.table_.dtype;
+  desc.table = table.dtype;
   desc.activation = ops::ResidualDType(binder.options.activation);
-  desc.vocab = binder.config.vocab_size;
+  desc.vocab = lookup.table.dims[0];
   desc.hidden = binder.config.hidden_size;
-  desc.scale = binder.config.embedding_scale;
-  SLUICE_ASSIGN_OR_RETURN(layer.embedding_, binder.Bind<ops::Embedding>(desc));
+  desc.scale = add ? 1.0f : binder.config.embedding_scale;
+  desc.add = add;
+  SLUICE_ASSIGN_OR_RETURN(lookup.embedding, binder.Bind<ops::Embedding>(desc));
+  return lookup;
+}
+
+Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder, const ops::Tensor& table) {
+  const files::ModelConfig& config = binder.config;
+  TokenEmbedding layer;
+  SLUICE_ASSIGN_OR_RETURN(layer.tokens_, MakeLookup(binder, table, 0, false));
+  if (config.position_rows > 0) {
+    SLUICE_ASSIGN_OR_RETURN(layer.positions_,
+                            MakeLookup(binder, binder.Get("position_embedding")->tensor,
+                                       config.first_position, true));
+  }
+  if (config.token_types > 0) {
+    SLUICE_ASSIGN_OR_RETURN(
+        layer.types_, MakeLookup(binder, binder.Get("type_embedding")->tensor, 0, true));
+  }
   return layer;
 }
 
 Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& batch,
                                   const ops::Tensor& out) const {
-  ops::Embedding::Args args;
-  args.ids = batch.token_ids;
-  args.table = table_;
-  args.out = out;
-  return embedding_(stream, args);
+  const auto add = [&](const Lookup& lookup, const ops::Tensor& ids) -> Status {
+    if (!lookup.embedding.bound()) return OkStatus();
+    return lookup.embedding(stream, {.ids = ids, .table = lookup.table, .out = out});
+  };
+  SLUICE_RETURN_IF_ERROR(add(tokens_, batch.token_ids));
+  SLUICE_RETURN_IF_ERROR(add(positions_, batch.positions));
+  return add(types_, batch.token_types);
 }
 
 Result<LogitsHead> LogitsHead::Make(const Binder& binder, const std::string& final_norm) {

@@ -16,12 +16,20 @@ class TokenEmbedding {
  public:
   // `table`: [vocabulary, hidden].
   static Result<TokenEmbedding> Make(const Binder& binder, const ops::Tensor& table);
-  // out [tokens, hidden]: the scaled rows of batch.token_ids.
+  // out [tokens, hidden]: the scaled rows of batch.token_ids, and where the model has tables of
+  // positions and of token types those of these added.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& out) const;
 
  private:
-  ops::Bound<ops::Embedding> embedding_;
-  ops::Tensor table_;
+  struct Lookup {
+    ops::Bound<ops::Embedding> embedding;  // unbound: the model has no such table
+    ops::Tensor table;
+  };
+  // From row `first` of the table on.
+  static Result<Lookup> MakeLookup(const Binder& binder, const ops::Tensor& table, int64_t first,
+                                   bool add);
+
+  Lookup tokens_, positions_, types_;
 };
 
 // Final norm, output matrix and soft cap of the rows that need logits.

@@ -9,29 +9,25 @@ namespace sluice::cpu {
 namespace {
 
 using ops::GatedActivation;
+using ops::PlainActivation;
 using ops::SoftCap;
 
-using GatedKernel = decltype(ActivationKernels::silu);
-
-// The kernel of a kind; null for those that only the reference computes. Without a default, so that
-// a new kind does not compile before it is placed.
-GatedKernel KernelOf(const ActivationKernels& kernels, ops::Activation kind) {
+// The kernels of a kind. Without a default, so that a new kind does not compile before it is
+// placed.
+const ActivationKernels::Pair& KernelsOf(const ActivationKernels& kernels, ops::Activation kind) {
   switch (kind) {
     case ops::Activation::kSilu:
       return kernels.silu;
     case ops::Activation::kGeluTanh:
       return kernels.gelu_tanh;
     case ops::Activation::kGeluErf:
-      return nullptr;
+      return kernels.gelu_erf;
   }
-  return nullptr;
+  return kernels.silu;
 }
 
-template <Isa isa, const ActivationKernels& kernels>
+template <Isa isa>
 ops::Support GatedSupports(const GatedActivation::Desc& desc, const device::DeviceFacts& facts) {
-  if (KernelOf(kernels, desc.kind) == nullptr) {
-    return ops::Support::No(StrCat("has no ", Name(desc.kind)));
-  }
   const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
   return support.ok ? ops::RefGatedActivationSupports(desc, facts) : support;
 }
@@ -45,9 +41,26 @@ Status RunGated(device::Stream& stream, const GatedActivation::Desc& desc,
                           .in_stride = args.gate_up.strides[0],
                           .out_stride = args.out.strides[0],
                           .width = desc.width};
-  const GatedKernel kernel = KernelOf(kernels, desc.kind);
-  CHECK(kernel != nullptr, Name(desc.kind));
+  const auto kernel = KernelsOf(kernels, desc.kind).gated;
   ForRows(AsCpu(stream), args.out.dims[0], 4 * desc.width,
+          [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
+  return OkStatus();
+}
+
+template <Isa isa>
+ops::Support PlainSupports(const PlainActivation::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefPlainActivationSupports(desc, facts) : support;
+}
+
+template <const ActivationKernels& kernels>
+Status RunPlain(device::Stream& stream, const PlainActivation::Desc& desc,
+                const PlainActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const PlainCall call = {
+      .x = args.x.ptr<float>(), .stride = args.x.strides[0], .width = desc.width};
+  const auto kernel = KernelsOf(kernels, desc.kind).plain;
+  ForRows(AsCpu(stream), args.x.dims[0], 4 * desc.width,
           [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
   return OkStatus();
 }
@@ -73,16 +86,23 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
-  table.Add<GatedActivation>({"avx512_f32_gated_activation",
-                              &GatedSupports<Isa::kAvx512, kAvx512ActivationKernels>,
+  table.Add<GatedActivation>({"avx512_f32_gated_activation", &GatedSupports<Isa::kAvx512>,
                               &RunGated<kAvx512ActivationKernels>, ops::Arithmetic::kF32});
-  table.Add<GatedActivation>({"avx2_f32_gated_activation",
-                              &GatedSupports<Isa::kAvx2, kAvx2ActivationKernels>,
+  table.Add<GatedActivation>({"avx2_f32_gated_activation", &GatedSupports<Isa::kAvx2>,
                               &RunGated<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
   table.Add<GatedActivation>({.name = "ref_gated_activation",
                               .supports = &ops::RefGatedActivationSupports,
                               .run = &ops::RefGatedActivation,
                               .slow = &ops::PlainLoops<GatedActivation>});
+
+  table.Add<PlainActivation>({"avx512_f32_plain_activation", &PlainSupports<Isa::kAvx512>,
+                              &RunPlain<kAvx512ActivationKernels>, ops::Arithmetic::kF32});
+  table.Add<PlainActivation>({"avx2_f32_plain_activation", &PlainSupports<Isa::kAvx2>,
+                              &RunPlain<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
+  table.Add<PlainActivation>({.name = "ref_plain_activation",
+                              .supports = &ops::RefPlainActivationSupports,
+                              .run = &ops::RefPlainActivation,
+                              .slow = &ops::PlainLoops<PlainActivation>});
 
   table.Add<SoftCap>({"avx512_f32_soft_cap", &SoftCapSupports<Isa::kAvx512>,
                       &RunSoftCap<kAvx512ActivationKernels>, ops::Arithmetic::kF32});

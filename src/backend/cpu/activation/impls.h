@@ -1,4 +1,4 @@
-// gated_activation and soft_cap on the CPU.
+// gated_activation, plain_activation and soft_cap on the CPU.
 #pragma once
 
 #include "ops/op.h"

@@ -58,4 +58,20 @@ inline V Tanh(V x) {
   return V::CopySign(m / (m + V::Set1(2.0f)), x);
 }
 
+// e^(x^2 / 2) times the share of a normal distribution that lies above x >= 0, below 5 ulp: a
+// polynomial in t = 1 / (1 + 0.35 x) of degree 8, fitted for the least relative error up to x = 14.
+template <class V>
+inline V ScaledNormalTail(V x) {
+  const V t = V::Set1(1.0f) / V::Fma(x, V::Set1(0.35f), V::Set1(1.0f));
+  V p = V::Fma(t, V::Set1(-0.02955256961286068f), V::Set1(0.14589250087738037f));
+  p = V::Fma(p, t, V::Set1(-0.2595476508140564f));
+  p = V::Fma(p, t, V::Set1(0.16337919235229492f));
+  p = V::Fma(p, t, V::Set1(-0.025870835408568382f));
+  p = V::Fma(p, t, V::Set1(0.10661400109529495f));
+  p = V::Fma(p, t, V::Set1(0.11957015097141266f));
+  p = V::Fma(p, t, V::Set1(0.13989555835723877f));
+  p = V::Fma(p, t, V::Set1(0.1396196186542511f));
+  return p * t;
+}
+
 }  // namespace sluice::cpu

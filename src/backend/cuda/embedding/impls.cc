@@ -21,6 +21,11 @@ LaunchShape BlockPerRow(int64_t rows) {
   return shape;
 }
 
+ops::Support EmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.add) return ops::Support::No("does not add to what is there");
+  return ops::RefEmbeddingSupports(desc, facts);
+}
+
 Status RunEmbedding(device::Stream& stream, const Embedding::Desc& desc,
                     const Embedding::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
@@ -71,7 +76,7 @@ Status RunResolveTokens(device::Stream& stream, const ResolveTokens::Desc& desc,
 
 void RegisterEmbedding(ops::OpTable& table) {
   table.Add<Embedding>(
-      {"any_f32_embedding", &ops::RefEmbeddingSupports, &RunEmbedding, ops::Arithmetic::kF32});
+      {"any_f32_embedding", &EmbeddingSupports, &RunEmbedding, ops::Arithmetic::kF32});
   table.Add<GatherRows>({"any_gather_rows", &ops::RefGatherRowsSupports, &RunGatherRows});
   table.Add<ResolveTokens>(
       {"any_resolve_tokens", &ops::RefResolveTokensSupports, &RunResolveTokens});

@@ -7,6 +7,11 @@
 namespace sluice::xpu {
 namespace {
 
+ops::Support EmbeddingSupports(const ops::Embedding::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.add) return ops::Support::No("does not add to what is there");
+  return ops::RefEmbeddingSupports(desc, facts);
+}
+
 Status RunEmbedding(device::Stream& stream, const ops::Embedding::Desc& desc,
                     const ops::Embedding::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
@@ -55,7 +60,7 @@ Status RunResolveTokens(device::Stream& stream, const ops::ResolveTokens::Desc& 
 
 void RegisterEmbedding(ops::OpTable& table) {
   table.Add<ops::Embedding>(
-      {"any_f32_embedding", &ops::RefEmbeddingSupports, &RunEmbedding, ops::Arithmetic::kF32});
+      {"any_f32_embedding", &EmbeddingSupports, &RunEmbedding, ops::Arithmetic::kF32});
   table.Add<ops::GatherRows>({"any_gather_rows", &ops::RefGatherRowsSupports, &RunGatherRows});
   table.Add<ops::ResolveTokens>(
       {"any_resolve_tokens", &ops::RefResolveTokensSupports, &RunResolveTokens});

@@ -1,0 +1,220 @@
+// A model that embeds, from a folder of sentence-transformers to vectors: against what
+// sentence-transformers gives (tools/golden/encoders.py), and whatever is computed beside a text.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "base/json.h"
+#include "engine/engine_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Folder(const std::string& model) {
+  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/encoders/" + model;
+}
+
+EngineOptions EncoderOptions(const std::string& model) {
+  EngineOptions options = TinyOptions();
+  options.model = Folder(model);
+  options.max_model_len = 0;
+  options.kv_dtype = "auto";
+  return options;
+}
+
+Request EmbedRequest(const std::string& text) {
+  Request request;
+  request.prompt = text;
+  request.embed = request.truncate = true;
+  return request;
+}
+
+double Cosine(const std::vector<float>& a, const std::vector<double>& b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) ab += a[i] * b[i], aa += a[i] * a[i], bb += b[i] * b[i];
+  return ab / std::sqrt(aa * bb);
+}
+
+double Length(const std::vector<float>& vector) {
+  double sum = 0;
+  for (const double x : vector) sum += x * x;
+  return std::sqrt(sum);
+}
+
+struct Expected {
+  explicit Expected(const std::string& model) {
+    std::ifstream file(Folder(model) + "/expected.json");
+    std::stringstream text;
+    text << file.rdbuf();
+    const Json json = ParseJson(text.str(), "expected.json").value();
+    texts = json["texts"].get<std::vector<std::string>>();
+    tokens = json["tokens"].get<std::vector<int>>();
+    vectors = json["vectors"].get<std::vector<std::vector<double>>>();
+    if (!json.contains("second_texts")) return;
+    second_texts = json["second_texts"].get<std::vector<std::string>>();
+    pair_tokens = json["pair_tokens"].get<std::vector<int>>();
+    pair_vectors = json["pair_vectors"].get<std::vector<std::vector<double>>>();
+  }
+  std::vector<std::string> texts, second_texts;
+  std::vector<int> tokens, pair_tokens;
+  std::vector<std::vector<double>> vectors, pair_vectors;
+};
+
+class EmbeddingGolden : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGolden,
+                         ::testing::Values("bert", "bert_cls", "xlm_roberta", "qwen3_embedding"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(EmbeddingGolden, VectorsAreThoseOfSentenceTransformers) {
+  const Expected expected(GetParam());
+  const auto engine = OpenTiny(EncoderOptions(GetParam()));
+  ASSERT_NE(engine, nullptr);
+  ASSERT_EQ(engine->Info().embedding_size, static_cast<int>(expected.vectors[0].size()));
+  ASSERT_GT(expected.texts.size(), 10u);
+  for (size_t i = 0; i < expected.texts.size(); ++i) {
+    const auto answer = Ask(*engine, EmbedRequest(expected.texts[i]));
+    ASSERT_TRUE(answer->error.ok()) << answer->error.message();
+    EXPECT_EQ(answer->usage.prompt_tokens, expected.tokens[i]) << expected.texts[i];
+    ASSERT_EQ(answer->embedding.size(), expected.vectors[i].size());
+    EXPECT_GT(Cosine(answer->embedding, expected.vectors[i]), 0.999999) << expected.texts[i];
+    for (size_t j = 0; j < answer->embedding.size(); ++j)
+      EXPECT_NEAR(answer->embedding[j], expected.vectors[i][j], 2e-4) << expected.texts[i];
+  }
+}
+
+TEST_P(EmbeddingGolden, BitsDoNotDependOnTheTextsBesideIt) {
+  const Expected expected(GetParam());
+  std::vector<std::vector<float>> alone;
+  {
+    const auto engine = OpenTiny(EncoderOptions(GetParam()));
+    for (const std::string& text : expected.texts)
+      alone.push_back(Ask(*engine, EmbedRequest(text))->embedding);
+  }
+  // All are there before the first step is planned.
+  const auto engine = OpenTiny(EncoderOptions(GetParam()));
+  ASSERT_TRUE(engine->Pause().ok());
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (const std::string& text : expected.texts) {
+    auto [answer, sink] = Answer::Make();
+    ASSERT_TRUE(engine->Submit(EmbedRequest(text), sink).ok());
+    answers.push_back(std::move(answer));
+  }
+  ASSERT_TRUE(engine->Resume().ok());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    answers[i]->Wait();
+    EXPECT_EQ(answers[i]->embedding, alone[i]) << expected.texts[i];
+  }
+}
+
+class ClassifierGolden : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
+                         ::testing::Values("bert_rank", "xlm_roberta_classes"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ClassifierGolden, TextsAndPairsHaveTheLogitsOfTransformers) {
+  const Expected expected(GetParam());
+  const auto engine = OpenTiny(EncoderOptions(GetParam()));
+  ASSERT_NE(engine, nullptr);
+  ASSERT_EQ(engine->Info().labels.size(), expected.vectors[0].size());
+  ASSERT_GT(expected.texts.size(), 8u);
+  for (size_t i = 0; i < expected.texts.size(); ++i) {
+    Request request = EmbedRequest(expected.texts[i]);
+    const auto alone = Ask(*engine, request);
+    EXPECT_EQ(alone->usage.prompt_tokens, expected.tokens[i]);
+    request.second_text = expected.second_texts[i];
+    const auto pair = Ask(*engine, request);
+    EXPECT_EQ(pair->usage.prompt_tokens, expected.pair_tokens[i]);
+    ASSERT_EQ(pair->embedding.size(), expected.pair_vectors[i].size());
+    for (size_t j = 0; j < pair->embedding.size(); ++j) {
+      EXPECT_NEAR(alone->embedding[j], expected.vectors[i][j], 2e-4) << expected.texts[i];
+      EXPECT_NEAR(pair->embedding[j], expected.pair_vectors[i][j], 2e-4) << expected.texts[i];
+    }
+  }
+}
+
+TEST(Classifier, APairThatIsTooLongLosesTheEndOfItsSecondText) {
+  const auto engine = OpenTiny(EncoderOptions("bert_rank"));
+  std::string words;
+  for (int i = 0; i < 70; ++i) words += "stone ";
+  Request request = EmbedRequest("the river");
+  request.second_text = words;
+  const auto cut = Ask(*engine, request);
+  EXPECT_TRUE(cut->error.ok()) << cut->error.message();
+  EXPECT_EQ(cut->usage.prompt_tokens, 64);
+  request.truncate = false;
+  EXPECT_THAT(Ask(*engine, request)->error.message(), HasSubstr("the model takes 64"));
+  request = EmbedRequest("the river");
+  request.dimensions = 1;
+  EXPECT_THAT(Ask(*engine, request)->error.message(), HasSubstr("the model classifies"));
+  request = EmbedRequest("the river");
+  request.second_text = "a";
+  EXPECT_THAT(Ask(*OpenTiny(EncoderOptions("bert")), request)->error.message(),
+              HasSubstr("one text at a time"));
+}
+
+TEST(Embedding, APartOfAVectorHasItsLengthAgain) {
+  const auto engine = OpenTiny(EncoderOptions("bert"));
+  const auto whole = Ask(*engine, EmbedRequest("the old bridge"));
+  EXPECT_NEAR(Length(whole->embedding), 1.0, 1e-6);
+  Request request = EmbedRequest("the old bridge");
+  request.dimensions = 10;
+  const auto part = Ask(*engine, std::move(request));
+  ASSERT_EQ(part->embedding.size(), 10u);
+  EXPECT_NEAR(Length(part->embedding), 1.0, 1e-6);
+  EXPECT_NEAR(part->embedding[3] / part->embedding[7], whole->embedding[3] / whole->embedding[7],
+              1e-5);
+}
+
+TEST(Embedding, TokenIdsAreTakenAsTheyAre) {
+  const auto engine = OpenTiny(EncoderOptions("bert"));
+  const std::vector<int32_t> ids = engine->Tokenize("a cold river", true, true).value();
+  Request request = EmbedRequest("");
+  request.prompt = ids;
+  EXPECT_EQ(Ask(*engine, std::move(request))->embedding,
+            Ask(*engine, EmbedRequest("a cold river"))->embedding);
+}
+
+TEST(Embedding, WhatDoesNotFitTheModelIsRefused) {
+  const auto encoder = OpenTiny(EncoderOptions("bert"));
+  Request request = EmbedRequest("a");
+  request.dimensions = 65;
+  EXPECT_THAT(Ask(*encoder, std::move(request))->error.message(),
+              HasSubstr("dimensions is 65; it must be 1 to 64"));
+  request = EmbedRequest("a");
+  request.embed = false;
+  EXPECT_THAT(Ask(*encoder, std::move(request))->error.message(), HasSubstr("embeds texts"));
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += "stone ";
+  request = EmbedRequest(words);
+  request.truncate = false;
+  EXPECT_THAT(Ask(*encoder, std::move(request))->error.message(),
+              HasSubstr("the text has 62 tokens; the model takes 48"));
+  const auto llama = OpenTiny(TinyOptions());
+  EXPECT_THAT(Ask(*llama, EmbedRequest("a"))->error.message(), HasSubstr("embeds none"));
+}
+
+TEST(Embedding, OptionsThatATextPassesAreTold) {
+  EngineOptions options = EncoderOptions("bert");
+  options.speculate = "ngram";
+  EXPECT_THAT(Engine::Open(options, {}).status().message(), HasSubstr("--speculate ngram"));
+  options = EncoderOptions("bert");
+  options.max_batch_tokens = 16;
+  options.max_model_len = 17;
+  EXPECT_THAT(Engine::Open(options, {}).status().message(),
+              HasSubstr("--max-model-len 17 is above --max-batch-tokens 16"));
+  options.max_batch_tokens = 128;
+  options.max_model_len = 65;
+  EXPECT_THAT(Engine::Open(options, {}).status().message(),
+              HasSubstr("--max-model-len 65 is above the 64 positions"));
+  options.max_batch_tokens = 16;
+  options.max_model_len = 0;
+  const auto engine = OpenTiny(options);
+  EXPECT_EQ(engine->Info().max_model_len, 16);
+}
+
+}  // namespace
+}  // namespace sluice::engine
