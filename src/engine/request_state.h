@@ -49,7 +49,7 @@ struct RequestState {
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;
-  int second_text = -1;  // where it begins in the prompt; below 0: there is none
+  int second_text = -1;        // where it begins in the prompt; below 0: there is none
   text::ToolSchemas tools;     // for the parsers of its choices
   std::vector<int32_t> marks;  // special tokens that these parsers have to see
   std::vector<ChoiceState> choices;

@@ -23,13 +23,13 @@ Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder, const ops::Ten
   TokenEmbedding layer;
   SLUICE_ASSIGN_OR_RETURN(layer.tokens_, MakeLookup(binder, table, 0, false));
   if (config.position_rows > 0) {
-    SLUICE_ASSIGN_OR_RETURN(layer.positions_,
-                            MakeLookup(binder, binder.Get("position_embedding")->tensor,
-                                       config.first_position, true));
+    SLUICE_ASSIGN_OR_RETURN(
+        layer.positions_,
+        MakeLookup(binder, binder.Get("position_embedding")->tensor, config.first_position, true));
   }
   if (config.token_types > 0) {
-    SLUICE_ASSIGN_OR_RETURN(
-        layer.types_, MakeLookup(binder, binder.Get("type_embedding")->tensor, 0, true));
+    SLUICE_ASSIGN_OR_RETURN(layer.types_,
+                            MakeLookup(binder, binder.Get("type_embedding")->tensor, 0, true));
   }
   return layer;
 }
