@@ -220,7 +220,7 @@ TEST(HfConfigTest, Gemma3InBothSpellingsAndInsideText) {
       EXPECT_EQ(config.local_rope.scaling, RopeScaling::kNone);
       EXPECT_EQ(config.local_rope.rotary_dims, 16);
       EXPECT_EQ(config.context_length, 512);
-      EXPECT_TRUE(config.qk_norm);
+      EXPECT_EQ(config.qk_norm, QkNormKind::kHead);
       EXPECT_TRUE(config.tied_embeddings);
     }
   }
@@ -271,7 +271,8 @@ TEST(HfConfigTest, Qwen3Next) {
   EXPECT_EQ(config.linear.value_heads, 6);
   EXPECT_EQ(config.linear.channels(), 2 * 16 + 72);
   EXPECT_EQ(config.linear.conv_kernel, 3);
-  EXPECT_TRUE(config.qk_norm && config.attention_gate);
+  EXPECT_EQ(config.qk_norm, QkNormKind::kHead);
+  EXPECT_TRUE(config.attention_gate);
   EXPECT_FALSE(config.attention_bias);
   EXPECT_EQ(config.rope.rotary_dims, 8);
   const auto kinds = [](const ModelConfig& c) {
@@ -319,7 +320,7 @@ TEST(HfConfigTest, ExpertsOfQwen3) {
   EXPECT_EQ(silent.experts.per_token, 8);
   EXPECT_EQ(silent.experts.width, 768);
   EXPECT_FALSE(silent.experts.renormalize);
-  EXPECT_TRUE(silent.qk_norm);
+  EXPECT_EQ(silent.qk_norm, QkNormKind::kHead);
   EXPECT_THAT(LayersWithExperts(silent), ElementsAre(true, true, true, true));
   const ModelConfig config = Good("Qwen3MoeForCausalLM",
                                   R"({"num_experts":6,"num_experts_per_tok":2,
@@ -590,6 +591,66 @@ TEST(GenerationDefaultsTest, ReadsAndChecks) {
                           R"({"repetition_penalty":0})", R"({"do_sample":1})", "[]"}) {
     EXPECT_EQ(GenerationDefaultsFromJson(bad).status().code(), StatusCode::kBadModel) << bad;
   }
+}
+
+// Keys by which a model of a known architecture asks for what is not there.
+TEST(HfConfigTest, NormsOfHeadsThatAnArchitectureLacksAreRefused) {
+  EXPECT_THAT(ErrorOf(Config("CohereForCausalLM", R"({"use_qk_norm":true})")),
+              HasSubstr("\"use_qk_norm\" is true; cohere models"));
+  EXPECT_THAT(ErrorOf(Config("PhiForCausalLM", R"({"qk_layernorm":true})")),
+              HasSubstr("\"qk_layernorm\" is true; phi2 models"));
+  EXPECT_EQ(ErrorOf(Config("CohereForCausalLM", R"({"use_qk_norm":false})")), "no error");
+}
+
+TEST(HfConfigTest, FactorsOfGranite) {
+  const ModelConfig config = Good("GraniteForCausalLM",
+                                  R"({"embedding_multiplier":12,"attention_multiplier":0.015625,
+                                      "residual_multiplier":0.22,"logits_scaling":8})");
+  EXPECT_EQ(config.embedding_scale, 12.0f);
+  EXPECT_EQ(config.attention_scale, 0.015625f);
+  EXPECT_EQ(config.residual_scale, 0.22f);
+  EXPECT_EQ(config.logit_scale, 0.125f);
+  EXPECT_EQ(Good("GraniteForCausalLM").attention_scale, 1.0f);
+  EXPECT_THAT(ErrorOf(Config("GraniteForCausalLM", R"({"residual_multiplier":0})")),
+              HasSubstr("residual_multiplier"));
+  EXPECT_EQ(Good("CohereForCausalLM", R"({"logit_scale":0.25})").logit_scale, 0.25f);
+}
+
+TEST(HfConfigTest, LayersWithoutRopeBesideWindows) {
+  const auto ropes = [](const ModelConfig& config) {
+    std::vector<bool> used;
+    for (const LayerConfig& layer : config.layers) used.push_back(layer.use_rope);
+    return used;
+  };
+  const ModelConfig cohere = Good("Cohere2ForCausalLM", R"({"sliding_window":8})");
+  EXPECT_THAT(Windows(cohere), ElementsAre(true, true, true, false));
+  EXPECT_THAT(ropes(cohere), ElementsAre(true, true, true, false));
+  EXPECT_TRUE(cohere.parallel_residual && cohere.rope.interleaved);
+  const ModelConfig exaone =
+      Good("Exaone4ForCausalLM", R"({"sliding_window":null,"sliding_window_pattern":0})");
+  EXPECT_THAT(Windows(exaone), ElementsAre(false, false, false, false));
+  EXPECT_THAT(ropes(exaone), ElementsAre(true, true, true, true));
+  EXPECT_THAT(Windows(Good("Exaone4ForCausalLM", R"({"sliding_window_pattern":2})")),
+              ElementsAre(true, false, true, false));
+  EXPECT_THAT(Windows(Good("Exaone4ForCausalLM", R"({"sliding_window_pattern":"LLLG",
+      "layer_types":["sliding_attention","full_attention","full_attention","full_attention"]})")),
+              ElementsAre(true, false, false, false));
+}
+
+TEST(HfConfigTest, BiasesAndActivationsOfMlpsWithoutAGate) {
+  const ModelConfig phi = Good("PhiForCausalLM");
+  EXPECT_TRUE(phi.plain_mlp && phi.attention_bias && phi.attention_output_bias && phi.mlp_bias &&
+              phi.logits_bias && phi.parallel_residual);
+  EXPECT_EQ(phi.activation, ActivationKind::kGeluTanh);
+  const ModelConfig star =
+      Good("Starcoder2ForCausalLM", R"({"use_bias":false,"norm_epsilon":0.01})");
+  EXPECT_FALSE(star.attention_bias || star.mlp_bias || star.logits_bias);
+  EXPECT_EQ(star.norm_eps, 0.01f);
+  EXPECT_EQ(Good("NemotronForCausalLM").activation, ActivationKind::kReluSquared);
+  const ModelConfig seed = Good("SeedOssForCausalLM", R"({"attention_out_bias":true})");
+  EXPECT_TRUE(seed.attention_bias && seed.attention_output_bias && !seed.mlp_bias);
+  EXPECT_TRUE(Good("Glm4ForCausalLM").attention_bias);
+  EXPECT_FALSE(Good("Glm4ForCausalLM").attention_output_bias);
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ TEST(LayerGroups, AModelWithoutWindowsHasOne) {
 
 ModelConfig SmallQwen3Next() {
   ModelConfig config = SmallConfig(Architecture::kQwen3Next);
-  config.qk_norm = config.attention_gate = true;
+  config.qk_norm = files::QkNormKind::kHead;
+  config.attention_gate = true;
   config.linear = {
       .key_heads = 2, .value_heads = 6, .key_head_dim = 4, .value_head_dim = 5, .conv_kernel = 3};
   for (int i : {0, 1, 3, 4}) config.layers[i].kind = LayerKind::kLinear;
@@ -276,7 +277,8 @@ class ParamsOf : public ::testing::TestWithParam<files::ArchitectureInfo> {};
 
 TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
   ModelConfig config = SmallConfig(GetParam().architecture);
-  config.qk_norm = config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+  config.qk_norm = files::QkNormKind::kHead;
+  config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
   std::set<std::string> names;
   for (const weights::ParamSpec& spec : Params(config)) {
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
@@ -354,6 +356,29 @@ TEST(Params, ProductsBeforeANormAddNothing) {
     EXPECT_FALSE(Find(Params(SmallConfig(Architecture::kGemma2)), name).residual) << name;
     EXPECT_TRUE(Find(Params(SmallConfig(Architecture::kLlama)), name).residual) << name;
   }
+}
+
+TEST(Params, NormsBehindBlocksAloneTakeTheirNames) {
+  const auto specs = Params(SmallConfig(Architecture::kOlmo2));
+  EXPECT_FALSE(Declares(specs, "layers.5.input_norm") || Declares(specs, "layers.5.mlp_norm"));
+  EXPECT_EQ(Find(specs, "layers.5.attention_post_norm").hugging_face[0][0].name,
+            "model.layers.5.post_attention_layernorm.weight");
+  EXPECT_FALSE(Find(specs, "layers.5.mlp.down").residual);
+}
+
+TEST(Params, LogitsAreScaledByTheFinalNormAndMayHaveABias) {
+  ModelConfig config = SmallConfig(Architecture::kPhi2);
+  config.plain_mlp = config.logits_bias = true;
+  config.logit_scale = 0.5f;
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "final_norm").factor, 0.5f);
+  EXPECT_EQ(Find(specs, "final_norm_bias").factor, 0.5f);
+  EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "model.final_layernorm.weight");
+  EXPECT_TRUE(Find(specs, "output").bias);
+  EXPECT_EQ(Find(specs, "output_bias").hugging_face[0][0].name, "lm_head.bias");
+  EXPECT_EQ(Find(specs, "layers.5.mlp.up").hugging_face[0][0].name,
+            "model.layers.5.mlp.fc1.weight");
+  EXPECT_FALSE(Declares(specs, "layers.5.mlp.gate_up"));
 }
 
 TEST(Params, Qwen3NextSortsTheRowsOfItsHeads) {

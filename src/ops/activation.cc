@@ -12,11 +12,17 @@ std::string_view Name(Activation kind) {
       return "gelu_tanh";
     case Activation::kGeluErf:
       return "gelu_erf";
+    case Activation::kReluSquared:
+      return "relu_squared";
   }
   return "unknown";
 }
 
 std::string GatedActivation::Desc::ToString() const {
+  return StrCat(Name(kind), " ", Name(activation), " ", width);
+}
+
+std::string PlainActivation::Desc::ToString() const {
   return StrCat(Name(kind), " ", Name(activation), " ", width);
 }
 
@@ -28,6 +34,12 @@ Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args&
   check.Expect("gate_up", args.gate_up, desc.activation, {tokens, 2 * desc.width})
       .Expect("out", args.out, desc.activation, {tokens, desc.width})
       .ExpectApart("gate_up", args.gate_up, "out", args.out);
+  return check.status();
+}
+
+Status CheckArgs(const PlainActivation::Desc& desc, const PlainActivation::Args& args) {
+  ArgsChecker check(PlainActivation::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {-1, desc.width});
   return check.status();
 }
 

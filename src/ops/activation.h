@@ -1,4 +1,4 @@
-// Element-wise ops: gated activations and the soft cap.
+// Element-wise ops: activations, gated or alone, and the soft cap.
 #pragma once
 
 #include "ops/op.h"
@@ -6,12 +6,12 @@
 
 namespace sluice::ops {
 
-enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf };
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf, kReluSquared };
 // All of them: what conformance and tests go through.
 inline constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
-                                              Activation::kGeluErf};
+                                              Activation::kGeluErf, Activation::kReluSquared};
 
-// "silu", "gelu_tanh", "gelu_erf".
+// "silu", "gelu_tanh", "gelu_erf", "relu_squared".
 std::string_view Name(Activation kind);
 
 // out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i]: the first half is the gate.
@@ -26,6 +26,20 @@ struct GatedActivation {
   struct Args {
     Tensor gate_up;  // [tokens, 2 * width]
     Tensor out;      // [tokens, width]; may not overlap
+  };
+};
+
+// x = act(x), in place.
+struct PlainActivation {
+  static constexpr std::string_view kName = "plain_activation";
+  struct Desc {
+    Activation kind = Activation::kGeluErf;
+    DType activation = DType::kF32;
+    int64_t width = 0;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;  // [tokens, width], rows may be strided
   };
 };
 
@@ -44,12 +58,17 @@ struct SoftCap {
 
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args& args);
+Status CheckArgs(const PlainActivation::Desc& desc, const PlainActivation::Args& args);
 Status CheckArgs(const SoftCap::Desc& desc, const SoftCap::Args& args);
 
 Support RefGatedActivationSupports(const GatedActivation::Desc& desc,
                                    const device::DeviceFacts& facts);
 Status RefGatedActivation(device::Stream& stream, const GatedActivation::Desc& desc,
                           const GatedActivation::Args& args);
+Support RefPlainActivationSupports(const PlainActivation::Desc& desc,
+                                   const device::DeviceFacts& facts);
+Status RefPlainActivation(device::Stream& stream, const PlainActivation::Desc& desc,
+                          const PlainActivation::Args& args);
 Support RefSoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts& facts);
 Status RefSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftCap::Args& args);
 

@@ -17,6 +17,8 @@ double Activate(Activation kind, double x) {
       return x / (1.0 + std::exp(-kTwoSqrt2OverPi * (x + 0.044715 * x * x * x)));
     case Activation::kGeluErf:
       return 0.5 * x * std::erfc(-x * kSqrtHalf);
+    case Activation::kReluSquared:
+      return x < 0.0 ? 0.0 : x * x;
   }
   return x;
 }
@@ -40,6 +42,24 @@ Status RefGatedActivation(device::Stream&, const GatedActivation::Desc& desc,
       const float up = LoadElement(desc.activation, row, desc.width + i);
       StoreElement(desc.activation, RowData(args.out, t), i,
                    static_cast<float>(Activate(desc.kind, gate) * up));
+    }
+  }
+  return OkStatus();
+}
+
+Support RefPlainActivationSupports(const PlainActivation::Desc& desc,
+                                   const device::DeviceFacts& facts) {
+  return RefGatedActivationSupports({desc.kind, desc.activation, desc.width}, facts);
+}
+
+Status RefPlainActivation(device::Stream&, const PlainActivation::Desc& desc,
+                          const PlainActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    std::byte* row = RowData(args.x, t);
+    for (int64_t i = 0; i < desc.width; ++i) {
+      const float x = LoadElement(desc.activation, row, i);
+      StoreElement(desc.activation, row, i, static_cast<float>(Activate(desc.kind, x)));
     }
   }
   return OkStatus();

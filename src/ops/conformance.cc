@@ -200,6 +200,8 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<Attention>{&RefAttentionSupports, &RefAttention}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<GatedActivation>{&RefGatedActivationSupports, &RefGatedActivation}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<PlainActivation>{&RefPlainActivationSupports, &RefPlainActivation}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SoftCap>{&RefSoftCapSupports, &RefSoftCap}));
   SLUICE_RETURN_IF_ERROR(run(Reference<ShortConv>{&RefShortConvSupports, &RefShortConv}));
   SLUICE_RETURN_IF_ERROR(run(Reference<GatedDelta>{&RefGatedDeltaSupports, &RefGatedDelta}));

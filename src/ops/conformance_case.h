@@ -139,6 +139,7 @@ double AttentionBf16Error(const Attention::Desc& desc);
 ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise);
 ConformanceCase<QkNorm> MakeCase(const QkNorm&, int number, TestNoise& noise);
 ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, TestNoise& noise);
+ConformanceCase<PlainActivation> MakeCase(const PlainActivation&, int number, TestNoise& noise);
 ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise);
 ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noise);
 ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& noise);

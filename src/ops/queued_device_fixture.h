@@ -51,6 +51,7 @@ inline TensorList WithKv(TensorList list, const PagedKv& kv) {
   return list;
 }
 inline TensorList TensorsOf(const GatedActivation::Args& a) { return {&a.gate_up, &a.out}; }
+inline TensorList TensorsOf(const PlainActivation::Args& a) { return {&a.x}; }
 inline TensorList TensorsOf(const SoftCap::Args& a) { return {&a.x}; }
 inline TensorList TensorsOf(const Embedding::Args& a) { return {&a.ids, &a.table, &a.out}; }
 inline TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
@@ -153,10 +154,10 @@ class QueuedDevice : public device::Device {
     facts_.pinned_memory = options.pinned_memory;
     facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
     facts_.memory_bytes = options.memory_bytes;
-    Mirror<GatedActivation, SoftCap, Embedding, GatherRows, ResolveTokens, PlaceTokens, Linear,
-           Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm, SigmoidGate,
-           RouteExperts, GroupExperts, GroupedLinear, CombineExperts, Sample, SetCounts,
-           ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+    Mirror<GatedActivation, PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens,
+           PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm,
+           SigmoidGate, RouteExperts, GroupExperts, GroupedLinear, CombineExperts, Sample,
+           SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }

@@ -53,6 +53,7 @@ struct ParamSpec {
   // Alternatives in order of preference; the first whose tensors are all there is taken.
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
+  float factor = 1.0f;                 // of vectors: what the checkpoint's values are multiplied by
   // kExperts: their number; `rows` are those of all of them. The sources are those of the first
   // expert, of the second, and so on, equally many of each.
   int experts = 0;

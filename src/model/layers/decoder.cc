@@ -10,20 +10,29 @@ namespace sluice::model::layers {
 Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
   const files::ModelConfig& config = model->config_;
-  const bool after = files::InfoOf(config.architecture).norms_after;
+  const files::NormPlaces places = files::InfoOf(config.architecture).norm_places;
+  const bool before = places != files::NormPlaces::kAfter;
+  const bool after = places != files::NormPlaces::kBefore;
   CHECK(!(after && config.parallel_residual),
         "blocks in parallel have no norm that adds the first");
   const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
   SLUICE_ASSIGN_OR_RETURN(model->embedding_, TokenEmbedding::Make(binder));
   SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
   for (int i = 0; i < config.num_layers; ++i) {
-    const auto name = [&](const char* norm) { return StrCat("layers.", i, ".", norm); };
+    const auto name = [&](const char* norm, bool there) {
+      return there ? StrCat("layers.", i, ".", norm) : "";
+    };
+    SLUICE_ASSIGN_OR_RETURN(Norm norm, model->NormOfSum(binder, name("input_norm", before)));
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
-    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, name("input_norm"), std::move(mixer),
-                                           after ? name("attention_post_norm") : ""));
+    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
+                                           name("attention_post_norm", after)));
+    norm = Norm();
+    if (!config.parallel_residual) {
+      SLUICE_ASSIGN_OR_RETURN(norm, model->NormOfSum(binder, name("mlp_norm", before)));
+    }
     SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
-    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, config.parallel_residual ? "" : name("mlp_norm"),
-                                           std::move(mlp), after ? name("mlp_post_norm") : ""));
+    SLUICE_RETURN_IF_ERROR(
+        model->AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
   }
   if (after) {
     SLUICE_ASSIGN_OR_RETURN(model->final_norm_, model->NormOfSum(binder, "final_norm"));
@@ -73,17 +82,14 @@ Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
     SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
     return Body(std::move(experts));
   }
-  SLUICE_ASSIGN_OR_RETURN(GatedMlp mlp, GatedMlp::Make(binder, layer));
+  SLUICE_ASSIGN_OR_RETURN(Mlp mlp, Mlp::Make(binder, layer));
   return Body(std::move(mlp));
 }
 
-Status Decoder::AddBlock(const Binder& binder, const std::string& before, Body body,
-                         const std::string& after) {
+Status Decoder::AddBlock(const Binder& binder, Norm before, Body body, const std::string& after) {
   Block block;
+  block.before = std::move(before);
   block.body = std::move(body);
-  if (!before.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(block.before, NormOfSum(binder, before));
-  }
   if (!after.empty()) {
     SLUICE_ASSIGN_OR_RETURN(block.after, Norm::Make(binder, after, Norm::Of::kBranch));
   }

@@ -11,7 +11,7 @@
 #include "model/layers/attention.h"
 #include "model/layers/expert_mlp.h"
 #include "model/layers/gated_delta_net.h"
-#include "model/layers/gated_mlp.h"
+#include "model/layers/mlp.h"
 #include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
 #include "model/layers/rope_table.h"
@@ -30,7 +30,7 @@ class Decoder : public Model {
                const DraftOutputs& outputs) const override;
 
  private:
-  using Body = std::variant<Attention, GatedDeltaNet, GatedMlp, ExpertMlp>;
+  using Body = std::variant<Attention, GatedDeltaNet, Mlp, ExpertMlp>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
@@ -44,11 +44,10 @@ class Decoder : public Model {
   Status MakeRopeTables();
   Result<Body> MakeMixer(const Binder& binder, int layer) const;
   Result<Body> MakeMlp(const Binder& binder, int layer) const;
-  // Appends a block. `before` and `after` name its norms; empty: it has none.
-  Status AddBlock(const Binder& binder, const std::string& before, Body body,
-                  const std::string& after);
-  // The norm `name` of the residual stream, to which the last block's output is added first where
-  // the block has not done it.
+  // Appends a block. `after` names the norm of what it gives; empty: it has none.
+  Status AddBlock(const Binder& binder, Norm before, Body body, const std::string& after);
+  // The norm `name` (empty: only the sum) of the residual stream, to which the last block's output
+  // is added first where the block has not done it.
   Result<Norm> NormOfSum(const Binder& binder, const std::string& name) const;
 
   TokenEmbedding embedding_;

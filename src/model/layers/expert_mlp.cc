@@ -1,8 +1,8 @@
 #include "model/layers/expert_mlp.h"
 
 #include "base/str_cat.h"
-#include "files/architectures.h"
-#include "model/layers/gated_mlp.h"
+#include "model/layers/decoder_params.h"
+#include "model/layers/mlp.h"
 
 namespace sluice::model::layers {
 
@@ -25,7 +25,7 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
       mlp.activation_,
       binder.Bind<ops::GatedActivation>(
           {.kind = ActivationOf(config), .activation = activation, .width = experts.width}));
-  const bool adds = !files::InfoOf(config.architecture).norms_after;
+  const bool adds = BlocksAdd(config);
   SLUICE_ASSIGN_OR_RETURN(
       mlp.combine_,
       binder.Bind<ops::CombineExperts>({.out = adds ? ops::ResidualDType(activation) : activation,

@@ -10,7 +10,9 @@ Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder) {
   desc.activation = ops::ResidualDType(binder.options.activation);
   desc.vocab = binder.config.vocab_size;
   desc.hidden = binder.config.hidden_size;
-  desc.scale = binder.config.embedding_scale;
+  // Where all that is added to the residual stream has the same factor, the stream is kept divided
+  // by it: norms, which alone read it, give the same.
+  desc.scale = binder.config.embedding_scale / binder.config.residual_scale;
   SLUICE_ASSIGN_OR_RETURN(layer.embedding_, binder.Bind<ops::Embedding>(desc));
   return layer;
 }

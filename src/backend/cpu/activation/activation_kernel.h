@@ -18,6 +18,23 @@ struct ActivationKernel {
     return x / (V::Set1(1.0f) + Exp(cubic * V::Set1(-1.59576912160573071176f)));
   }
 
+  // Max gives its second operand where one is NaN.
+  static V ReluSquaredOf(V x) {
+    const V positive = V::Max(V::Zero(), x);
+    return positive * positive;
+  }
+
+  template <V (*Act)(V)>
+  static void Plain(const PlainCall& call, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* x = call.x + row * call.stride;
+      int64_t i = 0;
+      for (; i + kLanes <= call.width; i += kLanes) Act(V::Load(x + i)).Store(x + i);
+      const int rest = static_cast<int>(call.width - i);
+      if (rest > 0) Act(V::LoadFirst(x + i, rest)).StoreFirst(x + i, rest);
+    }
+  }
+
   template <V (*Act)(V)>
   static void Gated(const GatedCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {

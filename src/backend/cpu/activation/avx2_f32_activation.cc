@@ -6,6 +6,9 @@ namespace sluice::cpu {
 using Kernel = ActivationKernel<avx2::F32x16>;
 
 const ActivationKernels kAvx2ActivationKernels = {
-    &Kernel::Gated<&Kernel::SiluOf>, &Kernel::Gated<&Kernel::GeluTanhOf>, &Kernel::SoftCap};
+    {&Kernel::Gated<&Kernel::SiluOf>, &Kernel::Plain<&Kernel::SiluOf>},
+    {&Kernel::Gated<&Kernel::GeluTanhOf>, &Kernel::Plain<&Kernel::GeluTanhOf>},
+    {&Kernel::Gated<&Kernel::ReluSquaredOf>, &Kernel::Plain<&Kernel::ReluSquaredOf>},
+    &Kernel::SoftCap};
 
 }  // namespace sluice::cpu

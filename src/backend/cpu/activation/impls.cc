@@ -9,31 +9,37 @@ namespace sluice::cpu {
 namespace {
 
 using ops::GatedActivation;
+using ops::PlainActivation;
 using ops::SoftCap;
 
-using GatedKernel = decltype(ActivationKernels::silu);
-
-// The kernel of a kind; null for those that only the reference computes. Without a default, so that
-// a new kind does not compile before it is placed.
-GatedKernel KernelOf(const ActivationKernels& kernels, ops::Activation kind) {
+// The kernels of a kind; null for those that only the reference computes. Without a default, so
+// that a new kind does not compile before it is placed.
+const ActivationKernels::Pair* KernelsOf(const ActivationKernels& kernels, ops::Activation kind) {
   switch (kind) {
     case ops::Activation::kSilu:
-      return kernels.silu;
+      return &kernels.silu;
     case ops::Activation::kGeluTanh:
-      return kernels.gelu_tanh;
+      return &kernels.gelu_tanh;
     case ops::Activation::kGeluErf:
       return nullptr;
+    case ops::Activation::kReluSquared:
+      return &kernels.relu_squared;
   }
   return nullptr;
 }
 
 template <Isa isa, const ActivationKernels& kernels>
 ops::Support GatedSupports(const GatedActivation::Desc& desc, const device::DeviceFacts& facts) {
-  if (KernelOf(kernels, desc.kind) == nullptr) {
+  if (KernelsOf(kernels, desc.kind) == nullptr) {
     return ops::Support::No(StrCat("has no ", Name(desc.kind)));
   }
   const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
   return support.ok ? ops::RefGatedActivationSupports(desc, facts) : support;
+}
+
+template <Isa isa, const ActivationKernels& kernels>
+ops::Support PlainSupports(const PlainActivation::Desc& desc, const device::DeviceFacts& facts) {
+  return GatedSupports<isa, kernels>({desc.kind, desc.activation, desc.width}, facts);
 }
 
 template <const ActivationKernels& kernels>
@@ -45,10 +51,23 @@ Status RunGated(device::Stream& stream, const GatedActivation::Desc& desc,
                           .in_stride = args.gate_up.strides[0],
                           .out_stride = args.out.strides[0],
                           .width = desc.width};
-  const GatedKernel kernel = KernelOf(kernels, desc.kind);
+  const ActivationKernels::Pair* kernel = KernelsOf(kernels, desc.kind);
   CHECK(kernel != nullptr, Name(desc.kind));
   ForRows(AsCpu(stream), args.out.dims[0], 4 * desc.width,
-          [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
+          [&](int64_t begin, int64_t end) { kernel->gated(call, begin, end); });
+  return OkStatus();
+}
+
+template <const ActivationKernels& kernels>
+Status RunPlain(device::Stream& stream, const PlainActivation::Desc& desc,
+                const PlainActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const PlainCall call = {
+      .x = args.x.ptr<float>(), .stride = args.x.strides[0], .width = desc.width};
+  const ActivationKernels::Pair* kernel = KernelsOf(kernels, desc.kind);
+  CHECK(kernel != nullptr, Name(desc.kind));
+  ForRows(AsCpu(stream), args.x.dims[0], 4 * desc.width,
+          [&](int64_t begin, int64_t end) { kernel->plain(call, begin, end); });
   return OkStatus();
 }
 
@@ -83,6 +102,17 @@ void RegisterActivation(ops::OpTable& table) {
                               .supports = &ops::RefGatedActivationSupports,
                               .run = &ops::RefGatedActivation,
                               .slow = &ops::PlainLoops<GatedActivation>});
+
+  table.Add<PlainActivation>({"avx512_f32_plain_activation",
+                              &PlainSupports<Isa::kAvx512, kAvx512ActivationKernels>,
+                              &RunPlain<kAvx512ActivationKernels>, ops::Arithmetic::kF32});
+  table.Add<PlainActivation>({"avx2_f32_plain_activation",
+                              &PlainSupports<Isa::kAvx2, kAvx2ActivationKernels>,
+                              &RunPlain<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
+  table.Add<PlainActivation>({.name = "ref_plain_activation",
+                              .supports = &ops::RefPlainActivationSupports,
+                              .run = &ops::RefPlainActivation,
+                              .slow = &ops::PlainLoops<PlainActivation>});
 
   table.Add<SoftCap>({"avx512_f32_soft_cap", &SoftCapSupports<Isa::kAvx512>,
                       &RunSoftCap<kAvx512ActivationKernels>, ops::Arithmetic::kF32});

@@ -11,6 +11,11 @@ struct GatedCall {
   int64_t in_stride = 0, out_stride = 0, width = 0;
 };
 
+struct PlainCall {
+  float* x = nullptr;  // [rows, width]
+  int64_t stride = 0, width = 0;
+};
+
 struct SoftCapCall {
   float* x = nullptr;  // [rows, width]
   int64_t stride = 0, width = 0;
@@ -18,8 +23,12 @@ struct SoftCapCall {
 };
 
 struct ActivationKernels {
-  void (*silu)(const GatedCall& call, int64_t begin, int64_t end);
-  void (*gelu_tanh)(const GatedCall& call, int64_t begin, int64_t end);
+  // An activation, gated and alone.
+  struct Pair {
+    void (*gated)(const GatedCall& call, int64_t begin, int64_t end);
+    void (*plain)(const PlainCall& call, int64_t begin, int64_t end);
+  };
+  Pair silu, gelu_tanh, relu_squared;
   void (*soft_cap)(const SoftCapCall& call, int64_t begin, int64_t end);
 };
 

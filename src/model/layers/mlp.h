@@ -1,4 +1,5 @@
-// The feed-forward block: down(act(gate(x)) * up(x)). Immutable; the ParameterMap must outlive it.
+// The feed-forward block: down(act(gate(x)) * up(x)), or down(act(up(x))) where the model has no
+// gate. Immutable; the ParameterMap must outlive it.
 #pragma once
 
 #include "model/forward.h"
@@ -12,17 +13,18 @@ namespace sluice::model::layers {
 // The op's name of what stands between the products of the model's feed-forward parts.
 ops::Activation ActivationOf(const files::ModelConfig& config);
 
-class GatedMlp {
+class Mlp {
  public:
-  static Result<GatedMlp> Make(const Binder& binder, int layer);
+  static Result<Mlp> Make(const Binder& binder, int layer);
 
   // out = the block over a.normed (+ residual). Uses a.gate_up and a.gated.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
-  FusedLinear gate_up_, down_;
-  ops::Bound<ops::GatedActivation> activation_;
+  FusedLinear first_, down_;                // first: gate and up, or up alone
+  ops::Bound<ops::GatedActivation> gated_;  // unbound: there is no gate
+  ops::Bound<ops::PlainActivation> plain_;  // unbound: there is one
 };
 
 }  // namespace sluice::model::layers

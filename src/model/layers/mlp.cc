@@ -1,0 +1,55 @@
+#include "model/layers/mlp.h"
+
+#include "base/str_cat.h"
+
+namespace sluice::model::layers {
+
+ops::Activation ActivationOf(const files::ModelConfig& config) {
+  switch (config.activation) {
+    case files::ActivationKind::kSilu:
+      return ops::Activation::kSilu;
+    case files::ActivationKind::kGeluTanh:
+      return ops::Activation::kGeluTanh;
+    case files::ActivationKind::kGeluErf:
+      return ops::Activation::kGeluErf;
+    case files::ActivationKind::kReluSquared:
+      return ops::Activation::kReluSquared;
+  }
+  return ops::Activation::kSilu;
+}
+
+Result<Mlp> Mlp::Make(const Binder& binder, int layer) {
+  const files::ModelConfig& config = binder.config;
+  const std::string prefix = StrCat("layers.", layer, ".mlp.");
+  Mlp mlp;
+  mlp.first_ = FusedLinear::Make(binder, prefix + (config.plain_mlp ? "up" : "gate_up"));
+  mlp.down_ = FusedLinear::Make(binder, prefix + "down");
+  const ops::Activation kind = ActivationOf(config);
+  const DType activation = binder.options.activation;
+  const int64_t width = config.intermediate_size;
+  if (config.plain_mlp) {
+    SLUICE_ASSIGN_OR_RETURN(mlp.plain_,
+                            binder.Bind<ops::PlainActivation>(
+                                {.kind = kind, .activation = activation, .width = width}));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(mlp.gated_,
+                            binder.Bind<ops::GatedActivation>(
+                                {.kind = kind, .activation = activation, .width = width}));
+  }
+  return mlp;
+}
+
+Status Mlp::operator()(ForwardContext& context, const DeviceBatch&, const Activations& a,
+                       const ops::Tensor& residual, const ops::Tensor& out) const {
+  device::Stream& stream = *context.stream;
+  if (plain_.bound()) {
+    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, a.gated));
+    SLUICE_RETURN_IF_ERROR(plain_(stream, {a.gated}));
+  } else {
+    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, a.gate_up));
+    SLUICE_RETURN_IF_ERROR(gated_(stream, {a.gate_up, a.gated}));
+  }
+  return down_(stream, a.gated, residual, out);
+}
+
+}  // namespace sluice::model::layers
