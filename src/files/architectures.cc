@@ -15,6 +15,22 @@ constexpr HfTensors kGemmaTensors = {.mlp_norm = "pre_feedforward_layernorm"};
 constexpr HfKeys kGemmaKeys = {.activation = "hidden_activation"};
 constexpr HfKeys kLayerNormKeys = {.norm_eps = "layer_norm_eps"};
 
+constexpr HfExperts kQwenExperts = {.layers = ExpertLayers::kSparse};
+constexpr HfExperts kQwenSharedExperts = {.layers = ExpertLayers::kSparse,
+                                          .shared = "mlp.shared_expert.",
+                                          .shared_gate = "mlp.shared_expert_gate"};
+constexpr HfExperts kQwenNextExperts = {.layers = ExpertLayers::kSparse,
+                                        .renormalize = true,
+                                        .shared = "mlp.shared_expert.",
+                                        .shared_gate = "mlp.shared_expert_gate"};
+constexpr HfExperts kMixtralExperts = {.layers = ExpertLayers::kEvery,
+                                       .renormalize = true,
+                                       .width_key = "intermediate_size",
+                                       .block = "block_sparse_moe.",
+                                       .gate = "w1",
+                                       .up = "w3",
+                                       .down = "w2"};
+
 // clang-format would put each row on as few lines as it can.
 // clang-format off
 constexpr ArchitectureInfo kTable[] = {
@@ -90,14 +106,16 @@ constexpr ArchitectureInfo kTable[] = {
                      .bos_id = 128000, .eos_id = 128001, .tied = true},
      .gguf_name = "smollm3", .gguf_interleaved = true, .layers = LayerRule::kPeriodicRope,
      .hf_biases = kAttentionMlpBiases},
-    // Qwen3-Next without experts ("Gated Delta Networks: Improving Mamba2 with Delta Rule"): in three
+    // Qwen3-Next, with experts or without ("Gated Delta Networks: Improving Mamba2 with Delta Rule"): in three
     // layers of four a short convolution and a gated delta rule, in the fourth attention with a gate.
     {.architecture = Architecture::kQwen3Next, .name = "qwen3_next",
      .hf_names = {{{"Qwen3NextForCausalLM", "qwen3_next"}}},
      .hf_defaults = {.vocab = 151936, .hidden = 2048, .intermediate = 5632, .layers = 48,
                      .heads = 16, .kv_heads = 2, .head_dim = 256, .context = 32768,
-                     .rotary_portion = 0.25},
-     .layers = LayerRule::kPeriodicLinear, .qk_norm = QkNormKind::kHead, .hf_norms_add_one = true,
+                     .rotary_portion = 0.25, .experts = 512, .experts_per_token = 10,
+                     .expert_width = 512},
+     .layers = LayerRule::kPeriodicLinear,
+     .hf_experts = kQwenNextExperts, .qk_norm = QkNormKind::kHead, .hf_norms_add_one = true,
      .attention_gate = true},
     // StableLM 3B and 2 ("Stable LM 2 1.6B Technical Report"): Llama's form with LayerNorms and partial
     // rotation; with "use_parallel_residual" one of them is read by attention and MLP alike.
@@ -123,7 +141,7 @@ constexpr ArchitectureInfo kTable[] = {
                      .heads = 32, .kv_heads = 4, .context = 32768, .window = 4096, .experts = 128,
                      .experts_per_token = 8, .expert_width = 768},
      .gguf_name = "qwen3moe", .layers = LayerRule::kSwitchedWindow,
-     .hf_biases = kAttentionBiases, .hf_experts = HfExperts::kSparse, .gguf_experts = true,
+     .hf_biases = kAttentionBiases, .hf_experts = kQwenExperts, .gguf_experts = true,
      .qk_norm = QkNormKind::kHead},
     // Mixtral 8x7B and 8x22B ("Mixtral of Experts"): Mistral's form with experts in every layer. In
     // GGUF it is a Llama that has experts.
@@ -133,7 +151,7 @@ constexpr ArchitectureInfo kTable[] = {
                      .heads = 32, .kv_heads = 8, .context = 131072, .norm_eps = 1e-5f,
                      .rope_theta = 1e6f, .bos_id = 1, .eos_id = 2, .experts = 8,
                      .experts_per_token = 2},
-     .layers = LayerRule::kWindow, .hf_experts = HfExperts::kEvery},
+     .layers = LayerRule::kWindow, .hf_experts = kMixtralExperts},
     // OLMo 2 ("2 OLMo 2 Furious"): norms on what blocks give alone, RMSNorm over all heads of Q and K.
     {.architecture = Architecture::kOlmo2, .name = "olmo2",
      .hf_names = {{{"Olmo2ForCausalLM", "olmo2"}}},
@@ -196,6 +214,7 @@ constexpr ArchitectureInfo kTable[] = {
      .hf_defaults = {.vocab = 155136, .hidden = 4096, .intermediate = 27648, .layers = 64,
                      .heads = 80, .kv_heads = 8, .head_dim = 128, .context = 524288, .bos_id = 0,
                      .eos_id = 2},
+     .gguf_name = "seed_oss", .gguf_mlp_norm = "post_attention_norm",
      .hf_biases = {.qkv = {.key = "attention_bias", .otherwise = true},
                    .output = {.key = "attention_out_bias"}, .mlp = kMlpBias}},
     // EXAONE 4 ("EXAONE 4.0: Unified Large Language Models"): norms on what blocks give alone; where
@@ -252,6 +271,66 @@ constexpr ArchitectureInfo kTable[] = {
      .layers = LayerRule::kWindow,
      .hf_biases = AllBiases({.key = "use_bias", .otherwise = true}), .plain_mlp = true,
      .activation = ActivationKind::kGeluTanh},
+    // Qwen 1.5 and 2 with experts ("Qwen2 Technical Report"): Qwen 2's form; beside the experts of the
+    // router one that every token takes, times the sigmoid of a gate.
+    {.architecture = Architecture::kQwen2Moe, .name = "qwen2_moe",
+     .hf_names = {{{"Qwen2MoeForCausalLM", "qwen2_moe"}}},
+     .hf_defaults = {.vocab = 151936, .hidden = 2048, .intermediate = 5632, .layers = 24,
+                     .heads = 16, .kv_heads = 16, .context = 32768, .window = 4096, .experts = 60,
+                     .experts_per_token = 4, .expert_width = 1408},
+     .layers = LayerRule::kSwitchedWindow,
+     .hf_biases = {.qkv = {.key = "qkv_bias", .otherwise = true}},
+     .hf_experts = kQwenSharedExperts},
+    // OLMoE ("OLMoE: Open Mixture-of-Experts Language Models"): Llama's form with RMSNorm over all heads
+    // of Q and K, and experts in every layer.
+    {.architecture = Architecture::kOlmoe, .name = "olmoe",
+     .hf_names = {{{"OlmoeForCausalLM", "olmoe"}}},
+     .hf_defaults = {.vocab = 50304, .hidden = 2048, .intermediate = 2048, .layers = 16,
+                     .heads = 16, .context = 4096, .norm_eps = 1e-5f, .eos_id = 50279,
+                     .experts = 64, .experts_per_token = 8},
+     .hf_biases = kAttentionBiases,
+     .hf_experts = {.layers = ExpertLayers::kEvery, .width_key = "intermediate_size"},
+     .qk_norm = QkNormKind::kWidth},
+    // Granite 3 and 4 with experts ("Granite 3.0 Language Models"): Granite's form; the experts of a
+    // layer lie in one tensor, and there may be one that every token takes.
+    {.architecture = Architecture::kGraniteMoe, .name = "granitemoe",
+     .hf_names = {{{"GraniteMoeForCausalLM", "granitemoe"},
+                   {"GraniteMoeSharedForCausalLM", "granitemoeshared"}}},
+     .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 2048, .bos_id = 1, .eos_id = 2, .experts = 8,
+                     .experts_per_token = 2},
+     .hf_biases = kAttentionBiases,
+     .hf_experts = {.layers = ExpertLayers::kEvery, .renormalize = true,
+                    .width_key = "intermediate_size", .block = "block_sparse_moe.",
+                    .router = "router.layer", .stacked_gate_up = "input_linear",
+                    .stacked_down = "output_linear", .shared = "shared_mlp."},
+     .hf_scales = HfScales::kGranite},
+    // GLM-4.5 and 4.6 ("GLM-4.5: Agentic, Reasoning, and Coding Foundation Models"): behind some dense
+    // layers experts by the sigmoid with a bias, and one that every token takes.
+    {.architecture = Architecture::kGlm4Moe, .name = "glm4_moe",
+     .hf_names = {{{"Glm4MoeForCausalLM", "glm4_moe"}}},
+     .hf_defaults = {.vocab = 151552, .hidden = 4096, .intermediate = 10944, .layers = 46,
+                     .heads = 96, .kv_heads = 8, .context = 131072, .norm_eps = 1e-5f,
+                     .rotary_portion = 0.5, .experts = 128, .experts_per_token = 8,
+                     .expert_width = 1408},
+     .hf_biases = {.qkv = kAttentionBias},
+     .hf_experts = {.layers = ExpertLayers::kBehindDense, .renormalize = true,
+                    .score = RouterScore::kSigmoid, .bias = "gate.e_score_correction_bias",
+                    .shared = "mlp.shared_experts."},
+     .qk_norm = QkNormKind::kHead, .hf_qk_norm_key = "use_qk_norm"},
+    // MiniMax-M2: RMSNorm over all heads of Q and K, partial rotation, in every layer experts by the
+    // sigmoid with a bias.
+    {.architecture = Architecture::kMiniMaxM2, .name = "minimax_m2",
+     .hf_names = {{{"MiniMaxM2ForCausalLM", "minimax_m2"}}},
+     .hf_defaults = {.vocab = 200064, .hidden = 3072, .intermediate = 1536, .layers = 62,
+                     .heads = 48, .kv_heads = 8, .head_dim = 128, .context = 196608,
+                     .rope_theta = 5e6f, .bos_id = 200034, .eos_id = 200020, .experts = 256,
+                     .experts_per_token = 8},
+     .hf_experts = {.layers = ExpertLayers::kEvery, .renormalize = true,
+                    .score = RouterScore::kSigmoid, .width_key = "intermediate_size",
+                    .block = "block_sparse_moe.", .bias = "e_score_correction_bias", .gate = "w1",
+                    .up = "w3", .down = "w2"},
+     .qk_norm = QkNormKind::kWidth},
 };
 // clang-format on
 

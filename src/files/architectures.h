@@ -94,13 +94,29 @@ enum class QkvLayout {
   kStacked,  // one: all of Q, then K, then V
 };
 
+// Which layers have experts, by config.json.
+enum class ExpertLayers {
+  kNone,
+  kEvery,
+  kSparse,       // those of "decoder_sparse_step" that "mlp_only_layers" does not name
+  kBehindDense,  // all but the first "first_k_dense_replace"
+};
+
 // How config.json tells of experts, and what a Hugging Face checkpoint calls them. In GGUF they are
 // called the same for all.
-enum class HfExperts {
-  kNone,
-  kEvery,   // every layer has "num_local_experts"; "block_sparse_moe.experts.0.w1"
-  kSparse,  // those of "decoder_sparse_step" that "mlp_only_layers" does not name have
-            // "num_experts" of "moe_intermediate_size"; "mlp.experts.0.gate_proj"
+struct HfExperts {
+  ExpertLayers layers = ExpertLayers::kNone;
+  bool renormalize = false;  // where "norm_topk_prob" is absent
+  RouterScore score = RouterScore::kSoftmax;
+  std::string_view width_key = "moe_intermediate_size";
+  // In the layer: what stands before all names but those of the shared expert, the router, the bias
+  // on its scores (empty: none), and an expert's matrices in "experts.0.".
+  std::string_view block = "mlp.", router = "gate", bias;
+  std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
+  // Two tensors have all experts instead: of each its gate's rows, then those of up; and down.
+  std::string_view stacked_gate_up, stacked_down;
+  // The shared expert (empty: none) and the gate on it (empty: none).
+  std::string_view shared, shared_gate;
 };
 
 // Keys of config.json that scale what flows through the model.
@@ -117,7 +133,8 @@ struct ArchitectureInfo {
   std::string_view name;           // ours
   std::array<HfName, 2> hf_names;  // the second may be empty
   HfDefaults hf_defaults;
-  std::string_view gguf_name;  // general.architecture; empty: not read from GGUF
+  std::string_view gguf_name;                   // general.architecture; empty: not read from GGUF
+  std::string_view gguf_mlp_norm = "ffn_norm";  // GGUF's name of the norm before the MLP
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
   bool gguf_interleaved = false;
   bool hf_interleaved = false;  // pairs of RoPE stand side by side in Hugging Face checkpoints
@@ -130,10 +147,11 @@ struct ArchitectureInfo {
   bool local_rope = false;             // layers that see a window have a RoPE of their own
   bool rope_in_windows_alone = false;  // where some layers see a window, the others have no RoPE
   HfBiases hf_biases = {};
-  HfExperts hf_experts = HfExperts::kNone;
+  HfExperts hf_experts = {};
   // GGUF's metadata may tell of experts, whose weights then add up to 1.
   bool gguf_experts = false;
   QkNormKind qk_norm = QkNormKind::kNone;
+  std::string_view hf_qk_norm_key;  // config.json has to ask for them by it; empty: they are there
   // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
   bool hf_norms_add_one = false;
   bool attention_gate = false;        // ModelConfig::attention_gate

@@ -261,7 +261,7 @@ TEST(GgufConfigTest, RefusesValuesOutOfRange) {
            .U32("llama.expert_count", 8)
            .U32("llama.expert_used_count", 9)
            .Add("blk.0.ffn_gate_inp.weight", DType::kF16, {8, 64}),
-       "takes 9 experts of a layer that has 8"},
+       "takes 9 experts of 8"},
       {TinyGguf("llama").Bool("llama.attention.causal", false), "not causal"},
       {TinyGguf("mistral3").F32("mistral3.attention.temperature_scale", 0.1f), "by position"},
       {TinyGguf("gemma2").F32("gemma2.attn_logit_softcapping", -1.0f), "softcapping"},

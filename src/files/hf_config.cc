@@ -154,7 +154,9 @@ Status HfConfigReader::ReadTraits() {
   config_.tied_embeddings = defaults_.tied;
   SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
-  config_.qk_norm = info_.qk_norm;
+  bool qk_norm = info_.hf_qk_norm_key.empty();
+  if (!qk_norm) SLUICE_RETURN_IF_ERROR(fields_.Bool(info_.hf_qk_norm_key, &qk_norm));
+  if (qk_norm) config_.qk_norm = info_.qk_norm;
   config_.attention_gate = info_.attention_gate;
   if (info_.mtp_heads) {
     SLUICE_RETURN_IF_ERROR(
@@ -428,7 +430,7 @@ Status HfConfigReader::ReadPeriodicRope() {
 }
 
 Status HfConfigReader::ReadPeriodicLinear() {
-  SLUICE_RETURN_IF_ERROR(RefuseHfExperts(fields_, config_));
+  SLUICE_RETURN_IF_ERROR(CheckHfLinearModel(fields_, config_));
   SLUICE_RETURN_IF_ERROR(ReadHfLinearAttention(fields_, &config_));
   int period = kQwen3NextAttentionPeriod;
   SLUICE_RETURN_IF_ERROR(fields_.Int("full_attention_interval", kLayersRange, &period));

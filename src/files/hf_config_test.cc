@@ -361,7 +361,7 @@ TEST(HfConfigTest, RefusesWhatExpertsCannotBe) {
       {R"({"num_local_experts":1025})", "num_local_experts\" is 1025; an integer from 0 to 1024"},
       {R"({"num_experts_per_tok":0})", "num_experts_per_tok\" is 0; an integer from 1 to 64"},
       {R"({"num_experts_per_tok":65})", "num_experts_per_tok"},
-      {R"({"num_experts":4,"num_experts_per_tok":5})", "takes 5 experts of a layer that has 4"},
+      {R"({"num_experts":4,"num_experts_per_tok":5})", "takes 5 experts of 4"},
       {R"({"moe_intermediate_size":0})", "moe_intermediate_size"},
       {R"({"norm_topk_prob":1})", "norm_topk_prob"},
       {R"({"decoder_sparse_step":0})", "decoder_sparse_step"},
@@ -392,9 +392,6 @@ TEST(HfConfigTest, StableLm) {
 
 TEST(HfConfigTest, RefusesWhatQwen3NextCannotBe) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"num_experts":null})", "layer 0 has 512 experts"},
-      {R"({"num_experts":4,"mlp_only_layers":[0,1,3]})", "layer 2 has 4 experts"},
-      {R"({"num_experts":4,"decoder_sparse_step":2})", "layer 1 has 4 experts"},
       {R"({"num_experts":-1})", "num_experts"},
       {R"({"decoder_sparse_step":0})", "decoder_sparse_step"},
       {R"({"mlp_only_layers":[-1]})", "mlp_only_layers"},
@@ -651,6 +648,63 @@ TEST(HfConfigTest, BiasesAndActivationsOfMlpsWithoutAGate) {
   EXPECT_TRUE(seed.attention_bias && seed.attention_output_bias && !seed.mlp_bias);
   EXPECT_TRUE(Good("Glm4ForCausalLM").attention_bias);
   EXPECT_FALSE(Good("Glm4ForCausalLM").attention_output_bias);
+}
+
+std::string ExpertLayersOf(const ModelConfig& config) {
+  std::string with;
+  for (const LayerConfig& layer : config.layers) with += layer.experts ? 'e' : '-';
+  return with;
+}
+
+TEST(HfConfigTest, ExpertsThatEveryTokenTakes) {
+  const ModelConfig next = Good("Qwen3NextForCausalLM");
+  EXPECT_EQ(next.experts.count, 512);
+  EXPECT_EQ(next.experts.shared_width, 512);
+  EXPECT_TRUE(next.experts.shared_gate && next.experts.renormalize);
+  const ModelConfig two = Good("Qwen2MoeForCausalLM",
+                               R"({"shared_expert_intermediate_size":80,"mlp_only_layers":[1]})");
+  EXPECT_EQ(ExpertLayersOf(two), "e-ee");
+  EXPECT_EQ(two.experts.shared_width, 80);
+  EXPECT_TRUE(two.experts.shared_gate && two.attention_bias && !two.experts.renormalize);
+  EXPECT_EQ(Good("GraniteMoeForCausalLM").experts.shared_width, 0);
+  const ModelConfig granite =
+      Good("GraniteMoeSharedForCausalLM", R"({"shared_intermediate_size":48})");
+  EXPECT_EQ(granite.experts.shared_width, 48);
+  EXPECT_FALSE(granite.experts.shared_gate);
+}
+
+TEST(HfConfigTest, RoutersBySigmoid) {
+  const ModelConfig glm =
+      Good("Glm4MoeForCausalLM",
+           R"({"n_routed_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":32,"n_group":4,
+          "topk_group":2,"routed_scaling_factor":2.5,"first_k_dense_replace":2,
+          "n_shared_experts":2,"use_qk_norm":true})");
+  EXPECT_EQ(ExpertLayersOf(glm), "--ee");
+  EXPECT_EQ(glm.experts.score, RouterScore::kSigmoid);
+  EXPECT_TRUE(glm.experts.bias && glm.experts.renormalize);
+  EXPECT_EQ(glm.experts.groups, 4);
+  EXPECT_EQ(glm.experts.groups_kept, 2);
+  EXPECT_EQ(glm.experts.scale, 2.5f);
+  EXPECT_EQ(glm.experts.shared_width, 64);
+  EXPECT_EQ(glm.qk_norm, QkNormKind::kHead);
+  EXPECT_EQ(Good("Glm4MoeForCausalLM").qk_norm, QkNormKind::kNone);
+  const ModelConfig minimax = Good("MiniMaxM2ForCausalLM", R"({"head_dim":32,"rotary_dim":16})");
+  EXPECT_EQ(minimax.rope.rotary_dims, 16);
+  EXPECT_EQ(minimax.qk_norm, QkNormKind::kWidth);
+  EXPECT_EQ(minimax.experts.width, 96);
+  const std::pair<const char*, const char*> refused[] = {
+      {R"({"n_group":3})", "groups of 128"},
+      {R"({"n_group":2,"topk_group":3})", "3 of 2 groups"},
+      {R"({"n_group":128})", "takes 8 experts of 1"},
+      {R"({"topk_group":0})", "topk_group"},
+      {R"({"n_shared_experts":0})", "n_shared_experts"},
+      {R"({"routed_scaling_factor":-1})", "routed_scaling_factor"},
+      {R"({"first_k_dense_replace":-1})", "first_k_dense_replace"},
+  };
+  for (const auto& [text, message] : refused) {
+    EXPECT_THAT(ErrorOf(Config("Glm4MoeForCausalLM", text)), HasSubstr(message)) << text;
+  }
+  EXPECT_THAT(ErrorOf(Config("OlmoeForCausalLM", R"({"clip_qkv":8})")), HasSubstr("clip_qkv"));
 }
 
 }  // namespace

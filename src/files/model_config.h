@@ -16,16 +16,18 @@ namespace sluice::files {
 
 // Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama. What they are is
 // the table in architectures.cc.
-#define SLUICE_ARCHITECTURES(M)                                                                  \
-  M(Llama)                                                                                       \
-  M(Mistral)                                                                                     \
-  M(Qwen2)                                                                                       \
-  M(Qwen3)                                                                                       \
-  M(Gemma2)                                                                                      \
-  M(Gemma3)                                                                                      \
-  M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral) M(Olmo2) M(Granite) \
-      M(Cohere) M(Cohere2) M(Glm) M(Glm4) M(SeedOss) M(Exaone4) M(Ernie45) M(Nemotron) M(Phi2)   \
-          M(StarCoder2)
+#define SLUICE_ARCHITECTURES(M)                                                                    \
+  M(Llama)                                                                                         \
+  M(Mistral)                                                                                       \
+  M(Qwen2)                                                                                         \
+  M(Qwen3)                                                                                         \
+  M(Gemma2)                                                                                        \
+  M(Gemma3)                                                                                        \
+  M(Phi3)                                                                                          \
+  M(SmolLM3)                                                                                       \
+  M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral) M(Olmo2) M(Granite) M(Cohere) M(Cohere2) \
+      M(Glm) M(Glm4) M(SeedOss) M(Exaone4) M(Ernie45) M(Nemotron) M(Phi2) M(StarCoder2)            \
+          M(Qwen2Moe) M(Olmoe) M(GraniteMoe) M(Glm4Moe) M(MiniMaxM2)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -75,13 +77,21 @@ struct LayerConfig {
   bool experts = false;     // the feed-forward part is made of experts
 };
 
-// Experts of a layer that has some, each a feed-forward part of its own. A router, the softmax over
-// a product with the hidden state, gives a token some of them.
+enum class RouterScore { kSoftmax, kSigmoid };
+
+// Experts of a layer that has some, each a feed-forward part of its own. A router gives a token
+// some of them, by the scores that it makes of a product with the hidden state (ops/experts.h).
 struct ExpertsConfig {
   int count = 0;
   int per_token = 0;
-  int width = 0;             // of one expert, as intermediate_size
-  bool renormalize = false;  // the weights of a token's experts add up to 1
+  int width = 0;  // of one expert, as intermediate_size
+  RouterScore score = RouterScore::kSoftmax;
+  bool bias = false;                // on the scores, for choosing alone
+  int groups = 1, groups_kept = 1;  // a token's experts come from some groups of them
+  bool renormalize = false;         // the weights of a token's experts add up to `scale`
+  float scale = 1.0f;               // of the weights
+  int shared_width = 0;             // of an expert that every token takes; 0: none
+  bool shared_gate = false;         // which is multiplied by the sigmoid of a product of its own
 };
 
 // The heads of kLinear layers. A key head serves value_heads / key_heads value heads.

@@ -427,6 +427,31 @@ TEST(Params, ExpertsStandInOneParameterHoweverTheyAreStored) {
   EXPECT_TRUE(Find(qwen, "layers.3.experts.router").f32_out);
 }
 
+TEST(Params, ExpertsInOneTensorAndOneThatEveryTokenTakes) {
+  ModelConfig config = SmallConfig(Architecture::kGraniteMoe);
+  config.layers[3].experts = true;
+  config.experts = {.count = 2, .per_token = 1, .width = 40, .shared_width = 56};
+  const auto granite = Params(config);
+  const auto& all = Find(granite, "layers.3.experts.gate_up");
+  EXPECT_EQ(all.rows, 2 * 80);
+  ASSERT_EQ(all.hugging_face[0].size(), 2u);
+  EXPECT_EQ(all.hugging_face[0][1].name, "model.layers.3.block_sparse_moe.input_linear.weight");
+  EXPECT_EQ(all.hugging_face[0][1].pick.begin, 80);
+  EXPECT_EQ(Find(granite, "layers.3.shared.gate_up").hugging_face[0][0].name,
+            "model.layers.3.shared_mlp.input_linear.weight");
+  EXPECT_TRUE(Find(granite, "layers.3.shared.down").residual);
+  EXPECT_FALSE(Declares(granite, "layers.3.shared.gate"));
+  config.architecture = Architecture::kQwen2Moe;
+  config.experts.shared_gate = true;
+  const auto qwen = Params(config);
+  EXPECT_FALSE(Find(qwen, "layers.3.shared.down").residual);
+  EXPECT_EQ(Find(qwen, "layers.3.shared.gate").rows, 1);
+  config.architecture = Architecture::kGlm4Moe;
+  config.experts.bias = true;
+  EXPECT_EQ(Find(Params(config), "layers.3.experts.score_bias").hugging_face[0][0].name,
+            "model.layers.3.mlp.gate.e_score_correction_bias");
+}
+
 TEST(Params, SyntheticModelsHaveAllOfTheirTensorsAndNoOther) {
   for (const std::string name : {"llama-3.1-8b", "qwen3-8b", "qwen3-30b-a3b-6layers",
                                  "mixtral-8x7b", "smollm2-135m", "tiny"}) {

@@ -51,6 +51,7 @@ CASES = {
     "mixtral": {},
     "olmo2": {},
     "granite": {},
+    "seed_oss": {},
     "cohere": {},
     # Neither which layers see a window, nor that all of StarCoder 2 do.
     "cohere2": dict(layer_types=["sliding_attention"] * 3),

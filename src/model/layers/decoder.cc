@@ -33,6 +33,10 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
     SLUICE_RETURN_IF_ERROR(
         model->AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
+    if (!config.layers[i].experts || config.experts.shared_width == 0) continue;
+    CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
+    SLUICE_ASSIGN_OR_RETURN(Body shared, model->MakeSharedExpert(binder, i));
+    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, Norm(), std::move(shared), ""));
   }
   if (after) {
     SLUICE_ASSIGN_OR_RETURN(model->final_norm_, model->NormOfSum(binder, "final_norm"));
@@ -82,7 +86,18 @@ Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
     SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
     return Body(std::move(experts));
   }
-  SLUICE_ASSIGN_OR_RETURN(Mlp mlp, Mlp::Make(binder, layer));
+  SLUICE_ASSIGN_OR_RETURN(
+      Mlp mlp, Mlp::Make(binder, StrCat("layers.", layer, ".mlp."), config_.intermediate_size));
+  return Body(std::move(mlp));
+}
+
+Result<Decoder::Body> Decoder::MakeSharedExpert(const Binder& binder, int layer) const {
+  if (config_.experts.shared_gate) {
+    SLUICE_ASSIGN_OR_RETURN(SharedExpert shared, SharedExpert::Make(binder, layer));
+    return Body(std::move(shared));
+  }
+  SLUICE_ASSIGN_OR_RETURN(Mlp mlp, Mlp::Make(binder, StrCat("layers.", layer, ".shared."),
+                                             config_.experts.shared_width));
   return Body(std::move(mlp));
 }
 

@@ -15,6 +15,7 @@
 #include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
 #include "model/layers/rope_table.h"
+#include "model/layers/shared_expert.h"
 #include "model/layers/token_embedding.h"
 #include "model/model.h"
 
@@ -30,7 +31,7 @@ class Decoder : public Model {
                const DraftOutputs& outputs) const override;
 
  private:
-  using Body = std::variant<Attention, GatedDeltaNet, Mlp, ExpertMlp>;
+  using Body = std::variant<Attention, GatedDeltaNet, Mlp, ExpertMlp, SharedExpert>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
@@ -44,6 +45,7 @@ class Decoder : public Model {
   Status MakeRopeTables();
   Result<Body> MakeMixer(const Binder& binder, int layer) const;
   Result<Body> MakeMlp(const Binder& binder, int layer) const;
+  Result<Body> MakeSharedExpert(const Binder& binder, int layer) const;
   // Appends a block. `after` names the norm of what it gives; empty: it has none.
   Status AddBlock(const Binder& binder, Norm before, Body body, const std::string& after);
   // The norm `name` (empty: only the sum) of the residual stream, to which the last block's output

@@ -158,26 +158,45 @@ class ParamList {
         .begins_residual = true;
   }
 
-  // "experts.router"; "experts.gate_up", of each expert its gate rows, then its up rows; and
-  // "experts.down".
+  // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
+  // its gate rows, then its up rows; and "experts.down".
   void Experts(int i) {
     const files::ExpertsConfig& experts = config_.experts;
-    const bool mixtral = info_.hf_experts == files::HfExperts::kEvery;
-    const std::string block = mixtral ? "block_sparse_moe." : "mlp.";
-    Matrix(i, "experts.router", {{block + "gate", "ffn_gate_inp", experts.count}},
-           config_.hidden_size, false);
-    specs_.back().f32_out = true;  // so that no token takes another expert by a rounding
-    const auto name = [&](const char* of_mixtral, const char* of_others) {
-      return mixtral ? of_mixtral : of_others;
-    };
+    const files::HfExperts& names = info_.hf_experts;
     const int64_t width = experts.width, hidden = config_.hidden_size;
-    AddExperts(i, "experts.gate_up", block,
-               {{name("w1", "gate_proj"), "ffn_gate_exps", width},
-                {name("w3", "up_proj"), "ffn_up_exps", width}},
+    Matrix(i, "experts.router",
+           {Of(StrCat(names.block, names.router), "ffn_gate_inp", experts.count)}, hidden, false);
+    specs_.back().f32_out = true;  // so that no token takes another expert by a rounding
+    if (experts.bias) {
+      Add(i, "experts.score_bias", ParamRole::kNorm,
+          {Of(StrCat(names.block, names.bias), "exp_probs_b", experts.count)}, 0, "");
+    }
+    AddExperts(i, "experts.gate_up", names.stacked_gate_up,
+               {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)},
                hidden);
-    AddExperts(i, "experts.down", block, {{name("w2", "down_proj"), "ffn_down_exps", hidden}},
+    AddExperts(i, "experts.down", names.stacked_down, {Of(names.down, "ffn_down_exps", hidden)},
                width);
     specs_.back().f32_out = true;  // what experts give is added up in F32
+  }
+
+  // "shared.gate_up", "shared.down" and, where the expert that every token takes has one,
+  // "shared.gate".
+  void SharedExpert(int i) {
+    const files::HfExperts& names = info_.hf_experts;
+    const files::ExpertsConfig& experts = config_.experts;
+    const int64_t width = experts.shared_width, hidden = config_.hidden_size;
+    const auto name = [&](std::string_view matrix) { return StrCat(names.shared, matrix); };
+    const Pieces pieces = names.stacked_gate_up.empty()
+                              ? Pieces{Of(name(names.gate), "ffn_gate_shexp", width),
+                                       Of(name(names.up), "ffn_up_shexp", width)}
+                              : Pieces{Of(name(names.stacked_gate_up), "ffn_up_shexp", 2 * width)};
+    Matrix(i, "shared.gate_up", pieces, hidden, false);
+    const std::string_view down = names.stacked_down.empty() ? names.down : names.stacked_down;
+    Matrix(i, "shared.down", {Of(name(down), "ffn_down_shexp", hidden)}, width, false,
+           !experts.shared_gate);
+    if (!experts.shared_gate) return;
+    Matrix(i, "shared.gate", {Of(names.shared_gate, "ffn_gate_inp_shexp", 1)}, hidden, false);
+    specs_.back().f32_out = true;
   }
 
   std::vector<ParamSpec> Take() {
@@ -261,8 +280,9 @@ class ParamList {
   }
 
   // Adds matrices of all experts of layer `i`. A Hugging Face checkpoint has each expert's `pieces`
-  // apart, GGUF one tensor of all experts for each piece.
-  void AddExperts(int i, std::string_view name, const std::string& block, const Pieces& pieces,
+  // apart, or all of them in the tensor `stacked`; GGUF has one tensor of all experts for each
+  // piece.
+  void AddExperts(int i, std::string_view name, std::string_view stacked, const Pieces& pieces,
                   int64_t columns) {
     const int64_t experts = config_.experts.count;
     ParamSpec& spec = specs_.emplace_back();
@@ -270,25 +290,32 @@ class ParamList {
     spec.role = ParamRole::kExperts;
     spec.columns = columns;
     spec.experts = config_.experts.count;
-    for (const Piece& piece : pieces) spec.rows += experts * piece.rows;
-    weights::SourceList gguf;
+    int64_t rows = 0;  // of one expert
+    for (const Piece& piece : pieces) rows += piece.rows;
+    spec.rows = experts * rows;
+    const auto of_all = [&](const std::string& tensor, int64_t e, int64_t count) {
+      return weights::ParamSource{tensor, count, {1, experts * count, e * count, count}};
+    };
+    spec.gguf.resize(1);
+    spec.hugging_face.resize(prefixes_.size());
     for (int64_t e = 0; e < experts; ++e) {
       for (const Piece& piece : pieces) {
-        const weights::RowPick pick = {1, experts * piece.rows, e * piece.rows, piece.rows};
-        gguf.push_back({StrCat("blk.", i, ".", piece.gguf, ".weight"), piece.rows, pick});
+        spec.gguf[0].push_back(
+            of_all(StrCat("blk.", i, ".", piece.gguf, ".weight"), e, piece.rows));
       }
-    }
-    spec.gguf = {std::move(gguf)};
-    for (const Prefix& prefix : prefixes_) {
-      const std::string layer = StrCat(prefix.decoder, "layers.", i, ".");
-      weights::SourceList apart;
-      for (int64_t e = 0; e < experts; ++e) {
+      for (size_t p = 0; p < prefixes_.size(); ++p) {
+        const std::string block =
+            StrCat(prefixes_[p].decoder, "layers.", i, ".", info_.hf_experts.block);
+        weights::SourceList& list = spec.hugging_face[p];
+        if (!stacked.empty()) {
+          list.push_back(of_all(StrCat(block, stacked, ".weight"), e, rows));
+          continue;
+        }
         for (const Piece& piece : pieces) {
-          apart.push_back({StrCat(layer, block, "experts.", e, ".", piece.hugging_face, ".weight"),
-                           piece.rows});
+          list.push_back(
+              {StrCat(block, "experts.", e, ".", piece.hugging_face, ".weight"), piece.rows});
         }
       }
-      spec.hugging_face.push_back(std::move(apart));
     }
   }
 
@@ -314,9 +341,11 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   if (after) {
     list->Norm(i, "attention_post_norm", names.attention_post_norm, "post_attention_norm");
   }
-  if (before && !config.parallel_residual) list->Norm(i, "mlp_norm", names.mlp_norm, "ffn_norm");
+  if (before && !config.parallel_residual)
+    list->Norm(i, "mlp_norm", names.mlp_norm, info.gguf_mlp_norm);
   if (layer.experts) {
     list->Experts(i);
+    if (config.experts.shared_width > 0) list->SharedExpert(i);
   } else {
     list->Mlp(i);
   }

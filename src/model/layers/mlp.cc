@@ -1,7 +1,5 @@
 #include "model/layers/mlp.h"
 
-#include "base/str_cat.h"
-
 namespace sluice::model::layers {
 
 ops::Activation ActivationOf(const files::ModelConfig& config) {
@@ -18,15 +16,14 @@ ops::Activation ActivationOf(const files::ModelConfig& config) {
   return ops::Activation::kSilu;
 }
 
-Result<Mlp> Mlp::Make(const Binder& binder, int layer) {
+Result<Mlp> Mlp::Make(const Binder& binder, const std::string& prefix, int64_t width) {
   const files::ModelConfig& config = binder.config;
-  const std::string prefix = StrCat("layers.", layer, ".mlp.");
   Mlp mlp;
+  mlp.width_ = width;
   mlp.first_ = FusedLinear::Make(binder, prefix + (config.plain_mlp ? "up" : "gate_up"));
   mlp.down_ = FusedLinear::Make(binder, prefix + "down");
   const ops::Activation kind = ActivationOf(config);
   const DType activation = binder.options.activation;
-  const int64_t width = config.intermediate_size;
   if (config.plain_mlp) {
     SLUICE_ASSIGN_OR_RETURN(mlp.plain_,
                             binder.Bind<ops::PlainActivation>(
@@ -42,14 +39,16 @@ Result<Mlp> Mlp::Make(const Binder& binder, int layer) {
 Status Mlp::operator()(ForwardContext& context, const DeviceBatch&, const Activations& a,
                        const ops::Tensor& residual, const ops::Tensor& out) const {
   device::Stream& stream = *context.stream;
+  const ops::Tensor inner = a.gated.Columns(0, width_);
   if (plain_.bound()) {
-    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, a.gated));
-    SLUICE_RETURN_IF_ERROR(plain_(stream, {a.gated}));
+    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, inner));
+    SLUICE_RETURN_IF_ERROR(plain_(stream, {inner}));
   } else {
-    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, a.gate_up));
-    SLUICE_RETURN_IF_ERROR(gated_(stream, {a.gate_up, a.gated}));
+    const ops::Tensor gate_up = a.gate_up.Columns(0, 2 * width_);
+    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, gate_up));
+    SLUICE_RETURN_IF_ERROR(gated_(stream, {gate_up, inner}));
   }
-  return down_(stream, a.gated, residual, out);
+  return down_(stream, inner, residual, out);
 }
 
 }  // namespace sluice::model::layers

@@ -2,6 +2,8 @@
 // gate. Immutable; the ParameterMap must outlive it.
 #pragma once
 
+#include <string>
+
 #include "model/forward.h"
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
@@ -15,13 +17,15 @@ ops::Activation ActivationOf(const files::ModelConfig& config);
 
 class Mlp {
  public:
-  static Result<Mlp> Make(const Binder& binder, int layer);
+  // Of the parameters `prefix` + "down" and so on, with `width` numbers between the products.
+  static Result<Mlp> Make(const Binder& binder, const std::string& prefix, int64_t width);
 
   // out = the block over a.normed (+ residual). Uses a.gate_up and a.gated.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
+  int64_t width_ = 0;
   FusedLinear first_, down_;                // first: gate and up, or up alone
   ops::Bound<ops::GatedActivation> gated_;  // unbound: there is no gate
   ops::Bound<ops::PlainActivation> plain_;  // unbound: there is one
