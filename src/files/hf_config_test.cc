@@ -551,7 +551,7 @@ TEST(HfConfigTest, RefusesValuesOutOfRange) {
       {R"({"eos_token_id":-1})", "eos_token_id"},
       {R"({"eos_token_id":[1,"2"]})", "eos_token_id"},
       {R"({"bos_token_id":1e3})", "bos_token_id"},
-      {R"({"quantization_config":{"quant_method":"gptq"}})", "\"gptq\""},
+      {R"({"quantization_config":{"quant_method":"bitsandbytes"}})", "\"bitsandbytes\""},
       {R"({"quantization_config":7})", "quantization_config"},
   };
   for (const auto& [text, message] : cases) EXPECT_THAT(LlamaError(text), HasSubstr(message));

@@ -3,6 +3,7 @@
 // values; any thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "files/tensor_source.h"
 #include "ops/linear.h"
 #include "sluice/status.h"
+#include "weights/int4.h"
 
 namespace sluice::weights {
 
@@ -75,6 +77,8 @@ struct ResolvedParam {
   SourceList sources;                             // of `spec`, the alternative that was taken
   std::vector<const files::FileTensor*> tensors;  // by source; one may be there several times
   std::vector<SourceScales> scales;               // by source; of HF's F8 matrices
+  // By source: null, or the matrix in 4 bits that `tensors` has the stand-in of.
+  std::vector<std::shared_ptr<const Int4Matrix>> int4;
   bool add_one = false;
 };
 
