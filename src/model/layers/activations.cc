@@ -27,6 +27,20 @@ ops::Tensor Flat(ops::Tensor t) {
   return t;
 }
 
+// What lies in columns of one matrix, once all matrices are placed.
+void Divide(const Widths& widths, Activations* a) {
+  if (!a->expert_starts.empty()) {
+    a->expert_starts = Flat(a->expert_starts);
+    a->expert_tokens = Flat(a->expert_tokens);
+  }
+  a->qkv = a->qkv_gate.Columns(0, widths.qkv);
+  a->attention_gate = a->qkv_gate.Columns(widths.qkv, widths.gate);
+  a->linear_qkv = a->linear_in.Columns(0, widths.channels);
+  a->linear_gate = a->linear_in.Columns(widths.channels, widths.value);
+  const int64_t ba = widths.channels + widths.value;
+  a->linear_ba = a->linear_in.Columns(ba, widths.linear_in - ba);
+}
+
 struct Layout {
   Activations a;
   size_t bytes = 0;  // for the most tokens and rows
@@ -94,17 +108,7 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
                  by_place(a.expert_gate_up, at, options.activation, 2 * int64_t{experts.width}));
     by_place(a.expert_gated, expert_inner, options.activation, experts.width);
   }
-  if (workspace == nullptr) return layout;
-  if (config.experts.count > 0) {
-    a.expert_starts = Flat(a.expert_starts);
-    a.expert_tokens = Flat(a.expert_tokens);
-  }
-  a.qkv = a.qkv_gate.Columns(0, widths.qkv);
-  a.attention_gate = a.qkv_gate.Columns(widths.qkv, widths.gate);
-  a.linear_qkv = a.linear_in.Columns(0, widths.channels);
-  a.linear_gate = a.linear_in.Columns(widths.channels, widths.value);
-  a.linear_ba = a.linear_in.Columns(widths.channels + widths.value,
-                                    widths.linear_in - widths.channels - widths.value);
+  if (workspace != nullptr) Divide(widths, &a);
   return layout;
 }
 
