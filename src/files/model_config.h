@@ -28,9 +28,10 @@ namespace sluice::files {
   M(Qwen3Next)                                                                                   \
   M(StableLm)                                                                                    \
   M(MiMo)                                                                                        \
-  M(Qwen3Moe) M(Mixtral) M(Olmo2) M(Granite) M(Cohere) M(Cohere2) M(Glm) M(Glm4) M(SeedOss)      \
-      M(Exaone4) M(Ernie45) M(Nemotron) M(Phi2) M(StarCoder2) M(Qwen2Moe) M(Olmoe) M(GraniteMoe) \
-          M(Glm4Moe) M(MiniMaxM2)
+  M(Qwen3Moe)                                                                                    \
+  M(Mixtral) M(Olmo2) M(Granite) M(Cohere) M(Cohere2) M(Glm) M(Glm4) M(SeedOss) M(Exaone4)       \
+      M(Ernie45) M(Nemotron) M(Phi2) M(StarCoder2) M(Qwen2Moe) M(Olmoe) M(GraniteMoe) M(Glm4Moe) \
+          M(MiniMaxM2)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };

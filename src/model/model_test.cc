@@ -263,6 +263,16 @@ TEST_P(ActivationsOf, LiveRegionsOfExpertsLieInTheWorkspaceAndApart) {
   EXPECT_EQ(a.expert_starts.size(), 10);
   EXPECT_EQ(a.expert_out.dtype, DType::kF32);
   EXPECT_EQ(a.expert_gated.dtype, GetParam());
+  // The expert that every token takes, wider than the dense feed-forward part.
+  config.experts.shared_width = config.intermediate_size + 24;
+  config.experts.shared_gate = true;
+  std::vector<std::byte> more(layers::Activations::Bytes(config, options));
+  const auto shared = layers::Activations::Slice(
+      {more.data(), more.size(), device::MemoryKind::kHost, {}}, config, options, 5, 0);
+  ExpectApart({&shared.hidden, &shared.normed, &shared.branch, &shared.gate_up, &shared.gated,
+               &shared.shared_gate});
+  EXPECT_EQ(shared.gated.dims[1], config.intermediate_size + 24);
+  EXPECT_EQ(shared.shared_gate.dtype, DType::kF32);
   // The memory plan counts them.
   ModelConfig dense = config;
   dense.experts = {};
