@@ -6,7 +6,6 @@
 #include "files/architectures.h"
 
 namespace sluice::model::layers {
-
 Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
   const files::ModelConfig& config = model->config_;
@@ -16,7 +15,8 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   CHECK(!(after && config.parallel_residual),
         "blocks in parallel have no norm that adds the first");
   const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
-  SLUICE_ASSIGN_OR_RETURN(model->embedding_, TokenEmbedding::Make(binder));
+  SLUICE_ASSIGN_OR_RETURN(model->embedding_,
+                          TokenEmbedding::Make(binder, binder.Get("embedding")->tensor));
   SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
   for (int i = 0; i < config.num_layers; ++i) {
     const auto name = [&](const char* norm, bool there) {
@@ -33,10 +33,12 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
     SLUICE_RETURN_IF_ERROR(
         model->AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
-    if (!config.layers[i].experts || config.experts.shared_width == 0) continue;
-    CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
-    SLUICE_ASSIGN_OR_RETURN(Body shared, model->MakeSharedExpert(binder, i));
-    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, Norm(), std::move(shared), ""));
+    if (config.layers[i].experts && config.experts.shared_width > 0) {
+      CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
+      SLUICE_ASSIGN_OR_RETURN(Body shared, model->MakeSharedExpert(binder, i));
+      SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, Norm(), std::move(shared), ""));
+    }
+    model->blocks_.back().ends_layer = true;
   }
   if (after) {
     SLUICE_ASSIGN_OR_RETURN(model->final_norm_, model->NormOfSum(binder, "final_norm"));
@@ -125,15 +127,29 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
       Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
   if (!outputs.hidden.empty()) a.hidden = outputs.hidden;
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
+  const ops::Tensor residual = a.hidden;
+  std::span<const int> wanted = outputs.layers;
+  int layer = 0;
   for (const Block& block : blocks_) {
     if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
     const bool adds = !block.after.bound();
+    // Where hidden states of a layer are wanted its last block leaves them, and the block behind
+    // reads them there.
+    ops::Tensor sum = residual;
+    if (block.ends_layer && !wanted.empty() && layer == wanted.front()) {
+      CHECK(adds, "hidden states of a layer with a norm behind it");
+      const size_t number = outputs.layers.size() - wanted.size();
+      sum = outputs.layers_hidden.Columns(static_cast<int64_t>(number) * config_.hidden_size,
+                                          config_.hidden_size);
+      wanted = wanted.subspan(1);
+    }
     SLUICE_RETURN_IF_ERROR(std::visit(
         [&](const auto& body) {
-          return body(context, batch, a, adds ? a.hidden : ops::Tensor(),
-                      adds ? a.hidden : a.branch);
+          return body(context, batch, a, adds ? a.hidden : ops::Tensor(), adds ? sum : a.branch);
         },
         block.body));
+    if (adds) a.hidden = sum;
+    if (block.ends_layer) ++layer;
     if (!adds) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
   }
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));

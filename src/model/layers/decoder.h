@@ -39,6 +39,7 @@ class Decoder : public Model {
     // Of what the body gives, which the norm that comes next then adds to the residual stream.
     // Unbound: the body's last product adds it.
     Norm after;
+    bool ends_layer = false;
   };
 
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}

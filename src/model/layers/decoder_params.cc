@@ -30,6 +30,14 @@ class ParamList {
     }
   }
 
+  // Of a head of EAGLE-3's form, which stands alone in its checkpoint.
+  explicit ParamList(const files::EagleConfig& eagle)
+      : config_(eagle.layer),
+        info_(files::InfoOf(config_.architecture)),
+        names_(info_.hf_tensors),
+        prefixes_{{"", ""}, {"model.", ""}},
+        head_layer_("midlayer.") {}
+
   void Embedding() {
     AddTop("embedding", ParamRole::kEmbedding, config_.vocab_size, config_.hidden_size,
            &Prefix::decoder, StrCat(names_.embedding, ".weight"), "token_embd.weight");
@@ -73,8 +81,8 @@ class ParamList {
   }
 
   // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
-  // norms where the config has them.
-  void Qkv(int i) {
+  // norms where the config has them. `columns`: of what it reads.
+  void Qkv(int i, int64_t columns) {
     const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
     const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
     Pieces pieces = info_.qkv == files::QkvLayout::kStacked
@@ -88,7 +96,7 @@ class ParamList {
       pieces.front().pick = {config_.num_heads, 2 * dim, 0, dim};
       pieces.back().pick = {config_.num_heads, 2 * dim, dim, dim};
     }
-    Matrix(i, "attention.qkv", pieces, config_.hidden_size, config_.attention_bias);
+    Matrix(i, "attention.qkv", pieces, columns, config_.attention_bias);
     if (config_.qk_norm == files::QkNormKind::kNone) return;
     const bool head = config_.qk_norm == files::QkNormKind::kHead;
     AddNorm(i, "attention.q_norm",
@@ -156,6 +164,20 @@ class ParamList {
     Add(i, "join", ParamRole::kLinear, {{"input_proj", "", config_.hidden_size}},
         2 * int64_t{config_.hidden_size}, ".weight")
         .begins_residual = true;
+  }
+
+  // "fc": from hidden states of the model side by side to the head's residual stream.
+  void JoinLayers(int64_t columns) {
+    AddTop("fc", ParamRole::kLinear, config_.hidden_size, columns, &Prefix::decoder, "fc.weight",
+           "")
+        .begins_residual = true;
+  }
+
+  // The output matrix of the tokens that a head guesses.
+  void OutputOf(int64_t tokens) {
+    AddTop("output", ParamRole::kLinear, tokens, config_.hidden_size, &Prefix::output,
+           "lm_head.weight", "")
+        .f32_out = true;
   }
 
   // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
@@ -241,7 +263,8 @@ class ParamList {
   // What a Hugging Face checkpoint calls layer `i`; behind the last one come the heads.
   std::string CheckpointLayer(int i) const {
     const int heads_from = config_.num_layers;
-    return i < heads_from ? StrCat("layers.", i, ".") : StrCat("mtp_layers.", i - heads_from, ".");
+    if (i < heads_from) return StrCat("layers.", i, ".");
+    return head_layer_.empty() ? StrCat("mtp_layers.", i - heads_from, ".") : head_layer_;
   }
 
   // Adds a matrix or vector of layer `i` made of `pieces`.
@@ -323,6 +346,7 @@ class ParamList {
   const files::ArchitectureInfo& info_;
   const files::HfTensors& names_;
   std::vector<Prefix> prefixes_;  // in order of preference
+  const std::string head_layer_;  // where the layer of a head stands; empty: behind the model's
   std::vector<ParamSpec> specs_;
 };
 
@@ -335,7 +359,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   if (layer.kind == files::LayerKind::kLinear) {
     list->GatedDeltaNet(i);
   } else {
-    list->Qkv(i);
+    list->Qkv(i, config.hidden_size);
     list->AttentionOutput(i);
   }
   if (after) {
@@ -372,6 +396,23 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
     AddLayer(config, head, files::LayerConfig(), &list);
     list.Norm(head, "final_norm", "final_layernorm", "");
   }
+  return list.Take();
+}
+
+std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
+  constexpr int kLayer = 0;
+  const int64_t hidden = config.layer.hidden_size;
+  ParamList list(config);
+  if (config.own_embedding) list.Embedding();
+  list.JoinLayers(int64_t{files::kEagleLayers} * config.target_hidden_size);
+  list.Norm(kLayer, "token_norm", "input_layernorm", "");
+  list.Norm(kLayer, "hidden_norm", "hidden_norm", "");
+  list.Qkv(kLayer, 2 * hidden);
+  list.AttentionOutput(kLayer);
+  list.Norm(kLayer, "mlp_norm", "post_attention_layernorm", "");
+  list.Mlp(kLayer);
+  list.FinalNorm();
+  list.OutputOf(config.draft_vocab_size);
   return list.Take();
 }
 
