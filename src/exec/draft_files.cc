@@ -72,10 +72,14 @@ Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
                         " was not made for this model: ", how...,
                         "; choose one that was trained for it"));
   };
-  if (files::InfoOf(model.architecture).norms_after)
+  if (files::InfoOf(model.architecture).norm_places != files::NormPlaces::kBefore)
     return Wrong(StrCat("--speculate eagle3 does not work with ",
                         files::ArchitectureName(model.architecture),
                         ", whose layers end in a norm; leave --draft-model out"));
+  if (model.residual_scale != 1.0f)
+    return Wrong(StrCat("--speculate eagle3 does not work with ",
+                        files::ArchitectureName(model.architecture),
+                        ", whose hidden states are scaled; leave --draft-model out"));
   if (head.layer.vocab_size != model.vocab_size)
     return wrong("its vocabulary has ", head.layer.vocab_size, " tokens, not ", model.vocab_size);
   if (head.target_hidden_size != model.hidden_size)

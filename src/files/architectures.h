@@ -25,6 +25,12 @@ struct HfDefaults {
   int experts = 0, experts_per_token = 0, expert_width = 0;  // 0: as intermediate
 };
 
+// What config.json calls some of what every model has.
+struct HfKeys {
+  std::string_view norm_eps = "rms_norm_eps";
+  std::string_view activation = "hidden_act";
+};
+
 struct HfName {
   std::string_view class_name;  // in "architectures"
   std::string_view model_type;
@@ -42,22 +48,85 @@ enum class LayerRule {
   kPeriodicLinear,  // all but every fourth have no attention but a state; none in GGUF
 };
 
-// What config.json says of biases; GGUF's tensors say it themselves.
-enum class HfBiases {
+// The key of config.json that says whether some products have a bias, and what holds without it.
+struct HfBias {
+  std::string_view key;  // empty: config.json does not say
+  bool otherwise = false;
+};
+
+// Which biases a Hugging Face checkpoint has; GGUF's tensors say it themselves.
+struct HfBiases {
+  HfBias qkv, output;  // of attention
+  HfBias mlp;
+  bool logits = false;  // the output matrix has one
+};
+
+// What a Hugging Face checkpoint calls its tensors, without ".weight" and ".bias".
+struct HfTensors {
+  std::string_view decoder = "model.";  // stands before all but the output matrix
+  std::string_view embedding = "embed_tokens", final_norm = "norm", logits = "lm_head";
+  // In "layers.0.". Where no norm stands behind attention, "post_attention_layernorm" is the one
+  // before the feed-forward part.
+  std::string_view input_norm = "input_layernorm", mlp_norm = "post_attention_layernorm";
+  std::string_view attention_post_norm = "post_attention_layernorm";
+  std::string_view mlp_post_norm = "post_feedforward_layernorm";
+  std::string_view q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj";
+  std::string_view qkv = "self_attn.qkv_proj", attention_output = "self_attn.o_proj";
+  std::string_view gate = "mlp.gate_proj", up = "mlp.up_proj", gate_up = "mlp.gate_up_proj";
+  std::string_view down = "mlp.down_proj";
+};
+
+// Where a layer normalizes.
+enum class NormPlaces {
+  kBefore,  // what its mixer and its feed-forward part read
+  kAround,  // that, and what they give, before it is added to the residual stream
+  kAfter,   // what they give, alone
+};
+
+enum class ModelNorm {
+  kRms,
+  kLayer,        // with a bias
+  kLayerNoBias,  // LayerNorm without one
+};
+
+// How Q, K and V lie in a checkpoint.
+enum class QkvLayout {
+  kApart,    // three tensors
+  kStacked,  // one: all of Q, then K, then V
+};
+
+// Which layers have experts, by config.json.
+enum class ExpertLayers {
   kNone,
-  kAll,           // always on all matrices
-  kQkv,           // always on Q, K and V
-  kAttention,     // on Q, K, V and O where "attention_bias" is set
-  kAttentionMlp,  // also in the MLP where "mlp_bias" is set
+  kEvery,
+  kSparse,       // those of "decoder_sparse_step" that "mlp_only_layers" does not name
+  kBehindDense,  // all but the first "first_k_dense_replace"
 };
 
 // How config.json tells of experts, and what a Hugging Face checkpoint calls them. In GGUF they are
 // called the same for all.
-enum class HfExperts {
+struct HfExperts {
+  ExpertLayers layers = ExpertLayers::kNone;
+  bool renormalize = false;  // where "norm_topk_prob" is absent
+  RouterScore score = RouterScore::kSoftmax;
+  std::string_view width_key = "moe_intermediate_size";
+  // In the layer: what stands before all names but those of the shared expert, the router, the bias
+  // on its scores (empty: none), and an expert's matrices in "experts.0.".
+  std::string_view block = "mlp.", router = "gate", bias;
+  std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
+  // Two tensors have all experts instead: of each its gate's rows, then those of up; and down.
+  std::string_view stacked_gate_up, stacked_down;
+  // The shared expert (empty: none) and the gate on it (empty: none).
+  std::string_view shared, shared_gate;
+};
+
+// Keys of config.json that scale what flows through the model.
+enum class HfScales {
   kNone,
-  kEvery,   // every layer has "num_local_experts"; "block_sparse_moe.experts.0.w1"
-  kSparse,  // those of "decoder_sparse_step" that "mlp_only_layers" does not name have
-            // "num_experts" of "moe_intermediate_size"; "mlp.experts.0.gate_proj"
+  kGemma,    // "query_pre_attn_scalar", caps; the embedding by the root of its width
+  kGranite,  // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
+             // divided by "logits_scaling"
+  kCohere,   // logits are multiplied by "logit_scale"
 };
 
 struct ArchitectureInfo {
@@ -65,32 +134,39 @@ struct ArchitectureInfo {
   std::string_view name;           // ours
   std::array<HfName, 6> hf_names;  // those behind the first may be empty
   HfDefaults hf_defaults;
-  std::string_view gguf_name;  // general.architecture; empty: not read from GGUF
+  std::string_view gguf_name;                   // general.architecture; empty: not read from GGUF
+  std::string_view gguf_mlp_norm = "ffn_norm";  // GGUF's name of the norm before the MLP
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
   bool gguf_interleaved = false;
-  // Every layer normalizes what its mixer and its feed-forward part read; with this also what they
-  // give, before it is added to the residual stream.
-  bool norms_after = false;
-  bool layer_norms = false;  // LayerNorms with a bias instead of RMSNorms
   // The model embeds texts: every token sees the whole text, behind it too, positions have a table,
-  // and what a layer adds to is what its norm gives rather than what that reads. Its feed-forward
-  // part has no gate.
+  // and what a layer adds to is what its norm gives rather than what that reads.
   bool encoder = false;
   // Of an encoder: the first position has the row behind that of padding, "pad_token_id".
   bool positions_behind_padding = false;
+  bool hf_interleaved = false;  // pairs of RoPE stand side by side in Hugging Face checkpoints
+  HfKeys hf_keys = {};
+  HfTensors hf_tensors = {};
+  NormPlaces norm_places = NormPlaces::kBefore;
+  ModelNorm norm = ModelNorm::kRms;
   LayerRule layers = LayerRule::kFull;
-  int window_period = 0;    // kPeriodicWindow, where the file is silent
-  bool local_rope = false;  // layers that see a window have a RoPE of their own
-  HfBiases hf_biases = HfBiases::kNone;
-  HfExperts hf_experts = HfExperts::kNone;
+  int window_period = 0;               // kPeriodicWindow, where the file is silent
+  bool local_rope = false;             // layers that see a window have a RoPE of their own
+  bool rope_in_windows_alone = false;  // where some layers see a window, the others have no RoPE
+  HfBiases hf_biases = {};
+  HfExperts hf_experts = {};
   // GGUF's metadata may tell of experts, whose weights then add up to 1.
   bool gguf_experts = false;
-  bool qk_norm = false;
+  QkNormKind qk_norm = QkNormKind::kNone;
+  std::string_view hf_qk_norm_key;  // config.json has to ask for them by it; empty: they are there
   // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
   bool hf_norms_add_one = false;
-  bool attention_gate = false;  // ModelConfig::attention_gate
-  // In both kinds of file Q, K and V are one tensor, gate and up another.
-  bool fused = false;
+  bool attention_gate = false;        // ModelConfig::attention_gate
+  QkvLayout qkv = QkvLayout::kApart;  // in both kinds of file
+  bool gate_up_stacked = false;       // one tensor has the gate's rows, then those of up
+  bool plain_mlp = false;             // ModelConfig::plain_mlp
+  bool parallel_residual = false;     // always; some architectures have a key for it
+  ActivationKind activation = ActivationKind::kSilu;  // where the file is silent
+  HfScales hf_scales = HfScales::kNone;
   // The checkpoint may have heads that guess tokens, "num_nextn_predict_layers" of them.
   bool mtp_heads = false;
   // A Hugging Face checkpoint may have it as the text part of a multimodal model.

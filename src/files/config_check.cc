@@ -109,9 +109,16 @@ Status CheckLinear(const ModelConfig& config) {
 
 Status CheckExperts(const ModelConfig& config) {
   const ExpertsConfig& experts = config.experts;
-  if (experts.per_token <= experts.count) return OkStatus();
-  return BadModel(StrCat("a token takes ", experts.per_token, " experts of a layer that has ",
-                         experts.count, "; at most as many as there are is legal"));
+  if (experts.count == 0) return OkStatus();
+  if (experts.count % experts.groups != 0 || experts.groups_kept > experts.groups) {
+    return BadModel(StrCat("a token takes experts of ", experts.groups_kept, " of ", experts.groups,
+                           " groups of ", experts.count,
+                           "; equally large groups, of which some are taken, are legal"));
+  }
+  const int open = experts.count / experts.groups * experts.groups_kept;
+  if (experts.per_token <= open) return OkStatus();
+  return BadModel(StrCat("a token takes ", experts.per_token, " experts of ", open,
+                         "; at most as many as there are is legal"));
 }
 
 }  // namespace

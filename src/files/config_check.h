@@ -47,6 +47,7 @@ inline constexpr RealRange kNormEpsRange{1e-20, 0.1};
 inline constexpr RealRange kThetaRange{1.001, 1e12};
 inline constexpr RealRange kRopeFactorRange{1e-3, 1e6};
 inline constexpr RealRange kAttentionScaleRange{1e-6, 1e3};
+inline constexpr RealRange kFactorRange{1e-6, 1e6};  // of embeddings, residuals and logits
 inline constexpr RealRange kSoftCapRange{1e-3, 1e6};
 
 // The last step of reading a config: checks what involves several fields (heads against KV heads,

@@ -37,13 +37,13 @@ class GgufConfigReader {
     SLUICE_RETURN_IF_ERROR(ReadLayers());
     SLUICE_RETURN_IF_ERROR(ReadExperts());
     ReadTraits();
+    SLUICE_RETURN_IF_ERROR(ReadScales());
     SLUICE_RETURN_IF_ERROR(FinishConfig(&config_));
     return std::move(config_);
   }
 
  private:
   bool Is(Architecture architecture) const { return config_.architecture == architecture; }
-  bool IsGemma() const { return Is(Architecture::kGemma2) || Is(Architecture::kGemma3); }
   std::string Key(std::string_view suffix) const { return StrCat(prefix_, suffix); }
 
   Status CheckInt(const std::string& key, int64_t value, IntRange range) const {
@@ -59,6 +59,8 @@ class GgufConfigReader {
   Status OptionalReal(std::string_view suffix, RealRange range, std::optional<float>* value) const;
   // As OptionalReal, where the file writes 0 for "none".
   Status OptionalCap(std::string_view suffix, std::optional<float>* value) const;
+  // As OptionalReal, where the file may also write 0 for "1".
+  Status OptionalFactor(std::string_view suffix, float* value) const;
 
   Status RefuseUnsupported() const;
   Status ReadSizes();
@@ -76,6 +78,7 @@ class GgufConfigReader {
   // That of the layers that see a window.
   Status ReadLocalRope();
   void ReadTraits();
+  Status ReadScales();
 
   const GgufFile& file_;
   const ArchitectureInfo& info_;
@@ -142,6 +145,15 @@ Status GgufConfigReader::OptionalCap(std::string_view suffix, std::optional<floa
   return OptionalReal(suffix, kSoftCapRange, value);
 }
 
+Status GgufConfigReader::OptionalFactor(std::string_view suffix, float* value) const {
+  SLUICE_ASSIGN_OR_RETURN(const std::optional<double> number, file_.Number(Key(suffix)));
+  if (number && *number == 0.0) return OkStatus();
+  std::optional<float> factor;
+  SLUICE_RETURN_IF_ERROR(OptionalReal(suffix, kFactorRange, &factor));
+  *value = factor.value_or(*value);
+  return OkStatus();
+}
+
 Status GgufConfigReader::RefuseUnsupported() const {
   SLUICE_ASSIGN_OR_RETURN(const auto experts, file_.Integer(Key("expert_count")));
   if (experts.value_or(0) != 0 && !info_.gguf_experts) {
@@ -186,12 +198,11 @@ Status GgufConfigReader::ReadSizes() {
     return BadModel(StrCat("keys of ", config_.head_dim, " and values of ", value_dim,
                            " dimensions differ, which is not supported"));
   }
+  const bool rms = info_.norm == ModelNorm::kRms;
+  const char* eps_key = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
   std::optional<float> eps;
-  SLUICE_RETURN_IF_ERROR(OptionalReal("attention.layer_norm_rms_epsilon", kNormEpsRange, &eps));
-  if (!eps) {
-    return BadModel(
-        StrCat("the metadata key ", Quote(Key("attention.layer_norm_rms_epsilon")), " is missing"));
-  }
+  SLUICE_RETURN_IF_ERROR(OptionalReal(eps_key, kNormEpsRange, &eps));
+  if (!eps) return BadModel(StrCat("the metadata key ", Quote(Key(eps_key)), " is missing"));
   config_.norm_eps = *eps;
   return OkStatus();
 }
@@ -347,9 +358,16 @@ Status GgufConfigReader::ReadLayers() {
       config_.sliding_window = window;
       if (window == 0) return OkStatus();
       SLUICE_RETURN_IF_ERROR(ReadWindowPattern(info_.window_period));
+      for (LayerConfig& layer : config_.layers) {
+        layer.use_rope = !info_.rope_in_windows_alone || layer.kind == LayerKind::kWindow;
+      }
       return info_.local_rope ? ReadLocalRope() : OkStatus();
     case LayerRule::kFull:  // Mistral 7B v0.1 among them
     case LayerRule::kWindow:
+      if (window != 0 && Is(Architecture::kOlmo2)) {
+        return BadModel(StrCat(Quote(Key("attention.sliding_window")), " is ", window,
+                               "; OLMo 3, which has windows, is not supported"));
+      }
       if (window == 0 || window >= config_.context_length) return OkStatus();
       config_.sliding_window = window;
       for (LayerConfig& layer : config_.layers) layer.kind = LayerKind::kWindow;
@@ -434,12 +452,33 @@ void GgufConfigReader::ReadTraits() {
       any({"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias", "blk.0.attn_qkv.bias"});
   config_.attention_output_bias = any({"blk.0.attn_output.bias"});
   config_.mlp_bias = any({"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias"});
+  config_.logits_bias = any({"output.bias"});
   config_.qk_norm = info_.qk_norm;
-  if (IsGemma()) {
-    config_.activation = ActivationKind::kGeluTanh;
-    config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));
-  }
+  config_.plain_mlp = info_.plain_mlp;
+  config_.parallel_residual = info_.parallel_residual;
+  config_.activation = info_.activation;
   config_.dtype = MostCommonDType(file_.tensors());
+}
+
+Status GgufConfigReader::ReadScales() {
+  switch (info_.hf_scales) {
+    case HfScales::kNone:
+      return OkStatus();
+    case HfScales::kGemma:
+      config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));
+      return OkStatus();
+    case HfScales::kGranite: {
+      float divisor = 1.0f;
+      SLUICE_RETURN_IF_ERROR(OptionalFactor("embedding_scale", &config_.embedding_scale));
+      SLUICE_RETURN_IF_ERROR(OptionalFactor("residual_scale", &config_.residual_scale));
+      SLUICE_RETURN_IF_ERROR(OptionalFactor("logit_scale", &divisor));
+      config_.logit_scale = 1.0f / divisor;
+      return OkStatus();
+    }
+    case HfScales::kCohere:
+      return OptionalFactor("logit_scale", &config_.logit_scale);
+  }
+  return OkStatus();
 }
 
 // Reads a sampling number that the file may have.

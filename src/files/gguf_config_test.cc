@@ -68,7 +68,8 @@ TEST(GgufConfigTest, Llama) {
   EXPECT_EQ(config.context_length, 128);
   EXPECT_EQ(config.norm_eps, 1e-5f);
   EXPECT_TRUE(config.tied_embeddings);
-  EXPECT_FALSE(config.attention_bias || config.mlp_bias || config.qk_norm);
+  EXPECT_FALSE(config.attention_bias || config.mlp_bias);
+  EXPECT_EQ(config.qk_norm, QkNormKind::kNone);
   EXPECT_EQ(config.activation, ActivationKind::kSilu);
   EXPECT_EQ(config.attention_scale, 0.25f);
   EXPECT_EQ(config.embedding_scale, 1.0f);
@@ -105,11 +106,12 @@ TEST(GgufConfigTest, RopeIsInterleavedWhereTheConverterPermutes) {
 TEST(GgufConfigTest, QwenTraitsComeFromTensorsAndArchitecture) {
   const ModelConfig two = Good(TinyGguf("qwen2").Add("blk.0.attn_q.bias", DType::kF32, {64}));
   EXPECT_TRUE(two.attention_bias);
-  EXPECT_FALSE(two.attention_output_bias || two.qk_norm);
+  EXPECT_FALSE(two.attention_output_bias);
+  EXPECT_EQ(two.qk_norm, QkNormKind::kNone);
   const ModelConfig three = Good(TinyGguf("qwen3")
                                      .U32("qwen3.attention.key_length", 32)
                                      .U32("qwen3.attention.value_length", 32));
-  EXPECT_TRUE(three.qk_norm);
+  EXPECT_EQ(three.qk_norm, QkNormKind::kHead);
   EXPECT_FALSE(three.attention_bias);
   EXPECT_EQ(three.head_dim, 32);
   EXPECT_EQ(three.rope.rotary_dims, 32);
@@ -143,7 +145,7 @@ TEST(GgufConfigTest, Gemma3HasLocalRopeInFiveOfSixLayers) {
   EXPECT_EQ(config.local_rope.scaling, RopeScaling::kNone);
   EXPECT_EQ(config.local_rope.rotary_dims, 16);
   EXPECT_EQ(config.context_length, 128);
-  EXPECT_TRUE(config.qk_norm);
+  EXPECT_EQ(config.qk_norm, QkNormKind::kHead);
   EXPECT_FALSE(config.attention_soft_cap.has_value());
 
   file.Array<uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0, 1, 0, 1, 0, 1, 0});
@@ -259,7 +261,7 @@ TEST(GgufConfigTest, RefusesValuesOutOfRange) {
            .U32("llama.expert_count", 8)
            .U32("llama.expert_used_count", 9)
            .Add("blk.0.ffn_gate_inp.weight", DType::kF16, {8, 64}),
-       "takes 9 experts of a layer that has 8"},
+       "takes 9 experts of 8"},
       {TinyGguf("llama").Bool("llama.attention.causal", false), "not causal"},
       {TinyGguf("mistral3").F32("mistral3.attention.temperature_scale", 0.1f), "by position"},
       {TinyGguf("gemma2").F32("gemma2.attn_logit_softcapping", -1.0f), "softcapping"},
@@ -288,7 +290,7 @@ TEST(GgufConfigTest, LayersThatHaveARouterHaveExperts) {
       Good(with_router("qwen3moe").U32("qwen3moe.expert_feed_forward_length", 24));
   EXPECT_EQ(qwen.architecture, Architecture::kQwen3Moe);
   EXPECT_EQ(qwen.experts.width, 24);
-  EXPECT_TRUE(qwen.qk_norm);
+  EXPECT_EQ(qwen.qk_norm, QkNormKind::kHead);
   GgufWriter none = TinyGguf("llama");
   none.U32("llama.expert_count", 4).U32("llama.expert_used_count", 2);
   EXPECT_EQ(Good(none).experts.count, 0);
@@ -348,6 +350,26 @@ TEST(GgufConfigTest, SamplingKeysBecomeDefaults) {
   EXPECT_FALSE(good->sampling.top_p.has_value());
   EXPECT_FALSE(defaults(GgufWriter().F32("general.sampling.top_p", 1.5f)).ok());
   EXPECT_FALSE(defaults(GgufWriter().F32("general.sampling.temp", NAN)).ok());
+}
+
+TEST(GgufConfigTest, FactorsAndLayerNorms) {
+  const ModelConfig granite = Good(TinyGguf("granite")
+                                       .F32("granite.embedding_scale", 12.0f)
+                                       .F32("granite.residual_scale", 0.25f)
+                                       .F32("granite.logit_scale", 8.0f)
+                                       .F32("granite.attention.scale", 0.5f));
+  EXPECT_EQ(granite.embedding_scale, 12.0f);
+  EXPECT_EQ(granite.residual_scale, 0.25f);
+  EXPECT_EQ(granite.logit_scale, 0.125f);
+  EXPECT_EQ(granite.attention_scale, 0.5f);
+  EXPECT_EQ(Good(TinyGguf("granite").F32("granite.residual_scale", 0.0f)).residual_scale, 1.0f);
+  EXPECT_THAT(ErrorOf(TinyGguf("starcoder2")), HasSubstr("layer_norm_epsilon\" is missing"));
+  const ModelConfig star =
+      Good(TinyGguf("starcoder2").F32("starcoder2.attention.layer_norm_epsilon", 0.001f));
+  EXPECT_EQ(star.norm_eps, 0.001f);
+  EXPECT_TRUE(star.plain_mlp);
+  EXPECT_THAT(ErrorOf(TinyGguf("olmo2").U32("olmo2.attention.sliding_window", 16)),
+              HasSubstr("OLMo 3"));
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr float kGemmaQueryScalar = 256.0f;
 constexpr int kBertTokenTypes = 2;
 constexpr int kRobertaPadding = 1;
 constexpr size_t kLabelsMax = 4096;
+constexpr float kCohereLogitScale = 0.0625f;
 
 class HfConfigReader {
  public:
@@ -44,6 +45,7 @@ class HfConfigReader {
     SLUICE_RETURN_IF_ERROR(ReadQuantization());
     SLUICE_RETURN_IF_ERROR(ReadActivation());
     SLUICE_RETURN_IF_ERROR(ReadHfRope(fields_, &config_));
+    config_.rope.interleaved = info_.hf_interleaved;
     SLUICE_RETURN_IF_ERROR(ReadScales());
     // Gemma 3 declares the length after its linear scaling.
     if (!Is(Architecture::kGemma3)) {
@@ -58,19 +60,20 @@ class HfConfigReader {
 
  private:
   bool Is(Architecture architecture) const { return config_.architecture == architecture; }
-  bool IsGemma() const { return Is(Architecture::kGemma2) || Is(Architecture::kGemma3); }
-
   Status RefuseUnsupported() const;
   Status ReadSizes();
   Status ReadHeads();
   Status ReadTraits();
-  Status ReadStableLm();
   Status ReadEncoder();
   Status ReadLabels();
+  Status RefuseNormsOfHeads() const;
+  Status ReadBias(const HfBias& bias, bool* value) const;
   Status ReadDType();
   Status ReadQuantization();
   Status ReadActivation();
   Status ReadScales();
+  Status ReadGemmaScales();
+  Status ReadGraniteScales();
   Status ReadCap(std::string_view key, std::optional<float>* cap) const;
   Status ReadIds(const std::optional<JsonFields>& generation);
   Status ReadLayers();
@@ -100,6 +103,20 @@ Status HfConfigReader::RefuseUnsupported() const {
   if (bidirectional || !causal) {
     return BadModel("the model's attention is not causal; only generating models are supported");
   }
+  return RefuseNormsOfHeads();
+}
+
+// Some sizes of architectures that have no Q/K norms otherwise.
+Status HfConfigReader::RefuseNormsOfHeads() const {
+  if (info_.qk_norm != QkNormKind::kNone) return OkStatus();
+  for (const char* key : {"qk_layernorm", "use_qk_norm"}) {
+    bool norms = false;
+    SLUICE_RETURN_IF_ERROR(fields_.Bool(key, &norms));
+    if (norms) {
+      return BadModel(StrCat(Quote(key), " is true; ", info_.name,
+                             " models whose heads of Q and K have norms are not supported"));
+    }
+  }
   return OkStatus();
 }
 
@@ -118,8 +135,7 @@ Status HfConfigReader::ReadSizes() {
   SLUICE_RETURN_IF_ERROR(fields_.Int("num_hidden_layers", kLayersRange, &config_.num_layers));
   SLUICE_RETURN_IF_ERROR(
       fields_.Int("max_position_embeddings", kContextRange, &config_.context_length));
-  return fields_.Real(info_.layer_norms ? "layer_norm_eps" : "rms_norm_eps", kNormEpsRange,
-                      &config_.norm_eps);
+  return fields_.Real(info_.hf_keys.norm_eps, kNormEpsRange, &config_.norm_eps);
 }
 
 Status HfConfigReader::ReadHeads() {
@@ -144,25 +160,24 @@ Status HfConfigReader::ReadTraits() {
   config_.tied_embeddings = defaults_.tied;
   SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
-  config_.qk_norm = info_.qk_norm;
+  bool qk_norm = info_.hf_qk_norm_key.empty();
+  if (!qk_norm) SLUICE_RETURN_IF_ERROR(fields_.Bool(info_.hf_qk_norm_key, &qk_norm));
+  if (qk_norm) config_.qk_norm = info_.qk_norm;
   config_.attention_gate = info_.attention_gate;
   if (info_.mtp_heads) {
     SLUICE_RETURN_IF_ERROR(
         fields_.Int("num_nextn_predict_layers", kMtpHeadsRange, &config_.mtp_heads));
   }
-  if (Is(Architecture::kStableLm)) SLUICE_RETURN_IF_ERROR(ReadStableLm());
-  if (info_.hf_biases == HfBiases::kQkv) config_.attention_bias = true;
-  if (info_.hf_biases == HfBiases::kAll) {
-    config_.attention_bias = config_.attention_output_bias = config_.mlp_bias = true;
-    return OkStatus();
+  config_.plain_mlp = info_.plain_mlp;
+  config_.parallel_residual = info_.parallel_residual;
+  if (Is(Architecture::kStableLm)) {
+    SLUICE_RETURN_IF_ERROR(fields_.Bool("use_parallel_residual", &config_.parallel_residual));
   }
-  if (info_.hf_biases == HfBiases::kQkv || info_.hf_biases == HfBiases::kNone) return OkStatus();
-  if (info_.hf_biases == HfBiases::kAttentionMlp) {
-    SLUICE_RETURN_IF_ERROR(fields_.Bool("mlp_bias", &config_.mlp_bias));
-  }
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("attention_bias", &config_.attention_bias));
-  config_.attention_output_bias = config_.attention_bias;
-  return OkStatus();
+  const HfBiases& biases = info_.hf_biases;
+  config_.logits_bias = biases.logits;
+  SLUICE_RETURN_IF_ERROR(ReadBias(biases.qkv, &config_.attention_bias));
+  SLUICE_RETURN_IF_ERROR(ReadBias(biases.output, &config_.attention_output_bias));
+  return ReadBias(biases.mlp, &config_.mlp_bias);
 }
 
 Status HfConfigReader::ReadEncoder() {
@@ -215,16 +230,9 @@ Status HfConfigReader::ReadLabels() {
   return OkStatus();
 }
 
-Status HfConfigReader::ReadStableLm() {
-  bool norm_per_head = false;
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("qk_layernorm", &norm_per_head));
-  if (norm_per_head) {
-    return BadModel(
-        "\"qk_layernorm\" is true; StableLM models whose heads of Q and K have a norm each are not "
-        "supported");
-  }
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_qkv_bias", &config_.attention_bias));
-  return fields_.Bool("use_parallel_residual", &config_.parallel_residual);
+Status HfConfigReader::ReadBias(const HfBias& bias, bool* value) const {
+  *value = bias.otherwise;
+  return bias.key.empty() ? OkStatus() : fields_.Bool(bias.key, value);
 }
 
 Status HfConfigReader::ReadDType() {
@@ -257,19 +265,28 @@ Status HfConfigReader::ReadQuantization() {
 }
 
 Status HfConfigReader::ReadActivation() {
-  std::string name = IsGemma() ? "gelu_pytorch_tanh" : info_.encoder ? "gelu" : "silu";
-  SLUICE_RETURN_IF_ERROR(fields_.Text(IsGemma() ? "hidden_activation" : "hidden_act", &name));
-  if (name == "silu" || name == "swish") {
-    config_.activation = ActivationKind::kSilu;
-  } else if (name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" || name == "gelu_new") {
-    config_.activation = ActivationKind::kGeluTanh;
-  } else if (name == "gelu" || name == "gelu_python") {
-    config_.activation = ActivationKind::kGeluErf;
-  } else {
-    return BadModel(StrCat("the activation is ", Quote(name),
-                           "; silu, gelu and gelu_pytorch_tanh are supported"));
+  config_.activation = info_.activation;
+  std::string name;
+  SLUICE_RETURN_IF_ERROR(fields_.Text(info_.hf_keys.activation, &name));
+  if (name.empty()) return OkStatus();
+  constexpr std::pair<std::string_view, ActivationKind> kNames[] = {
+      {"silu", ActivationKind::kSilu},
+      {"swish", ActivationKind::kSilu},
+      {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
+      {"gelu_python_tanh", ActivationKind::kGeluTanh},
+      {"gelu_new", ActivationKind::kGeluTanh},
+      {"gelu_fast", ActivationKind::kGeluTanh},
+      {"gelu", ActivationKind::kGeluErf},
+      {"gelu_python", ActivationKind::kGeluErf},
+      {"relu2", ActivationKind::kReluSquared}};
+  for (const auto& [known, kind] : kNames) {
+    if (name == known) {
+      config_.activation = kind;
+      return OkStatus();
+    }
   }
-  return OkStatus();
+  return BadModel(StrCat("the activation is ", Quote(name),
+                         "; silu, gelu, gelu_pytorch_tanh and relu2 are supported"));
 }
 
 // null stands for "no cap".
@@ -280,7 +297,35 @@ Status HfConfigReader::ReadCap(std::string_view key, std::optional<float>* cap) 
 
 Status HfConfigReader::ReadScales() {
   config_.attention_scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-  if (!IsGemma()) return OkStatus();
+  switch (info_.hf_scales) {
+    case HfScales::kNone:
+      return OkStatus();
+    case HfScales::kGemma:
+      return ReadGemmaScales();
+    case HfScales::kGranite:
+      return ReadGraniteScales();
+    case HfScales::kCohere:
+      config_.logit_scale = kCohereLogitScale;
+      return fields_.Real("logit_scale", kFactorRange, &config_.logit_scale);
+  }
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadGraniteScales() {
+  float divisor = 1.0f;
+  config_.attention_scale = 1.0f;
+  SLUICE_RETURN_IF_ERROR(
+      fields_.Real("embedding_multiplier", kFactorRange, &config_.embedding_scale));
+  SLUICE_RETURN_IF_ERROR(
+      fields_.Real("attention_multiplier", kAttentionScaleRange, &config_.attention_scale));
+  SLUICE_RETURN_IF_ERROR(
+      fields_.Real("residual_multiplier", kFactorRange, &config_.residual_scale));
+  SLUICE_RETURN_IF_ERROR(fields_.Real("logits_scaling", kFactorRange, &divisor));
+  config_.logit_scale = 1.0f / divisor;
+  return OkStatus();
+}
+
+Status HfConfigReader::ReadGemmaScales() {
   float scalar = kGemmaQueryScalar;
   SLUICE_RETURN_IF_ERROR(fields_.Real("query_pre_attn_scalar", {1e-3, 1e6}, &scalar));
   config_.attention_scale = 1.0f / std::sqrt(scalar);
@@ -395,12 +440,16 @@ Status HfConfigReader::ReadUpperWindow() {
 
 Status HfConfigReader::ReadPeriodicWindow() {
   int period = info_.window_period;
-  if (Is(Architecture::kGemma3)) {
+  // EXAONE 4 without a window says 0, and some of its files a text such as "LLLG" beside
+  // "layer_types", which then count.
+  const bool number = fields_.Has("layer_types") || fields_.IsNull("sliding_window");
+  if (!Is(Architecture::kGemma2) && !number) {
     SLUICE_RETURN_IF_ERROR(fields_.Int("_sliding_window_pattern", kLayersRange, &period));
     SLUICE_RETURN_IF_ERROR(fields_.Int("sliding_window_pattern", kLayersRange, &period));
   }
   SLUICE_RETURN_IF_ERROR(ReadWindow());
   SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  if (!given && config_.sliding_window == 0) return OkStatus();
   for (size_t i = 0; i < config_.layers.size(); ++i) {
     LayerConfig& layer = config_.layers[i];
     if (!given) {
@@ -408,6 +457,8 @@ Status HfConfigReader::ReadPeriodicWindow() {
       layer.kind = full ? LayerKind::kFull : LayerKind::kWindow;
     }
     layer.local_rope = info_.local_rope && layer.kind == LayerKind::kWindow;
+    layer.use_rope = !info_.rope_in_windows_alone || config_.sliding_window == 0 ||
+                     layer.kind == LayerKind::kWindow;
   }
   return OkStatus();
 }
@@ -438,7 +489,7 @@ Status HfConfigReader::ReadPeriodicRope() {
 }
 
 Status HfConfigReader::ReadPeriodicLinear() {
-  SLUICE_RETURN_IF_ERROR(RefuseHfExperts(fields_, config_));
+  SLUICE_RETURN_IF_ERROR(CheckHfLinearModel(fields_, config_));
   SLUICE_RETURN_IF_ERROR(ReadHfLinearAttention(fields_, &config_));
   int period = kQwen3NextAttentionPeriod;
   SLUICE_RETURN_IF_ERROR(fields_.Int("full_attention_interval", kLayersRange, &period));

@@ -260,7 +260,7 @@ TEST(HfConfigTest, Gemma3InBothSpellingsAndInsideText) {
       EXPECT_EQ(config.local_rope.scaling, RopeScaling::kNone);
       EXPECT_EQ(config.local_rope.rotary_dims, 16);
       EXPECT_EQ(config.context_length, 512);
-      EXPECT_TRUE(config.qk_norm);
+      EXPECT_EQ(config.qk_norm, QkNormKind::kHead);
       EXPECT_TRUE(config.tied_embeddings);
     }
   }
@@ -311,7 +311,8 @@ TEST(HfConfigTest, Qwen3Next) {
   EXPECT_EQ(config.linear.value_heads, 6);
   EXPECT_EQ(config.linear.channels(), 2 * 16 + 72);
   EXPECT_EQ(config.linear.conv_kernel, 3);
-  EXPECT_TRUE(config.qk_norm && config.attention_gate);
+  EXPECT_EQ(config.qk_norm, QkNormKind::kHead);
+  EXPECT_TRUE(config.attention_gate);
   EXPECT_FALSE(config.attention_bias);
   EXPECT_EQ(config.rope.rotary_dims, 8);
   const auto kinds = [](const ModelConfig& c) {
@@ -359,7 +360,7 @@ TEST(HfConfigTest, ExpertsOfQwen3) {
   EXPECT_EQ(silent.experts.per_token, 8);
   EXPECT_EQ(silent.experts.width, 768);
   EXPECT_FALSE(silent.experts.renormalize);
-  EXPECT_TRUE(silent.qk_norm);
+  EXPECT_EQ(silent.qk_norm, QkNormKind::kHead);
   EXPECT_THAT(LayersWithExperts(silent), ElementsAre(true, true, true, true));
   const ModelConfig config = Good("Qwen3MoeForCausalLM",
                                   R"({"num_experts":6,"num_experts_per_tok":2,
@@ -400,7 +401,7 @@ TEST(HfConfigTest, RefusesWhatExpertsCannotBe) {
       {R"({"num_local_experts":1025})", "num_local_experts\" is 1025; an integer from 0 to 1024"},
       {R"({"num_experts_per_tok":0})", "num_experts_per_tok\" is 0; an integer from 1 to 64"},
       {R"({"num_experts_per_tok":65})", "num_experts_per_tok"},
-      {R"({"num_experts":4,"num_experts_per_tok":5})", "takes 5 experts of a layer that has 4"},
+      {R"({"num_experts":4,"num_experts_per_tok":5})", "takes 5 experts of 4"},
       {R"({"moe_intermediate_size":0})", "moe_intermediate_size"},
       {R"({"norm_topk_prob":1})", "norm_topk_prob"},
       {R"({"decoder_sparse_step":0})", "decoder_sparse_step"},
@@ -431,9 +432,6 @@ TEST(HfConfigTest, StableLm) {
 
 TEST(HfConfigTest, RefusesWhatQwen3NextCannotBe) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"num_experts":null})", "layer 0 has 512 experts"},
-      {R"({"num_experts":4,"mlp_only_layers":[0,1,3]})", "layer 2 has 4 experts"},
-      {R"({"num_experts":4,"decoder_sparse_step":2})", "layer 1 has 4 experts"},
       {R"({"num_experts":-1})", "num_experts"},
       {R"({"decoder_sparse_step":0})", "decoder_sparse_step"},
       {R"({"mlp_only_layers":[-1]})", "mlp_only_layers"},
@@ -593,7 +591,7 @@ TEST(HfConfigTest, RefusesValuesOutOfRange) {
       {R"({"eos_token_id":-1})", "eos_token_id"},
       {R"({"eos_token_id":[1,"2"]})", "eos_token_id"},
       {R"({"bos_token_id":1e3})", "bos_token_id"},
-      {R"({"quantization_config":{"quant_method":"gptq"}})", "\"gptq\""},
+      {R"({"quantization_config":{"quant_method":"bitsandbytes"}})", "\"bitsandbytes\""},
       {R"({"quantization_config":7})", "quantization_config"},
   };
   for (const auto& [text, message] : cases) EXPECT_THAT(LlamaError(text), HasSubstr(message));
@@ -630,6 +628,123 @@ TEST(GenerationDefaultsTest, ReadsAndChecks) {
                           R"({"repetition_penalty":0})", R"({"do_sample":1})", "[]"}) {
     EXPECT_EQ(GenerationDefaultsFromJson(bad).status().code(), StatusCode::kBadModel) << bad;
   }
+}
+
+// Keys by which a model of a known architecture asks for what is not there.
+TEST(HfConfigTest, NormsOfHeadsThatAnArchitectureLacksAreRefused) {
+  EXPECT_THAT(ErrorOf(Config("CohereForCausalLM", R"({"use_qk_norm":true})")),
+              HasSubstr("\"use_qk_norm\" is true; cohere models"));
+  EXPECT_THAT(ErrorOf(Config("PhiForCausalLM", R"({"qk_layernorm":true})")),
+              HasSubstr("\"qk_layernorm\" is true; phi2 models"));
+  EXPECT_EQ(ErrorOf(Config("CohereForCausalLM", R"({"use_qk_norm":false})")), "no error");
+}
+
+TEST(HfConfigTest, FactorsOfGranite) {
+  const ModelConfig config = Good("GraniteForCausalLM",
+                                  R"({"embedding_multiplier":12,"attention_multiplier":0.015625,
+                                      "residual_multiplier":0.22,"logits_scaling":8})");
+  EXPECT_EQ(config.embedding_scale, 12.0f);
+  EXPECT_EQ(config.attention_scale, 0.015625f);
+  EXPECT_EQ(config.residual_scale, 0.22f);
+  EXPECT_EQ(config.logit_scale, 0.125f);
+  EXPECT_EQ(Good("GraniteForCausalLM").attention_scale, 1.0f);
+  EXPECT_THAT(ErrorOf(Config("GraniteForCausalLM", R"({"residual_multiplier":0})")),
+              HasSubstr("residual_multiplier"));
+  EXPECT_EQ(Good("CohereForCausalLM", R"({"logit_scale":0.25})").logit_scale, 0.25f);
+}
+
+TEST(HfConfigTest, LayersWithoutRopeBesideWindows) {
+  const auto ropes = [](const ModelConfig& config) {
+    std::vector<bool> used;
+    for (const LayerConfig& layer : config.layers) used.push_back(layer.use_rope);
+    return used;
+  };
+  const ModelConfig cohere = Good("Cohere2ForCausalLM", R"({"sliding_window":8})");
+  EXPECT_THAT(Windows(cohere), ElementsAre(true, true, true, false));
+  EXPECT_THAT(ropes(cohere), ElementsAre(true, true, true, false));
+  EXPECT_TRUE(cohere.parallel_residual && cohere.rope.interleaved);
+  const ModelConfig exaone =
+      Good("Exaone4ForCausalLM", R"({"sliding_window":null,"sliding_window_pattern":0})");
+  EXPECT_THAT(Windows(exaone), ElementsAre(false, false, false, false));
+  EXPECT_THAT(ropes(exaone), ElementsAre(true, true, true, true));
+  EXPECT_THAT(Windows(Good("Exaone4ForCausalLM", R"({"sliding_window_pattern":2})")),
+              ElementsAre(true, false, true, false));
+  EXPECT_THAT(Windows(Good("Exaone4ForCausalLM", R"({"sliding_window_pattern":"LLLG",
+      "layer_types":["sliding_attention","full_attention","full_attention","full_attention"]})")),
+              ElementsAre(true, false, false, false));
+}
+
+TEST(HfConfigTest, BiasesAndActivationsOfMlpsWithoutAGate) {
+  const ModelConfig phi = Good("PhiForCausalLM");
+  EXPECT_TRUE(phi.plain_mlp && phi.attention_bias && phi.attention_output_bias && phi.mlp_bias &&
+              phi.logits_bias && phi.parallel_residual);
+  EXPECT_EQ(phi.activation, ActivationKind::kGeluTanh);
+  const ModelConfig star =
+      Good("Starcoder2ForCausalLM", R"({"use_bias":false,"norm_epsilon":0.01})");
+  EXPECT_FALSE(star.attention_bias || star.mlp_bias || star.logits_bias);
+  EXPECT_EQ(star.norm_eps, 0.01f);
+  EXPECT_EQ(Good("NemotronForCausalLM").activation, ActivationKind::kReluSquared);
+  const ModelConfig seed = Good("SeedOssForCausalLM", R"({"attention_out_bias":true})");
+  EXPECT_TRUE(seed.attention_bias && seed.attention_output_bias && !seed.mlp_bias);
+  EXPECT_TRUE(Good("Glm4ForCausalLM").attention_bias);
+  EXPECT_FALSE(Good("Glm4ForCausalLM").attention_output_bias);
+}
+
+std::string ExpertLayersOf(const ModelConfig& config) {
+  std::string with;
+  for (const LayerConfig& layer : config.layers) with += layer.experts ? 'e' : '-';
+  return with;
+}
+
+TEST(HfConfigTest, ExpertsThatEveryTokenTakes) {
+  const ModelConfig next = Good("Qwen3NextForCausalLM");
+  EXPECT_EQ(next.experts.count, 512);
+  EXPECT_EQ(next.experts.shared_width, 512);
+  EXPECT_TRUE(next.experts.shared_gate && next.experts.renormalize);
+  const ModelConfig two = Good("Qwen2MoeForCausalLM",
+                               R"({"shared_expert_intermediate_size":80,"mlp_only_layers":[1]})");
+  EXPECT_EQ(ExpertLayersOf(two), "e-ee");
+  EXPECT_EQ(two.experts.shared_width, 80);
+  EXPECT_TRUE(two.experts.shared_gate && two.attention_bias && !two.experts.renormalize);
+  EXPECT_EQ(Good("GraniteMoeForCausalLM").experts.shared_width, 0);
+  const ModelConfig granite =
+      Good("GraniteMoeSharedForCausalLM", R"({"shared_intermediate_size":48})");
+  EXPECT_EQ(granite.experts.shared_width, 48);
+  EXPECT_FALSE(granite.experts.shared_gate);
+}
+
+TEST(HfConfigTest, RoutersBySigmoid) {
+  const ModelConfig glm =
+      Good("Glm4MoeForCausalLM",
+           R"({"n_routed_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":32,"n_group":4,
+          "topk_group":2,"routed_scaling_factor":2.5,"first_k_dense_replace":2,
+          "n_shared_experts":2,"use_qk_norm":true})");
+  EXPECT_EQ(ExpertLayersOf(glm), "--ee");
+  EXPECT_EQ(glm.experts.score, RouterScore::kSigmoid);
+  EXPECT_TRUE(glm.experts.bias && glm.experts.renormalize);
+  EXPECT_EQ(glm.experts.groups, 4);
+  EXPECT_EQ(glm.experts.groups_kept, 2);
+  EXPECT_EQ(glm.experts.scale, 2.5f);
+  EXPECT_EQ(glm.experts.shared_width, 64);
+  EXPECT_EQ(glm.qk_norm, QkNormKind::kHead);
+  EXPECT_EQ(Good("Glm4MoeForCausalLM").qk_norm, QkNormKind::kNone);
+  const ModelConfig minimax = Good("MiniMaxM2ForCausalLM", R"({"head_dim":32,"rotary_dim":16})");
+  EXPECT_EQ(minimax.rope.rotary_dims, 16);
+  EXPECT_EQ(minimax.qk_norm, QkNormKind::kWidth);
+  EXPECT_EQ(minimax.experts.width, 96);
+  const std::pair<const char*, const char*> refused[] = {
+      {R"({"n_group":3})", "groups of 128"},
+      {R"({"n_group":2,"topk_group":3})", "3 of 2 groups"},
+      {R"({"n_group":128})", "takes 8 experts of 1"},
+      {R"({"topk_group":0})", "topk_group"},
+      {R"({"n_shared_experts":0})", "n_shared_experts"},
+      {R"({"routed_scaling_factor":-1})", "routed_scaling_factor"},
+      {R"({"first_k_dense_replace":-1})", "first_k_dense_replace"},
+  };
+  for (const auto& [text, message] : refused) {
+    EXPECT_THAT(ErrorOf(Config("Glm4MoeForCausalLM", text)), HasSubstr(message)) << text;
+  }
+  EXPECT_THAT(ErrorOf(Config("OlmoeForCausalLM", R"({"clip_qkv":8})")), HasSubstr("clip_qkv"));
 }
 
 }  // namespace

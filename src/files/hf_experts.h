@@ -12,7 +12,4 @@ namespace sluice::files {
 // FinishConfig's affair. REQUIRES: the sizes and layers are read.
 Status ReadHfExperts(const JsonFields& fields, const ArchitectureInfo& info, ModelConfig* config);
 
-// Whether each layer has experts, by "decoder_sparse_step" and "mlp_only_layers".
-Result<std::vector<bool>> SparseLayers(const JsonFields& fields, int layers);
-
 }  // namespace sluice::files

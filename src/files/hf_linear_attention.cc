@@ -1,10 +1,5 @@
 #include "files/hf_linear_attention.h"
 
-#include <algorithm>
-
-#include "base/str_cat.h"
-#include "files/hf_experts.h"
-
 namespace sluice::files {
 namespace {
 
@@ -14,8 +9,6 @@ constexpr LinearAttentionConfig kDefaults = {.key_heads = 16,
                                              .key_head_dim = 128,
                                              .value_head_dim = 128,
                                              .conv_kernel = 4};
-constexpr int kDefaultExperts = 512;
-constexpr IntRange kManyExpertsRange{0, 1 << 20};
 
 }  // namespace
 
@@ -31,7 +24,7 @@ Status ReadHfLinearAttention(const JsonFields& fields, ModelConfig* config) {
   return fields.Int("linear_conv_kernel_dim", kConvKernelRange, &linear.conv_kernel);
 }
 
-Status RefuseHfExperts(const JsonFields& fields, const ModelConfig& config) {
+Status CheckHfLinearModel(const JsonFields& fields, const ModelConfig& config) {
   bool bias = false;
   SLUICE_RETURN_IF_ERROR(fields.Bool("attention_bias", &bias));
   if (bias) {
@@ -39,15 +32,6 @@ Status RefuseHfExperts(const JsonFields& fields, const ModelConfig& config) {
   }
   if (config.activation != ActivationKind::kSilu) {
     return BadModel("the activation of a Qwen3-Next model must be silu");
-  }
-  int experts = kDefaultExperts;
-  SLUICE_RETURN_IF_ERROR(fields.Int("num_experts", kManyExpertsRange, &experts));
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> sparse, SparseLayers(fields, config.num_layers));
-  if (experts == 0) return OkStatus();
-  for (size_t layer = 0; layer < sparse.size(); ++layer) {
-    if (!sparse[layer]) continue;
-    return BadModel(StrCat("layer ", layer, " has ", experts,
-                           " experts; Qwen3-Next models with experts are not supported"));
   }
   return OkStatus();
 }

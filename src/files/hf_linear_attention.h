@@ -10,9 +10,8 @@ namespace sluice::files {
 // Fills config->linear; its bounds across fields are FinishConfig's affair.
 Status ReadHfLinearAttention(const JsonFields& fields, ModelConfig* config);
 
-// kBadModel where a layer has experts instead of one MLP, where attention has biases, or where the
-// activation is not the one that the convolution is made for. REQUIRES: num_layers and activation
-// are read.
-Status RefuseHfExperts(const JsonFields& fields, const ModelConfig& config);
+// kBadModel where attention has biases, or where the activation is not the one that the convolution
+// is made for. REQUIRES: the activation is read.
+Status CheckHfLinearModel(const JsonFields& fields, const ModelConfig& config);
 
 }  // namespace sluice::files

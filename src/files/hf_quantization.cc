@@ -10,6 +10,7 @@ namespace sluice::files {
 namespace {
 
 constexpr int kBlock = 128;
+constexpr int kInt4Bits = 4;
 constexpr IntRange kBitsRange{1, 64};
 constexpr IntRange kGroupRange{-1, 1 << 20};
 constexpr std::string_view kRemedy = "; use another version of the model or a GGUF file";
@@ -114,13 +115,38 @@ Result<F8Inputs> ReadInputs(const JsonFields& group) {
       "; static tensor, dynamic token and dynamic group of 128 are supported", kRemedy));
 }
 
-Result<F8Quantization> ReadCompressedTensors(const JsonFields& fields) {
+// The weights of a group in "pack-quantized": 4 bits, whose scales cover a row or groups of
+// columns.
+Status CheckPacked(const JsonFields& group, const JsonFields& weights) {
+  std::string type = "unnamed", strategy = "unnamed";
+  int bits = 0;
+  SLUICE_RETURN_IF_ERROR(weights.Text("type", &type));
+  SLUICE_RETURN_IF_ERROR(weights.Text("strategy", &strategy));
+  SLUICE_RETURN_IF_ERROR(weights.Int("num_bits", kBitsRange, &bits));
+  if (type != "int" || bits != kInt4Bits || (strategy != "group" && strategy != "channel")) {
+    return BadModel(StrCat("the weights are quantized to ", bits, " bits of type ", Quote(type),
+                           " with scales for each ", Quote(strategy),
+                           " by compressed-tensors; packed, 4-bit int for each group or channel is "
+                           "supported",
+                           kRemedy));
+  }
+  if (!group.Has("input_activations")) return OkStatus();
+  return BadModel(
+      StrCat("the group of \"quantization_config\" quantizes activations beside weights "
+             "in 4 bits, which is not supported",
+             kRemedy));
+}
+
+// Nothing where the weights are in 4 bits.
+Result<std::optional<F8Quantization>> ReadCompressedTensors(const JsonFields& fields) {
   F8Quantization quantization{"compressed-tensors"};
   std::string format = "float-quantized";
   SLUICE_RETURN_IF_ERROR(fields.Text("format", &format));
-  if (format != "float-quantized" && format != "naive-quantized") {
+  const bool packed = format == "pack-quantized";
+  if (!packed && format != "float-quantized" && format != "naive-quantized") {
     return BadModel(StrCat("the weights are stored as ", Quote(format),
-                           " by compressed-tensors, of which only float-quantized is supported",
+                           " by compressed-tensors, of which only float-quantized and "
+                           "pack-quantized are supported",
                            kRemedy));
   }
   const Json* transform = fields.Find("transform_config");
@@ -150,6 +176,10 @@ Result<F8Quantization> ReadCompressedTensors(const JsonFields& fields) {
                              "are supported",
                              kRemedy));
     }
+    if (packed) {
+      SLUICE_RETURN_IF_ERROR(CheckPacked(*group, *weights));
+      continue;
+    }
     SLUICE_RETURN_IF_ERROR(CheckWeights(*weights));
     SLUICE_ASSIGN_OR_RETURN(const F8Inputs inputs, ReadInputs(*group));
     if (!first && inputs != quantization.inputs) {
@@ -161,7 +191,32 @@ Result<F8Quantization> ReadCompressedTensors(const JsonFields& fields) {
     quantization.inputs = inputs;
     first = false;
   }
-  return quantization;
+  if (packed) return std::optional<F8Quantization>();
+  return std::optional(std::move(quantization));
+}
+
+// "awq" and "gptq": integers of 4 bits. The size of groups, zero points and whether the columns
+// were sorted, the tensors say.
+Status CheckInt4(const JsonFields& fields, std::string_view method) {
+  int bits = kInt4Bits, group = -1;
+  for (const char* key : {"bits", "w_bit"}) {
+    SLUICE_RETURN_IF_ERROR(fields.Int(key, kBitsRange, &bits));
+  }
+  for (const char* key : {"group_size", "q_group_size"}) {
+    SLUICE_RETURN_IF_ERROR(fields.Int(key, kGroupRange, &group));
+  }
+  SLUICE_RETURN_IF_ERROR(CheckNames(fields, "modules_to_not_convert"));
+  if (bits != kInt4Bits) {
+    return BadModel(StrCat("the weights are quantized to ", bits, " bits by the method ",
+                           Quote(method), ", of which only 4 are supported", kRemedy));
+  }
+  const bool awq = method == "awq";
+  const std::string_view key = awq ? "version" : "checkpoint_format", known = awq ? "gemm" : "gptq";
+  std::string layout(known);
+  SLUICE_RETURN_IF_ERROR(fields.Text(key, &layout));
+  if (layout == known || (awq && layout == "GEMM")) return OkStatus();
+  return BadModel(StrCat(Quote(key), " in \"quantization_config\" is ", Quote(layout), "; only ",
+                         known, " is supported", kRemedy));
 }
 
 }  // namespace
@@ -187,12 +242,16 @@ Result<std::optional<F8Quantization>> ReadHfQuantization(const JsonFields& confi
     return std::optional(std::move(read));
   }
   if (method == "compressed-tensors") {
-    SLUICE_ASSIGN_OR_RETURN(F8Quantization read, ReadCompressedTensors(*fields));
-    return std::optional(std::move(read));
+    return ReadCompressedTensors(*fields);
   }
-  return BadModel(StrCat("the weights are quantized by the method ", Quote(method),
-                         "; fp8 and compressed-tensors are supported, else use the unquantized "
-                         "model or a GGUF file"));
+  if (method == "awq" || method == "gptq") {
+    SLUICE_RETURN_IF_ERROR(CheckInt4(*fields, method));
+    return std::optional<F8Quantization>();
+  }
+  return BadModel(
+      StrCat("the weights are quantized by the method ", Quote(method),
+             "; fp8, compressed-tensors, awq and gptq are supported, else use the unquantized "
+             "model or a GGUF file"));
 }
 
 }  // namespace sluice::files

@@ -105,5 +105,39 @@ TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
   }
 }
 
+TEST(HfQuantizationTest, FourBitsAreWhatTheTensorsSay) {
+  const std::string group = R"("group_0":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int",
+      "symmetric":true,"strategy":"group","group_size":128})";
+  for (const std::string& good :
+       {std::string(R"({"quant_method":"awq","bits":4,"group_size":128,"version":"gemm",
+                        "zero_point":true,"modules_to_not_convert":["visual"]})"),
+        std::string(R"({"quant_method":"gptq","bits":4,"group_size":-1,"desc_act":true,
+                        "checkpoint_format":"gptq","sym":true})"),
+        R"({"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head"],
+            "config_groups":{)" +
+            group + "}}}"}) {
+    const auto read = Read(good);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_FALSE(read->has_value());
+  }
+  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":8})"), HasSubstr("quantized to 8 bits"));
+  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":0})"), HasSubstr("bits"));
+  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":4,"group_size":1e9})"),
+              HasSubstr("group_size"));
+  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"gptq_v2"})"),
+              HasSubstr("\"gptq_v2\"; only gptq is supported"));
+  EXPECT_THAT(ErrorOf(R"({"quant_method":"awq","bits":4,"version":"gemv"})"),
+              HasSubstr("\"gemv\"; only gemm is supported"));
+  EXPECT_THAT(ErrorOf(R"({"quant_method":"awq","bits":4,"modules_to_not_convert":"lm_head"})"),
+              HasSubstr("modules_to_not_convert"));
+  const std::string packed =
+      R"({"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{)";
+  EXPECT_THAT(ErrorOf(packed + group + R"(,"input_activations":{"num_bits":8}}}})"),
+              HasSubstr("quantizes activations"));
+  EXPECT_THAT(ErrorOf(packed + R"("group_0":{"weights":{"num_bits":8,"type":"int",
+                                  "strategy":"channel"}}}})"),
+              HasSubstr("to 8 bits of type \"int\""));
+}
+
 }  // namespace
 }  // namespace sluice::files

@@ -34,6 +34,8 @@ class RopeReader {
     SLUICE_RETURN_IF_ERROR(top_.Real("partial_rotary_factor", {0.0, 1.0}, &portion));
     SLUICE_RETURN_IF_ERROR(fields_.Real("partial_rotary_factor", {0.0, 1.0}, &portion));
     rope_->rotary_dims = static_cast<int>(config_.head_dim * portion);
+    // What MiniMax-M2's files say instead.
+    SLUICE_RETURN_IF_ERROR(top_.Int("rotary_dim", {2, config_.head_dim}, &rope_->rotary_dims));
     rope_->original_context = config_.context_length;
 
     std::string type = "default";

@@ -16,14 +16,23 @@ namespace sluice::files {
 
 // Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama. What they are is
 // the table in architectures.cc.
-#define SLUICE_ARCHITECTURES(M) \
-  M(Llama)                      \
-  M(Mistral)                    \
-  M(Qwen2)                      \
-  M(Qwen3)                      \
-  M(Gemma2)                     \
-  M(Gemma3)                     \
-  M(Phi3) M(SmolLM3) M(Qwen3Next) M(StableLm) M(MiMo) M(Qwen3Moe) M(Mixtral) M(Bert) M(Roberta)
+#define SLUICE_ARCHITECTURES(M)                                                               \
+  M(Llama)                                                                                    \
+  M(Mistral)                                                                                  \
+  M(Qwen2)                                                                                    \
+  M(Qwen3)                                                                                    \
+  M(Gemma2)                                                                                   \
+  M(Gemma3)                                                                                   \
+  M(Phi3)                                                                                     \
+  M(SmolLM3)                                                                                  \
+  M(Qwen3Next)                                                                                \
+  M(StableLm)                                                                                 \
+  M(MiMo)                                                                                     \
+  M(Qwen3Moe)                                                                                 \
+  M(Mixtral)                                                                                  \
+  M(Olmo2)                                                                                    \
+  M(Granite) M(Cohere) M(Cohere2) M(Glm) M(Glm4) M(SeedOss) M(Exaone4) M(Ernie45) M(Nemotron) \
+      M(Phi2) M(StarCoder2) M(Qwen2Moe) M(Olmoe) M(GraniteMoe) M(Glm4Moe) M(MiniMaxM2) M(Bert) M(Roberta)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -57,7 +66,14 @@ enum class LayerKind {
   kWindow,
   kLinear,  // no attention: a short convolution and a gated delta rule over one running state
 };
-enum class ActivationKind { kSilu, kGeluTanh, kGeluErf };
+enum class ActivationKind { kSilu, kGeluTanh, kGeluErf, kReluSquared };
+
+// RMSNorm of Q and K before RoPE.
+enum class QkNormKind {
+  kNone,
+  kHead,   // of each head, all by the same weights
+  kWidth,  // of all heads of a token together
+};
 
 struct LayerConfig {
   LayerKind kind = LayerKind::kFull;
@@ -66,13 +82,21 @@ struct LayerConfig {
   bool experts = false;     // the feed-forward part is made of experts
 };
 
-// Experts of a layer that has some, each a feed-forward part of its own. A router, the softmax over
-// a product with the hidden state, gives a token some of them.
+enum class RouterScore { kSoftmax, kSigmoid };
+
+// Experts of a layer that has some, each a feed-forward part of its own. A router gives a token
+// some of them, by the scores that it makes of a product with the hidden state (ops/experts.h).
 struct ExpertsConfig {
   int count = 0;
   int per_token = 0;
-  int width = 0;             // of one expert, as intermediate_size
-  bool renormalize = false;  // the weights of a token's experts add up to 1
+  int width = 0;  // of one expert, as intermediate_size
+  RouterScore score = RouterScore::kSoftmax;
+  bool bias = false;                // on the scores, for choosing alone
+  int groups = 1, groups_kept = 1;  // a token's experts come from some groups of them
+  bool renormalize = false;         // the weights of a token's experts add up to `scale`
+  float scale = 1.0f;               // of the weights
+  int shared_width = 0;             // of an expert that every token takes; 0: none
+  bool shared_gate = false;         // which is multiplied by the sigmoid of a product of its own
 };
 
 // The heads of kLinear layers. A key head serves value_heads / key_heads value heads.
@@ -127,7 +151,8 @@ struct ModelConfig {
   bool attention_bias = false;         // on q, k, v
   bool attention_output_bias = false;  // on o
   bool mlp_bias = false;
-  bool qk_norm = false;
+  bool logits_bias = false;  // on the output matrix
+  QkNormKind qk_norm = QkNormKind::kNone;
   // The feed-forward part reads what the mixer reads, and both are added to the residual stream.
   bool parallel_residual = false;
   // Positions are embedded by a table of so many rows, the first position by row `first_position`;
@@ -135,6 +160,7 @@ struct ModelConfig {
   int position_rows = 0;
   int first_position = 0;
   int token_types = 0;
+  bool plain_mlp = false;  // down(act(up(x))), without a gate
   // What attention gives is multiplied by the sigmoid of a gate, which q_proj computes beside each
   // head's query.
   bool attention_gate = false;
@@ -143,7 +169,10 @@ struct ModelConfig {
   float attention_scale = 0.0f;  // of q.k; always set (1 / sqrt(head_dim) where the file is silent)
   std::optional<float> attention_soft_cap;
   std::optional<float> logit_soft_cap;
-  float embedding_scale = 1.0f;  // Gemma: sqrt(hidden_size)
+  float embedding_scale = 1.0f;
+  float residual_scale =
+      1.0f;  // of what a mixer or a feed-forward part adds to the residual stream
+  float logit_scale = 1.0f;
   RopeConfig rope;
   RopeConfig local_rope;         // for layers with local_rope
   LinearAttentionConfig linear;  // of kLinear layers; zeros where there are none

@@ -256,7 +256,7 @@ class SyntheticTensors : public TensorSource {
     matrix("self_attn.q_proj", queries, hidden);
     matrix("self_attn.k_proj", keys, hidden);
     matrix("self_attn.v_proj", keys, hidden);
-    if (config_.qk_norm) {
+    if (config_.qk_norm == QkNormKind::kHead) {
       Norm(prefix + "self_attn.q_norm.weight", config_.head_dim);
       Norm(prefix + "self_attn.k_norm.weight", config_.head_dim);
     }

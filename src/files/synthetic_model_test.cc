@@ -75,9 +75,9 @@ TEST(SyntheticModel, ConfigsAreThePublishedOnes) {
   EXPECT_EQ(llama.rope.original_context, 8192);
   EXPECT_EQ(llama.rope.theta, 500000);
   EXPECT_EQ(llama.context_length, 131072);
-  EXPECT_FALSE(llama.qk_norm);
+  EXPECT_EQ(llama.qk_norm, QkNormKind::kNone);
   const ModelConfig qwen = Open("qwen3-8b", "bf16").config;
-  EXPECT_TRUE(qwen.qk_norm);
+  EXPECT_EQ(qwen.qk_norm, QkNormKind::kHead);
   EXPECT_EQ(qwen.head_dim, 128);
   EXPECT_FALSE(qwen.tied_embeddings);
   EXPECT_EQ(qwen.num_layers, 36);

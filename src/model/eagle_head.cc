@@ -66,7 +66,8 @@ Status EagleHead::Bind(const device::Device& device, const Model& target) {
       attention_, layers::Attention::Make(binder, kLayer, groups_.front(), 0, rope_.tensor()));
   SLUICE_ASSIGN_OR_RETURN(
       mlp_norm_, layers::Norm::Make(binder, "layers.0.mlp_norm", layers::Norm::Of::kResidual));
-  SLUICE_ASSIGN_OR_RETURN(mlp_, layers::GatedMlp::Make(binder, kLayer));
+  SLUICE_ASSIGN_OR_RETURN(mlp_,
+                          layers::Mlp::Make(binder, "layers.0.mlp.", layer.intermediate_size));
   SLUICE_ASSIGN_OR_RETURN(logits_, layers::LogitsHead::Make(binder, "final_norm"));
   return OkStatus();
 }

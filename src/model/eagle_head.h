@@ -11,7 +11,7 @@
 #include "files/eagle_files.h"
 #include "model/layers/attention.h"
 #include "model/layers/fused_linear.h"
-#include "model/layers/gated_mlp.h"
+#include "model/layers/mlp.h"
 #include "model/layers/norm.h"
 #include "model/layers/rope_table.h"
 #include "model/layers/token_embedding.h"
@@ -63,7 +63,7 @@ class EagleHead {
   ops::Tensor hidden_weight_, token_weight_;
   layers::Attention attention_;
   layers::Norm mlp_norm_;
-  layers::GatedMlp mlp_;
+  layers::Mlp mlp_;
   layers::LogitsHead logits_;
 };
 

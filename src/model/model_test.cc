@@ -75,7 +75,8 @@ TEST(LayerGroups, AModelWithoutWindowsHasOne) {
 
 ModelConfig SmallQwen3Next() {
   ModelConfig config = SmallConfig(Architecture::kQwen3Next);
-  config.qk_norm = config.attention_gate = true;
+  config.qk_norm = files::QkNormKind::kHead;
+  config.attention_gate = true;
   config.linear = {
       .key_heads = 2, .value_heads = 6, .key_head_dim = 4, .value_head_dim = 5, .conv_kernel = 3};
   for (int i : {0, 1, 3, 4}) config.layers[i].kind = LayerKind::kLinear;
@@ -262,6 +263,16 @@ TEST_P(ActivationsOf, LiveRegionsOfExpertsLieInTheWorkspaceAndApart) {
   EXPECT_EQ(a.expert_starts.size(), 10);
   EXPECT_EQ(a.expert_out.dtype, DType::kF32);
   EXPECT_EQ(a.expert_gated.dtype, GetParam());
+  // The expert that every token takes, wider than the dense feed-forward part.
+  config.experts.shared_width = config.intermediate_size + 24;
+  config.experts.shared_gate = true;
+  std::vector<std::byte> more(layers::Activations::Bytes(config, options));
+  const auto shared = layers::Activations::Slice(
+      {more.data(), more.size(), device::MemoryKind::kHost, {}}, config, options, 5, 0);
+  ExpectApart({&shared.hidden, &shared.normed, &shared.branch, &shared.gate_up, &shared.gated,
+               &shared.shared_gate});
+  EXPECT_EQ(shared.gated.dims[1], config.intermediate_size + 24);
+  EXPECT_EQ(shared.shared_gate.dtype, DType::kF32);
   // The memory plan counts them.
   ModelConfig dense = config;
   dense.experts = {};
@@ -276,7 +287,8 @@ class ParamsOf : public ::testing::TestWithParam<files::ArchitectureInfo> {};
 
 TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
   ModelConfig config = SmallConfig(GetParam().architecture);
-  config.qk_norm = config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+  config.qk_norm = files::QkNormKind::kHead;
+  config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
   std::set<std::string> names;
   for (const weights::ParamSpec& spec : Params(config)) {
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
@@ -360,6 +372,29 @@ TEST(Params, ProductsBeforeANormAddNothing) {
   }
 }
 
+TEST(Params, NormsBehindBlocksAloneTakeTheirNames) {
+  const auto specs = Params(SmallConfig(Architecture::kOlmo2));
+  EXPECT_FALSE(Declares(specs, "layers.5.input_norm") || Declares(specs, "layers.5.mlp_norm"));
+  EXPECT_EQ(Find(specs, "layers.5.attention_post_norm").hugging_face[0][0].name,
+            "model.layers.5.post_attention_layernorm.weight");
+  EXPECT_FALSE(Find(specs, "layers.5.mlp.down").residual);
+}
+
+TEST(Params, LogitsAreScaledByTheFinalNormAndMayHaveABias) {
+  ModelConfig config = SmallConfig(Architecture::kPhi2);
+  config.plain_mlp = config.logits_bias = true;
+  config.logit_scale = 0.5f;
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "final_norm").factor, 0.5f);
+  EXPECT_EQ(Find(specs, "final_norm_bias").factor, 0.5f);
+  EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "model.final_layernorm.weight");
+  EXPECT_TRUE(Find(specs, "output").bias);
+  EXPECT_EQ(Find(specs, "output_bias").hugging_face[0][0].name, "lm_head.bias");
+  EXPECT_EQ(Find(specs, "layers.5.mlp.up").hugging_face[0][0].name,
+            "model.layers.5.mlp.fc1.weight");
+  EXPECT_FALSE(Declares(specs, "layers.5.mlp.gate_up"));
+}
+
 TEST(Params, Qwen3NextSortsTheRowsOfItsHeads) {
   const auto specs = Params(SmallQwen3Next());
   const auto& in = Find(specs, "layers.0.linear.in");
@@ -404,6 +439,31 @@ TEST(Params, ExpertsStandInOneParameterHoweverTheyAreStored) {
   EXPECT_EQ(down.gguf[0][1].name, "blk.3.ffn_down_exps.weight");
   EXPECT_EQ(down.gguf[0][1].pick.begin, 64);
   EXPECT_TRUE(Find(qwen, "layers.3.experts.router").f32_out);
+}
+
+TEST(Params, ExpertsInOneTensorAndOneThatEveryTokenTakes) {
+  ModelConfig config = SmallConfig(Architecture::kGraniteMoe);
+  config.layers[3].experts = true;
+  config.experts = {.count = 2, .per_token = 1, .width = 40, .shared_width = 56};
+  const auto granite = Params(config);
+  const auto& all = Find(granite, "layers.3.experts.gate_up");
+  EXPECT_EQ(all.rows, 2 * 80);
+  ASSERT_EQ(all.hugging_face[0].size(), 2u);
+  EXPECT_EQ(all.hugging_face[0][1].name, "model.layers.3.block_sparse_moe.input_linear.weight");
+  EXPECT_EQ(all.hugging_face[0][1].pick.begin, 80);
+  EXPECT_EQ(Find(granite, "layers.3.shared.gate_up").hugging_face[0][0].name,
+            "model.layers.3.shared_mlp.input_linear.weight");
+  EXPECT_TRUE(Find(granite, "layers.3.shared.down").residual);
+  EXPECT_FALSE(Declares(granite, "layers.3.shared.gate"));
+  config.architecture = Architecture::kQwen2Moe;
+  config.experts.shared_gate = true;
+  const auto qwen = Params(config);
+  EXPECT_FALSE(Find(qwen, "layers.3.shared.down").residual);
+  EXPECT_EQ(Find(qwen, "layers.3.shared.gate").rows, 1);
+  config.architecture = Architecture::kGlm4Moe;
+  config.experts.bias = true;
+  EXPECT_EQ(Find(Params(config), "layers.3.experts.score_bias").hugging_face[0][0].name,
+            "model.layers.3.mlp.gate.e_score_correction_bias");
 }
 
 TEST(Params, SyntheticModelsHaveAllOfTheirTensorsAndNoOther) {

@@ -6,12 +6,12 @@
 
 namespace sluice::ops {
 
-enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf };
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf, kReluSquared };
 // All of them: what conformance and tests go through.
 inline constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
-                                              Activation::kGeluErf};
+                                              Activation::kGeluErf, Activation::kReluSquared};
 
-// "silu", "gelu_tanh", "gelu_erf".
+// "silu", "gelu_tanh", "gelu_erf", "relu_squared".
 std::string_view Name(Activation kind);
 
 // out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i]: the first half is the gate.

@@ -17,6 +17,8 @@ double Activate(Activation kind, double x) {
       return x / (1.0 + std::exp(-kTwoSqrt2OverPi * (x + 0.044715 * x * x * x)));
     case Activation::kGeluErf:
       return 0.5 * x * std::erfc(-x * kSqrtHalf);
+    case Activation::kReluSquared:
+      return x < 0.0 ? 0.0 : x * x;
   }
   return x;
 }

@@ -20,6 +20,7 @@ double Expected(Activation kind, double x) {
   if (kind == Activation::kSilu) return static_cast<double>(y / (1 + std::exp(-y)));
   if (kind == Activation::kGeluErf)
     return static_cast<double>(0.5L * y * (1 + std::erf(y / std::sqrt(2.0L))));
+  if (kind == Activation::kReluSquared) return static_cast<double>(y > 0 ? y * y : 0);
   const long double u = std::sqrt(2 / 3.14159265358979323846L) * (y + 0.044715L * y * y * y);
   return static_cast<double>(0.5L * y * (1 + std::tanh(u)));
 }
@@ -72,6 +73,27 @@ TEST_P(ActivationTest, APlainOneIsAGatedOneWhoseGateIsOpen) {
       for (int i = 0; i < 50; ++i) {
         EXPECT_EQ(x.At(t * 50 + i), i < 45 ? out.At(t * 45 + i) : before.At(t * 50 + i));
       }
+    }
+  }
+}
+
+TEST_P(ActivationTest, AloneIsAsBesideAnUpOfOnes) {
+  TestNoise noise(4);
+  for (Activation kind : kActivations) {
+    Array x(DType::kF32, {2, 37}), gate_up(DType::kF32, {2, 74}), out(DType::kF32, {2, 37});
+    noise.Fill(x);
+    x.Set(3, NAN);
+    for (int i = 0; i < 74; ++i) {
+      gate_up.Set(i / 37 * 74 + i % 37, x.At(i));
+      gate_up.Set(i / 37 * 74 + 37 + i % 37, 1.0f);
+    }
+    ASSERT_TRUE(Run<GatedActivation>({.kind = kind, .width = 37},
+                                     {.gate_up = gate_up.tensor(), .out = out.tensor()})
+                    .ok());
+    ASSERT_TRUE(Run<PlainActivation>({.kind = kind, .width = 37}, {.x = x.tensor()}).ok());
+    EXPECT_TRUE(std::isnan(x.At(3))) << Name(kind);
+    for (int i = 0; i < 74; ++i) {
+      if (i != 3) EXPECT_EQ(x.At(i), out.At(i)) << Name(kind) << ' ' << i;
     }
   }
 }

@@ -207,6 +207,8 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<GatedDelta>{&RefGatedDeltaSupports, &RefGatedDelta}));
   SLUICE_RETURN_IF_ERROR(run(Reference<GatedNorm>{&RefGatedNormSupports, &RefGatedNorm}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SigmoidGate>{&RefSigmoidGateSupports, &RefSigmoidGate}));
+  SLUICE_RETURN_IF_ERROR(run(
+      Reference<SigmoidGateScaleAdd>{&RefSigmoidGateScaleAddSupports, &RefSigmoidGateScaleAdd}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<ResolveTokens>{&RefResolveTokensSupports, &RefResolveTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<PlaceTokens>{&RefPlaceTokensSupports, &RefPlaceTokens}));

@@ -153,6 +153,8 @@ ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noi
 ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& noise);
 ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noise);
 ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise);
+ConformanceCase<SigmoidGateScaleAdd> MakeCase(const SigmoidGateScaleAdd&, int number,
+                                              TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNoise& noise);
 ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNoise& noise);

@@ -8,7 +8,7 @@ namespace sluice::ops {
 
 ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
   ConformanceCase<Norm> c;
-  const NormKind kind = Flip(noise) ? NormKind::kRms : NormKind::kLayer;
+  const NormKind kind = Pick(noise, {NormKind::kRms, NormKind::kLayer, NormKind::kNone});
   c.desc = {.kind = kind,
             .activation = FloatOf(number),
             .hidden = Turn<int64_t>(number, {Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100}),
@@ -33,7 +33,8 @@ ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
   const size_t bias = c.Add(Filled(noise, DType::kF32, {n}));
   const size_t out = c.Add(Untouched(type, {tokens, n}), limit);
   c.args = [=, desc = c.desc](ConformanceTarget&, std::span<const Tensor> t) -> Result<Norm::Args> {
-    Norm::Args args{.x = Columns(t[x], n), .weight = t[weight]};
+    Norm::Args args{.x = Columns(t[x], n)};
+    if (desc.kind != NormKind::kNone) args.weight = t[weight];
     if (desc.add) args.residual = t[residual];
     if (desc.bias) args.bias = t[bias];
     args.out = in_place ? args.x : t[out];

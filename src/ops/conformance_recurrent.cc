@@ -205,6 +205,30 @@ ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noi
   return c;
 }
 
+ConformanceCase<SigmoidGateScaleAdd> MakeCase(const SigmoidGateScaleAdd&, int number,
+                                              TestNoise& noise) {
+  ConformanceCase<SigmoidGateScaleAdd> c;
+  const DType type = FloatOf(number), out_type = Flip(noise) ? type : DType::kF32;
+  c.desc = {
+      .activation = type, .out = out_type, .width = Pick<int64_t>(noise, {1, 15, 16, 33, 2056})};
+  const int64_t tokens = AnyTokens(number, noise), width = c.desc.width;
+  const bool in_place = Flip(noise);
+  const size_t x = c.Add(Filled(noise, type, {tokens, width + noise.Below(3) * 5}, 4.0f));
+  const size_t gate = c.Add(Filled(noise, DType::kF32, {tokens, 1 + noise.Below(2) * 2},
+                                   Pick(noise, {1.0f, 5.0f, 90.0f})));
+  const size_t residual = c.Add(Filled(noise, out_type, {tokens, width + noise.Below(2) * 7}),
+                                in_place ? LimitFor(out_type, 1e-6) : 0.0);
+  const size_t out = c.Add(Untouched(out_type, {tokens, width}), LimitFor(out_type, 1e-6));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<SigmoidGateScaleAdd::Args> {
+    const Tensor sums = Columns(t[residual], width);
+    return SigmoidGateScaleAdd::Args{.x = Columns(t[x], width),
+                                     .gate = Columns(t[gate], 1),
+                                     .residual = sums,
+                                     .out = in_place ? sums : t[out]};
+  };
+  return c;
+}
+
 ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise) {
   ConformanceCase<SigmoidGate> c;
   c.desc = {.activation = FloatOf(number), .width = Pick<int64_t>(noise, {1, 15, 16, 33, 2056})};

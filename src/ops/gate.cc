@@ -10,6 +10,10 @@ std::string GatedNorm::Desc::ToString() const {
 
 std::string SigmoidGate::Desc::ToString() const { return StrCat(Name(activation), " ", width); }
 
+std::string SigmoidGateScaleAdd::Desc::ToString() const {
+  return StrCat(Name(activation), " ", width, out == activation ? "" : " to F32");
+}
+
 Status CheckArgs(const GatedNorm::Desc& desc, const GatedNorm::Args& args) {
   const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
   const int64_t width = int64_t{desc.heads} * desc.head_dim;
@@ -29,6 +33,19 @@ Status CheckArgs(const SigmoidGate::Desc& desc, const SigmoidGate::Args& args) {
       .Expect("gate", args.gate, desc.activation,
               {args.x.rank == 2 ? args.x.dims[0] : -1, desc.width})
       .ExpectApart("x", args.x, "gate", args.gate);
+  return check.status();
+}
+
+Status CheckArgs(const SigmoidGateScaleAdd::Desc& desc, const SigmoidGateScaleAdd::Args& args) {
+  const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
+  ArgsChecker check(SigmoidGateScaleAdd::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {tokens, desc.width})
+      .Expect("gate", args.gate, DType::kF32, {tokens, 1})
+      .Expect("residual", args.residual, desc.out, {tokens, desc.width})
+      .Expect("out", args.out, desc.out, {tokens, desc.width})
+      .ExpectApart("x", args.x, "out", args.out)
+      .ExpectApart("gate", args.gate, "out", args.out)
+      .ExpectApartOrSame("residual", args.residual, "out", args.out);
   return check.status();
 }
 

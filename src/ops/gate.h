@@ -1,5 +1,5 @@
-// What a layer's output passes before its last product: a norm times a gate, behind a recurrence,
-// or a gate alone, behind attention.
+// Gates: what a layer's output passes before its last product, a norm times a gate, behind a
+// recurrence, or a gate alone, behind attention; and what a shared expert gives times its gate.
 #pragma once
 
 #include "ops/op.h"
@@ -38,9 +38,27 @@ struct SigmoidGate {
   };
 };
 
+// out = residual + sigmoid(gate) * x, where a row has one gate. In F32, rounded once.
+struct SigmoidGateScaleAdd {
+  static constexpr std::string_view kName = "sigmoid_gate_scale_add";
+  struct Desc {
+    DType activation = DType::kF32;  // of x
+    DType out = DType::kF32;         // of residual and out: the activation type or F32
+    int64_t width = 0;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;         // [tokens, width], rows may be strided
+    Tensor gate;      // F32 [tokens, 1], rows may be strided
+    Tensor residual;  // [tokens, width], may be the same memory as out
+    Tensor out;       // [tokens, width], may not overlap x
+  };
+};
+
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const GatedNorm::Desc& desc, const GatedNorm::Args& args);
 Status CheckArgs(const SigmoidGate::Desc& desc, const SigmoidGate::Args& args);
+Status CheckArgs(const SigmoidGateScaleAdd::Desc& desc, const SigmoidGateScaleAdd::Args& args);
 
 Support RefGatedNormSupports(const GatedNorm::Desc& desc, const device::DeviceFacts& facts);
 Status RefGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
@@ -48,5 +66,9 @@ Status RefGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
 Support RefSigmoidGateSupports(const SigmoidGate::Desc& desc, const device::DeviceFacts& facts);
 Status RefSigmoidGate(device::Stream& stream, const SigmoidGate::Desc& desc,
                       const SigmoidGate::Args& args);
+Support RefSigmoidGateScaleAddSupports(const SigmoidGateScaleAdd::Desc& desc,
+                                       const device::DeviceFacts& facts);
+Status RefSigmoidGateScaleAdd(device::Stream& stream, const SigmoidGateScaleAdd::Desc& desc,
+                              const SigmoidGateScaleAdd::Args& args);
 
 }  // namespace sluice::ops

@@ -63,4 +63,26 @@ Status RefSigmoidGate(device::Stream&, const SigmoidGate::Desc& desc,
   return OkStatus();
 }
 
+Support RefSigmoidGateScaleAddSupports(const SigmoidGateScaleAdd::Desc& desc,
+                                       const device::DeviceFacts&) {
+  if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
+  if (desc.out != desc.activation && desc.out != DType::kF32)
+    return Support::No(StrCat("sums in ", Name(desc.out), " beside ", Name(desc.activation)));
+  return CheckActivation(desc.activation);
+}
+
+Status RefSigmoidGateScaleAdd(device::Stream&, const SigmoidGateScaleAdd::Desc& desc,
+                              const SigmoidGateScaleAdd::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    const double factor = Sigmoid(LoadElement(DType::kF32, RowData(args.gate, t), 0));
+    for (int64_t i = 0; i < desc.width; ++i) {
+      const double x = LoadElement(desc.activation, RowData(args.x, t), i);
+      const double residual = LoadElement(desc.out, RowData(args.residual, t), i);
+      StoreElement(desc.out, RowData(args.out, t), i, static_cast<float>(residual + factor * x));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace sluice::ops

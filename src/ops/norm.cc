@@ -5,8 +5,9 @@
 namespace sluice::ops {
 
 std::string Norm::Desc::ToString() const {
-  return StrCat(kind == NormKind::kRms ? "rms " : "layer ", Name(activation), " ", hidden, " eps ",
-                eps, add ? " +add" : "", bias ? " +bias" : "", f32_residual ? " of F32 sums" : "");
+  const char* const kinds[] = {"rms ", "layer ", "none "};
+  return StrCat(kinds[static_cast<size_t>(kind)], Name(activation), " ", hidden, " eps ", eps,
+                add ? " +add" : "", bias ? " +bias" : "", f32_residual ? " of F32 sums" : "");
 }
 
 std::string QkNorm::Desc::ToString() const {
@@ -19,7 +20,7 @@ Status CheckArgs(const Norm::Desc& desc, const Norm::Args& args) {
   ArgsChecker check(Norm::kName, args.x);
   check.Expect("x", args.x, XDType(desc), {tokens, desc.hidden})
       .ExpectIf(desc.add, "residual", args.residual, SumDType(desc), {tokens, desc.hidden})
-      .Expect("weight", args.weight, DType::kF32, {desc.hidden})
+      .ExpectIf(desc.kind != NormKind::kNone, "weight", args.weight, DType::kF32, {desc.hidden})
       .ExpectIf(desc.bias, "bias", args.bias, DType::kF32, {desc.hidden})
       .Expect("out", args.out, desc.activation, {tokens, desc.hidden})
       .ExpectApart("x", args.x, "residual", args.residual)

@@ -8,7 +8,11 @@
 
 namespace sluice::ops {
 
-enum class NormKind : uint8_t { kRms, kLayer };
+enum class NormKind : uint8_t {
+  kRms,
+  kLayer,
+  kNone,  // out is what would be normalized: the sum with the residual alone, in the type of out
+};
 
 struct Norm {
   static constexpr std::string_view kName = "norm";
@@ -18,7 +22,7 @@ struct Norm {
     int64_t hidden = 0;
     float eps = 1e-5f;
     bool add = false;   // residual += x first, then out = norm(residual)
-    bool bias = false;  // LayerNorm's
+    bool bias = false;  // of kLayer alone
     // What is normalized, the residual or without `add` x, is F32 whatever the activation type.
     bool f32_residual = false;
     std::string ToString() const;
@@ -26,7 +30,7 @@ struct Norm {
   struct Args {
     Tensor x;         // [tokens, hidden], rows may be strided; of type XDType
     Tensor residual;  // [tokens, hidden] updated in place when desc.add; else empty; SumDType
-    Tensor weight;    // F32 [hidden]
+    Tensor weight;    // F32 [hidden]; empty for kNone
     Tensor bias;      // F32 [hidden] or empty
     Tensor out;       // [tokens, hidden] of the activation type; may be x of the same type
   };

@@ -33,7 +33,7 @@ Support CheckNumbers(DType activation, float eps) {
 
 Support RefNormSupports(const Norm::Desc& desc, const device::DeviceFacts&) {
   if (desc.hidden <= 0) return Support::No(StrCat("hidden is ", desc.hidden));
-  if (desc.bias && desc.kind == NormKind::kRms) return Support::No("RMSNorm has no bias");
+  if (desc.bias && desc.kind != NormKind::kLayer) return Support::No("only LayerNorm has a bias");
   return CheckNumbers(desc.activation, desc.eps);
 }
 
@@ -49,6 +49,12 @@ Status RefNorm(device::Stream&, const Norm::Desc& desc, const Norm::Args& args) 
       std::byte* residual = RowData(args.residual, t);
       StoreElement(SumDType(desc), residual, i, row[i] + LoadElement(SumDType(desc), residual, i));
       row[i] = LoadElement(SumDType(desc), residual, i);
+    }
+    if (desc.kind == NormKind::kNone) {
+      for (int64_t i = 0; i < desc.hidden; ++i) {
+        StoreElement(desc.activation, RowData(args.out, t), i, row[i]);
+      }
+      continue;
     }
     if (desc.kind == NormKind::kLayer) Center(row.data(), desc.hidden);
     const float inverse = InverseRms(row.data(), desc.hidden, desc.eps);

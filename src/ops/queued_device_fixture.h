@@ -92,6 +92,9 @@ inline TensorList TensorsOf(const GatedDelta::Args& a) {
 }
 inline TensorList TensorsOf(const GatedNorm::Args& a) { return {&a.x, &a.gate, &a.weight, &a.out}; }
 inline TensorList TensorsOf(const SigmoidGate::Args& a) { return {&a.x, &a.gate}; }
+inline TensorList TensorsOf(const SigmoidGateScaleAdd::Args& a) {
+  return {&a.x, &a.gate, &a.residual, &a.out};
+}
 inline TensorList TensorsOf(const RouteExperts::Args& a) {
   return {&a.logits, &a.bias, &a.ids, &a.weights};
 }
@@ -158,8 +161,8 @@ class QueuedDevice : public device::Device {
     facts_.memory_bytes = options.memory_bytes;
     Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
            PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, ShortConv, GatedDelta, GatedNorm,
-           SigmoidGate, RouteExperts, GroupExperts, GroupedLinear, CombineExperts, Sample,
-           SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+           SigmoidGate, SigmoidGateScaleAdd, RouteExperts, GroupExperts, GroupedLinear,
+           CombineExperts, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
   }
 
   const device::DeviceFacts& facts() const override { return facts_; }

@@ -64,7 +64,9 @@ const SourceList* Choose(const std::vector<SourceList>& alternatives,
                          const files::TensorSource& source) {
   for (const SourceList& list : alternatives) {
     bool complete = true;
-    for (const ParamSource& wanted : list) complete &= source.Find(wanted.name) != nullptr;
+    for (const ParamSource& wanted : list) {
+      complete &= source.Find(wanted.name) != nullptr || Int4Matrix::IsIn(wanted.name, source);
+    }
     if (complete) return &list;
   }
   return nullptr;
@@ -101,13 +103,20 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
                                pick.begin >= 0 && pick.begin + pick.count <= pick.group_rows),
           spec.name, ": ", wanted.name);
     const files::FileTensor* tensor = source.Find(wanted.name);
+    std::shared_ptr<const Int4Matrix> int4;
+    if (tensor == nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(
+          int4, Int4Matrix::Find(wanted.name, wanted.tensor_rows(), spec.columns, source));
+      tensor = &int4->tensor();
+    }
     SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor));
     SourceScales scales;
-    if (product && naming == Naming::kHuggingFace) {
+    if (product && naming == Naming::kHuggingFace && int4 == nullptr) {
       SLUICE_ASSIGN_OR_RETURN(scales, FindScales(*tensor, source, quantization));
     }
     resolved.tensors.push_back(tensor);
     resolved.scales.push_back(scales);
+    resolved.int4.push_back(std::move(int4));
     rows += wanted.rows;
   }
   CHECK(rows == spec.rows, spec.name, ": sources have ", rows, " rows, not ", spec.rows);

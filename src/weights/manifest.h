@@ -3,6 +3,7 @@
 // values; any thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "files/tensor_source.h"
 #include "ops/linear.h"
 #include "sluice/status.h"
+#include "weights/int4.h"
 
 namespace sluice::weights {
 
@@ -53,6 +55,7 @@ struct ParamSpec {
   // Alternatives in order of preference; the first whose tensors are all there is taken.
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
+  float factor = 1.0f;                 // of vectors: what the checkpoint's values are multiplied by
   // kExperts: their number; `rows` are those of all of them. The sources are those of the first
   // expert, of the second, and so on, equally many of each.
   int experts = 0;
@@ -74,6 +77,8 @@ struct ResolvedParam {
   SourceList sources;                             // of `spec`, the alternative that was taken
   std::vector<const files::FileTensor*> tensors;  // by source; one may be there several times
   std::vector<SourceScales> scales;               // by source; of HF's F8 matrices
+  // By source: null, or the matrix in 4 bits that `tensors` has the stand-in of.
+  std::vector<std::shared_ptr<const Int4Matrix>> int4;
   bool add_one = false;
 };
 

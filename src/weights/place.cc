@@ -159,14 +159,20 @@ class Placer {
     if (part.packing == nullptr || part.bytes < kLargeBytes) return;
     const ResolvedParam& param = job.held.param->resolved;
     (void)ForEachRun(param, part, job.rows, [&](size_t i, const RowRun& run) {
-      plan_.source->Release(RowsOf(*param.tensors[i], run.from, run.count));
+      // Rows in 4 bits lie beside others.
+      if (param.int4[i] == nullptr) {
+        plan_.source->Release(RowsOf(*param.tensors[i], run.from, run.count));
+      }
       return OkStatus();
     });
   }
 
   // The file's bytes of this parameter have been read. Progress is told on the loading thread.
   void Placed(const PlannedParam& param) {
-    for (const files::FileTensor* tensor : param.resolved.tensors) plan_.source->Release(*tensor);
+    const ResolvedParam& resolved = param.resolved;
+    for (size_t i = 0; i < resolved.tensors.size(); ++i) {
+      plan_.source->Release(resolved.int4[i] ? resolved.int4[i]->codes() : *resolved.tensors[i]);
+    }
     bytes_done_ += param.bytes();
     if (!options_.progress || std::this_thread::get_id() != loader_) return;
     options_.progress(bytes_done_, plan_.bytes);

@@ -135,6 +135,7 @@ Result<std::vector<PlannedPart>> SplitExperts(ResolvedParam* param) {
   ordered.sources.clear();
   ordered.tensors.clear();
   ordered.scales.clear();
+  ordered.int4.clear();
   for (size_t begin = 0; begin < pieces;) {
     size_t end = begin + 1;
     const DType dtype = param->tensors[begin]->dtype;
@@ -145,6 +146,7 @@ Result<std::vector<PlannedPart>> SplitExperts(ResolvedParam* param) {
         ordered.sources.push_back(param->sources[i]);
         ordered.tensors.push_back(param->tensors[i]);
         ordered.scales.push_back(param->scales[i]);
+        ordered.int4.push_back(param->int4[i]);
         part.rows += param->sources[i].rows;
         part.count += 1;
       }

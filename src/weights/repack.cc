@@ -6,8 +6,8 @@
 namespace sluice::weights {
 namespace {
 
-// Rows that are widened at a time.
-constexpr int64_t kWidenRows = 256;
+// Rows that are widened or brought from another format at a time.
+constexpr int64_t kConvertRows = 256;
 
 }  // namespace
 
@@ -21,13 +21,15 @@ Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRang
   return ForEachRun(param, part, rows, [&](size_t i, const RowRun& run) {
     const files::FileTensor& tensor = *param.tensors[i];
     const int64_t to = run.row - held.begin;
-    if (tensor.dtype == part.dtype) {
+    if (tensor.dtype == part.dtype && param.int4[i] == nullptr) {
       return packing.pack(desc, to, RowsOf(tensor, run.from, run.count).data, out);
     }
-    for (int64_t at = 0; at < run.count; at += kWidenRows) {
-      const int64_t count = std::min(kWidenRows, run.count - at);
-      const std::vector<std::byte> wide = WidenF8(tensor, param.scales[i], run.from + at, count);
-      SLUICE_RETURN_IF_ERROR(packing.pack(desc, to + at, wide, out));
+    for (int64_t at = 0; at < run.count; at += kConvertRows) {
+      const int64_t count = std::min(kConvertRows, run.count - at);
+      const std::vector<std::byte> converted =
+          param.int4[i] ? param.int4[i]->Rows(run.from + at, count)
+                        : WidenF8(tensor, param.scales[i], run.from + at, count);
+      SLUICE_RETURN_IF_ERROR(packing.pack(desc, to + at, converted, out));
     }
     return OkStatus();
   });

@@ -13,23 +13,6 @@ using ops::WeightScales;
 
 int64_t Blocks(int64_t elements) { return (elements + ops::kScaleBlock - 1) / ops::kScaleBlock; }
 
-// A plain tensor of finite numbers above zero, as every scale must be.
-Status CheckScales(const files::FileTensor& scales) {
-  if (scales.dtype != DType::kF32 && scales.dtype != DType::kF16 && scales.dtype != DType::kBF16) {
-    return BadModel(StrCat("tensor \"", scales.name, "\" is stored as ", Name(scales.dtype),
-                           " but scales must be F32, F16 or BF16; use another version of the "
-                           "model"));
-  }
-  const std::vector<float> values = ToF32(scales);
-  const auto bad = std::find_if(values.begin(), values.end(),
-                                [](float v) { return !std::isfinite(v) || v <= 0.0f; });
-  if (bad == values.end()) return OkStatus();
-  return BadModel(StrCat("tensor \"", scales.name, "\" has ", *bad, " as its number ",
-                         bad - values.begin(),
-                         ", but scales must be finite and above 0; the file is damaged or was "
-                         "quantized wrongly, so fetch it anew"));
-}
-
 Result<WeightScales> CoveredBy(const files::FileTensor& scales, const files::FileTensor& tensor) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
   int64_t count = 1;
@@ -87,6 +70,22 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += StrCat(i == 0 ? "" : ", ", shape[i]);
   return text + "]";
+}
+
+Status CheckScales(const files::FileTensor& scales) {
+  if (scales.dtype != DType::kF32 && scales.dtype != DType::kF16 && scales.dtype != DType::kBF16) {
+    return BadModel(StrCat("tensor \"", scales.name, "\" is stored as ", Name(scales.dtype),
+                           " but scales must be F32, F16 or BF16; use another version of the "
+                           "model"));
+  }
+  const std::vector<float> values = ToF32(scales);
+  const auto bad = std::find_if(values.begin(), values.end(),
+                                [](float v) { return !std::isfinite(v) || v <= 0.0f; });
+  if (bad == values.end()) return OkStatus();
+  return BadModel(StrCat("tensor \"", scales.name, "\" has ", *bad, " as its number ",
+                         bad - values.begin(),
+                         ", but scales must be finite and above 0; the file is damaged or was "
+                         "quantized wrongly, so fetch it anew"));
 }
 
 Result<SourceScales> FindScales(const files::FileTensor& tensor, const files::TensorSource& source,

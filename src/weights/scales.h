@@ -15,6 +15,9 @@ namespace sluice::weights {
 // "[2, 3]".
 std::string ShapeText(const std::vector<int64_t>& shape);
 
+// kBadModel unless `scales` is a plain tensor of finite numbers above zero, as every scale must be.
+Status CheckScales(const files::FileTensor& scales);
+
 // The scales of `tensor`, a matrix "x.weight" of a Hugging Face folder: "x.weight_scale" or
 // "x.weight_scale_inv" (by which it is multiplied, whatever the name), and with static activations
 // "x.input_scale" or "x.activation_scale". kBadModel with one sentence where an F8 matrix of a

@@ -70,6 +70,7 @@ std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
   for (const files::FileTensor* tensor : param.tensors) {
     for (float value : ToF32(*tensor)) {
       if (param.add_one) value += 1.0f;
+      value *= param.spec.factor;
       if (dtype == DType::kF32) {
         Append(&out, &value, sizeof value);
       } else {

@@ -51,8 +51,8 @@ struct Fixture {
   int64_t rope_length = 0;       // the length that transformers chose the rotation for
 };
 
-Fixture LoadFolder(const std::string& name) {
-  const std::string folder = Folder() + "models/" + name;
+Fixture LoadFolder(const std::string& name, const std::string& kind = "models/") {
+  const std::string folder = Folder() + kind + name;
   const Json expected = ReadJson(folder + "/expected.json");
   return {folder, expected["prompt"].get<std::vector<int>>(), ReadFloats(folder + "/logprobs.bin"),
           expected["rope_length"].get<int64_t>()};
@@ -161,9 +161,9 @@ size_t CountDifferent(const std::vector<float>& a, const std::vector<float>& b) 
   return count;
 }
 
-std::vector<std::string> Folders() {
+std::vector<std::string> Folders(const std::string& kind = "models") {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(Folder() + "models")) {
+  for (const auto& entry : std::filesystem::directory_iterator(Folder() + kind)) {
     names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
@@ -355,6 +355,22 @@ TEST_P(GoldenGguf, LogProbsAreThoseOfTheDequantizedWeights) {
   RecordProperty("difference", StrCat(difference));
   EXPECT_LE(difference, quantizes ? kQuantizedTolerance : kTolerance);
 }
+
+// Checkpoints with matrices in 4 bits as published ones have them, against the log-probs of their
+// dequantized weights.
+class GoldenInt4 : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenInt4, LogProbsAreThoseOfTheDequantizedWeights) {
+  const Fixture fixture = LoadFolder(GetParam(), "int4/");
+  auto runner = Open(fixture);
+  ASSERT_NE(runner, nullptr);
+  std::vector<float> rows = RunChunks(runner.get(), fixture.prompt, fixture.prompt.size(), false);
+  EXPECT_EQ(CountDifferent(RunChunks(runner.get(), fixture.prompt, 5, true), rows), 0u);
+  LogSoftmax(&rows, runner->model().vocab_size());
+  EXPECT_LE(RootMeanSquare(rows, fixture.log_probs), kQuantizedTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, GoldenInt4, ::testing::ValuesIn(Folders("int4")), TestName);
 
 // Where activations and KV are in 16 bits: 0.012 and 0.0014 on these checkpoints. F16 has three
 // bits more than BF16.

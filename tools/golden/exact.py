@@ -20,6 +20,12 @@ from safetensors.torch import load_file
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/golden/models")
 LARGEST = 1e-4  # what float32 may be off by
 FLOAT32 = torch.float32
+# What transformers holds under another name than the checkpoint has.
+RENAMED = {"block_sparse_moe.gate": "mlp.gate",
+           "block_sparse_moe.e_score": "mlp.e_score",
+           "block_sparse_moe.router.layer": "block_sparse_moe.router",
+           "block_sparse_moe.input_linear.weight": "block_sparse_moe.experts.gate_up_proj",
+           "block_sparse_moe.output_linear.weight": "block_sparse_moe.experts.down_proj"}
 
 torch.set_default_dtype(torch.float64)
 torch.float32 = torch.float = torch.float64
@@ -45,7 +51,9 @@ def stacked(weights):
         if found:
             experts.setdefault(found[1], {}).setdefault(int(found[2]), {})[found[3]] = tensor
         else:
-            rest[name.replace("block_sparse_moe.gate", "mlp.gate")] = tensor
+            for stored, held in RENAMED.items():
+                name = name.replace(stored, held)
+            rest[name] = tensor
     for layer, each in experts.items():
         ordered = [each[number] for number in sorted(each)]
         gate, up, down = (("w1", "w3", "w2") if "w1" in ordered[0]

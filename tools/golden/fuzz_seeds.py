@@ -13,7 +13,7 @@ GGUF = ["llama", "llama_yarn", "llama_llama3", "qwen2", "qwen3", "gemma2", "gemm
         "smollm3"]
 CONFIGS = ["llama", "llama_dynamic", "llama_f8", "llama_llama3", "llama_yarn_options", "mistral",
            "qwen2_window", "qwen3", "qwen3_fp8_block", "llama_ct_channel", "gemma2", "gemma3",
-           "phi3_long", "smollm3"]
+           "phi3_long", "smollm3", "granite", "exaone4", "phi2", "qwen2_moe", "glm4_moe"]
 SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 STRING, ARRAY, MXFP4 = 8, 9, 39
 # Vocabularies and merges are left out: mutations would mostly hit them.

@@ -49,6 +49,18 @@ CASES = {
     "smollm3": dict(no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4),
     "qwen3_moe": {},
     "mixtral": {},
+    "olmo2": {},
+    "granite": {},
+    "seed_oss": {},
+    "cohere": {},
+    # Neither which layers see a window, nor that all of StarCoder 2 do.
+    "cohere2": dict(layer_types=["sliding_attention"] * 3),
+    "glm4": {},
+    "exaone4": {},
+    "ernie4_5": {},
+    "nemotron": {},
+    "phi2": {},
+    "starcoder2": dict(sliding_window=None),
 }
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4"]
 

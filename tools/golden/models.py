@@ -41,6 +41,9 @@ LONG_FACTORS = dict(short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
 # gate are not.
 FP8 = dict(hidden_size=160, intermediate_size=288, head_dim=32, num_hidden_layers=2)
 
+BF16 = dict(dtype="bfloat16")
+HALF = rope("default", partial_rotary_factor=0.5)
+
 # name -> (configuration class, its options, options of the fixture). Options of the fixture:
 #   decode_from: tokens of the first prefill of the decode check (default 1). LongRoPE picks its
 #     factors by the length of the call, so the check stays on one side of the original context.
@@ -123,6 +126,59 @@ CASES = {
         num_hidden_layers=4, head_dim=16, num_experts=6, num_experts_per_tok=2,
         moe_intermediate_size=32, mlp_only_layers=[3], decoder_sparse_step=2,
         use_sliding_window=True, sliding_window=16), dict(dtype="bfloat16")),
+    "olmo2": ("Olmo2", dict(), BF16),
+    "granite": ("Granite", dict(
+        attention_bias=True, mlp_bias=True, embedding_multiplier=3.0, attention_multiplier=0.4,
+        residual_multiplier=0.3, logits_scaling=0.7), BF16),
+    "cohere": ("Cohere", dict(layer_norm_eps=1e-3, logit_scale=2.5, tie_word_embeddings=True), BF16),
+    "cohere2": ("Cohere2", dict(
+        num_hidden_layers=3, layer_norm_eps=1e-3, logit_scale=2.5, sliding_window=16, rotary_pct=1.0,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        tie_word_embeddings=True), BF16),
+    "glm": ("Glm", dict(head_dim=32, rope_parameters=HALF), BF16),
+    "glm4": ("Glm4", dict(head_dim=32, attention_bias=True, rope_parameters=HALF), BF16),
+    "seed_oss": ("SeedOss", dict(head_dim=32, attention_out_bias=True, mlp_bias=True), BF16),
+    "exaone4": ("Exaone4", dict(
+        num_hidden_layers=4, intermediate_size=64, sliding_window=16, sliding_window_pattern=4,
+        layer_types=["sliding_attention"] * 3 + ["full_attention"]), BF16),
+    "exaone4_full": ("Exaone4", dict(
+        sliding_window=None, sliding_window_pattern=None, layer_types=["full_attention"] * 2,
+        tie_word_embeddings=True), BF16),
+    "ernie4_5": ("Ernie4_5", dict(head_dim=32, use_bias=True, tie_word_embeddings=True), BF16),
+    "nemotron": ("Nemotron", dict(
+        head_dim=16, attention_bias=True, mlp_bias=True, norm_eps=1e-3, rope_parameters=HALF), BF16),
+    "phi2": ("Phi", dict(intermediate_size=256, num_key_value_heads=4, layer_norm_eps=1e-3,
+                         rope_parameters=HALF), BF16),
+    "starcoder2": ("Starcoder2", dict(sliding_window=16, norm_epsilon=1e-3,
+                                      tie_word_embeddings=True), BF16),
+    "qwen2_moe": ("Qwen2Moe", dict(
+        num_experts=6, num_experts_per_tok=2, moe_intermediate_size=48,
+        shared_expert_intermediate_size=112, mlp_only_layers=[0]), BF16),
+    "qwen3_next_moe": ("Qwen3Next", dict(
+        num_hidden_layers=2, head_dim=16, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=32, shared_expert_intermediate_size=48, linear_num_key_heads=2,
+        linear_num_value_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
+        layer_types=["linear_attention", "full_attention"],
+        rope_parameters=rope("default", 10000.0, partial_rotary_factor=0.5)), BF16),
+    "olmoe": ("Olmoe", dict(intermediate_size=48, num_experts=6, num_experts_per_tok=3), BF16),
+    "granitemoe": ("GraniteMoe", dict(
+        intermediate_size=48, num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=3.0,
+        attention_multiplier=0.4, residual_multiplier=0.3, logits_scaling=0.7), BF16),
+    "granitemoeshared": ("GraniteMoeShared", dict(
+        intermediate_size=32, num_local_experts=4, num_experts_per_tok=2,
+        shared_intermediate_size=64, attention_multiplier=0.25, attention_bias=True), BF16),
+    "glm4_moe": ("Glm4Moe", dict(
+        num_hidden_layers=3, head_dim=16, intermediate_size=64, n_routed_experts=8,
+        num_experts_per_tok=2, moe_intermediate_size=32, n_shared_experts=2, n_group=4,
+        topk_group=2, routed_scaling_factor=1.8, attention_bias=True, use_qk_norm=True,
+        rope_parameters=HALF), BF16),
+    "glm4_moe_plain": ("Glm4Moe", dict(
+        head_dim=16, intermediate_size=64, n_routed_experts=5, num_experts_per_tok=3,
+        moe_intermediate_size=32, first_k_dense_replace=0, norm_topk_prob=False,
+        rope_parameters=rope("default", partial_rotary_factor=1.0)), BF16),
+    "minimax_m2": ("MiniMaxM2", dict(
+        head_dim=32, intermediate_size=48, num_local_experts=6, num_experts_per_tok=2,
+        rope_parameters=HALF), BF16),
     "mixtral": ("Mixtral", dict(num_local_experts=4, num_experts_per_tok=2), dict(dtype="float16")),
 }
 
@@ -134,7 +190,7 @@ def randomize(model, seed):
         noise = torch.randn(parameter.shape, generator=generator)
         if "norm" in name and not name.endswith("bias"):
             kind = type(model).__name__
-            adds_one = "Gemma" in kind or ("Qwen3Next" in kind and "linear_attn" not in name)
+            adds_one = "Gemma" in kind or "Nemotron" in kind or ("Qwen3Next" in kind and "linear_attn" not in name)
             value = (0.0 if adds_one else 1.0) + 0.25 * noise
         elif name.endswith("A_log"):
             value = noise - 3.0  # states that last for dozens of tokens, and some that don't
@@ -145,6 +201,9 @@ def randomize(model, seed):
         else:
             value = 1.3 * noise / parameter.shape[-1] ** 0.5
         parameter.data.copy_(value.bfloat16().float())
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            buffer.data.copy_((0.3 * torch.randn(buffer.shape, generator=generator)).bfloat16())
 
 
 def log_probs(model, ids, **more):

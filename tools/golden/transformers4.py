@@ -34,6 +34,10 @@ def config_of_transformers4(new):
             "original_max_position_embeddings", new.get("original_max_position_embeddings"))
         scaling["type"] = scaling.pop("rope_type")
         scaling.pop("factor", None)
+    if kind == "cohere2":
+        old["sliding_window_pattern"] = new["layer_types"].index("full_attention") + 1
+    if kind == "exaone4" and new["sliding_window"] is None:
+        old["layer_types"] = new["layer_types"]
     if kind == "qwen3_next":
         old["full_attention_interval"] = new["layer_types"].index("full_attention") + 1
     if kind == "qwen2" and not new.get("use_sliding_window"):

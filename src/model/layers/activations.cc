@@ -27,6 +27,20 @@ ops::Tensor Flat(ops::Tensor t) {
   return t;
 }
 
+// What lies in columns of one matrix, once all matrices are placed.
+void Divide(const Widths& widths, Activations* a) {
+  if (!a->expert_starts.empty()) {
+    a->expert_starts = Flat(a->expert_starts);
+    a->expert_tokens = Flat(a->expert_tokens);
+  }
+  a->qkv = a->qkv_gate.Columns(0, widths.qkv);
+  a->attention_gate = a->qkv_gate.Columns(widths.qkv, widths.gate);
+  a->linear_qkv = a->linear_in.Columns(0, widths.channels);
+  a->linear_gate = a->linear_in.Columns(widths.channels, widths.value);
+  const int64_t ba = widths.channels + widths.value;
+  a->linear_ba = a->linear_in.Columns(ba, widths.linear_in - ba);
+}
+
 struct Layout {
   Activations a;
   size_t bytes = 0;  // for the most tokens and rows
@@ -67,8 +81,12 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   by_token(a.attended, widths.gate > 0 ? after_q : first, widths.q);
   const size_t convolved = by_token(a.linear_in, first, widths.linear_in);
   by_token(a.recalled, by_token(a.convolved, convolved, widths.channels), widths.value);
-  const size_t gated = by_token(a.gate_up, first, 2 * int64_t{config.intermediate_size});
-  by_token(a.gated, gated, config.intermediate_size);
+  const int64_t inner = std::max(config.intermediate_size, config.experts.shared_width);
+  const size_t gated = by_token(a.gate_up, first, 2 * inner);
+  const size_t shared_gate = by_token(a.gated, gated, inner);
+  if (config.experts.shared_gate) {
+    place(a.shared_gate, shared_gate, DType::kF32, tokens, options.max_tokens, 1);
+  }
   if (config.experts.count > 0) {
     const files::ExpertsConfig& experts = config.experts;
     const int64_t each = experts.per_token;
@@ -85,22 +103,12 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
     at = by_choice(a.expert_weights, at, DType::kF32);
     at = place(a.expert_starts, at, DType::kI32, experts.count + 1, experts.count + 1, 1);
     at = by_place(a.expert_tokens, at, DType::kI32, 1);
-    const size_t inner =
+    const size_t expert_inner =
         std::max(by_place(a.expert_out, at, DType::kF32, hidden),
                  by_place(a.expert_gate_up, at, options.activation, 2 * int64_t{experts.width}));
-    by_place(a.expert_gated, inner, options.activation, experts.width);
+    by_place(a.expert_gated, expert_inner, options.activation, experts.width);
   }
-  if (workspace == nullptr) return layout;
-  if (config.experts.count > 0) {
-    a.expert_starts = Flat(a.expert_starts);
-    a.expert_tokens = Flat(a.expert_tokens);
-  }
-  a.qkv = a.qkv_gate.Columns(0, widths.qkv);
-  a.attention_gate = a.qkv_gate.Columns(widths.qkv, widths.gate);
-  a.linear_qkv = a.linear_in.Columns(0, widths.channels);
-  a.linear_gate = a.linear_in.Columns(widths.channels, widths.value);
-  a.linear_ba = a.linear_in.Columns(widths.channels + widths.value,
-                                    widths.linear_in - widths.channels - widths.value);
+  if (workspace != nullptr) Divide(widths, &a);
   return layout;
 }
 

@@ -27,8 +27,10 @@ struct Activations {
   ops::Tensor linear_in;  // all three
   ops::Tensor convolved;  // [tokens, channels]
   ops::Tensor recalled;   // [tokens, value width]
-  ops::Tensor gate_up;    // [tokens, 2 * intermediate]; in the memory of qkv and q
-  ops::Tensor gated;      // [tokens, intermediate]
+  // As wide as the widest feed-forward part needs, in the memory of qkv and q.
+  ops::Tensor gate_up;      // [tokens, 2 * width]
+  ops::Tensor gated;        // [tokens, width]
+  ops::Tensor shared_gate;  // F32 [tokens, 1]: of the expert that every token takes
   // Of a layer with experts, in the memory of qkv and q. A place holds a token for one of the
   // experts that it takes, so there are tokens * per_token places.
   ops::Tensor router_logits;                 // F32 [tokens, experts]

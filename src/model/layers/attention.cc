@@ -55,17 +55,7 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   attention.first_of_group_ = layer == group.layers.front();
   attention.qkv_ = FusedLinear::Make(binder, prefix + "qkv");
   attention.output_ = FusedLinear::Make(binder, prefix + "output");
-  if (config.qk_norm) {
-    ops::QkNorm::Desc desc;
-    desc.activation = binder.options.activation;
-    desc.q_heads = config.num_heads;
-    desc.kv_heads = config.num_kv_heads;
-    desc.head_dim = config.head_dim;
-    desc.eps = config.norm_eps;
-    SLUICE_ASSIGN_OR_RETURN(attention.qk_norm_, binder.Bind<ops::QkNorm>(desc));
-    attention.q_norm_ = binder.Get(prefix + "q_norm")->tensor;
-    attention.k_norm_ = binder.Get(prefix + "k_norm")->tensor;
-  }
+  SLUICE_RETURN_IF_ERROR(attention.BindNorms(binder, prefix));
   const bool local = config.layers[layer].local_rope;
   const int rotary_dims = rope.empty() ? 0 : static_cast<int>(rope.dims[1]);
   const bool interleaved = local ? config.local_rope.interleaved : config.rope.interleaved;
@@ -83,17 +73,46 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   return attention;
 }
 
+Status Attention::BindNorms(const Binder& binder, const std::string& prefix) {
+  const files::ModelConfig& config = binder.config;
+  const DType activation = binder.options.activation;
+  if (config.qk_norm == files::QkNormKind::kNone) return OkStatus();
+  q_norm_ = binder.Get(prefix + "q_norm")->tensor;
+  k_norm_ = binder.Get(prefix + "k_norm")->tensor;
+  if (config.qk_norm == files::QkNormKind::kHead) {
+    SLUICE_ASSIGN_OR_RETURN(qk_norm_, binder.Bind<ops::QkNorm>({.activation = activation,
+                                                                .q_heads = config.num_heads,
+                                                                .kv_heads = config.num_kv_heads,
+                                                                .head_dim = config.head_dim,
+                                                                .eps = config.norm_eps}));
+    return OkStatus();
+  }
+  const auto bind = [&](int heads) {
+    return binder.Bind<ops::Norm>({.activation = activation,
+                                   .hidden = int64_t{heads} * config.head_dim,
+                                   .eps = config.norm_eps});
+  };
+  SLUICE_ASSIGN_OR_RETURN(all_q_norm_, bind(config.num_heads));
+  SLUICE_ASSIGN_OR_RETURN(all_k_norm_, bind(config.num_kv_heads));
+  return OkStatus();
+}
+
+Status Attention::Normalize(device::Stream& stream, const Activations& a) const {
+  if (qk_norm_.bound()) {
+    return qk_norm_(stream, {.qkv = a.qkv, .q_weight = q_norm_, .k_weight = k_norm_});
+  }
+  if (!all_q_norm_.bound()) return OkStatus();
+  const ops::Tensor q = a.qkv.Columns(0, q_norm_.dims[0]);
+  const ops::Tensor k = a.qkv.Columns(q.dims[1], k_norm_.dims[0]);
+  SLUICE_RETURN_IF_ERROR(all_q_norm_(stream, {.x = q, .weight = q_norm_, .out = q}));
+  return all_k_norm_(stream, {.x = k, .weight = k_norm_, .out = k});
+}
+
 Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
                              const Activations& a, const ops::Tensor& residual,
                              const ops::Tensor& out) const {
   SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv_gate));
-  if (qk_norm_.bound()) {
-    ops::QkNorm::Args args;
-    args.qkv = a.qkv;
-    args.q_weight = q_norm_;
-    args.k_weight = k_norm_;
-    SLUICE_RETURN_IF_ERROR(qk_norm_(*context.stream, args));
-  }
+  SLUICE_RETURN_IF_ERROR(Normalize(*context.stream, a));
   SLUICE_RETURN_IF_ERROR(Rotate(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Attend(context, batch, a));
   if (gate_.bound()) {

@@ -31,13 +31,16 @@ class Attention {
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
+  Status BindNorms(const Binder& binder, const std::string& prefix);
+  Status Normalize(device::Stream& stream, const Activations& a) const;
   Status Rotate(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   Status Attend(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
   int layer_ = 0, group_ = 0;
   bool first_of_group_ = false;
   FusedLinear qkv_, output_;
-  ops::Bound<ops::QkNorm> qk_norm_;  // unbound: the model has none
+  ops::Bound<ops::QkNorm> qk_norm_;  // unbound: the model does not normalize each head
+  ops::Bound<ops::Norm> all_q_norm_, all_k_norm_;  // unbound: nor all heads together
   ops::Tensor q_norm_, k_norm_;
   ops::Bound<ops::RopeKv> rope_kv_;
   ops::Tensor rope_;

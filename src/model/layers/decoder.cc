@@ -6,16 +6,12 @@
 #include "files/architectures.h"
 
 namespace sluice::model::layers {
-namespace {
-
-constexpr size_t kBlocksOfLayer = 2;  // a mixer and a feed-forward part
-
-}  // namespace
-
 Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
   const files::ModelConfig& config = model->config_;
-  const bool after = files::InfoOf(config.architecture).norms_after;
+  const files::NormPlaces places = files::InfoOf(config.architecture).norm_places;
+  const bool before = places != files::NormPlaces::kAfter;
+  const bool after = places != files::NormPlaces::kBefore;
   CHECK(!(after && config.parallel_residual),
         "blocks in parallel have no norm that adds the first");
   const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
@@ -23,13 +19,26 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
                           TokenEmbedding::Make(binder, binder.Get("embedding")->tensor));
   SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
   for (int i = 0; i < config.num_layers; ++i) {
-    const auto name = [&](const char* norm) { return StrCat("layers.", i, ".", norm); };
+    const auto name = [&](const char* norm, bool there) {
+      return there ? StrCat("layers.", i, ".", norm) : "";
+    };
+    SLUICE_ASSIGN_OR_RETURN(Norm norm, model->NormOfSum(binder, name("input_norm", before)));
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
-    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, name("input_norm"), std::move(mixer),
-                                           after ? name("attention_post_norm") : ""));
+    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
+                                           name("attention_post_norm", after)));
+    norm = Norm();
+    if (!config.parallel_residual) {
+      SLUICE_ASSIGN_OR_RETURN(norm, model->NormOfSum(binder, name("mlp_norm", before)));
+    }
     SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
-    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, config.parallel_residual ? "" : name("mlp_norm"),
-                                           std::move(mlp), after ? name("mlp_post_norm") : ""));
+    SLUICE_RETURN_IF_ERROR(
+        model->AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
+    if (config.layers[i].experts && config.experts.shared_width > 0) {
+      CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
+      SLUICE_ASSIGN_OR_RETURN(Body shared, model->MakeSharedExpert(binder, i));
+      SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, Norm(), std::move(shared), ""));
+    }
+    model->blocks_.back().ends_layer = true;
   }
   model->adds_to_normed_ = files::InfoOf(config.architecture).encoder;
   SLUICE_RETURN_IF_ERROR(model->MakeEnd(binder));
@@ -94,21 +103,25 @@ Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
     SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
     return Body(std::move(experts));
   }
-  if (files::InfoOf(config_.architecture).encoder) {
-    SLUICE_ASSIGN_OR_RETURN(PlainMlp mlp, PlainMlp::Make(binder, layer));
-    return Body(std::move(mlp));
-  }
-  SLUICE_ASSIGN_OR_RETURN(GatedMlp mlp, GatedMlp::Make(binder, layer));
+  SLUICE_ASSIGN_OR_RETURN(
+      Mlp mlp, Mlp::Make(binder, StrCat("layers.", layer, ".mlp."), config_.intermediate_size));
   return Body(std::move(mlp));
 }
 
-Status Decoder::AddBlock(const Binder& binder, const std::string& before, Body body,
-                         const std::string& after) {
-  Block block;
-  block.body = std::move(body);
-  if (!before.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(block.before, NormOfSum(binder, before));
+Result<Decoder::Body> Decoder::MakeSharedExpert(const Binder& binder, int layer) const {
+  if (config_.experts.shared_gate) {
+    SLUICE_ASSIGN_OR_RETURN(SharedExpert shared, SharedExpert::Make(binder, layer));
+    return Body(std::move(shared));
   }
+  SLUICE_ASSIGN_OR_RETURN(Mlp mlp, Mlp::Make(binder, StrCat("layers.", layer, ".shared."),
+                                             config_.experts.shared_width));
+  return Body(std::move(mlp));
+}
+
+Status Decoder::AddBlock(const Binder& binder, Norm before, Body body, const std::string& after) {
+  Block block;
+  block.before = std::move(before);
+  block.body = std::move(body);
   if (!after.empty()) {
     SLUICE_ASSIGN_OR_RETURN(block.after, Norm::Make(binder, after, Norm::Of::kBranch));
   }
@@ -131,14 +144,14 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
   const ops::Tensor home = a.hidden;
   std::span<const int> wanted = outputs.layers;
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    const Block& block = blocks_[i];
+  int layer = 0;
+  for (const Block& block : blocks_) {
     if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
     const bool adds = !block.after.bound();
     // Where hidden states of a layer are wanted its last block leaves them, and the block behind
     // reads them there.
     ops::Tensor sum = home;
-    if (!wanted.empty() && i + 1 == kBlocksOfLayer * (wanted.front() + size_t{1})) {
+    if (block.ends_layer && !wanted.empty() && layer == wanted.front()) {
       CHECK(adds, "hidden states of a layer with a norm behind it");
       const size_t number = outputs.layers.size() - wanted.size();
       sum = outputs.layers_hidden.Columns(static_cast<int64_t>(number) * config_.hidden_size,
@@ -152,6 +165,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
         },
         block.body));
     if (adds) a.hidden = sum;
+    if (block.ends_layer) ++layer;
     if (!adds) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
   }
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));

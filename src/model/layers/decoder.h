@@ -11,12 +11,12 @@
 #include "model/layers/attention.h"
 #include "model/layers/expert_mlp.h"
 #include "model/layers/gated_delta_net.h"
-#include "model/layers/gated_mlp.h"
+#include "model/layers/mlp.h"
 #include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
-#include "model/layers/plain_mlp.h"
 #include "model/layers/pooling.h"
 #include "model/layers/rope_table.h"
+#include "model/layers/shared_expert.h"
 #include "model/layers/token_embedding.h"
 #include "model/model.h"
 
@@ -32,7 +32,7 @@ class Decoder : public Model {
                const DraftOutputs& outputs) const override;
 
  private:
-  using Body = std::variant<Attention, GatedDeltaNet, GatedMlp, PlainMlp, ExpertMlp>;
+  using Body = std::variant<Attention, GatedDeltaNet, Mlp, ExpertMlp, SharedExpert>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
@@ -40,6 +40,7 @@ class Decoder : public Model {
     // Of what the body gives, which the norm that comes next then adds to the residual stream.
     // Unbound: the body's last product adds it.
     Norm after;
+    bool ends_layer = false;
   };
 
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
@@ -48,11 +49,11 @@ class Decoder : public Model {
   Status MakeEnd(const Binder& binder);
   Result<Body> MakeMixer(const Binder& binder, int layer) const;
   Result<Body> MakeMlp(const Binder& binder, int layer) const;
-  // Appends a block. `before` and `after` name its norms; empty: it has none.
-  Status AddBlock(const Binder& binder, const std::string& before, Body body,
-                  const std::string& after);
-  // The norm `name` of the residual stream, to which the last block's output is added first where
-  // the block has not done it.
+  Result<Body> MakeSharedExpert(const Binder& binder, int layer) const;
+  // Appends a block. `after` names the norm of what it gives; empty: it has none.
+  Status AddBlock(const Binder& binder, Norm before, Body body, const std::string& after);
+  // The norm `name` (empty: only the sum) of the residual stream, to which the last block's output
+  // is added first where the block has not done it.
   Result<Norm> NormOfSum(const Binder& binder, const std::string& name) const;
 
   TokenEmbedding embedding_;

@@ -19,7 +19,10 @@ using weights::ParamSpec;
 class ParamList {
  public:
   explicit ParamList(const files::ModelConfig& config)
-      : config_(config), info_(files::InfoOf(config.architecture)), prefixes_{{"model.", ""}} {
+      : config_(config),
+        info_(files::InfoOf(config.architecture)),
+        names_(info_.hf_tensors),
+        prefixes_{{std::string(names_.decoder), ""}} {
     // As sentence-transformers writes a model that embeds: without the model around the decoder.
     if (config.pooling) prefixes_.push_back({"", ""});
     if (info_.in_multimodal) {
@@ -33,39 +36,50 @@ class ParamList {
   explicit ParamList(const files::EagleConfig& eagle)
       : config_(eagle.layer),
         info_(files::InfoOf(config_.architecture)),
+        names_(info_.hf_tensors),
         prefixes_{{"", ""}, {"model.", ""}},
         head_layer_("midlayer.") {}
 
   void Embedding() {
     AddTop("embedding", ParamRole::kEmbedding, config_.vocab_size, config_.hidden_size,
-           &Prefix::decoder, "embed_tokens.weight", "token_embd.weight");
+           &Prefix::decoder, StrCat(names_.embedding, ".weight"), "token_embd.weight");
   }
 
   // The output matrix: the embedding itself where the checkpoint ties them.
   void Output() {
     const bool tied = config_.tied_embeddings;
-    ParamSpec& spec = AddTop("output", ParamRole::kLinear, config_.vocab_size, config_.hidden_size,
-                             tied ? &Prefix::decoder : &Prefix::output,
-                             tied ? "embed_tokens.weight" : "lm_head.weight", "output.weight");
+    ParamSpec& spec =
+        AddTop("output", ParamRole::kLinear, config_.vocab_size, config_.hidden_size,
+               tied ? &Prefix::decoder : &Prefix::output,
+               StrCat(tied ? names_.embedding : names_.logits, ".weight"), "output.weight");
     // llama.cpp's files tie by leaving the output matrix out.
     spec.gguf.push_back({{"token_embd.weight", spec.rows}});
     spec.f32_out = true;  // the sampler's logits
+    spec.bias = config_.logits_bias;
+    if (!config_.logits_bias) return;
+    AddTop("output_bias", ParamRole::kBias, config_.vocab_size, 0, &Prefix::output,
+           StrCat(names_.logits, ".bias"), "output.bias");
   }
 
+  // Logits are scaled by scaling what the output matrix reads.
   void FinalNorm() {
-    AddTop("final_norm", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder, "norm.weight",
-           "output_norm.weight")
-        .hugging_face_adds_one = info_.hf_norms_add_one;
-    if (!info_.layer_norms) return;
+    ParamSpec& norm =
+        AddTop("final_norm", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
+               StrCat(names_.final_norm, ".weight"), "output_norm.weight");
+    norm.hugging_face_adds_one = info_.hf_norms_add_one;
+    norm.factor = config_.logit_scale;
+    if (info_.norm != files::ModelNorm::kLayer) return;
     AddTop("final_norm_bias", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
-           "norm.bias", "output_norm.bias");
+           StrCat(names_.final_norm, ".bias"), "output_norm.bias")
+        .factor = config_.logit_scale;
   }
 
   // A norm of the hidden state in layer `i`, with its bias where the architecture's have one.
   void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf) {
     const Pieces pieces = {{std::string(hugging_face), std::string(gguf), config_.hidden_size}};
     AddNorm(i, name, pieces);
-    if (info_.layer_norms) Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
+    if (info_.norm != files::ModelNorm::kLayer) return;
+    Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
   }
 
   // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
@@ -73,10 +87,10 @@ class ParamList {
   void Qkv(int i, int64_t columns) {
     const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
     const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
-    Pieces pieces = info_.fused ? Pieces{{"self_attn.qkv_proj", "attn_qkv", q + 2 * kv}}
-                                : Pieces{{"self_attn.q_proj", "attn_q", q},
-                                         {"self_attn.k_proj", "attn_k", kv},
-                                         {"self_attn.v_proj", "attn_v", kv}};
+    Pieces pieces = info_.qkv == files::QkvLayout::kStacked
+                        ? Pieces{Of(names_.qkv, "attn_qkv", q + 2 * kv)}
+                        : Pieces{Of(names_.q, "attn_q", q), Of(names_.k, "attn_k", kv),
+                                 Of(names_.v, "attn_v", kv)};
     if (config_.attention_gate) {
       // Head by head the query's rows, then the gate's.
       const int64_t dim = config_.head_dim;
@@ -85,15 +99,18 @@ class ParamList {
       pieces.back().pick = {config_.num_heads, 2 * dim, dim, dim};
     }
     Matrix(i, "attention.qkv", pieces, columns, config_.attention_bias);
-    if (!config_.qk_norm) return;
-    AddNorm(i, "attention.q_norm", {{"self_attn.q_norm", "attn_q_norm", config_.head_dim}});
-    AddNorm(i, "attention.k_norm", {{"self_attn.k_norm", "attn_k_norm", config_.head_dim}});
+    if (config_.qk_norm == files::QkNormKind::kNone) return;
+    const bool head = config_.qk_norm == files::QkNormKind::kHead;
+    AddNorm(i, "attention.q_norm",
+            {{"self_attn.q_norm", "attn_q_norm", head ? config_.head_dim : q}});
+    AddNorm(i, "attention.k_norm",
+            {{"self_attn.k_norm", "attn_k_norm", head ? config_.head_dim : kv}});
   }
 
   void AttentionOutput(int i) {
-    Matrix(i, "attention.output", {{"self_attn.o_proj", "attn_output", config_.hidden_size}},
+    Matrix(i, "attention.output", {Of(names_.attention_output, "attn_output", config_.hidden_size)},
            int64_t{config_.num_heads} * config_.head_dim, config_.attention_output_bias,
-           !info_.norms_after);
+           BlocksAdd(config_));
   }
 
   // "linear.in", rows of queries, keys, values, gate, b, a; "linear.conv", "linear.dt_bias",
@@ -126,21 +143,22 @@ class ParamList {
     vector("linear.a_log", "linear_attn.A_log", linear.value_heads, "");
     vector("linear.norm", "linear_attn.norm", linear.value_head_dim, ".weight");
     Matrix(i, "linear.output", {{"linear_attn.out_proj", "", config_.hidden_size}},
-           linear.value_width(), false, !info_.norms_after);
+           linear.value_width(), false, BlocksAdd(config_));
   }
 
-  // "mlp.gate_up": gate rows, then up rows.
-  void GateUp(int i) {
+  // "mlp.gate_up", gate rows, then up rows; "mlp.up" where there is no gate; "mlp.down".
+  void Mlp(int i) {
     const int64_t width = config_.intermediate_size;
-    const Pieces pieces = info_.fused ? Pieces{{"mlp.gate_up_proj", "ffn_up", 2 * width}}
-                                      : Pieces{{"mlp.gate_proj", "ffn_gate", width},
-                                               {"mlp.up_proj", "ffn_up", width}};
-    Matrix(i, "mlp.gate_up", pieces, config_.hidden_size, config_.mlp_bias);
-  }
-
-  void Down(int i) {
-    Matrix(i, "mlp.down", {{"mlp.down_proj", "ffn_down", config_.hidden_size}},
-           config_.intermediate_size, config_.mlp_bias, !info_.norms_after);
+    if (config_.plain_mlp) {
+      Matrix(i, "mlp.up", {Of(names_.up, "ffn_up", width)}, config_.hidden_size, config_.mlp_bias);
+    } else {
+      const Pieces pieces = info_.gate_up_stacked ? Pieces{Of(names_.gate_up, "ffn_up", 2 * width)}
+                                                  : Pieces{Of(names_.gate, "ffn_gate", width),
+                                                           Of(names_.up, "ffn_up", width)};
+      Matrix(i, "mlp.gate_up", pieces, config_.hidden_size, config_.mlp_bias);
+    }
+    Matrix(i, "mlp.down", {Of(names_.down, "ffn_down", config_.hidden_size)}, width,
+           config_.mlp_bias, BlocksAdd(config_));
   }
 
   // "join": from the normed hidden state, then the normed embedding, to the head's residual stream.
@@ -164,26 +182,45 @@ class ParamList {
         .f32_out = true;
   }
 
-  // "experts.router"; "experts.gate_up", of each expert its gate rows, then its up rows; and
-  // "experts.down".
+  // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
+  // its gate rows, then its up rows; and "experts.down".
   void Experts(int i) {
     const files::ExpertsConfig& experts = config_.experts;
-    const bool mixtral = info_.hf_experts == files::HfExperts::kEvery;
-    const std::string block = mixtral ? "block_sparse_moe." : "mlp.";
-    Matrix(i, "experts.router", {{block + "gate", "ffn_gate_inp", experts.count}},
-           config_.hidden_size, false);
-    specs_.back().f32_out = true;  // so that no token takes another expert by a rounding
-    const auto name = [&](const char* of_mixtral, const char* of_others) {
-      return mixtral ? of_mixtral : of_others;
-    };
+    const files::HfExperts& names = info_.hf_experts;
     const int64_t width = experts.width, hidden = config_.hidden_size;
-    AddExperts(i, "experts.gate_up", block,
-               {{name("w1", "gate_proj"), "ffn_gate_exps", width},
-                {name("w3", "up_proj"), "ffn_up_exps", width}},
+    Matrix(i, "experts.router",
+           {Of(StrCat(names.block, names.router), "ffn_gate_inp", experts.count)}, hidden, false);
+    specs_.back().f32_out = true;  // so that no token takes another expert by a rounding
+    if (experts.bias) {
+      Add(i, "experts.score_bias", ParamRole::kNorm,
+          {Of(StrCat(names.block, names.bias), "exp_probs_b", experts.count)}, 0, "");
+    }
+    AddExperts(i, "experts.gate_up", names.stacked_gate_up,
+               {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)},
                hidden);
-    AddExperts(i, "experts.down", block, {{name("w2", "down_proj"), "ffn_down_exps", hidden}},
+    AddExperts(i, "experts.down", names.stacked_down, {Of(names.down, "ffn_down_exps", hidden)},
                width);
     specs_.back().f32_out = true;  // what experts give is added up in F32
+  }
+
+  // "shared.gate_up", "shared.down" and, where the expert that every token takes has one,
+  // "shared.gate".
+  void SharedExpert(int i) {
+    const files::HfExperts& names = info_.hf_experts;
+    const files::ExpertsConfig& experts = config_.experts;
+    const int64_t width = experts.shared_width, hidden = config_.hidden_size;
+    const auto name = [&](std::string_view matrix) { return StrCat(names.shared, matrix); };
+    const Pieces pieces = names.stacked_gate_up.empty()
+                              ? Pieces{Of(name(names.gate), "ffn_gate_shexp", width),
+                                       Of(name(names.up), "ffn_up_shexp", width)}
+                              : Pieces{Of(name(names.stacked_gate_up), "ffn_up_shexp", 2 * width)};
+    Matrix(i, "shared.gate_up", pieces, hidden, false);
+    const std::string_view down = names.stacked_down.empty() ? names.down : names.stacked_down;
+    Matrix(i, "shared.down", {Of(name(down), "ffn_down_shexp", hidden)}, width, false,
+           !experts.shared_gate);
+    if (!experts.shared_gate) return;
+    Matrix(i, "shared.gate", {Of(names.shared_gate, "ffn_gate_inp_shexp", 1)}, hidden, false);
+    specs_.back().f32_out = true;
   }
 
   std::vector<ParamSpec> Take() {
@@ -206,10 +243,14 @@ class ParamList {
     weights::RowPick pick = {};
   };
   using Pieces = std::vector<Piece>;
+  static Piece Of(std::string_view hugging_face, std::string_view gguf, int64_t rows) {
+    return {std::string(hugging_face), std::string(gguf), rows};
+  }
 
   // Adds what stands outside the layers.
   ParamSpec& AddTop(const char* name, ParamRole role, int64_t rows, int64_t columns,
-                    std::string Prefix::*prefix, const char* hugging_face, const char* gguf) {
+                    std::string Prefix::*prefix, const std::string& hugging_face,
+                    const char* gguf) {
     ParamSpec& spec = specs_.emplace_back();
     spec.name = name;
     spec.role = role;
@@ -264,8 +305,9 @@ class ParamList {
   }
 
   // Adds matrices of all experts of layer `i`. A Hugging Face checkpoint has each expert's `pieces`
-  // apart, GGUF one tensor of all experts for each piece.
-  void AddExperts(int i, std::string_view name, const std::string& block, const Pieces& pieces,
+  // apart, or all of them in the tensor `stacked`; GGUF has one tensor of all experts for each
+  // piece.
+  void AddExperts(int i, std::string_view name, std::string_view stacked, const Pieces& pieces,
                   int64_t columns) {
     const int64_t experts = config_.experts.count;
     ParamSpec& spec = specs_.emplace_back();
@@ -273,30 +315,38 @@ class ParamList {
     spec.role = ParamRole::kExperts;
     spec.columns = columns;
     spec.experts = config_.experts.count;
-    for (const Piece& piece : pieces) spec.rows += experts * piece.rows;
-    weights::SourceList gguf;
+    int64_t rows = 0;  // of one expert
+    for (const Piece& piece : pieces) rows += piece.rows;
+    spec.rows = experts * rows;
+    const auto of_all = [&](const std::string& tensor, int64_t e, int64_t count) {
+      return weights::ParamSource{tensor, count, {1, experts * count, e * count, count}};
+    };
+    spec.gguf.resize(1);
+    spec.hugging_face.resize(prefixes_.size());
     for (int64_t e = 0; e < experts; ++e) {
       for (const Piece& piece : pieces) {
-        const weights::RowPick pick = {1, experts * piece.rows, e * piece.rows, piece.rows};
-        gguf.push_back({StrCat("blk.", i, ".", piece.gguf, ".weight"), piece.rows, pick});
+        spec.gguf[0].push_back(
+            of_all(StrCat("blk.", i, ".", piece.gguf, ".weight"), e, piece.rows));
       }
-    }
-    spec.gguf = {std::move(gguf)};
-    for (const Prefix& prefix : prefixes_) {
-      const std::string layer = StrCat(prefix.decoder, "layers.", i, ".");
-      weights::SourceList apart;
-      for (int64_t e = 0; e < experts; ++e) {
+      for (size_t p = 0; p < prefixes_.size(); ++p) {
+        const std::string block =
+            StrCat(prefixes_[p].decoder, "layers.", i, ".", info_.hf_experts.block);
+        weights::SourceList& list = spec.hugging_face[p];
+        if (!stacked.empty()) {
+          list.push_back(of_all(StrCat(block, stacked, ".weight"), e, rows));
+          continue;
+        }
         for (const Piece& piece : pieces) {
-          apart.push_back({StrCat(layer, block, "experts.", e, ".", piece.hugging_face, ".weight"),
-                           piece.rows});
+          list.push_back(
+              {StrCat(block, "experts.", e, ".", piece.hugging_face, ".weight"), piece.rows});
         }
       }
-      spec.hugging_face.push_back(std::move(apart));
     }
   }
 
   const files::ModelConfig& config_;
   const files::ArchitectureInfo& info_;
+  const files::HfTensors& names_;
   std::vector<Prefix> prefixes_;  // in order of preference
   const std::string head_layer_;  // where the layer of a head stands; empty: behind the model's
   std::vector<ParamSpec> specs_;
@@ -304,10 +354,10 @@ class ParamList {
 
 void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig& layer,
               ParamList* list) {
-  // Checkpoints call the norm before the feed-forward part "post_attention" where none stands after
-  // the attention.
-  const bool after = files::InfoOf(config.architecture).norms_after;
-  list->Norm(i, "input_norm", "input_layernorm", "attn_norm");
+  const files::ArchitectureInfo& info = files::InfoOf(config.architecture);
+  const files::HfTensors& names = info.hf_tensors;
+  const bool before = info.norm_places != files::NormPlaces::kAfter, after = !BlocksAdd(config);
+  if (before) list->Norm(i, "input_norm", names.input_norm, "attn_norm");
   if (layer.kind == files::LayerKind::kLinear) {
     list->GatedDeltaNet(i);
   } else {
@@ -315,22 +365,24 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
     list->AttentionOutput(i);
   }
   if (after) {
-    list->Norm(i, "attention_post_norm", "post_attention_layernorm", "post_attention_norm");
+    list->Norm(i, "attention_post_norm", names.attention_post_norm, "post_attention_norm");
   }
-  if (!config.parallel_residual) {
-    list->Norm(i, "mlp_norm", after ? "pre_feedforward_layernorm" : "post_attention_layernorm",
-               "ffn_norm");
-  }
+  if (before && !config.parallel_residual)
+    list->Norm(i, "mlp_norm", names.mlp_norm, info.gguf_mlp_norm);
   if (layer.experts) {
     list->Experts(i);
+    if (config.experts.shared_width > 0) list->SharedExpert(i);
   } else {
-    list->GateUp(i);
-    list->Down(i);
+    list->Mlp(i);
   }
-  if (after) list->Norm(i, "mlp_post_norm", "post_feedforward_layernorm", "post_ffw_norm");
+  if (after) list->Norm(i, "mlp_post_norm", names.mlp_post_norm, "post_ffw_norm");
 }
 
 }  // namespace
+
+bool BlocksAdd(const files::ModelConfig& config) {
+  return files::InfoOf(config.architecture).norm_places == files::NormPlaces::kBefore;
+}
 
 std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, bool mtp_head) {
   ParamList list(config);
@@ -360,8 +412,7 @@ std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
   list.Qkv(kLayer, 2 * hidden);
   list.AttentionOutput(kLayer);
   list.Norm(kLayer, "mlp_norm", "post_attention_layernorm", "");
-  list.GateUp(kLayer);
-  list.Down(kLayer);
+  list.Mlp(kLayer);
   list.FinalNorm();
   list.OutputOf(config.draft_vocab_size);
   return list.Take();

@@ -9,6 +9,10 @@
 
 namespace sluice::model::layers {
 
+// Whether blocks add what they give to the residual stream themselves; else the norm behind one
+// does.
+bool BlocksAdd(const files::ModelConfig& config);
+
 // With `mtp_head` also those of mtp_head.h, as of a layer behind the last.
 std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, bool mtp_head);
 

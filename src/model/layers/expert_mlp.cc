@@ -1,8 +1,8 @@
 #include "model/layers/expert_mlp.h"
 
 #include "base/str_cat.h"
-#include "files/architectures.h"
-#include "model/layers/gated_mlp.h"
+#include "model/layers/decoder_params.h"
+#include "model/layers/mlp.h"
 
 namespace sluice::model::layers {
 
@@ -15,17 +15,25 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   mlp.router_ = FusedLinear::Make(binder, prefix + "router");
   mlp.gate_up_ = binder.Get(prefix + "gate_up");
   mlp.down_ = binder.Get(prefix + "down");
-  SLUICE_ASSIGN_OR_RETURN(mlp.route_,
-                          binder.Bind<ops::RouteExperts>({.experts = experts.count,
-                                                          .top_k = experts.per_token,
-                                                          .renormalize = experts.renormalize}));
+  if (experts.bias) mlp.score_bias_ = binder.Get(prefix + "score_bias")->tensor;
+  const bool sigmoid = experts.score == files::RouterScore::kSigmoid;
+  SLUICE_ASSIGN_OR_RETURN(
+      mlp.route_, binder.Bind<ops::RouteExperts>({.scoring = sigmoid ? ops::RouterScoring::kSigmoid
+                                                                     : ops::RouterScoring::kSoftmax,
+                                                  .experts = experts.count,
+                                                  .top_k = experts.per_token,
+                                                  .groups = experts.groups,
+                                                  .groups_kept = experts.groups_kept,
+                                                  .bias = experts.bias,
+                                                  .renormalize = experts.renormalize,
+                                                  .scale = experts.scale}));
   SLUICE_ASSIGN_OR_RETURN(mlp.group_, binder.Bind<ops::GroupExperts>(
                                           {.experts = experts.count, .top_k = experts.per_token}));
   SLUICE_ASSIGN_OR_RETURN(
       mlp.activation_,
       binder.Bind<ops::GatedActivation>(
           {.kind = ActivationOf(config), .activation = activation, .width = experts.width}));
-  const bool adds = !files::InfoOf(config.architecture).norms_after;
+  const bool adds = BlocksAdd(config);
   SLUICE_ASSIGN_OR_RETURN(
       mlp.combine_,
       binder.Bind<ops::CombineExperts>({.out = adds ? ops::ResidualDType(activation) : activation,
@@ -54,8 +62,10 @@ Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch&, const 
                              const ops::Tensor& residual, const ops::Tensor& out) const {
   device::Stream& stream = *context.stream;
   SLUICE_RETURN_IF_ERROR(router_(stream, a.normed, {}, a.router_logits));
-  SLUICE_RETURN_IF_ERROR(route_(
-      stream, {.logits = a.router_logits, .ids = a.expert_ids, .weights = a.expert_weights}));
+  SLUICE_RETURN_IF_ERROR(route_(stream, {.logits = a.router_logits,
+                                         .bias = score_bias_,
+                                         .ids = a.expert_ids,
+                                         .weights = a.expert_weights}));
   SLUICE_RETURN_IF_ERROR(group_(stream, {.ids = a.expert_ids,
                                          .starts = a.expert_starts,
                                          .tokens = a.expert_tokens,

@@ -30,6 +30,7 @@ class ExpertMlp {
   const weights::Parameter* gate_up_ = nullptr;
   const weights::Parameter* down_ = nullptr;
   ops::Bound<ops::RouteExperts> route_;
+  ops::Tensor score_bias_;  // empty: none
   ops::Bound<ops::GroupExperts> group_;
   ops::Bound<ops::GatedActivation> activation_;
   ops::Bound<ops::CombineExperts> combine_;

@@ -35,7 +35,7 @@ Result<std::unique_ptr<MtpHead>> MtpHead::Make(const Binder& binder, const batch
                           Norm::Make(own, name("input_norm"), Norm::Of::kResidual));
   SLUICE_ASSIGN_OR_RETURN(head->attention_, Attention::Make(own, layer, alone, group_index, rope));
   SLUICE_ASSIGN_OR_RETURN(head->mlp_norm_, Norm::Make(own, name("mlp_norm"), Norm::Of::kResidual));
-  SLUICE_ASSIGN_OR_RETURN(head->mlp_, GatedMlp::Make(own, layer));
+  SLUICE_ASSIGN_OR_RETURN(head->mlp_, Mlp::Make(own, name("mlp."), config.intermediate_size));
   SLUICE_ASSIGN_OR_RETURN(head->logits_, LogitsHead::Make(own, name("final_norm")));
   return head;
 }

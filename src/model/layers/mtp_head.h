@@ -8,7 +8,7 @@
 
 #include "model/forward.h"
 #include "model/layers/attention.h"
-#include "model/layers/gated_mlp.h"
+#include "model/layers/mlp.h"
 #include "model/layers/norm.h"
 #include "model/layers/token_embedding.h"
 
@@ -36,7 +36,7 @@ class MtpHead {
   FusedLinear join_;
   Norm input_norm_, mlp_norm_;
   Attention attention_;
-  GatedMlp mlp_;
+  Mlp mlp_;
   LogitsHead logits_;
 };
 

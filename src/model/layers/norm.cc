@@ -5,20 +5,26 @@
 namespace sluice::model::layers {
 
 Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of) {
-  const bool layer = files::InfoOf(binder.config.architecture).layer_norms;
+  const files::ModelConfig& config = binder.config;
+  const files::ModelNorm model_norm = files::InfoOf(config.architecture).norm;
   ops::Norm::Desc desc;
-  desc.kind = layer ? ops::NormKind::kLayer : ops::NormKind::kRms;
+  desc.kind = name.empty()                           ? ops::NormKind::kNone
+              : model_norm == files::ModelNorm::kRms ? ops::NormKind::kRms
+                                                     : ops::NormKind::kLayer;
   desc.activation = binder.options.activation;
-  desc.hidden = binder.config.hidden_size;
-  desc.eps = binder.config.norm_eps;
+  desc.hidden = config.hidden_size;
+  desc.eps = config.norm_eps;
+  // The residual stream is kept divided by its scale (TokenEmbedding), and so is the root that eps
+  // stands beside.
+  if (of != Of::kBranch) desc.eps /= config.residual_scale * config.residual_scale;
   desc.add = of == Of::kSum;
-  desc.bias = layer;
+  desc.bias = !name.empty() && model_norm == files::ModelNorm::kLayer;
   desc.f32_residual = of != Of::kBranch && ops::ResidualDType(desc.activation) != desc.activation;
   Norm norm;
   norm.of_ = of;
   SLUICE_ASSIGN_OR_RETURN(norm.norm_, binder.Bind<ops::Norm>(desc));
-  norm.weight_ = binder.Get(name)->tensor;
-  if (layer) norm.bias_ = binder.Get(name + "_bias")->tensor;
+  if (!name.empty()) norm.weight_ = binder.Get(name)->tensor;
+  if (desc.bias) norm.bias_ = binder.Get(name + "_bias")->tensor;
   return norm;
 }
 

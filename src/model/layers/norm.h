@@ -1,4 +1,5 @@
 // The norms of hidden states, RMSNorm or LayerNorm as the architecture has it, with their weights.
+// One without a name normalizes nothing: it adds what is to be added and hands the sum on.
 // Immutable; the ParameterMap must outlive it.
 #pragma once
 
@@ -23,7 +24,7 @@ class Norm {
  private:
   ops::Bound<ops::Norm> norm_;
   Of of_ = Of::kBranch;
-  ops::Tensor weight_, bias_;  // the second is empty for an RMSNorm
+  ops::Tensor weight_, bias_;  // empty where there is none
 };
 
 }  // namespace sluice::model::layers

@@ -12,7 +12,9 @@ Result<TokenEmbedding::Lookup> TokenEmbedding::MakeLookup(const Binder& binder,
   desc.activation = ops::ResidualDType(binder.options.activation);
   desc.vocab = lookup.table.dims[0];
   desc.hidden = binder.config.hidden_size;
-  desc.scale = add ? 1.0f : binder.config.embedding_scale;
+  // Where all that is added to the residual stream has the same factor, the stream is kept divided
+  // by it: norms, which alone read it, give the same.
+  desc.scale = add ? 1.0f : binder.config.embedding_scale / binder.config.residual_scale;
   desc.add = add;
   SLUICE_ASSIGN_OR_RETURN(lookup.embedding, binder.Bind<ops::Embedding>(desc));
   return lookup;

@@ -29,6 +29,12 @@ struct ActivationKernel {
     return V::Choose(V::AtLeast(x, V::Zero()), x - beyond, beyond);
   }
 
+  // Max gives its second operand where one is NaN.
+  static V ReluSquaredOf(V x) {
+    const V positive = V::Max(V::Zero(), x);
+    return positive * positive;
+  }
+
   template <V (*Act)(V)>
   static void Plain(const PlainCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {

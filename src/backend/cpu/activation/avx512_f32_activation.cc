@@ -9,6 +9,7 @@ const ActivationKernels kAvx512ActivationKernels = {
     {&Kernel::Gated<&Kernel::SiluOf>, &Kernel::Plain<&Kernel::SiluOf>},
     {&Kernel::Gated<&Kernel::GeluTanhOf>, &Kernel::Plain<&Kernel::GeluTanhOf>},
     {&Kernel::Gated<&Kernel::GeluErfOf>, &Kernel::Plain<&Kernel::GeluErfOf>},
+    {&Kernel::Gated<&Kernel::ReluSquaredOf>, &Kernel::Plain<&Kernel::ReluSquaredOf>},
     &Kernel::SoftCap};
 
 }  // namespace sluice::cpu

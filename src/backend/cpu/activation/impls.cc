@@ -22,6 +22,8 @@ const ActivationKernels::Pair& KernelsOf(const ActivationKernels& kernels, ops::
       return kernels.gelu_tanh;
     case ops::Activation::kGeluErf:
       return kernels.gelu_erf;
+    case ops::Activation::kReluSquared:
+      return kernels.relu_squared;
   }
   return kernels.silu;
 }

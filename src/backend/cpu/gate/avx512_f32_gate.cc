@@ -4,6 +4,7 @@
 namespace sluice::cpu {
 
 const GateKernels kAvx512GateKernels = {&GateKernel<avx512::F32x16>::GatedNorm,
-                                        &GateKernel<avx512::F32x16>::SigmoidGate};
+                                        &GateKernel<avx512::F32x16>::SigmoidGate,
+                                        &GateKernel<avx512::F32x16>::ScaleAdd};
 
 }  // namespace sluice::cpu

@@ -33,6 +33,17 @@ struct GateKernel {
       });
     }
   }
+
+  static void ScaleAdd(const ScaleAddCall& call, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = call.x + row * call.x_stride;
+      const float* residual = call.residual + row * call.residual_stride;
+      const V gate = V::Set1(call.gate[row * call.gate_stride]);
+      const V factor = V::Set1(1.0f) / (V::Set1(1.0f) + Exp(V::Zero() - gate));
+      NormKernel<V>::Map(call.width, call.out + row * call.out_stride,
+                         [&](const auto& load) { return V::Fma(load(x), factor, load(residual)); });
+    }
+  }
 };
 
 }  // namespace sluice::cpu

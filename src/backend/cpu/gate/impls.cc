@@ -10,6 +10,7 @@ namespace {
 
 using ops::GatedNorm;
 using ops::SigmoidGate;
+using ops::SigmoidGateScaleAdd;
 
 template <Isa isa>
 ops::Support GatedNormSupports(const GatedNorm::Desc& desc, const device::DeviceFacts& facts) {
@@ -56,6 +57,31 @@ Status RunSigmoidGate(device::Stream& stream, const SigmoidGate::Desc& desc,
   return OkStatus();
 }
 
+template <Isa isa>
+ops::Support ScaleAddSupports(const SigmoidGateScaleAdd::Desc& desc,
+                              const device::DeviceFacts& facts) {
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefSigmoidGateScaleAddSupports(desc, facts) : support;
+}
+
+template <const GateKernels& kernels>
+Status RunScaleAdd(device::Stream& stream, const SigmoidGateScaleAdd::Desc& desc,
+                   const SigmoidGateScaleAdd::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const ScaleAddCall call = {.x = args.x.ptr<float>(),
+                             .gate = args.gate.ptr<float>(),
+                             .residual = args.residual.ptr<float>(),
+                             .out = args.out.ptr<float>(),
+                             .x_stride = args.x.strides[0],
+                             .gate_stride = args.gate.strides[0],
+                             .residual_stride = args.residual.strides[0],
+                             .out_stride = args.out.strides[0],
+                             .width = desc.width};
+  ForRows(AsCpu(stream), args.x.dims[0], 2 * desc.width,
+          [&](int64_t begin, int64_t end) { kernels.scale_add(call, begin, end); });
+  return OkStatus();
+}
+
 }  // namespace
 
 void RegisterGate(ops::OpTable& table) {
@@ -76,6 +102,16 @@ void RegisterGate(ops::OpTable& table) {
                           .supports = &ops::RefSigmoidGateSupports,
                           .run = &ops::RefSigmoidGate,
                           .slow = &ops::PlainLoops<SigmoidGate>});
+
+  table.Add<SigmoidGateScaleAdd>({"avx512_f32_sigmoid_gate_scale_add",
+                                  &ScaleAddSupports<Isa::kAvx512>, &RunScaleAdd<kAvx512GateKernels>,
+                                  ops::Arithmetic::kF32});
+  table.Add<SigmoidGateScaleAdd>({"avx2_f32_sigmoid_gate_scale_add", &ScaleAddSupports<Isa::kAvx2>,
+                                  &RunScaleAdd<kAvx2GateKernels>, ops::Arithmetic::kF32});
+  table.Add<SigmoidGateScaleAdd>({.name = "ref_sigmoid_gate_scale_add",
+                                  .supports = &ops::RefSigmoidGateScaleAddSupports,
+                                  .run = &ops::RefSigmoidGateScaleAdd,
+                                  .slow = &ops::PlainLoops<SigmoidGateScaleAdd>});
 }
 
 }  // namespace sluice::cpu

@@ -1,4 +1,4 @@
-// gated_norm and sigmoid_gate on the CPU.
+// gated_norm, sigmoid_gate and sigmoid_gate_scale_add on the CPU.
 #pragma once
 
 #include "ops/op.h"

@@ -21,9 +21,18 @@ struct SigmoidGateCall {
   int64_t x_stride = 0, gate_stride = 0, width = 0;
 };
 
+struct ScaleAddCall {
+  const float* x = nullptr;     // [rows, width]
+  const float* gate = nullptr;  // [rows, 1]
+  const float* residual = nullptr;
+  float* out = nullptr;  // may be residual
+  int64_t x_stride = 0, gate_stride = 0, residual_stride = 0, out_stride = 0, width = 0;
+};
+
 struct GateKernels {
   void (*gated_norm)(const GatedNormCall& call, int64_t begin, int64_t end);
   void (*sigmoid_gate)(const SigmoidGateCall& call, int64_t begin, int64_t end);
+  void (*scale_add)(const ScaleAddCall& call, int64_t begin, int64_t end);
 };
 
 extern const GateKernels kAvx2GateKernels, kAvx512GateKernels;

@@ -6,10 +6,10 @@
 namespace sluice::cpu {
 
 struct NormCall {
-  const float* x = nullptr;   // [rows, hidden], stride x_stride
-  float* residual = nullptr;  // null without add
-  const float* weight = nullptr;
-  const float* bias = nullptr;  // null without
+  const float* x = nullptr;       // [rows, hidden], stride x_stride
+  float* residual = nullptr;      // null without add
+  const float* weight = nullptr;  // null: the sum alone, without a norm
+  const float* bias = nullptr;    // null without
   float* out = nullptr;
   int64_t x_stride = 0, residual_stride = 0, out_stride = 0, hidden = 0;
   float eps = 0.0f;

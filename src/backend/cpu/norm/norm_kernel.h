@@ -60,6 +60,10 @@ struct NormKernel {
         Map(n, residual, [&](const auto& load) { return load(x) + load(residual); });
         x = residual;
       }
+      if (call.weight == nullptr) {
+        Map(n, out, [&](const auto& load) { return load(x); });
+        continue;
+      }
       if (!call.center) {
         Scale(x, call.weight, InverseRms(x, n, call.eps), n, out);
         continue;

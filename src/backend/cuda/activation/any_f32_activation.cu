@@ -1,4 +1,4 @@
-// Gated activations and the soft cap: a thread has eight numbers of a row.
+// Activations, gated or alone, and the soft cap: a thread has eight numbers of a row.
 #include "backend/cuda/activation/params.h"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
@@ -14,7 +14,8 @@ __device__ float Activate(uint32_t kind, float x) {
   if (kind == kGeluTanh) {
     return x / (1.0f + expf(-kTwoSqrt2OverPi * (x + 0.044715f * x * x * x)));
   }
-  return 0.5f * x * erfcf(-x * kSqrtHalf);
+  if (kind == kGeluErf) return 0.5f * x * erfcf(-x * kSqrtHalf);
+  return x < 0.0f ? 0.0f : x * x;
 }
 
 // The row and the first column of this thread's group; false when there is none.
@@ -40,6 +41,18 @@ __device__ void GatedActivation(const GatedActivationParams& p) {
 }
 
 template <class T>
+__device__ void PlainActivation(const PlainActivationParams& p) {
+  int64_t token, first;
+  if (!TakeGroup(p.tokens, p.width, &token, &first)) return;
+  T* x = static_cast<T*>(p.x) + token * p.stride;
+  float values[kGroup];
+  LoadGroup<T>(x, first, p.width, p.wide != 0, values);
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) values[i] = Activate(p.kind, values[i]);
+  StoreGroup(x, first, p.width, p.wide != 0, values);
+}
+
+template <class T>
 __device__ void SoftCap(const SoftCapParams& p) {
   int64_t row, first;
   if (!TakeGroup(p.rows, p.columns, &row, &first)) return;
@@ -57,6 +70,10 @@ __device__ void SoftCap(const SoftCapParams& p) {
   extern "C" __global__ void any_f32_gated_activation_##name(const GatedActivationParams p) { \
     WaitForInputs();                                                                          \
     GatedActivation<type>(p);                                                                 \
+  }                                                                                           \
+  extern "C" __global__ void any_f32_plain_activation_##name(const PlainActivationParams p) { \
+    WaitForInputs();                                                                          \
+    PlainActivation<type>(p);                                                                 \
   }                                                                                           \
   extern "C" __global__ void any_f32_soft_cap_##name(const SoftCapParams p) {                 \
     WaitForInputs();                                                                          \

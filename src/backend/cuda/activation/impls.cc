@@ -12,6 +12,7 @@ namespace sluice::cuda {
 namespace {
 
 using ops::GatedActivation;
+using ops::PlainActivation;
 using ops::SoftCap;
 
 // The kernel's name of a kind; nothing for those that it lacks. Without a default, so that a new
@@ -24,6 +25,8 @@ std::optional<ActivationKind> KindOf(ops::Activation kind) {
       return kGeluTanh;
     case ops::Activation::kGeluErf:
       return kGeluErf;
+    case ops::Activation::kReluSquared:
+      return kReluSquared;
   }
   return std::nullopt;
 }
@@ -34,8 +37,15 @@ ops::Support GatedActivationSupports(const GatedActivation::Desc& desc,
   return ops::RefGatedActivationSupports(desc, facts);
 }
 
+ops::Support PlainActivationSupports(const PlainActivation::Desc& desc,
+                                     const device::DeviceFacts& facts) {
+  return GatedActivationSupports({desc.kind, desc.activation, desc.width}, facts);
+}
+
 constexpr KernelByType kGatedActivation =
     SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_gated_activation");
+constexpr KernelByType kPlainActivation =
+    SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_plain_activation");
 constexpr KernelByType kSoftCap = SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_soft_cap");
 
 LaunchShape ShapeFor(int64_t rows, int64_t columns) {
@@ -64,6 +74,21 @@ Status RunGatedActivation(device::Stream& stream, const GatedActivation::Desc& d
                 params);
 }
 
+Status RunPlainActivation(device::Stream& stream, const PlainActivation::Desc& desc,
+                          const PlainActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const std::optional<ActivationKind> kind = KindOf(desc.kind);
+  CHECK(kind.has_value(), Name(desc.kind));
+  const PlainActivationParams params = {.x = args.x.data,
+                                        .stride = args.x.strides[0],
+                                        .tokens = args.x.dims[0],
+                                        .width = desc.width,
+                                        .kind = *kind,
+                                        .wide = RowsBeginAt(args.x, 16)};
+  return Launch(stream, kPlainActivation(desc.activation), ShapeFor(params.tokens, params.width),
+                params);
+}
+
 Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftCap::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const SoftCapParams params = {.x = args.x.data,
@@ -80,6 +105,8 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
 void RegisterActivation(ops::OpTable& table) {
   table.Add<GatedActivation>({"any_f32_gated_activation", &GatedActivationSupports,
                               &RunGatedActivation, ops::Arithmetic::kF32});
+  table.Add<PlainActivation>({"any_f32_plain_activation", &PlainActivationSupports,
+                              &RunPlainActivation, ops::Arithmetic::kF32});
   table.Add<SoftCap>(
       {"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap, ops::Arithmetic::kF32});
 }

@@ -6,7 +6,7 @@
 namespace sluice::cuda {
 
 // What a kernel knows of ops::Activation; the host's header is not for it.
-enum ActivationKind : uint32_t { kSilu, kGeluTanh, kGeluErf };
+enum ActivationKind : uint32_t { kSilu, kGeluTanh, kGeluErf, kReluSquared };
 
 struct GatedActivationParams {
   const void* gate_up;
@@ -15,6 +15,14 @@ struct GatedActivationParams {
   int64_t tokens, width;
   uint32_t kind;  // ActivationKind
   uint32_t wide;  // gate, up and out of every row begin at multiples of 16 bytes
+};
+
+struct PlainActivationParams {
+  void* x;
+  int64_t stride;
+  int64_t tokens, width;
+  uint32_t kind;  // ActivationKind
+  uint32_t wide;
 };
 
 struct SoftCapParams {

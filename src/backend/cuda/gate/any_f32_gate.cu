@@ -1,5 +1,6 @@
-// RMSNorm of each head times SiLU of a gate, a warp with one head of one token, and the product
-// with a gate's sigmoid, a thread with eight numbers of a row.
+// RMSNorm of each head times SiLU of a gate, a warp with one head of one token; the product with a
+// gate's sigmoid, and a residual plus the product with that of a row's gate, a thread with eight
+// numbers of a row.
 #include "backend/cuda/gate/params.h"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
@@ -46,6 +47,23 @@ __device__ void SigmoidGate(const SigmoidGateParams& p) {
   StoreGroup(x, first, p.width, p.wide != 0, values);
 }
 
+template <class T, class Sum>
+__device__ void ScaleAdd(const ScaleAddParams& p) {
+  const int64_t groups = (p.width + kGroup - 1) / kGroup;
+  const int64_t index = int64_t{blockIdx.x} * kSigmoidGateThreads + threadIdx.x;
+  const int64_t token = index / groups, first = index % groups * kGroup;
+  if (token >= p.tokens) return;
+  const float factor = 1.0f / (1.0f + expf(-p.gate[token * p.gate_stride]));
+  float values[kGroup], sums[kGroup];
+  LoadGroup<T>(static_cast<const T*>(p.x) + token * p.x_stride, first, p.width, p.wide != 0,
+               values);
+  LoadGroup<Sum>(static_cast<const Sum*>(p.residual) + token * p.residual_stride, first, p.width,
+                 p.wide != 0, sums);
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) sums[i] = fmaf(values[i], factor, sums[i]);
+  StoreGroup(static_cast<Sum*>(p.out) + token * p.out_stride, first, p.width, p.wide != 0, sums);
+}
+
 }  // namespace
 
 #define SLUICE_GATE(name, type)                                                       \
@@ -60,5 +78,15 @@ __device__ void SigmoidGate(const SigmoidGateParams& p) {
 SLUICE_GATE(f32, float)
 SLUICE_GATE(f16, __half)
 SLUICE_GATE(bf16, __nv_bfloat16)
+
+#define SLUICE_SCALE_ADD(name, type, sum)                                                    \
+  extern "C" __global__ void any_f32_sigmoid_gate_scale_add_##name(const ScaleAddParams p) { \
+    WaitForInputs();                                                                         \
+    ScaleAdd<type, sum>(p);                                                                  \
+  }
+SLUICE_SCALE_ADD(f32, float, float)
+SLUICE_SCALE_ADD(f16, __half, __half)
+SLUICE_SCALE_ADD(bf16, __nv_bfloat16, __nv_bfloat16)
+SLUICE_SCALE_ADD(f16_to_f32, __half, float)
 
 }  // namespace sluice::cuda

@@ -24,6 +24,15 @@ struct SigmoidGateParams {
   uint32_t wide;  // every row begins at a multiple of 16 bytes
 };
 
+struct ScaleAddParams {
+  const void* x;
+  const float* gate;     // one a row
+  const void* residual;  // of the type of out
+  void* out;             // may be residual
+  int64_t x_stride, gate_stride, residual_stride, out_stride, tokens, width;
+  uint32_t wide;
+};
+
 inline constexpr unsigned kSigmoidGateThreads = 128;  // a group of eight numbers each
 
 }  // namespace sluice::cuda

@@ -50,7 +50,12 @@ __device__ __forceinline__ float SumOfSquares(const float (&values)[kGroup], flo
 
 __device__ __forceinline__ void LoadWeights(const NormParams& p, int64_t first,
                                             float (&weight)[kGroup], float (&bias)[kGroup]) {
-  LoadGroup(p.weight, first, p.hidden, p.wide_weights != 0, weight);
+  if (p.weight != nullptr) {
+    LoadGroup(p.weight, first, p.hidden, p.wide_weights != 0, weight);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) weight[i] = 1.0f;
+  }
   if (p.bias != nullptr) {
     LoadGroup(p.bias, first, p.hidden, p.wide_weights != 0, bias);
   } else {
@@ -69,6 +74,7 @@ __device__ __forceinline__ void Finish(const NormParams& p, T* out, int64_t firs
 }
 
 __device__ __forceinline__ float Inverse(const NormParams& p, float squares) {
+  if (p.weight == nullptr) return 1.0f;
   return 1.0f / sqrtf(squares / static_cast<float>(p.hidden) + p.eps);
 }
 

@@ -6,11 +6,11 @@
 namespace sluice::cuda {
 
 struct NormParams {
-  const void* added;  // to the sums first; null: nothing
-  void* sums;         // what is normalized, written only where something is added
-  const float* weight;
-  const float* bias;  // null: none
-  void* out;          // may be `added`, or `sums` of its type
+  const void* added;    // to the sums first; null: nothing
+  void* sums;           // what is normalized, written only where something is added
+  const float* weight;  // null: the sum alone, without a norm
+  const float* bias;    // null: none
+  void* out;            // may be `added`, or `sums` of its type
   int64_t added_stride, sums_stride, out_stride;
   int64_t hidden;
   float eps;

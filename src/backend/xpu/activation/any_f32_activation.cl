@@ -1,7 +1,7 @@
 #include "backend/xpu/pieces/activate.cl"
 #include "backend/xpu/pieces/element.cl"
-// Gated activations (-D ACT, KIND: 0 SiLU, 1 GELU by tanh, 2 GELU by erf) and the soft cap (-D
-// ACT). Work-group (piece of PIECE elements, row).
+// Activations, gated or alone (-D ACT, KIND as in pieces/activate.cl), and the soft cap (-D ACT).
+// Work-group (piece of PIECE elements, row).
 
 #ifdef KIND
 SLUICE_KERNEL any_f32_gated_activation(Bytes gate_up, ulong stride, BytesOut out, ulong out_stride,
@@ -17,6 +17,18 @@ SLUICE_KERNEL any_f32_gated_activation(Bytes gate_up, ulong stride, BytesOut out
       for (int j = i; j < end; ++j)
         store_act(out, to + j,
                   activate(load_act(gate_up, in + j)) * load_act(gate_up, in + width + j));
+    }
+  }
+}
+
+SLUICE_KERNEL any_f32_plain_activation(BytesOut x, ulong stride, int width) {
+  const ulong at = get_group_id(1) * stride;
+  const int begin = get_group_id(0) * PIECE, end = min(width, begin + PIECE);
+  for (int i = begin + get_local_id(0) * 16; i < end; i += ITEMS * 16) {
+    if (i + 16 <= end) {
+      store16_act(x, at + i, activate16(load16_act(x, at + i)));
+    } else {
+      for (int j = i; j < end; ++j) store_act(x, at + j, activate(load_act(x, at + j)));
     }
   }
 }

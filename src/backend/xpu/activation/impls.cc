@@ -22,6 +22,8 @@ std::optional<int> KindOf(ops::Activation kind) {
       return 1;
     case ops::Activation::kGeluErf:
       return 2;
+    case ops::Activation::kReluSquared:
+      return 3;
   }
   return std::nullopt;
 }
@@ -61,6 +63,24 @@ Status RunGated(device::Stream& stream, const ops::GatedActivation::Desc& desc,
   return OkStatus();
 }
 
+ops::Support PlainSupports(const ops::PlainActivation::Desc& desc,
+                           const device::DeviceFacts& facts) {
+  return GatedSupports({desc.kind, desc.activation, desc.width}, facts);
+}
+
+Status RunPlain(device::Stream& stream, const ops::PlainActivation::Desc& desc,
+                const ops::PlainActivation::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const std::optional<int> kind = KindOf(desc.kind);
+  CHECK(kind.has_value(), Name(desc.kind));
+  const int items = ItemsFor(FactsOf(stream), 16);
+  LaunchShape shape{{PiecesOf(desc.width), static_cast<size_t>(args.x.dims[0]), 1},
+                    static_cast<size_t>(items)};
+  return Launch(stream, {kProgram, "any_f32_plain_activation"},
+                StrCat(Options(items, desc.activation), " -D KIND=", *kind), shape, args.x.data,
+                RowStride(args.x), static_cast<int32_t>(desc.width));
+}
+
 Status RunSoftCap(device::Stream& stream, const ops::SoftCap::Desc& desc,
                   const ops::SoftCap::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
@@ -76,6 +96,8 @@ Status RunSoftCap(device::Stream& stream, const ops::SoftCap::Desc& desc,
 void RegisterActivation(ops::OpTable& table) {
   table.Add<ops::GatedActivation>(
       {"any_f32_gated_activation", &GatedSupports, &RunGated, ops::Arithmetic::kF32});
+  table.Add<ops::PlainActivation>(
+      {"any_f32_plain_activation", &PlainSupports, &RunPlain, ops::Arithmetic::kF32});
   table.Add<ops::SoftCap>(
       {"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap, ops::Arithmetic::kF32});
 }

@@ -32,6 +32,27 @@ Status RunSigmoidGate(device::Stream& stream, const ops::SigmoidGate::Desc& desc
                 static_cast<int32_t>(desc.width));
 }
 
+ops::Support ScaleAddSupports(const ops::SigmoidGateScaleAdd::Desc& desc,
+                              const device::DeviceFacts& facts) {
+  if (desc.out != desc.activation)
+    return ops::Support::No(StrCat("sums in F32 beside ", Name(desc.activation), " activations"));
+  return ops::RefSigmoidGateScaleAddSupports(desc, facts);
+}
+
+Status RunScaleAdd(device::Stream& stream, const ops::SigmoidGateScaleAdd::Desc& desc,
+                   const ops::SigmoidGateScaleAdd::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int items = ItemsFor(FactsOf(stream), 16);
+  const std::string options =
+      StrCat("-D ITEMS=", items, " -D PIECE=", kPieceElements, " -D ACT=", ClName(desc.activation));
+  LaunchShape shape{{PiecesOf(desc.width), static_cast<size_t>(args.x.dims[0]), 1},
+                    static_cast<size_t>(items)};
+  return Launch(stream, {"gate/any_f32_sigmoid_gate_scale_add", "any_f32_sigmoid_gate_scale_add"},
+                options, shape, args.x.data, RowStride(args.x), args.gate.data,
+                RowStride(args.gate), args.residual.data, RowStride(args.residual), args.out.data,
+                RowStride(args.out), static_cast<int32_t>(desc.width));
+}
+
 }  // namespace
 
 void RegisterGate(ops::OpTable& table) {
@@ -39,6 +60,8 @@ void RegisterGate(ops::OpTable& table) {
       {"any_f32_gated_norm", &ops::RefGatedNormSupports, &RunGatedNorm, ops::Arithmetic::kF32});
   table.Add<ops::SigmoidGate>({"any_f32_sigmoid_gate", &ops::RefSigmoidGateSupports,
                                &RunSigmoidGate, ops::Arithmetic::kF32});
+  table.Add<ops::SigmoidGateScaleAdd>(
+      {"any_f32_sigmoid_gate_scale_add", &ScaleAddSupports, &RunScaleAdd, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

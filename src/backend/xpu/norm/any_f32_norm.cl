@@ -1,6 +1,7 @@
 #include "backend/xpu/pieces/element.cl"
 #include "backend/xpu/pieces/reduce.cl"
-// RMSNorm and LayerNorm, a work-group per row. -D ACT, LAYER (0, 1), ADD, BIAS.
+// RMSNorm and LayerNorm, a work-group per row. -D ACT, LAYER (0, 1; 2: the sum alone),
+// ADD, BIAS.
 // QK norm: -D ACT, a work-group per (head, token).
 
 #define EACH16(i, n) for (int i = get_local_id(0) * 16; i + 16 <= (n); i += ITEMS * 16)
@@ -25,6 +26,10 @@ SLUICE_KERNEL any_f32_norm(Bytes x, ulong x_stride, BytesOut residual, ulong res
   Bytes from = x;
   const ulong at = in;
 #endif
+#if LAYER == 2
+  EACH16(i, hidden) store16_act(out, to + i, load16_act(from, at + i));
+  EACH_LEFT(i, hidden) store_act(out, to + i, load_act(from, at + i));
+#else
   float mean = 0.0f;
 #if LAYER
   float16 sums = 0.0f;
@@ -59,6 +64,7 @@ SLUICE_KERNEL any_f32_norm(Bytes x, ulong x_stride, BytesOut residual, ulong res
 #endif
     store_act(out, to + i, v);
   }
+#endif
 }
 #else
 SLUICE_KERNEL any_f32_qk_norm(BytesOut qkv, ulong stride, global const float* q_weight,

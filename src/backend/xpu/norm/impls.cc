@@ -19,7 +19,7 @@ Status RunNorm(device::Stream& stream, const ops::Norm::Desc& desc, const ops::N
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const int items = ItemsFor(FactsOf(stream), 64);
   const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
-                                     " -D LAYER=", desc.kind == ops::NormKind::kLayer ? 1 : 0,
+                                     " -D LAYER=", static_cast<int>(desc.kind),
                                      " -D ADD=", desc.add ? 1 : 0, " -D BIAS=", desc.bias ? 1 : 0);
   LaunchShape shape{{static_cast<size_t>(args.x.dims[0]), 1, 1}, static_cast<size_t>(items)};
   SLUICE_RETURN_IF_ERROR(Launch(stream, {kProgram, "any_f32_norm"}, options, shape, args.x.data,

@@ -1,5 +1,5 @@
 #include "backend/xpu/pieces/base.cl"
-// -D KIND: 0 SiLU, 1 GELU by tanh, 2 GELU by erf.
+// -D KIND: 0 SiLU, 1 GELU by tanh, 2 GELU by erf, 3 squared ReLU.
 #ifdef KIND
 // Without the cancellation of 1 + tanh and 1 + erf near -1.
 #define SLUICE_ACTIVATE(T, name)                                                       \
@@ -7,7 +7,8 @@
     if (KIND == 0) return x / (1.0f + exp(-x));                                        \
     if (KIND == 1)                                                                     \
       return x / (1.0f + exp(-1.59576912160573071176f * (x + 0.044715f * x * x * x))); \
-    return 0.5f * x * erfc(-x * 0.70710678118654752440f);                              \
+    if (KIND == 2) return 0.5f * x * erfc(-x * 0.70710678118654752440f);               \
+    return x < 0.0f ? (T)(0.0f) : x * x;                                               \
   }
 SLUICE_ACTIVATE(float, activate)
 SLUICE_ACTIVATE(float16, activate16)

@@ -1,0 +1,54 @@
+#include "model/layers/mlp.h"
+
+namespace sluice::model::layers {
+
+ops::Activation ActivationOf(const files::ModelConfig& config) {
+  switch (config.activation) {
+    case files::ActivationKind::kSilu:
+      return ops::Activation::kSilu;
+    case files::ActivationKind::kGeluTanh:
+      return ops::Activation::kGeluTanh;
+    case files::ActivationKind::kGeluErf:
+      return ops::Activation::kGeluErf;
+    case files::ActivationKind::kReluSquared:
+      return ops::Activation::kReluSquared;
+  }
+  return ops::Activation::kSilu;
+}
+
+Result<Mlp> Mlp::Make(const Binder& binder, const std::string& prefix, int64_t width) {
+  const files::ModelConfig& config = binder.config;
+  Mlp mlp;
+  mlp.width_ = width;
+  mlp.first_ = FusedLinear::Make(binder, prefix + (config.plain_mlp ? "up" : "gate_up"));
+  mlp.down_ = FusedLinear::Make(binder, prefix + "down");
+  const ops::Activation kind = ActivationOf(config);
+  const DType activation = binder.options.activation;
+  if (config.plain_mlp) {
+    SLUICE_ASSIGN_OR_RETURN(mlp.plain_,
+                            binder.Bind<ops::PlainActivation>(
+                                {.kind = kind, .activation = activation, .width = width}));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(mlp.gated_,
+                            binder.Bind<ops::GatedActivation>(
+                                {.kind = kind, .activation = activation, .width = width}));
+  }
+  return mlp;
+}
+
+Status Mlp::operator()(ForwardContext& context, const DeviceBatch&, const Activations& a,
+                       const ops::Tensor& residual, const ops::Tensor& out) const {
+  device::Stream& stream = *context.stream;
+  const ops::Tensor inner = a.gated.Columns(0, width_);
+  if (plain_.bound()) {
+    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, inner));
+    SLUICE_RETURN_IF_ERROR(plain_(stream, {inner}));
+  } else {
+    const ops::Tensor gate_up = a.gate_up.Columns(0, 2 * width_);
+    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, gate_up));
+    SLUICE_RETURN_IF_ERROR(gated_(stream, {gate_up, inner}));
+  }
+  return down_(stream, inner, residual, out);
+}
+
+}  // namespace sluice::model::layers

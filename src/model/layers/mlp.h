@@ -1,0 +1,34 @@
+// The feed-forward block: down(act(gate(x)) * up(x)), or down(act(up(x))) where the model has no
+// gate. Immutable; the ParameterMap must outlive it.
+#pragma once
+
+#include <string>
+
+#include "model/forward.h"
+#include "model/layers/activations.h"
+#include "model/layers/binder.h"
+#include "model/layers/fused_linear.h"
+#include "ops/activation.h"
+
+namespace sluice::model::layers {
+
+// The op's name of what stands between the products of the model's feed-forward parts.
+ops::Activation ActivationOf(const files::ModelConfig& config);
+
+class Mlp {
+ public:
+  // Of the parameters `prefix` + "down" and so on, with `width` numbers between the products.
+  static Result<Mlp> Make(const Binder& binder, const std::string& prefix, int64_t width);
+
+  // out = the block over a.normed (+ residual). Uses a.gate_up and a.gated.
+  Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+                    const ops::Tensor& residual, const ops::Tensor& out) const;
+
+ private:
+  int64_t width_ = 0;
+  FusedLinear first_, down_;                // first: gate and up, or up alone
+  ops::Bound<ops::GatedActivation> gated_;  // unbound: there is no gate
+  ops::Bound<ops::PlainActivation> plain_;  // unbound: there is one
+};
+
+}  // namespace sluice::model::layers

@@ -1,0 +1,186 @@
+#include "weights/int4.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "weights/weights_fixture.h"
+
+namespace sluice::weights {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 16, kColumns = 64, kGroups = 2;
+
+int Code(int64_t row, int64_t column) { return static_cast<int>((row * 5 + column * 3) % 16); }
+int Zero(int64_t row, int64_t group) { return static_cast<int>(1 + (row + 7 * group) % 15); }
+float Scale(int64_t row, int64_t group) { return 0.25f * static_cast<float>(1 + row + group); }
+
+// I32 words, of which `code` says what stands at a word's nibble.
+template <class CodeOf>
+std::vector<std::byte> Words(int64_t count, const CodeOf& code) {
+  std::vector<std::byte> bytes;
+  for (int64_t word = 0; word < count; ++word) {
+    uint32_t value = 0;
+    for (int nibble = 0; nibble < 8; ++nibble) {
+      value |= static_cast<uint32_t>(code(word, nibble)) << 4 * nibble;
+    }
+    for (int b = 0; b < 4; ++b) bytes.push_back(static_cast<std::byte>(value >> 8 * b & 0xff));
+  }
+  return bytes;
+}
+std::vector<std::byte> Ints(const std::vector<int32_t>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(int32_t));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+// [groups, rows], or [rows, groups] for compressed-tensors.
+std::vector<float> Scales(bool by_row) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < kRows * kGroups; ++i) {
+    values.push_back(by_row ? Scale(i / kGroups, i % kGroups) : Scale(i % kRows, i / kRows));
+  }
+  return values;
+}
+
+void Gptq(FakeSource& source) {
+  source.Add("x.qweight", DType::kI32, {kColumns / 8, kRows},
+             Words(kColumns / 8 * kRows, [](int64_t word, int nibble) {
+               return Code(word % kRows, word / kRows * 8 + nibble);
+             }));
+  source.Add("x.qzeros", DType::kI32, {kGroups, kRows / 8},
+             Words(kGroups * kRows / 8, [](int64_t word, int nibble) {
+               return Zero(word % (kRows / 8) * 8 + nibble, word / (kRows / 8)) - 1;
+             }));
+  source.AddHalf("x.scales", DType::kF16, {kGroups, kRows}, Scales(false));
+}
+
+void Awq(FakeSource& source) {
+  constexpr int kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
+  source.Add("x.qweight", DType::kI32, {kColumns, kRows / 8},
+             Words(kColumns * kRows / 8, [&](int64_t word, int nibble) {
+               return Code(word % (kRows / 8) * 8 + kOrder[nibble], word / (kRows / 8));
+             }));
+  source.Add("x.qzeros", DType::kI32, {kGroups, kRows / 8},
+             Words(kGroups * kRows / 8, [&](int64_t word, int nibble) {
+               return Zero(word % (kRows / 8) * 8 + kOrder[nibble], word / (kRows / 8));
+             }));
+  source.AddHalf("x.scales", DType::kF16, {kGroups, kRows}, Scales(false));
+}
+
+void Compressed(FakeSource& source, bool zeros) {
+  source.Add("x.weight_packed", DType::kI32, {kRows, kColumns / 8},
+             Words(kRows * kColumns / 8, [](int64_t word, int nibble) {
+               return Code(word / (kColumns / 8), word % (kColumns / 8) * 8 + nibble);
+             }));
+  if (zeros) {
+    source.Add("x.weight_zero_point", DType::kI32, {kRows / 8, kGroups},
+               Words(kRows / 8 * kGroups, [](int64_t word, int nibble) {
+                 return Zero(word / kGroups * 8 + nibble, word % kGroups);
+               }));
+  }
+  source.AddHalf("x.weight_scale", DType::kBF16, {kRows, kGroups}, Scales(true));
+}
+
+using Fill = std::function<void(FakeSource&)>;
+
+std::string ErrorOf(const Fill& fill, int64_t rows = kRows, int64_t columns = kColumns) {
+  FakeSource source;
+  fill(source);
+  const auto found = Int4Matrix::Find("x.weight", rows, columns, source);
+  if (found.ok()) return "no error";
+  EXPECT_EQ(found.status().code(), StatusCode::kBadModel);
+  return found.status().message();
+}
+
+void ExpectValues(const Fill& fill, bool zeros) {
+  FakeSource source;
+  fill(source);
+  const auto matrix = Int4Matrix::Find("x.weight", kRows, kColumns, source);
+  ASSERT_TRUE(matrix.ok()) << matrix.status().message();
+  ASSERT_NE(*matrix, nullptr);
+  EXPECT_EQ((*matrix)->tensor().dtype, DType::kQ4_1);
+  // Some rows in the middle, block by block: scale, minimum, 16 bytes.
+  const std::vector<std::byte> rows = (*matrix)->Rows(5, 3);
+  ASSERT_EQ(rows.size(), 3u * 2 * 20);
+  for (int64_t r = 0; r < 3; ++r) {
+    for (int64_t column = 0; column < kColumns; ++column) {
+      const std::byte* block = rows.data() + (r * 2 + column / 32) * 20;
+      uint16_t head[2];
+      std::memcpy(head, block, sizeof head);
+      const auto byte = std::to_integer<int>(block[4 + column % 16]);
+      const int code = column % 32 < 16 ? byte & 15 : byte >> 4;
+      const int64_t row = 5 + r, group = column / 32;
+      const float zero = static_cast<float>(zeros ? Zero(row, group) : 8);
+      const float expected = Scale(row, group) * (static_cast<float>(Code(row, column)) - zero);
+      EXPECT_EQ(F16ToF32(head[0]) * static_cast<float>(code) + F16ToF32(head[1]), expected)
+          << row << ", " << column;
+    }
+  }
+}
+
+TEST(Int4Test, FormatsOfPublishedCheckpointsGiveTheSameMatrix) {
+  ExpectValues(&Awq, true);
+  ExpectValues(&Gptq, true);
+  ExpectValues([](FakeSource& source) { Compressed(source, true); }, true);
+  ExpectValues([](FakeSource& source) { Compressed(source, false); }, false);
+}
+
+TEST(Int4Test, GroupsInOrderAreWhatAnIndexMaySay) {
+  std::vector<int32_t> order(kColumns);
+  const Fill indexed = [&](FakeSource& source) {
+    Gptq(source);
+    source.Add("x.g_idx", DType::kI32, {kColumns}, Ints(order));
+  };
+  for (int64_t i = 0; i < kColumns; ++i) order[i] = static_cast<int32_t>(i / 32);
+  ExpectValues(indexed, true);
+  std::swap(order[3], order[40]);
+  EXPECT_THAT(ErrorOf(indexed), HasSubstr("puts column 3 into group 1"));
+  order[3] = -7;
+  EXPECT_THAT(ErrorOf(indexed), HasSubstr("into group -7"));
+}
+
+TEST(Int4Test, AMatrixThatIsNotInFourBitsIsNone) {
+  FakeSource source;
+  source.AddF32("x.weight", {1, 1}, {1.0f});
+  const auto none = Int4Matrix::Find("x.weight", 1, 1, source);
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(*none, nullptr);
+  EXPECT_FALSE(Int4Matrix::IsIn("x.weight", source));
+}
+
+TEST(Int4Test, WhatDoesNotFitIsNamed) {
+  const auto codes = [](FakeSource& source) {
+    source.Add("x.qweight", DType::kI32, {kColumns / 8, kRows}, Ints(std::vector<int32_t>(128)));
+  };
+  EXPECT_THAT(ErrorOf(codes), HasSubstr("no tensor \"x.qzeros\""));
+  EXPECT_THAT(ErrorOf([](FakeSource& source) {
+                source.Add("x.weight_packed", DType::kI32, {kRows, kColumns / 8},
+                           Ints(std::vector<int32_t>(128)));
+              }),
+              HasSubstr("no tensor \"x.weight_scale\""));
+  // Of another model: the config asks for other sizes.
+  EXPECT_THAT(ErrorOf(&Gptq, kRows, 128), HasSubstr("\"x.qweight\" is I32 of shape [8, 16]"));
+  EXPECT_THAT(ErrorOf(&Gptq, 24, kColumns), HasSubstr("2 groups of 24 rows need [2, 24]"));
+  EXPECT_THAT(ErrorOf(&Awq, 20, kColumns), HasSubstr("a multiple of 8 rows"));
+  // Groups of 16 columns, and more groups than columns.
+  EXPECT_THAT(ErrorOf(&Gptq, kRows, 32), HasSubstr("a multiple of 32 columns"));
+  EXPECT_THAT(ErrorOf(&Gptq, kRows, 1), HasSubstr("a multiple of 32 columns"));
+  EXPECT_THAT(ErrorOf([&](FakeSource& source) {
+                codes(source);
+                source.Add("x.qzeros", DType::kI32, {2, 2}, Ints(std::vector<int32_t>(4)));
+                source.AddF32("x.scales", {2}, {1.0f, 2.0f});
+              }),
+              HasSubstr("shape [2]"));
+  EXPECT_THAT(ErrorOf([&](FakeSource& source) {
+                codes(source);
+                source.Add("x.qzeros", DType::kI32, {1, 2}, Ints(std::vector<int32_t>(2)));
+                source.AddF32("x.scales", {1, kRows}, std::vector<float>(kRows, -1.0f));
+              }),
+              HasSubstr("finite and above 0"));
+}
+
+}  // namespace
+}  // namespace sluice::weights
