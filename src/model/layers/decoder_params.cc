@@ -249,6 +249,7 @@ class ParamList {
     spec.role = ParamRole::kExperts;
     spec.columns = columns;
     spec.experts = config_.experts.count;
+    spec.experts_per_token = config_.experts.per_token;
     for (const Piece& piece : pieces) spec.rows += experts * piece.rows;
     weights::SourceList gguf;
     for (int64_t e = 0; e < experts; ++e) {
