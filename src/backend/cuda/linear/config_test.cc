@@ -80,7 +80,9 @@ TEST(LinearConfig, BlocksOfGroupedProductsCoverEverySharingOut) {
       const int64_t one_each = served - 1 + (m - served + 1 + tokens - 1) / tokens;
       EXPECT_GE(int64_t{plan.token_blocks}, one_each) << m << " rows, " << experts << " experts";
       const int64_t one_more = m / (tokens + 1);
-      if (one_more <= experts) EXPECT_GE(int64_t{plan.token_blocks}, 2 * one_more);
+      if (one_more <= experts) {
+        EXPECT_GE(int64_t{plan.token_blocks}, 2 * one_more);
+      }
       EXPECT_LE(int64_t{plan.token_blocks}, served + m / tokens);
     }
   }
