@@ -31,6 +31,8 @@ struct EngineInfo {
   // EngineOptions::time_steps asks for them and the device works while the host goes on.
   double device_busy_s = 0, device_idle_s = 0;
   bool has_chat_template = false;
+  // How answers are taken apart (OutputParsing): a family's name or "none".
+  std::string tool_parser, reasoning_parser;
   Sampling sampling_defaults;  // what the model itself says; unset where it says nothing
 };
 

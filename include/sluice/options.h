@@ -39,6 +39,8 @@ struct EngineOptions {
   int max_queue = 1024;
   std::string scheduler_policy = "priority";
   int text_workers = 1;
+  std::string tool_parser = "auto";
+  std::string reasoning_parser = "auto";
   uint64_t seed = 0;
   std::string force_op;
   bool explain_kernels = false;
@@ -82,10 +84,13 @@ struct EngineOptions {
       "followed the last tokens where they stood before in prompt and answer), suffix (what "
       "followed them most often, there or in what was asked and answered before with the same API "
       "key), mtp (a head in the checkpoint that predicts tokens), model (the one that "
-      "--draft-model names), or auto (model where one is named, mtp where the checkpoint has one, "
-      "else suffix on the CPU and none elsewhere)");
+      "--draft-model names), eagle3 (the head of EAGLE-3's form that --draft-model names), or auto "
+      "(what --draft-model names, mtp where the checkpoint has one, else suffix on the CPU and "
+      "none "
+      "elsewhere)");
     v(draft_model, "draft-model",
-      "a second, smaller model of the same vocabulary, whose drafts a step verifies");
+      "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE-3's form, "
+      "whose drafts a step verifies");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);
     v(speculate_adapt, "speculate-adapt",
@@ -96,6 +101,13 @@ struct EngineOptions {
       "priority: each step by which a client's field priority (-100 to 100) is lower counts as "
       "10 s of waiting; fcfs: by arrival, and that field is ignored");
     v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
+    v(tool_parser, "tool-parser",
+      "how the model writes calls of tools: auto (told from its chat template), none, or a name "
+      "that docs/tool-calls.md lists");
+    v(reasoning_parser, "reasoning-parser",
+      "how the model sets apart what it thinks: auto (told from its chat template), none, or a "
+      "name "
+      "that docs/tool-calls.md lists");
     v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: drawn at random");
     v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
     v(explain_kernels, "explain-kernels",

@@ -29,6 +29,14 @@ struct ChatPrompt {
   bool adapt_history = false;
 };
 
+// What an answer's text is taken apart into, by the conventions of the model's family
+// (EngineOptions::tool_parser and reasoning_parser). Without any of them all of it is text.
+struct OutputParsing {
+  bool reasoning = false;  // what the model thinks before it answers is TextDelta::reasoning
+  bool tools = false;      // calls of the prompt's tools are TextDelta::tool_calls
+  bool one_call = false;   // the first of these calls alone
+};
+
 struct Request {
   std::variant<std::string, std::vector<int32_t>, ChatPrompt> prompt;
   bool add_special_tokens = true;  // BOS and the like, for a text prompt
@@ -44,7 +52,8 @@ struct Request {
   std::string prediction;           // what the answer may quote, for --speculate; changes no answer
   bool include_stop = false;        // leave the stop string in the text
   bool skip_special_tokens = true;  // in the answer's text
-  std::optional<int> logprobs;      // of the k best beside each chosen token; 0: the chosen alone
+  OutputParsing parsing;
+  std::optional<int> logprobs;  // of the k best beside each chosen token; 0: the chosen alone
   std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
   bool prompt_loss = false;            // the mean negative log-prob of the prompt
   int priority = 0;                    // lower runs first
@@ -67,9 +76,10 @@ struct TokenInfo {
   std::vector<TopToken> top;      // best first; holds the chosen token too
 };
 
-enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
+// kToolCalls: a stop behind calls of tools.
+enum class FinishReason { kNone, kStop, kLength, kToolCalls, kCancelled, kError };
 
-// "stop", "length", "cancelled", "error"; "" while there is none.
+// "stop", "length", "tool_calls", "cancelled", "error"; "" while there is none.
 constexpr std::string_view Name(FinishReason reason) {
   switch (reason) {
     case FinishReason::kNone:
@@ -78,6 +88,8 @@ constexpr std::string_view Name(FinishReason reason) {
       return "stop";
     case FinishReason::kLength:
       return "length";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
     case FinishReason::kCancelled:
       return "cancelled";
     case FinishReason::kError:
@@ -94,11 +106,20 @@ struct Usage {
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
 };
 
+// A piece of a call of a tool. The pieces of a call come in order, the calls one after the other.
+struct ToolCallDelta {
+  int index = 0;          // of the call in the answer
+  std::string id, name;   // in the call's first piece alone
+  std::string arguments;  // the next part of a JSON text; as the model wrote it, valid or not
+};
+
 // One event of a request. Every choice gets exactly one event with a finish reason; the event with
 // `last` ends the request, and nothing follows it.
 struct TextDelta {
   int choice = 0;
-  std::string text;                      // complete UTF-8 characters
+  std::string text;       // complete UTF-8 characters
+  std::string reasoning;  // likewise, if OutputParsing asks for it
+  std::vector<ToolCallDelta> tool_calls;
   std::vector<TokenInfo> tokens;         // the tokens behind this event; log-probs if asked for
   std::vector<TokenInfo> prompt_tokens;  // once, before the first text, if prompt_logprobs was set
   FinishReason finish = FinishReason::kNone;

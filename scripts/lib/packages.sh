@@ -12,7 +12,7 @@ BUILD_PACKAGES=(
 TEST_PACKAGES=(
   git python3-venv libgtest-dev libgmock-dev libbenchmark-dev
   clang-14 clang-format-14 libclang-rt-14-dev curl debian-handbook
-  pocl-opencl-icd ocl-icd-libopencl1 intel-opencl-icd oclgrind
+  pocl-opencl-icd ocl-icd-libopencl1 intel-opencl-icd oclgrind chromium chromium-driver
 )
 
 # True if Debian's package is installed, or the tool that it is wanted for is there otherwise.

@@ -90,6 +90,8 @@ Status Serve(const EngineOptions& engine_options, const ServerOptions& server_op
   LogInfo("device: ", info.device_reason, "; kernels ", info.kernels);
   LogInfo("memory: ", info.memory, "; room for up to ", info.kv_blocks * info.block_size,
           " tokens, in up to ", info.max_num_seqs, " sequences of ", info.max_model_len);
+  LogInfo("answers: tool calls told apart as ", info.tool_parser, ", thinking as ",
+          info.reasoning_parser);
   HandleStopSignals(server_options.drain_seconds);
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(*engine, server_options));
   std::cout << "serving " << Quote(info.model_name) << " at "

@@ -80,8 +80,7 @@ class EngineImpl : public Engine {
   Result<std::unique_ptr<Drafter>> MakeDrafter() const;
   // That the runner makes for each sequence, at most.
   int device_drafts() const {
-    const bool by_runner = options_.speculate == "mtp" || options_.speculate == "model";
-    return by_runner ? options_.speculate_tokens : 0;
+    return speculate::MadeByRunner(options_.speculate) ? options_.speculate_tokens : 0;
   }
   void StartThreads();
   void FillInfo(const files::ModelFiles& files);
@@ -96,6 +95,7 @@ class EngineImpl : public Engine {
   std::vector<int32_t> end_ids_;
   uint64_t seed_ = 0;
   std::unique_ptr<TextModelImpl> text_;
+  text::OutputFormat output_;
   std::unique_ptr<Constraints> constraints_;
   std::unique_ptr<exec::StepRunner> runner_;
   std::unique_ptr<engine::Metrics> metrics_;
@@ -205,6 +205,7 @@ void EngineImpl::StartThreads() {
   context.end_ids = end_ids_;
   context.kv_dtype = batch::FinestGroup(runner_->Info().kv_groups).dtype;
   context.prefix_cache = options_.prefix_cache;
+  context.output = &output_;
   context.drafts = options_.speculate != "none" && device_drafts() == 0;
   context.constraints = constraints_.get();
   context.masks = &loop_->masks();
@@ -246,9 +247,12 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenModel(path));
   engine->end_ids_ = EndIds(files);
   SLUICE_ASSIGN_OR_RETURN(const auto draft, exec::OpenDraft(files, options));
+  SLUICE_ASSIGN_OR_RETURN(engine->output_,
+                          text::OutputFormat::Choose(files.chat_template, options.tool_parser,
+                                                     options.reasoning_parser));
   auto text = MakeText(&files);
   SLUICE_ASSIGN_OR_RETURN(engine->runner_,
-                          exec::OpenRunner(files, draft.get(), options, std::move(progress)));
+                          exec::OpenRunner(files, draft, options, std::move(progress)));
   engine->options_.speculate = engine->runner_->Info().speculate;
   const exec::RunnerInfo& runner = engine->runner_->Info();
   if (!runner.memory_note.empty()) LogWarning(runner.memory_note);
@@ -266,6 +270,8 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->FillInfo(files);
   engine->info_.sampling_defaults = SamplingOf(files.generation_defaults);
   SLUICE_ASSIGN_OR_RETURN(engine->text_, text.get());
+  engine->info_.tool_parser = engine->output_.tools();
+  engine->info_.reasoning_parser = engine->output_.thinking();
   engine->info_.has_chat_template = engine->text_->has_template();
   engine->info_.load_ms = (NowMicros() - start) * 1e-3;
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);

@@ -11,6 +11,7 @@
 #include "sluice/engine.h"
 #include "sluice/limits.h"
 #include "text/detokenizer.h"
+#include "text/output/families.h"
 
 namespace sluice::engine {
 
@@ -24,6 +25,7 @@ struct ChoiceState {
       : detokenizer(std::move(d)), stops(std::move(m)) {}
   text::Detokenizer detokenizer;
   StopMatcher stops;
+  std::unique_ptr<text::OutputParser> parser;  // null: all of the answer is text
   bool finished = false;
   int tokens = 0;
   int64_t last_token_us = 0;
@@ -47,6 +49,8 @@ struct RequestState {
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;
+  text::ToolSchemas tools;     // for the parsers of its choices
+  std::vector<int32_t> marks;  // special tokens that these parsers have to see
   std::vector<ChoiceState> choices;
   int unfinished = 0;
   bool ended = false;                   // the engine has been told

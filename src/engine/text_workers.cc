@@ -15,6 +15,8 @@ namespace {
 
 // Of the prompt's end, given to the detokenizer.
 constexpr size_t kPromptTail = 8;
+// Of the prompt's end, in which a tag may stand that opens the thinking.
+constexpr size_t kTagTokens = 32;
 
 FinishReason ToPublic(schedule::FinishReason reason) {
   switch (reason) {
@@ -204,6 +206,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const auto tail = all.last(std::min(all.size(), kPromptTail));
   SLUICE_RETURN_IF_ERROR(Constrain(tail, state));
   SLUICE_ASSIGN_OR_RETURN(const auto quoted, Quoted(tail, *state));
+  SLUICE_RETURN_IF_ERROR(PrepareParsing(state));
   // Only the ids are used from here on.
   state->request.prompt = {};
   state->request.choice = {};
@@ -211,9 +214,9 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   state->request.held = nullptr;
   std::vector<schedule::SequenceSpec> sequences;
   for (int choice = 0; choice < request.n; ++choice) {
-    state->choices.emplace_back(
-        text::Detokenizer(context_.text->tokenizer(), !request.skip_special_tokens, tail),
-        StopMatcher(request.stop, request.include_stop));
+    state->choices.emplace_back(text::Detokenizer(context_.text->tokenizer(),
+                                                  !request.skip_special_tokens, tail, state->marks),
+                                StopMatcher(request.stop, request.include_stop));
     schedule::SequenceSpec spec;
     spec.id = SequenceOf(state->id, choice);
     spec.request = state->id;
@@ -239,6 +242,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.prompt_logprobs = choice == 0 && spec.sampling.prompt_top_logprobs >= 0;
     sequences.push_back(std::move(spec));
   }
+  MakeParsers(state);
   return sequences;
 }
 
@@ -252,6 +256,30 @@ Result<std::shared_ptr<const std::vector<int32_t>>> TextWorkers::Quoted(
                           context_.text->PredictionIds(text, ids_max, state.cancelled));
   ids.insert(ids.begin(), prompt_tail.begin(), prompt_tail.end());
   return std::make_shared<const std::vector<int32_t>>(std::move(ids));
+}
+
+Status TextWorkers::PrepareParsing(RequestState* state) const {
+  const OutputParsing& wanted = state->request.parsing;
+  if (!wanted.tools && !wanted.reasoning) return OkStatus();
+  if (const auto* chat = std::get_if<ChatPrompt>(&state->request.prompt)) {
+    SLUICE_ASSIGN_OR_RETURN(state->tools, text::ToolSchemas::Make(chat->tools_json));
+  }
+  for (const std::string_view mark : context_.output->Marks(wanted)) {
+    const int32_t id = context_.text->tokenizer()->Find(mark);
+    if (id >= 0 && context_.text->tokenizer()->IsSpecial(id)) state->marks.push_back(id);
+  }
+  return OkStatus();
+}
+
+void TextWorkers::MakeParsers(RequestState* state) const {
+  const OutputParsing& wanted = state->request.parsing;
+  if (!wanted.tools && !wanted.reasoning) return;
+  const std::span<const int32_t> all(state->prompt);
+  const std::string end = context_.text->tokenizer()->Decode(
+      all.last(std::min(all.size(), kTagTokens)), /*render_special=*/true);
+  for (ChoiceState& choice : state->choices) {
+    choice.parser = context_.output->MakeParser(wanted, state->tools, end);
+  }
 }
 
 Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const {
@@ -374,6 +402,16 @@ void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& upd
   --request->unfinished;
 }
 
+void TextWorkers::Parse(ChoiceState* choice, bool ends, TextDelta* delta) {
+  if (choice->parser == nullptr) return;
+  const std::string text = std::exchange(delta->text, {});
+  choice->parser->Add(text, delta);
+  if (!ends) return;
+  choice->parser->Finish(delta);
+  const bool stopped = delta->finish == FinishReason::kStop && !choice->stops.matched();
+  if (stopped && choice->parser->called()) delta->finish = FinishReason::kToolCalls;
+}
+
 void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const {
   delta->last = true;
   Usage& usage = request->usage;
@@ -421,6 +459,7 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
   TakeTokens(batch, update, &choice, &delta);
   const bool ends = update.finish != schedule::FinishReason::kNone || choice.stops.matched();
   if (ends) FinishChoice(batch, update, &choice, &delta);
+  Parse(&choice, ends, &delta);
   const bool prompt_done = update.token_count > 0 || ends;
   if (!request.prompt_infos.empty() && prompt_done && update.choice == 0) {
     delta.prompt_tokens = std::move(request.prompt_infos);

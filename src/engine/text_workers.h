@@ -30,6 +30,7 @@ struct TextContext {
   DType kv_dtype = DType::kF16;  // part of the prefix key
   bool prefix_cache = true;
   bool drafts = false;  // are verified, so what clients predict is of use
+  const text::OutputFormat* output = nullptr;
   // Of requests with choices.
   const Constraints* constraints = nullptr;
   MaskBoard* masks = nullptr;
@@ -109,6 +110,9 @@ class TextWorkers {
   // on. Null: nothing.
   Result<std::shared_ptr<const std::vector<int32_t>>> Quoted(std::span<const int32_t> prompt_tail,
                                                              const RequestState& state) const;
+  // What the parsers of its choices need, while its prompt is there; then these parsers.
+  Status PrepareParsing(RequestState* state) const;
+  void MakeParsers(RequestState* state) const;
   Status Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const;
   // Makes the mask of the token that comes next.
   void AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
@@ -120,6 +124,8 @@ class TextWorkers {
                   TextDelta* delta) const;
   void FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& update, ChoiceState* choice,
                     TextDelta* delta);
+  // Takes the text of `delta` apart; `ends`: it is the last one of its choice.
+  static void Parse(ChoiceState* choice, bool ends, TextDelta* delta);
   void EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const;
   TokenInfo InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const;
 

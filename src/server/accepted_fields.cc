@@ -28,7 +28,6 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kRequest, "request_id", "string"},
     {FieldPlace::kRequest, "session_id", "string"},
     {FieldPlace::kRequest, "return_token_ids", "boolean"},
-    {FieldPlace::kRequest, "include_reasoning", "boolean"},
     {FieldPlace::kRequest, "guided_decoding_backend", "string"},
     // llama.cpp's: where it computes, what it reports, and the tuning of samplers whose switch
     // below has to be off.

@@ -8,13 +8,34 @@ namespace {
 
 // A choice that failed or was cancelled has no reason here: its call ends with an error.
 OrderedJson FinishJson(FinishReason reason) {
-  const bool ended = reason == FinishReason::kStop || reason == FinishReason::kLength;
+  const bool ended = reason == FinishReason::kStop || reason == FinishReason::kLength ||
+                     reason == FinishReason::kToolCalls;
   return ended ? OrderedJson(Name(reason)) : OrderedJson(nullptr);
 }
 
 const std::vector<TokenInfo>& PromptTokensOf(const Choice& choice) {
   static const std::vector<TokenInfo> none;
   return choice.prompt_tokens ? *choice.prompt_tokens : none;
+}
+
+OrderedJson FunctionCallJson(const ToolCallDelta& call) {
+  OrderedJson json;
+  json["id"] = call.id;
+  json["type"] = "function";
+  json["function"] = OrderedJson{{"name", call.name}, {"arguments", call.arguments}};
+  return json;
+}
+
+// Of a stream: its first piece says whom it calls.
+OrderedJson CallPieceJson(const ToolCallDelta& call) {
+  OrderedJson json;
+  json["index"] = call.index;
+  if (call.name.empty()) {
+    json["function"] = OrderedJson{{"arguments", call.arguments}};
+  } else {
+    json.update(FunctionCallJson(call));
+  }
+  return json;
 }
 
 }  // namespace
@@ -54,13 +75,25 @@ OrderedJson AnswerFormat::StopReason(const std::string& match) const {
   return nullptr;
 }
 
+OrderedJson AnswerFormat::Message(const Choice& choice) const {
+  OrderedJson json = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  if (call_.shows_reasoning && !choice.reasoning.empty()) {
+    json["reasoning_content"] = choice.reasoning;
+  }
+  if (choice.tool_calls.empty()) return json;
+  if (choice.text.empty()) json["content"] = nullptr;
+  for (const ToolCallDelta& call : choice.tool_calls) {
+    json["tool_calls"].push_back(FunctionCallJson(call));
+  }
+  return json;
+}
+
 OrderedJson AnswerFormat::WholeChoice(int index, const Choice& choice) const {
   OrderedJson json;
   json["index"] = index;
   OrderedJson logprobs = nullptr;
   if (call_.chat) {
-    json["message"] =
-        OrderedJson{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    json["message"] = Message(choice);
     if (call_.logprobs) logprobs = ChatLogprobs(choice.tokens, *call_.logprobs);
   } else {
     json["text"] = call_.echo ? EchoOf(index) + choice.text : choice.text;
@@ -113,8 +146,16 @@ std::string AnswerFormat::ChatChoice(int index, const TextDelta& delta) const {
   if (call_.logprobs && !delta.tokens.empty()) {
     logprobs = ChatLogprobs(delta.tokens, *call_.logprobs);
   }
-  return StrCat("{\"index\":", index, ",\"delta\":{\"content\":", DumpJson(Json(delta.text)),
-                "},\"logprobs\":", DumpJson(logprobs), ",\"finish_reason\":null}");
+  OrderedJson parts = OrderedJson::object();
+  if (call_.shows_reasoning && !delta.reasoning.empty()) {
+    parts["reasoning_content"] = delta.reasoning;
+  }
+  for (const ToolCallDelta& call : delta.tool_calls) {
+    parts["tool_calls"].push_back(CallPieceJson(call));
+  }
+  if (!delta.text.empty() || parts.empty()) parts["content"] = delta.text;
+  return StrCat("{\"index\":", index, ",\"delta\":", DumpJson(parts),
+                ",\"logprobs\":", DumpJson(logprobs), ",\"finish_reason\":null}");
 }
 
 std::string AnswerFormat::CompletionChoice(int index, const TextDelta& delta,
@@ -157,7 +198,8 @@ std::vector<std::string> AnswerFormat::Chunks(int index, const TextDelta& delta,
                            nullptr));
     choice->begun = true;
   }
-  if (!delta.text.empty() || shows_tokens) {
+  const bool shows_reasoning = call_.shows_reasoning && !delta.reasoning.empty();
+  if (!delta.text.empty() || shows_reasoning || !delta.tool_calls.empty() || shows_tokens) {
     chunks.push_back(Chunk(ChatChoice(index, delta), nullptr));
   }
   if (ends) {

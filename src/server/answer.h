@@ -15,8 +15,9 @@ namespace sluice::server {
 
 // One answer of one prompt as it grows.
 struct Choice {
-  std::string text;
-  std::vector<TokenInfo> tokens;  // kept for log-probs alone
+  std::string text, reasoning;
+  std::vector<ToolCallDelta> tool_calls;  // whole, by index
+  std::vector<TokenInfo> tokens;          // kept for log-probs alone
   // Of its prompt, shared by its choices; null: none came.
   std::shared_ptr<const std::vector<TokenInfo>> prompt_tokens;
   FinishReason finish = FinishReason::kNone;
@@ -47,6 +48,7 @@ class AnswerFormat {
 
  private:
   std::string Chunk(const std::string& choices, const TextDelta* last) const;
+  OrderedJson Message(const Choice& choice) const;
   std::string ChatChoice(int index, const TextDelta& delta) const;
   std::string CompletionChoice(int index, const TextDelta& delta, Choice* choice) const;
   OrderedJson WholeChoice(int index, const Choice& choice) const;

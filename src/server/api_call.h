@@ -37,6 +37,7 @@ struct ApiCall {
   bool echo = false;             // of the prompt before the answer
   std::optional<int> logprobs;   // best tokens shown beside each chosen one
   bool prompt_logprobs = false;  // asked for by that name
+  bool shows_reasoning = true;   // of what the model thinks before it answers
 };
 
 // Errors are kInvalidArgument with the field's name, or kNotFound for the model.
@@ -44,8 +45,14 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model);
 Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& model);
 
 // The fields that a conversation has wherever it stands: messages, tools, tool_choice,
-// chat_template_kwargs and the fields that set one of them, add_generation_prompt.
-ChatPrompt ReadChatPrompt(Fields* fields);
+// parallel_tool_calls, chat_template_kwargs and the fields that set one of them, include_reasoning,
+// add_generation_prompt.
+struct ChatFields {
+  ChatPrompt prompt;
+  OutputParsing parsing;  // of the answer
+  bool shows_reasoning = true;
+};
+ChatFields ReadChatFields(Fields* fields);
 
 // The field `model`: absent, or the name that is served.
 void ReadModel(Fields* fields, const ModelFacts& model);

@@ -119,13 +119,13 @@ OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index) 
   return out;
 }
 
-void ReadTools(Fields* fields, ChatPrompt* chat) {
+void ReadTools(Fields* fields, ChatFields* chat) {
   const OrderedJson* choice = fields->Any("tool_choice");
   if (choice != nullptr && *choice != "none" && *choice != "auto") {
     fields->Fail("tool_choice",
                  "tool_choice is not supported by this version but for \"none\" and \"auto\"");
   }
-  fields->Bool("parallel_tool_calls");
+  chat->parsing.one_call = !fields->Bool("parallel_tool_calls").value_or(true);
   for (const char* name : {"functions", "function_call"}) fields->OnlyValue(name, nullptr);
   const OrderedJson* tools = fields->Array("tools", kToolsMax);
   for (size_t i = 0; tools != nullptr && i < tools->size() && fields->ok(); ++i) {
@@ -154,7 +154,8 @@ void ReadTools(Fields* fields, ChatPrompt* chat) {
     }
   }
   if (tools == nullptr || tools->empty() || !fields->ok()) return;
-  if (choice == nullptr || *choice != "none") chat->tools_json = DumpJson(*tools);
+  chat->parsing.tools = choice == nullptr || *choice != "none";
+  if (chat->parsing.tools) chat->prompt.tools_json = DumpJson(*tools);
 }
 
 // Sets a variable of the template that a field of its own asks for; the two may not disagree.
@@ -168,8 +169,9 @@ void SetKwarg(Fields* fields, std::string_view field, const char* key, OrderedJs
 }
 
 // Whether and how much the model thinks, in the spellings of OpenAI, OpenRouter, Ollama and Qwen;
-// what that means is the template's to know.
-void ReadThinking(Fields* fields, OrderedJson* kwargs) {
+// what that means is the template's to know. `shown`: whether the answer tells it.
+void ReadThinking(Fields* fields, bool* shown, OrderedJson* kwargs) {
+  *shown = fields->Bool("include_reasoning").value_or(true);
   const auto effort = [&](std::string_view field, const std::string& value) {
     SetKwarg(fields, field, "reasoning_effort", value, kwargs);
   };
@@ -185,7 +187,7 @@ void ReadThinking(Fields* fields, OrderedJson* kwargs) {
     Fields reasoning(*object, "reasoning.");
     const auto value = reasoning.String("effort", kNameBytesMax);
     const auto enabled = reasoning.Bool("enabled");
-    reasoning.Bool("exclude");
+    if (reasoning.Bool("exclude").value_or(false)) *shown = false;
     reasoning.String("summary", kNameBytesMax);
     fields->Take(reasoning.Finish());
     if (value) effort("reasoning", *value);
@@ -203,7 +205,7 @@ void ReadThinking(Fields* fields, OrderedJson* kwargs) {
   }
 }
 
-void ReadTemplateKwargs(Fields* fields, ChatPrompt* chat) {
+void ReadTemplateKwargs(Fields* fields, ChatFields* chat) {
   OrderedJson kwargs = OrderedJson::object();
   if (const OrderedJson* object = fields->Object("chat_template_kwargs")) kwargs = *object;
   for (const std::string_view name : kReservedKwargs) {
@@ -211,10 +213,10 @@ void ReadTemplateKwargs(Fields* fields, ChatPrompt* chat) {
       fields->Fail("chat_template_kwargs", StrCat("chat_template_kwargs may not set ", name));
     }
   }
-  ReadThinking(fields, &kwargs);
+  ReadThinking(fields, &chat->shows_reasoning, &kwargs);
   if (kwargs.empty()) return;
-  chat->template_kwargs_json = DumpJson(kwargs);
-  if (chat->template_kwargs_json.size() > kKwargsBytesMax) {
+  chat->prompt.template_kwargs_json = DumpJson(kwargs);
+  if (chat->prompt.template_kwargs_json.size() > kKwargsBytesMax) {
     fields->Fail("chat_template_kwargs",
                  StrCat("chat_template_kwargs has more than ", kKwargsBytesMax, " bytes"));
   }
@@ -237,8 +239,9 @@ void ReadPrediction(Fields* fields, Request* request) {
 
 }  // namespace
 
-ChatPrompt ReadChatPrompt(Fields* fields) {
-  ChatPrompt chat;
+ChatFields ReadChatFields(Fields* fields) {
+  ChatFields chat;
+  chat.parsing.reasoning = true;
   const OrderedJson* list = fields->Array("messages", kMessagesMax);
   if (list == nullptr || list->empty()) {
     fields->Fail("messages", "messages is missing or empty; it must be an array of messages");
@@ -248,11 +251,11 @@ ChatPrompt ReadChatPrompt(Fields* fields) {
   for (size_t i = 0; list != nullptr && i < list->size() && fields->ok(); ++i) {
     messages.push_back(ReadMessage(fields, (*list)[i], i));
   }
-  chat.messages_json = DumpJson(messages);
-  chat.adapt_history = true;
+  chat.prompt.messages_json = DumpJson(messages);
+  chat.prompt.adapt_history = true;
   ReadTools(fields, &chat);
   ReadTemplateKwargs(fields, &chat);
-  chat.add_generation_prompt = fields->Bool("add_generation_prompt").value_or(true);
+  chat.prompt.add_generation_prompt = fields->Bool("add_generation_prompt").value_or(true);
   fields->OnlyValue("continue_final_message", false);
   return chat;
 }
@@ -273,7 +276,10 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   }
   if (logprobs) call.logprobs = top.value_or(0);
   request.logprobs = call.logprobs;
-  request.prompt = ReadChatPrompt(&fields);
+  ChatFields chat = ReadChatFields(&fields);
+  request.prompt = std::move(chat.prompt);
+  request.parsing = chat.parsing;
+  call.shows_reasoning = chat.shows_reasoning;
   fields.OnlyValue("modalities", OrderedJson::array({"text"}));
   for (const char* name : {"audio", "web_search_options"}) fields.OnlyValue(name, nullptr);
   for (const char* name : {"echo", "add_special_tokens"}) fields.OnlyValue(name, false);

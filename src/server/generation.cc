@@ -143,6 +143,14 @@ void Generation::SendEvent(int index, const TextDelta& delta) {
 void Generation::KeepEvent(int index, TextDelta&& delta) {
   Choice& choice = choices_[index];
   choice.text += delta.text;
+  choice.reasoning += delta.reasoning;
+  for (ToolCallDelta& piece : delta.tool_calls) {
+    if (piece.name.empty()) {
+      choice.tool_calls.back().arguments += piece.arguments;
+    } else {
+      choice.tool_calls.push_back(std::move(piece));
+    }
+  }
   choice.seed = delta.seed;
   if (call_.logprobs) {
     for (TokenInfo& token : delta.tokens) {

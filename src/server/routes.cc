@@ -9,12 +9,18 @@
 #include "server/generation.h"
 #include "server/pages.h"
 #include "server/text_api.h"
+#include "server/web_files.h"
 
 namespace sluice::server {
 namespace {
 
 constexpr const char* kModelPrefix = "/v1/models/";
+constexpr const char* kPagePrefix = "/web/";
 constexpr size_t kPathBytesShown = 128;
+// The page runs its own scripts alone, talks to this server alone, and stands in no other page.
+constexpr const char* kPagePolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 HttpReply JsonReply(const OrderedJson& json) {
   HttpReply reply;
@@ -35,6 +41,11 @@ std::string FingerprintOf(const EngineInfo& info) {
     if (c == ' ') c = '-';
   }
   return text;
+}
+
+std::string CounterText(const char* name, const char* help, int64_t value) {
+  return StrCat("# HELP ", name, " ", help, "\n# TYPE ", name, " counter\n", name, " ", value,
+                "\n");
 }
 
 // What the call's prompts and choices take until their ids exist.
@@ -116,14 +127,15 @@ const Routes::Route Routes::kRoutes[] = {
     {"/metrics", "GET", false, &Routes::Metrics},
     {"/version", "GET", false, &Routes::Version},
     {"/openapi.json", "GET", false, &Routes::OpenApi},
-    {"/", "GET", false, &Routes::Home},
+    {"/", "GET", true, &Routes::Page},
+    {kPagePrefix, "GET", true, &Routes::Page},
 };
 
 const Routes::Route* Routes::Find(const std::string& path) {
   for (const Route& route : kRoutes) {
-    if (path == route.path && route.path != kModelPrefix) return &route;
-    if (route.path == kModelPrefix && path.starts_with(kModelPrefix) &&
-        path.size() > std::string_view(kModelPrefix).size()) {
+    const bool prefix = route.path == kModelPrefix || route.path == kPagePrefix;
+    if (prefix ? path.starts_with(route.path) && path.size() > std::string_view(route.path).size()
+               : path == route.path) {
       return &route;
     }
   }
@@ -261,6 +273,11 @@ HttpReply Routes::Metrics(const HttpRequest&) const {
   reply.body += StrCat("# HELP sluice_http_connections Open connections\n",
                        "# TYPE sluice_http_connections gauge\nsluice_http_connections ",
                        http_().connections, "\n");
+  reply.body +=
+      CounterText("sluice_generated_tokens_total",
+                  "Tokens of answers so far, those that still run included", tokens_.generated);
+  reply.body += CounterText("sluice_prefilled_tokens_total",
+                            "Prompt tokens of ended requests that were computed", tokens_.prompt);
   reply.body += log_.Metrics();
   return reply;
 }
@@ -279,12 +296,19 @@ HttpReply Routes::OpenApi(const HttpRequest&) const {
   return reply;
 }
 
-HttpReply Routes::Home(const HttpRequest&) const {
+HttpReply Routes::Page(const HttpRequest& request) const {
+  const WebFile* file = FindWebFile(request.path);
+  if (file == nullptr) {
+    return HttpErrorReply(
+        404, StrCat("the page has no file \"", request.path.substr(0, kPathBytesShown), "\""));
+  }
   HttpReply reply;
-  reply.content_type = "text/html; charset=utf-8";
-  reply.headers.emplace_back("Content-Security-Policy",
-                             "default-src 'none'; style-src 'unsafe-inline'");
-  reply.body = HomePage(engine_.Info());
+  reply.content_type = file->content_type;
+  reply.headers.emplace_back("Content-Security-Policy", kPagePolicy);
+  reply.headers.emplace_back("Cache-Control", "no-cache");
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  reply.headers.emplace_back("Referrer-Policy", "no-referrer");
+  reply.body = file->bytes;
   return reply;
 }
 

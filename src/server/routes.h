@@ -57,7 +57,7 @@ class Routes {
   HttpReply Metrics(const HttpRequest& request) const;
   HttpReply Version(const HttpRequest& request) const;
   HttpReply OpenApi(const HttpRequest& request) const;
-  HttpReply Home(const HttpRequest& request) const;
+  HttpReply Page(const HttpRequest& request) const;
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void AnswerText(const Route& route, const HttpRequest& request, Exchange& exchange) const;
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);

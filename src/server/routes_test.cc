@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,9 +9,14 @@
 #include "server/fake_engine.h"
 #include "server/fake_exchange.h"
 #include "server/pages.h"
+#include "server/web_files.h"
 
 namespace sluice::server {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class RoutesTest : public ::testing::Test {
  protected:
@@ -344,13 +350,13 @@ TEST_F(RoutesTest, AShutdownIs503) {
   EXPECT_EQ(exchange->reply.status, 503);
 }
 
-TEST_F(RoutesTest, KeysOpenEveryPathButThreeAndGiveEachItsSalt) {
+TEST_F(RoutesTest, KeysOpenEveryPathButHealthAndThePageAndGiveEachItsSalt) {
   UseKeys("# ours\nsecret-one\n\n  secret-two \n");
-  for (const char* path : {"/v1/models", "/metrics", "/", "/openapi.json", "/none"}) {
+  for (const char* path : {"/v1/models", "/metrics", "/version", "/openapi.json", "/none"}) {
     EXPECT_EQ(Send("GET", path)->reply.status, 401) << path;
     EXPECT_EQ(Send("GET", path, "", "Bearer secret-onf")->reply.status, 401) << path;
   }
-  for (const char* path : {"/health", "/live", "/ready"}) {
+  for (const char* path : {"/health", "/live", "/ready", "/", "/web/app.js"}) {
     EXPECT_EQ(Send("GET", path)->reply.status, 200) << path;
   }
   EXPECT_EQ(Send("GET", "/v1/models", "", "Bearer ")->reply.status, 401);
@@ -400,7 +406,6 @@ TEST_F(RoutesTest, PathsAndMethods) {
   EXPECT_EQ(Send("GET", "/v1/models/other")->reply.status, 404);
   EXPECT_EQ(Send("GET", "/v1/models/")->reply.status, 404);
   EXPECT_EQ(Send("GET", "/v1/models")->body()["data"][0]["id"], "tiny");
-  EXPECT_NE(Send("GET", "/")->reply.body.find("tiny"), std::string::npos);
   const Json version = Send("GET", "/version")->body();
   EXPECT_EQ(version["name"], "sluice");
   EXPECT_EQ(version["backends"], Json::array({"cpu"}));
@@ -485,6 +490,33 @@ TEST_F(RoutesTest, TextWorkDoesNotBeginForAClientThatHasLeft) {
   for (const char* path : {"/tokenize", "/detokenize", "/apply-template"}) {
     EXPECT_FALSE(Send("POST", path, "{}")->replied) << path;
   }
+}
+
+TEST_F(RoutesTest, ThePageRunsItsOwnScriptsAlone) {
+  for (const WebFile& file : WebFiles()) {
+    const HttpReply reply = Send("GET", std::string(file.path))->reply;
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.content_type, file.content_type);
+    EXPECT_EQ(reply.body, file.bytes);
+    std::string policy;
+    for (const auto& [name, value] : reply.headers) {
+      if (name == "Content-Security-Policy") policy = value;
+    }
+    EXPECT_THAT(policy, AllOf(HasSubstr("default-src 'none'"), HasSubstr("script-src 'self';"),
+                              HasSubstr("connect-src 'self'"), Not(HasSubstr("unsafe"))));
+  }
+  EXPECT_EQ(Send("GET", "/web/none.js")->reply.status, 404);
+  EXPECT_EQ(Send("GET", "/web/")->reply.status, 404);
+}
+
+TEST_F(RoutesTest, TokensAreCountedWhileAnswersRun) {
+  auto exchange = Send("POST", "/v1/chat/completions", kChat);
+  TextDelta delta;
+  delta.text = "ab";
+  delta.tokens.resize(2);
+  engine_.submitted.at(0).sink(std::move(delta));
+  EXPECT_NE(Send("GET", "/metrics")->reply.body.find("\nsluice_generated_tokens_total 2\n"),
+            std::string::npos);
 }
 
 TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {

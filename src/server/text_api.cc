@@ -68,7 +68,7 @@ Result<std::string> ApplyTemplate(const Engine& engine, const ModelFacts& model,
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   ReadModel(&fields, model);
-  const ChatPrompt chat = ReadChatPrompt(&fields);
+  const ChatPrompt chat = ReadChatFields(&fields).prompt;
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.RenderChat(chat, "", &gone));
   return DumpJson(OrderedJson{{"prompt", text}});

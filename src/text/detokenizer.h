@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "text/tokenizer.h"
@@ -13,9 +14,10 @@ namespace sluice::text {
 class Detokenizer {
  public:
   // `prompt_tail`: the last ids of the prompt, which decide about a leading space of the first
-  // token: it goes if a text starts there.
+  // token: it goes if a text starts there. `shown`: special tokens that are text in any case; they
+  // outlive it.
   Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool render_special,
-              std::span<const TokenId> prompt_tail);
+              std::span<const TokenId> prompt_tail, std::span<const TokenId> shown = {});
 
   // A text starts behind `prompt_tail`, without the space that encoding puts there, when the tail
   // is empty or ends with a special token.
@@ -31,6 +33,7 @@ class Detokenizer {
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool render_special_;
+  std::span<const TokenId> shown_;
   bool at_start_;
   std::string pending_;  // bytes of an unfinished character
 };

@@ -99,5 +99,11 @@ TEST(DetokenizerTest, SpecialTokensAreSilentUnlessAsked) {
   EXPECT_EQ(loud.Add(1 << 20), "");
 }
 
+TEST(DetokenizerTest, SomeSpecialTokensMayBeTextInAnyCase) {
+  const std::vector<TokenId> shown = {kSpecial};
+  Detokenizer detokenizer(Bytes(false), false, {}, shown);
+  EXPECT_EQ(detokenizer.Add('a') + detokenizer.Add(kSpecial) + detokenizer.Add('b'), "a<s>b");
+}
+
 }  // namespace
 }  // namespace sluice::text

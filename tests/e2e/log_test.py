@@ -39,16 +39,17 @@ def three(server):
 
 
 class LogTest(unittest.TestCase):
-    def test_the_start_is_three_lines_and_the_address(self):
+    def test_the_start_is_four_lines_and_the_address(self):
         lines = log_of(lambda server: None)
         self.assertRegex(lines[0], " info model: loading .*llama-F32.gguf")
         self.assertRegex(lines[1], " info device: .*kernels ")
         self.assertRegex(lines[2], " info memory: .*KV cache up to .*room for up to ")
-        self.assertRegex(lines[3], " info stopping: ")
+        self.assertRegex(lines[3], " info answers: tool calls told apart as none, thinking as none")
+        self.assertRegex(lines[4], " info stopping: ")
         self.assertNotIn("\r", "".join(lines))
 
     def test_each_request_has_a_line_and_errors_too(self):
-        lines = log_of(three)[3:-1]
+        lines = log_of(three)[4:-1]
         self.assertEqual(len(lines), 3, lines)
         # Each is written when its answer is out, which the client of the next may know before.
         for words in (r" info POST /v1/completions 200 in \d+ ms: \d+ prompt tokens.*, "
@@ -58,8 +59,8 @@ class LogTest(unittest.TestCase):
             self.assertEqual(len([line for line in lines if re.search(words, line)]), 1, lines)
 
     def test_fewer_may_be_asked_for(self):
-        self.assertEqual(len(log_of(three, "--log-requests", "errors")[3:-1]), 2)
-        self.assertEqual(len(log_of(three, "--log-requests", "none")[3:-1]), 0)
+        self.assertEqual(len(log_of(three, "--log-requests", "errors")[4:-1]), 2)
+        self.assertEqual(len(log_of(three, "--log-requests", "none")[4:-1]), 0)
         lines = log_of(three, "--log-level", "warning")
         self.assertEqual([line.split()[2] for line in lines], ["warning", "warning"], lines)
 

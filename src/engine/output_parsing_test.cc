@@ -1,0 +1,113 @@
+// Answers that are taken apart, through the whole engine: a tiny checkpoint that is held to the
+// text of a call.
+#include <condition_variable>
+#include <mutex>
+
+#include "engine/engine_fixture.h"
+
+namespace sluice::engine {
+namespace {
+
+struct Parts {
+  std::string text, reasoning, name, arguments, id;
+  FinishReason finish = FinishReason::kNone;
+  size_t calls = 0, events_with_arguments = 0;
+};
+
+Parts AskForParts(Engine& engine, Request request) {
+  Parts parts;
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool last = false;
+  const auto id = engine.Submit(std::move(request), [&](TextDelta&& delta) {
+    std::lock_guard lock(mutex);
+    parts.text += delta.text;
+    parts.reasoning += delta.reasoning;
+    for (const ToolCallDelta& call : delta.tool_calls) {
+      parts.calls += call.name.empty() ? 0 : 1;
+      parts.name += call.name;
+      parts.id += call.id;
+      parts.arguments += call.arguments;
+      parts.events_with_arguments += call.arguments.empty() ? 0 : 1;
+    }
+    if (delta.finish != FinishReason::kNone) parts.finish = delta.finish;
+    last = delta.last;
+    if (last) ended.notify_all();
+  });
+  EXPECT_TRUE(id.ok()) << id.status().message();
+  std::unique_lock lock(mutex);
+  if (id.ok()) ended.wait(lock, [&] { return last; });
+  return parts;
+}
+
+Request Answering(std::string text, OutputParsing parsing) {
+  Request request = TinyRequest({1, 75, 65, 67}, 110);
+  request.choice = {std::move(text)};
+  request.parsing = parsing;
+  return request;
+}
+
+EngineOptions HermesOptions() {
+  EngineOptions options = TinyOptions();
+  options.tool_parser = "hermes";
+  options.reasoning_parser = "think";
+  return options;
+}
+
+constexpr const char* kCall = R"(<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)";
+
+TEST(OutputParsingTest, CallsAndThinkingAreEventsOfTheirOwn) {
+  const auto engine = OpenTiny(HermesOptions());
+  EXPECT_EQ(engine->Info().tool_parser, "hermes");
+  EXPECT_EQ(engine->Info().reasoning_parser, "think");
+  const Parts parts = AskForParts(*engine, Answering(std::string("<think>Hm.</think>So: ") + kCall,
+                                                     {.reasoning = true, .tools = true}));
+  EXPECT_EQ(parts.text, "So:");
+  EXPECT_EQ(parts.reasoning, "Hm.");
+  EXPECT_EQ(parts.calls, 1u);
+  EXPECT_EQ(parts.name, "f");
+  EXPECT_EQ(parts.arguments, R"({"a": 1})");
+  EXPECT_EQ(parts.id.substr(0, 5), "call_");
+  EXPECT_GT(parts.events_with_arguments, 1u);
+  EXPECT_EQ(parts.finish, FinishReason::kToolCalls);
+}
+
+TEST(OutputParsingTest, WhatNobodyAsksForStaysText) {
+  const auto engine = OpenTiny(HermesOptions());
+  const Parts parts = AskForParts(*engine, Answering(kCall, {}));
+  EXPECT_EQ(parts.text, kCall);
+  EXPECT_EQ(parts.finish, FinishReason::kStop);
+}
+
+TEST(OutputParsingTest, AModelOfNoFamilyAnswersInText) {
+  const auto engine = OpenTiny(TinyOptions());
+  EXPECT_EQ(engine->Info().tool_parser, "none");
+  EXPECT_EQ(AskForParts(*engine, Answering(kCall, {.reasoning = true, .tools = true})).text, kCall);
+}
+
+TEST(OutputParsingTest, AnAnswerThatIsCutWithinACallIsCutByLength) {
+  const auto engine = OpenTiny(HermesOptions());
+  Request request = Answering(kCall, {.tools = true});
+  request.max_tokens = 20;
+  const Parts parts = AskForParts(*engine, std::move(request));
+  EXPECT_EQ(parts.finish, FinishReason::kLength);
+}
+
+TEST(OutputParsingTest, AStopStringBehindACallIsAStop) {
+  const auto engine = OpenTiny(HermesOptions());
+  Request request = Answering(std::string(kCall) + " end", {.tools = true});
+  request.stop = {"end"};
+  const Parts parts = AskForParts(*engine, std::move(request));
+  EXPECT_EQ(parts.calls, 1u);
+  EXPECT_EQ(parts.finish, FinishReason::kStop);
+}
+
+TEST(OutputParsingTest, AWrongNameIsRefusedAtTheStart) {
+  EngineOptions options = TinyOptions();
+  options.tool_parser = "hermse";
+  const auto engine = Engine::Open(options, {});
+  EXPECT_EQ(engine.status().field(), "tool-parser");
+}
+
+}  // namespace
+}  // namespace sluice::engine

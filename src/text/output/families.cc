@@ -1,0 +1,319 @@
+#include "text/output/families.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+#include "base/visible.h"
+#include "text/output/gemma_calls.h"
+#include "text/output/harmony.h"
+#include "text/output/header_calls.h"
+#include "text/output/json_calls.h"
+#include "text/output/pythonic_calls.h"
+#include "text/output/tagged_calls.h"
+
+namespace sluice::text {
+namespace {
+
+using Mark = std::string_view;
+
+template <class Parser, const auto& form>
+std::unique_ptr<CallParser> Make(const ToolSchemas& schemas) {
+  return std::make_unique<Parser>(form, schemas);
+}
+
+// --- Calls as JSON objects ----------------------------------------------------------------------
+
+constexpr Mark kHermesMarks[] = {"<tool_call>", "</tool_call>"};
+constexpr JsonCallForm kHermes = {std::span(kHermesMarks, 1), std::span(kHermesMarks + 1, 1)};
+
+constexpr Mark kLlamaSigns[] = {"\"parameters\": dictionary of argument name"};
+constexpr Mark kLlamaMarks[] = {"<|python_tag|>"};
+constexpr JsonCallForm kLlama = {kLlamaMarks, {}, /*bare=*/true};
+
+constexpr Mark kMinimaxM1Marks[] = {"<tool_calls>", "</tool_calls>"};
+constexpr JsonCallForm kMinimaxM1 = {std::span(kMinimaxM1Marks, 1),
+                                     std::span(kMinimaxM1Marks + 1, 1)};
+
+constexpr Mark kNemotronMarks[] = {"<TOOLCALL>", "</TOOLCALL>"};
+constexpr JsonCallForm kNemotron = {std::span(kNemotronMarks, 1), std::span(kNemotronMarks + 1, 1)};
+
+constexpr Mark kCommandR7bMarks[] = {"<|START_ACTION|>", "<|END_ACTION|>"};
+constexpr JsonCallForm kCommandR7b = {std::span(kCommandR7bMarks, 1),
+                                      std::span(kCommandR7bMarks + 1, 1)};
+
+constexpr Mark kCommandRSigns[] = {"Action:", "```json", "\"tool_name\""};
+constexpr Mark kCommandRMarks[] = {"Action: ```json", "Action:```json", "```"};
+constexpr JsonCallForm kCommandR = {std::span(kCommandRMarks, 2), std::span(kCommandRMarks + 2, 1)};
+
+constexpr Mark kGraniteMarks[] = {"<|tool_call|>", "<tool_call>", "</tool_call>"};
+constexpr JsonCallForm kGranite = {std::span(kGraniteMarks, 2), std::span(kGraniteMarks + 2, 1)};
+
+constexpr Mark kPhi4Signs[] = {"<|/tool|>"}, kFunctoolsSigns[] = {"functools"};
+constexpr Mark kPhi4Marks[] = {"<|tool_call|>", "functools", "<|/tool_call|>"};
+constexpr JsonCallForm kPhi4 = {std::span(kPhi4Marks, 2), std::span(kPhi4Marks + 2, 1)};
+
+// --- A name, then arguments as JSON -------------------------------------------------------------
+
+constexpr Mark kMistralMarks[] = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
+constexpr JsonCallForm kMistralList = {std::span(kMistralMarks, 1), {}};
+constexpr HeaderCallForm kMistral = {.begins = std::span(kMistralMarks, 1),
+                                     .header = HeaderKind::kBeforeMark,
+                                     .header_mark = "[CALL_ID]",
+                                     .arguments = "[ARGS]",
+                                     .list = &kMistralList};
+
+constexpr Mark kDeepseekMarks[] = {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
+                                   "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>",
+                                   "<｜tool▁sep｜>"};
+constexpr Mark kDeepseekV3Signs[] = {kDeepseekMarks[0], "```json"};
+constexpr Mark kDeepseekV3Ends[] = {"```", kDeepseekMarks[3]};
+constexpr HeaderCallForm kDeepseekV3 = {.begins = std::span(kDeepseekMarks, 1),
+                                        .call = kDeepseekMarks[2],
+                                        .header = HeaderKind::kAfterMark,
+                                        .header_mark = kDeepseekMarks[4],
+                                        .arguments = "\n```json\n",
+                                        .ends = kDeepseekV3Ends,
+                                        .section_ends = std::span(kDeepseekMarks + 1, 1)};
+constexpr HeaderCallForm kDeepseekV31 = {.begins = std::span(kDeepseekMarks, 1),
+                                         .call = kDeepseekMarks[2],
+                                         .arguments = kDeepseekMarks[4],
+                                         .ends = std::span(kDeepseekMarks + 3, 1),
+                                         .section_ends = std::span(kDeepseekMarks + 1, 1)};
+
+constexpr Mark kKimiMarks[] = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
+                               "<|tool_call_begin|>", "<|tool_call_end|>",
+                               "<|tool_call_argument_begin|>"};
+constexpr HeaderCallForm kKimi = {.begins = std::span(kKimiMarks, 1),
+                                  .call = kKimiMarks[2],
+                                  .header = HeaderKind::kIndexed,
+                                  .arguments = kKimiMarks[4],
+                                  .ends = std::span(kKimiMarks + 3, 1),
+                                  .section_ends = std::span(kKimiMarks + 1, 1)};
+
+// --- Arguments between tags ---------------------------------------------------------------------
+
+constexpr Mark kQwenCoderSigns[] = {"<function=", "<parameter=", "<tool_call>"};
+constexpr Mark kQwenCoderMarks[] = {"<tool_call>", "<function=", "</tool_call>"};
+constexpr TaggedCallForm kQwenCoder = {.begins = std::span(kQwenCoderMarks, 2),
+                                       .call = "<function=",
+                                       .name_end = ">",
+                                       .key = "<parameter=",
+                                       .key_end = ">",
+                                       .value_end = "</parameter>",
+                                       .value_end_line = "\n</parameter>",
+                                       .call_end = "</function>",
+                                       .section_end = "</tool_call>"};
+
+constexpr Mark kSeedMarks[] = {"<seed:tool_call>", "</seed:tool_call>"};
+constexpr TaggedCallForm kSeed = {.begins = std::span(kSeedMarks, 1),
+                                  .call = "<function=",
+                                  .name_end = ">",
+                                  .key = "<parameter=",
+                                  .key_end = ">",
+                                  .value_end = "</parameter>",
+                                  .value_end_line = "\n</parameter>",
+                                  .call_end = "</function>",
+                                  .section_end = kSeedMarks[1]};
+
+constexpr Mark kGlmSigns[] = {"<arg_key>"};
+constexpr Mark kGlmMarks[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                              "</arg_key>",  "<arg_value>",  "</arg_value>"};
+constexpr TaggedCallForm kGlm = {.begins = std::span(kGlmMarks, 1),
+                                 .key = "<arg_key>",
+                                 .key_end = "</arg_key>",
+                                 .value = "<arg_value>",
+                                 .value_end = "</arg_value>",
+                                 .value_end_line = "</arg_value>",
+                                 .call_end = "</tool_call>",
+                                 .section_end = "</tool_call>"};
+
+constexpr Mark kMinimaxM2Marks[] = {"<minimax:tool_call>", "</minimax:tool_call>"};
+constexpr TaggedCallForm kMinimaxM2 = {.begins = std::span(kMinimaxM2Marks, 1),
+                                       .call = "<invoke name=\"",
+                                       .name_end = ">",
+                                       .key = "<parameter name=\"",
+                                       .key_end = ">",
+                                       .value_end = "</parameter>",
+                                       .value_end_line = "\n</parameter>",
+                                       .call_end = "</invoke>",
+                                       .section_end = kMinimaxM2Marks[1]};
+
+constexpr Mark kDsmlSigns[] = {"｜DSML｜", "function_calls"};
+constexpr Mark kDsmlMarks[] = {"｜DSML｜", "<｜DSML｜function_calls>"};
+constexpr TaggedCallForm kDsml = {.begins = std::span(kDsmlMarks + 1, 1),
+                                  .call = "<｜DSML｜invoke name=\"",
+                                  .name_end = ">",
+                                  .key = "<｜DSML｜parameter name=\"",
+                                  .key_end = ">",
+                                  .value_end = "</｜DSML｜parameter>",
+                                  .value_end_line = "</｜DSML｜parameter>",
+                                  .call_end = "</｜DSML｜invoke>",
+                                  .section_end = "</｜DSML｜function_calls>"};
+
+constexpr Mark kDsmlV4Signs[] = {"｜DSML｜", "tool_calls"};
+constexpr Mark kDsmlV4Marks[] = {"｜DSML｜", "<｜DSML｜tool_calls>"};
+constexpr TaggedCallForm kDsmlV4 = {.begins = std::span(kDsmlV4Marks + 1, 1),
+                                    .call = kDsml.call,
+                                    .name_end = kDsml.name_end,
+                                    .key = kDsml.key,
+                                    .key_end = kDsml.key_end,
+                                    .value_end = kDsml.value_end,
+                                    .value_end_line = kDsml.value_end_line,
+                                    .call_end = kDsml.call_end,
+                                    .section_end = "</｜DSML｜tool_calls>"};
+
+// --- Calls as Python, as Gemma and as gpt-oss write them ----------------------------------------
+
+constexpr Mark kPythonicSigns[] = {"[func_name1(params_name1=params_value1"};
+constexpr Mark kPythonicMarks[] = {"<|python_start|>", "<|python_end|>"};
+constexpr PythonicForm kPythonic = {std::span(kPythonicMarks, 1), std::span(kPythonicMarks + 1, 1),
+                                    /*bare=*/true};
+
+constexpr Mark kLfmMarks[] = {"<|tool_call_start|>", "<|tool_call_end|>"};
+constexpr PythonicForm kLfm = {std::span(kLfmMarks, 1), std::span(kLfmMarks + 1, 1)};
+
+constexpr Mark kGemmaSigns[] = {"<|tool_call>call:"};
+constexpr Mark kGemmaMarks[] = {"<|tool_call>", "<tool_call|>", "<|\"|>"};
+constexpr GemmaForm kGemma = {"<|tool_call>call:", "<|\"|>", "<tool_call|>"};
+
+constexpr Mark kFunctionGemmaSigns[] = {"<start_function_call>"};
+constexpr Mark kFunctionGemmaMarks[] = {"<start_function_call>", "<end_function_call>", "<escape>"};
+constexpr GemmaForm kFunctionGemma = {"<start_function_call>call:", "<escape>",
+                                      "<end_function_call>"};
+
+template <const GemmaForm& form>
+std::unique_ptr<CallParser> MakeGemma(const ToolSchemas&) {
+  return std::make_unique<GemmaCalls>(form);
+}
+
+constexpr Mark kHarmonySigns[] = {"<|channel|>analysis"};
+constexpr Mark kHarmonyMarks[] = {"<|channel|>",   "<|message|>", "<|start|>", "<|end|>",
+                                  "<|constrain|>", "<|call|>",    "<|return|>"};
+std::unique_ptr<CallParser> MakeHarmony(const ToolSchemas&) { return std::make_unique<Harmony>(); }
+
+// --- Both tables --------------------------------------------------------------------------------
+
+constexpr CallFamily kCallFamilies[] = {
+    {"harmony", kHarmonySigns, "", kHarmonyMarks, MakeHarmony, false, /*thinks=*/true},
+    {"kimi_k2", std::span(kKimiMarks, 1), "", kKimiMarks, Make<HeaderCalls, kKimi>},
+    {"deepseek_v32", kDsmlSigns, "", kDsmlMarks, Make<TaggedCalls, kDsml>},
+    {"deepseek_v4", kDsmlV4Signs, "", kDsmlV4Marks, Make<TaggedCalls, kDsmlV4>},
+    {"deepseek_v3", kDeepseekV3Signs, "", kDeepseekMarks, Make<HeaderCalls, kDeepseekV3>},
+    {"deepseek_v31", std::span(kDeepseekMarks, 1), "", kDeepseekMarks,
+     Make<HeaderCalls, kDeepseekV31>},
+    {"minimax_m2", std::span(kMinimaxM2Marks, 1), "", kMinimaxM2Marks,
+     Make<TaggedCalls, kMinimaxM2>},
+    {"minimax_m1", std::span(kMinimaxM1Marks, 1), "", kMinimaxM1Marks, Make<JsonCalls, kMinimaxM1>},
+    {"seed_oss", std::span(kSeedMarks, 1), "", kSeedMarks, Make<TaggedCalls, kSeed>},
+    {"qwen3_coder", kQwenCoderSigns, "", kQwenCoderMarks, Make<TaggedCalls, kQwenCoder>},
+    {"glm45", kGlmSigns, "", kGlmMarks, Make<TaggedCalls, kGlm>},
+    {"command_r7b", std::span(kCommandR7bMarks, 1), "", kCommandR7bMarks,
+     Make<JsonCalls, kCommandR7b>},
+    {"command_r", kCommandRSigns, "", kCommandRMarks, Make<JsonCalls, kCommandR>},
+    {"mistral", std::span(kMistralMarks, 1), "", kMistralMarks, Make<HeaderCalls, kMistral>,
+     /*short_ids=*/true},
+    {"gemma4", kGemmaSigns, "", kGemmaMarks, MakeGemma<kGemma>},
+    {"functiongemma", kFunctionGemmaSigns, "", kFunctionGemmaMarks, MakeGemma<kFunctionGemma>},
+    {"granite", std::span(kGraniteMarks, 1), "", kGraniteMarks, Make<JsonCalls, kGranite>},
+    {"phi4", kPhi4Signs, "", kPhi4Marks, Make<JsonCalls, kPhi4>},
+    {"functools", kFunctoolsSigns, "", kPhi4Marks, Make<JsonCalls, kPhi4>},
+    {"nemotron", std::span(kNemotronMarks, 1), "", kNemotronMarks, Make<JsonCalls, kNemotron>},
+    {"lfm2", std::span(kLfmMarks, 1), "", kLfmMarks, Make<PythonicCalls, kLfm>},
+    {"llama_pythonic", kPythonicSigns, "", kPythonicMarks, Make<PythonicCalls, kPythonic>},
+    {"llama3_json", kLlamaSigns, "", kLlamaMarks, Make<JsonCalls, kLlama>},
+    {"hermes", kHermesMarks, "<invoke ", kHermesMarks, Make<JsonCalls, kHermes>},
+};
+
+constexpr Mark kMistralThinkSigns[] = {"[THINK]"};
+constexpr Mark kCohereThinkSigns[] = {"<|START_THINKING|>"};
+constexpr Mark kSeedThinkSigns[] = {"<seed:think>"};
+constexpr Mark kGemmaThinkSigns[] = {"<channel|>"};
+constexpr Mark kThinkSigns[] = {"</think>"};
+
+constexpr ThinkFamily kThinkFamilies[] = {
+    {"harmony", kHarmonySigns, "", {}},
+    {"mistral", kMistralThinkSigns, "", {"[THINK]", "[/THINK]"}},
+    {"command_r7b", kCohereThinkSigns, "", {"<|START_THINKING|>", "<|END_THINKING|>"}},
+    {"seed_oss", kSeedThinkSigns, "", {"<seed:think>", "</seed:think>"}},
+    {"gemma4", kGemmaThinkSigns, "", {"<|channel>thought", "<channel|>"}},
+    {"think", kThinkSigns, "", {"<think>", "</think>"}},
+};
+
+// Null for "none", and for a template of no family.
+template <class Family>
+Result<const Family*> Find(std::span<const Family> families, std::string_view chat_template,
+                           std::string_view name, const char* flag) {
+  const auto shows = [&](std::string_view sign) {
+    return chat_template.find(sign) != std::string_view::npos;
+  };
+  std::string names = "auto, none";
+  for (const Family& family : families) {
+    const bool meant = name == "auto"
+                           ? std::all_of(family.signs.begin(), family.signs.end(), shows) &&
+                                 (family.unless.empty() || !shows(family.unless))
+                           : name == family.name;
+    if (meant) return &family;
+    names += StrCat(", ", family.name);
+  }
+  if (name == "auto" || name == "none") return nullptr;
+  return InvalidArgument(
+      StrCat("--", flag, " is ", Quote(name.substr(0, 64)), "; it must be one of ", names), flag);
+}
+
+std::string_view WithoutSpaceAtEnd(std::string_view text) {
+  const size_t last = text.find_last_not_of(" \t\r\n");
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+}  // namespace
+
+std::span<const CallFamily> CallFamilies() { return kCallFamilies; }
+std::span<const ThinkFamily> ThinkFamilies() { return kThinkFamilies; }
+
+Result<OutputFormat> OutputFormat::Choose(std::string_view chat_template, std::string_view tools,
+                                          std::string_view thinking) {
+  OutputFormat format;
+  SLUICE_ASSIGN_OR_RETURN(format.calls_, Find(CallFamilies(), chat_template, tools, "tool-parser"));
+  SLUICE_ASSIGN_OR_RETURN(format.think_,
+                          Find(ThinkFamilies(), chat_template, thinking, "reasoning-parser"));
+  return format;
+}
+
+const CallFamily* OutputFormat::Narrow(OutputParsing* wanted) const {
+  wanted->tools = wanted->tools && calls_ != nullptr;
+  wanted->reasoning = wanted->reasoning && think_ != nullptr;
+  if (wanted->reasoning && think_->tags.begin.empty()) return &kCallFamilies[0];
+  return wanted->tools || (wanted->reasoning && calls_ != nullptr && calls_->thinks) ? calls_
+                                                                                     : nullptr;
+}
+
+std::vector<std::string_view> OutputFormat::Marks(const OutputParsing& wanted) const {
+  OutputParsing told = wanted;
+  const CallFamily* const calls = Narrow(&told);
+  std::vector<std::string_view> marks;
+  if (calls != nullptr) marks.assign(calls->marks.begin(), calls->marks.end());
+  if (told.reasoning && !think_->tags.begin.empty()) {
+    marks.insert(marks.end(), {think_->tags.begin, think_->tags.end});
+    // A token may be the tag alone, where more stands behind it.
+    const size_t end = think_->tags.begin.find('>');
+    if (end != Mark::npos) marks.push_back(think_->tags.begin.substr(0, end + 1));
+  }
+  return marks;
+}
+
+std::unique_ptr<OutputParser> OutputFormat::MakeParser(const OutputParsing& wanted,
+                                                       const ToolSchemas& schemas,
+                                                       std::string_view prompt_end) const {
+  OutputParsing told = wanted;
+  const CallFamily* const calls = Narrow(&told);
+  const bool tagged =
+      told.reasoning && !think_->tags.begin.empty() && (calls == nullptr || !calls->thinks);
+  if (calls == nullptr && !tagged) return nullptr;
+  const ThinkTags* const tags = tagged ? &think_->tags : nullptr;
+  const bool thinking = tagged && WithoutSpaceAtEnd(prompt_end).ends_with(tags->begin);
+  return std::make_unique<OutputParser>(AnswerParts(told, calls != nullptr && calls->short_ids),
+                                        calls == nullptr ? nullptr : calls->make(schemas), tags,
+                                        thinking);
+}
+
+}  // namespace sluice::text

@@ -1,0 +1,67 @@
+#include "text/output/output_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::text {
+
+OutputParser::OutputParser(AnswerParts parts, std::unique_ptr<CallParser> calls,
+                           const ThinkTags* tags, bool thinking)
+    : calls_(std::move(calls)),
+      tags_(tags),
+      parts_(std::move(parts)),
+      state_(tags == nullptr ? State::kAnswer
+             : thinking      ? State::kThinking
+                             : State::kStart) {}
+
+void OutputParser::Add(std::string_view piece, TextDelta* delta) {
+  if (state_ == State::kAnswer) return Answer(piece, delta);
+  pending_.Add(piece);
+  while (!pending_.rest().empty() && Step(delta)) {
+  }
+}
+
+void OutputParser::Answer(std::string_view piece, TextDelta* delta) {
+  if (calls_ == nullptr) return parts_.Text(piece, delta);
+  calls_->Add(piece, &parts_, delta);
+}
+
+bool OutputParser::Step(TextDelta* delta) {
+  const std::string_view rest = pending_.rest();
+  if (state_ == State::kThinking) {
+    const MarkerHit hit = FindMarker(rest, std::span(&tags_->end, 1));
+    parts_.Reasoning(rest.substr(0, hit.at), delta);
+    pending_.Drop(hit.at);
+    if (hit.marker < 0) return false;
+    pending_.Drop(tags_->end.size());
+    parts_.EndReasoning();
+    state_ = State::kAnswer;
+    return true;
+  }
+  if (state_ == State::kStart) {
+    // Only what an answer begins with is a tag: it may well speak of one.
+    const size_t space = rest.find_first_not_of(" \t\r\n");
+    if (space == std::string_view::npos && rest.size() < kHeldSpaceMax) return false;
+    const std::string_view behind = rest.substr(std::min(space, rest.size()));
+    const Match match = space == std::string_view::npos || space >= kHeldSpaceMax
+                            ? Match::kNo
+                            : MatchFront(behind, tags_->begin);
+    if (match == Match::kPerhaps) return false;
+    if (match == Match::kYes) pending_.Drop(space + tags_->begin.size());
+    state_ = match == Match::kYes ? State::kThinking : State::kAnswer;
+    return true;
+  }
+  Answer(rest, delta);
+  pending_.Drop(rest.size());
+  return false;
+}
+
+void OutputParser::Finish(TextDelta* delta) {
+  const std::string_view rest = pending_.rest();
+  if (state_ == State::kThinking) parts_.Reasoning(rest, delta);
+  if (state_ == State::kStart) Answer(rest, delta);
+  if (calls_ != nullptr) calls_->Finish(&parts_, delta);
+  parts_.Finish(delta);
+}
+
+}  // namespace sluice::text

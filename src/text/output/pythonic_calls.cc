@@ -1,0 +1,248 @@
+#include "text/output/pythonic_calls.h"
+
+#include "text/output/json_text.h"
+
+namespace sluice::text {
+namespace {
+
+constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kBetweenCalls = " \t\r\n,;[]";
+constexpr size_t kWordBytesMax = 256;
+constexpr int kDepthMax = 64;
+
+bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
+bool IsNameByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '-';
+}
+
+}  // namespace
+
+void PythonLiteral::AddInText(char c, std::string* json) {
+  if (!escaped_) {
+    escaped_ = c == '\\';
+    if (c == quote_) {
+      quote_ = 0;
+      *json += '"';
+    } else if (!escaped_) {
+      AppendJsonText(std::string_view(&c, 1), json);
+    }
+    return;
+  }
+  escaped_ = false;
+  if (c == '\n') return;  // the line goes on
+  constexpr std::string_view kSame = "ntrbf\\/\"u";
+  if (kSame.find(c) != std::string_view::npos) {
+    *json += '\\';
+  } else if (c != '\'') {
+    *json += "\\\\";
+  }
+  *json += c;
+}
+
+void PythonLiteral::EndWord(std::string* json) {
+  *json += word_ == "True" ? "true" : word_ == "False" ? "false" : word_ == "None" ? "null" : word_;
+  word_.clear();
+}
+
+PythonLiteral::Step PythonLiteral::Add(char c, std::string* json) {
+  if (quote_ != 0) {
+    AddInText(c, json);
+    return Step::kTaken;
+  }
+  if (IsNameByte(c) || c == '+') {
+    word_ += c;
+    return word_.size() > kWordBytesMax ? Step::kBroken : Step::kTaken;
+  }
+  EndWord(json);
+  const bool opens = c == '[' || c == '{' || c == '(', closes = c == ']' || c == '}' || c == ')';
+  if (depth_ == 0 && (closes || c == ',')) return Step::kEnded;
+  if (c == '\'' || c == '"') {
+    quote_ = c;
+    *json += '"';
+    return Step::kTaken;
+  }
+  depth_ += opens ? 1 : closes ? -1 : 0;
+  *json += c == '(' ? '[' : c == ')' ? ']' : c;
+  return depth_ > kDepthMax ? Step::kBroken : Step::kTaken;
+}
+
+void PythonicCalls::Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) {
+  pending_.Add(piece);
+  while (!pending_.rest().empty() && Step(parts, delta)) {
+  }
+}
+
+void PythonicCalls::Finish(AnswerParts* parts, TextDelta* delta) {
+  if (parts->in_call()) return parts->EndCall(delta);
+  GiveBack(parts, delta);
+  parts->Text(pending_.rest(), delta);
+}
+
+bool PythonicCalls::Step(AnswerParts* parts, TextDelta* delta) {
+  switch (state_) {
+    case State::kStart:
+      return StepStart(parts, delta);
+    case State::kProse:
+      return StepProse(parts, delta);
+    case State::kBetween:
+      return StepBetween(parts, delta);
+    case State::kName:
+      StepName(parts, delta);
+      return true;
+    case State::kKey:
+      StepKey(parts, delta);
+      return true;
+    case State::kValue:
+      StepValue(parts, delta);
+      return true;
+  }
+  return false;
+}
+
+void PythonicCalls::Hold(size_t bytes) {
+  held_ += pending_.rest().substr(0, bytes);
+  pending_.Drop(bytes);
+}
+
+void PythonicCalls::GiveBack(AnswerParts* parts, TextDelta* delta) {
+  const bool layout = called_ && held_.find_first_not_of(kBetweenCalls) == std::string::npos;
+  if (!layout) parts->Text(held_, delta);
+  held_.clear();
+  state_ = State::kProse;
+}
+
+bool PythonicCalls::StepStart(AnswerParts* parts, TextDelta* delta) {
+  const char c = pending_.rest()[0];
+  if (c == '[' || (IsSpace(c) && held_.size() < kHeldSpaceMax)) {
+    Hold(1);
+    if (c == '[') state_ = State::kBetween;
+    return true;
+  }
+  GiveBack(parts, delta);
+  return true;
+}
+
+bool PythonicCalls::StepProse(AnswerParts* parts, TextDelta* delta) {
+  const std::string_view rest = pending_.rest();
+  const MarkerHit hit = FindMarker(rest, form_.begins);
+  parts->Text(rest.substr(0, hit.at), delta);
+  pending_.Drop(hit.at);
+  if (hit.marker < 0) return false;
+  Hold(form_.begins[static_cast<size_t>(hit.marker)].size());
+  marked_ = true;
+  called_ = false;
+  state_ = State::kBetween;
+  return true;
+}
+
+bool PythonicCalls::StepBetween(AnswerParts* parts, TextDelta* delta) {
+  const std::string_view rest = pending_.rest();
+  if (kBetweenCalls.find(rest[0]) != std::string_view::npos && held_.size() < kLookAheadMax) {
+    const bool closes = rest[0] == ']' && !marked_;
+    Hold(1);
+    if (closes) GiveBack(parts, delta);
+    return true;
+  }
+  for (const std::string_view end : form_.ends) {
+    const Match match = MatchFront(rest, end);
+    if (match == Match::kPerhaps) return false;
+    if (match == Match::kNo) continue;
+    if (called_) {
+      pending_.Drop(end.size());
+    } else {
+      Hold(end.size());
+    }
+    GiveBack(parts, delta);
+    return true;
+  }
+  if (!IsNameByte(rest[0])) {
+    GiveBack(parts, delta);
+    return true;
+  }
+  name_.clear();
+  state_ = State::kName;
+  return true;
+}
+
+void PythonicCalls::StepName(AnswerParts* parts, TextDelta* delta) {
+  const char c = pending_.rest()[0];
+  const bool ends = c == '(' && !name_.empty() && (marked_ || schemas_.Has(name_));
+  if (!ends && (!IsNameByte(c) || name_.size() >= kWordBytesMax)) return GiveBack(parts, delta);
+  Hold(1);
+  if (!ends) {
+    name_ += c;
+    return;
+  }
+  key_.clear();
+  argued_ = false;
+  state_ = State::kKey;
+}
+
+void PythonicCalls::StepKey(AnswerParts* parts, TextDelta* delta) {
+  const char c = pending_.rest()[0];
+  const bool begun = parts->in_call();
+  if (c == ')' && key_.empty()) {
+    if (!begun) Begin(parts, delta);
+    pending_.Drop(1);
+    return EndCall(parts, delta);
+  }
+  if (c == '=' && !key_.empty()) {
+    if (!begun) Begin(parts, delta);
+    pending_.Drop(1);
+    std::string piece = argued_ ? ", \"" : "{\"";
+    AppendJsonText(key_, &piece);
+    parts->Arguments(piece + "\": ", delta);
+    argued_ = true;
+    key_.clear();
+    value_ = PythonLiteral();
+    state_ = State::kValue;
+    return;
+  }
+  const bool space = IsSpace(c) && held_.size() < kLookAheadMax;
+  if (!space && (!IsNameByte(c) || key_.size() >= kWordBytesMax)) {
+    if (!begun) return GiveBack(parts, delta);
+    EndCall(parts, delta);
+    state_ = State::kProse;
+    return;
+  }
+  if (!space) key_ += c;
+  if (begun) {
+    pending_.Drop(1);
+  } else {
+    Hold(1);
+  }
+}
+
+void PythonicCalls::StepValue(AnswerParts* parts, TextDelta* delta) {
+  std::string json;
+  auto step = PythonLiteral::Step::kTaken;
+  while (!pending_.rest().empty() && step == PythonLiteral::Step::kTaken) {
+    step = value_.Add(pending_.rest()[0], &json);
+    if (step == PythonLiteral::Step::kTaken) pending_.Drop(1);
+  }
+  parts->Arguments(json, delta);
+  if (step == PythonLiteral::Step::kTaken) return;
+  const char c = pending_.rest()[0];
+  if (step == PythonLiteral::Step::kEnded && (c == ',' || c == ')')) {
+    state_ = State::kKey;
+    if (c == ',') pending_.Drop(1);
+    return;
+  }
+  EndCall(parts, delta);
+  state_ = State::kProse;
+}
+
+void PythonicCalls::Begin(AnswerParts* parts, TextDelta* delta) {
+  parts->BeginCall(name_, "", delta);
+  held_.clear();
+  called_ = true;
+}
+
+void PythonicCalls::EndCall(AnswerParts* parts, TextDelta* delta) {
+  if (argued_) parts->Arguments("}", delta);
+  parts->EndCall(delta);
+  state_ = State::kBetween;
+}
+
+}  // namespace sluice::text

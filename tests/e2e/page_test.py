@@ -1,0 +1,255 @@
+"""The page at / in a headless Chromium: page_test.py PROGRAM [--pictures FOLDER]
+
+Debian's chromium and chromium-driver, driven by selenium. Chromium asks nothing of the network:
+a proxy that is not there stands before every address but the server's.
+"""
+import os
+import sys
+import tempfile
+import unittest
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from serving import Serving
+
+PROGRAM = sys.argv[1]
+PICTURES = sys.argv[3] if sys.argv[2:3] == ["--pictures"] else None
+SECONDS_MAX = 60
+# Markup in every place that Markdown gives a text.
+HOSTILE = """<img src=x onerror="window.ran = 1"> **<b onclick=x>bold</b>**
+# <script>window.ran = 1</script>
+- <svg onload="window.ran = 1">
+> <iframe src="/"></iframe>
+[away](javascript:window.ran=1) [web](https://example.com/?a="b) `<i>`
+| a | <u>b</u> |
+| - | - |
+| <img src=x onerror="window.ran = 1"> | 2 |
+```html
+<script>window.ran = 1</script>
+```
+"""
+
+
+def open_browser(dark=False, width=1200):
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--disable-background-networking", "--no-first-run", f"--window-size={width},800",
+                     "--proxy-server=http://127.0.0.1:9", "--proxy-bypass-list=127.0.0.1"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
+    if dark:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+    return browser
+
+
+class PageTest(unittest.TestCase):
+    def setUp(self):
+        self.browser = open_browser()
+        self.addCleanup(self.browser.quit)
+
+    def find(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def wait(self, holds, message):
+        return WebDriverWait(self.browser, SECONDS_MAX).until(lambda _: holds(), message)
+
+    def open(self, server):
+        self.browser.get(server.url + "/")
+        self.wait(lambda: self.find("#model").text == "SmolLM2-135M-Instruct.Q4_1",
+                  "the page does not tell the model")
+
+    def set(self, name, value):
+        field = self.find("#" + name)
+        if not field.is_displayed():
+            self.find("#settings summary").click()
+        field.clear()
+        field.send_keys(value, Keys.TAB)
+
+    def ask(self, text):
+        self.find("#question").send_keys(text, Keys.ENTER)
+
+    def wait_answer(self):
+        self.wait(lambda: self.find("#send").is_displayed(), "the answer does not end")
+        return self.all(".message.assistant")[-1]
+
+    def picture(self, name):
+        if PICTURES:
+            self.browser.save_screenshot(os.path.join(PICTURES, name + ".png"))
+
+    def test_a_conversation_survives_a_reload_and_can_be_edited(self):
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            self.set("temperature", "0")
+            self.set("max_tokens", "40")
+            self.ask("What is the capital of France? <b>Be brief.</b>")
+            answer = self.wait_answer()
+            first = answer.find_element(By.CSS_SELECTOR, ".body").text
+            self.assertIn("Paris", first)
+            self.assertRegex(answer.find_element(By.CSS_SELECTOR, ".note").text, r"^\d+ tokens, [\d.]+/s")
+            self.assertEqual(self.find(".message.user .body").text,
+                             "What is the capital of France? <b>Be brief.</b>")
+
+            self.browser.refresh()
+            self.wait(lambda: self.all(".message.assistant"), "the conversation is gone")
+            self.assertEqual(self.find(".message.assistant .body").text, first)
+            self.assertEqual(self.find("#max_tokens").get_attribute("value"), "40")
+
+            self.find("button[title='Answer once more']").click()
+            self.assertEqual(self.wait_answer().find_element(By.CSS_SELECTOR, ".body").text, first)
+            self.find("button[title='Change this message and ask again']").click()
+            self.assertEqual(self.all(".message"), [])
+            self.find("#question").send_keys(" Of Italy?", Keys.ENTER)
+            self.wait_answer()
+            self.assertTrue(self.find(".message.user .body").text.endswith("Of Italy?"))
+            self.picture("page-chat")
+
+            self.find("#new-chat").click()
+            self.assertEqual(self.all(".message"), [])
+            self.assertEqual(len(self.all("#conversations li")), 2)
+            self.assertEqual(self.no_errors(), [])
+
+    def no_errors(self):
+        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def test_escape_stops_an_answer_and_the_server_too(self):
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            self.ask("Tell me a very long story about the sea.")
+            self.wait(lambda: len(self.all(".message.assistant .body")) == 1
+                      and self.find(".message.assistant .body").text, "no text comes")
+            self.find("body").send_keys(Keys.ESCAPE)
+            self.assertIn("stopped", self.wait_answer().text)
+            server.wait_idle()
+            self.assertTrue(self.find(".message.assistant .body").text)
+
+    def test_a_lost_connection_is_told_and_tried_again(self):
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            self.ask("Tell me a very long story about the sea.")
+            self.wait(lambda: self.all(".message.assistant .body")
+                      and self.find(".message.assistant .body").text, "no text comes")
+            server.process.kill()
+            server.process.wait()
+            answer = self.wait_answer()
+            self.assertIn("The connection was lost", answer.find_element(By.CSS_SELECTOR, ".problem").text)
+            self.assertTrue(answer.find_element(By.CSS_SELECTOR, ".body").text)
+            port = server.port
+        with Serving(PROGRAM, port=port):
+            self.set("max_tokens", "8")
+            self.find("button[title='Answer once more']").click()
+            self.assertIn("ended at a limit", self.wait_answer().text)
+
+    def test_a_refusal_is_told_in_the_servers_words(self):
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            self.set("tools", "[1")
+            self.ask("Hello")
+            self.assertIn("The tools are no JSON", self.find("#tools-error").text)
+            self.set("tools", "[1]")
+            self.find("#question").send_keys("Hello", Keys.ENTER)
+            self.assertIn("tools[0]", self.wait_answer().find_element(By.CSS_SELECTOR, ".problem").text)
+
+    def test_nothing_that_a_model_says_is_markup(self):
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            names = self.browser.execute_async_script("""
+                const [text, done] = arguments;
+                import('/web/markdown.js').then(({ markdown }) => {
+                  const box = document.createElement('div');
+                  box.append(...markdown(text));
+                  document.body.append(box);
+                  setTimeout(() => done([window.ran ?? null, box.textContent,
+                    ...Array.from(box.querySelectorAll('*'), (one) => one.localName)]), 200);
+                });""", HOSTILE)
+            ran, text, *names = names
+            self.assertIsNone(ran)
+            self.assertIn('<img src=x onerror="window.ran = 1">', text)
+            self.assertEqual(set(names) - {"p", "strong", "h3", "ul", "li", "blockquote", "a", "code", "table",
+                                           "thead", "tbody", "tr", "th", "td", "pre", "button"}, set())
+            self.assertEqual([a.get_attribute("href") for a in self.all("main ~ div a")],
+                             ['https://example.com/?a=%22b'])
+            # And what stands in the page itself would not run either.
+            self.browser.execute_script(
+                "const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
+                "document.body.append(s);")
+            self.assertIsNone(self.browser.execute_script("return window.ran ?? null"))
+
+    def test_a_server_with_keys_asks_for_one(self):
+        with tempfile.NamedTemporaryFile("w") as keys:
+            keys.write("open-sesame\n")
+            keys.flush()
+            with Serving(PROGRAM, "--api-key-file", keys.name) as server:
+                self.browser.get(server.url + "/")
+                self.wait(lambda: self.find("#key").is_displayed(), "no key is asked for")
+                self.find("#key").send_keys("wrong", Keys.ENTER)
+                self.wait(lambda: "API key" in self.find("#key-error").text, "a wrong key is not told")
+                self.find("#key").clear()
+                self.find("#key").send_keys("open-sesame", Keys.ENTER)
+                self.wait(lambda: not self.find("#key-form").is_displayed(), "the key is not taken")
+                self.set("max_tokens", "4")
+                self.ask("Hello")
+                self.assertIn("4 tokens", self.wait_answer().text)
+
+    def test_the_live_view_shows_what_runs(self):
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            self.set("max_tokens", "200")
+            self.ask("Tell me a long story about the sea.")
+            self.find("#show-live").click()
+            self.wait(lambda: self.all("#charts .card"), "no figures come")
+            self.wait(lambda: self.browser.execute_script(
+                "return [...document.querySelectorAll('#charts .more')].some("
+                "(one) => one.textContent !== 'at most 0.0' && one.textContent !== 'at most 0')"),
+                "no rate is shown")
+            # In one script, since the cards are drawn anew each second.
+            self.assertIn("Tokens a second", self.browser.execute_script(
+                "return [...document.querySelectorAll('.card .name')].map((one) => one.textContent)"))
+            self.wait(lambda: "/v1/chat/completions" in self.find("#statuses").text,
+                      "the request is not counted")
+            self.picture("page-live")
+            self.find("#show-chat").click()
+            self.assertTrue(self.find("#question").is_displayed())
+            self.assertEqual(self.no_errors(), [])
+
+    def test_a_phone_in_the_dark_by_keyboard(self):
+        self.browser.quit()
+        self.browser = open_browser(dark=True, width=390)
+        self.addCleanup(self.browser.quit)
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True})
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            self.assertFalse(self.find("#side").is_displayed())
+            self.assertEqual(self.browser.execute_script(
+                "return document.documentElement.scrollWidth - innerWidth"), 0)
+            self.assertEqual(self.find("body").value_of_css_property("background-color"),
+                             "rgba(20, 24, 28, 1)")
+            self.assertEqual(self.browser.switch_to.active_element.get_attribute("id"), "question")
+            self.browser.switch_to.active_element.send_keys("List three fruits.", Keys.ENTER)
+            self.wait_answer()
+            self.picture("page-phone")
+            self.find("#menu").send_keys(Keys.ENTER)
+            self.assertTrue(self.find("#side").is_displayed())
+            self.find("#new-chat").send_keys(Keys.ENTER)
+            self.assertEqual(self.all(".message"), [])
+
+    def test_first_paint_is_printed(self):
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            paint = self.browser.execute_script(
+                "return performance.getEntriesByType('paint').map((one) => one.startTime)")
+            self.assertTrue(paint)
+            print(f"first paint after {min(paint):.0f} ms")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
