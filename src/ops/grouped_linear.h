@@ -14,6 +14,7 @@ struct GroupedLinear {
   struct Desc {
     Linear::Desc each;  // of one expert; without bias and residual
     int experts = 0;
+    int top_k = 1;  // experts of a token: a step has as many places for each, at most
     // All experts' matrices as one, expert by expert: how they are packed.
     Linear::Desc Stacked() const;
     std::string ToString() const;

@@ -124,6 +124,31 @@ TEST(Experts, InF8KeepTheirScalesWhereTheDeviceTakesThem) {
   EXPECT_EQ(BF16ToF32(wide.weight.data.ptr<uint16_t>()[11]), 3.0f);
 }
 
+// As the checkpoint says, where the device multiplies F8; a static scale is each expert's own.
+TEST(Experts, InF8MeetActivationsInF8ButForStaticScales) {
+  FakeSource source;
+  for (const char* name : {"gate0", "up0", "gate1", "up1"}) {
+    const int64_t rows = name[0] == 'g' ? 2 : 1;
+    const std::vector<std::byte> codes(static_cast<size_t>(2 * rows), std::byte{F32ToF8E4M3(2)});
+    source.Add(StrCat(name, ".weight"), DType::kF8E4M3, {rows, 2}, codes);
+    source.AddF32(StrCat(name, ".weight_scale"), {}, {0.5f});
+    source.AddF32(StrCat(name, ".input_scale"), {}, {0.25f});
+  }
+  FakeDevice device;
+  const auto scales_of_x = [&](const char* architecture, files::F8Inputs inputs) {
+    device.facts_.architecture = architecture;
+    PlanOptions options;
+    options.quantization = files::F8Quantization{"fp8", inputs};
+    const auto plan = PlanWeights({Apart()}, source, device, options);
+    CHECK(plan.ok(), plan.status().message());
+    return plan->params[0].parts[0].grouped.desc().each.x_scales;
+  };
+  EXPECT_EQ(scales_of_x("f8f8", files::F8Inputs::kToken), ops::ActivationScales::kRow);
+  EXPECT_EQ(scales_of_x("f8", files::F8Inputs::kToken), ops::ActivationScales::kNone);
+  EXPECT_EQ(scales_of_x("f8f8", files::F8Inputs::kStatic), ops::ActivationScales::kNone);
+  EXPECT_EQ(scales_of_x("f8f8", files::F8Inputs::kAsTheyAre), ops::ActivationScales::kNone);
+}
+
 TEST(Experts, InF8InOneTensorAreRefused) {
   FakeSource source;
   source.Add("gates", DType::kF8E4M3, {2, 2, 2}, std::vector<std::byte>(8));

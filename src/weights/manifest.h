@@ -59,6 +59,7 @@ struct ParamSpec {
   // kExperts: their number; `rows` are those of all of them. The sources are those of the first
   // expert, of the second, and so on, equally many of each.
   int experts = 0;
+  int experts_per_token = 0;
   // kLinear and kExperts: how it is used, for choosing the kernel.
   bool bias = false, residual = false, f32_out = false;
   bool begins_residual = false;  // what it gives is the residual stream that others add to

@@ -59,23 +59,26 @@ ops::ActivationScales ScalesOfX(const std::optional<files::F8Quantization>& quan
   return ops::ActivationScales::kNone;
 }
 
-// Of an F8 matrix with scales: activations become F8 as the checkpoint says where the device has
-// fast products for it, else they stay as they are. kUnimplemented where it has no products of F8
-// with scales at all.
-Result<ops::Bound<ops::Linear>> BindScaled(const ops::OpTable& table, const PlanOptions& options,
-                                           ops::Linear::Desc desc,
-                                           std::vector<ops::BindRecord>* records) {
-  std::vector<ops::BindRecord> tried;
-  desc.x_scales = ScalesOfX(options.quantization);
-  if (desc.x_scales != ops::ActivationScales::kNone) {
-    auto bound = ops::Bind<ops::Linear>(table, desc, &tried);
+ops::Linear::Desc& ProductOf(ops::Linear::Desc& desc) { return desc; }
+ops::Linear::Desc& ProductOf(ops::GroupedLinear::Desc& desc) { return desc.each; }
+
+// Of F8 matrices with scales: activations become F8 by `x_scales`, as the checkpoint says, where
+// the device has fast products for it, else they stay as they are. kUnimplemented where it has no
+// products of F8 with scales at all.
+template <class Op>
+Result<ops::Bound<Op>> BindScaled(const ops::OpTable& table, ops::ActivationScales x_scales,
+                                  typename Op::Desc desc, std::vector<ops::BindRecord>* records) {
+  if (x_scales != ops::ActivationScales::kNone) {
+    std::vector<ops::BindRecord> tried;
+    ProductOf(desc).x_scales = x_scales;
+    auto bound = ops::Bind<Op>(table, desc, &tried);
     if (bound.ok() && tried.front().slow.empty()) {
       records->push_back(std::move(tried.front()));
       return bound;
     }
-    desc.x_scales = ops::ActivationScales::kNone;
+    ProductOf(desc).x_scales = ops::ActivationScales::kNone;
   }
-  return ops::Bind<ops::Linear>(table, desc, records);
+  return ops::Bind<Op>(table, desc, records);
 }
 
 // That a device whose kernels know no scales reads twice the bytes is told when it loads.
@@ -100,7 +103,7 @@ Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const Pla
     desc.weight_scales = *MergedScales(param, part->first, part->count);
   }
   if (desc.weight_scales != ops::WeightScales::kNone) {
-    auto bound = BindScaled(table, options, desc, records);
+    auto bound = BindScaled<ops::Linear>(table, ScalesOfX(options.quantization), desc, records);
     if (bound.ok()) {
       part->linear = *bound;
     } else {
@@ -159,27 +162,39 @@ Result<std::vector<PlannedPart>> SplitExperts(ResolvedParam* param) {
   return parts;
 }
 
-// As BindPart. Experts in F8 meet activations as they are.
-Status BindExperts(const ResolvedParam& param, const ops::OpTable& table, DType activation,
-                   std::vector<ops::BindRecord>* records, PlannedPart* part) {
+// As BindPart. A static scale of activations is each expert's own, and their products have one:
+// such experts meet activations as they are.
+Status BindExperts(const ResolvedParam& param, const ops::OpTable& table,
+                   const PlanOptions& options, std::vector<ops::BindRecord>* records,
+                   PlannedPart* part) {
   const ParamSpec& spec = param.spec;
   ops::GroupedLinear::Desc desc;
-  desc.each = DescOf(spec, *part, activation);
+  desc.each = DescOf(spec, *part, options.activation);
   desc.each.n = part->rows / spec.experts;
   desc.experts = spec.experts;
+  desc.top_k = spec.experts_per_token;
   std::optional<ops::Linear::Desc> widened;
   if (part->dtype == DType::kF8E4M3) {
     const auto scales = MergedScales(param, part->first, part->count);
-    if (scales) desc.each.weight_scales = *scales;
-    if (!scales || !ops::Bind<ops::GroupedLinear>(table, desc).ok()) widened = desc.each;
+    if (scales) {
+      desc.each.weight_scales = *scales;
+      const ops::ActivationScales of_x = ScalesOfX(options.quantization);
+      const bool is_static = of_x == ops::ActivationScales::kTensor;
+      auto bound = BindScaled<ops::GroupedLinear>(
+          table, is_static ? ops::ActivationScales::kNone : of_x, desc, records);
+      if (bound.ok()) part->grouped = *bound;
+    }
+    if (!part->grouped.bound()) widened = desc.each;
   }
   if (widened) {
     desc.each.weight = part->dtype = DType::kBF16;
     desc.each.weight_scales = ops::WeightScales::kNone;
   }
-  SLUICE_ASSIGN_OR_RETURN(part->grouped, ops::Bind<ops::GroupedLinear>(table, desc, records));
+  if (!part->grouped.bound()) {
+    SLUICE_ASSIGN_OR_RETURN(part->grouped, ops::Bind<ops::GroupedLinear>(table, desc, records));
+  }
   if (widened) TellWidened(*widened, &records->back());
-  SetPacking(table, part->grouped.name(), desc.Stacked(), part);
+  SetPacking(table, part->grouped.name(), part->grouped.desc().Stacked(), part);
   return OkStatus();
 }
 
@@ -215,7 +230,7 @@ Status PlanExperts(const ops::OpTable& table, const PlanOptions& options,
                    std::vector<ops::BindRecord>* records, PlannedParam* param) {
   SLUICE_ASSIGN_OR_RETURN(param->parts, SplitExperts(&param->resolved));
   for (PlannedPart& part : param->parts) {
-    SLUICE_RETURN_IF_ERROR(BindExperts(param->resolved, table, options.activation, records, &part));
+    SLUICE_RETURN_IF_ERROR(BindExperts(param->resolved, table, options, records, &part));
   }
   AddScaleParts(&param->parts);
   return OkStatus();

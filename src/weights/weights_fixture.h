@@ -125,7 +125,7 @@ class FakeDevice : public device::Device {
           return desc.weight == DType::kQ2_K ? ops::Support::No("no Q2_K") : ops::Support::Yes();
         },
         &Run});
-    // Experts as matrices; scales where the architecture is "f8".
+    // Experts as matrices, with scales likewise.
     ops_.Add(ops::Implementation<ops::GroupedLinear>{
         "fake_f16_grouped_linear",
         [](const ops::GroupedLinear::Desc& desc, const device::DeviceFacts&) {
@@ -138,7 +138,10 @@ class FakeDevice : public device::Device {
     ops_.Add(ops::Implementation<ops::GroupedLinear>{
         "fake_grouped_linear",
         [](const ops::GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
-          return facts.architecture == "f8" ? ops::Support::Yes() : ops::NoWeightScales(desc.each);
+          const bool x_in_f8 = desc.each.x_scales != ops::ActivationScales::kNone;
+          return facts.architecture.starts_with(x_in_f8 ? "f8f8" : "f8")
+                     ? ops::Support::Yes()
+                     : ops::NoWeightScales(desc.each);
         },
         &RunGrouped});
   }

@@ -1,6 +1,7 @@
 // A CUDA device for tests and benches, where the machine has one, and tensors in its memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "backend/cuda/device.h"
 #include "ops/conformance.h"
+#include "ops/element.h"
 #include "ops/host_array.h"
 
 namespace sluice::cuda {
@@ -27,6 +29,36 @@ inline std::string Verify(device::Device& device, void (*add)(ops::OpTable&), in
     if (!result.ok() || result.cases == 0) return text;
   }
   return "";
+}
+
+// Repeats random numbers: finite codes, or activations in BF16, or scales in F32.
+inline Result<device::Buffer> RandomBuffer(device::Device& device, device::Stream& stream,
+                                           DType dtype, size_t bytes) {
+  const auto size = static_cast<size_t>(Info(dtype).bytes);
+  std::vector<std::byte> pattern(std::min<size_t>(bytes, 2880 * 1024));
+  ops::TestNoise noise(1);
+  for (size_t i = 0; i + size <= pattern.size(); i += size) {
+    const float value = noise.Value();
+    if (dtype == DType::kF8E4M3) {
+      pattern[i] = static_cast<std::byte>((noise.Next() & 0xbf) | 4);
+    } else {
+      ops::StoreElement(dtype, pattern.data(), static_cast<int64_t>(i / size),
+                        dtype == DType::kF32 ? 0.01f + 0.005f * value : value);
+    }
+  }
+  SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
+                          device.Allocate(bytes, device::MemoryKind::kDevice));
+  for (size_t done = 0; done < bytes; done += pattern.size()) {
+    device::View to = buffer.view();
+    to.data += done;
+    to.bytes = std::min(pattern.size(), bytes - done);
+    const device::View from = {pattern.data(), to.bytes, device::MemoryKind::kHost,
+                               device.facts().id};
+    const device::CopyItem item = {to, from};
+    SLUICE_RETURN_IF_ERROR(device.Copy(stream, {&item, 1}));
+  }
+  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+  return buffer;
 }
 
 class DeviceMemory {

@@ -4,7 +4,9 @@
 #include "backend/cuda/attention/impls.h"
 #include "backend/cuda/draft_tokens/impls.h"
 #include "backend/cuda/embedding/impls.h"
+#include "backend/cuda/experts/impls.h"
 #include "backend/cuda/gate/impls.h"
+#include "backend/cuda/linear/grouped_impls.h"
 #include "backend/cuda/linear/impls.h"
 #include "backend/cuda/norm/impls.h"
 #include "backend/cuda/place_tokens/impls.h"
@@ -20,6 +22,8 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterDraftTokens(table);
   RegisterNorm(table);
   RegisterLinear(table);
+  RegisterExperts(table);
+  RegisterGroupedLinear(table);
   RegisterRopeKv(table);
   RegisterAttention(table);
   RegisterActivation(table);

@@ -315,6 +315,7 @@ class ParamList {
     spec.role = ParamRole::kExperts;
     spec.columns = columns;
     spec.experts = config_.experts.count;
+    spec.experts_per_token = config_.experts.per_token;
     int64_t rows = 0;  // of one expert
     for (const Piece& piece : pieces) rows += piece.rows;
     spec.rows = experts * rows;

@@ -1,5 +1,6 @@
 #include "backend/cuda/linear/config.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "backend/cuda/linear/kernel_list.h"
@@ -8,40 +9,49 @@ namespace sluice::cuda {
 
 namespace {
 
-constexpr LinearKernel Stream(const char* function, int rows, int tiles) {
+// A kernel's two entries.
+struct Functions {
+  const char *one, *grouped;
+};
+#define FUNCTIONS(name) \
+  Functions { name, name "_grouped" }
+
+constexpr LinearKernel Stream(Functions functions, int rows, int tiles) {
   // The partial sums of eight slices, in columns of 16 * rows floats padded by four.
-  return {function, 16 * rows, 8 * tiles, false, kLinearSlices * 8 * tiles * (16 * rows + 4) * 4};
+  const int sums = kLinearSlices * 8 * tiles * (16 * rows + 4) * 4;
+  return {functions.one, functions.grouped, 16 * rows, 8 * tiles, false, sums};
 }
 
 // A stream that fetches blocks into shared memory; the sums take their place.
 template <DType kWeight>
-constexpr LinearKernel Fetched(const char* function, int rows, int tiles) {
-  LinearKernel kernel = Stream(function, rows, tiles);
+constexpr LinearKernel Fetched(Functions functions, int rows, int tiles) {
+  LinearKernel kernel = Stream(functions, rows, tiles);
   const int fetched = kLinearSlices * kFetchStages * 16 * rows * LinearFetchPitch(kWeight);
   if (fetched > kernel.shared_bytes) kernel.shared_bytes = fetched;
   return kernel;
 }
 
 // `pitch`: of a row of x in shared memory.
-constexpr LinearKernel Tile(const char* function, int rows, int tiles, int stages, int pitch) {
+constexpr LinearKernel Tile(Functions functions, int rows, int tiles, int stages, int pitch) {
   const int staged = stages * 8 * tiles * pitch;
   const int turned = 8 * 16 * (16 * rows + 4) * 4;  // 16 tokens of eight warps at the end
-  return {function, 128 * rows, 8 * tiles, true, staged > turned ? staged : turned};
+  const int shared = staged > turned ? staged : turned;
+  return {functions.one, functions.grouped, 128 * rows, 8 * tiles, true, shared};
 }
 
 // The kernels of kernel_list.h as the host sees them.
 #define STREAM(name, type, tokens, rows, tiles, step, blocks) \
-  Stream(#name "_stream_" #tokens, rows, tiles),
+  Stream(FUNCTIONS(#name "_stream_" #tokens), rows, tiles),
 #define FETCHED(name, type, tokens, rows, tiles, blocks) \
-  Fetched<DType::type>(#name "_stream_" #tokens, rows, tiles),
-#define TILE(name, type, tokens, rows, tiles, stages) \
-  Tile(#name "_tile_" #tokens, rows, tiles, stages,   \
+  Fetched<DType::type>(FUNCTIONS(#name "_stream_" #tokens), rows, tiles),
+#define TILE(name, type, tokens, rows, tiles, stages)          \
+  Tile(FUNCTIONS(#name "_tile_" #tokens), rows, tiles, stages, \
        LinearPitch(DType::type, LinearArithmetic::kExact)),
-#define TILE_16BIT(name, type, tokens, rows, tiles, stages) \
-  Tile(#name "_tile_" #tokens, rows, tiles, stages,         \
+#define TILE_16BIT(name, type, tokens, rows, tiles, stages)    \
+  Tile(FUNCTIONS(#name "_tile_" #tokens), rows, tiles, stages, \
        LinearPitch(DType::type, LinearArithmetic::kBf16)),
 #define ANY(name, type, tokens, rows, tiles, step, blocks) \
-  Stream(#name "_any_" #tokens, rows, tiles)
+  Stream(FUNCTIONS(#name "_any_" #tokens), rows, tiles)
 
 constexpr LinearKernel kBf16[] = {LINEAR_LIST_16BIT(STREAM, TILE_16BIT, bf16, kBF16)};
 constexpr LinearKernel kF16[] = {LINEAR_LIST_16BIT(STREAM, TILE_16BIT, f16, kF16)};
@@ -75,7 +85,7 @@ struct Entry {
   LinearFamily family;
 };
 
-constexpr LinearKernel kNone = {nullptr, 0, 0, false, 0};
+constexpr LinearKernel kNone = {nullptr, nullptr, 0, 0, false, 0};
 
 template <LinearArithmetic kArithmetic, DType kWeight>
 constexpr Entry EntryOf(const char* module, LinearKernel any = kNone) {
@@ -106,12 +116,17 @@ constexpr Entry kFamilies[] = {
 
 int64_t Blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
+// Experts that have rows, at most, and how many each of these would have if all had as many.
+int64_t Served(const LinearShape& shape) { return std::min<int64_t>(shape.experts, shape.m); }
+int64_t RowsEach(const LinearShape& shape) { return Blocks(shape.m, Served(shape)); }
+
 // Tiles reuse what they load for more outputs, where there are enough of them that few
 // multiprocessors are idle in the last round. Streams fill the device with fewer outputs.
 bool FillsWithTiles(const LinearKernel& tile, const LinearShape& shape) {
-  const int64_t blocks = Blocks(shape.m, tile.tokens) * Blocks(shape.n, tile.rows);
+  const int64_t m = RowsEach(shape);
+  const int64_t blocks = Served(shape) * Blocks(m, tile.tokens) * Blocks(shape.n, tile.rows);
   const int64_t rounds = Blocks(blocks, shape.compute_units);
-  return 4 * shape.m >= 3 * tile.tokens && 100 * blocks >= 84 * rounds * shape.compute_units;
+  return 4 * m >= 3 * tile.tokens && 100 * blocks >= 84 * rounds * shape.compute_units;
 }
 
 const LinearKernel& Choose(const LinearFamily& family, const LinearShape& shape) {
@@ -121,9 +136,10 @@ const LinearKernel& Choose(const LinearFamily& family, const LinearShape& shape)
     if (FillsWithTiles(streams.back(), shape)) return streams.back();
     streams = streams.first(streams.size() - 1);
   }
+  const int64_t m = RowsEach(shape);
   for (const LinearKernel& kernel : streams) {
     // Twice 32 tokens are as fast as 64, or faster: W comes from the cache the second time.
-    if (shape.m <= kernel.tokens || (kernel.tokens == 32 && shape.m <= 64)) return kernel;
+    if (m <= kernel.tokens || (kernel.tokens == 32 && m <= 64)) return kernel;
   }
   return streams.back();
 }
@@ -155,7 +171,9 @@ bool RowsFitUnits(DType weight, int64_t k) {
 LinearPlan PlanLinear(const LinearFamily& family, DType weight, const LinearShape& shape) {
   LinearPlan plan;
   plan.kernel = &Choose(family, shape);
-  plan.token_blocks = static_cast<unsigned>(Blocks(shape.m, plan.kernel->tokens));
+  // Each expert that has rows begins a block, and the others follow whole blocks of its own.
+  const int64_t served = Served(shape);
+  plan.token_blocks = static_cast<unsigned>(served + (shape.m - served) / plan.kernel->tokens);
   plan.row_blocks = static_cast<unsigned>(Blocks(shape.n, plan.kernel->rows));
   plan.units = static_cast<int>(Blocks(shape.k, LinearUnitOf(weight)));
   plan.units_per_slice = static_cast<int>(Blocks(plan.units, kLinearSlices));

@@ -12,8 +12,9 @@ namespace sluice::cuda {
 
 struct LinearKernel {
   const char* function;
-  int rows, tokens;  // of the output, per block
-  bool tile;         // x is staged in shared memory; rows are those of eight warps
+  const char* grouped;  // the same for grouped products
+  int rows, tokens;     // of the output, per block
+  bool tile;            // x is staged in shared memory; rows are those of eight warps
   int shared_bytes;
 };
 
@@ -34,12 +35,13 @@ const LinearFamily* FindLinearFamily(LinearArithmetic arithmetic, DType weight);
 struct LinearShape {
   int64_t m = 0, n = 0, k = 0;
   int compute_units = 1;
+  int experts = 1;        // that the rows of x are shared out among, nobody knows how
   bool any_rows = false;  // rows of W don't begin at multiples of 16 bytes or end within a unit
 };
 
 struct LinearPlan {
   const LinearKernel* kernel = nullptr;
-  unsigned token_blocks = 0, row_blocks = 0;
+  unsigned token_blocks = 0, row_blocks = 0;  // as many as any sharing out of the rows can need
   int units = 0, units_per_slice = 0;
 };
 

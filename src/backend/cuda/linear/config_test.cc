@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -63,6 +64,40 @@ TEST(LinearConfig, BlocksCoverAllOutputsAndFitSharedMemory) {
       }
     }
   }
+}
+
+// Nobody knows how rows are shared out when a graph is captured, so every sharing out must fit.
+TEST(LinearConfig, BlocksOfGroupedProductsCoverEverySharingOut) {
+  const LinearFamily& family = Family(LinearArithmetic::kBf16, DType::kBF16);
+  for (const int64_t m : {1, 2, 8, 100, 128, 1000, 4096, 65536}) {
+    for (const int experts : {1, 4, 128, 1024}) {
+      const LinearPlan plan =
+          PlanLinear(family, DType::kBF16,
+                     {.m = m, .n = 1536, .k = 2048, .compute_units = kUnits, .experts = experts});
+      const int64_t tokens = plan.kernel->tokens;
+      // The worst: all but one expert have one row, or one more than whole blocks.
+      const int64_t served = std::min<int64_t>(m, experts);
+      const int64_t one_each = served - 1 + (m - served + 1 + tokens - 1) / tokens;
+      EXPECT_GE(int64_t{plan.token_blocks}, one_each) << m << " rows, " << experts << " experts";
+      const int64_t one_more = m / (tokens + 1);
+      if (one_more <= experts) {
+        EXPECT_GE(int64_t{plan.token_blocks}, 2 * one_more);
+      }
+      EXPECT_LE(int64_t{plan.token_blocks}, served + m / tokens);
+    }
+  }
+}
+
+TEST(LinearConfig, ExpertsWithFewRowsStreamAndThoseWithManyAreTiled) {
+  const auto tokens_of = [](int64_t places) {
+    return PlanLinear(Family(LinearArithmetic::kBf16, DType::kBF16), DType::kBF16,
+                      {.m = places, .n = 1536, .k = 2048, .compute_units = kUnits, .experts = 128})
+        .kernel->tokens;
+  };
+  EXPECT_EQ(tokens_of(8), 8);      // one sequence, eight experts
+  EXPECT_EQ(tokens_of(1024), 8);   // 128 sequences
+  EXPECT_EQ(tokens_of(2048), 16);  // 256
+  EXPECT_EQ(tokens_of(16384), 64);
 }
 
 // The sum over k is split alike for every m: else a row's bits would depend on its neighbours.

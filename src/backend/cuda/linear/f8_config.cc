@@ -11,6 +11,8 @@ namespace {
 #define F8_KERNEL(tokens, groups, cluster, unit_ns, tile_ns) \
   {"f8_linear_" #tokens "x" #groups "_rows",                 \
    "f8_linear_" #tokens "x" #groups "_blocks",               \
+   "f8_grouped_" #tokens "x" #groups "_rows",                \
+   "f8_grouped_" #tokens "x" #groups "_blocks",              \
    tokens,                                                   \
    groups,                                                   \
    cluster,                                                  \
@@ -24,10 +26,15 @@ constexpr T DivideUp(T a, T b) {
   return (a + b - 1) / b;
 }
 
+int64_t TokenTiles(const F8Kernel& kernel, const F8Shape& shape) {
+  const int64_t served = std::clamp<int64_t>(shape.experts, 1, shape.m);
+  return served * DivideUp<int64_t>(DivideUp<int64_t>(shape.m, served), kernel.tokens);
+}
+
 // How many tiles the thread block with the most of them makes.
 int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int rows) {
   const int64_t bands = DivideUp<int64_t>(DivideUp<int64_t>(shape.n, rows), kernel.cluster);
-  const int64_t tiles = bands * DivideUp<int64_t>(shape.m, kernel.tokens);
+  const int64_t tiles = bands * TokenTiles(kernel, shape);
   return DivideUp<int64_t>(tiles, std::max(1, shape.compute_units / kernel.cluster));
 }
 
@@ -55,15 +62,17 @@ std::span<const F8Kernel> F8Kernels() { return kKernels; }
 F8Plan PlanF8With(const F8Kernel& kernel, const F8Shape& shape) {
   F8Plan plan = {.kernel = &kernel, .rows = RowsOf(kernel, shape)};
   plan.row_tiles = static_cast<int>(DivideUp<int64_t>(shape.n, plan.rows));
-  plan.token_tiles = static_cast<int>(DivideUp<int64_t>(shape.m, kernel.tokens));
+  plan.token_tiles = static_cast<int>(TokenTiles(kernel, shape));
   const int64_t tiles = DivideUp<int64_t>(plan.row_tiles, kernel.cluster) * plan.token_tiles;
   const int64_t clusters =
       std::min<int64_t>(tiles, std::max(1, shape.compute_units / kernel.cluster));
   plan.blocks = static_cast<unsigned>(clusters * kernel.cluster);
   plan.stage_bytes = F8StageBytes(kernel.tokens, plan.rows);
-  plan.stages = F8Stages(kernel.tokens, kernel.groups, plan.rows);
+  const bool grouped = shape.experts > 0;
+  plan.stages = F8Stages(kernel.tokens, kernel.groups, plan.rows, grouped);
   plan.shared_bytes = F8RingBytes(plan.stages, plan.stage_bytes, kernel.groups, plan.rows) +
-                      F8TurnBytes(kernel.tokens, kernel.groups) + kF8BarrierBytes;
+                      F8TurnBytes(kernel.tokens, kernel.groups) + kF8BarrierBytes +
+                      F8TableBytes(grouped);
   return plan;
 }
 

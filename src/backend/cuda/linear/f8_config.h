@@ -12,6 +12,8 @@ namespace sluice::cuda {
 struct F8Kernel {
   const char* rows_function;    // scales that whole rows share
   const char* blocks_function;  // scales that differ along k
+  const char* grouped_rows_function;
+  const char* grouped_blocks_function;
   int tokens, groups, cluster;  // groups of 64 rows of W; thread blocks that share x
   int unit_ns, tile_ns;         // that a tile takes for a unit of k, and beside
 };
@@ -22,12 +24,14 @@ std::span<const F8Kernel> F8Kernels();
 struct F8Shape {
   int64_t m = 0, n = 0, k = 0;
   int compute_units = 1;
+  int experts = 0;  // of a grouped product: the rows of x are shared out among so many
 };
 
 struct F8Plan {
   const F8Kernel* kernel = nullptr;
   int rows = 0;  // of W in a tile, a multiple of 8
-  int row_tiles = 0, token_tiles = 0;
+  int row_tiles = 0;
+  int token_tiles = 0;  // of a grouped product: if all experts that have rows have as many
   unsigned blocks = 0;  // of the grid, a multiple of the cluster
   int stages = 0, stage_bytes = 0, shared_bytes = 0;
 };

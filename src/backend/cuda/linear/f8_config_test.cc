@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "base/str_cat.h"
@@ -31,6 +32,29 @@ TEST(F8Config, TilesCoverAllRowsAndTokensAndFitSharedMemory) {
       }
     }
   }
+}
+
+TEST(F8Config, GroupedProductsHaveTheirTableInSharedMemory) {
+  for (const F8Kernel& kernel : F8Kernels()) {
+    for (const int64_t m : {1, 8, 1000, 65536}) {
+      const F8Plan plan = PlanF8With(
+          kernel, {.m = m, .n = 1536, .k = 2048, .compute_units = kUnits, .experts = 128});
+      EXPECT_GE(plan.stages, 1) << kernel.grouped_rows_function;
+      EXPECT_LE(plan.shared_bytes, F8SharedMax(kernel.groups)) << kernel.grouped_rows_function;
+      EXPECT_GE(plan.token_tiles, std::min<int64_t>(m, 128));
+    }
+  }
+}
+
+// By the rows that an expert has on average.
+TEST(F8Config, GroupedProductsTakeTheKernelForTheirExpertsRows) {
+  const auto tokens_of = [](int64_t places) {
+    return PlanF8({.m = places, .n = 1536, .k = 2048, .compute_units = kUnits, .experts = 128})
+        .kernel->tokens;
+  };
+  EXPECT_EQ(tokens_of(8), 8);
+  EXPECT_LE(tokens_of(1024), 16);
+  EXPECT_GE(tokens_of(32768), 128);
 }
 
 // Of the shapes of an 8B model all multiprocessors read, though n is small for them.

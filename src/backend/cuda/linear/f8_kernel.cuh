@@ -26,8 +26,14 @@ struct alignas(4 * sizeof(T)) Four {
   T v[4];
 };
 
-// kBlocks: scales differ along k.
-template <int kTokens, int kGroups, int kCluster, bool kBlocks>
+// Rows [row, row + Rows()) of an expert's W and the tokens from `token` on, which end before `end`.
+// A product that is not grouped has one expert.
+struct F8Tile {
+  int row, token, end, expert;
+};
+
+// kBlocks: scales differ along k. kGrouped: each token is multiplied by the weight of its expert.
+template <int kTokens, int kGroups, int kCluster, bool kBlocks, bool kGrouped>
 struct F8Linear {
   // Tokens that instructions multiply at a time, and how many such products are under way while one
   // is added: the matrix units have work meanwhile, and no more registers than they need.
@@ -43,17 +49,21 @@ struct F8Linear {
   const F8LinearParams& p;
   const uint32_t ring, full, empty;
   float* const turn;
+  int* const first_tiles;  // [experts + 1], of tokens
   const int warp, lane, units;
   int stage = 0;
   uint32_t parity = 0;
 
-  // Shared memory: the ring, the warpgroups' places to turn outputs round, the barriers.
+  // Shared memory: the ring, the warpgroups' places to turn outputs round, the barriers, the table
+  // of experts.
   __device__ F8Linear(const F8LinearParams& params, uint8_t* memory)
       : p(params),
         ring(SharedAddress(memory)),
         full(ring + static_cast<uint32_t>(RingBytes() + F8TurnBytes(kTokens, kGroups))),
         empty(full + 8 * kF8StagesMax),
         turn(reinterpret_cast<float*>(memory + RingBytes())),
+        first_tiles(reinterpret_cast<int*>(memory + RingBytes() + F8TurnBytes(kTokens, kGroups) +
+                                           kF8BarrierBytes)),
         warp(static_cast<int>(threadIdx.x) / 32),
         lane(static_cast<int>(threadIdx.x) % 32),
         units((params.k + kF8Unit - 1) / kF8Unit) {}
@@ -65,7 +75,7 @@ struct F8Linear {
     return kGroups == 2 ? F8StageBytes(kTokens, kAllRows) : p.stage_bytes;
   }
   __device__ __forceinline__ int Stages() const {
-    return kGroups == 2 ? F8Stages(kTokens, kGroups, kAllRows) : p.stages;
+    return kGroups == 2 ? F8Stages(kTokens, kGroups, kAllRows, kGrouped) : p.stages;
   }
   __device__ __forceinline__ int RingBytes() const {
     return F8RingBytes(Stages(), StageBytes(), kGroups, Rows());
@@ -92,26 +102,68 @@ struct F8Linear {
     parity ^= 1;
   }
 
-  // Calls `visit(first row, first token)` for the tiles of this thread block.
+  // Calls `visit(F8Tile)` for the tiles of this thread block.
   template <class Visit>
   __device__ __forceinline__ void ForTiles(const Visit& visit) {
     const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
     const int bands = (p.row_tiles + kCluster - 1) / kCluster;
-    for (int tile = static_cast<int>(blockIdx.x) / kCluster; tile < bands * p.token_tiles;
+    const int token_tiles = kGrouped ? first_tiles[p.experts] : p.token_tiles;
+    for (int tile = static_cast<int>(blockIdx.x) / kCluster; tile < bands * token_tiles;
          tile += static_cast<int>(gridDim.x) / kCluster) {
-      visit((tile / p.token_tiles * kCluster + rank) * Rows(), tile % p.token_tiles * kTokens);
+      visit(TileOf((tile / token_tiles * kCluster + rank) * Rows(), tile % token_tiles));
+    }
+  }
+  __device__ __forceinline__ F8Tile TileOf(int row, int token_tile) const {
+    if constexpr (!kGrouped) return {row, token_tile * kTokens, p.m, 0};
+    int expert = 0;  // the last one whose tiles begin here or before; it has some
+    for (int above = p.experts; above - expert > 1;) {
+      const int middle = (expert + above) / 2;
+      if (first_tiles[middle] <= token_tile) {
+        expert = middle;
+      } else {
+        above = middle;
+      }
+    }
+    const int token = p.starts[expert] + (token_tile - first_tiles[expert]) * kTokens;
+    return {row, token, p.starts[expert + 1], expert};
+  }
+
+  // One warp; a lane has neighbouring experts.
+  __device__ void CountTiles() const {
+    const int each = (p.experts + 31) / 32;
+    const int begin = min(lane * each, p.experts), end = min(begin + each, p.experts);
+    const auto tiles = [&](int e) {
+      return (p.starts[e + 1] - p.starts[e] + kTokens - 1) / kTokens;
+    };
+    int count = 0;
+    for (int e = begin; e < end; ++e) count += tiles(e);
+    int first = count;
+#pragma unroll
+    for (int lanes = 1; lanes < 32; lanes *= 2) {
+      const int other = __shfl_up_sync(~0u, first, lanes);
+      if (lane >= lanes) first += other;
+    }
+    if (lane == 31) first_tiles[p.experts] = first;
+    first -= count;
+    for (int e = begin; e < end; ++e) {
+      first_tiles[e] = first;
+      first += tiles(e);
     }
   }
 
   __device__ void Begin() {
     if (threadIdx.x == 0) {
-      // Of W and of x, each by one thread, and of the threads that copy scales of W.
-      constexpr int kArrivals = 2 + (kBlocks ? 2 * kUnits : 0);
+      // Of W and of x, each by one thread, and of the threads that copy scales one by one.
+      constexpr int kArrivals = 2 + (kBlocks ? kScaleLanes : 0);
       for (int i = 0; i < Stages(); ++i) {
         InitBarrier(full + 8 * i, kArrivals);
         InitBarrier(empty + 8 * i, kCluster * kWarps);
       }
       PublishBarriers();
+    }
+    if constexpr (kGrouped) {
+      WaitForInputs();
+      if (warp == kWarps) CountTiles();
     }
     if constexpr (kCluster > 1) {
       SyncCluster();
@@ -122,7 +174,8 @@ struct F8Linear {
 
   // One thread.
   __device__ void FetchWeight() {
-    ForTiles([&](int row, int) {
+    ForTiles([&](const F8Tile& tile) {
+      const int row = tile.expert * p.n + tile.row;
       for (int unit = 0; unit < units; unit += kUnits) {
         WaitBarrier(Empty(), parity ^ 1);
         const int count = min(kUnits, units - unit);
@@ -139,18 +192,18 @@ struct F8Linear {
     if (lane == 0) PrefetchMap(&p.x);
     WaitForInputs();
     const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
-    ForTiles([&](int row, int token) {
+    ForTiles([&](const F8Tile& tile) {
       for (int unit = 0; unit < units; unit += kUnits) {
         WaitBarrier(Empty(), parity ^ 1);
         const int count = min(kUnits, units - unit);
-        if (lane == 0) FetchTokens(unit, count, token, rank);
-        if (kBlocks && lane < 2 * kUnits) FetchWeightScale(unit, count, row);
+        if (lane == 0) FetchTokens(unit, count, tile.token, rank);
+        if (kBlocks && lane < kScaleLanes) FetchScales(unit, count, tile);
         Advance();
       }
     });
   }
   __device__ __forceinline__ void FetchTokens(int unit, int count, int token, int rank) const {
-    const int scales = kBlocks && p.x_blocks ? 4 : 0;
+    const int scales = kBlocks && !kGrouped && p.x_blocks ? 4 : 0;
     ArriveExpecting(Full(), static_cast<uint32_t>(count * kTokens * (kF8UnitBytes + scales)));
     for (int i = 0; i < count; ++i) {
       const uint32_t to = TokensAt(i) + static_cast<uint32_t>(rank * kShare * kF8UnitBytes);
@@ -165,13 +218,23 @@ struct F8Linear {
                 kTokens * 4, Full());
     }
   }
-  // A lane has one scale: of a unit, and of one of the two blocks of rows that a tile may lie in.
-  __device__ __forceinline__ void FetchWeightScale(int unit, int count, int row) const {
+  // A lane has one scale of W: of a unit, and of one of the two blocks of rows that a tile may lie
+  // in. Those of x begin at any token where tokens are grouped, so that lanes copy them, too.
+  static constexpr int kScaleLanes = kGrouped ? 32 : 2 * kUnits;
+  __device__ __forceinline__ void FetchScales(int unit, int count, const F8Tile& tile) const {
     const int i = lane / 2;
     if (p.w_blocks && i < count) {
-      const int block = min(row / kF8Unit + lane % 2, (p.n - 1) / kF8Unit);
+      const int last = (p.n - 1) / kF8Unit;
+      const int block = tile.expert * (last + 1) + min(tile.row / kF8Unit + lane % 2, last);
       CopyAsync<4>(WeightScalesAt(i) + lane % 2 * 4, p.w_scales + int64_t{block} * units + unit + i,
                    true);
+    }
+    if (kGrouped && p.x_blocks) {
+      for (int at = lane; at < count * kTokens; at += 32) {
+        const int of_unit = at / kTokens, token = min(tile.token + at % kTokens, p.m - 1);
+        CopyAsync<4>(TokenScalesAt(of_unit) + at % kTokens * 4,
+                     p.x_scales + int64_t{unit + of_unit} * p.x_scale_stride + token, true);
+      }
     }
     ArriveWhenCopied(Full());
   }
@@ -269,18 +332,18 @@ struct F8Linear {
   struct RowTerms {
     float scale[4], bias[4];
   };
-  __device__ __forceinline__ RowTerms TermsOf(int row) const {
+  __device__ __forceinline__ RowTerms TermsOf(int expert, int row) const {
     RowTerms terms;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int at = min(row + r, p.n - 1);
-      terms.scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? at : 0];
+      terms.scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? expert * p.n + at : 0];
       terms.bias[r] = p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, at);
     }
     return terms;
   }
-  __device__ __forceinline__ float TokenScale(int token) const {
-    return p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? min(token, p.m - 1) : 0];
+  __device__ __forceinline__ float TokenScale(int token, int end) const {
+    return p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? min(token, end - 1) : 0];
   }
   template <class T>
   __device__ __forceinline__ void Write(const float* from, const RowTerms& terms, float scale,
@@ -304,15 +367,16 @@ struct F8Linear {
   // Turns a tile's sums round in shared memory, so that neighbouring threads write neighbouring
   // rows of a token. What is read from memory is asked for before it is needed, and all at once.
   template <class T>
-  __device__ __forceinline__ void WriteTile(int row, int token, const float (&sum)[kSums]) const {
+  __device__ __forceinline__ void WriteTile(const F8Tile& tile, const float (&sum)[kSums]) const {
     constexpr int kEach = kTurn / 8;  // of a thread: the same rows of every eighth token
+    int row = tile.row, token = tile.token;
     const int group = warp / 4, end = min(row + Rows(), p.n), at = warp % 4 * 32 + lane;
     float* mine = turn + group * kTurn * kF8TurnPitch;
     float* to = mine + lane % 4 * 2 * kF8TurnPitch + warp % 4 * 16 + lane / 4;
     row += group * kF8GroupRows + at % 16 * 4;
     token += at / 16;
     const bool four = p.four && row + 4 <= end;
-    const RowTerms terms = TermsOf(row);
+    const RowTerms terms = TermsOf(tile.expert, row);
 #pragma unroll
     for (int first = 0; first < kTokens; first += kTurn) {
       float scale[kEach];
@@ -320,8 +384,8 @@ struct F8Linear {
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         const int t = token + first + 8 * i;
-        scale[i] = TokenScale(t);
-        if (p.residual != nullptr && four && t < p.m) {
+        scale[i] = TokenScale(t, tile.end);
+        if (p.residual != nullptr && four && t < tile.end) {
           residual[i] = *reinterpret_cast<const Four<T>*>(static_cast<const T*>(p.residual) +
                                                           t * p.residual_stride + row);
         }
@@ -338,7 +402,7 @@ struct F8Linear {
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         const int t = token + first + 8 * i;
-        if (t >= p.m) continue;
+        if (t >= tile.end) continue;
         Write(mine + (at / 16 + 8 * i) * kF8TurnPitch + at % 16 * 4, terms, scale[i], residual[i],
               four, row, t, end);
       }
@@ -347,17 +411,17 @@ struct F8Linear {
 
   __device__ void MultiplyTiles() {
     WaitForInputs();  // for the residual, and for whoever reads out
-    ForTiles([&](int row, int token) {
+    ForTiles([&](const F8Tile& tile) {
       float sum[kSums] = {};
-      const int mine = row + warp * 16;
-      const bool high[2] = {mine / kF8Unit > row / kF8Unit, (mine + 8) / kF8Unit > row / kF8Unit};
+      const int mine = tile.row + warp * 16, block = tile.row / kF8Unit;
+      const bool high[2] = {mine / kF8Unit > block, (mine + 8) / kF8Unit > block};
       SumTile(high, sum);
       if (p.result == DType::kF32) {
-        WriteTile<float>(row, token, sum);
+        WriteTile<float>(tile, sum);
       } else if (p.result == DType::kF16) {
-        WriteTile<__half>(row, token, sum);
+        WriteTile<__half>(tile, sum);
       } else {
-        WriteTile<__nv_bfloat16>(row, token, sum);
+        WriteTile<__nv_bfloat16>(tile, sum);
       }
     });
   }

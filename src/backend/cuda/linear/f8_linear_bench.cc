@@ -59,36 +59,6 @@ struct Case {
 
 device::Device* TheDevice() { return HasDevice() ? &BenchMemory().device() : nullptr; }
 
-// Repeats random numbers: finite codes, or activations in BF16, or scales in F32.
-Result<device::Buffer> Random(device::Stream& stream, DType dtype, size_t bytes) {
-  device::Device& device = *TheDevice();
-  const auto size = static_cast<size_t>(Info(dtype).bytes);
-  std::vector<std::byte> pattern(std::min<size_t>(bytes, 2880 * 1024));
-  ops::TestNoise noise(1);
-  for (size_t i = 0; i + size <= pattern.size(); i += size) {
-    const float value = noise.Value();
-    if (dtype == DType::kF8E4M3) {
-      pattern[i] = static_cast<std::byte>((noise.Next() & 0xbf) | 4);
-    } else {
-      ops::StoreElement(dtype, pattern.data(), static_cast<int64_t>(i / size),
-                        dtype == DType::kF32 ? 0.01f + 0.005f * value : value);
-    }
-  }
-  SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
-                          device.Allocate(bytes, device::MemoryKind::kDevice));
-  for (size_t done = 0; done < bytes; done += pattern.size()) {
-    device::View to = buffer.view();
-    to.data += done;
-    to.bytes = std::min(pattern.size(), bytes - done);
-    const device::View from = {pattern.data(), to.bytes, device::MemoryKind::kHost,
-                               device.facts().id};
-    const device::CopyItem item = {to, from};
-    SLUICE_RETURN_IF_ERROR(device.Copy(stream, {&item, 1}));
-  }
-  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-  return buffer;
-}
-
 struct Measured {
   std::unique_ptr<device::Stream> stream;
   std::vector<device::Buffer> buffers;
@@ -106,7 +76,7 @@ struct Measured {
     size_t count = 1;
     for (const int64_t dim : dims) count *= static_cast<size_t>(dim);
     SLUICE_ASSIGN_OR_RETURN(device::Buffer buffer,
-                            Random(*stream, dtype, count * Info(dtype).bytes));
+                            RandomBuffer(*TheDevice(), *stream, dtype, count * Info(dtype).bytes));
     buffers.push_back(std::move(buffer));
     return ops::Dense(buffers.back().view(), dtype, dims);
   }

@@ -35,6 +35,9 @@ constexpr int F8TurnBytes(int tokens, int groups) {
 }
 // Of a full and an empty barrier for each stage.
 inline constexpr int kF8BarrierBytes = 2 * 8 * kF8StagesMax;
+// Of the first tile of each expert, in grouped products.
+inline constexpr int kF8ExpertsMax = 1024;
+constexpr int F8TableBytes(bool grouped) { return grouped ? (kF8ExpertsMax + 4) * 4 : 0; }
 // Units of W and x, scales of x, and two scales of W a unit; stages begin where swizzled rows may.
 constexpr int F8StageBytes(int tokens, int rows) {
   return (F8UnitsPerStage(tokens) * ((rows + tokens) * kF8UnitBytes + tokens * 4 + 8) + 1023) /
@@ -48,9 +51,9 @@ constexpr int F8RingBytes(int stages, int stage_bytes, int groups, int rows) {
 // Thread blocks of one group leave room for another, which fetches weights while the one before it
 // ends; those of two groups have a multiprocessor for themselves.
 constexpr int F8SharedMax(int groups) { return groups == 1 ? 113 * 1024 : 227 * 1024; }
-constexpr int F8Stages(int tokens, int groups, int rows) {
+constexpr int F8Stages(int tokens, int groups, int rows, bool grouped) {
   const int room = F8SharedMax(groups) - F8RingBytes(0, 0, groups, rows) -
-                   F8TurnBytes(tokens, groups) - kF8BarrierBytes;
+                   F8TurnBytes(tokens, groups) - kF8BarrierBytes - F8TableBytes(grouped);
   const int stages = room / F8StageBytes(tokens, rows);
   return stages < kF8StagesMax ? stages : kF8StagesMax;
 }
@@ -69,8 +72,12 @@ struct F8LinearParams {
   int64_t out_stride = 0, residual_stride = 0;  // elements
   int x_scale_stride = 0;                       // from unit to unit, where x has scales by block
   int m = 0, n = 0, k = 0;
-  int rows = 0;  // of W in a tile, a multiple of 8
-  int row_tiles = 0, token_tiles = 0;
+  // Of grouped products: where the rows of each expert begin, [experts + 1]. n is that of an
+  // expert, and w and w_scales have those of all, one behind another.
+  const int32_t* starts = nullptr;
+  int experts = 0;
+  int rows = 0;                        // of W in a tile, a multiple of 8
+  int row_tiles = 0, token_tiles = 0;  // token_tiles: not of grouped products
   int stages = 0, stage_bytes = 0;
   // Whether scales differ along k, or else from row to row.
   bool w_blocks = false, x_blocks = false, w_by_row = false, x_by_row = false;
@@ -87,6 +94,10 @@ struct F8QuantizeParams {
   float* scales = nullptr;
   const float* scale = nullptr;
   int64_t x_stride = 0;
+  // Of grouped products whose rows are named: row i of the codes is row tokens[i] of x, where i is
+  // below *places. Else null.
+  const int32_t* tokens = nullptr;
+  const int32_t* places = nullptr;
   int scale_stride = 0;
   int k = 0;
   bool wide = false;  // rows of x begin at multiples of 16 bytes

@@ -1,6 +1,7 @@
 #include "backend/cuda/linear/f8_product.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/cuda/alignment.h"
 #include "backend/cuda/launch.h"
@@ -12,7 +13,8 @@ using ops::ActivationScales;
 using ops::Linear;
 using ops::WeightScales;
 
-constexpr size_t kWide = 16;  // bytes
+constexpr int64_t kWide = 16;  // bytes: where the copy engine's rows begin
+constexpr int64_t kSizeMax = int64_t{1} << 24;
 
 bool HasBlocks(const Linear::Desc& desc) {
   return desc.weight_scales == WeightScales::kBlock || desc.x_scales == ActivationScales::kBlock;
@@ -24,6 +26,12 @@ bool TakesFours(const Linear::Args& args) {
     return t.empty() || RowsBeginAt(t, 4 * static_cast<size_t>(Info(t.dtype).bytes));
   };
   return four(args.bias) && four(args.residual) && four(args.out);
+}
+
+const char* FunctionOf(const F8Kernel& kernel, const Linear::Desc& desc, bool grouped) {
+  if (grouped)
+    return HasBlocks(desc) ? kernel.grouped_blocks_function : kernel.grouped_rows_function;
+  return HasBlocks(desc) ? kernel.blocks_function : kernel.rows_function;
 }
 
 const char* QuantizeFunction(ActivationScales scales) {
@@ -46,22 +54,47 @@ LaunchShape QuantizeShape(const Linear::Desc& desc, int64_t m) {
 
 }  // namespace
 
+ops::Support SupportsF8(const Linear::Desc& desc) {
+  if (desc.weight != DType::kF8E4M3 || desc.weight_scales == WeightScales::kNone ||
+      desc.x_scales == ActivationScales::kNone) {
+    return ops::Support::No(StrCat("not an F8 weight with scales on activations in F8"));
+  }
+  if (desc.activation != DType::kF32 && desc.activation != DType::kF16 &&
+      desc.activation != DType::kBF16) {
+    return ops::Support::No(StrCat("activations in ", Name(desc.activation)));
+  }
+  if (desc.n < 1 || desc.k < 1 || desc.k % kWide != 0 || desc.n > kSizeMax || desc.k > kSizeMax) {
+    return ops::Support::No(StrCat("n = ", desc.n, " and k = ", desc.k,
+                                   " must be at most 2^24, k a multiple of ", kWide));
+  }
+  return ops::Support::Yes();
+}
+
 Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
-                           const Linear::Args& args) {
-  const int64_t m = args.x.dims[0];
+                           const Linear::Args& args, const Grouping* grouping) {
+  const int64_t m = args.out.dims[0];
+  if (m > std::numeric_limits<int>::max() / kF8ScaleTokens)
+    return InvalidArgument(StrCat("linear: ", m, " rows are too many"));
+  if (reinterpret_cast<uintptr_t>(args.weight->data.data) % kWide != 0) {
+    return InvalidArgument(
+        StrCat("linear: a weight in F8 with scales must begin at a multiple of ", kWide, " bytes"));
+  }
   const F8Scratch layout = F8ScratchOf(m, desc.k, desc.x_scales == ActivationScales::kBlock);
   SLUICE_ASSIGN_OR_RETURN(std::byte * scratch, Scratch(stream, layout.bytes));
   auto* const scales = reinterpret_cast<float*>(scratch + layout.scales);
   const bool fixed = desc.x_scales == ActivationScales::kTensor;
-  const F8QuantizeParams params = {.x = args.x.data,
-                                   .codes = reinterpret_cast<uint8_t*>(scratch),
-                                   .scales = scales,
-                                   .scale = fixed ? args.weight->x_scale.ptr<float>() : nullptr,
-                                   .x_stride = args.x.strides[0],
-                                   .scale_stride = static_cast<int>(layout.scale_stride),
-                                   .k = static_cast<int>(desc.k),
-                                   .wide = RowsBeginAt(args.x, kWide),
-                                   .from = desc.activation};
+  const F8QuantizeParams params = {
+      .x = args.x.data,
+      .codes = reinterpret_cast<uint8_t*>(scratch),
+      .scales = scales,
+      .scale = fixed ? args.weight->x_scale.ptr<float>() : nullptr,
+      .x_stride = args.x.strides[0],
+      .tokens = grouping == nullptr ? nullptr : grouping->tokens,
+      .places = grouping == nullptr ? nullptr : grouping->starts + grouping->experts,
+      .scale_stride = static_cast<int>(layout.scale_stride),
+      .k = static_cast<int>(desc.k),
+      .wide = RowsBeginAt(args.x, kWide),
+      .from = desc.activation};
   const LaunchShape shape = QuantizeShape(desc, m);
   SLUICE_RETURN_IF_ERROR(
       Launch(stream, {"sm90_f8_quantize", QuantizeFunction(desc.x_scales)}, shape, params));
@@ -69,8 +102,8 @@ Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
 }
 
 Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args,
-                  const F8Codes& x, const F8Plan& plan) {
-  const int64_t m = args.x.dims[0];
+                  const F8Codes& x, const F8Plan& plan, const Grouping* grouping) {
+  const int64_t m = args.out.dims[0], matrices = grouping == nullptr ? 1 : grouping->experts;
   F8LinearParams params = {.w_scales = args.weight->scales.ptr<float>(),
                            .x_scales = x.scales,
                            .bias = desc.bias ? args.bias.data : nullptr,
@@ -82,6 +115,8 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
                            .m = static_cast<int>(m),
                            .n = static_cast<int>(desc.n),
                            .k = static_cast<int>(desc.k),
+                           .starts = grouping == nullptr ? nullptr : grouping->starts,
+                           .experts = grouping == nullptr ? 0 : grouping->experts,
                            .rows = plan.rows,
                            .row_tiles = plan.row_tiles,
                            .token_tiles = plan.token_tiles,
@@ -94,16 +129,15 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
                            .four = TakesFours(args),
                            .bias_type = desc.activation,
                            .result = ops::OutDType(desc)};
-  SLUICE_ASSIGN_OR_RETURN(params.w,
-                          MapBytes(args.weight->data.data, desc.n, desc.k, desc.k, plan.rows));
+  SLUICE_ASSIGN_OR_RETURN(
+      params.w, MapBytes(args.weight->data.data, matrices * desc.n, desc.k, desc.k, plan.rows));
   const int share = plan.kernel->tokens / plan.kernel->cluster;
   SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, desc.k, share));
   const LaunchShape shape = {.grid = {plan.blocks},
                              .block = {static_cast<unsigned>(F8Threads(plan.kernel->groups))},
                              .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};
-  const char* const function =
-      HasBlocks(desc) ? plan.kernel->blocks_function : plan.kernel->rows_function;
-  return Launch(stream, {"sm90_f8_linear", function}, shape, params);
+  return Launch(stream, {"sm90_f8_linear", FunctionOf(*plan.kernel, desc, grouping != nullptr)},
+                shape, params);
 }
 
 }  // namespace sluice::cuda

@@ -2,23 +2,31 @@
 #pragma once
 
 #include "backend/cuda/linear/f8_config.h"
+#include "backend/cuda/linear/grouping.h"
 #include "device/device.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
 
-// x as codes, dense rows, and their scales, in the stream's scratch memory.
+// x as codes, dense rows by place where it is grouped, and their scales, in the stream's scratch
+// memory.
 struct F8Codes {
   const std::byte* codes = nullptr;
   const float* scales = nullptr;  // [1], [m], or by unit of k and then token
   int64_t scale_stride = 0;       // from unit to unit
 };
 
-// REQUIRES for both: the descriptor is one that sm90_f8_linear supports, m is at least 1.
+// Whether x and W become products in F8.
+ops::Support SupportsF8(const ops::Linear::Desc& desc);
+
+// For one product, or with `grouping` for those of experts: args then has x and out of all of them,
+// and their weights one behind another.
+// REQUIRES for both: the descriptor is one that SupportsF8 takes, out has rows.
 Result<F8Codes> QuantizeF8(device::Stream& stream, const ops::Linear::Desc& desc,
-                           const ops::Linear::Args& args);
+                           const ops::Linear::Args& args, const Grouping* grouping = nullptr);
 // The bits of out don't depend on the plan. REQUIRES: the plan is for this shape.
 Status MultiplyF8(device::Stream& stream, const ops::Linear::Desc& desc,
-                  const ops::Linear::Args& args, const F8Codes& x, const F8Plan& plan);
+                  const ops::Linear::Args& args, const F8Codes& x, const F8Plan& plan,
+                  const Grouping* grouping = nullptr);
 
 }  // namespace sluice::cuda

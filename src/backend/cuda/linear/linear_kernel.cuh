@@ -52,19 +52,22 @@ __device__ __forceinline__ void RowsOf(const LinearParams& p, int first, int g,
   rows[1] = w + min(first + g + 8, p.n - 1) * p.row_bytes;
 }
 
-// x in global memory; tokens behind m repeat the last. Not by loads for constants, which could be
-// moved before the wait for x.
+// The row of x that a token has; tokens behind m repeat the last.
+__device__ __forceinline__ int RowOfX(const LinearParams& p, int token) {
+  return min(token, p.m - 1);
+}
+
+// x in global memory. Not by loads for constants, which could be moved before the wait for x.
 template <class X, int kTiles>
 struct GlobalX {
   static constexpr int kWide = 16 / sizeof(X);
   const uint4* base;
   int offset[kTiles];
-  __device__ __forceinline__ GlobalX(const LinearParams& p, int token, int g)
+  template <class Params>
+  __device__ __forceinline__ GlobalX(const Params& p, int token, int g)
       : base(static_cast<const uint4*>(p.x)) {
 #pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-      offset[j] = min(token + 8 * j + g, p.m - 1) * p.x_stride;
-    }
+    for (int j = 0; j < kTiles; ++j) offset[j] = RowOfX(p, token + 8 * j + g) * p.x_stride;
   }
   __device__ __forceinline__ uint4 operator()(int j, int at) const {
     return base[offset[j] + at / kWide];
@@ -123,11 +126,11 @@ __device__ __forceinline__ void SumSlices(const LinearParams& p, int row, int to
   }
 }
 
-template <class Weight, int kRows, int kTiles, int kStep>
-__device__ __forceinline__ void StreamLinear(const LinearParams& p) {
-  constexpr int kHeight = 16 * kRows, kTokens = 8 * kTiles;
+template <class Weight, int kRows, int kTiles, int kStep, class Params>
+__device__ __forceinline__ void StreamLinear(const Params& p, int token) {
+  constexpr int kHeight = 16 * kRows;
   const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const int row = blockIdx.y * kHeight, token = blockIdx.x * kTokens;
+  const int row = blockIdx.y * kHeight;
   const uint8_t* rows[kRows][2];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) RowsOf(p, row + 16 * i, g, rows[i]);
@@ -181,13 +184,13 @@ struct Fetch {
 
 // Stream for block formats: a lane's words of a block are few bytes each, at any even address, so a
 // warp first fetches its rows' blocks as wide words into shared memory.
-template <class Weight, int kRows, int kTiles>
-__device__ __forceinline__ void FetchedStreamLinear(const LinearParams& p) {
+template <class Weight, int kRows, int kTiles, class Params>
+__device__ __forceinline__ void FetchedStreamLinear(const Params& p, int token) {
   constexpr int kHeight = 16 * kRows, kBlocks = LinearFetchBlocks(Weight::kFormat);
   using Rows = Fetch<Weight::kFormat, kHeight>;
   extern __shared__ uint4 shared[];
   const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const int row = blockIdx.y * kHeight, token = blockIdx.x * 8 * kTiles;
+  const int row = blockIdx.y * kHeight;
   uint8_t* stages = reinterpret_cast<uint8_t*>(shared) + slice * kFetchStages * Rows::kStageBytes;
   const GlobalX<typename Weight::X, kTiles> x(p, token, g);
   float acc[kRows][kTiles][4] = {};
@@ -244,15 +247,15 @@ struct SharedX {
   }
 };
 
-template <class Weight, int kRows, int kTiles, int kStages>
-__device__ __forceinline__ void TileLinear(const LinearParams& p) {
+template <class Weight, int kRows, int kTiles, int kStages, class Params>
+__device__ __forceinline__ void TileLinear(const Params& p, int token) {
   using X = typename Weight::X;
   constexpr int kTokens = 8 * kTiles, kPieces = Weight::kPieces, kPitch = Weight::kPitch;
   constexpr int kStageBytes = kTokens * kPitch;
   extern __shared__ uint4 shared[];
   auto* stages = reinterpret_cast<uint8_t*>(shared);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const int row = (blockIdx.y * 8 + warp) * 16 * kRows, token = blockIdx.x * kTokens;
+  const int row = (blockIdx.y * 8 + warp) * 16 * kRows;
   const uint8_t* rows[kRows][2];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) RowsOf(p, row + 16 * i, g, rows[i]);
@@ -264,8 +267,8 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
       uint8_t* stage = stages + unit % kStages * kStageBytes;
 #pragma unroll
       for (int at = threadIdx.x; at < kTokens * kPerRow; at += kLinearThreads) {
-        const int row_of_x = min(token + at / kPerRow, p.m - 1);
-        const uint4* from = static_cast<const uint4*>(p.x) + row_of_x * p.x_stride;
+        const uint4* from =
+            static_cast<const uint4*>(p.x) + RowOfX(p, token + at / kPerRow) * p.x_stride;
         CopyAsync<16>(SharedAddress(stage + at / kPerRow * kPitch + at % kPerRow * 16),
                       from + unit * kPerRow + at % kPerRow, true);
       }
@@ -344,22 +347,76 @@ __device__ __forceinline__ void TileLinear(const LinearParams& p) {
   }
 }
 
+// A tile of a grouped product: the parameters of its expert's product alone, whose tokens are
+// places, and the first of its places. p.m ends the expert's places, so that a row has the
+// arithmetic of a product without others.
+struct ExpertTile : LinearParams {
+  const int32_t* tokens;  // null: the row of a place is the place
+  int token = -1;         // below zero: there is no such tile
+};
+__device__ __forceinline__ int RowOfX(const ExpertTile& p, int token) {
+  const int place = RowOfX(static_cast<const LinearParams&>(p), token);
+  return p.tokens == nullptr ? place : p.tokens[place];
+}
+
+// The tile of kTokens places that this thread block has: the blockIdx.x-th of those of all experts,
+// in their order. Each warp finds it by itself; a lane counts the tiles of neighbouring experts.
+template <int kTokens>
+__device__ __forceinline__ ExpertTile TakeTile(const GroupedLinearParams& p) {
+  WaitForInputs();
+  const int lane = threadIdx.x % 32, each = (p.experts + 31) / 32;
+  const int begin = min(lane * each, p.experts), end = min(begin + each, p.experts);
+  const auto tiles = [&](int e) { return (p.starts[e + 1] - p.starts[e] + kTokens - 1) / kTokens; };
+  int count = 0;
+  for (int e = begin; e < end; ++e) count += tiles(e);
+  int before = count;
+#pragma unroll
+  for (int lanes = 1; lanes < 32; lanes *= 2) {
+    const int other = __shfl_up_sync(~0u, before, lanes);
+    if (lane >= lanes) before += other;
+  }
+  before -= count;
+  const int wanted = static_cast<int>(blockIdx.x);
+  const unsigned has = __ballot_sync(~0u, before <= wanted && wanted < before + count);
+  ExpertTile tile;
+  if (has == 0) return tile;
+  int expert = begin, skip = wanted - before;
+  if (lane == __ffs(has) - 1) {
+    for (int of_expert = tiles(expert); skip >= of_expert; of_expert = tiles(expert)) {
+      skip -= of_expert;
+      ++expert;
+    }
+  }
+  expert = __shfl_sync(~0u, expert, __ffs(has) - 1);
+  skip = __shfl_sync(~0u, skip, __ffs(has) - 1);
+  static_cast<LinearParams&>(tile) = p.each;
+  tile.weight = static_cast<const uint8_t*>(p.each.weight) + expert * p.expert_bytes;
+  tile.m = p.starts[expert + 1];
+  tile.tokens = p.tokens;
+  tile.token = p.starts[expert] + skip * kTokens;
+  return tile;
+}
+
 }  // namespace sluice::cuda
 
-// A kernel's entry. `step`: pieces of a row that a warp has in flight; `blocks`: how many blocks a
-// multiprocessor is to hold; last the weight policy.
-#define LINEAR_STREAM(name, rows, tiles, step, blocks, ...)                          \
+// Two entries of a kernel, for one product and for grouped ones. `step`: pieces of a row that a
+// warp has in flight; `blocks`: how many blocks a multiprocessor is to hold; last the weight
+// policy.
+#define LINEAR_ENTRIES(name, tokens, blocks, function)                               \
   extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks) \
       name(const __grid_constant__ sluice::cuda::LinearParams params) {              \
-    sluice::cuda::StreamLinear<__VA_ARGS__, rows, tiles, step>(params);              \
-  }
-#define LINEAR_FETCHED(name, rows, tiles, blocks, ...)                               \
+    function(params, static_cast<int>(blockIdx.x) * (tokens));                       \
+  }                                                                                  \
   extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, blocks) \
-      name(const __grid_constant__ sluice::cuda::LinearParams params) {              \
-    sluice::cuda::FetchedStreamLinear<__VA_ARGS__, rows, tiles>(params);             \
+      name##_grouped(const __grid_constant__ sluice::cuda::GroupedLinearParams p) {  \
+    const sluice::cuda::ExpertTile tile = sluice::cuda::TakeTile<tokens>(p);         \
+    if (tile.token >= 0) function(tile, tile.token);                                 \
   }
-#define LINEAR_TILE(name, rows, tiles, stages, ...)                             \
-  extern "C" __global__ void __launch_bounds__(sluice::cuda::kLinearThreads, 1) \
-      name(const __grid_constant__ sluice::cuda::LinearParams params) {         \
-    sluice::cuda::TileLinear<__VA_ARGS__, rows, tiles, stages>(params);         \
-  }
+#define LINEAR_STREAM(name, rows, tiles, step, blocks, ...) \
+  LINEAR_ENTRIES(name, 8 * tiles, blocks,                   \
+                 (sluice::cuda::StreamLinear<__VA_ARGS__, rows, tiles, step>))
+#define LINEAR_FETCHED(name, rows, tiles, blocks, ...) \
+  LINEAR_ENTRIES(name, 8 * tiles, blocks,              \
+                 (sluice::cuda::FetchedStreamLinear<__VA_ARGS__, rows, tiles>))
+#define LINEAR_TILE(name, rows, tiles, stages, ...) \
+  LINEAR_ENTRIES(name, 8 * tiles, 1, (sluice::cuda::TileLinear<__VA_ARGS__, rows, tiles, stages>))

@@ -94,6 +94,15 @@ struct LinearParams {
   DType result = DType::kF32;  // of out and residual
 };
 
+// Products of the rows of experts with their own weights, which lie one behind another.
+struct GroupedLinearParams {
+  LinearParams each;                // of the first expert; m is not read
+  const int32_t* tokens = nullptr;  // by place, its row of x; null: the place itself
+  const int32_t* starts = nullptr;  // [experts + 1]: where the places of each expert begin
+  int64_t expert_bytes = 0;         // from weight to weight
+  int experts = 0;
+};
+
 // Copies rows of x: [m, k] of `from` to `to` with dense rows of `width` elements, zeros behind k.
 struct StageParams {
   const void* x = nullptr;

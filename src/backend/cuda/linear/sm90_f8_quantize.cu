@@ -51,7 +51,8 @@ __device__ __forceinline__ void StoreCodes(uint8_t* to, const Divider& divide,
 // Calls `visit(first element, its eight)` for a thread's parts of a row.
 template <class T, class Visit>
 __device__ __forceinline__ void ForGroups(const F8QuantizeParams& p, const Visit& visit) {
-  const T* row = static_cast<const T*>(p.x) + int64_t{blockIdx.x} * p.x_stride;
+  const int64_t of_x = p.tokens == nullptr ? int64_t{blockIdx.x} : p.tokens[blockIdx.x];
+  const T* row = static_cast<const T*>(p.x) + of_x * p.x_stride;
   // Whole warps go round together, since some exchange what they find.
   const int width = static_cast<int>(blockDim.x) * kGroup;
 #pragma unroll 2
@@ -109,6 +110,7 @@ __device__ __forceinline__ void Quantize(const F8QuantizeParams& p) {
 template <Covers kCovers>
 __device__ __forceinline__ void QuantizeAny(const F8QuantizeParams& p) {
   WaitForInputs();
+  if (p.tokens != nullptr && static_cast<int>(blockIdx.x) >= *p.places) return;
   if (p.from == DType::kF32) return Quantize<kCovers, float>(p);
   if (p.from == DType::kF16) return Quantize<kCovers, __half>(p);
   Quantize<kCovers, __nv_bfloat16>(p);

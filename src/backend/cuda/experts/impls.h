@@ -1,0 +1,10 @@
+// route_experts, group_experts and combine_experts on CUDA devices.
+#pragma once
+
+#include "ops/op.h"
+
+namespace sluice::cuda {
+
+void RegisterExperts(ops::OpTable& table);
+
+}  // namespace sluice::cuda

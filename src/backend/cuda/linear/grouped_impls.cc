@@ -1,0 +1,113 @@
+#include "backend/cuda/linear/grouped_impls.h"
+
+#include "backend/cuda/launch.h"
+#include "backend/cuda/linear/f8_product.h"
+#include "backend/cuda/linear/product.h"
+#include "ops/experts.h"
+#include "ops/grouped_linear.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::GroupedLinear;
+using ops::Linear;
+
+constexpr int64_t kRowsMax = int64_t{1} << 30;  // of all experts
+
+Grouping GroupingOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args) {
+  return {.experts = desc.experts,
+          .starts = args.starts.ptr<int32_t>(),
+          .tokens = args.tokens.ptr<int32_t>()};
+}
+
+// The kernels of linear, with their arithmetic: a thread block finds its expert by itself, so that
+// a graph holds whatever routing comes.
+template <LinearArithmetic kArithmetic>
+struct Implementation {
+  static ops::Support Supports(const GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
+    if (desc.experts > ops::kExpertsMax)
+      return ops::Support::No(StrCat(desc.experts, " experts; up to ", ops::kExpertsMax));
+    if (ops::Support each = SupportsProduct(kArithmetic, desc.each); !each.ok) return each;
+    return ops::RefGroupedLinearSupports(desc, facts);
+  }
+
+  static Status Run(device::Stream& stream, const GroupedLinear::Desc& desc,
+                    const GroupedLinear::Args& args) {
+    SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
+    if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
+    const Grouping grouping = GroupingOf(desc, args);
+    const Linear::Args each = {.x = args.x, .weight = args.weight, .out = args.out};
+    SLUICE_ASSIGN_OR_RETURN(LinearCall call,
+                            PlanCall(kArithmetic, FactsOf(stream), desc.each, each, &grouping));
+    return PutCall(stream, desc.each, call, &grouping);
+  }
+
+  static std::string_view Slow(const GroupedLinear::Desc& desc) {
+    if (kArithmetic != LinearArithmetic::kExact || desc.each.activation == DType::kF32) return "";
+    return "activations of 16 bits are widened and multiplied as three terms each";
+  }
+
+  static size_t ScratchBytes(const GroupedLinear::Desc& desc, const ops::StepLimits& limits,
+                             const device::DeviceFacts&) {
+    return ProductScratchBytes(kArithmetic, desc.each, limits.tokens * desc.top_k);
+  }
+
+  static void Register(ops::OpTable& table, std::string_view name, ops::Arithmetic arithmetic) {
+    table.Add<GroupedLinear>({.name = name,
+                              .supports = &Supports,
+                              .run = &Run,
+                              .arithmetic = arithmetic,
+                              .slow = &Slow,
+                              .scratch_bytes = &ScratchBytes});
+  }
+};
+
+// Products in F8, for the experts of an F8 checkpoint.
+ops::Support SupportsF8Grouped(const GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.experts > kF8ExpertsMax || desc.experts * desc.each.n > kRowsMax) {
+    return ops::Support::No(StrCat(desc.experts, " experts of ", desc.each.n, " rows; up to ",
+                                   kF8ExpertsMax, " and ", kRowsMax, " rows in all"));
+  }
+  if (ops::Support each = SupportsF8(desc.each); !each.ok) return each;
+  return ops::RefGroupedLinearSupports(desc, facts);
+}
+
+Status RunF8(device::Stream& stream, const GroupedLinear::Desc& desc,
+             const GroupedLinear::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
+  if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
+  const Grouping grouping = GroupingOf(desc, args);
+  const Linear::Args each = {.x = args.x, .weight = args.weight, .out = args.out};
+  SLUICE_ASSIGN_OR_RETURN(const F8Codes x, QuantizeF8(stream, desc.each, each, &grouping));
+  const F8Plan plan = PlanF8({.m = args.out.dims[0],
+                              .n = desc.each.n,
+                              .k = desc.each.k,
+                              .compute_units = FactsOf(stream).compute_units,
+                              .experts = desc.experts});
+  return MultiplyF8(stream, desc.each, each, x, plan, &grouping);
+}
+
+size_t F8ScratchBytes(const GroupedLinear::Desc& desc, const ops::StepLimits& limits,
+                      const device::DeviceFacts&) {
+  return F8ScratchOf(limits.tokens * desc.top_k, desc.each.k,
+                     desc.each.x_scales == ops::ActivationScales::kBlock)
+      .bytes;
+}
+
+}  // namespace
+
+void RegisterGroupedLinear(ops::OpTable& table) {
+  table.Add<GroupedLinear>({.name = "sm90_f8_grouped_linear",
+                            .supports = &SupportsF8Grouped,
+                            .run = &RunF8,
+                            .arithmetic = ops::Arithmetic::kAsReference,
+                            .scratch_bytes = &F8ScratchBytes});
+  Implementation<LinearArithmetic::kBf16>::Register(table, "sm90_bf16_grouped_linear",
+                                                    ops::Arithmetic::kBf16);
+  Implementation<LinearArithmetic::kF16>::Register(table, "sm90_f16_grouped_linear",
+                                                   ops::Arithmetic::kF16);
+  Implementation<LinearArithmetic::kExact>::Register(table, "sm90_f32_grouped_linear",
+                                                     ops::Arithmetic::kF32);
+}
+
+}  // namespace sluice::cuda
