@@ -138,16 +138,16 @@ struct ArchitectureInfo {
   std::string_view gguf_mlp_norm = "ffn_norm";  // GGUF's name of the norm before the MLP
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
   bool gguf_interleaved = false;
-  // The model embeds texts: every token sees the whole text, behind it too, positions have a table,
-  // and what a layer adds to is what its norm gives rather than what that reads.
-  bool encoder = false;
-  // Of an encoder: the first position has the row behind that of padding, "pad_token_id".
-  bool positions_behind_padding = false;
   bool hf_interleaved = false;  // pairs of RoPE stand side by side in Hugging Face checkpoints
   HfKeys hf_keys = {};
   HfTensors hf_tensors = {};
   NormPlaces norm_places = NormPlaces::kBefore;
   ModelNorm norm = ModelNorm::kRms;
+  // The model embeds texts: every token sees the whole text, behind it too, positions have a table,
+  // and what a layer adds to is what its norm gives rather than what that reads.
+  bool encoder = false;
+  // Of an encoder: the first position has the row behind that of padding, "pad_token_id".
+  bool positions_behind_padding = false;
   LayerRule layers = LayerRule::kFull;
   int window_period = 0;               // kPeriodicWindow, where the file is silent
   bool local_rope = false;             // layers that see a window have a RoPE of their own
