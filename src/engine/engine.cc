@@ -233,6 +233,16 @@ std::future<Result<std::unique_ptr<TextModelImpl>>> MakeText(files::ModelFiles* 
   return std::async(std::launch::async, &TextModelImpl::Make, std::move(text));
 }
 
+// A draft that guesses some tokens alone can give no answer.
+Status CheckWhole(const files::ModelFiles& files) {
+  const size_t guesses = files.config.target_ids.size();
+  if (guesses == 0) return OkStatus();
+  return InvalidArgument(
+      StrCat(Quote(files.path), " is a draft that guesses ", guesses, " of ",
+             files.config.vocab_size, " tokens; name it with --draft-model, beside its model"),
+      "model");
+}
+
 Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
                                                  std::function<void(int64_t, int64_t)> progress) {
   const int64_t start = NowMicros();
@@ -243,6 +253,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->seed_ = options.seed != 0 ? options.seed : SeedFromEntropy();
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(options.model));
   SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenModel(path));
+  SLUICE_RETURN_IF_ERROR(CheckWhole(files));
   engine->end_ids_ = EndIds(files);
   SLUICE_ASSIGN_OR_RETURN(const auto draft, exec::OpenDraft(files, options));
   auto text = MakeText(&files);

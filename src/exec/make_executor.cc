@@ -363,6 +363,12 @@ Status Executor::MakeDraftModel(const Options& wanted) {
   DraftModelProposer::Shared shared;
   shared.workspace = workspace_.view();
   shared.chain = ChainOver(group);
+  const std::vector<int32_t>& ids = wanted.draft_model->config().target_ids;
+  if (!ids.empty()) {
+    shared.chain.logits = ops::Dense(logits_.view(), DType::kF32,
+                                     {wanted.max_num_seqs, static_cast<int64_t>(ids.size())});
+    shared.chain.target_ids = ids;
+  }
   SLUICE_ASSIGN_OR_RETURN(shared.kv,
                           DraftKv::Make(device_, *wanted.draft_store, group, wanted.max_num_seqs));
   shared.tokens = model_.options().max_tokens;

@@ -137,6 +137,9 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;  // num_layers
   DType dtype = DType::kF32;        // of most weights
   std::optional<F8Quantization> quantization;
+  // Of a draft whose output matrix is cut to some tokens: by row its token, each another; empty: a
+  // row for each token of the vocabulary.
+  std::vector<int32_t> target_ids;
   std::vector<int> eos_ids;  // of config and generation_config, without duplicates
   std::optional<int> bos_id;
 };
