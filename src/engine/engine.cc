@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/philox.h"
+#include "base/visible.h"
 #include "engine/drafter.h"
 #include "engine/health.h"
 #include "engine/metrics.h"
@@ -262,6 +263,15 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->options_.speculate = engine->runner_->Info().speculate;
   const exec::RunnerInfo& runner = engine->runner_->Info();
   if (!runner.memory_note.empty()) LogWarning(runner.memory_note);
+  if (options.speculate_synthetic > 0.0) {
+    if (runner.speculate == "none")
+      return InvalidArgument(
+          "--speculate-synthetic takes a share of drafts, and there are none; "
+          "choose --speculate ngram, suffix, mtp, model or eagle3",
+          "speculate-synthetic");
+    LogWarning("--speculate-synthetic ", options.speculate_synthetic,
+               ": drafts are taken by lot, for load tests; answers make no sense");
+  }
   if (options.explain_kernels) {
     for (const exec::OpChoice& choice : runner.choices) {
       LogInfo(choice.op, " ", choice.shape, ": ", choice.chosen);
@@ -307,6 +317,7 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
       text_->CheckLength(request, std::min(info_.max_model_len, loop_->longest_sequence())));
   auto state = std::make_shared<RequestState>();
   state->sink = std::move(sink);
+  state->usage.synthetic_acceptance = options_.speculate_synthetic;
   state->submitted_us = NowMicros();
   {
     std::lock_guard lock(mutex_);

@@ -226,6 +226,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
+  sampling.drafts_taken = wanted.drafts_taken;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   executor->propose_ = wanted.propose;
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
