@@ -36,6 +36,7 @@ struct EngineOptions {
   std::string draft_model;
   int speculate_tokens = limits::kDraftTokensMax;
   bool speculate_adapt = true;
+  double speculate_synthetic = 0.0;
   int max_queue = 1024;
   std::string scheduler_policy = "priority";
   int text_workers = 1;
@@ -96,6 +97,10 @@ struct EngineOptions {
     v(speculate_adapt, "speculate-adapt",
       "verify as many drafts as pay, by what a step costs with them and how many were right, which "
       "may be none; without it all that there are");
+    v(speculate_synthetic, "speculate-synthetic",
+      "for load tests: take this share of the drafts for what was drawn, right or wrong, so that "
+      "answers make no sense; each answer's usage says so",
+      0, 1);
     v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
     v(scheduler_policy, "scheduler-policy",
       "priority: each step by which a client's field priority (-100 to 100) is lower counts as "

@@ -108,6 +108,9 @@ struct Usage {
   // Drafts that are a part of the answer, and those that were verified in vain. Only the former
   // count as completion tokens.
   int accepted_tokens = 0, rejected_tokens = 0;
+  // EngineOptions::speculate_synthetic: above 0 drafts were taken by lot, and the text makes no
+  // sense.
+  double synthetic_acceptance = 0.0;
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
 };
 

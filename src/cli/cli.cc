@@ -35,6 +35,7 @@ constexpr Command kCommands[] = {
     {"template", "render a conversation with a chat template", SetUpTemplate},
     {"inspect", "show what is in a model", SetUpInspect},
     {"quantize", "write a GGUF file in another number format", SetUpQuantize},
+    {"prune-draft", "write a draft that guesses only the tokens a text uses most", SetUpPruneDraft},
     {"devices", "show the devices found and which one would be used", SetUpDevices},
 };
 

@@ -43,6 +43,7 @@ Action SetUpTokenize(CLI::App& app);
 Action SetUpTemplate(CLI::App& app);
 Action SetUpInspect(CLI::App& app);
 Action SetUpQuantize(CLI::App& app);
+Action SetUpPruneDraft(CLI::App& app);
 Action SetUpDevices(CLI::App& app);
 
 }  // namespace sluice::cli

@@ -39,6 +39,9 @@ Json CompletionJson(const Engine& engine, const RunResult& result) {
                  {"token_ids", ids},
                  {"logprobs", LogprobsJson(result)},
                  {"finish_reason", Name(result.finish)}};
+  Json drafts = {{"accepted_prediction_tokens", usage.accepted_tokens},
+                 {"rejected_prediction_tokens", usage.rejected_tokens}};
+  if (usage.synthetic_acceptance > 0.0) drafts["synthetic_acceptance"] = usage.synthetic_acceptance;
   return Json{{"id", "cmpl-1"},
               {"object", "text_completion"},
               {"created", std::time(nullptr)},
@@ -50,9 +53,7 @@ Json CompletionJson(const Engine& engine, const RunResult& result) {
                {{"prompt_tokens", usage.prompt_tokens},
                 {"completion_tokens", usage.completion_tokens},
                 {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-                {"completion_tokens_details",
-                 {{"accepted_prediction_tokens", usage.accepted_tokens},
-                  {"rejected_prediction_tokens", usage.rejected_tokens}}}}},
+                {"completion_tokens_details", drafts}}},
               {"timings",
                {{"load_ms", info.load_ms},
                 {"prefill_ms", usage.prefill_ms},

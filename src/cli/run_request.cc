@@ -76,7 +76,8 @@ std::string SpeedLine(const RunResult& result) {
                 rate(usage.completion_tokens - 1, usage.decode_ms),
                 drafts == 0
                     ? std::string()
-                    : StrCat(", ", usage.accepted_tokens, " of ", drafts, " drafts accepted"),
+                    : StrCat(", ", usage.accepted_tokens, " of ", drafts, " drafts accepted",
+                             usage.synthetic_acceptance > 0 ? " by lot" : ""),
                 "; prompt ", usage.prompt_tokens, " tokens (", usage.cached_tokens, " cached)",
                 rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));
 }

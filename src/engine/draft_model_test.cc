@@ -9,6 +9,7 @@
 
 #include "base/str_cat.h"
 #include "engine/device_drafts_fixture.h"
+#include "files/draft_cut.h"
 
 namespace sluice::engine {
 namespace {
@@ -94,6 +95,24 @@ TEST_F(DraftModel, OneThatIsOftenWrongChangesNothing) {
     ExpectSame(*engine);
     EXPECT_GT(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), 50) << draft;
   }
+}
+
+// A draft whose vocabulary is cut guesses what is left of it, by the model's ids.
+TEST_F(DraftModel, OneWithACutVocabularyChangesNothing) {
+  const std::string out = ::testing::TempDir() + "/sluice_cut_draft";
+  const auto source = files::OpenDraftSource(Folder("qwen3"));
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  std::vector<int32_t> rows;
+  for (int32_t row = 0; row < 128; ++row) {
+    if (row % 5 != 1) rows.push_back(row);
+  }
+  ASSERT_TRUE(files::WriteCutDraft(*source, rows, out, /*replace=*/true).ok());
+  EngineOptions options = Options(3);
+  options.draft_model = out;
+  const auto engine = OpenTiny(options);
+  ExpectSame(*engine);
+  EXPECT_GT(Accepted(*engine), 50);
+  std::filesystem::remove_all(out);
 }
 
 TEST_F(DraftModel, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8)); }

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/philox.h"
+#include "base/visible.h"
 #include "engine/drafter.h"
 #include "engine/health.h"
 #include "engine/metrics.h"
@@ -240,6 +241,16 @@ std::future<Result<std::unique_ptr<TextModelImpl>>> MakeText(files::ModelFiles* 
   return std::async(std::launch::async, &TextModelImpl::Make, std::move(text));
 }
 
+// A draft that guesses some tokens alone can give no answer.
+Status CheckWhole(const files::ModelFiles& files) {
+  const size_t guesses = files.config.target_ids.size();
+  if (guesses == 0) return OkStatus();
+  return InvalidArgument(
+      StrCat(Quote(files.path), " is a draft that guesses ", guesses, " of ",
+             files.config.vocab_size, " tokens; name it with --draft-model, beside its model"),
+      "model");
+}
+
 Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
                                                  std::function<void(int64_t, int64_t)> progress) {
   const int64_t start = NowMicros();
@@ -250,6 +261,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->seed_ = options.seed != 0 ? options.seed : SeedFromEntropy();
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(options.model));
   SLUICE_ASSIGN_OR_RETURN(files::ModelFiles files, files::OpenModel(path));
+  SLUICE_RETURN_IF_ERROR(CheckWhole(files));
   engine->end_ids_ = EndIds(files);
   SLUICE_ASSIGN_OR_RETURN(const auto draft, exec::OpenDraft(files, options));
   SLUICE_ASSIGN_OR_RETURN(engine->output_,
@@ -261,6 +273,15 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->options_.speculate = engine->runner_->Info().speculate;
   const exec::RunnerInfo& runner = engine->runner_->Info();
   if (!runner.memory_note.empty()) LogWarning(runner.memory_note);
+  if (options.speculate_synthetic > 0.0) {
+    if (runner.speculate == "none")
+      return InvalidArgument(
+          "--speculate-synthetic takes a share of drafts, and there are none; "
+          "choose --speculate ngram, suffix, mtp, model or eagle3",
+          "speculate-synthetic");
+    LogWarning("--speculate-synthetic ", options.speculate_synthetic,
+               ": drafts are taken by lot, for load tests; answers make no sense");
+  }
   if (options.explain_kernels) {
     for (const exec::OpChoice& choice : runner.choices) {
       LogInfo(choice.op, " ", choice.shape, ": ", choice.chosen);
@@ -310,6 +331,7 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
       text_->CheckLength(request, std::min(info_.max_model_len, loop_->longest_sequence())));
   auto state = std::make_shared<RequestState>();
   state->sink = std::move(sink);
+  state->usage.synthetic_acceptance = options_.speculate_synthetic;
   state->submitted_us = NowMicros();
   {
     std::lock_guard lock(mutex_);

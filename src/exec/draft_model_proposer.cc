@@ -19,7 +19,7 @@ size_t DraftModelProposer::DeviceBytes(const files::ModelConfig& config,
          DraftChain::DeviceBytes(
              sequences,
              batch::BlocksFor(model::Positions(config, options), options.kernel_block_tokens),
-             /*target_ids=*/0);
+             config.target_ids.size());
 }
 
 Result<std::unique_ptr<DraftModelProposer>> DraftModelProposer::Make(

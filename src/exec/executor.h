@@ -59,7 +59,8 @@ class Executor : public StepRunner {
     // draft model does so, or the model's head, if it was loaded; otherwise no plan asks for any.
     std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
         propose;
-    bool time_steps = false;  // fill the times of Totals() where the device has timers
+    double drafts_taken = 0.0;  // for load tests: ops::KeepDrawn::Args::taken
+    bool time_steps = false;    // fill the times of Totals() where the device has timers
     // Of the model: they say what graphs cannot hold and what scratch memory to reserve. Those of
     // sampling are added. Null: nothing is reserved.
     std::vector<ops::BindRecord>* bindings = nullptr;

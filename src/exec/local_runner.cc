@@ -68,6 +68,7 @@ Result<Executor::Options> ExecutorOptions(const EngineOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(wanted.graphs, ParseGraphLevel(options.graphs));
   wanted.graph_chunk_tokens = options.graph_chunk_tokens;
   wanted.draft_tokens = DraftTokens(options);
+  wanted.drafts_taken = options.speculate_synthetic;
   wanted.time_steps = options.time_steps;
   return wanted;
 }

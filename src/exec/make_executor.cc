@@ -227,6 +227,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   executor->builder_ = std::make_unique<InputBuilder>(device, store.groups(), limits);
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
+  sampling.drafts_taken = wanted.drafts_taken;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   executor->propose_ = wanted.propose;
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
@@ -380,6 +381,12 @@ Status Executor::MakeDraftModel(const Options& wanted) {
   DraftModelProposer::Shared shared;
   shared.workspace = workspace_.view();
   shared.chain = ChainOver(group);
+  const std::vector<int32_t>& ids = wanted.draft_model->config().target_ids;
+  if (!ids.empty()) {
+    shared.chain.logits = ops::Dense(logits_.view(), DType::kF32,
+                                     {wanted.max_num_seqs, static_cast<int64_t>(ids.size())});
+    shared.chain.target_ids = ids;
+  }
   SLUICE_ASSIGN_OR_RETURN(shared.kv,
                           DraftKv::Make(device_, *wanted.draft_store, group, wanted.max_num_seqs));
   shared.tokens = model_.options().max_tokens;

@@ -185,6 +185,9 @@ struct ModelConfig {
   std::optional<PoolingConfig> pooling;  // nothing: the model generates
   // Of a model that classifies: a text's vector has a number for each.
   std::vector<std::string> labels;
+  // Of a draft whose output matrix is cut to some tokens: by row its token, each another; empty: a
+  // row for each token of the vocabulary.
+  std::vector<int32_t> target_ids;
   std::vector<int> eos_ids;  // of config and generation_config, without duplicates
   std::optional<int> bos_id;
 

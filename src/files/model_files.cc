@@ -13,6 +13,7 @@
 #include "files/safetensors.h"
 #include "files/sentence_transformers.h"
 #include "files/synthetic_model.h"
+#include "files/target_ids.h"
 
 namespace sluice::files {
 namespace {
@@ -55,6 +56,7 @@ Status ReadGgufModel(const std::shared_ptr<const GgufFile>& file, ModelFiles* mo
   SLUICE_ASSIGN_OR_RETURN(model->generation_defaults, GenerationDefaultsFromGguf(*file));
   SLUICE_RETURN_IF_ERROR(ReadGgufText(*file, model));
   model->tensors = file;
+  SLUICE_ASSIGN_OR_RETURN(model->config.target_ids, ReadTargetIds(*file, model->config.vocab_size));
   return OkStatus();
 }
 
@@ -69,6 +71,8 @@ Status ReadFolder(const fs::path& folder, ModelFiles* model) {
   SLUICE_RETURN_IF_ERROR(ReadTokenizerJson(folder / kTokenizerName, model));
   SLUICE_ASSIGN_OR_RETURN(model->tensors, OpenSafetensors(folder.string()));
   model->config.dtype = MostCommonDType(model->tensors->tensors());
+  SLUICE_ASSIGN_OR_RETURN(model->config.target_ids,
+                          ReadTargetIds(*model->tensors, model->config.vocab_size));
   return OkStatus();
 }
 

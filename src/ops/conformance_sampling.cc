@@ -330,12 +330,14 @@ ConformanceCase<KeepDrawn> MakeCase(const KeepDrawn&, int number, TestNoise& noi
   c.comparers[output] = &CompareOutputs;
   const size_t counts = c.Add(AnyCounts(noise, 1 + sequences, vocab));
   const size_t length = c.Add(known.LengthArray()), token = c.Add(known.TokenArray());
+  const double taken = Pick(noise, {0.0, 0.0, 0.4, 1.0});
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<KeepDrawn::Args> {
     return KeepDrawn::Args{.rows = t[row],
                            .outputs = t[output],
                            .counts = counted ? t[counts] : Tensor(),
                            .lengths = t[length],
-                           .tokens = t[token]};
+                           .tokens = t[token],
+                           .taken = taken};
   };
   return c;
 }

@@ -86,6 +86,8 @@ Status CheckIndices(const KeepDrawn::Desc& desc, const KeepDrawn::Args& args) {
       return Outside(KeepDrawn::kName, "row", rows[r].counts_row, limit);
     if (!In(outputs[r].token, desc.vocab))
       return Outside(KeepDrawn::kName, "token", outputs[r].token, desc.vocab);
+    if (args.taken > 0.0 && rows[r].target >= desc.vocab)
+      return Outside(KeepDrawn::kName, "target", rows[r].target, desc.vocab);
   }
   return OkStatus();
 }

@@ -44,8 +44,10 @@ struct ResolveRows {
 // What a sequence's rows have drawn counts as far as each drew its target, the next row's token,
 // and none is degenerate; the first that did not is the last one that counts. Those rows are marked
 // as kept, their tokens are counted where the sequence has counts, but for a degenerate row's, and
-// the last one's position and token become the length and the last token of the slot. REQUIRES: no
-// two sequences name the same slot or row of counts.
+// the last one's position and token become the length and the last token of the slot. For load
+// tests a share of drafts may be taken for what was drawn: then a row without a mask that has a
+// target gets it as its token where UniformDraw of its seed, choice and position, for kAccept, is
+// below `taken`. REQUIRES: no two sequences name the same slot or row of counts.
 struct KeepDrawn {
   static constexpr std::string_view kName = "keep_drawn";
   struct Desc {
@@ -53,11 +55,12 @@ struct KeepDrawn {
     std::string ToString() const;
   };
   struct Args {
-    Tensor rows;     // U8 [rows, sizeof(SampleRow)], as Sample read them
-    Tensor outputs;  // U8 [rows, sizeof(SampleOutput)], as Sample left them
-    Tensor counts;   // I32 [count rows, vocab], or empty where no row has counts
-    Tensor lengths;  // I32 [slots]
-    Tensor tokens;   // I32 [slots, tokens], of which the first of a slot is written
+    Tensor rows;         // U8 [rows, sizeof(SampleRow)], as Sample read them
+    Tensor outputs;      // U8 [rows, sizeof(SampleOutput)], as Sample left them
+    Tensor counts;       // I32 [count rows, vocab], or empty where no row has counts
+    Tensor lengths;      // I32 [slots]
+    Tensor tokens;       // I32 [slots, tokens], of which the first of a slot is written
+    double taken = 0.0;  // 0 to 1; 0: tokens are what was drawn
   };
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/philox.h"
 #include "ops/token_counts.h"
 
 namespace sluice::ops {
@@ -9,6 +10,12 @@ namespace {
 Support SupportsVocab(int64_t vocab) {
   if (vocab >= 1 && vocab <= std::numeric_limits<int32_t>::max()) return Support::Yes();
   return Support::No(StrCat("a vocabulary of ", vocab));
+}
+
+// Whether the draft behind a row counts as what it has drawn.
+bool IsTaken(const SampleRow& row, double share) {
+  if (share <= 0.0 || row.target < 0 || row.mask_row >= 0) return false;
+  return UniformDraw(row.seed, row.choice, row.position, DrawPurpose::kAccept) < share;
 }
 
 }  // namespace
@@ -69,6 +76,7 @@ Status RefKeepDrawn(device::Stream&, const KeepDrawn::Desc& desc, const KeepDraw
       SampleOutput& output = outputs[i];
       output.kept = open;
       if (!open) continue;
+      if (IsTaken(rows[i], args.taken)) output.token = rows[i].target, output.degenerate = false;
       if (first.slot >= 0) {
         args.lengths.ptr<int32_t>()[first.slot] = static_cast<int32_t>(rows[i].position);
         args.tokens.ptr<int32_t>()[first.slot * args.tokens.strides[0]] = output.token;

@@ -121,6 +121,36 @@ TEST_P(TokenCounts, WhatIsKeptBecomesLengthAndLastTokenOfItsSlot) {
   EXPECT_EQ(keep({2, 1, 0, 0, 3, 3}, 0), std::pair(20, 2));  // degenerate: the last one
 }
 
+// For load tests: a share of drafts counts as drawn, but never against a mask.
+TEST_P(TokenCounts, DraftsMayBeTakenByLot) {
+  constexpr int kRows = 1000;
+  std::vector<SampleRow> rows;
+  for (int r = 0; r < kRows; ++r) {
+    rows.push_back({.target = r % 4 == 3 ? -1 : 2, .seed = 9, .position = r});
+    if (r % 4 == 2) rows.back().mask_row = 0;
+  }
+  lengths_ = Array::Ints({50});
+  tokens_ = Array::Ints({1, 2}, {5, 6});
+  for (const double share : {0.0, 0.3, 1.0}) {
+    const Array row = Structs(rows);
+    const Array output = Structs(std::vector<SampleOutput>(kRows, {.token = 1}));
+    const Status status = Run<KeepDrawn>({4}, {.rows = row.tensor(),
+                                               .outputs = output.tensor(),
+                                               .counts = Tensor(),
+                                               .lengths = lengths_.tensor(),
+                                               .tokens = tokens_.tensor(),
+                                               .taken = share});
+    ASSERT_TRUE(status.ok()) << status.message();
+    int taken = 0;
+    for (int r = 0; r < kRows; ++r) {
+      const int32_t token = output.tensor().ptr<SampleOutput>()[r].token;
+      EXPECT_TRUE(token == 1 || (token == 2 && r % 4 < 2)) << r;
+      taken += token == 2 ? 1 : 0;
+    }
+    EXPECT_NEAR(taken, share * kRows / 2, share == 0.3 ? 40 : 0) << share;
+  }
+}
+
 TEST_P(TokenCounts, RowsAreResolvedFromWhatTheirSlotKnows) {
   const Array rows = Structs(std::vector<SampleRow>{
       {.target = -2, .position = -1, .slot = 1},

@@ -312,7 +312,8 @@ Status Sampler::SampleAndKeep(device::Stream& stream, bool resolves,
                               const ops::Sample::Args& args) const {
   if (resolves) SLUICE_RETURN_IF_ERROR(resolve_rows_(stream, {args.rows, lengths_, tokens_}));
   SLUICE_RETURN_IF_ERROR(sample_(stream, args));
-  return keep_(stream, {args.rows, args.outputs, args.counts, lengths_, tokens_});
+  return keep_(stream,
+               {args.rows, args.outputs, args.counts, lengths_, tokens_, options_.drafts_taken});
 }
 
 Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* step) {

@@ -30,6 +30,7 @@ class Sampler {
     int top_logprobs_max = 20;
     // That counts of tokens may take, a row of `vocab` words for each slot. Slots beyond have none.
     size_t counts_bytes_max = size_t{64} << 20;
+    double drafts_taken = 0.0;                        // KeepDrawn::Args::taken
     std::vector<ops::BindRecord>* records = nullptr;  // what is bound is added
   };
   // The rows of a step between Build and Collect, and their results.

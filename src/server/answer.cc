@@ -49,6 +49,8 @@ OrderedJson UsageJson(const Usage& usage) {
   json["completion_tokens_details"] =
       OrderedJson{{"accepted_prediction_tokens", usage.accepted_tokens},
                   {"rejected_prediction_tokens", usage.rejected_tokens}};
+  if (usage.synthetic_acceptance > 0.0)
+    json["completion_tokens_details"]["synthetic_acceptance"] = usage.synthetic_acceptance;
   return json;
 }
 

@@ -208,6 +208,7 @@ void Generation::Finish() {
     usage.completion_tokens += one.completion_tokens;
     usage.accepted_tokens += one.accepted_tokens;
     usage.rejected_tokens += one.rejected_tokens;
+    usage.synthetic_acceptance = one.synthetic_acceptance;
   }
   exchange_->Note(NoteOf(usage, choices_));
   if (!call_.stream) {

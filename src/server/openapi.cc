@@ -103,7 +103,8 @@ constexpr const char* kSchemas = R"json(
         "cached_tokens": {"type": "integer"}}},
       "completion_tokens_details": {"type": "object", "properties": {
         "accepted_prediction_tokens": {"type": "integer"},
-        "rejected_prediction_tokens": {"type": "integer"}}}}},
+        "rejected_prediction_tokens": {"type": "integer"},
+        "synthetic_acceptance": {"type": "number"}}}}},
     "ChatChoice": {"type": "object", "properties": {"index": {"type": "integer"},
       "message": {"$ref": "#/components/schemas/Message"},
       "logprobs": {"type": ["object", "null"]},

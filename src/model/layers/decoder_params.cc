@@ -45,8 +45,12 @@ class ParamList {
            &Prefix::decoder, StrCat(names_.embedding, ".weight"), "token_embd.weight");
   }
 
-  // The output matrix: the embedding itself where the checkpoint ties them.
+  // The output matrix: the embedding itself where the checkpoint ties them, unless it is cut.
   void Output() {
+    if (!config_.target_ids.empty()) {
+      OutputOf(static_cast<int64_t>(config_.target_ids.size()));
+      return;
+    }
     const bool tied = config_.tied_embeddings;
     ParamSpec& spec =
         AddTop("output", ParamRole::kLinear, config_.vocab_size, config_.hidden_size,
@@ -175,10 +179,10 @@ class ParamList {
         .begins_residual = true;
   }
 
-  // The output matrix of the tokens that a head guesses.
+  // The output matrix of some tokens of the vocabulary.
   void OutputOf(int64_t tokens) {
     AddTop("output", ParamRole::kLinear, tokens, config_.hidden_size, &Prefix::output,
-           "lm_head.weight", "")
+           "lm_head.weight", "output.weight")
         .f32_out = true;
   }
 

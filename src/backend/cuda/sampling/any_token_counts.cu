@@ -1,6 +1,7 @@
 // What is known of sequences where tokens are drawn; see ops/token_counts.h.
 #include "backend/cuda/sampling/params.h"
 #include "backend/cuda/simt/dependence.cuh"
+#include "backend/cuda/simt/philox.cuh"
 
 namespace sluice::cuda {
 
@@ -54,6 +55,11 @@ extern "C" __global__ void any_keep_drawn(const KeepDrawnParams p) {
     auto* const output = reinterpret_cast<ops::SampleOutput*>(p.outputs + i * p.outputs_stride);
     output->kept = open;
     if (!open) continue;
+    if (p.taken > 0.0 && row->target >= 0 && row->target < p.vocab && row->mask_row < 0 &&
+        UniformDraw(row->seed, row->choice, row->position, kAcceptDraw) < p.taken) {
+      output->token = row->target;
+      output->degenerate = false;
+    }
     const int32_t token = output->token;
     if (slot >= 0 && slot < p.known.slots) {
       p.known.lengths[slot] = static_cast<int32_t>(row->position);

@@ -123,6 +123,7 @@ Status RunKeepDrawn(device::Stream& stream, const KeepDrawn::Desc& desc,
                                   .row_count = args.rows.dims[0],
                                   .vocab = desc.vocab,
                                   .counts_count = RowsIn(args.counts),
+                                  .taken = args.taken,
                                   .known = KnownOf(args.lengths, args.tokens)};
   if (!RowsAligned(params.rows, params.rows_stride))
     return InvalidArgument("keep_drawn: the rows are not aligned to 8 bytes");

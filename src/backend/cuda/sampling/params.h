@@ -57,6 +57,7 @@ struct KeepDrawnParams {
   int64_t rows_stride, outputs_stride;  // bytes
   int64_t counts_stride;
   int64_t row_count, vocab, counts_count;
+  double taken;  // share of drafts that count as drawn
   KnownParams known;
 };
 

@@ -242,7 +242,7 @@ class Sampler {
     const auto all = row_.Gather<cuda::Join::kSum, 1>({mine});
     const uint64_t sum = ClusterRow::SumOf(all);
     if (!limited && !(in_.top_p < 1.0f) && !(in_.min_p > 0.0f)) *total = sum;
-    const double uniform = UniformDraw(in_.seed, in_.choice, in_.position, 0);
+    const double uniform = UniformDraw(in_.seed, in_.choice, in_.position, kTokenDraw);
     const uint64_t found = row_.FindId(kept, all, of_warp, DrawTarget(sum, uniform));
     out_.token = static_cast<int32_t>(found);
     return __uint_as_float(static_cast<uint32_t>(found >> 32));

@@ -1,4 +1,5 @@
 #include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/philox.cl"
 #include "backend/xpu/pieces/sample_row.cl"
 #include "backend/xpu/pieces/wide.cl"
 // Sampling by the rules of ops/sampling_rules.h, a work-group per row.
@@ -312,25 +313,13 @@ int after_equal(global const float* logits, int begin, int end, uint key, ulong 
 
 // --- Drawing ----------------------------------------------------------------------------------
 
-ulong uniform_mantissa(ulong seed, int choice, long position) {
-  uint4 c = (uint4)((uint)position, (uint)(position >> 32), (uint)choice, 0u);
-  uint key0 = (uint)seed, key1 = (uint)(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint high0 = mul_hi(0xD2511F53u, c.x), low0 = 0xD2511F53u * c.x;
-    const uint high1 = mul_hi(0xCD9E8D57u, c.z), low1 = 0xCD9E8D57u * c.z;
-    c = (uint4)(high1 ^ c.y ^ key0, low1, high0 ^ c.w ^ key1, low0);
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return (ulong)c.x << 21 ^ (ulong)(c.y >> 11);
-}
-
 // The first id at which the running sum of kept weights exceeds the aim.
 int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin,
               int end SHARED_PARAM) {
   const ulong mine = total_of(weigh, logits, begin, end);
   const ulong total = group_add(mine);
-  ulong aim = rounded_product(total, uniform_mantissa(row.seed, row.choice, row.position), 53, 0);
+  ulong aim = rounded_product(
+      total, uniform_mantissa(row.seed, row.choice, row.position, TOKEN_DRAW), 53, 0);
   if (aim >= total) aim = total - 1;
 #if ITEMS > 1
   shared[get_local_id(0)] = mine;

@@ -1,4 +1,5 @@
 #include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/philox.cl"
 #include "backend/xpu/pieces/reduce.cl"
 #include "backend/xpu/pieces/sample_row.cl"
 // What is known of sequences where tokens are drawn; see ops/token_counts.h.
@@ -36,7 +37,7 @@ SLUICE_KERNEL any_resolve_rows(BytesOut rows, ulong row_stride, global const int
 SLUICE_KERNEL any_keep_drawn(Bytes rows, ulong row_stride, BytesOut outputs, ulong output_stride,
                              global uint* counts, ulong counts_stride, global int* lengths,
                              global int* tokens, ulong tokens_stride, int count, int vocab,
-                             int counts_rows, int slots) {
+                             int counts_rows, int slots, ulong taken) {
   for (int r = get_local_id(0); r < count; r += ITEMS) {
     const SampleRow first = *(global const SampleRow*)(rows + r * row_stride);
     if (!first.draw || first.drafts != 0) continue;
@@ -49,7 +50,13 @@ SLUICE_KERNEL any_keep_drawn(Bytes rows, ulong row_stride, BytesOut outputs, ulo
       global SampleOutput* output = (global SampleOutput*)(outputs + i * output_stride);
       if (!row->draw || row->slot != first.slot || row->drafts != i - r) break;
       // Only the lowest byte of a flag is written by all implementations; `kept` is the next one.
-      const bool degenerate = (output->degenerate & 0xffu) != 0;
+      bool degenerate = (output->degenerate & 0xffu) != 0;
+      // `taken` is 2^53 times the share of drafts that count as drawn.
+      if (open && taken > 0 && row->target >= 0 && row->target < vocab && row->mask_row < 0 &&
+          uniform_mantissa(row->seed, row->choice, row->position, ACCEPT_DRAW) < taken) {
+        output->token = row->target;
+        degenerate = false;
+      }
       output->degenerate = (degenerate ? 1 : 0) | (open ? 0x100 : 0);
       if (!open) continue;
       const int token = output->token;

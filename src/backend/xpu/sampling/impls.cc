@@ -1,5 +1,7 @@
 #include "backend/xpu/sampling/impls.h"
 
+#include <cmath>
+
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
 #include "backend/xpu/sampling/config.h"
@@ -72,7 +74,8 @@ Status RunKeepDrawn(device::Stream& stream, const ops::KeepDrawn::Desc& desc,
                 config.shape, args.rows.data, RowStride(args.rows), args.outputs.data,
                 RowStride(args.outputs), args.counts.data, RowStride(args.counts),
                 args.lengths.data, args.tokens.data, RowStride(args.tokens), RowsIn(args.rows),
-                static_cast<int32_t>(desc.vocab), RowsIn(args.counts), RowsIn(args.lengths));
+                static_cast<int32_t>(desc.vocab), RowsIn(args.counts), RowsIn(args.lengths),
+                static_cast<uint64_t>(std::ceil(args.taken * 0x1.0p53)));
 }
 
 size_t ScratchBytes(const ops::Sample::Desc& desc, const ops::StepLimits& limits,
