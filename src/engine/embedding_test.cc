@@ -183,7 +183,7 @@ TEST(Embedding, WhatDoesNotFitTheModelIsRefused) {
   Request request = EmbedRequest("a");
   request.dimensions = 65;
   EXPECT_THAT(Ask(*encoder, std::move(request))->error.message(),
-              HasSubstr("dimensions is 65; it must be 1 to 64"));
+              HasSubstr("dimensions is 65; it must be between 1 and 64"));
   request = EmbedRequest("a");
   request.embed = false;
   EXPECT_THAT(Ask(*encoder, std::move(request))->error.message(), HasSubstr("embeds texts"));
