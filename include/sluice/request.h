@@ -29,6 +29,21 @@ struct ChatPrompt {
   bool adapt_history = false;
 };
 
+// What an answer is held to, but for where it is cut off.
+struct Grammar {
+  enum class Kind {
+    kNone,        // nothing
+    kJsonSchema,  // the answer is JSON without whitespace, in the order of the schema's properties
+    kRegex,       // of the whole answer
+    kRules,       // EBNF, as XGrammar's or llama.cpp's GBNF; the first rule is `root`
+    kStructuralTag,  // XGrammar's JSON: free text whose tagged parts have grammars
+  };
+  Kind kind = Kind::kNone;
+  std::string text;
+  // Objects may hold properties that the JSON schema permits without naming any of them, too.
+  bool open = false;
+};
+
 // What an answer's text is taken apart into, by the conventions of the model's family
 // (EngineOptions::tool_parser and reasoning_parser). Without any of them all of it is text.
 struct OutputParsing {
@@ -47,6 +62,7 @@ struct Request {
   bool ignore_eos = false;
   std::vector<std::string> choice;  // the answer is one of these texts; empty: any. It wins over
                                     // ignore_eos, min_tokens and no_repeat_ngram
+  Grammar grammar;                  // as `choice`, and not beside it
   std::vector<std::string> stop;    // the answer ends before the first of these
   std::vector<int32_t> stop_token_ids;
   std::string prediction;           // what the answer may quote, for --speculate; changes no answer

@@ -5,7 +5,9 @@ SLUICE_VENV=$SLUICE_DOWNLOADS/venv
 SLUICE_FIXTURES=$SLUICE_DOWNLOADS/fixtures
 SLUICE_PYTHON=$SLUICE_VENV/bin/python
 FIXTURES_PACKAGE=llama-cpp-python==0.3.36
-export SLUICE_FIXTURES SLUICE_PYTHON
+SLUICE_SCHEMAS=$SLUICE_DOWNLOADS/json-schemas
+SCHEMAS_PACKAGE=jsonschema==4.26.0
+export SLUICE_FIXTURES SLUICE_PYTHON SLUICE_SCHEMAS
 
 # A virtual environment with scripts/lib/requirements.txt, made again when that file changes.
 get_test_python() {
@@ -39,6 +41,26 @@ get_fixtures() {
   rm -rf "$SLUICE_FIXTURES"
   mv "$folder/models" "$SLUICE_FIXTURES"
   mv "$archive" "$SLUICE_DOWNLOADS/"
+  rm -rf "$folder"
+  trap - EXIT
+}
+
+# The JSON-Schema-Test-Suite, which the source package of jsonschema holds.
+get_schemas() {
+  local stamp=$SLUICE_SCHEMAS/.package folder
+  if [[ -f $stamp && $(cat "$stamp") == "$SCHEMAS_PACKAGE" ]]; then return 0; fi
+  step "Getting the JSON-Schema-Test-Suite ($SCHEMAS_PACKAGE, 1 MiB)"
+  folder=$(mktemp -d "$SLUICE_DOWNLOADS/download.XXXXXX")
+  # shellcheck disable=SC2064
+  trap "rm -rf '$folder'" EXIT
+  REMEDY="the package index cannot be reached or lacks $SCHEMAS_PACKAGE; set PIP_INDEX_URL" \
+    follow schemas "$SLUICE_PYTHON" -m pip download --no-deps --no-binary jsonschema \
+    --dest "$folder" "$SCHEMAS_PACKAGE"
+  mkdir "$folder/package"
+  tar -xzf "$folder"/jsonschema-*.tar.gz -C "$folder/package" --strip-components=1
+  echo "$SCHEMAS_PACKAGE" >"$folder/package/.package"
+  rm -rf "$SLUICE_SCHEMAS"
+  mv "$folder/package" "$SLUICE_SCHEMAS"
   rm -rf "$folder"
   trap - EXIT
 }

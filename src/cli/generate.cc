@@ -32,6 +32,8 @@ struct GenerateOptions {
   bool chat = false;
   bool ignore_eos = false;
   std::vector<std::string> stop, choice;
+  std::string json_schema, regex, rules;
+  Grammar grammar;  // that one of these gives
 };
 
 Request RequestOf(const GenerateOptions& options, const Sampling& model) {
@@ -47,6 +49,7 @@ Request RequestOf(const GenerateOptions& options, const Sampling& model) {
   request.ignore_eos = options.ignore_eos;
   request.stop = options.stop;
   request.choice = options.choice;
+  request.grammar = options.grammar;
   request.sampling = WithTerminalDefaults(options.sampling, model);
   if (options.logprobs >= 0) request.logprobs = options.logprobs;
   return request;
@@ -64,6 +67,25 @@ Status ReadPrompt(GenerateOptions* options) {
         "there is no prompt; give it with --prompt, as a --file, or on standard input", "prompt");
   }
   SLUICE_ASSIGN_OR_RETURN(options->prompt, ReadText(options->file));
+  return OkStatus();
+}
+
+// What the answer is held to; "@FILE" is what the file has.
+Status ReadGrammar(GenerateOptions* options) {
+  const std::pair<Grammar::Kind, const std::string*> given[] = {
+      {Grammar::Kind::kJsonSchema, &options->json_schema},
+      {Grammar::Kind::kRegex, &options->regex},
+      {Grammar::Kind::kRules, &options->rules}};
+  for (const auto& [kind, text] : given) {
+    if (text->empty()) continue;
+    if (options->grammar.kind != Grammar::Kind::kNone) {
+      return InvalidArgument(
+          "several of --json-schema, --regex and --grammar are given; give one of them", "grammar");
+    }
+    options->grammar = {kind, *text};
+    if (!text->starts_with('@')) continue;
+    SLUICE_ASSIGN_OR_RETURN(options->grammar.text, ReadText(text->substr(1)));
+  }
   return OkStatus();
 }
 
@@ -107,12 +129,19 @@ Action SetUpGenerate(CLI::App& app) {
                  "answer with this text or another one given so (may be repeated)")
       ->type_name("TEXT")
       ->allow_extra_args(false);
+  app.add_option("--json-schema", options->json_schema, "answer with JSON of this schema, or @FILE")
+      ->type_name("TEXT");
+  app.add_option("--regex", options->regex, "answer with what matches this regex, or @FILE")
+      ->type_name("TEXT");
+  app.add_option("--grammar", options->rules, "answer by these rules (EBNF, GBNF), or @FILE")
+      ->type_name("TEXT");
   app.add_flag("--ignore-eos", options->ignore_eos, "go on after the end of the answer");
   app.add_flag("--chat", options->chat, "put the prompt into the model's chat template");
   app.add_flag("--json", options->json, "print one JSON object instead of text");
   return [options, prompt] {
     options->has_prompt = prompt->count() > 0;
     SLUICE_RETURN_IF_ERROR(ReadPrompt(options.get()));
+    SLUICE_RETURN_IF_ERROR(ReadGrammar(options.get()));
     return Generate(*options);
   };
 }

@@ -1,5 +1,8 @@
 #include "engine/constraint.h"
 
+#include <algorithm>
+
+#include "text/choice.h"
 #include "text/detokenizer.h"
 
 namespace sluice::engine {
@@ -14,8 +17,8 @@ std::shared_ptr<const text::TokenTrie> Constraints::Trie(bool first) const {
   return trie;
 }
 
-Result<std::shared_ptr<const text::ChoiceSet>> Constraints::MakeChoices(
-    std::vector<std::string> choices, std::span<const int32_t> prompt_tail) const {
+Result<std::vector<std::unique_ptr<text::AnswerWalk>>> Constraints::WalkChoices(
+    std::vector<std::string> choices, std::span<const int32_t> prompt_tail, int n) const {
   if (end_ids_.empty() || tokenizer_ == nullptr) {
     return InvalidArgument(
         "choice needs a model with a vocabulary and a token that ends an answer; send the request "
@@ -23,15 +26,18 @@ Result<std::shared_ptr<const text::ChoiceSet>> Constraints::MakeChoices(
         "choice");
   }
   const bool first = text::Detokenizer::StartsText(tokenizer_.get(), prompt_tail);
-  return text::ChoiceSet::Make(std::move(choices), Trie(first), Trie(false));
+  SLUICE_ASSIGN_OR_RETURN(const auto set,
+                          text::ChoiceSet::Make(std::move(choices), Trie(first), Trie(false)));
+  std::vector<std::unique_ptr<text::AnswerWalk>> walks;
+  for (int i = 0; i < n; ++i) {
+    walks.push_back(std::make_unique<text::ChoiceWalk>(set, tokenizer_, first));
+  }
+  return walks;
 }
 
 bool Constraint::Go(int32_t id) {
-  const text::Tokenizer& tokenizer = *model_.tokenizer_;
-  const std::string bytes =
-      first_ ? tokenizer.FirstPieceBytes(id, false) : tokenizer.PieceBytes(id, false);
-  if (bytes.empty() || !walk_.Advance(bytes)) return false;
-  first_ = false;
+  const auto& ends = model_.end_ids_;
+  if (std::find(ends.begin(), ends.end(), id) != ends.end() || !walk_->Go(id)) return false;
   ++drawn_;
   return true;
 }
@@ -42,24 +48,29 @@ void Constraint::Take(std::span<const int32_t> ids) {
   }
 }
 
-void Constraint::FillMask(std::span<uint32_t> allowed) const {
-  walk_.AllowTokens(allowed);
-  if (!walk_.complete() || (drawn_ < min_tokens_ && walk_.may_go_on())) return;
+bool Constraint::FillMask(std::span<uint32_t> allowed) {
+  walk_->AllowTokens(allowed);
+  const bool goes_on =
+      std::any_of(allowed.begin(), allowed.end(), [](uint32_t word) { return word != 0; });
+  const bool complete = walk_->complete();
+  if (goes_on && (!complete || drawn_ < min_tokens_)) return true;
   for (const int32_t id : model_.end_ids_) {
     if (id < model_.vocab_) allowed[id / 32] |= 1u << (id % 32);
   }
+  return goes_on || complete;
 }
 
-void Constraint::FillMasks(std::span<const int32_t> drafts, std::vector<uint32_t>* words) const {
+void Constraint::FillMasks(std::span<const int32_t> drafts, std::vector<uint32_t>* words) {
   const size_t row = (static_cast<size_t>(model_.vocab_) + 31) / 32;
   words->assign((drafts.size() + 1) * row, 0);
   const std::span<uint32_t> all(*words);
-  FillMask(all.first(row));
-  if (drafts.empty()) return;
-  Constraint behind(model_, walk_, first_, min_tokens_, drawn_);
-  for (size_t i = 0; i < drafts.size() && behind.Go(drafts[i]); ++i) {
-    behind.FillMask(all.subspan((i + 1) * row, row));
+  stuck_ = !FillMask(all.first(row));
+  const int32_t drawn = drawn_;
+  for (size_t i = 0; i < drafts.size() && Go(drafts[i]); ++i) {
+    FillMask(all.subspan((i + 1) * row, row));
   }
+  walk_->Back(drawn_ - drawn);
+  drawn_ = drawn;
 }
 
 }  // namespace sluice::engine

@@ -122,7 +122,7 @@ TEST(Choice, TextsThatNoTokensSpellEndWithOneEvent) {
   // As bytes, not as the token.
   EXPECT_EQ(Ask(*engine, Choosing({"</s>"}))->choices[0].text, "</s>");
   const Constraints none(nullptr, 320, {2});
-  EXPECT_EQ(none.MakeChoices({"a"}, {}).status().field(), "choice");
+  EXPECT_EQ(none.WalkChoices({"a"}, {}, 1).status().field(), "choice");
 }
 
 // The worker of a request is held up in the middle of its answer: its rows draw nothing meanwhile,

@@ -17,6 +17,7 @@
 #include "base/philox.h"
 #include "base/visible.h"
 #include "engine/drafter.h"
+#include "engine/grammar_workers.h"
 #include "engine/health.h"
 #include "engine/metrics.h"
 #include "engine/request_check.h"
@@ -46,6 +47,7 @@ class EngineImpl : public Engine {
   ~EngineImpl() override {
     FlagAll();
     // Null when Open failed on the way.
+    if (grammars_ != nullptr) grammars_->Stop();
     if (loop_ != nullptr) loop_->Stop();
     if (workers_ != nullptr) workers_->Stop();
   }
@@ -102,6 +104,7 @@ class EngineImpl : public Engine {
   std::unique_ptr<engine::Metrics> metrics_;
   std::unique_ptr<StepLoop> loop_;
   std::unique_ptr<TextWorkers> workers_;
+  std::unique_ptr<GrammarWorkers> grammars_;
 
   mutable std::mutex mutex_;
   std::condition_variable idle_;
@@ -228,6 +231,9 @@ void EngineImpl::StartThreads(const files::ModelConfig& config) {
   context.stop = [this](RequestId id, int choice) { loop_->StopChoice(id, choice); };
   context.ended = [this](RequestId id) { Ended(id); };
   workers_ = std::make_unique<TextWorkers>(options_.text_workers, std::move(context));
+  grammars_ = std::make_unique<GrammarWorkers>(
+      text_->tokenizer(), info_.vocab_size, end_ids_,
+      [this](std::shared_ptr<RequestState> request) { workers_->Start(std::move(request)); });
   loop_->Start(workers_.get());
 }
 
@@ -347,7 +353,11 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
     ++submitted_;
   }
   const RequestId id = state->id;
-  workers_->Start(std::move(state));
+  if (state->request.grammar.kind == Grammar::Kind::kNone) {
+    workers_->Start(std::move(state));
+  } else {
+    grammars_->Start(std::move(state));
+  }
   return id;
 }
 

@@ -10,6 +10,7 @@
 #include "base/visible.h"
 #include "sluice/limits.h"
 #include "sluice/sampling.h"
+#include "text/grammar.h"
 
 namespace sluice::engine {
 namespace {
@@ -61,6 +62,24 @@ Status CheckChoice(const Request& request) {
                        limits::kChoiceTextBytesMax));
 }
 
+Status CheckGrammar(const Request& request) {
+  const Grammar& grammar = request.grammar;
+  if (grammar.kind == Grammar::Kind::kNone) return OkStatus();
+  const auto refuse = [](std::string what) { return InvalidArgument(std::move(what), "grammar"); };
+  if (!request.choice.empty()) {
+    return refuse(
+        "an answer is held either to a grammar or to a choice of texts; send one of them");
+  }
+  const std::string_view name = text::NameOf(grammar.kind);
+  if (grammar.text.empty()) return refuse(StrCat(name, " is empty"));
+  if (grammar.text.size() > limits::kGrammarBytesMax) {
+    return refuse(StrCat(name, " has ", grammar.text.size(), " bytes; the limit is ",
+                         limits::kGrammarBytesMax));
+  }
+  if (!IsValidUtf8(grammar.text)) return refuse(StrCat(name, " is not UTF-8"));
+  return OkStatus();
+}
+
 Status CheckStops(const Request& request, int vocab) {
   if (request.stop.size() > limits::kStopsMax) {
     return InvalidArgument(
@@ -106,6 +125,7 @@ Status CheckRequest(const Request& request, int vocab) {
   SLUICE_RETURN_IF_ERROR(CheckSampling(request.sampling));
   SLUICE_RETURN_IF_ERROR(CheckStops(request, vocab));
   SLUICE_RETURN_IF_ERROR(CheckChoice(request));
+  SLUICE_RETURN_IF_ERROR(CheckGrammar(request));
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
     for (const int32_t id : *ids) {
       if (id < 0 || id >= vocab) {

@@ -11,6 +11,7 @@
 #include "sluice/engine.h"
 #include "sluice/limits.h"
 #include "text/detokenizer.h"
+#include "text/grammar.h"
 #include "text/output/families.h"
 
 namespace sluice::engine {
@@ -32,8 +33,8 @@ struct ChoiceState {
 };
 
 struct RequestState {
-  // Constant after Submit, but for the prompt and the choice, which its text worker gives up for
-  // their ids.
+  // Constant after Submit, but for the prompt and what the answer is held to, which its text worker
+  // gives up for their ids.
   RequestId id = 0;
   Request request;
   Sink sink;
@@ -42,6 +43,10 @@ struct RequestState {
 
   std::atomic<bool> cancelled = false;
   bool handed = false;  // to the step thread; guarded by the engine's mutex
+
+  // What its grammar became, or why nothing; set before its text worker gets it.
+  std::shared_ptr<const text::CompiledGrammar> grammar;  // null: there is none
+  Status grammar_status;
 
   // By choice; empty: the answers are free. Made before the sequences are handed on, and then the
   // text worker's, but for what the board guards.

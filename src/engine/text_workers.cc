@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/seeded_hash.h"
+#include "base/str_cat.h"
 #include "engine/request_check.h"
 
 namespace sluice::engine {
@@ -34,6 +35,15 @@ FinishReason ToPublic(schedule::FinishReason reason) {
       return FinishReason::kError;
   }
   return FinishReason::kError;
+}
+
+Status NothingFits(const Request& request, std::string_view where) {
+  return InvalidArgument(
+      StrCat(text::NameOf(request.grammar.kind),
+             " has no token of the model with which the answer "
+             "could ",
+             where, ", or takes too long to follow; send another or a simpler one"),
+      "grammar");
 }
 
 }  // namespace
@@ -198,6 +208,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const Request& request = state->request;
   const int longest = std::min(context_.max_model_len, context_.longest_sequence);
   if (state->cancelled) return Status(StatusCode::kCancelled, "the request was cancelled");
+  SLUICE_RETURN_IF_ERROR(state->grammar_status);
   SLUICE_ASSIGN_OR_RETURN(
       state->prompt,
       context_.text->PromptIds(request, longest, state->cancelled, &state->second_text));
@@ -213,6 +224,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   state->request.prompt = {};
   state->request.second_text = {};
   state->request.choice = {};
+  state->request.grammar.text = {};
   state->request.prediction = {};
   state->request.held = nullptr;
   std::vector<schedule::SequenceSpec> sequences;
@@ -289,15 +301,23 @@ void TextWorkers::MakeParsers(RequestState* state) const {
 
 Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const {
   Request& request = state->request;
-  if (request.choice.empty() || request.max_tokens == 0) return OkStatus();
-  SLUICE_ASSIGN_OR_RETURN(const auto choices, context_.constraints->MakeChoices(
-                                                  std::move(request.choice), prompt_tail));
-  const bool starts = text::Detokenizer::StartsText(context_.text->tokenizer().get(), prompt_tail);
+  const text::CompiledGrammar* const grammar = state->grammar.get();
+  if ((request.choice.empty() && grammar == nullptr) || request.max_tokens == 0) return OkStatus();
+  std::vector<std::unique_ptr<text::AnswerWalk>> walks;
+  if (grammar == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(walks, context_.constraints->WalkChoices(std::move(request.choice),
+                                                                     prompt_tail, request.n));
+  } else {
+    const bool starts =
+        text::Detokenizer::StartsText(context_.text->tokenizer().get(), prompt_tail);
+    for (int i = 0; i < request.n; ++i) walks.push_back(grammar->Walk(starts));
+  }
   std::vector<uint32_t> words;
-  for (int choice = 0; choice < request.n; ++choice) {
+  for (auto& walk : walks) {
     auto& constraint = state->constraints.emplace_back(
-        std::make_unique<Constraint>(*context_.constraints, choices, starts, request.min_tokens));
+        std::make_unique<Constraint>(*context_.constraints, std::move(walk), request.min_tokens));
     constraint->FillMasks({}, &words);
+    if (constraint->stuck()) return NothingFits(request, "begin");
     context_.masks->Put(&constraint->place, 0, {}, &words);
   }
   return OkStatus();
@@ -397,7 +417,10 @@ void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& upd
       delta->text += choice->stops.Finish();
     }
   }
-  if (delta->finish == FinishReason::kError) {
+  if (!request->constraints.empty() && request->constraints[update.choice]->stuck()) {
+    delta->finish = FinishReason::kError;
+    delta->error = NothingFits(request->request, "go on");
+  } else if (delta->finish == FinishReason::kError) {
     const Status* const error = batch.ErrorOf(update);
     delta->error = error == nullptr ? Status(StatusCode::kInternal,
                                              "the model's output for this request was not a number")

@@ -34,7 +34,7 @@ struct TextContext {
   bool normalize = false;      // vectors get length 1
   bool drafts = false;         // are verified, so what clients predict is of use
   const text::OutputFormat* output = nullptr;
-  // Of requests with choices.
+  // Of requests whose answers are held to something.
   const Constraints* constraints = nullptr;
   MaskBoard* masks = nullptr;
   int max_model_len = 0;

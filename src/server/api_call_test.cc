@@ -108,9 +108,14 @@ constexpr Case kSharedBad[] = {
     {R"("priority":"high")", "priority"},
     {R"("cache_salt":1)", "cache_salt"},
     {R"("response_format":"text")", "response_format"},
-    {R"("response_format":{})", "response_format"},
-    {R"("response_format":{"type":"json_object"})", "response_format"},
-    {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format"},
+    {R"("response_format":{})", "response_format.type"},
+    {R"("response_format":{"type":"yaml"})", "response_format.type"},
+    {R"("response_format":{"type":"json_object","schema":1})", "response_format.schema"},
+    {R"("response_format":{"type":"json_schema"})", "response_format.json_schema"},
+    {R"("response_format":{"type":"json_schema","json_schema":{}})",
+     "response_format.json_schema.schema"},
+    {R"("response_format":{"type":"json_schema","json_schema":{"schema":{},"strict":1}})",
+     "response_format.json_schema.strict"},
     {R"("response_format":{"type":1})", "response_format.type"},
     {R"("response_format":{"type":"text","schema":{}})", "response_format.schema"},
     {R"("user":1)", "user"},
@@ -121,14 +126,18 @@ constexpr Case kSharedBad[] = {
     {R"("top_n_sigma":18446744073709551615)", "top_n_sigma"},
     {R"("dry_multiplier":0.8)", "dry_multiplier"},
     {R"("use_beam_search":true)", "use_beam_search"},
-    {R"("grammar":"root ::= a")", "grammar"},
-    {R"("guided_json":{})", "guided_json"},
+    {R"("grammar":["root ::= a"])", "grammar"},
+    {R"("guided_json":1)", "guided_json"},
+    {R"("regex":{})", "regex"},
+    {R"("guided_regex":"a","regex":"b")", "regex"},
+    {R"("guided_whitespace_pattern":" ?")", "guided_whitespace_pattern"},
     {R"("guided_choice":"a")", "guided_choice"},
     {R"("guided_choice":[])", "guided_choice"},
     {R"("guided_choice":["a",1])", "guided_choice"},
     {R"("structured_outputs":["a"])", "structured_outputs"},
     {R"("structured_outputs":{"choice":[null]})", "structured_outputs.choice"},
-    {R"("structured_outputs":{"choice":["a"],"regex":"b"})", "structured_outputs.regex"},
+    {R"("structured_outputs":{"json_object":"yes"})", "structured_outputs.json_object"},
+    {R"("structured_outputs":{"json":{},"regex":"b"})", "structured_outputs.regex"},
     {R"("structured_outputs":{"choices":["a"]})", "structured_outputs.choices"},
     {R"("structured_outputs":{"choice":["a"]},"guided_choice":["b"])", "guided_choice"},
     {R"("best":1)", "best"},
@@ -414,6 +423,57 @@ TEST(ApiCallTest, ReadsChoicesInBothSpellings) {
   EXPECT_TRUE(ParseCompletionCall(StrCat(R"({"prompt":["a"],)", large, "}"), kModel).ok());
   const auto many = ParseCompletionCall(StrCat(R"({"prompt":["a","b"],)", large, "}"), kModel);
   EXPECT_EQ(many.status().field(), "choice");
+}
+
+TEST(ApiCallTest, ReadsGrammarsInEverySpelling) {
+  struct Spelling {
+    const char* fields;
+    Grammar::Kind kind;
+    const char* text;
+    bool open = false;
+  };
+  using Kind = Grammar::Kind;
+  const char* const schema = R"({"type":"integer"})";
+  const char* const object = R"({"type":"object"})";
+  const char* const tag = R"({"type":"structural_tag","format":{"type":"any_text"}})";
+  const Spelling spellings[] = {
+      {R"("response_format":{"type":"text"})", Kind::kNone, ""},
+      {R"("response_format":{"type":"json_object"})", Kind::kJsonSchema, object},
+      {R"("response_format":{"type":"json_object","schema":{"type":"integer"}})", Kind::kJsonSchema,
+       schema},
+      {R"("response_format":{"type":"json_schema","schema":{"type":"integer"}})", Kind::kJsonSchema,
+       schema},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n",
+          "schema":{"type":"integer"},"strict":false}})",
+       Kind::kJsonSchema, schema, true},
+      {R"("response_format":{"type":"structural_tag","format":{"type":"any_text"}})",
+       Kind::kStructuralTag, tag},
+      {R"("structured_outputs":{"json":{"type":"integer"}})", Kind::kJsonSchema, schema},
+      {R"("structured_outputs":{"json":"{\"type\":\"integer\"}"})", Kind::kJsonSchema, schema},
+      {R"("structured_outputs":{"json_object":true})", Kind::kJsonSchema, object},
+      {R"("structured_outputs":{"json_object":false})", Kind::kNone, ""},
+      {R"("structured_outputs":{"regex":"a+"})", Kind::kRegex, "a+"},
+      {R"("structured_outputs":{"grammar":"root ::= x"})", Kind::kRules, "root ::= x"},
+      {R"("guided_json":{"type":"integer"})", Kind::kJsonSchema, schema},
+      {R"("guided_regex":"a+","regex":"a+")", Kind::kRegex, "a+"},
+      {R"("guided_grammar":"root ::= x")", Kind::kRules, "root ::= x"},
+      {R"("json_schema":{"type":"integer"})", Kind::kJsonSchema, schema},
+      {R"("json_schema":"{\"type\":\"integer\"}")", Kind::kJsonSchema, schema},
+      {R"("regex":"a+")", Kind::kRegex, "a+"},
+      {R"("ebnf":"root ::= x")", Kind::kRules, "root ::= x"},
+      {R"("grammar":"root ::= x")", Kind::kRules, "root ::= x"},
+      {R"("structural_tag":{"type":"structural_tag","format":{"type":"any_text"}})",
+       Kind::kStructuralTag, tag},
+  };
+  for (const Spelling& spelling : spellings) {
+    const auto chat = ParseChatCall(
+        StrCat(R"({"messages":[{"role":"user","content":"a"}],)", spelling.fields, "}"), kModel);
+    ASSERT_TRUE(chat.ok()) << spelling.fields << ": " << chat.status().message();
+    const Grammar& grammar = chat->requests[0].grammar;
+    EXPECT_EQ(grammar.kind, spelling.kind) << spelling.fields;
+    EXPECT_EQ(grammar.text, spelling.text) << spelling.fields;
+    EXPECT_EQ(grammar.open, spelling.open) << spelling.fields;
+  }
 }
 
 TEST(ApiCallTest, ReadsAPrediction) {

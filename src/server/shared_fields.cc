@@ -7,6 +7,7 @@
 #include "base/str_cat.h"
 #include "server/accepted_fields.h"
 #include "server/api_call.h"
+#include "server/constraint_fields.h"
 
 namespace sluice::server {
 namespace {
@@ -157,55 +158,6 @@ void ReadStream(Fields* fields, ApiCall* call) {
   fields->Take(options.Finish());
 }
 
-// The texts that an answer is held to; the engine checks them.
-std::optional<std::vector<std::string>> ReadTexts(Fields* fields, std::string_view name) {
-  const OrderedJson* list = fields->Array(name, limits::kChoiceTextsMax);
-  if (list == nullptr) return std::nullopt;
-  if (list->empty()) fields->Fail(name, StrCat(name, " is empty; it must have at least one text"));
-  std::vector<std::string> texts;
-  for (const OrderedJson& item : *list) {
-    if (!item.is_string()) {
-      fields->Fail(
-          name, StrCat(name, " has an item that is ", TypeName(item), "; each must be a string"));
-      break;
-    }
-    texts.push_back(item.get<std::string>());
-  }
-  return texts;
-}
-
-// vLLM's spellings, the present one and the one before.
-void ReadChoice(Fields* fields, Request* request) {
-  const auto guided = ReadTexts(fields, "guided_choice");
-  if (guided) request->choice = *guided;
-  const OrderedJson* object = fields->Object("structured_outputs");
-  if (object == nullptr) return;
-  Fields outputs(*object, "structured_outputs.");
-  for (const char* name : {"json", "regex", "grammar", "json_object", "structural_tag"}) {
-    outputs.OnlyValue(name, nullptr);
-  }
-  const auto choice = ReadTexts(&outputs, "choice");
-  fields->Take(outputs.Finish());
-  if (fields->ok() && guided && choice && *guided != *choice) {
-    fields->Fail("guided_choice",
-                 "structured_outputs.choice and guided_choice differ; send one of them");
-  }
-  if (choice) request->choice = *choice;
-}
-
-void ReadResponseFormat(Fields* fields) {
-  const OrderedJson* object = fields->Object("response_format");
-  if (object == nullptr) return;
-  Fields format(*object, "response_format.");
-  const std::optional<std::string> type = format.String("type", kNameBytesMax);
-  if (format.ok() && type != "text") {
-    fields->Fail("response_format",
-                 "response_format is not supported by this version but for the type text");
-    return;
-  }
-  fields->Take(format.Finish());
-}
-
 }  // namespace
 
 std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const OrderedJson& list,
@@ -255,9 +207,8 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
   ReadSampling(fields, &request->sampling);
   ReadLogitBias(fields, model, &request->sampling);
   ReadStops(fields, model, request);
-  ReadChoice(fields, request);
+  ReadConstraint(fields, request);
   ReadStream(fields, call);
-  ReadResponseFormat(fields);
   ReadAccepted(fields, FieldPlace::kRequest);
   if (call->stream && call->prompt_logprobs) {
     fields->Fail("prompt_logprobs",

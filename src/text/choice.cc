@@ -69,8 +69,19 @@ bool ChoiceSet::SpellsRest(size_t choice, size_t bytes) const {
   return false;
 }
 
-ChoiceWalk::ChoiceWalk(std::shared_ptr<const ChoiceSet> set)
-    : set_(std::move(set)), end_(set_->choices_.size()) {}
+ChoiceWalk::ChoiceWalk(std::shared_ptr<const ChoiceSet> set,
+                       std::shared_ptr<const Tokenizer> tokenizer, bool starts_text)
+    : set_(std::move(set)),
+      tokenizer_(std::move(tokenizer)),
+      starts_text_(starts_text),
+      path_{{0, set_->choices_.size(), 0}} {}
+
+bool ChoiceWalk::Go(TokenId id) {
+  const bool first = starts_text_ && path_.size() == 1;
+  const std::string bytes =
+      first ? tokenizer_->FirstPieceBytes(id, false) : tokenizer_->PieceBytes(id, false);
+  return !bytes.empty() && Advance(bytes);
+}
 
 size_t ChoiceWalk::GroupEnd(size_t* begin, size_t end, size_t bytes) const {
   const auto& choices = set_->choices_;
@@ -88,7 +99,7 @@ size_t ChoiceWalk::GroupEnd(size_t* begin, size_t end, size_t bytes) const {
 }
 
 bool ChoiceWalk::Advance(std::string_view more) {
-  size_t begin = begin_, end = end_, bytes = bytes_;
+  auto [begin, end, bytes] = path_.back();
   for (const char c : more) {
     for (;;) {
       const size_t group_end = GroupEnd(&begin, end, bytes);
@@ -101,26 +112,23 @@ bool ChoiceWalk::Advance(std::string_view more) {
     }
     ++bytes;
   }
-  begin_ = begin, end_ = end, bytes_ = bytes;
+  path_.push_back({begin, end, bytes});
   return true;
 }
 
-bool ChoiceWalk::complete() const { return set_->choices_[begin_].text.size() == bytes_; }
-
-bool ChoiceWalk::may_go_on() const {
-  for (size_t i = begin_; i < end_; ++i) {
-    if (set_->choices_[i].text.size() > bytes_ && set_->Leads(i, bytes_)) return true;
-  }
-  return false;
+bool ChoiceWalk::complete() const {
+  const Place& at = path_.back();
+  return set_->choices_[at.begin].text.size() == at.bytes;
 }
 
-void ChoiceWalk::AllowTokens(std::span<uint32_t> allowed) const {
+void ChoiceWalk::AllowTokens(std::span<uint32_t> allowed) {
   struct Open {
     size_t begin, end, bytes;
     int32_t node;
   };
-  const TokenTrie& trie = at_begin() ? *set_->first_ : *set_->later_;
-  std::vector<Open> open = {{begin_, end_, bytes_, TokenTrie::kRoot}};
+  const Place& at = path_.back();
+  const TokenTrie& trie = at.bytes == 0 ? *set_->first_ : *set_->later_;
+  std::vector<Open> open = {{at.begin, at.end, at.bytes, TokenTrie::kRoot}};
   while (!open.empty()) {
     auto [begin, end, bytes, node] = open.back();
     open.pop_back();

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/answer_walk.h"
 #include "text/token_trie.h"
 
 namespace sluice::text {
@@ -44,28 +45,33 @@ class ChoiceSet {
   std::shared_ptr<const TokenTrie> first_, later_;
 };
 
-class ChoiceWalk {
+class ChoiceWalk : public AnswerWalk {
  public:
-  explicit ChoiceWalk(std::shared_ptr<const ChoiceSet> set);
+  // `starts_text`: the answer is the beginning of a text (Detokenizer::StartsText).
+  ChoiceWalk(std::shared_ptr<const ChoiceSet> set, std::shared_ptr<const Tokenizer> tokenizer,
+             bool starts_text);
 
-  // Goes on by the bytes of a token. False, and it stays where it is: no choice goes on with them.
-  bool Advance(std::string_view bytes);
-  // A choice ends here; another may go on.
-  bool complete() const;
-  bool may_go_on() const;
-  // Nothing has been drawn yet.
-  bool at_begin() const { return bytes_ == 0; }
-  // Sets the bit of each token (bit i of word i / 32) with which an answer may go on here.
-  void AllowTokens(std::span<uint32_t> allowed) const;
+  bool Go(TokenId id) override;
+  void Back(int tokens) override { path_.resize(path_.size() - static_cast<size_t>(tokens)); }
+  bool complete() const override;
+  void AllowTokens(std::span<uint32_t> allowed) override;
 
  private:
+  struct Place {
+    size_t begin, end;  // the choices that are left
+    size_t bytes;       // which they share, and the answer has
+  };
+
+  // Goes on by the bytes of a token.
+  bool Advance(std::string_view bytes);
   // Of the set's choices from `begin` to `end`, which share their first `bytes` bytes, those whose
   // next byte is that of the first that is longer. `begin` is moved there.
   size_t GroupEnd(size_t* begin, size_t end, size_t bytes) const;
 
-  std::shared_ptr<const ChoiceSet> set_;
-  size_t begin_ = 0, end_ = 0;  // the choices that are left
-  size_t bytes_ = 0;            // which they share, and the answer has
+  const std::shared_ptr<const ChoiceSet> set_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const bool starts_text_;
+  std::vector<Place> path_;  // behind each token, and at the beginning
 };
 
 }  // namespace sluice::text

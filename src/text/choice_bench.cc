@@ -61,8 +61,9 @@ void BM_MakeSet(benchmark::State& state) {
 
 void BM_Mask(benchmark::State& state) {
   const auto choices = Choices(static_cast<size_t>(state.range(0)), state.range(1) != 0);
-  ChoiceWalk walk(ChoiceSet::Make(choices, Trie(), Trie()).value());
-  walk.Advance(std::string_view(choices[0]).substr(0, static_cast<size_t>(state.range(2))));
+  ChoiceWalk walk(ChoiceSet::Make(choices, Trie(), Trie()).value(), Vocabulary(), false);
+  // Tokens 0 to 255 are the bytes.
+  for (int64_t i = 0; i < state.range(2); ++i) walk.Go(static_cast<uint8_t>(choices[0][i]));
   std::vector<uint32_t> words(100'000 / 32);
   for (auto _ : state) {
     walk.AllowTokens(words);

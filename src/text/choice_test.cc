@@ -62,9 +62,13 @@ class ChoiceTest : public ::testing::Test {
   ChoiceWalk Walk(std::vector<std::string> choices) {
     auto set = Make(std::move(choices));
     EXPECT_TRUE(set.ok()) << set.status().message();
-    return ChoiceWalk(*set);
+    return ChoiceWalk(*set, tokenizer_, false);
   }
-  std::vector<std::string> Allowed(const ChoiceWalk& walk) const {
+  TokenId IdOf(std::string_view piece) const {
+    return static_cast<TokenId>(std::find(pieces_.begin(), pieces_.end(), piece) - pieces_.begin());
+  }
+  std::vector<std::string> Allowed(ChoiceWalk&& walk) const { return Allowed(walk); }
+  std::vector<std::string> Allowed(ChoiceWalk& walk) const {
     std::vector<uint32_t> words((pieces_.size() + 31) / 32);
     walk.AllowTokens(words);
     std::vector<std::string> allowed;
@@ -84,13 +88,15 @@ TEST_F(ChoiceTest, TokensThatBeginAChoiceAreAllowedAndNoOthers) {
   ChoiceWalk walk = Walk({"yes", "no"});
   EXPECT_THAT(Allowed(walk), UnorderedElementsAre("y", "ye", "yes", "n", "no"));
   EXPECT_FALSE(walk.complete());
-  ASSERT_TRUE(walk.Advance("y"));
+  ASSERT_TRUE(walk.Go(IdOf("y")));
   EXPECT_THAT(Allowed(walk), UnorderedElementsAre("e", "es"));
-  EXPECT_FALSE(walk.Advance("o"));
+  EXPECT_FALSE(walk.Go(IdOf("o")));
   EXPECT_THAT(Allowed(walk), UnorderedElementsAre("e", "es"));  // it stays where it was
-  ASSERT_TRUE(walk.Advance("es"));
+  ASSERT_TRUE(walk.Go(IdOf("e")));
+  walk.Back(1);
+  EXPECT_THAT(Allowed(walk), UnorderedElementsAre("e", "es"));
+  ASSERT_TRUE(walk.Go(IdOf("es")));
   EXPECT_TRUE(walk.complete());
-  EXPECT_FALSE(walk.may_go_on());
   EXPECT_THAT(Allowed(walk), IsEmpty());
 }
 
@@ -98,20 +104,19 @@ TEST_F(ChoiceTest, AChoiceThatAnotherContinuesMayEndOrGoOn) {
   Use({"a", "b", "c", "ab", "abc"});
   ChoiceWalk walk = Walk({"abc", "ab", "ac"});
   EXPECT_THAT(Allowed(walk), UnorderedElementsAre("a", "ab", "abc"));
-  ASSERT_TRUE(walk.Advance("ab"));
+  ASSERT_TRUE(walk.Go(IdOf("ab")));
   EXPECT_TRUE(walk.complete());
-  EXPECT_TRUE(walk.may_go_on());
   EXPECT_THAT(Allowed(walk), UnorderedElementsAre("c"));
-  ASSERT_TRUE(walk.Advance("c"));
+  ASSERT_TRUE(walk.Go(IdOf("c")));
   EXPECT_TRUE(walk.complete());
-  EXPECT_FALSE(walk.may_go_on());
+  EXPECT_THAT(Allowed(walk), IsEmpty());
 }
 
 TEST_F(ChoiceTest, TokensMayCutACharacterAndTwoMayAddTheSameBytes) {
   Use({"\xE2\x82", "\xAC", "\xE2", "\x82\xAC", "<e>", "\xAC"});
   ChoiceWalk walk = Walk({"\xE2\x82\xAC"});
   EXPECT_THAT(Allowed(walk), UnorderedElementsAre("\xE2\x82", "\xE2"));
-  ASSERT_TRUE(walk.Advance("\xE2\x82"));
+  ASSERT_TRUE(walk.Go(IdOf("\xE2\x82")));
   EXPECT_THAT(Allowed(walk), UnorderedElementsAre("\xAC", "\xAC"));
 }
 
@@ -137,7 +142,7 @@ TEST_F(ChoiceTest, AtTheBeginningOfATextTheSpaceThatEncodingPutsThereCounts) {
   Use({" yes", "yes", "  yes", " "});
   auto set = ChoiceSet::Make({"yes"}, first_, later_);
   ASSERT_TRUE(set.ok());
-  EXPECT_THAT(Allowed(ChoiceWalk(*set)), UnorderedElementsAre(" yes", "yes"));
+  EXPECT_THAT(Allowed(ChoiceWalk(*set, tokenizer_, true)), UnorderedElementsAre(" yes", "yes"));
   EXPECT_THAT(Allowed(Walk({"yes"})), UnorderedElementsAre("yes"));
 }
 
@@ -166,7 +171,7 @@ TEST_F(ChoiceTest, ATokenIsAllowedIfAndOnlyIfSomeChoiceCanBeSpelledBehindIt) {
     auto set = Make({choices.begin(), choices.end()});
     EXPECT_EQ(set.ok(), std::all_of(choices.begin(), choices.end(), spelled));
     if (!set.ok()) continue;
-    ChoiceWalk walk(*set);
+    ChoiceWalk walk(*set, tokenizer_, false);
     for (std::string answer;;) {
       std::vector<std::string> expected;
       for (const std::string& piece : pieces_) {
@@ -179,11 +184,10 @@ TEST_F(ChoiceTest, ATokenIsAllowedIfAndOnlyIfSomeChoiceCanBeSpelledBehindIt) {
       }
       ASSERT_EQ(Allowed(walk), expected) << answer;
       EXPECT_EQ(walk.complete(), choices.contains(answer));
-      EXPECT_EQ(walk.may_go_on(), !expected.empty());
       ++checked;
       if (expected.empty()) break;
       const std::string& token = expected[below(expected.size())];
-      ASSERT_TRUE(walk.Advance(token));
+      ASSERT_TRUE(walk.Go(IdOf(token)));
       answer += token;
     }
   }

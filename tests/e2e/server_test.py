@@ -278,7 +278,7 @@ class ChoiceTest(ServerCase):
             self.assertEqual(code, 400, choice)
             self.assertIn(body["error"]["param"], ("choice", "guided_choice"))
         self.error(400, chat(structured_outputs={"choice": ["a"], "regex": "b"}),
-                   "structured_outputs.regex")
+                   "grammar")
         self.error(400, chat(structured_outputs={"choice": ["a"]}, guided_choice=["b"]),
                    "guided_choice")
         status, _, _ = self.server.request(
@@ -310,7 +310,7 @@ class BadRequestTest(ServerCase):
             "logit_bias": [[], 1, {"x": 1}, {"1": 1000}, {"999999999": 1}],
             "presence_penalty": ["1", 3], "frequency_penalty": [True, -3],
             "repetition_penalty": ["1", 0], "user": [1, []], "metadata": ["x"],
-            "response_format": ["text", {"type": "json_object"}], "ignore_eos": [1, "x"],
+            "response_format": ["text", {"type": "json_objects"}], "ignore_eos": [1, "x"],
             "stop_token_ids": ["x", [-1], [10**9], ["1"]], "min_tokens": ["1", -1],
             "no_such_field": [1],
         }

@@ -1,0 +1,325 @@
+#include "text/grammar.h"
+
+#include <algorithm>
+#include <ctime>
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+#include "base/str_cat.h"
+#include "text/grammar_compiler/library.h"
+#include "text/grammar_process.h"
+#include "text/json_schema.h"
+#include "text/structural_tag.h"
+#include "text/whole_regex.h"
+
+namespace sluice::text {
+
+// What a model's tokens are, to the library.
+struct GrammarVocabulary {
+  // A token whose bytes differ at the beginning of a text, and one that adds those bytes elsewhere;
+  // -1: there is none.
+  struct FirstToken {
+    TokenId id, same;
+  };
+
+  std::shared_ptr<const Tokenizer> tokenizer;
+  int size = 0;
+  std::vector<TokenId> end_ids;
+  std::string bytes;  // WriteVocabulary
+  xgrammar::TokenizerInfo info{xgrammar::NullObj()};
+  std::vector<FirstToken> first_tokens;  // by ids, ascending
+};
+
+namespace {
+
+// Of CPU time for one token of an answer, and for one mask. Sane grammars take microseconds; one
+// that is ambiguous, or that keeps what it has read to compare, takes ever more time and memory the
+// longer its answer becomes: 25 ms is 160 MB of what `root ::= "a" root "a" | "a"` keeps (Intel
+// Xeon).
+constexpr int64_t kTokenMicrosMax = 25'000;
+constexpr int64_t kMaskMicrosMax = 100'000;
+
+int64_t ThreadMicros() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1'000'000 + time.tv_nsec / 1000;
+}
+
+std::shared_ptr<const GrammarVocabulary> MakeVocabulary(std::shared_ptr<const Tokenizer> tokenizer,
+                                                        int size, std::vector<TokenId> end_ids) {
+  auto made = std::make_shared<GrammarVocabulary>();
+  std::vector<std::string> pieces(static_cast<size_t>(size));
+  std::vector<std::pair<TokenId, std::string>> others;  // at the beginning of a text
+  for (TokenId id = 0; id < std::min(size, tokenizer->vocab_size()); ++id) {
+    if (tokenizer->IsSpecial(id)) continue;
+    pieces[id] = tokenizer->PieceBytes(id, false);
+    std::string first = tokenizer->FirstPieceBytes(id, false);
+    if (first != pieces[id]) others.emplace_back(id, std::move(first));
+  }
+  if (!others.empty()) {
+    std::unordered_map<std::string_view, TokenId> by_bytes;
+    for (TokenId id = 0; id < size; ++id) by_bytes.emplace(pieces[id], id);
+    for (const auto& [id, bytes] : others) {
+      const auto same = by_bytes.find(bytes);
+      const bool found = same != by_bytes.end() && !bytes.empty();
+      made->first_tokens.push_back({id, found ? same->second : -1});
+    }
+  }
+  made->bytes = WriteVocabulary(pieces, end_ids);
+  made->info = *ReadVocabulary(made->bytes);
+  made->tokenizer = std::move(tokenizer);
+  made->size = size;
+  made->end_ids = std::move(end_ids);
+  return made;
+}
+
+class GrammarWalk : public AnswerWalk {
+ public:
+  GrammarWalk(std::shared_ptr<const GrammarVocabulary> vocabulary,
+              const xgrammar::CompiledGrammar& compiled, bool starts_text)
+      : vocabulary_(std::move(vocabulary)), matcher_(compiled), starts_text_(starts_text) {}
+
+  bool Go(TokenId id) override {
+    if (id < 0 || id >= vocabulary_->size) return false;
+    return Limited(kTokenMicrosMax, [&] {
+      const bool first = starts_text_ && tokens_ == 0 && FirstToken(id);
+      const bool gone =
+          first ? matcher_.AcceptString(vocabulary_->tokenizer->FirstPieceBytes(id, false))
+                : matcher_.AcceptToken(id);
+      if (gone) ++tokens_;
+      return gone;
+    });
+  }
+
+  void Back(int tokens) override {
+    matcher_.Rollback(tokens);
+    tokens_ -= tokens;
+  }
+
+  bool complete() const override { return matcher_.IsCompleted(); }
+
+  void AllowTokens(std::span<uint32_t> allowed) override {
+    const bool filled = Limited(kMaskMicrosMax, [&] {
+      int64_t words = static_cast<int64_t>(allowed.size());
+      DLTensor mask = {};
+      mask.data = allowed.data();
+      mask.device = {kDLCPU, 0};
+      mask.ndim = 1;
+      mask.dtype = {kDLInt, 32, 1};
+      mask.shape = &words;
+      // It says whether any token is out, and fills the mask in any case.
+      matcher_.FillNextTokenBitmask(&mask);
+      return true;
+    });
+    if (!filled) std::fill(allowed.begin(), allowed.end(), 0);
+    for (const TokenId id : vocabulary_->end_ids) Set(allowed, id, false);
+    if (!starts_text_ || tokens_ > 0) return;
+    // In two passes, since one such token's bytes elsewhere may be those of another here.
+    std::vector<bool> here;
+    for (const auto& [id, same] : vocabulary_->first_tokens) {
+      here.push_back(same >= 0 && (allowed[same / 32] >> (same % 32) & 1) != 0);
+    }
+    for (size_t i = 0; i < here.size(); ++i) {
+      Set(allowed, vocabulary_->first_tokens[i].id, here[i]);
+    }
+  }
+
+ private:
+  static void Set(std::span<uint32_t> allowed, TokenId id, bool value) {
+    if (static_cast<size_t>(id) / 32 >= allowed.size()) return;
+    const uint32_t bit = 1u << (id % 32);
+    allowed[id / 32] = value ? allowed[id / 32] | bit : allowed[id / 32] & ~bit;
+  }
+
+  bool FirstToken(TokenId id) const {
+    const auto& tokens = vocabulary_->first_tokens;
+    const auto found = std::lower_bound(tokens.begin(), tokens.end(), id,
+                                        [](const auto& token, TokenId i) { return token.id < i; });
+    return found != tokens.end() && found->id == id;
+  }
+
+  // False also behind a step that took too long: from there on nothing fits.
+  template <class Step>
+  bool Limited(int64_t micros_max, Step&& step) {
+    if (exhausted_) return false;
+    const int64_t before = ThreadMicros();
+    bool done = false;
+    try {
+      done = step();
+    } catch (const std::exception&) {  // the library's limits of depth
+      exhausted_ = true;
+    }
+    exhausted_ = exhausted_ || ThreadMicros() - before > micros_max;
+    return done && !exhausted_;
+  }
+
+  const std::shared_ptr<const GrammarVocabulary> vocabulary_;
+  xgrammar::GrammarMatcher matcher_;
+  const bool starts_text_;
+  int tokens_ = 0;
+  bool exhausted_ = false;
+};
+
+class GrammarOfLibrary : public CompiledGrammar {
+ public:
+  GrammarOfLibrary(std::shared_ptr<const GrammarVocabulary> vocabulary,
+                   xgrammar::CompiledGrammar compiled)
+      : vocabulary_(std::move(vocabulary)), compiled_(std::move(compiled)) {}
+
+  std::unique_ptr<AnswerWalk> Walk(bool starts_text) const override {
+    return std::make_unique<GrammarWalk>(vocabulary_, compiled_, starts_text);
+  }
+  size_t bytes() const override { return compiled_.MemorySizeBytes(); }
+
+ private:
+  const std::shared_ptr<const GrammarVocabulary> vocabulary_;
+  const xgrammar::CompiledGrammar compiled_;
+};
+
+FrameKind FrameOf(Grammar::Kind kind) {
+  switch (kind) {
+    case Grammar::Kind::kRegex:
+      return FrameKind::kRegex;
+    case Grammar::Kind::kRules:
+      return FrameKind::kEbnf;
+    case Grammar::Kind::kStructuralTag:
+      return FrameKind::kStructuralTag;
+    default:
+      return FrameKind::kJsonSchema;
+  }
+}
+
+// The text that the library is given; what it would leave out or read wrongly is refused.
+Result<std::string> ForLibrary(const Grammar& grammar) {
+  switch (grammar.kind) {
+    case Grammar::Kind::kJsonSchema: {
+      SLUICE_ASSIGN_OR_RETURN(const OrderedJson schema, RewriteSchema(grammar.text, !grammar.open));
+      return DumpJson(schema);
+    }
+    case Grammar::Kind::kRegex:
+      return WholeRegex(grammar.text);
+    case Grammar::Kind::kStructuralTag:
+      return RewriteStructuralTag(grammar.text);
+    default:
+      return grammar.text;
+  }
+}
+
+// What makes two grammars the same.
+std::string KeyOf(const Grammar& grammar) {
+  return StrCat(static_cast<int>(grammar.kind), grammar.open ? "o" : "c", grammar.text);
+}
+
+}  // namespace
+
+std::string_view NameOf(Grammar::Kind kind) {
+  switch (kind) {
+    case Grammar::Kind::kRegex:
+      return "the regex";
+    case Grammar::Kind::kRules:
+      return "the grammar";
+    case Grammar::Kind::kStructuralTag:
+      return "the structural tag";
+    default:
+      return "the JSON schema";
+  }
+}
+
+GrammarCompiler::GrammarCompiler(std::shared_ptr<const Tokenizer> tokenizer, int vocab,
+                                 std::vector<TokenId> end_ids)
+    : tokenizer_(std::move(tokenizer)), vocab_(vocab), end_ids_(std::move(end_ids)) {}
+
+GrammarCompiler::~GrammarCompiler() = default;
+
+std::shared_ptr<const CompiledGrammar> GrammarCompiler::Cached(const Grammar& grammar) const {
+  std::lock_guard lock(cache_mutex_);
+  const auto found = by_key_.find(KeyOf(grammar));
+  if (found == by_key_.end()) return nullptr;
+  cache_.splice(cache_.begin(), cache_, found->second);
+  return cache_.front().second;
+}
+
+void GrammarCompiler::Keep(std::string key, std::shared_ptr<const CompiledGrammar> compiled) {
+  std::lock_guard lock(cache_mutex_);
+  if (by_key_.contains(key)) return;
+  const auto size = [](const Entry& entry) { return entry.first.size() + entry.second->bytes(); };
+  cache_.emplace_front(std::move(key), std::move(compiled));
+  by_key_.emplace(cache_.front().first, cache_.begin());
+  cached_bytes_ += size(cache_.front());
+  while (cached_bytes_ > kCacheBytes) {
+    cached_bytes_ -= size(cache_.back());
+    by_key_.erase(cache_.back().first);
+    cache_.pop_back();
+  }
+}
+
+Result<std::shared_ptr<const GrammarVocabulary>> GrammarCompiler::Vocabulary() {
+  if (end_ids_.empty() || tokenizer_ == nullptr) {
+    return InvalidArgument(
+        "a grammar needs a model with a vocabulary and a token that ends an answer; send the "
+        "request without one",
+        "grammar");
+  }
+  std::lock_guard lock(vocabulary_mutex_);
+  if (vocabulary_ == nullptr) vocabulary_ = MakeVocabulary(tokenizer_, vocab_, end_ids_);
+  return vocabulary_;
+}
+
+Result<std::string> GrammarCompiler::CompileApart(const GrammarVocabulary& vocabulary,
+                                                  Grammar::Kind kind, std::string_view text) {
+  std::unique_ptr<GrammarProcess> process;
+  {
+    std::unique_lock lock(process_mutex_);
+    process_free_.wait(lock, [&] { return !idle_.empty() || processes_ < kProcessesMax; });
+    if (!idle_.empty()) {
+      process = std::move(idle_.back());
+      idle_.pop_back();
+    } else {
+      ++processes_;
+    }
+  }
+  Result<std::string> compiled = std::string();
+  // Once more where the system has ended a process that had nothing to do.
+  for (int tries = 0; tries < 2; ++tries) {
+    if (process == nullptr) {
+      auto started = GrammarProcess::Start(vocabulary.bytes);
+      if (!started.ok()) {
+        compiled = started.status();
+        break;
+      }
+      process = *std::move(started);
+    }
+    compiled = process->Compile(FrameOf(kind), text, NameOf(kind));
+    const bool again = process->ended_idle();
+    if (!process->running()) process = nullptr;
+    if (!again) break;
+  }
+  {
+    std::lock_guard lock(process_mutex_);
+    if (process != nullptr) {
+      idle_.push_back(std::move(process));
+    } else {
+      --processes_;
+    }
+  }
+  process_free_.notify_one();
+  return compiled;
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(const Grammar& grammar) {
+  CHECK(grammar.kind != Grammar::Kind::kNone);
+  if (auto cached = Cached(grammar)) return cached;
+  SLUICE_ASSIGN_OR_RETURN(const auto vocabulary, Vocabulary());
+  SLUICE_ASSIGN_OR_RETURN(const std::string text, ForLibrary(grammar));
+  SLUICE_ASSIGN_OR_RETURN(const std::string bytes, CompileApart(*vocabulary, grammar.kind, text));
+  auto compiled = ReadCompiled(bytes, vocabulary->info);
+  if (!compiled) {
+    return Status(StatusCode::kInternal, "the compiled grammar cannot be read", "grammar");
+  }
+  auto made = std::make_shared<const GrammarOfLibrary>(vocabulary, *std::move(compiled));
+  Keep(KeyOf(grammar), made);
+  return std::shared_ptr<const CompiledGrammar>(std::move(made));
+}
+
+}  // namespace sluice::text

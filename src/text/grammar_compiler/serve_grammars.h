@@ -1,0 +1,14 @@
+// The program that compiles grammars, for an engine that started it. A compile cannot be stopped
+// and may take minutes and gigabytes, so it happens here, where it has limits of its own.
+#pragma once
+
+namespace sluice::text {
+
+inline constexpr int kCompileSecondsMax = 2;      // of CPU time, for one grammar
+inline constexpr int kCompileMebibytesMax = 256;  // beside the vocabulary
+
+// Takes a vocabulary and grammars from `socket` until the other end is closed. A grammar that takes
+// too long ends the program with SIGPROF. Gives the exit status.
+int ServeGrammars(int socket);
+
+}  // namespace sluice::text

@@ -1,0 +1,533 @@
+#include "text/json_schema.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/str_cat.h"
+#include "text/schema_children.h"
+#include "text/schema_document.h"
+#include "text/schema_forms.h"
+#include "text/schema_negation.h"
+#include "text/whole_regex.h"
+
+namespace sluice::text {
+namespace {
+
+// Parts that are made within each other.
+constexpr int kNestingMax = 128;
+// Of integers' multipleOf, of repetitions: what the library compiles in reasonable time.
+constexpr int64_t kMultipleMax = 1000;
+constexpr double kExactMax = 9007199254740992.0;  // 2^53
+
+// Keywords that say something about one type of values.
+struct TypedKeyword {
+  const char* name;
+  uint8_t types;
+};
+constexpr TypedKeyword kTyped[] = {
+    {"minimum", kNumberType},          {"maximum", kNumberType},
+    {"exclusiveMinimum", kNumberType}, {"exclusiveMaximum", kNumberType},
+    {"multipleOf", kNumberType},       {"minLength", kStringType},
+    {"maxLength", kStringType},        {"pattern", kStringType},
+    {"format", kStringType},           {"items", kArrayType},
+    {"prefixItems", kArrayType},       {"unevaluatedItems", kArrayType},
+    {"minItems", kArrayType},          {"maxItems", kArrayType},
+    {"uniqueItems", kArrayType},       {"contains", kArrayType},
+    {"properties", kObjectType},       {"patternProperties", kObjectType},
+    {"propertyNames", kObjectType},    {"additionalProperties", kObjectType},
+    {"required", kObjectType},         {"unevaluatedProperties", kObjectType},
+    {"minProperties", kObjectType},    {"maxProperties", kObjectType},
+};
+
+// Formats that the library holds strings to.
+constexpr std::array kFormats = {"date",          "time",
+                                 "date-time",     "duration",
+                                 "email",         "ipv4",
+                                 "ipv6",          "uuid",
+                                 "hostname",      "uri",
+                                 "uri-reference", "uri-template",
+                                 "json-pointer",  "relative-json-pointer"};
+// Those of the drafts that it does not know.
+constexpr std::array kUnknownFormats = {"idn-email", "idn-hostname", "iri", "iri-reference",
+                                        "regex"};
+
+OrderedJson AnyReference();
+OrderedJson AnyValue();
+
+class Rewriter {
+ public:
+  Rewriter(SchemaDocument& document, bool closed)
+      : document_(document), expander_(document), closed_(closed) {}
+
+  Result<OrderedJson> Run() {
+    SLUICE_RETURN_IF_ERROR(CheckDialect());
+    const OrderedJson root = Part({&document_.root()});
+    if (status_.ok() && root == false) {
+      status_ = InvalidArgument("the JSON schema permits no value", "grammar");
+    }
+    SLUICE_RETURN_IF_ERROR(status_);
+    OrderedJson text = root;
+    text["$defs"] = {{"any", AnyValue()}};
+    for (size_t i = 0; i < parts_.size(); ++i) text["$defs"][StrCat("p", i)] = std::move(parts_[i]);
+    return text;
+  }
+
+ private:
+  // Keywords mean what those of json-schema.org do.
+  Status CheckDialect() const {
+    const OrderedJson& root = document_.root();
+    const auto dialect = root.is_object() ? root.find("$schema") : root.end();
+    if (!root.is_object() || dialect == root.end()) return OkStatus();
+    const std::string name = dialect->is_string() ? dialect->get<std::string>() : "";
+    for (const char* known : {"http://json-schema.org/", "https://json-schema.org/"}) {
+      if (name.starts_with(known)) return OkStatus();
+    }
+    return RefuseKeyword("$schema", "#", "must be a dialect of json-schema.org");
+  }
+
+  // The rewritten schema of a goal: a reference to a part, or false where nothing fits.
+  OrderedJson Part(const SchemaGoal& goal);
+  void EmitForm(const SchemaForm& form, OrderedJson* alternatives);
+  void EmitValues(const SchemaForm& form, const OrderedJson& first, OrderedJson* alternatives);
+  // What fits of one type; false: nothing does.
+  OrderedJson Number(const SchemaForm& form);
+  OrderedJson String(const SchemaForm& form);
+  OrderedJson Array(const SchemaForm& form);
+  OrderedJson Object(const SchemaForm& form);
+  void CheckArray(const SchemaForm& form, std::optional<int64_t> max_items);
+  void CheckObject(const SchemaForm& form, bool named);
+  // Of the names of properties, where the form says something of them; false: there is none. Null:
+  // it says nothing.
+  OrderedJson Names(const SchemaForm& form);
+
+  // The bound that is the largest, or the smallest, of those that a keyword sets.
+  std::optional<int64_t> Count(const SchemaForm& form, const char* keyword, bool largest);
+  std::optional<double> Bound(const SchemaForm& form, const char* keyword, bool largest);
+  void Refuse(const SchemaForm& form, size_t member, std::string_view keyword,
+              std::string_view why) {
+    if (!status_.ok()) return;
+    status_ = RefuseKeyword(keyword, document_.PlaceOf(*form.members[member].schema), why);
+  }
+
+  // An `if` evaluates what it names though it asserts nothing, and what is negated does not.
+  void RefuseBesideIf(const SchemaForm& form, size_t member, std::string_view keyword) {
+    if (form.Find(member, keyword) == nullptr) return;
+    for (size_t i = 0; i < form.members.size(); ++i) {
+      if (form.Find(i, "if") == nullptr && form.Find(i, kNegated) == nullptr) continue;
+      Refuse(form, member, keyword, "is not supported beside if, not, or a oneOf that needs one");
+    }
+  }
+
+  const SchemaDocument& document_;
+  SchemaExpander expander_;
+  const bool closed_;
+  Status status_;  // the first refusal; all else is then of no use
+  std::map<SchemaGoal, OrderedJson> known_;
+  std::vector<OrderedJson> parts_;
+  int nesting_ = 0;
+};
+
+OrderedJson AnyReference() { return {{"$ref", "#/$defs/any"}}; }
+
+// What the library itself takes for any value has spaces within.
+OrderedJson AnyValue() {
+  OrderedJson alternatives = OrderedJson::array();
+  for (const char* type : {"null", "boolean", "number", "string"}) {
+    alternatives.push_back({{"type", type}});
+  }
+  alternatives.push_back({{"type", "array"}, {"items", AnyReference()}});
+  alternatives.push_back({{"type", "object"}, {"additionalProperties", AnyReference()}});
+  return {{"anyOf", std::move(alternatives)}};
+}
+
+bool Constrains(const SchemaForm& form, uint8_t types) {
+  return std::any_of(std::begin(kTyped), std::end(kTyped), [&](const TypedKeyword& keyword) {
+    if ((keyword.types & types) == 0) return false;
+    for (size_t i = 0; i < form.members.size(); ++i) {
+      if (form.Find(i, keyword.name) != nullptr) return true;
+    }
+    return false;
+  });
+}
+
+OrderedJson Rewriter::Part(const SchemaGoal& goal) {
+  const auto [known, is_new] = known_.try_emplace(goal, AnyReference());
+  if (!is_new || goal.empty() || !status_.ok()) return known->second;
+  if (parts_.size() >= kSchemaPartsMax || nesting_ >= kNestingMax) {
+    status_ = InvalidArgument(
+        StrCat("the JSON schema has more than ", kSchemaPartsMax, " parts, or ", kNestingMax,
+               " within each other, with its references written out; send a smaller one"),
+        "grammar");
+    return false;
+  }
+  const size_t index = parts_.size();
+  parts_.emplace_back();
+  // It may stand within itself.
+  OrderedJson& reference = known->second;
+  reference = {{"$ref", StrCat("#/$defs/p", index)}};
+  auto forms = expander_.Expand(goal);
+  if (!forms.ok()) {
+    status_ = forms.status();
+    return false;
+  }
+  ++nesting_;
+  OrderedJson alternatives = OrderedJson::array();
+  for (const SchemaForm& form : *forms) EmitForm(form, &alternatives);
+  --nesting_;
+  const OrderedJson any = AnyReference();
+  if (std::find(alternatives.begin(), alternatives.end(), any) != alternatives.end()) {
+    parts_[index] = any;
+  } else if (alternatives.empty()) {
+    parts_[index] = {{"type", "null"}};  // nothing refers to it but itself
+    reference = false;
+  } else if (alternatives.size() == 1) {
+    parts_[index] = std::move(alternatives[0]);
+  } else {
+    parts_[index]["anyOf"] = std::move(alternatives);
+  }
+  return reference;
+}
+
+void Rewriter::EmitForm(const SchemaForm& form, OrderedJson* alternatives) {
+  for (const SchemaForm::Member& member : form.members) {
+    for (const char* keyword : {"const", "enum"}) {
+      const auto found = member.schema->find(keyword);
+      if (found == member.schema->end()) continue;
+      if (keyword[0] == 'c') return EmitValues(form, OrderedJson::array({*found}), alternatives);
+      if (found->is_array()) return EmitValues(form, *found, alternatives);
+      const size_t index = static_cast<size_t>(&member - form.members.data());
+      return Refuse(form, index, keyword, "must be an array");
+    }
+  }
+  if (form.types == kAllTypes && !Constrains(form, kAllTypes)) {
+    alternatives->push_back(AnyReference());
+    return;
+  }
+  const auto add = [&](OrderedJson schema) {
+    if (schema != false) alternatives->push_back(std::move(schema));
+  };
+  if ((form.types & kNullType) != 0) add({{"type", "null"}});
+  if ((form.types & kBooleanType) != 0) add({{"type", "boolean"}});
+  if ((form.types & kNumberType) != 0) add(Number(form));
+  if ((form.types & kStringType) != 0) add(String(form));
+  if ((form.types & kArrayType) != 0) add(Array(form));
+  if ((form.types & kObjectType) != 0) add(Object(form));
+}
+
+// Values that all schemas of the form list, and that have one of its types.
+void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
+                          OrderedJson* alternatives) {
+  OrderedJson values = OrderedJson::array();
+  uint8_t types = 0;
+  for (const OrderedJson& value : first) {
+    bool fits = (TypeOf(value) & form.types) != 0;
+    for (size_t i = 0; i < form.members.size() && fits; ++i) {
+      if (const OrderedJson* only = form.Find(i, "const")) fits = SameValue(*only, value);
+      const OrderedJson* list = form.Find(i, "enum");
+      if (list == nullptr || !fits) continue;
+      fits = std::any_of(list->begin(), list->end(),
+                         [&](const OrderedJson& other) { return SameValue(other, value); });
+    }
+    if (!fits) continue;
+    values.push_back(value);
+    types |= TypeOf(value);
+  }
+  for (const TypedKeyword& keyword : kTyped) {
+    for (size_t i = 0; i < form.members.size() && (keyword.types & types) != 0; ++i) {
+      if (form.Find(i, keyword.name) == nullptr) continue;
+      return Refuse(form, i, keyword.name, "is not supported beside const or enum");
+    }
+  }
+  if (!values.empty()) alternatives->push_back({{"enum", std::move(values)}});
+}
+
+std::optional<double> Rewriter::Bound(const SchemaForm& form, const char* keyword, bool largest) {
+  std::optional<double> bound;
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* value = form.Find(i, keyword);
+    if (value == nullptr) continue;
+    if (!value->is_number() || std::abs(value->get<double>()) > kExactMax) {
+      Refuse(form, i, keyword, "must be a number, of at most 2^53");
+      continue;
+    }
+    const double number = value->get<double>();
+    if (!bound || (largest ? number > *bound : number < *bound)) bound = number;
+  }
+  return bound;
+}
+
+std::optional<int64_t> Rewriter::Count(const SchemaForm& form, const char* keyword, bool largest) {
+  const std::optional<double> bound = Bound(form, keyword, largest);
+  if (!bound) return std::nullopt;
+  const bool whole = *bound >= 0 && *bound == std::floor(*bound);
+  for (size_t i = 0; i < form.members.size() && !whole; ++i) {
+    if (form.Find(i, keyword) != nullptr)
+      Refuse(form, i, keyword, "must be an integer of 0 or more");
+  }
+  return static_cast<int64_t>(*bound);
+}
+
+OrderedJson NumberJson(double value) {
+  const bool whole = value == std::floor(value);
+  return whole ? OrderedJson(static_cast<int64_t>(value)) : OrderedJson(value);
+}
+
+OrderedJson Rewriter::Number(const SchemaForm& form) {
+  std::optional<double> low = Bound(form, "minimum", true);
+  std::optional<double> high = Bound(form, "maximum", false);
+  std::optional<double> above = Bound(form, "exclusiveMinimum", true);
+  std::optional<double> below = Bound(form, "exclusiveMaximum", false);
+  uint8_t types = form.types & kNumberType;
+  std::optional<int64_t> multiple;
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* value = form.Find(i, "multipleOf");
+    if (value == nullptr) continue;
+    const double number = value->is_number() ? value->get<double>() : 0;
+    if (number < 1 || number > kMultipleMax || number != std::floor(number)) {
+      Refuse(form, i, "multipleOf", StrCat("is supported for integers from 1 to ", kMultipleMax));
+    } else if (multiple && *multiple != static_cast<int64_t>(number)) {
+      Refuse(form, i, "multipleOf", "is supported once for a value");
+    } else if (number > 1 && (low || high || above || below)) {
+      Refuse(form, i, "multipleOf", "is not supported beside a minimum or maximum");
+    }
+    multiple = static_cast<int64_t>(number);
+    types &= kIntegerType;
+  }
+  if (types == kFractionType) {
+    Refuse(form, 0, "type", "permits numbers that are no integers alone, which is not supported");
+    return false;
+  }
+  OrderedJson schema = {{"type", types == kIntegerType ? "integer" : "number"}};
+  if (types == kIntegerType) {
+    if (low) low = std::ceil(*low);
+    if (high) high = std::floor(*high);
+    if (above) low = std::max(low.value_or(-kExactMax), std::floor(*above) + 1);
+    if (below) high = std::min(high.value_or(kExactMax), std::ceil(*below) - 1);
+    above = below = std::nullopt;
+    if (multiple && *multiple > 1) schema["multipleOf"] = *multiple;
+  }
+  if (low && above) (*above >= *low ? low : above).reset();
+  if (high && below) (*below <= *high ? high : below).reset();
+  const double least = low.value_or(above.value_or(-kExactMax));
+  const double most = high.value_or(below.value_or(kExactMax));
+  if (least > most || (least == most && (above || below))) return false;
+  if (low) schema["minimum"] = NumberJson(*low);
+  if (high) schema["maximum"] = NumberJson(*high);
+  if (above) schema["exclusiveMinimum"] = NumberJson(*above);
+  if (below) schema["exclusiveMaximum"] = NumberJson(*below);
+  return schema;
+}
+
+OrderedJson Rewriter::String(const SchemaForm& form) {
+  const std::optional<int64_t> least = Count(form, "minLength", true);
+  const std::optional<int64_t> most = Count(form, "maxLength", false);
+  OrderedJson schema = {{"type", "string"}};
+  // The library reads one of these.
+  const char* read = least || most ? "minLength or maxLength" : nullptr;
+  for (const char* keyword : {"pattern", "format"}) {
+    for (size_t i = 0; i < form.members.size(); ++i) {
+      const OrderedJson* value = form.Find(i, keyword);
+      if (value == nullptr) continue;
+      if (!value->is_string()) {
+        Refuse(form, i, keyword, "must be a string");
+        continue;
+      }
+      const std::string& text = value->get_ref<const std::string&>();
+      if (keyword[0] == 'f') {
+        if (std::find(kUnknownFormats.begin(), kUnknownFormats.end(), text) !=
+            kUnknownFormats.end()) {
+          Refuse(form, i, keyword, StrCat("has the format ", text, ", which is not supported"));
+        }
+        if (std::find(kFormats.begin(), kFormats.end(), text) == kFormats.end()) continue;
+      }
+      if (read != nullptr) {
+        Refuse(form, i, keyword, StrCat("is not supported beside ", read));
+      }
+      read = keyword;
+      schema[keyword] = text;
+      if (keyword[0] == 'f') continue;
+      const auto whole = WholeStringRegex(text);
+      if (whole.ok()) schema[keyword] = *whole;
+      if (!whole.ok())
+        Refuse(form, i, keyword, StrCat("is not supported: ", whole.status().message()));
+    }
+  }
+  if (least && most && *least > *most) return false;
+  if (least) schema["minLength"] = *least;
+  if (most) schema["maxLength"] = *most;
+  return schema;
+}
+
+void Rewriter::CheckArray(const SchemaForm& form, std::optional<int64_t> max_items) {
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* items = form.Find(i, "items");
+    const OrderedJson* front = form.Find(i, "prefixItems");
+    if (front != nullptr && (!front->is_array() || (items != nullptr && items->is_array()))) {
+      Refuse(form, i, "prefixItems", "must be an array, without another in items");
+    }
+    RefuseBesideIf(form, i, "unevaluatedItems");
+    const OrderedJson* unique = form.Find(i, "uniqueItems");
+    if (unique != nullptr && *unique != false && max_items.value_or(2) > 1) {
+      Refuse(form, i, "uniqueItems", "is not supported");
+    }
+    if (form.Find(i, "contains") == nullptr) continue;
+    const OrderedJson* least = form.Find(i, "minContains");
+    const bool none_needed = least != nullptr && *least == 0;
+    if (!none_needed || form.Find(i, "maxContains") != nullptr) {
+      Refuse(form, i, "contains", "is not supported");
+    }
+    for (size_t j = 0; j < form.members.size(); ++j) {
+      if (form.Find(j, "unevaluatedItems") == nullptr) continue;
+      Refuse(form, j, "unevaluatedItems", "is not supported beside contains");
+    }
+  }
+}
+
+OrderedJson Rewriter::Array(const SchemaForm& form) {
+  const std::optional<int64_t> least = Count(form, "minItems", true);
+  std::optional<int64_t> most = Count(form, "maxItems", false);
+  CheckArray(form, most);
+  size_t front = 0;
+  for (size_t i = 0; i < form.members.size(); ++i) front = std::max(front, FrontItems(form, i));
+  OrderedJson schema = {{"type", "array"}};
+  OrderedJson items = OrderedJson::array();
+  for (size_t i = 0; i < front && status_.ok(); ++i) {
+    if (most && *most <= static_cast<int64_t>(i)) break;
+    OrderedJson item = Part(ItemGoal(form, i));
+    if (item == false) {
+      most = static_cast<int64_t>(i);
+      break;
+    }
+    items.push_back(std::move(item));
+  }
+  const bool ends = most && *most <= static_cast<int64_t>(items.size());
+  OrderedJson rest = ends ? OrderedJson(false) : Part(ItemGoal(form, front));
+  if (rest == false) {
+    const auto longest = static_cast<int64_t>(items.size());
+    if (least && *least > longest) return false;
+    if (!most || *most >= longest) most.reset();
+  }
+  if (least && most && *least > *most) return false;
+  if (!items.empty()) schema["prefixItems"] = std::move(items);
+  schema["items"] = std::move(rest);
+  if (least && *least > 0) schema["minItems"] = *least;
+  if (most) schema["maxItems"] = *most;
+  return schema;
+}
+
+void Rewriter::CheckObject(const SchemaForm& form, bool named) {
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* properties = form.Find(i, "properties");
+    if (properties != nullptr && !properties->is_object()) {
+      Refuse(form, i, "properties", "must be an object");
+    }
+    RefuseBesideIf(form, i, "unevaluatedProperties");
+    const OrderedJson* required = form.Find(i, "required");
+    const auto is_text = [](const OrderedJson& name) { return name.is_string(); };
+    if (required != nullptr &&
+        !(required->is_array() && std::all_of(required->begin(), required->end(), is_text))) {
+      Refuse(form, i, "required", "must be an array of strings");
+    }
+    const OrderedJson* patterns = form.Find(i, "patternProperties");
+    if (patterns != nullptr && !patterns->empty()) {
+      Refuse(form, i, "patternProperties", "is not supported");
+    }
+    if (form.Find(i, "propertyNames") != nullptr && named) {
+      Refuse(form, i, "propertyNames", "is not supported beside properties or required");
+    }
+    for (const char* keyword : {"minProperties", "maxProperties"}) {
+      if (form.Find(i, keyword) != nullptr && named) {
+        Refuse(form, i, keyword, "is not supported beside properties or required");
+      }
+    }
+  }
+}
+
+OrderedJson Rewriter::Names(const SchemaForm& form) {
+  SchemaGoal goal;
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    if (const OrderedJson* names = form.Find(i, "propertyNames")) AddTo(&goal, names);
+  }
+  if (goal.empty()) return nullptr;
+  auto forms = expander_.Expand(goal);
+  if (!forms.ok()) {
+    status_ = forms.status();
+    return false;
+  }
+  OrderedJson alternatives = OrderedJson::array();
+  for (SchemaForm& names : *forms) {
+    names.types &= kStringType;
+    if (names.types != 0) EmitForm(names, &alternatives);
+  }
+  if (alternatives.empty()) return false;
+  if (alternatives.size() == 1) return alternatives[0];
+  return {{"anyOf", std::move(alternatives)}};
+}
+
+OrderedJson Rewriter::Object(const SchemaForm& form) {
+  std::vector<std::string> names, required;
+  const auto add = [](std::vector<std::string>* list, const std::string& name) {
+    if (std::find(list->begin(), list->end(), name) == list->end()) list->push_back(name);
+  };
+  bool open = !closed_;  // unless a schema says something of other properties
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* properties = form.Find(i, "properties");
+    open = open || form.Find(i, "additionalProperties") != nullptr ||
+           form.Find(i, "unevaluatedProperties") != nullptr;
+    if (properties == nullptr || !properties->is_object()) continue;
+    for (const auto& [name, part] : properties->items()) add(&names, name);
+  }
+  open = open || names.empty();
+  CheckObject(form, !names.empty());
+  if (!status_.ok()) return false;
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* list = form.Find(i, "required");
+    if (list == nullptr) continue;
+    for (const OrderedJson& name : *list) add(&required, name.get<std::string>());
+  }
+  for (const std::string& name : required) add(&names, name);
+  CheckObject(form, !names.empty());
+  OrderedJson others = open ? Part(OtherGoal(form)) : OrderedJson(false);
+  OrderedJson schema = {{"type", "object"}};
+  OrderedJson other_names = Names(form);
+  if (other_names == false) others = false;
+  if (others != false && !other_names.is_null()) schema["propertyNames"] = std::move(other_names);
+  OrderedJson properties = OrderedJson::object();
+  for (const std::string& name : names) {
+    OrderedJson part = Part(PropertyGoal(form, name));
+    if (part != false) {
+      properties[name] = std::move(part);
+      continue;
+    }
+    if (std::find(required.begin(), required.end(), name) != required.end()) return false;
+  }
+  if (others != false && !names.empty()) {
+    // The library would take another spelling of a name, with escapes, for another name.
+    schema["propertyNames"] = {{"type", "string"}, {"pattern", OtherStringsRegex(names)}};
+  }
+  if (!properties.empty()) schema["properties"] = std::move(properties);
+  if (!required.empty()) schema["required"] = required;
+  schema["additionalProperties"] = std::move(others);
+  const std::optional<int64_t> least = Count(form, "minProperties", true);
+  const std::optional<int64_t> most = Count(form, "maxProperties", false);
+  if (least && most && *least > *most) return false;
+  if (least && *least > 0) {
+    if (schema["additionalProperties"] == false) return false;
+    schema["minProperties"] = *least;
+  }
+  if (most) schema["maxProperties"] = *most;
+  return schema;
+}
+
+}  // namespace
+
+Result<OrderedJson> RewriteSchema(std::string_view schema, bool closed) {
+  SLUICE_ASSIGN_OR_RETURN(const auto document, SchemaDocument::Parse(schema));
+  return Rewriter(*document, closed).Run();
+}
+
+}  // namespace sluice::text

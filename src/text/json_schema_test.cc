@@ -1,0 +1,142 @@
+#include "text/json_schema.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/str_cat.h"
+
+namespace sluice::text {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Json kAny = {{"$ref", "#/$defs/any"}};
+
+// The first part of what a schema becomes, which is that of the root.
+Json Root(std::string_view schema, bool closed = false) {
+  const auto rewritten = RewriteSchema(schema, closed);
+  EXPECT_TRUE(rewritten.ok()) << rewritten.status().message();
+  if (!rewritten.ok()) return nullptr;
+  const auto json = ParseJson(DumpJson(*rewritten), "the schema");
+  return (*json)["$ref"] == "#/$defs/p0" ? (*json)["$defs"]["p0"] : *json;
+}
+
+std::string Refusal(std::string_view schema) {
+  const auto text = RewriteSchema(schema, false);
+  EXPECT_FALSE(text.ok()) << *text;
+  if (text.ok()) return "";
+  EXPECT_EQ(text.status().field(), "grammar");
+  EXPECT_EQ(text.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_LT(text.status().message().size(), 600u);
+  return text.status().message();
+}
+
+TEST(RewriteSchemaTest, WhatIsSaidOfOneTypeLeavesTheOthersFree) {
+  const Json root = Root(R"({"minLength": 2})");
+  ASSERT_EQ(root["anyOf"].size(), 6u);
+  EXPECT_EQ(root["anyOf"][3], (Json{{"type", "string"}, {"minLength", 2}}));
+  EXPECT_EQ(Root(R"({"type": "string", "minLength": 2})"),
+            (Json{{"type", "string"}, {"minLength", 2}}));
+  EXPECT_EQ(Root("{}"), kAny);
+  EXPECT_EQ(Root(R"({"title": "a", "x-order": 3, "default": 1})"), kAny);
+}
+
+TEST(RewriteSchemaTest, SchemasThatHoldTogetherBecomeOne) {
+  EXPECT_EQ(
+      Root(R"({"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 9.5}], "minimum": 1})"),
+      (Json{{"type", "integer"}, {"minimum", 3}, {"maximum", 9}}));
+  EXPECT_EQ(Root(R"({"$ref": "#/$defs/a", "maxLength": 4, "$defs": {"a": {"type": "string"}}})"),
+            (Json{{"type", "string"}, {"maxLength", 4}}));
+  EXPECT_EQ(Root(R"({"type": ["string", "null"], "enum": ["a", 1, null]})"),
+            (Json{{"enum", {"a", nullptr}}}));
+}
+
+TEST(RewriteSchemaTest, AClosedObjectHoldsWhatItNames) {
+  const char* const schema = R"({"type": "object", "properties": {"a": {}}})";
+  EXPECT_EQ(Root(schema, true)["additionalProperties"], false);
+  EXPECT_NE(Root(schema, false)["additionalProperties"], false);
+  EXPECT_NE(Root(R"({"type": "object"})", true)["additionalProperties"], false);
+}
+
+TEST(RewriteSchemaTest, ASchemaMayStandWithinItself) {
+  const Json root = Root(R"({"type": "object", "properties": {"next": {"$ref": "#"}},
+                             "additionalProperties": false})");
+  EXPECT_THAT(root["properties"]["next"].dump(), HasSubstr("#/$defs/p"));
+  EXPECT_EQ(Root(R"({"$ref": "#"})"), kAny);
+}
+
+TEST(RewriteSchemaTest, WhatIsNotSupportedIsNamedWithItsPlace) {
+  EXPECT_THAT(
+      Refusal(R"({"properties": {"a/b": {"items": {"contains": {}}}}})"),
+      HasSubstr(R"(the keyword "contains" of the JSON schema at "#/properties/a~1b/items")"));
+  for (const char* schema :
+       {R"({"patternProperties": {"a": {}}})", R"({"propertyNames": {}, "required": ["a"]})",
+        R"({"if": {"pattern": "a"}, "then": false})", R"({"$schema": "http://elsewhere.org/"})",
+        R"({"uniqueItems": true})", R"({"$dynamicRef": "#a"})", R"({"not": {"items": {}}})",
+        R"({"multipleOf": 0.5})", R"({"$ref": "http://elsewhere.org/schema"})",
+        R"({"oneOf": [{"type": "string"}, {"pattern": "a"}]})", R"({"type": "text"})",
+        R"({"minLength": -1})", R"({"minLength": 1.5})", R"({"maximum": "3"})",
+        R"({"pattern": "a", "maxLength": 2})", R"({"format": "regex"})", R"({"anyOf": []})",
+        R"({"required": "a"})", R"({"properties": []})"}) {
+    EXPECT_THAT(Refusal(schema), HasSubstr("the keyword ")) << schema;
+  }
+  EXPECT_THAT(Refusal("false"), HasSubstr("permits no value"));
+  EXPECT_THAT(Refusal(R"({"type": "object", "required": ["a"], "additionalProperties": false})"),
+              HasSubstr("permits no value"));
+  EXPECT_THAT(Refusal("3"), HasSubstr("neither an object nor true or false"));
+  EXPECT_THAT(Refusal("{"), HasSubstr("the JSON schema"));
+}
+
+TEST(RewriteSchemaTest, OneOfIsTakenWhereItsSchemasAreApart) {
+  EXPECT_EQ(Root(R"({"oneOf": [{"type": "string"}, {"type": "null"}]})")["anyOf"].size(), 2u);
+  EXPECT_EQ(Root(R"({"oneOf": [
+      {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+      {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]}]})")["anyOf"]
+                .size(),
+            2u);
+}
+
+TEST(RewriteSchemaTest, WhatOtherKeywordsSayBecomesAlternatives) {
+  const Json branches = Root(R"({"type": "string", "if": {"minLength": 3},
+                                "then": {"maxLength": 5}, "else": {"maxLength": 1}})");
+  EXPECT_EQ(branches["anyOf"][0], (Json{{"type", "string"}, {"minLength", 3}, {"maxLength", 5}}));
+  EXPECT_EQ(branches["anyOf"][1], (Json{{"type", "string"}, {"maxLength", 1}}));
+  EXPECT_EQ(Root(R"({"type": "integer", "not": {"minimum": 3}})"),
+            (Json{{"type", "integer"}, {"maximum", 2}}));
+  EXPECT_EQ(
+      Root(R"({"type": "number", "oneOf": [{"minimum": 1}, {"maximum": 2}]})")["anyOf"].size(), 2u);
+  const Json depends = Root(R"({"type": "object", "properties": {"a": {}, "b": {}},
+                               "additionalProperties": false, "dependentRequired": {"a": ["b"]}})");
+  ASSERT_EQ(depends["anyOf"].size(), 2u);
+  EXPECT_FALSE(depends["anyOf"][0]["properties"].contains("a"));
+  EXPECT_EQ(depends["anyOf"][1]["required"], (Json{"a", "b"}));
+}
+
+// What would take long or much ends soon with a sentence.
+TEST(RewriteSchemaTest, LargeSchemasAreRefusedSoon) {
+  std::string deep;
+  for (int i = 0; i < 10'000; ++i) deep += R"({"items":)";
+  EXPECT_THAT(Refusal(deep), HasSubstr("the JSON schema"));
+  std::string chain = R"({"$ref":"#/$defs/d0","$defs":{)";
+  for (int i = 0; i < 2000; ++i) {
+    chain += StrCat(i > 0 ? "," : "", "\"d", i, R"(":{"items":{"$ref":"#/$defs/d)", i + 1, "\"}}");
+  }
+  EXPECT_THAT(Refusal(chain + R"(,"d2000":{}}})"), HasSubstr("within each other"));
+  std::string product = R"({"allOf":[)";
+  for (int i = 0; i < 12; ++i) {
+    product +=
+        StrCat(i > 0 ? "," : "", R"({"anyOf":[{"minimum":)", i, R"(},{"maxLength":)", i, "}]}");
+  }
+  EXPECT_THAT(Refusal(product + "]}"), HasSubstr("alternatives"));
+  std::string values = R"({"enum":[0)";
+  for (int i = 1; i < 20'000; ++i) values += StrCat(",", i);
+  EXPECT_THAT(Refusal(values + "]}"), HasSubstr("the JSON schema"));
+  std::string nested = R"({"type": "string"})";
+  for (int i = 0; i < 16; ++i) nested = StrCat(R"({"oneOf":[)", nested, R"(,{"type":"null"}]})");
+  RewriteSchema(nested, false).ok();
+}
+
+}  // namespace
+}  // namespace sluice::text

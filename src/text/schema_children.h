@@ -1,0 +1,18 @@
+// What a form says of the items of an array and of the properties of an object. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "text/schema_forms.h"
+
+namespace sluice::text {
+
+// How many items at the front of an array a member of the form has schemas for, one by one.
+size_t FrontItems(const SchemaForm& form, size_t member);
+// What has to hold of an item, of a named property, and of one that no member names.
+SchemaGoal ItemGoal(const SchemaForm& form, size_t index);
+SchemaGoal PropertyGoal(const SchemaForm& form, const std::string& name);
+SchemaGoal OtherGoal(const SchemaForm& form);
+
+}  // namespace sluice::text

@@ -1,0 +1,88 @@
+// What schemas that hold together come to: forms, of which one holds. $ref, allOf, anyOf, oneOf and
+// not are worked in; what asserts something of one type of value is left for the reader.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/schema_document.h"
+
+namespace sluice::text {
+
+// Types of JSON values, as bits; a number is an integer or has a fraction.
+enum SchemaTypes : uint8_t {
+  kNullType = 1,
+  kBooleanType = 2,
+  kIntegerType = 4,
+  kFractionType = 8,
+  kStringType = 16,
+  kArrayType = 32,
+  kObjectType = 64,
+  kNumberType = kIntegerType | kFractionType,
+  kAllTypes = 127,
+};
+
+uint8_t TypeOf(const OrderedJson& value);
+// Whether the two are the same value: 1 is 1.0, and the order of keys says nothing.
+bool SameValue(const OrderedJson& a, const OrderedJson& b);
+
+// Schemas of one document that hold together, each once; none: anything goes.
+using SchemaGoal = std::vector<const OrderedJson*>;
+void AddTo(SchemaGoal* goal, const OrderedJson* schema);
+
+struct SchemaForm {
+  struct Member {
+    const OrderedJson* schema;  // an object
+    int parent;                 // the member that applies it to the same value, or -1
+  };
+  std::vector<Member> members;  // in the order in which they are met
+  uint8_t types = kAllTypes;
+
+  const OrderedJson* Find(size_t member, std::string_view keyword) const;
+  // Whether `member` is `root`, or is applied by it, however far.
+  bool IsWithin(int member, int root) const;
+};
+
+class SchemaExpander {
+ public:
+  explicit SchemaExpander(SchemaDocument& document) : document_(document) {}
+
+  // No form: nothing fits. kInvalidArgument names what is not supported.
+  Result<std::vector<SchemaForm>> Expand(const SchemaGoal& goal);
+
+ private:
+  struct Pending {
+    const OrderedJson* schema;
+    int parent;
+  };
+  // Of these schemas at least one holds.
+  struct Choice {
+    const OrderedJson* schemas;
+    int parent;
+    bool any_number;  // more than one may hold
+  };
+
+  Status Go(SchemaForm form, std::vector<Pending> pending, std::vector<Choice> choices,
+            std::vector<SchemaForm>* forms);
+  Status AddMember(const Pending& next, SchemaForm* form, std::vector<Pending>* pending,
+                   std::vector<Choice>* choices);
+  Status AddNegation(const OrderedJson& schema, int self, SchemaForm* form,
+                     std::vector<Pending>* pending);
+  // What stands for a keyword of `schema`, as Refuse says where nothing does; made once.
+  Result<const OrderedJson*> StandIn(std::string_view keyword, const OrderedJson& schema);
+  Status GoOn(const SchemaForm& form, std::vector<Choice> choices, std::vector<SchemaForm>* forms);
+  // Whether no value can fit two of the schemas.
+  Result<bool> AreAllApart(const OrderedJson& one_of);
+  Status Refuse(std::string_view keyword, const OrderedJson& schema, std::string_view why) const;
+
+  SchemaDocument& document_;
+  size_t steps_ = 0;
+  std::map<const OrderedJson*, bool> apart_;  // the lists of oneOf that were looked at
+  std::map<std::pair<std::string, const OrderedJson*>, const OrderedJson*> stand_ins_;
+};
+
+}  // namespace sluice::text

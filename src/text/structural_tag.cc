@@ -1,0 +1,68 @@
+#include "text/structural_tag.h"
+
+#include <utility>
+
+#include "base/json.h"
+#include "sluice/limits.h"
+#include "text/json_schema.h"
+
+namespace sluice::text {
+namespace {
+
+OrderedJson FormatOfStructures(const OrderedJson& tag) {
+  OrderedJson tags = OrderedJson::array();
+  for (const OrderedJson& part : tag["structures"]) {
+    if (!part.is_object()) continue;
+    OrderedJson content = {{"type", "json_schema"},
+                           {"json_schema", part.value("schema", OrderedJson())}};
+    tags.push_back({{"type", "tag"},
+                    {"begin", part.value("begin", OrderedJson())},
+                    {"content", std::move(content)},
+                    {"end", part.value("end", OrderedJson())}});
+  }
+  return {{"type", "triggered_tags"},
+          {"triggers", tag.value("triggers", OrderedJson::array())},
+          {"tags", std::move(tags)}};
+}
+
+Status RewriteSchemas(OrderedJson* part) {
+  if (part->is_object() && part->value("type", OrderedJson()) == "json_schema" &&
+      part->contains("json_schema")) {
+    OrderedJson& schema = (*part)["json_schema"];
+    SLUICE_ASSIGN_OR_RETURN(
+        OrderedJson rewritten,
+        RewriteSchema(schema.is_string() ? schema.get<std::string>() : DumpJson(schema), false));
+    // In other styles than JSON the library looks for the properties at the root itself.
+    if (part->value("style", OrderedJson("json")) != "json") return OkStatus();
+    schema = std::move(rewritten);
+    if (!part->contains("max_whitespace_cnt")) (*part)["max_whitespace_cnt"] = 1;
+    return OkStatus();
+  }
+  if (!part->is_structured()) return OkStatus();
+  for (OrderedJson& inner : *part) SLUICE_RETURN_IF_ERROR(RewriteSchemas(&inner));
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::string> RewriteStructuralTag(std::string_view tag) {
+  JsonLimits limits;
+  limits.bytes_max = limits::kGrammarBytesMax;
+  limits.depth_max = kSchemaDepthMax;
+  limits.values_max = kSchemaValuesMax;
+  auto json = ParseOrderedJson(tag, "the structural tag", limits);
+  if (!json.ok()) return InvalidArgument(json.status().message(), "grammar");
+  if (!json->is_object()) {
+    return InvalidArgument("the structural tag is no object; it must have a format", "grammar");
+  }
+  if (!json->contains("format") && json->contains("structures")) {
+    *json = {{"type", "structural_tag"}, {"format", FormatOfStructures(*json)}};
+  }
+  if (!json->contains("format")) {
+    return InvalidArgument("the structural tag has no format; give it one", "grammar");
+  }
+  SLUICE_RETURN_IF_ERROR(RewriteSchemas(&*json));
+  return DumpJson(*json);
+}
+
+}  // namespace sluice::text

@@ -1,0 +1,172 @@
+#include "text/whole_regex.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/str_cat.h"
+#include "base/utf8.h"
+#include "base/visible.h"
+
+namespace sluice::text {
+namespace {
+
+// Characters of names, each of which takes some 5 ms to compile over a vocabulary of 128,000
+// tokens.
+constexpr size_t kToldApartMax = 48;
+
+Status Refuse(std::string_view regex, std::string_view why) {
+  return InvalidArgument(StrCat("the regex ", Quote(Utf8Prefix(regex, 100)), " ", why), "grammar");
+}
+
+// One alternative without its anchors.
+std::string Whole(std::string_view part, bool anywhere, bool ends_with_anchor) {
+  std::string whole;
+  if (part.starts_with('^')) {
+    part.remove_prefix(1);
+  } else if (anywhere) {
+    whole += ".*";
+  }
+  if (ends_with_anchor) part.remove_suffix(1);
+  whole += part;
+  if (anywhere && !ends_with_anchor) whole += ".*";
+  return whole;
+}
+
+// In a JSON string: \n and the like, the quote and the backslash are escaped there.
+bool IsEscapedInJson(std::string_view rest) {
+  if (rest[0] == '"') return true;
+  return rest[0] == '\\' && rest.size() > 1 &&
+         std::string_view("\\\"nrtfv0").find(rest[1]) != std::string_view::npos;
+}
+
+Result<std::string> Rewritten(std::string_view regex, bool anywhere) {
+  std::vector<std::string> alternatives;
+  size_t begin = 0;
+  int depth = 0;
+  bool in_class = false;
+  bool anchored = false;  // the last character was a $ that may end an alternative
+  const auto end_alternative = [&](size_t end) {
+    const std::string_view part = regex.substr(begin, end - begin);
+    alternatives.push_back(Whole(part, anywhere, anchored && part.ends_with('$')));
+    begin = end + 1;
+    anchored = false;
+  };
+  for (size_t i = 0; i < regex.size(); ++i) {
+    const char c = regex[i];
+    if (c == '|' && depth == 0 && !in_class) {
+      end_alternative(i);
+      continue;
+    }
+    const bool misplaced =
+        anchored || (c == '^' && (depth > 0 || i != begin)) || (c == '$' && depth > 0);
+    if (misplaced && !in_class) {
+      return Refuse(regex,
+                    "has a ^ or $ within; it may begin or end the regex, or one of its "
+                    "alternatives that is not in parentheses");
+    }
+    if (anywhere && !in_class && IsEscapedInJson(regex.substr(i))) {
+      return Refuse(regex, "has a quote, a backslash or a control character, which JSON escapes");
+    }
+    if (c == '\\') {
+      ++i;
+    } else if (in_class) {
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+    } else if (c == '(') {
+      ++depth;
+      const std::string_view rest = regex.substr(i);
+      if (rest.starts_with("(?=") || rest.starts_with("(?!")) {
+        return Refuse(regex, "looks ahead, which is not supported");
+      }
+    } else if (c == ')') {
+      --depth;
+    } else if (c == '$') {
+      anchored = true;
+    }
+  }
+  end_alternative(regex.size());
+  if (alternatives.size() == 1) return alternatives[0];
+  std::string whole;
+  for (const std::string& alternative : alternatives) {
+    whole += StrCat(&alternative == &alternatives[0] ? "(" : "|", alternative);
+  }
+  return whole + ")";
+}
+
+// Characters of a string that JSON does not escape, but for those of `left_out`.
+std::string OtherCharacters(const std::string& left_out) {
+  return StrCat(R"([^"\\\x00-\x1f)", left_out, "]");
+}
+
+std::string EscapedCharacter(uint32_t c) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string digits;
+  for (int shift = 20; shift >= 0; shift -= 4) digits += kDigits[c >> shift & 15];
+  return StrCat("\\u{", digits, "}");
+}
+
+// Strings behind the first `at` characters, which all of `names` share. Ascending.
+std::string OthersBehind(std::span<const std::u32string> names, size_t at) {
+  std::string parts, first_characters;
+  const bool is_name = !names.empty() && names[0].size() == at;
+  if (is_name) names = names.subspan(1);
+  while (!names.empty()) {
+    size_t same = 1;
+    while (same < names.size() && names[same][at] == names[0][at]) ++same;
+    const std::string character = EscapedCharacter(names[0][at]);
+    first_characters += character;
+    parts += StrCat("|", character, OthersBehind(names.first(same), at + 1));
+    names = names.subspan(same);
+  }
+  const std::string longer = StrCat(OtherCharacters(first_characters), OtherCharacters(""), "*");
+  return StrCat("(", longer, parts, is_name ? ")" : "|)");
+}
+
+}  // namespace
+
+Result<std::string> WholeRegex(std::string_view regex) { return Rewritten(regex, false); }
+
+// The library keeps a string from what JSON escapes only where the regex is printable ASCII.
+Result<std::string> WholeStringRegex(std::string_view regex) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string whole, Rewritten(regex, true));
+  std::string ascii;
+  for (size_t at = 0; at < whole.size();) {
+    const uint32_t character = DecodeUtf8(whole, &at);
+    if (character >= 0x20 && character < 0x7f) {
+      ascii += static_cast<char>(character);
+    } else {
+      ascii += EscapedCharacter(character);
+    }
+  }
+  return ascii;
+}
+
+std::string OtherStringsRegex(const std::vector<std::string>& names) {
+  std::vector<std::u32string> spelled;
+  for (const std::string& name : names) {
+    std::u32string characters;
+    bool escaped = false;
+    for (size_t at = 0; at < name.size();) {
+      characters += DecodeUtf8(name, &at);
+      escaped = escaped || characters.back() < 0x20 || characters.back() == '"' ||
+                characters.back() == '\\';
+    }
+    if (!escaped) spelled.push_back(std::move(characters));
+  }
+  size_t characters = 0;
+  for (const std::u32string& name : spelled) characters += name.size();
+  if (characters > kToldApartMax) {
+    std::string first_characters;
+    for (const std::u32string& name : spelled) {
+      if (!name.empty()) first_characters += EscapedCharacter(name[0]);
+    }
+    return StrCat(OtherCharacters(first_characters), OtherCharacters(""), "*");
+  }
+  std::sort(spelled.begin(), spelled.end());
+  spelled.erase(std::unique(spelled.begin(), spelled.end()), spelled.end());
+  return OthersBehind(spelled, 0);
+}
+
+}  // namespace sluice::text

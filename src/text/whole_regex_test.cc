@@ -1,0 +1,53 @@
+#include "text/whole_regex.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::text {
+namespace {
+
+TEST(WholeRegexTest, AnchorsSayWhatIsLeftFree) {
+  EXPECT_EQ(*WholeStringRegex("a+"), ".*a+.*");
+  EXPECT_EQ(*WholeStringRegex("^a+"), "a+.*");
+  EXPECT_EQ(*WholeStringRegex("a+$"), ".*a+");
+  EXPECT_EQ(*WholeStringRegex("^a+$"), "a+");
+  EXPECT_EQ(*WholeStringRegex("^a|b$|c"), "(a.*|.*b|.*c.*)");
+  EXPECT_EQ(*WholeRegex("^(a|b)$"), "(a|b)");
+  EXPECT_EQ(*WholeRegex("a|b"), "(a|b)");
+  EXPECT_EQ(*WholeRegex("|a"), "(|a)");
+  EXPECT_EQ(*WholeStringRegex(""), ".*.*");
+}
+
+TEST(WholeRegexTest, WhatLooksLikeAnAnchorIsNone) {
+  EXPECT_EQ(*WholeRegex(R"(\^a\$)"), R"(\^a\$)");
+  EXPECT_EQ(*WholeRegex("[$^|]"), "[$^|]");
+  EXPECT_EQ(*WholeRegex(R"(^[\]$]$)"), R"([\]$])");
+  EXPECT_EQ(*WholeRegex(R"(a\|b)"), R"(a\|b)");
+}
+
+TEST(WholeRegexTest, AStringHasNoCharactersThatJsonEscapes) {
+  EXPECT_EQ(*WholeStringRegex("^\xE2\x82\xAC$"), R"(\u{0020ac})");
+  EXPECT_EQ(*WholeStringRegex(R"(^[^"\\]$)"), R"([^"\\])");
+  for (const char* regex : {"a\"", R"(\\)", R"(a\n)", R"(\")"}) {
+    EXPECT_FALSE(WholeStringRegex(regex).ok()) << regex;
+    EXPECT_TRUE(WholeRegex(regex).ok()) << regex;
+  }
+}
+
+TEST(WholeRegexTest, OtherStringsAreNoneOfTheNames) {
+  EXPECT_EQ(
+      OtherStringsRegex({"a"}),
+      R"(([^"\\\x00-\x1f\u{000061}][^"\\\x00-\x1f]*|\u{000061}([^"\\\x00-\x1f][^"\\\x00-\x1f]*)|))");
+  EXPECT_EQ(OtherStringsRegex({std::string(50, 'a'), "b"}),
+            R"([^"\\\x00-\x1f\u{000061}\u{000062}][^"\\\x00-\x1f]*)");
+}
+
+TEST(WholeRegexTest, WhatTheLibraryWouldLeaveOutIsRefused) {
+  for (const char* regex : {"(^a)", "a^b", "a$b", "(a$|b)", "(?=a)b", "a(?!b)", "$$"}) {
+    const auto whole = WholeRegex(regex);
+    EXPECT_FALSE(whole.ok()) << regex;
+    EXPECT_EQ(whole.status().field(), "grammar");
+  }
+}
+
+}  // namespace
+}  // namespace sluice::text
