@@ -53,9 +53,9 @@ TEST_F(SchedulerTest, AWholePromptWaitsForAStepThatHasRoomForIt) {
   EXPECT_EQ(first.entries[0].sequence, 1u);
   EXPECT_EQ(first.entries[1].sequence, 3u);
   EXPECT_TRUE(first.logits_rows.empty());
-  CommitOutcome outcome = Commit(Answer(first));
-  ASSERT_EQ(outcome.sequences.size(), 2u);
-  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kLength);
+  const CommitOutcome ended = Commit(Answer(first));
+  ASSERT_EQ(ended.sequences.size(), 2u);
+  EXPECT_EQ(ended.sequences[0].finish, FinishReason::kLength);
   const BatchPlan second = Plan();
   ASSERT_EQ(second.entries.size(), 1u);
   EXPECT_EQ(second.entries[0].sequence, 2u);
