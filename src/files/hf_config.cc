@@ -78,6 +78,7 @@ class HfConfigReader {
   Status ReadIds(const std::optional<JsonFields>& generation);
   Status ReadLayers();
   Status ReadWindow();
+  Status ReadWindowAndSwitch();
   Status ReadSwitchedWindow();
   Status ReadUpperWindow();
   Status ReadPeriodicWindow();
@@ -388,6 +389,15 @@ Status HfConfigReader::ReadWindow() {
   return fields_.Int("sliding_window", kContextRange, &config_.sliding_window);
 }
 
+Status HfConfigReader::ReadWindowAndSwitch() {
+  bool use_window = false;
+  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
+  if (use_window) return ReadWindow();
+  // What is off may have any size; transformers writes 0.
+  int unused = 0;
+  return fields_.Int("sliding_window", {0, kContextRange.max}, &unused);
+}
+
 Status HfConfigReader::ReadLayers() {
   config_.layers.assign(static_cast<size_t>(config_.num_layers), LayerConfig());
   switch (info_.layers) {
@@ -415,19 +425,13 @@ Status HfConfigReader::ReadLayers() {
 }
 
 Status HfConfigReader::ReadSwitchedWindow() {
-  bool use_window = false;
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
-  SLUICE_RETURN_IF_ERROR(ReadWindow());
-  if (!use_window) config_.sliding_window = 0;
+  SLUICE_RETURN_IF_ERROR(ReadWindowAndSwitch());
   SetAllWindow();
   return OkStatus();
 }
 
 Status HfConfigReader::ReadUpperWindow() {
-  bool use_window = false;
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
-  SLUICE_RETURN_IF_ERROR(ReadWindow());
-  if (!use_window) config_.sliding_window = 0;
+  SLUICE_RETURN_IF_ERROR(ReadWindowAndSwitch());
   int full_layers = kQwenMaxWindowLayers;
   SLUICE_RETURN_IF_ERROR(fields_.Int("max_window_layers", {0, 1 << 20}, &full_layers));
   SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
@@ -476,10 +480,7 @@ Status HfConfigReader::ReadPeriodicRope() {
     config_.layers[i].use_rope =
         use_rope.empty() ? (i + 1) % static_cast<size_t>(period) != 0 : use_rope[i] == 1;
   }
-  bool use_window = false;
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_sliding_window", &use_window));
-  SLUICE_RETURN_IF_ERROR(ReadWindow());
-  if (!use_window) config_.sliding_window = 0;
+  SLUICE_RETURN_IF_ERROR(ReadWindowAndSwitch());
   SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
   if (given || config_.sliding_window == 0) return OkStatus();
   for (LayerConfig& layer : config_.layers) {

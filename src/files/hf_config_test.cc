@@ -198,8 +198,14 @@ TEST(HfConfigTest, WindowsOfMistralAndPhi3) {
 
 TEST(HfConfigTest, WindowsOfQwen) {
   for (const char* name : {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
-    EXPECT_THAT(Windows(Good(name, R"({"sliding_window":8,"max_window_layers":1})")),
-                ElementsAre(false, false, false, false));
+    for (const char* off : {"8", "0", "null"}) {
+      const std::string text = R"({"max_window_layers":1,"sliding_window":)" + std::string(off);
+      EXPECT_THAT(Windows(Good(name, text + "}")), ElementsAre(false, false, false, false));
+      EXPECT_THAT(Windows(Good(name, text + R"(,"use_sliding_window":false})")),
+                  ElementsAre(false, false, false, false));
+    }
+    EXPECT_THAT(ErrorOf(Config(name, R"({"use_sliding_window":true,"sliding_window":0})")),
+                HasSubstr("\"sliding_window\" is 0"));
     const ModelConfig used =
         Good(name, R"({"use_sliding_window":true,"sliding_window":8,"max_window_layers":1})");
     EXPECT_THAT(Windows(used), ElementsAre(false, true, true, true));

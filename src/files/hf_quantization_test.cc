@@ -76,7 +76,9 @@ TEST(HfQuantizationTest, ReadsCompressedTensors) {
 TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
   const std::pair<std::string, std::string> cases[] = {
       {R"({})", "the method \"unnamed\""},
-      {R"({"quant_method":"awq"})", "\"awq\"; fp8 and compressed-tensors are supported"},
+      {R"({"quant_method":"hqq"})",
+       "\"hqq\"; fp8, compressed-tensors, awq and gptq are supported"},
+      {R"({"quant_method":"bitsandbytes","load_in_4bit":true})", "\"bitsandbytes\"; fp8"},
       {R"({"quant_method":"fp8","activation_scheme":"maybe"})", "\"maybe\"; static and dynamic"},
       {R"({"quant_method":"fp8","activation_scheme":"static","weight_block_size":[128,128]})",
        "\"static\" beside blocks"},
@@ -85,7 +87,10 @@ TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
       {R"({"quant_method":"fp8","weight_block_size":128})", "blocks of [128, 128] only"},
       {R"({"quant_method":"fp8","modules_to_not_convert":"lm_head"})", "not a list of names"},
       {R"({"quant_method":"compressed-tensors"})", "\"config_groups\""},
-      {R"({"quant_method":"compressed-tensors","format":"pack-quantized"})", "\"pack-quantized\""},
+      {R"({"quant_method":"compressed-tensors","format":"pack-quantized"})",
+       "\"config_groups\" in \"quantization_config\" is missing"},
+      {R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"})",
+       "\"nvfp4-pack-quantized\" by compressed-tensors"},
       {R"({"quant_method":"compressed-tensors","transform_config":{"config_groups":{}}})",
        "rotations"},
       {Compressed(R"("strategy":"group")", kToken), "\"group\"; tensor, channel, and block"},
