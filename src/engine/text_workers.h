@@ -124,8 +124,6 @@ class TextWorkers {
                   TextDelta* delta) const;
   void FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& update, ChoiceState* choice,
                     TextDelta* delta);
-  // Takes the text of `delta` apart; `ends`: it is the last one of its choice.
-  static void Parse(ChoiceState* choice, bool ends, TextDelta* delta);
   void EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const;
   TokenInfo InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const;
 

@@ -49,7 +49,7 @@ constexpr const char* kChatFields = R"json(
           "items": {"$ref": "#/components/schemas/Message"}},
         "tools": {"type": "array", "maxItems": @tools_max@, "items": {"$ref": "#/components/schemas/Tool"}},
         "tool_choice": {"enum": ["none", "auto"]},
-        "parallel_tool_calls": {"type": "boolean", "description": "false: the first call of an answer alone"},
+        "parallel_tool_calls": {"type": "boolean", "description": "false: an answer ends behind its first call"},
         "functions": {"type": "null"}, "function_call": {"type": "null"},
         "chat_template_kwargs": {"type": "object",
           "description": "Further variables of the template, up to @kwargs_kib@ KiB"},
