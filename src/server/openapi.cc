@@ -147,6 +147,11 @@ constexpr const char* kSchemas = R"json(
     "Text": {"type": "object", "properties": {"prompt": {"type": "string"},
       "content": {"type": "string"}}},
     "State": {"type": "object", "properties": {"status": {"enum": ["ok"]}}},
+    "Control": {"type": "object", "required": ["id", "action"], "additionalProperties": false,
+      "properties": {"id": {"type": "string", "description": "Of the answer, as its chunks have it"},
+        "action": {"enum": ["stop"]}}},
+    "Controlled": {"type": "object", "properties": {"id": {"type": "string"},
+      "action": {"enum": ["stop"]}, "status": {"enum": ["ok"]}}},
     "Version": {"type": "object", "properties": {"name": {"enum": ["sluice"]},
       "version": {"type": "string"}, "commit": {"type": "string"}, "compiler": {"type": "string"},
       "backends": {"type": "array", "items": {"type": "string"}}}})json";
@@ -195,6 +200,12 @@ std::string Paths() {
            OrStream("ChatCompletion")),
       ",\n",
       Post("/v1/completions", "Continues texts", "CompletionRequest", OrStream("Completion")),
+      ",\n",
+      Post(
+          "/v1/chat/completions/control",
+          "Ends an answer that is running where it stands, as a stop string would; for the API key "
+          "that asked for it",
+          "Control", Content("Controlled")),
       ",\n", Get("/v1/models", "The models served", Content("Models")), ",\n",
       Get("/v1/models/{model}", "One model", Content("Model"), kModelParameter), ",\n",
       Post("/tokenize", "Text to token ids", "TokenizeRequest", Content("Tokens")), ",\n",

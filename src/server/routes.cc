@@ -116,6 +116,7 @@ struct Routes::Route {
 const Routes::Route Routes::kRoutes[] = {
     {"/v1/chat/completions", "POST", false, nullptr},
     {"/v1/completions", "POST", false, nullptr},
+    {"/v1/chat/completions/control", "POST", false, &Routes::Control},
     {"/v1/models", "GET", false, &Routes::Models},
     {kModelPrefix, "GET", false, &Routes::Model},
     {"/tokenize", "POST", false, nullptr, &Tokenize},
@@ -219,8 +220,8 @@ void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange
     one.client = request.client;
     if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
   }
-  StartGeneration(engine_, std::move(call).value(), request.request_id, fingerprint_, &tokens_,
-                  exchange);
+  StartGeneration(engine_, std::move(call).value(), {request.request_id, request.key_salt},
+                  fingerprint_, &tokens_, running_, exchange);
 }
 
 void Routes::Ended(const ExchangeRecord& record) {
@@ -294,6 +295,10 @@ HttpReply Routes::OpenApi(const HttpRequest&) const {
   HttpReply reply;
   reply.body = OpenApiDocument();
   return reply;
+}
+
+HttpReply Routes::Control(const HttpRequest& request) const {
+  return BodyReply(running_->Control(request.key_salt, request.body));
 }
 
 HttpReply Routes::Page(const HttpRequest& request) const {

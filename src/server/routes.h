@@ -13,6 +13,7 @@
 #include "server/api_keys.h"
 #include "server/http.h"
 #include "server/request_log.h"
+#include "server/running_answers.h"
 
 namespace sluice::server {
 
@@ -58,6 +59,7 @@ class Routes {
   HttpReply Version(const HttpRequest& request) const;
   HttpReply OpenApi(const HttpRequest& request) const;
   HttpReply Page(const HttpRequest& request) const;
+  HttpReply Control(const HttpRequest& request) const;
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void AnswerText(const Route& route, const HttpRequest& request, Exchange& exchange) const;
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
@@ -73,6 +75,7 @@ class Routes {
 
   RequestLog log_;
   TokenTotals tokens_;
+  const std::shared_ptr<RunningAnswers> running_ = std::make_shared<RunningAnswers>();
 };
 
 }  // namespace sluice::server

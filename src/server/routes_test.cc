@@ -522,9 +522,9 @@ TEST_F(RoutesTest, TokensAreCountedWhileAnswersRun) {
 TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
   const Json document = Send("GET", "/openapi.json")->body();
   for (const char* path :
-       {"/v1/chat/completions", "/v1/completions", "/v1/models", "/v1/models/{model}", "/tokenize",
-        "/detokenize", "/apply-template", "/health", "/live", "/ready", "/metrics", "/version",
-        "/openapi.json", "/"}) {
+       {"/v1/chat/completions", "/v1/chat/completions/control", "/v1/completions", "/v1/models",
+        "/v1/models/{model}", "/tokenize", "/detokenize", "/apply-template", "/health", "/live",
+        "/ready", "/metrics", "/version", "/openapi.json", "/"}) {
     EXPECT_TRUE(document["paths"].contains(path)) << path;
   }
   EXPECT_EQ(document.dump().find('@'), std::string::npos);  // a number that was not filled in
