@@ -84,10 +84,13 @@ struct EngineOptions {
       "followed the last tokens where they stood before in prompt and answer), suffix (what "
       "followed them most often, there or in what was asked and answered before with the same API "
       "key), mtp (a head in the checkpoint that predicts tokens), model (the one that "
-      "--draft-model names), or auto (model where one is named, mtp where the checkpoint has one, "
-      "else suffix on the CPU and none elsewhere)");
+      "--draft-model names), eagle3 (the head of EAGLE-3's form that --draft-model names), or auto "
+      "(what --draft-model names, mtp where the checkpoint has one, else suffix on the CPU and "
+      "none "
+      "elsewhere)");
     v(draft_model, "draft-model",
-      "a second, smaller model of the same vocabulary, whose drafts a step verifies");
+      "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE-3's form, "
+      "whose drafts a step verifies");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);
     v(speculate_adapt, "speculate-adapt",

@@ -80,8 +80,7 @@ class EngineImpl : public Engine {
   Result<std::unique_ptr<Drafter>> MakeDrafter() const;
   // That the runner makes for each sequence, at most.
   int device_drafts() const {
-    const bool by_runner = options_.speculate == "mtp" || options_.speculate == "model";
-    return by_runner ? options_.speculate_tokens : 0;
+    return speculate::MadeByRunner(options_.speculate) ? options_.speculate_tokens : 0;
   }
   void StartThreads();
   void FillInfo(const files::ModelFiles& files);
@@ -253,7 +252,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
                                                      options.reasoning_parser));
   auto text = MakeText(&files);
   SLUICE_ASSIGN_OR_RETURN(engine->runner_,
-                          exec::OpenRunner(files, draft.get(), options, std::move(progress)));
+                          exec::OpenRunner(files, draft, options, std::move(progress)));
   engine->options_.speculate = engine->runner_->Info().speculate;
   const exec::RunnerInfo& runner = engine->runner_->Info();
   if (!runner.memory_note.empty()) LogWarning(runner.memory_note);

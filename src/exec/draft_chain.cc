@@ -17,7 +17,7 @@ device::View HostView(const std::vector<T>& values) {
 }  // namespace
 
 size_t DraftChain::Carve(const device::View& view, int64_t sequences, int64_t table_width,
-                         Buffers* buffers) {
+                         size_t target_ids, Buffers* buffers) {
   size_t used = 0;
   const auto take = [&](ops::Tensor* to, DType dtype, std::initializer_list<int64_t> dims) {
     int64_t count = 1;
@@ -40,12 +40,13 @@ size_t DraftChain::Carve(const device::View& view, int64_t sequences, int64_t ta
   take(&buffers->outputs, DType::kU8, {sequences, int64_t{sizeof(ops::SampleOutput)}});
   take(&buffers->top_ids, DType::kI32, {sequences, 1});
   take(&buffers->top_logprobs, DType::kF32, {sequences, 1});
+  if (target_ids > 0) take(&buffers->target_ids, DType::kI32, {static_cast<int64_t>(target_ids)});
   return used;
 }
 
-size_t DraftChain::DeviceBytes(int64_t sequences, int64_t table_width) {
+size_t DraftChain::DeviceBytes(int64_t sequences, int64_t table_width, size_t target_ids) {
   Buffers buffers;
-  return Carve({}, sequences, table_width, &buffers);
+  return Carve({}, sequences, table_width, target_ids, &buffers);
 }
 
 Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int64_t sequences,
@@ -62,14 +63,15 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
   SLUICE_ASSIGN_OR_RETURN(chain->place_,
                           ops::Bind<ops::PlaceTokens>(table, given.placing, records));
   const int64_t width = given.table.dims[1];
-  SLUICE_ASSIGN_OR_RETURN(
-      chain->memory_, device.Allocate(DeviceBytes(sequences, width), device::MemoryKind::kDevice));
-  Carve(chain->memory_.view(), sequences, width, &chain->buffers_);
+  const size_t ids = given.target_ids.size();
+  SLUICE_ASSIGN_OR_RETURN(chain->memory_, device.Allocate(DeviceBytes(sequences, width, ids),
+                                                          device::MemoryKind::kDevice));
+  Carve(chain->memory_.view(), sequences, width, ids, &chain->buffers_);
   SLUICE_RETURN_IF_ERROR(chain->Fill(device));
   return chain;
 }
 
-// What never changes: rows that take the likeliest token, each row's number, and zeros.
+// What never changes: rows that take the likeliest token, each row's number, zeros, and ids.
 Status DraftChain::Fill(device::Device& device) {
   const auto count = static_cast<size_t>(sequences_);
   const std::vector<ops::SampleRow> rows(count, ops::SampleRow{.temperature = 0.0f});
@@ -79,10 +81,12 @@ Status DraftChain::Fill(device::Device& device) {
   const auto to = [](const ops::Tensor& tensor, size_t bytes) {
     return device::View{tensor.data, bytes, tensor.memory, tensor.device};
   };
-  const device::CopyItem items[] = {
+  std::vector<device::CopyItem> items = {
       {to(buffers_.sample_rows, HostView(rows).bytes), HostView(rows)},
       {to(buffers_.every_row, HostView(numbers).bytes), HostView(numbers)},
       {to(buffers_.zeros, HostView(zeros).bytes), HostView(zeros)}};
+  const device::View ids = HostView(shared_.target_ids);
+  if (ids.bytes > 0) items.push_back({to(buffers_.target_ids, ids.bytes), ids});
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
   SLUICE_RETURN_IF_ERROR(device.Copy(*stream, items));
   return stream->Synchronize();
@@ -117,6 +121,7 @@ Status DraftChain::Keep(device::Stream& stream, const StepInputs& given, int64_t
   SLUICE_RETURN_IF_ERROR(sample_(stream, sampling));
   return keep_(stream, {.outputs = sampling.outputs,
                         .slots = given.draft_slots,
+                        .target_ids = buffers_.target_ids,
                         .number = number,
                         .moved = moved,
                         .known = shared_.known,

@@ -21,13 +21,15 @@ class DraftChain {
     ops::Tensor lengths, known;  // sample::Sampler::lengths and tokens
     ops::Tensor table;           // of the group whose blocks the passes use, I32 [slots, blocks]
     ops::PlaceTokens::Desc placing;  // of that group
-    ops::Tensor logits;              // F32 [rows, vocabulary], of which no row is read any more
+    ops::Tensor logits;              // F32 [rows, guesses], of which no row is read any more
+    // By guess its id in the model's vocabulary; empty: they are the same.
+    std::vector<int32_t> target_ids = {};
   };
   static Result<std::unique_ptr<DraftChain>> Make(device::Device& device, int64_t sequences,
                                                   Shared shared,
                                                   std::vector<ops::BindRecord>* records);
   // Device memory that Make takes.
-  static size_t DeviceBytes(int64_t sequences, int64_t table_width);
+  static size_t DeviceBytes(int64_t sequences, int64_t table_width, size_t target_ids);
 
   // Behind a step: rows() and positions of the `drafts` first sequences that guess. `ids` I32
   // [tokens] gets the token behind each of the step's.
@@ -35,7 +37,7 @@ class DraftChain {
               int64_t drafts, const ops::Tensor& ids);
   // I32 [drafts]: of the step, the last token that counts of each sequence that guesses.
   ops::Tensor rows(int64_t drafts) const;
-  // F32 [drafts, vocabulary]: where a pass leaves the logits of its guesses.
+  // F32 [drafts, guesses]: where a pass leaves the logits of its guesses.
   ops::Tensor logits(int64_t drafts) const;
   // Takes the guesses from logits(drafts). Place puts the pass after it `moved` positions further.
   Status Keep(device::Stream& stream, const StepInputs& given, int64_t drafts, int number,
@@ -50,9 +52,10 @@ class DraftChain {
     ops::Tensor ids, rows, first, every_row, zeros;         // I32
     ops::Tensor positions, context, kv_slots, block_table;  // I32, of a token each
     ops::Tensor sample_rows, outputs, top_ids, top_logprobs;
+    ops::Tensor target_ids;  // I32 [guesses]; empty: ids are the same
   };
   static size_t Carve(const device::View& view, int64_t sequences, int64_t table_width,
-                      Buffers* buffers);
+                      size_t target_ids, Buffers* buffers);
   DraftChain(int64_t sequences, Shared shared)
       : sequences_(sequences), shared_(std::move(shared)) {}
   Status Fill(device::Device& device);

@@ -1,9 +1,12 @@
 #include "exec/draft_files.h"
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "files/architectures.h"
 
 namespace sluice::exec {
 namespace {
@@ -15,20 +18,22 @@ bool Has(const files::ModelConfig& config, files::LayerKind kind) {
 
 Status Wrong(std::string message) { return InvalidArgument(std::move(message), "draft-model"); }
 
-Status CheckLayers(const files::ModelFiles& target, const files::ModelFiles& draft) {
-  for (const files::ModelFiles* files : {&target, &draft}) {
-    if (!Has(files->config, files::LayerKind::kLinear)) continue;
-    return Wrong(StrCat("--speculate model works with models of attention alone, and ",
-                        Quote(files->path), " (",
-                        files::ArchitectureName(files->config.architecture),
-                        ") has recurrent layers; leave --draft-model out or choose --speculate "
-                        "suffix"));
-  }
+// Of the model, whose blocks what guesses shares.
+Status CheckTarget(const files::ModelFiles& target, std::string_view proposer) {
   if (Has(target.config, files::LayerKind::kFull)) return OkStatus();
   return Wrong(
-      StrCat("--speculate model needs a model with a layer of full attention, whose blocks "
-             "the draft shares, and all those of ",
+      StrCat("--speculate ", proposer,
+             " needs a model with a layer of full attention, whose blocks the draft shares, "
+             "and all those of ",
              Quote(target.path), " have windows; choose --speculate suffix"));
+}
+
+Status CheckNoStates(const files::ModelFiles& files, std::string_view proposer) {
+  if (!Has(files.config, files::LayerKind::kLinear)) return OkStatus();
+  return Wrong(StrCat("--speculate ", proposer, " works with models of attention alone, and ",
+                      Quote(files.path), " (", files::ArchitectureName(files.config.architecture),
+                      ") has recurrent layers; leave --draft-model out or choose --speculate "
+                      "suffix"));
 }
 
 Status CheckVocabulary(const files::ModelFiles& target, const files::ModelFiles& draft) {
@@ -46,30 +51,86 @@ Status CheckVocabulary(const files::ModelFiles& target, const files::ModelFiles&
                  " there and ", a == ours.end() ? "none" : Quote(*a), " here");
 }
 
+Status CheckModel(const files::ModelFiles& target, const files::ModelFiles& draft) {
+  SLUICE_RETURN_IF_ERROR(CheckNoStates(target, "model"));
+  SLUICE_RETURN_IF_ERROR(CheckNoStates(draft, "model"));
+  SLUICE_RETURN_IF_ERROR(CheckTarget(target, "model"));
+  return CheckVocabulary(target, draft);
+}
+
+// Which layers a head reads where its file does not say: those that EAGLE-3 was trained with, an
+// early one, a middle one and a late one.
+std::vector<int> UsualLayers(int layers) { return {1, layers / 2 - 1, layers - 4}; }
+
+Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
+  SLUICE_RETURN_IF_ERROR(CheckNoStates(target, "eagle3"));
+  SLUICE_RETURN_IF_ERROR(CheckTarget(target, "eagle3"));
+  const files::ModelConfig& model = target.config;
+  files::EagleConfig& head = eagle->config;
+  const auto wrong = [&](const auto&... how) {
+    return Wrong(StrCat("the head of --draft-model ", Quote(eagle->path),
+                        " was not made for this model: ", how...,
+                        "; choose one that was trained for it"));
+  };
+  if (files::InfoOf(model.architecture).norms_after)
+    return Wrong(StrCat("--speculate eagle3 does not work with ",
+                        files::ArchitectureName(model.architecture),
+                        ", whose layers end in a norm; leave --draft-model out"));
+  if (head.layer.vocab_size != model.vocab_size)
+    return wrong("its vocabulary has ", head.layer.vocab_size, " tokens, not ", model.vocab_size);
+  if (head.target_hidden_size != model.hidden_size)
+    return wrong("it reads hidden states of ", head.target_hidden_size, " numbers, not ",
+                 model.hidden_size);
+  if (!head.own_embedding && head.layer.hidden_size != model.hidden_size)
+    return wrong("it has no embedding of its own, and is ", head.layer.hidden_size,
+                 " numbers wide, not ", model.hidden_size);
+  std::vector<int>& layers = head.hidden_layers;
+  if (layers.empty()) layers = UsualLayers(model.num_layers);
+  if (layers[0] >= layers[1] || layers[1] >= layers[2])
+    return wrong("it does not say which layers it reads, and this one has ", model.num_layers,
+                 ", too few for the usual ones");
+  if (layers.back() >= model.num_layers)
+    return wrong("it reads layer ", layers.back(), " of ", model.num_layers);
+  return OkStatus();
+}
+
+Status OfDraft(const Status& status) {
+  return Status(status.code(), StrCat("--draft-model: ", status.message()), "draft-model");
+}
+
 }  // namespace
 
-Result<std::unique_ptr<files::ModelFiles>> OpenDraft(const files::ModelFiles& target,
-                                                     const EngineOptions& options) {
-  std::unique_ptr<files::ModelFiles> none;
-  const bool wanted = options.speculate == "model", named = !options.draft_model.empty();
-  if (wanted && !named)
+Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOptions& options) {
+  DraftFiles draft;
+  const std::string& wanted = options.speculate;
+  const bool takes_one = wanted == "model" || wanted == "eagle3",
+             named = !options.draft_model.empty();
+  if (takes_one && !named)
     return InvalidArgument(
-        "--speculate model needs a model that guesses; name it with --draft-model", "speculate");
-  if (!wanted && named && options.speculate != "auto")
-    return Wrong(StrCat("--draft-model is of no use with --speculate ", options.speculate,
-                        "; leave one of them out"));
-  if (!named) return none;
+        StrCat("--speculate ", wanted, " needs a ", wanted == "model" ? "model" : "head",
+               " that guesses; name it with --draft-model"),
+        "speculate");
+  if (!takes_one && named && wanted != "auto")
+    return Wrong(
+        StrCat("--draft-model is of no use with --speculate ", wanted, "; leave one of them out"));
+  if (!named) return draft;
   const auto path = files::ResolveModel(options.draft_model);
-  if (!path.ok())
-    return Status(path.status().code(), StrCat("--draft-model: ", path.status().message()),
-                  "draft-model");
+  if (!path.ok()) return OfDraft(path.status());
+  if (wanted == "eagle3" || (wanted == "auto" && files::IsEagle(*path))) {
+    Result<files::EagleFiles> opened = files::OpenEagle(*path);
+    if (!opened.ok()) return OfDraft(opened.status());
+    SLUICE_RETURN_IF_ERROR(CheckEagle(target, &*opened));
+    draft.eagle = std::make_unique<files::EagleFiles>(*std::move(opened));
+    return draft;
+  }
+  if (files::IsEagle(*path))
+    return Wrong(StrCat("--draft-model ", Quote(options.draft_model),
+                        " is a head of EAGLE-3's form, not a model; choose --speculate eagle3"));
   Result<files::ModelFiles> opened = files::OpenModel(*path);
-  if (!opened.ok())
-    return Status(opened.status().code(), StrCat("--draft-model: ", opened.status().message()),
-                  "draft-model");
-  SLUICE_RETURN_IF_ERROR(CheckLayers(target, *opened));
-  SLUICE_RETURN_IF_ERROR(CheckVocabulary(target, *opened));
-  return std::make_unique<files::ModelFiles>(*std::move(opened));
+  if (!opened.ok()) return OfDraft(opened.status());
+  SLUICE_RETURN_IF_ERROR(CheckModel(target, *opened));
+  draft.model = std::make_unique<files::ModelFiles>(*std::move(opened));
+  return draft;
 }
 
 }  // namespace sluice::exec

@@ -2,8 +2,6 @@
 
 #include "base/log.h"
 #include "device/alignment.h"
-#include "exec/layer_view.h"
-#include "ops/attention.h"
 
 namespace sluice::exec {
 namespace {
@@ -12,56 +10,36 @@ size_t IdBytes(int64_t tokens) {
   return device::AlignUp(static_cast<size_t>(tokens) * sizeof(int32_t));
 }
 
-size_t PlanBytes(int64_t sequences) {
-  const auto numbers = static_cast<size_t>(ops::AttentionPlanNumbers(sequences));
-  return device::AlignUp(numbers * sizeof(int32_t));
-}
-
 }  // namespace
 
 size_t DraftModelProposer::DeviceBytes(const files::ModelConfig& config,
                                        const model::ModelOptions& options, int64_t sequences) {
   return IdBytes(options.max_tokens) +
-         model::LayerGroups(config, options).size() * PlanBytes(sequences) +
-         DraftChain::DeviceBytes(sequences, batch::BlocksFor(model::Positions(config, options),
-                                                             options.kernel_block_tokens));
+         DraftKv::DeviceBytes(model::LayerGroups(config, options).size(), sequences) +
+         DraftChain::DeviceBytes(
+             sequences,
+             batch::BlocksFor(model::Positions(config, options), options.kernel_block_tokens),
+             /*target_ids=*/0);
 }
 
 Result<std::unique_ptr<DraftModelProposer>> DraftModelProposer::Make(
-    device::Device& device, const model::Model& model, kvstore::KvStore& store, Shared shared,
+    device::Device& device, const model::Model& model, Shared shared,
     std::vector<ops::BindRecord>* records) {
-  std::unique_ptr<DraftModelProposer> proposer(
-      new DraftModelProposer(model, store, std::move(shared)));
+  std::unique_ptr<DraftModelProposer> proposer(new DraftModelProposer(model, std::move(shared)));
   const Shared& given = proposer->shared_;
   SLUICE_ASSIGN_OR_RETURN(proposer->chain_,
                           DraftChain::Make(device, given.sequences, given.chain, records));
   SLUICE_ASSIGN_OR_RETURN(proposer->resolve_,
                           ops::Bind<ops::ResolveTokens>(device.ops(), {}, records));
-  const size_t ids = IdBytes(given.tokens), plan = PlanBytes(given.sequences);
-  SLUICE_ASSIGN_OR_RETURN(proposer->memory_, device.Allocate(ids + model.groups().size() * plan,
-                                                             device::MemoryKind::kDevice));
-  device::View view = proposer->memory_.view();
-  proposer->ids_ = ops::Dense(view, DType::kI32, {given.tokens});
-  view.data += ids;
-  for (size_t g = 0; g < model.groups().size(); ++g, view.data += plan) {
-    view.bytes = plan;
-    proposer->attention_plans_.push_back(
-        ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(given.sequences)}));
-  }
-  for (int layer = 0; layer < store.layer_count(); ++layer)
-    proposer->kv_.push_back(LayerView(store, layer));
+  SLUICE_ASSIGN_OR_RETURN(proposer->memory_,
+                          device.Allocate(IdBytes(given.tokens), device::MemoryKind::kDevice));
+  proposer->ids_ = ops::Dense(proposer->memory_.view(), DType::kI32, {given.tokens});
   return proposer;
 }
 
 Status DraftModelProposer::CopyBlocks(device::Stream& stream,
                                       std::span<const kvstore::BlockMove> moves) {
-  moves_.clear();
-  for (const kvstore::BlockMove& move : moves) {
-    if (move.group != shared_.group) continue;
-    for (int g = 0; g < static_cast<int>(store_.groups().size()); ++g)
-      moves_.push_back({g, move.source, move.destination});
-  }
-  return moves_.empty() ? OkStatus() : store_.Copy(stream, moves_);
+  return shared_.kv->CopyBlocks(stream, moves);
 }
 
 Status DraftModelProposer::Propose(device::Stream& stream, const StepInputs& given,
@@ -77,14 +55,10 @@ Status DraftModelProposer::Propose(device::Stream& stream, const StepInputs& giv
 
 Status DraftModelProposer::Guess(device::Stream& stream, const StepInputs& given,
                                  const model::DeviceBatch& placed, int guesses) {
-  model::ForwardContext context;
-  context.stream = &stream;
-  context.workspace = shared_.workspace;
-  context.kv = kv_;
-  context.attention_plans = attention_plans_;
+  model::ForwardContext context = shared_.kv->Context(stream, shared_.workspace);
   batch_ = placed;
   batch_.logits_rows.dims[0] = 0;
-  batch_.groups.assign(model_.groups().size(), placed.groups[shared_.group]);
+  batch_.groups.assign(model_.groups().size(), placed.groups[shared_.kv->followed()]);
   SLUICE_RETURN_IF_ERROR(model_.Forward(context, batch_, {}));
   const int64_t drafts = guesses > 0 ? given.drafting.dims[0] : 0;
   if (drafts == 0) return OkStatus();

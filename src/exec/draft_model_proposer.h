@@ -1,10 +1,8 @@
 // DraftModelProposer: a second, smaller model guesses, behind each step, what its sequences draw
-// next. Its KV lies in pools of its own, in blocks of the same numbers as those of the target's
-// layers of full attention: whoever shares, copies, keeps or gives up a block there does so here,
-// and nobody keeps a second book. A pass over the step's tokens keeps their KV; then each guess is
-// a pass over one token of each sequence that guesses, the first over the token that was drawn. A
-// draft that meets an error says so once and guesses no more; what its slots hold is verified like
-// any guess. Step thread only.
+// next. A pass over the step's tokens keeps their KV; then each guess is a pass over one token of
+// each sequence that guesses, the first over the token that was drawn. A draft that meets an error
+// says so once and guesses no more; what its slots hold is verified like any guess. Step thread
+// only.
 #pragma once
 
 #include <memory>
@@ -12,6 +10,7 @@
 
 #include "exec/device_proposer.h"
 #include "exec/draft_chain.h"
+#include "exec/draft_kv.h"
 #include "ops/embedding.h"
 
 namespace sluice::exec {
@@ -21,14 +20,12 @@ class DraftModelProposer final : public DeviceProposer {
   // What it shares with the executor that owns it: all are on the device and outlive it.
   struct Shared {
     device::View workspace;             // >= the model's workspace_bytes()
-    DraftChain::Shared chain;           // with the blocks of the target's group
-    int group = 0;                      // the target's, of full attention
+    DraftChain::Shared chain;           // with the blocks of the group that `kv` follows
+    std::unique_ptr<DraftKv> kv;        // of the model's groups
     int64_t tokens = 0, sequences = 0;  // of a step
   };
-  // `store` has the model's groups, each of as many blocks as the target's group.
   static Result<std::unique_ptr<DraftModelProposer>> Make(device::Device& device,
-                                                          const model::Model& model,
-                                                          kvstore::KvStore& store, Shared shared,
+                                                          const model::Model& model, Shared shared,
                                                           std::vector<ops::BindRecord>* records);
   // Device memory that Make takes for `sequences`, of options.max_tokens tokens in a step.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
@@ -40,21 +37,17 @@ class DraftModelProposer final : public DeviceProposer {
   bool failed() const override { return failed_; }
 
  private:
-  DraftModelProposer(const model::Model& model, kvstore::KvStore& store, Shared shared)
-      : model_(model), store_(store), shared_(std::move(shared)) {}
+  DraftModelProposer(const model::Model& model, Shared shared)
+      : model_(model), shared_(std::move(shared)) {}
   Status Guess(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
                int guesses);
 
   const model::Model& model_;
-  kvstore::KvStore& store_;
   const Shared shared_;
   std::unique_ptr<DraftChain> chain_;
-  device::Buffer memory_;                     // of ids_ and plans_
-  ops::Tensor ids_;                           // I32 [tokens]: what NextTokens gives, unread
-  std::vector<ops::Tensor> attention_plans_;  // by group
-  std::vector<ops::PagedKv> kv_;              // by layer
+  device::Buffer memory_;  // of ids_
+  ops::Tensor ids_;        // I32 [tokens]: what NextTokens gives, unread
   ops::Bound<ops::ResolveTokens> resolve_;
-  std::vector<kvstore::BlockMove> moves_;
   model::DeviceBatch batch_;  // of the pass
   bool failed_ = false;
 };

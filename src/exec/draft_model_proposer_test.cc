@@ -116,7 +116,7 @@ TEST(DraftModelProposer, WhatItTakesIsPlanned) {
     return used() - before;
   };
   const files::ModelConfig& config = with.tiny.model->config();
-  const DraftOf draft{&config, with.draft->options()};
+  const DraftOf draft{.model = &config, .options = with.draft->options()};
   const size_t planned =
       Executor::DeviceBytes(config, with.tiny.model->options(), kTestSlots, draft);
   EXPECT_GT(bytes(with.draft.get()), bytes(nullptr));

@@ -97,8 +97,11 @@ Result<SinkObserver*> Executor::Observe(batch::KvSink* sink) {
 }
 
 model::Outputs Executor::OutputsOf(const model::DeviceBatch& inputs, int64_t rows) const {
-  model::Outputs outputs{Logits(rows), hidden_};
-  if (!hidden_.empty()) outputs.hidden.dims[0] = inputs.tokens();
+  model::Outputs outputs{Logits(rows)};
+  if (hidden_.empty()) return outputs;
+  outputs.layers = hidden_layers_;
+  (hidden_layers_.empty() ? outputs.hidden : outputs.layers_hidden) =
+      hidden_.Rows(0, inputs.tokens());
   return outputs;
 }
 

@@ -20,16 +20,22 @@
 #include "exec/step_timer.h"
 #include "files/model_files.h"
 #include "kvstore/kv_store.h"
+#include "model/eagle_head.h"
 #include "model/model.h"
 #include "ops/place_tokens.h"
 #include "sample/sampler.h"
 
 namespace sluice::exec {
 
-// A draft model that is to be loaded; without a config there is none.
+// What is to be loaded to guess beside a model: a second model, or a head of EAGLE-3's form;
+// without either there is nothing.
 struct DraftOf {
-  const files::ModelConfig* config = nullptr;
+  const files::ModelConfig* model = nullptr;
+  const files::EagleConfig* eagle = nullptr;
   model::ModelOptions options = {};
+
+  // Of the model or of the head's layer; null: nothing guesses.
+  const files::ModelConfig* config() const { return eagle != nullptr ? &eagle->layer : model; }
 };
 
 class Executor : public StepRunner {
@@ -41,10 +47,12 @@ class Executor : public StepRunner {
     device::GraphSupport graphs = device::GraphSupport::kFull;
     int graph_chunk_tokens = 0;  // of steps with chunks of prefill that have graphs, at most
     int draft_tokens = 0;        // of a sequence in a step, at most; graphs have room for them
-    // Guesses behind each step; null: none does. Its KV lies in draft_store, whose groups have as
-    // many blocks as the first group of full attention of the model. Both must outlive it.
-    // REQUIRES: the model has such a group, and none of states; the vocabulary is the same.
+    // Guesses behind each step, the one or the other; null: none does. Its KV lies in draft_store,
+    // whose groups have as many blocks as the first group of full attention of the model. They must
+    // outlive it. REQUIRES: the model has such a group, and none of states; the vocabulary is the
+    // same; of a head, EagleConfig::hidden_layers are the model's.
     const model::Model* draft_model = nullptr;
+    const model::EagleHead* eagle_head = nullptr;
     kvstore::KvStore* draft_store = nullptr;
     // Puts on the stream, behind each step, what writes guesses of the tokens that sequences draw
     // next; see sample::Sampler::lengths and tokens. They must be ids of the vocabulary. Null: the
@@ -123,6 +131,8 @@ class Executor : public StepRunner {
   Status MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records);
   Status MakeProposer(const Options& options);
   Status MakeHead(const Options& options);
+  Status MakeEagle(const Options& options);
+  Status MakeHidden(int64_t width);
   Status MakeDraftModel(const Options& options);
   DraftChain::Shared ChainOver(int group) const;
   Status MakeFlights(int depth);
@@ -194,7 +204,10 @@ class Executor : public StepRunner {
   std::optional<SinkObserver> observer_;                      // of the step that is put there
   device::Buffer workspace_, logits_, plan_memory_;
   device::Buffer hidden_memory_;
-  ops::Tensor hidden_;  // model::Outputs::hidden, in hidden_memory_; empty without a head
+  // What a head reads of a step, in hidden_memory_: model::Outputs::layers_hidden of
+  // hidden_layers_, or without these Outputs::hidden. Empty without a head.
+  ops::Tensor hidden_;
+  std::vector<int> hidden_layers_;
   std::unique_ptr<DeviceProposer> proposer_;  // may be null
   // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow
   // one another on the stream, so one of each does.

@@ -61,17 +61,35 @@ Result<model::ModelOptions> ModelOptionsFor(const files::ModelFiles& files,
   return wanted;
 }
 
-// For sequences of the model of `target`, of as many tokens as that one takes.
-Result<DraftPlan> PlanDraft(const files::ModelFiles& files, const files::ModelFiles& target,
+// A head of EAGLE-3's form, for sequences of the model of `target`.
+Result<DraftPlan> PlanEagle(const files::EagleFiles& files, const files::ModelFiles& target,
                             const device::Device& device, const EngineOptions& options) {
   DraftPlan plan;
-  plan.files = &files;
-  SLUICE_ASSIGN_OR_RETURN(plan.options, ModelOptionsFor(files, device, options));
-  plan.options.max_logits_rows = options.max_num_seqs;
-  if (options.max_model_len == 0) plan.options.max_model_len = target.config.context_length;
-  auto weights = model::PlanWeights(files, device, plan.options.activation);
+  plan.of.eagle = &files.config;
+  SLUICE_ASSIGN_OR_RETURN(const model::ModelOptions of_model,
+                          ModelOptionsFor(target, device, options));
+  plan.of.options = model::EagleHead::OptionsFor(of_model);
+  auto weights = model::EagleHead::PlanWeights(files, device, plan.of.options.activation);
   if (!weights.ok()) return weights.status().WithContext("the draft model");
   plan.weights = *std::move(weights);
+  return plan;
+}
+
+// For sequences of the model of `target`, of as many tokens as that one takes.
+Result<DraftPlan> PlanDraft(const DraftFiles& draft, const files::ModelFiles& target,
+                            const device::Device& device, const EngineOptions& options) {
+  DraftPlan plan;
+  if (draft.eagle != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(plan, PlanEagle(*draft.eagle, target, device, options));
+  } else if (draft.model != nullptr) {
+    plan.of.model = &draft.model->config;
+    SLUICE_ASSIGN_OR_RETURN(plan.of.options, ModelOptionsFor(*draft.model, device, options));
+    auto weights = model::PlanWeights(*draft.model, device, plan.of.options.activation);
+    if (!weights.ok()) return weights.status().WithContext("the draft model");
+    plan.weights = *std::move(weights);
+  }
+  plan.of.options.max_logits_rows = options.max_num_seqs;
+  if (options.max_model_len == 0) plan.of.options.max_model_len = target.config.context_length;
   return plan;
 }
 
@@ -91,12 +109,13 @@ Status WithDraftNamed(const Status& status, bool drafts) {
 // What a draft model adds, if there is one.
 Status AddDraft(device::Device& device, const DraftPlan& draft, const EngineOptions& options,
                 MemoryRequest* request) {
-  if (draft.files == nullptr) return OkStatus();
-  request->draft_groups = model::LayerGroups(draft.files->config, draft.options);
+  if (!draft.weights) return OkStatus();
+  const files::ModelConfig& config = *draft.of.config();
+  request->draft_groups = model::LayerGroups(config, draft.of.options);
   request->weight_bytes += draft.weights->bytes;
   SLUICE_ASSIGN_OR_RETURN(const size_t scratch,
-                          Executor::ScratchBytes(*draft.weights, draft.files->config, device,
-                                                 draft.options, options.max_num_seqs));
+                          Executor::ScratchBytes(*draft.weights, config, device, draft.of.options,
+                                                 options.max_num_seqs));
   request->scratch_bytes = std::max(request->scratch_bytes, scratch);
   return OkStatus();
 }
@@ -126,14 +145,12 @@ Result<MemoryPlan> PlanFor(device::Device& device, const Planned& target, const 
                           weights::FreeBytesBeside(request.weight_bytes, device));
   if (!facts.shares_host_memory) request.share = kDeviceShare;
   request.allocation_bytes_max = facts.allocation_bytes_max;
-  DraftOf drafting;
-  if (draft.files != nullptr) drafting = {&draft.files->config, draft.options};
   request.step_bytes =
-      Executor::DeviceBytes(files.config, model_options, options.max_num_seqs, drafting) +
+      Executor::DeviceBytes(files.config, model_options, options.max_num_seqs, draft.of) +
       model::RopeTableBytes(files.config, model_options);
   SLUICE_ASSIGN_OR_RETURN(const Executor::Options executor, ExecutorOptions(options));
   request.graph_bytes = facts.code_bytes + Executor::GraphBytes(files.config, model_options, facts,
-                                                                executor, drafting);
+                                                                executor, draft.of);
   return PlanMemory(request);
 }
 
@@ -180,15 +197,15 @@ Status WithForcedOps(const Status& status, const EngineOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
-    const files::ModelFiles& files, const files::ModelFiles* draft, const EngineOptions& options,
+    const files::ModelFiles& files, const DraftFiles& draft, const EngineOptions& options,
     std::function<void(int64_t, int64_t)> progress) {
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   SLUICE_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options));
   runner->info_.device_reason = std::move(opened.reason);
   runner->device_ = std::move(opened.device);
   EngineOptions decided = options;
-  if (draft != nullptr) {
-    decided.speculate = "model";
+  if (!draft.empty()) {
+    decided.speculate = draft.proposer();
   } else if (options.speculate == "auto") {
     decided.speculate = AutomaticDrafts(files, *runner->device_,
                                         ActivationOf(*files.tensors, runner->device_->facts()));
@@ -207,7 +224,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
   return runner;
 }
 
-Status LocalRunner::LoadModel(const files::ModelFiles& files, const files::ModelFiles* draft,
+Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& draft,
                               const EngineOptions& options,
                               std::function<void(int64_t, int64_t)> progress) {
   device::Device& device = *device_;
@@ -225,12 +242,9 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const files::Model
   auto weight_plan =
       model::PlanWeights(files, device, model_options.activation, model_options.mtp_head);
   if (!weight_plan.ok()) return WithForcedOps(weight_plan.status(), options);
-  DraftPlan drafting;
-  if (draft != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(drafting, PlanDraft(*draft, files, device, options));
-  }
+  SLUICE_ASSIGN_OR_RETURN(DraftPlan drafting, PlanDraft(draft, files, device, options));
   auto plan = PlanFor(device, {files, *weight_plan, model_options}, drafting, options);
-  if (!plan.ok()) return WithForcedOps(WithDraftNamed(plan.status(), draft != nullptr), options);
+  if (!plan.ok()) return WithForcedOps(WithDraftNamed(plan.status(), !draft.empty()), options);
   memory_ = *std::move(plan);
   model_options.max_model_len = memory_.max_model_len;
   model_options.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
@@ -243,21 +257,30 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const files::Model
   auto model = model::LoadModel(files.config, *std::move(weight_plan), device, model_options);
   if (!model.ok()) return WithForcedOps(model.status(), options);
   model_ = *std::move(model);
-  return draft == nullptr ? OkStatus() : LoadDraft(std::move(drafting), options);
+  return draft.empty() ? OkStatus() : LoadDraft(std::move(drafting), options);
 }
 
 Status LocalRunner::LoadDraft(DraftPlan plan, const EngineOptions& options) {
-  const files::ModelConfig& config = plan.files->config;
+  const files::ModelConfig& config = *plan.of.config();
   if (memory_.max_model_len > config.context_length) {
     LogWarning("the draft model declares ", config.context_length, " tokens, and behind these it ",
                "guesses worse: --max-model-len is ", memory_.max_model_len);
   }
-  plan.options.max_model_len = memory_.max_model_len;
-  plan.options.records = &bindings_;
-  auto model = model::LoadModel(config, *std::move(plan.weights), *device_, plan.options);
-  if (!model.ok()) return WithForcedOps(model.status().WithContext("the draft model"), options);
-  draft_model_ = *std::move(model);
-  return OkStatus();
+  model::ModelOptions& wanted = plan.of.options;
+  wanted.max_model_len = memory_.max_model_len;
+  wanted.records = &bindings_;
+  Status loaded;
+  if (plan.of.eagle != nullptr) {
+    auto head =
+        model::EagleHead::Load(*plan.of.eagle, *std::move(plan.weights), *device_, wanted, *model_);
+    loaded = head.status();
+    if (head.ok()) eagle_head_ = *std::move(head);
+  } else {
+    auto model = model::LoadModel(config, *std::move(plan.weights), *device_, wanted);
+    loaded = model.status();
+    if (model.ok()) draft_model_ = *std::move(model);
+  }
+  return loaded.ok() ? loaded : WithForcedOps(loaded.WithContext("the draft model"), options);
 }
 
 Status LocalRunner::MakeExecutor(const EngineOptions& options) {
@@ -271,9 +294,10 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
   SLUICE_ASSIGN_OR_RETURN(Executor::Options wanted, ExecutorOptions(options));
-  if (draft_model_ != nullptr) {
+  if (!memory_.draft_groups.empty()) {
     SLUICE_ASSIGN_OR_RETURN(draft_store_, kvstore::KvStore::Make(*device_, memory_.draft_groups));
     wanted.draft_model = draft_model_.get();
+    wanted.eagle_head = eagle_head_.get();
     wanted.draft_store = draft_store_.get();
   }
   wanted.draft_tokens = model_->options().draft_tokens;
@@ -295,6 +319,7 @@ void LocalRunner::FillInfo() {
   info_.threads = facts.compute_units;
   info_.weight_bytes = model_->parameters().bytes();
   if (draft_model_ != nullptr) info_.weight_bytes += draft_model_->parameters().bytes();
+  if (eagle_head_ != nullptr) info_.weight_bytes += eagle_head_->parameters().bytes();
   info_.kv_bytes = memory_.bytes;
   info_.memory = memory_.ToString();
   info_.memory_note = memory_.note;
@@ -305,7 +330,7 @@ void LocalRunner::FillInfo() {
 }
 
 Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
-                                               const files::ModelFiles* draft,
+                                               const DraftFiles& draft,
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress) {
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<LocalRunner> runner,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/backend.h"
+#include "exec/draft_files.h"
 #include "exec/executor.h"
 #include "exec/memory_plan.h"
 #include "exec/step_runner.h"
@@ -16,18 +17,17 @@
 
 namespace sluice::exec {
 
-// A draft model that is to be loaded; without files there is none.
+// What is to be loaded to guess beside a model; without weights there is nothing.
 struct DraftPlan {
-  const files::ModelFiles* files = nullptr;
+  DraftOf of;
   std::optional<weights::WeightPlan> weights;
-  model::ModelOptions options = {};
 };
 
 class LocalRunner : public StepRunner {
  public:
   // As OpenRunner.
   static Result<std::unique_ptr<LocalRunner>> Open(const files::ModelFiles& files,
-                                                   const files::ModelFiles* draft,
+                                                   const DraftFiles& draft,
                                                    const EngineOptions& options,
                                                    std::function<void(int64_t, int64_t)> progress);
 
@@ -40,7 +40,7 @@ class LocalRunner : public StepRunner {
 
  private:
   LocalRunner() = default;
-  Status LoadModel(const files::ModelFiles& files, const files::ModelFiles* draft,
+  Status LoadModel(const files::ModelFiles& files, const DraftFiles& draft,
                    const EngineOptions& options, std::function<void(int64_t, int64_t)> progress);
   Status LoadDraft(DraftPlan plan, const EngineOptions& options);
   Status MakeExecutor(const EngineOptions& options);
@@ -50,7 +50,8 @@ class LocalRunner : public StepRunner {
   std::unique_ptr<device::Device> device_;
   std::vector<ops::BindRecord> bindings_;  // in the order of binding
   std::unique_ptr<model::Model> model_;
-  std::unique_ptr<model::Model> draft_model_;  // null: none
+  std::unique_ptr<model::Model> draft_model_;     // null: none
+  std::unique_ptr<model::EagleHead> eagle_head_;  // null: none
   std::unique_ptr<kvstore::KvStore> store_, draft_store_;
   std::unique_ptr<Executor> executor_;
   MemoryPlan memory_;

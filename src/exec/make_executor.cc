@@ -5,9 +5,9 @@
 
 #include "device/alignment.h"
 #include "exec/executor.h"
+#include "exec/head_proposer.h"
 #include "exec/layer_view.h"
 #include "exec/memory_plan.h"
-#include "exec/mtp_proposer.h"
 #include "model/load_model.h"
 #include "ops/attention.h"
 #include "sluice/limits.h"
@@ -107,13 +107,32 @@ InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const Input
   return bytes;
 }
 
-size_t HiddenBytes(const files::ModelConfig& config, const model::ModelOptions& options) {
+// Of what a head reads: hidden states of a model of these options, `width` numbers a token.
+size_t HiddenBytes(int64_t width, const model::ModelOptions& options) {
   return RowBytes(ops::ResidualDType(options.activation),
-                  static_cast<size_t>(options.max_tokens * config.hidden_size));
+                  static_cast<size_t>(options.max_tokens * width));
 }
 
-MtpProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs) {
-  return {.tokens = options.max_tokens, .sequences = max_num_seqs};
+int64_t HiddenWidth(const files::EagleConfig& eagle) {
+  return int64_t{files::kEagleLayers} * eagle.target_hidden_size;
+}
+
+HeadProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs,
+                                  size_t target_ids = 0) {
+  return {.tokens = options.max_tokens, .sequences = max_num_seqs, .target_ids = target_ids};
+}
+
+// Of what guesses beside a model of `options`, without its workspace.
+size_t DraftBytes(const DraftOf& draft, const model::ModelOptions& options, int max_num_seqs) {
+  if (draft.config() == nullptr) return 0;
+  const size_t rope = model::RopeTableBytes(*draft.config(), draft.options);
+  if (draft.eagle == nullptr)
+    return rope + DraftModelProposer::DeviceBytes(*draft.model, draft.options, max_num_seqs);
+  const size_t ids = draft.eagle->target_ids.size();
+  return rope + HiddenBytes(HiddenWidth(*draft.eagle), options) +
+         DraftKv::DeviceBytes(/*groups=*/1, max_num_seqs) +
+         HeadProposer::DeviceBytes(draft.eagle->layer, draft.options,
+                                   ProposerSizes(draft.options, max_num_seqs, ids));
 }
 
 // For people: what runs between the graphs of a step and why, or nothing.
@@ -163,11 +182,12 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
   const int64_t model = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
   // Sampling has a graph for each number of guesses, and of the head's KV alone.
   int64_t sampling = 0;
-  for (int guesses = 0; model_options.mtp_head && guesses <= options.draft_tokens; ++guesses)
+  const bool head = model_options.mtp_head || draft.eagle != nullptr;
+  for (int guesses = 0; head && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep + std::max(1, guesses) * kLaunchesOfGuess;
-  for (int guesses = 0; draft.config != nullptr && guesses <= options.draft_tokens; ++guesses)
+  for (int guesses = 0; draft.model != nullptr && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep +
-                (1 + guesses) * (draft.config->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
+                (1 + guesses) * (draft.model->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
   const auto buckets = static_cast<int64_t>(BucketsOf(model_options, options).size());
   const auto chunks = static_cast<int64_t>(ChunksOf(model_options, options).size());
   const int64_t launches = (buckets + chunks) * model + buckets * sampling;
@@ -180,17 +200,15 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
   const size_t head =
       !options.mtp_head
           ? 0
-          : HiddenBytes(config, options) +
-                MtpProposer::DeviceBytes(config, options, ProposerSizes(options, max_num_seqs));
-  size_t workspace = model::WorkspaceBytes(config, options), drafting = 0;
-  if (draft.config != nullptr) {
-    workspace = std::max(workspace, model::WorkspaceBytes(*draft.config, draft.options));
-    drafting = DraftModelProposer::DeviceBytes(*draft.config, draft.options, max_num_seqs) +
-               model::RopeTableBytes(*draft.config, draft.options);
-  }
-  return head + drafting + workspace + LogitsBytes(config, options) +
+          : HiddenBytes(config.hidden_size, options) +
+                HeadProposer::DeviceBytes(config, options, ProposerSizes(options, max_num_seqs));
+  size_t workspace = model::WorkspaceBytes(config, options);
+  if (draft.config() != nullptr)
+    workspace = std::max(workspace, model::WorkspaceBytes(*draft.config(), draft.options));
+  return head + DraftBytes(draft, options, max_num_seqs) + workspace +
+         LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
-         InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config != nullptr))
+         InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config() != nullptr))
              .sum() +
          groups.size() * PlanBytes(max_num_seqs);
 }
@@ -200,8 +218,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   const int max_num_seqs = wanted.max_num_seqs;
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
-  InputLimits limits =
-      LimitsOf(model.config(), options, max_num_seqs, wanted.draft_model != nullptr);
+  const bool beside = wanted.draft_model != nullptr || wanted.eagle_head != nullptr;
+  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs, beside);
   if (limits.guesses > 0 || wanted.propose != nullptr) limits.guesses = wanted.draft_tokens;
   executor->guesses_ = limits.guesses;
   if (device.facts().device_memory) limits.behind = SamplingBytes(limits.logits_rows);
@@ -212,7 +230,9 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   executor->propose_ = wanted.propose;
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
   constexpr auto memory = device::MemoryKind::kDevice;
-  const size_t drafting = wanted.draft_model == nullptr ? 0 : wanted.draft_model->workspace_bytes();
+  size_t drafting = 0;
+  if (wanted.draft_model != nullptr) drafting = wanted.draft_model->workspace_bytes();
+  if (wanted.eagle_head != nullptr) drafting = wanted.eagle_head->workspace_bytes();
   SLUICE_ASSIGN_OR_RETURN(executor->workspace_,
                           device.Allocate(std::max(model.workspace_bytes(), drafting), memory));
   SLUICE_ASSIGN_OR_RETURN(executor->logits_,
@@ -274,6 +294,7 @@ Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindReco
 Status Executor::MakeProposer(const Options& wanted) {
   if (wanted.draft_tokens == 0) return OkStatus();
   if (wanted.draft_model != nullptr) return MakeDraftModel(wanted);
+  if (wanted.eagle_head != nullptr) return MakeEagle(wanted);
   return model_.options().mtp_head ? MakeHead(wanted) : OkStatus();
 }
 
@@ -285,34 +306,69 @@ DraftChain::Shared Executor::ChainOver(int group) const {
           .logits = Logits(model_.options().max_logits_rows)};
 }
 
+// For `width` numbers of each token of a step.
+Status Executor::MakeHidden(int64_t width) {
+  const model::ModelOptions& options = model_.options();
+  SLUICE_ASSIGN_OR_RETURN(
+      hidden_memory_, device_.Allocate(HiddenBytes(width, options), device::MemoryKind::kDevice));
+  hidden_ = ops::Dense(hidden_memory_.view(), ops::ResidualDType(options.activation),
+                       {options.max_tokens, width});
+  return OkStatus();
+}
+
 Status Executor::MakeHead(const Options& wanted) {
   const model::ModelOptions& options = model_.options();
-  constexpr auto memory = device::MemoryKind::kDevice;
-  SLUICE_ASSIGN_OR_RETURN(hidden_memory_,
-                          device_.Allocate(HiddenBytes(model_.config(), options), memory));
-  hidden_ = ops::Dense(hidden_memory_.view(), ops::ResidualDType(options.activation),
-                       {options.max_tokens, model_.config().hidden_size});
-  MtpProposer::Shared shared;
+  SLUICE_RETURN_IF_ERROR(MakeHidden(model_.config().hidden_size));
+  HeadProposer::Shared shared;
+  shared.pass = [this](auto&... call) { return model_.Draft(call...); };
   shared.context = Context(*stream_);
-  shared.chain = ChainOver(model_.group_of(model_.config().num_layers));
+  shared.group = model_.group_of(model_.config().num_layers);
+  shared.chain = ChainOver(shared.group);
   shared.hidden = hidden_;
   SLUICE_ASSIGN_OR_RETURN(
-      proposer_, MtpProposer::Make(device_, model_, ProposerSizes(options, wanted.max_num_seqs),
-                                   std::move(shared), wanted.bindings));
+      proposer_, HeadProposer::Make(device_, options.activation, model_.config().hidden_size,
+                                    ProposerSizes(options, wanted.max_num_seqs), std::move(shared),
+                                    wanted.bindings));
+  return OkStatus();
+}
+
+Status Executor::MakeEagle(const Options& wanted) {
+  const model::EagleHead& head = *wanted.eagle_head;
+  const files::EagleConfig& config = head.config();
+  SLUICE_RETURN_IF_ERROR(MakeHidden(HiddenWidth(config)));
+  hidden_layers_ = config.hidden_layers;
+  HeadProposer::Shared shared;
+  shared.pass = [&head](auto&... call) { return head.Draft(call...); };
+  shared.group = FollowedGroup(store_.groups());
+  CHECK(shared.group >= 0, "the model has no group of full attention");
+  SLUICE_ASSIGN_OR_RETURN(
+      shared.kv, DraftKv::Make(device_, *wanted.draft_store, shared.group, wanted.max_num_seqs));
+  shared.context = shared.kv->Context(*stream_, workspace_.view());
+  shared.chain = ChainOver(shared.group);
+  shared.chain.logits =
+      ops::Dense(logits_.view(), DType::kF32, {wanted.max_num_seqs, config.draft_vocab_size});
+  shared.chain.target_ids = config.target_ids;
+  shared.hidden = hidden_;
+  SLUICE_ASSIGN_OR_RETURN(
+      proposer_, HeadProposer::Make(
+                     device_, head.options().activation, config.layer.hidden_size,
+                     ProposerSizes(head.options(), wanted.max_num_seqs, config.target_ids.size()),
+                     std::move(shared), wanted.bindings));
   return OkStatus();
 }
 
 Status Executor::MakeDraftModel(const Options& wanted) {
   const int group = FollowedGroup(store_.groups());
   CHECK(group >= 0, "the model has no group of full attention");
-  SLUICE_ASSIGN_OR_RETURN(
-      proposer_, DraftModelProposer::Make(device_, *wanted.draft_model, *wanted.draft_store,
-                                          {.workspace = workspace_.view(),
-                                           .chain = ChainOver(group),
-                                           .group = group,
-                                           .tokens = model_.options().max_tokens,
-                                           .sequences = wanted.max_num_seqs},
-                                          wanted.bindings));
+  DraftModelProposer::Shared shared;
+  shared.workspace = workspace_.view();
+  shared.chain = ChainOver(group);
+  SLUICE_ASSIGN_OR_RETURN(shared.kv,
+                          DraftKv::Make(device_, *wanted.draft_store, group, wanted.max_num_seqs));
+  shared.tokens = model_.options().max_tokens;
+  shared.sequences = wanted.max_num_seqs;
+  SLUICE_ASSIGN_OR_RETURN(proposer_, DraftModelProposer::Make(device_, *wanted.draft_model,
+                                                              std::move(shared), wanted.bindings));
   return OkStatus();
 }
 

@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "exec/draft_files.h"
 #include "exec/step_runner.h"
 #include "files/model_files.h"
 #include "sluice/options.h"
 
 namespace sluice::exec {
 
-// `draft`: as OpenDraft gives it for --speculate model; may be null. `progress(done, total)`: bytes
-// of weights; may be empty.
+// `draft`: as OpenDraft gives it. `progress(done, total)`: bytes of weights; may be empty.
 Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
-                                               const files::ModelFiles* draft,
+                                               const DraftFiles& draft,
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress);
 

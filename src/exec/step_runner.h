@@ -93,8 +93,8 @@ struct RunnerInfo {
   int vocab_size = 0;       // of a row
   int counted_slots = 0;    // slots below this may have steps with penalties in flight at once
   int depth = 1;            // steps that may be unfinished at once
-  // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp"
-  // and "model" the runner makes them.
+  // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp",
+  // "model" and "eagle3" the runner makes them.
   std::string speculate;
   size_t weight_bytes = 0, kv_bytes = 0;
   std::string device_name, device_id, device_reason, isa;

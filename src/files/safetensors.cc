@@ -37,6 +37,7 @@ std::optional<DType> DTypeOfName(std::string_view name) {
   for (DType dtype : kKnown) {
     if (Name(dtype) == name) return dtype;
   }
+  if (name == "BOOL") return DType::kU8;
   return std::nullopt;
 }
 
@@ -55,7 +56,7 @@ Result<uint64_t> ReadShape(const std::string& what, const Json& entry, FileTenso
   const std::optional<DType> known = DTypeOfName(name);
   if (!known) {
     return BadModel(StrCat(what, " has the dtype ", Quote(name),
-                           "; F32, F16, BF16, F8_E4M3, I8, U8, I32 and I64 are supported"));
+                           "; F32, F16, BF16, F8_E4M3, I8, U8, BOOL, I32 and I64 are supported"));
   }
   tensor->dtype = *known;
   const auto shape = entry.find("shape");

@@ -44,6 +44,11 @@ struct Outputs {
   // [tokens, hidden size] of the residual stream's type: hidden states of all tokens before the
   // final norm; may be empty.
   ops::Tensor hidden = {};
+  // [tokens, layers * hidden size] of the same type: hidden states behind each of `layers`, which
+  // ascend, side by side. REQUIRES: the blocks of those layers add to the residual stream by
+  // themselves (no norm stands behind them).
+  ops::Tensor layers_hidden = {};
+  std::span<const int> layers = {};
 };
 
 // What a pass of the head that guesses tokens gives; both are empty where the batch has no rows.

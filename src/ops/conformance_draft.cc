@@ -80,8 +80,11 @@ ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise&
   const auto guess = static_cast<int32_t>(1 + noise.Below(numbers - 1));
   std::vector<SampleOutput> outputs(static_cast<size_t>(drafts));
   std::vector<int32_t> slot_of;
+  // In every second case guesses are of a vocabulary of their own, and some lie outside of it.
+  const int64_t guesses = noise.Below(2) == 0 ? 0 : Pick<int64_t>(noise, {1, 700, 4990});
   for (int32_t d = 0; d < drafts; ++d) {
-    outputs[static_cast<size_t>(d)].token = static_cast<int32_t>(noise.Below(5000));
+    outputs[static_cast<size_t>(d)].token =
+        noise.Below(9) == 0 ? -1 : static_cast<int32_t>(noise.Below(5000));
     slot_of.push_back(noise.Below(6) == 0 ? Pick(noise, {-1, kOutside}) : d);
   }
   Array bytes(DType::kU8, {drafts, int64_t{sizeof(SampleOutput)}});
@@ -91,9 +94,11 @@ ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise&
   const size_t known = c.Add(Array::Ints({slots, numbers}, Below(noise, slots * numbers, 5000)));
   const size_t ids = c.Add(Left({drafts}));
   const size_t first = c.Add(Array::Ints(Below(noise, drafts, 5000)));
+  const size_t target = guesses == 0 ? 0 : c.Add(Array::Ints(Below(noise, guesses, 5000)));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<KeepGuesses::Args> {
     return KeepGuesses::Args{.outputs = t[output],
                              .slots = t[slot],
+                             .target_ids = guesses == 0 ? Tensor() : t[target],
                              .number = guess,
                              .moved = guess % 3,
                              .known = t[known],

@@ -35,6 +35,7 @@ Status CheckArgs(const KeepGuesses::Desc&, const KeepGuesses::Args& args) {
   ArgsChecker check(KeepGuesses::kName, args.outputs);
   check.Expect("outputs", args.outputs, DType::kU8, {drafts, int64_t{sizeof(SampleOutput)}})
       .Expect("slots", args.slots, DType::kI32, {drafts})
+      .ExpectIf(!args.target_ids.empty(), "target_ids", args.target_ids, DType::kI32, {-1})
       .Expect("known", args.known, DType::kI32, {-1, -1})
       .Expect("ids", args.ids, DType::kI32, {drafts})
       .Expect("first", args.first, DType::kI32, {drafts});

@@ -4,7 +4,8 @@
 // KeepGuesses takes the guesses of a pass to the slots of their sequences, and to the inputs of the
 // next pass, of a token each.
 //
-// Sequences and slots outside of their arrays are passed over.
+// Sequences and slots outside of their arrays are passed over; a guess outside of `target_ids` is
+// token 0.
 #pragma once
 
 #include "ops/op.h"
@@ -43,8 +44,11 @@ struct KeepGuesses {
     std::string ToString() const;
   };
   struct Args {
-    Tensor outputs;      // U8 [drafts, sizeof(SampleOutput)], as Sample left them
-    Tensor slots;        // I32 [drafts]; outside of `known`: there is no guess
+    Tensor outputs;  // U8 [drafts, sizeof(SampleOutput)], as Sample left them
+    Tensor slots;    // I32 [drafts]; outside of `known`: there is no guess
+    // I32 [guesses]: of what Sample took the id that counts, at least one; empty: they are the
+    // same.
+    Tensor target_ids;
     int32_t number = 1;  // of the guesses, from 1 on
     int32_t moved = 0;   // what is added to `first` of those that guess
     Tensor known;        // I32 [slots, numbers]: number `number` is written

@@ -50,12 +50,18 @@ Status RefKeepGuesses(device::Stream&, const KeepGuesses::Desc& desc,
                       const KeepGuesses::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const auto* const outputs = args.outputs.ptr<SampleOutput>();
+  const auto id_of = [&](int32_t guess) {
+    if (args.target_ids.empty()) return guess;
+    const bool known = guess >= 0 && guess < args.target_ids.dims[0];
+    return known ? args.target_ids.ptr<int32_t>()[guess] : 0;
+  };
   for (int64_t d = 0; d < args.slots.dims[0]; ++d) {
     const int32_t slot = args.slots.ptr<int32_t>()[d];
     const bool guesses = slot >= 0 && slot < args.known.dims[0];
-    args.ids.ptr<int32_t>()[d] = guesses ? outputs[d].token : 0;
+    const int32_t id = guesses ? id_of(outputs[d].token) : 0;
+    args.ids.ptr<int32_t>()[d] = id;
     if (!guesses) continue;
-    args.known.ptr<int32_t>()[slot * args.known.strides[0] + args.number] = outputs[d].token;
+    args.known.ptr<int32_t>()[slot * args.known.strides[0] + args.number] = id;
     args.first.ptr<int32_t>()[d] += args.moved;
   }
   return OkStatus();

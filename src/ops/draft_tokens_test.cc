@@ -90,5 +90,22 @@ TEST_P(DraftTokensTest, GuessesGoToTheirSlotsAndOn) {
   EXPECT_THAT(Run<KeepGuesses>({}, args).message(), HasSubstr("guess 3 of 2"));
 }
 
+TEST_P(DraftTokensTest, GuessesOfAVocabularyOfTheirOwnBecomeTheModelsIds) {
+  Array outputs(DType::kU8, {3, int64_t{sizeof(SampleOutput)}});
+  for (int d = 0; d < 3; ++d) outputs.tensor().ptr<SampleOutput>()[d].token = d;
+  Array slots = Array::Ints({0, 1, 2}), known(DType::kI32, {3, 2}), first = Array::Ints({9, 9, 9});
+  Array ids = Array::Ints({-5, -5, -5}), target_ids = Array::Ints({40, 7});
+  const Status status = Run<KeepGuesses>({}, {.outputs = outputs.tensor(),
+                                              .slots = slots.tensor(),
+                                              .target_ids = target_ids.tensor(),
+                                              .known = known.tensor(),
+                                              .ids = ids.tensor(),
+                                              .first = first.tensor()});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_THAT(Ints(ids), ElementsAre(40, 7, 0));  // the third is none of them
+  EXPECT_EQ(known.Int(1), 40);
+  EXPECT_EQ(known.Int(3), 7);
+}
+
 }  // namespace
 }  // namespace sluice::ops

@@ -65,7 +65,7 @@ inline TensorList TensorsOf(const NextTokens::Args& a) {
           &a.lengths,   &a.known,       &a.ids,       &a.rows,  &a.first};
 }
 inline TensorList TensorsOf(const KeepGuesses::Args& a) {
-  return {&a.outputs, &a.slots, &a.known, &a.ids, &a.first};
+  return {&a.outputs, &a.slots, &a.target_ids, &a.known, &a.ids, &a.first};
 }
 inline TensorList TensorsOf(const Linear::Args& a) {
   return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};

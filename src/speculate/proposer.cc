@@ -13,16 +13,21 @@ namespace sluice::speculate {
 bool Proposer::End(int32_t, std::span<const int32_t>) { return true; }
 
 Status CheckProposer(std::string_view name) {
-  constexpr std::string_view kNames[] = {"auto", "none", "ngram", "suffix", "mtp", "model"};
+  constexpr std::string_view kNames[] = {"auto", "none",  "ngram", "suffix",
+                                         "mtp",  "model", "eagle3"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return OkStatus();
   return InvalidArgument(
       StrCat("--speculate ", Quote(name),
-             " is no way to find drafts; choose auto, none, ngram, suffix, mtp or model"),
+             " is no way to find drafts; choose auto, none, ngram, suffix, mtp, model or eagle3"),
       "speculate");
 }
 
+bool MadeByRunner(std::string_view name) {
+  return name == "mtp" || name == "model" || name == "eagle3";
+}
+
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits) {
-  if (name == "none" || name == "mtp" || name == "model") return nullptr;
+  if (name == "none" || MadeByRunner(name)) return nullptr;
   if (name == "suffix") return std::make_unique<SuffixProposer>(limits);
   return std::make_unique<NgramProposer>(limits);
 }

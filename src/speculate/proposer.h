@@ -52,8 +52,10 @@ struct ProposerLimits {
 
 // kInvalidArgument unless `name` is one that --speculate takes.
 Status CheckProposer(std::string_view name);
-// Null for "none", and for "mtp" and "model", whose drafts the runner makes. REQUIRES:
-// CheckProposer(name) is ok, and it is decided what "auto" is.
+// Whether the drafts of what has this name come from the runner: by a head or a second model.
+bool MadeByRunner(std::string_view name);
+// Null for "none", and where the runner makes the drafts. REQUIRES: CheckProposer(name) is ok, and
+// it is decided what "auto" is.
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits);
 
 }  // namespace sluice::speculate

@@ -50,7 +50,8 @@ TEST(Proposer, NamesAreThoseOfTheOption) {
   }
   const Status status = CheckProposer("medusa");
   EXPECT_EQ(status.field(), "speculate");
-  EXPECT_THAT(status.message(), HasSubstr("choose auto, none, ngram, suffix, mtp or model"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("choose auto, none, ngram, suffix, mtp, model or eagle3"));
 }
 
 }  // namespace

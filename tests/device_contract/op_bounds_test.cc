@@ -321,6 +321,9 @@ TEST_P(OpBounds, WhatIsNotThereGuessesNothing) {
   ASSERT_TRUE(Run<ops::KeepGuesses>({}, keep).ok());
   EXPECT_EQ(ReadArray(keep.known, known), Array::Ints({2, 2}, {5, 2, 7, 8}));
   EXPECT_EQ(ReadArray(keep.ids, rows), Array::Ints({0, 2}));
+  keep.target_ids = Upload(Array::Ints({6, 9}));  // 2 is beyond them
+  ASSERT_TRUE(Run<ops::KeepGuesses>({}, keep).ok());
+  EXPECT_EQ(ReadArray(keep.ids, rows), Array::Ints({0, 0}));
 }
 
 }  // namespace

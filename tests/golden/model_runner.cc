@@ -52,25 +52,43 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
   return runner;
 }
 
+Result<ops::PagedKv> ModelRunner::AllocateLayer(const batch::KvGroup& desc, int group) {
+  const int64_t blocks = static_cast<int64_t>(lengths_.size()) * BlocksPerSequence(group);
+  const int64_t block_tokens = desc.kind == batch::KvKind::kState ? 1 : desc.kernel_block_tokens;
+  ops::PagedKv kv;
+  for (ops::Tensor* tensor : {&kv.k, &kv.v}) {
+    const int64_t dim = tensor == &kv.k ? desc.k_head_dim : desc.v_head_dim;
+    const size_t elements = static_cast<size_t>(blocks * desc.kv_heads * block_tokens * dim);
+    SLUICE_ASSIGN_OR_RETURN(Buffer pool,
+                            device_->Allocate(RowBytes(desc.dtype, elements), MemoryKind::kDevice));
+    *tensor = ops::Dense(pool.view(), desc.dtype, {blocks, desc.kv_heads, block_tokens, dim});
+    pools_.push_back(std::move(pool));
+  }
+  return kv;
+}
+
 Status ModelRunner::AllocateKv(int sequences) {
   lengths_.assign(sequences, 0);
   const int layers = model_->config().num_layers + (model_->options().mtp_head ? 1 : 0);
   for (int layer = 0; layer < layers; ++layer) {
     const int group = model_->group_of(layer);
-    const batch::KvGroup& desc = model_->groups()[group];
-    const int64_t blocks = int64_t{sequences} * BlocksPerSequence(group);
-    const int64_t block_tokens = desc.kind == batch::KvKind::kState ? 1 : desc.kernel_block_tokens;
-    ops::PagedKv kv;
-    for (ops::Tensor* tensor : {&kv.k, &kv.v}) {
-      const int64_t dim = tensor == &kv.k ? desc.k_head_dim : desc.v_head_dim;
-      const size_t elements = static_cast<size_t>(blocks * desc.kv_heads * block_tokens * dim);
-      SLUICE_ASSIGN_OR_RETURN(
-          Buffer pool, device_->Allocate(RowBytes(desc.dtype, elements), MemoryKind::kDevice));
-      *tensor = ops::Dense(pool.view(), desc.dtype, {blocks, desc.kv_heads, block_tokens, dim});
-      pools_.push_back(std::move(pool));
-    }
-    kv_.push_back(kv);
+    SLUICE_ASSIGN_OR_RETURN(kv_.emplace_back(), AllocateLayer(model_->groups()[group], group));
   }
+  return OkStatus();
+}
+
+Status ModelRunner::PutBeside(const files::EagleFiles& eagle) {
+  const model::ModelOptions options = model::EagleHead::OptionsFor(model_->options());
+  SLUICE_ASSIGN_OR_RETURN(weights::WeightPlan plan,
+                          model::EagleHead::PlanWeights(eagle, *device_, options.activation));
+  SLUICE_ASSIGN_OR_RETURN(
+      eagle_, model::EagleHead::Load(eagle.config, std::move(plan), *device_, options, *model_));
+  SLUICE_ASSIGN_OR_RETURN(eagle_kv_.emplace_back(), AllocateLayer(eagle_->groups().front(), 0));
+  SLUICE_ASSIGN_OR_RETURN(
+      workspace_, device_->Allocate(std::max(model_->workspace_bytes(), eagle_->workspace_bytes()),
+                                    MemoryKind::kDevice));
+  SLUICE_RETURN_IF_ERROR(Spoil(workspace_.view()));
+  Reset();
   return OkStatus();
 }
 
@@ -181,9 +199,8 @@ Result<std::vector<float>> ModelRunner::Finish(const std::vector<Chunk>& chunks,
   return values;
 }
 
-Result<Buffer> ModelRunner::LogitsOf(const model::DeviceBatch& batch) {
-  const int64_t count = batch.rows() * model_->vocab_size();
-  return device_->Allocate(static_cast<size_t>(count) * sizeof(float), MemoryKind::kDevice);
+Result<Buffer> ModelRunner::LogitsOf(int64_t rows, int64_t width) {
+  return device_->Allocate(static_cast<size_t>(rows * width) * sizeof(float), MemoryKind::kDevice);
 }
 
 model::ForwardContext ModelRunner::Context() {
@@ -194,8 +211,7 @@ model::ForwardContext ModelRunner::Context() {
           .observer = observer};
 }
 
-Result<ops::Tensor> ModelRunner::Hidden(DType dtype, int64_t rows) {
-  const int64_t width = model_->config().hidden_size;
+Result<ops::Tensor> ModelRunner::Hidden(DType dtype, int64_t rows, int64_t width) {
   SLUICE_ASSIGN_OR_RETURN(
       Buffer memory,
       device_->Allocate(RowBytes(dtype, static_cast<size_t>(rows * width)), MemoryKind::kDevice));
@@ -206,27 +222,39 @@ Result<ops::Tensor> ModelRunner::Hidden(DType dtype, int64_t rows) {
 
 Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, bool every_row) {
   const model::DeviceBatch batch = Batch(chunks, lengths_, every_row);
-  SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch));
-  if (model_->options().mtp_head) {
-    const DType residual = ops::ResidualDType(model_->options().activation);
-    SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens()));
+  SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch.rows(), model_->vocab_size()));
+  model::Outputs outputs = {
+      ops::Dense(logits.view(), DType::kF32, {batch.rows(), model_->vocab_size()})};
+  const DType residual = ops::ResidualDType(model_->options().activation);
+  const int64_t width = model_->config().hidden_size;
+  if (eagle_ != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens(), files::kEagleLayers * width));
+    outputs.layers_hidden = hidden_;
+    outputs.layers = eagle_->config().hidden_layers;
+  } else if (model_->options().mtp_head) {
+    SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens(), width));
+    outputs.hidden = hidden_;
   }
   model::ForwardContext context = Context();
-  const model::Outputs outputs = {
-      ops::Dense(logits.view(), DType::kF32, {batch.rows(), model_->vocab_size()}), hidden_};
   SLUICE_RETURN_IF_ERROR(model_->Forward(context, batch, outputs));
   return Finish(chunks, logits.view(), &lengths_);
 }
 
 Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, bool every_row) {
   const model::DeviceBatch batch = Batch(chunks, drafted_, every_row);
-  SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch));
-  SLUICE_ASSIGN_OR_RETURN(const ops::Tensor given,
-                          Hidden(model_->options().activation, batch.rows()));
+  SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch.rows(), Guesses()));
+  const model::ModelOptions& options = eagle_ ? eagle_->options() : model_->options();
+  const int64_t width = eagle_ ? eagle_->config().layer.hidden_size : model_->config().hidden_size;
+  SLUICE_ASSIGN_OR_RETURN(const ops::Tensor given, Hidden(options.activation, batch.rows(), width));
   model::ForwardContext context = Context();
   const model::DraftOutputs outputs = {
-      ops::Dense(logits.view(), DType::kF32, {batch.rows(), model_->vocab_size()}), given};
-  SLUICE_RETURN_IF_ERROR(model_->Draft(context, batch, hidden_, outputs));
+      ops::Dense(logits.view(), DType::kF32, {batch.rows(), Guesses()}), given};
+  if (eagle_ != nullptr) {
+    context.kv = eagle_kv_;
+    SLUICE_RETURN_IF_ERROR(eagle_->Draft(context, batch, hidden_, outputs));
+  } else {
+    SLUICE_RETURN_IF_ERROR(model_->Draft(context, batch, hidden_, outputs));
+  }
   hidden_ = given;
   return Finish(chunks, logits.view(), &drafted_);
 }

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "device/backend.h"
+#include "files/eagle_files.h"
 #include "files/model_files.h"
+#include "model/eagle_head.h"
 #include "model/model.h"
 
 namespace sluice::golden {
@@ -30,13 +32,18 @@ class ModelRunner {
                                                    const device::OpenOptions& device_options = {},
                                                    const std::string& device = TestDevice());
 
+  // Puts a head of EAGLE-3's form beside the model, for Draft; a Step then keeps what it reads.
+  // REQUIRES: the model has one group, of full attention.
+  Status PutBeside(const files::EagleFiles& eagle);
+
   // How far a sequence of `first` tokens may get in one step towards `end`.
   int StepEnd(int first, int end) const { return batch::StepEnd(model_->groups(), first, end); }
   // One forward pass over all chunks. `every_row`: logits of every token, otherwise of the last one
   // of each chunk; row-major [rows, vocab_size].
   Result<std::vector<float>> Step(const std::vector<Chunk>& chunks, bool every_row);
   // One pass of the model's head over as many tokens as there are rows of hidden states: those of
-  // all tokens of the last Step, or of the rows of the last Draft. REQUIRES: options.mtp_head.
+  // all tokens of the last Step, or of the rows of the last Draft. REQUIRES: options.mtp_head, or a
+  // head beside it.
   Result<std::vector<float>> Draft(const std::vector<Chunk>& chunks, bool every_row);
   // Forgets every sequence and spoils its KV.
   void Reset();
@@ -53,6 +60,10 @@ class ModelRunner {
  private:
   ModelRunner() = default;
   Status AllocateKv(int sequences);
+  // Of a layer of the model's group `group` whose KV is as `desc` says.
+  Result<ops::PagedKv> AllocateLayer(const batch::KvGroup& desc, int group);
+  // What Draft gives for a row.
+  int Guesses() const { return eagle_ ? eagle_->config().draft_vocab_size : model_->vocab_size(); }
   Status Copy(const device::View& destination, const device::View& source);
   // Fills with NaN.
   Status Spoil(const device::View& view);
@@ -67,10 +78,10 @@ class ModelRunner {
   // What a pass gave, copied once it is done; the sequences are longer by it.
   Result<std::vector<float>> Finish(const std::vector<Chunk>& chunks, const device::View& logits,
                                     std::vector<int>* lengths);
-  Result<device::Buffer> LogitsOf(const model::DeviceBatch& batch);
+  Result<device::Buffer> LogitsOf(int64_t rows, int64_t width);
   model::ForwardContext Context();
   // A new buffer for hidden states.
-  Result<ops::Tensor> Hidden(DType dtype, int64_t rows);
+  Result<ops::Tensor> Hidden(DType dtype, int64_t rows, int64_t width);
   ops::Tensor Ints(const std::vector<int32_t>& values, std::initializer_list<int64_t> dims);
 
   files::ModelFiles files_;
@@ -78,7 +89,9 @@ class ModelRunner {
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<model::Model> model_;
   std::vector<device::Buffer> pools_;
-  std::vector<ops::PagedKv> kv_;  // by layer
+  std::vector<ops::PagedKv> kv_;             // by layer
+  std::unique_ptr<model::EagleHead> eagle_;  // may be null
+  std::vector<ops::PagedKv> eagle_kv_;
   device::Buffer workspace_;
   std::vector<int> lengths_,
       drafted_;  // of each sequence, in tokens, and of what the head has seen

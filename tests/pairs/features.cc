@@ -9,6 +9,8 @@ namespace {
 constexpr int32_t kBanned = 201;  // an id that greedy answers have; see the feature's `shown`
 constexpr char kStop[] = "a";
 constexpr char kStates[] = "qwen3_next", kStatesName[] = "states", kHead[] = "a head";
+// A model that a head of EAGLE-3's form was trained for.
+constexpr char kTrainedFor[] = "../drafts/target", kTrainedForName[] = "a head beside";
 const std::vector<std::string> kChoices = {"to the", "to the end", "aaaa", "once", "no"};
 
 Feature OfEngine(std::string name, std::string spelling,
@@ -67,7 +69,8 @@ void AddTransparentEngines(std::vector<Feature>* list) {
   // behind the features that choose a model, whose states take more than the others' KV.
   add(OfEngine("little memory", "--kv-memory",
                [](EngineOptions& o) {
-                 const bool more = o.model.ends_with(kStates) || o.speculate == "model";
+                 const bool more = o.model.ends_with(kStates) || o.model.ends_with(kTrainedFor) ||
+                                   o.speculate == "model";
                  o.kv_memory = more ? "128KiB" : "48KiB";
                }),
       [](const Outcome& with, const Outcome&) { return with.preempted > 0; });
@@ -103,6 +106,14 @@ void AddTransparentEngines(std::vector<Feature>* list) {
         [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
   }
   list->back().needs = kHead;
+  add(InPlace("drafts", OfEngine("drafts of EAGLE-3", "--speculate eagle3",
+                                 [](EngineOptions& o) {
+                                   o.speculate = "eagle3";
+                                   o.draft_model = o.model + "/../eagle3";
+                                   o.speculate_adapt = false;
+                                 })),
+      [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
+  list->back().needs = kTrainedForName;
 }
 
 // Engines that answer otherwise.
@@ -119,6 +130,7 @@ void AddOtherEngines(std::vector<Feature>* list) {
   model("windows", "gemma3");
   model(kStatesName, kStates);
   model(kHead, "mimo");
+  model(kTrainedForName, kTrainedFor);
 }
 
 // More is told of the same answer.

@@ -117,7 +117,7 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
     WithDrafts(tokens, &add(StrCat("drafts of ", tokens, ", suffix"), 1), drafts, "suffix");
   }
   std::vector<std::string_view> proposers = {"suffix"};
-  if (drafts.proposer == "mtp" || drafts.proposer == "model") proposers.push_back(drafts.proposer);
+  if (drafts.proposer != "ngram") proposers.push_back(drafts.proposer);
   for (const std::string_view proposer : proposers) {
     Perturbation& paying = add(StrCat("drafts as they pay, ", proposer), 1);
     WithDrafts(8, &paying, drafts, proposer);

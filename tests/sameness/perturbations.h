@@ -32,7 +32,7 @@ struct Drafts {
   std::string proposer = "ngram", model;
   void Set(std::string_view name, EngineOptions* options) const {
     options->speculate = name;
-    options->draft_model = name == "model" ? model : "";
+    options->draft_model = name == proposer ? model : "";
   }
 };
 

@@ -6,6 +6,11 @@
 #include "files/architectures.h"
 
 namespace sluice::model::layers {
+namespace {
+
+constexpr size_t kBlocksOfLayer = 2;  // a mixer and a feed-forward part
+
+}  // namespace
 
 Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
@@ -14,7 +19,8 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   CHECK(!(after && config.parallel_residual),
         "blocks in parallel have no norm that adds the first");
   const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
-  SLUICE_ASSIGN_OR_RETURN(model->embedding_, TokenEmbedding::Make(binder));
+  SLUICE_ASSIGN_OR_RETURN(model->embedding_,
+                          TokenEmbedding::Make(binder, binder.Get("embedding")->tensor));
   SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
   for (int i = 0; i < config.num_layers; ++i) {
     const auto name = [&](const char* norm) { return StrCat("layers.", i, ".", norm); };
@@ -104,15 +110,28 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
       Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
   if (!outputs.hidden.empty()) a.hidden = outputs.hidden;
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
-  for (const Block& block : blocks_) {
+  const ops::Tensor residual = a.hidden;
+  std::span<const int> wanted = outputs.layers;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = blocks_[i];
     if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
     const bool adds = !block.after.bound();
+    // Where hidden states of a layer are wanted its last block leaves them, and the block behind
+    // reads them there.
+    ops::Tensor sum = residual;
+    if (!wanted.empty() && i + 1 == kBlocksOfLayer * (wanted.front() + size_t{1})) {
+      CHECK(adds, "hidden states of a layer with a norm behind it");
+      const size_t number = outputs.layers.size() - wanted.size();
+      sum = outputs.layers_hidden.Columns(static_cast<int64_t>(number) * config_.hidden_size,
+                                          config_.hidden_size);
+      wanted = wanted.subspan(1);
+    }
     SLUICE_RETURN_IF_ERROR(std::visit(
         [&](const auto& body) {
-          return body(context, batch, a, adds ? a.hidden : ops::Tensor(),
-                      adds ? a.hidden : a.branch);
+          return body(context, batch, a, adds ? a.hidden : ops::Tensor(), adds ? sum : a.branch);
         },
         block.body));
+    if (adds) a.hidden = sum;
     if (!adds) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
   }
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));

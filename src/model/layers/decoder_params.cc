@@ -27,6 +27,13 @@ class ParamList {
     }
   }
 
+  // Of a head of EAGLE-3's form, which stands alone in its checkpoint.
+  explicit ParamList(const files::EagleConfig& eagle)
+      : config_(eagle.layer),
+        info_(files::InfoOf(config_.architecture)),
+        prefixes_{{"", ""}, {"model.", ""}},
+        head_layer_("midlayer.") {}
+
   void Embedding() {
     AddTop("embedding", ParamRole::kEmbedding, config_.vocab_size, config_.hidden_size,
            &Prefix::decoder, "embed_tokens.weight", "token_embd.weight");
@@ -60,8 +67,8 @@ class ParamList {
   }
 
   // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
-  // norms where the config has them.
-  void Qkv(int i) {
+  // norms where the config has them. `columns`: of what it reads.
+  void Qkv(int i, int64_t columns) {
     const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
     const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
     Pieces pieces = info_.fused ? Pieces{{"self_attn.qkv_proj", "attn_qkv", q + 2 * kv}}
@@ -75,7 +82,7 @@ class ParamList {
       pieces.front().pick = {config_.num_heads, 2 * dim, 0, dim};
       pieces.back().pick = {config_.num_heads, 2 * dim, dim, dim};
     }
-    Matrix(i, "attention.qkv", pieces, config_.hidden_size, config_.attention_bias);
+    Matrix(i, "attention.qkv", pieces, columns, config_.attention_bias);
     if (!config_.qk_norm) return;
     AddNorm(i, "attention.q_norm", {{"self_attn.q_norm", "attn_q_norm", config_.head_dim}});
     AddNorm(i, "attention.k_norm", {{"self_attn.k_norm", "attn_k_norm", config_.head_dim}});
@@ -141,6 +148,20 @@ class ParamList {
         .begins_residual = true;
   }
 
+  // "fc": from hidden states of the model side by side to the head's residual stream.
+  void JoinLayers(int64_t columns) {
+    AddTop("fc", ParamRole::kLinear, config_.hidden_size, columns, &Prefix::decoder, "fc.weight",
+           "")
+        .begins_residual = true;
+  }
+
+  // The output matrix of the tokens that a head guesses.
+  void OutputOf(int64_t tokens) {
+    AddTop("output", ParamRole::kLinear, tokens, config_.hidden_size, &Prefix::output,
+           "lm_head.weight", "")
+        .f32_out = true;
+  }
+
   // "experts.router"; "experts.gate_up", of each expert its gate rows, then its up rows; and
   // "experts.down".
   void Experts(int i) {
@@ -201,7 +222,8 @@ class ParamList {
   // What a Hugging Face checkpoint calls layer `i`; behind the last one come the heads.
   std::string CheckpointLayer(int i) const {
     const int heads_from = config_.num_layers;
-    return i < heads_from ? StrCat("layers.", i, ".") : StrCat("mtp_layers.", i - heads_from, ".");
+    if (i < heads_from) return StrCat("layers.", i, ".");
+    return head_layer_.empty() ? StrCat("mtp_layers.", i - heads_from, ".") : head_layer_;
   }
 
   // Adds a matrix or vector of layer `i` made of `pieces`.
@@ -274,6 +296,7 @@ class ParamList {
   const files::ModelConfig& config_;
   const files::ArchitectureInfo& info_;
   std::vector<Prefix> prefixes_;  // in order of preference
+  const std::string head_layer_;  // where the layer of a head stands; empty: behind the model's
   std::vector<ParamSpec> specs_;
 };
 
@@ -286,7 +309,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   if (layer.kind == files::LayerKind::kLinear) {
     list->GatedDeltaNet(i);
   } else {
-    list->Qkv(i);
+    list->Qkv(i, config.hidden_size);
     list->AttentionOutput(i);
   }
   if (after) {
@@ -321,6 +344,24 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
     AddLayer(config, head, files::LayerConfig(), &list);
     list.Norm(head, "final_norm", "final_layernorm", "");
   }
+  return list.Take();
+}
+
+std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
+  constexpr int kLayer = 0;
+  const int64_t hidden = config.layer.hidden_size;
+  ParamList list(config);
+  if (config.own_embedding) list.Embedding();
+  list.JoinLayers(int64_t{files::kEagleLayers} * config.target_hidden_size);
+  list.Norm(kLayer, "token_norm", "input_layernorm", "");
+  list.Norm(kLayer, "hidden_norm", "hidden_norm", "");
+  list.Qkv(kLayer, 2 * hidden);
+  list.AttentionOutput(kLayer);
+  list.Norm(kLayer, "mlp_norm", "post_attention_layernorm", "");
+  list.GateUp(kLayer);
+  list.Down(kLayer);
+  list.FinalNorm();
+  list.OutputOf(config.draft_vocab_size);
   return list.Take();
 }
 

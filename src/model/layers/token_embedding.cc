@@ -2,9 +2,9 @@
 
 namespace sluice::model::layers {
 
-Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder) {
+Result<TokenEmbedding> TokenEmbedding::Make(const Binder& binder, const ops::Tensor& table) {
   TokenEmbedding layer;
-  layer.table_ = binder.Get("embedding")->tensor;
+  layer.table_ = table;
   ops::Embedding::Desc desc;
   desc.table = layer.table_.dtype;
   desc.activation = ops::ResidualDType(binder.options.activation);

@@ -14,7 +14,8 @@ namespace sluice::model::layers {
 
 class TokenEmbedding {
  public:
-  static Result<TokenEmbedding> Make(const Binder& binder);
+  // `table`: [vocabulary, hidden].
+  static Result<TokenEmbedding> Make(const Binder& binder, const ops::Tensor& table);
   // out [tokens, hidden]: the scaled rows of batch.token_ids.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const ops::Tensor& out) const;
 

@@ -49,8 +49,10 @@ extern "C" __global__ void any_keep_guesses(const KeepGuessesParams p) {
   }
   const auto* const output =
       reinterpret_cast<const ops::SampleOutput*>(p.outputs + d * p.outputs_stride);
-  p.ids[d] = output->token;
-  p.known[slot * p.known_stride + p.number] = output->token;
+  int id = output->token;
+  if (p.target_ids != nullptr) id = id >= 0 && id < p.target_id_count ? p.target_ids[id] : 0;
+  p.ids[d] = id;
+  p.known[slot * p.known_stride + p.number] = id;
   p.first[d] += p.moved;
 }
 

@@ -36,17 +36,21 @@ Status RunNextTokens(device::Stream& stream, const ops::NextTokens::Desc& desc,
 Status RunKeepGuesses(device::Stream& stream, const ops::KeepGuesses::Desc& desc,
                       const ops::KeepGuesses::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const KeepGuessesParams params = {.outputs = args.outputs.data,
-                                    .slots = args.slots.ptr<int32_t>(),
-                                    .known = args.known.ptr<int32_t>(),
-                                    .ids = args.ids.ptr<int32_t>(),
-                                    .first = args.first.ptr<int32_t>(),
-                                    .outputs_stride = args.outputs.strides[0],
-                                    .known_stride = args.known.strides[0],
-                                    .number = args.number,
-                                    .moved = args.moved,
-                                    .drafts = static_cast<int32_t>(args.slots.dims[0]),
-                                    .slot_count = static_cast<int32_t>(args.known.dims[0])};
+  const bool ids = !args.target_ids.empty();
+  const KeepGuessesParams params = {
+      .outputs = args.outputs.data,
+      .slots = args.slots.ptr<int32_t>(),
+      .target_ids = ids ? args.target_ids.ptr<int32_t>() : nullptr,
+      .known = args.known.ptr<int32_t>(),
+      .ids = args.ids.ptr<int32_t>(),
+      .first = args.first.ptr<int32_t>(),
+      .outputs_stride = args.outputs.strides[0],
+      .known_stride = args.known.strides[0],
+      .number = args.number,
+      .moved = args.moved,
+      .drafts = static_cast<int32_t>(args.slots.dims[0]),
+      .slot_count = static_cast<int32_t>(args.known.dims[0]),
+      .target_id_count = ids ? static_cast<int32_t>(args.target_ids.dims[0]) : 0};
   LaunchShape shape;
   shape.grid[0] =
       (static_cast<unsigned>(params.drafts) + kKeepGuessesThreads - 1) / kKeepGuessesThreads;

@@ -27,11 +27,12 @@ struct NextTokensParams {
 struct KeepGuessesParams {
   const std::byte* outputs;
   const int32_t* slots;
+  const int32_t* target_ids;  // null: ids are the same
   int32_t* known;
   int32_t* ids;
   int32_t* first;
   int64_t outputs_stride, known_stride;
-  int32_t number, moved, drafts, slot_count;
+  int32_t number, moved, drafts, slot_count, target_id_count;
 };
 
 inline constexpr unsigned kNextTokensThreads = 128, kKeepGuessesThreads = 128;

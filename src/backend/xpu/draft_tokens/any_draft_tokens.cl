@@ -43,11 +43,13 @@ SLUICE_KERNEL any_next_tokens(global const int* token_ids, global const int* que
 SLUICE_KERNEL any_keep_guesses(global const uchar* outputs, ulong outputs_stride,
                                global const int* slots, int number, int moved, global int* known,
                                ulong known_stride, global int* ids, global int* first, int drafts,
-                               int slot_count) {
+                               int slot_count, global const int* target_ids, int target_id_count) {
   for (int d = get_local_id(0); d < drafts; d += ITEMS) {
     const int slot = slots[d];
     const bool guesses = slot >= 0 && slot < slot_count;
-    const int token = guesses ? *(global const int*)(outputs + d * outputs_stride) : 0;
+    int token = guesses ? *(global const int*)(outputs + d * outputs_stride) : 0;
+    if (guesses && target_id_count > 0)
+      token = token >= 0 && token < target_id_count ? target_ids[token] : 0;
     ids[d] = token;
     if (!guesses) continue;
     known[slot * known_stride + number] = token;

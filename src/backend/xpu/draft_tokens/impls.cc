@@ -29,11 +29,14 @@ Status RunKeepGuesses(device::Stream& stream, const ops::KeepGuesses::Desc& desc
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   if (args.slots.dims[0] == 0) return OkStatus();
   const int items = ItemsFor(FactsOf(stream), 64);
+  // A kernel's argument has to be some memory, read or not.
+  const ops::Tensor& ids = args.target_ids.empty() ? args.slots : args.target_ids;
   return Launch(stream, {"draft_tokens/any_draft_tokens", "any_keep_guesses"},
                 StrCat("-D ITEMS=", items), LaunchShape{{1, 1, 1}, static_cast<size_t>(items)},
                 args.outputs.data, RowStride(args.outputs), args.slots.data, args.number,
                 args.moved, args.known.data, RowStride(args.known), args.ids.data, args.first.data,
-                SizeOf(args.slots), SizeOf(args.known));
+                SizeOf(args.slots), SizeOf(args.known), ids.data,
+                args.target_ids.empty() ? 0 : SizeOf(ids));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ batch::BatchPlan Prompt(uint64_t step) {
   return plan.plan();
 }
 
-TEST(MtpProposer, AStepWithItsGuessesIsTwoReplays) {
+TEST(HeadProposer, AStepWithItsGuessesIsTwoReplays) {
   TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
   ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
   std::vector<int32_t> drawn;
@@ -42,7 +42,7 @@ TEST(MtpProposer, AStepWithItsGuessesIsTwoReplays) {
 }
 
 // Each number of guesses has graphs of its own, and so have the head's KV alone and neither.
-TEST(MtpProposer, AnyNumberOfGuessesIsTwoReplays) {
+TEST(HeadProposer, AnyNumberOfGuessesIsTwoReplays) {
   TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
   ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
   uint64_t step = 2;
@@ -60,7 +60,7 @@ TEST(MtpProposer, AnyNumberOfGuessesIsTwoReplays) {
 }
 
 // The head's attention, too, once for each guess.
-TEST(MtpProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
+TEST(HeadProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
   TinyExecutor whole("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
   TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kPiecewise, DType::kF16, kGuesses);
   for (uint64_t step = 1; step < 6; ++step) {
@@ -77,7 +77,7 @@ TEST(MtpProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
   }
 }
 
-TEST(MtpProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
+TEST(HeadProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
   for (const char* device : {"cpu", "pinned"}) {
     TinyExecutor tiny("mimo", 0, device, device::GraphSupport::kFull, DType::kF16, kGuesses);
     ASSERT_EQ(tiny.store->layer_count(), tiny.model->config().num_layers + 1);
@@ -89,7 +89,7 @@ TEST(MtpProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
   }
 }
 
-TEST(MtpProposer, WhatTheHeadTakesIsPlanned) {
+TEST(HeadProposer, WhatTheHeadTakesIsPlanned) {
   TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
   const auto used = [&] {
     const device::MemoryInfo memory = tiny.device->Memory().value();

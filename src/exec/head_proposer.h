@@ -1,0 +1,79 @@
+// HeadProposer: a head guesses, behind each step, what its sequences draw next: one in the model's
+// checkpoint, or one of EAGLE-3's form beside it. One pass over the step's tokens, beside what the
+// model gave for them, keeps the head's KV of all positions that count and gives the first guesses;
+// each further guess is a pass over one token of each sequence that goes on guessing, at the
+// position behind, beside what the head gave. Step thread only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "exec/device_proposer.h"
+#include "exec/draft_chain.h"
+#include "exec/draft_kv.h"
+
+namespace sluice::exec {
+
+class HeadProposer final : public DeviceProposer {
+ public:
+  // A pass of the head, as model::Model::Draft.
+  using Pass = std::function<Status(model::ForwardContext&, const model::DeviceBatch&,
+                                    const ops::Tensor& hidden, const model::DraftOutputs&)>;
+  // What it shares with the executor that owns it: all are on the device and outlive it.
+  struct Shared {
+    Pass pass;
+    model::ForwardContext context;  // without a stream
+    DraftChain::Shared chain;       // with the blocks of the head's group
+    ops::Tensor hidden;             // [tokens, any]: what a step gives for the first pass
+    int group = 0;                  // of the step, whose blocks the head uses
+    // The head's KV where it lies apart from the model's: then its groups are counted by
+    // themselves, and a pass that meets an error is the last. Null: it is in the model's groups.
+    std::unique_ptr<DraftKv> kv;
+  };
+  struct Sizes {
+    int64_t tokens = 0;     // of a step
+    int64_t sequences = 0;  // that guess
+    size_t target_ids = 0;  // DraftChain::Shared::target_ids
+  };
+  // `width` of what a pass gives, of type `dtype`.
+  static Result<std::unique_ptr<HeadProposer>> Make(device::Device& device, DType dtype,
+                                                    int64_t width, const Sizes& sizes,
+                                                    Shared shared,
+                                                    std::vector<ops::BindRecord>* records);
+  // Device memory that Make takes for a head of this width and type.
+  static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
+                            const Sizes& sizes);
+
+  Status CopyBlocks(device::Stream& stream, std::span<const kvstore::BlockMove> moves) override;
+  // `observer` is told of the KV that the first pass writes in the model's groups.
+  Status Propose(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
+                 int guesses, model::LayerObserver* observer) override;
+  bool failed() const override { return failed_; }
+
+ private:
+  // Tensors of Sizes in memory_; those of a call are their beginnings.
+  struct Buffers {
+    ops::Tensor ids;     // I32 [tokens]
+    ops::Tensor hidden;  // [sequences, width]
+  };
+  static size_t Carve(const device::View& view, DType dtype, int64_t width, const Sizes& sizes,
+                      Buffers* buffers);
+  explicit HeadProposer(Shared shared) : shared_(std::move(shared)) {}
+  Status GuessAll(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
+                  int guesses, model::LayerObserver* observer);
+  // One pass, and its guesses to their slots.
+  Status Guess(device::Stream& stream, const model::DeviceBatch& batch, const ops::Tensor& hidden,
+               const StepInputs& given, int number, model::LayerObserver* observer);
+  // Of the head's groups the one that its layer is in.
+  int group() const { return shared_.kv == nullptr ? shared_.group : 0; }
+
+  const Shared shared_;
+  std::unique_ptr<DraftChain> chain_;
+  device::Buffer memory_;
+  Buffers buffers_;
+  model::DeviceBatch first_pass_, next_pass_;  // of the call
+  bool failed_ = false;
+};
+
+}  // namespace sluice::exec

@@ -1,0 +1,153 @@
+// Heads of EAGLE-3's form against the log-probs of their reference (tools/golden/eagle3.py): along
+// a prompt beside what three layers of the model gave, and behind it applied to what they gave
+// themselves.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "base/json.h"
+#include "model_runner.h"
+
+namespace sluice::golden {
+namespace {
+
+constexpr double kTolerance = 1e-4;
+// With activations in BF16, by root of the mean square: 0.011.
+constexpr double kBf16Tolerance = 0.025;
+
+// By the name of a head: one that has learned, with a vocabulary cut short and the model's
+// embedding, and one with a width, an embedding and the whole vocabulary of its own.
+class EagleGolden : public ::testing::TestWithParam<const char*> {
+ protected:
+  EagleGolden() : files_(files::OpenEagle(Folder(GetParam())).value()) {
+    const Json expected = *ParseJson(Read("expected.json"), "expected.json");
+    prompt_ = expected["prompt"].get<std::vector<int>>();
+    next_.assign(prompt_.begin() + 1, prompt_.end());
+    next_.push_back(expected["drawn"].get<int>());
+    drafts_ = expected["drafts"].get<std::vector<int>>();
+    const std::string bytes = Read("draft_logprobs.bin");
+    log_probs_.resize(bytes.size() / sizeof(float));
+    std::memcpy(log_probs_.data(), bytes.data(), bytes.size());
+  }
+  static std::string Folder(const std::string& name) {
+    return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/" + name;
+  }
+  static std::string Read(const std::string& name) {
+    std::ifstream file(Folder(GetParam()) + "/" + name, std::ios::binary);
+    EXPECT_TRUE(file.good()) << name;
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  std::unique_ptr<ModelRunner> Open(DType type = DType::kF32) {
+    model::ModelOptions options;
+    options.max_tokens = options.max_logits_rows = 128;
+    options.max_model_len = 64;
+    options.activation = options.kv_dtype = type;
+    options.kernel_block_tokens = 8;
+    auto runner =
+        ModelRunner::Open(files::OpenModel(Folder("target")).value(), options, 2, {.threads = 1});
+    EXPECT_TRUE(runner.ok()) << runner.status().message();
+    if (!runner.ok()) return nullptr;
+    const Status beside = (*runner)->PutBeside(files_);
+    EXPECT_TRUE(beside.ok()) << beside.message();
+    return beside.ok() ? std::move(runner).value() : nullptr;
+  }
+  // What the head gives at every position of the prompt, `chunk` tokens at a time.
+  std::vector<float> AlongThePrompt(ModelRunner* runner, size_t chunk) {
+    runner->Reset();
+    std::vector<float> logits;
+    for (size_t at = 0; at < prompt_.size(); at += chunk) {
+      const size_t end = std::min(at + chunk, prompt_.size());
+      EXPECT_TRUE(runner->Step({{0, {prompt_.begin() + at, prompt_.begin() + end}}}, false).ok());
+      const auto rows = runner->Draft({{0, {next_.begin() + at, next_.begin() + end}}}, true);
+      EXPECT_TRUE(rows.ok()) << rows.status().message();
+      logits.insert(logits.end(), rows->begin(), rows->end());
+    }
+    return logits;
+  }
+  // What it gives behind the prompt, of one draft after another.
+  std::vector<float> BehindThePrompt(ModelRunner* runner) {
+    runner->Reset();
+    EXPECT_TRUE(runner->Step({{1, prompt_}}, false).ok());
+    std::vector<float> logits = runner->Draft({{1, next_}}, false).value();
+    for (size_t i = 0; i + 1 < drafts_.size(); ++i) {
+      const auto row = runner->Draft({{1, {drafts_[i]}}}, false);
+      EXPECT_TRUE(row.ok()) << row.status().message();
+      logits.insert(logits.end(), row->begin(), row->end());
+    }
+    return logits;
+  }
+  double ErrorOf(std::vector<float> logits, size_t first_row, bool mean_square) const {
+    LogSoftmax(&logits, guesses());
+    EXPECT_LE(first_row * guesses() + logits.size(), log_probs_.size());
+    double largest = 0.0, sum = 0.0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      const double off = std::abs(double{logits[i]} - log_probs_[first_row * guesses() + i]);
+      largest = off <= largest ? largest : off;  // NaN stays
+      sum += off * off;
+    }
+    return mean_square ? std::sqrt(sum / static_cast<double>(logits.size())) : largest;
+  }
+  int guesses() const { return files_.config.draft_vocab_size; }
+
+  const files::EagleFiles files_;
+  std::vector<int> prompt_, next_, drafts_;
+  std::vector<float> log_probs_;
+};
+
+TEST_P(EagleGolden, LogProbsOfDraftsAreThoseOfTheReference) {
+  auto runner = Open();
+  ASSERT_NE(runner, nullptr);
+  EXPECT_LE(ErrorOf(AlongThePrompt(runner.get(), prompt_.size()), 0, false), kTolerance);
+  const std::vector<float> behind = BehindThePrompt(runner.get());
+  ASSERT_EQ(behind.size(), drafts_.size() * guesses());
+  EXPECT_LE(ErrorOf(behind, prompt_.size() - 1, false), kTolerance);
+  const std::vector<int32_t>& ids = files_.config.target_ids;
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    const auto row = behind.begin() + static_cast<int64_t>(i * guesses());
+    const auto guess = std::max_element(row, row + guesses()) - row;
+    EXPECT_EQ(ids.empty() ? guess : ids[guess], drafts_[i]) << i;
+  }
+}
+
+TEST_P(EagleGolden, LogProbsIn16BitsAreNearThem) {
+  auto runner = Open(DType::kBF16);
+  ASSERT_NE(runner, nullptr);
+  const double along = ErrorOf(AlongThePrompt(runner.get(), prompt_.size()), 0, true);
+  const double behind = ErrorOf(BehindThePrompt(runner.get()), prompt_.size() - 1, true);
+  std::printf("BF16: %.2e along the prompt, %.2e behind it\n", along, behind);
+  EXPECT_LE(std::max(along, behind), kBf16Tolerance);
+}
+
+// What the layers leave in other memory changes nothing of what the model gives.
+TEST_P(EagleGolden, ChunksAndPaddingGiveTheSameBits) {
+  auto runner = Open();
+  ASSERT_NE(runner, nullptr);
+  const std::vector<float> at_once = AlongThePrompt(runner.get(), prompt_.size());
+  for (const size_t chunk : {1, 5, 16}) {
+    runner->padding = chunk == 5 ? 0 : 3;
+    EXPECT_TRUE(AlongThePrompt(runner.get(), chunk) == at_once) << chunk;
+  }
+}
+
+TEST_P(EagleGolden, TheModelsOwnLogitsAreTheSameBits) {
+  auto beside = Open();
+  ASSERT_NE(beside, nullptr);
+  const auto with = beside->Step({{0, prompt_}}, true);
+  model::ModelOptions options = beside->model().options();
+  auto alone =
+      ModelRunner::Open(files::OpenModel(Folder("target")).value(), options, 2, {.threads = 1});
+  ASSERT_TRUE(alone.ok() && with.ok());
+  EXPECT_TRUE((*alone)->Step({{0, prompt_}}, true).value() == *with);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EagleGolden, ::testing::Values("eagle3", "eagle3_own"),
+                         [](const auto& of) { return std::string(of.param); });
+
+}  // namespace
+}  // namespace sluice::golden
