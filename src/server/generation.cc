@@ -29,6 +29,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
              TokenTotals* totals, std::shared_ptr<Exchange> exchange)
       : engine_(engine),
         call_(std::move(call)),
+        id_(head.id),
         format_(call_, std::move(head), std::move(echoes)),
         totals_(totals),
         exchange_(std::move(exchange)),
@@ -36,12 +37,15 @@ class Generation : public std::enable_shared_from_this<Generation> {
         choices_(call_.requests.size() * call_.requests.front().n),
         unfinished_(call_.requests.size()) {}
 
-  // Submits what the call is made of.
-  void Run(std::vector<Request> requests);
+  // Submits what the call is made of. `key`: stands for the API key.
+  void Run(std::vector<Request> requests, const std::string& key,
+           std::shared_ptr<RunningAnswers> running);
 
  private:
   void OnEvent(size_t request, TextDelta&& delta);
   void OnDisconnect();
+  // The client wants no more of it than has come.
+  void Stop();
   void SendEvent(int index, const TextDelta& delta);
   void KeepEvent(int index, TextDelta&& delta);
   void Emit(const std::string& bytes);
@@ -52,9 +56,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // Constant after construction.
   Engine& engine_;
   const ApiCall call_;
+  const std::string id_;
   const AnswerFormat format_;
   TokenTotals* const totals_;
   const std::shared_ptr<Exchange> exchange_;
+  std::unique_ptr<RunningAnswers::Entry> entry_;  // set by Run
 
   std::mutex mutex_;  // guards the rest; never held while the engine is called
   std::vector<RequestId> ids_;
@@ -65,11 +71,16 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool submitting_ = true;       // until then nothing is sent: a prompt may yet be refused
   std::string held_;             // of the stream, while submitting
   bool streaming_ = false;       // the stream has begun
+  bool stopped_ = false;         // by Stop
   bool done_ = false;            // answered, or nobody is there to answer
 };
 
-void Generation::Run(std::vector<Request> requests) {
+void Generation::Run(std::vector<Request> requests, const std::string& key,
+                     std::shared_ptr<RunningAnswers> running) {
   std::weak_ptr<Generation> weak = weak_from_this();
+  entry_ = std::make_unique<RunningAnswers::Entry>(std::move(running), key, id_, [weak] {
+    if (auto self = weak.lock()) self->Stop();
+  });
   exchange_->OnDisconnect([weak] {
     if (auto self = weak.lock()) self->OnDisconnect();
   });
@@ -80,12 +91,13 @@ void Generation::Run(std::vector<Request> requests) {
     std::unique_lock lock(mutex_);
     if (id.ok()) ids_.push_back(*id);
     if (!id.ok() && !done_) Fail(id.status());
-    const bool stop = done_;
+    const bool stop = done_, end = stopped_ && id.ok();
     lock.unlock();
     if (stop) {
       CancelAll();
       return;
     }
+    if (end) engine_.Cancel(*id);
   }
   std::lock_guard lock(mutex_);
   submitting_ = false;
@@ -101,6 +113,7 @@ void Generation::OnEvent(size_t request, TextDelta&& delta) {
   {
     std::lock_guard lock(mutex_);
     if (done_) return;
+    if (stopped_ && delta.finish == FinishReason::kCancelled) delta.finish = FinishReason::kStop;
     if (delta.last) {
       --unfinished_;
       usages_[request] = delta.usage;
@@ -127,6 +140,14 @@ void Generation::OnDisconnect() {
   {
     std::lock_guard lock(mutex_);
     done_ = true;
+  }
+  CancelAll();
+}
+
+void Generation::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
   }
   CancelAll();
 }
@@ -326,8 +347,9 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call,
 
 }  // namespace
 
-void StartGeneration(Engine& engine, ApiCall call, const std::string& request_id,
+void StartGeneration(Engine& engine, ApiCall call, const CallSender& sender,
                      const std::string& fingerprint, TokenTotals* totals,
+                     const std::shared_ptr<RunningAnswers>& running,
                      std::shared_ptr<Exchange> exchange) {
   const auto gone = GoneFlag(*exchange);
   if (const Status status = CheckPromptLogprobs(engine, call, *gone); !status.ok()) {
@@ -340,11 +362,11 @@ void StartGeneration(Engine& engine, ApiCall call, const std::string& request_id
     return;
   }
   std::vector<Request> requests = TakeRequests(&call);
-  AnswerHead head{StrCat(call.chat ? "chatcmpl-" : "cmpl-", request_id), std::time(nullptr),
+  AnswerHead head{StrCat(call.chat ? "chatcmpl-" : "cmpl-", sender.request_id), std::time(nullptr),
                   fingerprint};
   std::make_shared<Generation>(engine, std::move(call), std::move(head), std::move(echoes).value(),
                                totals, std::move(exchange))
-      ->Run(std::move(requests));
+      ->Run(std::move(requests), sender.key, running);
 }
 
 }  // namespace sluice::server

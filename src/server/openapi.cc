@@ -72,7 +72,7 @@ constexpr const char* kChatFields = R"json(
           "items": {"$ref": "#/components/schemas/Message"}},
         "tools": {"type": "array", "maxItems": @tools_max@, "items": {"$ref": "#/components/schemas/Tool"}},
         "tool_choice": {"enum": ["none", "auto"]},
-        "parallel_tool_calls": {"type": "boolean", "description": "false: the first call of an answer alone"},
+        "parallel_tool_calls": {"type": "boolean", "description": "false: an answer ends behind its first call"},
         "functions": {"type": "null"}, "function_call": {"type": "null"},
         "chat_template_kwargs": {"type": "object",
           "description": "Further variables of the template, up to @kwargs_kib@ KiB"},
@@ -233,6 +233,11 @@ constexpr const char* kSchemas = R"json(
     "Text": {"type": "object", "properties": {"prompt": {"type": "string"},
       "content": {"type": "string"}}},
     "State": {"type": "object", "properties": {"status": {"enum": ["ok"]}}},
+    "Control": {"type": "object", "required": ["id", "action"], "additionalProperties": false,
+      "properties": {"id": {"type": "string", "description": "Of the answer, as its chunks have it"},
+        "action": {"enum": ["stop"]}}},
+    "Controlled": {"type": "object", "properties": {"id": {"type": "string"},
+      "action": {"enum": ["stop"]}, "status": {"enum": ["ok"]}}},
     "Version": {"type": "object", "properties": {"name": {"enum": ["sluice"]},
       "version": {"type": "string"}, "commit": {"type": "string"}, "compiler": {"type": "string"},
       "backends": {"type": "array", "items": {"type": "string"}}}})json";
@@ -291,6 +296,12 @@ std::string Paths() {
       ",\n",
       Post("/v1/classify", "Gives each text a label, by a model that classifies", "ClassifyRequest",
            Content("Classes")),
+      ",\n",
+      Post(
+          "/v1/chat/completions/control",
+          "Ends an answer that is running where it stands, as a stop string would; for the API key "
+          "that asked for it",
+          "Control", Content("Controlled")),
       ",\n", Get("/v1/models", "The models served", Content("Models")), ",\n",
       Get("/v1/models/{model}", "One model", Content("Model"), kModelParameter), ",\n",
       Post("/tokenize", "Text to token ids", "TokenizeRequest", Content("Tokens")), ",\n",

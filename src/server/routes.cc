@@ -125,6 +125,7 @@ const Routes::Route Routes::kRoutes[] = {
     {"/v1/rerank", "POST", false, nullptr, nullptr, &Routes::Rerank},
     {"/v1/score", "POST", false, nullptr, nullptr, &Routes::Score},
     {"/v1/classify", "POST", false, nullptr, nullptr, &Routes::Classify},
+    {"/v1/chat/completions/control", "POST", false, &Routes::Control},
     {"/v1/models", "GET", false, &Routes::Models},
     {kModelPrefix, "GET", false, &Routes::Model},
     {"/tokenize", "POST", false, nullptr, &Tokenize},
@@ -289,8 +290,8 @@ void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange
     return;
   }
   if (!Adopt(request, HeldBytes(call->requests, call->echo), &call->requests, *exchange)) return;
-  StartGeneration(engine_, std::move(call).value(), request.request_id, fingerprint_, &tokens_,
-                  exchange);
+  StartGeneration(engine_, std::move(call).value(), {request.request_id, request.key_salt},
+                  fingerprint_, &tokens_, running_, exchange);
 }
 
 void Routes::Ended(const ExchangeRecord& record) {
@@ -364,6 +365,10 @@ HttpReply Routes::OpenApi(const HttpRequest&) const {
   HttpReply reply;
   reply.body = OpenApiDocument();
   return reply;
+}
+
+HttpReply Routes::Control(const HttpRequest& request) const {
+  return BodyReply(running_->Control(request.key_salt, request.body));
 }
 
 HttpReply Routes::Page(const HttpRequest& request) const {

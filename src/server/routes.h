@@ -15,6 +15,7 @@
 #include "server/gathering.h"
 #include "server/http.h"
 #include "server/request_log.h"
+#include "server/running_answers.h"
 
 namespace sluice::server {
 
@@ -60,6 +61,7 @@ class Routes {
   HttpReply Version(const HttpRequest& request) const;
   HttpReply OpenApi(const HttpRequest& request) const;
   HttpReply Page(const HttpRequest& request) const;
+  HttpReply Control(const HttpRequest& request) const;
   void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Embed(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Rerank(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
@@ -86,6 +88,7 @@ class Routes {
 
   RequestLog log_;
   TokenTotals tokens_;
+  const std::shared_ptr<RunningAnswers> running_ = std::make_shared<RunningAnswers>();
 };
 
 }  // namespace sluice::server

@@ -522,7 +522,7 @@ TEST_F(RoutesTest, TokensAreCountedWhileAnswersRun) {
 TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
   const Json document = Send("GET", "/openapi.json")->body();
   for (const char* path :
-       {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rerank", "/v1/score",
+       {"/v1/chat/completions", "/v1/chat/completions/control", "/v1/completions", "/v1/embeddings", "/v1/rerank", "/v1/score",
         "/v1/classify", "/v1/models", "/v1/models/{model}", "/tokenize", "/detokenize",
         "/apply-template", "/health", "/live", "/ready", "/metrics", "/version", "/openapi.json",
         "/"}) {
