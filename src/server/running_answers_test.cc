@@ -65,6 +65,22 @@ TEST_F(RunningAnswersTest, WhatHasComeIsTheAnswer) {
   }
 }
 
+TEST_F(RunningAnswersTest, OtherApisHaveIdsOfTheirOwn) {
+  auto exchange = Send("/v1/messages", kChat);
+  EXPECT_EQ(Stop("msg_7")->reply.status, 200);
+  engine_.Emit(0, "Hel", FinishReason::kCancelled, true);
+  EXPECT_EQ(exchange->body()["stop_reason"], "end_turn");
+  // Its id is drawn, and a stream tells it at its beginning.
+  exchange = Send("/v1/responses", R"({"stream":true,"input":"hi"})");
+  engine_.Emit(1, "Hel");
+  const std::string& all = exchange->streamed;
+  const size_t id = all.find("resp_");
+  ASSERT_NE(id, std::string::npos) << all;
+  EXPECT_EQ(Stop(all.substr(id, all.find('"', id) - id))->reply.status, 200);
+  engine_.Emit(1, "lo", FinishReason::kCancelled, true);
+  EXPECT_NE(all.find("response.completed"), std::string::npos) << all;
+}
+
 TEST_F(RunningAnswersTest, AnotherKeyDoesNotKnowOfIt) {
   auto exchange = Send("/v1/chat/completions", kChat);
   EXPECT_EQ(Stop("chatcmpl-7", "Bearer secret-two")->reply.status, 404);
