@@ -5,6 +5,7 @@
 #include "base/str_cat.h"
 #include "server/accepted_fields.h"
 #include "server/api_call.h"
+#include "server/constraint_fields.h"
 
 namespace sluice::server {
 namespace {
@@ -166,7 +167,7 @@ OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
   return OrderedJson{{"type", "function"}, {"function", std::move(function)}};
 }
 
-void ReadTools(Fields* fields, ChatFields* chat) {
+void ReadTools(Fields* fields, ChatPrompt* chat, OutputParsing* parsing) {
   bool none = false;
   if (const OrderedJson* object = fields->Object("tool_choice")) {
     Fields choice(*object, "tool_choice.");
@@ -175,7 +176,7 @@ void ReadTools(Fields* fields, ChatFields* chat) {
     if (!none && type != "auto") {
       choice.Fail("type", "tool_choice is not supported by this version but for auto and none");
     }
-    chat->parsing.one_call = choice.Bool("disable_parallel_tool_use").value_or(false);
+    parsing->one_call = choice.Bool("disable_parallel_tool_use").value_or(false);
     fields->Take(choice.Finish());
   }
   const OrderedJson* tools = fields->Array("tools", kToolsMax);
@@ -184,12 +185,13 @@ void ReadTools(Fields* fields, ChatFields* chat) {
   for (size_t i = 0; i < tools->size() && fields->ok(); ++i) {
     out.push_back(ReadTool(fields, (*tools)[i], i));
   }
-  chat->parsing.tools = !out.empty() && !none;
-  if (chat->parsing.tools) chat->prompt.tools_json = DumpJson(out);
+  parsing->tools = !out.empty() && !none;
+  if (parsing->tools) chat->tools_json = DumpJson(out);
 }
 
-// Whether and how much the model thinks is the template's to know.
-void ReadThinking(Fields* fields, ChatPrompt* chat) {
+// Whether and how much the model thinks, which is the template's to know, and what the answer is
+// held to.
+void ReadThinkingAndFormat(Fields* fields, ChatPrompt* chat, Request* request) {
   OrderedJson kwargs = OrderedJson::object();
   if (const OrderedJson* object = fields->Object("thinking")) {
     Fields thinking(*object, "thinking.");
@@ -206,7 +208,7 @@ void ReadThinking(Fields* fields, ChatPrompt* chat) {
   if (const OrderedJson* object = fields->Object("output_config")) {
     Fields config(*object, "output_config.");
     if (auto effort = config.String("effort", kNameBytesMax)) kwargs["reasoning_effort"] = *effort;
-    config.OnlyValue("format", nullptr);
+    ReadFlatFormat(&config, "output_config.", request);
     fields->Take(config.Finish());
   }
   if (!kwargs.empty()) chat->template_kwargs_json = DumpJson(kwargs);
@@ -214,7 +216,7 @@ void ReadThinking(Fields* fields, ChatPrompt* chat) {
 
 }  // namespace
 
-ChatFields ReadAnthropicFields(Fields* fields) {
+void ReadAnthropicFields(Fields* fields, Request* request) {
   OrderedJson messages = OrderedJson::array();
   if (const auto system = ReadText(fields, "system", "")) {
     messages.push_back(OrderedJson{{"role", "system"}, {"content", *system}});
@@ -232,13 +234,13 @@ ChatFields ReadAnthropicFields(Fields* fields) {
                  "the last message is the assistant's; to continue it is not supported by this "
                  "version; end with a user's message");
   }
-  ChatFields chat;
-  chat.parsing.reasoning = true;
-  chat.prompt.messages_json = DumpJson(messages);
-  chat.prompt.adapt_history = true;
-  ReadTools(fields, &chat);
-  ReadThinking(fields, &chat.prompt);
-  return chat;
+  ChatPrompt chat;
+  chat.messages_json = DumpJson(messages);
+  chat.adapt_history = true;
+  request->parsing.reasoning = true;
+  ReadTools(fields, &chat, &request->parsing);
+  ReadThinkingAndFormat(fields, &chat, request);
+  request->prompt = std::move(chat);
 }
 
 Result<ApiCall> ParseMessagesCall(std::string_view body, const ModelFacts& model) {
@@ -250,9 +252,7 @@ Result<ApiCall> ParseMessagesCall(std::string_view body, const ModelFacts& model
   call.model = model.name;
   call.stream = fields.Bool("stream").value_or(false);
   Request request;
-  ChatFields chat = ReadAnthropicFields(&fields);
-  request.prompt = std::move(chat.prompt);
-  request.parsing = chat.parsing;
+  ReadAnthropicFields(&fields, &request);
   request.max_tokens = fields.Int("max_tokens", 1, std::numeric_limits<int>::max());
   ReadStops(&fields, "stop_sequences", &request);
   ReadSampling(&fields, &request.sampling);

@@ -61,8 +61,8 @@ struct ChatFields {
 ChatFields ReadChatFields(Fields* fields);
 
 // The same of Anthropic's /v1/messages: messages, system, tools, tool_choice, thinking and
-// output_config.
-ChatFields ReadAnthropicFields(Fields* fields);
+// output_config. Sets the prompt, the parsing and the grammar.
+void ReadAnthropicFields(Fields* fields, Request* request);
 
 // The field `model`: absent, or the name that is served.
 void ReadModel(Fields* fields, const ModelFacts& model);

@@ -233,6 +233,13 @@ TEST(MessagesBodyTest, NoToolsWhereTheChoiceIsNone) {
   EXPECT_EQ(PromptOf(call).tools_json, "");
 }
 
+TEST(MessagesBodyTest, AnAnswerMayBeHeldToASchema) {
+  const auto call = Parse(R"("messages":[{"role":"user","content":"a"}],
+      "output_config":{"format":{"type":"json_schema","schema":{"type":"array"}}})");
+  ASSERT_TRUE(call.ok()) << call.status().message();
+  EXPECT_EQ(call->requests.at(0).grammar.text, R"({"type":"array"})");
+}
+
 TEST(MessagesBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(FieldOf(""), "messages");
   EXPECT_EQ(FieldOf(R"("messages":[])"), "messages");
@@ -251,7 +258,7 @@ TEST(MessagesBodyTest, WhatIsWrongIsNamed) {
             "tools[0].defer_loading");
   EXPECT_EQ(with(R"("tool_choice":{"type":"any"})"), "tool_choice.type");
   EXPECT_EQ(with(R"("thinking":{"type":"deep"})"), "thinking.type");
-  EXPECT_EQ(with(R"("output_config":{"format":{}})"), "output_config.format");
+  EXPECT_EQ(with(R"("output_config":{"format":{}})"), "output_config.format.type");
   EXPECT_EQ(with(R"("mcp_servers":[{}])"), "mcp_servers");
   const auto blocks = [&](const char* role, const char* block) {
     return FieldOf(StrCat(R"("messages":[{"role":")", role, R"(","content":[)", block, "]}]"));

@@ -9,6 +9,7 @@
 
 #include "base/str_cat.h"
 #include "server/accepted_fields.h"
+#include "server/constraint_fields.h"
 
 namespace sluice::server {
 namespace {
@@ -71,10 +72,7 @@ void ReadCommon(Fields* fields, const ModelFacts& model, ApiCall* call, Request*
   call->stream = fields->Bool("stream").value_or(true);
   ReadOptions(fields, request);
   ReadLogprobs(fields, call, request);
-  const OrderedJson* format = fields->Any("format");
-  if (format != nullptr && *format != "") {
-    fields->Fail("format", "format is not supported by this version; leave it out");
-  }
+  ReadOllamaFormat(fields, request);
   ReadAccepted(fields, FieldPlace::kOllamaRequest);
 }
 

@@ -171,13 +171,25 @@ TEST(OllamaBodyTest, MessagesBecomeAConversation) {
   EXPECT_EQ(Json::parse(prompt.tools_json)[0]["function"]["name"], "weather");
 }
 
+TEST(OllamaBodyTest, AnAnswerMayBeHeldToASchema) {
+  for (const auto& [format, grammar] : std::vector<std::pair<std::string, std::string>>{
+           {R"("")", ""},
+           {R"("json")", R"({"type":"object"})"},
+           {R"({"type":"array"})", R"({"type":"array"})"}}) {
+    const auto call =
+        ParseOllamaGenerate(StrCat(R"({"prompt":"a","format":)", format, "}"), kModel);
+    ASSERT_TRUE(call.ok()) << call.status().message();
+    EXPECT_EQ(call->requests.at(0).grammar.text, grammar);
+  }
+}
+
 TEST(OllamaBodyTest, WhatIsWrongIsNamed) {
   const auto chat = [](const char* field) {
     return FieldOf(ParseOllamaChat(
         StrCat(R"({"messages":[{"role":"user","content":"a"}],)", field, "}"), kModel));
   };
   EXPECT_EQ(chat(R"("max_tokens":1)"), "max_tokens");
-  EXPECT_EQ(chat(R"("format":"json")"), "format");
+  EXPECT_EQ(chat(R"("format":"xml")"), "format");
   EXPECT_EQ(chat(R"("options":{"temperature":"hot"})"), "options.temperature");
   EXPECT_EQ(chat(R"("options":{"num_predict":-3})"), "options.num_predict");
   EXPECT_EQ(chat(R"("options":{"mirostat":2})"), "options.mirostat");

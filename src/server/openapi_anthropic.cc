@@ -40,7 +40,7 @@ constexpr const char* kPromptFields = R"json(
             "display": {"type": "string", "description": "Without effect"}}},
         "output_config": {"type": "object", "additionalProperties": false, "properties": {
           "effort": {"type": "string", "description": "The template's reasoning_effort"},
-          "format": {"type": "null"}}},
+          "format": {"$ref": "#/components/schemas/FlatFormat"}}},
         @accepted_anthropic_request@)json";
 
 constexpr const char* kMessagesOnly = R"json(,

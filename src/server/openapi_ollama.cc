@@ -47,7 +47,8 @@ constexpr const char* kCommonFields = R"json(
         "description": "The template's enable_thinking, or reasoning_effort"},
       "logprobs": {"type": "boolean", "default": false},
       "top_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
-      "format": {"enum": ["", null]},
+      "format": {"oneOf": [{"enum": ["", "json", null]}, {"type": "object",
+        "description": "A JSON schema that the answer is held to"}]},
       @accepted_ollama_request@,)json";
 
 constexpr const char* kChatFields = R"json(

@@ -37,6 +37,11 @@ constexpr const char* kSchemas = R"json(
           "text": {"type": "string"}, "refusal": {"type": "string"},
           "data": {"description": "Of input_json: a value that the model reads as JSON"},
           @accepted_responses_part@}}}]},
+    "FlatFormat": {"type": "object", "required": ["type"], "additionalProperties": false,
+      "properties": {"type": {"enum": ["text", "json_object", "json_schema"]},
+        "name": {"type": "string"}, "description": {"type": "string"},
+        "strict": {"type": "boolean", "default": true},
+        "schema": {"description": "Of json_schema: what the answer is held to"}}},
     "ResponsesItem": {"type": "object", "additionalProperties": false, "properties": {
       "type": {"enum": ["message", "function_call", "function_call_output", "reasoning"],
         "default": "message"},
@@ -72,8 +77,7 @@ constexpr const char* kSchemas = R"json(
           "effort": {"type": "string", "description": "The template's reasoning_effort"},
           @accepted_responses_reasoning@}},
         "text": {"type": "object", "additionalProperties": false, "properties": {
-          "format": {"type": "object", "additionalProperties": false,
-            "properties": {"type": {"enum": ["text"]}}},
+          "format": {"$ref": "#/components/schemas/FlatFormat"},
           "verbosity": {"type": "string", "description": "A variable of the template"}}},
         "include": {"type": "array", "items": {"enum": ["reasoning.encrypted_content"]}},
         @accepted_responses_request@}},

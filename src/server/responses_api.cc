@@ -4,6 +4,7 @@
 
 #include "base/str_cat.h"
 #include "server/accepted_fields.h"
+#include "server/constraint_fields.h"
 
 namespace sluice::server {
 namespace {
@@ -229,8 +230,9 @@ OrderedJson ReadTools(Fields* fields, ResponsesCall* call) {
   return out;
 }
 
-// What is a variable of the template: how much the model thinks, and how much it says.
-OrderedJson ReadStyle(Fields* fields, ResponsesCall* call) {
+// How much the model thinks and how much it says, which are variables of the template, and what the
+// answer is held to.
+OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
   OrderedJson kwargs = OrderedJson::object();
   call->shown["reasoning"] = OrderedJson{{"effort", nullptr}, {"summary", nullptr}};
   if (const OrderedJson* object = fields->Object("reasoning")) {
@@ -246,11 +248,8 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call) {
   call->shown["text"] = OrderedJson{{"format", OrderedJson{{"type", "text"}}}};
   if (const OrderedJson* object = fields->Object("text")) {
     Fields text(*object, "text.");
-    if (const OrderedJson* form = text.Object("format")) {
-      Fields format(*form, "text.format.");
-      format.OnlyValue("type", "text");
-      text.Take(format.Finish());
-    }
+    ReadFlatFormat(&text, "text.", request);
+    if (const OrderedJson* format = text.Object("format")) call->shown["text"]["format"] = *format;
     if (const auto verbosity = text.String("verbosity", kNameBytesMax)) {
       kwargs["verbosity"] = *verbosity;
       call->shown["text"]["verbosity"] = *verbosity;
@@ -293,7 +292,7 @@ void ShowSampling(const Request& request, OrderedJson* shown) {
 
 // The prompt: the instructions, which are not a part of what is gone on from, and the conversation.
 ChatPrompt ReadPrompt(Fields* fields, const ResponseFinder& find, ResponsesCall* call,
-                      OutputParsing* parsing) {
+                      Request* request) {
   OrderedJson messages = ReadResponsesInput(fields, ReadPrevious(fields, find));
   call->messages = DumpJson(messages);
   if (call->messages.size() > kHistoryBytesMax) {
@@ -317,9 +316,9 @@ ChatPrompt ReadPrompt(Fields* fields, const ResponseFinder& find, ResponsesCall*
   }
   call->shown["tool_choice"] = choice;
   const OrderedJson tools = ReadTools(fields, call);
-  *parsing = {.reasoning = true, .tools = !tools.empty() && choice != "none"};
-  if (parsing->tools) chat.tools_json = DumpJson(tools);
-  const OrderedJson kwargs = ReadStyle(fields, call);
+  request->parsing = {.reasoning = true, .tools = !tools.empty() && choice != "none"};
+  if (request->parsing.tools) chat.tools_json = DumpJson(tools);
+  const OrderedJson kwargs = ReadStyle(fields, call, request);
   if (!kwargs.empty()) chat.template_kwargs_json = DumpJson(kwargs);
   return chat;
 }
@@ -347,7 +346,7 @@ Result<ResponsesCall> ParseResponsesCall(std::string_view body, const ModelFacts
   call.chat = true;
   call.model = model.name;
   Request request;
-  request.prompt = ReadPrompt(&fields, find, &out, &request.parsing);
+  request.prompt = ReadPrompt(&fields, find, &out, &request);
   request.max_tokens = fields.Int("max_output_tokens", 1, std::numeric_limits<int>::max());
   ReadSampling(&fields, &request.sampling);
   ShowSampling(request, &out.shown);

@@ -252,6 +252,22 @@ TEST(ResponsesBodyTest, ItemsBecomeAConversation) {
             Json::parse(R"({"reasoning_effort":"low","verbosity":"low"})"));
 }
 
+TEST(ResponsesBodyTest, AnAnswerMayBeHeldToASchema) {
+  const auto call = Parse(R"("input":"a","text":{"format":{"type":"json_schema","name":"n",
+      "strict":true,"schema":{"type":"array"}}})");
+  ASSERT_TRUE(call.ok()) << call.status().message();
+  const Grammar& grammar = call->call.requests.at(0).grammar;
+  EXPECT_EQ(grammar.kind, Grammar::Kind::kJsonSchema);
+  EXPECT_EQ(grammar.text, R"({"type":"array"})");
+  EXPECT_FALSE(grammar.open);
+  EXPECT_EQ(call->shown["text"]["format"]["name"], "n");
+  const auto object = Parse(R"("input":"a","text":{"format":{"type":"json_object"}})");
+  EXPECT_EQ(object->call.requests.at(0).grammar.text, R"({"type":"object"})");
+  EXPECT_EQ(
+      Parse(R"("input":"a","text":{"format":{"type":"text"}})")->call.requests[0].grammar.kind,
+      Grammar::Kind::kNone);
+}
+
 TEST(ResponsesBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(FieldOf(""), "input");
   EXPECT_EQ(FieldOf(R"("input":[])"), "input");
@@ -267,7 +283,8 @@ TEST(ResponsesBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(with(R"("tools":[{"type":"web_search"}])"), "tools[0].type");
   EXPECT_EQ(with(R"("tools":[{"type":"function"}])"), "tools[0].name");
   EXPECT_EQ(with(R"("tool_choice":"required")"), "tool_choice");
-  EXPECT_EQ(with(R"("text":{"format":{"type":"json_object"}})"), "text.format.type");
+  EXPECT_EQ(with(R"("text":{"format":{"type":"xml"}})"), "text.format.type");
+  EXPECT_EQ(with(R"("text":{"format":{"type":"json_schema"}})"), "text.format.schema");
   EXPECT_EQ(with(R"("reasoning":{"depth":1})"), "reasoning.depth");
   EXPECT_EQ(with(R"("instructions":[])"), "instructions");
   const auto item = [](const char* text) { return FieldOf(StrCat(R"("input":[)", text, "]")); };

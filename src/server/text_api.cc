@@ -80,10 +80,12 @@ Result<std::string> CountMessageTokens(const Engine& engine, const ModelFacts& m
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   ReadModel(&fields, model);
-  const ChatPrompt chat = ReadAnthropicFields(&fields).prompt;
+  Request request;
+  ReadAnthropicFields(&fields, &request);
   ReadAccepted(&fields, FieldPlace::kAnthropicRequest);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
-  SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.RenderChat(chat, "", &gone));
+  SLUICE_ASSIGN_OR_RETURN(const std::string text,
+                          engine.RenderChat(std::get<ChatPrompt>(request.prompt), "", &gone));
   // The template writes the special tokens itself.
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
                           engine.Tokenize(text, /*add_special=*/false, true, &gone));
