@@ -67,7 +67,7 @@ struct Expected {
 class EmbeddingGolden : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGolden,
                          ::testing::Values("bert", "bert_cls", "xlm_roberta", "qwen3_embedding"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_P(EmbeddingGolden, VectorsAreThoseOfSentenceTransformers) {
   const Expected expected(GetParam());
@@ -113,7 +113,7 @@ TEST_P(EmbeddingGolden, BitsDoNotDependOnTheTextsBesideIt) {
 class ClassifierGolden : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
                          ::testing::Values("bert_rank", "xlm_roberta_classes"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_P(ClassifierGolden, TextsAndPairsHaveTheLogitsOfTransformers) {
   const Expected expected(GetParam());

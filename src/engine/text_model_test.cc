@@ -36,7 +36,8 @@ TEST(TextModel, ToolsThatTheTemplateLeavesOutAreRefused) {
   EXPECT_EQ(model->RenderChat(Conversation(kTools), "", nullptr).value(), "hi");
   Request request;
   request.prompt = Conversation(kTools);
-  const auto ids = model->PromptIds(request, 100, false);
+  int second_text = 0;
+  const auto ids = model->PromptIds(request, 100, false, &second_text);
   ASSERT_FALSE(ids.ok());
   EXPECT_EQ(ids.status().field(), "tools");
 }
@@ -53,9 +54,11 @@ TEST(TextModel, ToolsThatTheTemplateShowsAreTaken) {
 TEST(TextModel, ACancelledRequestIsNotRendered) {
   const auto model = WithTemplate("{{ messages[0]['content'] }}");
   Request request;
+  int second_text = 0;
   for (const char* const tools : {kTools, ""}) {
     request.prompt = Conversation(tools);
-    EXPECT_EQ(model->PromptIds(request, 100, true).status().code(), StatusCode::kCancelled);
+    EXPECT_EQ(model->PromptIds(request, 100, true, &second_text).status().code(),
+              StatusCode::kCancelled);
   }
 }
 

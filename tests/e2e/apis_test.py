@@ -8,6 +8,7 @@ Needs the packages of scripts/lib/requirements.txt: $SLUICE_PYTHON.
 import json
 import os
 import sys
+import tempfile
 import unittest
 
 if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.executable:
@@ -17,7 +18,7 @@ import anthropic  # noqa: E402  (after the change of interpreter)
 import ollama  # noqa: E402
 import openai  # noqa: E402
 
-from serving import MODEL, Serving  # noqa: E402
+from serving import MODEL, Serving, tiny_model  # noqa: E402
 
 PROGRAM = ""
 QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
@@ -71,21 +72,6 @@ class AnthropicTest(unittest.TestCase):
             system=[{"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}])
         self.assertEqual(message.content[0].text, text[:text.index(stop)])
         self.assertEqual((message.stop_reason, message.stop_sequence), ("stop_sequence", stop))
-
-    def test_a_history_of_tools_goes_back_as_it_came(self):
-        first = self.client.messages.create(model=MODEL, max_tokens=4, messages=QUESTION,
-                                            extra_body=GREEDY)
-        messages = QUESTION + [
-            first.to_param(),
-            {"role": "user", "content": "And the weather in Rome?"},
-            {"role": "assistant", "content": [
-                {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Rome"}}]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]}]
-        tools = [{"name": "weather", "description": "The weather", "input_schema": WEATHER}]
-        message = self.client.messages.create(model=MODEL, max_tokens=4, messages=messages,
-                                              tools=tools, thinking={"type": "disabled"})
-        self.assertEqual(message.type, "message")
 
     def test_count_tokens(self):
         count = self.client.messages.count_tokens(model=MODEL, messages=QUESTION)
@@ -147,16 +133,6 @@ class ResponsesTest(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError):
             self.client.responses.create(model=MODEL, input="a", previous_response_id=first.id)
 
-    def test_items_of_tools(self):
-        response = self.client.responses.create(
-            model=MODEL, max_output_tokens=4, instructions="Use the tool.", store=False,
-            reasoning={"effort": "low"}, include=["reasoning.encrypted_content"],
-            tools=[{"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}],
-            input=[*QUESTION,
-                   {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{}"},
-                   {"type": "function_call_output", "call_id": "c", "output": "sunny"}])
-        self.assertEqual(response.tools[0].name, "weather")
-
     def test_decisions(self):
         decision = self.client.decisions.create(
             model=MODEL, input="The sun shines, and nobody needs an umbrella.", questions=[
@@ -212,6 +188,59 @@ class OllamaTest(unittest.TestCase):
             self.client.chat(model="other", messages=QUESTION)
         self.assertEqual(caught.exception.status_code, 404)
         self.assertIn("other", caught.exception.error)
+
+
+class ToolsTest(unittest.TestCase):
+    """Histories with calls, over a template that shows them, and answers held to a schema."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.url = cls.enterClassContext(
+            Serving(PROGRAM, "--device", "cpu", model=tiny_model(folder))).url
+
+    def test_anthropic(self):
+        client = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
+        history = QUESTION + [
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Rome"}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]}]
+        tools = [{"name": "weather", "description": "The weather", "input_schema": WEATHER}]
+        message = client.messages.create(
+            model="tiny", max_tokens=60, messages=history, tools=tools,
+            thinking={"type": "disabled"},
+            output_config={"format": {"type": "json_schema", "schema": {"enum": ["sun", "rain"]}}})
+        self.assertIn(json.loads(message.content[-1].text), ("sun", "rain"))
+        self.assertEqual(message.stop_reason, "end_turn")
+        more = client.messages.count_tokens(model="tiny", messages=history, tools=tools)
+        less = client.messages.count_tokens(model="tiny", messages=history[:1], tools=tools)
+        self.assertGreater(more.input_tokens, less.input_tokens)
+
+    def test_responses(self):
+        client = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
+        response = client.responses.create(
+            model="tiny", max_output_tokens=60, instructions="Use the tool.", store=False,
+            reasoning={"effort": "none"}, include=["reasoning.encrypted_content"],
+            text={"format": {"type": "json_schema", "name": "w", "schema": {"enum": ["sun", "rain"]}}},
+            tools=[{"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}],
+            input=[*QUESTION,
+                   {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{}"},
+                   {"type": "function_call_output", "call_id": "c", "output": "sunny"}])
+        self.assertEqual(response.tools[0].name, "weather")
+        self.assertIn(json.loads(response.output_text), ("sun", "rain"))
+
+    def test_ollama(self):
+        client = ollama.Client(host=self.url)
+        answer = client.chat(
+            model="tiny", think=False, format={"enum": ["sun", "rain"]},
+            tools=[{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}],
+            messages=[*QUESTION,
+                      {"role": "assistant", "content": "", "tool_calls": [
+                          {"function": {"name": "weather", "arguments": {"city": "Rome"}}}]},
+                      {"role": "tool", "tool_name": "weather", "content": "sunny"}])
+        self.assertIn(json.loads(answer.message.content), ("sun", "rain"))
 
 
 class LlamaTest(unittest.TestCase):
