@@ -12,6 +12,7 @@ struct Parts {
   std::string text, reasoning, name, arguments, id;
   FinishReason finish = FinishReason::kNone;
   size_t calls = 0, events_with_arguments = 0;
+  int tokens = 0;
 };
 
 Parts AskForParts(Engine& engine, Request request) {
@@ -23,6 +24,7 @@ Parts AskForParts(Engine& engine, Request request) {
     std::lock_guard lock(mutex);
     parts.text += delta.text;
     parts.reasoning += delta.reasoning;
+    parts.tokens += static_cast<int>(delta.tokens.size());
     for (const ToolCallDelta& call : delta.tool_calls) {
       parts.calls += call.name.empty() ? 0 : 1;
       parts.name += call.name;
@@ -70,6 +72,40 @@ TEST(OutputParsingTest, CallsAndThinkingAreEventsOfTheirOwn) {
   EXPECT_EQ(parts.id.substr(0, 5), "call_");
   EXPECT_GT(parts.events_with_arguments, 1u);
   EXPECT_EQ(parts.finish, FinishReason::kToolCalls);
+}
+
+TEST(OutputParsingTest, AnAnswerEndsBehindTheOneCallThatIsWanted) {
+  const auto engine = OpenTiny(HermesOptions());
+  const std::string text = std::string(kCall) + kCall;
+  const int both = AskForParts(*engine, Answering(text, {.tools = true})).tokens;
+  const Parts parts = AskForParts(*engine, Answering(text, {.tools = true, .one_call = true}));
+  EXPECT_EQ(parts.calls, 1u);
+  EXPECT_EQ(parts.arguments, R"({"a": 1})");
+  EXPECT_EQ(parts.finish, FinishReason::kToolCalls);
+  EXPECT_LT(parts.tokens, both);
+  ExpectNothingLeft(*engine);
+}
+
+TEST(OutputParsingTest, DraftsLogprobsAndMoreAnswersChangeNothing) {
+  EngineOptions options = HermesOptions();
+  options.speculate = "ngram";
+  options.text_workers = 2;
+  const auto engine = OpenTiny(options);
+  for (int n = 1; n <= 3; ++n) {
+    Request request = Answering(std::string("<think>Hm.</think>So: ") + kCall,
+                                {.reasoning = true, .tools = true});
+    request.n = n;
+    request.logprobs = 2;
+    const Parts parts = AskForParts(*engine, std::move(request));
+    EXPECT_EQ(parts.calls, static_cast<size_t>(n));
+    std::string arguments, reasoning;
+    for (int i = 0; i < n; ++i) {
+      arguments += R"({"a": 1})";
+      reasoning += "Hm.";
+    }
+    EXPECT_EQ(parts.arguments.size(), arguments.size());
+    EXPECT_EQ(parts.reasoning.size(), reasoning.size());
+  }
 }
 
 TEST(OutputParsingTest, WhatNobodyAsksForStaysText) {

@@ -46,6 +46,20 @@ Status NothingFits(const Request& request, std::string_view where) {
       "grammar");
 }
 
+// Text that is certain, to where it belongs.
+void AddText(std::string_view text, ChoiceState* choice, TextDelta* delta) {
+  if (choice->parser == nullptr) {
+    delta->text += text;
+  } else {
+    choice->parser->Add(text, delta);
+  }
+}
+
+// What was drawn behind this does not count.
+bool IsDone(const ChoiceState& choice) {
+  return choice.stops.matched() || (choice.parser != nullptr && choice.parser->done());
+}
+
 }  // namespace
 
 TextWorkers::TextWorkers(int threads, TextContext context) : context_(std::move(context)) {
@@ -388,9 +402,10 @@ void TextWorkers::TakeTokens(const UpdateBatch& batch, const ChoiceUpdate& updat
       // The token that ends an answer is not a part of it.
       if (!request.request.include_stop) break;
     }
-    delta->text += choice->stops.Add(choice->detokenizer.Add(ids[i]),
-                                     choice->tokens >= request.request.min_tokens);
-    if (choice->stops.matched()) break;
+    AddText(choice->stops.Add(choice->detokenizer.Add(ids[i]),
+                              choice->tokens >= request.request.min_tokens),
+            choice, delta);
+    if (IsDone(*choice)) break;
   }
   if (const UpdateDetails* details = batch.DetailsOf(update)) {
     const int accepted = std::min(details->accepted, choice->tokens - before);
@@ -402,20 +417,26 @@ void TextWorkers::TakeTokens(const UpdateBatch& batch, const ChoiceUpdate& updat
 void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& update,
                                ChoiceState* choice, TextDelta* delta) {
   RequestState* request = update.request;
-  if (choice->stops.matched()) {
+  if (IsDone(*choice)) {
     delta->finish = FinishReason::kStop;
     delta->stop_match = choice->stops.match();
     if (update.finish == schedule::FinishReason::kNone) context_.stop(request->id, update.choice);
   } else {
     delta->finish = ToPublic(update.finish);
-    delta->text += choice->stops.Add(choice->detokenizer.Finish(),
-                                     choice->tokens >= request->request.min_tokens);
+    AddText(choice->stops.Add(choice->detokenizer.Finish(),
+                              choice->tokens >= request->request.min_tokens),
+            choice, delta);
     if (choice->stops.matched()) {
       delta->finish = FinishReason::kStop;
       delta->stop_match = choice->stops.match();
     } else {
-      delta->text += choice->stops.Finish();
+      AddText(choice->stops.Finish(), choice, delta);
     }
+  }
+  if (choice->parser != nullptr) {
+    choice->parser->Finish(delta);
+    const bool stopped = delta->finish == FinishReason::kStop && !choice->stops.matched();
+    if (stopped && choice->parser->called()) delta->finish = FinishReason::kToolCalls;
   }
   if (!request->constraints.empty() && request->constraints[update.choice]->stuck()) {
     delta->finish = FinishReason::kError;
@@ -428,16 +449,6 @@ void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& upd
   }
   choice->finished = true;
   --request->unfinished;
-}
-
-void TextWorkers::Parse(ChoiceState* choice, bool ends, TextDelta* delta) {
-  if (choice->parser == nullptr) return;
-  const std::string text = std::exchange(delta->text, {});
-  choice->parser->Add(text, delta);
-  if (!ends) return;
-  choice->parser->Finish(delta);
-  const bool stopped = delta->finish == FinishReason::kStop && !choice->stops.matched();
-  if (stopped && choice->parser->called()) delta->finish = FinishReason::kToolCalls;
 }
 
 std::vector<float> TextWorkers::EmbeddingOf(std::span<const float> vector,
@@ -501,9 +512,8 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
   if (!batch.VectorOf(update).empty())
     delta.embedding = EmbeddingOf(batch.VectorOf(update), request.request);
   TakeTokens(batch, update, &choice, &delta);
-  const bool ends = update.finish != schedule::FinishReason::kNone || choice.stops.matched();
+  const bool ends = update.finish != schedule::FinishReason::kNone || IsDone(choice);
   if (ends) FinishChoice(batch, update, &choice, &delta);
-  Parse(&choice, ends, &delta);
   const bool prompt_done = update.token_count > 0 || ends;
   if (!request.prompt_infos.empty() && prompt_done && update.choice == 0) {
     delta.prompt_tokens = std::move(request.prompt_infos);

@@ -127,8 +127,6 @@ class TextWorkers {
                   TextDelta* delta) const;
   void FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& update, ChoiceState* choice,
                     TextDelta* delta);
-  // Takes the text of `delta` apart; `ends`: it is the last one of its choice.
-  static void Parse(ChoiceState* choice, bool ends, TextDelta* delta);
   // What the client gets of the vector that the model gave.
   std::vector<float> EmbeddingOf(std::span<const float> vector, const Request& request) const;
   void EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const;

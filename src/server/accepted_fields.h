@@ -11,11 +11,24 @@ namespace sluice::server {
 
 // Where a field stands.
 enum class FieldPlace {
-  kRequest,        // a body of chat or of plain completions
-  kStreamOptions,  // its stream_options
-  kMessage,        // an item of messages
-  kPart,           // a part of a message's content
-  kTool,           // an item of tools
+  kRequest,             // a body of chat or of plain completions
+  kAnthropicRequest,    // a body of /v1/messages
+  kAnthropicBlock,      // a block of a message's content, or of system
+  kAnthropicTool,       // an item of its tools
+  kResponsesRequest,    // a body of /v1/responses
+  kDecisionsRequest,    // a body of /v1/decisions
+  kResponsesItem,       // an item of its input
+  kResponsesPart,       // a part of an item's content
+  kResponsesTool,       // an item of its tools
+  kResponsesReasoning,  // its reasoning
+  kLlamaRequest,        // a body of llama.cpp's /completion or /infill, beside kRequest
+  kOllamaRequest,       // a body of /api/chat or /api/generate
+  kOllamaOptions,       // its options
+  kOllamaMessage,       // an item of its messages
+  kStreamOptions,       // its stream_options
+  kMessage,             // an item of messages
+  kPart,                // a part of a message's content
+  kTool,                // an item of tools
 };
 
 // Asks for each field of that place, so that it is known, and checks its type or value.

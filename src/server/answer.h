@@ -1,5 +1,5 @@
-// OpenAI's answer objects from the engine's events: whole ones and the chunks of a stream, for chat
-// and for plain completions. A value per call; not thread-safe.
+// How an API tells an answer, from the engine's events: one format per API, for whole answers and
+// for streams. A value per call, whose functions are called one at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "server/api_call.h"
+#include "server/reply_bytes.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {
@@ -27,44 +28,37 @@ struct Choice {
   int64_t text_offset = 0;  // characters whose log-probs have been sent
 };
 
+// What an answer says beside what the engine does.
 struct AnswerHead {
-  std::string id;  // "chatcmpl-..."
-  int64_t created = 0;
+  std::string request_id;
+  int64_t created = 0;  // seconds since the epoch
   std::string fingerprint;
+  std::vector<std::string> echoes;  // the prompts' texts, where the call has echo
 };
 
 class AnswerFormat {
  public:
-  // `echoes`: the prompts' texts, one per request, where the call has echo. `call` must outlive it.
-  AnswerFormat(const ApiCall& call, AnswerHead head, std::vector<std::string> echoes);
+  virtual ~AnswerFormat() = default;
 
-  // The whole object. `choices` are in the order of prompts, then of n.
-  std::string Whole(const std::vector<Choice>& choices, const Usage& usage) const;
+  // By which the client knows the answer; empty: it is not told one.
+  virtual std::string id() const { return {}; }
 
-  // The chunks that one event becomes, as JSON texts. Updates `choice`.
-  std::vector<std::string> Chunks(int index, const TextDelta& delta, Choice* choice) const;
-  // The chunk after all others, where usage was asked for.
-  std::string UsageChunk(const Usage& usage) const;
+  // Of a stream.
+  virtual const char* stream_type() const { return kEventStream; }
 
- private:
-  std::string Chunk(const std::string& choices, const TextDelta* last) const;
-  OrderedJson Message(const Choice& choice) const;
-  std::string ChatChoice(int index, const TextDelta& delta) const;
-  std::string CompletionChoice(int index, const TextDelta& delta, Choice* choice) const;
-  OrderedJson WholeChoice(int index, const Choice& choice) const;
-  OrderedJson StopReason(const std::string& match) const;
-  const std::string& EchoOf(int index) const;
+  // The body of the whole answer. `choices` are in the order of prompts, then of n.
+  virtual std::string Whole(const std::vector<Choice>& choices, const Usage& usage) = 0;
 
-  const ApiCall& call_;
-  const AnswerHead head_;
-  const std::vector<std::string> echoes_;
-  std::string chunk_head_;  // everything before the choices of a chunk
+  // The following are not called of an API that has no streams. The bytes of a stream that one
+  // event becomes, perhaps none. Updates `choice`.
+  virtual std::string Event(int, const TextDelta&, Choice*) { return {}; }
+  // What ends a stream that went well, and one that failed.
+  virtual std::string End(const std::vector<Choice>&, const Usage&) { return {}; }
+  virtual std::string Broken(const Status&) { return {}; }
 };
 
-OrderedJson UsageJson(const Usage& usage);
-
-// The text of a token alone; bytes that are not UTF-8 show as OpenAI shows them:
-// bytes:\xe2\x80
-std::string TokenText(const std::string& bytes);
+// `match` where it is one of the call's stop strings, else empty: the text of a stop token is no
+// client's business.
+std::string StopStringOf(const ApiCall& call, const std::string& match);
 
 }  // namespace sluice::server

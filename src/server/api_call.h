@@ -1,4 +1,4 @@
-// What a body of /v1/chat/completions or /v1/completions asks for, checked. Pure functions.
+// What a body of one of the APIs that generate asks for, checked. Pure functions.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/errors.h"
 #include "server/fields.h"
 #include "sluice/engine.h"
 #include "sluice/limits.h"
@@ -18,6 +19,7 @@ inline constexpr int kAnswersMax = 128;  // prompts x n
 inline constexpr int kMessagesMax = 2048;
 inline constexpr size_t kPartsMax = 1024;
 inline constexpr size_t kToolsMax = 128;
+inline constexpr size_t kToolBytesMax = 256u << 10;
 inline constexpr size_t kToolCallsMax = 128;
 inline constexpr size_t kKwargsBytesMax = 16u << 10;
 inline constexpr int kPriorityMax = 100;
@@ -31,6 +33,7 @@ struct ModelFacts {
 
 struct ApiCall {
   bool chat = false;
+  ErrorForm errors = ErrorForm::kOpenAi;
   std::vector<Request> requests;  // one per prompt; equal but for the prompt
   std::string model;              // as it is served
   bool stream = false;
@@ -38,12 +41,14 @@ struct ApiCall {
   bool echo = false;             // of the prompt before the answer
   std::optional<int> logprobs;   // best tokens shown beside each chosen one
   bool prompt_logprobs = false;  // asked for by that name
+  bool shows_ids = false;        // of the answer's tokens
   bool shows_reasoning = true;   // of what the model thinks before it answers
 };
 
 // Errors are kInvalidArgument with the field's name, or kNotFound for the model.
 Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model);
 Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& model);
+Result<ApiCall> ParseMessagesCall(std::string_view body, const ModelFacts& model);
 
 // The fields that a conversation has wherever it stands: messages, tools, tool_choice,
 // parallel_tool_calls, chat_template_kwargs and the fields that set one of them, include_reasoning,
@@ -55,6 +60,10 @@ struct ChatFields {
 };
 ChatFields ReadChatFields(Fields* fields);
 
+// The same of Anthropic's /v1/messages: messages, system, tools, tool_choice, thinking and
+// output_config. Sets the prompt, the parsing and the grammar.
+void ReadAnthropicFields(Fields* fields, Request* request);
+
 // The field `model`: absent, or the name that is served.
 void ReadModel(Fields* fields, const ModelFacts& model);
 
@@ -62,6 +71,11 @@ void ReadModel(Fields* fields, const ModelFacts& model);
 // of a call that does not say.
 void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> default_max_tokens,
                 ApiCall* call, Request* request);
+
+// Temperature and the rest of sluice/sampling.h, and the seed.
+void ReadSampling(Fields* fields, Sampling* sampling);
+// The strings that end an answer, as one string or a list of them.
+void ReadStops(Fields* fields, std::string_view name, Request* request);
 
 // A list of token ids within the vocabulary.
 std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const OrderedJson& list,

@@ -77,6 +77,9 @@ class ConnectionExchange : public Exchange {
   }
 
   void Reply(HttpReply reply) override { connection_->outbox().Reply(serial_, std::move(reply)); }
+  void StreamType(const char* content_type) override {
+    connection_->outbox().StreamType(serial_, content_type);
+  }
   bool Stream(std::string_view bytes) override {
     return connection_->outbox().Stream(serial_, bytes);
   }

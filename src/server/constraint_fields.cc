@@ -88,19 +88,24 @@ void ReadStructuredOutputs(Fields* fields, Request* request) {
   request->choice = *choice;
 }
 
+// A schema with its name and the rest of what stands beside it.
+void ReadNamedSchema(Fields* schema, Request* request) {
+  schema->String("name", kNameBytesMax);
+  schema->String("description", kNameBytesMax);
+  // What a schema does not name is left out, as other servers do, unless it is asked for.
+  const bool open = !schema->Bool("strict").value_or(true);
+  ReadJson(schema, "schema", Kind::kJsonSchema, request, open);
+  if (schema->ok() && request->grammar.kind == Kind::kNone) {
+    schema->Fail("schema", "schema is missing; it must be a JSON schema");
+  }
+}
+
 void ReadJsonSchemaFormat(Fields* format, Request* request) {
   const OrderedJson* object = format->Object("json_schema");
   if (object == nullptr)
     return ReadJson(format, "schema", Kind::kJsonSchema, request);  // llama.cpp
   Fields schema(*object, "response_format.json_schema.");
-  schema.String("name", kNameBytesMax);
-  schema.String("description", kNameBytesMax);
-  // What a schema does not name is left out, as other servers do, unless it is asked for.
-  const bool open = !schema.Bool("strict").value_or(true);
-  ReadJson(&schema, "schema", Kind::kJsonSchema, request, open);
-  if (schema.ok() && request->grammar.kind == Kind::kNone) {
-    schema.Fail("schema", "schema is missing; it must be a JSON schema");
-  }
+  ReadNamedSchema(&schema, request);
   format->Take(schema.Finish());
 }
 
@@ -145,6 +150,33 @@ void ReadConstraint(Fields* fields, Request* request) {
   ReadText(fields, "ebnf", Kind::kRules, request);
   ReadText(fields, "grammar", Kind::kRules, request);
   ReadJson(fields, "structural_tag", Kind::kStructuralTag, request);
+}
+
+void ReadFlatFormat(Fields* object, std::string_view path, Request* request) {
+  const OrderedJson* value = object->Object("format");
+  if (value == nullptr) return;
+  Fields format(*value, StrCat(path, "format."));
+  const std::string type = format.String("type", kNameBytesMax).value_or("");
+  if (type == "json_object") {
+    SetGrammar(&format, "type", {Kind::kJsonSchema, kAnyObject}, request);
+  } else if (type == "json_schema") {
+    ReadNamedSchema(&format, request);
+  } else if (type != "text" && format.ok()) {
+    format.Fail("type", "type must be text, json_object or json_schema");
+  }
+  object->Take(format.Finish());
+}
+
+void ReadOllamaFormat(Fields* fields, Request* request) {
+  const OrderedJson* format = fields->Any("format");
+  if (format == nullptr || *format == "") return;
+  if (*format == "json") {
+    SetGrammar(fields, "format", {Kind::kJsonSchema, kAnyObject}, request);
+  } else if (format->is_object()) {
+    ReadJson(fields, "format", Kind::kJsonSchema, request);
+  } else {
+    fields->Fail("format", "format must be \"json\" or a JSON schema");
+  }
 }
 
 }  // namespace sluice::server

@@ -48,7 +48,7 @@ TEST(EmbeddingApi, WhatIsWrongIsNamed) {
       {R"({"input": ""})", "an input is empty"},
       {R"({"input": ["a", ""]})", "an input is empty"},
       {R"({"input": [{}]})", "input has an item that is an object"},
-      {R"({"input": [100]})", "100"},
+      {R"({"input": [100]})", "integers from 0 to 99"},
       {R"({"input": "a", "encoding_format": "int8"})", "it must be float or base64"},
       {R"({"input": "a", "dimensions": 0})", "dimensions"},
       {R"({"input": "a", "stream": true})", "stream"},

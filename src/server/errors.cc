@@ -29,27 +29,62 @@ Json CodeOf(int http_status, const std::string& param, bool over_context) {
   return nullptr;
 }
 
-std::string Body(int http_status, const std::string& message, const std::string& param,
-                 bool over_context) {
+const char* AnthropicTypeOf(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return http_status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+struct ErrorFacts {
+  int http_status;
+  const std::string& message;
+  const std::string& param;
+  bool over_context;
+};
+
+std::string Body(const ErrorFacts& facts, ErrorForm form) {
+  if (form == ErrorForm::kOllama) return DumpJson(OrderedJson{{"error", facts.message}});
   OrderedJson error;
-  error["message"] = message;
-  error["type"] = TypeOf(http_status);
-  error["param"] = param.empty() ? OrderedJson(nullptr) : OrderedJson(param);
-  error["code"] = CodeOf(http_status, param, over_context);
+  if (form == ErrorForm::kAnthropic) {
+    error["type"] = AnthropicTypeOf(facts.http_status);
+    error["message"] = facts.message;
+    return DumpJson(OrderedJson{{"type", "error"}, {"error", std::move(error)}});
+  }
+  error["message"] = facts.message;
+  error["type"] = TypeOf(facts.http_status);
+  error["param"] = facts.param.empty() ? OrderedJson(nullptr) : OrderedJson(facts.param);
+  error["code"] = CodeOf(facts.http_status, facts.param, facts.over_context);
   return DumpJson(OrderedJson{{"error", std::move(error)}});
 }
 
-// What an engine refuses as too large is a prompt.
-bool OverContext(const Status& status) { return status.code() == StatusCode::kTooLarge; }
+ErrorFacts FactsOf(const Status& status) {
+  // What an engine refuses as too large is a prompt.
+  return {HttpStatusOf(status.code()), status.message(), status.field(),
+          status.code() == StatusCode::kTooLarge};
+}
 
-HttpReply Reply(int http_status, const std::string& message, const std::string& param,
-                bool over_context) {
+HttpReply Reply(const ErrorFacts& facts, ErrorForm form) {
   HttpReply reply;
-  reply.status = http_status;
-  reply.error = message;
-  reply.body = Body(http_status, message, param, over_context);
-  if (http_status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
-  if (http_status == 429 || http_status == 503) {
+  reply.status = facts.http_status;
+  reply.error = facts.message;
+  reply.body = Body(facts, form);
+  if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (reply.status == 429 || reply.status == 503) {
     reply.headers.emplace_back("Retry-After", kRetryAfterSeconds);
   }
   return reply;
@@ -86,16 +121,12 @@ int HttpStatusOf(StatusCode code) {
   }
 }
 
-std::string ErrorBody(const Status& status) {
-  return Body(HttpStatusOf(status.code()), status.message(), status.field(), OverContext(status));
-}
+std::string ErrorBody(const Status& status, ErrorForm form) { return Body(FactsOf(status), form); }
 
-HttpReply ErrorReply(const Status& status) {
-  return Reply(HttpStatusOf(status.code()), status.message(), status.field(), OverContext(status));
-}
+HttpReply ErrorReply(const Status& status, ErrorForm form) { return Reply(FactsOf(status), form); }
 
-HttpReply HttpErrorReply(int http_status, const std::string& message) {
-  return Reply(http_status, message, "", false);
+HttpReply HttpErrorReply(int http_status, const std::string& message, ErrorForm form) {
+  return Reply({http_status, message, "", false}, form);
 }
 
 }  // namespace sluice::server

@@ -1,4 +1,4 @@
-// Errors as OpenAI's clients expect them. Pure functions.
+// Errors as each API's clients expect them. Pure functions.
 #pragma once
 
 #include <string>
@@ -11,11 +11,18 @@ namespace sluice::server {
 // The HTTP status that a failed operation answers with.
 int HttpStatusOf(StatusCode code);
 
-// {"error": {"message", "type", "param", "code"}}; `param` is the status's field.
-std::string ErrorBody(const Status& status);
-HttpReply ErrorReply(const Status& status);
+// Whose error object a body is.
+enum class ErrorForm {
+  kOpenAi,     // {"error": {"message", "type", "param", "code"}}; `param` is the status's field
+  kAnthropic,  // {"type": "error", "error": {"type", "message"}}
+  kOllama,     // {"error": "the message"}
+};
+
+std::string ErrorBody(const Status& status, ErrorForm form = ErrorForm::kOpenAi);
+HttpReply ErrorReply(const Status& status, ErrorForm form = ErrorForm::kOpenAi);
 
 // The same for an error that only HTTP knows (404 of a path, 405, 408, 431).
-HttpReply HttpErrorReply(int http_status, const std::string& message);
+HttpReply HttpErrorReply(int http_status, const std::string& message,
+                         ErrorForm form = ErrorForm::kOpenAi);
 
 }  // namespace sluice::server

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -19,6 +20,7 @@ class FakeExchange : public Exchange {
     replied = true;
     reply = std::move(answer);
   }
+  void StreamType(const char* content_type) override { stream_type = content_type; }
   bool Stream(std::string_view bytes) override {
     if (slow) return false;
     streamed += bytes;
@@ -52,9 +54,24 @@ class FakeExchange : public Exchange {
     return list;
   }
 
+  // The events of a stream that names each: "event: NAME\ndata: JSON\n\n".
+  std::vector<std::pair<std::string, Json>> named_events() const {
+    std::vector<std::pair<std::string, Json>> list;
+    for (size_t at = 0; at < streamed.size();) {
+      EXPECT_EQ(streamed.compare(at, 7, "event: "), 0);
+      const size_t line = streamed.find('\n', at), end = streamed.find("\n\n", at);
+      EXPECT_EQ(streamed.compare(line + 1, 6, "data: "), 0);
+      list.emplace_back(streamed.substr(at + 7, line - at - 7),
+                        Json::parse(streamed.substr(line + 7, end - line - 7)));
+      at = end + 2;
+    }
+    return list;
+  }
+
   bool replied = false, ended = false, closed = false, slow = false, gone = false;
   HttpReply reply;
   std::string note;
+  std::string stream_type;
   std::string streamed;
   std::function<void()> disconnect;
 };

@@ -1,13 +1,10 @@
 #include "server/generation.h"
 
 #include <algorithm>
-#include <ctime>
 #include <mutex>
 
 #include "base/str_cat.h"
-#include "server/answer.h"
 #include "server/errors.h"
-#include "server/sse.h"
 #include "sluice/limits.h"
 
 namespace sluice::server {
@@ -25,23 +22,26 @@ std::string NoteOf(const Usage& usage, const std::vector<Choice>& choices) {
 // Events of one request come in order; those of several may come from several text workers.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(Engine& engine, ApiCall call, AnswerHead head, std::vector<std::string> echoes,
+  Generation(Engine& engine, ApiCall call, AnswerHead head, const AnswerMaker& format,
              TokenTotals* totals, std::shared_ptr<Exchange> exchange)
       : engine_(engine),
         call_(std::move(call)),
-        format_(call_, std::move(head), std::move(echoes)),
+        format_(format(call_, std::move(head))),
         totals_(totals),
         exchange_(std::move(exchange)),
         usages_(call_.requests.size()),
         choices_(call_.requests.size() * call_.requests.front().n),
         unfinished_(call_.requests.size()) {}
 
-  // Submits what the call is made of.
-  void Run(std::vector<Request> requests);
+  // Submits what the call is made of. `key`: stands for the API key.
+  void Run(std::vector<Request> requests, const std::string& key,
+           std::shared_ptr<RunningAnswers> running);
 
  private:
   void OnEvent(size_t request, TextDelta&& delta);
   void OnDisconnect();
+  // The client wants no more of it than has come.
+  void Stop();
   void SendEvent(int index, const TextDelta& delta);
   void KeepEvent(int index, TextDelta&& delta);
   void Emit(const std::string& bytes);
@@ -52,9 +52,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // Constant after construction.
   Engine& engine_;
   const ApiCall call_;
-  const AnswerFormat format_;
+  const std::unique_ptr<AnswerFormat> format_;  // its functions are called under the mutex
   TokenTotals* const totals_;
   const std::shared_ptr<Exchange> exchange_;
+  std::unique_ptr<RunningAnswers::Entry> entry_;  // set by Run where the answer has an id
 
   std::mutex mutex_;  // guards the rest; never held while the engine is called
   std::vector<RequestId> ids_;
@@ -65,11 +66,19 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool submitting_ = true;       // until then nothing is sent: a prompt may yet be refused
   std::string held_;             // of the stream, while submitting
   bool streaming_ = false;       // the stream has begun
+  bool stopped_ = false;         // by Stop
   bool done_ = false;            // answered, or nobody is there to answer
 };
 
-void Generation::Run(std::vector<Request> requests) {
+void Generation::Run(std::vector<Request> requests, const std::string& key,
+                     std::shared_ptr<RunningAnswers> running) {
   std::weak_ptr<Generation> weak = weak_from_this();
+  if (std::string id = format_->id(); !id.empty()) {
+    entry_ =
+        std::make_unique<RunningAnswers::Entry>(std::move(running), key, std::move(id), [weak] {
+          if (auto self = weak.lock()) self->Stop();
+        });
+  }
   exchange_->OnDisconnect([weak] {
     if (auto self = weak.lock()) self->OnDisconnect();
   });
@@ -80,12 +89,13 @@ void Generation::Run(std::vector<Request> requests) {
     std::unique_lock lock(mutex_);
     if (id.ok()) ids_.push_back(*id);
     if (!id.ok() && !done_) Fail(id.status());
-    const bool stop = done_;
+    const bool stop = done_, end = stopped_ && id.ok();
     lock.unlock();
     if (stop) {
       CancelAll();
       return;
     }
+    if (end) engine_.Cancel(*id);
   }
   std::lock_guard lock(mutex_);
   submitting_ = false;
@@ -101,6 +111,7 @@ void Generation::OnEvent(size_t request, TextDelta&& delta) {
   {
     std::lock_guard lock(mutex_);
     if (done_) return;
+    if (stopped_ && delta.finish == FinishReason::kCancelled) delta.finish = FinishReason::kStop;
     if (delta.last) {
       --unfinished_;
       usages_[request] = delta.usage;
@@ -131,12 +142,21 @@ void Generation::OnDisconnect() {
   CancelAll();
 }
 
-void Generation::SendEvent(int index, const TextDelta& delta) {
-  std::string bytes;
-  for (const std::string& chunk : format_.Chunks(index, delta, &choices_[index])) {
-    bytes += SseEvent(chunk);
+void Generation::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    if (done_) return;
+    stopped_ = true;
   }
-  if (delta.finish != FinishReason::kNone) choices_[index].finish = delta.finish;
+  CancelAll();
+}
+
+void Generation::SendEvent(int index, const TextDelta& delta) {
+  const std::string bytes = format_->Event(index, delta, &choices_[index]);
+  if (delta.finish != FinishReason::kNone) {
+    choices_[index].finish = delta.finish;
+    choices_[index].stop_match = delta.stop_match;
+  }
   if (!bytes.empty()) Emit(bytes);
 }
 
@@ -152,7 +172,7 @@ void Generation::KeepEvent(int index, TextDelta&& delta) {
     }
   }
   choice.seed = delta.seed;
-  if (call_.logprobs) {
+  if (call_.logprobs || call_.shows_ids) {
     for (TokenInfo& token : delta.tokens) {
       kept_bytes_ += static_cast<int64_t>(sizeof token + token.top.size() * sizeof(TopToken));
       choice.tokens.push_back(std::move(token));
@@ -184,18 +204,18 @@ void Generation::Emit(const std::string& bytes) {
     held_ += bytes;
     return;
   }
-  streaming_ = true;
+  if (!std::exchange(streaming_, true)) exchange_->StreamType(format_->stream_type());
   if (!exchange_->Stream(bytes)) done_ = true;
 }
 
 void Generation::Fail(const Status& status) {
   done_ = true;
   if (!streaming_) {
-    exchange_->Reply(ErrorReply(status));
+    exchange_->Reply(ErrorReply(status, call_.errors));
     return;
   }
   exchange_->Note(StrCat("the stream failed: ", status.message()));
-  exchange_->Stream(SseEvent(ErrorBody(status)));
+  exchange_->Stream(format_->Broken(status));
   exchange_->EndStream(/*close=*/true);
 }
 
@@ -209,17 +229,18 @@ void Generation::Finish() {
     usage.accepted_tokens += one.accepted_tokens;
     usage.rejected_tokens += one.rejected_tokens;
     usage.synthetic_acceptance = one.synthetic_acceptance;
+    usage.queue_ms += one.queue_ms;
+    usage.prefill_ms += one.prefill_ms;
+    usage.decode_ms += one.decode_ms;
   }
   exchange_->Note(NoteOf(usage, choices_));
   if (!call_.stream) {
     HttpReply reply;
-    reply.body = format_.Whole(choices_, usage);
+    reply.body = format_->Whole(choices_, usage);
     exchange_->Reply(std::move(reply));
     return;
   }
-  std::string bytes;
-  if (call_.include_usage) bytes += SseEvent(format_.UsageChunk(usage));
-  exchange_->Stream(bytes + SseDone());
+  Emit(format_->End(choices_, usage));
   exchange_->EndStream(/*close=*/false);
 }
 
@@ -326,25 +347,25 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call,
 
 }  // namespace
 
-void StartGeneration(Engine& engine, ApiCall call, const std::string& request_id,
-                     const std::string& fingerprint, TokenTotals* totals,
+void StartGeneration(Engine& engine, ApiCall call, AnswerHead head, const AnswerMaker& format,
+                     const std::string& key, TokenTotals* totals,
+                     const std::shared_ptr<RunningAnswers>& running,
                      std::shared_ptr<Exchange> exchange) {
   const auto gone = GoneFlag(*exchange);
   if (const Status status = CheckPromptLogprobs(engine, call, *gone); !status.ok()) {
-    exchange->Reply(ErrorReply(status));
+    exchange->Reply(ErrorReply(status, call.errors));
     return;
   }
   auto echoes = EchoTexts(engine, call, *gone);
   if (!echoes.ok()) {
-    exchange->Reply(ErrorReply(echoes.status()));
+    exchange->Reply(ErrorReply(echoes.status(), call.errors));
     return;
   }
   std::vector<Request> requests = TakeRequests(&call);
-  AnswerHead head{StrCat(call.chat ? "chatcmpl-" : "cmpl-", request_id), std::time(nullptr),
-                  fingerprint};
-  std::make_shared<Generation>(engine, std::move(call), std::move(head), std::move(echoes).value(),
-                               totals, std::move(exchange))
-      ->Run(std::move(requests));
+  head.echoes = std::move(echoes).value();
+  std::make_shared<Generation>(engine, std::move(call), std::move(head), format, totals,
+                               std::move(exchange))
+      ->Run(std::move(requests), key, running);
 }
 
 }  // namespace sluice::server

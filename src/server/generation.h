@@ -1,22 +1,29 @@
-// One call of the chat or completions endpoint while it runs: submits its prompts, turns events
+// One call of an API that generates while it runs: submits its prompts, turns events
 // into a stream or a whole answer, and cancels everything when the client goes or one prompt fails.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "server/activity_log.h"
+#include "server/answer.h"
 #include "server/api_call.h"
 #include "server/http.h"
+#include "server/running_answers.h"
 
 namespace sluice::server {
 
+// Makes the format of an answer, which keeps a reference to the call.
+using AnswerMaker = std::function<std::unique_ptr<AnswerFormat>(const ApiCall&, AnswerHead)>;
+
 // Takes the call over; the exchange is answered sooner or later, from a text worker of the engine.
-// `engine` must outlive the exchange; `request_id` becomes a part of the answer's. What comes is
-// added to `totals`, which outlives it, too. Any thread.
-void StartGeneration(Engine& engine, ApiCall call, const std::string& request_id,
-                     const std::string& fingerprint, TokenTotals* totals,
+// `engine` must outlive the exchange. `key` stands for the API key that asked. What comes is added
+// to `totals`, which outlives it, too; until it has come the answer is one of `running`. Any
+// thread.
+void StartGeneration(Engine& engine, ApiCall call, AnswerHead head, const AnswerMaker& format,
+                     const std::string& key, TokenTotals* totals,
+                     const std::shared_ptr<RunningAnswers>& running,
                      std::shared_ptr<Exchange> exchange);
 
 }  // namespace sluice::server

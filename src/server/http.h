@@ -65,7 +65,9 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual void Reply(HttpReply reply) = 0;
-  // Sends a piece of a text/event-stream. False when the client is gone or reads too slowly: the
+  // Of a stream that is no text/event-stream; before its first piece.
+  virtual void StreamType(const char* content_type) = 0;
+  // Sends a piece of a stream. False when the client is gone or reads too slowly: the
   // stream is then over.
   virtual bool Stream(std::string_view bytes) = 0;
   // `close`: the connection does not serve another request.

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "base/utf8.h"
-#include "server/answer.h"
 
 namespace sluice::server {
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/json.h"
@@ -20,5 +21,9 @@ OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* of
 
 // One entry per prompt token: null for the first, then {id: {logprob, decoded_token}}.
 OrderedJson PromptLogprobs(const std::vector<TokenInfo>& tokens);
+
+// The text of a token alone; bytes that are not UTF-8 show as OpenAI shows them:
+// bytes:\xe2\x80
+std::string TokenText(const std::string& bytes);
 
 }  // namespace sluice::server

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "server/answer.h"
-
 namespace sluice::server {
 namespace {
 

@@ -6,7 +6,9 @@
 #include "base/str_cat.h"
 #include "server/accepted_fields.h"
 #include "server/api_call.h"
+#include "server/decisions_api.h"
 #include "server/embedding_api.h"
+#include "server/openapi_parts.h"
 #include "server/pages.h"
 #include "server/rank_api.h"
 
@@ -72,7 +74,7 @@ constexpr const char* kChatFields = R"json(
           "items": {"$ref": "#/components/schemas/Message"}},
         "tools": {"type": "array", "maxItems": @tools_max@, "items": {"$ref": "#/components/schemas/Tool"}},
         "tool_choice": {"enum": ["none", "auto"]},
-        "parallel_tool_calls": {"type": "boolean", "description": "false: the first call of an answer alone"},
+        "parallel_tool_calls": {"type": "boolean", "description": "false: an answer ends behind its first call"},
         "functions": {"type": "null"}, "function_call": {"type": "null"},
         "chat_template_kwargs": {"type": "object",
           "description": "Further variables of the template, up to @kwargs_kib@ KiB"},
@@ -233,12 +235,20 @@ constexpr const char* kSchemas = R"json(
     "Text": {"type": "object", "properties": {"prompt": {"type": "string"},
       "content": {"type": "string"}}},
     "State": {"type": "object", "properties": {"status": {"enum": ["ok"]}}},
+    "Control": {"type": "object", "required": ["id", "action"], "additionalProperties": false,
+      "properties": {"id": {"type": "string", "description": "Of the answer, as its chunks have it"},
+        "action": {"enum": ["stop"]}}},
+    "Controlled": {"type": "object", "properties": {"id": {"type": "string"},
+      "action": {"enum": ["stop"]}, "status": {"enum": ["ok"]}}},
     "Version": {"type": "object", "properties": {"name": {"enum": ["sluice"]},
       "version": {"type": "string"}, "commit": {"type": "string"}, "compiler": {"type": "string"},
       "backends": {"type": "array", "items": {"type": "string"}}}})json";
 
-constexpr const char* kErrors = R"json("default": {"description": "An error", "content":
-        {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}})json";
+std::string Errors(const char* schema) {
+  return StrCat(R"("default": {"description": "An error", "content":
+        {"application/json": {"schema": {"$ref": "#/components/schemas/)",
+                schema, R"("}}}})");
+}
 
 std::string Content(const std::string& schema) {
   return StrCat(R"("content": {"application/json": {"schema": {"$ref": "#/components/schemas/)",
@@ -246,7 +256,8 @@ std::string Content(const std::string& schema) {
 }
 
 std::string Answers(const std::string& content) {
-  return StrCat(R"("responses": {"200": {"description": "Done", )", content, "}, ", kErrors, "}");
+  return StrCat(R"("responses": {"200": {"description": "Done", )", content, "}, ", Errors("Error"),
+                "}");
 }
 
 // A path that is read: its summary and the schema of its answer.
@@ -291,6 +302,12 @@ std::string Paths() {
       ",\n",
       Post("/v1/classify", "Gives each text a label, by a model that classifies", "ClassifyRequest",
            Content("Classes")),
+      ",\n",
+      Post(
+          "/v1/chat/completions/control",
+          "Ends an answer that is running where it stands, as a stop string would; for the API key "
+          "that asked for it",
+          "Control", Content("Controlled")),
       ",\n", Get("/v1/models", "The models served", Content("Models")), ",\n",
       Get("/v1/models/{model}", "One model", Content("Model"), kModelParameter), ",\n",
       Post("/tokenize", "Text to token ids", "TokenizeRequest", Content("Tokens")), ",\n",
@@ -306,7 +323,7 @@ std::string Paths() {
       Get("/metrics", "Prometheus metrics", Typed("text/plain")), ",\n",
       Get("/version", "What runs here", Content("Version")), ",\n",
       Get("/openapi.json", "This document", Typed("application/json")), ",\n",
-      Get("/", "A page that says what runs here", Typed("text/html")), "\n");
+      Get("/", "A page that says what runs here", Typed("text/html")));
 }
 
 // The fields of sluice/sampling.h, each followed by a comma.
@@ -361,6 +378,25 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   inserts["accepted_message"] = AcceptedSchema(FieldPlace::kMessage);
   inserts["accepted_part"] = AcceptedSchema(FieldPlace::kPart);
   inserts["accepted_tool"] = AcceptedSchema(FieldPlace::kTool);
+  inserts["accepted_anthropic_request"] = AcceptedSchema(FieldPlace::kAnthropicRequest);
+  inserts["accepted_anthropic_block"] = AcceptedSchema(FieldPlace::kAnthropicBlock);
+  inserts["accepted_anthropic_tool"] = AcceptedSchema(FieldPlace::kAnthropicTool);
+  inserts["accepted_responses_request"] = AcceptedSchema(FieldPlace::kResponsesRequest);
+  inserts["accepted_responses_item"] = AcceptedSchema(FieldPlace::kResponsesItem);
+  inserts["accepted_responses_part"] = AcceptedSchema(FieldPlace::kResponsesPart);
+  inserts["accepted_responses_tool"] = AcceptedSchema(FieldPlace::kResponsesTool);
+  inserts["accepted_responses_reasoning"] = AcceptedSchema(FieldPlace::kResponsesReasoning);
+  inserts["accepted_decisions_request"] = AcceptedSchema(FieldPlace::kDecisionsRequest);
+  inserts["questions_max"] = StrCat(kQuestionsMax);
+  inserts["answers_max"] = StrCat(kAnswersMax);
+  inserts["errors"] = Errors("Error");
+  inserts["accepted_llama_request"] = AcceptedSchema(FieldPlace::kLlamaRequest);
+  inserts["accepted_ollama_request"] = AcceptedSchema(FieldPlace::kOllamaRequest);
+  inserts["accepted_ollama_options"] = AcceptedSchema(FieldPlace::kOllamaOptions);
+  inserts["accepted_ollama_message"] = AcceptedSchema(FieldPlace::kOllamaMessage);
+  inserts["ollama_errors"] = Errors("OllamaError");
+  inserts["anthropic_errors"] = Errors("AnthropicError");
+  inserts["sampling"] = SamplingSchema();
   inserts["limits_chat"] = LimitsSchema(R"({"minimum": 1})");
   inserts["limits_completion"] = LimitsSchema(R"({"minimum": 0})");
   const auto range = [&inserts](const std::string& name, limits::Range ends) {
@@ -431,12 +467,19 @@ std::string OpenApiDocument() {
         "add_special_tokens": {"type": "boolean", "default": true},
         @limits_completion@,
         "best_of": {"enum": [1]}, "suffix": {"enum": ["", null]})json";
+  std::string paths = Paths(), schemas = kSchemas;
+  for (const OpenApiPart& part :
+       {AnthropicPart(), LlamaPart(StrCat(SamplingSchema(), kSharedFields, ",@limits_completion@")),
+        OllamaPart(), ResponsesPart()}) {
+    paths += StrCat(",", part.paths);
+    schemas += StrCat(",", part.schemas);
+  }
   return WithInserts(StrCat(
       "{\"openapi\": \"3.1.0\", \"info\": {\"title\": \"Sluice\", \"version\": \"", SLUICE_VERSION,
-      "\"},\n  \"paths\": {\n", Paths(),
-      "  },\n  \"components\": {\n  \"securitySchemes\": {\"key\": {\"type\": \"http\", "
+      "\"},\n  \"paths\": {\n", paths,
+      "\n  },\n  \"components\": {\n  \"securitySchemes\": {\"key\": {\"type\": \"http\", "
       "\"scheme\": \"bearer\"}},\n  \"schemas\": {",
-      kSchemas,
+      schemas,
       RequestSchema("ChatRequest", "\"messages\"",
                     StrCat(SamplingSchema(), kSharedFields, ",", kChatFields, ",", kChatOnly)),
       RequestSchema("CompletionRequest", "\"prompt\"",

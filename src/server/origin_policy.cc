@@ -58,7 +58,7 @@ std::optional<HttpReply> OriginPolicy::Preflight(const HttpRequest& head) const 
   if (head.method != "OPTIONS" || head.asked_method.empty() || !Allows(head.origin))
     return std::nullopt;
   HttpReply reply;
-  reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
+  reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
   reply.headers.emplace_back("Access-Control-Allow-Headers", IsHeaderList(head.asked_headers)
                                                                  ? head.asked_headers
                                                                  : "authorization, content-type");

@@ -88,6 +88,11 @@ void Outbox::Reply(uint64_t serial, HttpReply reply) {
   Wake();
 }
 
+void Outbox::StreamType(uint64_t serial, const char* content_type) {
+  std::lock_guard lock(mutex_);
+  if (open_ && serial == serial_) head_.stream_type = content_type;
+}
+
 bool Outbox::Stream(uint64_t serial, std::string_view bytes) {
   std::lock_guard lock(mutex_);
   if (!open_ || serial != serial_ || finished_ || gone_) return false;

@@ -55,6 +55,7 @@ class Outbox {
 
   // --- The exchange's side; see Exchange.
   void Reply(uint64_t serial, HttpReply reply);
+  void StreamType(uint64_t serial, const char* content_type);
   bool Stream(uint64_t serial, std::string_view bytes);
   void EndStream(uint64_t serial, bool close);
   void Note(uint64_t serial, std::string note);

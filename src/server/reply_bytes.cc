@@ -72,7 +72,7 @@ std::string ReplyBytes(const ReplyHead& head, const HttpReply& reply) {
 }
 
 std::string StreamHead(const ReplyHead& head) {
-  return StrCat("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n",
+  return StrCat("HTTP/1.1 200 OK\r\nContent-Type: ", head.stream_type, "\r\n",
                 "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n", head.fields,
                 head.http_1_0 ? "" : "Transfer-Encoding: chunked\r\n",
                 head.http_1_0 ? "Connection: close\r\n" : Connection(head), "\r\n");

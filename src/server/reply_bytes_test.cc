@@ -37,6 +37,11 @@ TEST(ReplyBytesTest, StreamsInChunksButForHttp10) {
   EXPECT_EQ(StreamPiece(old, event), event);
   EXPECT_EQ(StreamEnd(old), "");
   EXPECT_EQ(StreamHead(old).find("Transfer-Encoding"), std::string::npos);
+  EXPECT_NE(StreamHead({}).find("Content-Type: text/event-stream; charset=utf-8\r\n"),
+            std::string::npos);
+  const ReplyHead lines{.stream_type = "application/x-ndjson"};
+  EXPECT_NE(StreamHead(lines).find("Content-Type: application/x-ndjson\r\n"), std::string::npos);
+  EXPECT_EQ(SseEvent("ping", "{}"), "event: ping\ndata: {}\n\n");
   EXPECT_EQ(SseDone(), "data: [DONE]\n\n");
 }
 

@@ -3,13 +3,22 @@
 #include <ctime>
 #include <exception>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "server/anthropic_answer.h"
+#include "server/decisions_api.h"
 #include "server/embedding_api.h"
 #include "server/errors.h"
-#include "server/generation.h"
+#include "server/llama_answer.h"
+#include "server/llama_api.h"
+#include "server/ollama_answer.h"
+#include "server/ollama_api.h"
+#include "server/openai_answer.h"
 #include "server/pages.h"
 #include "server/rank_api.h"
+#include "server/responses_answer.h"
+#include "server/responses_api.h"
 #include "server/text_api.h"
 #include "server/web_files.h"
 
@@ -17,6 +26,7 @@ namespace sluice::server {
 namespace {
 
 constexpr const char* kModelPrefix = "/v1/models/";
+constexpr const char* kResponsePrefix = "/v1/responses/";
 constexpr const char* kPagePrefix = "/web/";
 constexpr size_t kPathBytesShown = 128;
 // The page runs its own scripts alone, talks to this server alone, and stands in no other page.
@@ -30,8 +40,8 @@ HttpReply JsonReply(const OrderedJson& json) {
   return reply;
 }
 
-HttpReply BodyReply(Result<std::string> body) {
-  if (!body.ok()) return ErrorReply(body.status());
+HttpReply BodyReply(Result<std::string> body, ErrorForm errors) {
+  if (!body.ok()) return ErrorReply(body.status(), errors);
   HttpReply reply;
   reply.body = std::move(body).value();
   return reply;
@@ -90,6 +100,13 @@ std::string Unescaped(const std::string& path) {
   return text;
 }
 
+HttpReply NoResponse(const std::string& id) {
+  return ErrorReply(Status(StatusCode::kNotFound,
+                           StrCat("there is no response \"", id.substr(0, kPathBytesShown),
+                                  "\" of this key; it may have been too old"),
+                           "response_id"));
+}
+
 OrderedJson ModelJson(const EngineInfo& info, int64_t created) {
   OrderedJson json;
   json["id"] = info.model_name;
@@ -105,50 +122,119 @@ OrderedJson ModelJson(const EngineInfo& info, int64_t created) {
   return json;
 }
 
+template <class Format>
+std::unique_ptr<AnswerFormat> Make(const ApiCall& call, AnswerHead head) {
+  return std::make_unique<Format>(call, std::move(head));
+}
+
 }  // namespace
 
 struct Routes::Route {
   const char* path;
   const char* method;
-  bool open;                                              // asks for no key
-  HttpReply (Routes::*answer)(const HttpRequest&) const;  // or null
-  // Null as well as `answer`: asks the model, by `ask`.
+  bool open = false;  // asks for no key
+  ErrorForm errors = ErrorForm::kOpenAi;
+  // One of the following is there. Answers at once:
+  HttpReply (Routes::*answer)(const HttpRequest&) const = nullptr;
+  // works on a text:
   Result<std::string> (*text)(const Engine&, const ModelFacts&, std::string_view body,
                               const std::atomic<bool>& gone) = nullptr;
-  void (Routes::*ask)(const HttpRequest&, const std::shared_ptr<Exchange>&) = &Routes::Generate;
+  // takes the exchange over:
+  void (Routes::*begin)(const HttpRequest&, const std::shared_ptr<Exchange>&) = nullptr;
+  // or reads a call and generates:
+  Result<ApiCall> (*read)(std::string_view body, const ModelFacts&) = nullptr;
+  std::unique_ptr<AnswerFormat> (*format)(const ApiCall&, AnswerHead) = nullptr;
 };
 
 const Routes::Route Routes::kRoutes[] = {
-    {"/v1/chat/completions", "POST", false, nullptr},
-    {"/v1/completions", "POST", false, nullptr},
-    {"/v1/embeddings", "POST", false, nullptr, nullptr, &Routes::Embed},
-    {"/v1/rerank", "POST", false, nullptr, nullptr, &Routes::Rerank},
-    {"/v1/score", "POST", false, nullptr, nullptr, &Routes::Score},
-    {"/v1/classify", "POST", false, nullptr, nullptr, &Routes::Classify},
-    {"/v1/models", "GET", false, &Routes::Models},
-    {kModelPrefix, "GET", false, &Routes::Model},
-    {"/tokenize", "POST", false, nullptr, &Tokenize},
-    {"/detokenize", "POST", false, nullptr, &Detokenize},
-    {"/apply-template", "POST", false, nullptr, &ApplyTemplate},
-    {"/health", "GET", true, &Routes::Health},
-    {"/live", "GET", true, &Routes::Live},
-    {"/ready", "GET", true, &Routes::Ready},
-    {"/metrics", "GET", false, &Routes::Metrics},
-    {"/version", "GET", false, &Routes::Version},
-    {"/openapi.json", "GET", false, &Routes::OpenApi},
-    {"/", "GET", true, &Routes::Page},
-    {kPagePrefix, "GET", true, &Routes::Page},
+    {.path = "/v1/chat/completions",
+     .method = "POST",
+     .read = &ParseChatCall,
+     .format = &Make<OpenAiAnswer>},
+    {.path = "/v1/completions",
+     .method = "POST",
+     .read = &ParseCompletionCall,
+     .format = &Make<OpenAiAnswer>},
+    {.path = "/v1/chat/completions/control", .method = "POST", .answer = &Routes::Control},
+    {.path = "/v1/messages",
+     .method = "POST",
+     .errors = ErrorForm::kAnthropic,
+     .read = &ParseMessagesCall,
+     .format = &Make<AnthropicAnswer>},
+    {.path = "/v1/messages/count_tokens",
+     .method = "POST",
+     .errors = ErrorForm::kAnthropic,
+     .text = &CountMessageTokens},
+    {.path = "/v1/responses", .method = "POST", .begin = &Routes::Respond},
+    {.path = kResponsePrefix, .method = "GET", .answer = &Routes::FindResponse},
+    {.path = kResponsePrefix, .method = "DELETE", .answer = &Routes::DeleteResponse},
+    {.path = "/v1/decisions", .method = "POST", .begin = &Routes::Decide},
+    {.path = "/completion",
+     .method = "POST",
+     .read = &ParseLlamaCompletion,
+     .format = &Make<LlamaAnswer>},
+    {.path = "/completions",
+     .method = "POST",
+     .read = &ParseLlamaCompletion,
+     .format = &Make<LlamaAnswer>},
+    {.path = "/infill", .method = "POST", .begin = &Routes::FillGap},
+    {.path = "/props", .method = "GET", .answer = &Routes::LlamaProps},
+    {.path = "/slots", .method = "GET", .answer = &Routes::LlamaSlots},
+    {.path = "/api/chat",
+     .method = "POST",
+     .errors = ErrorForm::kOllama,
+     .read = &ParseOllamaChat,
+     .format = &Make<OllamaAnswer>},
+    {.path = "/api/generate",
+     .method = "POST",
+     .errors = ErrorForm::kOllama,
+     .read = &ParseOllamaGenerate,
+     .format = &Make<OllamaAnswer>},
+    {.path = "/api/show", .method = "POST", .errors = ErrorForm::kOllama, .text = &OllamaShow},
+    {.path = "/api/tags",
+     .method = "GET",
+     .errors = ErrorForm::kOllama,
+     .answer = &Routes::OllamaTags},
+    {.path = "/api/ps",
+     .method = "GET",
+     .errors = ErrorForm::kOllama,
+     .answer = &Routes::OllamaRunning},
+    {.path = "/api/version",
+     .method = "GET",
+     .errors = ErrorForm::kOllama,
+     .answer = &Routes::OllamaVersion},
+    {.path = "/v1/embeddings", .method = "POST", .begin = &Routes::Embed},
+    {.path = "/v1/rerank", .method = "POST", .begin = &Routes::Rerank},
+    {.path = "/v1/score", .method = "POST", .begin = &Routes::Score},
+    {.path = "/v1/classify", .method = "POST", .begin = &Routes::Classify},
+    {.path = "/v1/models", .method = "GET", .answer = &Routes::Models},
+    {.path = kModelPrefix, .method = "GET", .answer = &Routes::Model},
+    {.path = "/tokenize", .method = "POST", .text = &Tokenize},
+    {.path = "/detokenize", .method = "POST", .text = &Detokenize},
+    {.path = "/apply-template", .method = "POST", .text = &ApplyTemplate},
+    {.path = "/health", .method = "GET", .open = true, .answer = &Routes::Health},
+    {.path = "/live", .method = "GET", .open = true, .answer = &Routes::Live},
+    {.path = "/ready", .method = "GET", .open = true, .answer = &Routes::Ready},
+    {.path = "/metrics", .method = "GET", .answer = &Routes::Metrics},
+    {.path = "/version", .method = "GET", .answer = &Routes::Version},
+    {.path = "/openapi.json", .method = "GET", .answer = &Routes::OpenApi},
+    {.path = "/", .method = "GET", .open = true, .answer = &Routes::Page},
+    {.path = kPagePrefix, .method = "GET", .open = true, .answer = &Routes::Page},
 };
 
-const Routes::Route* Routes::Find(const std::string& path) {
+// A prefix ends with a slash, as the page alone does beside it, and has more behind it.
+bool Routes::Names(const Route& route, const std::string& path) {
+  const std::string_view own = route.path;
+  const bool prefix = own.size() > 1 && own.back() == '/';
+  return prefix ? path.starts_with(own) && path.size() > own.size() : path == own;
+}
+
+const Routes::Route* Routes::Find(const std::string& path, std::string_view method) {
+  const Route* found = nullptr;
   for (const Route& route : kRoutes) {
-    const bool prefix = route.path == kModelPrefix || route.path == kPagePrefix;
-    if (prefix ? path.starts_with(route.path) && path.size() > std::string_view(route.path).size()
-               : path == route.path) {
-      return &route;
-    }
+    if (Names(route, path) && (found == nullptr || method == route.method)) found = &route;
   }
-  return nullptr;
+  return found;
 }
 
 Routes::Routes(Engine& engine, ApiKeys keys, std::function<HttpState()> http, RequestsLogged logged)
@@ -171,11 +257,14 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
 }
 
 std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
-  const Route* route = Find(head->path);
+  const Route* route = Find(head->path, head->method);
+  const ErrorForm errors = route == nullptr ? ErrorForm::kOpenAi : route->errors;
   std::optional<std::string> salt = keys_.SaltOf(head->authorization, head->api_key);
   if (!salt && (route == nullptr || !route->open)) {
-    return ErrorReply(Status(StatusCode::kUnauthenticated,
-                             "no or wrong API key; send the header Authorization: Bearer KEY"));
+    return ErrorReply(
+        Status(StatusCode::kUnauthenticated,
+               "no or wrong API key; send the header Authorization: Bearer KEY or x-api-key: KEY"),
+        errors);
   }
   if (route == nullptr) {
     return HttpErrorReply(404, StrCat("there is no path \"", head->path.substr(0, kPathBytesShown),
@@ -183,8 +272,12 @@ std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
                                       "\", and GET /openapi.json lists its paths"));
   }
   if (head->method != route->method) {
-    HttpReply reply = HttpErrorReply(405, StrCat("this path takes ", route->method, " only"));
-    reply.headers.emplace_back("Allow", route->method);
+    std::string allowed;
+    for (const Route& other : kRoutes) {
+      if (Names(other, head->path)) allowed += StrCat(allowed.empty() ? "" : ", ", other.method);
+    }
+    HttpReply reply = HttpErrorReply(405, StrCat("this path takes ", allowed, " only"), errors);
+    reply.headers.emplace_back("Allow", allowed);
     return reply;
   }
   head->key_salt = std::move(salt).value_or("");
@@ -192,29 +285,32 @@ std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
 }
 
 void Routes::Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
-  const Route* route = Find(request.path);
+  const Route* route = Find(request.path, request.method);
   if (route->answer != nullptr) {
     exchange->Reply((this->*route->answer)(request));
   } else if (route->text != nullptr) {
     AnswerText(*route, request, *exchange);
+  } else if (route->begin != nullptr) {
+    (this->*route->begin)(request, exchange);
   } else {
-    (this->*(route->ask))(request, exchange);
+    Generate(*route, request, exchange);
   }
 }
 
 void Routes::AnswerText(const Route& route, const HttpRequest& request, Exchange& exchange) const {
   const auto gone = GoneFlag(exchange);
   if (*gone) return;  // while it waited for a worker
-  exchange.Reply(BodyReply(route.text(engine_, model_, request.body, *gone)));
+  exchange.Reply(BodyReply(route.text(engine_, model_, request.body, *gone), route.errors));
 }
 
-bool Routes::Adopt(const HttpRequest& request, int64_t held_bytes, std::vector<Request>* requests,
-                   Exchange& exchange) const {
+bool Routes::Adopt(const HttpRequest& request, int64_t held_bytes, ErrorForm errors,
+                   std::vector<Request>* requests, Exchange& exchange) const {
   if (request.lease != nullptr && !request.lease->Resize(held_bytes)) {
     exchange.Reply(HttpErrorReply(
         429,
         "the requests that this client has sent hold its share of the memory; try again when "
-        "some are answered"));
+        "some are answered",
+        errors));
     return false;
   }
   for (Request& one : *requests) {
@@ -227,7 +323,7 @@ bool Routes::Adopt(const HttpRequest& request, int64_t held_bytes, std::vector<R
 
 void Routes::Gather(const HttpRequest& request, std::vector<Request> requests,
                     MakeAnswer make_answer, const std::shared_ptr<Exchange>& exchange) {
-  if (!Adopt(request, HeldBytes(requests, false), &requests, *exchange)) return;
+  if (!Adopt(request, HeldBytes(requests, false), ErrorForm::kOpenAi, &requests, *exchange)) return;
   StartGathering(engine_, std::move(requests), std::move(make_answer), &tokens_, exchange);
 }
 
@@ -280,17 +376,81 @@ void Routes::Classify(const HttpRequest& request, const std::shared_ptr<Exchange
       exchange);
 }
 
-void Routes::Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
-  const bool chat = request.path == "/v1/chat/completions";
-  Result<ApiCall> call =
-      chat ? ParseChatCall(request.body, model_) : ParseCompletionCall(request.body, model_);
+void Routes::Generate(const Route& route, const HttpRequest& request,
+                      const std::shared_ptr<Exchange>& exchange) {
+  Result<ApiCall> call = route.read(request.body, model_);
+  if (!call.ok()) {
+    exchange->Reply(ErrorReply(call.status(), route.errors));
+    return;
+  }
+  if (call->requests.empty()) {  // as Ollama's clients load a model
+    HttpReply reply;
+    reply.body = OllamaLoaded(*call);
+    exchange->Reply(std::move(reply));
+    return;
+  }
+  call->errors = route.errors;
+  Start(std::move(call).value(), route.format, request, exchange);
+}
+
+void Routes::Decide(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  const auto gone = GoneFlag(*exchange);
+  auto questions = ParseDecisions(request.body, model_);
+  auto call = questions.ok() ? ScoreOptions(engine_, model_, *gone, &*questions)
+                             : Result<ApiCall>(questions.status());
   if (!call.ok()) {
     exchange->Reply(ErrorReply(call.status()));
     return;
   }
-  if (!Adopt(request, HeldBytes(call->requests, call->echo), &call->requests, *exchange)) return;
-  StartGeneration(engine_, std::move(call).value(), request.request_id, fingerprint_, &tokens_,
-                  exchange);
+  Start(
+      std::move(call).value(),
+      [&](const ApiCall& kept, AnswerHead) {
+        return std::make_unique<DecisionsAnswer>(kept, std::move(questions).value());
+      },
+      request, exchange);
+}
+
+void Routes::FillGap(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  const auto gone = GoneFlag(*exchange);
+  Infill infill;
+  Result<ApiCall> call = ParseInfill(request.body, model_, &infill);
+  const Status status =
+      call.ok() ? FillPrompt(engine_, infill, *gone, &call->requests.front()) : call.status();
+  if (!status.ok()) {
+    exchange->Reply(ErrorReply(status));
+    return;
+  }
+  Start(std::move(call).value(), &Make<LlamaAnswer>, request, exchange);
+}
+
+void Routes::Respond(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+  Result<ResponsesCall> asked = ParseResponsesCall(
+      request.body, model_,
+      [&](const std::string& id) { return responses_->Find(request.key_salt, id, NowMicros()); });
+  if (!asked.ok()) {
+    exchange->Reply(ErrorReply(asked.status()));
+    return;
+  }
+  asked->held = request.lease;
+  ApiCall call = std::move(asked->call);
+  Start(
+      std::move(call),
+      [&](const ApiCall& kept, AnswerHead head) {
+        return std::make_unique<ResponsesAnswer>(kept, std::move(head), std::move(asked).value(),
+                                                 request.key_salt, responses_.get());
+      },
+      request, exchange);
+}
+
+void Routes::Start(ApiCall call, const AnswerMaker& format, const HttpRequest& request,
+                   const std::shared_ptr<Exchange>& exchange) {
+  if (!Adopt(request, HeldBytes(call.requests, call.echo), call.errors, &call.requests,
+             *exchange)) {
+    return;
+  }
+  AnswerHead head{request.request_id, std::time(nullptr), fingerprint_, {}};
+  StartGeneration(engine_, std::move(call), std::move(head), format, request.key_salt, &tokens_,
+                  running_, exchange);
 }
 
 void Routes::Ended(const ExchangeRecord& record) {
@@ -312,6 +472,21 @@ HttpReply Routes::Model(const HttpRequest& request) const {
                            StrCat("the model \"", name.substr(0, 128),
                                   "\" is not served here; this server has \"", model_.name, "\""),
                            "model"));
+}
+
+HttpReply Routes::FindResponse(const HttpRequest& request) const {
+  const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
+  const auto stored = responses_->Find(request.key_salt, id, NowMicros());
+  if (stored == nullptr) return NoResponse(id);
+  HttpReply reply;
+  reply.body = stored->body;
+  return reply;
+}
+
+HttpReply Routes::DeleteResponse(const HttpRequest& request) const {
+  const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
+  if (!responses_->Remove(request.key_salt, id, NowMicros())) return NoResponse(id);
+  return JsonReply(OrderedJson{{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
 EngineHealth Routes::WholeHealth() const {
@@ -360,10 +535,34 @@ HttpReply Routes::Version(const HttpRequest&) const {
                                {"backends", engine_.Info().backends}});
 }
 
+HttpReply Routes::LlamaProps(const HttpRequest&) const {
+  return JsonReply(server::LlamaProps(engine_.Info()));
+}
+
+HttpReply Routes::LlamaSlots(const HttpRequest&) const {
+  return JsonReply(server::LlamaSlots(engine_.Info()));
+}
+
+HttpReply Routes::OllamaTags(const HttpRequest&) const {
+  return JsonReply(server::OllamaTags(engine_.Info(), started_));
+}
+
+HttpReply Routes::OllamaRunning(const HttpRequest&) const {
+  return JsonReply(server::OllamaRunning(engine_.Info()));
+}
+
+HttpReply Routes::OllamaVersion(const HttpRequest&) const {
+  return JsonReply(OrderedJson{{"version", SLUICE_VERSION}});
+}
+
 HttpReply Routes::OpenApi(const HttpRequest&) const {
   HttpReply reply;
   reply.body = OpenApiDocument();
   return reply;
+}
+
+HttpReply Routes::Control(const HttpRequest& request) const {
+  return BodyReply(running_->Control(request.key_salt, request.body), ErrorForm::kOpenAi);
 }
 
 HttpReply Routes::Page(const HttpRequest& request) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,8 +14,11 @@
 #include "server/api_call.h"
 #include "server/api_keys.h"
 #include "server/gathering.h"
+#include "server/generation.h"
 #include "server/http.h"
 #include "server/request_log.h"
+#include "server/response_store.h"
+#include "server/running_answers.h"
 
 namespace sluice::server {
 
@@ -49,7 +53,9 @@ class Routes {
  private:
   struct Route;
   static const Route kRoutes[];
-  static const Route* Find(const std::string& path);
+  // The route of a path, of that method where it has several; null: none.
+  static const Route* Find(const std::string& path, std::string_view method = {});
+  static bool Names(const Route& route, const std::string& path);
 
   HttpReply Models(const HttpRequest& request) const;
   HttpReply Model(const HttpRequest& request) const;
@@ -58,9 +64,24 @@ class Routes {
   HttpReply Ready(const HttpRequest& request) const;
   HttpReply Metrics(const HttpRequest& request) const;
   HttpReply Version(const HttpRequest& request) const;
+  HttpReply LlamaProps(const HttpRequest& request) const;
+  HttpReply LlamaSlots(const HttpRequest& request) const;
+  HttpReply OllamaTags(const HttpRequest& request) const;
+  HttpReply OllamaRunning(const HttpRequest& request) const;
+  HttpReply OllamaVersion(const HttpRequest& request) const;
   HttpReply OpenApi(const HttpRequest& request) const;
   HttpReply Page(const HttpRequest& request) const;
-  void Generate(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  HttpReply Control(const HttpRequest& request) const;
+  HttpReply FindResponse(const HttpRequest& request) const;
+  HttpReply DeleteResponse(const HttpRequest& request) const;
+  void Generate(const Route& route, const HttpRequest& request,
+                const std::shared_ptr<Exchange>& exchange);
+  void Decide(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void FillGap(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  void Respond(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
+  // Gives a call that was read to the engine.
+  void Start(ApiCall call, const AnswerMaker& format, const HttpRequest& request,
+             const std::shared_ptr<Exchange>& exchange);
   void Embed(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Rerank(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   void Classify(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
@@ -70,8 +91,8 @@ class Routes {
               const std::shared_ptr<Exchange>& exchange);
   // Gives the requests of a call what they have of its HTTP request; false, and it is answered,
   // where the client has sent too much.
-  bool Adopt(const HttpRequest& request, int64_t held_bytes, std::vector<Request>* requests,
-             Exchange& exchange) const;
+  bool Adopt(const HttpRequest& request, int64_t held_bytes, ErrorForm errors,
+             std::vector<Request>* requests, Exchange& exchange) const;
   void AnswerText(const Route& route, const HttpRequest& request, Exchange& exchange) const;
   void Dispatch(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange);
   // Of the engine and of the workers before it.
@@ -84,8 +105,10 @@ class Routes {
   const std::string fingerprint_;
   const int64_t started_;  // seconds since the epoch
 
+  const std::unique_ptr<ResponseStore> responses_ = std::make_unique<ResponseStore>();
   RequestLog log_;
   TokenTotals tokens_;
+  const std::shared_ptr<RunningAnswers> running_ = std::make_shared<RunningAnswers>();
 };
 
 }  // namespace sluice::server

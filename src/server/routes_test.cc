@@ -3,12 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "base/str_cat.h"
-#include "server/fake_engine.h"
-#include "server/fake_exchange.h"
 #include "server/pages.h"
+#include "server/routes_fixture.h"
 #include "server/web_files.h"
 
 namespace sluice::server {
@@ -17,44 +14,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class RoutesTest : public ::testing::Test {
- protected:
-  std::shared_ptr<FakeExchange> Send(const std::string& method, const std::string& path,
-                                     const std::string& body = "", const std::string& key = "") {
-    auto exchange = exchange_ = std::make_shared<FakeExchange>();
-    exchange->gone = gone_;
-    HttpRequest request;
-    request.method = method;
-    request.path = path;
-    request.body = body;
-    request.authorization = key;
-    request.client = client_;
-    request.lease = std::exchange(lease_, nullptr);
-    if (auto refusal = routes_->Admit(&request)) {
-      exchange->Reply(std::move(*refusal));
-    } else {
-      routes_->Handle(std::move(request), exchange);
-    }
-    return exchange;
-  }
-  void UseKeys(const std::string& text) {
-    const std::string path = ::testing::TempDir() + "/sluice_routes_test_keys";
-    std::ofstream(path) << text;
-    auto keys = ApiKeys::Load(path);
-    ASSERT_TRUE(keys.ok()) << keys.status().message();
-    routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [this] { return http_; });
-  }
-
-  std::string client_;                      // who sends
-  bool gone_ = false;                       // and has left when a worker sees the request
-  std::shared_ptr<FakeExchange> exchange_;  // of the last request
-  std::shared_ptr<BodyLease> lease_;        // of the next body
-  FakeEngine engine_;
-  HttpState http_{.connections = 1};
-  std::unique_ptr<Routes> routes_ =
-      std::make_unique<Routes>(engine_, ApiKeys(), [this] { return http_; });
-};
 
 constexpr const char* kChat = R"({"messages":[{"role":"user","content":"hi"}]})";
 constexpr const char* kChatStream =
@@ -521,11 +480,41 @@ TEST_F(RoutesTest, TokensAreCountedWhileAnswersRun) {
 
 TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
   const Json document = Send("GET", "/openapi.json")->body();
-  for (const char* path :
-       {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rerank", "/v1/score",
-        "/v1/classify", "/v1/models", "/v1/models/{model}", "/tokenize", "/detokenize",
-        "/apply-template", "/health", "/live", "/ready", "/metrics", "/version", "/openapi.json",
-        "/"}) {
+  for (const char* path : {"/v1/chat/completions",
+                           "/v1/chat/completions/control",
+                           "/v1/completions",
+                           "/v1/embeddings",
+                           "/v1/rerank",
+                           "/v1/score",
+                           "/v1/classify",
+                           "/v1/messages",
+                           "/v1/messages/count_tokens",
+                           "/api/chat",
+                           "/api/generate",
+                           "/api/show",
+                           "/api/tags",
+                           "/api/ps",
+                           "/api/version",
+                           "/completion",
+                           "/completions",
+                           "/infill",
+                           "/props",
+                           "/slots",
+                           "/v1/decisions",
+                           "/v1/responses",
+                           "/v1/responses/{id}",
+                           "/v1/models",
+                           "/v1/models/{model}",
+                           "/tokenize",
+                           "/detokenize",
+                           "/apply-template",
+                           "/health",
+                           "/live",
+                           "/ready",
+                           "/metrics",
+                           "/version",
+                           "/openapi.json",
+                           "/"}) {
     EXPECT_TRUE(document["paths"].contains(path)) << path;
   }
   EXPECT_EQ(document.dump().find('@'), std::string::npos);  // a number that was not filled in

@@ -53,6 +53,8 @@ void ReadNumber(Fields* fields, std::string_view name, limits::Range range,
   *value = fields->Int(name, static_cast<int>(range.low), static_cast<int>(range.high));
 }
 
+}  // namespace
+
 void ReadSampling(Fields* fields, Sampling* sampling) {
   ForEachSamplingField(
       [fields](const SamplingField& field, auto& value) {
@@ -84,6 +86,8 @@ void ReadSampling(Fields* fields, Sampling* sampling) {
   }
 }
 
+namespace {
+
 std::optional<int32_t> BiasId(const std::string& key, int vocab_size) {
   if (key.empty() || key.size() > 9 || key.find_first_not_of("0123456789") != std::string::npos) {
     return std::nullopt;
@@ -114,28 +118,36 @@ void ReadLogitBias(Fields* fields, const ModelFacts& model, Sampling* sampling) 
   }
 }
 
-void ReadStops(Fields* fields, const ModelFacts& model, Request* request) {
-  if (const OrderedJson* stop = fields->Any("stop")) {
-    const OrderedJson list = stop->is_string() ? OrderedJson::array({*stop}) : *stop;
-    if (!list.is_array()) {
-      fields->Fail("stop", StrCat("stop is ", TypeName(list), "; it must be a string or an array"));
-      return;
-    }
-    if (list.size() > limits::kStopsMax) {
-      fields->Fail("stop",
-                   StrCat("stop has ", list.size(), " strings; the limit is ", limits::kStopsMax));
-      return;
-    }
-    for (const OrderedJson& item : list) {
-      const size_t bytes = item.is_string() ? item.get_ref<const std::string&>().size() : 0;
-      if (bytes == 0 || bytes > limits::kStopBytesMax) {
-        fields->Fail("stop", StrCat("stop has an item that is not a string of 1 to ",
-                                    limits::kStopBytesMax, " bytes"));
-        return;
-      }
-      request->stop.push_back(item.get<std::string>());
-    }
+}  // namespace
+
+void ReadStops(Fields* fields, std::string_view name, Request* request) {
+  const OrderedJson* stop = fields->Any(name);
+  if (stop == nullptr) return;
+  const OrderedJson list = stop->is_string() ? OrderedJson::array({*stop}) : *stop;
+  if (!list.is_array()) {
+    fields->Fail(name, StrCat(name, " is ", TypeName(list), "; it must be a string or an array"));
+    return;
   }
+  if (list.size() > limits::kStopsMax) {
+    fields->Fail(name,
+                 StrCat(name, " has ", list.size(), " strings; the limit is ", limits::kStopsMax));
+    return;
+  }
+  for (const OrderedJson& item : list) {
+    const size_t bytes = item.is_string() ? item.get_ref<const std::string&>().size() : 0;
+    if (bytes == 0 || bytes > limits::kStopBytesMax) {
+      fields->Fail(name, StrCat(name, " has an item that is not a string of 1 to ",
+                                limits::kStopBytesMax, " bytes"));
+      return;
+    }
+    request->stop.push_back(item.get<std::string>());
+  }
+}
+
+namespace {
+
+void ReadEnds(Fields* fields, const ModelFacts& model, Request* request) {
+  ReadStops(fields, "stop", request);
   if (const OrderedJson* ids = fields->Array("stop_token_ids", limits::kStopIdsMax)) {
     request->stop_token_ids = ReadTokenIds(fields, "stop_token_ids", *ids, model.vocab_size);
   }
@@ -206,7 +218,7 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
   request->cache_salt = fields->String("cache_salt", kSaltBytesMax).value_or("");
   ReadSampling(fields, &request->sampling);
   ReadLogitBias(fields, model, &request->sampling);
-  ReadStops(fields, model, request);
+  ReadEnds(fields, model, request);
   ReadConstraint(fields, request);
   ReadStream(fields, call);
   ReadAccepted(fields, FieldPlace::kRequest);

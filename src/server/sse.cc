@@ -1,6 +1,7 @@
 #include "server/sse.h"
 
 #include "base/check.h"
+#include "base/str_cat.h"
 
 namespace sluice::server {
 
@@ -10,6 +11,10 @@ std::string SseEvent(std::string_view json) {
   event.reserve(json.size() + 8);
   event.append(json).append("\n\n");
   return event;
+}
+
+std::string SseEvent(std::string_view name, std::string_view json) {
+  return StrCat("event: ", name, "\n", SseEvent(json));
 }
 
 std::string SseDone() { return "data: [DONE]\n\n"; }

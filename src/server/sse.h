@@ -1,4 +1,4 @@
-// Server-sent events as OpenAI's clients read them. Pure functions.
+// Server-sent events. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,7 +9,10 @@ namespace sluice::server {
 // "data: <json>\n\n". REQUIRES: json is one line.
 std::string SseEvent(std::string_view json);
 
-// What ends a stream that went well.
+// The same behind a line "event: <name>\n". REQUIRES: the name is one line, too.
+std::string SseEvent(std::string_view name, std::string_view json);
+
+// What ends an OpenAI stream that went well.
 std::string SseDone();
 
 }  // namespace sluice::server

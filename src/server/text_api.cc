@@ -1,7 +1,8 @@
 #include "server/text_api.h"
 
 #include "base/str_cat.h"
-#include "server/answer.h"
+#include "server/accepted_fields.h"
+#include "server/logprobs.h"
 
 namespace sluice::server {
 namespace {
@@ -72,6 +73,23 @@ Result<std::string> ApplyTemplate(const Engine& engine, const ModelFacts& model,
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   SLUICE_ASSIGN_OR_RETURN(const std::string text, engine.RenderChat(chat, "", &gone));
   return DumpJson(OrderedJson{{"prompt", text}});
+}
+
+Result<std::string> CountMessageTokens(const Engine& engine, const ModelFacts& model,
+                                       std::string_view body, const std::atomic<bool>& gone) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  ReadModel(&fields, model);
+  Request request;
+  ReadAnthropicFields(&fields, &request);
+  ReadAccepted(&fields, FieldPlace::kAnthropicRequest);
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  SLUICE_ASSIGN_OR_RETURN(const std::string text,
+                          engine.RenderChat(std::get<ChatPrompt>(request.prompt), "", &gone));
+  // The template writes the special tokens itself.
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
+                          engine.Tokenize(text, /*add_special=*/false, true, &gone));
+  return DumpJson(OrderedJson{{"input_tokens", ids.size()}});
 }
 
 }  // namespace sluice::server

@@ -1,4 +1,4 @@
-// /tokenize, /detokenize and /apply-template. Thread-safe.
+// /tokenize, /detokenize, /apply-template and /v1/messages/count_tokens. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -17,5 +17,7 @@ Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model, st
                                const std::atomic<bool>& gone);
 Result<std::string> ApplyTemplate(const Engine& engine, const ModelFacts& model,
                                   std::string_view body, const std::atomic<bool>& gone);
+Result<std::string> CountMessageTokens(const Engine& engine, const ModelFacts& model,
+                                       std::string_view body, const std::atomic<bool>& gone);
 
 }  // namespace sluice::server

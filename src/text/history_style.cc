@@ -80,7 +80,13 @@ HistoryStyle ProbeHistory(const ChatTemplate& chat_template) {
   const auto [object_null, object_empty] = shows(object, "probe_value");
   HistoryStyle style;
   style.object_arguments = !text_null && !text_empty && (object_null || object_empty);
-  style.text_content = style.object_arguments ? !object_null : !text_null && text_empty;
+  if (style.object_arguments) {
+    style.text_content = !object_null;
+  } else if (text_null || text_empty) {
+    style.text_content = !text_null;
+  } else {  // it shows no calls
+    style.text_content = !Shows(chat_template, kArguments, nullptr, "");
+  }
   return style;
 }
 

@@ -41,6 +41,7 @@ TEST(HistoryStyleTest, AContentThatWouldPrintNoneOrFailIsAnEmptyText) {
   EXPECT_TRUE(StyleOf("{{ message.content }}", "{{ arguments }}").text_content);
   EXPECT_TRUE(StyleOf("{{ message.content | trim }}", "{{ arguments | tojson }}").text_content);
   EXPECT_TRUE(StyleOf("{{ 'a: ' + message.content }}", "{{ arguments }}").text_content);
+  EXPECT_TRUE(StyleOf("{{ 'a: ' + message.content }}", "").text_content);  // shows no calls
   EXPECT_FALSE(StyleOf(kContent, "{{ arguments }}").text_content);
   // Shows a call only where the content is none.
   EXPECT_FALSE(

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +20,20 @@ def model_path():
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     cache = os.environ.get("SLUICE_CACHE") or os.path.join(home, "sluice")
     return os.path.join(cache, MODEL + ".gguf")
+
+
+def tiny_model(folder):
+    """A model of tests/golden within `folder`, with the chat template of Qwen3, which has tools."""
+    golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "models")
+    model = os.path.join(folder, "tiny")
+    shutil.copytree(os.path.join(golden, "llama"), model)
+    shutil.copy(os.path.join(os.environ["SLUICE_FIXTURES"], "templates", "Qwen-Qwen3-0.6B.jinja"),
+                os.path.join(model, "chat_template.jinja"))
+    with open(os.path.join(model, "config.json")) as file:
+        config = json.load(file)
+    with open(os.path.join(model, "config.json"), "w") as file:
+        json.dump({**config, "max_position_embeddings": 4096}, file)
+    return model
 
 
 class Serving:

@@ -8,7 +8,6 @@ Needs the openai package: $SLUICE_PYTHON, and a published chat template of $SLUI
 """
 import json
 import os
-import shutil
 import sys
 import tempfile
 import unittest
@@ -18,11 +17,9 @@ if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.execut
 
 import openai  # noqa: E402  (after the change of interpreter)
 
-from serving import Serving  # noqa: E402
+from serving import Serving, tiny_model  # noqa: E402
 
 PROGRAM = ""
-MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "models", "llama")
-TEMPLATE = os.path.join(os.environ.get("SLUICE_FIXTURES", ""), "templates", "Qwen-Qwen3-0.6B.jinja")
 QUESTION = [{"role": "user", "content": "Weather?"}]
 TOOLS = [{"type": "function", "function": {
     "name": "get_weather",
@@ -35,14 +32,8 @@ class ToolsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        model = os.path.join(folder, "tiny")
-        shutil.copytree(MODEL, model)
-        shutil.copy(TEMPLATE, os.path.join(model, "chat_template.jinja"))
-        with open(os.path.join(model, "config.json")) as file:
-            config = json.load(file)
-        with open(os.path.join(model, "config.json"), "w") as file:
-            json.dump({**config, "max_position_embeddings": 4096}, file)
-        cls.server = cls.enterClassContext(Serving(PROGRAM, "--device", "cpu", model=model))
+        cls.server = cls.enterClassContext(
+            Serving(PROGRAM, "--device", "cpu", model=tiny_model(folder)))
         cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0,
                                    timeout=120)
 

@@ -195,7 +195,8 @@ std::unique_ptr<CallParser> MakeHarmony(const ToolSchemas&) { return std::make_u
 
 constexpr CallFamily kCallFamilies[] = {
     {"harmony", kHarmonySigns, "", kHarmonyMarks, MakeHarmony, false, /*thinks=*/true},
-    {"kimi_k2", std::span(kKimiMarks, 1), "", kKimiMarks, Make<HeaderCalls, kKimi>},
+    {"kimi_k2", std::span(kKimiMarks, 1), "", kKimiMarks, Make<HeaderCalls, kKimi>,
+     /*short_ids=*/false, /*thinks=*/false, /*cut=*/kKimiMarks[0]},
     {"deepseek_v32", kDsmlSigns, "", kDsmlMarks, Make<TaggedCalls, kDsml>},
     {"deepseek_v4", kDsmlV4Signs, "", kDsmlV4Marks, Make<TaggedCalls, kDsmlV4>},
     {"deepseek_v3", kDeepseekV3Signs, "", kDeepseekMarks, Make<HeaderCalls, kDeepseekV3>},
@@ -313,7 +314,7 @@ std::unique_ptr<OutputParser> OutputFormat::MakeParser(const OutputParsing& want
   const bool thinking = tagged && WithoutSpaceAtEnd(prompt_end).ends_with(tags->begin);
   return std::make_unique<OutputParser>(AnswerParts(told, calls != nullptr && calls->short_ids),
                                         calls == nullptr ? nullptr : calls->make(schemas), tags,
-                                        thinking);
+                                        thinking, calls == nullptr ? "" : calls->cut);
 }
 
 }  // namespace sluice::text

@@ -26,6 +26,7 @@ struct CallFamily {
   std::unique_ptr<CallParser> (*make)(const ToolSchemas& schemas);
   bool short_ids = false;  // AnswerParts
   bool thinks = false;     // the parser tells thinking apart, too, and all else in the answer
+  std::string_view cut;    // a mark that ends the thinking: its models may forget the tag for that
 };
 
 struct ThinkFamily {

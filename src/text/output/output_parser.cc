@@ -1,14 +1,16 @@
 #include "text/output/output_parser.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace sluice::text {
 
 OutputParser::OutputParser(AnswerParts parts, std::unique_ptr<CallParser> calls,
-                           const ThinkTags* tags, bool thinking)
+                           const ThinkTags* tags, bool thinking, std::string_view cut)
     : calls_(std::move(calls)),
       tags_(tags),
+      cut_(cut),
       parts_(std::move(parts)),
       state_(tags == nullptr ? State::kAnswer
              : thinking      ? State::kThinking
@@ -29,11 +31,12 @@ void OutputParser::Answer(std::string_view piece, TextDelta* delta) {
 bool OutputParser::Step(TextDelta* delta) {
   const std::string_view rest = pending_.rest();
   if (state_ == State::kThinking) {
-    const MarkerHit hit = FindMarker(rest, std::span(&tags_->end, 1));
+    const std::array<std::string_view, 2> ends = {tags_->end, cut_};
+    const MarkerHit hit = FindMarker(rest, std::span(ends).first(cut_.empty() ? 1 : 2));
     parts_.Reasoning(rest.substr(0, hit.at), delta);
     pending_.Drop(hit.at);
     if (hit.marker < 0) return false;
-    pending_.Drop(tags_->end.size());
+    if (hit.marker == 0) pending_.Drop(tags_->end.size());
     parts_.EndReasoning();
     state_ = State::kAnswer;
     return true;

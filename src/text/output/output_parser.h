@@ -19,15 +19,18 @@ struct ThinkTags {
 class OutputParser {
  public:
   // `calls`: null where none are wanted. `tags`: null where no thinking is told apart by tags;
-  // outlives the parser. `thinking`: the prompt has opened them.
+  // outlives the parser. `thinking`: the prompt has opened them. `cut`: a mark of calls that ends
+  // the thinking, too; empty: none does.
   OutputParser(AnswerParts parts, std::unique_ptr<CallParser> calls, const ThinkTags* tags,
-               bool thinking);
+               bool thinking, std::string_view cut);
 
   // Adds to text, reasoning and tool_calls of `delta` what is certain behind this piece.
   void Add(std::string_view piece, TextDelta* delta);
   // The answer ends here; nothing is held back any more.
   void Finish(TextDelta* delta);
   bool called() const { return parts_.calls() > 0; }
+  // All that is wanted has come: the one call.
+  bool done() const { return parts_.wanted().one_call && called() && !parts_.in_call(); }
 
  private:
   enum class State {
@@ -40,6 +43,7 @@ class OutputParser {
 
   const std::unique_ptr<CallParser> calls_;
   const ThinkTags* const tags_;
+  const std::string_view cut_;
   AnswerParts parts_;
   State state_;
   PendingText pending_;

@@ -139,6 +139,11 @@ const Transcript kTranscripts[] = {
      "<|tool_call_argument_begin|>{\"city\": \"Paris\"}<|tool_call_end|><|tool_call_begin|>"
      "functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
      {"I look.", "", kParisAndNow}},
+    {"kimi_k2",
+     "think",
+     "<think>Hm. <|tool_calls_section_begin|><|tool_call_begin|>functions.now:0"
+     "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+     {"", "Hm.", {{"now", "{}"}}}},
     {"harmony",
      "harmony",
      "<|channel|>analysis<|message|>Weather.<|end|><|start|>assistant<|channel|>commentary"

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""The APIs beside OpenAI's chat and completions, each through its own client, with the demo model.
+
+Usage: apis_test.py PROGRAM [unittest options]
+
+Needs the packages of scripts/lib/requirements.txt: $SLUICE_PYTHON.
+"""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.executable:
+    os.execv(os.environ["SLUICE_PYTHON"], [os.environ["SLUICE_PYTHON"], *sys.argv])
+
+import anthropic  # noqa: E402  (after the change of interpreter)
+import ollama  # noqa: E402
+import openai  # noqa: E402
+
+from serving import MODEL, Serving, tiny_model  # noqa: E402
+
+PROGRAM = ""
+QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
+GREEDY = {"temperature": 0}  # which the client of Anthropic has no name for
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def setUpModule():
+    global server
+    server = unittest.enterModuleContext(Serving(PROGRAM))
+
+
+def chat_answer(messages, max_tokens):
+    """What the chat endpoint says, which every API must say as well."""
+    _, answer = server.json("POST", "/v1/chat/completions",
+                            {"messages": messages, "max_tokens": max_tokens, "temperature": 0})
+    return answer["choices"][0]["message"]["content"]
+
+
+class AnthropicTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.client = anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0,
+                                         timeout=300)
+
+    def test_whole(self):
+        message = self.client.messages.create(model=MODEL, max_tokens=12, messages=QUESTION,
+                                              extra_body=GREEDY)
+        self.assertEqual(message.content[0].text, chat_answer(QUESTION, 12))
+        self.assertEqual((message.role, message.stop_reason), ("assistant", "max_tokens"))
+        self.assertEqual(message.usage.output_tokens, 12)
+        self.assertGreater(message.usage.input_tokens + message.usage.cache_read_input_tokens, 0)
+
+    def test_stream_says_what_the_whole_answer_says(self):
+        with self.client.messages.stream(model=MODEL, max_tokens=12, messages=QUESTION,
+                                         extra_body=GREEDY) as stream:
+            kinds = [event.type for event in stream]
+            message = stream.get_final_message()
+        self.assertEqual(message.content[0].text, chat_answer(QUESTION, 12))
+        self.assertEqual(message.stop_reason, "max_tokens")
+        self.assertEqual(message.usage.output_tokens, 12)
+        for kind in ("message_start", "content_block_start", "content_block_delta",
+                     "content_block_stop", "message_delta", "message_stop"):
+            self.assertIn(kind, kinds)
+
+    def test_system_and_stop_sequence(self):
+        text = chat_answer([{"role": "system", "content": "Be short."}] + QUESTION, 12)
+        stop = text.split()[2]
+        message = self.client.messages.create(
+            model=MODEL, max_tokens=12, messages=QUESTION, extra_body=GREEDY, stop_sequences=[stop],
+            system=[{"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}])
+        self.assertEqual(message.content[0].text, text[:text.index(stop)])
+        self.assertEqual((message.stop_reason, message.stop_sequence), ("stop_sequence", stop))
+
+    def test_count_tokens(self):
+        count = self.client.messages.count_tokens(model=MODEL, messages=QUESTION)
+        usage = self.client.messages.create(model=MODEL, max_tokens=1, messages=QUESTION).usage
+        self.assertEqual(count.input_tokens, usage.input_tokens + usage.cache_read_input_tokens)
+
+    def test_errors(self):
+        with self.assertRaises(anthropic.NotFoundError) as caught:
+            self.client.messages.create(model="other", max_tokens=1, messages=QUESTION)
+        self.assertEqual(caught.exception.body["error"]["type"], "not_found_error")
+        with self.assertRaises(anthropic.BadRequestError) as caught:
+            self.client.messages.create(model=MODEL, max_tokens=1, messages=QUESTION,
+                                        extra_body={"surprise": 1})
+        self.assertIn("surprise", caught.exception.body["error"]["message"])
+
+
+class ResponsesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0,
+                                   timeout=300)
+
+    def test_whole(self):
+        response = self.client.responses.create(model=MODEL, input=QUESTION[0]["content"],
+                                                temperature=0, max_output_tokens=12)
+        self.assertEqual(response.output_text, chat_answer(QUESTION, 12))
+        self.assertEqual((response.status, response.incomplete_details.reason),
+                         ("incomplete", "max_output_tokens"))
+        self.assertEqual(response.usage.output_tokens, 12)
+
+    def test_stream_says_what_the_whole_answer_says(self):
+        with self.client.responses.stream(model=MODEL, input=QUESTION, temperature=0,
+                                          max_output_tokens=12) as stream:
+            events = list(stream)
+        self.assertEqual([event.sequence_number for event in events], list(range(len(events))))
+        self.assertEqual(events[0].type, "response.created")
+        self.assertEqual(events[-1].type, "response.incomplete")
+        text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+        self.assertEqual(text, chat_answer(QUESTION, 12))
+        self.assertEqual(events[-1].response.output_text, text)
+
+    def test_goes_on_from_a_stored_response(self):
+        first = self.client.responses.create(model=MODEL, input=QUESTION, temperature=0,
+                                             max_output_tokens=8)
+        second = self.client.responses.create(model=MODEL, input="Go on.", temperature=0,
+                                              max_output_tokens=8, previous_response_id=first.id)
+        history = QUESTION + [{"role": "assistant", "content": first.output_text},
+                              {"role": "user", "content": "Go on."}]
+        self.assertEqual(second.output_text, chat_answer(history, 8))
+        # The same by hand, with the items as they came.
+        again = self.client.responses.create(
+            model=MODEL, temperature=0, max_output_tokens=8,
+            input=[*QUESTION, *first.output, {"role": "user", "content": "Go on."}])
+        self.assertEqual(again.output_text, second.output_text)
+        self.assertEqual(self.client.responses.retrieve(first.id).output_text, first.output_text)
+        self.client.responses.delete(first.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.retrieve(first.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.create(model=MODEL, input="a", previous_response_id=first.id)
+
+    def test_decisions(self):
+        decision = self.client.decisions.create(
+            model=MODEL, input="The sun shines, and nobody needs an umbrella.", questions=[
+                {"type": "predicate", "name": "rain", "instructions": "It rains."},
+                {"type": "choice", "instructions": "Which weather is it?",
+                 "choices": [{"value": "sun"}, {"value": "rain"}, {"value": "snow"}]},
+                {"type": "score", "instructions": "How wet is it?",
+                 "levels": [{"label": "dry"}, {"label": "damp"}, {"label": "soaked"}]}])
+        predicate, choice, score = decision.answers
+        self.assertEqual(predicate.name, "rain")
+        self.assertTrue(0 < predicate.probability < 1)
+        self.assertAlmostEqual(sum(p.probability for p in choice.probabilities), 1, places=9)
+        best = max(choice.probabilities, key=lambda p: p.probability)
+        self.assertEqual(choice.choice, best.value)
+        self.assertTrue(0 <= score.score <= 2)
+        self.assertGreater(decision.usage.input_tokens, 0)
+
+
+class OllamaTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.client = ollama.Client(host=server.url, timeout=300)
+
+    def test_chat(self):
+        options = {"temperature": 0, "num_predict": 12, "num_ctx": 4096}
+        whole = self.client.chat(model=MODEL + ":latest", messages=QUESTION, options=options,
+                                 keep_alive="5m")
+        self.assertEqual(whole.message.content, chat_answer(QUESTION, 12))
+        self.assertEqual((whole.done, whole.done_reason, whole.eval_count), (True, "length", 12))
+        self.assertGreater(whole.eval_duration, 0)
+        parts = list(self.client.chat(model=MODEL, messages=QUESTION, options=options, stream=True))
+        self.assertEqual("".join(part.message.content for part in parts), whole.message.content)
+        self.assertEqual([part.done for part in parts], [False] * (len(parts) - 1) + [True])
+
+    def test_generate(self):
+        options = {"temperature": 0, "num_predict": 5}
+        asked = self.client.generate(model=MODEL, prompt=QUESTION[0]["content"], options=options)
+        self.assertEqual(asked.response, chat_answer(QUESTION, 5))
+        raw = self.client.generate(model=MODEL, prompt="The sky is", raw=True, options=options)
+        _, plain = server.json("POST", "/v1/completions",
+                               {"prompt": "The sky is", "max_tokens": 5, "temperature": 0})
+        self.assertEqual(raw.response, plain["choices"][0]["text"])
+        self.assertEqual(self.client.generate(model=MODEL, prompt="").done_reason, "load")
+
+    def test_the_model(self):
+        self.assertEqual(self.client.list().models[0].model, MODEL)
+        self.assertEqual(self.client.ps().models[0].model, MODEL)
+        self.assertIn("general.architecture", self.client.show(MODEL).modelinfo)
+        self.assertTrue(server.json("GET", "/api/version")[1]["version"])
+
+    def test_errors(self):
+        with self.assertRaises(ollama.ResponseError) as caught:
+            self.client.chat(model="other", messages=QUESTION)
+        self.assertEqual(caught.exception.status_code, 404)
+        self.assertIn("other", caught.exception.error)
+
+
+class ToolsTest(unittest.TestCase):
+    """Histories with calls, over a template that shows them, and answers held to a schema."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.url = cls.enterClassContext(
+            Serving(PROGRAM, "--device", "cpu", model=tiny_model(folder))).url
+
+    def test_anthropic(self):
+        client = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
+        history = QUESTION + [
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Rome"}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]}]
+        tools = [{"name": "weather", "description": "The weather", "input_schema": WEATHER}]
+        message = client.messages.create(
+            model="tiny", max_tokens=60, messages=history, tools=tools,
+            thinking={"type": "disabled"},
+            output_config={"format": {"type": "json_schema", "schema": {"enum": ["sun", "rain"]}}})
+        self.assertIn(json.loads(message.content[-1].text), ("sun", "rain"))
+        self.assertEqual(message.stop_reason, "end_turn")
+        more = client.messages.count_tokens(model="tiny", messages=history, tools=tools)
+        less = client.messages.count_tokens(model="tiny", messages=history[:1], tools=tools)
+        self.assertGreater(more.input_tokens, less.input_tokens)
+
+    def test_responses(self):
+        client = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
+        response = client.responses.create(
+            model="tiny", max_output_tokens=60, instructions="Use the tool.", store=False,
+            reasoning={"effort": "none"}, include=["reasoning.encrypted_content"],
+            text={"format": {"type": "json_schema", "name": "w", "schema": {"enum": ["sun", "rain"]}}},
+            tools=[{"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}],
+            input=[*QUESTION,
+                   {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{}"},
+                   {"type": "function_call_output", "call_id": "c", "output": "sunny"}])
+        self.assertEqual(response.tools[0].name, "weather")
+        self.assertIn(json.loads(response.output_text), ("sun", "rain"))
+
+    def test_ollama(self):
+        client = ollama.Client(host=self.url)
+        answer = client.chat(
+            model="tiny", think=False, format={"enum": ["sun", "rain"]},
+            tools=[{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}],
+            messages=[*QUESTION,
+                      {"role": "assistant", "content": "", "tool_calls": [
+                          {"function": {"name": "weather", "arguments": {"city": "Rome"}}}]},
+                      {"role": "tool", "tool_name": "weather", "content": "sunny"}])
+        self.assertIn(json.loads(answer.message.content), ("sun", "rain"))
+
+
+class LlamaTest(unittest.TestCase):
+    def test_completion(self):
+        body = {"prompt": "The sky is", "n_predict": 5, "temperature": 0}
+        _, plain = server.json("POST", "/v1/completions", body)
+        text = plain["choices"][0]["text"]
+        _, whole = server.json("POST", "/completion", {**body, "return_tokens": True})
+        self.assertEqual((whole["content"], whole["stop_type"]), (text, "limit"))
+        self.assertEqual(len(whole["tokens"]), 5)
+        _, _, stream = server.request("POST", "/completions", {**body, "stream": True})
+        parts = [json.loads(line[6:]) for line in stream.decode().splitlines() if line]
+        self.assertEqual("".join(part["content"] for part in parts), text)
+        self.assertEqual([part["stop"] for part in parts], [False] * (len(parts) - 1) + [True])
+
+    def test_the_server(self):
+        _, props = server.json("GET", "/props")
+        _, slots = server.json("GET", "/slots")
+        self.assertEqual(props["total_slots"], len(slots))
+
+    def test_infill(self):
+        status, answer = server.json("POST", "/infill", {"input_prefix": "def f(", "n_predict": 4,
+                                                         "input_suffix": "return x"})
+        if status != 501:  # the demo model was taught no gaps
+            self.assertEqual((status, answer["tokens_predicted"]), (200, 4))
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
