@@ -16,23 +16,39 @@ namespace sluice::files {
 
 // Every architecture that Sluice runs: M(Llama) stands for Architecture::kLlama. What they are is
 // the table in architectures.cc.
-#define SLUICE_ARCHITECTURES(M)                                                               \
-  M(Llama)                                                                                    \
-  M(Mistral)                                                                                  \
-  M(Qwen2)                                                                                    \
-  M(Qwen3)                                                                                    \
-  M(Gemma2)                                                                                   \
-  M(Gemma3)                                                                                   \
-  M(Phi3)                                                                                     \
-  M(SmolLM3)                                                                                  \
-  M(Qwen3Next)                                                                                \
-  M(StableLm)                                                                                 \
-  M(MiMo)                                                                                     \
-  M(Qwen3Moe)                                                                                 \
-  M(Mixtral)                                                                                  \
-  M(Olmo2)                                                                                    \
-  M(Granite) M(Cohere) M(Cohere2) M(Glm) M(Glm4) M(SeedOss) M(Exaone4) M(Ernie45) M(Nemotron) \
-      M(Phi2) M(StarCoder2) M(Qwen2Moe) M(Olmoe) M(GraniteMoe) M(Glm4Moe) M(MiniMaxM2) M(Bert) M(Roberta)
+#define SLUICE_ARCHITECTURES(M) \
+  M(Llama)                      \
+  M(Mistral)                    \
+  M(Qwen2)                      \
+  M(Qwen3)                      \
+  M(Gemma2)                     \
+  M(Gemma3)                     \
+  M(Phi3)                       \
+  M(SmolLM3)                    \
+  M(Qwen3Next)                  \
+  M(StableLm)                   \
+  M(MiMo)                       \
+  M(Qwen3Moe)                   \
+  M(Mixtral)                    \
+  M(Olmo2)                      \
+  M(Granite)                    \
+  M(Cohere)                     \
+  M(Cohere2)                    \
+  M(Glm)                        \
+  M(Glm4)                       \
+  M(SeedOss)                    \
+  M(Exaone4)                    \
+  M(Ernie45)                    \
+  M(Nemotron)                   \
+  M(Phi2)                       \
+  M(StarCoder2)                 \
+  M(Qwen2Moe)                   \
+  M(Olmoe)                      \
+  M(GraniteMoe)                 \
+  M(Glm4Moe)                    \
+  M(MiniMaxM2)                  \
+  M(Bert)                       \
+  M(Roberta)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
