@@ -76,8 +76,7 @@ TEST(HfQuantizationTest, ReadsCompressedTensors) {
 TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
   const std::pair<std::string, std::string> cases[] = {
       {R"({})", "the method \"unnamed\""},
-      {R"({"quant_method":"hqq"})",
-       "\"hqq\"; fp8, compressed-tensors, awq and gptq are supported"},
+      {R"({"quant_method":"hqq"})", "\"hqq\"; fp8, compressed-tensors, awq and gptq are supported"},
       {R"({"quant_method":"bitsandbytes","load_in_4bit":true})", "\"bitsandbytes\"; fp8"},
       {R"({"quant_method":"fp8","activation_scheme":"maybe"})", "\"maybe\"; static and dynamic"},
       {R"({"quant_method":"fp8","activation_scheme":"static","weight_block_size":[128,128]})",
