@@ -89,7 +89,7 @@ Result<TensorMap> MapPages(const Attention::Desc& desc, const AttentionParams& p
                            int64_t stride, int box_rows) {
   const uint64_t number = static_cast<uint64_t>(KvBytes(desc));
   const uint64_t row = static_cast<uint64_t>(p.head_dim) * number;
-  const auto of = [](auto number) { return static_cast<uint64_t>(number); };
+  const auto of = [](auto count) { return static_cast<uint64_t>(count); };
   return MapBoxes(
       {.data = data,
        .number_bytes = KvBytes(desc),
@@ -97,6 +97,7 @@ Result<TensorMap> MapPages(const Attention::Desc& desc, const AttentionParams& p
        .strides = {row, row * of(p.block_tokens), of(stride) * number},
        .box = {static_cast<uint32_t>(128 / number), static_cast<uint32_t>(box_rows), 1, 1}});
 }
+
 Result<KvMaps> MapKv(const Attention::Desc& desc, const AttentionParams& p, int box_rows) {
   KvMaps maps;
   SLUICE_ASSIGN_OR_RETURN(maps.k, MapPages(desc, p, p.k, p.k_stride, box_rows));
