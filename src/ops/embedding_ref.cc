@@ -31,8 +31,9 @@ Status RefEmbedding(device::Stream&, const Embedding::Desc& desc, const Embeddin
     const int64_t id = args.ids.ptr<int32_t>()[t];
     DequantizeRow(desc.table, args.table.data + id * row_bytes, row);
     for (int64_t i = 0; i < desc.hidden; ++i) {
-      const float before = desc.add ? LoadElement(desc.activation, out, i) : 0.0f;
-      StoreElement(desc.activation, out, i, before + desc.scale * row[i]);
+      float value = desc.scale * row[i];
+      if (desc.add) value += LoadElement(desc.activation, out, i);
+      StoreElement(desc.activation, out, i, value);
     }
   }
   return OkStatus();
