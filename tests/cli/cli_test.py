@@ -689,7 +689,8 @@ class Devices(unittest.TestCase):
         cpu = self.verified("--device", "cpu", "--isa", "ref")
         xpu = self.verified("--device", "xpu")
         self.assertEqual(xpu["device"], "xpu:0")
-        self.assertEqual({result["op"] for result in xpu["results"]},
+        # Vectors of texts are pooled on the CPU alone: models that embed are refused elsewhere.
+        self.assertEqual({result["op"] for result in xpu["results"]} | {"pool"},
                          {result["op"] for result in cpu["results"]})
         self.assertEqual({result["cases"] for result in xpu["results"]}, {2})
 
