@@ -12,6 +12,11 @@ foreach(architecture ${SLUICE_CUDA_ARCHITECTURES})
   list(APPEND SLUICE_NVCC_FLAGS -gencode arch=compute_${architecture},code=sm_${architecture})
 endforeach()
 
+set(SLUICE_CCACHE_OR_NOTHING "")
+if(SLUICE_CCACHE)
+  set(SLUICE_CCACHE_OR_NOTHING ${SLUICE_CCACHE})
+endif()
+
 # sluice_cuda_kernels(TARGET INCLUDES <folders...>): every .cu file below the caller's folder.
 function(sluice_cuda_kernels target)
   cmake_parse_arguments(ARG "" "" "INCLUDES" ${ARGN})
@@ -32,9 +37,13 @@ function(sluice_cuda_kernels target)
     file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR} ${source})
     set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/fatbin/${stem}.fatbin)
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fatbin)
+    # The compiler cache keeps objects, not fatbins, so an object is made and its fatbin taken out of it.
+    # The host's part of it is of no use, but has to compile: it has constructors' initializers, not bodies.
+    # The cache's depend mode knows a file's headers without the preprocessor, which would see the host's code alone.
     add_custom_command(OUTPUT ${fatbin}
-      COMMAND ${SLUICE_NVCC} ${SLUICE_NVCC_FLAGS} ${includes} -MD -MF ${fatbin}.d -MT ${fatbin} -fatbin ${source} -o
-              ${fatbin}
+      COMMAND ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 ${SLUICE_CCACHE_OR_NOTHING} ${SLUICE_NVCC} ${SLUICE_NVCC_FLAGS}
+              ${includes} -MD -MF ${fatbin}.d -MT ${fatbin} -c ${source} -o ${fatbin}.o
+      COMMAND ${CMAKE_OBJCOPY} -O binary -j .nv_fatbin ${fatbin}.o ${fatbin}
       DEPENDS ${source} DEPFILE ${fatbin}.d COMMENT "Compiling ${relative}" VERBATIM)
     list(APPEND fatbins ${fatbin})
     string(APPEND SLUICE_FATBIN_DATA "    \".balign 64\\nsluice_fatbin_${number}:\\n.incbin \\\"${fatbin}\\\"\\n\"\n"

@@ -13,7 +13,9 @@ endfunction()
 # sluice_folder(NAME DEPENDS <folders...> LIBRARIES <targets...> [OBJECT])
 #
 # One folder of src/ is one target. Its sources are the *.cc beside the call and below it, as far as no
-# folder there is a target itself, without *_test, *_bench and *_fuzz, which become sluice_<name>_test, ..._bench and ..._fuzz. A target sees only its own
+# folder there is a target itself, without *_test, *_bench and *_fuzz, which become
+# sluice_<name>_test, ..._bench and ..._fuzz, and *_fixture, which become the library
+# sluice_<name>_fixture for tests (TEST_DEPENDS <name>/fixture elsewhere). A target sees only its own
 # headers and those of the folders it depends on: the include path is a folder of links, one per
 # folder, so an include that the layout forbids finds no file. OBJECT keeps every object of the
 # folder in the program (implementations that register themselves by being linked).
@@ -33,7 +35,9 @@ function(sluice_folder name)
   set(tests ${sources})
   set(benches ${sources})
   set(fuzzers ${sources})
-  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  set(fixtures ${sources})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz|fixture)\\.cc$")
+  list(FILTER fixtures INCLUDE REGEX "_fixture\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
@@ -66,9 +70,15 @@ function(sluice_folder name)
   endforeach()
 
   # Where little is computed, optimization of sanitized code costs more than it gains: a third of the
-  # compiler's time (8.5 s with it and 5.7 without for src/server/http.cc).
+  # compiler's time (8.5 s with it and 5.7 without for src/server/http/http.cc).
   if(scope STREQUAL PUBLIC AND SLUICE_SANITIZE AND NOT SLUICE_FUZZ AND NOT id MATCHES "^(base|ops|backend|text|sample)")
     target_compile_options(${target} PRIVATE -O0)
+  endif()
+  if(SLUICE_TESTS AND fixtures)
+    add_library(${target}_fixture STATIC EXCLUDE_FROM_ALL ${fixtures})
+    target_link_libraries(${target}_fixture PUBLIC ${target} PRIVATE sluice_flags)
+    target_compile_options(${target}_fixture PRIVATE -O0)
+    list(APPEND ARG_TEST_DEPENDS ${name}/fixture)
   endif()
   if(SLUICE_TESTS AND tests)
     add_executable(${target}_test ${tests})

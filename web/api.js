@@ -50,7 +50,7 @@ export async function* streamEvents(path, body, signal) {
       const data = event.slice(6);
       if (data === "[DONE]") return;
       const json = JSON.parse(data);
-      if (json.error) throw new ApiError(json.error.code, json.error.message);
+      if (json.error) throw new ApiError(answer.status, json.error.message);
       yield json;
     }
   }

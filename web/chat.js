@@ -1,6 +1,6 @@
 // The conversation on the page: what is shown, asked, stopped, edited and asked again.
 
-import { streamEvents } from "./api.js";
+import { ApiError, streamEvents } from "./api.js";
 import { conversations, currentConversation, newConversation, rememberCurrent, remove, save, titleOf } from "./conversations.js";
 import { markdown } from "./markdown.js";
 
@@ -204,7 +204,7 @@ async function answer(model) {
     await readAnswer(body, message, controller, draw);
   } catch (error) {
     if (controller.signal.aborted) message.note = "stopped";
-    else message.problem = error.status ? error.message : `The connection was lost: ${error.message}.`;
+    else message.problem = error instanceof ApiError ? error.message : `The connection was lost: ${error.message}.`;
   }
   running = null;
   save();

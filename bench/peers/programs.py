@@ -7,9 +7,9 @@ import dataclasses
 import json
 import re
 
+import load
 import processes
 import rows
-import serving
 
 START_PROMPT = "The capital of France is Paris and the capital of Italy is Rome. The capital of"
 MEMORY_TOKENS = 8  # of the answer after which the peak is read
@@ -28,6 +28,7 @@ class Settings:
     requests: int = 64
     text: str = ""  # of perplexity
     isa: str = None  # Sluice's --isa; llama.cpp is built for one
+    client: str = "sluice"  # the program whose `bench --serve` drives every server
 
 
 def joined(numbers):
@@ -40,7 +41,7 @@ def single(key, value):
 
 def serve(settings, command, port):
     with processes.server(command, port):
-        found = serving.measure(port, settings.clients, settings.requests)
+        found = load.measure(settings.client, port, settings.clients, settings.requests)
     return {key: rows.of_samples([value]) for key, value in found.items()}
 
 

@@ -34,6 +34,7 @@ struct EngineInfo {
   // EngineOptions::time_steps asks for them and the device works while the host goes on.
   double device_busy_s = 0, device_idle_s = 0;
   bool has_chat_template = false;
+  bool fake_balance_experts = false;  // answers mean nothing
   // How answers are taken apart (OutputParsing): a family's name or "none".
   std::string tool_parser, reasoning_parser;
   Sampling sampling_defaults;  // what the model itself says; unset where it says nothing
@@ -43,6 +44,12 @@ struct EngineHealth {
   bool ok = false;     // the step loop proves progress
   bool ready = false;  // accepts requests: loaded, not draining, not paused
   std::string reason;  // when not ok or not ready
+};
+
+// What a model's texts are made with; empty: it has none.
+struct TokenizerInfo {
+  std::string bos_token, eos_token, unk_token, pad_token;
+  std::string chat_template;
 };
 
 // The parts that need no weights. Work whose `cancelled` is not null ends with kCancelled soon
@@ -62,6 +69,7 @@ class TextModel {
   // empty.
   virtual Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now,
                                          const std::atomic<bool>* cancelled = nullptr) const = 0;
+  virtual TokenizerInfo DescribeTokenizer() const = 0;
 };
 
 class Engine : public TextModel {
@@ -76,6 +84,9 @@ class Engine : public TextModel {
   virtual Result<RequestId> Submit(Request request, Sink sink) = 0;
   // Ends it within a step; its last event says kCancelled. Unknown ids are ignored.
   virtual void Cancel(RequestId id) = 0;
+  // What its answers think ends soon, as if its thinking_budget were used up. Unknown ids and
+  // requests without a budget are ignored.
+  virtual void EndThinking(RequestId id) = 0;
 
   virtual EngineInfo Info() const = 0;
   virtual EngineHealth Health() const = 0;

@@ -18,6 +18,7 @@ struct Range {
 };
 
 inline constexpr int kChoicesMax = 16;  // answers to one prompt
+inline constexpr int kClientWeightMax = 1000;
 inline constexpr int kTopLogprobsMax = 20;
 inline constexpr size_t kChoiceTextsMax = 1000;          // that an answer may be held to
 inline constexpr size_t kChoiceTextBytesMax = 1u << 20;  // of all of them

@@ -36,9 +36,12 @@ struct EngineOptions {
   std::string draft_model;
   int speculate_tokens = limits::kDraftTokensMax;
   bool speculate_adapt = true;
+  std::string speculate_verify = "exact";
   double speculate_synthetic = 0.0;
+  bool jump_forward = true;
   int max_queue = 1024;
-  std::string scheduler_policy = "priority";
+  int64_t max_queue_tokens = 1 << 22;
+  std::string scheduler_policy = "fair";
   int text_workers = 1;
   std::string tool_parser = "auto";
   std::string reasoning_parser = "auto";
@@ -46,6 +49,7 @@ struct EngineOptions {
   std::string force_op;
   bool explain_kernels = false;
   bool check_each_op = false;
+  bool fake_balance_experts = false;
   // Of drafts, by a step, at most. Without a flag: 0.5 ms is what a thread takes to wake on a busy
   // machine, and little beside a step that is worth drafts.
   int64_t draft_wait_us = 500;
@@ -80,15 +84,41 @@ struct EngineOptions {
       "but attention) or full");
     v(graph_chunk_tokens, "graph-chunk-tokens",
       "run steps with chunks of prefill as graphs up to so many tokens; 0: none", 0, 1 << 20);
+    ForEachOfDrafts(v);
+    v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
+    v(max_queue_tokens, "max-queue-tokens", "tokens of prompts that may wait", 1, 1 << 30);
+    v(scheduler_policy, "scheduler-policy",
+      "fair: API keys, or else addresses, share the steps, and of one's requests each step by "
+      "which the field priority (-100 to 100) is lower counts as 10 s of waiting; priority: the "
+      "same without regard to keys; fcfs: by arrival, and that field is ignored");
+    v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
+    v(tool_parser, "tool-parser",
+      "how the model writes calls of tools: auto (told from its chat template), none, or a name "
+      "that docs/tool-calls.md lists");
+    v(reasoning_parser, "reasoning-parser",
+      "how the model sets apart what it thinks: auto (told from its chat template), none, or a "
+      "name that docs/tool-calls.md lists");
+    v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: drawn at random");
+    v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
+    v(explain_kernels, "explain-kernels",
+      "print which implementation was chosen for each op and why");
+    v(check_each_op, "check-each-op",
+      "wait for the device after each op, so that an error names it; no graphs, slow");
+    v(fake_balance_experts, "fake-balance-experts",
+      "for load tests: tokens take experts in turn, so that all have equally many; answers mean "
+      "nothing, and each says so in its system_fingerprint");
+  }
+
+ private:
+  template <class Visitor>
+  void ForEachOfDrafts(Visitor& v) {
     v(speculate, "speculate",
       "where drafts come from that a step verifies, which changes no answer: none, ngram (what "
       "followed the last tokens where they stood before in prompt and answer), suffix (what "
       "followed them most often, there or in what was asked and answered before with the same API "
       "key), mtp (a head in the checkpoint that predicts tokens), model (the one that "
       "--draft-model names), eagle3 (the head of EAGLE-3's form that --draft-model names), or auto "
-      "(what --draft-model names, mtp where the checkpoint has one, else suffix on the CPU and "
-      "none "
-      "elsewhere)");
+      "(what --draft-model names, mtp where there is one, else suffix on the CPU, none elsewhere)");
     v(draft_model, "draft-model",
       "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE-3's form, "
       "whose drafts a step verifies");
@@ -97,28 +127,16 @@ struct EngineOptions {
     v(speculate_adapt, "speculate-adapt",
       "verify as many drafts as pay, by what a step costs with them and how many were right, which "
       "may be none; without it all that there are");
+    v(speculate_verify, "speculate-verify",
+      "which drafts count: exact (those that would be drawn) or rejection (by rejection sampling)");
     v(speculate_synthetic, "speculate-synthetic",
       "for load tests: take this share of the drafts for what was drawn, right or wrong, so that "
       "answers make no sense; each answer's usage says so",
       0, 1);
-    v(max_queue, "max-queue", "requests that may wait", 1, 1 << 20);
-    v(scheduler_policy, "scheduler-policy",
-      "priority: each step by which a client's field priority (-100 to 100) is lower counts as "
-      "10 s of waiting; fcfs: by arrival, and that field is ignored");
-    v(text_workers, "text-workers", "threads that tokenize and detokenize", 1, 64);
-    v(tool_parser, "tool-parser",
-      "how the model writes calls of tools: auto (told from its chat template), none, or a name "
-      "that docs/tool-calls.md lists");
-    v(reasoning_parser, "reasoning-parser",
-      "how the model sets apart what it thinks: auto (told from its chat template), none, or a "
-      "name "
-      "that docs/tool-calls.md lists");
-    v(seed, "engine-seed", "seed of the seeds given to requests without one; 0: drawn at random");
-    v(force_op, "force-op", "op=implementation[,...]: use this implementation or fail");
-    v(explain_kernels, "explain-kernels",
-      "print which implementation was chosen for each op and why");
-    v(check_each_op, "check-each-op",
-      "wait for the device after each op, so that an error names it; no graphs, slow");
+    v(jump_forward, "jump-forward",
+      "verify tokens that a schema, regex or grammar leaves no choice about as drafts, several in "
+      "a "
+      "step, which changes no answer; on a GPU with --speculate alone");
   }
 };
 

@@ -12,6 +12,7 @@
 
 #include "sluice/sampling.h"
 #include "sluice/status.h"
+#include "sluice/timeline.h"
 
 namespace sluice {
 
@@ -52,11 +53,45 @@ struct OutputParsing {
   bool one_call = false;   // the first of these calls alone
 };
 
+// Answers are the likeliest continuations that a search finds which follows several of them (beams)
+// at once, instead of one that is drawn. The search is that of transformers' generate: no lot is
+// drawn, and of `sampling` nothing has an effect.
+struct BeamSearch {
+  static constexpr int kWidthMax = 8;
+  static constexpr int kWidthsMax = 1024;
+  static constexpr int kTokensMax = 32'768;  // of an answer
+  static constexpr double kLengthPenaltyMax = 10.0;
+  // When to stop, of an answer's score being the sum of its log-probs over its length in tokens to
+  // the power of length_penalty: once as many answers as beams have ended (`early_stopping` true);
+  // once no beam is better than the worst of these by its score so far (false), or by the best one
+  // that it could ever have ("never").
+  enum class Stop { kEarly, kLikely, kNever };
+
+  std::vector<int> widths;  // beams behind each token; the last one goes on. Empty: no search
+  double length_penalty = 1.0;
+  Stop stop = Stop::kLikely;
+
+  bool on() const { return !widths.empty(); }
+  // The most beams; as many answers are kept.
+  int width() const {
+    int most = 0;
+    for (const int width : widths) most = width > most ? width : most;
+    return most;
+  }
+};
+
+// Whether the answer has to call tools of the prompt, behind what the model thinks.
+struct ToolChoice {
+  bool required = false;  // it is calls and nothing else
+  std::string tool;       // of this one, once; empty: of any
+};
+
 struct Request {
   std::variant<std::string, std::vector<int32_t>, ChatPrompt> prompt;
   bool add_special_tokens = true;  // BOS and the like, for a text prompt
   Sampling sampling;
   int n = 1;                      // answers to one prompt
+  BeamSearch beams;               // its n best answers are given, the best one first
   std::optional<int> max_tokens;  // absent: what is left of the context; 0: only score the prompt
   int min_tokens = 0;
   bool ignore_eos = false;
@@ -69,6 +104,10 @@ struct Request {
   bool include_stop = false;        // leave the stop string in the text
   bool skip_special_tokens = true;  // in the answer's text
   OutputParsing parsing;
+  ToolChoice tool_choice;
+  // Tokens that the model may think, if OutputParsing tells its thinking apart: behind these the
+  // tag that ends it is drawn. Below 0: no limit, but Engine::EndThinking ends it. Absent: neither.
+  std::optional<int> thinking_budget;
   std::optional<int> logprobs;  // of the k best beside each chosen token; 0: the chosen alone
   std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
   bool prompt_loss = false;            // the mean negative log-prob of the prompt
@@ -79,7 +118,11 @@ struct Request {
   bool truncate = false;          // to embed a text that is too long, leave its end out
   int priority = 0;               // lower runs first
   std::string cache_salt;         // prefixes are shared only among equal salts (one per API key)
-  std::string client;             // who sends it; prompts of several are tokenized in turns
+  // Who sends it: prompts of several are tokenized in turns, and several that wait share the steps
+  // by their weights.
+  std::string client;
+  int client_weight = 1;
+  std::shared_ptr<Timeline> timeline;  // where to note what happens to it; null: nowhere
   // Let go of as soon as the engine keeps prompt and choice no more, which is when their ids exist.
   std::shared_ptr<void> held;
 };
@@ -97,10 +140,11 @@ struct TokenInfo {
   std::vector<TopToken> top;      // best first; holds the chosen token too
 };
 
-// kToolCalls: a stop behind calls of tools.
-enum class FinishReason { kNone, kStop, kLength, kToolCalls, kCancelled, kError };
+// kToolCalls: a stop behind calls of tools. kTimeout: the engine never says it; who cancels a
+// request at its deadline may.
+enum class FinishReason { kNone, kStop, kLength, kToolCalls, kTimeout, kCancelled, kError };
 
-// "stop", "length", "tool_calls", "cancelled", "error"; "" while there is none.
+// "stop", "length", "tool_calls", "timeout", "cancelled", "error"; "" while there is none.
 constexpr std::string_view Name(FinishReason reason) {
   switch (reason) {
     case FinishReason::kNone:
@@ -111,6 +155,8 @@ constexpr std::string_view Name(FinishReason reason) {
       return "length";
     case FinishReason::kToolCalls:
       return "tool_calls";
+    case FinishReason::kTimeout:
+      return "timeout";
     case FinishReason::kCancelled:
       return "cancelled";
     case FinishReason::kError:
@@ -153,6 +199,8 @@ struct TextDelta {
   Usage usage;        // of the whole request; complete when `last`
   uint64_t seed = 0;  // in use, given or drawn
   std::optional<double> prompt_loss;
+  // With the finish of an answer that a beam search has found: the sum of its tokens' log-probs.
+  std::optional<double> cumulative_logprob;
   std::vector<float> embedding;  // of a request that asks for it, with its last event
   Status error;                  // not ok: the request failed (finish is kError)
 };

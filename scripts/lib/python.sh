@@ -4,21 +4,34 @@
 SLUICE_VENV=$SLUICE_DOWNLOADS/venv
 SLUICE_FIXTURES=$SLUICE_DOWNLOADS/fixtures
 SLUICE_PYTHON=$SLUICE_VENV/bin/python
+SLUICE_CLIENTS=$SLUICE_DOWNLOADS/clients
 FIXTURES_PACKAGE=llama-cpp-python==0.3.36
 SLUICE_SCHEMAS=$SLUICE_DOWNLOADS/json-schemas
 SCHEMAS_PACKAGE=jsonschema==4.26.0
-export SLUICE_FIXTURES SLUICE_PYTHON SLUICE_SCHEMAS
+export SLUICE_CLIENTS SLUICE_FIXTURES SLUICE_PYTHON SLUICE_SCHEMAS
 
-# A virtual environment with scripts/lib/requirements.txt, made again when that file changes.
-get_test_python() {
-  local wanted=$SLUICE_ROOT/scripts/lib/requirements.txt
-  if cmp -s "$wanted" "$SLUICE_VENV/requirements.txt" && [[ -x $SLUICE_PYTHON ]]; then return 0; fi
-  step "Making the tests' Python environment in $SLUICE_VENV"
-  rm -rf "$SLUICE_VENV"
-  follow python-venv python3 -m venv "$SLUICE_VENV"
+# make_python FOLDER FILE: a virtual environment with the packages that FILE lists, made again when that
+# changes. Modules are compiled when they are first imported, which is a small part of them.
+make_python() {
+  local folder=$1 wanted=$2 label=python-${1##*/}
+  if cmp -s "$wanted" "$folder/requirements.txt" && [[ -x $folder/bin/python ]]; then return 0; fi
+  step "Making the Python environment $folder"
+  rm -rf "$folder"
+  mkdir -p "${folder%/*}"
+  follow "$label" python3 -m venv "$folder"
   REMEDY="the package index cannot be reached, or a package of $wanted cannot be installed; set PIP_INDEX_URL" \
-    follow python-packages "$SLUICE_PYTHON" -m pip install -r "$wanted"
-  cp "$wanted" "$SLUICE_VENV/requirements.txt"
+    follow "$label-packages" "$folder/bin/python" -m pip install --no-compile -r "$wanted"
+  cp "$wanted" "$folder/requirements.txt"
+}
+
+# What the tests themselves import.
+get_test_python() { make_python "$SLUICE_VENV" "$SLUICE_ROOT/scripts/lib/requirements.txt"; }
+
+# get_client_pythons NAME...: clients of other people, whose packages disagree: an environment for each
+# file of scripts/lib/clients.
+get_client_pythons() {
+  local name
+  for name in "$@"; do make_python "$SLUICE_CLIENTS/$name" "$SLUICE_ROOT/scripts/lib/clients/$name.txt"; done
 }
 
 # Vocabularies and chat templates of public models, read by tests from $SLUICE_FIXTURES: the folder

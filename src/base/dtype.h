@@ -29,8 +29,19 @@ enum class DType : uint8_t {
   kQ6_K,
   kIQ4_NL,
   kMXFP4,
+  kIQ4_XS,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ1_S,
+  kIQ1_M,
+  kTQ1_0,
+  kTQ2_0,
+  kNVFP4,
 };
-inline constexpr int kDTypeCount = static_cast<int>(DType::kMXFP4) + 1;
+inline constexpr int kDTypeCount = static_cast<int>(DType::kNVFP4) + 1;
 
 struct DTypeInfo {
   std::string_view name;  // "F32", "Q4_K", ...

@@ -1,6 +1,8 @@
-// sluice bench: prefill and decode speed of a model, through the engine as clients use it.
+// sluice bench: prefill and decode speed of a model, through the engine as clients use it, or with
+// --serve (bench_serve.h) through a server.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <limits>
@@ -17,6 +19,7 @@
 #include "cli/bench_ceilings.h"
 #include "cli/bench_mix.h"
 #include "cli/bench_rate.h"
+#include "cli/bench_serve.h"
 #include "cli/cli.h"
 #include "cli/open_engine.h"
 #include "cli/run_request.h"
@@ -32,7 +35,8 @@ namespace {
 struct BenchOptions {
   EngineOptions engine;
   std::vector<int> prompt_tokens = {512};
-  int output_tokens = 128;
+  std::string output_text;  // --output-tokens; of the answers with --serve
+  int output_tokens = 128;  // of it, without --serve
   std::vector<int> context = {0};
   std::vector<int> batch = {1, 8, 32};
   std::string mix_text;
@@ -44,6 +48,7 @@ struct BenchOptions {
   bool ceilings = false;
   bool json = false;
   std::string synthetic, dtype;  // a model without a file; both may be empty
+  ServeBenchOptions serve;
 };
 
 struct Figure {
@@ -328,6 +333,21 @@ Status CheckFits(const BenchOptions& options, int max_model_len) {
   return OkStatus();
 }
 
+Status ReadOutputTokens(BenchOptions* options) {
+  const std::string& text = options->output_text;
+  if (text.empty()) return OkStatus();
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, options->output_tokens);
+  constexpr int kTokensMax = 1 << 20;
+  if (error == std::errc() && stop == end && options->output_tokens >= 1 &&
+      options->output_tokens <= kTokensMax) {
+    return OkStatus();
+  }
+  return InvalidArgument(StrCat("--output-tokens ", Quote(text), " is no number of 1 to ",
+                                kTokensMax, " tokens; distributions of lengths go with --serve"),
+                         "output-tokens");
+}
+
 // Gives MODEL, which may be named in two ways.
 Status NameModel(BenchOptions* options) {
   std::string& model = options->engine.model;
@@ -420,6 +440,44 @@ Status RunBench(BenchOptions options) {
   return OkStatus();
 }
 
+void AddOutputOptions(CLI::App& app, BenchOptions* options) {
+  app.add_option("--output-tokens", options->output_text,
+                 "tokens per sequence that are timed (default: 128); with --serve, of an answer: "
+                 "N, uniform:LO:HI or lognormal:MEDIAN:SIGMA[:MAX]")
+      ->type_name("LENGTHS");
+  app.add_option("--repeat", options->repeat, "timed runs of each figure, after one to warm up")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
+Status Run(BenchOptions* options) {
+  SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(options->engine.kv_dtype, DType::kF16).status());
+  SLUICE_RETURN_IF_ERROR(NameModel(options));
+  const std::string& url = options->serve.url;
+  if (!url.empty() && !options->engine.model.empty()) {
+    return InvalidArgument(StrCat("both the model ", options->engine.model, " and --url ", url,
+                                  " of a server that has one are given; leave one out"),
+                           "url");
+  }
+  if (!options->mix_text.empty() && !options->text_file.empty()) {
+    return InvalidArgument("--mix and --text both say what sequences decode behind; leave one out",
+                           "text");
+  }
+  if (!options->mix_text.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(options->mix, ParseMix(options->mix_text));
+  }
+  if (options->ceilings) return RunCeilings(options->engine, options->json);
+  if (options->engine.model.empty() && url.empty()) {
+    return InvalidArgument("model or --synthetic is required; see sluice bench --help", "model");
+  }
+  if (options->serve.serve) {
+    options->serve.work.output_tokens = options->output_text;
+    return RunServeBench(options->engine, options->serve, options->json);
+  }
+  SLUICE_RETURN_IF_ERROR(ReadOutputTokens(options));
+  return RunBench(*options);
+}
+
 }  // namespace
 
 Action SetUpBench(CLI::App& app) {
@@ -443,38 +501,21 @@ Action SetUpBench(CLI::App& app) {
                  "decode behind this file's text, as a user's message where the model has a chat "
                  "template, instead of --context")
       ->type_name("FILE");
-  app.add_option("--output-tokens", options->output_tokens, "tokens per sequence that are timed")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--repeat", options->repeat, "timed runs of each figure, after one to warm up")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--synthetic", options->synthetic,
-                 "random weights of a known shape instead of MODEL: llama-3.1-8b, qwen3-8b, "
-                 "qwen3-30b-a3b, qwen3-30b-a3b-6layers, mixtral-8x7b, smollm2-135m or tiny");
-  app.add_option("--dtype", options->dtype,
-                 "number format of --synthetic: bf16 (the default), f16, fp8, fp8-row, fp8-block, "
-                 "q8_0 or q4_k");
+  AddOutputOptions(app, options.get());
+  app.add_option(
+      "--synthetic", options->synthetic,
+      "random weights of a known shape instead of MODEL, one of " + files::SyntheticModels());
+  app.add_option(
+      "--dtype", options->dtype,
+      "number format of --synthetic (the default is bf16), one of " + files::SyntheticDTypes());
   app.add_flag("--ceilings", options->ceilings,
                "measure what this machine can read and multiply; MODEL is optional");
   app.add_flag("--json", options->json, "print one JSON object");
   app.get_option("model")->required(false);
-  return [options] {
-    SLUICE_RETURN_IF_ERROR(exec::ParseKvDtype(options->engine.kv_dtype, DType::kF16).status());
-    SLUICE_RETURN_IF_ERROR(NameModel(options.get()));
-    if (!options->mix_text.empty() && !options->text_file.empty()) {
-      return Status(InvalidArgument(
-          "--mix and --text both say what sequences decode behind; leave one out", "text"));
-    }
-    if (!options->mix_text.empty()) {
-      SLUICE_ASSIGN_OR_RETURN(options->mix, ParseMix(options->mix_text));
-    }
-    if (options->ceilings) return RunCeilings(options->engine, options->json);
-    if (options->engine.model.empty()) {
-      return Status(
-          InvalidArgument("model or --synthetic is required; see sluice bench --help", "model"));
-    }
-    return RunBench(*options);
+  AddServeBenchOptions(app, &options->serve);
+  return [options, &app] {
+    SLUICE_RETURN_IF_ERROR(CheckServeBenchOptions(app, options->serve));
+    return Run(options.get());
   };
 }
 

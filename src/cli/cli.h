@@ -23,8 +23,10 @@ int Run(int argc, char** argv);
 // The exit code that a status asks for; 0 for an ok one.
 int ExitCode(const Status& status);
 
-// Declares MODEL and every option of an engine on `app`.
-void AddEngineOptions(CLI::App& app, EngineOptions* options);
+// Declares MODEL and every option of an engine on `app`. `models`: of a command that takes several,
+// where they go instead of options->model; null: it takes one.
+void AddEngineOptions(CLI::App& app, EngineOptions* options,
+                      std::vector<std::string>* models = nullptr);
 
 // The words behind a command, with --graphs as an option that has a value. It was a flag once, and
 // --graphs alone and --no-graphs still mean full and none.
@@ -37,6 +39,7 @@ void AddServerOptions(CLI::App& app, ServerOptions* options);
 Action SetUpServe(CLI::App& app);
 Action SetUpChat(CLI::App& app);
 Action SetUpGenerate(CLI::App& app);
+Action SetUpBatch(CLI::App& app);
 Action SetUpBench(CLI::App& app);
 Action SetUpPerplexity(CLI::App& app);
 Action SetUpTokenize(CLI::App& app);

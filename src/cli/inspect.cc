@@ -30,8 +30,7 @@ int64_t StateLayers(const files::ModelConfig& config) {
 
 // Of one token in all layers.
 int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
-  return (config.num_layers - StateLayers(config)) * 2 * config.num_kv_heads *
-         KvHeadBytes(kv, config.head_dim);
+  return (config.num_layers - StateLayers(config)) * KvTokenBytes(config, kv);
 }
 
 // Of one sequence in all layers, however long it is.

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <type_traits>
 
+#include "base/str_cat.h"
 #include "cli/cli.h"
 
 namespace sluice::cli {
@@ -51,11 +52,14 @@ std::string CheckUnit(const std::string& text) {
 
 }  // namespace
 
-void AddEngineOptions(CLI::App& app, EngineOptions* options) {
-  app.add_option("model", options->model,
-                 "a .gguf file, a Hugging Face folder, or a name in the model cache")
-      ->required()
-      ->type_name("MODEL");
+void AddEngineOptions(CLI::App& app, EngineOptions* options, std::vector<std::string>* models) {
+  constexpr const char* kModel =
+      "a .gguf file, a Hugging Face folder, or a name in the model cache";
+  CLI::Option* model =
+      models == nullptr
+          ? app.add_option("model", options->model, kModel)
+          : app.add_option("model", *models, StrCat(kModel, "; several are NAME=MODEL each"));
+  model->required()->type_name("MODEL");
   options->ForEach(OptionDeclarer(app, "Engine options"));
   app.get_option("--kv-memory")->check(CheckUnit, "SIZE");
   app.get_option(kGraphs)
@@ -87,6 +91,7 @@ std::vector<std::string> SpellGraphs(std::vector<std::string> words, const CLI::
 
 void AddServerOptions(CLI::App& app, ServerOptions* options) {
   options->ForEach(OptionDeclarer(app, "Server options"));
+  app.get_option("--memory-budget")->check(CheckUnit, "SIZE");
 }
 
 }  // namespace sluice::cli

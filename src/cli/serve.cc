@@ -1,9 +1,7 @@
-// sluice serve: the HTTP server, from loading the model to the end of the last request.
-#include <sys/resource.h>
-
+// sluice serve: the HTTP server, from loading the models to the end of the last request.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -12,46 +10,44 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "cli/cli.h"
-#include "cli/open_engine.h"
+#include "cli/file_limit.h"
+#include "cli/models_to_serve.h"
 #include "cli/signals.h"
-#include "sluice/engine.h"
 #include "sluice/server.h"
 
 namespace sluice::cli {
 namespace {
 
-// Each connection is a file descriptor; the default of 1024 is soon used up.
-constexpr rlim_t kFilesMax = 1u << 16;
-
 // Lets running requests end; a second signal cancels them, and they tell their clients.
-void StopServer(Engine& engine, Server& server, int drain_seconds) {
+void StopServer(Server& server, int drain_seconds) {
   LogInfo("stopping: running requests get up to ", drain_seconds,
           " s; a second signal ends them at once, and the program within ", kForcedEndSeconds,
           " s; a third ends the program");
   std::atomic<bool> stopped = false;
   std::thread second([&] {
-    WaitForStopSignal();
+    while (WaitForServerSignal() == ServerSignal::kReload) {
+    }
     if (stopped) return;
-    if (const Status status = engine.Drain(0); !status.ok()) LogWarning(status.message());
+    server.HurryStop();
   });
   server.Stop(drain_seconds);
   stopped = true;
-  WakeStopWaiter();
+  WakeSignalWaiter();
   second.join();
 }
 
-void RaiseFileLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t wanted = std::min(limit.rlim_max, kFilesMax);
-  if (limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = wanted;
-  setrlimit(RLIMIT_NOFILE, &limit);
+void ReloadKeys(Server& server, const ServerOptions& options) {
+  if (const Status status = server.ReloadKeys(); !status.ok()) {
+    LogError("the API keys stay as they were: ", status.message());
+  } else {
+    LogInfo("the API keys of ", Quote(options.api_key_file), " were read again");
+  }
 }
 
 std::string UrlOf(const ServerOptions& options, int port) {
   const bool v6 = options.host.find(':') != std::string::npos;
-  return StrCat("http://", v6 ? "[" : "", options.host, v6 ? "]" : "", ":", port);
+  return StrCat(options.tls_cert.empty() ? "http://" : "https://", v6 ? "[" : "", options.host,
+                v6 ? "]" : "", ":", port);
 }
 
 struct LogOptions {
@@ -78,47 +74,78 @@ void SetLogAsAsked(const LogOptions& options) {
          options.format == "json" ? LogFormat::kJson : LogFormat::kText);
 }
 
-Status Serve(const EngineOptions& engine_options, const ServerOptions& server_options,
-             const LogOptions& log_options) {
-  SetLogAsAsked(log_options);
+void AddTraceOption(CLI::App& app, std::string* file) {
+  app.add_option("--trace", *file,
+                 "write what each step does to this file, for ui.perfetto.dev; default: nowhere")
+      ->type_name("TEXT")
+      ->group("Server options");
+}
+
+// Before the model is loaded, which may take minutes.
+Status CheckTrace(const std::string& file) {
+  if (file.empty() || std::ofstream(file, std::ios::app)) return OkStatus();
+  return Status(StatusCode::kIo,
+                StrCat("the trace cannot be written to ", Quote(file),
+                       "; name a file of a folder that is there with --trace"),
+                "trace");
+}
+
+struct ServeOptions {
+  std::vector<std::string> models;
+  std::string preload = "all";
+  EngineOptions engine;
+  ServerOptions server;
+  LogOptions log;
+  std::string trace_file;
+};
+
+// "a", "b" at https://127.0.0.1:8000, with the API keys of "keys.txt"
+std::string ServingLine(const std::string& names, const ServerOptions& options, int port) {
+  return StrCat("serving ", names, " at ", UrlOf(options, port),
+                options.api_key_file.empty()
+                    ? std::string(", no API key is asked for")
+                    : StrCat(", with the API keys of ", Quote(options.api_key_file)));
+}
+
+Status Serve(const ServeOptions& options) {
+  SetLogAsAsked(options.log);
   RaiseFileLimit();
-  SLUICE_RETURN_IF_ERROR(Server::Check(server_options));
-  // A large model takes its time, and without a terminal there is no progress to see.
-  LogInfo("model: loading ", Quote(engine_options.model));
-  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(engine_options));
-  const EngineInfo info = engine->Info();
-  LogInfo("device: ", info.device_reason, "; kernels ", info.kernels);
-  LogInfo("memory: ", info.memory, "; room for up to ", info.kv_blocks * info.block_size,
-          " tokens, in up to ", info.max_num_seqs, " sequences of ", info.max_model_len);
-  LogInfo("answers: tool calls told apart as ", info.tool_parser, ", thinking as ",
-          info.reasoning_parser);
-  HandleStopSignals(server_options.drain_seconds);
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(*engine, server_options));
-  std::cout << "serving " << Quote(info.model_name) << " at "
-            << UrlOf(server_options, server->port())
-            << (server_options.api_key_file.empty() ? ", no API key is asked for"
-                                                    : ", with the API keys of ")
-            << (server_options.api_key_file.empty() ? "" : Quote(server_options.api_key_file))
-            << std::endl;
+  SLUICE_RETURN_IF_ERROR(Server::Check(options.server));
+  SLUICE_RETURN_IF_ERROR(CheckTrace(options.trace_file));
+  SLUICE_ASSIGN_OR_RETURN(
+      std::vector<ModelToServe> models,
+      ModelsToServe(options.models, options.engine, !options.server.memory_budget.empty(),
+                    options.preload, options.trace_file));
+  std::string names;
+  for (const ModelToServe& model : models) {
+    names += StrCat(names.empty() ? "" : ", ", Quote(model.name));
+  }
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
+                          Server::Start(std::move(models), options.server));
+  // Not before: a signal that comes while models are loaded ends the program at once.
+  HandleServerSignals(options.server.drain_seconds, !options.server.api_key_file.empty());
+  std::cout << ServingLine(names, options.server, server->port()) << std::endl;
   std::cout.clear();  // whoever started the server need not read that line
-  WaitForStopSignal();
-  StopServer(*engine, *server, server_options.drain_seconds);
+  while (WaitForServerSignal() == ServerSignal::kReload) ReloadKeys(*server, options.server);
+  StopServer(*server, options.server.drain_seconds);
   return OkStatus();
 }
 
 }  // namespace
 
 Action SetUpServe(CLI::App& app) {
-  struct Options {
-    EngineOptions engine;
-    ServerOptions server;
-    LogOptions log;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeOptions>();
   AddServerOptions(app, &options->server);
+  app.add_option("--preload", options->preload,
+                 "of several models, those that are loaded from the start: all, none, or "
+                 "NAME[,...]")
+      ->type_name("TEXT")
+      ->group("Server options")
+      ->capture_default_str();
   AddLogOptions(app, &options->log);
-  AddEngineOptions(app, &options->engine);
-  return [options] { return Serve(options->engine, options->server, options->log); };
+  AddTraceOption(app, &options->trace_file);
+  AddEngineOptions(app, &options->engine, &options->models);
+  return [options] { return Serve(*options); };
 }
 
 }  // namespace sluice::cli

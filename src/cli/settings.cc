@@ -21,10 +21,10 @@ constexpr std::string_view kPrefix = "SLUICE_";
 // Names that are no option: of the cache, of devices, and of the scripts and tests around this
 // program, which hand their environment on.
 constexpr std::string_view kOtherVariables[] = {
-    "SLUICE_CACHE",          "SLUICE_DOWNLOADS",       "SLUICE_FIXTURES",  "SLUICE_GOLDEN_DEVICE",
-    "SLUICE_LOGS",           "SLUICE_PRODUCTS",        "SLUICE_PYTHON",    "SLUICE_ROOT",
-    "SLUICE_SCHEMAS",        "SLUICE_SIM_SEED",        "SLUICE_SIM_STEPS", "SLUICE_VENV",
-    "SLUICE_XPU_ANY_VENDOR", "SLUICE_XPU_GPU_KERNELS",
+    "SLUICE_CACHE",         "SLUICE_CLIENTS",        "SLUICE_DOWNLOADS",       "SLUICE_FIXTURES",
+    "SLUICE_GOLDEN_DEVICE", "SLUICE_LOGS",           "SLUICE_PRODUCTS",        "SLUICE_PYTHON",
+    "SLUICE_ROOT",          "SLUICE_SCHEMAS",        "SLUICE_SIM_SEED",        "SLUICE_SIM_STEPS",
+    "SLUICE_VENV",          "SLUICE_XPU_ANY_VENDOR", "SLUICE_XPU_GPU_KERNELS",
 };
 
 // What an option is called in environment and file; empty for one that stands in neither.

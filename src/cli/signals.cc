@@ -24,8 +24,9 @@ volatile std::sig_atomic_t interrupt_raised = 0;
 struct sigaction before_guard;
 std::atomic<const termios*> at_forced_end = nullptr;
 
-sem_t stop_asked;
+sem_t signal_came;
 std::atomic<int> stop_signals = 0;
+std::atomic<bool> reload_asked = false;
 int drain_end_seconds = 0;
 
 void Handle(int signal, void (*handler)(int)) {
@@ -58,7 +59,14 @@ extern "C" void OnStopSignal(int) {
   const int count = ++stop_signals;
   if (count > 2) _exit(130);
   alarm(static_cast<unsigned>(count == 1 ? drain_end_seconds : kForcedEndSeconds));
-  sem_post(&stop_asked);
+  sem_post(&signal_came);
+  errno = error;
+}
+
+extern "C" void OnReloadSignal(int) {
+  const int error = errno;
+  reload_asked = true;
+  sem_post(&signal_came);
   errno = error;
 }
 
@@ -114,22 +122,24 @@ void RestoreAtForcedEnd(const termios* terminal) { at_forced_end = terminal; }
 
 bool InterruptRaised() { return interrupt_raised != 0; }
 
-void HandleStopSignals(int drain_seconds) {
-  sem_init(&stop_asked, 0, 0);
+void HandleServerSignals(int drain_seconds, bool hangup_reloads) {
+  sem_init(&signal_came, 0, 0);
   drain_end_seconds = drain_seconds + kOrderlyEndSeconds;
   Handle(SIGALRM, OnStopAlarm);
   Handle(SIGINT, OnStopSignal);
   Handle(SIGTERM, OnStopSignal);
+  if (hangup_reloads) return Handle(SIGHUP, OnReloadSignal);
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) Handle(SIGHUP, OnStopSignal);
 }
 
-void WaitForStopSignal() {
-  while (sem_wait(&stop_asked) != 0 && errno == EINTR) {
+ServerSignal WaitForServerSignal() {
+  while (sem_wait(&signal_came) != 0 && errno == EINTR) {
   }
+  return reload_asked.exchange(false) ? ServerSignal::kReload : ServerSignal::kStop;
 }
 
-void WakeStopWaiter() { sem_post(&stop_asked); }
+void WakeSignalWaiter() { sem_post(&signal_came); }
 
 }  // namespace sluice::cli

@@ -37,16 +37,18 @@ void RestoreAtForcedEnd(const termios* terminal);
 bool InterruptRaised();
 
 // The signals that ask a server to stop: SIGTERM, SIGINT, and SIGHUP, which comes when its terminal
-// closes (unless the program was started to ignore that, as by nohup). The first one gives it
-// `drain_seconds` and what an orderly end takes, the second kForcedEndSeconds; then the program
-// ends with 1, whatever its threads do. The third ends it with 130 at once.
-void HandleStopSignals(int drain_seconds);
+// closes (unless the program was started to ignore that, as by nohup). `hangup_reloads`: SIGHUP
+// asks it to read its keys again instead. The first one gives it `drain_seconds` and what an
+// orderly end takes, the second kForcedEndSeconds; then the program ends with 1, whatever its
+// threads do. The third ends it with 130 at once.
+void HandleServerSignals(int drain_seconds, bool hangup_reloads);
 
 // Time for an orderly end after the second signal.
 inline constexpr int kForcedEndSeconds = 4;
 
-// Returns once for each signal, and for each call of WakeStopWaiter. Any thread.
-void WaitForStopSignal();
-void WakeStopWaiter();
+enum class ServerSignal { kStop, kReload };
+// Returns once for each signal, and for each call of WakeSignalWaiter. Any thread.
+ServerSignal WaitForServerSignal();
+void WakeSignalWaiter();
 
 }  // namespace sluice::cli

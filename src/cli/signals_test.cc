@@ -70,13 +70,13 @@ TEST(SignalsDeathTest, TheFirstInterruptIsTheCommandsAndTheSecondEnds) {
 
 TEST(SignalsDeathTest, EveryStopSignalWakesAndTheThirdEnds) {
   const auto stop = [](int third) {
-    HandleStopSignals(1000);
+    HandleServerSignals(1000, false);
     std::raise(SIGTERM);
-    WaitForStopSignal();
+    EXPECT_EQ(WaitForServerSignal(), ServerSignal::kStop);
     std::raise(SIGHUP);
-    WaitForStopSignal();
-    WakeStopWaiter();
-    WaitForStopSignal();
+    EXPECT_EQ(WaitForServerSignal(), ServerSignal::kStop);
+    WakeSignalWaiter();
+    EXPECT_EQ(WaitForServerSignal(), ServerSignal::kStop);
     if (third != 0) std::raise(third);
     std::exit(9);
   };
@@ -87,7 +87,7 @@ TEST(SignalsDeathTest, EveryStopSignalWakesAndTheThirdEnds) {
 TEST(SignalsDeathTest, AHangupThatWasIgnoredFromTheStartIsIgnored) {
   const auto hang_up = [] {
     std::signal(SIGHUP, SIG_IGN);
-    HandleStopSignals(1000);
+    HandleServerSignals(1000, false);
     for (int i = 0; i < 3; ++i) std::raise(SIGHUP);
     std::exit(9);
   };

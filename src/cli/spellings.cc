@@ -32,6 +32,10 @@ constexpr Spelling kTaken[] = {
     {"--system-prompt", "--system"},
     {"-a", "--served-model-name"},
     {"--alias", "--served-model-name"},
+    {"--ssl-cert-file", "--tls-cert"},
+    {"--ssl-key-file", "--tls-key"},
+    {"--ssl-certfile", "--tls-cert"},
+    {"--ssl-keyfile", "--tls-key"},
 };
 
 // Of a like meaning: what to write instead.
@@ -53,6 +57,8 @@ constexpr Spelling kHinted[] = {
     {"--cache-type-k", "use --kv-dtype"},
     {"--cache-type-v", "use --kv-dtype"},
     {"--gpu-memory-utilization", "use --kv-memory"},
+    {"--models-dir", "name each model, as NAME=MODEL"},
+    {"--models-max", "use --memory-budget"},
 };
 
 // Longer ones are no slips of a flag or a command.

@@ -28,6 +28,12 @@ TEST_F(SpellingsTest, LlamaCppsNamesAreTaken) {
   EXPECT_EQ(Own({"--model=a.gguf", "--ctx-size=4096"}), (Words{"a.gguf", "--max-model-len=4096"}));
 }
 
+TEST_F(SpellingsTest, SoAreTheNamesOfFilesForTls) {
+  app_.add_option("--tls-cert,--tls-key", text_);
+  EXPECT_EQ(Own({"--ssl-cert-file", "a", "--ssl-keyfile=b"}),
+            (Words{"--tls-cert", "a", "--tls-key=b"}));
+}
+
 TEST_F(SpellingsTest, ValuesAndOwnFlagsStay) {
   EXPECT_EQ(Own({"-p", "-m", "--json", "-m", "a"}), (Words{"-p", "-m", "--json", "a"}));
   EXPECT_EQ(Own({"--seed", "1", "--", "-m"}), (Words{"--seed", "1", "--", "-m"}));

@@ -20,6 +20,17 @@ double Seen(int window, double context) {
   return window > 0 ? std::min<double>(window, context) : context;
 }
 
+// Of the matrices of a layer with latent attention, per token.
+double LatentMacs(const files::ModelConfig& config) {
+  const files::LatentConfig& latent = config.latent;
+  const double heads = config.num_heads, hidden = config.hidden_size;
+  const double rank = latent.kv_rank, into = latent.q_rank > 0 ? latent.q_rank : hidden;
+  const double queries = heads * (latent.nope_dim + latent.rope_dim) * into +
+                         (latent.q_rank > 0 ? hidden * latent.q_rank : 0);
+  return queries + hidden * latent.key_width() +
+         heads * rank * (latent.nope_dim + latent.value_dim) + heads * latent.value_dim * hidden;
+}
+
 }  // namespace
 
 int64_t KvHeadBytes(DType dtype, int head_dim) {
@@ -27,8 +38,13 @@ int64_t KvHeadBytes(DType dtype, int head_dim) {
   return int64_t{head_dim} * Info(dtype).bytes + (codes ? sizeof(float) : 0);
 }
 
+int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype) {
+  if (config.latent.kv_rank > 0) return KvHeadBytes(dtype, config.latent.key_width());
+  return 2 * config.num_kv_heads * KvHeadBytes(dtype, config.head_dim);
+}
+
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
-                 int64_t kv_head_bytes) {
+                 int64_t kv_token_bytes) {
   ModelWork work;
   const bool has_output =
       std::any_of(tensors.tensors().begin(), tensors.tensors().end(),
@@ -41,6 +57,7 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
   const double hidden = config.hidden_size, head = config.head_dim;
   const double queries = config.num_heads * head, keys = config.num_kv_heads * head;
   const files::LinearAttentionConfig& linear = config.linear;
+  const files::LatentConfig& latent = config.latent;
   const double values = linear.value_width(), channels = linear.channels();
   for (const files::LayerConfig& layer : config.layers) {
     work.layer_macs += 3 * hidden * config.intermediate_size;
@@ -52,13 +69,17 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
           2 * sizeof(float) * (values * linear.key_head_dim + channels * (linear.conv_kernel - 1));
       continue;
     }
-    work.layer_macs += 2 * hidden * queries + 2 * hidden * keys;
+    work.layer_macs +=
+        latent.kv_rank > 0 ? LatentMacs(config) : 2 * hidden * queries + 2 * hidden * keys;
     if (config.attention_gate) work.layer_macs += hidden * queries;
     work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
   }
   work.output_macs = hidden * config.vocab_size;
   work.pair_macs = 2 * queries;
-  work.kv_bytes = 2.0 * config.num_kv_heads * static_cast<double>(kv_head_bytes);
+  if (latent.kv_rank > 0) {
+    work.pair_macs = static_cast<double>(config.num_heads) * (latent.key_width() + latent.kv_rank);
+  }
+  work.kv_bytes = static_cast<double>(kv_token_bytes);
   return work;
 }
 

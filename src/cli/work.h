@@ -25,9 +25,12 @@ struct ModelWork {
 // Bytes of the K, or of the V, of one token in one KV head: formats of codes keep a scale with it.
 int64_t KvHeadBytes(DType dtype, int head_dim);
 
-// `kv_head_bytes`: as KvHeadBytes. The MLP is a gated one, as in all architectures.
+// Of one token in one layer with attention.
+int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype);
+
+// `kv_token_bytes`: as KvTokenBytes. The MLP is a gated one, as in all architectures.
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
-                 int64_t kv_head_bytes);
+                 int64_t kv_token_bytes);
 
 // The number format of most weight bytes in the layers, whose kernel is the one that prefill stands
 // on.

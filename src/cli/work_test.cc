@@ -39,7 +39,7 @@ files::ModelConfig SmolLm() {
 }
 
 TEST(Work, OfTheDemoModelCountsEveryMatrixOnce) {
-  const ModelWork work = WorkOf(SmolLm(), Tensors({}), KvHeadBytes(DType::kF16, 64));
+  const ModelWork work = WorkOf(SmolLm(), Tensors({}), KvTokenBytes(SmolLm(), DType::kF16));
   // q and o 576 x 576, k and v 192 x 576, gate, up and down 1536 x 576.
   const double layer = 2 * 576 * 576 + 2 * 192 * 576 + 3 * 1536 * 576;
   EXPECT_DOUBLE_EQ(work.layer_macs, 30 * layer);
@@ -57,7 +57,7 @@ TEST(Work, ALayerWithAStateReadsItWhateverTheContext) {
   config.attention_gate = true;
   config.linear = {
       .key_heads = 2, .value_heads = 4, .key_head_dim = 16, .value_head_dim = 8, .conv_kernel = 4};
-  const ModelWork work = WorkOf(config, Tensors({}), KvHeadBytes(DType::kF16, 64));
+  const ModelWork work = WorkOf(config, Tensors({}), KvTokenBytes(config, DType::kF16));
   const double state = 4 * 8 * 16, channels = 2 * 32 + 32;
   // q, k, v, gate, b and a; the output matrix; in the other layer q, its gate, k, v and o.
   EXPECT_DOUBLE_EQ(work.layer_macs, 576 * (channels + 32 + 8) + 576 * 32 + 3 * 576 * 576 +

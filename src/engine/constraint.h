@@ -4,6 +4,12 @@
 // A constraint comes before all else that steers an answer: tokens that do not fit here are out,
 // whatever their bias; ids that end an answer are drawn where it is complete, under ignore_eos too;
 // and min_tokens keeps from ending only an answer that may go on.
+//
+// Where one text alone may follow, as between a value of JSON and the next name, its first token is
+// the one that the tokenizer would cut, and no other: a model that has to write what it would not
+// have written draws scraps of words otherwise, many tokens instead of few, and goes on from these.
+// The last token of such a text is left open, since what comes behind may be a part of it, and so
+// are those before it from which a token that fits reaches beyond the text.
 #pragma once
 
 #include <memory>
@@ -15,6 +21,7 @@
 #include "engine/mask_board.h"
 #include "sluice/engine.h"
 #include "text/answer_walk.h"
+#include "text/thinking_walk.h"
 #include "text/token_trie.h"
 
 namespace sluice::engine {
@@ -24,24 +31,37 @@ class Constraints {
   // `vocab`: of the model's logits. `end_ids`: those that end an answer.
   Constraints(std::shared_ptr<const text::Tokenizer> tokenizer, int vocab,
               std::vector<int32_t> end_ids)
-      : tokenizer_(std::move(tokenizer)), vocab_(vocab), end_ids_(std::move(end_ids)) {}
+      : tokenizer_(std::move(tokenizer)),
+        vocab_(vocab),
+        end_ids_(std::move(end_ids)),
+        likely_end_(LikelyEnd()) {}
 
-  // Begins `n` answers that are one of these texts, behind a prompt that ends with these ids.
+  // Begins `n` answers that are one of these texts. `starts_text`: Detokenizer::StartsText.
   // kInvalidArgument when the model's tokens cannot answer so. The first call looks at the whole
   // vocabulary.
   Result<std::vector<std::unique_ptr<text::AnswerWalk>>> WalkChoices(
-      std::vector<std::string> choices, std::span<const int32_t> prompt_tail, int n) const;
+      std::vector<std::string> choices, bool starts_text, int n) const;
+  // The tags of the model's thinking, always the same. The first call looks at the whole
+  // vocabulary.
+  std::shared_ptr<const text::ThinkingTags> Thinking(std::string_view begin,
+                                                     std::string_view end) const;
 
  private:
   friend class Constraint;
   std::shared_ptr<const text::TokenTrie> Trie(bool first) const;
+  int32_t LikelyEnd() const;
+  // text::ByteTokens, made by the first call.
+  std::span<const text::TokenId> ByteTokens() const;
 
   const std::shared_ptr<const text::Tokenizer> tokenizer_;
   const int vocab_;
   const std::vector<int32_t> end_ids_;
+  const int32_t likely_end_;  // of these, the one that answers mostly end with; below 0: unknown
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const text::TokenTrie>
       tries_[2];  // guarded by mutex_; null: not made yet
+  mutable std::shared_ptr<const text::ThinkingTags> thinking_;  // likewise
+  mutable std::vector<text::TokenId> byte_tokens_;              // likewise; empty: not made yet
 };
 
 class Constraint {
@@ -55,6 +75,10 @@ class Constraint {
   // The masks of the next token and of that behind each draft. A draft that may not be drawn is
   // rejected, so that nothing is asked of those behind it.
   void FillMasks(std::span<const int32_t> drafts, std::vector<uint32_t>* words);
+  // Replaces *forced by what every answer that fits says next, in tokens, `most` at most, and fills
+  // the masks as if these were drafts. All but the last are certain: their masks allow nothing
+  // else.
+  void FillMasksAhead(int most, std::vector<int32_t>* forced, std::vector<uint32_t>* words);
   // The answer may neither end nor go on behind what was drawn: the model has no token that fits.
   // It may then end, since something has to be drawn.
   bool stuck() const { return stuck_; }
@@ -64,6 +88,23 @@ class Constraint {
  private:
   // False when `id` cannot be drawn here.
   bool Go(int32_t id);
+  // Takes back all that came behind `drawn` tokens.
+  void BackTo(int32_t drawn);
+  // Text that must follow, as far as it was looked for.
+  struct Ahead {
+    std::string text;
+    bool ends = false;  // behind it there are several ways to go on
+    // Goes on by a token that was drawn.
+    void Pass(std::string_view bytes);
+  };
+  // Completes it, up to kAheadBytes. `mask`: of the token that comes next.
+  void LookAhead(std::span<const uint32_t> mask, Ahead* ahead);
+  // Appends the mask of the token that comes next to *words; gives whether any fits.
+  bool AddMask(Ahead* ahead, std::vector<uint32_t>* words);
+  // The token that comes where this mask holds, certainly or as the tokenizer would have it; below
+  // 0: there are several ways to go on.
+  int32_t Forced(std::span<const uint32_t> allowed, const Ahead& ahead) const;
+  std::string Bytes(int32_t id) const;
   // False: neither the end nor any token fits.
   bool FillMask(std::span<uint32_t> allowed);
 
@@ -71,7 +112,11 @@ class Constraint {
   const std::unique_ptr<text::AnswerWalk> walk_;
   const int min_tokens_;
   int32_t drawn_ = 0;
+  Ahead ahead_;                    // behind these
+  std::vector<uint32_t> scratch_;  // a mask
   bool stuck_ = false;
+  // A token that was drawn does not fit, or took too long to follow: nothing fits behind it.
+  bool lost_ = false;
 };
 
 }  // namespace sluice::engine

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/engine_fixture.h"
+#include "text/grammar_fixture.h"
 
 namespace sluice::engine {
 namespace {
@@ -23,6 +24,128 @@ Request Choosing(std::vector<std::string> choice, double temperature = 0) {
 
 bool IsOneOf(const std::string& text, const std::vector<std::string>& choices) {
   return std::find(choices.begin(), choices.end(), text) != choices.end();
+}
+
+// Takes two tokens, then no more, as one that has become too slow to follow.
+class TiringWalk : public text::AnswerWalk {
+ public:
+  bool Go(text::TokenId) override { return taken_ < 2 && ++taken_ > 0; }
+  void Back(int tokens) override { taken_ -= tokens; }
+  bool complete() const override { return false; }
+  void AllowTokens(std::span<uint32_t> allowed) override { allowed[0] = 0xf0; }
+
+ private:
+  int taken_ = 0;
+};
+
+TEST(Constraint, BehindATokenThatDoesNotFitTheAnswerMayEndAlone) {
+  const Constraints model(nullptr, 64, {2});
+  Constraint constraint(model, std::make_unique<TiringWalk>(), 0);
+  std::vector<uint32_t> words;
+  constraint.Take(std::vector<int32_t>{4, 5});
+  constraint.FillMasks(std::vector<int32_t>{6}, &words);
+  EXPECT_EQ(words, (std::vector<uint32_t>{0xf0, 0, 0, 0}));
+  EXPECT_FALSE(constraint.stuck());
+  constraint.Take(std::vector<int32_t>{6, 7});
+  EXPECT_EQ(constraint.drawn(), 4);  // or its masks would be those of other rows for ever
+  constraint.FillMasks(std::vector<int32_t>{6}, &words);
+  EXPECT_EQ(words, (std::vector<uint32_t>{1u << 2, 0, 0, 0}));
+  EXPECT_TRUE(constraint.stuck());
+}
+
+// Goes along one text, byte by byte, and ends.
+class TextWalk : public text::AnswerWalk {
+ public:
+  explicit TextWalk(std::string text, int free = -1) : text_(std::move(text)), free_(free) {}
+  bool Go(text::TokenId id) override {
+    if (complete() || (at_ != free_ && id != static_cast<uint8_t>(text_[at_]))) return false;
+    return ++at_ > 0;
+  }
+  void Back(int tokens) override { at_ -= tokens; }
+  bool complete() const override { return at_ == static_cast<int>(text_.size()); }
+  void AllowTokens(std::span<uint32_t> allowed) override {
+    if (complete()) return;
+    const uint8_t byte = at_ == free_ ? 'x' : static_cast<uint8_t>(text_[at_]);
+    allowed[byte / 32] |= 1u << (byte % 32);
+    if (at_ == free_) allowed['y' / 32] |= 1u << ('y' % 32);
+  }
+
+ private:
+  const std::string text_;
+  const int free_;  // where any byte may come
+  int at_ = 0;
+};
+
+std::vector<int32_t> Allowed(std::span<const uint32_t> mask) {
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; id < static_cast<int32_t>(mask.size() * 32); ++id) {
+    if (mask[id / 32] >> (id % 32) & 1) ids.push_back(id);
+  }
+  return ids;
+}
+
+TEST(Constraint, WhatIsForcedIsFoundWithItsMasks) {
+  const Constraints model(text::ByteTokenizer(), 257, {text::kEndOfAnswer});
+  Constraint constraint(model, std::make_unique<TextWalk>("_abc_de", 4), 0);
+  std::vector<uint32_t> words, expected;
+  std::vector<int32_t> forced;
+  const auto expect = [&](int most, std::vector<int32_t> ids) {
+    constraint.FillMasksAhead(most, &forced, &words);
+    EXPECT_EQ(forced, ids);
+    constraint.FillMasks(ids, &expected);
+    EXPECT_EQ(words, expected);
+  };
+  expect(8, {});  // a text that begins
+  constraint.Take(std::vector<int32_t>{'_'});
+  expect(0, {});
+  expect(2, {'a', 'b'});
+  expect(8, {'a', 'b', 'c'});
+  constraint.Take(std::vector<int32_t>{'a', 'b', 'c'});
+  expect(8, {});
+  constraint.Take(std::vector<int32_t>{'x'});
+  expect(8, {'d', 'e', text::kEndOfAnswer});  // behind which nothing is asked
+  constraint.Take(std::vector<int32_t>{'q'});
+  expect(8, {});  // what does not fit was drawn
+  EXPECT_TRUE(constraint.stuck());
+}
+
+TEST(Constraint, AForcedTextIsCutAsTheTokenizerCutsItButForItsLastToken) {
+  // By the longest tokens first it would be "ab", "cd".
+  const auto tokenizer =
+      text::ByteTokenizer({"ab", "bc", "cd", "d!"}, false, {{"b", "c"}, {"a", "b"}, {"c", "d"}});
+  const Constraints model(tokenizer, 261, {text::kEndOfAnswer});
+  const std::vector<std::string> texts = {"_abcd!", "_abcd?", "z"};
+  auto walks = model.WalkChoices(texts, /*starts_text=*/false, 1);
+  ASSERT_TRUE(walks.ok()) << walks.status().message();
+  Constraint constraint(model, std::move((*walks)[0]), 0);
+  std::vector<uint32_t> words;
+  constraint.Take(std::vector<int32_t>{'_'});
+  constraint.FillMasks({}, &words);
+  EXPECT_EQ(Allowed(words), (std::vector<int32_t>{'a'}));
+  constraint.Take(std::vector<int32_t>{'a'});
+  constraint.FillMasks({}, &words);
+  EXPECT_EQ(Allowed(words), (std::vector<int32_t>{258}));
+  constraint.Take(std::vector<int32_t>{258});
+  constraint.FillMasks({}, &words);
+  EXPECT_EQ(Allowed(words), (std::vector<int32_t>{'d', 260}));  // "d" and "d!"
+  std::vector<int32_t> forced;
+  constraint.FillMasksAhead(8, &forced, &words);
+  EXPECT_EQ(forced, (std::vector<int32_t>{'d'}));  // likely, not certain
+}
+
+// Where the vocabulary has no token for one of two ways, these are told apart by their bytes.
+TEST(Constraint, AWayWithoutATokenOfItsOwnIsNotTakenForNone) {
+  const auto tokenizer = text::ByteTokenizer({"abc"});
+  const Constraints model(tokenizer, 258, {text::kEndOfAnswer});
+  auto walks = model.WalkChoices({"_abcx", "_abdy"}, /*starts_text=*/false, 1);
+  ASSERT_TRUE(walks.ok()) << walks.status().message();
+  Constraint constraint(model, std::move((*walks)[0]), 0);
+  std::vector<uint32_t> words;
+  std::vector<int32_t> forced;
+  constraint.Take(std::vector<int32_t>{'_'});
+  constraint.FillMasksAhead(8, &forced, &words);
+  EXPECT_EQ(forced, (std::vector<int32_t>{'a', 'b'}));
+  EXPECT_EQ(Allowed(std::span(words).first(words.size() / 3)), (std::vector<int32_t>{'a', 257}));
 }
 
 TEST(Choice, EveryAnswerIsOneOfTheTexts) {

@@ -2,6 +2,7 @@
 // sentence-transformers gives (tools/golden/encoders.py), and whatever is computed beside a text.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -17,11 +18,19 @@ using ::testing::HasSubstr;
 std::string Folder(const std::string& model) {
   return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/encoders/" + model;
 }
+// The same checkpoint as llama.cpp's converter writes it.
+std::string Gguf(const std::string& model) {
+  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/encoders_gguf/" + model + "-F32.gguf";
+}
+
+// Of a number of a vector.
+constexpr double kTolerance = 1e-4;
 
 EngineOptions EncoderOptions(const std::string& model) {
   EngineOptions options = TinyOptions();
   options.model = Folder(model);
   options.max_model_len = 0;
+  options.max_batch_tokens = 256;
   options.kv_dtype = "auto";
   return options;
 }
@@ -66,7 +75,8 @@ struct Expected {
 
 class EmbeddingGolden : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGolden,
-                         ::testing::Values("bert", "bert_cls", "xlm_roberta", "qwen3_embedding"),
+                         ::testing::Values("bert", "bert_cls", "bert_dense", "xlm_roberta", "mpnet",
+                                           "nomic_bert", "modernbert", "qwen3_embedding"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(EmbeddingGolden, VectorsAreThoseOfSentenceTransformers) {
@@ -82,7 +92,7 @@ TEST_P(EmbeddingGolden, VectorsAreThoseOfSentenceTransformers) {
     ASSERT_EQ(answer->embedding.size(), expected.vectors[i].size());
     EXPECT_GT(Cosine(answer->embedding, expected.vectors[i]), 0.999999) << expected.texts[i];
     for (size_t j = 0; j < answer->embedding.size(); ++j)
-      EXPECT_NEAR(answer->embedding[j], expected.vectors[i][j], 2e-4) << expected.texts[i];
+      EXPECT_NEAR(answer->embedding[j], expected.vectors[i][j], kTolerance) << expected.texts[i];
   }
 }
 
@@ -110,9 +120,36 @@ TEST_P(EmbeddingGolden, BitsDoNotDependOnTheTextsBesideIt) {
   }
 }
 
+class EmbeddingGguf : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGguf, ::testing::Values("bert", "bert_cls", "nomic_bert"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// As llama.cpp's server gives them, of length 1. The file does not say how long texts may be where
+// sentence-transformers' files do.
+TEST_P(EmbeddingGguf, VectorsAreThoseOfSentenceTransformersNormalized) {
+  const Expected expected(GetParam());
+  EngineOptions options = EncoderOptions(GetParam());
+  options.model = Gguf(GetParam());
+  const auto engine = OpenTiny(options);
+  ASSERT_NE(engine, nullptr);
+  const int longest = *std::max_element(expected.tokens.begin(), expected.tokens.end());
+  for (size_t i = 0; i < expected.texts.size(); ++i) {
+    if (expected.tokens[i] == longest) continue;
+    const auto answer = Ask(*engine, EmbedRequest(expected.texts[i]));
+    ASSERT_TRUE(answer->error.ok()) << answer->error.message();
+    EXPECT_EQ(answer->usage.prompt_tokens, expected.tokens[i]) << expected.texts[i];
+    const double length = Length({expected.vectors[i].begin(), expected.vectors[i].end()});
+    ASSERT_EQ(answer->embedding.size(), expected.vectors[i].size());
+    for (size_t j = 0; j < answer->embedding.size(); ++j)
+      EXPECT_NEAR(answer->embedding[j], expected.vectors[i][j] / length, kTolerance)
+          << expected.texts[i];
+  }
+}
+
 class ClassifierGolden : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
-                         ::testing::Values("bert_rank", "xlm_roberta_classes"),
+                         ::testing::Values("bert_rank", "xlm_roberta_classes", "modernbert_rank",
+                                           "mpnet_classes"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(ClassifierGolden, TextsAndPairsHaveTheLogitsOfTransformers) {
@@ -130,10 +167,51 @@ TEST_P(ClassifierGolden, TextsAndPairsHaveTheLogitsOfTransformers) {
     EXPECT_EQ(pair->usage.prompt_tokens, expected.pair_tokens[i]);
     ASSERT_EQ(pair->embedding.size(), expected.pair_vectors[i].size());
     for (size_t j = 0; j < pair->embedding.size(); ++j) {
-      EXPECT_NEAR(alone->embedding[j], expected.vectors[i][j], 2e-4) << expected.texts[i];
-      EXPECT_NEAR(pair->embedding[j], expected.pair_vectors[i][j], 2e-4) << expected.texts[i];
+      EXPECT_NEAR(alone->embedding[j], expected.vectors[i][j], kTolerance) << expected.texts[i];
+      EXPECT_NEAR(pair->embedding[j], expected.pair_vectors[i][j], kTolerance) << expected.texts[i];
     }
   }
+}
+
+// A decoder that is asked whether a document meets a query, as Qwen3-Reranker is.
+TEST(JudgeGolden, PairsHaveTheLogitsOfNoAndYes) {
+  const Expected expected("qwen3_reranker");
+  for (const std::string& path : {Folder("qwen3_reranker"), Gguf("qwen3_reranker")}) {
+    EngineOptions options = EncoderOptions("qwen3_reranker");
+    options.model = path;
+    const auto engine = OpenTiny(options);
+    ASSERT_NE(engine, nullptr);
+    ASSERT_THAT(engine->Info().labels, ::testing::ElementsAre("no", "yes"));
+    for (size_t i = 0; i < expected.texts.size(); ++i) {
+      Request request = EmbedRequest(expected.texts[i]);
+      request.second_text = expected.second_texts[i];
+      const auto pair = Ask(*engine, request);
+      ASSERT_TRUE(pair->error.ok()) << pair->error.message();
+      EXPECT_EQ(pair->usage.prompt_tokens, expected.pair_tokens[i]);
+      ASSERT_EQ(pair->embedding.size(), 2u);
+      for (size_t j = 0; j < 2; ++j) {
+        EXPECT_NEAR(pair->embedding[j], expected.pair_vectors[i][j], kTolerance)
+            << path << ": " << expected.texts[i];
+      }
+    }
+  }
+}
+
+TEST(Judge, ADocumentThatIsTooLongLosesItsEndAndTheQuestionStays) {
+  EngineOptions options = EncoderOptions("qwen3_reranker");
+  options.max_model_len = 210;
+  const auto engine = OpenTiny(options);
+  std::string words;
+  for (int i = 0; i < 300; ++i) words += "stone ";
+  Request request = EmbedRequest("the river");
+  request.second_text = words;
+  const auto cut = Ask(*engine, request);
+  EXPECT_TRUE(cut->error.ok()) << cut->error.message();
+  EXPECT_EQ(cut->usage.prompt_tokens, 210);
+  request.second_text = words + "river";
+  EXPECT_EQ(Ask(*engine, request)->embedding, cut->embedding);
+  request.truncate = false;
+  EXPECT_THAT(Ask(*engine, request)->error.message(), HasSubstr("the model takes 210"));
 }
 
 TEST(Classifier, APairThatIsTooLongLosesTheEndOfItsSecondText) {

@@ -16,15 +16,18 @@
 #include "base/log.h"
 #include "base/philox.h"
 #include "base/visible.h"
+#include "engine/beam_request.h"
 #include "engine/drafter.h"
 #include "engine/grammar_workers.h"
 #include "engine/health.h"
+#include "engine/hold_to_calls.h"
 #include "engine/metrics.h"
 #include "engine/request_check.h"
 #include "engine/request_state.h"
 #include "engine/step.h"
 #include "engine/text_model.h"
 #include "engine/text_workers.h"
+#include "engine/timeline_notes.h"
 #include "exec/draft_files.h"
 #include "exec/open_runner.h"
 #include "files/file_type.h"
@@ -66,9 +69,11 @@ class EngineImpl : public Engine {
                                  const std::atomic<bool>* cancelled) const override {
     return text_->RenderPrompt(chat, now, cancelled);
   }
+  TokenizerInfo DescribeTokenizer() const override { return text_->DescribeTokenizer(); }
 
   Result<RequestId> Submit(Request request, Sink sink) override;
   void Cancel(RequestId id) override;
+  void EndThinking(RequestId id) override;
   EngineInfo Info() const override;
   EngineHealth Health() const override;
   std::string Metrics() const override { return metrics_->Text(); }
@@ -85,6 +90,8 @@ class EngineImpl : public Engine {
   int device_drafts() const {
     return speculate::MadeByRunner(options_.speculate) ? options_.speculate_tokens : 0;
   }
+  // Of what an answer is held to, at most; 0: none are looked for.
+  int ForcedDrafts() const;
   void StartThreads(const files::ModelConfig& config);
   void FillInfo(const files::ModelFiles& files);
   void Ended(RequestId id);
@@ -112,7 +119,8 @@ class EngineImpl : public Engine {
   RequestId next_id_ = 1;                                        // guarded by mutex_
   int64_t handed_ = 0;     // requests given to the scheduler or ended before; guarded by mutex_
   int64_t submitted_ = 0;  // guarded by mutex_
-  int64_t drain_since_us_ = 0;  // 0: requests are taken; guarded by mutex_
+  int64_t unhanded_tokens_ = 0;  // of requests that were not handed yet; guarded by mutex_
+  int64_t drain_since_us_ = 0;   // 0: requests are taken; guarded by mutex_
 };
 
 std::vector<int32_t> EndIds(const files::ModelFiles& files) {
@@ -144,6 +152,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.memory = runner.memory;
   info_.kernels = KernelNames(runner.choices);
   info_.isa = runner.isa;
+  info_.fake_balance_experts = options_.fake_balance_experts;
   info_.quantization = files::FileTypeOf(*files.tensors);
   info_.max_model_len = runner.max_model_len;
   info_.vocab_size = files.config.vocab_size;
@@ -178,14 +187,24 @@ Status EngineImpl::OpenScheduler() {
   if (drafter != nullptr || device_drafts() > 0)
     options.max_draft_tokens =
         batch::DraftsWithin(runner_->Info().kv_groups, options_.speculate_tokens);
+  options.max_draft_tokens = std::max(options.max_draft_tokens, ForcedDrafts());
   SLUICE_ASSIGN_OR_RETURN(auto scheduler,
                           schedule::Scheduler::Create(options, runner_->Info().kv_groups));
   std::unique_ptr<HeadDrafts> head_drafts;
   if (device_drafts() > 0 && options_.speculate_adapt)
     head_drafts = std::make_unique<HeadDrafts>(options_.max_num_seqs, options.max_draft_tokens);
   loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_, std::move(drafter),
-                                     std::move(head_drafts));
+                                     std::move(head_drafts), options_.draft_wait_us);
   return OkStatus();
+}
+
+// Rejection draws other tokens where there are drafts, so these would change an answer. Where steps
+// are graphs, room for drafts in them is made with --speculate alone.
+int EngineImpl::ForcedDrafts() const {
+  const exec::RunnerInfo& runner = runner_->Info();
+  const bool room = runner.depth == 1 || runner.speculate != "none";
+  if (!options_.jump_forward || options_.speculate_verify != "exact" || !room) return 0;
+  return batch::DraftsWithin(runner.kv_groups, options_.speculate_tokens);
 }
 
 Result<std::unique_ptr<Drafter>> EngineImpl::MakeDrafter() const {
@@ -220,12 +239,16 @@ void EngineImpl::StartThreads(const files::ModelConfig& config) {
   context.masks = &loop_->masks();
   context.max_model_len = info_.max_model_len;
   context.longest_sequence = loop_->longest_sequence();
+  for (int beams = 1; beams <= BeamSearch::kWidthMax; ++beams)
+    context.longest_beams.push_back(loop_->longest_beam(beams));
   context.device_drafts = device_drafts();
+  context.forced_drafts = ForcedDrafts();
   context.add = [this](auto request, auto sequences) {
     // At once, so that CheckAdmission counts the request in one place.
     std::lock_guard lock(mutex_);
     request->handed = true;
     ++handed_;
+    unhanded_tokens_ -= request->least_tokens;
     return loop_->Add(std::move(request), std::move(sequences));
   };
   context.stop = [this](RequestId id, int choice) { loop_->StopChoice(id, choice); };
@@ -262,6 +285,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   const int64_t start = NowMicros();
   SLUICE_RETURN_IF_ERROR(CheckOptions(options));
   SLUICE_RETURN_IF_ERROR(speculate::CheckProposer(options.speculate));
+  SLUICE_RETURN_IF_ERROR(speculate::CheckVerification(options.speculate_verify));
   auto engine = std::make_unique<EngineImpl>();
   engine->options_ = options;
   engine->seed_ = options.seed != 0 ? options.seed : SeedFromEntropy();
@@ -326,6 +350,12 @@ Status EngineImpl::CheckAdmission() const {
                   StrCat("the queue holds ", options_.max_queue,
                          " requests, which is its limit (--max-queue); try again later"));
   }
+  if (unhanded_tokens_ + state.queued_tokens >= options_.max_queue_tokens) {
+    return Status(StatusCode::kResourceExhausted,
+                  StrCat("the prompts that wait have ", options_.max_queue_tokens,
+                         " tokens or more, which is the limit (--max-queue-tokens); try again "
+                         "later"));
+  }
   return OkStatus();
 }
 
@@ -333,10 +363,15 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request, info_.vocab_size));
   SLUICE_RETURN_IF_ERROR(CheckEmbedding(request, info_));
   if (request.embed) request.max_tokens = 0;
+  SLUICE_ASSIGN_OR_RETURN(const bool holds_calls,
+                          HoldToCalls(output_, *text_->tokenizer(), &request));
+  SLUICE_RETURN_IF_ERROR(CheckBeams(request, info_.vocab_size));
   SLUICE_RETURN_IF_ERROR(
       text_->CheckLength(request, std::min(info_.max_model_len, loop_->longest_sequence())));
   auto state = std::make_shared<RequestState>();
   state->sink = std::move(sink);
+  state->least_tokens = text_->LeastTokens(request) * request.n;
+  state->holds_calls = holds_calls;
   state->usage.synthetic_acceptance = options_.speculate_synthetic;
   state->submitted_us = NowMicros();
   {
@@ -348,7 +383,9 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
         seed_, {static_cast<uint32_t>(state->id), static_cast<uint32_t>(state->id >> 32), 0, 0});
     const uint64_t drawn = ((static_cast<uint64_t>(bits[0]) << 32) | bits[1]) >> 11;
     state->seed = request.sampling.seed.value_or(drawn);
+    unhanded_tokens_ += state->least_tokens;
     state->request = std::move(request);
+    NoteTime(&Timeline::submitted_us, state->submitted_us, state->request.timeline.get());
     requests_[state->id] = state;
     ++submitted_;
   }
@@ -371,11 +408,20 @@ void EngineImpl::Cancel(RequestId id) {
   loop_->Cancel(id);
 }
 
+void EngineImpl::EndThinking(RequestId id) {
+  std::lock_guard lock(mutex_);
+  const auto found = requests_.find(id);
+  if (found != requests_.end()) found->second->end_thinking = true;
+}
+
 void EngineImpl::Ended(RequestId id) {
   {
     std::lock_guard lock(mutex_);
     const auto found = requests_.find(id);
-    if (!found->second->handed) ++handed_;
+    if (!found->second->handed) {
+      ++handed_;
+      unhanded_tokens_ -= found->second->least_tokens;
+    }
     requests_.erase(found);
   }
   idle_.notify_all();
@@ -454,7 +500,15 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
     }
     return DumpJson(Json{{"ok", true}, {"blocks", blocks}});
   }
-  return InvalidArgument("command must be pause, resume or cache_flush", "command");
+  if (name == "\"trace\"") {
+    const Json file = command.value("file", Json());
+    if (!file.is_string()) return InvalidArgument("file must be where the trace goes", "file");
+    SLUICE_ASSIGN_OR_RETURN(auto tracer, Tracer::Begin(file.get<std::string>()));
+    if (!loop_->Trace(std::move(tracer)))
+      return Status(StatusCode::kUnavailable, "the engine has stopped");
+    return std::string("{\"ok\":true}");
+  }
+  return InvalidArgument("command must be pause, resume, cache_flush or trace", "command");
 }
 
 }  // namespace

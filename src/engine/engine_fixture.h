@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ class Answer {
     std::string text, stop_match;
     FinishReason finish = FinishReason::kNone;
     int finishes = 0;  // events with a finish reason
+    std::optional<double> cumulative_logprob;
     friend bool operator==(const Choice&, const Choice&) = default;
   };
 
@@ -69,6 +71,7 @@ class Answer {
     if (delta.finish != FinishReason::kNone) {
       choice.finish = delta.finish;
       choice.stop_match = delta.stop_match;
+      choice.cumulative_logprob = delta.cumulative_logprob;
       ++choice.finishes;
     }
     if (!delta.error.ok()) error = delta.error;

@@ -19,6 +19,22 @@ using ::testing::HasSubstr;
 
 const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
 
+TEST(EngineOpen, ExpertsInFakedBalanceAreToldAndAskForExperts) {
+  EngineOptions options = TinyOptions("qwen3_moe");
+  options.fake_balance_experts = true;
+  const auto engine = OpenTiny(options);
+  ASSERT_NE(engine, nullptr);
+  EXPECT_TRUE(engine->Info().fake_balance_experts);
+  EXPECT_THAT(engine->Info().kernels, HasSubstr("fake_balance_experts"));
+  const auto answer = Ask(*engine, TinyRequest({1, 5, 9}, 4));
+  EXPECT_EQ(answer->usage.completion_tokens, 4) << answer->error.message();
+  options = TinyOptions();
+  options.fake_balance_experts = true;
+  const Status status = Engine::Open(options, {}).status();
+  EXPECT_EQ(status.field(), "fake-balance-experts");
+  EXPECT_THAT(status.message(), HasSubstr("the model has no experts"));
+}
+
 TEST(EngineOpen, OptionsOutOfRangeAreRefusedByName) {
   const std::vector<std::pair<int EngineOptions::*, std::string>> fields = {
       {&EngineOptions::text_workers, "text-workers"},

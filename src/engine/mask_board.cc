@@ -5,25 +5,41 @@
 
 namespace sluice::engine {
 
-void MaskBoard::Put(Place* place, int32_t drawn, std::span<const int32_t> drafts,
+void MaskBoard::Put(Place* place, int32_t drawn, std::span<const int32_t> drafts, bool forced,
                     std::vector<uint32_t>* words) {
   {
     std::lock_guard lock(mutex_);
     place->drawn = drawn;
     place->drafts.assign(drafts.begin(), drafts.end());
+    place->forced = forced;
     place->words.swap(*words);
     ++puts_;
   }
   put_.notify_one();
 }
 
+bool MaskBoard::Holds(const Place& place, int32_t drawn, std::span<const int32_t> drafts) {
+  return place.drawn == drawn && place.drafts.size() >= drafts.size() &&
+         std::equal(drafts.begin(), drafts.end(), place.drafts.begin());
+}
+
+bool MaskBoard::Has(const Place& place, int32_t drawn, std::span<const int32_t> drafts) const {
+  std::lock_guard lock(mutex_);
+  return Holds(place, drawn, drafts);
+}
+
+bool MaskBoard::Forced(const Place& place, int32_t drawn, std::vector<int32_t>* drafts) const {
+  std::lock_guard lock(mutex_);
+  if (place.drawn != drawn) return false;
+  drafts->clear();
+  if (place.forced) drafts->assign(place.drafts.begin(), place.drafts.end());
+  return true;
+}
+
 bool MaskBoard::Take(const Place& place, int32_t drawn, std::span<const int32_t> drafts,
                      std::span<uint32_t> to) const {
   std::lock_guard lock(mutex_);
-  if (place.drawn != drawn || place.drafts.size() < drafts.size() ||
-      !std::equal(drafts.begin(), drafts.end(), place.drafts.begin())) {
-    return false;
-  }
+  if (!Holds(place, drawn, drafts)) return false;
   std::copy_n(place.words.begin(), to.size(), to.begin());
   return true;
 }

@@ -16,12 +16,18 @@ class MaskBoard {
   struct Place {
     int32_t drawn = -1;           // tokens that the masks stand behind; -1: there are none
     std::vector<int32_t> drafts;  // behind those
+    bool forced = false;          // nothing but what these drafts say may follow
     std::vector<uint32_t> words;  // [drafts + 1, words]: of the next token, and behind each draft
   };
 
   // Replaces what the place has. *words gets other memory, to be used again.
-  void Put(Place* place, int32_t drawn, std::span<const int32_t> drafts,
+  void Put(Place* place, int32_t drawn, std::span<const int32_t> drafts, bool forced,
            std::vector<uint32_t>* words);
+  // Copies the drafts that are forced behind `drawn` tokens; they may be none. False: it is not
+  // known yet.
+  bool Forced(const Place& place, int32_t drawn, std::vector<int32_t>* drafts) const;
+  // Whether Take would find these.
+  bool Has(const Place& place, int32_t drawn, std::span<const int32_t> drafts) const;
   // Copies the masks behind `drawn` tokens and each of `drafts`. False: they are not there.
   bool Take(const Place& place, int32_t drawn, std::span<const int32_t> drafts,
             std::span<uint32_t> to) const;
@@ -31,6 +37,8 @@ class MaskBoard {
   void WaitForMore(uint64_t seen, int64_t us_max) const;
 
  private:
+  static bool Holds(const Place& place, int32_t drawn, std::span<const int32_t> drafts);
+
   mutable std::mutex mutex_;
   mutable std::condition_variable put_;
   uint64_t puts_ = 0;  // guarded by mutex_

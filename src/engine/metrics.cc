@@ -100,6 +100,10 @@ struct Metrics::Families : Labelled {
                          "Draft tokens that were verified");
   Counter& accepted = New(BuildCounter, "vllm:spec_decode_num_accepted_tokens_total",
                           "Draft tokens that were accepted");
+  Counter& forced = New(BuildCounter, "sluice_forced_draft_tokens_total",
+                        "Draft tokens that were forced by a constraint, among all drafts");
+  Counter& forced_accepted = New(BuildCounter, "sluice_forced_accepted_tokens_total",
+                                 "Draft tokens that were forced and accepted");
   std::array<Counter*, limits::kDraftTokensMax> accepted_at = NewPositions();
   std::array<Counter*, limits::kDraftTokensMax + 1> draft_lengths = NewLengths();
   Counter& learned_texts =
@@ -183,6 +187,8 @@ void Metrics::SetGauges(const schedule::SchedulerStats& stats) {
   Raise(families_->verified, stats.verified);
   Raise(families_->drafted, stats.drafted);
   Raise(families_->accepted, stats.accepted);
+  Raise(families_->forced, stats.forced);
+  Raise(families_->forced_accepted, stats.forced_accepted);
   Raise(families_->accepted_at, stats.accepted_at);
 }
 

@@ -68,6 +68,43 @@ TEST_F(Mtp, MostDraftsAreRight) {
   EXPECT_EQ(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), accepted + rejected);
 }
 
+// The same model with a second head, for the draft behind the first one's.
+EngineOptions TwoHeads(int drafts) {
+  EngineOptions options = Options(drafts);
+  options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/mimo_heads";
+  return options;
+}
+
+TEST_F(Mtp, SeveralHeadsChangeNothing) {
+  for (const int drafts : {1, 2, 5}) {
+    const auto engine = OpenTiny(TwoHeads(drafts));
+    ExpectSame(*engine);
+    EXPECT_GT(Accepted(*engine), 50) << drafts;
+  }
+  ExpectSameInChunks(TwoHeads(3));
+  ExpectSameAsManyAsPay(TwoHeads(8));
+}
+
+// The second head was taught the second token; that of the first alone is right more seldom.
+TEST_F(Mtp, MostDraftsOfSeveralHeadsAreRight) {
+  const auto engine = OpenTiny(TwoHeads(2));
+  int accepted = 0, rejected = 0;
+  for (int i = 0; i < 40; ++i) {
+    Request request = TinyRequest(RandomPrompt(2 + i % 5, 70 + i), 18);
+    const Usage usage = Ask(*engine, request)->usage;
+    accepted += usage.accepted_tokens;
+    rejected += usage.rejected_tokens;
+  }
+  EXPECT_GT(accepted, 0.7 * (accepted + rejected)) << accepted << " of " << accepted + rejected;
+}
+
+// A head more than there are drafts would be of no use.
+TEST(MtpOpen, AsManyHeadsAreLoadedAsThereAreDrafts) {
+  const int64_t one = OpenTiny(TwoHeads(1))->Info().weight_bytes;
+  EXPECT_EQ(one, OpenTiny(Options(1))->Info().weight_bytes);
+  EXPECT_GT(OpenTiny(TwoHeads(2))->Info().weight_bytes, one + 50'000);
+}
+
 TEST(MtpOpen, HeadsThatAreNotThereAreNamed) {
   EngineOptions options = TinyOptions("qwen2");
   options.speculate = "mtp";

@@ -108,6 +108,75 @@ TEST(OutputParsingTest, DraftsLogprobsAndMoreAnswersChangeNothing) {
   }
 }
 
+// A question that has opened the thinking.
+Request Thinking(int budget) {
+  Request request = TinyRequest({}, 60);
+  request.prompt = std::string("So? <think>");
+  request.parsing.reasoning = true;
+  request.thinking_budget = budget;
+  request.ignore_eos = true;
+  return request;
+}
+
+TEST(OutputParsingTest, ThinkingEndsBehindItsBudget) {
+  const auto engine = OpenTiny(HermesOptions());
+  for (const int budget : {0, 1, 7}) {
+    const Parts parts = AskForParts(*engine, Thinking(budget));
+    EXPECT_FALSE(parts.text.empty()) << budget;
+    EXPECT_EQ(parts.reasoning.empty(), budget == 0) << parts.reasoning;
+    EXPECT_EQ(parts.tokens, 60);
+  }
+  // Drafts change nothing.
+  EngineOptions options = HermesOptions();
+  options.speculate = "ngram";
+  const auto drafting = OpenTiny(options);
+  const Parts plain = AskForParts(*engine, Thinking(7));
+  const Parts drafted = AskForParts(*drafting, Thinking(7));
+  EXPECT_EQ(plain.reasoning, drafted.reasoning);
+  EXPECT_EQ(plain.text, drafted.text);
+  Request both = Thinking(7);
+  both.sampling.no_repeat_ngram = 3;
+  EXPECT_FALSE(engine->Submit(std::move(both), [](TextDelta&&) {}).ok());
+  ExpectNothingLeft(*engine);
+}
+
+TEST(OutputParsingTest, AGrammarBeginsBehindTheThinking) {
+  const auto engine = OpenTiny(HermesOptions());
+  Request request = Thinking(5);
+  request.grammar = {Grammar::Kind::kRegex, "[0-9]{3}"};
+  const Parts parts = AskForParts(*engine, request);
+  EXPECT_EQ(parts.text.size(), 3u) << parts.text;
+  EXPECT_EQ(parts.text.find_first_not_of("0123456789"), std::string::npos) << parts.text;
+  EXPECT_FALSE(parts.reasoning.empty());
+  EXPECT_EQ(parts.finish, FinishReason::kStop);
+  request.grammar = {};
+  request.choice = {"yes"};
+  EXPECT_EQ(AskForParts(*engine, request).text, "yes");
+}
+
+TEST(OutputParsingTest, ThinkingEndsWhenItIsAskedTo) {
+  const auto engine = OpenTiny(HermesOptions());
+  Request request = Thinking(-1);
+  request.grammar = {Grammar::Kind::kRegex, "[0-9]{3}"};
+  request.max_tokens = 200;
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::string text;
+  bool last = false;
+  const auto id = engine->Submit(std::move(request), [&](TextDelta&& delta) {
+    std::lock_guard lock(mutex);
+    text += delta.text;
+    last = delta.last;
+    if (last) ended.notify_all();
+  });
+  ASSERT_TRUE(id.ok()) << id.status().message();
+  engine->EndThinking(*id);
+  engine->EndThinking(*id + 1000);  // nobody's
+  std::unique_lock lock(mutex);
+  ended.wait(lock, [&] { return last; });
+  EXPECT_EQ(text.size(), 3u) << text;
+}
+
 TEST(OutputParsingTest, WhatNobodyAsksForStaysText) {
   const auto engine = OpenTiny(HermesOptions());
   const Parts parts = AskForParts(*engine, Answering(kCall, {}));

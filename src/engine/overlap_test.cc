@@ -28,9 +28,10 @@ struct Answer {
 class Rig {
  public:
   // `attached`: drafts that a sequence takes from DraftUntil; without them `drafts` come from what
-  // was drawn before. `counted`: the slots whose penalties may overlap, at most.
+  // was drawn before. `counted`: the slots whose penalties may overlap, at most. `forced`: drafts
+  // that are found in what answers are held to.
   explicit Rig(const std::string& device, int group_blocks = 0, bool drafts = false,
-               int attached = 0, int counted = exec::kTestSlots)
+               int attached = 0, int counted = exec::kTestSlots, int forced = 0)
       : tiny_("llama", group_blocks, device) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
@@ -38,7 +39,7 @@ class Rig {
     options.counted_slots = std::min(counted, tiny_.executor->Info().counted_slots);
     options.max_model_len = exec::kTestLength;
     options.prefix_cache = false;
-    options.max_draft_tokens = attached;
+    options.max_draft_tokens = std::max(attached, forced);
     std::unique_ptr<Drafter> drafter;
     if (drafts) {
       options.max_draft_tokens = 8;
@@ -53,8 +54,9 @@ class Rig {
     loop_ = std::make_unique<StepLoop>(
         *tiny_.executor,
         std::move(schedule::Scheduler::Create(options, tiny_.store->groups()).value()), metrics_,
-        std::move(drafter));
+        std::move(drafter), nullptr, /*draft_wait_us=*/1'000'000);
     TextContext context;
+    context.forced_drafts = forced;
     context.text = text_.get();
     context.metrics = &metrics_;
     context.max_model_len = context.longest_sequence = exec::kTestLength;
@@ -240,6 +242,25 @@ TEST(Overlap, DraftsOfConstrainedAnswersAreVerifiedUnderTheirMasks) {
     EXPECT_TRUE(rig.answers() == expected) << device;
     EXPECT_GT(stats.accepted, 0u);
     EXPECT_EQ(rig.BlocksInUse(), 0);
+  }
+}
+
+// A constrained answer sits out while a step of it is in flight, and then verifies at once what it
+// is bound to draw.
+TEST(Overlap, ForcedDraftsChangeNoAnswer) {
+  const std::map<RequestId, Answer> expected = Answers("cpu");
+  for (const char* device : {"cpu", "pinned", "plain", "nographs"}) {
+    for (const int blocks : {0, 14}) {
+      Rig rig(device, blocks, /*drafts=*/blocks == 0, 0, exec::kTestSlots, /*forced=*/8);
+      for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
+      rig.WaitFor(kRequests);
+      EXPECT_TRUE(rig.answers() == expected) << device << blocks;
+      EXPECT_EQ(rig.BlocksInUse(), 0);
+      const schedule::SchedulerStats stats = rig.Stats();
+      EXPECT_GT(stats.forced_accepted, 10u) << device;
+      EXPECT_LE(stats.forced_accepted, stats.forced);
+      EXPECT_LE(stats.forced, stats.drafted);
+    }
   }
 }
 

@@ -80,6 +80,14 @@ Status CheckGrammar(const Request& request) {
   return OkStatus();
 }
 
+Status CheckThinking(const Request& request) {
+  const std::optional<int>& ngram = request.sampling.no_repeat_ngram;
+  if (!request.thinking_budget || ngram.value_or(0) == 0) return OkStatus();
+  return InvalidArgument(
+      "thinking_budget and no_repeat_ngram_size may steer against each other; send one of them",
+      "thinking_budget");
+}
+
 Status CheckStops(const Request& request, int vocab) {
   if (request.stop.size() > limits::kStopsMax) {
     return InvalidArgument(
@@ -126,6 +134,9 @@ Status CheckRequest(const Request& request, int vocab) {
   SLUICE_RETURN_IF_ERROR(CheckStops(request, vocab));
   SLUICE_RETURN_IF_ERROR(CheckChoice(request));
   SLUICE_RETURN_IF_ERROR(CheckGrammar(request));
+  SLUICE_RETURN_IF_ERROR(CheckThinking(request));
+  SLUICE_RETURN_IF_ERROR(
+      CheckRange("client_weight", request.client_weight, 1, limits::kClientWeightMax));
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
     for (const int32_t id : *ids) {
       if (id < 0 || id >= vocab) {

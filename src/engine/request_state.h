@@ -42,11 +42,14 @@ struct RequestState {
   int64_t submitted_us = 0;
 
   std::atomic<bool> cancelled = false;
-  bool handed = false;  // to the step thread; guarded by the engine's mutex
+  bool handed = false;       // to the step thread; guarded by the engine's mutex
+  int64_t least_tokens = 0;  // of its prompts, as far as their bytes tell
 
   // What its grammar became, or why nothing; set before its text worker gets it.
   std::shared_ptr<const text::CompiledGrammar> grammar;  // null: there is none
   Status grammar_status;
+  bool holds_calls = false;                // it is that of calls, before which the model may think
+  std::atomic<bool> end_thinking = false;  // by EndThinking
 
   // By choice; empty: the answers are free. Made before the sequences are handed on, and then the
   // text worker's, but for what the board guards.

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "engine/timeline_notes.h"
 
 namespace sluice::engine {
 namespace {
@@ -15,6 +16,9 @@ namespace {
 constexpr int64_t kMaskGraceUs = 500;
 // How often the device is asked for that end.
 constexpr int64_t kMaskPollUs = 50;
+// Tokens that a constrained answer is bound to draw, beginning with that of a step in flight, which
+// make it worthwhile to sit out until its end and verify the others at once.
+constexpr size_t kForcedWorthWaiting = 3;
 
 // The plan's sequences, if each decodes, with drafts or without; else 0.
 int32_t DecodingOf(const batch::BatchPlan& plan) {
@@ -48,6 +52,7 @@ bool StepLoop::Step() {
 
 bool StepLoop::Begin() {
   if (drafter_ != nullptr) drafter_->Take(scheduler_.get());
+  AttachForced();  // instead of what was guessed
   const int64_t start = NowMicros();
   scheduler_->SetWeightsVersion(runner_.WeightsVersion());
   scheduler_->Plan(start, &plan_);
@@ -57,6 +62,7 @@ bool StepLoop::Begin() {
   flight.plan_us = planned - start;
   if (flight.tokens > 0) {
     NoteMasked();
+    NoteTimelines(planned);
     flight.launched_us = planned;
     flight.decoding = DecodingOf(plan_);
     flight.guesses = plan_.guesses > 0;
@@ -67,6 +73,47 @@ bool StepLoop::Begin() {
   }
   flights_.push_back(std::move(flight));
   return flights_.back().tokens > 0;
+}
+
+void StepLoop::NoteForced() {
+  if (workers_->forced_drafts() == 0) return;
+  for (const schedule::SequenceOutcome& out : outcome_.sequences) {
+    const schedule::Sequence* const sequence = scheduler_->Find(out.id);
+    if (sequence == nullptr || !sequence->spec.masked || out.token_count == 0) continue;
+    if (std::find(forced_for_.begin(), forced_for_.end(), out.id) == forced_for_.end()) {
+      forced_for_.push_back(out.id);
+    }
+  }
+}
+
+bool StepLoop::FindForced(const schedule::Sequence& sequence, int64_t* deadline) {
+  for (;;) {
+    const uint64_t seen = board_.puts();
+    if (board_.Forced(PlaceOf(sequence), sequence.drawn(), &forced_)) return true;
+    if (sequence.in_flight > 0) return false;
+    const int64_t now = NowMicros();
+    if (*deadline < 0) *deadline = now + draft_wait_us_;
+    if (now >= *deadline) return false;
+    board_.WaitForMore(seen, *deadline - now);
+  }
+}
+
+void StepLoop::AttachForced() {
+  int64_t deadline = -1;
+  for (const schedule::SequenceId id : forced_for_) {
+    const schedule::Sequence* const sequence = scheduler_->Find(id);
+    if (sequence == nullptr || sequence->slot < 0) continue;
+    if (!FindForced(*sequence, &deadline) || forced_.empty()) continue;
+    if (scheduler_->AttachDrafts(id, forced_, /*forced=*/true)) continue;
+    // Where a step was launched behind this one, it draws the first of them.
+    if (forced_.size() >= kForcedWorthWaiting) scheduler_->AwaitCommit(id);
+  }
+  forced_for_.clear();
+}
+
+const MaskBoard::Place& StepLoop::PlaceOf(const schedule::Sequence& sequence) const {
+  const RequestState& request = *requests_[sequence.spec.handle].state;
+  return request.constraints[sequence.spec.sampling.choice]->place;
 }
 
 void StepLoop::NoteMasked() {
@@ -87,16 +134,39 @@ void StepLoop::NoteMasked() {
       masked_drafts_.push_back(logits.target);
       ++masked.draft_count;
     }
-    if (masked.draft_count > 0) {
-      const schedule::SequenceSpec& spec = scheduler_->Find(masked.id)->spec;
-      const OpenRequest& request = requests_[spec.handle];
-      request.batch->AddDrafts(
-          request.state.get(), spec.sampling.choice,
-          std::span(masked_drafts_).subspan(masked.draft_begin, masked.draft_count));
-    }
+    if (masked.draft_count > 0) AskForMasks(masked);
     masked_.push_back(masked);
   }
   if (!masked_drafts_.empty()) workers_->Post(outgoing_);
+}
+
+// Those of drafts that are forced were made when these were found.
+void StepLoop::AskForMasks(const Masked& masked) {
+  const schedule::Sequence& sequence = *scheduler_->Find(masked.id);
+  const auto drafts = std::span(masked_drafts_).subspan(masked.draft_begin, masked.draft_count);
+  if (board_.Has(PlaceOf(sequence), sequence.drawn(), drafts)) return;
+  const OpenRequest& request = requests_[sequence.spec.handle];
+  request.batch->AddDrafts(request.state.get(), sequence.spec.sampling.choice, drafts);
+}
+
+void StepLoop::NoteTimelines(int64_t now_us) {
+  if (timelines_ == 0) return;
+  for (const batch::PlanEntry& entry : plan_.entries) {
+    const schedule::Sequence& sequence = *scheduler_->Find(entry.sequence);
+    Timeline* const timeline = requests_[sequence.spec.handle].timeline();
+    if (timeline == nullptr) continue;
+    // What is computed again behind a preemption is a chunk as well.
+    const bool draws =
+        entry.first_position >= sequence.prompt_tokens && entry.query_tokens == entry.logits_count;
+    NoteStep({.step = plan_.step,
+              .now_us = now_us,
+              .choice = sequence.spec.sampling.choice,
+              .tokens = entry.query_tokens,
+              .sequences = static_cast<int64_t>(plan_.entries.size()),
+              .draws = draws,
+              .starts = entry.told_whole == plan_.step},
+             timeline);
+  }
 }
 
 void StepLoop::SampleNewest() {
@@ -112,11 +182,10 @@ void StepLoop::SampleNewest() {
 bool StepLoop::FindMasks(Masked* masked) {
   const schedule::Sequence* sequence = scheduler_->Find(masked->id);
   if (sequence == nullptr) return true;
-  const RequestState& request = *requests_[sequence->spec.handle].state;
   const size_t rows = static_cast<size_t>(masked->draft_count) + 1;
   const size_t words = batch::MaskWords(runner_.Info().vocab_size);
   masked->found =
-      board_.Take(request.constraints[sequence->spec.sampling.choice]->place, sequence->drawn(),
+      board_.Take(PlaceOf(*sequence), sequence->drawn(),
                   std::span(masked_drafts_).subspan(masked->draft_begin, masked->draft_count),
                   std::span(masks_.words).subspan(masked->first * words, rows * words));
   return masked->found;
@@ -139,12 +208,20 @@ void StepLoop::GatherMasks(exec::Step* step) {
   for (const Masked& masked : masked_) {
     if (masked.found) continue;
     const bool lives = scheduler_->Postpone(masked.id);
+    if (lives) NoteLate(masked.id);
     for (int32_t i = 0; i <= masked.draft_count; ++i) {
       masks_.late.push_back(masks_.rows[masked.first + i]);
       late += lives ? 1 : 0;
     }
   }
   if (late > 0) metrics_.CountLateMasks(late);
+}
+
+void StepLoop::NoteLate(schedule::SequenceId id) {
+  const schedule::SequenceSpec& spec = scheduler_->Find(id)->spec;
+  Timeline* const timeline = requests_[spec.handle].timeline();
+  if (timeline == nullptr) return;
+  NoteLateMask(flights_.back().id, NowMicros(), spec.sampling.choice, timeline);
 }
 
 bool StepLoop::End() {
@@ -176,6 +253,7 @@ bool StepLoop::End() {
   // No other thread writes totals_.
   for (size_t i = 0; totals_.drafts_failed && i < outcome_.sequences.size(); ++i)
     scheduler_->LimitDrafts(outcome_.sequences[i].id, -1);
+  NoteForced();
   // First, so that the proposer works while the rest is done.
   if ((drafter_ != nullptr || head_drafts_ != nullptr) && status.ok()) Draft(flight, finished);
   Emit(result_, outcome_, status);
@@ -190,6 +268,17 @@ bool StepLoop::End() {
                         .emit_s = (NowMicros() - finished) * 1e-6,
                         .tokens = flight.tokens,
                         .totals = runner_.Totals()});
+  if (tracer_ != nullptr) {
+    tracer_->Step({.step = flight.id,
+                   .begin_us = flight.launched_us - flight.plan_us,
+                   .plan_us = flight.plan_us,
+                   .launched_us = flight.launched_us,
+                   .finished_us = finished,
+                   .prepare_us = costs.prepare,
+                   .sample_us = sample_us,
+                   .end_us = NowMicros(),
+                   .tokens = flight.tokens});
+  }
   return true;
 }
 
@@ -222,7 +311,7 @@ void StepLoop::Run() {
       }
       if (stopping_) break;
       taken_.swap(inbox_);
-      arriving_ = 0;
+      arriving_ = arriving_tokens_ = 0;
     }
     progress_us_ = NowMicros();
     has_work_ = true;
@@ -260,7 +349,7 @@ void StepLoop::EndAll() {
     // Post takes nothing more. Calls that are dropped answer their callers.
     std::lock_guard lock(mutex_);
     taken_.swap(inbox_);
-    arriving_ = 0;
+    arriving_ = arriving_tokens_ = 0;
   }
   for (Command& command : taken_) {
     if (command.request == nullptr) continue;
@@ -277,7 +366,9 @@ void StepLoop::EndAll() {
 
 void StepLoop::Admit(Command* command) {
   const std::shared_ptr<RequestState>& request = command->request;
-  const int choices = static_cast<int>(command->sequences.size());
+  // One sequence stands for all answers of a beam search.
+  const int choices = request->request.beams.on() ? request->request.n
+                                                  : static_cast<int>(command->sequences.size());
   const int64_t now = NowMicros();
   Status status;
   if (!request->cancelled) {
@@ -313,6 +404,9 @@ void StepLoop::Open(std::shared_ptr<RequestState> request, int32_t handle) {
     free_handles_.pop_back();
   }
   request->handle = handle;
+  NoteTime(&Timeline::queued_us, NowMicros(), request->request.timeline.get());
+  if (tracer_ != nullptr) tracer_->RequestBegins(request->id, request->submitted_us);
+  timelines_ += request->request.timeline != nullptr ? 1 : 0;
   handles_[request->id] = handle;
   UpdateBatch* const batch = &BatchOf(request->id);
   requests_[handle] = {std::move(request), batch};
@@ -321,6 +415,8 @@ void StepLoop::Open(std::shared_ptr<RequestState> request, int32_t handle) {
 void StepLoop::Release(int32_t handle) {
   OpenRequest& request = requests_[handle];
   if (--request.state->open_sequences > 0) return;
+  if (tracer_ != nullptr) tracer_->RequestEnds(request.state->id, NowMicros());
+  timelines_ -= request.timeline() != nullptr ? 1 : 0;
   handles_.erase(request.state->id);
   free_handles_.push_back(handle);
   request.batch->Retire(std::move(request.state));
@@ -338,7 +434,9 @@ void StepLoop::CancelRequest(RequestId id) {
       details.admitted_us = std::max<int64_t>(sequence->admitted_us, 0);
       details.cached_tokens = sequence->cached_tokens;
     }
-    if (!scheduler_->Cancel(SequenceOf(id, choice))) continue;
+    // The answers of a beam search end together.
+    const bool ends = scheduler_->Cancel(SequenceOf(id, choice));
+    if (!ends && !(request->request.beams.on() && choice > 0)) continue;
     if (drafter_ != nullptr) drafter_->End(SequenceOf(id, choice));
     BatchOf(id).AddEnd({.request = request,
                         .now_us = NowMicros(),
@@ -354,8 +452,13 @@ void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutco
   const int64_t now = NowMicros();
   for (const schedule::SequenceOutcome& sequence : outcome.sequences) {
     const OpenRequest& request = requests_[sequence.handle];
+    if (request.timeline() != nullptr) NoteOutcome(sequence, now, request.timeline());
+    const bool first = sequence.choice == 0 && sequence.drawn == sequence.token_count;
+    if (tracer_ != nullptr && first && sequence.drawn > 0)
+      tracer_->RequestDraws(request.state->id, now);
     if (error.ok()) {
-      request.batch->Add(request.state.get(), sequence, result, now);
+      request.batch->Add(request.state.get(), sequence, sequence.beam ? outcome.answers : result,
+                         now);
     } else {
       request.batch->AddEnd({.request = request.state.get(),
                              .now_us = now,
@@ -373,6 +476,7 @@ void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {
   totals_ = runner_.Totals();
   running_ = stats.running;
   waiting_ = stats.waiting + arriving_;
+  queued_tokens_ = stats.queued_tokens + arriving_tokens_;
 }
 
 void StepLoop::Publish() {
@@ -391,6 +495,8 @@ void StepLoop::Start(TextWorkers* workers) {
   workers_ = workers;
   outgoing_.resize(workers->size());
   result_.tokens.reserve(runner_.Info().max_logits_rows);  // how many a step draws is chance
+  forced_for_.reserve(scheduler_->options().max_num_seqs);
+  forced_.reserve(limits::kDraftTokensMax);
   Publish();
   thread_ = std::thread([this] { Run(); });
 }
@@ -412,6 +518,10 @@ bool StepLoop::Post(Command command) {
     if (inbox_.empty() && !has_work_) progress_us_ = NowMicros();
     arriving_ += static_cast<int64_t>(command.sequences.size());
     waiting_ += static_cast<int64_t>(command.sequences.size());
+    for (const schedule::SequenceSpec& spec : command.sequences) {
+      arriving_tokens_ += static_cast<int64_t>(spec.prompt.size());
+      queued_tokens_ += static_cast<int64_t>(spec.prompt.size());
+    }
     inbox_.push_back(std::move(command));
   }
   wake_.notify_all();
@@ -431,7 +541,10 @@ void StepLoop::StopChoice(RequestId id, int choice) {
   Post({.call = [this, id, choice] {
     if (!scheduler_->Finish(SequenceOf(id, choice), schedule::FinishReason::kStop)) return;
     if (drafter_ != nullptr) drafter_->End(SequenceOf(id, choice));
-    Release(handles_.at(id));
+    const int32_t handle = handles_.at(id);
+    const Request& request = requests_[handle].state->request;
+    const int ended = request.beams.on() ? request.n : 1;  // those of a beam search end together
+    for (int i = 0; i < ended; ++i) Release(handle);
   }});
 }
 
@@ -452,6 +565,10 @@ bool StepLoop::Call(std::function<void(schedule::Scheduler&)> call) {
   return true;
 }
 
+bool StepLoop::Trace(std::unique_ptr<Tracer> tracer) {
+  return Call([this, &tracer](schedule::Scheduler&) { tracer_ = std::move(tracer); });
+}
+
 void StepLoop::SetPaused(bool paused) {
   {
     std::lock_guard lock(mutex_);
@@ -464,6 +581,7 @@ StepLoop::State StepLoop::state() const {
   State state;
   state.running = running_;
   state.waiting = waiting_;
+  state.queued_tokens = queued_tokens_;
   state.steps = steps_;
   state.free_blocks = free_blocks_;
   state.consecutive_failures = failures_;

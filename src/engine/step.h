@@ -17,6 +17,7 @@
 #include "engine/metrics.h"
 #include "engine/request_state.h"
 #include "engine/text_workers.h"
+#include "engine/tracer.h"
 #include "engine/update_batch.h"
 #include "engine/verify_cost.h"
 #include "exec/step_runner.h"
@@ -28,14 +29,16 @@ class StepLoop {
  public:
   // Both references must outlive it. `drafter` may be null: no step verifies drafts of the host
   // then. So may `head_drafts`: those of the runner are as many as each sequence asks for.
+  // `draft_wait_us`: EngineOptions::draft_wait_us, for drafts that constraints force.
   StepLoop(exec::StepRunner& runner, std::unique_ptr<schedule::Scheduler> scheduler,
            Metrics& metrics, std::unique_ptr<Drafter> drafter = nullptr,
-           std::unique_ptr<HeadDrafts> head_drafts = nullptr)
+           std::unique_ptr<HeadDrafts> head_drafts = nullptr, int64_t draft_wait_us = 500)
       : runner_(runner),
         scheduler_(std::move(scheduler)),
         drafter_(std::move(drafter)),
         head_drafts_(std::move(head_drafts)),
-        metrics_(metrics) {}
+        metrics_(metrics),
+        draft_wait_us_(draft_wait_us) {}
   ~StepLoop() { Stop(); }
 
   void Start(TextWorkers* workers);
@@ -48,10 +51,13 @@ class StepLoop {
   // Runs `call` on the step thread and waits for it. False when the loop has stopped.
   bool Call(std::function<void(schedule::Scheduler&)> call);
   void SetPaused(bool paused);
+  // Traces from the next step on. False when the loop has stopped.
+  bool Trace(std::unique_ptr<Tracer> tracer);
 
   struct State {
     // `waiting` counts from Add on.
     int64_t running = 0, waiting = 0, steps = 0, free_blocks = 0;
+    int64_t queued_tokens = 0;  // of prompts that wait for their first admission
     double device_busy_s = 0, device_idle_s = 0;
     int64_t stuck_ms = 0;  // since the last sign of progress, while there is work; else 0
     int consecutive_failures = 0;
@@ -60,6 +66,8 @@ class StepLoop {
   };
   State state() const;
   int longest_sequence() const { return longest_sequence_; }
+  // Of each beam of a search with so many.
+  int longest_beam(int beams) const { return scheduler_->LongestSequence(beams); }
   // For what the text workers constrain.
   MaskBoard& masks() { return board_; }
 
@@ -82,12 +90,22 @@ class StepLoop {
   // Plan, prepare, launch. False when there is nothing to do before a Commit or an arrival; the
   // empty plan still wants its End.
   bool Begin();
-  // Keeps what the plan waits for, and asks for the masks of drafts.
+  // Keeps which constrained answers go on, so that what is forced behind them is looked for.
+  void NoteForced();
+  // Attaches to them the tokens that they are bound to draw, before each Plan. Waits for the text
+  // workers, for draft_wait_us_ at most.
+  void AttachForced();
+  // Puts those of the sequence into forced_. False: they are not known in time.
+  bool FindForced(const schedule::Sequence& sequence, int64_t* deadline);
+  // Keeps what the plan waits for, and asks for the masks of drafts where nobody has made them.
   void NoteMasked();
+  // Tells those requests of the plan that want to know.
+  void NoteTimelines(int64_t now_us);
   // Gives the newest step its masks, when all before it are committed.
   void SampleNewest();
   // Waits for masks, as long as rows may. Counts those that come too late.
   void GatherMasks(exec::Step* step);
+  void NoteLate(schedule::SequenceId id);
   // Finish, commit, emit, for the oldest step in flight. False when its plan was empty.
   bool End();
   void Admit(Command* command);
@@ -100,6 +118,7 @@ class StepLoop {
   void Release(int32_t handle);
   UpdateBatch& BatchOf(RequestId id) { return outgoing_[workers_->IndexOf(id)]; }
   struct OpenRequest {
+    Timeline* timeline() const { return state->request.timeline.get(); }  // may be null
     std::shared_ptr<RequestState> state;  // null: the place is unused
     UpdateBatch* batch = nullptr;         // its worker's, in outgoing_
   };
@@ -111,22 +130,26 @@ class StepLoop {
   const std::unique_ptr<Drafter> drafter_;                // step thread; may be null
   const std::unique_ptr<HeadDrafts> head_drafts_;         // the same
   Metrics& metrics_;
+  const int64_t draft_wait_us_;
   TextWorkers* workers_ = nullptr;
   std::thread thread_;
   const int longest_sequence_ = scheduler_->LongestSequence();
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Command> inbox_;  // guarded by mutex_
-  int64_t arriving_ = 0;        // sequences in inbox_; guarded by mutex_
-  bool stopping_ = false;       // guarded by mutex_
-  bool paused_ = false;         // guarded by mutex_
-  exec::RunnerTotals totals_;   // guarded by mutex_
+  std::vector<Command> inbox_;   // guarded by mutex_
+  int64_t arriving_ = 0;         // sequences in inbox_; guarded by mutex_
+  int64_t arriving_tokens_ = 0;  // of their prompts; guarded by mutex_
+  bool stopping_ = false;        // guarded by mutex_
+  bool paused_ = false;          // guarded by mutex_
+  exec::RunnerTotals totals_;    // guarded by mutex_
 
   // Step thread.
   // Requests with sequences in the scheduler, by the handle that these carry.
   std::vector<OpenRequest> requests_;
   std::vector<int32_t> free_handles_;
+  int timelines_ = 0;               // of these requests
+  std::unique_ptr<Tracer> tracer_;  // null: nothing is traced
   std::unordered_map<RequestId, int32_t> handles_;
   std::vector<Command> taken_;
   std::vector<UpdateBatch> outgoing_;  // by text worker; empty between steps
@@ -156,14 +179,18 @@ class StepLoop {
     int32_t first = 0;                         // its first row in masks_
     bool found = false;
   };
+  void AskForMasks(const Masked& masked);
   bool FindMasks(Masked* masked);
+  const MaskBoard::Place& PlaceOf(const schedule::Sequence& sequence) const;
   std::vector<Masked> masked_;
   std::vector<int32_t> masked_drafts_;
   batch::MaskSet masks_;
+  std::vector<schedule::SequenceId> forced_for_;  // constrained, of the last Commit
+  std::vector<int32_t> forced_;
   VerifyCost verify_cost_;
   int64_t finished_us_ = 0;  // when the step before had finished
 
-  std::atomic<int64_t> running_{0}, waiting_{0}, steps_{0}, free_blocks_{0};
+  std::atomic<int64_t> running_{0}, waiting_{0}, queued_tokens_{0}, steps_{0}, free_blocks_{0};
   std::atomic<int64_t> progress_us_{0};
   std::atomic<bool> has_work_{false};
   std::atomic<int> failures_{0};

@@ -21,6 +21,16 @@ constexpr size_t kCountedContexts = 4;
 // a message.
 constexpr size_t kValuesMax = 65536;
 
+// The form that Qwen3-Reranker was trained on, by its model card: what stands before and behind the
+// two texts, and the instruction where nobody gives another.
+constexpr char kJudgePrefix[] =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n";
+constexpr char kJudgeInstruction[] =
+    "Given a web search query, retrieve relevant passages that answer the query";
+constexpr char kJudgeSuffix[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
 Result<OrderedJson> ParsePart(const std::string& json, std::string_view name) {
   JsonLimits limits;
   limits.values_max = kValuesMax;
@@ -38,11 +48,13 @@ Status NoTokenizer() {
 Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles files) {
   auto model = std::make_unique<TextModelImpl>();
   model->declared_length_ = files.config.context_length;
+  model->judges_ = files.config.pooling && files.config.pooling->answer;
   if (!files.tokenizer.pieces.empty()) {
     SLUICE_ASSIGN_OR_RETURN(model->tokenizer_, text::Tokenizer::Make(std::move(files.tokenizer)));
   }
   if (!files.chat_template.empty()) {
-    auto parsed = text::ChatTemplate::Parse(std::move(files.chat_template));
+    model->template_source_ = std::move(files.chat_template);
+    auto parsed = text::ChatTemplate::Parse(model->template_source_);
     if (!parsed.ok()) {
       return Status(StatusCode::kBadModel,
                     StrCat("the chat template does not parse: ", parsed.status().message()));
@@ -77,6 +89,17 @@ Result<std::string> TextModelImpl::Detokenize(const std::vector<int32_t>& ids, b
     }
   }
   return tokenizer_->Decode(ids, !skip_special);
+}
+
+TokenizerInfo TextModelImpl::DescribeTokenizer() const {
+  TokenizerInfo info{.chat_template = template_source_};
+  if (tokenizer_ == nullptr) return info;
+  const files::TokenizerData& data = tokenizer_->data();
+  info.bos_token = SpecialText(data.bos_id);
+  info.eos_token = SpecialText(data.eos_id);
+  info.unk_token = SpecialText(data.unk_id);
+  info.pad_token = SpecialText(data.pad_id);
+  return info;
 }
 
 Status TextModelImpl::CheckTextOf(const std::vector<int32_t>& ids, bool skip_special) const {
@@ -220,6 +243,16 @@ Status TextModelImpl::CheckLength(const Request& request, int tokens_max) const 
                                              : CheckTextLength(request, *text, tokens_max);
 }
 
+int64_t TextModelImpl::LeastTokens(const Request& request) const {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
+    return static_cast<int64_t>(ids->size());
+  }
+  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
+  const std::string& text =
+      chat != nullptr ? chat->messages_json : std::get<std::string>(request.prompt);
+  return tokenizer_ == nullptr ? 0 : static_cast<int64_t>(tokenizer_->LeastTokens(text));
+}
+
 Status TextModelImpl::CheckTextLength(const Request& request, const std::string& text,
                                       int tokens_max) const {
   if (tokenizer_ == nullptr || tokenizer_->LeastTokens(text) <= static_cast<size_t>(tokens_max)) {
@@ -243,6 +276,32 @@ Status TextModelImpl::TooLong(const Request& request, const std::string& what,
                        " tokens has no room for it and an answer; shorten the prompt",
                        may_grow ? " or raise --max-model-len" : ""),
                 "prompt");
+}
+
+// Special tokens are those of the frame alone, whatever the texts say. Of what is too long
+// the end of the second text is lost.
+Result<std::vector<int32_t>> TextModelImpl::JudgeIds(const Request& request, int tokens_max,
+                                                     const std::atomic<bool>& cancelled) const {
+  if (tokenizer_ == nullptr) return NoTokenizer();
+  text::EncodeOptions options;
+  options.add_special = false;
+  options.cancelled = &cancelled;
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(kJudgePrefix, options));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> suffix,
+                          tokenizer_->Encode(kJudgeSuffix, options));
+  const std::string texts = StrCat("<Instruct>: ", kJudgeInstruction,
+                                   "\n<Query>: ", std::get<std::string>(request.prompt),
+                                   "\n<Document>: ", *request.second_text);
+  if (!request.truncate) SLUICE_RETURN_IF_ERROR(CheckTextLength(request, texts, tokens_max));
+  options.parse_special = false;
+  options.tokens_max = kCountedContexts * static_cast<size_t>(tokens_max);
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> between, tokenizer_->Encode(texts, options));
+  const size_t taken = ids.size() + suffix.size();
+  const auto room = static_cast<size_t>(std::max(0, tokens_max - static_cast<int>(taken)));
+  if (request.truncate && between.size() > room) between.resize(room);
+  ids.insert(ids.end(), between.begin(), between.end());
+  ids.insert(ids.end(), suffix.begin(), suffix.end());
+  return ids;
 }
 
 // As the tokenizer's file puts two texts together. What is too long loses the end of the second.
@@ -280,7 +339,9 @@ Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, in
                                                       const std::atomic<bool>& cancelled,
                                                       int* second_text) const {
   std::vector<int32_t> ids;
-  if (request.second_text) {
+  if (request.second_text && judges_) {
+    SLUICE_ASSIGN_OR_RETURN(ids, JudgeIds(request, tokens_max, cancelled));
+  } else if (request.second_text) {
     SLUICE_ASSIGN_OR_RETURN(ids, PairIds(request, tokens_max, cancelled, second_text));
   } else {
     SLUICE_ASSIGN_OR_RETURN(ids, TokensOf(request, tokens_max, cancelled));

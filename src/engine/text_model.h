@@ -27,6 +27,7 @@ class TextModelImpl : public TextModel {
                                  const std::atomic<bool>* cancelled) const override;
   Result<std::string> RenderChat(const ChatPrompt& chat, const std::string& now,
                                  const std::atomic<bool>* cancelled) const override;
+  TokenizerInfo DescribeTokenizer() const override;
 
   // kInvalidArgument where Detokenize would give more than a server's request may make.
   Status CheckTextOf(const std::vector<int32_t>& ids, bool skip_special) const;
@@ -46,6 +47,8 @@ class TextModelImpl : public TextModel {
                                              const std::atomic<bool>& cancelled) const;
   // kTooLarge for a text whose bytes alone tell that PromptIds will find it too long.
   Status CheckLength(const Request& request, int tokens_max) const;
+  // Of a request's prompt, as far as its bytes tell.
+  int64_t LeastTokens(const Request& request) const;
   // Null for a bare template.
   const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_template() const { return template_ != nullptr; }
@@ -66,6 +69,9 @@ class TextModelImpl : public TextModel {
                                                const std::atomic<bool>& cancelled) const;
   Result<std::vector<int32_t>> PairIds(const Request& request, int tokens_max,
                                        const std::atomic<bool>& cancelled, int* second_text) const;
+  // Of a pair about which the model answers yes or no.
+  Result<std::vector<int32_t>> JudgeIds(const Request& request, int tokens_max,
+                                        const std::atomic<bool>& cancelled) const;
   // Cuts `ids` to `tokens_max`; what the tokenizer puts behind a text stays.
   void Truncate(size_t tokens_max, const Request& request, std::vector<int32_t>* ids) const;
   Status CheckTextLength(const Request& request, const std::string& text, int tokens_max) const;
@@ -73,9 +79,11 @@ class TextModelImpl : public TextModel {
   std::string SpecialText(const std::optional<int32_t>& id) const;
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::string template_source_;
   std::shared_ptr<const text::ChatTemplate> template_;
   text::HistoryStyle history_;  // of the template
   int declared_length_ = 0;     // tokens; 0 in a file without weights
+  bool judges_ = false;         // a model that answers yes or no
 };
 
 }  // namespace sluice::engine

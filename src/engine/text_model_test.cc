@@ -113,5 +113,12 @@ TEST(TextModel, ATemplateWithAClockStillIgnoresTools) {
   EXPECT_FALSE(model->RenderPrompt(Conversation(kTools), "").ok());
 }
 
+TEST(TextModel, ItTellsItsTemplateAndTheTextsOfItsSpecialTokens) {
+  const TokenizerInfo info = WithTemplate("{{ messages[0]['content'] }}")->DescribeTokenizer();
+  EXPECT_EQ(info.chat_template, "{{ messages[0]['content'] }}");
+  EXPECT_EQ(info.bos_token, "<s>");
+  EXPECT_EQ(info.eos_token, "</s>");
+}
+
 }  // namespace
 }  // namespace sluice::engine

@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "base/seeded_hash.h"
 #include "base/str_cat.h"
+#include "engine/beam_request.h"
 #include "engine/request_check.h"
+#include "engine/timeline_notes.h"
 
 namespace sluice::engine {
 namespace {
@@ -143,7 +145,7 @@ void TextWorkers::Run(Worker* worker) {
     // which may take long.
     for (const ChoiceUpdate& update : taken.updates()) {
       if (update.request->constraints.empty()) continue;
-      Guard(worker, update.request, [&] { AdvanceMask(taken, update, &worker->mask_words); });
+      Guard(worker, update.request, [&] { AdvanceMask(taken, update, worker); });
     }
     for (const ChoiceUpdate& update : taken.updates()) {
       if (update.drafts) continue;
@@ -183,6 +185,7 @@ void TextWorkers::Abandon(RequestState* request) {
   delta.error = Status(StatusCode::kOutOfMemory, "the server had no memory for this request");
   delta.seed = request->seed;
   delta.usage = request->usage;
+  NoteTime(&Timeline::ended_us, NowMicros(), request->request.timeline.get());
   request->sink(std::move(delta));
   Ended(request);
 }
@@ -246,6 +249,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     state->choices.emplace_back(text::Detokenizer(context_.text->tokenizer(),
                                                   !request.skip_special_tokens, tail, state->marks),
                                 StopMatcher(request.stop, request.include_stop));
+    if (request.beams.on() && choice > 0) continue;
     schedule::SequenceSpec spec;
     spec.id = SequenceOf(state->id, choice);
     spec.request = state->id;
@@ -253,8 +257,8 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
     spec.sampling.choice = choice;
     spec.no_overlap = spec.sampling.no_repeat_ngram > 0;  // which looks through all tokens so far
-    spec.device_drafts = context_.device_drafts;
     spec.masked = !state->constraints.empty();
+    spec.device_drafts = spec.masked ? 0 : context_.device_drafts;
     if (spec.masked) {  // which minds both itself, or would have nothing left to draw
       spec.sampling.min_tokens = spec.sampling.no_repeat_ngram = 0;
     }
@@ -263,6 +267,8 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.stop_ids = request.stop_token_ids;
     spec.ignore_eos = request.ignore_eos && !spec.masked;
     spec.priority = request.priority;
+    spec.client = HashText(request.client);
+    spec.client_weight = request.client_weight;
     spec.key.salt = request.cache_salt;
     spec.draft_key = HashText(request.cache_salt);
     spec.quoted = quoted;
@@ -271,6 +277,10 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.whole_prompt = context_.whole_prompts;
     if (context_.token_types > 1) spec.second_text = state->second_text;
     spec.prompt_logprobs = choice == 0 && spec.sampling.prompt_top_logprobs >= 0;
+    if (request.beams.on()) {
+      const int each = context_.longest_beams[request.beams.width() - 1];
+      SLUICE_RETURN_IF_ERROR(SearchBeams(request, std::min(longest, each), &spec));
+    }
     sequences.push_back(std::move(spec));
   }
   MakeParsers(state);
@@ -305,47 +315,93 @@ Status TextWorkers::PrepareParsing(RequestState* state) const {
 void TextWorkers::MakeParsers(RequestState* state) const {
   const OutputParsing& wanted = state->request.parsing;
   if (!wanted.tools && !wanted.reasoning) return;
-  const std::span<const int32_t> all(state->prompt);
-  const std::string end = context_.text->tokenizer()->Decode(
-      all.last(std::min(all.size(), kTagTokens)), /*render_special=*/true);
+  const std::string end = PromptEnd(*state);
   for (ChoiceState& choice : state->choices) {
     choice.parser = context_.output->MakeParser(wanted, state->tools, end);
   }
 }
 
+std::string TextWorkers::PromptEnd(const RequestState& state) const {
+  const std::span<const int32_t> all(state.prompt);
+  return context_.text->tokenizer()->Decode(all.last(std::min(all.size(), kTagTokens)),
+                                            /*render_special=*/true);
+}
+
+Result<std::vector<std::unique_ptr<text::AnswerWalk>>> TextWorkers::MakeWalks(
+    std::span<const int32_t> prompt_tail, RequestState* state) const {
+  using Walk = std::unique_ptr<text::AnswerWalk>;
+  Request& request = state->request;
+  const text::ThinkTags* const tags =
+      request.parsing.reasoning ? context_.output->think_tags() : nullptr;
+  const bool opened = tags != nullptr && context_.output->OpensThinking(PromptEnd(*state));
+  const bool starts =
+      !opened && text::Detokenizer::StartsText(context_.text->tokenizer().get(), prompt_tail);
+  std::vector<Walk> walks;
+  if (!request.choice.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(
+        walks, context_.constraints->WalkChoices(std::move(request.choice), starts, request.n));
+  } else {
+    for (int i = 0; i < request.n && state->grammar != nullptr; ++i) {
+      walks.push_back(state->grammar->Walk(starts));
+    }
+  }
+  // What an answer is held to begins where the thinking ends.
+  const bool thinks =
+      walks.empty() ? request.thinking_budget.has_value() : opened || state->holds_calls;
+  if (tags == nullptr || !thinks) return walks;
+  text::ThinkingWalk::Options options = {.opened = opened,
+                                         .tokens_max = request.thinking_budget,
+                                         .end_now = &state->end_thinking,
+                                         .may_end = !request.ignore_eos};
+  if (options.tokens_max && *options.tokens_max < 0) options.tokens_max.reset();
+  auto thinking = context_.constraints->Thinking(tags->begin, tags->end);
+  if (request.thinking_budget && thinking->end_ids().empty()) {
+    return InvalidArgument(
+        "the model has no tokens that spell the tag that ends its thinking; "
+        "send no thinking_budget",
+        "thinking_budget");
+  }
+  const bool free = walks.empty();
+  walks.resize(static_cast<size_t>(request.n));
+  for (Walk& walk : walks) {
+    Walk behind = free || opened ? nullptr : state->grammar->Walk(/*starts_text=*/false);
+    if (opened) std::swap(walk, behind);
+    walk =
+        std::make_unique<text::ThinkingWalk>(thinking, options, std::move(walk), std::move(behind));
+  }
+  return walks;
+}
+
 Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const {
   Request& request = state->request;
-  const text::CompiledGrammar* const grammar = state->grammar.get();
-  if ((request.choice.empty() && grammar == nullptr) || request.max_tokens == 0) return OkStatus();
-  std::vector<std::unique_ptr<text::AnswerWalk>> walks;
-  if (grammar == nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(walks, context_.constraints->WalkChoices(std::move(request.choice),
-                                                                     prompt_tail, request.n));
-  } else {
-    const bool starts =
-        text::Detokenizer::StartsText(context_.text->tokenizer().get(), prompt_tail);
-    for (int i = 0; i < request.n; ++i) walks.push_back(grammar->Walk(starts));
-  }
+  if (request.max_tokens == 0) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(auto walks, MakeWalks(prompt_tail, state));
   std::vector<uint32_t> words;
   for (auto& walk : walks) {
     auto& constraint = state->constraints.emplace_back(
         std::make_unique<Constraint>(*context_.constraints, std::move(walk), request.min_tokens));
     constraint->FillMasks({}, &words);
     if (constraint->stuck()) return NothingFits(request, "begin");
-    context_.masks->Put(&constraint->place, 0, {}, &words);
+    context_.masks->Put(&constraint->place, 0, {}, /*forced=*/false, &words);
   }
   return OkStatus();
 }
 
 void TextWorkers::AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
-                              std::vector<uint32_t>* words) const {
+                              Worker* worker) const {
   if (update.finish != schedule::FinishReason::kNone || update.token_count == 0) return;
   Constraint& constraint = *update.request->constraints[update.choice];
   const std::span<const int32_t> ids = batch.IdsOf(update);
-  const std::span<const int32_t> drafts = update.drafts ? ids : std::span<const int32_t>();
-  if (!update.drafts) constraint.Take(ids);
-  constraint.FillMasks(drafts, words);
-  context_.masks->Put(&constraint.place, constraint.drawn(), drafts, words);
+  std::vector<uint32_t>* const words = &worker->mask_words;
+  if (update.drafts) {
+    constraint.FillMasks(ids, words);
+    context_.masks->Put(&constraint.place, constraint.drawn(), ids, /*forced=*/false, words);
+    return;
+  }
+  constraint.Take(ids);
+  constraint.FillMasksAhead(context_.forced_drafts, &worker->forced, words);
+  context_.masks->Put(&constraint.place, constraint.drawn(), worker->forced, /*forced=*/true,
+                      words);
 }
 
 TokenInfo TextWorkers::InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const {
@@ -467,6 +523,7 @@ std::vector<float> TextWorkers::EmbeddingOf(std::span<const float> vector,
 
 void TextWorkers::EndRequest(RequestState* request, TextDelta* delta, int64_t now_us) const {
   delta->last = true;
+  NoteTime(&Timeline::ended_us, NowMicros(), request->request.timeline.get());
   Usage& usage = request->usage;
   // A request that ended in the queue was never prefilled.
   const int64_t admitted = request->admitted_us > 0 ? request->admitted_us : now_us;
@@ -508,6 +565,7 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
     }
     request.usage.cached_tokens = std::max(request.usage.cached_tokens, details->cached_tokens);
     TakeScores(batch, *details, &request);
+    delta.cumulative_logprob = details->cumulative_logprob;
   }
   if (!batch.VectorOf(update).empty())
     delta.embedding = EmbeddingOf(batch.VectorOf(update), request.request);

@@ -38,8 +38,10 @@ struct TextContext {
   const Constraints* constraints = nullptr;
   MaskBoard* masks = nullptr;
   int max_model_len = 0;
-  int longest_sequence = 0;  // that the KV cache holds
-  int device_drafts = 0;     // SequenceSpec::device_drafts
+  int longest_sequence = 0;        // that the KV cache holds
+  std::vector<int> longest_beams;  // the same of each beam of a search with 1, 2, ... of them
+  int device_drafts = 0;           // SequenceSpec::device_drafts
+  int forced_drafts = 0;           // of what an answer is held to, found ahead, at most
   // Hands the sequences of a tokenized request to the step thread; false when that has stopped.
   std::function<bool(std::shared_ptr<RequestState>, std::vector<schedule::SequenceSpec>)> add;
   // A stop string ended the choice.
@@ -58,6 +60,7 @@ class TextWorkers {
   // Tokenizes the prompt and goes on from there.
   void Start(std::shared_ptr<RequestState> request);
   size_t size() const { return workers_.size(); }
+  int forced_drafts() const { return context_.forced_drafts; }
   // The worker of a request, below size().
   size_t IndexOf(RequestId id) const { return id % workers_.size(); }
   // Delivers one batch per worker, all of one step, and leaves empty buffers in their places. Waits
@@ -93,6 +96,7 @@ class TextWorkers {
     // mutex.
     std::atomic<int64_t> untaken_since_us = 0;
     std::vector<uint32_t> mask_words;  // worker only
+    std::vector<int32_t> forced;       // the same
     std::thread thread;
   };
 
@@ -117,9 +121,13 @@ class TextWorkers {
   Status PrepareParsing(RequestState* state) const;
   void MakeParsers(RequestState* state) const;
   Status Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const;
-  // Makes the mask of the token that comes next.
-  void AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
-                   std::vector<uint32_t>* words) const;
+  // One per choice; none: the answers are free.
+  Result<std::vector<std::unique_ptr<text::AnswerWalk>>> MakeWalks(
+      std::span<const int32_t> prompt_tail, RequestState* state) const;
+  // The prompt's end in text, where the tag of the thinking may stand.
+  std::string PromptEnd(const RequestState& state) const;
+  // Makes the mask of the token that comes next, and of those behind drafts.
+  void AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update, Worker* worker) const;
   void Apply(const UpdateBatch& batch, const ChoiceUpdate& update);
   void TakeScores(const UpdateBatch& batch, const UpdateDetails& details,
                   RequestState* request) const;

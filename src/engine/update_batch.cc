@@ -59,6 +59,7 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
                           .cached_tokens = outcome.cached_tokens,
                           .drafted = outcome.drafted,
                           .accepted = outcome.accepted};
+    if (outcome.beam) details.cumulative_logprob = outcome.logprob;
     if (has_logprobs) details.token_begin = Copy(tokens, result.top);
     details.score_count = outcome.score_count;
     details.score_begin =

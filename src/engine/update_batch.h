@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct UpdateDetails {
   int32_t score_begin = 0, score_count = 0;   // in the batch's tokens
   int32_t vector_begin = 0, vector_size = 0;  // in the batch's vectors
   int32_t error = -1;                         // in the batch's errors; -1: none
+  std::optional<double> cumulative_logprob;   // of an answer of a beam search
 };
 
 class UpdateBatch {

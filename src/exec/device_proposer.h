@@ -7,6 +7,7 @@
 #include "exec/step_inputs.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
+#include "sample/proposals.h"
 
 namespace sluice::exec {
 
@@ -26,6 +27,8 @@ class DeviceProposer {
                          model::LayerObserver* observer) = 0;
   // It met an error, was passed over from then on, and will be.
   virtual bool failed() const { return false; }
+  // What its guesses were drawn from; empty where it takes the likeliest.
+  virtual sample::Proposals proposals() const { return {}; }
 };
 
 }  // namespace sluice::exec

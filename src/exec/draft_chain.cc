@@ -16,8 +16,8 @@ device::View HostView(const std::vector<T>& values) {
 
 }  // namespace
 
-size_t DraftChain::Carve(const device::View& view, int64_t sequences, int64_t table_width,
-                         size_t target_ids, Buffers* buffers) {
+size_t DraftChain::Carve(const device::View& view, const Sizes& sizes, Buffers* buffers) {
+  const auto& [sequences, table_width, guesses, target_ids, drawn, vocab] = sizes;
   size_t used = 0;
   const auto take = [&](ops::Tensor* to, DType dtype, std::initializer_list<int64_t> dims) {
     int64_t count = 1;
@@ -41,12 +41,15 @@ size_t DraftChain::Carve(const device::View& view, int64_t sequences, int64_t ta
   take(&buffers->top_ids, DType::kI32, {sequences, 1});
   take(&buffers->top_logprobs, DType::kF32, {sequences, 1});
   if (target_ids > 0) take(&buffers->target_ids, DType::kI32, {static_cast<int64_t>(target_ids)});
+  if (drawn == 0) return used;
+  take(&buffers->drawn, DType::kF32, {drawn * sequences, guesses});
+  if (target_ids > 0) take(&buffers->guess_of, DType::kI32, {vocab});
   return used;
 }
 
-size_t DraftChain::DeviceBytes(int64_t sequences, int64_t table_width, size_t target_ids) {
+size_t DraftChain::DeviceBytes(const Sizes& sizes) {
   Buffers buffers;
-  return Carve({}, sequences, table_width, target_ids, &buffers);
+  return Carve({}, sizes, &buffers);
 }
 
 Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int64_t sequences,
@@ -62,11 +65,18 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
       ops::Bind<ops::Sample>(table, {given.logits.dims[1], /*top_logprobs_max=*/0}, records));
   SLUICE_ASSIGN_OR_RETURN(chain->place_,
                           ops::Bind<ops::PlaceTokens>(table, given.placing, records));
-  const int64_t width = given.table.dims[1];
-  const size_t ids = given.target_ids.size();
-  SLUICE_ASSIGN_OR_RETURN(chain->memory_, device.Allocate(DeviceBytes(sequences, width, ids),
-                                                          device::MemoryKind::kDevice));
-  Carve(chain->memory_.view(), sequences, width, ids, &chain->buffers_);
+  if (given.drawn > 0) {
+    SLUICE_ASSIGN_OR_RETURN(chain->resolve_, ops::Bind<ops::ResolveRows>(table, {}, records));
+  }
+  const Sizes sizes = {.sequences = sequences,
+                       .table_width = given.table.dims[1],
+                       .guesses = given.logits.dims[1],
+                       .target_ids = given.target_ids.size(),
+                       .drawn = given.drawn,
+                       .vocab = given.vocab};
+  SLUICE_ASSIGN_OR_RETURN(chain->memory_,
+                          device.Allocate(DeviceBytes(sizes), device::MemoryKind::kDevice));
+  Carve(chain->memory_.view(), sizes, &chain->buffers_);
   SLUICE_RETURN_IF_ERROR(chain->Fill(device));
   return chain;
 }
@@ -87,24 +97,45 @@ Status DraftChain::Fill(device::Device& device) {
       {to(buffers_.zeros, HostView(zeros).bytes), HostView(zeros)}};
   const device::View ids = HostView(shared_.target_ids);
   if (ids.bytes > 0) items.push_back({to(buffers_.target_ids, ids.bytes), ids});
+  std::vector<int32_t> guess_of;
+  if (!buffers_.guess_of.empty()) {
+    guess_of.assign(static_cast<size_t>(shared_.vocab), -1);
+    for (size_t guess = 0; guess < shared_.target_ids.size(); ++guess)
+      guess_of[static_cast<size_t>(shared_.target_ids[guess])] = static_cast<int32_t>(guess);
+    items.push_back({to(buffers_.guess_of, HostView(guess_of).bytes), HostView(guess_of)});
+  }
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
   SLUICE_RETURN_IF_ERROR(device.Copy(*stream, items));
   return stream->Synchronize();
 }
 
 ops::Tensor DraftChain::rows(int64_t drafts) const { return buffers_.rows.Rows(0, drafts); }
-ops::Tensor DraftChain::logits(int64_t drafts) const { return shared_.logits.Rows(0, drafts); }
+ops::Tensor DraftChain::logits(int64_t drafts, int number) const {
+  if (shared_.drawn == 0) return shared_.logits.Rows(0, drafts);
+  return buffers_.drawn.Rows((number - 1) * sequences_, drafts);
+}
 
 Status DraftChain::Next(device::Stream& stream, const StepInputs& given,
                         const model::DeviceBatch& placed, int64_t drafts, const ops::Tensor& ids) {
-  return next_(stream, {.token_ids = placed.token_ids,
+  if (shared_.drawn > 0 && drafts > 0)
+    SLUICE_RETURN_IF_ERROR(
+        resolve_(stream, {given.draft_rows.Rows(0, drafts), shared_.lengths, shared_.known}));
+  return NextBehind(stream, given, placed, drafts, /*number=*/1, placed.token_ids, ids);
+}
+
+// Behind a sequence's last token there stands the guess before this number, or what was drawn.
+Status DraftChain::NextBehind(device::Stream& stream, const StepInputs& given,
+                              const model::DeviceBatch& placed, int64_t drafts, int number,
+                              const ops::Tensor& before, const ops::Tensor& ids) {
+  const int64_t numbers = shared_.known.dims[1];
+  return next_(stream, {.token_ids = before,
                         .query_start = placed.query_start,
                         .positions = placed.positions,
                         .slots = given.slots,
                         .next = given.next,
                         .drafting = given.drafting.Rows(0, drafts),
                         .lengths = shared_.lengths,
-                        .known = shared_.known,
+                        .known = shared_.known.Columns(number - 1, numbers - number + 1),
                         .ids = ids,
                         .rows = buffers_.rows.Rows(0, drafts),
                         .first = buffers_.first.Rows(0, drafts)});
@@ -113,8 +144,9 @@ Status DraftChain::Next(device::Stream& stream, const StepInputs& given,
 Status DraftChain::Keep(device::Stream& stream, const StepInputs& given, int64_t drafts, int number,
                         int moved) {
   ops::Sample::Args sampling;
-  sampling.logits = logits(drafts);
-  sampling.rows = buffers_.sample_rows.Rows(0, drafts);
+  const bool draws = shared_.drawn > 0;
+  sampling.logits = logits(drafts, number);
+  sampling.rows = (draws ? given.draft_rows : buffers_.sample_rows).Rows(0, drafts);
   sampling.outputs = buffers_.outputs.Rows(0, drafts);
   sampling.top_ids = buffers_.top_ids.Rows(0, drafts);
   sampling.top_logprobs = buffers_.top_logprobs.Rows(0, drafts);
@@ -126,7 +158,8 @@ Status DraftChain::Keep(device::Stream& stream, const StepInputs& given, int64_t
                         .moved = moved,
                         .known = shared_.known,
                         .ids = buffers_.ids.Rows(0, drafts),
-                        .first = buffers_.first.Rows(0, drafts)});
+                        .first = buffers_.first.Rows(0, drafts),
+                        .rows = draws ? sampling.rows : ops::Tensor()});
 }
 
 Status DraftChain::Place(device::Stream& stream, const StepInputs& given, int64_t drafts,

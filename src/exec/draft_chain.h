@@ -1,7 +1,8 @@
 // DraftChain: what every proposer on the device does between its passes. It finds where the
 // sequences of a step stand when the step has drawn, takes the likeliest token of each row of
-// logits as a guess to its slot, and places the next pass, of a token of each sequence, behind it.
-// What stands where is known on the device alone. Step thread only.
+// logits, or one that is drawn by its probability, as a guess to its slot, and places the next
+// pass, of a token of each sequence, behind it. What stands where is known on the device alone.
+// Step thread only.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,8 @@
 #include "ops/draft_tokens.h"
 #include "ops/place_tokens.h"
 #include "ops/sampling.h"
+#include "ops/token_counts.h"
+#include "sample/proposals.h"
 
 namespace sluice::exec {
 
@@ -24,24 +27,44 @@ class DraftChain {
     ops::Tensor logits;              // F32 [rows, guesses], of which no row is read any more
     // By guess its id in the model's vocabulary; empty: they are the same.
     std::vector<int32_t> target_ids = {};
+    // So many guesses of a sequence are drawn, by StepInputs::draft_rows, and what they were drawn
+    // from is kept until they are verified; 0: the likeliest are taken.
+    int drawn = 0;
+    int64_t vocab = 0;  // of the model
+  };
+  // What Make takes memory for.
+  struct Sizes {
+    int64_t sequences = 0, table_width = 0;
+    int64_t guesses = 0;    // numbers of a row of logits
+    size_t target_ids = 0;  // of Shared, as the next two
+    int drawn = 0;
+    int64_t vocab = 0;
   };
   static Result<std::unique_ptr<DraftChain>> Make(device::Device& device, int64_t sequences,
                                                   Shared shared,
                                                   std::vector<ops::BindRecord>* records);
   // Device memory that Make takes.
-  static size_t DeviceBytes(int64_t sequences, int64_t table_width, size_t target_ids);
+  static size_t DeviceBytes(const Sizes& sizes);
 
   // Behind a step: rows() and positions of the `drafts` first sequences that guess. `ids` I32
   // [tokens] gets the token behind each of the step's.
   Status Next(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
               int64_t drafts, const ops::Tensor& ids);
+  // Before the guesses of a number above 1, for a head of their own: `ids` gets the token behind
+  // each of `before`, which Next or NextBehind gave for the number before.
+  Status NextBehind(device::Stream& stream, const StepInputs& given,
+                    const model::DeviceBatch& placed, int64_t drafts, int number,
+                    const ops::Tensor& before, const ops::Tensor& ids);
   // I32 [drafts]: of the step, the last token that counts of each sequence that guesses.
   ops::Tensor rows(int64_t drafts) const;
-  // F32 [drafts, guesses]: where a pass leaves the logits of its guesses.
-  ops::Tensor logits(int64_t drafts) const;
-  // Takes the guesses from logits(drafts). Place puts the pass after it `moved` positions further.
+  // F32 [drafts, guesses]: where the pass for guesses of this number, from 1 on, leaves the logits.
+  ops::Tensor logits(int64_t drafts, int number) const;
+  // Takes the guesses from logits(drafts, number). Place puts the pass after it `moved` positions
+  // further.
   Status Keep(device::Stream& stream, const StepInputs& given, int64_t drafts, int number,
               int moved);
+  // What guesses were drawn from: see sample::Sampler::VerifyAgainst; empty where none is drawn.
+  sample::Proposals proposals() const { return {buffers_.drawn, buffers_.guess_of}; }
   // A pass over the last guess of each sequence: all of *batch but its groups, and the inputs of
   // every group that uses the blocks.
   Status Place(device::Stream& stream, const StepInputs& given, int64_t drafts,
@@ -53,9 +76,10 @@ class DraftChain {
     ops::Tensor positions, context, kv_slots, block_table;  // I32, of a token each
     ops::Tensor sample_rows, outputs, top_ids, top_logprobs;
     ops::Tensor target_ids;  // I32 [guesses]; empty: ids are the same
+    ops::Tensor drawn;       // F32 [numbers * sequences, guesses], logits; empty: none is drawn
+    ops::Tensor guess_of;    // I32 [vocab], what target_ids are by id; empty as those
   };
-  static size_t Carve(const device::View& view, int64_t sequences, int64_t table_width,
-                      size_t target_ids, Buffers* buffers);
+  static size_t Carve(const device::View& view, const Sizes& sizes, Buffers* buffers);
   DraftChain(int64_t sequences, Shared shared)
       : sequences_(sequences), shared_(std::move(shared)) {}
   Status Fill(device::Device& device);
@@ -68,6 +92,7 @@ class DraftChain {
   ops::Bound<ops::KeepGuesses> keep_;
   ops::Bound<ops::Sample> sample_;
   ops::Bound<ops::PlaceTokens> place_;
+  ops::Bound<ops::ResolveRows> resolve_;  // of those that are drawn
 };
 
 }  // namespace sluice::exec

@@ -76,6 +76,10 @@ Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
     return Wrong(StrCat("--speculate eagle3 does not work with ",
                         files::ArchitectureName(model.architecture),
                         ", whose layers end in a norm; leave --draft-model out"));
+  if (model.parallel_norms)
+    return Wrong(StrCat("--speculate eagle3 does not work with ",
+                        files::ArchitectureName(model.architecture),
+                        ", whose blocks stand side by side; leave --draft-model out"));
   if (model.residual_scale != 1.0f)
     return Wrong(StrCat("--speculate eagle3 does not work with ",
                         files::ArchitectureName(model.architecture),

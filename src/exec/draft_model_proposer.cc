@@ -13,13 +13,18 @@ size_t IdBytes(int64_t tokens) {
 }  // namespace
 
 size_t DraftModelProposer::DeviceBytes(const files::ModelConfig& config,
-                                       const model::ModelOptions& options, int64_t sequences) {
+                                       const model::ModelOptions& options, int64_t sequences,
+                                       int drawn) {
+  const auto ids = static_cast<int64_t>(config.target_ids.size());
   return IdBytes(options.max_tokens) +
          DraftKv::DeviceBytes(model::LayerGroups(config, options).size(), sequences) +
-         DraftChain::DeviceBytes(
-             sequences,
-             batch::BlocksFor(model::Positions(config, options), options.kernel_block_tokens),
-             config.target_ids.size());
+         DraftChain::DeviceBytes({.sequences = sequences,
+                                  .table_width = batch::BlocksFor(model::Positions(config, options),
+                                                                  options.kernel_block_tokens),
+                                  .guesses = ids > 0 ? ids : config.vocab_size,
+                                  .target_ids = config.target_ids.size(),
+                                  .drawn = drawn,
+                                  .vocab = config.vocab_size});
 }
 
 Result<std::unique_ptr<DraftModelProposer>> DraftModelProposer::Make(
@@ -75,7 +80,7 @@ Status DraftModelProposer::Guess(device::Stream& stream, const StepInputs& given
     SLUICE_RETURN_IF_ERROR(chain_->Place(stream, given, drafts, &batch_, &group));
     batch_.groups.assign(model_.groups().size(), group);
     if (number == 1) batch_.token_ids = given.draft_ids;
-    SLUICE_RETURN_IF_ERROR(model_.Forward(context, batch_, {chain_->logits(drafts)}));
+    SLUICE_RETURN_IF_ERROR(model_.Forward(context, batch_, {chain_->logits(drafts, number)}));
     SLUICE_RETURN_IF_ERROR(chain_->Keep(stream, given, drafts, number, /*moved=*/1));
   }
   return OkStatus();

@@ -27,14 +27,16 @@ class DraftModelProposer final : public DeviceProposer {
   static Result<std::unique_ptr<DraftModelProposer>> Make(device::Device& device,
                                                           const model::Model& model, Shared shared,
                                                           std::vector<ops::BindRecord>* records);
-  // Device memory that Make takes for `sequences`, of options.max_tokens tokens in a step.
+  // Device memory that Make takes for `sequences`, of options.max_tokens tokens in a step, and
+  // DraftChain::Shared::drawn.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            int64_t sequences);
+                            int64_t sequences, int drawn = 0);
 
   Status CopyBlocks(device::Stream& stream, std::span<const kvstore::BlockMove> moves) override;
   Status Propose(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
                  int guesses, model::LayerObserver* observer) override;
   bool failed() const override { return failed_; }
+  sample::Proposals proposals() const override { return chain_->proposals(); }
 
  private:
   DraftModelProposer(const model::Model& model, Shared shared)

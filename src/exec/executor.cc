@@ -12,6 +12,20 @@ Status BuiltOnFailed(uint64_t step) {
   return Status(StatusCode::kDevice, StrCat("it was built on step ", step, ", which failed"));
 }
 
+// REQUIRES: it does not fit.
+EagerSampling ReasonOf(sample::Sampler::Misfit misfit) {
+  switch (misfit) {
+    case sample::Sampler::Misfit::kEdits:
+      return EagerSampling::kEdits;
+    case sample::Sampler::Misfit::kMasks:
+      return EagerSampling::kMasks;
+    case sample::Sampler::Misfit::kDistributions:
+    case sample::Sampler::Misfit::kNone:
+      break;
+  }
+  return EagerSampling::kDistributions;
+}
+
 }  // namespace
 
 RunnerTotals Executor::Totals() const {
@@ -133,7 +147,9 @@ Status Executor::Enqueue(Flight* flight) {
   SLUICE_RETURN_IF_ERROR(flight->marks.Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
   const int64_t start = NowMicros();
+  if (proposer_ != nullptr && proposer_->failed()) sampler_->ForgetGuesses();
   sampler_->Build(plan, &flight->rows);
+  WriteGuessRows(flight);
   flight->waits = flight->rows.waits();
   flight->costs.sample = NowMicros() - start;
   Status status = EnqueueModel(flight);
@@ -141,6 +157,13 @@ Status Executor::Enqueue(Flight* flight) {
     status = flight->waits ? stream_->Record(*flight->modelled) : EnqueueSampling(flight);
   if (!status.ok()) sampler_->Drop(plan, flight->rows);
   return status;
+}
+
+void Executor::WriteGuessRows(Flight* flight) {
+  const PreparedBatch& batch = flight->batch;
+  if (!batch.shape.draws || batch.shape.drafts < 0) return;
+  CarveInputs(batch.host.view(), batch.shape, &on_host_);
+  sampler_->WriteGuessRows(batch.plan, on_host_.draft_rows);
 }
 
 size_t Executor::WriteRows(Flight* flight, const Inputs& inputs) const {
@@ -216,7 +239,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
     SLUICE_RETURN_IF_ERROR(
         sampler_->FetchFixed(*stream_, graphs_->shape(index).tokens, &flight->rows));
   } else {
-    if (fixed) ++eager_samplings_[static_cast<size_t>(flight->misfit) - 1];
+    if (fixed) ++eager_samplings_[static_cast<size_t>(ReasonOf(flight->misfit))];
     const auto rows = static_cast<int64_t>(flight->batch.plan.logits_rows.size());
     SLUICE_RETURN_IF_ERROR(sampler_->Run(*stream_, Logits(rows), &flight->rows));
     if (!flight->batch.plan.tokens.empty()) {

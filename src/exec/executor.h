@@ -33,6 +33,8 @@ struct DraftOf {
   const files::ModelConfig* model = nullptr;
   const files::EagleConfig* eagle = nullptr;
   model::ModelOptions options = {};
+  // Whatever guesses, a head of the model too: DraftChain::Shared::drawn.
+  int drawn = 0;
 
   // Of the model or of the head's layer; null: nothing guesses.
   const files::ModelConfig* config() const { return eagle != nullptr ? &eagle->layer : model; }
@@ -59,6 +61,7 @@ class Executor : public StepRunner {
     // draft model does so, or the model's head, if it was loaded; otherwise no plan asks for any.
     std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
         propose;
+    bool rejects = false;       // drafts are verified by rejection: ops::SampleRow::guess_row
     double drafts_taken = 0.0;  // for load tests: ops::KeepDrawn::Args::taken
     bool time_steps = false;    // fill the times of Totals() where the device has timers
     // Of the model: they say what graphs cannot hold and what scratch memory to reserve. Those of
@@ -137,7 +140,9 @@ class Executor : public StepRunner {
   Status MakeEagle(const Options& options);
   Status MakeHidden(int64_t width);
   Status MakeDraftModel(const Options& options);
-  DraftChain::Shared ChainOver(int group) const;
+  DraftChain::Shared ChainOver(int group, const Options& options) const;
+  // By what a step's guesses are drawn.
+  void WriteGuessRows(Flight* flight);
   Status MakeFlights(int depth);
   Status Sample(Flight* flight, const batch::MaskSet& masks);
   Status Finish(Flight* flight, batch::StepResult* result);
@@ -214,6 +219,7 @@ class Executor : public StepRunner {
   ops::Tensor hidden_;
   std::vector<int> hidden_layers_;
   std::unique_ptr<DeviceProposer> proposer_;  // may be null
+  StepInputs on_host_;                        // scratch of WriteGuessRows
   // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow
   // one another on the stream, so one of each does.
   device::Buffer parameters_, placed_;

@@ -66,9 +66,9 @@ struct TinyExecutor {
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
     // The checkpoint's head guesses, unless something else does.
-    options.mtp_head = draft_tokens > 0 && propose == nullptr && files.config.mtp_heads > 0;
+    if (draft_tokens > 0 && propose == nullptr) options.mtp_heads = files.config.mtp_heads;
     weights::WeightPlan plan =
-        model::PlanWeights(files, *device, options.activation, options.mtp_head).value();
+        model::PlanWeights(files, *device, options.activation, options.mtp_heads).value();
     model = std::move(model::LoadModel(files.config, std::move(plan), *device, options).value());
     std::vector<batch::KvGroup> groups = model->groups();
     for (batch::KvGroup& group : groups) {

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "ops/attention.h"
+#include "ops/latent_attention.h"
 #include "ops/recurrent.h"
 
 namespace sluice::exec {
@@ -42,8 +43,8 @@ Status GraphRunner::Upload(device::Stream& stream, int index, const device::View
 bool GraphRunner::InGraph(const ops::CallList::Call& call) const {
   if (call.graphs != device::GraphSupport::kFull) return false;
   return level_ == device::GraphSupport::kFull ||
-         (call.op != ops::Attention::kName && call.op != ops::ShortConv::kName &&
-          call.op != ops::GatedDelta::kName);
+         (call.op != ops::Attention::kName && call.op != ops::LatentAttention::kName &&
+          call.op != ops::ShortConv::kName && call.op != ops::GatedDelta::kName);
 }
 
 Result<std::vector<GraphRunner::Piece>> GraphRunner::CapturePieces(device::Stream& stream,

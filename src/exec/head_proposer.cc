@@ -7,15 +7,23 @@ namespace sluice::exec {
 
 size_t HeadProposer::Carve(const device::View& view, DType dtype, int64_t width, const Sizes& sizes,
                            Buffers* buffers) {
-  const size_t ids = device::AlignUp(static_cast<size_t>(sizes.tokens) * sizeof(int32_t));
-  if (view.data != nullptr) {
-    device::View behind = view;
-    behind.data += ids;
-    behind.bytes -= ids;
-    buffers->ids = ops::Dense(view, DType::kI32, {sizes.tokens});
-    buffers->hidden = ops::Dense(behind, dtype, {sizes.sequences, width});
-  }
-  return ids + device::AlignUp(RowBytes(dtype, static_cast<size_t>(sizes.sequences * width)));
+  size_t used = 0;
+  const auto take = [&](ops::Tensor Buffers::*to, DType of, std::initializer_list<int64_t> dims) {
+    int64_t count = 1;
+    for (const int64_t dim : dims) count *= dim;
+    device::View part = view;
+    part.data += used;
+    part.bytes -= used;
+    used += device::AlignUp(RowBytes(of, static_cast<size_t>(count)));
+    if (view.data != nullptr) buffers->*to = ops::Dense(part, of, dims);
+  };
+  take(&Buffers::ids, DType::kI32, {sizes.tokens});
+  take(&Buffers::hidden, dtype, {sizes.sequences, width});
+  if (sizes.heads == 1) return used;
+  take(&Buffers::more_ids, DType::kI32, {sizes.tokens});
+  take(&Buffers::every, dtype, {sizes.tokens, width});
+  take(&Buffers::more_every, dtype, {sizes.tokens, width});
+  return used;
 }
 
 size_t HeadProposer::DeviceBytes(const files::ModelConfig& config,
@@ -23,7 +31,14 @@ size_t HeadProposer::DeviceBytes(const files::ModelConfig& config,
   const int32_t width =
       batch::BlocksFor(model::Positions(config, options), options.kernel_block_tokens);
   return Carve({}, options.activation, config.hidden_size, sizes, nullptr) +
-         DraftChain::DeviceBytes(sizes.sequences, width, sizes.target_ids);
+         DraftChain::DeviceBytes({.sequences = sizes.sequences,
+                                  .table_width = width,
+                                  .guesses = sizes.target_ids > 0
+                                                 ? static_cast<int64_t>(sizes.target_ids)
+                                                 : int64_t{config.vocab_size},
+                                  .target_ids = sizes.target_ids,
+                                  .drawn = sizes.drawn,
+                                  .vocab = config.vocab_size});
 }
 
 Result<std::unique_ptr<HeadProposer>> HeadProposer::Make(device::Device& device, DType dtype,
@@ -47,14 +62,16 @@ Status HeadProposer::Guess(device::Stream& stream, const model::DeviceBatch& bat
                            const ops::Tensor& hidden, const StepInputs& given, int number,
                            model::LayerObserver* observer) {
   const int64_t drafts = batch.rows();
+  const int head = std::min(number, shared_.heads) - 1;
   model::ForwardContext context = shared_.context;
   context.stream = &stream;
   context.observer = observer;
   model::DraftOutputs outputs;
-  if (drafts > 0) outputs = {chain_->logits(drafts), buffers_.hidden.Rows(0, drafts)};
-  SLUICE_RETURN_IF_ERROR(shared_.pass(context, batch, hidden, outputs));
+  if (drafts > 0) outputs = {chain_->logits(drafts, number), buffers_.hidden.Rows(0, drafts)};
+  if (number < shared_.heads) outputs.every = buffers_.every.Rows(0, batch.tokens());
+  SLUICE_RETURN_IF_ERROR(shared_.pass(context, batch, hidden, outputs, head));
   if (drafts == 0) return OkStatus();
-  return chain_->Keep(stream, given, drafts, number, /*moved=*/number > 1 ? 1 : 0);
+  return chain_->Keep(stream, given, drafts, number, /*moved=*/number > shared_.heads ? 1 : 0);
 }
 
 Status HeadProposer::Propose(device::Stream& stream, const StepInputs& given,
@@ -84,13 +101,33 @@ Status HeadProposer::GuessAll(device::Stream& stream, const StepInputs& given,
   SLUICE_RETURN_IF_ERROR(chain_->Next(stream, given, placed, drafts, first_pass_.token_ids));
   SLUICE_RETURN_IF_ERROR(
       Guess(stream, first_pass_, shared_.hidden.Rows(0, tokens), given, 1, observer));
+  SLUICE_RETURN_IF_ERROR(PassFurtherHeads(stream, given, placed, drafts, guesses, observer));
   if (drafts == 0) return OkStatus();
   next_pass_.groups.assign(groups, {});
-  for (int number = 2; number <= guesses; ++number) {
+  for (int number = shared_.heads + 1; number <= guesses; ++number) {
     SLUICE_RETURN_IF_ERROR(
         chain_->Place(stream, given, drafts, &next_pass_, &next_pass_.groups[group()]));
     SLUICE_RETURN_IF_ERROR(
         Guess(stream, next_pass_, buffers_.hidden.Rows(0, drafts), given, number, nullptr));
+  }
+  return OkStatus();
+}
+
+Status HeadProposer::PassFurtherHeads(device::Stream& stream, const StepInputs& given,
+                                      const model::DeviceBatch& placed, int64_t drafts, int guesses,
+                                      model::LayerObserver* observer) {
+  const int64_t tokens = placed.tokens();
+  for (int number = 2; number <= shared_.heads; ++number) {
+    // Behind what the last pass read there stands the guess that it gave.
+    first_pass_.token_ids = buffers_.more_ids.Rows(0, tokens);
+    if (number > guesses) drafts = 0;
+    first_pass_.logits_rows = chain_->rows(drafts);
+    SLUICE_RETURN_IF_ERROR(chain_->NextBehind(stream, given, placed, drafts, number,
+                                              buffers_.ids.Rows(0, tokens), first_pass_.token_ids));
+    std::swap(buffers_.ids, buffers_.more_ids);
+    std::swap(buffers_.every, buffers_.more_every);
+    SLUICE_RETURN_IF_ERROR(
+        Guess(stream, first_pass_, buffers_.more_every.Rows(0, tokens), given, number, observer));
   }
   return OkStatus();
 }

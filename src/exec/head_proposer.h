@@ -1,8 +1,13 @@
-// HeadProposer: a head guesses, behind each step, what its sequences draw next: one in the model's
+// HeadProposer: heads guess, behind each step, what its sequences draw next: those in the model's
 // checkpoint, or one of EAGLE-3's form beside it. One pass over the step's tokens, beside what the
-// model gave for them, keeps the head's KV of all positions that count and gives the first guesses;
-// each further guess is a pass over one token of each sequence that goes on guessing, at the
-// position behind, beside what the head gave. Step thread only.
+// model gave for them, keeps the first head's KV of all positions that count and gives the first
+// guesses. Each further head passes over the same positions, with the tokens one further behind,
+// beside what the head before it gave, and gives the guesses of its number. Each guess behind these
+// is a pass of the last head over one token of each sequence that goes on guessing, at the position
+// behind, beside what it gave itself. Step thread only.
+//
+// Where a step ends in the midst of a prompt, heads behind the first see there the one token behind
+// it that is known again and again: their drafts behind such a place may be worse.
 #pragma once
 
 #include <functional>
@@ -17,16 +22,17 @@ namespace sluice::exec {
 
 class HeadProposer final : public DeviceProposer {
  public:
-  // A pass of the head, as model::Model::Draft.
+  // A pass of a head, as model::Model::Draft.
   using Pass = std::function<Status(model::ForwardContext&, const model::DeviceBatch&,
-                                    const ops::Tensor& hidden, const model::DraftOutputs&)>;
+                                    const ops::Tensor& hidden, const model::DraftOutputs&, int)>;
   // What it shares with the executor that owns it: all are on the device and outlive it.
   struct Shared {
     Pass pass;
     model::ForwardContext context;  // without a stream
     DraftChain::Shared chain;       // with the blocks of the head's group
     ops::Tensor hidden;             // [tokens, any]: what a step gives for the first pass
-    int group = 0;                  // of the step, whose blocks the head uses
+    int group = 0;                  // of the step, whose blocks the heads use
+    int heads = 1;
     // The head's KV where it lies apart from the model's: then its groups are counted by
     // themselves, and a pass that meets an error is the last. Null: it is in the model's groups.
     std::unique_ptr<DraftKv> kv;
@@ -35,6 +41,8 @@ class HeadProposer final : public DeviceProposer {
     int64_t tokens = 0;     // of a step
     int64_t sequences = 0;  // that guess
     size_t target_ids = 0;  // DraftChain::Shared::target_ids
+    int drawn = 0;          // DraftChain::Shared::drawn
+    int heads = 1;
   };
   // `width` of what a pass gives, of type `dtype`.
   static Result<std::unique_ptr<HeadProposer>> Make(device::Device& device, DType dtype,
@@ -50,12 +58,16 @@ class HeadProposer final : public DeviceProposer {
   Status Propose(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
                  int guesses, model::LayerObserver* observer) override;
   bool failed() const override { return failed_; }
+  sample::Proposals proposals() const override { return chain_->proposals(); }
 
  private:
   // Tensors of Sizes in memory_; those of a call are their beginnings.
   struct Buffers {
     ops::Tensor ids;     // I32 [tokens]
     ops::Tensor hidden;  // [sequences, width]
+    // Of several heads: what one gives for every token, [tokens, width], and, in turns with that
+    // and with `ids`, what the next one reads.
+    ops::Tensor every, more_every, more_ids;
   };
   static size_t Carve(const device::View& view, DType dtype, int64_t width, const Sizes& sizes,
                       Buffers* buffers);
@@ -65,6 +77,11 @@ class HeadProposer final : public DeviceProposer {
   // One pass, and its guesses to their slots.
   Status Guess(device::Stream& stream, const model::DeviceBatch& batch, const ops::Tensor& hidden,
                const StepInputs& given, int number, model::LayerObserver* observer);
+  // The passes of all heads but the first over the step's tokens, in first_pass_; `drafts` of them
+  // go on guessing, up to number `guesses`.
+  Status PassFurtherHeads(device::Stream& stream, const StepInputs& given,
+                          const model::DeviceBatch& placed, int64_t drafts, int guesses,
+                          model::LayerObserver* observer);
   // Of the head's groups the one that its layer is in.
   int group() const { return shared_.kv == nullptr ? shared_.group : 0; }
 

@@ -55,6 +55,7 @@ InputShape LargestShape(const InputLimits& limits, std::span<const batch::KvGrou
                    .rows = limits.logits_rows,
                    .types = limits.token_types > 0,
                    .drafts = limits.guesses > 0 ? limits.sequences : -1,
+                   .draws = limits.draws,
                    .told = {},
                    .table_widths = TableWidths(groups, limits.positions)};
   for (const int64_t width : shape.table_widths) shape.told.push_back(limits.sequences * width);
@@ -356,6 +357,7 @@ void InputBuilder::SetShape(PreparedBatch* batch) const {
   shape.rows = static_cast<int64_t>(plan.logits_rows.size());
   shape.types = limits_.token_types > 0;
   shape.drafts = -1;
+  shape.draws = limits_.draws;
   if (limits_.guesses > 0) {
     shape.drafts = std::count_if(plan.entries.begin(), plan.entries.end(),
                                  [](const batch::PlanEntry& entry) { return entry.guesses > 0; });

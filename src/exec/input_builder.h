@@ -24,6 +24,7 @@ struct InputLimits {
   int64_t vocab = 0;
   int32_t token_types = 0;  // of the model; 0: tokens have none
   int32_t guesses = 0;      // behind an entry; 0: plans ask for none
+  bool draws = false;       // guesses are drawn by StepInputs::draft_rows, which the caller fills
   size_t behind = 0;        // bytes of staging behind a step's inputs that are the caller's
 };
 

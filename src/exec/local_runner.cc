@@ -24,6 +24,15 @@ constexpr int64_t kExtraLogits = 8 << 20;
 // programs and for what nobody has planned.
 constexpr double kDeviceShare = 0.9;
 
+// A table of positions ends somewhere; other models are only warned of.
+Status CheckPositions(const files::ModelConfig& config, const EngineOptions& options) {
+  const int positions = config.position_rows - config.first_position;
+  if (config.position_rows == 0 || options.max_model_len <= positions) return OkStatus();
+  return InvalidArgument(StrCat("--max-model-len ", options.max_model_len, " is above the ",
+                                positions, " positions that the model has a table of"),
+                         "max-model-len");
+}
+
 // A model that embeds draws no tokens, and may compute each text in one step.
 Status FitEmbedder(const files::ModelConfig& config, EngineOptions* options) {
   if (!config.pooling) return OkStatus();
@@ -33,12 +42,6 @@ Status FitEmbedder(const files::ModelConfig& config, EngineOptions* options) {
                            "speculate");
   }
   options->speculate = "none";
-  const int positions = config.position_rows - config.first_position;
-  if (config.position_rows > 0 && options->max_model_len > positions) {
-    return InvalidArgument(StrCat("--max-model-len ", options->max_model_len, " is above the ",
-                                  positions, " positions that the model has"),
-                           "max-model-len");
-  }
   if (!config.whole_prompts()) return OkStatus();
   if (options->max_model_len > options->max_batch_tokens) {
     return InvalidArgument(
@@ -58,6 +61,11 @@ Status FitEmbedder(const files::ModelConfig& config, EngineOptions* options) {
 // A checkpoint's own heads make the drafts.
 bool DraftsByHead(const EngineOptions& options) { return options.speculate == "mtp"; }
 
+// Each guesses one token at least.
+int HeadsUsed(const files::ModelConfig& config, const EngineOptions& options) {
+  return std::min(config.mtp_heads, options.speculate_tokens);
+}
+
 int DraftTokens(const EngineOptions& options) {
   return options.speculate == "none" ? 0 : options.speculate_tokens;
 }
@@ -69,6 +77,7 @@ Result<Executor::Options> ExecutorOptions(const EngineOptions& options) {
   wanted.graph_chunk_tokens = options.graph_chunk_tokens;
   wanted.draft_tokens = DraftTokens(options);
   wanted.drafts_taken = options.speculate_synthetic;
+  wanted.rejects = options.speculate_verify == "rejection";
   wanted.time_steps = options.time_steps;
   return wanted;
 }
@@ -121,12 +130,13 @@ Result<DraftPlan> PlanDraft(const DraftFiles& draft, const files::ModelFiles& ta
     plan.weights = *std::move(weights);
   }
   plan.of.options.max_logits_rows = options.max_num_seqs;
+  if (options.speculate_verify == "rejection") plan.of.drawn = DraftTokens(options);
   if (options.max_model_len == 0) plan.of.options.max_model_len = target.config.context_length;
   return plan;
 }
 
-// A model that is to be loaded.
-struct Planned {
+// A model whose memory is to be planned.
+struct Target {
   const files::ModelFiles& files;
   const weights::WeightPlan& weights;
   const model::ModelOptions& options;
@@ -152,7 +162,7 @@ Status AddDraft(device::Device& device, const DraftPlan& draft, const EngineOpti
   return OkStatus();
 }
 
-Result<MemoryPlan> PlanFor(device::Device& device, const Planned& target, const DraftPlan& draft,
+Result<MemoryPlan> PlanFor(device::Device& device, const Target& target, const DraftPlan& draft,
                            const EngineOptions& options) {
   const auto& [files, weight_plan, model_options] = target;
   const device::DeviceFacts& facts = device.facts();
@@ -188,7 +198,8 @@ Result<MemoryPlan> PlanFor(device::Device& device, const Planned& target, const 
 
 // Whether the checkpoint has the head that its config tells of: copies of a model often lack it.
 bool HasHead(const files::ModelFiles& files, const device::Device& device, DType activation) {
-  return files.config.mtp_heads > 0 && model::PlanWeights(files, device, activation, true).ok();
+  return files.config.mtp_heads > 0 &&
+         model::PlanWeights(files, device, activation, files.config.mtp_heads).ok();
 }
 
 // What --speculate auto stands for: the checkpoint's head, or else what the host finds where steps
@@ -228,21 +239,29 @@ Status WithForcedOps(const Status& status, const EngineOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
-    const files::ModelFiles& files, const DraftFiles& draft, const EngineOptions& options,
-    std::function<void(int64_t, int64_t)> progress) {
-  std::unique_ptr<LocalRunner> runner(new LocalRunner());
+Result<EngineOptions> LocalRunner::OpenAndDecide(const files::ModelFiles& files,
+                                                 const DraftFiles& draft,
+                                                 const EngineOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options));
-  runner->info_.device_reason = std::move(opened.reason);
-  runner->device_ = std::move(opened.device);
+  info_.device_reason = std::move(opened.reason);
+  device_ = std::move(opened.device);
   EngineOptions decided = options;
+  SLUICE_RETURN_IF_ERROR(CheckPositions(files.config, decided));
   SLUICE_RETURN_IF_ERROR(FitEmbedder(files.config, &decided));
   if (!draft.empty()) {
     decided.speculate = draft.proposer();
   } else if (decided.speculate == "auto") {
-    decided.speculate = AutomaticDrafts(files, *runner->device_,
-                                        ActivationOf(*files.tensors, runner->device_->facts()));
+    decided.speculate =
+        AutomaticDrafts(files, *device_, ActivationOf(*files.tensors, device_->facts()));
   }
+  return decided;
+}
+
+Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
+    const files::ModelFiles& files, const DraftFiles& draft, const EngineOptions& options,
+    std::function<void(int64_t, int64_t)> progress) {
+  std::unique_ptr<LocalRunner> runner(new LocalRunner());
+  SLUICE_ASSIGN_OR_RETURN(EngineOptions decided, runner->OpenAndDecide(files, draft, options));
   Status loaded = runner->LoadModel(files, draft, decided, progress);
   if (loaded.code() == StatusCode::kOutOfMemory && DraftsByHead(decided) &&
       options.speculate == "auto") {
@@ -257,15 +276,37 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
   return runner;
 }
 
-Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& draft,
-                              const EngineOptions& options,
-                              std::function<void(int64_t, int64_t)> progress) {
+Result<MemoryPlan> LocalRunner::Plan(const files::ModelFiles& files, const DraftFiles& draft,
+                                     const EngineOptions& options) {
+  LocalRunner runner;
+  SLUICE_ASSIGN_OR_RETURN(EngineOptions decided, runner.OpenAndDecide(files, draft, options));
+  Status planned = runner.PlanModel(files, draft, decided).status();
+  if (planned.code() == StatusCode::kOutOfMemory && DraftsByHead(decided) &&
+      options.speculate == "auto") {
+    decided.speculate = "none";
+    planned = runner.PlanModel(files, draft, decided).status();
+  }
+  SLUICE_RETURN_IF_ERROR(planned);
+  return std::move(runner.memory_);
+}
+
+Result<LocalRunner::Planned> LocalRunner::PlanModel(const files::ModelFiles& files,
+                                                    const DraftFiles& draft,
+                                                    const EngineOptions& options) {
   device::Device& device = *device_;
   SLUICE_RETURN_IF_ERROR(CheckStateBlock(options.state_block));
   SLUICE_ASSIGN_OR_RETURN(model::ModelOptions model_options,
                           ModelOptionsFor(files, device, options));
   SLUICE_RETURN_IF_ERROR(CheckHead(files, options));
-  model_options.mtp_head = DraftsByHead(options);
+  model_options.mtp_heads = DraftsByHead(options) ? HeadsUsed(files.config, options) : 0;
+  if (options.fake_balance_experts) {
+    if (files.config.experts.count == 0) {
+      return InvalidArgument("--fake-balance-experts: the model has no experts; start without it",
+                             "fake-balance-experts");
+    }
+    LogWarning("--fake-balance-experts: tokens take experts in turn; answers mean nothing");
+    model_options.fake_balance_experts = true;
+  }
   if (options.max_batch_tokens < options.max_num_seqs) {
     return InvalidArgument(
         StrCat("--max-batch-tokens ", options.max_batch_tokens, " is below --max-num-seqs ",
@@ -273,7 +314,7 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& 
         "max-batch-tokens");
   }
   auto weight_plan =
-      model::PlanWeights(files, device, model_options.activation, model_options.mtp_head);
+      model::PlanWeights(files, device, model_options.activation, model_options.mtp_heads);
   if (!weight_plan.ok()) return WithForcedOps(weight_plan.status(), options);
   SLUICE_ASSIGN_OR_RETURN(DraftPlan drafting, PlanDraft(draft, files, device, options));
   auto plan = PlanFor(device, {files, *weight_plan, model_options}, drafting, options);
@@ -281,16 +322,24 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& 
   memory_ = *std::move(plan);
   model_options.max_model_len = memory_.max_model_len;
   model_options.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
-  model_options.records = &bindings_;
+  return Planned{std::move(model_options), *std::move(weight_plan), std::move(drafting)};
+}
+
+Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& draft,
+                              const EngineOptions& options,
+                              std::function<void(int64_t, int64_t)> progress) {
+  SLUICE_ASSIGN_OR_RETURN(Planned planned, PlanModel(files, draft, options));
+  planned.options.records = &bindings_;
   if (progress) {
-    model_options.progress = [&progress](size_t done, size_t total) {
+    planned.options.progress = [&progress](size_t done, size_t total) {
       progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
     };
   }
-  auto model = model::LoadModel(files.config, *std::move(weight_plan), device, model_options);
+  auto model =
+      model::LoadModel(files.config, std::move(planned.weights), *device_, planned.options);
   if (!model.ok()) return WithForcedOps(model.status(), options);
   model_ = *std::move(model);
-  return draft.empty() ? OkStatus() : LoadDraft(std::move(drafting), options);
+  return draft.empty() ? OkStatus() : LoadDraft(std::move(planned.draft), options);
 }
 
 Status LocalRunner::LoadDraft(DraftPlan plan, const EngineOptions& options) {
@@ -371,11 +420,18 @@ Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
   return std::unique_ptr<StepRunner>(std::move(runner));
 }
 
+Result<MemoryNeed> PlanRunner(const files::ModelFiles& files, const DraftFiles& draft,
+                              const EngineOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(const MemoryPlan plan, LocalRunner::Plan(files, draft, options));
+  return MemoryNeed{plan.weight_bytes, plan.bytes, plan.step_bytes};
+}
+
 Result<size_t> WeightBytesOn(device::Device& device, const files::ModelFiles& files) {
   const DType activation = ActivationOf(*files.tensors, device.facts());
   SLUICE_ASSIGN_OR_RETURN(
       const weights::WeightPlan plan,
-      model::PlanWeights(files, device, activation, HasHead(files, device, activation)));
+      model::PlanWeights(files, device, activation,
+                         HasHead(files, device, activation) ? files.config.mtp_heads : 0));
   return plan.bytes;
 }
 

@@ -31,6 +31,10 @@ class LocalRunner : public StepRunner {
                                                    const EngineOptions& options,
                                                    std::function<void(int64_t, int64_t)> progress);
 
+  // As PlanRunner.
+  static Result<MemoryPlan> Plan(const files::ModelFiles& files, const DraftFiles& draft,
+                                 const EngineOptions& options);
+
   const RunnerInfo& Info() const override { return info_; }
   RunnerTotals Totals() const override { return executor_->Totals(); }
   uint64_t WeightsVersion() const override { return executor_->WeightsVersion(); }
@@ -39,7 +43,20 @@ class LocalRunner : public StepRunner {
   }
 
  private:
+  // A model that is to be loaded, with what guesses beside it.
+  struct Planned {
+    model::ModelOptions options;
+    weights::WeightPlan weights;
+    DraftPlan draft;
+  };
+
   LocalRunner() = default;
+  // Opens the device. Gives the options with what they leave to the model and the device.
+  Result<EngineOptions> OpenAndDecide(const files::ModelFiles& files, const DraftFiles& draft,
+                                      const EngineOptions& options);
+  // Plans the memory, too.
+  Result<Planned> PlanModel(const files::ModelFiles& files, const DraftFiles& draft,
+                            const EngineOptions& options);
   Status LoadModel(const files::ModelFiles& files, const DraftFiles& draft,
                    const EngineOptions& options, std::function<void(int64_t, int64_t)> progress);
   Status LoadDraft(DraftPlan plan, const EngineOptions& options);

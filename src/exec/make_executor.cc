@@ -16,7 +16,7 @@ namespace sluice::exec {
 namespace {
 
 InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions& options,
-                     int max_num_seqs, bool guesses) {
+                     int max_num_seqs, bool guesses, bool draws = false) {
   InputLimits limits;
   limits.tokens = options.max_tokens;
   limits.sequences = max_num_seqs;
@@ -25,7 +25,8 @@ InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions
   limits.positions = model::Positions(config, options);
   limits.vocab = config.vocab_size;
   limits.token_types = config.token_types;
-  limits.guesses = guesses || options.mtp_head ? limits::kDraftTokensMax : 0;
+  limits.guesses = guesses || options.mtp_heads > 0 ? limits::kDraftTokensMax : 0;
+  limits.draws = draws;
   return limits;
 }
 
@@ -118,22 +119,30 @@ int64_t HiddenWidth(const files::EagleConfig& eagle) {
   return int64_t{files::kEagleLayers} * eagle.target_hidden_size;
 }
 
-HeadProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs,
+HeadProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs, int drawn,
                                   size_t target_ids = 0) {
-  return {.tokens = options.max_tokens, .sequences = max_num_seqs, .target_ids = target_ids};
+  return {.tokens = options.max_tokens,
+          .sequences = max_num_seqs,
+          .target_ids = target_ids,
+          .drawn = drawn,
+          .heads = std::max(1, options.mtp_heads)};
 }
+
+// See DraftChain::Shared.
+int DrawnOf(const Executor::Options& options) { return options.rejects ? options.draft_tokens : 0; }
 
 // Of what guesses beside a model of `options`, without its workspace.
 size_t DraftBytes(const DraftOf& draft, const model::ModelOptions& options, int max_num_seqs) {
   if (draft.config() == nullptr) return 0;
   const size_t rope = model::RopeTableBytes(*draft.config(), draft.options);
   if (draft.eagle == nullptr)
-    return rope + DraftModelProposer::DeviceBytes(*draft.model, draft.options, max_num_seqs);
+    return rope +
+           DraftModelProposer::DeviceBytes(*draft.model, draft.options, max_num_seqs, draft.drawn);
   const size_t ids = draft.eagle->target_ids.size();
   return rope + HiddenBytes(HiddenWidth(*draft.eagle), options) +
          DraftKv::DeviceBytes(/*groups=*/1, max_num_seqs) +
          HeadProposer::DeviceBytes(draft.eagle->layer, draft.options,
-                                   ProposerSizes(draft.options, max_num_seqs, ids));
+                                   ProposerSizes(draft.options, max_num_seqs, draft.drawn, ids));
 }
 
 // For people: what runs between the graphs of a step and why, or nothing.
@@ -183,9 +192,10 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
   const int64_t model = config.num_layers * kLaunchesOfLayer + kLaunchesOfStep;
   // Sampling has a graph for each number of guesses, and of the head's KV alone.
   int64_t sampling = 0;
-  const bool head = model_options.mtp_head || draft.eagle != nullptr;
+  const int heads = model_options.mtp_heads;
+  const bool head = heads > 0 || draft.eagle != nullptr;
   for (int guesses = 0; head && guesses <= options.draft_tokens; ++guesses)
-    sampling += kLaunchesOfStep + std::max(1, guesses) * kLaunchesOfGuess;
+    sampling += kLaunchesOfStep + std::max({1, heads, guesses}) * kLaunchesOfGuess;
   for (int guesses = 0; draft.model != nullptr && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep +
                 (1 + guesses) * (draft.model->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
@@ -199,17 +209,19 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
                              int max_num_seqs, const DraftOf& draft) {
   const std::vector<batch::KvGroup> groups = model::LayerGroups(config, options);
   const size_t head =
-      !options.mtp_head
+      options.mtp_heads == 0
           ? 0
           : HiddenBytes(config.hidden_size, options) +
-                HeadProposer::DeviceBytes(config, options, ProposerSizes(options, max_num_seqs));
+                HeadProposer::DeviceBytes(config, options,
+                                          ProposerSizes(options, max_num_seqs, draft.drawn));
   size_t workspace = model::WorkspaceBytes(config, options);
   if (draft.config() != nullptr)
     workspace = std::max(workspace, model::WorkspaceBytes(*draft.config(), draft.options));
   return head + DraftBytes(draft, options, max_num_seqs) + workspace +
          LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
-         InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config() != nullptr))
+         InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config() != nullptr,
+                                      draft.drawn > 0))
              .sum() +
          groups.size() * PlanBytes(max_num_seqs);
 }
@@ -220,7 +232,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
   const bool beside = wanted.draft_model != nullptr || wanted.eagle_head != nullptr;
-  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs, beside);
+  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs, beside, wanted.rejects);
   if (limits.guesses > 0 || wanted.propose != nullptr) limits.guesses = wanted.draft_tokens;
   executor->guesses_ = limits.guesses;
   if (device.facts().device_memory) limits.behind = SamplingBytes(limits.logits_rows);
@@ -228,6 +240,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   sample::Sampler::Options sampling = SamplingOf(model.config(), options, max_num_seqs);
   sampling.records = wanted.bindings;
   sampling.drafts_taken = wanted.drafts_taken;
+  sampling.rejects = wanted.rejects;
   SLUICE_ASSIGN_OR_RETURN(executor->sampler_, sample::Sampler::Make(device, sampling));
   executor->propose_ = wanted.propose;
   SLUICE_ASSIGN_OR_RETURN(executor->stream_, device.CreateStream());
@@ -254,6 +267,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   }
   SLUICE_RETURN_IF_ERROR(executor->MakeVectors(max_num_seqs));
   SLUICE_RETURN_IF_ERROR(executor->MakeProposer(wanted));
+  if (executor->proposer_) executor->sampler_->VerifyAgainst(executor->proposer_->proposals());
   if (wanted.time_steps) {
     auto timer = StepTimer::Make(device);
     if (!timer.ok() && timer.status().code() != StatusCode::kUnimplemented) return timer.status();
@@ -313,15 +327,17 @@ Status Executor::MakeProposer(const Options& wanted) {
   if (wanted.draft_tokens == 0) return OkStatus();
   if (wanted.draft_model != nullptr) return MakeDraftModel(wanted);
   if (wanted.eagle_head != nullptr) return MakeEagle(wanted);
-  return model_.options().mtp_head ? MakeHead(wanted) : OkStatus();
+  return model_.options().mtp_heads > 0 ? MakeHead(wanted) : OkStatus();
 }
 
-DraftChain::Shared Executor::ChainOver(int group) const {
+DraftChain::Shared Executor::ChainOver(int group, const Options& wanted) const {
   return {.lengths = sampler_->lengths(),
           .known = sampler_->tokens(),
           .table = tables_[group],
           .placing = PlacingOf(store_.groups()[group]),
-          .logits = Logits(model_.options().max_logits_rows)};
+          .logits = Logits(model_.options().max_logits_rows),
+          .drawn = DrawnOf(wanted),
+          .vocab = model_.vocab_size()};
 }
 
 // For `width` numbers of each token of a step.
@@ -338,15 +354,16 @@ Status Executor::MakeHead(const Options& wanted) {
   const model::ModelOptions& options = model_.options();
   SLUICE_RETURN_IF_ERROR(MakeHidden(model_.config().hidden_size));
   HeadProposer::Shared shared;
-  shared.pass = [this](auto&... call) { return model_.Draft(call...); };
+  shared.pass = [this](auto&&... call) { return model_.Draft(call...); };
   shared.context = Context(*stream_);
   shared.group = model_.group_of(model_.config().num_layers);
-  shared.chain = ChainOver(shared.group);
+  shared.heads = options.mtp_heads;
+  shared.chain = ChainOver(shared.group, wanted);
   shared.hidden = hidden_;
   SLUICE_ASSIGN_OR_RETURN(
       proposer_, HeadProposer::Make(device_, options.activation, model_.config().hidden_size,
-                                    ProposerSizes(options, wanted.max_num_seqs), std::move(shared),
-                                    wanted.bindings));
+                                    ProposerSizes(options, wanted.max_num_seqs, DrawnOf(wanted)),
+                                    std::move(shared), wanted.bindings));
   return OkStatus();
 }
 
@@ -356,22 +373,24 @@ Status Executor::MakeEagle(const Options& wanted) {
   SLUICE_RETURN_IF_ERROR(MakeHidden(HiddenWidth(config)));
   hidden_layers_ = config.hidden_layers;
   HeadProposer::Shared shared;
-  shared.pass = [&head](auto&... call) { return head.Draft(call...); };
+  shared.pass = [&head](auto& context, auto& batch, auto& hidden, auto& outputs, int) {
+    return head.Draft(context, batch, hidden, outputs);
+  };
   shared.group = FollowedGroup(store_.groups());
   CHECK(shared.group >= 0, "the model has no group of full attention");
   SLUICE_ASSIGN_OR_RETURN(
       shared.kv, DraftKv::Make(device_, *wanted.draft_store, shared.group, wanted.max_num_seqs));
   shared.context = shared.kv->Context(*stream_, workspace_.view());
-  shared.chain = ChainOver(shared.group);
+  shared.chain = ChainOver(shared.group, wanted);
   shared.chain.logits =
       ops::Dense(logits_.view(), DType::kF32, {wanted.max_num_seqs, config.draft_vocab_size});
   shared.chain.target_ids = config.target_ids;
   shared.hidden = hidden_;
   SLUICE_ASSIGN_OR_RETURN(
-      proposer_, HeadProposer::Make(
-                     device_, head.options().activation, config.layer.hidden_size,
-                     ProposerSizes(head.options(), wanted.max_num_seqs, config.target_ids.size()),
-                     std::move(shared), wanted.bindings));
+      proposer_, HeadProposer::Make(device_, head.options().activation, config.layer.hidden_size,
+                                    ProposerSizes(head.options(), wanted.max_num_seqs,
+                                                  DrawnOf(wanted), config.target_ids.size()),
+                                    std::move(shared), wanted.bindings));
   return OkStatus();
 }
 
@@ -380,7 +399,7 @@ Status Executor::MakeDraftModel(const Options& wanted) {
   CHECK(group >= 0, "the model has no group of full attention");
   DraftModelProposer::Shared shared;
   shared.workspace = workspace_.view();
-  shared.chain = ChainOver(group);
+  shared.chain = ChainOver(group, wanted);
   const std::vector<int32_t>& ids = wanted.draft_model->config().target_ids;
   if (!ids.empty()) {
     shared.chain.logits = ops::Dense(logits_.view(), DType::kF32,

@@ -2,6 +2,7 @@
 // loads the model and warms up. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,15 @@ Result<std::unique_ptr<StepRunner>> OpenRunner(const files::ModelFiles& files,
                                                const DraftFiles& draft,
                                                const EngineOptions& options,
                                                std::function<void(int64_t, int64_t)> progress);
+
+// What a runner takes of its device's memory, in bytes.
+struct MemoryNeed {
+  size_t weight_bytes = 0, kv_bytes = 0;
+  size_t step_bytes = 0;  // the buffers of a step
+};
+// What OpenRunner would plan now, a draft included. Opens the device, and loads nothing.
+Result<MemoryNeed> PlanRunner(const files::ModelFiles& files, const DraftFiles& draft,
+                              const EngineOptions& options);
 
 // The backends in this program, as --device names them.
 std::vector<std::string> Backends();

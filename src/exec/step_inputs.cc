@@ -2,25 +2,26 @@
 
 #include "base/check.h"
 #include "device/alignment.h"
+#include "ops/sample_row.h"
 
 namespace sluice::exec {
 namespace {
 
-// Hands out I32 arrays of a buffer, in order, each aligned to device::kAlignment.
+// Hands out arrays of a buffer, in order, each aligned to device::kAlignment.
 class Carver {
  public:
   explicit Carver(const device::View& view) : view_(view) {}
-  ops::Tensor Take(std::initializer_list<int64_t> dims) {
+  ops::Tensor Take(std::initializer_list<int64_t> dims, DType dtype = DType::kI32) {
     int64_t count = 1;
     for (const int64_t dim : dims) count *= dim;
     device::View part = view_;
-    part.bytes = count * sizeof(int32_t);
+    part.bytes = RowBytes(dtype, static_cast<size_t>(count));
     const size_t at = used_;
     used_ += device::AlignUp(part.bytes);
     if (view_.data == nullptr) return {};
     part.data += at;
     CHECK(used_ <= view_.bytes, "inputs take ", used_, " of ", view_.bytes, " bytes");
-    return ops::Dense(part, DType::kI32, dims);
+    return ops::Dense(part, dtype, dims);
   }
   size_t used() const { return used_; }
 
@@ -46,6 +47,8 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs
     inputs->draft_start = carver.Take({shape.drafts + 1});
     inputs->draft_slots = carver.Take({shape.drafts});
     inputs->draft_ids = carver.Take({shape.drafts});
+    if (shape.draws)
+      inputs->draft_rows = carver.Take({shape.drafts, int64_t{sizeof(ops::SampleRow)}}, DType::kU8);
   }
   inputs->groups.resize(shape.told.size());
   for (size_t g = 0; g < shape.told.size(); ++g) {

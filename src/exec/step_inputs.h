@@ -28,7 +28,10 @@ struct StepInputs {
   // Of those that guess, a token each: [drafts + 1] and [drafts].
   ops::Tensor draft_start, draft_slots;
   ops::Tensor draft_ids;  // [drafts]: names what they draw, as in `token_ids`; 0: none
-  struct Group {          // see ops::PlaceTokens::Args
+  // U8 [drafts, sizeof(SampleRow)]: how guesses are drawn (sample::Sampler::WriteGuessRows); empty
+  // where the likeliest are taken.
+  ops::Tensor draft_rows;
+  struct Group {  // see ops::PlaceTokens::Args
     ops::Tensor told_start, told_first, told;
   };
   std::vector<Group> groups;
@@ -39,6 +42,7 @@ struct InputShape {
   int64_t tokens = 0, sequences = 0, rows = 0;
   bool types = false;                 // tokens have types
   int64_t drafts = -1;                // sequences that guess; -1: nothing ever does
+  bool draws = false;                 // guesses are drawn
   std::vector<int64_t> told;          // by group: block ids that there is room for
   std::vector<int64_t> table_widths;  // by group: ids of a row of the step's tables
 };

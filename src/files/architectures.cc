@@ -1,39 +1,18 @@
 #include "files/architectures.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "files/architecture_parts.h"
+#include "files/encoder_architectures.h"
+
 namespace sluice::files {
 namespace {
 
-constexpr HfBias kAttentionBias = {.key = "attention_bias"}, kMlpBias = {.key = "mlp_bias"};
-constexpr HfBiases kQkvBiases = {.qkv = {.otherwise = true}};
-constexpr HfBiases kAttentionBiases = {.qkv = kAttentionBias, .output = kAttentionBias};
-constexpr HfBiases kAttentionMlpBiases = {
-    .qkv = kAttentionBias, .output = kAttentionBias, .mlp = kMlpBias};
-// Where one key is about all of them, which have one unless it says otherwise, or have none.
-constexpr HfBiases AllBiases(HfBias bias) { return {.qkv = bias, .output = bias, .mlp = bias}; }
-
-constexpr HfTensors kGemmaTensors = {.mlp_norm = "pre_feedforward_layernorm"};
-constexpr HfKeys kGemmaKeys = {.activation = "hidden_activation"};
-constexpr HfKeys kLayerNormKeys = {.norm_eps = "layer_norm_eps"};
-
-constexpr HfExperts kQwenExperts = {.layers = ExpertLayers::kSparse};
-constexpr HfExperts kQwenSharedExperts = {.layers = ExpertLayers::kSparse,
-                                          .shared = "mlp.shared_expert.",
-                                          .shared_gate = "mlp.shared_expert_gate"};
-constexpr HfExperts kQwenNextExperts = {.layers = ExpertLayers::kSparse,
-                                        .renormalize = true,
-                                        .shared = "mlp.shared_expert.",
-                                        .shared_gate = "mlp.shared_expert_gate"};
-constexpr HfExperts kMixtralExperts = {.layers = ExpertLayers::kEvery,
-                                       .renormalize = true,
-                                       .width_key = "intermediate_size",
-                                       .block = "block_sparse_moe.",
-                                       .gate = "w1",
-                                       .up = "w3",
-                                       .down = "w2"};
-
 // clang-format would put each row on as few lines as it can.
 // clang-format off
-constexpr ArchitectureInfo kTable[] = {
+constexpr ArchitectureInfo kDecoderRows[] = {
     // Llama 2 and 3, SmolLM 1 and 2, and others of that form ("Llama 2: Open Foundation and
     // Fine-Tuned Chat Models"): pre-norm, RoPE, grouped queries, SiLU.
     {.architecture = Architecture::kLlama, .name = "llama",
@@ -97,7 +76,7 @@ constexpr ArchitectureInfo kTable[] = {
                      .heads = 32, .context = 4096, .norm_eps = 1e-5f, .bos_id = 1,
                      .eos_id = 32000},
      .gguf_name = "phi3", .layers = LayerRule::kWindow, .qkv = QkvLayout::kStacked,
-     .gate_up_stacked = true},
+     .gguf_qkv = QkvLayout::kStacked, .gate_up_stacked = true},
     // SmolLM3: Llama's form without RoPE in every fourth layer.
     {.architecture = Architecture::kSmolLM3, .name = "smollm3",
      .hf_names = {{{"SmolLM3ForCausalLM", "smollm3"}}},
@@ -125,7 +104,7 @@ constexpr ArchitectureInfo kTable[] = {
                      .heads = 32, .kv_heads = 32, .context = 4096, .norm_eps = 1e-5f,
                      .rotary_portion = 0.25, .bos_id = 0, .eos_id = 0},
      .hf_keys = kLayerNormKeys, .norm = ModelNorm::kLayer,
-     .hf_biases = {.qkv = {.key = "use_qkv_bias"}}},
+     .hf_biases = {.qkv = {.key = "use_qkv_bias"}}, .hf_parallel_key = "use_parallel_residual"},
     // MiMo 7B ("MiMo: Unlocking the Reasoning Potential of Language Model"): Qwen 2's form, with heads
     // of a layer each that guess further tokens.
     {.architecture = Architecture::kMiMo, .name = "mimo",
@@ -314,9 +293,7 @@ constexpr ArchitectureInfo kTable[] = {
                      .rotary_portion = 0.5, .experts = 128, .experts_per_token = 8,
                      .expert_width = 1408},
      .hf_biases = {.qkv = kAttentionBias},
-     .hf_experts = {.layers = ExpertLayers::kBehindDense, .renormalize = true,
-                    .score = RouterScore::kSigmoid, .bias = "gate.e_score_correction_bias",
-                    .shared = "mlp.shared_experts."},
+     .hf_experts = kGlmExperts,
      .qk_norm = QkNormKind::kHead, .hf_qk_norm_key = "use_qk_norm"},
     // MiniMax-M2: RMSNorm over all heads of Q and K, partial rotation, in every layer experts by the
     // sigmoid with a bias.
@@ -331,42 +308,266 @@ constexpr ArchitectureInfo kTable[] = {
                     .block = "block_sparse_moe.", .bias = "e_score_correction_bias", .gate = "w1",
                     .up = "w3", .down = "w2"},
      .qk_norm = QkNormKind::kWidth},
-    // BERT and MiniLM ("BERT: Pre-training of Deep Bidirectional Transformers for Language
-    // Understanding"): embeds texts.
-    {.architecture = Architecture::kBert, .name = "bert",
-     .hf_names = {{{"BertModel", "bert"},
-                   {"BertForMaskedLM", "bert"},
-                   {"BertForSequenceClassification", "bert"}}},
-     .hf_defaults = {.vocab = 30522, .hidden = 768, .intermediate = 3072, .layers = 12,
-                     .heads = 12, .context = 512, .norm_eps = 1e-12f},
-     .hf_keys = kLayerNormKeys, .norm = ModelNorm::kLayer, .encoder = true,
-     .layers = LayerRule::kNoRope, .hf_biases = AllBiases({.otherwise = true}), .plain_mlp = true,
+    // gpt-oss ("gpt-oss-120b & gpt-oss-20b Model Card"): every other layer sees a window, a sink in each
+    // head's softmax, experts with biases and a clamped SwiGLU, which are published in MXFP4.
+    {.architecture = Architecture::kGptOss, .name = "gpt_oss",
+     .hf_names = {{{"GptOssForCausalLM", "gpt_oss"}}},
+     .hf_defaults = {.vocab = 201088, .hidden = 2880, .intermediate = 2880, .layers = 36,
+                     .heads = 64, .kv_heads = 8, .head_dim = 64, .context = 131072,
+                     .norm_eps = 1e-5f, .rope_theta = 150000.0f, .window = 128, .experts = 128,
+                     .experts_per_token = 4},
+     .gguf_name = "gpt-oss", .gguf_mlp_norm = "post_attention_norm",
+     .hf_keys = {.activation = ""}, .layers = LayerRule::kPeriodicWindow, .window_period = 2,
+     .hf_biases = {.qkv = {.key = "attention_bias", .otherwise = true},
+                   .output = {.key = "attention_bias", .otherwise = true}},
+     .hf_experts = {.layers = ExpertLayers::kEvery, .renormalize = true,
+                    .width_key = "intermediate_size", .router = "router",
+                    .stacked_gate_up = "experts.gate_up_proj",
+                    .stacked_down = "experts.down_proj", .transposed = true, .interleaved = true,
+                    .product_biases = true},
+     .gguf_experts = true, .attention_sinks = true,
+     .activation = ActivationKind::kClampedSwiglu},
+    // DeepSeek V2 and V2-Lite ("DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts
+    // Language Model"): latent attention, behind a dense layer experts by a softmax, of some groups.
+    {.architecture = Architecture::kDeepseekV2, .name = "deepseek_v2",
+     .hf_names = {{{"DeepseekV2ForCausalLM", "deepseek_v2"}}},
+     .hf_defaults = {.vocab = 102400, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 2048, .bos_id = 1, .eos_id = 2, .experts = 64,
+                     .experts_per_token = 6, .expert_width = 1407},
+     .hf_interleaved = true,
+     .hf_experts = {.layers = ExpertLayers::kBehindDense, .dense_layers = 0,
+                    .shared = "mlp.shared_experts."},
+     .latent = kDeepseekLatent},
+    // DeepSeek V3 and R1 ("DeepSeek-V3 Technical Report"), Moonlight: V2's form with experts by the
+    // sigmoid with a bias. Layers that guess further tokens are left out.
+    {.architecture = Architecture::kDeepseekV3, .name = "deepseek_v3",
+     .hf_names = {{{"DeepseekV3ForCausalLM", "deepseek_v3"}}},
+     .hf_defaults = {.vocab = 129280, .hidden = 7168, .intermediate = 18432, .layers = 61,
+                     .heads = 128, .context = 4096, .bos_id = 0, .eos_id = 1, .experts = 256,
+                     .experts_per_token = 8, .expert_width = 2048},
+     .hf_interleaved = true,
+     .hf_experts = {.layers = ExpertLayers::kBehindDense, .renormalize = true,
+                    .score = RouterScore::kSigmoid, .bias = "gate.e_score_correction_bias",
+                    .dense_layers = 3, .shared = "mlp.shared_experts."},
+     .latent = kDeepseekLatent},
+    // GLM-4.7-Flash: GLM-4.5's experts behind DeepSeek's latent attention.
+    {.architecture = Architecture::kGlm4MoeLite, .name = "glm4_moe_lite",
+     .hf_names = {{{"Glm4MoeLiteForCausalLM", "glm4_moe_lite"}}},
+     .hf_defaults = {.vocab = 154880, .hidden = 2048, .intermediate = 10240, .layers = 47,
+                     .heads = 20, .context = 202752, .norm_eps = 1e-5f, .bos_id = 0, .eos_id = 1,
+                     .experts = 64, .experts_per_token = 4, .expert_width = 1536},
+     .hf_interleaved = true, .hf_experts = kGlmExperts,
+     .latent = {.kv_rank = 512, .q_rank = 768, .nope_dim = 192, .rope_dim = 64,
+                .value_dim = 256}},
+    // Youtu-LLM ("Youtu-LLM: Unlocking the Native Agentic Potential for Lightweight Large Language
+    // Models"): latent attention without experts.
+    {.architecture = Architecture::kYoutu, .name = "youtu",
+     .hf_names = {{{"YoutuForCausalLM", "youtu"}}},
+     .hf_defaults = {.vocab = 128256, .hidden = 2048, .intermediate = 6144, .layers = 32,
+                     .heads = 16, .context = 131072, .bos_id = 128000, .eos_id = 128001,
+                     .tied = true},
+     .hf_interleaved = true, .latent = kDeepseekLatent},
+    // dots.llm1 ("dots.llm1 Technical Report"): Qwen 3's attention and DeepSeek-V3's experts.
+    {.architecture = Architecture::kDots1, .name = "dots1",
+     .hf_names = {{{"Dots1ForCausalLM", "dots1"}}},
+     .hf_defaults = {.vocab = 152064, .hidden = 4608, .intermediate = 10944, .layers = 62,
+                     .heads = 32, .kv_heads = 32, .context = 2048, .window = 4096,
+                     .expert_width = 1408},
+     .layers = LayerRule::kUpperWindow, .hf_biases = kAttentionBiases,
+     .hf_experts = {.layers = ExpertLayers::kBehindDense, .score = RouterScore::kSigmoid,
+                    .bias = "gate.e_score_correction_bias", .dense_layers = 0,
+                    .shared = "mlp.shared_experts."},
+     .qk_norm = QkNormKind::kHead},
+    // Qwen 3.5 without experts, text: Qwen3-Next's layers, whose matrices lie apart.
+    {.architecture = Architecture::kQwen35, .name = "qwen3_5",
+     .hf_names = {{{"Qwen3_5ForCausalLM", "qwen3_5_text"},
+                   {"Qwen3_5ForConditionalGeneration", "qwen3_5"}}},
+     .hf_defaults = {.vocab = 248320, .hidden = 4096, .intermediate = 12288, .layers = 32,
+                     .heads = 16, .kv_heads = 4, .head_dim = 256, .context = 32768,
+                     .rotary_portion = 0.25},
+     .layers = LayerRule::kPeriodicLinear, .qk_norm = QkNormKind::kHead, .hf_norms_add_one = true,
+     .attention_gate = true, .linear_apart = true, .in_multimodal = true},
+    // Llama 4, text: three layers of four rotate and see a chunk of their tokens, in the fourth queries
+    // grow with their position; experts, beside one for all tokens, read a token times its weight.
+    {.architecture = Architecture::kLlama4, .name = "llama4",
+     .hf_names = {{{"Llama4ForCausalLM", "llama4_text"},
+                   {"Llama4ForConditionalGeneration", "llama4"}}},
+     .hf_defaults = {.vocab = 202048, .hidden = 5120, .intermediate = 16384, .layers = 48,
+                     .heads = 40, .kv_heads = 8, .head_dim = 128, .context = 131072,
+                     .norm_eps = 1e-5f, .rope_theta = 500000.0f, .window = 8192, .bos_id = 1,
+                     .eos_id = 2, .experts = 16, .experts_per_token = 1, .expert_width = 8192},
+     .gguf_name = "llama4", .gguf_interleaved = true, .hf_interleaved = true,
+     .hf_keys = {.intermediate = "intermediate_size_mlp"},
+     .hf_tensors = {.gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj",
+                    .down = "feed_forward.down_proj"},
+     .layers = LayerRule::kPeriodicChunks, .window_period = 4, .hf_biases = kAttentionBiases,
+     .hf_experts = {.layers = ExpertLayers::kInterleaved, .score = RouterScore::kSigmoid,
+                    .width_key = "intermediate_size", .block = "feed_forward.", .router = "router",
+                    .stacked_gate_up = "experts.gate_up_proj",
+                    .stacked_down = "experts.down_proj", .transposed = true,
+                    .weighs_inputs = true, .shared_count = 1,
+                    .shared = "feed_forward.shared_expert."},
+     .gguf_experts = true, .qk_norm = QkNormKind::kHeadPlain, .hf_qk_norm_key = "use_qk_norm",
+     .in_multimodal = true},
+    // Hunyuan 0.5B to 7B ("Hunyuan-A13B Technical Report"): Llama's form with RMSNorm on each head of Q
+    // and K behind RoPE.
+    {.architecture = Architecture::kHunyuanDense, .name = "hunyuan_v1_dense",
+     .hf_names = {{{"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense"}}},
+     .hf_defaults = {.vocab = 290943, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 2048, .norm_eps = 1e-5f, .bos_id = 1, .eos_id = 2},
+     .gguf_name = "hunyuan-dense", .hf_tensors = kHunyuanTensors, .hf_biases = kAttentionBiases,
+     .qk_norm = QkNormKind::kHead, .qk_norm_behind_rope = true},
+    // Hunyuan-A13B: that with experts in every layer, beside one that every token takes.
+    {.architecture = Architecture::kHunyuanMoe, .name = "hunyuan_v1_moe",
+     .hf_names = {{{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe"}}},
+     .hf_defaults = {.vocab = 290943, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 2048, .norm_eps = 1e-5f, .bos_id = 1, .eos_id = 2,
+                     .experts = 1, .experts_per_token = 1},
+     .gguf_name = "hunyuan-moe", .hf_tensors = kHunyuanTensors, .hf_biases = kAttentionBiases,
+     .hf_experts = {.layers = ExpertLayers::kEvery, .renormalize = true,
+                    .width_key = "intermediate_size", .router = "gate.wg", .shared_count_key = "",
+                    .shared_count = 1, .shared = "mlp.shared_mlp."},
+     .gguf_experts = true, .qk_norm = QkNormKind::kHead, .qk_norm_behind_rope = true},
+    // ERNIE 4.5 with experts ("ERNIE 4.5 Technical Report"): ERNIE 4.5's form; behind dense layers
+    // experts by a softmax to which a bias is added, beside some that every token takes.
+    {.architecture = Architecture::kErnie45Moe, .name = "ernie4_5_moe",
+     .hf_names = {{{"Ernie4_5_MoeForCausalLM", "ernie4_5_moe"}}},
+     .hf_defaults = {.vocab = 103424, .hidden = 2560, .intermediate = 12288, .layers = 28,
+                     .heads = 20, .kv_heads = 4, .context = 131072, .norm_eps = 1e-5f,
+                     .rope_theta = 500000.0f, .bos_id = 1, .eos_id = 2, .tied = true,
+                     .experts = 64, .experts_per_token = 6, .expert_width = 1536},
+     .gguf_name = "ernie4_5-moe", .gguf_interleaved = true, .hf_interleaved = true,
+     .hf_biases = AllBiases({.key = "use_bias"}),
+     .hf_experts = {.layers = ExpertLayers::kBetween, .renormalize = true,
+                    .score = RouterScore::kSoftmaxBiased,
+                    .bias = "moe_statics.e_score_correction_bias",
+                    .shared_count_key = "moe_num_shared_experts", .shared_count = 2,
+                    .shared = "mlp.shared_experts."},
+     .gguf_experts = true},
+    // InternLM 2 and 2.5 ("InternLM2 Technical Report"): Llama's form; each KV head's rows of Q, K and
+    // V lie together.
+    {.architecture = Architecture::kInternLm2, .name = "internlm2",
+     .hf_names = {{{"InternLM2ForCausalLM", "internlm2"}}},
+     .hf_defaults = {.vocab = 103168, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 2048, .bos_id = 1, .eos_id = 2},
+     .gguf_name = "internlm2", .gguf_interleaved = true,
+     .hf_tensors = {.embedding = "tok_embeddings", .logits = "output",
+                    .input_norm = "attention_norm", .mlp_norm = "ffn_norm",
+                    .qkv = "attention.wqkv", .attention_output = "attention.wo",
+                    .gate = "feed_forward.w1", .up = "feed_forward.w3",
+                    .down = "feed_forward.w2"},
+     .hf_biases = {.qkv = {.key = "bias", .otherwise = true},
+                   .output = {.key = "bias", .otherwise = true}},
+     .qkv = QkvLayout::kByHead},
+    // InternLM 3: Llama's form with keys of its own for biases. In GGUF it is a Llama.
+    {.architecture = Architecture::kInternLm3, .name = "internlm3",
+     .hf_names = {{{"InternLM3ForCausalLM", "internlm3"}}},
+     .hf_defaults = {.vocab = 128512, .hidden = 4096, .intermediate = 10240, .layers = 48,
+                     .heads = 32, .kv_heads = 2, .context = 32768, .norm_eps = 1e-5f, .bos_id = 1,
+                     .eos_id = 2},
+     .hf_biases = {.qkv = {.key = "qkv_bias"}, .output = {.key = "bias"}, .mlp = {.key = "bias"}}},
+    // GPT-2: a table of positions, LayerNorms, biases on every product; matrices lie as columns.
+    {.architecture = Architecture::kGpt2, .name = "gpt2",
+     .hf_names = {{{"GPT2LMHeadModel", "gpt2"}}},
+     .hf_defaults = {.vocab = 50257, .hidden = 768, .layers = 12, .heads = 12, .context = 1024,
+                     .norm_eps = 1e-5f, .bos_id = 50256, .eos_id = 50256, .tied = true},
+     .gguf_name = "gpt2",
+     .hf_keys = {.norm_eps = "layer_norm_epsilon", .activation = "activation_function",
+                 .hidden = "n_embd", .intermediate = "n_inner", .layers = "n_layer",
+                 .heads = "n_head", .context = "n_positions"},
+     .hf_tensors = {.decoder = "transformer.", .embedding = "wte", .final_norm = "ln_f",
+                    .layers = "h.", .input_norm = "ln_1", .mlp_norm = "ln_2",
+                    .qkv = "attn.c_attn", .attention_output = "attn.c_proj", .up = "mlp.c_fc",
+                    .down = "mlp.c_proj"},
+     .norm = ModelNorm::kLayer, .layers = LayerRule::kNoRope,
+     .hf_biases = AllBiases({.otherwise = true}), .position_table = true,
+     .qkv = QkvLayout::kStacked, .gguf_qkv = QkvLayout::kStacked, .hf_transposed = true,
+     .plain_mlp = true, .activation = ActivationKind::kGeluTanh},
+    // GPT-NeoX 20B and Pythia ("GPT-NeoX-20B: An Open-Source Autoregressive Language Model"): LayerNorms,
+    // each of a block's own, before attention and an MLP without a gate that stand side by side.
+    {.architecture = Architecture::kGptNeoX, .name = "gpt_neox",
+     .hf_names = {{{"GPTNeoXForCausalLM", "gpt_neox"}}},
+     .hf_defaults = {.vocab = 50432, .hidden = 6144, .intermediate = 24576, .layers = 44,
+                     .heads = 64, .context = 2048, .norm_eps = 1e-5f, .rotary_portion = 0.25,
+                     .bos_id = 0, .eos_id = 2},
+     .gguf_name = "gptneox", .hf_keys = kLayerNormKeys,
+     .hf_tensors = kGptNeoXTensors,
+     .norm = ModelNorm::kLayer,
+     .hf_biases = {.qkv = {.key = "attention_bias", .otherwise = true},
+                   .output = {.key = "attention_bias", .otherwise = true},
+                   .mlp = {.otherwise = true}},
+     .qkv = QkvLayout::kByHead, .gguf_qkv = QkvLayout::kStacked, .plain_mlp = true,
+     .parallel_residual = true, .parallel_norms = true,
+     .hf_parallel_key = "use_parallel_residual", .activation = ActivationKind::kGeluErf},
+    // Falcon 7B, 40B, 180B, Falcon 2, and RefinedWeb models with ALiBi ("The Falcon Series of Open
+    // Language Models"): LayerNorms, attention and an MLP without a gate side by side, few KV heads.
+    {.architecture = Architecture::kFalcon, .name = "falcon",
+     .hf_names = {{{"FalconForCausalLM", "falcon"},
+                   {"RWForCausalLM", "RefinedWebModel"},
+                   {"RWForCausalLM", "RefinedWeb"}}},
+     .hf_defaults = {.vocab = 65024, .hidden = 4544, .layers = 32, .heads = 71, .context = 2048,
+                     .norm_eps = 1e-5f, .bos_id = 11, .eos_id = 11, .tied = true},
+     .gguf_name = "falcon",
+     .hf_keys = {.norm_eps = "layer_norm_epsilon", .activation = "activation", .hidden = "n_embed",
+                 .intermediate = "ffn_hidden_size", .layers = "n_layer", .heads = "n_head",
+                 .kv_heads = "num_kv_heads"},
+     .hf_tensors = kFalconTensors,
+     .norm = ModelNorm::kLayer, .hf_biases = AllBiases({.key = "bias"}),
+     .alibi = AlibiRule::kSwitched, .qkv = QkvLayout::kByHead, .gguf_qkv = QkvLayout::kStacked,
+     .plain_mlp = true, .parallel_residual = true, .falcon_switches = true,
      .activation = ActivationKind::kGeluErf},
-    // RoBERTa and XLM-R ("RoBERTa: A Robustly Optimized BERT Pretraining Approach", "Unsupervised
-    // Cross-lingual Representation Learning at Scale"): BERT's form with other positions and head.
-    {.architecture = Architecture::kRoberta, .name = "roberta",
-     .hf_names = {{{"RobertaModel", "roberta"},
-                   {"RobertaForMaskedLM", "roberta"},
-                   {"RobertaForSequenceClassification", "roberta"},
-                   {"XLMRobertaModel", "xlm-roberta"},
-                   {"XLMRobertaForMaskedLM", "xlm-roberta"},
-                   {"XLMRobertaForSequenceClassification", "xlm-roberta"}}},
-     .hf_defaults = {.vocab = 50265, .hidden = 768, .intermediate = 3072, .layers = 12,
-                     .heads = 12, .context = 512, .norm_eps = 1e-12f, .bos_id = 0, .eos_id = 2},
-     .hf_keys = kLayerNormKeys, .norm = ModelNorm::kLayer, .encoder = true,
-     .positions_behind_padding = true, .layers = LayerRule::kNoRope,
-     .hf_biases = AllBiases({.otherwise = true}), .plain_mlp = true,
-     .activation = ActivationKind::kGeluErf},
+    // BLOOM and BLOOMZ ("BLOOM: A 176B-Parameter Open-Access Multilingual Language Model"): ALiBi, a norm
+    // of the embeddings, LayerNorms, an MLP without a gate, biases on every product.
+    {.architecture = Architecture::kBloom, .name = "bloom",
+     .hf_names = {{{"BloomForCausalLM", "bloom"}}},
+     .hf_defaults = {.vocab = 250880, .hidden = 64, .layers = 2, .heads = 8, .context = 2048,
+                     .norm_eps = 1e-5f, .bos_id = 1, .eos_id = 2, .tied = true},
+     .gguf_name = "bloom",
+     .hf_keys = {.norm_eps = "layer_norm_epsilon", .activation = "", .hidden = "n_embed",
+                 .intermediate = "n_inner", .layers = "n_layer", .heads = "n_head",
+                 .context = "seq_length"},
+     .hf_tensors = kFalconTensors,
+     .norm = ModelNorm::kLayer, .layers = LayerRule::kNoRope,
+     .hf_biases = AllBiases({.otherwise = true}), .embedding_norm = true,
+     .alibi = AlibiRule::kAlways, .qkv = QkvLayout::kByHead, .gguf_qkv = QkvLayout::kStacked,
+     .plain_mlp = true, .activation = ActivationKind::kGeluTanh},
+    // MPT 7B and 30B: ALiBi, LayerNorms without biases, an MLP without a gate.
+    {.architecture = Architecture::kMpt, .name = "mpt",
+     .hf_names = {{{"MptForCausalLM", "mpt"}, {"MPTForCausalLM", "mpt"}}},
+     .hf_defaults = {.vocab = 50368, .hidden = 2048, .layers = 24, .heads = 16, .context = 2048,
+                     .norm_eps = 1e-5f, .tied = true},
+     .gguf_name = "mpt",
+     .hf_keys = kMptKeys, .hf_tensors = kMptTensors,
+     .norm = ModelNorm::kLayerNoBias, .layers = LayerRule::kNoRope,
+     .alibi = AlibiRule::kAttnConfig, .qkv = QkvLayout::kStacked,
+     .gguf_qkv = QkvLayout::kStacked, .plain_mlp = true, .activation = ActivationKind::kGeluErf},
+    // Baichuan 7B, and 13B with ALiBi ("Baichuan 2: Open Large-scale Language Models"): Llama's form with
+    // Q, K and V in one tensor.
+    {.architecture = Architecture::kBaichuan, .name = "baichuan",
+     .hf_names = {{{"BaichuanForCausalLM", "baichuan"}, {"BaiChuanForCausalLM", "baichuan"}}},
+     .hf_defaults = {.vocab = 64000, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 4096, .bos_id = 1, .eos_id = 2},
+     .gguf_name = "baichuan", .gguf_interleaved = true,
+     .hf_keys = {.context = "model_max_length"}, .hf_tensors = {.qkv = "self_attn.W_pack"},
+     .alibi = AlibiRule::kBySize, .qkv = QkvLayout::kStacked, .normalized_head_vocab = 125696},
 };
 // clang-format on
 
+constexpr size_t kRows = std::size(kDecoderRows) + std::size(kEncoderRows);
+constexpr std::array<ArchitectureInfo, kRows> kTable = [] {
+  std::array<ArchitectureInfo, kRows> table = {};
+  const auto encoders = std::copy(std::begin(kDecoderRows), std::end(kDecoderRows), table.begin());
+  std::copy(std::begin(kEncoderRows), std::end(kEncoderRows), encoders);
+  return table;
+}();
+
 consteval bool IsInOrder() {
-  for (size_t i = 0; i < std::size(kTable); ++i) {
+  for (size_t i = 0; i < kRows; ++i) {
     if (kTable[i].architecture != static_cast<Architecture>(i)) return false;
   }
   return true;
 }
-static_assert(std::size(kTable) == kArchitectureCount && IsInOrder(),
+static_assert(kRows == kArchitectureCount && IsInOrder(),
               "the table needs one row for each architecture, in the order of the enum");
 
 }  // namespace

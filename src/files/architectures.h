@@ -12,7 +12,9 @@ namespace sluice::files {
 
 // What transformers 5.23 takes for a key that config.json does not have.
 struct HfDefaults {
-  int vocab, hidden, intermediate, layers, heads;
+  int vocab, hidden;
+  int intermediate = 0;  // 0: four times hidden
+  int layers, heads;
   int kv_heads = 0;  // 0: as many as heads
   int head_dim = 0;  // 0: hidden / heads
   int context;
@@ -28,7 +30,9 @@ struct HfDefaults {
 // What config.json calls some of what every model has.
 struct HfKeys {
   std::string_view norm_eps = "rms_norm_eps";
-  std::string_view activation = "hidden_act";
+  std::string_view activation = "hidden_act";  // empty: config.json does not say
+  // What it may call sizes beside their usual names; empty: nothing else.
+  std::string_view hidden, intermediate, layers, heads, kv_heads, context;
 };
 
 struct HfName {
@@ -44,8 +48,10 @@ enum class LayerRule {
   kUpperWindow,     // those above "max_window_layers", if "use_sliding_window" is set; none in GGUF
   kPeriodicWindow,  // all but every window_period-th
   kPeriodicRope,    // all but every fourth have RoPE
+  kPeriodicChunks,  // all but every fourth have RoPE and see chunks; the others' queries may grow
   kNoRope,          // all see everything, and none has RoPE
   kPeriodicLinear,  // all but every fourth have no attention but a state; none in GGUF
+  kLocal,           // all but the first of every third see a window, which reaches to both sides
 };
 
 // The key of config.json that says whether some products have a bias, and what holds without it.
@@ -65,15 +71,20 @@ struct HfBiases {
 struct HfTensors {
   std::string_view decoder = "model.";  // stands before all but the output matrix
   std::string_view embedding = "embed_tokens", final_norm = "norm", logits = "lm_head";
+  std::string_view positions = "wpe", embedding_norm = "word_embeddings_layernorm";
+  std::string_view layers = "layers.";
   // In "layers.0.". Where no norm stands behind attention, "post_attention_layernorm" is the one
   // before the feed-forward part.
   std::string_view input_norm = "input_layernorm", mlp_norm = "post_attention_layernorm";
   std::string_view attention_post_norm = "post_attention_layernorm";
   std::string_view mlp_post_norm = "post_feedforward_layernorm";
   std::string_view q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj";
+  std::string_view q_norm = "self_attn.q_norm", k_norm = "self_attn.k_norm";
   std::string_view qkv = "self_attn.qkv_proj", attention_output = "self_attn.o_proj";
   std::string_view gate = "mlp.gate_proj", up = "mlp.up_proj", gate_up = "mlp.gate_up_proj";
   std::string_view down = "mlp.down_proj";
+  // Instead of the first two norms, with ModelConfig::parallel_norms; empty: the same.
+  std::string_view parallel_input_norm, parallel_mlp_norm;
 };
 
 // Where a layer normalizes.
@@ -93,6 +104,7 @@ enum class ModelNorm {
 enum class QkvLayout {
   kApart,    // three tensors
   kStacked,  // one: all of Q, then K, then V
+  kByHead,   // one: of each KV head its queries, then its K, then its V
 };
 
 // Which layers have experts, by config.json.
@@ -101,6 +113,9 @@ enum class ExpertLayers {
   kEvery,
   kSparse,       // those of "decoder_sparse_step" that "mlp_only_layers" does not name
   kBehindDense,  // all but the first "first_k_dense_replace"
+  kInterleaved,  // those of "moe_layers", or every "interleave_moe_layer_step"-th
+  kBetween,      // every "moe_layer_interval"-th from "moe_layer_start_index" to
+                 // "moe_layer_end_index"
 };
 
 // How config.json tells of experts, and what a Hugging Face checkpoint calls them. In GGUF they are
@@ -116,6 +131,16 @@ struct HfExperts {
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
   // Two tensors have all experts instead: of each its gate's rows, then those of up; and down.
   std::string_view stacked_gate_up, stacked_down;
+  // They lie as columns, [experts, columns, rows], in tensors of that very name.
+  bool transposed = false;
+  bool interleaved = false;     // rows of gate and up take turns
+  bool product_biases = false;  // ExpertsConfig::product_biases, in "gate_up_bias", "down_bias"
+  bool weighs_inputs = false;   // ExpertsConfig::weighs_inputs
+  int dense_layers = 1;         // kBehindDense, where config.json is silent
+  // A shared expert is as wide as several of the router's, which config.json may count by this key;
+  // it is silent: so many. 0: config.json tells the shared expert's width.
+  std::string_view shared_count_key = "n_shared_experts";
+  int shared_count = 0;
   // The shared expert (empty: none) and the gate on it (empty: none).
   std::string_view shared, shared_gate;
 };
@@ -127,6 +152,15 @@ enum class HfScales {
   kGranite,  // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
              // divided by "logits_scaling"
   kCohere,   // logits are multiplied by "logit_scale"
+};
+
+// Whether scores fall with the distance (ALiBi) instead of rotating Q and K.
+enum class AlibiRule {
+  kNever,
+  kAlways,
+  kSwitched,    // if "alibi" is set; what is subtracted is scaled as scores are
+  kAttnConfig,  // if "attn_config" says so, by "alibi_bias_max"
+  kBySize,      // where config.json has no "max_position_embeddings"; in GGUF by published sizes
 };
 
 struct ArchitectureInfo {
@@ -143,9 +177,12 @@ struct ArchitectureInfo {
   HfTensors hf_tensors = {};
   NormPlaces norm_places = NormPlaces::kBefore;
   ModelNorm norm = ModelNorm::kRms;
-  // The model embeds texts: every token sees the whole text, behind it too, positions have a table,
-  // and what a layer adds to is what its norm gives rather than what that reads.
+  // The model embeds texts: every token sees the whole text, behind it too. Where no layer has
+  // RoPE, positions have a table.
   bool encoder = false;
+  bool token_types = false;  // of an encoder: they have a table
+  // What a layer adds to is what its norm gives rather than what that reads.
+  bool adds_to_normed = false;
   // Of an encoder: the first position has the row behind that of padding, "pad_token_id".
   bool positions_behind_padding = false;
   LayerRule layers = LayerRule::kFull;
@@ -160,11 +197,32 @@ struct ArchitectureInfo {
   std::string_view hf_qk_norm_key;  // config.json has to ask for them by it; empty: they are there
   // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
   bool hf_norms_add_one = false;
-  bool attention_gate = false;        // ModelConfig::attention_gate
-  QkvLayout qkv = QkvLayout::kApart;  // in both kinds of file
-  bool gate_up_stacked = false;       // one tensor has the gate's rows, then those of up
-  bool plain_mlp = false;             // ModelConfig::plain_mlp
-  bool parallel_residual = false;     // always; some architectures have a key for it
+  bool qk_norm_behind_rope = false;  // ModelConfig::qk_norm_behind_rope
+  // ModelConfig::embedding_norm. Of an encoder it is also what the first layer reads.
+  bool embedding_norm = false;
+  // Positions have a table, as many rows as the context is long, whose rows are added to the
+  // tokens'.
+  bool position_table = false;
+  AlibiRule alibi = AlibiRule::kNever;
+  bool attention_gate = false;   // ModelConfig::attention_gate
+  bool attention_sinks = false;  // ModelConfig::attention_sinks
+  LatentConfig latent = {};      // where config.json is silent; none in GGUF
+  // Of layers with a state: the rows of queries, keys, values, gate and step sizes lie apart in a
+  // Hugging Face checkpoint instead of key head by key head.
+  bool linear_apart = false;
+  QkvLayout qkv = QkvLayout::kApart, gguf_qkv = QkvLayout::kApart;
+  bool hf_transposed = false;        // matrices of layers lie as columns, [columns, rows]
+  bool gate_up_stacked = false;      // one tensor has the gate's rows, then those of up
+  bool plain_mlp = false;            // ModelConfig::plain_mlp
+  bool parallel_residual = false;    // where the file is silent
+  bool parallel_norms = false;       // ModelConfig::parallel_norms, where blocks are parallel
+  std::string_view hf_parallel_key;  // says whether blocks are parallel; empty: they always are so
+  // config.json says by "new_decoder_architecture", "multi_query", "parallel_attn" and
+  // "num_ln_in_parallel_attn" how K and V are shared, and which blocks and norms are parallel.
+  bool falcon_switches = false;
+  // A vocabulary that tells of rows of the output matrix that are to be normalized first, which is
+  // not supported. 0: none.
+  int normalized_head_vocab = 0;
   ActivationKind activation = ActivationKind::kSilu;  // where the file is silent
   HfScales hf_scales = HfScales::kNone;
   // The checkpoint may have heads that guess tokens, "num_nextn_predict_layers" of them.

@@ -128,7 +128,9 @@ Status FinishConfig(ModelConfig* config) {
   SLUICE_RETURN_IF_ERROR(CheckLayers(*config));
   SLUICE_RETURN_IF_ERROR(CheckLinear(*config));
   SLUICE_RETURN_IF_ERROR(CheckExperts(*config));
-  SLUICE_RETURN_IF_ERROR(CheckRope(config->rope, config->head_dim));
+  const bool any_rope = std::any_of(config->layers.begin(), config->layers.end(),
+                                    [](const auto& layer) { return layer.use_rope; });
+  if (any_rope) SLUICE_RETURN_IF_ERROR(CheckRope(config->rope, config->head_dim));
   const bool any_local = std::any_of(config->layers.begin(), config->layers.end(),
                                      [](const auto& layer) { return layer.local_rope; });
   if (any_local) SLUICE_RETURN_IF_ERROR(CheckRope(config->local_rope, config->head_dim));
@@ -144,6 +146,13 @@ Status FinishConfig(ModelConfig* config) {
   std::erase_if(ids, [&](int id) { return id >= config->vocab_size; });
   if (config->bos_id && *config->bos_id >= config->vocab_size) config->bos_id.reset();
   return OkStatus();
+}
+
+Status RefuseNormalizedHead(const ModelConfig& config, int normalized_head_vocab) {
+  if (normalized_head_vocab == 0 || config.vocab_size != normalized_head_vocab) return OkStatus();
+  return BadModel(StrCat("a vocabulary of ", config.vocab_size,
+                         " tells Baichuan 2, whose output matrix has to be normalized, which is "
+                         "not supported; Baichuan 1 is"));
 }
 
 int ScaledContext(const RopeConfig& rope, int declared) {

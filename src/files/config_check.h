@@ -48,12 +48,17 @@ inline constexpr RealRange kThetaRange{1.001, 1e12};
 inline constexpr RealRange kRopeFactorRange{1e-3, 1e6};
 inline constexpr RealRange kAttentionScaleRange{1e-6, 1e3};
 inline constexpr RealRange kFactorRange{1e-6, 1e6};  // of embeddings, residuals and logits
+inline constexpr RealRange kAlibiBiasMaxRange{1e-3, 64.0};
 inline constexpr RealRange kSoftCapRange{1e-3, 1e6};
 
 // The last step of reading a config: checks what involves several fields (heads against KV heads,
 // the width of rotation, RoPE's lists, one LayerConfig per layer, token ids), and drops eos_ids
 // beyond the vocabulary, which no logit can ever choose. kBadModel with one sentence.
 Status FinishConfig(ModelConfig* config);
+
+// Refuses a vocabulary by which ArchitectureInfo::normalized_head_vocab tells another output
+// matrix.
+Status RefuseNormalizedHead(const ModelConfig& config, int normalized_head_vocab);
 
 // What a model with this RoPE can attend to, when `declared` is its max_position_embeddings: the
 // files of linear, dynamic and YaRN scaling declare the unscaled length.

@@ -9,6 +9,8 @@
 #include "files/architectures.h"
 #include "files/config_check.h"
 #include "files/gguf.h"
+#include "files/gguf_encoder.h"
+#include "files/gguf_positions.h"
 #include "files/model_config.h"
 #include "files/published_values.h"
 
@@ -36,8 +38,10 @@ class GgufConfigReader {
     SLUICE_RETURN_IF_ERROR(ReadAttention());
     SLUICE_RETURN_IF_ERROR(ReadLayers());
     SLUICE_RETURN_IF_ERROR(ReadExperts());
-    ReadTraits();
+    SLUICE_RETURN_IF_ERROR(ReadTraits());
+    SLUICE_RETURN_IF_ERROR(ReadGgufPositions(file_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadScales());
+    SLUICE_RETURN_IF_ERROR(ReadGgufPooling(file_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(FinishConfig(&config_));
     return std::move(config_);
   }
@@ -77,7 +81,7 @@ class GgufConfigReader {
   Status ReadWindowPattern(int period);
   // That of the layers that see a window.
   Status ReadLocalRope();
-  void ReadTraits();
+  Status ReadTraits();
   Status ReadScales();
 
   const GgufFile& file_;
@@ -163,7 +167,7 @@ Status GgufConfigReader::RefuseUnsupported() const {
                            info_.gguf_name, " are not supported with"));
   }
   SLUICE_ASSIGN_OR_RETURN(const auto causal, file_.Boolean(Key("attention.causal")));
-  if (!causal.value_or(true)) {
+  if (!causal.value_or(true) && !info_.encoder) {
     return BadModel("the model's attention is not causal; only generating models are supported");
   }
   SLUICE_ASSIGN_OR_RETURN(const auto temperature, file_.Number(Key("attention.temperature_scale")));
@@ -282,6 +286,7 @@ Status GgufConfigReader::ReadScaling() {
 Status GgufConfigReader::ReadYarn() {
   RopeConfig& rope = config_.rope;
   std::optional<float> fast, slow, extra;
+  rope.truncate = !Is(Architecture::kGptOss);  // which the file does not say
   constexpr RealRange kBetaRange{1e-3, 1e4};
   SLUICE_RETURN_IF_ERROR(OptionalReal("rope.scaling.yarn_beta_fast", kBetaRange, &fast));
   SLUICE_RETURN_IF_ERROR(OptionalReal("rope.scaling.yarn_beta_slow", kBetaRange, &slow));
@@ -384,6 +389,8 @@ Status GgufConfigReader::ReadLayers() {
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
     case LayerRule::kPeriodicLinear:
+    case LayerRule::kPeriodicChunks:  // read later
+    case LayerRule::kLocal:
       return OkStatus();
   }
   return OkStatus();
@@ -399,10 +406,21 @@ Status GgufConfigReader::ReadExperts() {
   experts.width = config_.intermediate_size;
   SLUICE_RETURN_IF_ERROR(
       OptionalInt("expert_feed_forward_length", kIntermediateRange, &experts.width));
-  experts.renormalize = true;
+  const HfExperts& form = info_.hf_experts;
+  experts.renormalize = !form.weighs_inputs;
+  experts.product_biases = form.product_biases;
+  experts.weighs_inputs = form.weighs_inputs;
+  experts.score = form.score;
+  experts.bias = !form.bias.empty();
   for (size_t i = 0; i < config_.layers.size(); ++i) {
     if (file_.Find(StrCat("blk.", i, ".ffn_gate_inp.weight")) == nullptr) continue;
     config_.layers[i].experts = true;
+    const FileTensor* shared = file_.Find(StrCat("blk.", i, ".ffn_up_shexp.weight"));
+    if (shared != nullptr && !shared->shape.empty()) {
+      SLUICE_RETURN_IF_ERROR(
+          CheckInt("rows of ffn_up_shexp.weight", shared->shape.front(), kIntermediateRange));
+      experts.shared_width = static_cast<int>(shared->shape.front());
+    }
     config_.experts = experts;
   }
   return OkStatus();
@@ -411,7 +429,7 @@ Status GgufConfigReader::ReadExperts() {
 Status GgufConfigReader::ReadLocalRope() {
   std::optional<float> theta;
   SLUICE_RETURN_IF_ERROR(OptionalReal("rope.freq_base_swa", kThetaRange, &theta));
-  config_.local_rope.theta = theta.value_or(kGemma3LocalTheta);
+  config_.local_rope.theta = theta.value_or(kLocalTheta);
   config_.local_rope.rotary_dims = config_.rope.rotary_dims;
   config_.local_rope.interleaved = config_.rope.interleaved;
   for (LayerConfig& layer : config_.layers) layer.local_rope = layer.kind == LayerKind::kWindow;
@@ -443,7 +461,7 @@ Status GgufConfigReader::ReadWindowPattern(int period) {
   return OkStatus();
 }
 
-void GgufConfigReader::ReadTraits() {
+Status GgufConfigReader::ReadTraits() {
   const auto any = [&](std::initializer_list<std::string_view> names) {
     return std::any_of(names.begin(), names.end(),
                        [&](std::string_view n) { return file_.Find(n); });
@@ -455,9 +473,17 @@ void GgufConfigReader::ReadTraits() {
   config_.logits_bias = any({"output.bias"});
   config_.qk_norm = info_.qk_norm;
   config_.plain_mlp = info_.plain_mlp;
-  config_.parallel_residual = info_.parallel_residual;
+  config_.attention_sinks = info_.attention_sinks;
+  config_.qk_norm_behind_rope = info_.qk_norm_behind_rope;
+  config_.embedding_norm = info_.embedding_norm;
+  SLUICE_ASSIGN_OR_RETURN(const auto parallel, file_.Boolean(Key("use_parallel_residual")));
+  config_.parallel_residual = parallel.value_or(info_.parallel_residual);
+  // Which Falcons have it the file says by its tensors alone.
+  config_.parallel_norms =
+      config_.parallel_residual && (info_.parallel_norms || any({"blk.0.attn_norm_2.weight"}));
   config_.activation = info_.activation;
   config_.dtype = MostCommonDType(file_.tensors());
+  return RefuseNormalizedHead(config_, info_.normalized_head_vocab);
 }
 
 Status GgufConfigReader::ReadScales() {

@@ -266,10 +266,34 @@ TEST(GgufConfigTest, RefusesValuesOutOfRange) {
       {TinyGguf("mistral3").F32("mistral3.attention.temperature_scale", 0.1f), "by position"},
       {TinyGguf("gemma2").F32("gemma2.attn_logit_softcapping", -1.0f), "softcapping"},
       {TinyGguf("gemma2").U32("gemma2.attention.sliding_window", 0xffffffffu), "sliding_window"},
-      {TinyGguf("bert"), "\"bert\" is not supported"},
+      {TinyGguf("gptj"), "\"gptj\" is not supported"},
+      {TinyGguf("bert").F32("bert.attention.layer_norm_epsilon", 1e-12f),
+       "\"position_embd.weight\" is missing"},
+      {TinyGguf("qwen3").U32("qwen3.pooling_type", 4), "the folder of Hugging Face"},
+      {TinyGguf("qwen3").U32("qwen3.pooling_type", 9), "pooling_type\" is 9; 0 to 4 are legal"},
       {GgufWriter().U32("n", 1), "general.architecture"},
   };
   for (const Case& bad : cases) EXPECT_THAT(ErrorOf(bad.file), HasSubstr(bad.message));
+}
+
+TEST(GgufConfigTest, PoolingsMakeModelsThatEmbed) {
+  GgufWriter file = TinyGguf("bert");
+  file.Bool("bert.attention.causal", false)
+      .F32("bert.attention.layer_norm_epsilon", 1e-12f)
+      .U32("bert.pooling_type", 2)
+      .Add("position_embd.weight", DType::kF32, {40, 64})
+      .Add("token_types.weight", DType::kF32, {64});
+  const ModelConfig bert = Good(file);
+  EXPECT_EQ(bert.architecture, Architecture::kBert);
+  EXPECT_EQ(bert.pooling->kind, PoolingKind::kFirst);
+  EXPECT_TRUE(bert.pooling->normalize);
+  EXPECT_EQ(bert.position_rows, 40);
+  EXPECT_EQ(bert.first_position, 0);
+  EXPECT_LE(bert.context_length, 40);
+  EXPECT_EQ(bert.token_types, 1);
+  const ModelConfig embeds = Good(TinyGguf("qwen3").U32("qwen3.pooling_type", 3));
+  EXPECT_EQ(embeds.pooling->kind, PoolingKind::kLast);
+  EXPECT_FALSE(Good(TinyGguf("qwen3").U32("qwen3.pooling_type", 0)).pooling.has_value());
 }
 
 TEST(GgufConfigTest, LayersThatHaveARouterHaveExperts) {
@@ -291,6 +315,16 @@ TEST(GgufConfigTest, LayersThatHaveARouterHaveExperts) {
   EXPECT_EQ(qwen.architecture, Architecture::kQwen3Moe);
   EXPECT_EQ(qwen.experts.width, 24);
   EXPECT_EQ(qwen.qk_norm, QkNormKind::kHead);
+  GgufWriter gpt_oss = with_router("gpt-oss");
+  gpt_oss.U32("gpt-oss.attention.sliding_window", 16)
+      .String("gpt-oss.rope.scaling.type", "yarn")
+      .F32("gpt-oss.rope.scaling.factor", 8.0f);
+  const ModelConfig sinks = Good(gpt_oss);
+  EXPECT_TRUE(sinks.attention_sinks && sinks.experts.product_biases);
+  EXPECT_EQ(sinks.activation, ActivationKind::kClampedSwiglu);
+  EXPECT_EQ(sinks.layers[0].kind, LayerKind::kWindow);
+  EXPECT_EQ(sinks.layers[1].kind, LayerKind::kFull);
+  EXPECT_FALSE(sinks.rope.truncate);
   GgufWriter none = TinyGguf("llama");
   none.U32("llama.expert_count", 4).U32("llama.expert_used_count", 2);
   EXPECT_EQ(Good(none).experts.count, 0);
@@ -308,7 +342,7 @@ TEST(GgufConfigTest, RefusesMissingKeysAndWrongTypes) {
   GgufWriter file = TinyGguf("llama");
   file.tensors.clear();
   EXPECT_THAT(ErrorOf(file), HasSubstr("token_embd.weight"));
-  const std::string refused = ErrorOf(TinyGguf("bert"));
+  const std::string refused = ErrorOf(TinyGguf("gptj"));
   for (const ArchitectureInfo& known : Architectures()) {
     EXPECT_THAT(refused, HasSubstr(known.gguf_name));
   }

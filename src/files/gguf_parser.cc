@@ -334,7 +334,7 @@ Status Parser::ReadTensor() {
   if (!dtype) {
     return BadModel(StrCat(what, " has ggml type ", type,
                            ", which is not supported; convert the model to F16, BF16, Q8_0, "
-                           "Q4_0 to Q5_1, Q2_K to Q6_K, IQ4_NL or MXFP4"));
+                           "Q4_0 to Q5_1, Q2_K to Q6_K, an IQ or TQ format, MXFP4 or NVFP4"));
   }
   tensor.dtype = *dtype;
   PendingTensor place;

@@ -34,6 +34,8 @@ constexpr char kKimiK2[] =
 constexpr char kDeepSeekV3Words[] =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
     R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Marks that end or divide sentences, the full-width, Devanagari and Arabic ones too, stand alone.
+constexpr char kBloom[] = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 constexpr char kDeepSeekV3Cjk[] = R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
 constexpr char kDeepSeekCjk[] = R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
 constexpr char kDeepSeekLlmPunctuation[] =
@@ -113,6 +115,7 @@ GgufPreTokenizer Qwen35() { return OneRegex(kQwen35, true); }
 GgufPreTokenizer PlainQwen2() { return OneRegex(kQwen2); }
 GgufPreTokenizer Gpt4o() { return OneRegex(kGpt4o); }
 GgufPreTokenizer KimiK2() { return OneRegex(kKimiK2); }
+GgufPreTokenizer Bloom() { return OneRegex(kBloom); }
 GgufPreTokenizer Dbrx() { return OneRegex(kLlama3); }
 
 GgufPreTokenizer Glm4() {
@@ -180,6 +183,8 @@ constexpr Named kByName[] = {
     {"minerva-7b", StarCoder},
     {"command-r", CommandR},
     {"falcon", Falcon},
+    {"bloom", Bloom},
+    {"gpt3-finnish", Bloom},
     {"llama3", Llama3},
     {"llama-v3", Llama3},
     {"llama-bpe", Llama3},

@@ -275,6 +275,8 @@ class Reader {
       }
     }
     data_.normalizers = {Step("BertNormalizer")};
+    SLUICE_ASSIGN_OR_RETURN(const auto lower, file_.Boolean(Key("normalizer.lowercase")));
+    data_.normalizers.back().options["lowercase"] = lower.value_or(true);
     data_.pre_tokenizers = {Step("BertPreTokenizer")};
     data_.decoders = {Step("WordPiece")};
     data_.decoders.back().content = "##";
@@ -290,7 +292,7 @@ class Reader {
     fill(&begin, 101);
     fill(&end, 102);
     if (begin) data_.prefix_ids = {*begin};
-    if (end) data_.suffix_ids = {*end};
+    if (end) data_.suffix_ids = data_.between_ids = {*end};
     if (!data_.bos_id) data_.bos_id = begin;
     return OkStatus();
   }

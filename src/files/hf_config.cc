@@ -8,10 +8,15 @@
 #include "base/visible.h"
 #include "files/architectures.h"
 #include "files/config_check.h"
+#include "files/hf_encoder.h"
 #include "files/hf_experts.h"
+#include "files/hf_latent.h"
 #include "files/hf_linear_attention.h"
+#include "files/hf_positions.h"
 #include "files/hf_quantization.h"
 #include "files/hf_rope.h"
+#include "files/hf_scales.h"
+#include "files/hf_wiring.h"
 #include "files/json_fields.h"
 #include "files/model_config.h"
 #include "files/published_values.h"
@@ -22,11 +27,7 @@ namespace {
 constexpr IntRange kIdRange{0, kVocabRange.max};
 constexpr int kQwenMaxWindowLayers = 28;
 constexpr int kQwen3NextAttentionPeriod = 4;
-constexpr float kGemmaQueryScalar = 256.0f;
-constexpr int kBertTokenTypes = 2;
-constexpr int kRobertaPadding = 1;
-constexpr size_t kLabelsMax = 4096;
-constexpr float kCohereLogitScale = 0.0625f;
+constexpr float kSwigluLimit = 7.0f, kSwigluSlope = 1.702f;
 
 class HfConfigReader {
  public:
@@ -40,18 +41,21 @@ class HfConfigReader {
     SLUICE_RETURN_IF_ERROR(RefuseUnsupported());
     SLUICE_RETURN_IF_ERROR(ReadSizes());
     SLUICE_RETURN_IF_ERROR(ReadHeads());
+    if (info_.latent.kv_rank > 0) SLUICE_RETURN_IF_ERROR(ReadHfLatent(fields_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadTraits());
     SLUICE_RETURN_IF_ERROR(ReadDType());
     SLUICE_RETURN_IF_ERROR(ReadQuantization());
     SLUICE_RETURN_IF_ERROR(ReadActivation());
     SLUICE_RETURN_IF_ERROR(ReadHfRope(fields_, &config_));
     config_.rope.interleaved = info_.hf_interleaved;
-    SLUICE_RETURN_IF_ERROR(ReadScales());
+    SLUICE_RETURN_IF_ERROR(ReadHfScales(fields_, info_, &config_));
+    if (info_.latent.kv_rank > 0) SLUICE_RETURN_IF_ERROR(FinishHfLatent(fields_, &config_));
     // Gemma 3 declares the length after its linear scaling.
     if (!Is(Architecture::kGemma3)) {
       config_.context_length = ScaledContext(config_.rope, config_.context_length);
     }
     SLUICE_RETURN_IF_ERROR(ReadLayers());
+    SLUICE_RETURN_IF_ERROR(ReadHfAlibi(fields_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadHfExperts(fields_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadIds(generation));
     SLUICE_RETURN_IF_ERROR(FinishConfig(&config_));
@@ -62,19 +66,16 @@ class HfConfigReader {
   bool Is(Architecture architecture) const { return config_.architecture == architecture; }
   Status RefuseUnsupported() const;
   Status ReadSizes();
+  // A size that config.json may call by either name.
+  Status ReadSize(std::string_view key, std::string_view other, IntRange range, int* value) const;
   Status ReadHeads();
   Status ReadTraits();
-  Status ReadEncoder();
-  Status ReadLabels();
   Status RefuseNormsOfHeads() const;
   Status ReadBias(const HfBias& bias, bool* value) const;
   Status ReadDType();
   Status ReadQuantization();
   Status ReadActivation();
-  Status ReadScales();
-  Status ReadGemmaScales();
-  Status ReadGraniteScales();
-  Status ReadCap(std::string_view key, std::optional<float>* cap) const;
+  Status CheckSwiglu() const;
   Status ReadIds(const std::optional<JsonFields>& generation);
   Status ReadLayers();
   Status ReadWindow();
@@ -84,6 +85,7 @@ class HfConfigReader {
   Status ReadPeriodicWindow();
   Status ReadPeriodicRope();
   Status ReadPeriodicLinear();
+  Status ReadLocal();
   // Sets the kinds from "layer_types"; false when there is none.
   Result<bool> ReadLayerTypes();
   void SetAllWindow();
@@ -129,22 +131,34 @@ Status HfConfigReader::ReadSizes() {
   config_.num_layers = defaults_.layers;
   config_.context_length = defaults_.context;
   config_.norm_eps = defaults_.norm_eps;
+  const HfKeys& keys = info_.hf_keys;
   SLUICE_RETURN_IF_ERROR(fields_.Int("vocab_size", kVocabRange, &config_.vocab_size));
-  SLUICE_RETURN_IF_ERROR(fields_.Int("hidden_size", kHiddenRange, &config_.hidden_size));
+  SLUICE_RETURN_IF_ERROR(RefuseNormalizedHead(config_, info_.normalized_head_vocab));
+  SLUICE_RETURN_IF_ERROR(ReadSize("hidden_size", keys.hidden, kHiddenRange, &config_.hidden_size));
+  SLUICE_RETURN_IF_ERROR(ReadSize("intermediate_size", keys.intermediate, kIntermediateRange,
+                                  &config_.intermediate_size));
+  if (config_.intermediate_size == 0) config_.intermediate_size = 4 * config_.hidden_size;
   SLUICE_RETURN_IF_ERROR(
-      fields_.Int("intermediate_size", kIntermediateRange, &config_.intermediate_size));
-  SLUICE_RETURN_IF_ERROR(fields_.Int("num_hidden_layers", kLayersRange, &config_.num_layers));
+      ReadSize("num_hidden_layers", keys.layers, kLayersRange, &config_.num_layers));
   SLUICE_RETURN_IF_ERROR(
-      fields_.Int("max_position_embeddings", kContextRange, &config_.context_length));
+      ReadSize("max_position_embeddings", keys.context, kContextRange, &config_.context_length));
   return fields_.Real(info_.hf_keys.norm_eps, kNormEpsRange, &config_.norm_eps);
+}
+
+Status HfConfigReader::ReadSize(std::string_view key, std::string_view other, IntRange range,
+                                int* value) const {
+  SLUICE_RETURN_IF_ERROR(fields_.Int(key, range, value));
+  return other.empty() ? OkStatus() : fields_.Int(other, range, value);
 }
 
 Status HfConfigReader::ReadHeads() {
   config_.num_heads = defaults_.heads;
-  SLUICE_RETURN_IF_ERROR(fields_.Int("num_attention_heads", kHeadsRange, &config_.num_heads));
+  SLUICE_RETURN_IF_ERROR(
+      ReadSize("num_attention_heads", info_.hf_keys.heads, kHeadsRange, &config_.num_heads));
   const bool as_heads = defaults_.kv_heads == 0 || fields_.IsNull("num_key_value_heads");
   config_.num_kv_heads = as_heads ? config_.num_heads : defaults_.kv_heads;
-  SLUICE_RETURN_IF_ERROR(fields_.Int("num_key_value_heads", kHeadsRange, &config_.num_kv_heads));
+  SLUICE_RETURN_IF_ERROR(
+      ReadSize("num_key_value_heads", info_.hf_keys.kv_heads, kHeadsRange, &config_.num_kv_heads));
   config_.head_dim = fields_.IsNull("head_dim") ? 0 : defaults_.head_dim;
   SLUICE_RETURN_IF_ERROR(fields_.Int("head_dim", kHeadDimRange, &config_.head_dim));
   if (config_.head_dim != 0) return OkStatus();
@@ -157,7 +171,7 @@ Status HfConfigReader::ReadHeads() {
 }
 
 Status HfConfigReader::ReadTraits() {
-  if (info_.encoder) SLUICE_RETURN_IF_ERROR(ReadEncoder());
+  if (info_.encoder) SLUICE_RETURN_IF_ERROR(ReadHfEncoder(top_, info_, &config_));
   config_.tied_embeddings = defaults_.tied;
   SLUICE_RETURN_IF_ERROR(top_.Bool("tie_word_embeddings", &config_.tied_embeddings));
   SLUICE_RETURN_IF_ERROR(fields_.Bool("tie_word_embeddings", &config_.tied_embeddings));
@@ -165,70 +179,17 @@ Status HfConfigReader::ReadTraits() {
   if (!qk_norm) SLUICE_RETURN_IF_ERROR(fields_.Bool(info_.hf_qk_norm_key, &qk_norm));
   if (qk_norm) config_.qk_norm = info_.qk_norm;
   config_.attention_gate = info_.attention_gate;
+  config_.attention_sinks = info_.attention_sinks;
   if (info_.mtp_heads) {
     SLUICE_RETURN_IF_ERROR(
         fields_.Int("num_nextn_predict_layers", kMtpHeadsRange, &config_.mtp_heads));
   }
-  config_.plain_mlp = info_.plain_mlp;
-  config_.parallel_residual = info_.parallel_residual;
-  if (Is(Architecture::kStableLm)) {
-    SLUICE_RETURN_IF_ERROR(fields_.Bool("use_parallel_residual", &config_.parallel_residual));
-  }
+  SLUICE_RETURN_IF_ERROR(ReadHfWiring(fields_, info_, &config_));
   const HfBiases& biases = info_.hf_biases;
   config_.logits_bias = biases.logits;
   SLUICE_RETURN_IF_ERROR(ReadBias(biases.qkv, &config_.attention_bias));
   SLUICE_RETURN_IF_ERROR(ReadBias(biases.output, &config_.attention_output_bias));
   return ReadBias(biases.mlp, &config_.mlp_bias);
-}
-
-Status HfConfigReader::ReadEncoder() {
-  bool decoder = false;
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("is_decoder", &decoder));
-  if (decoder)
-    return BadModel("\"is_decoder\" is true; an encoder that generates is not supported");
-  std::string positions = "absolute";
-  SLUICE_RETURN_IF_ERROR(fields_.Text("position_embedding_type", &positions));
-  if (positions != "absolute") {
-    return BadModel(
-        StrCat("\"position_embedding_type\" is ", Quote(positions), "; absolute is supported"));
-  }
-  config_.position_rows = config_.context_length;
-  config_.token_types = kBertTokenTypes;
-  SLUICE_RETURN_IF_ERROR(fields_.Int("type_vocab_size", kTokenTypesRange, &config_.token_types));
-  config_.pooling.emplace();
-  if (info_.positions_behind_padding) {
-    int padding = kRobertaPadding;
-    SLUICE_RETURN_IF_ERROR(fields_.Int("pad_token_id", {0, config_.position_rows - 2}, &padding));
-    config_.first_position = padding + 1;
-    config_.context_length -= config_.first_position;
-  }
-  return ReadLabels();
-}
-
-// Those of a class that ends in "ForSequenceClassification", whose head reads the first token.
-Status HfConfigReader::ReadLabels() {
-  const Json* classes = top_.Find("architectures");
-  const bool classifies =
-      classes != nullptr && classes->is_array() && !classes->empty() &&
-      classes->front().is_string() &&
-      classes->front().get_ref<const std::string&>().ends_with("ForSequenceClassification");
-  if (!classifies) return OkStatus();
-  config_.pooling->kind = PoolingKind::kFirst;
-  config_.labels = {"LABEL_0", "LABEL_1"};  // what transformers takes for a missing key
-  const Json* labels = fields_.Find("id2label");
-  if (labels == nullptr) return OkStatus();
-  if (!labels->is_object() || labels->empty() || labels->size() > kLabelsMax) {
-    return BadModel(StrCat("\"id2label\" is not an object of 1 to ", kLabelsMax, " labels"));
-  }
-  config_.labels.assign(labels->size(), "");
-  for (size_t i = 0; i < labels->size(); ++i) {
-    const auto label = labels->find(StrCat(i));
-    if (label == labels->end() || !label->is_string()) {
-      return BadModel(StrCat("\"id2label\" has no label ", i, " of ", labels->size()));
-    }
-    config_.labels[i] = label->get<std::string>();
-  }
-  return OkStatus();
 }
 
 Status HfConfigReader::ReadBias(const HfBias& bias, bool* value) const {
@@ -265,8 +226,20 @@ Status HfConfigReader::ReadQuantization() {
   return OkStatus();
 }
 
+// What the activation's kernels are made for.
+Status HfConfigReader::CheckSwiglu() const {
+  float limit = kSwigluLimit, slope = kSwigluSlope;
+  SLUICE_RETURN_IF_ERROR(fields_.Real("swiglu_limit", kFactorRange, &limit));
+  SLUICE_RETURN_IF_ERROR(fields_.Real("swiglu_alpha", kFactorRange, &slope));
+  if (limit == kSwigluLimit && slope == kSwigluSlope) return OkStatus();
+  return BadModel(StrCat("\"swiglu_limit\" is ", limit, " and \"swiglu_alpha\" ", slope, "; only ",
+                         kSwigluLimit, " and ", kSwigluSlope, " are supported"));
+}
+
 Status HfConfigReader::ReadActivation() {
   config_.activation = info_.activation;
+  if (config_.activation == ActivationKind::kClampedSwiglu) SLUICE_RETURN_IF_ERROR(CheckSwiglu());
+  if (info_.hf_keys.activation.empty()) return OkStatus();
   std::string name;
   SLUICE_RETURN_IF_ERROR(fields_.Text(info_.hf_keys.activation, &name));
   if (name.empty()) return OkStatus();
@@ -288,55 +261,6 @@ Status HfConfigReader::ReadActivation() {
   }
   return BadModel(StrCat("the activation is ", Quote(name),
                          "; silu, gelu, gelu_pytorch_tanh and relu2 are supported"));
-}
-
-// null stands for "no cap".
-Status HfConfigReader::ReadCap(std::string_view key, std::optional<float>* cap) const {
-  if (fields_.IsNull(key)) cap->reset();
-  return fields_.Real(key, kSoftCapRange, cap);
-}
-
-Status HfConfigReader::ReadScales() {
-  config_.attention_scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-  switch (info_.hf_scales) {
-    case HfScales::kNone:
-      return OkStatus();
-    case HfScales::kGemma:
-      return ReadGemmaScales();
-    case HfScales::kGranite:
-      return ReadGraniteScales();
-    case HfScales::kCohere:
-      config_.logit_scale = kCohereLogitScale;
-      return fields_.Real("logit_scale", kFactorRange, &config_.logit_scale);
-  }
-  return OkStatus();
-}
-
-Status HfConfigReader::ReadGraniteScales() {
-  float divisor = 1.0f;
-  config_.attention_scale = 1.0f;
-  SLUICE_RETURN_IF_ERROR(
-      fields_.Real("embedding_multiplier", kFactorRange, &config_.embedding_scale));
-  SLUICE_RETURN_IF_ERROR(
-      fields_.Real("attention_multiplier", kAttentionScaleRange, &config_.attention_scale));
-  SLUICE_RETURN_IF_ERROR(
-      fields_.Real("residual_multiplier", kFactorRange, &config_.residual_scale));
-  SLUICE_RETURN_IF_ERROR(fields_.Real("logits_scaling", kFactorRange, &divisor));
-  config_.logit_scale = 1.0f / divisor;
-  return OkStatus();
-}
-
-Status HfConfigReader::ReadGemmaScales() {
-  float scalar = kGemmaQueryScalar;
-  SLUICE_RETURN_IF_ERROR(fields_.Real("query_pre_attn_scalar", {1e-3, 1e6}, &scalar));
-  config_.attention_scale = 1.0f / std::sqrt(scalar);
-  config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));
-  if (Is(Architecture::kGemma2)) {
-    config_.attention_soft_cap = kGemma2AttentionCap;
-    config_.logit_soft_cap = kGemma2LogitCap;
-  }
-  SLUICE_RETURN_IF_ERROR(ReadCap("attn_logit_softcapping", &config_.attention_soft_cap));
-  return ReadCap("final_logit_softcapping", &config_.logit_soft_cap);
 }
 
 Status HfConfigReader::ReadIds(const std::optional<JsonFields>& generation) {
@@ -420,6 +344,10 @@ Status HfConfigReader::ReadLayers() {
       return ReadPeriodicRope();
     case LayerRule::kPeriodicLinear:
       return ReadPeriodicLinear();
+    case LayerRule::kPeriodicChunks:
+      return ReadHfChunks(fields_, info_, &config_);
+    case LayerRule::kLocal:
+      return ReadLocal();
   }
   return OkStatus();
 }
@@ -502,6 +430,23 @@ Status HfConfigReader::ReadPeriodicLinear() {
   return OkStatus();
 }
 
+Status HfConfigReader::ReadLocal() {
+  int period = info_.window_period;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("global_attn_every_n_layers", kLayersRange, &period));
+  // Half of it on each side, and the token itself.
+  int both_sides = defaults_.window;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("local_attention", kContextRange, &both_sides));
+  config_.sliding_window = both_sides / 2 + 1;
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  for (size_t i = 0; i < config_.layers.size(); ++i) {
+    LayerConfig& layer = config_.layers[i];
+    const bool local = i % static_cast<size_t>(period) != 0;
+    if (!given) layer.kind = local ? LayerKind::kWindow : LayerKind::kFull;
+    layer.local_rope = layer.kind == LayerKind::kWindow;
+  }
+  return OkStatus();
+}
+
 // The first of "architectures", or what "model_type" stands for.
 Result<const ArchitectureInfo*> FindArchitecture(const JsonFields& top) {
   std::string name;
@@ -530,9 +475,11 @@ Result<const ArchitectureInfo*> FindArchitecture(const JsonFields& top) {
 
 Result<ModelConfig> ConfigFromJson(std::string_view config_json,
                                    std::string_view generation_config_json) {
-  SLUICE_ASSIGN_OR_RETURN(const Json config, ParseModelJson(config_json, "config.json"));
+  SLUICE_ASSIGN_OR_RETURN(Json config, ParseModelJson(config_json, "config.json"));
   const JsonFields top(config);
   SLUICE_ASSIGN_OR_RETURN(const ArchitectureInfo* info, FindArchitecture(top));
+  if (info->architecture == Architecture::kNomicBert)
+    SLUICE_RETURN_IF_ERROR(SpellNomicBert(&config));
   SLUICE_ASSIGN_OR_RETURN(const auto text, top.Object("text_config"));
   Json generation_json;
   std::optional<JsonFields> generation;

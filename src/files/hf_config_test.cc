@@ -159,11 +159,72 @@ TEST(HfConfigTest, EncodersHavePositionsTypesAndAPooling) {
   EXPECT_EQ(Good("BertForSequenceClassification").labels.size(), 2u);
 }
 
+TEST(HfConfigTest, EncodersOfOtherForms) {
+  const ModelConfig mpnet =
+      Good("MPNetModel", R"({"max_position_embeddings":66,"pad_token_id":0})");
+  EXPECT_EQ(mpnet.first_position, 2);
+  EXPECT_EQ(mpnet.context_length, 64);
+  EXPECT_EQ(mpnet.bias_buckets, 32);
+  EXPECT_EQ(mpnet.token_types, 0);
+  const ModelConfig modern = Good(
+      "ModernBertModel",
+      R"({"num_hidden_layers":5,"local_attention":16,"global_rope_theta":8e4,"local_rope_theta":5e3})");
+  EXPECT_EQ(modern.position_rows, 0);
+  EXPECT_EQ(modern.sliding_window, 9);
+  EXPECT_EQ(modern.rope.theta, 8e4f);
+  EXPECT_EQ(modern.local_rope.theta, 5e3f);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(modern.layers[i].kind, i % 3 == 0 ? LayerKind::kFull : LayerKind::kWindow);
+    EXPECT_EQ(modern.layers[i].local_rope, i % 3 != 0);
+  }
+  EXPECT_EQ(Good("ModernBertModel", R"({"global_rope_theta":8e4,"local_rope_theta":null})")
+                .local_rope.theta,
+            8e4f);
+  EXPECT_FALSE(modern.attention_bias || modern.mlp_bias || modern.plain_mlp);
+  const ModelConfig ranker = Good("ModernBertForSequenceClassification",
+                                  R"({"classifier_pooling":"mean","id2label":{"0":"a"}})");
+  EXPECT_EQ(ranker.pooling->kind, PoolingKind::kMean);
+}
+
+TEST(HfConfigTest, NomicBertsHaveTheKeysOfGpt2) {
+  const auto config = [](const std::string& more) {
+    return R"({"architectures":["NomicBertModel"],"n_embd":64,"n_head":4,"n_inner":96,"n_layer":2,
+               "n_positions":8192,"max_trained_positions":2048,"layer_norm_epsilon":1e-11,
+               "rotary_emb_base":500,"activation_function":"swiglu","vocab_size":100)" +
+           more + "}";
+  };
+  const ModelConfig nomic = ConfigFromJson(config(""), "").value();
+  EXPECT_EQ(nomic.hidden_size, 64);
+  EXPECT_EQ(nomic.head_dim, 16);
+  EXPECT_EQ(nomic.num_layers, 2);
+  EXPECT_EQ(nomic.intermediate_size, 96);
+  EXPECT_EQ(nomic.context_length, 8192);
+  EXPECT_EQ(nomic.norm_eps, 1e-11f);
+  EXPECT_EQ(nomic.rope.theta, 500.0f);
+  EXPECT_EQ(nomic.position_rows, 0);
+  EXPECT_EQ(nomic.token_types, 2);
+  EXPECT_FALSE(nomic.attention_bias || nomic.mlp_bias || nomic.plain_mlp);
+  // Longer texts would have another RoPE.
+  EXPECT_EQ(ConfigFromJson(config(R"(,"rotary_scaling_factor":2)"), "")->context_length, 2048);
+  EXPECT_THAT(ErrorOf(config(R"(,"prenorm":true)")), HasSubstr("\"prenorm\" is true"));
+  EXPECT_THAT(ErrorOf(config(R"(,"num_experts":8)")), HasSubstr("\"num_experts\" is 8"));
+  EXPECT_THAT(ErrorOf(config(R"(,"rotary_emb_fraction":0.5)")), HasSubstr("0.5; 1 is supported"));
+  EXPECT_THAT(ErrorOf(config(R"(,"type_vocab_size":0)")), HasSubstr("type_vocab_size"));
+}
+
 TEST(HfConfigTest, EncodersThatAreNotSupportedSayWhy) {
   const auto error = [](const char* text) { return ErrorOf(Config("BertModel", text)); };
   EXPECT_THAT(error(R"({"is_decoder":true})"), HasSubstr("\"is_decoder\""));
   EXPECT_THAT(error(R"({"position_embedding_type":"relative_key"})"), HasSubstr("relative_key"));
   EXPECT_THAT(error(R"({"type_vocab_size":0})"), HasSubstr("type_vocab_size"));
+  EXPECT_THAT(ErrorOf(Config("MPNetModel", R"({"max_position_embeddings":2})")),
+              HasSubstr("more than 2"));
+  EXPECT_THAT(ErrorOf(Config("MPNetModel", R"({"relative_attention_num_buckets":16})")),
+              HasSubstr("32 is supported"));
+  EXPECT_THAT(ErrorOf(Config("ModernBertModel", R"({"norm_bias":true})")), HasSubstr("norm_bias"));
+  EXPECT_THAT(
+      ErrorOf(Config("ModernBertForSequenceClassification", R"({"classifier_pooling":"max"})")),
+      HasSubstr("\"classifier_pooling\" is \"max\""));
   EXPECT_THAT(error(R"({"hidden_act":"relu"})"), HasSubstr("relu"));
   const auto labels = [](const char* text) {
     return ErrorOf(Config("BertForSequenceClassification", text));
@@ -399,6 +460,51 @@ TEST(HfConfigTest, ExpertsOfMixtral) {
   EXPECT_TRUE(config.experts.renormalize);
   EXPECT_EQ(config.rope.theta, 1e6f);
   EXPECT_THAT(LayersWithExperts(config), ElementsAre(true, true, true, true));
+}
+
+TEST(HfConfigTest, GptOss) {
+  const ModelConfig config = Good("GptOssForCausalLM", R"({"sliding_window":8})");
+  EXPECT_TRUE(config.attention_sinks);
+  EXPECT_TRUE(config.attention_bias && config.attention_output_bias);
+  EXPECT_TRUE(config.experts.product_biases && config.experts.renormalize);
+  EXPECT_EQ(config.activation, ActivationKind::kClampedSwiglu);
+  EXPECT_THAT(Windows(config), ElementsAre(true, false, true, false));
+  EXPECT_THAT(ErrorOf(Config("GptOssForCausalLM", R"({"swiglu_limit":5.0})")),
+              HasSubstr("\"swiglu_limit\" is 5 and \"swiglu_alpha\" 1.702; only 7"));
+}
+
+TEST(HfConfigTest, LatentAttentionOfDeepseek) {
+  const ModelConfig v3 = Good("DeepseekV3ForCausalLM", R"({"kv_lora_rank":32,"qk_nope_head_dim":24,
+      "qk_rope_head_dim":8,"v_head_dim":16,"n_routed_experts":8,"num_experts_per_tok":2,"n_group":4,"topk_group":2,
+      "first_k_dense_replace":1,"num_nextn_predict_layers":1,
+      "rope_scaling":{"type":"yarn","factor":40,"original_max_position_embeddings":32,
+                      "mscale":1.0,"mscale_all_dim":1.0}})");
+  EXPECT_EQ(v3.latent.key_width(), 40);
+  EXPECT_EQ(v3.latent.q_rank, 1536);
+  EXPECT_EQ(v3.latent.value_dim, 16);
+  EXPECT_EQ(v3.num_kv_heads, 1);
+  EXPECT_EQ(v3.rope.rotary_dims, 8);
+  EXPECT_TRUE(v3.rope.interleaved);
+  const float stretch = 0.1f * std::log(40.0f) + 1.0f;
+  EXPECT_FLOAT_EQ(v3.attention_scale, stretch * stretch / std::sqrt(32.0f));
+  EXPECT_EQ(v3.experts.score, RouterScore::kSigmoid);
+  EXPECT_TRUE(v3.experts.bias);
+  EXPECT_EQ(v3.experts.groups_kept, 2);
+  EXPECT_EQ(v3.mtp_heads, 0);
+  EXPECT_THAT(LayersWithExperts(v3), ElementsAre(false, true, true, true));
+
+  const ModelConfig v2 = Good("DeepseekV2ForCausalLM", R"({"q_lora_rank":null,"n_group":4,
+      "topk_group":2,"topk_method":"greedy","rope_interleave":false})");
+  EXPECT_EQ(v2.latent.q_rank, 0);
+  EXPECT_EQ(v2.experts.groups, 1);
+  EXPECT_EQ(v2.experts.score, RouterScore::kSoftmax);
+  EXPECT_FALSE(v2.rope.interleaved);
+  for (const auto& [text, message] :
+       {std::pair(R"({"kv_lora_rank":0})", "\"kv_lora_rank\" is 0"),
+        std::pair(R"({"qk_rope_head_dim":7})", "RoPE rotates 7"),
+        std::pair(R"({"attention_bias":true})", "latent attention does not support")}) {
+    EXPECT_THAT(ErrorOf(Config("DeepseekV3ForCausalLM", text)), HasSubstr(message));
+  }
 }
 
 TEST(HfConfigTest, RefusesWhatExpertsCannotBe) {

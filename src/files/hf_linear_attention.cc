@@ -28,10 +28,11 @@ Status CheckHfLinearModel(const JsonFields& fields, const ModelConfig& config) {
   bool bias = false;
   SLUICE_RETURN_IF_ERROR(fields.Bool("attention_bias", &bias));
   if (bias) {
-    return BadModel("\"attention_bias\" is true; Qwen3-Next models with biases are not supported");
+    return BadModel(
+        "\"attention_bias\" is true; models of this kind with biases are not supported");
   }
   if (config.activation != ActivationKind::kSilu) {
-    return BadModel("the activation of a Qwen3-Next model must be silu");
+    return BadModel("the activation of a model with linear layers must be silu");
   }
   return OkStatus();
 }

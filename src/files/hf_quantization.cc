@@ -10,9 +10,11 @@ namespace sluice::files {
 namespace {
 
 constexpr int kBlock = 128;
-constexpr int kInt4Bits = 4;
+constexpr int kInt4Bits = 4, kInt8Bits = 8, kFp4Bits = 4;
+constexpr int kFp4Group = 16;
 constexpr IntRange kBitsRange{1, 64};
 constexpr IntRange kGroupRange{-1, 1 << 20};
+constexpr std::string_view kModelOpt = "modelopt";
 constexpr std::string_view kRemedy = "; use another version of the model or a GGUF file";
 
 // A list of names, which may be null.
@@ -137,18 +139,79 @@ Status CheckPacked(const JsonFields& group, const JsonFields& weights) {
              kRemedy));
 }
 
-// Nothing where the weights are in 4 bits.
-Result<std::optional<F8Quantization>> ReadCompressedTensors(const JsonFields& fields) {
-  F8Quantization quantization{"compressed-tensors"};
+// The weights of a group in "int-quantized". What becomes of activations is not asked: they are
+// rounded to 8 bits as the device does it, or stay as they are.
+Status CheckInt8(const JsonFields& weights) {
+  std::string type = "unnamed", strategy = "tensor";
+  int bits = 0;
+  bool symmetric = true;
+  SLUICE_RETURN_IF_ERROR(weights.Text("type", &type));
+  SLUICE_RETURN_IF_ERROR(weights.Text("strategy", &strategy));
+  SLUICE_RETURN_IF_ERROR(weights.Int("num_bits", kBitsRange, &bits));
+  SLUICE_RETURN_IF_ERROR(weights.Bool("symmetric", &symmetric));
+  const bool covered = strategy == "channel" || strategy == "tensor";
+  if (type == "int" && bits == kInt8Bits && symmetric && covered) return OkStatus();
+  return BadModel(StrCat("the weights are quantized to ", bits, " bits of type ", Quote(type),
+                         symmetric ? "" : " and zero points", " with scales for each ",
+                         Quote(strategy),
+                         " by compressed-tensors; of integers that are not packed, symmetric 8-bit "
+                         "int for each channel or tensor is supported",
+                         kRemedy));
+}
+
+// The weights of a group in "nvfp4-pack-quantized"; activations stay as they are.
+Status CheckNvfp4(const JsonFields& weights) {
+  std::string type = "unnamed", strategy = "tensor_group";
+  int bits = 0, group = kFp4Group;
+  SLUICE_RETURN_IF_ERROR(weights.Text("type", &type));
+  SLUICE_RETURN_IF_ERROR(weights.Text("strategy", &strategy));
+  SLUICE_RETURN_IF_ERROR(weights.Int("num_bits", kBitsRange, &bits));
+  SLUICE_RETURN_IF_ERROR(weights.Int("group_size", kGroupRange, &group));
+  if (type == "float" && bits == kFp4Bits && group == kFp4Group && strategy == "tensor_group") {
+    return OkStatus();
+  }
+  return BadModel(StrCat("the weights are quantized to ", bits, " bits of type ", Quote(type),
+                         " with scales for each ", Quote(strategy), " of ", group,
+                         " by compressed-tensors; of packed floats, those of 4 bits for each "
+                         "tensor_group of 16 are supported",
+                         kRemedy));
+}
+
+// How compressed-tensors stores weights.
+enum class Stored { kFloat8, kPacked, kInt8, kNvfp4 };
+
+Result<Stored> StoredAs(const JsonFields& fields) {
   std::string format = "float-quantized";
   SLUICE_RETURN_IF_ERROR(fields.Text("format", &format));
-  const bool packed = format == "pack-quantized";
-  if (!packed && format != "float-quantized" && format != "naive-quantized") {
-    return BadModel(StrCat("the weights are stored as ", Quote(format),
-                           " by compressed-tensors, of which only float-quantized and "
-                           "pack-quantized are supported",
-                           kRemedy));
+  if (format == "float-quantized" || format == "naive-quantized") return Stored::kFloat8;
+  if (format == "pack-quantized") return Stored::kPacked;
+  if (format == "int-quantized") return Stored::kInt8;
+  if (format == "nvfp4-pack-quantized") return Stored::kNvfp4;
+  return BadModel(StrCat("the weights are stored as ", Quote(format),
+                         " by compressed-tensors, of which only float-quantized, int-quantized, "
+                         "pack-quantized and nvfp4-pack-quantized are supported",
+                         kRemedy));
+}
+
+// Those of a group that are no floats of 8 bits.
+Status CheckStored(Stored stored, const JsonFields& group, const JsonFields& weights) {
+  switch (stored) {
+    case Stored::kPacked:
+      return CheckPacked(group, weights);
+    case Stored::kInt8:
+      return CheckInt8(weights);
+    case Stored::kNvfp4:
+      return CheckNvfp4(weights);
+    case Stored::kFloat8:
+      break;
   }
+  return OkStatus();
+}
+
+// Nothing where the weights are in 4 bits or integers.
+Result<std::optional<F8Quantization>> ReadCompressedTensors(const JsonFields& fields) {
+  F8Quantization quantization{"compressed-tensors"};
+  SLUICE_ASSIGN_OR_RETURN(const Stored stored, StoredAs(fields));
   const Json* transform = fields.Find("transform_config");
   if (transform != nullptr && !transform->empty()) {
     return BadModel(
@@ -176,8 +239,8 @@ Result<std::optional<F8Quantization>> ReadCompressedTensors(const JsonFields& fi
                              "are supported",
                              kRemedy));
     }
-    if (packed) {
-      SLUICE_RETURN_IF_ERROR(CheckPacked(*group, *weights));
+    if (stored != Stored::kFloat8) {
+      SLUICE_RETURN_IF_ERROR(CheckStored(stored, *group, *weights));
       continue;
     }
     SLUICE_RETURN_IF_ERROR(CheckWeights(*weights));
@@ -191,7 +254,7 @@ Result<std::optional<F8Quantization>> ReadCompressedTensors(const JsonFields& fi
     quantization.inputs = inputs;
     first = false;
   }
-  if (packed) return std::optional<F8Quantization>();
+  if (stored != Stored::kFloat8) return std::optional<F8Quantization>();
   return std::optional(std::move(quantization));
 }
 
@@ -217,6 +280,24 @@ Status CheckInt4(const JsonFields& fields, std::string_view method) {
   if (layout == known || (awq && layout == "GEMM")) return OkStatus();
   return BadModel(StrCat(Quote(key), " in \"quantization_config\" is ", Quote(layout), "; only ",
                          known, " is supported", kRemedy));
+}
+
+// "modelopt", as config.json or hf_quant_config.json has it: NVFP4, which the tensors themselves
+// say, or F8 with a scale of the activations of each matrix.
+Result<std::optional<F8Quantization>> ReadModelOpt(const JsonFields& fields) {
+  std::string algorithm = "unnamed";
+  int group = kFp4Group;
+  SLUICE_RETURN_IF_ERROR(fields.Text("quant_algo", &algorithm));
+  SLUICE_RETURN_IF_ERROR(fields.Int("group_size", kGroupRange, &group));
+  SLUICE_RETURN_IF_ERROR(CheckNames(fields, "exclude_modules"));
+  SLUICE_RETURN_IF_ERROR(CheckNames(fields, "ignore"));
+  if (algorithm == "FP8") {
+    return std::optional(F8Quantization{std::string(kModelOpt), F8Inputs::kStatic});
+  }
+  if (algorithm == "NVFP4" && group == kFp4Group) return std::optional<F8Quantization>();
+  return BadModel(StrCat("the weights are quantized by ModelOpt with \"quant_algo\" ",
+                         Quote(algorithm), " in groups of ", group,
+                         "; FP8, and NVFP4 in groups of 16, are supported", kRemedy));
 }
 
 }  // namespace
@@ -248,10 +329,28 @@ Result<std::optional<F8Quantization>> ReadHfQuantization(const JsonFields& confi
     SLUICE_RETURN_IF_ERROR(CheckInt4(*fields, method));
     return std::optional<F8Quantization>();
   }
+  // Its tensors say which matrices these are.
+  if (method == "mxfp4") {
+    SLUICE_RETURN_IF_ERROR(CheckNames(*fields, "modules_to_not_convert"));
+    return std::optional<F8Quantization>();
+  }
+  if (method == kModelOpt || method == "modelopt_fp4") return ReadModelOpt(*fields);
   return BadModel(
       StrCat("the weights are quantized by the method ", Quote(method),
-             "; fp8, compressed-tensors, awq and gptq are supported, else use the unquantized "
-             "model or a GGUF file"));
+             "; fp8, compressed-tensors, awq, gptq, mxfp4 and modelopt are supported, else use the "
+             "unquantized model or a GGUF file"));
+}
+
+Result<std::optional<F8Quantization>> ReadModelOptConfig(std::string_view text) {
+  if (text.empty()) return std::optional<F8Quantization>();
+  constexpr std::string_view kName = "hf_quant_config.json";
+  SLUICE_ASSIGN_OR_RETURN(const Json json, ParseModelJson(text, kName));
+  const auto read = [&]() -> Result<std::optional<F8Quantization>> {
+    SLUICE_ASSIGN_OR_RETURN(const auto fields, JsonFields(json).Object("quantization"));
+    if (!fields || !fields->Has("quant_algo")) return std::optional<F8Quantization>();
+    return ReadModelOpt(*fields);
+  }();
+  return read.ok() ? read : read.status().WithContext(kName);
 }
 
 }  // namespace sluice::files

@@ -76,7 +76,8 @@ TEST(HfQuantizationTest, ReadsCompressedTensors) {
 TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
   const std::pair<std::string, std::string> cases[] = {
       {R"({})", "the method \"unnamed\""},
-      {R"({"quant_method":"hqq"})", "\"hqq\"; fp8, compressed-tensors, awq and gptq are supported"},
+      {R"({"quant_method":"hqq"})",
+       "\"hqq\"; fp8, compressed-tensors, awq, gptq, mxfp4 and modelopt are supported"},
       {R"({"quant_method":"bitsandbytes","load_in_4bit":true})", "\"bitsandbytes\"; fp8"},
       {R"({"quant_method":"fp8","activation_scheme":"maybe"})", "\"maybe\"; static and dynamic"},
       {R"({"quant_method":"fp8","activation_scheme":"static","weight_block_size":[128,128]})",
@@ -88,8 +89,14 @@ TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
       {R"({"quant_method":"compressed-tensors"})", "\"config_groups\""},
       {R"({"quant_method":"compressed-tensors","format":"pack-quantized"})",
        "\"config_groups\" in \"quantization_config\" is missing"},
-      {R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"})",
-       "\"nvfp4-pack-quantized\" by compressed-tensors"},
+      {R"({"quant_method":"compressed-tensors","format":"marlin-24"})",
+       "\"marlin-24\" by compressed-tensors"},
+      {R"({"quant_method":"modelopt","quant_algo":"W4A8_AWQ"})", "\"W4A8_AWQ\" in groups of 16"},
+      {R"({"quant_method":"modelopt","quant_algo":"NVFP4","group_size":32})", "in groups of 32"},
+      {R"({"quant_method":"modelopt","quant_algo":"NVFP4","group_size":1e12})", "group_size"},
+      {R"({"quant_method":"modelopt","quant_algo":"NVFP4","exclude_modules":{"a":1}})",
+       "\"exclude_modules\" in \"quantization_config\" is not a list of names"},
+      {R"({"quant_method":"modelopt"})", "\"unnamed\""},
       {R"({"quant_method":"compressed-tensors","transform_config":{"config_groups":{}}})",
        "rotations"},
       {Compressed(R"("strategy":"group")", kToken), "\"group\"; tensor, channel, and block"},
@@ -109,6 +116,74 @@ TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
   }
 }
 
+// A group of compressed-tensors that is stored as `format`.
+std::string Group(const std::string& format, const std::string& weights,
+                  const std::string& inputs = "null") {
+  return R"({"quant_method":"compressed-tensors","format":")" + format +
+         R"(","ignore":["lm_head","re:.*mlp.gate$"],"config_groups":{"group_0":{"targets":["Linear"],
+            "weights":{)" +
+         weights + R"(},"input_activations":)" + inputs + "}}}";
+}
+
+TEST(HfQuantizationTest, IntegersOf8BitsHaveScalesOfRowsOrOfAll) {
+  const std::string int8 = R"("num_bits":8,"type":"int","symmetric":true,)";
+  const std::string dynamic = R"({"num_bits":8,"type":"int","strategy":"token","dynamic":true})";
+  for (const std::string& good :
+       {Group("int-quantized", int8 + R"("strategy":"channel")", dynamic),
+        Group("int-quantized", int8 + R"("strategy":"tensor")",
+              R"({"num_bits":8,"type":"int","strategy":"tensor","dynamic":false})"),
+        Group("int-quantized", int8 + R"("strategy":"channel")")}) {
+    const auto read = Read(good);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_FALSE(read->has_value());
+  }
+  EXPECT_THAT(ErrorOf(Group("int-quantized", int8 + R"("strategy":"group","group_size":128)")),
+              HasSubstr("\"group\" by compressed-tensors"));
+  EXPECT_THAT(ErrorOf(Group("int-quantized", R"("num_bits":4,"type":"int")")),
+              HasSubstr("4 bits of type \"int\""));
+  EXPECT_THAT(ErrorOf(Group("int-quantized",
+                            R"("num_bits":8,"type":"int","symmetric":false,"strategy":"channel")")),
+              HasSubstr("zero points"));
+}
+
+TEST(HfQuantizationTest, Nvfp4IsWhatTheTensorsSay) {
+  const std::string weights = R"("num_bits":4,"type":"float","symmetric":true,"dynamic":false,
+                                 "strategy":"tensor_group","group_size":)";
+  const std::string local =
+      R"({"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16,
+                                "dynamic":"local"})";
+  for (const std::string& good :
+       {Group("nvfp4-pack-quantized", weights + "16"),
+        Group("nvfp4-pack-quantized", weights + "16", local),
+        std::string(R"({"quant_method":"modelopt","quant_algo":"NVFP4","ignore":["lm_head"]})")}) {
+    const auto read = Read(good);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_FALSE(read->has_value());
+  }
+  EXPECT_THAT(ErrorOf(Group("nvfp4-pack-quantized", weights + "32")), HasSubstr("of 32"));
+  EXPECT_THAT(ErrorOf(Group("nvfp4-pack-quantized", R"("num_bits":8,"type":"float")")),
+              HasSubstr("8 bits of type \"float\""));
+}
+
+TEST(HfQuantizationTest, ReadsModelOptsOwnFile) {
+  const auto read = [](const std::string& quantization) {
+    return ReadModelOptConfig(R"({"producer":{"name":"modelopt"},"quantization":)" + quantization +
+                              "}");
+  };
+  EXPECT_FALSE(ReadModelOptConfig("").value().has_value());
+  EXPECT_FALSE(read("null").value().has_value());
+  EXPECT_FALSE(read(R"({"quant_algo":null,"kv_cache_quant_algo":"FP8"})").value().has_value());
+  EXPECT_FALSE(read(R"({"quant_algo":"NVFP4","group_size":16,"exclude_modules":["lm_head"]})")
+                   .value()
+                   .has_value());
+  const auto fp8 = read(R"({"quant_algo":"FP8","exclude_modules":[]})");
+  ASSERT_TRUE(fp8.ok() && fp8->has_value());
+  EXPECT_EQ((*fp8)->inputs, F8Inputs::kStatic);
+  EXPECT_THAT(read(R"({"quant_algo":"MIXED_PRECISION"})").status().message(),
+              testing::AllOf(HasSubstr("hf_quant_config.json"), HasSubstr("MIXED_PRECISION")));
+  EXPECT_FALSE(ReadModelOptConfig("{").ok());
+}
+
 TEST(HfQuantizationTest, FourBitsAreWhatTheTensorsSay) {
   const std::string group = R"("group_0":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int",
       "symmetric":true,"strategy":"group","group_size":128})";
@@ -117,6 +192,7 @@ TEST(HfQuantizationTest, FourBitsAreWhatTheTensorsSay) {
                         "zero_point":true,"modules_to_not_convert":["visual"]})"),
         std::string(R"({"quant_method":"gptq","bits":4,"group_size":-1,"desc_act":true,
                         "checkpoint_format":"gptq","sym":true})"),
+        std::string(R"({"quant_method":"mxfp4","modules_to_not_convert":["lm_head"]})"),
         R"({"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head"],
             "config_groups":{)" +
             group + "}}}"}) {

@@ -1,5 +1,6 @@
 #include "files/hf_rope.h"
 
+#include <cmath>
 #include <string>
 
 #include "base/str_cat.h"
@@ -31,7 +32,9 @@ class RopeReader {
   Status Read() {
     SLUICE_RETURN_IF_ERROR(fields_.Real("rope_theta", kThetaRange, &rope_->theta));
     double portion = InfoOf(config_.architecture).hf_defaults.rotary_portion;
-    SLUICE_RETURN_IF_ERROR(top_.Real("partial_rotary_factor", {0.0, 1.0}, &portion));
+    for (const char* key : {"rotary_pct", "partial_rotary_factor"}) {  // the first: GPT-NeoX
+      SLUICE_RETURN_IF_ERROR(top_.Real(key, {0.0, 1.0}, &portion));
+    }
     SLUICE_RETURN_IF_ERROR(fields_.Real("partial_rotary_factor", {0.0, 1.0}, &portion));
     rope_->rotary_dims = static_cast<int>(config_.head_dim * portion);
     // What MiniMax-M2's files say instead.
@@ -46,6 +49,7 @@ class RopeReader {
     }
     if (type == "default") return OkStatus();
     if (type == "linear") return ReadFactorOnly(type, RopeScaling::kLinear);
+    if (type == "dynamic" && fields_.Has("alpha")) return ReadAlpha();
     if (type == "dynamic") return ReadFactorOnly(type, RopeScaling::kDynamicNtk);
     if (type == "yarn") return ReadYarn(type);
     if (type == "llama3") return ReadLlama3(type);
@@ -60,6 +64,16 @@ class RopeReader {
     if (!fields_.Has("factor")) return Missing(type, "factor");
     rope_->scaling = scaling;
     return fields_.Real("factor", kRopeFactorRange, &rope_->factor);
+  }
+
+  // Hunyuan's: a base that is stretched once and for all, whatever the length.
+  Status ReadAlpha() {
+    double alpha = 1.0;
+    SLUICE_RETURN_IF_ERROR(fields_.Real("alpha", kRopeFactorRange, &alpha));
+    if (rope_->rotary_dims < 4) return BadModel("\"alpha\" needs at least 4 rotated dimensions");
+    const double dims = rope_->rotary_dims;
+    rope_->theta = static_cast<float>(rope_->theta * std::pow(alpha, dims / (dims - 2.0)));
+    return OkStatus();
   }
 
   // The value beside rope_parameters goes before the one inside, as in transformers.
@@ -127,9 +141,10 @@ class RopeReader {
   RopeConfig* const rope_;
 };
 
-// Gemma 3: transformers 4 scales and bends the global layers only; 5 says both.
-Status ReadGemma3Rope(const JsonFields& top, const std::optional<JsonFields>& parameters,
-                      const std::optional<JsonFields>& scaling, ModelConfig* config) {
+// Of Gemma 3 and ModernBERT: transformers 4 scales and bends Gemma's global layers only; 5 says
+// both.
+Status ReadTwoRopes(const JsonFields& top, const std::optional<JsonFields>& parameters,
+                    const std::optional<JsonFields>& scaling, ModelConfig* config) {
   static const Json kNothing = Json::object();
   const JsonFields nothing(kNothing);
   std::optional<JsonFields> global, local;
@@ -137,13 +152,21 @@ Status ReadGemma3Rope(const JsonFields& top, const std::optional<JsonFields>& pa
     SLUICE_ASSIGN_OR_RETURN(global, parameters->Object("full_attention"));
     SLUICE_ASSIGN_OR_RETURN(local, parameters->Object("sliding_attention"));
     if (!global && !local && (parameters->Has("rope_theta") || parameters->Has("rope_type"))) {
-      return BadModel(
-          "\"rope_parameters\" of Gemma 3 must hold \"full_attention\" and \"sliding_attention\"");
+      return BadModel(StrCat("\"rope_parameters\" of ", ArchitectureName(config->architecture),
+                             " must hold \"full_attention\" and \"sliding_attention\""));
     }
   }
   if (scaling) global = scaling;
-  config->local_rope.theta = kGemma3LocalTheta;
-  SLUICE_RETURN_IF_ERROR(top.Real("rope_local_base_freq", kThetaRange, &config->local_rope.theta));
+  config->local_rope.theta = kLocalTheta;
+  if (config->architecture == Architecture::kModernBert) {
+    SLUICE_RETURN_IF_ERROR(top.Real("global_rope_theta", kThetaRange, &config->rope.theta));
+    // null stands for the other layers' own.
+    if (top.IsNull("local_rope_theta")) config->local_rope.theta = config->rope.theta;
+    SLUICE_RETURN_IF_ERROR(top.Real("local_rope_theta", kThetaRange, &config->local_rope.theta));
+  } else {
+    SLUICE_RETURN_IF_ERROR(
+        top.Real("rope_local_base_freq", kThetaRange, &config->local_rope.theta));
+  }
   SLUICE_RETURN_IF_ERROR(
       RopeReader(top, global ? *global : nothing, *config, &config->rope).Read());
   return RopeReader(top, local ? *local : nothing, *config, &config->local_rope).Read();
@@ -153,11 +176,13 @@ Status ReadGemma3Rope(const JsonFields& top, const std::optional<JsonFields>& pa
 
 Status ReadHfRope(const JsonFields& fields, ModelConfig* config) {
   config->rope.theta = InfoOf(config->architecture).hf_defaults.rope_theta;
-  SLUICE_RETURN_IF_ERROR(fields.Real("rope_theta", kThetaRange, &config->rope.theta));
+  for (const char* key : {"rotary_emb_base", "rope_theta"}) {  // the first: GPT-NeoX
+    SLUICE_RETURN_IF_ERROR(fields.Real(key, kThetaRange, &config->rope.theta));
+  }
   SLUICE_ASSIGN_OR_RETURN(auto parameters, fields.Object("rope_parameters"));
   SLUICE_ASSIGN_OR_RETURN(const auto scaling, fields.Object("rope_scaling"));
-  if (config->architecture == Architecture::kGemma3) {
-    return ReadGemma3Rope(fields, parameters, scaling, config);
+  if (InfoOf(config->architecture).local_rope) {
+    return ReadTwoRopes(fields, parameters, scaling, config);
   }
   if (parameters) {
     const Json* full = parameters->Find("full_attention");

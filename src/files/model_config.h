@@ -47,8 +47,30 @@ namespace sluice::files {
   M(GraniteMoe)                 \
   M(Glm4Moe)                    \
   M(MiniMaxM2)                  \
+  M(GptOss)                     \
+  M(DeepseekV2)                 \
+  M(DeepseekV3)                 \
+  M(Glm4MoeLite)                \
+  M(Youtu)                      \
+  M(Dots1)                      \
+  M(Qwen35)                     \
+  M(Llama4)                     \
+  M(HunyuanDense)               \
+  M(HunyuanMoe)                 \
+  M(Ernie45Moe)                 \
+  M(InternLm2)                  \
+  M(InternLm3)                  \
+  M(Gpt2)                       \
+  M(GptNeoX)                    \
+  M(Falcon)                     \
+  M(Bloom)                      \
+  M(Mpt)                        \
+  M(Baichuan)                   \
   M(Bert)                       \
-  M(Roberta)
+  M(Roberta)                    \
+  M(MPNet)                      \
+  M(NomicBert)                  \
+  M(ModernBert)
 
 #define SLUICE_ENUMERATOR(name) k##name,
 enum class Architecture { SLUICE_ARCHITECTURES(SLUICE_ENUMERATOR) };
@@ -82,13 +104,20 @@ enum class LayerKind {
   kWindow,
   kLinear,  // no attention: a short convolution and a gated delta rule over one running state
 };
-enum class ActivationKind { kSilu, kGeluTanh, kGeluErf, kReluSquared };
+enum class ActivationKind {
+  kSilu,
+  kGeluTanh,
+  kGeluErf,
+  kReluSquared,
+  kClampedSwiglu,  // of gpt-oss: ops/activation.h
+};
 
-// RMSNorm of Q and K before RoPE.
+// RMSNorm of Q and K before RoPE, unless ModelConfig::qk_norm_behind_rope.
 enum class QkNormKind {
   kNone,
-  kHead,   // of each head, all by the same weights
-  kWidth,  // of all heads of a token together
+  kHead,       // of each head, all by the same weights
+  kHeadPlain,  // of each head, without weights, in layers that have RoPE
+  kWidth,      // of all heads of a token together
 };
 
 struct LayerConfig {
@@ -98,7 +127,7 @@ struct LayerConfig {
   bool experts = false;     // the feed-forward part is made of experts
 };
 
-enum class RouterScore { kSoftmax, kSigmoid };
+enum class RouterScore { kSoftmax, kSigmoid, kSoftmaxBiased };  // as in ops/experts.h
 
 // Experts of a layer that has some, each a feed-forward part of its own. A router gives a token
 // some of them, by the scores that it makes of a product with the hidden state (ops/experts.h).
@@ -108,9 +137,11 @@ struct ExpertsConfig {
   int width = 0;  // of one expert, as intermediate_size
   RouterScore score = RouterScore::kSoftmax;
   bool bias = false;                // on the scores, for choosing alone
+  bool product_biases = false;      // on the products of the router and of each expert
   int groups = 1, groups_kept = 1;  // a token's experts come from some groups of them
   bool renormalize = false;         // the weights of a token's experts add up to `scale`
   float scale = 1.0f;               // of the weights
+  bool weighs_inputs = false;       // an expert reads the token times its weight
   int shared_width = 0;             // of an expert that every token takes; 0: none
   bool shared_gate = false;         // which is multiplied by the sigmoid of a product of its own
 };
@@ -125,6 +156,18 @@ struct LinearAttentionConfig {
   int value_width() const { return value_heads * value_head_dim; }
   // Of the convolution: queries, keys and values.
   int channels() const { return 2 * key_width() + value_width(); }
+};
+
+// Attention whose K and V a token keeps as one row for all heads (DeepSeek's MLA): a latent, from
+// which a matrix makes each head's keys and values, and a rotated part of the keys that all share.
+struct LatentConfig {
+  int kv_rank = 0;                 // of the latent; 0: the model's attention is not of this kind
+  int q_rank = 0;                  // of a latent that queries go through; 0: there is none
+  int nope_dim = 0, rope_dim = 0;  // of a head's queries and keys: not rotated, rotated
+  int value_dim = 0;               // of a head
+
+  // Of the row: the rotated part, then the latent.
+  int key_width() const { return rope_dim + kv_rank; }
 };
 
 // What activations become before they meet a matrix in F8, where the device has products of F8.
@@ -145,10 +188,26 @@ std::string ToString(const F8Quantization& quantization);  // for people
 // How the hidden states of a text's tokens become one vector.
 enum class PoolingKind { kFirst, kMean, kLast };
 
+// A product behind the pooling: vector = act(matrix * vector + bias).
+struct DenseConfig {
+  std::string folder;  // which its tensors' names begin with
+  int in = 0, out = 0;
+  bool bias = true;
+  bool tanh = true;  // act; else there is none
+};
+
+// The two tokens of which one is a generating model's answer to a question about two texts.
+struct AnswerTokens {
+  int no = 0, yes = 0;
+};
+
 // Of a model that answers with a vector instead of a text.
 struct PoolingConfig {
   PoolingKind kind = PoolingKind::kMean;
-  bool normalize = false;  // the vector has length 1
+  std::vector<DenseConfig> dense;  // one behind the other
+  bool normalize = false;          // the vector has length 1
+  // The vector is the logits of these, which are labels "no" and "yes".
+  std::optional<AnswerTokens> answer;
 };
 
 struct ModelConfig {
@@ -169,19 +228,32 @@ struct ModelConfig {
   bool mlp_bias = false;
   bool logits_bias = false;  // on the output matrix
   QkNormKind qk_norm = QkNormKind::kNone;
-  // The feed-forward part reads what the mixer reads, and both are added to the residual stream.
+  bool qk_norm_behind_rope = false;
+  // The feed-forward part reads what the mixer reads, or with `parallel_norms` a norm of its own of
+  // what the mixer's norm reads, and both are added to the residual stream.
   bool parallel_residual = false;
+  bool parallel_norms = false;
+  bool embedding_norm = false;  // of the tokens' embeddings, before the first layer
   // Positions are embedded by a table of so many rows, the first position by row `first_position`;
   // token types by a table of `token_types` rows. Zeros: there are no such tables.
   int position_rows = 0;
   int first_position = 0;
   int token_types = 0;
+  int bias_buckets = 0;    // of scores by distance, the same in all layers: ops/attention.h
   bool plain_mlp = false;  // down(act(up(x))), without a gate
   // What attention gives is multiplied by the sigmoid of a gate, which q_proj computes beside each
   // head's query.
   bool attention_gate = false;
+  // The softmax of each head counts one more score, which has no V: a weight of the layer.
+  bool attention_sinks = false;
   ActivationKind activation = ActivationKind::kSilu;
-  int sliding_window = 0;        // tokens a kWindow layer sees, itself included
+  int sliding_window = 0;       // tokens a kWindow layer sees, itself included
+  bool chunked_window = false;  // a kWindow layer sees from the last multiple of the window on
+  // ALiBi: by head, what a score falls by for each position of distance; empty: there is none.
+  std::vector<float> alibi_slopes;
+  // In layers without RoPE queries grow with their position, as ops/attention.h says; 0: nowhere.
+  int growth_tokens = 0;
+  float growth_scale = 0.0f;
   float attention_scale = 0.0f;  // of q.k; always set (1 / sqrt(head_dim) where the file is silent)
   std::optional<float> attention_soft_cap;
   std::optional<float> logit_soft_cap;
@@ -192,6 +264,7 @@ struct ModelConfig {
   RopeConfig rope;
   RopeConfig local_rope;         // for layers with local_rope
   LinearAttentionConfig linear;  // of kLinear layers; zeros where there are none
+  LatentConfig latent;           // zeros where attention keeps K and V
   ExpertsConfig experts;         // zeros where no layer has any
   // In the checkpoint: each guesses what follows the token that is drawn next.
   int mtp_heads = 0;
@@ -213,7 +286,8 @@ struct ModelConfig {
   // Of the vector that a text becomes; 0: the model generates.
   int vector_size() const {
     if (!pooling) return 0;
-    return labels.empty() ? hidden_size : static_cast<int>(labels.size());
+    if (!labels.empty()) return static_cast<int>(labels.size());
+    return pooling->dense.empty() ? hidden_size : pooling->dense.back().out;
   }
 };
 

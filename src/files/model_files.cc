@@ -4,12 +4,16 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/str_cat.h"
 #include "files/config_check.h"
 #include "files/folder_texts.h"
 #include "files/gguf.h"
+#include "files/hf_quantization.h"
+#include "files/joined_tensors.h"
 #include "files/mapped_file.h"
+#include "files/reranker.h"
 #include "files/safetensors.h"
 #include "files/sentence_transformers.h"
 #include "files/synthetic_model.h"
@@ -60,16 +64,35 @@ Status ReadGgufModel(const std::shared_ptr<const GgufFile>& file, ModelFiles* mo
   return OkStatus();
 }
 
+// With those of modules behind the pooling.
+Result<std::shared_ptr<const TensorSource>> OpenTensors(const fs::path& folder,
+                                                        const ModelConfig& config) {
+  SLUICE_ASSIGN_OR_RETURN(auto model, OpenSafetensors(folder.string()));
+  if (!config.pooling || config.pooling->dense.empty()) return model;
+  std::vector<std::pair<std::string, std::shared_ptr<const TensorSource>>> others;
+  for (const DenseConfig& dense : config.pooling->dense) {
+    SLUICE_ASSIGN_OR_RETURN(auto source, OpenSafetensors((folder / dense.folder).string()));
+    others.emplace_back(dense.folder, std::move(source));
+  }
+  return JoinTensors(std::move(model), std::move(others));
+}
+
 Status ReadFolder(const fs::path& folder, ModelFiles* model) {
   SLUICE_ASSIGN_OR_RETURN(const std::string config,
                           ReadTextFile((folder / "config.json").string(), kConfigBytesMax));
   SLUICE_ASSIGN_OR_RETURN(const std::string generation,
                           ReadOptional(folder / "generation_config.json", kConfigBytesMax));
   SLUICE_ASSIGN_OR_RETURN(model->config, ConfigFromJson(config, generation));
+  if (!model->config.quantization) {
+    SLUICE_ASSIGN_OR_RETURN(const std::string quantization,
+                            ReadOptional(folder / "hf_quant_config.json", kConfigBytesMax));
+    SLUICE_ASSIGN_OR_RETURN(model->config.quantization, ReadModelOptConfig(quantization));
+  }
   SLUICE_RETURN_IF_ERROR(ReadSentenceTransformers(folder.string(), &model->config));
   SLUICE_ASSIGN_OR_RETURN(model->generation_defaults, GenerationDefaultsFromJson(generation));
   SLUICE_RETURN_IF_ERROR(ReadTokenizerJson(folder / kTokenizerName, model));
-  SLUICE_ASSIGN_OR_RETURN(model->tensors, OpenSafetensors(folder.string()));
+  SLUICE_RETURN_IF_ERROR(ReadReranker(folder.string(), model->tokenizer, &model->config));
+  SLUICE_ASSIGN_OR_RETURN(model->tensors, OpenTensors(folder, model->config));
   model->config.dtype = MostCommonDType(model->tensors->tensors());
   SLUICE_ASSIGN_OR_RETURN(model->config.target_ids,
                           ReadTargetIds(*model->tensors, model->config.vocab_size));

@@ -8,8 +8,14 @@ namespace sluice::files {
 inline constexpr float kGemma2AttentionCap = 50.0f;
 inline constexpr float kGemma2LogitCap = 30.0f;
 // RoPE's base in the layers that see a window.
-inline constexpr float kGemma3LocalTheta = 10000.0f;
+inline constexpr float kLocalTheta = 10000.0f;
 // Every n-th layer has no RoPE.
 inline constexpr int kSmolLM3NoRopePeriod = 4;
+
+// ALiBi's smallest slope is 2^-this.
+inline constexpr float kAlibiBiasMax = 8.0f;
+// Llama 4: after how many tokens queries without RoPE grow, and by how much.
+inline constexpr int kLlama4GrowthTokens = 8192;
+inline constexpr float kLlama4GrowthScale = 0.1f;
 
 }  // namespace sluice::files

@@ -9,9 +9,9 @@
 
 namespace sluice::files {
 
-// Sets config->pooling and lowers config->context_length as the folder's files say. Without
-// modules.json nothing changes: an encoder pools by the mean, as sentence-transformers does.
-// kBadModel where a module or its options are not supported.
+// Sets config->pooling, with the labels of a model that ranks, and lowers config->context_length as
+// the folder's files say. Without modules.json nothing changes: an encoder pools by the mean, as
+// sentence-transformers does. kBadModel where a module or its options are not supported.
 Status ReadSentenceTransformers(const std::string& folder, ModelConfig* config);
 
 }  // namespace sluice::files

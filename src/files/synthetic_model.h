@@ -14,6 +14,9 @@ namespace sluice::files {
 // What stands for a model's path: "synthetic:<model>:<dtype>".
 std::string SyntheticPath(std::string_view model, std::string_view dtype);
 bool IsSyntheticPath(std::string_view path);
+// The models and number formats that there are, with commas between them.
+std::string SyntheticModels();
+std::string SyntheticDTypes();
 
 // kInvalidArgument lists the models or number formats there are. With those of 8 or fewer bits the
 // embedding and the output matrix are BF16. The matrices of the layers have no scales with fp8;

@@ -54,9 +54,10 @@ TEST(SyntheticModel, ParameterCountsAreThePublishedOnes) {
     std::string name;
     int64_t parameters;
   };
-  for (const Case& c : {Case{"llama-3.1-8b", 8'030'261'248}, Case{"qwen3-8b", 8'190'735'360},
-                        Case{"smollm2-135m", 134'515'008}, Case{"qwen3-30b-a3b", 30'532'122'624},
-                        Case{"mixtral-8x7b", 46'702'792'704}}) {
+  for (const Case& c :
+       {Case{"llama-3.1-8b", 8'030'261'248}, Case{"qwen3-8b", 8'190'735'360},
+        Case{"smollm2-135m", 134'515'008}, Case{"qwen3-30b-a3b", 30'532'122'624},
+        Case{"mixtral-8x7b", 46'702'792'704}, Case{"deepseek-v2-lite", 15'706'484'224}}) {
     for (const std::string dtype : {"bf16", "fp8"}) {
       int64_t parameters = 0;
       const ModelFiles files = Open(c.name, dtype);
@@ -66,6 +67,25 @@ TEST(SyntheticModel, ParameterCountsAreThePublishedOnes) {
       EXPECT_EQ(parameters, c.parameters) << c.name << " " << dtype;
     }
   }
+}
+
+TEST(SyntheticModel, GptOssHasItsExpertsInMxfp4) {
+  const ModelFiles files = Open("gpt-oss-20b", "mxfp4");
+  const FileTensor* blocks = files.tensors->Find("model.layers.23.mlp.experts.gate_up_proj_blocks");
+  const FileTensor* scales = files.tensors->Find("model.layers.23.mlp.experts.gate_up_proj_scales");
+  ASSERT_TRUE(blocks != nullptr && scales != nullptr);
+  EXPECT_EQ(blocks->shape, (std::vector<int64_t>{32, 5760, 90, 16}));
+  EXPECT_EQ(scales->data.size(), size_t{32} * 5760 * 90);
+  EXPECT_EQ(scales->data.front(), scales->data.back());
+  int64_t parameters = 0;
+  const ModelFiles whole = Open("gpt-oss-20b", "bf16");
+  for (const FileTensor& tensor : whole.tensors->tensors()) {
+    parameters += Elements(tensor);
+  }
+  EXPECT_EQ(parameters, 20'914'757'184);
+  const auto refused = OpenModel(SyntheticPath("gpt-oss-20b", "q8_0"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.status().message(), HasSubstr("mxfp4, bf16 and f16 are"));
 }
 
 TEST(SyntheticModel, ConfigsAreThePublishedOnes) {
@@ -163,7 +183,8 @@ TEST(SyntheticModel, UnknownNamesAreRefusedWithTheKnownOnes) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << path;
     EXPECT_THAT(status.message(),
                 HasSubstr("llama-3.1-8b, qwen3-8b, qwen3-30b-a3b, qwen3-30b-a3b-6layers, "
-                          "mixtral-8x7b, smollm2-135m, tiny"))
+                          "mixtral-8x7b, gpt-oss-20b, deepseek-v2-lite, deepseek-v3-6layers, "
+                          "smollm2-135m, tiny"))
         << path;
   }
   const Status status = OpenText("synthetic:tiny:q4_1").status();

@@ -14,7 +14,7 @@ constexpr int kLayer = 0;
 
 ModelOptions EagleHead::OptionsFor(ModelOptions of_model) {
   of_model.activation = ops::ResidualDType(of_model.activation);
-  of_model.mtp_head = true;
+  of_model.mtp_heads = 1;
   return of_model;
 }
 
@@ -62,8 +62,8 @@ Status EagleHead::Bind(const device::Device& device, const Model& target) {
   SLUICE_ASSIGN_OR_RETURN(norm_, binder.Bind<ops::Norm>(norm));
   hidden_weight_ = binder.Get("layers.0.hidden_norm")->tensor;
   token_weight_ = binder.Get("layers.0.token_norm")->tensor;
-  SLUICE_ASSIGN_OR_RETURN(
-      attention_, layers::Attention::Make(binder, kLayer, groups_.front(), 0, rope_.tensor()));
+  SLUICE_ASSIGN_OR_RETURN(attention_, layers::Attention::Make(binder, kLayer, groups_.front(), 0,
+                                                              {.rope = rope_.tensor()}));
   SLUICE_ASSIGN_OR_RETURN(
       mlp_norm_, layers::Norm::Make(binder, "layers.0.mlp_norm", layers::Norm::Of::kResidual));
   SLUICE_ASSIGN_OR_RETURN(mlp_,

@@ -59,6 +59,7 @@ struct Outputs {
 struct DraftOutputs {
   ops::Tensor logits;  // F32 [rows, vocabulary]
   ops::Tensor hidden;  // [rows, hidden size] of the activation type, behind the head's final norm
+  ops::Tensor every;   // [tokens, hidden size], the same of every token; may be empty
 };
 
 // Told after each layer's KV write was put on the stream, layers in ascending order. An error ends

@@ -26,17 +26,17 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
 
 }  // namespace
 
-std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, bool mtp_head) {
+std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, int mtp_heads) {
   if (files::InfoOf(config.architecture).encoder) return layers::EncoderParams(config);
-  return layers::DecoderParams(config, mtp_head);
+  return layers::DecoderParams(config, mtp_heads);
 }
 
 Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
                                         const device::Device& device, DType activation,
-                                        bool mtp_head) {
+                                        int mtp_heads) {
   const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
   return weights::PlanWeights(
-      Params(files.config, mtp_head), *files.tensors, device,
+      Params(files.config, mtp_heads), *files.tensors, device,
       {.naming = naming, .activation = activation, .quantization = files.config.quantization});
 }
 
@@ -53,7 +53,14 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
       SLUICE_RETURN_IF_ERROR(ops::Bind<ops::GatedDelta>(device.ops(), delta, &records).status());
       continue;
     }
-    const auto desc = layers::AttentionDesc(config, options, group);
+    if (config.latent.kv_rank > 0) {
+      const auto latent = layers::LatentAttentionDesc(config, options, group);
+      SLUICE_RETURN_IF_ERROR(
+          ops::Bind<ops::LatentAttention>(device.ops(), latent, &records).status());
+      continue;
+    }
+    const auto desc = layers::AttentionDesc(
+        config, options, group, config.layers[static_cast<size_t>(group.layers.front())].use_rope);
     SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Attention>(device.ops(), desc, &records).status());
   }
   return records;

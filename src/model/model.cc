@@ -11,7 +11,7 @@ Model::Model(ModelParts parts)
     : config_(std::move(parts.config)),
       options_(std::move(parts.options)),
       groups_(LayerGroups(config_, options_)),
-      group_of_(config_.layers.size() + (options_.mtp_head ? 1 : 0)),
+      group_of_(config_.layers.size() + static_cast<size_t>(options_.mtp_heads)),
       parameters_(std::move(parts.parameters)),
       device_(*parts.device) {
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -19,8 +19,8 @@ Model::Model(ModelParts parts)
   }
 }
 
-Status Model::Draft(ForwardContext&, const DeviceBatch&, const ops::Tensor&,
-                    const DraftOutputs&) const {
+Status Model::Draft(ForwardContext&, const DeviceBatch&, const ops::Tensor&, const DraftOutputs&,
+                    int) const {
   CHECK(false, "the model has no head that guesses");
 }
 
@@ -59,6 +59,10 @@ batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
   group.dtype = options.kv_dtype;
   group.kv_heads = config.num_kv_heads;
   group.k_head_dim = group.v_head_dim = config.head_dim;
+  if (config.latent.kv_rank > 0) {
+    group.k_head_dim = config.latent.key_width();
+    group.v_head_dim = 0;
+  }
   return group;
 }
 
@@ -67,8 +71,8 @@ batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
 std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
                                         const ModelOptions& options) {
   std::vector<batch::KvGroup> groups;
-  for (int layer = 0; layer < config.num_layers + (options.mtp_head ? 1 : 0); ++layer) {
-    const bool head = layer == config.num_layers;
+  for (int layer = 0; layer < config.num_layers + options.mtp_heads; ++layer) {
+    const bool head = layer >= config.num_layers;
     const batch::KvKind kind = head ? batch::KvKind::kFull : KindOf(config.layers[layer].kind);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const batch::KvGroup& g) { return g.kind == kind; });

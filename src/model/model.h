@@ -26,8 +26,9 @@ struct ModelOptions {
   int kernel_block_tokens = 16;   // of a kernel block; divides block_tokens
   int state_block_tokens = 2048;  // between snapshots of a state; a multiple of block_tokens
   int draft_tokens = 0;           // of a sequence in a step, which states can be taken back by
-  bool mtp_head = false;          // with the first of the checkpoint's heads, for Draft
-  weights::Progress progress;     // may be empty
+  int mtp_heads = 0;              // so many of the checkpoint's heads, from the first, for Draft
+  bool fake_balance_experts = false;  // tokens take experts in turn, whatever the router says
+  weights::Progress progress;         // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };
 
@@ -49,7 +50,7 @@ class Model {
   int vocab_size() const { return config_.vocab_size; }
   // Without num_blocks, which the memory plan sets.
   const std::vector<batch::KvGroup>& groups() const { return groups_; }
-  // The group of a layer. That of the head comes behind those of the model.
+  // The group of a layer. Those of the heads come behind those of the model.
   int group_of(int layer) const { return group_of_[layer]; }
   weights::ParameterMap& parameters() { return parameters_; }
   const weights::ParameterMap& parameters() const { return parameters_; }
@@ -61,12 +62,15 @@ class Model {
   // <= max_logits_rows. Zero tokens are legal and do nothing.
   virtual Status Forward(ForwardContext& context, const DeviceBatch& batch,
                          const Outputs& outputs) const = 0;
-  // The head's pass over tokens, each beside the hidden state of the token before it, at whose
-  // position it stands: a row's logits are those of the token that comes behind. `hidden` [tokens,
-  // hidden size] is what Forward gave as hidden states, or the head for the rows of another pass;
-  // it may be outputs.hidden. REQUIRES: options().mtp_head; as Forward.
+  // A pass of the head of number `head`, from 0 on, over tokens, each beside the hidden state of a
+  // position before it, at which it stands: a row's logits are those of the token that comes
+  // behind. The first head reads the tokens behind those of a step and what Forward gave as hidden
+  // states; each further one the tokens behind these, and what the head before it gave for the same
+  // positions (DraftOutputs::every); and a head that is applied again what it gave for the rows of
+  // its last pass. `hidden` [tokens, hidden size] may be outputs.hidden, and not outputs.every.
+  // REQUIRES: head < options().mtp_heads; as Forward.
   virtual Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,
-                       const DraftOutputs& outputs) const;
+                       const DraftOutputs& outputs, int head = 0) const;
 
  protected:
   explicit Model(ModelParts parts);

@@ -289,6 +289,13 @@ TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
   ModelConfig config = SmallConfig(GetParam().architecture);
   config.qk_norm = files::QkNormKind::kHead;
   config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+  const bool encoder = GetParam().encoder;
+  if (encoder) {
+    config.pooling.emplace();
+    config.plain_mlp = GetParam().plain_mlp;
+    config.position_rows = GetParam().layers == files::LayerRule::kNoRope ? 40 : 0;
+    config.token_types = GetParam().token_types ? 2 : 0;
+  }
   std::set<std::string> names;
   for (const weights::ParamSpec& spec : Params(config)) {
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
@@ -307,11 +314,37 @@ TEST_P(ParamsOf, NamesAreUniqueAndRowsAddUpInBothSpellings) {
                            "layers.5.attention.qkv_bias", "layers.5.attention.output_bias"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
-  const bool encoder = GetParam().encoder;
-  for (const char* name : {"output", "layers.0.attention.q_norm", "layers.0.mlp.gate_up_bias"})
+  for (const char* name : {"output", "layers.0.attention.q_norm"})
     EXPECT_EQ(names.contains(name), !encoder) << name;
-  for (const char* name : {"position_embedding", "type_embedding", "layers.0.mlp.up_bias"})
-    EXPECT_EQ(names.contains(name), encoder) << name;
+  EXPECT_EQ(names.contains("layers.0.mlp.gate_up_bias"), !config.plain_mlp);
+  EXPECT_EQ(names.contains("layers.0.mlp.up_bias"), config.plain_mlp);
+  EXPECT_EQ(names.contains("position_embedding"), config.position_rows > 0);
+  EXPECT_EQ(names.contains("type_embedding"), config.token_types > 0);
+}
+
+TEST(PoolingParams, WhatStandsBehindAPoolingHasItsParameters) {
+  ModelConfig config = SmallConfig(files::Architecture::kQwen3);
+  config.tied_embeddings = true;
+  config.pooling.emplace().answer = {.no = 3, .yes = 5};
+  config.labels = {"no", "yes"};
+  std::vector<weights::ParamSpec> specs = Params(config);
+  const weights::ParamSpec& answer = specs.back();
+  EXPECT_EQ(answer.name, "head.labels");
+  EXPECT_EQ(answer.rows, 2);
+  const weights::SourceList& rows = answer.hugging_face.back();
+  EXPECT_EQ(rows[0].name, "model.embed_tokens.weight");
+  EXPECT_EQ(rows[0].pick.first, 3);
+  EXPECT_EQ(rows[1].pick.first, 5);
+  EXPECT_EQ(answer.gguf.front()[0].pick.first, 1);  // the file has yes first
+  config.pooling.emplace().dense = {{"2_Dense", 64, 96, true, true},
+                                    {"3_Dense", 96, 24, false, false}};
+  config.labels.clear();
+  specs = Params(config);
+  std::set<std::string> names;
+  for (const weights::ParamSpec& spec : specs) names.insert(spec.name);
+  EXPECT_TRUE(names.contains("dense.0_bias"));
+  EXPECT_FALSE(names.contains("dense.1_bias") || names.contains("head.labels"));
+  EXPECT_EQ(specs.back().hugging_face.front().front().name, "3_Dense/linear.weight");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParamsOf,
@@ -362,6 +395,41 @@ TEST(Params, BlocksInParallelShareTheNormBeforeTheFirst) {
   config.parallel_residual = true;
   EXPECT_FALSE(Declares(Params(config), "layers.5.mlp_norm"));
   EXPECT_TRUE(Find(Params(config), "layers.5.attention.output").residual);
+}
+
+TEST(Params, BlocksInParallelMayHaveANormEach) {
+  ModelConfig config = SmallConfig(Architecture::kGptNeoX);
+  config.parallel_residual = config.parallel_norms = true;
+  auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.5.mlp_norm").hugging_face[0][0].name,
+            "gpt_neox.layers.5.post_attention_layernorm.weight");
+  EXPECT_FALSE(Find(specs, "layers.5.attention.output").residual);
+  EXPECT_TRUE(Find(specs, "layers.5.mlp.down").residual);
+  config.architecture = Architecture::kFalcon;
+  specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.5.input_norm").hugging_face[0][0].name,
+            "transformer.h.5.ln_attn.weight");
+  // GGUF has them the other way round.
+  EXPECT_EQ(Find(specs, "layers.5.input_norm").gguf[0][0].name, "blk.5.attn_norm_2.weight");
+  EXPECT_EQ(Find(specs, "layers.5.mlp_norm").gguf[0][0].name, "blk.5.attn_norm.weight");
+}
+
+TEST(Params, RowsByKvHeadAreSortedInHuggingFaceAlone) {
+  ModelConfig config = SmallConfig(Architecture::kFalcon);
+  config.attention_bias = true;
+  const auto specs = Params(config);
+  for (const char* name : {"layers.0.attention.qkv", "layers.0.attention.qkv_bias"}) {
+    const auto& qkv = Find(specs, name);
+    ASSERT_EQ(qkv.hugging_face[0].size(), 3u) << name;
+    const int64_t shared = config.num_heads / config.num_kv_heads;
+    EXPECT_EQ(qkv.hugging_face[0][1].pick.begin, shared * config.head_dim) << name;
+    EXPECT_EQ(qkv.hugging_face[0][2].tensor_rows(), qkv.rows) << name;
+    ASSERT_EQ(qkv.gguf[0].size(), 1u) << name;
+    EXPECT_EQ(qkv.gguf[0][0].rows, qkv.rows) << name;
+  }
+  const auto columns = Params(SmallConfig(Architecture::kGpt2));
+  EXPECT_EQ(Find(columns, "layers.0.attention.qkv").hugging_face[0][0].transposed.group_rows,
+            config.hidden_size);
 }
 
 // Where a norm stands after a block the product can't add to the residual stream by itself.

@@ -14,6 +14,8 @@ std::string_view Name(Activation kind) {
       return "gelu_erf";
     case Activation::kReluSquared:
       return "relu_squared";
+    case Activation::kClampedSwiglu:
+      return "clamped_swiglu";
   }
   return "unknown";
 }

@@ -6,15 +6,22 @@
 
 namespace sluice::ops {
 
-enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf, kReluSquared };
-// All of them: what conformance and tests go through.
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGeluErf, kReluSquared, kClampedSwiglu };
+// Those of one number, and all of them: what conformance and tests go through.
+inline constexpr Activation kPlainActivations[] = {Activation::kSilu, Activation::kGeluTanh,
+                                                   Activation::kGeluErf, Activation::kReluSquared};
 inline constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
-                                              Activation::kGeluErf, Activation::kReluSquared};
+                                              Activation::kGeluErf, Activation::kReluSquared,
+                                              Activation::kClampedSwiglu};
+// Of kClampedSwiglu, which gates alone have: min(g, limit) * sigmoid(slope * min(g, limit)) *
+// (1 + u) for the gate g and the other half u, which is clamped to +-limit.
+inline constexpr float kSwigluLimit = 7.0f, kSwigluSlope = 1.702f;
 
-// "silu", "gelu_tanh", "gelu_erf", "relu_squared".
+// "silu", "gelu_tanh", "gelu_erf", "relu_squared", "clamped_swiglu".
 std::string_view Name(Activation kind);
 
-// out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i]: the first half is the gate.
+// out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i], unless the kind says something else: the
+// first half is the gate.
 struct GatedActivation {
   static constexpr std::string_view kName = "gated_activation";
   struct Desc {
@@ -29,7 +36,7 @@ struct GatedActivation {
   };
 };
 
-// x = act(x), in place.
+// x = act(x), in place, with one of kPlainActivations.
 struct PlainActivation {
   static constexpr std::string_view kName = "plain_activation";
   struct Desc {

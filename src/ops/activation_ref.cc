@@ -19,8 +19,18 @@ double Activate(Activation kind, double x) {
       return 0.5 * x * std::erfc(-x * kSqrtHalf);
     case Activation::kReluSquared:
       return x < 0.0 ? 0.0 : x * x;
+    case Activation::kClampedSwiglu:
+      break;
   }
   return x;
+}
+
+double Gate(Activation kind, double gate, double up) {
+  if (kind != Activation::kClampedSwiglu) return Activate(kind, gate) * up;
+  const double limit = kSwigluLimit;
+  const double clamped = gate > limit ? limit : gate;
+  const double other = up > limit ? limit : up < -limit ? -limit : up;
+  return clamped / (1.0 + std::exp(-double{kSwigluSlope} * clamped)) * (other + 1.0);
 }
 
 }  // namespace
@@ -41,7 +51,7 @@ Status RefGatedActivation(device::Stream&, const GatedActivation::Desc& desc,
       const float gate = LoadElement(desc.activation, row, i);
       const float up = LoadElement(desc.activation, row, desc.width + i);
       StoreElement(desc.activation, RowData(args.out, t), i,
-                   static_cast<float>(Activate(desc.kind, gate) * up));
+                   static_cast<float>(Gate(desc.kind, gate, up)));
     }
   }
   return OkStatus();
@@ -49,6 +59,8 @@ Status RefGatedActivation(device::Stream&, const GatedActivation::Desc& desc,
 
 Support RefPlainActivationSupports(const PlainActivation::Desc& desc,
                                    const device::DeviceFacts& facts) {
+  if (desc.kind == Activation::kClampedSwiglu)
+    return Support::No(StrCat(Name(desc.kind), " needs a gate"));
   return RefGatedActivationSupports({desc.kind, desc.activation, desc.width}, facts);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/op_fixture.h"
@@ -21,6 +22,10 @@ double Expected(Activation kind, double x) {
   if (kind == Activation::kGeluErf)
     return static_cast<double>(0.5L * y * (1 + std::erf(y / std::sqrt(2.0L))));
   if (kind == Activation::kReluSquared) return static_cast<double>(y > 0 ? y * y : 0);
+  if (kind == Activation::kClampedSwiglu) {  // beside 1
+    const long double gate = std::min(y, 7.0L);
+    return static_cast<double>(2 * gate / (1 + std::exp(-static_cast<long double>(1.702f) * gate)));
+  }
   const long double u = std::sqrt(2 / 3.14159265358979323846L) * (y + 0.044715L * y * y * y);
   return static_cast<double>(0.5L * y * (1 + std::tanh(u)));
 }
@@ -48,13 +53,28 @@ TEST_P(ActivationTest, EveryKindIsAccurateOverTheWholeRange) {
       const double expected = Expected(kind, in.At(i));
       // The cube in gelu_tanh's exponent makes relative errors grow with it.
       const double cube = kind == Activation::kGeluTanh ? std::abs(std::pow(in.At(i), 3)) : 0;
-      EXPECT_NEAR(out.At(i), expected, 5e-7 * std::abs(expected) * (1 + cube) + 1e-18) << in.At(i);
+      // So do those of an exponent that is a product.
+      const double slope = kind == Activation::kClampedSwiglu ? 0.1 * std::abs(in.At(i)) : 0;
+      EXPECT_NEAR(out.At(i), expected, 5e-7 * std::abs(expected) * (1 + cube + slope) + 1e-18)
+          << in.At(i);
     }
   }
 }
 
+TEST_P(ActivationTest, TheClampedSwigluClampsBothHalves) {
+  Array in = Array::Floats(DType::kF32, {1, 6}, {9.0f, 7.0f, -9.0f, 20.0f, -20.0f, 0.5f});
+  Array out(DType::kF32, {1, 3});
+  ASSERT_TRUE(Run<GatedActivation>({.kind = Activation::kClampedSwiglu, .width = 3},
+                                   {.gate_up = in.tensor(), .out = out.tensor()})
+                  .ok());
+  const auto share = [](double gate) { return gate / (1 + std::exp(-1.702 * gate)); };
+  EXPECT_NEAR(out.At(0), share(7) * 8, 1e-4);
+  EXPECT_NEAR(out.At(1), share(7) * -6, 1e-4);
+  EXPECT_NEAR(out.At(2), share(-9) * 1.5, 1e-10);  // a gate is clamped above alone
+}
+
 TEST_P(ActivationTest, APlainOneIsAGatedOneWhoseGateIsOpen) {
-  for (Activation kind : kActivations) {
+  for (Activation kind : kPlainActivations) {
     Array x(DType::kF32, {3, 50}), gated(DType::kF32, {3, 90}), out(DType::kF32, {3, 45});
     TestNoise noise(4);
     noise.Fill(x, 4.0f);
@@ -79,7 +99,7 @@ TEST_P(ActivationTest, APlainOneIsAGatedOneWhoseGateIsOpen) {
 
 TEST_P(ActivationTest, AloneIsAsBesideAnUpOfOnes) {
   TestNoise noise(4);
-  for (Activation kind : kActivations) {
+  for (Activation kind : kPlainActivations) {
     Array x(DType::kF32, {2, 37}), gate_up(DType::kF32, {2, 74}), out(DType::kF32, {2, 37});
     noise.Fill(x);
     x.Set(3, NAN);

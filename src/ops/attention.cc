@@ -1,5 +1,7 @@
 #include "ops/attention.h"
 
+#include <cstdlib>
+
 #include "ops/check_args.h"
 
 namespace sluice::ops {
@@ -7,10 +9,26 @@ namespace sluice::ops {
 std::string Attention::Desc::ToString() const {
   std::string out = StrCat(Name(activation), " ", q_heads, "/", kv_heads, " heads of ", head_dim,
                            causal ? " causal" : " all", " kv ", kv.ToString());
-  if (window > 0) out += StrCat(" window ", window);
+  if (window > 0) out += StrCat(chunked ? " chunks of " : " window ", window);
   if (scale.has_value()) out += StrCat(" scale ", *scale);
   if (soft_cap.has_value()) out += StrCat(" soft cap ", *soft_cap);
+  if (sinks) out += " sinks";
+  if (alibi) out += " alibi";
+  if (growth_tokens > 0) out += StrCat(" growth by ", growth_scale, " at ", growth_tokens);
+  if (bias_buckets > 0) out += StrCat(" biases in ", bias_buckets, " buckets");
   return out;
+}
+
+// In F32, as the models' own code computes it: its rounding decides at the ends of ranges.
+int BiasBucket(int buckets, int64_t distance) {
+  const int half = buckets / 2, exact = half / 2;
+  const int first = distance > 0 ? half : 0;
+  const int64_t far = std::abs(distance);
+  if (far < exact) return first + static_cast<int>(far);
+  const auto ratio = static_cast<float>(far) / static_cast<float>(exact);
+  const auto most = static_cast<float>(std::log(static_cast<double>(kBiasDistanceMax) / exact));
+  const float step = std::log(ratio) / most * static_cast<float>(half - exact);
+  return first + std::min(half - 1, exact + static_cast<int>(step));
 }
 
 Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args) {
@@ -23,6 +41,10 @@ Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args) {
       .Expect("query_start", args.query_start, DType::kI32, {sequences + 1})
       .Expect("block_table", args.block_table, DType::kI32, {sequences, -1})
       .Expect("out", args.out, desc.activation, {tokens, width})
+      .ExpectIf(desc.sinks, "sinks", args.sinks, DType::kF32, {desc.q_heads})
+      .ExpectIf(desc.alibi, "slopes", args.slopes, DType::kF32, {desc.q_heads})
+      .ExpectIf(desc.bias_buckets > 0, "bias", args.bias, DType::kF32,
+                {desc.bias_buckets, desc.q_heads})
       .ExpectIf(!args.plan.empty(), "plan", args.plan, DType::kI32,
                 {AttentionPlanNumbers(sequences)})
       .ExpectApart("q", args.q, "out", args.out);

@@ -7,6 +7,7 @@
 // are padding: neither read nor written.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -26,8 +27,20 @@ struct Attention {
     int q_heads = 0, kv_heads = 0, head_dim = 0;  // q_heads is a multiple of kv_heads
     std::optional<float> scale;  // of q.k; absent: 1 / sqrt(head_dim). 0 is a value like others
     std::optional<float> soft_cap;
-    bool causal = true;
-    int window = 0;            // a row sees the last `window` positions, its own included; 0: all
+    bool causal = true;  // a row sees nothing behind its own position
+    // A row sees the last `window` positions, its own included, and unless the mask is causal as
+    // many behind it; 0: all.
+    int window = 0;
+    bool chunked = false;  // a row sees its window's positions from a multiple of `window` on
+    bool sinks = false;    // the softmax of each head counts one more score, which has no V
+    bool alibi = false;    // a score falls with the distance of its position
+    // Above 0: a number of the head is added to each scaled score, one of so many, by how far the
+    // position stands from the row's (BiasBucket). An even number from 4 on.
+    int bias_buckets = 0;
+    // Queries are scaled once more by 1 + growth_scale * log(1 + floor((position + 1) /
+    // growth_tokens)), as Llama 4 holds long contexts together; 0 tokens: they are not.
+    int growth_tokens = 0;
+    float growth_scale = 0.0f;
     int query_tokens_max = 0;  // of one sequence in a call; 0: any
     KvDesc kv;
     std::string ToString() const;
@@ -39,7 +52,12 @@ struct Attention {
     Tensor
         block_table;  // I32 [sequences, blocks_max]: kernel-block ids by position; -1 is never read
     PagedKv kv;
-    Tensor out;  // [tokens, q_heads * head_dim]; may not overlap q
+    Tensor sinks;  // F32 [q_heads]: that score, as it is, scaled and capped no more; or empty
+    // F32 [q_heads]: what is subtracted from a score, scaled and capped, for each position that it
+    // lies behind the row's own; or empty.
+    Tensor slopes;
+    Tensor bias;  // F32 [bias_buckets, q_heads]; or empty
+    Tensor out;   // [tokens, q_heads * head_dim]; may not overlap q
     // I32 [AttentionPlanNumbers(sequences)] or empty: what an implementation makes of query_start
     // and context, which depends on the step alone, is kept here for the layers that follow.
     Tensor plan;
@@ -56,10 +74,35 @@ constexpr int64_t AttentionPlanNumbers(int64_t sequences) { return 8 * sequences
 inline float ScaleOf(const Attention::Desc& desc) {
   return desc.scale.value_or(1.0f / std::sqrt(static_cast<float>(desc.head_dim)));
 }
+// The factor of q.k of the row at `position`.
+inline float ScaleAt(const Attention::Desc& desc, int64_t position) {
+  if (desc.growth_tokens == 0) return ScaleOf(desc);
+  const int64_t steps = (position + 1) / desc.growth_tokens;
+  return ScaleOf(desc) * (1.0f + desc.growth_scale * std::log(1.0f + static_cast<float>(steps)));
+}
+// The descriptor asks for what few models need and not every kernel has.
+inline bool HasPositionTerms(const Attention::Desc& desc) {
+  return desc.chunked || desc.alibi || desc.growth_tokens != 0;
+}
 // The first position that the row at `position` sees.
 inline int64_t FirstVisible(const Attention::Desc& desc, int64_t position) {
+  if (desc.chunked) return position - position % desc.window;
   return desc.window > 0 && position >= desc.window ? position - desc.window + 1 : 0;
 }
+
+// The end of the positions that the row at `position` sees, in a context of so many.
+inline int64_t EndOfVisible(const Attention::Desc& desc, int64_t position, int64_t context) {
+  if (desc.causal) return position + 1;
+  return desc.window > 0 ? std::min(context, position + desc.window) : context;
+}
+
+// Which of `buckets` numbers is added to the score of a position that stands `distance` behind the
+// row's (before it where that is negative). Half of them are for each direction: of these the first
+// half are for one distance each, the others for ranges that grow by the logarithm, and the last is
+// for all from kBiasDistanceMax on. This is T5's rule ("Exploring the Limits of Transfer Learning
+// with a Unified Text-to-Text Transformer"), as MPNet uses it.
+inline constexpr int kBiasDistanceMax = 128;
+int BiasBucket(int buckets, int64_t distance);
 
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args);
@@ -68,6 +111,8 @@ Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args);
 Status CheckIndices(const Attention::Desc& desc, const Attention::Args& args);
 
 Support RefAttentionSupports(const Attention::Desc& desc, const device::DeviceFacts& facts);
+// What kernels support that know neither biases of scores nor windows without the causal mask.
+Support PlainAttentionSupports(const Attention::Desc& desc, const device::DeviceFacts& facts);
 Status RefAttention(device::Stream& stream, const Attention::Desc& desc,
                     const Attention::Args& args);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <vector>
 
 #include "ops/attention.h"
@@ -38,21 +39,38 @@ class History {
   int head_;
 };
 
-// softmax(scale * q K^T) V over positions [first, end), in double.
+// A row of one head: where it stands, the positions that it sees, and what goes into its softmax.
+struct Row {
+  int64_t position = 0, first = 0, end = 0;  // it sees [first, end)
+  double sink = -INFINITY;                   // one more score; -infinity where there is none
+  double slope = 0.0;
+  const Tensor* bias = nullptr;
+  int head = 0;
+
+  double BiasOf(const Attention::Desc& desc, int64_t p) const {
+    if (desc.bias_buckets == 0) return 0.0;
+    const int64_t bucket = BiasBucket(desc.bias_buckets, p - position);
+    return bias->ptr<float>()[bucket * bias->strides[0] + head];
+  }
+};
+
+// softmax(scale * q K^T + bias - slope * distance) V over the positions that a row sees, in double.
 std::vector<double> Attend(const Attention::Desc& desc, const History& history,
-                           const std::vector<double>& q, int64_t first, int64_t end) {
-  const double scale = ScaleOf(desc);
+                           const std::vector<double>& q, const Row& row) {
+  const auto [first, end, sink] = std::tuple(row.first, row.end, row.sink);
+  const double scale = ScaleAt(desc, row.position);
   std::vector<double> scores;
   for (int64_t p = first; p < end; ++p) {
     double score = 0.0;
     for (int i = 0; i < desc.head_dim; ++i) score += q[i] * history.K(p, i);
-    score *= scale;
+    score = score * scale + row.BiasOf(desc, p);
     if (desc.soft_cap.has_value()) score = *desc.soft_cap * std::tanh(score / *desc.soft_cap);
+    score -= row.slope * static_cast<double>(row.position - p);
     scores.push_back(score);
   }
-  const double largest = *std::max_element(scores.begin(), scores.end());
+  const double largest = std::max(sink, *std::max_element(scores.begin(), scores.end()));
   std::vector<double> out(static_cast<size_t>(desc.head_dim), 0.0);
-  double sum = 0.0;
+  double sum = std::exp(sink - largest);
   for (int64_t p = first; p < end; ++p) {
     const double weight = std::exp(scores[p - first] - largest);
     sum += weight;
@@ -83,12 +101,26 @@ Support RefAttentionSupports(const Attention::Desc& desc, const device::DeviceFa
   if (desc.kv.kernel_block_tokens <= 0)
     return Support::No(StrCat("kernel_block_tokens is ", desc.kv.kernel_block_tokens));
   if (desc.window < 0) return Support::No(StrCat("window is ", desc.window));
-  if (desc.window > 0 && !desc.causal) return Support::No("a window needs the causal mask");
+  if (desc.chunked && (desc.window == 0 || !desc.causal))
+    return Support::No("chunks need a length and the causal mask");
+  if (desc.alibi && !desc.causal) return Support::No("ALiBi needs the causal mask");
+  if (desc.growth_tokens < 0 || !std::isfinite(desc.growth_scale))
+    return Support::No(
+        StrCat("queries grow by ", desc.growth_scale, " at ", desc.growth_tokens, " tokens"));
+  if (desc.bias_buckets < 0 || desc.bias_buckets % 2 != 0 || desc.bias_buckets == 2)
+    return Support::No(StrCat("bias_buckets is ", desc.bias_buckets,
+                              ", it must be 0 or an even number from 4 on"));
   if (desc.soft_cap.has_value() && !(*desc.soft_cap > 0.0f && std::isfinite(*desc.soft_cap)))
     return Support::No(StrCat("soft_cap is ", *desc.soft_cap, ", it must be above 0"));
   if (desc.scale.has_value() && !std::isfinite(*desc.scale))
     return Support::No("scale is not finite");
   return Support::Yes();
+}
+
+Support PlainAttentionSupports(const Attention::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.bias_buckets > 0) return Support::No("biases of scores are not supported");
+  if (desc.window > 0 && !desc.causal) return Support::No("a window needs the causal mask");
+  return RefAttentionSupports(desc, facts);
 }
 
 Status RefAttention(device::Stream&, const Attention::Desc& desc, const Attention::Args& args) {
@@ -101,13 +133,18 @@ Status RefAttention(device::Stream&, const Attention::Desc& desc, const Attentio
     const int64_t context = args.context.ptr<int32_t>()[s];
     for (int64_t t = start[0]; t < start[1]; ++t) {
       const int64_t position = context - (start[1] - t);
-      const int64_t end = desc.causal ? position + 1 : context;
       for (int h = 0; h < desc.q_heads; ++h) {
         const int64_t column = int64_t{h} * desc.head_dim;
         for (int i = 0; i < desc.head_dim; ++i)
           q[i] = LoadElement(desc.activation, RowData(args.q, t), column + i);
-        const auto out =
-            Attend(desc, History(desc, args, s, h / group), q, FirstVisible(desc, position), end);
+        Row row{.position = position,
+                .first = FirstVisible(desc, position),
+                .end = EndOfVisible(desc, position, context),
+                .bias = &args.bias,
+                .head = h};
+        if (desc.sinks) row.sink = args.sinks.ptr<float>()[h];
+        if (desc.alibi) row.slope = args.slopes.ptr<float>()[h];
+        const auto out = Attend(desc, History(desc, args, s, h / group), q, row);
         for (int i = 0; i < desc.head_dim; ++i)
           StoreElement(desc.activation, RowData(args.out, t), column + i,
                        static_cast<float>(out[i]));

@@ -51,6 +51,10 @@ class Batch {
     out = q;
     noise_.Fill(q, 2.0f);
     out.Fill(kNan);
+    if (desc.bias_buckets > 0) {
+      bias = Array(DType::kF32, {desc.bias_buckets, desc.q_heads});
+      noise_.Fill(bias, 3.0f);
+    }
     FillHistory(blocks + 2, blocks_max);
   }
 
@@ -63,8 +67,15 @@ class Batch {
     a.kv.v = v.tensor();
     if (KvHasScales(desc.kv.dtype)) a.kv.k_scale = k_scale.tensor();
     if (KvHasScales(desc.kv.dtype)) a.kv.v_scale = v_scale.tensor();
+    if (desc.bias_buckets > 0) a.bias = bias.tensor();
     a.out = out.tensor();
+    if (desc.alibi) a.slopes = slopes_array.tensor();
     return a;
+  }
+  void SetSlopes(std::vector<float> values) {
+    desc.alibi = true;
+    slopes = std::move(values);
+    slopes_array = Array::Floats(DType::kF32, {desc.q_heads}, slopes);
   }
 
   // Softmax over the dense history, in double. `bf16`: by products of bf16.
@@ -76,20 +87,24 @@ class Batch {
         const int position = sequences[s].context - sequences[s].queries + i;
         for (int h = 0; h < desc.q_heads; ++h) {
           const int64_t row = (int64_t{query_start.Int(s) + i} * desc.q_heads + h) * desc.head_dim;
-          ExpectHead(s, position, h / group, row, tolerance);
+          slope_ = slopes.empty() ? 0.0 : slopes[h];
+          ExpectHead(s, position, h, h / group, row, tolerance);
         }
       }
     }
   }
 
   int First(int position) const {
+    if (desc.chunked) return position / desc.window * desc.window;
     return desc.window > 0 ? std::max(0, position - desc.window + 1) : 0;
   }
 
   Attention::Desc desc;
   std::vector<Sequence> sequences;
-  Array query_start, context, block_table, k, v, k_scale, v_scale, q, out;
+  Array query_start, context, block_table, k, v, k_scale, v_scale, bias, q, out;
   std::vector<std::vector<float>> dense_k, dense_v;  // [sequence][position, kv head, dim]
+  std::vector<float> slopes;                         // by head; empty: none
+  Array slopes_array{DType::kF32, {0}};
 
  private:
   // Writes noise to row `at` of a cache and what is kept of it to `dense`.
@@ -128,9 +143,19 @@ class Batch {
     }
   }
 
-  void ExpectHead(size_t s, int position, int kv_head, int64_t row, double tolerance) {
-    const int end = desc.causal ? position + 1 : sequences[s].context;
-    const double scale = desc.scale.value_or(1 / std::sqrt(static_cast<double>(desc.head_dim)));
+  int End(size_t s, int position) const {
+    if (desc.causal) return position + 1;
+    const int all = sequences[s].context;
+    return desc.window > 0 ? std::min(all, position + desc.window) : all;
+  }
+
+  void ExpectHead(size_t s, int position, int head, int kv_head, int64_t row, double tolerance) {
+    const int end = End(s, position);
+    double scale = desc.scale.value_or(1 / std::sqrt(static_cast<double>(desc.head_dim)));
+    if (desc.growth_tokens > 0) {
+      const double steps = std::floor((position + 1.0) / desc.growth_tokens);
+      scale *= 1.0 + desc.growth_scale * std::log1p(steps);
+    }
     std::vector<double> sums(static_cast<size_t>(desc.head_dim));
     double total = 0, largest = -1e300, squares = 0;
     std::vector<double> scores;
@@ -140,7 +165,12 @@ class Batch {
         score +=
             double{q.At(row + i)} * dense_k[s][(p * desc.kv_heads + kv_head) * desc.head_dim + i];
       score *= scale;
+      if (desc.bias_buckets > 0) {
+        const int bucket = BiasBucket(desc.bias_buckets, p - position);
+        score += bias.At(static_cast<size_t>(bucket * desc.q_heads + head));
+      }
       if (desc.soft_cap) score = *desc.soft_cap * std::tanh(score / *desc.soft_cap);
+      score += slope_ * (p - position);
       scores.push_back(score);
       largest = std::max(largest, score);
     }
@@ -158,7 +188,7 @@ class Batch {
   }
 
   TestNoise noise_;
-  double bf16_error_ = 0.0;
+  double bf16_error_ = 0.0, slope_ = 0.0;
 };
 
 Attention::Desc Describe(int q_heads, int kv_heads, int head_dim, DType kv = DType::kF32,
@@ -185,6 +215,60 @@ class AttentionTest : public OpTest {
 // KV of the machine's own width, of half of it and of codes: they run different kernels.
 constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kF8E4M3, DType::kI8};
 SLUICE_FOR_EACH_INSTRUCTION_SET(AttentionTest);
+
+// Where all scores are 0, each position has the weight 1 and a sink the exponential of its score.
+TEST_P(AttentionTest, ASinkTakesItsShareAndGivesNothing) {
+  Attention::Desc desc = {.q_heads = 4, .kv_heads = 2, .head_dim = 32};
+  desc.kv.dtype = DType::kF32;
+  desc.kv.kernel_block_tokens = 16;
+  Batch batch(desc, {{3, 3}, {1, 300}});
+  batch.q.Fill(0.0f);
+  ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+  const Array without = batch.out;
+  batch.desc.sinks = true;
+  Array sinks = Array::Floats(DType::kF32, {4}, {-100.0f, 0.0f, 2.0f, 60.0f});
+  Attention::Args args = batch.args();
+  args.sinks = sinks.tensor();
+  ASSERT_TRUE(Run<Attention>(batch.desc, args).ok());
+  const int positions[] = {1, 2, 3, 300};  // that each row sees
+  for (size_t row = 0; row < 4; ++row) {
+    for (size_t head = 0; head < 4; ++head) {
+      const double share = positions[row] / (positions[row] + std::exp(double{sinks.At(head)}));
+      for (size_t i = (row * 4 + head) * 32; i < (row * 4 + head + 1) * 32; ++i) {
+        EXPECT_NEAR(batch.out.At(i), without.At(i) * share, 1e-6) << row << ", " << head;
+      }
+    }
+  }
+  EXPECT_FALSE(Run<Attention>(batch.desc, batch.args()).ok()) << "sinks are missing";
+}
+
+TEST_P(AttentionTest, ScoresFallWithTheDistanceByEachHeadsSlope) {
+  for (const DType kv : kKvTypes) {
+    Batch batch(Describe(6, 2, 32, kv), {{40, 40}, {1, 530}, {3, 300}});
+    batch.SetSlopes({0.5f, 0.25f, 0.0078125f, 1.0f, 0.0f, 0.0625f});
+    ASSERT_TRUE(Run<Attention>(batch.desc, batch.args()).ok());
+    batch.ExpectRight();
+    Attention::Args args = batch.args();
+    args.slopes = {};
+    EXPECT_FALSE(Run<Attention>(batch.desc, args).ok()) << "slopes are missing";
+  }
+}
+
+TEST_P(AttentionTest, AChunkBeginsAtAMultipleOfTheWindow) {
+  for (const int window : {1, 16, 50, 256}) {
+    Attention::Desc desc = Describe(4, 2, 32);
+    desc.window = window;
+    desc.chunked = true;
+    ExpectRight(desc, {{100, 100}, {1, 512}, {1, 513}, {70, 530}});
+  }
+}
+
+TEST_P(AttentionTest, QueriesGrowWithTheirPosition) {
+  Attention::Desc desc = Describe(4, 2, 32);
+  desc.growth_tokens = 20;
+  desc.growth_scale = 0.3f;
+  ExpectRight(desc, {{100, 100}, {1, 512}});
+}
 
 TEST_P(AttentionTest, AContextOfOneGivesItsOwnV) {
   Batch batch(Describe(2, 1, 16), {{1, 1}});
@@ -259,6 +343,48 @@ TEST_P(AttentionTest, NonCausalRowsSeeTheWholeContext) {
     desc.causal = false;
     ExpectRight(desc, {{33, 33}, {1, 1}, {70, 100}});
   }
+}
+
+TEST_P(AttentionTest, WindowsWithoutTheCausalMaskReachToBothSides) {
+  for (int window : {1, 5, 65, 200}) {
+    for (DType kv : kKvTypes) {
+      Attention::Desc desc = Describe(4, 2, 32, kv);
+      desc.causal = false;
+      desc.window = window;
+      ExpectRight(desc, {{33, 33}, {1, 1}, {70, 100}, {333, 333}});
+    }
+  }
+}
+
+TEST_P(AttentionTest, ScoresHaveTheBiasOfTheirDistance) {
+  for (int buckets : {4, 32}) {
+    for (DType kv : kKvTypes) {
+      Attention::Desc desc = Describe(4, 2, 32, kv);
+      desc.bias_buckets = buckets;
+      desc.causal = false;
+      ExpectRight(desc, {{33, 33}, {1, 1}, {300, 300}, {70, 100}});
+      desc.window = 20;
+      ExpectRight(desc, {{64, 64}, {1, 90}});
+      desc.causal = true;
+      desc.sinks = false;
+      desc.soft_cap = 20.0f;
+      ExpectRight(desc, {{64, 64}, {1, 333}});
+    }
+  }
+}
+
+// Of the code that MPNet was published with: the distances at which the bucket changes.
+TEST(BiasBuckets, AreThoseOfT5) {
+  constexpr std::pair<int, int> kFirstOf[] = {{8, 8},   {12, 9},  {16, 10}, {23, 11},
+                                              {32, 12}, {46, 13}, {64, 14}, {91, 15}};
+  for (int distance = 0; distance < 8; ++distance) EXPECT_EQ(BiasBucket(32, -distance), distance);
+  for (const auto& [distance, bucket] : kFirstOf) {
+    EXPECT_EQ(BiasBucket(32, -distance), bucket);
+    EXPECT_EQ(BiasBucket(32, distance), bucket + 16);
+    EXPECT_EQ(BiasBucket(32, 1 - distance), bucket - 1);
+  }
+  EXPECT_EQ(BiasBucket(32, 1), 17);
+  EXPECT_EQ(BiasBucket(32, -100000), 15);
 }
 
 TEST_P(AttentionTest, SoftCapAndScale) {
@@ -518,7 +644,7 @@ TEST_P(AttentionTest, UnsupportedDescriptorsSayWhy) {
   EXPECT_THAT(reason([](auto& d) { d.q_heads = 3; }), HasSubstr("no multiple of 2 KV heads"));
   EXPECT_THAT(reason([](auto& d) { d.kv.dtype = DType::kI32; }), HasSubstr("KV of I32"));
   EXPECT_THAT(reason([](auto& d) { d.kv.v_head_dim = 8; }), HasSubstr("differ"));
-  EXPECT_THAT(reason([](auto& d) { d.window = 8, d.causal = false; }), HasSubstr("causal mask"));
+  EXPECT_THAT(reason([](auto& d) { d.bias_buckets = 3; }), HasSubstr("even number from 4 on"));
   EXPECT_THAT(reason([](auto& d) { d.soft_cap = 0.0f; }), HasSubstr("soft_cap is 0"));
 }
 

@@ -191,13 +191,18 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<QkNorm>{&RefQkNormSupports, &RefQkNorm}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Linear>{&RefLinearSupports, &RefLinear}));
   SLUICE_RETURN_IF_ERROR(run(Reference<RouteExperts>{&RefRouteExpertsSupports, &RefRouteExperts}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<FakeBalanceExperts>{&RefFakeBalanceExpertsSupports, &RefFakeBalanceExperts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<GroupExperts>{&RefGroupExpertsSupports, &RefGroupExperts}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<GroupedLinear>{&RefGroupedLinearSupports, &RefGroupedLinear}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<ScaleExperts>{&RefScaleExpertsSupports, &RefScaleExperts}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<CombineExperts>{&RefCombineExpertsSupports, &RefCombineExperts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<RopeKv>{&RefRopeKvSupports, &RefRopeKv}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Attention>{&RefAttentionSupports, &RefAttention}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<LatentAttention>{&RefLatentAttentionSupports, &RefLatentAttention}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<GatedActivation>{&RefGatedActivationSupports, &RefGatedActivation}));
   SLUICE_RETURN_IF_ERROR(
@@ -222,16 +227,11 @@ Status ForEachOp(Run&& run) {
   return run(Reference<GatherRows>{&RefGatherRowsSupports, &RefGatherRows});
 }
 
-// None so far.
-constexpr std::span<const ConformanceException> kExceptions;
-
 // An op that nothing checks must not pass for one that agrees.
 void AddUnchecked(const OpTable& table, const std::set<std::string>& checked,
                   std::vector<ConformanceResult>& results) {
   for (const std::string& op : table.Ops()) {
-    const bool excepted = std::any_of(kExceptions.begin(), kExceptions.end(),
-                                      [&op](const auto& exception) { return exception.op == op; });
-    if (excepted || checked.count(op) > 0) continue;
+    if (checked.count(op) > 0) continue;
     ConformanceResult result;
     result.op = result.implementation = op;
     result.failures = 1;
@@ -339,8 +339,6 @@ Result<std::vector<ConformanceResult>> RunConformance(device::Device& device, co
   if (options.only.empty()) AddUnchecked(table, checked, results);
   return results;
 }
-
-std::span<const ConformanceException> ConformanceExceptions() { return kExceptions; }
 
 Result<std::vector<ConformanceResult>> RunConformance(device::Device& device,
                                                       const ConformanceOptions& options) {

@@ -45,13 +45,7 @@ struct Comparison {
 };
 Comparison Compare(const Array& got, const Array& expected, double limit);
 
-// An op that RunConformance leaves out.
-struct ConformanceException {
-  std::string_view op, reason;
-};
-std::span<const ConformanceException> ConformanceExceptions();
-
-// Every implementation of every op in device.ops() but the exceptions. One that takes few
+// Every implementation of every op in device.ops(). One that takes few
 // descriptors is shown more of them, up to 20 times the cases and at least 400. An op of the table
 // without generated cases is a failed result. An error is one of the device, not of an
 // implementation.

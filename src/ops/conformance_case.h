@@ -15,9 +15,11 @@
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/experts.h"
+#include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
 #include "ops/grouped_linear.h"
 #include "ops/host_array.h"
+#include "ops/latent_attention.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/place_tokens.h"
@@ -149,6 +151,7 @@ ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, int number, TestNo
 ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise& noise);
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise);
 ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noise);
+ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, TestNoise& noise);
 ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noise);
 ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& noise);
 ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noise);
@@ -157,8 +160,11 @@ ConformanceCase<SigmoidGateScaleAdd> MakeCase(const SigmoidGateScaleAdd&, int nu
                                               TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNoise& noise);
+ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int number,
+                                             TestNoise& noise);
 ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNoise& noise);
 ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNoise& noise);
+ConformanceCase<ScaleExperts> MakeCase(const ScaleExperts&, int number, TestNoise& noise);
 ConformanceCase<CombineExperts> MakeCase(const CombineExperts&, int number, TestNoise& noise);
 ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise);
 ConformanceCase<SetCounts> MakeCase(const SetCounts&, int number, TestNoise& noise);

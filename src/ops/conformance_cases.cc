@@ -79,7 +79,7 @@ ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, Te
 
 ConformanceCase<PlainActivation> MakeCase(const PlainActivation&, int number, TestNoise& noise) {
   ConformanceCase<PlainActivation> c;
-  c.desc = {.kind = Turn(number, kActivations),
+  c.desc = {.kind = Turn(number, kPlainActivations),
             .activation = FloatOf(number),
             .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536})};
   const DType type = c.desc.activation;
@@ -328,6 +328,38 @@ Comparison ComparePoisoned(const Array& got, const Array& expected, double limit
   return Compare(a, b, limit);
 }
 
+Attention::Desc AnyAttention(int number, TestNoise& noise) {
+  const int kv_heads = Pick(noise, {1, 2, 3}), group = Pick(noise, {1, 2, 3, 7});
+  // Widths take turns too: the ends of heads that fill no vector are read by functions of their
+  // own.
+  const int head_dim = Turn(
+      number, {20, Pick(noise, {64, 64, 80}), Pick(noise, {16, 32}), Pick(noise, {128, 128, 256})});
+  Attention::Desc desc = {.activation = FloatBesideKv(number),
+                          .q_heads = kv_heads * group,
+                          .kv_heads = kv_heads,
+                          .head_dim = head_dim};
+  // Kernels for KV like the rows are among the fastest.
+  const DType kv = noise.Below(3) == 0 ? desc.activation : Turn(number, kKvFormats);
+  desc.kv = {kv, kv_heads, head_dim, head_dim, Pick(noise, {1, 16, 16, 32, 100})};
+  if (Flip(noise)) desc.scale = Pick(noise, {0.0f, 0.3f, 5.0f});
+  desc.sinks = noise.Below(3) == 0;
+  if (noise.Below(4) == 0) desc.soft_cap = Pick(noise, {2.0f, 50.0f});
+  if (noise.Below(3) == 0) {
+    desc.window = Pick(noise, {1, 16, 50, 64, 1000});
+    desc.causal = noise.Below(6) != 0;
+    desc.chunked = desc.causal && noise.Below(3) == 0;
+  } else {
+    desc.causal = noise.Below(4) != 0;
+  }
+  desc.alibi = desc.causal && noise.Below(4) == 0;
+  if (noise.Below(6) == 0) desc.bias_buckets = Pick(noise, {4, 32});
+  if (noise.Below(6) == 0) {
+    desc.growth_tokens = Pick(noise, {1, 30});
+    desc.growth_scale = 0.2f;
+  }
+  return desc;
+}
+
 }  // namespace
 
 double AttentionBf16Error(const Attention::Desc& desc) {
@@ -343,25 +375,8 @@ double AttentionBf16Error(const Attention::Desc& desc) {
 
 ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noise) {
   ConformanceCase<Attention> c;
-  const int kv_heads = Pick(noise, {1, 2, 3}), group = Pick(noise, {1, 2, 3, 7});
-  // Widths take turns too: the ends of heads that fill no vector are read by functions of their
-  // own.
-  const int head_dim = Turn(
-      number, {20, Pick(noise, {64, 64, 80}), Pick(noise, {16, 32}), Pick(noise, {128, 128, 256})});
-  c.desc = {.activation = FloatBesideKv(number),
-            .q_heads = kv_heads * group,
-            .kv_heads = kv_heads,
-            .head_dim = head_dim};
-  // Kernels for KV like the rows are among the fastest.
-  const DType kv = noise.Below(3) == 0 ? c.desc.activation : Turn(number, kKvFormats);
-  c.desc.kv = {kv, kv_heads, head_dim, head_dim, Pick(noise, {1, 16, 16, 32, 100})};
-  if (Flip(noise)) c.desc.scale = Pick(noise, {0.0f, 0.3f, 5.0f});
-  if (noise.Below(4) == 0) c.desc.soft_cap = Pick(noise, {2.0f, 50.0f});
-  if (noise.Below(3) == 0) {
-    c.desc.window = Pick(noise, {1, 16, 50, 64, 1000});
-  } else {
-    c.desc.causal = noise.Below(4) != 0;
-  }
+  c.desc = AnyAttention(number, noise);
+  const int head_dim = c.desc.head_dim;
   std::vector<int32_t> start = {0}, context;
   for (int64_t s = IsEmpty(number) ? 0 : 1 + noise.Below(4); s > 0; --s) {
     context.push_back(Pick(noise, {1, 2, 17, 64, 65, 100, 300, 520}));
@@ -378,6 +393,14 @@ ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noi
   const size_t q = c.Add(Filled(noise, type, shape, 2.0f));
   const size_t starts = c.Add(Array::Ints(start));
   const size_t contexts = c.Add(Array::Ints(context));
+  // Some above all scores, some below.
+  const size_t sinks = c.Add(Filled(noise, DType::kF32, {c.desc.q_heads}, 6.0f));
+  // Some of which leave far positions a weight, and some none.
+  Array slopes_of_heads(DType::kF32, {c.desc.q_heads});
+  for (size_t h = 0; h < slopes_of_heads.Count(); ++h)
+    slopes_of_heads.Set(h, std::ldexp(1.0f, -static_cast<int>(noise.Below(9))));
+  const size_t slopes = c.Add(std::move(slopes_of_heads));
+  const size_t bias = c.Add(Filled(noise, DType::kF32, {c.desc.bias_buckets, c.desc.q_heads}, 2));
   const size_t ids = c.Add(std::move(history.table));
   const size_t k = c.Add(std::move(history.k));
   const size_t v = c.Add(std::move(history.v));
@@ -385,19 +408,64 @@ ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noi
   const size_t v_scale = c.Add(std::move(history.v_scale));
   const bool scales = KvHasScales(c.desc.kv.dtype);
   // An error of a score is a relative error of its weight, and grows with the score's size.
-  const double spread = ScaleOf(c.desc) * std::sqrt(static_cast<double>(head_dim));
+  const double spread = ScaleAt(c.desc, 520) * std::sqrt(static_cast<double>(head_dim));
   const double limit = 1e-6 * std::max(1.0, spread);
   const size_t out =
       c.Add(Untouched(type, shape), {LimitFor(type, limit), AttentionBf16Error(c.desc)});
   if (poison == Poison::kInK) c.comparers[out] = &ComparePoisoned<Poison::kInK>;
   if (poison == Poison::kInV) c.comparers[out] = &ComparePoisoned<Poison::kInV>;
-  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Attention::Args> {
+  c.args = [=, desc = c.desc](ConformanceTarget&,
+                              std::span<const Tensor> t) -> Result<Attention::Args> {
     Attention::Args args{
         .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};
     args.kv.k = t[k];
     args.kv.v = t[v];
     if (scales) args.kv.k_scale = t[k_scale];
     if (scales) args.kv.v_scale = t[v_scale];
+    if (desc.sinks) args.sinks = t[sinks];
+    if (desc.alibi) args.slopes = t[slopes];
+    if (desc.bias_buckets > 0) args.bias = t[bias];
+    args.out = t[out];
+    return args;
+  };
+  return c;
+}
+
+ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, TestNoise& noise) {
+  ConformanceCase<LatentAttention> c;
+  const int from = Turn(number, {16, 32, 64});
+  c.desc = {.activation = FloatBesideKv(number),
+            .heads = Pick(noise, {1, 4, 6, 16}),
+            .key_width = from + Pick(noise, {32, 64, 512}),
+            .scale = Pick(noise, {0.1f, 0.3f})};
+  c.desc.value_width = c.desc.key_width - from;
+  c.desc.kv = {Turn(number, kKvFormats), 1, c.desc.key_width, 0, Pick(noise, {1, 16, 100})};
+  std::vector<int32_t> start = {0}, context;
+  for (int64_t s = IsEmpty(number) ? 0 : 1 + noise.Below(3); s > 0; --s) {
+    context.push_back(Pick(noise, {1, 17, 65, 300}));
+    start.push_back(start.back() + std::min(Pick(noise, {1, 1, 2, 20}), context.back()));
+  }
+  History history = MakeHistory(WholeRows(c.desc), start, context, noise);
+  const int64_t tokens = start.back() + noise.Below(3);  // the last rows are padding
+  const DType type = c.desc.activation;
+  const size_t q =
+      c.Add(Filled(noise, type, {tokens, int64_t{c.desc.heads} * c.desc.key_width}, 2.0f));
+  const size_t starts = c.Add(Array::Ints(start));
+  const size_t contexts = c.Add(Array::Ints(context));
+  const size_t ids = c.Add(std::move(history.table));
+  const size_t k = c.Add(std::move(history.k));
+  const size_t k_scale = c.Add(std::move(history.k_scale));
+  // Twice that of attention: rows are up to four times as long.
+  const double spread = c.desc.scale * std::sqrt(static_cast<double>(c.desc.key_width));
+  const size_t out =
+      c.Add(Untouched(type, {tokens, int64_t{c.desc.heads} * c.desc.value_width}),
+            {LimitFor(type, 2e-6 * std::max(1.0, spread)), AttentionBf16Error(WholeRows(c.desc))});
+  c.args = [=, desc = c.desc](ConformanceTarget&,
+                              std::span<const Tensor> t) -> Result<LatentAttention::Args> {
+    LatentAttention::Args args{
+        .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};
+    args.kv.k = t[k];
+    if (KvHasScales(desc.kv.dtype)) args.kv.k_scale = t[k_scale];
     args.out = t[out];
     return args;
   };

@@ -94,6 +94,12 @@ ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise&
   const size_t known = c.Add(Array::Ints({slots, numbers}, Below(noise, slots * numbers, 5000)));
   const size_t ids = c.Add(Left({drafts}));
   const size_t first = c.Add(Array::Ints(Below(noise, drafts, 5000)));
+  std::vector<SampleRow> rows(static_cast<size_t>(drafts), SampleRow{.position = 70});
+  Array row_bytes(DType::kU8, {drafts, int64_t{sizeof(SampleRow)}});
+  if (drafts > 0)
+    std::memcpy(row_bytes.tensor().data, rows.data(), rows.size() * sizeof(SampleRow));
+  const size_t row = c.Add(std::move(row_bytes));
+  const bool moves = Flip(noise);
   const size_t target = guesses == 0 ? 0 : c.Add(Array::Ints(Below(noise, guesses, 5000)));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<KeepGuesses::Args> {
     return KeepGuesses::Args{.outputs = t[output],
@@ -103,7 +109,8 @@ ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise&
                              .moved = guess % 3,
                              .known = t[known],
                              .ids = t[ids],
-                             .first = t[first]};
+                             .first = t[first],
+                             .rows = moves ? t[row] : Tensor()};
   };
   return c;
 }

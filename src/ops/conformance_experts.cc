@@ -67,6 +67,22 @@ ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNois
   return c;
 }
 
+ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int number,
+                                             TestNoise& noise) {
+  ConformanceCase<FakeBalanceExperts> c;
+  c.desc.experts = Pick(noise, {1, 3, 64, 130});
+  c.desc.top_k = AnyTopK(noise, c.desc.experts);
+  const int64_t tokens = AnyTokens(number, noise);
+  const size_t ids = c.Add(Numbers({tokens, c.desc.top_k + 1}));
+  const size_t weights = c.Add(Untouched(DType::kF32, {tokens, c.desc.top_k + 1}), 1e-7);
+  c.args = [=, desc = c.desc](ConformanceTarget&,
+                              std::span<const Tensor> t) -> Result<FakeBalanceExperts::Args> {
+    return FakeBalanceExperts::Args{.ids = Columns(t[ids], desc.top_k),
+                                    .weights = Columns(t[weights], desc.top_k)};
+  };
+  return c;
+}
+
 ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNoise& noise) {
   ConformanceCase<GroupExperts> c;
   c.desc.experts = Pick(noise, {1, 3, 64, 130});
@@ -79,6 +95,26 @@ ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNois
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GroupExperts::Args> {
     return GroupExperts::Args{
         .ids = t[ids], .starts = t[starts], .tokens = t[token], .places = t[place]};
+  };
+  return c;
+}
+
+ConformanceCase<ScaleExperts> MakeCase(const ScaleExperts&, int number, TestNoise& noise) {
+  ConformanceCase<ScaleExperts> c;
+  c.desc.activation = FloatOf(number);
+  c.desc.top_k = Pick(noise, {1, 2, 8});
+  c.desc.width = Pick<int64_t>(noise, {1, 16, 40, 2050});
+  const int64_t tokens = AnyTokens(number, noise), places = tokens * c.desc.top_k;
+  std::vector<int32_t> order =
+      AnyChoice(noise, places > 0 ? 1 : 0, static_cast<int>(places), static_cast<int>(places));
+  const size_t x = c.Add(Filled(noise, c.desc.activation, {places, c.desc.width + 2}),
+                         LimitFor(c.desc.activation, 1e-7));
+  const size_t weights = c.Add(Filled(noise, DType::kF32, {tokens, c.desc.top_k}), 1e-9);
+  const size_t place = c.Add(Array::Ints({tokens, c.desc.top_k}, order));
+  c.args = [=, desc = c.desc](ConformanceTarget&,
+                              std::span<const Tensor> t) -> Result<ScaleExperts::Args> {
+    return ScaleExperts::Args{
+        .x = Columns(t[x], desc.width), .weights = t[weights], .places = t[place]};
   };
   return c;
 }

@@ -181,6 +181,33 @@ void AddMask(TestNoise& noise, int64_t vocab, SampleRow& row, std::vector<int32_
 
 }  // namespace
 
+namespace {
+
+// What drafts were drawn from: of the whole vocabulary, or of a part of it.
+struct DraftLogits {
+  DraftLogits(TestNoise& noise, int64_t of_rows, int64_t vocab) : rows(of_rows), count(vocab) {
+    if (Flip(noise)) {
+      count = 1 + noise.Below(vocab + 2);
+      for (int64_t id = 0; id < vocab; ++id)
+        guess_of.push_back(static_cast<int32_t>(noise.Below(count + 1)) - (Flip(noise) ? 1 : 0));
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      logits.resize(logits.size() + static_cast<size_t>(count));
+      MakeLogits(noise, logits.data() + r * count, count);
+    }
+  }
+  Array Logits() const {
+    Array array(DType::kF32, {rows, count});
+    std::copy(logits.begin(), logits.end(), array.tensor().ptr<float>());
+    return array;
+  }
+  int64_t rows, count;
+  std::vector<float> logits;
+  std::vector<int32_t> guess_of;  // empty: as the whole
+};
+
+}  // namespace
+
 ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
   ConformanceCase<Sample> c;
   const int64_t vocab = noise.Below(20) == 0
@@ -194,9 +221,12 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
   std::vector<LogitEdit> edits;
   std::vector<int32_t> counts, masks;
   int64_t distributions = 0;
+  const DraftLogits drafts(noise, logits.tensor().dims[0], vocab);
   for (int64_t r = 0; r < count; ++r) {
     MakeLogits(noise, logits.tensor().ptr<float>() + r * logits.tensor().strides[0], vocab);
     SampleRow row = MakeRow(noise, vocab);
+    row.guess_row =
+        Pick(noise, {kCompared, kSure, static_cast<int32_t>(r), static_cast<int32_t>(r)});
     AddEdits(noise, vocab, row, edits);
     AddPenalties(noise, vocab, r, row, counts);
     AddMask(noise, vocab, row, masks);
@@ -217,6 +247,7 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
   const size_t ids = c.Add(Array::Ints({count, top_max + 1}, std::vector<int32_t>(top, -7)));
   const size_t logprobs = c.Add(Untouched(DType::kF32, {count, top_max + 1}), logs);
   const size_t all = c.Add(Untouched(DType::kF32, {distributions, vocab}), logs);
+  const size_t guesses = c.Add(drafts.Logits()), guess_of = c.Add(Array::Ints(drafts.guess_of));
   c.comparers[logprobs] = c.comparers[all] = &CompareLogs;
   c.args = [=, any_edits = !edits.empty()](ConformanceTarget&,
                                            std::span<const Tensor> t) -> Result<Sample::Args> {
@@ -230,6 +261,8 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
     args.top_ids = t[ids];
     args.top_logprobs = t[logprobs];
     if (distributions > 0) args.distributions = t[all];
+    args.guesses = t[guesses];
+    if (t[guess_of].dims[0] > 0) args.guess_of = t[guess_of];
     return args;
   };
   return c;

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "ops/conformance_case.h"
 #include "ops/formats/format.h"
@@ -22,6 +24,25 @@ float LargestCode(DType dtype) {
       return 63 * 31;
     case DType::kQ6_K:
       return 128 * 32;
+    case DType::kIQ4_XS:
+      return 32 * 127;
+    case DType::kIQ3_XXS:
+      return 31 * 62 / 4.0f;
+    case DType::kIQ3_S:
+      return 31 * 15;
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+      return 31 * 43 / 8.0f;
+    case DType::kIQ1_S:
+    case DType::kIQ1_M:
+      return 15 * 9 / 8.0f;
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
+      return 2;
+    case DType::kMXFP4:
+    case DType::kNVFP4:
+      return 12;
     default:
       return 127;  // IQ4_NL
   }
@@ -42,39 +63,32 @@ Array StoredMatrix(TestNoise& noise, DType dtype, int64_t rows, int64_t columns)
     }
     return array;
   }
-  const size_t block = static_cast<size_t>(Info(dtype).bytes);
+  const BlockFormat& format = *FindBlockFormat(dtype);
+  const size_t block = BlockBytes(format);
+  const auto scale = [&] {
+    const float size = (1.0f + 0.25f * noise.Value()) / LargestCode(dtype);
+    return Flip(noise) ? size : -size;
+  };
   for (size_t at = 0; at < rows * row_bytes; at += block) {
     for (size_t i = 0; i < block; ++i) data[at + i] = static_cast<std::byte>(noise.Next());
-    const auto scale_at = [&](size_t offset) {
-      const float size = (1.0f + 0.25f * noise.Value()) / LargestCode(dtype);
-      const uint16_t bits = F32ToF16(Flip(noise) ? size : -size);
-      data[at + offset] = static_cast<std::byte>(bits);
-      data[at + offset + 1] = static_cast<std::byte>(bits >> 8);
-    };
-    if (dtype == DType::kMXFP4) {
-      data[at] = static_cast<std::byte>(124 + noise.Below(2));
-    } else if (dtype == DType::kQ2_K) {
-      scale_at(block - 4), scale_at(block - 2);
-    } else if (dtype == DType::kQ4_K || dtype == DType::kQ5_K) {
-      scale_at(0), scale_at(2);
-    } else if (dtype == DType::kIQ4_NL) {
-      scale_at(0);
-    } else {
-      scale_at(block - 2);  // Q3_K, Q6_K
-    }
+    const float d = scale();
+    SetScale(format, d, format.minimum ? scale() : 0.0f, data + at);
   }
   return array;
 }
 
-constexpr DType kStored[] = {DType::kF32,  DType::kF16,    DType::kBF16,  DType::kQ8_0,
-                             DType::kQ4_0, DType::kQ4_1,   DType::kQ5_0,  DType::kQ5_1,
-                             DType::kQ2_K, DType::kQ3_K,   DType::kQ4_K,  DType::kQ5_K,
-                             DType::kQ6_K, DType::kIQ4_NL, DType::kMXFP4, DType::kF8E4M3};
+constexpr DType kStored[] = {
+    DType::kF32,   DType::kF16,     DType::kBF16,   DType::kQ8_0,   DType::kQ4_0,   DType::kQ4_1,
+    DType::kQ5_0,  DType::kQ5_1,    DType::kQ2_K,   DType::kQ3_K,   DType::kQ4_K,   DType::kQ5_K,
+    DType::kQ6_K,  DType::kIQ4_NL,  DType::kMXFP4,  DType::kF8E4M3, DType::kIQ4_XS, DType::kIQ3_XXS,
+    DType::kIQ3_S, DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S,  DType::kIQ1_S,  DType::kIQ1_M,
+    DType::kTQ1_0, DType::kTQ2_0,   DType::kNVFP4};
+constexpr int kStoredCount = static_cast<int>(std::size(kStored));
 
 // Together with Turn(number, kStored): every pair of formats.
-DType FloatBesideWeight(int number) { return FloatOf(number + number / 16); }
+DType FloatBesideWeight(int number) { return FloatOf(number + number / kStoredCount); }
 
-// Scales for an F8 weight.
+// Scales for a weight that has some.
 Array WeightScalesFor(TestNoise& noise, const Linear::Desc& desc) {
   Array scales(DType::kF32, ScaleShape(desc));
   for (size_t i = 0; i < scales.Count(); ++i) scales.Set(i, 0.3f + 0.2f * noise.Value());
@@ -162,7 +176,7 @@ ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noi
   c.desc.table = Turn(number, kStored);
   c.desc.activation = FloatBesideWeight(number);
   c.desc.vocab = Pick<int64_t>(noise, {1, 7, 50});
-  c.desc.hidden = Info(c.desc.table).block * Turn<int64_t>(number / 16, {2, 1, 5});
+  c.desc.hidden = Info(c.desc.table).block * Turn<int64_t>(number / kStoredCount, {2, 1, 5});
   c.desc.scale = Pick(noise, {1.0f, 24.0f});
   c.desc.add = number % 5 == 4;
   const int64_t tokens = AnyTokens(number, noise);
@@ -187,7 +201,7 @@ namespace {
 bool IsLarge(int number) { return number % 50 == 49; }
 
 // Formats take turns; then once more those that have kernels for activations of their type; at the
-// end F8 with scales, in every pair of what they cover.
+// end F8 with scales, in every pair of what they cover, and block formats with scales.
 struct LinearFormats {
   DType weight, activation;
   WeightScales weight_scales = WeightScales::kNone;
@@ -198,19 +212,36 @@ LinearFormats FormatsOf(int number) {
   constexpr LinearFormats kLarge[] = {
       {DType::kBF16, DType::kBF16}, {DType::kQ4_1, DType::kF32}, {DType::kQ4_1, DType::kBF16}};
   if (IsLarge(number)) return Turn(number / 50, kLarge);
-  const int turn = number / 24, place = number % 24;
-  if (place < 16) return {kStored[place], FloatOf(place + turn)};
-  if (place >= 20) {
-    constexpr ActivationScales kOfX[] = {ActivationScales::kNone, ActivationScales::kTensor,
-                                         ActivationScales::kRow, ActivationScales::kBlock};
+  constexpr ActivationScales kOfX[] = {ActivationScales::kNone, ActivationScales::kTensor,
+                                       ActivationScales::kRow, ActivationScales::kBlock};
+  constexpr LinearFormats kScaledBlocks[] = {
+      {DType::kI8, DType::kF32, WeightScales::kRow},
+      {DType::kNVFP4, DType::kF32, WeightScales::kTensor},
+      {DType::kI8, DType::kBF16, WeightScales::kTensor},
+      {DType::kNVFP4, DType::kF32, WeightScales::kRow},
+  };
+  constexpr int kTurn = kStoredCount + 10;
+  const int turn = number / kTurn, place = number % kTurn - kStoredCount;
+  if (place < 0) return {kStored[place + kStoredCount], FloatOf(place + kStoredCount + turn)};
+  if (place >= 8) return Turn(2 * turn + place, kScaledBlocks);
+  if (place >= 4) {
     return {DType::kF8E4M3, Turn(turn + place, {DType::kBF16, DType::kF32, DType::kF16}),
             Turn(turn, {WeightScales::kBlock, WeightScales::kRow, WeightScales::kTensor}),
-            kOfX[place - 20]};
+            kOfX[place - 4]};
   }
-  const DType weight = kMore[place - 16];
-  if (place == 18) return {weight, Turn(turn, {DType::kF16, DType::kBF16})};
-  if (place == 19) return {weight, Turn(turn, {DType::kF32, DType::kBF16})};
+  const DType weight = kMore[place];
+  if (place == 2) return {weight, Turn(turn, {DType::kF16, DType::kBF16})};
+  if (place == 3) return {weight, Turn(turn, {DType::kF32, DType::kBF16})};
   return {weight, weight};
+}
+
+std::vector<int32_t> Shuffled(TestNoise& noise, int32_t count) {
+  std::vector<int32_t> numbers;
+  for (int32_t i = 0; i < count; ++i) {
+    numbers.push_back(i);
+    std::swap(numbers.back(), numbers[static_cast<size_t>(noise.Below(i + 1))]);
+  }
+  return numbers;
 }
 
 // The contract fixes every rounding on the CPU, so its implementations agree to the bit, but for
@@ -246,10 +277,13 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   const bool scaled = c.desc.weight_scales != WeightScales::kNone;
   if (scaled) {  // several blocks, the last ones ragged by turns
     c.desc.n = Pick<int64_t>(noise, {1, 33, 128, 200, 300});
-    c.desc.k = Pick<int64_t>(noise, {16, 128, 200, 320, 576});
+    c.desc.k = FindBlockFormat(c.desc.weight) != nullptr
+                   ? Pick<int64_t>(noise, {64, 192, 576})
+                   : Pick<int64_t>(noise, {16, 128, 200, 320, 576});
   }
   c.desc.bias = Flip(noise);
   c.desc.residual = Flip(noise);
+  c.desc.ordered = FindBlockFormat(c.desc.weight) != nullptr && number % 7 == 3;
   const int64_t m = IsLarge(number) ? 100 : AnyTokens(number, noise);
   const int64_t n = c.desc.n, k = c.desc.k;
   c.desc.activation = formats.activation;
@@ -268,6 +302,7 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   const size_t w_scales = c.Add(scales);
   // Some of x is beyond what it leaves to codes.
   const size_t x_scale = c.Add(Array::Floats(DType::kF32, {1}, {0.9f * x_max / 448.0f}));
+  const size_t order = c.Add(Array::Ints(Shuffled(noise, static_cast<int32_t>(k))));
   const size_t bias = c.Add(Filled(noise, type, {n}));
   const size_t residual =
       c.Add(Filled(noise, out_type, {m, n}), in_place ? allowance : Allowance());
@@ -281,6 +316,7 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
     PackedWeight weight = {t[w], desc.weight, LayoutId::kRowMajor, desc.n, desc.k};
     if (scaled) weight.scales = t[w_scales];
     if (desc.x_scales == ActivationScales::kTensor) weight.x_scale = t[x_scale];
+    if (desc.ordered) weight.order = t[order];
     SLUICE_ASSIGN_OR_RETURN(args.weight, Packed(target, desc, *stored, weight));
     return args;
   };
@@ -316,17 +352,22 @@ ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNo
   each.x_scales = formats.x_scales;
   each.activation = formats.activation;
   each.f32_out = Flip(noise);
+  each.bias = Flip(noise) && number % 4 != 3;
   // Kernels that pack rows together take whole groups of them alone.
   each.n = Pick<int64_t>(noise, {7, 16, 48, 96, 96});
   each.k = Info(each.weight).block * Pick<int64_t>(noise, {1, 2, 3});
   if (!IsQuantized(each.weight) && Flip(noise)) each.k = Pick<int64_t>(noise, {64, 192});
   const bool scaled = each.weight_scales != WeightScales::kNone;
   if (each.weight_scales == WeightScales::kBlock) each.n = Pick<int64_t>(noise, {128, 256});
-  if (scaled) each.k = Pick<int64_t>(noise, {16, 128, 200});
+  if (scaled) {
+    each.k = FindBlockFormat(each.weight) != nullptr ? Pick<int64_t>(noise, {64, 192})
+                                                     : Pick<int64_t>(noise, {16, 128, 200});
+  }
   c.desc.experts = Pick(noise, {1, 3, 8, 70});
+  c.desc.by_columns = number % 4 == 3;
   const int64_t places = IsEmpty(number) ? 0 : Pick<int64_t>(noise, {1, 2, 8, 40, 130});
   const std::vector<int32_t> starts = ExpertStarts(number, noise, c.desc.experts, places);
-  const bool gathers = Flip(noise);
+  const bool gathers = Flip(noise) && !c.desc.by_columns;
   const int64_t rows = gathers ? Pick<int64_t>(noise, {1, 5, 40}) : places;
   std::vector<int32_t> tokens;
   for (int64_t p = 0; p < places; ++p) {
@@ -341,17 +382,26 @@ ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNo
   const float x_max =
       static_cast<float>(Pick(noise, {0.1, 1.0, 2.0}) / (0.58 * std::max(longest, 1e-3)));
   const DType out_type = OutDType(each);
-  const size_t x = c.Add(Filled(noise, each.activation, {rows, each.k + 5}, x_max));
+  // Columns that no matrix takes or gives stand between those of two.
+  c.desc.x_step = c.desc.by_columns ? Pick<int64_t>(noise, {0, each.k, each.k + 3}) : 0;
+  c.desc.out_step = c.desc.by_columns ? each.n + noise.Below(2) : 0;
+  const int64_t last = c.desc.by_columns ? c.desc.experts - 1 : 0;
+  const int64_t x_width = last * c.desc.x_step + each.k;
+  const int64_t out_width = last * c.desc.out_step + each.n;
+  const size_t x = c.Add(Filled(noise, each.activation, {rows, x_width + 5}, x_max));
   const size_t w = c.Add(*stored);
   const size_t w_scales = c.Add(scales);
   const size_t x_scale = c.Add(Array::Floats(DType::kF32, {1}, {0.9f * x_max / 448.0f}));
   const size_t token = c.Add(Array::Ints(tokens)), start = c.Add(Array::Ints(starts));
+  const size_t bias = c.Add(Filled(noise, each.activation, {c.desc.experts, each.n + 3}));
   const size_t out =
-      c.Add(Untouched(out_type, {places, each.n}), ProductLimit(stacked, x_max, longest));
+      c.Add(Untouched(out_type, {places, out_width}), ProductLimit(stacked, x_max, longest));
   c.args = [=, desc = c.desc](ConformanceTarget& target,
                               std::span<const Tensor> t) -> Result<GroupedLinear::Args> {
-    GroupedLinear::Args args{.x = Columns(t[x], desc.each.k), .starts = t[start], .out = t[out]};
+    GroupedLinear::Args args{.x = Columns(t[x], x_width), .out = t[out]};
+    if (!desc.by_columns) args.starts = t[start];
     if (gathers) args.tokens = t[token];
+    if (desc.each.bias) args.bias = Columns(t[bias], desc.each.n);
     PackedWeight weight = {t[w], stacked.weight, LayoutId::kRowMajor, stacked.n, stacked.k};
     if (scaled) weight.scales = t[w_scales];
     if (stacked.x_scales == ActivationScales::kTensor) weight.x_scale = t[x_scale];

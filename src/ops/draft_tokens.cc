@@ -38,7 +38,9 @@ Status CheckArgs(const KeepGuesses::Desc&, const KeepGuesses::Args& args) {
       .ExpectIf(!args.target_ids.empty(), "target_ids", args.target_ids, DType::kI32, {-1})
       .Expect("known", args.known, DType::kI32, {-1, -1})
       .Expect("ids", args.ids, DType::kI32, {drafts})
-      .Expect("first", args.first, DType::kI32, {drafts});
+      .Expect("first", args.first, DType::kI32, {drafts})
+      .ExpectIf(!args.rows.empty(), "rows", args.rows, DType::kU8,
+                {drafts, int64_t{sizeof(SampleRow)}});
   if (check.ok() && (args.number < 1 || args.number >= args.known.dims[1]))
     check.Fail(StrCat("guess ", args.number, " of ", args.known.dims[1] - 1));
   return check.status();

@@ -54,6 +54,9 @@ struct KeepGuesses {
     Tensor known;        // I32 [slots, numbers]: number `number` is written
     Tensor ids;          // I32 [drafts], written: the guess, or 0
     Tensor first;        // I32 [drafts]
+    // U8 [drafts, sizeof(SampleRow)]: what Sample read, whose positions move one further; empty:
+    // they stay where they are.
+    Tensor rows;
   };
 };
 

@@ -63,6 +63,7 @@ Status RefKeepGuesses(device::Stream&, const KeepGuesses::Desc& desc,
     if (!guesses) continue;
     args.known.ptr<int32_t>()[slot * args.known.strides[0] + args.number] = id;
     args.first.ptr<int32_t>()[d] += args.moved;
+    if (!args.rows.empty()) ++args.rows.ptr<SampleRow>()[d].position;
   }
   return OkStatus();
 }

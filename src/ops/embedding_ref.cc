@@ -4,6 +4,7 @@
 
 #include "ops/element.h"
 #include "ops/embedding.h"
+#include "ops/formats/format.h"
 #include "ops/formats/rows.h"
 
 namespace sluice::ops {
@@ -14,7 +15,7 @@ Support RefEmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFa
   if (!IsPlainFloat(desc.activation))
     return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
   if (desc.vocab <= 0 || desc.hidden <= 0) return Support::No("vocab and hidden must be above 0");
-  if (desc.hidden % Info(desc.table).block != 0)
+  if (!WholeBlocks(desc.table, desc.hidden))
     return Support::No(StrCat("hidden is ", desc.hidden, ", no multiple of the block of ",
                               Info(desc.table).block));
   if (!std::isfinite(desc.scale)) return Support::No("scale is not finite");

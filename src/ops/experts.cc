@@ -5,6 +5,7 @@
 namespace sluice::ops {
 
 std::string_view Name(RouterScoring scoring) {
+  if (scoring == RouterScoring::kSoftmaxBiased) return "biased softmax";
   return scoring == RouterScoring::kSoftmax ? "softmax" : "sigmoid";
 }
 
@@ -16,6 +17,10 @@ std::string RouteExperts::Desc::ToString() const {
 }
 
 std::string GroupExperts::Desc::ToString() const { return StrCat(top_k, " of ", experts); }
+
+std::string ScaleExperts::Desc::ToString() const {
+  return StrCat(top_k, " of ", width, " in ", Name(activation));
+}
 
 std::string CombineExperts::Desc::ToString() const {
   return StrCat(top_k, " of ", width, " to ", Name(out), residual ? " +residual" : "");
@@ -45,6 +50,19 @@ Status CheckArgs(const GroupExperts::Desc& desc, const GroupExperts::Args& args)
       .ExpectApart("ids", args.ids, "starts", args.starts)
       .ExpectApart("ids", args.ids, "tokens", args.tokens)
       .ExpectApart("ids", args.ids, "places", args.places);
+  return check.status();
+}
+
+Status CheckArgs(const ScaleExperts::Desc& desc, const ScaleExperts::Args& args) {
+  const int64_t tokens = args.weights.rank == 2 ? args.weights.dims[0] : -1;
+  const int64_t places = tokens < 0 ? -1 : tokens * desc.top_k;
+  ArgsChecker check(ScaleExperts::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {places, desc.width})
+      .Expect("weights", args.weights, DType::kF32, {tokens, desc.top_k})
+      .Expect("places", args.places, DType::kI32, {tokens, desc.top_k})
+      .ExpectApart("x", args.x, "weights", args.weights)
+      .ExpectApart("x", args.x, "places", args.places)
+      .ExpectApart("weights", args.weights, "places", args.places);
   return check.status();
 }
 

@@ -1,6 +1,7 @@
 // What stands around the products of a feed-forward part made of experts, of which each token takes
 // a few: which ones it takes and how much of each (route_experts), the tokens put together by
-// expert (group_experts), and what the experts made of a token added up (combine_experts). The
+// expert (group_experts), the weight on what an expert reads instead of what it gives
+// (scale_experts), and what the experts made of a token added up (combine_experts). The
 // products between them are grouped_linear's (ops/grouped_linear.h). Whatever a token gets depends
 // on that token alone, whoever else takes the same expert.
 #pragma once
@@ -14,19 +15,21 @@ namespace sluice::ops {
 inline constexpr int kExpertsMax = 1024;
 inline constexpr int kExpertsPerTokenMax = 64;
 
-enum class RouterScoring : uint8_t { kSoftmax, kSigmoid };
-inline constexpr RouterScoring kRouterScorings[] = {RouterScoring::kSoftmax,
-                                                    RouterScoring::kSigmoid};
-std::string_view Name(RouterScoring scoring);  // "softmax", "sigmoid"
+enum class RouterScoring : uint8_t { kSoftmax, kSigmoid, kSoftmaxBiased };
+inline constexpr RouterScoring kRouterScorings[] = {
+    RouterScoring::kSoftmax, RouterScoring::kSigmoid, RouterScoring::kSoftmaxBiased};
+std::string_view Name(RouterScoring scoring);  // "softmax", "sigmoid", "biased softmax"
 
 // The top_k experts of each token, best first, all of them different. Experts are compared by
 //   kSoftmax: the logit (+ bias);
 //   kSigmoid: sigmoid(logit) (+ bias)        as DeepSeek-V3 corrects the load of its experts;
+//   kSoftmaxBiased: its softmax over all experts (+ bias)        as ERNIE 4.5 does;
 // equals by the lowest index, and NaN is below everything. With several groups only the experts of
-// the best groups_kept groups take part, where a group counts as the sum of its two best experts
-// (its only one, where it has one), equal groups by the lowest index.
-// The weight of an expert is its softmax over all experts or its sigmoid, without the bias; with
-// `renormalize` divided by 1e-20 and the sum of those taken; then times `scale`. All in F32.
+// the best groups_kept groups take part, where a group counts as its best expert (softmax, as in
+// DeepSeek-V2) or as the sum of its two best (kSigmoid; its only one, where it has one), equal
+// groups by the lowest index. The weight of an expert is its softmax over all experts or its
+// sigmoid, without the bias; with `renormalize` divided by 1e-20 and the sum of those taken; then
+// times `scale`. All in F32.
 struct RouteExperts {
   static constexpr std::string_view kName = "route_experts";
   struct Desc {
@@ -65,6 +68,24 @@ struct GroupExperts {
   };
 };
 
+// x[places[t, i]] *= weights[t, i], rounded to the type of x, and then weights[t, i] = 1. With x as
+// what an expert's first product gave, which has no bias, the expert gives what it would give for
+// the token times its weight, as Llama 4 has it.
+struct ScaleExperts {
+  static constexpr std::string_view kName = "scale_experts";
+  struct Desc {
+    DType activation = DType::kF32;
+    int top_k = 0;
+    int64_t width = 0;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;        // [tokens * top_k, width], by place; in place
+    Tensor weights;  // F32 [tokens, top_k]
+    Tensor places;   // I32 [tokens, top_k], each in [0, tokens * top_k), all different
+  };
+};
+
 // out = (sum over choices, in the order of ids, of weight * y[place]) (+ residual): the sum is in
 // F32, acc = fma(weight, y, acc) from zero, and rounded once to the type of out.
 struct CombineExperts {
@@ -88,6 +109,7 @@ struct CombineExperts {
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const RouteExperts::Desc& desc, const RouteExperts::Args& args);
 Status CheckArgs(const GroupExperts::Desc& desc, const GroupExperts::Args& args);
+Status CheckArgs(const ScaleExperts::Desc& desc, const ScaleExperts::Args& args);
 Status CheckArgs(const CombineExperts::Desc& desc, const CombineExperts::Args& args);
 
 Support RefRouteExpertsSupports(const RouteExperts::Desc& desc, const device::DeviceFacts& facts);
@@ -96,6 +118,9 @@ Status RefRouteExperts(device::Stream& stream, const RouteExperts::Desc& desc,
 Support RefGroupExpertsSupports(const GroupExperts::Desc& desc, const device::DeviceFacts& facts);
 Status RefGroupExperts(device::Stream& stream, const GroupExperts::Desc& desc,
                        const GroupExperts::Args& args);
+Support RefScaleExpertsSupports(const ScaleExperts::Desc& desc, const device::DeviceFacts& facts);
+Status RefScaleExperts(device::Stream& stream, const ScaleExperts::Desc& desc,
+                       const ScaleExperts::Args& args);
 Support RefCombineExpertsSupports(const CombineExperts::Desc& desc,
                                   const device::DeviceFacts& facts);
 Status RefCombineExperts(device::Stream& stream, const CombineExperts::Desc& desc,

@@ -22,8 +22,8 @@ int Best(const std::vector<float>& keys, const std::vector<bool>& taken) {
   return best;
 }
 
-// The sum of the two largest of `keys`, or the only one.
-float GroupKey(const float* keys, int count) {
+// The sum of the two largest of `keys`, or the largest alone.
+float GroupKey(const float* keys, int count, bool largest_alone) {
   float first = kNone, second = kNone;
   for (int i = 0; i < count; ++i) {
     if (keys[i] > first) {
@@ -33,14 +33,16 @@ float GroupKey(const float* keys, int count) {
       second = keys[i];
     }
   }
-  return count > 1 ? first + second : first;
+  return count > 1 && !largest_alone ? first + second : first;
 }
 
 // Which experts do not take part because their group does not.
 std::vector<bool> OutsideGroups(const RouteExperts::Desc& desc, const std::vector<float>& keys) {
   const int size = desc.experts / desc.groups;
   std::vector<float> group_keys;
-  for (int g = 0; g < desc.groups; ++g) group_keys.push_back(GroupKey(&keys[g * size], size));
+  const bool largest_alone = desc.scoring != RouterScoring::kSigmoid;
+  for (int g = 0; g < desc.groups; ++g)
+    group_keys.push_back(GroupKey(&keys[g * size], size, largest_alone));
   std::vector<bool> kept(static_cast<size_t>(desc.groups)), outside(keys.size(), true);
   for (int i = 0; i < desc.groups_kept; ++i) {
     const int g = Best(group_keys, kept);
@@ -54,17 +56,23 @@ void RouteToken(const RouteExperts::Desc& desc, const float* logits, const float
                 int32_t* ids, float* weights) {
   const int experts = desc.experts;
   std::vector<float> scores(static_cast<size_t>(experts)), keys(scores.size());
-  for (int e = 0; e < experts; ++e) {
-    scores[e] =
-        desc.scoring == RouterScoring::kSoftmax ? logits[e] : 1.0f / (1.0f + std::exp(-logits[e]));
-    keys[e] = bias != nullptr ? scores[e] + bias[e] : scores[e];
-    if (std::isnan(keys[e])) keys[e] = kNone;
-  }
-  if (desc.scoring == RouterScoring::kSoftmax) {
+  std::copy_n(logits, experts, scores.begin());
+  const auto set_keys = [&] {
+    for (int e = 0; e < experts; ++e) {
+      keys[e] = bias != nullptr ? scores[e] + bias[e] : scores[e];
+      if (std::isnan(keys[e])) keys[e] = kNone;
+    }
+  };
+  if (desc.scoring == RouterScoring::kSigmoid) {
+    for (float& score : scores) score = 1.0f / (1.0f + std::exp(-score));
+    set_keys();
+  } else {
+    if (desc.scoring == RouterScoring::kSoftmax) set_keys();
     const float largest = *std::max_element(logits, logits + experts);
     float sum = 0.0f;
     for (float& score : scores) sum += score = std::exp(score - largest);
     for (float& score : scores) score /= sum;
+    if (desc.scoring == RouterScoring::kSoftmaxBiased) set_keys();
   }
   std::vector<bool> taken = OutsideGroups(desc, keys);
   float sum = 0.0f;
@@ -141,6 +149,33 @@ Status RefGroupExperts(device::Stream&, const GroupExperts::Desc& desc,
       const int32_t place = next[id(t, i)]++;
       args.tokens.ptr<int32_t>()[place] = static_cast<int32_t>(t);
       args.places.ptr<int32_t>()[t * args.places.strides[0] + i] = place;
+    }
+  }
+  return OkStatus();
+}
+
+Support RefScaleExpertsSupports(const ScaleExperts::Desc& desc, const device::DeviceFacts&) {
+  if (!IsPlainFloat(desc.activation))
+    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (desc.top_k < 1 || desc.top_k > kExpertsPerTokenMax)
+    return Support::No(StrCat(desc.top_k, " experts a token"));
+  if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
+  return Support::Yes();
+}
+
+Status RefScaleExperts(device::Stream&, const ScaleExperts::Desc& desc,
+                       const ScaleExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  for (int64_t t = 0; t < args.weights.dims[0]; ++t) {
+    const Tensor places = args.places.Rows(t, 1);
+    SLUICE_RETURN_IF_ERROR(CheckIndices(ScaleExperts::kName, "places", places, 0, args.x.dims[0]));
+    float* weights = args.weights.ptr<float>() + t * args.weights.strides[0];
+    for (int i = 0; i < desc.top_k; ++i) {
+      const auto row = RowData(args.x, places.ptr<int32_t>()[i]);
+      for (int64_t c = 0; c < desc.width; ++c) {
+        StoreElement(desc.activation, row, c, LoadElement(desc.activation, row, c) * weights[i]);
+      }
+      weights[i] = 1.0f;
     }
   }
   return OkStatus();

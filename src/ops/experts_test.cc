@@ -45,6 +45,37 @@ class ExpertsTest : public OpTest {
 };
 SLUICE_FOR_EACH_INSTRUCTION_SET(ExpertsTest);
 
+// The bias outweighs a logit, which it would not before the softmax.
+TEST_P(ExpertsTest, ABiasOnProbabilitiesChoosesAndDoesNotWeigh) {
+  const std::vector<float> logits = {0, std::log(2.0f), std::log(5.0f), 0};
+  RouteExperts::Desc desc = {
+      .scoring = RouterScoring::kSoftmaxBiased, .experts = 4, .top_k = 2, .bias = true};
+  Routed routed = Route(desc, logits, {0.0f, 0.0f, 0.0f, 0.25f});
+  EXPECT_THAT(routed.ids, ElementsAre(2, 3));
+  EXPECT_NEAR(routed.weights[0], 5.0 / 9, 1e-6);
+  EXPECT_NEAR(routed.weights[1], 1.0 / 9, 1e-6);
+  desc.scoring = RouterScoring::kSoftmax;
+  EXPECT_THAT(Route(desc, logits, {0.0f, 0.0f, 0.0f, 0.25f}).ids, ElementsAre(2, 1));
+  desc.scoring = RouterScoring::kSoftmaxBiased;
+  desc.renormalize = true;
+  routed = Route(desc, logits, {0.0f, 0.0f, -1.0f, 0.25f});
+  EXPECT_THAT(routed.ids, ElementsAre(3, 1));
+  EXPECT_NEAR(routed.weights[0], 1.0 / 3, 1e-6);
+}
+
+TEST_P(ExpertsTest, RowsTakeTheWeightsOfTheirTokens) {
+  Array x = Array::Floats(DType::kF32, {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  Array weights = Array::Floats(DType::kF32, {2, 2}, {0.5f, 2.0f, 3.0f, -1.0f});
+  Array places = Array::Ints({2, 2}, {3, 0, 1, 2});
+  const ScaleExperts::Desc desc = {.top_k = 2, .width = 2};
+  ASSERT_TRUE(Run<ScaleExperts>(
+                  desc, {.x = x.tensor(), .weights = weights.tensor(), .places = places.tensor()})
+                  .ok());
+  const float expected[] = {2, 4, 9, 12, -5, -6, 3.5f, 4};
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(x.At(i), expected[i]) << i;
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(weights.At(i), 1.0f) << i;
+}
+
 TEST_P(ExpertsTest, ASoftmaxOverAllExpertsWeighsTheBest) {
   const std::vector<float> logits = {0, std::log(2.0f), std::log(5.0f), 0};
   RouteExperts::Desc desc = {.experts = 4, .top_k = 2};

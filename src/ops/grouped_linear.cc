@@ -11,28 +11,36 @@ Linear::Desc GroupedLinear::Desc::Stacked() const {
 }
 
 std::string GroupedLinear::Desc::ToString() const {
-  return StrCat(experts, " experts of ", each.ToString());
+  return StrCat(experts, by_columns ? " heads of " : " experts of ", each.ToString());
 }
 
 Status CheckArgs(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args,
                  LayoutId layout) {
   const int64_t places = args.out.rank == 2 ? args.out.dims[0] : -1;
+  const int64_t last = desc.by_columns ? desc.experts - 1 : 0;
   ArgsChecker check(GroupedLinear::kName, args.x);
-  check.Expect("x", args.x, desc.each.activation, {args.tokens.empty() ? places : -1, desc.each.k})
+  check
+      .Expect("x", args.x, desc.each.activation,
+              {args.tokens.empty() ? places : -1, last * desc.x_step + desc.each.k})
       .ExpectIf(!args.tokens.empty(), "tokens", args.tokens, DType::kI32, {places})
-      .Expect("starts", args.starts, DType::kI32, {desc.experts + 1})
-      .Expect("out", args.out, OutDType(desc.each), {places, desc.each.n})
-      .ExpectApart("x", args.x, "out", args.out)
-      .ExpectApart("starts", args.starts, "out", args.out);
+      .ExpectIf(!desc.by_columns, "starts", args.starts, DType::kI32, {desc.experts + 1})
+      .ExpectIf(desc.each.bias, "bias", args.bias, desc.each.activation,
+                {desc.experts, desc.each.n})
+      .Expect("out", args.out, OutDType(desc.each), {places, last * desc.out_step + desc.each.n})
+      .ExpectApart("x", args.x, "out", args.out);
+  if (!desc.by_columns) check.ExpectApart("starts", args.starts, "out", args.out);
+  if (desc.by_columns && !args.tokens.empty()) check.Fail("tokens are given beside columns");
   if (!check.ok()) return check.status();
   // The weight and its scales are those of the stack; the rows of x are checked above.
+  Linear::Desc stack = desc.Stacked();
+  stack.bias = false;
   Linear::Args stacked;
-  stacked.x = args.x.Rows(0, 0);
+  stacked.x = args.x.Columns(0, desc.each.k).Rows(0, 0);
   stacked.weight = args.weight;
   stacked.out = args.out.Rows(0, 0);
-  stacked.out.dims[1] = desc.Stacked().n;
+  stacked.out.dims[1] = stack.n;
   stacked.out.strides[0] = stacked.out.dims[1];
-  return CheckLinearArgs(desc.Stacked(), stacked, layout);
+  return CheckLinearArgs(stack, stacked, layout);
 }
 
 Support WholeRowGroups(const GroupedLinear::Desc& desc, int row_group) {

@@ -46,6 +46,15 @@ Tensor RowsOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, 
   return rows;
 }
 
+// A row of a matrix as a vector.
+Tensor RowOf(const Tensor& matrix, int64_t row) {
+  Tensor vector = matrix.Rows(row, 1);
+  vector.rank = 1;
+  vector.dims[0] = matrix.dims[1];
+  vector.strides[0] = 1;
+  return vector;
+}
+
 Status CheckPlaces(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args) {
   const int32_t* starts = args.starts.ptr<int32_t>();
   for (int e = 0; e <= desc.experts; ++e) {
@@ -58,12 +67,30 @@ Status CheckPlaces(const GroupedLinear::Desc& desc, const GroupedLinear::Args& a
                       args.x.dims[0]);
 }
 
+using Product = Status (*)(device::Stream&, const Linear::Desc&, const Linear::Args&);
+
+Status ByColumns(device::Stream& stream, const GroupedLinear::Desc& desc,
+                 const GroupedLinear::Args& args, Product product) {
+  for (int e = 0; e < desc.experts; ++e) {
+    const PackedWeight weight = WeightOf(desc, *args.weight, e);
+    Linear::Args one;
+    one.x = args.x.Columns(e * desc.x_step, desc.each.k);
+    one.weight = &weight;
+    one.out = args.out.Columns(e * desc.out_step, desc.each.n);
+    SLUICE_RETURN_IF_ERROR(product(stream, desc.each, one));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Support RefGroupedLinearSupports(const GroupedLinear::Desc& desc,
                                  const device::DeviceFacts& facts) {
   if (desc.experts < 1) return Support::No(StrCat(desc.experts, " experts"));
-  if (desc.each.bias || desc.each.residual) return Support::No("experts with a bias or a residual");
+  if (desc.each.residual) return Support::No("experts with a residual");
+  if (desc.each.ordered) return Support::No("experts whose columns have an order of their own");
+  if (desc.by_columns && (desc.each.bias || desc.x_step < 0 || desc.out_step < desc.each.n))
+    return Support::No("heads with a bias, or whose outputs would overlap");
   if (desc.each.weight_scales == WeightScales::kBlock && desc.each.n % kScaleBlock != 0) {
     return Support::No(StrCat("experts of ", desc.each.n, " rows, which are no whole blocks of ",
                               kScaleBlock, " with a scale"));
@@ -73,7 +100,13 @@ Support RefGroupedLinearSupports(const GroupedLinear::Desc& desc,
 
 Status RefGroupedLinear(device::Stream& stream, const GroupedLinear::Desc& desc,
                         const GroupedLinear::Args& args) {
+  return GroupedByExpert(stream, desc, args, &RefLinear);
+}
+
+Status GroupedByExpert(device::Stream& stream, const GroupedLinear::Desc& desc,
+                       const GroupedLinear::Args& args, Product product) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, LayoutId::kRowMajor));
+  if (desc.by_columns) return ByColumns(stream, desc, args, product);
   SLUICE_RETURN_IF_ERROR(CheckPlaces(desc, args));
   const int32_t* starts = args.starts.ptr<int32_t>();
   std::vector<std::byte> memory;
@@ -84,8 +117,9 @@ Status RefGroupedLinear(device::Stream& stream, const GroupedLinear::Desc& desc,
     Linear::Args one;
     one.x = RowsOf(desc, args, starts[e], count, &memory);
     one.weight = &weight;
+    if (desc.each.bias) one.bias = RowOf(args.bias, e);
     one.out = args.out.Rows(starts[e], count);
-    SLUICE_RETURN_IF_ERROR(RefLinear(stream, desc.each, one));
+    SLUICE_RETURN_IF_ERROR(product(stream, desc.each, one));
   }
   return OkStatus();
 }

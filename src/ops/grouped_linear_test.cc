@@ -58,6 +58,25 @@ TEST_P(GroupedLinearTest, EachPlaceMeetsItsExpertAndWhatNoneHasIsLeftAlone) {
   }
 }
 
+TEST_P(GroupedLinearTest, EachExpertHasABiasOfItsOwn) {
+  GroupedLinear::Desc desc = {.each = {.n = 16, .k = 2, .bias = true}, .experts = 3};
+  Array w(DType::kF32, {48, 2});
+  w.Fill(1.0f);
+  Pack(desc, w);
+  Array x = Array::Floats(DType::kF32, {2, 2}, {1, 2, 3, 4}), starts = Array::Ints({0, 1, 1, 2});
+  Array bias(DType::kF32, {3, 20}), out(DType::kF32, {2, 16});
+  for (size_t i = 0; i < bias.Count(); ++i) bias.Set(i, static_cast<float>(100 * i));
+  GroupedLinear::Args args = {
+      .x = x.tensor(), .starts = starts.tensor(), .weight = &weight_, .out = out.tensor()};
+  EXPECT_THAT(Run<GroupedLinear>(desc, args).message(), HasSubstr("bias"));
+  args.bias = bias.tensor().Columns(0, 16);
+  ASSERT_TRUE(Run<GroupedLinear>(desc, args).ok());
+  for (size_t c = 0; c < 16; ++c) {
+    EXPECT_EQ(out.At(c), 3 + bias.At(c)) << c;
+    EXPECT_EQ(out.At(16 + c), 7 + bias.At(40 + c)) << c;
+  }
+}
+
 // Whoever shares its expert, a row has the bits that linear gives it alone.
 TEST_P(GroupedLinearTest, ARowHasTheBitsOfLinearWhoeverSharesItsExpert) {
   for (const DType format : {DType::kF32, DType::kBF16, DType::kQ8_0, DType::kQ4_1}) {
@@ -118,8 +137,8 @@ TEST_P(GroupedLinearTest, ShapesAndStartsAreChecked) {
               HasSubstr("tokens[1] is 2, outside the range from 0 to 1"));
   weight_.n = 7;
   EXPECT_THAT(Run<GroupedLinear>(desc, args).message(), HasSubstr("the weight given is not"));
-  desc.each.bias = true;
-  EXPECT_THAT(RefGroupedLinearSupports(desc, {}).reason, HasSubstr("a bias or a residual"));
+  desc.each.residual = true;
+  EXPECT_THAT(RefGroupedLinearSupports(desc, {}).reason, HasSubstr("a residual"));
 }
 
 }  // namespace

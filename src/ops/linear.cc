@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ops/check_args.h"
+#include "ops/formats/format.h"
 
 namespace sluice::ops {
 
@@ -46,6 +47,7 @@ void ExpectScales(const Linear::Desc& desc, const PackedWeight& weight, ArgsChec
   }
   check.ExpectIf(desc.x_scales == ActivationScales::kTensor, "x_scale", weight.x_scale, DType::kF32,
                  {1});
+  check.ExpectIf(desc.ordered, "order", weight.order, DType::kI32, {desc.k});
 }
 
 constexpr LinearPacking kRowMajorPacking = {LayoutId::kRowMajor, 1, &RowMajorBytes, &CopyRows};
@@ -55,7 +57,7 @@ constexpr LinearPacking kRowMajorPacking = {LayoutId::kRowMajor, 1, &RowMajorByt
 std::string Linear::Desc::ToString() const {
   return StrCat(Name(weight), Name(weight_scales), " ", n, "x", k, " on ", Name(activation),
                 Name(x_scales), bias ? " +bias" : "", residual ? " +residual" : "",
-                f32_out ? " to F32" : "");
+                f32_out ? " to F32" : "", ordered ? ", ordered columns" : "");
 }
 
 std::vector<int64_t> ScaleShape(const Linear::Desc& desc) {
@@ -102,7 +104,7 @@ Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, Layou
 
 Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes) {
   const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
-  if (desc.k % Info(desc.weight).block != 0 || row_bytes == 0 || bytes % row_bytes != 0) {
+  if (!WholeBlocks(desc.weight, desc.k) || row_bytes == 0 || bytes % row_bytes != 0) {
     return InvalidArgument(
         StrCat(bytes, " bytes are no whole rows of ", desc.k, " elements of ", Name(desc.weight)));
   }

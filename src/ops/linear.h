@@ -13,6 +13,8 @@
 //   (ops/formats/format.h), k ascending, with exact integer sums:
 //     acc = fma(scale * dx, F32(sum of (value - offset) * code), acc)
 //     acc = fma(minimum, dx * F32(sum of code), acc)      where the format has a minimum
+//   and with scales, of rows or of all of W, at the end acc = acc * scale. With an order, column i
+//   of W meets element order[i] of x, which is put into that order first.
 //   W in F8 with scales: for each 128 elements, k ascending: acc = fma(sum, inner, acc). Without
 //   x_scales, sum = fma(code of w[k], x[k], sum) in F32, from zero, k ascending. With them x
 //   becomes F8, too: a code is x / scale, to the nearest even, at most +-448, and dynamic scales
@@ -36,7 +38,8 @@ namespace sluice::ops {
 
 inline constexpr int64_t kScaleBlock = 128;
 
-// What the scales of an F8 weight cover. kBlock: 128 rows by 128 of k, the last ones maybe fewer.
+// What the scales of a weight in F8 or in a block format cover, beside those that a block has.
+// kBlock, of F8 alone: 128 rows by 128 of k, the last ones maybe fewer.
 enum class WeightScales : uint8_t { kNone, kTensor, kRow, kBlock };
 // What the scales of x cover where it becomes F8. kTensor: one scale that the checkpoint gives;
 // kRow and kBlock (128 of k in a row): found when the product runs.
@@ -48,9 +51,10 @@ struct PackedWeight {
   DType dtype = DType::kF32;
   LayoutId layout = LayoutId::kRowMajor;
   int64_t n = 0, k = 0;
-  // F32, for an F8 weight with scales: [1], [n], or [ceil(n / 128), ceil(k / 128)]; else empty.
+  // F32, for a weight with scales: [1], [n], or [ceil(n / 128), ceil(k / 128)]; else empty.
   Tensor scales;
   Tensor x_scale;  // F32 [1] with ActivationScales::kTensor, else empty
+  Tensor order;    // I32 [k], a permutation, where the descriptor says ordered; else empty
 };
 
 struct Linear {
@@ -58,13 +62,14 @@ struct Linear {
 
   struct Desc {
     DType weight = DType::kF32;
-    WeightScales weight_scales = WeightScales::kNone;     // of an F8_E4M3 weight alone
-    ActivationScales x_scales = ActivationScales::kNone;  // only with weight_scales
+    WeightScales weight_scales = WeightScales::kNone;     // of F8_E4M3 and block formats alone
+    ActivationScales x_scales = ActivationScales::kNone;  // only with F8 and weight_scales
     DType activation = DType::kF32;  // of x, bias and, but for f32_out, residual and out
     int64_t n = 0, k = 0;
     bool bias = false;
     bool residual = false;
     bool f32_out = false;  // residual and out are F32 whatever the activation type
+    bool ordered = false;  // columns of a weight in a block format have an order of their own
     std::string ToString() const;
   };
 

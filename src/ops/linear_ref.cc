@@ -26,12 +26,14 @@ void Finish(const Linear::Desc& desc, const Linear::Args& args, int64_t row, int
   StoreElement(OutDType(desc), args.out.data, row * args.out.strides[0] + column, acc);
 }
 
-// The rows of x in F32, [m, k].
-std::vector<float> Widened(const Linear::Desc& desc, const Tensor& x) {
+// The rows of x in F32, [m, k], in the order of the weight's columns.
+std::vector<float> Widened(const Linear::Desc& desc, const Tensor& x,
+                           const int32_t* order = nullptr) {
   std::vector<float> wide(static_cast<size_t>(x.dims[0] * desc.k));
   for (int64_t row = 0; row < x.dims[0]; ++row) {
     for (int64_t k = 0; k < desc.k; ++k) {
-      wide[row * desc.k + k] = LoadElement(desc.activation, x.data, row * x.strides[0] + k);
+      const int64_t from = order != nullptr ? order[k] : k;
+      wide[row * desc.k + k] = LoadElement(desc.activation, x.data, row * x.strides[0] + from);
     }
   }
   return wide;
@@ -96,7 +98,8 @@ float IntegerDot(const BlockFormat& format, const IntegerRow& w, const int8_t* c
 
 void RunInteger(const BlockFormat& format, const Linear::Desc& desc, const Linear::Args& args) {
   const int64_t m = args.x.dims[0], blocks = desc.k / kActivationBlock;
-  const std::vector<float> wide = Widened(desc, args.x);
+  const std::vector<float> wide =
+      Widened(desc, args.x, desc.ordered ? args.weight->order.ptr<int32_t>() : nullptr);
   std::vector<int8_t> codes(m * desc.k);
   std::vector<float> scales(m * blocks);
   for (int64_t row = 0; row < m; ++row) {
@@ -104,12 +107,17 @@ void RunInteger(const BlockFormat& format, const Linear::Desc& desc, const Linea
                         &scales[row * blocks]);
   }
   const size_t row_bytes = RowBytes(desc.weight, static_cast<size_t>(desc.k));
+  const float* w_scales =
+      desc.weight_scales == WeightScales::kNone ? nullptr : args.weight->scales.ptr<float>();
   IntegerRow w;
   for (int64_t column = 0; column < desc.n; ++column) {
     w.Load(format, args.weight->data.data + column * row_bytes, desc.k);
     for (int64_t row = 0; row < m; ++row) {
-      Finish(desc, args, row, column,
-             IntegerDot(format, w, &codes[row * desc.k], &scales[row * blocks]));
+      float acc = IntegerDot(format, w, &codes[row * desc.k], &scales[row * blocks]);
+      if (w_scales != nullptr) {
+        acc *= w_scales[desc.weight_scales == WeightScales::kRow ? column : 0];
+      }
+      Finish(desc, args, row, column, acc);
     }
   }
 }
@@ -220,12 +228,21 @@ Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts&) 
   if (!CanDequantize(desc.weight)) {
     return Support::No(StrCat("weights in ", Name(desc.weight)));
   }
-  if (desc.n < 1 || desc.k < 1 || desc.k % Info(desc.weight).block != 0) {
+  const BlockFormat* format = FindBlockFormat(desc.weight);
+  if (desc.n < 1 || desc.k < 1 || !WholeBlocks(desc.weight, desc.k)) {
     return Support::No(StrCat("k = ", desc.k, " is no multiple of the block of ",
-                              Info(desc.weight).block, " elements"));
+                              format != nullptr ? format->block : 1, " elements"));
+  }
+  if (desc.ordered && format == nullptr) {
+    return Support::No(StrCat("columns in an order of their own in ", Name(desc.weight)));
   }
   const bool scaled = desc.weight_scales != WeightScales::kNone;
-  if (scaled && desc.weight != DType::kF8E4M3) {
+  if (format != nullptr && desc.x_scales != ActivationScales::kNone) {
+    return Support::No(StrCat("activations in F8 beside weights in ", Name(desc.weight)));
+  }
+  const bool takes_scales = format != nullptr ? desc.weight_scales != WeightScales::kBlock
+                                              : desc.weight == DType::kF8E4M3;
+  if (scaled && !takes_scales) {
     return Support::No(StrCat("scales of weights in ", Name(desc.weight)));
   }
   if (!scaled && desc.x_scales != ActivationScales::kNone) {

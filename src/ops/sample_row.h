@@ -22,6 +22,8 @@ struct LogitEdit {
 // the answer.
 inline constexpr uint32_t kInPrompt = uint32_t{1} << 31;
 
+inline constexpr int32_t kCompared = -1, kSure = -2;  // SampleRow::guess_row
+
 struct SampleRow {
   bool draw = true;  // false: only score `target`
   // When draw is false, the id whose raw log-prob is wanted; else the draft that comes next, or -1.
@@ -47,6 +49,10 @@ struct SampleRow {
   // So many rows before this one are of the same sequence, and their targets count as drawn.
   int32_t drafts = 0;
   int32_t slot = -1;  // of its sequence; or none, and what it draws is kept nowhere
+  // How the draft at `target` becomes what a row draws that is not greedy. kCompared: not at all.
+  // Else by rejection sampling (ops/rejection_rules.h): the draft was drawn from the softmax of a
+  // row of Args::guesses at this row's temperature, or, kSure, it was the only one possible.
+  int32_t guess_row = kCompared;
 };
 
 struct SampleOutput {
@@ -72,7 +78,7 @@ static_assert(sizeof(SampleRow) == 96 && offsetof(SampleRow, target) == 4 &&
               offsetof(SampleRow, repetition_penalty) == 72 &&
               offsetof(SampleRow, presence_penalty) == 76 &&
               offsetof(SampleRow, frequency_penalty) == 80 && offsetof(SampleRow, drafts) == 84 &&
-              offsetof(SampleRow, slot) == 88);
+              offsetof(SampleRow, slot) == 88 && offsetof(SampleRow, guess_row) == 92);
 static_assert(sizeof(SampleOutput) == 20 && offsetof(SampleOutput, degenerate) == 4 &&
               offsetof(SampleOutput, kept) == 5 && offsetof(SampleOutput, logprob) == 8 &&
               offsetof(SampleOutput, rank) == 12 &&

@@ -50,6 +50,10 @@ Status CheckArgs(const Sample::Desc& desc, const Sample::Args& args) {
                  {-1, (desc.vocab + 31) / 32});
   check.ExpectIf(!args.distributions.empty(), "distributions", args.distributions, DType::kF32,
                  {-1, desc.vocab});
+  const bool mapped = !args.guess_of.empty();
+  check.ExpectIf(!args.guesses.empty(), "guesses", args.guesses, DType::kF32,
+                 {-1, mapped ? -1 : desc.vocab});
+  check.ExpectIf(mapped, "guess_of", args.guess_of, DType::kI32, {desc.vocab});
   return check.status();
 }
 
@@ -59,6 +63,7 @@ Status CheckIndices(const Sample::Desc& desc, const Sample::Args& args) {
   const int64_t counts = args.counts.empty() ? 0 : args.counts.dims[0];
   const int64_t masks = args.masks.empty() ? 0 : args.masks.dims[0];
   const int64_t distributions = args.distributions.empty() ? 0 : args.distributions.dims[0];
+  const int64_t guesses = args.guesses.empty() ? 0 : args.guesses.dims[0];
   for (size_t i = 0; i < rows.size(); ++i) {
     const SampleRow& row = rows[i];
     const int64_t at = static_cast<int64_t>(i);
@@ -71,6 +76,7 @@ Status CheckIndices(const Sample::Desc& desc, const Sample::Args& args) {
     if (row.mask_row >= masks) return BadRow(at, "mask", row.mask_row, masks);
     if (row.distribution_row >= distributions)
       return BadRow(at, "distribution", row.distribution_row, distributions);
+    if (row.guess_row >= guesses) return BadRow(at, "guesses", row.guess_row, guesses);
   }
   return OkStatus();
 }

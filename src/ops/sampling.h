@@ -7,9 +7,10 @@
 // nothing is left after the masks. Its token is the argmax of the raw logits (NaN ignored, ties
 // take the lowest id, an all-NaN row gives 0), it reports so, and no other row notices.
 //
-// What a row names outside its array, a target, edits, drafts, a row of counts, of masks or of
-// distributions, is kInvalidArgument where the rows lie in host memory (CheckIndices). Elsewhere it
-// is as if the row did not name it, and the log-prob of such a target is that of a logit of -inf.
+// What a row names outside its array, a target, edits, drafts, a row of counts, of masks, of
+// guesses or of distributions, is kInvalidArgument where the rows lie in host memory
+// (CheckIndices). Elsewhere it is as if the row did not name it, and the log-prob of such a target
+// is that of a logit of -inf.
 #pragma once
 
 #include <span>
@@ -37,6 +38,10 @@ struct Sample {
     Tensor top_ids;        // I32 [rows, top_logprobs_max + 1], best raw logit first
     Tensor top_logprobs;   // F32, the same shape
     Tensor distributions;  // F32 [rows that asked, vocab]: log-softmax of the raw logits; or empty
+    // What drafts were drawn from, F32 logits [guess rows, guesses], and by id its number among
+    // those, outside of them where it is none, I32 [vocab]. Both may be empty, and the second is
+    // where the numbers are the ids.
+    Tensor guesses, guess_of;
   };
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "ops/rejection_rules.h"
 #include "ops/sampling.h"
 #include "ops/sampling_rules.h"
 
@@ -35,22 +36,6 @@ RowScan Scan(std::span<const float> logits) {
   }
   scan.degenerate |= !signal;
   return scan;
-}
-
-// e^x for kWeightFloor <= x <= 0: x = n ln 2 + r with ln 2 in two parts, and the series of e^r - 1
-// to r^7. `fma` rounds once whatever the machine has.
-float WeightExp(float x) {
-  constexpr float kRound = 0x1.8p23f;  // adding it leaves no fraction
-  const float n = (x * 1.44269504088896341f + kRound) - kRound;
-  float r = std::fma(n, -0.693145751953125f, x);
-  r = std::fma(n, -1.42860682030941723212e-6f, r);
-  float p = std::fma(r, 1.0f / 5040, 1.0f / 720);
-  p = std::fma(p, r, 1.0f / 120);
-  p = std::fma(p, r, 1.0f / 24);
-  p = std::fma(p, r, 1.0f / 6);
-  p = std::fma(p, r, 0.5f);
-  const float power = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-  return (std::fma(p, r * r, r) + 1.0f) * power;
 }
 
 // The weights of one row at one temperature. REQUIRES: `largest` is the largest logit and finite.
@@ -151,7 +136,30 @@ int64_t SortKept(const SampleRow& params, const Weights& weight, int32_t* order,
   return limit;
 }
 
-int32_t Draw(const SampleRow& params, const Weights& weight, int32_t* order) {
+// `kept`: ascending ids, whose weights sum to `total`.
+int32_t Verify(const Sample::Args& args, const SampleRow& params, const Weights& weight,
+               std::span<const int32_t> kept, double total) {
+  const auto row = [](const float* logits, int64_t n) {
+    return std::span<const float>(logits, static_cast<size_t>(n));
+  };
+  const Proposal proposal(
+      args, params, [&](const float* logits, int64_t n) { return Scan(row(logits, n)); },
+      [&](const float* logits, int64_t n, float max, float temperature) {
+        return Weights(row(logits, n), max, temperature).Total();
+      });
+  const double steps = StepsPerWeight(static_cast<int64_t>(weight.logits.size()));
+  const auto in_steps = [&](int32_t id) { return static_cast<uint64_t>(weight(id) * steps); };
+  const bool has = std::binary_search(kept.begin(), kept.end(), params.target);
+  return DrawByRejection(params, proposal, static_cast<uint64_t>(total * steps),
+                         has ? in_steps(params.target) : 0, [&](const auto& visit) {
+                           for (const int32_t id : kept) {
+                             if (!visit(id, in_steps(id))) return;
+                           }
+                         });
+}
+
+int32_t Draw(const Sample::Args& args, const SampleRow& params, const Weights& weight,
+             int32_t* order) {
   int64_t count = static_cast<int64_t>(weight.logits.size());
   std::iota(order, order + count, 0);
   if (LimitsTopK(params, count) || params.top_p < 1.0f || params.min_p > 0.0f) {
@@ -160,6 +168,8 @@ int32_t Draw(const SampleRow& params, const Weights& weight, int32_t* order) {
   }
   double total = 0;
   for (int64_t i = 0; i < count; ++i) total += weight(order[i]);
+  if (Rejects(params, static_cast<int64_t>(weight.logits.size())))
+    return Verify(args, params, weight, std::span(order, static_cast<size_t>(count)), total);
   const double aim =
       DrawAim(total, UniformDraw(params.seed, params.choice, params.position, DrawPurpose::kToken));
   double sum = 0;
@@ -191,7 +201,8 @@ void DrawToken(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
   const Weights weight(logits, *best, params.temperature);
   output->token = static_cast<int32_t>(best - logits.begin());
   if (!greedy) {
-    output->token = Draw(params, weight, reinterpret_cast<int32_t*>(workspace.data() + vocab));
+    output->token =
+        Draw(args, params, weight, reinterpret_cast<int32_t*>(workspace.data() + vocab));
   }
   if (wants_logprob) {
     const float temperature = params.temperature == 0.0f ? 1.0f : params.temperature;

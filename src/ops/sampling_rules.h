@@ -38,6 +38,22 @@ inline double WeightGrid(int64_t vocab) {
   return std::ldexp(1.5, static_cast<int>(std::bit_width(static_cast<uint64_t>(vocab))) - 1);
 }
 
+// e^x for kWeightFloor <= x <= 0: x = n ln 2 + r with ln 2 in two parts, and the series of e^r - 1
+// to r^7. `fma` rounds once whatever the machine has.
+inline float WeightExp(float x) {
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves no fraction
+  const float n = (x * 1.44269504088896341f + kRound) - kRound;
+  float r = std::fma(n, -0.693145751953125f, x);
+  r = std::fma(n, -1.42860682030941723212e-6f, r);
+  float p = std::fma(r, 1.0f / 5040, 1.0f / 720);
+  p = std::fma(p, r, 1.0f / 120);
+  p = std::fma(p, r, 1.0f / 24);
+  p = std::fma(p, r, 1.0f / 6);
+  p = std::fma(p, r, 0.5f);
+  const float power = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return (std::fma(p, r * r, r) + 1.0f) * power;
+}
+
 // The smallest x that min-p keeps. The logarithm is rounded from double precision, in which
 // libraries that differ in its last bit still give the same float.
 inline float MinPFloor(float min_p) {

@@ -140,6 +140,40 @@ void Sampler::Begin(const BatchPlan& plan) {
   }
 }
 
+// Whatever a draft was drawn from, it may count as the only one possible: then a token that it
+// stands for is less often kept, and the distribution is the same.
+int32_t Sampler::GuessRow(int slot, batch::TokenRef draft) const {
+  if (!options_.rejects) return ops::kCompared;
+  const int32_t number = -1 - draft;
+  if (number < 1 || number > last_guesses_ || guessed_[slot] < 0) return ops::kSure;
+  return (number - 1) * options_.slots + guessed_[slot];
+}
+
+// Their draws are those of another choice, which no request has, so that they are independent of
+// those that verify them.
+void Sampler::WriteGuessRows(const BatchPlan& plan, const ops::Tensor& rows) {
+  auto* const out = rows.ptr<ops::SampleRow>();
+  const bool draws = plan.guesses > 0 && !proposals_.logits.empty();
+  if (draws) {
+    last_guesses_ = plan.guesses;
+    std::fill(guessed_.begin(), guessed_.end(), -1);
+  }
+  int32_t count = 0;
+  for (const PlanEntry& entry : plan.entries) {
+    if (entry.guesses == 0) continue;
+    const batch::SamplingParams& params = slots_[entry.slot].params();
+    const bool greedy = params.temperature == 0.0f || params.top_k == 1;
+    out[count] = {.temperature = greedy ? 0.0f : params.temperature,
+                  .seed = params.seed,
+                  .choice = -1 - params.choice,
+                  .position = -1,
+                  .slot = entry.slot};
+    if (draws) guessed_[entry.slot] = count;
+    ++count;
+  }
+  std::fill(out + count, out + rows.dims[0], ops::PaddingRow());
+}
+
 void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step* step) {
   SlotState& slot = slots_[entry.slot];
   const batch::SamplingParams& params = slot.params();
@@ -164,6 +198,7 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     step->resolves_ |= goes_on || row.target < -1;
     row.slot = entry.slot;
     row.drafts = drafts;
+    if (row.target != -1) row.guess_row = GuessRow(entry.slot, row.target);
     row.seed = params.seed;
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
@@ -324,6 +359,8 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
   SLUICE_RETURN_IF_ERROR(counts_.Set(stream, &step->sets_));
   ops::Sample::Args args;
   args.logits = logits;
+  args.guesses = proposals_.logits;
+  args.guess_of = proposals_.guess_of;
   if (step->counted_) args.counts = counts_.tensor();
   if (apart_) {
     SLUICE_RETURN_IF_ERROR(SetInputs(stream, step, &args));
@@ -378,6 +415,8 @@ Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
   const size_t edits_at = AlignUp(RowsBytes(rows));
   ops::Sample::Args args;
   args.logits = logits;
+  args.guesses = proposals_.logits;
+  args.guess_of = proposals_.guess_of;
   args.rows = RowTensor(inputs, rows);
   args.edits = EditTensor(Part(inputs, edits_at, EditsBytes(edits)), edits);
   // Rows without counts or a mask read none of them.

@@ -17,6 +17,7 @@
 #include "ops/embedding.h"
 #include "ops/sampling.h"
 #include "sample/device_counts.h"
+#include "sample/proposals.h"
 #include "sample/slot_state.h"
 
 namespace sluice::sample {
@@ -31,6 +32,7 @@ class Sampler {
     // That counts of tokens may take, a row of `vocab` words for each slot. Slots beyond have none.
     size_t counts_bytes_max = size_t{64} << 20;
     double drafts_taken = 0.0;                        // KeepDrawn::Args::taken
+    bool rejects = false;                             // drafts are verified by rejection
     std::vector<ops::BindRecord>* records = nullptr;  // what is bound is added
   };
   // The rows of a step between Build and Collect, and their results.
@@ -108,6 +110,15 @@ class Sampler {
   // of what follows it.
   const ops::Tensor& lengths() const { return lengths_; }
   const ops::Tensor& tokens() const { return tokens_; }
+  // Of whoever writes the guesses among tokens(), where drafts are verified by rejection: what it
+  // draws them from, to be called once; and, for each step, by what rows it draws the guesses of
+  // the sequences that guess, in the order of the plan, with padding behind them (U8 [drafts,
+  // sizeof(SampleRow)], host memory). Such a row asks for a guess of the token behind the one that
+  // is drawn last. To be called when the step is built, before another is.
+  void VerifyAgainst(const Proposals& proposals) { proposals_ = proposals; }
+  void WriteGuessRows(const batch::BatchPlan& plan, const ops::Tensor& rows);
+  // What guesses were drawn from is unknown from here on, until others are made.
+  void ForgetGuesses() { last_guesses_ = 0; }
   // Fills in, on the stream, those of the ids (I32 [tokens]) that are below 0: id -1 - i is number
   // i of tokens().
   Status ResolveTokens(device::Stream& stream, const ops::Tensor& ids) const;
@@ -123,7 +134,6 @@ class Sampler {
   // For graphs, whose steps read such a buffer of a fixed size, and masks, where rows have some,
   // from one of the sampler. Why a built step does not fit that.
   enum class Misfit : uint8_t { kNone, kEdits, kMasks, kDistributions };
-  static constexpr int kMisfits = 4;
   Misfit FitsFixed(const Step& step, int64_t edits) const;
   // The op over such a buffer on the device; what a graph captures.
   Status RunFixed(device::Stream& stream, int64_t rows, int64_t edits, const device::View& inputs,
@@ -141,7 +151,7 @@ class Sampler {
   };
 
   Sampler(device::Device& device, const Options& options)
-      : device_(device), options_(options), slots_(options.slots) {}
+      : device_(device), options_(options), slots_(options.slots), guessed_(options.slots, -1) {}
   OutputLayout LayoutOf(int64_t rows, int64_t distribution_rows) const;
   // Masks of one step that have room from the start: of 64 rows with 152k tokens, 1.2 MB.
   static constexpr int64_t kMaskRows = 64;
@@ -154,6 +164,8 @@ class Sampler {
   }
   int64_t mask_words() const { return static_cast<int64_t>(batch::MaskWords(options_.vocab)); }
   static size_t MaskBytes(const Options& options, int64_t rows);
+  // SampleRow::guess_row of a draft.
+  int32_t GuessRow(int slot, batch::TokenRef draft) const;
   void BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry, Step* step);
   // A tensor of the step's masks on the device.
   Result<ops::Tensor> UploadMasks(device::Stream& stream, Step* step);
@@ -176,6 +188,10 @@ class Sampler {
   ops::Bound<ops::Sample> sample_;
   DeviceCounts counts_;
   std::vector<SlotState> slots_;
+  Proposals proposals_;
+  // What proposals_.logits has: guesses of a sequence, and by slot which it is, or -1.
+  int32_t last_guesses_ = 0;
+  std::vector<int32_t> guessed_;
   ops::Bound<ops::ResolveTokens> resolve_;
   ops::Bound<ops::ResolveRows> resolve_rows_;
   ops::Bound<ops::KeepDrawn> keep_;

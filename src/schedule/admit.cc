@@ -1,23 +1,33 @@
 // Scheduler: who joins the running sequences, with which blocks.
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "base/check.h"
+#include "schedule/beam_search.h"
 #include "schedule/scheduler.h"
 
 namespace sluice::schedule {
 
 void Scheduler::Admit(int64_t now_us, Budget* budget) {
-  for (size_t i = 0; i < waiting_.size();) {
-    if (budget->tokens <= 0 || free_slots_.empty()) return;
-    Sequence* sequence = waiting_[i];
-    if (WaitsForParent(*sequence)) {
-      ++i;
-      continue;
-    }
+  while (budget->tokens > 0 && !free_slots_.empty()) {
+    Sequence* const sequence = NextWaiting();
     // Whoever comes first and does not fit holds up the others, so that it is not starved.
-    if (sequence->in_flight > 0 || !TryAdmit(sequence, now_us, budget)) return;
+    if (sequence == nullptr || InFlight(sequence) || !TryAdmit(sequence, now_us, budget)) {
+      return;
+    }
   }
+}
+
+Sequence* Scheduler::NextWaiting() const {
+  const bool shares = policy_->SharesByClient() && fair_share_.clients() > 1;
+  Sequence* next = nullptr;
+  for (Sequence* sequence : waiting_.items()) {
+    if (WaitsForParent(*sequence) || FollowsIn(*sequence)) continue;
+    if (next == nullptr || FairShare::Before(*sequence->client, *next->client)) next = sequence;
+    if (!shares) break;
+  }
+  return next;
 }
 
 bool Scheduler::WaitsForParent(const Sequence& sequence) const {
@@ -27,20 +37,35 @@ bool Scheduler::WaitsForParent(const Sequence& sequence) const {
   return parent->state != SequenceState::kRunning || parent->planned < sequence.prompt_tokens - 1;
 }
 
-bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
-  const SequenceId id = sequence->spec.id;
+// All that run together with it, or none.
+bool Scheduler::TryAdmit(Sequence* head, int64_t now_us, Budget* budget) {
+  const SequenceId id = head->spec.id;
+  const std::span<Sequence* const> together = Together(head);
+  if (free_slots_.size() < together.size()) return false;
   if (blocked_ == id && blocked_version_ == kv_.availability_version()) return false;
   const size_t copies_before = copies_.size();
-  sequence->spec.key.weights_version = weights_version_;
-  kv_.Open(sequence->spec.key, sequence->spec.prefix_cache, &sequence->kv);
-  const Shared shared = sequence->spec.await_kv ? Shared{} : SharePrefix(sequence);
-  if (!MemoryForAdmission(*sequence, false)) {
-    kv_.Close(&sequence->kv, 0);
+  std::array<Shared, kBeamsMax> shared;
+  for (size_t i = 0; i < together.size(); ++i) {
+    Sequence* const sequence = together[i];
+    sequence->spec.key.weights_version = weights_version_;
+    kv_.Open(sequence->spec.key, sequence->spec.prefix_cache, &sequence->kv);
+    if (!sequence->spec.await_kv) shared[i] = SharePrefix(sequence);
+  }
+  if (!MemoryForAdmission(head, false)) {
+    for (Sequence* sequence : together) kv_.Close(&sequence->kv, 0);
     copies_.resize(copies_before);
     blocked_ = id;
     blocked_version_ = kv_.availability_version();
     return false;
   }
+  for (size_t i = 0; i < together.size(); ++i) Join(together[i], shared[i], now_us);
+  for (Sequence* sequence : together) {
+    if (sequence->state == SequenceState::kRunning) SchedulePrefill(sequence, budget);
+  }
+  return true;
+}
+
+void Scheduler::Join(Sequence* sequence, const Shared& shared, int64_t now_us) {
   if (shared.looked_up) {
     totals_.prefix_queries += sequence->tokens.size();
     totals_.prefix_hits += static_cast<uint64_t>(shared.tokens);
@@ -48,7 +73,11 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   if (sequence->admitted_us < 0) {
     sequence->admitted_us = now_us;
     sequence->cached_tokens = shared.looked_up ? shared.tokens : 0;
+    if (!sequence->tokens.empty()) {
+      FairShare::Charge(sequence->prompt_tokens - shared.tokens, sequence->client);
+    }
     --queued_;
+    queued_tokens_ -= sequence->prompt_tokens;
   }
   // Steps extend these until the sequence ends.
   const int32_t longest = sequence->prompt_tokens + sequence->spec.max_tokens;
@@ -60,15 +89,14 @@ bool Scheduler::TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget) {
   TakeSlot(sequence);
   waiting_.Remove(sequence);
   running_.Insert(sequence);
+  ++sequence->client->running;
   if (sequence->spec.await_kv) {
     AllocateAwaited(sequence);
     sequence->state = SequenceState::kAwaitingKv;
     ++awaiting_kv_;
   } else {
     sequence->state = SequenceState::kRunning;
-    SchedulePrefill(sequence, budget);
   }
-  return true;
 }
 
 // Slots whose tokens are counted go to sequences with penalties, while there are others for those
@@ -114,12 +142,15 @@ void Scheduler::AllocateAwaited(Sequence* sequence) {
 
 // Whether the pools hold all known tokens of the sequence beside what the running ones still need
 // for theirs and a little for what they will draw.
-bool Scheduler::MemoryForAdmission(const Sequence& sequence, bool soon) const {
+bool Scheduler::MemoryForAdmission(Sequence* const& sequence, bool soon) const {
   std::fill(need_.begin(), need_.end(), 0);
-  kv_.AddNeed(sequence.kv, static_cast<int32_t>(sequence.tokens.size()), options_.chunk_tokens,
-              need_);
+  for (const Sequence* member : Together(sequence)) {
+    kv_.AddNeed(member->kv, static_cast<int32_t>(member->tokens.size()), options_.chunk_tokens,
+                need_);
+  }
   for (const Sequence* other : running_.items()) {
     if (other->state != SequenceState::kRunning || other->uncomputed() <= 1) continue;
+    if (other->fork_parent != 0) continue;  // all but a block are its parent's
     kv_.AddNeed(other->kv, other->length(), std::min(options_.chunk_tokens, other->uncomputed()),
                 need_);
   }

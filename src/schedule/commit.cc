@@ -19,7 +19,9 @@ FinishReason ReasonOf(const SequenceSpec& spec, int32_t drawn, int32_t id) {
   return drawn >= spec.max_tokens ? FinishReason::kLength : FinishReason::kNone;
 }
 
-void Describe(const Sequence& sequence, SequenceOutcome* out) {
+}  // namespace
+
+void Scheduler::Describe(const Sequence& sequence, SequenceOutcome* out) {
   out->id = sequence.spec.id;
   out->request = sequence.spec.request;
   out->handle = sequence.spec.handle;
@@ -30,8 +32,6 @@ void Describe(const Sequence& sequence, SequenceOutcome* out) {
   out->arrival_us = sequence.arrival_us;
   out->admitted_us = sequence.admitted_us;
 }
-
-}  // namespace
 
 Scheduler::Step Scheduler::TakeOldestStep(uint64_t id) {
   CHECK(!in_flight_.empty() && in_flight_[0].id == id, "step ", id, " is not the oldest");
@@ -44,6 +44,7 @@ Scheduler::Step Scheduler::TakeOldestStep(uint64_t id) {
 void Scheduler::Commit(const batch::StepResult& result, CommitOutcome* outcome) {
   outcome->sequences.clear();
   outcome->sequences.reserve(options_.max_num_seqs);
+  outcome->answers.Reset(result.step);
   Step step = TakeOldestStep(result.step);
   CHECK(result.entries.size() == step.entries.size(), "entries=", result.entries.size());
   for (size_t i = 0; i < step.entries.size(); ++i) {
@@ -59,6 +60,10 @@ void Scheduler::Fail(uint64_t id, CommitOutcome* outcome) {
   for (const Booked& booked : step.entries) {
     const auto it = sequences_.find(booked.id);
     if (it == sequences_.end()) continue;
+    if (it->second->beams != nullptr) {
+      EndBeams(it->second.get(), FinishReason::kError, outcome);
+      continue;
+    }
     SequenceOutcome& out = outcome->sequences.emplace_back();
     Describe(*it->second, &out);
     out.finish = FinishReason::kError;
@@ -121,15 +126,19 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   out.vector_begin = entry.vector_begin;
   out.vector_size = entry.vector_size;
   sequence->scored += entry.score_count;
-  out.finish = TakeTokens(sequence, result, entry, &out);
+  // What follows a beam is chosen when all of its search have been booked.
+  const bool beam = sequence->beams != nullptr;
+  if (!beam) out.finish = TakeTokens(sequence, result, entry, &out);
+  FairShare::Charge(FairShare::kDrawnTokenCost * (beam ? entry.token_count : out.token_count),
+                    sequence->client);
   AdvanceKv(sequence, booked, entry);
   if (booked.drafts > 0 && !booked.postponed) CountDrafts(booked, entry, &out);
   if (sequence->spec.max_tokens == 0 && sequence->computed == sequence->prompt_tokens) {
     out.finish = FinishReason::kLength;
   }
   // The degenerate row is the last one: a stop before it came first.
-  if (degenerate && out.token_count == entry.token_count) {
-    out.finish = FinishReason::kError;
+  if (degenerate && (beam || out.token_count == entry.token_count)) {
+    if (!beam) out.finish = FinishReason::kError;
   } else if (booked.generation == sequence->generation) {
     kv_.Publish(sequence->tokens, sequence->computed, &sequence->kv);
   }
@@ -139,6 +148,7 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   } else if (out.token_count == 0 && out.score_count == 0) {
     outcome->sequences.pop_back();
   }
+  if (beam) CommitBeam(booked, result, entry, sequence, outcome);
 }
 
 // Appends what was drawn, up to and including the token that ends the sequence.
@@ -164,6 +174,10 @@ void Scheduler::CountDrafts(const Booked& booked, const batch::ResultEntry& entr
   ++totals_.verified;
   totals_.drafted += static_cast<uint64_t>(booked.drafts);
   totals_.accepted += static_cast<uint64_t>(accepted);
+  if (booked.forced) {
+    totals_.forced += static_cast<uint64_t>(booked.drafts);
+    totals_.forced_accepted += static_cast<uint64_t>(accepted);
+  }
   for (int32_t i = 0; i < accepted; ++i) ++totals_.accepted_at[i];
 }
 

@@ -121,7 +121,8 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
                 .generation = sequence.generation,
                 .slot = sequence.slot,
                 .query = scheduled.query,
-                .drafts = scheduled.drafts};
+                .drafts = scheduled.drafts,
+                .forced = sequence.forced && !scheduled.known};
   AppendRows(scheduled, plan, &booked);
   entry.second_text = sequence.spec.second_text;
   entry.masked = sequence.spec.masked && booked.samples;

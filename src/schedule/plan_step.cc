@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "schedule/beam_search.h"
 #include "schedule/scheduler.h"
 
 namespace sluice::schedule {
@@ -40,7 +41,7 @@ bool Scheduler::Plannable(const Sequence& sequence) const {
 }
 
 bool Scheduler::Decodes(const Sequence& sequence) const {
-  return Plannable(sequence) && sequence.uncomputed() == 1;
+  return Plannable(sequence) && (sequence.uncomputed() == 1 || sequence.fork_parent != 0);
 }
 
 void Scheduler::Plan(int64_t now_us, batch::BatchPlan* plan) {
@@ -49,6 +50,7 @@ void Scheduler::Plan(int64_t now_us, batch::BatchPlan* plan) {
   scheduled_.clear();
   copies_.clear();
   PreemptForUrgent();
+  if (policy_->SharesByClient()) PreemptForShare();
   Budget budget{.tokens = options_.max_batch_tokens, .extra_rows = options_.max_extra_rows};
   ScheduleRunning(&budget);
   if (!budget.memory_short) Admit(now_us, &budget);
@@ -56,22 +58,45 @@ void Scheduler::Plan(int64_t now_us, batch::BatchPlan* plan) {
 }
 
 void Scheduler::PreemptForUrgent() {
-  const auto head = std::find_if(waiting_.items().begin(), waiting_.items().end(),
-                                 [this](const Sequence* s) { return !WaitsForParent(*s); });
-  if (head == waiting_.items().end() || (*head)->in_flight > 0) return;
-  const Sequence& urgent = **head;
+  Sequence* const urgent = NextWaiting();
+  if (urgent == nullptr || InFlight(urgent)) return;
+  const size_t slots = Together(urgent).size();
   for (size_t i = running_.size(); i-- > 0;) {
     Sequence* victim = running_[i];
-    if (victim->state != SequenceState::kRunning || !policy_->MayPreempt(urgent, *victim)) continue;
-    const bool slot_soon = !free_slots_.empty() || !slot_releases_.empty();
-    if (slot_soon && MemoryForAdmission(urgent, true)) return;
+    if (victim->state != SequenceState::kRunning || !policy_->MayPreempt(*urgent, *victim)) {
+      continue;
+    }
+    const bool slots_soon = free_slots_.size() + slot_releases_.size() >= slots;
+    if (slots_soon && MemoryForAdmission(urgent, true)) return;
     Preempt(victim);
+    i = std::min(i, running_.size());  // others may have gone with it
   }
 }
 
+// A client that has no slot gets one from the client that has most, so that nobody waits for an
+// answer of others to end.
+void Scheduler::PreemptForShare() {
+  if (fair_share_.clients() < 2) return;
+  Sequence* const next = NextWaiting();
+  if (next == nullptr || InFlight(next) || next->client->running > 0) return;
+  if (free_slots_.size() + slot_releases_.size() >= Together(next).size()) return;
+  Sequence* victim = nullptr;
+  for (Sequence* sequence : running_.items()) {
+    if (sequence->state != SequenceState::kRunning || sequence->client->running < 2) continue;
+    // Of one client the last in rank.
+    if (victim == nullptr || sequence->client->running >= victim->client->running) {
+      victim = sequence;
+    }
+  }
+  if (victim != nullptr) Preempt(victim);
+}
+
 void Scheduler::Preempt(Sequence* sequence) {
-  ++totals_.preemptions;
-  Requeue(sequence);
+  if (sequence->beams != nullptr) sequence->beams->search.ForgetRows();
+  for (Sequence* member : Together(sequence)) {
+    ++totals_.preemptions;
+    Requeue(member);
+  }
 }
 
 void Scheduler::ScheduleRunning(Budget* budget) {
@@ -81,6 +106,10 @@ void Scheduler::ScheduleRunning(Budget* budget) {
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence* sequence = running_[i];
     if (Decodes(*sequence)) {
+      if (sequence->fork_parent != 0 && !ForkBeam(sequence, budget)) {
+        ++budget->tokens;
+        continue;
+      }
       ScheduleDecode(sequence, budget);
     } else if (Plannable(*sequence)) {
       SchedulePrefill(sequence, budget);
@@ -148,17 +177,23 @@ bool Scheduler::MakeRoom(Sequence* sequence, int32_t length, Budget* budget) {
   while (kv_.GrowableTo(sequence->kv, length, false) < length) {
     budget->memory_short = true;
     if (kv_.GrowableTo(sequence->kv, length, true) >= length) return false;
-    Sequence* victim = nullptr;
-    for (size_t i = running_.size(); i-- > 0 && RankList::Before(sequence, running_[i]);) {
-      if (running_[i]->state != SequenceState::kRunning) continue;
-      victim = running_[i];
-      break;
-    }
-    if (victim == nullptr) return false;
-    budget->tokens += Decodes(*victim) ? 1 : 0;
-    Preempt(victim);
+    if (!PreemptBehind(*sequence, budget)) return false;
   }
   return true;
+}
+
+// Takes the memory of the running sequence of the largest rank, and of those that run together with
+// it. False: no other has a larger rank than `sequence`.
+bool Scheduler::PreemptBehind(const Sequence& sequence, Budget* budget) {
+  for (size_t i = running_.size(); i-- > 0 && RankList::Before(&sequence, running_[i]);) {
+    Sequence* const victim = running_[i];
+    if (victim->state != SequenceState::kRunning) continue;
+    if (victim->beams != nullptr && victim->beams == sequence.beams) continue;
+    for (const Sequence* member : Together(victim)) budget->tokens += Decodes(*member) ? 1 : 0;
+    Preempt(victim);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace sluice::schedule

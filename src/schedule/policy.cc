@@ -7,8 +7,9 @@ namespace sluice::schedule {
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, int64_t aging_us) {
   if (name == "fcfs") return MakeFcfsPolicy();
   if (name == "priority") return MakePriorityPolicy(aging_us);
+  if (name == "fair") return MakeFairPolicy(aging_us);
   return InvalidArgument(StrCat("there is no scheduling policy '", name,
-                                "'; choose fcfs or priority with --scheduler-policy"),
+                                "'; choose fair, priority or fcfs with --scheduler-policy"),
                          "scheduler-policy");
 }
 

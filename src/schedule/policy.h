@@ -20,6 +20,9 @@ class Policy {
   // Whether `waiting` may have `running` preempted to be admitted. It must imply a smaller rank,
   // so that two sequences never push each other out.
   virtual bool MayPreempt(const Sequence& waiting, const Sequence& running) const = 0;
+  // Whether the client that has had least is admitted first, whatever the ranks of several
+  // (FairShare).
+  virtual bool SharesByClient() const { return false; }
 };
 
 // First come, first served.
@@ -27,8 +30,10 @@ std::unique_ptr<Policy> MakeFcfsPolicy();
 // Lower spec.priority first. One step of priority is worth `aging_us` of waiting, so that an urgent
 // flood delays others by a bounded time only.
 std::unique_ptr<Policy> MakePriorityPolicy(int64_t aging_us);
+// As the priority policy within each client; clients share by their weights.
+std::unique_ptr<Policy> MakeFairPolicy(int64_t aging_us);
 
-// By name: "fcfs" or "priority". kInvalidArgument names the choices.
+// By name: "fcfs", "priority" or "fair". kInvalidArgument names the choices.
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, int64_t aging_us);
 
 }  // namespace sluice::schedule

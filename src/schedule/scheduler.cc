@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/check_range.h"
 #include "base/str_cat.h"
+#include "schedule/beam_search.h"
 
 namespace sluice::schedule {
 namespace {
@@ -84,6 +85,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::vector<batch::KvGroup
 Scheduler::~Scheduler() = default;
 
 Status Scheduler::CheckFits(SequenceSpec* spec) const {
+  SLUICE_RETURN_IF_ERROR(CheckBeams(*spec));
   const int64_t prompt = static_cast<int64_t>(spec->prompt.size());
   const int32_t limit = options_.max_model_len;
   if (prompt == 0)
@@ -115,13 +117,15 @@ Status Scheduler::CheckFits(SequenceSpec* spec) const {
   }
   const int32_t length = KvLength(static_cast<int32_t>(prompt), spec->max_tokens);
   for (const batch::KvGroup& group : kv_.groups()) {
-    const int32_t need = batch::PeakBlocks(group, length, peak_chunk_);
+    const int64_t beams = spec->beams == nullptr ? 1 : spec->beams->width();
+    const int64_t need = beams * batch::PeakBlocks(group, length, peak_chunk_);
     if (need <= group.num_blocks) continue;
-    return InvalidArgument(StrCat("The prompt of ", prompt, " tokens and up to ", spec->max_tokens,
-                                  " tokens of answer need ", need, " KV blocks of ",
-                                  group.block_tokens, " tokens, but there are ", group.num_blocks,
-                                  "; ask for less or give more memory with --kv-memory."),
-                           "max_tokens");
+    return InvalidArgument(
+        StrCat("The prompt of ", prompt, " tokens and up to ", spec->max_tokens,
+               " tokens of answer", beams > 1 ? " for each beam" : "", " need ", need,
+               " KV blocks of ", group.block_tokens, " tokens, but there are ", group.num_blocks,
+               "; ask for less or give more memory with --kv-memory."),
+        "max_tokens");
   }
   return OkStatus();
 }
@@ -135,11 +139,18 @@ Status Scheduler::Add(SequenceSpec spec, int64_t now_us) {
 Status Scheduler::Add(std::vector<SequenceSpec> choices, int64_t now_us) {
   CHECK(!choices.empty());
   for (SequenceSpec& spec : choices) SLUICE_RETURN_IF_ERROR(CheckFits(&spec));
-  if (queued_ + choices.size() > static_cast<size_t>(options_.queue_limit)) {
+  const bool beams = choices[0].beams != nullptr;
+  const size_t count = beams ? choices[0].beams->width() : choices.size();
+  if (queued_ + count > static_cast<size_t>(options_.queue_limit)) {
     return Status(StatusCode::kResourceExhausted,
-                  StrCat("The queue is full: ", queued_, " sequences wait and ", choices.size(),
+                  StrCat("The queue is full: ", queued_, " sequences wait and ", count,
                          " more would pass the limit of ", options_.queue_limit,
                          " (--max-queue); try again later."));
+  }
+  if (beams) {
+    CHECK(choices.size() == 1, choices.size());
+    EnqueueBeams(std::move(choices[0]), now_us);
+    return OkStatus();
   }
   const SequenceId first = choices[0].id;
   for (size_t i = choices.size(); i-- > 1;) {
@@ -151,10 +162,11 @@ Status Scheduler::Add(std::vector<SequenceSpec> choices, int64_t now_us) {
   return OkStatus();
 }
 
-void Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_us) {
+Sequence* Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_us) {
   auto sequence = std::make_unique<Sequence>();
   sequence->arrival_us = now_us;
   sequence->rank = policy_->Rank(spec, now_us);
+  sequence->client = fair_share_.Join(spec.client, spec.client_weight);
   sequence->fork_parent = fork_parent;
   sequence->prompt_tokens = static_cast<int32_t>(spec.prompt.size());
   sequence->tokens = std::move(spec.prompt);
@@ -171,37 +183,49 @@ void Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_u
   sequence->spec = std::move(spec);
   sequence->worthy_drafts = sequence->spec.device_drafts;
   const SequenceId id = sequence->spec.id;
-  waiting_.Insert(sequence.get());
+  Sequence* const added = sequence.get();
+  waiting_.Insert(added);
   ++queued_;
+  queued_tokens_ += added->prompt_tokens;
   const bool is_new = id != 0 && sequences_.emplace(id, std::move(sequence)).second;
   CHECK(is_new, "sequence id ", id, " is zero or taken");
+  return added;
 }
 
 bool Scheduler::Finish(SequenceId id, FinishReason reason) {
   CHECK(reason != FinishReason::kNone);
   const auto it = sequences_.find(id);
   if (it == sequences_.end()) return false;
-  End(it->second.get(), reason);
+  if (it->second->beams != nullptr) {
+    EndBeams(it->second.get(), reason, nullptr);
+  } else {
+    End(it->second.get(), reason);
+  }
   return true;
 }
 
 void Scheduler::End(Sequence* sequence, FinishReason reason) {
-  ++totals_.finished[static_cast<size_t>(reason)];
+  if (reason != FinishReason::kNone) ++totals_.finished[static_cast<size_t>(reason)];
   if (sequence->state == SequenceState::kAwaitingKv) {
     kv_holds_[sequence->spec.id] = std::move(sequence->kv);
     sequence->kv = {};
     --awaiting_kv_;
   }
   if (waiting_.Remove(sequence)) {
-    if (sequence->admitted_us < 0) --queued_;
+    if (sequence->admitted_us < 0) {
+      --queued_;
+      queued_tokens_ -= sequence->prompt_tokens;
+    }
   } else {
     LeaveRunning(sequence);
   }
+  fair_share_.Leave(sequence->client);
   sequences_.erase(sequence->spec.id);
 }
 
 void Scheduler::LeaveRunning(Sequence* sequence) {
   CHECK(running_.Remove(sequence), "sequence ", sequence->spec.id);
+  --sequence->client->running;
   kv_.Close(&sequence->kv, sequence->last_step);
   if (sequence->last_step <= committed_) {
     free_slots_.push_back(sequence->slot);
@@ -219,6 +243,7 @@ void Scheduler::Requeue(Sequence* sequence) {
   ++sequence->generation;
   sequence->computed = sequence->planned = 0;
   sequence->slot_started = 0;
+  sequence->fork_parent = 0;
   sequence->drafts.clear();
   waiting_.Insert(sequence);
 }
@@ -229,7 +254,7 @@ bool Scheduler::HasStates() const {
   });
 }
 
-bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
+bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts, bool forced) {
   const auto it = sequences_.find(id);
   if (it == sequences_.end() || options_.max_draft_tokens == 0) return false;
   Sequence& sequence = *it->second;
@@ -241,6 +266,7 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts) {
   const int32_t spared = HasStates() && sequence.spec.masked ? 1 : 0;
   const auto count = std::min<size_t>(drafts.size(), options_.max_draft_tokens - spared);
   sequence.drafts.assign(drafts.begin(), drafts.begin() + static_cast<int64_t>(count));
+  sequence.forced = forced;
   return true;
 }
 
@@ -312,11 +338,12 @@ const Sequence* Scheduler::Find(SequenceId id) const {
   return it == sequences_.end() ? nullptr : it->second.get();
 }
 
-int32_t Scheduler::LongestSequence() const {
+int32_t Scheduler::LongestSequence(int32_t together) const {
   int64_t length = options_.max_model_len;
   for (const batch::KvGroup& group : kv_.groups()) {
-    if (batch::PeakBlocks(group, kMaxTokens, peak_chunk_) <= group.num_blocks) continue;
-    length = std::min(length, static_cast<int64_t>(group.num_blocks) * group.block_tokens + 1);
+    const int32_t blocks = group.num_blocks / together;
+    if (batch::PeakBlocks(group, kMaxTokens, peak_chunk_) <= blocks) continue;
+    length = std::min(length, static_cast<int64_t>(blocks) * group.block_tokens + 1);
   }
   return static_cast<int32_t>(length);
 }
@@ -325,6 +352,7 @@ SchedulerStats Scheduler::Stats() const {
   SchedulerStats stats = totals_;
   stats.running = static_cast<int32_t>(running_.size());
   stats.waiting = static_cast<int32_t>(waiting_.size());
+  stats.queued_tokens = queued_tokens_;
   stats.awaiting_kv = awaiting_kv_;
   for (size_t g = 0; g < kv_.groups().size(); ++g) {
     const blocks::BlockPool& pool = kv_.pool(static_cast<int32_t>(g));
@@ -348,6 +376,7 @@ void Scheduler::CheckInvariants() const {
   for (const Sequence* sequence : running_.items()) {
     take_slot(sequence->slot);
     CHECK(by_slot_[sequence->slot] == sequence, "slot ", sequence->slot);
+    CHECK(sequence->client->running > 0, "sequence ", sequence->spec.id);
     awaiting_kv += sequence->state == SequenceState::kAwaitingKv ? 1 : 0;
     open.push_back(&sequence->kv);
     CHECK(sequence->state != SequenceState::kRunning ||
@@ -359,11 +388,13 @@ void Scheduler::CheckInvariants() const {
   }
   CHECK(awaiting_kv == awaiting_kv_, "awaiting_kv=", awaiting_kv_);
   int32_t queued = 0;
+  int64_t queued_tokens = 0;
   for (const Sequence* sequence : waiting_.items()) {
     CHECK(sequence->slot < 0 && sequence->planned == 0, "sequence ", sequence->spec.id);
     queued += sequence->admitted_us < 0 ? 1 : 0;
+    queued_tokens += sequence->admitted_us < 0 ? sequence->prompt_tokens : 0;
   }
-  CHECK(queued == queued_, "queued=", queued);
+  CHECK(queued == queued_ && queued_tokens == queued_tokens_, "queued=", queued);
   for (const int32_t slot : free_slots_) take_slot(slot);
   for (const SlotRelease& release : slot_releases_) take_slot(release.slot);
   CHECK(std::find(slots.begin(), slots.end(), false) == slots.end(), "a slot is lost");

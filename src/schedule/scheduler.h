@@ -70,27 +70,35 @@ struct SequenceOutcome {
   int32_t drawn = 0;          // tokens drawn so far, these included
   int32_t drafted = 0;        // drafts that this step verified
   int32_t accepted = 0;       // of the kept tokens, those that were drafts; they come first
+  // An answer of a beam search, whole: its tokens are in CommitOutcome::answers, and this is the
+  // sum of their log-probs.
+  bool beam = false;
+  double logprob = 0.0;
   int64_t arrival_us = 0;
   int64_t admitted_us = 0;
 };
 
 struct CommitOutcome {
   std::vector<SequenceOutcome> sequences;  // those with tokens, scores or an end
+  batch::StepResult answers;               // of beam searches: tokens and their log-probs alone
 };
 
 struct SchedulerStats {
-  int32_t running = 0;  // awaiting KV included
-  int32_t waiting = 0;  // preempted included
+  int32_t running = 0;        // awaiting KV included
+  int32_t waiting = 0;        // preempted included
+  int64_t queued_tokens = 0;  // of the prompts of those that were never admitted
   int32_t awaiting_kv = 0;
   double kv_usage = 0.0;  // share of the fullest pool's blocks that sequences hold, 0..1
   int64_t free_blocks = 0, total_blocks = 0;  // of all layer groups
   // Totals since the start.
   uint64_t preemptions = 0;
-  uint64_t prefix_queries = 0;  // tokens looked up
-  uint64_t prefix_hits = 0;     // tokens found
-  uint64_t verified = 0;        // times that a step verified drafts of a sequence
-  uint64_t drafted = 0;         // drafts in them
-  uint64_t accepted = 0;        // of these, drawn
+  uint64_t prefix_queries = 0;   // tokens looked up
+  uint64_t prefix_hits = 0;      // tokens found
+  uint64_t verified = 0;         // times that a step verified drafts of a sequence
+  uint64_t drafted = 0;          // drafts in them
+  uint64_t accepted = 0;         // of these, drawn
+  uint64_t forced = 0;           // drafts that were forced
+  uint64_t forced_accepted = 0;  // of these, drawn
   std::array<uint64_t, limits::kDraftTokensMax> accepted_at = {};  // of them, by place in the draft
   std::array<uint64_t, kFinishReasons> finished = {};              // sequences, by FinishReason
 };
@@ -106,19 +114,21 @@ class Scheduler {
   // kResourceExhausted: the queue is full. kInvalidArgument: they could never be served; the
   // message names limit and flag.
   // REQUIRES: ids are new.
+  // A beam search stands alone among its choices.
   Status Add(std::vector<SequenceSpec> choices, int64_t now_us);
   Status Add(SequenceSpec spec, int64_t now_us);
 
-  // Ends a sequence at any moment, also while steps that name it are in flight: nothing more comes
-  // out for it. `reason` is for the statistics: kStop when a stop string was found, kCancelled when
-  // the caller left. False when it has ended already.
+  // Ends a sequence, and those of its beam search with it, at any moment, also while steps that
+  // name it are in flight: nothing more comes out for it. `reason` is for the statistics: kStop
+  // when a stop string was found, kCancelled when the caller left. False when it has ended already.
   bool Finish(SequenceId id, FinishReason reason);
   bool Cancel(SequenceId id) { return Finish(id, FinishReason::kCancelled); }
 
   // Tokens to verify after the sequence's last one in the next plan. False, and they are dropped,
   // when the sequence is not decoding, a step of it is in flight, or a group cannot roll back.
-  // No more than max_draft_tokens are taken; Plan may take fewer.
-  bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts);
+  // No more than max_draft_tokens are taken; Plan may take fewer. Those that are `forced` by what
+  // the answer is held to replace others, and are counted by themselves, too.
+  bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts, bool forced = false);
   // Leaves the sequence out of plans until the step of it that is in flight has been committed, so
   // that drafts can be attached then. Whether any are is up to the caller: it is planned in any
   // case.
@@ -161,7 +171,8 @@ class Scheduler {
   // Null when unknown or ended.
   const Sequence* Find(SequenceId id) const;
   // The longest prompt and answer that max_model_len allows and the pools hold when it is alone.
-  int32_t LongestSequence() const;
+  // Of `together` such sequences that share none of it: of the beams of a search.
+  int32_t LongestSequence(int32_t together = 1) const;
   SchedulerStats Stats() const;
   // Of the weights that the next step computes with: sequences that are admitted from now on share
   // no KV with those admitted under another version.
@@ -181,6 +192,7 @@ class Scheduler {
     int32_t slot = 0;
     int32_t query = 0;
     int32_t drafts = 0;
+    bool forced = false;  // these drafts
     int32_t score_count = 0;
     int32_t first_score_row = 0;  // prompt position
     bool samples = false;
@@ -218,7 +230,7 @@ class Scheduler {
 
   // scheduler.cc: from arrival to end.
   Status CheckFits(SequenceSpec* spec) const;
-  void Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_us);
+  Sequence* Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_us);
   void End(Sequence* sequence, FinishReason reason);
   void LeaveRunning(Sequence* sequence);
   void Requeue(Sequence* sequence);
@@ -226,6 +238,7 @@ class Scheduler {
 
   // plan_step.cc: what the next step computes.
   void PreemptForUrgent();
+  void PreemptForShare();
   void ScheduleRunning(Budget* budget);
   void ScheduleDecode(Sequence* sequence, Budget* budget);
   void SchedulePrefill(Sequence* sequence, Budget* budget);
@@ -236,23 +249,42 @@ class Scheduler {
   bool Decodes(const Sequence& sequence) const;
   int32_t ChunkOf(const Sequence& sequence, const Budget& budget) const;
   bool MakeRoom(Sequence* sequence, int32_t length, Budget* budget);
+  bool PreemptBehind(const Sequence& sequence, Budget* budget);
   void Preempt(Sequence* sequence);
 
   // admit.cc: who joins.
   void Admit(int64_t now_us, Budget* budget);
+  Sequence* NextWaiting() const;
   bool WaitsForParent(const Sequence& sequence) const;
   bool TryAdmit(Sequence* sequence, int64_t now_us, Budget* budget);
+  void Join(Sequence* sequence, const Shared& shared, int64_t now_us);
   void TakeSlot(Sequence* sequence);
   Shared SharePrefix(Sequence* sequence);
   void AllocateAwaited(Sequence* sequence);
-  bool MemoryForAdmission(const Sequence& sequence, bool soon) const;
+  bool MemoryForAdmission(Sequence* const& sequence, bool soon) const;
 
   // fill_plan.cc: decisions turned into a BatchPlan.
   void FillPlan(batch::BatchPlan* plan);
   void AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan);
   void AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, Booked* booked);
 
+  // beams.cc: sequences that make up one beam search.
+  // Those that are admitted and preempted with it, itself included.
+  static std::span<Sequence* const> Together(Sequence* const& sequence);
+  static bool InFlight(Sequence* const& sequence);
+  static bool FollowsIn(const Sequence& sequence);  // another is admitted in its name
+  Status CheckBeams(const SequenceSpec& spec) const;
+  void EnqueueBeams(SequenceSpec spec, int64_t now_us);
+  void CommitBeam(const Booked& booked, const batch::StepResult& result,
+                  const batch::ResultEntry& entry, Sequence* sequence, CommitOutcome* outcome);
+  void FollowBeams(BeamGroup* group);
+  void LeaveTokens(Sequence* sequence);
+  bool ForkBeam(Sequence* sequence, Budget* budget);
+  // With its answers where `reason` is kNone. `outcome`: null where nobody is told.
+  void EndBeams(Sequence* sequence, FinishReason reason, CommitOutcome* outcome);
+
   // commit.cc: what the step gave.
+  static void Describe(const Sequence& sequence, SequenceOutcome* out);
   Sequence* FindBooked(const Booked& booked);
   bool HasStates() const;
   void CommitEntry(const Booked& booked, const batch::StepResult& result,
@@ -270,9 +302,11 @@ class Scheduler {
 
   blocks::KvBlocks kv_;
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
-  RankList waiting_;    // in rank order; preempted ones included
-  RankList running_;    // in rank order; awaiting KV included
-  int32_t queued_ = 0;  // waiting and never admitted
+  FairShare fair_share_;
+  RankList waiting_;           // in rank order; preempted ones included
+  RankList running_;           // in rank order; awaiting KV included
+  int32_t queued_ = 0;         // waiting and never admitted
+  int64_t queued_tokens_ = 0;  // of their prompts
   int32_t awaiting_kv_ = 0;
   std::vector<int32_t> free_slots_;
   std::vector<Sequence*> by_slot_;  // null: free, or its sequence left it

@@ -556,6 +556,23 @@ TEST_F(SchedulerTest, AStopBeforeADegenerateRowComesFirst) {
   EXPECT_EQ(Commit(result).sequences.at(0).finish, FinishReason::kEnd);
 }
 
+TEST_F(SchedulerTest, ForcedDraftsReplaceOthersAndAreCountedByThemselves) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 3;
+  Start(options, Blocks(16));
+  Add(Spec(1, Count(3), 20));
+  Run(50);
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{70, 71, 72}));
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60, 61}, /*forced=*/true));
+  Run();
+  EXPECT_EQ(s->Stats().forced, 2u);
+  EXPECT_EQ(s->Stats().forced_accepted, s->Stats().accepted);
+  ASSERT_TRUE(s->AttachDrafts(1, Tokens{60}));
+  Run();
+  EXPECT_EQ(s->Stats().forced, 2u);
+  EXPECT_EQ(s->Stats().drafted, 3u);
+}
+
 TEST_F(SchedulerTest, DraftsNeverPassMaxTokens) {
   SchedulerOptions options = Options();
   options.max_draft_tokens = 3;

@@ -11,6 +11,7 @@
 #include "batch/prefix_key.h"
 #include "batch/sampling_params.h"
 #include "blocks/kv_blocks.h"
+#include "schedule/fair_share.h"
 
 namespace sluice::schedule {
 
@@ -33,6 +34,9 @@ enum class SequenceState : uint8_t {
   kPreempted,   // gave both back; waits to be recomputed
 };
 
+struct BeamGroup;    // schedule/beam_search.h
+struct BeamOptions;  // the same
+
 // What the engine hands to Scheduler::Add. `choices` of one request differ in id and
 // sampling.choice.
 struct SequenceSpec {
@@ -41,6 +45,8 @@ struct SequenceSpec {
   int32_t handle = -1;     // the caller's own; comes back with every outcome
   int32_t max_tokens = 1;  // cut to the room left; 0: only compute (and score) the prompt
   int32_t priority = 0;    // lower is more urgent
+  uint64_t client = 0;     // who sent it
+  int32_t client_weight = 1;
   bool ignore_eos = false;
   bool prefix_cache = true;      // may use and feed the prefix cache
   bool prompt_logprobs = false;  // score every prompt token but the first
@@ -61,6 +67,10 @@ struct SequenceSpec {
   // that the answer may quote; null: none.
   uint64_t draft_key = 0;
   std::shared_ptr<const std::vector<int32_t>> quoted;
+  // Null: its tokens are drawn. Else it stands for a beam search, whose sequences take the ids from
+  // `id` on, one for each beam. Its sampling must be greedy, with BeamOptions::candidates
+  // log-probs, and hold back no end.
+  std::shared_ptr<const BeamOptions> beams;
 };
 
 // The scheduler's record. Fields marked [plan] change in Plan, [commit] in Commit. What every step
@@ -89,11 +99,15 @@ struct alignas(64) Sequence {
   int32_t cached_tokens = 0;    // found in the prefix cache at the first admission
   int64_t admitted_us = -1;     // first admission; -1: none yet
   std::vector<int32_t> drafts;  // to be verified in the next plan
+  bool forced = false;          // they are (Scheduler::AttachDrafts)
   blocks::SequenceBlocks kv;
   SequenceSpec spec;  // prompt and answered have moved to `tokens`
   int64_t arrival_us = 0;
-  int64_t rank = 0;            // the policy's; smaller goes first, ties by id
-  SequenceId fork_parent = 0;  // waits for it to finish the shared prompt; 0: none
+  FairShare::Client* client = nullptr;  // who is charged for it
+  int64_t rank = 0;                     // the policy's; smaller goes first, ties by id
+  // Waits for it to finish the shared prompt; of a beam: gets its KV in the next plan. 0: none.
+  SequenceId fork_parent = 0;
+  std::shared_ptr<BeamGroup> beams;  // the search that it is a part of; null: none
 
   int32_t drawn() const { return static_cast<int32_t>(tokens.size()) - prompt_tokens; }
   // Tokens after the steps in flight, those that they are drawing included: at most.

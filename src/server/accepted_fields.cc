@@ -74,7 +74,6 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kAnthropicTool, "allowed_callers", "array"},
     {FieldPlace::kAnthropicTool, "eager_input_streaming", "boolean"},
     {FieldPlace::kAnthropicTool, "input_examples", "array"},
-    {FieldPlace::kAnthropicTool, "strict", "boolean"},
     // Ollama's: how it loads a model, and the tuning of samplers whose switch below has to be off.
     {FieldPlace::kOllamaRequest, "keep_alive", "string number"},
     {FieldPlace::kOllamaRequest, "truncate", "boolean"},
@@ -131,14 +130,12 @@ struct NeutralField {
 
 constexpr NeutralField kNeutral[] = {
     {FieldPlace::kRequest, "typical_p", "1"},
-    {FieldPlace::kRequest, "length_penalty", "1"},
     {FieldPlace::kRequest, "tfs_z", "1"},
     {FieldPlace::kRequest, "top_n_sigma", "-1"},
     {FieldPlace::kRequest, "mirostat", "0"},
     {FieldPlace::kRequest, "dry_multiplier", "0"},
     {FieldPlace::kRequest, "xtc_probability", "0"},
     {FieldPlace::kRequest, "dynatemp_range", "0"},
-    {FieldPlace::kRequest, "use_beam_search", "false"},
     {FieldPlace::kRequest, "spaces_between_special_tokens", "true"},
     {FieldPlace::kRequest, "return_tokens_as_token_ids", "false"},
     {FieldPlace::kRequest, "bad_words", "[]"},

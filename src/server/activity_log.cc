@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "base/str_cat.h"
 
@@ -28,12 +29,14 @@ std::string ActivityLine(const EngineInfo& info, int64_t prompt_tokens, int64_t 
                 " % in use");
 }
 
-ActivityLog::ActivityLog(const Engine& engine, const TokenTotals& totals,
+ActivityLog::ActivityLog(std::function<EngineInfo()> info, const TokenTotals& totals,
                          std::chrono::milliseconds interval,
                          std::function<void(const std::string&)> say)
-    : engine_(engine), totals_(totals), interval_(interval), say_(std::move(say)), thread_([this] {
-        Run();
-      }) {}
+    : info_(std::move(info)),
+      totals_(totals),
+      interval_(interval),
+      say_(std::move(say)),
+      thread_([this] { Run(); }) {}
 
 ActivityLog::~ActivityLog() {
   {
@@ -53,7 +56,7 @@ void ActivityLog::Run() {
     lock.unlock();
     const auto now = Clock::now();
     const int64_t prompt_now = totals_.prompt, generated_now = totals_.generated;
-    const EngineInfo info = engine_.Info();
+    const EngineInfo info = info_();
     const bool busy = info.running > 0 || info.waiting > 0 || generated_now > generated;
     if (busy) {
       say_(ActivityLine(info, prompt_now - prompt, generated_now - generated,

@@ -27,15 +27,15 @@ std::string ActivityLine(const EngineInfo& info, int64_t prompt_tokens, int64_t 
 
 class ActivityLog {
  public:
-  // `say` gets each line. Both references must outlive it.
-  ActivityLog(const Engine& engine, const TokenTotals& totals, std::chrono::milliseconds interval,
-              std::function<void(const std::string&)> say);
+  // `info` tells of what runs; `say` gets each line. `totals` must outlive it.
+  ActivityLog(std::function<EngineInfo()> info, const TokenTotals& totals,
+              std::chrono::milliseconds interval, std::function<void(const std::string&)> say);
   ~ActivityLog();
 
  private:
   void Run();
 
-  const Engine& engine_;
+  const std::function<EngineInfo()> info_;
   const TokenTotals& totals_;
   const std::chrono::milliseconds interval_;
   const std::function<void(const std::string&)> say_;

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
 #include "server/api_call.h"
-#include "server/reply_bytes.h"
+#include "server/http/reply_bytes.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {
@@ -26,6 +27,8 @@ struct Choice {
   uint64_t seed = 0;
   bool begun = false;       // a chunk of it has been sent
   int64_t text_offset = 0;  // characters whose log-probs have been sent
+  double logprob_sum = 0;   // of its tokens, where they have log-probs
+  int logprob_count = 0;
 };
 
 // What an answer says beside what the engine does.
@@ -56,6 +59,16 @@ class AnswerFormat {
   virtual std::string End(const std::vector<Choice>&, const Usage&) { return {}; }
   virtual std::string Broken(const Status&) { return {}; }
 };
+
+template <class Format>
+std::unique_ptr<AnswerFormat> MakeFormat(const ApiCall& call, AnswerHead head) {
+  return std::make_unique<Format>(call, std::move(head));
+}
+
+// Whether a limit has cut an answer: its length or its time.
+constexpr bool IsCut(FinishReason finish) {
+  return finish == FinishReason::kLength || finish == FinishReason::kTimeout;
+}
 
 // `match` where it is one of the call's stop strings, else empty: the text of a stop token is no
 // client's business.

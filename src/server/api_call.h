@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/errors.h"
 #include "server/fields.h"
+#include "server/http/errors.h"
 #include "sluice/engine.h"
 #include "sluice/limits.h"
 
@@ -15,7 +15,7 @@ namespace sluice::server {
 
 // Beside those of sluice/limits.h, which hold for every embedder.
 inline constexpr int kPromptsMax = 64;
-inline constexpr int kAnswersMax = 128;  // prompts x n
+inline constexpr int kAnswersMax = 128;  // prompts x n, or x best_of
 inline constexpr int kMessagesMax = 2048;
 inline constexpr size_t kPartsMax = 1024;
 inline constexpr size_t kToolsMax = 128;
@@ -23,6 +23,7 @@ inline constexpr size_t kToolBytesMax = 256u << 10;
 inline constexpr size_t kToolCallsMax = 128;
 inline constexpr size_t kKwargsBytesMax = 16u << 10;
 inline constexpr int kPriorityMax = 100;
+inline constexpr double kTimeoutSecondsMax = 86'400;
 inline constexpr size_t kSaltBytesMax = 256;
 
 struct ModelFacts {
@@ -37,12 +38,17 @@ struct ApiCall {
   std::vector<Request> requests;  // one per prompt; equal but for the prompt
   std::string model;              // as it is served
   bool stream = false;
-  bool include_usage = false;    // in a stream
-  bool echo = false;             // of the prompt before the answer
-  std::optional<int> logprobs;   // best tokens shown beside each chosen one
-  bool prompt_logprobs = false;  // asked for by that name
-  bool shows_ids = false;        // of the answer's tokens
-  bool shows_reasoning = true;   // of what the model thinks before it answers
+  bool include_usage = false;       // in a stream
+  bool echo = false;                // of the prompt before the answer
+  std::optional<int> best_n;        // answers told of each prompt, the likeliest; absent: all
+  std::optional<int> logprobs;      // best tokens shown beside each chosen one
+  bool prompt_logprobs = false;     // asked for by that name
+  bool shows_ids = false;           // of the answer's tokens
+  bool shows_reasoning = true;      // of what the model thinks before it answers
+  std::optional<double> timeout_s;  // after which it ends with what has come
+  std::optional<int> resume_s;      // that a stream goes on without its client
+  // That the model stays loaded for when nobody asks for it; below 0: for ever.
+  std::optional<double> keep_alive_s;
 };
 
 // Errors are kInvalidArgument with the field's name, or kNotFound for the model.
@@ -56,9 +62,14 @@ Result<ApiCall> ParseMessagesCall(std::string_view body, const ModelFacts& model
 struct ChatFields {
   ChatPrompt prompt;
   OutputParsing parsing;  // of the answer
+  ToolChoice tool_choice;
   bool shows_reasoning = true;
 };
 ChatFields ReadChatFields(Fields* fields);
+
+// OpenAI's tool_choice: "none" (false then), "auto", "required", or a function by its name, as chat
+// has it or as the responses have it.
+bool ReadToolChoice(Fields* fields, ToolChoice* choice);
 
 // The same of Anthropic's /v1/messages: messages, system, tools, tool_choice, thinking and
 // output_config. Sets the prompt, the parsing and the grammar.
@@ -71,6 +82,12 @@ void ReadModel(Fields* fields, const ModelFacts& model);
 // of a call that does not say.
 void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> default_max_tokens,
                 ApiCall* call, Request* request);
+
+// use_beam_search, beam_width, length_penalty and early_stopping. REQUIRES: n is read.
+void ReadBeams(Fields* fields, Request* request);
+
+// How long a request may take, by the field `timeout`, in seconds.
+std::optional<double> ReadTimeout(Fields* fields);
 
 // Temperature and the rest of sluice/sampling.h, and the seed.
 void ReadSampling(Fields* fields, Sampling* sampling);

@@ -125,7 +125,23 @@ constexpr Case kSharedBad[] = {
     {R"("typical_p":0.5)", "typical_p"},
     {R"("top_n_sigma":18446744073709551615)", "top_n_sigma"},
     {R"("dry_multiplier":0.8)", "dry_multiplier"},
-    {R"("use_beam_search":true)", "use_beam_search"},
+    {R"("use_beam_search":1)", "use_beam_search"},
+    {R"("beam_width":4)", "beam_width"},
+    {R"("length_penalty":2)", "length_penalty"},
+    {R"("early_stopping":true)", "early_stopping"},
+    {R"("use_beam_search":true,"n":9)", "n"},
+    {R"("use_beam_search":true,"beam_width":0)", "beam_width"},
+    {R"("use_beam_search":true,"beam_width":9)", "beam_width"},
+    {R"("use_beam_search":true,"beam_width":1.5)", "beam_width"},
+    {R"("use_beam_search":true,"beam_width":"4")", "beam_width"},
+    {R"("use_beam_search":true,"beam_width":[])", "beam_width"},
+    {R"("use_beam_search":true,"beam_width":[4,"4"])", "beam_width"},
+    {R"("use_beam_search":true,"beam_width":{})", "beam_width"},
+    {R"("use_beam_search":true,"length_penalty":11)", "length_penalty"},
+    {R"("use_beam_search":true,"length_penalty":"1")", "length_penalty"},
+    {R"("use_beam_search":true,"early_stopping":"always")", "early_stopping"},
+    {R"("min_tokens":2,"min_new_tokens":3)", "min_new_tokens"},
+    {R"("min_new_tokens":-1)", "min_new_tokens"},
     {R"("grammar":["root ::= a"])", "grammar"},
     {R"("guided_json":1)", "guided_json"},
     {R"("regex":{})", "regex"},
@@ -174,7 +190,7 @@ constexpr Case kChatBad[] = {
     {R"("tools":[{"type":"function","function":{"name":"f","pattern":1}}])",
      "tools[0].function.pattern"},
     {R"("tool_choice":"required")", "tool_choice"},
-    {R"("tool_choice":{"type":"function","function":{"name":"f"}})", "tool_choice"},
+    {R"("tool_choice":{"type":"function","function":{}})", "tool_choice.function"},
     {R"("tool_choice":1)", "tool_choice"},
     {R"("parallel_tool_calls":"yes")", "parallel_tool_calls"},
     {R"("functions":[])", "functions"},
@@ -230,7 +246,12 @@ constexpr Case kCompletionBad[] = {
     {R"("logprobs":true)", "logprobs"},
     {R"("logprobs":21)", "logprobs"},
     {R"("echo":1)", "echo"},
-    {R"("best_of":2)", "best_of"},
+    {R"("best_of":0)", "best_of"},
+    {R"("best_of":17)", "best_of"},
+    {R"("best_of":true)", "best_of"},
+    {R"("n":3,"best_of":2)", "best_of"},
+    {R"("best_of":2,"stream":true)", "best_of"},
+    {R"("use_beam_search":true,"beam_width":4,"best_of":2)", "best_of"},
     {R"("suffix":"end")", "suffix"},
     {R"("min_tokens":17)", "min_tokens"},  // over the default of max_tokens
     {R"("messages":[])", "messages"},
@@ -364,6 +385,45 @@ TEST(ApiCallTest, AnUnknownModelIsNotFound) {
   EXPECT_TRUE(ParseChatCall(StrCat("{\"model\":\"tiny\",", kMessages, "}"), kModel).ok());
 }
 
+TEST(ApiCallTest, ReadsABeamSearch) {
+  const auto read = [](const std::string& fields) {
+    auto call =
+        ParseCompletionCall(StrCat(R"({"prompt":"a","use_beam_search":true)", fields, "}"), kModel);
+    EXPECT_TRUE(call.ok()) << call.status().message();
+    return call->requests.at(0);
+  };
+  EXPECT_EQ(read(R"(,"n":3)").beams.widths, (std::vector<int>{3}));
+  EXPECT_EQ(read(R"(,"n":2,"best_of":5)").beams.widths, (std::vector<int>{5}));
+  EXPECT_EQ(read(R"(,"n":2,"best_of":5)").n, 2);
+  const Request request =
+      read(R"(,"beam_width":[1,2.0,8],"length_penalty":-0.5,"early_stopping":"never")");
+  EXPECT_EQ(request.beams.widths, (std::vector<int>{1, 2, 8}));
+  EXPECT_EQ(request.beams.width(), 8);
+  EXPECT_EQ(request.n, 1);
+  EXPECT_EQ(request.beams.length_penalty, -0.5);
+  EXPECT_EQ(request.beams.stop, BeamSearch::Stop::kNever);
+  EXPECT_EQ(read(R"(,"early_stopping":true)").beams.stop, BeamSearch::Stop::kEarly);
+  EXPECT_EQ(read(R"(,"early_stopping":false)").beams.stop, BeamSearch::Stop::kLikely);
+  const auto none =
+      ParseChatCall(StrCat(R"({"use_beam_search":false,"length_penalty":1,"early_stopping":false,)",
+                           kMessages, "}"),
+                    kModel);
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  EXPECT_FALSE(none->requests.at(0).beams.on());
+}
+
+TEST(ApiCallTest, ReadsHowManyAnswersTheBestAreTakenOf) {
+  const auto call = ParseCompletionCall(R"({"prompt":"a","n":2,"best_of":5})", kModel);
+  ASSERT_TRUE(call.ok()) << call.status().message();
+  EXPECT_EQ(call->best_n, 2);
+  EXPECT_EQ(call->requests.at(0).n, 5);
+  EXPECT_EQ(call->requests.at(0).logprobs, 0);  // by which they are compared
+  EXPECT_FALSE(call->logprobs.has_value());
+  const auto all = ParseCompletionCall(R"({"prompt":"a","n":2,"best_of":2,"stream":true})", kModel);
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  EXPECT_FALSE(all->best_n.has_value());
+}
+
 TEST(ApiCallTest, ReadsEverySamplingField) {
   auto call = ParseCompletionCall(
       R"({"prompt":[1,2.0,3e0],"n":2.0,"max_tokens":1e1,"min_tokens":3,"temperature":0.5,
@@ -372,7 +432,7 @@ TEST(ApiCallTest, ReadsEverySamplingField) {
           "logit_bias":{"7":-100},"stop":"x","stop_token_ids":[5],"include_stop_str_in_output":true,
           "skip_special_tokens":false,"ignore_eos":true,"logprobs":3,"priority":-2,
           "cache_salt":"s","add_special_tokens":false,"user":"u","store":false,"metadata":{"a":"b"},
-          "best_of":1,"suffix":null,"mirostat":0,"response_format":{"type":"text"}})",
+          "best_of":2,"suffix":null,"mirostat":0,"response_format":{"type":"text"}})",
       kModel);
   ASSERT_TRUE(call.ok()) << call.status().message();
   const Request& request = call->requests.at(0);

@@ -3,11 +3,13 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include <charconv>
 #include <cstdio>
 #include <sstream>
 
 #include "base/regular_file.h"
 #include "base/str_cat.h"
+#include "sluice/limits.h"
 
 namespace sluice::server {
 namespace {
@@ -16,6 +18,8 @@ constexpr size_t kKeyBytesMax = 4096;
 constexpr size_t kKeysMax = 65536;
 constexpr size_t kFileBytesMax = size_t{16} << 20;
 constexpr std::string_view kBearer = "Bearer ";
+constexpr std::string_view kWeight = "weight=";
+constexpr std::string_view kAdmin = "admin";
 
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
@@ -30,6 +34,14 @@ bool IsBearer(std::string_view header) {
     if ((header[i] | 0x20) != (kBearer[i] | 0x20)) return false;  // schemes have no case
   }
   return true;
+}
+
+bool ReadWeight(std::string_view word, int* weight) {
+  if (!word.starts_with(kWeight)) return false;
+  word.remove_prefix(kWeight.size());
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *weight);
+  return error == std::errc() && end == word.data() + word.size() && *weight >= 1 &&
+         *weight <= limits::kClientWeightMax;
 }
 
 }  // namespace
@@ -60,43 +72,66 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
   std::istringstream lines(*std::move(text));
   std::string line;
   while (std::getline(lines, line)) {
-    const std::string_view key = Trim(line);
-    if (key.empty() || key.front() == '#') continue;
-    if (key.size() > kKeyBytesMax || keys.digests_.size() == kKeysMax) {
+    const std::string_view text_of_key = Trim(line);
+    if (text_of_key.empty() || text_of_key.front() == '#') continue;
+    if (text_of_key.size() > kKeyBytesMax || keys.entries_.size() == kKeysMax) {
       return InvalidArgument(StrCat("the key file ", path, " has a key of more than ", kKeyBytesMax,
                                     " bytes or more than ", kKeysMax, " keys"),
                              "api-key-file");
     }
-    keys.digests_.push_back(DigestOf(key));
+    SLUICE_ASSIGN_OR_RETURN(const Entry entry, ReadLine(text_of_key, path));
+    keys.entries_.push_back(entry);
   }
-  if (keys.digests_.empty()) {
+  if (keys.entries_.empty()) {
     return InvalidArgument(StrCat("the key file ", path, " holds no key; write one a line"),
                            "api-key-file");
   }
   return keys;
 }
 
-std::optional<std::string> ApiKeys::SaltOf(std::string_view authorization,
-                                           std::string_view api_key) const {
-  if (!required()) return std::string();
+Result<ApiKeys::Entry> ApiKeys::ReadLine(std::string_view line, const std::string& path) {
+  const size_t space = line.find_first_of(" \t");
+  Entry entry{DigestOf(line.substr(0, space))};
+  if (space == std::string_view::npos) return entry;
+  std::istringstream words{std::string(line.substr(space))};
+  for (std::string word; words >> word;) {
+    if (word == kAdmin) {
+      entry.admin = true;
+    } else if (!ReadWeight(word, &entry.weight)) {
+      return InvalidArgument(
+          StrCat("the key file ", path, " has something behind a key that is neither ", kAdmin,
+                 " nor ", kWeight, "1 to ", kWeight, limits::kClientWeightMax,
+                 "; write one key a line"),
+          "api-key-file");
+    }
+  }
+  return entry;
+}
+
+std::optional<KeyHolder> ApiKeys::Find(std::string_view authorization,
+                                       std::string_view api_key) const {
+  if (!required()) return KeyHolder();
   std::string_view key = api_key;
   if (IsBearer(authorization)) key = Trim(authorization.substr(kBearer.size()));
   const Digest asked = DigestOf(key);
   bool found = false;
-  for (const Digest& digest : digests_) {
-    found |= CRYPTO_memcmp(digest.data(), asked.data(), asked.size()) == 0;
+  KeyHolder holder;
+  for (const auto& [digest, weight, admin] : entries_) {
+    const bool same = CRYPTO_memcmp(digest.data(), asked.data(), asked.size()) == 0;
+    found |= same;
+    holder.weight = same ? weight : holder.weight;
+    holder.admin = same ? admin : holder.admin;
   }
   if (!found || key.empty()) return std::nullopt;
   // Not the key's own digest: the salt may be shown where keys may not.
   const Digest digest = DigestOf(
       StrCat("salt:", std::string_view(reinterpret_cast<const char*>(asked.data()), asked.size())));
-  std::string salt;
   for (const unsigned char byte : digest) {
     char hex[3];
     std::snprintf(hex, sizeof hex, "%02x", byte);
-    salt += hex;
+    holder.salt += hex;
   }
-  return salt;
+  return holder;
 }
 
 }  // namespace sluice::server

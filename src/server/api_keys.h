@@ -1,4 +1,4 @@
-// The API keys of this server. Const after Load; thread-safe.
+// The API keys of this server, by their digests. Const after Load; thread-safe.
 #pragma once
 
 #include <array>
@@ -11,24 +11,40 @@
 
 namespace sluice::server {
 
+// Who holds a key.
+struct KeyHolder {
+  std::string salt;    // stands for the key: of caches, and of what belongs to it; empty: no key
+  int weight = 1;      // of the holder's share of the steps
+  bool admin = false;  // may load and unload models
+};
+
 class ApiKeys {
  public:
-  // One key a line; blank lines and those that start with # are left out. An empty path: no key is
-  // asked for. kInvalidArgument when the file cannot be read or holds no key.
+  // One key a line, and behind it weight=N where its holder's share is not 1 and admin where it may
+  // load and unload models; blank lines and those that start with # are left out. An empty path: no
+  // key is asked for. kInvalidArgument when the file cannot be read, holds no key, or has something
+  // else behind one.
   static Result<ApiKeys> Load(const std::string& path);
 
-  bool required() const { return !digests_.empty(); }
+  bool required() const { return !entries_.empty(); }
 
-  // `authorization`: the header, "Bearer KEY"; `api_key`: the header x-api-key. Gives the cache
-  // salt of the key (empty where none is asked for), or nothing when it is not one of ours. The
-  // time taken tells nothing of the keys.
-  std::optional<std::string> SaltOf(std::string_view authorization, std::string_view api_key) const;
+  // `authorization`: the header, "Bearer KEY"; `api_key`: the header x-api-key. Gives its
+  // holder (no salt where none is asked for), or nothing when it is not one of ours. The time taken
+  // tells nothing of the keys.
+  std::optional<KeyHolder> Find(std::string_view authorization, std::string_view api_key) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;
   static Digest DigestOf(std::string_view text);
 
-  std::vector<Digest> digests_;  // of the keys, which are not kept
+  struct Entry {
+    Digest digest;  // of the key, which is not kept
+    int weight = 1;
+    bool admin = false;
+  };
+  static Result<Entry> ReadLine(std::string_view line, const std::string& path);
+
+  std::vector<Entry> entries_;
 };
 
 }  // namespace sluice::server

@@ -36,13 +36,18 @@ class FakeEngine : public Engine {
     SLUICE_RETURN_IF_ERROR(BeginText(given_up));
     return chat.messages_json + chat.tools_json + chat.template_kwargs_json;
   }
+  TokenizerInfo DescribeTokenizer() const override { return tokenizer; }
   Result<RequestId> Submit(Request request, Sink sink) override {
     if (!submit_status.ok() && submits_before_failure-- <= 0) return submit_status;
     submitted.push_back({std::move(request), std::move(sink)});
     if (on_submit) on_submit(submitted.size() - 1);
     return static_cast<RequestId>(submitted.size());
   }
-  void Cancel(RequestId id) override { cancelled.push_back(id); }
+  void Cancel(RequestId id) override {
+    cancelled.push_back(id);
+    ++cancels;
+  }
+  void EndThinking(RequestId id) override { thought.push_back(id); }
   EngineInfo Info() const override {
     EngineInfo info;
     info.model_name = "tiny";
@@ -52,6 +57,7 @@ class FakeEngine : public Engine {
     info.max_model_len = max_model_len;
     info.kv_blocks = 10;
     info.kv_free_blocks = 7;
+    info.fake_balance_experts = fake_balance_experts;
     return info;
   }
   EngineHealth Health() const override { return health; }
@@ -79,10 +85,13 @@ class FakeEngine : public Engine {
   void EmitDelta(size_t index, TextDelta delta) { submitted.at(index).sink(std::move(delta)); }
 
   std::vector<Submitted> submitted;
-  std::vector<RequestId> cancelled;
+  std::vector<RequestId> cancelled, thought;
+  std::atomic<size_t> cancels = 0;  // of `cancelled`, for those that wait for another thread's
+  TokenizerInfo tokenizer;
   Status submit_status;
   int max_model_len = 64;
-  int submits_before_failure = 0;
+  bool fake_balance_experts = false;
+  std::atomic<int> submits_before_failure = 0;
   std::function<void(size_t)> on_submit;  // runs within Submit
   // Runs within text work, which the server gives up by `given_up`.
   std::function<void(const std::atomic<bool>& given_up)> on_text;

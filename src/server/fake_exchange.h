@@ -3,13 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace sluice::server {
 
@@ -17,8 +18,8 @@ class FakeExchange : public Exchange {
  public:
   void Reply(HttpReply answer) override {
     EXPECT_FALSE(replied || !streamed.empty());
-    replied = true;
     reply = std::move(answer);
+    replied = true;
   }
   void StreamType(const char* content_type) override { stream_type = content_type; }
   bool Stream(std::string_view bytes) override {
@@ -68,7 +69,8 @@ class FakeExchange : public Exchange {
     return list;
   }
 
-  bool replied = false, ended = false, closed = false, slow = false, gone = false;
+  std::atomic<bool> replied = false;  // behind `reply`, for those that wait for another thread's
+  bool ended = false, closed = false, slow = false, gone = false;
   HttpReply reply;
   std::string note;
   std::string stream_type;

@@ -3,38 +3,44 @@
 #include <mutex>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/str_cat.h"
-#include "server/errors.h"
+#include "server/http/errors.h"
 
 namespace sluice::server {
 namespace {
 
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
-  Gathering(Engine& engine, size_t requests, MakeAnswer make_answer, TokenTotals* totals,
+  Gathering(std::shared_ptr<Engine> engine, size_t requests, MakeAnswer make_answer,
+            const GatheringOptions& options, TokenTotals* totals,
             std::shared_ptr<Exchange> exchange)
-      : engine_(engine),
+      : engine_(std::move(engine)),
         make_answer_(std::move(make_answer)),
         totals_(totals),
         exchange_(std::move(exchange)),
+        options_(options),
         vectors_(requests),
         unfinished_(requests) {}
 
-  void Run(std::vector<Request> requests);
+  void Run(std::vector<Request> requests, Deadlines* deadlines);
 
  private:
   void OnEvent(size_t request, TextDelta&& delta);
   void OnDisconnect();
+  void OnDeadline();
   // REQUIRES for both: mutex_ is held, and nothing was answered.
   void Fail(const Status& status);
   void Finish();
   void CancelAll();
 
   // Constant after construction.
-  Engine& engine_;
+  const std::shared_ptr<Engine> engine_;
   const MakeAnswer make_answer_;
   TokenTotals* const totals_;
   const std::shared_ptr<Exchange> exchange_;
+  const GatheringOptions options_;
+  std::unique_ptr<Deadlines::Entry> deadline_;  // set by Run where there is a timeout
 
   std::mutex mutex_;  // guards the rest; never held while the engine is called
   std::vector<RequestId> ids_;
@@ -45,13 +51,19 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   bool done_ = false;       // answered, or nobody is there to answer
 };
 
-void Gathering::Run(std::vector<Request> requests) {
+void Gathering::Run(std::vector<Request> requests, Deadlines* deadlines) {
   std::weak_ptr<Gathering> weak = weak_from_this();
+  if (options_.timeout_s) {
+    deadline_ =
+        deadlines->At(NowMicros() + static_cast<int64_t>(*options_.timeout_s * 1e6), [weak] {
+          if (auto self = weak.lock()) self->OnDeadline();
+        });
+  }
   exchange_->OnDisconnect([weak] {
     if (auto self = weak.lock()) self->OnDisconnect();
   });
   for (size_t i = 0; i < requests.size(); ++i) {
-    auto id = engine_.Submit(
+    auto id = engine_->Submit(
         std::move(requests[i]),
         [self = shared_from_this(), i](TextDelta&& delta) { self->OnEvent(i, std::move(delta)); });
     std::unique_lock lock(mutex_);
@@ -87,6 +99,18 @@ void Gathering::OnEvent(size_t request, TextDelta&& delta) {
   if (cancel) CancelAll();
 }
 
+void Gathering::OnDeadline() {
+  {
+    std::lock_guard lock(mutex_);
+    if (done_) return;
+    Fail(Status(StatusCode::kDeadlineExceeded,
+                StrCat("the request's timeout of ", *options_.timeout_s,
+                       " s is over; send it later or with a longer one"),
+                "timeout"));
+  }
+  CancelAll();
+}
+
 void Gathering::OnDisconnect() {
   {
     std::lock_guard lock(mutex_);
@@ -97,7 +121,7 @@ void Gathering::OnDisconnect() {
 
 void Gathering::Fail(const Status& status) {
   done_ = true;
-  exchange_->Reply(ErrorReply(status));
+  exchange_->Reply(ErrorReply(status, options_.errors));
 }
 
 void Gathering::Finish() {
@@ -114,16 +138,17 @@ void Gathering::CancelAll() {
     std::lock_guard lock(mutex_);
     ids = ids_;
   }
-  for (const RequestId id : ids) engine_.Cancel(id);
+  for (const RequestId id : ids) engine_->Cancel(id);
 }
 
 }  // namespace
 
-void StartGathering(Engine& engine, std::vector<Request> requests, MakeAnswer make_answer,
-                    TokenTotals* totals, std::shared_ptr<Exchange> exchange) {
-  std::make_shared<Gathering>(engine, requests.size(), std::move(make_answer), totals,
-                              std::move(exchange))
-      ->Run(std::move(requests));
+void StartGathering(std::shared_ptr<Engine> engine, std::vector<Request> requests,
+                    MakeAnswer make_answer, const GatheringOptions& options, TokenTotals* totals,
+                    Deadlines* deadlines, std::shared_ptr<Exchange> exchange) {
+  std::make_shared<Gathering>(std::move(engine), requests.size(), std::move(make_answer), options,
+                              totals, std::move(exchange))
+      ->Run(std::move(requests), deadlines);
 }
 
 }  // namespace sluice::server

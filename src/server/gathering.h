@@ -4,11 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "server/activity_log.h"
-#include "server/http.h"
+#include "server/deadlines.h"
+#include "server/http/errors.h"
+#include "server/http/http.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {
@@ -17,9 +20,17 @@ namespace sluice::server {
 using MakeAnswer =
     std::function<std::string(const std::vector<std::vector<float>>& vectors, const Usage& usage)>;
 
+// How an answer that is gathered differs from others.
+struct GatheringOptions {
+  ErrorForm errors = ErrorForm::kOpenAi;
+  std::optional<double> timeout_s;  // after which it fails
+};
+
 // Takes the requests over; the exchange is answered sooner or later, from a text worker of the
-// engine. `engine` and `totals` must outlive the exchange. Any thread.
-void StartGathering(Engine& engine, std::vector<Request> requests, MakeAnswer make_answer,
-                    TokenTotals* totals, std::shared_ptr<Exchange> exchange);
+// engine or a thread of `deadlines`, and `engine` is kept until then. `totals` and `deadlines` must
+// outlive the exchange. Any thread.
+void StartGathering(std::shared_ptr<Engine> engine, std::vector<Request> requests,
+                    MakeAnswer make_answer, const GatheringOptions& options, TokenTotals* totals,
+                    Deadlines* deadlines, std::shared_ptr<Exchange> exchange);
 
 }  // namespace sluice::server

@@ -16,13 +16,13 @@ class GatheringTest : public ::testing::Test {
  protected:
   void Start(size_t requests) {
     StartGathering(
-        engine_, std::vector<Request>(requests),
+        std::shared_ptr<Engine>(std::shared_ptr<void>(), &engine_), std::vector<Request>(requests),
         [](const std::vector<std::vector<float>>& vectors, const Usage& usage) {
           std::string body;
           for (const auto& vector : vectors) body += StrCat(vector.at(0), ",");
           return StrCat(body, " ", usage.prompt_tokens);
         },
-        &totals_, exchange_);
+        options_, &totals_, &deadlines_, exchange_);
   }
   static TextDelta Vector(float first) {
     TextDelta delta;
@@ -35,6 +35,8 @@ class GatheringTest : public ::testing::Test {
 
   FakeEngine engine_;
   TokenTotals totals_;
+  Deadlines deadlines_;
+  GatheringOptions options_;
   std::shared_ptr<FakeExchange> exchange_ = std::make_shared<FakeExchange>();
 };
 

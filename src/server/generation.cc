@@ -1,10 +1,13 @@
 #include "server/generation.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/str_cat.h"
-#include "server/errors.h"
+#include "server/http/errors.h"
 #include "sluice/limits.h"
 
 namespace sluice::server {
@@ -19,12 +22,28 @@ std::string NoteOf(const Usage& usage, const std::vector<Choice>& choices) {
   return StrCat(note, ", ", Name(choices.front().finish));
 }
 
+// The `best` likeliest of the `n` answers of each prompt, by the mean log-prob of a token, the best
+// one first.
+std::vector<Choice> BestOf(std::vector<Choice> choices, int n, int best) {
+  const auto mean = [](const Choice& choice) {
+    if (choice.logprob_count == 0) return -std::numeric_limits<double>::infinity();
+    return choice.logprob_sum / choice.logprob_count;
+  };
+  std::vector<Choice> kept;
+  for (auto first = choices.begin(); first != choices.end(); first += n) {
+    std::stable_sort(first, first + n,
+                     [&](const Choice& a, const Choice& b) { return mean(a) > mean(b); });
+    std::move(first, first + best, std::back_inserter(kept));
+  }
+  return kept;
+}
+
 // Events of one request come in order; those of several may come from several text workers.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(Engine& engine, ApiCall call, AnswerHead head, const AnswerMaker& format,
-             TokenTotals* totals, std::shared_ptr<Exchange> exchange)
-      : engine_(engine),
+  Generation(std::shared_ptr<Engine> engine, ApiCall call, AnswerHead head,
+             const AnswerMaker& format, TokenTotals* totals, std::shared_ptr<Exchange> exchange)
+      : engine_(std::move(engine)),
         call_(std::move(call)),
         format_(format(call_, std::move(head))),
         totals_(totals),
@@ -35,13 +54,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   // Submits what the call is made of. `key`: stands for the API key.
   void Run(std::vector<Request> requests, const std::string& key,
-           std::shared_ptr<RunningAnswers> running);
+           std::shared_ptr<RunningAnswers> running, Deadlines* deadlines);
 
  private:
   void OnEvent(size_t request, TextDelta&& delta);
   void OnDisconnect();
-  // The client wants no more of it than has come.
-  void Stop();
+  Status Act(AnswerAction action);
+  // It ends with what has come: because the client wants no more, or its time is over.
+  void Cut(FinishReason reason);
   void SendEvent(int index, const TextDelta& delta);
   void KeepEvent(int index, TextDelta&& delta);
   void Emit(const std::string& bytes);
@@ -50,12 +70,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void CancelAll();
 
   // Constant after construction.
-  Engine& engine_;
+  const std::shared_ptr<Engine> engine_;
   const ApiCall call_;
   const std::unique_ptr<AnswerFormat> format_;  // its functions are called under the mutex
   TokenTotals* const totals_;
   const std::shared_ptr<Exchange> exchange_;
   std::unique_ptr<RunningAnswers::Entry> entry_;  // set by Run where the answer has an id
+  std::unique_ptr<Deadlines::Entry> deadline_;    // set by Run where the call has a timeout
 
   std::mutex mutex_;  // guards the rest; never held while the engine is called
   std::vector<RequestId> ids_;
@@ -66,36 +87,43 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool submitting_ = true;       // until then nothing is sent: a prompt may yet be refused
   std::string held_;             // of the stream, while submitting
   bool streaming_ = false;       // the stream has begun
-  bool stopped_ = false;         // by Stop
-  bool done_ = false;            // answered, or nobody is there to answer
+  bool begun_ = false;           // a token has come
+  FinishReason cut_ = FinishReason::kNone;  // by Cut
+  bool done_ = false;                       // answered, or nobody is there to answer
 };
 
 void Generation::Run(std::vector<Request> requests, const std::string& key,
-                     std::shared_ptr<RunningAnswers> running) {
+                     std::shared_ptr<RunningAnswers> running, Deadlines* deadlines) {
   std::weak_ptr<Generation> weak = weak_from_this();
+  if (call_.timeout_s) {
+    deadline_ = deadlines->At(NowMicros() + static_cast<int64_t>(*call_.timeout_s * 1e6), [weak] {
+      if (auto self = weak.lock()) self->Cut(FinishReason::kTimeout);
+    });
+  }
   if (std::string id = format_->id(); !id.empty()) {
-    entry_ =
-        std::make_unique<RunningAnswers::Entry>(std::move(running), key, std::move(id), [weak] {
-          if (auto self = weak.lock()) self->Stop();
+    entry_ = std::make_unique<RunningAnswers::Entry>(
+        std::move(running), key, std::move(id), [weak](AnswerAction action) {
+          const auto self = weak.lock();
+          return self == nullptr ? OkStatus() : self->Act(action);
         });
   }
   exchange_->OnDisconnect([weak] {
     if (auto self = weak.lock()) self->OnDisconnect();
   });
   for (size_t i = 0; i < requests.size(); ++i) {
-    auto id = engine_.Submit(
+    auto id = engine_->Submit(
         std::move(requests[i]),
         [self = shared_from_this(), i](TextDelta&& delta) { self->OnEvent(i, std::move(delta)); });
     std::unique_lock lock(mutex_);
     if (id.ok()) ids_.push_back(*id);
     if (!id.ok() && !done_) Fail(id.status());
-    const bool stop = done_, end = stopped_ && id.ok();
+    const bool stop = done_, end = cut_ != FinishReason::kNone && id.ok();
     lock.unlock();
     if (stop) {
       CancelAll();
       return;
     }
-    if (end) engine_.Cancel(*id);
+    if (end) engine_->Cancel(*id);
   }
   std::lock_guard lock(mutex_);
   submitting_ = false;
@@ -111,15 +139,24 @@ void Generation::OnEvent(size_t request, TextDelta&& delta) {
   {
     std::lock_guard lock(mutex_);
     if (done_) return;
-    if (stopped_ && delta.finish == FinishReason::kCancelled) delta.finish = FinishReason::kStop;
+    begun_ = begun_ || !delta.tokens.empty();
+    const bool late = cut_ == FinishReason::kTimeout && !begun_;
+    if (cut_ != FinishReason::kNone && delta.finish == FinishReason::kCancelled)
+      delta.finish = cut_;
     if (delta.last) {
       --unfinished_;
       usages_[request] = delta.usage;
     }
-    if (delta.finish == FinishReason::kError) {
+    if (late && delta.finish == FinishReason::kTimeout) {
+      Fail(Status(StatusCode::kDeadlineExceeded,
+                  StrCat("the request's timeout of ", *call_.timeout_s,
+                         " s was over before the answer began; send it later or with a longer one"),
+                  "timeout"));
+    } else if (delta.finish == FinishReason::kError) {
       Fail(!delta.error.ok() ? delta.error : Status(StatusCode::kInternal, "the request failed"));
     } else if (delta.finish == FinishReason::kCancelled) {
-      Fail(Status(StatusCode::kCancelled, "the server cancelled the request as it shuts down"));
+      Fail(Status(StatusCode::kCancelled,
+                  "the server cancelled the request: it shuts down, or the model is unloaded"));
     } else {
       const int index = static_cast<int>(request) * call_.requests.front().n + delta.choice;
       if (call_.stream) {
@@ -142,11 +179,29 @@ void Generation::OnDisconnect() {
   CancelAll();
 }
 
-void Generation::Stop() {
+Status Generation::Act(AnswerAction action) {
+  if (action == AnswerAction::kStop) {
+    Cut(FinishReason::kStop);
+    return OkStatus();
+  }
+  if (!call_.requests.front().thinking_budget) {
+    return InvalidArgument(
+        "the thinking of an answer can be ended where its request has a thinking_budget, which may "
+        "be -1 for no limit",
+        "action");
+  }
+  std::unique_lock lock(mutex_);
+  const std::vector<RequestId> ids = ids_;
+  lock.unlock();
+  for (const RequestId id : ids) engine_->EndThinking(id);
+  return OkStatus();
+}
+
+void Generation::Cut(FinishReason reason) {
   {
     std::lock_guard lock(mutex_);
-    if (done_) return;
-    stopped_ = true;
+    if (done_ || cut_ != FinishReason::kNone) return;
+    cut_ = reason;
   }
   CancelAll();
 }
@@ -172,6 +227,10 @@ void Generation::KeepEvent(int index, TextDelta&& delta) {
     }
   }
   choice.seed = delta.seed;
+  for (const TokenInfo& token : delta.tokens) {
+    choice.logprob_sum += token.logprob.value_or(0);
+    choice.logprob_count += token.logprob ? 1 : 0;
+  }
   if (call_.logprobs || call_.shows_ids) {
     for (TokenInfo& token : delta.tokens) {
       kept_bytes_ += static_cast<int64_t>(sizeof token + token.top.size() * sizeof(TopToken));
@@ -233,6 +292,7 @@ void Generation::Finish() {
     usage.prefill_ms += one.prefill_ms;
     usage.decode_ms += one.decode_ms;
   }
+  if (call_.best_n) choices_ = BestOf(std::move(choices_), call_.requests.front().n, *call_.best_n);
   exchange_->Note(NoteOf(usage, choices_));
   if (!call_.stream) {
     HttpReply reply;
@@ -250,7 +310,7 @@ void Generation::CancelAll() {
     std::lock_guard lock(mutex_);
     ids = ids_;
   }
-  for (const RequestId id : ids) engine_.Cancel(id);
+  for (const RequestId id : ids) engine_->Cancel(id);
 }
 
 // The prompts' texts for `echo`.
@@ -347,25 +407,25 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call,
 
 }  // namespace
 
-void StartGeneration(Engine& engine, ApiCall call, AnswerHead head, const AnswerMaker& format,
-                     const std::string& key, TokenTotals* totals,
-                     const std::shared_ptr<RunningAnswers>& running,
+void StartGeneration(std::shared_ptr<Engine> engine, ApiCall call, AnswerHead head,
+                     const AnswerMaker& format, const std::string& key, TokenTotals* totals,
+                     const std::shared_ptr<RunningAnswers>& running, Deadlines* deadlines,
                      std::shared_ptr<Exchange> exchange) {
   const auto gone = GoneFlag(*exchange);
-  if (const Status status = CheckPromptLogprobs(engine, call, *gone); !status.ok()) {
+  if (const Status status = CheckPromptLogprobs(*engine, call, *gone); !status.ok()) {
     exchange->Reply(ErrorReply(status, call.errors));
     return;
   }
-  auto echoes = EchoTexts(engine, call, *gone);
+  auto echoes = EchoTexts(*engine, call, *gone);
   if (!echoes.ok()) {
     exchange->Reply(ErrorReply(echoes.status(), call.errors));
     return;
   }
   std::vector<Request> requests = TakeRequests(&call);
   head.echoes = std::move(echoes).value();
-  std::make_shared<Generation>(engine, std::move(call), std::move(head), format, totals,
+  std::make_shared<Generation>(std::move(engine), std::move(call), std::move(head), format, totals,
                                std::move(exchange))
-      ->Run(std::move(requests), key, running);
+      ->Run(std::move(requests), key, running, deadlines);
 }
 
 }  // namespace sluice::server

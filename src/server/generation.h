@@ -9,7 +9,8 @@
 #include "server/activity_log.h"
 #include "server/answer.h"
 #include "server/api_call.h"
-#include "server/http.h"
+#include "server/deadlines.h"
+#include "server/http/http.h"
 #include "server/running_answers.h"
 
 namespace sluice::server {
@@ -18,12 +19,12 @@ namespace sluice::server {
 using AnswerMaker = std::function<std::unique_ptr<AnswerFormat>(const ApiCall&, AnswerHead)>;
 
 // Takes the call over; the exchange is answered sooner or later, from a text worker of the engine.
-// `engine` must outlive the exchange. `key` stands for the API key that asked. What comes is added
-// to `totals`, which outlives it, too; until it has come the answer is one of `running`. Any
-// thread.
-void StartGeneration(Engine& engine, ApiCall call, AnswerHead head, const AnswerMaker& format,
-                     const std::string& key, TokenTotals* totals,
-                     const std::shared_ptr<RunningAnswers>& running,
+// `engine` is kept until then. `key` stands for the API key that asked. What comes is added
+// to `totals`, which outlives it, too; until it has come the answer is one of `running`. A
+// call with a timeout ends at its time. Any thread.
+void StartGeneration(std::shared_ptr<Engine> engine, ApiCall call, AnswerHead head,
+                     const AnswerMaker& format, const std::string& key, TokenTotals* totals,
+                     const std::shared_ptr<RunningAnswers>& running, Deadlines* deadlines,
                      std::shared_ptr<Exchange> exchange);
 
 }  // namespace sluice::server

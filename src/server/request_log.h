@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace sluice::server {
 

@@ -79,9 +79,10 @@ TEST(ActivityLogTest, SpeaksWhileThereIsWork) {
   TokenTotals totals;
   std::promise<std::string> said;
   std::atomic<bool> first = true;
-  ActivityLog log(engine, totals, std::chrono::milliseconds(1), [&](const std::string& line) {
-    if (first.exchange(false)) said.set_value(line);
-  });
+  ActivityLog log([&] { return engine.Info(); }, totals, std::chrono::milliseconds(1),
+                  [&](const std::string& line) {
+                    if (first.exchange(false)) said.set_value(line);
+                  });
   totals.generated = 5;
   EXPECT_TRUE(said.get_future().get().starts_with("0 running, 0 waiting; "));
 }

@@ -26,6 +26,7 @@ class RoutesTest : public ::testing::Test {
     request.body = body;
     request.authorization = key;
     request.client = client_;
+    request.request_id = "the-id";
     request.lease = std::exchange(lease_, nullptr);
     if (auto refusal = routes_->Admit(&request)) {
       exchange->Reply(std::move(*refusal));
@@ -39,7 +40,14 @@ class RoutesTest : public ::testing::Test {
     std::ofstream(path) << text;
     auto keys = ApiKeys::Load(path);
     ASSERT_TRUE(keys.ok()) << keys.status().message();
-    routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(), [this] { return http_; });
+    Serve(std::move(keys).value());
+  }
+
+  // Begins anew with the engine as it is.
+  void Serve(ApiKeys keys = {}) {
+    routes_.reset();
+    models_ = std::make_unique<Models>(engine_);
+    routes_ = std::make_unique<Routes>(*models_, std::move(keys), [this] { return http_; });
   }
 
   // Answers the last request: thinks, speaks, and calls two tools, the second of which has
@@ -68,8 +76,9 @@ class RoutesTest : public ::testing::Test {
   std::shared_ptr<BodyLease> lease_;        // of the next body
   FakeEngine engine_;
   HttpState http_{.connections = 1};
+  std::unique_ptr<Models> models_ = std::make_unique<Models>(engine_);
   std::unique_ptr<Routes> routes_ =
-      std::make_unique<Routes>(engine_, ApiKeys(), [this] { return http_; });
+      std::make_unique<Routes>(*models_, ApiKeys(), [this] { return http_; });
 };
 
 }  // namespace sluice::server

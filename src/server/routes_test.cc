@@ -19,6 +19,18 @@ constexpr const char* kChat = R"({"messages":[{"role":"user","content":"hi"}]})"
 constexpr const char* kChatStream =
     R"({"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]})";
 
+// An answer that means nothing says so.
+TEST_F(RoutesTest, ExpertsInFakedBalanceAreToldInEveryAnswer) {
+  engine_.fake_balance_experts = true;
+  Serve();
+  for (const char* body : {kChat, kChatStream}) {
+    auto exchange = Send("POST", "/v1/chat/completions", body);
+    engine_.Emit(engine_.submitted.size() - 1, "Hi", FinishReason::kStop, true);
+    EXPECT_NE((exchange->reply.body + exchange->streamed).find("-fake-balance-experts"),
+              std::string::npos);
+  }
+}
+
 TEST_F(RoutesTest, AnswersAChatWhole) {
   auto exchange = Send("POST", "/v1/chat/completions", kChat);
   engine_.Emit(0, "Hel");
@@ -407,6 +419,18 @@ TEST_F(RoutesTest, MetricsShowTheEnginesAndRequests) {
             std::string::npos);
 }
 
+TEST_F(RoutesTest, ARequestHasATimelineThatBelongsToItsKey) {
+  UseKeys("first\nsecond\n");
+  Send("POST", "/v1/chat/completions", kChat, "Bearer first");
+  Timeline* const timeline = engine_.submitted.at(0).request.timeline.get();
+  ASSERT_NE(timeline, nullptr);
+  timeline->prompt_tokens = 12;
+  const std::string path = "/v1/requests/the-id/timeline";
+  EXPECT_EQ(Send("GET", path, "", "Bearer first")->body()["timelines"][0]["prompt_tokens"], 12);
+  EXPECT_EQ(Send("GET", path, "", "Bearer second")->reply.status, 404);
+  EXPECT_EQ(Send("GET", "/v1/requests/the-id", "", "Bearer first")->reply.status, 404);
+}
+
 TEST_F(RoutesTest, TextPaths) {
   EXPECT_EQ(Send("POST", "/tokenize", R"({"content":"AB"})")->body()["tokens"], (Json{65, 66}));
   EXPECT_EQ(
@@ -416,6 +440,13 @@ TEST_F(RoutesTest, TextPaths) {
   EXPECT_EQ(Send("POST", "/detokenize", R"({"tokens":[256]})")->param(), "tokens");
   EXPECT_EQ(Send("POST", "/detokenize", R"({})")->param(), "tokens");
   EXPECT_EQ(Send("POST", "/tokenize", R"({})")->param(), "prompt");
+  engine_.tokenizer = {.eos_token = "</s>", .chat_template = "{{ messages }}"};
+  EXPECT_EQ(Send("GET", "/tokenizer_info")->body(), (Json{{"bos_token", nullptr},
+                                                          {"eos_token", "</s>"},
+                                                          {"unk_token", nullptr},
+                                                          {"pad_token", nullptr},
+                                                          {"chat_template", "{{ messages }}"},
+                                                          {"model_max_length", 64}}));
   EXPECT_EQ(Send("POST", "/apply-template", kChat)->body()["prompt"],
             R"([{"role":"user","content":"hi"}])");
   EXPECT_EQ(Send("POST", "/apply-template", R"({"messages":[]})")->param(), "messages");
@@ -478,7 +509,7 @@ TEST_F(RoutesTest, TokensAreCountedWhileAnswersRun) {
             std::string::npos);
 }
 
-TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
+TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPath) {
   const Json document = Send("GET", "/openapi.json")->body();
   for (const char* path : {"/v1/chat/completions",
                            "/v1/chat/completions/control",
@@ -503,10 +534,25 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
                            "/v1/decisions",
                            "/v1/responses",
                            "/v1/responses/{id}",
+                           "/v1/files",
+                           "/v1/files/{id}",
+                           "/v1/files/{id}/content",
+                           "/v1/batches",
+                           "/v1/batches/{id}",
+                           "/v1/batches/{id}/cancel",
+                           "/api/embed",
+                           "/v1/streams",
                            "/v1/models",
                            "/v1/models/{model}",
+                           "/v1/models/{model}/load",
+                           "/v1/models/{model}/unload",
+                           "/models",
+                           "/models/load",
+                           "/models/unload",
                            "/tokenize",
                            "/detokenize",
+                           "/tokenizer_info",
+                           "/v1/requests/{id}/timeline",
                            "/apply-template",
                            "/health",
                            "/live",
@@ -517,6 +563,10 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPathAndField) {
                            "/"}) {
     EXPECT_TRUE(document["paths"].contains(path)) << path;
   }
+}
+
+TEST_F(RoutesTest, TheOpenApiDocumentHasEveryField) {
+  const Json document = Send("GET", "/openapi.json")->body();
   EXPECT_EQ(document.dump().find('@'), std::string::npos);  // a number that was not filled in
   const Json& chat = document["components"]["schemas"]["ChatRequest"]["properties"];
   EXPECT_EQ(chat["n"]["maximum"], limits::kChoicesMax);

@@ -14,15 +14,15 @@ constexpr size_t kIdBytesMax = 256;
 }  // namespace
 
 RunningAnswers::Entry::Entry(std::shared_ptr<RunningAnswers> owner, std::string key, std::string id,
-                             std::function<void()> stop)
+                             Act act)
     : owner_(std::move(owner)) {
   std::lock_guard lock(owner_->mutex_);
-  entry_ = owner_->stops_.emplace(std::pair(std::move(key), std::move(id)), std::move(stop));
+  entry_ = owner_->acts_.emplace(std::pair(std::move(key), std::move(id)), std::move(act));
 }
 
 RunningAnswers::Entry::~Entry() {
   std::lock_guard lock(owner_->mutex_);
-  owner_->stops_.erase(entry_);
+  owner_->acts_.erase(entry_);
 }
 
 Result<std::string> RunningAnswers::Control(const std::string& key, std::string_view body) const {
@@ -31,20 +31,25 @@ Result<std::string> RunningAnswers::Control(const std::string& key, std::string_
   const std::optional<std::string> id = fields.String("id", kIdBytesMax);
   if (!id) fields.Fail("id", "id is missing; it must be the id of an answer that is running");
   const std::optional<std::string> action = fields.String("action", kIdBytesMax);
-  if (action != "stop") fields.Fail("action", "action must be \"stop\"");
+  if (action != "stop" && action != "end_thinking") {
+    fields.Fail("action", "action must be \"stop\" or \"end_thinking\"");
+  }
   SLUICE_RETURN_IF_ERROR(fields.Finish());
-  std::vector<std::function<void()>> stops;
+  std::vector<Act> acts;
   {
     std::lock_guard lock(mutex_);
-    const auto [first, end] = stops_.equal_range({key, *id});
-    for (auto entry = first; entry != end; ++entry) stops.push_back(entry->second);
+    const auto [first, end] = acts_.equal_range({key, *id});
+    for (auto entry = first; entry != end; ++entry) acts.push_back(entry->second);
   }
-  if (stops.empty()) {
+  if (acts.empty()) {
     return Status(StatusCode::kNotFound,
                   StrCat("no answer ", Quote(*id), " of this API key is running"), "id");
   }
   // Without the lock: the last holder of an answer may let go of it here.
-  for (const auto& stop : stops) stop();
+  for (const Act& act : acts) {
+    SLUICE_RETURN_IF_ERROR(
+        act(action == "stop" ? AnswerAction::kStop : AnswerAction::kEndThinking));
+  }
   return DumpJson(OrderedJson{{"id", *id}, {"action", *action}, {"status", "ok"}});
 }
 

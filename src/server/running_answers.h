@@ -1,5 +1,5 @@
 // Answers that are being generated, by the ids under which clients know them, so that who asked for
-// one may end it. Thread-safe.
+// one may end it or its thinking. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,25 @@
 
 namespace sluice::server {
 
+enum class AnswerAction { kStop, kEndThinking };
+
 class RunningAnswers {
  public:
+  // May be called by any thread, and once more than the entry lives.
+  using Act = std::function<Status(AnswerAction)>;
+
   // One answer, from its beginning to the end of this object.
   class Entry {
    public:
-    // `key`: stands for the API key that asked. `stop` may be called by any thread, and once more.
-    Entry(std::shared_ptr<RunningAnswers> owner, std::string key, std::string id,
-          std::function<void()> stop);
+    // `key`: stands for the API key that asked.
+    Entry(std::shared_ptr<RunningAnswers> owner, std::string key, std::string id, Act act);
     ~Entry();
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
    private:
     const std::shared_ptr<RunningAnswers> owner_;
-    std::multimap<std::pair<std::string, std::string>, std::function<void()>>::iterator entry_;
+    std::multimap<std::pair<std::string, std::string>, Act>::iterator entry_;
   };
 
   // Does what the body of /v1/chat/completions/control asks for, and gives the answer's body.
@@ -38,7 +42,7 @@ class RunningAnswers {
  private:
   mutable std::mutex mutex_;
   // By key and id, which a client may have given twice; guarded by mutex_.
-  std::multimap<std::pair<std::string, std::string>, std::function<void()>> stops_;
+  std::multimap<std::pair<std::string, std::string>, Act> acts_;
 };
 
 }  // namespace sluice::server

@@ -41,11 +41,12 @@ class RunningAnswersTest : public ::testing::Test {
     std::ofstream(path) << "secret-one\nsecret-two\n";
     auto keys = ApiKeys::Load(path);
     ASSERT_TRUE(keys.ok()) << keys.status().message();
-    routes_ = std::make_unique<Routes>(engine_, std::move(keys).value(),
+    routes_ = std::make_unique<Routes>(models_, std::move(keys).value(),
                                        [] { return HttpState{.connections = 1}; });
   }
 
   FakeEngine engine_;
+  Models models_{engine_};
   std::unique_ptr<Routes> routes_;
 };
 

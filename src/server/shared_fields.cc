@@ -8,6 +8,7 @@
 #include "server/accepted_fields.h"
 #include "server/api_call.h"
 #include "server/constraint_fields.h"
+#include "server/resumable_streams.h"
 
 namespace sluice::server {
 namespace {
@@ -158,6 +159,10 @@ void ReadEnds(Fields* fields, const ModelFacts& model, Request* request) {
 
 void ReadStream(Fields* fields, ApiCall* call) {
   call->stream = fields->Bool("stream").value_or(false);
+  call->resume_s = fields->Int("resume_seconds", 1, ResumableStreams::kSecondsMax);
+  if (call->resume_s && !call->stream) {
+    fields->Fail("resume_seconds", "resume_seconds needs stream to be true");
+  }
   const OrderedJson* object = fields->Object("stream_options");
   if (object == nullptr) return;
   if (!call->stream) {
@@ -199,15 +204,25 @@ void ReadModel(Fields* fields, const ModelFacts& model) {
                       "model"));
 }
 
+std::optional<double> ReadTimeout(Fields* fields) {
+  const std::optional<double> seconds = fields->Number("timeout");
+  if (seconds && !(*seconds > 0 && *seconds <= kTimeoutSecondsMax)) {
+    fields->Fail("timeout", StrCat("timeout is ", *seconds, "; it must be above 0 and at most ",
+                                   kTimeoutSecondsMax, " seconds"));
+  }
+  return seconds;
+}
+
 void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> default_max_tokens,
                 ApiCall* call, Request* request) {
   call->model = model.name;
   request->n = fields->Int("n", 1, limits::kChoicesMax).value_or(1);
+  ReadBeams(fields, request);
   // -1 is no limit, as in llama.cpp and Ollama.
   const std::optional<int> limit =
       IntOfAny(fields, {"max_tokens", "max_completion_tokens", "n_predict"}, -1);
   request->max_tokens = limit == -1 ? std::nullopt : limit ? limit : default_max_tokens;
-  request->min_tokens = fields->Int("min_tokens", 0, kIntMax).value_or(0);
+  request->min_tokens = IntOfAny(fields, {"min_tokens", "min_new_tokens"}, 0).value_or(0);
   if (request->max_tokens && request->min_tokens > *request->max_tokens) {
     fields->Fail("min_tokens", StrCat("min_tokens is ", request->min_tokens,
                                       "; it must be at most max_tokens, ", *request->max_tokens));
@@ -221,6 +236,7 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
   ReadEnds(fields, model, request);
   ReadConstraint(fields, request);
   ReadStream(fields, call);
+  call->timeout_s = ReadTimeout(fields);
   ReadAccepted(fields, FieldPlace::kRequest);
   if (call->stream && call->prompt_logprobs) {
     fields->Fail("prompt_logprobs",

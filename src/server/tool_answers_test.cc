@@ -45,7 +45,8 @@ class ToolAnswersTest : public ::testing::Test {
   }
 
   FakeEngine engine_;
-  Routes routes_{engine_, ApiKeys(), [] { return HttpState{.connections = 1}; }};
+  Models models_{engine_};
+  Routes routes_{models_, ApiKeys(), [] { return HttpState{.connections = 1}; }};
 };
 
 TEST_F(ToolAnswersTest, WhatIsAskedOfTheEngine) {

@@ -48,7 +48,8 @@ class UsageStreamTest : public ::testing::Test {
   }
 
   FakeEngine engine_;
-  Routes routes_{engine_, ApiKeys(), [] { return HttpState{.connections = 1}; }};
+  Models models_{engine_};
+  Routes routes_{models_, ApiKeys(), [] { return HttpState{.connections = 1}; }};
 };
 
 constexpr const char* kPaths[] = {"/v1/chat/completions", "/v1/completions"};

@@ -22,6 +22,13 @@ Status CheckProposer(std::string_view name) {
       "speculate");
 }
 
+Status CheckVerification(std::string_view name) {
+  if (name == "exact" || name == "rejection") return OkStatus();
+  return InvalidArgument(StrCat("--speculate-verify ", Quote(name),
+                                " is no way to verify drafts; choose exact or ", "rejection"),
+                         "speculate-verify");
+}
+
 bool MadeByRunner(std::string_view name) {
   return name == "mtp" || name == "model" || name == "eagle3";
 }

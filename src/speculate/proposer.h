@@ -52,6 +52,8 @@ struct ProposerLimits {
 
 // kInvalidArgument unless `name` is one that --speculate takes.
 Status CheckProposer(std::string_view name);
+// The same for what --speculate-verify takes.
+Status CheckVerification(std::string_view name);
 // Whether the drafts of what has this name come from the runner: by a head or a second model.
 bool MadeByRunner(std::string_view name);
 // Null for "none", and where the runner makes the drafts. REQUIRES: CheckProposer(name) is ok, and

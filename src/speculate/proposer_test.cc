@@ -54,5 +54,13 @@ TEST(Proposer, NamesAreThoseOfTheOption) {
               HasSubstr("choose auto, none, ngram, suffix, mtp, model or eagle3"));
 }
 
+TEST(Proposer, VerificationIsExactOrByRejection) {
+  EXPECT_TRUE(CheckVerification("exact").ok());
+  EXPECT_TRUE(CheckVerification("rejection").ok());
+  const Status status = CheckVerification("typical");
+  EXPECT_EQ(status.field(), "speculate-verify");
+  EXPECT_THAT(status.message(), HasSubstr("choose exact or rejection"));
+}
+
 }  // namespace
 }  // namespace sluice::speculate

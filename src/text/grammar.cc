@@ -101,15 +101,7 @@ class GrammarWalk : public AnswerWalk {
 
   void AllowTokens(std::span<uint32_t> allowed) override {
     const bool filled = Limited(kMaskMicrosMax, [&] {
-      int64_t words = static_cast<int64_t>(allowed.size());
-      DLTensor mask = {};
-      mask.data = allowed.data();
-      mask.device = {kDLCPU, 0};
-      mask.ndim = 1;
-      mask.dtype = {kDLInt, 32, 1};
-      mask.shape = &words;
-      // It says whether any token is out, and fills the mask in any case.
-      matcher_.FillNextTokenBitmask(&mask);
+      FillMask(allowed, &matcher_);
       return true;
     });
     if (!filled) std::fill(allowed.begin(), allowed.end(), 0);

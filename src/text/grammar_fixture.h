@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/grammar.h"
@@ -17,10 +18,12 @@ namespace sluice::text {
 inline constexpr TokenId kEndOfAnswer = 256;
 
 // Ids 0 to 255 are the bytes, 256 ends an answer, `more` come behind it.
-inline std::shared_ptr<const Tokenizer> ByteTokenizer(std::vector<std::string> more = {},
-                                                      bool strip_first_space = false) {
+inline std::shared_ptr<const Tokenizer> ByteTokenizer(
+    std::vector<std::string> more = {}, bool strip_first_space = false,
+    std::vector<std::pair<std::string, std::string>> merges = {}) {
   files::TokenizerData data;
   data.model = files::TokenizerModel::kByteBpe;
+  data.merges = std::move(merges);
   const auto add = [&data](std::string_view bytes) {
     std::string piece;
     for (char c : bytes) AppendUtf8(ByteToCharacter(static_cast<uint8_t>(c)), &piece);

@@ -167,6 +167,16 @@ TEST_F(GrammarTest, WhatTakesTooLongOrTooMuchIsRefusedAndTheNextIsCompiled) {
   EXPECT_TRUE(Fits(*grammar, "aa"));
 }
 
+TEST_F(GrammarTest, RulesWhoseTokensWouldTakeLongAreRefused) {
+  std::string rules = "root ::= \"x\" r0\n";
+  for (int i = 0; i < 400; ++i) {
+    rules += StrCat("r", i, " ::= r", i + 1, " r", i + 1, " | \"\"\n");
+  }
+  rules += "r400 ::= [a-z]*\n";
+  EXPECT_THAT(Refusal(Kind::kRules, rules),
+              HasSubstr("rules that may be empty, and 200 is the most"));
+}
+
 TEST_F(GrammarTest, AGrammarIsCompiledOnce) {
   const Grammar grammar = {Kind::kRegex, "[a-z]+"};
   EXPECT_EQ(compiler_.Cached(grammar), nullptr);

@@ -22,6 +22,8 @@ constexpr int kNestingMax = 128;
 // Of integers' multipleOf, of repetitions: what the library compiles in reasonable time.
 constexpr int64_t kMultipleMax = 1000;
 constexpr double kExactMax = 9007199254740992.0;  // 2^53
+constexpr double kSteps = 1e6;                    // of 1: the library writes up to six decimals
+constexpr const char* kBounds[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
 
 // Keywords that say something about one type of values.
 struct TypedKeyword {
@@ -107,6 +109,8 @@ class Rewriter {
   // The bound that is the largest, or the smallest, of those that a keyword sets.
   std::optional<int64_t> Count(const SchemaForm& form, const char* keyword, bool largest);
   std::optional<double> Bound(const SchemaForm& form, const char* keyword, bool largest);
+  // Refuses a bound that numbers as the library writes them cannot be told from.
+  void CheckDecimals(const SchemaForm& form, const char* keyword);
   void Refuse(const SchemaForm& form, size_t member, std::string_view keyword,
               std::string_view why) {
     if (!status_.ok()) return;
@@ -276,6 +280,18 @@ OrderedJson NumberJson(double value) {
   return whole ? OrderedJson(static_cast<int64_t>(value)) : OrderedJson(value);
 }
 
+void Rewriter::CheckDecimals(const SchemaForm& form, const char* keyword) {
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* value = form.Find(i, keyword);
+    if (value == nullptr || !value->is_number()) continue;
+    const double steps = value->get<double>() * kSteps;
+    const double rounding = std::abs(steps) * 4 * std::numeric_limits<double>::epsilon();
+    if (std::abs(steps - std::round(steps)) > std::max(1e-9, rounding)) {
+      Refuse(form, i, keyword, "is supported with up to six decimals");
+    }
+  }
+}
+
 OrderedJson Rewriter::Number(const SchemaForm& form) {
   std::optional<double> low = Bound(form, "minimum", true);
   std::optional<double> high = Bound(form, "maximum", false);
@@ -312,9 +328,19 @@ OrderedJson Rewriter::Number(const SchemaForm& form) {
   }
   if (low && above) (*above >= *low ? low : above).reset();
   if (high && below) (*below <= *high ? high : below).reset();
+  if (types != kIntegerType) {
+    for (const char* keyword : kBounds) CheckDecimals(form, keyword);
+  }
   const double least = low.value_or(above.value_or(-kExactMax));
   const double most = high.value_or(below.value_or(kExactMax));
   if (least > most || (least == most && (above || below))) return false;
+  if (std::round(least * kSteps) + (above ? 1 : 0) > std::round(most * kSteps) - (below ? 1 : 0)) {
+    const char* keyword = above ? "exclusiveMinimum" : "exclusiveMaximum";
+    for (size_t i = 0; i < form.members.size(); ++i) {
+      if (form.Find(i, keyword) == nullptr) continue;
+      Refuse(form, i, keyword, "leaves no number of up to six decimals, which are supported");
+    }
+  }
   if (low) schema["minimum"] = NumberJson(*low);
   if (high) schema["maximum"] = NumberJson(*high);
   if (above) schema["exclusiveMinimum"] = NumberJson(*above);

@@ -64,7 +64,13 @@ TEST(RewriteSchemaTest, ASchemaMayStandWithinItself) {
   const Json root = Root(R"({"type": "object", "properties": {"next": {"$ref": "#"}},
                              "additionalProperties": false})");
   EXPECT_THAT(root["properties"]["next"].dump(), HasSubstr("#/$defs/p"));
-  EXPECT_EQ(Root(R"({"$ref": "#"})"), kAny);
+  // Here, though, nothing says what fits.
+  for (const char* schema : {R"({"$ref": "#"})", R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})",
+                             R"({"allOf": [{"anyOf": [{"$ref": "#/allOf/0"}]}]})"}) {
+    EXPECT_THAT(Refusal(schema), HasSubstr("leads back here before any property")) << schema;
+  }
+  Root(
+      R"({"$defs": {"a": {"minimum": 1}}, "allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]})");
 }
 
 TEST(RewriteSchemaTest, WhatIsNotSupportedIsNamedWithItsPlace) {
@@ -87,6 +93,25 @@ TEST(RewriteSchemaTest, WhatIsNotSupportedIsNamedWithItsPlace) {
               HasSubstr("permits no value"));
   EXPECT_THAT(Refusal("3"), HasSubstr("neither an object nor true or false"));
   EXPECT_THAT(Refusal("{"), HasSubstr("the JSON schema"));
+}
+
+TEST(RewriteSchemaTest, BoundsHaveUpToSixDecimals) {
+  for (const char* schema :
+       {R"({"type": "number", "minimum": 1e-7})", R"({"type": "number", "maximum": 0.1234567})",
+        R"({"exclusiveMinimum": 123456.7890123})"}) {
+    EXPECT_THAT(Refusal(schema), HasSubstr("up to six decimals")) << schema;
+  }
+  EXPECT_THAT(Refusal(R"({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1e-6})"),
+              HasSubstr(R"("exclusiveMinimum" of the JSON schema at "#" leaves no number)"));
+  EXPECT_THAT(Refusal(R"({"type": "number", "minimum": 0.1, "exclusiveMaximum": 0.1})"),
+              HasSubstr("permits no value"));
+  EXPECT_EQ(Root(R"({"type": "integer", "minimum": 1e-7})")["minimum"], 1);
+  for (const char* schema :
+       {R"({"type": "number", "minimum": 1.1, "maximum": 1.100001})",
+        R"({"type": "number", "exclusiveMinimum": 0, "maximum": 1e-6})",
+        R"({"type": "number", "minimum": 123456789.123456, "maximum": 9007199254740992})"}) {
+    EXPECT_EQ(Root(schema)["type"], "number") << schema;
+  }
 }
 
 TEST(RewriteSchemaTest, OneOfIsTakenWhereItsSchemasAreApart) {

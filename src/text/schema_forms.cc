@@ -152,6 +152,13 @@ const OrderedJson* SchemaForm::Find(size_t member, std::string_view keyword) con
   return found == members[member].schema->end() ? nullptr : &*found;
 }
 
+std::optional<int> SchemaForm::MemberOf(const OrderedJson& schema) const {
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i].schema == &schema) return static_cast<int>(i);
+  }
+  return std::nullopt;
+}
+
 bool SchemaForm::IsWithin(int member, int root) const {
   while (member >= 0 && member != root) member = members[static_cast<size_t>(member)].parent;
   return member == root;
@@ -196,8 +203,11 @@ Status SchemaExpander::AddMember(const Pending& next, SchemaForm* form,
                                   " what is neither an object nor true or false"),
                            "grammar");
   }
-  const auto same = [&](const SchemaForm::Member& member) { return member.schema == &schema; };
-  if (std::any_of(form->members.begin(), form->members.end(), same)) return OkStatus();
+  if (const auto same = form->MemberOf(schema)) {
+    if (!form->IsWithin(next.parent, *same)) return OkStatus();
+    return Refuse("$ref", schema,
+                  "leads back here before any property or item, which says nothing");
+  }
   if (++steps_ > kStepsMax || form->members.size() >= kMembersMax) {
     return InvalidArgument(
         "the JSON schema has too many references and alternatives; send a simpler one", "grammar");

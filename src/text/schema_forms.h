@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,7 @@ struct SchemaForm {
   uint8_t types = kAllTypes;
 
   const OrderedJson* Find(size_t member, std::string_view keyword) const;
+  std::optional<int> MemberOf(const OrderedJson& schema) const;
   // Whether `member` is `root`, or is applied by it, however far.
   bool IsWithin(int member, int root) const;
 };

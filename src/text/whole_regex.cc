@@ -1,6 +1,7 @@
 #include "text/whole_regex.h"
 
 #include <algorithm>
+#include <charconv>
 #include <span>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 // Characters of names, each of which takes some 5 ms to compile over a vocabulary of 128,000
 // tokens.
 constexpr size_t kToldApartMax = 48;
+constexpr int64_t kRepetitionsMax = 100'000;
 
 Status Refuse(std::string_view regex, std::string_view why) {
   return InvalidArgument(StrCat("the regex ", Quote(Utf8Prefix(regex, 100)), " ", why), "grammar");
@@ -31,6 +33,36 @@ std::string Whole(std::string_view part, bool anywhere, bool ends_with_anchor) {
   whole += part;
   if (anywhere && !ends_with_anchor) whole += ".*";
   return whole;
+}
+
+// Of the repetition that begins at `at`: the library counts in 32 bits.
+Status CheckCounts(std::string_view regex, size_t at) {
+  const size_t end = std::min(regex.find('}', at), regex.size());
+  int64_t count = 0;
+  for (const char c : regex.substr(at, end - at)) {
+    count = c >= '0' && c <= '9' ? count * 10 + (c - '0') : 0;
+    if (count > kRepetitionsMax) {
+      return Refuse(regex, StrCat("repeats something more than ", kRepetitionsMax, " times"));
+    }
+  }
+  return OkStatus();
+}
+
+// Of the escape that begins at `at`: \x and two digits, \u and four, or \u{ and digits up to }.
+Status CheckCharacter(std::string_view regex, size_t at) {
+  const std::string_view rest = regex.substr(at + 1);
+  if (rest.starts_with("x{")) return Refuse(regex, "has \\x{, which is written \\u{ here");
+  if (!rest.starts_with('u')) return OkStatus();
+  const bool braces = rest.starts_with("u{");
+  const std::string_view digits = braces ? rest.substr(2, rest.find('}') - 2) : rest.substr(1, 4);
+  uint32_t character = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), character, 16);
+  const bool is_one = error == std::errc() && end == digits.data() + digits.size() &&
+                      character <= 0x10ffff && (character < 0xd800 || character > 0xdfff);
+  if (is_one) return OkStatus();
+  return Refuse(regex, StrCat("has the escape ", Quote(Utf8Prefix(regex.substr(at), 12)),
+                              ", which is no character"));
 }
 
 // In a JSON string: \n and the like, the quote and the backslash are escaped there.
@@ -69,6 +101,7 @@ Result<std::string> Rewritten(std::string_view regex, bool anywhere) {
       return Refuse(regex, "has a quote, a backslash or a control character, which JSON escapes");
     }
     if (c == '\\') {
+      SLUICE_RETURN_IF_ERROR(CheckCharacter(regex, i));
       ++i;
     } else if (in_class) {
       in_class = c != ']';
@@ -84,6 +117,8 @@ Result<std::string> Rewritten(std::string_view regex, bool anywhere) {
       --depth;
     } else if (c == '$') {
       anchored = true;
+    } else if (c == '{') {
+      SLUICE_RETURN_IF_ERROR(CheckCounts(regex, i));
     }
   }
   end_alternative(regex.size());

@@ -1,9 +1,12 @@
 #include "text/whole_regex.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace sluice::text {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(WholeRegexTest, AnchorsSayWhatIsLeftFree) {
   EXPECT_EQ(*WholeStringRegex("a+"), ".*a+.*");
@@ -39,6 +42,18 @@ TEST(WholeRegexTest, OtherStringsAreNoneOfTheNames) {
       R"(([^"\\\x00-\x1f\u{000061}][^"\\\x00-\x1f]*|\u{000061}([^"\\\x00-\x1f][^"\\\x00-\x1f]*)|))");
   EXPECT_EQ(OtherStringsRegex({std::string(50, 'a'), "b"}),
             R"([^"\\\x00-\x1f\u{000061}\u{000062}][^"\\\x00-\x1f]*)");
+}
+
+TEST(WholeRegexTest, WhatTheLibraryWouldMisreadIsRefused) {
+  const auto why = [](const char* regex) { return WholeRegex(regex).status().message(); };
+  EXPECT_THAT(why("a{4294967297}"), HasSubstr("repeats something more than 100000 times"));
+  EXPECT_THAT(why("a{2,99999999999999999999}"), HasSubstr("more than 100000 times"));
+  EXPECT_THAT(why(R"(\u{110000})"), HasSubstr("which is no character"));
+  EXPECT_THAT(why(R"([\ud800])"), HasSubstr("which is no character"));
+  EXPECT_THAT(why(R"(\u{})"), HasSubstr("which is no character"));
+  EXPECT_THAT(why(R"([^\x00-\x{10FFFF}])"), HasSubstr(R"(\x{, which is written \u{ here)"));
+  EXPECT_EQ(*WholeRegex(R"(\u{10ffff}\u00e4a{2,300}\{9999999})"),
+            R"(\u{10ffff}\u00e4a{2,300}\{9999999})");
 }
 
 TEST(WholeRegexTest, WhatTheLibraryWouldLeaveOutIsRefused) {

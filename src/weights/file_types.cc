@@ -87,6 +87,8 @@ ModelFacts FactsOf(const files::GgufFile& file) {
 
 bool IsKept(const files::FileTensor& tensor) {
   if (tensor.shape.size() < 2 || !ops::CanDequantize(tensor.dtype)) return true;
+  // No weights, and weights whose scale is a tensor apart.
+  if (tensor.dtype == DType::kI8 || tensor.dtype == DType::kNVFP4) return true;
   if (!tensor.name.ends_with("weight")) return true;
   return std::any_of(std::begin(kKept), std::end(kKept), [&](std::string_view part) {
     return tensor.name.find(part) != std::string::npos;

@@ -35,6 +35,8 @@ Status Fill(const FillJob& job) {
   if (part.scales_of) {
     scales = PartScales(param, job.held.param->parts[*part.scales_of]);
     bytes = std::as_bytes(std::span(scales));
+  } else if (part.order_of) {
+    bytes = std::as_bytes(std::span(param.derived[part.first]->order()));
   } else if (param.spec.role == ParamRole::kEmbedding) {
     bytes = RowsOf(*param.tensors.front(), job.rows.begin, job.rows.end - job.rows.begin).data;
   } else {

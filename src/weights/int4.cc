@@ -82,7 +82,7 @@ Result<std::shared_ptr<const Int4Matrix>> Int4Matrix::Find(std::string_view name
   for (const char* order : {"g_idx", "weight_g_idx"}) {
     const files::FileTensor* group_of_column = source.Find(stem + order);
     if (group_of_column != nullptr) {
-      SLUICE_RETURN_IF_ERROR(matrix->CheckOrder(*group_of_column));
+      SLUICE_RETURN_IF_ERROR(matrix->ReadOrder(*group_of_column));
     }
   }
   matrix->scale_values_ = ToF32(*matrix->scales_);
@@ -114,17 +114,30 @@ Status Int4Matrix::CheckShapes() const {
                      compressed ? Shape{rows_ / kCodes, groups_} : Shape{groups_, rows_ / kCodes});
 }
 
-// Columns may only be in groups one after the other.
-Status Int4Matrix::CheckOrder(const files::FileTensor& group_of_column) const {
+// Columns that are in groups one after the other have no order of their own.
+Status Int4Matrix::ReadOrder(const files::FileTensor& group_of_column) {
   SLUICE_RETURN_IF_ERROR(CheckTensor(group_of_column, {columns_}));
   const int64_t each = columns_ / groups_;
+  std::vector<std::vector<int32_t>> groups(static_cast<size_t>(groups_));
+  bool sorted = true;
   for (int64_t column = 0; column < columns_; ++column) {
-    if (WordAt(group_of_column, column) == static_cast<uint32_t>(column / each)) continue;
-    return BadModel(
-        StrCat("tensor \"", group_of_column.name, "\" puts column ", column, " into group ",
-               static_cast<int32_t>(WordAt(group_of_column, column)),
-               ", as act order does; only groups of columns side by side are supported, "
-               "so use a version that was quantized without \"desc_act\""));
+    const uint32_t group = WordAt(group_of_column, column);
+    if (group >= static_cast<uint64_t>(groups_)) {
+      return BadModel(StrCat("tensor \"", group_of_column.name, "\" puts column ", column,
+                             " into group ", static_cast<int32_t>(group), " of ", groups_,
+                             "; the file is damaged, so fetch it anew"));
+    }
+    groups[group].push_back(static_cast<int32_t>(column));
+    sorted &= group == static_cast<uint64_t>(column / each);
+  }
+  for (int64_t group = 0; group < groups_; ++group) {
+    const std::vector<int32_t>& columns = groups[static_cast<size_t>(group)];
+    if (static_cast<int64_t>(columns.size()) != each) {
+      return BadModel(StrCat("tensor \"", group_of_column.name, "\" puts ", columns.size(),
+                             " columns into group ", group, ", but groups of ", each,
+                             " columns are supported; use another version of the model"));
+    }
+    if (!sorted) order_.insert(order_.end(), columns.begin(), columns.end());
   }
   return OkStatus();
 }
@@ -164,6 +177,9 @@ int Int4Matrix::ZeroAt(int64_t row, int64_t group) const {
 std::vector<std::byte> Int4Matrix::Rows(int64_t first, int64_t count) const {
   const int64_t blocks = columns_ / kBlock, each = columns_ / groups_;
   std::vector<std::byte> out(static_cast<size_t>(count * blocks) * kBlockBytes);
+  const auto column_of = [&](int64_t column) {
+    return order_.empty() ? column : int64_t{order_[static_cast<size_t>(column)]};
+  };
   // Columns outside: AWQ and GPTQ have those of neighbouring rows side by side.
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t group = b * kBlock / each;
@@ -176,8 +192,8 @@ std::vector<std::byte> Int4Matrix::Rows(int64_t first, int64_t count) const {
       std::byte* to = out.data() + static_cast<size_t>(r * blocks + b) * kBlockBytes;
       std::memcpy(to, head, sizeof head);
       for (int64_t i = 0; i < kBlock / 2; ++i) {
-        const int low = CodeAt(row, b * kBlock + i);
-        const int high = CodeAt(row, b * kBlock + kBlock / 2 + i);
+        const int low = CodeAt(row, column_of(b * kBlock + i));
+        const int high = CodeAt(row, column_of(b * kBlock + kBlock / 2 + i));
         to[sizeof head + static_cast<size_t>(i)] = static_cast<std::byte>(low | high << 4);
       }
     }

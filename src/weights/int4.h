@@ -1,7 +1,8 @@
 // Matrices in integers of 4 bits with a scale and a zero point for each group of columns, as AWQ,
 // GPTQ and compressed-tensors store them, read as rows of Q4_1 blocks: value = scale * (code -
 // zero) is scale * code + minimum with minimum = -scale * zero. Codes and scales stay as they are
-// (a scale in F16); the minimum is rounded to F16. Immutable; any thread.
+// (a scale in F16); the minimum is rounded to F16. Columns whose groups do not lie side by side, as
+// GPTQ's act order leaves them, are sorted by their groups. Immutable; any thread.
 #pragma once
 
 #include <memory>
@@ -11,10 +12,11 @@
 
 #include "files/tensor_source.h"
 #include "sluice/status.h"
+#include "weights/derived_matrix.h"
 
 namespace sluice::weights {
 
-class Int4Matrix {
+class Int4Matrix : public DerivedMatrix {
  public:
   // The matrix that a checkpoint has instead of the tensor `name` ("x.weight"), of `rows` by
   // `columns`; null where it has none. What it is, its tensors say:
@@ -23,29 +25,25 @@ class Int4Matrix {
   //   compressed-tensors: "x.weight_packed" I32 [rows, columns / 8], maybe with
   //     "x.weight_zero_point" [rows / 8, groups].
   // kBadModel with one sentence: tensors that are missing or do not fit together, groups that
-  // blocks of 32 columns do not divide, columns that were sorted by their activations (act order).
+  // blocks of 32 columns do not divide, groups of different size.
   static Result<std::shared_ptr<const Int4Matrix>> Find(std::string_view name, int64_t rows,
                                                         int64_t columns,
                                                         const files::TensorSource& source);
   // Whether there is one.
   static bool IsIn(std::string_view name, const files::TensorSource& source);
 
-  // Stands for the matrix where tensors of a checkpoint are planned: its shape, in Q4_1, no bytes.
-  const files::FileTensor& tensor() const { return tensor_; }
-  // Rows [first, first + count) as Q4_1.
-  std::vector<std::byte> Rows(int64_t first, int64_t count) const;
-  // What its bytes lie in.
-  const files::FileTensor& codes() const { return *codes_; }
+  // As Q4_1.
+  std::vector<std::byte> Rows(int64_t first, int64_t count) const override;
+  const files::FileTensor& stored() const override { return *codes_; }
 
  private:
   enum class Format { kAwq, kGptq, kCompressed };
 
   Status CheckShapes() const;
-  Status CheckOrder(const files::FileTensor& group_of_column) const;
-  int CodeAt(int64_t row, int64_t column) const;
+  Status ReadOrder(const files::FileTensor& group_of_column);
+  int CodeAt(int64_t row, int64_t column) const;  // of the checkpoint's matrix
   int ZeroAt(int64_t row, int64_t group) const;
 
-  files::FileTensor tensor_;
   Format format_ = Format::kGptq;
   int64_t rows_ = 0, columns_ = 0, groups_ = 0;
   const files::FileTensor* codes_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "weights/weights_fixture.h"
@@ -128,7 +129,7 @@ TEST(Int4Test, FormatsOfPublishedCheckpointsGiveTheSameMatrix) {
   ExpectValues([](FakeSource& source) { Compressed(source, false); }, false);
 }
 
-TEST(Int4Test, GroupsInOrderAreWhatAnIndexMaySay) {
+TEST(Int4Test, AnIndexSortsTheColumnsByTheirGroups) {
   std::vector<int32_t> order(kColumns);
   const Fill indexed = [&](FakeSource& source) {
     Gptq(source);
@@ -137,9 +138,62 @@ TEST(Int4Test, GroupsInOrderAreWhatAnIndexMaySay) {
   for (int64_t i = 0; i < kColumns; ++i) order[i] = static_cast<int32_t>(i / 32);
   ExpectValues(indexed, true);
   std::swap(order[3], order[40]);
-  EXPECT_THAT(ErrorOf(indexed), HasSubstr("puts column 3 into group 1"));
+  FakeSource source;
+  indexed(source);
+  const auto matrix = Int4Matrix::Find("x.weight", kRows, kColumns, source);
+  ASSERT_TRUE(matrix.ok()) << matrix.status().message();
+  // Each of the two exchanged columns stands at the end of its group that its number gives it.
+  const std::vector<int32_t>& columns = (*matrix)->order();
+  ASSERT_EQ(columns.size(), static_cast<size_t>(kColumns));
+  EXPECT_TRUE(std::is_sorted(columns.begin(), columns.begin() + 32));
+  EXPECT_TRUE(std::is_sorted(columns.begin() + 32, columns.end()));
+  EXPECT_EQ(columns[31], 40);
+  EXPECT_EQ(columns[32], 3);
+  const std::vector<std::byte> row = (*matrix)->Rows(2, 1);
+  for (int64_t i = 0; i < kColumns; ++i) {
+    const auto byte = std::to_integer<int>(row[static_cast<size_t>(i / 32 * 20 + 4 + i % 16)]);
+    EXPECT_EQ(i % 32 < 16 ? byte & 15 : byte >> 4, Code(2, columns[static_cast<size_t>(i)])) << i;
+  }
   order[3] = -7;
-  EXPECT_THAT(ErrorOf(indexed), HasSubstr("into group -7"));
+  EXPECT_THAT(ErrorOf(indexed), HasSubstr("into group -7 of 2"));
+  order[3] = 0;
+  EXPECT_THAT(ErrorOf(indexed), HasSubstr("puts 33 columns into group 0"));
+}
+
+// Matrices whose columns are sorted alike are one, and the order lies beside it.
+TEST(Int4Test, MatricesOfOneOrderAreOne) {
+  const auto add = [](FakeSource& source, const std::string& name, int other) {
+    FakeSource one;
+    Gptq(one);
+    for (const files::FileTensor& tensor : one.tensors()) {
+      source.Add(name + tensor.name.substr(1), tensor.dtype, tensor.shape,
+                 {tensor.data.begin(), tensor.data.end()});
+    }
+    std::vector<int32_t> groups(kColumns);
+    for (int64_t i = 0; i < kColumns; ++i) groups[i] = static_cast<int32_t>((i + other) % 2);
+    source.Add(name + ".g_idx", DType::kI32, {kColumns}, Ints(groups));
+  };
+  FakeSource source;
+  add(source, "q", 0);
+  add(source, "k", 0);
+  add(source, "v", 1);
+  FakeDevice device;
+  const ParamSpec spec =
+      Matrix("m", kColumns, {{"q.weight", kRows}, {"k.weight", kRows}, {"v.weight", kRows}});
+  const auto map = Place({spec}, source, device);
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  const auto& parts = map->Find("m")->parts;
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].weight.n, 2 * kRows);
+  for (size_t p = 0; p < 2; ++p) {
+    EXPECT_TRUE(parts[p].linear.desc().ordered);
+    const ops::Tensor& order = parts[p].weight.order;
+    ASSERT_EQ(order.size(), kColumns);
+    for (int64_t i = 0; i < kColumns; ++i) {
+      const int64_t even = i % 32 * 2, second = i / 32;
+      EXPECT_EQ(order.ptr<int32_t>()[i], even + (p == 0 ? second : 1 - second)) << i;
+    }
+  }
 }
 
 TEST(Int4Test, AMatrixThatIsNotInFourBitsIsNone) {

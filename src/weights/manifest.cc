@@ -1,8 +1,14 @@
 #include "weights/manifest.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/str_cat.h"
+#include "weights/int4.h"
+#include "weights/mxfp4.h"
+#include "weights/nvfp4.h"
 #include "weights/scales.h"
+#include "weights/transposed.h"
 
 namespace sluice::weights {
 namespace {
@@ -12,11 +18,12 @@ bool RoleAllows(ParamRole role, DType dtype) {
   switch (role) {
     case ParamRole::kLinear:
     case ParamRole::kExperts:
-      return plain || dtype == DType::kF8E4M3 || IsQuantized(dtype);
+      return plain || dtype == DType::kF8E4M3 || dtype == DType::kI8 || IsQuantized(dtype);
     case ParamRole::kEmbedding:
       return plain || IsQuantized(dtype);
     case ParamRole::kNorm:
     case ParamRole::kTaps:
+    case ParamRole::kTable:
     case ParamRole::kBias:
       return plain;
   }
@@ -27,7 +34,7 @@ std::string_view RoleFormats(ParamRole role) {
   switch (role) {
     case ParamRole::kLinear:
     case ParamRole::kExperts:
-      return "F32, F16, BF16, F8_E4M3 or a GGUF block format";
+      return "F32, F16, BF16, F8_E4M3, I8 or a GGUF block format";
     case ParamRole::kEmbedding:
       return "F32, F16, BF16 or a GGUF block format";
     default:
@@ -38,11 +45,19 @@ std::string_view RoleFormats(ParamRole role) {
 Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
                    const files::FileTensor& tensor) {
   std::vector<int64_t> shape = {wanted.tensor_rows()};
-  const bool stacked = spec.role == ParamRole::kExperts && wanted.pick.groups > 0;
+  const bool stacked = spec.experts > 0 && wanted.pick.groups > 0;
   if (stacked) shape = {spec.experts, wanted.tensor_rows() / spec.experts};
   if (spec.role == ParamRole::kTaps) shape.push_back(1);
   if (spec.columns > 0) shape.push_back(spec.columns);
-  if (tensor.shape != shape) {
+  // Those of heads lie in one matrix.
+  const std::vector<int64_t> flat = {wanted.tensor_rows(), spec.columns};
+  // A vector may lie as a matrix of one row, and a table of one row as a vector.
+  const std::vector<int64_t> row = {1, wanted.tensor_rows()};
+  const bool one_row = spec.role == ParamRole::kEmbedding && spec.rows == 1 &&
+                       tensor.shape == std::vector<int64_t>{spec.columns};
+  const bool fits = tensor.shape == shape || (spec.by_columns && tensor.shape == flat) ||
+                    (spec.columns == 0 && tensor.shape == row) || one_row;
+  if (!fits) {
     return BadModel(StrCat("tensor \"", tensor.name, "\" has shape ", ShapeText(tensor.shape),
                            " but the model's config asks for ", ShapeText(shape),
                            "; the files do not belong together"));
@@ -51,10 +66,11 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
     return BadModel(StrCat("tensor \"", tensor.name, "\" is stored as ", Name(tensor.dtype),
                            " but this kind of parameter must be ", RoleFormats(spec.role)));
   }
-  if (stacked && tensor.dtype == DType::kF8E4M3) {
-    return BadModel(StrCat("tensor \"", tensor.name,
-                           "\" has all experts of a layer in F8_E4M3, "
-                           "which is supported only where each expert has a tensor of its own"));
+  const bool scaled = tensor.dtype == DType::kF8E4M3 || tensor.dtype == DType::kI8;
+  if (stacked && !spec.by_columns && scaled) {
+    return BadModel(StrCat("tensor \"", tensor.name, "\" has all experts of a layer in ",
+                           Name(tensor.dtype),
+                           ", which is supported only where each expert has a tensor of its own"));
   }
   return OkStatus();
 }
@@ -65,7 +81,8 @@ const SourceList* Choose(const std::vector<SourceList>& alternatives,
   for (const SourceList& list : alternatives) {
     bool complete = true;
     for (const ParamSource& wanted : list) {
-      complete &= source.Find(wanted.name) != nullptr || Int4Matrix::IsIn(wanted.name, source);
+      complete &= source.Find(wanted.name) != nullptr || Int4Matrix::IsIn(wanted.name, source) ||
+                  Mxfp4Matrix::IsIn(wanted.name, source) || Nvfp4Matrix::IsIn(wanted.name, source);
     }
     if (complete) return &list;
   }
@@ -79,6 +96,41 @@ Status Missing(const ParamSpec& spec, const SourceList& list, const files::Tenso
                            spec.name, "; the download may be incomplete"));
   }
   return OkStatus();
+}
+
+// The matrix of a source that no tensor holds in rows; null where one does.
+Result<std::shared_ptr<const DerivedMatrix>> FindDerived(
+    const ParamSpec& spec, const ParamSource& wanted, const files::TensorSource& source,
+    const std::optional<files::F8Quantization>& quantization) {
+  std::shared_ptr<const DerivedMatrix> derived;
+  if (Nvfp4Matrix::IsIn(wanted.name, source)) {
+    if (wanted.transposed.groups > 0) {
+      return BadModel(StrCat("tensor \"", wanted.name,
+                             "\" is in NVFP4, but it is multiplied by columns, for which it must "
+                             "be F32, F16, BF16 or F8_E4M3; use another version of the model"));
+    }
+    SLUICE_ASSIGN_OR_RETURN(
+        derived, Nvfp4Matrix::Find(wanted.name, wanted.tensor_rows(), spec.columns, source));
+    return derived;
+  }
+  const files::FileTensor* tensor = source.Find(wanted.name);
+  if (tensor != nullptr) {
+    if (wanted.transposed.groups > 0) {
+      SLUICE_ASSIGN_OR_RETURN(const SourceScales scales, FindScales(*tensor, source, quantization));
+      SLUICE_ASSIGN_OR_RETURN(derived, TransposedMatrix::Make(*tensor, wanted.transposed, scales));
+    }
+    return derived;
+  }
+  if (Mxfp4Matrix::IsIn(wanted.name, source)) {
+    const int64_t experts = std::max(spec.experts, 1);
+    SLUICE_ASSIGN_OR_RETURN(derived,
+                            Mxfp4Matrix::Find(wanted.name, experts, wanted.tensor_rows() / experts,
+                                              spec.columns, source));
+    return derived;
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      derived, Int4Matrix::Find(wanted.name, wanted.tensor_rows(), spec.columns, source));
+  return derived;
 }
 
 }  // namespace
@@ -96,28 +148,36 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
 
   resolved.sources = *list;
   int64_t rows = 0;
+  const ParamSource* before = nullptr;
   for (const ParamSource& wanted : *list) {
     const RowPick& pick = wanted.pick;
     const bool product = spec.role == ParamRole::kLinear || spec.role == ParamRole::kExperts;
-    CHECK(pick.groups == 0 || (product && wanted.rows == pick.groups * pick.count &&
-                               pick.begin >= 0 && pick.begin + pick.count <= pick.group_rows),
+    CHECK(pick.groups == 0 ||
+              ((product || spec.experts > 0 || spec.columns == 0) && wanted.rows == pick.rows() &&
+               pick.begin >= 0 && pick.begin + pick.count <= pick.group_rows &&
+               pick.first + pick.only <= pick.groups),
           spec.name, ": ", wanted.name);
-    const files::FileTensor* tensor = source.Find(wanted.name);
-    std::shared_ptr<const Int4Matrix> int4;
-    if (tensor == nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(
-          int4, Int4Matrix::Find(wanted.name, wanted.tensor_rows(), spec.columns, source));
-      tensor = &int4->tensor();
+    std::shared_ptr<const DerivedMatrix> derived;
+    if (before != nullptr && before->name == wanted.name) {
+      derived = resolved.derived.back();  // other rows of the same
+    } else {
+      SLUICE_ASSIGN_OR_RETURN(derived, FindDerived(spec, wanted, source, quantization));
     }
+    const files::FileTensor* tensor = derived ? &derived->tensor() : source.Find(wanted.name);
     SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor));
     SourceScales scales;
-    if (product && naming == Naming::kHuggingFace && int4 == nullptr) {
+    if (derived != nullptr) {
+      scales = derived->scales();
+    } else if (product && naming == Naming::kHuggingFace) {
       SLUICE_ASSIGN_OR_RETURN(scales, FindScales(*tensor, source, quantization));
+    } else if (product) {
+      SLUICE_ASSIGN_OR_RETURN(scales, FindGgufScales(*tensor, source));
     }
     resolved.tensors.push_back(tensor);
     resolved.scales.push_back(scales);
-    resolved.int4.push_back(std::move(int4));
+    resolved.derived.push_back(std::move(derived));
     rows += wanted.rows;
+    before = &wanted;
   }
   CHECK(rows == spec.rows, spec.name, ": sources have ", rows, " rows, not ", spec.rows);
   return resolved;

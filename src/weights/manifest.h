@@ -13,7 +13,7 @@
 #include "files/tensor_source.h"
 #include "ops/linear.h"
 #include "sluice/status.h"
-#include "weights/int4.h"
+#include "weights/derived_matrix.h"
 
 namespace sluice::weights {
 
@@ -25,6 +25,7 @@ enum class ParamRole : uint8_t {
   kEmbedding,  // [rows, columns], row-major in its stored format
   kNorm,       // [rows], F32
   kTaps,       // [rows, columns], F32: of a convolution over tokens, stored as [rows, 1, columns]
+  kTable,      // [rows, columns], F32: of numbers that a kernel looks up
   kBias,       // [rows], of the activation type
 };
 
@@ -34,13 +35,20 @@ struct RowPick {
   int64_t groups = 0;  // 0: the matrix as it is
   int64_t group_rows = 0;
   int64_t begin = 0, count = 0;
+  // Only those groups from `first` on, so many of them; 0: all.
+  int64_t first = 0, only = 0;
+
+  int64_t rows() const { return (only > 0 ? only : groups) * count; }
 };
 
 // One tensor of the checkpoint, or some rows of a matrix; several are stacked by rows.
 struct ParamSource {
   std::string name;
   int64_t rows = 0;   // that are taken
-  RowPick pick = {};  // kLinear; of kExperts one expert's rows of a tensor that has all experts'
+  RowPick pick = {};  // not kEmbedding; of experts one expert's rows of a tensor that has all's
+  // Where matrices lie as columns: rows of the tensor, of which each group's are a matrix whose
+  // columns they are. `pick` is then of rows of these matrices, one after the other. No groups: no.
+  RowPick transposed = {};
 
   // Of the whole tensor.
   int64_t tensor_rows() const { return pick.groups > 0 ? pick.groups * pick.group_rows : rows; }
@@ -56,20 +64,16 @@ struct ParamSpec {
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
   float factor = 1.0f;                 // of vectors: what the checkpoint's values are multiplied by
-  // kExperts: their number; `rows` are those of all of them. The sources are those of the first
-  // expert, of the second, and so on, equally many of each.
+  // kExperts, and kBias of such: their number; `rows` are those of all of them. The sources are
+  // those of the first expert, of the second, and so on, equally many of each.
   int experts = 0;
   int experts_per_token = 0;
+  // kExperts that are heads: as in ops::GroupedLinear::Desc.
+  bool by_columns = false;
+  int64_t x_step = 0, out_step = 0;
   // kLinear and kExperts: how it is used, for choosing the kernel.
   bool bias = false, residual = false, f32_out = false;
   bool begins_residual = false;  // what it gives is the residual stream that others add to
-};
-
-// What an F8 matrix of a checkpoint is multiplied by. Checked: finite and above zero.
-struct SourceScales {
-  ops::WeightScales covers = ops::WeightScales::kNone;
-  const files::FileTensor* weight = nullptr;  // of the size that `covers` asks for
-  const files::FileTensor* input = nullptr;   // F8Inputs::kStatic: one number
 };
 
 // A ParamSpec with its tensors. Points into the source.
@@ -77,9 +81,9 @@ struct ResolvedParam {
   ParamSpec spec;
   SourceList sources;                             // of `spec`, the alternative that was taken
   std::vector<const files::FileTensor*> tensors;  // by source; one may be there several times
-  std::vector<SourceScales> scales;               // by source; of HF's F8 matrices
-  // By source: null, or the matrix in 4 bits that `tensors` has the stand-in of.
-  std::vector<std::shared_ptr<const Int4Matrix>> int4;
+  std::vector<SourceScales> scales;               // by source; of matrices
+  // By source: null, or the matrix that `tensors` has the stand-in of.
+  std::vector<std::shared_ptr<const DerivedMatrix>> derived;
   bool add_one = false;
 };
 

@@ -98,6 +98,11 @@ class Placer {
   static void Describe(const PlannedPart& part, Parameter* parameter) {
     const ParamSpec& spec = parameter->spec;
     if (part.scales_of) return DescribeScales(part, &parameter->parts[*part.scales_of]);
+    if (part.order_of) {
+      ops::PackedWeight& weight = parameter->parts[*part.order_of].weight;
+      weight.order = ops::Dense(part.place, DType::kI32, {weight.k});
+      return;
+    }
     if (part.packing == nullptr) {
       parameter->tensor = spec.columns > 0
                               ? ops::Dense(part.place, part.dtype, {spec.rows, spec.columns})
@@ -159,8 +164,8 @@ class Placer {
     if (part.packing == nullptr || part.bytes < kLargeBytes) return;
     const ResolvedParam& param = job.held.param->resolved;
     (void)ForEachRun(param, part, job.rows, [&](size_t i, const RowRun& run) {
-      // Rows in 4 bits lie beside others.
-      if (param.int4[i] == nullptr) {
+      // Rows that are made of others' bytes lie beside those.
+      if (param.derived[i] == nullptr) {
         plan_.source->Release(RowsOf(*param.tensors[i], run.from, run.count));
       }
       return OkStatus();
@@ -171,7 +176,8 @@ class Placer {
   void Placed(const PlannedParam& param) {
     const ResolvedParam& resolved = param.resolved;
     for (size_t i = 0; i < resolved.tensors.size(); ++i) {
-      plan_.source->Release(resolved.int4[i] ? resolved.int4[i]->codes() : *resolved.tensors[i]);
+      plan_.source->Release(resolved.derived[i] ? resolved.derived[i]->stored()
+                                                : *resolved.tensors[i]);
     }
     bytes_done_ += param.bytes();
     if (!options_.progress || std::this_thread::get_id() != loader_) return;

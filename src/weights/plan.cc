@@ -11,8 +11,14 @@ namespace {
 // Rows that are read in place: every number format's own alignment, and GGUF's least.
 constexpr uintptr_t kMappedAlignment = 8;
 
-// Consecutive sources of one number format. An F8 matrix whose scales can follow its rows no way
-// is widened, alone or beside others.
+// How source i of a parameter sorts its columns; empty where it does not.
+const std::vector<int32_t>& OrderOf(const ResolvedParam& param, size_t i) {
+  static const std::vector<int32_t> kNone;
+  return param.derived[i] != nullptr ? param.derived[i]->order() : kNone;
+}
+
+// Consecutive sources of one number format and one order of columns. An F8 matrix whose scales can
+// follow its rows no way is widened, alone or beside others.
 std::vector<PlannedPart> SplitByFormat(const ResolvedParam& param) {
   std::vector<PlannedPart> parts;
   int64_t row = 0;
@@ -21,6 +27,7 @@ std::vector<PlannedPart> SplitByFormat(const ResolvedParam& param) {
     const DType dtype = scalable ? param.tensors[i]->dtype : DType::kBF16;
     const bool joins =
         !parts.empty() && parts.back().dtype == dtype &&
+        OrderOf(param, parts.back().first) == OrderOf(param, i) &&
         (!scalable || MergedScales(param, parts.back().first, parts.back().count + 1).has_value());
     if (!joins) parts.push_back({.first = i, .dtype = dtype, .row_begin = row});
     parts.back().count += 1;
@@ -44,8 +51,9 @@ ops::Linear::Desc DescOf(const ParamSpec& spec, const PlannedPart& part, DType a
   return desc;
 }
 
-ops::ActivationScales ScalesOfX(const std::optional<files::F8Quantization>& quantization) {
-  if (!quantization) return ops::ActivationScales::kNone;
+ops::ActivationScales ScalesOfX(DType weight,
+                                const std::optional<files::F8Quantization>& quantization) {
+  if (!quantization || weight != DType::kF8E4M3) return ops::ActivationScales::kNone;
   switch (quantization->inputs) {
     case files::F8Inputs::kAsTheyAre:
       return ops::ActivationScales::kNone;
@@ -62,9 +70,9 @@ ops::ActivationScales ScalesOfX(const std::optional<files::F8Quantization>& quan
 ops::Linear::Desc& ProductOf(ops::Linear::Desc& desc) { return desc; }
 ops::Linear::Desc& ProductOf(ops::GroupedLinear::Desc& desc) { return desc.each; }
 
-// Of F8 matrices with scales: activations become F8 by `x_scales`, as the checkpoint says, where
-// the device has fast products for it, else they stay as they are. kUnimplemented where it has no
-// products of F8 with scales at all.
+// Of matrices with scales: activations become F8 by `x_scales`, as the checkpoint says, where the
+// device has fast products for it, else they stay as they are. kUnimplemented where it has no
+// products with scales at all.
 template <class Op>
 Result<ops::Bound<Op>> BindScaled(const ops::OpTable& table, ops::ActivationScales x_scales,
                                   typename Op::Desc desc, std::vector<ops::BindRecord>* records) {
@@ -84,7 +92,7 @@ Result<ops::Bound<Op>> BindScaled(const ops::OpTable& table, ops::ActivationScal
 // That a device whose kernels know no scales reads twice the bytes is told when it loads.
 void TellWidened(const ops::Linear::Desc& scaled, ops::BindRecord* record) {
   record->declined.push_back(StrCat("no implementation takes ", scaled.ToString()));
-  if (record->slow.empty()) record->slow = "F8 weights with scales were widened to BF16";
+  if (record->slow.empty()) record->slow = "weights with scales were widened to BF16";
 }
 
 void SetPacking(const ops::OpTable& table, std::string_view implementation,
@@ -99,11 +107,12 @@ void SetPacking(const ops::OpTable& table, std::string_view implementation,
 Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const PlanOptions& options,
                 std::vector<ops::BindRecord>* records, PlannedPart* part) {
   ops::Linear::Desc desc = DescOf(param.spec, *part, options.activation);
-  if (part->dtype == DType::kF8E4M3) {
-    desc.weight_scales = *MergedScales(param, part->first, part->count);
-  }
+  desc.ordered = !OrderOf(param, part->first).empty();
+  desc.weight_scales =
+      MergedScales(param, part->first, part->count).value_or(ops::WeightScales::kNone);
   if (desc.weight_scales != ops::WeightScales::kNone) {
-    auto bound = BindScaled<ops::Linear>(table, ScalesOfX(options.quantization), desc, records);
+    const ops::ActivationScales of_x = ScalesOfX(part->dtype, options.quantization);
+    auto bound = BindScaled<ops::Linear>(table, of_x, desc, records);
     if (bound.ok()) {
       part->linear = *bound;
     } else {
@@ -125,8 +134,14 @@ Status BindPart(const ResolvedParam& param, const ops::OpTable& table, const Pla
 Result<std::vector<PlannedPart>> SplitExperts(ResolvedParam* param) {
   const size_t experts = static_cast<size_t>(param->spec.experts);
   const size_t pieces = param->sources.size() / experts;
-  for (size_t i = pieces; i < param->sources.size(); ++i) {
+  for (size_t i = 0; i < param->sources.size(); ++i) {
     const files::FileTensor& first = *param->tensors[i % pieces];
+    if (!OrderOf(*param, i).empty()) {
+      return BadModel(StrCat("tensor \"", param->tensors[i]->name,
+                             "\" of an expert has columns in an order of their own (act order), "
+                             "which is not supported for experts; use a version that was quantized "
+                             "without \"desc_act\""));
+    }
     if (param->tensors[i]->dtype == first.dtype) continue;
     return BadModel(StrCat("tensor \"", param->tensors[i]->name, "\" is stored as ",
                            Name(param->tensors[i]->dtype), " but that of the first expert as ",
@@ -138,7 +153,7 @@ Result<std::vector<PlannedPart>> SplitExperts(ResolvedParam* param) {
   ordered.sources.clear();
   ordered.tensors.clear();
   ordered.scales.clear();
-  ordered.int4.clear();
+  ordered.derived.clear();
   for (size_t begin = 0; begin < pieces;) {
     size_t end = begin + 1;
     const DType dtype = param->tensors[begin]->dtype;
@@ -149,7 +164,7 @@ Result<std::vector<PlannedPart>> SplitExperts(ResolvedParam* param) {
         ordered.sources.push_back(param->sources[i]);
         ordered.tensors.push_back(param->tensors[i]);
         ordered.scales.push_back(param->scales[i]);
-        ordered.int4.push_back(param->int4[i]);
+        ordered.derived.push_back(param->derived[i]);
         part.rows += param->sources[i].rows;
         part.count += 1;
       }
@@ -172,13 +187,16 @@ Status BindExperts(const ResolvedParam& param, const ops::OpTable& table,
   desc.each = DescOf(spec, *part, options.activation);
   desc.each.n = part->rows / spec.experts;
   desc.experts = spec.experts;
-  desc.top_k = spec.experts_per_token;
+  desc.top_k = std::max(spec.experts_per_token, 1);
+  desc.by_columns = spec.by_columns;
+  desc.x_step = spec.x_step;
+  desc.out_step = spec.out_step;
   std::optional<ops::Linear::Desc> widened;
-  if (part->dtype == DType::kF8E4M3) {
-    const auto scales = MergedScales(param, part->first, part->count);
+  const auto scales = MergedScales(param, part->first, part->count);
+  if (part->dtype == DType::kF8E4M3 || scales != ops::WeightScales::kNone) {
     if (scales) {
       desc.each.weight_scales = *scales;
-      const ops::ActivationScales of_x = ScalesOfX(options.quantization);
+      const ops::ActivationScales of_x = ScalesOfX(part->dtype, options.quantization);
       const bool is_static = of_x == ops::ActivationScales::kTensor;
       auto bound = BindScaled<ops::GroupedLinear>(
           table, is_static ? ops::ActivationScales::kNone : of_x, desc, records);
@@ -198,9 +216,10 @@ Status BindExperts(const ResolvedParam& param, const ops::OpTable& table,
   return OkStatus();
 }
 
-// Behind the parts of a kLinear those of their scales.
+// Behind the parts of a kLinear those of their scales, then those of their orders.
 void AddScaleParts(std::vector<PlannedPart>* parts) {
-  for (size_t i = 0, count = parts->size(); i < count; ++i) {
+  const size_t count = parts->size();
+  for (size_t i = 0; i < count; ++i) {
     const PlannedPart& of = (*parts)[i];
     const ops::Linear::Desc& desc = of.packed;
     if (desc.weight_scales == ops::WeightScales::kNone) continue;
@@ -213,6 +232,15 @@ void AddScaleParts(std::vector<PlannedPart>* parts) {
                       .rows = 1,
                       .scales_of = i,
                       .bytes = numbers * sizeof(float)});
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const PlannedPart& of = (*parts)[i];
+    if (!of.packed.ordered) continue;
+    parts->push_back({.first = of.first,
+                      .count = of.count,
+                      .rows = 1,
+                      .order_of = i,
+                      .bytes = static_cast<size_t>(of.packed.k) * sizeof(int32_t)});
   }
 }
 

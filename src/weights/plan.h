@@ -26,7 +26,7 @@ struct RowRange {
 };
 
 // Rows [row_begin, row_begin + rows) of a parameter, which lie together in one number format, or
-// the scales of such rows.
+// the scales of such rows or the order of their columns.
 struct PlannedPart {
   size_t first = 0, count = 0;  // of ResolvedParam::tensors
   DType dtype = DType::kF32;    // on the device
@@ -38,6 +38,7 @@ struct PlannedPart {
   const ops::LinearPacking* packing = nullptr;  // both; lives as long as the device's op table
   // The part whose scales these are, F32: of its weight, then of x where the checkpoint has one.
   std::optional<size_t> scales_of;
+  std::optional<size_t> order_of;  // the part whose order of columns this is, I32
   size_t bytes = 0;
   device::View place;  // on the device; filled by Place
 
@@ -48,8 +49,9 @@ struct PlannedPart {
 
 struct PlannedParam {
   ResolvedParam resolved;
-  // Of a kLinear as many as there are runs of sources of one number format, whose scales fit
-  // together, then scales; of kExperts likewise, by the sources of one expert; of others one.
+  // Of a kLinear as many as there are runs of sources of one number format, whose scales and orders
+  // of columns fit together, then scales, then orders; of kExperts likewise, by the sources of one
+  // expert; of others one.
   std::vector<PlannedPart> parts;
   // Of the plan, by index: an embedding with the same rows in the same layout, whose memory a
   // kLinear reads.

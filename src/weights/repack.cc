@@ -9,6 +9,14 @@ namespace {
 // Rows that are widened or brought from another format at a time.
 constexpr int64_t kConvertRows = 256;
 
+// Rows of `tensor` in BF16. `derived`: their bytes where the tensor has none of its own.
+std::vector<std::byte> Widened(const files::FileTensor& tensor, const SourceScales& scales,
+                               std::span<const std::byte> derived, int64_t first, int64_t count) {
+  if (tensor.dtype == DType::kF8E4M3) return WidenF8(tensor, scales, first, count);
+  return WidenBlocks(tensor, scales, derived.empty() ? RowsOf(tensor, first, count).data : derived,
+                     first, count);
+}
+
 }  // namespace
 
 Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRange held,
@@ -21,15 +29,16 @@ Status PackPartRows(const ResolvedParam& param, const PlannedPart& part, RowRang
   return ForEachRun(param, part, rows, [&](size_t i, const RowRun& run) {
     const files::FileTensor& tensor = *param.tensors[i];
     const int64_t to = run.row - held.begin;
-    if (tensor.dtype == part.dtype && param.int4[i] == nullptr) {
+    const bool as_stored = tensor.dtype == part.dtype;
+    if (as_stored && param.derived[i] == nullptr) {
       return packing.pack(desc, to, RowsOf(tensor, run.from, run.count).data, out);
     }
     for (int64_t at = 0; at < run.count; at += kConvertRows) {
-      const int64_t count = std::min(kConvertRows, run.count - at);
-      const std::vector<std::byte> converted =
-          param.int4[i] ? param.int4[i]->Rows(run.from + at, count)
-                        : WidenF8(tensor, param.scales[i], run.from + at, count);
-      SLUICE_RETURN_IF_ERROR(packing.pack(desc, to + at, converted, out));
+      const int64_t first = run.from + at, count = std::min(kConvertRows, run.count - at);
+      std::vector<std::byte> made;
+      if (param.derived[i] != nullptr) made = param.derived[i]->Rows(first, count);
+      if (!as_stored) made = Widened(tensor, param.scales[i], made, first, count);
+      SLUICE_RETURN_IF_ERROR(packing.pack(desc, to + at, made, out));
     }
     return OkStatus();
   });

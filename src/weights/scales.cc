@@ -39,22 +39,61 @@ const files::FileTensor* FindOne(const files::TensorSource& source, const std::s
   return nullptr;
 }
 
+std::string Stem(std::string_view name) {
+  constexpr std::string_view kWeight = "weight";
+  if (name.ends_with(kWeight)) name.remove_suffix(kWeight.size());
+  return std::string(name);
+}
+
+// Activations are not rounded by the checkpoint's scales, but they must be what they say.
+Result<SourceScales> FindIntegerScales(const files::FileTensor& tensor,
+                                       const files::TensorSource& source) {
+  SourceScales scales;
+  scales.weight = source.Find(tensor.name + "_scale");
+  if (scales.weight == nullptr) {
+    return BadModel(StrCat("the model's files have no tensor \"", tensor.name, "_scale\", but \"",
+                           tensor.name,
+                           "\" is I8, which needs scales; the download may be incomplete"));
+  }
+  SLUICE_RETURN_IF_ERROR(CheckScales(*scales.weight));
+  int64_t count = 1;
+  for (const int64_t dim : scales.weight->shape) count *= dim;
+  const int64_t rows = tensor.shape[0];
+  const std::vector<int64_t>& shape = scales.weight->shape;
+  const bool by_row = shape == std::vector<int64_t>{rows} || shape == std::vector<int64_t>{rows, 1};
+  if (count != 1 && !by_row) {
+    return BadModel(StrCat("tensor \"", scales.weight->name, "\" has shape ", ShapeText(shape),
+                           " but the scales of an I8 matrix of shape ", ShapeText(tensor.shape),
+                           " must be [1], ", ShapeText({rows}), " or ", ShapeText({rows, 1}),
+                           "; use another version of the model"));
+  }
+  scales.covers = count == 1 ? WeightScales::kTensor : WeightScales::kRow;
+  const files::FileTensor* zeros = source.Find(tensor.name + "_zero_point");
+  if (zeros != nullptr && std::any_of(zeros->data.begin(), zeros->data.end(),
+                                      [](std::byte b) { return b != std::byte{0}; })) {
+    return BadModel(
+        StrCat("tensor \"", zeros->name,
+               "\" has zero points other than 0, but only "
+               "symmetric I8 matrices are supported; use another version of the model"));
+  }
+  const files::FileTensor* input = source.Find(Stem(tensor.name) + "input_scale");
+  if (input != nullptr) {
+    SLUICE_RETURN_IF_ERROR(CheckOneNumber(*input, "a static scale of activations"));
+  }
+  return scales;
+}
+
 Result<const files::FileTensor*> FindInputScale(const files::FileTensor& tensor,
                                                 const files::TensorSource& source) {
-  constexpr std::string_view kWeight = "weight";
-  std::string stem = tensor.name;
-  if (stem.ends_with(kWeight)) stem.resize(stem.size() - kWeight.size());
+  const std::string stem = Stem(tensor.name);
   const files::FileTensor* scale = FindOne(source, stem, {"input_scale", "activation_scale"});
   if (scale == nullptr) {
     return BadModel(StrCat("the model's files have no tensor \"", stem,
                            "input_scale\", which \"quantization_config\" with static activations "
                            "asks for; the download may be incomplete"));
   }
-  SLUICE_RETURN_IF_ERROR(CheckScales(*scale));
-  if (scale->data.size() == static_cast<size_t>(Info(scale->dtype).bytes)) return scale;
-  return BadModel(StrCat("tensor \"", scale->name, "\" has shape ", ShapeText(scale->shape),
-                         " but a static scale of activations is one number; use another version "
-                         "of the model"));
+  SLUICE_RETURN_IF_ERROR(CheckOneNumber(*scale, "a static scale of activations"));
+  return scale;
 }
 
 bool WholeBlocks(const ParamSource& source) {
@@ -88,15 +127,24 @@ Status CheckScales(const files::FileTensor& scales) {
                          "quantized wrongly, so fetch it anew"));
 }
 
+Status CheckOneNumber(const files::FileTensor& scale, std::string_view what) {
+  SLUICE_RETURN_IF_ERROR(CheckScales(scale));
+  if (scale.data.size() == static_cast<size_t>(Info(scale.dtype).bytes)) return OkStatus();
+  return BadModel(StrCat("tensor \"", scale.name, "\" has shape ", ShapeText(scale.shape), " but ",
+                         what, " is one number; use another version of the model"));
+}
+
 Result<SourceScales> FindScales(const files::FileTensor& tensor, const files::TensorSource& source,
                                 const std::optional<files::F8Quantization>& quantization) {
+  if (tensor.dtype == DType::kI8) return FindIntegerScales(tensor, source);
   const files::FileTensor* scale = FindOne(source, tensor.name, {"_scale", "_scale_inv"});
   if (tensor.dtype != DType::kF8E4M3) {
     if (scale == nullptr) return SourceScales();
-    return BadModel(StrCat("tensor \"", scale->name, "\" gives scales for \"", tensor.name,
-                           "\", which is stored as ", Name(tensor.dtype),
-                           ", but only F8_E4M3 matrices have scales; use another version of the "
-                           "model"));
+    return BadModel(
+        StrCat("tensor \"", scale->name, "\" gives scales for \"", tensor.name,
+               "\", which is stored as ", Name(tensor.dtype),
+               ", but only F8_E4M3 and I8 matrices have scales; use another version of the "
+               "model"));
   }
   if (scale == nullptr) {
     if (!quantization) return SourceScales();
@@ -112,6 +160,22 @@ Result<SourceScales> FindScales(const files::FileTensor& tensor, const files::Te
   if (quantization && quantization->inputs == files::F8Inputs::kStatic) {
     SLUICE_ASSIGN_OR_RETURN(scales.input, FindInputScale(tensor, source));
   }
+  return scales;
+}
+
+Result<SourceScales> FindGgufScales(const files::FileTensor& tensor,
+                                    const files::TensorSource& source) {
+  SourceScales scales;
+  if (tensor.dtype == DType::kI8) {
+    return BadModel(StrCat("tensor \"", tensor.name,
+                           "\" is stored as I8, which is no number format of a GGUF file's "
+                           "matrices; use another version of the model"));
+  }
+  if (tensor.dtype != DType::kNVFP4) return scales;
+  scales.weight = source.Find(Stem(tensor.name) + "scale");
+  if (scales.weight == nullptr) return scales;
+  SLUICE_RETURN_IF_ERROR(CheckOneNumber(*scales.weight, "the scale of a matrix in NVFP4"));
+  scales.covers = WeightScales::kTensor;
   return scales;
 }
 
@@ -132,6 +196,9 @@ std::optional<WeightScales> MergedScales(const ResolvedParam& param, size_t firs
 ScaleReader::ScaleReader(const files::FileTensor& tensor, const SourceScales& scales)
     : covers_(scales.covers), values_{1.0f} {
   if (scales.weight != nullptr) values_ = ToF32(*scales.weight);
+  if (scales.divides) {
+    for (float& value : values_) value = 1.0f / value;
+  }
   if (covers_ == WeightScales::kBlock) blocks_ = Blocks(tensor.shape[1]);
 }
 

@@ -89,6 +89,67 @@ TEST_F(ScalesTest, OneMatrixKeepsItsOwn) {
   }
 }
 
+TEST_F(ScalesTest, IntegersOf8BitsHaveThoseOfRowsOrOne) {
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape,
+                       std::vector<float> scales) {
+    source_.Add(name + ".weight", DType::kI8, {2, 32}, std::vector<std::byte>(64, std::byte{0x85}));
+    source_.AddF32(name + ".weight_scale", std::move(shape), std::move(scales));
+  };
+  add("q", {2, 1}, {0.5f, 2});
+  add("k", {1}, {4});
+  source_.AddF32("k.input_scale", {1}, {0.1f});
+  source_.Add("k.weight_zero_point", DType::kI8, {1}, {std::byte{0}});
+  const auto& parts = Parts(Joined({{"q", 2}, {"k", 2}}, 32));
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].weight.dtype, DType::kI8);
+  EXPECT_EQ(parts[0].linear.desc().weight_scales, WeightScales::kRow);
+  EXPECT_EQ(parts[0].linear.desc().x_scales, ActivationScales::kNone);
+  EXPECT_THAT(Floats(parts[0].weight.scales), ElementsAre(0.5f, 2, 4, 4));
+
+  device_.facts_.architecture = "none";  // whose kernels know no scales
+  const ops::PackedWeight& wide = Parts(Joined({{"q", 2}}, 32))[0].weight;
+  ASSERT_EQ(wide.dtype, DType::kBF16);
+  EXPECT_EQ(BF16ToF32(wide.data.ptr<uint16_t>()[0]), 0.5f * -123);
+  EXPECT_EQ(BF16ToF32(wide.data.ptr<uint16_t>()[63]), BF16ToF32(F32ToBF16(2.0f * -123)));
+}
+
+TEST_F(ScalesTest, OfIntegersThatDoNotFitAreNamed) {
+  const auto error = [&](const std::string& name) { return Error(Joined({{name, 2}}, 32)); };
+  const std::vector<std::byte> codes(64);
+  source_.Add("a.weight", DType::kI8, {2, 32}, codes);
+  EXPECT_THAT(error("a"), HasSubstr("no tensor \"a.weight_scale\", but \"a.weight\" is I8"));
+  source_.Add("b.weight", DType::kI8, {2, 32}, codes);
+  source_.AddF32("b.weight_scale", {1, 2}, {1, 1});
+  EXPECT_THAT(error("b"), HasSubstr("must be [1], [2] or [2, 1]"));
+  source_.Add("c.weight", DType::kI8, {2, 32}, codes);
+  source_.AddF32("c.weight_scale", {2}, {1, 0});
+  EXPECT_THAT(error("c"), HasSubstr("finite and above 0"));
+  source_.Add("d.weight", DType::kI8, {2, 32}, codes);
+  source_.AddF32("d.weight_scale", {1}, {1});
+  source_.Add("d.weight_zero_point", DType::kI8, {2}, {std::byte{0}, std::byte{3}});
+  EXPECT_THAT(error("d"), HasSubstr("zero points other than 0"));
+  source_.Add("e.weight", DType::kI8, {2, 32}, codes);
+  source_.AddF32("e.weight_scale", {1}, {1});
+  source_.AddF32("e.input_scale", {2}, {1, 1});
+  EXPECT_THAT(error("e"), HasSubstr("is one number"));
+}
+
+TEST_F(ScalesTest, OfAGgufFileAreThoseOfNvfp4) {
+  source_.Add("a.weight", DType::kNVFP4, {1, 64}, std::vector<std::byte>(36));
+  source_.AddF32("a.scale", {1}, {3});
+  const auto scales = FindGgufScales(*source_.Find("a.weight"), source_);
+  ASSERT_TRUE(scales.ok()) << scales.status().message();
+  EXPECT_EQ(scales->covers, WeightScales::kTensor);
+  source_.Add("b.weight", DType::kNVFP4, {1, 64}, std::vector<std::byte>(36));
+  EXPECT_EQ(FindGgufScales(*source_.Find("b.weight"), source_)->covers, WeightScales::kNone);
+  source_.AddF32("b.scale", {2}, {1, 2});
+  EXPECT_THAT(FindGgufScales(*source_.Find("b.weight"), source_).status().message(),
+              HasSubstr("is one number"));
+  source_.Add("c.weight", DType::kI8, {1, 32}, std::vector<std::byte>(32));
+  EXPECT_THAT(FindGgufScales(*source_.Find("c.weight"), source_).status().message(),
+              HasSubstr("no number format of a GGUF"));
+}
+
 TEST_F(ScalesTest, OfOneNumberEachBecomeOneOfEachRow) {
   AddF8(&source_, "q", 3, 4);
   AddF8(&source_, "k", 2, 4);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "ops/formats/rows.h"
 #include "weights/scales.h"
 
 namespace sluice::weights {
@@ -27,7 +28,7 @@ RowRun RunAt(const ParamSource& source, int64_t row, int64_t end) {
   CHECK(row >= 0 && row < end && end <= source.rows, source.name, ": rows ", row, " to ", end);
   const RowPick& pick = source.pick;
   if (pick.groups == 0) return {row, end - row, row};
-  const int64_t group = row / pick.count, within = row % pick.count;
+  const int64_t group = pick.first + row / pick.count, within = row % pick.count;
   return {group * pick.group_rows + pick.begin + within, std::min(pick.count - within, end - row),
           row};
 }
@@ -41,6 +42,15 @@ files::FileTensor RowsOf(const files::FileTensor& tensor, int64_t from, int64_t 
   rows.data = tensor.data.subspan(static_cast<size_t>(from) * row_bytes,
                                   static_cast<size_t>(count) * row_bytes);
   return rows;
+}
+
+files::FileTensor NumbersOf(const files::FileTensor& tensor, int64_t from, int64_t count) {
+  const auto width = static_cast<size_t>(Info(tensor.dtype).bytes);
+  files::FileTensor numbers = tensor;
+  numbers.shape = {count};
+  numbers.data =
+      tensor.data.subspan(static_cast<size_t>(from) * width, static_cast<size_t>(count) * width);
+  return numbers;
 }
 
 std::vector<float> ToF32(const files::FileTensor& tensor) {
@@ -67,8 +77,8 @@ std::vector<float> ToF32(const files::FileTensor& tensor) {
 
 std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
   std::vector<std::byte> out;
-  for (const files::FileTensor* tensor : param.tensors) {
-    for (float value : ToF32(*tensor)) {
+  const auto append = [&](const files::FileTensor& tensor) {
+    for (float value : ToF32(tensor)) {
       if (param.add_one) value += 1.0f;
       value *= param.spec.factor;
       if (dtype == DType::kF32) {
@@ -77,6 +87,38 @@ std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
         const uint16_t half = dtype == DType::kF16 ? F32ToF16(value) : F32ToBF16(value);
         Append(&out, &half, sizeof half);
       }
+    }
+  };
+  for (size_t i = 0; i < param.tensors.size(); ++i) {
+    const ParamSource& source = param.sources[i];
+    if (source.pick.groups == 0) {
+      append(*param.tensors[i]);
+      continue;
+    }
+    for (int64_t row = 0; row < source.rows;) {
+      const RowRun run = RunAt(source, row, source.rows);
+      append(NumbersOf(*param.tensors[i], run.from, run.count));
+      row += run.count;
+    }
+  }
+  return out;
+}
+
+std::vector<std::byte> WidenBlocks(const files::FileTensor& tensor, const SourceScales& scales,
+                                   std::span<const std::byte> rows, int64_t first, int64_t count) {
+  const auto columns = static_cast<size_t>(tensor.shape.back());
+  const size_t row_bytes = RowBytes(tensor.dtype, columns);
+  const ScaleReader reader(tensor, scales);
+  std::vector<float> values(columns);
+  std::vector<std::byte> out(static_cast<size_t>(count) * columns * sizeof(uint16_t));
+  std::byte* to = out.data();
+  for (int64_t r = 0; r < count; ++r) {
+    ops::DequantizeRow(tensor.dtype, rows.data() + static_cast<size_t>(r) * row_bytes, values);
+    const float factor = reader.At(first + r, 0);
+    for (const float value : values) {
+      const uint16_t bits = F32ToBF16(value * factor);
+      std::memcpy(to, &bits, sizeof bits);
+      to += sizeof bits;
     }
   }
   return out;

@@ -23,12 +23,20 @@ RowRun RunAt(const ParamSource& source, int64_t row, int64_t end);
 // name.
 files::FileTensor RowsOf(const files::FileTensor& tensor, int64_t from, int64_t count);
 
+// The numbers [from, from + count) of a plain tensor, counted in its order, as a vector.
+files::FileTensor NumbersOf(const files::FileTensor& tensor, int64_t from, int64_t count);
+
 // The elements of a plain tensor (F32, F16, BF16) as F32.
 std::vector<float> ToF32(const files::FileTensor& tensor);
 
 // A kNorm, kTaps or kBias parameter as bytes of `dtype` (F32, F16 or BF16): sources one after the
 // other, plus one where the spec says so.
 std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype);
+
+// Rows [first, first + count) of a matrix in a block format, whose bytes are given, times its
+// scales as BF16.
+std::vector<std::byte> WidenBlocks(const files::FileTensor& tensor, const SourceScales& scales,
+                                   std::span<const std::byte> rows, int64_t first, int64_t count);
 
 // Rows [first, first + count) of an F8 matrix times its scales as BF16: the product of F8's four
 // significant bits and the scale is rounded to BF16's eight, far below F8's own error.

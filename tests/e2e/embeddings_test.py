@@ -49,6 +49,14 @@ class EmbeddingsTest(unittest.TestCase):
                 self.assertGreater(cosine(item.embedding, expected), 0.99999)
                 self.assertAlmostEqual(math.hypot(*item.embedding), 1, places=5)
 
+    def test_ollamas_form(self):
+        _, answer = self.server.json("POST", "/api/embed", {"model": "bert:latest", "input": self.texts[:2]})
+        for vector, expected in zip(answer["embeddings"], self.vectors):
+            self.assertGreater(cosine(vector, expected), 0.99999)
+        self.assertGreater(answer["prompt_eval_count"], 2)
+        status, answer = self.server.json("POST", "/api/embed", {"input": ""})
+        self.assertEqual((status, list(answer)), (400, ["error"]))
+
     def test_base64_is_of_little_endian_floats(self):
         body = {"input": self.texts[0], "encoding_format": "base64"}
         _, answer = self.server.json("POST", "/v1/embeddings", body)

@@ -116,6 +116,26 @@ class OriginTest(HeadersCase):
             _, headers, _ = self.post(body, Origin="https://a.example")
             self.assertEqual(headers["Access-Control-Allow-Origin"], "https://a.example")
 
+    def test_a_refused_body_is_one_that_the_page_may_read_of(self):
+        # Longer than it may be, as its header says or as it turns out.
+        long = b"x" * (MAX_BODY + 1)
+        for given, body in (({"Content-Length": str(len(long))}, b""),
+                            ({"Transfer-Encoding": "chunked"}, b"%x\r\n%s\r\n0\r\n\r\n" % (len(long), long))):
+            head = {"Host": "localhost", "Origin": "https://a.example", "X-Request-Id": "run-9", **JSON, **given}
+            lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+            answer = self.server.raw(f"POST /v1/completions HTTP/1.1\r\n{lines}\r\n".encode() + body)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 413 "), answer[:200])
+            self.assertIn(b"\r\nAccess-Control-Allow-Origin: https://a.example\r\n", answer)
+            self.assertIn(b"\r\nX-Request-Id: run-9\r\n", answer)
+
+    def test_a_page_may_load_and_delete(self):
+        for method, path in (("GET", "/v1/models"), ("DELETE", "/v1/files/x"), ("POST", "/models/load")):
+            asks = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": method}
+            status, headers, _ = self.server.request("OPTIONS", path, None, asks)
+            self.assertEqual(status, 200)
+            self.assertIn(method, headers["Access-Control-Allow-Methods"].split(", "))
+            self.assertEqual(headers["Vary"], "Origin")
+
     def test_others_may_not(self):
         for origin in ("https://b.example", "null", "http://a.example"):
             _, headers, _ = self.post(Origin=origin)

@@ -317,9 +317,9 @@ class BadRequestTest(ServerCase):
         chat = {"messages": [[], {}, "x", [1], [{"role": "user"}], [{"role": "x", "content": "a"}],
                              [{"role": "user", "content": 1}]],
                 "logprobs": [1, "true"], "top_logprobs": [21, "1"], "tools": [{}, [1]],
-                "tool_choice": ["required", 1]}
+                "tool_choice": ["required", 1], "timeout": [0, "1"], "thinking_budget": [-2]}
         plain = {"prompt": [None, 1, {}, [], "", [[]], [1.5], [-1], [10**9], ["a"] * 65],
-                 "logprobs": [True, 21], "echo": [1], "best_of": [2], "suffix": ["x"]}
+                 "logprobs": [True, 21], "echo": [1], "best_of": [0, 17, "2"], "suffix": ["x"]}
         for path, good, fields in (("/v1/chat/completions", chat_body(), {**wrong, **chat}),
                                    ("/v1/completions", {"prompt": "a"}, {**wrong, **plain})):
             for name, values in fields.items():

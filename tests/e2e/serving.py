@@ -50,7 +50,7 @@ class Serving:
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True,
                                         **self.streams)
         line = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        found = re.search(r"https?://127\.0\.0\.1:(\d+)", line)
         if not found:
             self.process.kill()
             raise AssertionError(f"the server said {line!r} and {self.process.wait()}")

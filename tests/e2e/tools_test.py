@@ -100,6 +100,50 @@ class ToolsTest(unittest.TestCase):
     def test_tool_choice_none(self):
         self.assertIsNone(self.ask(tool_choice="none").choices[0].message.tool_calls)
 
+    def call(self, **fields):
+        """Noise of a tiny model, held to calls."""
+        choices = [{"type": "function", "function": {"name": name, "parameters": {
+            "type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}},
+            "required": ["city"], "additionalProperties": False}}} for name in ("weather", "time")]
+        return self.client.chat.completions.create(model="tiny", messages=QUESTION, tools=choices,
+                                                   max_tokens=300, **fields)
+
+    def check(self, calls, names):
+        for call in calls:
+            self.assertIn(call.function.name, names)
+            self.assertIn(json.loads(call.function.arguments)["city"], ("Paris", "Rome"))
+
+    def test_a_required_call_is_one_of_the_tools(self):
+        for choice in self.call(tool_choice="required", n=3, seed=1, parallel_tool_calls=False).choices:
+            self.assertEqual(choice.finish_reason, "tool_calls")
+            self.assertFalse(choice.message.content)
+            self.assertEqual(len(choice.message.tool_calls), 1)
+            self.check(choice.message.tool_calls, ("weather", "time"))
+
+    def test_a_named_tool_is_called_in_a_stream_too(self):
+        named = {"type": "function", "function": {"name": "time"}}
+        name, arguments = "", ""
+        for chunk in self.call(tool_choice=named, stream=True):
+            for piece in chunk.choices[0].delta.tool_calls or []:
+                name += piece.function.name or ""
+                arguments += piece.function.arguments or ""
+        self.assertEqual(name, "time")
+        self.assertIn(json.loads(arguments)["city"], ("Paris", "Rome"))
+
+    def test_responses_and_what_cannot_be_held(self):
+        tool = {"type": "function", "name": "now", "strict": True, "parameters": {
+            "type": "object", "properties": {}, "additionalProperties": False}}
+        answer = self.client.responses.create(model="tiny", input="Weather?", tools=[tool],
+                                              tool_choice="required", parallel_tool_calls=False)
+        # The form may hold white space.
+        self.assertEqual([(item.type, item.name, json.loads(item.arguments)) for item in answer.output],
+                         [("function_call", "now", {})])
+        tool["parameters"] = {"type": "object", "properties": {"a": {"contains": {}, "type": "array"}}}
+        with self.assertRaisesRegex(openai.BadRequestError, "contains"):
+            self.client.responses.create(model="tiny", input="Weather?", tools=[tool])
+        with self.assertRaisesRegex(openai.BadRequestError, "not among tools"):
+            self.call(tool_choice={"type": "function", "function": {"name": "then"}})
+
     def test_a_conversation_goes_on_behind_a_call(self):
         first = self.ask().choices[0].message
         history = QUESTION + [first.model_dump(exclude_none=True)]

@@ -323,6 +323,11 @@ bool IsBlockFormat(const std::string& name) {
   return format != "F32" && format != "F16" && format != "BF16";
 }
 
+// What CUDA refuses when it loads.
+bool RefusedOnDevice(const std::string& name) {
+  return TestDevice().starts_with("cuda") && (name.ends_with("-IQ") || name == "gptq_act");
+}
+
 // Whether a matrix of the model is multiplied by such a kernel.
 bool QuantizesActivations(const Fixture& fixture, device::Device& device) {
   const files::ModelFiles files = OpenFiles(fixture);
@@ -337,6 +342,7 @@ bool QuantizesActivations(const Fixture& fixture, device::Device& device) {
 }
 
 TEST_P(GoldenGguf, LogProbsAreThoseOfTheDequantizedWeights) {
+  if (RefusedOnDevice(GetParam())) GTEST_SKIP() << TestDevice() << " has no products for it";
   const Fixture fixture = LoadGguf(GetParam());
   auto runner = Open(fixture);
   ASSERT_NE(runner, nullptr);
@@ -356,18 +362,31 @@ TEST_P(GoldenGguf, LogProbsAreThoseOfTheDequantizedWeights) {
   EXPECT_LE(difference, quantizes ? kQuantizedTolerance : kTolerance);
 }
 
+// Where no activation is rounded: codes and scales are kept, minimums are rounded to F16, which
+// is up to 0.0094 here (awq and gptq; 0.005 in the others).
+constexpr double kInt4Tolerance = 1.5e-2;
+// Of gpt-oss, whose activations here are as large as the clamp lets them be: 0.082.
+constexpr double kClampedTolerance = 0.1;
+
 // Checkpoints with matrices in 4 bits as published ones have them, against the log-probs of their
 // dequantized weights.
 class GoldenInt4 : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenInt4, LogProbsAreThoseOfTheDequantizedWeights) {
+  if (RefusedOnDevice(GetParam())) GTEST_SKIP() << TestDevice() << " has no products for it";
   const Fixture fixture = LoadFolder(GetParam(), "int4/");
   auto runner = Open(fixture);
   ASSERT_NE(runner, nullptr);
   std::vector<float> rows = RunChunks(runner.get(), fixture.prompt, fixture.prompt.size(), false);
   EXPECT_EQ(CountDifferent(RunChunks(runner.get(), fixture.prompt, 5, true), rows), 0u);
   LogSoftmax(&rows, runner->model().vocab_size());
-  EXPECT_LE(RootMeanSquare(rows, fixture.log_probs), kQuantizedTolerance);
+  if (!QuantizesActivations(fixture, runner->device())) {
+    EXPECT_LE(LargestDifference(rows, fixture.log_probs), kInt4Tolerance);
+    return;
+  }
+  const bool large = runner->model().config().architecture == files::Architecture::kGptOss;
+  EXPECT_LE(RootMeanSquare(rows, fixture.log_probs),
+            large ? kClampedTolerance : kQuantizedTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, GoldenInt4, ::testing::ValuesIn(Folders("int4")), TestName);
@@ -379,6 +398,7 @@ constexpr double kBf16Tolerance = 0.02, kF16Tolerance = kBf16Tolerance / 8;
 // As GPUs run them: F16 models in F16, the others with activations in BF16.
 TEST_P(GoldenGguf, LogProbsIn16BitsAreNearThoseOfTheDequantizedWeights) {
   if (GetParam().ends_with("-F32")) GTEST_SKIP() << "no device computes F32 models in 16 bits";
+  if (RefusedOnDevice(GetParam())) GTEST_SKIP() << TestDevice() << " has no products for it";
   const Fixture fixture = LoadGguf(GetParam());
   const bool f16 = GetParam().ends_with("-F16");
   if (f16 && !ComputesInF16()) GTEST_SKIP() << TestDevice() << " does not compute in F16";

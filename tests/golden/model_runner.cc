@@ -39,7 +39,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
   SLUICE_ASSIGN_OR_RETURN(
       weights::WeightPlan plan,
-      model::PlanWeights(runner->files_, *runner->device_, options.activation, options.mtp_head));
+      model::PlanWeights(runner->files_, *runner->device_, options.activation, options.mtp_heads));
   SLUICE_ASSIGN_OR_RETURN(runner->model_, model::LoadModel(runner->files_.config, std::move(plan),
                                                            *runner->device_, options));
   SLUICE_RETURN_IF_ERROR(runner->AllocateKv(sequences));
@@ -58,6 +58,7 @@ Result<ops::PagedKv> ModelRunner::AllocateLayer(const batch::KvGroup& desc, int 
   ops::PagedKv kv;
   for (ops::Tensor* tensor : {&kv.k, &kv.v}) {
     const int64_t dim = tensor == &kv.k ? desc.k_head_dim : desc.v_head_dim;
+    if (dim == 0) continue;
     const size_t elements = static_cast<size_t>(blocks * desc.kv_heads * block_tokens * dim);
     SLUICE_ASSIGN_OR_RETURN(Buffer pool,
                             device_->Allocate(RowBytes(desc.dtype, elements), MemoryKind::kDevice));
@@ -69,7 +70,7 @@ Result<ops::PagedKv> ModelRunner::AllocateLayer(const batch::KvGroup& desc, int 
 
 Status ModelRunner::AllocateKv(int sequences) {
   lengths_.assign(sequences, 0);
-  const int layers = model_->config().num_layers + (model_->options().mtp_head ? 1 : 0);
+  const int layers = model_->config().num_layers + model_->options().mtp_heads;
   for (int layer = 0; layer < layers; ++layer) {
     const int group = model_->group_of(layer);
     SLUICE_ASSIGN_OR_RETURN(kv_.emplace_back(), AllocateLayer(model_->groups()[group], group));
@@ -104,7 +105,7 @@ Status ModelRunner::Spoil(const device::View& view) {
 
 void ModelRunner::Reset() {
   lengths_.assign(lengths_.size(), 0);
-  drafted_ = lengths_;
+  drafted_.assign(std::max(1, model_->options().mtp_heads), lengths_);
   for (const Buffer& pool : pools_) {
     const Status status = Spoil(pool.view());
     CHECK(status.ok(), status.message());
@@ -216,7 +217,7 @@ Result<ops::Tensor> ModelRunner::Hidden(DType dtype, int64_t rows, int64_t width
       Buffer memory,
       device_->Allocate(RowBytes(dtype, static_cast<size_t>(rows * width)), MemoryKind::kDevice));
   hidden_memory_.push_back(std::move(memory));
-  if (hidden_memory_.size() > 2) hidden_memory_.pop_front();
+  if (hidden_memory_.size() > 3) hidden_memory_.pop_front();  // what a pass reads and gives
   return ops::Dense(hidden_memory_.back().view(), dtype, {rows, width});
 }
 
@@ -231,7 +232,7 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
     SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens(), files::kEagleLayers * width));
     outputs.layers_hidden = hidden_;
     outputs.layers = eagle_->config().hidden_layers;
-  } else if (model_->options().mtp_head) {
+  } else if (model_->options().mtp_heads > 0) {
     SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens(), width));
     outputs.hidden = hidden_;
   }
@@ -240,23 +241,29 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
   return Finish(chunks, logits.view(), &lengths_);
 }
 
-Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, bool every_row) {
-  const model::DeviceBatch batch = Batch(chunks, drafted_, every_row);
+Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, bool every_row,
+                                              int head) {
+  const model::DeviceBatch batch = Batch(chunks, drafted_[head], every_row);
   SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch.rows(), Guesses()));
   const model::ModelOptions& options = eagle_ ? eagle_->options() : model_->options();
   const int64_t width = eagle_ ? eagle_->config().layer.hidden_size : model_->config().hidden_size;
   SLUICE_ASSIGN_OR_RETURN(const ops::Tensor given, Hidden(options.activation, batch.rows(), width));
   model::ForwardContext context = Context();
-  const model::DraftOutputs outputs = {
-      ops::Dense(logits.view(), DType::kF32, {batch.rows(), Guesses()}), given};
+  model::DraftOutputs outputs = {ops::Dense(logits.view(), DType::kF32, {batch.rows(), Guesses()}),
+                                 given};
   if (eagle_ != nullptr) {
     context.kv = eagle_kv_;
     SLUICE_RETURN_IF_ERROR(eagle_->Draft(context, batch, hidden_, outputs));
+    hidden_ = given;
   } else {
-    SLUICE_RETURN_IF_ERROR(model_->Draft(context, batch, hidden_, outputs));
+    const bool another = head + 1 < model_->options().mtp_heads;
+    if (another) {
+      SLUICE_ASSIGN_OR_RETURN(outputs.every, Hidden(options.activation, batch.tokens(), width));
+    }
+    SLUICE_RETURN_IF_ERROR(model_->Draft(context, batch, hidden_, outputs, head));
+    hidden_ = another ? outputs.every : given;
   }
-  hidden_ = given;
-  return Finish(chunks, logits.view(), &drafted_);
+  return Finish(chunks, logits.view(), &drafted_[head]);
 }
 
 void LogSoftmax(std::vector<float>* logits, int vocab_size) {

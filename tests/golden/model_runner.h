@@ -41,10 +41,10 @@ class ModelRunner {
   // One forward pass over all chunks. `every_row`: logits of every token, otherwise of the last one
   // of each chunk; row-major [rows, vocab_size].
   Result<std::vector<float>> Step(const std::vector<Chunk>& chunks, bool every_row);
-  // One pass of the model's head over as many tokens as there are rows of hidden states: those of
-  // all tokens of the last Step, or of the rows of the last Draft. REQUIRES: options.mtp_head, or a
-  // head beside it.
-  Result<std::vector<float>> Draft(const std::vector<Chunk>& chunks, bool every_row);
+  // One pass of the model's head `head` over as many tokens as there are rows of hidden states:
+  // those of all tokens of the last Step, or of the last Draft where there is another head behind
+  // it, else of its rows. REQUIRES: options.mtp_heads, or a head beside it.
+  Result<std::vector<float>> Draft(const std::vector<Chunk>& chunks, bool every_row, int head = 0);
   // Forgets every sequence and spoils its KV.
   void Reset();
 
@@ -93,8 +93,8 @@ class ModelRunner {
   std::unique_ptr<model::EagleHead> eagle_;  // may be null
   std::vector<ops::PagedKv> eagle_kv_;
   device::Buffer workspace_;
-  std::vector<int> lengths_,
-      drafted_;  // of each sequence, in tokens, and of what the head has seen
+  std::vector<int> lengths_;               // of each sequence, in tokens
+  std::vector<std::vector<int>> drafted_;  // by head: of what it has seen of each
   std::deque<device::Buffer> hidden_memory_;
   ops::Tensor hidden_;                  // of the last pass
   std::vector<device::Buffer> inputs_;  // of the current step

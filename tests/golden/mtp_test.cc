@@ -1,5 +1,6 @@
-// A head that guesses tokens against the log-probs of its reference (tools/golden/mimo.py): along a
-// prompt beside the model's hidden states, and behind it applied to what it gives itself.
+// Heads that guess tokens against the log-probs of their references (tools/golden/mimo.py and
+// mimo_heads.py): along a prompt beside the model's hidden states, a second head beside what the
+// first one gave, and behind the prompt applied to what they give themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,8 @@ constexpr double kBf16Tolerance = 0.04, kF16Tolerance = 0.005;
 
 class MtpGolden : public ::testing::Test {
  protected:
-  MtpGolden() {
+  explicit MtpGolden(const std::string& name = "models/mimo", int heads = 1)
+      : folder_(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + name), heads_(heads) {
     const Json expected = *ParseJson(Read("expected.json"), "expected.json");
     prompt_ = expected["prompt"].get<std::vector<int>>();
     next_.assign(prompt_.begin() + 1, prompt_.end());
@@ -34,28 +36,25 @@ class MtpGolden : public ::testing::Test {
     log_probs_.resize(bytes.size() / sizeof(float));
     std::memcpy(log_probs_.data(), bytes.data(), bytes.size());
   }
-  static std::string Folder() {
-    return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/mimo";
-  }
-  static std::string Read(const std::string& name) {
-    std::ifstream file(Folder() + "/" + name, std::ios::binary);
+  std::string Read(const std::string& name) const {
+    std::ifstream file(folder_ + "/" + name, std::ios::binary);
     EXPECT_TRUE(file.good()) << name;
     std::stringstream text;
     text << file.rdbuf();
     return text.str();
   }
-  static model::ModelOptions Options(DType type) {
+  model::ModelOptions Options(DType type) const {
     model::ModelOptions options;
     options.max_tokens = options.max_logits_rows = 128;
     options.max_model_len = 64;
     options.activation = options.kv_dtype = type;
     options.kernel_block_tokens = 8;
-    options.mtp_head = true;
+    options.mtp_heads = heads_;
     return options;
   }
-  static std::unique_ptr<ModelRunner> Open(DType type = DType::kF32) {
+  std::unique_ptr<ModelRunner> Open(DType type = DType::kF32) const {
     auto runner =
-        ModelRunner::Open(files::OpenModel(Folder()).value(), Options(type), 2, {.threads = 1});
+        ModelRunner::Open(files::OpenModel(folder_).value(), Options(type), 2, {.threads = 1});
     EXPECT_TRUE(runner.ok()) << runner.status().message();
     return runner.ok() ? std::move(runner).value() : nullptr;
   }
@@ -97,6 +96,8 @@ class MtpGolden : public ::testing::Test {
   }
 
   static constexpr int kVocab = 128;
+  const std::string folder_;
+  const int heads_;
   std::vector<int> prompt_, next_, drafts_;
   std::vector<float> log_probs_;
 };
@@ -139,11 +140,11 @@ TEST_F(MtpGolden, ChunksGiveTheSameBits) {
 }
 
 TEST_F(MtpGolden, AModelWithoutItsHeadTakesNoMemoryForIt) {
-  const files::ModelFiles files = files::OpenModel(Folder()).value();
+  const files::ModelFiles files = files::OpenModel(folder_).value();
   EXPECT_EQ(files.config.mtp_heads, 1);
   auto with = Open();
   model::ModelOptions options = Options(DType::kF32);
-  options.mtp_head = false;
+  options.mtp_heads = 0;
   auto without = ModelRunner::Open(files, options, 2, {.threads = 1});
   ASSERT_TRUE(with != nullptr && without.ok());
   const size_t hidden = 64,
@@ -152,6 +153,65 @@ TEST_F(MtpGolden, AModelWithoutItsHeadTakesNoMemoryForIt) {
             (*without)->model().parameters().bytes() + head * hidden / 2 * sizeof(float));
   EXPECT_EQ(with->model().groups()[0].layers, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ((*without)->model().groups()[0].layers, (std::vector<int>{0, 1}));
+}
+
+// Of two heads.
+class MtpHeadsGolden : public MtpGolden {
+ protected:
+  MtpHeadsGolden() : MtpGolden("drafts/mimo_heads", 2) {}
+  // What both give at every position of the prompt, `chunk` tokens at a time, one behind the other.
+  std::vector<float> OfBothHeads(ModelRunner* runner, size_t chunk) {
+    runner->Reset();
+    std::vector<int> behind = {next_.begin() + 1, next_.end()};
+    behind.push_back(drafts_[0]);
+    std::vector<float> logits[2];
+    for (size_t at = 0; at < prompt_.size(); at += chunk) {
+      const size_t end = std::min(at + chunk, prompt_.size());
+      const auto part = [&](const std::vector<int>& ids) {
+        return std::vector<Chunk>{{0, {ids.begin() + at, ids.begin() + end}}};
+      };
+      EXPECT_TRUE(runner->Step(part(prompt_), false).ok());
+      for (int head = 0; head < 2; ++head) {
+        const auto rows = runner->Draft(part(head == 0 ? next_ : behind), true, head);
+        EXPECT_TRUE(rows.ok()) << rows.status().message();
+        logits[head].insert(logits[head].end(), rows->begin(), rows->end());
+      }
+    }
+    logits[0].insert(logits[0].end(), logits[1].begin(), logits[1].end());
+    return logits[0];
+  }
+};
+
+TEST_F(MtpHeadsGolden, EachHeadGivesTheLogProbsOfTheReference) {
+  auto runner = Open();
+  ASSERT_NE(runner, nullptr);
+  EXPECT_LE(ErrorOf(OfBothHeads(runner.get(), prompt_.size()), 0, false), kTolerance);
+}
+
+TEST_F(MtpHeadsGolden, TheLastOneIsAppliedAgain) {
+  auto runner = Open();
+  ASSERT_NE(runner, nullptr);
+  EXPECT_TRUE(runner->Step({{1, prompt_}}, false).ok());
+  EXPECT_TRUE(runner->Draft({{1, next_}}, false, 0).ok());
+  std::vector<int> behind = {next_.begin() + 1, next_.end()};
+  behind.push_back(drafts_[0]);
+  std::vector<float> logits = runner->Draft({{1, behind}}, false, 1).value();
+  for (size_t i = 1; i + 1 < drafts_.size(); ++i) {
+    const auto row = runner->Draft({{1, {drafts_[i]}}}, false, 1);
+    EXPECT_TRUE(row.ok()) << row.status().message();
+    logits.insert(logits.end(), row->begin(), row->end());
+  }
+  EXPECT_LE(ErrorOf(logits, 2 * prompt_.size() - 1, false), kTolerance);
+}
+
+TEST_F(MtpHeadsGolden, ChunksGiveTheSameBits) {
+  auto runner = Open();
+  ASSERT_NE(runner, nullptr);
+  const std::vector<float> at_once = OfBothHeads(runner.get(), prompt_.size());
+  for (const size_t chunk : {1, 5, 16}) {
+    runner->padding = chunk == 5 ? 0 : 3;
+    EXPECT_TRUE(OfBothHeads(runner.get(), chunk) == at_once) << chunk;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 """The comparison with peers, without the peers: outputs that were recorded, and what is made of them."""
 
-import asyncio
 import json
 import os
 import sys
@@ -9,10 +8,10 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../bench/peers"))
 
+import load
 import processes
 import programs
 import rows
-import serving
 
 
 def sample(name):
@@ -115,41 +114,26 @@ class Arithmetic(unittest.TestCase):
 
 
 class Load(unittest.TestCase):
-    def test_percentiles(self):
-        self.assertEqual(serving.percentile([4, 1, 3, 2], 50), 2)
-        self.assertEqual(serving.percentile(range(1, 101), 99), 99)
-        self.assertEqual(serving.percentile([7], 99), 7)
-
     def test_requests_are_mixed_and_the_same_every_time(self):
-        found = serving.requests(32)
-        self.assertEqual(found, serving.requests(32))
+        found = load.requests(32)
+        self.assertEqual(found, load.requests(32))
         self.assertGreater(len({len(prompt.split()) for prompt, _ in found}), 3)
         self.assertGreater(len({tokens for _, tokens in found}), 2)
 
-    def test_events_survive_any_cut_into_chunks(self):
-        stream = (b'data: {"choices": [{"text": "a"}]}\n\ndata: {"choices": [{"text": "b"}]}\n\n'
-                  b'data: {"choices": [], "usage": {"completion_tokens": 9}}\n\ndata: [DONE]\n\n')
+    def test_the_file_of_a_load_has_its_requests(self):
+        lines = [json.loads(line) for line in load.dataset(5).splitlines()]
+        self.assertEqual([(line["prompt"], line["output_len"]) for line in lines],
+                         load.requests(5))
 
-        async def read(size):
-            reader = asyncio.StreamReader()
-            for at in range(0, len(stream), size):
-                chunk = stream[at:at + size]
-                reader.feed_data(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-            reader.feed_data(b"0\r\n\r\n")
-            return [event async for _, event in serving.events(reader)]
-
-        for size in (1, 7, 40, 1000):
-            found = asyncio.run(read(size))
-            self.assertEqual([event["choices"][0]["text"] for event in found[:2]], ["a", "b"])
-            self.assertEqual(found[2]["usage"]["completion_tokens"], 9)
-            self.assertEqual(len(found), 3)
-
-    def test_the_summary_counts_all_tokens_over_the_whole_time(self):
-        found = serving.summary(2.0, [(0.1, [0.01, 0.03], 3), (0.3, [0.02], 2)])
-        self.assertEqual(found["serving"], 2.5)
-        self.assertAlmostEqual(found["ttft p50"], 100)
-        self.assertAlmostEqual(found["ttft p99"], 300)
-        self.assertAlmostEqual(found["itl p50"], 20)
+    def test_our_client_gives_rates_and_times(self):
+        printed = sample("sluice_bench_serve.json")
+        raw = json.loads(printed)
+        found = load.summary(printed)
+        self.assertEqual(found["serving"], raw["output_throughput"])
+        self.assertEqual(found["itl p99"], raw["p99_itl_ms"])
+        self.assertEqual(set(found), {row.key for row in rows.all_rows() if row.group == "serving"})
+        with self.assertRaisesRegex(RuntimeError, "1 requests failed"):
+            load.summary(json.dumps({**raw, "failed": 1}))
 
 
 class Processes(unittest.TestCase):

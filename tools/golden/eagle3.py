@@ -177,7 +177,8 @@ def main():
     torch.set_num_threads(1)  # so that every run adds in the same order
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    shutil.rmtree(ROOT, ignore_errors=True)
+    for name in ("target", "eagle3", "eagle3_own"):
+        shutil.rmtree(os.path.join(ROOT, name), ignore_errors=True)
     target = os.path.join(ROOT, "target")
     os.makedirs(target)
     config = transformers.LlamaConfig(**{**BASE, "num_hidden_layers": 4, "intermediate_size": 64,

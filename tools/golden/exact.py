@@ -23,6 +23,8 @@ FLOAT32 = torch.float32
 # What transformers holds under another name than the checkpoint has.
 RENAMED = {"block_sparse_moe.gate": "mlp.gate",
            "block_sparse_moe.e_score": "mlp.e_score",
+           "embed_out.": "lm_head.",
+           "moe_statics.e_score": "gate.moe_statics.e_score",
            "block_sparse_moe.router.layer": "block_sparse_moe.router",
            "block_sparse_moe.input_linear.weight": "block_sparse_moe.experts.gate_up_proj",
            "block_sparse_moe.output_linear.weight": "block_sparse_moe.experts.down_proj"}
@@ -30,6 +32,7 @@ RENAMED = {"block_sparse_moe.gate": "mlp.gate",
 torch.set_default_dtype(torch.float64)
 torch.float32 = torch.float = torch.float64
 torch.Tensor.float = torch.Tensor.double
+import llama_forms  # noqa: E402
 from fp8 import dequantized  # noqa: E402
 import transformers  # noqa: E402  it keeps types in tables: float32 has to be float64 before
 
@@ -64,12 +67,26 @@ def stacked(weights):
     return rest
 
 
+def exact_of_form(folder, config, ids):
+    """Of a model that transformers has under another name."""
+    model = llama_forms.reference(config).double().eval()
+    model.load_state_dict(llama_forms.from_published(load_weights(folder), config))
+    options = llama_forms.options_of(config, ids.shape[1], torch.float64)
+    with torch.no_grad():
+        return torch.log_softmax(model(input_ids=ids, **options).logits, dim=-1)[0]
+
+
 def exact_log_probs(folder, ids):
     with open(os.path.join(folder, "config.json")) as file:
-        mimo = json.load(file)["model_type"] == "mimo"  # Qwen2, beside heads
+        stored = json.load(file)
+    if os.path.basename(folder) in llama_forms.FORMS:
+        return exact_of_form(folder, stored, ids)
+    mimo = stored["model_type"] == "mimo"  # Qwen2, beside heads
     read = transformers.Qwen2Config if mimo else transformers.AutoConfig
     config = read.from_pretrained(folder)
     config._attn_implementation = config._experts_implementation = "eager"
+    if stored["model_type"] == "falcon" and stored["alibi"]:
+        config._attn_implementation = "sdpa"  # as in tools/golden/models.py
     config.dtype = torch.float64
     config.quantization_config = None  # the weights are what it makes of them
     model = transformers.AutoModelForCausalLM.from_config(config).double().eval()

@@ -13,10 +13,13 @@ import numpy
 
 BLOCKS = 4
 NAMES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K",
-         "Q6_K", "IQ4_NL", "MXFP4"]
+         "Q6_K", "IQ4_NL", "MXFP4", "IQ4_XS", "IQ3_XXS", "IQ3_S", "IQ2_XXS", "IQ2_XS", "IQ2_S",
+         "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0", "NVFP4"]
 # Byte offsets of the F16 scales of a block, kept finite.
 SCALES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q2_K": [80, 82],
-          "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0]}
+          "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0],
+          "IQ4_XS": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0],
+          "IQ1_S": [0], "TQ1_0": [52], "TQ2_0": [64]}
 
 
 def random_blocks(name, random):
@@ -34,6 +37,14 @@ def random_blocks(name, random):
         data[:, 1] &= 0xBF
     if name == "MXFP4":
         data[:, 0] = [0, 1, 127, 250]
+    if name == "IQ1_M":  # its F16 scale is the upper halves of every second byte from the 49th on
+        scales = random.normal(0, 0.05, size=count).astype(numpy.float16).view(numpy.uint16)
+        for i in range(4):
+            nibble = (scales >> 4 * i & 15).astype(numpy.uint8)
+            data[:, 49 + 2 * i] = data[:, 49 + 2 * i] & 15 | nibble << 4
+    if name == "NVFP4":  # scales have no sign; the one that stands for no number is 0
+        data[:, :4] &= 127
+        data[0, 0] = 127
     return kind, data
 
 

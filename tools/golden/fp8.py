@@ -4,6 +4,7 @@
 returns the tensors to store in their place; it adds "quantization_config" to `config`. Activations
 are not quantized: the expected log-probs are those of the stored weights. Kinds:
   fp8_block   of DeepSeek and Qwen3: "weight_scale_inv" in BF16 for blocks of 128 by 128
+  fp8_e8m0    of DeepSeek V3.1: the same with powers of two, which BF16 can be multiplied by exactly
   fp8_static  of AutoFP8: one "weight_scale" and one "input_scale" for each matrix
   ct_channel  of llm-compressor: "weight_scale" for each row; the package compressed-tensors computes
               scales and codes and writes the config, and must read the same matrices from them
@@ -24,13 +25,15 @@ def spread(scale, rows, columns):
     return scale[:rows, :columns]
 
 
-def blocks(weight):
+def blocks(weight, powers=False):
     rows, columns = weight.shape
     high, wide = -(-rows // BLOCK), -(-columns // BLOCK)
     padded = torch.zeros(high * BLOCK, wide * BLOCK)
     padded[:rows, :columns] = weight.abs()
     largest = padded.view(high, BLOCK, wide, BLOCK).amax(dim=(1, 3))
     scale = (largest / LARGEST).bfloat16()
+    if powers:
+        scale = (largest / LARGEST).log2().ceil().exp2().bfloat16()
     factor = spread(scale.float(), rows, columns)
     code = to_f8(weight, factor)
     return {"weight": code, "weight_scale_inv": scale}, code.float() * factor
@@ -58,6 +61,8 @@ def channel(weight):
 
 
 def config_of(kind):
+    if kind == "fp8_e8m0":
+        return {**config_of("fp8_block"), "scale_fmt": "ue8m0"}
     if kind == "fp8_block":
         return {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
                 "weight_block_size": [BLOCK, BLOCK], "modules_to_not_convert": ["lm_head"]}
@@ -74,7 +79,7 @@ def config_of(kind):
 
 def quantize(kind, model, config):
     stored = {}
-    split = {"fp8_block": blocks, "fp8_static": static, "ct_channel": channel}[kind]
+    split = {"fp8_block": blocks, "fp8_e8m0": lambda weight: blocks(weight, True), "fp8_static": static, "ct_channel": channel}[kind]
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2 and "proj" in name:
             tensors, meant = split(parameter.data)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Seeds for gguf_fuzz and hf_config_fuzz, from the golden models.
+"""Seeds for gguf_fuzz, hf_config_fuzz and quantized_matrix_fuzz, from the golden models.
 
 Usage: python tools/golden/fuzz_seeds.py     (needs the standard library alone)
 
-Writes tests/fuzz/gguf/ and tests/fuzz/hf_config/; tests/fuzz/README.md tells what is in there.
+Writes tests/fuzz/gguf/, tests/fuzz/hf_config/ and tests/fuzz/quantized_matrix/; tests/fuzz/README.md tells what is in there.
 """
 import os
 import struct
@@ -14,7 +14,17 @@ GGUF = ["llama", "llama_yarn", "llama_llama3", "qwen2", "qwen3", "gemma2", "gemm
 CONFIGS = ["llama", "llama_dynamic", "llama_f8", "llama_llama3", "llama_yarn_options", "mistral",
            "qwen2_window", "qwen3", "qwen3_fp8_block", "llama_ct_channel", "gemma2", "gemma3",
            "phi3_long", "smollm3", "granite", "exaone4", "phi2", "qwen2_moe", "glm4_moe"]
+QUANTIZED = ["awq", "gptq_act", "ct_w4a16_asym", "ct_nvfp4", "ct_w8a8", "nvfp4"]
 SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+# As quantized_matrix_fuzz.cc reads bytes: 32 rows and 128 columns, no GGUF file, a size that no tensor
+# has; then tensors: ending, format, rank, places of sizes, first byte and step.
+HEAD = [31, 127, 1, 3]
+MATRICES = {
+    "awq": HEAD + [1, 5, 2, 1, 2, 7, 9, 2, 5, 2, 6, 2, 3, 5, 3, 1, 2, 6, 0, 60, 0],
+    "gptq": HEAD + [1, 5, 2, 3, 0, 7, 9, 2, 5, 2, 6, 2, 3, 5, 3, 1, 2, 6, 0, 60, 0],
+    "nvfp4": HEAD + [0, 6, 2, 0, 5, 7, 9, 6, 3, 2, 0, 4, 48, 0, 9, 2, 1, 8, 60, 0],
+    "int8": HEAD + [0, 4, 2, 0, 1, 7, 9, 6, 2, 2, 0, 8, 60, 0],
+}
 STRING, ARRAY, MXFP4 = 8, 9, 39
 # Vocabularies and merges are left out: mutations would mostly hit them.
 KEY_BYTES_MAX = 1024
@@ -85,6 +95,11 @@ def write(folder, name, data):
 
 for name in GGUF:
     write("gguf", f"{name}.gguf", small_gguf(read("golden", "gguf", f"{name}-F32.gguf")))
+for name in QUANTIZED:
+    folder = ("golden", "int4", name)
+    write("hf_config", f"int4_{name}", read(*folder, "config.json") + b"\0")
+for name, seed in MATRICES.items():
+    write("quantized_matrix", name, bytes(seed))
 for name in CONFIGS:
     folder = ("golden", "models", name)
     write("hf_config", name, read(*folder, "config.json") + b"\0"

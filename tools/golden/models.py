@@ -42,12 +42,19 @@ LONG_FACTORS = dict(short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
 FP8 = dict(hidden_size=160, intermediate_size=288, head_dim=32, num_hidden_layers=2)
 
 BF16 = dict(dtype="bfloat16")
+# What all models have; others than those of Llama's form know none of the other keys. Small, since
+# what is new in them shows in few numbers.
+BARE = dict(vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+SMALL = dict(dtype="bfloat16", tokens=24)
+SMALL_BARE = dict(SMALL, base=BARE)
+NARROW = dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1)
 HALF = rope("default", partial_rotary_factor=0.5)
 
 # name -> (configuration class, its options, options of the fixture). Options of the fixture:
 #   decode_from: tokens of the first prefill of the decode check (default 1). LongRoPE picks its
 #     factors by the length of the call, so the check stays on one side of the original context.
 #   decode: False where transformers itself has no consistent decode (dynamic NTK).
+#   attention: where "eager" is wrong in transformers: it adds Falcon's ALiBi twice.
 #   tokens: prompt length; dtype: of the stored matrices; shard: bytes a file; full_bytes: tokenizer
 CASES = {
     "llama": ("Llama", dict(vocab_size=320), dict(full_bytes=True)),
@@ -180,7 +187,99 @@ CASES = {
         head_dim=32, intermediate_size=48, num_local_experts=6, num_experts_per_tok=2,
         rope_parameters=HALF), BF16),
     "mixtral": ("Mixtral", dict(num_local_experts=4, num_experts_per_tok=2), dict(dtype="float16")),
+    "gpt_oss": ("GptOss", dict(
+        num_hidden_layers=3, head_dim=16, intermediate_size=32, num_local_experts=5,
+        num_experts_per_tok=2, sliding_window=16, attention_bias=True, rope_parameters=rope(
+            "yarn", 150000.0, factor=8.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+            original_max_position_embeddings=32)), BF16),
+    "deepseek_v2": ("DeepseekV2", dict(
+        num_hidden_layers=3, num_key_value_heads=4, intermediate_size=64, q_lora_rank=None,
+        kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=32,
+        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=2,
+        first_k_dense_replace=1, topk_method="group_limited_greedy", n_group=4, topk_group=2,
+        routed_scaling_factor=2.0, rope_parameters=rope(
+            "yarn", factor=8.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0,
+            mscale=0.7, mscale_all_dim=0.7)), BF16),
+    "deepseek_v2_greedy": ("DeepseekV2", dict(
+        num_attention_heads=2, intermediate_size=64, q_lora_rank=24,
+        kv_lora_rank=48, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=16,
+        n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=32, n_shared_experts=1,
+        first_k_dense_replace=0, n_group=1, topk_group=1), BF16),
+    "deepseek_v3": ("DeepseekV3", dict(
+        num_hidden_layers=3, num_key_value_heads=4, intermediate_size=64, q_lora_rank=48,
+        kv_lora_rank=32, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=16,
+        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=1,
+        first_k_dense_replace=1, n_group=4, topk_group=2, routed_scaling_factor=1.8,
+        norm_topk_prob=True, rope_parameters=rope(
+            "yarn", factor=8.0, original_max_position_embeddings=32, mscale=1.0,
+            mscale_all_dim=1.0)), BF16),
+    "glm4_moe_lite": ("Glm4MoeLite", dict(
+        num_key_value_heads=4, intermediate_size=64, q_lora_rank=24, kv_lora_rank=32,
+        qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=32, n_shared_experts=1,
+        routed_scaling_factor=1.8, mlp_layer_types=["sparse", "dense"]), BF16),
+    "youtu": ("Youtu", dict(
+        num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=48, qk_nope_head_dim=16,
+        qk_rope_head_dim=32, v_head_dim=16, tie_word_embeddings=True), BF16),
+    "dots1": ("Dots1", dict(
+        head_dim=32, intermediate_size=64, n_routed_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=32, n_shared_experts=2, first_k_dense_replace=1, norm_topk_prob=True,
+        routed_scaling_factor=1.5), BF16),
+    "qwen3_5": ("Qwen3_5Text", dict(
+        num_hidden_layers=4, head_dim=32, linear_num_key_heads=2, linear_num_value_heads=4,
+        linear_key_head_dim=16, linear_value_head_dim=24, intermediate_size=64,
+        layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+        rope_parameters=rope("default", 1000000.0, partial_rotary_factor=0.25)), BF16),
+    "llama4": ("Llama4Text", dict(
+        NARROW, num_hidden_layers=4, head_dim=16, intermediate_size=16, intermediate_size_mlp=48,
+        num_local_experts=3, num_experts_per_tok=1, interleave_moe_layer_step=2,
+        attention_chunk_size=10, floor_scale=6, attn_scale=0.5), SMALL),
+    "llama4_pairs": ("Llama4Text", dict(
+        NARROW, head_dim=16, intermediate_size=16, intermediate_size_mlp=48, num_local_experts=3,
+        num_experts_per_tok=2, use_qk_norm=False, attn_temperature_tuning=False,
+        no_rope_layers=[0, 1], attention_chunk_size=8), SMALL),
+    "hunyuan": ("HunYuanDenseV1", dict(
+        NARROW, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        rope_parameters=rope("dynamic", alpha=50.0, factor=1.0)), SMALL),
+    "hunyuan_moe": ("HunYuanMoEV1", dict(
+        NARROW, head_dim=16, num_experts=4, moe_topk=[2, 2], intermediate_size=16,
+        moe_intermediate_size=[16, 16], num_shared_expert=[1, 1],
+        rope_parameters=rope("default")), SMALL),
+    "ernie4_5_moe": ("Ernie4_5_Moe", dict(
+        NARROW, num_hidden_layers=3, moe_num_experts=5, moe_k=2, moe_intermediate_size=16,
+        moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=2), SMALL),
+    "gpt2": ("GPT2LMHead", dict(n_embd=32, n_head=2, n_layer=2, n_positions=40,
+                                layer_norm_epsilon=1e-3), SMALL_BARE),
+    "gpt_neox": ("GPTNeoX", dict(
+        hidden_size=32, num_attention_heads=2, num_hidden_layers=2, intermediate_size=64,
+        max_position_embeddings=128, layer_norm_eps=1e-3, rope_parameters=rope(
+            "default", 1000.0, partial_rotary_factor=0.25)), SMALL_BARE),
+    "gpt_neox_serial": ("GPTNeoX", dict(
+        hidden_size=32, num_attention_heads=2, num_hidden_layers=2, intermediate_size=64,
+        max_position_embeddings=128, use_parallel_residual=False, hidden_act="gelu_new",
+        attention_bias=False, rope_parameters=rope("default", partial_rotary_factor=0.5)),
+        SMALL_BARE),
+    "falcon": ("Falcon", dict(hidden_size=32, num_attention_heads=2, num_hidden_layers=2,
+                              layer_norm_epsilon=1e-3), SMALL_BARE),
+    "falcon_grouped": ("Falcon", dict(
+        hidden_size=32, num_attention_heads=4, num_kv_heads=2, num_hidden_layers=2,
+        new_decoder_architecture=True, tie_word_embeddings=False), SMALL_BARE),
+    "falcon_alibi": ("Falcon", dict(
+        hidden_size=48, num_attention_heads=3, num_hidden_layers=2, ffn_hidden_size=64, alibi=True,
+        multi_query=False, parallel_attn=False, bias=True), dict(SMALL_BARE, attention="sdpa")),
+    "bloom": ("Bloom", dict(hidden_size=32, n_head=2, n_layer=2, layer_norm_epsilon=1e-3),
+              SMALL_BARE),
+    "mpt": ("Mpt", dict(d_model=48, n_heads=3, n_layers=1, max_seq_len=256), SMALL_BARE),
+    "deepseek_v3_fp8_e8m0": ("DeepseekV3", dict(
+        num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, q_lora_rank=None,
+        kv_lora_rank=160, qk_nope_head_dim=128, qk_rope_head_dim=32, v_head_dim=128,
+        n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, n_shared_experts=1,
+        first_k_dense_replace=0, n_group=1, topk_group=1, norm_topk_prob=True),
+        dict(dtype="fp8_e8m0")),
 }
+
+
+EMBEDDINGS = ("embed_tokens", "embed_in", "word_embeddings.", "wte")
 
 
 def randomize(model, seed):
@@ -188,15 +287,20 @@ def randomize(model, seed):
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
-        if "norm" in name and not name.endswith("bias"):
+        if ("norm" in name or ".ln_" in name) and not name.endswith("bias"):
             kind = type(model).__name__
-            adds_one = "Gemma" in kind or "Nemotron" in kind or ("Qwen3Next" in kind and "linear_attn" not in name)
+            adds_one = "Gemma" in kind or "Nemotron" in kind or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
+                                                                "linear_attn" not in name)
             value = (0.0 if adds_one else 1.0) + 0.25 * noise
         elif name.endswith("A_log"):
             value = noise - 3.0  # states that last for dozens of tokens, and some that don't
+        elif name.endswith("gate_up_proj_bias"):
+            value = 4.0 * noise  # some beyond the clamp
+        elif name.endswith("sinks"):
+            value = 2.0 * noise
         elif name.endswith("bias"):
             value = 0.3 * noise
-        elif "embed_tokens" in name:
+        elif any(part in name for part in EMBEDDINGS):
             value = (0.2 if model.config.tie_word_embeddings else 1.0) * noise
         else:
             value = 1.3 * noise / parameter.shape[-1] ** 0.5
@@ -230,7 +334,8 @@ def check_float64(model, ids, expected):
 def check_old_config(model, old, ids, expected):
     """transformers reads its own older configs: the hand-made one must mean the same."""
     again = type(model)(type(model.config)(**old)).float().eval()
-    again.config._attn_implementation = again.config._experts_implementation = "eager"
+    again.config._experts_implementation = "eager"
+    again.config._attn_implementation = model.config._attn_implementation
     again.load_state_dict(model.state_dict())
     difference = (log_probs(again, ids) - expected).abs().max().item()
     assert difference < TOLERANCE, f"the transformers 4 config gives another model: {difference}"
@@ -276,10 +381,16 @@ def generate(name, seed):
     folder = os.path.join(ROOT, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    config = getattr(transformers, kind + "Config")(**{**BASE, **options})
-    config._attn_implementation = config._experts_implementation = "eager"
-    model_class = "Gemma3" if kind == "Gemma3Text" else kind
-    model = getattr(transformers, model_class + "ForCausalLM")(config).float().eval()
+    base = fixture.get("base", BASE)
+    config = getattr(transformers, kind.removesuffix("LMHead") + "Config")(**{**base, **options})
+    config._experts_implementation = "eager"
+    config._attn_implementation = fixture.get("attention", "eager")
+    model_class = kind.removesuffix("Text")
+    if not kind.endswith("LMHead"):
+        model_class += "ForCausalLM"
+    else:
+        model_class += "Model"
+    model = getattr(transformers, model_class)(config).float().eval()
     randomize(model, seed)
     store_weights(model, folder, fixture.get("dtype", "float32"), fixture.get("shard", "2MB"))
     tokens = fixture.get("tokens", TOKENS)

@@ -15,7 +15,9 @@ def config_of_transformers4(new):
     old["torch_dtype"] = new.get("dtype", "float32")
     old["transformers_version"] = "4.48.0"
     kind = new["model_type"]
-    parameters = new["rope_parameters"]
+    parameters = new.get("rope_parameters")
+    if parameters is None:
+        return old
     if kind == "gemma3_text":
         old["rope_theta"] = parameters["full_attention"]["rope_theta"]
         old["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
@@ -25,7 +27,10 @@ def config_of_transformers4(new):
         return old
     old["rope_theta"] = parameters["rope_theta"]
     old["rope_scaling"] = old_rope(parameters)
-    if "partial_rotary_factor" in parameters:
+    if kind == "gpt_neox":
+        old["rotary_emb_base"] = old.pop("rope_theta")
+        old["rotary_pct"] = parameters["partial_rotary_factor"]
+    elif "partial_rotary_factor" in parameters:
         old["partial_rotary_factor"] = parameters["partial_rotary_factor"]
     if kind == "phi3" and old["rope_scaling"]:
         # Phi-3 spells the kind `type` and keeps the original context beside it.
@@ -38,7 +43,7 @@ def config_of_transformers4(new):
         old["sliding_window_pattern"] = new["layer_types"].index("full_attention") + 1
     if kind == "exaone4" and new["sliding_window"] is None:
         old["layer_types"] = new["layer_types"]
-    if kind == "qwen3_next":
+    if kind in ("qwen3_next", "qwen3_5_text"):
         old["full_attention_interval"] = new["layer_types"].index("full_attention") + 1
     if kind == "qwen2" and not new.get("use_sliding_window"):
         old["sliding_window"] = 4096  # written even where it is not used

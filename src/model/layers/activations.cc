@@ -10,13 +10,14 @@ namespace {
 
 struct Widths {
   explicit Widths(const files::ModelConfig& config)
-      : q(int64_t{config.num_heads} * config.head_dim),
-        qkv(q + 2 * int64_t{config.num_kv_heads} * config.head_dim),
+      : head(config.latent.kv_rank > 0 ? config.latent.key_width() : config.head_dim),
+        q(config.num_heads * head),
+        qkv(q + 2 * config.num_kv_heads * head),
         gate(config.attention_gate ? q : 0),
         channels(config.linear.channels()),
         value(config.linear.value_width()),
         linear_in(channels + value + 2 * int64_t{config.linear.value_heads}) {}
-  int64_t q, qkv, gate;
+  int64_t head, q, qkv, gate;
   int64_t channels, value, linear_in;  // zeros where no layer has a state
 };
 
@@ -45,6 +46,30 @@ struct Layout {
   Activations a;
   size_t bytes = 0;  // for the most tokens and rows
 };
+
+// What latent attention has in the memory of qkv, which begins at `first`, and of q.
+template <class ByToken>
+void LayLatent(const files::ModelConfig& config, size_t first, size_t q, const ByToken& by_token,
+               Activations* a) {
+  const files::LatentConfig& latent = config.latent;
+  const int64_t heads = config.num_heads;
+  by_token(a->latent_query, by_token(a->latent_nope, q, heads * latent.nope_dim), latent.q_rank);
+  by_token(a->latent_out, first, heads * latent.kv_rank);
+  by_token(a->attended, q, heads * latent.value_dim);
+}
+
+// What products behind a pooling give in turn, in the memory that begins at `first`.
+template <class Place>
+void LayPooled(const files::ModelConfig& config, const ModelOptions& options, size_t first,
+               const Place& place, Activations* a) {
+  if (!config.pooling) return;
+  const int64_t rows = options.max_logits_rows;
+  int64_t widest = config.hidden_size;
+  for (const files::DenseConfig& dense : config.pooling->dense)
+    widest = std::max<int64_t>(widest, dense.out);
+  const size_t second = place(a->pooled[0], first, options.activation, rows, rows, widest);
+  place(a->pooled[1], second, options.activation, rows, rows, widest);
+}
 
 // Lays the activations out; a null `workspace` asks for the bytes alone.
 Layout Lay(const device::View* workspace, const files::ModelConfig& config,
@@ -75,10 +100,15 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const size_t first = std::max(by_token(a.branch, branch, hidden),
                                 place(a.last, branch, residual, rows, rows_max, hidden));
   place(a.last_normed, first, options.activation, rows, rows_max, hidden);
-  if (options.mtp_head) by_token(a.joined, normed, 2 * hidden);
+  if (options.mtp_heads > 0) by_token(a.joined, normed, 2 * hidden);
+  LayPooled(config, options, first, place, &a);
   const size_t q = by_token(a.qkv_gate, first, widths.qkv + widths.gate);
   const size_t after_q = by_token(a.q, q, widths.q);
-  by_token(a.attended, widths.gate > 0 ? after_q : first, widths.q);
+  if (config.latent.kv_rank > 0) {
+    LayLatent(config, first, q, by_token, &a);
+  } else {
+    by_token(a.attended, widths.gate > 0 ? after_q : first, widths.q);
+  }
   const size_t convolved = by_token(a.linear_in, first, widths.linear_in);
   by_token(a.recalled, by_token(a.convolved, convolved, widths.channels), widths.value);
   const int64_t inner = std::max(config.intermediate_size, config.experts.shared_width);

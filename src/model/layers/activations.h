@@ -17,7 +17,11 @@ struct Activations {
   // with the gate's behind them.
   ops::Tensor qkv, attention_gate;
   ops::Tensor qkv_gate;  // both; qkv alone where there is no gate
-  ops::Tensor q;         // [tokens, q_heads * head_dim], rotated
+  // Of latent attention, whose qkv and q have its wide rows: parts of queries that are not rotated
+  // [tokens, q_heads * nope], the latent that queries go through [tokens, rank], both in q's
+  // memory, and what it attended to in the latent space [tokens, q_heads * rank], in qkv's.
+  ops::Tensor latent_nope, latent_query, latent_out;
+  ops::Tensor q;  // [tokens, q_heads * head_dim], rotated
   // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then, unless there is a gate
   ops::Tensor attended;
   // Of a layer with a state, in the memory of qkv and q; columns of one matrix: what the
@@ -43,6 +47,9 @@ struct Activations {
   ops::Tensor last;  // [rows, hidden]: rows of the residual stream that need logits; in branch's
                      // memory, which is read no more by then
   ops::Tensor last_normed;  // [rows, hidden]; in the memory of qkv and gate_up, as are these
+  // Of a model that embeds, in the memory of qkv: what the products behind its pooling give in turn
+  // [rows that the most sequences have, widest of them].
+  ops::Tensor pooled[2];
   // [tokens, 2 * hidden], of a head that guesses tokens alone: normed hidden states, then normed
   // embeddings; in the memory of normed and branch, which are written later.
   ops::Tensor joined;

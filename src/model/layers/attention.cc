@@ -6,18 +6,10 @@
 namespace sluice::model::layers {
 namespace {
 
-ops::KvDesc KvDescOf(const batch::KvGroup& group) {
-  return {.dtype = group.dtype,
-          .kv_heads = group.kv_heads,
-          .k_head_dim = group.k_head_dim,
-          .v_head_dim = group.v_head_dim,
-          .kernel_block_tokens = group.kernel_block_tokens};
-}
-
-ops::RopeKv::Desc RopeDesc(const Binder& binder, const batch::KvGroup& group, int rotary_dims,
-                           bool interleaved) {
+ops::RopeKv::Desc RopeDesc(const Binder& binder, const batch::KvGroup& group, ops::RopeKvForm form,
+                           int rotary_dims, bool interleaved) {
   ops::RopeKv::Desc desc;
-  desc.form = ops::RopeKvForm::kPrefillQOut;
+  desc.form = form;
   desc.activation = binder.options.activation;
   desc.q_heads = binder.config.num_heads;
   desc.kv_heads = binder.config.num_kv_heads;
@@ -30,8 +22,16 @@ ops::RopeKv::Desc RopeDesc(const Binder& binder, const batch::KvGroup& group, in
 
 }  // namespace
 
+ops::KvDesc KvDescOf(const batch::KvGroup& group) {
+  return {.dtype = group.dtype,
+          .kv_heads = group.kv_heads,
+          .k_head_dim = group.k_head_dim,
+          .v_head_dim = group.v_head_dim,
+          .kernel_block_tokens = group.kernel_block_tokens};
+}
+
 ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const ModelOptions& options,
-                                   const batch::KvGroup& group) {
+                                   const batch::KvGroup& group, bool use_rope) {
   ops::Attention::Desc desc;
   desc.activation = options.activation;
   desc.q_heads = config.num_heads;
@@ -41,13 +41,22 @@ ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const Model
   desc.causal = !files::InfoOf(config.architecture).encoder;
   desc.soft_cap = config.attention_soft_cap;
   desc.window = group.window;
+  desc.chunked = group.window > 0 && config.chunked_window;
+  desc.alibi = !config.alibi_slopes.empty();
+  if (!use_rope) {
+    desc.growth_tokens = config.growth_tokens;
+    desc.growth_scale = config.growth_scale;
+  }
+  desc.sinks = config.attention_sinks;
+  desc.bias_buckets = config.bias_buckets;
   desc.kv = KvDescOf(group);
   return desc;
 }
 
 Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::KvGroup& group,
-                                  int group_index, const ops::Tensor& rope) {
+                                  int group_index, const AttentionTables& tables) {
   const files::ModelConfig& config = binder.config;
+  const ops::Tensor& rope = tables.rope;
   const std::string prefix = StrCat("layers.", layer, ".attention.");
   Attention attention;
   attention.layer_ = layer;
@@ -55,15 +64,27 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   attention.first_of_group_ = layer == group.layers.front();
   attention.qkv_ = FusedLinear::Make(binder, prefix + "qkv");
   attention.output_ = FusedLinear::Make(binder, prefix + "output");
-  SLUICE_RETURN_IF_ERROR(attention.BindNorms(binder, prefix));
+  if (config.attention_sinks) attention.sinks_ = binder.Get(prefix + "sinks")->tensor;
+  attention.slopes_ = tables.slopes;
+  if (config.bias_buckets > 0) attention.bias_ = binder.Get("attention_bias")->tensor;
+  const bool norms = config.qk_norm != files::QkNormKind::kNone &&
+                     (config.qk_norm != files::QkNormKind::kHeadPlain || !rope.empty());
+  if (norms) SLUICE_RETURN_IF_ERROR(attention.BindNorms(binder, prefix, tables.ones));
   const bool local = config.layers[layer].local_rope;
   const int rotary_dims = rope.empty() ? 0 : static_cast<int>(rope.dims[1]);
   const bool interleaved = local ? config.local_rope.interleaved : config.rope.interleaved;
+  const bool twice = config.qk_norm_behind_rope && !rope.empty();
+  if (twice) {
+    SLUICE_ASSIGN_OR_RETURN(attention.rotate_, binder.Bind<ops::RopeKv>(RopeDesc(
+                                                   binder, group, ops::RopeKvForm::kPrefillQkvOut,
+                                                   rotary_dims, interleaved)));
+  }
   SLUICE_ASSIGN_OR_RETURN(attention.rope_kv_, binder.Bind<ops::RopeKv>(RopeDesc(
-                                                  binder, group, rotary_dims, interleaved)));
+                                                  binder, group, ops::RopeKvForm::kPrefillQOut,
+                                                  twice ? 0 : rotary_dims, interleaved)));
   attention.rope_ = rope;
-  SLUICE_ASSIGN_OR_RETURN(attention.attention_, binder.Bind<ops::Attention>(
-                                                    AttentionDesc(config, binder.options, group)));
+  SLUICE_ASSIGN_OR_RETURN(attention.attention_, binder.Bind<ops::Attention>(AttentionDesc(
+                                                    config, binder.options, group, !rope.empty())));
   if (config.attention_gate) {
     ops::SigmoidGate::Desc desc;
     desc.activation = binder.options.activation;
@@ -73,13 +94,14 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   return attention;
 }
 
-Status Attention::BindNorms(const Binder& binder, const std::string& prefix) {
+Status Attention::BindNorms(const Binder& binder, const std::string& prefix,
+                            const ops::Tensor& ones) {
   const files::ModelConfig& config = binder.config;
   const DType activation = binder.options.activation;
-  if (config.qk_norm == files::QkNormKind::kNone) return OkStatus();
-  q_norm_ = binder.Get(prefix + "q_norm")->tensor;
-  k_norm_ = binder.Get(prefix + "k_norm")->tensor;
-  if (config.qk_norm == files::QkNormKind::kHead) {
+  const bool plain = config.qk_norm == files::QkNormKind::kHeadPlain;
+  q_norm_ = plain ? ones : binder.Get(prefix + "q_norm")->tensor;
+  k_norm_ = plain ? ones : binder.Get(prefix + "k_norm")->tensor;
+  if (config.qk_norm != files::QkNormKind::kWidth) {
     SLUICE_ASSIGN_OR_RETURN(qk_norm_, binder.Bind<ops::QkNorm>({.activation = activation,
                                                                 .q_heads = config.num_heads,
                                                                 .kv_heads = config.num_kv_heads,
@@ -112,6 +134,9 @@ Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
                              const Activations& a, const ops::Tensor& residual,
                              const ops::Tensor& out) const {
   SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv_gate));
+  // Where norms stand behind the rotation, K goes to the cache once more, normalized.
+  if (rotate_.bound())
+    SLUICE_RETURN_IF_ERROR(rotate_(*context.stream, RopeArgs(context, batch, a)));
   SLUICE_RETURN_IF_ERROR(Normalize(*context.stream, a));
   SLUICE_RETURN_IF_ERROR(Rotate(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Attend(context, batch, a));
@@ -121,15 +146,22 @@ Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
   return output_(*context.stream, a.attended, residual, out);
 }
 
-Status Attention::Rotate(ForwardContext& context, const DeviceBatch& batch,
-                         const Activations& a) const {
+ops::RopeKv::Args Attention::RopeArgs(ForwardContext& context, const DeviceBatch& batch,
+                                      const Activations& a) const {
   ops::RopeKv::Args args;
   args.qkv = a.qkv;
   args.positions = batch.positions;
   args.table = rope_;
   args.slots = batch.groups[group_].slots;
-  args.q_out = a.q;
   args.kv = context.kv[layer_];
+  return args;
+}
+
+Status Attention::Rotate(ForwardContext& context, const DeviceBatch& batch,
+                         const Activations& a) const {
+  ops::RopeKv::Args args = RopeArgs(context, batch, a);
+  if (rotate_.bound()) args.table = {};
+  args.q_out = a.q;
   SLUICE_RETURN_IF_ERROR(rope_kv_(*context.stream, args));
   if (context.observer == nullptr) return OkStatus();
   return context.observer->LayerWritten(layer_, group_);
@@ -143,6 +175,9 @@ Status Attention::Attend(ForwardContext& context, const DeviceBatch& batch,
   args.context = batch.context;
   args.block_table = batch.groups[group_].block_table;
   args.kv = context.kv[layer_];
+  args.sinks = sinks_;
+  args.slopes = slopes_;
+  args.bias = bias_;
   args.out = a.attended;
   if (!context.attention_plans.empty()) {
     args.plan = context.attention_plans[group_];

@@ -14,16 +14,24 @@
 
 namespace sluice::model::layers {
 
-// The op's descriptor for the layers of a group.
+// How ops see what the layers of a group keep.
+ops::KvDesc KvDescOf(const batch::KvGroup& group);
+// The op's descriptor for the layers of a group that rotate (`use_rope`), or for those that don't.
 ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const ModelOptions& options,
-                                   const batch::KvGroup& group);
+                                   const batch::KvGroup& group, bool use_rope);
+
+// What layers share that no checkpoint has.
+struct AttentionTables {
+  ops::Tensor rope;    // empty where the layer does not rotate
+  ops::Tensor slopes;  // F32 [heads], of ALiBi; empty where there is none
+  ops::Tensor ones;    // F32 [head_dim], where heads have a norm without weights
+};
 
 class Attention {
  public:
-  // `group`: the layer's group and its index. `rope`: the table; empty where the layer does not
-  // rotate.
+  // `group`: the layer's group and its index.
   static Result<Attention> Make(const Binder& binder, int layer, const batch::KvGroup& group,
-                                int group_index, const ops::Tensor& rope);
+                                int group_index, const AttentionTables& tables);
 
   // out = output matrix of the attention over a.normed (+ residual). Uses a.qkv_gate, a.q,
   // a.attended.
@@ -31,8 +39,10 @@ class Attention {
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
-  Status BindNorms(const Binder& binder, const std::string& prefix);
+  Status BindNorms(const Binder& binder, const std::string& prefix, const ops::Tensor& ones);
   Status Normalize(device::Stream& stream, const Activations& a) const;
+  ops::RopeKv::Args RopeArgs(ForwardContext& context, const DeviceBatch& batch,
+                             const Activations& a) const;
   Status Rotate(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   Status Attend(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
@@ -42,9 +52,12 @@ class Attention {
   ops::Bound<ops::QkNorm> qk_norm_;  // unbound: the model does not normalize each head
   ops::Bound<ops::Norm> all_q_norm_, all_k_norm_;  // unbound: nor all heads together
   ops::Tensor q_norm_, k_norm_;
+  ops::Bound<ops::RopeKv> rotate_;  // before the norms; unbound: rope_kv_ rotates
   ops::Bound<ops::RopeKv> rope_kv_;
   ops::Tensor rope_;
   ops::Bound<ops::Attention> attention_;
+  ops::Tensor sinks_, bias_;           // empty: the model has none
+  ops::Tensor slopes_;                 // empty: the model has no ALiBi
   ops::Bound<ops::SigmoidGate> gate_;  // unbound: the model has none
 };
 

@@ -9,25 +9,39 @@ namespace sluice::model::layers {
 Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
   const files::ModelConfig& config = model->config_;
-  const files::NormPlaces places = files::InfoOf(config.architecture).norm_places;
+  const files::ArchitectureInfo& info = files::InfoOf(config.architecture);
+  const files::NormPlaces places = info.norm_places;
   const bool before = places != files::NormPlaces::kAfter;
   const bool after = places != files::NormPlaces::kBefore;
   CHECK(!(after && config.parallel_residual),
         "blocks in parallel have no norm that adds the first");
+  CHECK(!(config.parallel_norms && config.experts.count > 0),
+        "experts keep what waits to be added in the same memory");
   const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
   SLUICE_ASSIGN_OR_RETURN(model->embedding_,
                           TokenEmbedding::Make(binder, binder.Get("embedding")->tensor));
+  if (config.embedding_norm) {
+    SLUICE_ASSIGN_OR_RETURN(model->embedding_norm_,
+                            Norm::Make(binder, "embedding_norm", Norm::Of::kStream));
+  }
   SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
+  SLUICE_RETURN_IF_ERROR(model->MakeHeadVectors());
   for (int i = 0; i < config.num_layers; ++i) {
     const auto name = [&](const char* norm, bool there) {
       return there ? StrCat("layers.", i, ".", norm) : "";
     };
-    SLUICE_ASSIGN_OR_RETURN(Norm norm, model->NormOfSum(binder, name("input_norm", before)));
+    const bool normed = i == 0 && config.embedding_norm && info.encoder;
+    SLUICE_ASSIGN_OR_RETURN(Norm norm,
+                            model->NormOfSum(binder, name("input_norm", before && !normed)));
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
                                            name("attention_post_norm", after)));
     norm = Norm();
-    if (!config.parallel_residual) {
+    if (config.parallel_norms) {
+      model->blocks_.back().waits = true;
+      SLUICE_ASSIGN_OR_RETURN(norm,
+                              Norm::Make(binder, name("mlp_norm", true), Norm::Of::kResidual));
+    } else if (!config.parallel_residual) {
       SLUICE_ASSIGN_OR_RETURN(norm, model->NormOfSum(binder, name("mlp_norm", before)));
     }
     SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
@@ -40,20 +54,22 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     }
     model->blocks_.back().ends_layer = true;
   }
-  model->adds_to_normed_ = files::InfoOf(config.architecture).encoder;
+  model->adds_to_normed_ = info.adds_to_normed;
+  model->branch_is_free_ =
+      !after && !config.parallel_norms && config.experts.shared_width == 0 && !config.pooling;
   SLUICE_RETURN_IF_ERROR(model->MakeEnd(binder));
-  if (model->options_.mtp_head) {
-    const int group = model->group_of(config.num_layers);
-    SLUICE_ASSIGN_OR_RETURN(
-        model->mtp_head_, MtpHead::Make(binder, model->groups_[group], group, model->rope_.tensor(),
-                                        model->embedding_));
+  for (int head = 0; head < model->options_.mtp_heads; ++head) {
+    const int layer = config.num_layers + head, group = model->group_of(layer);
+    SLUICE_ASSIGN_OR_RETURN(model->mtp_heads_.emplace_back(),
+                            MtpHead::Make(binder, layer, model->groups_[group], group,
+                                          model->rope_.tensor(), model->embedding_));
   }
   return std::unique_ptr<Model>(std::move(model));
 }
 
 Status Decoder::MakeEnd(const Binder& binder) {
   // A head of logits norms the rows that it needs, where nothing is to be added first.
-  const bool all_rows = blocks_.back().after.bound() || config_.pooling;
+  const bool all_rows = blocks_.back().after.bound() || config_.parallel_norms || config_.pooling;
   if (all_rows) {
     SLUICE_ASSIGN_OR_RETURN(final_norm_, NormOfSum(binder, "final_norm"));
   }
@@ -83,6 +99,17 @@ Status Decoder::MakeRopeTables() {
   return OkStatus();
 }
 
+Status Decoder::MakeHeadVectors() {
+  if (!config_.alibi_slopes.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(slopes_, HeadVector::Make(device_, config_.alibi_slopes));
+  }
+  if (config_.qk_norm == files::QkNormKind::kHeadPlain) {
+    const std::vector<float> ones(static_cast<size_t>(config_.head_dim), 1.0f);
+    SLUICE_ASSIGN_OR_RETURN(ones_, HeadVector::Make(device_, ones));
+  }
+  return OkStatus();
+}
+
 Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const {
   const files::LayerConfig& config = config_.layers[layer];
   const int index = group_of(layer);
@@ -93,8 +120,14 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
   }
   ops::Tensor rope;
   if (config.use_rope) rope = config.local_rope ? local_rope_.tensor() : rope_.tensor();
+  if (config_.latent.kv_rank > 0) {
+    SLUICE_ASSIGN_OR_RETURN(LatentAttention latent,
+                            LatentAttention::Make(binder, layer, groups_[index], index, rope));
+    return Body(std::move(latent));
+  }
   SLUICE_ASSIGN_OR_RETURN(Attention attention,
-                          Attention::Make(binder, layer, groups_[index], index, rope));
+                          Attention::Make(binder, layer, groups_[index], index,
+                                          {rope, slopes_.tensor(), ones_.tensor()}));
   return Body(std::move(attention));
 }
 
@@ -130,7 +163,7 @@ Status Decoder::AddBlock(const Binder& binder, Norm before, Body body, const std
 }
 
 Result<Norm> Decoder::NormOfSum(const Binder& binder, const std::string& name) const {
-  const bool added = blocks_.empty() || !blocks_.back().after.bound();
+  const bool added = blocks_.empty() || !(blocks_.back().after.bound() || config_.parallel_norms);
   return Norm::Make(binder, name, added ? Norm::Of::kResidual : Norm::Of::kSum);
 }
 
@@ -142,15 +175,19 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
       Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
   if (!outputs.hidden.empty()) a.hidden = outputs.hidden;
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
+  if (embedding_norm_.bound()) SLUICE_RETURN_IF_ERROR(embedding_norm_(stream, a));
   const ops::Tensor home = a.hidden;
+  const bool takes_turns = branch_is_free_ && a.branch.dtype == home.dtype;
   std::span<const int> wanted = outputs.layers;
   int layer = 0;
   for (const Block& block : blocks_) {
     if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
-    const bool adds = !block.after.bound();
+    const bool adds = !block.after.bound() && !block.waits;
     // Where hidden states of a layer are wanted its last block leaves them, and the block behind
-    // reads them there.
+    // reads them there. Else blocks take turns with branch's memory where they may: products that
+    // don't write what they add are faster on some devices.
     ops::Tensor sum = home;
+    if (takes_turns && a.hidden.data == home.data && &block != &blocks_.back()) sum = a.branch;
     if (block.ends_layer && !wanted.empty() && layer == wanted.front()) {
       CHECK(adds, "hidden states of a layer with a norm behind it");
       const size_t number = outputs.layers.size() - wanted.size();
@@ -166,7 +203,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
         block.body));
     if (adds) a.hidden = sum;
     if (block.ends_layer) ++layer;
-    if (!adds) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
+    if (block.after.bound()) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
   }
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));
   if (config_.pooling) return pooling_(stream, batch, a, outputs.vectors);
@@ -174,12 +211,12 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
 }
 
 Status Decoder::Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,
-                      const DraftOutputs& outputs) const {
-  CHECK(mtp_head_ != nullptr, "the model was loaded without its head");
+                      const DraftOutputs& outputs, int head) const {
+  CHECK(head >= 0 && head < options_.mtp_heads, "head ", head, " of ", options_.mtp_heads);
   if (batch.tokens() == 0) return OkStatus();
   Activations a =
       Activations::Slice(context.workspace, config_, options_, batch.tokens(), batch.rows());
-  return (*mtp_head_)(context, batch, hidden, &a, outputs);
+  return (*mtp_heads_[static_cast<size_t>(head)])(context, batch, hidden, &a, outputs);
 }
 
 }  // namespace sluice::model::layers

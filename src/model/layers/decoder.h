@@ -11,6 +11,8 @@
 #include "model/layers/attention.h"
 #include "model/layers/expert_mlp.h"
 #include "model/layers/gated_delta_net.h"
+#include "model/layers/head_vector.h"
+#include "model/layers/latent_attention.h"
 #include "model/layers/mlp.h"
 #include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
@@ -29,10 +31,11 @@ class Decoder : public Model {
   Status Forward(ForwardContext& context, const DeviceBatch& batch,
                  const Outputs& outputs) const override;
   Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,
-               const DraftOutputs& outputs) const override;
+               const DraftOutputs& outputs, int head) const override;
 
  private:
-  using Body = std::variant<Attention, GatedDeltaNet, Mlp, ExpertMlp, SharedExpert>;
+  using Body =
+      std::variant<Attention, LatentAttention, GatedDeltaNet, Mlp, ExpertMlp, SharedExpert>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
@@ -40,11 +43,14 @@ class Decoder : public Model {
     // Of what the body gives, which the norm that comes next then adds to the residual stream.
     // Unbound: the body's last product adds it.
     Norm after;
+    // What the body gives is left for the first norm of the layer that comes next to add.
+    bool waits = false;
     bool ends_layer = false;
   };
 
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
   Status MakeRopeTables();
+  Status MakeHeadVectors();
   // What stands behind the last block.
   Status MakeEnd(const Binder& binder);
   Result<Body> MakeMixer(const Binder& binder, int layer) const;
@@ -52,18 +58,21 @@ class Decoder : public Model {
   Result<Body> MakeSharedExpert(const Binder& binder, int layer) const;
   // Appends a block. `after` names the norm of what it gives; empty: it has none.
   Status AddBlock(const Binder& binder, Norm before, Body body, const std::string& after);
-  // The norm `name` (empty: only the sum) of the residual stream, to which the last block's output
-  // is added first where the block has not done it.
+  // The norm `name` (empty: only the sum) of the residual stream, to which what blocks have not
+  // added is added first.
   Result<Norm> NormOfSum(const Binder& binder, const std::string& name) const;
 
   TokenEmbedding embedding_;
+  Norm embedding_norm_;          // unbound: the model has none
   RopeTable rope_, local_rope_;  // the second is empty unless a layer uses it
+  HeadVector slopes_, ones_;     // AttentionTables; empty unless the model has them
   std::vector<Block> blocks_;
-  bool adds_to_normed_ = false;        // what the blocks' last products add to is what norms give
-  Norm final_norm_;                    // unbound: the head has it
-  LogitsHead head_;                    // of a model that generates
-  Pooling pooling_;                    // of one that embeds
-  std::unique_ptr<MtpHead> mtp_head_;  // null unless options_.mtp_head
+  bool adds_to_normed_ = false;  // what the blocks' last products add to is what norms give
+  bool branch_is_free_ = false;  // no block or pooling uses Activations::branch
+  Norm final_norm_;              // unbound: the head has it
+  LogitsHead head_;              // of a model that generates
+  Pooling pooling_;              // of one that embeds
+  std::vector<std::unique_ptr<MtpHead>> mtp_heads_;  // options_.mtp_heads
 };
 
 }  // namespace sluice::model::layers

@@ -1,370 +1,27 @@
 #include "model/layers/decoder_params.h"
 
-#include <string>
-#include <string_view>
-#include <utility>
-
-#include "base/str_cat.h"
-#include "files/architectures.h"
+#include "model/layers/param_list.h"
 
 namespace sluice::model::layers {
 namespace {
-
-using weights::ParamRole;
-using weights::ParamSpec;
-
-// Collects the ParamSpecs in the spelling that Hugging Face checkpoints and GGUF files share, one
-// call for each thing that a decoder has; names given here are ours. Where architectures differ in
-// spelling, their row in files/architectures.cc says so.
-class ParamList {
- public:
-  explicit ParamList(const files::ModelConfig& config)
-      : config_(config),
-        info_(files::InfoOf(config.architecture)),
-        names_(info_.hf_tensors),
-        prefixes_{{std::string(names_.decoder), ""}} {
-    // As sentence-transformers writes a model that embeds: without the model around the decoder.
-    if (config.pooling) prefixes_.push_back({"", ""});
-    if (info_.in_multimodal) {
-      // As old and new transformers write it.
-      prefixes_.push_back({"language_model.model.", "language_model."});
-      prefixes_.push_back({"model.language_model.", ""});
-    }
-  }
-
-  // Of a head of EAGLE-3's form, which stands alone in its checkpoint.
-  explicit ParamList(const files::EagleConfig& eagle)
-      : config_(eagle.layer),
-        info_(files::InfoOf(config_.architecture)),
-        names_(info_.hf_tensors),
-        prefixes_{{"", ""}, {"model.", ""}},
-        head_layer_("midlayer.") {}
-
-  void Embedding() {
-    AddTop("embedding", ParamRole::kEmbedding, config_.vocab_size, config_.hidden_size,
-           &Prefix::decoder, StrCat(names_.embedding, ".weight"), "token_embd.weight");
-  }
-
-  // The output matrix: the embedding itself where the checkpoint ties them, unless it is cut.
-  void Output() {
-    if (!config_.target_ids.empty()) {
-      OutputOf(static_cast<int64_t>(config_.target_ids.size()));
-      return;
-    }
-    const bool tied = config_.tied_embeddings;
-    ParamSpec& spec =
-        AddTop("output", ParamRole::kLinear, config_.vocab_size, config_.hidden_size,
-               tied ? &Prefix::decoder : &Prefix::output,
-               StrCat(tied ? names_.embedding : names_.logits, ".weight"), "output.weight");
-    // llama.cpp's files tie by leaving the output matrix out.
-    spec.gguf.push_back({{"token_embd.weight", spec.rows}});
-    spec.f32_out = true;  // the sampler's logits
-    spec.bias = config_.logits_bias;
-    if (!config_.logits_bias) return;
-    AddTop("output_bias", ParamRole::kBias, config_.vocab_size, 0, &Prefix::output,
-           StrCat(names_.logits, ".bias"), "output.bias");
-  }
-
-  // Logits are scaled by scaling what the output matrix reads.
-  void FinalNorm() {
-    ParamSpec& norm =
-        AddTop("final_norm", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
-               StrCat(names_.final_norm, ".weight"), "output_norm.weight");
-    norm.hugging_face_adds_one = info_.hf_norms_add_one;
-    norm.factor = config_.logit_scale;
-    if (info_.norm != files::ModelNorm::kLayer) return;
-    AddTop("final_norm_bias", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
-           StrCat(names_.final_norm, ".bias"), "output_norm.bias")
-        .factor = config_.logit_scale;
-  }
-
-  // A norm of the hidden state in layer `i`, with its bias where the architecture's have one.
-  void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf) {
-    const Pieces pieces = {{std::string(hugging_face), std::string(gguf), config_.hidden_size}};
-    AddNorm(i, name, pieces);
-    if (info_.norm != files::ModelNorm::kLayer) return;
-    Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
-  }
-
-  // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
-  // norms where the config has them. `columns`: of what it reads.
-  void Qkv(int i, int64_t columns) {
-    const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
-    const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
-    Pieces pieces = info_.qkv == files::QkvLayout::kStacked
-                        ? Pieces{Of(names_.qkv, "attn_qkv", q + 2 * kv)}
-                        : Pieces{Of(names_.q, "attn_q", q), Of(names_.k, "attn_k", kv),
-                                 Of(names_.v, "attn_v", kv)};
-    if (config_.attention_gate) {
-      // Head by head the query's rows, then the gate's.
-      const int64_t dim = config_.head_dim;
-      pieces.push_back(pieces.front());
-      pieces.front().pick = {config_.num_heads, 2 * dim, 0, dim};
-      pieces.back().pick = {config_.num_heads, 2 * dim, dim, dim};
-    }
-    Matrix(i, "attention.qkv", pieces, columns, config_.attention_bias);
-    if (config_.qk_norm == files::QkNormKind::kNone) return;
-    const bool head = config_.qk_norm == files::QkNormKind::kHead;
-    AddNorm(i, "attention.q_norm",
-            {{"self_attn.q_norm", "attn_q_norm", head ? config_.head_dim : q}});
-    AddNorm(i, "attention.k_norm",
-            {{"self_attn.k_norm", "attn_k_norm", head ? config_.head_dim : kv}});
-  }
-
-  void AttentionOutput(int i) {
-    Matrix(i, "attention.output", {Of(names_.attention_output, "attn_output", config_.hidden_size)},
-           int64_t{config_.num_heads} * config_.head_dim, config_.attention_output_bias,
-           BlocksAdd(config_));
-  }
-
-  // "linear.in", rows of queries, keys, values, gate, b, a; "linear.conv", "linear.dt_bias",
-  // "linear.a_log", "linear.norm" and "linear.output".
-  void GatedDeltaNet(int i) {
-    const files::LinearAttentionConfig& linear = config_.linear;
-    const int64_t groups = linear.key_heads, shared = linear.value_heads / linear.key_heads;
-    const int64_t key = linear.key_head_dim, value = shared * linear.value_head_dim;
-    Pieces pieces;
-    // Of a matrix in which the rows of each key head lie together.
-    const auto add = [&](const char* name, int64_t group_rows, int64_t begin, int64_t count) {
-      pieces.push_back({StrCat("linear_attn.", name), "", groups * count,
-                        weights::RowPick{groups, group_rows, begin, count}});
-    };
-    const int64_t rows = 2 * key + 2 * value;
-    add("in_proj_qkvz", rows, 0, key);
-    add("in_proj_qkvz", rows, key, key);
-    add("in_proj_qkvz", rows, 2 * key, value);
-    add("in_proj_qkvz", rows, 2 * key + value, value);
-    add("in_proj_ba", 2 * shared, 0, shared);
-    add("in_proj_ba", 2 * shared, shared, shared);
-    Matrix(i, "linear.in", pieces, config_.hidden_size, false);
-    Add(i, "linear.conv", ParamRole::kTaps, {{"linear_attn.conv1d", "", linear.channels()}},
-        linear.conv_kernel, ".weight");
-    const auto vector = [&](const char* name, const char* source, int64_t size,
-                            const char* suffix) {
-      Add(i, name, ParamRole::kNorm, {{source, "", size}}, 0, suffix);
-    };
-    vector("linear.dt_bias", "linear_attn.dt_bias", linear.value_heads, "");
-    vector("linear.a_log", "linear_attn.A_log", linear.value_heads, "");
-    vector("linear.norm", "linear_attn.norm", linear.value_head_dim, ".weight");
-    Matrix(i, "linear.output", {{"linear_attn.out_proj", "", config_.hidden_size}},
-           linear.value_width(), false, BlocksAdd(config_));
-  }
-
-  // "mlp.gate_up", gate rows, then up rows; "mlp.up" where there is no gate; "mlp.down".
-  void Mlp(int i) {
-    const int64_t width = config_.intermediate_size;
-    if (config_.plain_mlp) {
-      Matrix(i, "mlp.up", {Of(names_.up, "ffn_up", width)}, config_.hidden_size, config_.mlp_bias);
-    } else {
-      const Pieces pieces = info_.gate_up_stacked ? Pieces{Of(names_.gate_up, "ffn_up", 2 * width)}
-                                                  : Pieces{Of(names_.gate, "ffn_gate", width),
-                                                           Of(names_.up, "ffn_up", width)};
-      Matrix(i, "mlp.gate_up", pieces, config_.hidden_size, config_.mlp_bias);
-    }
-    Matrix(i, "mlp.down", {Of(names_.down, "ffn_down", config_.hidden_size)}, width,
-           config_.mlp_bias, BlocksAdd(config_));
-  }
-
-  // "join": from the normed hidden state, then the normed embedding, to the head's residual stream.
-  void Join(int i) {
-    Add(i, "join", ParamRole::kLinear, {{"input_proj", "", config_.hidden_size}},
-        2 * int64_t{config_.hidden_size}, ".weight")
-        .begins_residual = true;
-  }
-
-  // "fc": from hidden states of the model side by side to the head's residual stream.
-  void JoinLayers(int64_t columns) {
-    AddTop("fc", ParamRole::kLinear, config_.hidden_size, columns, &Prefix::decoder, "fc.weight",
-           "")
-        .begins_residual = true;
-  }
-
-  // The output matrix of some tokens of the vocabulary.
-  void OutputOf(int64_t tokens) {
-    AddTop("output", ParamRole::kLinear, tokens, config_.hidden_size, &Prefix::output,
-           "lm_head.weight", "output.weight")
-        .f32_out = true;
-  }
-
-  // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
-  // its gate rows, then its up rows; and "experts.down".
-  void Experts(int i) {
-    const files::ExpertsConfig& experts = config_.experts;
-    const files::HfExperts& names = info_.hf_experts;
-    const int64_t width = experts.width, hidden = config_.hidden_size;
-    Matrix(i, "experts.router",
-           {Of(StrCat(names.block, names.router), "ffn_gate_inp", experts.count)}, hidden, false);
-    specs_.back().f32_out = true;  // so that no token takes another expert by a rounding
-    if (experts.bias) {
-      Add(i, "experts.score_bias", ParamRole::kNorm,
-          {Of(StrCat(names.block, names.bias), "exp_probs_b", experts.count)}, 0, "");
-    }
-    AddExperts(i, "experts.gate_up", names.stacked_gate_up,
-               {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)},
-               hidden);
-    AddExperts(i, "experts.down", names.stacked_down, {Of(names.down, "ffn_down_exps", hidden)},
-               width);
-    specs_.back().f32_out = true;  // what experts give is added up in F32
-  }
-
-  // "shared.gate_up", "shared.down" and, where the expert that every token takes has one,
-  // "shared.gate".
-  void SharedExpert(int i) {
-    const files::HfExperts& names = info_.hf_experts;
-    const files::ExpertsConfig& experts = config_.experts;
-    const int64_t width = experts.shared_width, hidden = config_.hidden_size;
-    const auto name = [&](std::string_view matrix) { return StrCat(names.shared, matrix); };
-    const Pieces pieces = names.stacked_gate_up.empty()
-                              ? Pieces{Of(name(names.gate), "ffn_gate_shexp", width),
-                                       Of(name(names.up), "ffn_up_shexp", width)}
-                              : Pieces{Of(name(names.stacked_gate_up), "ffn_up_shexp", 2 * width)};
-    Matrix(i, "shared.gate_up", pieces, hidden, false);
-    const std::string_view down = names.stacked_down.empty() ? names.down : names.stacked_down;
-    Matrix(i, "shared.down", {Of(name(down), "ffn_down_shexp", hidden)}, width, false,
-           !experts.shared_gate);
-    if (!experts.shared_gate) return;
-    Matrix(i, "shared.gate", {Of(names.shared_gate, "ffn_gate_inp_shexp", 1)}, hidden, false);
-    specs_.back().f32_out = true;
-  }
-
-  std::vector<ParamSpec> Take() {
-    // No GGUF file gets as far as this; what it would call them is not known here.
-    if (info_.gguf_name.empty()) {
-      for (ParamSpec& spec : specs_) spec.gguf.clear();
-    }
-    return std::move(specs_);
-  }
-
- private:
-  // Where a Hugging Face checkpoint may keep the decoder and the output matrix.
-  struct Prefix {
-    std::string decoder;  // "model."
-    std::string output;
-  };
-  struct Piece {
-    std::string hugging_face, gguf;  // within the layer, without ".weight" or ".bias"
-    int64_t rows = 0;
-    weights::RowPick pick = {};
-  };
-  using Pieces = std::vector<Piece>;
-  static Piece Of(std::string_view hugging_face, std::string_view gguf, int64_t rows) {
-    return {std::string(hugging_face), std::string(gguf), rows};
-  }
-
-  // Adds what stands outside the layers.
-  ParamSpec& AddTop(const char* name, ParamRole role, int64_t rows, int64_t columns,
-                    std::string Prefix::*prefix, const std::string& hugging_face,
-                    const char* gguf) {
-    ParamSpec& spec = specs_.emplace_back();
-    spec.name = name;
-    spec.role = role;
-    spec.rows = rows;
-    spec.columns = columns;
-    for (const Prefix& p : prefixes_)
-      spec.hugging_face.push_back({{p.*prefix + hugging_face, rows}});
-    spec.gguf = {{{gguf, rows}}};
-    return spec;
-  }
-
-  // What a Hugging Face checkpoint calls layer `i`; behind the last one come the heads.
-  std::string CheckpointLayer(int i) const {
-    const int heads_from = config_.num_layers;
-    if (i < heads_from) return StrCat("layers.", i, ".");
-    return head_layer_.empty() ? StrCat("mtp_layers.", i - heads_from, ".") : head_layer_;
-  }
-
-  // Adds a matrix or vector of layer `i` made of `pieces`.
-  ParamSpec& Add(int i, std::string_view name, ParamRole role, const Pieces& pieces,
-                 int64_t columns, std::string_view suffix) {
-    ParamSpec& spec = specs_.emplace_back();
-    spec.name = StrCat("layers.", i, ".", name);
-    spec.role = role;
-    spec.columns = columns;
-    spec.hugging_face.resize(prefixes_.size());
-    spec.gguf.resize(1);
-    for (const Piece& piece : pieces) {
-      spec.rows += piece.rows;
-      for (size_t p = 0; p < prefixes_.size(); ++p) {
-        spec.hugging_face[p].push_back(
-            {StrCat(prefixes_[p].decoder, CheckpointLayer(i), piece.hugging_face, suffix),
-             piece.rows, piece.pick});
-      }
-      spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows, piece.pick});
-    }
-    return spec;
-  }
-
-  void AddNorm(int i, std::string_view name, const Pieces& pieces) {
-    Add(i, name, ParamRole::kNorm, pieces, 0, ".weight").hugging_face_adds_one =
-        info_.hf_norms_add_one;
-  }
-
-  // Adds a matrix that a product is taken with, and its bias where it has one.
-  void Matrix(int i, std::string_view name, const Pieces& pieces, int64_t columns, bool bias,
-              bool residual = false) {
-    ParamSpec& spec = Add(i, name, ParamRole::kLinear, pieces, columns, ".weight");
-    spec.bias = bias;
-    spec.residual = residual;
-    if (bias) Add(i, StrCat(name, "_bias"), ParamRole::kBias, pieces, 0, ".bias");
-  }
-
-  // Adds matrices of all experts of layer `i`. A Hugging Face checkpoint has each expert's `pieces`
-  // apart, or all of them in the tensor `stacked`; GGUF has one tensor of all experts for each
-  // piece.
-  void AddExperts(int i, std::string_view name, std::string_view stacked, const Pieces& pieces,
-                  int64_t columns) {
-    const int64_t experts = config_.experts.count;
-    ParamSpec& spec = specs_.emplace_back();
-    spec.name = StrCat("layers.", i, ".", name);
-    spec.role = ParamRole::kExperts;
-    spec.columns = columns;
-    spec.experts = config_.experts.count;
-    spec.experts_per_token = config_.experts.per_token;
-    int64_t rows = 0;  // of one expert
-    for (const Piece& piece : pieces) rows += piece.rows;
-    spec.rows = experts * rows;
-    const auto of_all = [&](const std::string& tensor, int64_t e, int64_t count) {
-      return weights::ParamSource{tensor, count, {1, experts * count, e * count, count}};
-    };
-    spec.gguf.resize(1);
-    spec.hugging_face.resize(prefixes_.size());
-    for (int64_t e = 0; e < experts; ++e) {
-      for (const Piece& piece : pieces) {
-        spec.gguf[0].push_back(
-            of_all(StrCat("blk.", i, ".", piece.gguf, ".weight"), e, piece.rows));
-      }
-      for (size_t p = 0; p < prefixes_.size(); ++p) {
-        const std::string block =
-            StrCat(prefixes_[p].decoder, "layers.", i, ".", info_.hf_experts.block);
-        weights::SourceList& list = spec.hugging_face[p];
-        if (!stacked.empty()) {
-          list.push_back(of_all(StrCat(block, stacked, ".weight"), e, rows));
-          continue;
-        }
-        for (const Piece& piece : pieces) {
-          list.push_back(
-              {StrCat(block, "experts.", e, ".", piece.hugging_face, ".weight"), piece.rows});
-        }
-      }
-    }
-  }
-
-  const files::ModelConfig& config_;
-  const files::ArchitectureInfo& info_;
-  const files::HfTensors& names_;
-  std::vector<Prefix> prefixes_;  // in order of preference
-  const std::string head_layer_;  // where the layer of a head stands; empty: behind the model's
-  std::vector<ParamSpec> specs_;
-};
 
 void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig& layer,
               ParamList* list) {
   const files::ArchitectureInfo& info = files::InfoOf(config.architecture);
   const files::HfTensors& names = info.hf_tensors;
   const bool before = info.norm_places != files::NormPlaces::kAfter, after = !BlocksAdd(config);
-  if (before) list->Norm(i, "input_norm", names.input_norm, "attn_norm");
+  // In GGUF the MLP's norm is then the first of two.
+  const bool named = config.parallel_norms && !names.parallel_input_norm.empty();
+  if (named) {
+    list->Norm(i, "input_norm", names.parallel_input_norm, "attn_norm_2");
+    list->Norm(i, "mlp_norm", names.parallel_mlp_norm, "attn_norm");
+  } else if (before) {
+    list->Norm(i, "input_norm", names.input_norm, "attn_norm");
+  }
   if (layer.kind == files::LayerKind::kLinear) {
     list->GatedDeltaNet(i);
+  } else if (config.latent.kv_rank > 0) {
+    list->LatentAttention(i);
   } else {
     list->Qkv(i, config.hidden_size);
     list->AttentionOutput(i);
@@ -372,7 +29,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   if (after) {
     list->Norm(i, "attention_post_norm", names.attention_post_norm, "post_attention_norm");
   }
-  if (before && !config.parallel_residual)
+  if (before && !named && (!config.parallel_residual || config.parallel_norms))
     list->Norm(i, "mlp_norm", names.mlp_norm, info.gguf_mlp_norm);
   if (layer.experts) {
     list->Experts(i);
@@ -389,14 +46,18 @@ bool BlocksAdd(const files::ModelConfig& config) {
   return files::InfoOf(config.architecture).norm_places == files::NormPlaces::kBefore;
 }
 
-std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, bool mtp_head) {
+std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, int mtp_heads) {
   ParamList list(config);
   list.Embedding();
+  list.EmbeddingParts();
   for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i], &list);
   list.FinalNorm();
-  if (!config.pooling) list.Output();
-  if (mtp_head) {
-    const int head = config.num_layers;
+  if (config.pooling) {
+    list.Pooling();
+  } else {
+    list.Output();
+  }
+  for (int head = config.num_layers; head < config.num_layers + mtp_heads; ++head) {
     list.Norm(head, "hidden_norm", "hidden_layernorm", "");
     list.Norm(head, "token_norm", "token_layernorm", "");
     list.Join(head);

@@ -6,6 +6,22 @@
 
 namespace sluice::model::layers {
 
+namespace {
+
+ops::RouterScoring ScoringOf(files::RouterScore score) {
+  switch (score) {
+    case files::RouterScore::kSoftmax:
+      return ops::RouterScoring::kSoftmax;
+    case files::RouterScore::kSigmoid:
+      return ops::RouterScoring::kSigmoid;
+    case files::RouterScore::kSoftmaxBiased:
+      return ops::RouterScoring::kSoftmaxBiased;
+  }
+  return ops::RouterScoring::kSoftmax;
+}
+
+}  // namespace
+
 Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   const files::ModelConfig& config = binder.config;
   const files::ExpertsConfig& experts = config.experts;
@@ -13,22 +29,31 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   ExpertMlp mlp;
   const std::string prefix = StrCat("layers.", layer, ".experts.");
   mlp.router_ = FusedLinear::Make(binder, prefix + "router");
-  mlp.gate_up_ = binder.Get(prefix + "gate_up");
-  mlp.down_ = binder.Get(prefix + "down");
+  mlp.gate_up_ = MatricesOf(binder, prefix + "gate_up");
+  mlp.down_ = MatricesOf(binder, prefix + "down");
   if (experts.bias) mlp.score_bias_ = binder.Get(prefix + "score_bias")->tensor;
-  const bool sigmoid = experts.score == files::RouterScore::kSigmoid;
-  SLUICE_ASSIGN_OR_RETURN(
-      mlp.route_, binder.Bind<ops::RouteExperts>({.scoring = sigmoid ? ops::RouterScoring::kSigmoid
-                                                                     : ops::RouterScoring::kSoftmax,
-                                                  .experts = experts.count,
-                                                  .top_k = experts.per_token,
-                                                  .groups = experts.groups,
-                                                  .groups_kept = experts.groups_kept,
-                                                  .bias = experts.bias,
-                                                  .renormalize = experts.renormalize,
-                                                  .scale = experts.scale}));
+  SLUICE_ASSIGN_OR_RETURN(mlp.route_,
+                          binder.Bind<ops::RouteExperts>({.scoring = ScoringOf(experts.score),
+                                                          .experts = experts.count,
+                                                          .top_k = experts.per_token,
+                                                          .groups = experts.groups,
+                                                          .groups_kept = experts.groups_kept,
+                                                          .bias = experts.bias,
+                                                          .renormalize = experts.renormalize,
+                                                          .scale = experts.scale}));
+  if (binder.options.fake_balance_experts) {
+    SLUICE_ASSIGN_OR_RETURN(mlp.fake_balance_,
+                            binder.Bind<ops::FakeBalanceExperts>(
+                                {.experts = experts.count, .top_k = experts.per_token}));
+  }
   SLUICE_ASSIGN_OR_RETURN(mlp.group_, binder.Bind<ops::GroupExperts>(
                                           {.experts = experts.count, .top_k = experts.per_token}));
+  if (experts.weighs_inputs) {
+    SLUICE_ASSIGN_OR_RETURN(mlp.scale_,
+                            binder.Bind<ops::ScaleExperts>({.activation = activation,
+                                                            .top_k = experts.per_token,
+                                                            .width = 2 * int64_t{experts.width}}));
+  }
   SLUICE_ASSIGN_OR_RETURN(
       mlp.activation_,
       binder.Bind<ops::GatedActivation>(
@@ -43,16 +68,31 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   return mlp;
 }
 
-Status ExpertMlp::Multiply(device::Stream& stream, const weights::Parameter& weight,
-                           const Activations& a, const ops::Tensor& x, const ops::Tensor& tokens,
+ExpertMlp::Matrices ExpertMlp::MatricesOf(const Binder& binder, const std::string& name) {
+  Matrices matrices = {.weight = binder.Get(name), .bias = {}};
+  if (!binder.config.experts.product_biases) return matrices;
+  ops::Tensor bias = binder.Get(name + "_bias")->tensor;
+  bias.rank = 2;
+  bias.dims[1] = bias.dims[0] / binder.config.experts.count;
+  bias.dims[0] = binder.config.experts.count;
+  bias.strides[0] = bias.dims[1];
+  bias.strides[1] = 1;
+  matrices.bias = bias;
+  return matrices;
+}
+
+Status ExpertMlp::Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
+                           const ops::Tensor& x, const ops::Tensor& tokens,
                            const ops::Tensor& out) {
-  for (const weights::LinearPart& part : weight.parts) {
+  for (const weights::LinearPart& part : matrices.weight->parts) {
     ops::GroupedLinear::Args args;
     args.x = x;
     args.tokens = tokens;
     args.starts = a.expert_starts;
     args.weight = &part.weight;
-    args.out = out.Columns(part.row_begin, part.grouped.desc().each.n);
+    const int64_t rows = part.grouped.desc().each.n;
+    if (!matrices.bias.empty()) args.bias = matrices.bias.Columns(part.row_begin, rows);
+    args.out = out.Columns(part.row_begin, rows);
     SLUICE_RETURN_IF_ERROR(part.grouped(stream, args));
   }
   return OkStatus();
@@ -66,14 +106,22 @@ Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch&, const 
                                          .bias = score_bias_,
                                          .ids = a.expert_ids,
                                          .weights = a.expert_weights}));
+  if (fake_balance_) {
+    SLUICE_RETURN_IF_ERROR(
+        (*fake_balance_)(stream, {.ids = a.expert_ids, .weights = a.expert_weights}));
+  }
   SLUICE_RETURN_IF_ERROR(group_(stream, {.ids = a.expert_ids,
                                          .starts = a.expert_starts,
                                          .tokens = a.expert_tokens,
                                          .places = a.expert_places}));
   SLUICE_RETURN_IF_ERROR(
-      Multiply(stream, *gate_up_, a, a.normed, a.expert_tokens, a.expert_gate_up));
+      Multiply(stream, gate_up_, a, a.normed, a.expert_tokens, a.expert_gate_up));
+  if (scale_.bound()) {
+    SLUICE_RETURN_IF_ERROR(scale_(
+        stream, {.x = a.expert_gate_up, .weights = a.expert_weights, .places = a.expert_places}));
+  }
   SLUICE_RETURN_IF_ERROR(activation_(stream, {a.expert_gate_up, a.expert_gated}));
-  SLUICE_RETURN_IF_ERROR(Multiply(stream, *down_, a, a.expert_gated, {}, a.expert_out));
+  SLUICE_RETURN_IF_ERROR(Multiply(stream, down_, a, a.expert_gated, {}, a.expert_out));
   return combine_(stream, {.y = a.expert_out,
                            .weights = a.expert_weights,
                            .places = a.expert_places,

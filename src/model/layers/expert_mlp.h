@@ -3,12 +3,16 @@
 // it.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "model/forward.h"
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
 #include "ops/activation.h"
 #include "ops/experts.h"
+#include "ops/fake_balance_experts.h"
 
 namespace sluice::model::layers {
 
@@ -21,17 +25,23 @@ class ExpertMlp {
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
-  // out = the products of x, whose rows `tokens` names or which is empty, with `weight`.
-  static Status Multiply(device::Stream& stream, const weights::Parameter& weight,
-                         const Activations& a, const ops::Tensor& x, const ops::Tensor& tokens,
-                         const ops::Tensor& out);
+  // The matrices of all experts and their biases [experts, rows], if they have some.
+  struct Matrices {
+    const weights::Parameter* weight = nullptr;
+    ops::Tensor bias;
+  };
+  static Matrices MatricesOf(const Binder& binder, const std::string& name);
+  // out = the products of x, whose rows `tokens` names or which is empty, with `matrices`.
+  static Status Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
+                         const ops::Tensor& x, const ops::Tensor& tokens, const ops::Tensor& out);
 
   FusedLinear router_;
-  const weights::Parameter* gate_up_ = nullptr;
-  const weights::Parameter* down_ = nullptr;
+  Matrices gate_up_, down_;
   ops::Bound<ops::RouteExperts> route_;
   ops::Tensor score_bias_;  // empty: none
+  std::optional<ops::Bound<ops::FakeBalanceExperts>> fake_balance_;
   ops::Bound<ops::GroupExperts> group_;
+  ops::Bound<ops::ScaleExperts> scale_;  // unbound: weights are on what experts give
   ops::Bound<ops::GatedActivation> activation_;
   ops::Bound<ops::CombineExperts> combine_;
 };

@@ -12,6 +12,8 @@ ops::Activation ActivationOf(const files::ModelConfig& config) {
       return ops::Activation::kGeluErf;
     case files::ActivationKind::kReluSquared:
       return ops::Activation::kReluSquared;
+    case files::ActivationKind::kClampedSwiglu:
+      return ops::Activation::kClampedSwiglu;
   }
   return ops::Activation::kSilu;
 }

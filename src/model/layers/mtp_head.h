@@ -16,9 +16,10 @@ namespace sluice::model::layers {
 
 class MtpHead {
  public:
-  // `group`: that of the head's layer, which comes behind the model's, and its index.
-  static Result<std::unique_ptr<MtpHead>> Make(const Binder& binder, const batch::KvGroup& group,
-                                               int group_index, const ops::Tensor& rope,
+  // `layer` is the head's, which comes behind the model's, and `group` its group, with its index.
+  static Result<std::unique_ptr<MtpHead>> Make(const Binder& binder, int layer,
+                                               const batch::KvGroup& group, int group_index,
+                                               const ops::Tensor& rope,
                                                const TokenEmbedding& embedding);
 
   // As Model::Draft. Changes *a to write what it gives where it is wanted.
@@ -32,7 +33,7 @@ class MtpHead {
   TokenEmbedding embedding_;
   ops::Bound<ops::Norm> residual_norm_;  // of what has the residual stream's type
   ops::Bound<ops::Norm> own_norm_;       // of what the head gave
-  ops::Tensor hidden_weight_, token_weight_;
+  ops::Tensor hidden_weight_, token_weight_, final_weight_;
   FusedLinear join_;
   Norm input_norm_, mlp_norm_;
   Attention attention_;

@@ -11,7 +11,8 @@ Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of) {
   desc.kind = name.empty()                           ? ops::NormKind::kNone
               : model_norm == files::ModelNorm::kRms ? ops::NormKind::kRms
                                                      : ops::NormKind::kLayer;
-  desc.activation = binder.options.activation;
+  desc.activation =
+      of == Of::kStream ? ops::ResidualDType(binder.options.activation) : binder.options.activation;
   desc.hidden = config.hidden_size;
   desc.eps = config.norm_eps;
   // The residual stream is kept divided by its scale (TokenEmbedding), and so is the root that eps
@@ -19,6 +20,7 @@ Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of) {
   if (of != Of::kBranch) desc.eps /= config.residual_scale * config.residual_scale;
   desc.add = of == Of::kSum;
   desc.bias = !name.empty() && model_norm == files::ModelNorm::kLayer;
+  if (of == Of::kStream) desc.activation = ops::ResidualDType(desc.activation);
   desc.f32_residual = of != Of::kBranch && ops::ResidualDType(desc.activation) != desc.activation;
   Norm norm;
   norm.of_ = of;
@@ -44,6 +46,9 @@ Status Norm::operator()(device::Stream& stream, const Activations& a) const {
       args.x = a.branch;
       args.residual = a.hidden;
       args.out = a.normed;
+      break;
+    case Of::kStream:
+      args.x = args.out = a.hidden;
       break;
     case Of::kLast:
       args.x = a.last;

@@ -14,8 +14,8 @@ namespace sluice::model::layers {
 class Norm {
  public:
   // What a call normalizes, and into what: a.branch in place, a.hidden into a.normed, a.hidden once
-  // a.branch has been added to it into a.normed, or a.last into a.last_normed.
-  enum class Of { kBranch, kResidual, kSum, kLast };
+  // a.branch has been added to it into a.normed, a.last into a.last_normed, or a.hidden in place.
+  enum class Of { kBranch, kResidual, kSum, kLast, kStream };
   static Result<Norm> Make(const Binder& binder, const std::string& name, Of of);
 
   bool bound() const { return norm_.bound(); }

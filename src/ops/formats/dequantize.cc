@@ -64,6 +64,8 @@ void DequantizeRow(DType dtype, const std::byte* row, std::span<float> out) {
       return ConvertRow<uint16_t>(row, out, BF16ToF32);
     case DType::kF8E4M3:
       return ConvertRow<uint8_t>(row, out, F8E4M3ToF32);
+    case DType::kI8:
+      return ConvertRow<int8_t>(row, out, [](int8_t code) { return static_cast<float>(code); });
     default:
       break;
   }
@@ -73,7 +75,7 @@ void DequantizeRow(DType dtype, const std::byte* row, std::span<float> out) {
         Name(dtype));
   for (size_t i = 0; i < out.size(); i += format->block) {
     DequantizeBlock(*format, row, out.data() + i);
-    row += Info(dtype).bytes;
+    row += BlockBytes(*format);
   }
 }
 

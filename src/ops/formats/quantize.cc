@@ -79,8 +79,16 @@ void QuantizeBlock(const BlockFormat& format, const float* in, std::byte* block)
 }  // namespace
 
 bool CanQuantize(DType dtype) {
+  switch (dtype) {
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
+    case DType::kI8:
+      return false;
+    default:
+      break;
+  }
   const BlockFormat* format = FindBlockFormat(dtype);
-  return format != nullptr ? !format->table : CanDequantize(dtype);
+  return format != nullptr ? !format->table && !format->codebook : CanDequantize(dtype);
 }
 
 void QuantizeRow(DType dtype, std::span<const float> in, std::byte* row) {

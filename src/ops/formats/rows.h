@@ -10,7 +10,8 @@
 
 namespace sluice::ops {
 
-// Whether DequantizeRow takes the format: all floating-point and block formats, not the integers.
+// Whether DequantizeRow takes the format: all floating-point and block formats, and of the integers
+// I8, as numbers that a scale is still missing from.
 bool CanDequantize(DType dtype);
 
 // out[i] = element i of `row`, to the bit as ggml defines its formats.
@@ -18,7 +19,8 @@ bool CanDequantize(DType dtype);
 // RowBytes(dtype, out.size()) bytes, at any alignment.
 void DequantizeRow(DType dtype, const std::byte* row, std::span<float> out);
 
-// Whether QuantizeRow writes the format: all that DequantizeRow takes, without IQ4_NL and MXFP4.
+// Whether QuantizeRow writes the format: all that DequantizeRow takes, without I8 and GGUF's
+// formats with a table, a codebook or three values.
 bool CanQuantize(DType dtype);
 
 // Rounds every element to the nearest value that the format has under its block's scale. Blocks of

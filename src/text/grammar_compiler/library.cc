@@ -179,6 +179,10 @@ std::optional<xgrammar::TokenizerInfo> ReadVocabulary(std::string_view bytes) {
   return xgrammar::TokenizerInfo(pieces, xgrammar::VocabType::RAW, size, end_ids);
 }
 
+size_t EmptyRules(const xgrammar::CompiledGrammar& compiled) {
+  return compiled->grammar->allow_empty_rule_ids.size();
+}
+
 std::string WriteCompiled(const xgrammar::CompiledGrammar& compiled) {
   Writer writer;
   PutGrammar(*compiled->grammar.ImplPtr(), &writer);
@@ -205,6 +209,18 @@ std::optional<xgrammar::CompiledGrammar> ReadCompiled(std::string_view bytes,
   }
   if (!reader.ok()) return std::nullopt;
   return xgrammar::CompiledGrammar(std::move(compiled));
+}
+
+void FillMask(std::span<uint32_t> allowed, xgrammar::GrammarMatcher* matcher) {
+  int64_t words = static_cast<int64_t>(allowed.size());
+  DLTensor mask = {};
+  mask.data = allowed.data();
+  mask.device = {kDLCPU, 0};
+  mask.ndim = 1;
+  mask.dtype = {kDLInt, 32, 1};
+  mask.shape = &words;
+  // It says whether any token is out, and fills the mask in any case.
+  matcher->FillNextTokenBitmask(&mask);
 }
 
 }  // namespace sluice::text

@@ -4,9 +4,15 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "text/grammar_compiler/frames.h"
 #include "text/grammar_compiler/library.h"
@@ -16,6 +22,10 @@ namespace {
 
 // XGrammar's cache of what rules of several grammars have in common.
 constexpr int64_t kRuleCacheBytes = 48 << 20;
+
+constexpr int kTriedTokens = 8;
+constexpr int64_t kTriedMillisecondsMax = 250;  // of CPU time
+constexpr size_t kEmptyRulesMax = 200;          // of rules that a request sends
 
 // The sanitizers reserve terabytes of addresses, so that only a build without them can be limited.
 #ifdef SLUICE_SANITIZED
@@ -62,9 +72,54 @@ xgrammar::CompiledGrammar Compile(xgrammar::GrammarCompiler* compiler, const Fra
   }
 }
 
-Frame AnswerTo(xgrammar::GrammarCompiler* compiler, const Frame& frame) {
+int64_t MillisecondsOfCpu() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+}
+
+// The first of the allowed ids, or the last; -1: there is none.
+int32_t OneOf(std::span<const uint32_t> words, bool first) {
+  int32_t found = -1;
+  for (size_t id = 0; id < words.size() * 32 && (found < 0 || !first); ++id) {
+    if ((words[id / 32] >> (id % 32) & 1) != 0) found = static_cast<int32_t>(id);
+  }
+  return found;
+}
+
+// Follows an answer for some tokens. What an engine does for a token cannot be stopped either, so a
+// grammar that takes long for one is refused here.
+void TryOut(const xgrammar::CompiledGrammar& compiled, int vocab) {
+  const int64_t before = MillisecondsOfCpu();
+  xgrammar::GrammarMatcher matcher(compiled);
+  std::vector<uint32_t> words((static_cast<size_t>(vocab) + 31) / 32);
+  for (int token = 0; token < kTriedTokens && !matcher.IsTerminated(); ++token) {
+    FillMask(words, &matcher);
+    const int32_t id = OneOf(words, token % 2 == 0);
+    if (id < 0 || !matcher.AcceptToken(id)) break;
+  }
+  const int64_t took = MillisecondsOfCpu() - before;
+  if (took > kTriedMillisecondsMax) {
+    throw std::runtime_error("the first tokens of an answer take " + std::to_string(took) +
+                             " ms to follow, and " + std::to_string(kTriedMillisecondsMax) +
+                             " is the most");
+  }
+}
+
+// With the square of these grows the time that each token takes.
+void CheckEmptyRules(const xgrammar::CompiledGrammar& compiled) {
+  const size_t rules = EmptyRules(compiled);
+  if (rules <= kEmptyRulesMax) return;
+  throw std::runtime_error("it has " + std::to_string(rules) + " rules that may be empty, and " +
+                           std::to_string(kEmptyRulesMax) + " is the most");
+}
+
+Frame AnswerTo(xgrammar::GrammarCompiler* compiler, int vocab, const Frame& frame) {
   try {
-    return {FrameKind::kCompiled, WriteCompiled(Compile(compiler, frame))};
+    const xgrammar::CompiledGrammar compiled = Compile(compiler, frame);
+    if (frame.kind == FrameKind::kEbnf) CheckEmptyRules(compiled);
+    TryOut(compiled, vocab);
+    return {FrameKind::kCompiled, WriteCompiled(compiled)};
   } catch (const std::bad_alloc&) {
     return {FrameKind::kMemoryExceeded, {}};
   } catch (const std::exception& error) {
@@ -90,7 +145,7 @@ int ServeGrammars(int socket) {
   if (!SendFrame(socket, FrameKind::kReady, {})) return 0;
   while (const std::optional<Frame> frame = ReceiveFrame(socket, -1)) {
     LimitTime(kCompileSecondsMax);
-    const Frame answer = AnswerTo(&compiler, *frame);
+    const Frame answer = AnswerTo(&compiler, vocabulary->GetVocabSize(), *frame);
     LimitTime(0);
     if (!SendFrame(socket, answer.kind, answer.bytes)) return 0;
     if (answer.kind == FrameKind::kMemoryExceeded) return 0;

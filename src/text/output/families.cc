@@ -25,32 +25,83 @@ std::unique_ptr<CallParser> Make(const ToolSchemas& schemas) {
 
 constexpr Mark kHermesMarks[] = {"<tool_call>", "</tool_call>"};
 constexpr JsonCallForm kHermes = {std::span(kHermesMarks, 1), std::span(kHermesMarks + 1, 1)};
+constexpr CallShape kHermesShape = {.call_begin = "<tool_call>\n{\"name\": \"",
+                                    .arguments = "\", \"arguments\": ",
+                                    .call_end = "}\n</tool_call>",
+                                    .separator = "\n"};
 
 constexpr Mark kLlamaSigns[] = {"\"parameters\": dictionary of argument name"};
 constexpr Mark kLlamaMarks[] = {"<|python_tag|>"};
 constexpr JsonCallForm kLlama = {kLlamaMarks, {}, /*bare=*/true};
+constexpr CallShape kLlamaShape = {.call_begin = "{\"name\": \"",
+                                   .arguments = "\", \"parameters\": ",
+                                   .call_end = "}",
+                                   .bare = true,
+                                   .single = true};
 
 constexpr Mark kMinimaxM1Marks[] = {"<tool_calls>", "</tool_calls>"};
 constexpr JsonCallForm kMinimaxM1 = {std::span(kMinimaxM1Marks, 1),
                                      std::span(kMinimaxM1Marks + 1, 1)};
+constexpr CallShape kMinimaxM1Shape = {.section_begin = "<tool_calls>\n",
+                                       .call_begin = "{\"name\": \"",
+                                       .arguments = "\", \"arguments\": ",
+                                       .call_end = "}\n",
+                                       .section_end = "</tool_calls>"};
 
 constexpr Mark kNemotronMarks[] = {"<TOOLCALL>", "</TOOLCALL>"};
 constexpr JsonCallForm kNemotron = {std::span(kNemotronMarks, 1), std::span(kNemotronMarks + 1, 1)};
+constexpr CallShape kNemotronShape = {.section_begin = "<TOOLCALL>[",
+                                      .call_begin = "{\"name\": \"",
+                                      .arguments = "\", \"arguments\": ",
+                                      .call_end = "}",
+                                      .separator = ", ",
+                                      .section_end = "]</TOOLCALL>"};
 
 constexpr Mark kCommandR7bMarks[] = {"<|START_ACTION|>", "<|END_ACTION|>"};
 constexpr JsonCallForm kCommandR7b = {std::span(kCommandR7bMarks, 1),
                                       std::span(kCommandR7bMarks + 1, 1)};
+constexpr CallShape kCommandR7bShape = {
+    .section_begin = "<|START_ACTION|>[\n",
+    .call_begin = "    {\"tool_call_id\": \"0\", \"tool_name\": \"",
+    .arguments = "\", \"parameters\": ",
+    .call_end = "}",
+    .separator = ",\n",
+    .section_end = "\n]<|END_ACTION|>"};
 
 constexpr Mark kCommandRSigns[] = {"Action:", "```json", "\"tool_name\""};
 constexpr Mark kCommandRMarks[] = {"Action: ```json", "Action:```json", "```"};
 constexpr JsonCallForm kCommandR = {std::span(kCommandRMarks, 2), std::span(kCommandRMarks + 2, 1)};
+constexpr CallShape kCommandRShape = {.section_begin = "Action: ```json\n[\n",
+                                      .call_begin = "    {\n        \"tool_name\": \"",
+                                      .arguments = "\",\n        \"parameters\": ",
+                                      .call_end = "\n    }",
+                                      .separator = ",\n",
+                                      .section_end = "\n]```"};
 
 constexpr Mark kGraniteMarks[] = {"<|tool_call|>", "<tool_call>", "</tool_call>"};
 constexpr JsonCallForm kGranite = {std::span(kGraniteMarks, 2), std::span(kGraniteMarks + 2, 1)};
+constexpr CallShape kGraniteShape = {.section_begin = "<|tool_call|>[",
+                                     .call_begin = "{\"name\": \"",
+                                     .arguments = "\", \"arguments\": ",
+                                     .call_end = "}",
+                                     .separator = ", ",
+                                     .section_end = "]"};
 
 constexpr Mark kPhi4Signs[] = {"<|/tool|>"}, kFunctoolsSigns[] = {"functools"};
 constexpr Mark kPhi4Marks[] = {"<|tool_call|>", "functools", "<|/tool_call|>"};
 constexpr JsonCallForm kPhi4 = {std::span(kPhi4Marks, 2), std::span(kPhi4Marks + 2, 1)};
+constexpr CallShape kPhi4Shape = {.section_begin = "<|tool_call|>[",
+                                  .call_begin = kGraniteShape.call_begin,
+                                  .arguments = kGraniteShape.arguments,
+                                  .call_end = "}",
+                                  .separator = ", ",
+                                  .section_end = "]<|/tool_call|>"};
+constexpr CallShape kFunctoolsShape = {.section_begin = "functools[",
+                                       .call_begin = kGraniteShape.call_begin,
+                                       .arguments = kGraniteShape.arguments,
+                                       .call_end = "}",
+                                       .separator = ", ",
+                                       .section_end = "]"};
 
 // --- A name, then arguments as JSON -------------------------------------------------------------
 
@@ -61,6 +112,13 @@ constexpr HeaderCallForm kMistral = {.begins = std::span(kMistralMarks, 1),
                                      .header_mark = "[CALL_ID]",
                                      .arguments = "[ARGS]",
                                      .list = &kMistralList};
+// The form of the older models, which the parser reads of all.
+constexpr CallShape kMistralShape = {.section_begin = "[TOOL_CALLS][",
+                                     .call_begin = "{\"name\": \"",
+                                     .arguments = "\", \"arguments\": ",
+                                     .call_end = "}",
+                                     .separator = ", ",
+                                     .section_end = "]"};
 
 constexpr Mark kDeepseekMarks[] = {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
                                    "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>",
@@ -79,6 +137,17 @@ constexpr HeaderCallForm kDeepseekV31 = {.begins = std::span(kDeepseekMarks, 1),
                                          .arguments = kDeepseekMarks[4],
                                          .ends = std::span(kDeepseekMarks + 3, 1),
                                          .section_ends = std::span(kDeepseekMarks + 1, 1)};
+constexpr CallShape kDeepseekV3Shape = {.section_begin = "<｜tool▁calls▁begin｜>",
+                                        .call_begin = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+                                        .arguments = "\n```json\n",
+                                        .call_end = "\n```<｜tool▁call▁end｜>",
+                                        .separator = "\n",
+                                        .section_end = "<｜tool▁calls▁end｜>"};
+constexpr CallShape kDeepseekV31Shape = {.section_begin = "<｜tool▁calls▁begin｜>",
+                                         .call_begin = "<｜tool▁call▁begin｜>",
+                                         .arguments = "<｜tool▁sep｜>",
+                                         .call_end = "<｜tool▁call▁end｜>",
+                                         .section_end = "<｜tool▁calls▁end｜>"};
 
 constexpr Mark kKimiMarks[] = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
                                "<|tool_call_begin|>", "<|tool_call_end|>",
@@ -89,6 +158,12 @@ constexpr HeaderCallForm kKimi = {.begins = std::span(kKimiMarks, 1),
                                   .arguments = kKimiMarks[4],
                                   .ends = std::span(kKimiMarks + 3, 1),
                                   .section_ends = std::span(kKimiMarks + 1, 1)};
+constexpr CallShape kKimiShape = {.section_begin = "<|tool_calls_section_begin|>",
+                                  .call_begin = "<|tool_call_begin|>functions.",
+                                  .behind_name = ":[0-9]{1,3}",
+                                  .arguments = "<|tool_call_argument_begin|>",
+                                  .call_end = "<|tool_call_end|>",
+                                  .section_end = "<|tool_calls_section_end|>"};
 
 // --- Arguments between tags ---------------------------------------------------------------------
 
@@ -103,6 +178,11 @@ constexpr TaggedCallForm kQwenCoder = {.begins = std::span(kQwenCoderMarks, 2),
                                        .value_end_line = "\n</parameter>",
                                        .call_end = "</function>",
                                        .section_end = "</tool_call>"};
+constexpr CallShape kQwenCoderShape = {.call_begin = "<tool_call>\n<function=",
+                                       .arguments = ">\n",
+                                       .call_end = "\n</function>\n</tool_call>",
+                                       .separator = "\n",
+                                       .style = "qwen_xml"};
 
 constexpr Mark kSeedMarks[] = {"<seed:tool_call>", "</seed:tool_call>"};
 constexpr TaggedCallForm kSeed = {.begins = std::span(kSeedMarks, 1),
@@ -114,6 +194,11 @@ constexpr TaggedCallForm kSeed = {.begins = std::span(kSeedMarks, 1),
                                   .value_end_line = "\n</parameter>",
                                   .call_end = "</function>",
                                   .section_end = kSeedMarks[1]};
+constexpr CallShape kSeedShape = {.call_begin = "<seed:tool_call>\n<function=",
+                                  .arguments = ">\n",
+                                  .call_end = "\n</function>\n</seed:tool_call>",
+                                  .separator = "\n",
+                                  .style = "qwen_xml"};
 
 constexpr Mark kGlmSigns[] = {"<arg_key>"};
 constexpr Mark kGlmMarks[] = {"<tool_call>", "</tool_call>", "<arg_key>",
@@ -126,6 +211,11 @@ constexpr TaggedCallForm kGlm = {.begins = std::span(kGlmMarks, 1),
                                  .value_end_line = "</arg_value>",
                                  .call_end = "</tool_call>",
                                  .section_end = "</tool_call>"};
+constexpr CallShape kGlmShape = {.call_begin = "<tool_call>",
+                                 .arguments = "\n",
+                                 .call_end = "\n</tool_call>",
+                                 .separator = "\n",
+                                 .style = "glm_xml"};
 
 constexpr Mark kMinimaxM2Marks[] = {"<minimax:tool_call>", "</minimax:tool_call>"};
 constexpr TaggedCallForm kMinimaxM2 = {.begins = std::span(kMinimaxM2Marks, 1),
@@ -137,6 +227,12 @@ constexpr TaggedCallForm kMinimaxM2 = {.begins = std::span(kMinimaxM2Marks, 1),
                                        .value_end_line = "\n</parameter>",
                                        .call_end = "</invoke>",
                                        .section_end = kMinimaxM2Marks[1]};
+constexpr CallShape kMinimaxM2Shape = {.section_begin = "<minimax:tool_call>\n",
+                                       .call_begin = "<invoke name=\"",
+                                       .arguments = "\">\n",
+                                       .call_end = "</invoke>\n",
+                                       .section_end = "</minimax:tool_call>",
+                                       .style = "minimax_xml"};
 
 constexpr Mark kDsmlSigns[] = {"｜DSML｜", "function_calls"};
 constexpr Mark kDsmlMarks[] = {"｜DSML｜", "<｜DSML｜function_calls>"};
@@ -149,6 +245,12 @@ constexpr TaggedCallForm kDsml = {.begins = std::span(kDsmlMarks + 1, 1),
                                   .value_end_line = "</｜DSML｜parameter>",
                                   .call_end = "</｜DSML｜invoke>",
                                   .section_end = "</｜DSML｜function_calls>"};
+constexpr CallShape kDsmlShape = {.section_begin = "<｜DSML｜function_calls>\n",
+                                  .call_begin = "<｜DSML｜invoke name=\"",
+                                  .arguments = "\">\n",
+                                  .call_end = "</｜DSML｜invoke>\n",
+                                  .section_end = "</｜DSML｜function_calls>",
+                                  .style = "deepseek_xml"};
 
 constexpr Mark kDsmlV4Signs[] = {"｜DSML｜", "tool_calls"};
 constexpr Mark kDsmlV4Marks[] = {"｜DSML｜", "<｜DSML｜tool_calls>"};
@@ -161,6 +263,12 @@ constexpr TaggedCallForm kDsmlV4 = {.begins = std::span(kDsmlV4Marks + 1, 1),
                                     .value_end_line = kDsml.value_end_line,
                                     .call_end = kDsml.call_end,
                                     .section_end = "</｜DSML｜tool_calls>"};
+constexpr CallShape kDsmlV4Shape = {.section_begin = "<｜DSML｜tool_calls>\n",
+                                    .call_begin = kDsmlShape.call_begin,
+                                    .arguments = kDsmlShape.arguments,
+                                    .call_end = kDsmlShape.call_end,
+                                    .section_end = "</｜DSML｜tool_calls>",
+                                    .style = "deepseek_xml"};
 
 // --- Calls as Python, as Gemma and as gpt-oss write them ----------------------------------------
 
@@ -194,35 +302,42 @@ std::unique_ptr<CallParser> MakeHarmony(const ToolSchemas&) { return std::make_u
 // --- Both tables --------------------------------------------------------------------------------
 
 constexpr CallFamily kCallFamilies[] = {
-    {"harmony", kHarmonySigns, "", kHarmonyMarks, MakeHarmony, false, /*thinks=*/true},
-    {"kimi_k2", std::span(kKimiMarks, 1), "", kKimiMarks, Make<HeaderCalls, kKimi>,
+    {"harmony", kHarmonySigns, "", kHarmonyMarks, MakeHarmony, nullptr, /*short_ids=*/false,
+     /*thinks=*/true},
+    {"kimi_k2", std::span(kKimiMarks, 1), "", kKimiMarks, Make<HeaderCalls, kKimi>, &kKimiShape,
      /*short_ids=*/false, /*thinks=*/false, /*cut=*/kKimiMarks[0]},
-    {"deepseek_v32", kDsmlSigns, "", kDsmlMarks, Make<TaggedCalls, kDsml>},
-    {"deepseek_v4", kDsmlV4Signs, "", kDsmlV4Marks, Make<TaggedCalls, kDsmlV4>},
-    {"deepseek_v3", kDeepseekV3Signs, "", kDeepseekMarks, Make<HeaderCalls, kDeepseekV3>},
+    {"deepseek_v32", kDsmlSigns, "", kDsmlMarks, Make<TaggedCalls, kDsml>, &kDsmlShape},
+    {"deepseek_v4", kDsmlV4Signs, "", kDsmlV4Marks, Make<TaggedCalls, kDsmlV4>, &kDsmlV4Shape},
+    {"deepseek_v3", kDeepseekV3Signs, "", kDeepseekMarks, Make<HeaderCalls, kDeepseekV3>,
+     &kDeepseekV3Shape},
     {"deepseek_v31", std::span(kDeepseekMarks, 1), "", kDeepseekMarks,
-     Make<HeaderCalls, kDeepseekV31>},
+     Make<HeaderCalls, kDeepseekV31>, &kDeepseekV31Shape},
     {"minimax_m2", std::span(kMinimaxM2Marks, 1), "", kMinimaxM2Marks,
-     Make<TaggedCalls, kMinimaxM2>},
-    {"minimax_m1", std::span(kMinimaxM1Marks, 1), "", kMinimaxM1Marks, Make<JsonCalls, kMinimaxM1>},
-    {"seed_oss", std::span(kSeedMarks, 1), "", kSeedMarks, Make<TaggedCalls, kSeed>},
-    {"qwen3_coder", kQwenCoderSigns, "", kQwenCoderMarks, Make<TaggedCalls, kQwenCoder>},
-    {"glm45", kGlmSigns, "", kGlmMarks, Make<TaggedCalls, kGlm>},
+     Make<TaggedCalls, kMinimaxM2>, &kMinimaxM2Shape},
+    {"minimax_m1", std::span(kMinimaxM1Marks, 1), "", kMinimaxM1Marks, Make<JsonCalls, kMinimaxM1>,
+     &kMinimaxM1Shape},
+    {"seed_oss", std::span(kSeedMarks, 1), "", kSeedMarks, Make<TaggedCalls, kSeed>, &kSeedShape},
+    {"qwen3_coder", kQwenCoderSigns, "", kQwenCoderMarks, Make<TaggedCalls, kQwenCoder>,
+     &kQwenCoderShape},
+    {"glm45", kGlmSigns, "", kGlmMarks, Make<TaggedCalls, kGlm>, &kGlmShape},
     {"command_r7b", std::span(kCommandR7bMarks, 1), "", kCommandR7bMarks,
-     Make<JsonCalls, kCommandR7b>},
-    {"command_r", kCommandRSigns, "", kCommandRMarks, Make<JsonCalls, kCommandR>},
+     Make<JsonCalls, kCommandR7b>, &kCommandR7bShape},
+    {"command_r", kCommandRSigns, "", kCommandRMarks, Make<JsonCalls, kCommandR>, &kCommandRShape},
     {"mistral", std::span(kMistralMarks, 1), "", kMistralMarks, Make<HeaderCalls, kMistral>,
+     &kMistralShape,
      /*short_ids=*/true},
     {"gemma4", kGemmaSigns, "", kGemmaMarks, MakeGemma<kGemma>},
     {"functiongemma", kFunctionGemmaSigns, "", kFunctionGemmaMarks, MakeGemma<kFunctionGemma>},
-    {"granite", std::span(kGraniteMarks, 1), "", kGraniteMarks, Make<JsonCalls, kGranite>},
-    {"phi4", kPhi4Signs, "", kPhi4Marks, Make<JsonCalls, kPhi4>},
-    {"functools", kFunctoolsSigns, "", kPhi4Marks, Make<JsonCalls, kPhi4>},
-    {"nemotron", std::span(kNemotronMarks, 1), "", kNemotronMarks, Make<JsonCalls, kNemotron>},
+    {"granite", std::span(kGraniteMarks, 1), "", kGraniteMarks, Make<JsonCalls, kGranite>,
+     &kGraniteShape},
+    {"phi4", kPhi4Signs, "", kPhi4Marks, Make<JsonCalls, kPhi4>, &kPhi4Shape},
+    {"functools", kFunctoolsSigns, "", kPhi4Marks, Make<JsonCalls, kPhi4>, &kFunctoolsShape},
+    {"nemotron", std::span(kNemotronMarks, 1), "", kNemotronMarks, Make<JsonCalls, kNemotron>,
+     &kNemotronShape},
     {"lfm2", std::span(kLfmMarks, 1), "", kLfmMarks, Make<PythonicCalls, kLfm>},
     {"llama_pythonic", kPythonicSigns, "", kPythonicMarks, Make<PythonicCalls, kPythonic>},
-    {"llama3_json", kLlamaSigns, "", kLlamaMarks, Make<JsonCalls, kLlama>},
-    {"hermes", kHermesMarks, "<invoke ", kHermesMarks, Make<JsonCalls, kHermes>},
+    {"llama3_json", kLlamaSigns, "", kLlamaMarks, Make<JsonCalls, kLlama>, &kLlamaShape},
+    {"hermes", kHermesMarks, "<invoke ", kHermesMarks, Make<JsonCalls, kHermes>, &kHermesShape},
 };
 
 constexpr Mark kMistralThinkSigns[] = {"[THINK]"};
@@ -280,6 +395,14 @@ Result<OutputFormat> OutputFormat::Choose(std::string_view chat_template, std::s
   return format;
 }
 
+Result<const CallFamily*> OutputFormat::HeldCalls() const {
+  if (calls_ != nullptr && calls_->shape != nullptr) return calls_;
+  return InvalidArgument(
+      StrCat("answers of this model cannot be held to calls of tools, whose form is ", tools(),
+             " (--tool-parser); send tool_choice \"auto\" and tools that are not strict"),
+      "tool_choice");
+}
+
 const CallFamily* OutputFormat::Narrow(OutputParsing* wanted) const {
   wanted->tools = wanted->tools && calls_ != nullptr;
   wanted->reasoning = wanted->reasoning && think_ != nullptr;
@@ -302,6 +425,10 @@ std::vector<std::string_view> OutputFormat::Marks(const OutputParsing& wanted) c
   return marks;
 }
 
+bool OutputFormat::OpensThinking(std::string_view prompt_end) const {
+  return think_tags() != nullptr && WithoutSpaceAtEnd(prompt_end).ends_with(think_tags()->begin);
+}
+
 std::unique_ptr<OutputParser> OutputFormat::MakeParser(const OutputParsing& wanted,
                                                        const ToolSchemas& schemas,
                                                        std::string_view prompt_end) const {
@@ -311,7 +438,7 @@ std::unique_ptr<OutputParser> OutputFormat::MakeParser(const OutputParsing& want
       told.reasoning && !think_->tags.begin.empty() && (calls == nullptr || !calls->thinks);
   if (calls == nullptr && !tagged) return nullptr;
   const ThinkTags* const tags = tagged ? &think_->tags : nullptr;
-  const bool thinking = tagged && WithoutSpaceAtEnd(prompt_end).ends_with(tags->begin);
+  const bool thinking = tagged && OpensThinking(prompt_end);
   return std::make_unique<OutputParser>(AnswerParts(told, calls != nullptr && calls->short_ids),
                                         calls == nullptr ? nullptr : calls->make(schemas), tags,
                                         thinking, calls == nullptr ? "" : calls->cut);

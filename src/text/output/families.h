@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sluice/status.h"
+#include "text/output/call_grammar.h"
 #include "text/output/call_parser.h"
 #include "text/output/output_parser.h"
 #include "text/output/tool_schemas.h"
@@ -24,9 +25,10 @@ struct CallFamily {
   // Texts that the parser has to see, though they may be special tokens.
   std::span<const std::string_view> marks;
   std::unique_ptr<CallParser> (*make)(const ToolSchemas& schemas);
-  bool short_ids = false;  // AnswerParts
-  bool thinks = false;     // the parser tells thinking apart, too, and all else in the answer
-  std::string_view cut;    // a mark that ends the thinking: its models may forget the tag for that
+  const CallShape* shape = nullptr;  // null: no grammar can tell how it writes arguments
+  bool short_ids = false;            // AnswerParts
+  bool thinks = false;   // the parser tells thinking apart, too, and all else in the answer
+  std::string_view cut;  // a mark that ends the thinking: its models may forget the tag for that
 };
 
 struct ThinkFamily {
@@ -52,11 +54,20 @@ class OutputFormat {
   // Of the families; "none".
   std::string_view tools() const { return calls_ == nullptr ? "none" : calls_->name; }
   std::string_view thinking() const { return think_ == nullptr ? "none" : think_->name; }
+  // How calls are written: kInvalidArgument, with the field `tool_choice`, where answers cannot be
+  // held to calls.
+  Result<const CallFamily*> HeldCalls() const;
+  // Around the thinking; null: nothing is told apart by tags.
+  const ThinkTags* think_tags() const {
+    return think_ == nullptr || think_->tags.begin.empty() ? nullptr : &think_->tags;
+  }
   // Texts that a parser has to see, though they may be special tokens.
   std::vector<std::string_view> Marks(const OutputParsing& wanted) const;
 
-  // `prompt_end`: the last characters of the prompt as the model reads it, which may have opened
-  // the thinking. `schemas` outlives the parser. Null: nothing that is wanted can be told apart.
+  // `prompt_end`: the last characters of the prompt as the model reads it. The thinking's tag may
+  // stand there.
+  bool OpensThinking(std::string_view prompt_end) const;
+  // `schemas` outlives the parser. Null: nothing that is wanted can be told apart.
   std::unique_ptr<OutputParser> MakeParser(const OutputParsing& wanted, const ToolSchemas& schemas,
                                            std::string_view prompt_end) const;
 

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/activation/kernels.h"
 #include "backend/cpu/simd/math.h"
+#include "ops/activation.h"
 
 namespace sluice::cpu {
 
@@ -36,6 +37,20 @@ struct ActivationKernel {
   }
 
   template <V (*Act)(V)>
+  static V GatedBy(V gate, V up) {
+    return Act(gate) * up;
+  }
+
+  // Min and Max give their second operand where one is NaN.
+  static V ClampedSwigluOf(V gate, V up) {
+    const V limit = V::Set1(ops::kSwigluLimit);
+    const V clamped = V::Min(limit, gate);
+    const V other = V::Max(V::Zero() - limit, V::Min(limit, up));
+    const V share = V::Set1(1.0f) + Exp(clamped * V::Set1(-ops::kSwigluSlope));
+    return clamped / share * (other + V::Set1(1.0f));
+  }
+
+  template <V (*Act)(V)>
   static void Plain(const PlainCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       float* x = call.x + row * call.stride;
@@ -46,7 +61,7 @@ struct ActivationKernel {
     }
   }
 
-  template <V (*Act)(V)>
+  template <V (*Both)(V, V)>
   static void Gated(const GatedCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const float* gate = call.gate_up + row * call.in_stride;
@@ -54,10 +69,10 @@ struct ActivationKernel {
       float* out = call.out + row * call.out_stride;
       int64_t i = 0;
       for (; i + kLanes <= call.width; i += kLanes)
-        (Act(V::Load(gate + i)) * V::Load(up + i)).Store(out + i);
+        Both(V::Load(gate + i), V::Load(up + i)).Store(out + i);
       const int rest = static_cast<int>(call.width - i);
       if (rest > 0) {
-        (Act(V::LoadFirst(gate + i, rest)) * V::LoadFirst(up + i, rest)).StoreFirst(out + i, rest);
+        Both(V::LoadFirst(gate + i, rest), V::LoadFirst(up + i, rest)).StoreFirst(out + i, rest);
       }
     }
   }

@@ -6,10 +6,12 @@ namespace sluice::cpu {
 using Kernel = ActivationKernel<avx2::F32x16>;
 
 const ActivationKernels kAvx2ActivationKernels = {
-    {&Kernel::Gated<&Kernel::SiluOf>, &Kernel::Plain<&Kernel::SiluOf>},
-    {&Kernel::Gated<&Kernel::GeluTanhOf>, &Kernel::Plain<&Kernel::GeluTanhOf>},
-    {&Kernel::Gated<&Kernel::GeluErfOf>, &Kernel::Plain<&Kernel::GeluErfOf>},
-    {&Kernel::Gated<&Kernel::ReluSquaredOf>, &Kernel::Plain<&Kernel::ReluSquaredOf>},
+    {&Kernel::Gated<&Kernel::GatedBy<&Kernel::SiluOf>>, &Kernel::Plain<&Kernel::SiluOf>},
+    {&Kernel::Gated<&Kernel::GatedBy<&Kernel::GeluTanhOf>>, &Kernel::Plain<&Kernel::GeluTanhOf>},
+    {&Kernel::Gated<&Kernel::GatedBy<&Kernel::GeluErfOf>>, &Kernel::Plain<&Kernel::GeluErfOf>},
+    {&Kernel::Gated<&Kernel::GatedBy<&Kernel::ReluSquaredOf>>,
+     &Kernel::Plain<&Kernel::ReluSquaredOf>},
+    {&Kernel::Gated<&Kernel::ClampedSwigluOf>, nullptr},
     &Kernel::SoftCap};
 
 }  // namespace sluice::cpu

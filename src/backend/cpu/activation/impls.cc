@@ -24,6 +24,8 @@ const ActivationKernels::Pair& KernelsOf(const ActivationKernels& kernels, ops::
       return kernels.gelu_erf;
     case ops::Activation::kReluSquared:
       return kernels.relu_squared;
+    case ops::Activation::kClampedSwiglu:
+      return kernels.clamped_swiglu;
   }
   return kernels.silu;
 }

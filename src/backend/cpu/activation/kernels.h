@@ -28,7 +28,7 @@ struct ActivationKernels {
     void (*gated)(const GatedCall& call, int64_t begin, int64_t end);
     void (*plain)(const PlainCall& call, int64_t begin, int64_t end);
   };
-  Pair silu, gelu_tanh, gelu_erf, relu_squared;
+  Pair silu, gelu_tanh, gelu_erf, relu_squared, clamped_swiglu;  // the last one gated alone
   void (*soft_cap)(const SoftCapCall& call, int64_t begin, int64_t end);
 };
 

@@ -54,6 +54,25 @@ struct Work {
 inline int RowsOf(const AttentionCall& call, const AttentionTile& tile) {
   return tile.tokens * call.group;
 }
+// What the sinks of heads make of rows in the end: their sums of V are multiplied by `fade` and
+// divided by `weight`. Lane i is row first + i % each of the tile.
+struct Sunk {
+  Sunk(const AttentionCall& call, const AttentionTile& tile, int first, int each, V largest,
+       V weights)
+      : weight(weights), fade(V::Set1(1.0f)) {
+    if (call.sinks == nullptr) return;
+    alignas(64) float of_rows[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const int row = first + i % each;
+      of_rows[i] = call.sinks[tile.kv_head * call.group + row % call.group] * kLog2E;
+    }
+    const V sink = V::Load(of_rows), most = V::Max(sink, largest);
+    fade = Exp((largest - most) * V::Set1(kLn2));
+    weight = V::Fma(weights, fade, Exp((sink - most) * V::Set1(kLn2)));
+  }
+  V weight, fade;
+};
+
 // Scaled so that a score is a power of two, unless it goes through the cap.
 inline V QFactor(const AttentionCall& call) {
   return V::Set1(call.soft_cap > 0.0f ? call.scale : call.scale * kLog2E);

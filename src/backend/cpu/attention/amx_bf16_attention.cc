@@ -411,12 +411,14 @@ void Finish(const AttentionCall& call, const AttentionTile& tile, float* total_f
     const RowsState total(call, total_floats, n);
     // A largest score of infinity leaves no weights.
     const V largest = V::Load(total.largest);
-    const V weight = V::Load(total.weight) + (largest - largest);
+    const Sunk sunk(call, tile, n * kLanes, kLanes, largest,
+                    V::Load(total.weight) + (largest - largest));
     const int left = rows - n * kLanes;
     for (int d = 0; d < call.head_dim; d += kLanes) {
       V square[kLanes];
 #pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) square[i] = V::Load(total.sums + (d + i) * kLanes) / weight;
+      for (int i = 0; i < kLanes; ++i)
+        square[i] = V::Load(total.sums + (d + i) * kLanes) * sunk.fade / sunk.weight;
       V::Transpose(square);
       for (int i = 0; i < kLanes && i < left; ++i) {
         const int row = n * kLanes + i;

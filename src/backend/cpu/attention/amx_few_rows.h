@@ -497,17 +497,20 @@ inline void Finish(const AttentionCall& call, const AttentionTile& tile, float* 
   const State total(total_floats);
   // A largest score of infinity leaves no weights.
   const V largest = V::Load(total.largest);
-  const V weights = V::Load(total.weight) + (largest - largest);
+  const Sunk sunk(call, tile, /*first_row=*/0, kFewRows, largest,
+                  V::Load(total.weight) + (largest - largest));
   const __m512i low = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
   for (int row = 0; row < RowsOf(call, tile); ++row) {
-    const V weight = {_mm512_permutexvar_ps(_mm512_set1_epi32(row), weights.v)};
+    const __m512i lane = _mm512_set1_epi32(row);
+    const V weight = {_mm512_permutexvar_ps(lane, sunk.weight.v)};
+    const V fade = {_mm512_permutexvar_ps(lane, sunk.fade.v)};
     const int64_t head = int64_t{tile.kv_head} * call.group + row % call.group;
     float* out =
         call.out + (tile.token + row / call.group) * call.out_stride + head * call.head_dim;
     const float* sums = total.sums + int64_t{row} * call.head_dim;
     for (int d = 0; d < call.head_dim; d += kTileColumns) {
-      const V a = V::Load(sums + d) / weight, b = V::Load(sums + d + 16) / weight;
+      const V a = V::Load(sums + d) * fade / weight, b = V::Load(sums + d + 16) * fade / weight;
       V{_mm512_permutex2var_ps(a.v, low, b.v)}.Store(out + d);
       V{_mm512_permutex2var_ps(a.v, high, b.v)}.Store(out + d + 16);
     }

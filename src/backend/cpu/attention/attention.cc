@@ -24,10 +24,12 @@ AttentionCache CacheOf(const ops::Tensor& data, const ops::Tensor& scales) {
 }
 
 AttentionCall MakeCall(const AttentionTiling& tiling, const Attention::Desc& desc,
-                       const Attention::Args& args, int tile_tokens) {
+                       const Attention::Args& args, int out_from, int tile_tokens) {
   const int group = desc.q_heads / desc.kv_heads;
   return {.q = args.q.ptr<float>(),
           .out = args.out.ptr<float>(),
+          .sinks = desc.sinks ? args.sinks.ptr<float>() : nullptr,
+          .slopes = desc.alibi ? args.slopes.ptr<float>() : nullptr,
           .k = CacheOf(args.kv.k, args.kv.k_scale),
           .v = CacheOf(args.kv.v, args.kv.v_scale),
           .q_stride = args.q.strides[0],
@@ -36,11 +38,15 @@ AttentionCall MakeCall(const AttentionTiling& tiling, const Attention::Desc& des
           .group = group,
           .kv_heads = desc.kv_heads,
           .head_dim = desc.head_dim,
+          .out_from = out_from,
           .rows_max = static_cast<int>(RoundUp(int64_t{tile_tokens} * group, tiling.rows_step)),
           .scale = ops::ScaleOf(desc),
           .soft_cap = desc.soft_cap.value_or(0.0f),
           .causal = desc.causal,
-          .window = desc.window};
+          .window = desc.window,
+          .chunked = desc.chunked,
+          .growth_tokens = desc.growth_tokens,
+          .growth_scale = desc.growth_scale};
 }
 
 struct SplitRange {
@@ -154,6 +160,7 @@ struct Memory {
   Parts::Cursor* cursors = nullptr;  // [threads]
   Unit* units = nullptr;             // by split: all splits of all tiles
   float* states = nullptr;           // by split: their states
+  float* bias = nullptr;             // AttentionCall::bias
   int64_t thread_floats = 0;
   size_t bytes = 0;
 };
@@ -171,6 +178,8 @@ Memory LayOut(const AttentionCall& call, const Needs& needs, int64_t thread_floa
   memory.units = layout.Take<Unit>(base, by_split ? needs.splits : 0);
   memory.states =
       layout.Take<float>(base, by_split ? needs.splits * RoundToLine(StateFloats(call)) : 0);
+  memory.bias =
+      layout.Take<float>(base, 2 * call.bias_tokens * int64_t{call.group} * call.kv_heads);
   memory.bytes = layout.bytes();
   return memory;
 }
@@ -245,11 +254,22 @@ void RunBySplit(const AttentionKernel& kernel, const AttentionCall& call, const 
   });
 }
 
-int64_t SplitsMax(const Attention::Args& args) {
+int64_t LongestContext(const Attention::Args& args) {
   int64_t longest = 0;
   for (int64_t s = 0; s < args.context.dims[0]; ++s)
     longest = std::max<int64_t>(longest, args.context.ptr<int32_t>()[s]);
-  return (longest + kSplitTokens - 1) / kSplitTokens;
+  return longest;
+}
+
+// Fills AttentionCall::bias from the numbers of the buckets.
+void SpreadBias(const Attention::Desc& desc, const Attention::Args& args, int64_t tokens,
+                float* out) {
+  for (int64_t distance = -tokens; distance < tokens; ++distance) {
+    const int64_t bucket = ops::BiasBucket(desc.bias_buckets, distance);
+    const float* numbers = args.bias.ptr<float>() + bucket * args.bias.strides[0];
+    for (int64_t head = 0; head < desc.q_heads; ++head)
+      out[(2 * head + 1) * tokens + distance] = numbers[head];
+  }
 }
 
 }  // namespace
@@ -272,17 +292,20 @@ AttentionPlan PlanAttention(const AttentionTiling& tiling, int64_t query_tokens,
   return plan;
 }
 
-Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
-                    const Attention::Desc& desc, const Attention::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+namespace {
+
+// Attention of checked arguments, without the first `out_from` numbers of each head's result.
+Status Attend(const AttentionKernels& kernels, device::Stream& stream, const Attention::Desc& desc,
+              const Attention::Args& args, int out_from) {
   CpuStream& cpu = AsCpu(stream);
   const int threads = cpu.pool().threads();
   const int64_t sequences = args.context.dims[0];
   const AttentionPlan plan =
       PlanAttention(kernels.tiling, args.query_start.ptr<int32_t>()[sequences], sequences,
-                    desc.kv_heads, desc.q_heads / desc.kv_heads, SplitsMax(args), threads);
-  const AttentionCall call = MakeCall(kernels.tiling, desc, args, plan.tile_tokens);
+                    desc.kv_heads, desc.q_heads / desc.kv_heads,
+                    (LongestContext(args) + kSplitTokens - 1) / kSplitTokens, threads);
+  AttentionCall call = MakeCall(kernels.tiling, desc, args, out_from, plan.tile_tokens);
+  if (desc.bias_buckets > 0) call.bias_tokens = RoundUp(LongestContext(args), kBlockTokens);
   const Needs needs = CountNeeds(call, args, plan.tile_tokens);
   if (needs.tiles == 0) return OkStatus();
 
@@ -295,6 +318,10 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
                   StrCat("attention needs ", bytes, " bytes of scratch memory"));
   }
   const Memory memory = LayOut(call, needs, thread_floats, plan.by_split, threads, base);
+  if (desc.bias_buckets > 0) {
+    SpreadBias(desc, args, call.bias_tokens, memory.bias);
+    call.bias = memory.bias;
+  }
   Task* task = memory.tasks;
   Unit* unit = memory.units;
   float* states = memory.states;
@@ -321,6 +348,26 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
     });
   }
   return OkStatus();
+}
+
+}  // namespace
+
+Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
+                    const Attention::Desc& desc, const Attention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  return Attend(kernels, stream, desc, args, 0);
+}
+
+Status RunLatentAttention(const AttentionKernels& kernels, device::Stream& stream,
+                          const ops::LatentAttention::Desc& desc,
+                          const ops::LatentAttention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const Attention::Desc whole = WholeRows(desc);
+  Attention::Args whole_args = WholeRows(args);
+  whole_args.out = args.out;
+  SLUICE_RETURN_IF_ERROR(CheckIndices(whole, whole_args));
+  return Attend(kernels, stream, whole, whole_args, desc.key_width - desc.value_width);
 }
 
 }  // namespace sluice::cpu

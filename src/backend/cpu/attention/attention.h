@@ -3,6 +3,7 @@
 
 #include "backend/cpu/attention/kernels.h"
 #include "ops/attention.h"
+#include "ops/latent_attention.h"
 
 namespace sluice::cpu {
 
@@ -16,5 +17,9 @@ AttentionPlan PlanAttention(const AttentionTiling& tiling, int64_t query_tokens,
 
 Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
                     const ops::Attention::Desc& desc, const ops::Attention::Args& args);
+// Each row of KV is a key and, for the kernels, all of it a value. REQUIRES: kernels in F32.
+Status RunLatentAttention(const AttentionKernels& kernels, device::Stream& stream,
+                          const ops::LatentAttention::Desc& desc,
+                          const ops::LatentAttention::Args& args);
 
 }  // namespace sluice::cpu

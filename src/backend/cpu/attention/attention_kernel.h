@@ -69,6 +69,7 @@ struct TileAttention {
   // Whose scores are in memory at a time, so that they stay in the L1 cache beside V.
   static constexpr int kScoreRows = 48;
   static constexpr int kBlockVectors = kBlockTokens / kLanes;
+  static constexpr float kOffsets[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
   // The state of a tile's rows inside a buffer.
   struct State {
@@ -152,16 +153,48 @@ struct TileAttention {
     });
   }
 
-  // Scales a row's scores and gives their largest; -infinity where the row does not see.
-  // `kAll`: it sees the whole block.
+  // What becomes of a row's products q.k over a block: `scale` times them, more by `bias` (null:
+  // nothing), and less by `slope` for each position from the block's first, which lies `distance`
+  // behind the row's own, to the row's.
+  struct Terms {
+    float scale = 0.0f, slope = 0.0f, distance = 0.0f;
+    const float* bias = nullptr;
+  };
+  static Terms TermsOf(const AttentionCall& call, const AttentionTile& tile, int row,
+                       int64_t block) {
+    const int64_t position = tile.position + row / call.group;
+    const int64_t head = int64_t{tile.kv_head} * call.group + row % call.group;
+    Terms terms = {call.scale, 0.0f, static_cast<float>(position - block)};
+    if (call.slopes != nullptr) terms.slope = call.slopes[head];
+    if (call.bias != nullptr) {
+      terms.bias = call.bias + head * 2 * call.bias_tokens + call.bias_tokens + (block - position);
+    }
+    if (call.growth_tokens > 0) {
+      const float steps = static_cast<float>((position + 1) / call.growth_tokens);
+      terms.scale *= 1.0f + call.growth_scale * __builtin_logf(1.0f + steps);
+    }
+    return terms;
+  }
+
+  // Scales a row's scores, adds its biases, and gives their largest; -infinity where the row does
+  // not see. `kAll`: it sees the whole block.
   template <bool kAll>
-  static float Scale(const AttentionCall& call, Range range, float* scores) {
+  static float Scale(const AttentionCall& call, const Terms& terms, Range range, float* scores) {
     V s[kBlockVectors];
 #pragma GCC unroll 4
     for (int i = 0; i < kBlockVectors; ++i)
-      s[i] = V::Load(scores + i * kLanes) * V::Set1(call.scale);
+      s[i] = V::Load(scores + i * kLanes) * V::Set1(terms.scale);
+    if (terms.bias != nullptr) {
+      for (int i = 0; i < kBlockVectors; ++i) s[i] = s[i] + V::Load(terms.bias + i * kLanes);
+    }
     if (call.soft_cap > 0.0f) {
       for (V& x : s) x = V::Set1(call.soft_cap) * Tanh(x / V::Set1(call.soft_cap));
+    }
+    if (terms.slope != 0.0f) {
+      for (int i = 0; i < kBlockVectors; ++i) {
+        const V offset = V::Load(kOffsets) + V::Set1(static_cast<float>(i * kLanes));
+        s[i] = V::Fma(offset - V::Set1(terms.distance), V::Set1(terms.slope), s[i]);
+      }
     }
 #pragma GCC unroll 4
     for (int i = 0; i < kBlockVectors; ++i) {
@@ -186,21 +219,24 @@ struct TileAttention {
 
   // Turns the scores of up to kLanes rows, from `first` on, into weights and brings the rows' state
   // up to them. Step by step for all rows, since each step waits for a sum across lanes.
-  static void Softmax(const AttentionCall& call, const Range* ranges, int first, int rows,
-                      float* scores, const State& state) {
+  static void Softmax(const AttentionCall& call, const AttentionTile& tile, int64_t block,
+                      const Range* ranges, int first, int rows, float* scores, const State& state) {
     alignas(64) float next[kLanes] = {}, sums[kLanes] = {}, fades[kLanes];
     for (int r = 0; r < rows; ++r) {
       float* row = scores + r * kBlockTokens;
-      next[r] =
-          ranges[r].full() ? Scale<true>(call, ranges[r], row) : Scale<false>(call, ranges[r], row);
+      const Terms terms = TermsOf(call, tile, first + r, block);
+      next[r] = ranges[r].full() ? Scale<true>(call, terms, ranges[r], row)
+                                 : Scale<false>(call, terms, ranges[r], row);
     }
     const V old_largest = V::LoadFirst(state.largest + first, rows);
     const V largest = V::Max(V::Load(next), old_largest);
     largest.Store(next);
     for (int r = 0; r < rows; ++r) {
       float* row = scores + r * kBlockTokens;
-      sums[r] = ranges[r].full() ? Weigh<true>(ranges[r], next[r], row)
-                                 : Weigh<false>(ranges[r], next[r], row);
+      // Where an infinite K leaves a row no score but -infinity, each weighs nothing.
+      const float zero = next[r] == -__builtin_inff() ? 0.0f : next[r];
+      sums[r] =
+          ranges[r].full() ? Weigh<true>(ranges[r], zero, row) : Weigh<false>(ranges[r], zero, row);
     }
     const V fade = Exp(old_largest - largest);
     fade.Store(fades);
@@ -308,7 +344,7 @@ struct TileAttention {
         weights[r] = scores + (first - rows.first + r) * kBlockTokens;
         sums[r] = state.sums + int64_t{first + r} * call.head_dim;
       }
-      Softmax(call, ranges, first, count, weights[0], state);
+      Softmax(call, tile, block, ranges, first, count, weights[0], state);
       for (int r = 0; r < count; r += kRows) {
         const int group = count - r < kRows ? count - r : kRows;
         AddSeenV(call, ranges + r, group, weights + r, sums + r, v);
@@ -403,11 +439,18 @@ struct TileAttention {
     const State total(call, total_floats);
     for (int r = 0; r < tile.tokens * call.group; ++r) {
       const int64_t head = int64_t{tile.kv_head} * call.group + r % call.group;
-      float* out =
-          call.out + (tile.token + r / call.group) * call.out_stride + head * call.head_dim;
-      const float* sums = total.sums + int64_t{r} * call.head_dim;
-      const V weight = V::Set1(total.weight[r]);
-      for (int d = 0; d < call.head_dim; d += kLanes) (V::Load(sums + d) / weight).Store(out + d);
+      const int64_t width = call.head_dim - call.out_from;
+      float* out = call.out + (tile.token + r / call.group) * call.out_stride + head * width;
+      const float* sums = total.sums + int64_t{r} * call.head_dim + call.out_from;
+      V weight = V::Set1(total.weight[r]), fade = V::Set1(1.0f);
+      if (call.sinks != nullptr) {
+        const V largest = V::Set1(total.largest[r]), sink = V::Set1(call.sinks[head]);
+        const V most = V::Max(sink, largest);
+        fade = Exp(largest - most);
+        weight = V::Fma(weight, fade, Exp(sink - most));
+      }
+      for (int64_t d = 0; d < width; d += kLanes)
+        (V::Load(sums + d) * fade / weight).Store(out + d);
     }
   }
 

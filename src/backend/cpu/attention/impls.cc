@@ -21,12 +21,31 @@ ops::Support SupportsAmx(const Op::Desc& desc, const device::DeviceFacts& facts)
   if (desc.head_dim % 32 != 0 || desc.head_dim < 32)
     return ops::Support::No(StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 32"));
   if (desc.kv.dtype == DType::kF32) return ops::Support::No("takes KV of at most 16 bits, not F32");
-  return Supports<Isa::kAmx>(desc, facts);
+  if (ops::HasPositionTerms(desc))
+    return ops::Support::No("knows neither ALiBi nor chunks nor queries that grow");
+  const ops::Support support = ops::PlainAttentionSupports(desc, facts);
+  return support.ok ? Supports<Isa::kAmx>(desc, facts) : support;
 }
 
 template <const AttentionKernels& kernels>
 Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
   return RunAttention(kernels, stream, desc, args);
+}
+
+template <Isa isa>
+ops::Support LatentSupports(const ops::LatentAttention::Desc& desc,
+                            const device::DeviceFacts& facts) {
+  if (desc.key_width % 16 != 0 || desc.value_width % 16 != 0)
+    return ops::Support::No(StrCat("rows of ", desc.key_width, " numbers with values of ",
+                                   desc.value_width, ", which must be multiples of 16"));
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefLatentAttentionSupports(desc, facts) : support;
+}
+
+template <const AttentionKernels& kernels>
+Status RunLatent(device::Stream& stream, const ops::LatentAttention::Desc& desc,
+                 const ops::LatentAttention::Args& args) {
+  return RunLatentAttention(kernels, stream, desc, args);
 }
 
 }  // namespace
@@ -42,6 +61,15 @@ void RegisterAttention(ops::OpTable& table) {
                  .supports = &ops::RefAttentionSupports,
                  .run = &ops::RefAttention,
                  .slow = &ops::PlainLoops<Op>});
+
+  table.Add<ops::LatentAttention>({"avx512_f32_latent_attention", &LatentSupports<Isa::kAvx512>,
+                                   &RunLatent<kAvx512AttentionKernels>, ops::Arithmetic::kF32});
+  table.Add<ops::LatentAttention>({"avx2_f32_latent_attention", &LatentSupports<Isa::kAvx2>,
+                                   &RunLatent<kAvx2AttentionKernels>, ops::Arithmetic::kF32});
+  table.Add<ops::LatentAttention>({.name = "ref_latent_attention",
+                                   .supports = &ops::RefLatentAttentionSupports,
+                                   .run = &ops::RefLatentAttention,
+                                   .slow = &ops::PlainLoops<ops::LatentAttention>});
 }
 
 }  // namespace sluice::cpu

@@ -29,14 +29,24 @@ struct AttentionCache {
 struct AttentionCall {
   const float* q = nullptr;  // [tokens, q_heads * head_dim]
   float* out = nullptr;
+  const float* sinks = nullptr;   // [q_heads]: a score beside those of positions; or null
+  const float* slopes = nullptr;  // [q_heads], as ops/attention.h has them; or null
+  // [q_heads, 2 * bias_tokens]: what is added to scaled scores, by position less that of the row
+  // from -bias_tokens on; or null. bias_tokens is a multiple of kBlockTokens.
+  const float* bias = nullptr;
+  int64_t bias_tokens = 0;
   AttentionCache k, v;
   int64_t q_stride = 0, out_stride = 0;       // elements between tokens
   int64_t block_tokens = 0;                   // of a kernel block
   int group = 0, kv_heads = 0, head_dim = 0;  // group: query heads of a KV head
+  int out_from = 0;                           // numbers of a head's result that are left out
   int rows_max = 0;                           // of a tile
   float scale = 0.0f, soft_cap = 0.0f;        // soft_cap 0: none
   bool causal = true;
-  int64_t window = 0;  // 0: all
+  int64_t window = 0;     // 0: all
+  bool chunked = false;   // window begins at its multiples
+  int growth_tokens = 0;  // as in ops/attention.h
+  float growth_scale = 0.0f;
 };
 
 // Consecutive query tokens of one sequence, for all query heads of one KV head. Row r is token
@@ -60,8 +70,11 @@ struct Visible {
 };
 SLUICE_KERNEL_INLINE Visible VisibleOf(const AttentionCall& call, const AttentionTile& tile,
                                        int64_t position) {
-  const int64_t cut = position - call.window + 1;
-  return {call.window > 0 && cut > 0 ? cut : 0, call.causal ? position + 1 : tile.context};
+  const int64_t cut = call.chunked ? position - position % call.window : position - call.window + 1;
+  const int64_t behind = position + call.window;
+  const bool cuts = call.window > 0 && behind < tile.context;
+  return {call.window > 0 && cut > 0 ? cut : 0,
+          call.causal ? position + 1 : (cuts ? behind : tile.context)};
 }
 SLUICE_KERNEL_INLINE Visible VisibleOfTile(const AttentionCall& call, const AttentionTile& tile) {
   const Visible last = VisibleOf(call, tile, tile.position + tile.tokens - 1);

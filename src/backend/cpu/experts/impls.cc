@@ -4,6 +4,7 @@
 #include "backend/cpu/kernel_support.h"
 #include "backend/cpu/parallel.h"
 #include "ops/experts.h"
+#include "ops/fake_balance_experts.h"
 
 namespace sluice::cpu {
 namespace {
@@ -24,6 +25,29 @@ Status RunRoute(device::Stream& stream, const RouteExperts::Desc& desc,
             share.weights = args.weights.Rows(begin, end - begin);
             const Status status = ops::RefRouteExperts(stream, desc, share);
             CHECK(status.ok(), status.message());
+          });
+  return OkStatus();
+}
+
+ops::Support ScaleSupports(const ops::ScaleExperts::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.activation != DType::kF32) return ops::Support::No("activations are not F32");
+  return ops::RefScaleExpertsSupports(desc, facts);
+}
+
+Status RunScale(device::Stream& stream, const ops::ScaleExperts::Desc& desc,
+                const ops::ScaleExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  ForRows(AsCpu(stream), args.weights.dims[0], desc.top_k * desc.width,
+          [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin * desc.top_k; i < end * desc.top_k; ++i) {
+              const int64_t token = i / desc.top_k, choice = i % desc.top_k;
+              float& weight = args.weights.ptr<float>()[token * args.weights.strides[0] + choice];
+              const int32_t place =
+                  args.places.ptr<int32_t>()[token * args.places.strides[0] + choice];
+              float* row = args.x.ptr<float>() + place * args.x.strides[0];
+              for (int64_t c = 0; c < desc.width; ++c) row[c] *= weight;
+              weight = 1.0f;
+            }
           });
   return OkStatus();
 }
@@ -66,9 +90,21 @@ void RegisterExperts(ops::OpTable& table) {
                            .supports = &ops::RefRouteExpertsSupports,
                            .run = &ops::RefRouteExperts,
                            .slow = &ops::PlainLoops<RouteExperts>});
+  table.Add<ops::FakeBalanceExperts>({"ref_fake_balance_experts",
+                                      &ops::RefFakeBalanceExpertsSupports,
+                                      &ops::RefFakeBalanceExperts});
   // Counting, which takes no time beside the products of the experts.
   table.Add<ops::GroupExperts>(
       {"ref_group_experts", &ops::RefGroupExpertsSupports, &ops::RefGroupExperts});
+
+  if (IsaOf(table.facts().architecture) > Isa::kRef) {
+    table.Add<ops::ScaleExperts>(
+        {"any_f32_scale_experts", &ScaleSupports, &RunScale, ops::Arithmetic::kF32});
+  }
+  table.Add<ops::ScaleExperts>({.name = "ref_scale_experts",
+                                .supports = &ops::RefScaleExpertsSupports,
+                                .run = &ops::RefScaleExperts,
+                                .slow = &ops::PlainLoops<ops::ScaleExperts>});
 
   table.Add<CombineExperts>({"avx512_f32_combine_experts", &CombineSupports<Isa::kAvx512>,
                              &RunCombine<kAvx512ExpertsKernels>, ops::Arithmetic::kF32});

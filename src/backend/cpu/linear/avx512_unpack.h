@@ -23,7 +23,7 @@ void Unpack(const std::byte* group, int64_t steps, std::byte* unpacked) {
   const std::byte* planes = group;
   const std::byte* scales = group + steps * Layout::kCodeBytes;
   for (int64_t step = 0; step < steps; step += kStepsPerBlock) {
-    const V::F d = kBlock.power_of_two_scale ? V::LoadE8M0Half(scales) : V::LoadF16(scales);
+    const V::F d = LoadBlockScale<V, kFormat>(scales);
     V::F m = V::ZeroFloat();
     if constexpr (kBlock.minimum) m = V::LoadF16(scales + Layout::kScaleBytes);
     scales += Layout::kScaleBytes + Layout::kMinimumBytes;

@@ -106,7 +106,7 @@ int64_t AddTiles(const Problem& problem, int64_t from, Wave* wave) {
   return from + count;
 }
 
-// That of one expert, whose places begin at `first`.
+// That of one expert, whose places begin at `first`, or of one head.
 void Aim(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, int64_t expert,
          int64_t first, const ops::PackedWeight& stack, Problem* p) {
   p->weight =
@@ -117,13 +117,15 @@ void Aim(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, int64
     const int64_t blocks = desc.each.n / ops::kScaleBlock;
     p->scales = stack.scales.ptr<float>() + expert * blocks * p->scales_stride;
   }
-  p->x = args.x.ptr<float>();
+  if (desc.each.bias) p->bias = args.bias.ptr<float>() + expert * args.bias.strides[0];
+  p->x = args.x.ptr<float>() + (desc.by_columns ? expert * desc.x_step : 0);
   if (args.tokens.empty()) {
     p->x += first * p->x_stride;
   } else {
     p->x_rows = args.tokens.ptr<int32_t>() + first;
   }
-  p->out = args.out.ptr<float>() + first * p->out_stride;
+  p->out = args.out.ptr<float>() + first * p->out_stride +
+           (desc.by_columns ? expert * desc.out_step : 0);
 }
 
 }  // namespace
@@ -144,10 +146,11 @@ Status RunGroupedLinear(CpuStream& stream, const GroupedLinear::Desc& desc,
           : Align(static_cast<size_t>(rows_max) * static_cast<size_t>(desc.each.k) * sizeof(float));
   Wave wave;
   for (int64_t expert = 0; expert < desc.experts; ++expert) {
-    const int64_t rows = starts[expert + 1] - starts[expert];
+    const int64_t first = desc.by_columns ? 0 : starts[expert];
+    const int64_t rows = desc.by_columns ? args.out.dims[0] : starts[expert + 1] - first;
     if (rows == 0) continue;
     SetRows(rows, &problem);
-    Aim(desc, args, expert, starts[expert], *args.weight, &problem);
+    Aim(desc, args, expert, first, *args.weight, &problem);
     for (int64_t tile = 0; tile < problem.split.tiles;) {
       tile = AddTiles(problem, tile, &wave);
       if (!wave.full()) continue;

@@ -10,6 +10,7 @@
 #include "backend/cpu/linear/pack_tiles.h"
 #include "backend/cpu/linear/packed.h"
 #include "backend/cpu/linear/problem.h"
+#include "backend/cpu/linear/row_linear.h"
 #include "backend/cpu/linear/tile_linear.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/stream.h"
@@ -67,15 +68,23 @@ Status RunProblem(const Problem& p, CpuStream& stream) {
       copies ? pool.threads()
              : std::clamp<int64_t>(static_cast<int64_t>(kPanelBytes / tile_bytes), 1, tiles);
   const size_t content_bytes = Align(tile_bytes * panel), group_bytes = Align(p.pass_bytes());
-  const size_t bytes = content_bytes + group_bytes * pool.threads();
+  const size_t gather_bytes =
+      p.order == nullptr ? 0
+                         : Align(static_cast<size_t>(p.kernels->by_rows[p.split.full].rows) *
+                                 static_cast<size_t>(p.desc->k) * sizeof(float));
+  const size_t groups_end = content_bytes + group_bytes * pool.threads();
+  const size_t bytes = groups_end + gather_bytes * pool.threads();
   std::byte* contents = stream.Scratch(bytes);
   if (contents == nullptr) return OutOfScratch(bytes);
   std::byte* groups = contents + content_bytes;
+  const auto gathered = [&](int thread) {
+    return reinterpret_cast<float*>(contents + groups_end + gather_bytes * thread);
+  };
   std::atomic<int64_t> next{0};
   if (copies) {
     pool.Run([&](int thread, int threads) {
       std::byte* copy = contents + tile_bytes * thread;
-      MakeTile(p, 0, copy, nullptr);
+      MakeTile(p, 0, copy, gathered(thread));
       Multiply(p, {0, 1}, copy, groups + group_bytes * thread, threads, &next);
     });
     return OkStatus();
@@ -86,7 +95,7 @@ Status RunProblem(const Problem& p, CpuStream& stream) {
     next.store(0, std::memory_order_relaxed);
     pool.Run([&](int thread, int threads) {
       for (int64_t i; (i = next_tile.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
-        MakeTile(p, i, contents + (i - begin) * tile_bytes, nullptr);
+        MakeTile(p, i, contents + (i - begin) * tile_bytes, gathered(thread));
         made.fetch_add(1, std::memory_order_release);
       }
       WaitUntil(made, share.end);
@@ -126,7 +135,8 @@ ops::Support SupportsAtLeast(Isa isa, bool block_formats, const Linear::Desc& de
                              const device::DeviceFacts& facts) {
   const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
   if (!support.ok) return support;
-  if ((ops::FindBlockFormat(desc.weight) != nullptr) != block_formats) {
+  const ops::BlockFormat* format = ops::FindBlockFormat(desc.weight);
+  if ((format != nullptr) != block_formats || (format != nullptr && format->codebook)) {
     return ops::Support::No(StrCat("not for weights in ", sluice::Name(desc.weight)));
   }
   if (desc.x_scales != ops::ActivationScales::kNone) {
@@ -238,6 +248,7 @@ void RegisterLinear(ops::OpTable& table) {
                            "avx512_f32_grouped_linear"});
   Avx2::Register(table, {"avx2_int8_linear", "avx2_int8_grouped_linear", "avx2_f32_linear",
                          "avx2_f32_grouped_linear"});
+  RegisterRowLinear(table);
   table.Add<Linear>({.name = "ref_linear",
                      .supports = &ops::RefLinearSupports,
                      .run = &ops::RefLinear,

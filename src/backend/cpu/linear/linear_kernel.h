@@ -59,7 +59,8 @@ SLUICE_INLINE typename V::I Codes(const std::byte* planes) {
     codes = V::Or(codes, Move<V, i, 2>(V::Load(planes + 2 * kVector), 4));
   }
   if constexpr (kBlock.table) {
-    codes = V::Lookup(kBlock.dtype == DType::kMXFP4 ? ops::kMxfp4Values : ops::kIq4NlValues, codes);
+    constexpr bool kE2M1 = kBlock.dtype == DType::kMXFP4 || kBlock.dtype == DType::kNVFP4;
+    codes = V::Lookup(kE2M1 ? ops::kMxfp4Values : ops::kIq4NlValues, codes);
   }
   return codes;
 }
@@ -79,6 +80,16 @@ SLUICE_INLINE void StoreTile(const typename V::F (&acc)[kRows], const LinearSink
   });
 }
 
+// What a block's d is; 1 where it has none.
+template <class V, int kFormat>
+SLUICE_INLINE typename V::F LoadBlockScale(const std::byte* scales) {
+  constexpr ops::BlockScale kScale = ops::kBlockFormats[kFormat].scale;
+  const float one = 1.0f;
+  if constexpr (kScale == ops::BlockScale::kE8M0) return V::LoadE8M0Half(scales);
+  if constexpr (kScale == ops::BlockScale::kF16) return V::LoadF16(scales);
+  return V::Broadcast(&one);
+}
+
 // Scale and minimum of a sub-block from those of its block, in place.
 template <class V, int kFormat>
 SLUICE_INLINE void SubScales(const std::byte* scales, typename V::F* scale,
@@ -89,6 +100,9 @@ SLUICE_INLINE void SubScales(const std::byte* scales, typename V::F* scale,
     const typename V::I both = V::LoadInt8(scales);
     *scale = V::Mul(*scale, V::ToFloat(V::And(both, V::Int(15))));
     *minimum = V::Mul(V::Negate(*minimum), V::ToFloat(V::And(V::ShiftRightInt4(both), V::Int(15))));
+  } else if constexpr (kBlock.scale == ops::BlockScale::kE4M3) {
+    const float half = 0.5f;
+    *scale = V::Mul(V::LoadF8(scales), V::Broadcast(&half));
   } else if constexpr (kBlock.sub_scales) {
     *scale = V::Mul(*scale, V::ToFloat(V::LoadInt8(scales)));
     if constexpr (kBlock.minimum) {
@@ -153,8 +167,7 @@ void BlockKernel(const std::byte* group, const std::byte* tile, int64_t steps,
   const std::byte* planes = group;
   const std::byte* scales = group + steps * Layout::kCodeBytes;
   for (int64_t step = 0; step < steps; step += kStepsPerBlock) {
-    const typename V::F d =
-        kBlock.power_of_two_scale ? V::LoadE8M0Half(scales) : V::LoadF16(scales);
+    const typename V::F d = LoadBlockScale<V, kFormat>(scales);
     typename V::F m = V::ZeroFloat();
     if constexpr (kBlock.minimum) m = V::LoadF16(scales + Layout::kScaleBytes);
     scales += Layout::kScaleBytes + Layout::kMinimumBytes;

@@ -13,7 +13,9 @@ constexpr size_t kGroupAlignment = 64;
 
 // Bytes of the scales of one block of the file, for all rows of a group.
 size_t ScaleRecordBytes(const ops::BlockFormat& format, int lanes) {
-  size_t bytes = format.power_of_two_scale ? 1 : 2;
+  size_t bytes = format.scale == ops::BlockScale::kF16    ? 2
+                 : format.scale == ops::BlockScale::kE8M0 ? 1
+                                                          : 0;
   if (format.minimum) bytes += 2;
   if (format.sub_scales) {
     const size_t per_sub = format.minimum && format.bits != 2 ? 2 : 1;
@@ -58,12 +60,14 @@ void PackCodes(int bits, const uint8_t* codes, size_t vector, std::byte* out) {
 
 void PackScales(const ops::BlockFormat& format, const ops::BlockParts& parts, int lanes, int lane,
                 std::byte* out) {
-  if (format.power_of_two_scale) {
+  if (format.scale == ops::BlockScale::kE8M0) {
     out[lane] = static_cast<std::byte>(parts.d);
     return;
   }
-  std::memcpy(out + 2 * lane, &parts.d, 2);
-  out += 2 * lanes;
+  if (format.scale == ops::BlockScale::kF16) {
+    std::memcpy(out + 2 * lane, &parts.d, 2);
+    out += 2 * lanes;
+  }
   if (format.minimum) {
     std::memcpy(out + 2 * lane, &parts.m, 2);
     out += 2 * lanes;
@@ -93,7 +97,7 @@ void PackBlockRow(const ops::BlockFormat& format, int64_t k, int lanes, int lane
   ops::BlockParts parts;
   for (int64_t begin = 0; begin < k; begin += format.block) {
     ops::TakeApart(format, row, &parts);
-    row += Info(format.dtype).bytes;
+    row += BlockBytes(format);
     for (int i = 0; i < format.block; i += kActivationBlock) {
       PackCodes(format.bits, parts.codes + i, vector, codes);
       codes += code_bytes;

@@ -11,9 +11,10 @@
 //   4 bits: byte v of the plane has vector 2v in its low half and 2v + 1 in its high half
 //   2 bits: byte v has vectors 4v .. 4v+3, from the low bits up
 //   1 bit:  bit i is of vector i
-//   so 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2. IQ4_NL and MXFP4 keep their 4-bit codes.
-// The scales of a block: d [lanes] as the file has it; m [lanes], if there is one; then per
-// sub-block scales [lanes] in int8 and mins [lanes] in int8 (Q2_K: both in one byte, scale low).
+//   so 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2. Formats with a table keep their 4-bit codes.
+// The scales of a block: d [lanes] as the file has it, if there is one; m [lanes], if there is one;
+// then per sub-block scales [lanes] in int8 or E4M3 and mins [lanes] in int8 (Q2_K: both in one
+// byte, scale low).
 //
 // Plain formats: [k][lanes] elements as the file has them.
 //
@@ -112,7 +113,9 @@ struct GroupLayout {
   static constexpr ops::BlockFormat kBlock = ops::kBlockFormats[kFormat];
   static constexpr bool kNibbleScales = kBlock.sub_scales && kBlock.bits == 2;
   static constexpr int kCodeBytes = kLanes * 4 * kBlock.bits;  // per 32 elements
-  static constexpr int kScaleBytes = kBlock.power_of_two_scale ? kLanes : 2 * kLanes;
+  static constexpr int kScaleBytes = kBlock.scale == ops::BlockScale::kF16    ? 2 * kLanes
+                                     : kBlock.scale == ops::BlockScale::kE8M0 ? kLanes
+                                                                              : 0;
   static constexpr int kMinimumBytes = kBlock.minimum ? 2 * kLanes : 0;
   static constexpr int kSubBytes =
       !kBlock.sub_scales ? 0 : (kBlock.minimum && !kNibbleScales ? 2 * kLanes : kLanes);

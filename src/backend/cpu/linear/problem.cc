@@ -99,6 +99,7 @@ Problem MakeProblem(const LinearKernels& kernels, const ops::Linear::Desc& desc,
   p.weight = weight.data.data;
   p.scales = weight.scales.ptr<float>();
   p.scales_stride = weight.scales.strides[0];
+  if (desc.ordered) p.order = weight.order.ptr<int32_t>();
   if (desc.weight_scales == ops::WeightScales::kTensor) {
     std::fill_n(p.tensor_scales, kLanesMax, *p.scales);
   }
@@ -119,6 +120,15 @@ void MakeTile(const Problem& p, int64_t index, std::byte* out, float* gathered) 
   const Tile tile = TileAt(p, index);
   TileSource source = {p.x + tile.first * p.x_stride, p.x_stride, p.desc->k, tile.rows,
                        tile.kernels->rows};
+  if (p.order != nullptr) {
+    for (int row = 0; row < tile.rows; ++row) {
+      const float* from = source.x + row * source.stride;
+      float* to = gathered + row * p.desc->k;
+      for (int64_t k = 0; k < p.desc->k; ++k) to[k] = from[p.order[k]];
+    }
+    source.x = gathered;
+    source.stride = p.desc->k;
+  }
   if (p.x_rows != nullptr) {
     source.x = p.x + p.x_rows[tile.first] * p.x_stride;
     if (tile.rows > 1) {

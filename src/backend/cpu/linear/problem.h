@@ -32,13 +32,14 @@ struct Problem {
   const int32_t* x_rows = nullptr;  // which of them; null: the first m
   int64_t x_stride = 0;
   const std::byte* weight = nullptr;
-  const float* scales = nullptr;  // of an F8 weight
-  int64_t scales_stride = 0;      // between rows of blocks
+  const float* scales = nullptr;   // of the weight, or null
+  int64_t scales_stride = 0;       // between rows of blocks
+  const int32_t* order = nullptr;  // of the weight's columns, or null
   const float* bias = nullptr;
   const float* residual = nullptr;  // may be null
   float* out = nullptr;
   int64_t residual_stride = 0, out_stride = 0;
-  float tensor_scales[kLanesMax] = {};  // of an F8 weight with one scale, for each lane
+  float tensor_scales[kLanesMax] = {};  // of a weight with one scale, for each lane
 
   size_t tile_bytes() const {
     return row_bytes * static_cast<size_t>(kernels->by_rows[split.full].rows);
@@ -52,7 +53,7 @@ Problem MakeProblem(const LinearKernels& kernels, const ops::Linear::Desc& desc,
 // REQUIRES: m >= 1.
 void SetRows(int64_t m, Problem* problem);
 
-// The contents of tile `index` of x. `gathered` has room for its rows where x_rows is set.
+// The contents of tile `index` of x. `gathered` has room for its rows where x_rows or order is set.
 void MakeTile(const Problem& p, int64_t index, std::byte* out, float* gathered);
 
 // Tiles [tiles.begin, tiles.end), whose contents stand one after the other in `in`, times the

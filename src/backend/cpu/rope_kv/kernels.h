@@ -6,7 +6,7 @@
 namespace sluice::cpu {
 
 // The widest head that the kernels' buffer on the stack takes.
-inline constexpr int kRopeHeadDimMax = 512;
+inline constexpr int kRopeHeadDimMax = 1024;
 
 struct RopeKvCall {
   float* qkv = nullptr;                // [tokens, (q_heads + 2 kv_heads) * head_dim]

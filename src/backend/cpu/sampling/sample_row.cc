@@ -8,6 +8,7 @@
 
 #include "backend/cpu/sampling/select.h"
 #include "base/philox.h"
+#include "ops/rejection_rules.h"
 #include "ops/sampling_rules.h"
 
 namespace sluice::cpu {
@@ -35,7 +36,7 @@ class RowSampler {
 
   void Run() {
     const LogitScan scan = Scan(raw_);
-    if (scan.bad || !HasSignal(scan.max)) {
+    if (scan.bad || !HasSignal(raw_, vocab_, scan.max)) {
       return ops::ReportDegenerate(desc_, args_, row_, ArgMax(raw_, scan.max));
     }
     raw_max_ = scan.max;
@@ -74,22 +75,24 @@ class RowSampler {
         std::max<int64_t>(kernels_.after_equal(logits, vocab_, max, 1) - 1, 0));
   }
 
-  // Whether some raw logit is neither 0 nor -inf.
-  bool HasSignal(float max) const {
+  // Whether some of the logits, of which `max` is the largest, is neither 0 nor -inf.
+  bool HasSignal(const float* logits, int64_t n, float max) const {
     if (max != 0.0f) return max != -kInf;
-    return kernels_.count_at_least(raw_, vocab_, kLowest) >
-           kernels_.count_at_least(raw_, vocab_, 0.0f);
+    return kernels_.count_at_least(logits, n, kLowest) > kernels_.count_at_least(logits, n, 0.0f);
   }
 
   WeightCall All(const float* logits, float max, float temperature) const {
+    return AllOf(logits, vocab_, max, temperature);
+  }
+  static WeightCall AllOf(const float* logits, int64_t n, float max, float temperature) {
     return {.logits = logits,
-            .n = vocab_,
+            .n = n,
             .max = max,
             .scale = ops::WeightScale(temperature),
             .floor = ops::kWeightFloor,
-            .grid = ops::WeightGrid(vocab_),
+            .grid = ops::WeightGrid(n),
             .cut = -kInf,
-            .ties_end = vocab_};
+            .ties_end = n};
   }
 
   // Applies edits, penalties and mask; returns the logits to draw from.
@@ -148,7 +151,8 @@ class RowSampler {
     }
     call.floor = ops::MinPFloor(params_.min_p);
     double kept = 0;
-    const int32_t token = DrawKept(call, &kept);
+    const int32_t token =
+        ops::Rejects(params_, vocab_) ? DrawRejecting(call, &kept) : DrawKept(call, &kept);
     if (!limited && params_.top_p >= 1.0f && !(params_.min_p > 0.0f)) *total = kept;
     return token;
   }
@@ -210,6 +214,50 @@ class RowSampler {
       }
     }
     return 0;
+  }
+
+  // The draft, or what is drawn in its place.
+  int32_t DrawRejecting(const WeightCall& call, double* total) {
+    *total = kernels_.total(call);
+    const ops::Proposal proposal(
+        args_, params_, [&](const float* logits, int64_t n) { return ScanGuesses(logits, n); },
+        [&](const float* logits, int64_t n, float max, float temperature) {
+          return kernels_.total(AllOf(logits, n, max, temperature));
+        });
+    const double steps = ops::StepsPerWeight(vocab_);
+    double draft = 0;
+    kernels_.weights(Part(call, params_.target, 1), &draft);
+    return ops::DrawByRejection(
+        params_, proposal, static_cast<uint64_t>(*total * steps),
+        static_cast<uint64_t>(draft * steps), [&](const auto& visit) {
+          double weights[kBlock];
+          for (int64_t begin = 0; begin < vocab_; begin += kBlock) {
+            const WeightCall part = Part(call, begin, kBlock);
+            kernels_.weights(part, weights);
+            for (int64_t i = 0; i < part.n; ++i) {
+              if (weights[i] > 0 && !visit(static_cast<int32_t>(begin + i),
+                                           static_cast<uint64_t>(weights[i] * steps)))
+                return;
+            }
+          }
+        });
+  }
+
+  struct GuessScan {
+    float max;
+    bool degenerate;
+  };
+  // Of a row of as many guesses as there are, which the lists have no room for.
+  GuessScan ScanGuesses(const float* logits, int64_t n) const {
+    GuessScan seen = {-kInf, false};
+    float maxima[kBlock / kSamplingChunk];
+    for (int64_t begin = 0; begin < n; begin += kBlock) {
+      const LogitScan part = kernels_.scan(logits + begin, std::min(kBlock, n - begin), maxima);
+      seen.max = std::max(seen.max, part.max);
+      seen.degenerate |= part.bad;
+    }
+    seen.degenerate |= !HasSignal(logits, n, seen.max);
+    return seen;
   }
 
   WeightCall Part(const WeightCall& call, int64_t begin, int64_t size) const {

@@ -18,6 +18,14 @@ __device__ float Activate(uint32_t kind, float x) {
   return x < 0.0f ? 0.0f : x * x;
 }
 
+// Of a gate and the other half. The comparisons let NaN through.
+__device__ float ActivateGate(uint32_t kind, float gate, float up) {
+  if (kind != kClampedSwiglu) return Activate(kind, gate) * up;
+  gate = gate > kSwigluLimit ? kSwigluLimit : gate;
+  up = up > kSwigluLimit ? kSwigluLimit : up < -kSwigluLimit ? -kSwigluLimit : up;
+  return gate / (1.0f + expf(-kSwigluSlope * gate)) * (up + 1.0f);
+}
+
 // The row and the first column of this thread's group; false when there is none.
 __device__ bool TakeGroup(int64_t rows, int64_t columns, int64_t* row, int64_t* first) {
   const int64_t groups = (columns + kGroup - 1) / kGroup;
@@ -36,7 +44,7 @@ __device__ void GatedActivation(const GatedActivationParams& p) {
   LoadGroup(gate_row, first, p.width, p.wide != 0, gate);
   LoadGroup(gate_row + p.width, first, p.width, p.wide != 0, up);
 #pragma unroll
-  for (int i = 0; i < kGroup; ++i) gate[i] = Activate(p.kind, gate[i]) * up[i];
+  for (int i = 0; i < kGroup; ++i) gate[i] = ActivateGate(p.kind, gate[i], up[i]);
   StoreGroup(static_cast<T*>(p.out) + token * p.out_stride, first, p.width, p.wide != 0, gate);
 }
 

@@ -27,6 +27,9 @@ std::optional<ActivationKind> KindOf(ops::Activation kind) {
       return kGeluErf;
     case ops::Activation::kReluSquared:
       return kReluSquared;
+    case ops::Activation::kClampedSwiglu:
+      static_assert(kSwigluLimit == ops::kSwigluLimit && kSwigluSlope == ops::kSwigluSlope);
+      return kClampedSwiglu;
   }
   return std::nullopt;
 }
@@ -39,7 +42,9 @@ ops::Support GatedActivationSupports(const GatedActivation::Desc& desc,
 
 ops::Support PlainActivationSupports(const PlainActivation::Desc& desc,
                                      const device::DeviceFacts& facts) {
-  return GatedActivationSupports({desc.kind, desc.activation, desc.width}, facts);
+  const ops::Support support =
+      GatedActivationSupports({desc.kind, desc.activation, desc.width}, facts);
+  return support.ok ? ops::RefPlainActivationSupports(desc, facts) : support;
 }
 
 constexpr KernelByType kGatedActivation =

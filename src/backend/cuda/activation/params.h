@@ -6,7 +6,8 @@
 namespace sluice::cuda {
 
 // What a kernel knows of ops::Activation; the host's header is not for it.
-enum ActivationKind : uint32_t { kSilu, kGeluTanh, kGeluErf, kReluSquared };
+enum ActivationKind : uint32_t { kSilu, kGeluTanh, kGeluErf, kReluSquared, kClampedSwiglu };
+inline constexpr float kSwigluLimit = 7.0f, kSwigluSlope = 1.702f;
 
 struct GatedActivationParams {
   const void* gate_up;

@@ -252,12 +252,12 @@ struct PlainAttention {
     const int from = visible.first_split(), to = visible.last_split();
     if (split >= from && split <= to) {
       if (from == to) {
-        Finish(o, inner.sum);
+        Finish(o, inner);
       } else if (tile.split()) {
         StorePartial(split);
       } else {
         Keep(split == from);
-        if (split == to) Finish(kept, outer.sum);
+        if (split == to) Finish(kept, outer);
       }
     }
     ResetInner();
@@ -278,8 +278,8 @@ struct PlainAttention {
     }
   }
 
-  __device__ void Finish(const float4 (&values)[kColumns], float sum) {
-    const float factor = 1.0f / sum;
+  __device__ void Finish(const float4 (&values)[kColumns], const RowState& state) {
+    const float factor = OverWeights(p, head, state);
     const int64_t to = token * p.out_stride + int64_t{head} * p.head_dim;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {

@@ -100,7 +100,7 @@ __device__ void Combine(const AttentionParams& p, int token, int head, int64_t f
     }
     __syncthreads();
   }
-  if (has_column) Store(p, token, head, column, value * (1.0f / sum));
+  if (has_column) Store(p, token, head, column, value * OverWeights(p, head, {before, sum}));
 }
 
 }  // namespace

@@ -119,8 +119,13 @@ AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attent
 
 ops::Support AttentionSupports(AttentionProducts products, const ops::Attention::Desc& desc,
                                const device::DeviceFacts& facts) {
-  ops::Support support = ops::RefAttentionSupports(desc, facts);
+  ops::Support support = ops::PlainAttentionSupports(desc, facts);
   if (!support.ok) return support;
+  if (ops::HasPositionTerms(desc)) {
+    return ops::Support::No(
+        "models with ALiBi, with chunks of attention or with queries that grow with their position "
+        "do not run on CUDA; use --device cpu or xpu");
+  }
   if (desc.head_dim > 256)
     return ops::Support::No(StrCat("heads of ", desc.head_dim, " numbers, at most 256"));
   if (products == AttentionProducts::kF32) return support;

@@ -27,6 +27,7 @@ AttentionParams ParamsOf(const Attention::Desc& desc, const Attention::Args& arg
     p.k_scale_stride = args.kv.k_scale.strides[0];
     p.v_scale_stride = args.kv.v_scale.strides[0];
   }
+  if (desc.sinks) p.sinks = args.sinks.ptr<float>();
   p.out = args.out.data;
   p.q_stride = args.q.strides[0];
   p.out_stride = args.out.strides[0];

@@ -560,7 +560,7 @@ struct MmaAttention {
       const int from = row[i].visible.first_split(), to = row[i].visible.last_split();
       if (split < from || split > to) continue;
       if (from == to) {
-        Finish(i, row[i].inner.sum);
+        Finish(i, row[i].inner);
       } else if (tile.split()) {
         StorePartial(i, split);
       } else if (split == from) {
@@ -587,14 +587,14 @@ struct MmaAttention {
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (joins[i] && split == row[i].visible.last_split()) Finish(i, row[i].outer.sum);
+        if (joins[i] && split == row[i].visible.last_split()) Finish(i, row[i].outer);
       }
     }
     ResetInner();
   }
 
-  __device__ void Finish(int i, float sum) {
-    const float factor = 1.0f / sum;
+  __device__ void Finish(int i, const RowState& state) {
+    const float factor = OverWeights(p, row[i].head, state);
     Activation* to = static_cast<Activation*>(p.out) + row[i].token * p.out_stride +
                      int64_t{row[i].head} * p.head_dim + 8 * first_column + lane % 4 * 2;
 #pragma unroll

@@ -23,6 +23,7 @@ struct AttentionParams {
   const void* v;
   const float* k_scale;
   const float* v_scale;
+  const float* sinks;  // [q_heads]: a score beside those of positions; or null
   void* out;
   float* partial;        // [slots_max, q_heads, head_dim]
   float* partial_state;  // [slots_max, q_heads, 2]: the largest score, the sum of weights

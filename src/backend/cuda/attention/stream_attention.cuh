@@ -410,8 +410,8 @@ struct StreamAttention {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (!valid[i]) continue;
-      const float factor = 1.0f / state[i].sum;
       const int head = tile.kv_head * p.group + lane / 4 + 8 * i;
+      const float factor = OverWeights(p, head, state[i]);
       Activation* const to = static_cast<Activation*>(p.out) + tile.at.first_token * p.out_stride +
                              int64_t{head} * p.head_dim;
       ForPairs(i, [&](int column, float first, float second) {

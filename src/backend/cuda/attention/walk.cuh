@@ -150,6 +150,17 @@ __device__ inline float Joined(float value, float next, const float2& factor) {
   return __fmaf_rn(next, factor.y, value * factor.x);
 }
 
+// What a row's sums of V are multiplied by in the end: one over its weights, among which the head's
+// sink has one.
+__device__ inline float OverWeights(const AttentionParams& p, int head, const RowState& state) {
+  if (p.sinks == nullptr) return 1.0f / state.sum;
+  constexpr float kLog2E = 1.4426950408889634f;
+  const float sink = p.sinks[head] * kLog2E;
+  const float most = fmaxf(state.largest, sink);
+  const float kept = exp2f(state.largest - most);
+  return kept / __fmaf_rn(state.sum, kept, exp2f(sink - most));
+}
+
 // 2^x; of numbers below 2^-126, which add nothing, 0.
 __device__ inline float PowerOfTwo(float x) {
   float y;

@@ -446,7 +446,7 @@ struct WideConsumer {
       if (r >= tile.rows) continue;
       const int token = (tile.row + r) / p.group;
       const int head = tile.kv_head * p.group + (tile.row + r) % p.group;
-      const float factor = 1.0f / outer[i].sum;
+      const float factor = OverWeights(p, head, outer[i]);
       T* to = static_cast<T*>(p.out) + (tile.at.first_token + token) * p.out_stride +
               int64_t{head} * p.head_dim + lane % 4 * 2;
 #pragma unroll

@@ -54,6 +54,7 @@ extern "C" __global__ void any_keep_guesses(const KeepGuessesParams p) {
   p.ids[d] = id;
   p.known[slot * p.known_stride + p.number] = id;
   p.first[d] += p.moved;
+  if (p.rows != nullptr) ++reinterpret_cast<ops::SampleRow*>(p.rows + d * p.rows_stride)->position;
 }
 
 }  // namespace sluice::cuda

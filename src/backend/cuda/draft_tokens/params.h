@@ -1,5 +1,5 @@
 // What the kernels of next_tokens and keep_guesses are given. Shared by host and device; strides in
-// numbers, that of outputs in bytes.
+// numbers, those of outputs and rows in bytes.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,8 @@ struct KeepGuessesParams {
   int32_t* known;
   int32_t* ids;
   int32_t* first;
-  int64_t outputs_stride, known_stride;
+  std::byte* rows;  // null: they stay where they are
+  int64_t outputs_stride, known_stride, rows_stride;
   int32_t number, moved, drafts, slot_count, target_id_count;
 };
 

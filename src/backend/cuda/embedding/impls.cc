@@ -21,8 +21,30 @@ LaunchShape BlockPerRow(int64_t rows) {
   return shape;
 }
 
+// Whether the kernel reads rows of the format.
+bool HasRows(DType table) {
+  switch (table) {
+    case DType::kI8:
+    case DType::kIQ4_XS:
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ1_S:
+    case DType::kIQ1_M:
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
+    case DType::kNVFP4:
+      return false;
+    default:
+      return true;
+  }
+}
+
 ops::Support EmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.add) return ops::Support::No("does not add to what is there");
+  if (!HasRows(desc.table)) return ops::Support::No(StrCat("a table of ", Name(desc.table)));
   return ops::RefEmbeddingSupports(desc, facts);
 }
 

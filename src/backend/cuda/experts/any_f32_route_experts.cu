@@ -39,8 +39,8 @@ __device__ __forceinline__ uint32_t BitOf(int index, int lane) {
   return index % 32 == lane ? 1u << index / 32 : 0u;
 }
 
-// The sum of the two largest of the keys with these ranks, or the only one.
-__device__ __forceinline__ float GroupKey(const uint32_t* ranks, int count) {
+// The sum of the two largest of the keys with these ranks, or the largest alone.
+__device__ __forceinline__ float GroupKey(const uint32_t* ranks, int count, bool alone) {
   float first = -INFINITY, second = -INFINITY;
   for (int i = 0; i < count; ++i) {
     const float key = KeyOf(ranks[i]);
@@ -51,7 +51,7 @@ __device__ __forceinline__ float GroupKey(const uint32_t* ranks, int count) {
       second = key;
     }
   }
-  const float sum = count > 1 ? first + second : first;
+  const float sum = count > 1 && !alone ? first + second : first;
   return isnan(sum) ? -INFINITY : sum;
 }
 
@@ -60,7 +60,8 @@ __device__ uint32_t OutsideGroups(const RouteExpertsParams& p, const uint32_t* r
                                   uint32_t* group_ranks, int lane) {
   if (p.groups == 1) return 0;
   const int size = p.experts / p.groups;
-  for (int g = lane; g < p.groups; g += 32) group_ranks[g] = Rank(GroupKey(ranks + g * size, size));
+  for (int g = lane; g < p.groups; g += 32)
+    group_ranks[g] = Rank(GroupKey(ranks + g * size, size, p.sigmoid == 0));
   __syncwarp();
   uint32_t kept = 0, outside = ~0u;
   for (int n = 0; n < p.groups_kept; ++n) {

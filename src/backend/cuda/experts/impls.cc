@@ -6,11 +6,13 @@
 #include "backend/cuda/by_type.h"
 #include "backend/cuda/experts/params.h"
 #include "ops/experts.h"
+#include "ops/fake_balance_experts.h"
 
 namespace sluice::cuda {
 namespace {
 
 using ops::CombineExperts;
+using ops::FakeBalanceExperts;
 using ops::GroupExperts;
 using ops::RouteExperts;
 
@@ -19,6 +21,16 @@ constexpr KernelByType kCombine =
 constexpr int64_t kTokensMax = 65535;  // thread blocks in a grid's second dimension
 
 static_assert(kRouteTopKMax == ops::kExpertsPerTokenMax);
+static_assert(ops::kExpertsMax <= 32 * 32, "a lane keeps its experts as the bits of one word");
+
+ops::Support RouteSupports(const RouteExperts::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.scoring == ops::RouterScoring::kSoftmaxBiased) {
+    return ops::Support::No(
+        "models whose router adds a bias to probabilities do not run on CUDA; use --device cpu or "
+        "xpu");
+  }
+  return ops::RefRouteExpertsSupports(desc, facts);
+}
 
 Status RunRoute(device::Stream& stream, const RouteExperts::Desc& desc,
                 const RouteExperts::Args& args) {
@@ -43,6 +55,21 @@ Status RunRoute(device::Stream& stream, const RouteExperts::Desc& desc,
                              .block = {kRouteWarps * 32},
                              .shared_bytes = kRouteWarps * RouteBytes(desc.experts, desc.groups)};
   return Launch(stream, {"any_f32_route_experts", "any_f32_route_experts"}, shape, params);
+}
+
+Status RunFakeBalance(device::Stream& stream, const FakeBalanceExperts::Desc& desc,
+                      const FakeBalanceExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const FakeBalanceExpertsParams params = {.ids = args.ids.ptr<int32_t>(),
+                                           .weights = args.weights.ptr<float>(),
+                                           .ids_stride = args.ids.strides[0],
+                                           .weights_stride = args.weights.strides[0],
+                                           .tokens = args.ids.dims[0],
+                                           .experts = desc.experts,
+                                           .top_k = desc.top_k};
+  const LaunchShape shape = {.grid = {BlocksFor(params.tokens * desc.top_k, kFakeBalanceThreads)},
+                             .block = {kFakeBalanceThreads}};
+  return Launch(stream, {"any_fake_balance_experts", "any_fake_balance_experts"}, shape, params);
 }
 
 Status RunGroup(device::Stream& stream, const GroupExperts::Desc& desc,
@@ -99,7 +126,9 @@ Status RunCombine(device::Stream& stream, const CombineExperts::Desc& desc,
 
 void RegisterExperts(ops::OpTable& table) {
   table.Add<RouteExperts>(
-      {"any_f32_route_experts", &ops::RefRouteExpertsSupports, &RunRoute, ops::Arithmetic::kF32});
+      {"any_f32_route_experts", &RouteSupports, &RunRoute, ops::Arithmetic::kF32});
+  table.Add<FakeBalanceExperts>(
+      {"any_fake_balance_experts", &ops::RefFakeBalanceExpertsSupports, &RunFakeBalance});
   table.Add<GroupExperts>({"any_group_experts", &ops::RefGroupExpertsSupports, &RunGroup});
   table.Add<CombineExperts>({"any_f32_combine_experts", &ops::RefCombineExpertsSupports,
                              &RunCombine, ops::Arithmetic::kF32});

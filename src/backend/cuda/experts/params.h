@@ -24,6 +24,15 @@ constexpr unsigned RouteBytes(int experts, int groups) {
   return static_cast<unsigned>(experts + groups) * 4;
 }
 
+inline constexpr unsigned kFakeBalanceThreads = 128;  // a choice each
+
+struct FakeBalanceExpertsParams {
+  int32_t* ids;
+  float* weights;
+  int64_t ids_stride, weights_stride, tokens;
+  int32_t experts, top_k;
+};
+
 inline constexpr unsigned kGroupWarps = 8;  // of the thread block that an expert has
 
 struct GroupExpertsParams {

@@ -115,13 +115,14 @@ Result<std::vector<LtHeuristic>> Candidates(const LtFunctions& library, LtHandle
   return found;
 }
 
-// Numbers of `type` in [-1, 1) that look random.
+// Numbers of `type` that look random, of magnitudes from 2^-16 to 1.
 std::vector<uint16_t> RandomRows(DType type, int64_t elements) {
   std::vector<uint16_t> rows(static_cast<size_t>(elements));
   uint64_t state = 1;
   for (uint16_t& element : rows) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    const float value = static_cast<float>(state >> 40) * 0x1p-23f - 1.0f;
+    const float scale = 1.0f / static_cast<float>(1 << (state >> 32) % 16);
+    const float value = (static_cast<float>(state >> 40) * 0x1p-23f - 1.0f) * scale;
     element = type == DType::kF16 ? F32ToF16(value)
                                   : static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
   }
@@ -200,17 +201,21 @@ Result<LtAlgorithm> CublasLt::Choose(const LtFunctions& library, const ProductKi
   return found[static_cast<size_t>(index)].algorithm;
 }
 
-// Puts the last algorithm in the place of those that don't give its bits.
-Status CublasLt::KeepSameBits(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
-                              Pins* pins) {
+// Those of `pins` that give the bits of `ours` on random rows, each in its place and in the places
+// of others that don't; none if none does.
+Result<std::optional<CublasLt::Pins>> CublasLt::WithBitsOf(CudaStream& stream,
+                                                           const ProductKind& kind,
+                                                           const ProductCall& call,
+                                                           const OurProduct& ours, Pins pins) {
   const std::vector<uint16_t> x = RandomRows(kind.type, kComparedRows * kind.k);
   const size_t x_bytes = x.size() * sizeof x[0];
   const size_t out_bytes = static_cast<size_t>(kComparedRows * kind.n * (kind.f32_out ? 4 : 2));
+  const size_t count = pins.size() + 1;
   Memory& memory = *stream.home().memory;
   SLUICE_ASSIGN_OR_RETURN(const device::Buffer rows,
                           memory.Allocate(x_bytes, device::MemoryKind::kDevice));
-  SLUICE_ASSIGN_OR_RETURN(const device::Buffer outs,  // zeros, which are the residual too
-                          memory.Allocate(out_bytes * pins->size(), device::MemoryKind::kDevice));
+  SLUICE_ASSIGN_OR_RETURN(const device::Buffer outs,
+                          memory.Allocate(out_bytes * (count + 1), device::MemoryKind::kDevice));
   const Driver& driver = TheDriver();
   const auto address = [](const device::Buffer& b) {
     return reinterpret_cast<CUdeviceptr>(b.data());
@@ -219,66 +224,100 @@ Status CublasLt::KeepSameBits(CudaStream& stream, const ProductKind& kind, const
       stream.Call(driver.cuMemcpyAsync(address(rows), reinterpret_cast<CUdeviceptr>(x.data()),
                                        x_bytes, stream.handle()),
                   "copying rows for cuBLASLt"));
-  for (size_t i = 0; i < pins->size(); ++i) {
+  // Pairs of numbers in BF16 are F32 numbers, too. Where out is F32 it takes the residual's place,
+  // as it may in calls.
+  const std::vector<uint16_t> residual =
+      RandomRows(DType::kBF16, kind.residual ? static_cast<int64_t>(out_bytes / 2) : 0);
+  const auto put_residual = [&](std::byte* to) {
+    return kind.residual
+               ? stream.Call(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
+                                                  reinterpret_cast<CUdeviceptr>(residual.data()),
+                                                  out_bytes, stream.handle()),
+                             "copying a residual for cuBLASLt")
+               : OkStatus();
+  };
+  std::byte* const apart = outs.data() + out_bytes * count;
+  SLUICE_RETURN_IF_ERROR(put_residual(apart));
+  for (size_t i = 0; i < count; ++i) {
     std::byte* const out = outs.data() + i * out_bytes;
+    if (kind.f32_out) SLUICE_RETURN_IF_ERROR(put_residual(out));
     const ProductCall compared = {.m = kComparedRows,
                                   .x = rows.data(),
                                   .weight = call.weight,
                                   .bias = call.bias,
-                                  .residual = out,
+                                  .residual = kind.f32_out ? out : apart,
                                   .out = out,
                                   .x_stride = kind.k,
                                   .residual_stride = kind.n,
                                   .out_stride = kind.n};
-    SLUICE_RETURN_IF_ERROR(Submit(stream, kind, compared, (*pins)[i]));
+    SLUICE_RETURN_IF_ERROR(i < pins.size() ? Multiply(stream, kind, compared, pins[i])
+                                           : ours(compared));
   }
-  std::vector<std::byte> got(out_bytes * pins->size());
+  std::vector<std::byte> got(out_bytes * count);
   SLUICE_RETURN_IF_ERROR(
       stream.Call(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(got.data()), address(outs),
                                        got.size(), stream.handle()),
                   "copying what cuBLASLt gave"));
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-  const std::vector<bool> same = SameAsLast(got, pins->size());
-  for (size_t i = 0; i < pins->size(); ++i) {
-    if (!same[i]) (*pins)[i] = pins->back();
+  const std::vector<bool> same = SameAsLast(got, count);
+  size_t joins = pins.size();  // the last of those that do
+  while (joins > 0 && !same[joins - 1]) --joins;
+  if (joins == 0) return std::optional<Pins>();
+  for (size_t i = 0; i < pins.size(); ++i) {
+    if (!same[i]) pins[i] = pins[joins - 1];
   }
-  return OkStatus();
+  return std::optional<Pins>(pins);
 }
 
-Result<CublasLt::Pins> CublasLt::Pin(CudaStream& stream, const ProductKind& kind,
-                                     const ProductCall& call) {
-  SLUICE_ASSIGN_OR_RETURN(const LtFunctions* const library, LoadCublasLt());
-  if (handle_ == nullptr) {
-    SLUICE_RETURN_IF_ERROR(Check(*library, library->cublasLtCreate(&handle_), "starting"));
-  }
+// For few rows an algorithm of the same id as for many, which then likely adds up in one order.
+std::optional<CublasLt::Pins> CublasLt::Offered(const LtFunctions& library,
+                                                const ProductKind& kind) {
+  const Result<LtAlgorithm> last = Choose(library, kind, kLtRows.back());
+  if (!last.ok()) return std::nullopt;
   Pins pins;
-  SLUICE_ASSIGN_OR_RETURN(pins.back(), Choose(*library, kind, kLtRows.back()));
-  const int id = ConfigOf(*library, pins.back()).id;
+  pins.fill(*last);
+  const int id = ConfigOf(library, *last).id;
   for (size_t i = 0; i + 1 < pins.size(); ++i) {
-    const Result<LtAlgorithm> chosen = Choose(*library, kind, kLtRows[i]);
-    pins[i] = chosen.ok() && ConfigOf(*library, *chosen).id == id ? *chosen : pins.back();
+    const Result<LtAlgorithm> chosen = Choose(library, kind, kLtRows[i]);
+    if (chosen.ok() && ConfigOf(library, *chosen).id == id) pins[i] = *chosen;
   }
-  SLUICE_RETURN_IF_ERROR(KeepSameBits(stream, kind, call, &pins));
   return pins;
 }
 
-Result<CublasLt::Pins> CublasLt::Pinned(CudaStream& stream, const ProductKind& kind,
-                                        const ProductCall& call) {
+Result<std::optional<CublasLt::Pins>> CublasLt::Pin(CudaStream& stream, const ProductKind& kind,
+                                                    const ProductCall& call,
+                                                    const OurProduct& ours) {
+  const auto library = LoadCublasLt();
+  // With a bias it adds the residual first, which few of 16 bits show, and F32 it does not give.
+  const bool other = kind.bias && (kind.residual || kind.f32_out);
+  if (!library.ok() || other) return std::optional<Pins>();
+  if (handle_ == nullptr) {
+    SLUICE_RETURN_IF_ERROR(Check(**library, (*library)->cublasLtCreate(&handle_), "starting"));
+  }
+  const std::optional<Pins> pins = Offered(**library, kind);
+  if (!pins.has_value()) return pins;
+  return WithBitsOf(stream, kind, call, ours, *pins);
+}
+
+Result<const LtAlgorithm*> CublasLt::Joining(device::Stream& stream, const ProductKind& kind,
+                                             const ProductCall& call, const OurProduct& ours) {
+  CudaStream& cuda = AsCuda(stream);
+  SLUICE_RETURN_IF_ERROR(cuda.Enter());
+  const bool twice = kind.residual && !kind.f32_out && call.residual == call.out;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = pinned_.find(kind);
-  if (found != pinned_.end()) return found->second;
-  if (stream.capturing()) {
-    return Status(StatusCode::kFailedPrecondition,
-                  StrCat("the first cuBLASLt product of the kind ", kind.ToString(),
-                         " while a graph is captured; run one before"));
+  auto found = pinned_.find(kind);
+  if (found == pinned_.end()) {
+    if (cuda.capturing()) return nullptr;
+    SLUICE_ASSIGN_OR_RETURN(const std::optional<Pins> pins, Pin(cuda, kind, call, ours));
+    found = pinned_.emplace(kind, pins).first;
   }
-  SLUICE_ASSIGN_OR_RETURN(const Pins pins, Pin(stream, kind, call));
-  pinned_.emplace(kind, pins);
-  return pins;
+  return found->second.has_value() && !twice ? &(*found->second)[AlgorithmFor(call.m)] : nullptr;
 }
 
-Status CublasLt::Submit(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
-                        const LtAlgorithm& algorithm) {
+Status CublasLt::Multiply(device::Stream& stream, const ProductKind& kind, const ProductCall& call,
+                          const LtAlgorithm& algorithm) {
+  CudaStream& cuda = AsCuda(stream);
+  SLUICE_RETURN_IF_ERROR(cuda.Enter());
   const LtFunctions& library = **LoadCublasLt();
   Product product(library);
   SLUICE_RETURN_IF_ERROR(product.Make(kind, call));
@@ -286,17 +325,9 @@ Status CublasLt::Submit(CudaStream& stream, const ProductKind& kind, const Produ
   const int status = library.cublasLtMatmul(
       handle_, product.desc(), &one, call.weight, product.weight(), call.x, product.x(), &beta,
       kind.residual ? call.residual : call.out, product.residual(), call.out, product.out(),
-      &algorithm, nullptr, 0, stream.handle());
+      &algorithm, nullptr, 0, cuda.handle());
   SLUICE_RETURN_IF_ERROR(Check(library, status, StrCat(kind.ToString(), " on ", call.m, " rows")));
-  return stream.Launched(CUDA_SUCCESS, MatmulKernel());
-}
-
-Status CublasLt::Multiply(device::Stream& stream, const ProductKind& kind,
-                          const ProductCall& call) {
-  CudaStream& cuda = AsCuda(stream);
-  SLUICE_RETURN_IF_ERROR(cuda.Enter());
-  SLUICE_ASSIGN_OR_RETURN(const Pins pins, Pinned(cuda, kind, call));
-  return Submit(cuda, kind, call, pins[AlgorithmFor(call.m)]);
+  return cuda.Launched(CUDA_SUCCESS, MatmulKernel());
 }
 
 CublasLt& CublasLtOf(device::Stream& stream) { return *AsCuda(stream).home().cublaslt; }

@@ -1,13 +1,15 @@
-// Products by cuBLASLt on one device. Algorithms are pinned when a kind of product first runs: none
-// splits k, and where those for few and for many rows are two, both have given the same bits on
-// random rows before. So an output has one order of sums, whatever the number of rows.
-// Thread-safe. Made by CudaDevice, whose context outlives it.
+// Products by cuBLASLt on one device, as far as they have the bits of kernels of ours. Algorithms
+// are pinned when a kind of product first runs: none splits k, and each has given those bits on
+// random rows before. So an output has one order of sums, whatever the number of rows and whoever
+// multiplies them. Thread-safe. Made by CudaDevice, whose context outlives it.
 #pragma once
 
 #include <array>
 #include <compare>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +44,9 @@ struct ProductCall {
   int64_t x_stride = 0, residual_stride = 0, out_stride = 0;
 };
 
+// Puts a product by our kernels on the stream that is being asked about.
+using OurProduct = std::function<Status(const ProductCall&)>;
+
 // How an algorithm adds up, as far as the library says.
 struct AlgorithmConfig {
   int id = 0, split_k = 1, reduction = 0;
@@ -65,25 +70,30 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  // Puts the product on the stream, as one kernel. The first of its kind pins the algorithms, for
-  // which it takes memory, waits for the device and can't be captured: kFailedPrecondition there.
-  // kUnimplemented where the library has none.
-  Status Multiply(device::Stream& stream, const ProductKind& kind, const ProductCall& call);
+  // The algorithm for call.m rows that has given the bits of `ours`. Null: there is no library, it
+  // has no such algorithm, or this is the first call for the kind and a graph is captured. The
+  // first call otherwise compares, for which it takes memory and waits for the device. Null also
+  // where out of 16 bits takes the residual's place: the library then rounds twice.
+  Result<const LtAlgorithm*> Joining(device::Stream& stream, const ProductKind& kind,
+                                     const ProductCall& call, const OurProduct& ours);
+  // Puts the product on the stream, as one kernel. REQUIRES: `algorithm` is one of Joining's.
+  Status Multiply(device::Stream& stream, const ProductKind& kind, const ProductCall& call,
+                  const LtAlgorithm& algorithm);
 
  private:
   using Pins = std::array<LtAlgorithm, kLtRows.size()>;
-  Result<Pins> Pinned(CudaStream& stream, const ProductKind& kind, const ProductCall& call);
-  Result<Pins> Pin(CudaStream& stream, const ProductKind& kind, const ProductCall& call);
+  std::optional<Pins> Offered(const LtFunctions& library, const ProductKind& kind);
+  Result<std::optional<Pins>> Pin(CudaStream& stream, const ProductKind& kind,
+                                  const ProductCall& call, const OurProduct& ours);
   Result<LtAlgorithm> Choose(const LtFunctions& library, const ProductKind& kind, int64_t m);
-  Status KeepSameBits(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
-                      Pins* pins);
-  Status Submit(CudaStream& stream, const ProductKind& kind, const ProductCall& call,
-                const LtAlgorithm& algorithm);
+  Result<std::optional<Pins>> WithBitsOf(CudaStream& stream, const ProductKind& kind,
+                                         const ProductCall& call, const OurProduct& ours,
+                                         Pins pins);
 
   Context* const context_;
   std::mutex mutex_;
-  LtHandle handle_ = nullptr;           // guarded by mutex_ until the first pins; then constant
-  std::map<ProductKind, Pins> pinned_;  // guarded by mutex_
+  LtHandle handle_ = nullptr;  // guarded by mutex_ until the first pins; then constant
+  std::map<ProductKind, std::optional<Pins>> pinned_;  // guarded by mutex_; nodes are constant
 };
 
 // That of the stream's device.

@@ -8,8 +8,6 @@
 #include <map>
 
 #include "backend/cuda/linear/cublaslt.h"
-#include "backend/cuda/linear/impls.h"
-#include "ops/linear.h"
 
 // The constants against the library's own, where its header is.
 #if __has_include(<cublasLt.h>)
@@ -165,91 +163,6 @@ TEST(CublasLtTest, AResultThatDiffersInOneBitIsFound) {
   EXPECT_EQ(SameAsLast(outs, 4), (std::vector<bool>{true, false, true, true}));
   outs[300] = std::byte{6};
   EXPECT_EQ(SameAsLast(outs, 4), (std::vector<bool>{false, false, false, true}));
-}
-
-class CublasLtChoiceTest : public ::testing::Test {
- protected:
-  CublasLtChoiceTest() {
-    facts_.id.kind = device::DeviceKind::kCuda;
-    RegisterLinear(table_);
-  }
-  device::DeviceFacts facts_;
-  ops::OpTable table_{&facts_};
-  ops::Linear::Desc desc_ = {.weight = DType::kBF16, .activation = DType::kBF16, .n = 64, .k = 128};
-};
-
-// What is slow beside what the device could do says so; F32 alone has nothing faster.
-TEST_F(CublasLtChoiceTest, ItComesFirstFor16BitsWhereItIsThereAndWhatIsSlowSaysSo) {
-  struct Expected {
-    DType weight, activation;
-    std::string name;
-    bool slow;
-  };
-  const bool there = LoadCublasLt().ok();
-  const auto best = [&](const char* type) {
-    return StrCat(there ? "cublaslt_" : "sm90_", type, "_linear");
-  };
-  const Expected all[] = {{DType::kBF16, DType::kBF16, best("bf16"), !there},
-                          {DType::kF16, DType::kF16, best("f16"), !there},
-                          {DType::kF8E4M3, DType::kBF16, "sm90_bf16_linear", true},
-                          {DType::kQ4_0, DType::kBF16, "sm90_bf16_linear", true},
-                          {DType::kF32, DType::kF32, "sm90_f32_linear", false},
-                          {DType::kQ4_0, DType::kF32, "sm90_f32_linear", false},
-                          {DType::kQ4_0, DType::kF16, "sm90_f32_linear", true},
-                          {DType::kF16, DType::kBF16, "sm90_f32_linear", true}};
-  for (const Expected& expected : all) {
-    desc_.weight = expected.weight;
-    desc_.activation = expected.activation;
-    std::vector<ops::BindRecord> records;
-    const auto bound = ops::Bind<ops::Linear>(table_, desc_, &records);
-    ASSERT_TRUE(bound.ok()) << bound.status().message();
-    EXPECT_EQ(bound->name(), expected.name);
-    EXPECT_EQ(ops::SlowFallbacks(records).size(), expected.slow ? 1u : 0u) << desc_.ToString();
-  }
-}
-
-// Residual and out in F32 beside F16 are what its layers add to the residual stream.
-TEST_F(CublasLtChoiceTest, AnF32ResidualIsTaken) {
-  if (!LoadCublasLt().ok()) GTEST_SKIP() << DescribeCublasLt();
-  desc_ = {.weight = DType::kF16,
-           .activation = DType::kF16,
-           .n = 64,
-           .k = 128,
-           .residual = true,
-           .f32_out = true};
-  const auto bound = ops::Bind<ops::Linear>(table_, desc_);
-  ASSERT_TRUE(bound.ok()) << bound.status().message();
-  EXPECT_EQ(bound->name(), "cublaslt_f16_linear");
-}
-
-TEST_F(CublasLtChoiceTest, ForcedItIsUsedOrSaysWhyNot) {
-  ASSERT_TRUE(table_.ForceAll("linear=cublaslt_bf16_linear").ok());
-  const auto library = LoadCublasLt();
-  for (bool f32_out : {false, true}) {
-    desc_.f32_out = f32_out;
-    const auto bound = ops::Bind<ops::Linear>(table_, desc_);
-    ASSERT_EQ(bound.ok(), library.ok());
-    if (!bound.ok())
-      EXPECT_THAT(bound.status().message(), HasSubstr(library.status().message()));
-    else
-      EXPECT_EQ(bound->name(), "cublaslt_bf16_linear");
-  }
-}
-
-TEST_F(CublasLtChoiceTest, WhatItCannotDoIsDeclinedWithTheReason) {
-  ASSERT_TRUE(table_.ForceAll("linear=cublaslt_bf16_linear").ok());
-  const auto why = [&](auto change) {
-    ops::Linear::Desc desc = desc_;
-    change(desc);
-    return ops::Bind<ops::Linear>(table_, desc).status().message();
-  };
-  EXPECT_THAT(why([](auto& d) { d.weight = DType::kF16; }),
-              HasSubstr("F16 weights on BF16 activations"));
-  EXPECT_THAT(why([](auto& d) { d.activation = DType::kF32; }),
-              HasSubstr("BF16 weights on F32 activations"));
-  EXPECT_THAT(why([](auto& d) { d.n = 33; }), HasSubstr("n = 33 and k = 128 must be multiples"));
-  EXPECT_THAT(why([](auto& d) { d.k = 12; }), HasSubstr("n = 64 and k = 12 must be multiples"));
-  EXPECT_THAT(why([](auto& d) { d.bias = d.f32_out = true; }), HasSubstr("a bias with F32 out"));
 }
 
 }  // namespace

@@ -338,7 +338,8 @@ struct F8Linear {
     for (int r = 0; r < 4; ++r) {
       const int at = min(row + r, p.n - 1);
       terms.scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? expert * p.n + at : 0];
-      terms.bias[r] = p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, at);
+      terms.bias[r] =
+          p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, expert * p.bias_stride + at);
     }
     return terms;
   }

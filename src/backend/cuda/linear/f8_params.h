@@ -76,6 +76,7 @@ struct F8LinearParams {
   // expert, and w and w_scales have those of all, one behind another.
   const int32_t* starts = nullptr;
   int experts = 0;
+  int64_t bias_stride = 0;             // elements from one expert's bias to the next one's
   int rows = 0;                        // of W in a tile, a multiple of 8
   int row_tiles = 0, token_tiles = 0;  // token_tiles: not of grouped products
   int stages = 0, stage_bytes = 0;

@@ -117,6 +117,7 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
                            .k = static_cast<int>(desc.k),
                            .starts = grouping == nullptr ? nullptr : grouping->starts,
                            .experts = grouping == nullptr ? 0 : grouping->experts,
+                           .bias_stride = grouping == nullptr ? 0 : grouping->bias_stride,
                            .rows = plan.rows,
                            .row_tiles = plan.row_tiles,
                            .token_tiles = plan.token_tiles,

@@ -13,11 +13,13 @@ using ops::GroupedLinear;
 using ops::Linear;
 
 constexpr int64_t kRowsMax = int64_t{1} << 30;  // of all experts
+constexpr const char* kNoHeads = "columns of its own for each matrix, as latent attention has them";
 
 Grouping GroupingOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args) {
   return {.experts = desc.experts,
           .starts = args.starts.ptr<int32_t>(),
-          .tokens = args.tokens.ptr<int32_t>()};
+          .tokens = args.tokens.ptr<int32_t>(),
+          .bias_stride = desc.each.bias ? args.bias.strides[0] : 0};
 }
 
 // The kernels of linear, with their arithmetic: a thread block finds its expert by itself, so that
@@ -25,6 +27,7 @@ Grouping GroupingOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& 
 template <LinearArithmetic kArithmetic>
 struct Implementation {
   static ops::Support Supports(const GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
+    if (desc.by_columns) return ops::Support::No(kNoHeads);
     if (desc.experts > ops::kExpertsMax)
       return ops::Support::No(StrCat(desc.experts, " experts; up to ", ops::kExpertsMax));
     if (ops::Support each = SupportsProduct(kArithmetic, desc.each); !each.ok) return each;
@@ -36,7 +39,8 @@ struct Implementation {
     SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
     if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
     const Grouping grouping = GroupingOf(desc, args);
-    const Linear::Args each = {.x = args.x, .weight = args.weight, .out = args.out};
+    const Linear::Args each = {
+        .x = args.x, .weight = args.weight, .bias = args.bias, .out = args.out};
     SLUICE_ASSIGN_OR_RETURN(LinearCall call,
                             PlanCall(kArithmetic, FactsOf(stream), desc.each, each, &grouping));
     return PutCall(stream, desc.each, call, &grouping);
@@ -64,6 +68,7 @@ struct Implementation {
 
 // Products in F8, for the experts of an F8 checkpoint.
 ops::Support SupportsF8Grouped(const GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.by_columns) return ops::Support::No(kNoHeads);
   if (desc.experts > kF8ExpertsMax || desc.experts * desc.each.n > kRowsMax) {
     return ops::Support::No(StrCat(desc.experts, " experts of ", desc.each.n, " rows; up to ",
                                    kF8ExpertsMax, " and ", kRowsMax, " rows in all"));
@@ -77,7 +82,8 @@ Status RunF8(device::Stream& stream, const GroupedLinear::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
   if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
   const Grouping grouping = GroupingOf(desc, args);
-  const Linear::Args each = {.x = args.x, .weight = args.weight, .out = args.out};
+  const Linear::Args each = {
+      .x = args.x, .weight = args.weight, .bias = args.bias, .out = args.out};
   SLUICE_ASSIGN_OR_RETURN(const F8Codes x, QuantizeF8(stream, desc.each, each, &grouping));
   const F8Plan plan = PlanF8({.m = args.out.dims[0],
                               .n = desc.each.n,

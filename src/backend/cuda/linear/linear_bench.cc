@@ -1,8 +1,8 @@
 // Speed of linear on the first CUDA device by weight format and batch: time, TFLOP/s, GB/s of
-// weights and their share of what the device can read. The shapes are those of Llama-3.1-8B. A
-// measured run is a graph of launches over copies of the weight that the last-level cache can't
-// hold. Names: linear/format/activation/shape/m, and cublaslt_bf16_linear/shape/m for the vendor's
-// library.
+// weights and their share of what the device can read. The shapes are those of Llama-3.1-8B and of
+// experts. A measured run is a graph of launches over copies of the weight that the last-level
+// cache can't hold. Names: linear/format/activation/shape/m, and cublaslt/shape/m for the vendor's
+// product in BF16, by the algorithm that joins our kernels.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "backend/cuda/device_fixture.h"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/linear/impls.h"
+#include "backend/cuda/linear/wgmma_impls.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
@@ -29,10 +31,9 @@ struct Shape {
   const char* name;
   int64_t n, k;
 };
-constexpr Shape kShapes[] = {{"qkv", 6144, 4096},
-                             {"o", 4096, 4096},
-                             {"gate_up", 28672, 4096},
-                             {"down", 4096, 14336},
+constexpr Shape kShapes[] = {{"qkv", 6144, 4096},      {"o", 4096, 4096},
+                             {"gate_up", 28672, 4096}, {"down", 4096, 14336},
+                             {"moe_down", 7168, 2048}, {"moe_gate_up", 4096, 7168},
                              {"lm_head", 128256, 4096}};
 
 device::Device* TheDevice() { return HasDevice() ? &BenchMemory().device() : nullptr; }
@@ -83,7 +84,7 @@ struct Case {
   DType weight, activation;
   Shape shape;
   int64_t m;
-  const char* forced = nullptr;  // an implementation; null: the best
+  bool vendor = false;  // the vendor's product instead of the implementation that is chosen
 };
 
 struct Measured {
@@ -97,6 +98,24 @@ struct Measured {
   int64_t launches = 0;
 };
 
+Status RunVendor(device::Stream& stream, const Case& c, const Linear::Args& args) {
+  const ProductKind kind = {c.weight, c.shape.n, c.shape.k};
+  const ProductCall call = {.m = c.m,
+                            .x = args.x.data,
+                            .weight = args.weight->data.data,
+                            .out = args.out.data,
+                            .x_stride = kind.k,
+                            .out_stride = kind.n};
+  const auto ours = [&](const ProductCall& product) {
+    return MultiplyWgmma(stream, kind, product,
+                         PlanWgmma({product.m, kind.n, kind.k, FactsOf(stream).compute_units}));
+  };
+  SLUICE_ASSIGN_OR_RETURN(const LtAlgorithm* const algorithm,
+                          CublasLtOf(stream).Joining(stream, kind, call, ours));
+  if (algorithm == nullptr) return Status(StatusCode::kUnimplemented, DescribeCublasLt());
+  return CublasLtOf(stream).Multiply(stream, kind, call, *algorithm);
+}
+
 Result<std::unique_ptr<Measured>> Prepare(const Case& c) {
   auto run = std::make_unique<Measured>();
   device::Device& device = *TheDevice();
@@ -104,7 +123,6 @@ Result<std::unique_ptr<Measured>> Prepare(const Case& c) {
   SLUICE_ASSIGN_OR_RETURN(run->stream, device.CreateStream());
   run->table = std::make_unique<OpTable>(&device.facts());
   RegisterLinear(*run->table);
-  if (c.forced != nullptr) run->table->Force("linear", c.forced);
   SLUICE_ASSIGN_OR_RETURN(
       run->linear,
       Bind<Linear>(*run->table, {.weight = c.weight, .activation = c.activation, .n = n, .k = k}));
@@ -134,10 +152,11 @@ Result<std::unique_ptr<Measured>> Prepare(const Case& c) {
   run->buffers.push_back(std::move(x));
   run->buffers.push_back(std::move(out));
   run->launches = std::max<int64_t>(kLaunchesMin, static_cast<int64_t>(copies));
-  const auto body = [&run](device::Stream& stream) {
+  const auto body = [&](device::Stream& stream) {
     for (int64_t i = 0; i < run->launches; ++i) {
       run->args.weight = &run->weights[i % run->weights.size()];
-      SLUICE_RETURN_IF_ERROR(run->linear(stream, run->args));
+      SLUICE_RETURN_IF_ERROR(c.vendor ? RunVendor(stream, c, run->args)
+                                      : run->linear(stream, run->args));
     }
     return OkStatus();
   };
@@ -180,12 +199,11 @@ void RegisterCase(const std::string& name, const Case& c) {
 }
 
 const int kRegistered = [] {
-  constexpr const char* kVendor = "cublaslt_bf16_linear";
   for (const Shape& shape : kShapes) {
     for (const int64_t m : {1, 8, 16, 32, 64, 128, 512, 2048}) {
       if (m > 128 && shape.n > 100000) continue;
-      RegisterCase(StrCat(kVendor, "/", shape.name, "/", m),
-                   {DType::kBF16, DType::kBF16, shape, m, kVendor});
+      RegisterCase(StrCat("cublaslt/", shape.name, "/", m),
+                   {DType::kBF16, DType::kBF16, shape, m, true});
     }
   }
   constexpr std::pair<DType, DType> kTypes[] = {

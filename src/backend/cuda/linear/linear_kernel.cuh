@@ -391,6 +391,8 @@ __device__ __forceinline__ ExpertTile TakeTile(const GroupedLinearParams& p) {
   skip = __shfl_sync(~0u, skip, __ffs(has) - 1);
   static_cast<LinearParams&>(tile) = p.each;
   tile.weight = static_cast<const uint8_t*>(p.each.weight) + expert * p.expert_bytes;
+  if (p.each.bias != nullptr)
+    tile.bias = static_cast<const uint8_t*>(p.each.bias) + expert * p.bias_bytes;
   tile.m = p.starts[expert + 1];
   tile.tokens = p.tokens;
   tile.token = p.starts[expert] + skip * kTokens;

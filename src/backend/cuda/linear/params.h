@@ -100,6 +100,7 @@ struct GroupedLinearParams {
   const int32_t* tokens = nullptr;  // by place, its row of x; null: the place itself
   const int32_t* starts = nullptr;  // [experts + 1]: where the places of each expert begin
   int64_t expert_bytes = 0;         // from weight to weight
+  int64_t bias_bytes = 0;           // from bias to bias
   int experts = 0;
 };
 

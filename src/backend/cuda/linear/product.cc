@@ -54,6 +54,10 @@ ops::Support SupportsProduct(LinearArithmetic arithmetic, const Linear::Desc& de
     return ops::Support::No(StrCat("activations in ", Name(desc.activation)));
   }
   if (const ops::Support plain = ops::NoWeightScales(desc); !plain.ok) return plain;
+  if (desc.ordered) {
+    return ops::Support::No(
+        "columns in an order of their own (act order), which CUDA has no products for");
+  }
   if (desc.n < 1 || desc.k < 1 || desc.k % Info(desc.weight).block != 0) {
     return ops::Support::No(StrCat("k = ", desc.k, " is no multiple of the block of ",
                                    Info(desc.weight).block, " elements"));
@@ -149,11 +153,13 @@ Status PutCall(device::Stream& stream, const Linear::Desc& desc, LinearCall& cal
                              .shared_bytes = static_cast<unsigned>(plan.kernel->shared_bytes)};
   if (grouping == nullptr)
     return Launch(stream, {call.family->module, plan.kernel->function}, shape, call.params);
-  const GroupedLinearParams params = {.each = call.params,
-                                      .tokens = grouping->tokens,
-                                      .starts = grouping->starts,
-                                      .expert_bytes = call.params.row_bytes * desc.n,
-                                      .experts = grouping->experts};
+  const GroupedLinearParams params = {
+      .each = call.params,
+      .tokens = grouping->tokens,
+      .starts = grouping->starts,
+      .expert_bytes = call.params.row_bytes * desc.n,
+      .bias_bytes = grouping->bias_stride * Info(desc.activation).bytes,
+      .experts = grouping->experts};
   return Launch(stream, {call.family->module, plan.kernel->grouped}, shape, params);
 }
 

@@ -15,8 +15,9 @@ constexpr float kF8Max = 448.0f;
 struct Divider {
   float scale, reciprocal;
   bool plain;
-  __device__ explicit Divider(float by)
-      : scale(by), reciprocal(__frcp_rn(by)), plain(!(by > 0x1p-60f && by < 0x1p60f)) {}
+  static __device__ __forceinline__ Divider By(float scale) {
+    return {scale, __frcp_rn(scale), !(scale > 0x1p-60f && scale < 0x1p60f)};
+  }
   __device__ __forceinline__ float operator()(float x) const {
     if (plain) return __fdiv_rn(x, scale);
     const float q = __fmul_rn(x, reciprocal);
@@ -75,7 +76,7 @@ __device__ __forceinline__ void QuantizeBlocks(const F8QuantizeParams& p, uint8_
       most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
     if (first >= p.k) return;
     const float scale = ScaleFor(most);
-    StoreCodes(codes + first, Divider(scale), x);
+    StoreCodes(codes + first, Divider::By(scale), x);
     if (first % kF8Unit == 0)
       p.scales[int64_t{first / kF8Unit} * p.scale_stride + blockIdx.x] = scale;
   });
@@ -101,7 +102,7 @@ __device__ __forceinline__ void Quantize(const F8QuantizeParams& p) {
   if constexpr (kCovers == Covers::kBlock) return QuantizeBlocks<T>(p, codes);
   const float scale = kCovers == Covers::kRow ? RowScale<T>(p) : *p.scale;
   if (kCovers == Covers::kRow && threadIdx.x == 0) p.scales[blockIdx.x] = scale;
-  const Divider divide(scale);
+  const Divider divide = Divider::By(scale);
   ForGroups<T>(p, [&](int first, const float(&x)[kGroup]) {
     if (first < p.k) StoreCodes(codes + first, divide, x);
   });

@@ -26,13 +26,17 @@ SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
   p.top_ids = args.top_ids.ptr<int32_t>();
   p.top_logprobs = args.top_logprobs.ptr<float>();
   p.distributions = args.distributions.ptr<float>();
+  p.guesses = args.guesses.ptr<float>();
+  p.guess_of = args.guess_of.ptr<int32_t>();
   p.vocab = desc.vocab;
+  p.guess_vocab = args.guesses.dims[1];
   p.logits_stride = args.logits.strides[0];
   p.counts_stride = args.counts.strides[0];
   p.mask_stride = args.masks.strides[0];
   p.top_ids_stride = args.top_ids.strides[0];
   p.top_logprobs_stride = args.top_logprobs.strides[0];
   p.distribution_stride = args.distributions.strides[0];
+  p.guesses_stride = args.guesses.strides[0];
   p.rows_stride = args.rows.strides[0];
   p.edits_stride = args.edits.strides[0];
   p.outputs_stride = args.outputs.strides[0];
@@ -40,6 +44,7 @@ SampleParams ParamsOf(const Sample::Desc& desc, const Sample::Args& args) {
   p.counts_count = RowsIn(args.counts);
   p.mask_count = RowsIn(args.masks);
   p.distribution_count = RowsIn(args.distributions);
+  p.guess_count = RowsIn(args.guesses);
   p.top_max = desc.top_logprobs_max;
   p.slice = static_cast<int32_t>(SampleSlice(desc.vocab));
   return p;

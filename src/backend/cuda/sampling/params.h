@@ -17,11 +17,14 @@ struct SampleParams {
   int32_t* top_ids;
   float* top_logprobs;
   float* distributions;
+  const float* guesses;
+  const int32_t* guess_of;  // null: ids are the same
   int64_t vocab;
+  int64_t guess_vocab;
   int64_t logits_stride, counts_stride, mask_stride, top_ids_stride, top_logprobs_stride,
-      distribution_stride;
-  int64_t rows_stride, edits_stride, outputs_stride;                 // bytes
-  int32_t edit_count, counts_count, mask_count, distribution_count;  // what the arrays have
+      distribution_stride, guesses_stride;
+  int64_t rows_stride, edits_stride, outputs_stride;                              // bytes
+  int32_t edit_count, counts_count, mask_count, distribution_count, guess_count;  // in the arrays
   int32_t top_max;
   int32_t slice;  // logits that a thread block keeps
 };

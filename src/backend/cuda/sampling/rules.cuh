@@ -41,7 +41,10 @@ struct Grid {
   int bits;
   double add;
 
-  __device__ explicit Grid(int64_t vocab) : bits(64 - __clzll(vocab)), add(scalbn(1.5, bits - 1)) {}
+  __device__ explicit Grid(int64_t vocab) {
+    bits = 64 - __clzll(vocab);
+    add = scalbn(1.5, bits - 1);
+  }
   __device__ double unit() const { return scalbn(1.0, bits - 53); }
 };
 
@@ -74,6 +77,39 @@ __device__ inline uint64_t NucleusTarget(uint64_t total, float top_p) {
   const double target = __dmul_rn(static_cast<double>(top_p), static_cast<double>(total));
   const double least = ceil(target);
   return least > 1.0 ? static_cast<uint64_t>(least) : 1;
+}
+
+// The probabilities of ops/rejection_rules.h, in steps of 2^-63.
+inline constexpr uint64_t kCertainty = uint64_t{1} << 63;
+
+class Shares {
+ public:
+  Shares() = default;
+  // REQUIRES: total > 0. (2^127 - 1) / (total << shift), a bit at a time.
+  __device__ explicit Shares(uint64_t total) {
+    shift_ = __clzll(static_cast<int64_t>(total));
+    const uint64_t divisor = total << shift_;
+    uint64_t rest = kCertainty - 1;
+    for (int bit = 0; bit < 64; ++bit) {
+      const bool carry = rest >= kCertainty;
+      rest = rest << 1 | 1;
+      const bool fits = carry || rest >= divisor;
+      reciprocal_ = reciprocal_ << 1 | (fits ? 1 : 0);
+      if (fits) rest -= divisor;
+    }
+  }
+  __device__ uint64_t operator()(uint64_t weight) const {
+    return __umul64hi(weight << shift_, reciprocal_);
+  }
+
+ private:
+  int shift_ = 0;
+  uint64_t reciprocal_ = 0;
+};
+
+// A number below `total`, even for an even `uniform` in [0, 1).
+__device__ inline uint64_t ShareBelow(uint64_t total, double uniform) {
+  return __umul64hi(total, static_cast<uint64_t>(uniform * 0x1p53) << 11);
 }
 
 __device__ inline float LogProb(float logit, float max, float temperature, double log_total) {

@@ -17,6 +17,23 @@ struct RowScan {
   bool degenerate = false;
 };
 
+// What the draft of a row that rejects was drawn from.
+struct Proposal {
+  const float* logits = nullptr;  // null: it was certain
+  const int32_t* guess_of = nullptr;
+  int64_t count = 0;
+  int32_t draft = 0;
+  Weigher weigh = {0.0f, 1.0f, Grid(1)};
+  Shares shares;
+
+  __device__ uint64_t operator()(int64_t id) const {
+    if (logits == nullptr) return id == draft ? kCertainty : 0;
+    const int64_t guess = guess_of == nullptr ? id : guess_of[id];
+    if (guess < 0 || guess >= count) return 0;
+    return shares(weigh(logits[guess]));
+  }
+};
+
 class Sampler {
  public:
   __device__ Sampler(const SampleParams& params, ClusterRow::Shared& memory)
@@ -242,10 +259,91 @@ class Sampler {
     const auto all = row_.Gather<cuda::Join::kSum, 1>({mine});
     const uint64_t sum = ClusterRow::SumOf(all);
     if (!limited && !(in_.top_p < 1.0f) && !(in_.min_p > 0.0f)) *total = sum;
-    const double uniform = UniformDraw(in_.seed, in_.choice, in_.position, kTokenDraw);
-    const uint64_t found = row_.FindId(kept, all, of_warp, DrawTarget(sum, uniform));
+    if (Rejects()) return Take(DrawRejecting(kept, sum));
+    return Take(row_.FindId(kept, all, of_warp, DrawTarget(sum, Uniform(kTokenDraw))));
+  }
+
+  // Of what ClusterRow::FindId gave: sets the token and returns its logit.
+  __device__ float Take(uint64_t found) {
     out_.token = static_cast<int32_t>(found);
     return __uint_as_float(static_cast<uint32_t>(found >> 32));
+  }
+
+  __device__ double Uniform(uint32_t purpose) const {
+    return UniformDraw(in_.seed, in_.choice, in_.position, purpose);
+  }
+
+  __device__ bool Rejects() const {
+    return in_.guess_row != ops::kCompared && in_.guess_row < p_.guess_count && in_.target >= 0 &&
+           in_.target < p_.vocab;
+  }
+
+  // The draft, or what is drawn in its place, with its logit, as ClusterRow::FindId gives it.
+  // `kept` measures the weights that are kept, which sum to `weights`.
+  template <class Kept>
+  __device__ uint64_t DrawRejecting(const Kept& kept, uint64_t weights) {
+    const Proposal proposal = Propose();
+    const Shares shares(weights);
+    uint64_t weight = 0, draft = 0;
+    row_.ForEach([&](float x, int64_t id) {
+      if (id != in_.target) return;
+      weight = kept(x, id);
+      draft = uint64_t{__float_as_uint(x)} << 32 | static_cast<uint32_t>(id);
+    });
+    const auto of_draft = row_.Gather<cuda::Join::kMax, 2>({weight, draft});
+    weight = ClusterRow::MaxOf(of_draft, 0);
+    draft = ClusterRow::MaxOf(of_draft, 1);
+    if (ShareBelow(proposal(in_.target), Uniform(kAcceptDraw)) < shares(weight)) return draft;
+    // Where the two are the same but for rounding, nothing is left; then p itself is drawn from.
+    for (const bool subtracts : {true, false}) {
+      const auto left = [&](float x, int64_t id) {
+        const uint64_t p = shares(kept(x, id)), q = subtracts && p > 0 ? proposal(id) : 0;
+        return p > q ? p - q : uint64_t{0};
+      };
+      uint64_t mine = 0;
+      row_.ForEach([&](float x, int64_t id) { mine += left(x, id); });
+      const uint64_t of_warp = ClusterRow::WarpSum(mine);
+      const auto all = row_.Gather<cuda::Join::kSum, 1>({mine});
+      const uint64_t total = ClusterRow::SumOf(all);
+      if (total == 0) continue;
+      const uint64_t aim = ShareBelow(total, Uniform(kResidualDraw));
+      return row_.FindId(left, all, of_warp, aim + 1);
+    }
+    return draft;
+  }
+
+  // Threads of the cluster share out the guesses.
+  template <class Visit>
+  __device__ void ForEachGuess(const float* logits, const Visit& visit) const {
+    for (int64_t i = int64_t{row_.rank} * kSampleThreads + threadIdx.x; i < p_.guess_vocab;
+         i += kSampleCluster * kSampleThreads)
+      visit(logits[i]);
+  }
+
+  __device__ Proposal Propose() {
+    Proposal proposal;
+    proposal.draft = in_.target;
+    if (in_.guess_row < 0) return proposal;
+    const float* const logits = p_.guesses + in_.guess_row * p_.guesses_stride;
+    float largest = -INFINITY;
+    bool bad = false, signal = false;
+    ForEachGuess(logits, [&](float x) {
+      bad |= !(x < INFINITY);
+      signal |= x != 0.0f && x > -INFINITY;
+      largest = fmaxf(largest, x + 0.0f);
+    });
+    const auto seen = row_.Gather<cuda::Join::kMax, 3>(
+        {uint64_t{OrderedBits(largest)}, bad ? 1u : 0u, signal ? 1u : 0u});
+    if (ClusterRow::MaxOf(seen, 1) != 0 || ClusterRow::MaxOf(seen, 2) == 0) return proposal;
+    largest = FromOrderedBits(static_cast<uint32_t>(ClusterRow::MaxOf(seen, 0)));
+    proposal.weigh = {largest, WeightScale(in_.temperature), Grid(p_.guess_vocab)};
+    uint64_t sum = 0;
+    ForEachGuess(logits, [&](float x) { sum += proposal.weigh(x); });
+    proposal.shares = Shares(ClusterRow::SumOf(row_.Gather<cuda::Join::kSum, 1>({sum})));
+    proposal.logits = logits;
+    proposal.guess_of = p_.guess_of;
+    proposal.count = p_.guess_vocab;
+    return proposal;
   }
 
   // Log-probs, rank and distribution. REQUIRES: the slice has the raw logits.

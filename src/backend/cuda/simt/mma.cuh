@@ -62,6 +62,26 @@ __device__ inline void LoadMatricesTransposed(uint32_t address, uint32_t (&out)[
                : "r"(address)
                : "memory");
 }
+// The same into shared memory (sm_90 and later).
+__device__ inline void StoreMatricesTransposed(uint32_t address, const uint32_t (&in)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+      "r"(in[0]), "r"(in[1]), "r"(in[2]), "r"(in[3])
+      : "memory");
+}
+__device__ inline uint4 LoadShared(uint32_t address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+__device__ inline void StoreShared(uint32_t address, const uint4& v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y),
+               "r"(v.z), "r"(v.w)
+               : "memory");
+}
 
 // sum[16 x 8] += a[16 x 16] * b[16 x 8], F32 sums.
 template <class T>

@@ -6,7 +6,7 @@
 namespace sluice::cuda {
 
 // DrawPurpose of base/philox.h.
-constexpr uint32_t kTokenDraw = 0, kAcceptDraw = 1;
+constexpr uint32_t kTokenDraw = 0, kAcceptDraw = 1, kResidualDraw = 2;
 
 // UniformDraw of base/philox.h.
 __device__ inline double UniformDraw(uint64_t seed, int32_t choice, int64_t position,

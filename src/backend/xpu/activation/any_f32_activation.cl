@@ -11,12 +11,12 @@ SLUICE_KERNEL any_f32_gated_activation(Bytes gate_up, ulong stride, BytesOut out
   for (int i = begin + get_local_id(0) * 16; i < end; i += ITEMS * 16) {
     if (i + 16 <= end) {
       const float16 v =
-          activate16(load16_act(gate_up, in + i)) * load16_act(gate_up, in + width + i);
+          activate_gate16(load16_act(gate_up, in + i), load16_act(gate_up, in + width + i));
       store16_act(out, to + i, v);
     } else {
       for (int j = i; j < end; ++j)
         store_act(out, to + j,
-                  activate(load_act(gate_up, in + j)) * load_act(gate_up, in + width + j));
+                  activate_gate(load_act(gate_up, in + j), load_act(gate_up, in + width + j)));
     }
   }
 }

@@ -24,6 +24,8 @@ std::optional<int> KindOf(ops::Activation kind) {
       return 2;
     case ops::Activation::kReluSquared:
       return 3;
+    case ops::Activation::kClampedSwiglu:
+      return 4;
   }
   return std::nullopt;
 }
@@ -65,7 +67,8 @@ Status RunGated(device::Stream& stream, const ops::GatedActivation::Desc& desc,
 
 ops::Support PlainSupports(const ops::PlainActivation::Desc& desc,
                            const device::DeviceFacts& facts) {
-  return GatedSupports({desc.kind, desc.activation, desc.width}, facts);
+  const ops::Support support = GatedSupports({desc.kind, desc.activation, desc.width}, facts);
+  return support.ok ? ops::RefPlainActivationSupports(desc, facts) : support;
 }
 
 Status RunPlain(device::Stream& stream, const ops::PlainActivation::Desc& desc,

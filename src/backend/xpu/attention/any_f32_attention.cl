@@ -3,7 +3,9 @@
 #include "backend/xpu/pieces/sequence.cl"
 // Paged attention, a work-group per (KV head, query row), which does all query heads of the KV
 // head. -D ACT, KV (f32, f16, bf16, f8, i8), SCALES (0, 1), D: head_dim, GROUP: query heads per KV
-// head, CAP (0, 1).
+// head, CAP (0, 1), SINKS (0, 1), ALIBI (0, 1), GROWTH (0, 1: queries grow with their position),
+// ONE_KV (0, 1): all heads share one KV head, and a work-group has some of them; OUT_FROM: numbers
+// of a head's result that are left out, a multiple of 16.
 //
 // KV is walked in tiles of 16 positions at absolute multiples of 16; work-item i takes the tiles
 // whose number is i modulo ITEMS, ascending, and the items' results are put together in their
@@ -53,14 +55,15 @@ typedef struct {
 void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
               global const float* k_scale, global const float* v_scale, global const int* blocks,
               int kernel_blocks, Strides strides, int block_tokens, int kv_head, int first, int end,
-              float scale, float cap) {
+              float scale, float cap, int position, global const float* slopes) {
   float scores[GROUP][TILE];
   for (int g = 0; g < GROUP; ++g)
     for (int p = 0; p < TILE; ++p) scores[g][p] = -INFINITY;
   for (int p = first; p < end; ++p) {
     const int id = blocks[p / block_tokens];
     if (id < 0 || id >= kernel_blocks) {
-      for (int g = 0; g < GROUP; ++g) scores[g][p % TILE] = 0.0f;
+      for (int g = 0; g < GROUP; ++g)
+        scores[g][p % TILE] = ALIBI ? (float)(p - position) * slopes[g] : 0.0f;
       continue;
     }
     const ulong block = id, inner = (ulong)kv_head * block_tokens + p % block_tokens;
@@ -78,6 +81,9 @@ void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
       score *= scale;
 #if CAP
       score = cap * tanh(score / cap);
+#endif
+#if ALIBI
+      score = fma((float)(p - position), slopes[g], score);
 #endif
       scores[g][p % TILE] = score;
     }
@@ -117,7 +123,9 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
                                 ulong k_stride, ulong v_stride, ulong k_scale_stride,
                                 ulong v_scale_stride, int sequences, int table_tokens,
                                 int kernel_blocks, int block_tokens, int causal, int window,
-                                float scale, float cap) {
+                                int chunked, float scale, float cap, int growth_tokens,
+                                float growth_scale, global const float* sinks,
+                                global const float* slopes) {
   const int kv_head = get_group_id(0), row = get_group_id(1);
   const int item = get_local_id(0);
   const int s = sequence_of(query_start, sequences, row);
@@ -125,8 +133,14 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
   const int length = min(context[s], table_tokens);
   const int position = context[s] - (query_start[s + 1] - row);
   const int end = causal ? min(position + 1, length) : length;
-  const int first = window > 0 && position >= window ? position - window + 1 : 0;
+  const int first = chunked                            ? position - position % window
+                    : window > 0 && position >= window ? position - window + 1
+                                                       : 0;
+#if GROWTH
+  scale *= 1.0f + growth_scale * log(1.0f + (float)((position + 1) / growth_tokens));
+#endif
   const ulong head_at = (ulong)kv_head * GROUP * D;
+  const int width = D - OUT_FROM;
 
   const Strides strides = {k_stride, v_stride, k_scale_stride, v_scale_stride};
   float16 query[GROUP][VECTORS];
@@ -143,7 +157,8 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
     const int begin = max(first, tile * TILE), stop = min(end, tile * TILE + TILE);
     if (begin < stop)
       add_tile(&part, query, k, v, k_scale, v_scale, block_table + s * table_stride, kernel_blocks,
-               strides, block_tokens, kv_head, begin, stop, scale, cap);
+               strides, block_tokens, ONE_KV ? 0 : kv_head, begin, stop, scale, cap, position,
+               slopes + kv_head * GROUP);
   }
 
 #if ITEMS > 1
@@ -166,14 +181,21 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
         sum = fma(sums[i], kept, sum);
         for (int j = 0; j < VECTORS; ++j) part.out[g][j] = fma(outs[i][j], kept, part.out[g][j]);
       }
+      part.largest[g] = top;
       part.sum[g] = sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
     if (item != 0) continue;
-    const ulong to = row * out_stride + head_at + g * D;
-    for (int j = 0; j < VECTORS; ++j) {
-      const float16 value = part.out[g][j] / part.sum[g];
+    const ulong to = row * out_stride + (ulong)(kv_head * GROUP + g) * width - OUT_FROM;
+    float sum = part.sum[g], fade = 1.0f;
+#if SINKS
+    const float sink = sinks[kv_head * GROUP + g], most = fmax(part.largest[g], sink);
+    fade = exp(part.largest[g] - most);
+    sum = fma(sum, fade, exp(sink - most));
+#endif
+    for (int j = OUT_FROM / 16; j < VECTORS; ++j) {
+      const float16 value = part.out[g][j] * fade / sum;
 #if D % 16 != 0
       if (j == VECTORS - 1) {
         float lanes[16];

@@ -11,6 +11,14 @@ namespace {
 // Query, result and weights of a KV head's query heads are a work-item's own.
 constexpr int kGroupMax = 16, kHeadDimMax = 256;
 constexpr int kItemsOnGpu = 8;
+// Heads of latent attention that a work-item takes: rows are read once for all of them, and their
+// queries and results are its own.
+constexpr int kLatentGroupMax = 4;
+
+int32_t TableTokens(int64_t blocks_max, const ops::KvDesc& kv) {
+  return static_cast<int32_t>(
+      std::min<int64_t>(blocks_max * kv.kernel_block_tokens, std::numeric_limits<int32_t>::max()));
+}
 
 }  // namespace
 
@@ -21,16 +29,34 @@ AttentionConfig ConfigureAttention(const ops::Attention::Desc& desc, int64_t tok
   config.options = StrCat(
       "-D ITEMS=", items, " -D ACT=", ClName(desc.activation), " -D KV=", KvName(desc.kv.dtype),
       " -D SCALES=", ops::KvHasScales(desc.kv.dtype) ? 1 : 0, " -D D=", desc.head_dim,
-      " -D GROUP=", desc.q_heads / desc.kv_heads, " -D CAP=", desc.soft_cap.has_value() ? 1 : 0);
+      " -D GROUP=", desc.q_heads / desc.kv_heads, " -D CAP=", desc.soft_cap.has_value() ? 1 : 0,
+      " -D SINKS=", desc.sinks ? 1 : 0, " -D ALIBI=", desc.alibi ? 1 : 0,
+      " -D GROWTH=", desc.growth_tokens > 0 ? 1 : 0, " -D ONE_KV=0 -D OUT_FROM=0");
   config.shape = {{static_cast<size_t>(desc.kv_heads), static_cast<size_t>(tokens), 1},
                   static_cast<size_t>(items)};
-  config.table_tokens = static_cast<int32_t>(std::min<int64_t>(
-      blocks_max * desc.kv.kernel_block_tokens, std::numeric_limits<int32_t>::max()));
+  config.table_tokens = TableTokens(blocks_max, desc.kv);
+  return config;
+}
+
+AttentionConfig ConfigureLatentAttention(const ops::LatentAttention::Desc& desc, int64_t tokens,
+                                         int64_t blocks_max, const device::DeviceFacts& facts) {
+  int group = kLatentGroupMax;
+  while (desc.heads % group != 0) --group;
+  const int items = ItemsFor(facts, kItemsOnGpu);
+  AttentionConfig config;
+  config.options = StrCat(
+      "-D ITEMS=", items, " -D ACT=", ClName(desc.activation), " -D KV=", KvName(desc.kv.dtype),
+      " -D SCALES=", ops::KvHasScales(desc.kv.dtype) ? 1 : 0, " -D D=", desc.key_width,
+      " -D GROUP=", group, " -D CAP=0 -D SINKS=0 -D ALIBI=0 -D GROWTH=0 -D ONE_KV=1",
+      " -D OUT_FROM=", desc.key_width - desc.value_width);
+  config.shape = {{static_cast<size_t>(desc.heads / group), static_cast<size_t>(tokens), 1},
+                  static_cast<size_t>(items)};
+  config.table_tokens = TableTokens(blocks_max, desc.kv);
   return config;
 }
 
 ops::Support AttentionSupports(const ops::Attention::Desc& desc, const device::DeviceFacts& facts) {
-  const ops::Support support = ops::RefAttentionSupports(desc, facts);
+  const ops::Support support = ops::PlainAttentionSupports(desc, facts);
   if (!support.ok) return support;
   if (desc.head_dim > kHeadDimMax)
     return ops::Support::No(StrCat("head_dim is ", desc.head_dim, ", above ", kHeadDimMax));

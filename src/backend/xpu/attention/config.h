@@ -6,6 +6,7 @@
 
 #include "backend/xpu/launch_shape.h"
 #include "ops/attention.h"
+#include "ops/latent_attention.h"
 
 namespace sluice::xpu {
 
@@ -17,6 +18,9 @@ struct AttentionConfig {
 
 AttentionConfig ConfigureAttention(const ops::Attention::Desc& desc, int64_t tokens,
                                    int64_t blocks_max, const device::DeviceFacts& facts);
+
+AttentionConfig ConfigureLatentAttention(const ops::LatentAttention::Desc& desc, int64_t tokens,
+                                         int64_t blocks_max, const device::DeviceFacts& facts);
 
 ops::Support AttentionSupports(const ops::Attention::Desc& desc, const device::DeviceFacts& facts);
 

@@ -8,26 +8,52 @@
 namespace sluice::xpu {
 namespace {
 
+Status LaunchAttention(device::Stream& stream, const ops::Attention::Desc& desc,
+                       const ops::Attention::Args& args, const AttentionConfig& config) {
+  return Launch(
+      stream, {"attention/any_f32_attention", "any_f32_attention"}, config.options, config.shape,
+      args.q.data, RowStride(args.q), args.query_start.data, args.context.data,
+      args.block_table.data, RowStride(args.block_table), args.kv.k.data, args.kv.v.data,
+      args.kv.k_scale.data, args.kv.v_scale.data, args.out.data, RowStride(args.out),
+      RowStride(args.kv.k), RowStride(args.kv.v), RowStride(args.kv.k_scale),
+      RowStride(args.kv.v_scale), static_cast<int32_t>(args.context.dims[0]), config.table_tokens,
+      static_cast<int32_t>(args.kv.k.dims[0]), desc.kv.kernel_block_tokens, desc.causal ? 1 : 0,
+      desc.window, desc.chunked ? 1 : 0, ops::ScaleOf(desc), desc.soft_cap.value_or(0.0f),
+      desc.growth_tokens, desc.growth_scale, args.sinks.data, args.slopes.data);
+}
+
 Status Run(device::Stream& stream, const ops::Attention::Desc& desc,
            const ops::Attention::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const AttentionConfig config =
-      ConfigureAttention(desc, args.q.dims[0], args.block_table.dims[1], FactsOf(stream));
-  return Launch(stream, {"attention/any_f32_attention", "any_f32_attention"}, config.options,
-                config.shape, args.q.data, RowStride(args.q), args.query_start.data,
-                args.context.data, args.block_table.data, RowStride(args.block_table),
-                args.kv.k.data, args.kv.v.data, args.kv.k_scale.data, args.kv.v_scale.data,
-                args.out.data, RowStride(args.out), RowStride(args.kv.k), RowStride(args.kv.v),
-                RowStride(args.kv.k_scale), RowStride(args.kv.v_scale),
-                static_cast<int32_t>(args.context.dims[0]), config.table_tokens,
-                static_cast<int32_t>(args.kv.k.dims[0]), desc.kv.kernel_block_tokens,
-                desc.causal ? 1 : 0, desc.window, ops::ScaleOf(desc), desc.soft_cap.value_or(0.0f));
+  return LaunchAttention(
+      stream, desc, args,
+      ConfigureAttention(desc, args.q.dims[0], args.block_table.dims[1], FactsOf(stream)));
+}
+
+ops::Support LatentSupports(const ops::LatentAttention::Desc& desc,
+                            const device::DeviceFacts& facts) {
+  if ((desc.key_width - desc.value_width) % 16 != 0)
+    return ops::Support::No(StrCat(desc.key_width - desc.value_width,
+                                   " numbers before the value, which are no multiple of 16"));
+  return ops::RefLatentAttentionSupports(desc, facts);
+}
+
+Status RunLatent(device::Stream& stream, const ops::LatentAttention::Desc& desc,
+                 const ops::LatentAttention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  ops::Attention::Args whole = WholeRows(args);
+  whole.out = args.out;
+  return LaunchAttention(
+      stream, WholeRows(desc), whole,
+      ConfigureLatentAttention(desc, args.q.dims[0], args.block_table.dims[1], FactsOf(stream)));
 }
 
 }  // namespace
 
 void RegisterAttention(ops::OpTable& table) {
   table.Add<ops::Attention>({"any_f32_attention", &AttentionSupports, &Run, ops::Arithmetic::kF32});
+  table.Add<ops::LatentAttention>(
+      {"any_f32_latent_attention", &LatentSupports, &RunLatent, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

@@ -1,4 +1,5 @@
 #include "backend/xpu/pieces/base.cl"
+#include "backend/xpu/pieces/sample_row.cl"
 // A work-group for each sequence of a step: its tokens, and what its number among those that guess
 // stands for.
 
@@ -43,7 +44,8 @@ SLUICE_KERNEL any_next_tokens(global const int* token_ids, global const int* que
 SLUICE_KERNEL any_keep_guesses(global const uchar* outputs, ulong outputs_stride,
                                global const int* slots, int number, int moved, global int* known,
                                ulong known_stride, global int* ids, global int* first, int drafts,
-                               int slot_count, global const int* target_ids, int target_id_count) {
+                               int slot_count, global const int* target_ids, int target_id_count,
+                               global uchar* rows, ulong row_stride, int moves) {
   for (int d = get_local_id(0); d < drafts; d += ITEMS) {
     const int slot = slots[d];
     const bool guesses = slot >= 0 && slot < slot_count;
@@ -54,5 +56,6 @@ SLUICE_KERNEL any_keep_guesses(global const uchar* outputs, ulong outputs_stride
     if (!guesses) continue;
     known[slot * known_stride + number] = token;
     first[d] += moved;
+    if (moves) ++((global SampleRow*)(rows + d * row_stride))->position;
   }
 }

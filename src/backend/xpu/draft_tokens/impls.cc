@@ -36,7 +36,9 @@ Status RunKeepGuesses(device::Stream& stream, const ops::KeepGuesses::Desc& desc
                 args.outputs.data, RowStride(args.outputs), args.slots.data, args.number,
                 args.moved, args.known.data, RowStride(args.known), args.ids.data, args.first.data,
                 SizeOf(args.slots), SizeOf(args.known), ids.data,
-                args.target_ids.empty() ? 0 : SizeOf(ids));
+                args.target_ids.empty() ? 0 : SizeOf(ids),
+                args.rows.empty() ? args.outputs.data : args.rows.data, RowStride(args.rows),
+                args.rows.empty() ? 0 : 1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "backend/xpu/pieces/dequantize.cl"
-// -D ACT, TABLE (a format's name), PIECE: elements of a row that a work-group does.
+// -D ACT, TABLE (a format's name), ADD (0, 1: to what is there), PIECE: elements of a row that a
+// work-group does.
 #define table_value SLUICE_CAT(value_, TABLE)
 
 // Work-group (piece, token). An id outside the table gives NaN.
@@ -10,6 +11,8 @@ SLUICE_KERNEL any_f32_embedding(global const int* ids, Bytes table, BytesOut out
   const int id = ids[token];
   Bytes row = table + (id >= 0 && id < vocab ? id : 0) * row_bytes;
   const float factor = id >= 0 && id < vocab ? scale : NAN;
-  for (int i = begin + get_local_id(0); i < end; i += ITEMS)
-    store_act(out, to + i, factor * table_value(row, i));
+  for (int i = begin + get_local_id(0); i < end; i += ITEMS) {
+    const float value = factor * table_value(row, i);
+    store_act(out, to + i, ADD ? value + load_act(out, to + i) : value);  // -0 stays what it is
+  }
 }

@@ -3,12 +3,15 @@
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
 #include "ops/embedding.h"
+#include "ops/formats/format.h"
 
 namespace sluice::xpu {
 namespace {
 
 ops::Support EmbeddingSupports(const ops::Embedding::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.add) return ops::Support::No("does not add to what is there");
+  const ops::BlockFormat* format = ops::FindBlockFormat(desc.table);
+  if (desc.table == DType::kI8 || (format != nullptr && format->codebook))
+    return ops::Support::No(StrCat("a table of ", Name(desc.table)));
   return ops::RefEmbeddingSupports(desc, facts);
 }
 
@@ -18,7 +21,7 @@ Status RunEmbedding(device::Stream& stream, const ops::Embedding::Desc& desc,
   const int items = ItemsFor(FactsOf(stream), 64);
   const std::string options =
       StrCat("-D ITEMS=", items, " -D PIECE=", kPieceElements, " -D ACT=", ClName(desc.activation),
-             " -D TABLE=", ClName(desc.table));
+             " -D TABLE=", ClName(desc.table), " -D ADD=", desc.add ? 1 : 0);
   LaunchShape shape{{PiecesOf(desc.hidden), static_cast<size_t>(args.ids.dims[0]), 1},
                     static_cast<size_t>(items)};
   return Launch(stream, {"embedding/any_f32_embedding", "any_f32_embedding"}, options, shape,

@@ -1,6 +1,8 @@
 #include "backend/xpu/pieces/element.cl"
 // The experts of a token, a work-item each. -D ITEMS, EXPERTS: the most that there is room for,
-// SIGMOID (0: softmax, 1).
+// SCORING: RouterScoring of ops/experts.h.
+#define SIGMOID (SCORING == 1)
+#define BIASED_SOFTMAX (SCORING == 2)
 
 // The index of the largest key that is not taken yet, of equals the first.
 int best_of(const float* keys, const uchar* taken, int count) {
@@ -11,7 +13,7 @@ int best_of(const float* keys, const uchar* taken, int count) {
   return best;
 }
 
-// The sum of the two largest of `keys`, or the only one.
+// The sum of the two largest of `keys`, or the largest alone: with a softmax, or of one.
 float group_key(const float* keys, int count) {
   float first = -INFINITY, second = -INFINITY;
   for (int i = 0; i < count; ++i) {
@@ -22,7 +24,7 @@ float group_key(const float* keys, int count) {
       second = keys[i];
     }
   }
-  return count > 1 ? first + second : first;
+  return count > 1 && SIGMOID ? first + second : first;
 }
 
 // Work-group (ITEMS tokens).
@@ -39,16 +41,18 @@ SLUICE_KERNEL any_f32_route_experts(global const float* logits, ulong logits_str
   float keys[EXPERTS], group_keys[EXPERTS];
   uchar taken[EXPERTS];
   float largest = -INFINITY, sum = 0.0f;
+  if (!SIGMOID) {
+    for (int e = 0; e < experts; ++e) largest = fmax(largest, logits[e]);
+    for (int e = 0; e < experts; ++e) sum += exp(logits[e] - largest);
+  }
   for (int e = 0; e < experts; ++e) {
     const float logit = logits[e];
-    const float score = SIGMOID ? 1.0f / (1.0f + exp(-logit)) : logit;
+    const float score = SIGMOID          ? 1.0f / (1.0f + exp(-logit))
+                        : BIASED_SOFTMAX ? exp(logit - largest) / sum
+                                         : logit;
     const float key = bias != 0 ? score + bias[e] : score;
     keys[e] = isnan(key) ? -INFINITY : key;
     taken[e] = groups > 1;
-    largest = fmax(largest, logit);
-  }
-  if (!SIGMOID) {
-    for (int e = 0; e < experts; ++e) sum += exp(logits[e] - largest);
   }
   if (groups > 1) {
     const int size = experts / groups;

@@ -3,6 +3,7 @@
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
 #include "ops/experts.h"
+#include "ops/fake_balance_experts.h"
 
 namespace sluice::xpu {
 namespace {
@@ -27,15 +28,29 @@ Status RunRoute(device::Stream& stream, const ops::RouteExperts::Desc& desc,
   const int64_t tokens = args.logits.dims[0];
   if (tokens == 0) return OkStatus();
   const int items = ItemsFor(FactsOf(stream), kItemsOnGpu);
-  const bool sigmoid = desc.scoring == ops::RouterScoring::kSigmoid;
+  const int scoring = static_cast<int>(desc.scoring);
   const LaunchShape shape{{static_cast<size_t>((tokens + items - 1) / items), 1, 1},
                           static_cast<size_t>(items)};
   return Launch(stream, {"experts/any_f32_route_experts", "any_f32_route_experts"},
-                StrCat(Options(items, desc.experts), " -D SIGMOID=", sigmoid ? 1 : 0), shape,
+                StrCat(Options(items, desc.experts), " -D SCORING=", scoring), shape,
                 args.logits.data, RowStride(args.logits), args.bias.data, args.ids.data,
                 RowStride(args.ids), args.weights.data, RowStride(args.weights),
                 static_cast<int32_t>(tokens), desc.experts, desc.top_k, desc.groups,
                 desc.groups_kept, static_cast<int32_t>(desc.renormalize ? 1 : 0), desc.scale);
+}
+
+Status RunFakeBalance(device::Stream& stream, const ops::FakeBalanceExperts::Desc& desc,
+                      const ops::FakeBalanceExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int64_t choices = args.ids.dims[0] * desc.top_k;
+  if (choices == 0) return OkStatus();
+  const int items = ItemsFor(FactsOf(stream), kItemsOnGpu);
+  const LaunchShape shape{{static_cast<size_t>((choices + items - 1) / items), 1, 1},
+                          static_cast<size_t>(items)};
+  return Launch(stream, {"experts/any_fake_balance_experts", "any_fake_balance_experts"},
+                StrCat("-D ITEMS=", items), shape, args.ids.data, RowStride(args.ids),
+                args.weights.data, RowStride(args.weights), static_cast<int32_t>(args.ids.dims[0]),
+                desc.experts, desc.top_k);
 }
 
 Status RunGroup(device::Stream& stream, const ops::GroupExperts::Desc& desc,
@@ -47,6 +62,20 @@ Status RunGroup(device::Stream& stream, const ops::GroupExperts::Desc& desc,
                 args.ids.data, RowStride(args.ids), args.starts.data, args.tokens.data,
                 args.places.data, RowStride(args.places), static_cast<int32_t>(args.ids.dims[0]),
                 desc.experts, desc.top_k);
+}
+
+Status RunScale(device::Stream& stream, const ops::ScaleExperts::Desc& desc,
+                const ops::ScaleExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  if (args.weights.dims[0] == 0) return OkStatus();
+  const int items = ItemsFor(FactsOf(stream), kItemsOnGpu);
+  const LaunchShape shape{
+      {static_cast<size_t>(desc.top_k), static_cast<size_t>(args.weights.dims[0]), 1},
+      static_cast<size_t>(items)};
+  return Launch(stream, {"experts/any_f32_scale_experts", "any_f32_scale_experts"},
+                StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation)), shape, args.x.data,
+                RowStride(args.x), args.weights.data, RowStride(args.weights), args.places.data,
+                RowStride(args.places), static_cast<int32_t>(desc.width));
 }
 
 Status RunCombine(device::Stream& stream, const ops::CombineExperts::Desc& desc,
@@ -70,7 +99,11 @@ Status RunCombine(device::Stream& stream, const ops::CombineExperts::Desc& desc,
 void RegisterExperts(ops::OpTable& table) {
   table.Add<ops::RouteExperts>(
       {"any_f32_route_experts", &ops::RefRouteExpertsSupports, &RunRoute, ops::Arithmetic::kF32});
+  table.Add<ops::FakeBalanceExperts>(
+      {"any_fake_balance_experts", &ops::RefFakeBalanceExpertsSupports, &RunFakeBalance});
   table.Add<ops::GroupExperts>({"any_group_experts", &ops::RefGroupExpertsSupports, &RunGroup});
+  table.Add<ops::ScaleExperts>(
+      {"any_f32_scale_experts", &ops::RefScaleExpertsSupports, &RunScale, ops::Arithmetic::kF32});
   table.Add<ops::CombineExperts>({"any_f32_combine_experts", &ops::RefCombineExpertsSupports,
                                   &RunCombine, ops::Arithmetic::kF32});
 }

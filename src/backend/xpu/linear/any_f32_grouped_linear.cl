@@ -1,7 +1,7 @@
 #include "backend/xpu/pieces/f32_products.cl"
 // grouped_linear over the experts' weights, one behind the other, each packed 16 rows of W
 // together. A work-item does 16 outputs of up to ROWS places, expert by expert, so an output is
-// made by the steps of any_f32_linear. -D as in pieces/f32_products.cl, OUT (type), BIAS=0,
+// made by the steps of any_f32_linear. -D as in pieces/f32_products.cl, OUT (type), BIAS (0, 1),
 // RESIDUAL=0.
 
 // The expert that has a place: the last that begins at it or before it.
@@ -23,7 +23,7 @@ int expert_of(global const int* starts, int experts, int place) {
   SLUICE_KERNEL name(Bytes x, ulong x_stride, global const int* tokens, global const int* starts, \
                      int experts, Bytes weight, ulong group_bytes, ulong expert_bytes,            \
                      Bytes all_scales, ulong expert_scale_bytes, BytesOut out, ulong out_stride,  \
-                     int n, int K) {                                                              \
+                     int n, int K, Bytes all_bias, ulong expert_bias_bytes) {                     \
     const int first = (int)get_global_id(0) * 16;                                                 \
     if (first >= n) return;                                                                       \
     int place = (int)get_group_id(1) * ROWS;                                                      \
@@ -42,11 +42,38 @@ int expert_of(global const int* starts, int experts, int place) {
         sum[t] = 0.0f;                                                                            \
       }                                                                                           \
       SLUICE_PRODUCTS(ROWS)                                                                       \
+      Bytes bias = all_bias + (ulong)expert * expert_bias_bytes;                                  \
       EACH(t, ROWS)                                                                               \
-      if (place + t < stop) finish(sum[t], 0, 0, 0, out, (place + t) * out_stride, first, n);     \
+      if (place + t < stop) finish(sum[t], bias, 0, 0, out, (place + t) * out_stride, first, n);  \
       place = stop;                                                                               \
     }                                                                                             \
   }
 
+// The products of heads: work-group (ITEMS groups of 16 outputs, ROWS rows, head).
+#define SLUICE_HEADS_LINEAR(name, ROWS)                                                        \
+  SLUICE_KERNEL name(Bytes x, ulong x_stride, ulong x_step, Bytes weight, ulong group_bytes,   \
+                     ulong head_bytes, Bytes all_scales, ulong head_scale_bytes, BytesOut out, \
+                     ulong out_stride, ulong out_step, int n, int K, int rows) {               \
+    const int first = (int)get_global_id(0) * 16;                                              \
+    if (first >= n) return;                                                                    \
+    const int row = (int)get_group_id(1) * ROWS;                                               \
+    const ulong head = get_group_id(2);                                                        \
+    Bytes w = weight + head * head_bytes + get_global_id(0) * group_bytes;                     \
+    Bytes scales = all_scales + head * head_scale_bytes;                                       \
+    (void)scales;                                                                              \
+    ulong at[ROWS];                                                                            \
+    float16 sum[ROWS];                                                                         \
+    EACH(t, ROWS) {                                                                            \
+      at[t] = (ulong)min(row + t, rows - 1) * x_stride + head * x_step;                        \
+      sum[t] = 0.0f;                                                                           \
+    }                                                                                          \
+    SLUICE_PRODUCTS(ROWS)                                                                      \
+    EACH(t, ROWS)                                                                              \
+    if (row + t < rows)                                                                        \
+      finish(sum[t], 0, 0, 0, out, (row + t) * out_stride + head * out_step, first, n);        \
+  }
+
 SLUICE_GROUPED_LINEAR(any_f32_grouped_linear_1, 1)
 SLUICE_GROUPED_LINEAR(any_f32_grouped_linear_4, 4)
+SLUICE_HEADS_LINEAR(any_f32_heads_linear_1, 1)
+SLUICE_HEADS_LINEAR(any_f32_heads_linear_4, 4)

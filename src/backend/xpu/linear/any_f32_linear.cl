@@ -6,9 +6,10 @@
 #define SLUICE_LINEAR(name, ROWS)                                                                  \
   SLUICE_KERNEL name(Bytes x, ulong x_stride, Bytes weight, ulong group_bytes, Bytes bias,         \
                      Bytes residual, ulong residual_stride, BytesOut out, ulong out_stride, int n, \
-                     int m, int K, Bytes scales) {                                                 \
+                     int m, int K, Bytes scales, global const int* order) {                        \
     const int first = (int)get_global_id(0) * 16;                                                  \
     if (first >= n) return;                                                                        \
+    (void)scales, (void)order;                                                                     \
     Bytes w = weight + get_global_id(0) * group_bytes;                                             \
     const int row = (int)get_group_id(1) * ROWS;                                                   \
     ulong at[ROWS];                                                                                \

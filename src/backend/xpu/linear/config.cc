@@ -23,19 +23,19 @@ int64_t RowsFor(int64_t m) { return m == 1 ? 1 : kRowsOfMany; }
 
 std::string BlockOptions(const PackedShape& shape) {
   const ops::BlockFormat& format = *shape.format;
-  return StrCat(" -D SUB=", format.sub, " -D OFFSET=", shape.nibbles ? format.offset : 0,
+  const bool integers = shape.nibbles && !shape.e2m1;
+  return StrCat(" -D SUB=", format.sub, " -D OFFSET=", integers ? format.offset : 0,
                 " -D MINIMUM=", format.minimum ? 1 : 0,
                 " -D SCALE=", shape.half_scales ? "f16" : "f32");
 }
 
 std::string WeightOptions(const ops::Linear::Desc& desc) {
   const PackedShape shape = PackedShapeOf(desc.weight, desc.k);
-  if (shape.format == nullptr) {
-    const int scales = static_cast<int>(desc.weight_scales);
-    return StrCat(" -D PLAIN=", KvName(desc.weight),
-                  scales > 0 ? StrCat(" -D SCALES=", scales) : "");
-  }
-  return StrCat(" -D NIBBLE=", shape.nibbles ? 1 : 0, BlockOptions(shape));
+  const int scales = static_cast<int>(desc.weight_scales);
+  const std::string of_scales = scales > 0 ? StrCat(" -D SCALES=", scales) : "";
+  if (shape.format == nullptr) return StrCat(" -D PLAIN=", KvName(desc.weight), of_scales);
+  return StrCat(" -D NIBBLE=", shape.nibbles ? 1 : 0, shape.e2m1 ? " -D E2M1=1" : "",
+                BlockOptions(shape), of_scales, desc.ordered ? " -D ORDERED=1" : "");
 }
 
 std::string TypeOptions(const ops::Linear::Desc& desc, int items,
@@ -72,13 +72,16 @@ LinearConfig ConfigureLinear(const ops::Linear::Desc& desc, int64_t m,
 LinearConfig ConfigureGroupedLinear(const ops::GroupedLinear::Desc& desc, int64_t places,
                                     const device::DeviceFacts& facts) {
   const int items = ItemsFor(facts, kItemsOnGpu);
-  const int64_t rows = places <= 2 * desc.experts ? 1 : kRowsOfMany;
+  const bool few = places <= 2 * (desc.by_columns ? 1 : desc.experts);
+  const int64_t rows = few ? 1 : kRowsOfMany;
   LinearConfig config;
-  config.function = rows == 1 ? "any_f32_grouped_linear_1" : "any_f32_grouped_linear_4";
+  config.function = few ? "any_f32_grouped_linear_1" : "any_f32_grouped_linear_4";
+  if (desc.by_columns) config.function = few ? "any_f32_heads_linear_1" : "any_f32_heads_linear_4";
   config.options = StrCat(TypeOptions(desc.each, items, facts), BiasOptions(desc.each),
                           WeightOptions(desc.each));
   config.shape = {{static_cast<size_t>(Ceil(Ceil(desc.each.n, kPackedRows), items)),
-                   static_cast<size_t>(Ceil(places, rows)), 1},
+                   static_cast<size_t>(Ceil(places, rows)),
+                   static_cast<size_t>(desc.by_columns ? desc.experts : 1)},
                   static_cast<size_t>(items)};
   return config;
 }

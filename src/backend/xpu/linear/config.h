@@ -31,7 +31,7 @@ inline constexpr int64_t kInt8KMax = 32768;
 
 // any_int8_linear: a few work-groups of one work-item for each compute unit, since each rounds its
 // rows of x for itself. Its programs differ by the size of k too: up to 2048, 8192, kInt8KMax.
-// REQUIRES: m >= 1, k <= kInt8KMax, a weight in nibbles.
+// REQUIRES: m >= 1, k <= kInt8KMax, a weight in nibbles that are integers.
 LinearConfig ConfigureInt8Linear(const ops::Linear::Desc& desc, int64_t m,
                                  const device::DeviceFacts& facts);
 

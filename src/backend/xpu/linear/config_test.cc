@@ -73,6 +73,27 @@ TEST(XpuLinearConfigTest, ScalesOfF8HaveProgramsByWhatTheyCover) {
   EXPECT_TRUE(ConfigureLinear(desc, 1, Facts(false)).options.ends_with("-D PLAIN=f8 -D SCALES=3"));
 }
 
+TEST(XpuLinearConfigTest, BlockFormatsWithScalesOrAnOrderHaveTheirOwn) {
+  ops::Linear::Desc desc = Matrix(DType::kNVFP4, 64, 256);
+  desc.weight_scales = ops::WeightScales::kTensor;
+  EXPECT_TRUE(ConfigureLinear(desc, 1, Facts(false))
+                  .options.ends_with("-D NIBBLE=1 -D E2M1=1 -D SUB=16 -D OFFSET=0 -D MINIMUM=0 "
+                                     "-D SCALE=f16 -D SCALES=1"));
+  desc = Matrix(DType::kI8, 64, 256);
+  desc.weight_scales = ops::WeightScales::kRow;
+  EXPECT_TRUE(ConfigureLinear(desc, 1, Facts(false)).options.ends_with("-D PLAIN=i8 -D SCALES=2"));
+  EXPECT_EQ(PackedBytes(desc), size_t{64 * 256});
+  desc = Matrix(DType::kQ4_1, 64, 256);
+  desc.ordered = true;
+  EXPECT_TRUE(ConfigureLinear(desc, 1, Facts(false)).options.ends_with("-D ORDERED=1"));
+}
+
+// Floats of four bits stay in four: with their scales they take five bits each.
+TEST(XpuLinearConfigTest, FloatsOfFourBitsAreNibbles) {
+  EXPECT_EQ(PackedBytes(Matrix(DType::kNVFP4, 16, 64)), size_t{16 * 64 * 5 / 8});
+  EXPECT_EQ(PackedBytes(Matrix(DType::kMXFP4, 16, 64)), size_t{16 * 64 * 5 / 8});
+}
+
 TEST(XpuLinearConfigTest, PlacesOfExpertsAreTakenTogetherWhereMostHaveSeveral) {
   const ops::GroupedLinear::Desc desc = {.each = Matrix(DType::kQ4_1, 96, 256), .experts = 8};
   for (const int64_t places : {1, 16, 17, 18, 300}) {

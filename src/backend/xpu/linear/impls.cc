@@ -33,7 +33,7 @@ Status RunF32(device::Stream& stream, const ops::Linear::Desc& desc,
   if (args.x.dims[0] == 0) return OkStatus();
   return LaunchLinear(stream, "linear/any_f32_linear",
                       ConfigureLinear(desc, args.x.dims[0], FactsOf(stream)), desc, args,
-                      args.weight->scales.data);
+                      args.weight->scales.data, args.weight->order.data);
 }
 
 // The bytes of one expert's scales among those of all.
@@ -50,13 +50,24 @@ Status RunF32Grouped(device::Stream& stream, const ops::GroupedLinear::Desc& des
   if (args.out.dims[0] == 0) return OkStatus();
   const LinearConfig config = ConfigureGroupedLinear(desc, args.out.dims[0], FactsOf(stream));
   const uint64_t expert_bytes = PackedBytes(desc.each);
+  if (desc.by_columns) {
+    return Launch(stream, {"linear/any_f32_grouped_linear", config.function}, config.options,
+                  config.shape, args.x.data, RowStride(args.x), static_cast<uint64_t>(desc.x_step),
+                  args.weight->data.data,
+                  static_cast<uint64_t>(PackedShapeOf(desc.each.weight, desc.each.k).group_bytes),
+                  expert_bytes, args.weight->scales.data, ExpertScaleBytes(desc), args.out.data,
+                  RowStride(args.out), static_cast<uint64_t>(desc.out_step),
+                  static_cast<int32_t>(desc.each.n), static_cast<int32_t>(desc.each.k),
+                  static_cast<int32_t>(args.out.dims[0]));
+  }
   return Launch(stream, {"linear/any_f32_grouped_linear", config.function}, config.options,
                 config.shape, args.x.data, RowStride(args.x), args.tokens.data, args.starts.data,
                 desc.experts, args.weight->data.data,
                 static_cast<uint64_t>(PackedShapeOf(desc.each.weight, desc.each.k).group_bytes),
                 expert_bytes, args.weight->scales.data, ExpertScaleBytes(desc), args.out.data,
                 RowStride(args.out), static_cast<int32_t>(desc.each.n),
-                static_cast<int32_t>(desc.each.k));
+                static_cast<int32_t>(desc.each.k), args.bias.data,
+                RowStride(args.bias) * static_cast<uint64_t>(Info(desc.each.activation).bytes));
 }
 
 ops::Support F32Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
@@ -73,8 +84,11 @@ ops::Support Int8Supports(const ops::Linear::Desc& desc, const device::DeviceFac
   if (!facts.on_host_processor)
     return ops::Support::NotOnDevice(
         "made for a processor, whose work-items run one after another");
-  if (!PackedShapeOf(desc.weight, desc.k).nibbles)
+  const PackedShape shape = PackedShapeOf(desc.weight, desc.k);
+  if (!shape.nibbles || shape.e2m1)
     return ops::Support::No(StrCat("weights in ", Name(desc.weight), ", which are no nibbles"));
+  if (const ops::Support plain = ops::NoWeightScales(desc); !plain.ok) return plain;
+  if (desc.ordered) return ops::Support::No("columns in an order of their own");
   if (desc.k > kInt8KMax) return ops::Support::No(StrCat("k is ", desc.k, ", above ", kInt8KMax));
   return support;
 }

@@ -45,7 +45,9 @@ void PackSub(const PackedShape& shape, ops::LayoutId layout, const BlockParts& p
     }
   }
   to += format.sub * kPackedRows / (shape.nibbles ? 2 : 1);
-  StoreNumber(shape.half_scales, ScaleOf(format, parts, sub), parts.d, lane, to);
+  const float scale = ScaleOf(format, parts, sub);
+  const uint16_t half = format.scale == ops::BlockScale::kF16 ? parts.d : F32ToF16(scale);
+  StoreNumber(shape.half_scales, scale, half, lane, to);
   if (!format.minimum) return;
   to += kPackedRows * (shape.half_scales ? 2 : 4);
   StoreNumber(shape.half_scales, MinimumOf(format, parts, sub), parts.m, lane, to);
@@ -73,15 +75,17 @@ void PackRow(const PackedShape& shape, ops::LayoutId layout, DType weight, int64
 
 PackedShape PackedShapeOf(DType weight, int64_t k) {
   PackedShape shape;
-  shape.format = ops::FindBlockFormat(weight);
+  if (weight != DType::kI8) shape.format = ops::FindBlockFormat(weight);
   if (shape.format == nullptr) {
     shape.sub_bytes = static_cast<size_t>(kPackedRows * Info(weight).bytes);
     shape.group_bytes = shape.sub_bytes * static_cast<size_t>(k);
     return shape;
   }
   const BlockFormat& format = *shape.format;
-  shape.nibbles = format.bits <= 4 && !format.table;
-  shape.half_scales = !format.sub_scales && !format.power_of_two_scale;
+  shape.e2m1 = weight == DType::kMXFP4 || weight == DType::kNVFP4;
+  shape.nibbles = format.bits <= 4 && (!format.table || shape.e2m1);
+  shape.half_scales = format.scale == ops::BlockScale::kE4M3 ||
+                      (format.scale == ops::BlockScale::kF16 && !format.sub_scales);
   const int codes = format.sub / (shape.nibbles ? 2 : 1);
   const int numbers = (format.minimum ? 2 : 1) * (shape.half_scales ? 2 : 4);
   shape.sub_bytes = static_cast<size_t>(kPackedRows * (codes + numbers));
@@ -123,7 +127,8 @@ Status Pack(const ops::Linear::Desc& desc, int64_t first_row, std::span<const st
 
 Status PackNibbles(const ops::Linear::Desc& desc, int64_t first_row,
                    std::span<const std::byte> rows, std::span<std::byte> packed) {
-  CHECK(PackedShapeOf(desc.weight, desc.k).nibbles, desc.ToString());
+  const PackedShape shape = PackedShapeOf(desc.weight, desc.k);
+  CHECK(shape.nibbles && !shape.e2m1, desc.ToString());
   return PackAs(ops::LayoutId::kXpuNibbles16, desc, first_row, rows, packed);
 }
 

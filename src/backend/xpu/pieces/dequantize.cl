@@ -51,6 +51,23 @@ float value_mxfp4(Bytes row, ulong e) {
   return e8m0_half(b[0]) * (float)((int)kMxfp4Values[nibble32(b + 1, e % 32)] - 12);
 }
 
+// Half of an E4M3 scale without its sign; the code that is no number counts as 0.
+float half_e4m3(uint code) {
+  return (code & 0x7fu) == 0x7fu ? 0.0f : 0.5f * decode_f8(code & 0x7fu);
+}
+float value_nvfp4(Bytes row, ulong e) {
+  Bytes b = row + e / 64 * 36;
+  const uint sub = e % 64 / 16, i = e % 16, both = b[4 + sub * 8 + i % 8];
+  return half_e4m3(b[sub]) * (float)((int)kMxfp4Values[i < 8 ? both & 15u : both >> 4] - 12);
+}
+float value_iq4_xs(Bytes row, ulong at) {
+  Bytes b = row + at / 256 * 136;
+  const uint e = at % 256, i = e / 32;
+  const uint scale = (b[4 + i / 2] >> (i % 2 * 4) & 15u) | (b[2 + i / 4] >> (i % 4 * 2) & 3u) << 4;
+  const int value = (int)kIq4NlValues[nibble32(b + 8 + i * 16, e % 32)] - 128;
+  return half_at(b) * (float)((int)scale - 32) * (float)value;
+}
+
 uint pair256(Bytes codes, uint e) {
   return codes[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3u;
 }
@@ -99,4 +116,26 @@ float value_q6_k(Bytes row, ulong at) {
   const uint high = b[128 + halves * 32 + i];
   const uint code = (quarter < 2 ? low & 15u : low >> 4) | (high >> (quarter * 2) & 3u) << 4;
   return half_at(b + 208) * (float)((global const char*)b)[192 + e / 16] * (float)((int)code - 32);
+}
+float value_tq2_0(Bytes row, ulong at) {
+  Bytes b = row + at / 256 * 66;
+  return half_at(b + 64) * (float)((int)pair256(b, at % 256) - 1);
+}
+// Digits to the base 3: the first digits of 32 bytes, then the second ones, and so on.
+float value_tq1_0(Bytes row, ulong at) {
+  Bytes b = row + at / 256 * 54;
+  uint e = at % 256, byte, digit;
+  if (e < 160) {
+    byte = e % 32;
+    digit = e / 32;
+  } else if (e < 240) {
+    byte = 32 + (e - 160) % 16;
+    digit = (e - 160) / 16;
+  } else {
+    byte = 48 + (e - 240) % 4;
+    digit = (e - 240) / 4;
+  }
+  uint fraction = b[byte];
+  for (uint i = 0; i < digit; ++i) fraction = fraction * 3 & 255u;
+  return half_at(b + 52) * (float)((int)(fraction * 3 >> 8) - 1);
 }

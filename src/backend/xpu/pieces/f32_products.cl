@@ -4,10 +4,12 @@
 // Products of rows of x with weights packed 16 rows of W together (linear/pack.h), in F32:
 // SLUICE_PRODUCTS(ROWS) adds to float16 sum[ROWS] those of 16 outputs from `first` of n on with the
 // rows of x at `at`, for the weights at `w`. -D ACT (type), and for the weight either
-//   PLAIN: f32, f16, bf16, f8, the last with SCALES where it has some (1: one, 2: of rows, 3: of
-//   blocks of 128 by 128),                           or
-//   SUB (16, 32), NIBBLE (0: signed bytes, 1), OFFSET (of nibbles), MINIMUM (0, 1), SCALE: f16, f32
-// AHEAD as in pieces/linear.cl.
+//   PLAIN: f32, f16, bf16, f8, i8,                           or
+//   SUB (16, 32), NIBBLE (0: signed bytes, 1), OFFSET (of nibbles), MINIMUM (0, 1), SCALE: f16,
+//   f32, and E2M1=1 where nibbles are floats of two bits of exponent and one of mantissa;
+// with SCALES where the weight has some beside those of its blocks: 1: one, 2: of rows, 3, of f8
+// alone: of blocks of 128 by 128; with ORDERED where column k of blocks meets element order[k] of
+// x. AHEAD as in pieces/linear.cl.
 //
 // The order of adding is one for every number of rows: four sums by k modulo 4 in each sub-block
 // (of all of k for plain weights, of 128 where they have scales), put together by pairs; then
@@ -18,8 +20,20 @@
 #define CODE_BYTES (NIBBLE ? SUB * 8 : SUB * 16)
 #define SUB_BYTES (CODE_BYTES + SCALE_BYTES * (1 + MINIMUM))
 
+// Twice the floats: moved into F32's places a code is 2^-126 of what it means.
+#define TWICE_E2M1(code) \
+  (as_float16(((code) & (uint16)(8u)) << 28 | ((code) & (uint16)(7u)) << 22) * 0x1p127f)
+
 // Four rows of codes, k = 4 i .. 4 i + 3.
-#if NIBBLE
+#ifdef E2M1
+#define LOAD_CODES(w, i, a, b, c, d)                         \
+  const uint16 ab = convert_uint16(vload16(2 * (i), w));     \
+  const uint16 cd = convert_uint16(vload16(2 * (i) + 1, w)); \
+  const float16 a = TWICE_E2M1(ab);                          \
+  const float16 b = TWICE_E2M1(ab >> 4);                     \
+  const float16 c = TWICE_E2M1(cd);                          \
+  const float16 d = TWICE_E2M1(cd >> 4);
+#elif NIBBLE
 #define LOAD_CODES(w, i, a, b, c, d)                               \
   const uint16 ab = convert_uint16(vload16(2 * (i), w));           \
   const uint16 cd = convert_uint16(vload16(2 * (i) + 1, w));       \
@@ -35,13 +49,47 @@
   const float16 d = load16_i8(w, (4 * (i) + 3) * 16);
 #endif
 
-float sub_sum(Bytes x, ulong at) {
-#if SUB == 32
-  return sum16(load16_act(x, at) + load16_act(x, at + 16));
+#ifdef ORDERED
+#define X_PARAMS Bytes x, ulong at, global const int *order
+float16 x16(X_PARAMS, int k) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = load_act(x, at + order[k + i]);
+  return vload16(0, lanes);
+}
+#define X_AT(at, k) load_act(x, (at) + order[k])
+#define SUB_SUM(at, k) sub_sum(x, at, order, k)
+#define X16(k) x16(x, at, order, k)
 #else
-  return sum16(load16_act(x, at));
+#define X_PARAMS Bytes x, ulong at
+#define X_AT(at, k) load_act(x, (at) + (k))
+#define SUB_SUM(at, k) sub_sum(x, at, k)
+#define X16(k) load16_act(x, at + (k))
+#endif
+
+float sub_sum(X_PARAMS, int k) {
+#if SUB == 32
+  return sum16(X16(k) + X16(k + 16));
+#else
+  return sum16(X16(k));
 #endif
 }
+#endif
+
+#ifdef SCALES
+// The scales of 16 rows of W, from `first` on, as far as there are rows.
+float16 row_scales(Bytes scales, int first, int n) {
+  if (SCALES == 1) return (float16)(load_f32(scales, 0));
+  if (SCALES == 3) return (float16)(1.0f);
+  if (first + 16 <= n) return load16_f32(scales, first);
+  float lanes[16] = {0.0f};
+  for (int i = 0; first + i < n; ++i) lanes[i] = load_f32(scales, first + i);
+  return vload16(0, lanes);
+}
+#define SCALE_ROWS(ROWS)                              \
+  const float16 outer = row_scales(scales, first, n); \
+  EACH(t, ROWS) sum[t] *= outer;
+#else
+#define SCALE_ROWS(ROWS)
 #endif
 
 #ifdef PLAIN
@@ -50,6 +98,7 @@ float sub_sum(Bytes x, ulong at) {
 #define WEIGHT_BYTES_f16 2
 #define WEIGHT_BYTES_bf16 2
 #define WEIGHT_BYTES_f8 1
+#define WEIGHT_BYTES_i8 1
 #define WEIGHT_BYTES SLUICE_CAT(WEIGHT_BYTES_, PLAIN)
 // Sums of the elements [from, to) into s0 to s3.
 #define PLAIN_SUMS(ROWS, from, to)                                    \
@@ -75,16 +124,6 @@ float sub_sum(Bytes x, ulong at) {
   PLAIN_SUMS(ROWS, 0, K)      \
   EACH(t, ROWS) sum[t] = (s0[t] + s1[t]) + (s2[t] + s3[t]);
 #else
-// The scales of 16 rows of W, from `first` on, as far as there are rows.
-float16 row_scales(Bytes scales, int first, int n) {
-  if (SCALES == 1) return (float16)(load_f32(scales, 0));
-  if (SCALES == 3) return (float16)(1.0f);
-  if (first + 16 <= n) return load16_f32(scales, first);
-  float lanes[16] = {0.0f};
-  for (int i = 0; first + i < n; ++i) lanes[i] = load_f32(scales, first + i);
-  return vload16(0, lanes);
-}
-
 #define SLUICE_PRODUCTS(ROWS)                                                                  \
   for (int begin = 0; begin < K; begin += 128) {                                               \
     const int end = min(begin + 128, K);                                                       \
@@ -95,8 +134,7 @@ float16 row_scales(Bytes scales, int first, int n) {
     EACH(t, ROWS)                                                                              \
     sum[t] = fma((float16)(inner), (s0[t] + s1[t]) + (s2[t] + s3[t]), sum[t]);                 \
   }                                                                                            \
-  const float16 outer = row_scales(scales, first, n);                                          \
-  EACH(t, ROWS) sum[t] *= outer;
+  SCALE_ROWS(ROWS)
 #endif
 #else
 #define SLUICE_PRODUCTS(ROWS)                                                      \
@@ -107,22 +145,23 @@ float16 row_scales(Bytes scales, int first, int n) {
       ASK_AHEAD(w, i * 4 * SUB_BYTES / SUB, (i + 1) * 4 * SUB_BYTES / SUB)         \
       LOAD_CODES(w, i, a, b, c, d)                                                 \
       EACH(t, ROWS) {                                                              \
-        const ulong from = at[t] + k + 4 * i;                                      \
-        s0[t] = fma(a, load_act(x, from), s0[t]);                                  \
-        s1[t] = fma(b, load_act(x, from + 1), s1[t]);                              \
-        s2[t] = fma(c, load_act(x, from + 2), s2[t]);                              \
-        s3[t] = fma(d, load_act(x, from + 3), s3[t]);                              \
+        const int from = k + 4 * i;                                                \
+        s0[t] = fma(a, X_AT(at[t], from), s0[t]);                                  \
+        s1[t] = fma(b, X_AT(at[t], from + 1), s1[t]);                              \
+        s2[t] = fma(c, X_AT(at[t], from + 2), s2[t]);                              \
+        s3[t] = fma(d, X_AT(at[t], from + 3), s3[t]);                              \
       }                                                                            \
     }                                                                              \
     const float16 scale = load16_scale(w + CODE_BYTES, 0);                         \
     EACH(t, ROWS) sum[t] = fma(scale, (s0[t] + s1[t]) + (s2[t] + s3[t]), sum[t]);  \
     if (MINIMUM) {                                                                 \
       const float16 low = load16_scale(w + CODE_BYTES + SCALE_BYTES * MINIMUM, 0); \
-      EACH(t, ROWS) sum[t] = fma(low, sub_sum(x, at[t] + k), sum[t]);              \
+      EACH(t, ROWS) sum[t] = fma(low, SUB_SUM(at[t], k), sum[t]);                  \
     } else if (OFFSET != 0) {                                                      \
       const float16 low = scale * (float)(-OFFSET);                                \
-      EACH(t, ROWS) sum[t] = fma(low, sub_sum(x, at[t] + k), sum[t]);              \
+      EACH(t, ROWS) sum[t] = fma(low, SUB_SUM(at[t], k), sum[t]);                  \
     }                                                                              \
     w += SUB_BYTES;                                                                \
-  }
+  }                                                                                \
+  SCALE_ROWS(ROWS)
 #endif

@@ -49,7 +49,7 @@ float norm_factor(const From* from, ulong at, int K) {
 float16 made16(const From* from, ulong at, float factor, int k, int K) {
   const float16 v = load16_act(from->source, at + k);
 #ifdef KIND
-  if (from->kind == 2) return activate16(v) * load16_act(from->source, at + K + k);
+  if (from->kind == 2) return activate_gate16(v, load16_act(from->source, at + K + k));
 #endif
   return v * factor * vload16(0, from->norm_weight + k);
 }

@@ -3,6 +3,7 @@
 // Its DrawPurpose.
 #define TOKEN_DRAW 0u
 #define ACCEPT_DRAW 1u
+#define RESIDUAL_DRAW 2u
 
 // UniformDraw, times 2^53.
 ulong uniform_mantissa(ulong seed, int choice, long position, uint purpose) {

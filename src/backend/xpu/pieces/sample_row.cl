@@ -12,7 +12,7 @@ typedef struct {
   long position;
   int edit_begin, edit_count, mask_row, top_logprobs, distribution_row, counts_row;
   float repetition_penalty, presence_penalty, frequency_penalty;
-  int drafts, slot, gap3;
+  int drafts, slot, guess_row;
 } SampleRow;
 typedef struct {
   int id;

@@ -7,7 +7,7 @@
 namespace sluice::xpu {
 namespace {
 
-constexpr int kHeadDimMax = 512;  // a head lies in local memory
+constexpr int kHeadDimMax = 1024;  // a head lies in local memory
 
 ops::Support Supports(const ops::RopeKv::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.head_dim > kHeadDimMax)

@@ -311,16 +311,123 @@ int after_equal(global const float* logits, int begin, int end, uint key, ulong 
   return (int)group_least((ulong)found);
 }
 
+// --- Rejection, by the rules of ops/rejection_rules.h -----------------------------------------
+
+#define COMPARED -1
+#define CERTAINTY (1UL << 63)
+
+// Weights to probabilities, in steps of 2^-63.
+typedef struct {
+  int shift;
+  ulong reciprocal;
+} Shares;
+
+// REQUIRES: total > 0. (2^127 - 1) / (total << shift), a bit at a time.
+Shares shares_of(ulong total) {
+  Shares shares = {(int)clz(total), 0};
+  const ulong divisor = total << shares.shift;
+  ulong rest = CERTAINTY - 1;
+  for (int bit = 0; bit < 64; ++bit) {
+    const int carry = rest >= CERTAINTY;
+    rest = rest << 1 | 1;
+    const int fits = carry || rest >= divisor;
+    shares.reciprocal = shares.reciprocal << 1 | (ulong)fits;
+    if (fits) rest -= divisor;
+  }
+  return shares;
+}
+ulong16 share16(Shares shares, float16 weights) {
+  return mul_hi(convert_ulong16(weights) << (ulong16)((ulong)shares.shift),
+                (ulong16)(shares.reciprocal));
+}
+
+// Where drafts come from.
+typedef struct {
+  global const float* logits;  // [rows, count]
+  ulong stride;
+  global const int* guess_of;  // of an id its number
+  int mapped;                  // else the numbers are the ids
+  int rows, count;
+} Guesses;
+
+// What a token weighs when it is drawn: its probability less that which the draft had, or, where
+// nothing is rejected, its weight.
+typedef struct {
+  int rejects, subtracts;
+  Shares p, q;
+  Guesses guesses;
+  global const float* logits;  // of the draft; 0: it was certain
+  Weigh weigh;                 // of the draft's logits
+  int draft;
+} Left;
+
+float16 guess_logits16(Left left, int i, int end) {
+  float lanes[16];
+  for (int j = 0; j < 16; ++j) {
+    const int id = min(i + j, end - 1);
+    const int guess = left.guesses.mapped ? left.guesses.guess_of[id] : id;
+    lanes[j] = guess >= 0 && guess < left.guesses.count ? left.logits[guess] : -INFINITY;
+  }
+  return vload16(0, lanes);
+}
+
+// The draft's probabilities of 16 ids.
+ulong16 draft_shares16(Left left, int i, int end) {
+  if (left.logits == 0) {
+    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return select((ulong16)(0), (ulong16)(CERTAINTY),
+                  convert_ulong16(lane + i == (int16)(left.draft)) << (ulong16)(63));
+  }
+  const float16 x = (guess_logits16(left, i, end) - left.weigh.max) * left.weigh.scale;
+  return share16(left.q, grid_weights(x, left.weigh.one));
+}
+
+ulong16 left16(Left left, Weigh weigh, float16 logits, int i, int end) {
+  const float16 weights = kept_weights(weigh, logits, i);
+  if (!left.rejects) return convert_ulong16(weights);
+  const ulong16 p = share16(left.p, weights);
+  return left.subtracts ? p - min(p, draft_shares16(left, i, end)) : p;
+}
+
+ulong total_left(Left left, Weigh weigh, global const float* logits, int begin, int end) {
+  ulong16 sum = 0;
+  for (int i = begin; i < end; i += 16)
+    sum += left16(left, weigh, logits16(logits, i, end), i, end);
+  return add16(sum);
+}
+
+// Of a row whose kept weights sum to `total`.
+Left left_of(SampleRow row, Guesses guesses, ulong total SHARED_PARAM) {
+  const Shares none = {0, 0};
+  Left left;
+  left.rejects = row.guess_row != COMPARED && row.guess_row < guesses.rows && row.target >= 0 &&
+                 row.target < vocab;
+  left.subtracts = 1;
+  left.p = left.q = none;
+  left.guesses = guesses;
+  left.logits = 0;
+  left.weigh = weigh_all(0.0f, 1.0f, 1);
+  left.draft = row.target;
+  if (!left.rejects) return left;
+  left.p = shares_of(total);
+  if (row.guess_row < 0) return left;
+  global const float* logits = guesses.logits + row.guess_row * guesses.stride;
+  const int each = ((guesses.count + ITEMS - 1) / ITEMS + 15) / 16 * 16;
+  const int begin = min(guesses.count, (int)get_local_id(0) * each);
+  const int end = min(guesses.count, begin + each);
+  const Scan scan = scan_row(logits, begin, end SHARED);
+  if (scan.bad || !scan.signal) return left;
+  left.weigh = weigh_all(scan.max, row.temperature, guesses.count);
+  left.q = shares_of(group_add(total_of(left.weigh, logits, begin, end)));
+  left.logits = logits;
+  return left;
+}
+
 // --- Drawing ----------------------------------------------------------------------------------
 
-// The first id at which the running sum of kept weights exceeds the aim.
-int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin,
-              int end SHARED_PARAM) {
-  const ulong mine = total_of(weigh, logits, begin, end);
-  const ulong total = group_add(mine);
-  ulong aim = rounded_product(
-      total, uniform_mantissa(row.seed, row.choice, row.position, TOKEN_DRAW), 53, 0);
-  if (aim >= total) aim = total - 1;
+// The first id at which the running sum exceeds the aim. `mine`: what the item's ids sum to.
+int find_token(Left left, Weigh weigh, global const float* logits, ulong mine, ulong aim, int begin,
+               int end SHARED_PARAM) {
 #if ITEMS > 1
   shared[get_local_id(0)] = mine;
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -333,7 +440,7 @@ int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin,
   int token = vocab;
   if (sum <= aim && sum + mine > aim) {
     for (int i = begin; i < end && token == vocab; i += 16) {
-      const ulong16 w = convert_ulong16(kept_weights(weigh, logits16(logits, i, end), i));
+      const ulong16 w = left16(left, weigh, logits16(logits, i, end), i, end);
       const ulong all = add16(w);
       if (sum + all <= aim) {
         sum += all;
@@ -348,6 +455,35 @@ int draw_kept(Weigh weigh, global const float* logits, SampleRow row, int begin,
     }
   }
   return (int)group_least((ulong)token);
+}
+
+// A number below the product with 2^64 of what is wanted.
+ulong uniform_share(SampleRow row, uint purpose) {
+  return uniform_mantissa(row.seed, row.choice, row.position, purpose) << 11;
+}
+
+int draw_kept(Weigh weigh, global const float* logits, SampleRow row, Guesses guesses, int begin,
+              int end SHARED_PARAM) {
+  const ulong mine = total_of(weigh, logits, begin, end);
+  const ulong total = group_add(mine);
+  Left left = left_of(row, guesses, total SHARED);
+  if (!left.rejects) {
+    const ulong aim = rounded_product(
+        total, uniform_mantissa(row.seed, row.choice, row.position, TOKEN_DRAW), 53, 0);
+    return find_token(left, weigh, logits, mine, aim < total ? aim : total - 1, begin, end SHARED);
+  }
+  const int d = row.target;
+  const ulong p = share16(left.p, kept_weights(weigh, (float16)(logits[d]), d)).s0;
+  if (mul_hi(draft_shares16(left, d, d + 1).s0, uniform_share(row, ACCEPT_DRAW)) < p) return d;
+  // Where p and q are the same but for rounding, nothing is left; then p itself is drawn from.
+  for (; left.subtracts >= 0; --left.subtracts) {
+    const ulong mine_left = total_left(left, weigh, logits, begin, end);
+    const ulong all = group_add(mine_left);
+    if (all == 0) continue;
+    const ulong aim = mul_hi(all, uniform_share(row, RESIDUAL_DRAW));
+    return find_token(left, weigh, logits, mine_left, aim, begin, end SHARED);
+  }
+  return d;
 }
 
 // The bits of min-p's smallest x, and of top-p times a total.
@@ -365,8 +501,8 @@ ulong top_p_target(float top_p, ulong total) {
   return rounded_product(total, m, bits >= 0x800000u ? 150 - (int)(bits >> 23) : 149, 1);
 }
 
-int draw_token(global const float* logits, global float* list, float max, SampleRow row, int begin,
-               int end SHARED_PARAM) {
+int draw_token(global const float* logits, global float* list, float max, SampleRow row,
+               Guesses guesses, int begin, int end SHARED_PARAM) {
   Weigh weigh = weigh_all(max, row.temperature, vocab);
   if (row.top_k > 0 && row.top_k < vocab) {
     const int count = take(logits, list, begin, end, -INFINITY);
@@ -384,7 +520,7 @@ int draw_token(global const float* logits, global float* list, float max, Sample
     weigh.ties_end = after_equal(logits, begin, end, cut.key, cut.ties SHARED);
   }
   weigh.floor = min_p_floor(row.min_p);
-  return draw_kept(weigh, logits, row, begin, end SHARED);
+  return draw_kept(weigh, logits, row, guesses, begin, end SHARED);
 }
 
 // --- Log-probs --------------------------------------------------------------------------------
@@ -452,15 +588,14 @@ void report_top(global const float* raw, SampleRow row, float max, Wide log_tota
 // --- The row ----------------------------------------------------------------------------------
 
 // `workspace`: two rows of CHUNK * ITEMS floats per row.
-SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, Bytes rows,
-                             ulong row_stride, global const LogitEdit* edits,
-                             global const uint* counts, ulong counts_stride,
-                             global const uint* masks, ulong mask_stride, BytesOut outputs,
-                             ulong output_stride, global int* top_ids, global float* top_logprobs,
-                             ulong top_stride, global float* distributions,
-                             ulong distribution_stride, global float* workspace, int vocab,
-                             int top_max, int edit_count, int counts_rows, int mask_rows,
-                             int distribution_rows) {
+SLUICE_KERNEL any_f32_sample(
+    global const float* logits, ulong logits_stride, Bytes rows, ulong row_stride,
+    global const LogitEdit* edits, global const uint* counts, ulong counts_stride,
+    global const uint* masks, ulong mask_stride, BytesOut outputs, ulong output_stride,
+    global int* top_ids, global float* top_logprobs, ulong top_stride, global float* distributions,
+    ulong distribution_stride, global float* workspace, int vocab, int top_max, int edit_count,
+    int counts_rows, int mask_rows, int distribution_rows, global const float* guess_logits,
+    ulong guess_stride, global const int* guess_of, int mapped, int guess_rows, int guess_count) {
 #if ITEMS > 1
   local ulong shared[ITEMS];
 #endif
@@ -471,6 +606,7 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
   global float* processed = workspace + at * 2 * CHUNK * ITEMS;
   const int begin = min(vocab, (int)get_local_id(0) * CHUNK), end = min(vocab, begin + CHUNK);
   global float* list = processed + CHUNK * ITEMS + begin;
+  const Guesses guesses = {guess_logits, guess_stride, guess_of, mapped, guess_rows, guess_count};
   top_ids += at * top_stride;
   top_logprobs += at * top_stride;
   const int wants = row.top_logprobs >= 0;
@@ -506,8 +642,8 @@ SLUICE_KERNEL any_f32_sample(global const float* logits, ulong logits_stride, By
       if (isinf(seen.max)) {
         output.degenerate = 1;
       } else {
-        output.token =
-            greedy ? seen.argmax : draw_token(from, list, seen.max, row, begin, end SHARED);
+        output.token = greedy ? seen.argmax
+                              : draw_token(from, list, seen.max, row, guesses, begin, end SHARED);
         if (wants) {
           const Weigh all = weigh_all(seen.max, row.temperature, vocab);
           const ulong total = group_add(total_of(all, from, begin, end));

@@ -35,7 +35,10 @@ Status Run(device::Stream& stream, const ops::Sample::Desc& desc, const ops::Sam
                 args.top_ids.data, args.top_logprobs.data, RowStride(args.top_ids),
                 args.distributions.data, RowStride(args.distributions), workspace,
                 static_cast<int32_t>(desc.vocab), desc.top_logprobs_max, RowsIn(args.edits),
-                RowsIn(args.counts), RowsIn(args.masks), RowsIn(args.distributions));
+                RowsIn(args.counts), RowsIn(args.masks), RowsIn(args.distributions),
+                args.guesses.data, RowStride(args.guesses), args.guess_of.data,
+                args.guess_of.empty() ? 0 : 1, RowsIn(args.guesses),
+                static_cast<int32_t>(args.guesses.dims[1]));
 }
 
 // These are of one program with sampling, which is compiled before a request waits for it.

@@ -1,0 +1,21 @@
+// Linear in 16 bits by warpgroups (sm_90a).
+#pragma once
+
+#include "backend/cuda/linear/cublaslt.h"
+#include "backend/cuda/linear/wgmma_config.h"
+#include "device/device.h"
+#include "ops/op.h"
+
+namespace sluice::cuda {
+
+// Adds sm90_bf16_linear_wgmma and sm90_f16_linear_wgmma: weights of the type, row by row as the
+// file has them, and activations of the same. Many rows go to cuBLASLt where it gives the bits that
+// our kernels give few rows. REQUIRES: as RegisterLinear.
+void RegisterWgmmaLinear(ops::OpTable& table);
+
+// A product by our kernels, whose bits don't depend on the plan. REQUIRES: the plan is for this
+// shape.
+Status MultiplyWgmma(device::Stream& stream, const ProductKind& kind, const ProductCall& call,
+                     const WgmmaPlan& plan);
+
+}  // namespace sluice::cuda

@@ -1,0 +1,125 @@
+#include "cli/models_to_serve.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str_cat.h"
+#include "base/visible.h"
+#include "cli/open_engine.h"
+#include "files/model_files.h"
+#include "sluice/model_need.h"
+
+namespace sluice::cli {
+namespace {
+
+// Loads a model, says what it is given, and follows its steps into `trace_file` the first time.
+Result<std::unique_ptr<Engine>> Load(const EngineOptions& options, const std::string& trace_file) {
+  // A large model takes its time, and without a terminal there is no progress to see.
+  LogInfo("model: loading ", Quote(options.model));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(options));
+  if (!trace_file.empty()) {
+    const std::string command = DumpJson(Json{{"command", "trace"}, {"file", trace_file}});
+    SLUICE_RETURN_IF_ERROR(engine->Admin(command).status());
+  }
+  const EngineInfo info = engine->Info();
+  LogInfo("device: ", info.device_reason, "; kernels ", info.kernels);
+  LogInfo("memory: ", info.memory, "; room for up to ", info.kv_blocks * info.block_size,
+          " tokens, in up to ", info.max_num_seqs, " sequences of ", info.max_model_len);
+  LogInfo("answers: tool calls told apart as ", info.tool_parser, ", thinking as ",
+          info.reasoning_parser);
+  return engine;
+}
+
+ModelToServe ToServe(const EngineOptions& options, const std::string& trace_file) {
+  ModelToServe model;
+  model.name = options.served_model_name;
+  model.open = [options, trace_file, traced = std::make_shared<std::atomic<bool>>(false)] {
+    return Load(options, traced->exchange(true) ? "" : trace_file);
+  };
+  model.need = [options]() -> Result<int64_t> {
+    SLUICE_ASSIGN_OR_RETURN(const ModelNeed need, NeedOf(options));
+    return need.bytes();
+  };
+  return model;
+}
+
+Result<std::string> OwnName(const std::string& model) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
+  SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, files::OpenModel(path));
+  return files::ModelName(files);
+}
+
+Status Preload(const std::string& preload, std::vector<ModelToServe>* models) {
+  for (ModelToServe& model : *models) model.at_start = preload == "all";
+  if (preload == "all" || preload == "none") return OkStatus();
+  std::istringstream list(preload);
+  for (std::string name; std::getline(list, name, ',');) {
+    const auto found = std::find_if(models->begin(), models->end(),
+                                    [&](const ModelToServe& model) { return model.name == name; });
+    if (found == models->end()) {
+      return InvalidArgument(StrCat("--preload names ", Quote(name),
+                                    ", which is no model here; give all, none, or names of MODEL"),
+                             "preload");
+    }
+    found->at_start = true;
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+NamedModel ReadNamedModel(const std::string& word) {
+  const size_t equals = word.find('=');
+  std::error_code ignored;
+  const bool named = equals != std::string::npos && equals > 0 &&
+                     word.substr(0, equals).find('/') == std::string::npos &&
+                     !std::filesystem::exists(word, ignored);
+  if (!named) return {"", word};
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& words,
+                                                const EngineOptions& options, bool budgeted,
+                                                const std::string& preload,
+                                                const std::string& trace_file) {
+  const bool several = words.size() > 1;
+  if (several && !options.served_model_name.empty()) {
+    return InvalidArgument("--served-model-name is for one model; name several as NAME=MODEL",
+                           "served-model-name");
+  }
+  if (several && !trace_file.empty()) {
+    return InvalidArgument("--trace follows one model; serve one, or leave it out", "trace");
+  }
+  std::vector<ModelToServe> models;
+  for (const std::string& word : words) {
+    const NamedModel named = ReadNamedModel(word);
+    EngineOptions own = options;
+    own.model = named.model;
+    if (!named.name.empty()) own.served_model_name = named.name;
+    // Where one model is loaded at once, it tells its name itself.
+    std::unique_ptr<Engine> loaded;
+    if (!several && !budgeted && preload == "all") {
+      SLUICE_ASSIGN_OR_RETURN(loaded, Load(own, trace_file));
+      own.served_model_name = loaded->Info().model_name;
+    } else if (own.served_model_name.empty()) {
+      SLUICE_ASSIGN_OR_RETURN(own.served_model_name, OwnName(own.model));
+    }
+    for (const ModelToServe& other : models) {
+      if (other.name != own.served_model_name) continue;
+      return InvalidArgument(StrCat("two models have the name ", Quote(other.name),
+                                    "; give one another, as NAME=MODEL"),
+                             "model");
+    }
+    models.push_back(ToServe(own, loaded ? "" : trace_file));
+    models.back().loaded = std::move(loaded);
+  }
+  SLUICE_RETURN_IF_ERROR(Preload(preload, &models));
+  return models;
+}
+
+}  // namespace sluice::cli

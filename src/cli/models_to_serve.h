@@ -1,0 +1,29 @@
+// The models of `sluice serve`, from the words that name them. Main thread; what loads them runs on
+// any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sluice/options.h"
+#include "sluice/server.h"
+
+namespace sluice::cli {
+
+// A model as the command line names it: MODEL, or NAME=MODEL.
+struct NamedModel {
+  std::string name;  // empty: its own
+  std::string model;
+};
+NamedModel ReadNamedModel(const std::string& word);
+
+// Those that `words` name, each opened with `options`. One model that needs no room within a budget
+// (`budgeted`) is loaded here; of several, those of `preload` are to be loaded by the server:
+// "all", "none", or names with commas. `trace_file`: of the steps of the only model; empty: none.
+// Errors are those of Engine::Open, and kInvalidArgument for names that are wrong or there twice.
+Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& words,
+                                                const EngineOptions& options, bool budgeted,
+                                                const std::string& preload,
+                                                const std::string& trace_file);
+
+}  // namespace sluice::cli

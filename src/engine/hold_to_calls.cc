@@ -1,0 +1,104 @@
+#include "engine/hold_to_calls.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "base/str_cat.h"
+#include "base/visible.h"
+#include "text/json_schema.h"
+
+namespace sluice::engine {
+namespace {
+
+bool IsStrict(const OrderedJson& function) {
+  const auto strict = function.find("strict");
+  return strict != function.end() && *strict == true;
+}
+
+// What the arguments are held to. A form of arguments other than JSON is made from the schema as
+// the client wrote it.
+Result<OrderedJson> ArgumentsOf(const OrderedJson& function, bool json) {
+  const auto found = function.find("parameters");
+  const OrderedJson schema = found == function.end() || found->is_null()
+                                 ? OrderedJson{{"type", "object"},
+                                               {"properties", OrderedJson::object()},
+                                               {"additionalProperties", false}}
+                                 : *found;
+  auto held = text::RewriteSchema(DumpJson(schema), /*closed=*/true);
+  if (held.ok()) return json ? *std::move(held) : schema;
+  if (!IsStrict(function)) return OrderedJson{{"type", "object"}};
+  return InvalidArgument(
+      StrCat("the strict tool ", Quote(function["name"].get<std::string>()),
+             " has parameters that answers cannot be held to: ", held.status().message()),
+      "tools");
+}
+
+// The functions with a name among the request's tools.
+Result<std::vector<OrderedJson>> FunctionsOf(const Request& request) {
+  std::vector<OrderedJson> functions;
+  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
+  if (chat == nullptr || chat->tools_json.empty()) return functions;
+  SLUICE_ASSIGN_OR_RETURN(OrderedJson list, ParseOrderedJson(chat->tools_json, "tools"));
+  for (OrderedJson& tool : list) {
+    const auto function = tool.is_object() ? tool.find("function") : tool.end();
+    if (function == tool.end() || !function->is_object()) continue;
+    const auto name = function->find("name");
+    if (name != function->end() && name->is_string()) functions.push_back(std::move(*function));
+  }
+  return functions;
+}
+
+// Those that the answer may call: the one of the name `wanted`, or all where that is empty.
+Result<std::vector<text::CallableTool>> CallableTools(const std::vector<OrderedJson>& functions,
+                                                      const std::string& wanted, bool json) {
+  std::vector<text::CallableTool> callable;
+  for (const OrderedJson& function : functions) {
+    std::string name = function["name"].get<std::string>();
+    if (!wanted.empty() && name != wanted) continue;
+    SLUICE_ASSIGN_OR_RETURN(OrderedJson schema, ArgumentsOf(function, json));
+    callable.push_back({std::move(name), std::move(schema)});
+  }
+  return callable;
+}
+
+}  // namespace
+
+Result<bool> HoldToCalls(const text::OutputFormat& output, const text::Tokenizer& tokenizer,
+                         Request* request) {
+  const ToolChoice& choice = request->tool_choice;
+  if (!choice.required && !request->parsing.tools) return false;
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<OrderedJson> functions, FunctionsOf(*request));
+  if (!choice.required && std::none_of(functions.begin(), functions.end(), IsStrict)) return false;
+  const bool held = request->grammar.kind != Grammar::Kind::kNone || !request->choice.empty();
+  if (held && !choice.required) return false;  // the answer is what that says
+  if (held) {
+    return InvalidArgument(
+        "tool_choice requires a call, and another field holds the answer to something else; send "
+        "one of them",
+        "tool_choice");
+  }
+  const auto family = output.HeldCalls();
+  if (!family.ok()) return family.status();
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<text::CallableTool> tools,
+                          CallableTools(functions, choice.tool, (*family)->shape->style == "json"));
+  if (tools.empty()) {
+    return InvalidArgument(choice.tool.empty()
+                               ? std::string("tool_choice requires a call, and there are no tools")
+                               : StrCat("tool_choice names the tool ", Quote(choice.tool),
+                                        ", which is not among tools"),
+                           "tool_choice");
+  }
+  for (const auto& tool : tools) SLUICE_RETURN_IF_ERROR(text::CheckToolName(tool.name));
+  const auto special = [&](std::string_view mark) {
+    const text::TokenId id = tokenizer.Find(mark);
+    return id >= 0 && tokenizer.IsSpecial(id) ? id : -1;
+  };
+  request->grammar = text::CallGrammar(*(*family)->shape, (*family)->marks, tools, choice.required,
+                                       request->parsing.one_call || !choice.tool.empty(), special);
+  return true;
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,91 @@
+#include "engine/tracer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/json.h"
+
+namespace sluice::engine {
+namespace {
+
+std::string Path() { return ::testing::TempDir() + "/sluice_tracer_test.json"; }
+
+Json Read() {
+  std::ostringstream text;
+  text << std::ifstream(Path()).rdbuf();
+  return Json::parse(text.str());
+}
+
+StepTrace Step(uint64_t step) {
+  const auto at = static_cast<int64_t>(step) * 100;
+  return {.step = step,
+          .begin_us = at,
+          .plan_us = 5,
+          .launched_us = at + 6,
+          .finished_us = at + 90,
+          .prepare_us = 3,
+          .sample_us = 4,
+          .end_us = at + 95,
+          .tokens = 7};
+}
+
+TEST(Tracer, TheFileHasStepsWithTheirPhasesAndRequests) {
+  {
+    const auto tracer = Tracer::Begin(Path()).value();
+    tracer->RequestBegins(3, 50);
+    tracer->Step(Step(1));
+    tracer->RequestDraws(3, 195);
+    tracer->RequestEnds(3, 196);
+  }
+  const Json json = Read();
+  ASSERT_EQ(json.size(), 1u + 1 + 4 + 2);
+  const auto expect = [&](size_t place, const char* name, const char* phase, int64_t at) {
+    EXPECT_EQ(json[place]["name"], name);
+    EXPECT_EQ(json[place]["ph"], phase);
+    EXPECT_EQ(json[place]["ts"], at);
+  };
+  expect(1, "request", "b", 50);
+  expect(2, "step", "X", 100);
+  EXPECT_EQ(json[2]["dur"], 95);
+  EXPECT_EQ(json[2]["args"],
+            (Json{{"step", 1}, {"tokens", 7}, {"prepare_us", 3}, {"sample_us", 4}}));
+  expect(3, "plan", "X", 100);
+  expect(4, "execute", "X", 106);
+  EXPECT_EQ(json[4]["dur"], 84);
+  expect(5, "emit", "X", 190);
+  expect(6, "first token", "n", 195);
+  expect(7, "request", "e", 196);
+  EXPECT_EQ(json[7]["id"], json[1]["id"]);
+}
+
+TEST(Tracer, StepsBehindOneAnotherStandOnTwoRows) {
+  {
+    const auto tracer = Tracer::Begin(Path()).value();
+    for (uint64_t step = 1; step < 4; ++step) tracer->Step(Step(step));
+  }
+  const Json json = Read();
+  EXPECT_NE(json[1]["tid"], json[5]["tid"]);
+  EXPECT_EQ(json[1]["tid"], json[9]["tid"]);
+}
+
+// However many events come, what is written is JSON, and within its limit.
+TEST(Tracer, TooManyEventsAndTooLongAFileAreCut) {
+  {
+    const auto tracer =
+        Tracer::Begin(Path(), {.waiting_events = 100, .file_bytes = 20'000}).value();
+    for (uint64_t step = 1; step < 100'000; ++step) tracer->Step(Step(step));
+  }
+  EXPECT_GT(Read().size(), 10u);
+  EXPECT_LT(std::ifstream(Path(), std::ios::ate).tellg(), 20'100);
+}
+
+TEST(Tracer, AFileThatCannotBeWrittenIsNamed) {
+  const Status status = Tracer::Begin("/nowhere/trace.json").status();
+  EXPECT_EQ(status.code(), StatusCode::kIo);
+  EXPECT_NE(status.message().find("/nowhere/trace.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::engine

@@ -1,0 +1,16 @@
+// The part of GGUF's metadata that is about how attention knows positions, other than RoPE. Any
+// thread.
+#pragma once
+
+#include "files/architectures.h"
+#include "files/gguf.h"
+#include "files/model_config.h"
+#include "sluice/status.h"
+
+namespace sluice::files {
+
+// ALiBi, tables of positions, LayerRule::kPeriodicChunks, and refusals of what stands beside them.
+// REQUIRES: sizes, layers and experts are read.
+Status ReadGgufPositions(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config);
+
+}  // namespace sluice::files

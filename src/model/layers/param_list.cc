@@ -1,0 +1,254 @@
+#include "model/layers/param_list.h"
+
+#include <utility>
+
+#include "base/str_cat.h"
+#include "model/layers/decoder_params.h"
+#include "model/layers/pooling_params.h"
+
+namespace sluice::model::layers {
+
+using weights::ParamRole;
+using weights::ParamSpec;
+
+ParamList::ParamList(const files::ModelConfig& config)
+    : config_(config),
+      info_(files::InfoOf(config.architecture)),
+      names_(info_.hf_tensors),
+      prefixes_{{std::string(names_.decoder), ""}} {
+  // As sentence-transformers writes a model that embeds: without the model around the decoder. Some
+  // old checkpoints of models that generate are written so, too.
+  if (config.pooling || names_.decoder != files::HfTensors().decoder) {
+    prefixes_.push_back({"", ""});
+  }
+  if (info_.in_multimodal) {
+    // As old and new transformers write it.
+    prefixes_.push_back({"language_model.model.", "language_model."});
+    prefixes_.push_back({"model.language_model.", ""});
+  }
+}
+
+ParamList::ParamList(const files::EagleConfig& eagle)
+    : config_(eagle.layer),
+      info_(files::InfoOf(config_.architecture)),
+      names_(info_.hf_tensors),
+      prefixes_{{"", ""}, {"model.", ""}},
+      head_layer_("midlayer.") {}
+
+void ParamList::Embedding() {
+  AddTop("embedding", ParamRole::kEmbedding, config_.vocab_size, config_.hidden_size,
+         &Prefix::decoder, StrCat(names_.embedding, ".weight"), "token_embd.weight");
+}
+
+void ParamList::EmbeddingParts() {
+  if (config_.position_rows > 0) {
+    AddTop("position_embedding", ParamRole::kEmbedding, config_.position_rows, config_.hidden_size,
+           &Prefix::decoder, StrCat(names_.positions, ".weight"), "position_embd.weight");
+  }
+  if (!config_.embedding_norm) return;
+  for (const char* part : {"weight", "bias"}) {
+    AddTop(part == std::string_view("bias") ? "embedding_norm_bias" : "embedding_norm",
+           ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
+           StrCat(names_.embedding_norm, ".", part), StrCat("token_embd_norm.", part).c_str());
+  }
+}
+
+void ParamList::Output() {
+  if (!config_.target_ids.empty()) {
+    OutputOf(static_cast<int64_t>(config_.target_ids.size()));
+    return;
+  }
+  const bool tied = config_.tied_embeddings;
+  ParamSpec& spec =
+      AddTop("output", ParamRole::kLinear, config_.vocab_size, config_.hidden_size,
+             tied ? &Prefix::decoder : &Prefix::output,
+             StrCat(tied ? names_.embedding : names_.logits, ".weight"), "output.weight");
+  // llama.cpp's files tie by leaving the output matrix out.
+  spec.gguf.push_back({{"token_embd.weight", spec.rows}});
+  spec.f32_out = true;  // the sampler's logits
+  spec.bias = config_.logits_bias;
+  if (!config_.logits_bias) return;
+  AddTop("output_bias", ParamRole::kBias, config_.vocab_size, 0, &Prefix::output,
+         StrCat(names_.logits, ".bias"), "output.bias");
+}
+
+void ParamList::Pooling() {
+  const std::string_view prefixes[] = {"", names_.decoder};
+  AddPoolingParams(config_, prefixes, &specs_);
+}
+
+void ParamList::FinalNorm() {
+  ParamSpec& norm = AddTop("final_norm", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
+                           StrCat(names_.final_norm, ".weight"), "output_norm.weight");
+  norm.hugging_face_adds_one = info_.hf_norms_add_one;
+  norm.factor = config_.logit_scale;
+  if (info_.norm != files::ModelNorm::kLayer) return;
+  AddTop("final_norm_bias", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
+         StrCat(names_.final_norm, ".bias"), "output_norm.bias")
+      .factor = config_.logit_scale;
+}
+
+void ParamList::Norm(int i, std::string_view name, std::string_view hugging_face,
+                     std::string_view gguf) {
+  const Pieces pieces = {{std::string(hugging_face), std::string(gguf), config_.hidden_size}};
+  AddNorm(i, name, pieces);
+  if (info_.norm != files::ModelNorm::kLayer) return;
+  Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
+}
+
+void ParamList::Qkv(int i, int64_t columns) {
+  const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
+  const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
+  Pieces pieces = QkvPieces(info_.qkv);
+  if (config_.attention_gate) {
+    // Head by head the query's rows, then the gate's.
+    const int64_t dim = config_.head_dim;
+    pieces.push_back(pieces.front());
+    pieces.front().pick = {config_.num_heads, 2 * dim, 0, dim};
+    pieces.back().pick = {config_.num_heads, 2 * dim, dim, dim};
+  }
+  const size_t first = specs_.size();
+  Matrix(i, "attention.qkv", pieces, columns, config_.attention_bias);
+  if (info_.gguf_qkv != info_.qkv) {
+    for (size_t s = first; s < specs_.size(); ++s) {
+      const std::string_view suffix = s == first ? ".weight" : ".bias";
+      specs_[s].gguf[0].clear();
+      for (const Piece& piece : QkvPieces(info_.gguf_qkv)) {
+        specs_[s].gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows});
+      }
+    }
+  }
+  const bool weights = config_.qk_norm != files::QkNormKind::kNone &&
+                       config_.qk_norm != files::QkNormKind::kHeadPlain;
+  if (!weights) return;
+  const bool head = config_.qk_norm == files::QkNormKind::kHead;
+  AddNorm(i, "attention.q_norm", {Of(names_.q_norm, "attn_q_norm", head ? config_.head_dim : q)});
+  AddNorm(i, "attention.k_norm", {Of(names_.k_norm, "attn_k_norm", head ? config_.head_dim : kv)});
+}
+
+void ParamList::AttentionOutput(int i) {
+  Matrix(i, "attention.output", {Of(names_.attention_output, "attn_output", config_.hidden_size)},
+         int64_t{config_.num_heads} * config_.head_dim, config_.attention_output_bias,
+         BlocksAdd(config_) && !config_.parallel_norms);
+  if (!config_.attention_sinks) return;
+  Add(i, "attention.sinks", ParamRole::kNorm,
+      {{"self_attn.sinks", "attn_sinks.weight", config_.num_heads}}, 0, "");
+}
+
+void ParamList::Mlp(int i) {
+  const int64_t width = config_.intermediate_size;
+  if (config_.plain_mlp) {
+    Matrix(i, "mlp.up", {Of(names_.up, "ffn_up", width)}, config_.hidden_size, config_.mlp_bias);
+  } else {
+    const Pieces pieces = info_.gate_up_stacked ? Pieces{Of(names_.gate_up, "ffn_up", 2 * width)}
+                                                : Pieces{Of(names_.gate, "ffn_gate", width),
+                                                         Of(names_.up, "ffn_up", width)};
+    Matrix(i, "mlp.gate_up", pieces, config_.hidden_size, config_.mlp_bias);
+  }
+  Matrix(i, "mlp.down", {Of(names_.down, "ffn_down", config_.hidden_size)}, width, config_.mlp_bias,
+         BlocksAdd(config_));
+}
+
+void ParamList::Join(int i) {
+  Add(i, "join", ParamRole::kLinear, {{"input_proj", "", config_.hidden_size}},
+      2 * int64_t{config_.hidden_size}, ".weight")
+      .begins_residual = true;
+}
+
+void ParamList::JoinLayers(int64_t columns) {
+  AddTop("fc", ParamRole::kLinear, config_.hidden_size, columns, &Prefix::decoder, "fc.weight", "")
+      .begins_residual = true;
+}
+
+void ParamList::OutputOf(int64_t tokens) {
+  AddTop("output", ParamRole::kLinear, tokens, config_.hidden_size, &Prefix::output,
+         "lm_head.weight", "output.weight")
+      .f32_out = true;
+}
+
+std::vector<ParamSpec> ParamList::Take() {
+  // No GGUF file gets as far as this; what it would call them is not known here.
+  if (info_.gguf_name.empty()) {
+    for (ParamSpec& spec : specs_) spec.gguf.clear();
+  }
+  return std::move(specs_);
+}
+
+ParamList::Pieces ParamList::QkvPieces(files::QkvLayout layout) const {
+  const int64_t dim = config_.head_dim, kv_heads = config_.num_kv_heads;
+  const int64_t q = int64_t{config_.num_heads} * dim, kv = kv_heads * dim;
+  switch (layout) {
+    case files::QkvLayout::kApart:
+      return {Of(names_.q, "attn_q", q), Of(names_.k, "attn_k", kv), Of(names_.v, "attn_v", kv)};
+    case files::QkvLayout::kStacked:
+      return {Of(names_.qkv, "attn_qkv", q + 2 * kv)};
+    case files::QkvLayout::kByHead:
+      break;
+  }
+  const int64_t shared = config_.num_heads / config_.num_kv_heads, rows = (shared + 2) * dim;
+  Pieces pieces = {Of(names_.qkv, "", q), Of(names_.qkv, "", kv), Of(names_.qkv, "", kv)};
+  pieces[0].pick = {kv_heads, rows, 0, shared * dim};
+  pieces[1].pick = {kv_heads, rows, shared * dim, dim};
+  pieces[2].pick = {kv_heads, rows, (shared + 1) * dim, dim};
+  return pieces;
+}
+
+ParamSpec& ParamList::AddTop(const char* name, ParamRole role, int64_t rows, int64_t columns,
+                             std::string Prefix::*prefix, const std::string& hugging_face,
+                             const char* gguf) {
+  ParamSpec& spec = specs_.emplace_back();
+  spec.name = name;
+  spec.role = role;
+  spec.rows = rows;
+  spec.columns = columns;
+  for (const Prefix& p : prefixes_) spec.hugging_face.push_back({{p.*prefix + hugging_face, rows}});
+  spec.gguf = {{{gguf, rows}}};
+  return spec;
+}
+
+std::string ParamList::CheckpointLayer(int i) const {
+  const int heads_from = config_.num_layers;
+  if (i < heads_from) return StrCat(names_.layers, i, ".");
+  return head_layer_.empty() ? StrCat("mtp_layers.", i - heads_from, ".") : head_layer_;
+}
+
+ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role, const Pieces& pieces,
+                          int64_t columns, std::string_view suffix) {
+  ParamSpec& spec = specs_.emplace_back();
+  spec.name = StrCat("layers.", i, ".", name);
+  spec.role = role;
+  spec.columns = columns;
+  spec.hugging_face.resize(prefixes_.size());
+  spec.gguf.resize(1);
+  for (const Piece& piece : pieces) {
+    spec.rows += piece.rows;
+    for (size_t p = 0; p < prefixes_.size(); ++p) {
+      spec.hugging_face[p].push_back(
+          {StrCat(prefixes_[p].decoder, CheckpointLayer(i), piece.hugging_face, suffix), piece.rows,
+           piece.pick});
+    }
+    spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows, piece.pick});
+  }
+  return spec;
+}
+
+void ParamList::AddNorm(int i, std::string_view name, const Pieces& pieces) {
+  Add(i, name, ParamRole::kNorm, pieces, 0, ".weight").hugging_face_adds_one =
+      info_.hf_norms_add_one;
+}
+
+ParamSpec& ParamList::Matrix(int i, std::string_view name, const Pieces& pieces, int64_t columns,
+                             bool bias, bool residual) {
+  const size_t index = specs_.size();
+  ParamSpec& spec = Add(i, name, ParamRole::kLinear, pieces, columns, ".weight");
+  spec.bias = bias;
+  spec.residual = residual;
+  for (weights::SourceList& list : spec.hugging_face) {
+    if (!info_.hf_transposed) break;
+    for (weights::ParamSource& source : list) source.transposed = {1, columns, 0, columns};
+  }
+  if (bias) Add(i, StrCat(name, "_bias"), ParamRole::kBias, pieces, 0, ".bias");
+  return specs_[index];
+}
+
+}  // namespace sluice::model::layers

@@ -1,0 +1,154 @@
+// The parameters of a decoder, one call for each thing that it has. Used while a model is planned.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/architectures.h"
+#include "files/eagle_files.h"
+#include "files/model_config.h"
+#include "weights/manifest.h"
+
+namespace sluice::model::layers {
+
+// Collects the ParamSpecs in the spelling that Hugging Face checkpoints and GGUF files share, one
+// call for each thing that a decoder has; names given here are ours. Where architectures differ in
+// spelling, their row in files/architectures.cc says so.
+class ParamList {
+ public:
+  explicit ParamList(const files::ModelConfig& config);
+  // Of a head of EAGLE-3's form, which stands alone in its checkpoint.
+  explicit ParamList(const files::EagleConfig& eagle);
+
+  void Embedding();
+
+  // "position_embedding", what is added to the embedding of each token, and the norm of the sum,
+  // where the config has them.
+  void EmbeddingParts();
+
+  // The output matrix: the embedding itself where the checkpoint ties them, unless it is cut.
+  void Output();
+
+  // What stands behind the pooling of a model that embeds.
+  void Pooling();
+
+  // Logits are scaled by scaling what the output matrix reads.
+  void FinalNorm();
+
+  // A norm of the hidden state in layer `i`, with its bias where the architecture's have one.
+  void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf);
+
+  // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
+  // norms where the config has them. `columns`: of what it reads.
+  void Qkv(int i, int64_t columns);
+
+  void AttentionOutput(int i);
+
+  // "attention.q_a" and its norm where queries go through a latent of their own;
+  // "attention.q_nope", "attention.q_rope" and "attention.absorb", which leads the first into the
+  // latent space, by head; "attention.kv", rows of the rotated part, then of the latent, with the
+  // latent's norm; "attention.values", out of the latent space by head; "attention.output".
+  void LatentAttention(int i);
+
+  // "linear.in", rows of queries, keys, values, gate, b, a; "linear.conv", "linear.dt_bias",
+  // "linear.a_log", "linear.norm" and "linear.output".
+  void GatedDeltaNet(int i);
+
+  // "mlp.gate_up", gate rows, then up rows; "mlp.up" where there is no gate; "mlp.down".
+  void Mlp(int i);
+
+  // "join": from the normed hidden state, then the normed embedding, to the head's residual stream.
+  void Join(int i);
+
+  // "fc": from hidden states of the model side by side to the head's residual stream.
+  void JoinLayers(int64_t columns);
+
+  // The output matrix of some tokens of the vocabulary.
+  void OutputOf(int64_t tokens);
+
+  // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
+  // its gate rows, then its up rows; and "experts.down".
+  void Experts(int i);
+
+  // "shared.gate_up", "shared.down" and, where the expert that every token takes has one,
+  // "shared.gate".
+  void SharedExpert(int i);
+
+  std::vector<weights::ParamSpec> Take();
+
+ private:
+  // Where a Hugging Face checkpoint may keep the decoder and the output matrix.
+  struct Prefix {
+    std::string decoder;  // "model."
+    std::string output;
+  };
+  struct Piece {
+    std::string hugging_face, gguf;  // within the layer, without ".weight" or ".bias"
+    int64_t rows = 0;
+    weights::RowPick pick = {};
+  };
+  using Pieces = std::vector<Piece>;
+  static Piece Of(std::string_view hugging_face, std::string_view gguf, int64_t rows) {
+    return {std::string(hugging_face), std::string(gguf), rows};
+  }
+
+  Pieces QkvPieces(files::QkvLayout layout) const;
+
+  // Adds what stands outside the layers.
+  weights::ParamSpec& AddTop(const char* name, weights::ParamRole role, int64_t rows,
+                             int64_t columns, std::string Prefix::*prefix,
+                             const std::string& hugging_face, const char* gguf);
+
+  // What a Hugging Face checkpoint calls layer `i`; behind the last one come the heads.
+  std::string CheckpointLayer(int i) const;
+
+  // Adds a matrix or vector of layer `i` made of `pieces`.
+  weights::ParamSpec& Add(int i, std::string_view name, weights::ParamRole role,
+                          const Pieces& pieces, int64_t columns, std::string_view suffix);
+
+  void AddNorm(int i, std::string_view name, const Pieces& pieces);
+
+  // Adds a matrix that a product is taken with, and its bias where it has one.
+  weights::ParamSpec& Matrix(int i, std::string_view name, const Pieces& pieces, int64_t columns,
+                             bool bias, bool residual = false);
+
+  // Queries, keys, values, gate, b and a of matrices in which the rows of each key head lie
+  // together.
+  static Pieces InterleavedByKeyHead(const files::LinearAttentionConfig& linear);
+
+  // Adds matrices of each head, whose rows `pick` has of a tensor's groups, which are heads.
+  weights::ParamSpec& AddHeads(int i, std::string_view name, const std::string& hugging_face,
+                               const weights::RowPick& pick, int64_t columns, int64_t x_step,
+                               int64_t out_step);
+
+  // Adds matrices of all experts of layer `i`. A Hugging Face checkpoint has each expert's `pieces`
+  // apart, or all of them in the tensor `stacked`; GGUF has one tensor of all experts for each
+  // piece.
+  weights::ParamSpec& AddExperts(int i, std::string_view name, std::string_view stacked,
+                                 const Pieces& pieces, int64_t columns);
+
+  // The biases of AddExperts' products, all experts' in the tensor `stacked` + "_bias".
+  void AddExpertBias(int i, std::string_view name, std::string_view stacked, const Pieces& pieces);
+
+  // Adds a parameter that each expert of layer `i` has `rows` of; its sources are to come.
+  weights::ParamSpec& AddOfExperts(int i, std::string_view name, weights::ParamRole role,
+                                   int64_t rows);
+
+  // Expert `e`'s `count` rows of a tensor that has all experts'.
+  weights::ParamSource RowsOfExpert(const std::string& tensor, int64_t e, int64_t count) const;
+
+  // Expert `e`'s pieces of a tensor that has all of them, one piece behind the other or, row by
+  // row, in turns. `columns`: of the rows, where they lie as columns; else 0.
+  void AddStacked(const std::string& tensor, int64_t e, const Pieces& pieces, int64_t columns,
+                  weights::SourceList* list) const;
+
+  const files::ModelConfig& config_;
+  const files::ArchitectureInfo& info_;
+  const files::HfTensors& names_;
+  std::vector<Prefix> prefixes_;  // in order of preference
+  const std::string head_layer_;  // where the layer of a head stands; empty: behind the model's
+  std::vector<weights::ParamSpec> specs_;
+};
+
+}  // namespace sluice::model::layers

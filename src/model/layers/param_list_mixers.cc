@@ -1,0 +1,249 @@
+// What few decoders have: latent attention, layers with a state, experts.
+#include "model/layers/param_list.h"
+
+#include <utility>
+
+#include "base/str_cat.h"
+#include "model/layers/decoder_params.h"
+
+namespace sluice::model::layers {
+
+using weights::ParamRole;
+using weights::ParamSpec;
+
+void ParamList::LatentAttention(int i) {
+  const files::LatentConfig& latent = config_.latent;
+  const int64_t heads = config_.num_heads, hidden = config_.hidden_size;
+  const int64_t nope = latent.nope_dim, rope = latent.rope_dim, rank = latent.kv_rank;
+  const int64_t key = latent.key_width(), value = latent.value_dim;
+  const int64_t query_columns = latent.q_rank > 0 ? latent.q_rank : hidden;
+  std::string q = "self_attn.q_proj";
+  if (latent.q_rank > 0) {
+    q = "self_attn.q_b_proj";
+    Matrix(i, "attention.q_a", {{"self_attn.q_a_proj", "attn_q_a", latent.q_rank}}, hidden, false);
+    AddNorm(i, "attention.q_a_norm", {{"self_attn.q_a_layernorm", "attn_q_a_norm", latent.q_rank}});
+  }
+  const int64_t q_rows = nope + rope, kv_rows = nope + value;
+  Matrix(i, "attention.q_nope", {{q, "", heads * nope, {heads, q_rows, 0, nope}}}, query_columns,
+         false);
+  AddHeads(i, "attention.q_rope", q, {heads, q_rows, nope, rope}, query_columns, 0, key);
+  ParamSpec& absorb = AddHeads(i, "attention.absorb", "self_attn.kv_b_proj", {heads, rank, 0, rank},
+                               nope, nope, key);
+  for (weights::SourceList& list : absorb.hugging_face) {
+    for (weights::ParamSource& source : list) source.transposed = {heads, kv_rows, 0, nope};
+  }
+  const std::string kv = "self_attn.kv_a_proj_with_mqa";
+  Matrix(i, "attention.kv",
+         {{kv, "", rope, {1, rank + rope, rank, rope}}, {kv, "", rank, {1, rank + rope, 0, rank}}},
+         hidden, false);
+  AddNorm(i, "attention.kv_norm", {{"self_attn.kv_a_layernorm", "attn_kv_a_norm", rank}});
+  AddHeads(i, "attention.values", "self_attn.kv_b_proj", {heads, kv_rows, nope, value}, rank, rank,
+           value);
+  Matrix(i, "attention.output", {Of(names_.attention_output, "attn_output", hidden)}, heads * value,
+         false, BlocksAdd(config_));
+}
+
+void ParamList::GatedDeltaNet(int i) {
+  const files::LinearAttentionConfig& linear = config_.linear;
+  Pieces pieces;
+  if (info_.linear_apart) {
+    pieces = {{"linear_attn.in_proj_qkv", "", linear.channels()},
+              {"linear_attn.in_proj_z", "", linear.value_width()},
+              {"linear_attn.in_proj_b", "", linear.value_heads},
+              {"linear_attn.in_proj_a", "", linear.value_heads}};
+  } else {
+    pieces = InterleavedByKeyHead(linear);
+  }
+  Matrix(i, "linear.in", pieces, config_.hidden_size, false);
+  Add(i, "linear.conv", ParamRole::kTaps, {{"linear_attn.conv1d", "", linear.channels()}},
+      linear.conv_kernel, ".weight");
+  const auto vector = [&](const char* name, const char* source, int64_t size, const char* suffix) {
+    Add(i, name, ParamRole::kNorm, {{source, "", size}}, 0, suffix);
+  };
+  vector("linear.dt_bias", "linear_attn.dt_bias", linear.value_heads, "");
+  vector("linear.a_log", "linear_attn.A_log", linear.value_heads, "");
+  vector("linear.norm", "linear_attn.norm", linear.value_head_dim, ".weight");
+  Matrix(i, "linear.output", {{"linear_attn.out_proj", "", config_.hidden_size}},
+         linear.value_width(), false, BlocksAdd(config_));
+}
+
+void ParamList::Experts(int i) {
+  const files::ExpertsConfig& experts = config_.experts;
+  const files::HfExperts& names = info_.hf_experts;
+  const int64_t width = experts.width, hidden = config_.hidden_size;
+  Matrix(i, "experts.router",
+         {Of(StrCat(names.block, names.router), "ffn_gate_inp", experts.count)}, hidden,
+         experts.product_biases)
+      .f32_out = true;  // so that no token takes another expert by a rounding
+  if (experts.bias) {
+    Add(i, "experts.score_bias", ParamRole::kNorm,
+        {Of(StrCat(names.block, names.bias), "exp_probs_b.bias", experts.count)}, 0, "");
+  }
+  AddExperts(i, "experts.gate_up", names.stacked_gate_up,
+             {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)}, hidden);
+  AddExperts(i, "experts.down", names.stacked_down, {Of(names.down, "ffn_down_exps", hidden)},
+             width)
+      .f32_out = true;  // what experts give is added up in F32
+  if (!experts.product_biases) return;
+  AddExpertBias(i, "experts.gate_up_bias", names.stacked_gate_up,
+                {Of("", "ffn_gate_exps", width), Of("", "ffn_up_exps", width)});
+  AddExpertBias(i, "experts.down_bias", names.stacked_down, {Of("", "ffn_down_exps", hidden)});
+}
+
+void ParamList::SharedExpert(int i) {
+  const files::HfExperts& names = info_.hf_experts;
+  const files::ExpertsConfig& experts = config_.experts;
+  const int64_t width = experts.shared_width, hidden = config_.hidden_size;
+  const auto name = [&](std::string_view matrix) { return StrCat(names.shared, matrix); };
+  // Of routers' experts that lie as columns the shared one does not.
+  const bool apart = names.stacked_gate_up.empty() || names.transposed;
+  const Pieces pieces = apart ? Pieces{Of(name(names.gate), "ffn_gate_shexp", width),
+                                       Of(name(names.up), "ffn_up_shexp", width)}
+                              : Pieces{Of(name(names.stacked_gate_up), "ffn_up_shexp", 2 * width)};
+  Matrix(i, "shared.gate_up", pieces, hidden, false);
+  const std::string_view down = apart ? names.down : names.stacked_down;
+  Matrix(i, "shared.down", {Of(name(down), "ffn_down_shexp", hidden)}, width, false,
+         !experts.shared_gate);
+  if (!experts.shared_gate) return;
+  Matrix(i, "shared.gate", {Of(names.shared_gate, "ffn_gate_inp_shexp", 1)}, hidden, false);
+  specs_.back().f32_out = true;
+}
+
+ParamList::Pieces ParamList::InterleavedByKeyHead(const files::LinearAttentionConfig& linear) {
+  const int64_t groups = linear.key_heads, shared = linear.value_heads / linear.key_heads;
+  const int64_t key = linear.key_head_dim, value = shared * linear.value_head_dim;
+  Pieces pieces;
+  const auto add = [&](const char* name, int64_t group_rows, int64_t begin, int64_t count) {
+    pieces.push_back({StrCat("linear_attn.", name), "", groups * count,
+                      weights::RowPick{groups, group_rows, begin, count}});
+  };
+  const int64_t rows = 2 * key + 2 * value;
+  add("in_proj_qkvz", rows, 0, key);
+  add("in_proj_qkvz", rows, key, key);
+  add("in_proj_qkvz", rows, 2 * key, value);
+  add("in_proj_qkvz", rows, 2 * key + value, value);
+  add("in_proj_ba", 2 * shared, 0, shared);
+  add("in_proj_ba", 2 * shared, shared, shared);
+  return pieces;
+}
+
+ParamSpec& ParamList::AddHeads(int i, std::string_view name, const std::string& hugging_face,
+                               const weights::RowPick& pick, int64_t columns, int64_t x_step,
+                               int64_t out_step) {
+  ParamSpec& spec = specs_.emplace_back();
+  spec.name = StrCat("layers.", i, ".", name);
+  spec.role = ParamRole::kExperts;
+  spec.rows = pick.groups * pick.count;
+  spec.columns = columns;
+  spec.experts = static_cast<int>(pick.groups);
+  spec.by_columns = true;
+  spec.x_step = x_step;
+  spec.out_step = out_step;
+  spec.hugging_face.resize(prefixes_.size());
+  for (size_t p = 0; p < prefixes_.size(); ++p) {
+    const std::string tensor =
+        StrCat(prefixes_[p].decoder, CheckpointLayer(i), hugging_face, ".weight");
+    for (int64_t head = 0; head < pick.groups; ++head) {
+      weights::ParamSource source{tensor, pick.count, pick, {}};
+      source.pick.first = head;
+      source.pick.only = 1;
+      spec.hugging_face[p].push_back(source);
+    }
+  }
+  return spec;
+}
+
+ParamSpec& ParamList::AddExperts(int i, std::string_view name, std::string_view stacked,
+                                 const Pieces& pieces, int64_t columns) {
+  const int64_t experts = config_.experts.count;
+  const files::HfExperts& names = info_.hf_experts;
+  int64_t rows = 0;  // of one expert
+  for (const Piece& piece : pieces) rows += piece.rows;
+  ParamSpec& spec = AddOfExperts(i, name, ParamRole::kExperts, rows);
+  spec.columns = columns;
+  spec.bias = config_.experts.product_biases;
+  for (int64_t e = 0; e < experts; ++e) {
+    for (const Piece& piece : pieces) {
+      spec.gguf[0].push_back(
+          RowsOfExpert(StrCat("blk.", i, ".", piece.gguf, ".weight"), e, piece.rows));
+    }
+    for (size_t p = 0; p < prefixes_.size(); ++p) {
+      const std::string block = StrCat(prefixes_[p].decoder, CheckpointLayer(i), names.block);
+      weights::SourceList& list = spec.hugging_face[p];
+      if (!stacked.empty()) {
+        const std::string_view suffix = names.transposed ? "" : ".weight";
+        AddStacked(StrCat(block, stacked, suffix), e, pieces, names.transposed ? columns : 0,
+                   &list);
+        continue;
+      }
+      for (const Piece& piece : pieces) {
+        list.push_back(
+            {StrCat(block, "experts.", e, ".", piece.hugging_face, ".weight"), piece.rows});
+      }
+    }
+  }
+  return spec;
+}
+
+void ParamList::AddExpertBias(int i, std::string_view name, std::string_view stacked,
+                              const Pieces& pieces) {
+  int64_t rows = 0;
+  for (const Piece& piece : pieces) rows += piece.rows;
+  ParamSpec& spec = AddOfExperts(i, name, ParamRole::kBias, rows);
+  for (int64_t e = 0; e < config_.experts.count; ++e) {
+    for (const Piece& piece : pieces) {
+      spec.gguf[0].push_back(
+          RowsOfExpert(StrCat("blk.", i, ".", piece.gguf, ".bias"), e, piece.rows));
+    }
+    for (size_t p = 0; p < prefixes_.size(); ++p) {
+      const std::string tensor = StrCat(prefixes_[p].decoder, CheckpointLayer(i),
+                                        info_.hf_experts.block, stacked, "_bias");
+      AddStacked(tensor, e, pieces, 0, &spec.hugging_face[p]);
+    }
+  }
+}
+
+ParamSpec& ParamList::AddOfExperts(int i, std::string_view name, ParamRole role, int64_t rows) {
+  ParamSpec& spec = specs_.emplace_back();
+  spec.name = StrCat("layers.", i, ".", name);
+  spec.role = role;
+  spec.experts = config_.experts.count;
+  spec.experts_per_token = config_.experts.per_token;
+  spec.rows = config_.experts.count * rows;
+  spec.gguf.resize(1);
+  spec.hugging_face.resize(prefixes_.size());
+  return spec;
+}
+
+weights::ParamSource ParamList::RowsOfExpert(const std::string& tensor, int64_t e,
+                                             int64_t count) const {
+  return {tensor, count, {1, config_.experts.count * count, e * count, count}};
+}
+
+void ParamList::AddStacked(const std::string& tensor, int64_t e, const Pieces& pieces,
+                           int64_t columns, weights::SourceList* list) const {
+  weights::RowPick transposed;
+  if (columns > 0) transposed = {config_.experts.count, columns, 0, columns};
+  const auto turns = static_cast<int64_t>(pieces.size());
+  int64_t rows = 0;
+  for (const Piece& piece : pieces) rows += piece.rows;
+  if (turns == 1 || !info_.hf_experts.interleaved) {
+    list->push_back(RowsOfExpert(tensor, e, rows));
+    list->back().transposed = transposed;
+    return;
+  }
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    const int64_t count = pieces[static_cast<size_t>(turn)].rows;
+    list->push_back({tensor,
+                     count,
+                     {.groups = config_.experts.count * count,
+                      .group_rows = turns,
+                      .begin = turn,
+                      .count = 1,
+                      .first = e * count,
+                      .only = count},
+                     transposed});
+  }
+}
+
+}  // namespace sluice::model::layers

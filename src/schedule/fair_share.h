@@ -1,0 +1,51 @@
+// FairShare: how much each client has had, in tokens by its weight, so that those who wait are
+// served in turns: the virtual token counters of Sheng et al., "Fairness in Serving Large Language
+// Models" (OSDI 2024). Step thread only.
+//
+// A client that comes back is lifted to the least of those that are there: nobody saves up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+namespace sluice::schedule {
+
+class FairShare {
+ public:
+  struct Client {
+    uint64_t id = 0;
+    double weight = 1.0;
+    double served = 0.0;    // tokens by weight
+    int32_t sequences = 0;  // waiting and running
+    int32_t running = 0;
+  };
+  // A drawn token counts as so many of a prompt, since it takes a step of its own.
+  static constexpr double kDrawnTokenCost = 2.0;
+
+  // A sequence of the client has come. The client stays where it is until its last one leaves.
+  // REQUIRES: weight > 0
+  Client* Join(uint64_t id, int32_t weight);
+  void Leave(Client* client);
+  static void Charge(double tokens, Client* client) { client->served += tokens / client->weight; }
+
+  // Whether `a` is served before `b`: it had less, or as much and has fewer that run.
+  static bool Before(const Client& a, const Client& b) {
+    return a.served != b.served ? a.served < b.served : a.running < b.running;
+  }
+
+  // That have sequences.
+  size_t clients() const { return present_; }
+
+ private:
+  // What is remembered of clients that are gone.
+  static constexpr size_t kGoneMax = 4096;
+  // The least that a client which is there has had; of none, the most that was left behind.
+  double Level() const;
+
+  std::unordered_map<uint64_t, Client> by_id_;
+  size_t present_ = 0;
+  double left_at_ = 0.0;  // the level when the last client left
+};
+
+}  // namespace sluice::schedule

@@ -1,0 +1,38 @@
+// The body of /v1/embeddings, and its answer. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/api_call.h"
+#include "sluice/engine.h"
+
+namespace sluice::server {
+
+inline constexpr size_t kEmbeddingInputsMax = 2048;
+
+struct EmbeddingCall {
+  std::vector<Request> requests;  // one for each input
+  std::string model;              // as it is served
+  bool base64 = false;            // vectors as the bytes of their floats
+  std::optional<double> timeout_s;
+  std::optional<double> keep_alive_s;  // as ApiCall has it
+};
+
+// Errors as those of ParseChatCall.
+Result<EmbeddingCall> ParseEmbeddingCall(std::string_view body, const ModelFacts& model);
+
+// The fields by which clients ask that a text that is too long be cut.
+bool ReadTruncate(Fields* fields);
+// `user`, which has no effect.
+void ReadUser(Fields* fields);
+
+// Appends a list of numbers, each the shortest decimal that reads as the same float.
+void AppendFloats(const std::vector<float>& vector, std::string* out);
+
+// `embeddings`: one for each input.
+std::string EmbeddingAnswer(const EmbeddingCall& call,
+                            const std::vector<std::vector<float>>& embeddings, const Usage& usage);
+
+}  // namespace sluice::server

@@ -1,0 +1,55 @@
+// The bodies of /v1/rerank, /v1/score and /v1/classify, and their answers. A model that embeds
+// scores two texts by the cosine of their vectors; one that classifies, or that answers whether
+// they belong together, reads them as a pair. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/api_call.h"
+#include "sluice/engine.h"
+
+namespace sluice::server {
+
+inline constexpr size_t kDocumentsMax = 2048;
+
+// Texts whose scores beside one another are wanted, in any of the forms.
+struct RankCall {
+  std::vector<std::string> texts;                // each once
+  std::vector<std::pair<size_t, size_t>> pairs;  // of `texts`, one for each score
+  bool truncate = false;
+  bool reads_pairs = false;  // the model takes both texts of a pair at once
+  std::string model;         // as it is served
+  // Of /v1/rerank.
+  size_t top_n = 0;  // the best, in this order
+  bool return_documents = false;
+};
+
+// Errors as those of ParseChatCall.
+Result<RankCall> ParseRerankCall(std::string_view body, const ModelFacts& model);
+Result<RankCall> ParseScoreCall(std::string_view body, const ModelFacts& model);
+
+// Of a call without pairs.
+Result<RankCall> ParseClassifyCall(std::string_view body, const ModelFacts& model);
+
+// One request for each text, or for each pair where the model reads pairs.
+std::vector<Request> RequestsOf(const RankCall& call);
+// `vectors`: of the requests. One score for each pair: the cosine of two texts' vectors, or the
+// sigmoid of what the model gave the pair, or of its answers "no" and "yes" the share of the
+// latter.
+std::vector<double> ScoresOf(const RankCall& call, const std::vector<std::vector<float>>& vectors);
+
+// As Jina's and Cohere's servers answer; `id` becomes a part of the answer's.
+std::string RerankAnswer(const RankCall& call, const std::vector<double>& scores,
+                         const Usage& usage, const std::string& id);
+// As vLLM answers.
+std::string ScoreAnswer(const RankCall& call, const std::vector<double>& scores, const Usage& usage,
+                        const std::string& id, int64_t created);
+
+std::string ClassifyAnswer(const RankCall& call, const ModelFacts& model,
+                           const std::vector<std::vector<float>>& vectors, const Usage& usage,
+                           const std::string& id, int64_t created);
+
+}  // namespace sluice::server

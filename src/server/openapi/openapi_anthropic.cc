@@ -1,0 +1,103 @@
+// Anthropic's messages in the OpenAPI document.
+#include "base/str_cat.h"
+#include "server/openapi/openapi_parts.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr const char* kPaths = R"json(
+    "/v1/messages": {"post": {"summary": "Answers a conversation, in Anthropic's form",
+      "requestBody": {"required": true, "content": {"application/json": {
+        "schema": {"$ref": "#/components/schemas/MessagesRequest"}}}},
+      "responses": {"200": {"description": "Done", "content": {
+        "application/json": {"schema": {"$ref": "#/components/schemas/AnthropicMessage"}},
+        "text/event-stream": {"schema": {"type": "string"}}}}, @anthropic_errors@}}},
+    "/v1/messages/count_tokens": {"post": {"summary": "Counts what such a conversation takes",
+      "requestBody": {"required": true, "content": {"application/json": {
+        "schema": {"$ref": "#/components/schemas/CountTokensRequest"}}}},
+      "responses": {"200": {"description": "Done", "content": {"application/json": {"schema":
+        {"type": "object", "properties": {"input_tokens": {"type": "integer"}}}}}},
+        @anthropic_errors@}}})json";
+
+// Of both bodies.
+constexpr const char* kPromptFields = R"json(
+        "model": {"type": "string", "description": "The served name; may be left out"},
+        "system": {"$ref": "#/components/schemas/AnthropicText"},
+        "messages": {"type": "array", "minItems": 1, "maxItems": @messages_max@, "items":
+          {"$ref": "#/components/schemas/AnthropicTurn"}},
+        "tools": {"type": "array", "maxItems": @tools_max@, "items": {"type": "object",
+          "required": ["name", "input_schema"], "additionalProperties": false, "properties": {
+            "type": {"enum": ["custom", null]}, "name": {"type": "string", "minLength": 1},
+            "description": {"type": "string"}, "input_schema": {"type": "object"},
+            "strict": {"type": "boolean"}, @accepted_anthropic_tool@}}},
+        "tool_choice": {"type": "object", "required": ["type"], "additionalProperties": false,
+          "properties": {"type": {"enum": ["auto", "any", "tool", "none"]}, "name": {"type": "string"},
+            "disable_parallel_tool_use": {"type": "boolean", "default": false}}},
+        "thinking": {"type": "object", "required": ["type"], "additionalProperties": false,
+          "properties": {"type": {"enum": ["enabled", "disabled", "adaptive"],
+              "description": "Sets the template's enable_thinking, but for adaptive"},
+            "budget_tokens": {"type": "integer", "minimum": 0,
+              "description": "Behind so many tokens the thinking is ended"},
+            "display": {"type": "string", "description": "Without effect"}}},
+        "output_config": {"type": "object", "additionalProperties": false, "properties": {
+          "effort": {"type": "string", "description": "The template's reasoning_effort"},
+          "format": {"$ref": "#/components/schemas/FlatFormat"}}},
+        @accepted_anthropic_request@)json";
+
+constexpr const char* kMessagesOnly = R"json(,
+        "max_tokens": {"type": "integer", "minimum": 1,
+          "description": "Where it is left out: what is left of the context"},
+        "stop_sequences": {"type": "array", "maxItems": @stops_max@, "items":
+          {"type": "string", "minLength": 1, "maxLength": @stop_bytes_max@}},
+        "seed": {"type": "integer", "description": "-1: drawn"},
+        "stream": {"type": "boolean", "default": false})json";
+
+constexpr const char* kSchemas = R"json(
+    "AnthropicText": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": @parts_max@,
+      "items": {"type": "object", "required": ["type", "text"], "additionalProperties": false,
+        "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"},
+          @accepted_anthropic_block@}}}]},
+    "AnthropicBlock": {"type": "object", "required": ["type"], "additionalProperties": false,
+      "properties": {
+        "type": {"enum": ["text", "tool_use", "tool_result", "thinking", "redacted_thinking"]},
+        "text": {"type": "string"}, "id": {"type": "string"}, "name": {"type": "string"},
+        "input": {"type": "object"}, "tool_use_id": {"type": "string"},
+        "content": {"$ref": "#/components/schemas/AnthropicText"},
+        "is_error": {"type": "boolean", "description": "Without effect: the text says it"},
+        "thinking": {"type": "string"}, "signature": {"type": "string"},
+        "data": {"type": "string", "description": "Left out of the prompt"},
+        @accepted_anthropic_block@}},
+    "AnthropicTurn": {"type": "object", "required": ["role", "content"],
+      "additionalProperties": false, "properties": {
+        "role": {"enum": ["user", "assistant", "system"]},
+        "content": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": @parts_max@,
+          "items": {"$ref": "#/components/schemas/AnthropicBlock"}}]}}},
+    "AnthropicError": {"type": "object", "properties": {"type": {"enum": ["error"]},
+      "error": {"type": "object", "properties": {"type": {"type": "string"},
+        "message": {"type": "string"}}}}},
+    "AnthropicMessage": {"type": "object", "properties": {"id": {"type": "string"},
+      "type": {"enum": ["message"]}, "role": {"enum": ["assistant"]}, "model": {"type": "string"},
+      "content": {"type": "array", "items": {"$ref": "#/components/schemas/AnthropicBlock"}},
+      "stop_reason": {"enum": ["end_turn", "max_tokens", "stop_sequence", "tool_use"]},
+      "stop_sequence": {"type": ["string", "null"]},
+      "usage": {"type": "object", "properties": {
+        "input_tokens": {"type": "integer", "description": "Without those of the cache"},
+        "cache_creation_input_tokens": {"type": "integer"},
+        "cache_read_input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"}}}}})json";
+
+std::string Body(const char* name, const std::string& fields) {
+  return StrCat(",\n    \"", name,
+                "\": {\"type\": \"object\", \"required\": [\"messages\"], "
+                "\"additionalProperties\": false, \"properties\": {",
+                fields, "}}");
+}
+
+}  // namespace
+
+OpenApiPart AnthropicPart() {
+  return {kPaths,
+          StrCat(kSchemas, Body("CountTokensRequest", kPromptFields),
+                 Body("MessagesRequest", StrCat("@sampling@", kPromptFields, kMessagesOnly)))};
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,119 @@
+// Clients that lose a stream and come back to it.
+#include "server/resumable_streams.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/str_cat.h"
+#include "server/routes_fixture.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr const char* kStream = R"({"prompt":"a","stream":true,"resume_seconds":60})";
+
+class ResumableStreamsTest : public RoutesTest {
+ protected:
+  std::shared_ptr<FakeExchange> Resume(const std::string& id, const std::string& key = "") {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = "/v1/streams";
+    request.authorization = key;
+    request.last_event_id = id;
+    auto exchange = std::make_shared<FakeExchange>();
+    EXPECT_FALSE(routes_->Admit(&request).has_value());
+    routes_->Handle(std::move(request), exchange);
+    return exchange;
+  }
+  void Emit(const std::string& text) { engine_.Emit(0, text); }
+  // The id of the last event that came.
+  static std::string LastId(const FakeExchange& exchange) {
+    const size_t at = exchange.streamed.rfind("id: stream_");
+    const size_t end = exchange.streamed.find('\n', at);
+    return exchange.streamed.substr(at + 4, end - at - 4);
+  }
+  static bool Has(const FakeExchange& exchange, const std::string& text) {
+    return exchange.streamed.find(text) != std::string::npos;
+  }
+};
+
+TEST_F(ResumableStreamsTest, AClientThatComesBackGetsWhatItMissedAndTheRest) {
+  auto first = Send("POST", "/v1/completions", kStream);
+  Emit("one");
+  const std::string id = LastId(*first);
+  first->disconnect();
+  Emit("two");
+  EXPECT_FALSE(Has(*first, "two"));
+  EXPECT_EQ(engine_.cancels, 0u);
+  auto second = Resume(id);
+  EXPECT_FALSE(Has(*second, "one"));
+  EXPECT_TRUE(Has(*second, "two"));
+  engine_.Emit(0, "three", FinishReason::kStop, true);
+  EXPECT_TRUE(Has(*second, "three"));
+  EXPECT_TRUE(second->ended);
+  // Once more, behind its end.
+  auto third = Resume(id);
+  EXPECT_EQ(third->streamed, second->streamed);
+  EXPECT_TRUE(third->ended);
+}
+
+TEST_F(ResumableStreamsTest, WhoReadBeforeIsLeftWhereItIs) {
+  auto first = Send("POST", "/v1/completions", kStream);
+  Emit("one");
+  auto second = Resume(LastId(*first));
+  EXPECT_TRUE(first->ended && first->closed);
+  first->disconnect();  // too late to matter
+  Emit("two");
+  EXPECT_FALSE(Has(*first, "two"));
+  EXPECT_TRUE(Has(*second, "two"));
+}
+
+TEST_F(ResumableStreamsTest, ItEndsWhenNobodyComesBackInTime) {
+  auto first =
+      Send("POST", "/v1/completions", R"({"prompt":"a","stream":true,"resume_seconds":1})");
+  Emit("one");
+  const std::string id = LastId(*first);
+  first->disconnect();
+  while (engine_.cancels == 0) std::this_thread::yield();
+  EXPECT_EQ(Resume(id)->reply.status, 404);
+}
+
+TEST_F(ResumableStreamsTest, OthersDoNotFindIt) {
+  UseKeys("one\ntwo\n");
+  auto first = Send("POST", "/v1/completions", kStream, "Bearer one");
+  Emit("one");
+  const std::string id = LastId(*first);
+  for (const std::string& wrong : {id, id + "0", std::string("stream_0:1"), std::string("1"),
+                                   std::string(), StrCat(id, "x")}) {
+    EXPECT_EQ(Resume(wrong, "Bearer two")->reply.status, 404) << wrong;
+  }
+  EXPECT_EQ(Resume(id + "0", "Bearer one")->reply.status, 404);
+  EXPECT_FALSE(Resume(id, "Bearer one")->replied);
+}
+
+TEST_F(ResumableStreamsTest, WhatIsKeptAndHowManyIsBounded) {
+  auto first = Send("POST", "/v1/completions", kStream);
+  Emit("one");
+  const std::string id = LastId(*first);
+  first->disconnect();
+  for (int i = 0; i < 3; ++i) Emit(std::string(ResumableStreams::kBytesMax / 2, 'x'));
+  EXPECT_EQ(Resume(id)->reply.status, 404);
+  for (size_t i = 1; i < ResumableStreams::kStreamsMax; ++i) {
+    EXPECT_FALSE(Send("POST", "/v1/completions", kStream)->replied);
+  }
+  EXPECT_EQ(Send("POST", "/v1/completions", kStream)->reply.status, 429);
+}
+
+TEST_F(ResumableStreamsTest, OnlyStreamsAreResumed) {
+  Send("POST", "/v1/completions", R"({"prompt":"a","resume_seconds":5})");
+  EXPECT_EQ(exchange_->param(), "resume_seconds");
+  Send("POST", "/v1/completions", R"({"prompt":"a","stream":true,"resume_seconds":61})");
+  EXPECT_EQ(exchange_->param(), "resume_seconds");
+  // What is refused before it begins is an answer as any other.
+  engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
+  EXPECT_EQ(Send("POST", "/v1/completions", kStream)->reply.status, 429);
+}
+
+}  // namespace
+}  // namespace sluice::server

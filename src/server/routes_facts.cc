@@ -1,0 +1,238 @@
+// What the routes answer at once: models, health, metrics, the page, what is stored and what runs.
+#include <algorithm>
+#include <ctime>
+
+#include "base/clock.h"
+#include "base/str_cat.h"
+#include "server/http/errors.h"
+#include "server/http/target.h"
+#include "server/llama/llama_api.h"
+#include "server/models_api.h"
+#include "server/ollama/ollama_api.h"
+#include "server/openai/text_api.h"
+#include "server/pages.h"
+#include "server/routes.h"
+#include "server/web_files.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr size_t kPathBytesShown = 128;
+// The page runs its own scripts alone, talks to this server alone, and stands in no other page.
+constexpr const char* kPagePolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+std::string CounterText(const char* name, const char* help, int64_t value) {
+  return StrCat("# HELP ", name, " ", help, "\n# TYPE ", name, " counter\n", name, " ", value,
+                "\n");
+}
+
+HttpReply NoResponse(const std::string& id) {
+  return ErrorReply(Status(StatusCode::kNotFound,
+                           StrCat("there is no response \"", id.substr(0, kPathBytesShown),
+                                  "\" of this key; it may have been too old"),
+                           "response_id"));
+}
+
+}  // namespace
+
+HttpReply Routes::ListModels(const HttpRequest&) const {
+  OrderedJson json;
+  json["object"] = "list";
+  json["data"] = OrderedJson::array();
+  for (const ModelReport& report : models_.Report()) {
+    json["data"].push_back(ModelJson(report, started_));
+  }
+  return JsonReply(json);
+}
+
+Result<ModelReport> Routes::ReportOf(const std::string& asked) const {
+  SLUICE_ASSIGN_OR_RETURN(const std::string name, models_.Resolve(asked));
+  std::vector<ModelReport> reports = models_.Report();
+  return *std::find_if(reports.begin(), reports.end(),
+                       [&](const ModelReport& report) { return report.name == name; });
+}
+
+HttpReply Routes::FindModel(const HttpRequest& request) const {
+  const Result<ModelReport> report =
+      ReportOf(Unescaped(request.path.substr(std::string_view(kModelPrefix).size())));
+  if (!report.ok()) return ErrorReply(report.status());
+  return JsonReply(ModelJson(*report, started_));
+}
+
+HttpReply Routes::FindResponse(const HttpRequest& request) const {
+  const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
+  const auto stored = responses_->Find(request.key_salt, id, NowMicros());
+  if (stored == nullptr) return NoResponse(id);
+  HttpReply reply;
+  reply.body = stored->body;
+  return reply;
+}
+
+HttpReply Routes::DeleteResponse(const HttpRequest& request) const {
+  const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
+  if (!responses_->Remove(request.key_salt, id, NowMicros())) return NoResponse(id);
+  return JsonReply(OrderedJson{{"id", id}, {"object", "response"}, {"deleted", true}});
+}
+
+HttpReply Routes::CreateFile(const HttpRequest& request) const {
+  return server::CreateFile(request, files_.get());
+}
+
+HttpReply Routes::ListFiles(const HttpRequest& request) const {
+  return server::ListFiles(request, files_.get());
+}
+
+HttpReply Routes::FindFile(const HttpRequest& request) const {
+  return server::FindFile(request, files_.get());
+}
+
+HttpReply Routes::DeleteFile(const HttpRequest& request) const {
+  return server::DeleteFile(request, files_.get());
+}
+
+HttpReply Routes::CreateBatch(const HttpRequest& request) const {
+  return batches_->Create(request);
+}
+
+HttpReply Routes::ListBatches(const HttpRequest& request) const { return batches_->List(request); }
+
+HttpReply Routes::FindBatch(const HttpRequest& request) const { return batches_->Find(request); }
+
+HttpReply Routes::CancelBatch(const HttpRequest& request) const {
+  return batches_->Cancel(request);
+}
+
+EngineHealth Routes::WholeHealth() const {
+  EngineHealth health{.ok = true, .ready = true};
+  for (const ModelUse& model : models_.Loaded()) {
+    EngineHealth own = model->engine.Health();
+    if (models_.several() && !own.reason.empty()) {
+      own.reason = StrCat("the model \"", model->facts.name, "\": ", own.reason);
+    }
+    if ((health.ok && !own.ok) || (health.ready && !own.ready)) health = std::move(own);
+    if (!health.ok) break;
+  }
+  const int64_t working_ms = http_().oldest_work_ms;
+  if (!health.ok || working_ms <= kWorkMsMax) return health;
+  return {.reason = StrCat("an HTTP worker has been at one request for ", working_ms / 1000,
+                           " s; others may wait behind it")};
+}
+
+HttpReply Routes::Health(const HttpRequest&) const {
+  const EngineHealth health = WholeHealth();
+  if (!health.ok) return ErrorReply(Status(StatusCode::kUnavailable, health.reason));
+  return JsonReply(OrderedJson{{"status", "ok"}});
+}
+
+HttpReply Routes::Live(const HttpRequest&) const { return JsonReply({{"status", "ok"}}); }
+
+HttpReply Routes::Ready(const HttpRequest&) const {
+  const EngineHealth health = WholeHealth();
+  if (!health.ready) return ErrorReply(Status(StatusCode::kUnavailable, health.reason));
+  return JsonReply(OrderedJson{{"status", "ok"}});
+}
+
+HttpReply Routes::Metrics(const HttpRequest&) const {
+  HttpReply reply;
+  reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  std::vector<std::string> texts = {LoadedMetric(models_.Report())};
+  for (const ModelUse& model : models_.Loaded()) texts.push_back(model->engine.Metrics());
+  reply.body = MergedMetrics(texts);
+  reply.body += StrCat("# HELP sluice_http_connections Open connections\n",
+                       "# TYPE sluice_http_connections gauge\nsluice_http_connections ",
+                       http_().connections, "\n");
+  reply.body +=
+      CounterText("sluice_generated_tokens_total",
+                  "Tokens of answers so far, those that still run included", tokens_.generated);
+  reply.body += CounterText("sluice_prefilled_tokens_total",
+                            "Prompt tokens of ended requests that were computed", tokens_.prompt);
+  reply.body += log_.Metrics();
+  return reply;
+}
+
+HttpReply Routes::Version(const HttpRequest&) const {
+  std::vector<std::string> backends;
+  for (const ModelReport& report : models_.Report()) {
+    if (backends.empty()) backends = report.info.backends;
+  }
+  return JsonReply(OrderedJson{{"name", "sluice"},
+                               {"version", SLUICE_VERSION},
+                               {"commit", SLUICE_COMMIT},
+                               {"compiler", SLUICE_COMPILER},
+                               {"backends", backends}});
+}
+
+HttpReply Routes::Tokenizer(const HttpRequest& request) const {
+  const Result<std::string> name = models_.Resolve(QueryValue(request.query, "model"));
+  if (!name.ok()) return ErrorReply(name.status());
+  const Result<ModelUse> model = models_.Find(*name);
+  if (!model.ok()) return ErrorReply(model.status());
+  return JsonReply(DescribeTokenizer((*model)->engine));
+}
+
+HttpReply Routes::ShowTimeline(const HttpRequest& request) const {
+  return BodyReply(timelines_->Show(request.key_salt, request.path, NowMicros()),
+                   ErrorForm::kOpenAi);
+}
+
+HttpReply Routes::LlamaProps(const HttpRequest& request) const {
+  const Result<ModelReport> report = ReportOf(QueryValue(request.query, "model"));
+  if (!report.ok()) return ErrorReply(report.status());
+  return JsonReply(server::LlamaProps(report->info));
+}
+
+HttpReply Routes::LlamaSlots(const HttpRequest& request) const {
+  const Result<ModelReport> report = ReportOf(QueryValue(request.query, "model"));
+  if (!report.ok()) return ErrorReply(report.status());
+  return JsonReply(server::LlamaSlots(report->info));
+}
+
+HttpReply Routes::OllamaShow(const HttpRequest& request) const {
+  std::string asked = ModelNamedIn(request.body, "model");
+  if (asked.empty()) asked = ModelNamedIn(request.body, "name");
+  const Result<ModelReport> report = ReportOf(asked);
+  if (!report.ok()) return ErrorReply(report.status(), ErrorForm::kOllama);
+  return BodyReply(server::OllamaShow(report->info, request.body), ErrorForm::kOllama);
+}
+
+HttpReply Routes::OllamaTags(const HttpRequest&) const {
+  return JsonReply(server::OllamaTags(models_.Report(), started_));
+}
+
+HttpReply Routes::OllamaRunning(const HttpRequest&) const {
+  return JsonReply(server::OllamaRunning(models_.Report(), std::time(nullptr)));
+}
+
+HttpReply Routes::OllamaVersion(const HttpRequest&) const {
+  return JsonReply(OrderedJson{{"version", SLUICE_VERSION}});
+}
+
+HttpReply Routes::OpenApi(const HttpRequest&) const {
+  HttpReply reply;
+  reply.body = OpenApiDocument();
+  return reply;
+}
+
+HttpReply Routes::Control(const HttpRequest& request) const {
+  return BodyReply(running_->Control(request.key_salt, request.body), ErrorForm::kOpenAi);
+}
+
+HttpReply Routes::Page(const HttpRequest& request) const {
+  const WebFile* file = FindWebFile(request.path);
+  if (file == nullptr) {
+    return HttpErrorReply(
+        404, StrCat("the page has no file \"", request.path.substr(0, kPathBytesShown), "\""));
+  }
+  HttpReply reply;
+  reply.content_type = file->content_type;
+  reply.headers.emplace_back("Content-Security-Policy", kPagePolicy);
+  reply.headers.emplace_back("Cache-Control", "no-cache");
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  reply.headers.emplace_back("Referrer-Policy", "no-referrer");
+  reply.body = file->bytes;
+  return reply;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,234 @@
+// What the routes do that submit requests to the engine.
+#include <charconv>
+#include <ctime>
+
+#include "base/clock.h"
+#include "base/str_cat.h"
+#include "server/http/errors.h"
+#include "server/llama/llama_answer.h"
+#include "server/llama/llama_api.h"
+#include "server/ollama/ollama_api.h"
+#include "server/openai/decisions_api.h"
+#include "server/openai/embedding_api.h"
+#include "server/openai/rank_api.h"
+#include "server/openai/responses_answer.h"
+#include "server/openai/responses_api.h"
+#include "server/routes.h"
+
+namespace sluice::server {
+namespace {
+
+// What the requests' prompts and choices take until their ids exist; with `echo` the texts are kept
+// twice.
+int64_t HeldBytes(const std::vector<Request>& requests, bool echo) {
+  size_t bytes = 0;
+  for (const Request& request : requests) {
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
+      bytes += ids->size() * sizeof(int32_t);
+    } else if (const auto* chat = std::get_if<ChatPrompt>(&request.prompt)) {
+      bytes +=
+          chat->messages_json.size() + chat->tools_json.size() + chat->template_kwargs_json.size();
+    } else {
+      bytes += std::get<std::string>(request.prompt).size() * (echo ? 2 : 1);
+    }
+    bytes += request.second_text ? request.second_text->size() : 0;
+    for (const std::string& text : request.choice) bytes += sizeof text + text.size();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+// That of the header, where the body has none.
+Status TakeTimeout(const HttpRequest& request, std::optional<double>* seconds) {
+  if (*seconds || request.timeout.empty()) return OkStatus();
+  const std::string& text = request.timeout;
+  double read = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || !(read > 0 && read <= kTimeoutSecondsMax)) {
+    return InvalidArgument(
+        StrCat("the header x-request-timeout is \"", text.substr(0, 64),
+               "\"; it must be above 0 and at most ", kTimeoutSecondsMax, " seconds"),
+        "x-request-timeout");
+  }
+  *seconds = read;
+  return OkStatus();
+}
+
+// The engine as who keeps it keeps the use.
+std::shared_ptr<Engine> EngineOf(const ModelUse& model) { return {model, &model->engine}; }
+
+}  // namespace
+
+bool Routes::Adopt(const HttpRequest& request, int64_t held_bytes, ErrorForm errors,
+                   std::vector<Request>* requests, Exchange& exchange) const {
+  if (request.lease != nullptr && !request.lease->Resize(held_bytes)) {
+    exchange.Reply(HttpErrorReply(
+        429,
+        "the requests that this client has sent hold its share of the memory; try again when "
+        "some are answered",
+        errors));
+    return false;
+  }
+  timelines_->Follow(request.key_salt, request.request_id, NowMicros(), requests);
+  for (Request& one : *requests) {
+    one.held = request.lease;
+    one.client = request.client;
+    one.client_weight = request.key_weight;
+    if (!request.key_salt.empty()) one.cache_salt = StrCat(request.key_salt, ":", one.cache_salt);
+  }
+  return true;
+}
+
+void Routes::Gather(const ModelUse& model, const HttpRequest& request,
+                    std::vector<Request> requests, MakeAnswer make_answer,
+                    const ExchangeRef& exchange, GatheringOptions options) {
+  if (Status status = TakeTimeout(request, &options.timeout_s); !status.ok()) {
+    return exchange->Reply(ErrorReply(status, options.errors));
+  }
+  if (!Adopt(request, HeldBytes(requests, false), options.errors, &requests, *exchange)) return;
+  StartGathering(EngineOf(model), std::move(requests), std::move(make_answer), options, &tokens_,
+                 &deadlines_, exchange);
+}
+
+void Routes::Embed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange) {
+  Result<EmbeddingCall> call = ParseEmbeddingCall(request.body, model->facts);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = std::move(call->requests);
+  const std::optional<double> timeout_s = call->timeout_s;
+  Gather(model, request, std::move(requests),
+         [call = *std::move(call)](const auto& vectors, const Usage& usage) {
+           return EmbeddingAnswer(call, vectors, usage);
+         },
+         exchange, {.timeout_s = timeout_s});
+}
+
+void Routes::OllamaEmbed(const ModelUse& model, const HttpRequest& request,
+                         const ExchangeRef& exchange) {
+  Result<EmbeddingCall> call = ParseOllamaEmbed(request.body, model->facts);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status(), ErrorForm::kOllama));
+  std::vector<Request> requests = std::move(call->requests);
+  KeepAlive(model->facts.name, call->keep_alive_s, request);
+  if (requests.empty()) return exchange->Reply(BodyReply(OllamaEmbedAnswer(*call, {}, {})));
+  Gather(model, request, std::move(requests),
+         [call = *std::move(call)](const auto& vectors, const Usage& usage) {
+           return OllamaEmbedAnswer(call, vectors, usage);
+         },
+         exchange, {.errors = ErrorForm::kOllama});
+}
+
+void Routes::Rerank(const ModelUse& model, const HttpRequest& request,
+                    const ExchangeRef& exchange) {
+  Result<RankCall> call = ParseRerankCall(request.body, model->facts);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      model, request, std::move(requests),
+      [call = *std::move(call), id = request.request_id](const auto& vectors, const Usage& usage) {
+        return RerankAnswer(call, ScoresOf(call, vectors), usage, id);
+      },
+      exchange);
+}
+
+void Routes::Score(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange) {
+  Result<RankCall> call = ParseScoreCall(request.body, model->facts);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      model, request, std::move(requests),
+      [call = *std::move(call), id = request.request_id](const auto& vectors, const Usage& usage) {
+        return ScoreAnswer(call, ScoresOf(call, vectors), usage, id, std::time(nullptr));
+      },
+      exchange);
+}
+
+void Routes::Classify(const ModelUse& model, const HttpRequest& request,
+                      const ExchangeRef& exchange) {
+  Result<RankCall> call = ParseClassifyCall(request.body, model->facts);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      model, request, std::move(requests),
+      [model, call = *std::move(call), id = request.request_id](const auto& vectors,
+                                                                const Usage& usage) {
+        return ClassifyAnswer(call, model->facts, vectors, usage, id, std::time(nullptr));
+      },
+      exchange);
+}
+
+void Routes::Decide(const ModelUse& model, const HttpRequest& request,
+                    const ExchangeRef& exchange) {
+  const auto gone = GoneFlag(*exchange);
+  auto questions = ParseDecisions(request.body, model->facts);
+  auto call = questions.ok() ? ScoreOptions(model->engine, model->facts, *gone, &*questions)
+                             : Result<ApiCall>(questions.status());
+  if (!call.ok()) {
+    exchange->Reply(ErrorReply(call.status()));
+    return;
+  }
+  Start(
+      model, std::move(call).value(),
+      [&](const ApiCall& kept, AnswerHead) {
+        return std::make_unique<DecisionsAnswer>(kept, std::move(questions).value());
+      },
+      request, exchange);
+}
+
+void Routes::FillGap(const ModelUse& model, const HttpRequest& request,
+                     const ExchangeRef& exchange) {
+  const auto gone = GoneFlag(*exchange);
+  Infill infill;
+  Result<ApiCall> call = ParseInfill(request.body, model->facts, &infill);
+  const Status status =
+      call.ok() ? FillPrompt(model->engine, infill, *gone, &call->requests.front()) : call.status();
+  if (!status.ok()) {
+    exchange->Reply(ErrorReply(status));
+    return;
+  }
+  Start(model, std::move(call).value(), &MakeFormat<LlamaAnswer>, request, exchange);
+}
+
+void Routes::Resume(const HttpRequest& request, const ExchangeRef& exchange) {
+  resumable_.Resume(request.key_salt, request.last_event_id, exchange);
+}
+
+void Routes::Respond(const ModelUse& model, const HttpRequest& request,
+                     const ExchangeRef& exchange) {
+  Result<ResponsesCall> asked = ParseResponsesCall(
+      request.body, model->facts,
+      [&](const std::string& id) { return responses_->Find(request.key_salt, id, NowMicros()); });
+  if (!asked.ok()) {
+    exchange->Reply(ErrorReply(asked.status()));
+    return;
+  }
+  asked->held = request.lease;
+  ApiCall call = std::move(asked->call);
+  Start(
+      model, std::move(call),
+      [&](const ApiCall& kept, AnswerHead head) {
+        return std::make_unique<ResponsesAnswer>(kept, std::move(head), std::move(asked).value(),
+                                                 request.key_salt, responses_.get());
+      },
+      request, exchange);
+}
+
+void Routes::Start(const ModelUse& model, ApiCall call, const AnswerMaker& format,
+                   const HttpRequest& request, const ExchangeRef& exchange) {
+  if (!Adopt(request, HeldBytes(call.requests, call.echo), call.errors, &call.requests,
+             *exchange)) {
+    return;
+  }
+  if (Status status = TakeTimeout(request, &call.timeout_s); !status.ok()) {
+    return exchange->Reply(ErrorReply(status, call.errors));
+  }
+  AnswerHead head{request.request_id, std::time(nullptr), model->fingerprint, {}};
+  std::shared_ptr<Exchange> reader = exchange;
+  if (call.resume_s) {
+    auto opened = resumable_.Open(request.key_salt, *call.resume_s, exchange);
+    if (!opened.ok()) return exchange->Reply(ErrorReply(opened.status(), call.errors));
+    reader = *std::move(opened);
+  }
+  StartGeneration(EngineOf(model), std::move(call), std::move(head), format, request.key_salt,
+                  &tokens_, running_, &deadlines_, reader);
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,50 @@
+// Answers that are held to calls of tools: the grammar of a family's calls, as a structural tag
+// (Grammar::Kind::kStructuralTag). Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "sluice/request.h"
+#include "sluice/status.h"
+
+namespace sluice::text {
+
+// How a family writes calls, from the first one's beginning to the last one's end.
+struct CallShape {
+  std::string_view section_begin;   // before the first call
+  std::string_view call_begin;      // before the tool's name
+  std::string_view behind_name;     // a regular expression; empty: nothing stands there
+  std::string_view arguments;       // between that and the arguments
+  std::string_view call_end;        // behind the arguments
+  std::string_view separator;       // between two calls
+  std::string_view section_end;     // behind the last call
+  std::string_view style = "json";  // of the arguments, by its name in structural tags
+  bool bare = false;                // no mark tells a call from a text: calls are all of an answer
+  bool single = false;              // there is one call at most
+};
+
+// A tool, and what its arguments have to be.
+struct CallableTool {
+  std::string name;
+  OrderedJson schema;
+};
+
+// The id of a mark that is a special token; below 0: it is a text like any other.
+using SpecialMark = std::function<int32_t(std::string_view mark)>;
+
+// Names that any family can write: letters, digits and "_-.:/".
+Status CheckToolName(std::string_view name);
+
+// The answer is calls of these tools, one where `one_call`, any number otherwise; `required`: and
+// nothing else. Otherwise it is text, and calls behind it where a mark of the family begins one.
+// `marks`: of the family. REQUIRES: there is a tool, and CheckToolName holds for each
+Grammar CallGrammar(const CallShape& shape, std::span<const std::string_view> marks,
+                    std::span<const CallableTool> tools, bool required, bool one_call,
+                    const SpecialMark& special);
+
+}  // namespace sluice::text

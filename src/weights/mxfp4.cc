@@ -1,0 +1,80 @@
+#include "weights/mxfp4.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/str_cat.h"
+#include "weights/scales.h"
+
+namespace sluice::weights {
+namespace {
+
+constexpr int64_t kBlock = 32, kCodeBytes = kBlock / 2;
+constexpr size_t kBlockBytes = 1 + kCodeBytes;    // GGUF's: the exponent first
+constexpr std::byte kNoNumber = std::byte{0xff};  // as an exponent
+
+Status CheckTensor(const files::FileTensor& tensor, const std::vector<int64_t>& shape) {
+  if (tensor.dtype == DType::kU8 && tensor.shape == shape) return OkStatus();
+  return BadModel(StrCat("tensor \"", tensor.name, "\" is ", Name(tensor.dtype), " of shape ",
+                         ShapeText(tensor.shape), " but must be U8 of shape ", ShapeText(shape),
+                         "; the files do not belong together"));
+}
+
+std::byte Low(std::byte code) { return code & std::byte{15}; }
+std::byte High(std::byte code) { return code >> 4; }
+
+}  // namespace
+
+bool Mxfp4Matrix::IsIn(std::string_view name, const files::TensorSource& source) {
+  return source.Find(StrCat(name, "_blocks")) != nullptr;
+}
+
+Result<std::shared_ptr<const Mxfp4Matrix>> Mxfp4Matrix::Find(std::string_view name, int64_t experts,
+                                                             int64_t rows, int64_t columns,
+                                                             const files::TensorSource& source) {
+  if (!IsIn(name, source)) return std::shared_ptr<const Mxfp4Matrix>();
+  if (columns % kBlock != 0) {
+    return BadModel(StrCat("tensor \"", name, "\" is in MXFP4 but has ", columns,
+                           " columns, which are no multiple of ", kBlock));
+  }
+  auto matrix = std::make_shared<Mxfp4Matrix>();
+  matrix->tensor_ = {std::string(name), DType::kMXFP4, {experts, rows, columns}, {}};
+  matrix->row_blocks_ = columns / kBlock;
+  matrix->blocks_ = source.Find(StrCat(name, "_blocks"));
+  matrix->scales_ = source.Find(StrCat(name, "_scales"));
+  if (matrix->scales_ == nullptr) {
+    return BadModel(StrCat("the model's files have no tensor \"", name, "_scales\", which \"",
+                           matrix->blocks_->name, "\" needs; the download may be incomplete"));
+  }
+  SLUICE_RETURN_IF_ERROR(
+      CheckTensor(*matrix->blocks_, {experts, rows, matrix->row_blocks_, kCodeBytes}));
+  SLUICE_RETURN_IF_ERROR(CheckTensor(*matrix->scales_, {experts, rows, matrix->row_blocks_}));
+  const auto& scales = matrix->scales_->data;
+  if (std::find(scales.begin(), scales.end(), kNoNumber) != scales.end()) {
+    return BadModel(StrCat("tensor \"", matrix->scales_->name,
+                           "\" has a scale of 255, which stands for no number; the file is "
+                           "damaged"));
+  }
+  return std::shared_ptr<const Mxfp4Matrix>(std::move(matrix));
+}
+
+std::vector<std::byte> Mxfp4Matrix::Rows(int64_t first, int64_t count) const {
+  const auto begin = static_cast<size_t>(first * row_blocks_);
+  const auto blocks = static_cast<size_t>(count * row_blocks_);
+  std::vector<std::byte> out(blocks * kBlockBytes);
+  for (size_t b = 0; b < blocks; ++b) {
+    const std::byte* codes = blocks_->data.data() + (begin + b) * kCodeBytes;
+    std::byte* to = out.data() + b * kBlockBytes;
+    *to++ = scales_->data[begin + b];
+    // Here a byte has columns 2i and 2i + 1, there i and i + 16.
+    for (int64_t i = 0; i < kCodeBytes; ++i) {
+      const auto code = [&](int64_t column) {
+        return column % 2 == 0 ? Low(codes[column / 2]) : High(codes[column / 2]);
+      };
+      to[i] = code(i) | code(i + kCodeBytes) << 4;
+    }
+  }
+  return out;
+}
+
+}  // namespace sluice::weights

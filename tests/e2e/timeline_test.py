@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""What happened to a request, asked for by its id, and the trace of the engine.
+
+Usage: timeline_test.py PROGRAM [unittest options]
+
+Needs no model but a random one of a few hundred kilobytes. Standard library only.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from serving import Serving
+
+PROGRAM = ""
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "gguf",
+                     "llama-F32.gguf")
+PROMPT = " ".join("abcdefghijklmnopqrstuvwxyz")
+
+
+class TimelineTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        keys = os.path.join(folder, "keys")
+        with open(keys, "w", encoding="utf-8") as file:
+            file.write("one\ntwo\n")
+        cls.server = cls.enterClassContext(
+            Serving(PROGRAM, "--device", "cpu", "--api-key-file", keys, "--block-size", "8",
+                    "--kernel-block-size", "8", "--speculate", "none", model=MODEL))
+
+    def call(self, method, path, body=None, key="one", **headers):
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        status, answered, data = self.server.request(
+            method, path, body,
+            {"Authorization": "Bearer " + key, "Content-Type": "application/json", **named})
+        return status, answered, json.loads(data)
+
+    def complete(self, name, **fields):
+        body = {"prompt": PROMPT, "max_tokens": 6, "ignore_eos": True, **fields}
+        status, headers, answer = self.call("POST", "/v1/completions", body, X_Request_Id=name)
+        self.assertEqual((status, headers["X-Request-Id"]), (200, name), answer)
+        return answer
+
+    def timeline(self, name, key="one"):
+        return self.call("GET", f"/v1/requests/{name}/timeline", key=key)
+
+    def test_it_tells_the_way_of_a_request(self):
+        usage = self.complete("first", prompt=PROMPT + " first")["usage"]
+        status, _, answer = self.timeline("first")
+        self.assertEqual((status, answer["id"], answer["requests"]), (200, "first", 1))
+        (told,) = answer["timelines"]
+        times = [told[name] for name in ("submitted_ms", "queued_ms", "admitted_ms",
+                                         "first_token_ms", "ended_ms")]
+        self.assertEqual(times, sorted(times))
+        self.assertLessEqual(told["ended_ms"], answer["age_ms"])
+        self.assertEqual(told["prompt_tokens"], usage["prompt_tokens"])
+        self.assertEqual(told["drawn_tokens"], 6)
+        prefill, decode = told["events"]
+        self.assertEqual((prefill["kind"], decode["kind"]), ("prefill", "decode"))
+        self.assertEqual(decode["steps"], 5)
+        self.assertGreater(decode["first_step"], prefill["first_step"])
+
+    def test_it_tells_what_the_cache_had(self):
+        for name in ("before", "behind"):
+            self.complete(name)
+        (told,) = self.timeline("behind")[2]["timelines"]
+        self.assertGreater(told["cached_tokens"], 0)
+        computed = sum(event["tokens"] for event in told["events"] if event["kind"] == "prefill")
+        self.assertEqual(computed, told["prompt_tokens"] - told["cached_tokens"])
+
+    def test_it_belongs_to_its_key(self):
+        self.complete("mine")
+        self.assertEqual(self.timeline("mine")[0], 200)
+        for name, key in (("mine", "two"), ("nobody", "one")):
+            status, _, answer = self.timeline(name, key)
+            self.assertEqual(status, 404)
+            self.assertIn(name, answer["error"]["message"])
+
+    def test_prompts_and_choices_are_told_apart(self):
+        self.complete("several", prompt=[PROMPT, "a b c"], n=2, temperature=1)
+        answer = self.timeline("several")[2]
+        self.assertEqual((answer["requests"], len(answer["timelines"])), (2, 2))
+        for told in answer["timelines"]:
+            self.assertEqual({event["choice"] for event in told["events"]}, {0, 1})
+            self.assertEqual(told["drawn_tokens"], 12)
+
+
+class TraceTest(unittest.TestCase):
+    def test_the_file_has_every_step_and_request(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            with Serving(PROGRAM, "--device", "cpu", "--trace", path, model=MODEL) as server:
+                for _ in range(2):
+                    status, _ = server.json("POST", "/v1/completions",
+                                            {"prompt": PROMPT, "max_tokens": 5, "ignore_eos": True})
+                    self.assertEqual(status, 200)
+                steps = server.metric("sluice_execute_tokens_count")
+            with open(path, encoding="utf-8") as file:
+                events = json.load(file)
+        names = [event["name"] for event in events]
+        for name in ("step", "plan", "execute", "emit"):
+            self.assertEqual(names.count(name), steps)
+        requests = [event for event in events if event.get("cat") == "request"]
+        self.assertEqual([event["ph"] for event in requests], ["b", "n", "e"] * 2)
+        times = [event["ts"] for event in requests]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(len({event["id"] for event in requests}), 2)
+
+    def test_a_file_that_cannot_be_written_is_told_before_the_model_is_loaded(self):
+        done = subprocess.run([PROGRAM, "serve", MODEL, "--port", "0", "--trace", "/nowhere/t.json"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                              check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/nowhere/t.json", done.stderr)
+        self.assertNotIn("model: loading", done.stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main(verbosity=2)
