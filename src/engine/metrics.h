@@ -20,7 +20,7 @@ struct StepTimes {
 struct RequestTimes {
   double queue_s = 0, prefill_s = 0, decode_s = 0, e2e_s = 0, first_token_s = 0;
   int prompt_tokens = 0, generation_tokens = 0;
-  std::string finish;  // "stop", "length", "cancelled", "error"
+  std::string finish;  // "stop", "length", "tool_calls", "cancelled", "error"
 };
 
 struct DraftingTotals;

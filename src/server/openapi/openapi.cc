@@ -11,6 +11,7 @@
 #include "server/openai/rank_api.h"
 #include "server/openapi/openapi_parts.h"
 #include "server/pages.h"
+#include "server/resumable_streams.h"
 
 namespace sluice::server {
 namespace {
@@ -48,7 +49,7 @@ constexpr const char* kSharedFields = R"json(
         "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@,
           "description": "Refused where the answer would pass @prompt_logprobs_mib@ MiB"},
         "priority": {"type": "integer", "minimum": -@priority_max@, "maximum": @priority_max@, "default": 0},
-        "resume_seconds": {"type": "integer", "minimum": 1, "maximum": 60,
+        "resume_seconds": {"type": "integer", "minimum": 1, "maximum": @resume_seconds_max@,
           "description": "Of a stream: it goes on so long without its client, which may come back to GET /v1/streams"},
         "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400,
           "description": "Seconds, after which the answer ends with what has come, or with a 504 where nothing has"},
@@ -446,6 +447,7 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   };
   range("bias", limits::kLogitBias);
   inserts["choices_max"] = StrCat(limits::kChoicesMax);
+  inserts["resume_seconds_max"] = StrCat(ResumableStreams::kSecondsMax);
   inserts["beams_max"] = StrCat(BeamSearch::kWidthMax);
   inserts["beam_widths_max"] = StrCat(BeamSearch::kWidthsMax);
   inserts["length_penalty_max"] = StrCat(BeamSearch::kLengthPenaltyMax);
