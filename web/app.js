@@ -1,16 +1,15 @@
-// The page as a whole: the model's name, the key where one is asked for, and the two views.
+// The page as a whole: the models, the key where one is asked for, and the two views.
 
-import { getJson, setKey } from "./api.js";
+import { setKey } from "./api.js";
 import { startChat } from "./chat.js";
 import { startDashboard } from "./dashboard.js";
+import { findModels, isOneOfSeveral, model, startModels } from "./models.js";
 
 const at = (id) => document.getElementById(id);
-let model = "";
 
-async function findModel() {
+async function begin() {
   try {
-    model = (await getJson("/v1/models")).data[0].id;
-    at("model").textContent = model;
+    await findModels();
     at("key-form").hidden = true;
     at("key-error").textContent = "";
   } catch (error) {
@@ -25,7 +24,8 @@ async function findModel() {
   return null;
 }
 
-const sampleNow = startDashboard();
+const sampleNow = startDashboard(() => (isOneOfSeveral() ? model() : null));
+startModels(sampleNow);
 
 function view(name) {
   for (const one of ["chat", "live"]) {
@@ -45,10 +45,10 @@ at("menu").addEventListener("click", () => {
 at("key-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   setKey(at("key").value);
-  const error = await findModel();
+  const error = await begin();
   at("key-error").textContent = error ? error.message : "";
 });
 
-startChat(() => model);
-findModel();
+startChat(model);
+begin();
 if (location.hash === "#live") view("live");

@@ -7,6 +7,8 @@ const KEPT = 120;  // samples, one a second
 const PHASES = ["plan", "prepare", "execute", "sample", "emit"];
 const at = (id) => document.getElementById(id);
 const history = [];  // {seconds, samples}, oldest first
+let historyOf = null;  // the model that it is of
+let shownModel = () => null;
 
 const whole = (value) => Math.round(value).toLocaleString("en");
 const perSecond = (value) => (value >= 100 ? whole(value) : value.toFixed(1));
@@ -23,9 +25,10 @@ function mean(before, after, name, labels) {
   return count > 0 ? grown(before, after, `${name}_sum`, labels) / count : null;
 }
 
+// The rates are counted for all models together (`ofAll`), the rest for each.
 const SERIES = [
-  { name: "Tokens a second", of: (a, b) => rate(a, b, "sluice_generated_tokens_total"), write: perSecond },
-  { name: "Prompt tokens a second", of: (a, b) => rate(a, b, "sluice_prefilled_tokens_total"), write: perSecond },
+  { name: "Tokens a second", ofAll: true, of: (a, b) => rate(a, b, "sluice_generated_tokens_total"), write: perSecond },
+  { name: "Prompt tokens a second", ofAll: true, of: (a, b) => rate(a, b, "sluice_prefilled_tokens_total"), write: perSecond },
   { name: "Sequences running", of: (_, b) => total(b.samples, "vllm:num_requests_running"), write: whole },
   { name: "Sequences waiting", of: (_, b) => total(b.samples, "vllm:num_requests_waiting"), write: whole },
   { name: "KV cache in use", of: (_, b) => total(b.samples, "vllm:kv_cache_usage_perc"), write: percent },
@@ -59,6 +62,7 @@ function box(className, ...children) {
 const card = (name, value, more) => box("card", box("name", name), box("value", value), box("more", more));
 
 function chart(series) {
+  const name = series.ofAll && historyOf !== null ? `${series.name}, all models` : series.name;
   const values = history.slice(1).map((sample, i) => series.of(history[i], sample));
   const top = Math.max(...values, 1e-9);
   const points = values.map((value, i) => `${i + KEPT - values.length},${(40 - 38 * (value / top)).toFixed(2)}`);
@@ -67,11 +71,11 @@ function chart(series) {
   svg.setAttribute("viewBox", `0 0 ${KEPT} 41`);
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `${series.name}, ${series.write(values.at(-1) ?? 0)} now, ${series.write(top)} at most`);
+  svg.setAttribute("aria-label", `${name}, ${series.write(values.at(-1) ?? 0)} now, ${series.write(top)} at most`);
   const path = document.createElementNS(space, "path");
   path.setAttribute("d", points.length ? `M${points.join("L")}` : "");
   svg.append(path);
-  const made = card(series.name, series.write(values.at(-1) ?? 0), `at most ${series.write(values.length ? top : 0)}`);
+  const made = card(name, series.write(values.at(-1) ?? 0), `at most ${series.write(values.length ? top : 0)}`);
   made.append(svg);
   return made;
 }
@@ -105,10 +109,18 @@ function draw() {
   showStatuses(last);
 }
 
+// Figures of the server as a whole name no model and are everybody's.
+const isOf = (model) => ({ labels }) => model === null || (labels.model_name ?? model) === model;
+
 async function sample() {
   if (at("live").hidden || document.hidden) return;
+  const model = shownModel();
   try {
-    history.push({ seconds: performance.now() / 1000, samples: parseMetrics(await getText("/metrics")) });
+    const samples = parseMetrics(await getText("/metrics")).filter(isOf(model));
+    if (model !== shownModel()) return;  // another was chosen meanwhile
+    if (model !== historyOf) history.length = 0;
+    historyOf = model;
+    history.push({ seconds: performance.now() / 1000, samples });
     if (history.length > KEPT) history.shift();
     at("live-error").textContent = "";
     draw();
@@ -117,7 +129,9 @@ async function sample() {
   }
 }
 
-export function startDashboard() {
+// `model` gives the name of the one whose figures are shown, null for those of all.
+export function startDashboard(model) {
+  shownModel = model;
   setInterval(sample, 1000);
   return sample;
 }

@@ -4,6 +4,7 @@ Debian's chromium and chromium-driver, driven by selenium. Chromium asks nothing
 a proxy that is not there stands before every address but the server's.
 """
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -11,9 +12,9 @@ import unittest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from serving import Serving
+from serving import Serving, tiny_model
 
 PROGRAM = sys.argv[1]
 PICTURES = sys.argv[3] if sys.argv[2:3] == ["--pictures"] else None
@@ -219,6 +220,64 @@ class PageTest(unittest.TestCase):
             self.find("#show-chat").click()
             self.assertTrue(self.find("#question").is_displayed())
             self.assertEqual(self.no_errors(), [])
+
+    def figure(self, name):
+        """The value of a card of the live view; None while it is not there."""
+        return self.browser.execute_script("""
+            const cards = [...document.querySelectorAll('#live .card')];
+            const one = cards.find((card) => card.querySelector('.name').textContent === arguments[0]);
+            return one ? one.querySelector('.value').textContent : null;""", name)
+
+    def test_one_of_several_models_is_picked(self):
+        def tokens_of(server, name):
+            _, _, text = server.request("GET", "/metrics")
+            found = re.search(rf'^vllm:generation_tokens_total{{model_name="{name}"}} (\S+)$',
+                              text.decode(), re.MULTILINE)
+            return float(found.group(1)) if found else 0.0
+
+        def complete(server, name):
+            status, answer = server.json("POST", "/v1/completions", {
+                "model": name, "prompt": "a", "max_tokens": 64, "ignore_eos": True})
+            self.assertEqual(status, 200, answer)
+
+        with tempfile.TemporaryDirectory() as folder:
+            tiny = tiny_model(folder)
+            with Serving(PROGRAM, "b=" + tiny, "--kv-memory", "4MiB", "--preload", "a",
+                         model="a=" + tiny) as server:
+                self.browser.get(server.url + "/")
+                self.wait(lambda: self.find("#models").is_displayed(), "no models can be picked")
+                self.assertFalse(self.find("#model").is_displayed())
+                picker = Select(self.find("#models"))
+                self.assertEqual([one.text for one in picker.options], ["a", "b (unloaded)"])
+                self.assertEqual(picker.first_selected_option.get_attribute("value"), "a")
+
+                picker.select_by_value("b")
+                self.set("max_tokens", "4")
+                self.ask("a")
+                self.assertIn("4 tokens", self.wait_answer().text)
+                self.assertEqual(tokens_of(server, "a"), 0)
+                self.assertEqual(tokens_of(server, "b"), 4)
+                self.wait(lambda: picker.options[1].text == "b", "that it is loaded is not told")
+                self.browser.refresh()
+                self.wait(lambda: self.find("#models").is_displayed(), "no models can be picked")
+                picker = Select(self.find("#models"))
+                self.assertEqual(picker.first_selected_option.text, "b")
+
+                # The figures are those of the model that is picked, those of HTTP the server's.
+                self.find("#show-live").click()
+                self.wait(lambda: self.figure("Tokens a second, all models"), "no figures come")
+                complete(server, "b")
+                self.wait(lambda: self.figure("Tokens a step") not in ("–", None), "no step is shown")
+                picker.select_by_value("a")
+                self.wait(lambda: self.figure("Tokens a step") == "–",
+                          "the figures are still the other model's")
+                complete(server, "b")
+                self.wait(lambda: self.browser.execute_script(
+                    "return [...document.querySelectorAll('#statuses tr')].some("
+                    "(row) => row.textContent === '/v1/completions2002')"),
+                    "the request is not counted")
+                self.assertEqual(self.figure("Tokens a step"), "–")
+                self.assertEqual(self.no_errors(), [])
 
     def test_a_phone_in_the_dark_by_keyboard(self):
         self.browser.quit()
