@@ -22,6 +22,7 @@
 #include "engine/health.h"
 #include "engine/hold_to_calls.h"
 #include "engine/metrics.h"
+#include "engine/profiler.h"
 #include "engine/request_check.h"
 #include "engine/request_state.h"
 #include "engine/step.h"
@@ -110,6 +111,7 @@ class EngineImpl : public Engine {
   std::unique_ptr<exec::StepRunner> runner_;
   std::unique_ptr<engine::Metrics> metrics_;
   std::unique_ptr<StepLoop> loop_;
+  Profiler profiler_;
   std::unique_ptr<TextWorkers> workers_;
   std::unique_ptr<GrammarWorkers> grammars_;
 
@@ -500,6 +502,11 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
     }
     return DumpJson(Json{{"ok", true}, {"blocks", blocks}});
   }
+  if (name == "\"profile\"") return profiler_.Take(command, loop_.get());
+  if (name == "\"profile_end\"") {
+    profiler_.End();
+    return std::string("{\"ok\":true}");
+  }
   if (name == "\"trace\"") {
     const Json file = command.value("file", Json());
     if (!file.is_string()) return InvalidArgument("file must be where the trace goes", "file");
@@ -508,7 +515,8 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
       return Status(StatusCode::kUnavailable, "the engine has stopped");
     return std::string("{\"ok\":true}");
   }
-  return InvalidArgument("command must be pause, resume, cache_flush or trace", "command");
+  return InvalidArgument(
+      "command must be pause, resume, cache_flush, profile, profile_end or trace", "command");
 }
 
 }  // namespace

@@ -268,8 +268,8 @@ bool StepLoop::End() {
                         .emit_s = (NowMicros() - finished) * 1e-6,
                         .tokens = flight.tokens,
                         .totals = runner_.Totals()});
-  if (tracer_ != nullptr) {
-    tracer_->Step({.step = flight.id,
+  if (!tracers_.empty()) {
+    tracers_.Step({.step = flight.id,
                    .begin_us = flight.launched_us - flight.plan_us,
                    .plan_us = flight.plan_us,
                    .launched_us = flight.launched_us,
@@ -405,7 +405,7 @@ void StepLoop::Open(std::shared_ptr<RequestState> request, int32_t handle) {
   }
   request->handle = handle;
   NoteTime(&Timeline::queued_us, NowMicros(), request->request.timeline.get());
-  if (tracer_ != nullptr) tracer_->RequestBegins(request->id, request->submitted_us);
+  tracers_.RequestBegins(request->id, request->submitted_us);
   timelines_ += request->request.timeline != nullptr ? 1 : 0;
   handles_[request->id] = handle;
   UpdateBatch* const batch = &BatchOf(request->id);
@@ -415,7 +415,7 @@ void StepLoop::Open(std::shared_ptr<RequestState> request, int32_t handle) {
 void StepLoop::Release(int32_t handle) {
   OpenRequest& request = requests_[handle];
   if (--request.state->open_sequences > 0) return;
-  if (tracer_ != nullptr) tracer_->RequestEnds(request.state->id, NowMicros());
+  tracers_.RequestEnds(request.state->id, NowMicros());
   timelines_ -= request.timeline() != nullptr ? 1 : 0;
   handles_.erase(request.state->id);
   free_handles_.push_back(handle);
@@ -454,8 +454,7 @@ void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutco
     const OpenRequest& request = requests_[sequence.handle];
     if (request.timeline() != nullptr) NoteOutcome(sequence, now, request.timeline());
     const bool first = sequence.choice == 0 && sequence.drawn == sequence.token_count;
-    if (tracer_ != nullptr && first && sequence.drawn > 0)
-      tracer_->RequestDraws(request.state->id, now);
+    if (first && sequence.drawn > 0) tracers_.RequestDraws(request.state->id, now);
     if (error.ok()) {
       request.batch->Add(request.state.get(), sequence, sequence.beam ? outcome.answers : result,
                          now);
@@ -563,10 +562,6 @@ bool StepLoop::Call(std::function<void(schedule::Scheduler&)> call) {
     return false;
   }
   return true;
-}
-
-bool StepLoop::Trace(std::unique_ptr<Tracer> tracer) {
-  return Call([this, &tracer](schedule::Scheduler&) { tracer_ = std::move(tracer); });
 }
 
 void StepLoop::SetPaused(bool paused) {

@@ -51,8 +51,13 @@ class StepLoop {
   // Runs `call` on the step thread and waits for it. False when the loop has stopped.
   bool Call(std::function<void(schedule::Scheduler&)> call);
   void SetPaused(bool paused);
-  // Traces from the next step on. False when the loop has stopped.
-  bool Trace(std::unique_ptr<Tracer> tracer);
+  // Traces from the next step on, until EndTrace. False when the loop has stopped.
+  bool Trace(const std::shared_ptr<Tracer>& tracer) {
+    return Call([&](schedule::Scheduler&) { tracers_.Add(tracer); });
+  }
+  bool EndTrace(const std::shared_ptr<Tracer>& tracer) {
+    return Call([&](schedule::Scheduler&) { tracers_.Remove(tracer); });
+  }
 
   struct State {
     // `waiting` counts from Add on.
@@ -148,8 +153,8 @@ class StepLoop {
   // Requests with sequences in the scheduler, by the handle that these carry.
   std::vector<OpenRequest> requests_;
   std::vector<int32_t> free_handles_;
-  int timelines_ = 0;               // of these requests
-  std::unique_ptr<Tracer> tracer_;  // null: nothing is traced
+  int timelines_ = 0;  // of these requests
+  Tracers tracers_;
   std::unordered_map<RequestId, int32_t> handles_;
   std::vector<Command> taken_;
   std::vector<UpdateBatch> outgoing_;  // by text worker; empty between steps

@@ -3,8 +3,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -28,10 +31,20 @@ Result<std::unique_ptr<Tracer>> Tracer::Begin(const std::string& path, const Tra
                          "); name another file with --trace"),
                   "trace");
   }
-  return std::unique_ptr<Tracer>(new Tracer(file, limits));
+  return std::unique_ptr<Tracer>(new Tracer(file, limits, nullptr));
 }
 
-Tracer::Tracer(std::FILE* file, const TracerLimits& limits) : limits_(limits), file_(file) {
+std::unique_ptr<Tracer> Tracer::InMemory(const TracerLimits& limits) {
+  auto memory = std::make_unique<MemoryFile>();
+  std::FILE* const file = open_memstream(&memory->bytes, &memory->size);
+  CHECK(file != nullptr, "open_memstream fails where memory has run out alone");
+  return std::unique_ptr<Tracer>(new Tracer(file, limits, std::move(memory)));
+}
+
+Tracer::MemoryFile::~MemoryFile() { std::free(bytes); }
+
+Tracer::Tracer(std::FILE* file, const TracerLimits& limits, std::unique_ptr<MemoryFile> memory)
+    : limits_(limits), steps_left_(limits.steps), memory_(std::move(memory)), file_(file) {
   waiting_.reserve(limits_.waiting_events);
   taken_.reserve(limits_.waiting_events);
   constexpr std::string_view kHead =
@@ -40,7 +53,10 @@ Tracer::Tracer(std::FILE* file, const TracerLimits& limits) : limits_(limits), f
   thread_ = std::thread([this] { Run(); });
 }
 
-Tracer::~Tracer() {
+Tracer::~Tracer() { End(); }
+
+void Tracer::End() {
+  if (file_ == nullptr) return;
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -50,6 +66,26 @@ Tracer::~Tracer() {
   if (left_out_ > 0) LogWarning("the trace leaves out ", left_out_, " events, which came too fast");
   std::fputs("\n]\n", file_);
   std::fclose(file_);
+  file_ = nullptr;
+}
+
+std::string Tracer::Text() {
+  End();
+  return {memory_->bytes, memory_->size};
+}
+
+void Tracer::AwaitSteps(double seconds_max) {
+  std::unique_lock lock(mutex_);
+  steps_came_.wait_for(lock, std::chrono::duration<double>(seconds_max),
+                       [this] { return interrupted_ || steps_left_ == 0; });
+}
+
+void Tracer::Interrupt() {
+  {
+    std::lock_guard lock(mutex_);
+    interrupted_ = true;
+  }
+  steps_came_.notify_all();
 }
 
 void Tracer::Step(const StepTrace& step) {
@@ -70,11 +106,13 @@ void Tracer::RequestEnds(RequestId id, int64_t now_us) {
 
 void Tracer::Add(const Event& event) {
   std::lock_guard lock(mutex_);
+  if (stopping_ || steps_left_ == 0) return;
   if (waiting_.size() == limits_.waiting_events) {
     ++left_out_;
-    return;
+  } else {
+    waiting_.push_back(event);
   }
-  waiting_.push_back(event);
+  if (event.kind == Event::Kind::kStep && --steps_left_ == 0) steps_came_.notify_all();
 }
 
 void Tracer::Run() {

@@ -1,7 +1,7 @@
-// Writes what the steps do, and how long requests live, to a file that Perfetto (ui.perfetto.dev)
-// and chrome://tracing show. The step thread gives events, which allocates and waits for nothing; a
-// thread of the tracer's own writes them. Begin and the end of the object are for the owner; Step
-// and the rest for one thread.
+// Writes what the steps do, and how long requests live, in the form that Perfetto (ui.perfetto.dev)
+// and chrome://tracing show, to a file or to memory. The step thread gives events, which allocates
+// and waits for nothing; a thread of the tracer's own writes them. Step and the Request functions
+// are for one thread, the rest is for the owner.
 #pragma once
 
 #include <condition_variable>
@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sluice/request.h"
@@ -31,6 +32,7 @@ struct StepTrace {
 struct TracerLimits {
   size_t waiting_events = 1 << 16;        // more are left out, and the file says how many
   int64_t file_bytes = int64_t{4} << 30;  // then the trace ends
+  int64_t steps = INT64_MAX;              // behind these nothing is noted
 };
 
 class Tracer {
@@ -38,7 +40,9 @@ class Tracer {
   // Makes the file, or empties it. kIo: it cannot be written.
   static Result<std::unique_ptr<Tracer>> Begin(const std::string& path,
                                                const TracerLimits& limits = {});
-  ~Tracer();  // writes what is left, and the end of the file
+  // Traces to memory, which Text gives.
+  static std::unique_ptr<Tracer> InMemory(const TracerLimits& limits);
+  ~Tracer();  // as End
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
@@ -46,6 +50,14 @@ class Tracer {
   void RequestBegins(RequestId id, int64_t submitted_us);
   void RequestDraws(RequestId id, int64_t now_us);  // its first token
   void RequestEnds(RequestId id, int64_t now_us);
+
+  // Waits until TracerLimits::steps have come, `seconds_max` have passed, or somebody interrupts.
+  void AwaitSteps(double seconds_max);
+  void Interrupt();
+  // Writes what is left, and the end of the trace; what comes later is not noted.
+  void End();
+  // What a tracer to memory has written; ends it.
+  std::string Text();
 
  private:
   struct Event {
@@ -56,7 +68,13 @@ class Tracer {
     StepTrace step;
   };
 
-  Tracer(std::FILE* file, const TracerLimits& limits);
+  struct MemoryFile {  // as open_memstream fills it; the bytes stand when the file is closed
+    char* bytes = nullptr;
+    size_t size = 0;
+    ~MemoryFile();
+  };
+
+  Tracer(std::FILE* file, const TracerLimits& limits, std::unique_ptr<MemoryFile> memory);
   void Add(const Event& event);
   void Run();
   // Both are for the writing thread.
@@ -66,16 +84,44 @@ class Tracer {
   const TracerLimits limits_;
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable steps_came_;
   std::vector<Event> waiting_;  // guarded by mutex_; its capacity stays
   int64_t left_out_ = 0;        // guarded by mutex_
   bool stopping_ = false;       // guarded by mutex_
+  bool interrupted_ = false;    // guarded by mutex_
+  int64_t steps_left_;          // guarded by mutex_
 
   // Writing thread, and before and behind it the owner.
-  std::FILE* const file_;
+  const std::unique_ptr<MemoryFile> memory_;  // null: a file
+  std::FILE* file_;                           // null when the trace has ended
   std::vector<Event> taken_;
   int64_t bytes_ = 0;
   bool full_ = false;
   std::thread thread_;
+};
+
+// The tracers of a step loop: one to a file, and one of a profile. For the step thread.
+class Tracers {
+ public:
+  void Add(std::shared_ptr<Tracer> tracer) { tracers_.push_back(std::move(tracer)); }
+  void Remove(const std::shared_ptr<Tracer>& tracer) { std::erase(tracers_, tracer); }
+  bool empty() const { return tracers_.empty(); }
+
+  void Step(const StepTrace& step) {
+    for (const auto& tracer : tracers_) tracer->Step(step);
+  }
+  void RequestBegins(RequestId id, int64_t submitted_us) {
+    for (const auto& tracer : tracers_) tracer->RequestBegins(id, submitted_us);
+  }
+  void RequestDraws(RequestId id, int64_t now_us) {
+    for (const auto& tracer : tracers_) tracer->RequestDraws(id, now_us);
+  }
+  void RequestEnds(RequestId id, int64_t now_us) {
+    for (const auto& tracer : tracers_) tracer->RequestEnds(id, now_us);
+  }
+
+ private:
+  std::vector<std::shared_ptr<Tracer>> tracers_;
 };
 
 }  // namespace sluice::engine

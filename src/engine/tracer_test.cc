@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "base/json.h"
 
@@ -85,6 +86,27 @@ TEST(Tracer, AFileThatCannotBeWrittenIsNamed) {
   const Status status = Tracer::Begin("/nowhere/trace.json").status();
   EXPECT_EQ(status.code(), StatusCode::kIo);
   EXPECT_NE(status.message().find("/nowhere/trace.json"), std::string::npos);
+}
+
+TEST(Tracer, InMemoryEndsBehindItsSteps) {
+  const auto tracer = Tracer::InMemory({.steps = 2});
+  tracer->RequestBegins(3, 50);
+  tracer->Step(Step(1));
+  tracer->Step(Step(2));
+  tracer->AwaitSteps(3600.0);  // both have come
+  tracer->Step(Step(3));
+  const Json json = Json::parse(tracer->Text());
+  ASSERT_EQ(json.size(), 1u + 1 + 2 * 4);
+  EXPECT_EQ(json[6]["args"]["step"], 2);
+}
+
+TEST(Tracer, WhoWaitsForStepsIsInterruptedOrGivesUp) {
+  const auto tracer = Tracer::InMemory({.steps = 1});
+  tracer->AwaitSteps(0.001);
+  std::thread other([&] { tracer->Interrupt(); });
+  tracer->AwaitSteps(3600.0);
+  other.join();
+  EXPECT_EQ(Json::parse(tracer->Text()).size(), 1u);
 }
 
 }  // namespace

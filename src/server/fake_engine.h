@@ -65,7 +65,9 @@ class FakeEngine : public Engine {
   Status Drain(double) override { return OkStatus(); }
   Status Pause() override { return OkStatus(); }
   Status Resume() override { return OkStatus(); }
-  Result<std::string> Admin(const std::string&) override { return std::string("{}"); }
+  Result<std::string> Admin(const std::string& command) override {
+    return on_admin ? on_admin(command) : std::string("{}");
+  }
 
   // One event of the request that was submitted as number `index`.
   void Emit(size_t index, const std::string& text, FinishReason finish = FinishReason::kNone,
@@ -95,6 +97,7 @@ class FakeEngine : public Engine {
   std::function<void(size_t)> on_submit;  // runs within Submit
   // Runs within text work, which the server gives up by `given_up`.
   std::function<void(const std::atomic<bool>& given_up)> on_text;
+  std::function<Result<std::string>(const std::string&)> on_admin;
   EngineHealth health{true, true, ""};
 
  private:

@@ -32,6 +32,12 @@ void Guarded(const std::string& method, Exchange& exchange, Work&& work) {
   }
 }
 
+HttpReply NoAdminReply(const char* what_takes) {
+  return HttpErrorReply(403, StrCat(what_takes,
+                                    " an API key that the key file marks with admin or, where no "
+                                    "key is asked for, a client on the server's machine"));
+}
+
 // To a client, whose request is not at fault for what the server's files or options are.
 Status LoadFailure(const Status& status) {
   switch (status.code()) {
@@ -151,6 +157,7 @@ const Routes::Route Routes::kRoutes[] = {
     {.path = "/models", .method = "GET", .answer = &Routes::ListModels},
     {.path = "/models/load", .method = "POST", .begin = &Routes::OrderModel},
     {.path = "/models/unload", .method = "POST", .begin = &Routes::OrderModel},
+    {.path = "/admin/profile", .method = "POST", .ask = &Routes::Profile},
     {.path = "/tokenize", .method = "POST", .text = &Tokenize},
     {.path = "/detokenize", .method = "POST", .text = &Detokenize},
     {.path = "/tokenizer_info", .method = "GET", .answer = &Routes::Tokenizer},
@@ -329,12 +336,7 @@ bool Routes::LetGo(const Route& route, const std::string& name, const HttpReques
 void Routes::OrderModel(const HttpRequest& request, const ExchangeRef& exchange) {
   const Result<ModelOrder> order = ReadModelOrder(request.path, request.body);
   if (!order.ok()) return exchange->Reply(ErrorReply(order.status()));
-  if (!request.admin) {
-    return exchange->Reply(HttpErrorReply(
-        403,
-        "loading and unloading takes an API key that the key file marks with admin or, where no "
-        "key is asked for, a client on the server's machine"));
-  }
+  if (!request.admin) return exchange->Reply(NoAdminReply("loading and unloading takes"));
   const Result<ModelReport> known = ReportOf(order->name);
   if (!known.ok()) return exchange->Reply(ErrorReply(known.status()));
   const auto answer = [this, name = known->name, exchange](const Status& status) {
@@ -348,6 +350,14 @@ void Routes::OrderModel(const HttpRequest& request, const ExchangeRef& exchange)
   } else {
     models_.Unload(known->name, answer);
   }
+}
+
+void Routes::Profile(const ModelUse& model, const HttpRequest& request,
+                     const ExchangeRef& exchange) {
+  if (!request.admin) return exchange->Reply(NoAdminReply("a profile takes"));
+  Result<std::string> command = ReadProfileCommand(request.body, model->facts);
+  if (!command.ok()) return exchange->Reply(ErrorReply(command.status()));
+  profiles_->Take(model, *std::move(command), exchange);
 }
 
 void Routes::Ended(const ExchangeRecord& record) {

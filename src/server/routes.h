@@ -22,6 +22,7 @@
 #include "server/openai/batches_api.h"
 #include "server/openai/files_api.h"
 #include "server/openai/response_store.h"
+#include "server/profiles.h"
 #include "server/request_log.h"
 #include "server/resumable_streams.h"
 #include "server/running_answers.h"
@@ -102,6 +103,7 @@ class Routes {
   HttpReply FindBatch(const HttpRequest& request) const;
   HttpReply CancelBatch(const HttpRequest& request) const;
   void OrderModel(const HttpRequest& request, const ExchangeRef& exchange);
+  void Profile(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void Resume(const HttpRequest& request, const ExchangeRef& exchange);
   void Generate(const Route& route, const ModelUse& model, const HttpRequest& request,
                 const ExchangeRef& exchange);
@@ -157,6 +159,7 @@ class Routes {
   Deadlines deadlines_;
   ResumableStreams resumable_{&deadlines_};
   const std::shared_ptr<RunningAnswers> running_ = std::make_shared<RunningAnswers>();
+  const std::unique_ptr<Profiles> profiles_ = std::make_unique<Profiles>();
   const std::unique_ptr<FileStore> files_ = std::make_unique<FileStore>();
   // Its threads send requests to all that stands above.
   const std::unique_ptr<Batches> batches_ = std::make_unique<Batches>(

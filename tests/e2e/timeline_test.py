@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 from serving import Serving
@@ -108,6 +109,25 @@ class TraceTest(unittest.TestCase):
         times = [event["ts"] for event in requests]
         self.assertEqual(times, sorted(times))
         self.assertEqual(len({event["id"] for event in requests}), 2)
+
+    def test_a_profile_has_the_steps_that_come_while_it_is_taken(self):
+        with Serving(PROGRAM, "--device", "cpu", model=MODEL) as server:
+            answers = []
+            profile = threading.Thread(target=lambda: answers.append(server.request(
+                "POST", "/admin/profile", {"steps": 4, "seconds": 30},
+                {"Content-Type": "application/json"})))
+            profile.start()
+            while profile.is_alive():
+                server.json("POST", "/v1/completions",
+                            {"prompt": PROMPT, "max_tokens": 5, "ignore_eos": True})
+            profile.join()
+            ((status, _, data),) = answers
+            self.assertEqual(status, 200, data)
+            names = [event["name"] for event in json.loads(data)]
+            self.assertEqual([names.count(name) for name in ("step", "plan", "execute", "emit")],
+                             [4] * 4)
+            status, answer = server.json("POST", "/admin/profile", {"steps": 5000})
+            self.assertEqual((status, answer["error"]["param"]), (400, "steps"))
 
     def test_a_file_that_cannot_be_written_is_told_before_the_model_is_loaded(self):
         done = subprocess.run([PROGRAM, "serve", MODEL, "--port", "0", "--trace", "/nowhere/t.json"],

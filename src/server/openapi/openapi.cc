@@ -518,7 +518,8 @@ std::string OpenApiDocument() {
   std::string paths = Paths(), schemas = kSchemas;
   for (const OpenApiPart& part :
        {AnthropicPart(), LlamaPart(StrCat(SamplingSchema(), kSharedFields, ",@limits_completion@")),
-        OllamaPart(), ResponsesPart(), BatchesPart(), TimelinePart(), ModelsPart()}) {
+        OllamaPart(), ResponsesPart(), BatchesPart(), TimelinePart(), ModelsPart(),
+        ProfilePart()}) {
     paths += StrCat(",", part.paths);
     schemas += StrCat(",", part.schemas);
   }

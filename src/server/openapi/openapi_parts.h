@@ -18,6 +18,7 @@ OpenApiPart ModelsPart();
 // `shared_fields`: properties that its bodies have in common with plain completions.
 OpenApiPart LlamaPart(const std::string& shared_fields);
 OpenApiPart OllamaPart();
+OpenApiPart ProfilePart();
 OpenApiPart ResponsesPart();
 OpenApiPart TimelinePart();
 

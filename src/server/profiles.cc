@@ -1,0 +1,66 @@
+#include "server/profiles.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "server/fields.h"
+#include "server/http/errors.h"
+
+namespace sluice::server {
+
+Result<std::string> ReadProfileCommand(std::string_view body, const ModelFacts& model) {
+  OrderedJson json = OrderedJson::object();
+  if (!body.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(json, ParseBody(body));
+  }
+  Fields fields(json);
+  ReadModel(&fields, model);
+  OrderedJson command{{"command", "profile"}};
+  for (const char* name : {"steps", "seconds"}) {
+    if (const OrderedJson* value = fields.Any(name)) command[name] = *value;
+  }
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  return DumpJson(command);
+}
+
+Profiles::~Profiles() {
+  std::unique_lock lock(mutex_);
+  while (taken_ != nullptr) {  // again and again, since the engine may not have begun with it
+    const auto told = taken_->engine.Admin(R"({"command":"profile_end"})");
+    if (!told.ok()) LogWarning("a profile does not end: ", told.status().message());
+    ended_.wait_for(lock, std::chrono::milliseconds(50));
+  }
+  lock.unlock();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Profiles::Take(const ModelUse& model, std::string command,
+                    std::shared_ptr<Exchange> exchange) {
+  std::lock_guard lock(mutex_);
+  if (taken_ != nullptr) {
+    return exchange->Reply(
+        HttpErrorReply(409, "a profile is being taken; ask again when that has ended"));
+  }
+  if (thread_.joinable()) thread_.join();  // it has nothing left to do
+  taken_ = model;
+  thread_ = std::thread([this, model, command = std::move(command), exchange] {
+    HttpReply reply;
+    try {
+      reply = BodyReply(model->engine.Admin(command));
+    } catch (const std::exception& error) {  // memory has run out
+      LogError("/admin/profile failed: ", error.what());
+      reply = HttpErrorReply(500, "the server failed at this request");
+    }
+    {
+      std::lock_guard done(mutex_);
+      taken_ = nullptr;
+    }
+    ended_.notify_all();
+    exchange->Reply(std::move(reply));
+  });
+}
+
+}  // namespace sluice::server

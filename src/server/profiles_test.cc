@@ -1,0 +1,75 @@
+#include "server/profiles.h"
+
+#include <atomic>
+#include <thread>
+
+#include "server/routes_fixture.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr const char* kAdmin = "Bearer two";
+
+class ProfilesTest : public RoutesTest {
+ protected:
+  void SetUp() override { UseKeys("one\ntwo admin\n"); }
+
+  std::shared_ptr<FakeExchange> Ask(const std::string& body, const std::string& key = kAdmin) {
+    return Send("POST", "/admin/profile", body, key);
+  }
+  static void Await(const FakeExchange& exchange) {
+    while (!exchange.replied) std::this_thread::yield();
+  }
+};
+
+TEST_F(ProfilesTest, HandsTheEngineItsFields) {
+  std::string command;
+  engine_.on_admin = [&](const std::string& text) {
+    command = text;
+    return Result<std::string>("[]");
+  };
+  auto exchange = Ask(R"({"steps":7,"seconds":1.5})");
+  Await(*exchange);
+  EXPECT_EQ(exchange->reply.status, 200);
+  EXPECT_EQ(exchange->reply.body, "[]");
+  EXPECT_EQ(Json::parse(command), (Json{{"command", "profile"}, {"steps", 7}, {"seconds", 1.5}}));
+  Await(*Ask(""));
+  EXPECT_EQ(Json::parse(command), (Json{{"command", "profile"}}));
+}
+
+TEST_F(ProfilesTest, IsForAdminsAndRefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(Ask("{}", "Bearer one")->reply.status, 403);
+  EXPECT_EQ(Ask("{}", "Bearer three")->reply.status, 401);
+  EXPECT_EQ(Ask("[]")->reply.status, 400);
+  EXPECT_EQ(Ask(R"({"step":7})")->param(), "step");
+  EXPECT_EQ(Ask(R"({"model":"another"})")->reply.status, 404);
+  engine_.on_admin = [](const std::string&) {
+    return Result<std::string>(InvalidArgument("steps is 0", "steps"));
+  };
+  auto exchange = Ask(R"({"steps":0})");
+  Await(*exchange);
+  EXPECT_EQ(exchange->param(), "steps");
+}
+
+TEST_F(ProfilesTest, TakesOneAtATimeAndEndsItWithTheServer) {
+  std::atomic<bool> begun = false, end = false;
+  engine_.on_admin = [&](const std::string& text) {
+    if (Json::parse(text).at("command") == "profile_end") {
+      end = true;
+    } else {
+      begun = true;
+      while (!end) std::this_thread::yield();
+    }
+    return Result<std::string>("[]");
+  };
+  const auto first = Ask("{}");
+  while (!begun) std::this_thread::yield();
+  EXPECT_EQ(Ask("{}")->reply.status, 409);
+  EXPECT_FALSE(first->replied);
+  routes_.reset();
+  EXPECT_TRUE(first->replied);
+  EXPECT_EQ(first->reply.body, "[]");
+}
+
+}  // namespace
+}  // namespace sluice::server
