@@ -1,15 +1,18 @@
 #include "cli/models_to_serve.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "cli/cli.h"
 #include "cli/open_engine.h"
 #include "files/model_files.h"
 #include "sluice/model_need.h"
@@ -35,23 +38,100 @@ Result<std::unique_ptr<Engine>> Load(const EngineOptions& options, const std::st
   return engine;
 }
 
-ModelToServe ToServe(const EngineOptions& options, const std::string& trace_file) {
+// One model: its options, and where its table says them.
+struct Told {
+  EngineOptions options;
+  Settings settings;
+};
+
+// An error about an option of the table, with the line that sets it. It has no field then, since
+// the same option may also be set for every model.
+template <class T>
+Result<T> WithSource(Result<T> result, const Settings& settings) {
+  if (result.ok()) return result;
+  const Status& status = result.status();
+  const auto found = settings.find(status.field());
+  if (found == settings.end()) return result;
+  return Status(status.code(), StrCat(status.message(), " (", found->first, " is set by ",
+                                      found->second.source, ")"));
+}
+
+ModelToServe ToServe(const Told& told, const std::string& trace_file) {
   ModelToServe model;
-  model.name = options.served_model_name;
-  model.open = [options, trace_file, traced = std::make_shared<std::atomic<bool>>(false)] {
-    return Load(options, traced->exchange(true) ? "" : trace_file);
+  model.name = told.options.served_model_name;
+  model.open = [told, trace_file, traced = std::make_shared<std::atomic<bool>>(false)] {
+    return WithSource(Load(told.options, traced->exchange(true) ? "" : trace_file), told.settings);
   };
-  model.need = [options]() -> Result<int64_t> {
-    SLUICE_ASSIGN_OR_RETURN(const ModelNeed need, NeedOf(options));
+  model.need = [told]() -> Result<int64_t> {
+    SLUICE_ASSIGN_OR_RETURN(const ModelNeed need, WithSource(NeedOf(told.options), told.settings));
     return need.bytes();
   };
   return model;
+}
+
+const ModelTable* TableOf(const std::string& name, const std::vector<ModelTable>& tables) {
+  const auto found = std::find_if(tables.begin(), tables.end(),
+                                  [&](const ModelTable& table) { return table.name == name; });
+  return found == tables.end() ? nullptr : &*found;
+}
+
+// Gives `told` what the table says beside the model itself, which is known.
+Status TakeTable(const ModelTable& table, Told* told) {
+  told->settings = table.settings;
+  Settings values = table.settings;
+  values.erase("model");
+  CLI::App options;
+  AddEngineOptions(options, &told->options);
+  return ApplySettings(options, &values);
 }
 
 Result<std::string> OwnName(const std::string& model) {
   SLUICE_ASSIGN_OR_RETURN(const std::string path, files::ResolveModel(model));
   SLUICE_ASSIGN_OR_RETURN(const files::ModelFiles files, files::OpenModel(path));
   return files::ModelName(files);
+}
+
+// What `word` names, with the options of its table.
+Result<Told> ToldOf(const std::string& word, const EngineOptions& options,
+                    const std::vector<ModelTable>& tables) {
+  Told told{options, {}};
+  std::string& name = told.options.served_model_name;
+  const ModelTable* table = TableOf(word, tables);
+  if (table == nullptr) {
+    const NamedModel named = ReadNamedModel(word);
+    told.options.model = named.model;
+    if (!named.name.empty()) name = named.name;
+  } else {
+    const auto model = table->settings.find("model");
+    if (model == table->settings.end()) {
+      return InvalidArgument(StrCat(table->source, ": the table of the model ", Quote(word),
+                                    " does not say where it is; write model = there, or ", word,
+                                    "=MODEL on the command line"));
+    }
+    if (model->second.values.size() != 1) {
+      return InvalidArgument(StrCat(model->second.source, ": model takes one value and is given ",
+                                    model->second.values.size()));
+    }
+    told.options.model = model->second.values.front();
+    name = word;
+  }
+  if (name.empty() && !tables.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(name, OwnName(told.options.model));
+  }
+  if (table == nullptr) table = TableOf(name, tables);
+  if (table != nullptr) SLUICE_RETURN_IF_ERROR(TakeTable(*table, &told));
+  return told;
+}
+
+void TellOfUnusedTables(const std::vector<ModelToServe>& models,
+                        const std::vector<ModelTable>& tables) {
+  std::set<std::string> names;
+  for (const ModelToServe& model : models) names.insert(model.name);
+  for (const ModelTable& table : tables) {
+    if (names.contains(table.name)) continue;
+    LogWarning(table.source, ": no model with the name ", Quote(table.name),
+               " is served, so that its table has no effect");
+  }
 }
 
 Status Preload(const std::string& preload, std::vector<ModelToServe>* models) {
@@ -86,7 +166,8 @@ NamedModel ReadNamedModel(const std::string& word) {
 Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& words,
                                                 const EngineOptions& options, bool budgeted,
                                                 const std::string& preload,
-                                                const std::string& trace_file) {
+                                                const std::string& trace_file,
+                                                const std::vector<ModelTable>& tables) {
   const bool several = words.size() > 1;
   if (several && !options.served_model_name.empty()) {
     return InvalidArgument("--served-model-name is for one model; name several as NAME=MODEL",
@@ -97,14 +178,12 @@ Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& 
   }
   std::vector<ModelToServe> models;
   for (const std::string& word : words) {
-    const NamedModel named = ReadNamedModel(word);
-    EngineOptions own = options;
-    own.model = named.model;
-    if (!named.name.empty()) own.served_model_name = named.name;
+    SLUICE_ASSIGN_OR_RETURN(Told told, ToldOf(word, options, tables));
+    EngineOptions& own = told.options;
     // Where one model is loaded at once, it tells its name itself.
     std::unique_ptr<Engine> loaded;
     if (!several && !budgeted && preload == "all") {
-      SLUICE_ASSIGN_OR_RETURN(loaded, Load(own, trace_file));
+      SLUICE_ASSIGN_OR_RETURN(loaded, WithSource(Load(own, trace_file), told.settings));
       own.served_model_name = loaded->Info().model_name;
     } else if (own.served_model_name.empty()) {
       SLUICE_ASSIGN_OR_RETURN(own.served_model_name, OwnName(own.model));
@@ -115,10 +194,11 @@ Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& 
                                     "; give one another, as NAME=MODEL"),
                              "model");
     }
-    models.push_back(ToServe(own, loaded ? "" : trace_file));
+    models.push_back(ToServe(told, loaded ? "" : trace_file));
     models.back().loaded = std::move(loaded);
   }
   SLUICE_RETURN_IF_ERROR(Preload(preload, &models));
+  TellOfUnusedTables(models, tables);
   return models;
 }
 

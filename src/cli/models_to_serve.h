@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/settings.h"
 #include "sluice/options.h"
 #include "sluice/server.h"
 
@@ -17,13 +18,17 @@ struct NamedModel {
 };
 NamedModel ReadNamedModel(const std::string& word);
 
-// Those that `words` name, each opened with `options`. One model that needs no room within a budget
+// Those that `words` name, each opened with `options` and, over them, with those of the table that
+// has its name. A word that is a table's name means the model that the table names. One model that
+// needs no room within a budget
 // (`budgeted`) is loaded here; of several, those of `preload` are to be loaded by the server:
 // "all", "none", or names with commas. `trace_file`: of the steps of the only model; empty: none.
-// Errors are those of Engine::Open, and kInvalidArgument for names that are wrong or there twice.
+// Errors are those of Engine::Open, and kInvalidArgument for names that are wrong or there twice
+// and for values that an option does not take; with file and line where a table is what is wrong.
 Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& words,
                                                 const EngineOptions& options, bool budgeted,
                                                 const std::string& preload,
-                                                const std::string& trace_file);
+                                                const std::string& trace_file,
+                                                const std::vector<ModelTable>& tables);
 
 }  // namespace sluice::cli

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 
 namespace sluice::cli {
 namespace {
@@ -28,11 +29,11 @@ TEST(ModelsToServeTest, ANameStandsBeforeAModel) {
 }
 
 TEST(ModelsToServeTest, OneIsLoadedAtOnceAndSeveralByTheServer) {
-  auto one = ModelsToServe({kTiny}, Options(), false, "all", "");
+  auto one = ModelsToServe({kTiny}, Options(), false, "all", "", {});
   ASSERT_TRUE(one.ok()) << one.status().message();
   EXPECT_NE(one->front().loaded, nullptr);
   EXPECT_EQ(one->front().name, "llama-F32");
-  auto two = ModelsToServe({kTiny, "b=" + kOther}, Options(), false, "b", "");
+  auto two = ModelsToServe({kTiny, "b=" + kOther}, Options(), false, "b", "", {});
   ASSERT_TRUE(two.ok()) << two.status().message();
   EXPECT_EQ(two->at(0).loaded, nullptr);
   EXPECT_FALSE(two->at(0).at_start);
@@ -48,17 +49,70 @@ TEST(ModelsToServeTest, OneIsLoadedAtOnceAndSeveralByTheServer) {
   EXPECT_LE(*need, info.weight_bytes + info.kv_bytes + (64 << 20));
 }
 
+ModelTable Table(const std::string& name, const std::map<std::string, std::string>& values) {
+  ModelTable table{name, "s.toml, line 1", {}};
+  int line = 1;
+  for (const auto& [key, value] : values) {
+    table.settings[key] = {{value}, "s.toml, line " + std::to_string(++line)};
+  }
+  return table;
+}
+
+TEST(ModelsToServeTest, ATableHasOptionsOfItsModelAlone) {
+  EngineOptions options = Options();
+  options.max_model_len = 48;
+  const std::vector<ModelTable> tables = {
+      Table("a", {{"model", kTiny}, {"max-model-len", "32"}, {"prefix-cache", "false"}}),
+      Table("b", {{"max-num-seqs", "3"}}), Table("qwen2-F32", {{"max-num-seqs", "5"}})};
+  auto models = ModelsToServe({"a", "b=" + kTiny, kOther}, options, false, "none", "", tables);
+  ASSERT_TRUE(models.ok()) << models.status().message();
+  const auto info = [&](size_t i) {
+    auto engine = models->at(i).open();
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    return engine.ok() ? (*engine)->Info() : EngineInfo();
+  };
+  EXPECT_EQ(models->at(0).name, "a");
+  EXPECT_EQ(info(0).max_model_len, 32);
+  EXPECT_EQ(info(0).max_num_seqs, 64);
+  EXPECT_EQ(info(1).max_model_len, 48);
+  EXPECT_EQ(info(1).max_num_seqs, 3);
+  EXPECT_EQ(models->at(2).name, "qwen2-F32");
+  EXPECT_EQ(info(2).max_num_seqs, 5);
+  // The need is that of the model's own options, too.
+  const Result<int64_t> few = models->at(1).need(), many = models->at(0).need();
+  ASSERT_TRUE(few.ok() && many.ok());
+  EXPECT_NE(*few, *many);
+}
+
+TEST(ModelsToServeTest, ErrorsOfATableNameItsLine) {
+  const auto message = [](const std::string& word, const ModelTable& table) {
+    return ModelsToServe({word}, Options(), false, "all", "", {table}).status().message();
+  };
+  EXPECT_EQ(message("a", Table("a", {})),
+            "s.toml, line 1: the table of the model \"a\" does not say where it is; write model = "
+            "there, or a=MODEL on the command line");
+  EXPECT_TRUE(message("a=" + kTiny, Table("a", {{"threads", "-1"}}))
+                  .starts_with("s.toml, line 2: threads is \"-1\"; "));
+  EXPECT_TRUE(message("a=" + kTiny, Table("a", {{"kv-memory", "5"}}))
+                  .starts_with("s.toml, line 2: kv-memory is \"5\"; \"5\" has no unit"));
+  // What only the engine finds out is told with the line, too.
+  const std::string unknown = message("a=" + kTiny, Table("a", {{"kv-dtype", "f7"}}));
+  EXPECT_TRUE(unknown.ends_with(" (kv-dtype is set by s.toml, line 2)")) << unknown;
+  const std::string missing = message("a", Table("a", {{"model", "/no/such.gguf"}}));
+  EXPECT_NE(missing.find("/no/such.gguf"), std::string::npos) << missing;
+}
+
 TEST(ModelsToServeTest, WrongNamesAreErrors) {
   const auto field = [](const std::vector<std::string>& words, const std::string& preload,
                         const EngineOptions& options) {
-    return ModelsToServe(words, options, false, preload, "").status().field();
+    return ModelsToServe(words, options, false, preload, "", {}).status().field();
   };
   EXPECT_EQ(field({kTiny, kTiny}, "all", Options()), "model");
   EXPECT_EQ(field({kTiny, "b=" + kTiny}, "c", Options()), "preload");
   EngineOptions named = Options();
   named.served_model_name = "x";
   EXPECT_EQ(field({kTiny, kOther}, "all", named), "served-model-name");
-  EXPECT_EQ(ModelsToServe({kTiny, kOther}, Options(), false, "all", "t.json").status().field(),
+  EXPECT_EQ(ModelsToServe({kTiny, kOther}, Options(), false, "all", "t.json", {}).status().field(),
             "trace");
 }
 

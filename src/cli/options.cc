@@ -4,6 +4,7 @@
 
 #include "base/str_cat.h"
 #include "cli/cli.h"
+#include "cli/settings.h"
 
 namespace sluice::cli {
 namespace {
@@ -60,7 +61,7 @@ void AddEngineOptions(CLI::App& app, EngineOptions* options, std::vector<std::st
           ? app.add_option("model", options->model, kModel)
           : app.add_option("model", *models, StrCat(kModel, "; several are NAME=MODEL each"));
   model->required()->type_name("MODEL");
-  options->ForEach(OptionDeclarer(app, "Engine options"));
+  options->ForEach(OptionDeclarer(app, kEngineGroup));
   app.get_option("--kv-memory")->check(CheckUnit, "SIZE");
   app.get_option(kGraphs)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)

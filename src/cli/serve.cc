@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "base/log_options.h"
@@ -12,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/file_limit.h"
 #include "cli/models_to_serve.h"
+#include "cli/settings.h"
 #include "cli/signals.h"
 #include "sluice/server.h"
 
@@ -97,6 +99,7 @@ struct ServeOptions {
   ServerOptions server;
   LogOptions log;
   std::string trace_file;
+  std::set<std::string> on_line;  // names of the options that stand on the command line
 };
 
 // "a", "b" at https://127.0.0.1:8000, with the API keys of "keys.txt"
@@ -107,7 +110,7 @@ std::string ServingLine(const std::string& names, const ServerOptions& options, 
                     : StrCat(", with the API keys of ", Quote(options.api_key_file)));
 }
 
-Status Serve(const ServeOptions& options) {
+Status Serve(const ServeOptions& options, const std::vector<ModelTable>& tables) {
   SetLogAsAsked(options.log);
   RaiseFileLimit();
   SLUICE_RETURN_IF_ERROR(Server::Check(options.server));
@@ -115,7 +118,7 @@ Status Serve(const ServeOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(
       std::vector<ModelToServe> models,
       ModelsToServe(options.models, options.engine, !options.server.memory_budget.empty(),
-                    options.preload, options.trace_file));
+                    options.preload, options.trace_file, tables));
   std::string names;
   for (const ModelToServe& model : models) {
     names += StrCat(names.empty() ? "" : ", ", Quote(model.name));
@@ -145,7 +148,16 @@ Action SetUpServe(CLI::App& app) {
   AddLogOptions(app, &options->log);
   AddTraceOption(app, &options->trace_file);
   AddEngineOptions(app, &options->engine, &options->models);
-  return [options] { return Serve(*options); };
+  // Before environment and file fill in the others.
+  app.parse_complete_callback([options, &app] { options->on_line = OptionsGiven(app); });
+  return [options, &app]() -> Status {
+    const auto config = app.get_option("--config")->results();
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::vector<ModelTable> tables,
+        ReadModelTables(*app.get_parent(), app, config.empty() ? "" : config.front(),
+                        options->on_line));
+    return Serve(*options, tables);
+  };
 }
 
 }  // namespace sluice::cli

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <set>
 
 #include "base/regular_file.h"
 #include "base/str_cat.h"
@@ -17,6 +16,7 @@ namespace {
 
 constexpr size_t kConfigBytesMax = size_t{1} << 20;
 constexpr std::string_view kPrefix = "SLUICE_";
+constexpr char kServe[] = "serve";  // the one command that takes several models
 
 // Names that are no option: of the cache, of devices, and of the scripts and tests around this
 // program, which hand their environment on.
@@ -55,39 +55,103 @@ std::set<std::string> NamesOf(const CLI::App& command) {
   return names;
 }
 
+// Of those that a model may have for itself; its name is that of its table.
+std::set<std::string> NamesOfEngine(const CLI::App& serve) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : serve.get_options()) {
+    const std::string name = NameOf(*option);
+    if (name == "model" || option->get_group() == kEngineGroup) names.insert(name);
+  }
+  names.erase("served-model-name");
+  return names;
+}
+
+const char* InEnvironment(const std::string& name) {
+  const char* value = std::getenv(VariableOf(name).c_str());
+  return value == nullptr || *value == '\0' ? nullptr : value;
+}
+
 // The checks of one file, of which the first that fails counts.
 class FileReader {
  public:
   FileReader(const CLI::App& app, const CLI::App& command, const std::string& path)
       : path_(path), command_(command.get_name()) {
-    for (const CLI::App* sub : app.get_subcommands({})) names_[sub->get_name()] = NamesOf(*sub);
+    for (const CLI::App* sub : app.get_subcommands({})) {
+      names_[sub->get_name()] = NamesOf(*sub);
+      if (sub->get_name() == kServe) engine_names_ = NamesOfEngine(*sub);
+    }
   }
 
-  Status Read(Settings* settings) {
+  Status Read(Settings* settings, std::vector<ModelTable>* models) {
     auto text = ReadRegularFile(path_, kConfigBytesMax);
     if (!text.ok()) {
       return InvalidArgument(
           StrCat("the file of --config cannot be read: ", text.status().message()));
     }
     SLUICE_ASSIGN_OR_RETURN(const std::vector<TomlEntry> entries, ParseToml(*text, path_));
+    SLUICE_RETURN_IF_ERROR(ReadModels(entries, models));
     for (const bool in_table : {false, true}) {
       std::set<std::string> seen;
       for (const TomlEntry& entry : entries) {
-        if (entry.table.empty() == in_table) continue;
+        if (entry.table.empty() == in_table || entry.table == kModelsTable) continue;
         SLUICE_RETURN_IF_ERROR(Check(entry));
         const std::string name = WithDashes(entry.key);
         if (entry.key.empty() || (in_table && entry.table != command_)) continue;
         if (!seen.insert(name).second) return Wrong(entry, StrCat(name, " stands there twice"));
         if (!names_[command_].contains(name)) continue;
-        (*settings)[name] = {entry.values, StrCat(path_, ", line ", entry.line)};
+        (*settings)[name] = {entry.values, SourceOf(entry)};
       }
     }
+    if (command_ == kServe && !settings->contains("model")) NameModels(*models, settings);
     return OkStatus();
   }
 
  private:
+  std::string SourceOf(const TomlEntry& entry) const {
+    return StrCat(path_, ", line ", entry.line);
+  }
+
+  Status ReadModels(const std::vector<TomlEntry>& entries, std::vector<ModelTable>* models) const {
+    for (const TomlEntry& entry : entries) {
+      if (entry.table != kModelsTable) continue;
+      const std::string name = WithDashes(entry.key);
+      if (entry.model.empty()) {
+        if (name.empty()) continue;
+        return Wrong(entry, StrCat(name,
+                                   " stands in the table of all models, which holds a table "
+                                   "[models.NAME] for each; write it there, or in [serve]"));
+      }
+      auto table = std::find_if(models->begin(), models->end(),
+                                [&](const ModelTable& one) { return one.name == entry.model; });
+      if (table == models->end()) {
+        models->push_back({entry.model, SourceOf(entry), {}});
+        table = models->end() - 1;
+      }
+      if (name.empty()) continue;
+      if (!engine_names_.contains(name)) {
+        return Wrong(entry, StrCat("a model has no option ", name,
+                                   " of its own; see the engine options of sluice serve --help"));
+      }
+      if (table->settings.contains(name)) {
+        return Wrong(entry, StrCat(name, " stands there twice"));
+      }
+      table->settings[name] = {entry.values, SourceOf(entry)};
+    }
+    return OkStatus();
+  }
+
+  static void NameModels(const std::vector<ModelTable>& models, Settings* settings) {
+    Setting names;
+    for (const ModelTable& model : models) {
+      if (!model.settings.contains("model")) continue;
+      names.values.push_back(model.name);
+      if (names.source.empty()) names.source = model.source;
+    }
+    if (!names.values.empty()) (*settings)["model"] = names;
+  }
+
   Status Wrong(const TomlEntry& entry, const std::string& message) const {
-    return InvalidArgument(StrCat(path_, ", line ", entry.line, ": ", message));
+    return InvalidArgument(StrCat(SourceOf(entry), ": ", message));
   }
 
   Status Check(const TomlEntry& entry) const {
@@ -113,6 +177,7 @@ class FileReader {
   const std::string& path_;
   const std::string command_;
   std::map<std::string, std::set<std::string>> names_;  // of options, by command
+  std::set<std::string> engine_names_;                  // of options of one model
 };
 
 // Of what CLI11 throws at a value.
@@ -136,15 +201,39 @@ Result<Settings> ReadSettings(const CLI::App& app, const CLI::App& command,
                               const std::string& config_path) {
   Settings settings;
   if (!config_path.empty()) {
-    SLUICE_RETURN_IF_ERROR(FileReader(app, command, config_path).Read(&settings));
+    std::vector<ModelTable> models;
+    SLUICE_RETURN_IF_ERROR(FileReader(app, command, config_path).Read(&settings, &models));
   }
   for (const std::string& name : NamesOf(command)) {
-    const std::string variable = VariableOf(name);
-    const char* value = std::getenv(variable.c_str());
-    if (value == nullptr || *value == '\0') continue;
-    settings[name] = {{value}, StrCat("the environment variable ", variable)};
+    const char* value = InEnvironment(name);
+    if (value == nullptr) continue;
+    settings[name] = {{value}, StrCat("the environment variable ", VariableOf(name))};
   }
   return settings;
+}
+
+Result<std::vector<ModelTable>> ReadModelTables(const CLI::App& app, const CLI::App& serve,
+                                                const std::string& config_path,
+                                                const std::set<std::string>& given) {
+  std::vector<ModelTable> models;
+  if (config_path.empty()) return models;
+  Settings ignored;
+  SLUICE_RETURN_IF_ERROR(FileReader(app, serve, config_path).Read(&ignored, &models));
+  for (ModelTable& model : models) {
+    // Which models there are is for the words of the command line, so that theirs stays here.
+    std::erase_if(model.settings, [&](const auto& one) {
+      return one.first != "model" && (given.contains(one.first) || InEnvironment(one.first));
+    });
+  }
+  return models;
+}
+
+std::set<std::string> OptionsGiven(const CLI::App& command) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() > 0) names.insert(NameOf(*option));
+  }
+  return names;
 }
 
 Status ApplySettings(CLI::App& command, Settings* settings) {

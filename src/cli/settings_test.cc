@@ -16,7 +16,7 @@ class SettingsTest : public ::testing::Test {
     std::string model, host = "127.0.0.1";
     int port = 8000, queue = 1024;
     bool cache = true;
-    std::vector<std::string> stop;
+    std::vector<std::string> stop, models;
   };
 
   ~SettingsTest() override {
@@ -37,9 +37,12 @@ class SettingsTest : public ::testing::Test {
     CLI::App app("", "sluice");
     for (const char* command : {"serve", "chat"}) {
       CLI::App* sub = app.add_subcommand(command);
-      sub->add_option("model", values_.model);
-      sub->add_option("--max-queue", values_.queue)->check(CLI::Range(1, 4096));
-      sub->add_flag("--prefix-cache,!--no-prefix-cache", values_.cache);
+      if (std::string(command) == "chat") sub->add_option("model", values_.model);
+      if (std::string(command) == "serve") sub->add_option("model", values_.models);
+      sub->add_option("--max-queue", values_.queue)
+          ->check(CLI::Range(1, 4096))
+          ->group(kEngineGroup);
+      sub->add_flag("--prefix-cache,!--no-prefix-cache", values_.cache)->group(kEngineGroup);
       sub->add_option("--stop", values_.stop);
     }
     app.get_subcommand("serve")->add_option("--port", values_.port)->check(CLI::Range(0, 65535));
@@ -47,8 +50,12 @@ class SettingsTest : public ::testing::Test {
     line.insert(line.begin(), name);
     std::reverse(line.begin(), line.end());
     app.parse(line);
+    const std::set<std::string> given = OptionsGiven(*app.get_subcommand(name));
     auto settings = ReadSettings(app, *app.get_subcommand(name), path_);
     if (!settings.ok()) return settings.status();
+    auto models = ReadModelTables(app, *app.get_subcommand("serve"), path_, given);
+    if (!models.ok()) return models.status();
+    models_ = *models;
     unknown_ = UnknownVariables(app);
     Status status = ApplySettings(*app.get_subcommand(name), &*settings);
     settings_ = *settings;
@@ -63,6 +70,7 @@ class SettingsTest : public ::testing::Test {
   std::string path_;
   Values values_;
   Settings settings_;
+  std::vector<ModelTable> models_;
   std::vector<std::string> unknown_;
 };
 
@@ -94,7 +102,7 @@ TEST_F(SettingsTest, OneFileServesEveryCommand) {
       "model = \"m.gguf\"\nport = 1\nmax_queue = 7\n[serve]\nmax-queue = 8\n[chat]\nstop = "
       "[\"a\", \"b,c\"]\n");
   ASSERT_TRUE(Run({}).ok());
-  EXPECT_EQ(values_.model, "m.gguf");
+  EXPECT_EQ(values_.models, (std::vector<std::string>{"m.gguf"}));
   EXPECT_EQ(values_.port, 1);
   EXPECT_EQ(values_.queue, 8);
   ASSERT_TRUE(Run({"other.gguf"}, "chat").ok());
@@ -133,6 +141,59 @@ TEST_F(SettingsTest, ErrorsNameFileAndLine) {
   ends("port = 1979-05-27\n", "line 1: the value of port is neither");
   ends("port = [1, 2]\n", "line 1: port takes one value and is given 2");
   ends("[serve.port]\na = 1\n", "the value of port is neither");
+}
+
+// The tables name the models where nothing else does, in the order of the file.
+TEST_F(SettingsTest, TablesOfModelsNameThem) {
+  const std::string file =
+      "[models.small]\nmodel = \"a.gguf\"\nmax_queue = 7\n[models.named]\nmax-queue = 8\n"
+      "[models.large]\nmodel = \"b.gguf\"\nprefix-cache = false\n[serve]\nmax-queue = 9\n";
+  Write(file);
+  ASSERT_TRUE(Run({}).ok());
+  EXPECT_EQ(values_.models, (std::vector<std::string>{"small", "large"}));
+  EXPECT_EQ(values_.queue, 9);
+  ASSERT_EQ(models_.size(), 3u);
+  EXPECT_EQ(models_[0].name, "small");
+  EXPECT_EQ(models_[0].source, path_ + ", line 1");
+  EXPECT_EQ(models_[0].settings.at("max-queue").values, (std::vector<std::string>{"7"}));
+  EXPECT_EQ(models_[0].settings.at("max-queue").source, path_ + ", line 3");
+  EXPECT_EQ(models_[1].name, "named");
+  EXPECT_EQ(models_[2].settings.at("prefix-cache").values, (std::vector<std::string>{"false"}));
+  ASSERT_TRUE(Run({"large"}).ok());
+  EXPECT_EQ(values_.models, (std::vector<std::string>{"large"}));
+  Write("model = \"m.gguf\"\n" + file);
+  ASSERT_TRUE(Run({}).ok());
+  EXPECT_EQ(values_.models, (std::vector<std::string>{"m.gguf"}));
+}
+
+// What is said of all models there wins over what the file says of one.
+TEST_F(SettingsTest, TheLineAndTheEnvironmentWinOverTablesOfModels) {
+  Write("[models.small]\nmodel = \"a.gguf\"\nmax-queue = 7\nprefix-cache = false\n");
+  ASSERT_TRUE(Run({"--max-queue", "5"}).ok());
+  EXPECT_FALSE(models_[0].settings.contains("max-queue"));
+  EXPECT_TRUE(models_[0].settings.contains("prefix-cache"));
+  Set("SLUICE_PREFIX_CACHE", "true");
+  ASSERT_TRUE(Run({"other"}).ok());
+  EXPECT_TRUE(models_[0].settings.contains("max-queue"));
+  EXPECT_FALSE(models_[0].settings.contains("prefix-cache"));
+  EXPECT_TRUE(models_[0].settings.contains("model"));
+}
+
+TEST_F(SettingsTest, ErrorsOfTablesOfModelsNameFileAndLine) {
+  const auto is = [this](const std::string& file, const std::string& end) {
+    const std::string message = ErrorOf(file);  // which sets path_
+    EXPECT_EQ(message, path_ + end);
+  };
+  is("[models]\nmax-queue = 1\n",
+     ", line 2: max-queue stands in the table of all models, which holds a table [models.NAME] for "
+     "each; write it there, or in [serve]");
+  is("[models.a]\nport = 1\n",
+     ", line 2: a model has no option port of its own; see the engine options of sluice serve "
+     "--help");
+  is("[models.a]\nmax-queue = 1\nmax_queue = 2\n", ", line 3: max-queue stands there twice");
+  is("[models.\"\"]\nmax-queue = 1\n", ", line 1: a model needs a name");
+  is("[models.a]\nmodel = {path = \"x\"}\n",
+     ", line 2: the value of model is neither a text, a number, true, false, nor a list of those");
 }
 
 TEST_F(SettingsTest, ErrorsNameTheVariable) {

@@ -40,16 +40,22 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {}
 
-  Status Read(const toml::table& table, const std::string& name) {
+  Status Read(const toml::table& table, const std::string& name, const std::string& model) {
     for (const auto& [key, node] : table) {
       const std::string text(key.str());
       const toml::table* inner = node.as_table();
       if (inner != nullptr && name.empty()) {
-        entries_.push_back({text, "", {}, LineOf(node)});
-        SLUICE_RETURN_IF_ERROR(Read(*inner, text));
+        entries_.push_back({text, "", "", {}, LineOf(node)});
+        SLUICE_RETURN_IF_ERROR(Read(*inner, text, ""));
         continue;
       }
-      TomlEntry entry{name, text, {}, LineOf(node)};
+      if (inner != nullptr && name == kModelsTable && model.empty()) {
+        if (text.empty()) return Wrong(path_, node.source(), "a model needs a name");
+        entries_.push_back({name, text, "", {}, LineOf(node)});
+        SLUICE_RETURN_IF_ERROR(Read(*inner, name, text));
+        continue;
+      }
+      TomlEntry entry{name, model, text, {}, LineOf(node)};
       SLUICE_RETURN_IF_ERROR(ReadValues(node, &entry));
       entries_.push_back(std::move(entry));
     }
@@ -92,7 +98,7 @@ Result<std::vector<TomlEntry>> ParseToml(const std::string& text, const std::str
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) return Wrong(path, parsed.error().source(), MessageOf(parsed.error()));
   Reader reader(path);
-  SLUICE_RETURN_IF_ERROR(reader.Read(parsed.table(), ""));
+  SLUICE_RETURN_IF_ERROR(reader.Read(parsed.table(), "", ""));
   return reader.Take();
 }
 

@@ -1,4 +1,5 @@
-// A TOML file as options: keys with plain values, at the top and in tables of one level. Pure.
+// A TOML file as options: keys with plain values, at the top, in tables of one level, and in tables
+// [models.NAME]. Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +9,12 @@
 
 namespace sluice::cli {
 
+// The table that holds a table for each model.
+constexpr char kModelsTable[] = "models";
+
 struct TomlEntry {
   std::string table;                // empty: at the top
+  std::string model;                // NAME of [models.NAME], where `table` is kModelsTable
   std::string key;                  // empty: the table itself stands there
   std::vector<std::string> values;  // as a command line would have them; of an array, its items
   int line = 0;
