@@ -2,6 +2,7 @@
 
 #include "backend/cuda/activation/impls.h"
 #include "backend/cuda/attention/impls.h"
+#include "backend/cuda/attention/latent_impls.h"
 #include "backend/cuda/draft_tokens/impls.h"
 #include "backend/cuda/embedding/impls.h"
 #include "backend/cuda/experts/impls.h"
@@ -26,6 +27,7 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterGroupedLinear(table);
   RegisterRopeKv(table);
   RegisterAttention(table);
+  RegisterLatentAttention(table);
   RegisterActivation(table);
   RegisterRecurrent(table);
   RegisterGate(table);

@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(256)
     const SequenceWork work = WorkOf(params, entry);
     const int token = split_token - entry.row;
     const Visible visible = VisibleAt(params, work.at, work.at.Position(token));
-    const int from = visible.first_split(), to = visible.last_split();
+    const int from = visible.first_split(params), to = visible.last_split(params);
     if (from == to) continue;  // already written
     const int64_t first =
         PartialRow(params, entry.slot, token, work.splits, from - work.first_split, head);

@@ -90,30 +90,40 @@ std::string AttentionConfig::ToString() const {
                 streams ? ", streams" : "");
 }
 
+void ShareWork(const AttentionHeads& heads, const AttentionSizes& sizes, int compute_units,
+               AttentionConfig& config) {
+  const int64_t group = heads.q_heads / heads.kv_heads;
+  const int64_t tiles = CeilDiv(sizes.tokens * group, config.rows) + sizes.sequences;
+  const int64_t splits = std::max<int64_t>(
+      CeilDiv(sizes.blocks_max * heads.block_tokens, int64_t{heads.split_tokens}), 1);
+  const int64_t resident =
+      std::min(config.blocks_per_unit, kSharedOfUnit / (config.shared_bytes + kSharedOfBlock));
+  config.thread_blocks = static_cast<unsigned>(
+      std::min(compute_units * std::max<int64_t>(resident, 1), tiles * heads.kv_heads * splits));
+  if (splits <= 1) return;
+  // Query tokens of sequences that may be split.
+  const int64_t tokens = std::min(
+      sizes.tokens, sizes.sequences * std::max<int64_t>(kSplitTilesMax * config.rows / group, 1));
+  const int64_t states = int64_t{heads.q_heads} * heads.parts * 2;
+  const int64_t slot_bytes = (int64_t{heads.q_heads} * heads.values + states) * 4;
+  config.slots_max = std::min(tokens * splits, kScratchMax / slot_bytes);
+  config.partial_bytes = static_cast<size_t>(config.slots_max * heads.q_heads * heads.values * 4);
+  config.state_bytes = static_cast<size_t>(config.slots_max * states * 4);
+  config.combine_blocks = static_cast<unsigned>(
+      std::min(tokens * heads.q_heads * heads.parts, compute_units * kCombineBlocksPerUnit));
+}
+
 AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attention::Desc& desc,
                                    const AttentionSizes& sizes, int compute_units) {
   AttentionConfig config;
   ChooseKernel(products, desc, config);
   if (sizes.tokens == 0 || sizes.sequences == 0) return config;
   ChooseWide(products, desc, sizes, compute_units, config);
-  const int64_t group = desc.q_heads / desc.kv_heads;
-  const int64_t tiles = CeilDiv(sizes.tokens * group, config.rows) + sizes.sequences;
-  const int64_t splits = std::max<int64_t>(
-      CeilDiv(sizes.blocks_max * desc.kv.kernel_block_tokens, int64_t{kSplitTokens}), 1);
-  const int64_t resident =
-      std::min(config.blocks_per_unit, kSharedOfUnit / (config.shared_bytes + kSharedOfBlock));
-  config.thread_blocks = static_cast<unsigned>(
-      std::min(compute_units * std::max<int64_t>(resident, 1), tiles * desc.kv_heads * splits));
-  if (splits <= 1) return config;
-  // Query tokens of sequences that may be split.
-  const int64_t tokens = std::min(
-      sizes.tokens, sizes.sequences * std::max<int64_t>(kSplitTilesMax * config.rows / group, 1));
-  const int64_t slot_bytes = int64_t{desc.q_heads} * (desc.head_dim + 2) * 4;
-  config.slots_max = std::min(tokens * splits, kScratchMax / slot_bytes);
-  config.partial_bytes = static_cast<size_t>(config.slots_max * desc.q_heads * desc.head_dim * 4);
-  config.state_bytes = static_cast<size_t>(config.slots_max * desc.q_heads * 2 * 4);
-  config.combine_blocks =
-      static_cast<unsigned>(std::min(tokens * desc.q_heads, compute_units * kCombineBlocksPerUnit));
+  ShareWork({.q_heads = desc.q_heads,
+             .kv_heads = desc.kv_heads,
+             .values = desc.head_dim,
+             .block_tokens = desc.kv.kernel_block_tokens},
+            sizes, compute_units, config);
   return config;
 }
 

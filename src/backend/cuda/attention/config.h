@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backend/cuda/attention/params.h"
 #include "ops/attention.h"
 
 namespace sluice::cuda {
@@ -35,13 +36,28 @@ struct AttentionConfig {
   unsigned thread_blocks = 0;
   // What a token's heads leave for one split: there is room for so many.
   int64_t slots_max = 0;
-  size_t partial_bytes = 0, state_bytes = 0;  // scratch
-  unsigned combine_blocks = 0;                // of the last launch; 0: there is none
-  bool streams = false;  // long contexts of one token, where the tensors are aligned for it
+  // Scratch; the last: sums that a thread block's registers have no room for.
+  size_t partial_bytes = 0, state_bytes = 0, kept_bytes = 0;
+  unsigned combine_blocks = 0;  // of the last launch; 0: there is none
+  bool streams = false;         // long contexts of one token, where the tensors are aligned for it
   WideConfig wide;
 
   std::string ToString() const;
 };
+
+// What a step's partial results are made of.
+struct AttentionHeads {
+  int q_heads = 0, kv_heads = 0;
+  int values = 0;  // of a head's output
+  int parts = 1;   // that a head is combined in, each with a state of its own
+  int block_tokens = 1;
+  int split_tokens = kSplitTokens;
+};
+
+// Thread blocks and room for partial results, for a kernel whose rows, shared memory and registers
+// `config` has. REQUIRES: there are tokens and sequences.
+void ShareWork(const AttentionHeads& heads, const AttentionSizes& sizes, int compute_units,
+               AttentionConfig& config);
 
 // Matrix kernels exist for heads of 64, 96, 128 and 256 numbers; smaller heads are padded with
 // zeros there. REQUIRES: AttentionSupports(products, desc) is ok.

@@ -8,7 +8,7 @@ namespace sluice::cuda {
 
 // Positions whose partial results are made by themselves and then combined in ascending order. A
 // power of two at absolute positions: a row's bits don't depend on who computes which split.
-inline constexpr int kSplitTokens = 256;
+inline constexpr int kSplitShift = 8, kSplitTokens = 1 << kSplitShift;
 // A sequence of more tiles of query rows fills the device without being split.
 inline constexpr int kSplitTilesMax = 4;
 // Pieces of work wanted for each thread block, so that those that end early take another.
@@ -43,6 +43,7 @@ struct AttentionParams {
   int32_t vector_kv;       // four numbers of K or V can be read at once
   int32_t stream_splits;   // of an item that is streamed, at least; 0: none is
   int32_t activation, kv;  // DType
+  int32_t split_shift = kSplitShift;  // splits are 2^split_shift positions
 };
 
 // The matrix kernels: rows of a tile, threads, and shared memory for heads of `dim` numbers with KV

@@ -74,8 +74,11 @@ SLUICE_BOTH inline SequenceAt LoadSequence(const AttentionParams& p, int index) 
 struct Visible {
   int first, end;
 
+  // Of kSplitTokens positions, and of those that a kernel's parameters name.
   SLUICE_BOTH int first_split() const { return first / kSplitTokens; }
   SLUICE_BOTH int last_split() const { return (end - 1) / kSplitTokens; }
+  SLUICE_BOTH int first_split(const AttentionParams& p) const { return first >> p.split_shift; }
+  SLUICE_BOTH int last_split(const AttentionParams& p) const { return (end - 1) >> p.split_shift; }
 };
 
 SLUICE_BOTH inline Visible VisibleAt(const AttentionParams& p, const SequenceAt& at, int position) {
@@ -102,8 +105,8 @@ SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const SequenceA
   work.many = rows > kSplitTilesMax * p.tile_rows;
   work.tile_rows = work.many && p.wide_rows > 0 ? p.wide_rows : p.tile_rows;
   work.tiles = (rows + work.tile_rows - 1) / work.tile_rows;
-  work.first_split = VisibleAt(p, at, at.Position(0)).first_split();
-  work.splits = VisibleAt(p, at, at.Position(at.tokens - 1)).last_split() - work.first_split + 1;
+  work.first_split = VisibleAt(p, at, at.Position(0)).first_split(p);
+  work.splits = VisibleAt(p, at, at.Position(at.tokens - 1)).last_split(p) - work.first_split + 1;
   return work;
 }
 SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const PlanEntry& entry) {

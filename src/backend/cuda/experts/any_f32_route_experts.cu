@@ -78,19 +78,20 @@ __device__ void RouteToken(const RouteExpertsParams& p, int64_t token, uint32_t*
   constexpr int kEach = kRouteTopKMax / 32;  // choices of a lane: lane, lane + 32
   const float* logits = p.logits + token * p.logits_stride;
   float largest = -INFINITY, sum = 0.0f;
-  for (int e = lane; e < p.experts; e += 32) {
-    const float logit = logits[e];
-    const float score = p.sigmoid != 0 ? 1.0f / (1.0f + expf(-logit)) : logit;
-    const float key = p.bias != nullptr ? score + p.bias[e] : score;
-    ranks[e] = Rank(isnan(key) ? -INFINITY : key);
-    largest = fmaxf(largest, logit);
-  }
-  __syncwarp();
   if (p.sigmoid == 0) {
+    for (int e = lane; e < p.experts; e += 32) largest = fmaxf(largest, logits[e]);
     largest = WarpMax(largest);
     for (int e = lane; e < p.experts; e += 32) sum += expf(logits[e] - largest);
     sum = WarpSum(sum);
   }
+  for (int e = lane; e < p.experts; e += 32) {
+    float score = logits[e];
+    if (p.sigmoid != 0) score = 1.0f / (1.0f + expf(-score));
+    if (p.by_softmax != 0) score = expf(score - largest) / sum;
+    const float key = p.bias != nullptr ? score + p.bias[e] : score;
+    ranks[e] = Rank(isnan(key) ? -INFINITY : key);
+  }
+  __syncwarp();
   uint32_t out = OutsideGroups(p, ranks, ranks + p.experts, lane);
   int taken[kEach] = {};
   for (int i = 0; i < p.top_k; ++i) {

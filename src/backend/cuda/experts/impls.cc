@@ -15,22 +15,16 @@ using ops::CombineExperts;
 using ops::FakeBalanceExperts;
 using ops::GroupExperts;
 using ops::RouteExperts;
+using ops::ScaleExperts;
 
 constexpr KernelByType kCombine =
     SLUICE_KERNEL_BY_TYPE("any_f32_combine_experts", "any_f32_combine_experts");
+constexpr KernelByType kScale =
+    SLUICE_KERNEL_BY_TYPE("any_f32_scale_experts", "any_f32_scale_experts");
 constexpr int64_t kTokensMax = 65535;  // thread blocks in a grid's second dimension
 
 static_assert(kRouteTopKMax == ops::kExpertsPerTokenMax);
 static_assert(ops::kExpertsMax <= 32 * 32, "a lane keeps its experts as the bits of one word");
-
-ops::Support RouteSupports(const RouteExperts::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.scoring == ops::RouterScoring::kSoftmaxBiased) {
-    return ops::Support::No(
-        "models whose router adds a bias to probabilities do not run on CUDA; use --device cpu or "
-        "xpu");
-  }
-  return ops::RefRouteExpertsSupports(desc, facts);
-}
 
 Status RunRoute(device::Stream& stream, const RouteExperts::Desc& desc,
                 const RouteExperts::Args& args) {
@@ -50,7 +44,8 @@ Status RunRoute(device::Stream& stream, const RouteExperts::Desc& desc,
       .groups_kept = desc.groups_kept,
       .scale = desc.scale,
       .sigmoid = desc.scoring == ops::RouterScoring::kSigmoid ? 1u : 0u,
-      .renormalize = desc.renormalize ? 1u : 0u};
+      .renormalize = desc.renormalize ? 1u : 0u,
+      .by_softmax = desc.scoring == ops::RouterScoring::kSoftmaxBiased ? 1u : 0u};
   const LaunchShape shape = {.grid = {BlocksFor(params.tokens, kRouteWarps)},
                              .block = {kRouteWarps * 32},
                              .shared_bytes = kRouteWarps * RouteBytes(desc.experts, desc.groups)};
@@ -92,6 +87,35 @@ Status RunGroup(device::Stream& stream, const GroupExperts::Desc& desc,
   return Launch(stream, {"any_group_experts", "any_group_experts"}, shape, params);
 }
 
+Status RunScale(device::Stream& stream, const ScaleExperts::Desc& desc,
+                const ScaleExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int64_t tokens = args.weights.dims[0];
+  if (tokens > kTokensMax) {
+    return InvalidArgument(StrCat("scale_experts: ", tokens, " tokens are more than ", kTokensMax));
+  }
+  const ScaleExpertsParams params = {.x = args.x.data,
+                                     .weights = args.weights.ptr<float>(),
+                                     .places = args.places.ptr<int32_t>(),
+                                     .x_stride = args.x.strides[0],
+                                     .weights_stride = args.weights.strides[0],
+                                     .places_stride = args.places.strides[0],
+                                     .width = desc.width,
+                                     .top_k = desc.top_k,
+                                     .wide = RowsBeginAt(args.x, 16) ? 1u : 0u};
+  const LaunchShape shape = {
+      .grid = {BlocksFor(desc.width, kScaleThreads * 8), static_cast<unsigned>(tokens)},
+      .block = {kScaleThreads}};
+  SLUICE_RETURN_IF_ERROR(Launch(stream, kScale(desc.activation), shape, params));
+  const ResetWeightsParams reset = {.weights = args.weights.ptr<float>(),
+                                    .weights_stride = args.weights.strides[0],
+                                    .tokens = tokens,
+                                    .top_k = desc.top_k};
+  const LaunchShape choices = {.grid = {BlocksFor(tokens * desc.top_k, kScaleThreads)},
+                               .block = {kScaleThreads}};
+  return Launch(stream, {"any_f32_scale_experts", "any_f32_reset_weights"}, choices, reset);
+}
+
 Status RunCombine(device::Stream& stream, const CombineExperts::Desc& desc,
                   const CombineExperts::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
@@ -126,10 +150,12 @@ Status RunCombine(device::Stream& stream, const CombineExperts::Desc& desc,
 
 void RegisterExperts(ops::OpTable& table) {
   table.Add<RouteExperts>(
-      {"any_f32_route_experts", &RouteSupports, &RunRoute, ops::Arithmetic::kF32});
+      {"any_f32_route_experts", &ops::RefRouteExpertsSupports, &RunRoute, ops::Arithmetic::kF32});
   table.Add<FakeBalanceExperts>(
       {"any_fake_balance_experts", &ops::RefFakeBalanceExpertsSupports, &RunFakeBalance});
   table.Add<GroupExperts>({"any_group_experts", &ops::RefGroupExpertsSupports, &RunGroup});
+  table.Add<ScaleExperts>(
+      {"any_f32_scale_experts", &ops::RefScaleExpertsSupports, &RunScale, ops::Arithmetic::kF32});
   table.Add<CombineExperts>({"any_f32_combine_experts", &ops::RefCombineExpertsSupports,
                              &RunCombine, ops::Arithmetic::kF32});
 }

@@ -18,6 +18,7 @@ struct RouteExpertsParams {
   int32_t experts, top_k, groups, groups_kept;
   float scale;
   uint32_t sigmoid, renormalize;
+  uint32_t by_softmax;  // experts are compared by their softmax, not by the logit
 };
 // Of a token, in shared memory: what experts and groups are compared by.
 constexpr unsigned RouteBytes(int experts, int groups) {
@@ -43,6 +44,23 @@ struct GroupExpertsParams {
   int64_t ids_stride, places_stride;
   int32_t count;  // tokens * top_k
   int32_t experts, top_k;
+};
+
+inline constexpr unsigned kScaleThreads = 128;  // a group of eight numbers each
+
+struct ScaleExpertsParams {
+  void* x;
+  const float* weights;
+  const int32_t* places;
+  int64_t x_stride, weights_stride, places_stride, width;
+  int32_t top_k;
+  uint32_t wide;  // rows of x begin at multiples of 16 bytes
+};
+// Behind it: the weights become one.
+struct ResetWeightsParams {
+  float* weights;
+  int64_t weights_stride, tokens;
+  int32_t top_k;
 };
 
 inline constexpr unsigned kCombineThreads = 128;  // a group of eight numbers each

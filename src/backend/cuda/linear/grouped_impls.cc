@@ -13,7 +13,14 @@ using ops::GroupedLinear;
 using ops::Linear;
 
 constexpr int64_t kRowsMax = int64_t{1} << 30;  // of all experts
-constexpr const char* kNoHeads = "columns of its own for each matrix, as latent attention has them";
+
+// One product of several that differ in their columns.
+template <LinearArithmetic kArithmetic>
+Status MultiplyOne(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
+  SLUICE_ASSIGN_OR_RETURN(LinearCall call,
+                          PlanCall(kArithmetic, FactsOf(stream), desc, args, nullptr));
+  return PutCall(stream, desc, call, nullptr);
+}
 
 Grouping GroupingOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args) {
   return {.experts = desc.experts,
@@ -27,7 +34,6 @@ Grouping GroupingOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& 
 template <LinearArithmetic kArithmetic>
 struct Implementation {
   static ops::Support Supports(const GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
-    if (desc.by_columns) return ops::Support::No(kNoHeads);
     if (desc.experts > ops::kExpertsMax)
       return ops::Support::No(StrCat(desc.experts, " experts; up to ", ops::kExpertsMax));
     if (ops::Support each = SupportsProduct(kArithmetic, desc.each); !each.ok) return each;
@@ -38,6 +44,7 @@ struct Implementation {
                     const GroupedLinear::Args& args) {
     SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
     if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
+    if (desc.by_columns) return GroupedByExpert(stream, desc, args, &MultiplyOne<kArithmetic>);
     const Grouping grouping = GroupingOf(desc, args);
     const Linear::Args each = {
         .x = args.x, .weight = args.weight, .bias = args.bias, .out = args.out};
@@ -68,7 +75,11 @@ struct Implementation {
 
 // Products in F8, for the experts of an F8 checkpoint.
 ops::Support SupportsF8Grouped(const GroupedLinear::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.by_columns) return ops::Support::No(kNoHeads);
+  if (desc.by_columns) {
+    return ops::Support::No(
+        "columns of its own for each matrix, as latent attention has them, which are multiplied in "
+        "16 bits or more");
+  }
   if (desc.experts > kF8ExpertsMax || desc.experts * desc.each.n > kRowsMax) {
     return ops::Support::No(StrCat(desc.experts, " experts of ", desc.each.n, " rows; up to ",
                                    kF8ExpertsMax, " and ", kRowsMax, " rows in all"));

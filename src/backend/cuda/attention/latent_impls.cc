@@ -1,0 +1,152 @@
+#include "backend/cuda/attention/latent_impls.h"
+
+#include <algorithm>
+
+#include "backend/cuda/attention/host_params.h"
+#include "backend/cuda/attention/latent_config.h"
+#include "backend/cuda/attention/latent_params.h"
+#include "backend/cuda/attention/plan.h"
+#include "backend/cuda/launch.h"
+#include "backend/cuda/tensor_map.h"
+#include "ops/latent_attention.h"
+
+namespace sluice::cuda {
+namespace {
+
+using ops::LatentAttention;
+
+// Four numbers of a row can be read at once.
+bool RowsOfFour(const LatentAttention::Desc& desc, const AttentionParams& p) {
+  return desc.key_width % 4 == 0 && p.k_stride % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(p.k) % (4 * Info(desc.kv.dtype).bytes) == 0;
+}
+
+// The kernel that combines partial results sees each part of a head as a head.
+AttentionParams PartsOf(const LatentParams& p) {
+  AttentionParams combined = p.rows;
+  combined.q_heads *= p.parts;
+  combined.head_dim = p.value_width / p.parts;
+  return combined;
+}
+
+// Rows lie where the kernels on warpgroup products read and write them.
+bool RowsAligned(const AttentionParams& p) {
+  const auto begins = [](const void* data) { return reinterpret_cast<uintptr_t>(data); };
+  return p.q_stride % 8 == 0 && begins(p.q) % 16 == 0 && p.k_stride % 8 == 0 &&
+         begins(p.k) % 16 == 0 && p.out_stride % 2 == 0 && begins(p.out) % 4 == 0;
+}
+
+// The rows of a page that the copy engine brings at a time.
+Result<TensorMap> MapPages(const AttentionParams& p) {
+  const auto of = [](auto count) { return static_cast<uint64_t>(count); };
+  const uint64_t row = of(p.head_dim) * 2, rows = of(std::min(p.block_tokens, kMlaBlock));
+  return MapBoxes({.data = p.k,
+                   .number_bytes = 2,
+                   .dims = {of(p.head_dim), of(p.block_tokens), 1, of(p.kernel_blocks)},
+                   .strides = {row, row * of(p.block_tokens), of(p.k_stride) * 2},
+                   .box = {64, static_cast<uint32_t>(rows), 1, 1}});
+}
+
+template <AttentionProducts products>
+Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, const LatentParams& p) {
+  const LaunchShape warp = {.grid = {1}, .block = {kPlanThreads}};
+  SLUICE_RETURN_IF_ERROR(
+      Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p.rows));
+  const LaunchShape shape = {.grid = {config.thread_blocks},
+                             .block = {static_cast<unsigned>(config.threads)},
+                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
+  const KernelId kernel = {config.module, config.function.c_str()};
+  if constexpr (products == AttentionProducts::kF32) {
+    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(const TensorMap map, MapPages(p.rows));
+    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p, map));
+  }
+  const AttentionParams combined = PartsOf(p);
+  const LaunchShape combine = {.grid = {config.combine_blocks},
+                               .block = {static_cast<unsigned>(CombineThreads(combined.head_dim))}};
+  return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine,
+                combined);
+}
+
+template <AttentionProducts products>
+Status Run(device::Stream& stream, const LatentAttention::Desc& desc,
+           const LatentAttention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  constexpr bool kPlain = products == AttentionProducts::kF32;
+  ops::Attention::Args whole = WholeRows(args);
+  whole.out = args.out;
+  LatentParams p = {.rows = ParamsOf(WholeRows(desc), whole),
+                    .value_width = desc.value_width,
+                    .parts = LatentParts(desc.value_width),
+                    .kept = nullptr};
+  p.rows.vector_kv = RowsOfFour(desc, p.rows) ? 1 : 0;
+  p.rows.group = LatentRows(products, desc);
+  if (!kPlain) p.rows.split_shift = kMlaSplitShift;
+  if (!kPlain && !RowsAligned(p.rows)) {
+    return InvalidArgument(
+        "latent_attention: rows of q and blocks of KV must begin at multiples of 8 numbers, rows "
+        "of out at multiples of 2; lay them out so, or force any_f32_latent_attention");
+  }
+  const AttentionConfig config =
+      ConfigureLatent(products, desc, {p.rows.tokens, p.rows.sequences, p.rows.blocks_max},
+                      FactsOf(stream).compute_units);
+  if (config.thread_blocks == 0 || p.rows.kernel_blocks == 0) return OkStatus();
+  p.rows.tile_rows = config.rows;
+  p.rows.thread_blocks = static_cast<int32_t>(config.thread_blocks);
+  p.rows.slots_max = static_cast<int32_t>(config.slots_max);
+  const size_t plan_bytes = PlanBytes(p.rows.sequences);
+  const size_t partial_at = plan_bytes + config.state_bytes;
+  const size_t kept_at = partial_at + config.partial_bytes;
+  SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch, Scratch(stream, kept_at + config.kept_bytes));
+  p.rows.plan = reinterpret_cast<int32_t*>(scratch);
+  p.rows.partial_state = reinterpret_cast<float*>(scratch + plan_bytes);
+  p.rows.partial = reinterpret_cast<float*>(scratch + partial_at);
+  p.kept = reinterpret_cast<float*>(scratch + kept_at);
+  return LaunchKernels<products>(stream, config, p);
+}
+
+template <AttentionProducts products>
+ops::Support Supports(const LatentAttention::Desc& desc, const device::DeviceFacts& facts) {
+  return LatentSupports(products, desc, facts);
+}
+
+// Of the largest call: no size of a step makes it need less.
+template <AttentionProducts products>
+size_t ScratchBytes(const LatentAttention::Desc& desc, const ops::StepLimits& limits,
+                    const device::DeviceFacts& facts) {
+  const int64_t blocks = CeilDiv(limits.positions, desc.kv.kernel_block_tokens);
+  const AttentionConfig config = ConfigureLatent(
+      products, desc, {limits.tokens, limits.sequences, blocks}, facts.compute_units);
+  return PlanBytes(limits.sequences) + config.state_bytes + config.partial_bytes +
+         config.kept_bytes;
+}
+
+// Rows in F32 can't be multiplied otherwise.
+std::string_view SlowIn16Bits(const LatentAttention::Desc& desc) {
+  return desc.activation == DType::kF32 ? "" : "it multiplies without matrix instructions";
+}
+
+}  // namespace
+
+void RegisterLatentAttention(ops::OpTable& table) {
+  using enum AttentionProducts;
+  table.Add<LatentAttention>({.name = "sm90_bf16_latent_attention",
+                              .supports = &Supports<kBF16>,
+                              .run = &Run<kBF16>,
+                              .arithmetic = ops::Arithmetic::kBf16,
+                              .scratch_bytes = &ScratchBytes<kBF16>});
+  table.Add<LatentAttention>({.name = "sm90_f16_latent_attention",
+                              .supports = &Supports<kF16>,
+                              .run = &Run<kF16>,
+                              .arithmetic = ops::Arithmetic::kF16,
+                              .scratch_bytes = &ScratchBytes<kF16>});
+  table.Add<LatentAttention>({.name = "any_f32_latent_attention",
+                              .supports = &Supports<kF32>,
+                              .run = &Run<kF32>,
+                              .arithmetic = ops::Arithmetic::kF32,
+                              .slow = &SlowIn16Bits,
+                              .scratch_bytes = &ScratchBytes<kF32>});
+}
+
+}  // namespace sluice::cuda

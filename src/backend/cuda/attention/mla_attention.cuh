@@ -1,0 +1,54 @@
+// The latent attention kernel of mla_shared.cuh.
+#pragma once
+
+#include "backend/cuda/attention/mla_consumer.cuh"
+#include "backend/cuda/simt/dependence.cuh"
+
+namespace sluice::cuda {
+
+__device__ inline void MakeMlaBarriers(MlaShared& shared) {
+  constexpr int kWarps = 8;  // that free what they have read
+  for (int i = 0; i < kMlaSlots; ++i) {
+    InitBarrier(SharedAddress(&shared.full[i]), 1);
+    InitBarrier(SharedAddress(&shared.free[i]), kWarps);
+  }
+  InitBarrier(SharedAddress(&shared.weights_full), 128);
+  InitBarrier(SharedAddress(&shared.weights_free), 128);
+  PublishBarriers();
+}
+
+template <class T>
+__device__ void RunMlaAttention(const LatentParams& p, const TensorMap& map) {
+  extern __shared__ __align__(1024) char memory[];
+  MlaShared& shared = *reinterpret_cast<MlaShared*>(memory);
+  if (SharedAddress(memory) % 1024 != 0) __trap();
+  if (threadIdx.x == 0) MakeMlaBarriers(shared);
+  WaitForInputs();
+  __syncthreads();
+  Worklist work(p.rows, shared.items);
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    MlaProducer producer = {p.rows, map, shared};
+    while (const Tile* const tile = work.Next(p.rows)) {
+      if (threadIdx.x < 32) producer.Bring(*tile);
+    }
+  } else if (threadIdx.x < 256) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    MlaScorer<T> scorer(p, shared);
+    while (const Tile* const tile = work.Next(p.rows)) scorer.Run(*tile);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    MlaFollower<T> follower(p, shared);
+    while (const Tile* const tile = work.Next(p.rows)) follower.Run(*tile);
+  }
+}
+
+}  // namespace sluice::cuda
+
+// Defines kernel `name`.
+#define SLUICE_MLA_ATTENTION(name, T)                                 \
+  extern "C" __global__ void __launch_bounds__(384, 1)                \
+      name(const __grid_constant__ sluice::cuda::LatentParams params, \
+           const __grid_constant__ sluice::cuda::TensorMap map) {     \
+    sluice::cuda::RunMlaAttention<T>(params, map);                    \
+  }
