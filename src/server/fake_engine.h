@@ -65,7 +65,10 @@ class FakeEngine : public Engine {
   Status Drain(double) override { return OkStatus(); }
   Status Pause() override { return OkStatus(); }
   Status Resume() override { return OkStatus(); }
-  Result<std::string> Admin(const std::string&) override { return std::string("{}"); }
+  Result<std::string> Admin(const std::string& command) override {
+    admin_commands.push_back(command);
+    return admin_answer;
+  }
 
   // One event of the request that was submitted as number `index`.
   void Emit(size_t index, const std::string& text, FinishReason finish = FinishReason::kNone,
@@ -87,6 +90,8 @@ class FakeEngine : public Engine {
   std::vector<Submitted> submitted;
   std::vector<RequestId> cancelled, thought;
   std::atomic<size_t> cancels = 0;  // of `cancelled`, for those that wait for another thread's
+  std::vector<std::string> admin_commands;
+  Result<std::string> admin_answer = std::string("{}");
   TokenizerInfo tokenizer;
   Status submit_status;
   int max_model_len = 64;
