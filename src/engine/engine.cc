@@ -18,6 +18,7 @@
 #include "base/visible.h"
 #include "engine/beam_request.h"
 #include "engine/drafter.h"
+#include "engine/expert_report.h"
 #include "engine/grammar_workers.h"
 #include "engine/health.h"
 #include "engine/hold_to_calls.h"
@@ -515,8 +516,10 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
       return Status(StatusCode::kUnavailable, "the engine has stopped");
     return std::string("{\"ok\":true}");
   }
+  if (name == "\"experts\"") return AnswerExperts(*loop_, *runner_, command);
   return InvalidArgument(
-      "command must be pause, resume, cache_flush, profile, profile_end or trace", "command");
+      "command must be pause, resume, cache_flush, profile, profile_end, trace or experts",
+      "command");
 }
 
 }  // namespace

@@ -6,7 +6,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
+#include <vector>
 
 #include "engine/drafter.h"
 
@@ -147,6 +150,22 @@ struct Metrics::Families : Labelled {
   Counter& eager_tables = Fallback("place_tokens", "more block ids than a graph holds");
   Counter& late_masks = New(BuildCounter, "sluice_late_masks_total",
                             "Rows whose mask was not ready in time, to be computed again");
+  // Of a model with experts; made when the first loads are told.
+  std::vector<Gauge*> expert_load, expert_imbalance;
+  Counter* expert_choices = nullptr;
+  uint64_t expert_takes = 0;
+  void MakeExperts(const experts::Loads& loads) {
+    auto& load = NewFamily(BuildGauge, "sluice_expert_load",
+                           "Tokens that an expert was given lately, in all layers");
+    for (int e = 0; e < loads.experts(); ++e)
+      expert_load.push_back(&load.Add(With({{"expert", std::to_string(e)}})));
+    auto& imbalance = NewFamily(BuildGauge, "sluice_expert_imbalance",
+                                "Load of a layer's busiest expert over the mean of all");
+    for (const int layer : loads.layers())
+      expert_imbalance.push_back(&imbalance.Add(With({{"layer", std::to_string(layer)}})));
+    expert_choices = &New(BuildCounter, "sluice_expert_choices_total",
+                          "Experts that tokens were given, over all tokens and layers");
+  }
   Histogram& plan = NewPhase("plan");
   Histogram& prepare = NewPhase("prepare");
   Histogram& execute = NewPhase("execute");
@@ -198,6 +217,21 @@ void Metrics::SetDrafting(const DraftingTotals& totals) {
   Raise(families_->draft_lengths, totals.lengths);
   const double missing = totals.seconds - families_->drafting.Value();
   if (missing > 0) families_->drafting.Increment(missing);
+}
+
+void Metrics::SetExperts(const experts::Loads* loads) {
+  Families& f = *families_;
+  if (loads == nullptr || loads->takes() == f.expert_takes) return;
+  f.expert_takes = loads->takes();
+  if (f.expert_choices == nullptr) f.MakeExperts(*loads);
+  std::vector<double> sums(f.expert_load.size());
+  for (size_t i = 0; i < f.expert_imbalance.size(); ++i) {
+    const auto layer = loads->Of(static_cast<int>(i));
+    f.expert_imbalance[i]->Set(experts::Imbalance(layer));
+    std::transform(sums.begin(), sums.end(), layer.begin(), sums.begin(), std::plus<>());
+  }
+  for (size_t e = 0; e < sums.size(); ++e) f.expert_load[e]->Set(sums[e]);
+  Raise(*f.expert_choices, loads->choices());
 }
 
 void Metrics::CountFallback(const std::string& op, const std::string& reason) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "exec/step_runner.h"
+#include "experts/loads.h"
 #include "schedule/scheduler.h"
 
 namespace sluice::engine {
@@ -32,6 +33,8 @@ class Metrics {
 
   void SetGauges(const schedule::SchedulerStats& stats);
   void SetDrafting(const DraftingTotals& totals);
+  // Null: the model has no experts. Not costly where nothing was taken since the last call.
+  void SetExperts(const experts::Loads* loads);
   void ObserveStep(const StepTimes& times);
   // An implementation of an op that would have been better declined.
   void CountFallback(const std::string& op, const std::string& reason);

@@ -488,6 +488,7 @@ void StepLoop::Publish() {
   if (head_drafts_ != nullptr) drafting = head_drafts_->totals();
   drafting.seconds += totals_.drafting_s;
   metrics_.SetDrafting(drafting);
+  metrics_.SetExperts(runner_.ExpertLoads());
 }
 
 void StepLoop::Start(TextWorkers* workers) {

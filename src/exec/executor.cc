@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -100,7 +101,14 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
   context.workspace = workspace_.view();
   context.kv = kv_;
   context.attention_plans = attention_plans_;
+  if (expert_counter_) context.expert_counts = expert_counter_->counts();
   return context;
+}
+
+// With a step on the stream its counts come soon, and a look at the device would wait for it.
+Status Executor::ReadExpertLoads() {
+  if (expert_counter_ == nullptr || !unfinished_.empty()) return OkStatus();
+  return expert_counter_->ReadNow(*stream_, NowMicros());
 }
 
 Result<SinkObserver*> Executor::Observe(batch::KvSink* sink) {
@@ -249,6 +257,9 @@ Status Executor::EnqueueSampling(Flight* flight) {
   }
   if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
   flight->costs.sample += NowMicros() - start;
+  if (expert_counter_) {
+    SLUICE_ASSIGN_OR_RETURN(flight->counts_experts, expert_counter_->Fetch(*stream_, start));
+  }
   SLUICE_RETURN_IF_ERROR(flight->marks.End(*stream_));
   return stream_->Record(*flight->done);
 }
@@ -306,6 +317,7 @@ void Executor::Reclaim(Flight* flight, bool failed) {
 // What is on the stream already reads the batch.
 Status Executor::Abandon(Flight* flight, const Status& status) {
   TellStepBefore(nullptr, status);
+  EndCounting(flight, false);
   failed_step_ = flight->batch.plan.step;
   if (flight->sink != nullptr) flight->sink->Abort();
   Reclaim(flight, /*failed=*/true);
@@ -338,11 +350,16 @@ Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
   return status;
 }
 
+void Executor::EndCounting(Flight* flight, bool ok) {
+  if (std::exchange(flight->counts_experts, false)) expert_counter_->Fetched(ok, NowMicros());
+}
+
 // A step that was not sampled has not told its end on the stream.
 Status Executor::Land(Flight* flight) {
   Status status = flight->waits ? stream_->Synchronize() : flight->done->Synchronize();
   if (!flight->status.ok()) status = flight->status;
   if (timer_) timer_->Finished(status.ok(), &flight->marks);
+  EndCounting(flight, status.ok());
   unfinished_.erase(std::find(unfinished_.begin(), unfinished_.end(), flight));
   idle_.push_back(flight);
   return status;
@@ -451,6 +468,7 @@ Status Executor::WarmUp() {
     first += tokens;
   }
   if (timer_) timer_->Restart();
+  if (expert_counter_ && status.ok()) status = expert_counter_->Restart(*stream_);
   warm_up_ = stream_->counts();
   builder_->ForgetAll();
   last_step_ = failed_step_ = 0;

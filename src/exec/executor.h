@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/draft_model_proposer.h"
+#include "exec/expert_counter.h"
 #include "exec/graph_runner.h"
 #include "exec/input_builder.h"
 #include "exec/sink_observer.h"
@@ -90,6 +91,10 @@ class Executor : public StepRunner {
   const RunnerInfo& Info() const override { return info_; }
   RunnerTotals Totals() const override;
   uint64_t WeightsVersion() const override { return model_.parameters().version(); }
+  const experts::Loads* ExpertLoads() const override {
+    return expert_counter_ ? &expert_counter_->loads() : nullptr;
+  }
+  Status ReadExpertLoads() override;
   Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override;
 
   // Runs the smallest steps through and forgets them, so that what a device does at first use
@@ -121,7 +126,8 @@ class Executor : public StepRunner {
     std::unique_ptr<device::Event> modelled;  // recorded where rows wait for masks
     std::unique_ptr<device::Event> done;
     StepTimer::Marks marks;
-    Status status;  // of what came before it
+    bool counts_experts = false;  // ExpertCounter::Fetch was called for it
+    Status status;                // of what came before it
 
    private:
     Executor& executor_;
@@ -149,6 +155,8 @@ class Executor : public StepRunner {
   void Drop(Flight* flight);
   // Waits for the oldest step, and takes it off the list of the unfinished ones.
   Status Land(Flight* flight);
+  // The counts that the step brings, if it does, have come or are lost.
+  void EndCounting(Flight* flight, bool ok);
   // The steps launched behind `step` fail for `why`.
   void FailBehind(uint64_t step, const Status& why);
   // Takes back what a step held; what a failed one told is to be told again.
@@ -237,8 +245,9 @@ class Executor : public StepRunner {
   uint64_t eager_tables_ = 0;
   int64_t drafting_us_ = 0;
 
-  std::unique_ptr<StepTimer> timer_;  // null: off
-  device::SubmitCounts warm_up_;      // what it submitted
+  std::unique_ptr<ExpertCounter> expert_counter_;  // null: the model has no experts
+  std::unique_ptr<StepTimer> timer_;               // null: off
+  device::SubmitCounts warm_up_;                   // what it submitted
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> idle_, unfinished_;  // oldest first
   uint64_t last_step_ = 0;                  // launched

@@ -38,6 +38,8 @@ class LocalRunner : public StepRunner {
   const RunnerInfo& Info() const override { return info_; }
   RunnerTotals Totals() const override { return executor_->Totals(); }
   uint64_t WeightsVersion() const override { return executor_->WeightsVersion(); }
+  const experts::Loads* ExpertLoads() const override { return executor_->ExpertLoads(); }
+  Status ReadExpertLoads() override { return executor_->ReadExpertLoads(); }
   Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override {
     return executor_->Launch(plan, sink);
   }

@@ -218,7 +218,7 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
   if (draft.config() != nullptr)
     workspace = std::max(workspace, model::WorkspaceBytes(*draft.config(), draft.options));
   return head + DraftBytes(draft, options, max_num_seqs) + workspace +
-         LogitsBytes(config, options) +
+         ExpertCounter::DeviceBytes(config) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config() != nullptr,
                                       draft.drawn > 0))
@@ -266,6 +266,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
     executor->kv_.push_back(LayerView(store, layer));
   }
   SLUICE_RETURN_IF_ERROR(executor->MakeVectors(max_num_seqs));
+  SLUICE_ASSIGN_OR_RETURN(executor->expert_counter_, ExpertCounter::Make(device, model.config()));
   SLUICE_RETURN_IF_ERROR(executor->MakeProposer(wanted));
   if (executor->proposer_) executor->sampler_->VerifyAgainst(executor->proposer_->proposals());
   if (wanted.time_steps) {
@@ -281,7 +282,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .max_model_len = static_cast<int>(limits.positions),
                      .max_logits_rows = static_cast<int>(limits.logits_rows),
                      .vocab_size = model.vocab_size(),
-                     .counted_slots = executor->sampler_->counted_slots()};
+                     .counted_slots = executor->sampler_->counted_slots(),
+                     .expert_groups = model.config().experts.groups};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
   SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));

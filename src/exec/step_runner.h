@@ -17,6 +17,7 @@
 #include "batch/mask_set.h"
 #include "batch/plan.h"
 #include "batch/result.h"
+#include "experts/loads.h"
 #include "sluice/status.h"
 
 namespace sluice::exec {
@@ -92,6 +93,7 @@ struct RunnerInfo {
   int max_logits_rows = 0;  // of a step
   int vocab_size = 0;       // of a row
   int counted_slots = 0;    // slots below this may have steps with penalties in flight at once
+  int expert_groups = 1;    // of each layer's experts, as the router has them
   int depth = 1;            // steps that may be unfinished at once
   // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp",
   // "model" and "eagle3" the runner makes them.
@@ -132,6 +134,11 @@ class StepRunner {
   // Of the weights that the next step computes with: it rises with each update, and what older ones
   // left in the KV cache is of no use to prompts from then on.
   virtual uint64_t WeightsVersion() const = 0;
+  // How the model's experts are loaded, as of a step of some tenths of a second ago at most; null:
+  // it has none.
+  virtual const experts::Loads* ExpertLoads() const { return nullptr; }
+  // Brings ExpertLoads() up to the last step, unless a step is unfinished.
+  virtual Status ReadExpertLoads() { return OkStatus(); }
   // Puts the step behind those that were launched before: block copies, the model, and sampling
   // where no row waits for a mask. Takes the content of *plan and leaves the buffers of an earlier
   // one in it. `sink` may be null and must outlive the step. kInvalidArgument names what is wrong

@@ -77,6 +77,9 @@ struct ForwardContext {
   std::span<const ops::PagedKv> kv;  // by layer
   // By group, I32: memory for Attention::Args::plan of the most sequences; may be empty.
   std::span<const ops::Tensor> attention_plans;
+  // I32 [layers with experts, experts]: grows by the choices of each layer's tokens, modulo 2^32;
+  // empty: nobody counts them.
+  ops::Tensor expert_counts = {};
   LayerObserver* observer = nullptr;  // may be null
 };
 

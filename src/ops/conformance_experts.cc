@@ -92,9 +92,16 @@ ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNois
       Array::Ints({tokens, c.desc.top_k}, AnyChoice(noise, tokens, c.desc.experts, c.desc.top_k)));
   const size_t starts = c.Add(Numbers({c.desc.experts + 1}));
   const size_t token = c.Add(Numbers({places})), place = c.Add(Numbers({tokens, c.desc.top_k}));
+  const size_t counts = c.Add(Numbers({c.desc.experts}));
+  const size_t counted =
+      c.Add(Array::Ints({1}, {static_cast<int32_t>(noise.Below(static_cast<int>(tokens) + 1))}));
+  const bool counts_some = number % 3 != 0, pads = number % 3 == 2;
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GroupExperts::Args> {
-    return GroupExperts::Args{
+    GroupExperts::Args args{
         .ids = t[ids], .starts = t[starts], .tokens = t[token], .places = t[place]};
+    if (counts_some) args.counts = t[counts];
+    if (pads) args.counted = t[counted];
+    return args;
   };
   return c;
 }

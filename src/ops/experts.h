@@ -65,6 +65,10 @@ struct GroupExperts {
     Tensor starts;  // I32 [experts + 1]: the places of expert e are [starts[e], starts[e + 1])
     Tensor tokens;  // I32 [tokens * top_k]: by place, whose it is
     Tensor places;  // I32 [tokens, top_k]: by token and choice, where it is
+    // I32 [experts] or empty: counts[e] grows by the choices of expert e, modulo 2^32.
+    Tensor counts = {};
+    // I32 [1] or empty: tokens from this one on are padding, which counts leave out.
+    Tensor counted = {};
   };
 };
 

@@ -136,8 +136,13 @@ Status RefGroupExperts(device::Stream&, const GroupExperts::Desc& desc,
   const auto id = [&](int64_t t, int i) {
     return args.ids.ptr<int32_t>()[t * args.ids.strides[0] + i];
   };
+  const int64_t counted = args.counted.empty() ? args.ids.dims[0] : *args.counted.ptr<int32_t>();
+  uint32_t* const counts = args.counts.ptr<uint32_t>();
   for (int64_t t = 0; t < args.ids.dims[0]; ++t) {
-    for (int i = 0; i < desc.top_k; ++i) ++next[id(t, i)];
+    for (int i = 0; i < desc.top_k; ++i) {
+      ++next[id(t, i)];
+      if (counts != nullptr && t < counted) ++counts[id(t, i)];
+    }
   }
   starts[0] = 0;
   for (int e = 0; e < desc.experts; ++e) {

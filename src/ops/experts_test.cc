@@ -142,6 +142,26 @@ TEST_P(ExpertsTest, TokensStandByExpertInTheirOrder) {
   EXPECT_EQ(places, Array::Ints({3, 2}, {3, 0, 1, 4, 5, 2}));
 }
 
+TEST_P(ExpertsTest, CountsGrowByTheChoicesOfTokensThatAreNoPadding) {
+  Array ids = Array::Ints({3, 2}, {3, 0, 1, 3, 3, 1});
+  Array starts(DType::kI32, {5}), tokens(DType::kI32, {6}), places(DType::kI32, {3, 2});
+  Array counts = Array::Ints({10, 20, 30, -1}), counted = Array::Ints({2});
+  GroupExperts::Args args = {.ids = ids.tensor(),
+                             .starts = starts.tensor(),
+                             .tokens = tokens.tensor(),
+                             .places = places.tensor(),
+                             .counts = counts.tensor(),
+                             .counted = counted.tensor()};
+  ASSERT_TRUE(Run<GroupExperts>({.experts = 4, .top_k = 2}, args).ok());
+  EXPECT_EQ(counts, Array::Ints({11, 21, 30, 1}));  // the last has passed 2^32
+  EXPECT_EQ(starts, Array::Ints({0, 1, 3, 3, 6}));  // padding has its places
+  args.counted = {};
+  ASSERT_TRUE(Run<GroupExperts>({.experts = 4, .top_k = 2}, args).ok());
+  EXPECT_EQ(counts, Array::Ints({12, 23, 30, 4}));
+  args.counts = starts.tensor();
+  EXPECT_THAT(Run<GroupExperts>({.experts = 4, .top_k = 2}, args).message(), HasSubstr("counts"));
+}
+
 TEST_P(ExpertsTest, WhatExpertsGiveIsAddedInTheOrderOfTheChoices) {
   // In another order the large numbers would not cancel.
   Array y = Array::Floats(DType::kF32, {3, 2}, {1, 0, 1e8f, 7, -1e8f, 100});

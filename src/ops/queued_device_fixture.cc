@@ -93,7 +93,7 @@ TensorList TensorsOf(const RouteExperts::Args& a) {
 }
 TensorList TensorsOf(const FakeBalanceExperts::Args& a) { return {&a.ids, &a.weights}; }
 TensorList TensorsOf(const GroupExperts::Args& a) {
-  return {&a.ids, &a.starts, &a.tokens, &a.places};
+  return {&a.ids, &a.starts, &a.tokens, &a.places, &a.counts, &a.counted};
 }
 TensorList TensorsOf(const GroupedLinear::Args& a) {
   return {&a.x, &a.tokens, &a.starts, &a.weight->data, &a.bias, &a.out};

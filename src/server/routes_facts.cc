@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/str_cat.h"
+#include "server/experts_api.h"
 #include "server/http/errors.h"
 #include "server/http/target.h"
 #include "server/llama/llama_api.h"
@@ -59,6 +60,22 @@ HttpReply Routes::FindModel(const HttpRequest& request) const {
       ReportOf(Unescaped(request.path.substr(std::string_view(kModelPrefix).size())));
   if (!report.ok()) return ErrorReply(report.status());
   return JsonReply(ModelJson(*report, started_));
+}
+
+HttpReply Routes::ShowExperts(const HttpRequest& request) const {
+  if (!request.admin) {
+    return HttpErrorReply(
+        403,
+        "/admin/experts takes an API key that the key file marks with admin or, where no key is "
+        "asked for, a client on the server's machine");
+  }
+  const Result<std::string> command = ReadExpertsQuery(request.query);
+  if (!command.ok()) return ErrorReply(command.status());
+  const Result<std::string> name = models_.Resolve(QueryValue(request.query, "model"));
+  if (!name.ok()) return ErrorReply(name.status());
+  const Result<ModelUse> model = models_.Find(*name);
+  if (!model.ok()) return ErrorReply(model.status());
+  return BodyReply((*model)->engine.Admin(*command));
 }
 
 HttpReply Routes::FindResponse(const HttpRequest& request) const {

@@ -1,5 +1,7 @@
 #include "model/layers/expert_mlp.h"
 
+#include <algorithm>
+
 #include "base/str_cat.h"
 #include "model/layers/decoder_params.h"
 #include "model/layers/mlp.h"
@@ -28,6 +30,11 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   const DType activation = binder.options.activation;
   ExpertMlp mlp;
   const std::string prefix = StrCat("layers.", layer, ".experts.");
+  if (layer < config.num_layers) {
+    mlp.counts_row_ = static_cast<int>(
+        std::count_if(config.layers.begin(), config.layers.begin() + layer,
+                      [](const files::LayerConfig& other) { return other.experts; }));
+  }
   mlp.router_ = FusedLinear::Make(binder, prefix + "router");
   mlp.gate_up_ = MatricesOf(binder, prefix + "gate_up");
   mlp.down_ = MatricesOf(binder, prefix + "down");
@@ -98,8 +105,25 @@ Status ExpertMlp::Multiply(device::Stream& stream, const Matrices& matrices, con
   return OkStatus();
 }
 
-Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch&, const Activations& a,
-                             const ops::Tensor& residual, const ops::Tensor& out) const {
+Status ExpertMlp::Group(ForwardContext& context, const DeviceBatch& batch,
+                        const Activations& a) const {
+  ops::GroupExperts::Args args{.ids = a.expert_ids,
+                               .starts = a.expert_starts,
+                               .tokens = a.expert_tokens,
+                               .places = a.expert_places};
+  if (!context.expert_counts.empty() && counts_row_ >= 0) {
+    args.counts = context.expert_counts.Rows(counts_row_, 1);
+    args.counts.rank = 1;
+    args.counts.dims[0] = args.counts.dims[1];
+    args.counts.strides[0] = 1;
+    args.counted = batch.query_start.Rows(batch.sequences(), 1);
+  }
+  return group_(*context.stream, args);
+}
+
+Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch& batch,
+                             const Activations& a, const ops::Tensor& residual,
+                             const ops::Tensor& out) const {
   device::Stream& stream = *context.stream;
   SLUICE_RETURN_IF_ERROR(router_(stream, a.normed, {}, a.router_logits));
   SLUICE_RETURN_IF_ERROR(route_(stream, {.logits = a.router_logits,
@@ -110,10 +134,7 @@ Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch&, const 
     SLUICE_RETURN_IF_ERROR(
         (*fake_balance_)(stream, {.ids = a.expert_ids, .weights = a.expert_weights}));
   }
-  SLUICE_RETURN_IF_ERROR(group_(stream, {.ids = a.expert_ids,
-                                         .starts = a.expert_starts,
-                                         .tokens = a.expert_tokens,
-                                         .places = a.expert_places}));
+  SLUICE_RETURN_IF_ERROR(Group(context, batch, a));
   SLUICE_RETURN_IF_ERROR(
       Multiply(stream, gate_up_, a, a.normed, a.expert_tokens, a.expert_gate_up));
   if (scale_.bound()) {

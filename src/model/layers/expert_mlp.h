@@ -30,11 +30,14 @@ class ExpertMlp {
     const weights::Parameter* weight = nullptr;
     ops::Tensor bias;
   };
+  // Puts tokens together by expert, and counts who takes which where the context asks for it.
+  Status Group(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   static Matrices MatricesOf(const Binder& binder, const std::string& name);
   // out = the products of x, whose rows `tokens` names or which is empty, with `matrices`.
   static Status Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
                          const ops::Tensor& x, const ops::Tensor& tokens, const ops::Tensor& out);
 
+  int counts_row_ = -1;  // of ForwardContext::expert_counts; none of a head that guesses tokens
   FusedLinear router_;
   Matrices gate_up_, down_;
   ops::Bound<ops::RouteExperts> route_;

@@ -1,4 +1,4 @@
-// How models are loaded and unloaded, in the OpenAPI document.
+// How models are loaded and unloaded and their experts watched, in the OpenAPI document.
 #include "server/openapi/openapi_parts.h"
 
 namespace sluice::server {
@@ -15,6 +15,14 @@ constexpr const char* kPaths = R"json(
       "post": {"summary": "Unload a model; answered when its memory is free",
         "responses": {"200": {"description": "It is unloaded", "content": {"application/json": {
           "schema": {"$ref": "#/components/schemas/ModelChanged"}}}}, @errors@}}},
+    "/admin/experts": {"get": {"summary": "Loads of a model's experts, and with ranks a plan for them",
+      "parameters": [
+        {"name": "ranks", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 512}},
+        {"name": "replicas", "in": "query", "schema": {"type": "integer", "minimum": 0}},
+        {"name": "nodes", "in": "query", "schema": {"type": "integer", "minimum": 1}},
+        {"name": "model", "in": "query", "schema": {"type": "string"}}],
+      "responses": {"200": {"description": "Done", "content": {"application/json": {
+        "schema": {"$ref": "#/components/schemas/ExpertLoads"}}}}, @errors@}}},
     "/models": {"get": {"summary": "As /v1/models",
       "responses": {"200": {"description": "Done", "content": {"application/json": {
         "schema": {"type": "object"}}}}, @errors@}}},
@@ -30,6 +38,19 @@ constexpr const char* kPaths = R"json(
         "schema": {"$ref": "#/components/schemas/ModelChanged"}}}}, @errors@}}})json";
 
 constexpr const char* kSchemas = R"json(
+    "ExpertLoads": {"type": "object", "properties": {"experts": {"type": "integer"},
+      "half_life_s": {"type": "number"}, "choices": {"type": "integer"},
+      "imbalance": {"type": "number"},
+      "layers": {"type": "array", "items": {"type": "object", "properties": {
+        "layer": {"type": "integer"}, "imbalance": {"type": "number"},
+        "load": {"type": "array", "items": {"type": "number"}}}}},
+      "plan": {"type": "object", "properties": {"policy": {"enum": ["global", "hierarchical"]},
+        "ranks": {"type": "integer"}, "replicas": {"type": "integer"}, "nodes": {"type": "integer"},
+        "slots_per_rank": {"type": "integer"}, "imbalance_in_order": {"type": "number"},
+        "imbalance": {"type": "number"},
+        "layers": {"type": "array", "items": {"type": "object", "properties": {
+          "layer": {"type": "integer"}, "imbalance": {"type": "number"},
+          "ranks": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}}}}}}},
     "ModelNamed": {"type": "object", "required": ["model"], "additionalProperties": false,
       "properties": {"model": {"type": "string", "minLength": 1}}},
     "ModelChanged": {"allOf": [{"$ref": "#/components/schemas/Model"},

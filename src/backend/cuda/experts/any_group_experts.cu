@@ -10,7 +10,7 @@ namespace sluice::cuda {
 namespace {
 
 __device__ void GroupExpert(const GroupExpertsParams& p) {
-  __shared__ int32_t before_of[kGroupWarps], mine_of[kGroupWarps];
+  __shared__ int32_t before_of[kGroupWarps], mine_of[kGroupWarps], counted_of[kGroupWarps];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int expert = static_cast<int>(blockIdx.x);
   const int rounds = (p.count + static_cast<int>(kGroupWarps) * 32 - 1) / (kGroupWarps * 32);
@@ -18,16 +18,20 @@ __device__ void GroupExpert(const GroupExpertsParams& p) {
   const auto id = [&](int choice) {
     return choice < p.count ? p.ids[choice / p.top_k * p.ids_stride + choice % p.top_k] : p.experts;
   };
-  int before = 0, mine = 0;
+  const int real = p.counted == nullptr ? p.count : *p.counted * p.top_k;  // choices, no padding
+  int before = 0, mine = 0, counted = 0;
 #pragma unroll 4
   for (int i = 0; i < rounds; ++i) {
-    const int chosen = id(begin + 32 * i + lane);
+    const int choice = begin + 32 * i + lane;
+    const int chosen = id(choice);
     before += __popc(__ballot_sync(~0u, chosen < expert));
     mine += __popc(__ballot_sync(~0u, chosen == expert));
+    counted += __popc(__ballot_sync(~0u, chosen == expert && choice < real));
   }
   if (lane == 0) {
     before_of[warp] = before;
     mine_of[warp] = mine;
+    counted_of[warp] = counted;
   }
   __syncthreads();
   int start = 0, end = 0;
@@ -39,6 +43,11 @@ __device__ void GroupExpert(const GroupExpertsParams& p) {
   if (threadIdx.x == 0) {
     p.starts[expert] = start;
     if (expert + 1 == p.experts) p.starts[p.experts] = end;
+    if (p.counts != nullptr) {
+      uint32_t sum = 0;
+      for (int w = 0; w < static_cast<int>(kGroupWarps); ++w) sum += counted_of[w];
+      p.counts[expert] += sum;
+    }
   }
   int place = start;
   for (int w = 0; w < warp; ++w) place += mine_of[w];

@@ -41,6 +41,8 @@ struct GroupExpertsParams {
   int32_t* starts;
   int32_t* tokens;
   int32_t* places;
+  uint32_t* counts;        // or null
+  const int32_t* counted;  // or null
   int64_t ids_stride, places_stride;
   int32_t count;  // tokens * top_k
   int32_t experts, top_k;

@@ -60,8 +60,8 @@ Status RunGroup(device::Stream& stream, const ops::GroupExperts::Desc& desc,
   return Launch(stream, {"experts/any_group_experts", "any_group_experts"},
                 Options(items, desc.experts), {{1, 1, 1}, static_cast<size_t>(items)},
                 args.ids.data, RowStride(args.ids), args.starts.data, args.tokens.data,
-                args.places.data, RowStride(args.places), static_cast<int32_t>(args.ids.dims[0]),
-                desc.experts, desc.top_k);
+                args.places.data, RowStride(args.places), args.counts.data, args.counted.data,
+                static_cast<int32_t>(args.ids.dims[0]), desc.experts, desc.top_k);
 }
 
 Status RunScale(device::Stream& stream, const ops::ScaleExperts::Desc& desc,

@@ -1,0 +1,79 @@
+#include "exec/expert_counter.h"
+
+#include <utility>
+#include <vector>
+
+#include "device/staging.h"
+
+namespace sluice::exec {
+namespace {
+
+// Between two copies to the host: what is shown follows the load by this much, and a step pays for
+// one copy in many.
+constexpr int64_t kFetchEveryUs = 250'000;
+
+std::vector<int> ExpertLayers(const files::ModelConfig& config) {
+  std::vector<int> layers;
+  for (int layer = 0; layer < static_cast<int>(config.layers.size()); ++layer) {
+    if (config.layers[layer].experts) layers.push_back(layer);
+  }
+  return layers;
+}
+
+}  // namespace
+
+size_t ExpertCounter::DeviceBytes(const files::ModelConfig& config) {
+  return device::AlignUp(ExpertLayers(config).size() * static_cast<size_t>(config.experts.count) *
+                         sizeof(uint32_t));
+}
+
+Result<std::unique_ptr<ExpertCounter>> ExpertCounter::Make(device::Device& device,
+                                                           const files::ModelConfig& config) {
+  std::vector<int> layers = ExpertLayers(config);
+  if (layers.empty()) return std::unique_ptr<ExpertCounter>();
+  const auto rows = static_cast<int64_t>(layers.size());
+  std::unique_ptr<ExpertCounter> counter(
+      new ExpertCounter(device, experts::Loads(std::move(layers), config.experts.count)));
+  const size_t bytes = DeviceBytes(config);
+  SLUICE_ASSIGN_OR_RETURN(counter->memory_, device.Allocate(bytes, device::MemoryKind::kDevice));
+  SLUICE_ASSIGN_OR_RETURN(counter->staging_, device::AllocateStaging(device, bytes));
+  counter->counts_ = ops::Dense(counter->memory_.view(), DType::kI32, {rows, config.experts.count});
+  return counter;
+}
+
+Status ExpertCounter::Copy(device::Stream& stream) {
+  const device::CopyItem item{staging_.view(), memory_.view()};
+  return device_.Copy(stream, {&item, 1});
+}
+
+Result<bool> ExpertCounter::Fetch(device::Stream& stream, int64_t now_us) {
+  if (under_way_ || now_us - fetched_us_ < kFetchEveryUs) return false;
+  SLUICE_RETURN_IF_ERROR(Copy(stream));
+  fetched_us_ = now_us;
+  under_way_ = true;
+  return true;
+}
+
+void ExpertCounter::Fetched(bool ok, int64_t now_us) {
+  under_way_ = false;
+  if (ok) loads_.Take(staged(), now_us);
+}
+
+Status ExpertCounter::ReadNow(device::Stream& stream, int64_t now_us) {
+  if (under_way_) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(Copy(stream));
+  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+  loads_.Take(staged(), now_us);
+  return OkStatus();
+}
+
+Status ExpertCounter::Restart(device::Stream& stream) {
+  CHECK(!under_way_, "counts are on their way");
+  SLUICE_RETURN_IF_ERROR(Copy(stream));
+  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+  loads_.Restart(staged());
+  fetched_us_ = 0;
+  return OkStatus();
+}
+
+}  // namespace sluice::exec
