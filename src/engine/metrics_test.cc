@@ -5,6 +5,9 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <vector>
+
+#include "experts/loads.h"
 
 namespace sluice::engine {
 namespace {
@@ -19,6 +22,9 @@ std::string ObservedText() {
   metrics.CountFallback("linear", "no AMX");
   metrics.ObserveInterToken(0.1);
   metrics.ObserveRequest({.generation_tokens = 1, .finish = "stop"});
+  experts::Loads loads({0}, 2);
+  loads.Take(std::vector<uint32_t>{1, 3}, 1);
+  metrics.SetExperts(&loads);
   return metrics.Text();
 }
 

@@ -1,8 +1,8 @@
 #include "backend/xpu/pieces/element.cl"
 #include "backend/xpu/pieces/reduce.cl"
 // Places for the tokens of each expert, in one work-group: a work-item counts and then places those
-// of some experts, tokens ascending. `counts` and `counted` may be null. -D ITEMS, EXPERTS: the most
-// that there is room for.
+// of some experts, tokens ascending. `counts` and `counted` may be null. -D ITEMS, EXPERTS: the
+// most that there is room for.
 SLUICE_KERNEL any_group_experts(global const int* ids, ulong ids_stride, global int* starts,
                                 global int* tokens, global int* places, ulong places_stride,
                                 global uint* counts, global const int* counted, int count,
