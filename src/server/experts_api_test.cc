@@ -23,17 +23,22 @@ TEST(ReadExpertsQuery, NumbersAreHandedOnAndAllElseIsNamed) {
 using ExpertsRoute = RoutesTest;
 
 TEST_F(ExpertsRoute, AsksTheEngineAndIsForAdminsAlone) {
-  engine_.admin_answer = std::string(R"({"experts":4})");
+  std::vector<std::string> commands;
+  Result<std::string> answer = std::string(R"({"experts":4})");
+  engine_.on_admin = [&](const std::string& command) {
+    commands.push_back(command);
+    return answer;
+  };
   EXPECT_EQ(Send("GET", "/admin/experts")->reply.status, 403);  // not from this machine
-  EXPECT_TRUE(engine_.admin_commands.empty());
+  EXPECT_TRUE(commands.empty());
   UseKeys("boss-secret-key-0123456789 admin\nother-secret-key-0123456789\n");
   EXPECT_EQ(Send("GET", "/admin/experts", "", "Bearer other-secret-key-0123456789")->reply.status,
             403);
   const auto exchange = Send("GET", "/admin/experts", "", "Bearer boss-secret-key-0123456789");
   EXPECT_EQ(exchange->reply.status, 200);
   EXPECT_EQ(exchange->reply.body, R"({"experts":4})");
-  EXPECT_THAT(engine_.admin_commands, ElementsAre(R"({"command":"experts"})"));
-  engine_.admin_answer = InvalidArgument("ranks is 0; it can be 1 to 512", "ranks");
+  EXPECT_THAT(commands, ElementsAre(R"({"command":"experts"})"));
+  answer = InvalidArgument("ranks is 0; it can be 1 to 512", "ranks");
   EXPECT_EQ(Send("GET", "/admin/experts", "", "Bearer boss-secret-key-0123456789")->reply.status,
             400);
 }

@@ -66,9 +66,7 @@ class FakeEngine : public Engine {
   Status Pause() override { return OkStatus(); }
   Status Resume() override { return OkStatus(); }
   Result<std::string> Admin(const std::string& command) override {
-    if (on_admin) return on_admin(command);
-    admin_commands.push_back(command);
-    return admin_answer;
+    return on_admin ? on_admin(command) : std::string("{}");
   }
 
   // One event of the request that was submitted as number `index`.
@@ -91,8 +89,6 @@ class FakeEngine : public Engine {
   std::vector<Submitted> submitted;
   std::vector<RequestId> cancelled, thought;
   std::atomic<size_t> cancels = 0;  // of `cancelled`, for those that wait for another thread's
-  std::vector<std::string> admin_commands;
-  Result<std::string> admin_answer = std::string("{}");
   TokenizerInfo tokenizer;
   Status submit_status;
   int max_model_len = 64;

@@ -45,7 +45,6 @@ void Profiles::Take(const ModelUse& model, std::string command,
         HttpErrorReply(409, "a profile is being taken; ask again when that has ended"));
   }
   if (thread_.joinable()) thread_.join();  // it has nothing left to do
-  taken_ = model;
   thread_ = std::thread([this, model, command = std::move(command), exchange] {
     HttpReply reply;
     try {
@@ -61,6 +60,7 @@ void Profiles::Take(const ModelUse& model, std::string command,
     ended_.notify_all();
     exchange->Reply(std::move(reply));
   });
+  taken_ = model;  // behind the thread's making, which may throw; it waits for this lock to end
 }
 
 }  // namespace sluice::server

@@ -32,12 +32,6 @@ void Guarded(const std::string& method, Exchange& exchange, Work&& work) {
   }
 }
 
-HttpReply NoAdminReply(const char* what_takes) {
-  return HttpErrorReply(403, StrCat(what_takes,
-                                    " an API key that the key file marks with admin or, where no "
-                                    "key is asked for, a client on the server's machine"));
-}
-
 // To a client, whose request is not at fault for what the server's files or options are.
 Status LoadFailure(const Status& status) {
   switch (status.code()) {
@@ -332,6 +326,12 @@ bool Routes::LetGo(const Route& route, const std::string& name, const HttpReques
   reply.body = OllamaLoaded(*call, true);
   exchange.Reply(std::move(reply));
   return true;
+}
+
+HttpReply Routes::NoAdminReply(const char* what_takes) {
+  return HttpErrorReply(403, StrCat(what_takes,
+                                    " an API key that the key file marks with admin or, where no "
+                                    "key is asked for, a client on the server's machine"));
 }
 
 void Routes::OrderModel(const HttpRequest& request, const ExchangeRef& exchange) {

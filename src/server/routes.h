@@ -74,6 +74,9 @@ class Routes {
   static const Route* Find(const std::string& path, std::string_view method = {});
   static bool Names(const Route& route, const std::string& path);
 
+  // For a client without the rights of an admin: "a profile takes".
+  static HttpReply NoAdminReply(const char* what_takes);
+
   HttpReply ListModels(const HttpRequest& request) const;
   HttpReply FindModel(const HttpRequest& request) const;
   HttpReply ShowExperts(const HttpRequest& request) const;

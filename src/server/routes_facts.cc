@@ -63,12 +63,7 @@ HttpReply Routes::FindModel(const HttpRequest& request) const {
 }
 
 HttpReply Routes::ShowExperts(const HttpRequest& request) const {
-  if (!request.admin) {
-    return HttpErrorReply(
-        403,
-        "/admin/experts takes an API key that the key file marks with admin or, where no key is "
-        "asked for, a client on the server's machine");
-  }
+  if (!request.admin) return NoAdminReply("/admin/experts takes");
   const Result<std::string> command = ReadExpertsQuery(request.query);
   if (!command.ok()) return ErrorReply(command.status());
   const Result<std::string> name = models_.Resolve(QueryValue(request.query, "model"));
