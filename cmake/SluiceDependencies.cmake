@@ -26,7 +26,7 @@ target_compile_options(sluice_flags INTERFACE
   -ffp-contract=off -fno-math-errno)
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all)
+    -fno-sanitize-recover=all $<$<BOOL:$<TARGET_PROPERTY:SLUICE_ADDRESSES_ONLY>>:-fno-sanitize=undefined>)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 else()
   target_link_options(sluice_flags INTERFACE -static-libstdc++ -static-libgcc)
