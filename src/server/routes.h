@@ -80,6 +80,7 @@ class Routes {
   HttpReply ListModels(const HttpRequest& request) const;
   HttpReply FindModel(const HttpRequest& request) const;
   HttpReply ShowExperts(const HttpRequest& request) const;
+  HttpReply OrderEngine(const HttpRequest& request) const;
   HttpReply Health(const HttpRequest& request) const;
   HttpReply Live(const HttpRequest& request) const;
   HttpReply Ready(const HttpRequest& request) const;

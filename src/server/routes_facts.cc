@@ -73,6 +73,17 @@ HttpReply Routes::ShowExperts(const HttpRequest& request) const {
   return BodyReply((*model)->engine.Admin(*command));
 }
 
+HttpReply Routes::OrderEngine(const HttpRequest& request) const {
+  if (!request.admin) return NoAdminReply("an order to a model's engine takes");
+  const Result<EngineOrder> order = ReadEngineOrder(request.path, request.body);
+  if (!order.ok()) return ErrorReply(order.status());
+  const Result<std::string> name = models_.Resolve(order->model);
+  if (!name.ok()) return ErrorReply(name.status());
+  const Result<ModelUse> model = models_.Find(*name);
+  if (!model.ok()) return ErrorReply(model.status());
+  return BodyReply((*model)->engine.Admin(order->command));
+}
+
 HttpReply Routes::FindResponse(const HttpRequest& request) const {
   const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
   const auto stored = responses_->Find(request.key_salt, id, NowMicros());
