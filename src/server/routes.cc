@@ -91,6 +91,7 @@ const Routes::Route Routes::kRoutes[] = {
     {.path = kResponsePrefix, .method = "GET", .answer = &Routes::FindResponse},
     {.path = kResponsePrefix, .method = "DELETE", .answer = &Routes::DeleteResponse},
     {.path = kTimelinePrefix, .method = "GET", .answer = &Routes::ShowTimeline},
+    {.path = kLivePath, .method = "GET", .begin = &Routes::WatchRequests},
     {.path = "/v1/decisions", .method = "POST", .ask = &Routes::Decide},
     {.path = "/completion",
      .method = "POST",

@@ -195,6 +195,18 @@ HttpReply Routes::Tokenizer(const HttpRequest& request) const {
   return JsonReply(DescribeTokenizer((*model)->engine));
 }
 
+std::string Routes::ShowRequests(const Watcher& watcher) const {
+  OrderedJson json;
+  json["requests"] = timelines_->Recent(watcher.key, watcher.all, NowMicros());
+  // They tell of calls by anybody.
+  if (watcher.all) json["errors"] = log_.RecentErrors();
+  return DumpJson(json);
+}
+
+void Routes::WatchRequests(const HttpRequest& request, const ExchangeRef& exchange) {
+  live_.Watch({request.key_salt, request.admin}, exchange);
+}
+
 HttpReply Routes::ShowTimeline(const HttpRequest& request) const {
   return BodyReply(timelines_->Show(request.key_salt, request.path, NowMicros()),
                    ErrorForm::kOpenAi);

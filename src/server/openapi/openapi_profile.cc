@@ -19,7 +19,7 @@ constexpr const char* kPaths = R"json(
 // The path of an order that has no more fields than the model's name.
 std::string OrderPath(const char* order, const char* summary, const char* properties) {
   return StrCat(",\n    \"/admin/", order, "\": {\"post\": {\"summary\": \"", summary,
-                R"json("; takes an admin's key",
+                R"json(; takes an admin's key",
         "requestBody": {"content": {"application/json": {
           "schema": {"$ref": "#/components/schemas/EngineOrder"}}}},
         "responses": {"200": {"description": "Done", "content": {"application/json": {"schema": {
