@@ -31,9 +31,9 @@ async function call(path, options = {}) {
 export const getJson = async (path) => (await call(path)).json();
 export const getText = async (path) => (await call(path)).text();
 
-// Yields the JSON of each event of a streamed answer.
+// Yields the JSON of each event of a streamed answer. Without a body it is asked for by GET.
 export async function* streamEvents(path, body, signal) {
-  const answer = await call(path, {
+  const answer = await call(path, body === null ? { signal } : {
     method: "POST", signal, body: JSON.stringify(body),
     headers: { "Content-Type": "application/json" },
   });

@@ -4,6 +4,7 @@ import { setKey } from "./api.js";
 import { startChat } from "./chat.js";
 import { startDashboard } from "./dashboard.js";
 import { findModels, isOneOfSeveral, model, startModels } from "./models.js";
+import { showRequests, startRequests } from "./requests.js";
 
 const at = (id) => document.getElementById(id);
 
@@ -34,6 +35,7 @@ function view(name) {
   }
   location.hash = name === "chat" ? "" : name;
   if (name === "live") sampleNow();
+  showRequests();
 }
 
 at("show-chat").addEventListener("click", () => view("chat"));
@@ -50,5 +52,6 @@ at("key-form").addEventListener("submit", async (event) => {
 });
 
 startChat(model);
+startRequests();
 begin();
 if (location.hash === "#live") view("live");

@@ -346,7 +346,8 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
 
 Status EngineImpl::CheckAdmission() const {
   if (drain_since_us_ > 0)
-    return Status(StatusCode::kUnavailable, "the server is shutting down; try another");
+    return Status(StatusCode::kUnavailable,
+                  "this server drains and takes no new requests; try another");
   const StepLoop::State state = loop_->state();
   if (submitted_ - handed_ + state.waiting >= options_.max_queue) {
     return Status(StatusCode::kResourceExhausted,
@@ -495,6 +496,11 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
     loop_->SetPaused(name == "\"pause\"");
     return std::string("{\"ok\":true}");
   }
+  if (name == "\"drain\"") {
+    std::lock_guard lock(mutex_);
+    if (drain_since_us_ == 0) drain_since_us_ = NowMicros();
+    return DumpJson(Json{{"ok", true}, {"running", requests_.size()}});
+  }
   if (name == "\"cache_flush\"") {
     int32_t blocks = 0;
     if (!loop_->Call(
@@ -518,7 +524,7 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
   }
   if (name == "\"experts\"") return AnswerExperts(*loop_, *runner_, command);
   return InvalidArgument(
-      "command must be pause, resume, cache_flush, profile, profile_end, trace or experts",
+      "command must be pause, resume, drain, cache_flush, profile, profile_end, trace or experts",
       "command");
 }
 

@@ -504,6 +504,22 @@ TEST(Engine, PausedNothingStepsAndResumedItGoesOn) {
   EXPECT_TRUE(engine->Health().ready);
 }
 
+TEST(Engine, TheOrderToDrainRefusesNewRequestsAndLetsOthersEnd) {
+  const auto engine = OpenTiny(TinyOptions());
+  ASSERT_TRUE(engine->Pause().ok());
+  auto [answer, sink] = Answer::Make();
+  ASSERT_TRUE(engine->Submit(TinyRequest(kPrompt, 3), sink).ok());
+  const auto told = engine->Admin(R"({"command": "drain"})");
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(*told, R"({"ok":true,"running":1})");
+  EXPECT_EQ(engine->Submit(TinyRequest(kPrompt, 3), sink).status().code(),
+            StatusCode::kUnavailable);
+  EXPECT_FALSE(engine->Health().ready);
+  ASSERT_TRUE(engine->Resume().ok());
+  answer->Wait();
+  EXPECT_EQ(answer->choices[0].ids.size(), 3u);
+}
+
 TEST(Engine, ADrainedEngineRefusesAndEndsWhatIsLeft) {
   const auto engine = OpenTiny(TinyOptions());
   auto [answer, sink] = Answer::Make();

@@ -130,6 +130,18 @@ Result<ModelOrder> ReadModelOrder(const std::string& path, std::string_view body
   return order;
 }
 
+Result<EngineOrder> ReadEngineOrder(const std::string& path, std::string_view body) {
+  EngineOrder order;
+  if (!body.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+    Fields fields(object);
+    order.model = fields.String("model", kNameBytesMax).value_or("");
+    SLUICE_RETURN_IF_ERROR(fields.Finish());
+  }
+  order.command = DumpJson(OrderedJson{{"command", path.substr(path.rfind('/') + 1)}});
+  return order;
+}
+
 std::string MergedMetrics(const std::vector<std::string>& texts) {
   if (texts.size() == 1) return texts.front();
   struct Family {

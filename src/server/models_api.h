@@ -1,5 +1,6 @@
 // What the APIs tell of the models and take about them: which one a body names, the entries of
-// lists, orders to load and unload, and metrics of several engines as one text. Pure functions.
+// lists, orders to models and their engines, and metrics of several engines as one text. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,15 @@ struct ModelOrder {
 // Of `path`, /v1/models/NAME/load or /unload, or /models/load or /unload with the name in the body,
 // as llama.cpp has it. kNotFound: there is no such path; kInvalidArgument: the body.
 Result<ModelOrder> ReadModelOrder(const std::string& path, std::string_view body);
+
+// An order to a model's engine that changes what all its clients get.
+struct EngineOrder {
+  std::string model;    // as the body names it; empty: the first
+  std::string command;  // as Engine::Admin takes it
+};
+// Of `path`, /admin/ and the command's name, and of a body {"model": NAME}, which may be left out.
+// kInvalidArgument: the body.
+Result<EngineOrder> ReadEngineOrder(const std::string& path, std::string_view body);
 
 // Prometheus' texts, of which some have the same families: each family stands once.
 std::string MergedMetrics(const std::vector<std::string>& texts);

@@ -45,6 +45,20 @@ TEST(ModelsApiTest, ReadsAnOrder) {
   EXPECT_FALSE(ReadModelOrder("/models/load", "a").ok());
 }
 
+TEST(ModelsApiTest, ReadsAnOrderToAnEngine) {
+  auto order = ReadEngineOrder("/admin/pause", "");
+  ASSERT_TRUE(order.ok());
+  EXPECT_EQ(order->model, "");
+  EXPECT_EQ(order->command, R"({"command":"pause"})");
+  order = ReadEngineOrder("/admin/cache_flush", R"({"model":"a"})");
+  ASSERT_TRUE(order.ok());
+  EXPECT_EQ(order->model, "a");
+  EXPECT_EQ(order->command, R"({"command":"cache_flush"})");
+  EXPECT_EQ(ReadEngineOrder("/admin/pause", R"({"seconds":1})").status().field(), "seconds");
+  EXPECT_EQ(ReadEngineOrder("/admin/pause", R"({"model":1})").status().field(), "model");
+  EXPECT_FALSE(ReadEngineOrder("/admin/pause", "[]").ok());
+}
+
 TEST(ModelsApiTest, AFamilyOfMetricsStandsOnce) {
   const std::string a =
       "# HELP x What x is\n# TYPE x counter\nx{model_name=\"a\"} 1\n"

@@ -1,8 +1,11 @@
 #include "server/profiles.h"
 
 #include <atomic>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "base/str_cat.h"
 #include "server/routes_fixture.h"
 
 namespace sluice::server {
@@ -69,6 +72,23 @@ TEST_F(ProfilesTest, TakesOneAtATimeAndEndsItWithTheServer) {
   routes_.reset();
   EXPECT_TRUE(first->replied);
   EXPECT_EQ(first->reply.body, "[]");
+}
+
+TEST_F(ProfilesTest, OrdersToAnEngineAreForAdminsAndNameAModel) {
+  std::vector<std::string> commands;
+  engine_.on_admin = [&](const std::string& command) {
+    commands.push_back(Json::parse(command).at("command"));
+    return Result<std::string>(R"({"ok":true})");
+  };
+  for (const char* order : {"pause", "resume", "drain", "cache_flush"}) {
+    const std::string path = StrCat("/admin/", order);
+    EXPECT_EQ(Send("POST", path, "", "Bearer one")->reply.status, 403);
+    EXPECT_EQ(Send("GET", path, "", kAdmin)->reply.status, 405);
+    EXPECT_EQ(Send("POST", path, R"({"model":"another"})", kAdmin)->reply.status, 404);
+    EXPECT_EQ(Send("POST", path, R"({"modell":"x"})", kAdmin)->param(), "modell");
+    EXPECT_EQ(Send("POST", path, "{}", kAdmin)->reply.body, R"({"ok":true})");
+  }
+  EXPECT_EQ(commands, (std::vector<std::string>{"pause", "resume", "drain", "cache_flush"}));
 }
 
 }  // namespace

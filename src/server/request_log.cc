@@ -2,14 +2,17 @@
 
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 
 namespace sluice::server {
 namespace {
 
 constexpr size_t kPathBytesMax = 256;
 constexpr size_t kNoteBytesMax = 512;
+constexpr size_t kErrorsKept = 32;
 
 }  // namespace
 
@@ -34,17 +37,31 @@ std::string RequestLine(const ExchangeRecord& record) {
 }
 
 void RequestLog::Add(const ExchangeRecord& record, const std::string& route) {
+  const bool good = record.status < 400;
   {
     std::lock_guard lock(mutex_);
     ++requests_[{route, record.status}];
+    if (!good) {
+      errors_.push_front({{"at_ms", NowMicros() / 1000},
+                          {"status", record.status},
+                          {"method", Visible(record.method.substr(0, kPathBytesMax))},
+                          {"path", Visible(record.path.substr(0, kPathBytesMax))},
+                          {"id", record.request_id},
+                          {"message", Visible(record.note.substr(0, kNoteBytesMax))}});
+      if (errors_.size() > kErrorsKept) errors_.pop_back();
+    }
   }
-  const bool good = record.status < 400;
   if (which_ == RequestsLogged::kNone || (which_ == RequestsLogged::kErrors && good)) return;
   if (good && record.method == "GET") return;
   Log(good || record.status == kClientLeft ? LogLevel::kInfo
       : record.status < 500                ? LogLevel::kWarning
                                            : LogLevel::kError,
       RequestLine(record));
+}
+
+OrderedJson RequestLog::RecentErrors() const {
+  std::lock_guard lock(mutex_);
+  return OrderedJson(errors_);
 }
 
 std::string RequestLog::Metrics() const {

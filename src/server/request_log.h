@@ -1,13 +1,16 @@
 // One line of the log for each request, and a count of them for /metrics. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "server/http/http.h"
 
 namespace sluice::server {
@@ -30,6 +33,9 @@ class RequestLog {
   // left; 5xx are errors.
   void Add(const ExchangeRecord& record, const std::string& route);
 
+  // The last 32 that were answered with an error, newest first.
+  OrderedJson RecentErrors() const;
+
   // The family sluice_http_requests_total in Prometheus' text format.
   std::string Metrics() const;
 
@@ -37,6 +43,7 @@ class RequestLog {
   const RequestsLogged which_;
   mutable std::mutex mutex_;                                  // guards the rest
   std::map<std::pair<std::string, int>, uint64_t> requests_;  // by route and status
+  std::deque<OrderedJson> errors_;                            // newest first
 };
 
 }  // namespace sluice::server

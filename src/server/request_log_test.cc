@@ -36,6 +36,19 @@ TEST(RequestLogTest, ALineSaysWhoAskedWhatAndHowItWent) {
   EXPECT_LT(RequestLine(longest).size(), 1000u);
 }
 
+TEST(RequestLogTest, TheLastErrorsAreKept) {
+  RequestLog log(RequestsLogged::kNone);
+  log.Add(Record("POST", 200, "well"), "/v1/completions");
+  EXPECT_TRUE(log.RecentErrors().empty());
+  for (int i = 0; i < 40; ++i) log.Add(Record("POST", 400 + i, "a\nb"), "/v1/completions");
+  const OrderedJson errors = log.RecentErrors();
+  ASSERT_EQ(errors.size(), 32u);
+  EXPECT_EQ(errors[0]["status"], 439);
+  EXPECT_EQ(errors[31]["status"], 408);
+  EXPECT_EQ(errors[0]["message"], "a\\x0ab");
+  EXPECT_EQ(errors[0]["path"], "/v1/completions");
+}
+
 TEST(RequestLogTest, LevelsFollowTheStatus) {
   EXPECT_NE(Logged(RequestsLogged::kAll, Record("POST", 200)).find(" info "), std::string::npos);
   EXPECT_NE(Logged(RequestsLogged::kAll, Record("POST", 400)).find(" warning "), std::string::npos);

@@ -18,6 +18,7 @@
 #include "server/gathering.h"
 #include "server/generation.h"
 #include "server/http/http.h"
+#include "server/live_requests.h"
 #include "server/models.h"
 #include "server/openai/batches_api.h"
 #include "server/openai/files_api.h"
@@ -64,6 +65,8 @@ class Routes {
   void Ended(const ExchangeRecord& record);
   // For requests that come from now on.
   void ReplaceKeys(ApiKeys keys);
+  // Ends the streams that end with the server alone.
+  void EndLiveStreams() { live_.End(); }
   const TokenTotals& tokens() const { return tokens_; }
 
  private:
@@ -80,6 +83,7 @@ class Routes {
   HttpReply ListModels(const HttpRequest& request) const;
   HttpReply FindModel(const HttpRequest& request) const;
   HttpReply ShowExperts(const HttpRequest& request) const;
+  HttpReply OrderEngine(const HttpRequest& request) const;
   HttpReply Health(const HttpRequest& request) const;
   HttpReply Live(const HttpRequest& request) const;
   HttpReply Ready(const HttpRequest& request) const;
@@ -108,6 +112,7 @@ class Routes {
   HttpReply CancelBatch(const HttpRequest& request) const;
   void OrderModel(const HttpRequest& request, const ExchangeRef& exchange);
   void Profile(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
+  void WatchRequests(const HttpRequest& request, const ExchangeRef& exchange);
   void Resume(const HttpRequest& request, const ExchangeRef& exchange);
   void Generate(const Route& route, const ModelUse& model, const HttpRequest& request,
                 const ExchangeRef& exchange);
@@ -145,6 +150,8 @@ class Routes {
                  const HttpRequest& request);
   // Of the model that is asked for by this name, as Models::Resolve takes it.
   Result<ModelReport> ReportOf(const std::string& asked) const;
+  // How the requests stand, for the page's live view.
+  std::string ShowRequests(const Watcher& watcher) const;
   // Of the engines and of the workers before them.
   EngineHealth WholeHealth() const;
   // Those of now; they stay whole where they are replaced meanwhile.
@@ -162,6 +169,7 @@ class Routes {
   TokenTotals tokens_;
   Deadlines deadlines_;
   ResumableStreams resumable_{&deadlines_};
+  LiveRequests live_{&deadlines_, [this](const Watcher& watcher) { return ShowRequests(watcher); }};
   const std::shared_ptr<RunningAnswers> running_ = std::make_shared<RunningAnswers>();
   const std::unique_ptr<Profiles> profiles_ = std::make_unique<Profiles>();
   const std::unique_ptr<FileStore> files_ = std::make_unique<FileStore>();

@@ -73,6 +73,17 @@ HttpReply Routes::ShowExperts(const HttpRequest& request) const {
   return BodyReply((*model)->engine.Admin(*command));
 }
 
+HttpReply Routes::OrderEngine(const HttpRequest& request) const {
+  if (!request.admin) return NoAdminReply("an order to a model's engine takes");
+  const Result<EngineOrder> order = ReadEngineOrder(request.path, request.body);
+  if (!order.ok()) return ErrorReply(order.status());
+  const Result<std::string> name = models_.Resolve(order->model);
+  if (!name.ok()) return ErrorReply(name.status());
+  const Result<ModelUse> model = models_.Find(*name);
+  if (!model.ok()) return ErrorReply(model.status());
+  return BodyReply((*model)->engine.Admin(order->command));
+}
+
 HttpReply Routes::FindResponse(const HttpRequest& request) const {
   const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
   const auto stored = responses_->Find(request.key_salt, id, NowMicros());
@@ -182,6 +193,18 @@ HttpReply Routes::Tokenizer(const HttpRequest& request) const {
   const Result<ModelUse> model = models_.Find(*name);
   if (!model.ok()) return ErrorReply(model.status());
   return JsonReply(DescribeTokenizer((*model)->engine));
+}
+
+std::string Routes::ShowRequests(const Watcher& watcher) const {
+  OrderedJson json;
+  json["requests"] = timelines_->Recent(watcher.key, watcher.all, NowMicros());
+  // They tell of calls by anybody.
+  if (watcher.all) json["errors"] = log_.RecentErrors();
+  return DumpJson(json);
+}
+
+void Routes::WatchRequests(const HttpRequest& request, const ExchangeRef& exchange) {
+  live_.Watch({request.key_salt, request.admin}, exchange);
 }
 
 HttpReply Routes::ShowTimeline(const HttpRequest& request) const {

@@ -111,6 +111,7 @@ class ServerImpl : public Server {
     http_->StopAccepting();
     models_->Drain(drain_seconds);
     models_->Close();
+    routes_.EndLiveStreams();
     http_->Stop(kFlushSeconds);
   }
 

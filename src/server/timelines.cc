@@ -17,6 +17,10 @@ constexpr int64_t kCallBytes = 512;
 constexpr auto kTimelineBytes =
     static_cast<int64_t>(sizeof(Timeline) + Timeline::kEventsMax * sizeof(TimelineEvent));
 
+// What Recent tells of.
+constexpr size_t kRecentMax = 100;
+constexpr int64_t kRecentUs = 60'000'000;
+
 constexpr std::string_view kTimelineSuffix = "/timeline";
 
 const char* NameOf(TimelineEvent::Kind kind) {
@@ -72,6 +76,34 @@ OrderedJson ShowTimeline(const Timeline& timeline, int64_t from_us) {
   for (const TimelineEvent& event : timeline.events)
     json["events"].push_back(ShowEvent(event, from_us));
   return json;
+}
+
+// What became of a call as a whole, whose requests run side by side.
+struct Outline {
+  bool submitted = false;                       // the engine has taken one
+  int64_t admitted_us = 0, first_token_us = 0;  // of the first that came so far
+  int64_t ended_us = 0;                         // of the last; 0: one runs
+  int64_t prompt_tokens = 0, drawn = 0;         // of all
+};
+
+// The earlier of two times, of which 0 has not come.
+int64_t Earlier(int64_t a, int64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
+Outline OutlineOf(const std::vector<std::shared_ptr<Timeline>>& timelines) {
+  Outline outline;
+  bool runs = false;
+  for (const auto& timeline : timelines) {
+    std::lock_guard lock(timeline->mutex);
+    outline.submitted = outline.submitted || timeline->submitted_us > 0;
+    outline.admitted_us = Earlier(outline.admitted_us, timeline->admitted_us);
+    outline.first_token_us = Earlier(outline.first_token_us, timeline->first_token_us);
+    runs = runs || timeline->ended_us == 0;
+    outline.ended_us = std::max(outline.ended_us, timeline->ended_us);
+    outline.prompt_tokens += timeline->prompt_tokens;
+    outline.drawn += timeline->drawn;
+  }
+  if (runs) outline.ended_us = 0;
+  return outline;
 }
 
 // The id that the path names; nothing where it names none.
@@ -132,6 +164,37 @@ Result<std::string> Timelines::Show(const std::string& key, std::string_view pat
   for (const auto& timeline : call.timelines)
     json["timelines"].push_back(ShowTimeline(*timeline, call.begun_us));
   return DumpJson(json);
+}
+
+OrderedJson Timelines::Recent(const std::string& key, bool all, int64_t now_us) {
+  struct Row {
+    std::string id;
+    int64_t begun_us;
+    std::vector<std::shared_ptr<Timeline>> timelines;
+  };
+  std::vector<Row> rows;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto name = order_.rbegin(); name != order_.rend() && rows.size() < kRecentMax; ++name) {
+      const Call& call = calls_.at(*name);
+      if (call.begun_us < now_us - kRecentUs) break;
+      if (all || name->first == key) rows.push_back({name->second, call.begun_us, call.timelines});
+    }
+  }
+  OrderedJson json = OrderedJson::array();
+  for (const Row& row : rows) {
+    const Outline outline = OutlineOf(row.timelines);
+    if (!outline.submitted) continue;
+    json.push_back({{"id", row.id},
+                    {"requests", row.timelines.size()},
+                    {"begun_ms", row.begun_us / 1000},
+                    {"admitted_ms", outline.admitted_us / 1000},
+                    {"first_token_ms", outline.first_token_us / 1000},
+                    {"ended_ms", outline.ended_us / 1000},
+                    {"prompt_tokens", outline.prompt_tokens},
+                    {"drawn_tokens", outline.drawn}});
+  }
+  return json;
 }
 
 int64_t Timelines::bytes() const {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "sluice/request.h"
 #include "sluice/timeline.h"
 
@@ -32,6 +33,10 @@ class Timelines {
   // The answer to GET `path`, which is /v1/requests/ID/timeline. kNotFound: there is no such call
   // of that key, or it is too old.
   Result<std::string> Show(const std::string& key, std::string_view path, int64_t now_us);
+
+  // The calls of the last minute that the engine took, newest first and at most 100: of that key,
+  // or of all. Their times are milliseconds of the clock of NowMicros; 0: not yet.
+  OrderedJson Recent(const std::string& key, bool all, int64_t now_us);
 
   int64_t bytes() const;
 

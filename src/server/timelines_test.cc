@@ -21,6 +21,34 @@ StatusCode Code(Timelines* timelines, const std::string& key, const std::string&
   return timelines->Show(key, path, now_us).status().code();
 }
 
+TEST(Timelines, TheLatestAreToldInOutline) {
+  Timelines timelines;
+  const auto first = Follow(&timelines, "key", "a", 1'000'000, 2);
+  first[0].timeline->submitted_us = first[1].timeline->submitted_us = 1'000'000;
+  first[0].timeline->admitted_us = 3'000'000;
+  first[0].timeline->ended_us = 9'000'000;
+  first[0].timeline->drawn = 5;
+  first[1].timeline->admitted_us = 2'000'000;
+  first[1].timeline->drawn = 2;
+  const auto other = Follow(&timelines, "other", "b", 2'000'000);
+  other[0].timeline->submitted_us = 2'000'000;
+  Follow(&timelines, "key", "refused", 2'000'000);
+  const Json a{{"id", "a"},           {"requests", 2}, {"begun_ms", 1000},   {"admitted_ms", 2000},
+               {"first_token_ms", 0}, {"ended_ms", 0}, {"prompt_tokens", 0}, {"drawn_tokens", 7}};
+  EXPECT_EQ(Json(timelines.Recent("key", false, 3'000'000)), Json::array({a}));
+  const Json all(timelines.Recent("key", true, 3'000'000));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0]["id"], "b");
+  EXPECT_EQ(all[1], a);
+  first[1].timeline->ended_us = 8'000'000;
+  EXPECT_EQ(timelines.Recent("key", false, 9'000'000)[0]["ended_ms"], 9000);
+  EXPECT_TRUE(timelines.Recent("key", true, 2'000'001 + kMinute).empty());
+  for (int i = 0; i < 101; ++i) {
+    Follow(&timelines, "key", std::to_string(i), 0)[0].timeline->submitted_us = 1;
+  }
+  EXPECT_EQ(timelines.Recent("key", true, 1).size(), 100u);
+}
+
 TEST(Timelines, TellWhatTheEngineHasNoted) {
   Timelines timelines;
   const auto requests = Follow(&timelines, "key", "a", 1000);

@@ -221,6 +221,30 @@ class PageTest(unittest.TestCase):
             self.assertTrue(self.find("#question").is_displayed())
             self.assertEqual(self.no_errors(), [])
 
+    def test_the_live_view_shows_requests_and_errors_as_they_come(self):
+        def bars(kind):
+            return self.browser.execute_script(
+                "return document.querySelectorAll(`#flights .request${arguments[0]} .decode`).length",
+                kind)
+
+        with Serving(PROGRAM) as server:
+            self.open(server)
+            self.find("#show-live").click()
+            self.assertTrue(self.find("#no-flights").is_displayed())
+            status, _ = server.json("POST", "/v1/completions", {"prompt": "a", "no_such": 1})
+            self.assertEqual(status, 400)
+            self.wait(lambda: "no_such" in self.find("#errors").text, "the error is not told")
+            self.find("#show-chat").click()
+            self.set("max_tokens", "500")
+            self.ask("Tell me a long story about the sea.")
+            self.find("#show-live").click()
+            self.wait(lambda: bars(":not(.ended)") == 1, "the running request is not shown")
+            self.find("#show-chat").click()
+            self.find("#question").send_keys(Keys.ESCAPE)
+            self.find("#show-live").click()
+            self.wait(lambda: bars(".ended") == 1, "its end is not shown")
+            self.assertFalse(self.find("#no-flights").is_displayed())
+
     def figure(self, name):
         """The value of a card of the live view; None while it is not there."""
         return self.browser.execute_script("""

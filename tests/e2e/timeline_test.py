@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 from serving import Serving
@@ -128,6 +129,29 @@ class TraceTest(unittest.TestCase):
                              [4] * 4)
             status, answer = server.json("POST", "/admin/profile", {"steps": 5000})
             self.assertEqual((status, answer["error"]["param"]), (400, "steps"))
+
+    def test_orders_pause_resume_flush_and_drain_an_engine(self):
+        with Serving(PROGRAM, "--device", "cpu", model=MODEL) as server:
+            body = {"prompt": PROMPT, "max_tokens": 5, "ignore_eos": True}
+            self.assertEqual(server.json("POST", "/v1/completions", body)[0], 200)
+            self.assertEqual(server.json("POST", "/admin/pause", {}), (200, {"ok": True}))
+            self.assertEqual(server.json("GET", "/ready")[0], 503)
+            self.assertEqual(server.json("GET", "/health")[0], 200)
+            answers = []
+            waiting = threading.Thread(
+                target=lambda: answers.append(server.json("POST", "/v1/completions", body)))
+            waiting.start()
+            while server.metric("vllm:num_requests_waiting") == 0:
+                time.sleep(0.01)
+            self.assertEqual(answers, [])
+            self.assertEqual(server.json("POST", "/admin/resume", {})[0], 200)
+            waiting.join()
+            self.assertEqual(answers[0][0], 200)
+            status, answer = server.json("POST", "/admin/cache_flush", {})
+            self.assertEqual((status, answer["blocks"] > 0), (200, True))
+            self.assertEqual(server.json("POST", "/admin/drain", {}),
+                             (200, {"ok": True, "running": 0}))
+            self.assertEqual(server.json("POST", "/v1/completions", body)[0], 503)
 
     def test_a_file_that_cannot_be_written_is_told_before_the_model_is_loaded(self):
         done = subprocess.run([PROGRAM, "serve", MODEL, "--port", "0", "--trace", "/nowhere/t.json"],

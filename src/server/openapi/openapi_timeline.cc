@@ -5,6 +5,11 @@ namespace sluice::server {
 namespace {
 
 constexpr const char* kPaths = R"json(
+    "/v1/requests/events": {
+      "get": {"summary": "A stream of events: the requests of the last minute, of this key or of all for an admin",
+        "responses": {"200": {"description": "An event at once, and one for each change",
+          "content": {"text/event-stream": {"schema": {"$ref": "#/components/schemas/LiveEvent"}}}},
+          @errors@}}},
     "/v1/requests/{id}/timeline": {
       "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"},
         "description": "As the answer's header X-Request-Id has it"}],
@@ -13,6 +18,16 @@ constexpr const char* kPaths = R"json(
           "schema": {"$ref": "#/components/schemas/Timelines"}}}}, @errors@}}})json";
 
 constexpr const char* kSchemas = R"json(
+    "LiveEvent": {"type": "object", "properties": {"now_ms": {"type": "integer"},
+      "live": {"type": "object", "properties": {
+        "requests": {"type": "array", "items": {"type": "object", "properties": {
+          "id": {"type": "string"}, "requests": {"type": "integer"}, "begun_ms": {"type": "integer"},
+          "admitted_ms": {"type": "integer"}, "first_token_ms": {"type": "integer"},
+          "ended_ms": {"type": "integer"}, "prompt_tokens": {"type": "integer"},
+          "drawn_tokens": {"type": "integer"}}}},
+        "errors": {"type": "array", "items": {"type": "object", "properties": {
+          "at_ms": {"type": "integer"}, "status": {"type": "integer"}, "method": {"type": "string"},
+          "path": {"type": "string"}, "id": {"type": "string"}, "message": {"type": "string"}}}}}}}},
     "Timelines": {"type": "object", "properties": {"id": {"type": "string"},
       "object": {"enum": ["request.timeline"]}, "requests": {"type": "integer"},
       "age_ms": {"type": ["number", "null"]},
