@@ -115,17 +115,23 @@ size_t HiddenBytes(int64_t width, const model::ModelOptions& options) {
                   static_cast<size_t>(options.max_tokens * width));
 }
 
-int64_t HiddenWidth(const files::EagleConfig& eagle) {
-  return int64_t{files::kEagleLayers} * eagle.target_hidden_size;
-}
-
-HeadProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs, int drawn,
-                                  size_t target_ids = 0) {
+// Of the heads of a model of these options.
+HeadProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs, int drawn) {
   return {.tokens = options.max_tokens,
           .sequences = max_num_seqs,
-          .target_ids = target_ids,
+          .dtype = options.activation,
           .drawn = drawn,
           .heads = std::max(1, options.mtp_heads)};
+}
+
+// Of one of EAGLE's form, which is applied again to what its layers gave.
+HeadProposer::Sizes ProposerSizes(const files::EagleConfig& eagle,
+                                  const model::ModelOptions& options, int max_num_seqs, int drawn) {
+  return {.tokens = options.max_tokens,
+          .sequences = max_num_seqs,
+          .dtype = ops::ResidualDType(options.activation),
+          .target_ids = eagle.target_ids.size(),
+          .drawn = drawn};
 }
 
 // See DraftChain::Shared.
@@ -138,11 +144,11 @@ size_t DraftBytes(const DraftOf& draft, const model::ModelOptions& options, int 
   if (draft.eagle == nullptr)
     return rope +
            DraftModelProposer::DeviceBytes(*draft.model, draft.options, max_num_seqs, draft.drawn);
-  const size_t ids = draft.eagle->target_ids.size();
-  return rope + HiddenBytes(HiddenWidth(*draft.eagle), options) +
+  return rope + HiddenBytes(draft.eagle->read_width(), options) +
          DraftKv::DeviceBytes(/*groups=*/1, max_num_seqs) +
-         HeadProposer::DeviceBytes(draft.eagle->layer, draft.options,
-                                   ProposerSizes(draft.options, max_num_seqs, draft.drawn, ids));
+         HeadProposer::DeviceBytes(
+             draft.eagle->layer, draft.options,
+             ProposerSizes(*draft.eagle, draft.options, max_num_seqs, draft.drawn));
 }
 
 // For people: what runs between the graphs of a step and why, or nothing.
@@ -165,10 +171,9 @@ std::string PiecesNote(const Executor::Options& options, const device::DeviceFac
   return note;
 }
 
-// Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of the
-// model's head is a layer between an embedding and a token of its own.
-constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
-constexpr int64_t kLaunchesOfGuess = kLaunchesOfLayer + 12;
+// Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of a
+// head is its layers between an embedding and a token of its own.
+constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16, kLaunchesOfGuess = 12;
 
 }  // namespace
 
@@ -194,8 +199,10 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
   int64_t sampling = 0;
   const int heads = model_options.mtp_heads;
   const bool head = heads > 0 || draft.eagle != nullptr;
+  const int64_t layers = draft.eagle != nullptr ? draft.eagle->layer.num_layers : 1;
   for (int guesses = 0; head && guesses <= options.draft_tokens; ++guesses)
-    sampling += kLaunchesOfStep + std::max({1, heads, guesses}) * kLaunchesOfGuess;
+    sampling += kLaunchesOfStep +
+                std::max({1, heads, guesses}) * (layers * kLaunchesOfLayer + kLaunchesOfGuess);
   for (int guesses = 0; draft.model != nullptr && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep +
                 (1 + guesses) * (draft.model->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
@@ -356,14 +363,17 @@ Status Executor::MakeHead(const Options& wanted) {
   const model::ModelOptions& options = model_.options();
   SLUICE_RETURN_IF_ERROR(MakeHidden(model_.config().hidden_size));
   HeadProposer::Shared shared;
-  shared.pass = [this](auto&&... call) { return model_.Draft(call...); };
+  shared.pass = [this](auto& context, auto& batch, auto& hidden, auto& outputs, int number) {
+    return model_.Draft(context, batch, hidden, outputs,
+                        std::min(number, model_.options().mtp_heads) - 1);
+  };
   shared.context = Context(*stream_);
   shared.group = model_.group_of(model_.config().num_layers);
   shared.heads = options.mtp_heads;
   shared.chain = ChainOver(shared.group, wanted);
   shared.hidden = hidden_;
   SLUICE_ASSIGN_OR_RETURN(
-      proposer_, HeadProposer::Make(device_, options.activation, model_.config().hidden_size,
+      proposer_, HeadProposer::Make(device_, model_.config().hidden_size,
                                     ProposerSizes(options, wanted.max_num_seqs, DrawnOf(wanted)),
                                     std::move(shared), wanted.bindings));
   return OkStatus();
@@ -372,11 +382,12 @@ Status Executor::MakeHead(const Options& wanted) {
 Status Executor::MakeEagle(const Options& wanted) {
   const model::EagleHead& head = *wanted.eagle_head;
   const files::EagleConfig& config = head.config();
-  SLUICE_RETURN_IF_ERROR(MakeHidden(HiddenWidth(config)));
+  SLUICE_RETURN_IF_ERROR(MakeHidden(config.read_width()));
   hidden_layers_ = config.hidden_layers;
   HeadProposer::Shared shared;
-  shared.pass = [&head](auto& context, auto& batch, auto& hidden, auto& outputs, int) {
-    return head.Draft(context, batch, hidden, outputs);
+  shared.pass = [&head](auto& context, auto& batch, auto& hidden, auto& outputs, int number) {
+    using Of = model::EagleHead::Of;
+    return head.Draft(context, batch, hidden, number == 1 ? Of::kModel : Of::kItself, outputs);
   };
   shared.group = FollowedGroup(store_.groups());
   CHECK(shared.group >= 0, "the model has no group of full attention");
@@ -389,10 +400,10 @@ Status Executor::MakeEagle(const Options& wanted) {
   shared.chain.target_ids = config.target_ids;
   shared.hidden = hidden_;
   SLUICE_ASSIGN_OR_RETURN(
-      proposer_, HeadProposer::Make(device_, head.options().activation, config.layer.hidden_size,
-                                    ProposerSizes(head.options(), wanted.max_num_seqs,
-                                                  DrawnOf(wanted), config.target_ids.size()),
-                                    std::move(shared), wanted.bindings));
+      proposer_, HeadProposer::Make(
+                     device_, config.layer.hidden_size,
+                     ProposerSizes(config, head.options(), wanted.max_num_seqs, DrawnOf(wanted)),
+                     std::move(shared), wanted.bindings));
   return OkStatus();
 }
 
