@@ -171,6 +171,20 @@ TEST(EagleOpen, WhatTheFirstFormCannotDoIsRefused) {
   ExpectRefused(Beside("mistral", "eagle1"), "draft-model", "--speculate eagle needs a model with");
 }
 
+// It reads what any final norm gives, and guesses by any output matrix.
+TEST(EagleOpen, TheFirstFormWorksBesideModelsOfOtherForms) {
+  for (const char* const model : {"gemma2", "olmo2", "phi2", "mixtral", "deepseek_v2"}) {
+    EngineOptions options = Beside(model, "eagle1_own");
+    options.kv_memory = "8MiB";
+    const Request request = TinyRequest(RandomPrompt(9, 72), 20);
+    const auto with = Ask(*OpenTiny(options), request);
+    options.speculate = "none";
+    options.draft_model.clear();
+    EXPECT_TRUE(Of(*with) == Of(*Ask(*OpenTiny(options), request))) << model;
+    EXPECT_GT(with->usage.accepted_tokens + with->usage.rejected_tokens, 0) << model;
+  }
+}
+
 // Files of a head of the first form whose config.json says something else of them.
 TEST(EagleOpen, FilesThatDoNotFitTogetherAreNamed) {
   struct Case {

@@ -13,6 +13,7 @@
 #include "files/folder_texts.h"
 #include "files/json_fields.h"
 #include "files/mapped_file.h"
+#include "files/pytorch_file.h"
 #include "files/safetensors.h"
 #include "files/target_ids.h"
 
@@ -30,7 +31,6 @@ constexpr std::string_view kLayerClass = "LlamaForCausalLM";
 constexpr std::string_view kLayerClasses[] = {kLayerClass, "Qwen2ForCausalLM"};
 
 constexpr char kJoin[] = "fc.weight", kJoinBias[] = "fc.bias";
-constexpr char kPickled[] = "pytorch_model.bin";
 constexpr char kEmbedding[] = "embed_tokens.weight";
 
 bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
@@ -63,6 +63,16 @@ Status ReadHiddenLayers(const JsonFields& fields, std::vector<int>* layers) {
   return BadModel(StrCat(Quote(kKey), " has ", layers->size(), " layers",
                          ascending ? "" : ", which do not ascend", "; a head reads ", kEagleLayers,
                          ", each behind the one before"));
+}
+
+// Many of the first heads were published as PyTorch's own files alone.
+Result<std::shared_ptr<const TensorSource>> OpenTensors(const std::string& folder) {
+  auto tensors = OpenSafetensors(folder);
+  const std::string pickled = (fs::path(folder) / kPytorchName).string();
+  std::error_code error;
+  if (tensors.status().code() == StatusCode::kNotFound && fs::exists(pickled, error))
+    return OpenPytorch(pickled);
+  return tensors;
 }
 
 const FileTensor* FindEither(const TensorSource& tensors, std::string_view name) {
@@ -169,15 +179,7 @@ Status ReadIds(const TensorSource& tensors, EagleConfig* config) {
 
 Status Read(EagleFiles* files) {
   SLUICE_ASSIGN_OR_RETURN(Json config, ReadConfig(files->path));
-  auto tensors = OpenSafetensors(files->path);
-  std::error_code error;
-  if (tensors.status().code() == StatusCode::kNotFound &&
-      fs::exists(fs::path(files->path) / kPickled, error))
-    return BadModel(StrCat("the weights are in ", kPickled,
-                           ", a format that runs code when it is read; write them as "
-                           "model.safetensors"));
-  if (!tensors.ok()) return tensors.status();
-  files->tensors = *std::move(tensors);
+  SLUICE_ASSIGN_OR_RETURN(files->tensors, OpenTensors(files->path));
   SLUICE_ASSIGN_OR_RETURN(files->config, ReadEagleConfig(std::move(config), *files->tensors));
   if (files->config.form == EagleForm::kFirst) return OkStatus();
   return ReadIds(*files->tensors, &files->config);
@@ -193,7 +195,7 @@ bool IsEagle(const std::string& path) {
   const std::string name = ClassOf(*config);
   if (name == kThirdClass || IsOneOf(kFirstClasses, name)) return true;
   if (!IsOneOf(kLayerClasses, name)) return false;
-  const auto tensors = OpenSafetensors(path);
+  const auto tensors = OpenTensors(path);
   return tensors.ok() && FindEither(**tensors, kJoin) != nullptr;
 }
 

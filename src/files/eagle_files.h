@@ -1,7 +1,7 @@
 // A head of EAGLE's form (Li et al., 2024 and 2025), which guesses tokens beside a model that it
-// was trained for: a folder of config.json and safetensors, spelled as SafeAILab and SpecForge
-// write and vLLM and SGLang read it. Everything is checked when it is opened. Plain values; any
-// thread.
+// was trained for: a folder of config.json and of safetensors or pytorch_model.bin, spelled as
+// SafeAILab and SpecForge write and vLLM and SGLang read it. Everything is checked when it is
+// opened. Plain values; any thread.
 #pragma once
 
 #include <cstdint>

@@ -267,13 +267,15 @@ TEST(EagleFiles, WhatTheFirstFormDoesNotHaveIsRefused) {
   EXPECT_THAT(head.Error(), HasSubstr("layers of the head have windows"));
 }
 
-TEST(EagleFiles, PickledWeightsAreNotRead) {
+// A whole one is among the heads of tests/golden.
+TEST(EagleFiles, WeightsMayBeInPyTorchsFile) {
   TempFolder folder;
   folder.Write("config.json", DumpJson(FirstHead().config));
+  EXPECT_EQ(OpenEagle(folder.path()).status().code(), StatusCode::kNotFound);
   folder.Write("pytorch_model.bin", "PK");
   const Status status = OpenEagle(folder.path()).status();
   EXPECT_EQ(status.code(), StatusCode::kBadModel);
-  EXPECT_THAT(status.message(), HasSubstr("in pytorch_model.bin, a format that runs code"));
+  EXPECT_THAT(status.message(), HasSubstr("pytorch_model.bin: it is no zip file"));
   EXPECT_FALSE(IsEagle(folder.path()));
 }
 

@@ -109,7 +109,7 @@ def drafts_of(model, head, embedding, ids):
     return torch.cat(rows), drawn.item(), drafts
 
 
-def write_head(name, class_name, config, model, head, embedding, ids):
+def write_head(name, class_name, config, model, head, embedding, ids, pickled=False):
     folder = os.path.join(ROOT, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -124,7 +124,10 @@ def write_head(name, class_name, config, model, head, embedding, ids):
     tensors = {key: tensor.contiguous() for key, tensor in head.state_dict().items()}
     if embedding is not model.model.embed_tokens:
         tensors["embed_tokens.weight"] = embedding.weight.data
-    save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    if pickled:
+        torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
+    else:
+        save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
     write_json(folder, "config.json", {
         **{key: value for key, value in config.to_diff_dict().items() if key != "transformers_version"},
         "architectures": [class_name], "tie_word_embeddings": False})
@@ -170,7 +173,7 @@ def main():
     head.fc.weight.data.mul_(0.25)  # no norm stands before the logits, which would be very large
     embedding = torch.nn.Embedding(deep.vocab_size, deep.hidden_size)
     embedding.weight.data.copy_(torch.randn(embedding.weight.shape, generator=generator))
-    write_head("eagle1_own", "LlamaForCausalLMEagle", deep, model, head, embedding, ids)
+    write_head("eagle1_own", "LlamaForCausalLMEagle", deep, model, head, embedding, ids, pickled=True)
 
 
 if __name__ == "__main__":
