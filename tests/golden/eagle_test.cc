@@ -16,9 +16,9 @@ namespace sluice::golden {
 namespace {
 
 constexpr double kTolerance = 1e-4;
-// With activations in 16 bits, by root of the mean square: 0.013, and 0.029 of the head of two
-// layers.
-constexpr double k16BitsTolerance = 0.04;
+// By root of the mean square: of activations in BF16 0.013, and 0.029 of the head of two layers; in
+// F16 0.003.
+constexpr double kBf16Tolerance = 0.04, kF16Tolerance = 0.005;
 
 // By the name of a head. Of EAGLE-3's form one that has learned, with a vocabulary cut short and
 // the model's embedding, and one with a width, an embedding and the whole vocabulary of its own; of
@@ -118,16 +118,17 @@ TEST_P(EagleGolden, LogProbsOfDraftsAreThoseOfTheReference) {
   }
 }
 
-// In F16 the residual stream stays in F32.
 TEST_P(EagleGolden, LogProbsIn16BitsAreNearThem) {
   for (const DType type : {DType::kBF16, DType::kF16}) {
+    // OpenCL's kernels have no residual in F32 beside activations in F16.
+    if (type == DType::kF16 && TestDevice().starts_with("xpu")) continue;
     auto runner = Open(type);
     ASSERT_NE(runner, nullptr);
     const double along = ErrorOf(AlongThePrompt(runner.get(), prompt_.size()), 0, true);
     const double behind = ErrorOf(BehindThePrompt(runner.get()), prompt_.size() - 1, true);
     std::printf("%s: %.2e along the prompt, %.2e behind it\n", std::string(Name(type)).c_str(),
                 along, behind);
-    EXPECT_LE(std::max(along, behind), k16BitsTolerance);
+    EXPECT_LE(std::max(along, behind), type == DType::kF16 ? kF16Tolerance : kBf16Tolerance);
   }
 }
 
