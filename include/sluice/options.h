@@ -117,10 +117,12 @@ struct EngineOptions {
       "followed the last tokens where they stood before in prompt and answer), suffix (what "
       "followed them most often, there or in what was asked and answered before with the same API "
       "key), mtp (a head in the checkpoint that predicts tokens), model (the one that "
-      "--draft-model names), eagle3 (the head of EAGLE-3's form that --draft-model names), or auto "
-      "(what --draft-model names, mtp where there is one, else suffix on the CPU, none elsewhere)");
+      "--draft-model names), eagle or eagle3 (the head of EAGLE's or EAGLE-3's form that "
+      "--draft-model names), or auto (what --draft-model names, mtp where there is one, else "
+      "suffix "
+      "on the CPU, none elsewhere)");
     v(draft_model, "draft-model",
-      "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE-3's form, "
+      "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE's form, "
       "whose drafts a step verifies");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);

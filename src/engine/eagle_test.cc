@@ -1,12 +1,14 @@
-// Drafts of a head of EAGLE-3's form: requests of every kind get the answers that they get without,
-// beside others, in any chunks, from the prefix cache and through preemption, and most drafts of a
-// head that has learned what its model draws are right.
+// Drafts of heads of EAGLE's and EAGLE-3's form: requests of every kind get the answers that they
+// get without, beside others, in any chunks, from the prefix cache and through preemption, and most
+// drafts of a head that has learned what its model draws are right.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "base/json.h"
 #include "engine/device_drafts_fixture.h"
+#include "files/test_files.h"
 
 namespace sluice::engine {
 namespace {
@@ -20,43 +22,47 @@ std::string Folder(const std::string& name) {
 EngineOptions Options(int drafts, const std::string& head = "eagle3") {
   EngineOptions options = TinyOptions();
   options.model = Folder("target");
-  options.speculate = drafts > 0 ? "eagle3" : "none";
+  options.speculate = drafts > 0 ? head.substr(0, head.find('_')) : "none";
+  if (options.speculate == "eagle1") options.speculate = "eagle";
   if (drafts > 0) options.draft_model = Folder(head);
   options.speculate_tokens = std::max(1, drafts);
   options.speculate_adapt = false;  // what pays is a matter of time
   return options;
 }
 
-class Eagle : public DeviceDraftsTest {
+// By the name of a head that has learned.
+class Eagle : public DeviceDraftsTest, public ::testing::WithParamInterface<const char*> {
  protected:
   Eagle() : DeviceDraftsTest(Options(0)) {}
 };
+INSTANTIATE_TEST_SUITE_P(All, Eagle, ::testing::Values("eagle3", "eagle1"),
+                         [](const auto& of) { return std::string(of.param); });
 
-TEST_F(Eagle, RequestsOfEveryKindGetTheSameAnswer) {
+TEST_P(Eagle, RequestsOfEveryKindGetTheSameAnswer) {
   for (const int drafts : {1, 3, 8}) {
-    const auto engine = OpenTiny(Options(drafts));
+    const auto engine = OpenTiny(Options(drafts, GetParam()));
     ExpectSame(*engine);
     EXPECT_GT(Accepted(*engine), 50) << drafts;
     EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0);
   }
 }
 
-TEST_F(Eagle, OneThatIsOftenWrongChangesNothing) {
-  const auto engine = OpenTiny(Options(3, "eagle3_own"));
+TEST_P(Eagle, OneThatIsOftenWrongChangesNothing) {
+  const auto engine = OpenTiny(Options(3, std::string(GetParam()) + "_own"));
   ExpectSame(*engine);
   EXPECT_GT(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), 50);
 }
 
-TEST_F(Eagle, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8)); }
+TEST_P(Eagle, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8, GetParam())); }
 
-TEST_F(Eagle, ChunksChangeNothing) { ExpectSameInChunks(Options(3)); }
+TEST_P(Eagle, ChunksChangeNothing) { ExpectSameInChunks(Options(3, GetParam())); }
 
-TEST_F(Eagle, PreemptionChangesNothing) {
-  EngineOptions options = Options(3);
+TEST_P(Eagle, PreemptionChangesNothing) {
+  EngineOptions options = Options(3, GetParam());
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4) + "B";
-  options = Options(3);
+  options = Options(3, GetParam());
   options.kv_memory = tight;
   const auto engine = OpenTiny(options);
   ExpectSame(*engine);
@@ -65,8 +71,8 @@ TEST_F(Eagle, PreemptionChangesNothing) {
 }
 
 // Chance would be one in 128. The head has learned from texts of 24 tokens.
-TEST_F(Eagle, MostDraftsAreRight) {
-  const auto engine = OpenTiny(Options(2));
+TEST_P(Eagle, MostDraftsAreRight) {
+  const auto engine = OpenTiny(Options(2, GetParam()));
   int accepted = 0, rejected = 0;
   for (int i = 0; i < 40; ++i) {
     Request request = TinyRequest(RandomPrompt(2 + i % 5, 70 + i), 18);
@@ -78,18 +84,24 @@ TEST_F(Eagle, MostDraftsAreRight) {
 }
 
 TEST(EagleOpen, AutoTakesTheHeadThatIsNamed) {
-  EngineOptions options = Options(2);
-  options.speculate = "auto";
-  const auto engine = OpenTiny(options);
-  EXPECT_GT(Ask(*engine, TinyRequest(RandomPrompt(5, 71), 18))->usage.accepted_tokens, 0);
+  for (const char* const head : {"eagle3", "eagle1"}) {
+    EngineOptions options = Options(2, head);
+    options.speculate = "auto";
+    const auto engine = OpenTiny(options);
+    EXPECT_GT(Ask(*engine, TinyRequest(RandomPrompt(5, 71), 18))->usage.accepted_tokens, 0) << head;
+  }
 }
 
-TEST(EagleOpen, ItTakesMemoryOfThePlan) {
+class EagleMemory : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, EagleMemory, ::testing::Values("eagle3", "eagle1", "eagle1_own"),
+                         [](const auto& of) { return std::string(of.param); });
+
+TEST_P(EagleMemory, ItTakesMemoryOfThePlan) {
   EngineOptions options = Options(0);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const EngineInfo without = OpenTiny(options)->Info();
-  options = Options(2);
+  options = Options(2, GetParam());
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const EngineInfo with = OpenTiny(options)->Info();
@@ -110,8 +122,8 @@ void ExpectRefused(const EngineOptions& options, const std::string& field,
   EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
 }
 
-EngineOptions Beside(const std::string& model) {
-  EngineOptions options = Options(2);
+EngineOptions Beside(const std::string& model, const std::string& head = "eagle3") {
+  EngineOptions options = Options(2, head);
   options.model = TinyOptions(model).model;
   return options;
 }
@@ -125,13 +137,85 @@ TEST(EagleOpen, WhatCannotWorkIsRefused) {
   ExpectRefused(options, "draft-model", "choose --speculate eagle3");
   options = Options(2);
   options.draft_model = TinyOptions("qwen3").model;
-  ExpectRefused(options, "draft-model", "names no head of EAGLE-3's form but \"Qwen3ForCausalLM\"");
+  ExpectRefused(options, "draft-model", "names no head of EAGLE's form but \"Qwen3ForCausalLM\"");
   ExpectRefused(Beside("llama"), "draft-model", "its vocabulary has 128 tokens, not 320");
   ExpectRefused(Beside("qwen3"), "draft-model", "it reads layer 3 of 2");
   ExpectRefused(Beside("qwen3_fp8_block"), "draft-model", "hidden states of 64 numbers, not 160");
   ExpectRefused(Beside("gemma3"), "draft-model", "whose layers end in a norm");
   ExpectRefused(Beside("qwen3_next"), "draft-model", "has recurrent layers");
   ExpectRefused(Beside("mistral"), "draft-model", "have windows");
+}
+
+TEST(EagleOpen, TheFormMustBeTheOneThatIsNamed) {
+  EngineOptions options = Options(2, "eagle1");
+  options.speculate = "eagle3";
+  ExpectRefused(options, "draft-model",
+                "is a head of EAGLE's first form; choose --speculate eagle");
+  options.speculate = "model";
+  ExpectRefused(options, "draft-model",
+                "is a head of EAGLE's first form; choose --speculate eagle");
+  options = Options(2);
+  options.speculate = "eagle";
+  ExpectRefused(options, "draft-model", "is a head of EAGLE-3's form; choose --speculate eagle3");
+  options.draft_model.clear();
+  ExpectRefused(options, "speculate", "needs a head that guesses; name it with --draft-model");
+}
+
+TEST(EagleOpen, WhatTheFirstFormCannotDoIsRefused) {
+  ExpectRefused(Beside("llama", "eagle1"), "draft-model", "its vocabulary has 128 tokens, not 320");
+  ExpectRefused(Beside("qwen3_fp8_block", "eagle1"), "draft-model",
+                "hidden states of 64 numbers, not 160");
+  ExpectRefused(Beside("granite", "eagle1"), "draft-model", "whose logits are scaled");
+  ExpectRefused(Beside("qwen3_next", "eagle1"), "draft-model",
+                "--speculate eagle works with models of attention alone");
+  ExpectRefused(Beside("mistral", "eagle1"), "draft-model", "--speculate eagle needs a model with");
+}
+
+// It reads what any final norm gives, and guesses by any output matrix.
+TEST(EagleOpen, TheFirstFormWorksBesideModelsOfOtherForms) {
+  for (const char* const model : {"gemma2", "olmo2", "phi2", "mixtral", "deepseek_v2"}) {
+    EngineOptions options = Beside(model, "eagle1_own");
+    options.kv_memory = "8MiB";
+    const Request request = TinyRequest(RandomPrompt(9, 72), 20);
+    const auto with = Ask(*OpenTiny(options), request);
+    options.speculate = "none";
+    options.draft_model.clear();
+    EXPECT_TRUE(Of(*with) == Of(*Ask(*OpenTiny(options), request))) << model;
+    EXPECT_GT(with->usage.accepted_tokens + with->usage.rejected_tokens, 0) << model;
+  }
+}
+
+// Files of a head of the first form whose config.json says something else of them.
+TEST(EagleOpen, FilesThatDoNotFitTogetherAreNamed) {
+  struct Case {
+    const char *key, *said;
+    int value;
+  };
+  for (const Case& c :
+       {Case{"vocab_size", "its vocabulary has 100 tokens, not 128", 100},
+        {"hidden_size", "hidden states of 32 numbers, not 64", 32},
+        {"intermediate_size",
+         "tensor \"layers.0.mlp.gate_proj.weight\" has shape [96, 64] but the model's config asks "
+         "for [80, 64]",
+         80},
+        {"num_hidden_layers",
+         "the model's files have no tensor \"layers.1.input_layernorm.weight\"", 2}}) {
+    const files::testing::TempFolder folder;
+    std::stringstream text;
+    text << std::ifstream(Folder("eagle1") + "/config.json").rdbuf();
+    Json config = *ParseJson(text.str(), "config.json");
+    config[c.key] = c.value;
+    if (config.contains("head_dim")) config["head_dim"] = 16;
+    folder.Write("config.json", DumpJson(config));
+    std::filesystem::copy_file(Folder("eagle1") + "/model.safetensors",
+                               folder.path() + "/model.safetensors");
+    EngineOptions options = Options(2, "eagle1");
+    options.draft_model = folder.path();
+    const Status status = Engine::Open(options, {}).status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(status.message(), HasSubstr(c.said));
+    EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
+  }
 }
 
 }  // namespace

@@ -64,44 +64,71 @@ Status CheckModel(const files::ModelFiles& target, const files::ModelFiles& draf
 // early one, a middle one and a late one.
 std::vector<int> UsualLayers(int layers) { return {1, layers / 2 - 1, layers - 4}; }
 
-Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
-  SLUICE_RETURN_IF_ERROR(CheckNoStates(target, "eagle3"));
-  SLUICE_RETURN_IF_ERROR(CheckTarget(target, "eagle3"));
+// Of a head of the third form, which reads what layers of the model add up to.
+Status CheckLayers(const files::ModelFiles& target) {
   const files::ModelConfig& model = target.config;
-  files::EagleConfig& head = eagle->config;
-  const auto wrong = [&](const auto&... how) {
-    return Wrong(StrCat("the head of --draft-model ", Quote(eagle->path),
-                        " was not made for this model: ", how...,
-                        "; choose one that was trained for it"));
+  const auto wrong = [&](std::string_view why) {
+    return Wrong(StrCat("--speculate eagle3 does not work with ",
+                        files::ArchitectureName(model.architecture), ", ", why,
+                        "; leave --draft-model out"));
   };
   if (files::InfoOf(model.architecture).norm_places != files::NormPlaces::kBefore)
-    return Wrong(StrCat("--speculate eagle3 does not work with ",
-                        files::ArchitectureName(model.architecture),
-                        ", whose layers end in a norm; leave --draft-model out"));
-  if (model.parallel_norms)
-    return Wrong(StrCat("--speculate eagle3 does not work with ",
-                        files::ArchitectureName(model.architecture),
-                        ", whose blocks stand side by side; leave --draft-model out"));
-  if (model.residual_scale != 1.0f)
-    return Wrong(StrCat("--speculate eagle3 does not work with ",
-                        files::ArchitectureName(model.architecture),
-                        ", whose hidden states are scaled; leave --draft-model out"));
-  if (head.layer.vocab_size != model.vocab_size)
-    return wrong("its vocabulary has ", head.layer.vocab_size, " tokens, not ", model.vocab_size);
-  if (head.target_hidden_size != model.hidden_size)
-    return wrong("it reads hidden states of ", head.target_hidden_size, " numbers, not ",
-                 model.hidden_size);
-  if (!head.own_embedding && head.layer.hidden_size != model.hidden_size)
-    return wrong("it has no embedding of its own, and is ", head.layer.hidden_size,
-                 " numbers wide, not ", model.hidden_size);
-  std::vector<int>& layers = head.hidden_layers;
+    return wrong("whose layers end in a norm");
+  if (model.parallel_norms) return wrong("whose blocks stand side by side");
+  if (model.residual_scale != 1.0f) return wrong("whose hidden states are scaled");
+  return OkStatus();
+}
+
+Status NotMadeFor(const files::EagleFiles& eagle, std::string_view why) {
+  return Wrong(StrCat("the head of --draft-model ", Quote(eagle.path),
+                      " was not made for this model: ", why,
+                      "; choose one that was trained for it"));
+}
+
+Status ChooseLayers(const files::ModelFiles& target, files::EagleFiles* eagle) {
+  const files::ModelConfig& model = target.config;
+  std::vector<int>& layers = eagle->config.hidden_layers;
   if (layers.empty()) layers = UsualLayers(model.num_layers);
   if (layers[0] >= layers[1] || layers[1] >= layers[2])
-    return wrong("it does not say which layers it reads, and this one has ", model.num_layers,
-                 ", too few for the usual ones");
+    return NotMadeFor(*eagle, StrCat("it does not say which layers it reads, and this one has ",
+                                     model.num_layers, ", too few for the usual ones"));
   if (layers.back() >= model.num_layers)
-    return wrong("it reads layer ", layers.back(), " of ", model.num_layers);
+    return NotMadeFor(*eagle, StrCat("it reads layer ", layers.back(), " of ", model.num_layers));
   return OkStatus();
+}
+
+Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
+  const files::ModelConfig& model = target.config;
+  const files::EagleConfig& head = eagle->config;
+  const bool third = head.form == files::EagleForm::kThird;
+  const char* const proposer = DraftFiles::ProposerOf(head.form);
+  SLUICE_RETURN_IF_ERROR(CheckNoStates(target, proposer));
+  SLUICE_RETURN_IF_ERROR(CheckTarget(target, proposer));
+  if (third) SLUICE_RETURN_IF_ERROR(CheckLayers(target));
+  if (!third && model.logit_scale != 1.0f)
+    return Wrong(StrCat("--speculate eagle does not work with ",
+                        files::ArchitectureName(model.architecture),
+                        ", whose logits are scaled; leave --draft-model out"));
+  if (head.layer.vocab_size != model.vocab_size)
+    return NotMadeFor(*eagle, StrCat("its vocabulary has ", head.layer.vocab_size, " tokens, not ",
+                                     model.vocab_size));
+  if (head.target_hidden_size != model.hidden_size)
+    return NotMadeFor(*eagle, StrCat("it reads hidden states of ", head.target_hidden_size,
+                                     " numbers, not ", model.hidden_size));
+  if (!head.own_embedding && head.layer.hidden_size != model.hidden_size)
+    return NotMadeFor(*eagle,
+                      StrCat("it has no embedding of its own, and is ", head.layer.hidden_size,
+                             " numbers wide, not ", model.hidden_size));
+  return third ? ChooseLayers(target, eagle) : OkStatus();
+}
+
+// Whether --speculate names the head's form, if it names one.
+Status CheckForm(const files::EagleFiles& eagle, const EngineOptions& options) {
+  const char* const proposer = DraftFiles::ProposerOf(eagle.config.form);
+  if (options.speculate == "auto" || options.speculate == proposer) return OkStatus();
+  return Wrong(StrCat("--draft-model ", Quote(options.draft_model), " is a head of ",
+                      eagle.config.form == files::EagleForm::kFirst ? "EAGLE's first" : "EAGLE-3's",
+                      " form; choose --speculate ", proposer));
 }
 
 Status OfDraft(const Status& status) {
@@ -113,11 +140,11 @@ Status OfDraft(const Status& status) {
 Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOptions& options) {
   DraftFiles draft;
   const std::string& wanted = options.speculate;
-  const bool takes_one = wanted == "model" || wanted == "eagle3",
-             named = !options.draft_model.empty();
+  const bool takes_head = wanted == "eagle" || wanted == "eagle3",
+             takes_one = wanted == "model" || takes_head, named = !options.draft_model.empty();
   if (takes_one && !named)
     return InvalidArgument(
-        StrCat("--speculate ", wanted, " needs a ", wanted == "model" ? "model" : "head",
+        StrCat("--speculate ", wanted, " needs a ", takes_head ? "head" : "model",
                " that guesses; name it with --draft-model"),
         "speculate");
   if (!takes_one && named && wanted != "auto")
@@ -126,16 +153,14 @@ Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOption
   if (!named) return draft;
   const auto path = files::ResolveModel(options.draft_model);
   if (!path.ok()) return OfDraft(path.status());
-  if (wanted == "eagle3" || (wanted == "auto" && files::IsEagle(*path))) {
+  if (takes_head || files::IsEagle(*path)) {
     Result<files::EagleFiles> opened = files::OpenEagle(*path);
     if (!opened.ok()) return OfDraft(opened.status());
+    SLUICE_RETURN_IF_ERROR(CheckForm(*opened, options));
     SLUICE_RETURN_IF_ERROR(CheckEagle(target, &*opened));
     draft.eagle = std::make_unique<files::EagleFiles>(*std::move(opened));
     return draft;
   }
-  if (files::IsEagle(*path))
-    return Wrong(StrCat("--draft-model ", Quote(options.draft_model),
-                        " is a head of EAGLE-3's form, not a model; choose --speculate eagle3"));
   Result<files::ModelFiles> opened = files::OpenModel(*path);
   if (!opened.ok()) return OfDraft(opened.status());
   SLUICE_RETURN_IF_ERROR(CheckModel(target, *opened));

@@ -13,11 +13,16 @@ namespace sluice::exec {
 // At most one of them is there.
 struct DraftFiles {
   std::unique_ptr<files::ModelFiles> model;  // a second model
-  std::unique_ptr<files::EagleFiles> eagle;  // a head of EAGLE-3's form
+  std::unique_ptr<files::EagleFiles> eagle;  // a head of EAGLE's form
 
   bool empty() const { return model == nullptr && eagle == nullptr; }
   // As --speculate takes what is there.
-  const char* proposer() const { return eagle != nullptr ? "eagle3" : "model"; }
+  const char* proposer() const {
+    return eagle != nullptr ? ProposerOf(eagle->config.form) : "model";
+  }
+  static const char* ProposerOf(files::EagleForm form) {
+    return form == files::EagleForm::kFirst ? "eagle" : "eagle3";
+  }
 };
 
 // Empty where nothing is named. kInvalidArgument or kNotFound, naming --draft-model or --speculate,

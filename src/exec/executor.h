@@ -28,7 +28,7 @@
 
 namespace sluice::exec {
 
-// What is to be loaded to guess beside a model: a second model, or a head of EAGLE-3's form;
+// What is to be loaded to guess beside a model: a second model, or a head of EAGLE's form;
 // without either there is nothing.
 struct DraftOf {
   const files::ModelConfig* model = nullptr;
@@ -37,7 +37,7 @@ struct DraftOf {
   // Whatever guesses, a head of the model too: DraftChain::Shared::drawn.
   int drawn = 0;
 
-  // Of the model or of the head's layer; null: nothing guesses.
+  // Of the model or of the head's layers; null: nothing guesses.
   const files::ModelConfig* config() const { return eagle != nullptr ? &eagle->layer : model; }
 };
 

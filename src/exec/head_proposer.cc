@@ -5,7 +5,7 @@
 
 namespace sluice::exec {
 
-size_t HeadProposer::Carve(const device::View& view, DType dtype, int64_t width, const Sizes& sizes,
+size_t HeadProposer::Carve(const device::View& view, int64_t width, const Sizes& sizes,
                            Buffers* buffers) {
   size_t used = 0;
   const auto take = [&](ops::Tensor Buffers::*to, DType of, std::initializer_list<int64_t> dims) {
@@ -18,11 +18,11 @@ size_t HeadProposer::Carve(const device::View& view, DType dtype, int64_t width,
     if (view.data != nullptr) buffers->*to = ops::Dense(part, of, dims);
   };
   take(&Buffers::ids, DType::kI32, {sizes.tokens});
-  take(&Buffers::hidden, dtype, {sizes.sequences, width});
+  take(&Buffers::hidden, sizes.dtype, {sizes.sequences, width});
   if (sizes.heads == 1) return used;
   take(&Buffers::more_ids, DType::kI32, {sizes.tokens});
-  take(&Buffers::every, dtype, {sizes.tokens, width});
-  take(&Buffers::more_every, dtype, {sizes.tokens, width});
+  take(&Buffers::every, sizes.dtype, {sizes.tokens, width});
+  take(&Buffers::more_every, sizes.dtype, {sizes.tokens, width});
   return used;
 }
 
@@ -30,7 +30,7 @@ size_t HeadProposer::DeviceBytes(const files::ModelConfig& config,
                                  const model::ModelOptions& options, const Sizes& sizes) {
   const int32_t width =
       batch::BlocksFor(model::Positions(config, options), options.kernel_block_tokens);
-  return Carve({}, options.activation, config.hidden_size, sizes, nullptr) +
+  return Carve({}, config.hidden_size, sizes, nullptr) +
          DraftChain::DeviceBytes({.sequences = sizes.sequences,
                                   .table_width = width,
                                   .guesses = sizes.target_ids > 0
@@ -41,16 +41,15 @@ size_t HeadProposer::DeviceBytes(const files::ModelConfig& config,
                                   .vocab = config.vocab_size});
 }
 
-Result<std::unique_ptr<HeadProposer>> HeadProposer::Make(device::Device& device, DType dtype,
-                                                         int64_t width, const Sizes& sizes,
-                                                         Shared shared,
+Result<std::unique_ptr<HeadProposer>> HeadProposer::Make(device::Device& device, int64_t width,
+                                                         const Sizes& sizes, Shared shared,
                                                          std::vector<ops::BindRecord>* records) {
   std::unique_ptr<HeadProposer> proposer(new HeadProposer(std::move(shared)));
   SLUICE_ASSIGN_OR_RETURN(proposer->chain_, DraftChain::Make(device, sizes.sequences,
                                                              proposer->shared_.chain, records));
-  const size_t bytes = Carve({}, dtype, width, sizes, nullptr);
+  const size_t bytes = Carve({}, width, sizes, nullptr);
   SLUICE_ASSIGN_OR_RETURN(proposer->memory_, device.Allocate(bytes, device::MemoryKind::kDevice));
-  Carve(proposer->memory_.view(), dtype, width, sizes, &proposer->buffers_);
+  Carve(proposer->memory_.view(), width, sizes, &proposer->buffers_);
   return proposer;
 }
 
@@ -62,14 +61,13 @@ Status HeadProposer::Guess(device::Stream& stream, const model::DeviceBatch& bat
                            const ops::Tensor& hidden, const StepInputs& given, int number,
                            model::LayerObserver* observer) {
   const int64_t drafts = batch.rows();
-  const int head = std::min(number, shared_.heads) - 1;
   model::ForwardContext context = shared_.context;
   context.stream = &stream;
   context.observer = observer;
   model::DraftOutputs outputs;
   if (drafts > 0) outputs = {chain_->logits(drafts, number), buffers_.hidden.Rows(0, drafts)};
   if (number < shared_.heads) outputs.every = buffers_.every.Rows(0, batch.tokens());
-  SLUICE_RETURN_IF_ERROR(shared_.pass(context, batch, hidden, outputs, head));
+  SLUICE_RETURN_IF_ERROR(shared_.pass(context, batch, hidden, outputs, number));
   if (drafts == 0) return OkStatus();
   return chain_->Keep(stream, given, drafts, number, /*moved=*/number > shared_.heads ? 1 : 0);
 }

@@ -1,5 +1,5 @@
 // HeadProposer: heads guess, behind each step, what its sequences draw next: those in the model's
-// checkpoint, or one of EAGLE-3's form beside it. One pass over the step's tokens, beside what the
+// checkpoint, or one of EAGLE's form beside it. One pass over the step's tokens, beside what the
 // model gave for them, keeps the first head's KV of all positions that count and gives the first
 // guesses. Each further head passes over the same positions, with the tokens one further behind,
 // beside what the head before it gave, and gives the guesses of its number. Each guess behind these
@@ -22,9 +22,11 @@ namespace sluice::exec {
 
 class HeadProposer final : public DeviceProposer {
  public:
-  // A pass of a head, as model::Model::Draft.
-  using Pass = std::function<Status(model::ForwardContext&, const model::DeviceBatch&,
-                                    const ops::Tensor& hidden, const model::DraftOutputs&, int)>;
+  // The pass that gives the guesses of a number, from 1 on, as model::Model::Draft. The first one
+  // reads what a step gave, and each further one what the one before it gave.
+  using Pass =
+      std::function<Status(model::ForwardContext&, const model::DeviceBatch&,
+                           const ops::Tensor& hidden, const model::DraftOutputs&, int number)>;
   // What it shares with the executor that owns it: all are on the device and outlive it.
   struct Shared {
     Pass pass;
@@ -38,18 +40,18 @@ class HeadProposer final : public DeviceProposer {
     std::unique_ptr<DraftKv> kv;
   };
   struct Sizes {
-    int64_t tokens = 0;     // of a step
-    int64_t sequences = 0;  // that guess
-    size_t target_ids = 0;  // DraftChain::Shared::target_ids
-    int drawn = 0;          // DraftChain::Shared::drawn
+    int64_t tokens = 0;         // of a step
+    int64_t sequences = 0;      // that guess
+    DType dtype = DType::kF32;  // of what a pass gives
+    size_t target_ids = 0;      // DraftChain::Shared::target_ids
+    int drawn = 0;              // DraftChain::Shared::drawn
     int heads = 1;
   };
-  // `width` of what a pass gives, of type `dtype`.
-  static Result<std::unique_ptr<HeadProposer>> Make(device::Device& device, DType dtype,
-                                                    int64_t width, const Sizes& sizes,
-                                                    Shared shared,
+  // `width` of what a pass gives.
+  static Result<std::unique_ptr<HeadProposer>> Make(device::Device& device, int64_t width,
+                                                    const Sizes& sizes, Shared shared,
                                                     std::vector<ops::BindRecord>* records);
-  // Device memory that Make takes for a head of this width and type.
+  // Device memory that Make takes for a head of this width.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                             const Sizes& sizes);
 
@@ -69,7 +71,7 @@ class HeadProposer final : public DeviceProposer {
     // and with `ids`, what the next one reads.
     ops::Tensor every, more_every, more_ids;
   };
-  static size_t Carve(const device::View& view, DType dtype, int64_t width, const Sizes& sizes,
+  static size_t Carve(const device::View& view, int64_t width, const Sizes& sizes,
                       Buffers* buffers);
   explicit HeadProposer(Shared shared) : shared_(std::move(shared)) {}
   Status GuessAll(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,

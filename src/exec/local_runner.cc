@@ -102,14 +102,14 @@ Result<model::ModelOptions> ModelOptionsFor(const files::ModelFiles& files,
   return wanted;
 }
 
-// A head of EAGLE-3's form, for sequences of the model of `target`.
+// A head of EAGLE's form, for sequences of the model of `target`.
 Result<DraftPlan> PlanEagle(const files::EagleFiles& files, const files::ModelFiles& target,
                             const device::Device& device, const EngineOptions& options) {
   DraftPlan plan;
   plan.of.eagle = &files.config;
   SLUICE_ASSIGN_OR_RETURN(const model::ModelOptions of_model,
                           ModelOptionsFor(target, device, options));
-  plan.of.options = model::EagleHead::OptionsFor(of_model);
+  plan.of.options = model::EagleHead::OptionsFor(of_model, files.config.form);
   auto weights = model::EagleHead::PlanWeights(files, device, plan.of.options.activation);
   if (!weights.ok()) return weights.status().WithContext("the draft model");
   plan.weights = *std::move(weights);

@@ -5,8 +5,8 @@
 
 #include "device/alignment.h"
 #include "exec/executor.h"
-#include "exec/head_proposer.h"
 #include "exec/layer_view.h"
+#include "exec/make_proposer.h"
 #include "exec/memory_plan.h"
 #include "model/load_model.h"
 #include "ops/attention.h"
@@ -109,42 +109,6 @@ InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const Input
   return bytes;
 }
 
-// Of what a head reads: hidden states of a model of these options, `width` numbers a token.
-size_t HiddenBytes(int64_t width, const model::ModelOptions& options) {
-  return RowBytes(ops::ResidualDType(options.activation),
-                  static_cast<size_t>(options.max_tokens * width));
-}
-
-int64_t HiddenWidth(const files::EagleConfig& eagle) {
-  return int64_t{files::kEagleLayers} * eagle.target_hidden_size;
-}
-
-HeadProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_num_seqs, int drawn,
-                                  size_t target_ids = 0) {
-  return {.tokens = options.max_tokens,
-          .sequences = max_num_seqs,
-          .target_ids = target_ids,
-          .drawn = drawn,
-          .heads = std::max(1, options.mtp_heads)};
-}
-
-// See DraftChain::Shared.
-int DrawnOf(const Executor::Options& options) { return options.rejects ? options.draft_tokens : 0; }
-
-// Of what guesses beside a model of `options`, without its workspace.
-size_t DraftBytes(const DraftOf& draft, const model::ModelOptions& options, int max_num_seqs) {
-  if (draft.config() == nullptr) return 0;
-  const size_t rope = model::RopeTableBytes(*draft.config(), draft.options);
-  if (draft.eagle == nullptr)
-    return rope +
-           DraftModelProposer::DeviceBytes(*draft.model, draft.options, max_num_seqs, draft.drawn);
-  const size_t ids = draft.eagle->target_ids.size();
-  return rope + HiddenBytes(HiddenWidth(*draft.eagle), options) +
-         DraftKv::DeviceBytes(/*groups=*/1, max_num_seqs) +
-         HeadProposer::DeviceBytes(draft.eagle->layer, draft.options,
-                                   ProposerSizes(draft.options, max_num_seqs, draft.drawn, ids));
-}
-
 // For people: what runs between the graphs of a step and why, or nothing.
 std::string PiecesNote(const Executor::Options& options, const device::DeviceFacts& facts) {
   std::string note;
@@ -165,10 +129,9 @@ std::string PiecesNote(const Executor::Options& options, const device::DeviceFac
   return note;
 }
 
-// Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of the
-// model's head is a layer between an embedding and a token of its own.
-constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16;
-constexpr int64_t kLaunchesOfGuess = kLaunchesOfLayer + 12;
+// Launches of a forward pass with sampling, by which graphs are estimated: at most. A guess of a
+// head is its layers between an embedding and a token of its own.
+constexpr int64_t kLaunchesOfLayer = 14, kLaunchesOfStep = 16, kLaunchesOfGuess = 12;
 
 }  // namespace
 
@@ -194,8 +157,10 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
   int64_t sampling = 0;
   const int heads = model_options.mtp_heads;
   const bool head = heads > 0 || draft.eagle != nullptr;
+  const int64_t layers = draft.eagle != nullptr ? draft.eagle->layer.num_layers : 1;
   for (int guesses = 0; head && guesses <= options.draft_tokens; ++guesses)
-    sampling += kLaunchesOfStep + std::max({1, heads, guesses}) * kLaunchesOfGuess;
+    sampling += kLaunchesOfStep +
+                std::max({1, heads, guesses}) * (layers * kLaunchesOfLayer + kLaunchesOfGuess);
   for (int guesses = 0; draft.model != nullptr && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep +
                 (1 + guesses) * (draft.model->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
@@ -208,16 +173,10 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
 size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                              int max_num_seqs, const DraftOf& draft) {
   const std::vector<batch::KvGroup> groups = model::LayerGroups(config, options);
-  const size_t head =
-      options.mtp_heads == 0
-          ? 0
-          : HiddenBytes(config.hidden_size, options) +
-                HeadProposer::DeviceBytes(config, options,
-                                          ProposerSizes(options, max_num_seqs, draft.drawn));
   size_t workspace = model::WorkspaceBytes(config, options);
   if (draft.config() != nullptr)
     workspace = std::max(workspace, model::WorkspaceBytes(*draft.config(), draft.options));
-  return head + DraftBytes(draft, options, max_num_seqs) + workspace +
+  return ProposerBytes(config, options, max_num_seqs, draft) + workspace +
          ExpertCounter::DeviceBytes(config) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config() != nullptr,
@@ -322,98 +281,6 @@ Status Executor::MakeVectors(int max_num_seqs) {
   const size_t bytes = static_cast<size_t>(max_num_seqs * size) * sizeof(float);
   SLUICE_ASSIGN_OR_RETURN(vector_memory_, device_.Allocate(bytes, device::MemoryKind::kDevice));
   vectors_ = ops::Dense(vector_memory_.view(), DType::kF32, {max_num_seqs, size});
-  return OkStatus();
-}
-
-Status Executor::MakeProposer(const Options& wanted) {
-  if (wanted.draft_tokens == 0) return OkStatus();
-  if (wanted.draft_model != nullptr) return MakeDraftModel(wanted);
-  if (wanted.eagle_head != nullptr) return MakeEagle(wanted);
-  return model_.options().mtp_heads > 0 ? MakeHead(wanted) : OkStatus();
-}
-
-DraftChain::Shared Executor::ChainOver(int group, const Options& wanted) const {
-  return {.lengths = sampler_->lengths(),
-          .known = sampler_->tokens(),
-          .table = tables_[group],
-          .placing = PlacingOf(store_.groups()[group]),
-          .logits = Logits(model_.options().max_logits_rows),
-          .drawn = DrawnOf(wanted),
-          .vocab = model_.vocab_size()};
-}
-
-// For `width` numbers of each token of a step.
-Status Executor::MakeHidden(int64_t width) {
-  const model::ModelOptions& options = model_.options();
-  SLUICE_ASSIGN_OR_RETURN(
-      hidden_memory_, device_.Allocate(HiddenBytes(width, options), device::MemoryKind::kDevice));
-  hidden_ = ops::Dense(hidden_memory_.view(), ops::ResidualDType(options.activation),
-                       {options.max_tokens, width});
-  return OkStatus();
-}
-
-Status Executor::MakeHead(const Options& wanted) {
-  const model::ModelOptions& options = model_.options();
-  SLUICE_RETURN_IF_ERROR(MakeHidden(model_.config().hidden_size));
-  HeadProposer::Shared shared;
-  shared.pass = [this](auto&&... call) { return model_.Draft(call...); };
-  shared.context = Context(*stream_);
-  shared.group = model_.group_of(model_.config().num_layers);
-  shared.heads = options.mtp_heads;
-  shared.chain = ChainOver(shared.group, wanted);
-  shared.hidden = hidden_;
-  SLUICE_ASSIGN_OR_RETURN(
-      proposer_, HeadProposer::Make(device_, options.activation, model_.config().hidden_size,
-                                    ProposerSizes(options, wanted.max_num_seqs, DrawnOf(wanted)),
-                                    std::move(shared), wanted.bindings));
-  return OkStatus();
-}
-
-Status Executor::MakeEagle(const Options& wanted) {
-  const model::EagleHead& head = *wanted.eagle_head;
-  const files::EagleConfig& config = head.config();
-  SLUICE_RETURN_IF_ERROR(MakeHidden(HiddenWidth(config)));
-  hidden_layers_ = config.hidden_layers;
-  HeadProposer::Shared shared;
-  shared.pass = [&head](auto& context, auto& batch, auto& hidden, auto& outputs, int) {
-    return head.Draft(context, batch, hidden, outputs);
-  };
-  shared.group = FollowedGroup(store_.groups());
-  CHECK(shared.group >= 0, "the model has no group of full attention");
-  SLUICE_ASSIGN_OR_RETURN(
-      shared.kv, DraftKv::Make(device_, *wanted.draft_store, shared.group, wanted.max_num_seqs));
-  shared.context = shared.kv->Context(*stream_, workspace_.view());
-  shared.chain = ChainOver(shared.group, wanted);
-  shared.chain.logits =
-      ops::Dense(logits_.view(), DType::kF32, {wanted.max_num_seqs, config.draft_vocab_size});
-  shared.chain.target_ids = config.target_ids;
-  shared.hidden = hidden_;
-  SLUICE_ASSIGN_OR_RETURN(
-      proposer_, HeadProposer::Make(device_, head.options().activation, config.layer.hidden_size,
-                                    ProposerSizes(head.options(), wanted.max_num_seqs,
-                                                  DrawnOf(wanted), config.target_ids.size()),
-                                    std::move(shared), wanted.bindings));
-  return OkStatus();
-}
-
-Status Executor::MakeDraftModel(const Options& wanted) {
-  const int group = FollowedGroup(store_.groups());
-  CHECK(group >= 0, "the model has no group of full attention");
-  DraftModelProposer::Shared shared;
-  shared.workspace = workspace_.view();
-  shared.chain = ChainOver(group, wanted);
-  const std::vector<int32_t>& ids = wanted.draft_model->config().target_ids;
-  if (!ids.empty()) {
-    shared.chain.logits = ops::Dense(logits_.view(), DType::kF32,
-                                     {wanted.max_num_seqs, static_cast<int64_t>(ids.size())});
-    shared.chain.target_ids = ids;
-  }
-  SLUICE_ASSIGN_OR_RETURN(shared.kv,
-                          DraftKv::Make(device_, *wanted.draft_store, group, wanted.max_num_seqs));
-  shared.tokens = model_.options().max_tokens;
-  shared.sequences = wanted.max_num_seqs;
-  SLUICE_ASSIGN_OR_RETURN(proposer_, DraftModelProposer::Make(device_, *wanted.draft_model,
-                                                              std::move(shared), wanted.bindings));
   return OkStatus();
 }
 

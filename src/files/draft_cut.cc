@@ -159,6 +159,11 @@ Result<DraftSource> OpenDraftSource(const std::string& path) {
   source.path = path;
   if (IsEagle(path)) {
     SLUICE_ASSIGN_OR_RETURN(EagleFiles eagle, OpenEagle(path));
+    if (eagle.config.form == EagleForm::kFirst)
+      return InvalidArgument(
+          StrCat(path,
+                 ": the head guesses with its model's output matrix, so there is none to be "
+                 "cut; heads of EAGLE-3's form have their own"));
     source.vocab_size = eagle.config.layer.vocab_size;
     source.ids = AllOrThese(eagle.config.target_ids, source.vocab_size);
     source.end_ids.assign(eagle.config.layer.eos_ids.begin(), eagle.config.layer.eos_ids.end());

@@ -1,6 +1,7 @@
-// A head of EAGLE-3's form (Li et al., 2025), which guesses tokens beside a model that it was
-// trained for: a folder of config.json and safetensors, spelled as SpecForge writes and SGLang
-// reads it. Everything is checked when it is opened. Plain values; any thread.
+// A head of EAGLE's form (Li et al., 2024 and 2025), which guesses tokens beside a model that it
+// was trained for: a folder of config.json and of safetensors or pytorch_model.bin, spelled as
+// SafeAILab and SpecForge write and vLLM and SGLang read it. Everything is checked when it is
+// opened. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,25 @@
 
 namespace sluice::files {
 
-// How many layers of the model a head reads.
+// What a head reads, and what it is made of.
+enum class EagleForm : uint8_t {
+  // EAGLE's and EAGLE-2's, which differ in how drafts are searched and not in their files: what the
+  // model's final norm gave, beside the embedding of the token behind it, joined by one product;
+  // then layers of Llama's form, the first without a norm before its attention. The output matrix
+  // is the model's, and no norm stands before it.
+  kFirst,
+  // EAGLE-3's: what three layers of the model gave, joined by one product, beside the embedding,
+  // both normed, in one layer; a final norm and an output matrix of its own.
+  kThird,
+};
+
+// How many layers of the model a head of the third form reads.
 inline constexpr int kEagleLayers = 3;
 
 struct EagleConfig {
-  // Of the decoder layer, as of a model without layers of its own whose head it is: num_layers is
-  // 0. The vocabulary is that of the tokens that it reads, which is the model's.
+  EagleForm form = EagleForm::kThird;
+  // Of its layers, as of a model that has them. The vocabulary is that of the tokens that it reads,
+  // which is the model's.
   ModelConfig layer;
   int target_hidden_size = 0;  // of the model's hidden states
   int draft_vocab_size = 0;    // of the tokens that it guesses
@@ -27,6 +41,12 @@ struct EagleConfig {
   // Of the model, whose outputs it reads, ascending; empty: the file does not say.
   std::vector<int> hidden_layers;
   bool own_embedding = false;  // else the model's
+  bool join_bias = false;      // of the product that joins what it reads
+
+  // Numbers that it reads of the model for each token.
+  int64_t read_width() const {
+    return int64_t{form == EagleForm::kThird ? kEagleLayers : 1} * target_hidden_size;
+  }
 };
 
 struct EagleFiles {
@@ -35,8 +55,8 @@ struct EagleFiles {
   std::shared_ptr<const TensorSource> tensors;
 };
 
-// Whether `path` is a folder whose config.json names a head of this form. Whatever else may be
-// wrong with it is OpenEagle's to tell.
+// Whether `path` is a folder whose config.json names a head, or Llama where its tensors are a
+// head's. Whatever else may be wrong with it is OpenEagle's to tell.
 bool IsEagle(const std::string& path);
 
 // kNotFound names the path that was tried; kBadModel says what is wrong.

@@ -64,7 +64,8 @@ TEST(EagleFiles, AHeadIsReadAsItIsPublished) {
   EXPECT_EQ(config.target_hidden_size, 6);
   EXPECT_EQ(config.draft_vocab_size, 3);
   EXPECT_EQ(config.layer.vocab_size, 8);
-  EXPECT_EQ(config.layer.num_layers, 0);
+  EXPECT_EQ(config.form, EagleForm::kThird);
+  EXPECT_EQ(config.layer.num_layers, 1);
   EXPECT_THAT(config.target_ids, ElementsAre(1, 2, 7));
   EXPECT_THAT(config.hidden_layers, ElementsAre(1, 14, 25));
   EXPECT_FALSE(config.own_embedding);
@@ -108,25 +109,174 @@ TEST(EagleFiles, IdsThatLieAreNamed) {
 TEST(EagleFiles, WhatIsWrongIsSaid) {
   Head head;
   head.config["num_hidden_layers"] = 2;
-  EXPECT_THAT(head.Error(), HasSubstr("\"num_hidden_layers\" is 2; heads of one layer"));
+  EXPECT_THAT(head.Error(),
+              HasSubstr("\"num_hidden_layers\" is 2; heads of EAGLE-3's form have one"));
   head = Head();
   head.config["draft_vocab_size"] = 9;
   EXPECT_THAT(head.Error(), HasSubstr("\"draft_vocab_size\" is 9"));
   head = Head();
   head.config["architectures"] = {"Qwen3ForCausalLM"};
-  EXPECT_THAT(head.Error(), HasSubstr("names no head of EAGLE-3's form but \"Qwen3ForCausalLM\""));
+  EXPECT_THAT(head.Error(), HasSubstr("names no head of EAGLE's form but \"Qwen3ForCausalLM\""));
   head = Head();
   head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {1, 14}}};
   EXPECT_THAT(head.Error(), HasSubstr("has 2 layers; a head reads 3"));
   head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {1, 14, 14}}};
   EXPECT_THAT(head.Error(), HasSubstr("which do not ascend"));
-  head = Head();
-  head.config["hidden_size"] = 12;
-  head.config["target_hidden_size"] = 4;
-  EXPECT_THAT(head.Error(), HasSubstr("\"hidden_size\" 12 is that of 3 hidden states"));
-  head = Head();
-  head.more = R"(,"fc.bias":{"dtype":"F32","shape":[4],"data_offsets":[32,48]})";
-  EXPECT_THAT(head.Error(), HasSubstr("\"fc\" has a bias"));
+}
+
+// A folder of a head of the first form for a model of eight tokens; a test spoils what it is about.
+struct FirstHead {
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"vocab_size", 8},
+                 {"hidden_size", 4},
+                 {"intermediate_size", 8},
+                 {"num_hidden_layers", 1},
+                 {"num_attention_heads", 2},
+                 {"num_key_value_heads", 2},
+                 {"max_position_embeddings", 16},
+                 {"rms_norm_eps", 1e-5},
+                 {"tie_word_embeddings", false}};
+  std::vector<std::string> vectors = {"fc.weight", "layers.0.self_attn.q_proj.weight"};
+
+  void WriteTo(const TempFolder& folder) const {
+    folder.Write("config.json", DumpJson(config));
+    std::string header;
+    for (size_t i = 0; i < vectors.size(); ++i)
+      header += StrCat(i > 0 ? "," : "", "\"", vectors[i], R"(":{"dtype":"F32","shape":[2],)",
+                       R"("data_offsets":[)", 8 * i, ",", 8 * i + 8, "]}");
+    folder.Write("model.safetensors",
+                 SafetensorsBytes(StrCat("{", header, "}"), 8 * vectors.size()));
+  }
+  Result<EagleFiles> Open() const {
+    TempFolder folder;
+    WriteTo(folder);
+    return OpenEagle(folder.path());
+  }
+  bool IsOne() const {
+    TempFolder folder;
+    WriteTo(folder);
+    return IsEagle(folder.path());
+  }
+  std::string Error() const {
+    const auto opened = Open();
+    if (opened.ok()) return "no error";
+    EXPECT_EQ(opened.status().code(), StatusCode::kBadModel);
+    return opened.status().message();
+  }
+};
+
+TEST(EagleFiles, AHeadOfTheFirstFormIsReadAsItIsPublished) {
+  FirstHead head;
+  const auto opened = head.Open();
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  const EagleConfig& config = opened->config;
+  EXPECT_EQ(config.form, EagleForm::kFirst);
+  EXPECT_EQ(config.layer.num_layers, 1);
+  EXPECT_EQ(config.read_width(), 4);
+  EXPECT_EQ(config.target_hidden_size, 4);
+  EXPECT_EQ(config.draft_vocab_size, 8);
+  EXPECT_FALSE(config.own_embedding || config.join_bias || config.layer.attention_bias);
+  EXPECT_TRUE(config.target_ids.empty() && config.hidden_layers.empty());
+}
+
+// The published ones disagree about which keys tell of biases, so the tensors do.
+TEST(EagleFiles, WhatAHeadOfTheFirstFormHasItsTensorsSay) {
+  FirstHead head;
+  head.config["num_hidden_layers"] = 2;
+  head.vectors.insert(head.vectors.end(), {"fc.bias", "layers.0.self_attn.q_proj.bias",
+                                           "model.embed_tokens.weight", "lm_head.weight"});
+  const auto opened = head.Open();
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->config.layer.num_layers, 2);
+  EXPECT_TRUE(opened->config.own_embedding);
+  EXPECT_TRUE(opened->config.join_bias);
+  EXPECT_TRUE(opened->config.layer.attention_bias);
+}
+
+TEST(EagleFiles, TheFirstFormHasManyNames) {
+  FirstHead head;
+  for (const char* const name : {"LlamaForCausalLM", "Qwen2ForCausalLM", "LlamaForCausalLMEagle",
+                                 "EagleLlamaForCausalLM", "EagleModel", "EAGLEModel"}) {
+    head.config["architectures"] = {name};
+    const auto opened = head.Open();
+    ASSERT_TRUE(opened.ok()) << name << ": " << opened.status().message();
+    EXPECT_EQ(opened->config.form, EagleForm::kFirst) << name;
+    EXPECT_TRUE(head.IsOne()) << name;
+  }
+}
+
+TEST(EagleFiles, LayersMayBeDescribedInsideAsVllmWritesThem) {
+  FirstHead head;
+  const Json layers = head.config;
+  head.config = {{"architectures", {"EAGLEModel"}},
+                 {"model_type", "eagle"},
+                 {"vocab_size", 9},
+                 {"bos_token_id", 1},
+                 {"model", layers}};
+  const auto opened = head.Open();
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->config.layer.hidden_size, 4);
+  EXPECT_EQ(opened->config.layer.vocab_size, 8);
+  EXPECT_EQ(opened->config.form, EagleForm::kFirst);
+  head.config["model"]["architectures"] = {"OPTForCausalLM"};
+  EXPECT_THAT(head.Error(), HasSubstr("the layers of the head are those of \"OPTForCausalLM\""));
+}
+
+// Heads of both forms were published under the name of what their layers are, and so are models.
+TEST(EagleFiles, UnderTheNameOfAModelItsTensorsTellWhatItIs) {
+  FirstHead head;
+  head.vectors = {"fc.weight", "midlayer.self_attn.q_proj.weight"};
+  const auto opened = head.Open();
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->config.form, EagleForm::kThird);
+  EXPECT_TRUE(head.IsOne());
+  head.vectors = {"model.layers.0.self_attn.q_proj.weight"};
+  EXPECT_FALSE(head.IsOne());
+  EXPECT_THAT(head.Error(), HasSubstr("no tensor \"fc.weight\", which every head of EAGLE's form "
+                                      "has; this is a model"));
+}
+
+TEST(EagleFiles, WhatTheFirstFormDoesNotHaveIsRefused) {
+  FirstHead head;
+  head.config["architectures"] = {"LlamaForCausalLMEagle"};
+  const FirstHead good = head;
+  for (const char* const name : {"d2t", "token_map"}) {
+    head = good;
+    head.vectors.push_back(name);
+    EXPECT_THAT(head.Error(), HasSubstr(StrCat("a part of the vocabulary by \"", name, "\"")));
+  }
+  head = good;
+  head.vectors.push_back("layers.0.input_layernorm.weight");
+  EXPECT_THAT(head.Error(), HasSubstr("norms before its first layer"));
+  head = good;
+  head.config["add_para_norm"] = true;
+  EXPECT_THAT(head.Error(), HasSubstr("norms before its first layer"));
+  head = good;
+  head.vectors = {"layers.0.self_attn.q_proj.weight"};
+  EXPECT_THAT(head.Error(), HasSubstr("no tensor \"fc.weight\", which every head of EAGLE's form "
+                                      "has; the download may be incomplete"));
+  head = good;
+  head.config["num_hidden_layers"] = 0;
+  EXPECT_THAT(head.Error(), HasSubstr("\"num_hidden_layers\" is 0"));
+  head = good;
+  head.config["architectures"] = {"Qwen2ForCausalLM"};
+  head.config["use_sliding_window"] = true;
+  head.config["max_window_layers"] = 0;
+  head.config["sliding_window"] = 4;
+  EXPECT_THAT(head.Error(), HasSubstr("layers of the head have windows"));
+}
+
+// A whole one is among the heads of tests/golden.
+TEST(EagleFiles, WeightsMayBeInPyTorchsFile) {
+  TempFolder folder;
+  folder.Write("config.json", DumpJson(FirstHead().config));
+  EXPECT_EQ(OpenEagle(folder.path()).status().code(), StatusCode::kNotFound);
+  folder.Write("pytorch_model.bin", "PK");
+  const Status status = OpenEagle(folder.path()).status();
+  EXPECT_EQ(status.code(), StatusCode::kBadModel);
+  EXPECT_THAT(status.message(), HasSubstr("pytorch_model.bin: it is no zip file"));
+  EXPECT_FALSE(IsEagle(folder.path()));
 }
 
 TEST(EagleFiles, AFolderThatIsNotThereIsNone) {

@@ -1,20 +1,19 @@
 #include "model/eagle_head.h"
 
+#include <string>
 #include <utility>
 
+#include "base/str_cat.h"
 #include "model/layers/decoder_params.h"
 #include "weights/place.h"
 
 namespace sluice::model {
-namespace {
 
-constexpr int kLayer = 0;
-
-}  // namespace
-
-ModelOptions EagleHead::OptionsFor(ModelOptions of_model) {
-  of_model.activation = ops::ResidualDType(of_model.activation);
-  of_model.mtp_heads = 1;
+ModelOptions EagleHead::OptionsFor(ModelOptions of_model, files::EagleForm form) {
+  if (form == files::EagleForm::kThird)
+    of_model.activation = ops::ResidualDType(of_model.activation);
+  of_model.mtp_heads = 0;
+  of_model.joins_hidden = true;
   return of_model;
 }
 
@@ -47,59 +46,90 @@ Result<std::unique_ptr<EagleHead>> EagleHead::Load(const files::EagleConfig& con
 }
 
 Status EagleHead::Bind(const device::Device& device, const Model& target) {
-  files::ModelConfig layer = config_.layer;
-  layer.layers.emplace_back();
+  const files::ModelConfig& layer = config_.layer;
   const layers::Binder binder{layer, options_, parameters_, device.ops()};
   const weights::ParameterMap& embedding =
       config_.own_embedding ? parameters_ : target.parameters();
   SLUICE_ASSIGN_OR_RETURN(
       embedding_, layers::TokenEmbedding::Make(binder, embedding.Find("embedding")->tensor));
-  join_layers_ = layers::FusedLinear::Make(binder, "fc");
-  ops::Norm::Desc norm;
-  norm.activation = options_.activation;
-  norm.hidden = layer.hidden_size;
-  norm.eps = layer.norm_eps;
-  SLUICE_ASSIGN_OR_RETURN(norm_, binder.Bind<ops::Norm>(norm));
-  hidden_weight_ = binder.Get("layers.0.hidden_norm")->tensor;
-  token_weight_ = binder.Get("layers.0.token_norm")->tensor;
-  SLUICE_ASSIGN_OR_RETURN(attention_, layers::Attention::Make(binder, kLayer, groups_.front(), 0,
-                                                              {.rope = rope_.tensor()}));
-  SLUICE_ASSIGN_OR_RETURN(
-      mlp_norm_, layers::Norm::Make(binder, "layers.0.mlp_norm", layers::Norm::Of::kResidual));
-  SLUICE_ASSIGN_OR_RETURN(mlp_,
-                          layers::Mlp::Make(binder, "layers.0.mlp.", layer.intermediate_size));
+  join_ = layers::FusedLinear::Make(binder, "fc");
+  constexpr auto residual = layers::Norm::Of::kResidual;
+  for (int i = 0; i < layer.num_layers; ++i) {
+    const std::string prefix = StrCat("layers.", i, ".");
+    Layer& made = layers_.emplace_back();
+    if (!third()) {
+      const std::string norm = i > 0 ? prefix + "input_norm" : "";
+      SLUICE_ASSIGN_OR_RETURN(made.input_norm, layers::Norm::Make(binder, norm, residual));
+    }
+    SLUICE_ASSIGN_OR_RETURN(made.attention, layers::Attention::Make(binder, i, groups_.front(), 0,
+                                                                    {.rope = rope_.tensor()}));
+    SLUICE_ASSIGN_OR_RETURN(made.mlp_norm,
+                            layers::Norm::Make(binder, prefix + "mlp_norm", residual));
+    SLUICE_ASSIGN_OR_RETURN(made.mlp,
+                            layers::Mlp::Make(binder, prefix + "mlp.", layer.intermediate_size));
+  }
+  return third() ? BindThird(binder) : BindFirst(binder, device, target);
+}
+
+Status EagleHead::BindFirst(const layers::Binder& binder, const device::Device& device,
+                            const Model& target) {
+  const layers::Binder of_model{target.config(), options_, target.parameters(), device.ops()};
+  constexpr auto residual = layers::Norm::Of::kResidual;
+  SLUICE_ASSIGN_OR_RETURN(token_norm_, layers::Norm::Make(binder, "", residual));
+  hidden_norm_ = token_norm_;
+  SLUICE_ASSIGN_OR_RETURN(model_norm_, layers::Norm::Make(of_model, "final_norm", residual));
+  SLUICE_ASSIGN_OR_RETURN(logits_, layers::LogitsHead::MakeWithoutNorm(of_model));
+  return OkStatus();
+}
+
+Status EagleHead::BindThird(const layers::Binder& binder) {
+  constexpr auto residual = layers::Norm::Of::kResidual;
+  SLUICE_ASSIGN_OR_RETURN(token_norm_, layers::Norm::Make(binder, "layers.0.token_norm", residual));
+  SLUICE_ASSIGN_OR_RETURN(hidden_norm_,
+                          layers::Norm::Make(binder, "layers.0.hidden_norm", residual));
   SLUICE_ASSIGN_OR_RETURN(logits_, layers::LogitsHead::Make(binder, "final_norm"));
   return OkStatus();
 }
 
 Status EagleHead::Draft(ForwardContext& context, const DeviceBatch& batch,
-                        const ops::Tensor& hidden, const DraftOutputs& outputs) const {
+                        const ops::Tensor& hidden, Of of, const DraftOutputs& outputs) const {
   if (batch.tokens() == 0) return OkStatus();
   device::Stream& stream = *context.stream;
   const int64_t width = config_.layer.hidden_size;
   layers::Activations a = layers::Activations::Slice(context.workspace, config_.layer, options_,
                                                      batch.tokens(), batch.rows());
   if (!outputs.hidden.empty()) a.last = outputs.hidden;
-  const auto norm = [&](const ops::Tensor& x, const ops::Tensor& weight, int64_t column) {
-    ops::Norm::Args args;
-    args.x = x;
-    args.weight = weight;
-    args.out = a.joined.Columns(column, width);
-    return norm_(stream, args);
+  const auto into_joined = [&](const layers::Norm& norm, const ops::Tensor& x, int64_t column) {
+    layers::Activations part = a;
+    part.hidden = x;
+    part.normed = a.joined.Columns(column, width);
+    return norm(stream, part);
   };
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
-  SLUICE_RETURN_IF_ERROR(norm(a.hidden, token_weight_, 0));
-  ops::Tensor before = hidden;
-  if (hidden.dims[1] != width) {
-    SLUICE_RETURN_IF_ERROR(join_layers_(stream, hidden, {}, a.hidden));
-    before = a.hidden;
+  SLUICE_RETURN_IF_ERROR(into_joined(token_norm_, a.hidden, 0));
+  ops::Tensor residual = hidden;
+  if (third() && of == Of::kModel) {
+    SLUICE_RETURN_IF_ERROR(join_(stream, hidden, {}, a.hidden));
+    residual = a.hidden;
   }
-  SLUICE_RETURN_IF_ERROR(norm(before, hidden_weight_, width));
-  layers::Activations joined = a;
-  joined.normed = a.joined;
-  SLUICE_RETURN_IF_ERROR(attention_(context, batch, joined, before, a.hidden));
-  SLUICE_RETURN_IF_ERROR(mlp_norm_(stream, a));
-  SLUICE_RETURN_IF_ERROR(mlp_(context, batch, a, a.hidden, a.hidden));
+  const bool models_norm = !third() && of == Of::kModel;
+  SLUICE_RETURN_IF_ERROR(into_joined(models_norm ? model_norm_ : hidden_norm_, residual, width));
+  if (!third()) {
+    SLUICE_RETURN_IF_ERROR(join_(stream, a.joined, {}, a.hidden));
+    residual = a.hidden;
+  }
+  for (const Layer& layer : layers_) {
+    layers::Activations read = a;
+    if (layer.input_norm.bound()) {
+      SLUICE_RETURN_IF_ERROR(layer.input_norm(stream, a));
+    } else {
+      read.normed = a.joined;
+    }
+    SLUICE_RETURN_IF_ERROR(layer.attention(context, batch, read, residual, a.hidden));
+    SLUICE_RETURN_IF_ERROR(layer.mlp_norm(stream, a));
+    SLUICE_RETURN_IF_ERROR(layer.mlp(context, batch, a, a.hidden, a.hidden));
+    residual = a.hidden;
+  }
   return logits_(stream, batch, a, outputs.logits);
 }
 

@@ -1,8 +1,9 @@
-// EagleHead: a head of EAGLE-3's form on a device, beside the model that it guesses for. One
-// decoder layer, with KV of its own, over the embedding of a token and what three layers of the
-// model gave for the token before it; or, applied again, what it gave for that one itself.
+// EagleHead: a head of EAGLE's form on a device, beside the model that it guesses for. Layers with
+// KV of their own, over the embedding of a token and what the model gave for the token before it,
+// in the way of files::EagleForm; or, applied again, what the head gave for that one itself.
 // Immutable; the Device and the model must outlive it, whose embedding it reads where its
-// checkpoint has none. One stream at a time per workspace.
+// checkpoint has none, and of the first form also its final norm and output matrix. One stream at a
+// time per workspace.
 #pragma once
 
 #include <memory>
@@ -22,14 +23,19 @@ namespace sluice::model {
 
 class EagleHead {
  public:
-  // The options of a head beside a model of these: its residual stream is of the type of that
-  // model's.
-  static ModelOptions OptionsFor(ModelOptions of_model);
+  // Whose hidden states a pass reads.
+  enum class Of { kModel, kItself };
+
+  // The options of a head beside a model of these. One of the third form works in the type of that
+  // model's residual stream.
+  static ModelOptions OptionsFor(ModelOptions of_model, files::EagleForm form);
   // What Load will place, as model::PlanWeights.
   static Result<weights::WeightPlan> PlanWeights(const files::EagleFiles& files,
                                                  const device::Device& device, DType activation);
   // Loads the weights and binds every op; errors as LoadModel. REQUIRES: `plan` was made for the
-  // device, for files of this config and options.activation; options are of OptionsFor.
+  // device, for files of this config and options.activation; options are of OptionsFor; the model
+  // has the vocabulary and the width of hidden states that the config says, and one of the first
+  // form generates and does not scale its logits.
   static Result<std::unique_ptr<EagleHead>> Load(const files::EagleConfig& config,
                                                  weights::WeightPlan plan, device::Device& device,
                                                  const ModelOptions& options, const Model& target);
@@ -37,20 +43,32 @@ class EagleHead {
   const files::EagleConfig& config() const { return config_; }
   const ModelOptions& options() const { return options_; }
   const weights::ParameterMap& parameters() const { return parameters_; }
-  // One, of one layer; without num_blocks.
+  // One, of all layers; without num_blocks.
   const std::vector<batch::KvGroup>& groups() const { return groups_; }
   size_t workspace_bytes() const { return WorkspaceBytes(config_.layer, options_); }
 
-  // As Model::Draft. `hidden` is Outputs::layers_hidden of a step of the model, or of a pass of its
-  // own what that gave: [tokens, hidden size], before the final norm. Logits are of guesses, by
+  // As Model::Draft. `hidden` is of a step of the model, Outputs::hidden of it for the first form
+  // and Outputs::layers_hidden for the third; or what an earlier pass gave: [tokens, hidden size]
+  // of the residual stream's type, before a final norm. Logits are of guesses, by
   // EagleConfig::target_ids.
-  Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,
+  Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden, Of of,
                const DraftOutputs& outputs) const;
 
  private:
+  struct Layer {
+    layers::Norm input_norm;  // unbound: attention reads Activations::joined
+    layers::Attention attention;
+    layers::Norm mlp_norm;
+    layers::Mlp mlp;
+  };
+
   EagleHead(const files::EagleConfig& config, const ModelOptions& options)
       : config_(config), options_(options), groups_(LayerGroups(config.layer, options)) {}
+  bool third() const { return config_.form == files::EagleForm::kThird; }
   Status Bind(const device::Device& device, const Model& target);
+  // What is read by the first form, and by the third.
+  Status BindFirst(const layers::Binder& binder, const device::Device& device, const Model& target);
+  Status BindThird(const layers::Binder& binder);
 
   const files::EagleConfig config_;
   const ModelOptions options_;  // max_model_len resolved
@@ -58,12 +76,11 @@ class EagleHead {
   weights::ParameterMap parameters_;
   layers::TokenEmbedding embedding_;
   layers::RopeTable rope_;
-  layers::FusedLinear join_layers_;
-  ops::Bound<ops::Norm> norm_;  // into columns of Activations::joined
-  ops::Tensor hidden_weight_, token_weight_;
-  layers::Attention attention_;
-  layers::Norm mlp_norm_;
-  layers::Mlp mlp_;
+  layers::FusedLinear join_;
+  // Into columns of Activations::joined; those of the first form copy, but for the model's.
+  layers::Norm token_norm_, hidden_norm_;
+  layers::Norm model_norm_;  // unbound: the third form
+  std::vector<Layer> layers_;
   layers::LogitsHead logits_;
 };
 

@@ -27,6 +27,7 @@ struct ModelOptions {
   int state_block_tokens = 2048;  // between snapshots of a state; a multiple of block_tokens
   int draft_tokens = 0;           // of a sequence in a step, which states can be taken back by
   int mtp_heads = 0;              // so many of the checkpoint's heads, from the first, for Draft
+  bool joins_hidden = false;      // an EagleHead's: Activations::joined is needed
   bool fake_balance_experts = false;  // tokens take experts in turn, whatever the router says
   weights::Progress progress;         // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null

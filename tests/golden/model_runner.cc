@@ -79,12 +79,15 @@ Status ModelRunner::AllocateKv(int sequences) {
 }
 
 Status ModelRunner::PutBeside(const files::EagleFiles& eagle) {
-  const model::ModelOptions options = model::EagleHead::OptionsFor(model_->options());
+  const model::ModelOptions options =
+      model::EagleHead::OptionsFor(model_->options(), eagle.config.form);
   SLUICE_ASSIGN_OR_RETURN(weights::WeightPlan plan,
                           model::EagleHead::PlanWeights(eagle, *device_, options.activation));
   SLUICE_ASSIGN_OR_RETURN(
       eagle_, model::EagleHead::Load(eagle.config, std::move(plan), *device_, options, *model_));
-  SLUICE_ASSIGN_OR_RETURN(eagle_kv_.emplace_back(), AllocateLayer(eagle_->groups().front(), 0));
+  for (int layer = 0; layer < eagle.config.layer.num_layers; ++layer) {
+    SLUICE_ASSIGN_OR_RETURN(eagle_kv_.emplace_back(), AllocateLayer(eagle_->groups().front(), 0));
+  }
   SLUICE_ASSIGN_OR_RETURN(
       workspace_, device_->Allocate(std::max(model_->workspace_bytes(), eagle_->workspace_bytes()),
                                     MemoryKind::kDevice));
@@ -229,9 +232,11 @@ Result<std::vector<float>> ModelRunner::Step(const std::vector<Chunk>& chunks, b
   const DType residual = ops::ResidualDType(model_->options().activation);
   const int64_t width = model_->config().hidden_size;
   if (eagle_ != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens(), files::kEagleLayers * width));
-    outputs.layers_hidden = hidden_;
-    outputs.layers = eagle_->config().hidden_layers;
+    const files::EagleConfig& head = eagle_->config();
+    SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens(), head.read_width()));
+    (head.form == files::EagleForm::kFirst ? outputs.hidden : outputs.layers_hidden) = hidden_;
+    outputs.layers = head.hidden_layers;
+    hidden_of_ = model::EagleHead::Of::kModel;
   } else if (model_->options().mtp_heads > 0) {
     SLUICE_ASSIGN_OR_RETURN(hidden_, Hidden(residual, batch.tokens(), width));
     outputs.hidden = hidden_;
@@ -247,14 +252,16 @@ Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, 
   SLUICE_ASSIGN_OR_RETURN(const Buffer logits, LogitsOf(batch.rows(), Guesses()));
   const model::ModelOptions& options = eagle_ ? eagle_->options() : model_->options();
   const int64_t width = eagle_ ? eagle_->config().layer.hidden_size : model_->config().hidden_size;
-  SLUICE_ASSIGN_OR_RETURN(const ops::Tensor given, Hidden(options.activation, batch.rows(), width));
+  const DType type = eagle_ ? ops::ResidualDType(options.activation) : options.activation;
+  SLUICE_ASSIGN_OR_RETURN(const ops::Tensor given, Hidden(type, batch.rows(), width));
   model::ForwardContext context = Context();
   model::DraftOutputs outputs = {ops::Dense(logits.view(), DType::kF32, {batch.rows(), Guesses()}),
                                  given};
   if (eagle_ != nullptr) {
     context.kv = eagle_kv_;
-    SLUICE_RETURN_IF_ERROR(eagle_->Draft(context, batch, hidden_, outputs));
+    SLUICE_RETURN_IF_ERROR(eagle_->Draft(context, batch, hidden_, hidden_of_, outputs));
     hidden_ = given;
+    hidden_of_ = model::EagleHead::Of::kItself;
   } else {
     const bool another = head + 1 < model_->options().mtp_heads;
     if (another) {

@@ -32,7 +32,7 @@ class ModelRunner {
                                                    const device::OpenOptions& device_options = {},
                                                    const std::string& device = TestDevice());
 
-  // Puts a head of EAGLE-3's form beside the model, for Draft; a Step then keeps what it reads.
+  // Puts a head of EAGLE's form beside the model, for Draft; a Step then keeps what it reads.
   // REQUIRES: the model has one group, of full attention.
   Status PutBeside(const files::EagleFiles& eagle);
 
@@ -92,6 +92,7 @@ class ModelRunner {
   std::vector<ops::PagedKv> kv_;             // by layer
   std::unique_ptr<model::EagleHead> eagle_;  // may be null
   std::vector<ops::PagedKv> eagle_kv_;
+  model::EagleHead::Of hidden_of_ = model::EagleHead::Of::kModel;  // hidden_, with an eagle_
   device::Buffer workspace_;
   std::vector<int> lengths_;               // of each sequence, in tokens
   std::vector<std::vector<int>> drafted_;  // by head: of what it has seen of each

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace sluice::pairs {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 constexpr int32_t kBanned = 201;  // an id that greedy answers have; see the feature's `shown`
 constexpr char kStop[] = "a";
 constexpr char kStates[] = "qwen3_next", kStatesName[] = "states", kHead[] = "a head";
-// A model that a head of EAGLE-3's form was trained for.
+// A model that heads of EAGLE's form were trained for.
 constexpr char kTrainedFor[] = "../drafts/target", kTrainedForName[] = "a head beside";
 const std::vector<std::string> kChoices = {"to the", "to the end", "aaaa", "once", "no"};
 
@@ -93,6 +94,13 @@ void AddTransparentEngines(std::vector<Feature>* list) {
   add(OfEngine("by arrival", "--scheduler-policy fcfs",
                [](EngineOptions& o) { o.scheduler_policy = "fcfs"; }),
       [](const Outcome&, const Outcome&) { return true; });
+}
+
+// Drafts, which change no answer either.
+void AddDrafts(std::vector<Feature>* list) {
+  const auto add = [&](Feature feature, decltype(Feature::shown) shown) {
+    list->push_back(SameAnswer(std::move(feature), std::move(shown)));
+  };
   for (const auto& [name, proposer] :
        {std::pair{kDrafts, "ngram"}, {"suffix drafts", "suffix"}, {"drafts of the head", "mtp"}}) {
     add(InPlace("drafts", OfEngine(name, std::string("--speculate ") + proposer,
@@ -106,14 +114,17 @@ void AddTransparentEngines(std::vector<Feature>* list) {
         [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
   }
   list->back().needs = kHead;
-  add(InPlace("drafts", OfEngine("drafts of EAGLE-3", "--speculate eagle3",
-                                 [](EngineOptions& o) {
-                                   o.speculate = "eagle3";
-                                   o.draft_model = o.model + "/../eagle3";
-                                   o.speculate_adapt = false;
-                                 })),
-      [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
-  list->back().needs = kTrainedForName;
+  for (const auto& [name, proposer, head] : {std::tuple{"drafts of EAGLE-3", "eagle3", "eagle3"},
+                                             {"drafts of EAGLE", "eagle", "eagle1"}}) {
+    add(InPlace("drafts", OfEngine(name, std::string("--speculate ") + proposer,
+                                   [proposer = proposer, head = head](EngineOptions& o) {
+                                     o.speculate = proposer;
+                                     o.draft_model = o.model + "/../" + head;
+                                     o.speculate_adapt = false;
+                                   })),
+        [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
+    list->back().needs = kTrainedForName;
+  }
 }
 
 // Engines that answer otherwise.
@@ -256,6 +267,7 @@ const std::vector<Feature>& Features() {
     std::vector<Feature> list;
     AddOtherEngines(&list);
     AddTransparentEngines(&list);
+    AddDrafts(&list);
     AddTransparentRequests(&list);
     AddSampling(&list);
     AddEnds(&list);

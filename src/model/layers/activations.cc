@@ -106,7 +106,7 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const size_t first = std::max(by_token(a.branch, branch, hidden),
                                 place(a.last, branch, residual, rows, rows_max, hidden));
   place(a.last_normed, first, options.activation, rows, rows_max, hidden);
-  if (options.mtp_heads > 0) by_token(a.joined, normed, 2 * hidden);
+  if (options.mtp_heads > 0 || options.joins_hidden) by_token(a.joined, normed, 2 * hidden);
   LayPooled(config, options, first, place, &a);
   const size_t q = by_token(a.qkv_gate, first, widths.qkv + widths.gate);
   const size_t after_q = by_token(a.q, q, widths.q);

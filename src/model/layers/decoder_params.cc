@@ -70,19 +70,28 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
 }
 
 std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
-  constexpr int kLayer = 0;
   const int64_t hidden = config.layer.hidden_size;
+  const bool third = config.form == files::EagleForm::kThird;
   ParamList list(config);
   if (config.own_embedding) list.Embedding();
-  list.JoinLayers(int64_t{files::kEagleLayers} * config.target_hidden_size);
-  list.Norm(kLayer, "token_norm", "input_layernorm", "");
-  list.Norm(kLayer, "hidden_norm", "hidden_norm", "");
-  list.Qkv(kLayer, 2 * hidden);
-  list.AttentionOutput(kLayer);
-  list.Norm(kLayer, "mlp_norm", "post_attention_layernorm", "");
-  list.Mlp(kLayer);
-  list.FinalNorm();
-  list.OutputOf(config.draft_vocab_size);
+  // The embedding is joined with what it reads before the product, or behind it.
+  list.JoinRead(config.read_width() + (third ? 0 : hidden), config.join_bias);
+  for (int i = 0; i < config.layer.num_layers; ++i) {
+    if (third) {
+      list.Norm(i, "token_norm", "input_layernorm", "");
+      list.Norm(i, "hidden_norm", "hidden_norm", "");
+    } else if (i > 0) {
+      list.Norm(i, "input_norm", "input_layernorm", "");
+    }
+    list.Qkv(i, third ? 2 * hidden : hidden);
+    list.AttentionOutput(i);
+    list.Norm(i, "mlp_norm", "post_attention_layernorm", "");
+    list.Mlp(i);
+  }
+  if (third) {
+    list.FinalNorm();
+    list.OutputOf(config.draft_vocab_size);
+  }
   return list.Take();
 }
 

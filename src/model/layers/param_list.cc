@@ -33,7 +33,7 @@ ParamList::ParamList(const files::EagleConfig& eagle)
       info_(files::InfoOf(config_.architecture)),
       names_(info_.hf_tensors),
       prefixes_{{"", ""}, {"model.", ""}},
-      head_layer_("midlayer.") {}
+      only_layer_(eagle.form == files::EagleForm::kThird ? "midlayer." : "") {}
 
 void ParamList::Embedding() {
   AddTop("embedding", ParamRole::kEmbedding, config_.vocab_size, config_.hidden_size,
@@ -156,9 +156,13 @@ void ParamList::Join(int i) {
       .begins_residual = true;
 }
 
-void ParamList::JoinLayers(int64_t columns) {
-  AddTop("fc", ParamRole::kLinear, config_.hidden_size, columns, &Prefix::decoder, "fc.weight", "")
-      .begins_residual = true;
+void ParamList::JoinRead(int64_t columns, bool bias) {
+  ParamSpec& spec = AddTop("fc", ParamRole::kLinear, config_.hidden_size, columns, &Prefix::decoder,
+                           "fc.weight", "");
+  spec.begins_residual = true;
+  spec.bias = bias;
+  if (bias)
+    AddTop("fc_bias", ParamRole::kBias, config_.hidden_size, 0, &Prefix::decoder, "fc.bias", "");
 }
 
 void ParamList::OutputOf(int64_t tokens) {
@@ -208,9 +212,10 @@ ParamSpec& ParamList::AddTop(const char* name, ParamRole role, int64_t rows, int
 }
 
 std::string ParamList::CheckpointLayer(int i) const {
+  if (!only_layer_.empty()) return only_layer_;
   const int heads_from = config_.num_layers;
-  if (i < heads_from) return StrCat(names_.layers, i, ".");
-  return head_layer_.empty() ? StrCat("mtp_layers.", i - heads_from, ".") : head_layer_;
+  return i < heads_from ? StrCat(names_.layers, i, ".")
+                        : StrCat("mtp_layers.", i - heads_from, ".");
 }
 
 ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role, const Pieces& pieces,

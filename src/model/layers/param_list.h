@@ -18,7 +18,7 @@ namespace sluice::model::layers {
 class ParamList {
  public:
   explicit ParamList(const files::ModelConfig& config);
-  // Of a head of EAGLE-3's form, which stands alone in its checkpoint.
+  // Of a head of EAGLE's form, which stands alone in its checkpoint.
   explicit ParamList(const files::EagleConfig& eagle);
 
   void Embedding();
@@ -65,8 +65,8 @@ class ParamList {
   // "join": from the normed hidden state, then the normed embedding, to the head's residual stream.
   void Join(int i);
 
-  // "fc": from hidden states of the model side by side to the head's residual stream.
-  void JoinLayers(int64_t columns);
+  // "fc": from what a head of EAGLE's form reads, side by side, to its residual stream.
+  void JoinRead(int64_t columns, bool bias);
 
   // The output matrix of some tokens of the vocabulary.
   void OutputOf(int64_t tokens);
@@ -151,7 +151,7 @@ class ParamList {
   const files::ArchitectureInfo& info_;
   const files::HfTensors& names_;
   std::vector<Prefix> prefixes_;  // in order of preference
-  const std::string head_layer_;  // where the layer of a head stands; empty: behind the model's
+  const std::string only_layer_;  // where the one layer of a head stands; empty: as layers do
   std::vector<weights::ParamSpec> specs_;
 };
 

@@ -48,13 +48,22 @@ Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& bat
 }
 
 Result<LogitsHead> LogitsHead::Make(const Binder& binder, const std::string& final_norm) {
+  return Make(binder, final_norm, /*of_hidden=*/!final_norm.empty());
+}
+
+Result<LogitsHead> LogitsHead::MakeWithoutNorm(const Binder& binder) {
+  return Make(binder, "", /*of_hidden=*/true);
+}
+
+Result<LogitsHead> LogitsHead::Make(const Binder& binder, const std::string& final_norm,
+                                    bool of_hidden) {
   LogitsHead head;
   ops::GatherRows::Desc gather;
-  gather.activation = final_norm.empty() ? binder.options.activation
-                                         : ops::ResidualDType(binder.options.activation);
+  gather.activation =
+      of_hidden ? ops::ResidualDType(binder.options.activation) : binder.options.activation;
   gather.width = binder.config.hidden_size;
   SLUICE_ASSIGN_OR_RETURN(head.gather_, binder.Bind<ops::GatherRows>(gather));
-  if (!final_norm.empty()) {
+  if (of_hidden) {
     SLUICE_ASSIGN_OR_RETURN(head.norm_, Norm::Make(binder, final_norm, Norm::Of::kLast));
   }
   head.output_ = FusedLinear::Make(binder, "output");

@@ -37,12 +37,17 @@ class LogitsHead {
  public:
   // `final_norm`: its parameter; empty where hidden states arrive normed.
   static Result<LogitsHead> Make(const Binder& binder, const std::string& final_norm);
+  // Of a.hidden as it is: no norm stands before the output matrix.
+  static Result<LogitsHead> MakeWithoutNorm(const Binder& binder);
   // Of a.hidden, or of a.normed without a final norm. Writes a.last and a.last_normed; logits
   // [rows, vocab]. Zero rows do nothing.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& logits) const;
 
  private:
+  static Result<LogitsHead> Make(const Binder& binder, const std::string& final_norm,
+                                 bool of_hidden);
+
   ops::Bound<ops::GatherRows> gather_;
   Norm norm_;  // unbound: hidden states arrive normed
   FusedLinear output_;
