@@ -115,6 +115,12 @@ class Executor : public StepRunner {
    public:
     explicit Flight(Executor& executor) : executor_(executor) {}
     bool ModelIsDone() override { return modelled->Done(); }
+    Status FetchLogits(std::span<const int32_t> wanted) override {
+      return executor_.FetchLogits(this, wanted);
+    }
+    std::span<const float> Logits(size_t i) const override {
+      return executor_.FetchedLogits(*this, i);
+    }
     Status Sample(const batch::MaskSet& masks) override { return executor_.Sample(this, masks); }
     Status Finish(batch::StepResult* result) override { return executor_.Finish(this, result); }
     void Drop() override { executor_.Drop(this); }
@@ -124,6 +130,10 @@ class Executor : public StepRunner {
     batch::KvSink* sink = nullptr;
     sample::Sampler::Misfit misfit = sample::Sampler::Misfit::kNone;  // of a bucket's step
     std::unique_ptr<device::Event> modelled;  // recorded where rows wait for masks
+    std::vector<int32_t> fetched;             // rows whose logits the host wants
+    // Staging of these, and behind them of those that come instead; unused where the host's memory
+    // is the device's.
+    device::Buffer row_logits;
     std::unique_ptr<device::Event> done;
     StepTimer::Marks marks;
     bool counts_experts = false;  // ExpertCounter::Fetch was called for it
@@ -151,6 +161,11 @@ class Executor : public StepRunner {
   void WriteGuessRows(Flight* flight);
   Status MakeFlights(int depth);
   Status Sample(Flight* flight, const batch::MaskSet& masks);
+  Status FetchLogits(Flight* flight, std::span<const int32_t> rows);
+  std::span<const float> FetchedLogits(const Flight& flight, size_t i) const;
+  Status ReplaceLogits(Flight* flight, const batch::MaskSet& masks);
+  // A row of logits_.
+  device::View LogitsRow(int32_t row) const;
   Status Finish(Flight* flight, batch::StepResult* result);
   void Drop(Flight* flight);
   // Waits for the oldest step, and takes it off the list of the unfinished ones.

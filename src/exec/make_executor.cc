@@ -282,6 +282,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .max_model_len = static_cast<int>(limits.positions),
                      .max_logits_rows = static_cast<int>(limits.logits_rows),
                      .vocab_size = model.vocab_size(),
+                     .no_filtered = executor->sampler_->filtering().message(),
                      .counted_slots = executor->sampler_->counted_slots(),
                      .expert_groups = model.config().experts.groups};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
