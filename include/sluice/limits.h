@@ -33,6 +33,10 @@ inline constexpr size_t kDetokenizeIdsMax = 1u << 18;
 inline constexpr int64_t kPromptLogprobsBytesMax = 64 << 20;  // of an answer, by estimate
 inline constexpr int64_t kLogprobsBytesMax = 64
                                              << 20;  // of an answer that is not streamed, as kept
+// Of whole distributions, 4 bytes for each id of the vocabulary: of a request, all of its tokens;
+// and one token of each answer that is open, which a step may have at once.
+inline constexpr int64_t kAllLogprobsBytesMax = int64_t{1} << 30;
+inline constexpr int64_t kAllLogprobsRowBytesMax = 64 << 20;
 inline constexpr Range kLogitBias = {-100, 100};
 
 }  // namespace sluice::limits

@@ -18,6 +18,8 @@ namespace sluice {
 
 using RequestId = uint64_t;
 
+class LogitsProcessor;  // sluice/logits_processor.h
+
 // A conversation, as OpenAI's JSON; checked for being JSON of bounded depth, interpreted by the
 // model's template.
 struct ChatPrompt {
@@ -110,14 +112,21 @@ struct Request {
   std::optional<int> thinking_budget;
   std::optional<int> logprobs;  // of the k best beside each chosen token; 0: the chosen alone
   std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
-  bool prompt_loss = false;            // the mean negative log-prob of the prompt
-  bool embed = false;                  // asks for a vector: TextDelta::embedding
+  // The whole distribution behind each generated token: TokenInfo::all_logprobs. It changes no
+  // answer, but these are drawn without drafts. The vocabulary times max_tokens times n has a
+  // limit, and so have such answers that are open at once (limits::kAllLogprobsBytesMax and
+  // kAllLogprobsRowBytesMax).
+  Distribution all_logprobs = Distribution::kNone;
+  bool prompt_loss = false;  // the mean negative log-prob of the prompt
+  bool embed = false;        // asks for a vector: TextDelta::embedding
   // Read behind a text prompt, as a pair, by a model that classifies.
   std::optional<std::string> second_text;
   std::optional<int> dimensions;  // of the vector, its first ones; absent: all
   bool truncate = false;          // to embed a text that is too long, leave its end out
-  int priority = 0;               // lower runs first
-  std::string cache_salt;         // prefixes are shared only among equal salts (one per API key)
+  // Changes the logits of each next token; null: nothing does.
+  std::shared_ptr<LogitsProcessor> logits_processor;
+  int priority = 0;        // lower runs first
+  std::string cache_salt;  // prefixes are shared only among equal salts (one per API key)
   // Who sends it: prompts of several are tokenized in turns, and several that wait share the steps
   // by their weights.
   std::string client;
@@ -138,6 +147,9 @@ struct TokenInfo {
   std::string bytes;
   std::optional<double> logprob;  // of the raw logits; absent for the first prompt token
   std::vector<TopToken> top;      // best first; holds the chosen token too
+  // [EngineInfo::vocab_size], by id, if Request::all_logprobs asks for them; -9999 where the
+  // probability is zero.
+  std::vector<float> all_logprobs;
 };
 
 // kToolCalls: a stop behind calls of tools. kTimeout: the engine never says it; who cancels a
@@ -173,6 +185,9 @@ struct Usage {
   // EngineOptions::speculate_synthetic: above 0 drafts were taken by lot, and the text makes no
   // sense.
   double synthetic_acceptance = 0.0;
+  // EngineOptions::speculate_verify: drafts counted by rejection sampling, so that the answer has
+  // the right distribution, but other drafts would have given another one.
+  bool verified_by_rejection = false;
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
 };
 

@@ -36,6 +36,14 @@ struct Sampling {
   std::vector<std::pair<int32_t, double>> logit_bias;
 };
 
+// Which of a token's distributions is told whole, as log-probs.
+enum class Distribution : uint8_t {
+  kNone,
+  kRaw,       // the softmax of the logits, before all that steers the answer
+  kFiltered,  // what the token is drawn from: behind bias, penalties, masks, temperature, top-k,
+              // top-p and min-p, renormalised; of a greedy one all lies on one id
+};
+
 namespace sampling_fields {
 
 // No wider than an int, which is what files and requests give.

@@ -30,6 +30,22 @@ Status CheckMasks(const MaskSet& masks, const std::vector<int32_t>& waiting, int
       !std::includes(masks.rows.begin(), masks.rows.end(), masks.late.begin(), masks.late.end())) {
     return InvalidArgument("the late rows are not ascending ones of those that have a mask");
   }
+  const auto is_late = [&](int32_t row) {
+    return std::binary_search(masks.late.begin(), masks.late.end(), row);
+  };
+  const auto sinks =
+      std::adjacent_find(masks.replaced.begin(), masks.replaced.end(), std::greater_equal{});
+  if (sinks != masks.replaced.end() ||
+      !std::includes(masks.rows.begin(), masks.rows.end(), masks.replaced.begin(),
+                     masks.replaced.end()) ||
+      std::any_of(masks.replaced.begin(), masks.replaced.end(), is_late)) {
+    return InvalidArgument(
+        "the rows with other logits are not ascending ones of those that have a mask in time");
+  }
+  if (masks.logits.size() != masks.replaced.size() * static_cast<size_t>(vocab)) {
+    return InvalidArgument(StrCat("the logits of ", masks.replaced.size(), " rows are ",
+                                  masks.logits.size(), "; a row has ", vocab));
+  }
   return OkStatus();
 }
 

@@ -1,4 +1,5 @@
-// MaskSet: which tokens the rows of a launched step may draw. A plan says which of its rows wait
+// MaskSet: which tokens the rows of a launched step may draw, and logits that others than the model
+// give. A plan says which of its rows wait
 // for a mask (PlanEntry::masked); the masks follow when the model is at work already, since what a
 // row may draw depends on the tokens of the step before. Plain data.
 #pragma once
@@ -21,6 +22,10 @@ struct MaskSet {
   // Those of `rows` whose mask is not ready, ascending. They draw nothing, whatever their words
   // are, nor do the rows of their entry behind them.
   std::vector<int32_t> late;
+  // Those of `rows`, ascending and none of them late, whose logits are others than the model's, and
+  // these, [replaced, vocab]: what is drawn and told of the row comes from them.
+  std::vector<int32_t> replaced;
+  std::vector<float> logits;
 };
 
 // The logits rows of an entry that draw wait for a mask if the entry is masked. Ascending; *rows is

@@ -149,7 +149,7 @@ void Visit(Archive& archive, Params& params) {
                        params);
   archive.Value(params.min_tokens), archive.Value(params.seed), archive.Value(params.choice);
   archive.Value(params.top_logprobs), archive.Value(params.prompt_top_logprobs);
-  archive.Value(params.full_distribution);
+  archive.Enum(params.distribution, Distribution::kFiltered);
   archive.List(params.logit_bias, kBiasBytes, [&archive](auto& bias) {
     archive.Value(bias.first);
     archive.Value(bias.second);

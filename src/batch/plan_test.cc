@@ -29,7 +29,7 @@ BatchPlan FullPlan() {
   start.slot = 3;
   start.sampling.temperature = 0.5f;
   start.sampling.seed = 1234567890123ull;
-  start.sampling.full_distribution = true;
+  start.sampling.distribution = Distribution::kRaw;
   start.sampling.logit_bias = {{17, -1.5f}};
   start.sampling.end_ids = {2, 3};
   start.prompt_tokens = 2;
@@ -99,7 +99,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.starts[0].sampling.choice = 2; },
       [](BatchPlan& p) { p.starts[0].sampling.top_logprobs = 6; },
       [](BatchPlan& p) { p.starts[0].sampling.prompt_top_logprobs = 7; },
-      [](BatchPlan& p) { p.starts[0].sampling.full_distribution = false; },
+      [](BatchPlan& p) { p.starts[0].sampling.distribution = Distribution::kFiltered; },
       [](BatchPlan& p) { p.starts[0].sampling.logit_bias[0].first = 18; },
       [](BatchPlan& p) { p.starts[0].sampling.logit_bias[0].second = 2; },
       [](BatchPlan& p) { p.starts[0].sampling.end_ids[1] = 4; },

@@ -30,6 +30,7 @@ struct ResultToken {
   int32_t top_begin =
       0;  // its top-k in StepResult::top, best first, the chosen one always among them
   int32_t top_count = 0;
+  int32_t distribution = -1;  // its row of StepResult::distributions, or none
 
   friend bool operator==(const ResultToken&, const ResultToken&) = default;
 };
@@ -56,7 +57,8 @@ struct StepResult {
   std::vector<ResultToken> scores;
   std::vector<TokenLogprob> top;
   std::vector<float> vectors;
-  std::vector<float> distributions;  // [rows that asked, vocab] log-softmax of the raw logits
+  int32_t distribution_size = 0;     // the vocabulary, where some row asked
+  std::vector<float> distributions;  // [rows that asked, vocab] log-probs
 
   // Leaves the result of `new_step` without entries; the buffers stay.
   void Reset(uint64_t new_step) {
@@ -66,6 +68,7 @@ struct StepResult {
     scores.clear();
     top.clear();
     vectors.clear();
+    distribution_size = 0;
     distributions.clear();
   }
   friend bool operator==(const StepResult&, const StepResult&) = default;

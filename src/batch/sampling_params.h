@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/sampling.h"
+
 namespace sluice::batch {
 
 struct SamplingParams {
@@ -21,7 +23,7 @@ struct SamplingParams {
   int32_t choice = 0;               // which of `n` answers this sequence is; part of the random key
   int32_t top_logprobs = -1;        // log-probs of the K best beside the chosen; -1: none at all
   int32_t prompt_top_logprobs = -1;  // the same of scored prompt tokens (RowPurpose::kScore)
-  bool full_distribution = false;    // the whole log-softmax row comes back
+  Distribution distribution = Distribution::kNone;    // of drawn tokens, which comes back whole
   std::vector<std::pair<int32_t, float>> logit_bias;  // (id, bias); ids outside are ignored
   std::vector<int32_t> end_ids;  // masked while fewer than min_tokens were drawn
 

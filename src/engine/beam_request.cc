@@ -51,6 +51,10 @@ Status CheckBeside(const Request& request) {
   if (request.grammar.kind != Grammar::Kind::kNone)
     return Refuse("grammar", "cannot hold its answers to one, as JSON and strict tools need it");
   if (request.thinking_budget) return Refuse("thinking_budget", "cannot end what a beam thinks");
+  if (request.logits_processor != nullptr)
+    return Refuse("logits_processor", "takes the likeliest tokens by the model's own log-probs");
+  if (request.all_logprobs != Distribution::kNone)
+    return Refuse("all_logprobs", "tells the log-probs of its tokens alone");
   return OkStatus();
 }
 

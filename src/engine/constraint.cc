@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/str_cat.h"
 #include "text/choice.h"
 #include "text/forced_text.h"
+#include "text/grammar.h"
 
 namespace sluice::engine {
 namespace {
@@ -18,6 +20,15 @@ bool Allows(std::span<const uint32_t> mask, int32_t id) {
 }
 
 }  // namespace
+
+Status NothingFits(const Request& request, std::string_view where) {
+  return InvalidArgument(
+      StrCat(text::NameOf(request.grammar.kind),
+             " has no token of the model with which the answer "
+             "could ",
+             where, ", or takes too long to follow; send another or a simpler one"),
+      "grammar");
+}
 
 std::shared_ptr<const text::TokenTrie> Constraints::Trie(bool first) const {
   std::lock_guard lock(mutex_);

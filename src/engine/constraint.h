@@ -119,4 +119,8 @@ class Constraint {
   bool lost_ = false;
 };
 
+// kInvalidArgument: what the request holds its answer to has no token with which it could begin, or
+// go on, as `where` says.
+Status NothingFits(const Request& request, std::string_view where);
+
 }  // namespace sluice::engine

@@ -91,6 +91,7 @@ void Drafter::Hand(const batch::StepResult& result, const schedule::CommitOutcom
     const schedule::Sequence* const sequence = scheduler.Find(out.id);
     // Without a slot it was preempted by the plan in flight.
     if (out.token_count == 0 || sequence == nullptr || sequence->slot < 0) continue;
+    if (sequence->spec.no_drafts) continue;
     Desk& desk = desks_[sequence->slot];
     // What the slot's last sequence said is learned within a moment, or it is left for later.
     const bool ends = desk.state.load(std::memory_order_relaxed) == State::kEnding;

@@ -99,7 +99,7 @@ class EngineImpl : public Engine {
   void Ended(RequestId id);
   // Marks what runs and waits as cancelled: its tokenizing ends soon. Gives its ids.
   std::vector<RequestId> FlagAll();
-  Status CheckAdmission() const;
+  Status CheckAdmission(int64_t row_bytes) const;
 
   EngineOptions options_;
   EngineInfo info_;  // what does not change
@@ -123,6 +123,7 @@ class EngineImpl : public Engine {
   int64_t handed_ = 0;     // requests given to the scheduler or ended before; guarded by mutex_
   int64_t submitted_ = 0;  // guarded by mutex_
   int64_t unhanded_tokens_ = 0;  // of requests that were not handed yet; guarded by mutex_
+  int64_t row_bytes_ = 0;        // AllLogprobsRowBytes of what is open; guarded by mutex_
   int64_t drain_since_us_ = 0;   // 0: requests are taken; guarded by mutex_
 };
 
@@ -344,7 +345,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
-Status EngineImpl::CheckAdmission() const {
+Status EngineImpl::CheckAdmission(int64_t row_bytes) const {
   if (drain_since_us_ > 0)
     return Status(StatusCode::kUnavailable,
                   "this server drains and takes no new requests; try another");
@@ -360,6 +361,13 @@ Status EngineImpl::CheckAdmission() const {
                          " tokens or more, which is the limit (--max-queue-tokens); try again "
                          "later"));
   }
+  if (row_bytes > 0 && row_bytes_ + row_bytes > limits::kAllLogprobsRowBytesMax) {
+    return Status(StatusCode::kResourceExhausted,
+                  StrCat("requests with all_logprobs, this one among them, would take ",
+                         row_bytes_ + row_bytes, " bytes of a step; the limit is ",
+                         limits::kAllLogprobsRowBytesMax, ": try again later"),
+                  "all_logprobs");
+  }
   return OkStatus();
 }
 
@@ -370,6 +378,9 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
   SLUICE_ASSIGN_OR_RETURN(const bool holds_calls,
                           HoldToCalls(output_, *text_->tokenizer(), &request));
   SLUICE_RETURN_IF_ERROR(CheckBeams(request, info_.vocab_size));
+  SLUICE_RETURN_IF_ERROR(CheckAllLogprobs(request, info_.vocab_size, info_.max_model_len,
+                                          runner_->Info().no_filtered));
+  const int64_t row_bytes = AllLogprobsRowBytes(request, info_.vocab_size);
   SLUICE_RETURN_IF_ERROR(
       text_->CheckLength(request, std::min(info_.max_model_len, loop_->longest_sequence())));
   auto state = std::make_shared<RequestState>();
@@ -377,10 +388,13 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
   state->least_tokens = text_->LeastTokens(request) * request.n;
   state->holds_calls = holds_calls;
   state->usage.synthetic_acceptance = options_.speculate_synthetic;
+  state->usage.verified_by_rejection =
+      options_.speculate != "none" && options_.speculate_verify == "rejection";
   state->submitted_us = NowMicros();
   {
     std::lock_guard lock(mutex_);
-    SLUICE_RETURN_IF_ERROR(CheckAdmission());
+    SLUICE_RETURN_IF_ERROR(CheckAdmission(row_bytes));
+    row_bytes_ += row_bytes;
     state->id = next_id_++;
     // 53 bits, so that the seed survives a client that reads numbers as doubles.
     const auto bits = Philox(
@@ -426,6 +440,7 @@ void EngineImpl::Ended(RequestId id) {
       ++handed_;
       unhanded_tokens_ -= found->second->least_tokens;
     }
+    row_bytes_ -= AllLogprobsRowBytes(found->second->request, info_.vocab_size);
     requests_.erase(found);
   }
   idle_.notify_all();

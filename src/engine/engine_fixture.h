@@ -25,6 +25,7 @@ class Answer {
   struct Choice {
     std::vector<int32_t> ids;
     std::vector<double> logprobs;  // if asked for
+    int distributions = 0;         // whole ones
     std::string text, stop_match;
     FinishReason finish = FinishReason::kNone;
     int finishes = 0;  // events with a finish reason
@@ -65,6 +66,7 @@ class Answer {
     for (const TokenInfo& token : delta.tokens) {
       choice.ids.push_back(token.id);
       if (token.logprob) choice.logprobs.push_back(*token.logprob);
+      choice.distributions += token.all_logprobs.empty() ? 0 : 1;
     }
     choice.text += delta.text;
     if (!delta.prompt_tokens.empty()) prompt = std::move(delta.prompt_tokens);

@@ -44,6 +44,27 @@ bool MaskBoard::Take(const Place& place, int32_t drawn, std::span<const int32_t>
   return true;
 }
 
+void MaskBoard::Lend(Logits* logits, int32_t drawn, std::span<const float> values) {
+  logits->drawn = drawn;
+  logits->values.assign(values.begin(), values.end());
+  std::lock_guard lock(mutex_);
+  logits->lent = true;
+}
+
+void MaskBoard::Return(Logits* logits) {
+  {
+    std::lock_guard lock(mutex_);
+    logits->lent = false;
+    ++puts_;
+  }
+  put_.notify_one();
+}
+
+bool MaskBoard::IsBack(const Logits& logits, int32_t drawn) const {
+  std::lock_guard lock(mutex_);
+  return logits.drawn == drawn && !logits.lent;
+}
+
 uint64_t MaskBoard::puts() const {
   std::lock_guard lock(mutex_);
   return puts_;

@@ -1,5 +1,5 @@
 // MaskBoard: where text workers put the masks of constrained answers, and where the step thread
-// finds them. Thread-safe.
+// finds them; and where the two hand each other the logits that a processor changes. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -20,6 +20,14 @@ class MaskBoard {
     std::vector<uint32_t> words;  // [drafts + 1, words]: of the next token, and behind each draft
   };
 
+  // The logits of one answer's next token, which the step thread lends to the text worker. Who has
+  // them may read and write them; its request owns them.
+  struct Logits {
+    int32_t drawn = -1;         // tokens that they stand behind; -1: none yet; the step thread's
+    std::vector<float> values;  // [vocab]
+    bool lent = false;          // guarded by the board
+  };
+
   // Replaces what the place has. *words gets other memory, to be used again.
   void Put(Place* place, int32_t drawn, std::span<const int32_t> drafts, bool forced,
            std::vector<uint32_t>* words);
@@ -31,7 +39,13 @@ class MaskBoard {
   // Copies the masks behind `drawn` tokens and each of `drafts`. False: they are not there.
   bool Take(const Place& place, int32_t drawn, std::span<const int32_t> drafts,
             std::span<uint32_t> to) const;
-  // How often something was put.
+  // Of the step thread. REQUIRES: they are not lent.
+  void Lend(Logits* logits, int32_t drawn, std::span<const float> values);
+  // Of the text worker, to which they were lent.
+  void Return(Logits* logits);
+  // Whether the step thread has the logits behind `drawn` tokens back.
+  bool IsBack(const Logits& logits, int32_t drawn) const;
+  // How often something was put or returned.
   uint64_t puts() const;
   // Waits until that is more than `seen`, or the time is over.
   void WaitForMore(uint64_t seen, int64_t us_max) const;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "engine/step.h"
 #include "exec/executor_fixture.h"
+#include "sluice/logits_processor.h"
 
 namespace sluice::engine {
 namespace {
@@ -18,10 +20,23 @@ namespace {
 struct Answer {
   std::vector<int32_t> ids;
   std::vector<double> logprobs;
+  std::vector<float> all;  // whole distributions, one behind the other
   FinishReason finish = FinishReason::kNone;
   Status error;
   friend bool operator==(const Answer& a, const Answer& b) {
-    return a.ids == b.ids && a.logprobs == b.logprobs && a.finish == b.finish;
+    return a.ids == b.ids && a.logprobs == b.logprobs && a.all == b.all && a.finish == b.finish;
+  }
+};
+
+// What it adds depends on all that the answer and its prompt have.
+class Shifting : public LogitsProcessor {
+ public:
+  void Process(const Row& row, std::span<float> logits) override {
+    size_t sum = row.answer.size();
+    for (const int32_t id : row.prompt) sum += static_cast<size_t>(id);
+    for (const int32_t id : row.answer) sum += 3 * static_cast<size_t>(id);
+    for (size_t i = 0; i < logits.size(); ++i) logits[i] += static_cast<float>((i + sum) % 5);
+    logits[(sum * 7) % logits.size()] = -std::numeric_limits<float>::infinity();
   }
 };
 
@@ -98,6 +113,9 @@ class Rig {
     if (id % 6 == 1) {
       request->request.choice = {"this text", "this text and that", "that text", "another one"};
     }
+    if (id % 7 == 3) request->request.logits_processor = std::make_shared<Shifting>();
+    if (id % 8 == 6)
+      request->request.all_logprobs = id == 6 ? Distribution::kRaw : Distribution::kFiltered;
     if (id % 5 == 2) request->request.stop_token_ids = {40, 50, 60, 70, 80, 90, 100};
     request->sink = [this, id, cancel](TextDelta&& delta) {
       std::lock_guard lock(mutex_);
@@ -105,6 +123,7 @@ class Rig {
       for (const TokenInfo& token : delta.tokens) {
         answer.ids.push_back(token.id);
         answer.logprobs.push_back(token.logprob.value_or(1));
+        answer.all.insert(answer.all.end(), token.all_logprobs.begin(), token.all_logprobs.end());
       }
       if (delta.finish != FinishReason::kNone) answer.finish = delta.finish;
       if (!delta.error.ok()) answer.error = delta.error;
@@ -203,6 +222,7 @@ TEST(Overlap, AnswersAreThoseOfADeviceWithoutIt) {
   int stopped = 0;
   for (const auto& [id, answer] : expected) {
     EXPECT_FALSE(answer.ids.empty()) << id;
+    EXPECT_EQ(answer.all.empty(), id % 8 != 6) << id;
     stopped += answer.finish == FinishReason::kStop;
   }
   EXPECT_GT(stopped, 0);

@@ -162,6 +162,14 @@ Status CheckEmbedding(const Request& request, const EngineInfo& model) {
         "model");
   }
   if (request.n != 1) return OutOfRange("n", request.n, "1: a text has one embedding");
+  if (request.logits_processor != nullptr) {
+    return InvalidArgument("an embedding has no logits; send it without logits_processor",
+                           "logits_processor");
+  }
+  if (request.all_logprobs != Distribution::kNone) {
+    return InvalidArgument("an embedding has no log-probs; send it without all_logprobs",
+                           "all_logprobs");
+  }
   if (request.second_text && model.labels.empty()) {
     return InvalidArgument("the model embeds one text at a time; pairs are for one that classifies",
                            "model");
@@ -175,6 +183,32 @@ Status CheckEmbedding(const Request& request, const EngineInfo& model) {
                            "dimensions");
   }
   return CheckRange("dimensions", *request.dimensions, 1, model.embedding_size);
+}
+
+int64_t AllLogprobsRowBytes(const Request& request, int vocab) {
+  if (request.all_logprobs == Distribution::kNone) return 0;
+  return int64_t{request.n} * vocab * static_cast<int64_t>(sizeof(float));
+}
+
+Status CheckAllLogprobs(const Request& request, int vocab, int longest,
+                        const std::string& no_filtered) {
+  const int64_t row_bytes = AllLogprobsRowBytes(request, vocab);
+  if (row_bytes == 0) return OkStatus();
+  if (request.all_logprobs == Distribution::kFiltered && !no_filtered.empty()) {
+    return Status(StatusCode::kUnimplemented,
+                  StrCat("the device cannot tell all_logprobs behind the filters (", no_filtered,
+                         "); ask for the raw ones, or take --device cpu"),
+                  "all_logprobs");
+  }
+  const int tokens = request.max_tokens.value_or(longest);
+  const int64_t tokens_max = limits::kAllLogprobsBytesMax / row_bytes;
+  if (tokens <= tokens_max) return OkStatus();
+  return InvalidArgument(
+      StrCat("all_logprobs of up to ", tokens, " tokens of ", request.n,
+             " answers, by a vocabulary of ", vocab, ", have ", tokens * row_bytes,
+             " bytes; the limit is ", limits::kAllLogprobsBytesMax, ": set max_tokens to ",
+             tokens_max, " or less"),
+      "max_tokens");
 }
 
 Status CheckOptions(EngineOptions options) {
@@ -210,6 +244,7 @@ batch::SamplingParams ResolveSampling(const Request& request,
   params.min_tokens = request.min_tokens;
   params.seed = asked.seed.value_or(seed);
   params.top_logprobs = request.logprobs.value_or(-1);
+  params.distribution = request.all_logprobs;
   params.prompt_top_logprobs = request.prompt_logprobs.value_or(request.prompt_loss ? 0 : -1);
   for (const auto& [id, bias] : asked.logit_bias) {
     params.logit_bias.emplace_back(id, static_cast<float>(bias));

@@ -14,6 +14,15 @@ Status CheckRequest(const Request& request, int vocab);
 // Whether the model, which embeds or generates, can answer: as CheckRequest.
 Status CheckEmbedding(const Request& request, const EngineInfo& model);
 
+// Of whole distributions, one token of each answer: 4 bytes for each id; 0: none are asked for.
+int64_t AllLogprobsRowBytes(const Request& request, int vocab);
+
+// kInvalidArgument where these are more than a request may have (limits::kAllLogprobsBytesMax);
+// kUnimplemented where the device has none of those asked for, for the reason `no_filtered`.
+// `longest`: tokens of an answer without max_tokens, at most.
+Status CheckAllLogprobs(const Request& request, int vocab, int longest,
+                        const std::string& no_filtered);
+
 // What the model says about sampling, for EngineInfo. One that says not to sample is greedy,
 // whatever temperature stands beside it.
 Sampling SamplingOf(const files::GenerationDefaults& defaults);

@@ -28,6 +28,7 @@ struct ChoiceState {
   StopMatcher stops;
   std::unique_ptr<text::OutputParser> parser;  // null: all of the answer is text
   bool finished = false;
+  std::vector<int32_t> drawn;  // kept for a processor of logits alone
   int tokens = 0;
   int64_t last_token_us = 0;
 };
@@ -54,6 +55,9 @@ struct RequestState {
   // By choice; empty: the answers are free. Made before the sequences are handed on, and then the
   // text worker's, but for what the board guards.
   std::vector<std::unique_ptr<Constraint>> constraints;
+  // By choice, of a request with a processor of logits; else empty. Made at the same time, and
+  // shared through the board.
+  std::vector<std::unique_ptr<MaskBoard::Logits>> logits;
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;

@@ -12,14 +12,6 @@
 namespace sluice::engine {
 namespace {
 
-// How long a mask may come after the end of the model, before its row draws nothing.
-constexpr int64_t kMaskGraceUs = 500;
-// How often the device is asked for that end.
-constexpr int64_t kMaskPollUs = 50;
-// Tokens that a constrained answer is bound to draw, beginning with that of a step in flight, which
-// make it worthwhile to sit out until its end and verify the others at once.
-constexpr size_t kForcedWorthWaiting = 3;
-
 // The plan's sequences, if each decodes, with drafts or without; else 0.
 int32_t DecodingOf(const batch::BatchPlan& plan) {
   for (const batch::PlanEntry& entry : plan.entries) {
@@ -69,84 +61,12 @@ bool StepLoop::Begin() {
     auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
     if (step.ok()) flight.step = *std::move(step);
+    // What it meets is told by Finish again.
+    if (step.ok() && !processed_rows_.empty()) (void)flight.step.FetchLogits(processed_rows_);
     flight.execute_us = NowMicros() - planned;
   }
   flights_.push_back(std::move(flight));
   return flights_.back().tokens > 0;
-}
-
-void StepLoop::NoteForced() {
-  if (workers_->forced_drafts() == 0) return;
-  for (const schedule::SequenceOutcome& out : outcome_.sequences) {
-    const schedule::Sequence* const sequence = scheduler_->Find(out.id);
-    if (sequence == nullptr || !sequence->spec.masked || out.token_count == 0) continue;
-    if (std::find(forced_for_.begin(), forced_for_.end(), out.id) == forced_for_.end()) {
-      forced_for_.push_back(out.id);
-    }
-  }
-}
-
-bool StepLoop::FindForced(const schedule::Sequence& sequence, int64_t* deadline) {
-  for (;;) {
-    const uint64_t seen = board_.puts();
-    if (board_.Forced(PlaceOf(sequence), sequence.drawn(), &forced_)) return true;
-    if (sequence.in_flight > 0) return false;
-    const int64_t now = NowMicros();
-    if (*deadline < 0) *deadline = now + draft_wait_us_;
-    if (now >= *deadline) return false;
-    board_.WaitForMore(seen, *deadline - now);
-  }
-}
-
-void StepLoop::AttachForced() {
-  int64_t deadline = -1;
-  for (const schedule::SequenceId id : forced_for_) {
-    const schedule::Sequence* const sequence = scheduler_->Find(id);
-    if (sequence == nullptr || sequence->slot < 0) continue;
-    if (!FindForced(*sequence, &deadline) || forced_.empty()) continue;
-    if (scheduler_->AttachDrafts(id, forced_, /*forced=*/true)) continue;
-    // Where a step was launched behind this one, it draws the first of them.
-    if (forced_.size() >= kForcedWorthWaiting) scheduler_->AwaitCommit(id);
-  }
-  forced_for_.clear();
-}
-
-const MaskBoard::Place& StepLoop::PlaceOf(const schedule::Sequence& sequence) const {
-  const RequestState& request = *requests_[sequence.spec.handle].state;
-  return request.constraints[sequence.spec.sampling.choice]->place;
-}
-
-void StepLoop::NoteMasked() {
-  batch::WaitingRows(plan_, &masks_.rows);
-  masked_.clear();
-  masked_drafts_.clear();
-  if (masks_.rows.empty()) return;
-  int32_t first = 0;
-  for (const batch::PlanEntry& entry : plan_.entries) {
-    if (!entry.masked) continue;
-    Masked masked{.id = entry.sequence,
-                  .draft_begin = static_cast<int32_t>(masked_drafts_.size()),
-                  .first = first};
-    for (int32_t row = entry.logits_begin; row < entry.logits_begin + entry.logits_count; ++row) {
-      const batch::LogitsRow& logits = plan_.logits_rows[row];
-      first += logits.purpose != batch::RowPurpose::kScore ? 1 : 0;
-      if (logits.purpose != batch::RowPurpose::kVerify || logits.target < 0) continue;
-      masked_drafts_.push_back(logits.target);
-      ++masked.draft_count;
-    }
-    if (masked.draft_count > 0) AskForMasks(masked);
-    masked_.push_back(masked);
-  }
-  if (!masked_drafts_.empty()) workers_->Post(outgoing_);
-}
-
-// Those of drafts that are forced were made when these were found.
-void StepLoop::AskForMasks(const Masked& masked) {
-  const schedule::Sequence& sequence = *scheduler_->Find(masked.id);
-  const auto drafts = std::span(masked_drafts_).subspan(masked.draft_begin, masked.draft_count);
-  if (board_.Has(PlaceOf(sequence), sequence.drawn(), drafts)) return;
-  const OpenRequest& request = requests_[sequence.spec.handle];
-  request.batch->AddDrafts(request.state.get(), sequence.spec.sampling.choice, drafts);
 }
 
 void StepLoop::NoteTimelines(int64_t now_us) {
@@ -167,61 +87,6 @@ void StepLoop::NoteTimelines(int64_t now_us) {
               .starts = entry.told_whole == plan_.step},
              timeline);
   }
-}
-
-void StepLoop::SampleNewest() {
-  Flight& flight = flights_.back();
-  const int64_t start = NowMicros();
-  GatherMasks(&flight.step);
-  // What it meets is told by Finish again.
-  (void)flight.step.Sample(masks_);
-  flight.execute_us += NowMicros() - start;
-}
-
-// True when there is nothing more to wait for: for a sequence that has ended meanwhile, too.
-bool StepLoop::FindMasks(Masked* masked) {
-  const schedule::Sequence* sequence = scheduler_->Find(masked->id);
-  if (sequence == nullptr) return true;
-  const size_t rows = static_cast<size_t>(masked->draft_count) + 1;
-  const size_t words = batch::MaskWords(runner_.Info().vocab_size);
-  masked->found =
-      board_.Take(PlaceOf(*sequence), sequence->drawn(),
-                  std::span(masked_drafts_).subspan(masked->draft_begin, masked->draft_count),
-                  std::span(masks_.words).subspan(masked->first * words, rows * words));
-  return masked->found;
-}
-
-void StepLoop::GatherMasks(exec::Step* step) {
-  masks_.words.resize(masks_.rows.size() * batch::MaskWords(runner_.Info().vocab_size));
-  for (int64_t deadline = -1;;) {
-    const uint64_t seen = board_.puts();
-    bool all = true;
-    for (Masked& masked : masked_) all &= masked.found || FindMasks(&masked);
-    if (all) break;
-    const int64_t now = NowMicros();
-    if (deadline < 0 && step->ModelIsDone()) deadline = now + kMaskGraceUs;
-    if (deadline >= 0 && now >= deadline) break;
-    board_.WaitForMore(seen, deadline < 0 ? kMaskPollUs : deadline - now);
-  }
-  masks_.late.clear();
-  int64_t late = 0;
-  for (const Masked& masked : masked_) {
-    if (masked.found) continue;
-    const bool lives = scheduler_->Postpone(masked.id);
-    if (lives) NoteLate(masked.id);
-    for (int32_t i = 0; i <= masked.draft_count; ++i) {
-      masks_.late.push_back(masks_.rows[masked.first + i]);
-      late += lives ? 1 : 0;
-    }
-  }
-  if (late > 0) metrics_.CountLateMasks(late);
-}
-
-void StepLoop::NoteLate(schedule::SequenceId id) {
-  const schedule::SequenceSpec& spec = scheduler_->Find(id)->spec;
-  Timeline* const timeline = requests_[spec.handle].timeline();
-  if (timeline == nullptr) return;
-  NoteLateMask(flights_.back().id, NowMicros(), spec.sampling.choice, timeline);
 }
 
 bool StepLoop::End() {

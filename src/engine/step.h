@@ -108,8 +108,15 @@ class StepLoop {
   void NoteTimelines(int64_t now_us);
   // Gives the newest step its masks, when all before it are committed.
   void SampleNewest();
-  // Waits for masks, as long as rows may. Counts those that come too late.
-  void GatherMasks(exec::Step* step);
+  struct Flight;
+  // Waits for masks, and for processors of logits, as long as rows may.
+  void GatherMasks(Flight* flight);
+  // Rows whose masks or logits came too late are left out of the step, and counted.
+  void PostponeLate();
+  // Gives the logits of a step whose model is done to the processors that have not had them.
+  void LendLogits(const exec::Step& step);
+  // Puts what they made of them beside the masks.
+  void TakeLogits();
   void NoteLate(schedule::SequenceId id);
   // Finish, commit, emit, for the oldest step in flight. False when its plan was empty.
   bool End();
@@ -182,13 +189,19 @@ class StepLoop {
     schedule::SequenceId id = 0;
     int32_t draft_begin = 0, draft_count = 0;  // in masked_drafts_; a row more than drafts
     int32_t first = 0;                         // its first row in masks_
+    bool processed = false;                    // the logits of that row, before they are sampled
     bool found = false;
   };
   void AskForMasks(const Masked& masked);
   bool FindMasks(Masked* masked);
   const MaskBoard::Place& PlaceOf(const schedule::Sequence& sequence) const;
+  // Null: it has no processor.
+  MaskBoard::Logits* LogitsOf(const schedule::Sequence& sequence) const;
+  // Held to nothing: a masked sequence that has a processor alone.
+  bool IsFree(const schedule::Sequence& sequence) const;
   std::vector<Masked> masked_;
   std::vector<int32_t> masked_drafts_;
+  std::vector<int32_t> processed_rows_;  // of the newest plan
   batch::MaskSet masks_;
   std::vector<schedule::SequenceId> forced_for_;  // constrained, of the last Commit
   std::vector<int32_t> forced_;

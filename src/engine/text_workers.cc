@@ -19,8 +19,6 @@ namespace {
 
 // Of the prompt's end, given to the detokenizer.
 constexpr size_t kPromptTail = 8;
-// Of the prompt's end, in which a tag may stand that opens the thinking.
-constexpr size_t kTagTokens = 32;
 
 FinishReason ToPublic(schedule::FinishReason reason) {
   switch (reason) {
@@ -37,15 +35,6 @@ FinishReason ToPublic(schedule::FinishReason reason) {
       return FinishReason::kError;
   }
   return FinishReason::kError;
-}
-
-Status NothingFits(const Request& request, std::string_view where) {
-  return InvalidArgument(
-      StrCat(text::NameOf(request.grammar.kind),
-             " has no token of the model with which the answer "
-             "could ",
-             where, ", or takes too long to follow; send another or a simpler one"),
-      "grammar");
 }
 
 // Text that is certain, to where it belongs.
@@ -141,14 +130,18 @@ void TextWorkers::Run(Worker* worker) {
       }
     }
     worker->drained.notify_one();
-    // Masks go first, since the device waits for them; and what is streaming goes before a prompt,
-    // which may take long.
+    // Masks and logits go first, since the device waits for them; and what is streaming goes before
+    // a prompt, which may take long.
     for (const ChoiceUpdate& update : taken.updates()) {
-      if (update.request->constraints.empty()) continue;
-      Guard(worker, update.request, [&] { AdvanceMask(taken, update, worker); });
+      const RequestState& request = *update.request;
+      if (request.constraints.empty() && request.logits.empty()) continue;
+      Guard(worker, update.request, [&] {
+        if (!request.constraints.empty()) AdvanceMask(taken, update, worker);
+        if (!request.logits.empty()) AdvanceLogits(taken, update);
+      });
     }
     for (const ChoiceUpdate& update : taken.updates()) {
-      if (update.drafts) continue;
+      if (update.drafts || update.logits) continue;
       Guard(worker, update.request, [&] { Apply(taken, update); });
     }
     taken.Clear();
@@ -165,14 +158,14 @@ void TextWorkers::Guard(Worker* worker, RequestState* request, Work&& work) {
     LogError("request ", request->id, " failed: ", error.what());
   }
   try {
-    Abandon(request);
+    Abandon(request, Status(StatusCode::kOutOfMemory, "the server had no memory for this request"));
   } catch (const std::exception& error) {
     LogError("request ", request->id, " ends without its last event: ", error.what());
     Ended(request);
   }
 }
 
-void TextWorkers::Abandon(RequestState* request) {
+void TextWorkers::Abandon(RequestState* request, const Status& why) {
   if (request->ended) return;
   for (size_t i = 0; i < request->choices.size(); ++i) {
     if (std::exchange(request->choices[i].finished, true)) continue;
@@ -182,7 +175,7 @@ void TextWorkers::Abandon(RequestState* request) {
   TextDelta delta;
   delta.finish = FinishReason::kError;
   delta.last = true;
-  delta.error = Status(StatusCode::kOutOfMemory, "the server had no memory for this request");
+  delta.error = why;
   delta.seed = request->seed;
   delta.usage = request->usage;
   NoteTime(&Timeline::ended_us, NowMicros(), request->request.timeline.get());
@@ -235,6 +228,10 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   const std::span<const int32_t> all(state->prompt);
   const auto tail = all.last(std::min(all.size(), kPromptTail));
   SLUICE_RETURN_IF_ERROR(Constrain(tail, state));
+  if (request.logits_processor != nullptr && request.max_tokens != 0) {
+    for (int i = 0; i < request.n; ++i)
+      state->logits.push_back(std::make_unique<MaskBoard::Logits>());
+  }
   SLUICE_ASSIGN_OR_RETURN(const auto quoted, Quoted(tail, *state));
   SLUICE_RETURN_IF_ERROR(PrepareParsing(state));
   // Only the ids are used from here on.
@@ -257,15 +254,10 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
     spec.sampling.choice = choice;
     spec.no_overlap = spec.sampling.no_repeat_ngram > 0;  // which looks through all tokens so far
-    spec.masked = !state->constraints.empty();
-    spec.device_drafts = spec.masked ? 0 : context_.device_drafts;
-    if (spec.masked) {  // which minds both itself, or would have nothing left to draw
-      spec.sampling.min_tokens = spec.sampling.no_repeat_ngram = 0;
-    }
+    SetSteering(*state, &spec);
     spec.max_tokens = request.max_tokens.value_or(longest - prompt);
     spec.end_ids = context_.end_ids;
     spec.stop_ids = request.stop_token_ids;
-    spec.ignore_eos = request.ignore_eos && !spec.masked;
     spec.priority = request.priority;
     spec.client = HashText(request.client);
     spec.client_weight = request.client_weight;
@@ -281,10 +273,24 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
       const int each = context_.longest_beams[request.beams.width() - 1];
       SLUICE_RETURN_IF_ERROR(SearchBeams(request, std::min(longest, each), &spec));
     }
+    if (spec.no_drafts) state->usage.verified_by_rejection = false;
     sequences.push_back(std::move(spec));
   }
   MakeParsers(state);
   return sequences;
+}
+
+void TextWorkers::SetSteering(const RequestState& state, schedule::SequenceSpec* spec) const {
+  const Request& request = state.request;
+  const bool held = !state.constraints.empty();
+  spec->masked = held || !state.logits.empty();
+  // Behind a draft no processor is asked, and whole distributions are told of one row in a step.
+  spec->no_drafts = !state.logits.empty() || request.all_logprobs != Distribution::kNone;
+  spec->device_drafts = spec->masked || spec->no_drafts ? 0 : context_.device_drafts;
+  spec->ignore_eos = request.ignore_eos && !held;
+  if (held) {  // which minds both itself, or would have nothing left to draw
+    spec->sampling.min_tokens = spec->sampling.no_repeat_ngram = 0;
+  }
 }
 
 Result<std::shared_ptr<const std::vector<int32_t>>> TextWorkers::Quoted(
@@ -321,95 +327,14 @@ void TextWorkers::MakeParsers(RequestState* state) const {
   }
 }
 
-std::string TextWorkers::PromptEnd(const RequestState& state) const {
-  const std::span<const int32_t> all(state.prompt);
-  return context_.text->tokenizer()->Decode(all.last(std::min(all.size(), kTagTokens)),
-                                            /*render_special=*/true);
-}
-
-Result<std::vector<std::unique_ptr<text::AnswerWalk>>> TextWorkers::MakeWalks(
-    std::span<const int32_t> prompt_tail, RequestState* state) const {
-  using Walk = std::unique_ptr<text::AnswerWalk>;
-  Request& request = state->request;
-  const text::ThinkTags* const tags =
-      request.parsing.reasoning ? context_.output->think_tags() : nullptr;
-  const bool opened = tags != nullptr && context_.output->OpensThinking(PromptEnd(*state));
-  const bool starts =
-      !opened && text::Detokenizer::StartsText(context_.text->tokenizer().get(), prompt_tail);
-  std::vector<Walk> walks;
-  if (!request.choice.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(
-        walks, context_.constraints->WalkChoices(std::move(request.choice), starts, request.n));
-  } else {
-    for (int i = 0; i < request.n && state->grammar != nullptr; ++i) {
-      walks.push_back(state->grammar->Walk(starts));
-    }
-  }
-  // What an answer is held to begins where the thinking ends.
-  const bool thinks =
-      walks.empty() ? request.thinking_budget.has_value() : opened || state->holds_calls;
-  if (tags == nullptr || !thinks) return walks;
-  text::ThinkingWalk::Options options = {.opened = opened,
-                                         .tokens_max = request.thinking_budget,
-                                         .end_now = &state->end_thinking,
-                                         .may_end = !request.ignore_eos};
-  if (options.tokens_max && *options.tokens_max < 0) options.tokens_max.reset();
-  auto thinking = context_.constraints->Thinking(tags->begin, tags->end);
-  if (request.thinking_budget && thinking->end_ids().empty()) {
-    return InvalidArgument(
-        "the model has no tokens that spell the tag that ends its thinking; "
-        "send no thinking_budget",
-        "thinking_budget");
-  }
-  const bool free = walks.empty();
-  walks.resize(static_cast<size_t>(request.n));
-  for (Walk& walk : walks) {
-    Walk behind = free || opened ? nullptr : state->grammar->Walk(/*starts_text=*/false);
-    if (opened) std::swap(walk, behind);
-    walk =
-        std::make_unique<text::ThinkingWalk>(thinking, options, std::move(walk), std::move(behind));
-  }
-  return walks;
-}
-
-Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const {
-  Request& request = state->request;
-  if (request.max_tokens == 0) return OkStatus();
-  SLUICE_ASSIGN_OR_RETURN(auto walks, MakeWalks(prompt_tail, state));
-  std::vector<uint32_t> words;
-  for (auto& walk : walks) {
-    auto& constraint = state->constraints.emplace_back(
-        std::make_unique<Constraint>(*context_.constraints, std::move(walk), request.min_tokens));
-    constraint->FillMasks({}, &words);
-    if (constraint->stuck()) return NothingFits(request, "begin");
-    context_.masks->Put(&constraint->place, 0, {}, /*forced=*/false, &words);
-  }
-  return OkStatus();
-}
-
-void TextWorkers::AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
-                              Worker* worker) const {
-  if (update.finish != schedule::FinishReason::kNone || update.token_count == 0) return;
-  Constraint& constraint = *update.request->constraints[update.choice];
-  const std::span<const int32_t> ids = batch.IdsOf(update);
-  std::vector<uint32_t>* const words = &worker->mask_words;
-  if (update.drafts) {
-    constraint.FillMasks(ids, words);
-    context_.masks->Put(&constraint.place, constraint.drawn(), ids, /*forced=*/false, words);
-    return;
-  }
-  constraint.Take(ids);
-  constraint.FillMasksAhead(context_.forced_drafts, &worker->forced, words);
-  context_.masks->Put(&constraint.place, constraint.drawn(), worker->forced, /*forced=*/true,
-                      words);
-}
-
 TokenInfo TextWorkers::InfoOf(const UpdateBatch& batch, const batch::ResultToken& token) const {
   TokenInfo info;
   info.id = token.id;
   const text::Tokenizer& tokenizer = *context_.text->tokenizer();
   info.bytes = tokenizer.PieceBytes(token.id, true);
-  info.logprob = token.logprob;
+  if (token.top_count > 0) info.logprob = token.logprob;
+  const std::span<const float> all = batch.DistributionOf(token);
+  info.all_logprobs.assign(all.begin(), all.end());
   for (const batch::TokenLogprob& entry : batch.TopOf(token)) {
     info.top.push_back({entry.id, entry.logprob, tokenizer.PieceBytes(entry.id, true)});
   }

@@ -108,11 +108,14 @@ class TextWorkers {
   // Runs one piece of a request's work; a request for which memory runs out ends, the others go on.
   template <class Work>
   void Guard(Worker* worker, RequestState* request, Work&& work);
-  void Abandon(RequestState* request);
+  // Ends a request that fails here.
+  void Abandon(RequestState* request, const Status& why);
   void Ended(RequestState* request);
   void Begin(const std::shared_ptr<RequestState>& request);
   void EndUnstarted(const std::shared_ptr<RequestState>& request, const Status& status);
   Result<std::vector<schedule::SequenceSpec>> MakeSequences(RequestState* request) const;
+  // Masks and drafts of a sequence, by what steers the answer. REQUIRES: its sampling is set.
+  void SetSteering(const RequestState& state, schedule::SequenceSpec* spec) const;
   // What the answer may quote, behind the prompt's end, so that it is found from the first token
   // on. Null: nothing.
   Result<std::shared_ptr<const std::vector<int32_t>>> Quoted(std::span<const int32_t> prompt_tail,
@@ -128,6 +131,8 @@ class TextWorkers {
   std::string PromptEnd(const RequestState& state) const;
   // Makes the mask of the token that comes next, and of those behind drafts.
   void AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update, Worker* worker) const;
+  // Keeps what was drawn for the request's processor of logits, or lets that see those lent to it.
+  void AdvanceLogits(const UpdateBatch& batch, const ChoiceUpdate& update);
   void Apply(const UpdateBatch& batch, const ChoiceUpdate& update);
   void TakeScores(const UpdateBatch& batch, const UpdateDetails& details,
                   RequestState* request) const;

@@ -24,13 +24,19 @@ int32_t Size(const std::vector<T>& values) {
 }  // namespace
 
 int32_t UpdateBatch::Copy(std::span<const batch::ResultToken> from,
-                          const std::vector<batch::TokenLogprob>& top) {
+                          const batch::StepResult& result) {
   const int32_t begin = Size(tokens_);
   for (const batch::ResultToken& token : from) {
     tokens_.push_back(token);
     tokens_.back().top_begin = Size(top_);
-    const auto first = top.begin() + token.top_begin;
+    const auto first = result.top.begin() + token.top_begin;
     top_.insert(top_.end(), first, first + token.top_count);
+    if (token.distribution < 0) continue;
+    distribution_size_ = static_cast<size_t>(result.distribution_size);
+    const auto row =
+        result.distributions.begin() + int64_t{token.distribution} * result.distribution_size;
+    tokens_.back().distribution = static_cast<int32_t>(distributions_.size() / distribution_size_);
+    distributions_.insert(distributions_.end(), row, row + result.distribution_size);
   }
   return begin;
 }
@@ -50,7 +56,7 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
   bool has_logprobs = false;
   for (const batch::ResultToken& token : tokens) {
     ids_.push_back(token.id);
-    has_logprobs |= token.top_count > 0;
+    has_logprobs |= token.top_count > 0 || token.distribution >= 0;
   }
   const bool first = outcome.drawn == outcome.token_count;
   if (first || has_logprobs || outcome.score_count > 0 || outcome.drafted > 0 ||
@@ -60,11 +66,11 @@ void UpdateBatch::Add(RequestState* request, const schedule::SequenceOutcome& ou
                           .drafted = outcome.drafted,
                           .accepted = outcome.accepted};
     if (outcome.beam) details.cumulative_logprob = outcome.logprob;
-    if (has_logprobs) details.token_begin = Copy(tokens, result.top);
+    if (has_logprobs) details.token_begin = Copy(tokens, result);
     details.score_count = outcome.score_count;
     details.score_begin =
         Copy({result.scores.data() + outcome.score_begin, static_cast<size_t>(outcome.score_count)},
-             result.top);
+             result);
     details.vector_begin = Size(vectors_);
     details.vector_size = outcome.vector_size;
     const auto vector = result.vectors.begin() + outcome.vector_begin;
@@ -118,13 +124,21 @@ void UpdateBatch::Append(UpdateBatch* other) {
     if (detail.token_begin >= 0) detail.token_begin += tokens;
     if (detail.error >= 0) detail.error += errors;
   }
-  for (batch::ResultToken& token : other->tokens_) token.top_begin += top;
+  if (other->distribution_size_ > 0) distribution_size_ = other->distribution_size_;
+  const int32_t rows = distribution_size_ == 0
+                           ? 0
+                           : static_cast<int32_t>(distributions_.size() / distribution_size_);
+  for (batch::ResultToken& token : other->tokens_) {
+    token.top_begin += top;
+    if (token.distribution >= 0) token.distribution += rows;
+  }
   MoveBehind(&other->updates_, &updates_);
   MoveBehind(&other->ids_, &ids_);
   MoveBehind(&other->details_, &details_);
   MoveBehind(&other->tokens_, &tokens_);
   MoveBehind(&other->top_, &top_);
   MoveBehind(&other->vectors_, &vectors_);
+  MoveBehind(&other->distributions_, &distributions_);
   MoveBehind(&other->errors_, &errors_);
   MoveBehind(&other->retired_, &retired_);
   other->Clear();
@@ -137,6 +151,7 @@ void UpdateBatch::Clear() {
   tokens_.clear();
   top_.clear();
   vectors_.clear();
+  distributions_.clear();
   errors_.clear();
   retired_.clear();
 }

@@ -31,6 +31,7 @@ struct ChoiceUpdate {
   uint8_t choice = 0;
   schedule::FinishReason finish = schedule::FinishReason::kNone;
   bool drafts = false;  // its ids were not drawn: masks are wanted for them
+  bool logits = false;  // it has no ids: logits were lent to the choice's processor
 };
 static_assert(sizeof(ChoiceUpdate) == 32);
 
@@ -53,6 +54,11 @@ class UpdateBatch {
            const batch::StepResult& result, int64_t now_us);
   // Asks for the masks behind each of `drafts`, of a constrained choice.
   void AddDrafts(RequestState* request, int choice, std::span<const int32_t> drafts);
+  // Tells a choice that its logits were lent to it.
+  void AddLogits(RequestState* request, int choice) {
+    updates_.push_back(
+        {.request = request, .choice = static_cast<uint8_t>(choice), .logits = true});
+  }
   // Adds an update without tokens; an `error` that is not ok is kept.
   void AddEnd(ChoiceUpdate update, UpdateDetails details, const Status& error);
   void Retire(std::shared_ptr<RequestState> request) { retired_.push_back(std::move(request)); }
@@ -64,7 +70,9 @@ class UpdateBatch {
   bool empty() const { return updates_.empty() && retired_.empty(); }
   const std::vector<ChoiceUpdate>& updates() const { return updates_; }
   // Ids, tokens and log-probs in all.
-  size_t items() const { return ids_.size() + tokens_.size() + top_.size(); }
+  size_t items() const {
+    return ids_.size() + tokens_.size() + top_.size() + distributions_.size();
+  }
 
   std::span<const int32_t> IdsOf(const ChoiceUpdate& update) const {
     return {ids_.data() + update.token_begin, update.token_count};
@@ -85,6 +93,12 @@ class UpdateBatch {
   std::span<const batch::TokenLogprob> TopOf(const batch::ResultToken& token) const {
     return {top_.data() + token.top_begin, static_cast<size_t>(token.top_count)};
   }
+  // Its whole distribution; empty if it was not asked for.
+  std::span<const float> DistributionOf(const batch::ResultToken& token) const {
+    if (token.distribution < 0) return {};
+    return std::span(distributions_)
+        .subspan(distribution_size_ * static_cast<size_t>(token.distribution), distribution_size_);
+  }
   // What the model made of the prompt; empty where it generates.
   std::span<const float> VectorOf(const ChoiceUpdate& update) const {
     const UpdateDetails* details = DetailsOf(update);
@@ -98,9 +112,8 @@ class UpdateBatch {
   }
 
  private:
-  // Copies tokens with their log-probs and gives where they begin.
-  int32_t Copy(std::span<const batch::ResultToken> from,
-               const std::vector<batch::TokenLogprob>& top);
+  // Copies tokens of `result` with their log-probs and gives where they begin.
+  int32_t Copy(std::span<const batch::ResultToken> from, const batch::StepResult& result);
 
   // Makes room for more updates, each with details and as many tokens as a step with drafts gives:
   // which steps have how many of them is a matter of chance, and none is to ask for memory late.
@@ -112,6 +125,8 @@ class UpdateBatch {
   std::vector<batch::ResultToken> tokens_;
   std::vector<batch::TokenLogprob> top_;  // what tokens point into
   std::vector<float> vectors_;
+  size_t distribution_size_ = 0;      // the vocabulary, where there are distributions
+  std::vector<float> distributions_;  // likewise, [rows, distribution_size_]
   std::vector<Status> errors_;
   std::vector<std::shared_ptr<RequestState>> retired_;
 };

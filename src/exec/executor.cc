@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "base/clock.h"
+#include "device/staging.h"
 
 namespace sluice::exec {
 namespace {
@@ -292,6 +294,7 @@ Result<Step> Executor::Launch(batch::BatchPlan* next, batch::KvSink* sink) {
   flight->batch = std::move(batch);
   flight->sink = sink;
   flight->status = OkStatus();
+  flight->fetched.clear();
   const batch::BatchPlan& plan = flight->batch.plan;
   sampler_->Begin(plan);
   if (sink != nullptr) {
@@ -339,6 +342,7 @@ Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
   CHECK(flight->waits && unfinished_.back() == flight, "the step does not wait for masks");
   if (!flight->status.ok()) return flight->status;
   Status status = sampler_->TakeMasks(flight->batch.plan, masks, &flight->rows);
+  if (status.ok()) status = ReplaceLogits(flight, masks);
   if (status.ok()) status = EnqueueSampling(flight);
   if (!status.ok()) {
     TellStepBefore(flight, status);
@@ -348,6 +352,70 @@ Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
   flight->waits = false;
   builder_->ForgetDrawn(flight->batch, masks.late);
   return status;
+}
+
+device::View Executor::LogitsRow(int32_t row) const {
+  device::View view = logits_.view();
+  view.bytes = static_cast<size_t>(model_.vocab_size()) * sizeof(float);
+  view.data += static_cast<size_t>(row) * view.bytes;
+  return view;
+}
+
+// Behind the model on the stream, so that they are there when it is done.
+Status Executor::FetchLogits(Flight* flight, std::span<const int32_t> rows) {
+  CHECK(flight->waits && flight->fetched.empty(), "the step does not wait, or has fetched before");
+  flight->fetched.assign(rows.begin(), rows.end());
+  if (!device_.facts().device_memory) return OkStatus();
+  const Status status = [&]() -> Status {
+    const size_t bytes = LogitsRow(0).bytes;
+    if (flight->row_logits.bytes() < 2 * rows.size() * bytes) {
+      SLUICE_ASSIGN_OR_RETURN(flight->row_logits,
+                              device::AllocateStaging(device_, 2 * rows.size() * bytes));
+    }
+    std::vector<device::CopyItem> copies;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      device::CopyItem& copy = copies.emplace_back();
+      copy.source = LogitsRow(rows[i]);
+      copy.destination = flight->row_logits.view();
+      copy.destination.data += i * bytes;
+      copy.destination.bytes = bytes;
+    }
+    SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, copies));
+    return stream_->Record(*flight->modelled);
+  }();
+  if (!status.ok()) flight->status = status;
+  return status;
+}
+
+std::span<const float> Executor::FetchedLogits(const Flight& flight, size_t i) const {
+  const auto vocab = static_cast<size_t>(model_.vocab_size());
+  const std::byte* const data = device_.facts().device_memory
+                                    ? flight.row_logits.data() + i * vocab * sizeof(float)
+                                    : LogitsRow(flight.fetched[i]).data;
+  return {reinterpret_cast<const float*>(data), vocab};
+}
+
+// The model, and the copy of what FetchLogits wants, may still be under way.
+Status Executor::ReplaceLogits(Flight* flight, const batch::MaskSet& masks) {
+  if (masks.replaced.size() > flight->fetched.size())
+    return InvalidArgument(StrCat("the logits of ", masks.replaced.size(),
+                                  " rows come from others ", "than the model, and ",
+                                  flight->fetched.size(), " were fetched"));
+  const bool apart = device_.facts().device_memory;
+  if (!apart && !masks.replaced.empty()) SLUICE_RETURN_IF_ERROR(flight->modelled->Synchronize());
+  std::vector<device::CopyItem> copies;
+  for (size_t i = 0; i < masks.replaced.size(); ++i) {
+    device::View to = LogitsRow(masks.replaced[i]);
+    device::View staged = to;
+    if (apart) {
+      staged = flight->row_logits.view();
+      staged.data += (flight->fetched.size() + i) * to.bytes;
+      staged.bytes = to.bytes;
+      copies.push_back({to, staged});
+    }
+    std::memcpy(staged.data, masks.logits.data() + i * to.bytes / sizeof(float), to.bytes);
+  }
+  return copies.empty() ? OkStatus() : device_.Copy(*stream_, copies);
 }
 
 void Executor::EndCounting(Flight* flight, bool ok) {
@@ -390,6 +458,8 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
     sampler_->Collect(plan, flight->rows, result);
     CollectVectors(plan, result);
     builder_->Settle(flight->batch, *result);
+    if (dump_ != nullptr && !plan.tokens.empty())
+      dump_->Take(*stream_, plan, hidden_.Rows(0, static_cast<int64_t>(plan.tokens.size())));
   } else {
     sampler_->Drop(plan, flight->rows);
   }

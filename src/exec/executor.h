@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/activation_dump.h"
 #include "exec/draft_model_proposer.h"
 #include "exec/expert_counter.h"
 #include "exec/graph_runner.h"
@@ -62,6 +63,9 @@ class Executor : public StepRunner {
     // draft model does so, or the model's head, if it was loaded; otherwise no plan asks for any.
     std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
         propose;
+    // Gets the hidden states of its layers behind each step; it must outlive the executor.
+    // REQUIRES: no head guesses, and `depth` is 1. Null: nobody does.
+    ActivationDump* dump = nullptr;
     bool rejects = false;       // drafts are verified by rejection: ops::SampleRow::guess_row
     double drafts_taken = 0.0;  // for load tests: ops::KeepDrawn::Args::taken
     bool time_steps = false;    // fill the times of Totals() where the device has timers
@@ -115,6 +119,12 @@ class Executor : public StepRunner {
    public:
     explicit Flight(Executor& executor) : executor_(executor) {}
     bool ModelIsDone() override { return modelled->Done(); }
+    Status FetchLogits(std::span<const int32_t> wanted) override {
+      return executor_.FetchLogits(this, wanted);
+    }
+    std::span<const float> Logits(size_t i) const override {
+      return executor_.FetchedLogits(*this, i);
+    }
     Status Sample(const batch::MaskSet& masks) override { return executor_.Sample(this, masks); }
     Status Finish(batch::StepResult* result) override { return executor_.Finish(this, result); }
     void Drop() override { executor_.Drop(this); }
@@ -124,6 +134,10 @@ class Executor : public StepRunner {
     batch::KvSink* sink = nullptr;
     sample::Sampler::Misfit misfit = sample::Sampler::Misfit::kNone;  // of a bucket's step
     std::unique_ptr<device::Event> modelled;  // recorded where rows wait for masks
+    std::vector<int32_t> fetched;             // rows whose logits the host wants
+    // Staging of these, and behind them of those that come instead; unused where the host's memory
+    // is the device's.
+    device::Buffer row_logits;
     std::unique_ptr<device::Event> done;
     StepTimer::Marks marks;
     bool counts_experts = false;  // ExpertCounter::Fetch was called for it
@@ -142,6 +156,7 @@ class Executor : public StepRunner {
   Status MakeVectors(int max_num_seqs);
   void CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const;
   Status MakeProposer(const Options& options);
+  Status MakeDump(const Options& options);
   Status MakeHead(const Options& options);
   Status MakeEagle(const Options& options);
   Status MakeHidden(int64_t width);
@@ -151,6 +166,11 @@ class Executor : public StepRunner {
   void WriteGuessRows(Flight* flight);
   Status MakeFlights(int depth);
   Status Sample(Flight* flight, const batch::MaskSet& masks);
+  Status FetchLogits(Flight* flight, std::span<const int32_t> rows);
+  std::span<const float> FetchedLogits(const Flight& flight, size_t i) const;
+  Status ReplaceLogits(Flight* flight, const batch::MaskSet& masks);
+  // A row of logits_.
+  device::View LogitsRow(int32_t row) const;
   Status Finish(Flight* flight, batch::StepResult* result);
   void Drop(Flight* flight);
   // Waits for the oldest step, and takes it off the list of the unfinished ones.
@@ -222,10 +242,11 @@ class Executor : public StepRunner {
   device::Buffer hidden_memory_;
   device::Buffer vector_memory_;
   ops::Tensor vectors_;  // model::Outputs::vectors, in vector_memory_; empty of one that generates
-  // What a head reads of a step, in hidden_memory_: model::Outputs::layers_hidden of
+  // What a head, or dump_, reads of a step, in hidden_memory_: model::Outputs::layers_hidden of
   // hidden_layers_, or without these Outputs::hidden. Empty without a head.
   ops::Tensor hidden_;
   std::vector<int> hidden_layers_;
+  ActivationDump* dump_ = nullptr;            // may be null
   std::unique_ptr<DeviceProposer> proposer_;  // may be null
   StepInputs on_host_;                        // scratch of WriteGuessRows
   // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow

@@ -549,7 +549,7 @@ TEST_P(QueuedExecutorTest, SamplingOutsideOfAGraphIsCountedWithItsReason) {
   params.logit_bias.resize(1000);
   EXPECT_THAT(counts(params), ElementsAre(0, 0, 0));
   params = Greedy();
-  params.full_distribution = true;
+  params.distribution = Distribution::kRaw;
   EXPECT_THAT(counts(params), ElementsAre(0, 0, 1));
 }
 

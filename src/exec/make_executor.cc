@@ -227,6 +227,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   SLUICE_RETURN_IF_ERROR(executor->MakeVectors(max_num_seqs));
   SLUICE_ASSIGN_OR_RETURN(executor->expert_counter_, ExpertCounter::Make(device, model.config()));
   SLUICE_RETURN_IF_ERROR(executor->MakeProposer(wanted));
+  if (wanted.dump != nullptr) SLUICE_RETURN_IF_ERROR(executor->MakeDump(wanted));
   if (executor->proposer_) executor->sampler_->VerifyAgainst(executor->proposer_->proposals());
   if (wanted.time_steps) {
     auto timer = StepTimer::Make(device);
@@ -241,6 +242,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .max_model_len = static_cast<int>(limits.positions),
                      .max_logits_rows = static_cast<int>(limits.logits_rows),
                      .vocab_size = model.vocab_size(),
+                     .no_filtered = executor->sampler_->filtering().message(),
                      .counted_slots = executor->sampler_->counted_slots(),
                      .expert_groups = model.config().experts.groups};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
@@ -282,6 +284,13 @@ Status Executor::MakeVectors(int max_num_seqs) {
   SLUICE_ASSIGN_OR_RETURN(vector_memory_, device_.Allocate(bytes, device::MemoryKind::kDevice));
   vectors_ = ops::Dense(vector_memory_.view(), DType::kF32, {max_num_seqs, size});
   return OkStatus();
+}
+
+Status Executor::MakeDump(const Options& wanted) {
+  CHECK(hidden_.empty() && wanted.depth == 1, "a head or the next step writes there");
+  dump_ = wanted.dump;
+  hidden_layers_ = dump_->layers();
+  return MakeHidden(model_.config().hidden_size * static_cast<int64_t>(hidden_layers_.size()));
 }
 
 size_t Executor::Carve(const device::View& given, const InputShape& shape, Inputs* inputs) const {

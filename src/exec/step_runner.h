@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,8 @@ class Step {
   class Work {
    public:
     virtual bool ModelIsDone() = 0;
+    virtual Status FetchLogits(std::span<const int32_t> rows) = 0;
+    virtual std::span<const float> Logits(size_t i) const = 0;
     virtual Status Sample(const batch::MaskSet& masks) = 0;
     // Each of the two ends the step.
     virtual Status Finish(batch::StepResult* result) = 0;
@@ -65,6 +68,12 @@ class Step {
   bool waits_for_masks() const { return work_->waits; }
   // Whether the device has come to the end of the model. REQUIRES: waits_for_masks().
   bool ModelIsDone() { return work_->ModelIsDone(); }
+  // For what changes logits before they are sampled (MaskSet::replaced): the host wants those of
+  // these rows of the plan. To be called once, behind Launch. Finish tells any error again.
+  // REQUIRES: waits_for_masks(); the rows exist.
+  Status FetchLogits(std::span<const int32_t> rows) { return work_->FetchLogits(rows); }
+  // F32 [vocab_size] of the i-th of these rows, until Sample. REQUIRES: ModelIsDone().
+  std::span<const float> Logits(size_t i) const { return work_->Logits(i); }
   // Puts sampling on the stream; `masks` is used during the call alone. kInvalidArgument when these
   // are not the masks that the plan waits for. Finish tells any error again. REQUIRES:
   // waits_for_masks().
@@ -92,9 +101,11 @@ struct RunnerInfo {
   int max_model_len = 0;    // tokens of a sequence
   int max_logits_rows = 0;  // of a step
   int vocab_size = 0;       // of a row
-  int counted_slots = 0;    // slots below this may have steps with penalties in flight at once
-  int expert_groups = 1;    // of each layer's experts, as the router has them
-  int depth = 1;            // steps that may be unfinished at once
+  // Why no sequence may ask for Distribution::kFiltered; empty: they may.
+  std::string no_filtered;
+  int counted_slots = 0;  // slots below this may have steps with penalties in flight at once
+  int expert_groups = 1;  // of each layer's experts, as the router has them
+  int depth = 1;          // steps that may be unfinished at once
   // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp",
   // "model", "eagle" and "eagle3" the runner makes them.
   std::string speculate;

@@ -230,7 +230,11 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
     AddEdits(noise, vocab, row, edits);
     AddPenalties(noise, vocab, r, row, counts);
     AddMask(noise, vocab, row, masks);
-    if (noise.Below(8) == 0) row.distribution_row = static_cast<int32_t>(distributions++);
+    if (noise.Below(8) == 0) {
+      row.distribution_row = static_cast<int32_t>(distributions++);
+      row.filtered = number % 2 == 1 && Flip(noise);
+      c.desc.filtered |= row.filtered;
+    }
     rows.push_back(row);
   }
   const int64_t words = (vocab + 31) / 32, mask_rows = static_cast<int64_t>(masks.size()) / words;

@@ -25,7 +25,8 @@ inline constexpr uint32_t kInPrompt = uint32_t{1} << 31;
 inline constexpr int32_t kCompared = -1, kSure = -2;  // SampleRow::guess_row
 
 struct SampleRow {
-  bool draw = true;  // false: only score `target`
+  bool draw = true;       // false: only score `target`
+  bool filtered = false;  // where it draws, what `distribution_row` gets
   // When draw is false, the id whose raw log-prob is wanted; else the draft that comes next, or -1.
   // ResolveRows fills in what is below -1.
   int32_t target = -1;
@@ -66,13 +67,13 @@ struct SampleOutput {
 
 static_assert(sizeof(LogitEdit) == 20 && offsetof(LogitEdit, subtract) == 12 &&
               offsetof(LogitEdit, banned) == 16);
-static_assert(sizeof(SampleRow) == 96 && offsetof(SampleRow, target) == 4 &&
-              offsetof(SampleRow, temperature) == 8 && offsetof(SampleRow, top_k) == 12 &&
-              offsetof(SampleRow, top_p) == 16 && offsetof(SampleRow, min_p) == 20 &&
-              offsetof(SampleRow, seed) == 24 && offsetof(SampleRow, choice) == 32 &&
-              offsetof(SampleRow, position) == 40 && offsetof(SampleRow, edit_begin) == 48 &&
-              offsetof(SampleRow, edit_count) == 52 && offsetof(SampleRow, mask_row) == 56 &&
-              offsetof(SampleRow, top_logprobs) == 60 &&
+static_assert(sizeof(SampleRow) == 96 && offsetof(SampleRow, filtered) == 1 &&
+              offsetof(SampleRow, target) == 4 && offsetof(SampleRow, temperature) == 8 &&
+              offsetof(SampleRow, top_k) == 12 && offsetof(SampleRow, top_p) == 16 &&
+              offsetof(SampleRow, min_p) == 20 && offsetof(SampleRow, seed) == 24 &&
+              offsetof(SampleRow, choice) == 32 && offsetof(SampleRow, position) == 40 &&
+              offsetof(SampleRow, edit_begin) == 48 && offsetof(SampleRow, edit_count) == 52 &&
+              offsetof(SampleRow, mask_row) == 56 && offsetof(SampleRow, top_logprobs) == 60 &&
               offsetof(SampleRow, distribution_row) == 64 &&
               offsetof(SampleRow, counts_row) == 68 &&
               offsetof(SampleRow, repetition_penalty) == 72 &&

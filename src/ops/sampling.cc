@@ -17,7 +17,8 @@ Status BadRow(int64_t row, std::string_view what, int64_t value, int64_t limit) 
 }  // namespace
 
 std::string Sample::Desc::ToString() const {
-  return StrCat("vocab ", vocab, ", top log-probs ", top_logprobs_max);
+  return StrCat("vocab ", vocab, ", top log-probs ", top_logprobs_max,
+                filtered ? ", filtered distributions" : "");
 }
 
 std::span<const SampleRow> RowsOf(const Sample::Args& args) {

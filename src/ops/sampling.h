@@ -26,18 +26,21 @@ struct Sample {
   struct Desc {
     int64_t vocab = 0;
     int32_t top_logprobs_max = 20;
+    bool filtered = false;  // rows may ask for what is left behind the filters
     std::string ToString() const;
   };
   struct Args {
-    Tensor logits;         // F32 [rows, vocab]; not changed
-    Tensor rows;           // U8 [rows, sizeof(SampleRow)]
-    Tensor edits;          // U8 [edits, sizeof(LogitEdit)], or empty: none
-    Tensor counts;         // I32 [count rows, vocab] of sequences with penalties; or empty
-    Tensor masks;          // I32 bit words [mask rows, (vocab + 31) / 32], set: allowed; or empty
-    Tensor outputs;        // U8 [rows, sizeof(SampleOutput)]
-    Tensor top_ids;        // I32 [rows, top_logprobs_max + 1], best raw logit first
-    Tensor top_logprobs;   // F32, the same shape
-    Tensor distributions;  // F32 [rows that asked, vocab]: log-softmax of the raw logits; or empty
+    Tensor logits;        // F32 [rows, vocab]; not changed
+    Tensor rows;          // U8 [rows, sizeof(SampleRow)]
+    Tensor edits;         // U8 [edits, sizeof(LogitEdit)], or empty: none
+    Tensor counts;        // I32 [count rows, vocab] of sequences with penalties; or empty
+    Tensor masks;         // I32 bit words [mask rows, (vocab + 31) / 32], set: allowed; or empty
+    Tensor outputs;       // U8 [rows, sizeof(SampleOutput)]
+    Tensor top_ids;       // I32 [rows, top_logprobs_max + 1], best raw logit first
+    Tensor top_logprobs;  // F32, the same shape
+    // F32 [rows that asked, vocab], or empty: the log-softmax of the raw logits, or, of a filtered
+    // row, the log-probs by which it draws. Of a degenerate row all are kZeroProbability.
+    Tensor distributions;
     // What drafts were drawn from, F32 logits [guess rows, guesses], and by id its number among
     // those, outside of them where it is none, I32 [vocab]. Both may be empty, and the second is
     // where the numbers are the ids.

@@ -158,6 +158,26 @@ int32_t Verify(const Sample::Args& args, const SampleRow& params, const Weights&
                          });
 }
 
+float* Distribution(const Sample::Args& args, const SampleRow& params) {
+  return args.distributions.ptr<float>() + params.distribution_row * args.distributions.strides[0];
+}
+
+bool WantsFiltered(const SampleRow& params) {
+  return params.draw && params.filtered && params.distribution_row >= 0;
+}
+
+// `kept`: ids whose weights sum to `total`.
+void ReportFiltered(const Sample::Args& args, const SampleRow& params, const Weights& weight,
+                    std::span<const int32_t> kept, double total) {
+  float* const distribution = Distribution(args, params);
+  std::fill_n(distribution, weight.logits.size(), kZeroProbability);
+  const double log_total = std::log(total);
+  for (const int32_t id : kept) {
+    if (weight(id) == 0.0) continue;
+    distribution[id] = LogProb(weight.logits[id], weight.max, params.temperature, log_total);
+  }
+}
+
 int32_t Draw(const Sample::Args& args, const SampleRow& params, const Weights& weight,
              int32_t* order) {
   int64_t count = static_cast<int64_t>(weight.logits.size());
@@ -168,6 +188,8 @@ int32_t Draw(const Sample::Args& args, const SampleRow& params, const Weights& w
   }
   double total = 0;
   for (int64_t i = 0; i < count; ++i) total += weight(order[i]);
+  if (WantsFiltered(params))
+    ReportFiltered(args, params, weight, std::span(order, static_cast<size_t>(count)), total);
   if (Rejects(params, static_cast<int64_t>(weight.logits.size())))
     return Verify(args, params, weight, std::span(order, static_cast<size_t>(count)), total);
   const double aim =
@@ -188,8 +210,13 @@ void DrawToken(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
   const bool greedy = params.temperature == 0.0f || params.top_k == 1;
   const bool wants_logprob = params.top_logprobs >= 0;
   output->token = scan.argmax;
+  // What no draw is left to fill in: all lies on one id, or nothing may be drawn.
+  if (WantsFiltered(params)) std::fill_n(Distribution(args, params), vocab, kZeroProbability);
   const bool edited = params.edit_count > 0 || params.counts_row >= 0 || params.mask_row >= 0;
-  if (greedy && !edited && !wants_logprob) return;
+  if (greedy && !edited && !wants_logprob) {
+    if (WantsFiltered(params)) Distribution(args, params)[output->token] = 0.0f;
+    return;
+  }
   std::span<float> logits = workspace.first(vocab);
   std::copy(raw.begin(), raw.end(), logits.begin());
   Process(desc, args, row, logits);
@@ -203,16 +230,14 @@ void DrawToken(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
   if (!greedy) {
     output->token =
         Draw(args, params, weight, reinterpret_cast<int32_t*>(workspace.data() + vocab));
+  } else if (WantsFiltered(params)) {
+    Distribution(args, params)[output->token] = 0.0f;
   }
   if (wants_logprob) {
     const float temperature = params.temperature == 0.0f ? 1.0f : params.temperature;
     output->processed_logprob =
         LogProb(logits[output->token], *best, temperature, std::log(weight.Total()));
   }
-}
-
-float* Distribution(const Sample::Args& args, const SampleRow& params) {
-  return args.distributions.ptr<float>() + params.distribution_row * args.distributions.strides[0];
 }
 
 }  // namespace
@@ -290,7 +315,7 @@ void SampleRowOutputs(const Sample::Desc& desc, const Sample::Args& args, int64_
     ReportLogprobs(desc, args, row, raw, scan.max, log_total,
                    reinterpret_cast<int32_t*>(workspace.data() + desc.vocab), &output);
   }
-  if (params.distribution_row >= 0) {
+  if (params.distribution_row >= 0 && !WantsFiltered(params)) {
     float* distribution = Distribution(args, params);
     for (int64_t i = 0; i < desc.vocab; ++i) {
       distribution[i] = LogProb(raw[i], scan.max, 1.0f, log_total);

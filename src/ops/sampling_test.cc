@@ -102,7 +102,8 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
   void Run(Call* call) {
     const int64_t vocab = static_cast<int64_t>(call->logits.front().size());
     const int64_t rows = static_cast<int64_t>(call->rows.size());
-    const Sample::Desc desc{vocab, kTopMax};
+    Sample::Desc desc{vocab, kTopMax};
+    for (const SampleRow& row : call->rows) desc.filtered |= row.filtered;
     Array logits(DType::kF32, {rows, vocab});
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = 0; i < vocab; ++i) logits.Set(r * vocab + i, call->logits[r][i]);
@@ -417,6 +418,51 @@ TEST_P(SampleTest, DistributionsAreTheRawLogSoftmaxWhateverTheFilters) {
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(call.distributions[i], std::log(p[i]), 1e-5);
   // A degenerate row has no distribution; what comes back is defined all the same.
   for (int i = 4; i < 8; ++i) EXPECT_LT(call.distributions[i], -1000.0f);
+}
+
+TEST_P(SampleTest, FilteredDistributionsAreWhatTokensAreDrawnFrom) {
+  const std::vector<float> logits = {1.0f, 3.0f, 2.0f, -1.0f, 0.5f};
+  const auto told = [&](SampleRow row, std::vector<LogitEdit> edits = {},
+                        std::vector<uint32_t> mask = {}) {
+    Call call{.logits = {logits, logits}, .edits = edits};
+    row.edit_count = static_cast<int32_t>(edits.size());
+    if (!mask.empty()) {
+      call.masks = {mask};
+      row.mask_row = 0;
+    }
+    row.seed = 5;
+    SampleRow plain = row;
+    row.distribution_row = 0;
+    row.filtered = true;
+    call.rows = {plain, row};
+    Run(&call);
+    EXPECT_EQ(call.outputs[0].token, call.outputs[1].token);
+    EXPECT_EQ(call.outputs[0].degenerate, call.outputs[1].degenerate);
+    std::vector<double> p;
+    for (const float logprob : call.distributions) p.push_back(std::exp(logprob));
+    return p;
+  };
+  const auto near = [](const std::vector<double>& p, const std::vector<double>& expected) {
+    ASSERT_EQ(p.size(), expected.size());
+    for (size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(p[i], expected[i], 1e-5) << i;
+  };
+  near(told({}), Softmax(logits));
+  near(told({.temperature = 0.5f}), Softmax(logits, 0.5));
+  // Of the likeliest two the others' share is theirs.
+  const double two = std::exp(3.0) + std::exp(2.0);
+  near(told({.top_k = 2}), {0, std::exp(3.0) / two, std::exp(2.0) / two, 0, 0});
+  near(told({.top_p = 0.8f}), {0, std::exp(3.0) / two, std::exp(2.0) / two, 0, 0});
+  near(told({.min_p = 0.3f}), {0, std::exp(3.0) / two, std::exp(2.0) / two, 0, 0});
+  near(told({.temperature = 0.0f}), {0, 1, 0, 0, 0});
+  near(told({.top_k = 1}), {0, 1, 0, 0, 0});
+  // Edits and masks come first.
+  std::vector<float> edited = logits;
+  edited[0] += 4.0f;
+  near(told({}, {{.id = 0, .bias = 4.0f}}), Softmax(edited));
+  near(told({.temperature = 0.0f}, {{.id = 0, .bias = 4.0f}}), {1, 0, 0, 0, 0});
+  near(told({.top_k = 2}, {}, {0b10101}), {std::exp(1.0) / (std::exp(1.0) + std::exp(2.0)), 0,
+                                           std::exp(2.0) / (std::exp(1.0) + std::exp(2.0)), 0, 0});
+  near(told({}, {}, {0}), {0, 0, 0, 0, 0});  // nothing may be drawn
 }
 
 TEST_P(SampleTest, EqualKeysDrawEqualTokensAndEveryPartOfTheKeyCounts) {

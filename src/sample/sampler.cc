@@ -86,6 +86,10 @@ Result<ops::Bound<ops::Sample>> Sampler::BindSample(device::Device& device,
 Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Options& options) {
   std::unique_ptr<Sampler> sampler(new Sampler(device, options));
   SLUICE_ASSIGN_OR_RETURN(sampler->sample_, BindSample(device, options));
+  auto filtered = ops::Bind<ops::Sample>(
+      device.ops(), {options.vocab, options.top_logprobs_max, /*filtered=*/true}, nullptr);
+  sampler->filtering_ = filtered.status();
+  if (filtered.ok()) sampler->filtered_ = *std::move(filtered);
   SLUICE_ASSIGN_OR_RETURN(
       sampler->resolve_,
       ops::Bind<ops::ResolveTokens>(device.ops(), ops::ResolveTokens::Desc(), options.records));
@@ -203,8 +207,11 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
     step->logprobs_ |= params.top_logprobs >= 0;
-    if (params.full_distribution)
+    if (params.distribution != Distribution::kNone && row.draw) {
       row.distribution_row = static_cast<int32_t>(step->distribution_rows_++);
+      row.filtered = params.distribution == Distribution::kFiltered;
+      step->filters_ |= row.filtered;
+    }
     row.edit_begin = static_cast<int32_t>(step->edits_.size());
     slot.AppendEdits(options_.vocab, row, &step->edits_);
     row.edit_count = static_cast<int32_t>(step->edits_.size()) - row.edit_begin;
@@ -240,6 +247,7 @@ void Sampler::Build(const BatchPlan& plan, Step* step) {
   step->given_ = {};
   step->counted_ = step->resolves_ = false;
   step->distribution_rows_ = 0;
+  step->filters_ = false;
   step->logprobs_ = false;
   CHECK(static_cast<int>(plan.logits_rows.size()) <= options_.rows_max, plan.logits_rows.size());
   for (const PlanEntry& entry : plan.entries) BuildEntryRows(plan, entry, step);
@@ -343,10 +351,10 @@ void Sampler::SetOutputs(const device::View& outputs, int64_t rows, int64_t dist
       ops::Dense(from(layout.distributions), DType::kF32, {distribution_rows, options_.vocab});
 }
 
-Status Sampler::SampleAndKeep(device::Stream& stream, bool resolves,
-                              const ops::Sample::Args& args) const {
+Status Sampler::SampleAndKeep(device::Stream& stream, const ops::Bound<ops::Sample>& sample,
+                              bool resolves, const ops::Sample::Args& args) const {
   if (resolves) SLUICE_RETURN_IF_ERROR(resolve_rows_(stream, {args.rows, lengths_, tokens_}));
-  SLUICE_RETURN_IF_ERROR(sample_(stream, args));
+  SLUICE_RETURN_IF_ERROR(sample(stream, args));
   return keep_(stream,
                {args.rows, args.outputs, args.counts, lengths_, tokens_, options_.drafts_taken});
 }
@@ -355,6 +363,8 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
   const int64_t rows = step->ran_rows_;
   if (rows == 0) return OkStatus();
   const size_t bytes = LayoutOf(rows, step->distribution_rows_).bytes;
+  if (step->filters_) SLUICE_RETURN_IF_ERROR(filtering_);
+  const ops::Bound<ops::Sample>& sample = step->filters_ ? filtered_ : sample_;
   SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->outputs_));
   SLUICE_RETURN_IF_ERROR(counts_.Set(stream, &step->sets_));
   ops::Sample::Args args;
@@ -370,7 +380,7 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
       step->device_outputs_ = large_outputs_.view();
     }
     SetOutputs(step->device_outputs_, rows, step->distribution_rows_, &args);
-    SLUICE_RETURN_IF_ERROR(SampleAndKeep(stream, step->resolves_, args));
+    SLUICE_RETURN_IF_ERROR(SampleAndKeep(stream, sample, step->resolves_, args));
     return Fetch(stream, step);
   }
   const device::DeviceId id = logits.device;
@@ -383,7 +393,7 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
                             {static_cast<int64_t>(step->waiting_.size()), mask_words()});
   }
   SetOutputs(step->outputs_.view(), rows, step->distribution_rows_, &args);
-  return SampleAndKeep(stream, step->resolves_, args);
+  return SampleAndKeep(stream, sample, step->resolves_, args);
 }
 
 Sampler::Misfit Sampler::FitsFixed(const Step& step, int64_t edits) const {
@@ -423,7 +433,7 @@ Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
   args.counts = counts_.tensor();
   args.masks = ops::Dense(device_masks_.view(), DType::kI32, {MaskRows(options_), mask_words()});
   SetOutputs(device_outputs_.view(), rows, 0, &args);
-  return SampleAndKeep(stream, /*resolves=*/true, args);
+  return SampleAndKeep(stream, sample_, /*resolves=*/true, args);
 }
 
 Status Sampler::UploadBesideFixed(device::Stream& stream, Step* step) {
@@ -452,6 +462,7 @@ batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResu
   const ops::SampleOutput& output =
       reinterpret_cast<const ops::SampleOutput*>(step.outputs_.data())[row];
   batch::ResultToken token{.id = output.token};
+  token.distribution = step.rows_[row].distribution_row;
   const int32_t asked = step.rows_[row].top_logprobs;
   if (asked < 0) return token;
   token.logprob = output.logprob;
@@ -506,6 +517,7 @@ void Sampler::Collect(const BatchPlan& plan, const Step& step, batch::StepResult
   result->Reset(plan.step);
   for (const PlanEntry& entry : plan.entries) CollectEntry(plan, entry, step, result);
   if (step.distribution_rows_ > 0) {
+    result->distribution_size = static_cast<int32_t>(options_.vocab);
     const size_t at = LayoutOf(step.ran_rows_, 0).distributions;
     const auto* values = reinterpret_cast<const float*>(step.outputs_.data() + at);
     result->distributions.assign(values, values + step.distribution_rows_ * options_.vocab);

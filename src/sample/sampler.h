@@ -59,6 +59,7 @@ class Sampler {
     bool counted_ = false;   // some row has counts on the device
     bool resolves_ = false;  // some row is left open for ResolveRows
     int64_t distribution_rows_ = 0;
+    bool filters_ = false;         // some of them are told behind the filters
     bool logprobs_ = false;        // some row asked for them
     int64_t ran_rows_ = 0;         // `rows_` and padding
     device::View given_;           // where the device finds rows and edits; empty: not there yet
@@ -80,6 +81,8 @@ class Sampler {
   // A sequence with penalties in a slot below this may have several steps in flight. In another
   // slot its steps must have been collected before the next one is built.
   int counted_slots() const { return counts_.rows(); }
+  // Why no row may ask for Distribution::kFiltered; ok: they may.
+  const Status& filtering() const { return filtering_; }
 
   // Buffers for a step; to be used again and again.
   Result<Step> MakeStep() const;
@@ -170,7 +173,8 @@ class Sampler {
   // A tensor of the step's masks on the device.
   Result<ops::Tensor> UploadMasks(device::Stream& stream, Step* step);
   // `resolves`: some of the rows are open.
-  Status SampleAndKeep(device::Stream& stream, bool resolves, const ops::Sample::Args& args) const;
+  Status SampleAndKeep(device::Stream& stream, const ops::Bound<ops::Sample>& sample, bool resolves,
+                       const ops::Sample::Args& args) const;
   Status Fetch(device::Stream& stream, Step* step);
   Status UploadRows(device::Stream& stream, Step* step);
   // What the op reads on a device with memory of its own.
@@ -186,6 +190,8 @@ class Sampler {
   const Options options_;
   bool apart_ = false;  // the device has memory of its own
   ops::Bound<ops::Sample> sample_;
+  ops::Bound<ops::Sample> filtered_;  // for steps with filtered rows, where filtering_ is ok
+  Status filtering_;
   DeviceCounts counts_;
   std::vector<SlotState> slots_;
   Proposals proposals_;

@@ -403,7 +403,7 @@ TEST_P(SamplerTest, ScoresComeBesideTheDrawnToken) {
 
 TEST_P(SamplerTest, DistributionsComeForTheRowsThatAsk) {
   batch::SamplingParams params = Greedy();
-  params.full_distribution = true;
+  params.distribution = Distribution::kRaw;
   Start(0, Greedy());
   Start(1, params);
   AddEntry(1, 0, 0, {Sample()});
@@ -414,14 +414,23 @@ TEST_P(SamplerTest, DistributionsComeForTheRowsThatAsk) {
   for (const float logprob : result.distributions) sum += std::exp(logprob);
   EXPECT_NEAR(sum, 1.0, 1e-5);
   EXPECT_GT(result.distributions[9], result.distributions[7]);
+  EXPECT_EQ(result.tokens[0].distribution, -1);
+  EXPECT_EQ(result.tokens[1].distribution, 0);
   AddEntry(1, 0, 1, {Sample()});
   result = Run({Peak(7)});
   EXPECT_TRUE(result.distributions.empty());
+  params.distribution = Distribution::kFiltered;
+  params.temperature = 1.0f;
+  params.top_k = 2;
+  Start(1, params);
+  AddEntry(2, 1, 0, {Sample()});
+  result = Run({Peak(5, 6)});
+  EXPECT_EQ(std::ranges::count(result.distributions, -9999.0f), kVocab - 2);
 }
 
 TEST_P(SamplerTest, EveryRowMayAskForItsDistribution) {
   batch::SamplingParams params = Greedy();
-  params.full_distribution = true;
+  params.distribution = Distribution::kRaw;
   std::vector<std::vector<float>> logits;
   for (int i = 0; i < 8; ++i) {
     Start(i, params);
@@ -492,7 +501,7 @@ TEST_P(SamplerTest, DistributionsAndTooManyEditsOrMasksFitNoGraph) {
   params.logit_bias.push_back({3, 1.0f});
   EXPECT_EQ(misfit(params), Misfit::kEdits);
   params = Greedy();
-  params.full_distribution = true;
+  params.distribution = Distribution::kRaw;
   EXPECT_EQ(misfit(params), Misfit::kDistributions);
 
   const int many = 80;

@@ -258,6 +258,7 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts, boo
   const auto it = sequences_.find(id);
   if (it == sequences_.end() || options_.max_draft_tokens == 0) return false;
   Sequence& sequence = *it->second;
+  if (sequence.spec.no_drafts) return true;
   if (sequence.state != SequenceState::kRunning || sequence.in_flight > 0 ||
       sequence.uncomputed() != 1 || sequence.drawn() == 0) {
     return false;

@@ -127,7 +127,8 @@ class Scheduler {
   // Tokens to verify after the sequence's last one in the next plan. False, and they are dropped,
   // when the sequence is not decoding, a step of it is in flight, or a group cannot roll back.
   // No more than max_draft_tokens are taken; Plan may take fewer. Those that are `forced` by what
-  // the answer is held to replace others, and are counted by themselves, too.
+  // the answer is held to replace others, and are counted by themselves, too. Of a sequence with
+  // SequenceSpec::no_drafts all are dropped, and nothing has to be waited for: true.
   bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts, bool forced = false);
   // Leaves the sequence out of plans until the step of it that is in flight has been committed, so
   // that drafts can be attached then. Whether any are is up to the caller: it is planned in any

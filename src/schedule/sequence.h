@@ -54,6 +54,7 @@ struct SequenceSpec {
   bool whole_prompt = false;     // is computed in one step: its tokens see those behind them
   int32_t second_text = -1;      // PlanEntry::second_text
   bool masked = false;           // its rows that draw wait for masks
+  bool no_drafts = false;        // none that are attached are verified
   int32_t device_drafts = 0;     // that the runner guesses behind each token that it draws, so that
                                  // no step needs the Commit of the one before
   bool await_kv = false;         // the prompt's KV comes from another process (KvArrived)

@@ -4,6 +4,8 @@
 #include <set>
 #include <tuple>
 
+#include "sluice/logits_processor.h"
+
 namespace sluice::pairs {
 namespace {
 
@@ -157,6 +159,11 @@ void AddTransparentRequests(std::vector<Feature>* list) {
       });
   add(OfRequest("prompt log-probs", "prompt_logprobs", [](Request& r) { r.prompt_logprobs = 1; }),
       [](const Outcome& with, const Outcome&) { return !with.answers[0]->prompt.empty(); });
+  add(OfRequest("whole distributions", "Request::all_logprobs",
+                [](Request& r) { r.all_logprobs = Distribution::kRaw; }),
+      [](const Outcome& with, const Outcome&) {
+        return with.answers[0]->choices[0].distributions > 0;
+      });
   add(OfRequest("priority", "priority",
                 [](Request& r) {
                   r.priority = static_cast<int>(std::get<std::vector<int32_t>>(r.prompt).size());
@@ -205,6 +212,21 @@ void AddSampling(std::vector<Feature>* list) {
                                                        kBanned) != choice.ids.end();
                             return has && request.choice.empty() ? "has an id that is banned" : "";
                           }));
+}
+
+// An embedder's: what it adds depends on every token before.
+class Shifting : public LogitsProcessor {
+ public:
+  void Process(const Row& row, std::span<float> logits) override {
+    size_t sum = row.prompt.size();
+    for (const int32_t id : row.answer) sum += static_cast<size_t>(id);
+    for (size_t i = 0; i < logits.size(); ++i) logits[i] += static_cast<float>((i + sum) % 7) / 4;
+  }
+};
+
+void AddEmbedders(std::vector<Feature>* list) {
+  list->push_back(OfRequest("logits processor", "Request::logits_processor",
+                            [](Request& r) { r.logits_processor = std::make_shared<Shifting>(); }));
 }
 
 // Where answers end.
@@ -270,6 +292,7 @@ const std::vector<Feature>& Features() {
     AddDrafts(&list);
     AddTransparentRequests(&list);
     AddSampling(&list);
+    AddEmbedders(&list);
     AddEnds(&list);
     return list;
   }();

@@ -36,6 +36,11 @@ class MirrorRunner : public exec::StepRunner {
   struct Pair final : exec::Step::Work {
     explicit Pair(MirrorRunner& all) : runner(all) {}
     bool ModelIsDone() override { return steps[0].ModelIsDone() && steps[1].ModelIsDone(); }
+    Status FetchLogits(std::span<const int32_t> rows) override {
+      SLUICE_RETURN_IF_ERROR(steps[0].FetchLogits(rows));
+      return steps[1].FetchLogits(rows);
+    }
+    std::span<const float> Logits(size_t i) const override { return steps[0].Logits(i); }
     Status Sample(const batch::MaskSet& masks) override {
       waits = false;
       SLUICE_RETURN_IF_ERROR(steps[0].Sample(masks));

@@ -46,19 +46,27 @@ class RowSampler {
     } else {
       output_.token = params_.target;
     }
-    if (params_.top_logprobs < 0 && params_.distribution_row < 0) return;
+    const bool raw = params_.distribution_row >= 0 && !WantsFiltered();
+    if (params_.top_logprobs < 0 && !raw) return;
     if (!(raw_total_ > 0)) raw_total_ = kernels_.total(All(raw_, raw_max_, 1.0f));
     const double log_total = std::log(raw_total_);
     if (params_.top_logprobs >= 0) ReportLogprobs(log_total);
-    if (params_.distribution_row >= 0) {
-      float* out = args_.distributions.ptr<float>() +
-                   params_.distribution_row * args_.distributions.strides[0];
+    if (raw) {
+      float* const out = Distribution();
       for (int64_t i = 0; i < vocab_; ++i)
         out[i] = ops::LogProb(raw_[i], raw_max_, 1.0f, log_total);
     }
   }
 
  private:
+  bool WantsFiltered() const {
+    return params_.draw && params_.filtered && params_.distribution_row >= 0;
+  }
+  float* Distribution() const {
+    return args_.distributions.ptr<float>() +
+           params_.distribution_row * args_.distributions.strides[0];
+  }
+
   // The chunks' maxima are then in list_.
   LogitScan Scan(const float* logits) { return kernels_.scan(logits, vocab_, list_); }
 
@@ -114,6 +122,8 @@ class RowSampler {
   }
 
   void DrawToken() {
+    // What no draw is left to fill in: all lies on one id, or nothing may be drawn.
+    if (WantsFiltered()) std::fill_n(Distribution(), vocab_, ops::kZeroProbability);
     const float* logits = Process();
     const float max = logits == raw_ ? raw_max_ : Scan(logits).max;
     if (std::isinf(max)) {
@@ -126,6 +136,7 @@ class RowSampler {
     double total = 0;  // of all weights; 0 until it is known
     output_.token =
         greedy ? ArgMax(logits, max) : Draw(All(logits, max, params_.temperature), &total);
+    if (greedy && WantsFiltered()) Distribution()[output_.token] = 0.0f;
     if (params_.top_logprobs < 0) return;
     if (!(total > 0)) total = kernels_.total(All(logits, max, params_.temperature));
     output_.processed_logprob =
@@ -153,8 +164,24 @@ class RowSampler {
     double kept = 0;
     const int32_t token =
         ops::Rejects(params_, vocab_) ? DrawRejecting(call, &kept) : DrawKept(call, &kept);
+    if (WantsFiltered()) ReportFiltered(call, kept);
     if (!limited && params_.top_p >= 1.0f && !(params_.min_p > 0.0f)) *total = kept;
     return token;
+  }
+
+  // The log-probs of what `call` keeps, whose weights sum to `total`.
+  void ReportFiltered(const WeightCall& call, double total) {
+    const double log_total = std::log(total);
+    double weights[kBlock];
+    for (int64_t begin = 0; begin < vocab_; begin += kBlock) {
+      const WeightCall part = Part(call, begin, kBlock);
+      kernels_.weights(part, weights);
+      for (int64_t i = 0; i < part.n; ++i) {
+        if (!(weights[i] > 0)) continue;
+        Distribution()[begin + i] =
+            ops::LogProb(part.logits[i], call.max, params_.temperature, log_total);
+      }
+    }
   }
 
   // The k largest values, -inf among them. REQUIRES: Scan of the same logits was the last to write

@@ -8,6 +8,7 @@ namespace sluice::cuda {
 
 ops::Support SampleSupports(const ops::Sample::Desc& desc, const device::DeviceFacts&) {
   if (desc.vocab < 1) return ops::Support::No(StrCat("a vocabulary of ", desc.vocab));
+  if (desc.filtered) return ops::Support::No("it tells distributions before the filters alone");
   if (SampleSharedBytes(desc.vocab) > kSampleSharedMax)
     return ops::Support::No(StrCat("a vocabulary of ", desc.vocab,
                                    " does not fit the shared memory of ", kSampleCluster, " SMs"));

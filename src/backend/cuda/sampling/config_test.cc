@@ -18,6 +18,7 @@ TEST(SampleConfigTest, SlicesCoverTheVocabularyInWholeRounds) {
 
 TEST(SampleConfigTest, WhatDoesNotFitIsDeclinedWithAReason) {
   EXPECT_FALSE(SampleSupports({0, 20}, {}).ok);
+  EXPECT_FALSE(SampleSupports({128256, 20, /*filtered=*/true}, {}).ok);
   EXPECT_FALSE(SampleSupports({1 << 20, 20}, {}).ok);
   EXPECT_FALSE(SampleSupports({128256, kSampleTopMax + 1}, {}).ok);
   EXPECT_TRUE(SampleSupports({100, 1 << 20}, {}).ok);

@@ -2,7 +2,7 @@
 // The structs of ops/sample_row.h, byte for byte.
 
 typedef struct {
-  uchar draw, gap1[3];
+  uchar draw, filtered, gap1[2];
   int target;
   float temperature;
   int top_k;

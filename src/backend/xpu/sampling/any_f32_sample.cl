@@ -501,8 +501,9 @@ ulong top_p_target(float top_p, ulong total) {
   return rounded_product(total, m, bits >= 0x800000u ? 150 - (int)(bits >> 23) : 149, 1);
 }
 
+// *kept becomes what the filters leave.
 int draw_token(global const float* logits, global float* list, float max, SampleRow row,
-               Guesses guesses, int begin, int end SHARED_PARAM) {
+               Guesses guesses, Weigh* kept, int begin, int end SHARED_PARAM) {
   Weigh weigh = weigh_all(max, row.temperature, vocab);
   if (row.top_k > 0 && row.top_k < vocab) {
     const int count = take(logits, list, begin, end, -INFINITY);
@@ -520,6 +521,7 @@ int draw_token(global const float* logits, global float* list, float max, Sample
     weigh.ties_end = after_equal(logits, begin, end, cut.key, cut.ties SHARED);
   }
   weigh.floor = min_p_floor(row.min_p);
+  *kept = weigh;
   return draw_kept(weigh, logits, row, guesses, begin, end SHARED);
 }
 
@@ -536,6 +538,24 @@ float log_prob(float logit, float max, float temperature, Wide log_total) {
   log_total.lo = -log_total.lo;
   const Wide result = wide_add(x, log_total);
   return isfinite(result.hi) ? result.hi : ZERO_PROBABILITY;
+}
+
+// The log-probs of what is kept; `token`: on which all lies, or below 0.
+void report_filtered(global const float* logits, Weigh kept, float temperature, int token,
+                     global float* to, int begin, int end SHARED_PARAM) {
+  if (token >= 0) {
+    for (int i = begin; i < end; ++i) to[i] = i == token ? 0.0f : ZERO_PROBABILITY;
+    return;
+  }
+  const Wide log_total =
+      wide_log(group_add(total_of(kept, logits, begin, end)), -GRID_SHIFT);
+  for (int i = begin; i < end; i += 16) {
+    float weights[16];
+    vstore16(kept_weights(kept, logits16(logits, i, end), i), 0, weights);
+    for (int j = i; j < min(i + 16, end); ++j)
+      to[j] = weights[j - i] > 0.0f ? log_prob(logits[j], kept.max, temperature, log_total)
+                                    : ZERO_PROBABILITY;
+  }
 }
 
 void report_top(global const float* raw, SampleRow row, float max, Wide log_total, global int* ids,
@@ -612,7 +632,8 @@ SLUICE_KERNEL any_f32_sample(
   const int wants = row.top_logprobs >= 0;
   const int counted = row.counts_row >= 0 && row.counts_row < counts_rows;
   const int masked = row.mask_row >= 0 && row.mask_row < mask_rows;
-  const int distributed = row.distribution_row >= 0 && row.distribution_row < distribution_rows;
+  int distributed = row.distribution_row >= 0 && row.distribution_row < distribution_rows;
+  global float* to = distributions + (distributed ? row.distribution_row : 0) * distribution_stride;
   const Scan scan = scan_row(raw, begin, end SHARED);
   SampleOutput output = {row.draw ? scan.argmax : row.target, 0, 0.0f, 0, 0.0f};
   const int degenerate = scan.bad || !scan.signal;
@@ -629,7 +650,8 @@ SLUICE_KERNEL any_f32_sample(
   } else {
     const int greedy = row.temperature == 0.0f || row.top_k == 1;
     const int changed = row.edit_count > 0 || counted || masked;
-    if (row.draw && (!greedy || changed || wants)) {
+    const int filters = distributed && row.draw && row.filtered;
+    if (row.draw && (!greedy || changed || wants || filters)) {
       global const float* from = raw;
       Scan seen = scan;
       if (changed) {
@@ -642,8 +664,13 @@ SLUICE_KERNEL any_f32_sample(
       if (isinf(seen.max)) {
         output.degenerate = 1;
       } else {
+        Weigh kept = weigh_all(seen.max, row.temperature, vocab);
         output.token = greedy ? seen.argmax
-                              : draw_token(from, list, seen.max, row, guesses, begin, end SHARED);
+                              : draw_token(from, list, seen.max, row, guesses, &kept, begin,
+                                           end SHARED);
+        if (filters)
+          report_filtered(from, kept, row.temperature, greedy ? output.token : -1, to, begin,
+                          end SHARED);
         if (wants) {
           const Weigh all = weigh_all(seen.max, row.temperature, vocab);
           const ulong total = group_add(total_of(all, from, begin, end));
@@ -652,6 +679,10 @@ SLUICE_KERNEL any_f32_sample(
               log_prob(from[output.token], seen.max, temperature, wide_log(total, -GRID_SHIFT));
         }
       }
+    }
+    if (filters) {
+      for (int i = begin; output.degenerate && i < end; ++i) to[i] = ZERO_PROBABILITY;
+      distributed = 0;
     }
     if (wants || distributed) {
       const Weigh all = weigh_all(scan.max, 1.0f, vocab);
@@ -662,7 +693,6 @@ SLUICE_KERNEL any_f32_sample(
                  end SHARED);
   }
   if (distributed) {
-    global float* to = distributions + row.distribution_row * distribution_stride;
     for (int i = begin; i < end; ++i)
       to[i] = degenerate ? ZERO_PROBABILITY : log_prob(raw[i], scan.max, 1.0f, log_total);
   }

@@ -1,0 +1,116 @@
+// TextWorkers: what answers are held to, and logits that a processor changes.
+#include <algorithm>
+#include <utility>
+
+#include "engine/process_logits.h"
+#include "engine/text_workers.h"
+
+namespace sluice::engine {
+namespace {
+
+// Of the prompt's end, in which a tag may stand that opens the thinking.
+constexpr size_t kTagTokens = 32;
+
+}  // namespace
+
+std::string TextWorkers::PromptEnd(const RequestState& state) const {
+  const std::span<const int32_t> all(state.prompt);
+  return context_.text->tokenizer()->Decode(all.last(std::min(all.size(), kTagTokens)),
+                                            /*render_special=*/true);
+}
+
+Result<std::vector<std::unique_ptr<text::AnswerWalk>>> TextWorkers::MakeWalks(
+    std::span<const int32_t> prompt_tail, RequestState* state) const {
+  using Walk = std::unique_ptr<text::AnswerWalk>;
+  Request& request = state->request;
+  const text::ThinkTags* const tags =
+      request.parsing.reasoning ? context_.output->think_tags() : nullptr;
+  const bool opened = tags != nullptr && context_.output->OpensThinking(PromptEnd(*state));
+  const bool starts =
+      !opened && text::Detokenizer::StartsText(context_.text->tokenizer().get(), prompt_tail);
+  std::vector<Walk> walks;
+  if (!request.choice.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(
+        walks, context_.constraints->WalkChoices(std::move(request.choice), starts, request.n));
+  } else {
+    for (int i = 0; i < request.n && state->grammar != nullptr; ++i) {
+      walks.push_back(state->grammar->Walk(starts));
+    }
+  }
+  // What an answer is held to begins where the thinking ends.
+  const bool thinks =
+      walks.empty() ? request.thinking_budget.has_value() : opened || state->holds_calls;
+  if (tags == nullptr || !thinks) return walks;
+  text::ThinkingWalk::Options options = {.opened = opened,
+                                         .tokens_max = request.thinking_budget,
+                                         .end_now = &state->end_thinking,
+                                         .may_end = !request.ignore_eos};
+  if (options.tokens_max && *options.tokens_max < 0) options.tokens_max.reset();
+  auto thinking = context_.constraints->Thinking(tags->begin, tags->end);
+  if (request.thinking_budget && thinking->end_ids().empty()) {
+    return InvalidArgument(
+        "the model has no tokens that spell the tag that ends its thinking; "
+        "send no thinking_budget",
+        "thinking_budget");
+  }
+  const bool free = walks.empty();
+  walks.resize(static_cast<size_t>(request.n));
+  for (Walk& walk : walks) {
+    Walk behind = free || opened ? nullptr : state->grammar->Walk(/*starts_text=*/false);
+    if (opened) std::swap(walk, behind);
+    walk =
+        std::make_unique<text::ThinkingWalk>(thinking, options, std::move(walk), std::move(behind));
+  }
+  return walks;
+}
+
+Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const {
+  Request& request = state->request;
+  if (request.max_tokens == 0) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(auto walks, MakeWalks(prompt_tail, state));
+  std::vector<uint32_t> words;
+  for (auto& walk : walks) {
+    auto& constraint = state->constraints.emplace_back(
+        std::make_unique<Constraint>(*context_.constraints, std::move(walk), request.min_tokens));
+    constraint->FillMasks({}, &words);
+    if (constraint->stuck()) return NothingFits(request, "begin");
+    context_.masks->Put(&constraint->place, 0, {}, /*forced=*/false, &words);
+  }
+  return OkStatus();
+}
+
+void TextWorkers::AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
+                              Worker* worker) const {
+  if (update.finish != schedule::FinishReason::kNone || update.token_count == 0) return;
+  Constraint& constraint = *update.request->constraints[update.choice];
+  const std::span<const int32_t> ids = batch.IdsOf(update);
+  std::vector<uint32_t>* const words = &worker->mask_words;
+  if (update.drafts) {
+    constraint.FillMasks(ids, words);
+    context_.masks->Put(&constraint.place, constraint.drawn(), ids, /*forced=*/false, words);
+    return;
+  }
+  constraint.Take(ids);
+  constraint.FillMasksAhead(context_.forced_drafts, &worker->forced, words);
+  context_.masks->Put(&constraint.place, constraint.drawn(), worker->forced, /*forced=*/true,
+                      words);
+}
+
+void TextWorkers::AdvanceLogits(const UpdateBatch& batch, const ChoiceUpdate& update) {
+  RequestState& request = *update.request;
+  ChoiceState& choice = request.choices[update.choice];
+  if (update.drafts || choice.finished) return;
+  if (!update.logits) {
+    const std::span<const int32_t> ids = batch.IdsOf(update);
+    choice.drawn.insert(choice.drawn.end(), ids.begin(), ids.end());
+    return;
+  }
+  MaskBoard::Logits* const logits = request.logits[update.choice].get();
+  const Status status = ProcessLogits(
+      *request.request.logits_processor,
+      {.prompt = request.prompt, .answer = choice.drawn, .choice = update.choice}, logits->values);
+  if (status.ok()) return context_.masks->Return(logits);
+  Abandon(&request, status);
+}
+
+}  // namespace sluice::engine
