@@ -24,6 +24,7 @@ Status CheckToken(const std::string& token) {
 }  // namespace
 
 Result<Fetched> Fetch(const FetchOptions& given) {
+  SLUICE_RETURN_IF_ERROR(CheckHttp());
   FetchOptions options = given;
   SLUICE_ASSIGN_OR_RETURN(options.hub_url, CheckUrl(given.hub_url, "the address of the hub"));
   SLUICE_ASSIGN_OR_RETURN(options.index_url,

@@ -1,7 +1,5 @@
 #include "fetch/http_client.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -11,6 +9,7 @@
 #include "base/check.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "fetch/curl_library.h"
 
 namespace sluice::fetch {
 namespace {
@@ -22,26 +21,27 @@ constexpr int kTextSecondsMax = 120;
 constexpr long kBufferBytes = 256 << 10;
 
 struct FreeUrl {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+  void operator()(CURLU* url) const { Curl().url_cleanup(url); }
 };
 using Url = std::unique_ptr<CURLU, FreeUrl>;
 
 struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(curl_slist* list) const { Curl().slist_free_all(list); }
 };
 
 std::string PartOf(const Url& url, CURLUPart part, unsigned flags = 0) {
   char* text = nullptr;
-  if (curl_url_get(url.get(), part, &text, flags) != CURLUE_OK) return "";
+  if (Curl().url_get(url.get(), part, &text, flags) != CURLUE_OK) return "";
   std::string out(text);
-  curl_free(text);
+  Curl().free(text);
   return out;
 }
 
 // Null: it is no URL of HTTP.
 Url ParseUrl(const std::string& text) {
-  Url url(curl_url());
-  if (!url || curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) return nullptr;
+  Url url(Curl().url());
+  if (!url || Curl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
+    return nullptr;
   const std::string scheme = PartOf(url, CURLUPART_SCHEME);
   return scheme == "http" || scheme == "https" ? std::move(url) : nullptr;
 }
@@ -122,9 +122,9 @@ Status FailureOf(CURLcode code, const std::string& url, const char* detail,
               StrCat(shown, " has a certificate that is not trusted (", detail,
                      "); where an authority of its own signs it, name its file in SSL_CERT_FILE")};
     default:
-      return {
-          StatusCode::kUnavailable,
-          StrCat(shown, " cannot be read: ", *detail != '\0' ? detail : curl_easy_strerror(code))};
+      return {StatusCode::kUnavailable,
+              StrCat(shown,
+                     " cannot be read: ", *detail != '\0' ? detail : Curl().easy_strerror(code))};
   }
 }
 
@@ -143,7 +143,7 @@ struct HttpClient::Transfer {
   bool GiveHead() {
     head_given = true;
     char* url = nullptr;
-    curl_easy_getinfo(curl, CURLINFO_EFFECTIVE_URL, &url);
+    Curl().easy_getinfo(curl, CURLINFO_EFFECTIVE_URL, &url);
     head.url = url == nullptr ? "" : url;
     const bool good = (head.status >= 200 && head.status < 300) || head.status == 416;
     status = good ? on_head(head) : StatusOf(head.status, head.url);
@@ -152,16 +152,11 @@ struct HttpClient::Transfer {
 };
 
 HttpClient::HttpClient(HttpOptions options)
-    : options_(std::move(options)), curl_([] {
-        // Not thread-safe in every build of libcurl, but idempotent.
-        static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-        CHECK(started == CURLE_OK, curl_easy_strerror(started));
-        return curl_easy_init();
-      }()) {
+    : options_(std::move(options)), curl_(Curl().easy_init()) {
   CHECK(curl_ != nullptr, "libcurl gives no handle");
 }
 
-HttpClient::~HttpClient() { curl_easy_cleanup(curl_); }
+HttpClient::~HttpClient() { Curl().easy_cleanup(curl_); }
 
 size_t HttpClient::OnHeader(char* data, size_t size, size_t count, void* argument) {
   Transfer& transfer = *static_cast<Transfer*>(argument);
@@ -200,11 +195,11 @@ int HttpClient::OnProgress(void* client, int64_t, int64_t, int64_t, int64_t) {
 Status HttpClient::Perform(const HttpRequest& request, Transfer* transfer, int seconds_max) {
   const Url url = ParseUrl(request.url);
   if (!url) return {StatusCode::kIo, StrCat(Quote(request.url), " is no URL of HTTP")};
-  curl_easy_reset(curl_);
+  Curl().easy_reset(curl_);
   char detail[CURL_ERROR_SIZE] = "";
   const auto set = [this](CURLoption option, auto value) {
-    const CURLcode code = curl_easy_setopt(curl_, option, value);
-    CHECK(code == CURLE_OK, "option ", static_cast<int>(option), ": ", curl_easy_strerror(code));
+    const CURLcode code = Curl().easy_setopt(curl_, option, value);
+    CHECK(code == CURLE_OK, "option ", static_cast<int>(option), ": ", Curl().easy_strerror(code));
   };
   const bool secure = PartOf(url, CURLUPART_SCHEME) == "https";
   set(CURLOPT_URL, request.url.c_str());
@@ -234,15 +229,15 @@ Status HttpClient::Perform(const HttpRequest& request, Transfer* transfer, int s
   }
   std::unique_ptr<curl_slist, FreeList> fields;
   const auto add = [&fields](const std::string& field) {
-    fields.reset(curl_slist_append(fields.release(), field.c_str()));
+    fields.reset(Curl().slist_append(fields.release(), field.c_str()));
   };
   if (!request.accept.empty()) add(StrCat("Accept: ", request.accept));
   if (request.first_byte > 0) add(StrCat("Range: bytes=", request.first_byte, "-"));
   if (!request.if_range.empty()) add(StrCat("If-Range: ", request.if_range));
   if (fields) set(CURLOPT_HTTPHEADER, fields.get());
 
-  const CURLcode code = curl_easy_perform(curl_);
-  curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, nullptr);
+  const CURLcode code = Curl().easy_perform(curl_);
+  Curl().easy_setopt(curl_, CURLOPT_ERRORBUFFER, nullptr);
   if (!transfer->status.ok()) return transfer->status;
   if (code != CURLE_OK) return FailureOf(code, request.url, detail, options_);
   if (!transfer->head_given && !transfer->GiveHead()) return transfer->status;
@@ -288,7 +283,7 @@ std::string ShownUrl(const std::string& text) {
   if (!url) return Quote(text);
   for (const CURLUPart part :
        {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT}) {
-    curl_url_set(url.get(), part, nullptr, 0);
+    Curl().url_set(url.get(), part, nullptr, 0);
   }
   return Visible(PartOf(url, CURLUPART_URL));
 }
@@ -297,16 +292,25 @@ Result<std::string> ResolveUrl(const std::string& base, const std::string& refer
   const Url from = ParseUrl(base);
   const Url to = ParseUrl(base);
   const Status wrong(StatusCode::kIo, StrCat(Quote(reference), " is no URL of HTTP"));
-  if (!to || curl_url_set(to.get(), CURLUPART_URL, reference.c_str(), 0) != CURLUE_OK) return wrong;
+  if (!to || Curl().url_set(to.get(), CURLUPART_URL, reference.c_str(), 0) != CURLUE_OK)
+    return wrong;
   const std::string scheme = PartOf(to, CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https") return wrong;
   const bool same = OriginOf(from) == OriginOf(to);
   for (const CURLUPart part : {CURLUPART_USER, CURLUPART_PASSWORD}) {
     const std::string value = PartOf(from, part);
-    curl_url_set(to.get(), part, same && !value.empty() ? value.c_str() : nullptr, 0);
+    Curl().url_set(to.get(), part, same && !value.empty() ? value.c_str() : nullptr, 0);
   }
-  curl_url_set(to.get(), CURLUPART_FRAGMENT, nullptr, 0);
+  Curl().url_set(to.get(), CURLUPART_FRAGMENT, nullptr, 0);
   return PartOf(to, CURLUPART_URL);
+}
+
+Status CheckHttp() {
+  if (FindCurl() != nullptr) return OkStatus();
+  return {StatusCode::kUnimplemented,
+          "fetching needs the library libcurl.so.4, which is not installed or older than 7.85; on "
+          "Debian, install the "
+          "package libcurl4"};
 }
 
 Result<std::string> CheckUrl(const std::string& text, const std::string& what) {

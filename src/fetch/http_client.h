@@ -89,6 +89,9 @@ std::string ShownUrl(const std::string& url);
 // alone. kIo: it is no URL of HTTP.
 Result<std::string> ResolveUrl(const std::string& base, const std::string& reference);
 
+// kUnimplemented: this machine lacks the library that everything else here needs.
+Status CheckHttp();
+
 // `what` names where the value came from. kInvalidArgument: no URL of HTTP. Gives it without a
 // slash at its end.
 Result<std::string> CheckUrl(const std::string& url, const std::string& what);
