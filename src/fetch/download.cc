@@ -104,6 +104,8 @@ class Fetching {
   // Asks for what is missing. Ok: every byte is there.
   Status Try() {
     if (size_ && part_.size() == *size_ && part_.size() > 0) return OkStatus();
+    // Nothing could tell whether the rest belongs to what is there.
+    if (checksum_.hex.empty() && etag_.empty()) SLUICE_RETURN_IF_ERROR(part_.Empty());
     HttpRequest request{.url = download_.url, .bearer = download_.bearer};
     request.first_byte = part_.size();
     if (part_.size() > 0) request.if_range = etag_;

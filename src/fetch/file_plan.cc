@@ -62,7 +62,8 @@ bool Holds(const HubListing& listing, std::string_view name) {
                      [&](const HubFile& file) { return file.name == name; });
 }
 
-// Behind the two of one file there are the vision part of a model and the statistics of quantizing.
+// Files for other uses have the same suffix: the vision part of a model, and what quantizing was
+// guided by.
 bool IsModelGguf(const std::string& name) {
   const std::string lower = Lower(name);
   return lower.ends_with(kGgufSuffix) && lower.find("mmproj") == lower.npos &&

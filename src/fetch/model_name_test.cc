@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "fetch/file_name.h"
@@ -31,6 +33,17 @@ TEST(ModelNameTest, ANameOfTheCatalogueIsItsEntry) {
     EXPECT_EQ(Read(std::string(entry.name)), "entry " + std::string(entry.name));
   }
   EXPECT_THAT(Read("nonsense"), HasSubstr(CatalogueNames()));
+}
+
+TEST(ModelNameTest, TheDemoModelIsTheOneThatTheScriptsGet) {
+  std::ifstream file(SLUICE_SOURCE_DIR "/scripts/lib/model.sh");
+  const std::string script((std::istreambuf_iterator<char>(file)), {});
+  const CatalogueEntry& demo = Catalogue().front();
+  const std::string version(demo.wheel.substr(demo.package.size() + 1, 5));
+  EXPECT_THAT(script, HasSubstr("SHA256=" + std::string(demo.sha256)));
+  EXPECT_THAT(script, HasSubstr("BYTES=" + std::to_string(demo.bytes) + "\n"));
+  EXPECT_THAT(script, HasSubstr("/" + std::string(demo.file) + "\n"));
+  EXPECT_THAT(script, HasSubstr(std::string(demo.package) + "==" + version + "\n"));
 }
 
 TEST(ModelNameTest, ARepositoryMayNameAFileOrAQuantization) {
