@@ -9,6 +9,8 @@ find_package(OpenSSL REQUIRED)
 # Its headers alone: Debian's CMake file would link the shared library too.
 find_path(TOMLPLUSPLUS_HEADERS toml++/toml.h REQUIRED)
 find_package(Boost 1.81 REQUIRED)
+# Its headers alone: the library is opened when a model is fetched, so that no other start loads it and what it needs.
+find_path(CURL_HEADERS curl/curl.h REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

@@ -5,7 +5,7 @@
 BUILD_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config
   libboost1.81-dev libssl-dev zlib1g-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
-  prometheus-cpp-dev libpcre2-dev libutf8proc-dev opencl-c-headers
+  libcurl4-openssl-dev prometheus-cpp-dev libpcre2-dev libutf8proc-dev opencl-c-headers
   python3-pip ca-certificates
 )
 # shellcheck disable=SC2034

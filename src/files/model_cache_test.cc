@@ -52,6 +52,12 @@ TEST_F(ModelCacheTest, AnUnknownNameIsToldWhatTheCacheHolds) {
   EXPECT_THAT(ErrorOf("absent"), Not(HasSubstr("notes")));
 }
 
+TEST_F(ModelCacheTest, AModelOfTheHubIsListedWithItsOwner) {
+  std::filesystem::create_directories(cache_.path() + "/org/model");
+  cache_.Write("org/model/config.json", "{}");
+  EXPECT_THAT(ErrorOf("absent"), HasSubstr("it holds \"org/model\""));
+}
+
 TEST_F(ModelCacheTest, ANameCannotLeadOutOfTheCache) {
   cache_.Write("tiny.gguf", "GGUF");
   const std::string name = std::filesystem::path(cache_.path()).filename().string();

@@ -1,0 +1,211 @@
+#include "fetch/file_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/str_cat.h"
+#include "base/visible.h"
+
+namespace sluice::fetch {
+namespace {
+
+constexpr std::string_view kGgufSuffix = ".gguf", kSafetensorsSuffix = ".safetensors";
+constexpr std::string_view kSingle = "model.safetensors";
+constexpr std::string_view kIndex = "model.safetensors.index.json";
+constexpr std::string_view kModules = "modules.json";
+constexpr std::string_view kQuantizations[] = {"Q4_K_M", "Q8_0"};  // by default, the first there is
+
+// What is read beside the weights, here (src/files/) or by others that open the folder.
+constexpr std::string_view kTexts[] = {"config.json",
+                                       "generation_config.json",
+                                       "hf_quant_config.json",
+                                       "tokenizer.json",
+                                       "tokenizer_config.json",
+                                       "special_tokens_map.json",
+                                       "added_tokens.json",
+                                       "tokenizer.model",
+                                       "vocab.json",
+                                       "vocab.txt",
+                                       "merges.txt",
+                                       "chat_template.jinja",
+                                       "chat_template.json",
+                                       kModules,
+                                       "sentence_bert_config.json",
+                                       "config_sentence_transformers.json"};
+
+// Files of weights that other programs read by running them.
+constexpr std::string_view kPickles[] = {".bin", ".pt", ".pth", ".ckpt", ".pkl"};
+
+std::string Lower(std::string_view text) {
+  std::string lower;
+  for (const unsigned char c : text) lower += static_cast<char>(std::tolower(c));
+  return lower;
+}
+
+bool IsAtTop(std::string_view name) { return name.find('/') == name.npos; }
+
+// "1_Pooling" of "1_Pooling/config.json": a module of sentence-transformers.
+bool IsInModule(std::string_view name) {
+  const size_t slash = name.find('/');
+  const size_t line = name.find('_');
+  return slash != name.npos && IsAtTop(name.substr(slash + 1)) && line != name.npos && line > 0 &&
+         line < slash &&
+         std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(line),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool Holds(const HubListing& listing, std::string_view name) {
+  return std::any_of(listing.files.begin(), listing.files.end(),
+                     [&](const HubFile& file) { return file.name == name; });
+}
+
+// Files for other uses have the same suffix: the vision part of a model, and what quantizing was
+// guided by.
+bool IsModelGguf(const std::string& name) {
+  const std::string lower = Lower(name);
+  return lower.ends_with(kGgufSuffix) && lower.find("mmproj") == lower.npos &&
+         lower.find("imatrix") == lower.npos;
+}
+
+// "x-00001-of-00003.gguf"
+bool IsGgufPart(const std::string& name) { return name.find("-of-0") != name.npos; }
+
+// Whether `word` stands in `name` between separators.
+bool HasWord(std::string_view name, std::string_view word) {
+  constexpr std::string_view kBefore = "-._/", kBehind = "-./";
+  for (size_t at = name.find(word); at != name.npos; at = name.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || kBefore.find(name[at - 1]) != kBefore.npos) && end < name.size() &&
+        kBehind.find(name[end]) != kBehind.npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<HubFile> WithWord(const std::vector<HubFile>& files, std::string_view word) {
+  const std::string lower = Lower(word);
+  std::vector<HubFile> found;
+  for (const HubFile& file : files) {
+    if (HasWord(Lower(file.name), lower)) found.push_back(file);
+  }
+  return found;
+}
+
+std::string ListOf(const std::vector<HubFile>& files) {
+  constexpr size_t kListedMax = 12;
+  std::string list;
+  for (size_t i = 0; i < std::min(files.size(), kListedMax); ++i) {
+    list += StrCat(i > 0 ? ", " : "", Quote(files[i].name));
+  }
+  if (files.size() > kListedMax) list += StrCat(" and ", files.size() - kListedMax, " more");
+  return list;
+}
+
+Result<FilePlan> OneGguf(const std::vector<HubFile>& found, const std::vector<HubFile>& all,
+                         const std::string& repository, const std::string& selector) {
+  const std::string example =
+      StrCat("; name one of ", ListOf(found.empty() ? all : found), " as ", repository, ":FILE");
+  if (found.empty()) {
+    return InvalidArgument(StrCat(repository, " has no GGUF file of the name or quantization ",
+                                  Quote(selector), example));
+  }
+  if (IsGgufPart(found.front().name)) {
+    return BadModel(StrCat(repository, " has ", Quote(found.front().name),
+                           " in parts, which Sluice does not load; choose a quantization in one "
+                           "file, or join the parts with llama-gguf-split --merge"));
+  }
+  if (found.size() > 1) {
+    return InvalidArgument(StrCat(repository, " has ", found.size(), " GGUF files",
+                                  selector.empty() ? "" : StrCat(" that fit ", Quote(selector)),
+                                  example));
+  }
+  return FilePlan{{found.front()}, found.front().name};
+}
+
+Result<FilePlan> ChooseGguf(const HubListing& listing, const std::string& repository,
+                            const std::string& selector) {
+  std::vector<HubFile> all;
+  for (const HubFile& file : listing.files) {
+    const bool named = file.name == selector && Lower(file.name).ends_with(kGgufSuffix);
+    if (named) return OneGguf({file}, {}, repository, selector);
+    if (IsModelGguf(file.name)) all.push_back(file);
+  }
+  if (all.empty()) {
+    return InvalidArgument(StrCat(repository, " has no GGUF files, so ", Quote(selector),
+                                  " chooses nothing; give ", repository, " alone"));
+  }
+  if (!selector.empty()) return OneGguf(WithWord(all, selector), all, repository, selector);
+  for (const std::string_view quantization : kQuantizations) {
+    const std::vector<HubFile> found = WithWord(all, quantization);
+    if (!found.empty()) return OneGguf(found, all, repository, selector);
+  }
+  return OneGguf(all, all, repository, selector);
+}
+
+// The safetensors that the loader would read: the one of the fixed name, else the shards.
+bool IsWanted(const HubListing& listing, const std::string& name) {
+  if (!IsAtTop(name)) return false;
+  if (Holds(listing, kSingle)) return name == kSingle;
+  const bool consolidated = name.starts_with("consolidated");  // the same weights once more
+  return !Holds(listing, kIndex) || (!consolidated && name.find("-of-") != name.npos);
+}
+
+Result<FilePlan> ChooseFolder(const HubListing& listing, const std::string& repository) {
+  FilePlan plan;
+  bool weights = false;
+  const bool modules = Holds(listing, kModules);
+  for (const HubFile& file : listing.files) {
+    const bool tensors = file.name.ends_with(kSafetensorsSuffix);
+    const bool module =
+        modules && IsInModule(file.name) && (tensors || file.name.ends_with("/config.json"));
+    const bool wanted =
+        tensors ? IsWanted(listing, file.name)
+                : std::find(std::begin(kTexts), std::end(kTexts), file.name) != std::end(kTexts) ||
+                      (file.name == kIndex && !Holds(listing, kSingle));
+    if (wanted || module) plan.files.push_back(file);
+    weights = weights || (tensors && wanted);
+  }
+  if (weights && Holds(listing, "config.json")) return plan;
+  for (const HubFile& file : listing.files) {
+    for (const std::string_view suffix : kPickles) {
+      if (!file.name.ends_with(suffix) || weights) continue;
+      return BadModel(StrCat(repository, " has its weights in pickles (", Quote(file.name),
+                             "), which can run code when they are read and are never fetched; "
+                             "choose a repository with safetensors or GGUF files"));
+    }
+  }
+  return BadModel(StrCat(repository,
+                         " has neither config.json with safetensors nor a GGUF file, so "
+                         "there is no model to fetch"));
+}
+
+}  // namespace
+
+Result<FilePlan> ChooseFiles(const HubListing& listing, const std::string& repository,
+                             const std::string& selector) {
+  std::set<std::string_view> names;
+  bool gguf = !selector.empty(), folder = false;
+  for (const HubFile& file : listing.files) {
+    if (!names.insert(file.name).second) {
+      return Status(StatusCode::kIo,
+                    StrCat("the hub's list of files has ", Quote(file.name), " twice"));
+    }
+    gguf = gguf || IsModelGguf(file.name);
+    folder = folder || (IsAtTop(file.name) && file.name.ends_with(kSafetensorsSuffix));
+  }
+  folder = folder && names.contains("config.json");
+  const bool one = !selector.empty() || (gguf && !folder);
+  SLUICE_ASSIGN_OR_RETURN(FilePlan plan, one ? ChooseGguf(listing, repository, selector)
+                                             : ChooseFolder(listing, repository));
+  // What is wrong with a model shows early.
+  std::stable_sort(plan.files.begin(), plan.files.end(), [](const HubFile& a, const HubFile& b) {
+    return a.size.value_or(0) < b.size.value_or(0);
+  });
+  return plan;
+}
+
+}  // namespace sluice::fetch
